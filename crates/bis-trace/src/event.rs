@@ -1,0 +1,266 @@
+//! The model of what a trace says: events of a domain, and entries of the meta stream.
+//!
+//! The idea that keeps replay small: an event does not say which rule recorded it, it says what the replayed
+//! task must find at that place (registers, call number, signal) and what must become true after it
+//! (operations on the address space, bytes, registers). Whoever replays needs to know nothing of any system
+//! call. The order within one event is: the state before is checked; [`Outcome::effects`] in order;
+//! [`Outcome::writes`] in order; registers.
+
+use crate::types::{DomainId, EventSeq, FileId, ObjectId, Registers, Signal, Tid};
+
+/// One event of one task of one domain.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Event {
+    pub seq: EventSeq,
+    pub tid: Tid,
+    pub kind: EventKind,
+    /// Checksums of memory before the event's outcome is applied (`record --checksum`); else empty.
+    pub sums: Vec<RangeSum>,
+}
+
+/// What happened.
+#[derive(Clone, PartialEq, Debug)]
+pub enum EventKind {
+    /// The first event of every stream: where the domain's state comes from.
+    Start(Box<Start>),
+    /// A system call that was made and returned with no other event of the domain in between.
+    Syscall { nr: u64, entry: Registers, outcome: Box<Outcome> },
+    /// A system call was entered, and other events of the domain come before its return.
+    SyscallEnter { nr: u64, entry: Registers },
+    /// The return of the call that this task last entered.
+    SyscallExit { nr: u64, outcome: Box<Outcome> },
+    /// A signal took effect.
+    Signal(Box<SignalEvent>),
+    /// A trapped instruction whose result is not a function of the program's state.
+    Instruction { insn: Insn, before: Registers, after: Registers },
+    /// The task is gone. Its outcome holds what the kernel wrote on its way out (clear_child_tid, robust
+    /// futexes); `outcome.regs` is meaningless.
+    TaskExit { status: TaskEnd, outcome: Box<Outcome> },
+    /// Run tokens change hands. `tid` is the domain's first task. In replay, wait until each acquired object's
+    /// turn has come; announce each released one.
+    Token { acquired: Vec<Turn>, released: Vec<Turn> },
+    /// The last event of a complete stream: every task of the domain is gone.
+    End,
+}
+
+/// A state that a task must be in after an event, and how memory gets there.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Outcome {
+    /// All general registers after the event.
+    pub regs: Registers,
+    /// The extended state (NT_X86_XSTATE, the kernel's non-compacted layout), where the event changed it.
+    pub xstate: Option<Vec<u8>>,
+    pub effects: Vec<Effect>,
+    pub writes: Vec<MemWrite>,
+    /// What this call wrote to the program's original standard output or error.
+    pub echo: Option<Echo>,
+}
+
+/// Bytes that the kernel put into the task's memory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MemWrite {
+    pub addr: u64,
+    pub data: Vec<u8>,
+}
+
+/// Ranges of memory that went out to standard output (`fd` 1) or error (2), in order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Echo {
+    pub fd: u8,
+    /// (address, length in bytes); the lengths add up to what the call wrote.
+    pub ranges: Vec<(u64, u64)>,
+}
+
+/// Kernel protection bits: PROT_READ 1, PROT_WRITE 2, PROT_EXEC 4.
+pub type Prot = u32;
+
+/// An operation on address spaces or tasks that replay must carry out.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// Map `len` bytes at exactly `addr`, replacing what was there.
+    Map { addr: u64, len: u64, prot: Prot, backing: Backing },
+    Unmap { addr: u64, len: u64 },
+    Protect { addr: u64, len: u64, prot: Prot },
+    /// mremap: `old_len` may be 0 (a second mapping of shared pages); `keep` is MREMAP_DONTUNMAP.
+    Remap { addr: u64, old_len: u64, new_addr: u64, new_len: u64, keep: bool },
+    /// madvise with an advice that changes content or inheritance (MADV_DONTNEED 4, MADV_REMOVE 9,
+    /// MADV_DONTFORK 10, MADV_DOFORK 11, MADV_WIPEONFORK 18, MADV_KEEPONFORK 19, ...).
+    Advise { addr: u64, len: u64, advice: u32 },
+    /// A shared object comes into being; turn 0 of its token belongs to this domain.
+    NewObject { object: ObjectId, len: u64, content: Option<FileId> },
+    /// A call (not a store through a mapping) wrote to a shared object.
+    WriteObject { object: ObjectId, offset: u64, data: Vec<u8> },
+    /// ftruncate or the like changed a shared object's length.
+    ResizeObject { object: ObjectId, len: u64 },
+    /// A new task in this domain, which starts with these registers.
+    NewTask { tid: Tid, regs: Registers },
+    /// A new domain with a copy of this address space. Its own stream has the rest.
+    Fork { domain: DomainId, tid: Tid },
+}
+
+/// What a mapping shows.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Backing {
+    /// Private zero pages.
+    Anonymous,
+    /// Like [`Backing::Anonymous`], for a stack: in replay all of `Effect::Map` is there from the start.
+    Stack,
+    /// A private mapping of a kept file from `offset` bytes.
+    File { file: FileId, offset: u64 },
+    /// A shared object from `offset` bytes.
+    Shared { object: ObjectId, offset: u64 },
+}
+
+/// A turn of a shared object's run token; turns of one object are counted from 0 without gaps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Turn {
+    pub object: ObjectId,
+    pub turn: u64,
+}
+
+/// Where a domain's state comes from.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Start {
+    pub base: Base,
+    /// The task's registers and memory at the domain's first instruction. For a fork, `outcome.effects` is
+    /// empty, and `outcome.writes` holds what the kernel wrote into the child only.
+    pub outcome: Outcome,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Base {
+    /// A fresh address space; the effects of the outcome build all of it.
+    Exec { path: Vec<u8>, argv: Vec<Vec<u8>>, envp: Vec<Vec<u8>>, cwd: Vec<u8> },
+    /// A copy of `parent`'s address space as of its event `at` (the event that has the `Effect::Fork`).
+    Fork { parent: DomainId, at: EventSeq },
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub struct SignalEvent {
+    pub signal: Signal,
+    /// The kernel's `siginfo_t`, 128 bytes.
+    pub siginfo: Vec<u8>,
+    pub point: SignalPoint,
+    /// The task's registers where the signal took effect.
+    pub before: Registers,
+    /// The handler's frame and the registers at the handler's first instruction; none where the signal ended
+    /// the task.
+    pub handler: Option<Outcome>,
+}
+
+/// Where a signal took effect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SignalPoint {
+    /// The task's own instruction raised it; it is raised in replay too.
+    Fault,
+    /// Right after the outcome of the task's previous event.
+    AfterEvent,
+    /// At the entry of a system call, before the `syscall` instruction has had any effect: `before.rip` is
+    /// that instruction.
+    BeforeSyscall,
+    /// Wherever the task was: only for signals that ended it (`handler` is none).
+    Anywhere,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Insn {
+    Rdtsc,
+    Rdtscp,
+    Cpuid,
+}
+
+/// How a task left its domain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TaskEnd {
+    /// exit or exit_group, 0..=255.
+    Exited(u8),
+    Killed(Signal),
+    /// It went on in another domain by exec.
+    Exec(DomainId),
+    /// Another thread of the process called exec.
+    Dethreaded,
+}
+
+/// A checksum of a range of memory; zero pages and pages not present are the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RangeSum {
+    pub addr: u64,
+    pub len: u64,
+    /// Sum over the non-zero 4 KiB pages of xxh3(page) keyed by the page's address.
+    pub sum: u64,
+}
+
+/// What the trace says about itself, in the meta stream.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Meta {
+    /// First.
+    Machine(Box<Machine>),
+    File(FileEntry),
+    Domain(DomainEntry),
+    /// A task joined a domain (every task but a domain's first).
+    Task { domain: DomainId, tid: Tid, pid: Tid, seq: EventSeq },
+    TaskEnd { domain: DomainId, tid: Tid, status: TaskEnd, seq: EventSeq },
+    DomainEnd { domain: DomainId, seq: EventSeq, event_count: u64 },
+    /// One echo, so that replays of several domains at once know whose turn it is to print.
+    Echo { seq: EventSeq, domain: DomainId, fd: u8, len: u64 },
+    /// A domain maps an object: domains that name the same object replay together.
+    Share { object: ObjectId, domain: DomainId },
+    /// Something that the user should know (a slow path, a fallback).
+    Note { seq: EventSeq, text: String },
+    /// Last, when the recording ended as it should: exit code of the program (128 + signal if killed).
+    End { exit_code: u8, seq: EventSeq },
+    /// Last, when it did not: why, in words for people (the disk filled, ...).
+    Cut { why: String },
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Machine {
+    pub bis_version: String,
+    pub kernel: String,
+    pub cpu: String,
+    pub cpuid_faulting: bool,
+    pub core_count: u32,
+    pub tick_source: String,
+    pub hooks: bool,
+    pub checksums: bool,
+    /// Unix time, seconds.
+    pub started_s: i64,
+    pub argv: Vec<Vec<u8>>,
+    pub cwd: Vec<u8>,
+    /// What the recorded machine's kernel offers to extended state (XCR0).
+    pub xcr0: u64,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FileEntry {
+    pub file: FileId,
+    /// Its name below the trace's `files/`.
+    pub name: String,
+    pub kept: Kept,
+    /// Where it was.
+    pub path: Vec<u8>,
+    pub len: u64,
+    /// The source's modification time, nanoseconds since 1970; checked for hard links.
+    pub mtime_ns: i64,
+    /// blake3 of the content.
+    pub digest: [u8; 32],
+}
+
+/// How a file's content is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kept {
+    Reflink,
+    HardLink,
+    Copy,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DomainEntry {
+    pub domain: DomainId,
+    /// The process id, and that of the parent process, as the program saw them.
+    pub pid: Tid,
+    pub ppid: Tid,
+    pub tid: Tid,
+    pub base: Base,
+    pub seq: EventSeq,
+}

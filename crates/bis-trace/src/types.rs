@@ -1,0 +1,135 @@
+//! The words that every room uses: ids, addresses, signals, registers. Plain values; nothing here does IO.
+
+use std::fmt;
+
+/// A thread id as the recorded program saw it (kernel `pid_t` of the thread). Always positive.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Tid(pub i32);
+
+/// A domain: one address space from its base (an exec, or a fork of another domain) to its end. Ids are
+/// given in the order in which domains begin, from 1; 0 is the trace's own meta stream.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct DomainId(pub u32);
+
+impl DomainId {
+    /// The stream that belongs to no domain: what the trace says about itself.
+    pub const META: DomainId = DomainId(0);
+}
+
+/// A position in the one global order of events of a trace, from 1. Two events never share one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct EventSeq(pub u64);
+
+/// A mapped file's content, kept once in the trace's `files/` folder.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct FileId(pub u32);
+
+/// A piece of memory that several domains may map: a shared anonymous mapping, a file or memfd mapped
+/// shared, or a System V segment.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ObjectId(pub u32);
+
+/// A Linux signal number, 1..=64, real-time ones included.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Signal(pub u8);
+
+macro_rules! show {
+    ($($t:ty => $f:literal),*) => {$(impl fmt::Display for $t {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result { write!(f, $f, self.0) }
+    })*};
+}
+show!(Tid => "{}", DomainId => "{}", EventSeq => "{}", FileId => "{}", ObjectId => "{}");
+
+const SIGNAL_NAMES: [&str; 32] = [
+    "SIG0", "SIGHUP", "SIGINT", "SIGQUIT", "SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGKILL",
+    "SIGUSR1", "SIGSEGV", "SIGUSR2", "SIGPIPE", "SIGALRM", "SIGTERM", "SIGSTKFLT", "SIGCHLD", "SIGCONT",
+    "SIGSTOP", "SIGTSTP", "SIGTTIN", "SIGTTOU", "SIGURG", "SIGXCPU", "SIGXFSZ", "SIGVTALRM", "SIGPROF",
+    "SIGWINCH", "SIGIO", "SIGPWR", "SIGSYS",
+];
+
+impl fmt::Display for Signal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match SIGNAL_NAMES.get(usize::from(self.0)) {
+            Some(name) => f.write_str(name),
+            None => write!(f, "SIGRT{}", self.0),
+        }
+    }
+}
+
+/// The general registers of a stopped x86-64 task, in the order of the kernel's `struct user_regs_struct`
+/// (`arch/x86/include/asm/user_64.h`).
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Registers {
+    pub r15: u64,
+    pub r14: u64,
+    pub r13: u64,
+    pub r12: u64,
+    pub rbp: u64,
+    pub rbx: u64,
+    pub r11: u64,
+    pub r10: u64,
+    pub r9: u64,
+    pub r8: u64,
+    pub rax: u64,
+    pub rcx: u64,
+    pub rdx: u64,
+    pub rsi: u64,
+    pub rdi: u64,
+    pub orig_rax: u64,
+    pub rip: u64,
+    pub cs: u64,
+    pub eflags: u64,
+    pub rsp: u64,
+    pub ss: u64,
+    pub fs_base: u64,
+    pub gs_base: u64,
+    pub ds: u64,
+    pub es: u64,
+    pub fs: u64,
+    pub gs: u64,
+}
+
+/// The number of 64-bit words in [`Registers`].
+pub const REGISTER_COUNT: usize = 27;
+
+/// The names of the registers, in the order of [`Registers::words`].
+pub const REGISTER_NAMES: [&str; REGISTER_COUNT] = [
+    "r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9", "r8", "rax", "rcx", "rdx", "rsi", "rdi",
+    "orig_rax", "rip", "cs", "eflags", "rsp", "ss", "fs_base", "gs_base", "ds", "es", "fs", "gs",
+];
+
+impl Registers {
+    /// All registers as words, in the kernel's order.
+    pub fn words(&self) -> [u64; REGISTER_COUNT] {
+        let r = self;
+        [
+            r.r15, r.r14, r.r13, r.r12, r.rbp, r.rbx, r.r11, r.r10, r.r9, r.r8, r.rax, r.rcx, r.rdx, r.rsi,
+            r.rdi, r.orig_rax, r.rip, r.cs, r.eflags, r.rsp, r.ss, r.fs_base, r.gs_base, r.ds, r.es, r.fs,
+            r.gs,
+        ]
+    }
+
+    /// The reverse of [`Registers::words`].
+    pub fn from_words(w: [u64; REGISTER_COUNT]) -> Registers {
+        let [
+            r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi, orig_rax, rip, cs,
+            eflags, rsp, ss, fs_base, gs_base, ds, es, fs, gs,
+        ] = w;
+        Registers {
+            r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi, orig_rax, rip, cs,
+            eflags, rsp, ss, fs_base, gs_base, ds, es, fs, gs,
+        }
+    }
+
+    /// The six arguments of a system call at its entry.
+    pub fn args(&self) -> [u64; 6] {
+        [self.rdi, self.rsi, self.rdx, self.r10, self.r8, self.r9]
+    }
+
+    /// A system call's result, or a negated errno in -4095..=-1.
+    #[expect(clippy::cast_possible_wrap, reason = "the kernel's own reading of rax")]
+    pub fn result(&self) -> i64 {
+        self.rax as i64
+    }
+}
