@@ -47,6 +47,13 @@ const SIGNAL_NAMES: [&str; 32] = [
     "SIGWINCH", "SIGIO", "SIGPWR", "SIGSYS",
 ];
 
+impl Signal {
+    pub const TRAP: Signal = Signal(5);
+    pub const KILL: Signal = Signal(9);
+    pub const SEGV: Signal = Signal(11);
+    pub const CHLD: Signal = Signal(17);
+}
+
 impl fmt::Display for Signal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match SIGNAL_NAMES.get(usize::from(self.0)) {

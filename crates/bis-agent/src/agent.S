@@ -1,0 +1,39 @@
+# The agent: what the recorder and the replayer map at AGENT_BASE into every address space.
+#
+# It is also the replayer's stub: the same ELF file is exec'd, parks itself, and everything else is unmapped.
+# The addresses after the two `syscall` instructions below are what the seccomp filters compare with, so
+# nothing else of this file may contain such an instruction (a test disassembles it).
+
+    .section .text.agent, "ax"
+
+    # The supervisor's own system calls in the task: `rip` is set here with the call in the registers, and
+    # the int3 gives control back.
+    .globl bis_untraced
+    .type bis_untraced, @function
+bis_untraced:
+    syscall
+    .globl bis_untraced_end
+bis_untraced_end:
+    int3
+    jmp bis_untraced
+
+    # A task that waits for its next supervisor: it sleeps in pause() without a tracer, and without a core.
+    .balign 16
+    .globl bis_park
+    .type bis_park, @function
+bis_park:
+    mov $34, %eax                   # __NR_pause
+    syscall
+    .globl bis_park_end
+bis_park_end:
+    jmp bis_park
+
+    # The stub's entry: tell whoever exec'd us that we are there.
+    .balign 16
+    .globl bis_stub
+    .type bis_stub, @function
+bis_stub:
+    int3
+    jmp bis_stub
+
+    .section .note.GNU-stack, "", @progbits

@@ -1,0 +1,68 @@
+//! The agent: the blob that bis maps at a fixed place into every address space that it records or replays,
+//! and the one description of it that the supervisor has.
+//!
+//! In this version it holds the instruction through which the supervisor makes system calls in a task, the
+//! place where a task waits between two supervisors, and the entry by which it serves as the replayer's stub.
+//! It holds no hook yet: every system call of the program is a traced one.
+#![forbid(unsafe_code)]
+
+mod symbols {
+    #![allow(dead_code, reason = "the build lists every symbol of the blob")]
+    include!(concat!(env!("OUT_DIR"), "/symbols.rs"));
+}
+
+/// Where the agent's text is mapped: below 2 GiB so that any 64-bit program can reach it with a short jump,
+/// below the shadow memory of the sanitizers (0x7fff8000), above all but the largest static programs' heaps.
+pub const AGENT_BASE: u64 = 0x7000_0000;
+
+/// Bytes reserved for the agent's text from [`AGENT_BASE`].
+pub const AGENT_LEN: u64 = 0x1000;
+
+/// Where the recorder puts scratch memory for calls that may block: the range below the agent.
+pub const SCRATCH_BASE: u64 = 0x6000_0000;
+
+/// The end of the range of [`SCRATCH_BASE`].
+pub const SCRATCH_END: u64 = AGENT_BASE;
+
+/// The `syscall` instruction for the supervisor's own calls, followed by an `int3`.
+pub const UNTRACED_SYSCALL: u64 = symbols::BIS_UNTRACED;
+
+/// What a seccomp filter sees as instruction pointer for [`UNTRACED_SYSCALL`]; also where its `int3` is.
+pub const UNTRACED_SYSCALL_END: u64 = symbols::BIS_UNTRACED_END;
+
+/// Where a task loops in pause() while it has no supervisor.
+pub const PARK: u64 = symbols::BIS_PARK;
+
+/// What a seccomp filter sees as instruction pointer for the pause() of [`PARK`].
+pub const PARK_END: u64 = symbols::BIS_PARK_END;
+
+/// The agent's text, to be placed at [`AGENT_BASE`].
+pub const TEXT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/agent.bin"));
+
+/// A static ELF executable that consists of the agent only; its entry is an `int3`.
+pub const STUB_ELF: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/agent.elf"));
+
+const _: () = assert!(symbols::TEXT_BASE == AGENT_BASE);
+const _: () = assert!(TEXT.len() as u64 <= AGENT_LEN);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_only_system_call_instructions_are_the_two_that_the_filters_know() {
+        let found: Vec<u64> = TEXT
+            .windows(2)
+            .enumerate()
+            .filter(|(_, bytes)| *bytes == [0x0f, 0x05])
+            .map(|(offset, _)| AGENT_BASE + offset as u64 + 2)
+            .collect();
+        assert_eq!(found, [UNTRACED_SYSCALL_END, PARK_END]);
+    }
+
+    #[test]
+    fn the_untraced_call_gives_control_back() {
+        let offset = usize::try_from(UNTRACED_SYSCALL_END - AGENT_BASE).unwrap();
+        assert_eq!(TEXT[offset], 0xcc);
+    }
+}

@@ -1,0 +1,122 @@
+//! What this machine allows: each thing that bis needs, tried for real.
+
+use std::ffi::CString;
+
+use bis_trace::types::Tid;
+
+use crate::{
+    filter::Mode,
+    handover::Parked,
+    image,
+    memory::Memory,
+    spawn::{Program, Spawn, SpawnError, spawn},
+    sys,
+    task::Stopped,
+};
+
+/// The result of one trial.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Check {
+    pub name: &'static str,
+    pub ok: bool,
+    /// Recording is impossible without it.
+    pub required: bool,
+    pub found: String,
+    /// What to do about it, when it is not `ok`.
+    pub remedy: &'static str,
+}
+
+fn true_program() -> Spawn {
+    let path = CString::new("/proc/self/exe").expect("no NUL");
+    Spawn { program: Program::Path(path.clone()), argv: vec![path], envp: vec![], cwd: None, mode: Mode::Record }
+}
+
+/// Starts a process under trace and carries it through everything that a recording does to one, then kills it.
+fn try_tracing() -> Vec<Check> {
+    let mut checks = Vec::new();
+    let mut push = |name, ok, found: String, remedy| {
+        checks.push(Check { name, ok, required: true, found, remedy });
+    };
+    let stopped = match spawn(&true_program()) {
+        Ok(stopped) => stopped,
+        Err(error @ SpawnError::Child { .. }) => {
+            push(
+                "seccomp filters",
+                false,
+                error.to_string(),
+                "allow the seccomp and personality system calls (docker run --security-opt seccomp=unconfined)",
+            );
+            return checks;
+        }
+        Err(error) => {
+            push(
+                "ptrace",
+                false,
+                error.to_string(),
+                "allow ptrace (docker run --cap-add=SYS_PTRACE; kernel.yama.ptrace_scope below 3)",
+            );
+            return checks;
+        }
+    };
+    push("ptrace", true, "a child can be traced".into(), "");
+    push("seccomp filters", true, "a traced filter works".into(), "");
+    let tid = stopped.tid();
+    let mut slot = Some(stopped);
+    let prepared = Memory::open(tid).and_then(|memory| image::prepare_recorded(&mut slot, &memory));
+    match prepared {
+        Ok(_) => push("the agent", true, "mapped into a new process".into(), ""),
+        Err(error) => push("the agent", false, error.to_string(), "report this: it is a bug in bis"),
+    }
+    match slot.take().map(Parked::park) {
+        Some(Ok(parked)) => {
+            // Another thread takes it over, as after a fork.
+            let seized = std::thread::spawn(move || parked.seize().map(|stopped: Stopped| {
+                let found = format!("task {} changed its supervisor", stopped.tid());
+                kill(stopped.tid());
+                found
+            }));
+            match seized.join() {
+                Ok(Ok(found)) => push("handing over a process", true, found, ""),
+                Ok(Err(error)) => push(
+                    "handing over a process",
+                    false,
+                    error.to_string(),
+                    "set kernel.yama.ptrace_scope to 1 or 0",
+                ),
+                Err(_) => push("handing over a process", false, "a panic".into(), "report this"),
+            }
+        }
+        _ => push("handing over a process", false, "not tried".into(), "see above"),
+    }
+    kill(tid);
+    while sys::wait(Some(tid), true).is_ok() {}
+    checks
+}
+
+fn kill(tid: Tid) {
+    // It may be dead already, which is what we want.
+    let _ = sys::tgkill(tid, tid, bis_trace::types::Signal::KILL);
+}
+
+/// All trials. Takes a few milliseconds, starts and kills one process.
+pub fn checks() -> Vec<Check> {
+    let mut checks = try_tracing();
+    let faulting = sys::has_cpuid_faulting();
+    checks.push(Check {
+        name: "CPUID faulting",
+        ok: faulting,
+        required: false,
+        found: if faulting { "cpuid can be recorded" } else { "cpuid runs unrecorded" }.into(),
+        remedy: "none: recordings replay on machines with the same processor only, and programs that use \
+                 rdrand directly may diverge",
+    });
+    let kcmp = sys::same_open_file(Tid(i32::try_from(std::process::id()).unwrap_or(0)), 0, 0);
+    checks.push(Check {
+        name: "kcmp",
+        ok: kcmp.is_ok(),
+        required: false,
+        found: kcmp.map_or_else(|error| error.to_string(), |_| "open files can be compared".into()),
+        remedy: "none needed: standard output is then recognised by its device and inode",
+    });
+    checks
+}

@@ -1,0 +1,24 @@
+//! What can go wrong between a supervisor and a task.
+
+use std::io;
+
+use bis_trace::types::Tid;
+
+#[derive(Debug, thiserror::Error)]
+pub enum TraceeError {
+    /// The task was killed (SIGKILL, or another thread's exit) while the supervisor worked on it. Not a
+    /// fault: the next wait says how it ended.
+    #[error("task {0} died")]
+    Died(Tid),
+    /// The kernel refused an operation.
+    #[error("failed to {what} (task {tid}): {source}")]
+    Os { what: &'static str, tid: Tid, source: io::Error },
+    /// The task's memory at this range cannot be read or written.
+    #[error("failed to access {len} bytes at {addr:#x}: {source}")]
+    Memory { addr: u64, len: usize, source: io::Error },
+    /// The task stopped in a way that nothing explains: a bug in bis.
+    #[error("task {tid} stopped unexpectedly while {doing}: {found} (this is a bug in bis)")]
+    Unexpected { tid: Tid, doing: &'static str, found: String },
+}
+
+pub type Result<T, E = TraceeError> = std::result::Result<T, E>;

@@ -1,0 +1,144 @@
+//! The seccomp filters under which recorded and replayed tasks run: a handful of classic BPF instructions.
+//!
+//! Recording: every system call stops at the supervisor, but for those made at the agent's own instructions.
+//! Replay: every one stops, the supervisor's own included; only a parked task may sleep, in pause(), which can
+//! do no harm from wherever it is called. So a replayed program can reach no kernel function by itself, even
+//! if it jumps into the agent.
+
+use bis_agent::{PARK_END, UNTRACED_SYSCALL_END};
+
+/// One instruction of classic BPF (`struct sock_filter`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+pub struct Instruction {
+    code: u16,
+    jump_true: u8,
+    jump_false: u8,
+    k: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    Record,
+    Replay,
+}
+
+const LOAD_WORD: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS
+const JUMP_EQUAL: u16 = 0x15; // BPF_JMP | BPF_JEQ | BPF_K
+const RETURN: u16 = 0x06; // BPF_RET | BPF_K
+
+/// SECCOMP_RET_TRACE and SECCOMP_RET_ALLOW (`include/uapi/linux/seccomp.h`).
+const TRACE: u32 = 0x7ff0_0000;
+const ALLOW: u32 = 0x7fff_0000;
+
+/// Offsets in `struct seccomp_data`.
+const NR: u32 = 0;
+const ARCH: u32 = 4;
+const IP_LOW: u32 = 8;
+const IP_HIGH: u32 = 12;
+
+const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
+const NR_PAUSE: u32 = 34;
+
+fn load(k: u32) -> Instruction {
+    Instruction { code: LOAD_WORD, jump_true: 0, jump_false: 0, k }
+}
+
+/// Goes on with the next instruction if the word equals `k`, else skips `miss` instructions.
+fn must_equal(k: u32, miss: u8) -> Instruction {
+    Instruction { code: JUMP_EQUAL, jump_true: 0, jump_false: miss, k }
+}
+
+fn give(k: u32) -> Instruction {
+    Instruction { code: RETURN, jump_true: 0, jump_false: 0, k }
+}
+
+fn low(addr: u64) -> u32 {
+    u32::try_from(addr).expect("the agent lies below 4 GiB")
+}
+
+/// The filter of a mode.
+pub fn program(mode: Mode) -> Vec<Instruction> {
+    match mode {
+        Mode::Record => vec![
+            load(ARCH),
+            must_equal(AUDIT_ARCH_X86_64, 6),
+            load(IP_HIGH),
+            must_equal(0, 4),
+            load(IP_LOW),
+            Instruction { code: JUMP_EQUAL, jump_true: 1, jump_false: 0, k: low(UNTRACED_SYSCALL_END) },
+            must_equal(low(PARK_END), 1),
+            give(ALLOW),
+            give(TRACE),
+        ],
+        Mode::Replay => vec![
+            load(ARCH),
+            must_equal(AUDIT_ARCH_X86_64, 7),
+            load(NR),
+            must_equal(NR_PAUSE, 5),
+            load(IP_HIGH),
+            must_equal(0, 3),
+            load(IP_LOW),
+            must_equal(low(PARK_END), 1),
+            give(ALLOW),
+            give(TRACE),
+        ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the kernel's interpreter would answer.
+    fn run(program: &[Instruction], nr: u32, arch: u32, ip: u64) -> u32 {
+        let (mut accumulator, mut at) = (0, 0);
+        loop {
+            let instruction = program[at];
+            at += 1;
+            match instruction.code {
+                LOAD_WORD => {
+                    accumulator = match instruction.k {
+                        NR => nr,
+                        ARCH => arch,
+                        IP_LOW => u32::try_from(ip & 0xffff_ffff).unwrap(),
+                        IP_HIGH => u32::try_from(ip >> 32).unwrap(),
+                        other => panic!("load from {other}"),
+                    }
+                }
+                JUMP_EQUAL => {
+                    let hit = accumulator == instruction.k;
+                    at += usize::from(if hit { instruction.jump_true } else { instruction.jump_false });
+                }
+                RETURN => return instruction.k,
+                other => panic!("instruction {other:#x}"),
+            }
+        }
+    }
+
+    fn check(mode: Mode, nr: u32, arch: u32, ip: u64, expected: u32) {
+        assert_eq!(run(&program(mode), nr, arch, ip), expected, "{mode:?} {nr} {arch:#x} {ip:#x}");
+    }
+
+    #[test]
+    fn recording_lets_through_only_the_agents_instructions() {
+        check(Mode::Record, 0, AUDIT_ARCH_X86_64, UNTRACED_SYSCALL_END, ALLOW);
+        check(Mode::Record, 34, AUDIT_ARCH_X86_64, PARK_END, ALLOW);
+        check(Mode::Record, 0, AUDIT_ARCH_X86_64, 0x40_1000, TRACE);
+        check(Mode::Record, 0, AUDIT_ARCH_X86_64, UNTRACED_SYSCALL_END + (1 << 32), TRACE);
+        check(Mode::Record, 0, 0x4000_0003, UNTRACED_SYSCALL_END, TRACE);
+    }
+
+    #[test]
+    fn replay_lets_through_only_the_sleep_of_a_parked_task() {
+        check(Mode::Replay, 34, AUDIT_ARCH_X86_64, PARK_END, ALLOW);
+        for nr in (0..500).filter(|nr| *nr != 34) {
+            check(Mode::Replay, nr, AUDIT_ARCH_X86_64, PARK_END, TRACE);
+        }
+        for nr in 0..500 {
+            check(Mode::Replay, nr, AUDIT_ARCH_X86_64, UNTRACED_SYSCALL_END, TRACE);
+            check(Mode::Replay, nr, AUDIT_ARCH_X86_64, 0x7fff_f7e0_0000, TRACE);
+        }
+        check(Mode::Replay, 34, 0x4000_0003, PARK_END, TRACE);
+    }
+}

@@ -1,0 +1,114 @@
+//! Preparing a fresh address space: what the recorder does after every exec, and how the replayer gets an empty
+//! one.
+
+use std::{ffi::CString, os::unix::fs::FileExt};
+
+use bis_agent::{AGENT_BASE, AGENT_LEN, STUB_ELF, TEXT};
+
+use crate::{
+    error::{Result, TraceeError},
+    filter::Mode,
+    maps,
+    memory::Memory,
+    remote::Remote,
+    spawn::{Program, Spawn, SpawnError, spawn},
+    sys,
+    task::Stopped,
+    vdso,
+};
+
+const ARCH_CPUID_SET: u64 = 0x1012;
+
+/// What the recorder did to a fresh image.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Prepared {
+    /// `cpuid` faults in it from now on.
+    pub cpuid_faults: bool,
+}
+
+/// Maps the agent into an address space that has none. `slot` holds a task stopped outside of any system call.
+fn inject_agent(slot: &mut Option<Stopped>, memory: &Memory) -> Result<()> {
+    const BOOT: [u8; 3] = [0x0f, 0x05, 0xcc]; // syscall; int3
+    const MAP_FLAGS: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+    let mut remote = Remote::new(slot)?;
+    // The first call has to be made from somewhere: the program's own first instructions, for a moment.
+    let entry = remote.saved().rip;
+    let original = memory.read_vec(entry, BOOT.len())?;
+    memory.write(entry, &BOOT)?;
+    let prot = (libc::PROT_READ | libc::PROT_EXEC).cast_unsigned().into();
+    let args = [AGENT_BASE, AGENT_LEN, prot, MAP_FLAGS.cast_unsigned().into(), u64::MAX, 0];
+    let mapped = remote.call_at(entry, entry + 2, libc::SYS_mmap, args);
+    memory.write(entry, &original)?;
+    let mapped = mapped?;
+    remote.finish()?;
+    if mapped != AGENT_BASE.cast_signed() {
+        let tid = slot.as_ref().map(Stopped::tid).expect("a finished remote call leaves the task stopped");
+        return Err(TraceeError::Unexpected {
+            tid,
+            doing: "mapping the agent",
+            found: format!("result {mapped} at {AGENT_BASE:#x}: the program's own image lies there"),
+        });
+    }
+    memory.write(AGENT_BASE, TEXT)
+}
+
+/// After an exec, at its exit: maps the agent, makes `rdtsc` and (where the processor can) `cpuid` fault, and
+/// turns the vdso's functions into real system calls.
+///
+/// # Errors
+/// [`TraceeError::Died`] when the task was killed meanwhile; else a bug.
+pub fn prepare_recorded(slot: &mut Option<Stopped>, memory: &Memory) -> Result<Prepared> {
+    inject_agent(slot, memory)?;
+    let tid = slot.as_ref().map(Stopped::tid).expect("a stopped task");
+    let mut remote = Remote::new(slot)?;
+    let [set_tsc, tsc_sigsegv] = [libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV].map(|n| n.cast_unsigned().into());
+    remote.must("make rdtsc fault", libc::SYS_prctl, [set_tsc, tsc_sigsegv, 0, 0, 0, 0])?;
+    let faulting = remote.call(libc::SYS_arch_prctl, [ARCH_CPUID_SET, 0, 0, 0, 0, 0])?;
+    remote.finish()?;
+    vdso::divert(&maps::read(tid)?, memory)?;
+    Ok(Prepared { cpuid_faults: faulting == 0 })
+}
+
+/// Starts the replayer's stub: a process whose address space holds the agent only, which may make no system
+/// call but the supervisor's.
+///
+/// # Errors
+/// As [`spawn`].
+pub fn spawn_stub(name: &str) -> Result<(Option<Stopped>, Memory), SpawnError> {
+    let file = sys::memfd(c"bis-stub").map_err(SpawnError::Fork)?;
+    let file = std::fs::File::from(file);
+    file.write_all_at(STUB_ELF, 0).map_err(SpawnError::Fork)?;
+    let argv = vec![CString::new(name.replace('\0', "")).unwrap_or_default()];
+    let stub =
+        Spawn { program: Program::File(file.into()), argv, envp: vec![], cwd: None, mode: Mode::Replay };
+    let stopped = spawn(&stub)?;
+    let tid = stopped.tid();
+    let memory = Memory::open(tid)?;
+    let mut slot = Some(stopped);
+    let mut remote = Remote::new(&mut slot)?;
+    let mut low = 0;
+    for mapping in maps::read(tid)? {
+        let agent = mapping.start <= AGENT_BASE && AGENT_BASE < mapping.end;
+        if !agent {
+            low = mapping.start;
+            remote.must("unmap the stub", libc::SYS_munmap, [low, mapping.len(), 0, 0, 0, 0])?;
+        }
+    }
+    tracing::trace!(%tid, highest = format_args!("{low:#x}"), "the stub is empty");
+    remote.finish()?;
+    Ok((slot, memory))
+}
+
+/// Makes `rdtsc` and, if `cpuid` is true, `cpuid` fault in a replayed task, as they did when it was recorded.
+///
+/// # Errors
+/// Where this processor cannot do it although the recorded one could.
+pub fn make_instructions_fault(slot: &mut Option<Stopped>, cpuid: bool) -> Result<()> {
+    let mut remote = Remote::new(slot)?;
+    let [set_tsc, tsc_sigsegv] = [libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV].map(|n| n.cast_unsigned().into());
+    remote.must("make rdtsc fault", libc::SYS_prctl, [set_tsc, tsc_sigsegv, 0, 0, 0, 0])?;
+    if cpuid {
+        remote.must("make cpuid fault", libc::SYS_arch_prctl, [ARCH_CPUID_SET, 0, 0, 0, 0, 0])?;
+    }
+    remote.finish().map(drop)
+}

@@ -1,0 +1,25 @@
+//! One traced task and address space: registers, memory, remote system calls, the agent's injection. All ptrace
+//! of bis is here, behind safe names; policy (what to record, whom to run) is not.
+//!
+//! Start at [`task`] for the states of a task, [`remote`] for calls in its name, [`image`] for fresh address
+//! spaces, [`handover`] for changing the supervisor.
+
+pub mod checksum;
+pub mod cpu;
+pub mod doctor;
+pub mod error;
+pub mod filter;
+pub mod handover;
+pub mod image;
+pub mod maps;
+pub mod memory;
+pub mod remote;
+pub mod siginfo;
+pub mod spawn;
+pub mod sys;
+pub mod task;
+pub mod vdso;
+
+pub use error::{Result, TraceeError};
+pub use memory::Memory;
+pub use task::{Resume, Running, Status, Stopped};

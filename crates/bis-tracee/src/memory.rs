@@ -1,0 +1,110 @@
+//! A task's memory, through `/proc/PID/mem`: reads and writes what the page tables allow and, as a debugger
+//! does, private pages that the program itself may not write.
+
+use std::{
+    fs::{File, OpenOptions},
+    io,
+    os::unix::fs::FileExt,
+};
+
+use bis_trace::types::Tid;
+
+use crate::error::{Result, TraceeError};
+
+/// An address space. It stays the same one after its tasks exec: open a new one for the new image.
+#[derive(Debug)]
+pub struct Memory {
+    file: File,
+}
+
+impl Memory {
+    /// # Errors
+    /// Where the task is gone or not ours to trace.
+    pub fn open(tid: Tid) -> Result<Memory> {
+        let file = OpenOptions::new().read(true).write(true).open(format!("/proc/{tid}/mem"));
+        let file = file.map_err(|source| TraceeError::Os { what: "open the memory", tid, source })?;
+        Ok(Memory { file })
+    }
+
+    /// Fills `buf` from `addr`.
+    ///
+    /// # Errors
+    /// Where a byte of it is not mapped.
+    pub fn read(&self, addr: u64, buf: &mut [u8]) -> Result<()> {
+        let len = buf.len();
+        self.file.read_exact_at(buf, addr).map_err(|source| TraceeError::Memory { addr, len, source })
+    }
+
+    /// As much of `len` bytes from `addr` as is mapped without a gap.
+    pub fn read_upto(&self, addr: u64, len: usize) -> Vec<u8> {
+        let mut buf = vec![0; len];
+        let mut done = 0;
+        while done < len {
+            match self.file.read_at(&mut buf[done..], addr.wrapping_add(done as u64)) {
+                Ok(0) | Err(_) => break,
+                Ok(n) => done += n,
+            }
+        }
+        buf.truncate(done);
+        buf
+    }
+
+    pub fn read_vec(&self, addr: u64, len: usize) -> Result<Vec<u8>> {
+        let mut buf = vec![0; len];
+        self.read(addr, &mut buf)?;
+        Ok(buf)
+    }
+
+    pub fn read_u64(&self, addr: u64) -> Result<u64> {
+        let mut word = [0; 8];
+        self.read(addr, &mut word)?;
+        Ok(u64::from_le_bytes(word))
+    }
+
+    pub fn read_u32(&self, addr: u64) -> Result<u32> {
+        let mut word = [0; 4];
+        self.read(addr, &mut word)?;
+        Ok(u32::from_le_bytes(word))
+    }
+
+    /// The bytes before the first NUL from `addr`, at most 64 KiB.
+    pub fn read_c_str(&self, addr: u64) -> Result<Vec<u8>> {
+        let mut found = Vec::new();
+        while found.len() < 64 * 1024 {
+            let at = addr.wrapping_add(found.len() as u64);
+            // Not past the page: the next one may not be mapped.
+            let len = usize::try_from(4096 - at % 4096).unwrap_or(1);
+            let part = self.read_vec(at, len)?;
+            if let Some(end) = part.iter().position(|byte| *byte == 0) {
+                found.extend_from_slice(&part[..end]);
+                return Ok(found);
+            }
+            found.extend_from_slice(&part);
+        }
+        let source = io::Error::new(io::ErrorKind::InvalidData, "a string without an end");
+        Err(TraceeError::Memory { addr, len: found.len(), source })
+    }
+
+    /// # Errors
+    /// Where a byte of it is not mapped, or is shared and not writable.
+    pub fn write(&self, addr: u64, data: &[u8]) -> Result<()> {
+        let len = data.len();
+        self.file.write_all_at(data, addr).map_err(|source| TraceeError::Memory { addr, len, source })
+    }
+
+    /// An argument vector: pointers up to a null one, each to a string. At most 1 Mi entries.
+    pub fn read_strings(&self, addr: u64) -> Result<Vec<Vec<u8>>> {
+        let mut strings = Vec::new();
+        if addr == 0 {
+            return Ok(strings);
+        }
+        while strings.len() < 1 << 20 {
+            let pointer = self.read_u64(addr + 8 * strings.len() as u64)?;
+            if pointer == 0 {
+                break;
+            }
+            strings.push(self.read_c_str(pointer)?);
+        }
+        Ok(strings)
+    }
+}

@@ -1,0 +1,122 @@
+//! System calls that the supervisor makes in a task's name, through the agent's untraced instruction.
+//!
+//! [`Remote`] is a guard: it saves the registers when it begins and puts them back when it is finished. It may
+//! begin at any stop at which the task would return to its program: after a system call's exit, at a signal,
+//! at a first stop, and at a seccomp stop: there the pending call is skipped, and who wants it made sets the
+//! registers to make it again.
+
+use bis_agent::{UNTRACED_SYSCALL, UNTRACED_SYSCALL_END};
+use bis_trace::types::{Registers, Signal};
+
+use crate::{
+    error::{Result, TraceeError},
+    siginfo::SigInfo,
+    task::{self, Resume, Status, Stopped},
+};
+
+/// Registers for a call made at the agent's instruction, or at any `syscall` instruction `at`.
+fn call_registers(saved: &Registers, at: u64, nr: u64, args: [u64; 6]) -> Registers {
+    let [rdi, rsi, rdx, r10, r8, r9] = args;
+    // orig_rax of -1 skips a call in progress and keeps the kernel from restarting one.
+    Registers { rip: at, rax: nr, orig_rax: u64::MAX, rdi, rsi, rdx, r10, r8, r9, ..*saved }
+}
+
+/// A series of remote calls; see the module's text.
+pub struct Remote<'a> {
+    task: Option<&'a mut Option<Stopped>>,
+    saved: Registers,
+    /// Signals that came while a call was under way, in order; they were not delivered.
+    arrived: Vec<SigInfo>,
+}
+
+impl<'a> Remote<'a> {
+    /// Begins. `slot` holds the stopped task; it is empty only while a call is under way.
+    ///
+    /// # Errors
+    /// As [`Stopped::regs`].
+    pub fn new(slot: &'a mut Option<Stopped>) -> Result<Remote<'a>> {
+        let saved = slot.as_ref().expect("a remote call needs a stopped task").regs()?;
+        Ok(Remote { task: Some(slot), saved, arrived: Vec::new() })
+    }
+
+    /// The registers as they were, and as they will be again.
+    pub fn saved(&self) -> &Registers {
+        &self.saved
+    }
+
+    /// Makes the call; the kernel's result, a negated errno in -4095..=-1 on failure.
+    ///
+    /// # Errors
+    /// [`TraceeError::Died`] where the task ended meanwhile.
+    pub fn call(&mut self, nr: i64, args: [u64; 6]) -> Result<i64> {
+        self.call_at(UNTRACED_SYSCALL, UNTRACED_SYSCALL_END, nr, args)
+    }
+
+    /// Like [`Remote::call`], at another `syscall; int3`, whose int3 is at `end`: for an address space that has
+    /// no agent yet.
+    pub fn call_at(&mut self, at: u64, end: u64, nr: i64, args: [u64; 6]) -> Result<i64> {
+        let slot = self.task.as_mut().expect("a guard that is not finished");
+        let mut stopped = slot.take().expect("a stopped task");
+        stopped.set_regs(&call_registers(&self.saved, at, nr.cast_unsigned(), args))?;
+        let tid = stopped.tid();
+        let mut signal = None;
+        loop {
+            let running = stopped.resume(Resume::Cont, signal.take())?;
+            let status = task::wait_for(tid)?;
+            stopped = match status {
+                Status::Exited(_) | Status::Killed(_) | Status::Exit(_) => {
+                    task::put_back(tid, status);
+                    return Err(TraceeError::Died(tid));
+                }
+                _ => running.stopped(),
+            };
+            match status {
+                // The filters of replay let nothing through by itself: we vouch for this call.
+                Status::Seccomp => {}
+                Status::Signal(found) => {
+                    let info = SigInfo(stopped.siginfo()?);
+                    let regs = stopped.regs()?;
+                    if found == Signal::TRAP && info.is_breakpoint() && regs.rip == end + 1 {
+                        **slot = Some(stopped);
+                        return Ok(regs.result());
+                    }
+                    if info.is_fault() {
+                        let found = format!("{found} at {:#x}", regs.rip);
+                        return Err(TraceeError::Unexpected { tid, doing: "making a remote call", found });
+                    }
+                    self.arrived.push(info);
+                }
+                Status::GroupStop(_) | Status::Trap => {}
+                other => {
+                    let found = other.to_string();
+                    return Err(TraceeError::Unexpected { tid, doing: "making a remote call", found });
+                }
+            }
+        }
+    }
+
+    /// Like [`Remote::call`], for a call that must not fail.
+    pub fn must(&mut self, what: &'static str, nr: i64, args: [u64; 6]) -> Result<u64> {
+        let result = self.call(nr, args)?;
+        if (-4095..0).contains(&result) {
+            let tid = self.task.as_ref().and_then(|slot| slot.as_ref()).map(Stopped::tid);
+            let errno = i32::try_from(-result).unwrap_or(0);
+            return Err(TraceeError::Os {
+                what,
+                tid: tid.expect("a call that returned leaves the task stopped"),
+                source: std::io::Error::from_raw_os_error(errno),
+            });
+        }
+        Ok(result.cast_unsigned())
+    }
+
+    /// Puts the registers back (with `orig_rax` of -1: no call is in progress any more) and ends; returns the
+    /// signals that arrived meanwhile.
+    pub fn finish(mut self) -> Result<Vec<SigInfo>> {
+        let slot = self.task.take().expect("finish consumes the guard");
+        if let Some(stopped) = slot.as_mut() {
+            stopped.set_regs(&Registers { orig_rax: u64::MAX, ..self.saved })?;
+        }
+        Ok(std::mem::take(&mut self.arrived))
+    }
+}

@@ -1,0 +1,111 @@
+//! Signals as the kernel describes them (`siginfo_t`), what a process does with them, and which part of the
+//! stack the kernel writes when it calls a handler.
+
+use std::fs;
+
+use bis_trace::types::{Signal, Tid};
+
+use crate::memory::Memory;
+
+pub const SIGKILL: Signal = Signal(9);
+pub const SIGSEGV: Signal = Signal(11);
+
+/// A `siginfo_t`: 128 bytes as the kernel lays them out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SigInfo(pub [u8; 128]);
+
+impl SigInfo {
+    fn int(&self, at: usize) -> i32 {
+        i32::from_le_bytes(std::array::from_fn(|i| self.0[at + i]))
+    }
+
+    pub fn signal(&self) -> Signal {
+        Signal(u8::try_from(self.int(0)).unwrap_or(0))
+    }
+
+    /// si_code: positive when the kernel raised it.
+    pub fn code(&self) -> i32 {
+        self.int(8)
+    }
+
+    /// si_addr, for faults.
+    pub fn addr(&self) -> u64 {
+        u64::from_le_bytes(std::array::from_fn(|i| self.0[16 + i]))
+    }
+
+    /// si_pid, for signals that somebody sent.
+    pub fn sender(&self) -> Tid {
+        Tid(self.int(16))
+    }
+
+    /// Did the task's own instruction raise it? (Then it comes at the same place in replay.)
+    pub fn is_fault(&self) -> bool {
+        let sync = [4, 5, 7, 8, 11].contains(&self.signal().0);
+        // SI_KERNEL (0x80) counts: general protection faults and int3 have it.
+        sync && self.code() > 0
+    }
+
+    /// Was it an `int3`?
+    pub fn is_breakpoint(&self) -> bool {
+        self.signal() == Signal::TRAP && self.code() == 0x80
+    }
+}
+
+/// What a process does with a signal, from the kernel's own account.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Disposition {
+    Handler,
+    Ignore,
+    /// Ends the process.
+    Fatal,
+    /// Stops the process.
+    Stop,
+}
+
+/// Reads `/proc/TID/status`: about 20 µs. SIGKILL and SIGSTOP included.
+pub fn disposition(tid: Tid, signal: Signal) -> Disposition {
+    let status = fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
+    let set = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0)
+    };
+    let bit = 1u64 << (u32::from(signal.0).clamp(1, 64) - 1);
+    if set("SigCgt:") & bit != 0 {
+        return Disposition::Handler;
+    }
+    if set("SigIgn:") & bit != 0 {
+        return Disposition::Ignore;
+    }
+    match i32::from(signal.0) {
+        libc::SIGCHLD | libc::SIGURG | libc::SIGWINCH | libc::SIGCONT => Disposition::Ignore,
+        libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU => Disposition::Stop,
+        _ => Disposition::Fatal,
+    }
+}
+
+/// The ranges (address, length) that the kernel wrote when it built the frame of a handler that is about to
+/// execute its first instruction with this stack pointer: `struct rt_sigframe` of
+/// `arch/x86/include/asm/sigframe.h`, then the extended state that its ucontext points to.
+pub fn frame_ranges(memory: &Memory, rsp: u64) -> Vec<(u64, u64)> {
+    // pretcode 8, ucontext 304 (flags 8, link 8, stack 24, sigcontext 256, mask 8), siginfo 128.
+    const FRAME_LEN: u64 = 8 + 304 + 128;
+    // Within the frame: pretcode, flags, link, stack, then 23 words of sigcontext before the pointer.
+    const FPSTATE_AT: u64 = 8 + 8 + 8 + 24 + 23 * 8;
+    const FXSAVE_LEN: u64 = 512;
+    // The legacy area's last 48 bytes are software's: magic1, then the whole length (`struct _fpx_sw_bytes`).
+    const SW_AT: u64 = 464;
+    const FP_XSTATE_MAGIC1: u32 = 0x4650_5853;
+
+    let mut ranges = vec![(rsp, FRAME_LEN)];
+    let fpstate = memory.read_u64(rsp + FPSTATE_AT).unwrap_or(0);
+    if fpstate != 0 {
+        let magic = memory.read_u32(fpstate + SW_AT).unwrap_or(0);
+        let len = if magic == FP_XSTATE_MAGIC1 {
+            u64::from(memory.read_u32(fpstate + SW_AT + 4).unwrap_or(0)).clamp(FXSAVE_LEN, 64 * 1024)
+        } else {
+            FXSAVE_LEN
+        };
+        ranges.push((fpstate, len));
+    }
+    ranges
+}

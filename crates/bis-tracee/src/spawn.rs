@@ -1,0 +1,240 @@
+//! Starting a process under the calling thread's supervision: fork, seize, filter, exec.
+//!
+//! The order matters. The child may install its filter only when a tracer is there to answer it (without one
+//! every call would fail with ENOSYS), so it first waits for a byte on a pipe. From the filter on, its calls
+//! stop at the supervisor, which lets them through until the exec has succeeded. A failure before that comes
+//! back through a second pipe that the exec closes.
+
+use std::{
+    ffi::CString,
+    io::{self, Read, Write},
+    os::fd::{AsRawFd, OwnedFd, RawFd},
+    ptr,
+};
+
+use bis_trace::types::Tid;
+
+use crate::{
+    error::{Result, TraceeError},
+    filter::{self, Mode},
+    sys,
+    task::{self, Resume, Running, Status, Stopped},
+};
+
+/// What to execute.
+#[derive(Debug)]
+pub enum Program {
+    Path(CString),
+    /// An open executable file.
+    File(OwnedFd),
+}
+
+#[derive(Debug)]
+pub struct Spawn {
+    pub program: Program,
+    pub argv: Vec<CString>,
+    pub envp: Vec<CString>,
+    pub cwd: Option<CString>,
+    pub mode: Mode,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum SpawnError {
+    /// The child could not get as far as the program.
+    #[error("failed to {step}: {source}")]
+    Child { step: &'static str, source: io::Error },
+    #[error("failed to start a process: {0}")]
+    Fork(#[source] io::Error),
+    #[error(transparent)]
+    Tracee(#[from] TraceeError),
+}
+
+/// The steps of the child, in order; a failed one is reported by its place here.
+const STEPS: [&str; 5] = [
+    "turn off address space randomisation (personality is refused: a container's seccomp profile?)",
+    "enter the working directory",
+    "give up new privileges",
+    "install the seccomp filter (is seccomp allowed here?)",
+    "execute the program",
+];
+
+#[repr(C)]
+struct FilterProgram {
+    len: u16,
+    filter: *const filter::Instruction,
+}
+
+/// Everything that the child needs, laid out before the fork: after it, only system calls are made.
+struct Prepared {
+    path: *const libc::c_char,
+    file: RawFd,
+    argv: Vec<*const libc::c_char>,
+    envp: Vec<*const libc::c_char>,
+    cwd: *const libc::c_char,
+    filter: Vec<filter::Instruction>,
+    go: RawFd,
+    failed: RawFd,
+}
+
+fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
+    strings.iter().map(|s| s.as_ptr()).chain([ptr::null()]).collect()
+}
+
+/// Runs in the forked child; returns only the step that failed.
+///
+/// # Safety
+/// Must run in a freshly forked child, and the pointers in `prepared` must be valid C strings and
+/// null-terminated vectors of such. Only async-signal-safe calls are made.
+unsafe fn child(prepared: &Prepared) -> (u8, i32) {
+    let errno = || io::Error::last_os_error().raw_os_error().unwrap_or(0);
+    // SAFETY: as the function's contract says; each call gets what its manual asks for.
+    unsafe {
+        let mut byte = 0u8;
+        if libc::read(prepared.go, (&raw mut byte).cast(), 1) != 1 {
+            libc::_exit(127);
+        }
+        // Rust's runtime ignores SIGPIPE, and our handlers would be reset by exec anyway.
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        let old = libc::personality(0xffff_ffff);
+        if old == -1 || libc::personality((old | libc::ADDR_NO_RANDOMIZE).cast_unsigned().into()) == -1 {
+            return (0, errno());
+        }
+        if !prepared.cwd.is_null() && libc::chdir(prepared.cwd) != 0 {
+            return (1, errno());
+        }
+        let program = FilterProgram {
+            len: u16::try_from(prepared.filter.len()).unwrap_or(0),
+            filter: prepared.filter.as_ptr(),
+        };
+        let install = || libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program);
+        if install() != 0 {
+            // Without CAP_SYS_ADMIN a filter may be had only by who gives up set-user-ID programs.
+            if errno() != libc::EACCES {
+                return (3, errno());
+            }
+            if libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 {
+                return (2, errno());
+            }
+            if install() != 0 {
+                return (3, errno());
+            }
+        }
+        if prepared.path.is_null() {
+            libc::execveat(
+                prepared.file,
+                c"".as_ptr(),
+                prepared.argv.as_ptr().cast(),
+                prepared.envp.as_ptr().cast(),
+                libc::AT_EMPTY_PATH,
+            );
+        } else {
+            libc::execve(prepared.path, prepared.argv.as_ptr(), prepared.envp.as_ptr());
+        }
+        (4, errno())
+    }
+}
+
+fn fork_child(prepared: &Prepared) -> Result<Tid, SpawnError> {
+    // SAFETY: the child only runs `child` and `_exit`: no allocation, no lock, no unwinding.
+    unsafe {
+        match libc::fork() {
+            -1 => Err(SpawnError::Fork(io::Error::last_os_error())),
+            0 => {
+                let (step, errno) = child(prepared);
+                let [a, b, c, d] = errno.to_le_bytes();
+                let report = [step, a, b, c, d];
+                libc::write(prepared.failed, report.as_ptr().cast(), report.len());
+                libc::_exit(127)
+            }
+            pid => Ok(Tid(pid)),
+        }
+    }
+}
+
+/// Starts the program and returns it stopped at the exit of its execve: nothing of it has run yet. The calling
+/// thread is its supervisor and its kernel parent.
+///
+/// # Errors
+/// [`SpawnError::Child`] when the program could not be executed; the child is gone then.
+pub fn spawn(spec: &Spawn) -> Result<Stopped, SpawnError> {
+    let (go_read, mut go_write) = io::pipe().map_err(SpawnError::Fork)?;
+    let (mut failed_read, failed_write) = io::pipe().map_err(SpawnError::Fork)?;
+    let prepared = Prepared {
+        path: if let Program::Path(path) = &spec.program { path.as_ptr() } else { ptr::null() },
+        file: if let Program::File(file) = &spec.program { file.as_raw_fd() } else { -1 },
+        argv: pointers(&spec.argv),
+        envp: pointers(&spec.envp),
+        cwd: spec.cwd.as_ref().map_or(ptr::null(), |cwd| cwd.as_ptr()),
+        filter: filter::program(spec.mode),
+        go: go_read.as_raw_fd(),
+        failed: failed_write.as_raw_fd(),
+    };
+    let tid = fork_child(&prepared)?;
+    drop((go_read, failed_write));
+    sys::seize(tid)?;
+    go_write.write_all(&[1]).map_err(SpawnError::Fork)?;
+
+    let mut running = Running::new(tid);
+    loop {
+        let status = task::wait_for(tid)?;
+        let (how, signal) = match status {
+            Status::Exited(_) | Status::Killed(_) => {
+                let mut report = [0u8; 5];
+                if failed_read.read_exact(&mut report).is_err() {
+                    let source = io::Error::other(format!("the new process {status}"));
+                    return Err(SpawnError::Child { step: "prepare the new process", source });
+                }
+                let [step, errno @ ..] = report;
+                return Err(SpawnError::Child {
+                    step: STEPS[usize::from(step).min(STEPS.len() - 1)],
+                    source: io::Error::from_raw_os_error(i32::from_le_bytes(errno)),
+                });
+            }
+            // The way out of execve: the registers set there stay.
+            Status::Exec(_) => (Resume::Syscall, None),
+            Status::Syscall => return Ok(running.stopped()),
+            Status::Signal(signal) => (Resume::Cont, Some(signal)),
+            _ => (Resume::Cont, None),
+        };
+        running = running.stopped().resume(how, signal)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spawn_path(path: &str, mode: Mode) -> Result<Stopped, SpawnError> {
+        let path = CString::new(path).unwrap();
+        let argv = vec![path.clone()];
+        spawn(&Spawn { program: Program::Path(path), argv, envp: vec![], cwd: None, mode })
+    }
+
+    #[test]
+    fn a_program_stops_before_its_first_instruction_and_then_runs() {
+        let stopped = spawn_path("/bin/true", Mode::Record).unwrap();
+        let tid = stopped.tid();
+        assert_eq!(stopped.regs().unwrap().rax, 0);
+        let mut running = stopped.resume(Resume::Cont, None).unwrap();
+        let mut calls = 0;
+        loop {
+            match task::wait_for(tid).unwrap() {
+                Status::Exited(code) => {
+                    assert_eq!(code, 0);
+                    break;
+                }
+                Status::Seccomp => calls += 1,
+                _ => {}
+            }
+            running = running.stopped().resume(Resume::Cont, None).unwrap();
+        }
+        assert!(calls > 5, "every call stops at the supervisor, found {calls}");
+    }
+
+    #[test]
+    fn a_missing_program_is_an_error_with_its_cause() {
+        let error = spawn_path("/nonexistent", Mode::Record).unwrap_err();
+        let SpawnError::Child { step, source } = error else { panic!("{error}") };
+        assert_eq!((step, source.raw_os_error()), ("execute the program", Some(libc::ENOENT)));
+    }
+}

@@ -1,0 +1,302 @@
+//! The kernel's tracing interface as plain functions. Every `unsafe` of the workspace is in this file and in
+//! `spawn.rs` (what runs between fork and exec). No policy: each function is one call.
+
+use std::{io, mem, ptr};
+
+use bis_trace::types::{Registers, Signal, Tid};
+
+use crate::error::{Result, TraceeError};
+
+const _: () = assert!(mem::size_of::<Registers>() == mem::size_of::<libc::user_regs_struct>());
+
+/// The note type of the extended state in PTRACE_GETREGSET (`include/uapi/linux/elf.h`).
+const NT_X86_XSTATE: usize = 0x202;
+
+/// More than any XSAVE area: AVX-512 takes 2.7 KiB, AMX 11 KiB.
+const XSTATE_BYTES_MAX: usize = 32 * 1024;
+
+pub const OPTIONS: i32 = libc::PTRACE_O_TRACESYSGOOD
+    | libc::PTRACE_O_TRACEFORK
+    | libc::PTRACE_O_TRACEVFORK
+    | libc::PTRACE_O_TRACECLONE
+    | libc::PTRACE_O_TRACEEXEC
+    | libc::PTRACE_O_TRACEEXIT
+    | libc::PTRACE_O_TRACESECCOMP
+    | libc::PTRACE_O_EXITKILL;
+
+fn check(what: &'static str, tid: Tid, value: libc::c_long) -> Result<libc::c_long> {
+    if value != -1 {
+        return Ok(value);
+    }
+    let source = io::Error::last_os_error();
+    if source.raw_os_error() == Some(libc::ESRCH) {
+        return Err(TraceeError::Died(tid));
+    }
+    Err(TraceeError::Os { what, tid, source })
+}
+
+/// A ptrace request whose `addr` and `data` are plain numbers.
+fn request(what: &'static str, request: libc::c_uint, tid: Tid, addr: usize, data: usize) -> Result<()> {
+    // SAFETY: callers in this file use it only for requests that read neither pointer.
+    let value = unsafe { libc::ptrace(request, tid.0, addr, data) };
+    check(what, tid, value).map(drop)
+}
+
+/// A ptrace request that reads or fills `data`, which has the size that the kernel expects of it.
+fn with_data<T>(
+    what: &'static str,
+    request: libc::c_uint,
+    tid: Tid,
+    addr: usize,
+    data: &mut T,
+) -> Result<libc::c_long> {
+    // SAFETY: `data` is valid for the whole call; callers in this file pair each request with its kernel type.
+    let value = unsafe { libc::ptrace(request, tid.0, addr, ptr::from_mut(data)) };
+    check(what, tid, value)
+}
+
+pub fn seize(tid: Tid) -> Result<()> {
+    #[expect(clippy::cast_sign_loss, reason = "a bit set")]
+    request("seize", libc::PTRACE_SEIZE, tid, 0, OPTIONS as usize)
+}
+
+pub fn interrupt(tid: Tid) -> Result<()> {
+    request("interrupt", libc::PTRACE_INTERRUPT, tid, 0, 0)
+}
+
+pub fn detach(tid: Tid) -> Result<()> {
+    request("detach", libc::PTRACE_DETACH, tid, 0, 0)
+}
+
+/// How a stopped task goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Resume {
+    /// To the next traced call, signal or event.
+    Cont,
+    /// To the entry or exit of a system call as well.
+    Syscall,
+    /// One instruction.
+    Step,
+    /// Not at all: it stays in its group-stop and reports when that ends.
+    Listen,
+}
+
+pub fn resume(tid: Tid, how: Resume, signal: Option<Signal>) -> Result<()> {
+    let req = match how {
+        Resume::Cont => libc::PTRACE_CONT,
+        Resume::Syscall => libc::PTRACE_SYSCALL,
+        Resume::Step => libc::PTRACE_SINGLESTEP,
+        Resume::Listen => libc::PTRACE_LISTEN,
+    };
+    request("resume", req, tid, 0, signal.map_or(0, |s| usize::from(s.0)))
+}
+
+pub fn get_registers(tid: Tid) -> Result<Registers> {
+    let mut regs = Registers::default();
+    with_data("read the registers", libc::PTRACE_GETREGS, tid, 0, &mut regs)?;
+    Ok(regs)
+}
+
+pub fn set_registers(tid: Tid, regs: &Registers) -> Result<()> {
+    let mut regs = *regs;
+    with_data("set the registers", libc::PTRACE_SETREGS, tid, 0, &mut regs).map(drop)
+}
+
+pub fn get_xstate(tid: Tid) -> Result<Vec<u8>> {
+    let mut bytes = vec![0u8; XSTATE_BYTES_MAX];
+    let mut iov = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    with_data("read the extended state", libc::PTRACE_GETREGSET, tid, NT_X86_XSTATE, &mut iov)?;
+    bytes.truncate(iov.iov_len);
+    Ok(bytes)
+}
+
+pub fn set_xstate(tid: Tid, xstate: &[u8]) -> Result<()> {
+    let mut iov = libc::iovec { iov_base: xstate.as_ptr().cast_mut().cast(), iov_len: xstate.len() };
+    with_data("set the extended state", libc::PTRACE_SETREGSET, tid, NT_X86_XSTATE, &mut iov).map(drop)
+}
+
+pub fn get_siginfo(tid: Tid) -> Result<[u8; 128]> {
+    let mut info = [0u8; 128];
+    with_data("read the signal", libc::PTRACE_GETSIGINFO, tid, 0, &mut info)?;
+    Ok(info)
+}
+
+pub fn set_siginfo(tid: Tid, info: &[u8; 128]) -> Result<()> {
+    let mut info = *info;
+    with_data("set the signal", libc::PTRACE_SETSIGINFO, tid, 0, &mut info).map(drop)
+}
+
+pub fn get_sigmask(tid: Tid) -> Result<u64> {
+    let mut mask = 0u64;
+    with_data("read the signal mask", libc::PTRACE_GETSIGMASK, tid, 8, &mut mask)?;
+    Ok(mask)
+}
+
+pub fn set_sigmask(tid: Tid, mask: u64) -> Result<()> {
+    let mut mask = mask;
+    with_data("set the signal mask", libc::PTRACE_SETSIGMASK, tid, 8, &mut mask).map(drop)
+}
+
+pub fn event_message(tid: Tid) -> Result<u64> {
+    let mut message = 0u64;
+    with_data("read the event", libc::PTRACE_GETEVENTMSG, tid, 0, &mut message)?;
+    Ok(message)
+}
+
+/// The signals queued for the task alone (`shared` false) or for its process, at most 32.
+pub fn peek_pending(tid: Tid, shared: bool) -> Result<Vec<[u8; 128]>> {
+    #[repr(C)]
+    struct Args {
+        off: u64,
+        flags: u32,
+        nr: i32,
+    }
+    let mut args = Args { off: 0, flags: u32::from(shared), nr: 32 };
+    let mut infos = [[0u8; 128]; 32];
+    // SAFETY: the kernel writes at most `nr` siginfos of 128 bytes each to `data`, which has room for them.
+    let count = unsafe {
+        libc::ptrace(
+            libc::PTRACE_PEEKSIGINFO as libc::c_uint,
+            tid.0,
+            ptr::from_mut(&mut args),
+            infos.as_mut_ptr(),
+        )
+    };
+    let count = usize::try_from(check("read the pending signals", tid, count)?).unwrap_or(0);
+    Ok(infos[..count.min(32)].to_vec())
+}
+
+/// A raw wait status of one task traced by (or a child of) the calling thread; `None` with `block` false when
+/// none is there, and an error ECHILD when there is nothing to wait for.
+pub fn wait(tid: Option<Tid>, block: bool) -> io::Result<Option<(Tid, i32)>> {
+    let flags = libc::__WALL | libc::__WNOTHREAD | if block { 0 } else { libc::WNOHANG };
+    loop {
+        let mut status = 0;
+        // SAFETY: `status` is valid for the call.
+        let found = unsafe { libc::waitpid(tid.map_or(-1, |t| t.0), &raw mut status, flags) };
+        match found {
+            0 => return Ok(None),
+            -1 => {
+                let error = io::Error::last_os_error();
+                if error.raw_os_error() != Some(libc::EINTR) {
+                    return Err(error);
+                }
+            }
+            _ => return Ok(Some((Tid(found), status))),
+        }
+    }
+}
+
+pub fn tgkill(tgid: Tid, tid: Tid, signal: Signal) -> Result<()> {
+    // SAFETY: tgkill takes plain numbers.
+    let value = unsafe { libc::syscall(libc::SYS_tgkill, tgid.0, tid.0, i32::from(signal.0)) };
+    check("send a signal", tid, value).map(drop)
+}
+
+/// The CPUs that a task may run on, as the kernel's bit mask in bytes. `Tid(0)` is the calling thread.
+pub fn get_affinity(tid: Tid) -> Result<Vec<u8>> {
+    let mut mask = vec![0u8; 1024];
+    // SAFETY: the kernel writes at most the given length.
+    let value = unsafe { libc::syscall(libc::SYS_sched_getaffinity, tid.0, mask.len(), mask.as_mut_ptr()) };
+    let len = usize::try_from(check("read the CPU affinity", tid, value)?).unwrap_or(0);
+    mask.truncate(len);
+    Ok(mask)
+}
+
+/// The reverse of [`get_affinity`].
+pub fn set_affinity(tid: Tid, mask: &[u8]) -> Result<()> {
+    // SAFETY: the kernel reads the given length.
+    let value = unsafe { libc::syscall(libc::SYS_sched_setaffinity, tid.0, mask.len(), mask.as_ptr()) };
+    check("set the CPU affinity", tid, value).map(drop)
+}
+
+/// Do descriptor `fd` of task `tid` and our own descriptor `ours` name the same open file? Errors where the
+/// kernel has no kcmp.
+pub fn same_open_file(tid: Tid, fd: i32, ours: i32) -> io::Result<bool> {
+    const KCMP_FILE: i32 = 0;
+    // SAFETY: kcmp takes plain numbers.
+    let value = unsafe {
+        libc::syscall(libc::SYS_kcmp, libc::getpid(), tid.0, KCMP_FILE, i64::from(ours), i64::from(fd))
+    };
+    if value < 0 { Err(io::Error::last_os_error()) } else { Ok(value == 0) }
+}
+
+/// The orphans of our tree become children of this process instead of init's.
+pub fn become_subreaper() -> io::Result<()> {
+    // SAFETY: prctl takes plain numbers here.
+    let value = unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
+    if value == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Signals of a terminal reach the program and us alike; we outlive them. The handlers do nothing, and exec
+/// resets them to the default in the program.
+pub fn outlive_terminal_signals() {
+    extern "C" fn nothing(_: libc::c_int) {}
+    for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU] {
+        // SAFETY: the handler is async-signal-safe (it does nothing); SA_RESTART keeps our own calls whole.
+        unsafe {
+            let mut action: libc::sigaction = mem::zeroed();
+            action.sa_sigaction = nothing as *const () as usize;
+            action.sa_flags = libc::SA_RESTART;
+            libc::sigaction(signal, &raw const action, ptr::null_mut());
+        }
+    }
+}
+
+/// Stops this process as a terminal's stop signal would, until SIGCONT.
+pub fn stop_ourselves() {
+    // SAFETY: raise takes a plain number.
+    unsafe { libc::raise(libc::SIGSTOP) };
+}
+
+/// Gives the rest of our time slice to others on this core.
+pub fn yield_now() {
+    // SAFETY: no arguments.
+    unsafe { libc::sched_yield() };
+}
+
+/// An anonymous file in memory, close-on-exec.
+pub fn memfd(name: &std::ffi::CStr) -> io::Result<std::os::fd::OwnedFd> {
+    use std::os::fd::FromRawFd;
+    // SAFETY: `name` is a valid C string; the descriptor returned is new and ours.
+    unsafe {
+        let fd = libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC);
+        if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(std::os::fd::OwnedFd::from_raw_fd(fd)) }
+    }
+}
+
+/// The processor's own answer to `cpuid`; (eax, ebx, ecx, edx).
+pub fn cpuid(leaf: u32, subleaf: u32) -> [u32; 4] {
+    #[allow(unused_unsafe, reason = "safe in newer compilers")]
+    // SAFETY: every x86-64 processor has cpuid.
+    let r = unsafe { core::arch::x86_64::__cpuid_count(leaf, subleaf) };
+    [r.eax, r.ebx, r.ecx, r.edx]
+}
+
+/// The processor's time stamp counter.
+pub fn rdtsc() -> u64 {
+    // SAFETY: every x86-64 processor has rdtsc, and this process has not turned it off.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// The time stamp counter and IA32_TSC_AUX.
+pub fn rdtscp() -> (u64, u32) {
+    let mut aux = 0;
+    // SAFETY: only called in answer to a rdtscp that the processor has faulted on, so it has the instruction.
+    let tsc = unsafe { core::arch::x86_64::__rdtscp(&raw mut aux) };
+    (tsc, aux)
+}
+
+/// May this process turn cpuid into a fault (ARCH_CPUID_SET)? Asks the kernel without changing anything that
+/// lasts.
+pub fn has_cpuid_faulting() -> bool {
+    const ARCH_CPUID_SET: i64 = 0x1012;
+    // SAFETY: plain numbers; faulting is turned off again before the next cpuid can be executed here.
+    unsafe {
+        let off = libc::syscall(libc::SYS_arch_prctl, ARCH_CPUID_SET, 0i64);
+        if off != 0 {
+            return false;
+        }
+        libc::syscall(libc::SYS_arch_prctl, ARCH_CPUID_SET, 1i64) == 0
+    }
+}

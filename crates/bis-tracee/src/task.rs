@@ -1,0 +1,238 @@
+//! A traced task as a value: [`Stopped`] or [`Running`], never both. Resuming consumes the stop, so nothing can
+//! touch the registers of a task that runs.
+//!
+//! The wait of a supervisor goes through this file too. Waits are a matter of threads (`__WNOTHREAD`): each
+//! supervisor thread sees only its own tasks.
+
+use std::{cell::RefCell, collections::VecDeque, fmt, io};
+
+use bis_trace::types::{Registers, Signal, Tid};
+
+use crate::{
+    error::{Result, TraceeError},
+    sys,
+};
+pub use crate::sys::Resume;
+
+/// A task in a ptrace stop of the calling thread.
+#[derive(Debug)]
+pub struct Stopped {
+    tid: Tid,
+}
+
+/// A task that runs, waits in the kernel, or is dead and not yet reported.
+#[derive(Debug)]
+pub struct Running {
+    tid: Tid,
+}
+
+/// Why a task stopped, or how it ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Status {
+    /// exit status, 0..=255: the task is gone.
+    Exited(u8),
+    /// The task is gone, killed by this signal.
+    Killed(Signal),
+    /// At the entry of a traced system call (SECCOMP_RET_TRACE).
+    Seccomp,
+    /// At the entry or exit of a system call, after [`Resume::Syscall`].
+    Syscall,
+    /// fork, vfork or clone made a new task.
+    NewTask(Tid),
+    /// An exec succeeded; the task's former thread id.
+    Exec(Tid),
+    /// The task is about to end; the wait status it will end with.
+    Exit(i32),
+    /// Stopped as its process is, by this signal.
+    GroupStop(Signal),
+    /// Stopped by PTRACE_INTERRUPT, or for the first time, or a group-stop ended.
+    Trap,
+    /// About to receive this signal.
+    Signal(Signal),
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Status::Exited(code) => write!(f, "exited with status {code}"),
+            Status::Killed(signal) => write!(f, "killed by {signal}"),
+            Status::Seccomp => f.write_str("at the entry of a system call"),
+            Status::Syscall => f.write_str("at the entry or exit of a system call"),
+            Status::NewTask(tid) => write!(f, "made task {tid}"),
+            Status::Exec(_) => f.write_str("exec"),
+            Status::Exit(_) => f.write_str("about to end"),
+            Status::GroupStop(signal) => write!(f, "stopped with its process by {signal}"),
+            Status::Trap => f.write_str("interrupted"),
+            Status::Signal(signal) => write!(f, "about to receive {signal}"),
+        }
+    }
+}
+
+/// A signal number out of a wait status or a siginfo; the kernel has 1..=64.
+fn signal(number: i32) -> Signal {
+    Signal(u8::try_from(number).unwrap_or(0))
+}
+
+fn message_tid(tid: Tid) -> Tid {
+    sys::event_message(tid).ok().and_then(|m| i32::try_from(m).ok()).map_or(tid, Tid)
+}
+
+fn decode(tid: Tid, status: i32) -> Status {
+    if libc::WIFEXITED(status) {
+        return Status::Exited(u8::try_from(libc::WEXITSTATUS(status)).unwrap_or(0));
+    }
+    if libc::WIFSIGNALED(status) {
+        return Status::Killed(signal(libc::WTERMSIG(status)));
+    }
+    let stop = libc::WSTOPSIG(status);
+    match status >> 16 {
+        libc::PTRACE_EVENT_SECCOMP => Status::Seccomp,
+        libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE => {
+            Status::NewTask(message_tid(tid))
+        }
+        libc::PTRACE_EVENT_EXEC => Status::Exec(message_tid(tid)),
+        libc::PTRACE_EVENT_EXIT => {
+            let message = sys::event_message(tid).unwrap_or(0);
+            Status::Exit(i32::try_from(message & 0xffff).unwrap_or(0))
+        }
+        libc::PTRACE_EVENT_STOP => match stop {
+            libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU => {
+                Status::GroupStop(signal(stop))
+            }
+            _ => Status::Trap,
+        },
+        _ if stop == libc::SIGTRAP | 0x80 => Status::Syscall,
+        _ => Status::Signal(signal(stop)),
+    }
+}
+
+thread_local! {
+    /// Reports that were waited for in the middle of something else and belong to the supervisor's loop.
+    static PUT_BACK: RefCell<VecDeque<(Tid, Status)>> = const { RefCell::new(VecDeque::new()) };
+}
+
+/// Gives a report back: the next [`wait_any`] returns it.
+pub fn put_back(tid: Tid, status: Status) {
+    PUT_BACK.with_borrow_mut(|queue| queue.push_back((tid, status)));
+}
+
+/// The next report of any task of this thread. `None`: with `block` false, nothing to report yet; with `block`
+/// true, there is no task left.
+///
+/// # Errors
+/// Whatever waitpid fails with, but for "no children".
+pub fn wait_any(block: bool) -> io::Result<Option<(Tid, Status)>> {
+    if let Some(report) = PUT_BACK.with_borrow_mut(VecDeque::pop_front) {
+        return Ok(Some(report));
+    }
+    match sys::wait(None, block) {
+        Ok(report) => Ok(report.map(|(tid, status)| (tid, decode(tid, status)))),
+        Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The next report of one task, waiting for it.
+///
+/// # Errors
+/// [`TraceeError::Died`] where the task does not exist any more.
+pub fn wait_for(tid: Tid) -> Result<Status> {
+    let found = PUT_BACK.with_borrow_mut(|queue| {
+        queue.iter().position(|(t, _)| *t == tid).and_then(|at| queue.remove(at))
+    });
+    if let Some((_, status)) = found {
+        return Ok(status);
+    }
+    match sys::wait(Some(tid), true) {
+        Ok(Some((tid, status))) => Ok(decode(tid, status)),
+        Ok(None) => Err(TraceeError::Died(tid)),
+        Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Err(TraceeError::Died(tid)),
+        Err(source) => Err(TraceeError::Os { what: "wait for a task", tid, source }),
+    }
+}
+
+impl Running {
+    /// A task that the kernel attached for us (a new thread or child) or that was just seized.
+    pub(crate) fn new(tid: Tid) -> Running {
+        Running { tid }
+    }
+
+    pub fn tid(&self) -> Tid {
+        self.tid
+    }
+
+    /// The task as stopped, after a wait has reported a stop of it. (For an ended task there is nothing to
+    /// take: drop this value.)
+    pub fn stopped(self) -> Stopped {
+        Stopped { tid: self.tid }
+    }
+}
+
+impl Stopped {
+    /// A task that a wait has just reported as stopped and that nobody holds a value of: a new one.
+    pub fn adopt(tid: Tid) -> Stopped {
+        Stopped { tid }
+    }
+
+    pub fn tid(&self) -> Tid {
+        self.tid
+    }
+
+    /// # Errors
+    /// [`TraceeError::Died`] where the task was killed meanwhile; so for all functions here.
+    pub fn regs(&self) -> Result<Registers> {
+        sys::get_registers(self.tid)
+    }
+
+    pub fn set_regs(&mut self, regs: &Registers) -> Result<()> {
+        sys::set_registers(self.tid, regs)
+    }
+
+    /// The extended state: x87, SSE, AVX, ... in the kernel's non-compacted layout.
+    pub fn xstate(&self) -> Result<Vec<u8>> {
+        sys::get_xstate(self.tid)
+    }
+
+    pub fn set_xstate(&mut self, xstate: &[u8]) -> Result<()> {
+        sys::set_xstate(self.tid, xstate)
+    }
+
+    /// The signal that the task is about to receive (`siginfo_t`).
+    pub fn siginfo(&self) -> Result<[u8; 128]> {
+        sys::get_siginfo(self.tid)
+    }
+
+    pub fn set_siginfo(&mut self, info: &[u8; 128]) -> Result<()> {
+        sys::set_siginfo(self.tid, info)
+    }
+
+    /// The signals blocked, bit `n - 1` for signal `n`.
+    pub fn sigmask(&self) -> Result<u64> {
+        sys::get_sigmask(self.tid)
+    }
+
+    pub fn set_sigmask(&mut self, mask: u64) -> Result<()> {
+        sys::set_sigmask(self.tid, mask)
+    }
+
+    /// The signals that wait for this task or its process, blocked ones included.
+    pub fn pending(&self) -> Result<Vec<[u8; 128]>> {
+        let mut all = sys::peek_pending(self.tid, false)?;
+        all.extend(sys::peek_pending(self.tid, true)?);
+        Ok(all)
+    }
+
+    /// Lets the task go on. A task that was killed meanwhile counts as running: the next wait reports its end.
+    pub fn resume(self, how: Resume, signal: Option<Signal>) -> Result<Running> {
+        match sys::resume(self.tid, how, signal) {
+            Ok(()) | Err(TraceeError::Died(_)) => Ok(Running { tid: self.tid }),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Lets the task go from this thread's tracing.
+    pub(crate) fn detach(self) -> Result<Tid> {
+        sys::detach(self.tid)?;
+        Ok(self.tid)
+    }
+}
