@@ -6,7 +6,7 @@
 //! registers to make it again.
 
 use bis_agent::{UNTRACED_SYSCALL, UNTRACED_SYSCALL_END};
-use bis_trace::types::{Registers, Signal};
+use bis_trace::types::{Registers, Signal, Tid};
 
 use crate::{
     error::{Result, TraceeError},
@@ -27,6 +27,8 @@ pub struct Remote<'a> {
     saved: Registers,
     /// Signals that came while a call was under way, in order; they were not delivered.
     arrived: Vec<SigInfo>,
+    /// The task that the last call made (clone, fork).
+    new_task: Option<Tid>,
 }
 
 impl<'a> Remote<'a> {
@@ -36,7 +38,7 @@ impl<'a> Remote<'a> {
     /// As [`Stopped::regs`].
     pub fn new(slot: &'a mut Option<Stopped>) -> Result<Remote<'a>> {
         let saved = slot.as_ref().expect("a remote call needs a stopped task").regs()?;
-        Ok(Remote { task: Some(slot), saved, arrived: Vec::new() })
+        Ok(Remote { task: Some(slot), saved, arrived: Vec::new(), new_task: None })
     }
 
     /// The registers as they were, and as they will be again.
@@ -87,11 +89,31 @@ impl<'a> Remote<'a> {
                     self.arrived.push(info);
                 }
                 Status::GroupStop(_) | Status::Trap => {}
+                Status::NewTask(child) => self.new_task = Some(child),
                 other => {
                     let found = other.to_string();
                     return Err(TraceeError::Unexpected { tid, doing: "making a remote call", found });
                 }
             }
+        }
+    }
+
+    /// The task that the last call made (clone, fork), stopped before its first instruction, which is the
+    /// agent's; set its registers before it runs.
+    ///
+    /// # Errors
+    /// [`TraceeError::Unexpected`] where the last call made none.
+    pub fn take_new_task(&mut self) -> Result<Stopped> {
+        let Some(tid) = self.new_task.take() else {
+            let tid = self.task.as_ref().and_then(|slot| slot.as_ref()).map_or(Tid(0), Stopped::tid);
+            return Err(TraceeError::Unexpected { tid, doing: "making a task", found: "no new task".into() });
+        };
+        match task::wait_for(tid)? {
+            status @ (Status::Exited(_) | Status::Killed(_) | Status::Exit(_)) => {
+                task::put_back(tid, status);
+                Err(TraceeError::Died(tid))
+            }
+            _ => Ok(Stopped::adopt(tid)),
         }
     }
 
