@@ -1,0 +1,204 @@
+//! Runs every guest of `tests/guests/` natively, recorded and replayed, and with memory checksums.
+//!
+//! A guest is a file `tests/guests/<family>/<name>` with the ending `.c`, `.S`, `.sh` or `.py`; whatever lies
+//! there is found, there is no list. It must end with its expected status, and its last line of output must be
+//! `guest ok`. Comments in its first lines say what is special: `cflags:` (for gcc), `status:` (when not 0),
+//! `needs:` (words: a program, `root`, or a path that must exist), `stdin:` (one line of input).
+//! Trials are named `family/name::mode`; `BIS_TEST_REPEAT=N` runs each N times.
+//!
+//! This file knows nothing of what a guest does; what is common to all drivers is in `common`.
+
+mod common;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime};
+
+use common::{Folder, Step};
+use libtest_mimic::{Failed, Trial};
+
+/// No guest takes more than a second natively; a step that takes this long hangs.
+const STEP_LIMIT: Duration = Duration::from_secs(60);
+
+/// One program, and what its first lines say about it.
+struct Guest {
+    source: PathBuf,
+    /// `family/name`, without the ending.
+    name: String,
+    cflags: Vec<String>,
+    status: i32,
+    needs: Vec<String>,
+    stdin: Option<Vec<u8>>,
+    program: OnceLock<Result<PathBuf, String>>,
+}
+
+#[derive(Clone, Copy)]
+enum Mode {
+    Native,
+    Replay,
+    Checksum,
+}
+
+impl Mode {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Replay => "replay",
+            Self::Checksum => "checksum",
+        }
+    }
+}
+
+fn main() {
+    let mut trials = Vec::new();
+    for guest in find(&common::tree().join("tests/guests")) {
+        let missing = guest.needs.iter().find_map(|need| unmet(need));
+        let guest = Arc::new(guest);
+        for mode in [Mode::Native, Mode::Replay, Mode::Checksum] {
+            let name = format!("{}::{}", guest.name, mode.name());
+            if let Some(why) = &missing {
+                println!("ignored: {name}: {why}");
+            }
+            let guest = Arc::clone(&guest);
+            let trial = Trial::test(name, move || common::repeated(|| guest.run(mode)));
+            trials.push(trial.with_ignored_flag(missing.is_some()));
+        }
+    }
+    assert!(trials.len() > 100, "tests/guests was not found or is nearly empty: {} trials", trials.len());
+    libtest_mimic::run(&common::arguments(), trials).exit();
+}
+
+/// Every guest below `root`, sorted by name.
+fn find(root: &Path) -> Vec<Guest> {
+    let mut guests = Vec::new();
+    let families = fs::read_dir(root).unwrap_or_else(|e| panic!("failed to read {}: {e}", root.display()));
+    for family in families.filter_map(Result::ok).map(|entry| entry.path()).filter(|path| path.is_dir()) {
+        for entry in fs::read_dir(&family).into_iter().flatten().filter_map(Result::ok) {
+            let source = entry.path();
+            if matches!(source.extension().and_then(OsStr::to_str), Some("c" | "S" | "sh" | "py")) {
+                guests.push(Guest::read(source));
+            }
+        }
+    }
+    guests.sort_by(|a, b| a.name.cmp(&b.name));
+    guests
+}
+
+/// Why a `needs:` word is not met here.
+fn unmet(need: &str) -> Option<String> {
+    if need == "root" {
+        return (!rustix::process::geteuid().is_root()).then(|| "needs root".to_owned());
+    }
+    if need.starts_with('/') {
+        return (!Path::new(need).exists()).then(|| format!("{need} does not exist here"));
+    }
+    (!common::installed(need)).then(|| format!("not installed (apt-get install {})", common::package_of(need)))
+}
+
+impl Guest {
+    fn read(source: PathBuf) -> Self {
+        let text = fs::read_to_string(&source).unwrap_or_default();
+        let directive = |key: &str| {
+            text.lines().take(12).find_map(|line| {
+                let comment = line.trim_start_matches(['/', '#', '*', ' ']);
+                (comment.len() < line.len()).then(|| comment.strip_prefix(key)).flatten().map(|rest| rest.trim().to_owned())
+            })
+        };
+        let words = |key: &str| -> Vec<String> {
+            directive(key).unwrap_or_default().split_whitespace().map(str::to_owned).collect()
+        };
+        let family = source.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
+        let stem = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let mut needs = words("needs:");
+        match source.extension().and_then(OsStr::to_str) {
+            Some("c" | "S") => needs.push("gcc".to_owned()),
+            Some("py") => needs.push("python3".to_owned()),
+            _ => needs.push("bash".to_owned()),
+        }
+        let status = directive("status:").map_or(0, |text| {
+            text.parse().unwrap_or_else(|_| panic!("{}: not a status: {text}", source.display()))
+        });
+        Self {
+            name: format!("{family}/{stem}"),
+            cflags: words("cflags:"),
+            status,
+            needs,
+            stdin: directive("stdin:").map(|line| format!("{line}\n").into_bytes()),
+            program: OnceLock::new(),
+            source,
+        }
+    }
+
+    /// The file to run: the source itself for scripts, else what gcc made of it.
+    fn program(&self) -> Result<&Path, Failed> {
+        match self.program.get_or_init(|| self.build()) {
+            Ok(path) => Ok(path),
+            Err(why) => Err(why.into()),
+        }
+    }
+
+    /// Compiles into the cache unless the result there is newer than the source and the header. The flags are
+    /// part of the cached name.
+    fn build(&self) -> Result<PathBuf, String> {
+        if !matches!(self.source.extension().and_then(OsStr::to_str), Some("c" | "S")) {
+            return Ok(self.source.clone());
+        }
+        let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guests");
+        let program = cache.join(format!("{}{}", self.name.replace('/', "."), self.cflags.concat().replace('/', "_")));
+        let time = |path: &Path| fs::metadata(path).and_then(|meta| meta.modified()).ok();
+        let header = self.source.parent().and_then(Path::parent).map(|root| root.join("guest.h"));
+        let newest = time(&self.source).max(header.as_deref().and_then(time)).unwrap_or(SystemTime::UNIX_EPOCH);
+        if time(&program).is_some_and(|built| built > newest) {
+            return Ok(program);
+        }
+        fs::create_dir_all(&cache).map_err(|e| format!("failed to make {}: {e}", cache.display()))?;
+        // Under another name first: two drivers may run at once, and a half-written program must not be run.
+        let fresh = program.with_extension(format!("new{}", std::process::id()));
+        let mut gcc = std::process::Command::new("gcc");
+        gcc.args(["-O1", "-g", "-pthread", "-Wall", "-o"]).arg(&fresh).arg(&self.source).args(&self.cflags);
+        let output = gcc.output().map_err(|e| format!("failed to start gcc: {e}"))?;
+        if !output.status.success() {
+            return Err(format!("failed to compile: {}", String::from_utf8_lossy(&output.stderr)));
+        }
+        fs::rename(&fresh, &program).map_err(|e| format!("failed to place {}: {e}", program.display()))?;
+        Ok(program)
+    }
+
+    fn run(&self, mode: Mode) -> Result<(), Failed> {
+        let program = self.program()?;
+        let folder = Folder::new(&self.name)?;
+        let cwd = folder.sub("cwd")?;
+        let stdin = self.stdin.as_deref();
+        let extra: &[&str] = match mode {
+            Mode::Native => {
+                let step = common::run(common::command(program, &cwd), "native", folder.path(), stdin, STEP_LIMIT)?;
+                self.check("native", &step)?;
+                folder.done();
+                return Ok(());
+            }
+            Mode::Replay => &[],
+            Mode::Checksum => &["--checksum"],
+        };
+        let trace = folder.path().join("trace");
+        let record = common::record_command(&trace, extra, &[program.as_os_str()], &cwd);
+        let recorded = common::run(record, "record", folder.path(), stdin, STEP_LIMIT)
+            .and_then(|step| self.check("record", &step).map(|()| step))
+            .map_err(|e| common::explain(&e, &trace))?;
+        common::replay_and_compare(&trace, &recorded, folder.path(), STEP_LIMIT)?;
+        folder.done();
+        Ok(())
+    }
+
+    /// The expected status, and `guest ok` as the last line.
+    fn check(&self, what: &str, step: &Step) -> Result<(), Failed> {
+        if step.status != self.status {
+            return Err(format!("{what}: exit status {}, not {}\n{}", step.status, self.status, step.shown()).into());
+        }
+        if !(step.stdout == b"guest ok\n" || step.stdout.ends_with(b"\nguest ok\n")) {
+            return Err(format!("{what}: the last line is not \"guest ok\"\n{}", step.shown()).into());
+        }
+        Ok(())
+    }
+}
