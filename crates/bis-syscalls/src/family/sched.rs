@@ -1,0 +1,36 @@
+//! Scheduling, priorities, resource limits and use.
+
+use super::*;
+
+#[rustfmt::skip]
+pub(crate) static ROWS: &[Row] = &[
+    call(24, "sched_yield", &[], If(|_| true)).note("the recorder may switch threads here"),
+    call(97, "getrlimit", &[int("resource"), out("limit", Fixed(16))], Never),
+    call(98, "getrusage", &[int("who"), out("usage", Fixed(144))], Never),
+    call(100, "times", &[out("tms", Fixed(32))], Never),
+    call(140, "getpriority", &[int("which"), int("who")], Never),
+    call(141, "setpriority", &[int("which"), int("who"), int("nice")], Never),
+    call(142, "sched_setparam", &[int("pid"), inp("param")], Never),
+    call(143, "sched_getparam", &[int("pid"), out("param", Fixed(4))], Never),
+    call(144, "sched_setscheduler", &[int("pid"), int("policy"), inp("param")], Never),
+    call(145, "sched_getscheduler", &[int("pid")], Never),
+    call(146, "sched_get_priority_max", &[int("policy")], Never),
+    call(147, "sched_get_priority_min", &[int("policy")], Never),
+    call(148, "sched_rr_get_interval", &[int("pid"), out("interval", Fixed(16))], Never),
+    call(160, "setrlimit", &[int("resource"), inp("limit")], Never),
+    call(203, "sched_setaffinity", &[int("pid"), uint("size"), inp("mask")], Never).by(Handler::SchedSetaffinity),
+    call(204, "sched_getaffinity", &[int("pid"), uint("size"), out("mask", Ret32(1, 1))], Never).by(Handler::SchedGetaffinity),
+    call(251, "ioprio_set", &[int("which"), int("who"), int("ioprio")], Never),
+    call(252, "ioprio_get", &[int("which"), int("who")], Never),
+    call(302, "prlimit64", &[int("pid"), int("resource"), inp("new"), out("old", Fixed(16))], Never),
+    call(309, "getcpu", &[out("cpu", Fixed(4)), out("node", Fixed(4)), ptr("unused")], Never),
+    call(314, "sched_setattr", &[int("pid"), via("attr", INOUT), hex("flags")], Never).plan(sched_setattr),
+    call(315, "sched_getattr", &[int("pid"), inout("attr", N32(2, 1)), uint("size"), hex("flags")], Never),
+    call(324, "membarrier", &[int("cmd"), hex("flags"), int("cpu")], Never),
+];
+
+/// The kernel stores the size it knows in the first 4 bytes when it fails with E2BIG.
+fn sched_setattr(b: &mut Builder<'_>) -> Verdict {
+    b.always(1, 4);
+    Ok(())
+}

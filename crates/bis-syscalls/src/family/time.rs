@@ -1,0 +1,33 @@
+//! Clocks, timers, sleeping.
+
+use super::*;
+use crate::describe::names::CLOCKS;
+
+const TIMESPEC: Size = Fixed(16);
+const ITIMER: Size = Fixed(32);
+const TIMEX: Size = Fixed(208);
+
+#[rustfmt::skip]
+pub(crate) static ROWS: &[Row] = &[
+    call(35, "nanosleep", &[inp("time"), rem("rem", TIMESPEC)], May),
+    call(36, "getitimer", &[int("which"), out("value", ITIMER)], Never),
+    call(37, "alarm", &[uint("seconds")], Never).raises(),
+    call(38, "setitimer", &[int("which"), inp("new"), out("old", ITIMER)], Never).raises(),
+    call(96, "gettimeofday", &[out("tv", Fixed(16)), out("tz", Fixed(8))], Never),
+    call(159, "adjtimex", &[always("timex", TIMEX)], Never),
+    call(164, "settimeofday", &[inp("tv"), inp("tz")], Never),
+    call(201, "time", &[out("time", Fixed(8))], Never),
+    call(222, "timer_create", &[named("clock", &CLOCKS), inp("event"), inout("timer", Fixed(4))], Never),
+    call(223, "timer_settime", &[int("timer"), hex("flags"), inp("new"), out("old", ITIMER)], Never).raises(),
+    call(224, "timer_gettime", &[int("timer"), out("value", ITIMER)], Never),
+    call(225, "timer_getoverrun", &[int("timer")], Never),
+    call(226, "timer_delete", &[int("timer")], Never),
+    call(227, "clock_settime", &[named("clock", &CLOCKS), inp("time")], Never),
+    call(228, "clock_gettime", &[named("clock", &CLOCKS), out("time", TIMESPEC)], Never),
+    call(229, "clock_getres", &[named("clock", &CLOCKS), out("res", TIMESPEC)], Never),
+    call(230, "clock_nanosleep", &[named("clock", &CLOCKS), hex("flags"), inp("time"), rem("rem", TIMESPEC)], May),
+    call(283, "timerfd_create", &[named("clock", &CLOCKS), hex("flags")], Never),
+    call(286, "timerfd_settime", &[fd("fd"), hex("flags"), inp("new"), out("old", ITIMER)], Never),
+    call(287, "timerfd_gettime", &[fd("fd"), out("value", ITIMER)], Never),
+    call(305, "clock_adjtime", &[named("clock", &CLOCKS), always("timex", TIMEX)], Never),
+];

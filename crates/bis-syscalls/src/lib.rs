@@ -1,0 +1,114 @@
+//! Every x86-64 system call of Linux 6.18 in one table, and the pure description of the memory that each call
+//! reads and writes.
+//!
+//! A call has one row ([`row`]): its number, name, arguments, whether it can block ([`may_block`]), who
+//! records it ([`How`]), and what a reader should know. From the row comes the plan of a call ([`plan`]): the
+//! pieces of memory behind its pointers; and after the call the bytes that the kernel wrote
+//! ([`Plan::outputs`]). Where an argument's kind is not enough (vectors, messages, ioctl, ...) a function in the
+//! family's file under `family/` makes the plan. The text for people comes from the same rows ([`describe()`],
+//! [`markdown`]).
+//!
+//! This crate knows nothing of ptrace, of traces, or of how the recorder works, and does no IO: the
+//! task's memory is the trait [`Memory`]. What is not known is never guessed: it is [`Planned::Slow`], and
+//! the recorder then compares all memory. The sizes are those of the kernel's x86-64 ABI, not of a C library.
+
+#![forbid(unsafe_code)]
+
+mod describe;
+mod docs;
+pub mod errno;
+mod family;
+mod model;
+mod plan;
+
+use std::sync::LazyLock;
+
+pub use describe::describe;
+pub use docs::markdown;
+pub use errno::errno_name;
+pub use model::{Arg, Blocks, Call, Handler, How, Kind, Names, PlanFn, Raises, Row, Size};
+pub use plan::{
+    Builder, Count, Dir, Memory, Output, Piece, Plan, Planned, RW_MAX, Slot, Stop, Verdict, When, Written,
+};
+
+static TABLE: LazyLock<Vec<&'static Row>> = LazyLock::new(|| {
+    let mut rows: Vec<&'static Row> = family::FAMILIES.iter().copied().flatten().collect();
+    rows.sort_by_key(|row| row.nr);
+    rows
+});
+
+/// Numbers in the table are below this.
+const NR_END: usize = 512;
+
+static BY_NUMBER: LazyLock<Vec<Option<&'static Row>>> = LazyLock::new(|| {
+    let mut slots = vec![None; NR_END];
+    for row in TABLE.iter().copied() {
+        if let Some(slot) = usize::try_from(row.nr).ok().and_then(|nr| slots.get_mut(nr)) {
+            *slot = Some(row);
+        }
+    }
+    slots
+});
+
+/// All rows, by number.
+pub fn rows() -> &'static [&'static Row] {
+    &TABLE
+}
+
+/// The row of a call number; none for a number that Linux 6.18 does not know (answer ENOSYS).
+pub fn row(nr: u64) -> Option<&'static Row> {
+    usize::try_from(nr).ok().and_then(|nr| BY_NUMBER.get(nr).copied().flatten())
+}
+
+/// The memory that a call will touch. To be asked right before the call is made, with the task stopped: the
+/// plan follows pointers through `mem` as the kernel will. It never fails: memory that cannot be read leaves
+/// its part of the plan out, because the kernel will fail there too.
+pub fn plan(call: &Call, mem: &dyn Memory) -> Planned {
+    let Some(row) = row(call.nr) else {
+        return Planned::Refuse(errno::ENOSYS, "Linux 6.18 has no such system call");
+    };
+    match row.how {
+        How::Refused(errno) => return Planned::Refuse(errno, row.note),
+        How::Slow => return Planned::Slow(row.note),
+        How::Plain | How::Recorder(_) => {}
+    }
+    let mut builder = Builder::new(call, row, mem);
+    let verdict = match row.family {
+        Some(family) => family(&mut builder),
+        None => {
+            builder.by_kinds();
+            Ok(())
+        }
+    };
+    match verdict {
+        Ok(()) => Planned::Plan(builder.finish()),
+        Err(Stop::Slow(why)) => Planned::Slow(why),
+        Err(Stop::Refuse(errno, why)) => Planned::Refuse(errno, why),
+    }
+}
+
+/// Whether the call, with these arguments, can wait for what another task does. True where it depends on the
+/// descriptor ([`blocks_by_fd`]).
+pub fn may_block(call: &Call) -> bool {
+    match row(call.nr).map(|row| row.blocks) {
+        None | Some(Blocks::Never) => false,
+        Some(Blocks::May | Blocks::ByFd) => true,
+        Some(Blocks::If(f) | Blocks::ByFdIf(f)) => f(call),
+    }
+}
+
+/// The descriptor on which it depends whether the call can wait: it cannot if this is, for example, a regular
+/// file or is in non-blocking mode. None where it does not depend on a descriptor.
+pub fn blocks_by_fd(call: &Call) -> Option<i32> {
+    match row(call.nr)?.blocks {
+        Blocks::ByFd => Some(call.i32(0)),
+        Blocks::ByFdIf(f) => f(call).then(|| call.i32(0)),
+        _ => None,
+    }
+}
+
+/// Whether the call can leave a signal pending for its own caller: it sends one, unblocks one, arms a timer,
+/// or writes where that can raise SIGPIPE or SIGXFSZ.
+pub fn may_raise(call: &Call) -> bool {
+    row(call.nr).is_some_and(|row| !matches!(row.raises, Raises::No))
+}
