@@ -18,7 +18,17 @@ fn main() {
     let mut compiler = cc::Build::new().get_compiler().to_command();
     run(compiler.args(["-c", "src/agent.S", "-o"]).arg(&object_file));
     run(Command::new("ld")
-        .args(["-static", "-z", "norelro", "-z", "noseparate-code", "--fatal-warnings", "-T", "src/agent.lds", "-o"])
+        .args([
+            "-static",
+            "-z",
+            "norelro",
+            "-z",
+            "noseparate-code",
+            "--fatal-warnings",
+            "-T",
+            "src/agent.lds",
+            "-o",
+        ])
         .arg(&elf)
         .arg(&object_file));
 
@@ -31,7 +41,8 @@ fn main() {
         let name = symbol.name().unwrap_or("");
         if name.starts_with("bis_") {
             let name = name.to_uppercase();
-            writeln!(symbols, "pub(crate) const {name}: u64 = {:#x};", symbol.address()).expect("to a string");
+            writeln!(symbols, "pub(crate) const {name}: u64 = {:#x};", symbol.address())
+                .expect("to a string");
         }
     }
     fs::write(out.join("symbols.rs"), symbols).expect("OUT_DIR is writable");

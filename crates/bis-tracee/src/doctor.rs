@@ -28,7 +28,13 @@ pub struct Check {
 
 fn true_program() -> Spawn {
     let path = CString::new("/proc/self/exe").expect("no NUL");
-    Spawn { program: Program::Path(path.clone()), argv: vec![path], envp: vec![], cwd: None, mode: Mode::Record }
+    Spawn {
+        program: Program::Path(path.clone()),
+        argv: vec![path],
+        envp: vec![],
+        cwd: None,
+        mode: Mode::Record,
+    }
 }
 
 /// Starts a process under trace and carries it through everything that a recording does to one, then kills it.
@@ -70,11 +76,13 @@ fn try_tracing() -> Vec<Check> {
     match slot.take().map(Parked::park) {
         Some(Ok(parked)) => {
             // Another thread takes it over, as after a fork.
-            let seized = std::thread::spawn(move || parked.seize().map(|stopped: Stopped| {
-                let found = format!("task {} changed its supervisor", stopped.tid());
-                kill(stopped.tid());
-                found
-            }));
+            let seized = std::thread::spawn(move || {
+                parked.seize().map(|stopped: Stopped| {
+                    let found = format!("task {} changed its supervisor", stopped.tid());
+                    kill(stopped.tid());
+                    found
+                })
+            });
             match seized.join() {
                 Ok(Ok(found)) => push("handing over a process", true, found, ""),
                 Ok(Err(error)) => push(

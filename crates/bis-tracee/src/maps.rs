@@ -85,7 +85,8 @@ mod tests {
 
     #[test]
     fn a_line_is_read_whole() {
-        let line = b"7f00-8000 r-xs 00001000 fe:0a 325835                     /usr/lib/with space.so (deleted)";
+        let line =
+            b"7f00-8000 r-xs 00001000 fe:0a 325835                     /usr/lib/with space.so (deleted)";
         let m = parse_line(line).unwrap();
         assert_eq!((m.start, m.end, m.prot, m.shared, m.offset), (0x7f00, 0x8000, 5, true, 0x1000));
         assert_eq!((m.device, m.inode), ((0xfe, 0xa), 325_835));

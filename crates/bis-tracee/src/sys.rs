@@ -243,10 +243,15 @@ pub fn outlive_terminal_signals() {
     }
 }
 
-/// Stops this process as a terminal's stop signal would, until SIGCONT.
-pub fn stop_ourselves() {
-    // SAFETY: raise takes a plain number.
-    unsafe { libc::raise(libc::SIGSTOP) };
+/// Stops this process until SIGCONT, if it is in the foreground of a terminal: so the shell that waits for it
+/// sees what it would see of the program itself.
+pub fn stop_ourselves_with_terminal() {
+    // SAFETY: plain numbers.
+    unsafe {
+        if libc::tcgetpgrp(0) == libc::getpgrp() {
+            libc::raise(libc::SIGSTOP);
+        }
+    }
 }
 
 /// Gives the rest of our time slice to others on this core.

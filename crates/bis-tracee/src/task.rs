@@ -8,11 +8,11 @@ use std::{cell::RefCell, collections::VecDeque, fmt, io};
 
 use bis_trace::types::{Registers, Signal, Tid};
 
+pub use crate::sys::Resume;
 use crate::{
     error::{Result, TraceeError},
     sys,
 };
-pub use crate::sys::Resume;
 
 /// A task in a ptrace stop of the calling thread.
 #[derive(Debug)]
@@ -96,9 +96,7 @@ fn decode(tid: Tid, status: i32) -> Status {
             Status::Exit(i32::try_from(message & 0xffff).unwrap_or(0))
         }
         libc::PTRACE_EVENT_STOP => match stop {
-            libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU => {
-                Status::GroupStop(signal(stop))
-            }
+            libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU => Status::GroupStop(signal(stop)),
             _ => Status::Trap,
         },
         _ if stop == libc::SIGTRAP | 0x80 => Status::Syscall,
@@ -137,9 +135,8 @@ pub fn wait_any(block: bool) -> io::Result<Option<(Tid, Status)>> {
 /// # Errors
 /// [`TraceeError::Died`] where the task does not exist any more.
 pub fn wait_for(tid: Tid) -> Result<Status> {
-    let found = PUT_BACK.with_borrow_mut(|queue| {
-        queue.iter().position(|(t, _)| *t == tid).and_then(|at| queue.remove(at))
-    });
+    let found = PUT_BACK
+        .with_borrow_mut(|queue| queue.iter().position(|(t, _)| *t == tid).and_then(|at| queue.remove(at)));
     if let Some((_, status)) = found {
         return Ok(status);
     }

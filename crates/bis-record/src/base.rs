@@ -1,0 +1,220 @@
+//! The base of a stream that begins with an exec: everything that makes up the fresh address space.
+
+use std::{
+    ffi::CString,
+    fs::{self, File},
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
+    sync::Arc,
+};
+
+use bis_agent::AGENT_BASE;
+use bis_trace::{
+    event::{Backing, Base, Effect, MemWrite, Outcome},
+    types::{DomainId, FileId, Registers, Tid},
+};
+use bis_tracee::{
+    Memory, Stopped,
+    filter::Mode,
+    image,
+    maps::{self, Mapping},
+    remote::Remote,
+    spawn::{Program, Spawn, spawn},
+};
+
+use crate::{
+    domain::Domain,
+    error::{RecordError, Result},
+    process::parent_of,
+    session::Session,
+    task::Task,
+};
+
+const PAGE: u64 = 4096;
+
+/// Where the stack's growth is not limited, replay maps this much of it.
+const STACK_BYTES_MAX: u64 = 1 << 30;
+
+/// The file behind a mapping. Its name may be gone or name another file by now, so the inode must agree.
+pub fn open_mapped(tid: Tid, mapping: &Mapping) -> Option<File> {
+    let by_range = format!("/proc/{tid}/map_files/{:x}-{:x}", mapping.start, mapping.end);
+    if let Ok(file) = File::open(by_range) {
+        return Some(file);
+    }
+    let path = std::path::Path::new(std::ffi::OsStr::from_bytes(&mapping.name));
+    let rooted = std::path::Path::new(&format!("/proc/{tid}/root")).join(path.strip_prefix("/").ok()?);
+    let file = File::open(rooted).ok()?;
+    (file.metadata().ok()?.ino() == mapping.inode).then_some(file)
+}
+
+/// The limit of the main thread's stack, bytes.
+pub fn stack_limit(tid: Tid) -> u64 {
+    let limits = fs::read_to_string(format!("/proc/{tid}/limits")).unwrap_or_default();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max stack size"));
+    let soft = line.and_then(|rest| rest.split_whitespace().next()).and_then(|word| word.parse().ok());
+    soft.unwrap_or(STACK_BYTES_MAX).min(STACK_BYTES_MAX) & !(PAGE - 1)
+}
+
+/// The lowest address to which a stack mapping could grow: its limit, or 1 MiB (the kernel's guard gap) above
+/// the mapping below it.
+pub fn stack_floor(mappings: &[Mapping], stack: &Mapping, limit: u64) -> u64 {
+    let below = mappings.iter().filter(|m| m.end <= stack.start).map(|m| m.end).max().unwrap_or(0);
+    stack.end.saturating_sub(limit).max(below + (1 << 20)).min(stack.start)
+}
+
+impl Session {
+    /// Keeps the present content of a file that is mapped shared and will change: never as a link to it.
+    pub fn keep_shared(&self, file: &File) -> Result<FileId> {
+        let mut content = Vec::new();
+        let mut reader =
+            file.try_clone().map_err(|source| RecordError::Os { what: "read a shared file", source })?;
+        std::io::Seek::rewind(&mut reader)
+            .and_then(|()| std::io::Read::read_to_end(&mut reader, &mut content))
+            .map_err(|source| RecordError::Os { what: "read a shared file", source })?;
+        Ok(self.writer.files().keep_bytes(&content)?.file)
+    }
+
+    /// Keeps a file's content in the trace.
+    pub fn keep(&self, file: &File, path: &[u8]) -> Result<FileId> {
+        Ok(self.writer.files().keep(file, path)?.file)
+    }
+}
+
+/// Non-zero pages of a range, joined where they touch.
+fn content(memory: &Memory, start: u64, end: u64) -> Vec<MemWrite> {
+    let mut writes: Vec<MemWrite> = Vec::new();
+    for addr in (start..end).step_by(4096) {
+        let page = memory.read_upto(addr, 4096);
+        if page.iter().all(|byte| *byte == 0) {
+            continue;
+        }
+        match writes.last_mut() {
+            Some(last) if last.addr + last.data.len() as u64 == addr => last.data.extend(page),
+            _ => writes.push(MemWrite { addr, data: page }),
+        }
+    }
+    writes
+}
+
+/// Everything that a task's address space is made of, as effects and writes.
+fn image_of(session: &Session, tid: Tid, memory: &Memory) -> Result<(Vec<Effect>, Vec<MemWrite>)> {
+    let (mut effects, mut writes) = (Vec::new(), Vec::new());
+    let mappings = maps::read(tid)?;
+    for mapping in &mappings {
+        if mapping.is_vvar() || mapping.start == AGENT_BASE {
+            continue;
+        }
+        let (addr, len, prot) = (mapping.start, mapping.len(), mapping.prot);
+        let file = if mapping.inode != 0 { open_mapped(tid, mapping) } else { None };
+        if let Some(file) = file {
+            let file = session.keep(&file, &mapping.name)?;
+            effects.push(Effect::Map {
+                addr,
+                len,
+                prot,
+                backing: Backing::File { file, offset: mapping.offset },
+            });
+            if prot & 2 != 0 {
+                // The kernel has cleared the rest of the last page of the file's part.
+                writes.extend(
+                    memory
+                        .read_vec(mapping.end - PAGE, 4096)
+                        .ok()
+                        .map(|data| MemWrite { addr: mapping.end - PAGE, data }),
+                );
+            }
+        } else if mapping.name == b"[stack]" {
+            let floor = stack_floor(&mappings, mapping, stack_limit(tid));
+            effects.push(Effect::Map {
+                addr: floor,
+                len: mapping.end - floor,
+                prot,
+                backing: Backing::Stack,
+            });
+            writes.extend(content(memory, mapping.start, mapping.end));
+        } else {
+            effects.push(Effect::Map { addr, len, prot, backing: Backing::Anonymous });
+            writes.extend(content(memory, mapping.start, mapping.end));
+        }
+    }
+    Ok((effects, writes))
+}
+
+fn split_nul(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let bytes = bytes.strip_suffix(b"\0").unwrap_or(bytes);
+    if bytes.is_empty() { Vec::new() } else { bytes.split(|b| *b == 0).map(<[u8]>::to_vec).collect() }
+}
+
+impl Domain {
+    /// A domain around a task that stands at the exit of a successful execve. Prepares the address space and
+    /// writes the first event.
+    pub fn from_exec(
+        session: &Arc<Session>,
+        id: DomainId,
+        mut task: Task,
+        ppid: Tid,
+        core: usize,
+    ) -> Result<Domain> {
+        let tid = task.tid;
+        let memory = Memory::open(tid)?;
+        let handle = std::mem::replace(&mut task.handle, crate::task::Handle::Taken);
+        let crate::task::Handle::Stopped(stopped) = handle else {
+            return Err(RecordError::Bug { tid, what: "an exec that is not stopped".into() });
+        };
+        let mut slot: Option<Stopped> = Some(stopped);
+        image::prepare_recorded(&mut slot, &memory)?;
+        let mut remote = Remote::new(&mut slot)?;
+        let brk = remote.must("find the heap", libc::SYS_brk, [0; 6])?;
+        remote.finish()?;
+        let Some(stopped) = slot else {
+            return Err(RecordError::Bug { tid, what: "lost while its image was prepared".into() });
+        };
+        let (effects, writes) = image_of(session, tid, &memory)?;
+        let regs = Registers { orig_rax: u64::MAX, ..stopped.regs()? };
+        let xstate = Some(stopped.xstate()?);
+        let read = |name: &str| fs::read(format!("/proc/{tid}/{name}")).unwrap_or_default();
+        let link = |name: &str| {
+            let target = fs::read_link(format!("/proc/{tid}/{name}")).unwrap_or_default();
+            target.as_os_str().as_bytes().to_vec()
+        };
+        let base = Base::Exec {
+            path: link("exe"),
+            argv: split_nul(&read("cmdline")),
+            envp: split_nul(&read("environ")),
+            cwd: link("cwd"),
+        };
+        task.handle = crate::task::Handle::Stopped(stopped);
+        let mut domain = Domain::new(session, id, memory, task, core);
+        domain.brk = brk;
+        let outcome = Outcome { regs, xstate, effects, writes, ..Outcome::default() };
+        domain.start(ppid, base, outcome)?;
+        Ok(domain)
+    }
+
+    /// Starts the program itself, in the calling thread.
+    pub fn first(session: &Arc<Session>) -> Result<Domain> {
+        let options = &session.options;
+        let c_string = |bytes: &[u8]| {
+            CString::new(bytes).map_err(|source| RecordError::Os {
+                what: "pass an argument that contains a NUL byte",
+                source: source.into(),
+            })
+        };
+        let join = |(name, value): &(std::ffi::OsString, std::ffi::OsString)| {
+            c_string(&[name.as_bytes(), b"=", value.as_bytes()].concat())
+        };
+        let spec = Spawn {
+            program: Program::Path(c_string(options.program.as_os_str().as_bytes())?),
+            argv: options.argv.iter().map(|arg| c_string(arg.as_bytes())).collect::<Result<_>>()?,
+            envp: options.env.iter().map(join).collect::<Result<_>>()?,
+            cwd: options.cwd.as_ref().map(|cwd| c_string(cwd.as_os_str().as_bytes())).transpose()?,
+            mode: Mode::Record,
+        };
+        let core = session.cores.enter(None);
+        session.cores.pin(Tid(0), core);
+        let stopped = spawn(&spec)?;
+        let tid = stopped.tid();
+        session.set_root(tid);
+        let id = session.new_domain_id();
+        Domain::from_exec(session, id, Task::new(stopped, tid), parent_of(tid), core)
+    }
+}

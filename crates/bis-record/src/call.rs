@@ -1,0 +1,298 @@
+//! A system call from its entry to its event.
+//!
+//! A task's call stops twice: at its entry (the seccomp filter) and at its exit. At the entry the table says who
+//! records it and the plan which memory it will touch; a call that may block while others could run gets scratch
+//! memory for its results. At the exit the plan says what was written, special calls add their effects
+//! (`calls/`), and the event is written.
+//!
+//! A call that a signal interrupts stays in progress until it is known what the signal does: with a handler, the
+//! call's event is written with the kernel's internal result (-512...; the program never sees it, the handler's
+//! frame comes right after); without one, the kernel makes the call again by itself, and nothing was to be seen.
+
+use bis_syscalls::{Blocks, Call, How, Output, Plan, Planned, may_block, may_raise, plan, row};
+use bis_trace::{
+    event::{EventKind, MemWrite, Outcome},
+    types::{Registers, Tid},
+};
+use bis_tracee::{Memory, Resume};
+
+use crate::{
+    domain::Domain,
+    error::{RecordError, Result},
+    scratch::{self, Room},
+    slow::PageHashes,
+    task::InCall,
+};
+
+/// The results with which the kernel asks itself to make an interrupted call again
+/// (`include/linux/errno.h`): ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK.
+const RESTARTS: [i64; 4] = [-512, -513, -514, -516];
+
+const EINTR: i64 = -(libc::EINTR as i64);
+
+/// What to do with a call at its entry.
+pub enum Entry {
+    /// Let the kernel make it.
+    Make,
+    /// It is not made; this is its result.
+    Done(i64),
+}
+
+/// The tracee's memory as the table wants it.
+pub struct Reader<'a>(pub &'a Memory);
+
+impl bis_syscalls::Memory for Reader<'_> {
+    fn read(&self, addr: u64, buf: &mut [u8]) -> bool {
+        self.0.read(addr, buf).is_ok()
+    }
+}
+
+impl Domain {
+    /// The task stands at the entry of a system call.
+    pub fn call_entry(&mut self, tid: Tid) -> Result<()> {
+        let entry = self.stopped(tid)?.regs()?;
+        self.task(tid)?.expect_signal = false;
+        if self.task(tid)?.call.is_some() {
+            // The kernel makes an interrupted call again, perhaps as restart_syscall.
+            return self.make(tid, false);
+        }
+        if entry.cs != 0x33 {
+            let what = format!("makes a 32-bit system call (number {})", entry.orig_rax);
+            return Err(RecordError::Unsupported { tid, what });
+        }
+        if self.deliver_stashed(tid, &entry)? {
+            return Ok(());
+        }
+        let call = Call { nr: entry.orig_rax, args: entry.args() };
+        let sums = self.sums(tid)?;
+        let mut state = InCall {
+            nr: call.nr,
+            entry,
+            plan: Plan::default(),
+            places: None,
+            handler: None,
+            entered: false,
+            silent: false,
+            seq: None,
+            sums,
+            effects: Vec::new(),
+            writes: Vec::new(),
+            before: None,
+            echo: None,
+            child: None,
+        };
+        let Some(row) = row(call.nr) else {
+            let seq = self.session.writer.next_seq();
+            self.session
+                .note(seq, format!("system call {} is not known to bis: refused (ENOSYS)", call.nr))?;
+            return self.not_made(tid, state, -i64::from(libc::ENOSYS));
+        };
+        tracing::trace!(domain = %self.id, %tid, name = row.name, "call");
+        match row.how {
+            How::Refused(errno) => return self.not_made(tid, state, -i64::from(errno)),
+            How::Recorder(handler) => state.handler = Some(handler),
+            How::Plain | How::Slow => {}
+        }
+        let planned = match row.how {
+            How::Slow => Planned::Slow("its table row says so"),
+            _ => plan(&call, &Reader(&self.memory)),
+        };
+        match planned {
+            Planned::Plan(plan) => state.plan = plan,
+            Planned::Refuse(errno, reason) => {
+                tracing::debug!(%tid, name = row.name, reason, "refused");
+                return self.not_made(tid, state, -i64::from(errno));
+            }
+            Planned::Slow(reason) => {
+                let seq = self.session.writer.next_seq();
+                let text = format!("{} (task {tid}): {reason}; recorded by comparing all memory", row.name);
+                self.session.note(seq, text)?;
+                state.before = Some(PageHashes::take(tid, &self.memory)?);
+            }
+        }
+        let handler = state.handler;
+        self.task(tid)?.call = Some(state);
+        let mut blocks = may_block(&call);
+        if let Some(handler) = handler {
+            blocks |= self.waits_for_others(handler);
+            match self.enter(tid, handler, &call)? {
+                Entry::Make => {}
+                Entry::Done(result) => {
+                    let state = self.task(tid)?.call.take();
+                    let state = state.ok_or_else(|| RecordError::Bug { tid, what: "no call".into() })?;
+                    return self.not_made(tid, state, result);
+                }
+            }
+        }
+        let alone = self.tasks.len() == 1 && !self.holds_tokens();
+        if blocks && !alone && !self.relocate(tid)? {
+            return Ok(());
+        }
+        let polite = matches!(row.blocks, Blocks::Never) && row.name == "sched_yield";
+        self.make(tid, blocks && !alone)?;
+        if polite {
+            self.give_way(tid);
+        }
+        Ok(())
+    }
+
+    /// Lets the kernel make the call that the task is in. Waits for its exit here, unless it may take a while and
+    /// others could run meanwhile.
+    fn make(&mut self, tid: Tid, in_background: bool) -> Result<()> {
+        self.resume(tid, Resume::Syscall)?;
+        if in_background || self.tasks.len() > 1 && self.call(tid).is_ok_and(|call| call.entered) {
+            return Ok(());
+        }
+        if self.tasks.len() == 1 && !self.holds_tokens() {
+            // Nobody else to look after: sleep in the scheduler, which counts us as idle.
+            return Ok(());
+        }
+        self.wait_for_report(tid)
+    }
+
+    /// Moves the call's pieces of memory to scratch. False: a block has to be mapped first, for which the call
+    /// was undone; the task makes it again.
+    fn relocate(&mut self, tid: Tid) -> Result<bool> {
+        let call = self.call(tid)?;
+        let (plan, entry) = (call.plan.clone(), call.entry);
+        if plan.pieces.is_empty() || call.before.is_some() {
+            return Ok(true);
+        }
+        match self.scratch.room(tid, &plan) {
+            Room::None => Ok(true),
+            Room::At(base) => {
+                if let Some((places, regs)) = scratch::relocate(&plan, base, &self.memory, &entry) {
+                    self.stopped(tid)?.set_regs(&regs)?;
+                    self.call(tid)?.places = Some(places);
+                }
+                Ok(true)
+            }
+            Room::Map(base, len) => {
+                if let Some(echo) = self.call(tid)?.echo {
+                    self.session.stdio.unlock(echo, self.id);
+                }
+                self.task(tid)?.call = None;
+                self.with_slot(tid, |domain, slot| domain.scratch.map(slot, tid, base, len))?;
+                self.undo(tid, &entry)?;
+                Ok(false)
+            }
+        }
+    }
+
+    /// Sets the task back to before its `syscall` instruction.
+    fn undo(&mut self, tid: Tid, entry: &Registers) -> Result<()> {
+        let regs = Registers { rip: entry.rip - 2, rax: entry.orig_rax, orig_rax: u64::MAX, ..*entry };
+        self.stopped(tid)?.set_regs(&regs)?;
+        self.task(tid)?.ready = true;
+        Ok(())
+    }
+
+    /// Ends a call that the kernel never sees.
+    pub fn not_made(&mut self, tid: Tid, call: InCall, result: i64) -> Result<()> {
+        // What the processor's syscall instruction does to rcx and r11 has been done at the entry.
+        let regs = Registers { rax: result.cast_unsigned(), orig_rax: u64::MAX, ..call.entry };
+        self.stopped(tid)?.set_regs(&regs)?;
+        let outcome = Outcome { regs, writes: call.writes, effects: call.effects, ..Outcome::default() };
+        let kind = EventKind::Syscall { nr: call.nr, entry: call.entry, outcome: Box::new(outcome) };
+        let seq = self.session.writer.next_seq();
+        self.event_at(seq, tid, kind, call.sums)?;
+        self.task(tid)?.ready = true;
+        Ok(())
+    }
+
+    /// The task stands at the exit of its call.
+    pub fn call_exit(&mut self, tid: Tid) -> Result<()> {
+        let regs = self.stopped(tid)?.regs()?;
+        if self.task(tid)?.call.is_none() {
+            self.task(tid)?.ready = true;
+            return Ok(());
+        }
+        let result = regs.result();
+        if RESTARTS.contains(&result) {
+            // What comes next tells: a signal, a stop of the whole process, or the same call again.
+            self.task(tid)?.ready = true;
+            return Ok(());
+        }
+        if result == EINTR && self.is_never_restarted(tid)? && self.only_ignored_pending(tid)? {
+            // Without a tracer, an ignored signal would not have interrupted it.
+            let again = Registers { rip: regs.rip - 2, rax: regs.orig_rax, orig_rax: u64::MAX, ..regs };
+            self.stopped(tid)?.set_regs(&again)?;
+            self.task(tid)?.ready = true;
+            return Ok(());
+        }
+        self.finish_call(tid)
+    }
+
+    /// Calls that the kernel ends with EINTR whatever the signal does (man 7 signal).
+    fn is_never_restarted(&mut self, tid: Tid) -> Result<bool> {
+        let nr = self.call(tid)?.nr.cast_signed();
+        Ok([
+            libc::SYS_epoll_wait,
+            libc::SYS_epoll_pwait,
+            libc::SYS_epoll_pwait2,
+            libc::SYS_semop,
+            libc::SYS_semtimedop,
+            libc::SYS_rt_sigtimedwait,
+            libc::SYS_io_getevents,
+        ]
+        .contains(&nr))
+    }
+
+    /// Writes the event of the call that the task has returned from (or that a signal has interrupted for good):
+    /// its registers are the call's result.
+    pub fn finish_call(&mut self, tid: Tid) -> Result<()> {
+        let Some(mut call) = self.task(tid)?.call.take() else { return Ok(()) };
+        self.task(tid)?.ready = true;
+        let raw = self.stopped(tid)?.regs()?;
+        if call.silent {
+            return self.check_silent(tid, &call, &raw);
+        }
+        let result = raw.result();
+        let mut outcome = Outcome::default();
+        let (memory, places) = (&self.memory, call.places.as_deref());
+        let place = |piece: usize| places.map_or(call.plan.pieces[piece].home, |places| places[piece]);
+        for Output { piece, offset, len } in call.plan.outputs(result, &place, &Reader(memory)) {
+            let len = usize::try_from(len).unwrap_or(0);
+            let (from, home) = (place(piece) + offset, call.plan.pieces[piece].home + offset);
+            let Ok(data) = memory.read_vec(from, len) else { continue };
+            if from != home {
+                memory.write(home, &data)?;
+            }
+            outcome.writes.push(MemWrite { addr: home, data });
+        }
+        outcome.effects = std::mem::take(&mut call.effects);
+        outcome.writes.append(&mut call.writes);
+        if let Some(before) = &call.before {
+            outcome.writes.append(&mut before.changes(tid, &self.memory)?);
+        }
+        outcome.regs = raw;
+        if call.places.is_some() {
+            let [rdi, rsi, rdx, r10, r8, r9] = call.entry.args();
+            outcome.regs = Registers { rdi, rsi, rdx, r10, r8, r9, ..raw };
+        }
+        if let Some(handler) = call.handler {
+            self.leave(tid, handler, &mut call, result, &mut outcome)?;
+        }
+        if outcome.regs != raw {
+            self.stopped(tid)?.set_regs(&outcome.regs)?;
+        }
+        let made = Call { nr: call.nr, args: call.entry.args() };
+        let seq = call.seq.unwrap_or_else(|| self.session.writer.next_seq());
+        self.echoed(&mut call, result, seq, &mut outcome)?;
+        let outcome = Box::new(outcome);
+        let kind = if call.entered {
+            EventKind::SyscallExit { nr: call.nr, outcome }
+        } else {
+            EventKind::Syscall { nr: call.nr, entry: call.entry, outcome }
+        };
+        self.event_at(seq, tid, kind, std::mem::take(&mut call.sums))?;
+        if let Some(child) = call.child.take() {
+            self.send_off(tid, child, seq)?;
+        }
+        if may_raise(&made) || RESTARTS.contains(&result) || result == EINTR {
+            let expected = self.has_deliverable(tid)?;
+            self.task(tid)?.expect_signal = expected;
+        }
+        Ok(())
+    }
+}

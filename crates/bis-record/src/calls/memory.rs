@@ -1,0 +1,330 @@
+//! The calls that change the address space. Their effects are what replay carries out; the kernel has chosen the
+//! addresses already.
+
+use std::{
+    fs::{self, File},
+    os::{linux::fs::MetadataExt, unix::fs::FileTypeExt},
+};
+
+use bis_agent::{AGENT_BASE, AGENT_LEN};
+use bis_syscalls::{Call, Handler};
+use bis_trace::{
+    event::{Backing, Effect, Outcome},
+    types::Tid,
+};
+use bis_tracee::maps::{self, Mapping};
+
+use crate::{
+    base::{open_mapped, stack_floor, stack_limit},
+    call::Entry,
+    domain::Domain,
+    error::{RecordError, Result},
+    registry::Key,
+    task::InCall,
+    tokens::SharedRange,
+};
+
+const MAP_SHARED: u64 = 1;
+const MAP_SHARED_VALIDATE: u64 = 3;
+const MAP_TYPE: u64 = 0xf;
+const MAP_FIXED: u64 = 0x10;
+const MAP_ANONYMOUS: u64 = 0x20;
+const MAP_GROWSDOWN: u64 = 0x100;
+const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
+
+const MADV_DONTNEED: u64 = 4;
+const MADV_FREE: u64 = 8;
+
+/// The advices that change what memory shows, or what a child inherits: REMOVE, DONTFORK, DOFORK, WIPEONFORK,
+/// KEEPONFORK, DONTNEED_LOCKED, GUARD_INSTALL, GUARD_REMOVE.
+const ADVICES: [u64; 9] = [MADV_DONTNEED, 9, 10, 11, 18, 19, 24, 102, 103];
+
+fn page_up(value: u64) -> u64 {
+    value.saturating_add(4095) & !4095
+}
+
+fn prot(value: u64) -> u32 {
+    u32::try_from(value & 7).unwrap_or(0)
+}
+
+fn key_of(file: &fs::Metadata) -> Key {
+    (file.st_dev(), file.st_ino())
+}
+
+fn key_of_mapping(mapping: &Mapping) -> Key {
+    (libc::makedev(mapping.device.0, mapping.device.1), mapping.inode)
+}
+
+impl Domain {
+    pub(super) fn enter_mmap(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
+        let [addr, len, _, flags, ..] = call.args;
+        let ours = addr < AGENT_BASE + AGENT_LEN && addr.saturating_add(len) > AGENT_BASE;
+        if flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) != 0 && ours {
+            let what = format!("maps memory over the agent ({addr:#x}, {len:#x} bytes)");
+            return Err(RecordError::Unsupported { tid, what });
+        }
+        Ok(Entry::Make)
+    }
+
+    pub(super) fn leave_mmap(
+        &mut self,
+        tid: Tid,
+        args: [u64; 6],
+        addr: u64,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        let [_, len, raw_prot, flags, fd, offset] = args;
+        let (len, prot) = (page_up(len), prot(raw_prot));
+        self.remove_shared(addr, addr + len)?;
+        let shared = matches!(flags & MAP_TYPE, MAP_SHARED | MAP_SHARED_VALIDATE);
+        if flags & MAP_ANONYMOUS != 0 && !shared {
+            if flags & MAP_GROWSDOWN != 0 {
+                return self.growing(tid, addr, prot, outcome);
+            }
+            outcome.effects.push(Effect::Map { addr, len, prot, backing: Backing::Anonymous });
+            return Ok(());
+        }
+        if flags & MAP_ANONYMOUS != 0 {
+            return self.map_shared(tid, addr, len, prot, None, outcome);
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "the kernel's own reading of an int argument")]
+        let fd = fd as u32;
+        let path = format!("/proc/{tid}/fd/{fd}");
+        let name = fs::read_link(&path).unwrap_or_default();
+        let name = std::os::unix::ffi::OsStrExt::as_bytes(name.as_os_str()).to_vec();
+        let meta = fs::metadata(&path).map_err(|source| RecordError::Os {
+            what: "look at a file that the program has mapped",
+            source,
+        })?;
+        if meta.file_type().is_char_device() {
+            if name == b"/dev/zero" {
+                if shared {
+                    return self.map_shared(tid, addr, len, prot, None, outcome);
+                }
+                outcome.effects.push(Effect::Map { addr, len, prot, backing: Backing::Anonymous });
+                return Ok(());
+            }
+            let what = format!("maps the device {}", String::from_utf8_lossy(&name));
+            return Err(RecordError::Unsupported { tid, what });
+        }
+        let file = File::open(&path).or_else(|error| {
+            // The descriptor may be good for mapping and its path not for opening.
+            let mapping = maps::read(tid).ok().and_then(|all| all.into_iter().find(|m| m.start == addr));
+            mapping.and_then(|mapping| open_mapped(tid, &mapping)).ok_or(error)
+        });
+        let file = file
+            .map_err(|source| RecordError::Os { what: "open a file that the program has mapped", source })?;
+        let key = key_of(&meta);
+        if shared && (self.may_be_written(tid, fd) || self.session.registry.find(key).is_some()) {
+            return self.map_shared(tid, addr, len, prot, Some((key, file, offset)), outcome);
+        }
+        let file = self.session.keep(&file, &name)?;
+        outcome.effects.push(Effect::Map { addr, len, prot, backing: Backing::File { file, offset } });
+        Ok(())
+    }
+
+    /// A private mapping that grows down like a stack: in replay, all that it could grow to is there at once.
+    fn growing(&mut self, tid: Tid, addr: u64, prot: u32, outcome: &mut Outcome) -> Result<()> {
+        let mappings = maps::read(tid)?;
+        let Some(mapping) = mappings.iter().find(|m| m.start <= addr && addr < m.end) else {
+            return Ok(());
+        };
+        let floor = stack_floor(&mappings, mapping, stack_limit(tid));
+        let len = mapping.end - floor;
+        outcome.effects.push(Effect::Map { addr: floor, len, prot, backing: Backing::Stack });
+        Ok(())
+    }
+
+    /// Can a shared mapping through this descriptor be written, now or after an mprotect?
+    fn may_be_written(&self, tid: Tid, fd: u32) -> bool {
+        let info = fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}")).unwrap_or_default();
+        let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
+        let flags = flags.and_then(|text| i32::from_str_radix(text.trim(), 8).ok());
+        flags.is_none_or(|flags| flags & libc::O_ACCMODE == libc::O_RDWR)
+    }
+
+    /// A shared mapping: of a file from `offset`, or anonymous.
+    fn map_shared(
+        &mut self,
+        tid: Tid,
+        addr: u64,
+        len: u64,
+        prot: u32,
+        file: Option<(Key, File, u64)>,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        let (key, offset) = match &file {
+            Some((key, _, offset)) => (*key, *offset),
+            None => {
+                let mappings = maps::read(tid)?;
+                let mapping = mappings.iter().find(|m| m.start <= addr && addr < m.end);
+                let mapping = mapping.ok_or_else(|| RecordError::Bug {
+                    tid,
+                    what: format!("the new shared mapping at {addr:#x} is not there"),
+                })?;
+                (key_of_mapping(mapping), mapping.offset + (addr - mapping.start))
+            }
+        };
+        let (object, new) = self.session.registry.open(key, self.id);
+        if new {
+            let (object_len, content) = match &file {
+                Some((_, file, _)) => {
+                    let len = file.metadata().map_or(0, |meta| meta.st_size());
+                    (len, Some(self.session.keep_shared(file)?))
+                }
+                None => (offset + len, None),
+            };
+            outcome.effects.push(Effect::NewObject { object, len: object_len, content });
+        }
+        outcome.effects.push(Effect::Map { addr, len, prot, backing: Backing::Shared { object, offset } });
+        self.add_shared(SharedRange { start: addr, end: addr + len, object, offset }, new)
+    }
+
+    pub(super) fn leave_munmap(&mut self, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
+        let (addr, len) = (args[0], page_up(args[1]));
+        self.remove_shared(addr, addr + len)?;
+        outcome.effects.push(Effect::Unmap { addr, len });
+        Ok(())
+    }
+
+    pub(super) fn leave_mprotect(&mut self, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
+        let [addr, len, raw_prot, ..] = args;
+        if len > 0 {
+            outcome.effects.push(Effect::Protect { addr, len: page_up(len), prot: prot(raw_prot) });
+        }
+        Ok(())
+    }
+
+    pub(super) fn leave_mremap(
+        &mut self,
+        args: [u64; 6],
+        new_addr: u64,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        const MREMAP_DONTUNMAP: u64 = 4;
+        let [addr, old_len, new_len, flags, ..] = args;
+        let (old_len, new_len) = (page_up(old_len), page_up(new_len));
+        let keep = flags & MREMAP_DONTUNMAP != 0;
+        let source = self.shared.at(addr);
+        if new_addr != addr {
+            self.remove_shared(new_addr, new_addr + new_len)?;
+        }
+        if let Some(range) = source {
+            let offset = range.offset + (addr - range.start);
+            // Counted anew before the old one goes, so that the object does not end in between.
+            self.session.registry.add(range.object, self.id);
+            if old_len > 0 && !keep {
+                self.remove_shared(addr, addr + old_len)?;
+            }
+            let moved =
+                SharedRange { start: new_addr, end: new_addr + new_len, object: range.object, offset };
+            self.add_shared(moved, false)?;
+        }
+        outcome.effects.push(Effect::Remap { addr, old_len, new_addr, new_len, keep });
+        Ok(())
+    }
+
+    pub(super) fn leave_brk(&mut self, result: u64, outcome: &mut Outcome) -> Result<()> {
+        let (old, new) = (page_up(self.brk), page_up(result));
+        self.brk = result;
+        if new > old {
+            let backing = Backing::Anonymous;
+            outcome.effects.push(Effect::Map { addr: old, len: new - old, prot: 3, backing });
+        } else if new < old {
+            outcome.effects.push(Effect::Unmap { addr: new, len: old - new });
+        }
+        Ok(())
+    }
+
+    /// MADV_FREE lets the kernel choose when pages become zero: MADV_DONTNEED makes them so at once, which is
+    /// one of its legal behaviours.
+    pub(super) fn enter_madvise(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
+        if call.args[2] == MADV_FREE {
+            let regs = self.stopped(tid)?.regs()?;
+            let regs = bis_trace::types::Registers { rdx: MADV_DONTNEED, ..regs };
+            self.stopped(tid)?.set_regs(&regs)?;
+        }
+        Ok(Entry::Make)
+    }
+
+    pub(super) fn leave_madvise(
+        &mut self,
+        args: [u64; 6],
+        call: &mut InCall,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        let [addr, len, advice, ..] = args;
+        outcome.regs.rdx = call.entry.rdx;
+        let advice = if advice == MADV_FREE { MADV_DONTNEED } else { advice };
+        if ADVICES.contains(&advice) && len > 0 {
+            let advice = u32::try_from(advice).unwrap_or(0);
+            outcome.effects.push(Effect::Advise { addr, len: page_up(len), advice });
+        }
+        Ok(())
+    }
+
+    pub(super) fn leave_shmat(&mut self, tid: Tid, addr: u64, outcome: &mut Outcome) -> Result<()> {
+        let mappings = maps::read(tid)?;
+        let mapping = mappings.into_iter().find(|m| m.start == addr).ok_or_else(|| RecordError::Bug {
+            tid,
+            what: format!("the segment attached at {addr:#x} is not there"),
+        })?;
+        let len = mapping.len();
+        self.remove_shared(addr, addr + len)?;
+        let (object, new) = self.session.registry.open(key_of_mapping(&mapping), self.id);
+        if new {
+            // It may have been filled by somebody before.
+            let content = self.memory.read_upto(addr, usize::try_from(len).unwrap_or(0));
+            let empty = content.iter().all(|byte| *byte == 0);
+            let content =
+                if empty { None } else { Some(self.session.writer.files().keep_bytes(&content)?.file) };
+            outcome.effects.push(Effect::NewObject { object, len, content });
+        }
+        let backing = Backing::Shared { object, offset: 0 };
+        outcome.effects.push(Effect::Map { addr, len, prot: mapping.prot, backing });
+        self.add_shared(SharedRange { start: addr, end: addr + len, object, offset: 0 }, new)
+    }
+
+    pub(super) fn leave_shmdt(&mut self, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
+        let addr = args[0];
+        // A segment is detached whole: all of its object's ranges that begin at its place.
+        let Some(first) = self.shared.at(addr) else { return Ok(()) };
+        let same = |r: &&SharedRange| r.object == first.object && r.start.wrapping_sub(addr) == r.offset;
+        let parts: Vec<SharedRange> = self.shared.ranges.iter().filter(same).copied().collect();
+        for part in parts {
+            self.remove_shared(part.start, part.end)?;
+            outcome.effects.push(Effect::Unmap { addr: part.start, len: part.end - part.start });
+        }
+        Ok(())
+    }
+
+    /// A file that is mapped shared has a new length.
+    pub(super) fn leave_truncate(
+        &mut self,
+        tid: Tid,
+        handler: Handler,
+        args: [u64; 6],
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        if self.session.registry.is_empty() {
+            return Ok(());
+        }
+        let path = match handler {
+            Handler::Truncate => {
+                let name = self.memory.read_c_str(args[0])?;
+                let name = String::from_utf8_lossy(&name).into_owned();
+                if name.starts_with('/') {
+                    format!("/proc/{tid}/root{name}")
+                } else {
+                    format!("/proc/{tid}/cwd/{name}")
+                }
+            }
+            _ => format!("/proc/{tid}/fd/{}", args[0]),
+        };
+        let Ok(meta) = fs::metadata(path) else { return Ok(()) };
+        if let Some(object) = self.session.registry.find(key_of(&meta)) {
+            outcome.effects.push(Effect::ResizeObject { object, len: meta.st_size() });
+        }
+        Ok(())
+    }
+}

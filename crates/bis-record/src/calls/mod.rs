@@ -1,0 +1,101 @@
+//! The calls that the table leaves to the recorder: what is done at their entry ([`Domain::enter`]) and at their
+//! exit ([`Domain::leave`]), by family.
+
+mod identity;
+mod memory;
+mod output;
+
+use bis_syscalls::{Call, Handler};
+use bis_trace::{
+    event::{MemWrite, Outcome},
+    types::Tid,
+};
+
+use crate::{call::Entry, domain::Domain, error::Result, task::InCall};
+
+impl Domain {
+    /// Does this call wait until another task has done something, whatever the table says?
+    pub fn waits_for_others(&self, handler: Handler) -> bool {
+        use Handler::{Clone, Clone3, Execve, Execveat, Vfork};
+        matches!(handler, Execve | Execveat | Vfork)
+            || self.tasks.len() > 1 && matches!(handler, Clone | Clone3)
+    }
+
+    /// At the entry of a call of this handler.
+    pub fn enter(&mut self, tid: Tid, handler: Handler, call: &Call) -> Result<Entry> {
+        use Handler as H;
+        match handler {
+            H::Madvise => self.enter_madvise(tid, call),
+            H::Mmap => self.enter_mmap(tid, call),
+            H::RemapFilePages | H::PkeyMprotect => Ok(Entry::Done(-i64::from(libc::ENOSYS))),
+            H::Clone | H::Clone3 => self.enter_clone(tid, handler, call),
+            H::Exit | H::ExitGroup => {
+                self.write_entry(tid)?;
+                Ok(Entry::Make)
+            }
+            H::Prctl => self.enter_prctl(tid, call),
+            H::ArchPrctl => self.enter_arch_prctl(call),
+            H::Seccomp => Ok(Entry::Done(-i64::from(libc::EINVAL))),
+            H::SchedSetaffinity => self.enter_setaffinity(tid, call),
+            H::ProcessVmWritev => self.enter_process_vm_writev(tid, call),
+            H::Write | H::Writev | H::Pwrite64 | H::Pwritev | H::Pwritev2 => self.enter_write(tid, call),
+            H::Sendfile | H::Splice | H::Tee | H::Vmsplice | H::CopyFileRange => {
+                self.enter_transfer(tid, handler, call)
+            }
+            _ => Ok(Entry::Make),
+        }
+    }
+
+    /// At the exit of a call of this handler that was made; `result` may be an error.
+    pub fn leave(
+        &mut self,
+        tid: Tid,
+        handler: Handler,
+        call: &mut InCall,
+        result: i64,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        use Handler as H;
+        let args = call.entry.args();
+        if handler == H::SigReturn {
+            // Its "result" is whatever rax was where the signal came.
+            outcome.xstate = Some(self.stopped(tid)?.xstate()?);
+            return Ok(());
+        }
+        if (-4095..0).contains(&result) {
+            return Ok(());
+        }
+        match handler {
+            H::Mmap => self.leave_mmap(tid, args, result.cast_unsigned(), outcome),
+            H::Munmap => self.leave_munmap(args, outcome),
+            H::Mprotect => self.leave_mprotect(args, outcome),
+            H::Mremap => self.leave_mremap(args, result.cast_unsigned(), outcome),
+            H::Brk => self.leave_brk(result.cast_unsigned(), outcome),
+            H::Madvise => self.leave_madvise(args, call, outcome),
+            H::Shmat => self.leave_shmat(tid, result.cast_unsigned(), outcome),
+            H::Shmdt => self.leave_shmdt(args, outcome),
+            H::Ftruncate | H::Truncate | H::Fallocate => self.leave_truncate(tid, handler, args, outcome),
+            H::Write | H::Writev | H::Pwrite64 | H::Pwritev | H::Pwritev2 => {
+                self.leave_write(tid, handler, args, result, outcome)
+            }
+            H::SetTidAddress => {
+                self.task(tid)?.clear_tid = args[0];
+                Ok(())
+            }
+            H::SetRobustList => {
+                self.task(tid)?.robust_list = args[0];
+                Ok(())
+            }
+            H::SchedGetaffinity => self.leave_getaffinity(tid, args, result, outcome),
+            H::ProcessVmWritev => self.leave_process_vm_writev(args, result, outcome),
+            _ => Ok(()),
+        }
+    }
+
+    /// A write that the recorder itself makes in the name of the kernel.
+    fn put(&self, addr: u64, data: Vec<u8>, outcome: &mut Outcome) -> Result<()> {
+        self.memory.write(addr, &data)?;
+        outcome.writes.push(MemWrite { addr, data });
+        Ok(())
+    }
+}

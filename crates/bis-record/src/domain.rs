@@ -1,0 +1,218 @@
+//! A domain: one address space, its tasks, and the supervisor thread that owns it.
+//!
+//! The supervisor is an actor. It keeps one promise: at most one of its tasks executes program code at a time.
+//! Tasks that wait in the kernel are not counted; what they report is looked at only when nobody runs, so an
+//! event's effects on memory have a place in the order of events. Who runs next is in `schedule.rs`, what a
+//! system call does in `call.rs`, signals in `signals.rs`, new tasks and domains and the ends of both in
+//! `process.rs`. This file is what they all stand on: the tasks' states and the writing of events.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    mem,
+    sync::Arc,
+    time::Instant,
+};
+
+use bis_trace::{
+    StreamWriter,
+    event::{Event, EventKind, RangeSum},
+    types::{DomainId, EventSeq, Tid},
+};
+use bis_tracee::{Memory, Resume, Status, Stopped, checksum, maps, task};
+
+use crate::{
+    error::{RecordError, Result},
+    scratch::Scratch,
+    session::Session,
+    task::{Handle, InCall, Task},
+    tokens::SharedMemory,
+};
+
+#[derive(Debug)]
+pub struct Domain {
+    pub session: Arc<Session>,
+    pub id: DomainId,
+    pub memory: Memory,
+    pub stream: StreamWriter,
+    pub event_count: u64,
+    pub tasks: BTreeMap<Tid, Task>,
+    /// The domain's first task, under whose name events of the domain itself go.
+    pub first_tid: Tid,
+    /// The tasks in the order in which they get their turns.
+    pub order: VecDeque<Tid>,
+    /// When the task at the front of the order began its time slice.
+    pub slice_start: Instant,
+    pub shared: SharedMemory,
+    pub scratch: Scratch,
+    /// The end of the heap.
+    pub brk: u64,
+    /// The slot of `session.cores` that this domain is pinned to.
+    pub core: usize,
+    /// Reports of tasks that we have not been told of yet.
+    pub early: HashMap<Tid, Status>,
+    /// Leaders that ended before their threads: the kernel reports them last.
+    pub zombies: HashSet<Tid>,
+}
+
+/// What a supervisor does when its domain has ended.
+pub enum Next {
+    Done,
+    /// The last task went on in a new domain.
+    Domain(Box<Domain>),
+}
+
+impl Domain {
+    /// Supervises the domain, and those that its only task makes by exec, until there is none left.
+    pub fn supervise(self) -> Result<()> {
+        let mut domain = self;
+        loop {
+            match domain.run()? {
+                Next::Done => return Ok(()),
+                Next::Domain(next) => domain = *next,
+            }
+        }
+    }
+
+    // --- tasks
+
+    pub fn task(&mut self, tid: Tid) -> Result<&mut Task> {
+        self.tasks.get_mut(&tid).ok_or_else(|| RecordError::Bug { tid, what: "an unknown task".into() })
+    }
+
+    pub fn call(&mut self, tid: Tid) -> Result<&mut InCall> {
+        let call = self.task(tid)?.call.as_mut();
+        call.ok_or_else(|| RecordError::Bug { tid, what: "no call is in progress".into() })
+    }
+
+    /// The stopped task. Only while its report is handled or it is ready.
+    pub fn stopped(&mut self, tid: Tid) -> Result<&mut Stopped> {
+        match &mut self.task(tid)?.handle {
+            Handle::Stopped(stopped) => Ok(stopped),
+            other => Err(RecordError::Bug { tid, what: format!("the task is not stopped: {other:?}") }),
+        }
+    }
+
+    /// Runs `use_it` with the stopped task in a slot, as remote calls want it.
+    pub fn with_slot<T>(
+        &mut self,
+        tid: Tid,
+        use_it: impl FnOnce(&mut Domain, &mut Option<Stopped>) -> Result<T>,
+    ) -> Result<T> {
+        let handle = mem::replace(&mut self.task(tid)?.handle, Handle::Taken);
+        let Handle::Stopped(stopped) = handle else {
+            return Err(RecordError::Bug { tid, what: format!("the task is not stopped: {handle:?}") });
+        };
+        let mut slot = Some(stopped);
+        let result = use_it(self, &mut slot);
+        if let (Some(stopped), Some(task)) = (slot, self.tasks.get_mut(&tid)) {
+            task.handle = Handle::Stopped(stopped);
+        }
+        result
+    }
+
+    /// Lets a stopped task go on; it will report.
+    pub fn resume(&mut self, tid: Tid, how: Resume) -> Result<()> {
+        let task = self.task(tid)?;
+        let signal = task.inject.take();
+        task.ready = false;
+        match mem::replace(&mut task.handle, Handle::Taken) {
+            Handle::Stopped(stopped) => {
+                task.handle = Handle::Running(stopped.resume(how, signal)?);
+                Ok(())
+            }
+            other => Err(RecordError::Bug { tid, what: format!("cannot resume a task that is {other:?}") }),
+        }
+    }
+
+    /// Takes down what a wait has reported.
+    pub fn note(&mut self, tid: Tid, status: Status) {
+        tracing::trace!(domain = %self.id, %tid, %status, "report");
+        let Some(task) = self.tasks.get_mut(&tid) else {
+            if matches!(status, Status::Exited(_) | Status::Killed(_)) {
+                self.zombies.remove(&tid);
+                self.process_status(tid, status);
+            } else {
+                self.early.insert(tid, status);
+            }
+            return;
+        };
+        task.ready = false;
+        task.report = Some(status);
+        task.handle = match mem::replace(&mut task.handle, Handle::Taken) {
+            _ if matches!(status, Status::Exited(_) | Status::Killed(_)) => Handle::Taken,
+            Handle::Running(running) => Handle::Stopped(running.stopped()),
+            // It was killed in its stop and stops again on its way out.
+            Handle::Stopped(stopped) => Handle::Stopped(stopped),
+            Handle::Taken => Handle::Stopped(Stopped::adopt(tid)),
+        };
+    }
+
+    /// Waits until this task has something to report; what others report is taken down.
+    pub fn wait_for_report(&mut self, tid: Tid) -> Result<()> {
+        while self.tasks.get(&tid).is_some_and(|task| task.report.is_none()) {
+            self.wait_once()?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the next report of any task.
+    pub fn wait_once(&mut self) -> Result<()> {
+        match task::wait_any(true) {
+            Ok(Some((tid, status))) => {
+                self.note(tid, status);
+                Ok(())
+            }
+            Ok(None) => Err(RecordError::Bug { tid: self.first_tid, what: "all tasks are lost".into() }),
+            Err(source) => Err(RecordError::Os { what: "wait for a task", source }),
+        }
+    }
+
+    // --- events
+
+    /// Writes an event with the next number.
+    pub fn event(&mut self, tid: Tid, kind: EventKind) -> Result<()> {
+        let seq = self.session.writer.next_seq();
+        self.event_at(seq, tid, kind, Vec::new())
+    }
+
+    pub fn event_at(&mut self, seq: EventSeq, tid: Tid, kind: EventKind, sums: Vec<RangeSum>) -> Result<()> {
+        self.event_count += 1;
+        Ok(self.stream.push(&Event { seq, tid, kind, sums })?)
+    }
+
+    /// Makes calls that are in progress visible in the stream: from here on, other events come before their
+    /// returns.
+    pub fn write_entries(&mut self) -> Result<()> {
+        if self.tasks.values().all(|task| task.call.as_ref().is_none_or(|call| call.entered)) {
+            return Ok(());
+        }
+        let tids: Vec<Tid> = self.tasks.keys().copied().collect();
+        for tid in tids {
+            self.write_entry(tid)?;
+        }
+        Ok(())
+    }
+
+    /// The same for one task.
+    pub fn write_entry(&mut self, tid: Tid) -> Result<()> {
+        let Some(call) = self.tasks.get_mut(&tid).and_then(|task| task.call.as_mut()) else { return Ok(()) };
+        if call.entered || call.silent {
+            return Ok(());
+        }
+        call.entered = true;
+        let (nr, entry, sums) = (call.nr, call.entry, mem::take(&mut call.sums));
+        let seq = self.session.writer.next_seq();
+        self.event_at(seq, tid, EventKind::SyscallEnter { nr, entry }, sums)
+    }
+
+    /// Checksums of all memory that the program can change, if they are wanted. Bytes that only the kernel or a
+    /// domain with the token may touch are stable here.
+    pub fn sums(&mut self, tid: Tid) -> Result<Vec<RangeSum>> {
+        if !self.session.options.checksum {
+            return Ok(Vec::new());
+        }
+        let mappings = maps::read(tid)?;
+        let summed = mappings.iter().filter(|m| checksum::is_summed(m));
+        summed.map(|m| Ok(checksum::sum_range(tid, &self.memory, m.start, m.len())?)).collect()
+    }
+}

@@ -1,0 +1,26 @@
+//! The three kinds of failure of a recording: the environment, something that bis cannot record, a bug.
+
+use std::io;
+
+use bis_trace::{error::TraceError, types::Tid};
+use bis_tracee::{TraceeError, spawn::SpawnError};
+
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    #[error(transparent)]
+    Tracee(#[from] TraceeError),
+    #[error("failed to {what}: {source}")]
+    Os { what: &'static str, source: io::Error },
+    /// Something that cannot be recorded, named.
+    #[error("cannot record this program: task {tid} {what}")]
+    Unsupported { tid: Tid, what: String },
+    /// An invariant of the recorder does not hold.
+    #[error("{what} (task {tid}); this is a bug in bis, please report it with BIS_LOG=debug")]
+    Bug { tid: Tid, what: String },
+}
+
+pub type Result<T, E = RecordError> = std::result::Result<T, E>;

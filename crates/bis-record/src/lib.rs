@@ -1,0 +1,60 @@
+//! The recorder: domains, scheduling, the making of events.
+//!
+//! The way of a program: [`record`] opens the trace and starts a thread for the first domain, which starts the
+//! program under its supervision (`domain.rs`). Each system call of a task stops at the supervisor, which looks
+//! the call up in the table of `bis-syscalls`, lets it be made, and writes an event of what changed (`call.rs`;
+//! special ones in `calls/`). fork and exec make new domains (`process.rs`), which get threads of their own.
+#![forbid(unsafe_code)]
+
+mod base;
+mod call;
+mod calls;
+mod cores;
+mod domain;
+mod error;
+mod process;
+mod registry;
+mod schedule;
+mod scratch;
+mod session;
+mod signals;
+mod slow;
+mod stdio;
+mod task;
+mod tokens;
+
+use std::{ffi::OsString, path::PathBuf, sync::Arc};
+
+pub use error::RecordError;
+
+use session::Session;
+
+/// What to record, and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The executable: an absolute path, or one relative to `cwd`.
+    pub program: PathBuf,
+    /// All arguments, the zeroth included.
+    pub argv: Vec<OsString>,
+    /// The whole environment.
+    pub env: Vec<(OsString, OsString)>,
+    /// The working directory; none: ours.
+    pub cwd: Option<PathBuf>,
+    /// A folder that does not exist or is empty.
+    pub trace_dir: PathBuf,
+    /// Record checksums of all writable memory at every traced event: slow, for finding divergences.
+    pub checksum: bool,
+    /// Use the agent's hooks (they come with a later version; accepted and without effect now).
+    pub hooks: bool,
+}
+
+/// Records a run of a program and of all its descendants, until the last of them has ended. Returns the
+/// program's exit status, or 128 plus the signal that killed it.
+///
+/// # Errors
+/// When the program could not be started, the trace could not be written, or bis met something that it cannot
+/// record. What was recorded until then stays readable.
+pub fn record(options: &Options) -> Result<u8, RecordError> {
+    let session = Arc::new(Session::new(options)?);
+    session.run()
+}

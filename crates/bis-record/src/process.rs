@@ -1,0 +1,493 @@
+//! The life of tasks and domains: clone, fork and vfork; exec; the end.
+//!
+//! A new task of the same address space (a thread, a vfork child) joins the domain. A new address space (fork,
+//! exec) is a new domain with a supervisor thread of its own: the task is parked, and the other thread takes it
+//! over (`bis_tracee::handover`). Only where exec leaves nobody behind does the same thread go on with it.
+
+use std::{mem, sync::Arc, time::Instant};
+
+use bis_syscalls::Handler;
+use bis_trace::{
+    event::{Base, DomainEntry, Effect, EventKind, MemWrite, Meta, Outcome, Start, TaskEnd},
+    types::{DomainId, EventSeq, Registers, Signal, Tid},
+};
+use bis_tracee::{Memory, Resume, Status, Stopped, TraceeError, handover::Parked, sys, task as tracee_task};
+
+use crate::{
+    domain::Domain,
+    error::{RecordError, Result},
+    session::Session,
+    task::{ForkChild, Handle, InCall, Task},
+};
+
+const CLONE_VM: u64 = 0x100;
+const CLONE_VFORK: u64 = 0x4000;
+const CLONE_THREAD: u64 = 0x1_0000;
+const CLONE_PARENT_SETTID: u64 = 0x10_0000;
+const CLONE_CHILD_CLEARTID: u64 = 0x20_0000;
+const CLONE_CHILD_SETTID: u64 = 0x100_0000;
+
+/// The arguments of clone and its relatives, whichever was called.
+#[derive(Clone, Copy, Debug, Default)]
+struct CloneArgs {
+    flags: u64,
+    child_tid: u64,
+    parent_tid: u64,
+}
+
+impl Domain {
+    /// Handles the report of a task. Returns the domain to go on with, where the last task of this one has exec'd.
+    pub fn handle(&mut self, tid: Tid) -> Result<Option<Box<Domain>>> {
+        let Some(status) = self.task(tid)?.report.take() else { return Ok(None) };
+        let result = match status {
+            Status::Seccomp => self.call_entry(tid),
+            Status::Syscall => self.call_exit(tid),
+            Status::Signal(signal) => self.signal_stop(tid, signal),
+            Status::NewTask(child) => self.new_task(tid, child),
+            Status::Exit(wait_status) => self.exit(tid, wait_status),
+            Status::Exited(_) | Status::Killed(_) => self.lost(tid, status),
+            Status::GroupStop(signal) => self.group_stop(tid, signal),
+            Status::Trap => {
+                self.task(tid)?.ready = true;
+                Ok(())
+            }
+            Status::Exec(former) => return self.exec(tid, former),
+        };
+        match result {
+            // It was killed under our hands; the wait will say so.
+            Err(RecordError::Tracee(TraceeError::Died(dead))) => {
+                tracing::debug!(%dead, "died in a stop");
+                if let Some(task) = self.tasks.get_mut(&dead) {
+                    task.ready = false;
+                    task.handle = Handle::Taken;
+                    self.drop_call(dead);
+                }
+                Ok(None)
+            }
+            other => other.map(|()| None),
+        }
+    }
+
+    /// A call in progress will never return: lets go of what it holds.
+    fn drop_call(&mut self, tid: Tid) {
+        if let Some(call) = self.tasks.get_mut(&tid).and_then(|task| task.call.take())
+            && let Some(echo) = call.echo
+        {
+            self.session.stdio.unlock(echo, self.id);
+        }
+    }
+
+    fn group_stop(&mut self, tid: Tid, signal: Signal) -> Result<()> {
+        let pid = self.task(tid)?.pid;
+        self.resume(tid, Resume::Listen)?;
+        // The terminal's user pressed ^Z: the shell waits for us to stop, too.
+        if signal == Signal(20) && tid == pid && self.session.is_root(pid) {
+            sys::stop_ourselves_with_terminal();
+        }
+        Ok(())
+    }
+
+    // --- clone, fork, vfork
+
+    fn clone_args(&self, call: &InCall) -> CloneArgs {
+        let [first, _, parent_tid, child_tid, ..] = call.entry.args();
+        match call.handler {
+            Some(Handler::Clone) => CloneArgs { flags: first, child_tid, parent_tid },
+            Some(Handler::Vfork) => CloneArgs { flags: CLONE_VM | CLONE_VFORK, ..CloneArgs::default() },
+            Some(Handler::Clone3) => {
+                // struct clone_args: flags, pidfd, child_tid, parent_tid, ...
+                let word = |index: u64| self.memory.read_u64(first + 8 * index).unwrap_or(0);
+                CloneArgs { flags: word(0), child_tid: word(2), parent_tid: word(3) }
+            }
+            _ => CloneArgs::default(),
+        }
+    }
+
+    /// The task's clone, fork or vfork has made a child; the call itself has not returned.
+    fn new_task(&mut self, tid: Tid, child: Tid) -> Result<()> {
+        let status = match self.early.remove(&child) {
+            Some(status) => status,
+            None => tracee_task::wait_for(child)?,
+        };
+        let args = self.clone_args(
+            self.tasks
+                .get(&tid)
+                .and_then(|t| t.call.as_ref())
+                .ok_or_else(|| RecordError::Bug { tid, what: "a child without a call".into() })?,
+        );
+        let alive = !matches!(status, Status::Exited(_) | Status::Killed(_));
+        tracing::debug!(domain = %self.id, %tid, %child, flags = format_args!("{:#x}", args.flags), "new task");
+        if !alive {
+            // Killed before its first instruction: nobody has seen it but by its number.
+            return self.continue_call(tid);
+        }
+        let stopped = Stopped::adopt(child);
+        let clear_tid = if args.flags & CLONE_CHILD_CLEARTID != 0 { args.child_tid } else { 0 };
+        if args.flags & CLONE_PARENT_SETTID != 0 {
+            let write = self.copy_out(args.parent_tid, 4);
+            self.call(tid)?.writes.extend(write);
+        }
+        if args.flags & CLONE_VM != 0 {
+            self.new_task_here(tid, stopped, args, clear_tid, status)?;
+        } else {
+            let mut writes = Vec::new();
+            if args.flags & CLONE_CHILD_SETTID != 0 {
+                let theirs = Memory::open(child)?;
+                let data = theirs.read_vec(args.child_tid, 4)?;
+                writes.push(MemWrite { addr: args.child_tid, data });
+            }
+            let domain = self.session.new_domain_id();
+            let call = self.call(tid)?;
+            call.effects.push(Effect::Fork { domain, tid: child });
+            call.child = Some(ForkChild { stopped, domain, writes, clear_tid });
+        }
+        if args.flags & CLONE_VFORK != 0 {
+            return self.finish_early(tid, child);
+        }
+        self.continue_call(tid)
+    }
+
+    fn copy_out(&self, addr: u64, len: usize) -> Option<MemWrite> {
+        self.memory.read_vec(addr, len).ok().map(|data| MemWrite { addr, data })
+    }
+
+    fn continue_call(&mut self, tid: Tid) -> Result<()> {
+        self.resume(tid, Resume::Syscall)?;
+        self.wait_for_report(tid)
+    }
+
+    fn new_task_here(
+        &mut self,
+        tid: Tid,
+        stopped: Stopped,
+        args: CloneArgs,
+        clear_tid: u64,
+        status: Status,
+    ) -> Result<()> {
+        let child = stopped.tid();
+        let regs = Registers { orig_rax: u64::MAX, ..stopped.regs()? };
+        let parent = self.task(tid)?;
+        let (parent_pid, nice, affinity) = (parent.pid, parent.nice, parent.affinity.clone());
+        let pid = if args.flags & CLONE_THREAD != 0 { parent_pid } else { child };
+        if args.flags & CLONE_CHILD_SETTID != 0 {
+            let write = self.copy_out(args.child_tid, 4);
+            self.call(tid)?.writes.extend(write);
+        }
+        self.call(tid)?.effects.push(Effect::NewTask { tid: child, regs });
+        let task = Task { clear_tid, nice, affinity, ..Task::new(stopped, pid) };
+        self.tasks.insert(child, task);
+        self.order.push_back(child);
+        if status != Status::Trap {
+            self.note(child, status);
+        }
+        let seq = self.session.writer.next_seq();
+        Ok(self.session.writer.meta(&Meta::Task { domain: self.id, tid: child, pid, seq })?)
+    }
+
+    /// vfork: the parent sleeps until its child execs or exits, but its event must come before the child's, which
+    /// shares its memory. Its result is known: the child's id.
+    fn finish_early(&mut self, tid: Tid, child: Tid) -> Result<()> {
+        let call = self.call(tid)?;
+        let regs = Registers { rax: u64::from(child.0.cast_unsigned()), orig_rax: u64::MAX, ..call.entry };
+        let (nr, entry) = (call.nr, call.entry);
+        let (effects, writes) = (mem::take(&mut call.effects), mem::take(&mut call.writes));
+        let (entered, sums, fork) = (call.entered, mem::take(&mut call.sums), call.child.take());
+        call.silent = true;
+        let outcome = Box::new(Outcome { regs, effects, writes, ..Outcome::default() });
+        let kind = if entered {
+            EventKind::SyscallExit { nr, outcome }
+        } else {
+            EventKind::Syscall { nr, entry, outcome }
+        };
+        let seq = self.session.writer.next_seq();
+        self.event_at(seq, tid, kind, sums)?;
+        if let Some(fork) = fork {
+            self.send_off(tid, fork, seq)?;
+        }
+        self.resume(tid, Resume::Syscall)
+    }
+
+    /// A vfork has returned whose event is long written.
+    pub fn check_silent(&mut self, tid: Tid, call: &InCall, raw: &Registers) -> Result<()> {
+        let predicted = self.tasks.contains_key(&tid) && raw.result() > 0 && raw.rsp == call.entry.rsp;
+        if !predicted {
+            let what = format!("returned {} from a vfork that had a child", raw.result());
+            return Err(RecordError::Unsupported { tid, what });
+        }
+        Ok(())
+    }
+
+    /// Hands the child of a fork to a supervisor of its own.
+    pub fn send_off(&mut self, tid: Tid, child: ForkChild, at: EventSeq) -> Result<()> {
+        let ForkChild { stopped, domain: id, writes, clear_tid } = child;
+        let child_tid = stopped.tid();
+        let parked = match Parked::park(stopped) {
+            Ok(parked) => parked,
+            Err(TraceeError::Died(_)) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let parent = self.task(tid)?;
+        let (ppid, nice, affinity) = (parent.pid, parent.nice, parent.affinity.clone());
+        let shared = self.shared.inherited();
+        for range in &shared.ranges {
+            self.session.registry.add(range.object, id);
+        }
+        for object in shared.objects() {
+            self.session.writer.meta(&Meta::Share { object, domain: id })?;
+        }
+        let base = Base::Fork { parent: self.id, at };
+        let (brk, mut scratch) = (self.brk, self.scratch.clone());
+        scratch.keep_only();
+        let core = self.session.cores.enter(None);
+        self.session.spawn(format!("domain {id}"), move |session| {
+            session.cores.pin(Tid(0), core);
+            session.cores.pin(child_tid, core);
+            let regs = *parked.regs();
+            let stopped = match parked.seize() {
+                Ok(stopped) => stopped,
+                Err(TraceeError::Died(_)) => {
+                    session.cores.leave(core);
+                    return Ok(None);
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let outcome = Outcome { regs, writes, ..Outcome::default() };
+            let task = Task { clear_tid, nice, affinity, ..Task::new(stopped, child_tid) };
+            let memory = Memory::open(child_tid)?;
+            let mut domain = Domain::new(session, id, memory, task, core);
+            (domain.shared, domain.scratch, domain.brk) = (shared, scratch, brk);
+            domain.start(ppid, base, outcome)?;
+            Ok(Some(domain))
+        });
+        Ok(())
+    }
+
+    pub fn new(session: &Arc<Session>, id: DomainId, memory: Memory, task: Task, core: usize) -> Domain {
+        let tid = task.tid;
+        Domain {
+            session: Arc::clone(session),
+            id,
+            memory,
+            stream: session.writer.stream(id),
+            event_count: 0,
+            tasks: [(tid, task)].into(),
+            first_tid: tid,
+            order: [tid].into(),
+            slice_start: Instant::now(),
+            shared: crate::tokens::SharedMemory::default(),
+            scratch: crate::scratch::Scratch::default(),
+            brk: 0,
+            core,
+            early: Default::default(),
+            zombies: Default::default(),
+        }
+    }
+
+    /// Writes the domain's first event.
+    pub fn start(&mut self, ppid: Tid, base: Base, outcome: Outcome) -> Result<()> {
+        let (domain, tid) = (self.id, self.first_tid);
+        let seq = self.session.writer.next_seq();
+        let pid = self.task(tid)?.pid;
+        let entry = DomainEntry { domain, pid, ppid, tid, base: base.clone(), seq };
+        self.session.writer.meta(&Meta::Domain(entry))?;
+        self.event_at(seq, tid, EventKind::Start(Box::new(Start { base, outcome })), Vec::new())
+    }
+
+    // --- the end
+
+    /// What the kernel writes when a task ends whose memory others still use: it clears the word that the task
+    /// has named (set_tid_address) and marks the robust futexes that the task holds. Both are as the kernel's
+    /// `mm_release` and `exit_robust_list` do it.
+    fn last_writes(&mut self, tid: Tid) -> Vec<MemWrite> {
+        const FUTEX_WAITERS: u32 = 0x8000_0000;
+        const FUTEX_OWNER_DIED: u32 = 0x4000_0000;
+        const FUTEX_TID_MASK: u32 = 0x3fff_ffff;
+        /// ROBUST_LIST_LIMIT.
+        const ENTRIES_MAX: usize = 2048;
+        let Some(task) = self.tasks.get(&tid) else { return Vec::new() };
+        let (robust_list, clear_tid) = (task.robust_list, task.clear_tid);
+        let mut writes = Vec::new();
+        if robust_list != 0 {
+            let word = |addr: u64| self.memory.read_u64(addr).unwrap_or(0);
+            let (offset, pending) = (word(robust_list + 8), word(robust_list + 16));
+            let mut entry = word(robust_list);
+            let mut entries = vec![pending];
+            while entry & !1 != robust_list && entry != 0 && entries.len() < ENTRIES_MAX {
+                entries.push(entry);
+                entry = word(entry & !1);
+            }
+            for entry in entries.into_iter().filter(|entry| *entry != 0) {
+                let addr = (entry & !1).wrapping_add(offset);
+                if let Ok(value) = self.memory.read_u32(addr)
+                    && value & FUTEX_TID_MASK == tid.0.cast_unsigned()
+                {
+                    let value = value & FUTEX_WAITERS | FUTEX_OWNER_DIED;
+                    writes.push(MemWrite { addr, data: value.to_le_bytes().to_vec() });
+                }
+            }
+        }
+        if clear_tid != 0 && self.tasks.len() > 1 {
+            writes.push(MemWrite { addr: clear_tid, data: vec![0; 4] });
+        }
+        writes
+    }
+
+    /// The task leaves the domain: its last event.
+    fn gone(&mut self, tid: Tid, status: TaskEnd, writes: Vec<MemWrite>) -> Result<()> {
+        let outcome = Box::new(Outcome { writes, ..Outcome::default() });
+        self.event(tid, EventKind::TaskExit { status, outcome })?;
+        self.drop_call(tid);
+        self.tasks.remove(&tid);
+        self.order.retain(|other| *other != tid);
+        self.scratch.forget(tid);
+        let (domain, seq) = (self.id, self.session.writer.next_seq());
+        Ok(self.session.writer.meta(&Meta::TaskEnd { domain, tid, status, seq })?)
+    }
+
+    /// The task is about to end. It is let go at once, and followed until it is gone, so that what the kernel
+    /// does for it has a place in the order of events.
+    fn exit(&mut self, tid: Tid, wait_status: i32) -> Result<()> {
+        let status = if libc::WIFSIGNALED(wait_status) {
+            TaskEnd::Killed(Signal(u8::try_from(libc::WTERMSIG(wait_status)).unwrap_or(0)))
+        } else {
+            TaskEnd::Exited(u8::try_from(libc::WEXITSTATUS(wait_status)).unwrap_or(0))
+        };
+        self.write_entry(tid)?;
+        let writes = self.last_writes(tid);
+        let pid = self.task(tid)?.pid;
+        let leads_others = tid == pid && self.tasks.values().any(|t| t.pid == pid && t.tid != tid);
+        self.task(tid)?.inject = None;
+        self.resume(tid, Resume::Cont)?;
+        if leads_others {
+            // The kernel keeps it as a zombie until the last of its threads is gone.
+            while !is_zombie(tid) && self.task(tid)?.report.is_none() {
+                sys::yield_now();
+            }
+            if self.task(tid)?.report.is_none() {
+                self.zombies.insert(tid);
+            }
+        } else {
+            self.wait_for_report(tid)?;
+        }
+        if let Some(end) = self.task(tid)?.report.take() {
+            self.process_status(tid, end);
+        }
+        self.gone(tid, status, writes)
+    }
+
+    /// The task is gone without having said that it was about to (SIGKILL).
+    fn lost(&mut self, tid: Tid, status: Status) -> Result<()> {
+        let end = match status {
+            Status::Exited(code) => TaskEnd::Exited(code),
+            Status::Killed(signal) => TaskEnd::Killed(signal),
+            _ => TaskEnd::Killed(Signal::KILL),
+        };
+        self.process_status(tid, status);
+        let writes = self.last_writes(tid);
+        self.gone(tid, end, writes)
+    }
+
+    /// The kernel's own word on how a process has ended.
+    pub fn process_status(&self, tid: Tid, status: Status) {
+        match status {
+            Status::Exited(code) => self.session.process_ended(tid, code),
+            Status::Killed(signal) => self.session.process_ended(tid, 128 + signal.0),
+            _ => {}
+        }
+    }
+
+    // --- exec
+
+    /// The task has a new address space (and, if it was not the leader, the leader's thread id).
+    fn exec(&mut self, tid: Tid, former: Tid) -> Result<Option<Box<Domain>>> {
+        let id = self.session.new_domain_id();
+        let pid = self.task(tid).or(Err(())).map_or(tid, |task| task.pid);
+        let ppid = parent_of(tid);
+        self.write_entry(former)?;
+        let (nice, affinity) =
+            self.tasks.get(&former).map_or((0, None), |task| (task.nice, task.affinity.clone()));
+        let others: Vec<Tid> =
+            self.tasks.values().filter(|t| t.pid == pid && t.tid != former).map(|t| t.tid).collect();
+        for other in others {
+            self.gone(other, TaskEnd::Dethreaded, Vec::new())?;
+        }
+        let writes = self.last_writes(former);
+        self.gone(former, TaskEnd::Exec(id), writes)?;
+        self.zombies.remove(&tid);
+
+        // To the exit of execve: the first place where registers that we set stay.
+        let running = Stopped::adopt(tid).resume(Resume::Syscall, None)?;
+        match tracee_task::wait_for(tid) {
+            Ok(Status::Syscall) => {}
+            Ok(status @ (Status::Exited(_) | Status::Killed(_))) => {
+                self.process_status(tid, status);
+                return Ok(None);
+            }
+            Ok(other) => {
+                // Killed on the way: it ends in a domain of its own that never ran.
+                tracing::debug!(%tid, %other, "no exit of execve");
+                drop(running.stopped().resume(Resume::Cont, None)?);
+                while let Ok(status) = tracee_task::wait_for(tid) {
+                    self.process_status(tid, status);
+                }
+                return Ok(None);
+            }
+            Err(error) => return Err(error.into()),
+        }
+        let stopped = running.stopped();
+        let core = if self.tasks.is_empty() { self.core } else { self.session.cores.enter(None) };
+        let session = Arc::clone(&self.session);
+        let task = Task { nice, affinity, ..Task::new(stopped, pid) };
+        let domain = match Domain::from_exec(&session, id, task, ppid, core) {
+            Err(RecordError::Tracee(TraceeError::Died(_))) => return Ok(None),
+            other => other?,
+        };
+        if self.tasks.is_empty() {
+            self.session.cores.enter(Some(core));
+            self.end()?;
+            return Ok(Some(Box::new(domain)));
+        }
+        self.hand_over(domain, tid, core)?;
+        Ok(None)
+    }
+
+    /// A whole domain with one stopped task goes to another thread.
+    fn hand_over(&mut self, mut domain: Domain, tid: Tid, core: usize) -> Result<()> {
+        let handle = mem::replace(&mut domain.task(tid)?.handle, Handle::Taken);
+        let Handle::Stopped(stopped) = handle else {
+            return Err(RecordError::Bug { tid, what: "the new domain's task is not stopped".into() });
+        };
+        let parked = match Parked::park(stopped) {
+            Ok(parked) => parked,
+            Err(TraceeError::Died(_)) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        self.session.spawn(format!("domain {}", domain.id), move |session| {
+            session.cores.pin(Tid(0), core);
+            session.cores.pin(tid, core);
+            match parked.seize() {
+                Ok(stopped) => domain.task(tid)?.handle = Handle::Stopped(stopped),
+                Err(TraceeError::Died(_)) => {
+                    domain.gone(tid, TaskEnd::Killed(Signal::KILL), Vec::new())?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+            Ok(Some(domain))
+        });
+        Ok(())
+    }
+}
+
+/// The parent's process id, as the kernel sees it now.
+pub fn parent_of(tid: Tid) -> Tid {
+    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("PPid:"));
+    Tid(line.and_then(|text| text.trim().parse().ok()).unwrap_or(0))
+}
+
+/// Has the task ended, and is only not reaped yet?
+fn is_zombie(tid: Tid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{tid}/stat")).unwrap_or_default();
+    // The name is in parentheses and may hold anything.
+    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
+}

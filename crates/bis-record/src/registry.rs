@@ -1,0 +1,209 @@
+//! Memory that several domains map, and the run tokens that guard it.
+//!
+//! Every such piece of memory is an object, known by the inode that the kernel gives it (shared anonymous memory
+//! and System V segments have one too). A domain may execute its program only while it holds the tokens of all
+//! objects that it maps; it takes them all at once or waits with none, so that no two domains can wait for each
+//! other. Each grant is a turn; the order of an object's turns is what replay keeps.
+//!
+//! A domain that is alone with an object keeps its token for ever: the price of a mapping that nobody shares
+//! is one comparison at each stop.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Condvar, Mutex, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use bis_trace::{
+    event::Turn,
+    types::{DomainId, ObjectId},
+};
+
+/// Device and inode of what is mapped.
+pub type Key = (u64, u64);
+
+#[derive(Debug)]
+struct Object {
+    key: Key,
+    /// How many mappings each domain has of it.
+    users: HashMap<DomainId, usize>,
+    holder: Option<DomainId>,
+    /// The current turn, or with no holder the next.
+    turn: u64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    objects: HashMap<ObjectId, Object>,
+    by_key: HashMap<Key, ObjectId>,
+    next: u32,
+}
+
+#[derive(Debug, Default)]
+pub struct Registry {
+    state: Mutex<State>,
+    freed: Condvar,
+    /// Domains that wait for a token.
+    waiting: AtomicU32,
+    /// Objects that exist.
+    count: AtomicU32,
+}
+
+impl Registry {
+    fn with<T>(&self, use_it: impl FnOnce(&mut State) -> T) -> T {
+        use_it(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Is there any object? One load.
+    pub fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Acquire) == 0
+    }
+
+    pub fn find(&self, key: Key) -> Option<ObjectId> {
+        self.with(|state| state.by_key.get(&key).copied())
+    }
+
+    /// A mapping of the object with this key by a domain; `true` if the object is new, and its turn 0 is then the
+    /// domain's.
+    pub fn open(&self, key: Key, domain: DomainId) -> (ObjectId, bool) {
+        self.with(|state| {
+            if let Some(id) = state.by_key.get(&key).copied() {
+                if let Some(object) = state.objects.get_mut(&id) {
+                    *object.users.entry(domain).or_default() += 1;
+                }
+                return (id, false);
+            }
+            state.next += 1;
+            let id = ObjectId(state.next);
+            state.by_key.insert(key, id);
+            let users = HashMap::from([(domain, 1)]);
+            state.objects.insert(id, Object { key, users, holder: Some(domain), turn: 0 });
+            self.count.fetch_add(1, Ordering::Release);
+            (id, true)
+        })
+    }
+
+    /// One more mapping of an object that the domain (or, at a fork, its parent) maps.
+    pub fn add(&self, id: ObjectId, domain: DomainId) {
+        self.with(|state| {
+            if let Some(object) = state.objects.get_mut(&id) {
+                *object.users.entry(domain).or_default() += 1;
+            }
+        });
+    }
+
+    /// One mapping less. With its last mapping an object is gone; if the same file is mapped again, that is a
+    /// new one.
+    pub fn remove(&self, id: ObjectId, domain: DomainId) {
+        self.with(|state| {
+            let Some(object) = state.objects.get_mut(&id) else { return };
+            if let Some(count) = object.users.get_mut(&domain) {
+                *count -= 1;
+                if *count == 0 {
+                    object.users.remove(&domain);
+                }
+            }
+            if object.users.is_empty() {
+                let key = object.key;
+                state.objects.remove(&id);
+                state.by_key.remove(&key);
+                self.count.fetch_sub(1, Ordering::Release);
+            }
+        });
+        self.freed.notify_all();
+    }
+
+    /// Does any domain wait for a token? One load.
+    pub fn is_wanted(&self) -> bool {
+        self.waiting.load(Ordering::Acquire) != 0
+    }
+
+    /// Waits until all these objects are free, and takes them. `granted` is called with the turns while nobody
+    /// else can be granted one.
+    pub fn acquire<T>(&self, domain: DomainId, ids: &[ObjectId], granted: impl FnOnce(Vec<Turn>) -> T) -> T {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = |state: &State| {
+            ids.iter().all(|id| state.objects.get(id).is_none_or(|object| object.holder.is_none()))
+        };
+        if !free(&state) {
+            self.waiting.fetch_add(1, Ordering::AcqRel);
+            while !free(&state) {
+                state = self.freed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            self.waiting.fetch_sub(1, Ordering::AcqRel);
+        }
+        let mut turns = Vec::with_capacity(ids.len());
+        for id in ids {
+            if let Some(object) = state.objects.get_mut(id) {
+                object.holder = Some(domain);
+                turns.push(Turn { object: *id, turn: object.turn });
+            }
+        }
+        granted(turns)
+    }
+
+    /// Gives back those of these objects that the domain holds. `released` is called with the turns before
+    /// anybody else can be granted one.
+    pub fn release<T>(&self, domain: DomainId, ids: &[ObjectId], released: impl FnOnce(Vec<Turn>) -> T) -> T {
+        let result = self.with(|state| {
+            let mut turns = Vec::new();
+            for id in ids {
+                if let Some(object) = state.objects.get_mut(id)
+                    && object.holder == Some(domain)
+                {
+                    turns.push(Turn { object: *id, turn: object.turn });
+                    object.holder = None;
+                    object.turn += 1;
+                }
+            }
+            released(turns)
+        });
+        self.freed.notify_all();
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    const A: DomainId = DomainId(1);
+    const B: DomainId = DomainId(2);
+
+    #[test]
+    fn turns_have_no_gaps_and_wait_for_each_other() {
+        let registry = Arc::new(Registry::default());
+        let (id, new) = registry.open((1, 2), A);
+        assert!(new);
+        assert_eq!(registry.open((1, 2), B), (id, false));
+        let other = Arc::clone(&registry);
+        let waiter = std::thread::spawn(move || other.acquire(B, &[id], |turns| turns));
+        while !registry.is_wanted() {
+            std::thread::yield_now();
+        }
+        let turn = |turn| vec![Turn { object: id, turn }];
+        assert_eq!(registry.release(A, &[id], |turns| turns), turn(0));
+        assert_eq!(waiter.join().unwrap(), turn(1));
+        assert_eq!(registry.release(A, &[id], |turns| turns), []);
+        assert_eq!(registry.release(B, &[id], |turns| turns), turn(1));
+        assert_eq!(registry.acquire(A, &[id], |turns| turns), turn(2));
+    }
+
+    #[test]
+    fn an_object_ends_with_its_last_mapping() {
+        let registry = Registry::default();
+        let (id, _) = registry.open((1, 2), A);
+        registry.add(id, B);
+        registry.remove(id, A);
+        assert_eq!(registry.find((1, 2)), Some(id));
+        registry.remove(id, B);
+        assert_eq!(registry.find((1, 2)), None);
+        assert!(registry.is_empty());
+        let (again, new) = registry.open((1, 2), A);
+        assert!(new && again != id);
+    }
+}

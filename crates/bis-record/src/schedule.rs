@@ -1,0 +1,188 @@
+//! Who runs next. One task of a domain at a time executes program code:
+//!
+//! - The running task keeps its turn over system calls that return at once, until its time slice is over and
+//!   another of at least its priority is ready. There is no preemption yet: the slice is looked at when the task
+//!   makes a call.
+//! - A call that may block is made, and the task gets a moment to come back (supervisor and task share a core, so
+//!   a yield lets it run). If it does not, the call is written down as entered, and the next ready task runs.
+//! - Priorities are strict (the lower `nice` first), round robin among equals.
+//! - When all tasks wait in the kernel, the domain gives its run tokens back and sleeps until one reports.
+
+use std::time::{Duration, Instant};
+
+use bis_trace::{event::EventKind, event::Meta, types::Tid};
+use bis_tracee::{Resume, sys, task};
+
+use crate::{
+    domain::{Domain, Next},
+    error::{RecordError, Result},
+};
+
+/// How long a task may go on while another is ready.
+const SLICE: Duration = Duration::from_millis(4);
+
+/// How often a task in a call that may block gets the core before it counts as blocked.
+const MOMENTS: u32 = 2;
+
+impl Domain {
+    /// Runs the domain to its end.
+    pub fn run(mut self) -> Result<Next> {
+        loop {
+            if self.tasks.is_empty() {
+                return self.end().map(|()| Next::Done);
+            }
+            if let Some(tid) = self.reported() {
+                self.settle(Some(tid))?;
+                self.ensure_tokens()?;
+                if let Some(next) = self.handle(tid)? {
+                    return Ok(Next::Domain(next));
+                }
+                continue;
+            }
+            if self.is_shared_in_time() && self.wait_a_moment()? {
+                continue;
+            }
+            if let Some(tid) = self.choose() {
+                self.settle(Some(tid))?;
+                self.ensure_tokens()?;
+                self.resume(tid, Resume::Cont)?;
+                self.wait_for_report(tid)?;
+                continue;
+            }
+            self.sleep()?;
+        }
+    }
+
+    /// Is there anybody who could run while a task of ours waits in the kernel?
+    fn is_shared_in_time(&self) -> bool {
+        self.tasks.len() > 1 || self.holds_tokens()
+    }
+
+    /// A task whose report is to be handled: first the one whose turn it is.
+    fn reported(&self) -> Option<Tid> {
+        let has_report = |tid: &&Tid| self.tasks.get(tid).is_some_and(|task| task.report.is_some());
+        self.order.iter().find(has_report).copied()
+    }
+
+    /// Before `next` does anything: whatever call another task is in has been entered.
+    fn settle(&mut self, next: Option<Tid>) -> Result<()> {
+        let pending = |tid: &Tid, domain: &Domain| {
+            let call = domain.tasks.get(tid).and_then(|task| task.call.as_ref());
+            Some(*tid) != next && call.is_some_and(|call| !call.entered && !call.silent)
+        };
+        if self.tasks.len() > 1 {
+            let tids: Vec<Tid> = self.tasks.keys().copied().filter(|tid| pending(tid, self)).collect();
+            for tid in tids {
+                self.write_entry(tid)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Collects reports that are there already. If there is none, the task that has just gone into a call gets
+    /// a moment to come out again; true if anything was reported.
+    fn wait_a_moment(&mut self) -> Result<bool> {
+        let fresh = self
+            .order
+            .front()
+            .and_then(|tid| self.tasks.get(tid))
+            .is_some_and(|task| task.call.as_ref().is_some_and(|call| !call.entered) && !task.ready);
+        for moment in 0.. {
+            let mut any = false;
+            loop {
+                match task::wait_any(false) {
+                    Ok(Some((tid, status))) => {
+                        self.note(tid, status);
+                        any = true;
+                    }
+                    Ok(None) => break,
+                    Err(source) => return Err(RecordError::Os { what: "wait for a task", source }),
+                }
+            }
+            if any || !fresh || moment == MOMENTS {
+                return Ok(any);
+            }
+            sys::yield_now();
+        }
+        Ok(false)
+    }
+
+    /// The task that is to run: of the most urgent ready ones, the first in the order.
+    fn choose(&mut self) -> Option<Tid> {
+        let ready = |tid: &Tid| self.tasks.get(tid).filter(|task| task.ready);
+        let best = self.order.iter().filter_map(ready).map(|task| task.nice).min()?;
+        let mut candidates = self.order.iter().filter_map(ready).filter(|task| task.nice == best);
+        let first = candidates.next()?.tid;
+        let rival = candidates.next().map(|task| task.tid);
+        if self.order.front() != Some(&first) {
+            self.slice_start = Instant::now();
+            self.move_to_front(first);
+        } else if let Some(rival) = rival
+            && self.slice_start.elapsed() > SLICE
+        {
+            self.give_way(first);
+            self.slice_start = Instant::now();
+            self.move_to_front(rival);
+            return Some(rival);
+        }
+        Some(first)
+    }
+
+    fn move_to_front(&mut self, tid: Tid) {
+        if let Some(at) = self.order.iter().position(|t| *t == tid) {
+            self.order.remove(at);
+            self.order.push_front(tid);
+        }
+    }
+
+    /// All others get a turn before this task gets its next.
+    pub fn give_way(&mut self, tid: Tid) {
+        if let Some(at) = self.order.iter().position(|t| *t == tid) {
+            self.order.remove(at);
+            self.order.push_back(tid);
+        }
+    }
+
+    /// Nobody is ready: waits until the kernel lets a task go on.
+    fn sleep(&mut self) -> Result<()> {
+        if let Some(front) = self.order.front().copied() {
+            self.give_way(front);
+        }
+        self.release_tokens()?;
+        self.session.cores.leave(self.core);
+        let result = self.wait_once();
+        let core = self.session.cores.enter(Some(self.core));
+        if core != self.core {
+            self.core = core;
+            self.pin();
+        }
+        result
+    }
+
+    /// Moves the calling thread and all tasks to the domain's core.
+    pub fn pin(&self) {
+        self.session.cores.pin(Tid(0), self.core);
+        for tid in self.tasks.keys() {
+            self.session.cores.pin(*tid, self.core);
+        }
+    }
+
+    /// The domain has no task left.
+    pub fn end(&mut self) -> Result<()> {
+        let first = self.first_tid;
+        self.event(first, EventKind::End)?;
+        let ranges = std::mem::take(&mut self.shared.ranges);
+        self.release_tokens()?;
+        for range in ranges {
+            self.session.registry.remove(range.object, self.id);
+        }
+        while !self.zombies.is_empty() {
+            self.wait_once()?;
+        }
+        self.stream.flush()?;
+        self.session.cores.leave(self.core);
+        let (domain, event_count) = (self.id, self.event_count);
+        let seq = self.session.writer.next_seq();
+        Ok(self.session.writer.meta(&Meta::DomainEnd { domain, seq, event_count })?)
+    }
+}

@@ -1,0 +1,132 @@
+//! Scratch memory: where the kernel writes the results of a call that may block, so that it does not write behind
+//! the back of another task that runs meanwhile (the rr paper, 2.3.1). What it wrote is copied to its place when
+//! the call has returned and nobody else runs.
+//!
+//! Each task has one block, below the agent, which grows when a call needs more. Replay knows nothing of it.
+
+use std::collections::HashMap;
+
+use bis_agent::{SCRATCH_BASE, SCRATCH_END};
+use bis_syscalls::{Dir, Plan, Slot};
+use bis_trace::types::{Registers, Tid};
+use bis_tracee::{Memory, Stopped, remote::Remote};
+
+use crate::error::Result;
+
+const BLOCK_LEN_MIN: u64 = 64 * 1024;
+/// A call that needs more than this keeps its own buffers.
+const BLOCK_LEN_MAX: u64 = 16 * 1024 * 1024;
+const ALIGN: u64 = 64;
+
+/// The blocks of one address space.
+#[derive(Clone, Debug)]
+pub struct Scratch {
+    blocks: HashMap<Tid, (u64, u64)>,
+    /// Blocks of tasks that have ended.
+    free: Vec<(u64, u64)>,
+    next: u64,
+}
+
+impl Default for Scratch {
+    fn default() -> Scratch {
+        Scratch { blocks: HashMap::new(), free: Vec::new(), next: SCRATCH_BASE }
+    }
+}
+
+/// What must be done before a call can be relocated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Room {
+    /// The task's block is large enough, and begins here.
+    At(u64),
+    /// A block of this many bytes has to be mapped at this address first.
+    Map(u64, u64),
+    /// The call cannot be relocated.
+    None,
+}
+
+fn needed(plan: &Plan) -> u64 {
+    plan.pieces.iter().filter(|p| !p.fixed).map(|p| p.len.saturating_add(ALIGN)).fold(0, u64::saturating_add)
+}
+
+impl Scratch {
+    /// Where the pieces of a plan could lie.
+    pub fn room(&mut self, tid: Tid, plan: &Plan) -> Room {
+        let needed = needed(plan);
+        if needed > BLOCK_LEN_MAX {
+            return Room::None;
+        }
+        if let Some((base, len)) = self.blocks.get(&tid)
+            && *len >= needed
+        {
+            return Room::At(*base);
+        }
+        let fits = self.free.iter().position(|(_, len)| *len >= needed);
+        if let Some(index) = fits {
+            let block = self.free.swap_remove(index);
+            self.blocks.insert(tid, block);
+            return Room::At(block.0);
+        }
+        let len = needed.max(BLOCK_LEN_MIN).next_multiple_of(4096);
+        if self.next + len > SCRATCH_END { Room::None } else { Room::Map(self.next, len) }
+    }
+
+    /// Maps a block, at a stop where a remote call can be made.
+    pub fn map(&mut self, slot: &mut Option<Stopped>, tid: Tid, base: u64, len: u64) -> Result<()> {
+        let prot = (libc::PROT_READ | libc::PROT_WRITE).cast_unsigned().into();
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+        let mut remote = Remote::new(slot)?;
+        let args = [base, len, prot, flags.cast_unsigned().into(), u64::MAX, 0];
+        let mapped = remote.call(libc::SYS_mmap, args)?;
+        remote.finish()?;
+        // The range may be taken by the program's own image; then there is no block, and the next one is
+        // tried elsewhere.
+        self.next = base + len;
+        if mapped == base.cast_signed()
+            && let Some(old) = self.blocks.insert(tid, (base, len))
+        {
+            self.free.push(old);
+        }
+        Ok(())
+    }
+
+    pub fn forget(&mut self, tid: Tid) {
+        self.free.extend(self.blocks.remove(&tid));
+    }
+
+    /// Only this task is left (in a forked child): the others' blocks are free.
+    pub fn keep_only(&mut self) {
+        self.free.extend(self.blocks.drain().map(|(_, block)| block));
+    }
+}
+
+/// Puts the pieces of a plan into a block: copies what the kernel reads, and patches the pointers. Returns the
+/// pieces' places and the registers to make the call with; none where a piece cannot be read.
+pub fn relocate(plan: &Plan, base: u64, memory: &Memory, entry: &Registers) -> Option<(Vec<u64>, Registers)> {
+    let mut at = base;
+    let mut places = Vec::with_capacity(plan.pieces.len());
+    for piece in &plan.pieces {
+        if piece.fixed {
+            places.push(piece.home);
+            continue;
+        }
+        places.push(at);
+        let len = usize::try_from(piece.len).ok()?;
+        // An output buffer is read too: one that is not there must make the call fail as it would have.
+        let content = memory.read_vec(piece.home, len).ok()?;
+        if piece.dir != Dir::Out {
+            memory.write(at, &content).ok()?;
+        }
+        at += piece.len.next_multiple_of(ALIGN);
+    }
+    let mut args = entry.args();
+    for (piece, place) in plan.pieces.iter().zip(&places) {
+        match piece.slot {
+            Slot::Arg(index) => args[usize::from(index)] = *place,
+            Slot::In { piece: holder, offset } => {
+                memory.write(places[holder] + offset, &place.to_le_bytes()).ok()?;
+            }
+        }
+    }
+    let [rdi, rsi, rdx, r10, r8, r9] = args;
+    Some((places, Registers { rdi, rsi, rdx, r10, r8, r9, ..*entry }))
+}

@@ -1,0 +1,176 @@
+//! One recording: what all domains share.
+
+use std::{
+    env, fs,
+    os::unix::ffi::OsStrExt,
+    sync::{
+        Arc, Condvar, Mutex, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
+    thread,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use bis_trace::{
+    Writer,
+    event::{Machine, Meta},
+    types::{DomainId, EventSeq, Tid},
+};
+use bis_tracee::{cpu, sys};
+
+use crate::{
+    Options,
+    cores::Cores,
+    domain::Domain,
+    error::{RecordError, Result},
+    registry::Registry,
+    stdio::Stdio,
+};
+
+/// A supervisor needs little: its buffers are on the heap.
+const STACK_BYTES: usize = 512 * 1024;
+
+#[derive(Debug, Default)]
+struct Progress {
+    /// Supervisor threads that have not ended.
+    live: usize,
+    root: Option<Tid>,
+    exit_code: Option<u8>,
+    failure: Option<RecordError>,
+}
+
+#[derive(Debug)]
+pub struct Session {
+    pub writer: Writer,
+    pub options: Options,
+    pub stdio: Stdio,
+    pub cores: Cores,
+    pub registry: Registry,
+    next_domain: AtomicU32,
+    progress: Mutex<Progress>,
+    changed: Condvar,
+}
+
+impl Session {
+    pub fn new(options: &Options) -> Result<Session> {
+        let writer = Writer::create(&options.trace_dir)?;
+        let session = Session {
+            writer,
+            options: options.clone(),
+            stdio: Stdio::new(),
+            cores: Cores::new(),
+            registry: Registry::default(),
+            next_domain: AtomicU32::new(1),
+            progress: Mutex::default(),
+            changed: Condvar::new(),
+        };
+        let cwd = options.cwd.clone().or_else(|| env::current_dir().ok()).unwrap_or_default();
+        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        session.writer.meta(&Meta::Machine(Box::new(Machine {
+            bis_version: env!("CARGO_PKG_VERSION").into(),
+            kernel: release.trim().into(),
+            cpu: cpu::brand(),
+            cpuid_faulting: sys::has_cpuid_faulting(),
+            core_count: u32::try_from(session.cores.count()).unwrap_or(u32::MAX),
+            tick_source: "none".into(),
+            hooks: false,
+            checksums: options.checksum,
+            started_s: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |d| i64::try_from(d.as_secs()).unwrap_or(0)),
+            argv: options.argv.iter().map(|arg| arg.as_bytes().to_vec()).collect(),
+            cwd: cwd.as_os_str().as_bytes().to_vec(),
+            xcr0: cpu::xcr0(),
+        })))?;
+        Ok(session)
+    }
+
+    pub fn new_domain_id(&self) -> DomainId {
+        DomainId(self.next_domain.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Runs the recording to its end; called once.
+    pub fn run(self: &Arc<Session>) -> Result<u8> {
+        // Without it (an old kernel) orphans go to init, and Yama may then refuse us.
+        let _ = sys::become_subreaper();
+        sys::outlive_terminal_signals();
+        self.spawn("first".into(), |session| Domain::first(session).map(Some));
+        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        while progress.live > 0 {
+            progress = self.changed.wait(progress).unwrap_or_else(PoisonError::into_inner);
+        }
+        if let Some(failure) = progress.failure.take() {
+            // The log may be what failed; then it says so itself.
+            let _ = self.writer.meta(&Meta::Cut { why: failure.to_string() });
+            let _ = self.writer.finish();
+            return Err(failure);
+        }
+        let exit_code = progress.exit_code.unwrap_or(0);
+        self.writer.meta(&Meta::End { exit_code, seq: self.writer.next_seq() })?;
+        self.writer.finish()?;
+        Ok(exit_code)
+    }
+
+    /// Starts a supervisor thread: `begin` gives the domain that it supervises (none: there is nothing left to
+    /// supervise).
+    pub fn spawn(
+        self: &Arc<Session>,
+        name: String,
+        begin: impl FnOnce(&Arc<Session>) -> Result<Option<Domain>> + Send + 'static,
+    ) {
+        self.update(|progress| progress.live += 1);
+        let session = Arc::clone(self);
+        let thread = thread::Builder::new().name(name).stack_size(STACK_BYTES).spawn(move || {
+            let result = begin(&session).and_then(|domain| domain.map_or(Ok(()), Domain::supervise));
+            session.update(|progress| {
+                progress.live = progress.live.saturating_sub(1);
+                if let Err(error) = result {
+                    session.fail(progress, error);
+                }
+            });
+        });
+        if let Err(source) = thread {
+            let error = RecordError::Os { what: "start a supervisor thread", source };
+            self.update(|progress| {
+                progress.live = progress.live.saturating_sub(1);
+                self.fail(progress, error);
+            });
+        }
+    }
+
+    fn update(&self, change: impl FnOnce(&mut Progress)) {
+        change(&mut self.progress.lock().unwrap_or_else(PoisonError::into_inner));
+        self.changed.notify_all();
+    }
+
+    /// One failed domain ends the recording: its tasks are killed with its thread, and all the others' with the
+    /// process; so nothing runs on unrecorded.
+    fn fail(&self, progress: &mut Progress, error: RecordError) {
+        tracing::error!(%error, "the recording fails");
+        progress.failure.get_or_insert(error);
+        progress.live = 0;
+    }
+
+    pub fn set_root(&self, tid: Tid) {
+        self.update(|progress| progress.root = Some(tid));
+    }
+
+    /// A process has ended; if it is the program itself, its status is ours.
+    pub fn process_ended(&self, pid: Tid, exit_code: u8) {
+        self.update(|progress| {
+            if progress.root == Some(pid) {
+                progress.exit_code = Some(exit_code);
+            }
+        });
+    }
+
+    pub fn is_root(&self, pid: Tid) -> bool {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner).root == Some(pid)
+    }
+
+    /// Tells the user something about the recording, once it is looked at.
+    pub fn note(&self, seq: EventSeq, text: String) -> Result<()> {
+        tracing::info!("{text}");
+        Ok(self.writer.meta(&Meta::Note { seq, text })?)
+    }
+}

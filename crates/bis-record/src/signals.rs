@@ -1,0 +1,213 @@
+//! Signals: which take effect where, and how their frames get into the trace.
+//!
+//! The kernel decides what a signal does and builds the frame; we choose the moment, and it must be one that
+//! replay can find again:
+//!
+//! - A fault comes from the task's own instruction and comes again in replay.
+//! - A signal that interrupts a system call, or is pending when a call returns that can leave one pending (kill,
+//!   sigprocmask, ...), takes effect right after that call's event.
+//! - A signal for a handler that arrives in the middle of computation is kept back, and is delivered at the
+//!   task's next call, before the call is made. (Only software ticks can name a place in between.)
+//! - A signal that ends the process may take effect anywhere: nothing follows. One that stops it or is ignored
+//!   changes nothing that replay could see.
+//!
+//! A handler's frame is written by letting the kernel deliver the signal under a single step: the task stops
+//! again before the handler's first instruction, and the frame lies at the stack pointer.
+
+use bis_trace::{
+    event::{EventKind, MemWrite, Outcome, SignalEvent, SignalPoint},
+    types::{Registers, Signal, Tid},
+};
+use bis_tracee::{
+    Resume, Status, cpu,
+    siginfo::{Disposition, SigInfo, disposition, frame_ranges},
+    sys,
+};
+
+use crate::{domain::Domain, error::Result};
+
+/// si_code of tgkill.
+const SI_TKILL: i32 = -6;
+
+fn bit(signal: Signal) -> u64 {
+    1 << (u32::from(signal.0).clamp(1, 64) - 1)
+}
+
+impl Domain {
+    /// The task is about to receive a signal.
+    pub fn signal_stop(&mut self, tid: Tid, signal: Signal) -> Result<()> {
+        let info = SigInfo(self.stopped(tid)?.siginfo()?);
+        if info.is_fault() {
+            return self.fault(tid, &info);
+        }
+        let expected = std::mem::take(&mut self.task(tid)?.expect_signal);
+        let disposition = disposition(tid, signal);
+        tracing::debug!(domain = %self.id, %tid, %signal, ?disposition, expected, "signal");
+        match disposition {
+            Disposition::Handler if self.task(tid)?.call.is_some() => {
+                // It interrupted the call: the call's event is what the task shows now.
+                self.finish_call(tid)?;
+                self.deliver(tid, &info, SignalPoint::AfterEvent)
+            }
+            Disposition::Handler if expected => self.deliver(tid, &info, SignalPoint::AfterEvent),
+            Disposition::Handler => {
+                let task = self.task(tid)?;
+                // The kernel queues only one of each classic signal.
+                if signal.0 >= 32 || task.stash.iter().all(|other| other.signal() != signal) {
+                    task.stash.push_back(info);
+                }
+                task.ready = true;
+                Ok(())
+            }
+            Disposition::Ignore => {
+                let more = expected && self.has_deliverable(tid)?;
+                let task = self.task(tid)?;
+                task.inject = Some(signal);
+                task.expect_signal = more;
+                task.ready = true;
+                Ok(())
+            }
+            Disposition::Stop => {
+                let task = self.task(tid)?;
+                task.inject = Some(signal);
+                task.ready = true;
+                Ok(())
+            }
+            Disposition::Fatal => self.fatal(tid, &info, SignalPoint::Anywhere),
+        }
+    }
+
+    /// The task's own instruction raised a signal.
+    fn fault(&mut self, tid: Tid, info: &SigInfo) -> Result<()> {
+        let signal = info.signal();
+        let before = self.stopped(tid)?.regs()?;
+        // A general protection fault: the kernel says neither code nor address.
+        if signal == Signal::SEGV
+            && info.code() == 0x80
+            && let Some((insn, len)) = cpu::trapped_instruction(&self.memory, before.rip)
+        {
+            let after = cpu::emulate(insn, len, &before);
+            self.stopped(tid)?.set_regs(&after)?;
+            self.task(tid)?.ready = true;
+            return self.event(tid, EventKind::Instruction { insn, before, after });
+        }
+        match disposition(tid, signal) {
+            Disposition::Handler => self.deliver(tid, info, SignalPoint::Fault),
+            _ => self.fatal(tid, info, SignalPoint::Fault),
+        }
+    }
+
+    fn fatal(&mut self, tid: Tid, info: &SigInfo, point: SignalPoint) -> Result<()> {
+        let before = self.stopped(tid)?.regs()?;
+        let event =
+            SignalEvent { signal: info.signal(), siginfo: info.0.to_vec(), point, before, handler: None };
+        self.event(tid, EventKind::Signal(Box::new(event)))?;
+        let task = self.task(tid)?;
+        task.inject = Some(info.signal());
+        task.ready = true;
+        Ok(())
+    }
+
+    /// At the task's signal stop: lets the kernel call the handler, and records the frame.
+    fn deliver(&mut self, tid: Tid, info: &SigInfo, point: SignalPoint) -> Result<()> {
+        let sums = self.sums(tid)?;
+        let before = self.stopped(tid)?.regs()?;
+        self.task(tid)?.inject = Some(info.signal());
+        self.resume(tid, Resume::Step)?;
+        self.wait_for_report(tid)?;
+        let task = self.task(tid)?;
+        if task.report != Some(Status::Signal(Signal::TRAP)) {
+            // The stack had no room for the frame (SIGSEGV), or the task was killed: that comes next.
+            return Ok(());
+        }
+        task.report = None;
+        let regs = self.stopped(tid)?.regs()?;
+        let mut writes = Vec::new();
+        for (addr, len) in frame_ranges(&self.memory, regs.rsp) {
+            let data = self.memory.read_vec(addr, usize::try_from(len).unwrap_or(0))?;
+            writes.push(MemWrite { addr, data });
+        }
+        let xstate = Some(self.stopped(tid)?.xstate()?);
+        let handler = Some(Outcome { regs, xstate, writes, ..Outcome::default() });
+        let event = SignalEvent { signal: info.signal(), siginfo: info.0.to_vec(), point, before, handler };
+        let seq = self.session.writer.next_seq();
+        self.event_at(seq, tid, EventKind::Signal(Box::new(event)), sums)?;
+        let more = self.has_deliverable(tid)?;
+        let task = self.task(tid)?;
+        task.expect_signal = more;
+        task.ready = true;
+        Ok(())
+    }
+
+    /// Does the kernel have a signal for this task that is not blocked?
+    pub fn has_deliverable(&mut self, tid: Tid) -> Result<bool> {
+        let stopped = self.stopped(tid)?;
+        let pending = stopped.pending()?;
+        if pending.is_empty() {
+            return Ok(false);
+        }
+        let mask = stopped.sigmask()?;
+        Ok(pending.iter().any(|info| mask & bit(SigInfo(*info).signal()) == 0))
+    }
+
+    /// Are all signals that wait for this task, and are not blocked, ones that its process ignores?
+    pub fn only_ignored_pending(&mut self, tid: Tid) -> Result<bool> {
+        let stopped = self.stopped(tid)?;
+        let (pending, mask) = (stopped.pending()?, stopped.sigmask()?);
+        let open: Vec<Signal> = pending.iter().map(|info| SigInfo(*info).signal()).collect();
+        let open: Vec<Signal> = open.into_iter().filter(|signal| mask & bit(*signal) == 0).collect();
+        Ok(!open.is_empty() && open.iter().all(|s| disposition(tid, *s) == Disposition::Ignore))
+    }
+
+    /// At the entry of a call: delivers a signal that was kept back, if there is one that is not blocked now. The
+    /// call is undone; the task will make it when the handler has returned.
+    pub fn deliver_stashed(&mut self, tid: Tid, entry: &Registers) -> Result<bool> {
+        if self.task(tid)?.stash.is_empty() {
+            return Ok(false);
+        }
+        let mask = self.stopped(tid)?.sigmask()?;
+        let task = self.task(tid)?;
+        let Some(at) = task.stash.iter().position(|info| mask & bit(info.signal()) == 0) else {
+            return Ok(false);
+        };
+        let Some(info) = task.stash.remove(at) else { return Ok(false) };
+        let signal = info.signal();
+        if disposition(tid, signal) != Disposition::Handler {
+            // The process has changed its mind: as if the signal came now.
+            return Ok(false);
+        }
+        let before = Registers { rip: entry.rip - 2, rax: entry.orig_rax, orig_rax: u64::MAX, ..*entry };
+        let pid = self.task(tid)?.pid;
+        self.stopped(tid)?.set_regs(&before)?;
+        // Only the kernel can bring a task to a signal stop; what the signal says is replaced there.
+        sys::tgkill(pid, tid, signal)?;
+        self.resume(tid, Resume::Cont)?;
+        loop {
+            self.wait_for_report(tid)?;
+            let Some(Status::Signal(found)) = self.task(tid)?.report else {
+                // Killed, or stopped with its process: the signal comes back later.
+                self.task(tid)?.stash.push_front(info);
+                return Ok(true);
+            };
+            let arrived = SigInfo(self.stopped(tid)?.siginfo()?);
+            let ours = found == signal
+                && arrived.code() == SI_TKILL
+                && u32::try_from(arrived.sender().0) == Ok(std::process::id());
+            if ours {
+                break;
+            }
+            match disposition(tid, found) {
+                Disposition::Handler => self.task(tid)?.stash.push_back(arrived),
+                Disposition::Ignore => {}
+                // It goes first; ours is pending in the kernel still, with the wrong sender.
+                Disposition::Fatal | Disposition::Stop => self.task(tid)?.inject = Some(found),
+            }
+            self.task(tid)?.report = None;
+            self.resume(tid, Resume::Cont)?;
+        }
+        self.task(tid)?.report = None;
+        self.stopped(tid)?.set_siginfo(&info.0)?;
+        self.deliver(tid, &info, SignalPoint::BeforeSyscall)?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,97 @@
+//! Which writes are the program's standard output and error, and their order.
+//!
+//! Replay shows what the program wrote to the descriptors 1 and 2 that bis itself was started with, wherever in
+//! the tree and through whatever descriptor it was written. Two domains may write at the same time: a lock for
+//! each of the two files makes the order of the events the order in which the kernel took the bytes.
+
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    sync::{Condvar, Mutex, PoisonError},
+};
+
+use bis_trace::types::{DomainId, Tid};
+use bis_tracee::sys;
+
+/// Device, inode, and device number of an open file.
+type Identity = (u64, u64, u64);
+
+#[derive(Debug)]
+struct Stream {
+    identity: Option<Identity>,
+    /// The domain that is writing, and how many of its tasks are.
+    holder: Mutex<Option<(DomainId, u32)>>,
+    free: Condvar,
+}
+
+/// The two streams of the recording.
+#[derive(Debug)]
+pub struct Stdio {
+    streams: [Stream; 2],
+}
+
+fn identity(path: &str) -> Option<Identity> {
+    fs::metadata(path).ok().map(|m| (m.dev(), m.ino(), m.rdev()))
+}
+
+impl Stdio {
+    pub fn new() -> Stdio {
+        let stream = |fd: i32| Stream {
+            identity: identity(&format!("/proc/self/fd/{fd}")),
+            holder: Mutex::new(None),
+            free: Condvar::new(),
+        };
+        Stdio { streams: [stream(1), stream(2)] }
+    }
+
+    /// Is descriptor `fd` of this task our standard output (1) or error (2)? First by identity of the open file;
+    /// a file that was opened anew (/dev/stderr) is known by its inode.
+    pub fn which(&self, tid: Tid, fd: i32) -> Option<u8> {
+        let theirs = identity(&format!("/proc/{tid}/fd/{fd}"))?;
+        let candidates = [1u8, 2].into_iter().filter(|n| self.stream(*n).identity == Some(theirs));
+        let mut found = None;
+        for number in candidates {
+            if sys::same_open_file(tid, fd, i32::from(number)).unwrap_or(false) {
+                return Some(number);
+            }
+            found = found.or(Some(number));
+        }
+        found
+    }
+
+    fn stream(&self, number: u8) -> &Stream {
+        &self.streams[usize::from(number != 1)]
+    }
+
+    /// Takes the lock of a stream if no other domain has it.
+    pub fn try_lock(&self, number: u8, domain: DomainId) -> bool {
+        let mut holder = self.stream(number).holder.lock().unwrap_or_else(PoisonError::into_inner);
+        match holder.as_mut() {
+            None => *holder = Some((domain, 1)),
+            Some((current, count)) if *current == domain => *count += 1,
+            Some(_) => return false,
+        }
+        true
+    }
+
+    /// Waits for the lock. The caller must hold no run token (see `tokens.rs`).
+    pub fn lock(&self, number: u8, domain: DomainId) {
+        let stream = self.stream(number);
+        let mut holder = stream.holder.lock().unwrap_or_else(PoisonError::into_inner);
+        while holder.is_some_and(|(current, _)| current != domain) {
+            holder = stream.free.wait(holder).unwrap_or_else(PoisonError::into_inner);
+        }
+        *holder = Some((domain, holder.map_or(0, |(_, count)| count) + 1));
+    }
+
+    pub fn unlock(&self, number: u8, domain: DomainId) {
+        let stream = self.stream(number);
+        let mut holder = stream.holder.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((current, count)) = *holder
+            && current == domain
+        {
+            *holder = (count > 1).then_some((domain, count - 1));
+            stream.free.notify_all();
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! A task as its supervisor sees it.
+
+use std::collections::VecDeque;
+
+use bis_syscalls::{Handler, Plan};
+use bis_trace::{
+    event::{Effect, MemWrite, RangeSum},
+    types::{DomainId, EventSeq, Registers, Signal, Tid},
+};
+use bis_tracee::{Running, Status, Stopped, siginfo::SigInfo};
+
+use crate::slow::PageHashes;
+
+/// Whether the task is ours to touch.
+#[derive(Debug)]
+pub enum Handle {
+    Stopped(Stopped),
+    Running(Running),
+    /// Only inside of an operation, or after the task's end.
+    Taken,
+}
+
+/// The child of a fork, from the fork's event to its handover.
+#[derive(Debug)]
+pub struct ForkChild {
+    pub stopped: Stopped,
+    pub domain: DomainId,
+    pub writes: Vec<MemWrite>,
+    pub clear_tid: u64,
+}
+
+/// A system call between its entry and its event.
+#[derive(Debug)]
+pub struct InCall {
+    pub nr: u64,
+    /// The registers as the program made the call.
+    pub entry: Registers,
+    pub plan: Plan,
+    /// Where the pieces of the plan lie during the call; none: at home.
+    pub places: Option<Vec<u64>>,
+    pub handler: Option<Handler>,
+    /// Its `SyscallEnter` is written.
+    pub entered: bool,
+    /// Its event is written already (vfork); its return says nothing new.
+    pub silent: bool,
+    /// The number of its event, where it had to be known before (fork).
+    pub seq: Option<EventSeq>,
+    pub sums: Vec<RangeSum>,
+    /// Effects found on the way.
+    pub effects: Vec<Effect>,
+    pub writes: Vec<MemWrite>,
+    /// All memory before the call, for the slow path.
+    pub before: Option<PageHashes>,
+    /// It writes to standard output (1) or error (2), whose lock we hold.
+    pub echo: Option<u8>,
+    pub child: Option<ForkChild>,
+}
+
+#[derive(Debug)]
+pub struct Task {
+    pub tid: Tid,
+    /// The process id (thread group).
+    pub pid: Tid,
+    pub handle: Handle,
+    /// A stop, or the end, that the supervisor has seen and not handled yet.
+    pub report: Option<Status>,
+    /// Stopped, and may go on in its program whenever it is its turn.
+    pub ready: bool,
+    pub call: Option<InCall>,
+    /// Signals with handlers that came in the middle of computation: they are delivered at the next call.
+    pub stash: VecDeque<SigInfo>,
+    /// The next stop must be a signal's, before the task executes anything: the kernel has one pending.
+    pub expect_signal: bool,
+    /// To be given to the task when it is resumed.
+    pub inject: Option<Signal>,
+    /// The address that the kernel clears at the task's end (set_tid_address), or 0.
+    pub clear_tid: u64,
+    /// The head of the robust futex list, or 0.
+    pub robust_list: u64,
+    /// As the program set it: lower runs first.
+    pub nice: i32,
+    /// What the program believes that it may run on; none: what bis may.
+    pub affinity: Option<Vec<u8>>,
+}
+
+impl Task {
+    pub fn new(stopped: Stopped, pid: Tid) -> Task {
+        Task {
+            tid: stopped.tid(),
+            pid,
+            handle: Handle::Stopped(stopped),
+            report: None,
+            ready: true,
+            call: None,
+            stash: VecDeque::new(),
+            expect_signal: false,
+            inject: None,
+            clear_tid: 0,
+            robust_list: 0,
+            nice: 0,
+            affinity: None,
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! A domain's side of the run tokens: which shared memory it maps where, and when it holds the right to run.
+
+use std::time::{Duration, Instant};
+
+use bis_trace::{
+    event::{EventKind, Meta},
+    types::ObjectId,
+};
+
+use crate::{domain::Domain, error::Result};
+
+/// How long a domain may run on while another waits for a token that it holds; looked at whenever one of its
+/// tasks stops.
+const TURN_MAX: Duration = Duration::from_millis(2);
+
+/// A part of the address space that shows a shared object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SharedRange {
+    pub start: u64,
+    pub end: u64,
+    pub object: ObjectId,
+    /// The object's byte at `start`.
+    pub offset: u64,
+}
+
+/// The shared mappings of a domain.
+#[derive(Debug, Default)]
+pub struct SharedMemory {
+    pub ranges: Vec<SharedRange>,
+    /// The objects whose tokens the domain holds.
+    held: Vec<ObjectId>,
+    since: Option<Instant>,
+}
+
+impl SharedMemory {
+    /// The mappings as a forked child has them: it holds no token.
+    pub fn inherited(&self) -> SharedMemory {
+        SharedMemory { ranges: self.ranges.clone(), held: Vec::new(), since: None }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    pub fn objects(&self) -> Vec<ObjectId> {
+        let mut ids: Vec<ObjectId> = self.ranges.iter().map(|range| range.object).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+
+    /// The shared range that holds this address.
+    pub fn at(&self, addr: u64) -> Option<SharedRange> {
+        self.ranges.iter().copied().find(|range| range.start <= addr && addr < range.end)
+    }
+
+    /// Removes `start..end` from the ranges; returns the pieces that are gone.
+    pub fn cut(&mut self, start: u64, end: u64) -> Vec<SharedRange> {
+        let mut gone = Vec::new();
+        let mut kept = Vec::new();
+        for range in self.ranges.drain(..) {
+            if range.end <= start || end <= range.start {
+                kept.push(range);
+                continue;
+            }
+            let part = |from: u64, to: u64| SharedRange {
+                start: from,
+                end: to,
+                object: range.object,
+                offset: range.offset + (from - range.start),
+            };
+            if range.start < start {
+                kept.push(part(range.start, start));
+            }
+            if end < range.end {
+                kept.push(part(end, range.end));
+            }
+            gone.push(part(range.start.max(start), range.end.min(end)));
+        }
+        self.ranges = kept;
+        gone
+    }
+}
+
+impl Domain {
+    /// A new mapping of an object that the registry has already counted. With `held`, its token is ours.
+    pub fn add_shared(&mut self, range: SharedRange, held: bool) -> Result<()> {
+        let known = self.shared.ranges.iter().any(|r| r.object == range.object);
+        self.shared.ranges.push(range);
+        if held {
+            self.shared.held.push(range.object);
+        }
+        if !known {
+            self.session.writer.meta(&Meta::Share { object: range.object, domain: self.id })?;
+        }
+        Ok(())
+    }
+
+    /// The range is not mapped any more, or shows something else.
+    pub fn remove_shared(&mut self, start: u64, end: u64) -> Result<()> {
+        if self.shared.is_empty() {
+            return Ok(());
+        }
+        let before = self.shared.ranges.clone();
+        if self.shared.cut(start, end).is_empty() {
+            return Ok(());
+        }
+        // The registry counts ranges: recount the objects that were touched.
+        let count = |ranges: &[SharedRange], id| ranges.iter().filter(|r| r.object == id).count();
+        let mut touched: Vec<ObjectId> = before.iter().map(|r| r.object).collect();
+        touched.sort_unstable();
+        touched.dedup();
+        for id in touched {
+            let (old, new) = (count(&before, id), count(&self.shared.ranges, id));
+            if new == 0 && self.shared.held.contains(&id) {
+                self.release(&[id])?;
+            }
+            for _ in old..new {
+                self.session.registry.add(id, self.id);
+            }
+            for _ in new..old {
+                self.session.registry.remove(id, self.id);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the tokens of all objects that the domain maps, waiting for them if need be. Whoever lets the
+    /// program run or touches its memory calls it first.
+    pub fn ensure_tokens(&mut self) -> Result<()> {
+        if self.shared.is_empty() {
+            return Ok(());
+        }
+        let objects = self.shared.objects();
+        let expired = || self.shared.since.is_none_or(|since| since.elapsed() > TURN_MAX);
+        let complete = objects.iter().all(|id| self.shared.held.contains(id));
+        if complete && !(self.session.registry.is_wanted() && expired()) {
+            return Ok(());
+        }
+        self.release_tokens()?;
+        let session = self.session.clone();
+        session.registry.acquire(self.id, &objects, |acquired| {
+            self.token_event(EventKind::Token { acquired, released: Vec::new() })
+        })?;
+        self.shared.held = objects;
+        self.shared.since = Some(Instant::now());
+        Ok(())
+    }
+
+    /// Gives all tokens back: before a wait for the kernel in which others should be able to run.
+    pub fn release_tokens(&mut self) -> Result<()> {
+        let held = std::mem::take(&mut self.shared.held);
+        if held.is_empty() { Ok(()) } else { self.release(&held) }
+    }
+
+    fn release(&mut self, ids: &[ObjectId]) -> Result<()> {
+        self.shared.held.retain(|id| !ids.contains(id));
+        // A call in progress is seen as entered by whoever runs after us.
+        self.write_entries()?;
+        let session = self.session.clone();
+        session.registry.release(self.id, ids, |released| {
+            if released.is_empty() {
+                return Ok(());
+            }
+            self.token_event(EventKind::Token { acquired: Vec::new(), released })
+        })
+    }
+
+    fn token_event(&mut self, kind: EventKind) -> Result<()> {
+        let tid = self.first_tid;
+        self.event(tid, kind)
+    }
+
+    /// Is another domain waiting for what we hold?
+    pub fn holds_tokens(&self) -> bool {
+        !self.shared.held.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(start: u64, end: u64, offset: u64) -> SharedRange {
+        SharedRange { start, end, object: ObjectId(1), offset }
+    }
+
+    #[test]
+    fn cutting_a_hole_leaves_both_sides_with_their_offsets() {
+        let mut memory = SharedMemory { ranges: vec![range(10, 50, 100)], ..SharedMemory::default() };
+        assert_eq!(memory.cut(20, 30), [range(20, 30, 110)]);
+        assert_eq!(memory.ranges, [range(10, 20, 100), range(30, 50, 120)]);
+        assert_eq!(memory.at(35), Some(range(30, 50, 120)));
+        assert_eq!(memory.at(25), None);
+        assert_eq!(memory.cut(0, 100).len(), 2);
+        assert!(memory.is_empty());
+    }
+}
