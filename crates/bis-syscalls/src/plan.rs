@@ -48,7 +48,7 @@ pub struct Plan {
 pub struct Piece {
     /// The address that the program gave; never 0.
     pub home: u64,
-    /// Bytes; never 0. `home + len` does not overflow.
+    /// Bytes; never 0. `home + len` is at most 2^56.
     pub len: u64,
     pub dir: Dir,
     /// Where the pointer to it lies.
@@ -141,6 +141,9 @@ pub struct Output {
 /// The most bytes that one read or write moves (the kernel's MAX_RW_COUNT).
 pub const RW_MAX: u64 = 0x7fff_f000;
 
+/// No program has memory from here on (with five levels of page tables).
+const USER_END: u64 = 1 << 56;
+
 /// Pages that are looked at after an EFAULT, per piece.
 const FAULT_PAGES_MAX: u64 = 1 << 16;
 
@@ -158,7 +161,7 @@ impl Plan {
             }
             if ret == -i64::from(EFAULT) && place(i) == piece.home {
                 // The kernel may have stopped anywhere.
-                self.put(&mut found, &pointers, i, 0, readable(piece, mem));
+                self.put(&mut found, &pointers, i, 0, readable(piece.home, piece.len, mem));
                 continue;
             }
             let failed = ret < 0;
@@ -174,12 +177,14 @@ impl Plan {
             let count = |count: Count| self.count(count, ret, place, mem);
             match piece.written {
                 Written::Nothing => {}
+                // Nobody knows how much; and what cannot be read was not written.
+                Written::All | Written::Counted { .. } | Written::Spread { .. } if failed => {
+                    self.put(&mut found, &pointers, i, 0, readable(place(i), piece.len, mem));
+                }
                 Written::All => self.put(&mut found, &pointers, i, 0, piece.len),
-                Written::Counted { .. } if failed => self.put(&mut found, &pointers, i, 0, piece.len),
                 Written::Counted { count: of, unit } => {
                     self.put(&mut found, &pointers, i, 0, count(of).saturating_mul(unit).min(piece.len));
                 }
-                Written::Spread { .. } if failed => self.put(&mut found, &pointers, i, 0, piece.len),
                 Written::Spread { group, count: of } => {
                     let left = match spread {
                         Some((g, left)) if g == group => left,
@@ -255,17 +260,17 @@ impl Plan {
     }
 }
 
-/// How many bytes of a piece can be read, up to the first page that cannot.
-fn readable(piece: &Piece, mem: &dyn Memory) -> u64 {
-    let mut at = piece.home;
-    let end = piece.home + piece.len;
+/// How many of `len` bytes at `from` can be read, up to the first page that cannot.
+fn readable(from: u64, len: u64, mem: &dyn Memory) -> u64 {
+    let end = from.saturating_add(len);
+    let mut at = from;
     for _ in 0..FAULT_PAGES_MAX {
         if at >= end || !mem.read(at, &mut [0]) {
             break;
         }
         at = (at | 0xfff).saturating_add(1);
     }
-    at.min(end) - piece.home
+    at.min(end) - from
 }
 
 /// Why a family's function has no plan.
@@ -294,7 +299,8 @@ impl<'a> Builder<'a> {
         Plan { pieces: self.pieces }
     }
 
-    /// Adds a piece and says which number it has; none where there is nothing (a null pointer, no bytes).
+    /// Adds a piece and says which number it has; none where there is nothing (a null pointer, no
+    /// bytes, an address that no program has).
     pub(crate) fn piece(
         &mut self,
         slot: Slot,
@@ -304,7 +310,7 @@ impl<'a> Builder<'a> {
         written: Written,
         when: When,
     ) -> Option<usize> {
-        let len = len.min(u64::MAX - home);
+        let len = len.min(USER_END.saturating_sub(home));
         if home == 0 || len == 0 {
             return None;
         }

@@ -6,6 +6,8 @@ use crate::describe::names::{AT_FLAGS, OPEN_FLAGS, SEEK};
 
 const STAT: Size = Fixed(144);
 const STATFS: Size = Fixed(120);
+/// Entries of a directory: the kernel skips the padding between them.
+const ENTRIES: Size = Ret32(2, 1);
 
 #[rustfmt::skip]
 pub(crate) static ROWS: &[Row] = &[
@@ -29,7 +31,7 @@ pub(crate) static ROWS: &[Row] = &[
     call(75, "fdatasync", &[fd("fd")], Never),
     call(76, "truncate", &[path("path"), long("length")], Never).by(Handler::Truncate).writes(),
     call(77, "ftruncate", &[fd("fd"), long("length")], Never).by(Handler::Ftruncate).writes(),
-    call(78, "getdents", &[fd("fd"), out("buf", Ret32(2, 1)), uint("count")], Never),
+    call(78, "getdents", &[fd("fd"), inout("buf", ENTRIES), uint("count")], Never),
     call(79, "getcwd", &[out("buf", Ret(1, 1)), size("size")], Never),
     call(80, "chdir", &[path("path")], Never),
     call(81, "fchdir", &[fd("fd")], Never),
@@ -50,7 +52,7 @@ pub(crate) static ROWS: &[Row] = &[
     call(161, "chroot", &[path("path")], Never),
     call(162, "sync", &[], Never),
     call(187, "readahead", &[fd("fd"), long("offset"), size("count")], Never),
-    call(217, "getdents64", &[fd("fd"), out("buf", Ret32(2, 1)), uint("count")], Never),
+    call(217, "getdents64", &[fd("fd"), inout("buf", ENTRIES), uint("count")], Never),
     call(221, "fadvise64", &[fd("fd"), long("offset"), size("len"), int("advice")], Never),
     call(235, "utimes", &[path("path"), inp("times")], Never),
     call(253, "inotify_init", &[], Never),

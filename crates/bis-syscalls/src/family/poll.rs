@@ -21,6 +21,9 @@ pub(crate) static ROWS: &[Row] = &[
     call(441, "epoll_pwait2", &[fd("epfd"), out("events", Ret32(2, 12)), int("max"), inp("timeout"), inp("mask"), size("set_size")], May).raises(),
 ];
 
+/// Four times the kernel's default limit of descriptors; with more than the process's limit poll fails.
+const FDS_MAX: u32 = 1 << 22;
+
 fn poll_waits(call: &Call) -> bool {
     call.i32(2) != 0
 }
@@ -32,6 +35,9 @@ fn epoll_waits(call: &Call) -> bool {
 /// Only `revents`, the last 2 of each 8 bytes; also when a signal interrupts the call. ppoll's timeout is
 /// the time left.
 fn poll(b: &mut Builder<'_>) -> Verdict {
+    if b.call.u32(1) > FDS_MAX {
+        return Err(Stop::Slow("more descriptors than a process can have"));
+    }
     let revents = Written::Every { stride: 8, offset: 6, len: 2 };
     b.fields(0, u64::from(b.call.u32(1)) * 8, revents, When::Always);
     if b.row.nr == 271 {

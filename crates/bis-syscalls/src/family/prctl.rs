@@ -30,7 +30,10 @@ fn prctl(b: &mut Builder<'_>) -> Verdict {
         // The result is the whole length, whatever the room.
         PR_GET_AUXV => b.fields(1, b.call.args[2].min(4096), written, When::Success),
         59 => {
-            return Err(Stop::Refuse(EINVAL, "PR_SET_SYSCALL_USER_DISPATCH would hide calls; as before 5.11"));
+            return Err(Stop::Refuse(
+                EINVAL,
+                "PR_SET_SYSCALL_USER_DISPATCH would hide calls; as before 5.11",
+            ));
         }
         // Other options that are known only read memory, or have none.
         1..=66 | 71..=78 | PR_SET_VMA | PR_SET_PTRACER => None,

@@ -1,6 +1,7 @@
 //! Scheduling, priorities, resource limits and use.
 
 use super::*;
+use crate::plan::{When, Written};
 
 #[rustfmt::skip]
 pub(crate) static ROWS: &[Row] = &[
@@ -29,8 +30,13 @@ pub(crate) static ROWS: &[Row] = &[
     call(324, "membarrier", &[int("cmd"), hex("flags"), int("cpu")], Never),
 ];
 
-/// The kernel stores the size it knows in the first 4 bytes when it fails with E2BIG.
+/// `struct sched_attr` begins with its size (0 means the first version's 48). The kernel stores the size that it
+/// knows there when it fails with E2BIG.
 fn sched_setattr(b: &mut Builder<'_>) -> Verdict {
-    b.always(1, 4);
+    let len = match b.u32_at(b.call.args[1]) {
+        None | Some(0) => 48,
+        Some(len) => u64::from(len).clamp(4, 4096),
+    };
+    b.fields(1, len, Written::Ranges(&[(0, 4)]), When::Always);
     Ok(())
 }

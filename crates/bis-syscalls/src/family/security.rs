@@ -7,7 +7,7 @@ use crate::plan::{Count, Slot, When, Written};
 pub(crate) static ROWS: &[Row] = &[
     refused(101, "ptrace", &[int("request"), int("pid"), ptr("addr"), ptr("data")], EPERM, "a task has one tracer, and that is the recorder; as under a debugger"),
     call(125, "capget", &[via("header", INOUT), via("data", OUT)], Never).plan(capget),
-    call(126, "capset", &[always("header", Fixed(4)), inp("data")], Never),
+    call(126, "capset", &[via("header", INOUT), inp("data")], Never).plan(capset),
     call(248, "add_key", &[path("type"), path("description"), inp("payload"), size("len"), int("keyring")], Never),
     call(249, "request_key", &[path("type"), path("description"), path("info"), int("keyring")], May),
     call(250, "keyctl", &[int("command"), hex("arg2"), hex("arg3"), hex("arg4"), hex("arg5")], May).plan(keyctl),
@@ -24,12 +24,18 @@ pub(crate) static ROWS: &[Row] = &[
 /// The header's version says how long the data is. With a version that it does not know the kernel writes its own
 /// into the header.
 fn capget(b: &mut Builder<'_>) -> Verdict {
-    b.always(0, 4);
+    capset(b)?;
     match b.u32_at(b.call.args[0]) {
         Some(0x1998_0330) => b.out(1, 12),
         Some(0x2007_1026 | 0x2008_0522) => b.out(1, 24),
         _ => None,
     };
+    Ok(())
+}
+
+/// The header is the version and a process id.
+fn capset(b: &mut Builder<'_>) -> Verdict {
+    b.fields(0, 8, Written::Ranges(&[(0, 4)]), When::Always);
     Ok(())
 }
 
