@@ -41,7 +41,7 @@ pub fn describe(call: &Call, ret: Option<i64>) -> String {
             }
         }
         // Addresses are far above any count or descriptor.
-        Some(ret) if ret > 0xffff_ffff || ret < 0 => put(&mut text, format_args!(" = {ret:#x}")),
+        Some(ret) if !(0..=0xffff_ffff).contains(&ret) => put(&mut text, format_args!(" = {ret:#x}")),
         Some(ret) => put(&mut text, format_args!(" = {ret}")),
     }
     text

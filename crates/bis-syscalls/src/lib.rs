@@ -108,7 +108,8 @@ pub fn blocks_by_fd(call: &Call) -> Option<i32> {
 }
 
 /// Whether the call can leave a signal pending for its own caller: it sends one, unblocks one, arms a timer,
-/// or writes where that can raise SIGPIPE or SIGXFSZ.
+/// or writes where that can raise SIGPIPE or SIGXFSZ. (Beside these, any call that returns EINTR or one of the
+/// kernel's restart codes has a signal pending.)
 pub fn may_raise(call: &Call) -> bool {
     row(call.nr).is_some_and(|row| !matches!(row.raises, Raises::No))
 }

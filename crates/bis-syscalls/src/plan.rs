@@ -314,6 +314,12 @@ impl<'a> Builder<'a> {
         if home == 0 || len == 0 {
             return None;
         }
+        // A structure that the program says is too short to hold the pointer: the kernel does not follow it.
+        if let Slot::In { piece, offset } = slot
+            && offset + 8 > self.pieces[piece].len
+        {
+            return None;
+        }
         self.pieces.push(Piece { home, len, dir, slot, written, when, fixed: false });
         Some(self.pieces.len() - 1)
     }
