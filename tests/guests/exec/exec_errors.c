@@ -10,7 +10,7 @@ int main(void) {
   CHECK_ERRNO(execve("plain", args, none), ENOEXEC);
   CHECK_ERRNO(execve("plain/x", args, none), ENOTDIR);
   CHECK_ERRNO(execve("/", args, none), EACCES);
-  CHECK_ERRNO(execve((char *)1, args, none), EFAULT);
+  CHECK_ERRNO(syscall(SYS_execve, 1, args, none), EFAULT);
   make_file("script", "#!/nonexistent/interpreter\n", 27);
   CHECK(chmod("script", 0755) == 0);
   CHECK_ERRNO(execve("script", args, none), ENOENT);

@@ -12,7 +12,7 @@ int main(int argc, char **argv, char **envp) {
   }
   printf("generation %d in %d, stack at %p\n", generation, getpid(), &generation);
   if (generation == 3) return guest_ok();
-  char next[8], pid[16], env[32];
+  char next[16], pid[16], env[32];
   snprintf(next, sizeof next, "%d", generation + 1);
   snprintf(pid, sizeof pid, "%d", getpid());
   snprintf(env, sizeof env, "GENERATION=%d", generation + 1);

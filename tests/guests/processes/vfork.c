@@ -17,7 +17,7 @@ int main(int argc, char **argv) {
     check_exited(p, i);
   }
   for (int i = 0; i < 3; i++) {
-    char code[8];
+    char code[16];
     snprintf(code, sizeof code, "%d", 20 + i);
     pid_t p = vfork();
     if (p == 0) {
