@@ -10,7 +10,10 @@ static uint64_t gs_word(void) {
   return v;
 }
 
-static void handler(int sig) { (void)sig, CHECK(gs_word() == 12); }
+static void handler(int sig) {
+  (void)sig;
+  CHECK(gs_word() == 12);
+}
 
 static void *body(void *arg) {
   uint64_t base = 99;
