@@ -1,0 +1,243 @@
+//! Making an event's outcome true: output first, as long as memory still holds what went out; then the effects,
+//! in order; then the bytes that the kernel wrote; then the registers.
+
+use bis_trace::{
+    event::{Echo, Effect, Outcome},
+    types::{DomainId, EventSeq, Registers, Tid},
+};
+use bis_tracee::{Stopped, TraceeError, handover::Parked, remote::Remote};
+
+use crate::{
+    domain::Domain,
+    echo::Reader,
+    error::{Halt, ReplayError},
+    objects, run,
+    space::{self, EffectError},
+    task::Task,
+};
+
+/// No system call writes more bytes than this (MAX_RW_COUNT).
+const CALL_BYTES_MAX: u64 = 0x7fff_f000;
+
+/// Bytes of output that are taken out of a task's memory in one go.
+const PIECE_LEN: u64 = 256 * 1024;
+
+const THREAD: i32 = libc::CLONE_VM
+    | libc::CLONE_FS
+    | libc::CLONE_FILES
+    | libc::CLONE_SIGHAND
+    | libc::CLONE_THREAD
+    | libc::CLONE_SYSVSEM;
+
+/// A child of ours, not of the process that it is a copy of: so whoever traces it can reap it for good.
+const COPY: i32 = libc::CLONE_PARENT | libc::SIGCHLD;
+
+impl Domain<'_, '_> {
+    fn effect_failed(&self, seq: EventSeq, what: String, error: EffectError) -> Halt {
+        match error {
+            EffectError::Forbidden(why) => self.inconsistent(seq, format!("it asks to {what}, but {why}")),
+            EffectError::Failed(source) => {
+                let (domain, source) = (self.entry.domain, Box::new(source));
+                Halt::Failed(ReplayError::Effect { domain, seq, what, source })
+            }
+        }
+    }
+
+    /// All of an outcome.
+    pub(crate) fn apply(&mut self, task: &mut Task, seq: EventSeq, outcome: &Outcome) -> Result<(), Halt> {
+        self.apply_memory(task, seq, outcome)?;
+        self.apply_registers(task, seq, outcome)
+    }
+
+    /// An outcome without its registers.
+    pub(crate) fn apply_memory(
+        &mut self,
+        task: &mut Task,
+        seq: EventSeq,
+        outcome: &Outcome,
+    ) -> Result<(), Halt> {
+        if let Some(echo) = &outcome.echo {
+            self.echo(seq, echo)?;
+        }
+        if !outcome.effects.is_empty() {
+            self.effects(task, seq, &outcome.effects)?;
+        }
+        for write in &outcome.writes {
+            self.space.write(write).map_err(|error| {
+                let what = format!("write {:#x} bytes at {:#x}", write.data.len(), write.addr);
+                self.effect_failed(seq, what, error)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// An outcome's registers only; a pending system call will not be made.
+    pub(crate) fn apply_registers(
+        &mut self,
+        task: &mut Task,
+        seq: EventSeq,
+        outcome: &Outcome,
+    ) -> Result<(), Halt> {
+        if let Some(xstate) = &outcome.xstate {
+            self.set_xstate(task, xstate)?;
+        }
+        task.set_regs(&outcome.regs)
+            .map_err(|error| self.effect_failed(seq, "set the recorded registers".into(), error.into()))
+    }
+
+    fn set_xstate(&self, task: &mut Task, xstate: &[u8]) -> Result<(), Halt> {
+        let stopped = task.stopped.as_mut().ok_or(TraceeError::Died(task.ours))?;
+        match stopped.set_xstate(xstate) {
+            Ok(()) => Ok(()),
+            Err(error @ TraceeError::Died(_)) => Err(error.into()),
+            Err(error) => {
+                let machine = &self.context.shared.machine;
+                Err(Halt::Failed(ReplayError::Machine(format!(
+                    "the recorded vector registers do not fit this processor ({error}); the trace was recorded on \
+                     {} (XCR0 {:#x}, here {:#x}): replay it on such a machine",
+                    machine.cpu,
+                    machine.xcr0,
+                    bis_tracee::cpu::xcr0()
+                ))))
+            }
+        }
+    }
+
+    fn echo(&self, seq: EventSeq, echo: &Echo) -> Result<(), Halt> {
+        let (shared, domain) = (self.context.shared, self.entry.domain);
+        let Some(out) = &shared.echo else { return Ok(()) };
+        if !shared.selection.heard.contains(&domain) {
+            return Ok(());
+        }
+        let total = echo.ranges.iter().fold(0u64, |sum, (_, len)| sum.saturating_add(*len));
+        if total > CALL_BYTES_MAX {
+            return Err(self.inconsistent(seq, format!("one call wrote {total:#x} bytes")));
+        }
+        let handed = |result: std::io::Result<Reader>| match result {
+            Ok(Reader::There) => Ok(()),
+            Ok(Reader::Gone) => {
+                shared.board.cancel();
+                Err(Halt::Cancelled)
+            }
+            Err(source) => Err(Halt::Failed(ReplayError::io("write the program's output", source))),
+        };
+        for (addr, len) in &echo.ranges {
+            let mut done = 0;
+            while done < *len {
+                let piece = PIECE_LEN.min(len - done);
+                let at = addr.wrapping_add(done);
+                let bytes = self.space.memory.read_vec(at, usize::try_from(piece).unwrap_or(0));
+                let bytes = bytes.map_err(|error| {
+                    self.effect_failed(seq, "read what the program wrote".into(), error.into())
+                })?;
+                handed(out.put(seq.0, domain, echo.fd, &bytes))?;
+                done += piece;
+            }
+        }
+        handed(out.done(seq.0, domain))
+    }
+
+    fn effects(&mut self, task: &mut Task, seq: EventSeq, effects: &[Effect]) -> Result<(), Halt> {
+        let mut slot = task.stopped.take();
+        if slot.is_none() {
+            return Err(TraceeError::Died(task.ours).into());
+        }
+        let mut remote = Remote::new(&mut slot)?;
+        for effect in effects {
+            let result = match effect {
+                Effect::NewObject { .. } | Effect::WriteObject { .. } | Effect::ResizeObject { .. } => {
+                    self.object_effect(effect)
+                }
+                Effect::NewTask { tid, regs } => self.new_task(&mut remote, *tid, regs),
+                Effect::Fork { domain, .. } => {
+                    self.fork(&mut remote, *domain)?;
+                    Ok(())
+                }
+                _ => self.space.change(&mut remote, self.context.shared, effect),
+            };
+            result.map_err(|error| {
+                if error.is_death() && self.context.shared.board.is_cancelled() {
+                    return Halt::Cancelled;
+                }
+                self.effect_failed(seq, space::name_of(effect), error)
+            })?;
+        }
+        // Signals that came meanwhile were sent from outside: dropped.
+        drop(remote.finish()?);
+        task.stopped = slot;
+        Ok(())
+    }
+
+    fn object_effect(&self, effect: &Effect) -> Result<(), EffectError> {
+        let shared = self.context.shared;
+        let io = |source| ReplayError::io("work on its file in memory", source);
+        match effect {
+            Effect::NewObject { object, len, content } => {
+                let mut content = content.map(|file| shared.open_kept(file)).transpose()?;
+                let file = objects::make(*object, *len, content.as_mut()).map_err(io)?;
+                shared.board.objects(|all| all.add(*object, file)).map_err(io)?;
+            }
+            Effect::WriteObject { object, offset, data } => {
+                let file = shared.board.objects(|all| all.file(*object)).map_err(io)?;
+                objects::write(&file, *offset, data).map_err(io)?;
+            }
+            Effect::ResizeObject { object, len } => {
+                let file = shared.board.objects(|all| all.file(*object)).map_err(io)?;
+                objects::resize(&file, *len).map_err(io)?;
+            }
+            _ => unreachable!("not an effect on an object"),
+        }
+        Ok(())
+    }
+
+    /// Makes a thread of the replayed process for a new task of the domain.
+    fn new_task(&mut self, remote: &mut Remote<'_>, tid: Tid, regs: &Registers) -> Result<(), EffectError> {
+        if self.tasks.contains_key(&tid) {
+            return Err(EffectError::Forbidden(format!("task {tid} exists already")));
+        }
+        let flags = u64::from(THREAD.cast_unsigned());
+        remote.must("make a thread", libc::SYS_clone, [flags, 0, 0, 0, 0, 0])?;
+        let mut task = Task::new(remote.take_new_task()?);
+        task.set_regs(regs)?;
+        self.tasks.insert(tid, task);
+        Ok(())
+    }
+
+    /// Copies the process for a domain that begins here, if that is wanted, and lets its own thread have it.
+    fn fork(&mut self, remote: &mut Remote<'_>, domain: DomainId) -> Result<(), Halt> {
+        let (context, board) = (self.context, &self.context.shared.board);
+        let shared = context.shared;
+        let (Some(extent), Some(entry)) =
+            (shared.selection.extents.get(&domain), shared.entries.get(&domain))
+        else {
+            return Ok(());
+        };
+        if !board.begin_once(domain) {
+            return Ok(());
+        }
+        let flags = u64::from(COPY.cast_unsigned());
+        remote.must("copy the replayed process", libc::SYS_clone, [flags, 0, 0, 0, 0, 0])?;
+        let child: Stopped = remote.take_new_task()?;
+        let pid = child.tid();
+        board.add_living(pid);
+        let parked = match Parked::park(child) {
+            Ok(parked) => parked,
+            Err(error) => {
+                board.add_orphan(pid);
+                return Err(error.into());
+            }
+        };
+        let copy = run::Copy { entry, extent: *extent, parked, open: self.space.open.clone() };
+        board.add_active();
+        if let Err(source) = run::start(context, run::Begin::Copy(Box::new(copy))) {
+            board.remove_active();
+            board.add_orphan(pid);
+            return Err(Halt::Failed(ReplayError::io("start a thread for a forked domain", source)));
+        }
+        if board.is_crowded() {
+            self.held.let_others()?;
+            self.pin();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,428 @@
+//! The replay of one domain: its events in order, each checked against what the replayed tasks really do.
+//!
+//! Every task of the domain is stopped but while an event lets it run, and an event lets one task run at most,
+//! to its next system call or fault. What is found there must be what the event says; then the event's outcome
+//! is applied, and the task waits for its next event. A system call is never made: its task is sent on with
+//! registers that skip it.
+//!
+//! This file knows the events. What an outcome does to memory is in [`crate::apply`]; threads, slots and turns are
+//! in [`crate::job`] and [`crate::run`].
+
+use std::collections::HashMap;
+
+use bis_trace::{
+    event::{DomainEntry, Event, EventKind, Insn, Outcome, SignalEvent, SignalPoint, Turn},
+    types::{EventSeq, Registers, Signal, Tid},
+};
+use bis_tracee::{
+    Resume, Status, Stopped, TraceeError, checksum, remote::Remote, siginfo::SigInfo, sys, task,
+};
+
+use crate::{
+    divergence::{Brief, Divergence, Leave, RegisterDifference, call_name, compare},
+    error::{Halt, ReplayError},
+    job::Held,
+    scene::{Clues, Scene},
+    select::Extent,
+    shared::Context,
+    space::Space,
+    stub::{self, Stub},
+    task::{Found, Place, Task, fault_text, info_of},
+};
+
+/// Events between two reports of progress.
+const PROGRESS_EVERY: u64 = 256;
+
+/// One domain under replay. Its fields are dropped in order: the process ends before
+/// its slot is given back.
+pub(crate) struct Domain<'scope, 'env> {
+    pub context: Context<'scope, 'env>,
+    pub entry: &'env DomainEntry,
+    pub extent: Extent,
+    pub space: Space,
+    pub tasks: HashMap<Tid, Task>,
+    pub stub: Stub<'env>,
+    pub held: Held<'env>,
+    /// The core that the thread and its tasks are pinned to.
+    pub core: Option<usize>,
+    /// The number of the current event in its stream, from 1.
+    pub position: u64,
+}
+
+/// What a mismatch was, for the report.
+pub(crate) struct Mismatch {
+    pub expected: String,
+    pub found: String,
+    pub registers: Vec<RegisterDifference>,
+    pub regs: Registers,
+    pub fault: Option<(Signal, SigInfo)>,
+    pub memory: Option<(u64, u64)>,
+    pub killed: bool,
+}
+
+impl Mismatch {
+    pub(crate) fn new(expected: String, found: String, regs: Registers) -> Mismatch {
+        Mismatch { expected, found, registers: Vec::new(), regs, fault: None, memory: None, killed: false }
+    }
+}
+
+/// Does the domain go on after an event?
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Flow {
+    On,
+    End,
+}
+
+fn call_text(nr: u64, rip: u64) -> String {
+    format!("{} at {rip:#x}", call_name(nr))
+}
+
+fn found_text(place: &Place) -> String {
+    match &place.found {
+        Found::Call => call_text(place.regs.orig_rax, place.regs.rip),
+        Found::Fault(info) => fault_text(info.signal(), info, place.regs.rip),
+        Found::Dead => "the task was killed".into(),
+    }
+}
+
+impl Domain<'_, '_> {
+    /// Replays the events that follow the first one.
+    pub(crate) fn replay(
+        &mut self,
+        events: impl Iterator<Item = Result<Event, bis_trace::TraceError>>,
+    ) -> Result<(), Halt> {
+        let shared = self.context.shared;
+        for event in events {
+            let event = event?;
+            if shared.board.is_cancelled() {
+                return Err(Halt::Cancelled);
+            }
+            self.position += 1;
+            if self.position.is_multiple_of(PROGRESS_EVERY) {
+                shared.add_events(PROGRESS_EVERY);
+            }
+            let seq = event.seq;
+            if self.event(event)? == Flow::End || matches!(self.extent, Extent::Until(last) if seq >= last) {
+                shared.add_events(self.position % PROGRESS_EVERY);
+                return Ok(());
+            }
+        }
+        shared.add_events(self.position % PROGRESS_EVERY);
+        Err(Halt::Cut(format!(
+            "the events of domain {} (process {}) end after the {}th",
+            self.entry.domain, self.entry.pid, self.position
+        )))
+    }
+
+    fn event(&mut self, event: Event) -> Result<Flow, Halt> {
+        let seq = event.seq;
+        match event.kind {
+            EventKind::Token { acquired, released } => {
+                self.turns(seq, &acquired, &released)?;
+                return Ok(Flow::On);
+            }
+            EventKind::End => return Ok(Flow::End),
+            _ => {}
+        }
+        let Some(mut task) = self.tasks.remove(&event.tid) else {
+            return Err(self.inconsistent(seq, format!("task {} does not exist", event.tid)));
+        };
+        let who = Who { seq, tid: event.tid };
+        match event.kind {
+            EventKind::Syscall { nr, entry, outcome } => {
+                self.reach_call(&mut task, who, nr, &entry)?;
+                self.check_sums(&task, who, &event.sums)?;
+                self.apply(&mut task, seq, &outcome)?;
+                task.remember(seq, Brief::Call { nr, result: outcome.regs.result() });
+            }
+            EventKind::SyscallEnter { nr, entry } => {
+                self.reach_call(&mut task, who, nr, &entry)?;
+                self.check_sums(&task, who, &event.sums)?;
+                task.in_call = Some(nr);
+                task.remember(seq, Brief::Enter { nr });
+            }
+            EventKind::SyscallExit { nr, outcome } => {
+                if task.in_call.take() != Some(nr) {
+                    return Err(
+                        self.inconsistent(seq, format!("{} returns but was not entered", call_name(nr)))
+                    );
+                }
+                self.check_sums(&task, who, &event.sums)?;
+                self.apply(&mut task, seq, &outcome)?;
+                task.remember(seq, Brief::Exit { nr, result: outcome.regs.result() });
+            }
+            EventKind::Signal(signal) => self.signal(&mut task, who, &signal, &event.sums)?,
+            EventKind::Instruction { insn, before, after } => {
+                self.reach_instruction(&mut task, who, insn, &before)?;
+                self.check_sums(&task, who, &event.sums)?;
+                task.set_regs(&after)?;
+                task.remember(seq, Brief::Instruction(insn));
+            }
+            EventKind::TaskExit { outcome, .. } => {
+                self.end_task(task, seq, &outcome)?;
+                return Ok(Flow::On);
+            }
+            EventKind::Start(_) => return Err(self.inconsistent(seq, "the domain begins twice".into())),
+            EventKind::Token { .. } | EventKind::End => unreachable!("done above"),
+        }
+        self.tasks.insert(who.tid, task);
+        Ok(Flow::On)
+    }
+
+    /// Lets the task run; it may not be within a call.
+    fn run(&self, task: &mut Task, who: Who) -> Result<Place, Halt> {
+        if let Some(nr) = task.in_call {
+            let what = format!("task {} runs on although {} did not return", who.tid, call_name(nr));
+            return Err(self.inconsistent(who.seq, what));
+        }
+        let place = task.run()?;
+        if place.found == Found::Dead && self.context.shared.board.is_cancelled() {
+            return Err(Halt::Cancelled);
+        }
+        Ok(place)
+    }
+
+    fn reach_call(&self, task: &mut Task, who: Who, nr: u64, entry: &Registers) -> Result<(), Halt> {
+        let place = self.run(task, who)?;
+        let expected = || call_text(nr, entry.rip);
+        if place.found != Found::Call || place.regs.orig_rax != nr {
+            return Err(self.elsewhere(task, who, expected(), &place, entry, Leave::Nothing));
+        }
+        self.must_equal(task, who, expected(), entry, &place.regs, Leave::Nothing)
+    }
+
+    fn reach_instruction(
+        &self,
+        task: &mut Task,
+        who: Who,
+        insn: Insn,
+        before: &Registers,
+    ) -> Result<(), Halt> {
+        let place = self.run(task, who)?;
+        let expected = || format!("{} at {:#x}", Brief::Instruction(insn), before.rip);
+        // A trapped instruction is a general protection fault, which has no address.
+        let trapped =
+            matches!(place.found, Found::Fault(info) if info.signal() == Signal::SEGV && info.code() == 0x80);
+        if !trapped {
+            return Err(self.elsewhere(task, who, expected(), &place, before, Leave::OrigRax));
+        }
+        self.must_equal(task, who, expected(), before, &place.regs, Leave::OrigRax)
+    }
+
+    fn signal(
+        &mut self,
+        task: &mut Task,
+        who: Who,
+        event: &SignalEvent,
+        sums: &[bis_trace::event::RangeSum],
+    ) -> Result<(), Halt> {
+        let expected = || format!("{} at {:#x}", event.signal, event.before.rip);
+        match event.point {
+            SignalPoint::Fault => {
+                let Some(wanted) = info_of(&event.siginfo) else {
+                    return Err(self.inconsistent(who.seq, "a signal's information is not 128 bytes".into()));
+                };
+                let place = self.run(task, who)?;
+                let expected = || fault_text(event.signal, &wanted, event.before.rip);
+                let same = matches!(place.found, Found::Fault(info)
+                    if info.signal() == event.signal && info.code() == wanted.code() && info.addr() == wanted.addr());
+                if !same {
+                    return Err(self.elsewhere(task, who, expected(), &place, &event.before, Leave::OrigRax));
+                }
+                self.must_equal(task, who, expected(), &event.before, &place.regs, Leave::OrigRax)?;
+            }
+            SignalPoint::AfterEvent => {
+                let regs = task.regs()?;
+                self.must_equal(task, who, expected(), &event.before, &regs, Leave::OrigRax)?;
+            }
+            SignalPoint::BeforeSyscall => {
+                let mut place = self.run(task, who)?;
+                if place.found != Found::Call {
+                    let expected = format!("{} before the system call", expected());
+                    return Err(self.elsewhere(task, who, expected, &place, &event.before, Leave::OrigRax));
+                }
+                // Back before the `syscall` instruction, which is two bytes long.
+                place.regs.rip = place.regs.rip.wrapping_sub(2);
+                place.regs.rax = place.regs.orig_rax;
+                self.must_equal(task, who, expected(), &event.before, &place.regs, Leave::OrigRax)?;
+            }
+            SignalPoint::Anywhere => {}
+        }
+        self.check_sums(task, who, sums)?;
+        if let Some(handler) = &event.handler {
+            self.apply(task, who.seq, handler)?;
+        }
+        task.remember(who.seq, Brief::Signal(event.signal));
+        Ok(())
+    }
+
+    fn check_sums(&self, task: &Task, who: Who, sums: &[bis_trace::event::RangeSum]) -> Result<(), Halt> {
+        for wanted in sums {
+            let found = checksum::sum_range(task.ours, &self.space.memory, wanted.addr, wanted.len)?;
+            if found.sum == wanted.sum {
+                continue;
+            }
+            let (start, end) = (wanted.addr, wanted.addr.saturating_add(wanted.len));
+            let scene = Scene::new(self.context.shared, &self.space.memory, task.ours);
+            let range = format!("memory {start:#x}-{end:#x} ({})", scene.place(start));
+            let expected = format!("{range} with checksum {:#018x}", wanted.sum);
+            let found = format!("checksum {:#018x}", found.sum);
+            let mut mismatch = Mismatch::new(expected, found, task.regs()?);
+            mismatch.memory = Some((start, end));
+            return Err(self.diverged(task, who, mismatch));
+        }
+        Ok(())
+    }
+
+    /// The outcome of a task's end, and the end of the replay's task.
+    fn end_task(&mut self, mut task: Task, seq: EventSeq, outcome: &Outcome) -> Result<(), Halt> {
+        self.apply_memory(&mut task, seq, outcome)?;
+        if self.tasks.is_empty() {
+            // The last task's process is needed until the domain's end.
+            return Ok(());
+        }
+        let mut remote = Remote::new(&mut task.stopped)?;
+        match remote.call(libc::SYS_exit, [0; 6]) {
+            Err(TraceeError::Died(_)) => {}
+            Err(error) => return Err(error.into()),
+            Ok(_) => return Err(self.inconsistent(seq, "a task did not end when it was told to".into())),
+        }
+        drop(remote);
+        if task.ours != self.stub.pid() {
+            stub::reap(task.ours);
+            return Ok(());
+        }
+        // The process's first thread reports its end only when all others are gone: let it go, not more.
+        match task::wait_for(task.ours)? {
+            Status::Exit(_) => drop(Stopped::adopt(task.ours).resume(Resume::Cont, None)?),
+            status => task::put_back(task.ours, status),
+        }
+        Ok(())
+    }
+
+    fn turns(&mut self, seq: EventSeq, acquired: &[Turn], released: &[Turn]) -> Result<(), Halt> {
+        let board = &self.context.shared.board;
+        let release = |turn: &Turn| {
+            let done = board.objects(|all| all.release(*turn));
+            done.map_err(|error| self.inconsistent(seq, error.to_string()))
+        };
+        // A turn that begins and ends here must begin first; others wait for nothing of ours.
+        released.iter().filter(|turn| !acquired.contains(turn)).try_for_each(release)?;
+        let waited = self.held.await_turns(acquired);
+        waited.map_err(|halt| match halt {
+            Halt::Cut(why) => Halt::Cut(format!("domain {} stops at event {seq}: {why}", self.entry.domain)),
+            other => other,
+        })?;
+        let release = |turn: &Turn| {
+            let done = board.objects(|all| all.release(*turn));
+            done.map_err(|error| self.inconsistent(seq, error.to_string()))
+        };
+        released.iter().filter(|turn| acquired.contains(turn)).try_for_each(release)?;
+        self.pin();
+        Ok(())
+    }
+
+    /// Keeps the thread and its tasks on the slot's core.
+    pub(crate) fn pin(&mut self) {
+        let core = self.held.core();
+        if core.is_none() || core == self.core {
+            return;
+        }
+        self.core = core;
+        let tasks = self.tasks.values().map(|task| task.ours);
+        for tid in tasks.chain([Tid(0)]) {
+            pin(tid, core.unwrap_or(0));
+        }
+    }
+
+    pub(crate) fn inconsistent(&self, seq: EventSeq, what: String) -> Halt {
+        Halt::Failed(ReplayError::Inconsistent { domain: self.entry.domain, seq, what })
+    }
+
+    fn must_equal(
+        &self,
+        task: &Task,
+        who: Who,
+        expected: String,
+        wanted: &Registers,
+        regs: &Registers,
+        leave: Leave,
+    ) -> Result<(), Halt> {
+        let registers = compare(wanted, regs, leave);
+        if registers.is_empty() {
+            return Ok(());
+        }
+        let found = if registers.iter().any(|r| r.name == "rip") {
+            format!("the same, but at {:#x}", regs.rip)
+        } else {
+            "the same, with other registers".into()
+        };
+        Err(self.diverged(task, who, Mismatch { registers, ..Mismatch::new(expected, found, *regs) }))
+    }
+
+    /// The task came to stop for another reason than it should.
+    fn elsewhere(
+        &self,
+        task: &Task,
+        who: Who,
+        expected: String,
+        place: &Place,
+        wanted: &Registers,
+        leave: Leave,
+    ) -> Halt {
+        let mut mismatch = Mismatch::new(expected, found_text(place), place.regs);
+        match &place.found {
+            Found::Dead => mismatch.killed = true,
+            Found::Fault(info) => mismatch.fault = Some((info.signal(), *info)),
+            Found::Call => {}
+        }
+        if !mismatch.killed {
+            mismatch.registers = compare(wanted, &place.regs, leave);
+        }
+        self.diverged(task, who, mismatch)
+    }
+
+    fn diverged(&self, task: &Task, who: Who, mismatch: Mismatch) -> Halt {
+        let scene = Scene::new(self.context.shared, &self.space.memory, task.ours);
+        let rip = mismatch.regs.rip;
+        let clues = Clues {
+            registers: &mismatch.registers,
+            fault: mismatch.fault,
+            memory: mismatch.memory,
+            killed: mismatch.killed,
+        };
+        let cause = scene.cause(&mismatch.regs, &clues);
+        let alive = !mismatch.killed;
+        Halt::Failed(ReplayError::Divergence(Box::new(Divergence {
+            domain: self.entry.domain,
+            pid: self.entry.pid,
+            command: self.context.shared.command(self.entry),
+            tid: who.tid,
+            seq: who.seq,
+            position: self.position,
+            expected: mismatch.expected,
+            found: mismatch.found,
+            registers: mismatch.registers,
+            place: if alive { scene.place(rip) } else { "unknown".into() },
+            code: if alive { scene.code(rip) } else { Vec::new() },
+            recent: task.recent.iter().map(|(seq, brief)| format!("{seq}  {brief}")).collect(),
+            cause,
+        })))
+    }
+}
+
+/// An event's number and task.
+#[derive(Clone, Copy)]
+pub(crate) struct Who {
+    pub seq: EventSeq,
+    pub tid: Tid,
+}
+
+/// Pins a task, or with `Tid(0)` the calling thread, to a core. Where that is not allowed it runs anywhere, slower.
+pub(crate) fn pin(tid: Tid, core: usize) {
+    let mut mask = vec![0u8; core / 64 * 8 + 8];
+    mask[core / 8] |= 1 << (core % 8);
+    if let Err(error) = sys::set_affinity(tid, &mask) {
+        tracing::debug!(%tid, core, %error, "not pinned");
+    }
+}

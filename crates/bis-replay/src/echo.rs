@@ -1,0 +1,337 @@
+//! What the program wrote to its standard output and error, written again in the recorded order.
+//!
+//! Domains replay in parallel, so their output comes in any order. The trace's meta stream has the one order of
+//! all echoes; what comes before its turn waits in memory and, beyond [`HELD_BYTES_MAX`], in a temporary file
+//! that has no name. A domain that ends early (a cut trace) gives its remaining turns up.
+//!
+//! This is not a stream library: there is one writer, and a reader that went away ends the replay quietly.
+
+use std::{
+    collections::HashMap,
+    fs::File,
+    io,
+    os::{fd::AsFd, unix::fs::FileExt},
+    sync::{Mutex, PoisonError},
+};
+
+use bis_trace::types::DomainId;
+
+/// Bytes that wait in memory for their turn; more go to a file.
+const HELD_BYTES_MAX: u64 = 32 << 20;
+
+/// One turn of the order.
+struct Turn {
+    seq: u64,
+    domain: DomainId,
+    done: bool,
+}
+
+enum Part {
+    Memory(Vec<u8>),
+    Spilled { offset: u64, len: usize },
+}
+
+/// What became of bytes that were handed in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reader {
+    There,
+    /// The pipe that we write to is closed.
+    Gone,
+}
+
+/// Where the bytes go: our own standard output and error, or a test's buffer.
+pub(crate) type Sink = Box<dyn FnMut(u8, &[u8]) -> io::Result<()> + Send>;
+
+struct State {
+    order: Vec<Turn>,
+    next: usize,
+    /// By event: descriptor and bytes, of turns that are not first.
+    early: HashMap<u64, Vec<(u8, Part)>>,
+    held_bytes: u64,
+    spill: Option<(File, u64)>,
+    sink: Sink,
+}
+
+pub(crate) struct Echo {
+    state: Mutex<State>,
+}
+
+/// The turns to come, as (event, domain) in any order.
+fn turns(order: impl Iterator<Item = (u64, DomainId)>) -> Vec<Turn> {
+    let mut order: Vec<Turn> = order.map(|(seq, domain)| Turn { seq, domain, done: false }).collect();
+    order.sort_by_key(|turn| turn.seq);
+    order.dedup_by_key(|turn| turn.seq);
+    order
+}
+
+/// Writes to our own standard output (1) or error (2), past the buffers of the standard library.
+pub(crate) fn to_our_own() -> Sink {
+    Box::new(|fd, mut bytes| {
+        let (out, err) = (io::stdout(), io::stderr());
+        let target = if fd == 2 { err.as_fd() } else { out.as_fd() };
+        while !bytes.is_empty() {
+            match rustix::io::write(target, bytes) {
+                Ok(count) => bytes = &bytes[count..],
+                Err(rustix::io::Errno::INTR) => {}
+                // Somebody left the descriptor in non-blocking mode.
+                Err(rustix::io::Errno::AGAIN) => {
+                    let mut wanted = [rustix::event::PollFd::new(&target, rustix::event::PollFlags::OUT)];
+                    rustix::event::poll(&mut wanted, None)?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    })
+}
+
+impl State {
+    fn write(&mut self, fd: u8, bytes: &[u8]) -> io::Result<Reader> {
+        match (self.sink)(fd, bytes) {
+            Ok(()) => Ok(Reader::There),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Reader::Gone),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn hold(&mut self, bytes: &[u8]) -> io::Result<Part> {
+        if self.held_bytes + bytes.len() as u64 <= HELD_BYTES_MAX {
+            self.held_bytes += bytes.len() as u64;
+            return Ok(Part::Memory(bytes.to_vec()));
+        }
+        if self.spill.is_none() {
+            self.spill = Some((nameless_file()?, 0));
+        }
+        let (file, end) = self.spill.as_mut().expect("was just made");
+        let offset = *end;
+        file.write_all_at(bytes, offset)?;
+        *end += bytes.len() as u64;
+        Ok(Part::Spilled { offset, len: bytes.len() })
+    }
+
+    fn write_held(&mut self, seq: u64) -> io::Result<Reader> {
+        for (fd, part) in self.early.remove(&seq).unwrap_or_default() {
+            let bytes = match part {
+                Part::Memory(bytes) => {
+                    self.held_bytes -= bytes.len() as u64;
+                    bytes
+                }
+                Part::Spilled { offset, len } => {
+                    let mut bytes = vec![0; len];
+                    let (file, _) = self.spill.as_ref().expect("a spilled part has its file");
+                    file.read_exact_at(&mut bytes, offset)?;
+                    bytes
+                }
+            };
+            if self.write(fd, &bytes)? == Reader::Gone {
+                return Ok(Reader::Gone);
+            }
+        }
+        Ok(Reader::There)
+    }
+
+    /// Writes what is there for the turns that are next, up to the first that is not done.
+    fn go_on(&mut self) -> io::Result<Reader> {
+        while let Some(turn) = self.order.get(self.next) {
+            let (seq, done) = (turn.seq, turn.done);
+            if self.write_held(seq)? == Reader::Gone {
+                return Ok(Reader::Gone);
+            }
+            if !done {
+                break;
+            }
+            self.next += 1;
+        }
+        if self.early.is_empty() {
+            // Nothing of the file is needed any more: it shrinks to nothing.
+            self.spill = None;
+        }
+        Ok(Reader::There)
+    }
+
+    fn place(&mut self, seq: u64, domain: DomainId) -> usize {
+        match self.order.binary_search_by_key(&seq, |turn| turn.seq) {
+            Ok(at) => at,
+            // A cut trace may lack the entry: its place is by its number, but not among what was written.
+            Err(at) => {
+                let at = at.max(self.next);
+                self.order.insert(at, Turn { seq, domain, done: false });
+                at
+            }
+        }
+    }
+}
+
+/// A temporary file whose name is gone already.
+fn nameless_file() -> io::Result<File> {
+    let folder = std::env::temp_dir();
+    for number in 0u32.. {
+        let path = folder.join(format!("bis-replay-{}-{number}", std::process::id()));
+        match File::options().read(true).write(true).create_new(true).open(&path) {
+            Ok(file) => {
+                std::fs::remove_file(&path)?;
+                return Ok(file);
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 1000 => {}
+            Err(error) => return Err(error),
+        }
+    }
+    unreachable!("the loop ends at 1000 names")
+}
+
+impl Echo {
+    pub(crate) fn new(order: impl Iterator<Item = (u64, DomainId)>, sink: Sink) -> Echo {
+        let order = turns(order);
+        let state = State { order, next: 0, early: HashMap::new(), held_bytes: 0, spill: None, sink };
+        Echo { state: Mutex::new(state) }
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
+        work(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Some bytes of the echo of event `seq`; call [`Echo::done`] after its last.
+    ///
+    /// # Errors
+    /// What writing to our output, or to the temporary file, fails with.
+    pub(crate) fn put(&self, seq: u64, domain: DomainId, fd: u8, bytes: &[u8]) -> io::Result<Reader> {
+        self.with(|state| {
+            let at = state.place(seq, domain);
+            if at == state.next {
+                if state.write_held(seq)? == Reader::Gone {
+                    return Ok(Reader::Gone);
+                }
+                return state.write(fd, bytes);
+            }
+            let part = state.hold(bytes)?;
+            state.early.entry(seq).or_default().push((fd, part));
+            Ok(Reader::There)
+        })
+    }
+
+    /// The echo of event `seq` is whole.
+    pub(crate) fn done(&self, seq: u64, domain: DomainId) -> io::Result<Reader> {
+        self.with(|state| {
+            let at = state.place(seq, domain);
+            state.order[at].done = true;
+            state.go_on()
+        })
+    }
+
+    /// The domain will hand in nothing any more.
+    pub(crate) fn give_up(&self, domain: DomainId) -> io::Result<Reader> {
+        self.with(|state| {
+            let next = state.next;
+            for turn in state.order[next..].iter_mut().filter(|turn| turn.domain == domain) {
+                turn.done = true;
+            }
+            state.go_on()
+        })
+    }
+
+    /// Nobody will hand in anything any more: writes all that is held, past the gaps.
+    pub(crate) fn finish(&self) -> io::Result<Reader> {
+        self.with(|state| {
+            let next = state.next;
+            for turn in &mut state.order[next..] {
+                turn.done = true;
+            }
+            state.go_on()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    const A: DomainId = DomainId(1);
+    const B: DomainId = DomainId(2);
+
+    type Out = Arc<Mutex<Vec<u8>>>;
+
+    fn echo(order: &[(u64, DomainId)]) -> (Echo, Out) {
+        let out = Out::default();
+        let copy = out.clone();
+        let sink: Sink = Box::new(move |_, bytes| {
+            copy.lock().unwrap().extend_from_slice(bytes);
+            Ok(())
+        });
+        (Echo::new(order.iter().copied(), sink), out)
+    }
+
+    fn say(echo: &Echo, seq: u64, domain: DomainId, text: &str) {
+        for half in [&text[..1], &text[1..]] {
+            assert_eq!(echo.put(seq, domain, 1, half.as_bytes()).unwrap(), Reader::There);
+        }
+        assert_eq!(echo.done(seq, domain).unwrap(), Reader::There);
+    }
+
+    fn check(out: &Out, expected: &str) {
+        assert_eq!(String::from_utf8(out.lock().unwrap().clone()).unwrap(), expected);
+    }
+
+    #[test]
+    fn early_output_waits_for_its_turn() {
+        let (echo, out) = echo(&[(3, A), (1, B), (7, A)]);
+        say(&echo, 7, A, "seven ");
+        say(&echo, 3, A, "three ");
+        check(&out, "");
+        say(&echo, 1, B, "one ");
+        check(&out, "one three seven ");
+    }
+
+    #[test]
+    fn a_part_that_came_early_stays_before_the_rest() {
+        let (echo, out) = echo(&[(1, A), (2, B)]);
+        echo.put(2, B, 1, b"x").unwrap();
+        say(&echo, 1, A, "first ");
+        echo.put(2, B, 1, b"y").unwrap();
+        echo.done(2, B).unwrap();
+        check(&out, "first xy");
+    }
+
+    #[test]
+    fn who_gives_up_does_not_hold_the_others() {
+        let (echo, out) = echo(&[(1, A), (2, B), (3, A), (4, B)]);
+        say(&echo, 2, B, "two ");
+        say(&echo, 4, B, "four ");
+        echo.give_up(A).unwrap();
+        check(&out, "two four ");
+    }
+
+    #[test]
+    fn the_end_writes_what_is_left_and_unknown_turns_have_a_place() {
+        let (echo, out) = echo(&[(1, A), (9, A)]);
+        say(&echo, 5, B, "five ");
+        say(&echo, 9, A, "nine ");
+        check(&out, "");
+        echo.finish().unwrap();
+        check(&out, "five nine ");
+    }
+
+    #[test]
+    fn much_early_output_goes_through_a_file() {
+        let (echo, out) = echo(&[(1, A), (2, B)]);
+        let part = vec![b'x'; 1 << 20];
+        for _ in 0..40 {
+            echo.put(2, B, 1, &part).unwrap();
+        }
+        assert!(echo.state.lock().unwrap().spill.is_some());
+        echo.done(2, B).unwrap();
+        say(&echo, 1, A, "ab");
+        let out = out.lock().unwrap();
+        assert_eq!((out.len(), &out[..3]), (2 + (40 << 20), &b"abx"[..]));
+        let state = echo.state.lock().unwrap();
+        assert!(state.spill.is_none() && state.held_bytes == 0);
+    }
+
+    #[test]
+    fn a_closed_pipe_is_not_an_error() {
+        let sink: Sink = Box::new(|_, _| Err(io::ErrorKind::BrokenPipe.into()));
+        let echo = Echo::new([(1, A)].into_iter(), sink);
+        assert_eq!(echo.put(1, A, 1, b"x").unwrap(), Reader::Gone);
+    }
+}

@@ -1,0 +1,82 @@
+//! What can go wrong in a replay, and how a domain's thread learns that it must stop.
+//!
+//! Three kinds are kept apart: the trace (damaged, or at odds with itself), this machine (something that the
+//! recorded one had is missing), and the replay proper, where a program did something else than it did when it
+//! was recorded: [`ReplayError::Divergence`].
+
+use std::io;
+
+use bis_trace::{
+    TraceError,
+    types::{DomainId, EventSeq, Tid},
+};
+use bis_tracee::{TraceeError, spawn::SpawnError};
+
+use crate::divergence::Divergence;
+
+/// Why a replay failed. One line each, but for a divergence, whose text is the whole report.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The trace cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// A program did something else than it did when it was recorded.
+    #[error("{0}")]
+    Divergence(Box<Divergence>),
+    /// This machine lacks what the recorded one had.
+    #[error("failed to replay on this machine: {0}")]
+    Machine(String),
+    /// `Options::pid` names no process of the trace.
+    #[error("the trace has no process {pid}; it has {}", list(known))]
+    UnknownPid { pid: Tid, known: Vec<Tid> },
+    /// What the trace says cannot be: it was damaged, or its maker has a fault.
+    #[error(
+        "the trace contradicts itself at event {seq} of domain {domain}: {what} (it was damaged, or bis has a bug: please report it)"
+    )]
+    Inconsistent { domain: DomainId, seq: EventSeq, what: String },
+    /// An operation on a replayed address space was refused.
+    #[error("failed to {what} at event {seq} of domain {domain}: {source}")]
+    Effect {
+        domain: DomainId,
+        seq: EventSeq,
+        what: String,
+        #[source]
+        source: Box<ReplayError>,
+    },
+    #[error(transparent)]
+    Tracee(#[from] TraceeError),
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    #[error("failed to {what}: {source}")]
+    Io { what: String, source: io::Error },
+}
+
+fn list(pids: &[Tid]) -> String {
+    if pids.is_empty() {
+        return "none".into();
+    }
+    let names: Vec<String> = pids.iter().map(Tid::to_string).collect();
+    names.join(", ")
+}
+
+impl ReplayError {
+    pub(crate) fn io(what: impl Into<String>, source: io::Error) -> ReplayError {
+        ReplayError::Io { what: what.into(), source }
+    }
+}
+
+/// Why a domain's thread leaves its loop before its last event.
+#[derive(Debug)]
+pub(crate) enum Halt {
+    /// Somebody else failed, or nobody reads our output any more.
+    Cancelled,
+    /// The trace has no more of this domain, or of a domain that this one waits for.
+    Cut(String),
+    Failed(ReplayError),
+}
+
+impl<E: Into<ReplayError>> From<E> for Halt {
+    fn from(error: E) -> Halt {
+        Halt::Failed(error.into())
+    }
+}

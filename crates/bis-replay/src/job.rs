@@ -1,0 +1,404 @@
+//! Who may run: slots, turns, and the end of everything when one domain fails.
+//!
+//! Every domain has a thread. A thread runs its domain only while it holds a slot; there are `jobs` of them, each
+//! with a core of its own. Who waits for something that another domain must do first (the turn of a shared object)
+//! gives its slot back meanwhile, so that jobs which have not begun get their chance: no number of slots can
+//! lock up. Among those that want a slot, domains that exist already (forked ones, and those that waited) go
+//! before new ones: what is there ends soonest, and the number of living processes stays small.
+//!
+//! One mutex and one condition variable for all of it: it is entered a few times in the life of a domain and once
+//! for each turn, never for each event.
+//!
+//! Nothing here may hang. The first error cancels all: sleeping threads wake up, and every replayed process is
+//! killed, so that a thread which waits for its task sees it die. And if every domain that is not at its end
+//! waits for a turn, no turn will come: that is the mark of a trace that was cut.
+
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    sync::{
+        Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use bis_trace::{
+    event::Turn,
+    types::{DomainId, Tid},
+};
+use rustix::process::{Pid, Signal};
+
+use crate::{
+    error::{Halt, ReplayError},
+    objects::Objects,
+};
+
+/// Domains that exist and want a slot, beyond which a parent that forks another lets them go first.
+const QUEUE_LEN_MAX: usize = 16;
+
+/// The right to run, and the number of the core to run on.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) struct Slot {
+    core: usize,
+}
+
+/// Who asks for a slot. Lower goes first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Class {
+    /// A domain that has a process already.
+    Living,
+    /// One that would begin.
+    New,
+}
+
+#[derive(Default)]
+struct State {
+    free: Vec<usize>,
+    queue: BTreeSet<(Class, u64)>,
+    next_ticket: u64,
+    /// Domains that have begun, or will without anybody's help, and are not at their end.
+    active: usize,
+    /// What those of them wait for that wait for turns, by their tickets.
+    waiting: HashMap<u64, Vec<Turn>>,
+    /// The processes to kill when all is cancelled.
+    living: HashSet<Tid>,
+    begun: HashSet<DomainId>,
+    /// Processes that nobody could take over; killed, to be reaped at the end.
+    orphans: Vec<Tid>,
+    objects: Objects,
+    failure: Option<ReplayError>,
+    cut: Option<String>,
+}
+
+pub(crate) struct Board {
+    state: Mutex<State>,
+    changed: Condvar,
+    cancelled: AtomicBool,
+}
+
+impl Board {
+    /// A board with one slot for each of `cores`, and `active` domains that will begin by themselves.
+    pub(crate) fn new(cores: Vec<usize>, active: usize) -> Board {
+        let state = State { free: cores, active, ..State::default() };
+        Board { state: Mutex::new(state), changed: Condvar::new(), cancelled: AtomicBool::new(false) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Waits for a slot; none when all was cancelled.
+    pub(crate) fn acquire(&self, class: Class) -> Option<Slot> {
+        let mut state = self.lock();
+        let ticket = (class, state.next_ticket);
+        state.next_ticket += 1;
+        state.queue.insert(ticket);
+        loop {
+            if self.is_cancelled() {
+                state.queue.remove(&ticket);
+                return None;
+            }
+            if state.queue.first() == Some(&ticket)
+                && let Some(core) = state.free.pop()
+            {
+                state.queue.remove(&ticket);
+                if !state.free.is_empty() {
+                    self.changed.notify_all();
+                }
+                return Some(Slot { core });
+            }
+            state = self.wait(state);
+        }
+    }
+
+    pub(crate) fn release(&self, slot: Slot) {
+        self.lock().free.push(slot.core);
+        self.changed.notify_all();
+    }
+
+    /// Are so many domains waiting for a slot that whoever makes more should let them go first?
+    pub(crate) fn is_crowded(&self) -> bool {
+        let state = self.lock();
+        state.queue.iter().filter(|(class, _)| *class == Class::Living).count() >= QUEUE_LEN_MAX
+    }
+
+    /// One more domain has begun.
+    pub(crate) fn add_active(&self) {
+        self.lock().active += 1;
+    }
+
+    /// A domain is at its end, whatever end that is.
+    pub(crate) fn remove_active(&self) {
+        let mut state = self.lock();
+        state.active = state.active.saturating_sub(1);
+        self.changed.notify_all();
+    }
+
+    /// Works on the shared objects, and wakes those who wait for them.
+    pub(crate) fn objects<T>(&self, work: impl FnOnce(&mut Objects) -> T) -> T {
+        let result = work(&mut self.lock().objects);
+        self.changed.notify_all();
+        result
+    }
+
+    /// Is this the first time that this domain begins?
+    pub(crate) fn begin_once(&self, domain: DomainId) -> bool {
+        self.lock().begun.insert(domain)
+    }
+
+    /// A process exists that must not outlive the replay.
+    pub(crate) fn add_living(&self, pid: Tid) {
+        let mut state = self.lock();
+        state.living.insert(pid);
+        if self.is_cancelled() {
+            kill(pid);
+        }
+    }
+
+    /// The process is about to be reaped: its number may soon be another's.
+    pub(crate) fn remove_living(&self, pid: Tid) {
+        self.lock().living.remove(&pid);
+    }
+
+    /// Kills a process that no thread could take over.
+    pub(crate) fn add_orphan(&self, pid: Tid) {
+        let mut state = self.lock();
+        state.living.remove(&pid);
+        state.orphans.push(pid);
+        kill(pid);
+    }
+
+    /// Ends everything: threads that wait wake up, and every replayed process is killed.
+    pub(crate) fn cancel(&self) {
+        let state = self.lock();
+        self.cancelled.store(true, Ordering::Relaxed);
+        state.living.iter().copied().for_each(kill);
+        self.changed.notify_all();
+    }
+
+    /// Cancels everything because of an error; the first one is kept.
+    pub(crate) fn fail(&self, error: ReplayError) {
+        let mut state = self.lock();
+        if !self.is_cancelled() && state.failure.is_none() {
+            state.failure = Some(error);
+        }
+        drop(state);
+        self.cancel();
+    }
+
+    /// A domain could be replayed in part only.
+    pub(crate) fn cut(&self, why: String) {
+        self.lock().cut.get_or_insert(why);
+    }
+
+    /// How it went, after all threads have ended: an error, or why not everything could be replayed. Reaps what
+    /// is left.
+    pub(crate) fn outcome(self) -> Result<Option<String>, ReplayError> {
+        let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        for pid in state.orphans {
+            // It is our child and it was killed, so this ends soon; if it is not, there is nothing to reap.
+            let _ = rustix::process::waitpid(as_pid(pid), rustix::process::WaitOptions::empty());
+        }
+        state.failure.map_or(Ok(state.cut), Err)
+    }
+}
+
+/// A slot in use; dropping this gives it back.
+pub(crate) struct Held<'b> {
+    board: &'b Board,
+    /// None while its owner waits for something.
+    slot: Option<Slot>,
+}
+
+impl<'b> Held<'b> {
+    pub(crate) fn new(board: &'b Board, slot: Option<Slot>) -> Held<'b> {
+        Held { board, slot }
+    }
+
+    pub(crate) fn core(&self) -> Option<usize> {
+        self.slot.as_ref().map(|slot| slot.core)
+    }
+
+    /// Lets those go first that exist and want a slot now.
+    ///
+    /// # Errors
+    /// [`Halt::Cancelled`].
+    pub(crate) fn let_others(&mut self) -> Result<(), Halt> {
+        if let Some(slot) = self.slot.take() {
+            self.board.release(slot);
+        }
+        self.slot = Some(self.board.acquire(Class::Living).ok_or(Halt::Cancelled)?);
+        Ok(())
+    }
+
+    /// Waits until all these turns have come. The slot is given back meanwhile if it has to wait at all, and
+    /// another one taken afterwards.
+    ///
+    /// # Errors
+    /// [`Halt::Cancelled`], and [`Halt::Cut`] when no domain is left that could end the turn before.
+    pub(crate) fn await_turns(&mut self, turns: &[Turn]) -> Result<(), Halt> {
+        let board = self.board;
+        let mut state = board.lock();
+        if state.objects.have_come(turns) {
+            return Ok(());
+        }
+        let ticket = state.next_ticket;
+        state.next_ticket += 1;
+        state.waiting.insert(ticket, turns.to_vec());
+        if let Some(slot) = self.slot.take() {
+            state.free.push(slot.core);
+        }
+        board.changed.notify_all();
+        let result = loop {
+            if board.is_cancelled() {
+                break Err(Halt::Cancelled);
+            }
+            if state.objects.have_come(turns) {
+                break Ok(());
+            }
+            if state.is_stuck() {
+                break Err(Halt::Cut("it waits for a domain whose events end before".into()));
+            }
+            state = board.wait(state);
+        };
+        state.waiting.remove(&ticket);
+        drop(state);
+        result?;
+        self.slot = Some(board.acquire(Class::Living).ok_or(Halt::Cancelled)?);
+        Ok(())
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot.take() {
+            self.board.release(slot);
+        }
+    }
+}
+
+fn as_pid(pid: Tid) -> Option<Pid> {
+    Pid::from_raw(pid.0)
+}
+
+/// Kills a process with all its threads. It may be dead already.
+pub(crate) fn kill(pid: Tid) {
+    if let Some(pid) = as_pid(pid) {
+        let _ = rustix::process::kill_process(pid, Signal::KILL);
+    }
+}
+
+impl State {
+    /// Does every domain that has not ended wait, each for a turn that has not come?
+    fn is_stuck(&self) -> bool {
+        self.waiting.len() >= self.active && !self.waiting.values().any(|turns| self.objects.have_come(turns))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io, thread, time::Duration};
+
+    use bis_trace::types::ObjectId;
+
+    use super::*;
+    use crate::objects;
+
+    const OBJECT: ObjectId = ObjectId(1);
+
+    fn turn(turn: u64) -> Turn {
+        Turn { object: OBJECT, turn }
+    }
+
+    fn with_object(jobs: usize, active: usize) -> Board {
+        let board = Board::new(vec![0; jobs], active);
+        let file = objects::make(OBJECT, 1, None).unwrap();
+        board.objects(|all| all.add(OBJECT, file)).unwrap();
+        board
+    }
+
+    #[test]
+    fn who_waits_for_a_turn_lends_its_slot() {
+        let board = with_object(1, 2);
+        thread::scope(|scope| {
+            let waiter = scope.spawn(|| {
+                let mut held = Held::new(&board, board.acquire(Class::New));
+                let result = held.await_turns(&[turn(1)]);
+                assert!(result.is_ok() && held.core().is_some());
+            });
+            // With the only slot lent, this can begin; then the turn comes.
+            while board.lock().waiting.is_empty() {
+                thread::sleep(Duration::from_millis(1));
+            }
+            let slot = board.acquire(Class::New).unwrap();
+            board.objects(|all| all.release(turn(0))).unwrap();
+            board.release(slot);
+            waiter.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_turn_that_cannot_come_is_a_cut_and_not_a_hang() {
+        let board = with_object(2, 3);
+        thread::scope(|scope| {
+            for wanted in [2, 3] {
+                let board = &board;
+                scope.spawn(move || {
+                    let result = Held::new(board, board.acquire(Class::New)).await_turns(&[turn(wanted)]);
+                    assert!(matches!(result, Err(Halt::Cut(_))), "{result:?}");
+                    board.remove_active();
+                });
+            }
+            thread::sleep(Duration::from_millis(20));
+            assert_eq!(board.lock().waiting.len(), 2, "a third domain may still end the turn");
+            board.remove_active();
+        });
+    }
+
+    #[test]
+    fn the_first_failure_wakes_everybody_and_is_kept() {
+        let board = with_object(1, 5);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let result = Held::new(&board, None).await_turns(&[turn(7)]);
+                assert!(matches!(result, Err(Halt::Cancelled)));
+            });
+            let slot = board.acquire(Class::New).unwrap();
+            scope.spawn(|| assert!(board.acquire(Class::Living).is_none()));
+            thread::sleep(Duration::from_millis(5));
+            board.fail(ReplayError::Machine("first".into()));
+            board.fail(ReplayError::io("second", io::ErrorKind::Other.into()));
+            board.release(slot);
+        });
+        assert!(matches!(board.outcome(), Err(ReplayError::Machine(text)) if text == "first"));
+    }
+
+    #[test]
+    fn domains_that_exist_go_before_new_ones() {
+        let board = Board::new(vec![0], 2);
+        let slot = board.acquire(Class::New).unwrap();
+        let order = Mutex::new(Vec::new());
+        thread::scope(|scope| {
+            for class in [Class::New, Class::Living] {
+                let (board, order) = (&board, &order);
+                scope.spawn(move || {
+                    let slot = board.acquire(class).unwrap();
+                    order.lock().unwrap().push(class);
+                    board.release(slot);
+                });
+            }
+            while board.lock().queue.len() < 2 {
+                thread::sleep(Duration::from_millis(1));
+            }
+            board.release(slot);
+        });
+        assert_eq!(*order.lock().unwrap(), [Class::Living, Class::New]);
+    }
+}

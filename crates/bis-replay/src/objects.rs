@@ -1,0 +1,153 @@
+//! The memory that several domains map: one file in memory for each shared object, and whose turn it is.
+//!
+//! Whoever replays one domain knows only its own stream; the turns of the run tokens are all that domains
+//! replayed side by side have to agree on. Turn n of an object begins when turn n-1 was released; turn 0 belongs
+//! to the domain that the object came from. This file keeps the books; waiting is [`crate::job::Board`]'s.
+
+use std::{collections::HashMap, fs::File, io, os::unix::fs::FileExt, sync::Arc};
+
+use bis_trace::{
+    event::Turn,
+    types::{FileId, ObjectId},
+};
+use bis_tracee::sys;
+use rustix::fs::FallocateFlags;
+
+#[derive(Debug)]
+struct Object {
+    file: Arc<File>,
+    /// How many turns were released: the number of the one that may be held now.
+    turn: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Objects {
+    all: HashMap<ObjectId, Object>,
+}
+
+/// What the kernel would not let a program do either.
+fn checked_len(len: u64) -> io::Result<u64> {
+    if i64::try_from(len).is_ok() { Ok(len) } else { Err(io::ErrorKind::FileTooLarge.into()) }
+}
+
+fn missing(object: ObjectId) -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, format!("shared object {object} does not exist yet"))
+}
+
+/// Makes the file of an object, with the first `len` bytes of `content`.
+pub(crate) fn make(object: ObjectId, len: u64, content: Option<&mut File>) -> io::Result<File> {
+    let name = std::ffi::CString::new(format!("{OBJECT_PREFIX}{object}")).map_err(io::Error::other)?;
+    let mut file = File::from(sys::memfd(&name)?);
+    if let Some(content) = content {
+        io::copy(&mut io::Read::take(content, len), &mut file)?;
+    }
+    file.set_len(checked_len(len)?)?;
+    Ok(file)
+}
+
+/// What the names of objects' files begin with, after the kernel's `/memfd:`; their number follows.
+pub(crate) const OBJECT_PREFIX: &str = "bis-object-";
+
+impl Objects {
+    /// A new object, in its turn 0.
+    pub(crate) fn add(&mut self, object: ObjectId, file: File) -> io::Result<()> {
+        if self.all.contains_key(&object) {
+            return Err(io::Error::new(
+                io::ErrorKind::AlreadyExists,
+                format!("shared object {object} exists already"),
+            ));
+        }
+        self.all.insert(object, Object { file: Arc::new(file), turn: 0 });
+        Ok(())
+    }
+
+    pub(crate) fn file(&self, object: ObjectId) -> io::Result<Arc<File>> {
+        self.all.get(&object).map(|found| found.file.clone()).ok_or_else(|| missing(object))
+    }
+
+    /// Have all these turns come?
+    pub(crate) fn have_come(&self, turns: &[Turn]) -> bool {
+        turns.iter().all(|turn| self.all.get(&turn.object).is_some_and(|object| object.turn >= turn.turn))
+    }
+
+    /// Announces the end of a turn.
+    pub(crate) fn release(&mut self, turn: Turn) -> io::Result<()> {
+        let object = self.all.get_mut(&turn.object).ok_or_else(|| missing(turn.object))?;
+        if object.turn != turn.turn {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!(
+                    "turn {} of shared object {} ends while it is in turn {}",
+                    turn.turn, turn.object, object.turn
+                ),
+            ));
+        }
+        object.turn = turn
+            .turn
+            .checked_add(1)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a turn's number is too large"))?;
+        Ok(())
+    }
+}
+
+/// A call's write to the object.
+pub(crate) fn write(file: &File, offset: u64, data: &[u8]) -> io::Result<()> {
+    checked_len(offset.saturating_add(data.len() as u64))?;
+    file.write_all_at(data, offset)
+}
+
+/// ftruncate.
+pub(crate) fn resize(file: &File, len: u64) -> io::Result<()> {
+    file.set_len(checked_len(len)?)
+}
+
+/// A copy in memory of a kept file, for traces on a file system from which nothing may be executed.
+pub(crate) fn copy_of(file: FileId, content: &mut File) -> io::Result<File> {
+    let name = std::ffi::CString::new(format!("bis-file-{file}")).map_err(io::Error::other)?;
+    let mut copy = File::from(sys::memfd(&name)?);
+    let len = content.metadata()?.len();
+    // Ask for the room first: a store to memory that is not there would kill the program with SIGBUS.
+    if len > 0 {
+        rustix::fs::fallocate(&copy, FallocateFlags::empty(), 0, len)?;
+    }
+    io::copy(content, &mut copy)?;
+    Ok(copy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OBJECT: ObjectId = ObjectId(4);
+
+    fn turn(turn: u64) -> Turn {
+        Turn { object: OBJECT, turn }
+    }
+
+    #[test]
+    fn turns_go_in_order() {
+        let mut objects = Objects::default();
+        assert!(!objects.have_come(&[turn(0)]));
+        objects.add(OBJECT, make(OBJECT, 100, None).unwrap()).unwrap();
+        assert!(objects.have_come(&[turn(0)]) && !objects.have_come(&[turn(1)]));
+        assert!(objects.release(turn(1)).is_err());
+        objects.release(turn(0)).unwrap();
+        assert!(objects.have_come(&[turn(1)]));
+        assert!(objects.add(OBJECT, make(OBJECT, 1, None).unwrap()).is_err());
+    }
+
+    #[test]
+    fn content_is_cut_and_filled_to_the_length() {
+        let mut content = make(ObjectId(1), 0, None).unwrap();
+        write(&content, 0, b"abcdef").unwrap();
+        for (len, expected) in [(3, &b"abc"[..]), (8, b"abcdef\0\0")] {
+            io::Seek::rewind(&mut content).unwrap();
+            let file = make(OBJECT, len, Some(&mut content)).unwrap();
+            let mut found = vec![0xff; expected.len()];
+            file.read_exact_at(&mut found, 0).unwrap();
+            assert_eq!((file.metadata().unwrap().len(), &found[..]), (len, expected));
+        }
+        assert!(make(OBJECT, u64::MAX, None).is_err());
+        assert!(write(&content, u64::MAX - 2, b"abcdef").is_err());
+    }
+}

@@ -1,0 +1,218 @@
+//! The scene of a divergence: what a stopped process can still tell about itself. Reads only; whatever cannot be
+//! read is left out of the report rather than spoiling it.
+
+use bis_trace::{
+    event::{FileEntry, Machine},
+    types::{FileId, Registers, Signal, Tid},
+};
+use bis_tracee::{
+    Memory, cpu,
+    maps::{self, Mapping},
+    siginfo::SigInfo,
+};
+use iced_x86::{Decoder, DecoderOptions, Formatter, Instruction, IntelFormatter, Mnemonic};
+
+use crate::{divergence::RegisterDifference, objects, shared::Shared};
+
+/// Instructions shown before and after the one at the program counter.
+const BEFORE: usize = 2;
+const AFTER: usize = 3;
+/// How many instructions before the program counter are searched for one that answers by chance.
+const CHANCE_BEFORE: usize = 12;
+/// The longest that an x86-64 instruction can be, bytes.
+const INSN_LEN_MAX: usize = 15;
+
+pub(crate) struct Scene<'a> {
+    shared: &'a Shared<'a>,
+    memory: &'a Memory,
+    maps: Vec<Mapping>,
+}
+
+/// What is known of a mismatch when the cause is guessed.
+pub(crate) struct Clues<'a> {
+    pub registers: &'a [RegisterDifference],
+    /// The fault that the replayed task raised, if that is what was found.
+    pub fault: Option<(Signal, SigInfo)>,
+    /// Memory was found to differ, at these addresses.
+    pub memory: Option<(u64, u64)>,
+    /// The process was killed from outside.
+    pub killed: bool,
+}
+
+impl<'a> Scene<'a> {
+    /// `ours` is any task of the replayed process.
+    pub(crate) fn new(shared: &'a Shared<'a>, memory: &'a Memory, ours: Tid) -> Scene<'a> {
+        Scene { shared, memory, maps: maps::read(ours).unwrap_or_default() }
+    }
+
+    fn mapping(&self, addr: u64) -> Option<&Mapping> {
+        self.maps.iter().find(|m| (m.start..m.end).contains(&addr))
+    }
+
+    /// The kept file that a mapping shows: its name in the maps ends in the file's name in the trace.
+    fn kept(&self, mapping: &Mapping) -> Option<&'a FileEntry> {
+        let name = &mapping.name;
+        let shown = name.rsplit(|byte| *byte == b'/').next()?;
+        if let Some(id) = name.strip_prefix(b"/memfd:bis-file-") {
+            let digits = id.split(|byte| *byte == b' ').next()?;
+            let id = std::str::from_utf8(digits).ok()?.parse().ok()?;
+            return self.shared.files.get(&FileId(id));
+        }
+        self.shared.files.values().find(|entry| !shown.is_empty() && entry.name.as_bytes() == shown)
+    }
+
+    /// An address in words: the file or kind of memory, and the offset in it.
+    pub(crate) fn place(&self, addr: u64) -> String {
+        let Some(mapping) = self.mapping(addr) else { return format!("{addr:#x}, where nothing is mapped") };
+        let offset = addr - mapping.start + mapping.offset;
+        if let Some(entry) = self.kept(mapping) {
+            return format!("{addr:#x} = {} + {offset:#x}", String::from_utf8_lossy(&entry.path));
+        }
+        let name = String::from_utf8_lossy(&mapping.name);
+        if let Some(rest) = name.strip_prefix("/memfd:") {
+            let rest = rest.trim_end_matches(" (deleted)");
+            return format!(
+                "{addr:#x} = {} + {offset:#x}",
+                rest.replace(objects::OBJECT_PREFIX, "shared object ")
+            );
+        }
+        let from = addr - mapping.start;
+        format!("{addr:#x} = anonymous memory at {:#x} + {from:#x}", mapping.start)
+    }
+
+    /// Instructions that end where `rip` begins, as far as they can be told: the start is sought from which the
+    /// most instructions lead exactly there.
+    fn before(&self, rip: u64, count: usize) -> Vec<Instruction> {
+        let reach = INSN_LEN_MAX * (count + 1);
+        let mut best = Vec::new();
+        for back in (1..=reach).rev() {
+            let Some(from) = rip.checked_sub(back as u64) else { continue };
+            let bytes = self.memory.read_upto(from, back);
+            if bytes.len() < back {
+                continue;
+            }
+            let found: Vec<Instruction> =
+                Decoder::with_ip(64, &bytes, from, DecoderOptions::NONE).into_iter().collect();
+            let whole = found.iter().all(|insn| !insn.is_invalid());
+            if whole && found.len() > best.len() && found.last().is_some_and(|last| last.next_ip() == rip) {
+                best = found;
+            }
+        }
+        let surplus = best.len().saturating_sub(count);
+        best.split_off(surplus)
+    }
+
+    fn from(&self, rip: u64) -> Vec<Instruction> {
+        let bytes = self.memory.read_upto(rip, INSN_LEN_MAX * (AFTER + 1));
+        Decoder::with_ip(64, &bytes, rip, DecoderOptions::NONE).into_iter().take(AFTER + 1).collect()
+    }
+
+    /// The code around `rip`, one instruction a line.
+    pub(crate) fn code(&self, rip: u64) -> Vec<String> {
+        let mut formatter = IntelFormatter::new();
+        let mut line = |insn: &Instruction| {
+            let mut text = String::new();
+            formatter.format(insn, &mut text);
+            let mark = if insn.ip() == rip { "=>" } else { "  " };
+            let bytes = self.memory.read_upto(insn.ip(), insn.len());
+            let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("{mark} {:#x}  {:<30} {text}", insn.ip(), hex.join(" "))
+        };
+        self.before(rip, BEFORE).iter().chain(&self.from(rip)).map(&mut line).collect()
+    }
+
+    /// Which of the known causes fits.
+    pub(crate) fn cause(&self, regs: &Registers, clues: &Clues<'_>) -> String {
+        if clues.killed {
+            return "somebody killed the replayed process from outside, or the kernel did because memory ran out"
+                .into();
+        }
+        if let Some(changed) = self.changed_file(regs.rip) {
+            return changed;
+        }
+        if let Some((signal, info)) = clues.fault
+            && let Some(cause) = self.cause_of_fault(signal, info)
+        {
+            return cause;
+        }
+        if let Some((start, end)) = clues.memory {
+            if self.maps.iter().any(|m| m.shared && m.start < end && start < m.end) {
+                return "memory that is shared with something that bis does not record (a device, or a process \
+                        outside of the recording) changed"
+                    .into();
+            }
+        }
+        if let Some(cause) = self.cause_in_code(regs.rip, clues.registers) {
+            return cause;
+        }
+        if self.maps.iter().any(|m| m.shared) {
+            return "memory that the process shares with others had other content than in the recording: a \
+                    change whose order was not recorded; please report it"
+                .into();
+        }
+        if let Some(cause) = other_processor(&self.shared.machine) {
+            return cause;
+        }
+        "an input that bis does not record; please report it, with this text".into()
+    }
+
+    fn changed_file(&self, rip: u64) -> Option<String> {
+        let entry = self.kept(self.mapping(rip)?)?;
+        let error = self.shared.trace.check_file(entry.file).err()?;
+        Some(format!("the program's file is not what it was when it was recorded: {error}"))
+    }
+
+    fn cause_of_fault(&self, signal: Signal, info: SigInfo) -> Option<String> {
+        let addr = info.addr();
+        match signal.0 {
+            4 => other_processor(&self.shared.machine),
+            11 if info.code() == 0x80 => None,
+            11 | 7 if self.mapping(addr).is_none() => Some(format!(
+                "nothing is mapped at {addr:#x} in the replay: the recording missed a mapping, or the address was \
+                 computed from an input that bis does not record"
+            )),
+            7 => Some(format!(
+                "{addr:#x} lies beyond the end of its file: the file is shorter than it was when it was recorded"
+            )),
+            _ => None,
+        }
+    }
+
+    /// An instruction just before that answers differently each time.
+    fn cause_in_code(&self, rip: u64, registers: &[RegisterDifference]) -> Option<String> {
+        // Only those that hold such an answer differ.
+        let answers = ["rax", "rbx", "rcx", "rdx", "eflags"];
+        let few = !registers.is_empty() && registers.iter().all(|r| answers.contains(&r.name));
+        let near = self.before(rip, CHANCE_BEFORE);
+        let chancy = near.iter().rev().find(|insn| {
+            matches!(
+                insn.mnemonic(),
+                Mnemonic::Rdrand | Mnemonic::Rdseed | Mnemonic::Rdpid | Mnemonic::Xbegin
+            ) || (few
+                && matches!(
+                    insn.mnemonic(),
+                    Mnemonic::Rdtsc | Mnemonic::Rdtscp | Mnemonic::Cpuid | Mnemonic::Xgetbv
+                ))
+        })?;
+        Some(
+            format!(
+                "the {:?} instruction at {:#x}, whose result was not recorded",
+                chancy.mnemonic(),
+                chancy.ip()
+            )
+            .to_lowercase(),
+        )
+    }
+}
+
+/// Was the trace recorded on another kind of processor, with programs free to see it?
+fn other_processor(machine: &Machine) -> Option<String> {
+    let here = cpu::brand();
+    let lacking = machine.xcr0 & !cpu::xcr0();
+    (machine.cpu != here && (lacking != 0 || !machine.cpuid_faulting)).then(|| {
+        format!(
+            "the trace was recorded on another processor ({}), this one is {here}: replay it on one of that kind",
+            machine.cpu
+        )
+    })
+}

@@ -1,0 +1,114 @@
+//! What all domain threads of one replay share: the trace, the selection, the board, the echo, and the kept
+//! files.
+
+use std::{
+    collections::HashMap,
+    fs::File,
+    os::unix::fs::OpenOptionsExt,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread::Scope,
+};
+
+use bis_trace::{
+    Trace,
+    event::{Base, DomainEntry, FileEntry, Machine},
+    types::{DomainId, FileId},
+};
+use rustix::fs::StatVfsMountFlags;
+
+use crate::{echo::Echo, error::ReplayError, job::Board, objects, select::Selection};
+
+pub(crate) struct Shared<'t> {
+    pub trace: &'t Trace,
+    pub machine: Machine,
+    pub selection: Selection,
+    pub entries: HashMap<DomainId, DomainEntry>,
+    pub files: HashMap<FileId, FileEntry>,
+    pub board: Board,
+    /// None: nothing is shown.
+    pub echo: Option<Echo>,
+    pub events_done: AtomicU64,
+    pub domains_done: AtomicU64,
+    pub events_total: u64,
+    pub progress: Option<&'t (dyn Fn(u64, u64) + Send + Sync)>,
+    /// Copies in memory of kept files, where the trace's own may not be executed.
+    pub copies: Mutex<HashMap<FileId, Arc<File>>>,
+}
+
+/// What a domain's thread gets.
+#[derive(Clone, Copy)]
+pub(crate) struct Context<'scope, 'env> {
+    pub scope: &'scope Scope<'scope, 'env>,
+    pub shared: &'env Shared<'env>,
+}
+
+impl Shared<'_> {
+    /// Counts events, and tells whoever watches.
+    pub(crate) fn add_events(&self, count: u64) {
+        let done = self.events_done.fetch_add(count, Ordering::Relaxed) + count;
+        if let Some(progress) = self.progress {
+            progress(done.min(self.events_total.max(done)), self.events_total.max(done));
+        }
+    }
+
+    /// One more domain was replayed to its end.
+    pub(crate) fn count_domain(&self) {
+        self.domains_done.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The command line of a domain's process: its own, or that of the ancestor that it is a copy of.
+    pub(crate) fn command(&self, entry: &DomainEntry) -> String {
+        let mut base = &entry.base;
+        // No chain of copies is longer than there are domains, whatever the trace says.
+        for _ in 0..=self.entries.len() {
+            match base {
+                Base::Exec { argv, .. } => {
+                    let words: Vec<_> = argv.iter().map(|word| String::from_utf8_lossy(word)).collect();
+                    return words.join(" ");
+                }
+                Base::Fork { parent, .. } => match self.entries.get(parent) {
+                    Some(entry) => base = &entry.base,
+                    None => break,
+                },
+            }
+        }
+        String::new()
+    }
+
+    /// Opens a kept file for reading: a regular file in the trace's own folder, whatever the trace says.
+    pub(crate) fn open_kept(&self, file: FileId) -> Result<File, ReplayError> {
+        self.trace.check_file(file)?;
+        let path = self.trace.file_path(file)?;
+        let what = || format!("open the kept file {}", path.display());
+        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+        let opened = File::options().read(true).custom_flags(flags).open(&path);
+        let opened = opened.map_err(|source| ReplayError::io(what(), source))?;
+        let metadata = opened.metadata().map_err(|source| ReplayError::io(what(), source))?;
+        if !metadata.is_file() {
+            return Err(ReplayError::io(what(), std::io::Error::other("it is not a regular file")));
+        }
+        Ok(opened)
+    }
+
+    /// A kept file as something that can be mapped executable.
+    pub(crate) fn mappable(&self, file: FileId) -> Result<Arc<File>, ReplayError> {
+        let mut opened = self.open_kept(file)?;
+        let noexec =
+            rustix::fs::fstatvfs(&opened).is_ok_and(|fs| fs.f_flag.contains(StatVfsMountFlags::NOEXEC));
+        if !noexec {
+            return Ok(Arc::new(opened));
+        }
+        let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(copy) = copies.get(&file) {
+            return Ok(copy.clone());
+        }
+        let copy = objects::copy_of(file, &mut opened)
+            .map_err(|source| ReplayError::io(format!("copy kept file {file} into memory"), source))?;
+        let copy = Arc::new(copy);
+        copies.insert(file, copy.clone());
+        Ok(copy)
+    }
+}

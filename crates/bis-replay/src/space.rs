@@ -1,0 +1,278 @@
+//! One replayed address space, and the operations on it that a trace may ask for.
+//!
+//! Every operation is a system call that the supervisor makes in a task's name. It is also the wall between a
+//! trace from a stranger and this machine: what may be asked for is only what is here, with addresses that are
+//! the program's own (never the agent's), with bits that are known, on files of the trace or files in memory.
+//! Files reach the task by their descriptor in our own process (`/proc/PID/fd/N`), never by a name of the trace.
+
+use std::{collections::HashMap, fs::File, os::fd::AsRawFd};
+
+use bis_agent::{AGENT_BASE, AGENT_LEN};
+use bis_trace::{
+    event::{Backing, Effect, MemWrite},
+    types::{FileId, ObjectId},
+};
+use bis_tracee::{Memory, TraceeError, remote::Remote};
+
+use crate::{error::ReplayError, shared::Shared};
+
+/// Where in the agent's page the strings for our own calls are put: the agent's code lies before it.
+const STRING_AT: u64 = AGENT_BASE + 0x800;
+const _: () = assert!(bis_agent::TEXT.len() <= 0x800);
+
+/// The first address that no program can have (47 bits; bis never asks for more, so neither did the recorder).
+const USER_END: u64 = 1 << 47;
+const PAGE: u64 = 4096;
+
+/// Descriptors that a stub keeps open for mappings to come. A second mapping of the same open file is merged with
+/// its neighbour by the kernel as it was in the recording, which mremap depends on.
+const OPEN_MAX: usize = 128;
+
+/// The advices that change content or inheritance, all of them harmless to others: DONTNEED, REMOVE, DONTFORK,
+/// DOFORK, WIPEONFORK, KEEPONFORK, DONTNEED_LOCKED, GUARD_INSTALL, GUARD_REMOVE.
+const ADVICES: [u32; 9] = [4, 9, 10, 11, 18, 19, 24, 102, 103];
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Source {
+    File(FileId),
+    Object(ObjectId),
+}
+
+/// An address space as its supervisor knows it.
+#[derive(Debug)]
+pub(crate) struct Space {
+    pub memory: Memory,
+    /// The task's open descriptors, for mappings.
+    pub open: HashMap<Source, u64>,
+}
+
+/// Why an effect failed, before it is known where it was.
+#[derive(Debug)]
+pub(crate) enum EffectError {
+    /// The trace asks for what it must not have.
+    Forbidden(String),
+    Failed(ReplayError),
+}
+
+impl<E: Into<ReplayError>> From<E> for EffectError {
+    fn from(error: E) -> EffectError {
+        EffectError::Failed(error.into())
+    }
+}
+
+/// Is this a range of the program's own?
+fn own(addr: u64, len: u64) -> Result<(), EffectError> {
+    let end = addr.checked_add(len).and_then(|end| end.checked_next_multiple_of(PAGE));
+    let outside = end.is_none_or(|end| end > USER_END);
+    let ours = end.is_some_and(|end| addr < AGENT_BASE + AGENT_LEN && AGENT_BASE < end);
+    if outside || ours {
+        let whose = if ours { "bis's own memory" } else { "no memory of a program" };
+        return Err(EffectError::Forbidden(format!("{len:#x} bytes at {addr:#x} are {whose}")));
+    }
+    Ok(())
+}
+
+fn protection(prot: u32) -> Result<u64, EffectError> {
+    if prot > 7 {
+        return Err(EffectError::Forbidden(format!("memory protection {prot:#x} does not exist")));
+    }
+    Ok(prot.into())
+}
+
+const fn flags(flags: i32) -> u64 {
+    flags.cast_unsigned() as u64
+}
+
+/// What an effect does, for an error message: "failed to ...".
+pub(crate) fn name_of(effect: &Effect) -> String {
+    match effect {
+        Effect::Map { addr, len, backing, .. } => {
+            let what = match backing {
+                Backing::Anonymous => "memory".into(),
+                Backing::Stack => "a stack".into(),
+                Backing::File { file, offset } => format!("kept file {file} from {offset:#x}"),
+                Backing::Shared { object, offset } => format!("shared object {object} from {offset:#x}"),
+            };
+            format!("map {len:#x} bytes of {what} at {addr:#x}")
+        }
+        Effect::Unmap { addr, len } => format!("unmap {len:#x} bytes at {addr:#x}"),
+        Effect::Protect { addr, len, prot } => format!("protect {len:#x} bytes at {addr:#x} ({prot})"),
+        Effect::Remap { addr, old_len, new_addr, new_len, .. } => {
+            format!("move {old_len:#x} bytes at {addr:#x} to {new_len:#x} bytes at {new_addr:#x}")
+        }
+        Effect::Advise { addr, len, advice } => format!("advise {len:#x} bytes at {addr:#x} ({advice})"),
+        Effect::NewObject { object, len, .. } => format!("make shared object {object} of {len:#x} bytes"),
+        Effect::WriteObject { object, offset, data } => {
+            format!("write {:#x} bytes at {offset:#x} of shared object {object}", data.len())
+        }
+        Effect::ResizeObject { object, len } => format!("make shared object {object} {len:#x} bytes long"),
+        Effect::NewTask { tid, .. } => format!("make task {tid}"),
+        Effect::Fork { domain, .. } => format!("fork domain {domain}"),
+    }
+}
+
+impl Space {
+    /// The task's own descriptor for a file or object.
+    fn descriptor(
+        &mut self,
+        remote: &mut Remote<'_>,
+        shared: &Shared<'_>,
+        source: Source,
+    ) -> Result<u64, EffectError> {
+        if let Some(fd) = self.open.get(&source) {
+            return Ok(*fd);
+        }
+        if self.open.len() >= OPEN_MAX {
+            for (_, fd) in self.open.drain() {
+                remote.must("close a file", libc::SYS_close, [fd, 0, 0, 0, 0, 0])?;
+            }
+        }
+        let (file, mode) = match source {
+            Source::File(file) => (shared.mappable(file)?, libc::O_RDONLY),
+            Source::Object(object) => {
+                let file = shared.board.objects(|all| all.file(object));
+                (file.map_err(|source| ReplayError::io("find it", source))?, libc::O_RDWR)
+            }
+        };
+        let fd = self.open_ours(remote, &file, mode)?;
+        self.open.insert(source, fd);
+        Ok(fd)
+    }
+
+    /// Opens in the task what we have open.
+    fn open_ours(&self, remote: &mut Remote<'_>, file: &File, mode: i32) -> Result<u64, EffectError> {
+        let path = format!("/proc/{}/fd/{}\0", std::process::id(), file.as_raw_fd());
+        self.memory.write(STRING_AT, path.as_bytes())?;
+        let args = [STRING_AT, flags(mode | libc::O_CLOEXEC | libc::O_NOCTTY), 0, 0, 0, 0];
+        Ok(remote.must("open a file in the replayed process", libc::SYS_open, args)?)
+    }
+
+    fn map(
+        &mut self,
+        remote: &mut Remote<'_>,
+        shared: &Shared<'_>,
+        (addr, len): (u64, u64),
+        prot: u32,
+        backing: &Backing,
+    ) -> Result<(), EffectError> {
+        own(addr, len)?;
+        let prot = protection(prot)?;
+        let (kind, fd, offset) = match backing {
+            Backing::Anonymous | Backing::Stack => {
+                (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, u64::MAX, 0)
+            }
+            Backing::File { file, offset } => {
+                let fd = self.descriptor(remote, shared, Source::File(*file))?;
+                (libc::MAP_PRIVATE | libc::MAP_NORESERVE, fd, *offset)
+            }
+            Backing::Shared { object, offset } => {
+                let fd = self.descriptor(remote, shared, Source::Object(*object))?;
+                (libc::MAP_SHARED, fd, *offset)
+            }
+        };
+        let args = [addr, len, prot, flags(kind | libc::MAP_FIXED), fd, offset];
+        let found = remote.must("map memory", libc::SYS_mmap, args)?;
+        expect_at(addr, found)
+    }
+
+    /// Carries out an effect on the address space; objects and new tasks are others' business.
+    pub(crate) fn change(
+        &mut self,
+        remote: &mut Remote<'_>,
+        shared: &Shared<'_>,
+        effect: &Effect,
+    ) -> Result<(), EffectError> {
+        match *effect {
+            Effect::Map { addr, len, prot, ref backing } => {
+                self.map(remote, shared, (addr, len), prot, backing)?;
+            }
+            Effect::Unmap { addr, len } => {
+                own(addr, len)?;
+                remote.must("unmap memory", libc::SYS_munmap, [addr, len, 0, 0, 0, 0])?;
+            }
+            Effect::Protect { addr, len, prot } => {
+                own(addr, len)?;
+                let args = [addr, len, protection(prot)?, 0, 0, 0];
+                remote.must("change the protection of memory", libc::SYS_mprotect, args)?;
+            }
+            Effect::Remap { addr, old_len, new_addr, new_len, keep } => {
+                own(addr, old_len)?;
+                own(new_addr, new_len)?;
+                let moves = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+                let how = match (new_addr == addr, keep) {
+                    (true, _) => 0,
+                    (false, false) => moves,
+                    (false, true) => moves | libc::MREMAP_DONTUNMAP,
+                };
+                let args = [addr, old_len, new_len, flags(how), new_addr, 0];
+                let found = remote.must("move memory", libc::SYS_mremap, args)?;
+                expect_at(new_addr, found)?;
+            }
+            Effect::Advise { addr, len, advice } => {
+                own(addr, len)?;
+                if !ADVICES.contains(&advice) {
+                    return Err(EffectError::Forbidden(format!("advice {advice} is not one of replay's")));
+                }
+                remote.must("advise memory", libc::SYS_madvise, [addr, len, advice.into(), 0, 0, 0])?;
+            }
+            Effect::NewObject { .. }
+            | Effect::WriteObject { .. }
+            | Effect::ResizeObject { .. }
+            | Effect::NewTask { .. }
+            | Effect::Fork { .. } => unreachable!("not an effect on an address space"),
+        }
+        Ok(())
+    }
+
+    /// Puts bytes into the program's memory.
+    pub(crate) fn write(&self, write: &MemWrite) -> Result<(), EffectError> {
+        own(write.addr, write.data.len() as u64)?;
+        Ok(self.memory.write(write.addr, &write.data)?)
+    }
+}
+
+fn expect_at(addr: u64, found: u64) -> Result<(), EffectError> {
+    if addr == found {
+        return Ok(());
+    }
+    Err(EffectError::Forbidden(format!("memory for {addr:#x} came to be at {found:#x}")))
+}
+
+impl EffectError {
+    /// Did the task die while it was worked on?
+    pub(crate) fn is_death(&self) -> bool {
+        matches!(self, EffectError::Failed(ReplayError::Tracee(TraceeError::Died(_))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_agents_page_and_the_kernels_half_are_not_the_programs() {
+        for (addr, len) in [
+            (AGENT_BASE, 1),
+            (AGENT_BASE - 1, 2),
+            (AGENT_BASE + AGENT_LEN - 1, 1),
+            (0, USER_END),
+            (AGENT_BASE - PAGE, PAGE + 1),
+            (u64::MAX, 1),
+            (u64::MAX - 100, 50),
+            (USER_END - PAGE, PAGE + 1),
+        ] {
+            assert!(own(addr, len).is_err(), "{addr:#x} {len:#x}");
+        }
+        for (addr, len) in
+            [(0, 1), (AGENT_BASE - PAGE, PAGE), (AGENT_BASE + AGENT_LEN, PAGE), (USER_END - 1, 1)]
+        {
+            assert!(own(addr, len).is_ok(), "{addr:#x} {len:#x}");
+        }
+    }
+
+    #[test]
+    fn the_advices_that_harm_the_machine_are_not_allowed() {
+        // MADV_HWPOISON and MADV_SOFT_OFFLINE.
+        assert!(!ADVICES.contains(&100) && !ADVICES.contains(&101));
+    }
+}

@@ -1,0 +1,101 @@
+//! A task of a replayed domain, and what became of it when it was let run.
+
+use std::collections::VecDeque;
+
+use bis_trace::types::{EventSeq, Registers, Signal, Tid};
+use bis_tracee::{Resume, Status, Stopped, TraceeError, siginfo::SigInfo, task};
+
+use crate::divergence::Brief;
+
+/// Events of a task that are kept for a report.
+const RECENT_MAX: usize = 5;
+
+/// A task between two of its events: always stopped, in the state that its last event left.
+pub(crate) struct Task {
+    /// The thread id here; the recorded one is its key.
+    pub ours: Tid,
+    /// Empty once the task is dead.
+    pub stopped: Option<Stopped>,
+    /// The system call that it has entered and not left.
+    pub in_call: Option<u64>,
+    pub recent: VecDeque<(EventSeq, Brief)>,
+}
+
+/// Where a task stopped after it ran.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Found {
+    /// At the entry of a system call; nothing of it was done.
+    Call,
+    /// Its own instruction raised a signal.
+    Fault(SigInfo),
+    /// It was killed.
+    Dead,
+}
+
+/// What a run came to, with the registers there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    pub found: Found,
+    pub regs: Registers,
+}
+
+impl Task {
+    pub(crate) fn new(stopped: Stopped) -> Task {
+        let recent = VecDeque::with_capacity(RECENT_MAX);
+        Task { ours: stopped.tid(), stopped: Some(stopped), in_call: None, recent }
+    }
+
+    pub(crate) fn remember(&mut self, seq: EventSeq, brief: Brief) {
+        if self.recent.len() == RECENT_MAX {
+            self.recent.pop_front();
+        }
+        self.recent.push_back((seq, brief));
+    }
+
+    pub(crate) fn regs(&self) -> Result<Registers, TraceeError> {
+        self.stopped.as_ref().ok_or(TraceeError::Died(self.ours))?.regs()
+    }
+
+    /// Sets the registers; a system call at whose entry the task stands will not be made.
+    pub(crate) fn set_regs(&mut self, regs: &Registers) -> Result<(), TraceeError> {
+        let stopped = self.stopped.as_mut().ok_or(TraceeError::Died(self.ours))?;
+        stopped.set_regs(&Registers { orig_rax: u64::MAX, ..*regs })
+    }
+
+    /// Lets the task run to its next system call or fault. Signals that somebody sends it meanwhile are dropped:
+    /// those of the recording are not delivered but written.
+    pub(crate) fn run(&mut self) -> Result<Place, TraceeError> {
+        loop {
+            let stopped = self.stopped.take().ok_or(TraceeError::Died(self.ours))?;
+            let running = stopped.resume(Resume::Cont, None)?;
+            let status = task::wait_for(self.ours)?;
+            if let Status::Exited(_) | Status::Killed(_) | Status::Exit(_) = status {
+                // Reaped by whoever cleans up the process.
+                task::put_back(self.ours, status);
+                return Ok(Place { found: Found::Dead, regs: Registers::default() });
+            }
+            let stopped = self.stopped.insert(running.stopped());
+            match status {
+                Status::Seccomp => return Ok(Place { found: Found::Call, regs: stopped.regs()? }),
+                Status::Signal(signal) => {
+                    let info = SigInfo(stopped.siginfo()?);
+                    if info.is_fault() && info.signal() == signal {
+                        return Ok(Place { found: Found::Fault(info), regs: stopped.regs()? });
+                    }
+                    tracing::debug!(task = %self.ours, %signal, "a signal from outside is dropped");
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// A signal and what the kernel said about it, as in an event.
+pub(crate) fn info_of(bytes: &[u8]) -> Option<SigInfo> {
+    Some(SigInfo(bytes.try_into().ok()?))
+}
+
+/// What a fault is in words.
+pub(crate) fn fault_text(signal: Signal, info: &SigInfo, rip: u64) -> String {
+    format!("{signal} (si_code {}, address {:#x}) raised at {rip:#x}", info.code(), info.addr())
+}

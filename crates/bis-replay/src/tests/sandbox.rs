@@ -1,0 +1,148 @@
+//! What a trace from a stranger tries.
+
+use bis_trace::event::MemWrite;
+
+use super::*;
+
+/// A program that makes the call `creat(path)` itself, through the instruction at `via`, or through its own if
+/// that is none. The trace says what really happens, so nothing but the filter and the supervisor is in its way.
+fn tries_to_create(path: &str, via: Option<u64>) -> Tape {
+    let mut tape = Tape::new();
+    // mov eax, 85 (creat); mov edi, DATA; mov esi, 0666; then jmp rbx, or syscall and exit_group.
+    let mut code = vec![0xb8, 85, 0, 0, 0, 0xbf, 0, 0, 0x50, 0, 0xbe, 0xb6, 1, 0, 0];
+    match via {
+        Some(_) => code.extend([0xff, 0xe3]),
+        None => code.extend([0x0f, 0x05]),
+    }
+    code.extend(call_code(231));
+    let mut start = image(&code);
+    start.writes.push(MemWrite { addr: DATA, data: [path.as_bytes(), &[0]].concat() });
+    start.regs.rbx = via.unwrap_or(0);
+    tape.start(A, exec_base(), start);
+    let regs = Registers { rdi: DATA, rsi: 0o666, rbx: via.unwrap_or(0), ..first_regs() };
+    let entry = match via {
+        None => at_call(&regs, 17, 85),
+        Some(at) => Registers { rip: at + 2, rcx: at + 2, ..at_call(&regs, 0, 85) },
+    };
+    let after = tape.call_with(A, entry, outcome(Registers { rip: CODE + 17, ..returns(&entry, 3) }));
+    tape.exit(A, at_call(&after, 24, 231));
+    tape
+}
+
+#[test]
+fn no_system_call_of_the_program_reaches_the_kernel() {
+    let syscalls = [None, Some(bis_agent::UNTRACED_SYSCALL), Some(bis_agent::PARK_END - 2)];
+    for via in syscalls {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("made");
+        let (summary, _) = tries_to_create(path.to_str().unwrap(), via).replay().unwrap();
+        assert_eq!(summary.domains, 1, "the program did what the trace said ({via:x?})");
+        assert!(!path.exists(), "a file was made through {via:x?}");
+    }
+}
+
+#[test]
+fn a_32_bit_call_does_not_reach_the_kernel_either() {
+    let mut tape = Tape::new();
+    // mov eax, 1 (exit of the 32-bit table); int 0x80
+    tape.exec(A, &[0xb8, 1, 0, 0, 0, 0xcd, 0x80]);
+    let entry = Registers { rip: CODE + 7, orig_rax: 1, rax: MINUS_ENOSYS, ..first_regs() };
+    tape.call(A, entry, 0);
+    let (summary, _) = tape.replay_with(false, &Options::default()).unwrap();
+    assert_eq!(summary.events, 2, "it is still there after its exit");
+}
+
+#[test]
+fn the_agent_is_out_of_reach_of_effects_and_writes() {
+    let agent = bis_agent::AGENT_BASE;
+    let effects = [
+        map(agent, 7, Backing::Anonymous),
+        Effect::Unmap { addr: agent, len: PAGE },
+        Effect::Unmap { addr: 0, len: 1 << 46 },
+        Effect::Protect { addr: agent, len: PAGE, prot: 7 },
+        Effect::Remap { addr: DATA, old_len: PAGE, new_addr: agent, new_len: PAGE, keep: false },
+        Effect::Remap { addr: agent, old_len: PAGE, new_addr: DATA, new_len: PAGE, keep: true },
+        Effect::Advise { addr: agent, len: PAGE, advice: 4 },
+        Effect::Advise { addr: DATA, len: PAGE, advice: 100 },
+        Effect::Map { addr: u64::MAX - 4095, len: PAGE, prot: 3, backing: Backing::Anonymous },
+        Effect::Protect { addr: DATA, len: PAGE, prot: 0x0100_0000 },
+    ];
+    for effect in effects {
+        let mut tape = Tape::new();
+        let mut start = image(&[0x90]);
+        start.effects.push(effect.clone());
+        tape.start(A, exec_base(), start);
+        let error = tape.replay().unwrap_err();
+        assert!(matches!(error, ReplayError::Inconsistent { .. }), "{effect:?}: {error}");
+    }
+    let mut tape = Tape::new();
+    let mut start = image(&[0x90]);
+    start.writes.push(MemWrite { addr: agent + 4094, data: vec![0x90; 4] });
+    tape.start(A, exec_base(), start);
+    assert!(matches!(tape.replay(), Err(ReplayError::Inconsistent { .. })));
+}
+
+#[test]
+fn impossible_registers_and_ranges_are_errors() {
+    let cases: [&dyn Fn(&mut Outcome); 5] = [
+        &|start| start.regs.cs = 0x10,
+        &|start| start.regs.fs_base = u64::MAX,
+        &|start| start.effects.push(Effect::Unmap { addr: DATA + 1, len: PAGE }),
+        &|start| start.writes.push(MemWrite { addr: 0x1234_5000, data: vec![1] }),
+        &|start| {
+            start.effects.push(Effect::NewObject { object: ObjectId(1), len: u64::MAX, content: None });
+        },
+    ];
+    for (number, case) in cases.iter().enumerate() {
+        let mut tape = Tape::new();
+        let mut start = image(&[0x90]);
+        case(&mut start);
+        tape.start(A, exec_base(), start);
+        let error = tape.replay().unwrap_err();
+        assert!(matches!(error, ReplayError::Effect { .. }), "case {number}: {error}");
+    }
+}
+
+#[test]
+fn output_of_memory_that_is_not_there_is_an_error() {
+    for (addr, len) in [(1, 10), (DATA, 1 << 30), (DATA, u64::MAX), (u64::MAX, 2)] {
+        let mut tape = Tape::new();
+        tape.exec(A, &call_code(1));
+        let entry = at_call(&first_regs(), 7, 1);
+        let echo = Some(Echo { fd: 1, ranges: vec![(addr, len)] });
+        tape.call_with(A, entry, Outcome { echo, ..outcome(entry) });
+        let error = tape.replay().unwrap_err();
+        let fits = matches!(error, ReplayError::Effect { .. } | ReplayError::Inconsistent { .. });
+        assert!(fits, "{addr:#x} {len:#x}: {error}");
+    }
+}
+
+#[test]
+fn no_replayed_process_outlives_a_failure() {
+    let before = children();
+    let mut tape = Tape::new();
+    tape.exec(A, &[0xeb, 0xfe]);
+    // B diverges at once; A would loop for ever.
+    tape.call(A, at_call(&first_regs(), 7, 39), 0);
+    tape.exec(B, &[0x0f, 0x0b]);
+    tape.call(B, at_call(&first_regs(), 7, 39), 0);
+    assert_eq!(tape.diverges().domain, B);
+    assert!(children().iter().all(|child| before.contains(child) || !is_stub(*child)));
+}
+
+/// The children of all threads of this process.
+fn children() -> Vec<i32> {
+    let mut found = Vec::new();
+    for task in std::fs::read_dir("/proc/self/task").unwrap().flatten() {
+        let list = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        found.extend(list.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
+    }
+    found
+}
+
+/// Other tests run at the same time and have stubs of their own; those end by themselves.
+fn is_stub(pid: i32) -> bool {
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    line.starts_with(b"bis-replay")
+}
