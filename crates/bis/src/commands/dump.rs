@@ -1,0 +1,198 @@
+//! `bis dump`: the events of all domains in their one order. Each domain's stream is opened when its turn comes
+//! and closed at its end, so that memory holds one chunk for each domain that was alive at that place.
+
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, HashMap, HashSet},
+    io::Write,
+};
+
+use bis_syscalls::row;
+use bis_trace::{
+    Trace, TraceError,
+    event::{Event, EventKind, Meta},
+    types::{DomainId, Tid},
+};
+
+use crate::{
+    args::{Dump, EventName},
+    commands::dump_text::Text,
+    failure::{Failure, Result},
+    folder, json, output,
+};
+
+type Events<'a> = Box<dyn Iterator<Item = std::result::Result<Event, TraceError>> + 'a>;
+
+/// Merges the streams of domains by their events' numbers.
+pub struct Merged<'a> {
+    trace: &'a Trace,
+    /// Domains that have not begun, the next one last: (first event, domain).
+    waiting: Vec<(u64, DomainId)>,
+    open: HashMap<DomainId, (Option<Event>, Events<'a>)>,
+    next: BinaryHeap<Reverse<(u64, DomainId)>>,
+}
+
+impl<'a> Merged<'a> {
+    pub fn new(trace: &'a Trace, domains: impl Iterator<Item = DomainId>) -> Merged<'a> {
+        let wanted: HashSet<DomainId> = domains.collect();
+        let entries = trace.domains();
+        let mut waiting: Vec<(u64, DomainId)> = entries
+            .filter(|entry| wanted.contains(&entry.domain))
+            .map(|entry| (entry.seq.0, entry.domain))
+            .collect();
+        waiting.sort_unstable_by(|a, b| b.cmp(a));
+        Merged { trace, waiting, open: HashMap::new(), next: BinaryHeap::new() }
+    }
+
+    /// Takes the next event of a stream into the merge; at the stream's end lets go of it.
+    fn advance(&mut self, domain: DomainId, mut events: Events<'a>) -> std::result::Result<(), TraceError> {
+        if let Some(event) = events.next().transpose()? {
+            self.next.push(Reverse((event.seq.0, domain)));
+            self.open.insert(domain, (Some(event), events));
+        }
+        Ok(())
+    }
+
+    fn step(&mut self) -> std::result::Result<Option<(DomainId, Event)>, TraceError> {
+        while let Some((seq, domain)) = self.waiting.last().copied()
+            && self.next.peek().is_none_or(|Reverse((first, _))| seq <= *first)
+        {
+            self.waiting.pop();
+            let events: Events<'a> = Box::new(self.trace.events(domain));
+            self.advance(domain, events)?;
+        }
+        let Some(Reverse((_, domain))) = self.next.pop() else { return Ok(None) };
+        let Some((Some(event), events)) = self.open.remove(&domain) else { return Ok(None) };
+        self.advance(domain, events)?;
+        Ok(Some((domain, event)))
+    }
+}
+
+impl Iterator for Merged<'_> {
+    type Item = std::result::Result<(DomainId, Event), TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.step().transpose()
+    }
+}
+
+/// Which process each task belongs to.
+pub struct Processes {
+    of_task: HashMap<(DomainId, Tid), Tid>,
+}
+
+impl Processes {
+    pub fn of(trace: &Trace) -> Processes {
+        let mut of_task = HashMap::new();
+        for meta in trace.metas() {
+            match meta {
+                Meta::Domain(entry) => of_task.insert((entry.domain, entry.tid), entry.pid),
+                Meta::Task { domain, tid, pid, .. } => of_task.insert((*domain, *tid), *pid),
+                _ => None,
+            };
+        }
+        Processes { of_task }
+    }
+
+    /// A task that the trace does not introduce is shown as its own process.
+    pub fn pid(&self, domain: DomainId, tid: Tid) -> Tid {
+        self.of_task.get(&(domain, tid)).copied().unwrap_or(tid)
+    }
+
+    /// The domains in which one of these processes or threads was.
+    fn domains(&self, wanted: impl Fn(Tid, Tid) -> bool) -> HashSet<DomainId> {
+        self.of_task.iter().filter(|((_, tid), pid)| wanted(**pid, *tid)).map(|((domain, _), _)| *domain).collect()
+    }
+}
+
+fn name_of(kind: &EventKind) -> EventName {
+    match kind {
+        EventKind::Start(_) => EventName::Start,
+        EventKind::Syscall { .. } => EventName::Syscall,
+        EventKind::SyscallEnter { .. } => EventName::Enter,
+        EventKind::SyscallExit { .. } => EventName::Exit,
+        EventKind::Signal(_) => EventName::Signal,
+        EventKind::Instruction { .. } => EventName::Instruction,
+        EventKind::TaskExit { .. } => EventName::TaskExit,
+        EventKind::Token { .. } => EventName::Token,
+        EventKind::End => EventName::End,
+    }
+}
+
+fn call_of(kind: &EventKind) -> Option<u64> {
+    match kind {
+        EventKind::Syscall { nr, .. } | EventKind::SyscallEnter { nr, .. } | EventKind::SyscallExit { nr, .. } => {
+            Some(*nr)
+        }
+        _ => None,
+    }
+}
+
+/// What was asked for, checked.
+struct Filter<'a> {
+    args: &'a Dump,
+    calls: HashSet<u64>,
+}
+
+impl<'a> Filter<'a> {
+    fn new(args: &'a Dump) -> Result<Filter<'a>> {
+        let number = |name: &String| {
+            let found = bis_syscalls::rows().iter().find(|row| row.name == name).map(|row| row.nr);
+            // A number stands for a call that the table does not have.
+            found.or_else(|| name.parse().ok().filter(|nr| row(*nr).is_none())).ok_or_else(|| {
+                Failure::usage(format!("there is no system call {name} (bis syscalls shows all)"))
+            })
+        };
+        Ok(Filter { args, calls: args.call.iter().map(number).collect::<Result<_>>()? })
+    }
+
+    fn of_task(&self, pid: Tid, tid: Tid) -> bool {
+        (self.args.pid.is_empty() || self.args.pid.contains(&pid.0))
+            && (self.args.tid.is_empty() || self.args.tid.contains(&tid.0))
+    }
+
+    fn wants(&self, event: &Event, pid: Tid) -> bool {
+        (self.args.from..=self.args.to).contains(&event.seq.0)
+            && self.of_task(pid, event.tid)
+            && (self.args.kind.is_empty() || self.args.kind.contains(&name_of(&event.kind)))
+            && (self.calls.is_empty() || call_of(&event.kind).is_some_and(|nr| self.calls.contains(&nr)))
+    }
+}
+
+pub fn run(args: &Dump) -> Result<u8> {
+    let filter = Filter::new(args)?;
+    let trace = Trace::open(&folder::find(&args.trace.name)?)?;
+    let processes = Processes::of(&trace);
+    let domains = processes.domains(|pid, tid| filter.of_task(pid, tid));
+    if domains.is_empty() && !(args.pid.is_empty() && args.tid.is_empty()) {
+        return Err(Failure::usage("the trace has no such process or thread (bis ps --threads shows all)"));
+    }
+    let mut out = output::page();
+    let mut text = Text::new(args.full);
+    for item in Merged::new(&trace, domains.into_iter()) {
+        let (domain, event) = match item {
+            Ok(item) => item,
+            Err(error) => {
+                // What was good is shown first.
+                out.flush()?;
+                return Err(error.into());
+            }
+        };
+        if event.seq.0 > args.to {
+            break;
+        }
+        let pid = processes.pid(domain, event.tid);
+        // The text of a return needs the entry before it, which may itself not be wanted.
+        text.see(domain, &event);
+        if !filter.wants(&event, pid) {
+            continue;
+        }
+        if args.json {
+            writeln!(out, "{}", json::event(&event, domain.0, pid))?;
+        } else {
+            text.write(&mut out, domain, pid, &event)?;
+        }
+    }
+    out.flush()?;
+    Ok(0)
+}

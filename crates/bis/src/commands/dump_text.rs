@@ -1,0 +1,236 @@
+//! An event as text for `bis dump`: one line, and with `--full` lines below it for registers, address space and
+//! memory. Reading memory back is not possible here: a path in a system call is shown as its address.
+
+use std::{
+    collections::HashMap,
+    io::{self, Write},
+};
+
+use bis_syscalls::{Call, describe, row};
+use bis_trace::{
+    event::{Backing, Base, Effect, Event, EventKind, Outcome, SignalPoint, TaskEnd, Turn},
+    types::{DomainId, REGISTER_NAMES, Registers, Tid},
+};
+
+use crate::{human, json};
+
+/// Bytes of one write that a line shows; JSON has all.
+const SHOWN_BYTES_MAX: usize = 64;
+
+/// Makes lines, and remembers the call that each task is in.
+pub struct Text {
+    full: bool,
+    entered: HashMap<(DomainId, Tid), Call>,
+}
+
+pub fn task_end(end: TaskEnd) -> String {
+    match end {
+        TaskEnd::Exited(code) => format!("exit {code}"),
+        TaskEnd::Killed(signal) => format!("killed by {signal}"),
+        TaskEnd::Exec(domain) => format!("exec, goes on in domain {domain}"),
+        TaskEnd::Dethreaded => "ended by another thread's exec".into(),
+    }
+}
+
+fn point(point: SignalPoint) -> &'static str {
+    match point {
+        SignalPoint::Fault => "raised by the instruction",
+        SignalPoint::AfterEvent => "after the event before",
+        SignalPoint::BeforeSyscall => "before a system call",
+        SignalPoint::Anywhere => "anywhere",
+    }
+}
+
+fn turns(turns: &[Turn]) -> String {
+    let shown: Vec<String> = turns.iter().map(|turn| format!("{}#{}", turn.object, turn.turn)).collect();
+    if shown.is_empty() { "none".into() } else { shown.join(" ") }
+}
+
+fn prot(prot: u32) -> String {
+    let bit = |mask: u32, letter: char| if prot & mask != 0 { letter } else { '-' };
+    let mut text: String = [bit(1, 'r'), bit(2, 'w'), bit(4, 'x')].into_iter().collect();
+    if prot & !7 != 0 {
+        text.push_str(&format!("+{:#x}", prot & !7));
+    }
+    text
+}
+
+fn backing(backing: &Backing) -> String {
+    match backing {
+        Backing::Anonymous => "zero".into(),
+        Backing::Stack => "stack".into(),
+        Backing::File { file, offset } => format!("file {file} + {offset:#x}"),
+        Backing::Shared { object, offset } => format!("object {object} + {offset:#x}"),
+    }
+}
+
+fn effect(effect: &Effect) -> String {
+    let range = |addr: u64, len: u64| format!("{addr:#x}..{:#x}", addr.wrapping_add(len));
+    match effect {
+        Effect::Map { addr, len, prot: p, backing: on } => {
+            format!("map {} {} {}", range(*addr, *len), prot(*p), backing(on))
+        }
+        Effect::Unmap { addr, len } => format!("unmap {}", range(*addr, *len)),
+        Effect::Protect { addr, len, prot: p } => format!("protect {} {}", range(*addr, *len), prot(*p)),
+        Effect::Remap { addr, old_len, new_addr, new_len, keep } => {
+            let keep = if *keep { ", the old one stays" } else { "" };
+            format!("remap {} to {}{keep}", range(*addr, *old_len), range(*new_addr, *new_len))
+        }
+        Effect::Advise { addr, len, advice } => format!("advise {} {advice}", range(*addr, *len)),
+        Effect::NewObject { object, len, content } => {
+            let content = content.map_or(String::new(), |file| format!(" with the content of file {file}"));
+            format!("new object {object}, {len} bytes{content}")
+        }
+        Effect::WriteObject { object, offset, data } => {
+            format!("write object {object} + {offset:#x}: {}", bytes(data))
+        }
+        Effect::ResizeObject { object, len } => format!("resize object {object} to {len} bytes"),
+        Effect::NewTask { tid, .. } => format!("new thread {tid}"),
+        Effect::Fork { domain, tid } => format!("new process {tid}, domain {domain}"),
+    }
+}
+
+fn bytes(data: &[u8]) -> String {
+    let shown = &data[..data.len().min(SHOWN_BYTES_MAX)];
+    let readable = shown.iter().filter(|byte| byte.is_ascii_graphic() || **byte == b' ' || **byte == b'\n').count();
+    let text = if !shown.is_empty() && readable * 4 >= shown.len() * 3 {
+        format!("\"{}\"", human::text(shown).replace('"', "\\\""))
+    } else {
+        json::hex(shown)
+    };
+    let more = if shown.len() < data.len() { "…" } else { "" };
+    format!("{text}{more} ({} bytes)", data.len())
+}
+
+impl Text {
+    pub fn new(full: bool) -> Text {
+        Text { full, entered: HashMap::new() }
+    }
+
+    /// To be told of every event, shown or not.
+    pub fn see(&mut self, domain: DomainId, event: &Event) {
+        match &event.kind {
+            EventKind::SyscallEnter { nr, entry } => {
+                self.entered.insert((domain, event.tid), Call { nr: *nr, args: entry.args() });
+            }
+            EventKind::TaskExit { .. } => {
+                self.entered.remove(&(domain, event.tid));
+            }
+            _ => {}
+        }
+    }
+
+    fn line(&self, domain: DomainId, event: &Event) -> String {
+        match &event.kind {
+            EventKind::Start(start) => match &start.base {
+                Base::Exec { path, argv, .. } => {
+                    format!("-- domain {domain}: exec {}: {}", human::text(path), human::command_line(argv))
+                }
+                Base::Fork { parent, at } => format!("-- domain {domain}: copy of domain {parent} at {at}"),
+            },
+            EventKind::Syscall { nr, entry, outcome } => {
+                describe(&Call { nr: *nr, args: entry.args() }, Some(outcome.regs.result()))
+            }
+            EventKind::SyscallEnter { nr, entry } => {
+                format!("{} ...", describe(&Call { nr: *nr, args: entry.args() }, None))
+            }
+            EventKind::SyscallExit { nr, outcome } => {
+                let ret = outcome.regs.result();
+                match self.entered.get(&(domain, event.tid)) {
+                    Some(call) if call.nr == *nr => format!("... {}", describe(call, Some(ret))),
+                    _ => {
+                        let name = row(*nr).map_or_else(|| format!("syscall_{nr}"), |row| row.name.into());
+                        format!("... {name} = {ret}")
+                    }
+                }
+            }
+            EventKind::Signal(signal) => {
+                let handler = match &signal.handler {
+                    Some(outcome) => format!("handler at {:#x}", outcome.regs.rip),
+                    None => "ends the task".into(),
+                };
+                format!("-- {} ({}): {handler}", signal.signal, point(signal.point))
+            }
+            EventKind::Instruction { insn, after, .. } => match insn {
+                bis_trace::event::Insn::Cpuid => format!("-- cpuid = {:#x}, ...", after.rax),
+                _ => {
+                    let value = after.rdx << 32 | after.rax & 0xffff_ffff;
+                    format!("-- {} = {value}", json::instruction(*insn))
+                }
+            },
+            EventKind::TaskExit { status, .. } => format!("-- {}", task_end(*status)),
+            EventKind::Token { acquired, released } => {
+                format!("-- tokens: gets {}, gives {}", turns(acquired), turns(released))
+            }
+            EventKind::End => format!("-- end of domain {domain}"),
+        }
+    }
+
+    pub fn write(&self, out: &mut impl Write, domain: DomainId, pid: Tid, event: &Event) -> io::Result<()> {
+        let task = if pid == event.tid { format!("{pid}") } else { format!("{pid}/{}", event.tid) };
+        writeln!(out, "{:>8} {task:<11} {}", event.seq.0, self.line(domain, event))?;
+        if !self.full {
+            return Ok(());
+        }
+        let (before, outcome) = match &event.kind {
+            EventKind::Start(start) => (None, Some(&start.outcome)),
+            EventKind::Syscall { entry, outcome, .. } => (Some(entry), Some(&**outcome)),
+            EventKind::SyscallEnter { entry, .. } => (Some(entry), None),
+            EventKind::SyscallExit { outcome, .. } => (None, Some(&**outcome)),
+            EventKind::Signal(signal) => (Some(&signal.before), signal.handler.as_ref()),
+            EventKind::Instruction { before, after, .. } => {
+                registers(out, "before", before, None)?;
+                return registers(out, "after", after, Some(before));
+            }
+            EventKind::TaskExit { outcome, .. } => (None, Some(&**outcome)),
+            EventKind::Token { .. } | EventKind::End => (None, None),
+        };
+        if let Some(before) = before {
+            registers(out, "before", before, None)?;
+        }
+        if let Some(outcome) = outcome {
+            details(out, outcome)?;
+            if !matches!(event.kind, EventKind::TaskExit { .. }) {
+                registers(out, "after", &outcome.regs, before)?;
+            }
+        }
+        for sum in &event.sums {
+            writeln!(out, "{:21}checksum {:#x}..{:#x} {:016x}", "", sum.addr, sum.addr.wrapping_add(sum.len), sum.sum)?;
+        }
+        Ok(())
+    }
+}
+
+fn details(out: &mut impl Write, outcome: &Outcome) -> io::Result<()> {
+    for item in &outcome.effects {
+        writeln!(out, "{:21}{}", "", effect(item))?;
+    }
+    for write in &outcome.writes {
+        writeln!(out, "{:21}memory {:#x}: {}", "", write.addr, bytes(&write.data))?;
+    }
+    if let Some(xstate) = &outcome.xstate {
+        writeln!(out, "{:21}extended state, {} bytes", "", xstate.len())?;
+    }
+    if let Some(echo) = &outcome.echo {
+        let len: u64 = echo.ranges.iter().map(|(_, len)| len).sum();
+        writeln!(out, "{:21}output: {len} bytes to {}", "", if echo.fd == 2 { "stderr" } else { "stdout" })?;
+    }
+    Ok(())
+}
+
+/// All registers, or those that differ from `from`.
+fn registers(out: &mut impl Write, label: &str, shown: &Registers, from: Option<&Registers>) -> io::Result<()> {
+    let before = from.map(Registers::words);
+    let changed = |i: usize, word: u64| before.is_none_or(|before| before[i] != word);
+    let words: Vec<String> = REGISTER_NAMES
+        .iter()
+        .zip(shown.words())
+        .enumerate()
+        .filter(|(i, (_, word))| changed(*i, *word))
+        .map(|(_, (name, word))| format!("{name}={word:#x}"))
+        .collect();
+    for (i, line) in words.chunks(6).enumerate() {
+        writeln!(out, "{:21}{:7}{}", "", if i == 0 { label } else { "" }, line.join(" "))?;
+    }
+    Ok(())
+}

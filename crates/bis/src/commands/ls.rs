@@ -1,0 +1,93 @@
+//! `bis ls`: the traces in the folder of the traces, oldest first.
+
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+use bis_trace::Trace;
+use serde_json::json;
+
+use crate::{
+    args::Ls,
+    commands::info::{ending, size_on_disk},
+    failure::Result,
+    folder, human, output,
+    output::Table,
+};
+
+/// What is shown of a trace, also of one that cannot be opened.
+struct Line {
+    path: PathBuf,
+    started_s: i64,
+    size_bytes: u64,
+    command: String,
+    state: String,
+}
+
+fn look(path: PathBuf) -> Line {
+    let size_bytes = size_on_disk(&path);
+    let recording = folder::is_recording(&path);
+    match Trace::open(&path) {
+        Ok(trace) => {
+            let machine = trace.machine();
+            Line {
+                started_s: machine.started_s,
+                size_bytes,
+                command: human::command_line(&machine.argv),
+                state: if recording { "recording".into() } else { ending(&trace).short },
+                path,
+            }
+        }
+        Err(error) => Line {
+            started_s: modified_s(&path),
+            size_bytes,
+            command: String::new(),
+            state: if recording { "recording".into() } else { format!("unreadable: {error}") },
+            path,
+        },
+    }
+}
+
+fn modified_s(path: &Path) -> i64 {
+    let modified = path.metadata().and_then(|metadata| metadata.modified()).ok();
+    let since = modified.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+    since.and_then(|since| i64::try_from(since.as_secs()).ok()).unwrap_or(0)
+}
+
+pub fn run(args: &Ls) -> Result<u8> {
+    let traces = folder::traces()?;
+    let mut lines: Vec<Line> = folder::list(&traces)?.into_iter().map(look).collect();
+    lines.sort_by(|a, b| (a.started_s, &a.path).cmp(&(b.started_s, &b.path)));
+    let latest = folder::latest(&traces);
+    let mut out = output::page();
+    let name = |line: &Line| line.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    if args.json {
+        for line in &lines {
+            let value = json!({
+                "name": name(line), "path": line.path.to_string_lossy(), "started_s": line.started_s,
+                "size_bytes": line.size_bytes, "command": line.command, "state": line.state,
+                "latest": line.path.file_name() == latest.as_deref(),
+            });
+            writeln!(out, "{value}")?;
+        }
+    } else if lines.is_empty() {
+        output::note(&format!("no traces in {}", traces.display()));
+    } else {
+        let mut table = Table::new(["NAME", "DATE", "SIZE", "STATE", "COMMAND"], &[2]);
+        let taken = lines.iter().map(|line| name(line).len() + line.state.len()).max().unwrap_or(0) + 45;
+        let room = human::room(taken);
+        for line in &lines {
+            table.push([
+                human::text(name(line).as_bytes()),
+                human::date(line.started_s),
+                human::bytes(line.size_bytes),
+                line.state.clone(),
+                human::shortened(&line.command, room),
+            ]);
+        }
+        table.write(&mut out)?;
+    }
+    out.flush()?;
+    Ok(0)
+}

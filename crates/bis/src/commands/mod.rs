@@ -1,0 +1,31 @@
+//! What each command does, a file for each. A command gives its exit status, or a failure to show.
+
+mod doctor;
+mod dump;
+mod dump_text;
+mod info;
+mod ls;
+mod manual;
+mod ps;
+mod record;
+mod replay;
+mod rm;
+mod syscalls;
+
+use crate::{args::Command, failure::Result};
+
+pub fn run(command: Command) -> Result<u8> {
+    match command {
+        Command::Record(args) => record::run(args),
+        Command::Replay(args) => replay::run(&args),
+        Command::Ps(args) => ps::run(&args),
+        Command::Dump(args) => dump::run(&args),
+        Command::Info(args) => info::run(&args),
+        Command::Ls(args) => ls::run(&args),
+        Command::Rm(args) => rm::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Syscalls(args) => syscalls::run(&args),
+        Command::Completions(args) => manual::completions(&args),
+        Command::Man(args) => manual::pages(&args),
+    }
+}

@@ -1,0 +1,207 @@
+//! `bis record`: everything around a recording. Finds the program, makes the trace's folder, and gives the
+//! program's exit status; the recording itself is `bis-record`.
+//!
+//! A successful recording adds nothing to the program's output: where the trace is, is said on a terminal only, or
+//! when asked for. A recording that never began leaves nothing behind.
+
+use std::{
+    env as std_env,
+    ffi::{OsStr, OsString},
+    fs,
+    io::{self, IsTerminal},
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+use bis_record::{Options, RecordError};
+
+use crate::{
+    args::Record,
+    env,
+    failure::{Failure, Result, status},
+    folder, output, program, traced,
+};
+
+pub fn run(args: Record) -> Result<u8> {
+    record(args).map_err(|failure| match failure.status {
+        status::USAGE => failure.with_status(status::RECORD),
+        _ => failure,
+    })
+}
+
+fn record(args: Record) -> Result<u8> {
+    if let Some(process) = traced::by_bis() {
+        return Err(Failure::usage(format!(
+            "failed to record: this process is already being recorded by bis (process {process}); a recording covers \
+             all child processes, so run the program itself here"
+        )));
+    }
+    let environment = environment(&args.env)?;
+    if let Some(cwd) = &args.cwd
+        && !cwd.is_dir()
+    {
+        return Err(Failure::usage(format!("failed to run in {}: no such folder", cwd.display())));
+    }
+    let search = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
+    let found = program::find(&args.command, search, args.cwd.as_deref())?;
+    let place = Place::make(args.output.as_deref(), Path::new(&args.command[0]))?;
+    let mark = folder::mark_recording(&place.path);
+    let result = bis_record::record(&Options {
+        program: found.path,
+        argv: found.argv,
+        env: environment,
+        cwd: args.cwd,
+        trace_dir: place.path.clone(),
+        checksum: args.checksum,
+        hooks: !args.no_hooks,
+    });
+    drop(mark);
+    match result {
+        Ok(code) => {
+            if args.verbose || io::stderr().is_terminal() {
+                output::note(&format!("bis: trace: {}", place.path.display()));
+            }
+            Ok(code)
+        }
+        Err(error) => {
+            let began = began(&error);
+            let failure = failure(&error, &args.command[0]);
+            if began {
+                let kept = format!("{}\nbis: what was recorded until then is in {}", failure.message, place.path.display());
+                return Err(Failure::new(failure.status, kept));
+            }
+            place.undo();
+            Err(failure)
+        }
+    }
+}
+
+/// Our environment with the variables that were given; later ones win.
+fn environment(changes: &[OsString]) -> Result<Vec<(OsString, OsString)>> {
+    let mut all: Vec<(OsString, OsString)> = std_env::vars_os().collect();
+    for change in changes {
+        let bytes = change.as_bytes();
+        let Some(equals) = bytes.iter().position(|byte| *byte == b'=').filter(|at| *at > 0) else {
+            return Err(Failure::usage(format!(
+                "failed to read --env {}: give it as NAME=VALUE",
+                Path::new(change).display()
+            )));
+        };
+        let name = OsStr::from_bytes(&bytes[..equals]);
+        all.retain(|(other, _)| other != name);
+        all.push((name.to_owned(), OsStr::from_bytes(&bytes[equals + 1..]).to_owned()));
+    }
+    Ok(all)
+}
+
+/// The folder of the trace to come, and what there was before, for when it does not come.
+#[derive(Debug)]
+struct Place {
+    path: PathBuf,
+    /// We made the folder.
+    made: bool,
+    /// The folder of the traces, if it is there, and where its `latest` pointed before.
+    named: Option<(PathBuf, Option<OsString>)>,
+}
+
+impl Place {
+    fn make(output: Option<&Path>, program: &Path) -> Result<Place> {
+        let Some(path) = output else {
+            let traces = folder::traces()?;
+            let path = folder::new_trace(&traces, program)?;
+            let before = folder::latest(&traces);
+            folder::set_latest(&traces, path.file_name())
+                .map_err(|error| Failure::of(format!("set the link {}/latest", traces.display()), error))?;
+            return Ok(Place { path, made: true, named: Some((traces, before)) });
+        };
+        let shown = path.display();
+        match fs::read_dir(path) {
+            Ok(mut entries) => match entries.next() {
+                None => Ok(Place { path: path.to_owned(), made: false, named: None }),
+                Some(_) => Err(Failure::usage(format!(
+                    "failed to make a trace in {shown}: the folder is not empty (remove an old trace with bis rm {shown})"
+                ))),
+            },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                folder::make_private(path).map_err(|error| Failure::of(format!("make {shown}"), error))?;
+                Ok(Place { path: path.to_owned(), made: true, named: None })
+            }
+            Err(error) => Err(Failure::of(format!("make a trace in {shown}"), error)),
+        }
+    }
+
+    /// Takes back what was made. What cannot be removed stays, and `bis rm` removes it.
+    fn undo(self) {
+        if self.made {
+            let _ = fs::remove_dir_all(&self.path);
+        } else if let Ok(entries) = fs::read_dir(&self.path) {
+            for entry in entries.flatten() {
+                let _ = match entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    true => fs::remove_dir_all(entry.path()),
+                    false => fs::remove_file(entry.path()),
+                };
+            }
+        }
+        if let Some((traces, before)) = self.named {
+            let _ = folder::set_latest(&traces, before.as_deref());
+        }
+    }
+}
+
+/// Whether the program was started, so that there is something worth keeping.
+fn began(error: &RecordError) -> bool {
+    !matches!(error, RecordError::Spawn(_))
+}
+
+fn failure(error: &RecordError, name: &OsStr) -> Failure {
+    let code = match error {
+        RecordError::Spawn(bis_tracee::spawn::SpawnError::Child { source, .. }) => match source.kind() {
+            io::ErrorKind::NotFound => status::NOT_FOUND,
+            io::ErrorKind::PermissionDenied => status::NOT_EXECUTABLE,
+            // ENOEXEC: a format that the kernel does not know, or a damaged file.
+            _ if source.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error()) => status::NOT_EXECUTABLE,
+            _ => status::RECORD,
+        },
+        _ => status::RECORD,
+    };
+    let hint = match error {
+        RecordError::Spawn(_) if code == status::RECORD => " (bis doctor says what works here)",
+        _ => "",
+    };
+    let text = error.to_string();
+    // The libraries' texts begin with what failed; the name of the program is what people look for.
+    let message = format!("failed to record {}: {text}{hint}", Path::new(name).display());
+    if matches!(error, RecordError::Bug { .. }) {
+        return Failure::new(code, format!("{message} ({}=debug gives a log)", env::BIS_LOG.name));
+    }
+    Failure::new(code, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_set_over_ours() {
+        let set = environment(&["A=1".into(), "A=2=3".into(), "PATH=".into()]).unwrap();
+        let value = |name: &str| set.iter().filter(|(n, _)| n == name).map(|(_, v)| v.clone()).collect::<Vec<_>>();
+        assert_eq!(value("A"), ["2=3"]);
+        assert_eq!(value("PATH"), [""]);
+        for wrong in ["A", "=1", ""] {
+            assert!(environment(&[wrong.into()]).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_folder_with_something_in_it_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::make(Some(folder.path()), Path::new("x")).unwrap();
+        fs::write(folder.path().join("log"), "").unwrap();
+        assert!(Place::make(Some(folder.path()), Path::new("x")).is_err());
+        place.undo();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        let deep = folder.path().join("a/b");
+        Place::make(Some(&deep), Path::new("x")).unwrap().undo();
+        assert!(!deep.exists());
+    }
+}

@@ -1,0 +1,53 @@
+//! Every environment variable that bis reads, each with its meaning: the only place where one is named. The help
+//! text and docs/using.md come from here.
+
+use std::{env, ffi::OsString};
+
+/// One environment variable.
+#[derive(Clone, Copy, Debug)]
+pub struct Variable {
+    pub name: &'static str,
+    /// One line for the help.
+    pub meaning: &'static str,
+}
+
+impl Variable {
+    /// Its value; an empty one counts as unset.
+    pub fn get(&self) -> Option<OsString> {
+        env::var_os(self.name).filter(|value| !value.is_empty())
+    }
+}
+
+pub const BIS_TRACES: Variable =
+    Variable { name: "BIS_TRACES", meaning: "the folder of the traces (default: $XDG_DATA_HOME/bis)" };
+pub const XDG_DATA_HOME: Variable =
+    Variable { name: "XDG_DATA_HOME", meaning: "where programs keep data (default: $HOME/.local/share)" };
+pub const HOME: Variable = Variable { name: "HOME", meaning: "your home folder" };
+pub const BIS_LOG: Variable = Variable {
+    name: "BIS_LOG",
+    meaning: "what to log to standard error: error, warn, info, debug, trace, or by part: bis_record=debug",
+};
+pub const RUST_BACKTRACE: Variable =
+    Variable { name: "RUST_BACKTRACE", meaning: "1: add a backtrace to the report of a bug in bis" };
+
+/// All of them, in the order of the help.
+pub const ALL: [Variable; 5] = [BIS_TRACES, BIS_LOG, XDG_DATA_HOME, HOME, RUST_BACKTRACE];
+
+/// The section of `--help`.
+pub fn help() -> String {
+    let width = ALL.iter().map(|variable| variable.name.len()).max().unwrap_or(0);
+    let lines: Vec<String> =
+        ALL.iter().map(|v| format!("  {:width$}  {}", v.name, v.meaning)).collect();
+    format!("Environment:\n{}", lines.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_manual_names_every_variable() {
+        let manual = include_str!("../../../docs/using.md");
+        for variable in super::ALL {
+            assert!(manual.contains(&format!("`{}`", variable.name)), "docs/using.md lacks {}", variable.name);
+        }
+    }
+}

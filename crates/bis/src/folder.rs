@@ -1,0 +1,213 @@
+//! The folder of the traces: where it is, the names in it, making a new one, the `latest` link, and finding a trace
+//! by name. What is in a trace is not known here, but for the mark by which one is recognised.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs::{self, DirBuilder, File},
+    io::{self, Read},
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{DirBuilderExt, symlink},
+    },
+    path::{Path, PathBuf},
+    process,
+};
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::{
+    env,
+    failure::{Failure, Result},
+};
+
+/// The name of the link to the newest trace, and so the name of no trace.
+pub const LATEST: &str = "latest";
+/// The file that every trace has, and how it begins.
+const LOG: &str = "log";
+const LOG_MAGIC: &[u8] = b"BISTRACE";
+/// More traces of one program are not kept: the names end.
+const SAME_NAME_MAX: u32 = 1_000_000;
+
+/// The folder of the traces, which need not exist yet.
+pub fn traces() -> Result<PathBuf> {
+    if let Some(folder) = env::BIS_TRACES.get() {
+        return Ok(folder.into());
+    }
+    // The XDG rules say that a relative path is to be ignored.
+    let data = env::XDG_DATA_HOME.get().map(PathBuf::from).filter(|path| path.is_absolute());
+    let data = data.or_else(|| Some(PathBuf::from(env::HOME.get()?).join(".local/share")));
+    data.map(|folder| folder.join("bis")).ok_or_else(|| {
+        Failure::usage(format!(
+            "failed to find the folder of the traces: neither {} nor {} is set; set {} to a folder",
+            env::XDG_DATA_HOME.name,
+            env::HOME.name,
+            env::BIS_TRACES.name
+        ))
+    })
+}
+
+/// Makes a folder that only its owner may read, and its parents as needed.
+pub fn make_private(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// A new folder `PROGRAM-N` in `traces`, made in one step so that two recordings never share one.
+pub fn new_trace(traces: &Path, program: &Path) -> Result<PathBuf> {
+    make_private(traces).map_err(|error| Failure::of(format!("make {}", traces.display()), error))?;
+    let base = program.file_name().unwrap_or(OsStr::new("program"));
+    for number in 0..SAME_NAME_MAX {
+        let mut name = base.to_owned();
+        name.push(format!("-{number}"));
+        let path = traces.join(name);
+        match DirBuilder::new().mode(0o700).create(&path) {
+            Ok(()) => return Ok(path),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(Failure::of(format!("make {}", path.display()), error)),
+        }
+    }
+    Err(Failure::usage(format!("failed to name a trace in {}: there are too many; see bis rm", traces.display())))
+}
+
+/// Points `latest` at a trace in the same folder (none: removes the link), in one step.
+pub fn set_latest(traces: &Path, name: Option<&OsStr>) -> io::Result<()> {
+    let link = traces.join(LATEST);
+    let Some(name) = name else { return fs::remove_file(link) };
+    let fresh = traces.join(format!(".{LATEST}.{}", process::id()));
+    // One may be left of a process that was killed and had our number.
+    let _ = fs::remove_file(&fresh);
+    symlink(name, &fresh)?;
+    fs::rename(&fresh, link).inspect_err(|_| {
+        let _ = fs::remove_file(&fresh);
+    })
+}
+
+/// Where `latest` points, if it is there.
+pub fn latest(traces: &Path) -> Option<OsString> {
+    fs::read_link(traces.join(LATEST)).ok().map(PathBuf::into_os_string)
+}
+
+/// Whether a folder is a trace: it has a log that begins as logs do, or that is still empty.
+pub fn is_trace(path: &Path) -> bool {
+    let log = path.join(LOG);
+    if !fs::symlink_metadata(&log).is_ok_and(|metadata| metadata.is_file()) {
+        return false;
+    }
+    let mut head = Vec::new();
+    let read = File::open(log).and_then(|file| file.take(LOG_MAGIC.len() as u64).read_to_end(&mut head));
+    read.is_ok() && LOG_MAGIC.starts_with(&head)
+}
+
+/// The trace of that name in the folder of the traces, or at that path.
+pub fn find(name: &OsStr) -> Result<PathBuf> {
+    let shown = Path::new(name).display();
+    if name.is_empty() {
+        return Err(Failure::usage("failed to find the trace: its name is empty"));
+    }
+    let path = PathBuf::from(name);
+    if name.as_bytes().contains(&b'/') || name == "." || name == ".." {
+        return match path.symlink_metadata() {
+            Ok(_) => Ok(path),
+            Err(error) => Err(Failure::of(format!("open the trace {shown}"), error)),
+        };
+    }
+    let traces = traces()?;
+    let named = traces.join(name);
+    if named.exists() {
+        return Ok(named);
+    }
+    if path.exists() {
+        return Ok(path);
+    }
+    Err(Failure::usage(match name == LATEST {
+        true => format!(
+            "failed to find the latest trace: there is none in {} (record one: bis record PROGRAM)",
+            traces.display()
+        ),
+        false => format!(
+            "failed to find the trace {shown}: it is neither in {} nor a path (bis ls shows the traces)",
+            traces.display()
+        ),
+    }))
+}
+
+/// All traces in the folder of the traces, by name. Whatever else lies there is passed over.
+pub fn list(traces: &Path) -> Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(traces) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(Failure::of(format!("read {}", traces.display()), error)),
+    };
+    let mut found: Vec<PathBuf> = entries
+        .flatten()
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+        .filter(|path| is_trace(path))
+        .collect();
+    found.sort();
+    Ok(found)
+}
+
+/// Held while a trace is being recorded; the kernel lets go of it when the recorder is gone, however it went.
+#[derive(Debug)]
+pub struct Recording(#[expect(dead_code, reason = "it is held, not used")] Option<File>);
+
+/// Marks a trace as being recorded. A filesystem without locks gives no mark, which only `ls` and `rm` miss.
+pub fn mark_recording(path: &Path) -> Recording {
+    let file = File::open(path).ok();
+    Recording(file.filter(|file| flock(file, FlockOperation::NonBlockingLockExclusive).is_ok()))
+}
+
+/// Whether a recorder is writing this trace.
+pub fn is_recording(path: &Path) -> bool {
+    File::open(path).is_ok_and(|file| {
+        flock(&file, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn names_count_up_and_latest_follows() {
+        let folder = tempfile::tempdir().unwrap();
+        let traces = folder.path().join("a/b");
+        let first = new_trace(&traces, Path::new("/usr/bin/python3")).unwrap();
+        let second = new_trace(&traces, Path::new("python3")).unwrap();
+        assert_eq!((first, &second), (traces.join("python3-0"), &traces.join("python3-1")));
+        assert_eq!(fs::metadata(&second).unwrap().permissions().mode() & 0o777, 0o700);
+        for name in ["python3-0", "python3-1"] {
+            set_latest(&traces, Some(OsStr::new(name))).unwrap();
+            assert_eq!(latest(&traces).unwrap(), name);
+        }
+        set_latest(&traces, None).unwrap();
+        assert_eq!(latest(&traces), None);
+        assert_eq!(fs::read_dir(&traces).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn only_traces_are_listed() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, content) in [("real", "BISTRACE and more"), ("begun", ""), ("other", "a log of something")] {
+            fs::create_dir(folder.path().join(name)).unwrap();
+            fs::write(folder.path().join(name).join("log"), content).unwrap();
+        }
+        fs::create_dir(folder.path().join("empty")).unwrap();
+        symlink("real", folder.path().join("latest")).unwrap();
+        let names: Vec<_> = list(folder.path()).unwrap().iter().map(|p| p.file_name().unwrap().to_owned()).collect();
+        assert_eq!(names, ["begun", "real"]);
+        assert_eq!(list(&folder.path().join("nowhere")).unwrap(), Vec::<PathBuf>::new());
+    }
+
+    #[test]
+    fn a_recording_shows_until_it_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(!is_recording(folder.path()));
+        let mark = mark_recording(folder.path());
+        assert!(is_recording(folder.path()));
+        drop(mark);
+        assert!(!is_recording(folder.path()));
+    }
+}

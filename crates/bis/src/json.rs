@@ -1,0 +1,202 @@
+//! Events as JSON, for `bis dump --json`: the whole model, one object for each event. Names are those of the model
+//! (`bis-trace`); registers are an object of hexadecimal strings, bytes are hexadecimal, and names that the program
+//! gave (paths, arguments) are text with escapes.
+
+use bis_syscalls::{Call, describe, row};
+use bis_trace::{
+    event::{
+        Backing, Base, Echo, Effect, Event, EventKind, Insn, MemWrite, Outcome, RangeSum, SignalPoint, TaskEnd, Turn,
+    },
+    types::{REGISTER_NAMES, Registers, Tid},
+};
+use serde_json::{Map, Value, json};
+
+use crate::human;
+
+pub fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+fn address(value: u64) -> Value {
+    format!("{value:#x}").into()
+}
+
+fn registers(registers: &Registers) -> Value {
+    let words = registers.words();
+    REGISTER_NAMES.iter().zip(words).map(|(name, word)| ((*name).to_owned(), address(word))).collect::<Map<_, _>>().into()
+}
+
+fn strings(list: &[Vec<u8>]) -> Value {
+    list.iter().map(|item| Value::from(human::text(item))).collect()
+}
+
+fn echo(echo: &Echo) -> Value {
+    let ranges: Value = echo.ranges.iter().map(|(addr, len)| json!({"addr": address(*addr), "len": len})).collect();
+    json!({"fd": echo.fd, "ranges": ranges})
+}
+
+fn outcome(outcome: &Outcome) -> Value {
+    json!({
+        "regs": registers(&outcome.regs),
+        "xstate": outcome.xstate.as_deref().map(hex),
+        "effects": outcome.effects.iter().map(effect).collect::<Value>(),
+        "writes": outcome.writes.iter().map(write).collect::<Value>(),
+        "echo": outcome.echo.as_ref().map(echo),
+    })
+}
+
+fn write(write: &MemWrite) -> Value {
+    json!({"addr": address(write.addr), "data": hex(&write.data)})
+}
+
+fn backing(backing: &Backing) -> Value {
+    match *backing {
+        Backing::Anonymous => json!({"kind": "anonymous"}),
+        Backing::Stack => json!({"kind": "stack"}),
+        Backing::File { file, offset } => json!({"kind": "file", "file": file.0, "offset": offset}),
+        Backing::Shared { object, offset } => json!({"kind": "shared", "object": object.0, "offset": offset}),
+    }
+}
+
+fn effect(effect: &Effect) -> Value {
+    match effect {
+        Effect::Map { addr, len, prot, backing: on } => json!({
+            "kind": "map", "addr": address(*addr), "len": len, "prot": prot, "backing": backing(on),
+        }),
+        Effect::Unmap { addr, len } => json!({"kind": "unmap", "addr": address(*addr), "len": len}),
+        Effect::Protect { addr, len, prot } => {
+            json!({"kind": "protect", "addr": address(*addr), "len": len, "prot": prot})
+        }
+        Effect::Remap { addr, old_len, new_addr, new_len, keep } => json!({
+            "kind": "remap", "addr": address(*addr), "old_len": old_len, "new_addr": address(*new_addr),
+            "new_len": new_len, "keep": keep,
+        }),
+        Effect::Advise { addr, len, advice } => {
+            json!({"kind": "advise", "addr": address(*addr), "len": len, "advice": advice})
+        }
+        Effect::NewObject { object, len, content } => {
+            json!({"kind": "new_object", "object": object.0, "len": len, "content": content.map(|file| file.0)})
+        }
+        Effect::WriteObject { object, offset, data } => {
+            json!({"kind": "write_object", "object": object.0, "offset": offset, "data": hex(data)})
+        }
+        Effect::ResizeObject { object, len } => json!({"kind": "resize_object", "object": object.0, "len": len}),
+        Effect::NewTask { tid, regs } => json!({"kind": "new_task", "tid": tid.0, "regs": registers(regs)}),
+        Effect::Fork { domain, tid } => json!({"kind": "fork", "domain": domain.0, "tid": tid.0}),
+    }
+}
+
+fn base(base: &Base) -> Value {
+    match base {
+        Base::Exec { path, argv, envp, cwd } => json!({
+            "kind": "exec", "path": human::text(path), "argv": strings(argv), "envp": strings(envp),
+            "cwd": human::text(cwd),
+        }),
+        Base::Fork { parent, at } => json!({"kind": "fork", "parent": parent.0, "at": at.0}),
+    }
+}
+
+fn call(nr: u64) -> Value {
+    row(nr).map_or(Value::Null, |row| row.name.into())
+}
+
+fn turns(turns: &[Turn]) -> Value {
+    turns.iter().map(|turn| json!({"object": turn.object.0, "turn": turn.turn})).collect()
+}
+
+fn sum(sum: &RangeSum) -> Value {
+    json!({"addr": address(sum.addr), "len": sum.len, "sum": format!("{:016x}", sum.sum)})
+}
+
+fn point(point: SignalPoint) -> &'static str {
+    match point {
+        SignalPoint::Fault => "fault",
+        SignalPoint::AfterEvent => "after_event",
+        SignalPoint::BeforeSyscall => "before_syscall",
+        SignalPoint::Anywhere => "anywhere",
+    }
+}
+
+pub fn instruction(insn: Insn) -> &'static str {
+    match insn {
+        Insn::Rdtsc => "rdtsc",
+        Insn::Rdtscp => "rdtscp",
+        Insn::Cpuid => "cpuid",
+    }
+}
+
+pub fn task_end(end: TaskEnd) -> Value {
+    match end {
+        TaskEnd::Exited(code) => json!({"kind": "exited", "code": code}),
+        TaskEnd::Killed(signal) => json!({"kind": "killed", "signal": signal.to_string()}),
+        TaskEnd::Exec(domain) => json!({"kind": "exec", "domain": domain.0}),
+        TaskEnd::Dethreaded => json!({"kind": "dethreaded"}),
+    }
+}
+
+/// The kind's name, the same as that of `dump --kind`, and what belongs to the kind.
+fn kind(event: &EventKind) -> (&'static str, Value) {
+    match event {
+        EventKind::Start(start) => ("start", json!({"base": base(&start.base), "outcome": outcome(&start.outcome)})),
+        EventKind::Syscall { nr, entry, outcome: after } => {
+            let made = Call { nr: *nr, args: entry.args() };
+            let text = describe(&made, Some(after.regs.result()));
+            let value = json!({
+                "nr": nr, "call": call(*nr), "args": entry.args().map(address), "result": after.regs.result(),
+                "text": text, "entry": registers(entry), "outcome": outcome(after),
+            });
+            ("syscall", value)
+        }
+        EventKind::SyscallEnter { nr, entry } => {
+            let text = describe(&Call { nr: *nr, args: entry.args() }, None);
+            let args = entry.args().map(address);
+            ("enter", json!({"nr": nr, "call": call(*nr), "args": args, "text": text, "entry": registers(entry)}))
+        }
+        EventKind::SyscallExit { nr, outcome: after } => {
+            let result = after.regs.result();
+            ("exit", json!({"nr": nr, "call": call(*nr), "result": result, "outcome": outcome(after)}))
+        }
+        EventKind::Signal(signal) => {
+            let value = json!({
+                "signal": signal.signal.to_string(), "siginfo": hex(&signal.siginfo), "point": point(signal.point),
+                "before": registers(&signal.before), "handler": signal.handler.as_ref().map(outcome),
+            });
+            ("signal", value)
+        }
+        EventKind::Instruction { insn, before, after } => {
+            let insn = instruction(*insn);
+            ("instruction", json!({"insn": insn, "before": registers(before), "after": registers(after)}))
+        }
+        EventKind::TaskExit { status, outcome: after } => {
+            ("task-exit", json!({"status": task_end(*status), "outcome": outcome(after)}))
+        }
+        EventKind::Token { acquired, released } => {
+            ("token", json!({"acquired": turns(acquired), "released": turns(released)}))
+        }
+        EventKind::End => ("end", json!({})),
+    }
+}
+
+/// One event as one object.
+pub fn event(event: &Event, domain: u32, pid: Tid) -> Value {
+    let (name, detail) = kind(&event.kind);
+    let mut value = Map::new();
+    value.insert("seq".into(), event.seq.0.into());
+    value.insert("domain".into(), domain.into());
+    value.insert("pid".into(), pid.0.into());
+    value.insert("tid".into(), event.tid.0.into());
+    value.insert("kind".into(), name.into());
+    if let Value::Object(detail) = detail {
+        value.extend(detail);
+    }
+    if !event.sums.is_empty() {
+        value.insert("sums".into(), event.sums.iter().map(sum).collect());
+    }
+    Value::Object(value)
+}

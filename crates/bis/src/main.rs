@@ -1,0 +1,103 @@
+//! `bis`, the command: records a run of a program and replays it, exactly, as often as wanted.
+//!
+//! This crate is the edge of the project: it reads arguments and environment, finds programs and traces by name,
+//! prints, and chooses exit statuses. It knows nothing of ptrace, of system calls, or of the trace's format; that
+//! is the business of `bis-record`, `bis-replay` and `bis-trace`, and those print nothing.
+//!
+//! Exit statuses (also in `bis --help`): `record` gives the program's own, or 128 + the signal that killed it; 125
+//! when bis itself failed, 126 when the program cannot be executed, 127 when it was not found: the habits of env
+//! and timeout. `replay`: 0 for the whole run without divergence, 1 for a divergence, 2 for a bad command line or
+//! trace, 3 for a trace that was cut short and replayed without divergence as far as it goes. The others: 0, or 2
+//! when they failed; `doctor`: 1 when something that bis needs is missing.
+#![forbid(unsafe_code)]
+
+mod args;
+mod commands;
+mod env;
+mod failure;
+mod folder;
+mod human;
+mod json;
+mod output;
+mod program;
+mod traced;
+
+use std::{panic, process};
+
+use clap::Parser;
+
+use args::{Cli, Command};
+use failure::{Failure, status};
+
+fn main() {
+    let cli = Cli::try_parse().unwrap_or_else(|error| usage_error(&error));
+    let bug_status = if matches!(cli.command, Command::Record(_)) { status::RECORD } else { status::BUG };
+    name_bugs(bug_status);
+    start_log();
+    let code = match commands::run(cli.command) {
+        Ok(code) => code,
+        Err(failure) => {
+            failure.print();
+            failure.status
+        }
+    };
+    process::exit(i32::from(code));
+}
+
+/// Ends after a command line that clap refused, or a `--help`.
+fn usage_error(error: &clap::Error) -> ! {
+    let recording = std::env::args_os().nth(1).is_some_and(|command| command == "record");
+    // A reader of the help that went away is no failure.
+    let _ = error.print();
+    let code = match error.exit_code() {
+        0 => 0,
+        // 2 could be the status of a recorded program.
+        _ if recording => status::RECORD,
+        _ => status::USAGE,
+    };
+    process::exit(i32::from(code))
+}
+
+/// A panic anywhere, in a supervisor thread too, ends the process at once with a line that asks for a report: the
+/// other threads might wait for the one that is gone. The kernel then kills what was traced, and a trace that was
+/// being written can be read up to its last whole chunk.
+fn name_bugs(code: u8) {
+    panic::set_hook(Box::new(move |info| {
+        let thread = std::thread::current();
+        let message = info.payload_as_str().unwrap_or("no message");
+        let place = info.location().map(ToString::to_string).unwrap_or_default();
+        Failure::new(
+            code,
+            format!(
+                "this is a bug in bis {}: {message} (at {place}, thread {}); please report it, with what you did and \
+                 the log that {}=debug gives",
+                clap::crate_version!(),
+                thread.name().unwrap_or("?"),
+                env::BIS_LOG.name
+            ),
+        )
+        .print();
+        if std::env::var_os(env::RUST_BACKTRACE.name).is_some_and(|value| value != "0") {
+            output::note(&std::backtrace::Backtrace::force_capture().to_string());
+        }
+        process::exit(i32::from(code));
+    }));
+}
+
+/// Sends the log to standard error if `BIS_LOG` asks for one. A filter that makes no sense is named, not ignored.
+fn start_log() {
+    let Some(filter) = env::BIS_LOG.get() else { return };
+    let filter = filter.to_string_lossy().into_owned();
+    match tracing_subscriber::EnvFilter::try_new(&filter) {
+        Ok(filter) => tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_writer(std::io::stderr)
+            .with_thread_names(true)
+            .with_ansi(false)
+            .init(),
+        Err(error) => output::note(&format!(
+            "bis: {}={filter} is not a filter ({error}); try info, debug, or bis_record=trace",
+            env::BIS_LOG.name
+        )),
+    }
+}
