@@ -294,7 +294,9 @@ impl Domain<'_, '_> {
         }
         // The process's first thread reports its end only when all others are gone: let it go, not more.
         match task::wait_for(task.ours)? {
-            Status::Exit(_) => drop(Stopped::adopt(task.ours).resume(Resume::Cont, None)?),
+            Status::Exit(_) => {
+                Stopped::adopt(task.ours).resume(Resume::Cont, None)?;
+            }
             status => task::put_back(task.ours, status),
         }
         Ok(())

@@ -135,12 +135,11 @@ impl<'a> Scene<'a> {
         {
             return cause;
         }
-        if let Some((start, end)) = clues.memory {
-            if self.maps.iter().any(|m| m.shared && m.start < end && start < m.end) {
-                return "memory that is shared with something that bis does not record (a device, or a process \
-                        outside of the recording) changed"
-                    .into();
-            }
+        let overlaps = |m: &Mapping| clues.memory.is_some_and(|(start, end)| m.start < end && start < m.end);
+        if self.maps.iter().any(|m| m.shared && overlaps(m)) {
+            return "memory that is shared with something that bis does not record (a device, or a process \
+                    outside of the recording) changed"
+                .into();
         }
         if let Some(cause) = self.cause_in_code(regs.rip, clues.registers) {
             return cause;

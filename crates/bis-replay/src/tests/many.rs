@@ -146,7 +146,7 @@ fn adding_code() -> Vec<u8> {
 
 /// The flags that the addition leaves: no carry, no zero; parity of the result.
 fn added(value: u64) -> Registers {
-    let parity = if value.count_ones() % 2 == 0 { 4 } else { 0 };
+    let parity = if value.count_ones().is_multiple_of(2) { 4 } else { 0 };
     Registers { rbx: value, eflags: 0x202 | parity, ..first_regs() }
 }
 
