@@ -56,7 +56,6 @@ fn with_data<T>(
 }
 
 pub fn seize(tid: Tid) -> Result<()> {
-    #[expect(clippy::cast_sign_loss, reason = "a bit set")]
     request("seize", libc::PTRACE_SEIZE, tid, 0, OPTIONS as usize)
 }
 
