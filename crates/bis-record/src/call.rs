@@ -223,6 +223,20 @@ impl Domain {
         self.finish_call(tid)
     }
 
+    /// What the scheduler wants to know of plain calls.
+    fn learn(&mut self, tid: Tid, call: &InCall, result: i64) -> Result<()> {
+        let [which, who, priority, ..] = call.entry.args();
+        if call.nr.cast_signed() == libc::SYS_setpriority && result == 0 && which == 0 {
+            #[expect(clippy::cast_possible_truncation, reason = "the kernel's own reading of int arguments")]
+            let (who, nice) = (who as i32, priority as i32);
+            let target = if who == 0 { tid } else { Tid(who) };
+            if let Some(task) = self.tasks.get_mut(&target) {
+                task.nice = nice.clamp(-20, 19);
+            }
+        }
+        Ok(())
+    }
+
     /// Calls that the kernel ends with EINTR whatever the signal does (man 7 signal).
     fn is_never_restarted(&mut self, tid: Tid) -> Result<bool> {
         let nr = self.call(tid)?.nr.cast_signed();
@@ -250,15 +264,20 @@ impl Domain {
         let result = raw.result();
         let mut outcome = Outcome::default();
         let (memory, places) = (&self.memory, call.places.as_deref());
-        let place = |piece: usize| places.map_or(call.plan.pieces[piece].home, |places| places[piece]);
+        let place = |piece: usize| places.map_or(call.plan.pieces[piece].home, |places| places[piece].addr);
         for Output { piece, offset, len } in call.plan.outputs(result, &place, &Reader(memory)) {
             let len = usize::try_from(len).unwrap_or(0);
-            let (from, home) = (place(piece) + offset, call.plan.pieces[piece].home + offset);
-            let Ok(data) = memory.read_vec(from, len) else { continue };
-            if from != home {
-                memory.write(home, &data)?;
+            let home = call.plan.pieces[piece].home;
+            // After a success that overstates its length, what can be read is what was written.
+            let data = memory.read_upto(place(piece) + offset, len);
+            if place(piece) == home {
+                outcome.writes.push(MemWrite { addr: home + offset, data });
+                continue;
             }
-            outcome.writes.push(MemWrite { addr: home, data });
+            for (offset, data) in places.map_or(Vec::new(), |places| places[piece].changes(offset, data)) {
+                memory.write(home + offset, &data)?;
+                outcome.writes.push(MemWrite { addr: home + offset, data });
+            }
         }
         outcome.effects = std::mem::take(&mut call.effects);
         outcome.writes.append(&mut call.writes);
@@ -273,6 +292,7 @@ impl Domain {
         if let Some(handler) = call.handler {
             self.leave(tid, handler, &mut call, result, &mut outcome)?;
         }
+        self.learn(tid, &call, result)?;
         if outcome.regs != raw {
             self.stopped(tid)?.set_regs(&outcome.regs)?;
         }

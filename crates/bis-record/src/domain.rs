@@ -127,6 +127,14 @@ impl Domain {
     /// Takes down what a wait has reported.
     pub fn note(&mut self, tid: Tid, status: Status) {
         tracing::trace!(domain = %self.id, %tid, %status, "report");
+        // A thread that execs goes on under its leader's id; to us it is still the thread.
+        let tid = match status {
+            Status::Exec(former) if self.tasks.contains_key(&former) => {
+                self.zombies.remove(&tid);
+                former
+            }
+            _ => tid,
+        };
         let Some(task) = self.tasks.get_mut(&tid) else {
             if matches!(status, Status::Exited(_) | Status::Killed(_)) {
                 self.zombies.remove(&tid);

@@ -51,7 +51,7 @@ impl Domain {
                 self.task(tid)?.ready = true;
                 Ok(())
             }
-            Status::Exec(former) => return self.exec(tid, former),
+            Status::Exec(_) => return self.exec(tid),
         };
         match result {
             // It was killed under our hands; the wait will say so.
@@ -398,10 +398,11 @@ impl Domain {
 
     // --- exec
 
-    /// The task has a new address space (and, if it was not the leader, the leader's thread id).
-    fn exec(&mut self, tid: Tid, former: Tid) -> Result<Option<Box<Domain>>> {
+    /// The task has a new address space, and, if it was not the leader of its process, the leader's thread id.
+    fn exec(&mut self, former: Tid) -> Result<Option<Box<Domain>>> {
         let id = self.session.new_domain_id();
-        let pid = self.task(tid).or(Err(())).map_or(tid, |task| task.pid);
+        let pid = self.task(former)?.pid;
+        let tid = pid;
         let ppid = parent_of(tid);
         self.write_entry(former)?;
         let (nice, affinity) =
@@ -413,7 +414,6 @@ impl Domain {
         }
         let writes = self.last_writes(former);
         self.gone(former, TaskEnd::Exec(id), writes)?;
-        self.zombies.remove(&tid);
 
         // To the exit of execve: the first place where registers that we set stay.
         let running = Stopped::adopt(tid).resume(Resume::Syscall, None)?;

@@ -99,34 +99,86 @@ impl Scratch {
     }
 }
 
+/// A piece of a plan during the call.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Place {
+    pub addr: u64,
+    /// What was copied in, of a piece that the kernel reads and writes.
+    pub before: Option<Vec<u8>>,
+}
+
+impl Place {
+    /// The parts of `data`, which stands `offset` bytes into the piece, that are not what was copied in: only they
+    /// go back, because another task may have changed the others at home meanwhile.
+    pub fn changes(&self, offset: u64, data: Vec<u8>) -> Vec<(u64, Vec<u8>)> {
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let Some(before) = self.before.as_ref().and_then(|b| b.get(start..start + data.len())) else {
+            return vec![(offset, data)];
+        };
+        let mut parts: Vec<(u64, Vec<u8>)> = Vec::new();
+        let mut fresh = true;
+        for ((at, new), old) in (offset..).zip(data).zip(before) {
+            if new == *old {
+                fresh = true;
+            } else if fresh {
+                parts.push((at, vec![new]));
+                fresh = false;
+            } else if let Some((_, part)) = parts.last_mut() {
+                part.push(new);
+            }
+        }
+        parts
+    }
+}
+
 /// Puts the pieces of a plan into a block: copies what the kernel reads, and patches the pointers. Returns the
 /// pieces' places and the registers to make the call with; none where a piece cannot be read.
-pub fn relocate(plan: &Plan, base: u64, memory: &Memory, entry: &Registers) -> Option<(Vec<u64>, Registers)> {
+pub fn relocate(
+    plan: &Plan,
+    base: u64,
+    memory: &Memory,
+    entry: &Registers,
+) -> Option<(Vec<Place>, Registers)> {
     let mut at = base;
     let mut places = Vec::with_capacity(plan.pieces.len());
     for piece in &plan.pieces {
         if piece.fixed {
-            places.push(piece.home);
+            places.push(Place { addr: piece.home, before: None });
             continue;
         }
-        places.push(at);
         let len = usize::try_from(piece.len).ok()?;
         // An output buffer is read too: one that is not there must make the call fail as it would have.
         let content = memory.read_vec(piece.home, len).ok()?;
         if piece.dir != Dir::Out {
             memory.write(at, &content).ok()?;
         }
+        let before = (piece.dir == Dir::InOut).then_some(content);
+        places.push(Place { addr: at, before });
         at += piece.len.next_multiple_of(ALIGN);
     }
     let mut args = entry.args();
     for (piece, place) in plan.pieces.iter().zip(&places) {
         match piece.slot {
-            Slot::Arg(index) => args[usize::from(index)] = *place,
+            Slot::Arg(index) => args[usize::from(index)] = place.addr,
             Slot::In { piece: holder, offset } => {
-                memory.write(places[holder] + offset, &place.to_le_bytes()).ok()?;
+                memory.write(places[holder].addr + offset, &place.addr.to_le_bytes()).ok()?;
             }
         }
     }
     let [rdi, rsi, rdx, r10, r8, r9] = args;
     Some((places, Registers { rdi, rsi, rdx, r10, r8, r9, ..*entry }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_changed_bytes_go_back() {
+        let place = Place { addr: 0, before: Some(b"abcdef".to_vec()) };
+        assert_eq!(place.changes(1, b"bXYef".to_vec()), [(2, b"XY".to_vec())]);
+        assert_eq!(place.changes(0, b"abcdef".to_vec()), []);
+        let out = Place { addr: 0, before: None };
+        assert_eq!(out.changes(3, b"ab".to_vec()), [(3, b"ab".to_vec())]);
+    }
 }

@@ -3,6 +3,7 @@
 use std::{
     env, fs,
     os::unix::ffi::OsStrExt,
+    panic::{self, AssertUnwindSafe},
     sync::{
         Arc, Condvar, Mutex, PoisonError,
         atomic::{AtomicU32, Ordering},
@@ -121,7 +122,11 @@ impl Session {
         self.update(|progress| progress.live += 1);
         let session = Arc::clone(self);
         let thread = thread::Builder::new().name(name).stack_size(STACK_BYTES).spawn(move || {
-            let result = begin(&session).and_then(|domain| domain.map_or(Ok(()), Domain::supervise));
+            let run = || begin(&session).and_then(|domain| domain.map_or(Ok(()), Domain::supervise));
+            // A panic must end the recording, not leave everybody waiting for this thread.
+            let result = panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {
+                Err(RecordError::Bug { tid: Tid(0), what: "a supervisor panicked".into() })
+            });
             session.update(|progress| {
                 progress.live = progress.live.saturating_sub(1);
                 if let Err(error) = result {

@@ -33,6 +33,11 @@ fn bit(signal: Signal) -> u64 {
     1 << (u32::from(signal.0).clamp(1, 64) - 1)
 }
 
+/// Is it the signal that we sent ourselves to bring a task to a signal stop?
+fn is_carrier(info: &SigInfo) -> bool {
+    info.code() == SI_TKILL && u32::try_from(info.sender().0) == Ok(std::process::id())
+}
+
 impl Domain {
     /// The task is about to receive a signal.
     pub fn signal_stop(&mut self, tid: Tid, signal: Signal) -> Result<()> {
@@ -41,6 +46,11 @@ impl Domain {
             return self.fault(tid, &info);
         }
         let expected = std::mem::take(&mut self.task(tid)?.expect_signal);
+        if is_carrier(&info) {
+            // It was overtaken; what it was sent for still waits in the stash.
+            self.task(tid)?.ready = true;
+            return Ok(());
+        }
         let disposition = disposition(tid, signal);
         tracing::debug!(domain = %self.id, %tid, %signal, ?disposition, expected, "signal");
         match disposition {
@@ -184,22 +194,30 @@ impl Domain {
         self.resume(tid, Resume::Cont)?;
         loop {
             self.wait_for_report(tid)?;
-            let Some(Status::Signal(found)) = self.task(tid)?.report else {
-                // Killed, or stopped with its process: the signal comes back later.
-                self.task(tid)?.stash.push_front(info);
-                return Ok(true);
-            };
+            match self.task(tid)?.report {
+                Some(Status::Signal(_)) => {}
+                // SIGCONT interrupts its target before it arrives there.
+                Some(Status::Trap) => {
+                    self.task(tid)?.report = None;
+                    self.resume(tid, Resume::Cont)?;
+                    continue;
+                }
+                // Killed, or stopped with its process: the signal is tried again later.
+                _ => {
+                    self.task(tid)?.stash.push_front(info);
+                    return Ok(true);
+                }
+            }
             let arrived = SigInfo(self.stopped(tid)?.siginfo()?);
-            let ours = found == signal
-                && arrived.code() == SI_TKILL
-                && u32::try_from(arrived.sender().0) == Ok(std::process::id());
-            if ours {
+            if arrived.signal() == signal && is_carrier(&arrived) {
                 break;
             }
+            let found = arrived.signal();
             match disposition(tid, found) {
+                Disposition::Handler if is_carrier(&arrived) => {}
                 Disposition::Handler => self.task(tid)?.stash.push_back(arrived),
                 Disposition::Ignore => {}
-                // It goes first; ours is pending in the kernel still, with the wrong sender.
+                // It goes first.
                 Disposition::Fatal | Disposition::Stop => self.task(tid)?.inject = Some(found),
             }
             self.task(tid)?.report = None;

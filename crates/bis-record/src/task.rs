@@ -9,7 +9,7 @@ use bis_trace::{
 };
 use bis_tracee::{Running, Status, Stopped, siginfo::SigInfo};
 
-use crate::slow::PageHashes;
+use crate::{scratch::Place, slow::PageHashes};
 
 /// Whether the task is ours to touch.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub struct InCall {
     pub entry: Registers,
     pub plan: Plan,
     /// Where the pieces of the plan lie during the call; none: at home.
-    pub places: Option<Vec<u64>>,
+    pub places: Option<Vec<Place>>,
     pub handler: Option<Handler>,
     /// Its `SyscallEnter` is written.
     pub entered: bool,
