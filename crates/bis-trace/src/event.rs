@@ -78,24 +78,63 @@ pub type Prot = u32;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Effect {
     /// Map `len` bytes at exactly `addr`, replacing what was there.
-    Map { addr: u64, len: u64, prot: Prot, backing: Backing },
-    Unmap { addr: u64, len: u64 },
-    Protect { addr: u64, len: u64, prot: Prot },
+    Map {
+        addr: u64,
+        len: u64,
+        prot: Prot,
+        backing: Backing,
+    },
+    Unmap {
+        addr: u64,
+        len: u64,
+    },
+    Protect {
+        addr: u64,
+        len: u64,
+        prot: Prot,
+    },
     /// mremap: `old_len` may be 0 (a second mapping of shared pages); `keep` is MREMAP_DONTUNMAP.
-    Remap { addr: u64, old_len: u64, new_addr: u64, new_len: u64, keep: bool },
+    Remap {
+        addr: u64,
+        old_len: u64,
+        new_addr: u64,
+        new_len: u64,
+        keep: bool,
+    },
     /// madvise with an advice that changes content or inheritance (MADV_DONTNEED 4, MADV_REMOVE 9,
     /// MADV_DONTFORK 10, MADV_DOFORK 11, MADV_WIPEONFORK 18, MADV_KEEPONFORK 19, ...).
-    Advise { addr: u64, len: u64, advice: u32 },
+    Advise {
+        addr: u64,
+        len: u64,
+        advice: u32,
+    },
     /// A shared object comes into being; turn 0 of its token belongs to this domain.
-    NewObject { object: ObjectId, len: u64, content: Option<FileId> },
+    NewObject {
+        object: ObjectId,
+        len: u64,
+        content: Option<FileId>,
+    },
     /// A call (not a store through a mapping) wrote to a shared object.
-    WriteObject { object: ObjectId, offset: u64, data: Vec<u8> },
+    WriteObject {
+        object: ObjectId,
+        offset: u64,
+        data: Vec<u8>,
+    },
     /// ftruncate or the like changed a shared object's length.
-    ResizeObject { object: ObjectId, len: u64 },
+    ResizeObject {
+        object: ObjectId,
+        len: u64,
+    },
     /// A new task in this domain, which starts with these registers.
-    NewTask { tid: Tid, regs: Registers },
+    NewTask {
+        tid: Tid,
+        regs: Registers,
+    },
     /// A new domain with a copy of this address space. Its own stream has the rest.
-    Fork { domain: DomainId, tid: Tid },
+    Fork {
+        domain: DomainId,
+        tid: Tid,
+    },
 }
 
 /// What a mapping shows.
@@ -198,19 +237,49 @@ pub enum Meta {
     File(FileEntry),
     Domain(DomainEntry),
     /// A task joined a domain (every task but a domain's first).
-    Task { domain: DomainId, tid: Tid, pid: Tid, seq: EventSeq },
-    TaskEnd { domain: DomainId, tid: Tid, status: TaskEnd, seq: EventSeq },
-    DomainEnd { domain: DomainId, seq: EventSeq, event_count: u64 },
+    Task {
+        domain: DomainId,
+        tid: Tid,
+        pid: Tid,
+        seq: EventSeq,
+    },
+    TaskEnd {
+        domain: DomainId,
+        tid: Tid,
+        status: TaskEnd,
+        seq: EventSeq,
+    },
+    DomainEnd {
+        domain: DomainId,
+        seq: EventSeq,
+        event_count: u64,
+    },
     /// One echo, so that replays of several domains at once know whose turn it is to print.
-    Echo { seq: EventSeq, domain: DomainId, fd: u8, len: u64 },
+    Echo {
+        seq: EventSeq,
+        domain: DomainId,
+        fd: u8,
+        len: u64,
+    },
     /// A domain maps an object: domains that name the same object replay together.
-    Share { object: ObjectId, domain: DomainId },
+    Share {
+        object: ObjectId,
+        domain: DomainId,
+    },
     /// Something that the user should know (a slow path, a fallback).
-    Note { seq: EventSeq, text: String },
+    Note {
+        seq: EventSeq,
+        text: String,
+    },
     /// Last, when the recording ended as it should: exit code of the program (128 + signal if killed).
-    End { exit_code: u8, seq: EventSeq },
+    End {
+        exit_code: u8,
+        seq: EventSeq,
+    },
     /// Last, when it did not: why, in words for people (the disk filled, ...).
-    Cut { why: String },
+    Cut {
+        why: String,
+    },
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -1,7 +1,29 @@
 //! The trace: what is recorded, and the log that it is kept in.
 //!
-//! Pure: knows nothing of processes or of ptrace.
+//! Pure: knows nothing of processes or of ptrace. `event.rs` is the model, `codec/` turns it into Cap'n Proto
+//! messages (`schema/bis.capnp`) and back, `log.rs` and `queue.rs` write them in chunks (`chunk.rs`), `index.rs`
+//! and `reader.rs` find and read them, `files.rs` keeps the content of mapped files.
+//!
+//! What is in a trace comes from somebody else: nothing that a file says is believed unchecked.
 #![forbid(unsafe_code)]
 
+mod chunk;
+pub mod codec;
+pub mod error;
 pub mod event;
+mod files;
+mod index;
+mod log;
+mod queue;
+mod reader;
 pub mod types;
+
+#[path = "generated/bis_capnp.rs"]
+#[rustfmt::skip]
+#[allow(clippy::all, clippy::pedantic, unused_qualifications, dead_code, reason = "made by capnpc from schema/bis.capnp")]
+mod bis_capnp;
+
+pub use error::TraceError;
+pub use files::FileStore;
+pub use log::{StreamWriter, Writer};
+pub use reader::{EchoEntry, Ending, Events, StreamStats, Trace};

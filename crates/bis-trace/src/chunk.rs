@@ -1,0 +1,134 @@
+//! The log's frame: the header of the file, and that of each chunk.
+//!
+//! A log is [`LOG_HEADER_BYTES`] of header, then chunks with nothing between them. A chunk is [`CHUNK_HEADER_BYTES`]
+//! of header and a zstd frame; its checksum is over both, so neither can be read for the other's. All numbers are
+//! little-endian. The chunks of a stream are numbered from 0 without gaps: a missing one is noticed.
+//!
+//! Which reader may read a log is said by two numbers: the format in which it was written, and the least that a
+//! reader must know. They differ after an addition that an older reader may ignore.
+
+use xxhash_rust::xxh3::Xxh3Default;
+
+/// The format that this bis writes, and the newest that it reads.
+pub const FORMAT: u32 = 1;
+/// The oldest reader that is right about what this bis writes.
+pub const READER_FORMAT_MIN: u32 = 1;
+
+pub const LOG_MAGIC: [u8; 8] = *b"BISTRACE";
+pub const LOG_HEADER_BYTES: usize = 24;
+
+pub const CHUNK_MAGIC: [u8; 4] = [0xb1, 0x5c, 0x4e, 0x0a];
+pub const CHUNK_HEADER_BYTES: usize = 48;
+
+/// No chunk is larger than this before compression: a few buffers, or one event of the largest size.
+pub const RAW_BYTES_MAX: u32 = 512 << 20;
+
+/// magic, format, least reader, checksum of these.
+pub fn log_header() -> [u8; LOG_HEADER_BYTES] {
+    let mut bytes = [0; LOG_HEADER_BYTES];
+    bytes[..8].copy_from_slice(&LOG_MAGIC);
+    bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
+    bytes[12..16].copy_from_slice(&READER_FORMAT_MIN.to_le_bytes());
+    let sum = xxhash_rust::xxh3::xxh3_64(&bytes[..16]);
+    bytes[16..].copy_from_slice(&sum.to_le_bytes());
+    bytes
+}
+
+/// What a log's first bytes turn out to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LogHeader {
+    Good,
+    NotATrace,
+    Newer { version: u32, reader: u32 },
+    Damaged,
+}
+
+pub fn check_log_header(bytes: &[u8; LOG_HEADER_BYTES]) -> LogHeader {
+    let (version, reader) = (u32_at(bytes, 8), u32_at(bytes, 12));
+    let sound = xxhash_rust::xxh3::xxh3_64(&bytes[..16]) == u64_at(bytes, 16);
+    match (bytes[..8] == LOG_MAGIC, sound) {
+        (false, _) => LogHeader::NotATrace,
+        (true, false) => LogHeader::Damaged,
+        (true, true) if reader > FORMAT => LogHeader::Newer { version, reader },
+        (true, true) => LogHeader::Good,
+    }
+}
+
+/// A chunk's header, but for magic and checksum.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Chunk {
+    /// A domain's id, or 0: the meta stream.
+    pub stream: u32,
+    /// The number of this chunk in its stream, from 0.
+    pub ordinal: u32,
+    /// Event numbers; both 0 in the meta stream.
+    pub first_seq: u64,
+    pub last_seq: u64,
+    pub event_count: u32,
+    /// Bytes of messages, before compression.
+    pub raw_len: u32,
+    /// Bytes that follow the header.
+    pub payload_len: u32,
+}
+
+impl Chunk {
+    /// The length of header and payload, bytes.
+    pub fn total_len(&self) -> u64 {
+        CHUNK_HEADER_BYTES as u64 + u64::from(self.payload_len)
+    }
+
+    pub fn to_bytes(self, payload: &[u8]) -> [u8; CHUNK_HEADER_BYTES] {
+        let mut bytes = [0; CHUNK_HEADER_BYTES];
+        bytes[..4].copy_from_slice(&CHUNK_MAGIC);
+        bytes[4..8].copy_from_slice(&self.stream.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.ordinal.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.event_count.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.first_seq.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.last_seq.to_le_bytes());
+        bytes[32..36].copy_from_slice(&self.raw_len.to_le_bytes());
+        bytes[36..40].copy_from_slice(&self.payload_len.to_le_bytes());
+        let sum = checksum(&bytes, payload);
+        bytes[40..].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    /// The header's fields, if it looks like one; the checksum is [`Chunk::is_sound`]'s matter.
+    pub fn from_bytes(bytes: &[u8; CHUNK_HEADER_BYTES]) -> Option<Chunk> {
+        let chunk = Chunk {
+            stream: u32_at(bytes, 4),
+            ordinal: u32_at(bytes, 8),
+            event_count: u32_at(bytes, 12),
+            first_seq: u64_at(bytes, 16),
+            last_seq: u64_at(bytes, 24),
+            raw_len: u32_at(bytes, 32),
+            payload_len: u32_at(bytes, 36),
+        };
+        // zstd's worst case is a little above the raw length.
+        let credible = chunk.raw_len <= RAW_BYTES_MAX && chunk.payload_len <= RAW_BYTES_MAX / 4 * 5;
+        (bytes[..4] == CHUNK_MAGIC && credible).then_some(chunk)
+    }
+}
+
+/// Whether a header and its payload are as they were written.
+pub fn is_sound(header: &[u8; CHUNK_HEADER_BYTES], payload: &[u8]) -> bool {
+    checksum(header, payload) == u64_at(header, 40)
+}
+
+fn checksum(header: &[u8; CHUNK_HEADER_BYTES], payload: &[u8]) -> u64 {
+    let mut hasher = Xxh3Default::new();
+    hasher.update(&header[..40]);
+    hasher.update(payload);
+    hasher.digest()
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let mut word = [0; 4];
+    word.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(word)
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(word)
+}

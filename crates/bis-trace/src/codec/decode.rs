@@ -1,0 +1,248 @@
+//! From Cap'n Proto to the model: events. (`meta.rs` has the meta entries.)
+
+use super::{
+    Malformed, Result, check_domain, check_echo, check_siginfo, check_signal, check_tid,
+    registers_from_bytes, require,
+};
+use crate::{
+    bis_capnp as schema,
+    event::{
+        Backing, Base, Echo, Effect, Event, EventKind, Insn, MemWrite, Outcome, RangeSum, SignalEvent,
+        SignalPoint, Start, TaskEnd, Turn,
+    },
+    types::{DomainId, EventSeq, FileId, ObjectId, Registers, Signal, Tid},
+};
+
+pub(super) fn tid(tid: i32) -> Result<Tid> {
+    check_tid(tid)?;
+    Ok(Tid(tid))
+}
+
+pub(super) fn domain(domain: u32) -> Result<DomainId> {
+    check_domain(domain)?;
+    Ok(DomainId(domain))
+}
+
+fn signal_number(number: u8) -> Result<Signal> {
+    check_signal(number)?;
+    Ok(Signal(number))
+}
+
+pub(super) fn event(from: schema::event::Reader<'_>) -> Result<Event> {
+    use schema::event::kind::Which;
+    require(from.get_seq() > 0, || "events are numbered from 1".into())?;
+    let sums = if from.has_sums() {
+        let list = from.get_sums()?;
+        list.iter().map(|s| RangeSum { addr: s.get_addr(), len: s.get_len(), sum: s.get_sum() }).collect()
+    } else {
+        Vec::new()
+    };
+    let kind = match from.get_kind().which()? {
+        Which::Start(start) => {
+            let start = start?;
+            EventKind::Start(Box::new(Start {
+                base: base(start.get_base()?)?,
+                outcome: outcome(start.get_outcome()?, None)?,
+            }))
+        }
+        Which::Syscall(call) => {
+            let call = call?;
+            let entry = registers_from_bytes(call.get_entry()?)?;
+            let outcome = Box::new(outcome(call.get_outcome()?, Some(&entry))?);
+            EventKind::Syscall { nr: call.get_nr(), entry, outcome }
+        }
+        Which::SyscallEnter(call) => {
+            let call = call?;
+            EventKind::SyscallEnter { nr: call.get_nr(), entry: registers_from_bytes(call.get_entry()?)? }
+        }
+        Which::SyscallExit(call) => {
+            let call = call?;
+            EventKind::SyscallExit {
+                nr: call.get_nr(),
+                outcome: Box::new(outcome(call.get_outcome()?, None)?),
+            }
+        }
+        Which::Signal(event) => EventKind::Signal(Box::new(signal(event?)?)),
+        Which::Instruction(event) => {
+            let event = event?;
+            EventKind::Instruction {
+                insn: match event.get_insn()? {
+                    schema::instruction::Insn::Rdtsc => Insn::Rdtsc,
+                    schema::instruction::Insn::Rdtscp => Insn::Rdtscp,
+                    schema::instruction::Insn::Cpuid => Insn::Cpuid,
+                },
+                before: registers_from_bytes(event.get_before()?)?,
+                after: registers_from_bytes(event.get_after()?)?,
+            }
+        }
+        Which::TaskExit(event) => {
+            let event = event?;
+            EventKind::TaskExit {
+                status: task_end(event.get_status()?)?,
+                outcome: Box::new(outcome(event.get_outcome()?, None)?),
+            }
+        }
+        Which::Token(event) => {
+            let event = event?;
+            EventKind::Token {
+                acquired: turns(event.get_acquired()?),
+                released: turns(event.get_released()?),
+            }
+        }
+        Which::End(()) => EventKind::End,
+    };
+    Ok(Event { seq: EventSeq(from.get_seq()), tid: tid(from.get_tid())?, kind, sums })
+}
+
+fn turns(list: capnp::struct_list::Reader<'_, schema::turn::Owned>) -> Vec<Turn> {
+    list.iter().map(|turn| Turn { object: ObjectId(turn.get_object()), turn: turn.get_turn() }).collect()
+}
+
+pub(super) fn data_list(list: capnp::data_list::Reader<'_>) -> Result<Vec<Vec<u8>>> {
+    list.iter().map(|item| Ok(item?.to_vec())).collect()
+}
+
+pub(super) fn base(from: schema::base::Reader<'_>) -> Result<Base> {
+    use schema::base::Which;
+    Ok(match from.which()? {
+        Which::Exec(exec) => {
+            let exec = exec?;
+            Base::Exec {
+                path: exec.get_path()?.to_vec(),
+                argv: data_list(exec.get_argv()?)?,
+                envp: data_list(exec.get_envp()?)?,
+                cwd: exec.get_cwd()?.to_vec(),
+            }
+        }
+        Which::Fork(fork) => {
+            let fork = fork?;
+            Base::Fork { parent: domain(fork.get_parent())?, at: EventSeq(fork.get_at()) }
+        }
+    })
+}
+
+fn outcome(from: schema::outcome::Reader<'_>, entry: Option<&Registers>) -> Result<Outcome> {
+    use schema::outcome::regs::Which;
+    let regs = match from.get_regs().which()? {
+        Which::Zero(()) => Registers::default(),
+        Which::Rax(rax) => {
+            let entry = entry.ok_or_else(|| {
+                Malformed("its registers are given by those at an entry, which it does not have".into())
+            })?;
+            Registers { rax, ..*entry }
+        }
+        Which::All(bytes) => registers_from_bytes(bytes?)?,
+    };
+    let xstate = if from.has_xstate() { Some(from.get_xstate()?.to_vec()) } else { None };
+    let effects = from.get_effects()?.iter().map(effect).collect::<Result<_>>()?;
+    let write = |write: schema::mem_write::Reader<'_>| {
+        Ok(MemWrite { addr: write.get_addr(), data: write.get_data()?.to_vec() })
+    };
+    let writes = from.get_writes()?.iter().map(write).collect::<Result<_>>()?;
+    let echo = if from.has_echo() {
+        let echo = from.get_echo()?;
+        check_echo(echo.get_fd())?;
+        let ranges = echo.get_ranges()?.iter().map(|range| (range.get_addr(), range.get_len())).collect();
+        Some(Echo { fd: echo.get_fd(), ranges })
+    } else {
+        None
+    };
+    Ok(Outcome { regs, xstate, effects, writes, echo })
+}
+
+fn effect(from: schema::effect::Reader<'_>) -> Result<Effect> {
+    use schema::effect::Which;
+    Ok(match from.which()? {
+        Which::Map(map) => {
+            use schema::effect::map::backing::Which;
+            let map = map?;
+            let offset = map.get_offset();
+            let backing = match map.get_backing().which()? {
+                Which::Anonymous(()) => Backing::Anonymous,
+                Which::Stack(()) => Backing::Stack,
+                Which::File(file) => Backing::File { file: FileId(file), offset },
+                Which::Shared(object) => Backing::Shared { object: ObjectId(object), offset },
+            };
+            Effect::Map { addr: map.get_addr(), len: map.get_len(), prot: map.get_prot(), backing }
+        }
+        Which::Unmap(range) => {
+            let range = range?;
+            Effect::Unmap { addr: range.get_addr(), len: range.get_len() }
+        }
+        Which::Protect(range) => {
+            let range = range?;
+            Effect::Protect { addr: range.get_addr(), len: range.get_len(), prot: range.get_prot() }
+        }
+        Which::Remap(remap) => {
+            let remap = remap?;
+            Effect::Remap {
+                addr: remap.get_addr(),
+                old_len: remap.get_old_len(),
+                new_addr: remap.get_new_addr(),
+                new_len: remap.get_new_len(),
+                keep: remap.get_keep(),
+            }
+        }
+        Which::Advise(advise) => {
+            let advise = advise?;
+            Effect::Advise { addr: advise.get_addr(), len: advise.get_len(), advice: advise.get_advice() }
+        }
+        Which::NewObject(new) => {
+            use schema::effect::new_object::content::Which;
+            let new = new?;
+            let content = match new.get_content().which()? {
+                Which::Zeros(()) => None,
+                Which::File(file) => Some(FileId(file)),
+            };
+            Effect::NewObject { object: ObjectId(new.get_object()), len: new.get_len(), content }
+        }
+        Which::WriteObject(write) => {
+            let write = write?;
+            Effect::WriteObject {
+                object: ObjectId(write.get_object()),
+                offset: write.get_offset(),
+                data: write.get_data()?.to_vec(),
+            }
+        }
+        Which::ResizeObject(resize) => {
+            let resize = resize?;
+            Effect::ResizeObject { object: ObjectId(resize.get_object()), len: resize.get_len() }
+        }
+        Which::NewTask(new) => {
+            let new = new?;
+            Effect::NewTask { tid: tid(new.get_tid())?, regs: registers_from_bytes(new.get_regs()?)? }
+        }
+        Which::Fork(fork) => {
+            let fork = fork?;
+            Effect::Fork { domain: domain(fork.get_domain())?, tid: tid(fork.get_tid())? }
+        }
+    })
+}
+
+fn signal(from: schema::signal_event::Reader<'_>) -> Result<SignalEvent> {
+    use schema::signal_event::Point;
+    let siginfo = from.get_siginfo()?.to_vec();
+    check_siginfo(&siginfo)?;
+    Ok(SignalEvent {
+        signal: signal_number(from.get_signal())?,
+        siginfo,
+        point: match from.get_point()? {
+            Point::Fault => SignalPoint::Fault,
+            Point::AfterEvent => SignalPoint::AfterEvent,
+            Point::BeforeSyscall => SignalPoint::BeforeSyscall,
+            Point::Anywhere => SignalPoint::Anywhere,
+        },
+        before: registers_from_bytes(from.get_before()?)?,
+        handler: if from.has_handler() { Some(outcome(from.get_handler()?, None)?) } else { None },
+    })
+}
+
+pub(super) fn task_end(from: schema::task_end::Reader<'_>) -> Result<TaskEnd> {
+    use schema::task_end::Which;
+    Ok(match from.which()? {
+        Which::Exited(code) => TaskEnd::Exited(code),
+        Which::Killed(number) => TaskEnd::Killed(signal_number(number)?),
+        Which::Exec(id) => TaskEnd::Exec(domain(id)?),
+        Which::Dethreaded(()) => TaskEnd::Dethreaded,
+    })
+}

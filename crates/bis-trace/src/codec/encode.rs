@@ -1,0 +1,281 @@
+//! From the model to Cap'n Proto: events. (`meta.rs` has the meta entries.)
+
+use super::{
+    Malformed, Result, check_domain, check_echo, check_siginfo, check_signal, check_tid, registers_to_bytes,
+    require,
+};
+use crate::{
+    bis_capnp as schema,
+    event::{
+        Backing, Base, Echo, Effect, Event, EventKind, Insn, Outcome, SignalEvent, SignalPoint, TaskEnd, Turn,
+    },
+    types::Registers,
+};
+
+/// A list's length in Cap'n Proto's own type.
+pub(super) fn count(len: usize) -> Result<u32> {
+    u32::try_from(len)
+        .ok()
+        .filter(|len| *len < 1 << 29)
+        .ok_or_else(|| Malformed(format!("a list of {len} entries is too long")))
+}
+
+pub(super) fn event(event: &Event, mut to: schema::event::Builder<'_>) -> Result<()> {
+    require(event.seq.0 > 0, || "events are numbered from 1".into())?;
+    check_tid(event.tid.0)?;
+    to.set_seq(event.seq.0);
+    to.set_tid(event.tid.0);
+    if !event.sums.is_empty() {
+        let mut list = to.reborrow().init_sums(count(event.sums.len())?);
+        for (index, sum) in (0..).zip(&event.sums) {
+            let mut entry = list.reborrow().get(index);
+            entry.set_addr(sum.addr);
+            entry.set_len(sum.len);
+            entry.set_sum(sum.sum);
+        }
+    }
+    let mut to = to.init_kind();
+    match &event.kind {
+        EventKind::Start(start) => {
+            let mut to = to.init_start();
+            base(&start.base, to.reborrow().init_base())?;
+            outcome(&start.outcome, None, to.init_outcome())
+        }
+        EventKind::Syscall { nr, entry, outcome: result } => {
+            let mut to = to.init_syscall();
+            to.set_nr(*nr);
+            to.set_entry(&registers_to_bytes(entry));
+            outcome(result, Some(entry), to.init_outcome())
+        }
+        EventKind::SyscallEnter { nr, entry } => {
+            let mut to = to.init_syscall_enter();
+            to.set_nr(*nr);
+            to.set_entry(&registers_to_bytes(entry));
+            Ok(())
+        }
+        EventKind::SyscallExit { nr, outcome: result } => {
+            let mut to = to.init_syscall_exit();
+            to.set_nr(*nr);
+            outcome(result, None, to.init_outcome())
+        }
+        EventKind::Signal(event) => signal(event, to.init_signal()),
+        EventKind::Instruction { insn, before, after } => {
+            let mut to = to.init_instruction();
+            to.set_insn(match insn {
+                Insn::Rdtsc => schema::instruction::Insn::Rdtsc,
+                Insn::Rdtscp => schema::instruction::Insn::Rdtscp,
+                Insn::Cpuid => schema::instruction::Insn::Cpuid,
+            });
+            to.set_before(&registers_to_bytes(before));
+            to.set_after(&registers_to_bytes(after));
+            Ok(())
+        }
+        EventKind::TaskExit { status, outcome: result } => {
+            let mut to = to.init_task_exit();
+            task_end(*status, to.reborrow().init_status())?;
+            outcome(result, None, to.init_outcome())
+        }
+        EventKind::Token { acquired, released } => {
+            let mut to = to.init_token();
+            turns(acquired, to.reborrow().init_acquired(count(acquired.len())?));
+            turns(released, to.init_released(count(released.len())?));
+            Ok(())
+        }
+        EventKind::End => {
+            to.set_end(());
+            Ok(())
+        }
+    }
+}
+
+fn turns(turns: &[Turn], mut to: capnp::struct_list::Builder<'_, schema::turn::Owned>) {
+    for (index, turn) in (0..).zip(turns) {
+        let mut entry = to.reborrow().get(index);
+        entry.set_object(turn.object.0);
+        entry.set_turn(turn.turn);
+    }
+}
+
+pub(super) fn data_list(items: &[Vec<u8>], mut to: capnp::data_list::Builder<'_>) {
+    for (index, item) in (0..).zip(items) {
+        to.set(index, item);
+    }
+}
+
+pub(super) fn base(base: &Base, to: schema::base::Builder<'_>) -> Result<()> {
+    match base {
+        Base::Exec { path, argv, envp, cwd } => {
+            let mut to = to.init_exec();
+            to.set_path(path);
+            data_list(argv, to.reborrow().init_argv(count(argv.len())?));
+            data_list(envp, to.reborrow().init_envp(count(envp.len())?));
+            to.set_cwd(cwd);
+        }
+        Base::Fork { parent, at } => {
+            check_domain(parent.0)?;
+            let mut to = to.init_fork();
+            to.set_parent(parent.0);
+            to.set_at(at.0);
+        }
+    }
+    Ok(())
+}
+
+/// `entry`: the registers at a system call's entry. Most calls change only rax (rcx and r11 have their new values
+/// at the entry stop already), and then only rax is kept.
+fn outcome(outcome: &Outcome, entry: Option<&Registers>, mut to: schema::outcome::Builder<'_>) -> Result<()> {
+    let mut regs = to.reborrow().init_regs();
+    let rax = outcome.regs.rax;
+    if outcome.regs == Registers::default() {
+        regs.set_zero(());
+    } else if entry.is_some_and(|entry| Registers { rax, ..*entry } == outcome.regs) {
+        regs.set_rax(rax);
+    } else {
+        regs.set_all(&registers_to_bytes(&outcome.regs));
+    }
+    if let Some(xstate) = &outcome.xstate {
+        to.set_xstate(xstate);
+    }
+    if !outcome.effects.is_empty() {
+        let mut list = to.reborrow().init_effects(count(outcome.effects.len())?);
+        for (index, item) in (0..).zip(&outcome.effects) {
+            effect(item, list.reborrow().get(index))?;
+        }
+    }
+    if !outcome.writes.is_empty() {
+        let mut list = to.reborrow().init_writes(count(outcome.writes.len())?);
+        for (index, write) in (0..).zip(&outcome.writes) {
+            let mut entry = list.reborrow().get(index);
+            entry.set_addr(write.addr);
+            entry.set_data(&write.data);
+        }
+    }
+    if let Some(Echo { fd, ranges }) = &outcome.echo {
+        check_echo(*fd)?;
+        let mut to = to.init_echo();
+        to.set_fd(*fd);
+        let mut list = to.init_ranges(count(ranges.len())?);
+        for (index, (addr, len)) in (0..).zip(ranges) {
+            let mut entry = list.reborrow().get(index);
+            entry.set_addr(*addr);
+            entry.set_len(*len);
+        }
+    }
+    Ok(())
+}
+
+fn effect(effect: &Effect, to: schema::effect::Builder<'_>) -> Result<()> {
+    match effect {
+        Effect::Map { addr, len, prot, backing } => {
+            let mut to = to.init_map();
+            to.set_addr(*addr);
+            to.set_len(*len);
+            to.set_prot(*prot);
+            match backing {
+                Backing::Anonymous => to.init_backing().set_anonymous(()),
+                Backing::Stack => to.init_backing().set_stack(()),
+                Backing::File { file, offset } => {
+                    to.set_offset(*offset);
+                    to.init_backing().set_file(file.0);
+                }
+                Backing::Shared { object, offset } => {
+                    to.set_offset(*offset);
+                    to.init_backing().set_shared(object.0);
+                }
+            }
+        }
+        Effect::Unmap { addr, len } => {
+            let mut to = to.init_unmap();
+            to.set_addr(*addr);
+            to.set_len(*len);
+        }
+        Effect::Protect { addr, len, prot } => {
+            let mut to = to.init_protect();
+            to.set_addr(*addr);
+            to.set_len(*len);
+            to.set_prot(*prot);
+        }
+        Effect::Remap { addr, old_len, new_addr, new_len, keep } => {
+            let mut to = to.init_remap();
+            to.set_addr(*addr);
+            to.set_old_len(*old_len);
+            to.set_new_addr(*new_addr);
+            to.set_new_len(*new_len);
+            to.set_keep(*keep);
+        }
+        Effect::Advise { addr, len, advice } => {
+            let mut to = to.init_advise();
+            to.set_addr(*addr);
+            to.set_len(*len);
+            to.set_advice(*advice);
+        }
+        Effect::NewObject { object, len, content } => {
+            let mut to = to.init_new_object();
+            to.set_object(object.0);
+            to.set_len(*len);
+            match content {
+                None => to.init_content().set_zeros(()),
+                Some(file) => to.init_content().set_file(file.0),
+            }
+        }
+        Effect::WriteObject { object, offset, data } => {
+            let mut to = to.init_write_object();
+            to.set_object(object.0);
+            to.set_offset(*offset);
+            to.set_data(data);
+        }
+        Effect::ResizeObject { object, len } => {
+            let mut to = to.init_resize_object();
+            to.set_object(object.0);
+            to.set_len(*len);
+        }
+        Effect::NewTask { tid, regs } => {
+            check_tid(tid.0)?;
+            let mut to = to.init_new_task();
+            to.set_tid(tid.0);
+            to.set_regs(&registers_to_bytes(regs));
+        }
+        Effect::Fork { domain, tid } => {
+            check_domain(domain.0)?;
+            check_tid(tid.0)?;
+            let mut to = to.init_fork();
+            to.set_domain(domain.0);
+            to.set_tid(tid.0);
+        }
+    }
+    Ok(())
+}
+
+fn signal(event: &SignalEvent, mut to: schema::signal_event::Builder<'_>) -> Result<()> {
+    check_signal(event.signal.0)?;
+    check_siginfo(&event.siginfo)?;
+    to.set_signal(event.signal.0);
+    to.set_siginfo(&event.siginfo);
+    to.set_point(match event.point {
+        SignalPoint::Fault => schema::signal_event::Point::Fault,
+        SignalPoint::AfterEvent => schema::signal_event::Point::AfterEvent,
+        SignalPoint::BeforeSyscall => schema::signal_event::Point::BeforeSyscall,
+        SignalPoint::Anywhere => schema::signal_event::Point::Anywhere,
+    });
+    to.set_before(&registers_to_bytes(&event.before));
+    match &event.handler {
+        Some(handler) => outcome(handler, None, to.init_handler()),
+        None => Ok(()),
+    }
+}
+
+pub(super) fn task_end(status: TaskEnd, mut to: schema::task_end::Builder<'_>) -> Result<()> {
+    match status {
+        TaskEnd::Exited(code) => to.set_exited(code),
+        TaskEnd::Killed(signal) => {
+            check_signal(signal.0)?;
+            to.set_killed(signal.0);
+        }
+        TaskEnd::Exec(domain) => {
+            check_domain(domain.0)?;
+            to.set_exec(domain.0);
+        }
+        TaskEnd::Dethreaded => to.set_dethreaded(()),
+    }
+    Ok(())
+}

@@ -1,0 +1,290 @@
+//! The content of files that the program maps, kept once each in the trace's `files/` folder.
+//!
+//! A mapped file may be replaced, or gone, when the trace is replayed. So its content is kept: as a reflink where
+//! the filesystem can (free, and nothing can change it), as a hard link where the file is one that nobody edits
+//! in place (system files: packages are updated by renaming new files over old ones), else as a copy that is
+//! sparse where the content is zero. The name is the content's blake3 hash: the same content is kept once.
+//!
+//! Hashing a large file costs more than all else here, so a file is hashed once for as long as its identity,
+//! size and times stay. A file that has just been changed, or lives in memory only, is hashed every time: its
+//! times prove nothing. A store through a shared mapping may also leave the times alone; content that is
+//! mapped shared and writable is not a matter for [`FileStore::keep`] but for [`FileStore::keep_bytes`].
+
+use std::{
+    collections::{HashMap, HashSet},
+    fs::{self, File, OpenOptions},
+    io,
+    os::{
+        fd::AsRawFd as _,
+        unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _},
+    },
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use rustix::fs::{AtFlags, CWD};
+
+use crate::{
+    error::{Result, TraceError, show},
+    event::{FileEntry, Kept, Meta},
+    log::{FILES, Inner},
+    types::FileId,
+};
+
+/// Times younger than this prove nothing: filesystems' clocks tick coarsely.
+const SETTLED_NS: i64 = 2_000_000_000;
+
+/// Copied and hashed at once, bytes; a piece of this size that is all zero becomes a hole.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// Where files are changed by replacing them, never in place.
+const SYSTEM: [&[u8]; 8] = [b"/usr", b"/lib", b"/lib64", b"/bin", b"/sbin", b"/opt", b"/nix", b"/gnu"];
+
+/// A file's identity and what changes when its content does.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    dev: u64,
+    ino: u64,
+    len: u64,
+    mtime_ns: i64,
+    ctime_ns: i64,
+}
+
+/// What is kept so far.
+#[derive(Default)]
+pub(crate) struct Store {
+    entries: Vec<FileEntry>,
+    by_key: HashMap<Key, usize>,
+    by_digest: HashMap<[u8; 32], usize>,
+    /// Devices whose files could not be reflinked here.
+    no_reflink: HashSet<u64>,
+    temporary_count: u64,
+}
+
+/// Keeps files in the trace ([`crate::Writer::files`]).
+#[derive(Clone, Copy)]
+pub struct FileStore<'a> {
+    pub(crate) inner: &'a Inner,
+}
+
+impl FileStore<'_> {
+    /// Keeps the present content of a regular file (a memfd too), open for reading; its position stays. `path` is
+    /// where it was, for messages and to know system files. The entry is in the meta stream when this returns.
+    pub fn keep(&self, source: &File, path: &[u8]) -> Result<FileEntry> {
+        let failed = |source| TraceError::Keep { path: show(path), source: Arc::new(source) };
+        let stat = source.metadata().map_err(failed)?;
+        if !stat.is_file() {
+            return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")));
+        }
+        let key = Key {
+            dev: stat.dev(),
+            ino: stat.ino(),
+            len: stat.len(),
+            mtime_ns: nanoseconds(stat.mtime(), stat.mtime_nsec()),
+            ctime_ns: nanoseconds(stat.ctime(), stat.ctime_nsec()),
+        };
+        let settled = is_settled(&key) && !is_in_memory(source);
+        let mut store = self.inner.files();
+        if settled && let Some(index) = store.by_key.get(&key) {
+            return Ok(store.entries[*index].clone());
+        }
+        let folder = self.inner.dir.join(FILES);
+        let temporary = store.temporary(&folder);
+        let linkable = is_system_file(&stat, path);
+        let placed = place(source, &key, &temporary, linkable, &mut store.no_reflink);
+        let entry = placed.and_then(|placed| {
+            if let Some(index) = store.by_digest.get(&placed.digest) {
+                return Ok(*index);
+            }
+            fs::rename(&temporary, folder.join(name(&placed.digest)))?;
+            Ok(store.add(&placed, path, key.mtime_ns))
+        });
+        // Gone already if it was renamed.
+        let _ = fs::remove_file(&temporary);
+        let index = entry.map_err(failed)?;
+        self.announce(&mut store, index)?;
+        if settled {
+            store.by_key.insert(key, index);
+        }
+        Ok(store.entries[index].clone())
+    }
+
+    /// Keeps content that no file has. The entry is in the meta stream when this returns.
+    pub fn keep_bytes(&self, content: &[u8]) -> Result<FileEntry> {
+        let failed = |source| TraceError::Keep { path: "memory".into(), source: Arc::new(source) };
+        let digest = *blake3::hash(content).as_bytes();
+        let mut store = self.inner.files();
+        let index = match store.by_digest.get(&digest) {
+            Some(index) => *index,
+            None => {
+                let folder = self.inner.dir.join(FILES);
+                let temporary = store.temporary(&folder);
+                let written = create(&temporary)
+                    .and_then(|file| write_sparse(&file, content))
+                    .and_then(|()| fs::rename(&temporary, folder.join(name(&digest))));
+                if let Err(error) = written {
+                    let _ = fs::remove_file(&temporary);
+                    return Err(failed(error));
+                }
+                let placed = Placed { kept: Kept::Copy, digest, len: content.len() as u64 };
+                store.add(&placed, b"", 0)
+            }
+        };
+        self.announce(&mut store, index)?;
+        Ok(store.entries[index].clone())
+    }
+
+    /// Puts an entry that is new into the meta stream, under the store's lock: nobody may use it before.
+    fn announce(&self, store: &mut Store, index: usize) -> Result<()> {
+        let entry = &store.entries[index];
+        if store.by_digest.contains_key(&entry.digest) {
+            return Ok(());
+        }
+        self.inner.meta(&Meta::File(entry.clone()))?;
+        store.by_digest.insert(entry.digest, index);
+        Ok(())
+    }
+}
+
+impl Store {
+    fn temporary(&mut self, folder: &Path) -> PathBuf {
+        self.temporary_count += 1;
+        folder.join(format!("tmp-{}", self.temporary_count))
+    }
+
+    /// A new entry, not yet announced.
+    fn add(&mut self, placed: &Placed, path: &[u8], mtime_ns: i64) -> usize {
+        let index = self.entries.len();
+        self.entries.push(FileEntry {
+            file: FileId(u32::try_from(index).unwrap_or(u32::MAX)),
+            name: name(&placed.digest),
+            kept: placed.kept,
+            path: path.to_vec(),
+            len: placed.len,
+            mtime_ns,
+            digest: placed.digest,
+        });
+        index
+    }
+}
+
+/// Content at its temporary place.
+struct Placed {
+    kept: Kept,
+    digest: [u8; 32],
+    len: u64,
+}
+
+/// Makes `temporary` have the content of `source`, in the cheapest way that is safe. The hash is of what is there
+/// then, whatever happens to the source meanwhile.
+fn place(
+    source: &File,
+    key: &Key,
+    temporary: &Path,
+    linkable: bool,
+    no_reflink: &mut HashSet<u64>,
+) -> io::Result<Placed> {
+    if !no_reflink.contains(&key.dev) {
+        let file = create(temporary)?;
+        if rustix::fs::ioctl_ficlone(&file, source).is_ok() {
+            let (digest, len) = hash(&file)?;
+            return Ok(Placed { kept: Kept::Reflink, digest, len });
+        }
+        no_reflink.insert(key.dev);
+        fs::remove_file(temporary)?;
+    }
+    if linkable {
+        let open = format!("/proc/self/fd/{}", source.as_raw_fd());
+        // Refused across filesystems, and to those who do not own the file (fs.protected_hardlinks).
+        if rustix::fs::linkat(CWD, open.as_str(), CWD, temporary, AtFlags::SYMLINK_FOLLOW).is_ok() {
+            let (digest, len) = hash(source)?;
+            return Ok(Placed { kept: Kept::HardLink, digest, len });
+        }
+    }
+    let (digest, len) = copy(source, &create(temporary)?)?;
+    Ok(Placed { kept: Kept::Copy, digest, len })
+}
+
+fn create(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
+}
+
+fn hash(file: &File) -> io::Result<([u8; 32], u64)> {
+    each_piece(file, |_, _| Ok(()))
+}
+
+/// Copies by position: the descriptor may be shared with the program, whose file position must stay.
+fn copy(source: &File, to: &File) -> io::Result<([u8; 32], u64)> {
+    let (digest, len) = each_piece(source, |offset, piece| write_piece(to, offset, piece))?;
+    to.set_len(len)?;
+    Ok((digest, len))
+}
+
+fn write_sparse(to: &File, content: &[u8]) -> io::Result<()> {
+    for (piece, offset) in content.chunks(PIECE_BYTES).zip((0..).step_by(PIECE_BYTES)) {
+        write_piece(to, offset, piece)?;
+    }
+    to.set_len(content.len() as u64)
+}
+
+/// Zeros are left as a hole.
+fn write_piece(to: &File, offset: u64, piece: &[u8]) -> io::Result<()> {
+    if piece.iter().all(|byte| *byte == 0) { Ok(()) } else { to.write_all_at(piece, offset) }
+}
+
+/// Calls `take` with offset and content of each piece; returns hash and length, bytes.
+fn each_piece(
+    file: &File,
+    mut take: impl FnMut(u64, &[u8]) -> io::Result<()>,
+) -> io::Result<([u8; 32], u64)> {
+    let mut hasher = blake3::Hasher::new();
+    let mut piece = vec![0; PIECE_BYTES];
+    let mut offset = 0;
+    loop {
+        match file.read_at(&mut piece, offset) {
+            Ok(0) => return Ok((*hasher.finalize().as_bytes(), offset)),
+            Ok(len) => {
+                hasher.update(&piece[..len]);
+                take(offset, &piece[..len])?;
+                offset += len as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn name(digest: &[u8; 32]) -> String {
+    blake3::Hash::from_bytes(*digest).to_hex().to_string()
+}
+
+pub(crate) fn nanoseconds(seconds: i64, rest: i64) -> i64 {
+    seconds.saturating_mul(1_000_000_000).saturating_add(rest)
+}
+
+/// Whether a change since would show in the times.
+fn is_settled(key: &Key) -> bool {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos());
+    let now = i64::try_from(now).unwrap_or(i64::MAX);
+    key.mtime_ns.max(key.ctime_ns) < now.saturating_sub(SETTLED_NS)
+}
+
+/// Whether a file is on a filesystem that has no times for stores through mappings (memfd, /dev/shm).
+fn is_in_memory(file: &File) -> bool {
+    const TMPFS: i64 = 0x0102_1994;
+    const HUGETLBFS: i64 = 0x9584_58f6;
+    rustix::fs::fstatfs(file).map_or(true, |fs| [TMPFS, HUGETLBFS].contains(&fs.f_type))
+}
+
+/// Whether a file is one that is replaced, never edited: then a link to it keeps the content.
+fn is_system_file(stat: &fs::Metadata, path: &[u8]) -> bool {
+    const SET_ID: u32 = 0o6000;
+    const OTHERS_WRITE: u32 = 0o022;
+    let below = |root: &&[u8]| path.strip_prefix(*root).is_some_and(|rest| rest.first() == Some(&b'/'));
+    // A link to a set-user-id file would outlive the update that fixes it.
+    stat.uid() == 0 && stat.mode() & (SET_ID | OTHERS_WRITE) == 0 && SYSTEM.iter().any(below)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,298 @@
+//! Writing a trace: the folder, the streams, the meta stream.
+//!
+//! Each stream has a buffer of its own, which its supervisor fills without a lock. A buffer goes to the
+//! background thread (`queue.rs`) when it is full or has waited for a while, so that a recording that is killed
+//! lacks about the last second. Before any domain's buffer, what the meta stream has goes too: a trace
+//! that is cut short never shows events of files and domains that it does not know of.
+
+use std::{
+    fs::{DirBuilder, File, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use crate::{
+    chunk::{self, LOG_HEADER_BYTES},
+    codec,
+    error::{Result, TraceError},
+    event::{Event, Meta},
+    files::{self, FileStore},
+    index,
+    queue::{Drain, Queue, Raw, Sink},
+    types::{DomainId, EventSeq},
+};
+
+/// A buffer with this many bytes is a chunk.
+const CHUNK_RAW_BYTES: usize = 256 << 10;
+/// A buffer that has waited for this long is a chunk at the next push.
+const CHUNK_AGE_MAX: Duration = Duration::from_secs(1);
+
+/// Space for the last words when the disk is full, bytes.
+const RESERVE_BYTES: u64 = 64 << 10;
+
+pub(crate) const LOG: &str = "log";
+pub(crate) const INDEX: &str = "index";
+pub(crate) const FILES: &str = "files";
+const RESERVE: &str = "reserve";
+
+/// A trace that is being written. Clones write to the same trace.
+///
+/// When the last clone and the last [`StreamWriter`] are gone, all that was handed over is in the log; but
+/// only [`Writer::finish`] tells of failures.
+#[derive(Clone)]
+pub struct Writer {
+    inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub dir: PathBuf,
+    next_seq: AtomicU64,
+    queue: Arc<Queue>,
+    meta: Mutex<Buffer>,
+    files: Mutex<files::Store>,
+    drain: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Messages of one stream that are not handed over yet.
+#[derive(Default)]
+struct Buffer {
+    raw: Raw,
+    /// When the first of them came.
+    since: Option<Instant>,
+}
+
+impl Buffer {
+    fn added(&mut self, seq: u64) {
+        if self.since.is_none() {
+            self.since = Some(Instant::now());
+            (self.raw.first_seq, self.raw.last_seq) = (seq, seq);
+        }
+        self.raw.first_seq = self.raw.first_seq.min(seq);
+        self.raw.last_seq = self.raw.last_seq.max(seq);
+        self.raw.event_count += 1;
+    }
+
+    fn is_due(&self) -> bool {
+        self.raw.bytes.len() >= CHUNK_RAW_BYTES
+            || self.since.is_some_and(|since| since.elapsed() >= CHUNK_AGE_MAX)
+    }
+
+    fn hand_over(&mut self, queue: &Queue) -> Result<()> {
+        if self.since.take().is_none() {
+            return Ok(());
+        }
+        let empty = Raw { stream: self.raw.stream, ..Raw::default() };
+        self.raw.bytes = queue.submit(std::mem::replace(&mut self.raw, empty))?;
+        Ok(())
+    }
+}
+
+impl Writer {
+    /// Creates a trace in `dir`, which must not exist (its parent must) or be an empty folder. Only its owner
+    /// can look into it.
+    pub fn create(dir: &Path) -> Result<Writer> {
+        let failed = |source| TraceError::Create { path: dir.into(), source: Arc::new(source) };
+        match DirBuilder::new().mode(0o700).create(dir) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let used = dir.read_dir().map_or(true, |mut entries| entries.next().is_some());
+                if used {
+                    return Err(TraceError::NotEmpty(dir.into()));
+                }
+            }
+            Err(error) => return Err(failed(error)),
+        }
+        DirBuilder::new().mode(0o700).create(dir.join(FILES)).map_err(failed)?;
+        let mut log = new_file(&dir.join(LOG)).map_err(failed)?;
+        log.write_all(&chunk::log_header()).map_err(failed)?;
+        // On a disk that is nearly full already, the recording can go on without it.
+        let reserve = new_file(&dir.join(RESERVE)).and_then(|file| {
+            Ok(rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, RESERVE_BYTES)?)
+        });
+        if reserve.is_err() {
+            let _ = std::fs::remove_file(dir.join(RESERVE));
+        }
+        Writer::with_sink(dir, Box::new(Disk { log, dir: dir.into() }))
+    }
+
+    pub(crate) fn with_sink(dir: &Path, sink: Box<dyn Sink>) -> Result<Writer> {
+        let failed = |source| TraceError::Create { path: dir.into(), source: Arc::new(source) };
+        let queue = Arc::new(Queue::default());
+        let drain =
+            Drain::new(Arc::clone(&queue), dir.into(), sink, LOG_HEADER_BYTES as u64).map_err(failed)?;
+        let drain = thread::Builder::new().name("log".into()).spawn(|| drain.run()).map_err(failed)?;
+        Ok(Writer {
+            inner: Arc::new(Inner {
+                dir: dir.into(),
+                next_seq: AtomicU64::new(1),
+                queue,
+                meta: Mutex::default(),
+                files: Mutex::default(),
+                drain: Mutex::new(Some(drain)),
+            }),
+        })
+    }
+
+    /// The next number of the trace's one order, from 1.
+    pub fn next_seq(&self) -> EventSeq {
+        EventSeq(self.inner.next_seq.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The stream of a domain. At most one for each domain: its chunks are numbered in the order of their coming.
+    pub fn stream(&self, domain: DomainId) -> StreamWriter {
+        let buffer = Buffer { raw: Raw { stream: domain.0, ..Raw::default() }, since: None };
+        StreamWriter { inner: Arc::clone(&self.inner), buffer }
+    }
+
+    /// Adds an entry to the meta stream. It is in the log before any event that is pushed after it.
+    pub fn meta(&self, entry: &Meta) -> Result<()> {
+        self.inner.meta(entry)
+    }
+
+    /// The content of mapped files.
+    pub fn files(&self) -> FileStore<'_> {
+        FileStore { inner: &self.inner }
+    }
+
+    /// Writes what was handed over, and the index. Streams must have been flushed or dropped before; what comes
+    /// later is refused. Fails if anything before could not be written.
+    pub fn finish(&self) -> Result<()> {
+        let flushed = self.inner.flush_meta();
+        self.inner.close(true);
+        match (self.inner.queue.failure(), flushed) {
+            (Some(failure), _) => Err(failure),
+            (None, Err(TraceError::Finished) | Ok(())) => Ok(()),
+            (None, Err(error)) => Err(error),
+        }
+    }
+}
+
+impl Inner {
+    fn buffer(&self) -> MutexGuard<'_, Buffer> {
+        self.meta.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn files(&self) -> MutexGuard<'_, files::Store> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn meta(&self, entry: &Meta) -> Result<()> {
+        self.queue.check()?;
+        let mut buffer = self.buffer();
+        codec::write_meta(entry, &mut buffer.raw.bytes)
+            .map_err(|malformed| TraceError::Invalid { seq: EventSeq(0), what: malformed.0 })?;
+        buffer.added(0);
+        // The first words and the last ones should not wait.
+        let urgent = matches!(entry, Meta::Machine(_) | Meta::End { .. } | Meta::Cut { .. });
+        if urgent || buffer.is_due() { buffer.hand_over(&self.queue) } else { Ok(()) }
+    }
+
+    fn flush_meta(&self) -> Result<()> {
+        self.buffer().hand_over(&self.queue)
+    }
+
+    fn close(&self, finished: bool) {
+        self.queue.close(finished);
+        let drain = self.drain.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(drain) = drain {
+            // A panic in it has been printed; what is in the log is in the log.
+            let _ = drain.join();
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let _ = self.flush_meta();
+        self.close(false);
+    }
+}
+
+/// The stream of one domain.
+pub struct StreamWriter {
+    inner: Arc<Inner>,
+    buffer: Buffer,
+}
+
+impl StreamWriter {
+    /// Adds an event. Usually only a copy into a buffer; waits where the disk cannot keep up. Fails where this
+    /// or anything before could not be written.
+    pub fn push(&mut self, event: &Event) -> Result<()> {
+        self.inner.queue.check()?;
+        let bytes = codec::content_bytes(event);
+        if bytes > codec::EVENT_BYTES_MAX {
+            return Err(TraceError::TooLarge { seq: event.seq, bytes });
+        }
+        // A large event is a chunk of its own, so that a chunk is never much larger than its largest event.
+        if !self.buffer.raw.bytes.is_empty() && bytes >= CHUNK_RAW_BYTES as u64 {
+            self.flush()?;
+        }
+        let before = self.buffer.raw.bytes.len();
+        codec::write_event(event, &mut self.buffer.raw.bytes)
+            .map_err(|malformed| TraceError::Invalid { seq: event.seq, what: malformed.0 })?;
+        let len = self.buffer.raw.bytes.len();
+        if len > chunk::RAW_BYTES_MAX as usize {
+            self.buffer.raw.bytes.truncate(before);
+            return Err(TraceError::TooLarge { seq: event.seq, bytes: (len - before) as u64 });
+        }
+        self.buffer.added(event.seq.0);
+        if self.buffer.is_due() { self.flush() } else { Ok(()) }
+    }
+
+    /// Hands everything over that was pushed.
+    pub fn flush(&mut self) -> Result<()> {
+        self.inner.flush_meta()?;
+        self.buffer.hand_over(&self.inner.queue)
+    }
+}
+
+impl Drop for StreamWriter {
+    fn drop(&mut self) {
+        // A failure is remembered; whoever writes next, or finishes, gets it.
+        let _ = self.flush();
+    }
+}
+
+fn new_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// The log's file.
+struct Disk {
+    log: File,
+    dir: PathBuf,
+}
+
+impl Sink for Disk {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.log.write_all(bytes)
+    }
+
+    fn cut(&mut self, len: u64) -> io::Result<()> {
+        use std::io::Seek as _;
+        self.log.set_len(len)?;
+        self.log.seek(io::SeekFrom::Start(len)).map(drop)
+    }
+
+    fn make_room(&mut self) {
+        let _ = std::fs::remove_file(self.dir.join(RESERVE));
+    }
+
+    fn finish(&mut self, whole: bool) {
+        self.make_room();
+        // Without an index the log is read to find out what is in it: slower, not wrong.
+        if whole && index::write(&self.dir).is_err() {
+            let _ = std::fs::remove_file(self.dir.join(INDEX));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,248 @@
+//! From full buffers to chunks on the disk: one background thread compresses and writes.
+//!
+//! The recorded program waits while its supervisor does, so compression is not the supervisor's work. The
+//! queue between them is bounded by bytes: at most [`QUEUED_BYTES_MAX`] wait (or one larger buffer alone),
+//! beyond that whoever has more waits too. Chunks stand in the log in the order in which they were handed over.
+//!
+//! When a write fails, the chunk it broke is cut off, so the log stays whole chunks; a last chunk says why the
+//! recording ended, in space that was kept back for it; what comes after is dropped, and everybody who still
+//! writes gets the error.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    io,
+    path::PathBuf,
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use crate::{
+    chunk::{CHUNK_HEADER_BYTES, Chunk},
+    codec,
+    error::{Result, TraceError},
+    event::Meta,
+    types::DomainId,
+};
+
+/// Bytes of messages that wait for the background thread or are in its hands.
+pub const QUEUED_BYTES_MAX: usize = 16 << 20;
+
+/// Buffers larger than this are not kept for the next chunk.
+const REUSED_BYTES_MAX: usize = 1 << 20;
+/// Buffers kept for the next chunks.
+const SPARE_COUNT_MAX: usize = 8;
+
+/// zstd's level 1: on traces it packs nearly as well as the default and takes a third of the time, and the
+/// program wants the other core.
+const LEVEL: i32 = 1;
+
+/// A run of messages of one stream.
+#[derive(Default)]
+pub struct Raw {
+    pub stream: u32,
+    pub first_seq: u64,
+    pub last_seq: u64,
+    pub event_count: u32,
+    pub bytes: Vec<u8>,
+}
+
+/// Where chunks go. A trait so that tests can have a disk that is full.
+pub trait Sink: Send {
+    /// Appends all of `bytes`, or fails, having written any part of them.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// Cuts the log to `len` bytes.
+    fn cut(&mut self, len: u64) -> io::Result<()>;
+    /// Gives back the space that was kept for the last words.
+    fn make_room(&mut self);
+    /// The log is complete (`whole`) or as complete as it will be.
+    fn finish(&mut self, whole: bool);
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Raw>,
+    queued_bytes: usize,
+    spare: Vec<Vec<u8>>,
+    failure: Option<TraceError>,
+    closed: bool,
+    /// The end was asked for ([`crate::Writer::finish`]), not just come by.
+    finished: bool,
+}
+
+#[derive(Default)]
+pub struct Queue {
+    state: Mutex<State>,
+    /// Something is waiting, or the queue is closed.
+    work: Condvar,
+    /// There is room again.
+    room: Condvar,
+    /// Failed or closed; looked at without the lock.
+    stopped: AtomicBool,
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether anything can still be written. Cheap.
+    pub fn check(&self) -> Result<()> {
+        if self.stopped.load(Ordering::Relaxed) { Queue::refusal(&self.lock()) } else { Ok(()) }
+    }
+
+    fn refusal(state: &State) -> Result<()> {
+        match &state.failure {
+            Some(failure) => Err(failure.clone()),
+            None if state.closed => Err(TraceError::Finished),
+            None => Ok(()),
+        }
+    }
+
+    /// Hands a buffer over and gives an empty one back. Waits while the queue is full.
+    pub fn submit(&self, raw: Raw) -> Result<Vec<u8>> {
+        let len = raw.bytes.len();
+        let full = |state: &mut State| {
+            state.queued_bytes > 0
+                && state.queued_bytes + len > QUEUED_BYTES_MAX
+                && state.failure.is_none()
+                && !state.closed
+        };
+        let mut state = self.room.wait_while(self.lock(), full).unwrap_or_else(PoisonError::into_inner);
+        Queue::refusal(&state)?;
+        state.queued_bytes += len;
+        state.waiting.push_back(raw);
+        self.work.notify_one();
+        Ok(state.spare.pop().unwrap_or_default())
+    }
+
+    /// No more comes. What is queued will be written.
+    pub fn close(&self, finished: bool) {
+        let mut state = self.lock();
+        state.closed = true;
+        state.finished |= finished;
+        self.stopped.store(true, Ordering::Relaxed);
+        self.work.notify_all();
+        self.room.notify_all();
+    }
+
+    /// The first write that failed.
+    pub fn failure(&self) -> Option<TraceError> {
+        self.lock().failure.clone()
+    }
+
+    fn fail(&self, failure: TraceError) {
+        self.lock().failure.get_or_insert(failure);
+        self.stopped.store(true, Ordering::Relaxed);
+        self.room.notify_all();
+    }
+
+    /// The next buffer, or none after the end. Waits.
+    fn next(&self) -> Option<Raw> {
+        let idle = |state: &mut State| state.waiting.is_empty() && !state.closed;
+        let mut state = self.work.wait_while(self.lock(), idle).unwrap_or_else(PoisonError::into_inner);
+        state.waiting.pop_front()
+    }
+
+    /// A buffer's bytes are written, or never will be.
+    fn done(&self, mut bytes: Vec<u8>) {
+        let mut state = self.lock();
+        state.queued_bytes -= bytes.len();
+        if state.spare.len() < SPARE_COUNT_MAX && bytes.capacity() <= REUSED_BYTES_MAX {
+            bytes.clear();
+            state.spare.push(bytes);
+        }
+        self.room.notify_all();
+    }
+}
+
+/// The background thread's state.
+pub struct Drain {
+    queue: Arc<Queue>,
+    /// For messages.
+    path: PathBuf,
+    sink: Box<dyn Sink>,
+    compressor: zstd::bulk::Compressor<'static>,
+    /// Header and compressed payload of the chunk in hand; longer than it needs to be.
+    packed: Vec<u8>,
+    /// Bytes of the log so far.
+    len: u64,
+    /// The next chunk's number in each stream.
+    ordinals: HashMap<u32, u32>,
+}
+
+impl Drain {
+    /// `len` is what the log holds already, bytes.
+    pub fn new(queue: Arc<Queue>, path: PathBuf, sink: Box<dyn Sink>, len: u64) -> io::Result<Drain> {
+        let compressor = zstd::bulk::Compressor::new(LEVEL)?;
+        Ok(Drain { queue, path, sink, compressor, packed: Vec::new(), len, ordinals: HashMap::new() })
+    }
+
+    /// Writes until the queue is closed and empty.
+    pub fn run(mut self) {
+        let mut failed = false;
+        while let Some(raw) = self.queue.next() {
+            if !failed && let Err(error) = self.write(&raw) {
+                failed = true;
+                self.last_words(&error);
+                let (path, source) = (self.path.clone(), Arc::new(error));
+                self.queue.fail(TraceError::Write { path, source });
+            }
+            self.queue.done(raw.bytes);
+            if self.packed.len() > 2 * REUSED_BYTES_MAX {
+                self.packed = Vec::new();
+            }
+        }
+        let finished = self.queue.lock().finished;
+        self.sink.finish(finished && !failed);
+    }
+
+    /// Appends a chunk, whole or not at all.
+    fn write(&mut self, raw: &Raw) -> io::Result<()> {
+        let too_long = |_| io::Error::other("a chunk is too long");
+        let room = CHUNK_HEADER_BYTES + zstd::zstd_safe::compress_bound(raw.bytes.len());
+        if self.packed.len() < room {
+            self.packed.resize(room, 0);
+        }
+        let payload_len =
+            self.compressor.compress_to_buffer(&raw.bytes, &mut self.packed[CHUNK_HEADER_BYTES..])?;
+        let ordinal = self.ordinals.get(&raw.stream).copied().unwrap_or(0);
+        let chunk = Chunk {
+            stream: raw.stream,
+            ordinal,
+            first_seq: raw.first_seq,
+            last_seq: raw.last_seq,
+            event_count: raw.event_count,
+            raw_len: u32::try_from(raw.bytes.len()).map_err(too_long)?,
+            payload_len: u32::try_from(payload_len).map_err(too_long)?,
+        };
+        let (header, rest) = self.packed.split_at_mut(CHUNK_HEADER_BYTES);
+        header.copy_from_slice(&chunk.to_bytes(&rest[..payload_len]));
+        match self.sink.append(&self.packed[..CHUNK_HEADER_BYTES + payload_len]) {
+            Ok(()) => {
+                self.len += chunk.total_len();
+                self.ordinals.insert(raw.stream, ordinal + 1);
+                Ok(())
+            }
+            Err(error) => {
+                // If this fails too, readers find half a chunk at the end, and say so.
+                let _ = self.sink.cut(self.len);
+                Err(error)
+            }
+        }
+    }
+
+    /// Says in the log why it ends, if there is any room for that.
+    fn last_words(&mut self, error: &io::Error) {
+        self.sink.make_room();
+        let why = match error.kind() {
+            io::ErrorKind::StorageFull => "the disk was full".into(),
+            _ => format!("the trace could not be written any further: {error}"),
+        };
+        let mut raw = Raw { stream: DomainId::META.0, event_count: 1, ..Raw::default() };
+        if codec::write_meta(&Meta::Cut { why }, &mut raw.bytes).is_ok() {
+            let _ = self.write(&raw);
+        }
+    }
+}

@@ -1,0 +1,445 @@
+//! Reading a trace: what it says about itself, and the events of each stream.
+//!
+//! Opening reads the meta stream into memory; events are read when they are asked for, a chunk at a time, by any
+//! number of threads. A trace that was cut short is a trace: [`Trace::ended`] says where and why. Only what
+//! cannot be read at all is an error of [`Trace::open`].
+
+use std::{
+    collections::HashMap,
+    fs::{File, OpenOptions},
+    io,
+    os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use crate::{
+    chunk::{self, CHUNK_HEADER_BYTES, Chunk, LOG_HEADER_BYTES, LogHeader},
+    codec,
+    error::{Result, TraceError, show},
+    event::{DomainEntry, Event, EventKind, FileEntry, Kept, Machine, Meta},
+    files::nanoseconds,
+    index::{self, Damage, Place, Table},
+    log::{FILES, LOG},
+    types::{DomainId, EventSeq, FileId},
+};
+
+/// How a recording ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// As it should. The program's exit status: 128 + signal if one killed it.
+    Complete { exit_code: u8 },
+    /// Early; `why` is a clause for people.
+    Cut { why: String },
+}
+
+/// A [`Meta::Echo`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EchoEntry {
+    pub seq: EventSeq,
+    /// Bytes.
+    pub len: u64,
+    pub domain: DomainId,
+    /// 1 or 2.
+    pub fd: u8,
+}
+
+/// The size of one stream; lengths in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StreamStats {
+    /// [`DomainId::META`] for the meta stream.
+    pub stream: DomainId,
+    pub chunk_count: u64,
+    pub event_count: u64,
+    pub raw_len: u64,
+    pub compressed_len: u64,
+}
+
+/// A trace that can be read, by several threads at once.
+#[derive(Debug)]
+pub struct Trace {
+    dir: PathBuf,
+    log: File,
+    table: Table,
+    metas: Vec<Meta>,
+    echoes: Vec<EchoEntry>,
+    /// By id, into `metas`.
+    files: HashMap<FileId, usize>,
+    ending: Ending,
+}
+
+impl Trace {
+    /// Opens a trace, whole or cut short. Fails if it is none, is empty, needs a newer reader, or says what no
+    /// recorder would.
+    pub fn open(dir: &Path) -> Result<Trace> {
+        let failed = |source| TraceError::Read { path: dir.into(), source: Arc::new(source) };
+        let log = match OpenOptions::new().read(true).custom_flags(NO_LINKS).open(dir.join(LOG)) {
+            Ok(log) => log,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && dir.is_dir() => {
+                return Err(TraceError::NotATrace(dir.into()));
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+                return Err(TraceError::NotATrace(dir.into()));
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        let stat = log.metadata().map_err(failed)?;
+        if !stat.is_file() {
+            return Err(TraceError::NotATrace(dir.into()));
+        }
+        check_header(&log, stat.len(), dir)?;
+        let mut trace = Trace {
+            dir: dir.into(),
+            log,
+            table: Table::default(),
+            metas: Vec::new(),
+            echoes: Vec::new(),
+            files: HashMap::new(),
+            ending: Ending::Cut { why: String::new() },
+        };
+        if let Some(table) = index::load(dir, stat.len()) {
+            trace.table = table;
+            if trace.read_metas().is_ok() {
+                trace.ending = trace.find_ending();
+                return Ok(trace);
+            }
+        }
+        // No index, or it does not fit: what the log itself has counts.
+        trace.table = index::scan(&trace.log, stat.len()).map_err(failed)?;
+        if trace.table.streams.is_empty() {
+            return Err(match trace.table.damage {
+                Some(Damage::Bad(offset)) => trace.damaged(offset, "no part of it is readable"),
+                Some(Damage::HalfChunk(_)) | None => TraceError::Empty(dir.into()),
+            });
+        }
+        match trace.read_metas() {
+            Ok(()) => {}
+            // Sound chunks around a gap: what they say still holds, and the ending tells of the damage.
+            Err(TraceError::MissingChunk { .. }) if trace.table.damage.is_some() => {}
+            Err(error) => return Err(error),
+        }
+        trace.ending = trace.find_ending();
+        Ok(trace)
+    }
+
+    /// The trace's folder.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// All entries of the meta stream in their order, but for [`Meta::Echo`].
+    pub fn metas(&self) -> &[Meta] {
+        &self.metas
+    }
+
+    /// What was written to the program's output, in the order of the events.
+    pub fn echoes(&self) -> &[EchoEntry] {
+        &self.echoes
+    }
+
+    /// Where it was recorded; none if its recorder ended before it could say.
+    pub fn machine(&self) -> Option<&Machine> {
+        self.metas.iter().find_map(|meta| match meta {
+            Meta::Machine(machine) => Some(&**machine),
+            _ => None,
+        })
+    }
+
+    pub fn domains(&self) -> impl Iterator<Item = &DomainEntry> {
+        self.metas.iter().filter_map(|meta| match meta {
+            Meta::Domain(domain) => Some(domain),
+            _ => None,
+        })
+    }
+
+    pub fn ended(&self) -> &Ending {
+        &self.ending
+    }
+
+    /// A kept file; an error if the trace has none of this id.
+    pub fn file(&self, file: FileId) -> Result<&FileEntry> {
+        match self.files.get(&file).and_then(|index| self.metas.get(*index)) {
+            Some(Meta::File(entry)) => Ok(entry),
+            _ => Err(TraceError::UnknownFile(file)),
+        }
+    }
+
+    /// Where a kept file's content is. (Its name cannot lead out of the trace; [`Trace::open_file`] also
+    /// makes sure that it is no symbolic link.)
+    pub fn file_path(&self, file: FileId) -> Result<PathBuf> {
+        Ok(self.dir.join(FILES).join(&self.file(file)?.name))
+    }
+
+    /// Checks that a kept file is there and, if it is a hard link, has not been changed: by size and time of
+    /// change, not by content.
+    pub fn check_file(&self, file: FileId) -> Result<()> {
+        self.open_file(file).map(drop)
+    }
+
+    /// Opens a kept file for reading, after the checks of [`Trace::check_file`].
+    pub fn open_file(&self, file: FileId) -> Result<File> {
+        let entry = self.file(file)?;
+        let path = self.file_path(file)?;
+        let original = if entry.path.is_empty() { "a piece of memory".into() } else { show(&entry.path) };
+        let opened = OpenOptions::new().read(true).custom_flags(NO_LINKS).open(&path);
+        let opened = opened.and_then(|file| file.metadata().map(|stat| (file, stat)));
+        let (content, stat) = match opened {
+            Ok((content, stat)) if stat.is_file() => (content, stat),
+            Ok(_) => return Err(TraceError::FileMissing { path, original }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(TraceError::FileMissing { path, original });
+            }
+            Err(error) => return Err(TraceError::Read { path, source: Arc::new(error) }),
+        };
+        let linked = entry.kept == Kept::HardLink;
+        let what = if stat.len() != entry.len {
+            format!("it had {} bytes, now {}", entry.len, stat.len())
+        } else if linked && nanoseconds(stat.mtime(), stat.mtime_nsec()) != entry.mtime_ns {
+            "its modification time is another".into()
+        } else {
+            return Ok(content);
+        };
+        if linked {
+            Err(TraceError::FileChanged { original, what })
+        } else {
+            let what = format!("its content of {original} was changed: {what}");
+            Err(TraceError::Damaged { path, offset: 0, what })
+        }
+    }
+
+    /// The events of a domain, in their order. The stream is over after an error. A stream of a trace that was
+    /// cut short ends without [`EventKind::End`].
+    pub fn events(&self, domain: DomainId) -> Events<'_> {
+        Events {
+            chunks: self.chunks(domain.0),
+            messages: Vec::new(),
+            at: 0,
+            left: 0,
+            offset: 0,
+            state: State::Open,
+        }
+    }
+
+    /// How many events of a domain the log has.
+    pub fn event_count(&self, domain: DomainId) -> u64 {
+        let places = self.table.streams.get(&domain.0).map_or(&[][..], Vec::as_slice);
+        places.iter().map(|place| u64::from(place.chunk.event_count)).sum()
+    }
+
+    /// Where the log's space goes, by stream.
+    pub fn chunk_stats(&self) -> Vec<StreamStats> {
+        let stats = |(stream, places): (&u32, &Vec<Place>)| {
+            let sum = |part: fn(&Chunk) -> u64| places.iter().map(|place| part(&place.chunk)).sum();
+            StreamStats {
+                stream: DomainId(*stream),
+                chunk_count: places.len() as u64,
+                event_count: sum(|chunk| u64::from(chunk.event_count)),
+                raw_len: sum(|chunk| u64::from(chunk.raw_len)),
+                compressed_len: sum(Chunk::total_len),
+            }
+        };
+        self.table.streams.iter().map(stats).collect()
+    }
+
+    fn chunks(&self, stream: u32) -> Chunks<'_> {
+        let places = self.table.streams.get(&stream).map_or(&[][..], Vec::as_slice);
+        Chunks { trace: self, stream, places: places.iter(), ordinal: 0 }
+    }
+
+    /// Reads the meta stream. After an error, what could be read is there.
+    fn read_metas(&mut self) -> Result<()> {
+        let (mut metas, mut echoes) = (Vec::new(), Vec::new());
+        let mut chunks = self.chunks(DomainId::META.0);
+        let mut outcome = Ok(());
+        while let Some(next) = chunks.next() {
+            let (place, messages) = match next {
+                Ok(next) => next,
+                Err(error) => {
+                    let gap = matches!(error, TraceError::MissingChunk { .. });
+                    outcome = Err(error);
+                    if gap {
+                        continue;
+                    }
+                    break;
+                }
+            };
+            let mut rest = messages.as_slice();
+            while !rest.is_empty() {
+                let entry = codec::read_meta(&mut rest)
+                    .map_err(|malformed| self.damaged(place.offset, &malformed.to_string()))?;
+                match entry {
+                    Meta::Echo { seq, domain, fd, len } => echoes.push(EchoEntry { seq, len, domain, fd }),
+                    entry => metas.push(entry),
+                }
+            }
+        }
+        echoes.sort_by_key(|echo: &EchoEntry| echo.seq);
+        let id = |(index, meta): (usize, &Meta)| match meta {
+            Meta::File(entry) => Some((entry.file, index)),
+            _ => None,
+        };
+        self.files = metas.iter().enumerate().filter_map(id).collect();
+        (self.metas, self.echoes) = (metas, echoes);
+        outcome
+    }
+
+    fn find_ending(&self) -> Ending {
+        let why = match (&self.table.damage, self.metas.last()) {
+            (Some(Damage::Bad(offset)), _) => format!("the chunk at byte {offset} is damaged (checksum)"),
+            (_, Some(Meta::Cut { why })) => why.clone(),
+            (Some(Damage::HalfChunk(offset)), _) => {
+                format!("the log ends in the middle of a chunk at byte {offset}")
+            }
+            (None, Some(Meta::End { exit_code, .. })) => return Ending::Complete { exit_code: *exit_code },
+            (None, _) => "the recorder was killed".into(),
+        };
+        Ending::Cut { why }
+    }
+
+    fn damaged(&self, offset: u64, what: &str) -> TraceError {
+        TraceError::Damaged { path: self.dir.clone(), offset, what: what.into() }
+    }
+
+    /// A chunk's messages.
+    fn read(&self, place: &Place) -> Result<Vec<u8>> {
+        let failed = |source| TraceError::Read { path: self.dir.clone(), source: Arc::new(source) };
+        let mut header = [0; CHUNK_HEADER_BYTES];
+        let mut payload = vec![0; place.chunk.payload_len as usize];
+        self.log.read_exact_at(&mut header, place.offset).map_err(failed)?;
+        self.log.read_exact_at(&mut payload, place.offset + CHUNK_HEADER_BYTES as u64).map_err(failed)?;
+        if Chunk::from_bytes(&header) != Some(place.chunk) || !chunk::is_sound(&header, &payload) {
+            return Err(self.damaged(place.offset, "the chunk's checksum is wrong"));
+        }
+        let raw_len = place.chunk.raw_len as usize;
+        match zstd::bulk::decompress(&payload, raw_len) {
+            Ok(messages) if messages.len() == raw_len => Ok(messages),
+            Ok(_) | Err(_) => Err(self.damaged(place.offset, "the chunk cannot be decompressed")),
+        }
+    }
+}
+
+/// O_NOFOLLOW | O_NONBLOCK: a stranger's trace may have links to files of ours, or pipes, in place of files.
+const NO_LINKS: i32 =
+    (rustix::fs::OFlags::NOFOLLOW.bits() | rustix::fs::OFlags::NONBLOCK.bits()).cast_signed();
+
+fn check_header(log: &File, len: u64, dir: &Path) -> Result<()> {
+    let failed = |source| TraceError::Read { path: dir.into(), source: Arc::new(source) };
+    let mut header = [0; LOG_HEADER_BYTES];
+    let part = &mut header[..usize::try_from(len).unwrap_or(usize::MAX).min(LOG_HEADER_BYTES)];
+    log.read_exact_at(part, 0).map_err(failed)?;
+    if part.len() < LOG_HEADER_BYTES {
+        let ours = chunk::log_header().starts_with(part);
+        return Err(if ours { TraceError::Empty(dir.into()) } else { TraceError::NotATrace(dir.into()) });
+    }
+    match chunk::check_log_header(&header) {
+        LogHeader::Good => Ok(()),
+        LogHeader::NotATrace => Err(TraceError::NotATrace(dir.into())),
+        LogHeader::Newer { version, reader } => {
+            Err(TraceError::Newer { path: dir.into(), version, reader, ours: chunk::FORMAT })
+        }
+        LogHeader::Damaged => Err(TraceError::Damaged {
+            path: dir.into(),
+            offset: 0,
+            what: "the header's checksum is wrong".into(),
+        }),
+    }
+}
+
+/// The chunks of one stream. A gap in their numbers is an error once, and then they go on.
+struct Chunks<'a> {
+    trace: &'a Trace,
+    stream: u32,
+    places: std::slice::Iter<'a, Place>,
+    /// The next chunk's number.
+    ordinal: u32,
+}
+
+impl<'a> Iterator for Chunks<'a> {
+    type Item = Result<(&'a Place, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let place = self.places.as_slice().first()?;
+        if place.chunk.ordinal != self.ordinal {
+            let missing = TraceError::MissingChunk { stream: DomainId(self.stream), ordinal: self.ordinal };
+            self.ordinal = place.chunk.ordinal;
+            return Some(Err(missing));
+        }
+        self.places.next();
+        self.ordinal = self.ordinal.wrapping_add(1);
+        Some(self.trace.read(place).map(|messages| (place, messages)))
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Open,
+    /// The last event was [`EventKind::End`].
+    Ended,
+    Over,
+}
+
+/// The events of a domain ([`Trace::events`]). Holds one chunk in memory.
+pub struct Events<'a> {
+    chunks: Chunks<'a>,
+    /// The chunk in hand, decompressed, and how much of it has been read.
+    messages: Vec<u8>,
+    at: usize,
+    /// Events that it should still have.
+    left: u32,
+    /// Where it is in the log.
+    offset: u64,
+    state: State,
+}
+
+impl Events<'_> {
+    fn step(&mut self) -> Result<Option<Event>> {
+        let trace = self.chunks.trace;
+        while self.at == self.messages.len() {
+            if self.left > 0 {
+                return Err(trace.damaged(self.offset, "the chunk has fewer events than it says"));
+            }
+            match self.chunks.next() {
+                Some(next) => {
+                    let (place, messages) = next?;
+                    (self.messages, self.at) = (messages, 0);
+                    (self.left, self.offset) = (place.chunk.event_count, place.offset);
+                }
+                None => {
+                    return match trace.table.damage {
+                        // What was there may have been this stream's.
+                        Some(Damage::Bad(offset)) if self.state != State::Ended => {
+                            Err(trace.damaged(offset, "events of this domain may be lost there"))
+                        }
+                        _ => Ok(None),
+                    };
+                }
+            }
+        }
+        let mut rest = &self.messages[self.at..];
+        let event = codec::read_event(&mut rest)
+            .map_err(|malformed| trace.damaged(self.offset, &malformed.to_string()))?;
+        self.at = self.messages.len() - rest.len();
+        self.left = (self.left.checked_sub(1))
+            .ok_or_else(|| trace.damaged(self.offset, "the chunk has more events than it says"))?;
+        self.state = if event.kind == EventKind::End { State::Ended } else { State::Open };
+        Ok(Some(event))
+    }
+}
+
+impl Iterator for Events<'_> {
+    type Item = Result<Event>;
+
+    fn next(&mut self) -> Option<Result<Event>> {
+        if self.state == State::Over {
+            return None;
+        }
+        let next = self.step().transpose();
+        if !matches!(next, Some(Ok(_))) {
+            self.state = State::Over;
+        }
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests;
