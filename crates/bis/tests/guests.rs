@@ -155,7 +155,7 @@ impl Guest {
         }
         fs::create_dir_all(&cache).map_err(|e| format!("failed to make {}: {e}", cache.display()))?;
         // Under another name first: two drivers may run at once, and a half-written program must not be run.
-        let fresh = program.with_extension(format!("new{}", std::process::id()));
+        let fresh = cache.join(format!("{}.new{}", self.name.replace('/', "."), std::process::id()));
         let mut gcc = std::process::Command::new("gcc");
         gcc.args(["-O1", "-g", "-pthread", "-Wall", "-o"]).arg(&fresh).arg(&self.source).args(&self.cflags);
         let output = gcc.output().map_err(|e| format!("failed to start gcc: {e}"))?;

@@ -14,15 +14,18 @@ int main(void) {
   CHECK(ioctl(s, TIOCGWINSZ, &got) == 0 && got.ws_row == 25 && got.ws_col == 81);
   CHECK(write(m, "hellp\177o\n", 8) == 8);
   CHECK(read(s, buf, 64) == 6 && memcmp(buf, "hello\n", 6) == 0);
-  ssize_t n = read(m, buf, 64);
-  CHECK(n >= 7 && memcmp(buf, "hellp", 5) == 0);
+  char echo[65] = "";
+  for (ssize_t n = 0; !strchr(echo, '\n'); n += read(m, echo + n, (size_t)(64 - n))) CHECK(n >= 0 && n < 64);
+  CHECK(memcmp(echo, "hellp", 5) == 0);
   CHECK(tcgetattr(s, &t) == 0 && (t.c_lflag & ICANON) && (t.c_lflag & ECHO));
   cfmakeraw(&t);
   CHECK(tcsetattr(s, TCSANOW, &t) == 0);
   CHECK(write(m, "r", 1) == 1 && read(s, buf, 64) == 1 && buf[0] == 'r');
   CHECK(write(s, "out\n", 4) == 4 && read(m, buf, 64) == 4 && buf[3] == '\n');
   int avail;
-  CHECK(write(m, "12", 2) == 2 && ioctl(s, FIONREAD, &avail) == 0 && avail == 2);
+  CHECK(write(m, "12", 2) == 2);
+  do CHECK(usleep(100) == 0 && ioctl(s, FIONREAD, &avail) == 0 && avail <= 2);
+  while (avail < 2);  // the kernel passes it on by a worker of its own
   CHECK(tcflush(s, TCIFLUSH) == 0 && ioctl(s, FIONREAD, &avail) == 0 && avail == 0);
   CHECK(strcmp(ttyname(s), name) == 0 && strcmp(ptsname(m), name) == 0);
   ws.ws_row = 50;
