@@ -40,7 +40,7 @@ use bis_trace::{Trace, event::Meta, types::Tid};
 pub use divergence::Divergence;
 pub use error::ReplayError;
 
-use crate::{echo::Echo, job::Board, select::Facts, shared::Shared};
+use crate::{echo::Echo, job::Board, objects::Sharers, select::Facts, shared::Shared};
 
 /// Is told of progress: events replayed, and how many there are as far as the trace says. Called from many
 /// threads.
@@ -110,6 +110,8 @@ fn replay_to(trace: &Trace, options: &Options, sink: echo::Sink) -> Result<Summa
         let heard = trace.echoes().filter(|(_, domain)| selection.heard.contains(domain));
         Echo::new(heard.map(|(seq, domain)| (seq.0, domain)), sink)
     });
+    let selected = |(_, domain): &(_, _)| selection.extents.contains_key(domain);
+    let sharers = Sharers::new(facts.shares.iter().copied().filter(selected));
     let board = Board::new(run::cores(options.jobs), selection.roots.len());
     for domain in &selection.roots {
         board.begin_once(*domain);
@@ -122,6 +124,7 @@ fn replay_to(trace: &Trace, options: &Options, sink: echo::Sink) -> Result<Summa
         entries: facts.domains.into_iter().map(|entry| (entry.domain, entry)).collect(),
         files,
         board,
+        sharers: Mutex::new(sharers),
         echo,
         events_done: AtomicU64::new(0),
         domains_done: AtomicU64::new(0),
@@ -129,6 +132,7 @@ fn replay_to(trace: &Trace, options: &Options, sink: echo::Sink) -> Result<Summa
         progress: options.progress.as_deref(),
         copies: Mutex::default(),
     };
+    run::allow_many_files();
     run::run_all(&shared);
     let Shared { board, echo, events_done, domains_done, .. } = shared;
     let cancelled = board.is_cancelled();

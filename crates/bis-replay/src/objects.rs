@@ -4,11 +4,17 @@
 //! replayed side by side have to agree on. Turn n of an object begins when turn n-1 was released; turn 0 belongs
 //! to the domain that the object came from. This file keeps the books; waiting is [`crate::job::Board`]'s.
 
-use std::{collections::HashMap, fs::File, io, os::unix::fs::FileExt, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    fs::File,
+    io,
+    os::unix::fs::FileExt,
+    sync::Arc,
+};
 
 use bis_trace::{
     event::Turn,
-    types::{FileId, ObjectId},
+    types::{DomainId, FileId, ObjectId},
 };
 use bis_tracee::sys;
 use rustix::fs::FallocateFlags;
@@ -18,6 +24,39 @@ struct Object {
     file: Arc<File>,
     /// How many turns were released: the number of the one that may be held now.
     turn: u64,
+}
+
+/// Which domains still need which objects: an object's memory is given back when none does.
+#[derive(Debug, Default)]
+pub(crate) struct Sharers {
+    objects_of: HashMap<DomainId, Vec<ObjectId>>,
+    counts: HashMap<ObjectId, usize>,
+}
+
+impl Sharers {
+    /// From (object, domain) pairs; the same one may come again.
+    pub(crate) fn new(shares: impl Iterator<Item = (ObjectId, DomainId)>) -> Sharers {
+        let mut sharers = Sharers::default();
+        let pairs: HashSet<(ObjectId, DomainId)> = shares.collect();
+        for (object, domain) in pairs {
+            sharers.objects_of.entry(domain).or_default().push(object);
+            *sharers.counts.entry(object).or_default() += 1;
+        }
+        sharers
+    }
+
+    /// The domain has ended: the objects that it was the last to need.
+    pub(crate) fn leave(&mut self, domain: DomainId) -> Vec<ObjectId> {
+        let mut objects = self.objects_of.remove(&domain).unwrap_or_default();
+        objects.retain(|object| match self.counts.get_mut(object) {
+            Some(count) => {
+                *count -= 1;
+                *count == 0
+            }
+            None => false,
+        });
+        objects
+    }
 }
 
 #[derive(Debug, Default)]
@@ -59,6 +98,11 @@ impl Objects {
         }
         self.all.insert(object, Object { file: Arc::new(file), turn: 0 });
         Ok(())
+    }
+
+    /// Nobody will ask for this object any more.
+    pub(crate) fn forget(&mut self, object: ObjectId) {
+        self.all.remove(&object);
     }
 
     pub(crate) fn file(&self, object: ObjectId) -> io::Result<Arc<File>> {
@@ -134,6 +178,16 @@ mod tests {
         objects.release(turn(0)).unwrap();
         assert!(objects.have_come(&[turn(1)]));
         assert!(objects.add(OBJECT, make(OBJECT, 1, None).unwrap()).is_err());
+    }
+
+    #[test]
+    fn the_last_domain_to_end_gives_an_object_back() {
+        let (a, b) = (DomainId(1), DomainId(2));
+        let other = ObjectId(9);
+        let mut sharers = Sharers::new([(OBJECT, a), (OBJECT, b), (OBJECT, a), (other, a)].into_iter());
+        assert_eq!(sharers.leave(a), [other]);
+        assert_eq!(sharers.leave(a), []);
+        assert_eq!(sharers.leave(b), [OBJECT]);
     }
 
     #[test]

@@ -77,6 +77,7 @@ impl Drop for Farewell<'_> {
         {
             self.shared.board.fail(ReplayError::io("write the program's output", source));
         }
+        self.shared.leave(self.domain);
         self.shared.board.remove_active();
     }
 }
@@ -208,6 +209,16 @@ pub(crate) fn run_all<'env>(shared: &'env Shared<'env>) {
             }
         }
     });
+}
+
+/// Allows this process as many open files as it may have: each domain needs some, and each shared object one.
+pub(crate) fn allow_many_files() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::debug!(%error, "the limit of open files stays as it is");
+    }
 }
 
 /// The numbers of the cores for `jobs` slots, spread over those that this process may use. Where to begin differs

@@ -19,7 +19,13 @@ use bis_trace::{
 };
 use rustix::fs::StatVfsMountFlags;
 
-use crate::{echo::Echo, error::ReplayError, job::Board, objects, select::Selection};
+use crate::{
+    echo::Echo,
+    error::ReplayError,
+    job::Board,
+    objects::{self, Sharers},
+    select::Selection,
+};
 
 pub(crate) struct Shared<'t> {
     pub trace: &'t Trace,
@@ -28,6 +34,7 @@ pub(crate) struct Shared<'t> {
     pub entries: HashMap<DomainId, DomainEntry>,
     pub files: HashMap<FileId, FileEntry>,
     pub board: Board,
+    pub sharers: Mutex<Sharers>,
     /// None: nothing is shown.
     pub echo: Option<Echo>,
     pub events_done: AtomicU64,
@@ -58,6 +65,14 @@ impl Shared<'_> {
     /// One more domain was replayed to its end.
     pub(crate) fn count_domain(&self) {
         self.domains_done.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A domain has ended: what it was the last to need is given back.
+    pub(crate) fn leave(&self, domain: DomainId) {
+        let unneeded = self.sharers.lock().unwrap_or_else(PoisonError::into_inner).leave(domain);
+        if !unneeded.is_empty() {
+            self.board.objects(|all| unneeded.into_iter().for_each(|object| all.forget(object)));
+        }
     }
 
     /// The command line of a domain's process: its own, or that of the ancestor that it is a copy of.

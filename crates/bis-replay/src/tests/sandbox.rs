@@ -117,6 +117,87 @@ fn output_of_memory_that_is_not_there_is_an_error() {
     }
 }
 
+/// A small generator of numbers (xorshift64), so that a failure can be repeated.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[usize::try_from(self.next() % choices.len() as u64).unwrap()]
+    }
+
+    fn addr(&mut self) -> u64 {
+        let any = self.next();
+        let agent = bis_agent::AGENT_BASE;
+        self.one_of(&[DATA, DATA, CODE, 0x60_0000, agent, agent - PAGE, 1 << 46, (1 << 47) - PAGE, 0, any])
+    }
+
+    fn len(&mut self) -> u64 {
+        let any = self.next();
+        self.one_of(&[PAGE, PAGE, 2 * PAGE, 4 * PAGE, 1, 0, 1 << 30, any])
+    }
+
+    fn effect(&mut self) -> Effect {
+        let object = ObjectId(self.one_of(&[1, 1, 2]));
+        let offset = self.one_of(&[0, PAGE, 1, u64::MAX]);
+        let file = bis_trace::types::FileId(3);
+        let backing = match self.next() % 6 {
+            0 => Backing::Shared { object, offset },
+            1 => Backing::File { file, offset },
+            2 => Backing::Stack,
+            _ => Backing::Anonymous,
+        };
+        let prot = self.one_of(&[0, 1, 3, 3, 5, 7, 0x100]);
+        let (addr, len) = (self.addr(), self.len());
+        match self.next() % 12 {
+            0..3 => Effect::Map { addr, len, prot, backing },
+            3 => Effect::Unmap { addr, len },
+            4 => Effect::Protect { addr, len, prot },
+            5 => {
+                let (new_addr, new_len, keep) = (self.addr(), self.len(), self.next().is_multiple_of(2));
+                Effect::Remap { addr, old_len: len, new_addr, new_len, keep }
+            }
+            6 => Effect::Advise { addr, len, advice: self.one_of(&[4, 9, 10, 11, 18, 19, 100, 7]) },
+            7 => Effect::NewObject { object, len, content: self.one_of(&[None, None, None, Some(file)]) },
+            8 => Effect::WriteObject { object, offset, data: vec![1; 10] },
+            // Not beyond what a test may fill.
+            9 => Effect::ResizeObject { object, len: len % (1 << 20) },
+            10 => Effect::NewTask { tid: Tid(self.one_of(&[101, 7, 8, 9])), regs: first_regs() },
+            _ => Effect::Fork { domain: DomainId(self.one_of(&[1, 2, 3])), tid: Tid(5) },
+        }
+    }
+}
+
+#[test]
+fn whatever_the_effects_are_the_replay_ends() {
+    let mut numbers = Numbers(0x1234_5678_9abc_def1);
+    let (mut whole, mut refused) = (0, 0);
+    for _ in 0..300 {
+        let mut tape = Tape::new();
+        let mut start = image(&[0x90]);
+        let count = numbers.next() % 6;
+        start.effects.extend((0..count).map(|_| numbers.effect()));
+        if numbers.next().is_multiple_of(4) {
+            start.writes.push(MemWrite { addr: numbers.addr(), data: vec![1; 100] });
+        }
+        tape.start(A, exec_base(), start);
+        tape.gone(A, tid(A));
+        tape.event(A, EventKind::End);
+        match tape.replay() {
+            Ok(_) => whole += 1,
+            Err(ReplayError::Divergence(d)) => panic!("nothing ran: {d}"),
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(whole > 30 && refused > 30, "{whole} whole, {refused} refused");
+}
+
 #[test]
 fn no_replayed_process_outlives_a_failure() {
     let before = children();
