@@ -52,9 +52,11 @@ impl Domain {
     pub fn call_entry(&mut self, tid: Tid) -> Result<()> {
         let entry = self.stopped(tid)?.regs()?;
         self.task(tid)?.expect_signal = false;
-        if self.task(tid)?.call.is_some() {
+        if let Some(call) = &self.task(tid)?.call {
             // The kernel makes an interrupted call again, perhaps as restart_syscall.
-            return self.make(tid, false);
+            let (handler, made) = (call.handler, Call { nr: call.nr, args: call.entry.args() });
+            let blocks = may_block(&made) || handler.is_some_and(|handler| self.waits_for_others(handler));
+            return self.make(tid, blocks && !self.is_alone());
         }
         if entry.cs != 0x33 {
             let what = format!("makes a 32-bit system call (number {})", entry.orig_rax);
@@ -124,7 +126,7 @@ impl Domain {
                 }
             }
         }
-        let alone = self.tasks.len() == 1 && !self.holds_tokens();
+        let alone = self.is_alone();
         if blocks && !alone && !self.relocate(tid)? {
             return Ok(());
         }
@@ -136,6 +138,12 @@ impl Domain {
         Ok(())
     }
 
+    /// Can nobody else run while the domain's task waits in the kernel: no other task, and no domain that waits
+    /// for a token?
+    fn is_alone(&self) -> bool {
+        self.tasks.len() == 1 && !self.holds_tokens()
+    }
+
     /// Lets the kernel make the call that the task is in. Waits for its exit here, unless it may take a while and
     /// others could run meanwhile.
     fn make(&mut self, tid: Tid, in_background: bool) -> Result<()> {
@@ -143,7 +151,7 @@ impl Domain {
         if in_background || self.tasks.len() > 1 && self.call(tid).is_ok_and(|call| call.entered) {
             return Ok(());
         }
-        if self.tasks.len() == 1 && !self.holds_tokens() {
+        if self.is_alone() {
             // Nobody else to look after: sleep in the scheduler, which counts us as idle.
             return Ok(());
         }

@@ -94,21 +94,19 @@ pub fn replay(trace: &Trace, options: &Options) -> Result<Summary, ReplayError> 
 fn replay_to(trace: &Trace, options: &Options, sink: echo::Sink) -> Result<Summary, ReplayError> {
     let mut facts = Facts::default();
     let mut files = HashMap::new();
-    let mut counts = HashMap::new();
     for meta in trace.metas() {
         match meta {
             Meta::Domain(entry) => facts.domains.push(entry.clone()),
             Meta::Task { domain, pid, .. } => facts.tasks.push((*domain, *pid)),
             Meta::Share { object, domain } => facts.shares.push((*object, *domain)),
             Meta::File(entry) => drop(files.insert(entry.file, entry.clone())),
-            Meta::DomainEnd { domain, event_count, .. } => drop(counts.insert(*domain, *event_count)),
             _ => {}
         }
     }
     let selection = select::select(&facts, options.pid)?;
     let echo = (!options.quiet).then(|| {
-        let heard = trace.echoes().filter(|(_, domain)| selection.heard.contains(domain));
-        Echo::new(heard.map(|(seq, domain)| (seq.0, domain)), sink)
+        let heard = trace.echoes().iter().filter(|echo| selection.heard.contains(&echo.domain));
+        Echo::new(heard.map(|echo| (echo.seq.0, echo.domain)), sink)
     });
     let selected = |(_, domain): &(_, _)| selection.extents.contains_key(domain);
     let sharers = Sharers::new(facts.shares.iter().copied().filter(selected));
@@ -116,7 +114,7 @@ fn replay_to(trace: &Trace, options: &Options, sink: echo::Sink) -> Result<Summa
     for domain in &selection.roots {
         board.begin_once(*domain);
     }
-    let events_total = selection.extents.keys().filter_map(|domain| counts.get(domain)).sum();
+    let events_total = selection.extents.keys().map(|domain| trace.event_count(*domain)).sum();
     let shared = Shared {
         trace,
         machine: trace.machine().cloned().unwrap_or_default(),

@@ -4,7 +4,6 @@
 use std::{
     collections::HashMap,
     fs::File,
-    os::unix::fs::OpenOptionsExt,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -94,24 +93,9 @@ impl Shared<'_> {
         String::new()
     }
 
-    /// Opens a kept file for reading: a regular file in the trace's own folder, whatever the trace says.
-    pub(crate) fn open_kept(&self, file: FileId) -> Result<File, ReplayError> {
-        self.trace.check_file(file)?;
-        let path = self.trace.file_path(file)?;
-        let what = || format!("open the kept file {}", path.display());
-        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
-        let opened = File::options().read(true).custom_flags(flags).open(&path);
-        let opened = opened.map_err(|source| ReplayError::io(what(), source))?;
-        let metadata = opened.metadata().map_err(|source| ReplayError::io(what(), source))?;
-        if !metadata.is_file() {
-            return Err(ReplayError::io(what(), std::io::Error::other("it is not a regular file")));
-        }
-        Ok(opened)
-    }
-
     /// A kept file as something that can be mapped executable.
     pub(crate) fn mappable(&self, file: FileId) -> Result<Arc<File>, ReplayError> {
-        let mut opened = self.open_kept(file)?;
+        let mut opened = self.trace.open_file(file)?;
         let noexec =
             rustix::fs::fstatvfs(&opened).is_ok_and(|fs| fs.f_flag.contains(StatVfsMountFlags::NOEXEC));
         if !noexec {

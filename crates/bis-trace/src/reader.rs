@@ -249,9 +249,9 @@ impl Trace {
     /// Reads the meta stream. After an error, what could be read is there.
     fn read_metas(&mut self) -> Result<()> {
         let (mut metas, mut echoes) = (Vec::new(), Vec::new());
-        let mut chunks = self.chunks(DomainId::META.0);
+        let chunks = self.chunks(DomainId::META.0);
         let mut outcome = Ok(());
-        while let Some(next) = chunks.next() {
+        for next in chunks {
             let (place, messages) = match next {
                 Ok(next) => next,
                 Err(error) => {

@@ -94,20 +94,22 @@ pub struct Record {
     #[arg(short, long)]
     pub verbose: bool,
     /// The program, looked for as a shell does, and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     pub command: Vec<OsString>,
 }
 
 /// Replay a recorded run
 #[derive(Debug, Args)]
-#[command(after_help = "What the program wrote to standard output and error comes again, in the recorded order.
+#[command(
+    after_help = "What the program wrote to standard output and error comes again, in the recorded order.
 No recorded system call is made: nothing outside is touched.
 
 Examples:
   bis replay -a                   the latest recording, whole
   bis replay -a make-3            the recording of that name
   bis replay -a /tmp/trace -p 812 only process 812, from its last exec
-  bis replay -a --quiet && echo replays")]
+  bis replay -a --quiet && echo replays"
+)]
 pub struct Replay {
     /// Replay to the end, without a debugger (needed: this version has no debugger)
     #[arg(short = 'a', long)]

@@ -36,8 +36,7 @@ pub const ALL: [Variable; 5] = [BIS_TRACES, BIS_LOG, XDG_DATA_HOME, HOME, RUST_B
 /// The section of `--help`.
 pub fn help() -> String {
     let width = ALL.iter().map(|variable| variable.name.len()).max().unwrap_or(0);
-    let lines: Vec<String> =
-        ALL.iter().map(|v| format!("  {:width$}  {}", v.name, v.meaning)).collect();
+    let lines: Vec<String> = ALL.iter().map(|v| format!("  {:width$}  {}", v.name, v.meaning)).collect();
     format!("Environment:\n{}", lines.join("\n"))
 }
 
@@ -47,7 +46,11 @@ mod tests {
     fn the_manual_names_every_variable() {
         let manual = include_str!("../../../docs/using.md");
         for variable in super::ALL {
-            assert!(manual.contains(&format!("`{}`", variable.name)), "docs/using.md lacks {}", variable.name);
+            assert!(
+                manual.contains(&format!("`{}`", variable.name)),
+                "docs/using.md lacks {}",
+                variable.name
+            );
         }
     }
 }

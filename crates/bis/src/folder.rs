@@ -65,7 +65,10 @@ pub fn new_trace(traces: &Path, program: &Path) -> Result<PathBuf> {
             Err(error) => return Err(Failure::of(format!("make {}", path.display()), error)),
         }
     }
-    Err(Failure::usage(format!("failed to name a trace in {}: there are too many; see bis rm", traces.display())))
+    Err(Failure::usage(format!(
+        "failed to name a trace in {}: there are too many; see bis rm",
+        traces.display()
+    )))
 }
 
 /// Points `latest` at a trace in the same folder (none: removes the link), in one step.
@@ -190,13 +193,15 @@ mod tests {
     #[test]
     fn only_traces_are_listed() {
         let folder = tempfile::tempdir().unwrap();
-        for (name, content) in [("real", "BISTRACE and more"), ("begun", ""), ("other", "a log of something")] {
+        for (name, content) in [("real", "BISTRACE and more"), ("begun", ""), ("other", "a log of something")]
+        {
             fs::create_dir(folder.path().join(name)).unwrap();
             fs::write(folder.path().join(name).join("log"), content).unwrap();
         }
         fs::create_dir(folder.path().join("empty")).unwrap();
         symlink("real", folder.path().join("latest")).unwrap();
-        let names: Vec<_> = list(folder.path()).unwrap().iter().map(|p| p.file_name().unwrap().to_owned()).collect();
+        let names: Vec<_> =
+            list(folder.path()).unwrap().iter().map(|p| p.file_name().unwrap().to_owned()).collect();
         assert_eq!(names, ["begun", "real"]);
         assert_eq!(list(&folder.path().join("nowhere")).unwrap(), Vec::<PathBuf>::new());
     }

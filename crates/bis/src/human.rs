@@ -154,12 +154,21 @@ mod tests {
 
     #[test]
     fn sizes() {
-        let cases = [(0, "0 B"), (1023, "1023 B"), (1536, "1.50 KiB"), (10 << 20, "10.0 MiB"), (u64::MAX, "16.0 EiB")];
+        let cases = [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1536, "1.50 KiB"),
+            (10 << 20, "10.0 MiB"),
+            (u64::MAX, "16.0 EiB"),
+        ];
         for (value, expected) in cases {
             assert_eq!(bytes(value), expected);
         }
         assert_eq!(bytes(1023 * 1024), "1.00 MiB");
-        assert_eq!((count(0).as_str(), count(999).as_str(), count(1_234_567).as_str()), ("0", "999", "1 234 567"));
+        assert_eq!(
+            (count(0).as_str(), count(999).as_str(), count(1_234_567).as_str()),
+            ("0", "999", "1 234 567")
+        );
     }
 
     #[test]

@@ -5,7 +5,8 @@
 use bis_syscalls::{Call, describe, row};
 use bis_trace::{
     event::{
-        Backing, Base, Echo, Effect, Event, EventKind, Insn, MemWrite, Outcome, RangeSum, SignalPoint, TaskEnd, Turn,
+        Backing, Base, Echo, Effect, Event, EventKind, Insn, MemWrite, Outcome, RangeSum, SignalPoint,
+        TaskEnd, Turn,
     },
     types::{REGISTER_NAMES, Registers, Tid},
 };
@@ -29,7 +30,12 @@ fn address(value: u64) -> Value {
 
 fn registers(registers: &Registers) -> Value {
     let words = registers.words();
-    REGISTER_NAMES.iter().zip(words).map(|(name, word)| ((*name).to_owned(), address(word))).collect::<Map<_, _>>().into()
+    REGISTER_NAMES
+        .iter()
+        .zip(words)
+        .map(|(name, word)| ((*name).to_owned(), address(word)))
+        .collect::<Map<_, _>>()
+        .into()
 }
 
 fn strings(list: &[Vec<u8>]) -> Value {
@@ -37,7 +43,8 @@ fn strings(list: &[Vec<u8>]) -> Value {
 }
 
 fn echo(echo: &Echo) -> Value {
-    let ranges: Value = echo.ranges.iter().map(|(addr, len)| json!({"addr": address(*addr), "len": len})).collect();
+    let ranges: Value =
+        echo.ranges.iter().map(|(addr, len)| json!({"addr": address(*addr), "len": len})).collect();
     json!({"fd": echo.fd, "ranges": ranges})
 }
 
@@ -86,7 +93,9 @@ fn effect(effect: &Effect) -> Value {
         Effect::WriteObject { object, offset, data } => {
             json!({"kind": "write_object", "object": object.0, "offset": offset, "data": hex(data)})
         }
-        Effect::ResizeObject { object, len } => json!({"kind": "resize_object", "object": object.0, "len": len}),
+        Effect::ResizeObject { object, len } => {
+            json!({"kind": "resize_object", "object": object.0, "len": len})
+        }
         Effect::NewTask { tid, regs } => json!({"kind": "new_task", "tid": tid.0, "regs": registers(regs)}),
         Effect::Fork { domain, tid } => json!({"kind": "fork", "domain": domain.0, "tid": tid.0}),
     }
@@ -143,7 +152,9 @@ pub fn task_end(end: TaskEnd) -> Value {
 /// The kind's name, the same as that of `dump --kind`, and what belongs to the kind.
 fn kind(event: &EventKind) -> (&'static str, Value) {
     match event {
-        EventKind::Start(start) => ("start", json!({"base": base(&start.base), "outcome": outcome(&start.outcome)})),
+        EventKind::Start(start) => {
+            ("start", json!({"base": base(&start.base), "outcome": outcome(&start.outcome)}))
+        }
         EventKind::Syscall { nr, entry, outcome: after } => {
             let made = Call { nr: *nr, args: entry.args() };
             let text = describe(&made, Some(after.regs.result()));
@@ -156,7 +167,10 @@ fn kind(event: &EventKind) -> (&'static str, Value) {
         EventKind::SyscallEnter { nr, entry } => {
             let text = describe(&Call { nr: *nr, args: entry.args() }, None);
             let args = entry.args().map(address);
-            ("enter", json!({"nr": nr, "call": call(*nr), "args": args, "text": text, "entry": registers(entry)}))
+            (
+                "enter",
+                json!({"nr": nr, "call": call(*nr), "args": args, "text": text, "entry": registers(entry)}),
+            )
         }
         EventKind::SyscallExit { nr, outcome: after } => {
             let result = after.regs.result();

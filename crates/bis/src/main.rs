@@ -64,7 +64,9 @@ fn usage_error(error: &clap::Error) -> ! {
 fn name_bugs(code: u8) {
     panic::set_hook(Box::new(move |info| {
         let thread = std::thread::current();
-        let message = info.payload_as_str().unwrap_or("no message");
+        let payload = info.payload();
+        let message = payload.downcast_ref::<&str>().copied().or(payload.downcast_ref::<String>().map(String::as_str));
+        let message = message.unwrap_or("no message");
         let place = info.location().map(ToString::to_string).unwrap_or_default();
         Failure::new(
             code,

@@ -60,10 +60,9 @@ pub fn find(argv: &[OsString], search: Option<&OsStr>, cwd: Option<&Path>) -> Re
     }
     Err(match unfit {
         Some((path, error)) => refusal(&path.display().to_string(), &error),
-        None => Failure::new(
-            status::NOT_FOUND,
-            format!("failed to record {shown}: no such program in PATH ({})", Path::new(search).display()),
-        ),
+        None => {
+            Failure::new(status::NOT_FOUND, format!("failed to record {shown}: no such program in the folders of PATH"))
+        }
     })
 }
 
@@ -108,7 +107,10 @@ fn is_bare_script(path: &Path) -> bool {
     let mut head = Vec::new();
     // A program that may be executed and not read is no script.
     let Ok(file) = File::open(path) else { return false };
-    if file.take(256).read_to_end(&mut head).is_err() || head.starts_with(b"\x7fELF") || head.starts_with(b"#!") {
+    if file.take(256).read_to_end(&mut head).is_err()
+        || head.starts_with(b"\x7fELF")
+        || head.starts_with(b"#!")
+    {
         return false;
     }
     let registered = fs::read_dir("/proc/sys/fs/binfmt_misc").is_ok_and(|entries| {

@@ -1,1 +1,205 @@
+//! For tests: strategies that make any event and any meta entry that the schema allows, and the usual event.
 
+use proptest::{collection::vec, option, prelude::*};
+
+use crate::{
+    event::{
+        Backing, Base, DomainEntry, Echo, Effect, Event, EventKind, FileEntry, Insn, Kept, Machine, MemWrite,
+        Meta, Outcome, RangeSum, SignalEvent, SignalPoint, Start, TaskEnd, Turn,
+    },
+    types::{DomainId, EventSeq, FileId, ObjectId, Registers, Signal, Tid},
+};
+
+/// A plain read of `data`, as most events are.
+pub fn plain(seq: u64, data: &[u8]) -> Event {
+    let entry = Registers {
+        rax: (-38i64).cast_unsigned(),
+        orig_rax: 0,
+        rdi: 3,
+        rsi: 0x7fff_1234_5000,
+        rdx: data.len() as u64,
+        rip: 0x7f12_3456_789a,
+        rsp: 0x7fff_1234_4000 - seq % 512 * 8,
+        eflags: 0x246,
+        cs: 0x33,
+        ss: 0x2b,
+        fs_base: 0x7f12_3000_0740,
+        ..Registers::default()
+    };
+    let regs = Registers { rax: data.len() as u64, ..entry };
+    let writes = if data.is_empty() { vec![] } else { vec![MemWrite { addr: entry.rsi, data: data.to_vec() }] };
+    let outcome = Box::new(Outcome { regs, writes, ..Outcome::default() });
+    Event { seq: EventSeq(seq), tid: Tid(4711), kind: EventKind::Syscall { nr: 0, entry, outcome }, sums: vec![] }
+}
+
+pub fn registers() -> impl Strategy<Value = Registers> {
+    prop_oneof![any::<[u64; 27]>().prop_map(Registers::from_words), Just(Registers::default())]
+}
+
+fn bytes() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![4 => vec(any::<u8>(), 0..40), 1 => vec(any::<u8>(), 1000..3000)]
+}
+
+fn tid() -> impl Strategy<Value = Tid> {
+    (1..=i32::MAX).prop_map(Tid)
+}
+
+fn domain() -> impl Strategy<Value = DomainId> {
+    (1..=u32::MAX).prop_map(DomainId)
+}
+
+fn signal() -> impl Strategy<Value = Signal> {
+    (1u8..=64).prop_map(Signal)
+}
+
+fn seq() -> impl Strategy<Value = EventSeq> {
+    any::<u64>().prop_map(EventSeq)
+}
+
+fn file() -> impl Strategy<Value = FileId> {
+    any::<u32>().prop_map(FileId)
+}
+
+fn object() -> impl Strategy<Value = ObjectId> {
+    any::<u32>().prop_map(ObjectId)
+}
+
+fn backing() -> impl Strategy<Value = Backing> {
+    prop_oneof![
+        Just(Backing::Anonymous),
+        Just(Backing::Stack),
+        (file(), any::<u64>()).prop_map(|(file, offset)| Backing::File { file, offset }),
+        (object(), any::<u64>()).prop_map(|(object, offset)| Backing::Shared { object, offset }),
+    ]
+}
+
+fn effect() -> impl Strategy<Value = Effect> {
+    let word = any::<u64>;
+    prop_oneof![
+        (word(), word(), any::<u32>(), backing())
+            .prop_map(|(addr, len, prot, backing)| Effect::Map { addr, len, prot, backing }),
+        (word(), word()).prop_map(|(addr, len)| Effect::Unmap { addr, len }),
+        (word(), word(), any::<u32>()).prop_map(|(addr, len, prot)| Effect::Protect { addr, len, prot }),
+        (word(), word(), word(), word(), any::<bool>()).prop_map(|(addr, old_len, new_addr, new_len, keep)| {
+            Effect::Remap { addr, old_len, new_addr, new_len, keep }
+        }),
+        (word(), word(), any::<u32>()).prop_map(|(addr, len, advice)| Effect::Advise { addr, len, advice }),
+        (object(), word(), option::of(file()))
+            .prop_map(|(object, len, content)| Effect::NewObject { object, len, content }),
+        (object(), word(), bytes())
+            .prop_map(|(object, offset, data)| Effect::WriteObject { object, offset, data }),
+        (object(), word()).prop_map(|(object, len)| Effect::ResizeObject { object, len }),
+        (tid(), registers()).prop_map(|(tid, regs)| Effect::NewTask { tid, regs }),
+        (domain(), tid()).prop_map(|(domain, tid)| Effect::Fork { domain, tid }),
+    ]
+}
+
+fn outcome() -> impl Strategy<Value = Outcome> {
+    let write = (any::<u64>(), bytes()).prop_map(|(addr, data)| MemWrite { addr, data });
+    let echo = (1u8..=2, vec(any::<(u64, u64)>(), 0..4)).prop_map(|(fd, ranges)| Echo { fd, ranges });
+    (registers(), option::of(bytes()), vec(effect(), 0..4), vec(write, 0..4), option::of(echo))
+        .prop_map(|(regs, xstate, effects, writes, echo)| Outcome { regs, xstate, effects, writes, echo })
+}
+
+fn base() -> impl Strategy<Value = Base> {
+    prop_oneof![
+        (bytes(), vec(bytes(), 0..4), vec(bytes(), 0..4), bytes())
+            .prop_map(|(path, argv, envp, cwd)| Base::Exec { path, argv, envp, cwd }),
+        (domain(), seq()).prop_map(|(parent, at)| Base::Fork { parent, at }),
+    ]
+}
+
+fn task_end() -> impl Strategy<Value = TaskEnd> {
+    prop_oneof![
+        any::<u8>().prop_map(TaskEnd::Exited),
+        signal().prop_map(TaskEnd::Killed),
+        domain().prop_map(TaskEnd::Exec),
+        Just(TaskEnd::Dethreaded),
+    ]
+}
+
+fn point() -> impl Strategy<Value = SignalPoint> {
+    use SignalPoint::{AfterEvent, Anywhere, BeforeSyscall, Fault};
+    proptest::sample::select(vec![Fault, AfterEvent, BeforeSyscall, Anywhere])
+}
+
+fn kind() -> impl Strategy<Value = EventKind> {
+    let turn = || (object(), any::<u64>()).prop_map(|(object, turn)| Turn { object, turn });
+    let insn = proptest::sample::select(vec![Insn::Rdtsc, Insn::Rdtscp, Insn::Cpuid]);
+    let siginfo = vec(any::<u8>(), 128);
+    prop_oneof![
+        (base(), outcome()).prop_map(|(base, outcome)| EventKind::Start(Box::new(Start { base, outcome }))),
+        // Half of them change only rax, which is written in another way.
+        (any::<u64>(), registers(), outcome(), any::<bool>(), any::<u64>()).prop_map(
+            |(nr, entry, mut outcome, plain, rax)| {
+                if plain {
+                    outcome.regs = Registers { rax, ..entry };
+                }
+                EventKind::Syscall { nr, entry, outcome: Box::new(outcome) }
+            }
+        ),
+        (any::<u64>(), registers()).prop_map(|(nr, entry)| EventKind::SyscallEnter { nr, entry }),
+        (any::<u64>(), outcome())
+            .prop_map(|(nr, outcome)| EventKind::SyscallExit { nr, outcome: Box::new(outcome) }),
+        (signal(), siginfo, point(), registers(), option::of(outcome())).prop_map(
+            |(signal, siginfo, point, before, handler)| {
+                EventKind::Signal(Box::new(SignalEvent { signal, siginfo, point, before, handler }))
+            }
+        ),
+        (insn, registers(), registers())
+            .prop_map(|(insn, before, after)| EventKind::Instruction { insn, before, after }),
+        (task_end(), outcome())
+            .prop_map(|(status, outcome)| EventKind::TaskExit { status, outcome: Box::new(outcome) }),
+        (vec(turn(), 0..4), vec(turn(), 0..4))
+            .prop_map(|(acquired, released)| EventKind::Token { acquired, released }),
+        Just(EventKind::End),
+    ]
+}
+
+pub fn event() -> impl Strategy<Value = Event> {
+    let sum = any::<(u64, u64, u64)>().prop_map(|(addr, len, sum)| RangeSum { addr, len, sum });
+    (1..=u64::MAX, tid(), kind(), vec(sum, 0..4))
+        .prop_map(|(seq, tid, kind, sums)| Event { seq: EventSeq(seq), tid, kind, sums })
+}
+
+fn machine() -> impl Strategy<Value = Machine> {
+    let texts = (any::<String>(), any::<String>(), any::<String>(), any::<String>());
+    let numbers = any::<(u32, i64, u64)>();
+    (texts, any::<(bool, bool, bool)>(), numbers, vec(bytes(), 0..4), bytes()).prop_map(
+        |(texts, flags, (core_count, started_s, xcr0), argv, cwd)| {
+            let ((bis_version, kernel, cpu, tick_source), (cpuid_faulting, hooks, checksums)) = (texts, flags);
+            Machine {
+                bis_version, kernel, cpu, cpuid_faulting, core_count, tick_source, hooks, checksums, started_s,
+                argv, cwd, xcr0,
+            }
+        },
+    )
+}
+
+fn file_entry() -> impl Strategy<Value = FileEntry> {
+    let kept = proptest::sample::select(vec![Kept::Reflink, Kept::HardLink, Kept::Copy]);
+    (file(), "[0-9a-z-]{1,64}", kept, bytes(), any::<(u64, i64, [u8; 32])>()).prop_map(
+        |(file, name, kept, path, (len, mtime_ns, digest))| FileEntry { file, name, kept, path, len, mtime_ns, digest },
+    )
+}
+
+pub fn meta() -> impl Strategy<Value = Meta> {
+    let ppid = (0..=i32::MAX).prop_map(Tid);
+    prop_oneof![
+        machine().prop_map(|machine| Meta::Machine(Box::new(machine))),
+        file_entry().prop_map(Meta::File),
+        (domain(), tid(), ppid, tid(), base(), seq()).prop_map(|(domain, pid, ppid, tid, base, seq)| {
+            Meta::Domain(DomainEntry { domain, pid, ppid, tid, base, seq })
+        }),
+        (domain(), tid(), tid(), seq()).prop_map(|(domain, tid, pid, seq)| Meta::Task { domain, tid, pid, seq }),
+        (domain(), tid(), task_end(), seq())
+            .prop_map(|(domain, tid, status, seq)| Meta::TaskEnd { domain, tid, status, seq }),
+        (domain(), seq(), any::<u64>())
+            .prop_map(|(domain, seq, event_count)| Meta::DomainEnd { domain, seq, event_count }),
+        (seq(), domain(), 1u8..=2, any::<u64>()).prop_map(|(seq, domain, fd, len)| Meta::Echo { seq, domain, fd, len }),
+        (object(), domain()).prop_map(|(object, domain)| Meta::Share { object, domain }),
+        (seq(), any::<String>()).prop_map(|(seq, text)| Meta::Note { seq, text }),
+        (any::<u8>(), seq()).prop_map(|(exit_code, seq)| Meta::End { exit_code, seq }),
+        any::<String>().prop_map(|why| Meta::Cut { why }),
+    ]
+}

@@ -9,7 +9,12 @@ use rustix::{
 };
 use serde_json::json;
 
-use crate::{args::Doctor, env, failure::{Result, status}, folder, human, output};
+use crate::{
+    args::Doctor,
+    env,
+    failure::{Result, status},
+    folder, human, output,
+};
 
 /// Below this a recording of any length will fail soon.
 const FREE_BYTES_MIN: u64 = 256 << 20;
@@ -50,7 +55,11 @@ fn kernel() -> Check {
         return Check::good("kernel", format!("Linux {release}"));
     }
     let (major, minor) = KERNEL_MIN;
-    Check::bad("kernel", format!("Linux {release}"), format!("use Linux {major}.{minor} or newer; on this one, expect failures"))
+    Check::bad(
+        "kernel",
+        format!("Linux {release}"),
+        format!("use Linux {major}.{minor} or newer; on this one, expect failures"),
+    )
 }
 
 /// Whether a release is [`KERNEL_MIN`] or newer; one that cannot be read is not.
@@ -61,7 +70,8 @@ fn enough(release: &str) -> bool {
 
 fn processor() -> Check {
     let info = read("/proc/cpuinfo").unwrap_or_default();
-    let name = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ").map(|(_, name)| name));
+    let name =
+        info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ").map(|(_, name)| name));
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let found = format!("{}, {cores} cores for us", name.unwrap_or("unknown"));
     match cfg!(target_arch = "x86_64") {
@@ -88,14 +98,19 @@ fn seccomp() -> Check {
     match mode {
         None => Check::bad("seccomp", "not in this kernel", "use a kernel with CONFIG_SECCOMP_FILTER"),
         Some("0") => Check::good("seccomp", "no filter is over us"),
-        Some(_) => Check::good("seccomp", "we run under a filter (a container's): see the trials above for what it allows"),
+        Some(_) => Check::good(
+            "seccomp",
+            "we run under a filter (a container's): see the trials above for what it allows",
+        ),
     }
 }
 
 fn pmu() -> Check {
     match Path::new("/sys/bus/event_source/devices/cpu").exists() {
         true => Check::good("performance counters", "there are some; bis does not need them"),
-        false => Check::good("performance counters", "none (as in most virtual machines); bis does not need them"),
+        false => {
+            Check::good("performance counters", "none (as in most virtual machines); bis does not need them")
+        }
     }
 }
 
@@ -125,7 +140,9 @@ fn traces_folder() -> Vec<Check> {
     let written = fs::create_dir(&trial).and_then(|()| fs::remove_dir(&trial));
     let mut checks = vec![match written {
         Ok(()) => Check::good("traces", format!("in {shown}")),
-        Err(error) => Check::bad("traces", format!("cannot write to {}: {error}", below.display()), remedy.clone()),
+        Err(error) => {
+            Check::bad("traces", format!("cannot write to {}: {error}", below.display()), remedy.clone())
+        }
     }];
     match statvfs(below) {
         Ok(stat) => {
@@ -177,7 +194,15 @@ pub fn run(args: &Doctor) -> Result<u8> {
         }
     }
     if !args.json {
-        writeln!(out, "\n{}", if fit { "bis can record on this machine." } else { "bis cannot record on this machine as it is." })?;
+        writeln!(
+            out,
+            "\n{}",
+            if fit {
+                "bis can record on this machine."
+            } else {
+                "bis cannot record on this machine as it is."
+            }
+        )?;
     }
     out.flush()?;
     Ok(if fit { 0 } else { status::UNFIT })

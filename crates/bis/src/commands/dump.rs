@@ -101,7 +101,11 @@ impl Processes {
 
     /// The domains in which one of these processes or threads was.
     fn domains(&self, wanted: impl Fn(Tid, Tid) -> bool) -> HashSet<DomainId> {
-        self.of_task.iter().filter(|((_, tid), pid)| wanted(**pid, *tid)).map(|((domain, _), _)| *domain).collect()
+        self.of_task
+            .iter()
+            .filter(|((_, tid), pid)| wanted(**pid, *tid))
+            .map(|((domain, _), _)| *domain)
+            .collect()
     }
 }
 
@@ -121,9 +125,9 @@ fn name_of(kind: &EventKind) -> EventName {
 
 fn call_of(kind: &EventKind) -> Option<u64> {
     match kind {
-        EventKind::Syscall { nr, .. } | EventKind::SyscallEnter { nr, .. } | EventKind::SyscallExit { nr, .. } => {
-            Some(*nr)
-        }
+        EventKind::Syscall { nr, .. }
+        | EventKind::SyscallEnter { nr, .. }
+        | EventKind::SyscallExit { nr, .. } => Some(*nr),
         _ => None,
     }
 }

@@ -92,7 +92,8 @@ fn effect(effect: &Effect) -> String {
 
 fn bytes(data: &[u8]) -> String {
     let shown = &data[..data.len().min(SHOWN_BYTES_MAX)];
-    let readable = shown.iter().filter(|byte| byte.is_ascii_graphic() || **byte == b' ' || **byte == b'\n').count();
+    let readable =
+        shown.iter().filter(|byte| byte.is_ascii_graphic() || **byte == b' ' || **byte == b'\n').count();
     let text = if !shown.is_empty() && readable * 4 >= shown.len() * 3 {
         format!("\"{}\"", human::text(shown).replace('"', "\\\""))
     } else {
@@ -195,7 +196,14 @@ impl Text {
             }
         }
         for sum in &event.sums {
-            writeln!(out, "{:21}checksum {:#x}..{:#x} {:016x}", "", sum.addr, sum.addr.wrapping_add(sum.len), sum.sum)?;
+            writeln!(
+                out,
+                "{:21}checksum {:#x}..{:#x} {:016x}",
+                "",
+                sum.addr,
+                sum.addr.wrapping_add(sum.len),
+                sum.sum
+            )?;
         }
         Ok(())
     }
@@ -219,7 +227,12 @@ fn details(out: &mut impl Write, outcome: &Outcome) -> io::Result<()> {
 }
 
 /// All registers, or those that differ from `from`.
-fn registers(out: &mut impl Write, label: &str, shown: &Registers, from: Option<&Registers>) -> io::Result<()> {
+fn registers(
+    out: &mut impl Write,
+    label: &str,
+    shown: &Registers,
+    from: Option<&Registers>,
+) -> io::Result<()> {
     let before = from.map(Registers::words);
     let changed = |i: usize, word: u64| before.is_none_or(|before| before[i] != word);
     let words: Vec<String> = REGISTER_NAMES

@@ -2,17 +2,18 @@
 //! goes.
 
 use std::{
-    collections::BTreeMap,
+    cmp::Reverse,
+    collections::{BTreeMap, HashSet},
     fs,
-    io::Write,
+    io::{self, Write},
     os::unix::fs::MetadataExt,
     path::Path,
 };
 
 use bis_trace::{
-    Ending, Trace,
+    Ending, StreamStats, Trace,
     event::{Kept, Meta},
-    types::DomainId,
+    types::{DomainId, EventSeq, Tid},
 };
 
 use crate::{args::Info, failure::Result, folder, human, output};
@@ -39,7 +40,7 @@ pub struct Ended {
 
 pub fn ending(trace: &Trace) -> Ended {
     match trace.ended() {
-        Ending::Complete { exit_code } => Ended {
+        &Ending::Complete { exit_code } => Ended {
             short: format!("exit {exit_code}"),
             long: match exit_code {
                 129..=192 => format!(
@@ -57,85 +58,116 @@ fn yes(value: bool) -> &'static str {
     if value { "yes" } else { "no" }
 }
 
+/// What the meta stream's entries add up to.
+#[derive(Default)]
+struct Sums {
+    domains: u64,
+    processes: HashSet<Tid>,
+    threads: u64,
+    /// How each kind of kept file is called, how many there are, and their bytes.
+    files: BTreeMap<&'static str, (u64, u64)>,
+    notes: Vec<(EventSeq, String)>,
+}
+
+impl Sums {
+    fn of(trace: &Trace) -> Sums {
+        let mut sums = Sums::default();
+        for meta in trace.metas() {
+            match meta {
+                Meta::Domain(entry) => {
+                    sums.domains += 1;
+                    // After an exec it is the same thread.
+                    sums.threads += u64::from(sums.processes.insert(entry.pid));
+                }
+                Meta::Task { pid, .. } => {
+                    sums.threads += 1;
+                    sums.processes.insert(*pid);
+                }
+                Meta::File(entry) => {
+                    let kept = match entry.kept {
+                        Kept::Reflink => "reflinks",
+                        Kept::HardLink => "hard links",
+                        Kept::Copy => "copies",
+                    };
+                    let of_kind = sums.files.entry(kept).or_default();
+                    *of_kind = (of_kind.0 + 1, of_kind.1 + entry.len);
+                }
+                Meta::Note { seq, text } => sums.notes.push((*seq, text.clone())),
+                _ => {}
+            }
+        }
+        sums
+    }
+}
+
 pub fn run(args: &Info) -> Result<u8> {
     let path = folder::find(&args.trace.name)?;
     let trace = Trace::open(&path)?;
-    let machine = trace.machine();
+    // Without the name `latest`, which will mean another trace tomorrow.
+    let path = fs::canonicalize(&path).unwrap_or(path);
     let mut out = output::page();
-    let shown = fs::canonicalize(&path).unwrap_or(path);
-    let recording = folder::is_recording(&shown);
-    let mut domains = 0;
-    let mut processes = std::collections::HashSet::new();
-    let mut threads = 0;
-    let mut last = 0;
-    let mut notes = Vec::new();
-    let mut files: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-    for meta in trace.metas() {
-        match meta {
-            Meta::Domain(entry) => {
-                domains += 1;
-                threads += u64::from(processes.insert(entry.pid));
-                last = last.max(entry.seq.0);
-            }
-            Meta::Task { pid, seq, .. } => {
-                threads += 1;
-                processes.insert(*pid);
-                last = last.max(seq.0);
-            }
-            Meta::File(entry) => {
-                let kept = match entry.kept {
-                    Kept::Reflink => "reflinks",
-                    Kept::HardLink => "hard links",
-                    Kept::Copy => "copies",
-                };
-                let of_kind = files.entry(kept).or_default();
-                *of_kind = (of_kind.0 + 1, of_kind.1 + entry.len);
-            }
-            Meta::Note { seq, text } => notes.push((seq.0, text)),
-            Meta::DomainEnd { seq, .. } | Meta::TaskEnd { seq, .. } | Meta::End { seq, .. } => last = last.max(seq.0),
-            _ => {}
-        }
-    }
-    let mut stats: Vec<_> = trace.chunk_stats().into_iter().collect();
-    let events: u64 = stats.iter().filter(|s| s.stream != DomainId::META).map(|s| s.events).sum();
-    let (raw, compressed) = stats.iter().fold((0, 0), |(r, c), s| (r + s.raw_bytes, c + s.compressed_bytes));
-
-    writeln!(out, "trace        {}", shown.display())?;
-    writeln!(out, "command      {}", human::command_line(&machine.argv))?;
-    writeln!(out, "folder       {}", human::text(&machine.cwd))?;
-    writeln!(out, "recorded     {} by bis {}", human::date(machine.started_s), machine.bis_version)?;
-    let state = if recording { "still being recorded".to_owned() } else { ending(&trace).long };
-    writeln!(out, "end          {state}")?;
-    writeln!(out, "machine      {}, {} cores, Linux {}", machine.cpu, machine.core_count, machine.kernel)?;
+    write_origin(&mut out, &trace, &path)?;
+    let sums = Sums::of(&trace);
+    let stats = trace.chunk_stats();
+    let events: u64 = stats.iter().filter(|s| s.stream != DomainId::META).map(|s| s.event_count).sum();
     writeln!(
         out,
-        "recording    tick source: {}; hooks: {}; checksums: {}; cpuid recorded: {}",
-        machine.tick_source,
-        yes(machine.hooks),
-        yes(machine.checksums),
-        yes(machine.cpuid_faulting)
+        "processes    {} ({} threads, {} domains)",
+        human::count(sums.processes.len() as u64),
+        human::count(sums.threads),
+        human::count(sums.domains)
     )?;
-    writeln!(out, "processes    {} ({domains} domains, {threads} threads)", processes.len())?;
-    writeln!(out, "events       {} (the last known is number {last})", human::count(events))?;
-    writeln!(out, "\nsize on disk {}", human::bytes(size_on_disk(&shown)))?;
-    writeln!(out, "  log        {} ({} before compression)", human::bytes(compressed), human::bytes(raw))?;
-    stats.sort_by_key(|s| std::cmp::Reverse(s.compressed_bytes));
-    for s in stats.iter().take(STREAMS_SHOWN_MAX) {
-        let name = if s.stream == DomainId::META { "about itself".into() } else { format!("domain {}", s.stream) };
-        writeln!(out, "    {name:<14} {:>10}, {} events", human::bytes(s.compressed_bytes), human::count(s.events))?;
-    }
-    if stats.len() > STREAMS_SHOWN_MAX {
-        writeln!(out, "    and {} more", stats.len() - STREAMS_SHOWN_MAX)?;
-    }
-    for (kept, (number, len)) in files {
-        writeln!(out, "  files      {number} {kept}, {}", human::bytes(len))?;
-    }
-    if !notes.is_empty() {
+    writeln!(out, "events       {}", human::count(events))?;
+    write_space(&mut out, &path, stats, &sums)?;
+    if !sums.notes.is_empty() {
         writeln!(out, "\nnotes")?;
     }
-    for (seq, text) in notes {
+    for (seq, text) in &sums.notes {
         writeln!(out, "  at event {seq}: {}", human::text(text.as_bytes()))?;
     }
     out.flush()?;
     Ok(0)
+}
+
+fn write_origin(out: &mut impl Write, trace: &Trace, path: &Path) -> io::Result<()> {
+    writeln!(out, "trace        {}", path.display())?;
+    if let Some(machine) = trace.machine() {
+        writeln!(out, "command      {}", human::command_line(&machine.argv))?;
+        writeln!(out, "folder       {}", human::text(&machine.cwd))?;
+        writeln!(out, "recorded     {} by bis {}", human::date(machine.started_s), machine.bis_version)?;
+    }
+    let state = if folder::is_recording(path) { "still being recorded".to_owned() } else { ending(trace).long };
+    writeln!(out, "end          {}", human::text(state.as_bytes()))?;
+    if let Some(machine) = trace.machine() {
+        let cpu = human::text(machine.cpu.as_bytes());
+        writeln!(out, "machine      {cpu}, {} cores, Linux {}", machine.core_count, machine.kernel)?;
+        writeln!(
+            out,
+            "recording    tick source: {}; hooks: {}; checksums: {}; cpuid recorded: {}",
+            machine.tick_source,
+            yes(machine.hooks),
+            yes(machine.checksums),
+            yes(machine.cpuid_faulting)
+        )?;
+    }
+    Ok(())
+}
+
+fn write_space(out: &mut impl Write, path: &Path, mut stats: Vec<StreamStats>, sums: &Sums) -> io::Result<()> {
+    let (raw, compressed) = stats.iter().fold((0, 0), |(r, c), s| (r + s.raw_len, c + s.compressed_len));
+    writeln!(out, "\nsize on disk {}", human::bytes(size_on_disk(path)))?;
+    writeln!(out, "  log        {} ({} before compression)", human::bytes(compressed), human::bytes(raw))?;
+    stats.sort_by_key(|s| Reverse(s.compressed_len));
+    for s in stats.iter().take(STREAMS_SHOWN_MAX) {
+        let name = if s.stream == DomainId::META { "about itself".into() } else { format!("domain {}", s.stream) };
+        let (size, events) = (human::bytes(s.compressed_len), human::count(s.event_count));
+        writeln!(out, "    {name:<14} {size:>10}  {events} events")?;
+    }
+    if stats.len() > STREAMS_SHOWN_MAX {
+        writeln!(out, "    and {} more", stats.len() - STREAMS_SHOWN_MAX)?;
+    }
+    for (kept, (number, len)) in &sums.files {
+        writeln!(out, "  files      {number} {kept}, {}", human::bytes(*len))?;
+    }
+    Ok(())
 }

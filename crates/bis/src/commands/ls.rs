@@ -30,9 +30,10 @@ fn look(path: PathBuf) -> Line {
     let recording = folder::is_recording(&path);
     match Trace::open(&path) {
         Ok(trace) => {
-            let machine = trace.machine();
+            // A recorder that was killed at once leaves a trace that says nothing about itself.
+            let machine = trace.machine().cloned().unwrap_or_default();
             Line {
-                started_s: machine.started_s,
+                started_s: if machine.started_s > 0 { machine.started_s } else { modified_s(&path) },
                 size_bytes,
                 command: human::command_line(&machine.argv),
                 state: if recording { "recording".into() } else { ending(&trace).short },

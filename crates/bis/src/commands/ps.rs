@@ -13,13 +13,7 @@ use bis_trace::{
 };
 use serde_json::json;
 
-use crate::{
-    args::Ps,
-    commands::dump_text,
-    failure::Result,
-    folder, human, json, output,
-    output::Table,
-};
+use crate::{args::Ps, commands::dump_text, failure::Result, folder, human, json, output, output::Table};
 
 /// One task in one domain.
 #[derive(Debug, Clone)]
@@ -62,12 +56,15 @@ impl Process {
     /// How the process ended: its leader's end where that is known, else the last end of a task. None while it runs.
     fn end(&self) -> Option<TaskEnd> {
         let last = |tasks: &mut dyn DoubleEndedIterator<Item = &Task>| {
-            tasks.rev().find_map(|task| task.end.filter(|end| matches!(end, TaskEnd::Exited(_) | TaskEnd::Killed(_))))
+            tasks.rev().find_map(|task| {
+                task.end.filter(|end| matches!(end, TaskEnd::Exited(_) | TaskEnd::Killed(_)))
+            })
         };
         if self.tasks.iter().any(|task| task.end.is_none()) {
             return None;
         }
-        last(&mut self.tasks.iter().filter(|task| task.tid == self.pid)).or_else(|| last(&mut self.tasks.iter()))
+        last(&mut self.tasks.iter().filter(|task| task.tid == self.pid))
+            .or_else(|| last(&mut self.tasks.iter()))
     }
 
     fn thread_count(&self) -> usize {
@@ -96,7 +93,9 @@ fn processes(metas: impl Iterator<Item = Meta>) -> Vec<Process> {
                     (base, _) => {
                         let parent = by_pid.get(&entry.ppid).copied();
                         let argv = match base {
-                            Base::Fork { parent, .. } => by_domain.get(parent).map(|at| all[*at].argv.clone()),
+                            Base::Fork { parent, .. } => {
+                                by_domain.get(parent).map(|at| all[*at].argv.clone())
+                            }
                             Base::Exec { .. } => None,
                         };
                         all.push(Process::new(&entry, parent, argv.unwrap_or_default()));
@@ -120,11 +119,21 @@ fn processes(metas: impl Iterator<Item = Meta>) -> Vec<Process> {
                     host
                 } else {
                     // vfork: its parent's memory until it execs.
-                    let known = by_pid.get(&pid).copied().filter(|at| all[*at].parent == Some(host) && all[*at].end().is_none());
+                    let known = by_pid
+                        .get(&pid)
+                        .copied()
+                        .filter(|at| all[*at].parent == Some(host) && all[*at].end().is_none());
                     known.unwrap_or_else(|| {
                         let argv = all[host].argv.clone();
                         let ppid = all[host].pid;
-                        let entry = DomainEntry { domain, pid, ppid, tid, base: Base::Fork { parent: domain, at: seq }, seq };
+                        let entry = DomainEntry {
+                            domain,
+                            pid,
+                            ppid,
+                            tid,
+                            base: Base::Fork { parent: domain, at: seq },
+                            seq,
+                        };
                         all.push(Process::new(&entry, Some(host), argv));
                         by_pid.insert(pid, all.len() - 1);
                         all.len() - 1
@@ -135,7 +144,8 @@ fn processes(metas: impl Iterator<Item = Meta>) -> Vec<Process> {
             }
             Meta::TaskEnd { domain, tid, status, .. } => {
                 if let Some(at) = place_of.get(&(domain, tid))
-                    && let Some(task) = all[*at].tasks.iter_mut().rev().find(|task| task.tid == tid && task.end.is_none())
+                    && let Some(task) =
+                        all[*at].tasks.iter_mut().rev().find(|task| task.tid == tid && task.end.is_none())
                 {
                     task.end = Some(status);
                 }
@@ -239,7 +249,7 @@ fn count_unfinished(trace: &Trace, all: &mut [Process]) {
         if !ended.contains(&stats.stream)
             && let Some(process) = all.iter_mut().find(|process| process.domains.contains(&stats.stream))
         {
-            process.event_count += stats.events;
+            process.event_count += stats.event_count;
         }
     }
 }
@@ -249,12 +259,8 @@ mod tests {
     use super::*;
 
     fn exec(domain: u32, pid: i32, ppid: i32, seq: u64, name: &str) -> Meta {
-        let base = Base::Exec {
-            path: name.into(),
-            argv: vec![name.into()],
-            envp: Vec::new(),
-            cwd: b"/".to_vec(),
-        };
+        let base =
+            Base::Exec { path: name.into(), argv: vec![name.into()], envp: Vec::new(), cwd: b"/".to_vec() };
         entry(domain, pid, ppid, seq, base)
     }
 

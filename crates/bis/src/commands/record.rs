@@ -67,7 +67,11 @@ fn record(args: Record) -> Result<u8> {
             let began = began(&error);
             let failure = failure(&error, &args.command[0]);
             if began {
-                let kept = format!("{}\nbis: what was recorded until then is in {}", failure.message, place.path.display());
+                let kept = format!(
+                    "{}\nbis: what was recorded until then is in {}",
+                    failure.message,
+                    place.path.display()
+                );
                 return Err(Failure::new(failure.status, kept));
             }
             place.undo();
@@ -159,7 +163,9 @@ fn failure(error: &RecordError, name: &OsStr) -> Failure {
             io::ErrorKind::NotFound => status::NOT_FOUND,
             io::ErrorKind::PermissionDenied => status::NOT_EXECUTABLE,
             // ENOEXEC: a format that the kernel does not know, or a damaged file.
-            _ if source.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error()) => status::NOT_EXECUTABLE,
+            _ if source.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error()) => {
+                status::NOT_EXECUTABLE
+            }
             _ => status::RECORD,
         },
         _ => status::RECORD,
@@ -184,7 +190,8 @@ mod tests {
     #[test]
     fn variables_are_set_over_ours() {
         let set = environment(&["A=1".into(), "A=2=3".into(), "PATH=".into()]).unwrap();
-        let value = |name: &str| set.iter().filter(|(n, _)| n == name).map(|(_, v)| v.clone()).collect::<Vec<_>>();
+        let value =
+            |name: &str| set.iter().filter(|(n, _)| n == name).map(|(_, v)| v.clone()).collect::<Vec<_>>();
         assert_eq!(value("A"), ["2=3"]);
         assert_eq!(value("PATH"), [""]);
         for wrong in ["A", "=1", ""] {

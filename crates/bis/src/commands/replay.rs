@@ -40,7 +40,9 @@ pub fn run(args: &Replay) -> Result<u8> {
         Ok(summary) => Ok(match summary.incomplete {
             None => 0,
             Some(why) => {
-                output::note(&format!("bis: replayed all that there is of this trace; it was cut short: {why}"));
+                output::note(&format!(
+                    "bis: replayed all that there is of this trace; it was cut short: {why}"
+                ));
                 status::CUT
             }
         }),

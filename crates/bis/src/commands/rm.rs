@@ -57,8 +57,9 @@ pub fn run(args: &Rm) -> Result<u8> {
 
 /// Seconds since the recording began; for a trace that cannot be read, since its folder last changed.
 fn age_s(path: &Path) -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| i64::try_from(d.as_secs()).unwrap_or(0));
-    let started = Trace::open(path).ok().map(|trace| trace.machine().started_s);
+    let now =
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| i64::try_from(d.as_secs()).unwrap_or(0));
+    let started = Trace::open(path).ok().and_then(|trace| trace.machine().map(|machine| machine.started_s));
     let changed = || {
         let modified = fs::metadata(path).and_then(|metadata| metadata.modified()).ok()?;
         i64::try_from(modified.duration_since(UNIX_EPOCH).ok()?.as_secs()).ok()

@@ -38,7 +38,8 @@ pub fn run(args: &Syscalls) -> Result<u8> {
         out.flush()?;
         return Ok(0);
     }
-    let wanted = |row: &&&Row| args.names.is_empty() || args.names.iter().any(|name| row.name.contains(name.as_str()));
+    let wanted =
+        |row: &&&Row| args.names.is_empty() || args.names.iter().any(|name| row.name.contains(name.as_str()));
     let chosen: Vec<&&Row> = rows().iter().filter(wanted).collect();
     if chosen.is_empty() {
         return Err(Failure::usage(format!("no system call's name contains {}", args.names.join(" or "))));
