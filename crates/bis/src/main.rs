@@ -65,7 +65,8 @@ fn name_bugs(code: u8) {
     panic::set_hook(Box::new(move |info| {
         let thread = std::thread::current();
         let payload = info.payload();
-        let message = payload.downcast_ref::<&str>().copied().or(payload.downcast_ref::<String>().map(String::as_str));
+        let message =
+            payload.downcast_ref::<&str>().copied().or(payload.downcast_ref::<String>().map(String::as_str));
         let message = message.unwrap_or("no message");
         let place = info.location().map(ToString::to_string).unwrap_or_default();
         Failure::new(

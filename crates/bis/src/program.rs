@@ -60,9 +60,10 @@ pub fn find(argv: &[OsString], search: Option<&OsStr>, cwd: Option<&Path>) -> Re
     }
     Err(match unfit {
         Some((path, error)) => refusal(&path.display().to_string(), &error),
-        None => {
-            Failure::new(status::NOT_FOUND, format!("failed to record {shown}: no such program in the folders of PATH"))
-        }
+        None => Failure::new(
+            status::NOT_FOUND,
+            format!("failed to record {shown}: no such program in the folders of PATH"),
+        ),
     })
 }
 

@@ -136,7 +136,8 @@ fn write_origin(out: &mut impl Write, trace: &Trace, path: &Path) -> io::Result<
         writeln!(out, "folder       {}", human::text(&machine.cwd))?;
         writeln!(out, "recorded     {} by bis {}", human::date(machine.started_s), machine.bis_version)?;
     }
-    let state = if folder::is_recording(path) { "still being recorded".to_owned() } else { ending(trace).long };
+    let state =
+        if folder::is_recording(path) { "still being recorded".to_owned() } else { ending(trace).long };
     writeln!(out, "end          {}", human::text(state.as_bytes()))?;
     if let Some(machine) = trace.machine() {
         let cpu = human::text(machine.cpu.as_bytes());
@@ -153,13 +154,19 @@ fn write_origin(out: &mut impl Write, trace: &Trace, path: &Path) -> io::Result<
     Ok(())
 }
 
-fn write_space(out: &mut impl Write, path: &Path, mut stats: Vec<StreamStats>, sums: &Sums) -> io::Result<()> {
+fn write_space(
+    out: &mut impl Write,
+    path: &Path,
+    mut stats: Vec<StreamStats>,
+    sums: &Sums,
+) -> io::Result<()> {
     let (raw, compressed) = stats.iter().fold((0, 0), |(r, c), s| (r + s.raw_len, c + s.compressed_len));
     writeln!(out, "\nsize on disk {}", human::bytes(size_on_disk(path)))?;
     writeln!(out, "  log        {} ({} before compression)", human::bytes(compressed), human::bytes(raw))?;
     stats.sort_by_key(|s| Reverse(s.compressed_len));
     for s in stats.iter().take(STREAMS_SHOWN_MAX) {
-        let name = if s.stream == DomainId::META { "about itself".into() } else { format!("domain {}", s.stream) };
+        let name =
+            if s.stream == DomainId::META { "about itself".into() } else { format!("domain {}", s.stream) };
         let (size, events) = (human::bytes(s.compressed_len), human::count(s.event_count));
         writeln!(out, "    {name:<14} {size:>10}  {events} events")?;
     }

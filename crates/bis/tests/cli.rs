@@ -1,0 +1,490 @@
+//! The command line from outside: help, names of traces, what each command shows of a small trace that is made here
+//! by the trace writer, exit statuses, and the lines that a user sees when something is wrong.
+//!
+//! Recording and replaying are not tested here; `guests.rs` and `real.rs` do that.
+
+use std::{
+    ffi::OsStr,
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use bis_trace::{
+    Writer,
+    event::{
+        Base, DomainEntry, Effect, Event, EventKind, Machine, MemWrite, Meta, Outcome, SignalEvent,
+        SignalPoint, Start, TaskEnd,
+    },
+    types::{DomainId, Registers, Signal, Tid},
+};
+
+/// What one run of bis came to.
+struct Ran {
+    status: i32,
+    stdout: String,
+    stderr: String,
+}
+
+/// A folder of traces, and bis with it.
+struct Desk {
+    folder: tempfile::TempDir,
+}
+
+impl Desk {
+    fn new() -> Desk {
+        Desk { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn traces(&self) -> PathBuf {
+        self.folder.path().join("traces")
+    }
+
+    fn command<S: AsRef<OsStr>>(&self, args: &[S]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bis"));
+        command.args(args).stdin(Stdio::null()).env("BIS_TRACES", self.traces()).env_remove("BIS_LOG");
+        command.current_dir(self.folder.path());
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Ran {
+        let output = self.command(args).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Ran {
+            status: output.status.code().unwrap(),
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        }
+    }
+
+    /// The output of a run that must succeed and say nothing beside.
+    fn shows(&self, args: &[&str]) -> String {
+        let ran = self.run(args);
+        assert_eq!((ran.status, ran.stderr.as_str()), (0, ""), "bis {args:?}\n{}", ran.stdout);
+        ran.stdout
+    }
+
+    /// The one line on standard error of a run that must fail.
+    fn refuses(&self, args: &[&str], status: i32) -> String {
+        let ran = self.run(args);
+        assert_eq!(ran.status, status, "bis {args:?}\n{}{}", ran.stdout, ran.stderr);
+        assert_eq!(ran.stderr.lines().count(), 1, "bis {args:?}: {}", ran.stderr);
+        assert!(ran.stderr.starts_with("bis: "), "{}", ran.stderr);
+        ran.stderr
+    }
+
+    /// A trace of a shell (process 100) that forks a child (101), which becomes `ls`; finished or not.
+    fn trace(&self, name: &str, started_s: i64, finished: bool) -> PathBuf {
+        fs::create_dir_all(self.traces()).unwrap();
+        let path = self.traces().join(name);
+        write_trace(&path, started_s, finished);
+        path
+    }
+}
+
+fn exec(path: &str, argv: &[&str]) -> Base {
+    Base::Exec {
+        path: path.into(),
+        argv: argv.iter().map(|arg| arg.as_bytes().to_vec()).collect(),
+        envp: vec![b"A=1".to_vec()],
+        cwd: b"/".to_vec(),
+    }
+}
+
+fn call(nr: u64, args: [u64; 3], result: i64) -> EventKind {
+    let entry = Registers {
+        orig_rax: nr,
+        rdi: args[0],
+        rsi: args[1],
+        rdx: args[2],
+        rip: 0x40_1000,
+        ..Default::default()
+    };
+    let regs = Registers { rax: result.cast_unsigned(), ..entry };
+    let writes = match nr {
+        0 => vec![MemWrite { addr: args[1], data: b"hello".to_vec() }],
+        _ => Vec::new(),
+    };
+    EventKind::Syscall { nr, entry, outcome: Box::new(Outcome { regs, writes, ..Default::default() }) }
+}
+
+fn write_trace(path: &Path, started_s: i64, finished: bool) {
+    let writer = Writer::create(path).unwrap();
+    writer
+        .meta(&Meta::Machine(Box::new(Machine {
+            bis_version: "0.1.0".into(),
+            kernel: "6.18.0".into(),
+            cpu: "A processor".into(),
+            core_count: 2,
+            tick_source: "none".into(),
+            started_s,
+            argv: vec![b"sh".to_vec(), b"-c".to_vec(), b"ls -l; true".to_vec()],
+            cwd: b"/home/user".to_vec(),
+            ..Default::default()
+        })))
+        .unwrap();
+    let (shell, child) = (Tid(100), Tid(101));
+    let begin = |domain: u32, tid: Tid, ppid: i32, base: Base| {
+        let seq = writer.next_seq();
+        let entry =
+            DomainEntry { domain: DomainId(domain), pid: tid, ppid: Tid(ppid), tid, base: base.clone(), seq };
+        writer.meta(&Meta::Domain(entry)).unwrap();
+        let mut stream = writer.stream(DomainId(domain));
+        let start = EventKind::Start(Box::new(Start { base, outcome: Outcome::default() }));
+        stream.push(&Event { seq, tid, kind: start, sums: Vec::new() }).unwrap();
+        stream
+    };
+    let push = |stream: &mut bis_trace::StreamWriter, tid: Tid, kind: EventKind| {
+        let seq = writer.next_seq();
+        stream.push(&Event { seq, tid, kind, sums: Vec::new() }).unwrap();
+        seq
+    };
+    let mut first = begin(1, shell, 99, exec("/bin/sh", &["sh", "-c", "ls -l; true"])); // 1
+    push(&mut first, shell, call(0, [3, 0x7000, 5], 5)); // 2
+    let fork = EventKind::Syscall {
+        nr: 57,
+        entry: Registers::default(),
+        outcome: Box::new(Outcome {
+            regs: Registers { rax: 101, ..Default::default() },
+            effects: vec![Effect::Fork { domain: DomainId(2), tid: child }],
+            ..Default::default()
+        }),
+    };
+    let at = push(&mut first, shell, fork); // 3
+    let mut second = begin(2, child, 100, Base::Fork { parent: DomainId(1), at }); // 4
+    let gone = EventKind::TaskExit { status: TaskEnd::Exec(DomainId(3)), outcome: Box::default() };
+    let seq = push(&mut second, child, gone); // 5
+    writer
+        .meta(&Meta::TaskEnd { domain: DomainId(2), tid: child, status: TaskEnd::Exec(DomainId(3)), seq })
+        .unwrap();
+    let mut third = begin(3, child, 100, exec("/bin/ls", &["ls", "-l"])); // 6
+    push(&mut third, child, call(257, [0xffff_ff9c, 0x8000, 0], -2)); // 7
+    let entry = Registers { orig_rax: 61, rdi: u64::MAX, ..Default::default() };
+    push(&mut first, shell, EventKind::SyscallEnter { nr: 61, entry }); // 8
+    if !finished {
+        drop((first, second, third));
+        writer.meta(&Meta::Cut { why: "the disk is full".into() }).unwrap();
+        writer.finish().unwrap();
+        return;
+    }
+    let seq =
+        push(&mut third, child, EventKind::TaskExit { status: TaskEnd::Exited(2), outcome: Box::default() }); // 9
+    writer.meta(&Meta::TaskEnd { domain: DomainId(3), tid: child, status: TaskEnd::Exited(2), seq }).unwrap();
+    let regs = Registers { rax: 101, ..Default::default() };
+    let outcome = Box::new(Outcome { regs, ..Default::default() });
+    push(&mut first, shell, EventKind::SyscallExit { nr: 61, outcome }); // 10
+    let killed = SignalEvent {
+        signal: Signal(15),
+        siginfo: vec![0; 128],
+        point: SignalPoint::Anywhere,
+        before: Registers::default(),
+        handler: None,
+    };
+    push(&mut first, shell, EventKind::Signal(Box::new(killed))); // 11
+    let status = TaskEnd::Killed(Signal(15));
+    let seq = push(&mut first, shell, EventKind::TaskExit { status, outcome: Box::default() }); // 12
+    writer.meta(&Meta::TaskEnd { domain: DomainId(1), tid: shell, status, seq }).unwrap();
+    for (domain, mut stream, tid, event_count) in
+        [(1, first, shell, 8), (2, second, child, 3), (3, third, child, 4)]
+    {
+        let seq = push(&mut stream, tid, EventKind::End); // 13, 14, 15
+        drop(stream);
+        writer.meta(&Meta::DomainEnd { domain: DomainId(domain), seq, event_count }).unwrap();
+    }
+    writer.meta(&Meta::Note { seq, text: "a slow path was taken".into() }).unwrap();
+    writer.meta(&Meta::End { exit_code: 143, seq: writer.next_seq() }).unwrap();
+    writer.finish().unwrap();
+}
+
+#[test]
+fn every_command_has_help_with_examples() {
+    let desk = Desk::new();
+    let overview = desk.shows(&["--help"]);
+    for word in ["BIS_TRACES", "BIS_LOG", "Exit status", "bis replay -a"] {
+        assert!(overview.contains(word), "--help lacks {word}");
+    }
+    for name in
+        ["record", "replay", "ps", "dump", "info", "ls", "rm", "doctor", "syscalls", "completions", "man"]
+    {
+        assert!(overview.contains(&format!("\n  {name} ")), "--help lacks {name}");
+        let help = desk.shows(&[name, "--help"]);
+        assert!(help.contains("Examples:\n  bis "), "bis {name} --help has no examples");
+    }
+    assert!(desk.shows(&["--version"]).starts_with("bis "));
+}
+
+#[test]
+fn completions_and_manual_pages() {
+    let desk = Desk::new();
+    assert!(desk.shows(&["completions", "bash"]).contains("--older-than"));
+    assert!(desk.shows(&["man"]).contains(".TH bis 1"));
+    desk.shows(&["man", "--dir", "pages"]);
+    let page = fs::read_to_string(desk.folder.path().join("pages/bis-record.1")).unwrap();
+    assert!(page.contains("checksum"));
+}
+
+#[test]
+fn bad_command_lines_of_record_are_told_from_the_programs_status() {
+    let desk = Desk::new();
+    assert_eq!(desk.run(&["record"]).status, 125);
+    assert_eq!(desk.run(&["record", "--bogus", "true"]).status, 125);
+    assert_eq!(desk.run(&["ls", "--bogus"]).status, 2);
+    assert!(desk.refuses(&["record", "--env", "X", "true"], 125).contains("NAME=VALUE"));
+    assert!(desk.refuses(&["record", "--cwd", "/nowhere", "true"], 125).contains("no such folder"));
+    assert!(desk.refuses(&["record", "no-such-program"], 127).contains("no-such-program"));
+    assert!(desk.refuses(&["record", "./no-such-program"], 127).contains("no such file"));
+    assert!(desk.refuses(&["record", "/etc/passwd"], 126).contains("may not execute"));
+    assert!(desk.refuses(&["record", "/"], 126).contains("folder"));
+    fs::create_dir(desk.folder.path().join("full")).unwrap();
+    fs::write(desk.folder.path().join("full/x"), "").unwrap();
+    assert!(desk.refuses(&["record", "-o", "full", "true"], 125).contains("not empty"));
+    // Nothing of all that left a trace.
+    assert!(!desk.traces().exists());
+}
+
+#[test]
+fn traces_are_found_by_name_and_by_path() {
+    let desk = Desk::new();
+    assert!(desk.refuses(&["info"], 2).contains("bis record PROGRAM"));
+    assert!(desk.refuses(&["info", "nothing"], 2).contains("bis ls"));
+    assert!(desk.refuses(&["info", "./nothing"], 2).contains("nothing"));
+    let path = desk.trace("sh-0", 1_000_000_000, true);
+    symlink("sh-0", desk.traces().join("latest")).unwrap();
+    let expected = desk.shows(&["info"]);
+    for name in ["sh-0", "latest", "./traces/sh-0", path.to_str().unwrap()] {
+        assert_eq!(desk.shows(&["info", name]), expected, "{name}");
+    }
+    fs::write(desk.folder.path().join("file"), "text").unwrap();
+    fs::create_dir(desk.folder.path().join("empty")).unwrap();
+    for name in ["file", "empty"] {
+        for command in ["info", "ps", "dump"] {
+            desk.refuses(&[command, name], 2);
+        }
+    }
+}
+
+#[test]
+fn info_says_where_when_and_how_it_ended() {
+    let desk = Desk::new();
+    desk.trace("sh-0", 1_000_000_000, true);
+    let info = desk.shows(&["info", "sh-0"]);
+    for line in [
+        "command      sh -c 'ls -l; true'",
+        "folder       /home/user",
+        "recorded     2001-09-09 01:46:40 UTC by bis 0.1.0",
+        "end          complete; exit status 143 (killed by SIGTERM, if it did not choose that status itself)",
+        "machine      A processor, 2 cores, Linux 6.18.0",
+        "recording    tick source: none; hooks: no; checksums: no; cpuid recorded: no",
+        "processes    2 (2 threads, 3 domains)",
+        "events       15",
+        "  at event 12: a slow path was taken",
+    ] {
+        assert!(info.lines().any(|shown| shown == line), "info lacks {line:?}:\n{info}");
+    }
+    desk.trace("sh-1", 1, false);
+    assert!(desk.shows(&["info", "sh-1"]).contains("cut short: "));
+    assert!(desk.shows(&["info", "sh-1"]).contains("the disk is full"));
+}
+
+#[test]
+fn ps_shows_the_tree() {
+    let desk = Desk::new();
+    desk.trace("sh-0", 1, true);
+    let expected = "\
+PID  PARENT  THREADS  EVENTS  END                COMMAND
+100      99        1       8  killed by SIGTERM  sh -c 'ls -l; true'
+101     100        1       7  exit 2             └─ ls -l
+";
+    assert_eq!(desk.shows(&["ps", "sh-0"]), expected);
+    let json = desk.shows(&["ps", "sh-0", "--json"]);
+    let values: Vec<serde_json::Value> =
+        json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(values.len(), 2);
+    assert_eq!(
+        (&values[1]["pid"], &values[1]["domains"], &values[1]["end"]["code"]),
+        (&101.into(), &serde_json::json!([2, 3]), &2.into())
+    );
+    // A trace that was cut still has its events.
+    desk.trace("sh-1", 1, false);
+    assert!(desk.shows(&["ps", "sh-1"]).contains("not seen"), "{}", desk.shows(&["ps", "sh-1"]));
+}
+
+#[test]
+fn dump_shows_all_domains_in_one_order() {
+    let desk = Desk::new();
+    desk.trace("sh-0", 1, true);
+    let dump = |args: &[&str]| desk.shows(&[&["dump", "sh-0"], args].concat());
+    let all = dump(&[]);
+    let numbers: Vec<u64> =
+        all.lines().map(|line| line.split_whitespace().next().unwrap().parse().unwrap()).collect();
+    assert_eq!(numbers, (1..=15).collect::<Vec<_>>(), "{all}");
+    for part in [
+        "exec /bin/sh: sh -c 'ls -l; true'",
+        "read(3, 0x7000, 5) = 5",
+        "copy of domain 1 at 3",
+        "= -1 ENOENT",
+        "SIGTERM (anywhere): ends the task",
+        "killed by SIGTERM",
+        "exec, goes on in domain 3",
+    ] {
+        assert!(all.contains(part), "dump lacks {part:?}:\n{all}");
+    }
+    // The return of a call is shown with what it was called with.
+    assert!(all.lines().any(|line| line.contains("... wait4(-1") && line.ends_with("= 101")), "{all}");
+
+    let count = |args: &[&str]| dump(args).lines().count();
+    assert_eq!(count(&["--from", "2", "--to", "4"]), 3);
+    assert_eq!(count(&["--pid", "101"]), 7);
+    assert_eq!(count(&["--tid", "100", "--kind", "signal"]), 1);
+    assert_eq!(count(&["--kind", "task-exit", "--kind", "end"]), 6);
+    assert_eq!(count(&["--call", "openat", "--call", "wait4"]), 3);
+    assert!(dump(&["--full", "--from", "2", "--to", "2"]).contains("memory 0x7000: \"hello\" (5 bytes)"));
+    assert!(desk.refuses(&["dump", "sh-0", "--pid", "5"], 2).contains("no such process"));
+    assert!(desk.refuses(&["dump", "sh-0", "--call", "nope"], 2).contains("bis syscalls"));
+}
+
+#[test]
+fn dump_as_json_holds_everything() {
+    let desk = Desk::new();
+    desk.trace("sh-0", 1, true);
+    let json = desk.shows(&["dump", "sh-0", "--json"]);
+    let values: Vec<serde_json::Value> =
+        json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(values.len(), 15);
+    let read = &values[1];
+    assert_eq!((&read["seq"], &read["call"], &read["result"]), (&2.into(), &"read".into(), &5.into()));
+    assert_eq!(read["outcome"]["writes"][0]["data"], "68656c6c6f");
+    assert_eq!(read["entry"]["rip"], "0x401000");
+    assert_eq!(values[2]["outcome"]["effects"][0]["kind"], "fork");
+    assert_eq!(values[10]["signal"], "SIGTERM");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let desk = Desk::new();
+    let path = desk.traces().join("long");
+    fs::create_dir_all(desk.traces()).unwrap();
+    let writer = Writer::create(&path).unwrap();
+    let (domain, tid, seq) = (DomainId(1), Tid(7), writer.next_seq());
+    let base = exec("/bin/x", &["x"]);
+    writer
+        .meta(&Meta::Domain(DomainEntry { domain, pid: tid, ppid: Tid(1), tid, base: base.clone(), seq }))
+        .unwrap();
+    let mut stream = writer.stream(domain);
+    let start = EventKind::Start(Box::new(Start { base, outcome: Outcome::default() }));
+    stream.push(&Event { seq, tid, kind: start, sums: Vec::new() }).unwrap();
+    for _ in 0..20_000 {
+        let kind = call(0, [3, 0x7000, 5], 5);
+        stream.push(&Event { seq: writer.next_seq(), tid, kind, sums: Vec::new() }).unwrap();
+    }
+    drop(stream);
+    writer.finish().unwrap();
+    let mut child = desk
+        .command(&["dump", "long", "--full"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap().as_str()), (Some(0), ""));
+}
+
+#[test]
+fn ls_and_rm() {
+    let desk = Desk::new();
+    let empty = desk.run(&["ls"]);
+    assert_eq!((empty.status, empty.stdout.as_str()), (0, ""));
+    assert!(empty.stderr.starts_with("no traces in "));
+    desk.trace("new-0", 4_000_000_000, true);
+    desk.trace("old-0", 1_000_000_000, false);
+    let read_only = desk.trace("old-1", 1_000_000_001, true);
+    let keep = desk.traces().join("keep");
+    fs::create_dir(&keep).unwrap();
+    fs::write(keep.join("log"), "a log of something else").unwrap();
+    symlink("new-0", desk.traces().join("latest")).unwrap();
+
+    let list = desk.shows(&["ls"]);
+    let rows: Vec<Vec<&str>> = list.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[0], ["NAME", "DATE", "SIZE", "STATE", "COMMAND"]);
+    assert_eq!(rows.iter().skip(1).map(|row| row[0]).collect::<Vec<_>>(), ["old-0", "old-1", "new-0"]);
+    assert!(rows[1].contains(&"cut") && list.lines().nth(2).unwrap().contains("exit 143"), "{list}");
+    assert!(desk.shows(&["ls", "--json"]).contains("\"latest\":true"));
+
+    // Files that cannot be written, in folders that cannot be changed, are still ours to remove.
+    let files = read_only.join("files");
+    fs::create_dir_all(&files).unwrap();
+    fs::write(files.join("a"), "x").unwrap();
+    fs::hard_link(files.join("a"), keep.join("linked")).unwrap();
+    fs::set_permissions(files.join("a"), fs::Permissions::from_mode(0o400)).unwrap();
+    fs::set_permissions(&files, fs::Permissions::from_mode(0o500)).unwrap();
+
+    assert!(desk.refuses(&["rm", "keep"], 2).contains("not a trace"));
+    assert!(desk.refuses(&["rm", desk.folder.path().to_str().unwrap()], 2).contains("not a trace"));
+    assert_eq!(desk.shows(&["rm", "--older-than", "30"]).lines().count(), 2);
+    assert!(!read_only.exists() && keep.join("linked").exists());
+    // By the link: the trace that it names goes, and the link with it.
+    assert!(desk.shows(&["rm", "latest"]).contains("new-0"));
+    assert!(desk.traces().join("latest").symlink_metadata().is_err());
+    desk.trace("a-0", 1, true);
+    desk.trace("a-1", 1, true);
+    // What can be removed is, whatever the others are.
+    let ran = desk.run(&["rm", "a-0", "nothing", "keep"]);
+    assert_eq!((ran.status, ran.stdout.lines().count(), ran.stderr.lines().count()), (2, 1, 2));
+    assert_eq!(desk.shows(&["rm", "--all"]).lines().count(), 1);
+    assert!(keep.join("log").exists());
+}
+
+#[test]
+fn a_trace_that_is_being_recorded_is_left_alone() {
+    let desk = Desk::new();
+    let path = desk.trace("sh-0", 1, true);
+    let held = fs::File::open(&path).unwrap();
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    assert!(desk.shows(&["ls"]).contains("recording"));
+    assert!(desk.refuses(&["rm", "sh-0"], 2).contains("being recorded"));
+    assert_eq!(desk.shows(&["rm", "--all"]), "");
+    drop(held);
+    assert_eq!(desk.shows(&["rm", "--all"]).lines().count(), 1);
+}
+
+#[test]
+fn replay_names_what_it_needs() {
+    let desk = Desk::new();
+    desk.trace("sh-0", 1, true);
+    assert!(desk.refuses(&["replay", "sh-0"], 2).contains("bis replay -a"));
+    assert!(desk.refuses(&["replay", "-a", "nothing"], 2).contains("nothing"));
+    assert_eq!(desk.run(&["replay", "-a", "-p", "0"]).status, 2);
+}
+
+#[test]
+fn the_table_of_system_calls() {
+    let desk = Desk::new();
+    let all = desk.shows(&["syscalls"]);
+    assert!(all.lines().count() > 350);
+    assert!(all.lines().any(|line| line.trim_start().starts_with("0  read ")));
+    assert!(
+        desk.shows(&["syscalls", "io_uring"]).lines().skip(1).all(|line| line.contains("refused ENOSYS"))
+    );
+    let json = desk.shows(&["syscalls", "openat", "--json"]);
+    assert!(json.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()));
+    assert!(desk.shows(&["syscalls", "--markdown"]).starts_with("# System calls\n"));
+    desk.refuses(&["syscalls", "no_such_call"], 2);
+}
+
+#[test]
+fn doctor_tries_everything_and_says_so() {
+    let desk = Desk::new();
+    let ran = desk.run(&["doctor"]);
+    let fit = ran.stdout.contains("bis can record on this machine.");
+    assert_eq!(ran.status, i32::from(!fit), "{}", ran.stdout);
+    for name in
+        ["ptrace", "kernel", "yama", "seccomp", "performance counters", "traces", "disk space", "limits"]
+    {
+        assert!(ran.stdout.contains(name), "doctor lacks {name}:\n{}", ran.stdout);
+    }
+    let unwritable = desk.command(&["doctor"]).env("BIS_TRACES", "/proc/bis").output().unwrap();
+    let text = String::from_utf8(unwritable.stdout).unwrap();
+    assert!(text.contains("cannot write to /proc") && text.contains("BIS_TRACES"), "{text}");
+}
