@@ -28,7 +28,6 @@ use crate::{
     tokens::SharedMemory,
 };
 
-#[derive(Debug)]
 pub struct Domain {
     pub session: Arc<Session>,
     pub id: DomainId,

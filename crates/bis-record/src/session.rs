@@ -40,7 +40,6 @@ struct Progress {
     failure: Option<RecordError>,
 }
 
-#[derive(Debug)]
 pub struct Session {
     pub writer: Writer,
     pub options: Options,

@@ -19,7 +19,10 @@ pub struct Event {
 }
 
 /// What happened.
-#[expect(clippy::large_enum_variant, reason = "the large ones are the usual ones, and events live one at a time")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the large ones are the usual ones, and events live one at a time"
+)]
 #[derive(Clone, PartialEq, Debug)]
 pub enum EventKind {
     /// The first event of every stream: where the domain's state comes from.

@@ -27,9 +27,15 @@ pub fn plain(seq: u64, data: &[u8]) -> Event {
         ..Registers::default()
     };
     let regs = Registers { rax: data.len() as u64, ..entry };
-    let writes = if data.is_empty() { vec![] } else { vec![MemWrite { addr: entry.rsi, data: data.to_vec() }] };
+    let writes =
+        if data.is_empty() { vec![] } else { vec![MemWrite { addr: entry.rsi, data: data.to_vec() }] };
     let outcome = Box::new(Outcome { regs, writes, ..Outcome::default() });
-    Event { seq: EventSeq(seq), tid: Tid(4711), kind: EventKind::Syscall { nr: 0, entry, outcome }, sums: vec![] }
+    Event {
+        seq: EventSeq(seq),
+        tid: Tid(4711),
+        kind: EventKind::Syscall { nr: 0, entry, outcome },
+        sums: vec![],
+    }
 }
 
 pub fn registers() -> impl Strategy<Value = Registers> {
@@ -76,18 +82,30 @@ fn backing() -> impl Strategy<Value = Backing> {
 fn effect() -> impl Strategy<Value = Effect> {
     let word = any::<u64>;
     prop_oneof![
-        (word(), word(), any::<u32>(), backing())
-            .prop_map(|(addr, len, prot, backing)| Effect::Map { addr, len, prot, backing }),
+        (word(), word(), any::<u32>(), backing()).prop_map(|(addr, len, prot, backing)| Effect::Map {
+            addr,
+            len,
+            prot,
+            backing
+        }),
         (word(), word()).prop_map(|(addr, len)| Effect::Unmap { addr, len }),
         (word(), word(), any::<u32>()).prop_map(|(addr, len, prot)| Effect::Protect { addr, len, prot }),
-        (word(), word(), word(), word(), any::<bool>()).prop_map(|(addr, old_len, new_addr, new_len, keep)| {
-            Effect::Remap { addr, old_len, new_addr, new_len, keep }
-        }),
+        (word(), word(), word(), word(), any::<bool>()).prop_map(
+            |(addr, old_len, new_addr, new_len, keep)| {
+                Effect::Remap { addr, old_len, new_addr, new_len, keep }
+            }
+        ),
         (word(), word(), any::<u32>()).prop_map(|(addr, len, advice)| Effect::Advise { addr, len, advice }),
-        (object(), word(), option::of(file()))
-            .prop_map(|(object, len, content)| Effect::NewObject { object, len, content }),
-        (object(), word(), bytes())
-            .prop_map(|(object, offset, data)| Effect::WriteObject { object, offset, data }),
+        (object(), word(), option::of(file())).prop_map(|(object, len, content)| Effect::NewObject {
+            object,
+            len,
+            content
+        }),
+        (object(), word(), bytes()).prop_map(|(object, offset, data)| Effect::WriteObject {
+            object,
+            offset,
+            data
+        }),
         (object(), word()).prop_map(|(object, len)| Effect::ResizeObject { object, len }),
         (tid(), registers()).prop_map(|(tid, regs)| Effect::NewTask { tid, regs }),
         (domain(), tid()).prop_map(|(domain, tid)| Effect::Fork { domain, tid }),
@@ -146,8 +164,11 @@ fn kind() -> impl Strategy<Value = EventKind> {
                 EventKind::Signal(Box::new(SignalEvent { signal, siginfo, point, before, handler }))
             }
         ),
-        (insn, registers(), registers())
-            .prop_map(|(insn, before, after)| EventKind::Instruction { insn, before, after }),
+        (insn, registers(), registers()).prop_map(|(insn, before, after)| EventKind::Instruction {
+            insn,
+            before,
+            after
+        }),
         (task_end(), outcome())
             .prop_map(|(status, outcome)| EventKind::TaskExit { status, outcome: Box::new(outcome) }),
         (vec(turn(), 0..4), vec(turn(), 0..4))
@@ -158,8 +179,12 @@ fn kind() -> impl Strategy<Value = EventKind> {
 
 pub fn event() -> impl Strategy<Value = Event> {
     let sum = any::<(u64, u64, u64)>().prop_map(|(addr, len, sum)| RangeSum { addr, len, sum });
-    (1..=u64::MAX, tid(), kind(), vec(sum, 0..4))
-        .prop_map(|(seq, tid, kind, sums)| Event { seq: EventSeq(seq), tid, kind, sums })
+    (1..=u64::MAX, tid(), kind(), vec(sum, 0..4)).prop_map(|(seq, tid, kind, sums)| Event {
+        seq: EventSeq(seq),
+        tid,
+        kind,
+        sums,
+    })
 }
 
 fn machine() -> impl Strategy<Value = Machine> {
@@ -167,10 +192,21 @@ fn machine() -> impl Strategy<Value = Machine> {
     let numbers = any::<(u32, i64, u64)>();
     (texts, any::<(bool, bool, bool)>(), numbers, vec(bytes(), 0..4), bytes()).prop_map(
         |(texts, flags, (core_count, started_s, xcr0), argv, cwd)| {
-            let ((bis_version, kernel, cpu, tick_source), (cpuid_faulting, hooks, checksums)) = (texts, flags);
+            let ((bis_version, kernel, cpu, tick_source), (cpuid_faulting, hooks, checksums)) =
+                (texts, flags);
             Machine {
-                bis_version, kernel, cpu, cpuid_faulting, core_count, tick_source, hooks, checksums, started_s,
-                argv, cwd, xcr0,
+                bis_version,
+                kernel,
+                cpu,
+                cpuid_faulting,
+                core_count,
+                tick_source,
+                hooks,
+                checksums,
+                started_s,
+                argv,
+                cwd,
+                xcr0,
             }
         },
     )
@@ -179,7 +215,15 @@ fn machine() -> impl Strategy<Value = Machine> {
 fn file_entry() -> impl Strategy<Value = FileEntry> {
     let kept = proptest::sample::select(vec![Kept::Reflink, Kept::HardLink, Kept::Copy]);
     (file(), "[0-9a-z-]{1,64}", kept, bytes(), any::<(u64, i64, [u8; 32])>()).prop_map(
-        |(file, name, kept, path, (len, mtime_ns, digest))| FileEntry { file, name, kept, path, len, mtime_ns, digest },
+        |(file, name, kept, path, (len, mtime_ns, digest))| FileEntry {
+            file,
+            name,
+            kept,
+            path,
+            len,
+            mtime_ns,
+            digest,
+        },
     )
 }
 
@@ -191,12 +235,29 @@ pub fn meta() -> impl Strategy<Value = Meta> {
         (domain(), tid(), ppid, tid(), base(), seq()).prop_map(|(domain, pid, ppid, tid, base, seq)| {
             Meta::Domain(DomainEntry { domain, pid, ppid, tid, base, seq })
         }),
-        (domain(), tid(), tid(), seq()).prop_map(|(domain, tid, pid, seq)| Meta::Task { domain, tid, pid, seq }),
-        (domain(), tid(), task_end(), seq())
-            .prop_map(|(domain, tid, status, seq)| Meta::TaskEnd { domain, tid, status, seq }),
-        (domain(), seq(), any::<u64>())
-            .prop_map(|(domain, seq, event_count)| Meta::DomainEnd { domain, seq, event_count }),
-        (seq(), domain(), 1u8..=2, any::<u64>()).prop_map(|(seq, domain, fd, len)| Meta::Echo { seq, domain, fd, len }),
+        (domain(), tid(), tid(), seq()).prop_map(|(domain, tid, pid, seq)| Meta::Task {
+            domain,
+            tid,
+            pid,
+            seq
+        }),
+        (domain(), tid(), task_end(), seq()).prop_map(|(domain, tid, status, seq)| Meta::TaskEnd {
+            domain,
+            tid,
+            status,
+            seq
+        }),
+        (domain(), seq(), any::<u64>()).prop_map(|(domain, seq, event_count)| Meta::DomainEnd {
+            domain,
+            seq,
+            event_count
+        }),
+        (seq(), domain(), 1u8..=2, any::<u64>()).prop_map(|(seq, domain, fd, len)| Meta::Echo {
+            seq,
+            domain,
+            fd,
+            len
+        }),
         (object(), domain()).prop_map(|(object, domain)| Meta::Share { object, domain }),
         (seq(), any::<String>()).prop_map(|(seq, text)| Meta::Note { seq, text }),
         (any::<u8>(), seq()).prop_map(|(exit_code, seq)| Meta::End { exit_code, seq }),

@@ -113,10 +113,14 @@ pub fn read_meta(bytes: &mut &[u8]) -> Result<Meta> {
 fn read<'a>(
     bytes: &mut &'a [u8],
 ) -> Result<capnp::message::Reader<capnp::serialize::NoAllocBufferSegments<&'a [u8]>>> {
+    // Only the segment table is looked at: how long is this message?
+    let mut rest = *bytes;
+    serialize::read_message_from_flat_slice_no_alloc(&mut rest, ReaderOptions::new())?;
+    let len_words = (bytes.len() - rest.len()) / 8;
     let mut options = ReaderOptions::new();
     // Pointers of a hostile message may all point at the same bytes: what is read in all is bounded by what is
     // there. Our own messages are read once, so twice their length and a little is plenty.
-    options.traversal_limit_in_words(Some(bytes.len() / 4 + 1024)).nesting_limit(16);
+    options.traversal_limit_in_words(Some(2 * len_words + 64)).nesting_limit(16);
     Ok(serialize::read_message_from_flat_slice_no_alloc(bytes, options)?)
 }
 

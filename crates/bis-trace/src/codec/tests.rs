@@ -63,13 +63,12 @@ fn a_large_event_comes_back() {
 fn a_message_cannot_be_read_many_times_over() {
     // 20,000 pointers to one megabyte: 20 GB, if it were believed.
     let argv = vec![vec![1u8; 16]; 20_000];
-    let mut message = Builder::new_default();
+    // One segment: no far pointers.
+    let mut message = Builder::new(capnp::message::HeapAllocator::new().first_segment_words(1 << 19));
     let mut exec = message.init_root::<schema::base::Builder<'_>>().init_exec();
     encode::data_list(&argv, exec.reborrow().init_argv(20_000));
     exec.set_path(&vec![2; 1 << 20]);
     let mut bytes = serialize::write_message_to_words(&message);
-    let len = read(&mut bytes.as_slice()).unwrap().size_in_words();
-    assert!(len < 300_000);
     // All elements of argv become the pointer of `path`, shifted to where they are. Found by its length field.
     let words = bytes.len() / 8;
     let word = |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at * 8..at * 8 + 8].try_into().unwrap());
@@ -147,7 +146,9 @@ fn the_generated_code_is_of_this_schema() {
     let made = fs::read_to_string(out.path().join("bis_capnp.rs")).unwrap();
     let kept = fs::read_to_string(root.join("src/generated/bis_capnp.rs")).unwrap();
     // The tools' own versions stand in the first lines.
-    let code = |text: &str| text.lines().skip_while(|line| line.starts_with("//")).map(String::from).collect::<Vec<_>>();
+    let code = |text: &str| {
+        text.lines().skip_while(|line| line.starts_with("//")).map(String::from).collect::<Vec<_>>()
+    };
     assert!(
         code(&made) == code(&kept),
         "src/generated is not up to date: run `capnp compile -orust:src/generated --src-prefix=schema schema/bis.capnp` in {}",

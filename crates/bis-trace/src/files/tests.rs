@@ -1,1 +1,185 @@
+//! Kept files: once by content, the right bytes, and changes are noticed.
 
+use std::{
+    fs,
+    io::{Seek as _, SeekFrom, Write as _},
+    os::unix::fs::symlink,
+};
+
+use super::*;
+use crate::{Trace, Writer};
+
+struct Set {
+    dir: tempfile::TempDir,
+    writer: Writer,
+}
+
+impl Set {
+    fn new() -> Set {
+        let dir = tempfile::tempdir().unwrap();
+        let writer = Writer::create(&dir.path().join("trace")).unwrap();
+        Set { dir, writer }
+    }
+
+    fn file(&self, name: &str, content: &[u8]) -> (File, PathBuf) {
+        let path = self.dir.path().join(name);
+        fs::write(&path, content).unwrap();
+        (File::open(&path).unwrap(), path)
+    }
+
+    fn keep(&self, file: &File) -> FileEntry {
+        self.writer.files().keep(file, b"/some/where").unwrap()
+    }
+
+    fn finish(&self) -> Trace {
+        self.writer.finish().unwrap();
+        Trace::open(&self.dir.path().join("trace")).unwrap()
+    }
+
+    fn kept_count(&self) -> usize {
+        fs::read_dir(self.dir.path().join("trace").join(FILES)).unwrap().count()
+    }
+}
+
+#[test]
+fn content_is_kept_once() {
+    let set = Set::new();
+    let (first, _) = set.file("a", b"same");
+    let (second, _) = set.file("b", b"same");
+    let (other, _) = set.file("c", b"other");
+    let kept = set.keep(&first);
+    assert_eq!(set.keep(&first), kept);
+    assert_eq!(set.keep(&second), kept);
+    assert_eq!(set.writer.files().keep_bytes(b"same").unwrap(), kept);
+    assert_ne!(set.keep(&other).file, kept.file);
+    assert_eq!(set.kept_count(), 2);
+    let trace = set.finish();
+    assert_eq!(trace.metas().len(), 2);
+    assert_eq!(fs::read(trace.file_path(kept.file).unwrap()).unwrap(), b"same");
+    assert_eq!(trace.file(kept.file).unwrap(), &kept);
+    assert!(matches!(trace.file(FileId(9)), Err(TraceError::UnknownFile(FileId(9)))));
+}
+
+#[test]
+fn a_change_between_two_keeps_is_seen() {
+    let set = Set::new();
+    let (file, path) = set.file("a", b"one");
+    let one = set.keep(&file);
+    // Same size, and most likely the same time on a coarse clock.
+    fs::write(&path, b"two").unwrap();
+    let two = set.keep(&file);
+    assert_ne!(one.file, two.file);
+    let trace = set.finish();
+    assert_eq!(fs::read(trace.file_path(one.file).unwrap()).unwrap(), b"one");
+    assert_eq!(fs::read(trace.file_path(two.file).unwrap()).unwrap(), b"two");
+}
+
+#[test]
+fn a_settled_file_is_hashed_once() {
+    let set = Set::new();
+    let file = File::open("/proc/self/exe").unwrap();
+    let key = |settled: i64| Key { dev: 0, ino: 0, len: 0, mtime_ns: settled, ctime_ns: 0 };
+    assert!(is_settled(&key(1)));
+    assert!(!is_settled(&key(i64::MAX)));
+    let entry = set.keep(&file);
+    assert_eq!(set.keep(&file), entry);
+}
+
+#[test]
+fn holes_stay_and_positions_too() {
+    let set = Set::new();
+    let (_, path) = set.file("sparse", b"");
+    let mut file = OpenOptions::new().read(true).write(true).open(path).unwrap();
+    file.seek(SeekFrom::Start(8 << 20)).unwrap();
+    file.write_all(b"end").unwrap();
+    file.set_len((16 << 20) + 5).unwrap();
+    file.seek(SeekFrom::Start(77)).unwrap();
+    let entry = set.keep(&file);
+    assert_eq!(file.stream_position().unwrap(), 77);
+    assert_eq!(entry.len, (16 << 20) + 5);
+    let trace = set.finish();
+    let path = trace.file_path(entry.file).unwrap();
+    let content = fs::read(&path).unwrap();
+    assert_eq!(*blake3::hash(&content).as_bytes(), entry.digest);
+    assert_eq!(&content[8 << 20..(8 << 20) + 3], b"end");
+    assert!(fs::metadata(&path).unwrap().blocks() * 512 < 1 << 20);
+}
+
+#[test]
+fn memfds_are_files() {
+    let set = Set::new();
+    let mut file = File::from(rustix::fs::memfd_create("m", rustix::fs::MemfdFlags::CLOEXEC).unwrap());
+    file.write_all(b"in memory").unwrap();
+    let one = set.keep(&file);
+    file.write_all(b" only").unwrap();
+    let two = set.keep(&file);
+    let trace = set.finish();
+    assert_eq!(fs::read(trace.file_path(one.file).unwrap()).unwrap(), b"in memory");
+    assert_eq!(fs::read(trace.file_path(two.file).unwrap()).unwrap(), b"in memory only");
+}
+
+#[test]
+fn what_is_no_file_is_refused() {
+    let set = Set::new();
+    let failure = set.writer.files().keep(&File::open("/dev/null").unwrap(), b"/dev/null").unwrap_err();
+    assert_eq!(failure.to_string(), "failed to keep /dev/null in the trace: it is not a regular file");
+    let (_, path) = set.file("a", b"x");
+    let unreadable = OpenOptions::new().write(true).open(path).unwrap();
+    assert!(set.writer.files().keep(&unreadable, b"a").is_err());
+    assert_eq!(set.kept_count(), 0);
+}
+
+#[test]
+fn only_system_files_are_linked() {
+    let dir = tempfile::tempdir().unwrap();
+    let mine = dir.path().join("mine");
+    fs::write(&mine, "").unwrap();
+    let stat = fs::metadata("/usr/bin/env").unwrap();
+    assert!(is_system_file(&stat, b"/usr/bin/env"));
+    assert!(!is_system_file(&stat, b"/usrlocal/env"));
+    assert!(!is_system_file(&stat, b"/home/me/env"));
+    assert!(!is_system_file(&stat, b"usr/bin/env"));
+    fs::set_permissions(&mine, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+    assert!(!is_system_file(&fs::metadata(&mine).unwrap(), b"/usr/mine"));
+}
+
+/// Makes a trace with one entry that says it is a hard link, whatever this filesystem can do.
+#[test]
+fn a_changed_link_is_named() {
+    let set = Set::new();
+    let (file, path) = set.file("lib.so", b"v1");
+    let stat = file.metadata().unwrap();
+    let digest = *blake3::hash(b"v1").as_bytes();
+    let link = set.dir.path().join("trace").join(FILES).join(name(&digest));
+    fs::hard_link(&path, &link).unwrap();
+    let entry = FileEntry {
+        file: FileId(0),
+        name: name(&digest),
+        kept: Kept::HardLink,
+        path: b"/usr/lib/lib.so".to_vec(),
+        len: 2,
+        mtime_ns: nanoseconds(stat.mtime(), stat.mtime_nsec()),
+        digest,
+    };
+    set.writer.meta(&Meta::File(entry)).unwrap();
+    let trace = set.finish();
+    trace.check_file(FileId(0)).unwrap();
+    fs::write(&path, "longer").unwrap();
+    let text = trace.check_file(FileId(0)).unwrap_err().to_string();
+    assert_eq!(
+        text,
+        "/usr/lib/lib.so has changed since it was recorded (it had 2 bytes, now 6), and the trace only had a link to it"
+    );
+    fs::write(&path, "v2").unwrap();
+    File::options()
+        .write(true)
+        .open(&path)
+        .unwrap()
+        .set_modified(SystemTime::now() + std::time::Duration::from_secs(9))
+        .unwrap();
+    assert!(trace.check_file(FileId(0)).unwrap_err().to_string().contains("modification time"));
+    fs::remove_file(&link).unwrap();
+    assert!(trace.check_file(FileId(0)).unwrap_err().to_string().contains("missing"));
+    symlink("/etc/passwd", &link).unwrap();
+    assert!(trace.check_file(FileId(0)).is_err());
+}

@@ -1,1 +1,278 @@
+//! The writer: what comes back is what was pushed, by many threads, over a disk that fills, and fast.
 
+use std::{fs, os::unix::fs::PermissionsExt as _, time::Instant};
+
+use super::*;
+use crate::{
+    codec::arbitrary::plain,
+    event::{Event, EventKind, Machine},
+    reader::{Ending, Trace},
+    types::{DomainId, Tid},
+};
+
+fn machine() -> Meta {
+    Meta::Machine(Box::new(Machine { bis_version: "1".into(), ..Machine::default() }))
+}
+
+fn end(writer: &Writer) -> Event {
+    Event { seq: writer.next_seq(), tid: Tid(1), kind: EventKind::End, sums: vec![] }
+}
+
+fn read_all(trace: &Trace, domain: u32) -> Vec<Event> {
+    trace.events(DomainId(domain)).collect::<Result<_>>().unwrap()
+}
+
+#[test]
+fn many_streams_at_once() {
+    const STREAMS: u32 = 5;
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().join("trace");
+    let writer = Writer::create(&dir).unwrap();
+    writer.meta(&machine()).unwrap();
+    let push = |domain: u32| {
+        let mut stream = writer.stream(DomainId(domain));
+        let mut pushed = Vec::new();
+        for step in 0..4000usize {
+            let event = plain(writer.next_seq().0, &vec![domain as u8; step % 700]);
+            if step % 1000 == 0 {
+                let domain = DomainId(domain);
+                writer.meta(&Meta::Echo { seq: event.seq, domain, fd: 1, len: step as u64 }).unwrap();
+            }
+            stream.push(&event).unwrap();
+            pushed.push(event);
+        }
+        pushed.push(end(&writer));
+        stream.push(&pushed[4000]).unwrap();
+        pushed
+    };
+    let pushed: Vec<Vec<Event>> = thread::scope(|scope| {
+        let threads: Vec<_> = (1..=STREAMS).map(|domain| scope.spawn(move || push(domain))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    writer.meta(&Meta::End { exit_code: 3, seq: writer.next_seq() }).unwrap();
+    writer.finish().unwrap();
+    assert!(matches!(writer.meta(&machine()), Err(TraceError::Finished)));
+    writer.finish().unwrap();
+
+    let trace = Trace::open(&dir).unwrap();
+    assert_eq!(trace.ended(), &Ending::Complete { exit_code: 3 });
+    // Reading works from several threads, too.
+    thread::scope(|scope| {
+        for (domain, pushed) in (1..).zip(&pushed) {
+            let trace = &trace;
+            scope.spawn(move || {
+                assert_eq!(&read_all(trace, domain), pushed);
+                assert_eq!(trace.event_count(DomainId(domain)), 4001);
+            });
+        }
+    });
+    assert_eq!(trace.echoes().len(), 4 * STREAMS as usize);
+    assert!(trace.echoes().is_sorted_by_key(|echo| echo.seq));
+    let stats = trace.chunk_stats();
+    assert_eq!(stats.len(), 1 + STREAMS as usize);
+    assert!(stats[1].chunk_count > 4 && stats[1].compressed_len < stats[1].raw_len / 4, "{:?}", stats[1]);
+    assert_eq!(trace.events(DomainId(77)).count(), 0);
+}
+
+#[test]
+fn only_the_owner_may_look() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().join("trace");
+    let writer = Writer::create(&dir).unwrap();
+    writer.meta(&machine()).unwrap();
+    writer.files().keep_bytes(b"x").unwrap();
+    writer.finish().unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&dir), 0o700);
+    assert_eq!(mode(&dir.join(FILES)), 0o700);
+    assert_eq!(mode(&dir.join(LOG)), 0o600);
+    assert_eq!(mode(&dir.join(INDEX)), 0o600);
+    assert!(!dir.join(RESERVE).exists());
+    for file in fs::read_dir(dir.join(FILES)).unwrap() {
+        assert_eq!(mode(&file.unwrap().path()), 0o600);
+    }
+}
+
+#[test]
+fn a_used_folder_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = Writer::create(dir.path()).unwrap();
+    drop(writer);
+    assert!(matches!(Writer::create(dir.path()), Err(TraceError::NotEmpty(_))));
+    fs::write(dir.path().join("file"), "").unwrap();
+    assert!(matches!(Writer::create(&dir.path().join("file")), Err(TraceError::NotEmpty(_))));
+    assert!(matches!(Writer::create(&dir.path().join("not/there")), Err(TraceError::Create { .. })));
+}
+
+/// A writer that is never finished: all that was handed over is there.
+#[test]
+fn dropped_is_like_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = Writer::create(dir.path()).unwrap();
+    writer.meta(&machine()).unwrap();
+    let mut stream = writer.stream(DomainId(1));
+    for _ in 0..10 {
+        stream.push(&plain(writer.next_seq().0, b"abc")).unwrap();
+    }
+    drop(writer);
+    drop(stream);
+    assert!(!dir.path().join(INDEX).exists());
+    let trace = Trace::open(dir.path()).unwrap();
+    assert_eq!(trace.ended(), &Ending::Cut { why: "the recorder was killed".into() });
+    assert_eq!(read_all(&trace, 1).len(), 10);
+}
+
+/// What an event may need of the meta stream is in the log before it, wherever the log is cut.
+#[test]
+fn meta_comes_before_what_needs_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = Writer::create(dir.path()).unwrap();
+    writer.meta(&machine()).unwrap();
+    let mut stream = writer.stream(DomainId(1));
+    for round in 0..20u8 {
+        writer.files().keep_bytes(&[round]).unwrap();
+        stream.push(&plain(writer.next_seq().0, &[round])).unwrap();
+        stream.flush().unwrap();
+    }
+    drop((stream, writer));
+    let log = fs::read(dir.path().join(LOG)).unwrap();
+    for len in 0..log.len() {
+        fs::write(dir.path().join(LOG), &log[..len]).unwrap();
+        let Ok(trace) = Trace::open(dir.path()) else { continue };
+        let (files, events) = (trace.metas().len() - 1, read_all(&trace, 1).len());
+        assert!(files >= events, "{files} files for {events} events in {len} bytes");
+    }
+}
+
+/// A disk with so many bytes left, and so many more once there is room.
+struct SmallDisk {
+    log: File,
+    left: usize,
+    reserve: usize,
+}
+
+impl Sink for SmallDisk {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let part = bytes.len().min(self.left);
+        self.log.write_all(&bytes[..part])?;
+        self.left -= part;
+        if part < bytes.len() { Err(io::Error::from(io::ErrorKind::StorageFull)) } else { Ok(()) }
+    }
+
+    fn cut(&mut self, len: u64) -> io::Result<()> {
+        use std::io::Seek as _;
+        self.log.set_len(len)?;
+        self.log.seek(io::SeekFrom::Start(len)).map(drop)
+    }
+
+    fn make_room(&mut self) {
+        self.left += self.reserve;
+    }
+
+    fn finish(&mut self, whole: bool) {
+        assert!(!whole);
+    }
+}
+
+#[test]
+fn a_full_disk_ends_the_trace_and_says_so() {
+    for reserve in [0, 4096] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut log = new_file(&dir.path().join(LOG)).unwrap();
+        log.write_all(&chunk::log_header()).unwrap();
+        let writer =
+            Writer::with_sink(dir.path(), Box::new(SmallDisk { log, left: 20_000, reserve })).unwrap();
+        writer.meta(&machine()).unwrap();
+        let mut stream = writer.stream(DomainId(1));
+        // Bytes that do not compress.
+        let mut noise = 1u64;
+        let mut failure = None;
+        for round in 0..1_000_000u64 {
+            let data: Vec<u8> = (0..1000)
+                .map(|_| {
+                    noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    noise.to_be_bytes()[0]
+                })
+                .collect();
+            if let Err(error) = stream.push(&plain(writer.next_seq().0, &data)) {
+                failure = Some((round, error));
+                break;
+            }
+            if round % 5 == 4 {
+                let _ = stream.flush();
+            }
+        }
+        let (round, error) = failure.unwrap();
+        assert!(round >= 15, "{round}");
+        assert!(matches!(error, TraceError::Write { .. }), "{error}");
+        assert!(matches!(writer.meta(&machine()), Err(TraceError::Write { .. })));
+        drop(stream);
+        assert!(matches!(writer.finish(), Err(TraceError::Write { .. })));
+        let trace = Trace::open(dir.path()).unwrap();
+        let why = if reserve > 0 { "the disk was full" } else { "the recorder was killed" };
+        assert_eq!(trace.ended(), &Ending::Cut { why: why.into() });
+        assert!(read_all(&trace, 1).len() >= 15);
+    }
+}
+
+/// The queue's bound holds back whoever writes faster than the disk.
+#[test]
+fn the_queue_is_bounded() {
+    struct Slow;
+    impl Sink for Slow {
+        fn append(&mut self, _: &[u8]) -> io::Result<()> {
+            thread::sleep(Duration::from_millis(20));
+            Ok(())
+        }
+        fn cut(&mut self, _: u64) -> io::Result<()> {
+            Ok(())
+        }
+        fn make_room(&mut self) {}
+        fn finish(&mut self, _: bool) {}
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let writer = Writer::with_sink(dir.path(), Box::new(Slow)).unwrap();
+    let mut stream = writer.stream(DomainId(1));
+    let begin = Instant::now();
+    // 40 chunks of 1 MiB; 16 fit into the queue.
+    for _ in 0..40 {
+        stream.push(&plain(writer.next_seq().0, &vec![0; 1 << 20])).unwrap();
+    }
+    assert!(begin.elapsed() >= Duration::from_millis(20 * 20), "{:?}", begin.elapsed());
+    // One that is larger than the whole queue goes through alone.
+    stream.push(&plain(writer.next_seq().0, &vec![0; 20 << 20])).unwrap();
+    stream.flush().unwrap();
+    writer.finish().unwrap();
+}
+
+#[test]
+fn too_large_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = Writer::create(dir.path()).unwrap();
+    let mut stream = writer.stream(DomainId(1));
+    let huge = plain(1, &vec![0; usize::try_from(codec::EVENT_BYTES_MAX).unwrap() + 1]);
+    assert!(matches!(stream.push(&huge), Err(TraceError::TooLarge { .. })));
+    stream.push(&plain(2, b"x")).unwrap();
+    drop(stream);
+    writer.finish().unwrap();
+    assert_eq!(read_all(&Trace::open(dir.path()).unwrap(), 1).len(), 1);
+}
+
+/// Prints what a push costs; the bound is loose, for unoptimized builds on busy machines.
+#[test]
+fn a_push_is_cheap() {
+    const COUNT: u32 = 200_000;
+    let dir = tempfile::tempdir().unwrap();
+    let writer = Writer::create(dir.path()).unwrap();
+    let mut stream = writer.stream(DomainId(1));
+    let events: Vec<Event> = (1..=64).map(|seq| plain(seq, b"sixteen bytes...")).collect();
+    let begin = Instant::now();
+    for step in 0..COUNT {
+        stream.push(&events[step as usize % 64]).unwrap();
+    }
+    let each = begin.elapsed() / COUNT;
+    drop(stream);
+    writer.finish().unwrap();
+    println!("a push took {each:?}");
+    assert!(each < Duration::from_micros(20), "{each:?}");
+}

@@ -165,10 +165,12 @@ fn write_space(
     writeln!(out, "  log        {} ({} before compression)", human::bytes(compressed), human::bytes(raw))?;
     stats.sort_by_key(|s| Reverse(s.compressed_len));
     for s in stats.iter().take(STREAMS_SHOWN_MAX) {
-        let name =
-            if s.stream == DomainId::META { "about itself".into() } else { format!("domain {}", s.stream) };
-        let (size, events) = (human::bytes(s.compressed_len), human::count(s.event_count));
-        writeln!(out, "    {name:<14} {size:>10}  {events} events")?;
+        let (name, unit) = match s.stream {
+            DomainId::META => ("about itself".to_owned(), "entries"),
+            domain => (format!("domain {domain}"), "events"),
+        };
+        let (size, number) = (human::bytes(s.compressed_len), human::count(s.event_count));
+        writeln!(out, "    {name:<14} {size:>10}  {number} {unit}")?;
     }
     if stats.len() > STREAMS_SHOWN_MAX {
         writeln!(out, "    and {} more", stats.len() - STREAMS_SHOWN_MAX)?;
