@@ -30,7 +30,7 @@ def say(text):
 
 until(rb"ready> ")
 # What the program prints itself proves that it runs and has the terminal; only then is ^Z meant for it.
-say(b"sh -c 'echo ru\"\"nning; sleep 100'\n")
+say(b"sh -c 'echo ru\"\"nning; exec sleep 100'\n")
 until(rb"running\r\n")
 say(b"\x1a")
 until(rb"Stopped")
