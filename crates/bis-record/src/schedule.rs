@@ -169,10 +169,10 @@ impl Domain {
 
     /// The domain has no task left.
     pub fn end(&mut self) -> Result<()> {
+        self.release_tokens()?;
+        let ranges = std::mem::take(&mut self.shared.ranges);
         let first = self.first_tid;
         self.event(first, EventKind::End)?;
-        let ranges = std::mem::take(&mut self.shared.ranges);
-        self.release_tokens()?;
         for range in ranges {
             self.session.registry.remove(range.object, self.id);
         }
