@@ -254,6 +254,7 @@ pub fn package_of(program: &str) -> &str {
         "redis-server" => "redis-server",
         "redis-benchmark" | "redis-cli" => "redis-tools",
         "busybox" => "busybox-static",
+        "dpkg-source" => "dpkg-dev",
         "xz" => "xz-utils",
         other => other,
     }
