@@ -6,7 +6,7 @@
 #
 # It leaves the trace in a temporary folder and says how to look at it.
 set -eu
-cargo build --release --quiet --manifest-path "$(dirname "$0")/Cargo.toml" --package bis
+cargo build --release --manifest-path "$(dirname "$0")/Cargo.toml" --package bis
 target=${CARGO_TARGET_DIR:-$(dirname "$0")/target}
 bis=$target/release/bis
 [ $# -gt 0 ] || set -- ls -l /

@@ -100,6 +100,14 @@ pub fn is_trace(path: &Path) -> bool {
     read.is_ok() && LOG_MAGIC.starts_with(&head)
 }
 
+/// Whether a folder was made for a trace that never came: an empty one in the folder of the traces, which a killed
+/// recorder leaves.
+pub fn is_unborn(path: &Path) -> bool {
+    let ours = traces().and_then(|traces| fs::canonicalize(traces).map_err(Failure::from)).ok();
+    ours.is_some_and(|traces| path.parent() == Some(&traces))
+        && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
+}
+
 /// The trace of that name in the folder of the traces, or at that path.
 pub fn find(name: &OsStr) -> Result<PathBuf> {
     let shown = Path::new(name).display();

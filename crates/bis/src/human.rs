@@ -32,6 +32,16 @@ pub fn count(number: u64) -> String {
     text
 }
 
+/// A count with its noun: `1 thread`, `2 threads`, `1 234 copies`.
+pub fn counted(number: u64, noun: &str) -> String {
+    let plural = match noun.strip_suffix('y') {
+        _ if number == 1 => noun.to_owned(),
+        Some(stem) => format!("{stem}ies"),
+        None => format!("{noun}s"),
+    };
+    format!("{} {plural}", count(number))
+}
+
 /// Unix time in seconds as `2026-11-21 02:16:05 UTC`.
 pub fn date(unix_s: i64) -> String {
     let (days, second) = (unix_s.div_euclid(86_400), unix_s.rem_euclid(86_400));
@@ -169,6 +179,12 @@ mod tests {
             (count(0).as_str(), count(999).as_str(), count(1_234_567).as_str()),
             ("0", "999", "1 234 567")
         );
+    }
+
+    #[test]
+    fn nouns() {
+        assert_eq!((counted(1, "copy").as_str(), counted(0, "thread").as_str()), ("1 copy", "0 threads"));
+        assert_eq!(counted(1_000, "copy"), "1 000 copies");
     }
 
     #[test]

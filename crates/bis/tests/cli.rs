@@ -422,6 +422,12 @@ fn ls_and_rm() {
 
     assert!(desk.refuses(&["rm", "keep"], 2).contains("not a trace"));
     assert!(desk.refuses(&["rm", desk.folder.path().to_str().unwrap()], 2).contains("not a trace"));
+    // An empty folder is what a recorder leaves that was killed at once, but only in the folder of the traces.
+    for (folder, status) in [(desk.traces().join("unborn-0"), 0), (desk.folder.path().join("elsewhere"), 2)] {
+        fs::create_dir(&folder).unwrap();
+        assert_eq!(desk.run(&["rm", folder.to_str().unwrap()]).status, status);
+        assert_eq!(folder.exists(), status != 0);
+    }
     assert_eq!(desk.shows(&["rm", "--older-than", "30"]).lines().count(), 2);
     assert!(!read_only.exists() && keep.join("linked").exists());
     // By the link: the trace that it names goes, and the link with it.

@@ -8,7 +8,7 @@ use std::{
 
 use bis_syscalls::{Call, describe, row};
 use bis_trace::{
-    event::{Backing, Base, Effect, Event, EventKind, Outcome, SignalPoint, TaskEnd, Turn},
+    event::{Backing, Base, Effect, Event, EventKind, Insn, Outcome, SignalPoint, TaskEnd, Turn},
     types::{DomainId, REGISTER_NAMES, Registers, Tid},
 };
 
@@ -152,13 +152,19 @@ impl Text {
                 };
                 format!("-- {} ({}): {handler}", signal.signal, point(signal.point))
             }
-            EventKind::Instruction { insn, after, .. } => match insn {
-                bis_trace::event::Insn::Cpuid => format!("-- cpuid = {:#x}, ...", after.rax),
-                _ => {
-                    let value = after.rdx << 32 | after.rax & 0xffff_ffff;
-                    format!("-- {} = {value}", json::instruction(*insn))
-                }
-            },
+            EventKind::Instruction { insn: Insn::Cpuid, before, after } => format!(
+                "-- cpuid({:#x}, {:#x}) = {:#x} {:#x} {:#x} {:#x}",
+                before.rax & 0xffff_ffff,
+                before.rcx & 0xffff_ffff,
+                after.rax,
+                after.rbx,
+                after.rcx,
+                after.rdx
+            ),
+            EventKind::Instruction { insn, after, .. } => {
+                let value = after.rdx << 32 | after.rax & 0xffff_ffff;
+                format!("-- {} = {value}", json::instruction(*insn))
+            }
             EventKind::TaskExit { status, .. } => format!("-- {}", task_end(*status)),
             EventKind::Token { acquired, released } => {
                 format!("-- tokens: gets {}, gives {}", turns(acquired), turns(released))

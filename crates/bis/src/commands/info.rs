@@ -85,9 +85,9 @@ impl Sums {
                 }
                 Meta::File(entry) => {
                     let kept = match entry.kept {
-                        Kept::Reflink => "reflinks",
-                        Kept::HardLink => "hard links",
-                        Kept::Copy => "copies",
+                        Kept::Reflink => "reflink",
+                        Kept::HardLink => "hard link",
+                        Kept::Copy => "copy",
                     };
                     let of_kind = sums.files.entry(kept).or_default();
                     *of_kind = (of_kind.0 + 1, of_kind.1 + entry.len);
@@ -112,10 +112,10 @@ pub fn run(args: &Info) -> Result<u8> {
     let events: u64 = stats.iter().filter(|s| s.stream != DomainId::META).map(|s| s.event_count).sum();
     writeln!(
         out,
-        "processes    {} ({} threads, {} domains)",
+        "processes    {} ({}, {})",
         human::count(sums.processes.len() as u64),
-        human::count(sums.threads),
-        human::count(sums.domains)
+        human::counted(sums.threads, "thread"),
+        human::counted(sums.domains, "domain")
     )?;
     writeln!(out, "events       {}", human::count(events))?;
     write_space(&mut out, &path, stats, &sums)?;
@@ -141,7 +141,8 @@ fn write_origin(out: &mut impl Write, trace: &Trace, path: &Path) -> io::Result<
     writeln!(out, "end          {}", human::text(state.as_bytes()))?;
     if let Some(machine) = trace.machine() {
         let cpu = human::text(machine.cpu.as_bytes());
-        writeln!(out, "machine      {cpu}, {} cores, Linux {}", machine.core_count, machine.kernel)?;
+        let cores = human::counted(machine.core_count.into(), "core");
+        writeln!(out, "machine      {cpu}, {cores}, Linux {}", machine.kernel)?;
         writeln!(
             out,
             "recording    tick source: {}; hooks: {}; checksums: {}; cpuid recorded: {}",
@@ -166,17 +167,17 @@ fn write_space(
     stats.sort_by_key(|s| Reverse(s.compressed_len));
     for s in stats.iter().take(STREAMS_SHOWN_MAX) {
         let (name, unit) = match s.stream {
-            DomainId::META => ("about itself".to_owned(), "entries"),
-            domain => (format!("domain {domain}"), "events"),
+            DomainId::META => ("about itself".to_owned(), "entry"),
+            domain => (format!("domain {domain}"), "event"),
         };
-        let (size, number) = (human::bytes(s.compressed_len), human::count(s.event_count));
-        writeln!(out, "    {name:<14} {size:>10}  {number} {unit}")?;
+        let (size, number) = (human::bytes(s.compressed_len), human::counted(s.event_count, unit));
+        writeln!(out, "    {name:<14} {size:>10}  {number}")?;
     }
     if stats.len() > STREAMS_SHOWN_MAX {
         writeln!(out, "    and {} more", stats.len() - STREAMS_SHOWN_MAX)?;
     }
     for (kept, (number, len)) in &sums.files {
-        writeln!(out, "  files      {number} {kept}, {}", human::bytes(*len))?;
+        writeln!(out, "  files      {}, {}", human::counted(*number, kept), human::bytes(*len))?;
     }
     Ok(())
 }

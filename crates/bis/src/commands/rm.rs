@@ -71,7 +71,7 @@ fn remove(named: &Path) -> Result<(PathBuf, u64)> {
     let what = || format!("remove {}", named.display());
     // A link (latest) stands for the trace that it names.
     let path = fs::canonicalize(named).map_err(|error| Failure::of(what(), error))?;
-    if !folder::is_trace(&path) {
+    if !folder::is_trace(&path) && !folder::is_unborn(&path) {
         return Err(Failure::of(what(), "it is not a trace"));
     }
     if folder::is_recording(&path) {
