@@ -462,6 +462,13 @@ fn replay_names_what_it_needs() {
     assert!(desk.refuses(&["replay", "sh-0"], 2).contains("bis replay -a"));
     assert!(desk.refuses(&["replay", "-a", "nothing"], 2).contains("nothing"));
     assert_eq!(desk.run(&["replay", "-a", "-p", "0"]).status, 2);
+    // A recorder that was killed before it wrote an event.
+    fs::create_dir_all(desk.traces()).unwrap();
+    let writer = Writer::create(&desk.traces().join("cut-0")).unwrap();
+    writer.meta(&Meta::Machine(Box::default())).unwrap();
+    writer.meta(&Meta::Cut { why: "the disk is full".into() }).unwrap();
+    writer.finish().unwrap();
+    assert!(desk.refuses(&["replay", "-a", "cut-0"], 3).contains("the disk is full"));
 }
 
 #[test]

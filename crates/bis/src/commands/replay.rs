@@ -10,7 +10,7 @@ use std::{
 };
 
 use bis_replay::{Options, ReplayError};
-use bis_trace::{Trace, types::Tid};
+use bis_trace::{Ending, Trace, types::Tid};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{
@@ -37,7 +37,7 @@ pub fn run(args: &Replay) -> Result<u8> {
         progress: progress(args.quiet),
     };
     match bis_replay::replay(&trace, &options) {
-        Ok(summary) => Ok(match summary.incomplete {
+        Ok(summary) => Ok(match summary.incomplete.or_else(|| cut(&trace, args)) {
             None => 0,
             Some(why) => {
                 output::note(&format!(
@@ -53,6 +53,15 @@ pub fn run(args: &Replay) -> Result<u8> {
             };
             Err(Failure::new(code, error.to_string()))
         }
+    }
+}
+
+/// Why the trace as a whole is not complete. A whole replay of it is none of the program's run, also where no domain
+/// shows it: the cut may have come before the first event. One process can be complete in a trace that is not.
+fn cut(trace: &Trace, args: &Replay) -> Option<String> {
+    match trace.ended() {
+        Ending::Cut { why } if args.pid.is_none() => Some(why.clone()),
+        _ => None,
     }
 }
 
