@@ -129,7 +129,7 @@ fn meta_comes_before_what_needs_it() {
     let writer = Writer::create(dir.path()).unwrap();
     writer.meta(&machine()).unwrap();
     let mut stream = writer.stream(DomainId(1));
-    for round in 0..20u8 {
+    for round in 0..8u8 {
         writer.files().keep_bytes(&[round]).unwrap();
         stream.push(&plain(writer.next_seq().0, &[round])).unwrap();
         stream.flush().unwrap();
