@@ -15,7 +15,7 @@ use bis_trace::{
     types::{EventSeq, Registers, Signal, Tid},
 };
 use bis_tracee::{
-    Resume, Status, Stopped, TraceeError, checksum, remote::Remote, siginfo::SigInfo, sys, task,
+    Resume, Status, Stopped, TraceeError, checksum, maps, remote::Remote, siginfo::SigInfo, sys, task,
 };
 
 use crate::{
@@ -92,8 +92,14 @@ impl Domain<'_, '_> {
         events: impl Iterator<Item = Result<Event, bis_trace::TraceError>>,
     ) -> Result<(), Halt> {
         let shared = self.context.shared;
+        let mut ended = false;
         for event in events {
             let event = event?;
+            if ended {
+                // A domain may give its turns back after its last task.
+                self.last_releases(&event)?;
+                continue;
+            }
             if shared.board.is_cancelled() {
                 return Err(Halt::Cancelled);
             }
@@ -102,16 +108,29 @@ impl Domain<'_, '_> {
                 shared.add_events(PROGRESS_EVERY);
             }
             let seq = event.seq;
-            if self.event(event)? == Flow::End || matches!(self.extent, Extent::Until(last) if seq >= last) {
-                shared.add_events(self.position % PROGRESS_EVERY);
-                return Ok(());
+            ended = self.event(event)? == Flow::End;
+            if matches!(self.extent, Extent::Until(last) if seq >= last) {
+                ended = true;
+                break;
             }
         }
         shared.add_events(self.position % PROGRESS_EVERY);
+        if ended {
+            return Ok(());
+        }
         Err(Halt::Cut(format!(
             "the events of domain {} (process {}) end after the {}th",
             self.entry.domain, self.entry.pid, self.position
         )))
+    }
+
+    fn last_releases(&mut self, event: &Event) -> Result<(), Halt> {
+        match &event.kind {
+            EventKind::Token { acquired, released } if acquired.is_empty() => {
+                self.turns(event.seq, &[], released)
+            }
+            _ => Err(self.inconsistent(event.seq, "the domain goes on after its end".into())),
+        }
     }
 
     fn event(&mut self, event: Event) -> Result<Flow, Halt> {
@@ -257,8 +276,13 @@ impl Domain<'_, '_> {
     }
 
     fn check_sums(&self, task: &Task, who: Who, sums: &[bis_trace::event::RangeSum]) -> Result<(), Halt> {
+        if sums.is_empty() {
+            return Ok(());
+        }
+        let mappings = maps::read(task.ours)?;
         for wanted in sums {
-            let found = checksum::sum_range(task.ours, &self.space.memory, wanted.addr, wanted.len)?;
+            let (addr, len) = (wanted.addr, wanted.len);
+            let found = checksum::sum_mapped(task.ours, &self.space.memory, &mappings, addr, len)?;
             if found.sum == wanted.sum {
                 continue;
             }

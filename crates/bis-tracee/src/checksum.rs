@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::{
     error::{Result, TraceeError},
-    maps::Mapping,
+    maps::{self, Mapping},
     memory::Memory,
 };
 
@@ -16,44 +16,77 @@ const PAGE: usize = 4096;
 /// Pages looked at in one go.
 const BATCH: usize = 256;
 
-/// The checksum of `len` bytes (a multiple of the page size) from `addr`; see [`RangeSum::sum`].
+/// The checksum of `len` bytes (a multiple of the page size) from `addr`; see [`RangeSum::sum`]. Pages that cannot
+/// be read count as zero. Reads the task's mappings: who has them already calls [`sum_mapped`].
 ///
 /// # Errors
-/// Where the task is gone. Pages that cannot be read count as zero.
+/// Where the task is gone.
 pub fn sum_range(tid: Tid, memory: &Memory, addr: u64, len: u64) -> Result<RangeSum> {
+    sum_mapped(tid, memory, &maps::read(tid)?, addr, len)
+}
+
+/// Like [`sum_range`], with the task's mappings as they are now.
+///
+/// # Errors
+/// Where the task is gone.
+pub fn sum_mapped(tid: Tid, memory: &Memory, mappings: &[Mapping], addr: u64, len: u64) -> Result<RangeSum> {
     let os = |source| TraceeError::Os { what: "read the page map", tid, source };
     let pagemap = File::open(format!("/proc/{tid}/pagemap")).map_err(os)?;
-    let mut sum = 0u64;
-    let mut entries = vec![0u8; 8 * BATCH];
-    let mut data = vec![0u8; PAGE * BATCH];
-    let page_count = usize::try_from(len / PAGE as u64).unwrap_or(usize::MAX);
-    for first in (0..page_count).step_by(BATCH) {
-        let count = BATCH.min(page_count - first);
-        let base = addr + (first * PAGE) as u64;
-        pagemap.read_exact_at(&mut entries[..8 * count], base / PAGE as u64 * 8).map_err(os)?;
-        // Bit 63: present; bit 62: swapped out (Documentation/admin-guide/mm/pagemap.rst).
-        let present = |page: usize| entries[8 * page + 7] & 0xc0 != 0;
-        let mut page = 0;
-        while page < count {
-            let run = (page..count).take_while(|p| present(*p)).count();
-            if run == 0 {
-                page += 1;
+    let mut sum = Sum { memory, value: 0, data: vec![0u8; PAGE * BATCH] };
+    let end = addr.saturating_add(len);
+    for mapping in mappings.iter().filter(|m| m.start < end && addr < m.end) {
+        let (start, end) = (mapping.start.max(addr), mapping.end.min(end));
+        // Whether a page of a file, or of memory that others share, is present says nothing about its content:
+        // the kernel maps such pages when it likes.
+        let sparse = mapping.inode == 0;
+        for base in (start..end).step_by(PAGE * BATCH) {
+            let count = usize::try_from((end - base).div_ceil(PAGE as u64)).unwrap_or(BATCH).min(BATCH);
+            if !sparse {
+                sum.add(base, count);
                 continue;
             }
-            let bytes = &mut data[..run * PAGE];
-            let at = base + (page * PAGE) as u64;
-            if memory.read(at, bytes).is_ok() {
-                for (index, content) in bytes.chunks_exact(PAGE).enumerate() {
-                    if content.iter().any(|byte| *byte != 0) {
-                        let seed = at + (index * PAGE) as u64;
-                        sum = sum.wrapping_add(xxh3_64_with_seed(content, seed));
-                    }
-                }
+            let mut entries = vec![0u8; 8 * count];
+            pagemap.read_exact_at(&mut entries, base / PAGE as u64 * 8).map_err(os)?;
+            // Bit 63: present; bit 62: swapped out (Documentation/admin-guide/mm/pagemap.rst).
+            let present = |page: usize| entries[8 * page + 7] & 0xc0 != 0;
+            let mut page = 0;
+            while page < count {
+                let run = (page..count).take_while(|p| present(*p)).count();
+                sum.add(base + (page * PAGE) as u64, run);
+                page += run.max(1);
             }
-            page += run;
         }
     }
-    Ok(RangeSum { addr, len, sum })
+    Ok(RangeSum { addr, len, sum: sum.value })
+}
+
+struct Sum<'a> {
+    memory: &'a Memory,
+    value: u64,
+    data: Vec<u8>,
+}
+
+impl Sum<'_> {
+    /// Adds at most [`BATCH`] pages from `addr`.
+    fn add(&mut self, addr: u64, count: usize) {
+        if count == 0 {
+            return;
+        }
+        let bytes = &mut self.data[..count * PAGE];
+        if self.memory.read(addr, bytes).is_ok() {
+            for (index, content) in bytes.chunks_exact(PAGE).enumerate() {
+                if content.iter().any(|byte| *byte != 0) {
+                    let seed = addr + (index * PAGE) as u64;
+                    self.value = self.value.wrapping_add(xxh3_64_with_seed(content, seed));
+                }
+            }
+        } else if count > 1 {
+            // A page of it cannot be read (it lies beyond the end of its file, or is a guard): the others can.
+            for page in 0..count {
+                self.add(addr + (page * PAGE) as u64, 1);
+            }
+        }
+    }
 }
 
 /// Is this a mapping whose content the program can change, so that it belongs into a checksum? Bis's own
