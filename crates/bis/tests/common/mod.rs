@@ -15,8 +15,10 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::Failed;
 
-/// The command under test.
-pub const BIS: &str = env!("CARGO_BIN_EXE_bis");
+/// The command under test: `BIS_TEST_BIN`, else what cargo built for this test.
+pub fn bis() -> PathBuf {
+    std::env::var_os("BIS_TEST_BIN").map_or_else(|| env!("CARGO_BIN_EXE_bis").into(), PathBuf::from)
+}
 
 /// The top of the source tree.
 pub fn tree() -> PathBuf {
@@ -174,14 +176,14 @@ pub fn run(command: Command, name: &str, logs: &Path, stdin: Option<&[u8]>, limi
 
 /// `bis record -o trace [extra] -- argv`, in `cwd`.
 pub fn record_command(trace: &Path, extra: &[&str], argv: &[&std::ffi::OsStr], cwd: &Path) -> Command {
-    let mut record = command(BIS, cwd);
+    let mut record = command(bis(), cwd);
     record.arg("record").args(extra).arg("-o").arg(trace).arg("--").args(argv);
     record
 }
 
 /// Replays `trace` and compares both outputs with those of the recorded run.
 pub fn replay_and_compare(trace: &Path, recorded: &Step, logs: &Path, limit: Duration) -> Result<Step, Failed> {
-    let mut replay = command(BIS, logs);
+    let mut replay = command(bis(), logs);
     replay.arg("replay").arg("-a").arg(trace);
     let step = run(replay, "replay", logs, None, limit).map_err(|e| explain(&e, trace))?;
     let mut wrong = String::new();
@@ -203,7 +205,7 @@ pub fn replay_and_compare(trace: &Path, recorded: &Step, logs: &Path, limit: Dur
 /// Adds to a failure the command by which a person looks at it.
 pub fn explain(failure: &Failed, trace: &Path) -> Failed {
     let text = failure.message().unwrap_or("failed");
-    format!("{text}\nthe trace was kept: {BIS} replay -a {}", trace.display()).into()
+    format!("{text}\nthe trace was kept: {} replay -a {}", bis().display(), trace.display()).into()
 }
 
 /// Where two outputs begin to differ, with the line of each.

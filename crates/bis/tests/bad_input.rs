@@ -1,0 +1,275 @@
+//! What a person gets for bad input: one clear line on standard error, a status that is not 0, no panic, no hang.
+//!
+//! Programs that cannot be started, folders that cannot be used, and traces that are missing, empty, cut short,
+//! damaged or from another version. Damage may leave a part that replays; see [`honest`] for what holds then.
+
+mod common;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use common::{Folder, Step};
+use libtest_mimic::{Failed, Trial};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+type Body = fn(&Folder) -> Result<(), Failed>;
+
+fn main() {
+    let trials: [(&str, Body); 14] = [
+        ("a_missing_program", missing_program),
+        ("a_file_that_cannot_be_executed", not_executable),
+        ("a_program_of_another_kind", not_a_program),
+        ("a_folder_that_cannot_be_written", unwritable_folder),
+        ("an_output_folder_that_is_in_use", used_folder),
+        ("an_output_that_is_a_file", output_is_a_file),
+        ("record_inside_a_recording", nested_record),
+        ("a_missing_trace", missing_trace),
+        ("an_empty_trace", empty_trace),
+        ("a_folder_without_a_trace", not_a_trace),
+        ("a_trace_cut_short", cut_short),
+        ("a_trace_with_flipped_bits", flipped_bits),
+        ("a_trace_from_a_newer_version", newer_version),
+        ("a_trace_that_lost_its_files", lost_files),
+    ];
+    let trials = trials.map(|(name, body)| {
+        Trial::test(name, move || {
+            let folder = Folder::new(&format!("bad.{name}"))?;
+            body(&folder)?;
+            folder.done();
+            Ok(())
+        })
+    });
+    libtest_mimic::run(&common::arguments(), trials.into()).exit();
+}
+
+/// `bis ARGS` in the folder. Whatever it does, it must not panic.
+fn bis(folder: &Folder, args: &[&OsStr]) -> Result<Step, Failed> {
+    let mut command = common::command(common::bis(), folder.path());
+    command.args(args);
+    let step = common::run(command, "bis", folder.path(), None, LIMIT)?;
+    let text = step.stderr_text();
+    if text.contains("panicked at") || step.status == 101 || [134, 139].contains(&step.status) {
+        return Err(format!("it fell over with {args:?}, status {}\n{}", step.status, step.shown()).into());
+    }
+    Ok(step)
+}
+
+fn record(folder: &Folder, trace: &Path, program: &[&str]) -> Result<Step, Failed> {
+    let mut args: Vec<&OsStr> = vec!["record".as_ref(), "-o".as_ref(), trace.as_os_str(), "--".as_ref()];
+    args.extend(program.iter().map(OsStr::new));
+    bis(folder, &args)
+}
+
+fn replay(folder: &Folder, trace: &Path) -> Result<Step, Failed> {
+    bis(folder, &["replay".as_ref(), "-a".as_ref(), trace.as_os_str()])
+}
+
+/// A refusal: this status, nothing on stdout, one line on stderr that begins with `bis: ` and has all `words`.
+fn refused(step: &Step, status: impl Into<Option<i32>>, words: &[&str]) -> Result<(), Failed> {
+    let text = step.stderr_text();
+    let wrong = if status.into().map_or(step.status == 0, |status| step.status != status) {
+        "the status is wrong"
+    } else if !step.stdout.is_empty() {
+        "there is something on stdout"
+    } else if text.lines().count() != 1 {
+        "it is not one line on stderr"
+    } else if !text.starts_with("bis: ") {
+        "the line does not begin with the command's name"
+    } else if let Some(word) = words.iter().find(|word| !text.contains(**word)) {
+        return Err(format!("\"{word}\" is not in: {text}").into());
+    } else {
+        return Ok(());
+    };
+    Err(format!("{wrong}: status {}\n{}", step.status, step.shown()).into())
+}
+
+/// A trace of two processes with a few chunks' worth of output, and what it wrote.
+fn good_trace(folder: &Folder) -> Result<(PathBuf, Step), Failed> {
+    let trace = folder.path().join("good");
+    let step = record(folder, &trace, &["sh", "-c", "seq 1 20000; ls -l /usr/bin | sort"])?;
+    if step.status != 0 {
+        return Err(format!("failed to record: status {}\n{}", step.status, step.shown()).into());
+    }
+    Ok((trace, step))
+}
+
+/// A copy of a trace, with its log changed; the index goes, as it would only repeat what the log was.
+fn changed(folder: &Folder, trace: &Path, name: &str, change: impl FnOnce(&mut Vec<u8>)) -> Result<PathBuf, Failed> {
+    let copy = folder.path().join(name);
+    let status = std::process::Command::new("cp").arg("-a").arg(trace).arg(&copy).status();
+    if !status.map_err(|e| format!("failed to start cp: {e}"))?.success() {
+        return Err("failed to copy the trace".into());
+    }
+    let log = copy.join("log");
+    let mut bytes = fs::read(&log).map_err(|e| format!("failed to read {}: {e}", log.display()))?;
+    change(&mut bytes);
+    fs::write(&log, bytes).map_err(|e| format!("failed to write {}: {e}", log.display()))?;
+    let _ = fs::remove_file(copy.join("index"));
+    Ok(copy)
+}
+
+fn missing_program(folder: &Folder) -> Result<(), Failed> {
+    let trace = folder.path().join("trace");
+    refused(&record(folder, &trace, &["no-such-program-anywhere"])?, 127, &["no-such-program-anywhere"])?;
+    refused(&record(folder, &trace, &["/no/such/folder/program"])?, 127, &["/no/such/folder/program"])
+}
+
+fn not_executable(folder: &Folder) -> Result<(), Failed> {
+    let file = folder.path().join("plain");
+    fs::write(&file, "text").map_err(|e| e.to_string())?;
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).map_err(|e| e.to_string())?;
+    let trace = folder.path().join("trace");
+    refused(&record(folder, &trace, &["./plain"])?, 126, &["plain"])?;
+    refused(&record(folder, &trace, &["/"])?, 126, &["/"])
+}
+
+fn not_a_program(folder: &Folder) -> Result<(), Failed> {
+    let file = folder.path().join("broken");
+    fs::write(&file, b"\x7fELF and then nothing that makes sense").map_err(|e| e.to_string())?;
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).map_err(|e| e.to_string())?;
+    refused(&record(folder, &folder.path().join("trace"), &["./broken"])?, 126, &["broken"])
+}
+
+fn unwritable_folder(folder: &Folder) -> Result<(), Failed> {
+    // Root may write anywhere but here.
+    let step = record(folder, Path::new("/proc/no-traces-here"), &["true"])?;
+    refused(&step, None, &["/proc/no-traces-here"])
+}
+
+fn used_folder(folder: &Folder) -> Result<(), Failed> {
+    let used = folder.sub("used")?;
+    fs::write(used.join("precious"), "data").map_err(|e| e.to_string())?;
+    refused(&record(folder, &used, &["touch", "it-ran"])?, None, &["used"])?;
+    let left = fs::read_dir(&used).map_err(|e| e.to_string())?.count();
+    if left != 1 || folder.path().join("it-ran").exists() {
+        return Err(format!("the program ran, or the folder has {left} files now").into());
+    }
+    Ok(())
+}
+
+fn output_is_a_file(folder: &Folder) -> Result<(), Failed> {
+    let file = folder.path().join("file");
+    fs::write(&file, "data").map_err(|e| e.to_string())?;
+    refused(&record(folder, &file, &["true"])?, None, &["file"])?;
+    match fs::read(&file) {
+        Ok(text) if text == b"data" => Ok(()),
+        other => Err(format!("the file was changed: {other:?}").into()),
+    }
+}
+
+fn nested_record(folder: &Folder) -> Result<(), Failed> {
+    let (outer, inner) = (folder.path().join("outer"), folder.path().join("inner"));
+    let bis = common::bis();
+    let [bis, inner] = [&bis, &inner].map(|path| path.to_str().unwrap_or_default());
+    let step = record(folder, &outer, &[bis, "record", "-o", inner, "--", "true"])?;
+    refused(&step, None, &["record"])?;
+    if Path::new(inner).join("log").exists() {
+        return Err("the inner recording made a trace".into());
+    }
+    Ok(())
+}
+
+fn missing_trace(folder: &Folder) -> Result<(), Failed> {
+    let missing = folder.path().join("missing");
+    for command in ["replay", "info", "ps", "dump"] {
+        let mut args: Vec<&OsStr> = vec![command.as_ref()];
+        if command == "replay" {
+            args.push("-a".as_ref());
+        }
+        args.push(missing.as_os_str());
+        refused(&bis(folder, &args)?, None, &["missing"])?;
+    }
+    Ok(())
+}
+
+fn empty_trace(folder: &Folder) -> Result<(), Failed> {
+    let trace = folder.sub("empty")?;
+    refused(&replay(folder, &trace)?, None, &["empty"])?;
+    fs::write(trace.join("log"), "").map_err(|e| e.to_string())?;
+    refused(&replay(folder, &trace)?, None, &["empty"])
+}
+
+fn not_a_trace(folder: &Folder) -> Result<(), Failed> {
+    let trace = folder.sub("other")?;
+    fs::write(trace.join("log"), "a log of something else, with enough text to be a header\n").map_err(|e| e.to_string())?;
+    refused(&replay(folder, &trace)?, None, &["other"])?;
+    let file = folder.path().join("plain");
+    fs::write(&file, "text").map_err(|e| e.to_string())?;
+    refused(&replay(folder, &file)?, None, &["plain"])
+}
+
+/// A damaged trace tells the truth as far as it goes: what replays is a beginning of the recorded output, with status
+/// 0 only where all of it is there; and `info` says that the trace is not whole.
+fn honest(folder: &Folder, trace: &Path, recorded: &Step, what: &str) -> Result<(), Failed> {
+    let (step, info) = (replay(folder, trace)?, bis(folder, &["info".as_ref(), trace.as_os_str()])?);
+    let wrong = if !recorded.stdout.starts_with(&step.stdout) {
+        "the output is not a beginning of what was recorded"
+    } else if step.status == 0 && step.stdout != recorded.stdout {
+        "not all was replayed, with status 0"
+    } else if step.status != 0 && step.stderr.is_empty() {
+        "replay does not say why it failed"
+    } else if info.status == 0 && !info.stdout.windows(9).any(|text| text == b"cut short") {
+        "info does not say that it is cut short"
+    } else if info.status != 0 && info.stderr.is_empty() {
+        "info does not say why it failed"
+    } else {
+        return Ok(());
+    };
+    Err(format!("{what}: {wrong}\nreplay: status {}\n{}\n{}", step.status, step.shown(), info.shown()).into())
+}
+
+fn log_len(trace: &Path) -> Result<usize, Failed> {
+    Ok(fs::read(trace.join("log")).map_err(|e| format!("failed to read the log: {e}"))?.len())
+}
+
+fn cut_short(folder: &Folder) -> Result<(), Failed> {
+    let (trace, recorded) = good_trace(folder)?;
+    let len = log_len(&trace)?;
+    for keep in [1, 23, 24, 30, 80, len / 10, len / 3, len / 2, len * 9 / 10, len - 1] {
+        let cut = changed(folder, &trace, "cut", |log| log.truncate(keep))?;
+        honest(folder, &cut, &recorded, &format!("cut at {keep} of {len}"))?;
+        fs::remove_dir_all(&cut).map_err(|e| e.to_string())?;
+    }
+    Ok(())
+}
+
+/// One bit flipped at a time, at 24 places from the first byte to the last.
+fn flipped_bits(folder: &Folder) -> Result<(), Failed> {
+    let (trace, recorded) = good_trace(folder)?;
+    let len = log_len(&trace)?;
+    for round in 0..24 {
+        let at = (len - 1) * round / 23;
+        let damaged = changed(folder, &trace, "damaged", |log| log[at] ^= 1 << (round % 8))?;
+        honest(folder, &damaged, &recorded, &format!("bit {} of byte {at} of {len}", round % 8))?;
+        fs::remove_dir_all(&damaged).map_err(|e| e.to_string())?;
+    }
+    Ok(())
+}
+
+/// The header of a version from the future, sound in itself: bytes 8 to 11 are the format, 12 to 15 the least
+/// reader, the rest a checksum.
+fn newer_version(folder: &Folder) -> Result<(), Failed> {
+    let (trace, _) = good_trace(folder)?;
+    let newer = changed(folder, &trace, "newer", |log| {
+        log[8..12].copy_from_slice(&1000u32.to_le_bytes());
+        log[12..16].copy_from_slice(&1000u32.to_le_bytes());
+        let sum = xxhash_rust::xxh3::xxh3_64(&log[..16]);
+        log[16..24].copy_from_slice(&sum.to_le_bytes());
+    })?;
+    refused(&replay(folder, &newer)?, None, &["newer"])
+}
+
+fn lost_files(folder: &Folder) -> Result<(), Failed> {
+    let (trace, _) = good_trace(folder)?;
+    let files = trace.join("files");
+    fs::remove_dir_all(&files).map_err(|e| format!("failed to remove {}: {e}", files.display()))?;
+    let step = replay(folder, &trace)?;
+    if step.status == 0 || step.stderr.is_empty() {
+        return Err(format!("status {} without its files\n{}", step.status, step.shown()).into());
+    }
+    Ok(())
+}
