@@ -98,7 +98,12 @@ fn good_trace(folder: &Folder) -> Result<(PathBuf, Step), Failed> {
 }
 
 /// A copy of a trace, with its log changed; the index goes, as it would only repeat what the log was.
-fn changed(folder: &Folder, trace: &Path, name: &str, change: impl FnOnce(&mut Vec<u8>)) -> Result<PathBuf, Failed> {
+fn changed(
+    folder: &Folder,
+    trace: &Path,
+    name: &str,
+    change: impl FnOnce(&mut Vec<u8>),
+) -> Result<PathBuf, Failed> {
     let copy = folder.path().join(name);
     let status = std::process::Command::new("cp").arg("-a").arg(trace).arg(&copy).status();
     if !status.map_err(|e| format!("failed to start cp: {e}"))?.success() {
@@ -195,7 +200,8 @@ fn empty_trace(folder: &Folder) -> Result<(), Failed> {
 
 fn not_a_trace(folder: &Folder) -> Result<(), Failed> {
     let trace = folder.sub("other")?;
-    fs::write(trace.join("log"), "a log of something else, with enough text to be a header\n").map_err(|e| e.to_string())?;
+    fs::write(trace.join("log"), "a log of something else, with enough text to be a header\n")
+        .map_err(|e| e.to_string())?;
     refused(&replay(folder, &trace)?, None, &["other"])?;
     let file = folder.path().join("plain");
     fs::write(&file, "text").map_err(|e| e.to_string())?;

@@ -94,7 +94,8 @@ fn unmet(need: &str) -> Option<String> {
     if need.starts_with('/') {
         return (!Path::new(need).exists()).then(|| format!("{need} does not exist here"));
     }
-    (!common::installed(need)).then(|| format!("not installed (apt-get install {})", common::package_of(need)))
+    (!common::installed(need))
+        .then(|| format!("not installed (apt-get install {})", common::package_of(need)))
 }
 
 impl Guest {
@@ -103,13 +104,17 @@ impl Guest {
         let directive = |key: &str| {
             text.lines().take(12).find_map(|line| {
                 let comment = line.trim_start_matches(['/', '#', '*', ' ']);
-                (comment.len() < line.len()).then(|| comment.strip_prefix(key)).flatten().map(|rest| rest.trim().to_owned())
+                (comment.len() < line.len())
+                    .then(|| comment.strip_prefix(key))
+                    .flatten()
+                    .map(|rest| rest.trim().to_owned())
             })
         };
         let words = |key: &str| -> Vec<String> {
             directive(key).unwrap_or_default().split_whitespace().map(str::to_owned).collect()
         };
-        let family = source.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
+        let family =
+            source.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
         let stem = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let mut needs = words("needs:");
         match source.extension().and_then(OsStr::to_str) {
@@ -146,10 +151,12 @@ impl Guest {
             return Ok(self.source.clone());
         }
         let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guests");
-        let program = cache.join(format!("{}{}", self.name.replace('/', "."), self.cflags.concat().replace('/', "_")));
+        let program =
+            cache.join(format!("{}{}", self.name.replace('/', "."), self.cflags.concat().replace('/', "_")));
         let time = |path: &Path| fs::metadata(path).and_then(|meta| meta.modified()).ok();
         let header = self.source.parent().and_then(Path::parent).map(|root| root.join("guest.h"));
-        let newest = time(&self.source).max(header.as_deref().and_then(time)).unwrap_or(SystemTime::UNIX_EPOCH);
+        let newest =
+            time(&self.source).max(header.as_deref().and_then(time)).unwrap_or(SystemTime::UNIX_EPOCH);
         if time(&program).is_some_and(|built| built > newest) {
             return Ok(program);
         }
@@ -173,7 +180,8 @@ impl Guest {
         let stdin = self.stdin.as_deref();
         let extra: &[&str] = match mode {
             Mode::Native => {
-                let step = common::run(common::command(program, &cwd), "native", folder.path(), stdin, STEP_LIMIT)?;
+                let step =
+                    common::run(common::command(program, &cwd), "native", folder.path(), stdin, STEP_LIMIT)?;
                 self.check("native", &step)?;
                 folder.done();
                 return Ok(());
@@ -194,7 +202,13 @@ impl Guest {
     /// The expected status, and `guest ok` as the last line.
     fn check(&self, what: &str, step: &Step) -> Result<(), Failed> {
         if step.status != self.status {
-            return Err(format!("{what}: exit status {}, not {}\n{}", step.status, self.status, step.shown()).into());
+            return Err(format!(
+                "{what}: exit status {}, not {}\n{}",
+                step.status,
+                self.status,
+                step.shown()
+            )
+            .into());
         }
         if !(step.stdout == b"guest ok\n" || step.stdout.ends_with(b"\nguest ok\n")) {
             return Err(format!("{what}: the last line is not \"guest ok\"\n{}", step.shown()).into());

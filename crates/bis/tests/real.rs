@@ -73,16 +73,18 @@ fn find(root: &Path) -> Vec<Real> {
 
 impl Real {
     fn read(path: &Path) -> Self {
-        let text = fs::read_to_string(path).unwrap_or_else(|e| panic!("failed to read {}: {e}", path.display()));
+        let text =
+            fs::read_to_string(path).unwrap_or_else(|e| panic!("failed to read {}: {e}", path.display()));
         let section = |name: &str| -> Option<String> {
             let lines = text.lines().skip_while(|line| line.strip_prefix("# ") != Some(name)).skip(1);
             let end = |line: &&str| !["# setup", "# record", "# drive", "# check"].contains(line);
-            text.lines().any(|line| line.strip_prefix("# ") == Some(name)).then(|| {
-                lines.take_while(end).fold(String::new(), |all, line| all + line + "\n")
-            })
+            text.lines()
+                .any(|line| line.strip_prefix("# ") == Some(name))
+                .then(|| lines.take_while(end).fold(String::new(), |all, line| all + line + "\n"))
         };
         let directive = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
-        let required = |name: &str| section(name).unwrap_or_else(|| panic!("{}: no \"# {name}\"", path.display()));
+        let required =
+            |name: &str| section(name).unwrap_or_else(|| panic!("{}: no \"# {name}\"", path.display()));
         let limit = directive("# limit:").map_or(180, |text| {
             text.parse().unwrap_or_else(|_| panic!("{}: not a number of seconds: {text}", path.display()))
         });

@@ -22,7 +22,11 @@ pub fn bis() -> PathBuf {
 
 /// The top of the source tree.
 pub fn tree() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the crate lies two folders down").to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .expect("the crate lies two folders down")
+        .to_owned()
 }
 
 /// How one command ended and what it wrote.
@@ -51,7 +55,12 @@ pub struct Folder(PathBuf);
 impl Folder {
     pub fn new(name: &str) -> Result<Self, Failed> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let unique = format!("{}-{}-{}", name.replace('/', "."), std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let unique = format!(
+            "{}-{}-{}",
+            name.replace('/', "."),
+            std::process::id(),
+            NEXT.fetch_add(1, Ordering::Relaxed)
+        );
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("trials").join(unique);
         fs::create_dir_all(&path).map_err(|e| format!("failed to make {}: {e}", path.display()))?;
         Ok(Self(path))
@@ -147,7 +156,13 @@ impl Running {
                 Ok(None) => {
                     self.kill();
                     let step = self.collect(137);
-                    return Err(format!("{}: no end after {} s\n{}", self.name, limit.as_secs(), step.shown()).into());
+                    return Err(format!(
+                        "{}: no end after {} s\n{}",
+                        self.name,
+                        limit.as_secs(),
+                        step.shown()
+                    )
+                    .into());
                 }
                 Err(e) => return Err(format!("{}: failed to wait: {e}", self.name).into()),
             }
@@ -164,13 +179,20 @@ impl Running {
     }
 
     fn collect(&self, status: i32) -> Step {
-        let read = |suffix: &str| fs::read(self.logs.join(format!("{}.{suffix}", self.name))).unwrap_or_default();
+        let read =
+            |suffix: &str| fs::read(self.logs.join(format!("{}.{suffix}", self.name))).unwrap_or_default();
         Step { status, stdout: read("out"), stderr: read("err"), took: self.began.elapsed() }
     }
 }
 
 /// [`start`] and [`Running::wait`] in one.
-pub fn run(command: Command, name: &str, logs: &Path, stdin: Option<&[u8]>, limit: Duration) -> Result<Step, Failed> {
+pub fn run(
+    command: Command,
+    name: &str,
+    logs: &Path,
+    stdin: Option<&[u8]>,
+    limit: Duration,
+) -> Result<Step, Failed> {
     start(command, name, logs, stdin)?.wait(limit)
 }
 
@@ -182,7 +204,12 @@ pub fn record_command(trace: &Path, extra: &[&str], argv: &[&std::ffi::OsStr], c
 }
 
 /// Replays `trace` and compares both outputs with those of the recorded run.
-pub fn replay_and_compare(trace: &Path, recorded: &Step, logs: &Path, limit: Duration) -> Result<Step, Failed> {
+pub fn replay_and_compare(
+    trace: &Path,
+    recorded: &Step,
+    logs: &Path,
+    limit: Duration,
+) -> Result<Step, Failed> {
     let mut replay = command(bis(), logs);
     replay.arg("replay").arg("-a").arg(trace);
     let step = run(replay, "replay", logs, None, limit).map_err(|e| explain(&e, trace))?;
@@ -190,9 +217,15 @@ pub fn replay_and_compare(trace: &Path, recorded: &Step, logs: &Path, limit: Dur
     if step.status != 0 {
         let _ = writeln!(wrong, "replay: exit status {}", step.status);
     }
-    for (what, then, now) in [("stdout", &recorded.stdout, &step.stdout), ("stderr", &recorded.stderr, &step.stderr)] {
+    for (what, then, now) in
+        [("stdout", &recorded.stdout, &step.stdout), ("stderr", &recorded.stderr, &step.stderr)]
+    {
         if then != now {
-            let _ = writeln!(wrong, "replay: {what} is not what the recorded run wrote\n{}", difference(then, now));
+            let _ = writeln!(
+                wrong,
+                "replay: {what} is not what the recorded run wrote\n{}",
+                difference(then, now)
+            );
         }
     }
     if wrong.is_empty() {
