@@ -21,14 +21,16 @@ int main(void) {
   if (child == 0) {
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
     CHECK(write(up[1], "r", 1) == 1 && read(down[0], &c, 1) == 1);
-    CHECK(strcmp(m, "changed it") == 0);
+    CHECK(strcmp(m, c == 'x' ? "changed it" : "vm source") == 0);
     _exit(0);
   }
   CHECK(read(up[0], &c, 1) == 1);
   strcpy(got, "changed it");
   l.iov_len = r.iov_len = 11;
-  CHECK(process_vm_writev(child, &l, 1, &r, 1, 0) == 11);
-  CHECK(write(down[1], "x", 1) == 1);
+  // Writing into another process may be forbidden (by a security module, or by a recorder).
+  ssize_t sent = process_vm_writev(child, &l, 1, &r, 1, 0);
+  CHECK(sent == 11 || (sent == -1 && errno == EPERM));
+  CHECK(write(down[1], sent == 11 ? "x" : "n", 1) == 1);
   check_exited(child, 0);
   CHECK(strcmp(m, "vm source") == 0);
   printf("resident %d %d %d %d\n", v[0] & 1, v[1] & 1, v[2] & 1, v[3] & 1);

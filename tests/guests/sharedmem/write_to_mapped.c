@@ -18,7 +18,12 @@ int main(void) {
       if (i % 3 == 1) CHECK(pwrite(mine, &byte, 1, i * 100) == 1);
       if (i % 3 == 2) {
         loff_t from = 0, at = i * 100;
-        CHECK(pwrite(other, &byte, 1, 0) == 1 && copy_file_range(other, &from, mine, &at, 1, 0) == 1);
+        CHECK(pwrite(other, &byte, 1, 0) == 1);
+        // Programs fall back where copying in the kernel is refused (another filesystem, a recorder).
+        if (copy_file_range(other, &from, mine, &at, 1, 0) != 1) {
+          CHECK(errno == EINVAL || errno == EXDEV || errno == EOPNOTSUPP || errno == ENOSYS);
+          CHECK(pwrite(mine, &byte, 1, i * 100) == 1);
+        }
       }
       CHECK(write(back[1], "d", 1) == 1);
     }
