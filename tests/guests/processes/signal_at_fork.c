@@ -31,11 +31,13 @@ int main(void) {
   pid_t leader = fork();
   if (leader == 0) {
     setpgid(0, 0);
-    for (int i = 0; i < 3; i++)
-      if (fork() == 0)
-        for (;;)
-          if (fork() == 0) _exit(0);
-          else wait(NULL);
+    for (int i = 0; i < 3; i++) {
+      if (fork() != 0) continue;
+      for (;;) {
+        if (fork() == 0) _exit(0);
+        wait(NULL);
+      }
+    }
     for (;;) pause();
   }
   setpgid(leader, leader);
