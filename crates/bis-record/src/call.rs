@@ -113,7 +113,10 @@ impl Domain {
             }
         }
         let handler = state.handler;
-        self.task(tid)?.call = Some(state);
+        let task = self.task(tid)?;
+        task.call = Some(state);
+        // From here on its place can be written down.
+        task.midway = false;
         let mut blocks = may_block(&call);
         if let Some(handler) = handler {
             blocks |= self.waits_for_others(handler);
@@ -191,7 +194,9 @@ impl Domain {
     fn undo(&mut self, tid: Tid, entry: &Registers) -> Result<()> {
         let regs = Registers { rip: entry.rip - 2, rax: entry.orig_rax, orig_rax: u64::MAX, ..*entry };
         self.stopped(tid)?.set_regs(&regs)?;
-        self.task(tid)?.ready = true;
+        let task = self.task(tid)?;
+        task.ready = true;
+        task.midway = true;
         Ok(())
     }
 
@@ -314,6 +319,7 @@ impl Domain {
             EventKind::Syscall { nr: call.nr, entry: call.entry, outcome }
         };
         self.event_at(seq, tid, kind, std::mem::take(&mut call.sums))?;
+        self.finish_unmapped()?;
         if let Some(child) = call.child.take() {
             self.send_off(tid, child, seq)?;
         }

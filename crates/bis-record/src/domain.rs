@@ -184,6 +184,9 @@ impl Domain {
 
     pub fn event_at(&mut self, seq: EventSeq, tid: Tid, kind: EventKind, sums: Vec<RangeSum>) -> Result<()> {
         self.event_count += 1;
+        if let Some(task) = self.tasks.get_mut(&tid) {
+            task.midway = false;
+        }
         Ok(self.stream.push(&Event { seq, tid, kind, sums })?)
     }
 

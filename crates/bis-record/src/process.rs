@@ -426,7 +426,7 @@ impl Domain {
             Ok(other) => {
                 // Killed on the way: it ends in a domain of its own that never ran.
                 tracing::debug!(%tid, %other, "no exit of execve");
-                drop(running.stopped().resume(Resume::Cont, None)?);
+                let _running = running.stopped().resume(Resume::Cont, None)?;
                 while let Ok(status) = tracee_task::wait_for(tid) {
                     self.process_status(tid, status);
                 }

@@ -44,7 +44,7 @@ impl Domain {
             }
             if let Some(tid) = self.choose() {
                 self.settle(Some(tid))?;
-                self.ensure_tokens()?;
+                self.yield_tokens()?;
                 self.resume(tid, Resume::Cont)?;
                 self.wait_for_report(tid)?;
                 continue;
@@ -60,6 +60,9 @@ impl Domain {
 
     /// A task whose report is to be handled: first the one whose turn it is.
     fn reported(&self) -> Option<Tid> {
+        if self.tasks.values().any(|task| task.ready && task.midway) {
+            return None;
+        }
         let has_report = |tid: &&Tid| self.tasks.get(tid).is_some_and(|task| task.report.is_some());
         self.order.iter().find(has_report).copied()
     }
@@ -109,6 +112,9 @@ impl Domain {
 
     /// The task that is to run: of the most urgent ready ones, the first in the order.
     fn choose(&mut self) -> Option<Tid> {
+        if let Some(task) = self.tasks.values().find(|task| task.ready && task.midway) {
+            return Some(task.tid);
+        }
         let ready = |tid: &Tid| self.tasks.get(tid).filter(|task| task.ready);
         let best = self.order.iter().filter_map(ready).map(|task| task.nice).min()?;
         let mut candidates = self.order.iter().filter_map(ready).filter(|task| task.nice == best);

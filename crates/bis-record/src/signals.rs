@@ -48,13 +48,17 @@ impl Domain {
         let expected = std::mem::take(&mut self.task(tid)?.expect_signal);
         if is_carrier(&info) {
             // It was overtaken; what it was sent for still waits in the stash.
-            self.task(tid)?.ready = true;
+            let task = self.task(tid)?;
+            task.midway = task.call.is_none();
+            task.ready = true;
             return Ok(());
         }
+        let in_call = self.task(tid)?.call.is_some();
+        self.task(tid)?.midway = !in_call && !expected;
         let disposition = disposition(tid, signal);
         tracing::debug!(domain = %self.id, %tid, %signal, ?disposition, expected, "signal");
         match disposition {
-            Disposition::Handler if self.task(tid)?.call.is_some() => {
+            Disposition::Handler if in_call => {
                 // It interrupted the call: the call's event is what the task shows now.
                 self.finish_call(tid)?;
                 self.deliver(tid, &info, SignalPoint::AfterEvent)

@@ -71,6 +71,9 @@ pub struct Task {
     pub stash: VecDeque<SigInfo>,
     /// The next stop must be a signal's, before the task executes anything: the kernel has one pending.
     pub expect_signal: bool,
+    /// It stopped in the middle of computation, at a place that no event describes: until its next event, nobody
+    /// else may run, or replay would order the two otherwise.
+    pub midway: bool,
     /// To be given to the task when it is resumed.
     pub inject: Option<Signal>,
     /// The address that the kernel clears at the task's end (set_tid_address), or 0.
@@ -94,6 +97,7 @@ impl Task {
             call: None,
             stash: VecDeque::new(),
             expect_signal: false,
+            midway: false,
             inject: None,
             clear_tid: 0,
             robust_list: 0,

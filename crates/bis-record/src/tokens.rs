@@ -7,7 +7,10 @@ use bis_trace::{
     types::ObjectId,
 };
 
-use crate::{domain::Domain, error::Result};
+use crate::{
+    domain::Domain,
+    error::{RecordError, Result},
+};
 
 /// How long a domain may run on while another waits for a token that it holds; looked at whenever one of its
 /// tasks stops.
@@ -30,12 +33,14 @@ pub struct SharedMemory {
     /// The objects whose tokens the domain holds.
     held: Vec<ObjectId>,
     since: Option<Instant>,
+    /// Mappings that are gone, but whose end is not written yet: one entry for each.
+    unmapped: Vec<ObjectId>,
 }
 
 impl SharedMemory {
     /// The mappings as a forked child has them: it holds no token.
     pub fn inherited(&self) -> SharedMemory {
-        SharedMemory { ranges: self.ranges.clone(), held: Vec::new(), since: None }
+        SharedMemory { ranges: self.ranges.clone(), ..SharedMemory::default() }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -112,15 +117,22 @@ impl Domain {
         touched.dedup();
         for id in touched {
             let (old, new) = (count(&before, id), count(&self.shared.ranges, id));
-            if new == 0 && self.shared.held.contains(&id) {
-                self.release(&[id])?;
-            }
             for _ in old..new {
                 self.session.registry.add(id, self.id);
             }
-            for _ in new..old {
-                self.session.registry.remove(id, self.id);
+            self.shared.unmapped.extend((new..old).map(|_| id));
+        }
+        Ok(())
+    }
+
+    /// After the event that tells of them: lets go of objects that the domain has unmapped. Not before: in
+    /// replay, the domain would let go of them before it has done what it did up to that event.
+    pub fn finish_unmapped(&mut self) -> Result<()> {
+        for id in std::mem::take(&mut self.shared.unmapped) {
+            if self.shared.held.contains(&id) && self.shared.ranges.iter().all(|range| range.object != id) {
+                self.release(&[id])?;
             }
+            self.session.registry.remove(id, self.id);
         }
         Ok(())
     }
@@ -132,9 +144,7 @@ impl Domain {
             return Ok(());
         }
         let objects = self.shared.objects();
-        let expired = || self.shared.since.is_none_or(|since| since.elapsed() > TURN_MAX);
-        let complete = objects.iter().all(|id| self.shared.held.contains(id));
-        if complete && !(self.session.registry.is_wanted() && expired()) {
+        if objects.iter().all(|id| self.shared.held.contains(id)) {
             return Ok(());
         }
         self.release_tokens()?;
@@ -147,6 +157,21 @@ impl Domain {
         Ok(())
     }
 
+    /// The same before a task goes on in its program; if somebody else has waited long enough, it is their turn
+    /// first. Not while a task is at a place that the stream does not describe: in replay, what it did before
+    /// would come after the other's turn.
+    pub fn yield_tokens(&mut self) -> Result<()> {
+        let expired = self.shared.since.is_none_or(|since| since.elapsed() > TURN_MAX);
+        if self.holds_tokens()
+            && self.session.registry.is_wanted()
+            && expired
+            && self.tasks.values().all(|task| !task.midway)
+        {
+            self.release_tokens()?;
+        }
+        self.ensure_tokens()
+    }
+
     /// Gives all tokens back: before a wait for the kernel in which others should be able to run.
     pub fn release_tokens(&mut self) -> Result<()> {
         let held = std::mem::take(&mut self.shared.held);
@@ -157,6 +182,10 @@ impl Domain {
         self.shared.held.retain(|id| !ids.contains(id));
         // A call in progress is seen as entered by whoever runs after us.
         self.write_entries()?;
+        if let Some(task) = self.tasks.values().find(|task| task.midway && task.ready) {
+            let what = "a token is given back where no event describes the task's place".into();
+            return Err(RecordError::Bug { tid: task.tid, what });
+        }
         let session = self.session.clone();
         session.registry.release(self.id, ids, |released| {
             if released.is_empty() {
