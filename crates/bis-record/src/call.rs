@@ -34,6 +34,8 @@ const EINTR: i64 = -(libc::EINTR as i64);
 pub enum Entry {
     /// Let the kernel make it.
     Make,
+    /// Let the kernel make it and wait for it here; it waits for nobody.
+    MakeAtOnce,
     /// It is not made; this is its result.
     Done(i64),
 }
@@ -52,10 +54,14 @@ impl Domain {
     pub fn call_entry(&mut self, tid: Tid) -> Result<()> {
         let entry = self.stopped(tid)?.regs()?;
         self.task(tid)?.expect_signal = false;
-        if let Some(call) = &self.task(tid)?.call {
+        if let Some(call) = &mut self.task(tid)?.call {
             // The kernel makes an interrupted call again, perhaps as restart_syscall.
+            let echo = call.echo_again.take();
             let (handler, made) = (call.handler, Call { nr: call.nr, args: call.entry.args() });
             let blocks = may_block(&made) || handler.is_some_and(|handler| self.waits_for_others(handler));
+            if let Some(number) = echo {
+                self.lock_echo(tid, number)?;
+            }
             return self.make(tid, blocks && !self.is_alone());
         }
         if entry.cs != 0x33 {
@@ -81,6 +87,8 @@ impl Domain {
             writes: Vec::new(),
             before: None,
             echo: None,
+            borrowed: None,
+            echo_again: None,
             child: None,
         };
         let Some(row) = row(call.nr) else {
@@ -120,8 +128,15 @@ impl Domain {
         let mut blocks = may_block(&call);
         if let Some(handler) = handler {
             blocks |= self.waits_for_others(handler);
+            if let Some(object) = self.touched_object(tid, handler, &call) {
+                self.borrow_object(tid, object)?;
+            }
             match self.enter(tid, handler, &call)? {
                 Entry::Make => {}
+                Entry::MakeAtOnce => {
+                    self.resume(tid, Resume::Syscall)?;
+                    return self.wait_for_report(tid);
+                }
                 Entry::Done(result) => {
                     let state = self.task(tid)?.call.take();
                     let state = state.ok_or_else(|| RecordError::Bug { tid, what: "no call".into() })?;
@@ -138,6 +153,18 @@ impl Domain {
         if polite {
             self.give_way(tid);
         }
+        Ok(())
+    }
+
+    /// Takes the lock of standard output or error for the task's call.
+    pub fn lock_echo(&mut self, tid: Tid, number: u8) -> Result<()> {
+        if !self.session.stdio.try_lock(number, self.id) {
+            // Whoever waits here holds no token, so that the one who writes can come to an end.
+            self.release_tokens()?;
+            self.session.stdio.lock(number, self.id);
+            self.ensure_tokens()?;
+        }
+        self.call(tid)?.echo = Some(number);
         Ok(())
     }
 
@@ -205,10 +232,17 @@ impl Domain {
         // What the processor's syscall instruction does to rcx and r11 has been done at the entry.
         let regs = Registers { rax: result.cast_unsigned(), orig_rax: u64::MAX, ..call.entry };
         self.stopped(tid)?.set_regs(&regs)?;
-        let outcome = Outcome { regs, writes: call.writes, effects: call.effects, ..Outcome::default() };
-        let kind = EventKind::Syscall { nr: call.nr, entry: call.entry, outcome: Box::new(outcome) };
+        let mut outcome = Outcome { regs, writes: call.writes, effects: call.effects, ..Outcome::default() };
+        self.take_mail(&mut outcome);
+        let (nr, entry, outcome) = (call.nr, call.entry, Box::new(outcome));
+        let kind = if call.entered {
+            EventKind::SyscallExit { nr, outcome }
+        } else {
+            EventKind::Syscall { nr, entry, outcome }
+        };
         let seq = self.session.writer.next_seq();
         self.event_at(seq, tid, kind, call.sums)?;
+        self.return_borrowed()?;
         self.task(tid)?.ready = true;
         Ok(())
     }
@@ -222,7 +256,13 @@ impl Domain {
         }
         let result = regs.result();
         if RESTARTS.contains(&result) {
-            // What comes next tells: a signal, a stop of the whole process, or the same call again.
+            // What comes next tells: a signal, a stop of the whole process, or the same call again. A process that
+            // is stopped because it writes to its terminal must not keep others from writing there.
+            let call = self.call(tid)?;
+            call.echo_again = call.echo.take();
+            if let Some(number) = call.echo_again {
+                self.session.stdio.unlock(number, self.id);
+            }
             self.task(tid)?.ready = true;
             return Ok(());
         }
@@ -306,6 +346,7 @@ impl Domain {
             self.leave(tid, handler, &mut call, result, &mut outcome)?;
         }
         self.learn(tid, &call, result)?;
+        self.take_mail(&mut outcome);
         if outcome.regs != raw {
             self.stopped(tid)?.set_regs(&outcome.regs)?;
         }
@@ -320,6 +361,7 @@ impl Domain {
         };
         self.event_at(seq, tid, kind, std::mem::take(&mut call.sums))?;
         self.finish_unmapped()?;
+        self.return_borrowed()?;
         if let Some(child) = call.child.take() {
             self.send_off(tid, child, seq)?;
         }

@@ -162,8 +162,7 @@ impl Domain<'_, '_> {
                 self.effect_failed(seq, space::name_of(effect), error)
             })?;
         }
-        // Signals that came meanwhile were sent from outside: dropped.
-        drop(remote.finish()?);
+        remote.finish()?;
         task.stopped = slot;
         Ok(())
     }

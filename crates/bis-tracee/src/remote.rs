@@ -4,6 +4,10 @@
 //! begin at any stop at which the task would return to its program: after a system call's exit, at a signal,
 //! at a first stop, and at a seccomp stop: there the pending call is skipped, and who wants it made sets the
 //! registers to make it again.
+//!
+//! Meanwhile the task's signals are blocked: one that comes waits in the kernel, with all that it says, until the
+//! guard is finished. Not the ones of faults: the call ends with an int3, and a blocked SIGTRAP would cost the
+//! program its handler. Nor can SIGSTOP be blocked; it is sent again at the end.
 
 use bis_agent::{UNTRACED_SYSCALL, UNTRACED_SYSCALL_END};
 use bis_trace::types::{Registers, Signal, Tid};
@@ -11,6 +15,7 @@ use bis_trace::types::{Registers, Signal, Tid};
 use crate::{
     error::{Result, TraceeError},
     siginfo::SigInfo,
+    sys,
     task::{self, Resume, Status, Stopped},
 };
 
@@ -21,11 +26,15 @@ fn call_registers(saved: &Registers, at: u64, nr: u64, args: [u64; 6]) -> Regist
     Registers { rip: at, rax: nr, orig_rax: u64::MAX, rdi, rsi, rdx, r10, r8, r9, ..*saved }
 }
 
+/// The signals that are blocked during a call: all but SIGILL, SIGTRAP, SIGBUS, SIGFPE and SIGSEGV.
+const BLOCKED: u64 = !(1 << 3 | 1 << 4 | 1 << 6 | 1 << 7 | 1 << 10);
+
 /// A series of remote calls; see the module's text.
 pub struct Remote<'a> {
     task: Option<&'a mut Option<Stopped>>,
     saved: Registers,
-    /// Signals that came while a call was under way, in order; they were not delivered.
+    sigmask: u64,
+    /// Signals that came while a call was under way all the same, in order; they were not delivered.
     arrived: Vec<SigInfo>,
     /// The task that the last call made (clone, fork).
     new_task: Option<Tid>,
@@ -37,8 +46,10 @@ impl<'a> Remote<'a> {
     /// # Errors
     /// As [`Stopped::regs`].
     pub fn new(slot: &'a mut Option<Stopped>) -> Result<Remote<'a>> {
-        let saved = slot.as_ref().expect("a remote call needs a stopped task").regs()?;
-        Ok(Remote { task: Some(slot), saved, arrived: Vec::new(), new_task: None })
+        let stopped = slot.as_mut().expect("a remote call needs a stopped task");
+        let (saved, sigmask) = (stopped.regs()?, stopped.sigmask()?);
+        stopped.set_sigmask(BLOCKED)?;
+        Ok(Remote { task: Some(slot), saved, sigmask, arrived: Vec::new(), new_task: None })
     }
 
     /// The registers as they were, and as they will be again.
@@ -132,13 +143,17 @@ impl<'a> Remote<'a> {
         Ok(result.cast_unsigned())
     }
 
-    /// Puts the registers back (with `orig_rax` of -1: no call is in progress any more) and ends; returns the
-    /// signals that arrived meanwhile.
-    pub fn finish(mut self) -> Result<Vec<SigInfo>> {
+    /// Puts the registers back (with `orig_rax` of -1: no call is in progress any more) and the signal mask, and
+    /// ends.
+    pub fn finish(mut self) -> Result<()> {
         let slot = self.task.take().expect("finish consumes the guard");
         if let Some(stopped) = slot.as_mut() {
             stopped.set_regs(&Registers { orig_rax: u64::MAX, ..self.saved })?;
+            stopped.set_sigmask(self.sigmask)?;
+            for info in self.arrived.iter().filter(|info| info.signal() == Signal::STOP) {
+                sys::kill(stopped.tid(), info.signal())?;
+            }
         }
-        Ok(std::mem::take(&mut self.arrived))
+        Ok(())
     }
 }

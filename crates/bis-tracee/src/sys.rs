@@ -192,6 +192,13 @@ pub fn tgkill(tgid: Tid, tid: Tid, signal: Signal) -> Result<()> {
     check("send a signal", tid, value).map(drop)
 }
 
+/// Sends a signal to the process of a task, as `kill` does.
+pub fn kill(tid: Tid, signal: Signal) -> Result<()> {
+    // SAFETY: kill takes plain numbers.
+    let value = unsafe { libc::kill(tid.0, i32::from(signal.0)) };
+    check("send a signal", tid, i64::from(value)).map(drop)
+}
+
 /// The CPUs that a task may run on, as the kernel's bit mask in bytes. `Tid(0)` is the calling thread.
 pub fn get_affinity(tid: Tid) -> Result<Vec<u8>> {
     let mut mask = vec![0u8; 1024];

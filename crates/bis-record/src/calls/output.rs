@@ -1,12 +1,10 @@
-//! Calls that send data out: what goes to standard output and error is echoed by replay, and what goes into a
-//! file that somebody maps shared changes that memory.
+//! Calls that write: what goes to standard output and error is echoed by replay. (What goes into a file that
+//! somebody maps shared changes that memory: `objects.rs`.)
 
-use std::{fs, os::linux::fs::MetadataExt};
-
-use bis_syscalls::{Call, Handler};
+use bis_syscalls::Call;
 use bis_trace::{
-    event::{Echo, Effect, Meta, Outcome},
-    types::{EventSeq, ObjectId, Tid},
+    event::{Echo, Meta, Outcome},
+    types::{EventSeq, Tid},
 };
 
 use crate::{call::Entry, domain::Domain, error::Result, task::InCall};
@@ -18,19 +16,14 @@ impl Domain {
     /// Before a write: if it goes to standard output or error, nobody else may write there until it is known how
     /// much was written.
     pub(super) fn enter_write(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
-        let Some(number) = self.session.stdio.which(tid, call.i32(0)) else { return Ok(Entry::Make) };
-        if !self.session.stdio.try_lock(number, self.id) {
-            // Whoever waits here holds no token, so that the one who writes can come to an end.
-            self.release_tokens()?;
-            self.session.stdio.lock(number, self.id);
-            self.ensure_tokens()?;
-        }
-        self.call(tid)?.echo = Some(number);
+        let fd = call.i32(0);
+        let Some(number) = self.session.stdio.which(tid, fd) else { return self.borrow_fd(tid, fd) };
+        self.lock_echo(tid, number)?;
         Ok(Entry::Make)
     }
 
     /// The buffers of a write or writev, as (address, length), cut to what was written.
-    fn buffers(&self, vector: bool, args: [u64; 6], written: u64) -> Vec<(u64, u64)> {
+    pub(super) fn buffers(&self, vector: bool, args: [u64; 6], written: u64) -> Vec<(u64, u64)> {
         if !vector {
             return vec![(args[1], written)];
         }
@@ -71,60 +64,5 @@ impl Domain {
         }
         self.session.stdio.unlock(fd, self.id);
         Ok(done?)
-    }
-
-    /// The shared object that a descriptor's file is, if it is one.
-    fn object_of(&self, tid: Tid, fd: i32) -> Option<ObjectId> {
-        if self.session.registry.is_empty() {
-            return None;
-        }
-        let meta = fs::metadata(format!("/proc/{tid}/fd/{fd}")).ok()?;
-        self.session.registry.find((meta.st_dev(), meta.st_ino()))
-    }
-
-    /// Where the last write through this descriptor ended, for one that has a position.
-    fn position(tid: Tid, fd: i32) -> Option<u64> {
-        let info = fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}")).ok()?;
-        info.lines().find_map(|line| line.strip_prefix("pos:"))?.trim().parse().ok()
-    }
-
-    pub(super) fn leave_write(
-        &mut self,
-        tid: Tid,
-        handler: Handler,
-        args: [u64; 6],
-        result: i64,
-        outcome: &mut Outcome,
-    ) -> Result<()> {
-        #[expect(clippy::cast_possible_truncation, reason = "the kernel's own reading of an int argument")]
-        let fd = args[0] as i32;
-        let Some(object) = self.object_of(tid, fd) else { return Ok(()) };
-        let written = result.cast_unsigned();
-        let positioned = matches!(handler, Handler::Pwrite64 | Handler::Pwritev | Handler::Pwritev2);
-        let mut offset = if positioned && args[3] != u64::MAX {
-            args[3]
-        } else {
-            Self::position(tid, fd).unwrap_or(written).saturating_sub(written)
-        };
-        let vector = matches!(handler, Handler::Writev | Handler::Pwritev | Handler::Pwritev2);
-        for (addr, len) in self.buffers(vector, args, written) {
-            let data = self.memory.read_vec(addr, usize::try_from(len).unwrap_or(0))?;
-            outcome.effects.push(Effect::WriteObject { object, offset, data });
-            offset += len;
-        }
-        Ok(())
-    }
-
-    /// Calls that move data between descriptors without showing it to the program. Where the data would have to
-    /// be known (standard output, a shared mapping), the call is refused as for a kind of file that does not
-    /// support it, and programs fall back to reading and writing.
-    pub(super) fn enter_transfer(&mut self, tid: Tid, handler: Handler, call: &Call) -> Result<Entry> {
-        let out = match handler {
-            Handler::Sendfile | Handler::Vmsplice => call.i32(0),
-            Handler::Tee => call.i32(1),
-            _ => call.i32(2),
-        };
-        let known = self.session.stdio.which(tid, out).is_some() || self.object_of(tid, out).is_some();
-        Ok(if known { Entry::Done(-i64::from(libc::EINVAL)) } else { Entry::Make })
     }
 }
