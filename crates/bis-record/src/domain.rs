@@ -13,12 +13,13 @@ use std::{
     time::Instant,
 };
 
+use bis_syscalls::Dir;
 use bis_trace::{
     StreamWriter,
-    event::{Event, EventKind, RangeSum},
-    types::{DomainId, EventSeq, Tid},
+    event::{Event, EventKind, MemWrite, Outcome, RangeSum},
+    types::{DomainId, EventSeq, Registers, Tid},
 };
-use bis_tracee::{Memory, Resume, Status, Stopped, checksum, maps, task};
+use bis_tracee::{Memory, Resume, Status, Stopped, checksum, maps, sys, task};
 
 use crate::{
     error::{RecordError, Result},
@@ -51,6 +52,14 @@ pub struct Domain {
     pub early: HashMap<Tid, Status>,
     /// Leaders that ended before their threads: the kernel reports them last.
     pub zombies: HashSet<Tid>,
+}
+
+const NR_FUTEX: u64 = 202;
+
+/// Does the task wait in the kernel, or has it come out and stopped?
+fn is_asleep(tid: Tid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{tid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_none_or(|(_, rest)| !rest.starts_with('R'))
 }
 
 /// What a supervisor does when its domain has ended.
@@ -211,8 +220,34 @@ impl Domain {
         }
         call.entered = true;
         let (nr, entry, sums) = (call.nr, call.entry, mem::take(&mut call.sums));
+        self.write_early_words(tid, nr, entry)?;
         let seq = self.session.writer.next_seq();
         self.event_at(seq, tid, EventKind::SyscallEnter { nr, entry }, sums)
+    }
+
+    /// The kernel writes the words of a priority-inheriting futex when it puts a task to sleep on it, not when the
+    /// call returns. They get an event of their own before the call's entry: one that leaves the task in front of
+    /// the same system call.
+    fn write_early_words(&mut self, tid: Tid, nr: u64, entry: Registers) -> Result<()> {
+        let Some(task) = self.tasks.get(&tid) else { return Ok(()) };
+        let call = task.call.as_ref();
+        let pieces = call.map_or(&[][..], |call| &call.plan.pieces).iter();
+        let words = pieces.filter(|piece| piece.fixed && piece.dir != Dir::In && nr == NR_FUTEX);
+        let words: Vec<(u64, u64)> = words.map(|piece| (piece.home, piece.len)).collect();
+        if words.is_empty() || !matches!(task.handle, Handle::Running(_)) {
+            return Ok(());
+        }
+        while task.report.is_none() && !is_asleep(tid) {
+            sys::yield_now();
+        }
+        let read = |(addr, len): (u64, u64)| MemWrite {
+            addr,
+            data: self.memory.read_upto(addr, usize::try_from(len).unwrap_or(0)),
+        };
+        let writes = words.into_iter().map(read).collect();
+        let regs = Registers { rip: entry.rip - 2, rax: nr, orig_rax: u64::MAX, ..entry };
+        let outcome = Box::new(Outcome { regs, writes, ..Outcome::default() });
+        self.event(tid, EventKind::Syscall { nr, entry, outcome })
     }
 
     /// Checksums of all memory that the program can change, if they are wanted. Bytes that only the kernel or a

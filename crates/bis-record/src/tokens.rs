@@ -1,15 +1,21 @@
 //! A domain's side of the run tokens: which shared memory it maps where, and when it holds the right to run.
 
-use std::time::{Duration, Instant};
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    time::{Duration, Instant},
+};
 
+use bis_syscalls::{Call, Handler};
 use bis_trace::{
     event::{EventKind, Meta},
-    types::ObjectId,
+    types::{ObjectId, Tid},
 };
 
 use crate::{
     domain::Domain,
     error::{RecordError, Result},
+    registry::Key,
 };
 
 /// How long a domain may run on while another waits for a token that it holds; looked at whenever one of its
@@ -33,8 +39,12 @@ pub struct SharedMemory {
     /// The objects whose tokens the domain holds.
     held: Vec<ObjectId>,
     since: Option<Instant>,
+    /// Objects that the domain does not map, but that the call in progress touches.
+    borrowed: Vec<ObjectId>,
     /// Mappings that are gone, but whose end is not written yet: one entry for each.
     unmapped: Vec<ObjectId>,
+    /// Objects that calls in progress change, one entry for each call; the registry counts them as mappings.
+    borrowed: Vec<ObjectId>,
 }
 
 impl SharedMemory {
@@ -44,11 +54,12 @@ impl SharedMemory {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.ranges.is_empty()
+        self.ranges.is_empty() && self.borrowed.is_empty()
     }
 
     pub fn objects(&self) -> Vec<ObjectId> {
-        let mut ids: Vec<ObjectId> = self.ranges.iter().map(|range| range.object).collect();
+        let mapped = self.ranges.iter().map(|range| range.object);
+        let mut ids: Vec<ObjectId> = mapped.chain(self.borrowed.iter().copied()).collect();
         ids.sort_unstable();
         ids.dedup();
         ids
@@ -129,12 +140,83 @@ impl Domain {
     /// replay, the domain would let go of them before it has done what it did up to that event.
     pub fn finish_unmapped(&mut self) -> Result<()> {
         for id in std::mem::take(&mut self.shared.unmapped) {
-            if self.shared.held.contains(&id) && self.shared.ranges.iter().all(|range| range.object != id) {
+            if self.shared.held.contains(&id) && !self.shared.objects().contains(&id) {
                 self.release(&[id])?;
             }
             self.session.registry.remove(id, self.id);
         }
         Ok(())
+    }
+
+    /// At the entry of a call that will write to an object, change its length or map it: takes its token as well, so
+    /// that the call has a place in the order of the object's turns.
+    pub fn borrow_object(&mut self, tid: Tid, object: ObjectId) -> Result<()> {
+        if self.shared.held.contains(&object) {
+            return Ok(());
+        }
+        self.write_entry(tid)?;
+        self.shared.borrowed.push(object);
+        self.ensure_tokens()
+    }
+
+    /// After the event of a call: gives back what was borrowed for it, unless the domain maps it now.
+    pub fn return_borrowed(&mut self) -> Result<()> {
+        for id in std::mem::take(&mut self.shared.borrowed) {
+            if self.shared.held.contains(&id) && self.shared.ranges.iter().all(|range| range.object != id) {
+                self.release(&[id])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The existing object that a call at its entry is going to touch, if any.
+    pub fn touched_object(&self, tid: Tid, handler: Handler, call: &Call) -> Option<ObjectId> {
+        use Handler as H;
+        const MAP_ANONYMOUS: u64 = 0x20;
+        if self.session.registry.is_empty() {
+            return None;
+        }
+        let fd = |index: usize| format!("/proc/{tid}/fd/{}", call.i32(index));
+        let path = match handler {
+            H::Write | H::Writev | H::Pwrite64 | H::Pwritev | H::Pwritev2 | H::Ftruncate | H::Fallocate => {
+                fd(0)
+            }
+            H::Sendfile | H::Vmsplice => fd(0),
+            H::Tee => fd(1),
+            H::Splice | H::CopyFileRange => fd(2),
+            H::Mmap if call.args[3] & MAP_ANONYMOUS == 0 => fd(4),
+            H::Truncate => {
+                let name = self.memory.read_c_str(call.args[0]).ok()?;
+                let name = String::from_utf8_lossy(&name).into_owned();
+                let base = if name.starts_with('/') { "root" } else { "cwd/" };
+                format!("/proc/{tid}/{base}{name}")
+            }
+            // The kernel gives a segment's id as its inode, on its first anonymous device.
+            H::Shmat => return self.session.registry.find((libc::makedev(0, 1), u64::from(call.u32(0)))),
+            _ => return None,
+        };
+        let meta = fs::metadata(path).ok()?;
+        self.session.registry.find((meta.dev(), meta.ino()))
+    }
+
+    /// Holds the object with this key, if there is one, until it is given back.
+    pub fn borrow(&mut self, key: Key) -> Result<Option<ObjectId>> {
+        let Some(object) = self.session.registry.join(key, self.id) else { return Ok(None) };
+        if self.shared.ranges.iter().all(|range| range.object != object) {
+            self.session.writer.meta(&Meta::Share { object, domain: self.id })?;
+        }
+        self.shared.borrowed.push(object);
+        self.ensure_tokens()?;
+        Ok(Some(object))
+    }
+
+    /// The reverse; it takes effect with [`Domain::finish_unmapped`].
+    pub fn give_back(&mut self, object: Option<ObjectId>) {
+        let at = object.and_then(|object| self.shared.borrowed.iter().position(|other| *other == object));
+        if let Some(at) = at {
+            let object = self.shared.borrowed.swap_remove(at);
+            self.shared.unmapped.push(object);
+        }
     }
 
     /// Takes the tokens of all objects that the domain maps, waiting for them if need be. Whoever lets the
