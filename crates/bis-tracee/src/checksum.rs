@@ -32,7 +32,7 @@ pub fn sum_range(tid: Tid, memory: &Memory, addr: u64, len: u64) -> Result<Range
 pub fn sum_mapped(tid: Tid, memory: &Memory, mappings: &[Mapping], addr: u64, len: u64) -> Result<RangeSum> {
     let os = |source| TraceeError::Os { what: "read the page map", tid, source };
     let pagemap = File::open(format!("/proc/{tid}/pagemap")).map_err(os)?;
-    let mut sum = Sum { memory, value: 0, data: vec![0u8; PAGE * BATCH] };
+    let mut sum = Sum { memory, value: 0, data: Vec::new() };
     let end = addr.saturating_add(len);
     for mapping in mappings.iter().filter(|m| m.start < end && addr < m.end) {
         let (start, end) = (mapping.start.max(addr), mapping.end.min(end));
@@ -71,6 +71,9 @@ impl Sum<'_> {
     fn add(&mut self, addr: u64, count: usize) {
         if count == 0 {
             return;
+        }
+        if self.data.len() < count * PAGE {
+            self.data.resize(count * PAGE, 0);
         }
         let bytes = &mut self.data[..count * PAGE];
         if self.memory.read(addr, bytes).is_ok() {
