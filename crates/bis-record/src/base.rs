@@ -183,8 +183,14 @@ impl Domain {
             cwd: link("cwd"),
         };
         task.handle = crate::task::Handle::Stopped(stopped);
+        session.mail.join(tid, id);
         let mut domain = Domain::new(session, id, memory, task, core);
         domain.brk = brk;
+        for effect in &effects {
+            if let Effect::Map { addr, len, backing: Backing::Stack, .. } = effect {
+                domain.stack = *addr..addr + len;
+            }
+        }
         let outcome = Outcome { regs, xstate, effects, writes, ..Outcome::default() };
         domain.start(ppid, base, outcome)?;
         Ok(domain)

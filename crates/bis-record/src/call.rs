@@ -11,12 +11,13 @@
 
 use bis_syscalls::{Blocks, Call, How, Output, Plan, Planned, may_block, may_raise, plan, row};
 use bis_trace::{
-    event::{EventKind, MemWrite, Outcome},
+    event::{Backing, Effect, EventKind, MemWrite, Outcome},
     types::{Registers, Tid},
 };
-use bis_tracee::{Memory, Resume};
+use bis_tracee::{Memory, Resume, maps};
 
 use crate::{
+    base::{stack_floor, stack_limit},
     domain::Domain,
     error::{RecordError, Result},
     scratch::{self, Room},
@@ -87,7 +88,6 @@ impl Domain {
             writes: Vec::new(),
             before: None,
             echo: None,
-            borrowed: None,
             echo_again: None,
             child: None,
         };
@@ -276,18 +276,53 @@ impl Domain {
         self.finish_call(tid)
     }
 
-    /// What the scheduler wants to know of plain calls.
-    fn learn(&mut self, tid: Tid, call: &InCall, result: i64) -> Result<()> {
-        let [which, who, priority, ..] = call.entry.args();
-        if call.nr.cast_signed() == libc::SYS_setpriority && result == 0 && which == 0 {
-            #[expect(clippy::cast_possible_truncation, reason = "the kernel's own reading of int arguments")]
-            let (who, nice) = (who as i32, priority as i32);
-            let target = if who == 0 { tid } else { Tid(who) };
-            if let Some(task) = self.tasks.get_mut(&target) {
-                task.nice = nice.clamp(-20, 19);
+    /// What else plain calls mean: priorities for the scheduler, and how far the stack may grow.
+    fn learn(&mut self, tid: Tid, call: &InCall, result: i64, outcome: &mut Outcome) -> Result<()> {
+        if result != 0 {
+            return Ok(());
+        }
+        let [first, second, third, ..] = call.entry.args();
+        #[expect(clippy::cast_possible_truncation, reason = "the kernel's own reading of int arguments")]
+        let [first, second, third_int] = [first as i32, second as i32, third as i32];
+        match call.nr.cast_signed() {
+            libc::SYS_setpriority if first == libc::PRIO_PROCESS.cast_signed() => {
+                let target = if second == 0 { tid } else { Tid(second) };
+                if let Some(task) = self.tasks.get_mut(&target) {
+                    task.nice = third_int.clamp(-20, 19);
+                }
             }
+            libc::SYS_setrlimit if first == libc::RLIMIT_STACK.cast_signed() => {
+                self.limit_stack(tid, outcome)
+            }
+            libc::SYS_prlimit64 if second == libc::RLIMIT_STACK.cast_signed() && third != 0 => {
+                let pid = self.task(tid)?.pid;
+                if first == 0 || first == pid.0 {
+                    self.limit_stack(tid, outcome);
+                }
+            }
+            _ => {}
         }
         Ok(())
+    }
+
+    /// The main thread's stack has a new limit: in replay, where all that it may grow to is mapped from the start, it
+    /// must end where it now would. What it has grown to already stays.
+    fn limit_stack(&mut self, tid: Tid, outcome: &mut Outcome) {
+        let mappings = maps::read(tid).unwrap_or_default();
+        let Some(stack) = mappings.iter().find(|m| m.end == self.stack.end) else { return };
+        let floor = stack_floor(&mappings, stack, stack_limit(tid));
+        let (old, prot) = (self.stack.start, stack.prot);
+        if floor > old {
+            outcome.effects.push(Effect::Unmap { addr: old, len: floor - old });
+        } else if floor < old {
+            outcome.effects.push(Effect::Map {
+                addr: floor,
+                len: old - floor,
+                prot,
+                backing: Backing::Stack,
+            });
+        }
+        self.stack.start = floor;
     }
 
     /// Calls that the kernel ends with EINTR whatever the signal does (man 7 signal).
@@ -345,7 +380,7 @@ impl Domain {
         if let Some(handler) = call.handler {
             self.leave(tid, handler, &mut call, result, &mut outcome)?;
         }
-        self.learn(tid, &call, result)?;
+        self.learn(tid, &call, result, &mut outcome)?;
         self.take_mail(&mut outcome);
         if outcome.regs != raw {
             self.stopped(tid)?.set_regs(&outcome.regs)?;

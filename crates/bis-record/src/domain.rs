@@ -9,6 +9,7 @@
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
     mem,
+    ops::Range,
     sync::Arc,
     time::Instant,
 };
@@ -46,6 +47,8 @@ pub struct Domain {
     pub scratch: Scratch,
     /// The end of the heap.
     pub brk: u64,
+    /// The range that the main thread's stack may have: from the lowest address that its limit allows.
+    pub stack: Range<u64>,
     /// The slot of `session.cores` that this domain is pinned to.
     pub core: usize,
     /// Reports of tasks that we have not been told of yet.
@@ -220,7 +223,7 @@ impl Domain {
         }
         call.entered = true;
         let (nr, entry, sums) = (call.nr, call.entry, mem::take(&mut call.sums));
-        self.write_early_words(tid, nr, entry)?;
+        let sums = self.write_early_words(tid, nr, entry, sums)?;
         let seq = self.session.writer.next_seq();
         self.event_at(seq, tid, EventKind::SyscallEnter { nr, entry }, sums)
     }
@@ -228,14 +231,21 @@ impl Domain {
     /// The kernel writes the words of a priority-inheriting futex when it puts a task to sleep on it, not when the
     /// call returns. They get an event of their own before the call's entry: one that leaves the task in front of
     /// the same system call.
-    fn write_early_words(&mut self, tid: Tid, nr: u64, entry: Registers) -> Result<()> {
-        let Some(task) = self.tasks.get(&tid) else { return Ok(()) };
+    /// Gives the checksums back if there was nothing to write.
+    fn write_early_words(
+        &mut self,
+        tid: Tid,
+        nr: u64,
+        entry: Registers,
+        sums: Vec<RangeSum>,
+    ) -> Result<Vec<RangeSum>> {
+        let Some(task) = self.tasks.get(&tid) else { return Ok(sums) };
         let call = task.call.as_ref();
         let pieces = call.map_or(&[][..], |call| &call.plan.pieces).iter();
         let words = pieces.filter(|piece| piece.fixed && piece.dir != Dir::In && nr == NR_FUTEX);
         let words: Vec<(u64, u64)> = words.map(|piece| (piece.home, piece.len)).collect();
         if words.is_empty() || !matches!(task.handle, Handle::Running(_)) {
-            return Ok(());
+            return Ok(sums);
         }
         while task.report.is_none() && !is_asleep(tid) {
             sys::yield_now();
@@ -247,7 +257,9 @@ impl Domain {
         let writes = words.into_iter().map(read).collect();
         let regs = Registers { rip: entry.rip - 2, rax: nr, orig_rax: u64::MAX, ..entry };
         let outcome = Box::new(Outcome { regs, writes, ..Outcome::default() });
-        self.event(tid, EventKind::Syscall { nr, entry, outcome })
+        let seq = self.session.writer.next_seq();
+        self.event_at(seq, tid, EventKind::Syscall { nr, entry, outcome }, sums)?;
+        Ok(Vec::new())
     }
 
     /// Checksums of all memory that the program can change, if they are wanted. Bytes that only the kernel or a

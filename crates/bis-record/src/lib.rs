@@ -12,6 +12,7 @@ mod calls;
 mod cores;
 mod domain;
 mod error;
+mod mail;
 mod process;
 mod registry;
 mod schedule;

@@ -11,7 +11,9 @@ use bis_trace::{
     event::{Base, DomainEntry, Effect, EventKind, MemWrite, Meta, Outcome, Start, TaskEnd},
     types::{DomainId, EventSeq, Registers, Signal, Tid},
 };
-use bis_tracee::{Memory, Resume, Status, Stopped, TraceeError, handover::Parked, sys, task as tracee_task};
+use bis_tracee::{
+    Memory, Resume, Status, Stopped, TraceeError, handover::Parked, ours, sys, task as tracee_task,
+};
 
 use crate::{
     domain::Domain,
@@ -80,9 +82,9 @@ impl Domain {
     fn group_stop(&mut self, tid: Tid, signal: Signal) -> Result<()> {
         let pid = self.task(tid)?.pid;
         self.resume(tid, Resume::Listen)?;
-        // The terminal's user pressed ^Z: the shell waits for us to stop, too.
-        if signal == Signal(20) && tid == pid && self.session.is_root(pid) {
-            sys::stop_ourselves_with_terminal();
+        // Say that the terminal's user pressed ^Z: the shell waits for us to stop, too.
+        if tid == pid && self.session.is_root(pid) {
+            ours::stop_with(pid, signal);
         }
         Ok(())
     }
@@ -176,6 +178,7 @@ impl Domain {
         self.call(tid)?.effects.push(Effect::NewTask { tid: child, regs });
         let task = Task { clear_tid, nice, affinity, ..Task::new(stopped, pid) };
         self.tasks.insert(child, task);
+        self.session.mail.join(pid, self.id);
         self.order.push_back(child);
         if status != Status::Trap {
             self.note(child, status);
@@ -221,6 +224,7 @@ impl Domain {
     pub fn send_off(&mut self, tid: Tid, child: ForkChild, at: EventSeq) -> Result<()> {
         let ForkChild { stopped, domain: id, writes, clear_tid } = child;
         let child_tid = stopped.tid();
+        self.session.mail.join(child_tid, id);
         let parked = match Parked::park(stopped) {
             Ok(parked) => parked,
             Err(TraceeError::Died(_)) => return Ok(()),
@@ -236,7 +240,7 @@ impl Domain {
             self.session.writer.meta(&Meta::Share { object, domain: id })?;
         }
         let base = Base::Fork { parent: self.id, at };
-        let (brk, mut scratch) = (self.brk, self.scratch.clone());
+        let (brk, stack, mut scratch) = (self.brk, self.stack.clone(), self.scratch.clone());
         scratch.keep_only();
         let core = self.session.cores.enter(None);
         self.session.spawn(format!("domain {id}"), move |session| {
@@ -255,7 +259,7 @@ impl Domain {
             let task = Task { clear_tid, nice, affinity, ..Task::new(stopped, child_tid) };
             let memory = Memory::open(child_tid)?;
             let mut domain = Domain::new(session, id, memory, task, core);
-            (domain.shared, domain.scratch, domain.brk) = (shared, scratch, brk);
+            (domain.shared, domain.scratch, domain.brk, domain.stack) = (shared, scratch, brk, stack);
             domain.start(ppid, base, outcome)?;
             Ok(Some(domain))
         });
@@ -277,6 +281,7 @@ impl Domain {
             shared: crate::tokens::SharedMemory::default(),
             scratch: crate::scratch::Scratch::default(),
             brk: 0,
+            stack: 0..0,
             core,
             early: Default::default(),
             zombies: Default::default(),

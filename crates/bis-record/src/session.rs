@@ -24,6 +24,7 @@ use crate::{
     cores::Cores,
     domain::Domain,
     error::{RecordError, Result},
+    mail::Mail,
     registry::Registry,
     stdio::Stdio,
 };
@@ -46,6 +47,7 @@ pub struct Session {
     pub stdio: Stdio,
     pub cores: Cores,
     pub registry: Registry,
+    pub mail: Mail,
     next_domain: AtomicU32,
     progress: Mutex<Progress>,
     changed: Condvar,
@@ -60,6 +62,7 @@ impl Session {
             stdio: Stdio::new(),
             cores: Cores::new(),
             registry: Registry::default(),
+            mail: Mail::default(),
             next_domain: AtomicU32::new(1),
             progress: Mutex::default(),
             changed: Condvar::new(),

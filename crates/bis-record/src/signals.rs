@@ -142,7 +142,9 @@ impl Domain {
             writes.push(MemWrite { addr, data });
         }
         let xstate = Some(self.stopped(tid)?.xstate()?);
-        let handler = Some(Outcome { regs, xstate, writes, ..Outcome::default() });
+        let mut outcome = Outcome { regs, xstate, writes, ..Outcome::default() };
+        self.take_mail(&mut outcome);
+        let handler = Some(outcome);
         let event = SignalEvent { signal: info.signal(), siginfo: info.0.to_vec(), point, before, handler };
         let seq = self.session.writer.next_seq();
         self.event_at(seq, tid, EventKind::Signal(Box::new(event)), sums)?;

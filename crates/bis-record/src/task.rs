@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use bis_syscalls::{Handler, Plan};
 use bis_trace::{
     event::{Effect, MemWrite, RangeSum},
-    types::{DomainId, EventSeq, ObjectId, Registers, Signal, Tid},
+    types::{DomainId, EventSeq, Registers, Signal, Tid},
 };
 use bis_tracee::{Running, Status, Stopped, siginfo::SigInfo};
 
@@ -56,8 +56,6 @@ pub struct InCall {
     /// The same, for a call that was interrupted before it wrote anything and may be made again: meanwhile we do
     /// not hold the lock.
     pub echo_again: Option<u8>,
-    /// It changes this shared object, which we have borrowed for it (`calls/objects.rs`).
-    pub borrowed: Option<ObjectId>,
     pub child: Option<ForkChild>,
 }
 

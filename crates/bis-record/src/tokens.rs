@@ -15,7 +15,6 @@ use bis_trace::{
 use crate::{
     domain::Domain,
     error::{RecordError, Result},
-    registry::Key,
 };
 
 /// How long a domain may run on while another waits for a token that it holds; looked at whenever one of its
@@ -37,14 +36,13 @@ pub struct SharedRange {
 pub struct SharedMemory {
     pub ranges: Vec<SharedRange>,
     /// The objects whose tokens the domain holds.
-    held: Vec<ObjectId>,
+    pub held: Vec<ObjectId>,
     since: Option<Instant>,
-    /// Objects that the domain does not map, but that the call in progress touches.
+    /// Objects whose tokens the domain did not hold, but that the call in progress touches; the registry counts
+    /// them as mappings.
     borrowed: Vec<ObjectId>,
     /// Mappings that are gone, but whose end is not written yet: one entry for each.
     unmapped: Vec<ObjectId>,
-    /// Objects that calls in progress change, one entry for each call; the registry counts them as mappings.
-    borrowed: Vec<ObjectId>,
 }
 
 impl SharedMemory {
@@ -155,6 +153,7 @@ impl Domain {
             return Ok(());
         }
         self.write_entry(tid)?;
+        self.session.writer.meta(&Meta::Share { object, domain: self.id })?;
         self.shared.borrowed.push(object);
         self.ensure_tokens()
     }
@@ -197,26 +196,6 @@ impl Domain {
         };
         let meta = fs::metadata(path).ok()?;
         self.session.registry.find((meta.dev(), meta.ino()))
-    }
-
-    /// Holds the object with this key, if there is one, until it is given back.
-    pub fn borrow(&mut self, key: Key) -> Result<Option<ObjectId>> {
-        let Some(object) = self.session.registry.join(key, self.id) else { return Ok(None) };
-        if self.shared.ranges.iter().all(|range| range.object != object) {
-            self.session.writer.meta(&Meta::Share { object, domain: self.id })?;
-        }
-        self.shared.borrowed.push(object);
-        self.ensure_tokens()?;
-        Ok(Some(object))
-    }
-
-    /// The reverse; it takes effect with [`Domain::finish_unmapped`].
-    pub fn give_back(&mut self, object: Option<ObjectId>) {
-        let at = object.and_then(|object| self.shared.borrowed.iter().position(|other| *other == object));
-        if let Some(at) = at {
-            let object = self.shared.borrowed.swap_remove(at);
-            self.shared.unmapped.push(object);
-        }
     }
 
     /// Takes the tokens of all objects that the domain maps, waiting for them if need be. Whoever lets the

@@ -190,6 +190,7 @@ pub enum Handler {
     ProcessVmWritev,
     SchedGetaffinity,
     SchedSetaffinity,
+    Open,
     Truncate,
     Ftruncate,
     Fallocate,

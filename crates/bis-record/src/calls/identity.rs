@@ -108,29 +108,4 @@ impl Domain {
         mask.resize(usize::try_from(result).unwrap_or(0), 0);
         self.put(args[2], mask, outcome)
     }
-
-    /// Writing into another process would change a domain that does not know of it.
-    pub(super) fn enter_process_vm_writev(&mut self, _tid: Tid, call: &Call) -> Result<Entry> {
-        let inside = self.tasks.contains_key(&Tid(call.i32(0)));
-        Ok(if inside { Entry::Make } else { failed(libc::EPERM) })
-    }
-
-    pub(super) fn leave_process_vm_writev(
-        &mut self,
-        args: [u64; 6],
-        result: i64,
-        outcome: &mut Outcome,
-    ) -> Result<()> {
-        let mut left = result.cast_unsigned();
-        for index in 0..args[4].min(1024) {
-            let at = args[3] + 16 * index;
-            let (base, len) = (self.memory.read_u64(at)?, self.memory.read_u64(at + 8)?.min(left));
-            if len > 0 {
-                let data = self.memory.read_vec(base, usize::try_from(len).unwrap_or(0))?;
-                outcome.writes.push(MemWrite { addr: base, data });
-            }
-            left -= len;
-        }
-        Ok(())
-    }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use bis_agent::{AGENT_BASE, AGENT_LEN};
-use bis_syscalls::{Call, Handler};
+use bis_syscalls::Call;
 use bis_trace::{
     event::{Backing, Effect, Outcome},
     types::Tid,
@@ -294,36 +294,6 @@ impl Domain {
         for part in parts {
             self.remove_shared(part.start, part.end)?;
             outcome.effects.push(Effect::Unmap { addr: part.start, len: part.end - part.start });
-        }
-        Ok(())
-    }
-
-    /// A file that is mapped shared has a new length.
-    pub(super) fn leave_truncate(
-        &mut self,
-        tid: Tid,
-        handler: Handler,
-        args: [u64; 6],
-        outcome: &mut Outcome,
-    ) -> Result<()> {
-        if self.session.registry.is_empty() {
-            return Ok(());
-        }
-        let path = match handler {
-            Handler::Truncate => {
-                let name = self.memory.read_c_str(args[0])?;
-                let name = String::from_utf8_lossy(&name).into_owned();
-                if name.starts_with('/') {
-                    format!("/proc/{tid}/root{name}")
-                } else {
-                    format!("/proc/{tid}/cwd/{name}")
-                }
-            }
-            _ => format!("/proc/{tid}/fd/{}", args[0]),
-        };
-        let Ok(meta) = fs::metadata(path) else { return Ok(()) };
-        if let Some(object) = self.session.registry.find(key_of(&meta)) {
-            outcome.effects.push(Effect::ResizeObject { object, len: meta.st_size() });
         }
         Ok(())
     }

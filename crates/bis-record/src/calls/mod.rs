@@ -3,13 +3,16 @@
 
 mod identity;
 mod memory;
+mod objects;
 mod output;
+mod remote_memory;
 
 use bis_syscalls::{Call, Handler};
 use bis_trace::{
     event::{MemWrite, Outcome},
     types::Tid,
 };
+use bis_tracee::remote::Remote;
 
 use crate::{call::Entry, domain::Domain, error::Result, task::InCall};
 
@@ -42,6 +45,8 @@ impl Domain {
             H::Sendfile | H::Splice | H::Tee | H::Vmsplice | H::CopyFileRange => {
                 self.enter_transfer(tid, handler, call)
             }
+            H::Truncate | H::Ftruncate | H::Fallocate => self.enter_truncate(tid, handler, call),
+            H::Open => self.enter_open(tid, call),
             _ => Ok(Entry::Make),
         }
     }
@@ -74,10 +79,12 @@ impl Domain {
             H::Madvise => self.leave_madvise(args, call, outcome),
             H::Shmat => self.leave_shmat(tid, result.cast_unsigned(), outcome),
             H::Shmdt => self.leave_shmdt(args, outcome),
-            H::Ftruncate | H::Truncate | H::Fallocate => self.leave_truncate(tid, handler, args, outcome),
+            H::Ftruncate | H::Truncate | H::Fallocate => self.leave_truncate(tid, handler, call, outcome),
             H::Write | H::Writev | H::Pwrite64 | H::Pwritev | H::Pwritev2 => {
-                self.leave_write(tid, handler, args, result, outcome)
+                self.leave_write(tid, handler, call, result, outcome)
             }
+            H::Sendfile | H::CopyFileRange => self.leave_transfer(tid, handler, call, result, outcome),
+            H::Open => self.leave_open(tid, call, i32::try_from(result).unwrap_or(-1), outcome),
             H::SetTidAddress => {
                 self.task(tid)?.clear_tid = args[0];
                 Ok(())
@@ -90,6 +97,16 @@ impl Domain {
             H::ProcessVmWritev => self.leave_process_vm_writev(args, result, outcome),
             _ => Ok(()),
         }
+    }
+
+    /// Makes a system call in the task's name, at any stop (at an entry, its own call is skipped by it).
+    fn call_for(&mut self, tid: Tid, nr: i64, args: [u64; 6]) -> Result<i64> {
+        self.with_slot(tid, |_, slot| {
+            let mut remote = Remote::new(slot)?;
+            let result = remote.call(nr, args)?;
+            remote.finish()?;
+            Ok(result)
+        })
     }
 
     /// A write that the recorder itself makes in the name of the kernel.

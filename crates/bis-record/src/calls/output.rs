@@ -17,7 +17,7 @@ impl Domain {
     /// much was written.
     pub(super) fn enter_write(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
         let fd = call.i32(0);
-        let Some(number) = self.session.stdio.which(tid, fd) else { return self.borrow_fd(tid, fd) };
+        let Some(number) = self.session.stdio.which(tid, fd) else { return Ok(self.enter_write_to(tid, fd)) };
         self.lock_echo(tid, number)?;
         Ok(Entry::Make)
     }

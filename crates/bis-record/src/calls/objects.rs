@@ -1,0 +1,341 @@
+//! Calls that change a shared object other than by a store: writes through a descriptor, new lengths, copies that
+//! the kernel makes between files.
+//!
+//! Whoever makes such a call need not map the object. So that its bytes change at the same place in the order of
+//! turns when it is replayed, the domain *borrows* the object from before the call to after its event: for that
+//! long it holds the token as if it mapped the object (`tokens.rs`). What has changed is read back from the file itself, which
+//! is right whatever the call was told to write.
+//!
+//! While a token is borrowed its call is made at once, never in the background: regular files (what objects are)
+//! keep nobody waiting. A `splice` could wait for its pipe, whose writer could wait for the token; it is refused,
+//! as by a file system that cannot do it.
+
+use std::{
+    fs::{self, File},
+    io,
+    os::{linux::fs::MetadataExt, unix::fs::FileExt},
+    path::Path,
+};
+
+use bis_syscalls::{Call, Handler};
+use bis_trace::{
+    event::{Effect, EventKind, Outcome},
+    types::{ObjectId, Tid},
+};
+
+use crate::{
+    call::Entry,
+    domain::Domain,
+    error::{RecordError, Result},
+    registry::Key,
+    task::InCall,
+};
+
+/// Content is recorded in effects of at most this many bytes.
+const PIECE_LEN: u64 = 1 << 20;
+
+/// pwritev2: write at the end, whatever the offset says.
+const RWF_APPEND: u64 = 0x10;
+
+/// The lowest bits of an argument, as the kernel reads an int.
+#[expect(clippy::cast_possible_truncation, reason = "the kernel's own reading of an int argument")]
+fn int(arg: u64) -> i32 {
+    arg as i32
+}
+
+fn key_at(path: &str) -> Option<Key> {
+    fs::metadata(path).ok().map(|meta| (meta.st_dev(), meta.st_ino()))
+}
+
+fn fd_path(tid: Tid, fd: i32) -> String {
+    format!("/proc/{tid}/fd/{fd}")
+}
+
+/// A number of `/proc/TID/fdinfo/FD`.
+fn fdinfo(tid: Tid, fd: i32, field: &str, radix: u32) -> Option<u64> {
+    let info = fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}")).ok()?;
+    let value = info.lines().find_map(|line| line.strip_prefix(field))?;
+    u64::from_str_radix(value.trim(), radix).ok()
+}
+
+fn is_append(tid: Tid, fd: i32) -> bool {
+    let append = u64::from(libc::O_APPEND.cast_unsigned());
+    fdinfo(tid, fd, "flags:", 8).is_some_and(|flags| flags & append != 0)
+}
+
+impl Domain {
+    /// The shared object that a path names.
+    fn object_at(&self, path: &str) -> Option<ObjectId> {
+        if self.session.registry.is_empty() {
+            return None;
+        }
+        self.session.registry.find(key_at(path)?)
+    }
+
+    /// How a call that changes what this path names is made. If it is an object, its token is ours already.
+    fn enter_change(&self, path: &str) -> Entry {
+        if self.object_at(path).is_some() { Entry::MakeAtOnce } else { Entry::Make }
+    }
+
+    pub(super) fn enter_write_to(&self, tid: Tid, fd: i32) -> Entry {
+        self.enter_change(&fd_path(tid, fd))
+    }
+
+    /// At the exit: the object that the call has changed. If it became one while the call was made, it is
+    /// borrowed now, and what is read back from it is what it shows now.
+    fn changed_at(&mut self, tid: Tid, path: &str, call: &mut InCall) -> Result<Option<ObjectId>> {
+        let Some(object) = self.object_at(path) else { return Ok(None) };
+        if !self.shared.held.contains(&object) {
+            if !call.entered {
+                call.entered = true;
+                let kind = EventKind::SyscallEnter { nr: call.nr, entry: call.entry };
+                let (seq, sums) = (self.session.writer.next_seq(), std::mem::take(&mut call.sums));
+                self.event_at(seq, tid, kind, sums)?;
+            }
+            self.borrow_object(tid, object)?;
+        }
+        Ok(Some(object))
+    }
+
+    /// The object shows this in `start..end` now.
+    fn read_back(
+        path: &str,
+        object: ObjectId,
+        start: u64,
+        end: u64,
+        outcome: &mut Outcome,
+    ) -> io::Result<()> {
+        let file = File::open(path)?;
+        let end = end.min(file.metadata()?.st_size());
+        let mut offset = start;
+        while offset < end {
+            let mut data = vec![0; usize::try_from(PIECE_LEN.min(end - offset)).unwrap_or(0)];
+            file.read_exact_at(&mut data, offset)?;
+            let len = data.len() as u64;
+            outcome.effects.push(Effect::WriteObject { object, offset, data });
+            offset += len;
+        }
+        Ok(())
+    }
+
+    fn must_read_back(
+        path: &str,
+        object: ObjectId,
+        start: u64,
+        end: u64,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        Self::read_back(path, object, start, end, outcome)
+            .map_err(|source| RecordError::Os { what: "read back a file that is mapped shared", source })
+    }
+
+    /// Where a call that wrote `written` bytes through a descriptor began: at `given`, or where the descriptor's
+    /// position says, or at the end.
+    fn start_of(tid: Tid, fd: i32, given: Option<u64>, written: u64, append: bool) -> u64 {
+        let end = if append || is_append(tid, fd) {
+            fs::metadata(fd_path(tid, fd)).ok().map(|meta| meta.st_size())
+        } else {
+            match given {
+                Some(offset) => return offset,
+                None => fdinfo(tid, fd, "pos:", 10),
+            }
+        };
+        end.unwrap_or(written).saturating_sub(written)
+    }
+
+    pub(super) fn leave_write(
+        &mut self,
+        tid: Tid,
+        handler: Handler,
+        call: &mut InCall,
+        result: i64,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        let args = call.entry.args();
+        let fd = int(args[0]);
+        let path = fd_path(tid, fd);
+        let Some(object) = self.changed_at(tid, &path, call)? else { return Ok(()) };
+        let written = result.cast_unsigned();
+        let positioned = matches!(handler, Handler::Pwrite64 | Handler::Pwritev | Handler::Pwritev2);
+        let given = (positioned && args[3] != u64::MAX).then_some(args[3]);
+        let append = handler == Handler::Pwritev2 && args[5] & RWF_APPEND != 0;
+        let mut offset = Self::start_of(tid, fd, given, written, append);
+        if Self::read_back(&path, object, offset, offset + written, outcome).is_ok() {
+            return Ok(());
+        }
+        // A file that may be written and not read.
+        let vector = matches!(handler, Handler::Writev | Handler::Pwritev | Handler::Pwritev2);
+        for (addr, len) in self.buffers(vector, args, written) {
+            let data = self.memory.read_vec(addr, usize::try_from(len).unwrap_or(0))?;
+            outcome.effects.push(Effect::WriteObject { object, offset, data });
+            offset += len;
+        }
+        Ok(())
+    }
+
+    /// Calls that move data between descriptors without showing it to the program. Into a shared object they are
+    /// made if they cannot wait for anybody. To standard output they are refused as for a kind of file that does
+    /// not support them, because replay shows what was written from the program's memory; programs fall back to
+    /// reading and writing.
+    pub(super) fn enter_transfer(&mut self, tid: Tid, handler: Handler, call: &Call) -> Result<Entry> {
+        let (from, to) = match handler {
+            Handler::Sendfile => (call.i32(1), call.i32(0)),
+            Handler::Vmsplice => (-1, call.i32(0)),
+            Handler::Tee => (call.i32(0), call.i32(1)),
+            _ => (call.i32(0), call.i32(2)),
+        };
+        if self.session.stdio.which(tid, to).is_some() {
+            return Ok(Entry::Done(-i64::from(libc::EINVAL)));
+        }
+        if self.object_at(&fd_path(tid, to)).is_none() {
+            return Ok(Entry::Make);
+        }
+        let path = fd_path(tid, to);
+        let prompt = matches!(handler, Handler::Sendfile | Handler::CopyFileRange)
+            && fs::metadata(fd_path(tid, from)).is_ok_and(|meta| meta.is_file());
+        if prompt && File::open(&path).is_ok() {
+            Ok(Entry::MakeAtOnce)
+        } else {
+            Ok(Entry::Done(-i64::from(libc::EINVAL)))
+        }
+    }
+
+    pub(super) fn leave_transfer(
+        &mut self,
+        tid: Tid,
+        handler: Handler,
+        call: &mut InCall,
+        result: i64,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        let args = call.entry.args();
+        let (fd, given) = match handler {
+            Handler::Sendfile => (int(args[0]), 0),
+            Handler::CopyFileRange => (int(args[2]), args[3]),
+            _ => return Ok(()),
+        };
+        let written = result.cast_unsigned();
+        let path = fd_path(tid, fd);
+        let Some(object) = self.changed_at(tid, &path, call)? else { return Ok(()) };
+        // The kernel has moved the given offset to the end of what it wrote.
+        let given = if given == 0 {
+            None
+        } else {
+            let moved = outcome.writes.iter().find(|write| write.addr == given && write.data.len() == 8);
+            let moved =
+                moved.and_then(|write| write.data.first_chunk()).map(|word| u64::from_le_bytes(*word));
+            Some(moved.map_or_else(|| self.memory.read_u64(given), Ok)?.saturating_sub(written))
+        };
+        let start = Self::start_of(tid, fd, given, written, false);
+        Self::must_read_back(&path, object, start, start + written, outcome)
+    }
+
+    /// Where we find a path that the program gives; `dirfd` may be AT_FDCWD.
+    fn path_of(&self, tid: Tid, dirfd: i32, addr: u64) -> Option<String> {
+        let name = self.memory.read_c_str(addr).ok()?;
+        let name = String::from_utf8(name).ok()?;
+        Some(if name.starts_with('/') {
+            format!("/proc/{tid}/root{name}")
+        } else if dirfd == libc::AT_FDCWD {
+            format!("/proc/{tid}/cwd/{name}")
+        } else {
+            format!("{}/{name}", fd_path(tid, dirfd))
+        })
+    }
+
+    fn truncated_path(&self, tid: Tid, handler: Handler, args: [u64; 6]) -> Option<String> {
+        match handler {
+            Handler::Truncate => self.path_of(tid, libc::AT_FDCWD, args[0]),
+            _ => Some(fd_path(tid, int(args[0]))),
+        }
+    }
+
+    pub(super) fn enter_truncate(&mut self, tid: Tid, handler: Handler, call: &Call) -> Result<Entry> {
+        let path = self.truncated_path(tid, handler, call.args);
+        Ok(path.map_or(Entry::Make, |path| self.enter_change(&path)))
+    }
+
+    /// A file that is mapped shared has a new length, or (fallocate) holes or other content.
+    pub(super) fn leave_truncate(
+        &mut self,
+        tid: Tid,
+        handler: Handler,
+        call: &mut InCall,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        /// The fallocate modes that leave all content where it is: 0, KEEP_SIZE, UNSHARE_RANGE.
+        const HARMLESS: u64 = 0x41;
+        /// COLLAPSE_RANGE, INSERT_RANGE: all that follows moves.
+        const SHIFTS: u64 = 0x28;
+        let args = call.entry.args();
+        let Some(path) = self.truncated_path(tid, handler, args) else { return Ok(()) };
+        let Some(object) = self.changed_at(tid, &path, call)? else { return Ok(()) };
+        let len = fs::metadata(&path).map(|meta| meta.st_size());
+        let len =
+            len.map_err(|source| RecordError::Os { what: "look at a file that is mapped shared", source })?;
+        outcome.effects.push(Effect::ResizeObject { object, len });
+        let mode = args[1];
+        if handler == Handler::Fallocate && mode & !HARMLESS != 0 {
+            let end = if mode & SHIFTS != 0 { u64::MAX } else { args[2].saturating_add(args[3]) };
+            Self::must_read_back(&path, object, args[2], end, outcome)?;
+        }
+        Ok(())
+    }
+
+    /// The flags of open, creat, openat or openat2, with the directory and the address of the name.
+    fn open_args(&self, nr: u64, args: [u64; 6]) -> (i32, u64, i32) {
+        match nr.cast_signed() {
+            libc::SYS_open => (libc::AT_FDCWD, args[0], int(args[1])),
+            libc::SYS_creat => (libc::AT_FDCWD, args[0], libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC),
+            libc::SYS_openat2 => (int(args[0]), args[1], self.memory.read_u64(args[2]).map_or(0, int)),
+            _ => (int(args[0]), args[1], int(args[2])),
+        }
+    }
+
+    pub(super) fn enter_open(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
+        let (dirfd, name, flags) = self.open_args(call.nr, call.args);
+        if flags & libc::O_TRUNC == 0 || self.session.registry.is_empty() {
+            return Ok(Entry::Make);
+        }
+        let path = self.path_of(tid, dirfd, name);
+        let Some(object) = path.and_then(|path| self.object_at(&path)) else { return Ok(Entry::Make) };
+        self.borrow_object(tid, object)?;
+        Ok(Entry::MakeAtOnce)
+    }
+
+    /// A file that was opened to be written: it may be empty now, and it may be a process's memory. A store there
+    /// by a call would come to no event; the file is closed again, and the program told that it may not open it.
+    pub(super) fn leave_open(
+        &mut self,
+        tid: Tid,
+        call: &mut InCall,
+        fd: i32,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        let (_, _, flags) = self.open_args(call.nr, call.entry.args());
+        if flags & libc::O_TRUNC != 0
+            && let Some(object) = self.changed_at(tid, &fd_path(tid, fd), call)?
+        {
+            outcome.effects.push(Effect::ResizeObject { object, len: 0 });
+        }
+        if flags & libc::O_ACCMODE == libc::O_RDONLY || flags & libc::O_PATH != 0 {
+            return Ok(());
+        }
+        let target = fs::read_link(fd_path(tid, fd)).unwrap_or_default();
+        if !self.is_memory_of_ours(&target) {
+            return Ok(());
+        }
+        let number = u64::try_from(fd).unwrap_or(u64::MAX);
+        self.call_for(tid, libc::SYS_close, [number, 0, 0, 0, 0, 0])?;
+        outcome.regs.rax = (-i64::from(libc::EACCES)).cast_unsigned();
+        Ok(())
+    }
+
+    /// Is this path the memory of a process of the recording?
+    fn is_memory_of_ours(&self, path: &Path) -> bool {
+        let Ok(rest) = path.strip_prefix("/proc") else { return false };
+        let Some(rest) = rest.to_str().and_then(|rest| rest.strip_suffix("/mem")) else { return false };
+        let pid = rest.rsplit('/').next().and_then(|number| number.parse().ok());
+        pid.is_some_and(|pid| self.tasks.contains_key(&Tid(pid)) || self.session.mail.is_member(Tid(pid)))
+    }
+}

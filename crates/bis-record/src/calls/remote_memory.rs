@@ -1,0 +1,154 @@
+//! process_vm_writev: into the caller's own memory, into that of another domain (by mail, see `mail.rs`), or out
+//! of the recording (then it is nobody's concern).
+
+use std::fs;
+
+use bis_syscalls::Call;
+use bis_trace::{
+    event::{MemWrite, Outcome},
+    types::Tid,
+};
+use bis_tracee::maps;
+
+use crate::{call::Entry, domain::Domain, error::Result};
+
+/// The most pieces that one call takes (UIO_MAXIOV).
+const PIECES_MAX: u64 = 1024;
+
+/// Below this the stack may hold something (the red zone is 128 bytes).
+const BELOW_STACK: u64 = 1024;
+
+fn failed(errno: i32) -> Entry {
+    Entry::Done(-i64::from(errno))
+}
+
+/// The process that a task belongs to.
+fn process_of(tid: Tid) -> Option<Tid> {
+    let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
+    line.trim().parse().ok().map(Tid)
+}
+
+impl Domain {
+    pub(super) fn enter_process_vm_writev(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
+        let target = Tid(call.i32(0));
+        let Some(pid) = process_of(target) else { return Ok(Entry::Make) };
+        if self.tasks.contains_key(&target) || !self.session.mail.is_member(pid) {
+            return Ok(Entry::Make);
+        }
+        let [_, local, local_count, remote, remote_count, flags] = call.args;
+        if flags != 0 || local_count > PIECES_MAX || remote_count > PIECES_MAX {
+            return Ok(failed(libc::EINVAL));
+        }
+        let (Some(local), Some(remote)) =
+            (self.pieces(local, local_count), self.pieces(remote, remote_count))
+        else {
+            return Ok(failed(libc::EFAULT));
+        };
+        let wanted: u64 = local.iter().map(|(_, len)| len).sum();
+        if wanted == 0 || remote.iter().all(|(_, len)| *len == 0) {
+            return Ok(Entry::Done(0));
+        }
+        let allowed = self.may_access(tid, target)?;
+        if allowed != 0 {
+            return Ok(Entry::Done(allowed));
+        }
+        let mut source = Vec::new();
+        for (addr, len) in local {
+            let data = self.memory.read_upto(addr, usize::try_from(len).unwrap_or(0));
+            let short = (data.len() as u64) < len;
+            source.extend(data);
+            if short {
+                break;
+            }
+        }
+        let mappings = maps::read(target).unwrap_or_default();
+        // How much of a range can be written, from its beginning.
+        let writable = |addr: u64, len: u64| {
+            let mut at = addr;
+            while let Some(m) = mappings.iter().find(|m| m.start <= at && at < m.end && m.prot & 2 != 0) {
+                at = m.end;
+                if at - addr >= len {
+                    return len;
+                }
+            }
+            at - addr
+        };
+        let (mut pieces, mut done) = (Vec::new(), 0);
+        for (addr, len) in remote {
+            let len = len.min((source.len() - done) as u64);
+            let good = writable(addr, len);
+            let end = done + usize::try_from(good).unwrap_or(0);
+            if good > 0 {
+                pieces.push(MemWrite { addr, data: source[done..end].to_vec() });
+            }
+            done = end;
+            if good < len {
+                break;
+            }
+        }
+        if done == 0 {
+            return Ok(failed(libc::EFAULT));
+        }
+        let sent = self.session.mail.send(pid, pieces);
+        Ok(if sent { Entry::Done(i64::try_from(done).unwrap_or(0)) } else { failed(libc::ESRCH) })
+    }
+
+    /// An iovec array of the caller; none where it cannot be read or is not valid.
+    fn pieces(&self, addr: u64, count: u64) -> Option<Vec<(u64, u64)>> {
+        let word = |at: u64| self.memory.read_u64(at).ok();
+        (0..count).map(|index| Some((word(addr + 16 * index)?, word(addr + 16 * index + 8)?))).collect()
+    }
+
+    /// May the caller change the target's memory? 0, or the error that the kernel gives: it is asked by the
+    /// caller's own reading of an address where nothing is.
+    fn may_access(&mut self, tid: Tid, target: Tid) -> Result<i64> {
+        let at = (self.stopped(tid)?.regs()?.rsp - BELOW_STACK) & !15;
+        let Ok(before) = self.memory.read_vec(at, 32) else { return Ok(0) };
+        // One byte to here, from an address that no program can have.
+        let iovs: Vec<u8> =
+            [at, 1, 0xffff_8000_0000_0000, 1_u64].into_iter().flat_map(u64::to_le_bytes).collect();
+        self.memory.write(at, &iovs)?;
+        let pid = u64::from(target.0.cast_unsigned());
+        let args = [pid, at, 1, at + 16, 1, 0];
+        let result = self.call_for(tid, libc::SYS_process_vm_readv, args);
+        self.memory.write(at, &before)?;
+        let result = result?;
+        let refused = [libc::EPERM, libc::ESRCH, libc::EACCES].contains(&i32::try_from(-result).unwrap_or(0));
+        Ok(if refused { result } else { 0 })
+    }
+
+    /// Into the domain's own memory, which the kernel has done.
+    pub(super) fn leave_process_vm_writev(
+        &mut self,
+        args: [u64; 6],
+        result: i64,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        let target = Tid(i32::try_from(args[0]).unwrap_or(0));
+        if !self.tasks.contains_key(&target) {
+            return Ok(());
+        }
+        let mut left = result.cast_unsigned();
+        for (base, len) in self.pieces(args[3], args[4].min(PIECES_MAX)).unwrap_or_default() {
+            let len = len.min(left);
+            if len > 0 {
+                let data = self.memory.read_vec(base, usize::try_from(len).unwrap_or(0))?;
+                outcome.writes.push(MemWrite { addr: base, data });
+            }
+            left -= len;
+        }
+        Ok(())
+    }
+
+    /// Bytes that other domains have sent come with this outcome. Last, so that memory and the outcome agree
+    /// whatever the kernel has written.
+    pub fn take_mail(&self, outcome: &mut Outcome) {
+        for piece in self.session.mail.take(self.id) {
+            // It may be unmapped by now; then nobody can miss it.
+            if self.memory.write(piece.addr, &piece.data).is_ok() {
+                outcome.writes.push(piece);
+            }
+        }
+    }
+}
