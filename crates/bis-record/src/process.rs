@@ -171,6 +171,9 @@ impl Domain {
         let parent = self.task(tid)?;
         let (parent_pid, nice, affinity) = (parent.pid, parent.nice, parent.affinity.clone());
         let pid = if args.flags & CLONE_THREAD != 0 { parent_pid } else { child };
+        if pid == child {
+            self.session.process_begins(pid);
+        }
         if args.flags & CLONE_CHILD_SETTID != 0 {
             let write = self.copy_out(args.child_tid, 4);
             self.call(tid)?.writes.extend(write);
@@ -293,6 +296,7 @@ impl Domain {
         let (domain, tid) = (self.id, self.first_tid);
         let seq = self.session.writer.next_seq();
         let pid = self.task(tid)?.pid;
+        self.session.process_begins(pid);
         let entry = DomainEntry { domain, pid, ppid, tid, base: base.clone(), seq };
         self.session.writer.meta(&Meta::Domain(entry))?;
         self.event_at(seq, tid, EventKind::Start(Box::new(Start { base, outcome })), Vec::new())

@@ -1,6 +1,7 @@
 //! One recording: what all domains share.
 
 use std::{
+    collections::HashSet,
     env, fs,
     os::unix::ffi::OsStrExt,
     panic::{self, AssertUnwindSafe},
@@ -9,15 +10,19 @@ use std::{
         atomic::{AtomicU32, Ordering},
     },
     thread,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use bis_trace::{
     Writer,
     event::{Machine, Meta},
-    types::{DomainId, EventSeq, Tid},
+    types::{DomainId, EventSeq, Signal, Tid},
 };
-use bis_tracee::{cpu, sys};
+use bis_tracee::{
+    cpu,
+    ours::{self, Came},
+    sys,
+};
 
 use crate::{
     Options,
@@ -29,6 +34,9 @@ use crate::{
     stdio::Stdio,
 };
 
+/// A signal that comes to us so soon after the program's end is the one that has ended it.
+const SAME_SIGNAL: Duration = Duration::from_millis(300);
+
 /// A supervisor needs little: its buffers are on the heap.
 const STACK_BYTES: usize = 512 * 1024;
 
@@ -38,6 +46,13 @@ struct Progress {
     live: usize,
     root: Option<Tid>,
     exit_code: Option<u8>,
+    ended: Option<Instant>,
+    /// Came before there was a program to send it to.
+    early: Option<Signal>,
+    /// All processes that there were.
+    processes: HashSet<Tid>,
+    /// The signal by which we were told to end, when the program itself had ended.
+    ended_by: Option<Signal>,
     failure: Option<RecordError>,
 }
 
@@ -96,7 +111,7 @@ impl Session {
     pub fn run(self: &Arc<Session>) -> Result<u8> {
         // Without it (an old kernel) orphans go to init, and Yama may then refuse us.
         let _ = sys::become_subreaper();
-        sys::outlive_terminal_signals();
+        self.listen()?;
         self.spawn("first".into(), |session| Domain::first(session).map(Some));
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         while progress.live > 0 {
@@ -109,9 +124,60 @@ impl Session {
             return Err(failure);
         }
         let exit_code = progress.exit_code.unwrap_or(0);
+        if let Some(signal) = progress.ended_by {
+            let why = format!(
+                "{signal} came to bis when the program had ended; what it had left running was killed"
+            );
+            self.writer.meta(&Meta::Cut { why })?;
+            self.writer.finish()?;
+            return Ok(exit_code);
+        }
         self.writer.meta(&Meta::End { exit_code, seq: self.writer.next_seq() })?;
         self.writer.finish()?;
         Ok(exit_code)
+    }
+
+    /// Starts the thread that gives the program the signals that are sent to us.
+    fn listen(self: &Arc<Session>) -> Result<()> {
+        let mut coming =
+            ours::catch_signals().map_err(|source| RecordError::Os { what: "catch signals", source })?;
+        let session = Arc::clone(self);
+        let listen = move || {
+            while let Ok(came) = coming.wait() {
+                session.pass_on(came);
+            }
+        };
+        let thread = thread::Builder::new().name("signals".into()).stack_size(STACK_BYTES).spawn(listen);
+        thread.map(drop).map_err(|source| RecordError::Os { what: "start a thread", source })
+    }
+
+    /// A signal has come to us. The terminal's come to the program as well; and so does what a process of the
+    /// recording has sent to a group that both belong to. All else was meant for the program.
+    fn pass_on(&self, Came { signal, sender }: Came) {
+        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let hangup = i32::from(signal.0) == libc::SIGHUP && ours::lead_session();
+        if sender.is_some_and(|sender| progress.processes.contains(&sender)) {
+            return;
+        }
+        match progress.root {
+            // Only the processes that the program has left are still there: it does not wait for them, nor need we.
+            Some(_) if progress.exit_code.is_some() => {
+                let ends =
+                    [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM].contains(&signal.0.into());
+                if ends && progress.ended.is_some_and(|at| at.elapsed() > SAME_SIGNAL) {
+                    progress.ended_by = Some(signal);
+                    progress.live = 0;
+                    self.changed.notify_all();
+                }
+            }
+            Some(root) if sender.is_some() || hangup => {
+                tracing::debug!(%signal, %root, "passed on");
+                // It may have ended just now.
+                let _ = ours::send(root, signal);
+            }
+            Some(_) => {}
+            None => progress.early = Some(signal),
+        }
     }
 
     /// Starts a supervisor thread: `begin` gives the domain that it supervises (none: there is nothing left to
@@ -159,7 +225,17 @@ impl Session {
     }
 
     pub fn set_root(&self, tid: Tid) {
-        self.update(|progress| progress.root = Some(tid));
+        self.update(|progress| {
+            progress.root = Some(tid);
+            if let Some(signal) = progress.early.take() {
+                let _ = ours::send(tid, signal);
+            }
+        });
+    }
+
+    /// A process of the recording begins.
+    pub fn process_begins(&self, pid: Tid) {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner).processes.insert(pid);
     }
 
     /// A process has ended; if it is the program itself, its status is ours.
@@ -167,6 +243,7 @@ impl Session {
         self.update(|progress| {
             if progress.root == Some(pid) {
                 progress.exit_code = Some(exit_code);
+                progress.ended = Some(Instant::now());
             }
         });
     }

@@ -13,6 +13,7 @@ pub mod handover;
 pub mod image;
 pub mod maps;
 pub mod memory;
+pub mod ours;
 pub mod remote;
 pub mod siginfo;
 pub mod spawn;

@@ -234,32 +234,6 @@ pub fn become_subreaper() -> io::Result<()> {
     if value == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Signals of a terminal reach the program and us alike; we outlive them. The handlers do nothing, and exec
-/// resets them to the default in the program.
-pub fn outlive_terminal_signals() {
-    extern "C" fn nothing(_: libc::c_int) {}
-    for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU] {
-        // SAFETY: the handler is async-signal-safe (it does nothing); SA_RESTART keeps our own calls whole.
-        unsafe {
-            let mut action: libc::sigaction = mem::zeroed();
-            action.sa_sigaction = nothing as *const () as usize;
-            action.sa_flags = libc::SA_RESTART;
-            libc::sigaction(signal, &raw const action, ptr::null_mut());
-        }
-    }
-}
-
-/// Stops this process until SIGCONT, if it is in the foreground of a terminal: so the shell that waits for it
-/// sees what it would see of the program itself.
-pub fn stop_ourselves_with_terminal() {
-    // SAFETY: plain numbers.
-    unsafe {
-        if libc::tcgetpgrp(0) == libc::getpgrp() {
-            libc::raise(libc::SIGSTOP);
-        }
-    }
-}
-
 /// Gives the rest of our time slice to others on this core.
 pub fn yield_now() {
     // SAFETY: no arguments.

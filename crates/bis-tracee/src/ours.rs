@@ -1,0 +1,127 @@
+//! The signals that the recorder's own process gets. Whoever started it believes it to be the program: so what is
+//! sent to it is meant for the program, and when the program stops, it has to be seen to stop.
+//!
+//! The handlers only write what came to a pipe; what to do about it is for who reads there.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    mem,
+    os::fd::{AsRawFd, IntoRawFd},
+    ptr,
+    sync::atomic::{AtomicI32, Ordering},
+};
+
+use bis_trace::types::{Signal, Tid};
+
+use crate::error::Result;
+
+/// What would end or stop us, and what people send to programs.
+const CAUGHT: [i32; 10] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGALRM,
+    libc::SIGTERM,
+    libc::SIGTSTP,
+    libc::SIGTTIN,
+    libc::SIGTTOU,
+];
+
+/// Signal, si_code and si_pid, as the handler writes them.
+const RECORD_BYTES: usize = 12;
+
+static PIPE: AtomicI32 = AtomicI32::new(-1);
+
+/// A signal that this process has got.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Came {
+    pub signal: Signal,
+    /// The process that sent it; none: the kernel, for the terminal.
+    pub sender: Option<Tid>,
+}
+
+/// The signals as they come.
+#[derive(Debug)]
+pub struct Coming(File);
+
+impl Coming {
+    /// Waits for the next one.
+    pub fn wait(&mut self) -> io::Result<Came> {
+        let mut record = [0u8; RECORD_BYTES];
+        self.0.read_exact(&mut record)?;
+        let word = |at: usize| i32::from_le_bytes(std::array::from_fn(|i| record[at + i]));
+        let sender = (word(4) <= 0).then(|| Tid(word(8)));
+        Ok(Came { signal: Signal(u8::try_from(word(0)).unwrap_or(0)), sender })
+    }
+}
+
+extern "C" fn came(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    let mut record = [0u8; RECORD_BYTES];
+    // SAFETY: the kernel gives a valid siginfo; write is async-signal-safe, and errno is put back.
+    unsafe {
+        record[..4].copy_from_slice(&signal.to_le_bytes());
+        record[4..8].copy_from_slice(&(*info).si_code.to_le_bytes());
+        record[8..].copy_from_slice(&(*info).si_pid().to_le_bytes());
+        let errno = *libc::__errno_location();
+        libc::write(PIPE.load(Ordering::Relaxed), record.as_ptr().cast(), record.len());
+        *libc::__errno_location() = errno;
+    }
+}
+
+/// From now on, this process outlives the signals that are meant for its program, and tells of them. One that it
+/// was started to ignore stays ignored, here and in the program.
+pub fn catch_signals() -> io::Result<Coming> {
+    let (read, write) = io::pipe()?;
+    // A full pipe must not make a handler wait.
+    // SAFETY: fcntl on a descriptor of ours.
+    unsafe { libc::fcntl(write.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
+    PIPE.store(write.into_raw_fd(), Ordering::Relaxed);
+    for signal in CAUGHT {
+        // SAFETY: the handler is async-signal-safe; SA_RESTART keeps our own calls whole.
+        unsafe {
+            let mut action: libc::sigaction = mem::zeroed();
+            libc::sigaction(signal, ptr::null(), &raw mut action);
+            if action.sa_sigaction == libc::SIG_IGN {
+                continue;
+            }
+            action.sa_sigaction = came as *const () as usize;
+            action.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO;
+            libc::sigaction(signal, &raw const action, ptr::null_mut());
+        }
+    }
+    Ok(Coming(File::from(std::os::fd::OwnedFd::from(read))))
+}
+
+/// Does this process lead its session? Then the kernel tells of a hangup of the terminal to it alone.
+pub fn lead_session() -> bool {
+    // SAFETY: no arguments that matter.
+    unsafe { libc::getsid(0) == libc::getpid() }
+}
+
+/// The program (process `pid`) was stopped. Whoever waits for us with job control has to see it: stops this
+/// process until SIGCONT, which the program will get too. Not where the program has gone into a group of its own:
+/// then it is a shell, or whoever stopped it knows it by its own number. And not for a SIGSTOP in the background,
+/// where another process of the recording may be the one that lets it go on.
+pub fn stop_with(pid: Tid, signal: Signal) {
+    let by_terminal = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].contains(&i32::from(signal.0));
+    let Ok(terminal) = File::open("/dev/tty") else { return };
+    // SAFETY: plain numbers.
+    unsafe {
+        let group = libc::getpgrp();
+        let in_front = libc::tcgetpgrp(terminal.as_raw_fd()) == group;
+        if libc::getpgid(pid.0) == group && (by_terminal || in_front) {
+            libc::raise(libc::SIGSTOP);
+        }
+    }
+}
+
+/// Sends a signal to a process, as `kill` does.
+///
+/// # Errors
+/// [`crate::TraceeError::Died`] where it does not exist.
+pub fn send(pid: Tid, signal: Signal) -> Result<()> {
+    crate::sys::kill(pid, signal)
+}
