@@ -63,14 +63,8 @@ pub fn stack_floor(mappings: &[Mapping], stack: &Mapping, limit: u64) -> u64 {
 
 impl Session {
     /// Keeps the present content of a file that is mapped shared and will change: never as a link to it.
-    pub fn keep_shared(&self, file: &File) -> Result<FileId> {
-        let mut content = Vec::new();
-        let mut reader =
-            file.try_clone().map_err(|source| RecordError::Os { what: "read a shared file", source })?;
-        std::io::Seek::rewind(&mut reader)
-            .and_then(|()| std::io::Read::read_to_end(&mut reader, &mut content))
-            .map_err(|source| RecordError::Os { what: "read a shared file", source })?;
-        Ok(self.writer.files().keep_bytes(&content)?.file)
+    pub fn keep_shared(&self, file: &File, path: &[u8]) -> Result<FileId> {
+        Ok(self.writer.files().keep_changing(file, path)?.file)
     }
 
     /// Keeps a file's content in the trace.

@@ -8,7 +8,7 @@
 //! Hashing a large file costs more than all else here, so a file is hashed once for as long as its identity,
 //! size and times stay. A file that has just been changed, or lives in memory only, is hashed every time: its
 //! times prove nothing. A store through a shared mapping may also leave the times alone; content that is
-//! mapped shared and writable is not a matter for [`FileStore::keep`] but for [`FileStore::keep_bytes`].
+//! mapped shared and writable is not a matter for [`FileStore::keep`] but for [`FileStore::keep_changing`].
 
 use std::{
     collections::{HashMap, HashSet},
@@ -72,6 +72,15 @@ impl FileStore<'_> {
     /// Keeps the present content of a regular file (a memfd too), open for reading; its position stays. `path` is
     /// where it was, for messages and to know system files. The entry is in the meta stream when this returns.
     pub fn keep(&self, source: &File, path: &[u8]) -> Result<FileEntry> {
+        self.keep_as(source, path, false)
+    }
+
+    /// The same for a file whose content will change under the name that it has now: it is never linked to.
+    pub fn keep_changing(&self, source: &File, path: &[u8]) -> Result<FileEntry> {
+        self.keep_as(source, path, true)
+    }
+
+    fn keep_as(&self, source: &File, path: &[u8], changing: bool) -> Result<FileEntry> {
         let failed = |source| TraceError::Keep { path: show(path), source: Arc::new(source) };
         let stat = source.metadata().map_err(failed)?;
         if !stat.is_file() {
@@ -84,14 +93,14 @@ impl FileStore<'_> {
             mtime_ns: nanoseconds(stat.mtime(), stat.mtime_nsec()),
             ctime_ns: nanoseconds(stat.ctime(), stat.ctime_nsec()),
         };
-        let settled = is_settled(&key) && !is_in_memory(source);
+        let settled = !changing && is_settled(&key) && !is_in_memory(source);
         let mut store = self.inner.files();
         if settled && let Some(index) = store.by_key.get(&key) {
             return Ok(store.entries[*index].clone());
         }
         let folder = self.inner.dir.join(FILES);
         let temporary = store.temporary(&folder);
-        let linkable = is_system_file(&stat, path);
+        let linkable = !changing && is_system_file(&stat, path);
         let placed = place(source, &key, &temporary, linkable, &mut store.no_reflink);
         let entry = placed.and_then(|placed| {
             if let Some(index) = store.by_digest.get(&placed.digest) {

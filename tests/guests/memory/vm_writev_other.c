@@ -21,7 +21,7 @@ int main(void) {
     on_signal(SIGUSR1, on_usr1, 0);
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
     CHECK(write(up[1], "r", 1) == 1 && read(down[0], &c, 1) == 1);
-    CHECK(memcmp(m + 10, "first second.", 13) == 0 && memcmp(m + PAGE, "third", 5) == 0);
+    CHECK(memcmp(m + 10, "first second .", 14) == 0 && memcmp(m + PAGE, "third", 5) == 0);
     CHECK(write(up[1], "r", 1) == 1);
     // Nothing but computing until the signal comes: it brings the bytes with it.
     while (!seen) getppid();

@@ -47,6 +47,28 @@ fn prot(value: u64) -> u32 {
     u32::try_from(value & 7).unwrap_or(0)
 }
 
+/// Is this file one that nobody changes while programs use it? A read-only shared mapping of such a file (a locale, a
+/// cache of fonts) need not be an object: it costs no token.
+fn is_as_installed(meta: &fs::Metadata, name: &[u8]) -> bool {
+    const ROOTS: [&[u8]; 10] = [
+        b"/usr/",
+        b"/lib/",
+        b"/lib64/",
+        b"/bin/",
+        b"/sbin/",
+        b"/opt/",
+        b"/nix/",
+        b"/gnu/",
+        b"/etc/",
+        b"/var/cache/",
+    ];
+    /// Writable by the group or by all.
+    const OTHERS_WRITE: u32 = 0o022;
+    meta.st_uid() == 0
+        && meta.st_mode() & OTHERS_WRITE == 0
+        && ROOTS.iter().any(|root| name.starts_with(root))
+}
+
 fn key_of(file: &fs::Metadata) -> Key {
     (file.st_dev(), file.st_ino())
 }
@@ -115,8 +137,12 @@ impl Domain {
         let file = file
             .map_err(|source| RecordError::Os { what: "open a file that the program has mapped", source })?;
         let key = key_of(&meta);
-        if shared && (self.may_be_written(tid, fd) || self.session.registry.find(key).is_some()) {
-            return self.map_shared(tid, addr, len, prot, Some((key, file, offset)), outcome);
+        if shared
+            && (!is_as_installed(&meta, &name)
+                || self.may_be_written(tid, fd)
+                || self.session.registry.find(key).is_some())
+        {
+            return self.map_shared(tid, addr, len, prot, Some((key, file, offset, name)), outcome);
         }
         let file = self.session.keep(&file, &name)?;
         outcome.effects.push(Effect::Map { addr, len, prot, backing: Backing::File { file, offset } });
@@ -150,11 +176,11 @@ impl Domain {
         addr: u64,
         len: u64,
         prot: u32,
-        file: Option<(Key, File, u64)>,
+        file: Option<(Key, File, u64, Vec<u8>)>,
         outcome: &mut Outcome,
     ) -> Result<()> {
         let (key, offset) = match &file {
-            Some((key, _, offset)) => (*key, *offset),
+            Some((key, _, offset, _)) => (*key, *offset),
             None => {
                 let mappings = maps::read(tid)?;
                 let mapping = mappings.iter().find(|m| m.start <= addr && addr < m.end);
@@ -168,9 +194,9 @@ impl Domain {
         let (object, new) = self.session.registry.open(key, self.id);
         if new {
             let (object_len, content) = match &file {
-                Some((_, file, _)) => {
+                Some((_, file, _, name)) => {
                     let len = file.metadata().map_or(0, |meta| meta.st_size());
-                    (len, Some(self.session.keep_shared(file)?))
+                    (len, Some(self.session.keep_shared(file, name)?))
                 }
                 None => (offset + len, None),
             };
