@@ -39,6 +39,19 @@ struct State {
     objects: HashMap<ObjectId, Object>,
     by_key: HashMap<Key, ObjectId>,
     next: u32,
+    /// Who waits for which objects, in the order in which they came. Without it, a domain that gives its token back
+    /// and wants it again would have it before the others were awake.
+    waiters: Vec<(u64, Vec<ObjectId>)>,
+    next_ticket: u64,
+}
+
+impl State {
+    /// Are all these objects free, and did nobody else come for one of them before the one with this ticket?
+    fn is_turn(&self, ids: &[ObjectId], ticket: u64) -> bool {
+        let free = |id: &ObjectId| self.objects.get(id).is_none_or(|object| object.holder.is_none());
+        let wanted = |other: &[ObjectId]| other.iter().any(|id| ids.contains(id));
+        ids.iter().all(free) && !self.waiters.iter().any(|(before, other)| *before < ticket && wanted(other))
+    }
 }
 
 #[derive(Debug, Default)]
@@ -124,14 +137,15 @@ impl Registry {
     /// else can be granted one.
     pub fn acquire<T>(&self, domain: DomainId, ids: &[ObjectId], granted: impl FnOnce(Vec<Turn>) -> T) -> T {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let free = |state: &State| {
-            ids.iter().all(|id| state.objects.get(id).is_none_or(|object| object.holder.is_none()))
-        };
-        if !free(&state) {
+        if !state.is_turn(ids, u64::MAX) {
             self.waiting.fetch_add(1, Ordering::AcqRel);
-            while !free(&state) {
+            state.next_ticket += 1;
+            let ticket = state.next_ticket;
+            state.waiters.push((ticket, ids.to_vec()));
+            while !state.is_turn(ids, ticket) {
                 state = self.freed.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
+            state.waiters.retain(|(other, _)| *other != ticket);
             self.waiting.fetch_sub(1, Ordering::AcqRel);
         }
         let mut turns = Vec::with_capacity(ids.len());
@@ -191,6 +205,25 @@ mod tests {
         assert_eq!(registry.release(A, &[id], |turns| turns), []);
         assert_eq!(registry.release(B, &[id], |turns| turns), turn(1));
         assert_eq!(registry.acquire(A, &[id], |turns| turns), turn(2));
+    }
+
+    #[test]
+    fn who_gives_a_token_back_waits_behind_those_who_wanted_it() {
+        let registry = Arc::new(Registry::default());
+        let (id, _) = registry.open((1, 2), A);
+        registry.add(id, B);
+        let other = Arc::clone(&registry);
+        let waiter = std::thread::spawn(move || {
+            other.acquire(B, &[id], |_| ());
+            other.release(B, &[id], |turns| turns)
+        });
+        while !registry.is_wanted() {
+            std::thread::yield_now();
+        }
+        registry.release(A, &[id], |_| ());
+        // At once, and still it is the waiter's turn first.
+        assert_eq!(registry.acquire(A, &[id], |turns| turns), [Turn { object: id, turn: 2 }]);
+        assert_eq!(waiter.join().unwrap(), [Turn { object: id, turn: 1 }]);
     }
 
     #[test]

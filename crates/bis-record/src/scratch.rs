@@ -17,6 +17,7 @@ const BLOCK_LEN_MIN: u64 = 64 * 1024;
 /// A call that needs more than this keeps its own buffers.
 const BLOCK_LEN_MAX: u64 = 16 * 1024 * 1024;
 const ALIGN: u64 = 64;
+const PAGE: u64 = 4096;
 
 /// The blocks of one address space.
 #[derive(Clone, Debug)]
@@ -44,8 +45,18 @@ pub enum Room {
     None,
 }
 
+/// Reads that bypass the page cache (O_DIRECT) want memory that is aligned to a sector or a page, and at least a
+/// sector long.
+const SECTOR: u64 = 512;
+
+/// A piece from `home` lies where in a page it was, if that can matter.
+fn place_at(at: u64, home: u64, len: u64) -> u64 {
+    if len < SECTOR { at } else { at + (home.wrapping_sub(at) & (PAGE - 1)) }
+}
+
 fn needed(plan: &Plan) -> u64 {
-    plan.pieces.iter().filter(|p| !p.fixed).map(|p| p.len.saturating_add(ALIGN)).fold(0, u64::saturating_add)
+    let room = |len: u64| len.saturating_add(if len < SECTOR { ALIGN } else { ALIGN + PAGE });
+    plan.pieces.iter().filter(|p| !p.fixed).map(|p| room(p.len)).fold(0, u64::saturating_add)
 }
 
 impl Scratch {
@@ -147,6 +158,7 @@ pub fn relocate(
             continue;
         }
         let len = usize::try_from(piece.len).ok()?;
+        at = place_at(at, piece.home, piece.len);
         // An output buffer is read too: one that is not there must make the call fail as it would have.
         let content = memory.read_vec(piece.home, len).ok()?;
         if piece.dir != Dir::Out {
@@ -154,7 +166,7 @@ pub fn relocate(
         }
         let before = (piece.dir == Dir::InOut).then_some(content);
         places.push(Place { addr: at, before });
-        at += piece.len.next_multiple_of(ALIGN);
+        at = (at + piece.len).next_multiple_of(ALIGN);
     }
     let mut args = entry.args();
     for (piece, place) in plan.pieces.iter().zip(&places) {
