@@ -121,6 +121,13 @@ impl Domain {
         let first = candidates.next()?.tid;
         let rival = candidates.next().map(|task| task.tid);
         if self.order.front() != Some(&first) {
+            // Whoever has gone to sleep has had its turn: were it to keep its place, two tasks that sleep and wake
+            // by turns would keep all others from running.
+            if let Some(front) = self.order.front().copied()
+                && self.tasks.get(&front).is_some_and(|task| !task.ready)
+            {
+                self.give_way(front);
+            }
             self.slice_start = Instant::now();
             self.move_to_front(first);
         } else if let Some(rival) = rival
