@@ -49,6 +49,8 @@ pub struct Domain {
     pub brk: u64,
     /// The range that the main thread's stack may have: from the lowest address that its limit allows.
     pub stack: Range<u64>,
+    /// What the program believes of its "dumpable" attribute, which belongs to the address space.
+    pub dumpable: bool,
     /// The slot of `session.cores` that this domain is pinned to.
     pub core: usize,
     /// Reports of tasks that we have not been told of yet.

@@ -169,7 +169,7 @@ impl Domain {
         let child = stopped.tid();
         let regs = Registers { orig_rax: u64::MAX, ..stopped.regs()? };
         let parent = self.task(tid)?;
-        let (parent_pid, nice, affinity) = (parent.pid, parent.nice, parent.affinity.clone());
+        let (parent_pid, nice, wishes) = (parent.pid, parent.nice, parent.wishes.clone());
         let pid = if args.flags & CLONE_THREAD != 0 { parent_pid } else { child };
         if pid == child {
             self.session.process_begins(pid);
@@ -179,7 +179,7 @@ impl Domain {
             self.call(tid)?.writes.extend(write);
         }
         self.call(tid)?.effects.push(Effect::NewTask { tid: child, regs });
-        let task = Task { clear_tid, nice, affinity, ..Task::new(stopped, pid) };
+        let task = Task { clear_tid, nice, wishes, ..Task::new(stopped, pid) };
         self.tasks.insert(child, task);
         self.session.mail.join(pid, self.id);
         self.order.push_back(child);
@@ -234,7 +234,7 @@ impl Domain {
             Err(error) => return Err(error.into()),
         };
         let parent = self.task(tid)?;
-        let (ppid, nice, affinity) = (parent.pid, parent.nice, parent.affinity.clone());
+        let (ppid, nice, wishes) = (parent.pid, parent.nice, parent.wishes.clone());
         let shared = self.shared.inherited();
         for range in &shared.ranges {
             self.session.registry.add(range.object, id);
@@ -243,7 +243,8 @@ impl Domain {
             self.session.writer.meta(&Meta::Share { object, domain: id })?;
         }
         let base = Base::Fork { parent: self.id, at };
-        let (brk, stack, mut scratch) = (self.brk, self.stack.clone(), self.scratch.clone());
+        let (brk, stack, dumpable) = (self.brk, self.stack.clone(), self.dumpable);
+        let mut scratch = self.scratch.clone();
         scratch.keep_only();
         let core = self.session.cores.enter(None);
         self.session.spawn(format!("domain {id}"), move |session| {
@@ -259,10 +260,11 @@ impl Domain {
                 Err(error) => return Err(error.into()),
             };
             let outcome = Outcome { regs, writes, ..Outcome::default() };
-            let task = Task { clear_tid, nice, affinity, ..Task::new(stopped, child_tid) };
+            let task = Task { clear_tid, nice, wishes, ..Task::new(stopped, child_tid) };
             let memory = Memory::open(child_tid)?;
             let mut domain = Domain::new(session, id, memory, task, core);
             (domain.shared, domain.scratch, domain.brk, domain.stack) = (shared, scratch, brk, stack);
+            domain.dumpable = dumpable;
             domain.start(ppid, base, outcome)?;
             Ok(Some(domain))
         });
@@ -285,6 +287,7 @@ impl Domain {
             scratch: crate::scratch::Scratch::default(),
             brk: 0,
             stack: 0..0,
+            dumpable: true,
             core,
             early: Default::default(),
             zombies: Default::default(),
@@ -414,8 +417,9 @@ impl Domain {
         let tid = pid;
         let ppid = parent_of(tid);
         self.write_entry(former)?;
-        let (nice, affinity) =
-            self.tasks.get(&former).map_or((0, None), |task| (task.nice, task.affinity.clone()));
+        let (nice, mut wishes) =
+            self.tasks.get(&former).map_or_else(Default::default, |task| (task.nice, task.wishes.clone()));
+        wishes.no_cpuid = false;
         let others: Vec<Tid> =
             self.tasks.values().filter(|t| t.pid == pid && t.tid != former).map(|t| t.tid).collect();
         for other in others {
@@ -446,7 +450,7 @@ impl Domain {
         let stopped = running.stopped();
         let core = if self.tasks.is_empty() { self.core } else { self.session.cores.enter(None) };
         let session = Arc::clone(&self.session);
-        let task = Task { nice, affinity, ..Task::new(stopped, pid) };
+        let task = Task { nice, wishes, ..Task::new(stopped, pid) };
         let domain = match Domain::from_exec(&session, id, task, ppid, core) {
             Err(RecordError::Tracee(TraceeError::Died(_))) => return Ok(None),
             other => other?,

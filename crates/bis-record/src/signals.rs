@@ -15,7 +15,7 @@
 //! again before the handler's first instruction, and the frame lies at the stack pointer.
 
 use bis_trace::{
-    event::{EventKind, MemWrite, Outcome, SignalEvent, SignalPoint},
+    event::{EventKind, Insn, MemWrite, Outcome, SignalEvent, SignalPoint},
     types::{Registers, Signal, Tid},
 };
 use bis_tracee::{
@@ -99,6 +99,7 @@ impl Domain {
         if signal == Signal::SEGV
             && info.code() == 0x80
             && let Some((insn, len)) = cpu::trapped_instruction(&self.memory, before.rip)
+            && !self.is_forbidden(tid, insn)?
         {
             let after = cpu::emulate(insn, len, &before);
             self.stopped(tid)?.set_regs(&after)?;
@@ -109,6 +110,12 @@ impl Domain {
             Disposition::Handler => self.deliver(tid, info, SignalPoint::Fault),
             _ => self.fatal(tid, info, SignalPoint::Fault),
         }
+    }
+
+    /// Has the program asked for this instruction to be a fault?
+    fn is_forbidden(&mut self, tid: Tid, insn: Insn) -> Result<bool> {
+        let wishes = &self.task(tid)?.wishes;
+        Ok(if insn == Insn::Cpuid { wishes.no_cpuid } else { wishes.no_tsc })
     }
 
     fn fatal(&mut self, tid: Tid, info: &SigInfo, point: SignalPoint) -> Result<()> {

@@ -59,6 +59,20 @@ pub struct InCall {
     pub child: Option<ForkChild>,
 }
 
+/// What the program has asked for where bis has set something else: it is told that it has it. Inherited by children,
+/// and kept over exec but for `no_cpuid`.
+#[derive(Clone, Debug, Default)]
+pub struct Wishes {
+    /// The cores that it wants to run on; none: those that bis may.
+    pub affinity: Option<Vec<u8>>,
+    /// Reading the time stamp counter is to be a fault.
+    pub no_tsc: bool,
+    /// The cpuid instruction is to be a fault.
+    pub no_cpuid: bool,
+    /// Whether it wants no address space randomisation; none: as bis itself was started.
+    pub no_randomize: Option<bool>,
+}
+
 #[derive(Debug)]
 pub struct Task {
     pub tid: Tid,
@@ -85,8 +99,7 @@ pub struct Task {
     pub robust_list: u64,
     /// As the program set it: lower runs first.
     pub nice: i32,
-    /// What the program believes that it may run on; none: what bis may.
-    pub affinity: Option<Vec<u8>>,
+    pub wishes: Wishes,
 }
 
 impl Task {
@@ -105,7 +118,7 @@ impl Task {
             clear_tid: 0,
             robust_list: 0,
             nice: 0,
-            affinity: None,
+            wishes: Wishes::default(),
         }
     }
 }

@@ -9,10 +9,22 @@ use bis_trace::{
     types::{Registers, Tid},
 };
 
-use crate::{call::Entry, domain::Domain, error::Result};
+use bis_tracee::sys;
+
+use crate::{call::Entry, domain::Domain, error::Result, task::InCall};
 
 /// The child would be invisible to its tracer.
 const CLONE_UNTRACED: u64 = 0x80_0000;
+
+/// The personality that only asks.
+const QUERY: u32 = u32::MAX;
+const NO_RANDOMIZE: u64 = 0x4_0000;
+
+/// The personality that bis was started with.
+fn own_personality() -> u64 {
+    let text = fs::read_to_string("/proc/self/personality").unwrap_or_default();
+    u64::from_str_radix(text.trim(), 16).unwrap_or(0)
+}
 
 fn failed(errno: i32) -> Entry {
     Entry::Done(-i64::from(errno))
@@ -36,10 +48,19 @@ impl Domain {
 
     pub(super) fn enter_prctl(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
         match call.i32(0) {
-            // Our traps stay; the program may think what it likes.
-            libc::PR_SET_TSC => Ok(Entry::Done(0)),
+            // Our traps stay, and become faults where the program wants them to.
+            libc::PR_SET_TSC => {
+                let no_tsc = call.i32(1) == libc::PR_TSC_SIGSEGV;
+                if !no_tsc && call.i32(1) != libc::PR_TSC_ENABLE {
+                    return Ok(failed(libc::EINVAL));
+                }
+                self.task(tid)?.wishes.no_tsc = no_tsc;
+                Ok(Entry::Done(0))
+            }
             libc::PR_GET_TSC => {
-                let data = libc::PR_TSC_ENABLE.to_le_bytes().to_vec();
+                let no_tsc = self.task(tid)?.wishes.no_tsc;
+                let mode = if no_tsc { libc::PR_TSC_SIGSEGV } else { libc::PR_TSC_ENABLE };
+                let data = mode.to_le_bytes().to_vec();
                 if self.memory.write(call.args[1], &data).is_err() {
                     return Ok(failed(libc::EFAULT));
                 }
@@ -48,9 +69,14 @@ impl Domain {
             }
             // It would close /proc/PID/mem to us.
             libc::PR_SET_DUMPABLE => {
-                let valid = call.args[1] <= 1;
-                Ok(if valid { Entry::Done(0) } else { failed(libc::EINVAL) })
+                if call.args[1] > 1 {
+                    return Ok(failed(libc::EINVAL));
+                }
+                self.dumpable = call.args[1] == 1;
+                Ok(Entry::Done(0))
             }
+            // As the kernel says it, where it is not ours (2: a set-user-id program).
+            libc::PR_GET_DUMPABLE if !self.dumpable => Ok(Entry::Done(0)),
             // A filter of the program's own would come before ours: as in a kernel without filters.
             libc::PR_SET_SECCOMP | libc::PR_GET_SECCOMP => Ok(failed(libc::EINVAL)),
             libc::PR_SET_MM => Ok(failed(libc::EPERM)),
@@ -58,7 +84,7 @@ impl Domain {
         }
     }
 
-    pub(super) fn enter_arch_prctl(&mut self, call: &Call) -> Result<Entry> {
+    pub(super) fn enter_arch_prctl(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
         const ARCH_GET_CPUID: u64 = 0x1011;
         const ARCH_SET_CPUID: u64 = 0x1012;
         /// Permission for AMX state, which cpuid hides.
@@ -66,12 +92,44 @@ impl Domain {
         /// Shadow stacks: 0x5001 to 0x5005.
         const ARCH_SHSTK: std::ops::RangeInclusive<u64> = 0x5001..=0x5005;
         Ok(match call.args[0] {
-            ARCH_GET_CPUID => Entry::Done(1),
-            ARCH_SET_CPUID => Entry::Done(0),
+            ARCH_GET_CPUID => Entry::Done(i64::from(!self.task(tid)?.wishes.no_cpuid)),
+            ARCH_SET_CPUID if !sys::has_cpuid_faulting() => failed(libc::ENODEV),
+            ARCH_SET_CPUID => {
+                self.task(tid)?.wishes.no_cpuid = call.args[1] == 0;
+                Entry::Done(0)
+            }
             ARCH_REQ_XCOMP_PERM => failed(libc::EINVAL),
             op if ARCH_SHSTK.contains(&op) => failed(libc::EINVAL),
             _ => Entry::Make,
         })
+    }
+
+    /// Programs that are exec'd stay without address space randomisation, whatever personality the task takes.
+    pub(super) fn enter_personality(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
+        if call.u32(0) != QUERY {
+            let regs = self.stopped(tid)?.regs()?;
+            self.stopped(tid)?.set_regs(&Registers { rdi: regs.rdi | NO_RANDOMIZE, ..regs })?;
+        }
+        Ok(Entry::Make)
+    }
+
+    /// The result is the personality before, with the bit as the program has set it.
+    pub(super) fn leave_personality(
+        &mut self,
+        tid: Tid,
+        call: &InCall,
+        result: i64,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        outcome.regs.rdi = call.entry.rdi;
+        let wishes = &mut self.task(tid)?.wishes;
+        if !wishes.no_randomize.unwrap_or_else(|| own_personality() & NO_RANDOMIZE != 0) {
+            outcome.regs.rax = result.cast_unsigned() & !NO_RANDOMIZE;
+        }
+        if call.entry.rdi & u64::from(QUERY) != u64::from(QUERY) {
+            wishes.no_randomize = Some(call.entry.rdi & NO_RANDOMIZE != 0);
+        }
+        Ok(())
     }
 
     /// The task is pinned beside its supervisor; what the program asks for is remembered for when it asks back.
@@ -89,7 +147,7 @@ impl Domain {
             return Ok(failed(libc::EINVAL));
         }
         if let Some(task) = self.tasks.get_mut(&target) {
-            task.affinity = Some(mask);
+            task.wishes.affinity = Some(mask);
         }
         Ok(Entry::Done(0))
     }
@@ -103,7 +161,7 @@ impl Domain {
     ) -> Result<()> {
         #[expect(clippy::cast_possible_truncation, reason = "the kernel's own reading of an int argument")]
         let target = if args[0] as i32 == 0 { tid } else { Tid(args[0] as i32) };
-        let affinity = self.tasks.get(&target).and_then(|task| task.affinity.clone());
+        let affinity = self.tasks.get(&target).and_then(|task| task.wishes.affinity.clone());
         let mut mask = affinity.unwrap_or_else(|| self.session.cores.original.clone());
         mask.resize(usize::try_from(result).unwrap_or(0), 0);
         self.put(args[2], mask, outcome)

@@ -37,8 +37,9 @@ impl Domain {
                 Ok(Entry::Make)
             }
             H::Prctl => self.enter_prctl(tid, call),
-            H::ArchPrctl => self.enter_arch_prctl(call),
+            H::ArchPrctl => self.enter_arch_prctl(tid, call),
             H::Seccomp => Ok(Entry::Done(-i64::from(libc::EINVAL))),
+            H::Personality => self.enter_personality(tid, call),
             H::SchedSetaffinity => self.enter_setaffinity(tid, call),
             H::ProcessVmWritev => self.enter_process_vm_writev(tid, call),
             H::Write | H::Writev | H::Pwrite64 | H::Pwritev | H::Pwritev2 => self.enter_write(tid, call),
@@ -93,6 +94,7 @@ impl Domain {
                 self.task(tid)?.robust_list = args[0];
                 Ok(())
             }
+            H::Personality => self.leave_personality(tid, call, result, outcome),
             H::SchedGetaffinity => self.leave_getaffinity(tid, args, result, outcome),
             H::ProcessVmWritev => self.leave_process_vm_writev(args, result, outcome),
             _ => Ok(()),
