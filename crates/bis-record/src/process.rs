@@ -23,6 +23,7 @@ use crate::{
 };
 
 const CLONE_VM: u64 = 0x100;
+const CLONE_PIDFD: u64 = 0x1000;
 const CLONE_VFORK: u64 = 0x4000;
 const CLONE_THREAD: u64 = 0x1_0000;
 const CLONE_PARENT_SETTID: u64 = 0x10_0000;
@@ -33,6 +34,8 @@ const CLONE_CHILD_SETTID: u64 = 0x100_0000;
 #[derive(Clone, Copy, Debug, Default)]
 struct CloneArgs {
     flags: u64,
+    /// Where the process descriptor goes.
+    pidfd: u64,
     child_tid: u64,
     parent_tid: u64,
 }
@@ -94,12 +97,13 @@ impl Domain {
     fn clone_args(&self, call: &InCall) -> CloneArgs {
         let [first, _, parent_tid, child_tid, ..] = call.entry.args();
         match call.handler {
-            Some(Handler::Clone) => CloneArgs { flags: first, child_tid, parent_tid },
+            // One argument for two purposes, which exclude each other.
+            Some(Handler::Clone) => CloneArgs { flags: first, pidfd: parent_tid, child_tid, parent_tid },
             Some(Handler::Vfork) => CloneArgs { flags: CLONE_VM | CLONE_VFORK, ..CloneArgs::default() },
             Some(Handler::Clone3) => {
                 // struct clone_args: flags, pidfd, child_tid, parent_tid, ...
                 let word = |index: u64| self.memory.read_u64(first + 8 * index).unwrap_or(0);
-                CloneArgs { flags: word(0), child_tid: word(2), parent_tid: word(3) }
+                CloneArgs { flags: word(0), pidfd: word(1), child_tid: word(2), parent_tid: word(3) }
             }
             _ => CloneArgs::default(),
         }
@@ -127,6 +131,10 @@ impl Domain {
         let clear_tid = if args.flags & CLONE_CHILD_CLEARTID != 0 { args.child_tid } else { 0 };
         if args.flags & CLONE_PARENT_SETTID != 0 {
             let write = self.copy_out(args.parent_tid, 4);
+            self.call(tid)?.writes.extend(write);
+        }
+        if args.flags & CLONE_PIDFD != 0 {
+            let write = self.copy_out(args.pidfd, 4);
             self.call(tid)?.writes.extend(write);
         }
         if args.flags & CLONE_VM != 0 {
@@ -371,12 +379,18 @@ impl Domain {
         self.task(tid)?.inject = None;
         self.resume(tid, Resume::Cont)?;
         if leads_others {
-            // The kernel keeps it as a zombie until the last of its threads is gone.
-            while !is_zombie(tid) && self.task(tid)?.report.is_none() {
-                sys::yield_now();
-            }
-            if self.task(tid)?.report.is_none() {
-                self.zombies.insert(tid);
+            // The kernel keeps it as a zombie until the last of its threads is gone; or one of them execs and takes
+            // its id over, and it is never seen to end.
+            while self.task(tid)?.report.is_none() && !self.is_execing(pid) {
+                if is_zombie(tid) {
+                    self.zombies.insert(tid);
+                    break;
+                }
+                match tracee_task::wait_any(false) {
+                    Ok(Some((other, status))) => self.note(other, status),
+                    Ok(None) => sys::yield_now(),
+                    Err(source) => return Err(RecordError::Os { what: "wait for a task", source }),
+                }
             }
         } else {
             self.wait_for_report(tid)?;
@@ -385,6 +399,11 @@ impl Domain {
             self.process_status(tid, end);
         }
         self.gone(tid, status, writes)
+    }
+
+    /// Has a thread of this process reported an exec that is not handled yet?
+    fn is_execing(&self, pid: Tid) -> bool {
+        self.tasks.values().any(|task| task.pid == pid && matches!(task.report, Some(Status::Exec(_))))
     }
 
     /// The task is gone without having said that it was about to (SIGKILL).
