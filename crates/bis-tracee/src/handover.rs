@@ -52,7 +52,11 @@ impl Parked {
     /// only.
     pub fn seize(self) -> Result<Stopped> {
         let tid = self.tid;
-        sys::seize(tid)?;
+        match sys::seize(tid) {
+            // What the kernel says of a task that was killed and is not reaped yet.
+            Err(TraceeError::Os { .. }) if !is_alive(tid) => return Err(TraceeError::Died(tid)),
+            seized => seized?,
+        }
         sys::interrupt(tid)?;
         let mut running = Running::new(tid);
         loop {
@@ -71,4 +75,11 @@ impl Parked {
         stopped.set_sigmask(self.sigmask)?;
         Ok(stopped)
     }
+}
+
+/// Has the task not ended, as the kernel tells it?
+fn is_alive(tid: Tid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{tid}/stat")).unwrap_or_default();
+    // The name is in parentheses and may hold anything.
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
