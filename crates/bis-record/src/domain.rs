@@ -61,6 +61,14 @@ pub struct Domain {
 
 const NR_FUTEX: u64 = 202;
 
+/// Where the task's stack ends, as far as that is known.
+fn stack_pointer(task: &Task) -> Option<u64> {
+    match &task.handle {
+        Handle::Stopped(stopped) => stopped.regs().ok().map(|regs| regs.rsp),
+        _ => task.call.as_ref().map(|call| call.entry.rsp),
+    }
+}
+
 /// Does the task wait in the kernel, or has it come out and stopped?
 fn is_asleep(tid: Tid) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{tid}/stat")).unwrap_or_default();
@@ -271,7 +279,18 @@ impl Domain {
             return Ok(Vec::new());
         }
         let mappings = maps::read(tid)?;
-        let summed = mappings.iter().filter(|m| checksum::is_summed(m));
-        summed.map(|m| Ok(checksum::sum_range(tid, &self.memory, m.start, m.len())?)).collect()
+        let stacks: Vec<u64> = self.tasks.values().filter_map(stack_pointer).collect();
+        let mut sums = Vec::new();
+        for mapping in mappings.iter().filter(|m| checksum::is_summed(m)) {
+            // Below a stack pointer is nothing that the program can rely on, and not all of it repeats: what xsave
+            // leaves there says which vector registers the processor thinks are in use.
+            let within = stacks.iter().filter(|rsp| mapping.start <= **rsp && **rsp < mapping.end);
+            let start = within.map(|rsp| rsp.next_multiple_of(4096)).max().unwrap_or(mapping.start);
+            if start < mapping.end {
+                let len = mapping.end - start;
+                sums.push(checksum::sum_mapped(tid, &self.memory, &mappings, start, len)?);
+            }
+        }
+        Ok(sums)
     }
 }

@@ -74,19 +74,14 @@ impl Domain {
                 Ok(())
             }
             Disposition::Ignore => {
+                // It is not given to the task: before that goes on, another could set a handler.
                 let more = expected && self.has_deliverable(tid)?;
                 let task = self.task(tid)?;
-                task.inject = Some(signal);
                 task.expect_signal = more;
                 task.ready = true;
                 Ok(())
             }
-            Disposition::Stop => {
-                let task = self.task(tid)?;
-                task.inject = Some(signal);
-                task.ready = true;
-                Ok(())
-            }
+            Disposition::Stop => self.suffer(tid, signal),
             Disposition::Fatal => self.fatal(tid, &info, SignalPoint::Anywhere),
         }
     }
@@ -123,10 +118,15 @@ impl Domain {
         let event =
             SignalEvent { signal: info.signal(), siginfo: info.0.to_vec(), point, before, handler: None };
         self.event(tid, EventKind::Signal(Box::new(event)))?;
-        let task = self.task(tid)?;
-        task.inject = Some(info.signal());
-        task.ready = true;
-        Ok(())
+        self.suffer(tid, info.signal())
+    }
+
+    /// The signal stops or ends the task's process. At once: before the task's next turn, another could set a
+    /// handler.
+    fn suffer(&mut self, tid: Tid, signal: Signal) -> Result<()> {
+        self.task(tid)?.inject = Some(signal);
+        self.resume(tid, Resume::Cont)?;
+        self.wait_for_report(tid)
     }
 
     /// At the task's signal stop: lets the kernel call the handler, and records the frame.
