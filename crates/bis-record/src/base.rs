@@ -207,6 +207,7 @@ impl Domain {
             argv: options.argv.iter().map(|arg| c_string(arg.as_bytes())).collect::<Result<_>>()?,
             envp: options.env.iter().map(join).collect::<Result<_>>()?,
             cwd: options.cwd.as_ref().map(|cwd| c_string(cwd.as_os_str().as_bytes())).transpose()?,
+            file_limit: session.file_limit,
             mode: Mode::Record,
         };
         let core = session.cores.enter(None);

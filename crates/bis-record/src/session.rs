@@ -62,6 +62,8 @@ pub struct Session {
     pub stdio: Stdio,
     pub cores: Cores,
     pub registry: Registry,
+    /// The limit of open files that we were started with.
+    pub file_limit: Option<libc::rlimit>,
     pub mail: Mail,
     next_domain: AtomicU32,
     progress: Mutex<Progress>,
@@ -77,6 +79,7 @@ impl Session {
             stdio: Stdio::new(),
             cores: Cores::new(),
             registry: Registry::default(),
+            file_limit: sys::raise_file_limit(),
             mail: Mail::default(),
             next_domain: AtomicU32::new(1),
             progress: Mutex::default(),

@@ -33,6 +33,7 @@ fn true_program() -> Spawn {
         argv: vec![path],
         envp: vec![],
         cwd: None,
+        file_limit: None,
         mode: Mode::Record,
     }
 }

@@ -79,8 +79,14 @@ pub fn spawn_stub(name: &str) -> Result<(Option<Stopped>, Memory), SpawnError> {
     let file = std::fs::File::from(file);
     file.write_all_at(STUB_ELF, 0).map_err(SpawnError::Fork)?;
     let argv = vec![CString::new(name.replace('\0', "")).unwrap_or_default()];
-    let stub =
-        Spawn { program: Program::File(file.into()), argv, envp: vec![], cwd: None, mode: Mode::Replay };
+    let stub = Spawn {
+        program: Program::File(file.into()),
+        argv,
+        envp: vec![],
+        cwd: None,
+        file_limit: None,
+        mode: Mode::Replay,
+    };
     let stopped = spawn(&stub)?;
     let tid = stopped.tid();
     let memory = Memory::open(tid)?;

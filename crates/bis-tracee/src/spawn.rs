@@ -35,6 +35,8 @@ pub struct Spawn {
     pub argv: Vec<CString>,
     pub envp: Vec<CString>,
     pub cwd: Option<CString>,
+    /// The limit of open files that the program gets; none: ours.
+    pub file_limit: Option<libc::rlimit>,
     pub mode: Mode,
 }
 
@@ -71,6 +73,7 @@ struct Prepared {
     argv: Vec<*const libc::c_char>,
     envp: Vec<*const libc::c_char>,
     cwd: *const libc::c_char,
+    file_limit: Option<libc::rlimit>,
     filter: Vec<filter::Instruction>,
     go: RawFd,
     failed: RawFd,
@@ -98,6 +101,10 @@ unsafe fn child(prepared: &Prepared) -> (u8, i32) {
         let old = libc::personality(0xffff_ffff);
         if old == -1 || libc::personality((old | libc::ADDR_NO_RANDOMIZE).cast_unsigned().into()) == -1 {
             return (0, errno());
+        }
+        if let Some(limit) = &prepared.file_limit {
+            // Lowering a soft limit cannot fail.
+            libc::setrlimit(libc::RLIMIT_NOFILE, limit);
         }
         if !prepared.cwd.is_null() && libc::chdir(prepared.cwd) != 0 {
             return (1, errno());
@@ -165,6 +172,7 @@ pub fn spawn(spec: &Spawn) -> Result<Stopped, SpawnError> {
         argv: pointers(&spec.argv),
         envp: pointers(&spec.envp),
         cwd: spec.cwd.as_ref().map_or(ptr::null(), |cwd| cwd.as_ptr()),
+        file_limit: spec.file_limit,
         filter: filter::program(spec.mode),
         go: go_read.as_raw_fd(),
         failed: failed_write.as_raw_fd(),
@@ -207,7 +215,7 @@ mod tests {
     fn spawn_path(path: &str, mode: Mode) -> Result<Stopped, SpawnError> {
         let path = CString::new(path).unwrap();
         let argv = vec![path.clone()];
-        spawn(&Spawn { program: Program::Path(path), argv, envp: vec![], cwd: None, mode })
+        spawn(&Spawn { program: Program::Path(path), argv, envp: vec![], cwd: None, file_limit: None, mode })
     }
 
     #[test]

@@ -240,6 +240,20 @@ pub fn yield_now() {
     unsafe { libc::sched_yield() };
 }
 
+/// Raises this process's soft limit of open files to the hard one: a supervisor has a few for each process.
+/// Returns the limit as it was, which recorded programs should get back.
+pub fn raise_file_limit() -> Option<libc::rlimit> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is valid for both calls.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) != 0 {
+            return None;
+        }
+        let raised = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
+        (libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised) == 0).then_some(limit)
+    }
+}
+
 /// An anonymous file in memory, close-on-exec.
 pub fn memfd(name: &std::ffi::CStr) -> io::Result<std::os::fd::OwnedFd> {
     use std::os::fd::FromRawFd;
