@@ -18,6 +18,7 @@ use bis_tracee::{Memory, Resume, maps};
 
 use crate::{
     base::{stack_floor, stack_limit},
+    calls::is_vsyscall,
     domain::Domain,
     error::{RecordError, Result},
     scratch::{self, Room},
@@ -69,7 +70,9 @@ impl Domain {
             let what = format!("makes a 32-bit system call (number {})", entry.orig_rax);
             return Err(RecordError::Unsupported { tid, what });
         }
-        if self.deliver_stashed(tid, &entry)? {
+        let vsyscall = is_vsyscall(&entry);
+        // There, the task cannot be set back to before its call.
+        if !vsyscall && self.deliver_stashed(tid, &entry)? {
             return Ok(());
         }
         let call = Call { nr: entry.orig_rax, args: entry.args() };
@@ -91,6 +94,9 @@ impl Domain {
             echo_again: None,
             child: None,
         };
+        if vsyscall {
+            return self.vsyscall(tid, state);
+        }
         let Some(row) = row(call.nr) else {
             let seq = self.session.writer.next_seq();
             self.session

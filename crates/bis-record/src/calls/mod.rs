@@ -6,6 +6,9 @@ mod memory;
 mod objects;
 mod output;
 mod remote_memory;
+mod vsyscall;
+
+pub use vsyscall::is_vsyscall;
 
 use bis_syscalls::{Call, Handler};
 use bis_trace::{
