@@ -108,12 +108,24 @@ pub fn lead_session() -> bool {
 pub fn stop_with(pid: Tid, signal: Signal) {
     let by_terminal = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].contains(&i32::from(signal.0));
     let Ok(terminal) = File::open("/dev/tty") else { return };
-    // SAFETY: plain numbers.
+    // SAFETY: plain numbers, and a sigaction of zeroes is a valid one, with an empty mask.
     unsafe {
         let group = libc::getpgrp();
         let in_front = libc::tcgetpgrp(terminal.as_raw_fd()) == group;
-        if libc::getpgid(pid.0) == group && (by_terminal || in_front) {
-            libc::raise(libc::SIGSTOP);
+        if libc::getpgid(pid.0) != group || !(by_terminal || in_front) {
+            return;
+        }
+        // By the same signal: shells show which it was. Our handler would keep it from stopping us.
+        let number = i32::from(signal.0);
+        let mut handler: libc::sigaction = mem::zeroed();
+        let mut default: libc::sigaction = mem::zeroed();
+        default.sa_sigaction = libc::SIG_DFL;
+        if by_terminal {
+            libc::sigaction(number, &raw const default, &raw mut handler);
+        }
+        libc::raise(number);
+        if by_terminal {
+            libc::sigaction(number, &raw const handler, ptr::null_mut());
         }
     }
 }
