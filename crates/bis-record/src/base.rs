@@ -155,6 +155,12 @@ impl Domain {
             return Err(RecordError::Bug { tid, what: "an exec that is not stopped".into() });
         };
         let mut slot: Option<Stopped> = Some(stopped);
+        let cs = slot.as_ref().map_or(Ok(0x33), |stopped| stopped.regs().map(|regs| regs.cs))?;
+        if cs != 0x33 {
+            let path = fs::read_link(format!("/proc/{tid}/exe")).unwrap_or_default();
+            let what = format!("executes {}, a 32-bit program; bis records 64-bit ones", path.display());
+            return Err(RecordError::Unsupported { tid, what });
+        }
         image::prepare_recorded(&mut slot, &memory)?;
         let mut remote = Remote::new(&mut slot)?;
         let brk = remote.must("find the heap", libc::SYS_brk, [0; 6])?;

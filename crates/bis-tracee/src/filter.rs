@@ -2,8 +2,11 @@
 //!
 //! Recording: every system call stops at the supervisor, but for those made at the agent's own instructions.
 //! Replay: every one stops, the supervisor's own included; only a parked task may sleep, in pause(), which can
-//! do no harm from wherever it is called. So a replayed program can reach no kernel function by itself, even
-//! if it jumps into the agent.
+//! do no harm from wherever it is called. So a replayed program can reach no kernel function by itself, even if it
+//! jumps into the agent.
+//!
+//! A 32-bit call (`int 0x80`) out of a 64-bit program has numbers of another table, and would be taken for another
+//! call. In both modes it fails with ENOSYS, without a stop: the same when recorded and when replayed.
 
 use bis_agent::{PARK_END, UNTRACED_SYSCALL_END};
 
@@ -30,6 +33,8 @@ const RETURN: u16 = 0x06; // BPF_RET | BPF_K
 /// SECCOMP_RET_TRACE and SECCOMP_RET_ALLOW (`include/uapi/linux/seccomp.h`).
 const TRACE: u32 = 0x7ff0_0000;
 const ALLOW: u32 = 0x7fff_0000;
+/// SECCOMP_RET_ERRNO with ENOSYS.
+const NO_SUCH_CALL: u32 = 0x0005_0000 | 38;
 
 /// Offsets in `struct seccomp_data`.
 const NR: u32 = 0;
@@ -62,7 +67,7 @@ pub fn program(mode: Mode) -> Vec<Instruction> {
     match mode {
         Mode::Record => vec![
             load(ARCH),
-            must_equal(AUDIT_ARCH_X86_64, 6),
+            must_equal(AUDIT_ARCH_X86_64, 7),
             load(IP_HIGH),
             must_equal(0, 4),
             load(IP_LOW),
@@ -70,10 +75,11 @@ pub fn program(mode: Mode) -> Vec<Instruction> {
             must_equal(low(PARK_END), 1),
             give(ALLOW),
             give(TRACE),
+            give(NO_SUCH_CALL),
         ],
         Mode::Replay => vec![
             load(ARCH),
-            must_equal(AUDIT_ARCH_X86_64, 7),
+            must_equal(AUDIT_ARCH_X86_64, 8),
             load(NR),
             must_equal(NR_PAUSE, 5),
             load(IP_HIGH),
@@ -82,6 +88,7 @@ pub fn program(mode: Mode) -> Vec<Instruction> {
             must_equal(low(PARK_END), 1),
             give(ALLOW),
             give(TRACE),
+            give(NO_SUCH_CALL),
         ],
     }
 }
@@ -126,7 +133,8 @@ mod tests {
         check(Mode::Record, 34, AUDIT_ARCH_X86_64, PARK_END, ALLOW);
         check(Mode::Record, 0, AUDIT_ARCH_X86_64, 0x40_1000, TRACE);
         check(Mode::Record, 0, AUDIT_ARCH_X86_64, UNTRACED_SYSCALL_END + (1 << 32), TRACE);
-        check(Mode::Record, 0, 0x4000_0003, UNTRACED_SYSCALL_END, TRACE);
+        check(Mode::Record, 0, 0x4000_0003, UNTRACED_SYSCALL_END, NO_SUCH_CALL);
+        check(Mode::Record, 20, 0x4000_0003, 0x40_1000, NO_SUCH_CALL);
     }
 
     #[test]
@@ -139,6 +147,6 @@ mod tests {
             check(Mode::Replay, nr, AUDIT_ARCH_X86_64, UNTRACED_SYSCALL_END, TRACE);
             check(Mode::Replay, nr, AUDIT_ARCH_X86_64, 0x7fff_f7e0_0000, TRACE);
         }
-        check(Mode::Replay, 34, 0x4000_0003, PARK_END, TRACE);
+        check(Mode::Replay, 34, 0x4000_0003, PARK_END, NO_SUCH_CALL);
     }
 }
