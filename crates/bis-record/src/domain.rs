@@ -47,6 +47,8 @@ pub struct Domain {
     pub scratch: Scratch,
     /// The end of the heap.
     pub brk: u64,
+    /// Where the stacks of tasks ended that are no more (or, in a forked child, never were).
+    pub old_stacks: Vec<u64>,
     /// The range that the main thread's stack may have: from the lowest address that its limit allows.
     pub stack: Range<u64>,
     /// What the program believes of its "dumpable" attribute, which belongs to the address space.
@@ -62,7 +64,7 @@ pub struct Domain {
 const NR_FUTEX: u64 = 202;
 
 /// Where the task's stack ends, as far as that is known.
-fn stack_pointer(task: &Task) -> Option<u64> {
+pub fn stack_pointer(task: &Task) -> Option<u64> {
     match &task.handle {
         Handle::Stopped(stopped) => stopped.regs().ok().map(|regs| regs.rsp),
         _ => task.call.as_ref().map(|call| call.entry.rsp),
@@ -272,6 +274,11 @@ impl Domain {
         Ok(Vec::new())
     }
 
+    /// Where the stacks of the tasks end, as far as that is known.
+    pub fn stack_pointers(&self) -> Vec<u64> {
+        self.tasks.values().filter_map(stack_pointer).collect()
+    }
+
     /// Checksums of all memory that the program can change, if they are wanted. Bytes that only the kernel or a
     /// domain with the token may touch are stable here.
     pub fn sums(&mut self, tid: Tid) -> Result<Vec<RangeSum>> {
@@ -279,7 +286,8 @@ impl Domain {
             return Ok(Vec::new());
         }
         let mappings = maps::read(tid)?;
-        let stacks: Vec<u64> = self.tasks.values().filter_map(stack_pointer).collect();
+        let mut stacks = self.stack_pointers();
+        stacks.extend(&self.old_stacks);
         let mut sums = Vec::new();
         for mapping in mappings.iter().filter(|m| checksum::is_summed(m)) {
             // Below a stack pointer is nothing that the program can rely on, and not all of it repeats: what xsave

@@ -16,7 +16,7 @@ use bis_tracee::{
 };
 
 use crate::{
-    domain::Domain,
+    domain::{Domain, stack_pointer},
     error::{RecordError, Result},
     session::Session,
     task::{ForkChild, Handle, InCall, Task},
@@ -251,6 +251,11 @@ impl Domain {
             self.session.writer.meta(&Meta::Share { object, domain: id })?;
         }
         let base = Base::Fork { parent: self.id, at };
+        let mut old_stacks = self.old_stacks.clone();
+        if self.session.options.checksum {
+            let others = self.tasks.values().filter(|task| task.tid != tid);
+            old_stacks.extend(others.filter_map(stack_pointer));
+        }
         let (brk, stack, dumpable) = (self.brk, self.stack.clone(), self.dumpable);
         let mut scratch = self.scratch.clone();
         scratch.keep_only();
@@ -272,7 +277,7 @@ impl Domain {
             let memory = Memory::open(child_tid)?;
             let mut domain = Domain::new(session, id, memory, task, core);
             (domain.shared, domain.scratch, domain.brk, domain.stack) = (shared, scratch, brk, stack);
-            domain.dumpable = dumpable;
+            (domain.dumpable, domain.old_stacks) = (dumpable, old_stacks);
             domain.start(ppid, base, outcome)?;
             Ok(Some(domain))
         });
@@ -294,6 +299,7 @@ impl Domain {
             shared: crate::tokens::SharedMemory::default(),
             scratch: crate::scratch::Scratch::default(),
             brk: 0,
+            old_stacks: Vec::new(),
             stack: 0..0,
             dumpable: true,
             core,
@@ -356,6 +362,9 @@ impl Domain {
     fn gone(&mut self, tid: Tid, status: TaskEnd, writes: Vec<MemWrite>) -> Result<()> {
         let outcome = Box::new(Outcome { writes, ..Outcome::default() });
         self.event(tid, EventKind::TaskExit { status, outcome })?;
+        if self.session.options.checksum {
+            self.old_stacks.extend(self.tasks.get(&tid).and_then(stack_pointer));
+        }
         self.drop_call(tid);
         self.tasks.remove(&tid);
         self.order.retain(|other| *other != tid);

@@ -19,7 +19,7 @@ use bis_trace::{
     types::{DomainId, EventSeq, Signal, Tid},
 };
 use bis_tracee::{
-    cpu,
+    cpu, cpuid_mode,
     ours::{self, Came},
     sys,
 };
@@ -193,6 +193,7 @@ impl Session {
         self.update(|progress| progress.live += 1);
         let session = Arc::clone(self);
         let thread = thread::Builder::new().name(name).stack_size(STACK_BYTES).spawn(move || {
+            cpuid_mode::as_tasks();
             let run = || begin(&session).and_then(|domain| domain.map_or(Ok(()), Domain::supervise));
             // A panic must end the recording, not leave everybody waiting for this thread.
             let result = panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {

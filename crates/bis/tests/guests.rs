@@ -3,7 +3,8 @@
 //! A guest is a file `tests/guests/<family>/<name>` with the ending `.c`, `.S`, `.sh` or `.py`; whatever lies
 //! there is found, there is no list. It must end with its expected status, and its last line of output must be
 //! `guest ok`. Comments in its first lines say what is special: `cflags:` (for gcc), `status:` (when not 0),
-//! `needs:` (words: a program, `root`, or a path that must exist), `stdin:` (one line of input).
+//! `needs:` (words: a program, `root`, or a path that must exist), `stdin:` (one line of input), `unsummed:` (why it
+//! is not run with checksums: they read all memory at each event).
 //! Trials are named `family/name::mode`; `BIS_TEST_REPEAT=N` runs each N times.
 //!
 //! This file knows nothing of what a guest does; what is common to all drivers is in `common`.
@@ -31,6 +32,7 @@ struct Guest {
     status: i32,
     needs: Vec<String>,
     stdin: Option<Vec<u8>>,
+    unsummed: Option<String>,
     program: OnceLock<Result<PathBuf, String>>,
 }
 
@@ -58,12 +60,15 @@ fn main() {
         let guest = Arc::new(guest);
         for mode in [Mode::Native, Mode::Replay, Mode::Checksum] {
             let name = format!("{}::{}", guest.name, mode.name());
-            if let Some(why) = &missing {
+            let unsummed = guest.unsummed.as_ref().filter(|_| matches!(mode, Mode::Checksum));
+            let missing = missing.as_ref().or(unsummed);
+            if let Some(why) = missing {
                 println!("ignored: {name}: {why}");
             }
+            let ignored = missing.is_some();
             let guest = Arc::clone(&guest);
             let trial = Trial::test(name, move || common::repeated(|| guest.run(mode)));
-            trials.push(trial.with_ignored_flag(missing.is_some()));
+            trials.push(trial.with_ignored_flag(ignored));
         }
     }
     assert!(trials.len() > 100, "tests/guests was not found or is nearly empty: {} trials", trials.len());
@@ -131,6 +136,7 @@ impl Guest {
             status,
             needs,
             stdin: directive("stdin:").map(|line| format!("{line}\n").into_bytes()),
+            unsummed: directive("unsummed:"),
             program: OnceLock::new(),
             source,
         }

@@ -1,0 +1,225 @@
+//! Private mappings of files that may change: *views*.
+//!
+//! A page of a private mapping that the process has not written shows the file as it is now, not as it was when it
+//! was mapped. Replay maps what the file was then. So whoever changes a file by a call says so here, and each
+//! domain that has a view of it reads its own memory again at its next event, and records what it shows
+//! (`calls/views.rs`). Only reads: a store by us would make the page the process's own.
+//!
+//! As with mail (`mail.rs`), that is early enough for a program that learns of the change by a call, and too late
+//! for one that looks out for it without making any. What is not seen at all: stores through a shared mapping of
+//! the same file, and what processes outside of the recording write.
+//!
+//! Files of the system, which nobody changes while programs use them, are not views; with none, all this costs one
+//! load.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use bis_trace::types::DomainId;
+
+use crate::registry::Key;
+
+/// A file has changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Change {
+    pub key: Key,
+    /// The first byte of the file that may have changed, and the one after the last.
+    pub start: u64,
+    pub end: u64,
+    /// The file's length after it, bytes.
+    pub len: u64,
+}
+
+/// A range of a domain's address space that shows a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct View {
+    pub start: u64,
+    pub end: u64,
+    pub key: Key,
+    /// The file's byte at `start`.
+    pub offset: u64,
+    /// The file's length as far as the domain's events tell it, bytes.
+    pub len: u64,
+    /// The part of the file that can be accessed in replay: as long as what was kept of it, or longer.
+    pub backed: u64,
+    /// Has the file changed since it was kept?
+    pub changed: bool,
+}
+
+impl View {
+    /// The part that lies in these addresses.
+    fn part(&self, start: u64, end: u64) -> Option<View> {
+        let (start, end) = (start.max(self.start), end.min(self.end));
+        (start < end).then(|| View { start, end, offset: self.offset + (start - self.start), ..*self })
+    }
+
+    /// The addresses that show these bytes of the file.
+    pub fn addresses(&self, start: u64, end: u64) -> Option<(u64, u64)> {
+        let to_addr = |offset: u64| {
+            self.start.saturating_add(offset.saturating_sub(self.offset)).min(self.end)
+        };
+        let (start, end) = (to_addr(start), to_addr(end));
+        (start < end).then_some((start, end))
+    }
+}
+
+/// Takes `start..end` out of the views; returns the pieces that are gone.
+pub fn cut(views: &mut Vec<View>, start: u64, end: u64) -> Vec<View> {
+    let before = std::mem::take(views);
+    for view in &before {
+        views.extend(view.part(0, start));
+        views.extend(view.part(end, u64::MAX));
+    }
+    before.iter().filter_map(|view| view.part(start, end)).collect()
+}
+
+#[derive(Debug, Default)]
+struct Books {
+    /// Who has (or has had) a view of which file.
+    users: HashMap<Key, Vec<DomainId>>,
+    waiting: HashMap<DomainId, Vec<Change>>,
+}
+
+/// The files that domains have views of, and the changes that they have not recorded yet.
+#[derive(Debug, Default)]
+pub struct Views {
+    books: Mutex<Books>,
+    files: AtomicUsize,
+    waiting: AtomicUsize,
+}
+
+impl Views {
+    fn with<T>(&self, use_it: impl FnOnce(&mut Books) -> T) -> T {
+        let mut books = self.books.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = use_it(&mut books);
+        self.files.store(books.users.len(), Ordering::Release);
+        self.waiting.store(books.waiting.values().map(Vec::len).sum(), Ordering::Release);
+        result
+    }
+
+    /// Has nobody a view of anything? One load.
+    pub fn is_empty(&self) -> bool {
+        self.files.load(Ordering::Acquire) == 0
+    }
+
+    pub fn has(&self, key: Key) -> bool {
+        !self.is_empty() && self.with(|books| books.users.contains_key(&key))
+    }
+
+    /// The domain has a view of this file, until it ends or forgets it.
+    pub fn add(&self, key: Key, domain: DomainId) {
+        self.with(|books| {
+            let users = books.users.entry(key).or_default();
+            if !users.contains(&domain) {
+                users.push(domain);
+            }
+        });
+    }
+
+    /// The domain has no view of this file any more.
+    pub fn forget(&self, key: Key, domain: DomainId) {
+        self.with(|books| {
+            if let Some(users) = books.users.get_mut(&key) {
+                users.retain(|user| *user != domain);
+            }
+            books.users.retain(|_, users| !users.is_empty());
+        });
+    }
+
+    /// A forked child has its parent's views, and has still to hear what its parent has still to hear.
+    pub fn inherit(&self, parent: DomainId, child: DomainId) {
+        if self.is_empty() {
+            return;
+        }
+        self.with(|books| {
+            for users in books.users.values_mut().filter(|users| users.contains(&parent)) {
+                users.push(child);
+            }
+            if let Some(changes) = books.waiting.get(&parent).cloned() {
+                books.waiting.insert(child, changes);
+            }
+        });
+    }
+
+    /// The domain has ended.
+    pub fn leave(&self, domain: DomainId) {
+        if self.is_empty() {
+            return;
+        }
+        self.with(|books| {
+            books.users.values_mut().for_each(|users| users.retain(|user| *user != domain));
+            books.users.retain(|_, users| !users.is_empty());
+            books.waiting.remove(&domain);
+        });
+    }
+
+    /// Tells all who have a view of the file.
+    pub fn tell(&self, change: Change) {
+        self.with(|books| {
+            for user in books.users.get(&change.key).into_iter().flatten() {
+                books.waiting.entry(*user).or_default().push(change);
+            }
+        });
+    }
+
+    /// What the domain has not recorded yet, in order. One load where there is nothing for anybody.
+    pub fn take(&self, domain: DomainId) -> Vec<Change> {
+        if self.waiting.load(Ordering::Acquire) == 0 {
+            return Vec::new();
+        }
+        self.with(|books| books.waiting.remove(&domain)).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VIEW: View =
+        View { start: 0x5000, end: 0x8000, key: (1, 2), offset: 0x1000, len: 0x9000, backed: 0x9000, changed: false };
+
+    #[test]
+    fn bytes_of_the_file_are_found_where_they_are_shown() {
+        assert_eq!(VIEW.addresses(0x1010, 0x1020), Some((0x5010, 0x5020)));
+        assert_eq!(VIEW.addresses(0, u64::MAX), Some((0x5000, 0x8000)));
+        assert_eq!(VIEW.addresses(0, 0x1000), None);
+        assert_eq!(VIEW.addresses(0x4000, 0x5000), None);
+    }
+
+    #[test]
+    fn a_hole_leaves_both_sides_with_their_offsets() {
+        let mut views = vec![VIEW];
+        let gone = cut(&mut views, 0x6000, 0x7000);
+        assert_eq!(gone, [View { start: 0x6000, end: 0x7000, offset: 0x2000, ..VIEW }]);
+        assert_eq!(views, [
+            View { end: 0x6000, ..VIEW },
+            View { start: 0x7000, offset: 0x3000, ..VIEW },
+        ]);
+    }
+
+    #[test]
+    fn a_change_reaches_those_who_look() {
+        let (views, a, b, c) = (Views::default(), DomainId(1), DomainId(2), DomainId(3));
+        let change = Change { key: (1, 2), start: 0, end: 1, len: 1 };
+        views.tell(change);
+        assert!(views.is_empty() && views.take(a).is_empty());
+        views.add((1, 2), a);
+        views.tell(change);
+        views.inherit(a, b);
+        views.tell(change);
+        assert_eq!(views.take(a), [change, change]);
+        assert_eq!(views.take(b), [change, change]);
+        assert!(views.take(c).is_empty());
+        views.forget((1, 2), a);
+        views.tell(change);
+        assert!(views.take(a).is_empty());
+        assert_eq!(views.take(b), [change]);
+        views.leave(b);
+        assert!(views.is_empty() && !views.has((1, 2)));
+    }
+}
