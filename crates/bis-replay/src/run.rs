@@ -8,7 +8,7 @@ use bis_trace::{
     event::{Base, DomainEntry, Event, EventKind, Start},
     types::{DomainId, Tid},
 };
-use bis_tracee::{Memory, Stopped, handover::Parked, image};
+use bis_tracee::{Memory, Stopped, cpuid_mode, handover::Parked, image};
 
 use crate::{
     divergence::Brief,
@@ -152,6 +152,9 @@ fn from_exec<'scope, 'env: 'scope>(
             shared.machine.cpu
         ))
     })?;
+    if shared.machine.cpuid_faulting {
+        cpuid_mode::as_tasks();
+    }
     let task = Task::new(stopped.expect("a finished remote call leaves the task stopped"));
     let space = Space { memory, open: HashMap::new() };
     let tasks = HashMap::new();

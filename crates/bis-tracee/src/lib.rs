@@ -6,6 +6,7 @@
 
 pub mod checksum;
 pub mod cpu;
+pub mod cpuid_mode;
 pub mod doctor;
 pub mod error;
 pub mod filter;

@@ -290,6 +290,9 @@ pub fn rdtscp() -> (u64, u32) {
 /// lasts.
 pub fn has_cpuid_faulting() -> bool {
     const ARCH_CPUID_SET: i64 = 0x1012;
+    if crate::cpuid_mode::is_faulting() {
+        return true;
+    }
     // SAFETY: plain numbers; faulting is turned off again before the next cpuid can be executed here.
     unsafe {
         let off = libc::syscall(libc::SYS_arch_prctl, ARCH_CPUID_SET, 0i64);
