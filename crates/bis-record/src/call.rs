@@ -239,7 +239,7 @@ impl Domain {
         let regs = Registers { rax: result.cast_unsigned(), orig_rax: u64::MAX, ..call.entry };
         self.stopped(tid)?.set_regs(&regs)?;
         let mut outcome = Outcome { regs, writes: call.writes, effects: call.effects, ..Outcome::default() };
-        self.take_mail(&mut outcome);
+        self.take_mail(&mut outcome)?;
         let (nr, entry, outcome) = (call.nr, call.entry, Box::new(outcome));
         let kind = if call.entered {
             EventKind::SyscallExit { nr, outcome }
@@ -387,7 +387,7 @@ impl Domain {
             self.leave(tid, handler, &mut call, result, &mut outcome)?;
         }
         self.learn(tid, &call, result, &mut outcome)?;
-        self.take_mail(&mut outcome);
+        self.take_mail(&mut outcome)?;
         if outcome.regs != raw {
             self.stopped(tid)?.set_regs(&outcome.regs)?;
         }

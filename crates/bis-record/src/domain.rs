@@ -28,6 +28,7 @@ use crate::{
     session::Session,
     task::{Handle, InCall, Task},
     tokens::SharedMemory,
+    views::View,
 };
 
 pub struct Domain {
@@ -44,6 +45,8 @@ pub struct Domain {
     /// When the task at the front of the order began its time slice.
     pub slice_start: Instant,
     pub shared: SharedMemory,
+    /// Private mappings of files that may change.
+    pub views: Vec<View>,
     pub scratch: Scratch,
     /// The end of the heap.
     pub brk: u64,

@@ -23,6 +23,7 @@ mod slow;
 mod stdio;
 mod task;
 mod tokens;
+mod views;
 
 use std::{ffi::OsString, path::PathBuf, sync::Arc};
 

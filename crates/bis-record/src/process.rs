@@ -250,6 +250,8 @@ impl Domain {
         for object in shared.objects() {
             self.session.writer.meta(&Meta::Share { object, domain: id })?;
         }
+        let views = self.views.clone();
+        self.session.views.inherit(self.id, id);
         let base = Base::Fork { parent: self.id, at };
         let mut old_stacks = self.old_stacks.clone();
         if self.session.options.checksum {
@@ -268,6 +270,7 @@ impl Domain {
                 Ok(stopped) => stopped,
                 Err(TraceeError::Died(_)) => {
                     session.cores.leave(core);
+                    session.views.leave(id);
                     return Ok(None);
                 }
                 Err(error) => return Err(error.into()),
@@ -278,6 +281,7 @@ impl Domain {
             let mut domain = Domain::new(session, id, memory, task, core);
             (domain.shared, domain.scratch, domain.brk, domain.stack) = (shared, scratch, brk, stack);
             (domain.dumpable, domain.old_stacks) = (dumpable, old_stacks);
+            domain.views = views;
             domain.start(ppid, base, outcome)?;
             Ok(Some(domain))
         });
@@ -297,6 +301,7 @@ impl Domain {
             order: [tid].into(),
             slice_start: Instant::now(),
             shared: crate::tokens::SharedMemory::default(),
+            views: Vec::new(),
             scratch: crate::scratch::Scratch::default(),
             brk: 0,
             old_stacks: Vec::new(),

@@ -32,6 +32,7 @@ use crate::{
     mail::Mail,
     registry::Registry,
     stdio::Stdio,
+    views::Views,
 };
 
 /// A signal that comes to us so soon after the program's end is the one that has ended it.
@@ -65,6 +66,7 @@ pub struct Session {
     /// The limit of open files that we were started with.
     pub file_limit: Option<libc::rlimit>,
     pub mail: Mail,
+    pub views: Views,
     next_domain: AtomicU32,
     progress: Mutex<Progress>,
     changed: Condvar,
@@ -81,6 +83,7 @@ impl Session {
             registry: Registry::default(),
             file_limit: sys::raise_file_limit(),
             mail: Mail::default(),
+            views: Views::default(),
             next_domain: AtomicU32::new(1),
             progress: Mutex::default(),
             changed: Condvar::new(),

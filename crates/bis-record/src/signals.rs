@@ -150,7 +150,7 @@ impl Domain {
         }
         let xstate = Some(self.stopped(tid)?.xstate()?);
         let mut outcome = Outcome { regs, xstate, writes, ..Outcome::default() };
-        self.take_mail(&mut outcome);
+        self.take_mail(&mut outcome)?;
         let handler = Some(outcome);
         let event = SignalEvent { signal: info.signal(), siginfo: info.0.to_vec(), point, before, handler };
         let seq = self.session.writer.next_seq();

@@ -60,9 +60,8 @@ impl View {
 
     /// The addresses that show these bytes of the file.
     pub fn addresses(&self, start: u64, end: u64) -> Option<(u64, u64)> {
-        let to_addr = |offset: u64| {
-            self.start.saturating_add(offset.saturating_sub(self.offset)).min(self.end)
-        };
+        let to_addr =
+            |offset: u64| self.start.saturating_add(offset.saturating_sub(self.offset)).min(self.end);
         let (start, end) = (to_addr(start), to_addr(end));
         (start < end).then_some((start, end))
     }
@@ -180,8 +179,15 @@ impl Views {
 mod tests {
     use super::*;
 
-    const VIEW: View =
-        View { start: 0x5000, end: 0x8000, key: (1, 2), offset: 0x1000, len: 0x9000, backed: 0x9000, changed: false };
+    const VIEW: View = View {
+        start: 0x5000,
+        end: 0x8000,
+        key: (1, 2),
+        offset: 0x1000,
+        len: 0x9000,
+        backed: 0x9000,
+        changed: false,
+    };
 
     #[test]
     fn bytes_of_the_file_are_found_where_they_are_shown() {
@@ -196,10 +202,7 @@ mod tests {
         let mut views = vec![VIEW];
         let gone = cut(&mut views, 0x6000, 0x7000);
         assert_eq!(gone, [View { start: 0x6000, end: 0x7000, offset: 0x2000, ..VIEW }]);
-        assert_eq!(views, [
-            View { end: 0x6000, ..VIEW },
-            View { start: 0x7000, offset: 0x3000, ..VIEW },
-        ]);
+        assert_eq!(views, [View { end: 0x6000, ..VIEW }, View { start: 0x7000, offset: 0x3000, ..VIEW },]);
     }
 
     #[test]

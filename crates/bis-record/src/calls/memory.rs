@@ -98,6 +98,7 @@ impl Domain {
         let [_, len, raw_prot, flags, fd, offset] = args;
         let (len, prot) = (page_up(len), prot(raw_prot));
         self.remove_shared(addr, addr + len)?;
+        self.remove_views(addr, addr + len);
         let shared = matches!(flags & MAP_TYPE, MAP_SHARED | MAP_SHARED_VALIDATE);
         if flags & MAP_ANONYMOUS != 0 && !shared {
             if flags & MAP_GROWSDOWN != 0 {
@@ -143,6 +144,10 @@ impl Domain {
                 || self.session.registry.find(key).is_some())
         {
             return self.map_shared(tid, addr, len, prot, Some((key, file, offset, name)), outcome);
+        }
+        if !shared && !is_as_installed(&meta, &name) {
+            // Before it is kept: what is written from here on is told to us.
+            self.add_view(addr, len, key, offset, meta.st_size());
         }
         let file = self.session.keep(&file, &name)?;
         outcome.effects.push(Effect::Map { addr, len, prot, backing: Backing::File { file, offset } });
@@ -209,6 +214,7 @@ impl Domain {
     pub(super) fn leave_munmap(&mut self, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
         let (addr, len) = (args[0], page_up(args[1]));
         self.remove_shared(addr, addr + len)?;
+        self.remove_views(addr, addr + len);
         outcome.effects.push(Effect::Unmap { addr, len });
         Ok(())
     }
@@ -246,6 +252,7 @@ impl Domain {
                 SharedRange { start: new_addr, end: new_addr + new_len, object: range.object, offset };
             self.add_shared(moved, false)?;
         }
+        self.move_views((addr, old_len), (new_addr, new_len), keep, outcome);
         outcome.effects.push(Effect::Remap { addr, old_len, new_addr, new_len, keep });
         Ok(())
     }
@@ -285,6 +292,7 @@ impl Domain {
         if ADVICES.contains(&advice) && len > 0 {
             let advice = u32::try_from(advice).unwrap_or(0);
             outcome.effects.push(Effect::Advise { addr, len: page_up(len), advice });
+            self.show_again(addr, addr + page_up(len), outcome);
         }
         Ok(())
     }
@@ -297,6 +305,7 @@ impl Domain {
         })?;
         let len = mapping.len();
         self.remove_shared(addr, addr + len)?;
+        self.remove_views(addr, addr + len);
         let (object, new) = self.session.registry.open(key_of_mapping(&mapping), self.id);
         if new {
             // It may have been filled by somebody before.

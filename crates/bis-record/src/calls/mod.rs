@@ -6,6 +6,7 @@ mod memory;
 mod objects;
 mod output;
 mod remote_memory;
+mod views;
 mod vsyscall;
 
 pub use vsyscall::is_vsyscall;
@@ -79,6 +80,7 @@ impl Domain {
             H::Munmap => self.leave_munmap(args, outcome),
             H::Mprotect => self.leave_mprotect(args, outcome),
             H::Mremap => self.leave_mremap(args, result.cast_unsigned(), outcome),
+        self.tell_views(tid, handler, call, result, outcome)?;
             H::Brk => self.leave_brk(result.cast_unsigned(), outcome),
             H::Madvise => self.leave_madvise(args, call, outcome),
             H::Shmat => self.leave_shmat(tid, result.cast_unsigned(), outcome),

@@ -35,11 +35,11 @@ use crate::{
 const PIECE_LEN: u64 = 1 << 20;
 
 /// pwritev2: write at the end, whatever the offset says.
-const RWF_APPEND: u64 = 0x10;
+pub(super) const RWF_APPEND: u64 = 0x10;
 
 /// The lowest bits of an argument, as the kernel reads an int.
 #[expect(clippy::cast_possible_truncation, reason = "the kernel's own reading of an int argument")]
-fn int(arg: u64) -> i32 {
+pub(super) fn int(arg: u64) -> i32 {
     arg as i32
 }
 
@@ -47,7 +47,7 @@ fn key_at(path: &str) -> Option<Key> {
     fs::metadata(path).ok().map(|meta| (meta.st_dev(), meta.st_ino()))
 }
 
-fn fd_path(tid: Tid, fd: i32) -> String {
+pub(super) fn fd_path(tid: Tid, fd: i32) -> String {
     format!("/proc/{tid}/fd/{fd}")
 }
 
@@ -74,7 +74,7 @@ impl Domain {
 
     /// How a call that changes what this path names is made. If it is an object, its token is ours already.
     fn enter_change(&self, path: &str) -> Entry {
-        if self.object_at(path).is_some() { Entry::MakeAtOnce } else { Entry::Make }
+        if self.object_at(path).is_some() || self.is_viewed(path) { Entry::MakeAtOnce } else { Entry::Make }
     }
 
     pub(super) fn enter_write_to(&self, tid: Tid, fd: i32) -> Entry {
@@ -131,7 +131,7 @@ impl Domain {
 
     /// Where a call that wrote `written` bytes through a descriptor began: at `given`, or where the descriptor's
     /// position says, or at the end.
-    fn start_of(tid: Tid, fd: i32, given: Option<u64>, written: u64, append: bool) -> u64 {
+    pub(super) fn start_of(tid: Tid, fd: i32, given: Option<u64>, written: u64, append: bool) -> u64 {
         let end = if append || is_append(tid, fd) {
             fs::metadata(fd_path(tid, fd)).ok().map(|meta| meta.st_size())
         } else {
@@ -217,17 +217,19 @@ impl Domain {
         let written = result.cast_unsigned();
         let path = fd_path(tid, fd);
         let Some(object) = self.changed_at(tid, &path, call)? else { return Ok(()) };
-        // The kernel has moved the given offset to the end of what it wrote.
-        let given = if given == 0 {
-            None
-        } else {
-            let moved = outcome.writes.iter().find(|write| write.addr == given && write.data.len() == 8);
-            let moved =
-                moved.and_then(|write| write.data.first_chunk()).map(|word| u64::from_le_bytes(*word));
-            Some(moved.map_or_else(|| self.memory.read_u64(given), Ok)?.saturating_sub(written))
-        };
+        let given = self.moved_offset(given, written, outcome)?;
         let start = Self::start_of(tid, fd, given, written, false);
         Self::must_read_back(&path, object, start, start + written, outcome)
+    }
+
+    /// The offset that a call was given a pointer to (0: none). The kernel has moved it to the end of what it wrote.
+    pub(super) fn moved_offset(&self, given: u64, written: u64, outcome: &Outcome) -> Result<Option<u64>> {
+        if given == 0 {
+            return Ok(None);
+        }
+        let moved = outcome.writes.iter().find(|write| write.addr == given && write.data.len() == 8);
+        let moved = moved.and_then(|write| write.data.first_chunk()).map(|word| u64::from_le_bytes(*word));
+        Ok(Some(moved.map_or_else(|| self.memory.read_u64(given), Ok)?.saturating_sub(written)))
     }
 
     /// Where we find a path that the program gives; `dirfd` may be AT_FDCWD.
@@ -243,7 +245,7 @@ impl Domain {
         })
     }
 
-    fn truncated_path(&self, tid: Tid, handler: Handler, args: [u64; 6]) -> Option<String> {
+    pub(super) fn truncated_path(&self, tid: Tid, handler: Handler, args: [u64; 6]) -> Option<String> {
         match handler {
             Handler::Truncate => self.path_of(tid, libc::AT_FDCWD, args[0]),
             _ => Some(fd_path(tid, int(args[0]))),
@@ -290,6 +292,10 @@ impl Domain {
             libc::SYS_openat2 => (int(args[0]), args[1], self.memory.read_u64(args[2]).map_or(0, int)),
             _ => (int(args[0]), args[1], int(args[2])),
         }
+    }
+
+    pub(super) fn truncates(&self, call: &InCall) -> bool {
+        self.open_args(call.nr, call.entry.args()).2 & libc::O_TRUNC != 0
     }
 
     pub(super) fn enter_open(&mut self, tid: Tid, call: &Call) -> Result<Entry> {

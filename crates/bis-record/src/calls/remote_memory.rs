@@ -143,12 +143,13 @@ impl Domain {
 
     /// Bytes that other domains have sent come with this outcome. Last, so that memory and the outcome agree
     /// whatever the kernel has written.
-    pub fn take_mail(&self, outcome: &mut Outcome) {
+    pub fn take_mail(&mut self, outcome: &mut Outcome) -> Result<()> {
         for piece in self.session.mail.take(self.id) {
             // It may be unmapped by now; then nobody can miss it.
             if self.memory.write(piece.addr, &piece.data).is_ok() {
                 outcome.writes.push(piece);
             }
         }
+        self.show_changes(outcome)
     }
 }

@@ -17,7 +17,7 @@ use bis_trace::{
 };
 use bis_tracee::maps;
 
-use super::objects::{fd_path, int, is_append, written_at};
+use super::objects::{RWF_APPEND, fd_path, int};
 use crate::{
     domain::Domain,
     error::Result,
@@ -105,20 +105,21 @@ impl Domain {
     }
 
     /// At an event: what has changed in files that this domain has mapped privately.
-    pub(crate) fn show_changes(&mut self, outcome: &mut Outcome) {
+    pub(crate) fn show_changes(&mut self, outcome: &mut Outcome) -> Result<()> {
         for change in self.session.views.take(self.id) {
             for index in 0..self.views.len() {
                 let view = self.views[index];
                 if view.key == change.key {
-                    self.show_change(&view, &change, outcome);
+                    self.show_change(&view, &change, outcome)?;
                     let backed = view.backed.max(page_up(change.len));
                     self.views[index] = View { changed: true, len: change.len, backed, ..view };
                 }
             }
         }
+        Ok(())
     }
 
-    fn show_change(&self, view: &View, change: &Change, outcome: &mut Outcome) {
+    fn show_change(&self, view: &View, change: &Change, outcome: &mut Outcome) -> Result<()> {
         let (mut start, mut end) = (change.start, change.end);
         if change.len > view.len {
             // What lies between the old end and the first new byte is zero now.
@@ -126,6 +127,12 @@ impl Domain {
         } else if change.len < view.len {
             // The rest of the last page is zero now.
             (start, end) = (start.min(change.len), end.max(page_up(change.len)));
+            if view.addresses(page_up(change.len), page_up(view.len)).is_some() {
+                let seq = self.session.writer.next_seq();
+                let text = "a file that is mapped privately became shorter: what lies beyond its end can still be \
+                            read in the replay";
+                self.session.note(seq, text.into())?;
+            }
         }
         if let Some((from, to)) = view.addresses(view.backed, page_up(change.len)) {
             let mappings = maps::read(self.first_tid_alive()).unwrap_or_default();
@@ -138,6 +145,7 @@ impl Domain {
         if let Some((from, to)) = view.addresses(start, end.min(page_up(change.len))) {
             self.show(from, to, outcome);
         }
+        Ok(())
     }
 
     /// A task through which the kernel shows the address space.
@@ -149,6 +157,26 @@ impl Domain {
     pub(super) fn is_viewed(&self, path: &str) -> bool {
         !self.session.views.is_empty()
             && fs::metadata(path).is_ok_and(|meta| self.session.views.has((meta.st_dev(), meta.st_ino())))
+    }
+
+    /// Where a call that wrote `written` bytes into a file began to write.
+    fn written_at(
+        &self,
+        tid: Tid,
+        handler: Handler,
+        args: [u64; 6],
+        written: u64,
+        outcome: &Outcome,
+    ) -> Result<u64> {
+        use Handler as H;
+        let given = match handler {
+            H::Pwrite64 | H::Pwritev | H::Pwritev2 => (args[3] != u64::MAX).then_some(args[3]),
+            H::CopyFileRange | H::Splice => self.moved_offset(args[3], written, outcome)?,
+            _ => None,
+        };
+        let fd = int(if matches!(handler, H::CopyFileRange | H::Splice) { args[2] } else { args[0] });
+        let append = handler == H::Pwritev2 && args[5] & RWF_APPEND != 0;
+        Ok(Self::start_of(tid, fd, given, written, append))
     }
 
     /// At the exit of a call that has changed a file: tells all who have it mapped privately.
@@ -181,17 +209,11 @@ impl Domain {
         }
         let written = result.cast_unsigned();
         let (start, end) = match handler {
-            H::Truncate | H::Ftruncate | H::Open => {
-                let seq = self.session.writer.next_seq();
-                let text = "a file that is mapped privately was given another length: pages beyond its end \
-                            can be accessed in the replay";
-                self.session.note(seq, text.into())?;
-                (len, len)
-            }
+            H::Truncate | H::Ftruncate | H::Open => (len, len),
             // Holes, zeros, parts that move.
             H::Fallocate => (args[2], u64::MAX),
             _ => {
-                let start = written_at(tid, handler, args, written, outcome, &self.memory)?;
+                let start = self.written_at(tid, handler, args, written, outcome)?;
                 (start, start.saturating_add(written))
             }
         };
