@@ -60,7 +60,8 @@ impl Domain {
             // The kernel makes an interrupted call again, perhaps as restart_syscall.
             let echo = call.echo_again.take();
             let (handler, made) = (call.handler, Call { nr: call.nr, args: call.entry.args() });
-            let blocks = may_block(&made) || handler.is_some_and(|handler| self.waits_for_others(handler));
+            let blocks =
+                may_block(&made) || handler.is_some_and(|handler| self.waits_for_others(handler, &made));
             if let Some(number) = echo {
                 self.lock_echo(tid, number)?;
             }
@@ -133,7 +134,7 @@ impl Domain {
         task.midway = false;
         let mut blocks = may_block(&call);
         if let Some(handler) = handler {
-            blocks |= self.waits_for_others(handler);
+            blocks |= self.waits_for_others(handler, &call);
             if let Some(object) = self.touched_object(tid, handler, &call) {
                 self.borrow_object(tid, object)?;
             }

@@ -22,10 +22,15 @@ use crate::{call::Entry, domain::Domain, error::Result, task::InCall};
 
 impl Domain {
     /// Does this call wait until another task has done something, whatever the table says?
-    pub fn waits_for_others(&self, handler: Handler) -> bool {
+    pub fn waits_for_others(&self, handler: Handler, call: &Call) -> bool {
         use Handler::{Clone, Clone3, Execve, Execveat, Vfork};
-        matches!(handler, Execve | Execveat | Vfork)
-            || self.tasks.len() > 1 && matches!(handler, Clone | Clone3)
+        const CLONE_VFORK: u64 = 0x4000;
+        match handler {
+            Execve | Execveat | Vfork => true,
+            Clone => call.args[0] & CLONE_VFORK != 0,
+            Clone3 => self.memory.read_u64(call.args[0]).is_ok_and(|flags| flags & CLONE_VFORK != 0),
+            _ => false,
+        }
     }
 
     /// At the entry of a call of this handler.
@@ -75,12 +80,12 @@ impl Domain {
         if (-4095..0).contains(&result) {
             return Ok(());
         }
+        self.tell_views(tid, handler, call, result, outcome)?;
         match handler {
             H::Mmap => self.leave_mmap(tid, args, result.cast_unsigned(), outcome),
             H::Munmap => self.leave_munmap(args, outcome),
             H::Mprotect => self.leave_mprotect(args, outcome),
             H::Mremap => self.leave_mremap(args, result.cast_unsigned(), outcome),
-        self.tell_views(tid, handler, call, result, outcome)?;
             H::Brk => self.leave_brk(result.cast_unsigned(), outcome),
             H::Madvise => self.leave_madvise(args, call, outcome),
             H::Shmat => self.leave_shmat(tid, result.cast_unsigned(), outcome),
