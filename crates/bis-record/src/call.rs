@@ -94,6 +94,7 @@ impl Domain {
             echo: None,
             echo_again: None,
             child: None,
+            made: None,
         };
         if vsyscall {
             return self.vsyscall(tid, state);

@@ -167,11 +167,16 @@ impl Domain {
                 self.process_status(tid, status);
             } else {
                 self.early.insert(tid, status);
+                if self.tasks.is_empty() {
+                    self.let_go(tid);
+                }
             }
             return;
         };
         task.ready = false;
-        task.report = Some(status);
+        if let Some(Status::NewTask(child)) = task.report.replace(status) {
+            task.newborn = Some(child);
+        }
         task.handle = match mem::replace(&mut task.handle, Handle::Taken) {
             _ if matches!(status, Status::Exited(_) | Status::Killed(_)) => Handle::Taken,
             Handle::Running(running) => Handle::Stopped(running.stopped()),

@@ -48,7 +48,7 @@ impl Domain {
             Status::Seccomp => self.call_entry(tid),
             Status::Syscall => self.call_exit(tid),
             Status::Signal(signal) => self.signal_stop(tid, signal),
-            Status::NewTask(child) => self.new_task(tid, child),
+            Status::NewTask(child) => self.new_task(tid, child, false),
             Status::Exit(wait_status) => self.exit(tid, wait_status),
             Status::Exited(_) | Status::Killed(_) => self.lost(tid, status),
             Status::GroupStop(signal) => self.group_stop(tid, signal),
@@ -65,7 +65,13 @@ impl Domain {
                 if let Some(task) = self.tasks.get_mut(&dead) {
                     task.ready = false;
                     task.handle = Handle::Taken;
+                    self.announce_child(dead)?;
                     self.drop_call(dead);
+                } else if let Status::NewTask(child) = status
+                    && dead == child
+                {
+                    // It ends with whoever made it, who will never see it.
+                    self.let_go(child);
                 }
                 Ok(None)
             }
@@ -110,7 +116,8 @@ impl Domain {
     }
 
     /// The task's clone, fork or vfork has made a child; the call itself has not returned.
-    fn new_task(&mut self, tid: Tid, child: Tid) -> Result<()> {
+    /// With `parent_ends` it never will: the task was killed in it.
+    fn new_task(&mut self, tid: Tid, child: Tid, parent_ends: bool) -> Result<()> {
         let status = match self.early.remove(&child) {
             Some(status) => status,
             None => tracee_task::wait_for(child)?,
@@ -121,11 +128,13 @@ impl Domain {
                 .and_then(|t| t.call.as_ref())
                 .ok_or_else(|| RecordError::Bug { tid, what: "a child without a call".into() })?,
         );
-        let alive = !matches!(status, Status::Exited(_) | Status::Killed(_));
         tracing::debug!(domain = %self.id, %tid, %child, flags = format_args!("{:#x}", args.flags), "new task");
-        if !alive {
+        if matches!(status, Status::Exited(_) | Status::Killed(_) | Status::Exit(_)) {
             // Killed before its first instruction: nobody has seen it but by its number.
-            return self.continue_call(tid);
+            if let Status::Exit(_) = status {
+                self.let_go(child);
+            }
+            return if parent_ends { Ok(()) } else { self.continue_call(tid) };
         }
         let stopped = Stopped::adopt(child);
         let clear_tid = if args.flags & CLONE_CHILD_CLEARTID != 0 { args.child_tid } else { 0 };
@@ -151,10 +160,24 @@ impl Domain {
             call.effects.push(Effect::Fork { domain, tid: child });
             call.child = Some(ForkChild { stopped, domain, writes, clear_tid });
         }
+        self.call(tid)?.made = Some(child);
+        if parent_ends {
+            return self.announce_child(tid);
+        }
         if args.flags & CLONE_VFORK != 0 {
-            return self.finish_early(tid, child);
+            self.announce_child(tid)?;
+            return self.resume(tid, Resume::Syscall);
         }
         self.continue_call(tid)
+    }
+
+    /// Lets a task go on to its end that is no part of the recording: it was killed before it did anything.
+    pub fn let_go(&mut self, child: Tid) {
+        self.early.remove(&child);
+        match Stopped::adopt(child).resume(Resume::Cont, None) {
+            Ok(_) | Err(TraceeError::Died(_)) => {}
+            Err(error) => tracing::warn!(%child, %error, "not let go"),
+        }
     }
 
     fn copy_out(&self, addr: u64, len: usize) -> Option<MemWrite> {
@@ -198,10 +221,12 @@ impl Domain {
         Ok(self.session.writer.meta(&Meta::Task { domain: self.id, tid: child, pid, seq })?)
     }
 
-    /// vfork: the parent sleeps until its child execs or exits, but its event must come before the child's, which
-    /// shares its memory. Its result is known: the child's id.
-    fn finish_early(&mut self, tid: Tid, child: Tid) -> Result<()> {
-        let call = self.call(tid)?;
+    /// Writes the event of a clone that has made a child and has not returned. After a vfork the parent sleeps until
+    /// its child execs or exits, but its event must come before the child's, which shares its memory; and a parent
+    /// that is killed before its call returns leaves a child all the same. The result is known: the child's id.
+    fn announce_child(&mut self, tid: Tid) -> Result<()> {
+        let Some(call) = self.tasks.get_mut(&tid).and_then(|task| task.call.as_mut()) else { return Ok(()) };
+        let Some(child) = call.made.filter(|_| !call.silent) else { return Ok(()) };
         let regs = Registers { rax: u64::from(child.0.cast_unsigned()), orig_rax: u64::MAX, ..call.entry };
         let (nr, entry) = (call.nr, call.entry);
         let (effects, writes) = (mem::take(&mut call.effects), mem::take(&mut call.writes));
@@ -218,7 +243,7 @@ impl Domain {
         if let Some(fork) = fork {
             self.send_off(tid, fork, seq)?;
         }
-        self.resume(tid, Resume::Syscall)
+        Ok(())
     }
 
     /// A vfork has returned whose event is long written.
@@ -386,6 +411,7 @@ impl Domain {
         } else {
             TaskEnd::Exited(u8::try_from(libc::WEXITSTATUS(wait_status)).unwrap_or(0))
         };
+        self.end_of_clone(tid)?;
         self.write_entry(tid)?;
         let writes = self.last_writes(tid);
         let pid = self.task(tid)?.pid;
@@ -428,8 +454,23 @@ impl Domain {
             _ => TaskEnd::Killed(Signal::KILL),
         };
         self.process_status(tid, status);
+        self.end_of_clone(tid)?;
         let writes = self.last_writes(tid);
         self.gone(tid, end, writes)
+    }
+
+    /// The task ends; had it just made a child?
+    fn end_of_clone(&mut self, tid: Tid) -> Result<()> {
+        match self.task(tid)?.newborn.take() {
+            Some(child) => match self.new_task(tid, child, true) {
+                Err(RecordError::Tracee(TraceeError::Died(dead))) if dead == child => {
+                    self.let_go(child);
+                    Ok(())
+                }
+                other => other,
+            },
+            None => self.announce_child(tid),
+        }
     }
 
     /// The kernel's own word on how a process has ended.

@@ -192,6 +192,11 @@ impl Domain {
         for range in ranges {
             self.session.registry.remove(range.object, self.id);
         }
+        // Children of a clone in which its maker was killed: the kernel does not tell of them then.
+        let unknown: Vec<Tid> = self.early.keys().copied().collect();
+        for tid in unknown {
+            self.let_go(tid);
+        }
         while !self.zombies.is_empty() {
             self.wait_once()?;
         }

@@ -57,6 +57,8 @@ pub struct InCall {
     /// not hold the lock.
     pub echo_again: Option<u8>,
     pub child: Option<ForkChild>,
+    /// The task that it has made.
+    pub made: Option<Tid>,
 }
 
 /// What the program has asked for where bis has set something else: it is told that it has it. Inherited by children,
@@ -81,6 +83,8 @@ pub struct Task {
     pub handle: Handle,
     /// A stop, or the end, that the supervisor has seen and not handled yet.
     pub report: Option<Status>,
+    /// The child of a report that came and was not handled before the task's end was reported.
+    pub newborn: Option<Tid>,
     /// Stopped, and may go on in its program whenever it is its turn.
     pub ready: bool,
     pub call: Option<InCall>,
@@ -109,6 +113,7 @@ impl Task {
             pid,
             handle: Handle::Stopped(stopped),
             report: None,
+            newborn: None,
             ready: true,
             call: None,
             stash: VecDeque::new(),
