@@ -1,6 +1,12 @@
-//! Assembles and links the agent, and tells the crate where its symbols lie.
+//! Assembles and links the agent's two parts, the stub and the hooks, and tells the crate where their symbols lie.
 
-use std::{env, fmt::Write, fs, path::Path, process::Command};
+use std::{
+    env,
+    fmt::Write,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use object::{Object, ObjectSection, ObjectSymbol};
 
@@ -9,41 +15,70 @@ fn run(command: &mut Command) {
     assert!(status.success(), "{command:?} ended with {status}");
 }
 
-fn main() {
-    println!("cargo:rerun-if-changed=src/agent.S");
-    println!("cargo:rerun-if-changed=src/agent.lds");
-    let out = env::var("OUT_DIR").expect("cargo sets OUT_DIR");
-    let out = Path::new(&out);
-    let (object_file, elf) = (out.join("agent.o"), out.join("agent.elf"));
-    let mut compiler = cc::Build::new().get_compiler().to_command();
-    run(compiler.args(["-c", "src/agent.S", "-o"]).arg(&object_file));
-    run(Command::new("ld")
-        .args([
-            "-static",
-            "-z",
-            "norelro",
-            "-z",
-            "noseparate-code",
-            "--fatal-warnings",
-            "-T",
-            "src/agent.lds",
-            "-o",
-        ])
-        .arg(&elf)
-        .arg(&object_file));
+/// The hooks run without a stack protector, vector registers, relocations, or anything of a C library; and no jump
+/// tables, so that each of their conditional branches is one that a reader of the source sees.
+const HOOKS_FLAGS: [&str; 17] = [
+    "-std=gnu11",
+    "-O2",
+    "-g0",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-ffreestanding",
+    "-fno-stack-protector",
+    "-fno-pic",
+    "-fno-pie",
+    "-mcmodel=small",
+    "-mgeneral-regs-only",
+    "-mno-red-zone",
+    "-fcf-protection=none",
+    "-fno-asynchronous-unwind-tables",
+    "-fno-jump-tables",
+    "-fno-tree-loop-distribute-patterns",
+];
 
-    let bytes = fs::read(&elf).expect("ld wrote the agent");
-    let file = object::File::parse(&*bytes).expect("ld writes ELF");
-    let text = file.section_by_name(".text").expect("the agent has text");
-    fs::write(out.join("agent.bin"), text.data().expect("text has data")).expect("OUT_DIR is writable");
-    let mut symbols = format!("pub(crate) const TEXT_BASE: u64 = {:#x};\n", text.address());
-    for symbol in file.symbols() {
-        let name = symbol.name().unwrap_or("");
-        if name.starts_with("bis_") {
-            let name = name.to_uppercase();
-            writeln!(symbols, "pub(crate) const {name}: u64 = {:#x};", symbol.address())
-                .expect("to a string");
-        }
+struct Build {
+    out: PathBuf,
+}
+
+impl Build {
+    fn compile(&self, source: &str, flags: &[&str]) -> PathBuf {
+        let name = Path::new(source).with_extension("o");
+        let object = self.out.join(name.file_name().expect("a source has a name"));
+        // Not the flags that cargo wants for code of the host.
+        let mut compiler = Command::new(cc::Build::new().get_compiler().path());
+        run(compiler.args(flags).args(["-c", source, "-o"]).arg(&object));
+        object
     }
-    fs::write(out.join("symbols.rs"), symbols).expect("OUT_DIR is writable");
+
+    /// Links to `NAME.elf`; writes `NAME.bin`, its text, and `NAME_symbols.rs`.
+    fn link(&self, name: &str, script: &str, objects: &[PathBuf], prefix: &str) {
+        let elf = self.out.join(format!("{name}.elf"));
+        let flags =
+            ["-static", "-z", "norelro", "-z", "noseparate-code", "--fatal-warnings", "-T", script, "-o"];
+        run(Command::new("ld").args(flags).arg(&elf).args(objects));
+        let bytes = fs::read(&elf).expect("ld wrote the file");
+        let file = object::File::parse(&*bytes).expect("ld writes ELF");
+        let text = file.section_by_name(".text").expect("there is text");
+        fs::write(self.out.join(format!("{name}.bin")), text.data().expect("text has data"))
+            .expect("OUT_DIR is writable");
+        let mut symbols = format!("pub(crate) const TEXT_BASE: u64 = {:#x};\n", text.address());
+        for symbol in file.symbols() {
+            if let Some(short) = symbol.name().unwrap_or("").strip_prefix(prefix) {
+                let (name, address) = (short.to_uppercase(), symbol.address());
+                writeln!(symbols, "pub(crate) const {name}: u64 = {address:#x};").expect("to a string");
+            }
+        }
+        fs::write(self.out.join(format!("{name}_symbols.rs")), symbols).expect("OUT_DIR is writable");
+    }
+}
+
+fn main() {
+    println!("cargo:rerun-if-changed=src");
+    let build = Build { out: PathBuf::from(env::var("OUT_DIR").expect("cargo sets OUT_DIR")) };
+    let stub = build.compile("src/agent.S", &[]);
+    build.link("agent", "src/agent.lds", &[stub], "bis_");
+    let entry = build.compile("src/hooks/entry.S", &[]);
+    let hooks = build.compile("src/hooks/hooks.c", &HOOKS_FLAGS);
+    build.link("hooks", "src/hooks/hooks.lds", &[entry, hooks], "hooks_");
 }

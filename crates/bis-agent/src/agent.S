@@ -36,4 +36,10 @@ bis_stub:
     int3
     jmp bis_stub
 
+    # What the hooks' memory is called in /proc/PID/maps.
+    .balign 8
+    .globl bis_memfd_name
+bis_memfd_name:
+    .asciz "bis"
+
     .section .note.GNU-stack, "", @progbits

@@ -1,14 +1,17 @@
 //! The agent: the blob that bis maps at a fixed place into every address space that it records or replays,
 //! and the one description of it that the supervisor has.
 //!
-//! In this version it holds the instruction through which the supervisor makes system calls in a task, the
-//! place where a task waits between two supervisors, and the entry by which it serves as the replayer's stub.
-//! It holds no hook yet: every system call of the program is a traced one.
+//! It has two parts. The stub (`agent.S`) holds the instruction through which the supervisor makes system calls in a
+//! task, the place where a task waits between two supervisors, and the entry by which it serves as the replayer's
+//! stub; it is that of whichever bis runs. The [`hooks`] make the program's system calls without a stop and log them;
+//! their text is kept in the trace, because replay must execute the very same.
 #![forbid(unsafe_code)]
+
+pub mod hooks;
 
 mod symbols {
     #![allow(dead_code, reason = "the build lists every symbol of the blob")]
-    include!(concat!(env!("OUT_DIR"), "/symbols.rs"));
+    include!(concat!(env!("OUT_DIR"), "/agent_symbols.rs"));
 }
 
 /// Where the agent's text is mapped: below 2 GiB so that any 64-bit program can reach it with a short jump,
@@ -25,16 +28,19 @@ pub const SCRATCH_BASE: u64 = 0x6000_0000;
 pub const SCRATCH_END: u64 = AGENT_BASE;
 
 /// The `syscall` instruction for the supervisor's own calls, followed by an `int3`.
-pub const UNTRACED_SYSCALL: u64 = symbols::BIS_UNTRACED;
+pub const UNTRACED_SYSCALL: u64 = symbols::UNTRACED;
 
 /// What a seccomp filter sees as instruction pointer for [`UNTRACED_SYSCALL`]; also where its `int3` is.
-pub const UNTRACED_SYSCALL_END: u64 = symbols::BIS_UNTRACED_END;
+pub const UNTRACED_SYSCALL_END: u64 = symbols::UNTRACED_END;
 
 /// Where a task loops in pause() while it has no supervisor.
-pub const PARK: u64 = symbols::BIS_PARK;
+pub const PARK: u64 = symbols::PARK;
 
 /// What a seccomp filter sees as instruction pointer for the pause() of [`PARK`].
-pub const PARK_END: u64 = symbols::BIS_PARK_END;
+pub const PARK_END: u64 = symbols::PARK_END;
+
+/// The address of a name for memory files, a string.
+pub const MEMFD_NAME: u64 = symbols::MEMFD_NAME;
 
 /// The agent's text, to be placed at [`AGENT_BASE`].
 pub const TEXT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/agent.bin"));

@@ -33,7 +33,7 @@ const THREAD: i32 = libc::CLONE_VM
 const COPY: i32 = libc::CLONE_PARENT | libc::SIGCHLD;
 
 impl Domain<'_, '_> {
-    fn effect_failed(&self, seq: EventSeq, what: String, error: EffectError) -> Halt {
+    pub(crate) fn effect_failed(&self, seq: EventSeq, what: String, error: EffectError) -> Halt {
         match error {
             EffectError::Forbidden(why) => self.inconsistent(seq, format!("it asks to {what}, but {why}")),
             EffectError::Failed(source) => {

@@ -113,11 +113,21 @@ pub(crate) fn call_name(nr: u64) -> String {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Brief {
     Start,
-    Call { nr: u64, result: i64 },
-    Enter { nr: u64 },
-    Exit { nr: u64, result: i64 },
+    Call {
+        nr: u64,
+        result: i64,
+    },
+    Enter {
+        nr: u64,
+    },
+    Exit {
+        nr: u64,
+        result: i64,
+    },
     Signal(Signal),
     Instruction(Insn),
+    /// System calls without a stop, up to the next event.
+    Hooked(usize),
 }
 
 impl fmt::Display for Brief {
@@ -136,6 +146,7 @@ impl fmt::Display for Brief {
             Brief::Enter { nr } => write!(f, "{} was entered", call_name(nr)),
             Brief::Exit { nr, result: value } => write!(f, "{} returned {}", call_name(nr), result(value)),
             Brief::Signal(signal) => write!(f, "{signal} took effect"),
+            Brief::Hooked(count) => write!(f, "then {count} hooked calls"),
             Brief::Instruction(Insn::Rdtsc) => f.write_str("rdtsc"),
             Brief::Instruction(Insn::Rdtscp) => f.write_str("rdtscp"),
             Brief::Instruction(Insn::Cpuid) => f.write_str("cpuid"),

@@ -10,6 +10,7 @@
 
 use std::collections::HashMap;
 
+use bis_agent::hooks::entries;
 use bis_trace::{
     event::{DomainEntry, Event, EventKind, Insn, Outcome, SignalEvent, SignalPoint, Turn},
     types::{EventSeq, Registers, Signal, Tid},
@@ -27,7 +28,7 @@ use crate::{
     shared::Context,
     space::Space,
     stub::{self, Stub},
-    task::{Found, Place, Task, fault_text, info_of},
+    task::{Found, Hooked, Place, Task, fault_text, info_of},
 };
 
 /// Events between two reports of progress.
@@ -81,6 +82,8 @@ fn found_text(place: &Place) -> String {
     match &place.found {
         Found::Call => call_text(place.regs.orig_rax, place.regs.rip),
         Found::Fault(info) => fault_text(info.signal(), info, place.regs.rip),
+        Found::Safepoint => "a stop after the last hooked call".into(),
+        Found::OtherCall => "a hooked call that is not the one in the log".into(),
         Found::Dead => "the task was killed".into(),
     }
 }
@@ -177,6 +180,15 @@ impl Domain<'_, '_> {
                 task.set_regs(&after)?;
                 task.remember(seq, Brief::Instruction(insn));
             }
+            EventKind::Hooked { alone, log } => {
+                let count = entries(&log).count();
+                if task.hooked.replace(Hooked { alone, log }).is_some() {
+                    let what =
+                        format!("two logs of hooked calls of task {} with nothing in between", who.tid);
+                    return Err(self.inconsistent(seq, what));
+                }
+                task.remember(seq, Brief::Hooked(count));
+            }
             EventKind::TaskExit { outcome, .. } => {
                 self.end_task(task, seq, &outcome)?;
                 return Ok(Flow::On);
@@ -190,13 +202,42 @@ impl Domain<'_, '_> {
 
     /// Lets the task run; it may not be within a call.
     fn run(&self, task: &mut Task, who: Who) -> Result<Place, Halt> {
+        self.run_to(task, who, false)
+    }
+
+    /// The same; with `end_stop`, to the end of the hook that consumes the last hooked call of the log.
+    fn run_to(&self, task: &mut Task, who: Who, end_stop: bool) -> Result<Place, Halt> {
         if let Some(nr) = task.in_call {
             let what = format!("task {} runs on although {} did not return", who.tid, call_name(nr));
             return Err(self.inconsistent(who.seq, what));
         }
+        let hooked = task.hooked.take();
+        if let Some(hooked) = &hooked {
+            self.space.put_log(hooked, end_stop).map_err(|error| {
+                let what = format!("put {:#x} bytes of hooked calls where they belong", hooked.log.len());
+                self.effect_failed(who.seq, what, error)
+            })?;
+        }
         let place = task.run()?;
         if place.found == Found::Dead && self.context.shared.board.is_cancelled() {
             return Err(Halt::Cancelled);
+        }
+        if let Some(hooked) = hooked
+            && place.found != Found::Dead
+        {
+            let used = usize::try_from(self.space.log_used()?).unwrap_or(usize::MAX);
+            if used != hooked.log.len() {
+                let next = entries(hooked.log.get(used..).unwrap_or_default()).next();
+                let expected = match next {
+                    Some(entry) => format!("{} in its hook", call_name(entry.nr.into())),
+                    None => "the end of the log of hooked calls".into(),
+                };
+                return Err(self.diverged(
+                    task,
+                    who,
+                    Mismatch::new(expected, found_text(&place), place.regs),
+                ));
+            }
         }
         Ok(place)
     }
@@ -264,6 +305,16 @@ impl Domain<'_, '_> {
                 place.regs.rip = place.regs.rip.wrapping_sub(2);
                 place.regs.rax = place.regs.orig_rax;
                 self.must_equal(task, who, expected(), &event.before, &place.regs, Leave::OrigRax)?;
+            }
+            SignalPoint::AfterHook => {
+                let mut place = self.run_to(task, who, true)?;
+                if place.found != Found::Safepoint {
+                    let expected = format!("{} after a hooked call", expected());
+                    return Err(self.elsewhere(task, who, expected, &place, &event.before, Leave::OrigRax));
+                }
+                place.regs.rip = event.before.rip;
+                self.must_equal(task, who, expected(), &event.before, &place.regs, Leave::OrigRax)?;
+                task.set_regs(&place.regs)?;
             }
             SignalPoint::Anywhere => {}
         }
@@ -400,7 +451,7 @@ impl Domain<'_, '_> {
         match &place.found {
             Found::Dead => mismatch.killed = true,
             Found::Fault(info) => mismatch.fault = Some((info.signal(), *info)),
-            Found::Call => {}
+            Found::Call | Found::Safepoint | Found::OtherCall => {}
         }
         if !mismatch.killed {
             mismatch.registers = compare(wanted, &place.regs, leave);

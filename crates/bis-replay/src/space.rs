@@ -7,14 +7,17 @@
 
 use std::{collections::HashMap, fs::File, os::fd::AsRawFd};
 
-use bis_agent::{AGENT_BASE, AGENT_LEN};
+use bis_agent::{
+    AGENT_BASE, AGENT_LEN,
+    hooks::{AREA_BASE, LOG_BASE, LOG_LEN, state},
+};
 use bis_trace::{
     event::{Backing, Effect, MemWrite},
     types::{FileId, ObjectId},
 };
 use bis_tracee::{Memory, TraceeError, remote::Remote};
 
-use crate::{error::ReplayError, shared::Shared};
+use crate::{error::ReplayError, shared::Shared, task::Hooked};
 
 /// Where in the agent's page the strings for our own calls are put: the agent's code lies before it.
 const STRING_AT: u64 = AGENT_BASE + 0x800;
@@ -112,6 +115,33 @@ pub(crate) fn name_of(effect: &Effect) -> String {
 }
 
 impl Space {
+    /// Puts hooked calls where the hooks find them. With `end_stop`, the hook that consumes the last one stops.
+    pub(crate) fn put_log(&self, hooked: &Hooked, end_stop: bool) -> Result<(), EffectError> {
+        let len = hooked.log.len() as u64;
+        if len > LOG_LEN {
+            return Err(EffectError::Forbidden(format!("the hooks' log has room for {LOG_LEN:#x} bytes")));
+        }
+        let words = [
+            (state::POS, 0),
+            (state::END, len),
+            (state::REPLAY, u64::MAX),
+            (state::ALONE, hooked.alone.into()),
+            (state::END_STOP, end_stop.into()),
+        ];
+        let mut bytes = vec![0u8; usize::try_from(state::LEN).unwrap_or(0)];
+        for (offset, word) in words {
+            let at = usize::try_from(offset).unwrap_or(0);
+            bytes[at..at + 8].copy_from_slice(&u64::to_le_bytes(word));
+        }
+        self.memory.write(AREA_BASE, &bytes)?;
+        Ok(self.memory.write(LOG_BASE, &hooked.log)?)
+    }
+
+    /// Bytes of the log that the hooks have consumed.
+    pub(crate) fn log_used(&self) -> Result<u64, TraceeError> {
+        self.memory.read_u64(AREA_BASE + state::POS)
+    }
+
     /// The task's own descriptor for a file or object.
     fn descriptor(
         &mut self,

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use bis_agent::hooks;
 use bis_trace::types::{EventSeq, Registers, Signal, Tid};
 use bis_tracee::{Resume, Status, Stopped, TraceeError, siginfo::SigInfo, task};
 
@@ -19,6 +20,14 @@ pub(crate) struct Task {
     /// The system call that it has entered and not left.
     pub in_call: Option<u64>,
     pub recent: VecDeque<(EventSeq, Brief)>,
+    /// What its hooks have to consume before its next event.
+    pub hooked: Option<Hooked>,
+}
+
+/// A log of hooked calls.
+pub(crate) struct Hooked {
+    pub alone: bool,
+    pub log: Vec<u8>,
 }
 
 /// Where a task stopped after it ran.
@@ -28,6 +37,10 @@ pub(crate) enum Found {
     Call,
     /// Its own instruction raised a signal.
     Fault(SigInfo),
+    /// At the end of a hook, with the registers that the program goes on with, but for rip.
+    Safepoint,
+    /// In a hook, with another call than its log has.
+    OtherCall,
     /// It was killed.
     Dead,
 }
@@ -42,7 +55,7 @@ pub(crate) struct Place {
 impl Task {
     pub(crate) fn new(stopped: Stopped) -> Task {
         let recent = VecDeque::with_capacity(RECENT_MAX);
-        Task { ours: stopped.tid(), stopped: Some(stopped), in_call: None, recent }
+        Task { ours: stopped.tid(), stopped: Some(stopped), in_call: None, recent, hooked: None }
     }
 
     pub(crate) fn remember(&mut self, seq: EventSeq, brief: Brief) {
@@ -80,6 +93,19 @@ impl Task {
                 Status::Signal(signal) => {
                     let info = SigInfo(stopped.siginfo()?);
                     if info.is_fault() && info.signal() == signal {
+                        let mut regs = stopped.regs()?;
+                        if (hooks::COPY..hooks::COPY_FAULT).contains(&regs.rip) {
+                            // As when it was recorded: the pointer is the program's mistake.
+                            regs.rip = hooks::COPY_FAULT;
+                            stopped.set_regs(&regs)?;
+                            continue;
+                        }
+                        if regs.rip == hooks::SAFEPOINT + 1 {
+                            return Ok(Place { found: Found::Safepoint, regs });
+                        }
+                        if regs.rip == hooks::DIVERGED + 1 {
+                            return Ok(Place { found: Found::OtherCall, regs });
+                        }
                         return Ok(Place { found: Found::Fault(info), regs: stopped.regs()? });
                     }
                     tracing::debug!(task = %self.ours, %signal, "a signal from outside is dropped");

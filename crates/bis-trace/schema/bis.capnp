@@ -32,7 +32,13 @@ struct Event {
     taskExit @9 :TaskExit;
     token @10 :Token;
     end @11 :Void;              # last in its stream
+    hooked @12 :Hooked;
   }
+}
+
+struct Hooked {
+  alone @0 :Bool;
+  log @1 :Data;                 # not empty
 }
 
 struct Syscall {
@@ -198,6 +204,7 @@ struct SignalEvent {
     afterEvent @1;
     beforeSyscall @2;
     anywhere @3;
+    afterHook @4;
   }
 }
 

@@ -45,6 +45,14 @@ pub enum EventKind {
     Token { acquired: Vec<Turn>, released: Vec<Turn> },
     /// The last event of a complete stream: every task of the domain is gone.
     End,
+    /// System calls that this task made without a stop, up to its next event: what the agent's hooks have logged
+    /// (`bis_agent::hooks::entries`), never empty. In replay the log is put where the hooks find it, and the task
+    /// has consumed all of it when it reaches its next event.
+    Hooked {
+        /// The calls could wait in their hooks, because nobody else was waiting for the task.
+        alone: bool,
+        log: Vec<u8>,
+    },
 }
 
 /// A state that a task must be in after an event, and how memory gets there.
@@ -203,6 +211,9 @@ pub enum SignalPoint {
     BeforeSyscall,
     /// Wherever the task was: only for signals that ended it (`handler` is none).
     Anywhere,
+    /// At the end of the hook that has logged the last entry of the [`EventKind::Hooked`] before this event:
+    /// `before.rip` is where the program goes on.
+    AfterHook,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -8,7 +8,7 @@
 //! A 32-bit call (`int 0x80`) out of a 64-bit program has numbers of another table, and would be taken for another
 //! call. In both modes it fails with ENOSYS, without a stop: the same when recorded and when replayed.
 
-use bis_agent::{PARK_END, UNTRACED_SYSCALL_END};
+use bis_agent::{PARK_END, UNTRACED_SYSCALL_END, hooks};
 
 /// One instruction of classic BPF (`struct sock_filter`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,10 +67,11 @@ pub fn program(mode: Mode) -> Vec<Instruction> {
     match mode {
         Mode::Record => vec![
             load(ARCH),
-            must_equal(AUDIT_ARCH_X86_64, 7),
+            must_equal(AUDIT_ARCH_X86_64, 8),
             load(IP_HIGH),
-            must_equal(0, 4),
+            must_equal(0, 5),
             load(IP_LOW),
+            Instruction { code: JUMP_EQUAL, jump_true: 2, jump_false: 0, k: low(hooks::SYSCALL_END) },
             Instruction { code: JUMP_EQUAL, jump_true: 1, jump_false: 0, k: low(UNTRACED_SYSCALL_END) },
             must_equal(low(PARK_END), 1),
             give(ALLOW),
@@ -131,6 +132,7 @@ mod tests {
     fn recording_lets_through_only_the_agents_instructions() {
         check(Mode::Record, 0, AUDIT_ARCH_X86_64, UNTRACED_SYSCALL_END, ALLOW);
         check(Mode::Record, 34, AUDIT_ARCH_X86_64, PARK_END, ALLOW);
+        check(Mode::Record, 0, AUDIT_ARCH_X86_64, hooks::SYSCALL_END, ALLOW);
         check(Mode::Record, 0, AUDIT_ARCH_X86_64, 0x40_1000, TRACE);
         check(Mode::Record, 0, AUDIT_ARCH_X86_64, UNTRACED_SYSCALL_END + (1 << 32), TRACE);
         check(Mode::Record, 0, 0x4000_0003, UNTRACED_SYSCALL_END, NO_SUCH_CALL);

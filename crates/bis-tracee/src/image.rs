@@ -3,9 +3,13 @@
 
 use std::{ffi::CString, os::unix::fs::FileExt};
 
-use bis_agent::{AGENT_BASE, AGENT_LEN, STUB_ELF, TEXT};
+use bis_agent::{
+    AGENT_BASE, AGENT_LEN, STUB_ELF, TEXT,
+    hooks::{AREA_BASE, TEXT_BASE},
+};
 
 use crate::{
+    area::Area,
     error::{Result, TraceeError},
     filter::Mode,
     maps,
@@ -50,6 +54,22 @@ fn inject_agent(slot: &mut Option<Stopped>, memory: &Memory) -> Result<()> {
         });
     }
     memory.write(AGENT_BASE, TEXT)
+}
+
+/// Maps the hooks' text and table, behind the agent, and an area for them.
+///
+/// # Errors
+/// [`TraceeError::Died`] when the task was killed meanwhile; else where the kernel refuses.
+pub fn map_hooks(slot: &mut Option<Stopped>, memory: &Memory, image: &[u8]) -> Result<Area> {
+    const FLAGS: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+    let len = AREA_BASE - TEXT_BASE;
+    let prot = (libc::PROT_READ | libc::PROT_EXEC).cast_unsigned().into();
+    let mut remote = Remote::new(slot)?;
+    let args = [TEXT_BASE, len, prot, FLAGS.cast_unsigned().into(), u64::MAX, 0];
+    remote.must("map the hooks", libc::SYS_mmap, args)?;
+    remote.finish()?;
+    memory.write(TEXT_BASE, image)?;
+    Area::make(slot)
 }
 
 /// After an exec, at its exit: maps the agent, makes `rdtsc` and (where the processor can) `cpuid` fault, and

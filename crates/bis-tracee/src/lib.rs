@@ -4,6 +4,7 @@
 //! Start at [`task`] for the states of a task, [`remote`] for calls in its name, [`image`] for fresh address
 //! spaces, [`handover`] for changing the supervisor.
 
+pub mod area;
 pub mod checksum;
 pub mod cpu;
 pub mod cpuid_mode;

@@ -57,6 +57,11 @@ impl<'a> Remote<'a> {
         &self.saved
     }
 
+    /// The task in whose name calls are made.
+    pub fn tid(&self) -> Tid {
+        self.task.as_ref().and_then(|slot| slot.as_ref()).map_or(Tid(0), Stopped::tid)
+    }
+
     /// Makes the call; the kernel's result, a negated errno in -4095..=-1 on failure.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 //! (`bis-trace`); registers are an object of hexadecimal strings, bytes are hexadecimal, and names that the program
 //! gave (paths, arguments) are text with escapes.
 
+use bis_agent::hooks::entries;
 use bis_syscalls::{Call, describe, row};
 use bis_trace::{
     event::{
@@ -129,6 +130,7 @@ fn point(point: SignalPoint) -> &'static str {
         SignalPoint::AfterEvent => "after_event",
         SignalPoint::BeforeSyscall => "before_syscall",
         SignalPoint::Anywhere => "anywhere",
+        SignalPoint::AfterHook => "after_hook",
     }
 }
 
@@ -194,6 +196,15 @@ fn kind(event: &EventKind) -> (&'static str, Value) {
             ("token", json!({"acquired": turns(acquired), "released": turns(released)}))
         }
         EventKind::End => ("end", json!({})),
+        EventKind::Hooked { alone, log } => {
+            let calls: Vec<Value> = entries(log)
+                .map(|entry| {
+                    let result = if entry.left { Value::Null } else { json!(entry.result) };
+                    json!({"nr": entry.nr, "left": entry.left, "result": result, "data": hex(entry.data)})
+                })
+                .collect();
+            ("hooked", json!({"alone": alone, "calls": calls}))
+        }
     }
 }
 

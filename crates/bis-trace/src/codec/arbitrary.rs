@@ -137,8 +137,8 @@ fn task_end() -> impl Strategy<Value = TaskEnd> {
 }
 
 fn point() -> impl Strategy<Value = SignalPoint> {
-    use SignalPoint::{AfterEvent, Anywhere, BeforeSyscall, Fault};
-    proptest::sample::select(vec![Fault, AfterEvent, BeforeSyscall, Anywhere])
+    use SignalPoint::{AfterEvent, AfterHook, Anywhere, BeforeSyscall, Fault};
+    proptest::sample::select(vec![Fault, AfterEvent, BeforeSyscall, Anywhere, AfterHook])
 }
 
 fn kind() -> impl Strategy<Value = EventKind> {
@@ -174,6 +174,7 @@ fn kind() -> impl Strategy<Value = EventKind> {
         (vec(turn(), 0..4), vec(turn(), 0..4))
             .prop_map(|(acquired, released)| EventKind::Token { acquired, released }),
         Just(EventKind::End),
+        (any::<bool>(), vec(any::<u8>(), 1..200)).prop_map(|(alone, log)| EventKind::Hooked { alone, log }),
     ]
 }
 

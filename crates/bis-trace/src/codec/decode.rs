@@ -90,6 +90,12 @@ pub(super) fn event(from: schema::event::Reader<'_>) -> Result<Event> {
             }
         }
         Which::End(()) => EventKind::End,
+        Which::Hooked(event) => {
+            let event = event?;
+            let log = event.get_log()?;
+            require(!log.is_empty(), || "an empty log of hooked calls".into())?;
+            EventKind::Hooked { alone: event.get_alone(), log: log.to_vec() }
+        }
     };
     Ok(Event { seq: EventSeq(from.get_seq()), tid: tid(from.get_tid())?, kind, sums })
 }
@@ -231,6 +237,7 @@ fn signal(from: schema::signal_event::Reader<'_>) -> Result<SignalEvent> {
             Point::AfterEvent => SignalPoint::AfterEvent,
             Point::BeforeSyscall => SignalPoint::BeforeSyscall,
             Point::Anywhere => SignalPoint::Anywhere,
+            Point::AfterHook => SignalPoint::AfterHook,
         },
         before: registers_from_bytes(from.get_before()?)?,
         handler: if from.has_handler() { Some(outcome(from.get_handler()?, None)?) } else { None },

@@ -85,6 +85,13 @@ pub(super) fn event(event: &Event, mut to: schema::event::Builder<'_>) -> Result
             to.set_end(());
             Ok(())
         }
+        EventKind::Hooked { alone, log } => {
+            require(!log.is_empty(), || "an empty log of hooked calls".into())?;
+            let mut to = to.init_hooked();
+            to.set_alone(*alone);
+            to.set_log(log);
+            Ok(())
+        }
     }
 }
 
@@ -256,6 +263,7 @@ fn signal(event: &SignalEvent, mut to: schema::signal_event::Builder<'_>) -> Res
         SignalPoint::AfterEvent => schema::signal_event::Point::AfterEvent,
         SignalPoint::BeforeSyscall => schema::signal_event::Point::BeforeSyscall,
         SignalPoint::Anywhere => schema::signal_event::Point::Anywhere,
+        SignalPoint::AfterHook => schema::signal_event::Point::AfterHook,
     });
     to.set_before(&registers_to_bytes(&event.before));
     match &event.handler {

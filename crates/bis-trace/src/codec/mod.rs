@@ -65,6 +65,7 @@ pub fn content_bytes(event: &Event) -> u64 {
         | EventKind::SyscallExit { outcome, .. }
         | EventKind::TaskExit { outcome, .. } => outcome_bytes(outcome),
         EventKind::Signal(signal) => signal.handler.as_ref().map_or(0, outcome_bytes),
+        EventKind::Hooked { log, .. } => log.len() as u64,
         EventKind::SyscallEnter { .. }
         | EventKind::Instruction { .. }
         | EventKind::Token { .. }

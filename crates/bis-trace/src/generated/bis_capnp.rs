@@ -297,7 +297,7 @@ pub mod event {
     }
 
     pub mod kind {
-        pub use self::Which::{Start,Syscall,SyscallEnter,SyscallExit,Signal,Instruction,TaskExit,Token,End};
+        pub use self::Which::{Start,Syscall,SyscallEnter,SyscallExit,Signal,Instruction,TaskExit,Token,End,Hooked};
 
         #[derive(Copy, Clone)]
         pub struct Owned(());
@@ -400,6 +400,11 @@ pub mod event {
                 !self.reader.get_pointer_field(1).is_null()
             }
             #[inline]
+            pub fn has_hooked(&self) -> bool {
+                if self.reader.get_data_field::<u16>(6) != 9 { return false; }
+                !self.reader.get_pointer_field(1).is_null()
+            }
+            #[inline]
             pub fn which(self) -> ::core::result::Result<WhichReader<'a,>, ::capnp::NotInSchema> {
                 match self.reader.get_data_field::<u16>(6) {
                     0 => {
@@ -445,6 +450,11 @@ pub mod event {
                     8 => {
                         ::core::result::Result::Ok(End(
                             ()
+                        ))
+                    }
+                    9 => {
+                        ::core::result::Result::Ok(Hooked(
+                            ::capnp::traits::FromPointerReader::get_from_pointer(&self.reader.get_pointer_field(1), ::core::option::Option::None)
                         ))
                     }
                     x => ::core::result::Result::Err(::capnp::NotInSchema(x))
@@ -629,6 +639,21 @@ pub mod event {
                 self.builder.set_data_field::<u16>(6, 8);
             }
             #[inline]
+            pub fn set_hooked(&mut self, value: crate::bis_capnp::hooked::Reader<'_>) -> ::capnp::Result<()> {
+                self.builder.set_data_field::<u16>(6, 9);
+                ::capnp::traits::SetterInput::set_pointer_builder(self.builder.reborrow().get_pointer_field(1), value, false)
+            }
+            #[inline]
+            pub fn init_hooked(self, ) -> crate::bis_capnp::hooked::Builder<'a> {
+                self.builder.set_data_field::<u16>(6, 9);
+                ::capnp::traits::FromPointerBuilder::init_pointer(self.builder.get_pointer_field(1), 0)
+            }
+            #[inline]
+            pub fn has_hooked(&self) -> bool {
+                if self.builder.get_data_field::<u16>(6) != 9 { return false; }
+                !self.builder.is_pointer_field_null(1)
+            }
+            #[inline]
             pub fn which(self) -> ::core::result::Result<WhichBuilder<'a,>, ::capnp::NotInSchema> {
                 match self.builder.get_data_field::<u16>(6) {
                     0 => {
@@ -676,6 +701,11 @@ pub mod event {
                             ()
                         ))
                     }
+                    9 => {
+                        ::core::result::Result::Ok(Hooked(
+                            ::capnp::traits::FromPointerBuilder::get_from_pointer(self.builder.get_pointer_field(1), ::core::option::Option::None)
+                        ))
+                    }
                     x => ::core::result::Result::Err(::capnp::NotInSchema(x))
                 }
             }
@@ -690,86 +720,93 @@ pub mod event {
         impl Pipeline  {
         }
         mod _private {
-            pub(crate) static ENCODED_NODE: [::capnp::Word; 155] = [
+            pub(crate) static ENCODED_NODE: [::capnp::Word; 170] = [
                 ::capnp::word(0, 0, 0, 0, 5, 0, 6, 0),
                 ::capnp::word(99, 131, 0, 118, 233, 121, 181, 227),
                 ::capnp::word(16, 0, 0, 0, 1, 0, 2, 0),
                 ::capnp::word(230, 4, 47, 108, 134, 46, 149, 144),
-                ::capnp::word(2, 0, 7, 0, 1, 0, 9, 0),
+                ::capnp::word(2, 0, 7, 0, 1, 0, 10, 0),
                 ::capnp::word(6, 0, 0, 0, 0, 0, 0, 0),
                 ::capnp::word(21, 0, 0, 0, 170, 0, 0, 0),
                 ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
                 ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-                ::capnp::word(21, 0, 0, 0, 255, 1, 0, 0),
+                ::capnp::word(21, 0, 0, 0, 55, 2, 0, 0),
                 ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
                 ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
                 ::capnp::word(98, 105, 115, 46, 99, 97, 112, 110),
                 ::capnp::word(112, 58, 69, 118, 101, 110, 116, 46),
                 ::capnp::word(107, 105, 110, 100, 0, 0, 0, 0),
-                ::capnp::word(36, 0, 0, 0, 3, 0, 4, 0),
+                ::capnp::word(40, 0, 0, 0, 3, 0, 4, 0),
                 ::capnp::word(0, 0, 255, 255, 1, 0, 0, 0),
                 ::capnp::word(0, 0, 1, 0, 3, 0, 0, 0),
                 ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-                ::capnp::word(237, 0, 0, 0, 50, 0, 0, 0),
+                ::capnp::word(9, 1, 0, 0, 50, 0, 0, 0),
                 ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-                ::capnp::word(232, 0, 0, 0, 3, 0, 1, 0),
-                ::capnp::word(244, 0, 0, 0, 2, 0, 1, 0),
+                ::capnp::word(4, 1, 0, 0, 3, 0, 1, 0),
+                ::capnp::word(16, 1, 0, 0, 2, 0, 1, 0),
                 ::capnp::word(1, 0, 254, 255, 1, 0, 0, 0),
                 ::capnp::word(0, 0, 1, 0, 4, 0, 0, 0),
                 ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-                ::capnp::word(241, 0, 0, 0, 66, 0, 0, 0),
-                ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-                ::capnp::word(236, 0, 0, 0, 3, 0, 1, 0),
-                ::capnp::word(248, 0, 0, 0, 2, 0, 1, 0),
-                ::capnp::word(2, 0, 253, 255, 1, 0, 0, 0),
-                ::capnp::word(0, 0, 1, 0, 5, 0, 0, 0),
-                ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-                ::capnp::word(245, 0, 0, 0, 106, 0, 0, 0),
-                ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-                ::capnp::word(244, 0, 0, 0, 3, 0, 1, 0),
-                ::capnp::word(0, 1, 0, 0, 2, 0, 1, 0),
-                ::capnp::word(3, 0, 252, 255, 1, 0, 0, 0),
-                ::capnp::word(0, 0, 1, 0, 6, 0, 0, 0),
-                ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-                ::capnp::word(253, 0, 0, 0, 98, 0, 0, 0),
-                ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-                ::capnp::word(252, 0, 0, 0, 3, 0, 1, 0),
-                ::capnp::word(8, 1, 0, 0, 2, 0, 1, 0),
-                ::capnp::word(4, 0, 251, 255, 1, 0, 0, 0),
-                ::capnp::word(0, 0, 1, 0, 7, 0, 0, 0),
-                ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-                ::capnp::word(5, 1, 0, 0, 58, 0, 0, 0),
-                ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-                ::capnp::word(0, 1, 0, 0, 3, 0, 1, 0),
-                ::capnp::word(12, 1, 0, 0, 2, 0, 1, 0),
-                ::capnp::word(5, 0, 250, 255, 1, 0, 0, 0),
-                ::capnp::word(0, 0, 1, 0, 8, 0, 0, 0),
-                ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-                ::capnp::word(9, 1, 0, 0, 98, 0, 0, 0),
+                ::capnp::word(13, 1, 0, 0, 66, 0, 0, 0),
                 ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
                 ::capnp::word(8, 1, 0, 0, 3, 0, 1, 0),
                 ::capnp::word(20, 1, 0, 0, 2, 0, 1, 0),
-                ::capnp::word(6, 0, 249, 255, 1, 0, 0, 0),
-                ::capnp::word(0, 0, 1, 0, 9, 0, 0, 0),
+                ::capnp::word(2, 0, 253, 255, 1, 0, 0, 0),
+                ::capnp::word(0, 0, 1, 0, 5, 0, 0, 0),
                 ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-                ::capnp::word(17, 1, 0, 0, 74, 0, 0, 0),
+                ::capnp::word(17, 1, 0, 0, 106, 0, 0, 0),
                 ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
                 ::capnp::word(16, 1, 0, 0, 3, 0, 1, 0),
                 ::capnp::word(28, 1, 0, 0, 2, 0, 1, 0),
-                ::capnp::word(7, 0, 248, 255, 1, 0, 0, 0),
-                ::capnp::word(0, 0, 1, 0, 10, 0, 0, 0),
+                ::capnp::word(3, 0, 252, 255, 1, 0, 0, 0),
+                ::capnp::word(0, 0, 1, 0, 6, 0, 0, 0),
                 ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-                ::capnp::word(25, 1, 0, 0, 50, 0, 0, 0),
-                ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-                ::capnp::word(20, 1, 0, 0, 3, 0, 1, 0),
-                ::capnp::word(32, 1, 0, 0, 2, 0, 1, 0),
-                ::capnp::word(8, 0, 247, 255, 0, 0, 0, 0),
-                ::capnp::word(0, 0, 1, 0, 11, 0, 0, 0),
-                ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-                ::capnp::word(29, 1, 0, 0, 34, 0, 0, 0),
+                ::capnp::word(25, 1, 0, 0, 98, 0, 0, 0),
                 ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
                 ::capnp::word(24, 1, 0, 0, 3, 0, 1, 0),
                 ::capnp::word(36, 1, 0, 0, 2, 0, 1, 0),
+                ::capnp::word(4, 0, 251, 255, 1, 0, 0, 0),
+                ::capnp::word(0, 0, 1, 0, 7, 0, 0, 0),
+                ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+                ::capnp::word(33, 1, 0, 0, 58, 0, 0, 0),
+                ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+                ::capnp::word(28, 1, 0, 0, 3, 0, 1, 0),
+                ::capnp::word(40, 1, 0, 0, 2, 0, 1, 0),
+                ::capnp::word(5, 0, 250, 255, 1, 0, 0, 0),
+                ::capnp::word(0, 0, 1, 0, 8, 0, 0, 0),
+                ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+                ::capnp::word(37, 1, 0, 0, 98, 0, 0, 0),
+                ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+                ::capnp::word(36, 1, 0, 0, 3, 0, 1, 0),
+                ::capnp::word(48, 1, 0, 0, 2, 0, 1, 0),
+                ::capnp::word(6, 0, 249, 255, 1, 0, 0, 0),
+                ::capnp::word(0, 0, 1, 0, 9, 0, 0, 0),
+                ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+                ::capnp::word(45, 1, 0, 0, 74, 0, 0, 0),
+                ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+                ::capnp::word(44, 1, 0, 0, 3, 0, 1, 0),
+                ::capnp::word(56, 1, 0, 0, 2, 0, 1, 0),
+                ::capnp::word(7, 0, 248, 255, 1, 0, 0, 0),
+                ::capnp::word(0, 0, 1, 0, 10, 0, 0, 0),
+                ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+                ::capnp::word(53, 1, 0, 0, 50, 0, 0, 0),
+                ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+                ::capnp::word(48, 1, 0, 0, 3, 0, 1, 0),
+                ::capnp::word(60, 1, 0, 0, 2, 0, 1, 0),
+                ::capnp::word(8, 0, 247, 255, 0, 0, 0, 0),
+                ::capnp::word(0, 0, 1, 0, 11, 0, 0, 0),
+                ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+                ::capnp::word(57, 1, 0, 0, 34, 0, 0, 0),
+                ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+                ::capnp::word(52, 1, 0, 0, 3, 0, 1, 0),
+                ::capnp::word(64, 1, 0, 0, 2, 0, 1, 0),
+                ::capnp::word(9, 0, 246, 255, 1, 0, 0, 0),
+                ::capnp::word(0, 0, 1, 0, 12, 0, 0, 0),
+                ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+                ::capnp::word(61, 1, 0, 0, 58, 0, 0, 0),
+                ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+                ::capnp::word(56, 1, 0, 0, 3, 0, 1, 0),
+                ::capnp::word(68, 1, 0, 0, 2, 0, 1, 0),
                 ::capnp::word(115, 116, 97, 114, 116, 0, 0, 0),
                 ::capnp::word(16, 0, 0, 0, 0, 0, 0, 0),
                 ::capnp::word(225, 223, 123, 252, 124, 27, 69, 167),
@@ -846,6 +883,14 @@ pub mod event {
                 ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
                 ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
                 ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+                ::capnp::word(104, 111, 111, 107, 101, 100, 0, 0),
+                ::capnp::word(16, 0, 0, 0, 0, 0, 0, 0),
+                ::capnp::word(230, 126, 122, 141, 140, 159, 182, 247),
+                ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+                ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+                ::capnp::word(16, 0, 0, 0, 0, 0, 0, 0),
+                ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+                ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
             ];
             pub(crate) fn get_field_types(index: u16) -> ::capnp::introspect::Type {
                 match index {
@@ -858,6 +903,7 @@ pub mod event {
                     6 => <crate::bis_capnp::task_exit::Owned as ::capnp::introspect::Introspect>::introspect(),
                     7 => <crate::bis_capnp::token::Owned as ::capnp::introspect::Introspect>::introspect(),
                     8 => <() as ::capnp::introspect::Introspect>::introspect(),
+                    9 => <crate::bis_capnp::hooked::Owned as ::capnp::introspect::Introspect>::introspect(),
                     _ => ::capnp::introspect::panic_invalid_field_index(index),
                 }
             }
@@ -872,11 +918,11 @@ pub mod event {
                 MEMBERS_BY_NAME
             );
             pub(crate) static NONUNION_MEMBERS : &[u16] = &[];
-            pub(crate) static MEMBERS_BY_DISCRIMINANT : &[u16] = &[0,1,2,3,4,5,6,7,8];
-            pub(crate) static MEMBERS_BY_NAME : &[u16] = &[8,5,4,0,1,2,3,6,7];
+            pub(crate) static MEMBERS_BY_DISCRIMINANT : &[u16] = &[0,1,2,3,4,5,6,7,8,9];
+            pub(crate) static MEMBERS_BY_NAME : &[u16] = &[8,9,5,4,0,1,2,3,6,7];
             pub(crate) const TYPE_ID: u64 = 0xe3b5_79e9_7600_8363;
         }
-        pub enum Which<A0,A1,A2,A3,A4,A5,A6,A7> {
+        pub enum Which<A0,A1,A2,A3,A4,A5,A6,A7,A8> {
             Start(A0),
             Syscall(A1),
             SyscallEnter(A2),
@@ -886,9 +932,245 @@ pub mod event {
             TaskExit(A6),
             Token(A7),
             End(()),
+            Hooked(A8),
         }
-        pub type WhichReader<'a,> = Which<::capnp::Result<crate::bis_capnp::start::Reader<'a>>,::capnp::Result<crate::bis_capnp::syscall::Reader<'a>>,::capnp::Result<crate::bis_capnp::syscall::Reader<'a>>,::capnp::Result<crate::bis_capnp::syscall::Reader<'a>>,::capnp::Result<crate::bis_capnp::signal_event::Reader<'a>>,::capnp::Result<crate::bis_capnp::instruction::Reader<'a>>,::capnp::Result<crate::bis_capnp::task_exit::Reader<'a>>,::capnp::Result<crate::bis_capnp::token::Reader<'a>>>;
-        pub type WhichBuilder<'a,> = Which<::capnp::Result<crate::bis_capnp::start::Builder<'a>>,::capnp::Result<crate::bis_capnp::syscall::Builder<'a>>,::capnp::Result<crate::bis_capnp::syscall::Builder<'a>>,::capnp::Result<crate::bis_capnp::syscall::Builder<'a>>,::capnp::Result<crate::bis_capnp::signal_event::Builder<'a>>,::capnp::Result<crate::bis_capnp::instruction::Builder<'a>>,::capnp::Result<crate::bis_capnp::task_exit::Builder<'a>>,::capnp::Result<crate::bis_capnp::token::Builder<'a>>>;
+        pub type WhichReader<'a,> = Which<::capnp::Result<crate::bis_capnp::start::Reader<'a>>,::capnp::Result<crate::bis_capnp::syscall::Reader<'a>>,::capnp::Result<crate::bis_capnp::syscall::Reader<'a>>,::capnp::Result<crate::bis_capnp::syscall::Reader<'a>>,::capnp::Result<crate::bis_capnp::signal_event::Reader<'a>>,::capnp::Result<crate::bis_capnp::instruction::Reader<'a>>,::capnp::Result<crate::bis_capnp::task_exit::Reader<'a>>,::capnp::Result<crate::bis_capnp::token::Reader<'a>>,::capnp::Result<crate::bis_capnp::hooked::Reader<'a>>>;
+        pub type WhichBuilder<'a,> = Which<::capnp::Result<crate::bis_capnp::start::Builder<'a>>,::capnp::Result<crate::bis_capnp::syscall::Builder<'a>>,::capnp::Result<crate::bis_capnp::syscall::Builder<'a>>,::capnp::Result<crate::bis_capnp::syscall::Builder<'a>>,::capnp::Result<crate::bis_capnp::signal_event::Builder<'a>>,::capnp::Result<crate::bis_capnp::instruction::Builder<'a>>,::capnp::Result<crate::bis_capnp::task_exit::Builder<'a>>,::capnp::Result<crate::bis_capnp::token::Builder<'a>>,::capnp::Result<crate::bis_capnp::hooked::Builder<'a>>>;
+    }
+}
+
+pub mod hooked {
+    #[derive(Copy, Clone)]
+    pub struct Owned(());
+    impl ::capnp::introspect::Introspect for Owned { fn introspect() -> ::capnp::introspect::Type { ::capnp::introspect::TypeVariant::Struct(::capnp::introspect::RawBrandedStructSchema { generic: &_private::RAW_SCHEMA, field_types: _private::get_field_types, annotation_types: _private::get_annotation_types, type_id: ::core::any::TypeId::of::<Owned>() }).into() } }
+    impl ::capnp::traits::Owned for Owned { type Reader<'a> = Reader<'a>; type Builder<'a> = Builder<'a>; }
+    impl ::capnp::traits::OwnedStruct for Owned { type Reader<'a> = Reader<'a>; type Builder<'a> = Builder<'a>; }
+    impl ::capnp::traits::Pipelined for Owned { type Pipeline = Pipeline; }
+
+    pub struct Reader<'a> { reader: ::capnp::private::layout::StructReader<'a> }
+    impl <> ::core::marker::Copy for Reader<'_,>  {}
+    impl <> ::core::clone::Clone for Reader<'_,>  {
+        fn clone(&self) -> Self { *self }
+    }
+
+    impl <> ::capnp::traits::HasTypeId for Reader<'_,>  {
+        const TYPE_ID: u64 = _private::TYPE_ID;
+    }
+    impl <'a,> ::core::convert::From<::capnp::private::layout::StructReader<'a>> for Reader<'a,>  {
+        fn from(reader: ::capnp::private::layout::StructReader<'a>) -> Self {
+            Self { reader,  }
+        }
+    }
+
+    impl <'a,> ::core::convert::From<Reader<'a,>> for ::capnp::dynamic_value::Reader<'a>  {
+        fn from(reader: Reader<'a,>) -> Self {
+            Self::Struct(::capnp::dynamic_struct::Reader::new(reader.reader, ::capnp::schema::StructSchema::new(::capnp::introspect::RawBrandedStructSchema { generic: &_private::RAW_SCHEMA, field_types: _private::get_field_types::<>, annotation_types: _private::get_annotation_types::<>, type_id: ::core::any::TypeId::of::<Owned<>>()})))
+        }
+    }
+
+    impl <> ::core::fmt::Debug for Reader<'_,>  {
+        fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::result::Result<(), ::core::fmt::Error> {
+            core::fmt::Debug::fmt(&::core::convert::Into::<::capnp::dynamic_value::Reader<'_>>::into(*self), f)
+        }
+    }
+
+    impl <'a,> ::capnp::traits::FromPointerReader<'a> for Reader<'a,>  {
+        fn get_from_pointer(reader: &::capnp::private::layout::PointerReader<'a>, default: ::core::option::Option<&'a [::capnp::Word]>) -> ::capnp::Result<Self> {
+            ::core::result::Result::Ok(reader.get_struct(default)?.into())
+        }
+    }
+
+    impl <'a,> ::capnp::traits::IntoInternalStructReader<'a> for Reader<'a,>  {
+        fn into_internal_struct_reader(self) -> ::capnp::private::layout::StructReader<'a> {
+            self.reader
+        }
+    }
+
+    impl <'a,> ::capnp::traits::Imbue<'a> for Reader<'a,>  {
+        fn imbue(&mut self, cap_table: &'a ::capnp::private::layout::CapTable) {
+            self.reader.imbue(::capnp::private::layout::CapTableReader::from_ref(cap_table))
+        }
+    }
+
+    impl <'a,> Reader<'a,>  {
+        pub fn reborrow(&self) -> Reader<'_,> {
+            Self { .. *self }
+        }
+
+        pub fn total_size(&self) -> ::capnp::Result<::capnp::MessageSize> {
+            self.reader.total_size()
+        }
+        #[inline]
+        pub fn get_alone(self) -> bool {
+            self.reader.get_bool_field(0)
+        }
+        #[inline]
+        pub fn get_log(self) -> ::capnp::Result<::capnp::data::Reader<'a>> {
+            ::capnp::traits::FromPointerReader::get_from_pointer(&self.reader.get_pointer_field(0), ::core::option::Option::None)
+        }
+        #[inline]
+        pub fn has_log(&self) -> bool {
+            !self.reader.get_pointer_field(0).is_null()
+        }
+    }
+
+    pub struct Builder<'a> { builder: ::capnp::private::layout::StructBuilder<'a> }
+    impl <> ::capnp::traits::HasStructSize for Builder<'_,>  {
+        const STRUCT_SIZE: ::capnp::private::layout::StructSize = ::capnp::private::layout::StructSize { data: 1, pointers: 1 };
+    }
+    impl <> ::capnp::traits::HasTypeId for Builder<'_,>  {
+        const TYPE_ID: u64 = _private::TYPE_ID;
+    }
+    impl <'a,> ::core::convert::From<::capnp::private::layout::StructBuilder<'a>> for Builder<'a,>  {
+        fn from(builder: ::capnp::private::layout::StructBuilder<'a>) -> Self {
+            Self { builder,  }
+        }
+    }
+
+    impl <'a,> ::core::convert::From<Builder<'a,>> for ::capnp::dynamic_value::Builder<'a>  {
+        fn from(builder: Builder<'a,>) -> Self {
+            Self::Struct(::capnp::dynamic_struct::Builder::new(builder.builder, ::capnp::schema::StructSchema::new(::capnp::introspect::RawBrandedStructSchema { generic: &_private::RAW_SCHEMA, field_types: _private::get_field_types::<>, annotation_types: _private::get_annotation_types::<>, type_id: ::core::any::TypeId::of::<Owned<>>()})))
+        }
+    }
+
+    impl <'a,> ::capnp::traits::ImbueMut<'a> for Builder<'a,>  {
+        fn imbue_mut(&mut self, cap_table: &'a mut ::capnp::private::layout::CapTable) {
+            self.builder.imbue(::capnp::private::layout::CapTableBuilder::from_ref(cap_table))
+        }
+    }
+
+    impl <'a,> ::capnp::traits::FromPointerBuilder<'a> for Builder<'a,>  {
+        fn init_pointer(builder: ::capnp::private::layout::PointerBuilder<'a>, _size: u32) -> Self {
+            builder.init_struct(<Self as ::capnp::traits::HasStructSize>::STRUCT_SIZE).into()
+        }
+        fn get_from_pointer(builder: ::capnp::private::layout::PointerBuilder<'a>, default: ::core::option::Option<&'a [::capnp::Word]>) -> ::capnp::Result<Self> {
+            ::core::result::Result::Ok(builder.get_struct(<Self as ::capnp::traits::HasStructSize>::STRUCT_SIZE, default)?.into())
+        }
+    }
+
+    impl <> ::capnp::traits::SetterInput<Owned<>> for Reader<'_,>  {
+        fn set_pointer_builder(mut pointer: ::capnp::private::layout::PointerBuilder<'_>, value: Self, canonicalize: bool) -> ::capnp::Result<()> { pointer.set_struct(&value.reader, canonicalize) }
+    }
+
+    impl <'a,> Builder<'a,>  {
+        pub fn into_reader(self) -> Reader<'a,> {
+            self.builder.into_reader().into()
+        }
+        pub fn reborrow(&mut self) -> Builder<'_,> {
+            Builder { builder: self.builder.reborrow() }
+        }
+        pub fn reborrow_as_reader(&self) -> Reader<'_,> {
+            self.builder.as_reader().into()
+        }
+
+        pub fn total_size(&self) -> ::capnp::Result<::capnp::MessageSize> {
+            self.builder.as_reader().total_size()
+        }
+        #[inline]
+        pub fn get_alone(self) -> bool {
+            self.builder.get_bool_field(0)
+        }
+        #[inline]
+        pub fn set_alone(&mut self, value: bool)  {
+            self.builder.set_bool_field(0, value);
+        }
+        #[inline]
+        pub fn get_log(self) -> ::capnp::Result<::capnp::data::Builder<'a>> {
+            ::capnp::traits::FromPointerBuilder::get_from_pointer(self.builder.get_pointer_field(0), ::core::option::Option::None)
+        }
+        #[inline]
+        pub fn set_log(&mut self, value: ::capnp::data::Reader<'_>)  {
+            self.builder.reborrow().get_pointer_field(0).set_data(value);
+        }
+        #[inline]
+        pub fn init_log(self, size: u32) -> ::capnp::data::Builder<'a> {
+            self.builder.get_pointer_field(0).init_data(size)
+        }
+        #[inline]
+        pub fn has_log(&self) -> bool {
+            !self.builder.is_pointer_field_null(0)
+        }
+    }
+
+    pub struct Pipeline { _typeless: ::capnp::any_pointer::Pipeline }
+    impl ::capnp::capability::FromTypelessPipeline for Pipeline {
+        fn new(typeless: ::capnp::any_pointer::Pipeline) -> Self {
+            Self { _typeless: typeless,  }
+        }
+    }
+    impl Pipeline  {
+    }
+    mod _private {
+        pub(crate) static ENCODED_NODE: [::capnp::Word; 47] = [
+            ::capnp::word(0, 0, 0, 0, 5, 0, 6, 0),
+            ::capnp::word(230, 126, 122, 141, 140, 159, 182, 247),
+            ::capnp::word(10, 0, 0, 0, 1, 0, 1, 0),
+            ::capnp::word(65, 92, 158, 59, 240, 167, 194, 209),
+            ::capnp::word(1, 0, 7, 0, 0, 0, 0, 0),
+            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(21, 0, 0, 0, 138, 0, 0, 0),
+            ::capnp::word(29, 0, 0, 0, 7, 0, 0, 0),
+            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(25, 0, 0, 0, 119, 0, 0, 0),
+            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(98, 105, 115, 46, 99, 97, 112, 110),
+            ::capnp::word(112, 58, 72, 111, 111, 107, 101, 100),
+            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(0, 0, 0, 0, 1, 0, 1, 0),
+            ::capnp::word(8, 0, 0, 0, 3, 0, 4, 0),
+            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(0, 0, 1, 0, 0, 0, 0, 0),
+            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(41, 0, 0, 0, 50, 0, 0, 0),
+            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(36, 0, 0, 0, 3, 0, 1, 0),
+            ::capnp::word(48, 0, 0, 0, 2, 0, 1, 0),
+            ::capnp::word(1, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(0, 0, 1, 0, 1, 0, 0, 0),
+            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(45, 0, 0, 0, 34, 0, 0, 0),
+            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(40, 0, 0, 0, 3, 0, 1, 0),
+            ::capnp::word(52, 0, 0, 0, 2, 0, 1, 0),
+            ::capnp::word(97, 108, 111, 110, 101, 0, 0, 0),
+            ::capnp::word(1, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(1, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(108, 111, 103, 0, 0, 0, 0, 0),
+            ::capnp::word(13, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(13, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+        ];
+        pub(crate) fn get_field_types(index: u16) -> ::capnp::introspect::Type {
+            match index {
+                0 => <bool as ::capnp::introspect::Introspect>::introspect(),
+                1 => <::capnp::data::Owned as ::capnp::introspect::Introspect>::introspect(),
+                _ => ::capnp::introspect::panic_invalid_field_index(index),
+            }
+        }
+        pub(crate) fn get_annotation_types(child_index: Option<u16>, index: u32) -> ::capnp::introspect::Type {
+            ::capnp::introspect::panic_invalid_annotation_indices(child_index, index)
+        }
+        pub(crate) static ARENA: ::capnp::private::arena::GeneratedCodeArena = ::capnp::private::arena::GeneratedCodeArena::new(&ENCODED_NODE);
+        pub(crate) static RAW_SCHEMA: ::capnp::introspect::RawStructSchema = ::capnp::introspect::RawStructSchema::new(
+            &ARENA,
+            NONUNION_MEMBERS,
+            MEMBERS_BY_DISCRIMINANT,
+            MEMBERS_BY_NAME
+        );
+        pub(crate) static NONUNION_MEMBERS : &[u16] = &[0,1];
+        pub(crate) static MEMBERS_BY_DISCRIMINANT : &[u16] = &[];
+        pub(crate) static MEMBERS_BY_NAME : &[u16] = &[0,1];
+        pub(crate) const TYPE_ID: u64 = 0xf7b6_9f8c_8d7a_7ee6;
     }
 }
 
@@ -8263,6 +8545,7 @@ pub mod signal_event {
         AfterEvent = 1,
         BeforeSyscall = 2,
         Anywhere = 3,
+        AfterHook = 4,
     }
 
     impl ::capnp::introspect::Introspect for Point {
@@ -8279,6 +8562,7 @@ pub mod signal_event {
                 1 => ::core::result::Result::Ok(Self::AfterEvent),
                 2 => ::core::result::Result::Ok(Self::BeforeSyscall),
                 3 => ::core::result::Result::Ok(Self::Anywhere),
+                4 => ::core::result::Result::Ok(Self::AfterHook),
                 n => ::core::result::Result::Err(::capnp::NotInSchema(n)),
             }
         }
@@ -8291,7 +8575,7 @@ pub mod signal_event {
         const TYPE_ID: u64 = 0xdff5_da39_482f_8fddu64;
     }
     mod point {
-    pub(crate) static ENCODED_NODE: [::capnp::Word; 37] = [
+    pub(crate) static ENCODED_NODE: [::capnp::Word; 42] = [
         ::capnp::word(0, 0, 0, 0, 5, 0, 6, 0),
         ::capnp::word(221, 143, 47, 72, 57, 218, 245, 223),
         ::capnp::word(22, 0, 0, 0, 2, 0, 0, 0),
@@ -8301,7 +8585,7 @@ pub mod signal_event {
         ::capnp::word(21, 0, 0, 0, 226, 0, 0, 0),
         ::capnp::word(33, 0, 0, 0, 7, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-        ::capnp::word(29, 0, 0, 0, 103, 0, 0, 0),
+        ::capnp::word(29, 0, 0, 0, 127, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
         ::capnp::word(98, 105, 115, 46, 99, 97, 112, 110),
@@ -8309,18 +8593,21 @@ pub mod signal_event {
         ::capnp::word(69, 118, 101, 110, 116, 46, 80, 111),
         ::capnp::word(105, 110, 116, 0, 0, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 1, 0, 1, 0),
-        ::capnp::word(16, 0, 0, 0, 1, 0, 2, 0),
+        ::capnp::word(20, 0, 0, 0, 1, 0, 2, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-        ::capnp::word(41, 0, 0, 0, 50, 0, 0, 0),
+        ::capnp::word(53, 0, 0, 0, 50, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
         ::capnp::word(1, 0, 0, 0, 0, 0, 0, 0),
-        ::capnp::word(33, 0, 0, 0, 90, 0, 0, 0),
+        ::capnp::word(45, 0, 0, 0, 90, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
         ::capnp::word(2, 0, 0, 0, 0, 0, 0, 0),
-        ::capnp::word(29, 0, 0, 0, 114, 0, 0, 0),
+        ::capnp::word(41, 0, 0, 0, 114, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
         ::capnp::word(3, 0, 0, 0, 0, 0, 0, 0),
-        ::capnp::word(25, 0, 0, 0, 74, 0, 0, 0),
+        ::capnp::word(37, 0, 0, 0, 74, 0, 0, 0),
+        ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+        ::capnp::word(4, 0, 0, 0, 0, 0, 0, 0),
+        ::capnp::word(33, 0, 0, 0, 82, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
         ::capnp::word(102, 97, 117, 108, 116, 0, 0, 0),
         ::capnp::word(97, 102, 116, 101, 114, 69, 118, 101),
@@ -8329,6 +8616,8 @@ pub mod signal_event {
         ::capnp::word(115, 99, 97, 108, 108, 0, 0, 0),
         ::capnp::word(97, 110, 121, 119, 104, 101, 114, 101),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+        ::capnp::word(97, 102, 116, 101, 114, 72, 111, 111),
+        ::capnp::word(107, 0, 0, 0, 0, 0, 0, 0),
     ];
     pub(crate) fn get_annotation_types(child_index: Option<u16>, index: u32) -> ::capnp::introspect::Type {
         ::capnp::introspect::panic_invalid_annotation_indices(child_index, index)

@@ -6,6 +6,7 @@ use std::{
     io::{self, Write},
 };
 
+use bis_agent::hooks::{Entry, entries};
 use bis_syscalls::{Call, describe, row};
 use bis_trace::{
     event::{Backing, Base, Effect, Event, EventKind, Insn, Outcome, SignalPoint, TaskEnd, Turn},
@@ -32,12 +33,20 @@ pub fn task_end(end: TaskEnd) -> String {
     }
 }
 
+/// A call that was made without a stop: what is known of it is its number and its result.
+fn hooked_call(entry: Entry<'_>) -> String {
+    let nr = u64::from(entry.nr);
+    let name = row(nr).map_or_else(|| format!("syscall_{nr}"), |row| row.name.into());
+    if entry.left { format!("{name} (waits)") } else { format!("{name} = {}", entry.result) }
+}
+
 fn point(point: SignalPoint) -> &'static str {
     match point {
         SignalPoint::Fault => "raised by the instruction",
         SignalPoint::AfterEvent => "after the event before",
         SignalPoint::BeforeSyscall => "before a system call",
         SignalPoint::Anywhere => "anywhere",
+        SignalPoint::AfterHook => "after a hooked call",
     }
 }
 
@@ -170,6 +179,10 @@ impl Text {
                 format!("-- tokens: gets {}, gives {}", turns(acquired), turns(released))
             }
             EventKind::End => format!("-- end of domain {domain}"),
+            EventKind::Hooked { log, .. } => {
+                let calls: Vec<String> = entries(log).map(hooked_call).collect();
+                format!("-- {} hooked: {}", calls.len(), calls.join(", "))
+            }
         }
     }
 
@@ -190,7 +203,7 @@ impl Text {
                 return registers(out, "after", after, Some(before));
             }
             EventKind::TaskExit { outcome, .. } => (None, Some(&**outcome)),
-            EventKind::Token { .. } | EventKind::End => (None, None),
+            EventKind::Token { .. } | EventKind::End | EventKind::Hooked { .. } => (None, None),
         };
         if let Some(before) = before {
             registers(out, "before", before, None)?;

@@ -1,0 +1,350 @@
+//! The hooks as the supervisor sees them: where their parts lie, the state that both share, the table of the calls
+//! that they may make, and the entries of their log. `hooks/hooks.h` says the same in C; a test compares the two.
+
+mod table;
+
+pub use table::table;
+
+mod symbols {
+    #![allow(dead_code, reason = "the build lists every symbol of the hooks")]
+    include!(concat!(env!("OUT_DIR"), "/hooks_symbols.rs"));
+}
+
+/// Where the hooks' text is mapped, right behind the stub.
+pub const TEXT_BASE: u64 = symbols::TEXT_BASE;
+
+/// The table of calls, [`TABLE_LEN`] bytes, behind the text; both are mapped as one range.
+pub const TABLE_BASE: u64 = 0x7000_5000;
+
+/// Bytes of the table: [`CALLS`] rows.
+pub const TABLE_LEN: usize = CALLS * Row::LEN;
+
+/// The area: the state, the classes of descriptors, the hooks' stack and scratch memory, and the log. While
+/// recording it is shared with the supervisor.
+pub const AREA_BASE: u64 = 0x7000_8000;
+
+/// Bytes of the area.
+pub const AREA_LEN: u64 = LOG_BASE + LOG_LEN - AREA_BASE;
+
+/// The classes of descriptors, one byte for each of the first [`FDS`].
+pub const FD_CLASS_BASE: u64 = 0x7000_9000;
+
+/// Descriptors that have a class.
+pub const FDS: usize = 4096;
+
+/// The log.
+pub const LOG_BASE: u64 = 0x7001_0000;
+
+/// Bytes of the log.
+pub const LOG_LEN: u64 = 0xf_0000;
+
+/// The numbers of system calls that the table knows are below this.
+pub const CALLS: usize = 512;
+
+/// Where a trampoline enters, with rcx = the address behind the trampoline's own system call.
+pub const ENTER: u64 = symbols::ENTER;
+/// From here to [`SYSCALL`] inclusive, a call can still be called off: by going on at [`BAILED`].
+pub const MAKE_CHECK: u64 = symbols::MAKE_CHECK;
+/// The hooks' own system call instruction.
+pub const SYSCALL: u64 = symbols::SYSCALL;
+/// The address behind it: what a seccomp filter sees.
+pub const SYSCALL_END: u64 = symbols::SYSCALL_END;
+/// Goes on as if the call had been called off.
+pub const BAILED: u64 = symbols::BAILED;
+/// A fault from here to [`COPY_FAULT`] exclusive is one of the program's pointers.
+pub const COPY: u64 = symbols::COPY;
+/// Goes on after such a fault.
+pub const COPY_FAULT: u64 = symbols::COPY_FAULT;
+/// An int3 with all registers the program's, but for rip.
+pub const SAFEPOINT: u64 = symbols::SAFEPOINT;
+/// An int3: the replayed program made another call than the log has.
+pub const DIVERGED: u64 = symbols::DIVERGED;
+
+/// The text as it runs while recording, to be placed at [`TEXT_BASE`].
+pub const TEXT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/hooks.bin"));
+
+const _: () = assert!(TEXT_BASE == crate::AGENT_BASE + crate::AGENT_LEN);
+const _: () = assert!(TEXT_BASE + TEXT.len() as u64 <= TABLE_BASE);
+const _: () = assert!(TABLE_BASE + TABLE_LEN as u64 <= AREA_BASE);
+
+/// Text and table as one piece for [`TEXT_BASE`]; for replay with an instruction that does nothing in place of
+/// the system call.
+pub fn image(replay: bool) -> Vec<u8> {
+    let table_at = usize::try_from(TABLE_BASE - TEXT_BASE).unwrap_or(0);
+    let mut image = vec![0; table_at + TABLE_LEN];
+    image[..TEXT.len()].copy_from_slice(TEXT);
+    if replay {
+        let at = usize::try_from(SYSCALL - TEXT_BASE).unwrap_or(0);
+        image[at..at + 2].copy_from_slice(&[0x66, 0x90]);
+    }
+    for (row, place) in table().iter().zip(image[table_at..].chunks_exact_mut(Row::LEN)) {
+        place.copy_from_slice(&row.bytes());
+    }
+    image
+}
+
+/// Is this address one of the hooks' text?
+pub fn is_inside(rip: u64) -> bool {
+    (TEXT_BASE..TABLE_BASE).contains(&rip)
+}
+
+/// Offsets in the state at [`AREA_BASE`], each of a 64-bit word.
+pub mod state {
+    /// Bytes of the log that are used.
+    pub const POS: u64 = 0x00;
+    /// Recording: the log's capacity. Replay: the bytes to be consumed.
+    pub const END: u64 = 0x08;
+    /// All ones in replay.
+    pub const REPLAY: u64 = 0x10;
+    /// Recording: the next hook lets its call be traced.
+    pub const STOP: u64 = 0x18;
+    /// Recording: the hook under way ends at [`super::SAFEPOINT`].
+    pub const EXIT_STOP: u64 = 0x20;
+    /// A call may wait in its hook.
+    pub const ALONE: u64 = 0x28;
+    /// Where the program goes on after the hook.
+    pub const DONE: u64 = 0x38;
+    /// 1 from a hook's entry to its exit.
+    pub const IN_HOOK: u64 = 0x40;
+    /// Recording: the hook's call is not to be made.
+    pub const BAIL: u64 = 0x50;
+    /// 1: the hook under way has not made its call; 2: it has.
+    pub const PHASE: u64 = 0x58;
+    /// Replay: the hook that consumes the log's last byte ends at [`super::SAFEPOINT`].
+    pub const END_STOP: u64 = 0x60;
+    /// The classes of descriptors mean nothing now.
+    pub const NO_FDS: u64 = 0x68;
+    /// Files that may be written are mapped somewhere.
+    pub const WATCHED: u64 = 0x70;
+    /// Hooked calls so far.
+    pub const COUNT: u64 = 0x80;
+    /// Bytes of the state.
+    pub const LEN: u64 = 0x88;
+}
+
+/// What is known of a descriptor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum FdClass {
+    Unknown = 0,
+    /// What is written there concerns nobody but the kernel: a pipe, a socket.
+    Plain = 1,
+    /// A regular file that nobody has mapped.
+    File = 2,
+    /// Standard output of the recording, something below /proc or /dev: its calls are traced.
+    Special = 3,
+}
+
+/// What a hook does about a call beside its memory: bits of [`Row::flags`].
+pub mod flag {
+    pub const HOOKED: u16 = 1;
+    pub const WRITES_FD: u16 = 2;
+    pub const TAKES_PATH0: u16 = 4;
+    pub const TAKES_PATH1: u16 = 8;
+    pub const CLEARS_FD0: u16 = 16;
+    pub const CLEARS_FD1: u16 = 32;
+    pub const WAITS_IN: u16 = 64;
+    pub const WAITS_OUT: u16 = 128;
+    pub const ALONE_ONLY: u16 = 256;
+    pub const ALWAYS: u16 = 512;
+}
+
+/// How the memory behind an argument is found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u8)]
+pub enum PieceKind {
+    #[default]
+    None = 0,
+    OutFixed,
+    OutArg,
+    OutArg32,
+    OutRet,
+    OutRet32,
+    OutDeref,
+    InOutFixed,
+    InOutArg32,
+    RemFixed,
+}
+
+/// One piece of memory that a call writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Piece {
+    /// The argument that points to it.
+    pub arg: u8,
+    pub kind: PieceKind,
+    /// The argument that holds the count, or the address of the length.
+    pub of: u8,
+    /// Bytes, or bytes for each counted thing.
+    pub size: u16,
+}
+
+/// Calls whose memory depends on what is asked, or that can be tried without waiting.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u8)]
+pub enum Shape {
+    #[default]
+    Plain = 0,
+    Fcntl,
+    Ioctl,
+    Futex,
+    Open,
+    Poll,
+    Epoll,
+    Select,
+    Readv,
+    Wait4,
+    Recvmsg,
+    SockFlags,
+}
+
+/// A system call in the hooks' table. The default is one that is always traced.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Row {
+    /// Bits of [`flag`].
+    pub flags: u16,
+    pub shape: Shape,
+    /// How many of `piece` there are.
+    pub pieces: u8,
+    /// The argument that holds the flags of an open.
+    pub flags_arg: u8,
+    pub piece: [Piece; 3],
+}
+
+impl Row {
+    /// Bytes of a row in memory.
+    pub const LEN: usize = 24;
+
+    fn bytes(&self) -> [u8; Row::LEN] {
+        let mut bytes = [0; Row::LEN];
+        bytes[..2].copy_from_slice(&self.flags.to_le_bytes());
+        bytes[2..5].copy_from_slice(&[self.shape as u8, self.pieces, self.flags_arg]);
+        for (piece, place) in self.piece.iter().zip(bytes[6..].chunks_exact_mut(6)) {
+            place[..3].copy_from_slice(&[piece.arg, piece.kind as u8, piece.of]);
+            place[4..].copy_from_slice(&piece.size.to_le_bytes());
+        }
+        bytes
+    }
+}
+
+/// An entry of the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry<'a> {
+    /// The call's number.
+    pub nr: u16,
+    /// The call would have waited, and was left to be traced.
+    pub left: bool,
+    /// What the kernel gave; meaningless for a call that was left.
+    pub result: i64,
+    /// The memory that it wrote, in the log's own order and padding.
+    pub data: &'a [u8],
+}
+
+/// Bytes of an entry before its data.
+const HEAD: usize = 24;
+
+/// The entries of a log, up to its end or its first damage.
+pub fn entries(log: &[u8]) -> impl Iterator<Item = Entry<'_>> {
+    let mut rest = log;
+    std::iter::from_fn(move || {
+        let head: &[u8; HEAD] = rest.first_chunk()?;
+        let len = usize::try_from(u32::from_le_bytes(head[..4].try_into().ok()?)).ok()?;
+        let entry = rest.get(..len).filter(|entry| entry.len() >= HEAD)?;
+        rest = &rest[len..];
+        Some(Entry {
+            nr: u16::from_le_bytes(head[4..6].try_into().ok()?),
+            left: head[6] & 1 != 0,
+            result: i64::from_le_bytes(head[16..24].try_into().ok()?),
+            data: &entry[HEAD..],
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The C side's words, from its header.
+    fn header() -> &'static str {
+        include_str!("hooks/hooks.h")
+    }
+
+    fn defined(name: &str) -> u64 {
+        let line = header().lines().find(|line| line.starts_with(&format!("#define {name} ")));
+        let value =
+            line.unwrap_or_else(|| panic!("{name} is not defined")).split_whitespace().nth(2).unwrap();
+        let parsed =
+            value.strip_prefix("0x").map_or_else(|| value.parse(), |hex| u64::from_str_radix(hex, 16));
+        parsed.unwrap_or_else(|_| panic!("{name} is {value}"))
+    }
+
+    #[test]
+    fn both_sides_have_the_same_addresses() {
+        assert_eq!(defined("TABLE_BASE"), TABLE_BASE);
+        assert_eq!(defined("AREA_BASE"), AREA_BASE);
+        assert_eq!(defined("FD_CLASS_BASE"), FD_CLASS_BASE);
+        assert_eq!(defined("LOG_BASE"), LOG_BASE);
+        assert_eq!(defined("LOG_LEN"), LOG_LEN);
+        assert_eq!(defined("CALLS"), CALLS as u64);
+        assert_eq!(defined("FDS"), FDS as u64);
+    }
+
+    #[test]
+    fn both_sides_have_the_same_state() {
+        let text = header();
+        let body = text.split("struct state {").nth(1).unwrap().split("};").next().unwrap();
+        let fields: Vec<&str> =
+            body.lines().filter_map(|line| line.trim().strip_prefix("u64 ")?.split(';').next()).collect();
+        let offset = |name: &str| 8 * fields.iter().position(|field| *field == name).unwrap() as u64;
+        assert_eq!(offset("pos"), state::POS);
+        assert_eq!(offset("end"), state::END);
+        assert_eq!(offset("replay"), state::REPLAY);
+        assert_eq!(offset("stop"), state::STOP);
+        assert_eq!(offset("exit_stop"), state::EXIT_STOP);
+        assert_eq!(offset("alone"), state::ALONE);
+        assert_eq!(offset("done"), state::DONE);
+        assert_eq!(offset("in_hook"), state::IN_HOOK);
+        assert_eq!(offset("bail"), state::BAIL);
+        assert_eq!(offset("phase"), state::PHASE);
+        assert_eq!(offset("end_stop"), state::END_STOP);
+        assert_eq!(offset("no_fds"), state::NO_FDS);
+        assert_eq!(offset("watched"), state::WATCHED);
+        assert_eq!(offset("count"), state::COUNT);
+        assert_eq!(8 * fields.len() as u64, state::LEN);
+        for (name, field) in [("STATE_RSP", "rsp"), ("STATE_DONE", "done"), ("STATE_IN_HOOK", "in_hook")] {
+            assert!(text.contains(&format!("#define {name} (AREA_BASE + {:#04x})", offset(field))), "{name}");
+        }
+        for (name, field) in [("STATE_EXIT", "exit"), ("STATE_BAIL", "bail")] {
+            assert!(text.contains(&format!("#define {name} (AREA_BASE + {:#04x})", offset(field))), "{name}");
+        }
+    }
+
+    #[test]
+    fn there_is_one_system_call_instruction() {
+        let found: Vec<u64> = TEXT
+            .windows(2)
+            .enumerate()
+            .filter(|(_, bytes)| *bytes == [0x0f, 0x05])
+            .map(|(offset, _)| TEXT_BASE + offset as u64)
+            .collect();
+        assert_eq!(found, [SYSCALL]);
+        let replayed = image(true);
+        assert!(!replayed.windows(2).any(|bytes| bytes == [0x0f, 0x05]));
+    }
+
+    #[test]
+    fn a_log_ends_at_its_damage() {
+        let mut log = Vec::new();
+        for (nr, data) in [(0u16, &b"12345678"[..]), (39, b"")] {
+            log.extend((24 + data.len() as u32).to_le_bytes());
+            log.extend(nr.to_le_bytes());
+            log.extend([0; 10]);
+            log.extend((-5i64).to_le_bytes());
+            log.extend(data);
+        }
+        let found: Vec<(u16, i64, usize)> = entries(&log).map(|e| (e.nr, e.result, e.data.len())).collect();
+        assert_eq!(found, [(0, -5, 8), (39, -5, 0)]);
+        assert_eq!(entries(&log[..30]).count(), 0);
+        log[0] = 3;
+        assert_eq!(entries(&log).count(), 0);
+    }
+}

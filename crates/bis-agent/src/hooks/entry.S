@@ -1,0 +1,94 @@
+// The ways into and out of the hooks, and the instructions that the supervisor knows by address.
+//
+// A hook is entered from a trampoline, with rcx = the address after the trampoline's own instruction; rcx and r11 are
+// free because the system call clobbers them. The program's stack is not touched: there may be a red zone or
+// hardly any stack. Nothing runs at the same time in the same address space, so one stack and one state do for all.
+
+#include "hooks.h"
+
+    .section .text.hooks, "ax"
+
+    .globl hooks_enter
+hooks_enter:
+    movq %rsp, STATE_RSP
+    movq %rcx, STATE_DONE
+    movq $1, STATE_IN_HOOK
+    movl $STACK_TOP, %esp
+    pushfq
+    cld
+    pushq %rax
+    pushq %rdi
+    pushq %rsi
+    pushq %rdx
+    pushq %r10
+    pushq %r8
+    pushq %r9
+    movq %rsp, %rdi
+    call hooks_call
+    popq %r9
+    popq %r8
+    popq %r10
+    popq %rdx
+    popq %rsi
+    popq %rdi
+    popq %rax
+    // As the processor's syscall instruction leaves them.
+    movq (%rsp), %r11
+    movq STATE_DONE, %rcx
+    popfq
+    movq STATE_RSP, %rsp
+    movq $0, STATE_IN_HOOK
+    jmpq *STATE_EXIT
+
+    // i64 hooks_make(const u64 *args, u64 nr): the call, unless the supervisor said not to. Where a signal finds
+    // the task between hooks_make_check and hooks_syscall, the supervisor sends it to hooks_bailed.
+    .globl hooks_make
+hooks_make:
+    movq %rsi, %rax
+    movq 32(%rdi), %r8
+    movq 40(%rdi), %r9
+    movq 24(%rdi), %r10
+    movq 16(%rdi), %rdx
+    movq 8(%rdi), %rsi
+    movq (%rdi), %rdi
+    .globl hooks_make_check
+hooks_make_check:
+    cmpq $0, STATE_BAIL
+    jne hooks_bailed
+    .globl hooks_syscall
+hooks_syscall:
+    syscall
+    .globl hooks_syscall_end
+hooks_syscall_end:
+    ret
+    .globl hooks_bailed
+hooks_bailed:
+    movq $BAILED, %rax
+    ret
+
+    // u64 hooks_copy(void *to, const void *from, u64 len): 0, or 1 where memory is not there: the supervisor sends
+    // a fault between hooks_copy and hooks_copy_fault to the latter.
+    .globl hooks_copy
+hooks_copy:
+    movq %rdx, %rcx
+    rep movsb
+    xorl %eax, %eax
+    ret
+    .globl hooks_copy_fault
+hooks_copy_fault:
+    movl $1, %eax
+    ret
+
+    // The program has all its registers; rcx says where it goes on. Only the supervisor leads on from here.
+    .globl hooks_safepoint
+hooks_safepoint:
+    int3
+    jmpq *STATE_DONE
+
+    // The replayed program made another call than the recorded one.
+    .globl hooks_diverged
+hooks_diverged:
+    int3
+    jmp hooks_diverged
+
+    .section .note.GNU-stack, "", @progbits

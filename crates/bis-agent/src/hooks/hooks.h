@@ -1,0 +1,118 @@
+// What the hooks and the supervisor share: addresses, the state page, the table of hooked calls, the log's entries.
+// `shared.rs` beside this file says the same in Rust; a test compares the two.
+#pragma once
+
+#define TABLE_BASE 0x70005000
+#define AREA_BASE 0x70008000
+#define FD_CLASS_BASE 0x70009000
+#define STACK_TOP 0x7000c000
+#define SCRATCH_BASE 0x7000c000
+#define SCRATCH_LEN 0x4000
+#define LOG_BASE 0x70010000
+#define LOG_LEN 0xf0000
+
+#define CALLS 512
+#define FDS 4096
+
+// Offsets in the state, for assembly.
+#define STATE_RSP (AREA_BASE + 0x30)
+#define STATE_DONE (AREA_BASE + 0x38)
+#define STATE_IN_HOOK (AREA_BASE + 0x40)
+#define STATE_EXIT (AREA_BASE + 0x48)
+#define STATE_BAIL (AREA_BASE + 0x50)
+#define STATE_SAVED_RCX (AREA_BASE + 0x78)
+
+// The result of a call that was not made after all: no system call returns it.
+#define BAILED (-4096)
+
+#ifndef __ASSEMBLER__
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long u64;
+typedef long i64;
+
+// At AREA_BASE; shared with the supervisor while recording.
+struct state {
+  u64 pos;       // bytes of the log that are used
+  u64 end;       // recording: its capacity; replay: the bytes that are to be consumed
+  u64 replay;    // all ones in replay, else 0
+  u64 stop;      // recording: the next hook lets its call be traced
+  u64 exit_stop; // recording: the hook under way ends at the safepoint
+  u64 alone;     // nobody waits while this task does: a call may wait in its hook
+  u64 rsp;       // the program's
+  u64 done;      // where the program goes on: after its instruction, in the trampoline
+  u64 in_hook;   // 1 from entry to exit
+  u64 exit;      // where the hook will jump to
+  u64 bail;      // recording: do not make the call
+  u64 phase;     // 1: the call has not been made, 2: it has
+  u64 end_stop;  // replay: the hook that consumes the last byte ends at the safepoint
+  u64 no_fds;    // the classes of descriptors mean nothing now
+  u64 watched;   // files that may be written are mapped somewhere
+  u64 saved_rcx;
+  u64 count;     // hooked calls so far
+};
+
+#define S ((volatile struct state *)AREA_BASE)
+#define FD_CLASS ((volatile u8 *)FD_CLASS_BASE)
+
+// Classes of descriptors: a zero says nothing.
+#define FD_PLAIN 1   // what is written there concerns nobody but the kernel
+#define FD_FILE 2    // the same, of a regular file that nobody has mapped
+#define FD_SPECIAL 3 // standard output, /proc, ...: traced
+
+// The kinds of a piece of memory behind an argument.
+enum { OUT_FIXED = 1, OUT_ARG, OUT_ARG32, OUT_RET, OUT_RET32, OUT_DEREF, INOUT_FIXED, INOUT_ARG32, REM_FIXED };
+
+// Flags of a row.
+enum {
+  HOOKED = 1,        // may be made here
+  WRITES_FD = 2,     // only if argument 0 is a descriptor that is plain
+  TAKES_PATH0 = 4,   // only if argument 0 is no path of /proc or /dev
+  TAKES_PATH1 = 8,   // the same for argument 1, relative to a descriptor in argument 0
+  CLEARS_FD0 = 16,   // the class of descriptor 0 is gone
+  CLEARS_FD1 = 32,   // of descriptor 1
+  WAITS_IN = 64,     // waits until descriptor 0 can be read
+  WAITS_OUT = 128,   // until it can be written
+  ALONE_ONLY = 256,  // waits in ways that cannot be tried
+  ALWAYS = 512,      // its memory is written whatever the result is
+};
+
+// Shapes beside the plain one.
+enum { PLAIN = 0, FCNTL, IOCTL, FUTEX, OPEN, POLL, EPOLL, SELECT, READV, WAIT4, RECVMSG, SOCKFLAGS };
+
+struct piece {
+  u8 arg;
+  u8 kind;
+  u8 of; // the argument that holds the count or the address of the length
+  u8 pad;
+  u16 size;
+};
+
+struct row {
+  u16 flags;
+  u8 shape;
+  u8 pieces;
+  u8 flags_arg; // OPEN, SOCKFLAGS: the argument with the flags
+  u8 pad;
+  struct piece piece[3];
+};
+
+#define TABLE ((const struct row *)TABLE_BASE)
+
+// An entry of the log; its data follow, each piece on 8 bytes.
+struct entry {
+  u32 len;   // of all of it, a multiple of 8
+  u16 nr;
+  u16 flags; // 1: the call would have waited, and is a traced one
+  u64 check; // a hash of the arguments
+  i64 result;
+};
+
+// The registers of the program, as the entry pushes them.
+struct frame {
+  u64 r9, r8, r10, rdx, rsi, rdi, rax, rflags;
+};
+
+#endif

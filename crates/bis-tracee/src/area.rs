@@ -1,0 +1,173 @@
+//! The hooks' area of a recorded address space, shared with its supervisor: the state, the classes of descriptors,
+//! and the log, in one memory file that both map.
+//!
+//! The supervisor reads and writes it without a system call. It may do so at any time, also while the task runs: all
+//! words are accessed atomically, and the log is read only up to a position that the hooks have published, while the
+//! task is stopped.
+
+use std::{
+    fs::File,
+    io,
+    os::fd::AsRawFd,
+    ptr,
+    sync::atomic::{AtomicU8, AtomicU64, Ordering},
+};
+
+use bis_agent::{
+    MEMFD_NAME,
+    hooks::{self, AREA_BASE, AREA_LEN, FD_CLASS_BASE, FDS, FdClass, LOG_BASE, LOG_LEN, state},
+};
+
+use crate::{
+    error::{Result, TraceeError},
+    remote::Remote,
+    task::Stopped,
+};
+
+/// The supervisor's mapping of one area.
+#[derive(Debug)]
+pub struct Area {
+    base: *mut u8,
+}
+
+// SAFETY: the mapping is owned and stays until it is dropped; all access to what the task may change is atomic.
+unsafe impl Send for Area {}
+// SAFETY: as above.
+unsafe impl Sync for Area {}
+
+const LEN: usize = AREA_LEN as usize;
+
+impl Area {
+    /// Gives the address space an area of its own, in place of one that it may share with its parent, and maps it
+    /// here. `slot` holds a task stopped outside of any system call.
+    ///
+    /// # Errors
+    /// [`TraceeError::Died`] when the task was killed meanwhile; else where the kernel refuses.
+    pub fn make(slot: &mut Option<Stopped>) -> Result<Area> {
+        let mut remote = Remote::new(slot)?;
+        let tid = remote.tid();
+        let failed = |what| move |source| TraceeError::Os { what, tid, source };
+        let cloexec = u64::from(libc::MFD_CLOEXEC);
+        let fd = remote.must(
+            "make the hooks' memory",
+            libc::SYS_memfd_create,
+            [MEMFD_NAME, cloexec, 0, 0, 0, 0],
+        )?;
+        let file = File::options().read(true).write(true).open(format!("/proc/{tid}/fd/{fd}"));
+        let file = file.map_err(failed("open the hooks' memory"))?;
+        file.set_len(AREA_LEN).map_err(failed("make room for the hooks' memory"))?;
+        let prot = (libc::PROT_READ | libc::PROT_WRITE).cast_unsigned().into();
+        let flags = (libc::MAP_SHARED | libc::MAP_FIXED).cast_unsigned().into();
+        remote.must("map the hooks' memory", libc::SYS_mmap, [AREA_BASE, AREA_LEN, prot, flags, fd, 0])?;
+        remote.must("close the hooks' memory", libc::SYS_close, [fd, 0, 0, 0, 0, 0])?;
+        remote.finish()?;
+        let area = Area::map(&file).map_err(failed("map the hooks' memory here"))?;
+        area.set(state::END, LOG_LEN);
+        Ok(area)
+    }
+
+    fn map(file: &File) -> io::Result<Area> {
+        // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
+        let base = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                LEN,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Area { base: base.cast() })
+    }
+
+    fn word(&self, offset: u64) -> &AtomicU64 {
+        assert!(offset < state::LEN && offset.is_multiple_of(8), "{offset:#x} is no word of the state");
+        // SAFETY: within the mapping, which lives as long as `self`, and aligned; shared only as an atomic.
+        unsafe { AtomicU64::from_ptr(self.base.add(offset as usize).cast()) }
+    }
+
+    /// A word of the state (`bis_agent::hooks::state`).
+    pub fn get(&self, offset: u64) -> u64 {
+        self.word(offset).load(Ordering::Acquire)
+    }
+
+    pub fn set(&self, offset: u64, value: u64) {
+        self.word(offset).store(value, Ordering::Release);
+    }
+
+    /// Takes what the log holds. Only while the task is stopped outside of the hooks, or gone.
+    pub fn take_log(&self) -> Vec<u8> {
+        let len = usize::try_from(self.get(state::POS).min(LOG_LEN)).unwrap_or(0);
+        let mut log = vec![0; len];
+        // SAFETY: the log lies within the mapping, and `len` is at most its length; nobody writes it now.
+        unsafe {
+            let from = self.base.add((LOG_BASE - AREA_BASE) as usize);
+            ptr::copy_nonoverlapping(from, log.as_mut_ptr(), len);
+        }
+        self.set(state::POS, 0);
+        log
+    }
+
+    fn class(&self, fd: usize) -> &AtomicU8 {
+        assert!(fd < FDS, "descriptor {fd} has no class");
+        // SAFETY: within the mapping, which lives as long as `self`; shared only as an atomic.
+        unsafe { AtomicU8::from_ptr(self.base.add((FD_CLASS_BASE - AREA_BASE) as usize + fd)) }
+    }
+
+    /// Says what a descriptor is. One beyond those that have a class is left alone.
+    pub fn set_class(&self, fd: i32, class: FdClass) {
+        if let Ok(fd) = usize::try_from(fd)
+            && fd < FDS
+        {
+            self.class(fd).store(class as u8, Ordering::Release);
+        }
+    }
+
+    pub fn has_class(&self, fd: i32) -> bool {
+        usize::try_from(fd).is_ok_and(|fd| fd < FDS && self.class(fd).load(Ordering::Acquire) != 0)
+    }
+
+    /// Forgets the classes of all descriptors.
+    pub fn forget_classes(&self) {
+        (0..FDS).for_each(|fd| self.class(fd).store(FdClass::Unknown as u8, Ordering::Release));
+    }
+
+    /// Forgets the classes of regular files.
+    pub fn forget_files(&self) {
+        let file = FdClass::File as u8;
+        for fd in 0..FDS {
+            let _ = self.class(fd).compare_exchange(file, 0, Ordering::AcqRel, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes over the classes of another area's descriptors: those of a parent at a fork.
+    pub fn copy_classes(&self, from: &Area) {
+        for fd in 0..FDS {
+            self.class(fd).store(from.class(fd).load(Ordering::Acquire), Ordering::Release);
+        }
+    }
+
+    /// The state as replay begins with it.
+    pub fn replay_state() -> Vec<u8> {
+        let mut bytes = vec![0; state::LEN as usize];
+        let at = state::REPLAY as usize;
+        bytes[at..at + 8].copy_from_slice(&u64::MAX.to_le_bytes());
+        bytes
+    }
+}
+
+impl Drop for Area {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours alone and nothing refers to it any more.
+        unsafe { libc::munmap(self.base.cast(), LEN) };
+    }
+}
+
+/// Is this address one of the hooks' text?
+pub fn is_inside(rip: u64) -> bool {
+    hooks::is_inside(rip)
+}
