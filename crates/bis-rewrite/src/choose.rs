@@ -75,7 +75,8 @@ impl Chooser<'_, '_> {
             let enough = self.instructions[self.site].next_ip() - self.instructions[first].ip() >= JUMP as u64;
             let before = first.checked_sub(1).map(|index| &self.instructions[index]);
             match before {
-                Some(it) if !enough && falls_through(it) && movable(it) => first -= 1,
+                // In an unsure region only the site and what follows it are known to be instructions.
+                Some(it) if self.region.sure && !enough && falls_through(it) && movable(it) => first -= 1,
                 Some(it) if !enough && !movable(it) && refused == Some(Reason::TooShort) => {
                     return Err(Reason::Unmovable);
                 }

@@ -45,6 +45,7 @@ impl Functions {
         let named = symbols(text, &regions);
         regions.extend(named);
         settle(&mut regions);
+        dispute_data(text, &mut regions);
         Self { regions, broken }
     }
 
@@ -124,7 +125,23 @@ fn unwind_tables(text: &Text<'_>) -> (Vec<Region>, bool) {
             // An address at which nothing readable is: the region's landing pads count as unknown.
             Pointer::Indirect(_) => u64::MAX,
         });
-        regions.extend(region(text, function.initial_address(), function.len(), lsda));
+        // The frames of signals begin one byte early, for unwinders that look one byte before a return address. That
+        // byte may be the last of another instruction.
+        let early = u64::from(function.is_signal_trampoline());
+        let (start, len) = (function.initial_address(), function.len());
+        regions.extend(region(text, start.saturating_add(early), len.saturating_sub(early), lsda));
+    }
+}
+
+/// A function that has data in it by the symbols' word cannot be decoded from its start.
+fn dispute_data(text: &Text<'_>, regions: &mut [Region]) {
+    for symbol in text.file.symbols().chain(text.file.dynamic_symbols()) {
+        if symbol.kind() == SymbolKind::Data
+            && let Some(at) = regions.partition_point(|region| region.start <= symbol.address()).checked_sub(1)
+            && regions[at].contains(symbol.address())
+        {
+            regions[at].disputed = true;
+        }
     }
 }
 

@@ -17,7 +17,7 @@
 use iced_x86::{Instruction, OpKind};
 use object::{
     LittleEndian, Object as _, ObjectSymbol as _, SymbolKind, elf,
-    read::elf::{FileHeader as _, Rela as _, SectionHeader as _},
+    read::elf::{Rela as _, SectionHeader as _},
 };
 
 use crate::text::{Section, Text};

@@ -106,8 +106,8 @@ impl<'a> Text<'a> {
         self.build_id
     }
 
-    /// Every special instruction of the file, in order of addresses. What merely looks like one, inside another
-    /// instruction, is not listed.
+    /// Every special instruction in the functions that the file tells of, in order of addresses. What merely looks like
+    /// one, inside another instruction or in data between functions, is not listed.
     pub fn sites(&self) -> impl Iterator<Item = (u64, SiteKind)> + use<> {
         let mut sites = Vec::new();
         let mut decoded: Option<(Region, Vec<Instruction>)> = None;
@@ -115,7 +115,8 @@ impl<'a> Text<'a> {
             for at in candidates(section.data) {
                 let address = section.start + at as u64;
                 if !decoded.as_ref().is_some_and(|(region, _)| region.contains(address)) {
-                    let Some(region) = self.functions().region(self, address) else { continue };
+                    let region = self.functions().region(self, address);
+                    let Some(region) = region.filter(|region| region.sure && !region.disputed) else { continue };
                     let instructions = self.decode(&region);
                     decoded = Some((region, instructions));
                 }
@@ -136,6 +137,10 @@ impl<'a> Text<'a> {
     }
 
     /// The shortest run around the special instruction at `vaddr`.
+    ///
+    /// Where the file tells of no function (hand-written assembly, stripped programs without unwind tables), this
+    /// believes the caller that the program really executes the instruction there; so ask only for what was seen to
+    /// trap, or for what [`Text::sites`] gave. An answer for one that is really data would change the data.
     ///
     /// # Errors
     /// Why this site is better left alone.
