@@ -48,7 +48,10 @@ fn main() {
             let _ = Text::parse(&bytes).map(|text| text.run_at(*site));
         }
         let one = began.elapsed();
-        println!("{path}: {} sites {counts:?}; listed {listed:.1?}, all {all:.1?}, one {one:.1?}", sites.len());
+        println!(
+            "{path}: {} sites {counts:?}; listed {listed:.1?}, all {all:.1?}, one {one:.1?}",
+            sites.len()
+        );
     }
     println!("in all: {totals:#?}");
 }

@@ -69,10 +69,13 @@ impl Chooser<'_, '_> {
             match attempt {
                 Ok(last) => return self.run(first, last),
                 // Of several reasons, that of the first attempt which had enough bytes says most.
-                Err(reason) if refused.is_none_or(|known| known == Reason::TooShort) => refused = Some(reason),
+                Err(reason) if refused.is_none_or(|known| known == Reason::TooShort) => {
+                    refused = Some(reason)
+                }
                 Err(_) => {}
             }
-            let enough = self.instructions[self.site].next_ip() - self.instructions[first].ip() >= JUMP as u64;
+            let enough =
+                self.instructions[self.site].next_ip() - self.instructions[first].ip() >= JUMP as u64;
             let before = first.checked_sub(1).map(|index| &self.instructions[index]);
             match before {
                 // In an unsure region only the site and what follows it are known to be instructions.
@@ -94,7 +97,8 @@ impl Chooser<'_, '_> {
             if it.is_invalid() {
                 return Err(Reason::Undecoded);
             }
-            let reached = (first..=last).all(|index| index == self.site || falls_through(&self.instructions[index]));
+            let reached =
+                (first..=last).all(|index| index == self.site || falls_through(&self.instructions[index]));
             // After a jump or return only filler may follow.
             if !reached && !matches!(it.mnemonic(), Mnemonic::Nop | Mnemonic::Int3) {
                 return Err(Reason::TooShort);
@@ -139,7 +143,9 @@ impl Chooser<'_, '_> {
     fn near(&self, from: u64, to: u64) -> bool {
         let Some(section) = self.text.code_at(from) else { return true };
         (from.saturating_sub(NEAR)..to + NEAR).any(|place| {
-            let Some([opcode, distance]) = section.from(place).and_then(<[u8]>::first_chunk) else { return false };
+            let Some([opcode, distance]) = section.from(place).and_then(<[u8]>::first_chunk) else {
+                return false;
+            };
             let jumps = matches!(opcode, 0x70..=0x7f | 0xeb | 0xe0..=0xe3);
             let target = (place + 2).wrapping_add_signed(i64::from(*distance as i8));
             if !jumps || !(from..to).contains(&target) {
@@ -180,7 +186,12 @@ pub(crate) fn movable(it: &Instruction) -> bool {
         // The processor demands it where indirect branches land.
         Mnemonic::Endbr64 | Mnemonic::Endbr32 => return false,
         // The kernel and debuggers look at where it is.
-        Mnemonic::Int | Mnemonic::Int1 | Mnemonic::Int3 | Mnemonic::Into | Mnemonic::Sysenter | Mnemonic::Sysexit => {
+        Mnemonic::Int
+        | Mnemonic::Int1
+        | Mnemonic::Int3
+        | Mnemonic::Into
+        | Mnemonic::Sysenter
+        | Mnemonic::Sysexit => {
             return false;
         }
         Mnemonic::Xabort | Mnemonic::Xend | Mnemonic::Hlt => return false,

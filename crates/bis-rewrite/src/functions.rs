@@ -137,7 +137,8 @@ fn unwind_tables(text: &Text<'_>) -> (Vec<Region>, bool) {
 fn dispute_data(text: &Text<'_>, regions: &mut [Region]) {
     for symbol in text.file.symbols().chain(text.file.dynamic_symbols()) {
         if symbol.kind() == SymbolKind::Data
-            && let Some(at) = regions.partition_point(|region| region.start <= symbol.address()).checked_sub(1)
+            && let Some(at) =
+                regions.partition_point(|region| region.start <= symbol.address()).checked_sub(1)
             && regions[at].contains(symbol.address())
         {
             regions[at].disputed = true;
@@ -145,19 +146,31 @@ fn dispute_data(text: &Text<'_>, regions: &mut [Region]) {
     }
 }
 
-/// Functions that only symbols know.
+/// What symbols know and unwind tables do not: whole functions, and the rest of functions whose unwinding is described
+/// in part (`clone`: its child has nobody to return to).
 fn symbols(text: &Text<'_>, known: &[Region]) -> Vec<Region> {
-    let free = |it: &Region| {
-        let after = known.partition_point(|region| region.start < it.end);
-        after.checked_sub(1).is_none_or(|at| known[at].end <= it.start)
-    };
-    text.file
-        .symbols()
-        .chain(text.file.dynamic_symbols())
-        .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() != 0)
-        .filter_map(|symbol| region(text, symbol.address(), symbol.size(), None))
-        .filter(free)
-        .collect()
+    let mut found = Vec::new();
+    let all = text.file.symbols().chain(text.file.dynamic_symbols());
+    for symbol in all.filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() != 0) {
+        let Some(whole) = region(text, symbol.address(), symbol.size(), None) else { continue };
+        let first = known.partition_point(|region| region.end <= whole.start);
+        let inside: Vec<&Region> =
+            known[first..].iter().take_while(|region| region.start < whole.end).collect();
+        if inside.iter().any(|region| region.start < whole.start || region.end > whole.end) {
+            continue;
+        }
+        let mut start = whole.start;
+        for region in inside {
+            if start < region.start {
+                found.push(Region { start, end: region.start, ..whole });
+            }
+            start = region.end;
+        }
+        if start < whole.end {
+            found.push(Region { start, end: whole.end, ..whole });
+        }
+    }
+    found
 }
 
 /// Where exceptions that pass through the function at `start` land, from its table at `lsda` (the format is that of all

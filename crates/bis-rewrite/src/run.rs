@@ -20,7 +20,9 @@ pub enum Error {
         to: u64,
     },
     /// The run is not one that [`crate::Text::run_at`] gives: it was made by hand, or read from somewhere untrusted.
-    #[error("the run at {0:#x} holds instructions that cannot be moved; it was not made by this version's analysis")]
+    #[error(
+        "the run at {0:#x} holds instructions that cannot be moved; it was not made by this version's analysis"
+    )]
     BadRun(u64),
     /// A site of this kind saves a register to memory, and the caller named no place below 2 GiB for it.
     #[error("a {0:?} site needs a place below 2 GiB to save rcx at; pass Hook::save")]

@@ -20,7 +20,9 @@ pub(crate) fn understood(text: &Text<'_>, instructions: &[Instruction]) -> bool 
     let mut info = InstructionInfoFactory::new();
     instructions.iter().enumerate().filter(|(_, it)| it.flow_control() == FlowControl::IndirectBranch).all(
         |(index, jump)| match jump.op0_kind() {
-            OpKind::Memory => jump.mnemonic() == Mnemonic::Jmp && jump.memory_size() == MemorySize::QwordOffset,
+            OpKind::Memory => {
+                jump.mnemonic() == Mnemonic::Jmp && jump.memory_size() == MemorySize::QwordOffset
+            }
             OpKind::Register => {
                 let register = jump.op0_register();
                 is_table_jump(text.targets(), instructions, index, register, &mut info)
@@ -35,13 +37,20 @@ pub(crate) fn understood(text: &Text<'_>, instructions: &[Instruction]) -> bool 
 fn writes(it: &Instruction, register: Register, info: &mut InstructionInfoFactory) -> bool {
     info.info(it).used_registers().iter().any(|used| {
         used.register().full_register() == register
-            && !matches!(used.access(), OpAccess::Read | OpAccess::CondRead | OpAccess::None | OpAccess::NoMemAccess)
+            && !matches!(
+                used.access(),
+                OpAccess::Read | OpAccess::CondRead | OpAccess::None | OpAccess::NoMemAccess
+            )
     })
 }
 
 /// Whether every value that the function ever puts into the registers of `todo` is a pointer that came whole from
 /// elsewhere.
-fn is_pointer(instructions: &[Instruction], todo: &mut Vec<Register>, info: &mut InstructionInfoFactory) -> bool {
+fn is_pointer(
+    instructions: &[Instruction],
+    todo: &mut Vec<Register>,
+    info: &mut InstructionInfoFactory,
+) -> bool {
     let mut done = Vec::new();
     while let Some(register) = todo.pop() {
         if !register.is_gpr64() {
@@ -66,16 +75,18 @@ fn is_pointer(instructions: &[Instruction], todo: &mut Vec<Register>, info: &mut
                     if it.op0_kind() == OpKind::Register
                         && it.op1_kind() == OpKind::Register
                         && it.op0_register() == it.op1_register() => {}
-                mnemonic if to_register && (mnemonic == Mnemonic::Mov || is_cmov(it)) => match it.op1_kind() {
-                    OpKind::Memory => {}
-                    OpKind::Register => {
-                        let from = it.op1_register();
-                        if !done.contains(&from) && !todo.contains(&from) {
-                            todo.push(from);
+                mnemonic if to_register && (mnemonic == Mnemonic::Mov || is_cmov(it)) => {
+                    match it.op1_kind() {
+                        OpKind::Memory => {}
+                        OpKind::Register => {
+                            let from = it.op1_register();
+                            if !done.contains(&from) && !todo.contains(&from) {
+                                todo.push(from);
+                            }
                         }
+                        _ => return false,
                     }
-                    _ => return false,
-                },
+                }
                 _ => return false,
             }
         }
@@ -84,7 +95,9 @@ fn is_pointer(instructions: &[Instruction], todo: &mut Vec<Register>, info: &mut
 }
 
 fn is_cmov(it: &Instruction) -> bool {
-    it.condition_code() != iced_x86::ConditionCode::None && it.flow_control() == FlowControl::Next && !it.is_jcc_near()
+    it.condition_code() != iced_x86::ConditionCode::None
+        && it.flow_control() == FlowControl::Next
+        && !it.is_jcc_near()
 }
 
 /// Whether the jump at `index` is the end of the known sequence, and the tables that it can use are read.
@@ -96,7 +109,8 @@ fn is_table_jump(
     info: &mut InstructionInfoFactory,
 ) -> bool {
     let first = index.saturating_sub(LOOK_BACK);
-    let straight = |it: &Instruction| matches!(it.flow_control(), FlowControl::Next | FlowControl::ConditionalBranch);
+    let straight =
+        |it: &Instruction| matches!(it.flow_control(), FlowControl::Next | FlowControl::ConditionalBranch);
     // Nothing may join the sequence in its middle.
     let lands = |ip: u64| instructions.iter().any(|it| it.near_branch_target() == ip);
     let mut sum = None;

@@ -117,7 +117,10 @@ impl Targets {
             return true;
         }
         let first = self.numbers.partition_point(|(number, _)| *number < from);
-        self.numbers[first..].iter().take_while(|(number, _)| *number < to).any(|(_, place)| is_number(text, *place))
+        self.numbers[first..]
+            .iter()
+            .take_while(|(number, _)| *number < to)
+            .any(|(_, place)| is_number(text, *place))
     }
 
     /// Whether a branch of 32 bits, or a `lea`, anywhere in the file leads to an address of `from..to`.
@@ -213,7 +216,9 @@ impl Targets {
                 pointer(word);
                 next = word.wrapping_add(8);
             } else {
-                (0..63).filter(|bit| word >> (bit + 1) & 1 == 1).for_each(|bit| pointer(next.wrapping_add(bit * 8)));
+                (0..63)
+                    .filter(|bit| word >> (bit + 1) & 1 == 1)
+                    .for_each(|bit| pointer(next.wrapping_add(bit * 8)));
                 next = next.wrapping_add(63 * 8);
             }
         }
@@ -280,7 +285,8 @@ pub(crate) fn is_displacement(text: &Text<'_>, place: u64, target: u64) -> bool 
 
 /// Whether an instruction branches to `target`, or computes it as an address.
 pub(crate) fn names(it: &Instruction, target: u64) -> bool {
-    let near = (0..it.op_count()).any(|op| it.op_kind(op) == OpKind::NearBranch64) && it.near_branch64() == target;
+    let near =
+        (0..it.op_count()).any(|op| it.op_kind(op) == OpKind::NearBranch64) && it.near_branch64() == target;
     near || (it.is_ip_rel_memory_operand() && it.memory_displacement64() == target)
 }
 

@@ -116,7 +116,9 @@ impl<'a> Text<'a> {
                 let address = section.start + at as u64;
                 if !decoded.as_ref().is_some_and(|(region, _)| region.contains(address)) {
                     let region = self.functions().region(self, address);
-                    let Some(region) = region.filter(|region| region.sure && !region.disputed) else { continue };
+                    let Some(region) = region.filter(|region| region.sure && !region.disputed) else {
+                        continue;
+                    };
                     let instructions = self.decode(&region);
                     decoded = Some((region, instructions));
                 }

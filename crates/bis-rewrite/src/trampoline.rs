@@ -96,7 +96,11 @@ pub fn trampoline(run: &Run, bias: u64, at: u64, hook: Hook) -> Result<Trampolin
                 return Err(bad());
             }
             let displacement = decoder.get_constant_offsets(&it);
-            out.moved(&it, bytes, displacement.has_displacement().then(|| displacement.displacement_offset()))?;
+            out.moved(
+                &it,
+                bytes,
+                displacement.has_displacement().then(|| displacement.displacement_offset()),
+            )?;
         }
     }
     places.push((end, out.here()));
@@ -143,7 +147,8 @@ impl Builder {
             Entry::Rcx => &[0x48, 0x8d, 0x0d],
             Entry::Rdx => &[0x48, 0x8d, 0x15],
             Entry::SavedRcx => {
-                let save = hook.save.filter(|save| i32::try_from(*save).is_ok()).ok_or(Error::NoSave(run.kind()))?;
+                let save =
+                    hook.save.filter(|save| i32::try_from(*save).is_ok()).ok_or(Error::NoSave(run.kind()))?;
                 // mov [save], rcx
                 self.bytes.extend([0x48, 0x89, 0x0c, 0x25]);
                 self.bytes.extend(save.to_le_bytes());
