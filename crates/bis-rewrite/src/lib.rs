@@ -11,7 +11,7 @@
 //! [`SiteCache`] remembers runs on disk, by the file's identity.
 //!
 //! The modules: [`Text`] (`text`) reads the file; `functions` says which bytes are one function; `targets` collects
-//! everything in the file that names an address in the text; `tables` judges computed jumps; `choose` picks the run;
+//! everything in the file that names an address in the text, `scan` the fast half of that; `tables` judges computed jumps; `choose` picks the run;
 //! `trampoline` builds; `cache` remembers.
 //!
 //! This crate is pure: bytes in, bytes out (the cache alone touches files). It knows nothing of processes; when the
@@ -22,6 +22,7 @@
 mod choose;
 mod functions;
 mod run;
+mod scan;
 mod tables;
 mod targets;
 mod text;

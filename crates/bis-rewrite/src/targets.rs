@@ -20,7 +20,10 @@ use object::{
     read::elf::{Rela as _, SectionHeader as _},
 };
 
-use crate::text::{Section, Text};
+use crate::{
+    scan,
+    text::{Section, Text},
+};
 
 /// One bit for each byte of the executable sections.
 struct Bits {
@@ -38,6 +41,16 @@ impl Bits {
             bits += section.data.len();
         }
         Self { sections, words: vec![0; bits.div_ceil(64)] }
+    }
+
+    /// Address of the first byte of text.
+    fn low(&self) -> u64 {
+        self.sections.first().map_or(0, |first| first.0)
+    }
+
+    /// Address after the last byte of text.
+    fn high(&self) -> u64 {
+        self.sections.last().map_or(0, |last| last.0 + last.1)
     }
 
     #[inline]
@@ -127,7 +140,7 @@ impl Targets {
     pub fn branched(&self, text: &Text<'_>, from: u64, to: u64) -> bool {
         self.branches.any(from, to)
             && text.code().any(|section| {
-                displacements(section.data).any(|(at, displacement)| {
+                scan::displacements(section.data).any(|(at, displacement)| {
                     let place = section.start + at as u64;
                     let target = after(place, displacement);
                     (from..to).contains(&target) && is_displacement(text, place, target)
@@ -146,7 +159,7 @@ impl Targets {
     }
 
     fn scan(&mut self, text: &Text<'_>, section: &Section<'_>) {
-        for (at, displacement) in displacements(section.data) {
+        for (at, displacement) in scan::displacements(section.data) {
             let target = after(section.start + at as u64, displacement);
             self.branches.set(target);
             let is_lea = at >= 2 && section.data[at - 2] == 0x8d;
@@ -155,14 +168,8 @@ impl Targets {
             }
         }
         if text.is_fixed() {
-            let low = self.pointers.sections.first().map_or(0, |first| first.0);
-            let high = self.pointers.sections.last().map_or(0, |last| last.0 + last.1);
-            for (at, four) in section.data.windows(4).enumerate() {
-                let number = u64::from(u32::from_le_bytes([four[0], four[1], four[2], four[3]]));
-                if number.wrapping_sub(low) < high - low {
-                    self.numbers.push((number, section.start + at as u64));
-                }
-            }
+            let places = scan::numbers(section.data, self.pointers.low(), self.pointers.high());
+            self.numbers.extend(places.map(|(at, number)| (number, section.start + at as u64)));
         }
     }
 
@@ -225,8 +232,7 @@ impl Targets {
     }
 
     fn words(&mut self, section: &Section<'_>) {
-        let low = self.pointers.sections.first().map_or(0, |first| first.0);
-        let high = self.pointers.sections.last().map_or(0, |last| last.0 + last.1);
+        let (low, high) = (self.pointers.low(), self.pointers.high());
         let skip = (section.start.wrapping_neg() & 7) as usize;
         for word in section.data.get(skip..).unwrap_or_default().as_chunks::<8>().0 {
             let word = u64::from_le_bytes(*word);
@@ -240,28 +246,6 @@ impl Targets {
 /// The address that a displacement of 32 bits at `place` leads to, when it ends its instruction.
 fn after(place: u64, displacement: i32) -> u64 {
     (place + 4).wrapping_add_signed(i64::from(displacement))
-}
-
-/// Every 4 bytes, at any alignment, that could be the displacement of a jump, call, `xbegin` or `lea`: their offset
-/// and value.
-fn displacements(code: &[u8]) -> impl Iterator<Item = (usize, i32)> + '_ {
-    let candidate = |before: u8, last: u8| match last {
-        0xe8 | 0xe9 => true,
-        0x80..=0x8f if before == 0x0f => true,
-        0xf8 => before == 0xc7,
-        // modrm of rip-relative operands
-        _ => before == 0x8d && last & 0xc7 == 0x05,
-    };
-    (1..code.len().saturating_sub(3)).filter_map(move |at| {
-        let last = code[at - 1];
-        // What most bytes are not is asked first.
-        if last & 0x45 != 0x05 && last < 0x80 {
-            return None;
-        }
-        let before = if at >= 2 { code[at - 2] } else { 0 };
-        candidate(before, last)
-            .then(|| (at, i32::from_le_bytes([code[at], code[at + 1], code[at + 2], code[at + 3]])))
-    })
 }
 
 /// The instruction whose bytes are at `place`, if the function there can be told. `Err` if it cannot.
