@@ -1,0 +1,195 @@
+//! Computed jumps: may one of them lead between the instructions of a run?
+//!
+//! A jump through a pointer that was loaded from memory or handed in leads to an address that the file names somewhere
+//! whole (a relocation, a symbol, a `lea`), and `targets.rs` has all of those. What is left are addresses that the
+//! function *computes*. Compilers compute one kind: a table of 32-bit distances, `movsxd x, [base + index * 4]`,
+//! `add x, base`, `jmp x`, with the base from a `lea`. That one is known, and its table is read. In a function that
+//! jumps to anything else computed, no run may have an interior in which an instruction begins.
+
+use iced_x86::{
+    FlowControl, Instruction, InstructionInfoFactory, MemorySize, Mnemonic, OpAccess, OpKind, Register,
+};
+
+use crate::{targets::Targets, text::Text};
+
+/// How many instructions before a jump its table is looked for.
+const LOOK_BACK: usize = 24;
+
+/// Whether every computed jump of a function is understood. `instructions` are all of the function's.
+pub(crate) fn understood(text: &Text<'_>, instructions: &[Instruction]) -> bool {
+    let mut info = InstructionInfoFactory::new();
+    instructions.iter().enumerate().filter(|(_, it)| it.flow_control() == FlowControl::IndirectBranch).all(
+        |(index, jump)| match jump.op0_kind() {
+            OpKind::Memory => {
+                jump.mnemonic() == Mnemonic::Jmp && jump.memory_size() == MemorySize::QwordOffset
+            }
+            OpKind::Register => {
+                let register = jump.op0_register();
+                is_table_jump(text.targets(), instructions, index, register, &mut info)
+                    || is_pointer(instructions, &mut vec![register], &mut info)
+            }
+            _ => false,
+        },
+    )
+}
+
+/// Whether an instruction writes (part of) a 64-bit register.
+fn writes(it: &Instruction, register: Register, info: &mut InstructionInfoFactory) -> bool {
+    info.info(it).used_registers().iter().any(|used| {
+        used.register().full_register() == register
+            && !matches!(
+                used.access(),
+                OpAccess::Read | OpAccess::CondRead | OpAccess::None | OpAccess::NoMemAccess
+            )
+    })
+}
+
+/// Whether every value that the function ever puts into the registers of `todo` is a pointer that came whole from
+/// elsewhere.
+fn is_pointer(
+    instructions: &[Instruction],
+    todo: &mut Vec<Register>,
+    info: &mut InstructionInfoFactory,
+) -> bool {
+    let mut done = Vec::new();
+    while let Some(register) = todo.pop() {
+        if !register.is_gpr64() {
+            return false;
+        }
+        done.push(register);
+        for it in instructions {
+            if !writes(it, register, info) {
+                continue;
+            }
+            let to_register = it.op0_kind() == OpKind::Register && it.op0_register() == register;
+            match it.mnemonic() {
+                Mnemonic::Pop if to_register => {}
+                Mnemonic::Lea if to_register && it.is_ip_rel_memory_operand() => {}
+                // What a kernel call leaves (rax, rcx, r11) is no address of this file's.
+                Mnemonic::Syscall => {}
+                // The canonical demangling of a pointer that the C library keeps.
+                Mnemonic::Ror if to_register => {}
+                Mnemonic::Xor if to_register && it.segment_prefix() == Register::FS => {}
+                // Nothing: the zero that a null pointer is.
+                Mnemonic::Xor
+                    if it.op0_kind() == OpKind::Register
+                        && it.op1_kind() == OpKind::Register
+                        && it.op0_register() == it.op1_register() => {}
+                mnemonic if to_register && (mnemonic == Mnemonic::Mov || is_cmov(it)) => {
+                    match it.op1_kind() {
+                        OpKind::Memory => {}
+                        OpKind::Register => {
+                            let from = it.op1_register();
+                            if !done.contains(&from) && !todo.contains(&from) {
+                                todo.push(from);
+                            }
+                        }
+                        _ => return false,
+                    }
+                }
+                _ => return false,
+            }
+        }
+    }
+    true
+}
+
+fn is_cmov(it: &Instruction) -> bool {
+    it.condition_code() != iced_x86::ConditionCode::None
+        && it.flow_control() == FlowControl::Next
+        && !it.is_jcc_near()
+}
+
+/// Whether the jump at `index` is the end of the known sequence, and the tables that it can use are read.
+fn is_table_jump(
+    targets: &Targets,
+    instructions: &[Instruction],
+    index: usize,
+    register: Register,
+    info: &mut InstructionInfoFactory,
+) -> bool {
+    let first = index.saturating_sub(LOOK_BACK);
+    let straight =
+        |it: &Instruction| matches!(it.flow_control(), FlowControl::Next | FlowControl::ConditionalBranch);
+    // Nothing may join the sequence in its middle.
+    let lands = |ip: u64| instructions.iter().any(|it| it.near_branch_target() == ip);
+    let mut sum = None;
+    for at in (first..index).rev() {
+        let it = &instructions[at];
+        if !straight(it) || lands(instructions[at + 1].ip()) {
+            return false;
+        }
+        if !writes(it, register, info) {
+            if let Some((x, base)) = sum
+                && writes(it, x, info)
+            {
+                return is_load(it, x, base) && is_base(targets, instructions, base, it, info);
+            }
+            if let Some((_, base)) = sum
+                && writes(it, base, info)
+            {
+                // The base may come between the load and the sum only if the load used it too: it did not.
+                return false;
+            }
+            continue;
+        }
+        match sum {
+            None => {
+                let registers = it.op0_kind() == OpKind::Register && it.op1_kind() == OpKind::Register;
+                if it.mnemonic() != Mnemonic::Add || !registers || it.op0_register() != register {
+                    return false;
+                }
+                // add x, base; jmp x: the load of x is before; or add base, x; jmp base: x is the other one.
+                let other = it.op1_register();
+                let loaded = (first..at)
+                    .rev()
+                    .find_map(|at| {
+                        let it = &instructions[at];
+                        (writes(it, register, info) || writes(it, other, info)).then_some(it)
+                    })
+                    .map(|it| it.op0_register());
+                sum = match loaded {
+                    Some(x) if x == register => Some((register, other)),
+                    Some(x) if x == other => Some((other, register)),
+                    _ => return false,
+                };
+            }
+            Some((x, base)) if x == register => {
+                return is_load(it, x, base) && is_base(targets, instructions, base, it, info);
+            }
+            Some(_) => return false,
+        }
+    }
+    false
+}
+
+/// `movsxd x, [base + index * 4]`
+fn is_load(it: &Instruction, x: Register, base: Register) -> bool {
+    it.mnemonic() == Mnemonic::Movsxd
+        && it.op0_kind() == OpKind::Register
+        && it.op0_register() == x
+        && it.op1_kind() == OpKind::Memory
+        && it.memory_base() == base
+        && it.memory_index_scale() == 4
+        && it.memory_index() != Register::None
+        && it.memory_displacement64() == 0
+        && it.segment_prefix() == Register::None
+}
+
+/// Whether the last thing put into `base` before the load, in the order of the text, is the address of a table; and
+/// every other address that the function puts there by `lea` is one, or is of no table's kind at all.
+fn is_base(
+    targets: &Targets,
+    instructions: &[Instruction],
+    base: Register,
+    load: &Instruction,
+    info: &mut InstructionInfoFactory,
+) -> bool {
+    let before = instructions.partition_point(|it| it.ip() < load.ip());
+    let is_lea = |it: &Instruction| it.mnemonic() == Mnemonic::Lea && it.is_ip_rel_memory_operand();
+    instructions[..before]
+        .iter()
+        .rev()
+        .find(|it| writes(it, base, info))
+        .is_some_and(|it| is_lea(it) && targets.is_table(it.memory_displacement64()))
+}

@@ -1,0 +1,200 @@
+//! Making the new place of a run.
+//!
+//! A trampoline is: the instructions before the site; the way to the hook; the site's own instruction, to which the hook
+//! jumps when it wants it executed after all; the instructions after it; a jump back. It never touches the stack, below
+//! or above the stack pointer, nor a flag, nor any register but the one that [`crate::Entry`] names.
+//!
+//! Moved instructions keep their bytes, except for displacements, which are counted from the new place, and for jumps,
+//! which get their long form. Nothing is encoded afresh, so nothing can be encoded differently.
+
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind};
+
+use crate::{
+    choose::movable,
+    run::{Entry, Error, JUMP, Run},
+};
+
+/// Where a trampoline's hook is.
+#[derive(Clone, Copy, Debug)]
+pub struct Hook {
+    /// Address of eight bytes that hold the hook's address, within 2 GiB of the trampoline.
+    pub slot: u64,
+    /// Address below 2 GiB of eight bytes where rcx is kept, for sites with [`Entry::SavedRcx`].
+    pub save: Option<u32>,
+}
+
+/// A trampoline and what leads to it, as bytes for memory. All addresses are those of the process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trampoline {
+    /// The trampoline itself.
+    pub bytes: Vec<u8>,
+    /// What takes the place of the run: a jump, then `int3`. As long as the run.
+    pub patch: Vec<u8>,
+    /// Address of the trampoline's own copy of the special instruction.
+    pub traced: u64,
+    /// Address just after that copy: where the hook continues the program, and what it is entered with.
+    pub done: u64,
+    /// For `xbegin`: where the program goes on when the transaction fails.
+    pub abort: Option<u64>,
+    /// Every instruction boundary of the run, in order: (address in the run, address in the trampoline). The site's is
+    /// the way to the hook; the run's end is the jump back.
+    pub places: Vec<(u64, u64)>,
+}
+
+impl Trampoline {
+    /// The address in the run that corresponds to a program counter in the trampoline; none if it is outside, or not
+    /// between instructions as far as this can tell.
+    ///
+    /// Anywhere from the way to the hook up to [`Trampoline::traced`] is the site: as if it had not begun. For
+    /// [`Entry::SavedRcx`] that is not quite so, rcx may have its value elsewhere.
+    #[must_use]
+    pub fn original(&self, pc: u64) -> Option<u64> {
+        if let Some((original, _)) = self.places.iter().find(|(_, place)| *place == pc) {
+            return Some(*original);
+        }
+        let done = self.places.iter().position(|(_, place)| *place == self.done)?;
+        let (site, place) = self.places[done.checked_sub(1)?];
+        (place..=self.traced).contains(&pc).then_some(site)
+    }
+}
+
+/// Makes the trampoline for `run` of a file that is loaded `bias` bytes above its own addresses, to lie at `at`.
+///
+/// # Errors
+/// If the run, the trampoline, the hook's slot, or what the run's instructions refer to are too far from one another for
+/// displacements of 32 bits; if a place to save a register is needed and missing.
+pub fn trampoline(run: &Run, bias: u64, at: u64, hook: Hook) -> Result<Trampoline, Error> {
+    let bad = || Error::BadRun(run.start());
+    let mut out = Builder { at, bytes: Vec::with_capacity(80) };
+    let start = run.start().wrapping_add(bias);
+    let end = start.wrapping_add(u64::from(run.len()));
+    let site = run.site().wrapping_add(bias);
+    let mut decoder = Decoder::with_ip(64, run.bytes(), start, DecoderOptions::NONE);
+    let mut places = Vec::new();
+    let (mut traced, mut done, mut abort) = (None, None, None);
+    while decoder.can_decode() {
+        let it = decoder.decode();
+        let offset = (it.ip().wrapping_sub(start)) as usize;
+        let bytes = run.bytes().get(offset..offset + it.len()).ok_or_else(bad)?;
+        places.push((it.ip(), out.here()));
+        if it.ip() == site {
+            let way = out.hook(run, hook)?;
+            traced = Some(out.here());
+            if it.flow_control() == FlowControl::XbeginXabortXend {
+                abort = Some(it.near_branch_target());
+                out.branch(&[0xc7, 0xf8], it.near_branch_target())?;
+            } else {
+                out.bytes.extend(bytes);
+            }
+            done = Some(out.here());
+            out.finish(way)?;
+        } else {
+            // A run from `run_at` is known to be movable, but one from a cache may be anything. Filler after the
+            // code's end is int3 at times.
+            let filler = bytes == [0xcc] && done.is_some();
+            if !movable(&it) && !filler {
+                return Err(bad());
+            }
+            let displacement = decoder.get_constant_offsets(&it);
+            out.moved(
+                &it,
+                bytes,
+                displacement.has_displacement().then(|| displacement.displacement_offset()),
+            )?;
+        }
+    }
+    places.push((end, out.here()));
+    out.branch(&[0xe9], end)?;
+    let mut patch = Builder { at: start, bytes: Vec::with_capacity(Run::MAX) };
+    patch.branch(&[0xe9], at)?;
+    patch.bytes.resize(usize::from(run.len()).max(JUMP), 0xcc);
+    let (traced, done) = (traced.ok_or_else(bad)?, done.ok_or_else(bad)?);
+    Ok(Trampoline { bytes: out.bytes, patch: patch.bytes, traced, done, abort, places })
+}
+
+struct Builder {
+    at: u64,
+    bytes: Vec<u8>,
+}
+
+/// A displacement that is not known yet, by its offset.
+struct Pending(usize);
+
+impl Builder {
+    /// Address of the next byte.
+    fn here(&self) -> u64 {
+        self.at.wrapping_add(self.bytes.len() as u64)
+    }
+
+    /// The displacement that leads from an instruction's end to `to`.
+    fn distance(from: u64, to: u64) -> Result<[u8; 4], Error> {
+        // Wrapping on purpose: an object's addresses may wrap around with its bias, a real distance does not.
+        let distance = to.wrapping_sub(from) as i64;
+        i32::try_from(distance).map(i32::to_le_bytes).map_err(|_| Error::TooFar { from, to })
+    }
+
+    /// An instruction that ends in a displacement of 32 bits.
+    fn branch(&mut self, opcode: &[u8], to: u64) -> Result<(), Error> {
+        self.bytes.extend(opcode);
+        let distance = Self::distance(self.here().wrapping_add(4), to)?;
+        self.bytes.extend(distance);
+        Ok(())
+    }
+
+    /// The way to the hook, in which the address of what follows the site is open.
+    fn hook(&mut self, run: &Run, hook: Hook) -> Result<Pending, Error> {
+        let lea: &[u8] = match run.kind().entry() {
+            Entry::Rcx => &[0x48, 0x8d, 0x0d],
+            Entry::Rdx => &[0x48, 0x8d, 0x15],
+            Entry::SavedRcx => {
+                let save =
+                    hook.save.filter(|save| i32::try_from(*save).is_ok()).ok_or(Error::NoSave(run.kind()))?;
+                // mov [save], rcx
+                self.bytes.extend([0x48, 0x89, 0x0c, 0x25]);
+                self.bytes.extend(save.to_le_bytes());
+                &[0x48, 0x8d, 0x0d]
+            }
+        };
+        self.bytes.extend(lea);
+        let open = Pending(self.bytes.len());
+        self.bytes.extend([0; 4]);
+        // jmp [rip + slot]
+        self.branch(&[0xff, 0x25], hook.slot)?;
+        Ok(open)
+    }
+
+    /// Fills in that the open address is here.
+    fn finish(&mut self, open: Pending) -> Result<(), Error> {
+        let from = self.at.wrapping_add(open.0 as u64 + 4);
+        let distance = Self::distance(from, self.here())?;
+        self.bytes[open.0..open.0 + 4].copy_from_slice(&distance);
+        Ok(())
+    }
+
+    fn moved(&mut self, it: &Instruction, bytes: &[u8], displacement: Option<usize>) -> Result<(), Error> {
+        if it.op0_kind() == OpKind::NearBranch64 {
+            let target = it.near_branch64();
+            return match it.flow_control() {
+                // The conditions are numbered alike in the short and the long form.
+                FlowControl::ConditionalBranch => {
+                    let condition = match it.is_jcc_short() {
+                        true => bytes[bytes.len() - 2],
+                        false => bytes[bytes.len() - 5],
+                    };
+                    self.branch(&[0x0f, 0x80 | condition & 0x0f], target)
+                }
+                _ => self.branch(&[0xe9], target),
+            };
+        }
+        let first = self.bytes.len();
+        let end = self.here().wrapping_add(bytes.len() as u64);
+        self.bytes.extend(bytes);
+        if it.is_ip_rel_memory_operand()
+            && let Some(offset) = displacement
+        {
+            let distance = Self::distance(end, it.memory_displacement64())?;
+            self.bytes[first + offset..first + offset + 4].copy_from_slice(&distance);
+        }
+        Ok(())
+    }
+}
