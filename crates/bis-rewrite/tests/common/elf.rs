@@ -64,7 +64,8 @@ impl Elf {
             u32::try_from(at.expect("a name")).expect("short")
         };
         // name, type, flags, address, content, link, entry size
-        let sections: [(&str, u32, u64, u64, &[u8], u32, u64); 6] = [
+        type Section<'a> = (&'a str, u32, u64, u64, &'a [u8], u32, u64);
+        let sections: [Section; 6] = [
             (".text", 1, 0x2 | 0x4, CODE, &self.code, 0, 0),
             (".data", 1, 0x2 | 0x1, DATA, &self.data, 0, 0),
             (".symtab", 2, 0, 0, &symtab, 4, 24),
