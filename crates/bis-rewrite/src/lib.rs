@@ -12,15 +12,18 @@
 //!
 //! The modules: [`Text`] (`text`) reads the file; `functions` says which bytes are one function; `targets` collects
 //! everything in the file that names an address in the text, `scan` the fast half of that; `tables` judges computed jumps; `choose` picks the run;
-//! `trampoline` builds; `cache` remembers.
+//! `trampoline` builds; `cache` remembers, by the name that `key` gives a file, in the form that `record` fixes.
 //!
 //! This crate is pure: bytes in, bytes out (the cache alone touches files). It knows nothing of processes; when the
 //! bytes of a run are really in memory ([`Run::matches`]), whether a task stands in the middle of them, and how the
 //! patch gets there, is for others to care about.
 #![forbid(unsafe_code)]
 
+mod cache;
 mod choose;
 mod functions;
+mod key;
+mod record;
 mod run;
 mod scan;
 mod tables;
@@ -28,6 +31,9 @@ mod targets;
 mod text;
 mod trampoline;
 
+pub use cache::SiteCache;
+pub use key::Key;
+pub use record::Learned;
 pub use run::{Entry, Error, Operand, Reason, Run, SiteKind};
 pub use text::Text;
 pub use trampoline::{Hook, Trampoline, trampoline};

@@ -176,8 +176,8 @@ fn is_load(it: &Instruction, x: Register, base: Register) -> bool {
         && it.segment_prefix() == Register::None
 }
 
-/// Whether the last thing put into `base` before the load, in the order of the text, is the address of a table; and
-/// every other address that the function puts there by `lea` is one, or is of no table's kind at all.
+/// Whether the last thing put into `base` before the load, in the order of the text, is the address of a table. Every
+/// other address that a `lea` of the file gives is read as a table anyway, if it looks like one.
 fn is_base(
     targets: &Targets,
     instructions: &[Instruction],

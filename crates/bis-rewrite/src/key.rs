@@ -1,0 +1,62 @@
+//! Which file it is, for the cache: a name that two files share only if they are the same in all that the analysis looks
+//! at, and that costs little to find.
+//!
+//! A build-id alone is not enough: builds that fix it to a constant exist, and so do tools that edit a file and leave it
+//! as it was. The file's size and its first and last page, where headers are, go into the name too. A file without
+//! a build-id is named by all of its code, unless that is too much to hash for every process that starts.
+
+use crate::text::Text;
+
+const PAGE: usize = 4096;
+
+/// The least bytes a build-id has to count as one.
+const BUILD_ID_MIN: usize = 8;
+
+/// A file without a build-id that has this many bytes of code is not cached.
+const CODE_MAX: usize = 64 << 20;
+
+/// The name of a file's entry in a [`crate::SiteCache`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Key(pub(crate) [u8; 32]);
+
+impl Key {
+    /// The name of a file, of which `elf` is all bytes and `text` the analysis. None if finding it would take too long.
+    #[must_use]
+    pub fn of(elf: &[u8], text: &Text<'_>) -> Option<Self> {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&(elf.len() as u64).to_le_bytes());
+        hasher.update(&elf[..elf.len().min(PAGE)]);
+        hasher.update(&elf[elf.len().saturating_sub(PAGE)..]);
+        match text.build_id().filter(|id| id.len() >= BUILD_ID_MIN) {
+            Some(id) => {
+                hasher.update(b"build-id");
+                hasher.update(id);
+            }
+            None => {
+                let code = text.code().map(|section| section.data.len()).sum::<usize>();
+                if code >= CODE_MAX {
+                    return None;
+                }
+                hasher.update(b"code");
+                for section in text.code() {
+                    hasher.update(&section.start.to_le_bytes());
+                    hasher.update(&(section.data.len() as u64).to_le_bytes());
+                    hasher.update(section.data);
+                }
+            }
+        }
+        Some(Self(hasher.finalize().into()))
+    }
+}
+
+impl std::fmt::Display for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Key({self})")
+    }
+}
