@@ -191,7 +191,9 @@ impl Domain {
                 domain.stack = *addr..addr + len;
             }
         }
-        let outcome = Outcome { regs, xstate, effects, writes, ..Outcome::default() };
+        let mut outcome = Outcome { regs, xstate, effects, writes, ..Outcome::default() };
+        domain.with_slot(tid, |domain, slot| domain.begin_hooks(slot, &mut outcome))?;
+        domain.patch_image(tid, &mut outcome)?;
         domain.start(ppid, base, outcome)?;
         Ok(domain)
     }

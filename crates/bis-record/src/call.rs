@@ -9,12 +9,13 @@
 //! call's event is written with the kernel's internal result (-512...; the program never sees it, the handler's
 //! frame comes right after); without one, the kernel makes the call again by itself, and nothing was to be seen.
 
+use bis_agent::hooks::SAFEPOINT_END;
 use bis_syscalls::{Blocks, Call, How, Output, Plan, Planned, may_block, may_raise, plan, row};
 use bis_trace::{
-    event::{Backing, Effect, EventKind, MemWrite, Outcome},
+    event::{Backing, Effect, EventKind, MemWrite, Outcome, SignalPoint},
     types::{Registers, Tid},
 };
-use bis_tracee::{Memory, Resume, maps};
+use bis_tracee::{Memory, Resume, maps, sys};
 
 use crate::{
     base::{stack_floor, stack_limit},
@@ -55,6 +56,10 @@ impl Domain {
     /// The task stands at the entry of a system call.
     pub fn call_entry(&mut self, tid: Tid) -> Result<()> {
         let entry = self.stopped(tid)?.regs()?;
+        if entry.rip == SAFEPOINT_END && self.hooks.is_some() {
+            return self.safepoint(tid, &entry);
+        }
+        self.drain(tid)?;
         self.task(tid)?.expect_signal = false;
         if let Some(call) = &mut self.task(tid)?.call {
             // The kernel makes an interrupted call again, perhaps as restart_syscall.
@@ -73,10 +78,19 @@ impl Domain {
         }
         let vsyscall = is_vsyscall(&entry);
         // There, the task cannot be set back to before its call.
-        if !vsyscall && self.deliver_stashed(tid, &entry)? {
-            return Ok(());
-        }
         let call = Call { nr: entry.orig_rax, args: entry.args() };
+        let before = Registers { rip: entry.rip - 2, rax: entry.orig_rax, orig_rax: u64::MAX, ..entry };
+        match self.task(tid)?.interrupts.take() {
+            // It was sent while the hook waited in this very call: it has to find the task in the call.
+            Some(signal) if !vsyscall && may_block(&call) => {
+                let pid = self.task(tid)?.pid;
+                sys::tgkill(pid, tid, signal)?;
+            }
+            _ if !vsyscall && self.deliver_stashed(tid, &before, SignalPoint::BeforeSyscall)? => {
+                return Ok(());
+            }
+            _ => {}
+        }
         let sums = self.sums(tid)?;
         let mut state = InCall {
             nr: call.nr,
@@ -178,7 +192,7 @@ impl Domain {
 
     /// Can nobody else run while the domain's task waits in the kernel: no other task, and no domain that waits
     /// for a token?
-    fn is_alone(&self) -> bool {
+    pub fn is_alone(&self) -> bool {
         self.tasks.len() == 1 && !self.holds_tokens()
     }
 
@@ -389,6 +403,11 @@ impl Domain {
             self.leave(tid, handler, &mut call, result, &mut outcome)?;
         }
         self.learn(tid, &call, result, &mut outcome)?;
+        self.classify(tid, call.nr, call.entry.args(), result);
+        if !RESTARTS.contains(&result) {
+            self.learn_site(tid, call.nr, call.entry.rip, &mut outcome)?;
+        }
+        outcome.regs.rip = self.patched_rip(outcome.regs.rip);
         self.take_mail(&mut outcome)?;
         if outcome.regs != raw {
             self.stopped(tid)?.set_regs(&outcome.regs)?;

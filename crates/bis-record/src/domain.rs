@@ -8,9 +8,9 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
-    mem,
+    io, mem,
     ops::Range,
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::Instant,
 };
 
@@ -20,10 +20,11 @@ use bis_trace::{
     event::{Event, EventKind, MemWrite, Outcome, RangeSum},
     types::{DomainId, EventSeq, Registers, Tid},
 };
-use bis_tracee::{Memory, Resume, Status, Stopped, checksum, maps, sys, task};
+use bis_tracee::{TraceeError, Memory, Resume, Status, Stopped, checksum, maps, ours, sys, task};
 
 use crate::{
     error::{RecordError, Result},
+    hooks::Hooks,
     scratch::Scratch,
     session::Session,
     task::{Handle, InCall, Task},
@@ -48,6 +49,8 @@ pub struct Domain {
     /// Private mappings of files that may change.
     pub views: Vec<View>,
     pub scratch: Scratch,
+    /// None: every call is traced.
+    pub hooks: Option<Hooks>,
     /// The end of the heap.
     pub brk: u64,
     /// Where the stacks of tasks ended that are no more (or, in a forked child, never were).
@@ -92,6 +95,9 @@ impl Domain {
     pub fn supervise(self) -> Result<()> {
         let mut domain = self;
         loop {
+            if let Some(hooks) = &domain.hooks {
+                hooks.watched.supervisor.store(ours::thread_id().0, Ordering::Relaxed);
+            }
             match domain.run()? {
                 Next::Done => return Ok(()),
                 Next::Domain(next) => domain = *next,
@@ -138,6 +144,9 @@ impl Domain {
 
     /// Lets a stopped task go on; it will report.
     pub fn resume(&mut self, tid: Tid, how: Resume) -> Result<()> {
+        if how == Resume::Cont {
+            self.prepare_hooks(tid);
+        }
         let task = self.task(tid)?;
         let signal = task.inject.take();
         task.ready = false;
@@ -202,7 +211,23 @@ impl Domain {
                 Ok(())
             }
             Ok(None) => Err(RecordError::Bug { tid: self.first_tid, what: "all tasks are lost".into() }),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => self.look_after(),
             Err(source) => Err(RecordError::Os { what: "wait for a task", source }),
+        }
+    }
+
+    /// Somebody wants to know why the running task takes so long: it is made to stop.
+    fn look_after(&mut self) -> Result<()> {
+        let Some(hooks) = &self.hooks else { return Ok(()) };
+        if !hooks.watched.kicked.swap(false, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let runs = |task: &&Task| task.call.is_none() && matches!(task.handle, Handle::Running(_));
+        let Some(tid) = self.tasks.values().find(runs).map(|task| task.tid) else { return Ok(()) };
+        match sys::interrupt(tid) {
+            // Its end is on its way.
+            Err(TraceeError::Died(_)) => Ok(()),
+            other => Ok(other?),
         }
     }
 
@@ -210,11 +235,18 @@ impl Domain {
 
     /// Writes an event with the next number.
     pub fn event(&mut self, tid: Tid, kind: EventKind) -> Result<()> {
+        self.drain(tid)?;
         let seq = self.session.writer.next_seq();
         self.event_at(seq, tid, kind, Vec::new())
     }
 
     pub fn event_at(&mut self, seq: EventSeq, tid: Tid, kind: EventKind, sums: Vec<RangeSum>) -> Result<()> {
+        self.drain(tid)?;
+        self.push(seq, tid, kind, sums)
+    }
+
+    /// Writes an event, and nothing else.
+    pub fn push(&mut self, seq: EventSeq, tid: Tid, kind: EventKind, sums: Vec<RangeSum>) -> Result<()> {
         self.event_count += 1;
         if let Some(task) = self.tasks.get_mut(&tid) {
             task.midway = false;

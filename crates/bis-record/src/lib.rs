@@ -12,6 +12,7 @@ mod calls;
 mod cores;
 mod domain;
 mod error;
+mod hooks;
 mod mail;
 mod process;
 mod registry;
@@ -46,8 +47,11 @@ pub struct Options {
     pub trace_dir: PathBuf,
     /// Record checksums of all writable memory at every traced event: slow, for finding divergences.
     pub checksum: bool,
-    /// Use the agent's hooks (they come with a later version; accepted and without effect now).
+    /// Use the agent's hooks: calls that programs make often do not stop.
     pub hooks: bool,
+    /// The folder in which it is remembered which instructions of which programs the hooks replace. None: found anew
+    /// each time.
+    pub site_cache: Option<PathBuf>,
 }
 
 /// Records a run of a program and of all its descendants, until the last of them has ended. Returns the

@@ -23,6 +23,7 @@ use crate::{
 };
 
 const CLONE_VM: u64 = 0x100;
+const CLONE_FILES: u64 = 0x400;
 const CLONE_PIDFD: u64 = 0x1000;
 const CLONE_VFORK: u64 = 0x4000;
 const CLONE_THREAD: u64 = 0x1_0000;
@@ -52,10 +53,7 @@ impl Domain {
             Status::Exit(wait_status) => self.exit(tid, wait_status),
             Status::Exited(_) | Status::Killed(_) => self.lost(tid, status),
             Status::GroupStop(signal) => self.group_stop(tid, signal),
-            Status::Trap => {
-                self.task(tid)?.ready = true;
-                Ok(())
-            }
+            Status::Trap => self.looked_after(tid),
             Status::Exec(_) => return self.exec(tid),
         };
         match result {
@@ -210,7 +208,11 @@ impl Domain {
             self.call(tid)?.writes.extend(write);
         }
         self.call(tid)?.effects.push(Effect::NewTask { tid: child, regs });
-        let task = Task { clear_tid, nice, wishes, ..Task::new(stopped, pid) };
+        let own_fds = args.flags & CLONE_FILES == 0;
+        if own_fds {
+            self.set_fds_differ(true);
+        }
+        let task = Task { clear_tid, nice, wishes, own_fds, ..Task::new(stopped, pid) };
         self.tasks.insert(child, task);
         self.session.mail.join(pid, self.id);
         self.order.push_back(child);
@@ -284,6 +286,7 @@ impl Domain {
             old_stacks.extend(others.filter_map(stack_pointer));
         }
         let (brk, stack, dumpable) = (self.brk, self.stack.clone(), self.dumpable);
+        let hooks = self.hooks_for_child();
         let mut scratch = self.scratch.clone();
         scratch.keep_only();
         let core = self.session.cores.enter(None);
@@ -304,6 +307,9 @@ impl Domain {
             let task = Task { clear_tid, nice, wishes, ..Task::new(stopped, child_tid) };
             let memory = Memory::open(child_tid)?;
             let mut domain = Domain::new(session, id, memory, task, core);
+            if let Some(hooks) = hooks {
+                domain.with_slot(child_tid, |domain, slot| domain.inherit_hooks(slot, hooks))?;
+            }
             (domain.shared, domain.scratch, domain.brk, domain.stack) = (shared, scratch, brk, stack);
             (domain.dumpable, domain.old_stacks) = (dumpable, old_stacks);
             domain.views = views;
@@ -328,6 +334,7 @@ impl Domain {
             shared: crate::tokens::SharedMemory::default(),
             views: Vec::new(),
             scratch: crate::scratch::Scratch::default(),
+            hooks: None,
             brk: 0,
             old_stacks: Vec::new(),
             stack: 0..0,
@@ -396,7 +403,10 @@ impl Domain {
             self.old_stacks.extend(self.tasks.get(&tid).and_then(stack_pointer));
         }
         self.drop_call(tid);
-        self.tasks.remove(&tid);
+        if self.tasks.remove(&tid).is_some_and(|task| task.own_fds) {
+            let differ = self.tasks.values().any(|task| task.own_fds);
+            self.set_fds_differ(differ);
+        }
         self.order.retain(|other| *other != tid);
         self.scratch.forget(tid);
         let (domain, seq) = (self.id, self.session.writer.next_seq());
@@ -411,6 +421,7 @@ impl Domain {
         } else {
             TaskEnd::Exited(u8::try_from(libc::WEXITSTATUS(wait_status)).unwrap_or(0))
         };
+        self.drain(tid)?;
         self.end_of_clone(tid)?;
         self.write_entry(tid)?;
         let writes = self.last_writes(tid);
@@ -454,6 +465,7 @@ impl Domain {
             _ => TaskEnd::Killed(Signal::KILL),
         };
         self.process_status(tid, status);
+        self.drain(tid)?;
         self.end_of_clone(tid)?;
         let writes = self.last_writes(tid);
         self.gone(tid, end, writes)

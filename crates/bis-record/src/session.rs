@@ -29,6 +29,7 @@ use crate::{
     cores::Cores,
     domain::Domain,
     error::{RecordError, Result},
+    hooks::{HookImage, texts::Texts, watch::Watch},
     mail::Mail,
     registry::Registry,
     stdio::Stdio,
@@ -67,6 +68,10 @@ pub struct Session {
     pub file_limit: Option<libc::rlimit>,
     pub mail: Mail,
     pub views: Views,
+    /// What is put into every address space, and what is known of texts.
+    pub hook_image: HookImage,
+    pub texts: Texts,
+    pub watch: Arc<Watch>,
     next_domain: AtomicU32,
     progress: Mutex<Progress>,
     changed: Condvar,
@@ -84,6 +89,9 @@ impl Session {
             file_limit: sys::raise_file_limit(),
             mail: Mail::default(),
             views: Views::default(),
+            hook_image: HookImage::new(),
+            texts: Texts::new(options.site_cache.as_ref()),
+            watch: Arc::default(),
             next_domain: AtomicU32::new(1),
             progress: Mutex::default(),
             changed: Condvar::new(),
@@ -97,7 +105,7 @@ impl Session {
             cpuid_faulting: sys::has_cpuid_faulting(),
             core_count: u32::try_from(session.cores.count()).unwrap_or(u32::MAX),
             tick_source: "none".into(),
-            hooks: false,
+            hooks: options.hooks,
             checksums: options.checksum,
             started_s: SystemTime::now()
                 .duration_since(UNIX_EPOCH)
@@ -118,6 +126,10 @@ impl Session {
         // Without it (an old kernel) orphans go to init, and Yama may then refuse us.
         let _ = sys::become_subreaper();
         self.listen()?;
+        if self.options.hooks {
+            ours::allow_kicks();
+            self.watch.start();
+        }
         self.spawn("first".into(), |session| Domain::first(session).map(Some));
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         while progress.live > 0 {

@@ -41,11 +41,24 @@ fn is_carrier(info: &SigInfo) -> bool {
 impl Domain {
     /// The task is about to receive a signal.
     pub fn signal_stop(&mut self, tid: Tid, signal: Signal) -> Result<()> {
-        let info = SigInfo(self.stopped(tid)?.siginfo()?);
+        let mut info = SigInfo(self.stopped(tid)?.siginfo()?);
         if info.is_fault() {
-            return self.fault(tid, &info);
+            return if self.fault_in_hook(tid)? { Ok(()) } else { self.fault(tid, &info) };
+        }
+        if self.signal_in_hook(tid, &info)? {
+            return Ok(());
         }
         let expected = std::mem::take(&mut self.task(tid)?.expect_signal);
+        let in_call = self.task(tid)?.call.is_some();
+        let stashed = self.task(tid)?.stash.iter().position(|other| other.signal() == signal);
+        let carried = stashed.filter(|_| is_carrier(&info) && in_call);
+        if let Some(at) = carried
+            && let Some(real) = self.task(tid)?.stash.remove(at)
+        {
+            // It had come while a hook waited in this call.
+            self.stopped(tid)?.set_siginfo(&real.0)?;
+            info = real;
+        }
         if is_carrier(&info) {
             // It was overtaken; what it was sent for still waits in the stash.
             let task = self.task(tid)?;
@@ -53,7 +66,6 @@ impl Domain {
             task.ready = true;
             return Ok(());
         }
-        let in_call = self.task(tid)?.call.is_some();
         self.task(tid)?.midway = !in_call && !expected;
         let disposition = disposition(tid, signal);
         tracing::debug!(domain = %self.id, %tid, %signal, ?disposition, expected, "signal");
@@ -131,8 +143,14 @@ impl Domain {
 
     /// At the task's signal stop: lets the kernel call the handler, and records the frame.
     fn deliver(&mut self, tid: Tid, info: &SigInfo, point: SignalPoint) -> Result<()> {
+        self.drain(tid)?;
         let sums = self.sums(tid)?;
         let before = self.stopped(tid)?.regs()?;
+        let rip = self.original_rip(before.rip);
+        if rip != before.rip {
+            // What the handler sees, and returns to, is the program's own.
+            self.stopped(tid)?.set_regs(&Registers { rip, ..before })?;
+        }
         self.task(tid)?.inject = Some(info.signal());
         self.resume(tid, Resume::Step)?;
         self.wait_for_report(tid)?;
@@ -184,7 +202,7 @@ impl Domain {
 
     /// At the entry of a call: delivers a signal that was kept back, if there is one that is not blocked now. The
     /// call is undone; the task will make it when the handler has returned.
-    pub fn deliver_stashed(&mut self, tid: Tid, entry: &Registers) -> Result<bool> {
+    pub fn deliver_stashed(&mut self, tid: Tid, before: &Registers, point: SignalPoint) -> Result<bool> {
         if self.task(tid)?.stash.is_empty() {
             return Ok(false);
         }
@@ -199,9 +217,8 @@ impl Domain {
             // The process has changed its mind: as if the signal came now.
             return Ok(false);
         }
-        let before = Registers { rip: entry.rip - 2, rax: entry.orig_rax, orig_rax: u64::MAX, ..*entry };
         let pid = self.task(tid)?.pid;
-        self.stopped(tid)?.set_regs(&before)?;
+        self.stopped(tid)?.set_regs(before)?;
         // Only the kernel can bring a task to a signal stop; what the signal says is replaced there.
         sys::tgkill(pid, tid, signal)?;
         self.resume(tid, Resume::Cont)?;
@@ -238,7 +255,7 @@ impl Domain {
         }
         self.task(tid)?.report = None;
         self.stopped(tid)?.set_siginfo(&info.0)?;
-        self.deliver(tid, &info, SignalPoint::BeforeSyscall)?;
+        self.deliver(tid, &info, point)?;
         Ok(true)
     }
 }

@@ -90,6 +90,10 @@ pub struct Task {
     pub call: Option<InCall>,
     /// Signals with handlers that came in the middle of computation: they are delivered at the next call.
     pub stash: VecDeque<SigInfo>,
+    /// This one, in the stash, has interrupted a hook in its call.
+    pub interrupts: Option<Signal>,
+    /// Its descriptors are not those of the domain's other tasks.
+    pub own_fds: bool,
     /// The next stop must be a signal's, before the task executes anything: the kernel has one pending.
     pub expect_signal: bool,
     /// It stopped in the middle of computation, at a place that no event describes: until its next event, nobody
@@ -117,6 +121,8 @@ impl Task {
             ready: true,
             call: None,
             stash: VecDeque::new(),
+            interrupts: None,
+            own_fds: false,
             expect_signal: false,
             midway: false,
             inject: None,

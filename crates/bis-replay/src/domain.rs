@@ -312,7 +312,8 @@ impl Domain<'_, '_> {
                     let expected = format!("{} after a hooked call", expected());
                     return Err(self.elsewhere(task, who, expected, &place, &event.before, Leave::OrigRax));
                 }
-                place.regs.rip = event.before.rip;
+                place.regs.rax = self.space.safepoint_rax()?;
+                (place.regs.rip, place.regs.rcx) = (event.before.rip, event.before.rip);
                 self.must_equal(task, who, expected(), &event.before, &place.regs, Leave::OrigRax)?;
                 task.set_regs(&place.regs)?;
             }

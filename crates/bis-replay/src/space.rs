@@ -142,6 +142,11 @@ impl Space {
         self.memory.read_u64(AREA_BASE + state::POS)
     }
 
+    /// The program's rax at the end of a hook that has stopped.
+    pub(crate) fn safepoint_rax(&self) -> Result<u64, TraceeError> {
+        self.memory.read_u64(AREA_BASE + state::SAVED_RAX)
+    }
+
     /// The task's own descriptor for a file or object.
     fn descriptor(
         &mut self,

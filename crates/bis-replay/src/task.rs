@@ -89,7 +89,11 @@ impl Task {
             }
             let stopped = self.stopped.insert(running.stopped());
             match status {
-                Status::Seccomp => return Ok(Place { found: Found::Call, regs: stopped.regs()? }),
+                Status::Seccomp => {
+                    let regs = stopped.regs()?;
+                    let found = if regs.rip == hooks::SAFEPOINT_END { Found::Safepoint } else { Found::Call };
+                    return Ok(Place { found, regs });
+                }
                 Status::Signal(signal) => {
                     let info = SigInfo(stopped.siginfo()?);
                     if info.is_fault() && info.signal() == signal {
@@ -99,9 +103,6 @@ impl Task {
                             regs.rip = hooks::COPY_FAULT;
                             stopped.set_regs(&regs)?;
                             continue;
-                        }
-                        if regs.rip == hooks::SAFEPOINT + 1 {
-                            return Ok(Place { found: Found::Safepoint, regs });
                         }
                         if regs.rip == hooks::DIVERGED + 1 {
                             return Ok(Place { found: Found::OtherCall, regs });

@@ -144,11 +144,16 @@ impl Area {
         }
     }
 
-    /// Takes over the classes of another area's descriptors: those of a parent at a fork.
-    pub fn copy_classes(&self, from: &Area) {
-        for fd in 0..FDS {
-            self.class(fd).store(from.class(fd).load(Ordering::Acquire), Ordering::Release);
-        }
+    /// The classes of all descriptors that have one.
+    pub fn classes(&self) -> Vec<(i32, FdClass)> {
+        let class = |fd: usize| match self.class(fd).load(Ordering::Acquire) {
+            1 => FdClass::Plain,
+            2 => FdClass::File,
+            3 => FdClass::Special,
+            _ => FdClass::Unknown,
+        };
+        let all = (0..FDS).map(|fd| (i32::try_from(fd).unwrap_or(-1), class(fd)));
+        all.filter(|(_, class)| *class != FdClass::Unknown).collect()
     }
 
     /// The state as replay begins with it.

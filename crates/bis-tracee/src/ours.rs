@@ -71,6 +71,36 @@ extern "C" fn came(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void
     }
 }
 
+/// The signal by which a supervisor is called away from waiting.
+fn kick_signal() -> i32 {
+    libc::SIGRTMIN() + 5
+}
+
+extern "C" fn kicked(_: i32) {}
+
+/// From now on, [`kick`] interrupts a thread's waiting and does no more.
+pub fn allow_kicks() {
+    // SAFETY: an all-zero sigaction is valid; the handler does nothing, and without SA_RESTART calls end with EINTR.
+    unsafe {
+        let mut action: libc::sigaction = mem::zeroed();
+        action.sa_sigaction = kicked as extern "C" fn(i32) as usize;
+        libc::sigaction(kick_signal(), &raw const action, ptr::null_mut());
+    }
+}
+
+/// Interrupts a blocking wait of a thread of this process; one that is gone does not matter. It may come a moment before
+/// the thread begins to wait, and is lost then: kick again.
+pub fn kick(thread: Tid) {
+    // SAFETY: tgkill takes plain numbers, and the signal has a handler.
+    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread.0, kick_signal()) };
+}
+
+/// The calling thread.
+pub fn thread_id() -> Tid {
+    // SAFETY: gettid takes nothing.
+    Tid(unsafe { libc::gettid() })
+}
+
 /// From now on, this process outlives the signals that are meant for its program, and tells of them. One that it
 /// was started to ignore stays ignored, here and in the program.
 pub fn catch_signals() -> io::Result<Coming> {

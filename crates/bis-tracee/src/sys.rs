@@ -166,23 +166,16 @@ pub fn peek_pending(tid: Tid, shared: bool) -> Result<Vec<[u8; 128]>> {
 }
 
 /// A raw wait status of one task traced by (or a child of) the calling thread; `None` with `block` false when
-/// none is there, and an error ECHILD when there is nothing to wait for.
+/// none is there, an error ECHILD when there is nothing to wait for, and EINTR when a signal came to this thread.
 pub fn wait(tid: Option<Tid>, block: bool) -> io::Result<Option<(Tid, i32)>> {
     let flags = libc::__WALL | libc::__WNOTHREAD | if block { 0 } else { libc::WNOHANG };
-    loop {
-        let mut status = 0;
-        // SAFETY: `status` is valid for the call.
-        let found = unsafe { libc::waitpid(tid.map_or(-1, |t| t.0), &raw mut status, flags) };
-        match found {
-            0 => return Ok(None),
-            -1 => {
-                let error = io::Error::last_os_error();
-                if error.raw_os_error() != Some(libc::EINTR) {
-                    return Err(error);
-                }
-            }
-            _ => return Ok(Some((Tid(found), status))),
-        }
+    let mut status = 0;
+    // SAFETY: `status` is valid for the call.
+    let found = unsafe { libc::waitpid(tid.map_or(-1, |t| t.0), &raw mut status, flags) };
+    match found {
+        0 => Ok(None),
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(Some((Tid(found), status))),
     }
 }
 
@@ -300,5 +293,25 @@ pub fn has_cpuid_faulting() -> bool {
             return false;
         }
         libc::syscall(libc::SYS_arch_prctl, ARCH_CPUID_SET, 1i64) == 0
+    }
+}
+
+/// All bytes of a file, for as long as this process lives. Pages are read when they are looked at, and the kernel may
+/// forget them again. Whoever makes the file shorter meanwhile makes reads beyond its new end fatal: so only for
+/// programs and libraries, which are replaced and not rewritten.
+///
+/// # Errors
+/// Where the file cannot be mapped: it is empty, or no regular file.
+pub fn map_file(file: &std::fs::File) -> io::Result<&'static [u8]> {
+    use std::os::fd::AsRawFd;
+    let len = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+    // SAFETY: a new private mapping at an address of the kernel's choice; it is never unmapped, so the slice may
+    // live for ever.
+    unsafe {
+        let at = libc::mmap(ptr::null_mut(), len, libc::PROT_READ, libc::MAP_PRIVATE, file.as_raw_fd(), 0);
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(std::slice::from_raw_parts(at.cast(), len))
     }
 }

@@ -118,7 +118,8 @@ pub fn put_back(tid: Tid, status: Status) {
 /// true, there is no task left.
 ///
 /// # Errors
-/// Whatever waitpid fails with, but for "no children".
+/// Whatever waitpid fails with, but for "no children"; with `block`, `Interrupted` where somebody kicked this thread
+/// ([`crate::ours::kick`]).
 pub fn wait_any(block: bool) -> io::Result<Option<(Tid, Status)>> {
     if let Some(report) = PUT_BACK.with_borrow_mut(VecDeque::pop_front) {
         return Ok(Some(report));
@@ -140,7 +141,13 @@ pub fn wait_for(tid: Tid) -> Result<Status> {
     if let Some((_, status)) = found {
         return Ok(status);
     }
-    match sys::wait(Some(tid), true) {
+    let waited = loop {
+        match sys::wait(Some(tid), true) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            waited => break waited,
+        }
+    };
+    match waited {
         Ok(Some((tid, status))) => Ok(decode(tid, status)),
         Ok(None) => Err(TraceeError::Died(tid)),
         Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Err(TraceeError::Died(tid)),

@@ -22,6 +22,10 @@ pub const BIS_TRACES: Variable =
     Variable { name: "BIS_TRACES", meaning: "the folder of the traces (default: $XDG_DATA_HOME/bis)" };
 pub const XDG_DATA_HOME: Variable =
     Variable { name: "XDG_DATA_HOME", meaning: "where programs keep data (default: $HOME/.local/share)" };
+pub const XDG_CACHE_HOME: Variable = Variable {
+    name: "XDG_CACHE_HOME",
+    meaning: "where what bis learned of programs is kept, in bis/sites (default: $HOME/.cache)",
+};
 pub const HOME: Variable = Variable { name: "HOME", meaning: "your home folder" };
 pub const BIS_LOG: Variable = Variable {
     name: "BIS_LOG",
@@ -31,7 +35,7 @@ pub const RUST_BACKTRACE: Variable =
     Variable { name: "RUST_BACKTRACE", meaning: "1: add a backtrace to the report of a bug in bis" };
 
 /// All of them, in the order of the help.
-pub const ALL: [Variable; 5] = [BIS_TRACES, BIS_LOG, XDG_DATA_HOME, HOME, RUST_BACKTRACE];
+pub const ALL: [Variable; 6] = [BIS_TRACES, BIS_LOG, XDG_DATA_HOME, XDG_CACHE_HOME, HOME, RUST_BACKTRACE];
 
 /// The section of `--help`.
 pub fn help() -> String {

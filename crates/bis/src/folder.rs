@@ -46,6 +46,13 @@ pub fn traces() -> Result<PathBuf> {
     })
 }
 
+/// The folder in which it is remembered what was learned of programs' text; none where no home is known.
+pub fn site_cache() -> Option<PathBuf> {
+    let cache = env::XDG_CACHE_HOME.get().map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = cache.or_else(|| Some(PathBuf::from(env::HOME.get()?).join(".cache")));
+    cache.map(|folder| folder.join("bis/sites"))
+}
+
 /// Makes a folder that only its owner may read, and its parents as needed.
 pub fn make_private(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)

@@ -60,6 +60,7 @@ hooks_syscall:
     syscall
     .globl hooks_syscall_end
 hooks_syscall_end:
+    movq $2, STATE_PHASE
     ret
     .globl hooks_bailed
 hooks_bailed:
@@ -79,11 +80,16 @@ hooks_copy_fault:
     movl $1, %eax
     ret
 
-    // The program has all its registers; rcx says where it goes on. Only the supervisor leads on from here.
+    // The program has all its registers but for rax, which is in the state; only the supervisor leads on from
+    // here. A system call and no int3, because a program may block SIGTRAP.
     .globl hooks_safepoint
 hooks_safepoint:
-    int3
-    jmpq *STATE_DONE
+    movq %rax, STATE_SAVED_RAX
+    movl $SAFEPOINT, %eax
+    syscall
+    .globl hooks_safepoint_end
+hooks_safepoint_end:
+    ud2
 
     // The replayed program made another call than the recorded one.
     .globl hooks_diverged

@@ -174,6 +174,7 @@ static u64 would_wait(struct entry *e, u64 fd, u64 events) {
   *pollfd = (u32)fd | events << 32;
   u64 args[6] = {(u64)pollfd, 1, 0, 0, 0, 0};
   i64 ready = hooks_make(args, 7);
+  S->phase = 1;
   // Errors are the call's own business, and come at once.
   u64 waits = pick(e->flags & 1, (u64)(ready == 0) | (u64)(ready == BAILED));
   e->flags = waits;
@@ -333,7 +334,6 @@ u64 hooks_call(struct frame *f) {
   i64 result = pick(e->result, made);
   e->result = result;
   if (result == BAILED) return wait_marker(f, e);
-  S->phase = 2;
   if (result == 0 && timeout != ~0ul && (u32)timeout != 0) return wait_marker(f, e);
 
   u64 len = p.head;

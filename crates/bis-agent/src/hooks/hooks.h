@@ -20,7 +20,11 @@
 #define STATE_IN_HOOK (AREA_BASE + 0x40)
 #define STATE_EXIT (AREA_BASE + 0x48)
 #define STATE_BAIL (AREA_BASE + 0x50)
-#define STATE_SAVED_RCX (AREA_BASE + 0x78)
+#define STATE_PHASE (AREA_BASE + 0x58)
+#define STATE_SAVED_RAX (AREA_BASE + 0x78)
+
+// The number of a system call that does not exist: the end of a hook tells the supervisor.
+#define SAFEPOINT 0x626973
 
 // The result of a call that was not made after all: no system call returns it.
 #define BAILED (-4096)
@@ -50,7 +54,7 @@ struct state {
   u64 end_stop;  // replay: the hook that consumes the last byte ends at the safepoint
   u64 no_fds;    // the classes of descriptors mean nothing now
   u64 watched;   // files that may be written are mapped somewhere
-  u64 saved_rcx;
+  u64 saved_rax; // at the safepoint
   u64 count;     // hooked calls so far
 };
 

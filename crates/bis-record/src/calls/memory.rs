@@ -32,6 +32,8 @@ const MAP_ANONYMOUS: u64 = 0x20;
 const MAP_GROWSDOWN: u64 = 0x100;
 const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
 
+const PROT_WRITE: u64 = 2;
+
 const MADV_DONTNEED: u64 = 4;
 const MADV_FREE: u64 = 8;
 
@@ -149,8 +151,12 @@ impl Domain {
             // Before it is kept: what is written from here on is told to us.
             self.add_view(addr, len, key, offset, meta.st_size());
         }
-        let file = self.session.keep(&file, &name)?;
-        outcome.effects.push(Effect::Map { addr, len, prot, backing: Backing::File { file, offset } });
+        let kept = self.session.keep(&file, &name)?;
+        let backing = Backing::File { file: kept, offset };
+        outcome.effects.push(Effect::Map { addr, len, prot, backing });
+        if prot & 4 != 0 {
+            self.add_text(tid, (addr, addr + len), offset, &file, outcome)?;
+        }
         Ok(())
     }
 
@@ -196,6 +202,9 @@ impl Domain {
                 (key_of_mapping(mapping), mapping.offset + (addr - mapping.start))
             }
         };
+        if file.is_some() {
+            self.session.watch.watch_files();
+        }
         let (object, new) = self.session.registry.open(key, self.id);
         if new {
             let (object_len, content) = match &file {
@@ -221,6 +230,10 @@ impl Domain {
 
     pub(super) fn leave_mprotect(&mut self, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
         let [addr, len, raw_prot, ..] = args;
+        if raw_prot & PROT_WRITE != 0 {
+            // Whoever is about to change text looks at it first.
+            self.unpatch(addr, addr + page_up(len), outcome)?;
+        }
         if len > 0 {
             outcome.effects.push(Effect::Protect { addr, len: page_up(len), prot: prot(raw_prot) });
         }

@@ -37,12 +37,14 @@ impl Domain {
     /// A new private mapping of a file that may change.
     pub(super) fn add_view(&mut self, addr: u64, map_len: u64, key: Key, offset: u64, len: u64) {
         let (end, changed) = (addr + map_len, false);
+        self.session.watch.watch_files();
         self.session.views.add(key, self.id);
         self.views.push(View { start: addr, end, key, offset, len, backed: page_up(len), changed });
     }
 
     /// The range is not mapped any more, or shows something else.
     pub(super) fn remove_views(&mut self, start: u64, end: u64) -> Vec<View> {
+        self.forget_text(start, end);
         if self.views.is_empty() {
             return Vec::new();
         }

@@ -54,6 +54,7 @@ fn record(args: Record) -> Result<u8> {
         trace_dir: place.path.clone(),
         checksum: args.checksum,
         hooks: !args.no_hooks,
+        site_cache: folder::site_cache(),
     });
     drop(mark);
     match result {

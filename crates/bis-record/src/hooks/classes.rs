@@ -1,0 +1,77 @@
+//! What the hooks are told of descriptors: whether a write to one concerns anybody but the kernel.
+//!
+//! A descriptor of which nothing is known is written to by a traced call, and afterwards its class is known. The hooks
+//! forget a class when the descriptor is closed or replaced; everything else that makes descriptors gives numbers that
+//! were free. Files lose their classes when somebody maps one (`watch.rs`).
+
+use std::{
+    fs,
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{FileTypeExt, MetadataExt},
+    },
+};
+
+use bis_agent::hooks::FdClass;
+use bis_syscalls::{Handler, row};
+use bis_trace::types::Tid;
+
+use crate::domain::Domain;
+
+/// Devices that only read and write: null, zero, full, random, urandom.
+const HARMLESS: [u32; 5] = [3, 5, 7, 8, 9];
+const MEMORY_DEVICES: u32 = 1;
+
+/// Anonymous inodes that the kernel alone looks at.
+const ANONYMOUS: [&[u8]; 4] =
+    [b"anon_inode:[eventfd]", b"anon_inode:[timerfd]", b"anon_inode:inotify", b"anon_inode:[signalfd]"];
+
+impl Domain {
+    /// After a traced call: says what the descriptors are that it wrote to or made.
+    pub fn classify(&self, tid: Tid, nr: u64, args: [u64; 6], result: i64) {
+        let Some(hooks) = &self.hooks else { return };
+        #[expect(clippy::cast_possible_truncation, reason = "the kernel's own reading of an int argument")]
+        let first = args[0] as i32;
+        if hooks.fds_differ {
+            return;
+        }
+        if let Some(row) = row(nr)
+            && bis_syscalls::hook(row).is_some_and(|hook| hook.writes)
+            && !hooks.area.has_class(first)
+        {
+            hooks.area.set_class(first, self.class_of(tid, first));
+        }
+        let opens = row(nr).is_some_and(|row| row.how == bis_syscalls::How::Recorder(Handler::Open));
+        if let Some(made) = i32::try_from(result).ok().filter(|fd| opens && *fd >= 0) {
+            let class = self.class_of(tid, made);
+            if class == FdClass::Special {
+                hooks.area.set_class(made, class);
+            }
+        }
+    }
+
+    fn class_of(&self, tid: Tid, fd: i32) -> FdClass {
+        if self.session.stdio.which(tid, fd).is_some() {
+            return FdClass::Special;
+        }
+        let path = format!("/proc/{tid}/fd/{fd}");
+        let (Ok(meta), Ok(name)) = (fs::metadata(&path), fs::read_link(&path)) else {
+            return FdClass::Unknown;
+        };
+        let (kind, name) = (meta.file_type(), name.as_os_str().as_bytes());
+        let key = (meta.dev(), meta.ino());
+        if kind.is_fifo() || kind.is_socket() || ANONYMOUS.contains(&name) {
+            return FdClass::Plain;
+        }
+        if kind.is_char_device() {
+            let (major, minor) = (libc::major(meta.rdev()), libc::minor(meta.rdev()));
+            let harmless = major == MEMORY_DEVICES && HARMLESS.contains(&minor);
+            return if harmless { FdClass::Plain } else { FdClass::Special };
+        }
+        let known = self.session.registry.find(key).is_some() || self.session.views.has(key);
+        if kind.is_file() && !known && !name.starts_with(b"/proc/") && !name.starts_with(b"/sys/") {
+            return FdClass::File;
+        }
+        FdClass::Special
+    }
+}

@@ -1,0 +1,307 @@
+//! The recorder's side of the hooks: what a domain does so that its tasks' system calls need not stop.
+//!
+//! The hooks log the calls that they make; the log becomes an event of the running task right before the task's next
+//! event ([`Domain::drain`]). One log for each domain is enough, because one of its tasks runs at a time and the log is
+//! taken at every event.
+//!
+//! A task that stops inside of a hook (a signal came, or its supervisor looked after it) is led out of it before
+//! anything else happens in the domain:
+//!
+//! - before its call was made, or when the signal has interrupted the call, the call becomes a traced one, which the
+//!   signal then interrupts as it should;
+//! - after its call was made, it goes on to the end of the hook and stops there (a *safepoint*), with nothing but the
+//!   program's own state in sight, and the signal is delivered.
+
+mod classes;
+pub mod patches;
+mod patching;
+pub mod texts;
+pub mod watch;
+
+use std::sync::{Arc, atomic::Ordering};
+
+use bis_agent::hooks::{self, Row, state};
+use bis_trace::{
+    event::{Backing, Effect, EventKind, MemWrite, Outcome, SignalPoint},
+    types::{Registers, Tid},
+};
+use bis_tracee::{
+    Stopped,
+    area::Area,
+    image, maps,
+    siginfo::{Disposition, SigInfo, disposition},
+};
+
+use crate::{
+    base::open_mapped,
+    domain::Domain,
+    error::{RecordError, Result},
+    session::Session,
+};
+use patches::Patches;
+use watch::Watched;
+
+/// The results with which the kernel says that a signal has interrupted a call: EINTR and ERESTART*.
+const INTERRUPTED: [i64; 5] = [-4, -512, -513, -514, -516];
+
+/// What is behind the hooks' text in every address space.
+#[derive(Debug)]
+pub struct HookImage {
+    rows: Box<[Row; hooks::CALLS]>,
+    recorded: Vec<u8>,
+    replayed: Vec<u8>,
+}
+
+impl HookImage {
+    pub fn new() -> HookImage {
+        HookImage {
+            rows: Box::new(hooks::table()),
+            recorded: hooks::image(false),
+            replayed: hooks::image(true),
+        }
+    }
+
+    /// May the hooks make this call?
+    pub fn is_hooked(&self, nr: u64) -> bool {
+        let row = usize::try_from(nr).ok().and_then(|nr| self.rows.get(nr));
+        row.is_some_and(|row| row.flags & hooks::flag::HOOKED != 0)
+    }
+}
+
+/// The hooks of one domain.
+#[derive(Debug)]
+pub struct Hooks {
+    pub area: Arc<Area>,
+    pub watched: Arc<Watched>,
+    pub patches: Patches,
+    /// Not all tasks have the same descriptors.
+    pub fds_differ: bool,
+}
+
+impl Hooks {
+    fn new(session: &Session, domain: bis_trace::types::DomainId, area: Area, patches: Patches) -> Hooks {
+        let area = Arc::new(area);
+        if !session.registry.is_empty() || !session.views.is_empty() {
+            area.set(state::WATCHED, 1);
+        }
+        let watched = session.watch.add(domain, Arc::clone(&area));
+        Hooks { area, watched, patches, fds_differ: false }
+    }
+}
+
+impl Domain {
+    /// Gives a fresh address space its hooks, and patches what is known of its text. To the domain's first outcome is
+    /// added what replay needs of it.
+    pub fn begin_hooks(&mut self, slot: &mut Option<Stopped>, outcome: &mut Outcome) -> Result<()> {
+        if !self.session.options.hooks {
+            return Ok(());
+        }
+        let session = Arc::clone(&self.session);
+        let area = image::map_hooks(slot, &self.memory, &session.hook_image.recorded)?;
+        let file = session.writer.files().keep_bytes(&session.hook_image.replayed)?.file;
+        let text_len = hooks::AREA_BASE - hooks::TEXT_BASE;
+        outcome.effects.push(Effect::Map {
+            addr: hooks::TEXT_BASE,
+            len: text_len,
+            prot: 5,
+            backing: Backing::File { file, offset: 0 },
+        });
+        outcome.effects.push(Effect::Map {
+            addr: hooks::AREA_BASE,
+            len: hooks::AREA_LEN,
+            prot: 3,
+            backing: Backing::Anonymous,
+        });
+        outcome.writes.push(MemWrite { addr: hooks::AREA_BASE, data: Area::replay_state() });
+        self.hooks = Some(Hooks::new(&session, self.id, area, Patches::default()));
+        Ok(())
+    }
+
+    /// Patches the text that a fresh address space begins with.
+    pub fn patch_image(&mut self, tid: Tid, outcome: &mut Outcome) -> Result<()> {
+        if self.hooks.is_none() {
+            return Ok(());
+        }
+        let mappings = maps::read(tid)?;
+        for mapping in mappings.iter().filter(|m| m.prot & 4 != 0 && m.inode != 0) {
+            if let Some(file) = open_mapped(tid, mapping) {
+                self.add_text(tid, (mapping.start, mapping.end), mapping.offset, &file, outcome)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A forked child's hooks: its own area in place of the one that it shares with its parent.
+    pub fn inherit_hooks(&mut self, slot: &mut Option<Stopped>, parent: Inherited) -> Result<()> {
+        let area = Area::make(slot)?;
+        if parent.fds_differ {
+            area.set(state::NO_FDS, 1);
+        } else {
+            for (fd, class) in parent.classes {
+                area.set_class(fd, class);
+            }
+        }
+        let mut hooks = Hooks::new(&self.session, self.id, area, parent.patches);
+        hooks.fds_differ = parent.fds_differ;
+        self.hooks = Some(hooks);
+        Ok(())
+    }
+
+    /// What a child that is forked now will have of the hooks.
+    pub fn hooks_for_child(&self) -> Option<Inherited> {
+        let hooks = self.hooks.as_ref()?;
+        Some(Inherited {
+            patches: hooks.patches.clone(),
+            classes: hooks.area.classes(),
+            fds_differ: hooks.fds_differ,
+        })
+    }
+
+    /// Makes what the hooks have logged an event of the task that ran; before any other event is written.
+    pub fn drain(&mut self, tid: Tid) -> Result<()> {
+        let Some(hooks) = &self.hooks else { return Ok(()) };
+        if hooks.area.get(state::POS) == 0 {
+            return Ok(());
+        }
+        let alone = hooks.area.get(state::ALONE) != 0;
+        let log = hooks.area.take_log();
+        let seq = self.session.writer.next_seq();
+        self.push(seq, tid, EventKind::Hooked { alone, log }, Vec::new())
+    }
+
+    /// Before a task goes on in its program: tells the hooks how things are.
+    pub fn prepare_hooks(&mut self, tid: Tid) {
+        let (alone, takes_turns) = (self.is_alone(), self.tasks.len() > 1 || self.holds_tokens());
+        let stashed = self.tasks.get(&tid).is_some_and(|task| !task.stash.is_empty());
+        let Some(hooks) = &self.hooks else { return };
+        // What is logged already has been logged as things were.
+        if hooks.area.get(state::POS) == 0 {
+            hooks.area.set(state::ALONE, alone.into());
+        }
+        hooks.area.set(state::STOP, stashed.into());
+        hooks.watched.takes_turns.store(takes_turns, Ordering::Relaxed);
+    }
+
+    /// Where is the task in a hook, if it is in one?
+    fn in_hook(&mut self, tid: Tid) -> Result<Option<Registers>> {
+        if self.hooks.is_none() {
+            return Ok(None);
+        }
+        let regs = self.stopped(tid)?.regs()?;
+        Ok(hooks::is_inside(regs.rip).then_some(regs))
+    }
+
+    /// The task goes on in its hook, and nobody else before it.
+    fn go_on(&mut self, tid: Tid) -> Result<()> {
+        let task = self.task(tid)?;
+        (task.midway, task.ready) = (true, true);
+        Ok(())
+    }
+
+    /// A fault inside of a hook: one of the program's pointers. True: it was that.
+    pub fn fault_in_hook(&mut self, tid: Tid) -> Result<bool> {
+        let Some(regs) = self.in_hook(tid)? else { return Ok(false) };
+        if !(hooks::COPY..hooks::COPY_FAULT).contains(&regs.rip) {
+            return Err(RecordError::Bug { tid, what: format!("a fault in the hooks at {:#x}", regs.rip) });
+        }
+        self.stopped(tid)?.set_regs(&Registers { rip: hooks::COPY_FAULT, ..regs })?;
+        self.go_on(tid)?;
+        Ok(true)
+    }
+
+    /// A signal for a handler finds the task in a hook. True: it was that, and the signal is kept.
+    pub fn signal_in_hook(&mut self, tid: Tid, info: &SigInfo) -> Result<bool> {
+        let signal = info.signal();
+        if disposition(tid, signal) != Disposition::Handler {
+            return Ok(false);
+        }
+        let Some(regs) = self.in_hook(tid)? else { return Ok(false) };
+        let interrupts = self.call_off(tid, &regs)?;
+        let task = self.task(tid)?;
+        if signal.0 >= 32 || task.stash.iter().all(|other| other.signal() != signal) {
+            task.stash.push_back(*info);
+        }
+        task.interrupts = interrupts.then_some(signal);
+        if !interrupts && let Some(hooks) = &self.hooks {
+            let phase = hooks.area.get(state::PHASE);
+            // On its way out of the hook, it stops at the next one.
+            hooks.area.set(if phase == 0 { state::STOP } else { state::EXIT_STOP }, 1);
+        }
+        self.go_on(tid)?;
+        Ok(true)
+    }
+
+    /// Turns the call of the hook that the task is in into a traced one, if it has not been made. False: it has.
+    fn call_off(&mut self, tid: Tid, regs: &Registers) -> Result<bool> {
+        let Some(hooks) = &self.hooks else { return Ok(false) };
+        if hooks.area.get(state::PHASE) != 1 {
+            return Ok(false);
+        }
+        let interrupted = regs.rip == hooks::SYSCALL_END && INTERRUPTED.contains(&regs.result());
+        if (hooks::MAKE_CHECK..=hooks::SYSCALL).contains(&regs.rip) || interrupted {
+            let bailed = Registers { rip: hooks::BAILED, orig_rax: u64::MAX, ..*regs };
+            self.stopped(tid)?.set_regs(&bailed)?;
+            return Ok(true);
+        }
+        if regs.rip == hooks::SYSCALL_END {
+            return Ok(false);
+        }
+        hooks.area.set(state::BAIL, 1);
+        Ok(true)
+    }
+
+    /// The task has stopped because its supervisor wanted to look after it.
+    pub fn looked_after(&mut self, tid: Tid) -> Result<()> {
+        if let Some(regs) = self.in_hook(tid)? {
+            self.call_off(tid, &regs)?;
+            return self.go_on(tid);
+        }
+        let in_call = self.task(tid)?.call.is_some();
+        let task = self.task(tid)?;
+        (task.midway, task.ready) = (!in_call, true);
+        Ok(())
+    }
+
+    /// A hook has ended and the task stopped there, for a signal.
+    pub fn safepoint(&mut self, tid: Tid, entry: &Registers) -> Result<()> {
+        let Some(hooks) = &self.hooks else {
+            return Err(RecordError::Bug { tid, what: "a safepoint without hooks".into() });
+        };
+        let (done, rax) = (hooks.area.get(state::DONE), hooks.area.get(state::SAVED_RAX));
+        let regs = Registers { rip: done, rcx: done, rax, orig_rax: u64::MAX, ..*entry };
+        self.stopped(tid)?.set_regs(&regs)?;
+        self.drain(tid)?;
+        if !self.deliver_stashed(tid, &regs, SignalPoint::AfterHook)? {
+            // It went elsewhere; replay does not stop here.
+            self.go_on(tid)?;
+        }
+        Ok(())
+    }
+
+    /// Before a signal's frame is built: the address that the program knows.
+    pub fn original_rip(&self, rip: u64) -> u64 {
+        self.hooks.as_ref().map_or(rip, |hooks| hooks.patches.original(rip))
+    }
+
+    /// Where a task goes on that is to go on there.
+    pub fn patched_rip(&self, rip: u64) -> u64 {
+        self.hooks.as_ref().map_or(rip, |hooks| hooks.patches.enter(rip))
+    }
+
+    /// A task with descriptors of its own joins the domain (vfork), or one that shared them is alone again.
+    pub fn set_fds_differ(&mut self, differ: bool) {
+        if let Some(hooks) = &mut self.hooks {
+            hooks.fds_differ = differ;
+            hooks.area.forget_classes();
+            hooks.area.set(state::NO_FDS, differ.into());
+        }
+    }
+}
+
+/// What a forked child has of its parent's hooks.
+#[derive(Debug)]
+pub struct Inherited {
+    patches: Patches,
+    classes: Vec<(i32, hooks::FdClass)>,
+    fds_differ: bool,
+}

@@ -1,0 +1,191 @@
+//! Changing text: known sites when it is mapped, new ones when they trap.
+//!
+//! A patch is bytes like any others: the event that is being written holds them, with the mapping of a new arena, and
+//! replay needs to know no more.
+
+use std::{fs::File, sync::Arc};
+
+use bis_agent::hooks;
+use bis_rewrite::{Hook, Run, SiteKind, trampoline};
+use bis_trace::{
+    event::{Backing, Effect, MemWrite, Outcome},
+    types::Tid,
+};
+use bis_tracee::{maps, remote::Remote};
+
+use super::patches::{ARENA_LEN, Arena, Patch, Patches, TextRange};
+use crate::{
+    domain::Domain,
+    error::Result,
+    task::Handle,
+};
+
+const PROT_READ_EXEC: u32 = 5;
+
+/// Where arenas are tried first: between the highest mapping and the stack's farthest end, where the kernel puts
+/// nothing by itself, and behind the hooks, for programs that lie low.
+const PLACES: [u64; 2] = [0x7fff_f800_0000, 0x7020_0000];
+
+impl Domain {
+    /// Executable memory shows this file now: patches what is known of it.
+    pub fn add_text(
+        &mut self,
+        tid: Tid,
+        (start, end): (u64, u64),
+        offset: u64,
+        file: &File,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        if self.hooks.is_none() {
+            return Ok(());
+        }
+        let Some(text) = self.session.texts.of(file) else { return Ok(()) };
+        let Some(bias) = text.bias(start, offset) else { return Ok(()) };
+        let runs = text.runs();
+        let range = TextRange { start, end, bias, file: text };
+        let runs: Vec<Run> = runs
+            .into_iter()
+            .filter(|run| run.kind() == SiteKind::Syscall && Patches::lies_in(&range, run))
+            .collect();
+        if let Some(hooks) = &mut self.hooks {
+            hooks.patches.texts.push(range);
+        }
+        for run in runs {
+            self.patch(tid, &run, bias, outcome)?;
+        }
+        Ok(())
+    }
+
+    /// This part of the address space shows something else now.
+    pub fn forget_text(&mut self, start: u64, end: u64) {
+        if let Some(hooks) = &mut self.hooks {
+            hooks.patches.forget(start, end);
+        }
+    }
+
+    /// Puts the program's own bytes back in this range; its calls there are traced from now on.
+    pub fn unpatch(&mut self, start: u64, end: u64, outcome: &mut Outcome) -> Result<()> {
+        let Some(hooks) = &self.hooks else { return Ok(()) };
+        let patches = hooks.patches.within(start, end);
+        for patch in &patches {
+            self.memory.write(patch.start, &patch.original)?;
+            outcome.writes.push(MemWrite { addr: patch.start, data: patch.original.clone() });
+        }
+        if !patches.is_empty() {
+            self.forget_text(start, end);
+        }
+        Ok(())
+    }
+
+    /// At the exit of a call that was traced: if its instruction can be patched, it is from here on.
+    pub fn learn_site(&mut self, tid: Tid, nr: u64, after: u64, outcome: &mut Outcome) -> Result<()> {
+        let Some(hooks) = &mut self.hooks else { return Ok(()) };
+        let site = after.wrapping_sub(2);
+        if !self.session.hook_image.is_hooked(nr)
+            || hooks.patches.is_trampoline(site)
+            || hooks.patches.left.contains(&site)
+        {
+            return Ok(());
+        }
+        let Some(text) = hooks.patches.text_at(site).cloned() else { return Ok(()) };
+        let run = text.file.learn(site.wrapping_sub(text.bias), self.session.texts.cache());
+        let Some(run) = run.filter(|run| Patches::lies_in(&text, run)) else {
+            hooks.patches.left.insert(site);
+            return Ok(());
+        };
+        let start = run.start().wrapping_add(text.bias);
+        if self.is_anybody_in(tid, start + 1, start + u64::from(run.len())) {
+            // It moves on, and the site comes up again.
+            return Ok(());
+        }
+        if !self.patch(tid, &run, text.bias, outcome)?
+            && let Some(hooks) = &mut self.hooks
+        {
+            hooks.patches.left.insert(site);
+        }
+        Ok(())
+    }
+
+    /// Is another task stopped there, to go on there?
+    fn is_anybody_in(&self, tid: Tid, start: u64, end: u64) -> bool {
+        self.tasks.values().filter(|task| task.tid != tid && task.call.is_none()).any(|task| match &task.handle {
+            Handle::Stopped(stopped) => stopped.regs().is_ok_and(|regs| start <= regs.rip && regs.rip < end),
+            _ => false,
+        })
+    }
+
+    /// Replaces a run by a jump. False: it has to stay as it is.
+    pub fn patch(&mut self, tid: Tid, run: &Run, bias: u64, outcome: &mut Outcome) -> Result<bool> {
+        let start = run.start().wrapping_add(bias);
+        let end = start + u64::from(run.len());
+        let Some(hooks) = &self.hooks else { return Ok(false) };
+        if hooks.patches.overlaps(start, end) {
+            return Ok(false);
+        }
+        let memory = self.memory.read_upto(start, usize::from(run.len()));
+        if !run.matches(&memory) {
+            return Ok(false);
+        }
+        let Some(arena) = self.arena(tid, start, outcome)? else { return Ok(false) };
+        let Some(hooks) = &mut self.hooks else { return Ok(false) };
+        let arena = &mut hooks.patches.arenas[arena];
+        let (slot, at) = (arena.slot(), arena.next());
+        let made = match trampoline(run, bias, at, Hook { slot, save: None }) {
+            Ok(made) => made,
+            Err(error) => {
+                tracing::debug!(start = format_args!("{start:#x}"), %error, "a site stays as it is");
+                return Ok(false);
+            }
+        };
+        arena.take(made.bytes.len());
+        let place = (at, at + made.bytes.len() as u64);
+        for (addr, data) in [(at, made.bytes.clone()), (start, made.patch.clone())] {
+            self.memory.write(addr, &data)?;
+            outcome.writes.push(MemWrite { addr, data });
+        }
+        tracing::trace!(start = format_args!("{start:#x}"), at = format_args!("{at:#x}"), "patched");
+        let original = run.bytes().to_vec();
+        hooks.patches.add(Patch { start, end, trampoline: Arc::new(made), original, place });
+        Ok(true)
+    }
+
+    /// An arena that reaches this address: its index; none where there is no room for one.
+    fn arena(&mut self, tid: Tid, addr: u64, outcome: &mut Outcome) -> Result<Option<usize>> {
+        let Some(hooks) = &self.hooks else { return Ok(None) };
+        if let Some(index) = hooks.patches.arenas.iter().position(|arena| arena.reaches(addr)) {
+            return Ok(Some(index));
+        }
+        let mappings = maps::read(tid)?;
+        let free = |start: u64| {
+            let end = start + ARENA_LEN;
+            !mappings.iter().any(|m| m.start < end && start < m.end)
+        };
+        let near = [addr.saturating_sub(0x100_0000), addr.saturating_add(0x4000_0000)];
+        let candidates = PLACES.into_iter().chain(near).map(|at| at & !(ARENA_LEN - 1));
+        // A few neighbours of each: other arenas may be there.
+        let mut candidates = candidates.flat_map(|at| (0..8).map(move |n| at + n * ARENA_LEN));
+        let Some(start) = candidates.find(|at| Arena::new(*at).reaches(addr) && free(*at)) else {
+            return Ok(None);
+        };
+        let prot = PROT_READ_EXEC;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+        let args = [start, ARENA_LEN, prot.into(), flags.cast_unsigned().into(), u64::MAX, 0];
+        let mapped = self.with_slot(tid, |_, slot| {
+            let mut remote = Remote::new(slot)?;
+            let mapped = remote.call(libc::SYS_mmap, args)?;
+            remote.finish()?;
+            Ok(mapped)
+        })?;
+        if mapped != start.cast_signed() {
+            return Ok(None);
+        }
+        outcome.effects.push(Effect::Map { addr: start, len: ARENA_LEN, prot, backing: Backing::Anonymous });
+        let arena = Arena::new(start);
+        let data = hooks::ENTER.to_le_bytes().to_vec();
+        self.memory.write(arena.slot(), &data)?;
+        outcome.writes.push(MemWrite { addr: arena.slot(), data });
+        let Some(hooks) = &mut self.hooks else { return Ok(None) };
+        hooks.patches.arenas.push(arena);
+        Ok(Some(hooks.patches.arenas.len() - 1))
+    }
+}

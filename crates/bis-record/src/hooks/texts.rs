@@ -1,0 +1,147 @@
+//! The files whose text may be patched, as far as all domains share what is known of them.
+
+use std::{
+    collections::HashMap,
+    fs::File,
+    os::unix::fs::MetadataExt,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use bis_rewrite::{Key, Learned, Run, SiteCache, Text};
+use bis_tracee::sys;
+use object::{
+    LittleEndian,
+    elf::{FileHeader64, PT_LOAD},
+    read::elf::{FileHeader, ProgramHeader},
+};
+
+/// Device, inode, length and modification time: a changed file is another one.
+type Identity = (u64, u64, u64, i64, i64);
+
+/// A part of a file that is mapped where the file's own addresses say, plus a bias.
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    offset: u64,
+    vaddr: u64,
+    len: u64,
+}
+
+/// A file with text in it.
+pub struct TextFile {
+    segments: Vec<Segment>,
+    text: Text<'static>,
+    key: Option<Key>,
+    /// What was found, here or in earlier recordings.
+    learned: Mutex<Vec<Learned>>,
+}
+
+impl std::fmt::Debug for TextFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TextFile").field("segments", &self.segments).finish_non_exhaustive()
+    }
+}
+
+fn segments(elf: &[u8]) -> Option<Vec<Segment>> {
+    let header = FileHeader64::<LittleEndian>::parse(elf).ok()?;
+    let parts = header.program_headers(LittleEndian, elf).ok()?;
+    let loaded = parts.iter().filter(|part| part.p_type(LittleEndian) == PT_LOAD);
+    let segment = |part: &object::elf::ProgramHeader64<LittleEndian>| Segment {
+        offset: part.p_offset(LittleEndian),
+        vaddr: part.p_vaddr(LittleEndian),
+        len: part.p_filesz(LittleEndian),
+    };
+    Some(loaded.map(segment).collect())
+}
+
+impl TextFile {
+    fn open(file: &File, cache: Option<&SiteCache>) -> Option<TextFile> {
+        let elf = sys::map_file(file).ok()?;
+        let (segments, text) = (segments(elf)?, Text::parse(elf).ok()?);
+        let key = cache.and_then(|_| Key::of(elf, &text));
+        let learned = cache.zip(key.as_ref()).map_or_else(Vec::new, |(cache, key)| cache.load(key));
+        Some(TextFile { segments, text, key, learned: Mutex::new(learned) })
+    }
+
+    /// What a mapping of the file from `offset` at `addr` adds to the file's own addresses.
+    pub fn bias(&self, addr: u64, offset: u64) -> Option<u64> {
+        const PAGE: u64 = 4096;
+        let holds = |part: &&Segment| part.offset & !(PAGE - 1) <= offset && offset < part.offset + part.len;
+        let part = self.segments.iter().find(holds)?;
+        Some(addr.wrapping_sub(part.vaddr.wrapping_sub(part.offset).wrapping_add(offset)))
+    }
+
+    /// The runs that are known.
+    pub fn runs(&self) -> Vec<Run> {
+        let learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
+        let run = |learned: &Learned| match learned {
+            Learned::Run(run) => Some(run.clone()),
+            Learned::Refused { .. } => None,
+        };
+        learned.iter().filter_map(run).collect()
+    }
+
+    /// The run around the instruction at this address of the file, which the program has executed; remembered for later
+    /// domains and recordings.
+    pub fn learn(&self, site: u64, cache: Option<&SiteCache>) -> Option<Run> {
+        let mut learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = learned.iter().find(|known| known.site() == site);
+        let found = known.cloned().unwrap_or_else(|| {
+            let found = match self.text.run_at(site) {
+                Ok(run) => Learned::Run(run),
+                Err(reason) => {
+                    tracing::debug!(site = format_args!("{site:#x}"), %reason, "a site stays as it is");
+                    Learned::Refused { site, reason }
+                }
+            };
+            learned.push(found.clone());
+            if let (Some(cache), Some(key)) = (cache, &self.key)
+                && let Err(error) = cache.add(key, std::slice::from_ref(&found))
+            {
+                tracing::info!(%error, "a site is not remembered");
+            }
+            found
+        });
+        match found {
+            Learned::Run(run) => Some(run),
+            Learned::Refused { .. } => None,
+        }
+    }
+}
+
+/// All files with text that a recording has seen.
+#[derive(Debug)]
+pub struct Texts {
+    cache: Option<SiteCache>,
+    files: Mutex<HashMap<Identity, Option<Arc<TextFile>>>>,
+}
+
+impl Texts {
+    /// `folder` is where sites are remembered between recordings; without it, or where it cannot be written, they are
+    /// found anew each time.
+    pub fn new(folder: Option<&PathBuf>) -> Texts {
+        let cache = folder.and_then(|folder| match SiteCache::open(folder) {
+            Ok(cache) => Some(cache),
+            Err(error) => {
+                tracing::info!(%error, folder = %folder.display(), "sites are not remembered");
+                None
+            }
+        });
+        Texts { cache, files: Mutex::default() }
+    }
+
+    pub fn cache(&self) -> Option<&SiteCache> {
+        self.cache.as_ref()
+    }
+
+    /// What is known of a file; none if it has no text that could be patched.
+    pub fn of(&self, file: &File) -> Option<Arc<TextFile>> {
+        let meta = file.metadata().ok()?;
+        let identity = (meta.dev(), meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec());
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = files
+            .entry(identity)
+            .or_insert_with(|| TextFile::open(file, self.cache.as_ref()).map(Arc::new));
+        entry.clone()
+    }
+}

@@ -1,0 +1,134 @@
+//! What concerns the hooks of all domains at once: a file that somebody maps, a turn that is over, a call that waits
+//! in its hook though nobody thought it would.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicI32, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use bis_agent::hooks::state;
+use bis_trace::types::{DomainId, Tid};
+use bis_tracee::{area::Area, ours};
+
+/// How often domains are looked at. A task whose turn may be over stops at its next hook.
+const TICK: Duration = Duration::from_millis(3);
+
+/// How long a hook's call may take before its supervisor looks after it: where others wait, and where nobody does.
+const SLOW: Duration = Duration::from_millis(12);
+const SLOW_ALONE: Duration = Duration::from_millis(200);
+
+/// How long somebody who maps a file waits for a write that another domain's hook may be in the middle of.
+const WRITE_MAX: Duration = Duration::from_millis(20);
+
+/// A domain's area, as the others see it.
+#[derive(Debug)]
+pub struct Watched {
+    pub area: Arc<Area>,
+    /// Its tasks take turns, with each other or with other domains.
+    pub takes_turns: AtomicBool,
+    /// The thread of its supervisor.
+    pub supervisor: AtomicI32,
+    /// The supervisor is to look after its running task.
+    pub kicked: AtomicBool,
+}
+
+/// All domains that have hooks.
+#[derive(Debug, Default)]
+pub struct Watch {
+    domains: Mutex<HashMap<DomainId, Arc<Watched>>>,
+}
+
+/// What was seen of a hook under way.
+struct Seen {
+    count: u64,
+    since: Instant,
+}
+
+impl Watch {
+    fn with<T>(&self, use_it: impl FnOnce(&mut HashMap<DomainId, Arc<Watched>>) -> T) -> T {
+        use_it(&mut self.domains.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub fn add(&self, domain: DomainId, area: Arc<Area>) -> Arc<Watched> {
+        let watched = Arc::new(Watched {
+            area,
+            takes_turns: AtomicBool::new(false),
+            supervisor: AtomicI32::new(ours::thread_id().0),
+            kicked: AtomicBool::new(false),
+        });
+        self.with(|domains| domains.insert(domain, Arc::clone(&watched)));
+        watched
+    }
+
+    pub fn leave(&self, domain: DomainId) {
+        self.with(|domains| domains.remove(&domain));
+    }
+
+    /// A file is about to be mapped where writes to it will be seen: from here on, each write to any file is looked at
+    /// again.
+    pub fn watch_files(&self) {
+        let all: Vec<Arc<Watched>> = self.with(|domains| domains.values().cloned().collect());
+        for watched in &all {
+            watched.area.set(state::WATCHED, 1);
+            watched.area.forget_files();
+        }
+        // A hook that has looked already makes its call now.
+        let deadline = Instant::now() + WRITE_MAX;
+        let busy = |watched: &&Arc<Watched>| watched.area.get(state::PHASE) == 1;
+        for watched in all.iter().filter(busy) {
+            let count = watched.area.get(state::COUNT);
+            while watched.area.get(state::PHASE) == 1
+                && watched.area.get(state::COUNT) == count
+                && Instant::now() < deadline
+            {
+                thread::yield_now();
+            }
+        }
+    }
+
+    /// Starts the thread that looks at all domains, for as long as the recording lasts.
+    pub fn start(self: &Arc<Watch>) {
+        let watch = Arc::downgrade(self);
+        let look = move || {
+            let mut seen = HashMap::new();
+            loop {
+                thread::sleep(TICK);
+                let Some(watch) = watch.upgrade() else { return };
+                watch.look(&mut seen);
+            }
+        };
+        if let Err(error) = thread::Builder::new().name("watch".into()).stack_size(64 * 1024).spawn(look) {
+            tracing::warn!(%error, "no thread to watch over hooks");
+        }
+    }
+
+    fn look(&self, seen: &mut HashMap<DomainId, Seen>) {
+        self.with(|domains| {
+            seen.retain(|domain, _| domains.contains_key(domain));
+            for (domain, watched) in domains.iter() {
+                let takes_turns = watched.takes_turns.load(Ordering::Relaxed);
+                if takes_turns {
+                    watched.area.set(state::STOP, 1);
+                }
+                if watched.area.get(state::PHASE) != 1 {
+                    seen.remove(domain);
+                    continue;
+                }
+                let count = watched.area.get(state::COUNT);
+                let entry = seen.entry(*domain).or_insert_with(|| Seen { count, since: Instant::now() });
+                if entry.count != count {
+                    *entry = Seen { count, since: Instant::now() };
+                } else if entry.since.elapsed() > if takes_turns { SLOW } else { SLOW_ALONE } {
+                    entry.since = Instant::now();
+                    watched.kicked.store(true, Ordering::Release);
+                    ours::kick(Tid(watched.supervisor.load(Ordering::Relaxed)));
+                }
+            }
+        });
+    }
+}
