@@ -251,3 +251,33 @@ impl Table<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Landing pads of a real C++ library: all can be read, and each is an instruction of its function (or of the part
+    /// of it that lies elsewhere).
+    #[test]
+    fn landing_pads_of_a_library() {
+        let folders =
+            ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/usr/lib"];
+        let Some(bytes) = folders.iter().find_map(|dir| std::fs::read(format!("{dir}/libstdc++.so.6")).ok())
+        else {
+            eprintln!("not run: there is no libstdc++ on this machine");
+            return;
+        };
+        let text = Text::parse(&bytes).expect("a library");
+        let mut count = 0;
+        for region in text.functions().lsdas() {
+            let pads = landing_pads(&text, region.start, region.lsda.expect("one")).expect("readable");
+            for pad in pads {
+                let of = text.functions().region(&text, pad).expect("in the text");
+                assert!(of.sure && text.decode(&of).iter().any(|it| it.ip() == pad), "{pad:#x}");
+                assert!(text.targets().pointed(&text, pad, pad + 1));
+                count += 1;
+            }
+        }
+        assert!(count > 1000, "only {count} landing pads");
+    }
+}

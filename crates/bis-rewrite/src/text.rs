@@ -20,6 +20,9 @@ use crate::{
     targets::Targets,
 };
 
+/// The most sections that a file has in memory; real ones have some thirty.
+const SECTIONS_MAX: usize = 1000;
+
 /// A section that the program has in memory, with its bytes in the file.
 #[derive(Clone, Copy)]
 pub(crate) struct Section<'a> {
@@ -87,6 +90,11 @@ impl<'a> Text<'a> {
             }
             let executable = flags & u64::from(elf::SHF_EXECINSTR) != 0;
             sections.push(Section { start, data, executable });
+        }
+        // Sections that lie over one another in the file would make the work much more than the file's size.
+        let all: usize = sections.iter().map(|section| section.data.len()).sum();
+        if sections.len() > SECTIONS_MAX || all > elf.len() {
+            return Err(Error::Elf("it has too many sections, or they overlap".into()));
         }
         sections.sort_by_key(|section| section.start);
         if sections.is_empty() {

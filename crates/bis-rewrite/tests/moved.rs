@@ -7,6 +7,8 @@ mod common;
 
 use bis_rewrite::{Hook, Reason, Run, SiteKind, Text, trampoline};
 use common::{check, libraries};
+use iced_x86::{Decoder, DecoderOptions, OpKind};
+use object::{Object as _, ObjectSection as _, SectionKind};
 use proptest::prelude::*;
 
 #[test]
@@ -29,6 +31,29 @@ fn every_run_of_libraries_is_the_same_elsewhere() {
         }
     }
     assert!(runs > 300, "only {runs} runs: where is the C library?");
+}
+
+/// The analysis looks for branches byte by byte; this decodes whole sections instead, from their start.
+#[test]
+fn no_instruction_of_a_library_leads_into_a_run() {
+    for library in libraries() {
+        let text = Text::parse(&library).expect("a library");
+        let runs: Vec<Run> = text.sites().filter_map(|(site, _)| text.run_at(site).ok()).collect();
+        let mut interior: Vec<u64> = runs.iter().flat_map(|run| run.start() + 1..run.end()).collect();
+        interior.sort_unstable();
+        let file = object::File::parse(&*library).expect("a library");
+        for section in file.sections().filter(|section| section.kind() == SectionKind::Text) {
+            let code = section.data().expect("in the file");
+            for it in Decoder::with_ip(64, code, section.address(), DecoderOptions::NONE) {
+                let target = match it.op0_kind() {
+                    OpKind::NearBranch64 => it.near_branch64(),
+                    _ if it.is_ip_rel_memory_operand() => it.memory_displacement64(),
+                    _ => continue,
+                };
+                assert!(interior.binary_search(&target).is_err(), "{:#x} leads to {target:#x}", it.ip());
+            }
+        }
+    }
 }
 
 #[test]
