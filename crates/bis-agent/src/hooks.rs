@@ -58,6 +58,8 @@ pub const COPY_FAULT: u64 = symbols::COPY_FAULT;
 /// What a seccomp filter sees of the traced call at the end of a hook: all registers are the program's, but for rip
 /// and rax, which are in the state.
 pub const SAFEPOINT_END: u64 = symbols::SAFEPOINT_END;
+/// The number of that call.
+pub const SAFEPOINT: u64 = 0x62_6973;
 /// An int3: the replayed program made another call than the log has.
 pub const DIVERGED: u64 = symbols::DIVERGED;
 
@@ -287,6 +289,7 @@ mod tests {
         assert_eq!(defined("FD_CLASS_BASE"), FD_CLASS_BASE);
         assert_eq!(defined("LOG_BASE"), LOG_BASE);
         assert_eq!(defined("LOG_LEN"), LOG_LEN);
+        assert_eq!(defined("SAFEPOINT"), SAFEPOINT);
         assert_eq!(defined("CALLS"), CALLS as u64);
         assert_eq!(defined("FDS"), FDS as u64);
     }

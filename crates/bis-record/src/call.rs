@@ -427,6 +427,13 @@ impl Domain {
         if let Some(child) = call.child.take() {
             self.send_off(tid, child, seq)?;
         }
+        if call.nr.cast_signed() == libc::SYS_rt_sigreturn {
+            // Its mask may let through what was kept back.
+            let regs = self.stopped(tid)?.regs()?;
+            if self.deliver_stashed(tid, &regs, SignalPoint::AfterEvent)? {
+                return Ok(());
+            }
+        }
         if may_raise(&made) || RESTARTS.contains(&result) || result == EINTR {
             let expected = self.has_deliverable(tid)?;
             self.task(tid)?.expect_signal = expected;

@@ -152,6 +152,9 @@ impl Domain {
         task.ready = false;
         match mem::replace(&mut task.handle, Handle::Taken) {
             Handle::Stopped(stopped) => {
+                if std::mem::take(&mut task.is_halted) {
+                    stopped.ask()?;
+                }
                 task.handle = Handle::Running(stopped.resume(how, signal)?);
                 Ok(())
             }

@@ -294,8 +294,8 @@ impl Domain {
             session.cores.pin(Tid(0), core);
             session.cores.pin(child_tid, core);
             let regs = *parked.regs();
-            let stopped = match parked.seize() {
-                Ok(stopped) => stopped,
+            let (stopped, is_halted) = match parked.seize() {
+                Ok(seized) => seized,
                 Err(TraceeError::Died(_)) => {
                     session.cores.leave(core);
                     session.views.leave(id);
@@ -304,11 +304,18 @@ impl Domain {
                 Err(error) => return Err(error.into()),
             };
             let outcome = Outcome { regs, writes, ..Outcome::default() };
-            let task = Task { clear_tid, nice, wishes, ..Task::new(stopped, child_tid) };
+            let task = Task { clear_tid, nice, wishes, is_halted, ..Task::new(stopped, child_tid) };
             let memory = Memory::open(child_tid)?;
             let mut domain = Domain::new(session, id, memory, task, core);
             if let Some(hooks) = hooks {
-                domain.with_slot(child_tid, |domain, slot| domain.inherit_hooks(slot, hooks))?;
+                match domain.with_slot(child_tid, |domain, slot| domain.inherit_hooks(slot, hooks)) {
+                    Err(RecordError::Tracee(TraceeError::Died(_))) => {
+                        session.cores.leave(core);
+                        session.views.leave(id);
+                        return Ok(None);
+                    }
+                    other => other?,
+                }
             }
             (domain.shared, domain.scratch, domain.brk, domain.stack) = (shared, scratch, brk, stack);
             (domain.dumpable, domain.old_stacks) = (dumpable, old_stacks);
@@ -565,7 +572,11 @@ impl Domain {
             session.cores.pin(Tid(0), core);
             session.cores.pin(tid, core);
             match parked.seize() {
-                Ok(stopped) => domain.task(tid)?.handle = Handle::Stopped(stopped),
+                Ok((stopped, is_halted)) => {
+                    let task = domain.task(tid)?;
+                    task.handle = Handle::Stopped(stopped);
+                    task.is_halted = is_halted;
+                }
                 Err(TraceeError::Died(_)) => {
                     domain.gone(tid, TaskEnd::Killed(Signal::KILL), Vec::new())?;
                 }

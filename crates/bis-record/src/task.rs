@@ -90,6 +90,8 @@ pub struct Task {
     pub call: Option<InCall>,
     /// Signals with handlers that came in the middle of computation: they are delivered at the next call.
     pub stash: VecDeque<SigInfo>,
+    /// Its process was stopped while nobody traced it.
+    pub is_halted: bool,
     /// This one, in the stash, has interrupted a hook in its call.
     pub interrupts: Option<Signal>,
     /// Its descriptors are not those of the domain's other tasks.
@@ -121,6 +123,7 @@ impl Task {
             ready: true,
             call: None,
             stash: VecDeque::new(),
+            is_halted: false,
             interrupts: None,
             own_fds: false,
             expect_signal: false,

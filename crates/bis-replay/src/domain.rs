@@ -10,7 +10,7 @@
 
 use std::collections::HashMap;
 
-use bis_agent::hooks::entries;
+use bis_agent::hooks::{SAFEPOINT, entries};
 use bis_trace::{
     event::{DomainEntry, Event, EventKind, Insn, Outcome, SignalEvent, SignalPoint, Turn},
     types::{EventSeq, Registers, Signal, Tid},
@@ -243,9 +243,10 @@ impl Domain<'_, '_> {
     }
 
     fn reach_call(&self, task: &mut Task, who: Who, nr: u64, entry: &Registers) -> Result<(), Halt> {
-        let place = self.run(task, who)?;
+        let place = self.run_to(task, who, nr == SAFEPOINT)?;
         let expected = || call_text(nr, entry.rip);
-        if place.found != Found::Call || place.regs.orig_rax != nr {
+        let wanted = if nr == SAFEPOINT { Found::Safepoint } else { Found::Call };
+        if place.found != wanted || place.regs.orig_rax != nr {
             return Err(self.elsewhere(task, who, expected(), &place, entry, Leave::Nothing));
         }
         self.must_equal(task, who, expected(), entry, &place.regs, Leave::Nothing)

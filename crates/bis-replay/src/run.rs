@@ -167,7 +167,7 @@ fn from_copy<'scope, 'env: 'scope>(context: Context<'scope, 'env>, copy: Copy<'e
     let shared = context.shared;
     let pid = parked.tid();
     // At once, slot or not: nobody else watches over it.
-    let stopped = parked.seize().inspect_err(|_| shared.board.add_orphan(pid))?;
+    let (stopped, _) = parked.seize().inspect_err(|_| shared.board.add_orphan(pid))?;
     let stub = Stub::new(pid, &shared.board);
     let memory = Memory::open(pid)?;
     let slot = shared.board.acquire(Class::Living).ok_or(Halt::Cancelled)?;

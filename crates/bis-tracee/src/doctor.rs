@@ -78,7 +78,7 @@ fn try_tracing() -> Vec<Check> {
         Some(Ok(parked)) => {
             // Another thread takes it over, as after a fork.
             let seized = std::thread::spawn(move || {
-                parked.seize().map(|stopped: Stopped| {
+                parked.seize().map(|(stopped, _): (Stopped, bool)| {
                     let found = format!("task {} changed its supervisor", stopped.tid());
                     kill(stopped.tid());
                     found

@@ -5,7 +5,7 @@
 //! while nobody looks (SIGKILL alone gets through, as it must).
 
 use bis_agent::PARK;
-use bis_trace::types::{Registers, Signal, Tid};
+use bis_trace::types::{Registers, Tid};
 
 use crate::{
     error::{Result, TraceeError},
@@ -45,12 +45,13 @@ impl Parked {
     }
 
     /// Takes the task over: the calling thread is its supervisor from now on, and its registers and signal mask
-    /// are as they were.
+    /// are as they were. True beside it: its process has been stopped meanwhile (SIGSTOP), and who lets it go on must
+    /// ask it first ([`Stopped::ask`]).
     ///
     /// # Errors
     /// [`TraceeError::Died`] where it was killed while it was parked; its end is then reported to its parent
     /// only.
-    pub fn seize(self) -> Result<Stopped> {
+    pub fn seize(self) -> Result<(Stopped, bool)> {
         let tid = self.tid;
         match sys::seize(tid) {
             // What the kernel says of a task that was killed and is not reaped yet.
@@ -59,21 +60,31 @@ impl Parked {
         }
         sys::interrupt(tid)?;
         let mut running = Running::new(tid);
-        loop {
+        let mut held_back = None;
+        let is_halted = loop {
             let status = task::wait_for(tid)?;
             match status {
                 Status::Exited(_) | Status::Killed(_) | Status::Exit(_) => {
                     task::put_back(tid, status);
                     return Err(TraceeError::Died(tid));
                 }
-                Status::Trap | Status::GroupStop(Signal(_)) => break,
+                Status::Trap => break false,
+                Status::GroupStop(_) => break true,
+                // All others are blocked. It is given to the task when that is itself again.
+                Status::Signal(signal) => {
+                    held_back = Some(signal);
+                    running = running.stopped().resume(Resume::Cont, None)?;
+                }
                 _ => running = running.stopped().resume(Resume::Cont, None)?,
             }
-        }
+        };
         let mut stopped = running.stopped();
         stopped.set_regs(&self.regs)?;
         stopped.set_sigmask(self.sigmask)?;
-        Ok(stopped)
+        if let Some(signal) = held_back {
+            sys::kill(tid, signal)?;
+        }
+        Ok((stopped, is_halted))
     }
 }
 

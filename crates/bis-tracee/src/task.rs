@@ -227,6 +227,15 @@ impl Stopped {
     }
 
     /// Lets the task go on. A task that was killed meanwhile counts as running: the next wait reports its end.
+    /// Makes the task report again as soon as it is resumed, before it executes anything: as in a group-stop, if its
+    /// process is stopped.
+    ///
+    /// # Errors
+    /// [`TraceeError::Died`] where it was killed.
+    pub fn ask(&self) -> Result<()> {
+        sys::interrupt(self.tid)
+    }
+
     pub fn resume(self, how: Resume, signal: Option<Signal>) -> Result<Running> {
         match sys::resume(self.tid, how, signal) {
             Ok(()) | Err(TraceeError::Died(_)) => Ok(Running { tid: self.tid }),

@@ -334,6 +334,8 @@ u64 hooks_call(struct frame *f) {
   i64 result = pick(e->result, made);
   e->result = result;
   if (result == BAILED) return wait_marker(f, e);
+  // The kernel may want the program's own memory: aligned, for example. It will say so again.
+  if (result == -22 && p.pieces) return wait_marker(f, e);
   if (result == 0 && timeout != ~0ul && (u32)timeout != 0) return wait_marker(f, e);
 
   u64 len = p.head;

@@ -91,6 +91,7 @@ impl Domain {
             return Ok(failed(libc::EFAULT));
         }
         let sent = self.session.mail.send(pid, pieces);
+        self.session.watch.call_all();
         Ok(if sent { Entry::Done(i64::try_from(done).unwrap_or(0)) } else { failed(libc::ESRCH) })
     }
 

@@ -220,6 +220,7 @@ impl Domain {
             }
         };
         self.session.views.tell(Change { key, start, end, len });
+        self.session.watch.call_all();
         Ok(())
     }
 }

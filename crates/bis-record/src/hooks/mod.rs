@@ -262,7 +262,7 @@ impl Domain {
         Ok(())
     }
 
-    /// A hook has ended and the task stopped there, for a signal.
+    /// A hook has ended and the task stopped there, for a signal or for what others have sent.
     pub fn safepoint(&mut self, tid: Tid, entry: &Registers) -> Result<()> {
         let Some(hooks) = &self.hooks else {
             return Err(RecordError::Bug { tid, what: "a safepoint without hooks".into() });
@@ -272,8 +272,13 @@ impl Domain {
         self.stopped(tid)?.set_regs(&regs)?;
         self.drain(tid)?;
         if !self.deliver_stashed(tid, &regs, SignalPoint::AfterHook)? {
-            // It went elsewhere; replay does not stop here.
-            self.go_on(tid)?;
+            // Only for what others have sent.
+            let mut outcome = Outcome { regs, ..Outcome::default() };
+            self.take_mail(&mut outcome)?;
+            self.stopped(tid)?.set_regs(&regs)?;
+            self.task(tid)?.ready = true;
+            let (nr, outcome) = (hooks::SAFEPOINT, Box::new(outcome));
+            self.event(tid, EventKind::Syscall { nr, entry: *entry, outcome })?;
         }
         Ok(())
     }

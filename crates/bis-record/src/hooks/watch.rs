@@ -69,6 +69,17 @@ impl Watch {
         self.with(|domains| domains.remove(&domain));
     }
 
+    /// All domains are to come to an event before they learn anything by a call: at the end of the hook that they are
+    /// in, or at their next.
+    pub fn call_all(&self) {
+        self.with(|domains| {
+            for watched in domains.values() {
+                watched.area.set(state::STOP, 1);
+                watched.area.set(state::EXIT_STOP, 1);
+            }
+        });
+    }
+
     /// A file is about to be mapped where writes to it will be seen: from here on, each write to any file is looked at
     /// again.
     pub fn watch_files(&self) {
