@@ -1,8 +1,12 @@
 """A program on a terminal of its own, as a user sits at it. Used by the scripts beside it; no test by itself."""
-import fcntl, os, pty, re, select, shutil, struct, subprocess, sys, tempfile, termios, time
+import fcntl, os, pty, re, select, shutil, signal, struct, subprocess, sys, tempfile, termios, time
 
 BIS = sys.argv[1]
 LIMIT_S = 60
+
+# Whoever starts us in the background may ignore both, and so would all that we start: at a terminal, nobody does.
+for number in [signal.SIGINT, signal.SIGQUIT]:
+    signal.signal(number, signal.SIG_DFL)
 
 
 class Desk:

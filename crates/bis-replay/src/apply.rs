@@ -104,11 +104,11 @@ impl Domain<'_, '_> {
     }
 
     fn echo(&self, seq: EventSeq, echo: &Echo) -> Result<(), Halt> {
-        let (shared, domain) = (self.context.shared, self.entry.domain);
-        let Some(out) = &shared.echo else { return Ok(()) };
-        if !shared.selection.heard.contains(&domain) {
+        let shared = self.context.shared;
+        let Some(out) = shared.echo.as_ref().filter(|_| shared.selection.heard.contains(&self.entry.domain))
+        else {
             return Ok(());
-        }
+        };
         let total = echo.ranges.iter().fold(0u64, |sum, (_, len)| sum.saturating_add(*len));
         if total > CALL_BYTES_MAX {
             return Err(self.inconsistent(seq, format!("one call wrote {total:#x} bytes")));
@@ -130,11 +130,11 @@ impl Domain<'_, '_> {
                 let bytes = bytes.map_err(|error| {
                     self.effect_failed(seq, "read what the program wrote".into(), error.into())
                 })?;
-                handed(out.put(seq.0, domain, echo.fd, &bytes))?;
+                handed(out.put(seq.0, echo.fd, &bytes))?;
                 done += piece;
             }
         }
-        handed(out.done(seq.0, domain))
+        handed(out.done(seq.0))
     }
 
     fn effects(&mut self, task: &mut Task, seq: EventSeq, effects: &[Effect]) -> Result<(), Halt> {

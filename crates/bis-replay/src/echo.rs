@@ -2,7 +2,12 @@
 //!
 //! Domains replay in parallel, so their output comes in any order. The trace's meta stream has the one order of
 //! all echoes; what comes before its turn waits in memory and, beyond [`HELD_BYTES_MAX`], in a temporary file
-//! that has no name. A domain that ends early (a cut trace) gives its remaining turns up.
+//! that has no name.
+//!
+//! What is written is a beginning of what the program wrote, whatever a cut or damaged trace lacks. So the order
+//! ends with the first turn that does not become whole: nothing after it is shown, although domains that go on may
+//! hand it in. Bytes of events that the order does not have (its entries were lost, and who knows which others)
+//! are not shown either.
 //!
 //! This is not a stream library: there is one writer, and a reader that went away ends the replay quietly.
 
@@ -43,6 +48,7 @@ pub(crate) enum Reader {
 pub(crate) type Sink = Box<dyn FnMut(u8, &[u8]) -> io::Result<()> + Send>;
 
 struct State {
+    /// The turns by their numbers, as far as all of them may still come.
     order: Vec<Turn>,
     next: usize,
     /// By event: descriptor and bytes, of turns that are not first.
@@ -149,14 +155,17 @@ impl State {
         Ok(Reader::There)
     }
 
-    fn place(&mut self, seq: u64, domain: DomainId) -> usize {
-        match self.order.binary_search_by_key(&seq, |turn| turn.seq) {
-            Ok(at) => at,
-            // A cut trace may lack the entry: its place is by its number, but not among what was written.
-            Err(at) => {
-                let at = at.max(self.next);
-                self.order.insert(at, Turn { seq, domain, done: false });
-                at
+    fn place(&self, seq: u64) -> Option<usize> {
+        self.order.binary_search_by_key(&seq, |turn| turn.seq).ok()
+    }
+
+    /// Nothing after this turn will be written.
+    fn end_with(&mut self, at: usize) {
+        for turn in self.order.drain(at + 1..) {
+            for (_, part) in self.early.remove(&turn.seq).unwrap_or_default() {
+                if let Part::Memory(bytes) = part {
+                    self.held_bytes -= bytes.len() as u64;
+                }
             }
         }
     }
@@ -194,9 +203,9 @@ impl Echo {
     ///
     /// # Errors
     /// What writing to our output, or to the temporary file, fails with.
-    pub(crate) fn put(&self, seq: u64, domain: DomainId, fd: u8, bytes: &[u8]) -> io::Result<Reader> {
+    pub(crate) fn put(&self, seq: u64, fd: u8, bytes: &[u8]) -> io::Result<Reader> {
         self.with(|state| {
-            let at = state.place(seq, domain);
+            let Some(at) = state.place(seq) else { return Ok(Reader::There) };
             if at == state.next {
                 if state.write_held(seq)? == Reader::Gone {
                     return Ok(Reader::Gone);
@@ -210,34 +219,22 @@ impl Echo {
     }
 
     /// The echo of event `seq` is whole.
-    pub(crate) fn done(&self, seq: u64, domain: DomainId) -> io::Result<Reader> {
+    pub(crate) fn done(&self, seq: u64) -> io::Result<Reader> {
         self.with(|state| {
-            let at = state.place(seq, domain);
+            let Some(at) = state.place(seq) else { return Ok(Reader::There) };
             state.order[at].done = true;
             state.go_on()
         })
     }
 
-    /// The domain will hand in nothing any more.
-    pub(crate) fn give_up(&self, domain: DomainId) -> io::Result<Reader> {
+    /// The domain will hand in nothing any more. If it has a turn left, that is where the output ends.
+    pub(crate) fn leave(&self, domain: DomainId) {
         self.with(|state| {
-            let next = state.next;
-            for turn in state.order[next..].iter_mut().filter(|turn| turn.domain == domain) {
-                turn.done = true;
+            let left = |turn: &Turn| turn.domain == domain && !turn.done;
+            if let Some(at) = state.order[state.next..].iter().position(left) {
+                state.end_with(state.next + at);
             }
-            state.go_on()
-        })
-    }
-
-    /// Nobody will hand in anything any more: writes all that is held, past the gaps.
-    pub(crate) fn finish(&self) -> io::Result<Reader> {
-        self.with(|state| {
-            let next = state.next;
-            for turn in &mut state.order[next..] {
-                turn.done = true;
-            }
-            state.go_on()
-        })
+        });
     }
 }
 
@@ -262,11 +259,11 @@ mod tests {
         (Echo::new(order.iter().copied(), sink), out)
     }
 
-    fn say(echo: &Echo, seq: u64, domain: DomainId, text: &str) {
+    fn say(echo: &Echo, seq: u64, text: &str) {
         for half in [&text[..1], &text[1..]] {
-            assert_eq!(echo.put(seq, domain, 1, half.as_bytes()).unwrap(), Reader::There);
+            assert_eq!(echo.put(seq, 1, half.as_bytes()).unwrap(), Reader::There);
         }
-        assert_eq!(echo.done(seq, domain).unwrap(), Reader::There);
+        assert_eq!(echo.done(seq).unwrap(), Reader::There);
     }
 
     fn check(out: &Out, expected: &str) {
@@ -276,40 +273,56 @@ mod tests {
     #[test]
     fn early_output_waits_for_its_turn() {
         let (echo, out) = echo(&[(3, A), (1, B), (7, A)]);
-        say(&echo, 7, A, "seven ");
-        say(&echo, 3, A, "three ");
+        say(&echo, 7, "seven ");
+        say(&echo, 3, "three ");
         check(&out, "");
-        say(&echo, 1, B, "one ");
+        say(&echo, 1, "one ");
         check(&out, "one three seven ");
     }
 
     #[test]
     fn a_part_that_came_early_stays_before_the_rest() {
         let (echo, out) = echo(&[(1, A), (2, B)]);
-        echo.put(2, B, 1, b"x").unwrap();
-        say(&echo, 1, A, "first ");
-        echo.put(2, B, 1, b"y").unwrap();
-        echo.done(2, B).unwrap();
+        echo.put(2, 1, b"x").unwrap();
+        say(&echo, 1, "first ");
+        echo.put(2, 1, b"y").unwrap();
+        echo.done(2).unwrap();
         check(&out, "first xy");
     }
 
     #[test]
-    fn who_gives_up_does_not_hold_the_others() {
+    fn the_output_ends_where_one_of_a_domain_is_missing() {
         let (echo, out) = echo(&[(1, A), (2, B), (3, A), (4, B)]);
-        say(&echo, 2, B, "two ");
-        say(&echo, 4, B, "four ");
-        echo.give_up(A).unwrap();
-        check(&out, "two four ");
+        say(&echo, 2, "two ");
+        say(&echo, 4, "four ");
+        say(&echo, 1, "one ");
+        check(&out, "one two ");
+        echo.put(3, 1, b"thr").unwrap();
+        echo.leave(A);
+        echo.leave(B);
+        check(&out, "one two thr");
+        let state = echo.state.lock().unwrap();
+        assert!(state.early.is_empty() && state.held_bytes == 0);
     }
 
     #[test]
-    fn the_end_writes_what_is_left_and_unknown_turns_have_a_place() {
+    fn a_part_of_a_turn_is_shown_when_its_time_comes() {
+        let (echo, out) = echo(&[(1, A), (2, B), (3, A)]);
+        echo.put(2, 1, b"tw").unwrap();
+        say(&echo, 3, "three ");
+        echo.leave(B);
+        say(&echo, 1, "one ");
+        check(&out, "one tw");
+    }
+
+    #[test]
+    fn what_has_no_place_in_the_order_is_not_shown() {
         let (echo, out) = echo(&[(1, A), (9, A)]);
-        say(&echo, 5, B, "five ");
-        say(&echo, 9, A, "nine ");
-        check(&out, "");
-        echo.finish().unwrap();
-        check(&out, "five nine ");
+        say(&echo, 5, "five ");
+        say(&echo, 9, "nine ");
+        say(&echo, 1, "one ");
+        say(&echo, 10, "ten ");
+        check(&out, "one nine ");
     }
 
     #[test]
@@ -317,11 +330,11 @@ mod tests {
         let (echo, out) = echo(&[(1, A), (2, B)]);
         let part = vec![b'x'; 1 << 20];
         for _ in 0..40 {
-            echo.put(2, B, 1, &part).unwrap();
+            echo.put(2, 1, &part).unwrap();
         }
         assert!(echo.state.lock().unwrap().spill.is_some());
-        echo.done(2, B).unwrap();
-        say(&echo, 1, A, "ab");
+        echo.done(2).unwrap();
+        say(&echo, 1, "ab");
         let out = out.lock().unwrap();
         assert_eq!((out.len(), &out[..3]), (2 + (40 << 20), &b"abx"[..]));
         let state = echo.state.lock().unwrap();
@@ -332,6 +345,6 @@ mod tests {
     fn a_closed_pipe_is_not_an_error() {
         let sink: Sink = Box::new(|_, _| Err(io::ErrorKind::BrokenPipe.into()));
         let echo = Echo::new([(1, A)].into_iter(), sink);
-        assert_eq!(echo.put(1, A, 1, b"x").unwrap(), Reader::Gone);
+        assert_eq!(echo.put(1, 1, b"x").unwrap(), Reader::Gone);
     }
 }

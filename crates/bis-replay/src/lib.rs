@@ -105,7 +105,9 @@ fn replay_to(trace: &Trace, options: &Options, sink: echo::Sink) -> Result<Summa
     }
     let selection = select::select(&facts, options.pid)?;
     let echo = (!options.quiet).then(|| {
-        let heard = trace.echoes().iter().filter(|echo| selection.heard.contains(&echo.domain));
+        // Where all is to be heard, so is what a cut trace has lost but for its place.
+        let is_heard = |domain| options.pid.is_none() || selection.heard.contains(domain);
+        let heard = trace.echoes().iter().filter(|echo| is_heard(&echo.domain));
         Echo::new(heard.map(|echo| (echo.seq.0, echo.domain)), sink)
     });
     let selected = |(_, domain): &(_, _)| selection.extents.contains_key(domain);
@@ -132,14 +134,8 @@ fn replay_to(trace: &Trace, options: &Options, sink: echo::Sink) -> Result<Summa
     };
     run::allow_many_files();
     run::run_all(&shared);
-    let Shared { board, echo, events_done, domains_done, .. } = shared;
-    let cancelled = board.is_cancelled();
+    let Shared { board, events_done, domains_done, .. } = shared;
     let cut = board.outcome()?;
-    if let Some(echo) = echo
-        && !cancelled
-    {
-        echo.finish().map_err(|source| ReplayError::io("write the program's output", source))?;
-    }
     Ok(Summary {
         domains: domains_done.into_inner(),
         events: events_done.into_inner(),

@@ -72,10 +72,8 @@ impl Drop for Farewell<'_> {
         if thread::panicking() {
             self.shared.board.cancel();
         }
-        if let Some(echo) = &self.shared.echo
-            && let Err(source) = echo.give_up(self.domain)
-        {
-            self.shared.board.fail(ReplayError::io("write the program's output", source));
+        if let Some(echo) = &self.shared.echo {
+            echo.leave(self.domain);
         }
         self.shared.leave(self.domain);
         self.shared.board.remove_active();

@@ -132,7 +132,8 @@ impl Trace {
         &self.metas
     }
 
-    /// What was written to the program's output, in the order of the events.
+    /// What was written to the program's output, in the order of the events. Where a part of the meta stream is
+    /// lost: what was written before that, as nobody knows what else was.
     pub fn echoes(&self) -> &[EchoEntry] {
         &self.echoes
     }
@@ -268,6 +269,7 @@ impl Trace {
                 let entry = codec::read_meta(&mut rest)
                     .map_err(|malformed| self.damaged(place.offset, &malformed.to_string()))?;
                 match entry {
+                    Meta::Echo { .. } if outcome.is_err() => {}
                     Meta::Echo { seq, domain, fd, len } => echoes.push(EchoEntry { seq, len, domain, fd }),
                     entry => metas.push(entry),
                 }

@@ -45,6 +45,11 @@ impl SigInfo {
         sync && self.code() > 0
     }
 
+    /// Is it no signal at all, but what the kernel says of the stop of a task that is about to end?
+    pub(crate) fn is_of_exit_stop(&self) -> bool {
+        self.signal() == Signal::TRAP && self.code() == libc::SIGTRAP | libc::PTRACE_EVENT_EXIT << 8
+    }
+
     /// Was it an `int3`?
     pub fn is_breakpoint(&self) -> bool {
         self.signal() == Signal::TRAP && self.code() == 0x80

@@ -11,6 +11,7 @@ use bis_trace::types::{Registers, Signal, Tid};
 pub use crate::sys::Resume;
 use crate::{
     error::{Result, TraceeError},
+    siginfo::SigInfo,
     sys,
 };
 
@@ -73,8 +74,12 @@ fn signal(number: i32) -> Signal {
     Signal(u8::try_from(number).unwrap_or(0))
 }
 
-fn message_tid(tid: Tid) -> Tid {
-    sys::event_message(tid).ok().and_then(|m| i32::try_from(m).ok()).map_or(tid, Tid)
+/// The task that a stop's message names. None where the task that stopped was killed meanwhile: the message is of
+/// its end then.
+fn message_tid(tid: Tid) -> Option<Tid> {
+    let message = sys::event_message(tid).ok().and_then(|m| i32::try_from(m).ok());
+    let overtaken = sys::get_siginfo(tid).map_or(true, |info| SigInfo(info).is_of_exit_stop());
+    message.filter(|_| !overtaken).map(Tid)
 }
 
 fn decode(tid: Tid, status: i32) -> Status {
@@ -88,9 +93,10 @@ fn decode(tid: Tid, status: i32) -> Status {
     match status >> 16 {
         libc::PTRACE_EVENT_SECCOMP => Status::Seccomp,
         libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE => {
-            Status::NewTask(message_tid(tid))
+            // Nobody will be told who the child of a killed task is.
+            message_tid(tid).map_or(Status::Trap, Status::NewTask)
         }
-        libc::PTRACE_EVENT_EXEC => Status::Exec(message_tid(tid)),
+        libc::PTRACE_EVENT_EXEC => Status::Exec(message_tid(tid).unwrap_or(tid)),
         libc::PTRACE_EVENT_EXIT => {
             let message = sys::event_message(tid).unwrap_or(0);
             Status::Exit(i32::try_from(message & 0xffff).unwrap_or(0))
@@ -203,7 +209,10 @@ impl Stopped {
 
     /// The signal that the task is about to receive (`siginfo_t`).
     pub fn siginfo(&self) -> Result<[u8; 128]> {
-        sys::get_siginfo(self.tid)
+        let info = sys::get_siginfo(self.tid)?;
+        // Killed in its stop, the task goes on by itself as far as its next one, on its way out. That has information
+        // too, which is none of a signal; the report of it is still to come.
+        if SigInfo(info).is_of_exit_stop() { Err(TraceeError::Died(self.tid)) } else { Ok(info) }
     }
 
     pub fn set_siginfo(&mut self, info: &[u8; 128]) -> Result<()> {
@@ -247,5 +256,48 @@ impl Stopped {
     pub(crate) fn detach(self) -> Result<Tid> {
         sys::detach(self.tid)?;
         Ok(self.tid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::CString;
+
+    use super::*;
+    use crate::{
+        filter::Mode,
+        spawn::{Program, Spawn, spawn},
+    };
+
+    /// Killed at a signal's stop, the task moves to the stop of its end before anybody waits for it: what the kernel
+    /// says there must not be taken for a fault of the program.
+    #[test]
+    fn a_task_that_was_killed_in_its_stop_has_no_signal() {
+        let path = CString::new("/bin/true").unwrap();
+        let (program, argv) = (Program::Path(path.clone()), vec![path]);
+        let stopped =
+            spawn(&Spawn { program, argv, envp: vec![], cwd: None, file_limit: None, mode: Mode::Record });
+        let stopped = stopped.unwrap();
+        let tid = stopped.tid();
+        sys::tgkill(tid, tid, Signal(10)).unwrap();
+        let stopped = stopped.resume(Resume::Cont, None).unwrap().stopped();
+        assert_eq!(wait_for(tid).unwrap(), Status::Signal(Signal(10)));
+        assert_eq!(SigInfo(stopped.siginfo().unwrap()).signal(), Signal(10));
+        sys::tgkill(tid, tid, Signal::KILL).unwrap();
+        let end = loop {
+            match stopped.siginfo() {
+                Ok(info) => assert_eq!(SigInfo(info).signal(), Signal(10)),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(end, TraceeError::Died(dead) if dead == tid), "{end}");
+        // Past the moment in which it can be told nothing: the stop of its end.
+        while sys::get_siginfo(tid).is_err() {
+            sys::yield_now();
+        }
+        assert!(matches!(stopped.siginfo(), Err(TraceeError::Died(_))));
+        assert_eq!(wait_for(tid).unwrap(), Status::Exit(9));
+        drop(stopped.resume(Resume::Cont, None));
+        assert_eq!(wait_for(tid).unwrap(), Status::Killed(Signal::KILL));
     }
 }

@@ -19,7 +19,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 type Body = fn(&Folder) -> Result<(), Failed>;
 
 fn main() {
-    let trials: [(&str, Body); 14] = [
+    let trials: [(&str, Body); 15] = [
         ("a_missing_program", missing_program),
         ("a_file_that_cannot_be_executed", not_executable),
         ("a_program_of_another_kind", not_a_program),
@@ -32,6 +32,7 @@ fn main() {
         ("a_folder_without_a_trace", not_a_trace),
         ("a_trace_cut_short", cut_short),
         ("a_trace_with_flipped_bits", flipped_bits),
+        ("a_trace_without_one_of_its_chunks", lost_chunks),
         ("a_trace_from_a_newer_version", newer_version),
         ("a_trace_that_lost_its_files", lost_files),
     ];
@@ -251,6 +252,30 @@ fn flipped_bits(folder: &Folder) -> Result<(), Failed> {
         let at = (len - 1) * round / 23;
         let damaged = changed(folder, &trace, "damaged", |log| log[at] ^= 1 << (round % 8))?;
         honest(folder, &damaged, &recorded, &format!("bit {} of byte {at} of {len}", round % 8))?;
+        fs::remove_dir_all(&damaged).map_err(|e| e.to_string())?;
+    }
+    Ok(())
+}
+
+/// Each chunk damaged in turn. Many processes write by turns, so that whatever is lost, others that can still be
+/// replayed wrote before and after it.
+fn lost_chunks(folder: &Folder) -> Result<(), Failed> {
+    let trace = folder.path().join("good");
+    let script =
+        "echo a; for i in 1 2 3; do seq $i 40; sh -c 'echo b; (seq 5 >&2) | cat; echo c'; done; echo d";
+    let recorded = record(folder, &trace, &["sh", "-c", script])?;
+    if recorded.status != 0 {
+        return Err(format!("failed to record: {}", recorded.shown()).into());
+    }
+    let log = fs::read(trace.join("log")).map_err(|e| format!("failed to read the log: {e}"))?;
+    // The first four bytes of a chunk, as they stand after the log's header; elsewhere they do no harm.
+    let chunks: Vec<usize> = (24..log.len() - 4).filter(|at| log[*at..*at + 4] == log[24..28]).collect();
+    if chunks.len() < 20 {
+        return Err(format!("the log has only {} chunks", chunks.len()).into());
+    }
+    for at in chunks {
+        let damaged = changed(folder, &trace, "damaged", |log| log[at] ^= 1)?;
+        honest(folder, &damaged, &recorded, &format!("the chunk at byte {at} of {}", log.len()))?;
         fs::remove_dir_all(&damaged).map_err(|e| e.to_string())?;
     }
     Ok(())
