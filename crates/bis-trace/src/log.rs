@@ -6,8 +6,8 @@
 //! if the recording is killed meanwhile. So a buffer has a lock, which nobody else wants but once a second.
 //!
 //! Before any domain's buffer, what the meta stream has goes too: a trace that is cut short never shows events of
-//! files and domains that it does not know of. For that, whoever hands over a domain's buffer locks it first
-//! and then the meta stream's: what the events in it need was said before they were pushed.
+//! files and domains that it does not know of. For that, whoever hands over a domain's buffer locks it before the
+//! meta stream's: what the events in it need was said before they were pushed.
 
 use std::{
     collections::BTreeMap,
@@ -164,22 +164,22 @@ impl Writer {
         StreamWriter { inner: Arc::clone(&self.inner), buffer, domain: domain.0 }
     }
 
-    /// Hands over whatever has waited for longer than a second, of the meta stream and of all others. To be called
-    /// every now and then, by any thread; may wait as a push may, and fails where one would.
+    /// Hands over what all streams have if any of it has waited for longer than a second. To be called every now and
+    /// then, by any thread; may wait as a push may, and fails where one would.
     ///
-    /// A domain that begins at an event of another is opened after that event was pushed, and has a higher number.
-    /// In the order of the numbers, and with events that are at least as old, its beginning never comes before it.
+    /// Nobody pushes meanwhile, so what is handed over has, with an event, all that was pushed before it anywhere.
+    /// And of what is handed over, a domain's beginning never comes before the event of another at which it
+    /// begins: it has the higher number.
     pub fn flush_old(&self) -> Result<()> {
         self.inner.queue.check()?;
         let buffers: Vec<_> = lock(&self.inner.streams).values().map(Arc::clone).collect();
-        for buffer in buffers {
-            let mut buffer = lock(&buffer);
-            if buffer.is_old() {
-                self.inner.hand_over(&mut buffer)?;
-            }
-        }
+        let mut buffers: Vec<_> = buffers.iter().map(|buffer| lock(buffer)).collect();
         let mut meta = lock(&self.inner.meta);
-        if meta.is_old() { meta.hand_over(&self.inner.queue) } else { Ok(()) }
+        if !meta.is_old() && !buffers.iter().any(|buffer| buffer.is_old()) {
+            return Ok(());
+        }
+        meta.hand_over(&self.inner.queue)?;
+        buffers.iter_mut().try_for_each(|buffer| buffer.hand_over(&self.inner.queue))
     }
 
     /// Adds an entry to the meta stream. It is in the log before any event that is pushed after it.
