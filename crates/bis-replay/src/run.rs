@@ -72,7 +72,9 @@ impl Drop for Farewell<'_> {
         if thread::panicking() {
             self.shared.board.cancel();
         }
+        // After a failure, what others wrote later must not come out: it would not be what was recorded.
         if let Some(echo) = &self.shared.echo
+            && !self.shared.board.is_cancelled()
             && let Err(source) = echo.give_up(self.domain)
         {
             self.shared.board.fail(ReplayError::io("write the program's output", source));
