@@ -319,7 +319,9 @@ mod tests {
         for (name, field) in [("STATE_RSP", "rsp"), ("STATE_DONE", "done"), ("STATE_IN_HOOK", "in_hook")] {
             assert!(text.contains(&format!("#define {name} (AREA_BASE + {:#04x})", offset(field))), "{name}");
         }
-        for (name, field) in [("STATE_EXIT", "exit"), ("STATE_BAIL", "bail"), ("STATE_SAVED_RAX", "saved_rax")] {
+        for (name, field) in
+            [("STATE_EXIT", "exit"), ("STATE_BAIL", "bail"), ("STATE_SAVED_RAX", "saved_rax")]
+        {
             assert!(text.contains(&format!("#define {name} (AREA_BASE + {:#04x})", offset(field))), "{name}");
         }
     }

@@ -10,16 +10,16 @@
 //! frame comes right after); without one, the kernel makes the call again by itself, and nothing was to be seen.
 
 use bis_agent::hooks::SAFEPOINT_END;
-use bis_syscalls::{Blocks, Call, How, Output, Plan, Planned, may_block, may_raise, plan, row};
+use bis_syscalls::{Blocks, Call, How, Plan, Planned, may_block, may_raise, plan, row};
 use bis_trace::{
-    event::{Backing, Effect, EventKind, MemWrite, Outcome, SignalPoint},
+    event::{Backing, Effect, EventKind, Outcome, SignalPoint},
     types::{Registers, Tid},
 };
 use bis_tracee::{Memory, Resume, maps, sys};
 
 use crate::{
     base::{stack_floor, stack_limit},
-    calls::is_vsyscall,
+    calls::{is_vsyscall, reads_much_of_a_file},
     domain::Domain,
     error::{RecordError, Result},
     scratch::{self, Room},
@@ -147,7 +147,7 @@ impl Domain {
         task.call = Some(state);
         // From here on its place can be written down.
         task.midway = false;
-        let mut blocks = may_block(&call);
+        let mut blocks = may_block(&call) && !reads_much_of_a_file(tid, &call, &self.call(tid)?.plan);
         if let Some(handler) = handler {
             blocks |= self.waits_for_others(handler, &call);
             if let Some(object) = self.touched_object(tid, handler, &call) {
@@ -372,23 +372,7 @@ impl Domain {
             return self.check_silent(tid, &call, &raw);
         }
         let result = raw.result();
-        let mut outcome = Outcome::default();
-        let (memory, places) = (&self.memory, call.places.as_deref());
-        let place = |piece: usize| places.map_or(call.plan.pieces[piece].home, |places| places[piece].addr);
-        for Output { piece, offset, len } in call.plan.outputs(result, &place, &Reader(memory)) {
-            let len = usize::try_from(len).unwrap_or(0);
-            let home = call.plan.pieces[piece].home;
-            // After a success that overstates its length, what can be read is what was written.
-            let data = memory.read_upto(place(piece) + offset, len);
-            if place(piece) == home {
-                outcome.writes.push(MemWrite { addr: home + offset, data });
-                continue;
-            }
-            for (offset, data) in places.map_or(Vec::new(), |places| places[piece].changes(offset, data)) {
-                memory.write(home + offset, &data)?;
-                outcome.writes.push(MemWrite { addr: home + offset, data });
-            }
-        }
+        let mut outcome = Outcome { writes: self.results(tid, &mut call, result)?, ..Outcome::default() };
         outcome.effects = std::mem::take(&mut call.effects);
         outcome.writes.append(&mut call.writes);
         if let Some(before) = &call.before {

@@ -20,7 +20,7 @@ use bis_trace::{
     event::{Event, EventKind, MemWrite, Outcome, RangeSum},
     types::{DomainId, EventSeq, Registers, Tid},
 };
-use bis_tracee::{TraceeError, Memory, Resume, Status, Stopped, checksum, maps, ours, sys, task};
+use bis_tracee::{Memory, Resume, Status, Stopped, TraceeError, checksum, maps, ours, sys, task};
 
 use crate::{
     error::{RecordError, Result},

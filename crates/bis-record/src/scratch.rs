@@ -59,13 +59,18 @@ fn needed(plan: &Plan) -> u64 {
     plan.pieces.iter().filter(|p| !p.fixed).map(|p| room(p.len)).fold(0, u64::saturating_add)
 }
 
+/// Can the pieces of a plan lie in scratch memory at all?
+pub fn is_too_large(plan: &Plan) -> bool {
+    needed(plan) > BLOCK_LEN_MAX
+}
+
 impl Scratch {
     /// Where the pieces of a plan could lie.
     pub fn room(&mut self, tid: Tid, plan: &Plan) -> Room {
-        let needed = needed(plan);
-        if needed > BLOCK_LEN_MAX {
+        if is_too_large(plan) {
             return Room::None;
         }
+        let needed = needed(plan);
         if let Some((base, len)) = self.blocks.get(&tid)
             && *len >= needed
         {

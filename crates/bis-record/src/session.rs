@@ -6,7 +6,7 @@ use std::{
     os::unix::ffi::OsStrExt,
     panic::{self, AssertUnwindSafe},
     sync::{
-        Arc, Condvar, Mutex, PoisonError,
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU32, Ordering},
     },
     thread,
@@ -38,6 +38,10 @@ use crate::{
 
 /// A signal that comes to us so soon after the program's end is the one that has ended it.
 const SAME_SIGNAL: Duration = Duration::from_millis(300);
+
+/// How often what waits to be written is looked through: what was recorded longer ago than this and a second is in
+/// the trace, also if we are killed.
+const FLUSH_EVERY: Duration = Duration::from_millis(500);
 
 /// A supervisor needs little: its buffers are on the heap.
 const STACK_BYTES: usize = 512 * 1024;
@@ -131,10 +135,7 @@ impl Session {
             self.watch.start();
         }
         self.spawn("first".into(), |session| Domain::first(session).map(Some));
-        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        while progress.live > 0 {
-            progress = self.changed.wait(progress).unwrap_or_else(PoisonError::into_inner);
-        }
+        let mut progress = self.wait_for_the_end();
         if let Some(failure) = progress.failure.take() {
             // The log may be what failed; then it says so itself.
             let _ = self.writer.meta(&Meta::Cut { why: failure.to_string() });
@@ -153,6 +154,30 @@ impl Session {
         self.writer.meta(&Meta::End { exit_code, seq: self.writer.next_seq() })?;
         self.writer.finish()?;
         Ok(exit_code)
+    }
+
+    /// Waits until no supervisor is left, or the recording has failed. Meanwhile, writes what gets old: a supervisor
+    /// whose tasks wait does nothing.
+    fn wait_for_the_end(&self) -> MutexGuard<'_, Progress> {
+        let mut flushed = Instant::now();
+        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        while progress.live > 0 {
+            let left = FLUSH_EVERY.saturating_sub(flushed.elapsed());
+            if !left.is_zero() {
+                let woken = self.changed.wait_timeout(progress, left);
+                progress = woken.unwrap_or_else(PoisonError::into_inner).0;
+                continue;
+            }
+            // It may wait for the disk, and supervisors must be able to end.
+            drop(progress);
+            let outcome = self.writer.flush_old();
+            flushed = Instant::now();
+            progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Err(error) = outcome {
+                self.fail(&mut progress, error.into());
+            }
+        }
+        progress
     }
 
     /// Starts the thread that gives the program the signals that are sent to us.

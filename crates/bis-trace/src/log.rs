@@ -1,11 +1,16 @@
 //! Writing a trace: the folder, the streams, the meta stream.
 //!
-//! Each stream has a buffer of its own, which its supervisor fills without a lock. A buffer goes to the
-//! background thread (`queue.rs`) when it is full or has waited for a while, so that a recording that is killed
-//! lacks about the last second. Before any domain's buffer, what the meta stream has goes too: a trace
-//! that is cut short never shows events of files and domains that it does not know of.
+//! Each stream has a buffer of its own, which its supervisor fills. A buffer goes to the background thread
+//! (`queue.rs`) when it is full, or when it has waited for a while and somebody asks ([`Writer::flush_old`]):
+//! a supervisor whose tasks all wait pushes nothing, perhaps for hours, and what it pushed last must not be lost
+//! if the recording is killed meanwhile. So a buffer has a lock, which nobody else wants but once a second.
+//!
+//! Before any domain's buffer, what the meta stream has goes too: a trace that is cut short never shows events of
+//! files and domains that it does not know of. For that, whoever hands over a domain's buffer locks it before the
+//! meta stream's: what the events in it need was said before they were pushed.
 
 use std::{
+    collections::BTreeMap,
     fs::{DirBuilder, File, OpenOptions},
     io::{self, Write as _},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
@@ -31,7 +36,7 @@ use crate::{
 
 /// A buffer with this many bytes is a chunk.
 const CHUNK_RAW_BYTES: usize = 256 << 10;
-/// A buffer that has waited for this long is a chunk at the next push.
+/// A buffer that has waited for this long is old: a chunk at the next [`Writer::flush_old`].
 const CHUNK_AGE_MAX: Duration = Duration::from_secs(1);
 
 /// Space for the last words when the disk is full, bytes.
@@ -56,6 +61,8 @@ pub(crate) struct Inner {
     next_seq: AtomicU64,
     queue: Arc<Queue>,
     meta: Mutex<Buffer>,
+    /// The buffers of the streams that are open, by domain.
+    streams: Mutex<BTreeMap<u32, Arc<Mutex<Buffer>>>>,
     files: Mutex<files::Store>,
     drain: Mutex<Option<JoinHandle<()>>>,
 }
@@ -79,9 +86,12 @@ impl Buffer {
         self.raw.event_count += 1;
     }
 
-    fn is_due(&self) -> bool {
+    fn is_full(&self) -> bool {
         self.raw.bytes.len() >= CHUNK_RAW_BYTES
-            || self.since.is_some_and(|since| since.elapsed() >= CHUNK_AGE_MAX)
+    }
+
+    fn is_old(&self) -> bool {
+        self.since.is_some_and(|since| since.elapsed() >= CHUNK_AGE_MAX)
     }
 
     fn hand_over(&mut self, queue: &Queue) -> Result<()> {
@@ -134,6 +144,7 @@ impl Writer {
                 next_seq: AtomicU64::new(1),
                 queue,
                 meta: Mutex::default(),
+                streams: Mutex::default(),
                 files: Mutex::default(),
                 drain: Mutex::new(Some(drain)),
             }),
@@ -148,7 +159,27 @@ impl Writer {
     /// The stream of a domain. At most one for each domain: its chunks are numbered in the order of their coming.
     pub fn stream(&self, domain: DomainId) -> StreamWriter {
         let buffer = Buffer { raw: Raw { stream: domain.0, ..Raw::default() }, since: None };
-        StreamWriter { inner: Arc::clone(&self.inner), buffer }
+        let buffer = Arc::new(Mutex::new(buffer));
+        lock(&self.inner.streams).insert(domain.0, Arc::clone(&buffer));
+        StreamWriter { inner: Arc::clone(&self.inner), buffer, domain: domain.0 }
+    }
+
+    /// Hands over what all streams have if any of it has waited for longer than a second. To be called every now and
+    /// then, by any thread; may wait as a push may, and fails where one would.
+    ///
+    /// Nobody pushes meanwhile, so what is handed over has, with an event, all that was pushed before it anywhere.
+    /// And of what is handed over, a domain's beginning never comes before the event of another at which it
+    /// begins: it has the higher number.
+    pub fn flush_old(&self) -> Result<()> {
+        self.inner.queue.check()?;
+        let buffers: Vec<_> = lock(&self.inner.streams).values().map(Arc::clone).collect();
+        let mut buffers: Vec<_> = buffers.iter().map(|buffer| lock(buffer)).collect();
+        let mut meta = lock(&self.inner.meta);
+        if !meta.is_old() && !buffers.iter().any(|buffer| buffer.is_old()) {
+            return Ok(());
+        }
+        meta.hand_over(&self.inner.queue)?;
+        buffers.iter_mut().try_for_each(|buffer| buffer.hand_over(&self.inner.queue))
     }
 
     /// Adds an entry to the meta stream. It is in the log before any event that is pushed after it.
@@ -174,33 +205,39 @@ impl Writer {
     }
 }
 
-impl Inner {
-    fn buffer(&self) -> MutexGuard<'_, Buffer> {
-        self.meta.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
+impl Inner {
     pub fn files(&self) -> MutexGuard<'_, files::Store> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.files)
     }
 
     pub fn meta(&self, entry: &Meta) -> Result<()> {
         self.queue.check()?;
-        let mut buffer = self.buffer();
+        let mut buffer = lock(&self.meta);
         codec::write_meta(entry, &mut buffer.raw.bytes)
             .map_err(|malformed| TraceError::Invalid { seq: EventSeq(0), what: malformed.0 })?;
         buffer.added(0);
         // The first words and the last ones should not wait.
         let urgent = matches!(entry, Meta::Machine(_) | Meta::End { .. } | Meta::Cut { .. });
-        if urgent || buffer.is_due() { buffer.hand_over(&self.queue) } else { Ok(()) }
+        if urgent || buffer.is_full() { buffer.hand_over(&self.queue) } else { Ok(()) }
     }
 
     fn flush_meta(&self) -> Result<()> {
-        self.buffer().hand_over(&self.queue)
+        lock(&self.meta).hand_over(&self.queue)
+    }
+
+    /// Hands over a domain's buffer, which the caller has locked, and before it all that it may need.
+    fn hand_over(&self, buffer: &mut Buffer) -> Result<()> {
+        self.flush_meta()?;
+        buffer.hand_over(&self.queue)
     }
 
     fn close(&self, finished: bool) {
         self.queue.close(finished);
-        let drain = self.drain.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let drain = lock(&self.drain).take();
         if let Some(drain) = drain {
             // A panic in it has been printed; what is in the log is in the log.
             let _ = drain.join();
@@ -218,7 +255,9 @@ impl Drop for Inner {
 /// The stream of one domain.
 pub struct StreamWriter {
     inner: Arc<Inner>,
-    buffer: Buffer,
+    /// Also in the list of the writer's streams.
+    buffer: Arc<Mutex<Buffer>>,
+    domain: u32,
 }
 
 impl StreamWriter {
@@ -230,26 +269,26 @@ impl StreamWriter {
         if bytes > codec::EVENT_BYTES_MAX {
             return Err(TraceError::TooLarge { seq: event.seq, bytes });
         }
+        let buffer = &mut *lock(&self.buffer);
         // A large event is a chunk of its own, so that a chunk is never much larger than its largest event.
-        if !self.buffer.raw.bytes.is_empty() && bytes >= CHUNK_RAW_BYTES as u64 {
-            self.flush()?;
+        if !buffer.raw.bytes.is_empty() && bytes >= CHUNK_RAW_BYTES as u64 {
+            self.inner.hand_over(buffer)?;
         }
-        let before = self.buffer.raw.bytes.len();
-        codec::write_event(event, &mut self.buffer.raw.bytes)
+        let before = buffer.raw.bytes.len();
+        codec::write_event(event, &mut buffer.raw.bytes)
             .map_err(|malformed| TraceError::Invalid { seq: event.seq, what: malformed.0 })?;
-        let len = self.buffer.raw.bytes.len();
+        let len = buffer.raw.bytes.len();
         if len > chunk::RAW_BYTES_MAX as usize {
-            self.buffer.raw.bytes.truncate(before);
+            buffer.raw.bytes.truncate(before);
             return Err(TraceError::TooLarge { seq: event.seq, bytes: (len - before) as u64 });
         }
-        self.buffer.added(event.seq.0);
-        if self.buffer.is_due() { self.flush() } else { Ok(()) }
+        buffer.added(event.seq.0);
+        if buffer.is_full() { self.inner.hand_over(buffer) } else { Ok(()) }
     }
 
     /// Hands everything over that was pushed.
     pub fn flush(&mut self) -> Result<()> {
-        self.inner.flush_meta()?;
-        self.buffer.hand_over(&self.inner.queue)
+        self.inner.hand_over(&mut lock(&self.buffer))
     }
 }
 
@@ -257,6 +296,7 @@ impl Drop for StreamWriter {
     fn drop(&mut self) {
         // A failure is remembered; whoever writes next, or finishes, gets it.
         let _ = self.flush();
+        lock(&self.inner.streams).remove(&self.domain);
     }
 }
 

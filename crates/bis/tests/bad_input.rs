@@ -7,19 +7,25 @@ mod common;
 
 use std::ffi::OsStr;
 use std::fs;
+use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::process::Stdio;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use common::{Folder, Step};
 use libtest_mimic::{Failed, Trial};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// Of `replay`, for a trace that was cut short (docs/using.md).
+const STATUS_CUT: i32 = 3;
+
 type Body = fn(&Folder) -> Result<(), Failed>;
 
 fn main() {
-    let trials: [(&str, Body); 15] = [
+    let trials: [(&str, Body); 17] = [
         ("a_missing_program", missing_program),
         ("a_file_that_cannot_be_executed", not_executable),
         ("a_program_of_another_kind", not_a_program),
@@ -31,6 +37,8 @@ fn main() {
         ("an_empty_trace", empty_trace),
         ("a_folder_without_a_trace", not_a_trace),
         ("a_trace_cut_short", cut_short),
+        ("a_trace_without_its_last_words", no_last_words),
+        ("a_recorder_that_is_killed", killed_recorder),
         ("a_trace_with_flipped_bits", flipped_bits),
         ("a_trace_without_one_of_its_chunks", lost_chunks),
         ("a_trace_from_a_newer_version", newer_version),
@@ -242,6 +250,81 @@ fn cut_short(folder: &Folder) -> Result<(), Failed> {
         fs::remove_dir_all(&cut).map_err(|e| e.to_string())?;
     }
     Ok(())
+}
+
+/// A cut trace of which everything else is there: all output is replayed, with the status of cut traces, and both
+/// replay and `info` say why.
+fn cut_after(folder: &Folder, trace: &Path, output: &[u8], why: &str) -> Result<(), Failed> {
+    let (step, info) = (replay(folder, trace)?, bis(folder, &["info".as_ref(), trace.as_os_str()])?);
+    let report = String::from_utf8_lossy(&info.stdout).into_owned();
+    let wrong = if step.status != STATUS_CUT {
+        "replay does not end with the status of a cut trace"
+    } else if step.stdout != output {
+        "replay does not show all of the output"
+    } else if !step.stderr_text().contains(why) {
+        "replay does not say why it was cut"
+    } else if info.status != 0 || !report.contains("cut short") || !report.contains(why) {
+        "info does not say why it was cut"
+    } else {
+        return Ok(());
+    };
+    Err(format!("{wrong}\nreplay: status {}\n{}\n{}", step.status, step.shown(), info.shown()).into())
+}
+
+/// Only the record of the end is missing: the chunk that is written last.
+fn no_last_words(folder: &Folder) -> Result<(), Failed> {
+    let trace = folder.path().join("good");
+    let recorded = record(folder, &trace, &["sh", "-c", "echo one; ls /"])?;
+    let cut = changed(folder, &trace, "cut", |log| {
+        let last = chunks(log).last().map_or(0, |chunk| chunk.start);
+        log.truncate(last);
+    })?;
+    cut_after(folder, &cut, &recorded.stdout, "the recorder was killed")
+}
+
+/// Where the chunks of a log are, with their headers. A header has 48 bytes: at 4 its stream, at 36 how many bytes
+/// follow it.
+fn chunks(log: &[u8]) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut at = 24;
+    while let Some(len) = log.get(at + 36..at + 40) {
+        let end = at + 48 + u32::from_le_bytes([len[0], len[1], len[2], len[3]]) as usize;
+        found.push(at..end);
+        at = end;
+    }
+    found
+}
+
+/// A program that waits, and a recorder that is killed meanwhile: all that came before the waiting is in the trace.
+fn killed_recorder(folder: &Folder) -> Result<(), Failed> {
+    let trace = folder.path().join("trace");
+    let argv = ["sh", "-c", "echo one; sleep 100"].map(OsStr::new);
+    let mut command = common::record_command(&trace, &[], &argv, folder.path());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut recorder = command.spawn().map_err(|e| format!("failed to start {command:?}: {e}"))?;
+    // What has been recorded must get to the disk while the program does nothing, and so its recorder neither.
+    let arrived = wait_for_events(folder, &trace, &["write(1, ", ": sleep 100"]);
+    let _ = recorder.kill();
+    let _ = recorder.wait();
+    arrived?;
+    cut_after(folder, &trace, b"one\n", "the recorder was killed")
+}
+
+/// Waits until `dump` shows all `wanted` in a trace that is being written.
+fn wait_for_events(folder: &Folder, trace: &Path, wanted: &[&str]) -> Result<(), Failed> {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        let step = bis(folder, &["dump".as_ref(), trace.as_os_str()])?;
+        let text = String::from_utf8_lossy(&step.stdout);
+        let missing = wanted.iter().find(|wanted| !text.contains(**wanted));
+        match missing {
+            None => return Ok(()),
+            Some(wanted) if Instant::now() > deadline => {
+                return Err(format!("\"{wanted}\" never came into the trace\n{}", step.shown()).into());
+            }
+            Some(_) => thread::sleep(Duration::from_millis(50)),
+        }
+    }
 }
 
 /// One bit flipped at a time, at 24 places from the first byte to the last.

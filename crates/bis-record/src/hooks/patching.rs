@@ -14,11 +14,7 @@ use bis_trace::{
 use bis_tracee::{maps, remote::Remote};
 
 use super::patches::{ARENA_LEN, Arena, Patch, Patches, TextRange};
-use crate::{
-    domain::Domain,
-    error::Result,
-    task::Handle,
-};
+use crate::{domain::Domain, error::Result, task::Handle};
 
 const PROT_READ_EXEC: u32 = 5;
 
@@ -108,9 +104,13 @@ impl Domain {
 
     /// Is another task stopped there, to go on there?
     fn is_anybody_in(&self, tid: Tid, start: u64, end: u64) -> bool {
-        self.tasks.values().filter(|task| task.tid != tid && task.call.is_none()).any(|task| match &task.handle {
-            Handle::Stopped(stopped) => stopped.regs().is_ok_and(|regs| start <= regs.rip && regs.rip < end),
-            _ => false,
+        self.tasks.values().filter(|task| task.tid != tid && task.call.is_none()).any(|task| {
+            match &task.handle {
+                Handle::Stopped(stopped) => {
+                    stopped.regs().is_ok_and(|regs| start <= regs.rip && regs.rip < end)
+                }
+                _ => false,
+            }
         })
     }
 

@@ -139,9 +139,8 @@ impl Texts {
         let meta = file.metadata().ok()?;
         let identity = (meta.dev(), meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec());
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = files
-            .entry(identity)
-            .or_insert_with(|| TextFile::open(file, self.cache.as_ref()).map(Arc::new));
+        let entry =
+            files.entry(identity).or_insert_with(|| TextFile::open(file, self.cache.as_ref()).map(Arc::new));
         entry.clone()
     }
 }

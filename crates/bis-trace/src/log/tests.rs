@@ -276,3 +276,90 @@ fn a_push_is_cheap() {
     println!("a push took {each:?}");
     assert!(each < Duration::from_micros(20), "{each:?}");
 }
+
+/// What was pushed into streams that are idle since reaches the log without another push.
+#[test]
+fn old_buffers_are_flushed() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = Writer::create(dir.path()).unwrap();
+    writer.meta(&machine()).unwrap();
+    let mut streams: Vec<_> = [2, 1, 3].map(|domain| writer.stream(DomainId(domain))).into();
+    for stream in &mut streams {
+        writer.files().keep_bytes(&[7]).unwrap();
+        stream.push(&plain(writer.next_seq().0, b"abc")).unwrap();
+    }
+    writer.flush_old().unwrap();
+    let pushed_by_now =
+        |writer: &Writer| lock(&writer.inner.streams).values().all(|b| lock(b).since.is_none());
+    assert!(!pushed_by_now(&writer), "nothing is old yet");
+    // Instead of waiting: one came earlier than it did.
+    let earlier = Instant::now().checked_sub(CHUNK_AGE_MAX).unwrap();
+    lock(&lock(&writer.inner.streams)[&2]).since = Some(earlier);
+    writer.flush_old().unwrap();
+    assert!(pushed_by_now(&writer));
+    // An entry of the meta stream alone.
+    writer.meta(&Meta::Note { seq: writer.next_seq(), text: "n".into() }).unwrap();
+    lock(&writer.inner.meta).since = Some(earlier);
+    writer.flush_old().unwrap();
+    // The background thread is done when all is in the log; nobody else writes any more.
+    writer.inner.close(false);
+    let trace = Trace::open(dir.path()).unwrap();
+    assert!(trace.metas().iter().any(|meta| matches!(meta, Meta::Note { .. })));
+    for domain in 1..=3 {
+        assert_eq!(read_all(&trace, domain).len(), 1);
+    }
+    // The meta stream first, then the domains in the order of their numbers.
+    let order: Vec<u32> = chunk_streams(&fs::read(dir.path().join(LOG)).unwrap());
+    assert_eq!(order, [0, 0, 1, 2, 3, 0]);
+    // A stream that is gone is not looked at again.
+    drop(streams);
+    assert!(lock(&writer.inner.streams).is_empty());
+}
+
+/// Somebody who pushes and somebody who flushes, at once: the stream's order holds.
+#[test]
+fn flushing_keeps_the_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = Writer::create(dir.path()).unwrap();
+    writer.meta(&machine()).unwrap();
+    let mut stream = writer.stream(DomainId(1));
+    let pushing = std::sync::atomic::AtomicBool::new(true);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while pushing.load(Ordering::Relaxed) {
+                // Everything counts as old.
+                for buffer in lock(&writer.inner.streams).values() {
+                    let mut buffer = lock(buffer);
+                    if let Some(since) = &mut buffer.since {
+                        *since = since.checked_sub(CHUNK_AGE_MAX).unwrap();
+                    }
+                }
+                writer.flush_old().unwrap();
+                thread::yield_now();
+            }
+        });
+        for _ in 0..3000 {
+            writer.files().keep_bytes(b"x").unwrap();
+            stream.push(&plain(writer.next_seq().0, &[0; 300])).unwrap();
+        }
+        pushing.store(false, Ordering::Relaxed);
+    });
+    drop((stream, writer));
+    let trace = Trace::open(dir.path()).unwrap();
+    let events = read_all(&trace, 1);
+    assert_eq!(events.len(), 3000);
+    assert!(events.is_sorted_by_key(|event| event.seq));
+    assert!(trace.chunk_stats()[1].chunk_count > 4, "the two did not meet");
+}
+
+/// The stream of each chunk of a log, in its order.
+fn chunk_streams(mut log: &[u8]) -> Vec<u32> {
+    log = &log[LOG_HEADER_BYTES..];
+    let mut streams = Vec::new();
+    while let Some(header) = log.first_chunk() {
+        let chunk = chunk::Chunk::from_bytes(header).unwrap();
+        streams.push(chunk.stream);
+        log = &log[usize::try_from(chunk.total_len()).unwrap()..];
+    }
+    streams
+}

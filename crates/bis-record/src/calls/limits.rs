@@ -1,0 +1,89 @@
+//! Calls that write much at once: what they wrote is recorded in pieces, so that what the recorder holds in memory
+//! does not depend on the program's buffers.
+//!
+//! One `read` may bring gigabytes. The call itself is made as the program asks for it: to ask for less and let the
+//! program see a short read would be allowed, but regular files never give one, and programs rely on that. Instead
+//! the call has several events. All but the last write a piece of the result and leave the task in front of the
+//! same system call, which it then makes again in replay; the last one is the call's own. Nothing of the domain
+//! comes in between.
+//!
+//! Results that are too large for scratch memory go straight to the program's buffers. Nobody else runs meanwhile
+//! where the call comes to an end by itself, which it does when it reads a file.
+//!
+//! Only what a plan says is split here, not what calls do to mappings (`memory.rs`, `objects.rs`).
+
+use std::fs;
+
+use bis_syscalls::{Call, Output, Plan};
+use bis_trace::{
+    event::{EventKind, MemWrite, Outcome},
+    types::{Registers, Tid},
+};
+
+use crate::{call::Reader, domain::Domain, error::Result, scratch, task::InCall};
+
+/// Bytes of results in one event, at most (but for the last bytes that are added to many small pieces).
+const PIECE_BYTES_MAX: u64 = 1 << 20;
+
+/// Is it a read from a file that is too large for scratch memory? It must not run beside other tasks, and need not.
+pub fn reads_much_of_a_file(tid: Tid, call: &Call, plan: &Plan) -> bool {
+    let reads = [libc::SYS_read, libc::SYS_pread64, libc::SYS_readv, libc::SYS_preadv, libc::SYS_preadv2];
+    let is_file = |fd: i32| fs::metadata(format!("/proc/{tid}/fd/{fd}")).is_ok_and(|file| file.is_file());
+    reads.contains(&call.nr.cast_signed()) && scratch::is_too_large(plan) && is_file(call.i32(0))
+}
+
+impl Domain {
+    /// Copies what the call wrote to where the program expects it, and returns what belongs into the call's event.
+    /// What is more than one event should hold has events of its own then.
+    pub fn results(&mut self, tid: Tid, call: &mut InCall, result: i64) -> Result<Vec<MemWrite>> {
+        let places = call.places.take();
+        let place = |piece: usize, call: &InCall| {
+            places.as_deref().map_or(call.plan.pieces[piece].home, |places| places[piece].addr)
+        };
+        let outputs = call.plan.outputs(result, &|piece| place(piece, call), &Reader(&self.memory));
+        let (mut writes, mut held) = (Vec::new(), 0);
+        for Output { piece, offset, len } in outputs {
+            let (home, at) = (call.plan.pieces[piece].home, place(piece, call));
+            let mut done = 0;
+            while done < len {
+                if held >= PIECE_BYTES_MAX {
+                    self.write_early(tid, call, std::mem::take(&mut writes))?;
+                    held = 0;
+                }
+                let (offset, part) = (offset + done, (len - done).min(PIECE_BYTES_MAX - held));
+                // After a success that overstates its length, what can be read is what was written.
+                let data = self.memory.read_upto(at + offset, usize::try_from(part).unwrap_or(0));
+                let short = (data.len() as u64) < part;
+                (done, held) = (done + part, held + part);
+                match places.as_deref() {
+                    Some(places) if at != home => {
+                        for (offset, data) in places[piece].changes(offset, data) {
+                            self.memory.write(home + offset, &data)?;
+                            writes.push(MemWrite { addr: home + offset, data });
+                        }
+                    }
+                    _ => writes.push(MemWrite { addr: home + offset, data }),
+                }
+                if short {
+                    break;
+                }
+            }
+        }
+        call.places = places;
+        Ok(writes)
+    }
+
+    /// An event of the call that writes these bytes and leaves the task in front of the call.
+    fn write_early(&mut self, tid: Tid, call: &mut InCall, writes: Vec<MemWrite>) -> Result<()> {
+        let (nr, entry) = (call.nr, call.entry);
+        let regs = Registers { rip: entry.rip - 2, rax: nr, orig_rax: u64::MAX, ..entry };
+        let outcome = Box::new(Outcome { regs, writes, ..Outcome::default() });
+        let kind = if std::mem::take(&mut call.entered) {
+            EventKind::SyscallExit { nr, outcome }
+        } else {
+            EventKind::Syscall { nr, entry, outcome }
+        };
+        let seq = self.session.writer.next_seq();
+        self.event_at(seq, tid, kind, std::mem::take(&mut call.sums))
+    }
+}
