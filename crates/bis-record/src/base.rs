@@ -161,7 +161,7 @@ impl Domain {
             let what = format!("executes {}, a 32-bit program; bis records 64-bit ones", path.display());
             return Err(RecordError::Unsupported { tid, what });
         }
-        image::prepare_recorded(&mut slot, &memory)?;
+        let prepared = image::prepare_recorded(&mut slot, &memory)?;
         let mut remote = Remote::new(&mut slot)?;
         let brk = remote.must("find the heap", libc::SYS_brk, [0; 6])?;
         remote.finish()?;
@@ -194,6 +194,7 @@ impl Domain {
         let mut outcome = Outcome { regs, xstate, effects, writes, ..Outcome::default() };
         domain.with_slot(tid, |domain, slot| domain.begin_hooks(slot, &mut outcome))?;
         domain.patch_image(tid, &mut outcome)?;
+        domain.patch_vdso(tid, &prepared.vdso_sites, &mut outcome)?;
         domain.start(ppid, base, outcome)?;
         Ok(domain)
     }

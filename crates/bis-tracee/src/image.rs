@@ -24,10 +24,12 @@ use crate::{
 const ARCH_CPUID_SET: u64 = 0x1012;
 
 /// What the recorder did to a fresh image.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Prepared {
     /// `cpuid` faults in it from now on.
     pub cpuid_faults: bool,
+    /// The system call instructions of the diverted vdso ([`vdso::divert`]).
+    pub vdso_sites: Vec<u64>,
 }
 
 /// Maps the agent into an address space that has none. `slot` holds a task stopped outside of any system call.
@@ -85,8 +87,8 @@ pub fn prepare_recorded(slot: &mut Option<Stopped>, memory: &Memory) -> Result<P
     remote.must("make rdtsc fault", libc::SYS_prctl, [set_tsc, tsc_sigsegv, 0, 0, 0, 0])?;
     let faulting = remote.call(libc::SYS_arch_prctl, [ARCH_CPUID_SET, 0, 0, 0, 0, 0])?;
     remote.finish()?;
-    vdso::divert(&maps::read(tid)?, memory)?;
-    Ok(Prepared { cpuid_faults: faulting == 0 })
+    let vdso_sites = vdso::divert(&maps::read(tid)?, memory)?;
+    Ok(Prepared { cpuid_faults: faulting == 0, vdso_sites })
 }
 
 /// Starts the replayer's stub: a process whose address space holds the agent only, which may make no system

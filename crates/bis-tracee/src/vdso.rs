@@ -25,20 +25,30 @@ fn code(nr: Option<u32>) -> Vec<u8> {
     }
 }
 
-/// Overwrites the functions of the vdso among `mappings`, if there is one.
+/// Where in a diverted function its `syscall` instruction is.
+const SYSCALL_AT: u64 = 5;
+
+/// Overwrites the functions of the vdso among `mappings`, if there is one. Returns the addresses of the `syscall`
+/// instructions that are there now; each is followed by a `ret`, and by at least two bytes of the old function that
+/// nobody executes.
 ///
 /// # Errors
 /// Where its memory cannot be read or written.
-pub fn divert(mappings: &[Mapping], memory: &Memory) -> Result<()> {
-    let Some(vdso) = mappings.iter().find(|m| m.name == b"[vdso]") else { return Ok(()) };
+pub fn divert(mappings: &[Mapping], memory: &Memory) -> Result<Vec<u64>> {
+    let mut sites = Vec::new();
+    let Some(vdso) = mappings.iter().find(|m| m.name == b"[vdso]") else { return Ok(sites) };
     let image = memory.read_vec(vdso.start, usize::try_from(vdso.len()).unwrap_or(0))?;
-    let Ok(file) = object::File::parse(&*image) else { return Ok(()) };
+    let Ok(file) = object::File::parse(&*image) else { return Ok(sites) };
     for symbol in file.dynamic_symbols() {
         let known = FUNCTIONS.iter().find(|(name, _)| symbol.name() == Ok(name));
         if let Some((_, nr)) = known {
             // The image is linked at 0.
-            memory.write(vdso.start + symbol.address(), &code(*nr))?;
+            let start = vdso.start + symbol.address();
+            memory.write(start, &code(*nr))?;
+            if nr.is_some() && symbol.size() >= SYSCALL_AT + 5 && !sites.contains(&(start + SYSCALL_AT)) {
+                sites.push(start + SYSCALL_AT);
+            }
         }
     }
-    Ok(())
+    Ok(sites)
 }

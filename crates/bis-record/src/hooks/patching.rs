@@ -6,7 +6,7 @@
 use std::{fs::File, sync::Arc};
 
 use bis_agent::hooks;
-use bis_rewrite::{Hook, Run, SiteKind, trampoline};
+use bis_rewrite::{Hook, Run, SiteKind, Trampoline, trampoline};
 use bis_trace::{
     event::{Backing, Effect, MemWrite, Outcome},
     types::Tid,
@@ -147,6 +147,40 @@ impl Domain {
         let original = run.bytes().to_vec();
         hooks.patches.add(Patch { start, end, trampoline: Arc::new(made), original, place });
         Ok(true)
+    }
+
+    /// Lets the diverted functions of the vdso enter the hooks. They are no part of any file, and what they are is known:
+    /// a system call and a return.
+    pub fn patch_vdso(&mut self, tid: Tid, sites: &[u64], outcome: &mut Outcome) -> Result<()> {
+        const RET: u8 = 0xc3;
+        for site in sites.iter().copied() {
+            let Some(arena) = self.arena(tid, site, outcome)? else { return Ok(()) };
+            let Some(hooks) = &mut self.hooks else { return Ok(()) };
+            let arena = &mut hooks.patches.arenas[arena];
+            let (at, slot) = (arena.next(), arena.slot());
+            let to = |target: u64, from: u64| {
+                let distance = i32::try_from(target.wrapping_sub(from).cast_signed()).unwrap_or(0);
+                distance.to_le_bytes()
+            };
+            let (traced, done) = (at + 13, at + 15);
+            let mut bytes = [&[0x48, 0x8d, 0x0d][..], &to(done, at + 7)].concat(); // lea rcx, [rip + done]
+            bytes.extend([&[0xff, 0x25][..], &to(slot, at + 13)].concat()); // jmp [rip + slot]
+            bytes.extend([0x0f, 0x05, RET]);
+            let patch = [&[0xe9][..], &to(at, site + 5)].concat();
+            arena.take(bytes.len());
+            let place = (at, at + bytes.len() as u64);
+            let original = self.memory.read_vec(site, patch.len())?;
+            for (addr, data) in [(at, bytes.clone()), (site, patch.clone())] {
+                self.memory.write(addr, &data)?;
+                outcome.writes.push(MemWrite { addr, data });
+            }
+            let places = vec![(site, at), (site + 2, done)];
+            let made = Trampoline { bytes, patch, traced, done, abort: None, places };
+            let (start, end, trampoline) = (site, site + 5, Arc::new(made));
+            let Some(hooks) = &mut self.hooks else { return Ok(()) };
+            hooks.patches.add(Patch { start, end, trampoline, original, place });
+        }
+        Ok(())
     }
 
     /// An arena that reaches this address: its index; none where there is no room for one.
