@@ -13,6 +13,22 @@ mod symbols {
 /// Where the hooks' text is mapped, right behind the stub.
 pub const TEXT_BASE: u64 = symbols::TEXT_BASE;
 
+/// The answers of the cpuid instruction: their count in eight bytes, then [`Cpuid`] each.
+pub const CPUID_BASE: u64 = 0x7000_3000;
+
+/// The most answers that there is room for.
+pub const CPUID_MAX: usize = ((TABLE_BASE - CPUID_BASE - 8) / 24) as usize;
+
+/// A question to the cpuid instruction and its answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cpuid {
+    pub leaf: u32,
+    /// In ecx; none: it does not matter.
+    pub subleaf: Option<u32>,
+    /// eax, ebx, ecx, edx.
+    pub answer: [u32; 4],
+}
+
 /// The table of calls, [`TABLE_LEN`] bytes, behind the text; both are mapped as one range.
 pub const TABLE_BASE: u64 = 0x7000_5000;
 
@@ -43,6 +59,8 @@ pub const CALLS: usize = 512;
 
 /// Where a trampoline enters, with rcx = the address behind the trampoline's own system call.
 pub const ENTER: u64 = symbols::ENTER;
+/// Where a trampoline of a cpuid instruction enters, with rdx = the address behind the trampoline's own.
+pub const CPUID: u64 = symbols::CPUID;
 /// From here to [`SYSCALL`] inclusive, a call can still be called off: by going on at [`BAILED`].
 pub const MAKE_CHECK: u64 = symbols::MAKE_CHECK;
 /// The hooks' own system call instruction.
@@ -67,18 +85,28 @@ pub const DIVERGED: u64 = symbols::DIVERGED;
 pub const TEXT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/hooks.bin"));
 
 const _: () = assert!(TEXT_BASE == crate::AGENT_BASE + crate::AGENT_LEN);
-const _: () = assert!(TEXT_BASE + TEXT.len() as u64 <= TABLE_BASE);
+const _: () = assert!(TEXT_BASE + TEXT.len() as u64 <= CPUID_BASE);
 const _: () = assert!(TABLE_BASE + TABLE_LEN as u64 <= AREA_BASE);
 
 /// Text and table as one piece for [`TEXT_BASE`]; for replay with an instruction that does nothing in place of
 /// the system call.
-pub fn image(replay: bool) -> Vec<u8> {
+pub fn image(replay: bool, cpuid: &[Cpuid]) -> Vec<u8> {
     let table_at = usize::try_from(TABLE_BASE - TEXT_BASE).unwrap_or(0);
     let mut image = vec![0; table_at + TABLE_LEN];
     image[..TEXT.len()].copy_from_slice(TEXT);
     if replay {
         let at = usize::try_from(SYSCALL - TEXT_BASE).unwrap_or(0);
         image[at..at + 2].copy_from_slice(&[0x66, 0x90]);
+    }
+    let cpuid = &cpuid[..cpuid.len().min(CPUID_MAX)];
+    let cpuid_at = usize::try_from(CPUID_BASE - TEXT_BASE).unwrap_or(0);
+    image[cpuid_at..cpuid_at + 8].copy_from_slice(&(cpuid.len() as u64).to_le_bytes());
+    for (known, place) in cpuid.iter().zip(image[cpuid_at + 8..].chunks_exact_mut(24)) {
+        let [eax, ebx, ecx, edx] = known.answer;
+        let words = [known.leaf, known.subleaf.unwrap_or(u32::MAX), eax, ebx, ecx, edx];
+        for (word, place) in words.iter().zip(place.chunks_exact_mut(4)) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
     }
     for (row, place) in table().iter().zip(image[table_at..].chunks_exact_mut(Row::LEN)) {
         place.copy_from_slice(&row.bytes());
@@ -285,6 +313,7 @@ mod tests {
     #[test]
     fn both_sides_have_the_same_addresses() {
         assert_eq!(defined("TABLE_BASE"), TABLE_BASE);
+        assert_eq!(defined("CPUID_BASE"), CPUID_BASE);
         assert_eq!(defined("AREA_BASE"), AREA_BASE);
         assert_eq!(defined("FD_CLASS_BASE"), FD_CLASS_BASE);
         assert_eq!(defined("LOG_BASE"), LOG_BASE);
@@ -335,7 +364,7 @@ mod tests {
             .map(|(offset, _)| TEXT_BASE + offset as u64)
             .collect();
         assert_eq!(found, [SYSCALL, SAFEPOINT_END - 2]);
-        let replayed = image(true);
+        let replayed = image(true, &[]);
         assert_eq!(replayed.windows(2).filter(|bytes| *bytes == [0x0f, 0x05]).count(), 1);
     }
 

@@ -109,6 +109,9 @@ impl Domain {
             && !self.is_forbidden(tid, insn)?
         {
             let after = cpu::emulate(insn, len, &before);
+            if insn == Insn::Cpuid {
+                self.learn_instruction(before.rip);
+            }
             self.stopped(tid)?.set_regs(&after)?;
             self.task(tid)?.ready = true;
             return self.event(tid, EventKind::Instruction { insn, before, after });

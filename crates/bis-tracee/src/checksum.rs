@@ -96,6 +96,6 @@ impl Sum<'_> {
 /// memory does not.
 pub fn is_summed(mapping: &Mapping) -> bool {
     let ours = mapping.start >= bis_agent::SCRATCH_BASE
-        && mapping.end <= bis_agent::AGENT_BASE + bis_agent::AGENT_LEN;
+        && mapping.end <= bis_agent::hooks::AREA_BASE + bis_agent::hooks::AREA_LEN;
     mapping.prot & 2 != 0 && !mapping.is_vvar() && !ours
 }

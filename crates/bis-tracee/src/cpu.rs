@@ -2,6 +2,7 @@
 //! `rdtsc`, `rdtscp`, `cpuid`. What `cpuid` answers is the processor's own answer without the features whose
 //! use could not be replayed.
 
+use bis_agent::hooks::Cpuid;
 use bis_trace::{event::Insn, types::Registers};
 
 use crate::{memory::Memory, sys};
@@ -55,6 +56,37 @@ fn masked(leaf: u32, subleaf: u32, [eax, mut ebx, mut ecx, mut edx]: [u32; 4]) -
         _ => {}
     }
     [eax, ebx, ecx, edx]
+}
+
+/// The questions that programs ask of cpuid, with the answers that they get. Leaves whose answer depends on the core
+/// are answered as on the calling thread's.
+pub fn cpuid_answers() -> Vec<Cpuid> {
+    /// No leaf has more subleaves that anybody asks for.
+    const SUBLEAVES_MAX: u32 = 16;
+    let mut answers = Vec::new();
+    for first in [0, 0x4000_0000, 0x8000_0000] {
+        let last = sys::cpuid(first, 0)[0];
+        // A range that the processor does not have is answered with something else.
+        if last < first || last - first > 0x40 {
+            continue;
+        }
+        for leaf in first..=last {
+            let subleaves = match leaf {
+                4 | 0x7 | 0xb | 0xd | 0xf | 0x10 | 0x12 | 0x14 | 0x17 | 0x18 | 0x1a | 0x1b | 0x1d | 0x1e
+                | 0x1f | 0x20 | 0x23 | 0x24 | 0x8000_001d | 0x8000_0020 | 0x8000_0026 => SUBLEAVES_MAX,
+                _ => 0,
+            };
+            if subleaves == 0 {
+                let answer = masked(leaf, 0, sys::cpuid(leaf, 0));
+                answers.push(Cpuid { leaf, subleaf: None, answer });
+            }
+            for subleaf in 0..subleaves {
+                let answer = masked(leaf, subleaf, sys::cpuid(leaf, subleaf));
+                answers.push(Cpuid { leaf, subleaf: Some(subleaf), answer });
+            }
+        }
+    }
+    answers
 }
 
 /// The state components that the operating system has turned on (XCR0), from cpuid leaf 13; 0 where the

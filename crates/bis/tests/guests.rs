@@ -40,6 +40,7 @@ struct Guest {
 enum Mode {
     Native,
     Replay,
+    NoHooks,
     Checksum,
 }
 
@@ -48,6 +49,7 @@ impl Mode {
         match self {
             Self::Native => "native",
             Self::Replay => "replay",
+            Self::NoHooks => "no_hooks",
             Self::Checksum => "checksum",
         }
     }
@@ -58,7 +60,7 @@ fn main() {
     for guest in find(&common::tree().join("tests/guests")) {
         let missing = guest.needs.iter().find_map(|need| unmet(need));
         let guest = Arc::new(guest);
-        for mode in [Mode::Native, Mode::Replay, Mode::Checksum] {
+        for mode in [Mode::Native, Mode::Replay, Mode::NoHooks, Mode::Checksum] {
             let name = format!("{}::{}", guest.name, mode.name());
             let unsummed = guest.unsummed.as_ref().filter(|_| matches!(mode, Mode::Checksum));
             let missing = missing.as_ref().or(unsummed);
@@ -193,6 +195,7 @@ impl Guest {
                 return Ok(());
             }
             Mode::Replay => &[],
+            Mode::NoHooks => &["--no-hooks"],
             Mode::Checksum => &["--checksum"],
         };
         let trace = folder.path().join("trace");

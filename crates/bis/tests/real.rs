@@ -38,7 +38,9 @@ fn main() {
     for real in find(&common::tree().join("tests/real")) {
         let missing = real.missing();
         let real = Arc::new(real);
-        for (mode, recorded) in [("native", false), ("replay", true)] {
+        let modes: [(&str, Option<&'static [&'static str]>); 3] =
+            [("native", None), ("replay", Some(&[])), ("no_hooks", Some(&["--no-hooks"]))];
+        for (mode, recorded) in modes {
             let name = format!("{}::{mode}", real.name);
             if let Some(why) = &missing {
                 println!("ignored: {name}: {why}");
@@ -110,20 +112,22 @@ impl Real {
         Some(format!("the source package {source} is not there (tests/real/sources.sh fetches it)"))
     }
 
-    fn run(&self, recorded: bool) -> Result<(), Failed> {
+    /// Natively, or recorded with these flags and replayed.
+    fn run(&self, recorded: Option<&[&str]>) -> Result<(), Failed> {
         let folder = Folder::new(&format!("real.{}", self.name))?;
         let (cwd, logs) = (folder.sub("cwd")?, folder.path());
         self.script("setup", &self.setup, &cwd, logs)?;
         let trace = logs.join("trace");
         let argv: [&OsStr; 3] = ["sh".as_ref(), "-c".as_ref(), self.record.as_ref()];
-        let subject = if recorded {
-            common::record_command(&trace, &[], &argv, &cwd)
+        let subject = if let Some(flags) = recorded {
+            common::record_command(&trace, flags, &argv, &cwd)
         } else {
             let mut command = common::command("sh", &cwd);
             command.args(&argv[1..]);
             command
         };
         let ran = self.subject(subject, &cwd, logs);
+        let recorded = recorded.is_some();
         let ran = if recorded { ran.map_err(|e| common::explain(&e, &trace))? } else { ran? };
         if recorded {
             common::replay_and_compare(&trace, &ran, logs, self.limit)?;

@@ -40,6 +40,43 @@ hooks_enter:
     movq $0, STATE_IN_HOOK
     jmpq *STATE_EXIT
 
+    // The cpuid instruction: rdx = the address behind the trampoline's own, which is two bytes long. Answered from the
+    // table, if that has the question; nothing is logged, because the table is the same in replay.
+    .globl hooks_cpuid
+hooks_cpuid:
+    movq %rsp, STATE_RSP
+    movq %rdx, STATE_EXIT
+    movq $1, STATE_IN_HOOK
+    movl $STACK_TOP, %esp
+    pushfq
+    pushq %rsi
+    pushq %rdi
+    movl $CPUID_BASE, %esi
+    movl (%rsi), %edi
+    addq $8, %rsi
+1:  subl $1, %edi
+    js 4f
+    cmpl %eax, (%rsi)
+    jne 2f
+    cmpl $-1, 4(%rsi)
+    je 3f
+    cmpl %ecx, 4(%rsi)
+    je 3f
+2:  addq $24, %rsi
+    jmp 1b
+3:  movl 8(%rsi), %eax
+    movl 12(%rsi), %ebx
+    movl 16(%rsi), %ecx
+    movl 20(%rsi), %edx
+    jmp 5f
+4:  subq $2, STATE_EXIT
+5:  popq %rdi
+    popq %rsi
+    popfq
+    movq STATE_RSP, %rsp
+    movq $0, STATE_IN_HOOK
+    jmpq *STATE_EXIT
+
     // i64 hooks_make(const u64 *args, u64 nr): the call, unless the supervisor said not to. Where a signal finds
     // the task between hooks_make_check and hooks_syscall, the supervisor sends it to hooks_bailed.
     .globl hooks_make

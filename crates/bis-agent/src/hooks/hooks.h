@@ -2,6 +2,7 @@
 // `shared.rs` beside this file says the same in Rust; a test compares the two.
 #pragma once
 
+#define CPUID_BASE 0x70003000
 #define TABLE_BASE 0x70005000
 #define AREA_BASE 0x70008000
 #define FD_CLASS_BASE 0x70009000

@@ -96,6 +96,11 @@ impl Domain {
             ARCH_SET_CPUID if !sys::has_cpuid_faulting() => failed(libc::ENODEV),
             ARCH_SET_CPUID => {
                 self.task(tid)?.wishes.no_cpuid = call.args[1] == 0;
+                if call.args[1] == 0 {
+                    let mut restored = Outcome::default();
+                    self.unpatch_cpuid(&mut restored)?;
+                    self.call(tid)?.writes.append(&mut restored.writes);
+                }
                 Entry::Done(0)
             }
             ARCH_REQ_XCOMP_PERM => failed(libc::EINVAL),

@@ -28,7 +28,7 @@ use bis_trace::{
 use bis_tracee::{
     Stopped,
     area::Area,
-    image, maps,
+    cpu, image, maps,
     siginfo::{Disposition, SigInfo, disposition},
 };
 
@@ -54,10 +54,11 @@ pub struct HookImage {
 
 impl HookImage {
     pub fn new() -> HookImage {
+        let cpuid = cpu::cpuid_answers();
         HookImage {
             rows: Box::new(hooks::table()),
-            recorded: hooks::image(false),
-            replayed: hooks::image(true),
+            recorded: hooks::image(false, &cpuid),
+            replayed: hooks::image(true, &cpuid),
         }
     }
 

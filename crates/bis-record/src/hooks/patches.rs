@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use bis_rewrite::{Run, Trampoline};
+use bis_rewrite::{Run, SiteKind, Trampoline};
 
 use super::texts::TextFile;
 
@@ -25,13 +25,17 @@ pub struct Arena {
 
 impl Arena {
     pub fn new(start: u64) -> Arena {
-        // The slot, and what keeps the first trampoline aligned.
+        // The slots, and what keeps the first trampoline aligned.
         Arena { start, used: 16 }
     }
 
-    /// Where the hooks' address is.
-    pub fn slot(&self) -> u64 {
-        self.start
+    /// Where the address of the hook for such an instruction is; none for one that has no hook.
+    pub fn slot(&self, kind: SiteKind) -> Option<u64> {
+        match kind {
+            SiteKind::Syscall => Some(self.start),
+            SiteKind::Cpuid => Some(self.start + 8),
+            _ => None,
+        }
     }
 
     pub fn reaches(&self, addr: u64) -> bool {
@@ -53,6 +57,7 @@ impl Arena {
 pub struct Patch {
     pub start: u64,
     pub end: u64,
+    pub kind: SiteKind,
     pub trampoline: Arc<Trampoline>,
     /// What was there before.
     pub original: Vec<u8>,

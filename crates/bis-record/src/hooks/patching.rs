@@ -39,10 +39,7 @@ impl Domain {
         let Some(bias) = text.bias(start, offset) else { return Ok(()) };
         let runs = text.runs();
         let range = TextRange { start, end, bias, file: text };
-        let runs: Vec<Run> = runs
-            .into_iter()
-            .filter(|run| run.kind() == SiteKind::Syscall && Patches::lies_in(&range, run))
-            .collect();
+        let runs: Vec<Run> = runs.into_iter().filter(|run| Patches::lies_in(&range, run)).collect();
         if let Some(hooks) = &mut self.hooks {
             hooks.patches.texts.push(range);
         }
@@ -57,6 +54,23 @@ impl Domain {
         if let Some(hooks) = &mut self.hooks {
             hooks.patches.forget(start, end);
         }
+    }
+
+    /// An instruction that is no system call has trapped: if it can be patched, it will be in all later address spaces.
+    /// (Programs ask for such things as they start.)
+    pub fn learn_instruction(&self, site: u64) {
+        let Some(text) = self.hooks.as_ref().and_then(|hooks| hooks.patches.text_at(site)) else { return };
+        text.file.learn(site.wrapping_sub(text.bias), self.session.texts.cache());
+    }
+
+    /// Puts the program's own cpuid instructions back: they are to be faults now.
+    pub fn unpatch_cpuid(&mut self, outcome: &mut Outcome) -> Result<()> {
+        let Some(hooks) = &self.hooks else { return Ok(()) };
+        let patches = hooks.patches.within(0, u64::MAX);
+        for patch in patches.iter().filter(|patch| patch.kind == SiteKind::Cpuid) {
+            self.unpatch(patch.start, patch.end, outcome)?;
+        }
+        Ok(())
     }
 
     /// Puts the program's own bytes back in this range; its calls there are traced from now on.
@@ -129,7 +143,8 @@ impl Domain {
         let Some(arena) = self.arena(tid, start, outcome)? else { return Ok(false) };
         let Some(hooks) = &mut self.hooks else { return Ok(false) };
         let arena = &mut hooks.patches.arenas[arena];
-        let (slot, at) = (arena.slot(), arena.next());
+        let at = arena.next();
+        let Some(slot) = arena.slot(run.kind()) else { return Ok(false) };
         let made = match trampoline(run, bias, at, Hook { slot, save: None }) {
             Ok(made) => made,
             Err(error) => {
@@ -145,7 +160,8 @@ impl Domain {
         }
         tracing::trace!(start = format_args!("{start:#x}"), at = format_args!("{at:#x}"), "patched");
         let original = run.bytes().to_vec();
-        hooks.patches.add(Patch { start, end, trampoline: Arc::new(made), original, place });
+        let kind = run.kind();
+        hooks.patches.add(Patch { start, end, kind, trampoline: Arc::new(made), original, place });
         Ok(true)
     }
 
@@ -157,7 +173,8 @@ impl Domain {
             let Some(arena) = self.arena(tid, site, outcome)? else { return Ok(()) };
             let Some(hooks) = &mut self.hooks else { return Ok(()) };
             let arena = &mut hooks.patches.arenas[arena];
-            let (at, slot) = (arena.next(), arena.slot());
+            let at = arena.next();
+            let Some(slot) = arena.slot(SiteKind::Syscall) else { return Ok(()) };
             let to = |target: u64, from: u64| {
                 let distance = i32::try_from(target.wrapping_sub(from).cast_signed()).unwrap_or(0);
                 distance.to_le_bytes()
@@ -176,9 +193,9 @@ impl Domain {
             }
             let places = vec![(site, at), (site + 2, done)];
             let made = Trampoline { bytes, patch, traced, done, abort: None, places };
-            let (start, end, trampoline) = (site, site + 5, Arc::new(made));
+            let (start, end, kind, trampoline) = (site, site + 5, SiteKind::Syscall, Arc::new(made));
             let Some(hooks) = &mut self.hooks else { return Ok(()) };
-            hooks.patches.add(Patch { start, end, trampoline, original, place });
+            hooks.patches.add(Patch { start, end, kind, trampoline, original, place });
         }
         Ok(())
     }
@@ -215,9 +232,9 @@ impl Domain {
         }
         outcome.effects.push(Effect::Map { addr: start, len: ARENA_LEN, prot, backing: Backing::Anonymous });
         let arena = Arena::new(start);
-        let data = hooks::ENTER.to_le_bytes().to_vec();
-        self.memory.write(arena.slot(), &data)?;
-        outcome.writes.push(MemWrite { addr: arena.slot(), data });
+        let data = [hooks::ENTER.to_le_bytes(), hooks::CPUID.to_le_bytes()].concat();
+        self.memory.write(start, &data)?;
+        outcome.writes.push(MemWrite { addr: start, data });
         let Some(hooks) = &mut self.hooks else { return Ok(None) };
         hooks.patches.arenas.push(arena);
         Ok(Some(hooks.patches.arenas.len() - 1))
