@@ -114,9 +114,12 @@ pub fn read_meta(bytes: &mut &[u8]) -> Result<Meta> {
 fn read<'a>(
     bytes: &mut &'a [u8],
 ) -> Result<capnp::message::Reader<capnp::serialize::NoAllocBufferSegments<&'a [u8]>>> {
-    // Only the segment table is looked at: how long is this message?
+    // Only the segment table is looked at: how long is this message? By itself, Cap'n Proto refuses what is longer
+    // than 64 MiB.
     let mut rest = *bytes;
-    serialize::read_message_from_flat_slice_no_alloc(&mut rest, ReaderOptions::new())?;
+    let mut any_len = ReaderOptions::new();
+    any_len.traversal_limit_in_words(None);
+    serialize::read_message_from_flat_slice_no_alloc(&mut rest, any_len)?;
     let len_words = (bytes.len() - rest.len()) / 8;
     let mut options = ReaderOptions::new();
     // Pointers of a hostile message may all point at the same bytes: what is read in all is bounded by what is

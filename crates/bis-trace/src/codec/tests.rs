@@ -52,10 +52,10 @@ proptest! {
 
 #[test]
 fn a_large_event_comes_back() {
-    let event = plain(1, &vec![7; 40 << 20]);
+    let event = plain(1, &vec![7; 200 << 20]);
     let mut buffer = Vec::new();
     write_event(&event, &mut buffer).unwrap();
-    assert_eq!(content_bytes(&event), 40 << 20);
+    assert_eq!(content_bytes(&event), 200 << 20);
     assert_eq!(read_event(&mut buffer.as_slice()).unwrap(), event);
 }
 
