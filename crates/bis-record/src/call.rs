@@ -313,6 +313,10 @@ impl Domain {
                     task.nice = third_int.clamp(-20, 19);
                 }
             }
+            libc::SYS_unshare if first & libc::CLONE_FILES != 0 && self.tasks.len() > 1 => {
+                self.task(tid)?.own_fds = true;
+                self.set_fds_differ(true);
+            }
             libc::SYS_setrlimit if first == libc::RLIMIT_STACK.cast_signed() => {
                 self.limit_stack(tid, outcome)
             }

@@ -150,6 +150,7 @@ impl Domain {
         let task = self.task(tid)?;
         let signal = task.inject.take();
         task.ready = false;
+        task.in_hook &= how == Resume::Listen;
         match mem::replace(&mut task.handle, Handle::Taken) {
             Handle::Stopped(stopped) => {
                 if std::mem::take(&mut task.is_halted) {

@@ -88,6 +88,7 @@ impl Domain {
 
     fn group_stop(&mut self, tid: Tid, signal: Signal) -> Result<()> {
         let pid = self.task(tid)?.pid;
+        self.stops_in_hook(tid)?;
         self.resume(tid, Resume::Listen)?;
         // Say that the terminal's user pressed ^Z: the shell waits for us to stop, too.
         if tid == pid && self.session.is_root(pid) {
@@ -147,6 +148,9 @@ impl Domain {
         if args.flags & CLONE_VM != 0 {
             self.new_task_here(tid, stopped, args, clear_tid, status)?;
         } else {
+            if args.flags & CLONE_FILES != 0 {
+                self.share_fds();
+            }
             let mut writes = Vec::new();
             if args.flags & CLONE_CHILD_SETTID != 0 {
                 let theirs = Memory::open(child)?;
@@ -410,6 +414,7 @@ impl Domain {
             self.old_stacks.extend(self.tasks.get(&tid).and_then(stack_pointer));
         }
         self.drop_call(tid);
+        self.end_in_hook();
         if self.tasks.remove(&tid).is_some_and(|task| task.own_fds) {
             let differ = self.tasks.values().any(|task| task.own_fds);
             self.set_fds_differ(differ);

@@ -60,6 +60,9 @@ impl Domain {
 
     /// A task whose report is to be handled: first the one whose turn it is.
     fn reported(&self) -> Option<Tid> {
+        if let Some(task) = self.tasks.values().find(|task| task.in_hook) {
+            return task.report.is_some().then_some(task.tid);
+        }
         if self.tasks.values().any(|task| task.ready && task.midway) {
             return None;
         }
@@ -112,6 +115,9 @@ impl Domain {
 
     /// The task that is to run: of the most urgent ready ones, the first in the order.
     fn choose(&mut self) -> Option<Tid> {
+        if let Some(task) = self.tasks.values().find(|task| task.in_hook) {
+            return task.ready.then_some(task.tid);
+        }
         if let Some(task) = self.tasks.values().find(|task| task.ready && task.midway) {
             return Some(task.tid);
         }

@@ -90,6 +90,8 @@ pub struct Task {
     pub call: Option<InCall>,
     /// Signals with handlers that came in the middle of computation: they are delivered at the next call.
     pub stash: VecDeque<SigInfo>,
+    /// It has stopped inside of a hook: until it has left it, nobody else of the domain may run.
+    pub in_hook: bool,
     /// Its process was stopped while nobody traced it.
     pub is_halted: bool,
     /// This one, in the stash, has interrupted a hook in its call.
@@ -123,6 +125,7 @@ impl Task {
             ready: true,
             call: None,
             stash: VecDeque::new(),
+            in_hook: false,
             is_halted: false,
             interrupts: None,
             own_fds: false,

@@ -86,12 +86,14 @@ impl FileStore<'_> {
         if !stat.is_file() {
             return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")));
         }
+        let linkable = !changing && is_system_file(&stat, path);
         let key = Key {
             dev: stat.dev(),
             ino: stat.ino(),
             len: stat.len(),
             mtime_ns: nanoseconds(stat.mtime(), stat.mtime_nsec()),
-            ctime_ns: nanoseconds(stat.ctime(), stat.ctime_nsec()),
+            // Our own links change it, and those of other recordings: not the content.
+            ctime_ns: if linkable { 0 } else { nanoseconds(stat.ctime(), stat.ctime_nsec()) },
         };
         let settled = !changing && is_settled(&key) && !is_in_memory(source);
         let mut store = self.inner.files();
@@ -100,7 +102,6 @@ impl FileStore<'_> {
         }
         let folder = self.inner.dir.join(FILES);
         let temporary = store.temporary(&folder);
-        let linkable = !changing && is_system_file(&stat, path);
         let placed = place(source, &key, &temporary, linkable, &mut store.no_reflink);
         let entry = placed.and_then(|placed| {
             if let Some(index) = store.by_digest.get(&placed.digest) {

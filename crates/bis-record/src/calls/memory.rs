@@ -6,7 +6,10 @@ use std::{
     os::{linux::fs::MetadataExt, unix::fs::FileTypeExt},
 };
 
-use bis_agent::{AGENT_BASE, AGENT_LEN};
+use bis_agent::{
+    AGENT_BASE, AGENT_LEN,
+    hooks::{AREA_BASE, AREA_LEN},
+};
 use bis_syscalls::Call;
 use bis_trace::{
     event::{Backing, Effect, Outcome},
@@ -82,7 +85,8 @@ fn key_of_mapping(mapping: &Mapping) -> Key {
 impl Domain {
     pub(super) fn enter_mmap(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
         let [addr, len, _, flags, ..] = call.args;
-        let ours = addr < AGENT_BASE + AGENT_LEN && addr.saturating_add(len) > AGENT_BASE;
+        let ours_end = if self.hooks.is_some() { AREA_BASE + AREA_LEN } else { AGENT_BASE + AGENT_LEN };
+        let ours = addr < ours_end && addr.saturating_add(len) > AGENT_BASE;
         if flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) != 0 && ours {
             let what = format!("maps memory over the agent ({addr:#x}, {len:#x} bytes)");
             return Err(RecordError::Unsupported { tid, what });

@@ -35,6 +35,9 @@ impl Domain {
         if hooks.fds_differ {
             return;
         }
+        if nr.cast_signed() == libc::SYS_close_range {
+            hooks.area.forget_classes();
+        }
         if let Some(row) = row(nr)
             && bis_syscalls::hook(row).is_some_and(|hook| hook.writes)
             && !hooks.area.has_class(first)

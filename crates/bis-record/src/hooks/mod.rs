@@ -77,6 +77,8 @@ pub struct Hooks {
     pub patches: Patches,
     /// Not all tasks have the same descriptors.
     pub fds_differ: bool,
+    /// Somebody of another domain has the same descriptors.
+    pub fds_shared: bool,
 }
 
 impl Hooks {
@@ -86,7 +88,7 @@ impl Hooks {
             area.set(state::WATCHED, 1);
         }
         let watched = session.watch.add(domain, Arc::clone(&area));
-        Hooks { area, watched, patches, fds_differ: false }
+        Hooks { area, watched, patches, fds_differ: false, fds_shared: false }
     }
 }
 
@@ -143,9 +145,17 @@ impl Domain {
             }
         }
         let mut hooks = Hooks::new(&self.session, self.id, area, parent.patches);
-        hooks.fds_differ = parent.fds_differ;
+        (hooks.fds_differ, hooks.fds_shared) = (parent.fds_differ, parent.fds_differ);
         self.hooks = Some(hooks);
         Ok(())
+    }
+
+    /// Somebody of another domain will have the same descriptors (CLONE_FILES), for ever.
+    pub fn share_fds(&mut self) {
+        if let Some(hooks) = &mut self.hooks {
+            hooks.fds_shared = true;
+        }
+        self.set_fds_differ(true);
     }
 
     /// What a child that is forked now will have of the hooks.
@@ -195,8 +205,26 @@ impl Domain {
     /// The task goes on in its hook, and nobody else before it.
     fn go_on(&mut self, tid: Tid) -> Result<()> {
         let task = self.task(tid)?;
-        (task.midway, task.ready) = (true, true);
+        (task.midway, task.ready, task.in_hook) = (true, true, true);
         Ok(())
+    }
+
+    /// The task stops with its process, wherever it is.
+    pub fn stops_in_hook(&mut self, tid: Tid) -> Result<()> {
+        let inside = self.in_hook(tid)?.is_some();
+        self.task(tid)?.in_hook = inside;
+        Ok(())
+    }
+
+    /// The task is gone, perhaps out of a hook.
+    pub fn end_in_hook(&self) {
+        if let Some(hooks) = &self.hooks
+            && hooks.area.get(state::IN_HOOK) != 0
+        {
+            for word in [state::IN_HOOK, state::PHASE, state::BAIL, state::EXIT_STOP] {
+                hooks.area.set(word, 0);
+            }
+        }
     }
 
     /// A fault inside of a hook: one of the program's pointers. True: it was that.
@@ -297,6 +325,7 @@ impl Domain {
     /// A task with descriptors of its own joins the domain (vfork), or one that shared them is alone again.
     pub fn set_fds_differ(&mut self, differ: bool) {
         if let Some(hooks) = &mut self.hooks {
+            let differ = differ || hooks.fds_shared;
             hooks.fds_differ = differ;
             hooks.area.forget_classes();
             hooks.area.set(state::NO_FDS, differ.into());
