@@ -31,6 +31,11 @@ try +COMMAND: build
     echo "status $?, in $trace"
     target/release/bis replay -a "$trace"
 
+# How much slower programs are when recorded and replayed (`just bench --only python,git --json figures.json`).
+bench *ARGS:
+    cargo build --release -p bis -p bis-bench
+    target/release/bis-bench {{ ARGS }}
+
 # What CI complains about first.
 lint:
     cargo fmt --all --check

@@ -7,8 +7,9 @@
 #include <unistd.h>
 
 static const struct { const char *name; long number, argument; } calls[] = {
-  {"umask", SYS_umask, 022},
+  {"sigaltstack", SYS_sigaltstack, 0},
   {"personality", SYS_personality, 0xffffffff},
+  {"umask", SYS_umask, 022},
   {"getpgid", SYS_getpgid, 0},
   {"getpriority", SYS_getpriority, 0},
 };

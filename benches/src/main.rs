@@ -32,7 +32,10 @@ mod workload;
 mod workloads;
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::process::ExitCode;
+use std::time::SystemTime;
 
 use anyhow::{Context, Result};
 use clap::Parser;
@@ -61,7 +64,8 @@ fn run(args: &Args) -> Result<ExitCode> {
     }
     let chosen = args.choose(&all)?;
     let bis = args.bis()?;
-    let (subjects, notes) = Subject::all(args, &bis)?;
+    let identity = identity(&bis)?;
+    let (subjects, mut notes) = Subject::all(args, &bis)?;
     for note in &notes {
         eprintln!("bis-bench: {note}");
     }
@@ -80,6 +84,11 @@ fn run(args: &Args) -> Result<ExitCode> {
             fs::remove_dir_all(&place).with_context(|| format!("failed to remove {}", place.display()))?;
         }
     }
+    if self::identity(&bis)? != identity {
+        let note = format!("{} was replaced meanwhile: the figures are of several builds", bis.display());
+        eprintln!("bis-bench: {note}");
+        notes.push(note);
+    }
     print!("{}", table::render(&subjects, &outcomes));
     if let Some(file) = &args.json {
         let text = serde_json::to_string_pretty(&json::report(args, &bis, &subjects, &notes, &outcomes))?;
@@ -89,4 +98,10 @@ fn run(args: &Args) -> Result<ExitCode> {
         eprintln!("bis-bench: everything is kept in {}", folder.keep().display());
     }
     Ok(if outcomes.iter().any(Outcome::failed) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Changes when a program is built again: its inode, size and time.
+fn identity(program: &Path) -> Result<(u64, u64, SystemTime)> {
+    let read = || fs::metadata(program).and_then(|meta| Ok((meta.ino(), meta.len(), meta.modified()?)));
+    read().with_context(|| format!("failed to look at {}", program.display()))
 }

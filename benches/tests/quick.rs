@@ -144,6 +144,15 @@ fn another_recorder_and_more_columns() {
 }
 
 #[test]
+fn the_traced_calls_are_traced() {
+    let (report, output) = report(&["--only", "traced-calls", "--no-memory"]);
+    assert!(output.status.success(), "{}", error(&output));
+    let workload = &report["workloads"][0];
+    assert_measured(workload, &["bis"], 1);
+    assert!(workload["note"].as_str().is_some_and(|note| note.starts_with("the call is ")), "{workload:#}");
+}
+
+#[test]
 fn failures_are_reported_and_have_no_figures() {
     let bis = bis().to_str().unwrap();
     // Another recorder's failure is its own; ours counts.
