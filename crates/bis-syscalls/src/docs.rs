@@ -15,6 +15,9 @@ What bis does with each system call of Linux 6.18 on x86-64. This page is made f
 - **refused**: fails with the error that is named, as on a kernel without the feature; programs fall back.
 - **slow**: made, and all memory compared before and after.
 
+"Hooked" calls are made without a stop where their arguments and descriptors allow it; else they are traced as all
+others.
+
 An argument marked `out` is written by the kernel, `inout` read and written. \"Waits\" says whether the call can wait
 for another task: `fd` where it depends on the descriptor, `args` where it depends on the arguments.
 
@@ -23,16 +26,17 @@ for another task: `fd` where it depends on the descriptor, `args` where it depen
 /// The table of all system calls as a Markdown page.
 pub fn markdown() -> String {
     let mut page = String::from(INTRO);
-    page.push_str("| nr | call | recorded | waits | note |\n| ---: | --- | --- | --- | --- |\n");
+    page.push_str("| nr | call | recorded | hooked | waits | note |\n| ---: | --- | --- | --- | --- | --- |\n");
     for row in crate::rows() {
         // Writing to a string does not fail.
         let _ = writeln!(
             page,
-            "| {} | `{}({})` | {} | {} | {} |",
+            "| {} | `{}({})` | {} | {} | {} | {} |",
             row.nr,
             row.name,
             row.args.iter().map(arg).collect::<Vec<_>>().join(", "),
             how(row),
+            if crate::hook(row).is_some() { "yes" } else { "" },
             waits(row),
             row.note
         );
