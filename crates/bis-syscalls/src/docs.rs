@@ -15,7 +15,7 @@ What bis does with each system call of Linux 6.18 on x86-64. This page is made f
 - **refused**: fails with the error that is named, as on a kernel without the feature; programs fall back.
 - **slow**: made, and all memory compared before and after.
 
-"Hooked" calls are made without a stop where their arguments and descriptors allow it; else they are traced as all
+\"Hooked\" calls are made without a stop where their arguments and descriptors allow it; else they are traced as all
 others.
 
 An argument marked `out` is written by the kernel, `inout` read and written. \"Waits\" says whether the call can wait

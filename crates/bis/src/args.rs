@@ -77,7 +77,7 @@ pub struct Record {
     /// folder of the traces]
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// Trace every system call, without the in-process hooks (this version has no hooks: no difference yet)
+    /// Stop at every system call: without the hooks, which make the usual ones inside of the process
     #[arg(short, long)]
     pub no_hooks: bool,
     /// Set a variable in the program's environment; can be given several times
