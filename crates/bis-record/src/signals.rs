@@ -51,11 +51,12 @@ impl Domain {
         let expected = std::mem::take(&mut self.task(tid)?.expect_signal);
         let in_call = self.task(tid)?.call.is_some();
         let stashed = self.task(tid)?.stash.iter().position(|other| other.signal() == signal);
-        let carried = stashed.filter(|_| is_carrier(&info) && in_call);
+        let due = in_call || disposition(tid, signal) != Disposition::Handler;
+        let carried = stashed.filter(|_| is_carrier(&info) && due);
         if let Some(at) = carried
             && let Some(real) = self.task(tid)?.stash.remove(at)
         {
-            // It had come while a hook waited in this call.
+            // It had come while a hook waited in this call, or when it would have found a handler.
             self.stopped(tid)?.set_siginfo(&real.0)?;
             info = real;
         }
@@ -216,12 +217,20 @@ impl Domain {
         };
         let Some(info) = task.stash.remove(at) else { return Ok(false) };
         let signal = info.signal();
-        if disposition(tid, signal) != Disposition::Handler {
-            // The process has changed its mind: as if the signal came now.
+        // The process may have changed its mind: as if the signal came now.
+        let now = disposition(tid, signal);
+        if now == Disposition::Ignore {
             return Ok(false);
         }
         let pid = self.task(tid)?.pid;
         self.stopped(tid)?.set_regs(before)?;
+        if now != Disposition::Handler {
+            let task = self.task(tid)?;
+            task.stash.push_front(info);
+            (task.midway, task.ready) = (true, true);
+            sys::tgkill(pid, tid, signal)?;
+            return Ok(true);
+        }
         // Only the kernel can bring a task to a signal stop; what the signal says is replaced there.
         sys::tgkill(pid, tid, signal)?;
         self.resume(tid, Resume::Cont)?;

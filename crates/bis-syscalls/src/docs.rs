@@ -26,7 +26,9 @@ for another task: `fd` where it depends on the descriptor, `args` where it depen
 /// The table of all system calls as a Markdown page.
 pub fn markdown() -> String {
     let mut page = String::from(INTRO);
-    page.push_str("| nr | call | recorded | hooked | waits | note |\n| ---: | --- | --- | --- | --- | --- |\n");
+    page.push_str(
+        "| nr | call | recorded | hooked | waits | note |\n| ---: | --- | --- | --- | --- | --- |\n",
+    );
     for row in crate::rows() {
         // Writing to a string does not fail.
         let _ = writeln!(

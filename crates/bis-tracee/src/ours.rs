@@ -9,7 +9,7 @@ use std::{
     mem,
     os::fd::{AsRawFd, IntoRawFd},
     ptr,
-    sync::atomic::{AtomicI32, Ordering},
+    sync::atomic::{AtomicI32, AtomicUsize, Ordering},
 };
 
 use bis_trace::types::{Signal, Tid};
@@ -69,6 +69,34 @@ extern "C" fn came(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void
         libc::write(PIPE.load(Ordering::Relaxed), record.as_ptr().cast(), record.len());
         *libc::__errno_location() = errno;
     }
+}
+
+/// What SIGPIPE was to do when this process began.
+static SIGPIPE_ACTION: AtomicUsize = AtomicUsize::new(libc::SIG_DFL);
+
+extern "C" fn look_at_sigpipe() {
+    // SAFETY: an all-zero sigaction is valid, and the kernel fills it.
+    unsafe {
+        let mut action: libc::sigaction = mem::zeroed();
+        if libc::sigaction(libc::SIGPIPE, ptr::null(), &raw mut action) == 0
+            && action.sa_sigaction == libc::SIG_IGN
+        {
+            SIGPIPE_ACTION.store(libc::SIG_IGN, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Runs before `main`, where Rust's runtime sets SIGPIPE to be ignored, whatever it was.
+#[used]
+// SAFETY: the section is one of pointers to functions without arguments, which the loader calls once; this one needs
+// nothing of Rust's runtime.
+#[unsafe(link_section = ".init_array")]
+static LOOK_AT_SIGPIPE: extern "C" fn() = look_at_sigpipe;
+
+/// What SIGPIPE is to do in the program: ignored if it was when bis was started, else the default. Safe to be called
+/// between fork and exec.
+pub fn inherited_sigpipe() -> libc::sighandler_t {
+    SIGPIPE_ACTION.load(Ordering::Relaxed)
 }
 
 /// The signal by which a supervisor is called away from waiting.

@@ -17,7 +17,7 @@ use bis_trace::types::Tid;
 use crate::{
     error::{Result, TraceeError},
     filter::{self, Mode},
-    sys,
+    ours, sys,
     task::{self, Resume, Running, Status, Stopped},
 };
 
@@ -96,8 +96,8 @@ unsafe fn child(prepared: &Prepared) -> (u8, i32) {
         if libc::read(prepared.go, (&raw mut byte).cast(), 1) != 1 {
             libc::_exit(127);
         }
-        // Rust's runtime ignores SIGPIPE, and our handlers would be reset by exec anyway.
-        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        // Rust's runtime ignores SIGPIPE: the program gets it as we did. Our handlers are reset by exec.
+        libc::signal(libc::SIGPIPE, ours::inherited_sigpipe());
         let old = libc::personality(0xffff_ffff);
         if old == -1 || libc::personality((old | libc::ADDR_NO_RANDOMIZE).cast_unsigned().into()) == -1 {
             return (0, errno());
