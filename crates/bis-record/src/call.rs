@@ -10,7 +10,7 @@
 //! frame comes right after); without one, the kernel makes the call again by itself, and nothing was to be seen.
 
 use bis_agent::hooks::SAFEPOINT_END;
-use bis_syscalls::{Blocks, Call, How, Plan, Planned, may_block, may_raise, plan, row};
+use bis_syscalls::{Blocks, Call, Handler, How, Plan, Planned, may_block, may_raise, plan, row};
 use bis_trace::{
     event::{Backing, Effect, EventKind, Outcome, SignalPoint},
     types::{Registers, Tid},
@@ -200,7 +200,12 @@ impl Domain {
     /// others could run meanwhile.
     fn make(&mut self, tid: Tid, in_background: bool) -> Result<()> {
         self.resume(tid, Resume::Syscall)?;
-        if in_background || self.tasks.len() > 1 && self.call(tid).is_ok_and(|call| call.entered) {
+        // A fork copies memory somewhere in the call: nobody may change that before the child's place is known, even
+        // if the call was interrupted, others had their turn, and it is made again.
+        let copies = self
+            .call(tid)
+            .is_ok_and(|call| matches!(call.handler, Some(Handler::Clone | Handler::Clone3 | Handler::Fork)));
+        if in_background || !copies && self.tasks.len() > 1 && self.call(tid).is_ok_and(|call| call.entered) {
             return Ok(());
         }
         if self.is_alone() {

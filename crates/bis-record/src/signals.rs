@@ -20,7 +20,7 @@ use bis_trace::{
 };
 use bis_tracee::{
     Resume, Status, cpu,
-    siginfo::{Disposition, SigInfo, disposition, frame_ranges},
+    siginfo::{Disposition, SigInfo, disposition, frame_ranges, is_on_alternate_stack},
     sys,
 };
 
@@ -169,6 +169,12 @@ impl Domain {
         for (addr, len) in frame_ranges(&self.memory, regs.rsp) {
             let data = self.memory.read_vec(addr, usize::try_from(len).unwrap_or(0))?;
             writes.push(MemWrite { addr, data });
+        }
+        if self.session.options.checksum && is_on_alternate_stack(&self.memory, regs.rsp) {
+            // What is left there when the handler has returned is checked no more than what lies below any stack.
+            if !self.old_stacks.contains(&regs.rsp) {
+                self.old_stacks.push(regs.rsp);
+            }
         }
         let xstate = Some(self.stopped(tid)?.xstate()?);
         let mut outcome = Outcome { regs, xstate, writes, ..Outcome::default() };

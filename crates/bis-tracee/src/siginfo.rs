@@ -114,3 +114,12 @@ pub fn frame_ranges(memory: &Memory, rsp: u64) -> Vec<(u64, u64)> {
     }
     ranges
 }
+
+/// Does the frame of a handler that is about to begin lie on an alternate stack (sigaltstack)? The frame says where
+/// the task has one.
+pub fn is_on_alternate_stack(memory: &Memory, rsp: u64) -> bool {
+    // Behind pretcode, flags and link: `stack_t`, which is address, flags, size.
+    const STACK_AT: u64 = 8 + 8 + 8;
+    let word = |at| memory.read_u64(rsp + STACK_AT + at).unwrap_or(0);
+    rsp.checked_sub(word(0)).is_some_and(|offset| offset < word(16))
+}
