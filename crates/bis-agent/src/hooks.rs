@@ -151,8 +151,12 @@ pub mod state {
     pub const SAVED_RAX: u64 = 0x78;
     /// Hooked calls so far.
     pub const COUNT: u64 = 0x80;
+    /// Device and inode of what is standard output, and of what is standard error: four words.
+    pub const OUTPUTS: u64 = 0x88;
+    /// The devices of /proc and /sys: two words.
+    pub const DEVICES: u64 = 0xa8;
     /// Bytes of the state.
-    pub const LEN: u64 = 0x88;
+    pub const LEN: u64 = 0xb8;
 }
 
 /// What is known of a descriptor.
@@ -344,7 +348,10 @@ mod tests {
         assert_eq!(offset("no_fds"), state::NO_FDS);
         assert_eq!(offset("watched"), state::WATCHED);
         assert_eq!(offset("count"), state::COUNT);
-        assert_eq!(8 * fields.len() as u64, state::LEN);
+        assert_eq!(offset("outputs[4]"), state::OUTPUTS);
+        // The last two fields are arrays.
+        assert_eq!(state::OUTPUTS + 32, state::DEVICES);
+        assert_eq!(8 * (fields.len() as u64 - 2) + 48, state::LEN);
         for (name, field) in [("STATE_RSP", "rsp"), ("STATE_DONE", "done"), ("STATE_IN_HOOK", "in_hook")] {
             assert!(text.contains(&format!("#define {name} (AREA_BASE + {:#04x})", offset(field))), "{name}");
         }

@@ -44,6 +44,12 @@ impl Stdio {
         Stdio { streams: [stream(1), stream(2)] }
     }
 
+    /// Device and inode of standard output and of standard error; zeros where there is none.
+    pub fn inodes(&self) -> [u64; 4] {
+        let [out, err] = self.streams.each_ref().map(|stream| stream.identity.unwrap_or_default());
+        [out.0, out.1, err.0, err.1]
+    }
+
     /// Is descriptor `fd` of this task our standard output (1) or error (2)? First by identity of the open file;
     /// a file that was opened anew (/dev/stderr) is known by its inode.
     pub fn which(&self, tid: Tid, fd: i32) -> Option<u8> {

@@ -182,6 +182,19 @@ static u64 would_wait(struct entry *e, u64 fd, u64 events) {
 }
 
 // The call is to be traced after all. What led here is the same in replay: `result` stays as it was found.
+// A file was opened to be written. If it is a regular one that concerns nobody, its descriptor has a class at once.
+static void classify(u64 fd) {
+  u64 *stat = (u64 *)SCRATCH_BASE;
+  stat[0] = stat[1] = stat[3] = 0;
+  u64 args[6] = {fd, SCRATCH_BASE, 0, 0, 0, 0};
+  i64 result = hooks_make(args, 5);
+  u64 dev = stat[0], ino = stat[1], mode = stat[3] & 0170000;
+  u64 other = is(result) | is(mode ^ 0100000) | is(S->watched) | is(S->no_fds);
+  for (int i = 0; i < 4; i += 2) other |= 1 & ~(is(dev ^ S->outputs[i]) | is(ino ^ S->outputs[i + 1]));
+  for (int i = 0; i < 2; i++) other |= 1 & ~is(dev ^ S->devices[i]);
+  if (fd < FDS) FD_CLASS[fd] = FD_FILE & (other - 1);
+}
+
 static u64 wait_marker(struct frame *f, struct entry *e) {
   finish(e, sizeof *e, 1);
   return leave(f, TRACED);
@@ -349,6 +362,7 @@ u64 hooks_call(struct frame *f) {
     }
     result = told;
   }
+  if (row->shape == OPEN && result >= 0 && (p.args[row->flags_arg] & 3)) classify(result);
   if (row->flags & CLEARS_FD0) clear_class(p.args[0]);
   if (row->flags & CLEARS_FD1) clear_class(p.args[1]);
   finish(e, len, 0);

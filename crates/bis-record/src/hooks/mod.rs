@@ -18,7 +18,11 @@ mod patching;
 pub mod texts;
 pub mod watch;
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    sync::{Arc, atomic::Ordering},
+};
 
 use bis_agent::hooks::{self, Row, state};
 use bis_trace::{
@@ -86,6 +90,12 @@ impl Hooks {
         let area = Arc::new(area);
         if !session.registry.is_empty() || !session.views.is_empty() {
             area.set(state::WATCHED, 1);
+        }
+        for (offset, word) in (state::OUTPUTS..).step_by(8).zip(session.stdio.inodes()) {
+            area.set(offset, word);
+        }
+        for (offset, root) in (state::DEVICES..).step_by(8).zip(["/proc", "/sys"]) {
+            area.set(offset, fs::metadata(root).map_or(0, |meta| meta.dev()));
         }
         let watched = session.watch.add(domain, Arc::clone(&area));
         Hooks { area, watched, patches, fds_differ: false, fds_shared: false }
