@@ -54,6 +54,11 @@ impl Cores {
         }
     }
 
+    /// Lets a task run on every core that bis may.
+    pub fn unpin(&self, tid: Tid) {
+        let _ = sys::set_affinity(tid, &self.original);
+    }
+
     /// Pins a task, or with `Tid(0)` the calling thread. A task that died meanwhile does not matter.
     pub fn pin(&self, tid: Tid, slot: usize) {
         if let Some(core) = self.cores.get(slot) {

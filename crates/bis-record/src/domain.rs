@@ -166,6 +166,9 @@ impl Domain {
     /// Takes down what a wait has reported.
     pub fn note(&mut self, tid: Tid, status: Status) {
         tracing::trace!(domain = %self.id, %tid, %status, "report");
+        if let Some(hooks) = &self.hooks {
+            hooks.watched.stops.fetch_add(1, Ordering::Relaxed);
+        }
         // A thread that execs goes on under its leader's id; to us it is still the thread.
         let tid = match status {
             Status::Exec(former) if self.tasks.contains_key(&former) => {

@@ -66,7 +66,7 @@ pub struct Session {
     pub writer: Writer,
     pub options: Options,
     pub stdio: Stdio,
-    pub cores: Cores,
+    pub cores: Arc<Cores>,
     pub registry: Registry,
     /// The limit of open files that we were started with.
     pub file_limit: Option<libc::rlimit>,
@@ -88,7 +88,7 @@ impl Session {
             writer,
             options: options.clone(),
             stdio: Stdio::new(),
-            cores: Cores::new(),
+            cores: Arc::new(Cores::new()),
             registry: Registry::default(),
             file_limit: sys::raise_file_limit(),
             mail: Mail::default(),
@@ -132,7 +132,7 @@ impl Session {
         self.listen()?;
         if self.options.hooks {
             ours::allow_kicks();
-            self.watch.start();
+            self.watch.start(&self.cores);
         }
         self.spawn("first".into(), |session| Domain::first(session).map(Some));
         let mut progress = self.wait_for_the_end();

@@ -201,6 +201,8 @@ impl Domain {
         }
         hooks.area.set(state::STOP, stashed.into());
         hooks.watched.takes_turns.store(takes_turns, Ordering::Relaxed);
+        hooks.watched.runner.store(tid.0, Ordering::Relaxed);
+        hooks.watched.core.store(self.core, Ordering::Relaxed);
     }
 
     /// Where is the task in a hook, if it is in one?

@@ -5,7 +5,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicI32, Ordering},
+        atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering},
     },
     thread,
     time::{Duration, Instant},
@@ -14,6 +14,8 @@ use std::{
 use bis_agent::hooks::state;
 use bis_trace::types::{DomainId, Tid};
 use bis_tracee::{area::Area, ours};
+
+use crate::cores::Cores;
 
 /// How often domains are looked at. A task whose turn may be over stops at its next hook.
 const TICK: Duration = Duration::from_millis(3);
@@ -35,6 +37,14 @@ pub struct Watched {
     pub supervisor: AtomicI32,
     /// The supervisor is to look after its running task.
     pub kicked: AtomicBool,
+    /// The task that runs.
+    pub runner: AtomicI32,
+    /// How often a task of the domain has stopped.
+    pub stops: AtomicU64,
+    /// The slot of the core that supervisor and tasks are pinned to (`cores.rs`).
+    pub core: AtomicUsize,
+    /// The running task is not pinned now.
+    pub loose: AtomicBool,
 }
 
 /// All domains that have hooks.
@@ -49,6 +59,18 @@ struct Seen {
     since: Instant,
 }
 
+/// What a domain had done at the last look.
+#[derive(Clone, Copy, Default)]
+struct Done {
+    hooked: u64,
+    stops: u64,
+}
+
+/// A domain that makes this many hooked calls between two looks, and stops no more than that, gains nothing from sharing
+/// a core with its supervisor.
+const HOOKED_MIN: u64 = 30;
+const STOPS_MAX: u64 = 2;
+
 impl Watch {
     fn with<T>(&self, use_it: impl FnOnce(&mut HashMap<DomainId, Arc<Watched>>) -> T) -> T {
         use_it(&mut self.domains.lock().unwrap_or_else(PoisonError::into_inner))
@@ -60,6 +82,10 @@ impl Watch {
             takes_turns: AtomicBool::new(false),
             supervisor: AtomicI32::new(ours::thread_id().0),
             kicked: AtomicBool::new(false),
+            runner: AtomicI32::new(0),
+            stops: AtomicU64::new(0),
+            core: AtomicUsize::new(0),
+            loose: AtomicBool::new(false),
         });
         self.with(|domains| domains.insert(domain, Arc::clone(&watched)));
         watched
@@ -103,19 +129,47 @@ impl Watch {
     }
 
     /// Starts the thread that looks at all domains, for as long as the recording lasts.
-    pub fn start(self: &Arc<Watch>) {
-        let watch = Arc::downgrade(self);
+    pub fn start(self: &Arc<Watch>, cores: &Arc<Cores>) {
+        let (watch, cores) = (Arc::downgrade(self), Arc::clone(cores));
         let look = move || {
-            let mut seen = HashMap::new();
+            let (mut seen, mut done) = (HashMap::new(), HashMap::new());
             loop {
                 thread::sleep(TICK);
                 let Some(watch) = watch.upgrade() else { return };
                 watch.look(&mut seen);
+                watch.loosen(&mut done, &cores);
             }
         };
         if let Err(error) = thread::Builder::new().name("watch".into()).stack_size(64 * 1024).spawn(look) {
             tracing::warn!(%error, "no thread to watch over hooks");
         }
+    }
+
+    /// A task that is alone, makes many calls and hardly stops may run on any core: who talks to another process over
+    /// pipes runs best where the kernel puts it, mostly on one core with its partner. Once it stops more often, it is pinned
+    /// again.
+    fn loosen(&self, done: &mut HashMap<DomainId, Done>, cores: &Cores) {
+        self.with(|domains| {
+            done.retain(|domain, _| domains.contains_key(domain));
+            for (domain, watched) in domains.iter() {
+                let now = Done {
+                    hooked: watched.area.get(state::COUNT),
+                    stops: watched.stops.load(Ordering::Relaxed),
+                };
+                let before = done.insert(*domain, now).unwrap_or(now);
+                let (hooked, stops) = (now.hooked - before.hooked, now.stops - before.stops);
+                let runner = Tid(watched.runner.load(Ordering::Relaxed));
+                let alone = watched.area.get(state::ALONE) != 0 && runner != Tid(0);
+                let loose = watched.loose.load(Ordering::Relaxed);
+                if !loose && alone && hooked > HOOKED_MIN && stops <= STOPS_MAX {
+                    watched.loose.store(true, Ordering::Relaxed);
+                    cores.unpin(runner);
+                } else if loose && (!alone || stops > STOPS_MAX) {
+                    watched.loose.store(false, Ordering::Relaxed);
+                    cores.pin(runner, watched.core.load(Ordering::Relaxed));
+                }
+            }
+        });
     }
 
     fn look(&self, seen: &mut HashMap<DomainId, Seen>) {
