@@ -22,6 +22,28 @@ const PROT_READ_EXEC: u32 = 5;
 /// nothing by itself, and behind the hooks, for programs that lie low.
 const PLACES: [u64; 2] = [0x7fff_f800_0000, 0x7020_0000];
 
+/// Patches that are written together: trampolines lie side by side, and go into memory by one write.
+#[derive(Default)]
+struct Batch {
+    trampolines: Vec<MemWrite>,
+    sites: Vec<MemWrite>,
+}
+
+impl Batch {
+    fn add(&mut self, at: u64, bytes: &[u8]) {
+        const INT3: u8 = 0xcc;
+        if let Some(last) = self.trampolines.last_mut() {
+            let end = last.addr + last.data.len() as u64;
+            if let Some(gap) = at.checked_sub(end).filter(|gap| *gap < 16) {
+                last.data.extend(std::iter::repeat_n(INT3, usize::try_from(gap).unwrap_or(0)));
+                last.data.extend(bytes);
+                return;
+            }
+        }
+        self.trampolines.push(MemWrite { addr: at, data: bytes.to_vec() });
+    }
+}
+
 impl Domain {
     /// Executable memory shows this file now: patches what is known of it.
     pub fn add_text(
@@ -43,10 +65,11 @@ impl Domain {
         if let Some(hooks) = &mut self.hooks {
             hooks.patches.texts.push(range);
         }
+        let mut batch = Batch::default();
         for run in runs {
-            self.patch(tid, &run, bias, outcome)?;
+            self.patch(tid, &run, bias, &mut batch, outcome)?;
         }
-        Ok(())
+        self.write_batch(batch, outcome)
     }
 
     /// This part of the address space shows something else now.
@@ -108,12 +131,13 @@ impl Domain {
             // It moves on, and the site comes up again.
             return Ok(());
         }
-        if !self.patch(tid, &run, text.bias, outcome)?
+        let mut batch = Batch::default();
+        if !self.patch(tid, &run, text.bias, &mut batch, outcome)?
             && let Some(hooks) = &mut self.hooks
         {
             hooks.patches.left.insert(site);
         }
-        Ok(())
+        self.write_batch(batch, outcome)
     }
 
     /// Is another task stopped there, to go on there?
@@ -128,8 +152,15 @@ impl Domain {
         })
     }
 
-    /// Replaces a run by a jump. False: it has to stay as it is.
-    pub fn patch(&mut self, tid: Tid, run: &Run, bias: u64, outcome: &mut Outcome) -> Result<bool> {
+    /// Replaces a run by a jump, once the batch is written. False: it has to stay as it is.
+    fn patch(
+        &mut self,
+        tid: Tid,
+        run: &Run,
+        bias: u64,
+        batch: &mut Batch,
+        outcome: &mut Outcome,
+    ) -> Result<bool> {
         let start = run.start().wrapping_add(bias);
         let end = start + u64::from(run.len());
         let Some(hooks) = &self.hooks else { return Ok(false) };
@@ -154,15 +185,22 @@ impl Domain {
         };
         arena.take(made.bytes.len());
         let place = (at, at + made.bytes.len() as u64);
-        for (addr, data) in [(at, made.bytes.clone()), (start, made.patch.clone())] {
-            self.memory.write(addr, &data)?;
-            outcome.writes.push(MemWrite { addr, data });
-        }
+        batch.add(at, &made.bytes);
+        batch.sites.push(MemWrite { addr: start, data: made.patch.clone() });
         tracing::trace!(start = format_args!("{start:#x}"), at = format_args!("{at:#x}"), "patched");
         let original = run.bytes().to_vec();
         let kind = run.kind();
         hooks.patches.add(Patch { start, end, kind, trampoline: Arc::new(made), original, place });
         Ok(true)
+    }
+
+    /// Writes trampolines, then what leads to them.
+    fn write_batch(&self, batch: Batch, outcome: &mut Outcome) -> Result<()> {
+        for write in batch.trampolines.into_iter().chain(batch.sites) {
+            self.memory.write(write.addr, &write.data)?;
+            outcome.writes.push(write);
+        }
+        Ok(())
     }
 
     /// Lets the diverted functions of the vdso enter the hooks. They are no part of any file, and what they are is known:
