@@ -151,12 +151,14 @@ pub mod state {
     pub const SAVED_RAX: u64 = 0x78;
     /// Hooked calls so far.
     pub const COUNT: u64 = 0x80;
+    /// The call under way may change a regular file.
+    pub const WRITING: u64 = 0x88;
     /// Device and inode of what is standard output, and of what is standard error: four words.
-    pub const OUTPUTS: u64 = 0x88;
+    pub const OUTPUTS: u64 = 0x90;
     /// The devices of /proc and /sys: two words.
-    pub const DEVICES: u64 = 0xa8;
+    pub const DEVICES: u64 = 0xb0;
     /// Bytes of the state.
-    pub const LEN: u64 = 0xb8;
+    pub const LEN: u64 = 0xc0;
 }
 
 /// What is known of a descriptor.
@@ -348,6 +350,7 @@ mod tests {
         assert_eq!(offset("no_fds"), state::NO_FDS);
         assert_eq!(offset("watched"), state::WATCHED);
         assert_eq!(offset("count"), state::COUNT);
+        assert_eq!(offset("writing"), state::WRITING);
         assert_eq!(offset("outputs[4]"), state::OUTPUTS);
         // The last two fields are arrays.
         assert_eq!(state::OUTPUTS + 32, state::DEVICES);

@@ -123,6 +123,7 @@ static u64 leave(struct frame *f, u64 how) {
   S->exit_stop = 0;
   S->bail = 0;
   S->phase = 0;
+  S->writing = 0;
   (void)f;
   return 0;
 }
@@ -302,6 +303,8 @@ u64 hooks_call(struct frame *f) {
     at += ALIGN8(p.cap[last]);
   }
 
+  // Said before the class is looked at: whoever is about to map a file takes the classes away, then looks here.
+  if ((row->flags & WRITES_FD) || row->shape == OPEN) __atomic_exchange_n(&S->writing, 1, __ATOMIC_SEQ_CST);
   u64 class0 = fd_class(p.args[0]);
   u64 special = is(row->flags & WRITES_FD) & !(is(class0) & below(class0, FD_SPECIAL));
   special |= is(row->flags & TAKES_PATH1) & (class0 == FD_SPECIAL);
@@ -343,6 +346,8 @@ u64 hooks_call(struct frame *f) {
     p.args[p.piece[i].arg] = p.place[i];
   }
 
+  u64 truncates = (u64)(row->shape == OPEN) & is(p.args[row->flags_arg] & 01000);
+  S->writing = truncates | (is(row->flags & WRITES_FD) & !is(class0 ^ FD_FILE));
   i64 made = hooks_make(p.args, nr);
   i64 result = pick(e->result, made);
   e->result = result;

@@ -57,6 +57,7 @@ struct state {
   u64 watched;   // files that may be written are mapped somewhere
   u64 saved_rax; // at the safepoint
   u64 count;     // hooked calls so far
+  u64 writing;   // the call under way may change a regular file
   u64 outputs[4]; // device and inode of standard output, and of standard error
   u64 devices[2]; // of /proc and /sys
 };

@@ -233,7 +233,7 @@ impl Domain {
         if let Some(hooks) = &self.hooks
             && hooks.area.get(state::IN_HOOK) != 0
         {
-            for word in [state::IN_HOOK, state::PHASE, state::BAIL, state::EXIT_STOP] {
+            for word in [state::IN_HOOK, state::PHASE, state::WRITING, state::BAIL, state::EXIT_STOP] {
                 hooks.area.set(word, 0);
             }
         }

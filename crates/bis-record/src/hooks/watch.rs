@@ -5,7 +5,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering, fence},
     },
     thread,
     time::{Duration, Instant},
@@ -114,12 +114,13 @@ impl Watch {
             watched.area.set(state::WATCHED, 1);
             watched.area.forget_files();
         }
+        fence(Ordering::SeqCst);
         // A hook that has looked already makes its call now.
         let deadline = Instant::now() + WRITE_MAX;
-        let busy = |watched: &&Arc<Watched>| watched.area.get(state::PHASE) == 1;
+        let busy = |watched: &&Arc<Watched>| watched.area.get(state::WRITING) != 0;
         for watched in all.iter().filter(busy) {
             let count = watched.area.get(state::COUNT);
-            while watched.area.get(state::PHASE) == 1
+            while watched.area.get(state::WRITING) != 0
                 && watched.area.get(state::COUNT) == count
                 && Instant::now() < deadline
             {
