@@ -270,6 +270,8 @@ u64 hooks_call(struct frame *f) {
   p.args[4] = f->r8;
   p.args[5] = f->r9;
   if (!(row->flags & HOOKED)) return leave(f, TRACED);
+  // Said before the class, or `watched`, is looked at: whoever is about to map a file takes the classes away, then looks here.
+  if ((row->flags & WRITES_FD) || row->shape == OPEN) __atomic_exchange_n(&S->writing, 1, __ATOMIC_SEQ_CST);
 
   p.pieces = row->pieces;
   for (u64 i = 0; i < 3; i++) p.piece[i] = row->piece[i];
@@ -303,8 +305,6 @@ u64 hooks_call(struct frame *f) {
     at += ALIGN8(p.cap[last]);
   }
 
-  // Said before the class is looked at: whoever is about to map a file takes the classes away, then looks here.
-  if ((row->flags & WRITES_FD) || row->shape == OPEN) __atomic_exchange_n(&S->writing, 1, __ATOMIC_SEQ_CST);
   u64 class0 = fd_class(p.args[0]);
   u64 special = is(row->flags & WRITES_FD) & !(is(class0) & below(class0, FD_SPECIAL));
   special |= is(row->flags & TAKES_PATH1) & (class0 == FD_SPECIAL);
