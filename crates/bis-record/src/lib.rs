@@ -11,6 +11,7 @@ mod call;
 mod calls;
 mod cores;
 mod domain;
+mod ends;
 mod error;
 mod hooks;
 mod mail;

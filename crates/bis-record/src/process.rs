@@ -1,4 +1,4 @@
-//! The life of tasks and domains: clone, fork and vfork; exec; the end.
+//! The life of tasks and domains: clone, fork and vfork; exec. Their ends are in `ends.rs`.
 //!
 //! A new task of the same address space (a thread, a vfork child) joins the domain. A new address space (fork,
 //! exec) is a new domain with a supervisor thread of its own: the task is parked, and the other thread takes it
@@ -11,9 +11,7 @@ use bis_trace::{
     event::{Base, DomainEntry, Effect, EventKind, MemWrite, Meta, Outcome, Start, TaskEnd},
     types::{DomainId, EventSeq, Registers, Signal, Tid},
 };
-use bis_tracee::{
-    Memory, Resume, Status, Stopped, TraceeError, handover::Parked, ours, sys, task as tracee_task,
-};
+use bis_tracee::{Memory, Resume, Status, Stopped, TraceeError, handover::Parked, ours, task as tracee_task};
 
 use crate::{
     domain::{Domain, stack_pointer},
@@ -78,7 +76,7 @@ impl Domain {
     }
 
     /// A call in progress will never return: lets go of what it holds.
-    fn drop_call(&mut self, tid: Tid) {
+    pub fn drop_call(&mut self, tid: Tid) {
         if let Some(call) = self.tasks.get_mut(&tid).and_then(|task| task.call.take())
             && let Some(echo) = call.echo
         {
@@ -116,7 +114,7 @@ impl Domain {
 
     /// The task's clone, fork or vfork has made a child; the call itself has not returned.
     /// With `parent_ends` it never will: the task was killed in it.
-    fn new_task(&mut self, tid: Tid, child: Tid, parent_ends: bool) -> Result<()> {
+    pub fn new_task(&mut self, tid: Tid, child: Tid, parent_ends: bool) -> Result<()> {
         let status = match self.early.remove(&child) {
             Some(status) => status,
             None => tracee_task::wait_for(child)?,
@@ -230,7 +228,7 @@ impl Domain {
     /// Writes the event of a clone that has made a child and has not returned. After a vfork the parent sleeps until
     /// its child execs or exits, but its event must come before the child's, which shares its memory; and a parent
     /// that is killed before its call returns leaves a child all the same. The result is known: the child's id.
-    fn announce_child(&mut self, tid: Tid) -> Result<()> {
+    pub fn announce_child(&mut self, tid: Tid) -> Result<()> {
         let Some(call) = self.tasks.get_mut(&tid).and_then(|task| task.call.as_mut()) else { return Ok(()) };
         let Some(child) = call.made.filter(|_| !call.silent) else { return Ok(()) };
         let regs = Registers { rax: u64::from(child.0.cast_unsigned()), orig_rax: u64::MAX, ..call.entry };
@@ -367,145 +365,6 @@ impl Domain {
         self.event_at(seq, tid, EventKind::Start(Box::new(Start { base, outcome })), Vec::new())
     }
 
-    // --- the end
-
-    /// What the kernel writes when a task ends whose memory others still use: it clears the word that the task
-    /// has named (set_tid_address) and marks the robust futexes that the task holds. Both are as the kernel's
-    /// `mm_release` and `exit_robust_list` do it.
-    fn last_writes(&mut self, tid: Tid) -> Vec<MemWrite> {
-        const FUTEX_WAITERS: u32 = 0x8000_0000;
-        const FUTEX_OWNER_DIED: u32 = 0x4000_0000;
-        const FUTEX_TID_MASK: u32 = 0x3fff_ffff;
-        /// ROBUST_LIST_LIMIT.
-        const ENTRIES_MAX: usize = 2048;
-        let Some(task) = self.tasks.get(&tid) else { return Vec::new() };
-        let (robust_list, clear_tid) = (task.robust_list, task.clear_tid);
-        let mut writes = Vec::new();
-        if robust_list != 0 {
-            let word = |addr: u64| self.memory.read_u64(addr).unwrap_or(0);
-            let (offset, pending) = (word(robust_list + 8), word(robust_list + 16));
-            let mut entry = word(robust_list);
-            let mut entries = vec![pending];
-            while entry & !1 != robust_list && entry != 0 && entries.len() < ENTRIES_MAX {
-                entries.push(entry);
-                entry = word(entry & !1);
-            }
-            for entry in entries.into_iter().filter(|entry| *entry != 0) {
-                let addr = (entry & !1).wrapping_add(offset);
-                if let Ok(value) = self.memory.read_u32(addr)
-                    && value & FUTEX_TID_MASK == tid.0.cast_unsigned()
-                {
-                    let value = value & FUTEX_WAITERS | FUTEX_OWNER_DIED;
-                    writes.push(MemWrite { addr, data: value.to_le_bytes().to_vec() });
-                }
-            }
-        }
-        if clear_tid != 0 && self.tasks.len() > 1 {
-            writes.push(MemWrite { addr: clear_tid, data: vec![0; 4] });
-        }
-        writes
-    }
-
-    /// The task leaves the domain: its last event.
-    fn gone(&mut self, tid: Tid, status: TaskEnd, writes: Vec<MemWrite>) -> Result<()> {
-        let outcome = Box::new(Outcome { writes, ..Outcome::default() });
-        self.event(tid, EventKind::TaskExit { status, outcome })?;
-        if self.session.options.checksum {
-            self.old_stacks.extend(self.tasks.get(&tid).and_then(stack_pointer));
-        }
-        self.drop_call(tid);
-        self.end_in_hook();
-        if self.tasks.remove(&tid).is_some_and(|task| task.own_fds) {
-            let differ = self.tasks.values().any(|task| task.own_fds);
-            self.set_fds_differ(differ);
-        }
-        self.order.retain(|other| *other != tid);
-        self.scratch.forget(tid);
-        let (domain, seq) = (self.id, self.session.writer.next_seq());
-        Ok(self.session.writer.meta(&Meta::TaskEnd { domain, tid, status, seq })?)
-    }
-
-    /// The task is about to end. It is let go at once, and followed until it is gone, so that what the kernel
-    /// does for it has a place in the order of events.
-    fn exit(&mut self, tid: Tid, wait_status: i32) -> Result<()> {
-        let status = if libc::WIFSIGNALED(wait_status) {
-            TaskEnd::Killed(Signal(u8::try_from(libc::WTERMSIG(wait_status)).unwrap_or(0)))
-        } else {
-            TaskEnd::Exited(u8::try_from(libc::WEXITSTATUS(wait_status)).unwrap_or(0))
-        };
-        self.drain(tid)?;
-        self.end_of_clone(tid)?;
-        self.write_entry(tid)?;
-        let writes = self.last_writes(tid);
-        let pid = self.task(tid)?.pid;
-        let leads_others = tid == pid && self.tasks.values().any(|t| t.pid == pid && t.tid != tid);
-        self.task(tid)?.inject = None;
-        self.resume(tid, Resume::Cont)?;
-        if leads_others {
-            // The kernel keeps it as a zombie until the last of its threads is gone; or one of them execs and takes
-            // its id over, and it is never seen to end.
-            while self.task(tid)?.report.is_none() && !self.is_execing(pid) {
-                if is_zombie(tid) {
-                    self.zombies.insert(tid);
-                    break;
-                }
-                match tracee_task::wait_any(false) {
-                    Ok(Some((other, status))) => self.note(other, status),
-                    Ok(None) => sys::yield_now(),
-                    Err(source) => return Err(RecordError::Os { what: "wait for a task", source }),
-                }
-            }
-        } else {
-            self.wait_for_report(tid)?;
-        }
-        if let Some(end) = self.task(tid)?.report.take() {
-            self.process_status(tid, end);
-        }
-        self.gone(tid, status, writes)
-    }
-
-    /// Has a thread of this process reported an exec that is not handled yet?
-    fn is_execing(&self, pid: Tid) -> bool {
-        self.tasks.values().any(|task| task.pid == pid && matches!(task.report, Some(Status::Exec(_))))
-    }
-
-    /// The task is gone without having said that it was about to (SIGKILL).
-    fn lost(&mut self, tid: Tid, status: Status) -> Result<()> {
-        let end = match status {
-            Status::Exited(code) => TaskEnd::Exited(code),
-            Status::Killed(signal) => TaskEnd::Killed(signal),
-            _ => TaskEnd::Killed(Signal::KILL),
-        };
-        self.process_status(tid, status);
-        self.drain(tid)?;
-        self.end_of_clone(tid)?;
-        let writes = self.last_writes(tid);
-        self.gone(tid, end, writes)
-    }
-
-    /// The task ends; had it just made a child?
-    fn end_of_clone(&mut self, tid: Tid) -> Result<()> {
-        match self.task(tid)?.newborn.take() {
-            Some(child) => match self.new_task(tid, child, true) {
-                Err(RecordError::Tracee(TraceeError::Died(dead))) if dead == child => {
-                    self.let_go(child);
-                    Ok(())
-                }
-                other => other,
-            },
-            None => self.announce_child(tid),
-        }
-    }
-
-    /// The kernel's own word on how a process has ended.
-    pub fn process_status(&self, tid: Tid, status: Status) {
-        match status {
-            Status::Exited(code) => self.session.process_ended(tid, code),
-            Status::Killed(signal) => self.session.process_ended(tid, 128 + signal.0),
-            _ => {}
-        }
-    }
-
     // --- exec
 
     /// The task has a new address space, and, if it was not the leader of its process, the leader's thread id.
@@ -598,11 +457,4 @@ pub fn parent_of(tid: Tid) -> Tid {
     let status = std::fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("PPid:"));
     Tid(line.and_then(|text| text.trim().parse().ok()).unwrap_or(0))
-}
-
-/// Has the task ended, and is only not reaped yet?
-fn is_zombie(tid: Tid) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{tid}/stat")).unwrap_or_default();
-    // The name is in parentheses and may hold anything.
-    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
