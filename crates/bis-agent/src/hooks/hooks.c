@@ -181,7 +181,6 @@ static u64 would_wait(struct entry *e, u64 fd, u64 events) {
   return waits;
 }
 
-// The call is to be traced after all. What led here is the same in replay: `result` stays as it was found.
 // A file was opened to be written. If it is a regular one that concerns nobody, its descriptor has a class at once.
 static void classify(u64 fd) {
   u64 *stat = (u64 *)SCRATCH_BASE;
@@ -195,6 +194,7 @@ static void classify(u64 fd) {
   if (fd < FDS) FD_CLASS[fd] = FD_FILE & (other - 1);
 }
 
+// The call is to be traced after all. What led here is the same in replay: `result` stays as it was found.
 static u64 wait_marker(struct frame *f, struct entry *e) {
   finish(e, sizeof *e, 1);
   return leave(f, TRACED);
