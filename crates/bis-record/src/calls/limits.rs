@@ -10,13 +10,13 @@
 //! Results that are too large for scratch memory go straight to the program's buffers. Nobody else runs meanwhile
 //! where the call comes to an end by itself, which it does when it reads a file.
 //!
-//! Only what a plan says is split here, not what calls do to mappings (`memory.rs`, `objects.rs`).
+//! What calls do to shared objects (`objects.rs`) is split the same way.
 
 use std::fs;
 
 use bis_syscalls::{Call, Output, Plan};
 use bis_trace::{
-    event::{EventKind, MemWrite, Outcome},
+    event::{Effect, EventKind, MemWrite, Outcome},
     types::{Registers, Tid},
 };
 
@@ -47,7 +47,8 @@ impl Domain {
             let mut done = 0;
             while done < len {
                 if held >= PIECE_BYTES_MAX {
-                    self.write_early(tid, call, std::mem::take(&mut writes))?;
+                    let outcome = Outcome { writes: std::mem::take(&mut writes), ..Outcome::default() };
+                    self.write_early(tid, call, outcome)?;
                     held = 0;
                 }
                 let (offset, part) = (offset + done, (len - done).min(PIECE_BYTES_MAX - held));
@@ -73,11 +74,29 @@ impl Domain {
         Ok(writes)
     }
 
-    /// An event of the call that writes these bytes and leaves the task in front of the call.
-    fn write_early(&mut self, tid: Tid, call: &mut InCall, writes: Vec<MemWrite>) -> Result<()> {
+    /// Writes what the call has changed so far, if it is as much as one event should hold: what the caller has still
+    /// to add goes into an outcome that is empty again. Only the order among what is added must matter, not that it
+    /// comes at one moment.
+    pub fn spill(&mut self, tid: Tid, call: &mut InCall, outcome: &mut Outcome) -> Result<()> {
+        let in_effect = |effect: &Effect| match effect {
+            Effect::WriteObject { data, .. } => data.len(),
+            _ => 0,
+        };
+        let held = outcome.writes.iter().map(|write| write.data.len()).sum::<usize>()
+            + outcome.effects.iter().map(in_effect).sum::<usize>();
+        // A call whose event has its number already (it writes to the terminal) has one event.
+        if (held as u64) < PIECE_BYTES_MAX || call.seq.is_some() {
+            return Ok(());
+        }
+        let (writes, effects) = (std::mem::take(&mut outcome.writes), std::mem::take(&mut outcome.effects));
+        self.write_early(tid, call, Outcome { writes, effects, ..Outcome::default() })
+    }
+
+    /// An event of the call that has this outcome and leaves the task in front of the call.
+    fn write_early(&mut self, tid: Tid, call: &mut InCall, outcome: Outcome) -> Result<()> {
         let (nr, entry) = (call.nr, call.entry);
         let regs = Registers { rip: entry.rip - 2, rax: nr, orig_rax: u64::MAX, ..entry };
-        let outcome = Box::new(Outcome { regs, writes, ..Outcome::default() });
+        let outcome = Box::new(Outcome { regs, ..outcome });
         let kind = if std::mem::take(&mut call.entered) {
             EventKind::SyscallExit { nr, outcome }
         } else {

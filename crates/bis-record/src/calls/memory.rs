@@ -3,6 +3,7 @@
 
 use std::{
     fs::{self, File},
+    ops::Range,
     os::{linux::fs::MetadataExt, unix::fs::FileTypeExt},
 };
 
@@ -13,7 +14,7 @@ use bis_agent::{
 use bis_syscalls::Call;
 use bis_trace::{
     event::{Backing, Effect, Outcome},
-    types::Tid,
+    types::{ObjectId, Tid},
 };
 use bis_tracee::maps::{self, Mapping};
 
@@ -72,6 +73,16 @@ fn is_as_installed(meta: &fs::Metadata, name: &[u8]) -> bool {
     meta.st_uid() == 0
         && meta.st_mode() & OTHERS_WRITE == 0
         && ROOTS.iter().any(|root| name.starts_with(root))
+}
+
+/// Has nobody ever touched this System V segment? To look at a page of one makes the page. The kernel gives the
+/// identifier as the inode of its mappings, and in /proc/sysvipc/shm (proc_sysvipc_shm(5)) what is in memory or swapped.
+fn is_untouched(id: u64) -> bool {
+    let list = fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
+    list.lines().skip(1).any(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        fields.get(1).and_then(|field| field.parse().ok()) == Some(id) && fields.ends_with(&["0", "0"])
+    })
 }
 
 fn key_of(file: &fs::Metadata) -> Key {
@@ -314,7 +325,13 @@ impl Domain {
         Ok(())
     }
 
-    pub(super) fn leave_shmat(&mut self, tid: Tid, addr: u64, outcome: &mut Outcome) -> Result<()> {
+    pub(super) fn leave_shmat(
+        &mut self,
+        tid: Tid,
+        call: &mut InCall,
+        addr: u64,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
         let mappings = maps::read(tid)?;
         let mapping = mappings.into_iter().find(|m| m.start == addr).ok_or_else(|| RecordError::Bug {
             tid,
@@ -325,16 +342,42 @@ impl Domain {
         self.remove_views(addr, addr + len);
         let (object, new) = self.session.registry.open(key_of_mapping(&mapping), self.id);
         if new {
-            // It may have been filled by somebody before.
-            let content = self.memory.read_upto(addr, usize::try_from(len).unwrap_or(0));
-            let empty = content.iter().all(|byte| *byte == 0);
-            let content =
-                if empty { None } else { Some(self.session.writer.files().keep_bytes(&content)?.file) };
-            outcome.effects.push(Effect::NewObject { object, len, content });
+            outcome.effects.push(Effect::NewObject { object, len, content: None });
+            if !is_untouched(mapping.inode) {
+                self.attached_content(tid, call, object, addr..addr + len, outcome)?;
+            }
         }
         let backing = Backing::Shared { object, offset: 0 };
         outcome.effects.push(Effect::Map { addr, len, prot: mapping.prot, backing });
         self.add_shared(SharedRange { start: addr, end: addr + len, object, offset: 0 }, new)
+    }
+
+    /// What a segment that is new to the recording shows: it may have been filled by somebody before. What is zero
+    /// there is zero in replay anyway.
+    fn attached_content(
+        &mut self,
+        tid: Tid,
+        call: &mut InCall,
+        object: ObjectId,
+        range: Range<u64>,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        const PIECE_LEN: u64 = 1 << 18;
+        let mut addr = range.start;
+        while addr < range.end {
+            self.spill(tid, call, outcome)?;
+            let len = (range.end - addr).min(PIECE_LEN);
+            let data = self.memory.read_upto(addr, usize::try_from(len).unwrap_or(0));
+            if data.is_empty() {
+                break;
+            }
+            let (offset, len) = (addr - range.start, data.len() as u64);
+            if data.iter().any(|byte| *byte != 0) {
+                outcome.effects.push(Effect::WriteObject { object, offset, data });
+            }
+            addr += len;
+        }
+        Ok(())
     }
 
     pub(super) fn leave_shmdt(&mut self, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {

@@ -90,7 +90,7 @@ impl Domain {
             H::Mremap => self.leave_mremap(args, result.cast_unsigned(), outcome),
             H::Brk => self.leave_brk(result.cast_unsigned(), outcome),
             H::Madvise => self.leave_madvise(args, call, outcome),
-            H::Shmat => self.leave_shmat(tid, result.cast_unsigned(), outcome),
+            H::Shmat => self.leave_shmat(tid, call, result.cast_unsigned(), outcome),
             H::Shmdt => self.leave_shmdt(args, outcome),
             H::Ftruncate | H::Truncate | H::Fallocate => self.leave_truncate(tid, handler, call, outcome),
             H::Write | H::Writev | H::Pwrite64 | H::Pwritev | H::Pwritev2 => {

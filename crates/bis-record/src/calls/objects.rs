@@ -12,7 +12,7 @@
 
 use std::{
     fs::{self, File},
-    io,
+    ops::Range,
     os::{linux::fs::MetadataExt, unix::fs::FileExt},
     path::Path,
 };
@@ -97,20 +97,23 @@ impl Domain {
         Ok(Some(object))
     }
 
-    /// The object shows this in `start..end` now.
+    /// The object shows this in `range` now.
     fn read_back(
-        path: &str,
+        &mut self,
+        tid: Tid,
+        call: &mut InCall,
+        file: &File,
         object: ObjectId,
-        start: u64,
-        end: u64,
+        range: Range<u64>,
         outcome: &mut Outcome,
-    ) -> io::Result<()> {
-        let file = File::open(path)?;
-        let end = end.min(file.metadata()?.st_size());
-        let mut offset = start;
+    ) -> Result<()> {
+        let failed = |source| RecordError::Os { what: "read back a file that is mapped shared", source };
+        let end = range.end.min(file.metadata().map_err(failed)?.st_size());
+        let mut offset = range.start;
         while offset < end {
+            self.spill(tid, call, outcome)?;
             let mut data = vec![0; usize::try_from(PIECE_LEN.min(end - offset)).unwrap_or(0)];
-            file.read_exact_at(&mut data, offset)?;
+            file.read_exact_at(&mut data, offset).map_err(failed)?;
             let len = data.len() as u64;
             outcome.effects.push(Effect::WriteObject { object, offset, data });
             offset += len;
@@ -118,15 +121,10 @@ impl Domain {
         Ok(())
     }
 
-    fn must_read_back(
-        path: &str,
-        object: ObjectId,
-        start: u64,
-        end: u64,
-        outcome: &mut Outcome,
-    ) -> Result<()> {
-        Self::read_back(path, object, start, end, outcome)
-            .map_err(|source| RecordError::Os { what: "read back a file that is mapped shared", source })
+    /// A file that is mapped shared, to be read back.
+    fn open_object(path: &str) -> Result<File> {
+        File::open(path)
+            .map_err(|source| RecordError::Os { what: "open a file that is mapped shared", source })
     }
 
     /// Where a call that wrote `written` bytes through a descriptor began: at `given`, or where the descriptor's
@@ -160,15 +158,20 @@ impl Domain {
         let given = (positioned && args[3] != u64::MAX).then_some(args[3]);
         let append = handler == Handler::Pwritev2 && args[5] & RWF_APPEND != 0;
         let mut offset = Self::start_of(tid, fd, given, written, append);
-        if Self::read_back(&path, object, offset, offset + written, outcome).is_ok() {
-            return Ok(());
+        if let Ok(file) = File::open(&path) {
+            return self.read_back(tid, call, &file, object, offset..offset + written, outcome);
         }
         // A file that may be written and not read.
         let vector = matches!(handler, Handler::Writev | Handler::Pwritev | Handler::Pwritev2);
         for (addr, len) in self.buffers(vector, args, written) {
-            let data = self.memory.read_vec(addr, usize::try_from(len).unwrap_or(0))?;
-            outcome.effects.push(Effect::WriteObject { object, offset, data });
-            offset += len;
+            let mut done = 0;
+            while done < len {
+                self.spill(tid, call, outcome)?;
+                let part = (len - done).min(PIECE_LEN);
+                let data = self.memory.read_vec(addr + done, usize::try_from(part).unwrap_or(0))?;
+                outcome.effects.push(Effect::WriteObject { object, offset, data });
+                (done, offset) = (done + part, offset + part);
+            }
         }
         Ok(())
     }
@@ -219,7 +222,8 @@ impl Domain {
         let Some(object) = self.changed_at(tid, &path, call)? else { return Ok(()) };
         let given = self.moved_offset(given, written, outcome)?;
         let start = Self::start_of(tid, fd, given, written, false);
-        Self::must_read_back(&path, object, start, start + written, outcome)
+        let file = Self::open_object(&path)?;
+        self.read_back(tid, call, &file, object, start..start + written, outcome)
     }
 
     /// The offset that a call was given a pointer to (0: none). The kernel has moved it to the end of what it wrote.
@@ -279,7 +283,8 @@ impl Domain {
         let mode = args[1];
         if handler == Handler::Fallocate && mode & !HARMLESS != 0 {
             let end = if mode & SHIFTS != 0 { u64::MAX } else { args[2].saturating_add(args[3]) };
-            Self::must_read_back(&path, object, args[2], end, outcome)?;
+            let file = Self::open_object(&path)?;
+            self.read_back(tid, call, &file, object, args[2]..end, outcome)?;
         }
         Ok(())
     }
