@@ -20,11 +20,11 @@ use bis_trace::{
     event::{Event, EventKind, MemWrite, Outcome, RangeSum},
     types::{DomainId, EventSeq, Registers, Tid},
 };
-use bis_tracee::{Memory, Resume, Status, Stopped, TraceeError, checksum, maps, ours, sys, task};
+use bis_tracee::{Memory, Resume, Status, Stopped, checksum, maps, ours, sys, task};
 
 use crate::{
     error::{RecordError, Result},
-    hooks::Hooks,
+    hooks::{Hooks, watch::Watched},
     scratch::Scratch,
     session::Session,
     task::{Handle, InCall, Task},
@@ -45,6 +45,10 @@ pub struct Domain {
     pub order: VecDeque<Tid>,
     /// When the task at the front of the order began its time slice.
     pub slice_start: Instant,
+    /// When the domain's last event was written.
+    pub last_event: Instant,
+    /// What the watch thread knows of the domain.
+    pub watched: Arc<Watched>,
     pub shared: SharedMemory,
     /// Private mappings of files that may change.
     pub views: Vec<View>,
@@ -95,9 +99,7 @@ impl Domain {
     pub fn supervise(self) -> Result<()> {
         let mut domain = self;
         loop {
-            if let Some(hooks) = &domain.hooks {
-                hooks.watched.supervisor.store(ours::thread_id().0, Ordering::Relaxed);
-            }
+            domain.watched.supervisor.store(ours::thread_id().0, Ordering::Relaxed);
             match domain.run()? {
                 Next::Done => return Ok(()),
                 Next::Domain(next) => domain = *next,
@@ -145,7 +147,7 @@ impl Domain {
     /// Lets a stopped task go on; it will report.
     pub fn resume(&mut self, tid: Tid, how: Resume) -> Result<()> {
         if how == Resume::Cont {
-            self.prepare_hooks(tid);
+            self.prepare(tid);
         }
         let task = self.task(tid)?;
         let signal = task.inject.take();
@@ -166,9 +168,7 @@ impl Domain {
     /// Takes down what a wait has reported.
     pub fn note(&mut self, tid: Tid, status: Status) {
         tracing::trace!(domain = %self.id, %tid, %status, "report");
-        if let Some(hooks) = &self.hooks {
-            hooks.watched.stops.fetch_add(1, Ordering::Relaxed);
-        }
+        self.watched.stops.fetch_add(1, Ordering::Relaxed);
         // A thread that execs goes on under its leader's id; to us it is still the thread.
         let tid = match status {
             Status::Exec(former) if self.tasks.contains_key(&former) => {
@@ -223,21 +223,6 @@ impl Domain {
         }
     }
 
-    /// Somebody wants to know why the running task takes so long: it is made to stop.
-    fn look_after(&mut self) -> Result<()> {
-        let Some(hooks) = &self.hooks else { return Ok(()) };
-        if !hooks.watched.kicked.swap(false, Ordering::AcqRel) {
-            return Ok(());
-        }
-        let runs = |task: &&Task| task.call.is_none() && matches!(task.handle, Handle::Running(_));
-        let Some(tid) = self.tasks.values().find(runs).map(|task| task.tid) else { return Ok(()) };
-        match sys::interrupt(tid) {
-            // Its end is on its way.
-            Err(TraceeError::Died(_)) => Ok(()),
-            other => Ok(other?),
-        }
-    }
-
     // --- events
 
     /// Writes an event with the next number.
@@ -255,6 +240,7 @@ impl Domain {
     /// Writes an event, and nothing else.
     pub fn push(&mut self, seq: EventSeq, tid: Tid, kind: EventKind, sums: Vec<RangeSum>) -> Result<()> {
         self.event_count += 1;
+        self.last_event = Instant::now();
         if let Some(task) = self.tasks.get_mut(&tid) {
             task.midway = false;
         }

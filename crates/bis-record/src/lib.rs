@@ -15,6 +15,7 @@ mod ends;
 mod error;
 mod hooks;
 mod mail;
+mod pause;
 mod process;
 mod registry;
 mod schedule;

@@ -340,6 +340,8 @@ impl Domain {
             first_tid: tid,
             order: [tid].into(),
             slice_start: Instant::now(),
+            last_event: Instant::now(),
+            watched: session.watch.add(id),
             shared: crate::tokens::SharedMemory::default(),
             views: Vec::new(),
             scratch: crate::scratch::Scratch::default(),

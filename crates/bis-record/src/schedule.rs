@@ -189,7 +189,6 @@ impl Domain {
     /// The domain has no task left.
     pub fn end(&mut self) -> Result<()> {
         self.session.mail.leave(self.id);
-        self.session.watch.leave(self.id);
         self.session.views.leave(self.id);
         self.release_tokens()?;
         self.return_borrowed()?;

@@ -130,10 +130,8 @@ impl Session {
         // Without it (an old kernel) orphans go to init, and Yama may then refuse us.
         let _ = sys::become_subreaper();
         self.listen()?;
-        if self.options.hooks {
-            ours::allow_kicks();
-            self.watch.start(&self.cores);
-        }
+        ours::allow_kicks();
+        self.watch.start(&self.cores);
         self.spawn("first".into(), |session| Domain::first(session).map(Some));
         let mut progress = self.wait_for_the_end();
         if let Some(failure) = progress.failure.take() {

@@ -128,6 +128,7 @@ pub(crate) enum Brief {
     Instruction(Insn),
     /// System calls without a stop, up to the next event.
     Hooked(usize),
+    Pause(u64),
 }
 
 impl fmt::Display for Brief {
@@ -146,6 +147,7 @@ impl fmt::Display for Brief {
             Brief::Enter { nr } => write!(f, "{} was entered", call_name(nr)),
             Brief::Exit { nr, result: value } => write!(f, "{} returned {}", call_name(nr), result(value)),
             Brief::Signal(signal) => write!(f, "{signal} took effect"),
+            Brief::Pause(rip) => write!(f, "paused at {rip:#x}"),
             Brief::Hooked(count) => write!(f, "then {count} hooked calls"),
             Brief::Instruction(Insn::Rdtsc) => f.write_str("rdtsc"),
             Brief::Instruction(Insn::Rdtscp) => f.write_str("rdtscp"),

@@ -10,9 +10,9 @@
 
 use std::collections::HashMap;
 
-use bis_agent::hooks::{SAFEPOINT, entries};
+use bis_agent::hooks::entries;
 use bis_trace::{
-    event::{DomainEntry, Event, EventKind, Insn, Outcome, SignalEvent, SignalPoint, Turn},
+    event::{DomainEntry, Event, EventKind, Outcome, Turn},
     types::{EventSeq, Registers, Signal, Tid},
 };
 use bis_tracee::{
@@ -23,12 +23,13 @@ use crate::{
     divergence::{Brief, Divergence, Leave, RegisterDifference, call_name, compare},
     error::{Halt, ReplayError},
     job::Held,
+    reach::found_text,
     scene::{Clues, Scene},
     select::Extent,
     shared::Context,
     space::Space,
     stub::{self, Stub},
-    task::{Found, Hooked, Place, Task, fault_text, info_of},
+    task::{Found, Hooked, Place, Task},
 };
 
 /// Events between two reports of progress.
@@ -72,20 +73,6 @@ impl Mismatch {
 enum Flow {
     On,
     End,
-}
-
-fn call_text(nr: u64, rip: u64) -> String {
-    format!("{} at {rip:#x}", call_name(nr))
-}
-
-fn found_text(place: &Place) -> String {
-    match &place.found {
-        Found::Call => call_text(place.regs.orig_rax, place.regs.rip),
-        Found::Fault(info) => fault_text(info.signal(), info, place.regs.rip),
-        Found::Safepoint => "a stop after the last hooked call".into(),
-        Found::OtherCall => "a hooked call that is not the one in the log".into(),
-        Found::Dead => "the task was killed".into(),
-    }
 }
 
 impl Domain<'_, '_> {
@@ -180,6 +167,11 @@ impl Domain<'_, '_> {
                 task.set_regs(&after)?;
                 task.remember(seq, Brief::Instruction(insn));
             }
+            EventKind::Pause(pause) => {
+                self.reach_pause(&mut task, who, &pause)?;
+                self.check_sums(&task, who, &event.sums)?;
+                task.remember(seq, Brief::Pause(pause.regs.rip));
+            }
             EventKind::Hooked { alone, log } => {
                 let count = entries(&log).count();
                 if task.hooked.replace(Hooked { alone, log }).is_some() {
@@ -200,135 +192,12 @@ impl Domain<'_, '_> {
         Ok(Flow::On)
     }
 
-    /// Lets the task run; it may not be within a call.
-    fn run(&self, task: &mut Task, who: Who) -> Result<Place, Halt> {
-        self.run_to(task, who, false)
-    }
-
-    /// The same; with `end_stop`, to the end of the hook that consumes the last hooked call of the log.
-    fn run_to(&self, task: &mut Task, who: Who, end_stop: bool) -> Result<Place, Halt> {
-        if let Some(nr) = task.in_call {
-            let what = format!("task {} runs on although {} did not return", who.tid, call_name(nr));
-            return Err(self.inconsistent(who.seq, what));
-        }
-        let hooked = task.hooked.take();
-        if let Some(hooked) = &hooked {
-            self.space.put_log(hooked, end_stop).map_err(|error| {
-                let what = format!("put {:#x} bytes of hooked calls where they belong", hooked.log.len());
-                self.effect_failed(who.seq, what, error)
-            })?;
-        }
-        let place = task.run()?;
-        if place.found == Found::Dead && self.context.shared.board.is_cancelled() {
-            return Err(Halt::Cancelled);
-        }
-        if let Some(hooked) = hooked
-            && place.found != Found::Dead
-        {
-            let used = usize::try_from(self.space.log_used()?).unwrap_or(usize::MAX);
-            if used != hooked.log.len() {
-                let next = entries(hooked.log.get(used..).unwrap_or_default()).next();
-                let expected = match next {
-                    Some(entry) => format!("{} in its hook", call_name(entry.nr.into())),
-                    None => "the end of the log of hooked calls".into(),
-                };
-                return Err(self.diverged(
-                    task,
-                    who,
-                    Mismatch::new(expected, found_text(&place), place.regs),
-                ));
-            }
-        }
-        Ok(place)
-    }
-
-    fn reach_call(&self, task: &mut Task, who: Who, nr: u64, entry: &Registers) -> Result<(), Halt> {
-        let place = self.run_to(task, who, nr == SAFEPOINT)?;
-        let expected = || call_text(nr, entry.rip);
-        let wanted = if nr == SAFEPOINT { Found::Safepoint } else { Found::Call };
-        if place.found != wanted || place.regs.orig_rax != nr {
-            return Err(self.elsewhere(task, who, expected(), &place, entry, Leave::Nothing));
-        }
-        self.must_equal(task, who, expected(), entry, &place.regs, Leave::Nothing)
-    }
-
-    fn reach_instruction(
+    pub(crate) fn check_sums(
         &self,
-        task: &mut Task,
+        task: &Task,
         who: Who,
-        insn: Insn,
-        before: &Registers,
-    ) -> Result<(), Halt> {
-        let place = self.run(task, who)?;
-        let expected = || format!("{} at {:#x}", Brief::Instruction(insn), before.rip);
-        // A trapped instruction is a general protection fault, which has no address.
-        let trapped =
-            matches!(place.found, Found::Fault(info) if info.signal() == Signal::SEGV && info.code() == 0x80);
-        if !trapped {
-            return Err(self.elsewhere(task, who, expected(), &place, before, Leave::OrigRax));
-        }
-        self.must_equal(task, who, expected(), before, &place.regs, Leave::OrigRax)
-    }
-
-    fn signal(
-        &mut self,
-        task: &mut Task,
-        who: Who,
-        event: &SignalEvent,
         sums: &[bis_trace::event::RangeSum],
     ) -> Result<(), Halt> {
-        let expected = || format!("{} at {:#x}", event.signal, event.before.rip);
-        match event.point {
-            SignalPoint::Fault => {
-                let Some(wanted) = info_of(&event.siginfo) else {
-                    return Err(self.inconsistent(who.seq, "a signal's information is not 128 bytes".into()));
-                };
-                let place = self.run(task, who)?;
-                let expected = || fault_text(event.signal, &wanted, event.before.rip);
-                let same = matches!(place.found, Found::Fault(info)
-                    if info.signal() == event.signal && info.code() == wanted.code() && info.addr() == wanted.addr());
-                if !same {
-                    return Err(self.elsewhere(task, who, expected(), &place, &event.before, Leave::OrigRax));
-                }
-                self.must_equal(task, who, expected(), &event.before, &place.regs, Leave::OrigRax)?;
-            }
-            SignalPoint::AfterEvent => {
-                let regs = task.regs()?;
-                self.must_equal(task, who, expected(), &event.before, &regs, Leave::OrigRax)?;
-            }
-            SignalPoint::BeforeSyscall => {
-                let mut place = self.run(task, who)?;
-                if place.found != Found::Call {
-                    let expected = format!("{} before the system call", expected());
-                    return Err(self.elsewhere(task, who, expected, &place, &event.before, Leave::OrigRax));
-                }
-                // Back before the `syscall` instruction, which is two bytes long.
-                place.regs.rip = place.regs.rip.wrapping_sub(2);
-                place.regs.rax = place.regs.orig_rax;
-                self.must_equal(task, who, expected(), &event.before, &place.regs, Leave::OrigRax)?;
-            }
-            SignalPoint::AfterHook => {
-                let mut place = self.run_to(task, who, true)?;
-                if place.found != Found::Safepoint {
-                    let expected = format!("{} after a hooked call", expected());
-                    return Err(self.elsewhere(task, who, expected, &place, &event.before, Leave::OrigRax));
-                }
-                place.regs.rax = self.space.safepoint_rax()?;
-                (place.regs.rip, place.regs.rcx) = (event.before.rip, event.before.rip);
-                self.must_equal(task, who, expected(), &event.before, &place.regs, Leave::OrigRax)?;
-                task.set_regs(&place.regs)?;
-            }
-            SignalPoint::Anywhere => {}
-        }
-        self.check_sums(task, who, sums)?;
-        if let Some(handler) = &event.handler {
-            self.apply(task, who.seq, handler)?;
-        }
-        task.remember(who.seq, Brief::Signal(event.signal));
-        Ok(())
-    }
-
-    fn check_sums(&self, task: &Task, who: Who, sums: &[bis_trace::event::RangeSum]) -> Result<(), Halt> {
         if sums.is_empty() {
             return Ok(());
         }
@@ -418,7 +287,7 @@ impl Domain<'_, '_> {
         Halt::Failed(ReplayError::Inconsistent { domain: self.entry.domain, seq, what })
     }
 
-    fn must_equal(
+    pub(crate) fn must_equal(
         &self,
         task: &Task,
         who: Who,
@@ -440,7 +309,7 @@ impl Domain<'_, '_> {
     }
 
     /// The task came to stop for another reason than it should.
-    fn elsewhere(
+    pub(crate) fn elsewhere(
         &self,
         task: &Task,
         who: Who,
@@ -453,7 +322,7 @@ impl Domain<'_, '_> {
         match &place.found {
             Found::Dead => mismatch.killed = true,
             Found::Fault(info) => mismatch.fault = Some((info.signal(), *info)),
-            Found::Call | Found::Safepoint | Found::OtherCall => {}
+            Found::Call | Found::Safepoint | Found::Breakpoint | Found::OtherCall => {}
         }
         if !mismatch.killed {
             mismatch.registers = compare(wanted, &place.regs, leave);
@@ -461,7 +330,7 @@ impl Domain<'_, '_> {
         self.diverged(task, who, mismatch)
     }
 
-    fn diverged(&self, task: &Task, who: Who, mismatch: Mismatch) -> Halt {
+    pub(crate) fn diverged(&self, task: &Task, who: Who, mismatch: Mismatch) -> Halt {
         let scene = Scene::new(self.context.shared, &self.space.memory, task.ours);
         let rip = mismatch.regs.rip;
         let clues = Clues {

@@ -19,6 +19,7 @@ mod echo;
 mod error;
 mod job;
 mod objects;
+mod reach;
 mod run;
 mod scene;
 mod select;

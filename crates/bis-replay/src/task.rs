@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bis_agent::hooks;
 use bis_trace::types::{EventSeq, Registers, Signal, Tid};
-use bis_tracee::{Resume, Status, Stopped, TraceeError, siginfo::SigInfo, task};
+use bis_tracee::{Resume, Status, Stopped, TraceeError, place, siginfo::SigInfo, task};
 
 use crate::divergence::Brief;
 
@@ -20,6 +20,8 @@ pub(crate) struct Task {
     /// The system call that it has entered and not left.
     pub in_call: Option<u64>,
     pub recent: VecDeque<(EventSeq, Brief)>,
+    /// Where it stops before the instruction.
+    breakpoint: Option<u64>,
     /// What its hooks have to consume before its next event.
     pub hooked: Option<Hooked>,
 }
@@ -39,6 +41,8 @@ pub(crate) enum Found {
     Fault(SigInfo),
     /// At the end of a hook, with the registers that the program goes on with, but for rip.
     Safepoint,
+    /// At the breakpoint.
+    Breakpoint,
     /// In a hook, with another call than its log has.
     OtherCall,
     /// It was killed.
@@ -55,7 +59,14 @@ pub(crate) struct Place {
 impl Task {
     pub(crate) fn new(stopped: Stopped) -> Task {
         let recent = VecDeque::with_capacity(RECENT_MAX);
-        Task { ours: stopped.tid(), stopped: Some(stopped), in_call: None, recent, hooked: None }
+        Task {
+            ours: stopped.tid(),
+            stopped: Some(stopped),
+            in_call: None,
+            recent,
+            hooked: None,
+            breakpoint: None,
+        }
     }
 
     pub(crate) fn remember(&mut self, seq: EventSeq, brief: Brief) {
@@ -73,6 +84,23 @@ impl Task {
     pub(crate) fn set_regs(&mut self, regs: &Registers) -> Result<(), TraceeError> {
         let stopped = self.stopped.as_mut().ok_or(TraceeError::Died(self.ours))?;
         stopped.set_regs(&Registers { orig_rax: u64::MAX, ..*regs })
+    }
+
+    /// A hash of its vector registers.
+    pub(crate) fn vectors(&self) -> Result<u64, TraceeError> {
+        let stopped = self.stopped.as_ref().ok_or(TraceeError::Died(self.ours))?;
+        Ok(place::vectors(&stopped.xstate()?))
+    }
+
+    /// From here on, [`Task::run`] stops before the instruction at this address too.
+    pub(crate) fn set_breakpoint(&mut self, addr: u64) -> Result<(), TraceeError> {
+        self.breakpoint = Some(addr);
+        place::set_breakpoint(self.stopped.as_ref().ok_or(TraceeError::Died(self.ours))?, addr)
+    }
+
+    pub(crate) fn clear_breakpoint(&mut self) -> Result<(), TraceeError> {
+        self.breakpoint = None;
+        place::clear_breakpoint(self.ours)
     }
 
     /// Lets the task run to its next system call or fault. Signals that somebody sends it meanwhile are dropped:
@@ -96,6 +124,12 @@ impl Task {
                 }
                 Status::Signal(signal) => {
                     let info = SigInfo(stopped.siginfo()?);
+                    if info.is_debug_exception() && info.signal() == signal && self.breakpoint.is_some() {
+                        let regs = stopped.regs()?;
+                        if self.breakpoint == Some(regs.rip) {
+                            return Ok(Place { found: Found::Breakpoint, regs });
+                        }
+                    }
                     if info.is_fault() && info.signal() == signal {
                         let mut regs = stopped.regs()?;
                         if (hooks::COPY..hooks::COPY_FAULT).contains(&regs.rip) {

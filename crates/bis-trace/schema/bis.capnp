@@ -33,12 +33,23 @@ struct Event {
     token @10 :Token;
     end @11 :Void;              # last in its stream
     hooked @12 :Hooked;
+    pause @13 :Pause;
   }
 }
 
 struct Hooked {
   alone @0 :Bool;
   log @1 :Data;                 # not empty
+}
+
+struct Pause {
+  place :union {
+    state @0 :Void;
+    count @1 :UInt64;
+  }
+  regs @2 :Data;                # registers
+  vectors @3 :UInt64;
+  seen @4 :List(RangeSum);
 }
 
 struct Syscall {

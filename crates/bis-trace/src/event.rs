@@ -45,6 +45,9 @@ pub enum EventKind {
     Token { acquired: Vec<Turn>, released: Vec<Turn> },
     /// The last event of a complete stream: every task of the domain is gone.
     End,
+    /// The task was stopped between two instructions of its own, where it makes no call: it was another's turn, or a
+    /// signal came (which is the next event then). In replay it stands there when this event is done.
+    Pause(Box<Pause>),
     /// System calls that this task made without a stop, up to its next event: what the agent's hooks have logged
     /// (`bis_agent::hooks::entries`), never empty. In replay the log is put where the hooks find it, and the task
     /// has consumed all of it when it reaches its next event.
@@ -53,6 +56,27 @@ pub enum EventKind {
         alone: bool,
         log: Vec<u8>,
     },
+}
+
+/// A place in the middle of a task's computation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Pause {
+    pub place: PausePlace,
+    /// All general registers there.
+    pub regs: Registers,
+    /// xxh3 of the vector registers.
+    pub vectors: u64,
+    /// What some of the memory held there that the task works with. Here, unlike elsewhere, a sum is xxh3 of the bytes.
+    pub seen: Vec<RangeSum>,
+}
+
+/// How a place in the middle of computation is found again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PausePlace {
+    /// By its state: it is the first place after the task's last event with these registers and these bytes.
+    State,
+    /// By the number of counts that the domain's tasks have made since the domain began.
+    Count(u64),
 }
 
 /// A state that a task must be in after an event, and how memory gets there.

@@ -16,6 +16,7 @@ pub mod image;
 pub mod maps;
 pub mod memory;
 pub mod ours;
+pub mod place;
 pub mod remote;
 pub mod siginfo;
 pub mod spawn;

@@ -50,6 +50,14 @@ impl SigInfo {
         self.signal() == Signal::TRAP && self.code() == libc::SIGTRAP | libc::PTRACE_EVENT_EXIT << 8
     }
 
+    /// Was it a debug exception? The kernel tells by the code whether it was a breakpoint of a debug register
+    /// (TRAP_HWBKPT) or something else, but not reliably: at times TRAP_BRKPT comes for such a one.
+    pub fn is_debug_exception(&self) -> bool {
+        const TRAP_BRKPT: i32 = 1;
+        const TRAP_HWBKPT: i32 = 4;
+        self.signal() == Signal::TRAP && (TRAP_BRKPT..=TRAP_HWBKPT).contains(&self.code())
+    }
+
     /// Was it an `int3`?
     pub fn is_breakpoint(&self) -> bool {
         self.signal() == Signal::TRAP && self.code() == 0x80

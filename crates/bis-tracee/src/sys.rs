@@ -101,6 +101,13 @@ pub fn set_registers(tid: Tid, regs: &Registers) -> Result<()> {
     with_data("set the registers", libc::PTRACE_SETREGS, tid, 0, &mut regs).map(drop)
 }
 
+/// Sets debug register `index` (0..=3, 6, 7) of a stopped task.
+pub fn set_debug_register(tid: Tid, index: usize, value: u64) -> Result<()> {
+    let offset = std::mem::offset_of!(libc::user, u_debugreg) + index * size_of::<u64>();
+    // A 64-bit kernel: usize is as wide as the register.
+    request("set a debug register", libc::PTRACE_POKEUSER, tid, offset, value as usize)
+}
+
 pub fn get_xstate(tid: Tid) -> Result<Vec<u8>> {
     let mut bytes = vec![0u8; XSTATE_BYTES_MAX];
     let mut iov = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };

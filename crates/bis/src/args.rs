@@ -192,6 +192,7 @@ pub enum EventName {
     Instruction,
     TaskExit,
     Token,
+    Pause,
     Hooked,
     End,
 }

@@ -6,8 +6,8 @@ use bis_agent::hooks::entries;
 use bis_syscalls::{Call, describe, row};
 use bis_trace::{
     event::{
-        Backing, Base, Echo, Effect, Event, EventKind, Insn, MemWrite, Outcome, RangeSum, SignalPoint,
-        TaskEnd, Turn,
+        Backing, Base, Echo, Effect, Event, EventKind, Insn, MemWrite, Outcome, PausePlace, RangeSum,
+        SignalPoint, TaskEnd, Turn,
     },
     types::{REGISTER_NAMES, Registers, Tid},
 };
@@ -196,6 +196,13 @@ fn kind(event: &EventKind) -> (&'static str, Value) {
             ("token", json!({"acquired": turns(acquired), "released": turns(released)}))
         }
         EventKind::End => ("end", json!({})),
+        EventKind::Pause(pause) => {
+            let count = match pause.place {
+                PausePlace::State => Value::Null,
+                PausePlace::Count(count) => json!(count),
+            };
+            ("pause", json!({"count": count, "regs": registers(&pause.regs)}))
+        }
         EventKind::Hooked { alone, log } => {
             let calls: Vec<Value> = entries(log)
                 .map(|entry| {

@@ -77,7 +77,6 @@ impl HookImage {
 #[derive(Debug)]
 pub struct Hooks {
     pub area: Arc<Area>,
-    pub watched: Arc<Watched>,
     pub patches: Patches,
     /// Not all tasks have the same descriptors.
     pub fds_differ: bool,
@@ -86,7 +85,7 @@ pub struct Hooks {
 }
 
 impl Hooks {
-    fn new(session: &Session, domain: bis_trace::types::DomainId, area: Area, patches: Patches) -> Hooks {
+    fn new(session: &Session, watched: &Watched, area: Area, patches: Patches) -> Hooks {
         let area = Arc::new(area);
         if !session.registry.is_empty() || !session.views.is_empty() {
             area.set(state::WATCHED, 1);
@@ -97,8 +96,8 @@ impl Hooks {
         for (offset, root) in (state::DEVICES..).step_by(8).zip(["/proc", "/sys"]) {
             area.set(offset, fs::metadata(root).map_or(0, |meta| meta.dev()));
         }
-        let watched = session.watch.add(domain, Arc::clone(&area));
-        Hooks { area, watched, patches, fds_differ: false, fds_shared: false }
+        watched.has_hooks(Arc::clone(&area));
+        Hooks { area, patches, fds_differ: false, fds_shared: false }
     }
 }
 
@@ -126,7 +125,7 @@ impl Domain {
             backing: Backing::Anonymous,
         });
         outcome.writes.push(MemWrite { addr: hooks::AREA_BASE, data: Area::replay_state() });
-        self.hooks = Some(Hooks::new(&session, self.id, area, Patches::default()));
+        self.hooks = Some(Hooks::new(&session, &self.watched, area, Patches::default()));
         Ok(())
     }
 
@@ -154,7 +153,7 @@ impl Domain {
                 area.set_class(fd, class);
             }
         }
-        let mut hooks = Hooks::new(&self.session, self.id, area, parent.patches);
+        let mut hooks = Hooks::new(&self.session, &self.watched, area, parent.patches);
         (hooks.fds_differ, hooks.fds_shared) = (parent.fds_differ, parent.fds_differ);
         self.hooks = Some(hooks);
         Ok(())
@@ -190,19 +189,20 @@ impl Domain {
         self.push(seq, tid, EventKind::Hooked { alone, log }, Vec::new())
     }
 
-    /// Before a task goes on in its program: tells the hooks how things are.
-    pub fn prepare_hooks(&mut self, tid: Tid) {
+    /// Before a task goes on in its program: tells the hooks and the watch thread how things are.
+    pub fn prepare(&mut self, tid: Tid) {
         let (alone, takes_turns) = (self.is_alone(), self.tasks.len() > 1 || self.holds_tokens());
         let stashed = self.tasks.get(&tid).is_some_and(|task| !task.stash.is_empty());
+        self.watched.takes_turns.store(takes_turns, Ordering::Relaxed);
+        self.watched.is_awaited.store(stashed, Ordering::Relaxed);
+        self.watched.runner.store(tid.0, Ordering::Relaxed);
+        self.watched.core.store(self.core, Ordering::Relaxed);
         let Some(hooks) = &self.hooks else { return };
         // What is logged already has been logged as things were.
         if hooks.area.get(state::POS) == 0 {
             hooks.area.set(state::ALONE, alone.into());
         }
         hooks.area.set(state::STOP, stashed.into());
-        hooks.watched.takes_turns.store(takes_turns, Ordering::Relaxed);
-        hooks.watched.runner.store(tid.0, Ordering::Relaxed);
-        hooks.watched.core.store(self.core, Ordering::Relaxed);
     }
 
     /// Where is the task in a hook, if it is in one?
@@ -298,6 +298,12 @@ impl Domain {
             return self.go_on(tid);
         }
         let in_call = self.task(tid)?.call.is_some();
+        if !in_call && self.interrupted(tid)? {
+            return Ok(());
+        }
+        if self.in_hook(tid)?.is_some() {
+            return self.go_on(tid);
+        }
         let task = self.task(tid)?;
         (task.midway, task.ready) = (!in_call, true);
         Ok(())

@@ -4,7 +4,7 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError, Weak,
         atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering, fence},
     },
     thread,
@@ -27,16 +27,21 @@ const SLOW_ALONE: Duration = Duration::from_millis(200);
 /// How long somebody who maps a file waits for a write that another domain's hook may be in the middle of.
 const WRITE_MAX: Duration = Duration::from_millis(20);
 
-/// A domain's area, as the others see it.
-#[derive(Debug)]
+/// A domain, as the others see it.
+#[derive(Debug, Default)]
 pub struct Watched {
-    pub area: Arc<Area>,
+    /// Its hooks' area; not set: it has none.
+    area: OnceLock<Arc<Area>>,
     /// Its tasks take turns, with each other or with other domains.
     pub takes_turns: AtomicBool,
     /// The thread of its supervisor.
     pub supervisor: AtomicI32,
-    /// The supervisor is to look after its running task.
-    pub kicked: AtomicBool,
+    /// A signal waits for the running task.
+    pub is_awaited: AtomicBool,
+    /// The supervisor is to look after its running task: it is in a hook that takes long.
+    slow: AtomicBool,
+    /// The same: it has not stopped for a while, and somebody may want it to.
+    turn: AtomicBool,
     /// The task that runs.
     pub runner: AtomicI32,
     /// How often a task of the domain has stopped.
@@ -47,10 +52,38 @@ pub struct Watched {
     pub loose: AtomicBool,
 }
 
-/// All domains that have hooks.
+impl Watched {
+    /// From here on, the domain has hooks.
+    pub fn has_hooks(&self, area: Arc<Area>) {
+        self.area.set(area).ok();
+    }
+
+    /// Why the supervisor was kicked, if it was: a hook takes long; a turn may be over.
+    pub fn take_kick(&self) -> (bool, bool) {
+        (self.slow.swap(false, Ordering::AcqRel), self.turn.swap(false, Ordering::AcqRel))
+    }
+
+    fn kick(&self, why: &AtomicBool) {
+        why.store(true, Ordering::Release);
+        ours::kick(Tid(self.supervisor.load(Ordering::Relaxed)));
+    }
+
+    fn set(&self, word: u64, value: u64) {
+        if let Some(area) = self.area.get() {
+            area.set(word, value);
+        }
+    }
+
+    /// A word of the hooks' state; without hooks, 0.
+    fn get(&self, word: u64) -> u64 {
+        self.area.get().map_or(0, |area| area.get(word))
+    }
+}
+
+/// All domains that there are.
 #[derive(Debug, Default)]
 pub struct Watch {
-    domains: Mutex<HashMap<DomainId, Arc<Watched>>>,
+    domains: Mutex<HashMap<DomainId, Weak<Watched>>>,
 }
 
 /// What was seen of a hook under way.
@@ -72,56 +105,47 @@ const HOOKED_MIN: u64 = 30;
 const STOPS_MAX: u64 = 2;
 
 impl Watch {
-    fn with<T>(&self, use_it: impl FnOnce(&mut HashMap<DomainId, Arc<Watched>>) -> T) -> T {
-        use_it(&mut self.domains.lock().unwrap_or_else(PoisonError::into_inner))
+    /// The domains that there are now.
+    fn all(&self) -> Vec<(DomainId, Arc<Watched>)> {
+        let mut domains = self.domains.lock().unwrap_or_else(PoisonError::into_inner);
+        domains.retain(|_, watched| watched.strong_count() > 0);
+        domains.iter().filter_map(|(id, watched)| Some((*id, watched.upgrade()?))).collect()
     }
 
-    pub fn add(&self, domain: DomainId, area: Arc<Area>) -> Arc<Watched> {
-        let watched = Arc::new(Watched {
-            area,
-            takes_turns: AtomicBool::new(false),
-            supervisor: AtomicI32::new(ours::thread_id().0),
-            kicked: AtomicBool::new(false),
-            runner: AtomicI32::new(0),
-            stops: AtomicU64::new(0),
-            core: AtomicUsize::new(0),
-            loose: AtomicBool::new(false),
-        });
-        self.with(|domains| domains.insert(domain, Arc::clone(&watched)));
+    /// A new domain, supervised by the calling thread.
+    pub fn add(&self, domain: DomainId) -> Arc<Watched> {
+        let watched = Arc::new(Watched::default());
+        watched.supervisor.store(ours::thread_id().0, Ordering::Relaxed);
+        let mut domains = self.domains.lock().unwrap_or_else(PoisonError::into_inner);
+        domains.insert(domain, Arc::downgrade(&watched));
         watched
-    }
-
-    pub fn leave(&self, domain: DomainId) {
-        self.with(|domains| domains.remove(&domain));
     }
 
     /// All domains are to come to an event before they learn anything by a call: at the end of the hook that they are
     /// in, or at their next.
     pub fn call_all(&self) {
-        self.with(|domains| {
-            for watched in domains.values() {
-                watched.area.set(state::STOP, 1);
-                watched.area.set(state::EXIT_STOP, 1);
-            }
-        });
+        for (_, watched) in self.all() {
+            watched.set(state::STOP, 1);
+            watched.set(state::EXIT_STOP, 1);
+        }
     }
 
     /// A file is about to be mapped where writes to it will be seen: from here on, each write to any file is looked at
     /// again.
     pub fn watch_files(&self) {
-        let all: Vec<Arc<Watched>> = self.with(|domains| domains.values().cloned().collect());
-        for watched in &all {
-            watched.area.set(state::WATCHED, 1);
-            watched.area.forget_files();
+        let all = self.all();
+        for area in all.iter().filter_map(|(_, watched)| watched.area.get()) {
+            area.set(state::WATCHED, 1);
+            area.forget_files();
         }
         fence(Ordering::SeqCst);
         // A hook that has looked already makes its call now.
         let deadline = Instant::now() + WRITE_MAX;
-        let busy = |watched: &&Arc<Watched>| watched.area.get(state::WRITING) != 0;
-        for watched in all.iter().filter(busy) {
-            let count = watched.area.get(state::COUNT);
-            while watched.area.get(state::WRITING) != 0
-                && watched.area.get(state::COUNT) == count
+        let busy = |watched: &&Watched| watched.get(state::WRITING) != 0;
+        for watched in all.iter().map(|(_, watched)| &**watched).filter(busy) {
+            let count = watched.get(state::COUNT);
+            while watched.get(state::WRITING) != 0
+                && watched.get(state::COUNT) == count
                 && Instant::now() < deadline
             {
                 thread::yield_now();
@@ -150,51 +174,52 @@ impl Watch {
     /// pipes runs best where the kernel puts it, mostly on one core with its partner. Once it stops more often, it is pinned
     /// again.
     fn loosen(&self, done: &mut HashMap<DomainId, Done>, cores: &Cores) {
-        self.with(|domains| {
-            done.retain(|domain, _| domains.contains_key(domain));
-            for (domain, watched) in domains.iter() {
-                let now = Done {
-                    hooked: watched.area.get(state::COUNT),
-                    stops: watched.stops.load(Ordering::Relaxed),
-                };
-                let before = done.insert(*domain, now).unwrap_or(now);
-                let (hooked, stops) = (now.hooked - before.hooked, now.stops - before.stops);
-                let runner = Tid(watched.runner.load(Ordering::Relaxed));
-                let alone = watched.area.get(state::ALONE) != 0 && runner != Tid(0);
-                let loose = watched.loose.load(Ordering::Relaxed);
-                if !loose && alone && hooked > HOOKED_MIN && stops <= STOPS_MAX {
-                    watched.loose.store(true, Ordering::Relaxed);
-                    cores.unpin(runner);
-                } else if loose && (!alone || stops > STOPS_MAX) {
-                    watched.loose.store(false, Ordering::Relaxed);
-                    cores.pin(runner, watched.core.load(Ordering::Relaxed));
-                }
+        let all = self.all();
+        done.retain(|domain, _| all.iter().any(|(id, _)| id == domain));
+        for (domain, watched) in &all {
+            let now =
+                Done { hooked: watched.get(state::COUNT), stops: watched.stops.load(Ordering::Relaxed) };
+            let before = done.insert(*domain, now).unwrap_or(now);
+            let (hooked, stops) = (now.hooked - before.hooked, now.stops - before.stops);
+            let runner = Tid(watched.runner.load(Ordering::Relaxed));
+            let alone = watched.get(state::ALONE) != 0 && runner != Tid(0);
+            let loose = watched.loose.load(Ordering::Relaxed);
+            if !loose && alone && hooked > HOOKED_MIN && stops <= STOPS_MAX {
+                watched.loose.store(true, Ordering::Relaxed);
+                cores.unpin(runner);
+            } else if loose && (!alone || stops > STOPS_MAX) {
+                watched.loose.store(false, Ordering::Relaxed);
+                cores.pin(runner, watched.core.load(Ordering::Relaxed));
             }
-        });
+            // It computes. Whether that keeps anybody waiting, its supervisor knows.
+            let may_matter =
+                watched.takes_turns.load(Ordering::Relaxed) || watched.is_awaited.load(Ordering::Relaxed);
+            if may_matter && stops == 0 && watched.get(state::PHASE) == 0 {
+                watched.kick(&watched.turn);
+            }
+        }
     }
 
     fn look(&self, seen: &mut HashMap<DomainId, Seen>) {
-        self.with(|domains| {
-            seen.retain(|domain, _| domains.contains_key(domain));
-            for (domain, watched) in domains.iter() {
-                let takes_turns = watched.takes_turns.load(Ordering::Relaxed);
-                if takes_turns {
-                    watched.area.set(state::STOP, 1);
-                }
-                if watched.area.get(state::PHASE) != 1 {
-                    seen.remove(domain);
-                    continue;
-                }
-                let count = watched.area.get(state::COUNT);
-                let entry = seen.entry(*domain).or_insert_with(|| Seen { count, since: Instant::now() });
-                if entry.count != count {
-                    *entry = Seen { count, since: Instant::now() };
-                } else if entry.since.elapsed() > if takes_turns { SLOW } else { SLOW_ALONE } {
-                    entry.since = Instant::now();
-                    watched.kicked.store(true, Ordering::Release);
-                    ours::kick(Tid(watched.supervisor.load(Ordering::Relaxed)));
-                }
+        let all = self.all();
+        seen.retain(|domain, _| all.iter().any(|(id, _)| id == domain));
+        for (domain, watched) in &all {
+            let takes_turns = watched.takes_turns.load(Ordering::Relaxed);
+            if takes_turns {
+                watched.set(state::STOP, 1);
             }
-        });
+            if watched.get(state::PHASE) != 1 {
+                seen.remove(domain);
+                continue;
+            }
+            let count = watched.get(state::COUNT);
+            let entry = seen.entry(*domain).or_insert_with(|| Seen { count, since: Instant::now() });
+            if entry.count != count {
+                *entry = Seen { count, since: Instant::now() };
+            } else if entry.since.elapsed() > if takes_turns { SLOW } else { SLOW_ALONE } {
+                entry.since = Instant::now();
+                watched.kick(&watched.slow);
+            }
+        }
     }
 }

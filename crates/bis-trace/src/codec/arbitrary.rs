@@ -5,7 +5,7 @@ use proptest::{collection::vec, option, prelude::*};
 use crate::{
     event::{
         Backing, Base, DomainEntry, Echo, Effect, Event, EventKind, FileEntry, Insn, Kept, Machine, MemWrite,
-        Meta, Outcome, RangeSum, SignalEvent, SignalPoint, Start, TaskEnd, Turn,
+        Meta, Outcome, Pause, PausePlace, RangeSum, SignalEvent, SignalPoint, Start, TaskEnd, Turn,
     },
     types::{DomainId, EventSeq, FileId, ObjectId, Registers, Signal, Tid},
 };
@@ -174,13 +174,22 @@ fn kind() -> impl Strategy<Value = EventKind> {
         (vec(turn(), 0..4), vec(turn(), 0..4))
             .prop_map(|(acquired, released)| EventKind::Token { acquired, released }),
         Just(EventKind::End),
+        (option::of(any::<u64>()), registers(), any::<u64>(), sums()).prop_map(
+            |(count, regs, vectors, seen)| {
+                let place = count.map_or(PausePlace::State, PausePlace::Count);
+                EventKind::Pause(Box::new(Pause { place, regs, vectors, seen }))
+            }
+        ),
         (any::<bool>(), vec(any::<u8>(), 1..200)).prop_map(|(alone, log)| EventKind::Hooked { alone, log }),
     ]
 }
 
+fn sums() -> impl Strategy<Value = Vec<RangeSum>> {
+    vec(any::<(u64, u64, u64)>().prop_map(|(addr, len, sum)| RangeSum { addr, len, sum }), 0..4)
+}
+
 pub fn event() -> impl Strategy<Value = Event> {
-    let sum = any::<(u64, u64, u64)>().prop_map(|(addr, len, sum)| RangeSum { addr, len, sum });
-    (1..=u64::MAX, tid(), kind(), vec(sum, 0..4)).prop_map(|(seq, tid, kind, sums)| Event {
+    (1..=u64::MAX, tid(), kind(), sums()).prop_map(|(seq, tid, kind, sums)| Event {
         seq: EventSeq(seq),
         tid,
         kind,

@@ -7,8 +7,8 @@ use super::{
 use crate::{
     bis_capnp as schema,
     event::{
-        Backing, Base, Echo, Effect, Event, EventKind, Insn, MemWrite, Outcome, RangeSum, SignalEvent,
-        SignalPoint, Start, TaskEnd, Turn,
+        Backing, Base, Echo, Effect, Event, EventKind, Insn, MemWrite, Outcome, Pause, PausePlace, RangeSum,
+        SignalEvent, SignalPoint, Start, TaskEnd, Turn,
     },
     types::{DomainId, EventSeq, FileId, ObjectId, Registers, Signal, Tid},
 };
@@ -31,12 +31,7 @@ fn signal_number(number: u8) -> Result<Signal> {
 pub(super) fn event(from: schema::event::Reader<'_>) -> Result<Event> {
     use schema::event::kind::Which;
     require(from.get_seq() > 0, || "events are numbered from 1".into())?;
-    let sums = if from.has_sums() {
-        let list = from.get_sums()?;
-        list.iter().map(|s| RangeSum { addr: s.get_addr(), len: s.get_len(), sum: s.get_sum() }).collect()
-    } else {
-        Vec::new()
-    };
+    let sums = if from.has_sums() { range_sums(from.get_sums()?) } else { Vec::new() };
     let kind = match from.get_kind().which()? {
         Which::Start(start) => {
             let start = start?;
@@ -90,6 +85,19 @@ pub(super) fn event(from: schema::event::Reader<'_>) -> Result<Event> {
             }
         }
         Which::End(()) => EventKind::End,
+        Which::Pause(event) => {
+            use schema::pause::place::Which;
+            let event = event?;
+            EventKind::Pause(Box::new(Pause {
+                place: match event.get_place().which()? {
+                    Which::State(()) => PausePlace::State,
+                    Which::Count(count) => PausePlace::Count(count),
+                },
+                regs: registers_from_bytes(event.get_regs()?)?,
+                vectors: event.get_vectors(),
+                seen: range_sums(event.get_seen()?),
+            }))
+        }
         Which::Hooked(event) => {
             let event = event?;
             let log = event.get_log()?;
@@ -98,6 +106,10 @@ pub(super) fn event(from: schema::event::Reader<'_>) -> Result<Event> {
         }
     };
     Ok(Event { seq: EventSeq(from.get_seq()), tid: tid(from.get_tid())?, kind, sums })
+}
+
+fn range_sums(list: capnp::struct_list::Reader<'_, schema::range_sum::Owned>) -> Vec<RangeSum> {
+    list.iter().map(|s| RangeSum { addr: s.get_addr(), len: s.get_len(), sum: s.get_sum() }).collect()
 }
 
 fn turns(list: capnp::struct_list::Reader<'_, schema::turn::Owned>) -> Vec<Turn> {

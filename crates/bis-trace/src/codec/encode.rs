@@ -7,7 +7,8 @@ use super::{
 use crate::{
     bis_capnp as schema,
     event::{
-        Backing, Base, Echo, Effect, Event, EventKind, Insn, Outcome, SignalEvent, SignalPoint, TaskEnd, Turn,
+        Backing, Base, Echo, Effect, Event, EventKind, Insn, Outcome, PausePlace, RangeSum, SignalEvent,
+        SignalPoint, TaskEnd, Turn,
     },
     types::Registers,
 };
@@ -26,13 +27,7 @@ pub(super) fn event(event: &Event, mut to: schema::event::Builder<'_>) -> Result
     to.set_seq(event.seq.0);
     to.set_tid(event.tid.0);
     if !event.sums.is_empty() {
-        let mut list = to.reborrow().init_sums(count(event.sums.len())?);
-        for (index, sum) in (0..).zip(&event.sums) {
-            let mut entry = list.reborrow().get(index);
-            entry.set_addr(sum.addr);
-            entry.set_len(sum.len);
-            entry.set_sum(sum.sum);
-        }
+        sums(&event.sums, to.reborrow().init_sums(count(event.sums.len())?));
     }
     let mut to = to.init_kind();
     match &event.kind {
@@ -85,6 +80,17 @@ pub(super) fn event(event: &Event, mut to: schema::event::Builder<'_>) -> Result
             to.set_end(());
             Ok(())
         }
+        EventKind::Pause(pause) => {
+            let mut to = to.init_pause();
+            match pause.place {
+                PausePlace::State => to.reborrow().init_place().set_state(()),
+                PausePlace::Count(count) => to.reborrow().init_place().set_count(count),
+            }
+            to.set_regs(&registers_to_bytes(&pause.regs));
+            to.set_vectors(pause.vectors);
+            sums(&pause.seen, to.init_seen(count(pause.seen.len())?));
+            Ok(())
+        }
         EventKind::Hooked { alone, log } => {
             require(!log.is_empty(), || "an empty log of hooked calls".into())?;
             let mut to = to.init_hooked();
@@ -92,6 +98,15 @@ pub(super) fn event(event: &Event, mut to: schema::event::Builder<'_>) -> Result
             to.set_log(log);
             Ok(())
         }
+    }
+}
+
+fn sums(sums: &[RangeSum], mut to: capnp::struct_list::Builder<'_, schema::range_sum::Owned>) {
+    for (index, sum) in (0..).zip(sums) {
+        let mut entry = to.reborrow().get(index);
+        entry.set_addr(sum.addr);
+        entry.set_len(sum.len);
+        entry.set_sum(sum.sum);
     }
 }
 

@@ -68,6 +68,7 @@ pub fn content_bytes(event: &Event) -> u64 {
         EventKind::Hooked { log, .. } => log.len() as u64,
         EventKind::SyscallEnter { .. }
         | EventKind::Instruction { .. }
+        | EventKind::Pause(_)
         | EventKind::Token { .. }
         | EventKind::End => 0,
     }

@@ -120,6 +120,7 @@ fn name_of(kind: &EventKind) -> EventName {
         EventKind::TaskExit { .. } => EventName::TaskExit,
         EventKind::Token { .. } => EventName::Token,
         EventKind::End => EventName::End,
+        EventKind::Pause(_) => EventName::Pause,
         EventKind::Hooked { .. } => EventName::Hooked,
     }
 }

@@ -9,7 +9,7 @@ use std::{
 use bis_agent::hooks::{Entry, entries};
 use bis_syscalls::{Call, describe, row};
 use bis_trace::{
-    event::{Backing, Base, Effect, Event, EventKind, Insn, Outcome, SignalPoint, TaskEnd, Turn},
+    event::{Backing, Base, Effect, Event, EventKind, Insn, Outcome, PausePlace, SignalPoint, TaskEnd, Turn},
     types::{DomainId, REGISTER_NAMES, Registers, Tid},
 };
 
@@ -179,6 +179,13 @@ impl Text {
                 format!("-- tokens: gets {}, gives {}", turns(acquired), turns(released))
             }
             EventKind::End => format!("-- end of domain {domain}"),
+            EventKind::Pause(pause) => {
+                let how = match pause.place {
+                    PausePlace::State => "known by its state".to_owned(),
+                    PausePlace::Count(count) => format!("count {count}"),
+                };
+                format!("-- paused at {:#x} ({how})", pause.regs.rip)
+            }
             EventKind::Hooked { log, .. } => {
                 let calls: Vec<String> = entries(log).map(hooked_call).collect();
                 format!("-- {} hooked: {}", calls.len(), calls.join(", "))
@@ -203,6 +210,7 @@ impl Text {
                 return registers(out, "after", after, Some(before));
             }
             EventKind::TaskExit { outcome, .. } => (None, Some(&**outcome)),
+            EventKind::Pause(pause) => (Some(&pause.regs), None),
             EventKind::Token { .. } | EventKind::End | EventKind::Hooked { .. } => (None, None),
         };
         if let Some(before) = before {

@@ -1,0 +1,239 @@
+//! Stopping a task in the middle of its computation: because it is another's turn, or because a signal has come and the
+//! task makes no call at which it could take it.
+//!
+//! Most events need none of this. A task that makes calls gives way and takes its signals at one of them, or at the end
+//! of a hook. Only who computes for longer than a time slice while somebody waits is interrupted where it is. Its place
+//! is recorded so that replay finds it again ([`Pause`]); after that event the task is a task like all others: another may
+//! run, a signal be delivered.
+//!
+//! The watch thread (`hooks/watch.rs`) sees that a domain has not stopped since its last look, and kicks the supervisor
+//! out of its wait; the supervisor decides here whether there is a reason to stop its task.
+
+use std::time::Duration;
+
+use bis_agent::{
+    AGENT_BASE,
+    hooks::{self, AREA_BASE, AREA_LEN},
+};
+use bis_trace::{
+    event::{EventKind, Pause, PausePlace, RangeSum, SignalPoint},
+    types::{Registers, Signal, Tid},
+};
+use bis_tracee::{Memory, Resume, Status, TraceeError, place, siginfo::SigInfo, sys};
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
+
+use crate::{domain::Domain, error::Result, task::Handle};
+
+/// How long a task may compute without an event, while another of its domain is ready, before it is looked at.
+const SLICE: Duration = Duration::from_millis(10);
+
+/// How long it may if it does something, and how long a signal may wait for it.
+///
+/// Long, because of what a place costs that only its state tells: replay looks at the task each time it comes there, and
+/// a loop of a nanosecond comes there ten million times in ten milliseconds. A task that only waits for another in its
+/// loop is found at once.
+const SLICE_MAX: Duration = Duration::from_millis(300);
+const SIGNAL_WAIT_MAX: Duration = Duration::from_millis(100);
+
+/// How many instructions a loop has, at most, in which a task is seen to wait.
+const SPIN_MAX: usize = 40;
+
+/// How many of the instructions that come next are asked which memory they use.
+const INSTRUCTIONS: usize = 24;
+
+/// Bytes looked at where an instruction or a register points, and at the top of the stack.
+const OPERAND_LEN: u64 = 16;
+const POINTED_LEN: u64 = 32;
+const STACK_LEN: u64 = 256;
+
+/// What lies below the stack pointer is the program's own only this far (the red zone of the ABI).
+const RED_ZONE: u64 = 128;
+
+impl Domain {
+    /// The watch thread has kicked the supervisor out of its wait: somebody may want the running task to stop.
+    pub fn look_after(&mut self) -> Result<()> {
+        let (slow, turn) = self.watched.take_kick();
+        let runs =
+            |task: &&crate::task::Task| task.call.is_none() && matches!(task.handle, Handle::Running(_));
+        let Some(tid) = self.tasks.values().find(runs).map(|task| task.tid) else { return Ok(()) };
+        if !slow && !(turn && self.has_reason_to_pause(tid)) {
+            return Ok(());
+        }
+        match sys::interrupt(tid) {
+            // Its end is on its way.
+            Err(TraceeError::Died(_)) => Ok(()),
+            other => Ok(other?),
+        }
+    }
+
+    /// Is it time that this task, which computes, stops for somebody else?
+    fn has_reason_to_pause(&self, tid: Tid) -> bool {
+        let Some(task) = self.tasks.get(&tid) else { return false };
+        let waits = |other: &&crate::task::Task| other.tid != tid && (other.ready || other.report.is_some());
+        let rival = |other: &crate::task::Task| other.nice <= task.nice;
+        let is_wanted = self.holds_tokens() && self.session.registry.is_wanted();
+        (!task.stash.is_empty() && self.has_run(SIGNAL_WAIT_MAX))
+            || (self.has_run(SLICE) && (is_wanted || self.tasks.values().filter(waits).any(rival)))
+    }
+
+    /// Has the running task computed for this long since its domain's last event?
+    fn has_run(&self, time: Duration) -> bool {
+        self.last_event.elapsed() >= time
+    }
+
+    /// The task has been interrupted where it makes no call and is in no hook. True: it has a place now, or something
+    /// else has happened that is to be looked at.
+    pub fn interrupted(&mut self, tid: Tid) -> Result<bool> {
+        if !self.has_reason_to_pause(tid) {
+            return Ok(false);
+        }
+        let mask = self.stopped(tid)?.sigmask()?;
+        let is_open = |info: &SigInfo| mask & (1 << (u32::from(info.signal().0).clamp(1, 64) - 1)) == 0;
+        // A signal that is blocked now (the handler of the one before runs) is no reason.
+        let has_signal = self.has_run(SIGNAL_WAIT_MAX) && self.task(tid)?.stash.iter().any(is_open);
+        if !has_signal && !self.has_run(SLICE_MAX) && !self.spins(tid)? {
+            return Ok(self.task(tid)?.report.is_some());
+        }
+        let regs = self.pause(tid)?;
+        if !self.deliver_stashed(tid, &regs, SignalPoint::AfterEvent)? {
+            self.task(tid)?.ready = true;
+        }
+        Ok(true)
+    }
+
+    /// Does the task do nothing but look whether something has changed? Single steps bring it back to exactly the
+    /// registers that it has now.
+    fn spins(&mut self, tid: Tid) -> Result<bool> {
+        let first = self.stopped(tid)?.regs()?;
+        for _ in 0..SPIN_MAX {
+            self.resume(tid, Resume::Step)?;
+            self.wait_for_report(tid)?;
+            if self.task(tid)?.report != Some(Status::Signal(Signal::TRAP))
+                || !SigInfo(self.stopped(tid)?.siginfo()?).is_debug_exception()
+            {
+                return Ok(false);
+            }
+            self.task(tid)?.report = None;
+            let regs = self.stopped(tid)?.regs()?;
+            if hooks::is_inside(regs.rip) {
+                return Ok(false);
+            }
+            if regs == first {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Writes down where the task stands.
+    fn pause(&mut self, tid: Tid) -> Result<Registers> {
+        self.drain(tid)?;
+        let sums = self.sums(tid)?;
+        let regs = self.stopped(tid)?.regs()?;
+        let vectors = place::vectors(&self.stopped(tid)?.xstate()?);
+        let seen = look_around(&self.memory, &regs);
+        tracing::debug!(domain = %self.id, %tid, rip = format_args!("{:#x}", regs.rip), "pause");
+        let pause = Pause { place: PausePlace::State, regs, vectors, seen };
+        let seq = self.session.writer.next_seq();
+        self.event_at(seq, tid, EventKind::Pause(Box::new(pause)), sums)?;
+        Ok(regs)
+    }
+}
+
+/// What the memory around a place holds: the top of the stack, what registers point to, and what the next instructions
+/// will use. Two passes of a loop that differ in nothing of all that will hardly differ in anything.
+fn look_around(memory: &Memory, regs: &Registers) -> Vec<RangeSum> {
+    let stale = regs.rsp.saturating_sub(1 << 20)..regs.rsp.saturating_sub(RED_ZONE);
+    let [rdi, rsi, rdx, r10, r8, r9] = regs.args();
+    let pointers = [
+        regs.rax, regs.rbx, regs.rcx, rdx, rsi, rdi, regs.rbp, r8, r9, r10, regs.r11, regs.r12, regs.r13,
+        regs.r14, regs.r15,
+    ];
+    let pointed = pointers.into_iter().map(|addr| (addr, POINTED_LEN));
+    let used = operands(memory, regs).into_iter().map(|addr| (addr, OPERAND_LEN));
+    // The agent's own memory is not the same in replay, and what lies below the stack is whatever was left there.
+    let ours = AGENT_BASE..AREA_BASE + AREA_LEN;
+    let mut ranges: Vec<(u64, u64)> =
+        [(regs.rsp, STACK_LEN)].into_iter().chain(used).chain(pointed).collect();
+    ranges.retain(|(addr, len)| {
+        let end = addr.saturating_add(*len);
+        let touches = |range: &std::ops::Range<u64>| *addr < range.end && range.start < end;
+        !touches(&ours) && !touches(&stale)
+    });
+    ranges.sort_unstable();
+    ranges.dedup();
+    place::look(memory, &ranges)
+}
+
+/// The addresses in memory that the next instructions use, as far as the registers say them now.
+fn operands(memory: &Memory, regs: &Registers) -> Vec<u64> {
+    const CODE_LEN: usize = 160;
+    let mut found = Vec::new();
+    let mut code = memory.read_upto(regs.rip, CODE_LEN);
+    let mut decoder = Decoder::with_ip(64, &code, regs.rip, DecoderOptions::NONE);
+    let mut rip = None;
+    for _ in 0..INSTRUCTIONS {
+        if let Some(target) = rip.take() {
+            code = memory.read_upto(target, CODE_LEN);
+            decoder = Decoder::with_ip(64, &code, target, DecoderOptions::NONE);
+        }
+        if !decoder.can_decode() {
+            break;
+        }
+        let it = decoder.decode();
+        if it.is_invalid() {
+            break;
+        }
+        found.extend(operand(&it, regs));
+        match it.flow_control() {
+            FlowControl::UnconditionalBranch => rip = Some(it.near_branch_target()),
+            FlowControl::Return | FlowControl::IndirectBranch | FlowControl::Exception => break,
+            _ => {}
+        }
+    }
+    found
+}
+
+/// The address that an instruction reads or writes by a memory operand of the usual kind.
+fn operand(it: &Instruction, regs: &Registers) -> Option<u64> {
+    let has_memory = (0..it.op_count()).any(|op| it.op_kind(op) == OpKind::Memory);
+    if !has_memory {
+        return None;
+    }
+    if it.is_ip_rel_memory_operand() {
+        return Some(it.ip_rel_memory_address());
+    }
+    let value = |register: Register| {
+        Some(match register {
+            Register::None => 0,
+            Register::RAX => regs.rax,
+            Register::RBX => regs.rbx,
+            Register::RCX => regs.rcx,
+            Register::RDX => regs.rdx,
+            Register::RSI => regs.rsi,
+            Register::RDI => regs.rdi,
+            Register::RBP => regs.rbp,
+            Register::RSP => regs.rsp,
+            Register::R8 => regs.r8,
+            Register::R9 => regs.r9,
+            Register::R10 => regs.r10,
+            Register::R11 => regs.r11,
+            Register::R12 => regs.r12,
+            Register::R13 => regs.r13,
+            Register::R14 => regs.r14,
+            Register::R15 => regs.r15,
+            _ => return None,
+        })
+    };
+    let base = match it.segment_prefix() {
+        Register::FS => regs.fs_base,
+        Register::GS => regs.gs_base,
+        _ => 0,
+    };
+    let index = value(it.memory_index())?.wrapping_mul(u64::from(it.memory_index_scale()));
+    Some(
+        base.wrapping_add(value(it.memory_base())?)
+            .wrapping_add(index)
+            .wrapping_add(it.memory_displacement64()),
+    )
+}

@@ -1,0 +1,62 @@
+//! A place in the middle of a task's computation: what identifies it, and a breakpoint to find it again.
+//!
+//! Between two instructions, a task's state is its registers and its memory. Its registers and a well-chosen part of
+//! its memory say where it is, unless it has been in exactly that state before; and then, all that it works with being
+//! the same, it does the same from there.
+
+use bis_trace::{event::RangeSum, types::Tid};
+use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
+
+use crate::{error::Result, memory::Memory, sys, task::Stopped};
+
+/// The sums of what these ranges (address, length) hold now; what cannot be read is left out.
+pub fn look(memory: &Memory, ranges: &[(u64, u64)]) -> Vec<RangeSum> {
+    let sum = |&(addr, len): &(u64, u64)| {
+        let data = memory.read_upto(addr, usize::try_from(len).unwrap_or(0));
+        let len = data.len() as u64;
+        (len > 0).then(|| RangeSum { addr, len, sum: xxh3_64(&data) })
+    };
+    ranges.iter().filter_map(sum).collect()
+}
+
+/// Do these ranges hold what they held when they were looked at?
+pub fn holds(memory: &Memory, seen: &[RangeSum]) -> bool {
+    /// More than [`look`] is ever asked for: a trace may say anything.
+    const LEN_MAX: u64 = 1 << 20;
+    seen.iter().all(|range| {
+        let data = memory.read_upto(range.addr, usize::try_from(range.len.min(LEN_MAX)).unwrap_or(0));
+        data.len() as u64 == range.len && xxh3_64(&data) == range.sum
+    })
+}
+
+/// A hash of the vector registers, out of the extended state as [`Stopped::xstate`] gives it: MXCSR, x87 and SSE, and the
+/// upper halves of AVX at their place in the layout (Intel SDM volume 1, 13.4). Not what says where the last x87
+/// instruction was, which processors forget at times.
+pub fn vectors(xstate: &[u8]) -> u64 {
+    let parts = [24..28, 32..416, 576..832];
+    let mut hash = Xxh3Default::new();
+    for part in parts {
+        hash.update(xstate.get(part).unwrap_or_default());
+    }
+    hash.digest()
+}
+
+/// The task stops before it executes the instruction at `addr`, until [`clear_breakpoint`]: a debug register, so the
+/// text stays as it is. Other tasks of the address space are not concerned.
+///
+/// # Errors
+/// Where the task was killed, or the kernel gives no debug register.
+pub fn set_breakpoint(stopped: &Stopped, addr: u64) -> Result<()> {
+    sys::set_debug_register(stopped.tid(), 7, 0)?;
+    sys::set_debug_register(stopped.tid(), 0, addr)?;
+    // Local enable of register 0; its type and length bits are zero: execution (Intel SDM volume 3, 18.2.4).
+    sys::set_debug_register(stopped.tid(), 7, 1)
+}
+
+/// No breakpoint any more.
+///
+/// # Errors
+/// Where the task was killed.
+pub fn clear_breakpoint(tid: Tid) -> Result<()> {
+    sys::set_debug_register(tid, 7, 0)
+}
