@@ -9,7 +9,7 @@
 //! The watch thread (`hooks/watch.rs`) sees that a domain has not stopped since its last look, and kicks the supervisor
 //! out of its wait; the supervisor decides here whether there is a reason to stop its task.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use bis_agent::{
     AGENT_BASE,
@@ -19,21 +19,19 @@ use bis_trace::{
     event::{EventKind, Pause, PausePlace, RangeSum, SignalPoint},
     types::{Registers, Signal, Tid},
 };
-use bis_tracee::{Memory, Resume, Status, TraceeError, place, siginfo::SigInfo, sys};
+use bis_tracee::{Memory, Resume, Status, TraceeError, maps, place, siginfo::SigInfo, sys};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
 
-use crate::{domain::Domain, error::Result, task::Handle};
+use crate::{base::open_mapped, domain::Domain, error::Result, hooks::texts::TextFile, task::Handle};
 
-/// How long a task may compute without an event, while another of its domain is ready, before it is looked at.
+/// How long a task may compute without an event while another of its domain is ready, and how long a signal may wait for
+/// it.
 const SLICE: Duration = Duration::from_millis(10);
+const SIGNAL_WAIT: Duration = Duration::from_millis(5);
 
-/// How long it may if it does something, and how long a signal may wait for it.
-///
-/// Long, because of what a place costs that only its state tells: replay looks at the task each time it comes there, and
-/// a loop of a nanosecond comes there ten million times in ten milliseconds. A task that only waits for another in its
-/// loop is found at once.
-const SLICE_MAX: Duration = Duration::from_millis(300);
-const SIGNAL_WAIT_MAX: Duration = Duration::from_millis(100);
+/// How long it may in code that replay must stop at each time it comes to the place (code that is in no file, or that is not
+/// understood): a loop of a nanosecond comes there ten million times in ten milliseconds.
+const OPAQUE_MAX: Duration = Duration::from_millis(300);
 
 /// How many instructions a loop has, at most, in which a task is seen to wait.
 const SPIN_MAX: usize = 40;
@@ -44,7 +42,7 @@ const INSTRUCTIONS: usize = 24;
 /// Bytes looked at where an instruction or a register points, and at the top of the stack.
 const OPERAND_LEN: u64 = 16;
 const POINTED_LEN: u64 = 32;
-const STACK_LEN: u64 = 256;
+const STACK_LEN: u64 = 4096;
 
 /// What lies below the stack pointer is the program's own only this far (the red zone of the ABI).
 const RED_ZONE: u64 = 128;
@@ -72,7 +70,7 @@ impl Domain {
         let waits = |other: &&crate::task::Task| other.tid != tid && (other.ready || other.report.is_some());
         let rival = |other: &crate::task::Task| other.nice <= task.nice;
         let is_wanted = self.holds_tokens() && self.session.registry.is_wanted();
-        (!task.stash.is_empty() && self.has_run(SIGNAL_WAIT_MAX))
+        (!task.stash.is_empty() && self.has_run(SIGNAL_WAIT))
             || (self.has_run(SLICE) && (is_wanted || self.tasks.values().filter(waits).any(rival)))
     }
 
@@ -90,11 +88,15 @@ impl Domain {
         let mask = self.stopped(tid)?.sigmask()?;
         let is_open = |info: &SigInfo| mask & (1 << (u32::from(info.signal().0).clamp(1, 64) - 1)) == 0;
         // A signal that is blocked now (the handler of the one before runs) is no reason.
-        let has_signal = self.has_run(SIGNAL_WAIT_MAX) && self.task(tid)?.stash.iter().any(is_open);
-        if !has_signal && !self.has_run(SLICE_MAX) && !self.spins(tid)? {
+        let has_signal = self.has_run(SIGNAL_WAIT) && self.task(tid)?.stash.iter().any(is_open);
+        if !has_signal && !self.has_run(SLICE) {
+            return Ok(false);
+        }
+        let Some(span) = self.find_span(tid)? else { return Ok(true) };
+        if span.is_empty() && !self.has_run(OPAQUE_MAX) && !self.spins(tid)? {
             return Ok(self.task(tid)?.report.is_some());
         }
-        let regs = self.pause(tid)?;
+        let regs = self.pause(tid, span)?;
         if !self.deliver_stashed(tid, &regs, SignalPoint::AfterEvent)? {
             self.task(tid)?.ready = true;
         }
@@ -106,34 +108,83 @@ impl Domain {
     fn spins(&mut self, tid: Tid) -> Result<bool> {
         let first = self.stopped(tid)?.regs()?;
         for _ in 0..SPIN_MAX {
-            self.resume(tid, Resume::Step)?;
-            self.wait_for_report(tid)?;
-            if self.task(tid)?.report != Some(Status::Signal(Signal::TRAP))
-                || !SigInfo(self.stopped(tid)?.siginfo()?).is_debug_exception()
-            {
-                return Ok(false);
-            }
-            self.task(tid)?.report = None;
-            let regs = self.stopped(tid)?.regs()?;
-            if hooks::is_inside(regs.rip) {
-                return Ok(false);
-            }
-            if regs == first {
-                return Ok(true);
+            match self.step(tid)? {
+                None => return Ok(false),
+                Some(regs) if hooks::is_inside(regs.rip) => return Ok(false),
+                Some(regs) if regs == first => return Ok(true),
+                Some(_) => {}
             }
         }
         Ok(false)
     }
 
+    /// Lets the task execute one instruction: its registers after it. None: something else happened, which is its report.
+    fn step(&mut self, tid: Tid) -> Result<Option<Registers>> {
+        self.resume(tid, Resume::Step)?;
+        self.wait_for_report(tid)?;
+        if self.task(tid)?.report != Some(Status::Signal(Signal::TRAP))
+            || !SigInfo(self.stopped(tid)?.siginfo()?).is_debug_exception()
+        {
+            return Ok(None);
+        }
+        self.task(tid)?.report = None;
+        Ok(Some(self.stopped(tid)?.regs()?))
+    }
+
+    /// Goes on for a few instructions, if need be, to one at which replay can put a breakpoint with a condition. The
+    /// instructions there; empty where there is no such place near. None: the task's report is to be looked at first.
+    fn find_span(&mut self, tid: Tid) -> Result<Option<Vec<u8>>> {
+        /// Many places may be left alone together (a function that is not understood).
+        const STEPS: usize = 12;
+        let mut rip = self.stopped(tid)?.regs()?.rip;
+        for _ in 0..STEPS {
+            if let Some(span) = self.span_at(tid, rip) {
+                return Ok(Some(span));
+            }
+            match self.step(tid)? {
+                None => return Ok(None),
+                Some(regs) if hooks::is_inside(regs.rip) => {
+                    let task = self.task(tid)?;
+                    (task.midway, task.ready, task.in_hook) = (true, true, true);
+                    return Ok(None);
+                }
+                Some(regs) => rip = regs.rip,
+            }
+        }
+        Ok(Some(Vec::new()))
+    }
+
+    /// The instructions from this address on that may give way to a jump.
+    fn span_at(&mut self, tid: Tid, rip: u64) -> Option<Vec<u8>> {
+        let (file, bias) = self.text_at(tid, rip)?;
+        let span = file.span_at(rip.wrapping_sub(bias))?;
+        let len = span.bytes().len() as u64;
+        let patched = self.hooks.as_ref().is_some_and(|hooks| hooks.patches.overlaps(rip, rip + len));
+        let is_there = self.memory.read_vec(rip, span.bytes().len()).is_ok_and(|found| found == span.bytes());
+        (!patched && is_there).then(|| span.bytes().to_vec())
+    }
+
+    /// The file whose text the program executes at this address, and what is added to the file's own addresses.
+    fn text_at(&self, tid: Tid, rip: u64) -> Option<(Arc<TextFile>, u64)> {
+        if let Some(text) = self.hooks.as_ref().and_then(|hooks| hooks.patches.text_at(rip)) {
+            return Some((Arc::clone(&text.file), text.bias));
+        }
+        let mappings = maps::read(tid).ok()?;
+        let mapping = mappings.iter().find(|m| m.start <= rip && rip < m.end && m.inode != 0)?;
+        let file = self.session.texts.of(&open_mapped(tid, mapping)?)?;
+        let bias = file.bias(mapping.start, mapping.offset)?;
+        Some((file, bias))
+    }
+
     /// Writes down where the task stands.
-    fn pause(&mut self, tid: Tid) -> Result<Registers> {
+    fn pause(&mut self, tid: Tid, span: Vec<u8>) -> Result<Registers> {
         self.drain(tid)?;
         let sums = self.sums(tid)?;
         let regs = self.stopped(tid)?.regs()?;
         let vectors = place::vectors(&self.stopped(tid)?.xstate()?);
         let seen = look_around(&self.memory, &regs);
         tracing::debug!(domain = %self.id, %tid, rip = format_args!("{:#x}", regs.rip), "pause");
-        let pause = Pause { place: PausePlace::State, regs, vectors, seen };
+        let pause = Pause { place: PausePlace::State, regs, vectors, seen, span };
         let seq = self.session.writer.next_seq();
         self.event_at(seq, tid, EventKind::Pause(Box::new(pause)), sums)?;
         Ok(regs)

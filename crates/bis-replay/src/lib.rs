@@ -22,6 +22,7 @@ mod objects;
 mod reach;
 mod run;
 mod scene;
+mod seek;
 mod select;
 mod shared;
 mod space;

@@ -12,6 +12,7 @@ use crate::{
     divergence::{Brief, Leave, call_name, compare},
     domain::{Domain, Mismatch, Who},
     error::Halt,
+    seek::Seek,
     task::{Found, Hooked, Place, Task, fault_text, info_of},
 };
 
@@ -25,6 +26,7 @@ pub(crate) fn found_text(place: &Place) -> String {
         Found::Fault(info) => fault_text(info.signal(), info, place.regs.rip),
         Found::Safepoint => "a stop after the last hooked call".into(),
         Found::Breakpoint => format!("a breakpoint at {:#x}", place.regs.rip),
+        Found::Stepped => format!("an instruction before {:#x}", place.regs.rip),
         Found::OtherCall => "a hooked call that is not the one in the log".into(),
         Found::Dead => "the task was killed".into(),
     }
@@ -83,48 +85,44 @@ impl Domain<'_, '_> {
     /// Lets the task run to where it was interrupted in the middle of its computation: the first place with the state
     /// that was recorded, after all hooked calls of its log.
     pub(crate) fn reach_pause(&self, task: &mut Task, who: Who, pause: &Pause) -> Result<(), Halt> {
-        /// The flag that keeps a breakpoint from stopping the task where it stands (Intel SDM volume 3, 18.3.1.1).
-        const RESUME: u64 = 0x1_0000;
         let wanted = &pause.regs;
         let hooked = self.begin_log(task, who, false)?;
         let done = |used: u64| hooked.as_ref().is_none_or(|hooked| used == hooked.log.len() as u64);
-        let mut regs = task.regs()?;
-        // Where only memory or vectors differ, a report says so.
-        let mut similar = 0u64;
-        let mut armed = false;
+        let memory = &self.space.memory;
+        let is_there = |task: &Task, regs: &Registers| -> Result<bool, Halt> {
+            Ok(compare(wanted, regs, Leave::OrigRax).is_empty()
+                && place::holds(memory, &pause.seen)
+                && task.vectors()? == pause.vectors
+                && (hooked.is_none() || done(self.space.log_used()?)))
+        };
+        if is_there(task, &task.regs()?)? {
+            return Ok(());
+        }
+        let seek = Seek::begin(task, memory, pause)?;
+        // How often it was there in another state, for a report.
+        let mut passed = 0u64;
         loop {
-            if compare(wanted, &regs, Leave::OrigRax).is_empty() {
-                let seen = place::holds(&self.space.memory, &pause.seen)
-                    && task.vectors()? == pause.vectors
-                    && (hooked.is_none() || done(self.space.log_used()?));
-                if seen {
-                    break;
-                }
-                similar += 1;
-            }
-            if !armed {
-                task.set_regs(&Registers { eflags: regs.eflags | RESUME, ..regs })?;
-                task.set_breakpoint(wanted.rip)?;
-                armed = true;
-            }
             let place = task.run()?;
             if place.found != Found::Breakpoint {
                 if place.found == Found::Dead && self.context.shared.board.is_cancelled() {
                     return Err(Halt::Cancelled);
                 }
+                seek.end(task, memory, &place)?;
                 let expected = format!(
-                    "a pause in the middle of computation at {:#x} (there {similar} times with the same registers, but other \
-                     memory)",
+                    "a pause in the middle of computation at {:#x}, where it was {passed} times with other memory or \
+                     registers",
                     wanted.rip
                 );
                 return Err(self.elsewhere(task, who, expected, &place, wanted, Leave::OrigRax));
             }
-            regs = place.regs;
+            let regs = seek.true_registers(memory, place.regs)?;
+            if is_there(task, &regs)? {
+                task.set_regs(&regs)?;
+                seek.end(task, memory, &place)?;
+                return Ok(());
+            }
+            passed += 1;
         }
-        if armed {
-            task.clear_breakpoint()?;
-        }
-        Ok(())
     }
 
     pub(crate) fn reach_call(

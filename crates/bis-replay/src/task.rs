@@ -20,8 +20,8 @@ pub(crate) struct Task {
     /// The system call that it has entered and not left.
     pub in_call: Option<u64>,
     pub recent: VecDeque<(EventSeq, Brief)>,
-    /// Where it stops before the instruction.
-    breakpoint: Option<u64>,
+    /// Where it stops beside.
+    pub breakpoint: Option<Breakpoint>,
     /// What its hooks have to consume before its next event.
     pub hooked: Option<Hooked>,
 }
@@ -30,6 +30,15 @@ pub(crate) struct Task {
 pub(crate) struct Hooked {
     pub alone: bool,
     pub log: Vec<u8>,
+}
+
+/// A place at which a task stops though nothing happens there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Breakpoint {
+    /// Before the instruction at this address: a debug register.
+    Register(u64),
+    /// With this program counter, after an `int3` of ours.
+    Int3(u64),
 }
 
 /// Where a task stopped after it ran.
@@ -43,6 +52,8 @@ pub(crate) enum Found {
     Safepoint,
     /// At the breakpoint.
     Breakpoint,
+    /// After a single step.
+    Stepped,
     /// In a hook, with another call than its log has.
     OtherCall,
     /// It was killed.
@@ -88,33 +99,31 @@ impl Task {
 
     /// A hash of its vector registers.
     pub(crate) fn vectors(&self) -> Result<u64, TraceeError> {
-        let stopped = self.stopped.as_ref().ok_or(TraceeError::Died(self.ours))?;
-        Ok(place::vectors(&stopped.xstate()?))
+        Ok(place::vectors(&self.stopped()?.xstate()?))
     }
 
-    /// From here on, [`Task::run`] stops before the instruction at this address too.
-    pub(crate) fn set_breakpoint(&mut self, addr: u64) -> Result<(), TraceeError> {
-        self.breakpoint = Some(addr);
-        place::set_breakpoint(self.stopped.as_ref().ok_or(TraceeError::Died(self.ours))?, addr)
-    }
-
-    pub(crate) fn clear_breakpoint(&mut self) -> Result<(), TraceeError> {
-        self.breakpoint = None;
-        place::clear_breakpoint(self.ours)
+    pub(crate) fn stopped(&self) -> Result<&Stopped, TraceeError> {
+        self.stopped.as_ref().ok_or(TraceeError::Died(self.ours))
     }
 
     /// Lets the task run to its next system call or fault. Signals that somebody sends it meanwhile are dropped:
     /// those of the recording are not delivered but written.
     pub(crate) fn run(&mut self) -> Result<Place, TraceeError> {
+        self.go(Resume::Cont)
+    }
+
+    /// The same, or one instruction of it.
+    pub(crate) fn go(&mut self, how: Resume) -> Result<Place, TraceeError> {
         loop {
             let stopped = self.stopped.take().ok_or(TraceeError::Died(self.ours))?;
-            let running = stopped.resume(Resume::Cont, None)?;
+            let running = stopped.resume(how, None)?;
             let status = task::wait_for(self.ours)?;
             if let Status::Exited(_) | Status::Killed(_) | Status::Exit(_) = status {
                 // Reaped by whoever cleans up the process.
                 task::put_back(self.ours, status);
                 return Ok(Place { found: Found::Dead, regs: Registers::default() });
             }
+            let breakpoint = self.breakpoint;
             let stopped = self.stopped.insert(running.stopped());
             match status {
                 Status::Seccomp => {
@@ -124,14 +133,14 @@ impl Task {
                 }
                 Status::Signal(signal) => {
                     let info = SigInfo(stopped.siginfo()?);
-                    if info.is_debug_exception() && info.signal() == signal && self.breakpoint.is_some() {
-                        let regs = stopped.regs()?;
-                        if self.breakpoint == Some(regs.rip) {
-                            return Ok(Place { found: Found::Breakpoint, regs });
-                        }
+                    let stopped_at = stopped.regs()?;
+                    if info.signal() == signal
+                        && let Some(found) = found_by_trap(breakpoint, info, stopped_at, how)
+                    {
+                        return Ok(Place { found, regs: stopped_at });
                     }
                     if info.is_fault() && info.signal() == signal {
-                        let mut regs = stopped.regs()?;
+                        let mut regs = stopped_at;
                         if (hooks::COPY..hooks::COPY_FAULT).contains(&regs.rip) {
                             // As when it was recorded: the pointer is the program's mistake.
                             regs.rip = hooks::COPY_FAULT;
@@ -141,7 +150,7 @@ impl Task {
                         if regs.rip == hooks::DIVERGED + 1 {
                             return Ok(Place { found: Found::OtherCall, regs });
                         }
-                        return Ok(Place { found: Found::Fault(info), regs: stopped.regs()? });
+                        return Ok(Place { found: Found::Fault(info), regs });
                     }
                     tracing::debug!(task = %self.ours, %signal, "a signal from outside is dropped");
                 }
@@ -149,6 +158,24 @@ impl Task {
             }
         }
     }
+}
+
+/// What a trap means that we have set ourselves.
+fn found_by_trap(
+    breakpoint: Option<Breakpoint>,
+    info: SigInfo,
+    regs: Registers,
+    how: Resume,
+) -> Option<Found> {
+    let is_there = match breakpoint {
+        Some(Breakpoint::Register(addr)) => info.is_debug_exception() && regs.rip == addr,
+        Some(Breakpoint::Int3(rip)) => info.is_breakpoint() && regs.rip == rip,
+        None => false,
+    };
+    if is_there {
+        return Some(Found::Breakpoint);
+    }
+    (how == Resume::Step && info.is_debug_exception()).then_some(Found::Stepped)
 }
 
 /// A signal and what the kernel said about it, as in an event.

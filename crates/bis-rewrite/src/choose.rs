@@ -9,6 +9,7 @@ use iced_x86::{Code, FlowControl, Instruction, Mnemonic, OpKind, Register};
 use crate::{
     functions::Region,
     run::{JUMP, Reason, Run, SiteKind},
+    span::Span,
     tables, targets,
     text::Text,
 };
@@ -38,6 +39,27 @@ pub(crate) fn run_at(text: &Text<'_>, vaddr: u64) -> Result<Run, Reason> {
         return Err(Reason::Sigreturn);
     }
     Chooser { text, region, instructions: &instructions, site, kind, understood: None }.choose()
+}
+
+/// The shortest span that begins at an instruction of a function whose instructions are known.
+pub(crate) fn span_at(text: &Text<'_>, vaddr: u64) -> Result<Span, Reason> {
+    let region = text.functions().region(text, vaddr).ok_or(Reason::NotASite)?;
+    if region.disputed || !region.sure || text.functions().broken {
+        return Err(Reason::Undecoded);
+    }
+    let instructions = text.decode(&region);
+    let site = instructions.binary_search_by_key(&vaddr, Instruction::ip).map_err(|_| Reason::NotASite)?;
+    if instructions.iter().any(Instruction::is_invalid) {
+        return Err(Reason::Undecoded);
+    }
+    // The kind says nothing here.
+    let kind = SiteKind::Syscall;
+    let mut chooser = Chooser { text, region, instructions: &instructions, site, kind, understood: None };
+    let last = chooser.extend(site)?;
+    chooser.check(site, last)?;
+    let len = usize::try_from(instructions[last].next_ip() - vaddr).unwrap_or(usize::MAX);
+    let bytes = text.bytes_from(vaddr).and_then(|bytes| bytes.get(..len)).ok_or(Reason::NotASite)?;
+    Span::new(vaddr, bytes).ok_or(Reason::Unmovable)
 }
 
 /// `mov eax, 15` or `mov rax, 15`: the number of rt_sigreturn.

@@ -17,6 +17,7 @@ use crate::{
     choose,
     functions::{Functions, Region},
     run::{Error, Reason, Run, SiteKind},
+    span::Span,
     targets::Targets,
 };
 
@@ -156,6 +157,14 @@ impl<'a> Text<'a> {
     /// Why this site is better left alone.
     pub fn run_at(&self, vaddr: u64) -> Result<Run, Reason> {
         choose::run_at(self, vaddr)
+    }
+
+    /// The shortest span that begins at `vaddr`.
+    ///
+    /// # Errors
+    /// Why the instructions there are better left alone.
+    pub fn span_at(&self, vaddr: u64) -> Result<Span, Reason> {
+        choose::span_at(self, vaddr)
     }
 
     /// The executable sections.

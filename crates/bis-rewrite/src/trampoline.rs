@@ -112,17 +112,37 @@ pub fn trampoline(run: &Run, bias: u64, at: u64, hook: Hook) -> Result<Trampolin
     Ok(Trampoline { bytes: out.bytes, patch: patch.bytes, traced, done, abort, places })
 }
 
-struct Builder {
+pub(crate) struct Builder {
     at: u64,
     bytes: Vec<u8>,
 }
 
 /// A displacement that is not known yet, by its offset.
-struct Pending(usize);
+pub(crate) struct Pending(usize);
 
 impl Builder {
+    /// Code that is to lie at `at`.
+    pub(crate) fn new(at: u64) -> Self {
+        Self { at, bytes: Vec::new() }
+    }
+
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend(bytes);
+    }
+
+    /// Room for a displacement of 32 bits that ends an instruction.
+    pub(crate) fn pending(&mut self) -> Pending {
+        let open = Pending(self.bytes.len());
+        self.bytes.extend([0; 4]);
+        open
+    }
+
     /// Address of the next byte.
-    fn here(&self) -> u64 {
+    pub(crate) fn here(&self) -> u64 {
         self.at.wrapping_add(self.bytes.len() as u64)
     }
 
@@ -134,7 +154,7 @@ impl Builder {
     }
 
     /// An instruction that ends in a displacement of 32 bits.
-    fn branch(&mut self, opcode: &[u8], to: u64) -> Result<(), Error> {
+    pub(crate) fn branch(&mut self, opcode: &[u8], to: u64) -> Result<(), Error> {
         self.bytes.extend(opcode);
         let distance = Self::distance(self.here().wrapping_add(4), to)?;
         self.bytes.extend(distance);
@@ -156,22 +176,26 @@ impl Builder {
             }
         };
         self.bytes.extend(lea);
-        let open = Pending(self.bytes.len());
-        self.bytes.extend([0; 4]);
+        let open = self.pending();
         // jmp [rip + slot]
         self.branch(&[0xff, 0x25], hook.slot)?;
         Ok(open)
     }
 
     /// Fills in that the open address is here.
-    fn finish(&mut self, open: Pending) -> Result<(), Error> {
+    pub(crate) fn finish(&mut self, open: Pending) -> Result<(), Error> {
         let from = self.at.wrapping_add(open.0 as u64 + 4);
         let distance = Self::distance(from, self.here())?;
         self.bytes[open.0..open.0 + 4].copy_from_slice(&distance);
         Ok(())
     }
 
-    fn moved(&mut self, it: &Instruction, bytes: &[u8], displacement: Option<usize>) -> Result<(), Error> {
+    pub(crate) fn moved(
+        &mut self,
+        it: &Instruction,
+        bytes: &[u8],
+        displacement: Option<usize>,
+    ) -> Result<(), Error> {
         if it.op0_kind() == OpKind::NearBranch64 {
             let target = it.near_branch64();
             return match it.flow_control() {

@@ -50,6 +50,7 @@ struct Pause {
   regs @2 :Data;                # registers
   vectors @3 :UInt64;
   seen @4 :List(RangeSum);
+  span @5 :Data;
 }
 
 struct Syscall {

@@ -68,6 +68,8 @@ pub struct Pause {
     pub vectors: u64,
     /// What some of the memory held there that the task works with. Here, unlike elsewhere, a sum is xxh3 of the bytes.
     pub seen: Vec<RangeSum>,
+    /// The instructions from there on that may give way to a jump while the place is looked for; empty: none may.
+    pub span: Vec<u8>,
 }
 
 /// How a place in the middle of computation is found again.

@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use bis_rewrite::{Key, Learned, Run, SiteCache, Text};
+use bis_rewrite::{Key, Learned, Run, SiteCache, Span, Text};
 use bis_tracee::sys;
 use object::{
     LittleEndian,
@@ -69,6 +69,11 @@ impl TextFile {
         let holds = |part: &&Segment| part.offset & !(PAGE - 1) <= offset && offset < part.offset + part.len;
         let part = self.segments.iter().find(holds)?;
         Some(addr.wrapping_sub(part.vaddr.wrapping_sub(part.offset).wrapping_add(offset)))
+    }
+
+    /// The instructions from this address of the file on that may give way to a jump for a while.
+    pub fn span_at(&self, vaddr: u64) -> Option<Span> {
+        self.text.span_at(vaddr).ok()
     }
 
     /// The runs that are known.

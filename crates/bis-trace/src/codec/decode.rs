@@ -96,6 +96,7 @@ pub(super) fn event(from: schema::event::Reader<'_>) -> Result<Event> {
                 regs: registers_from_bytes(event.get_regs()?)?,
                 vectors: event.get_vectors(),
                 seen: range_sums(event.get_seen()?),
+                span: event.get_span()?.to_vec(),
             }))
         }
         Which::Hooked(event) => {

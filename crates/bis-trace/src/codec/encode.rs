@@ -88,6 +88,7 @@ pub(super) fn event(event: &Event, mut to: schema::event::Builder<'_>) -> Result
             }
             to.set_regs(&registers_to_bytes(&pause.regs));
             to.set_vectors(pause.vectors);
+            to.set_span(&pause.span);
             sums(&pause.seen, to.init_seen(count(pause.seen.len())?));
             Ok(())
         }
