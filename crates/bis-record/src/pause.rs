@@ -16,7 +16,7 @@ use bis_agent::{
     hooks::{self, AREA_BASE, AREA_LEN},
 };
 use bis_trace::{
-    event::{EventKind, Pause, PausePlace, RangeSum, SignalPoint},
+    event::{EventKind, MemWrite, Pause, PausePlace, SignalPoint},
     types::{Registers, Signal, Tid},
 };
 use bis_tracee::{Memory, Resume, Status, TraceeError, maps, place, siginfo::SigInfo, sys};
@@ -39,10 +39,18 @@ const SPIN_MAX: usize = 40;
 /// How many of the instructions that come next are asked which memory they use.
 const INSTRUCTIONS: usize = 24;
 
-/// Bytes looked at where an instruction or a register points, and at the top of the stack.
+/// Bytes that are kept where an instruction or a register points, and at the top of the stack; and how much of the stack
+/// is looked at.
 const OPERAND_LEN: u64 = 16;
 const POINTED_LEN: u64 = 32;
+const TOP_LEN: u64 = 256;
 const STACK_LEN: u64 = 4096;
+
+/// More than the bytes that give way to a breakpoint.
+const SPAN_MAX: u64 = 32;
+
+/// Ranges that are looked at because something else points to them.
+const SECOND_MAX: usize = 200;
 
 /// What lies below the stack pointer is the program's own only this far (the red zone of the ABI).
 const RED_ZONE: u64 = 128;
@@ -181,20 +189,22 @@ impl Domain {
         self.drain(tid)?;
         let sums = self.sums(tid)?;
         let regs = self.stopped(tid)?.regs()?;
-        let vectors = place::vectors(&self.stopped(tid)?.xstate()?);
-        let seen = look_around(&self.memory, &regs);
+        let xstate = self.stopped(tid)?.xstate()?;
+        let (vectors, lower) = (place::vectors(&xstate), place::lower_halves(&xstate));
+        let held = look_around(&self.memory, &regs);
+        let seen = place::look(&self.memory, &[(regs.rsp, STACK_LEN)]);
         tracing::debug!(domain = %self.id, %tid, rip = format_args!("{:#x}", regs.rip), "pause");
-        let pause = Pause { place: PausePlace::State, regs, vectors, seen, span };
+        let pause = Pause { place: PausePlace::State, regs, vectors, lower, held, seen, span };
         let seq = self.session.writer.next_seq();
         self.event_at(seq, tid, EventKind::Pause(Box::new(pause)), sums)?;
         Ok(regs)
     }
 }
 
-/// What the memory around a place holds: the top of the stack, what registers point to, and what the next instructions
-/// will use. Two passes of a loop that differ in nothing of all that will hardly differ in anything.
-fn look_around(memory: &Memory, regs: &Registers) -> Vec<RangeSum> {
-    let stale = regs.rsp.saturating_sub(1 << 20)..regs.rsp.saturating_sub(RED_ZONE);
+/// What the memory around a place holds: the top of the stack, what registers point to, what the next instructions
+/// will use, and what all these point to in turn. Two passes of a loop that differ in nothing of all that will hardly
+/// differ in anything.
+fn look_around(memory: &Memory, regs: &Registers) -> Vec<MemWrite> {
     let [rdi, rsi, rdx, r10, r8, r9] = regs.args();
     let pointers = [
         regs.rax, regs.rbx, regs.rcx, rdx, rsi, rdi, regs.rbp, r8, r9, r10, regs.r11, regs.r12, regs.r13,
@@ -202,18 +212,36 @@ fn look_around(memory: &Memory, regs: &Registers) -> Vec<RangeSum> {
     ];
     let pointed = pointers.into_iter().map(|addr| (addr, POINTED_LEN));
     let used = operands(memory, regs).into_iter().map(|addr| (addr, OPERAND_LEN));
-    // The agent's own memory is not the same in replay, and what lies below the stack is whatever was left there.
+    let first = [(regs.rsp, TOP_LEN)].into_iter().chain(used).chain(pointed);
+    let first = place::read(memory, &worth_reading(first.collect(), regs));
+    let words = first.iter().flat_map(|held| held.data.chunks_exact(8));
+    let words = words.map(|word| u64::from_le_bytes(std::array::from_fn(|i| word[i])));
+    // What looks like the address of something a program has: aligned, above the lowest pages.
+    let looks = |word: &u64| word.is_multiple_of(8) && (0x1_0000..0x7fff_ffff_f000).contains(word);
+    let second: Vec<(u64, u64)> = words.filter(looks).map(|addr| (addr, POINTED_LEN)).collect();
+    let mut second = worth_reading(second, regs);
+    second.retain(|range| first.iter().all(|held| held.addr != range.0));
+    second.truncate(SECOND_MAX);
+    let mut held = first;
+    held.extend(place::read(memory, &second));
+    held
+}
+
+/// Those of these ranges that say something, and will say it in replay.
+fn worth_reading(mut ranges: Vec<(u64, u64)>, regs: &Registers) -> Vec<(u64, u64)> {
+    // What lies below the stack is whatever was left there.
+    let stale = regs.rsp.saturating_sub(1 << 20)..regs.rsp.saturating_sub(RED_ZONE);
+    // Where replay puts its breakpoint.
+    let patched = regs.rip..regs.rip.saturating_add(SPAN_MAX);
+    // The agent's own memory is not the same in replay.
     let ours = AGENT_BASE..AREA_BASE + AREA_LEN;
-    let mut ranges: Vec<(u64, u64)> =
-        [(regs.rsp, STACK_LEN)].into_iter().chain(used).chain(pointed).collect();
     ranges.retain(|(addr, len)| {
         let end = addr.saturating_add(*len);
-        let touches = |range: &std::ops::Range<u64>| *addr < range.end && range.start < end;
-        !touches(&ours) && !touches(&stale)
+        [&stale, &patched, &ours].into_iter().all(|range| end <= range.start || range.end <= *addr)
     });
     ranges.sort_unstable();
     ranges.dedup();
-    place::look(memory, &ranges)
+    ranges
 }
 
 /// The addresses in memory that the next instructions use, as far as the registers say them now.

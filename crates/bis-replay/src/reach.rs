@@ -90,19 +90,27 @@ impl Domain<'_, '_> {
         let done = |used: u64| hooked.as_ref().is_none_or(|hooked| used == hooked.log.len() as u64);
         let memory = &self.space.memory;
         let is_there = |task: &Task, regs: &Registers| -> Result<bool, Halt> {
-            Ok(compare(wanted, regs, Leave::OrigRax).is_empty()
-                && place::holds(memory, &pause.seen)
-                && task.vectors()? == pause.vectors
-                && (hooked.is_none() || done(self.space.log_used()?)))
+            if !compare(wanted, regs, Leave::OrigRax).is_empty() {
+                return Ok(false);
+            }
+            let memory =
+                place::first_difference(memory, &pause.held).is_none() && place::holds(memory, &pause.seen);
+            let vectors = task.vectors()? == pause.vectors;
+            let log = hooked.is_none() || done(self.space.log_used()?);
+            tracing::debug!(memory, vectors, log, "the place with its registers");
+            Ok(memory && vectors && log)
         };
         if is_there(task, &task.regs()?)? {
             return Ok(());
         }
-        let seek = Seek::begin(task, memory, pause)?;
+        let mut seek = Seek::begin(task, memory, pause)?;
         // How often it was there in another state, for a report.
         let mut passed = 0u64;
         loop {
             let place = task.run()?;
+            if matches!(place.found, Found::Fault(_)) && seek.passes_fault(task, &place.regs)? {
+                continue;
+            }
             if place.found != Found::Breakpoint {
                 if place.found == Found::Dead && self.context.shared.board.is_cancelled() {
                     return Err(Halt::Cancelled);
@@ -122,6 +130,7 @@ impl Domain<'_, '_> {
                 return Ok(());
             }
             passed += 1;
+            seek.pass(task, memory, pause)?;
         }
     }
 

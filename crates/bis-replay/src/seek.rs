@@ -6,7 +6,7 @@
 //! ([`bis_rewrite::conditional`]), and stops only where they are the same. Elsewhere a debug register has to do.
 //! Meanwhile no other task of the domain runs, so nobody sees that the text is another.
 
-use bis_rewrite::{Conditional, Span, conditional};
+use bis_rewrite::{Condition, Conditional, Span, conditional};
 use bis_trace::{
     event::Pause,
     types::{Registers, Tid},
@@ -26,7 +26,16 @@ const RESUME: u64 = 0x1_0000;
 /// A breakpoint at the place that is looked for.
 pub(crate) enum Seek {
     Register,
-    Patched { span: Span, made: Conditional, code: u64, data: u64 },
+    Patched(Box<Patched>),
+}
+
+/// A breakpoint in the program's text.
+pub(crate) struct Patched {
+    span: Span,
+    made: Conditional,
+    condition: Condition,
+    code: u64,
+    data: u64,
 }
 
 /// What is between the mappings of the task, near `addr`: two pages.
@@ -68,7 +77,8 @@ impl Seek {
         }
         let Some(code) = room_near(task.ours, start)? else { return Ok(None) };
         let data = code + PAGE;
-        let Ok(made) = conditional(&span, code, data, &registers(&pause.regs)) else { return Ok(None) };
+        let condition = Condition { registers: registers(&pause.regs), ..Condition::default() };
+        let Ok(made) = conditional(&span, code, data, &condition) else { return Ok(None) };
         // The jump takes the place of all of the span: whoever stands behind its first instruction leaves it first.
         while (start + 1..span.end()).contains(&task.regs()?.rip) {
             if !task.step()? {
@@ -88,18 +98,61 @@ impl Seek {
         memory.write(data, &made.data)?;
         memory.write(start, &made.patch)?;
         task.breakpoint = Some(Breakpoint::Int3(made.hit));
-        Ok(Some(Seek::Patched { span, made, code, data }))
+        Ok(Some(Seek::Patched(Box::new(Patched { span, made, condition, code, data }))))
     }
 
     /// The registers that the task has at the breakpoint, for those that it was found with.
     pub(crate) fn true_registers(&self, memory: &Memory, regs: Registers) -> Result<Registers, TraceeError> {
         match self {
             Seek::Register => Ok(regs),
-            Seek::Patched { span, data, .. } => {
-                let eflags = Conditional::flags(regs.eflags, memory.read_u64(data + 8)?);
-                Ok(Registers { rip: span.start(), eflags, ..regs })
+            Seek::Patched(it) => {
+                let eflags = Conditional::flags(regs.eflags, memory.read_u64(it.data + 8)?);
+                Ok(Registers { rip: it.span.start(), eflags, ..regs })
             }
         }
+    }
+
+    /// The task stands at the breakpoint, and it is not the place: lets it go on past it. What was different becomes a part
+    /// of the condition, so that it will not be stopped for that again.
+    pub(crate) fn pass(
+        &mut self,
+        task: &mut Task,
+        memory: &Memory,
+        pause: &Pause,
+    ) -> Result<(), TraceeError> {
+        let Seek::Patched(it) = self else { return Ok(()) };
+        let Patched { span, made, condition, code, data } = &mut **it;
+        let regs = task.regs()?;
+        let checks = condition.vectors.len() + condition.words.len();
+        if checks < Conditional::CHECKS_MAX / 2 {
+            let found = place::lower_halves(&task.stopped()?.xstate()?);
+            let vector =
+                (0..).zip(found.iter().zip(&pause.lower)).find(|(_, (found, wanted))| found != wanted);
+            if let Some(word) = place::first_difference(memory, &pause.held) {
+                condition.words.push(word);
+            } else if let Some((register, (_, wanted))) = vector {
+                condition.vectors.push((register, *wanted));
+            }
+            if let Ok(new) = conditional(span, *code, *data, condition) {
+                // The first two words are the program's.
+                memory.write(*data + 16, new.data.get(16..).unwrap_or_default())?;
+                memory.write(*code, &new.code)?;
+                task.breakpoint = Some(Breakpoint::Int3(new.hit));
+                *made = new;
+            }
+        }
+        task.set_regs(&Registers { rip: made.miss, ..regs })
+    }
+
+    /// Has the condition itself faulted, because it read what is not mapped yet? Then the task goes on, which is not
+    /// where it is looked for.
+    pub(crate) fn passes_fault(&self, task: &mut Task, regs: &Registers) -> Result<bool, TraceeError> {
+        let Seek::Patched(it) = self else { return Ok(false) };
+        if !(it.made.checks..it.made.hit).contains(&regs.rip) {
+            return Ok(false);
+        }
+        task.set_regs(&Registers { rip: it.made.miss, ..*regs })?;
+        Ok(true)
     }
 
     /// Takes the breakpoint away. A task that stands at it has its `true_registers` set before.
@@ -110,15 +163,11 @@ impl Seek {
         }
         match self {
             Seek::Register => place::clear_breakpoint(task.ours),
-            Seek::Patched { span, code, made, .. } => {
-                debug_assert_eq!(made.patch.len(), span.bytes().len(), "one takes the other's place");
-                memory.write(span.start(), span.bytes())?;
+            Seek::Patched(it) => {
+                memory.write(it.span.start(), it.span.bytes())?;
                 let mut remote = Remote::new(&mut task.stopped)?;
-                remote.must(
-                    "unmap the pages of a breakpoint",
-                    libc::SYS_munmap,
-                    [code, 2 * PAGE, 0, 0, 0, 0],
-                )?;
+                let args = [it.code, 2 * PAGE, 0, 0, 0, 0];
+                remote.must("unmap the pages of a breakpoint", libc::SYS_munmap, args)?;
                 remote.finish()
             }
         }

@@ -1,6 +1,6 @@
-//! A breakpoint with a condition that the program checks itself: it stops where its registers have given values, and
-//! goes on by itself a million times where they have not. A stop of a traced task takes microseconds, the check a few
-//! nanoseconds.
+//! A breakpoint with a condition that the program checks itself: it stops where its registers and some words of its
+//! memory have given values, and goes on by itself a million times where they have not. A stop of a traced task takes
+//! microseconds, the check a few nanoseconds.
 
 use iced_x86::{Decoder, DecoderOptions};
 
@@ -9,6 +9,17 @@ use crate::{
     span::Span,
     trampoline::Builder,
 };
+
+/// When a conditional breakpoint stops the program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Condition {
+    /// The general registers in the processor's order: rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 to r15.
+    pub registers: [u64; 16],
+    /// Lower halves of SSE registers, by number (below 16).
+    pub vectors: Vec<(u8, u64)>,
+    /// Eight bytes of memory, by address. They are read only where all registers fit.
+    pub words: Vec<(u64, u64)>,
+}
 
 /// A conditional breakpoint, as bytes for memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,15 +30,21 @@ pub struct Conditional {
     pub data: Vec<u8>,
     /// What takes the place of the span: a jump, then `int3`.
     pub patch: Vec<u8>,
-    /// The program counter after the `int3` that stops the program where all registers fit. The instruction pointer and
-    /// the arithmetic flags are the code's own then; all else is the program's, which stands at the span's beginning. To
-    /// let it go on, resume it as it is.
+    /// Where the program goes on, from anywhere in the code before it and also from [`Conditional::hit`]: the same address
+    /// for all conditions of one span and place.
+    pub miss: u64,
+    /// Where the comparisons begin; they go on to [`Conditional::hit`].
+    pub checks: u64,
+    /// The program counter after the `int3` that stops the program where everything fits. The instruction pointer and
+    /// the arithmetic flags are the code's own then; all else is the program's, which stands at the span's beginning.
     pub hit: u64,
 }
 
 impl Conditional {
-    /// Bytes of data.
-    pub const DATA_LEN: u64 = 8 * (2 + 16);
+    /// The most words and vectors of a condition, together.
+    pub const CHECKS_MAX: usize = 64;
+    /// Bytes of code, and of data, at most.
+    pub const LEN_MAX: u64 = 4096;
 
     /// The program's own flags, when it has stopped with `eflags`, and the eight bytes at `data + 8` are `kept`.
     #[must_use]
@@ -41,39 +58,43 @@ impl Conditional {
     }
 }
 
-/// Makes a breakpoint at the beginning of `span`, with code at `at` and data at `data`, that stops where the general
-/// registers, in the processor's order (rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 to r15), have the values `wanted`.
+/// The comparisons, which all lead to one place where they fail.
+struct Checks {
+    out: Builder,
+    data: u64,
+    /// The values to compare with, after the two words that the code keeps.
+    values: Vec<u64>,
+    miss: u64,
+}
+
+impl Checks {
+    /// cmp register, [value]; jne miss
+    fn equals(&mut self, register: u8, value: u64) -> Result<(), Error> {
+        let at = self.data + 16 + 8 * self.values.len() as u64;
+        self.values.push(value);
+        let rex = 0x48 | if register >= 8 { 4 } else { 0 };
+        self.out.branch(&[rex, 0x3b, 0x05 | (register & 7) << 3], at)?;
+        self.out.branch(&[0x0f, 0x85], self.miss)
+    }
+}
+
+/// Makes a breakpoint at the beginning of `span`, with code at `at` and data at `data`, that stops where `condition`
+/// holds. Of vectors and words, [`Conditional::CHECKS_MAX`] are looked at.
 ///
 /// # Errors
 /// If code, data, span and what the span's instructions refer to are too far from one another for displacements of 32
 /// bits.
-pub fn conditional(span: &Span, at: u64, data: u64, wanted: &[u64; 16]) -> Result<Conditional, Error> {
-    const RAX: usize = 0;
+pub fn conditional(span: &Span, at: u64, data: u64, condition: &Condition) -> Result<Conditional, Error> {
+    const RAX: u8 = 0;
     let (saved_rax, saved_flags) = (data, data + 8);
-    let value = |register: usize| data + 16 + 8 * register as u64;
     let mut out = Builder::new(at);
-    // mov [saved_rax], rax; lahf; seto al; mov [saved_flags], rax
+    // mov [saved_rax], rax; lahf; seto al; mov [saved_flags], rax; jmp checks
     out.branch(&[0x48, 0x89, 0x05], saved_rax)?;
     out.push(&[0x9f, 0x0f, 0x90, 0xc0]);
     out.branch(&[0x48, 0x89, 0x05], saved_flags)?;
-    let mut misses = Vec::new();
-    let mut compare = |out: &mut Builder, register: usize| {
-        // cmp register, [value]; jne miss
-        let rex = 0x48 | if register >= 8 { 4 } else { 0 };
-        out.branch(&[rex, 0x3b, 0x05 | (register as u8 & 7) << 3], value(register))?;
-        out.push(&[0x0f, 0x85]);
-        misses.push(out.pending());
-        Ok::<(), Error>(())
-    };
-    (1..16).try_for_each(|register| compare(&mut out, register))?;
-    // mov rax, [saved_rax]
-    out.branch(&[0x48, 0x8b, 0x05], saved_rax)?;
-    compare(&mut out, RAX)?;
-    out.push(&[0xcc]);
-    let hit = out.here();
-    for miss in misses {
-        out.finish(miss)?;
-    }
+    out.push(&[0xe9]);
+    let checks = out.pending();
+    let miss = out.here();
     // mov rax, [saved_flags]; add al, 127 (overflows if al is 1); sahf; mov rax, [saved_rax]
     out.branch(&[0x48, 0x8b, 0x05], saved_flags)?;
     out.push(&[0x04, 0x7f, 0x9e]);
@@ -88,10 +109,37 @@ pub fn conditional(span: &Span, at: u64, data: u64, wanted: &[u64; 16]) -> Resul
         out.moved(&it, bytes, displacement)?;
     }
     out.branch(&[0xe9], span.end())?;
+    out.finish(checks)?;
+    let begin = out.here();
+    let mut checks = Checks { out, data, values: Vec::new(), miss };
+    for (register, value) in (0..).zip(condition.registers).skip(1) {
+        checks.equals(register, value)?;
+    }
+    // mov rax, [saved_rax]
+    checks.out.branch(&[0x48, 0x8b, 0x05], saved_rax)?;
+    checks.equals(RAX, condition.registers[0])?;
+    let vectors = condition.vectors.iter().filter(|(register, _)| *register < 16);
+    for (register, value) in vectors.take(Conditional::CHECKS_MAX / 2) {
+        // movq rax, xmm
+        let rex = 0x48 | if *register >= 8 { 4 } else { 0 };
+        checks.out.push(&[0x66, rex, 0x0f, 0x7e, 0xc0 | (register & 7) << 3]);
+        checks.equals(RAX, *value)?;
+    }
+    for (addr, value) in condition.words.iter().take(Conditional::CHECKS_MAX / 2) {
+        // mov rax, [addr]
+        checks.out.push(&[0x48, 0xa1]);
+        checks.out.push(&addr.to_le_bytes());
+        checks.equals(RAX, *value)?;
+    }
+    let Checks { mut out, values, .. } = checks;
+    // mov rax, [saved_rax]
+    out.branch(&[0x48, 0x8b, 0x05], saved_rax)?;
+    out.push(&[0xcc]);
+    let hit = out.here();
     let mut patch = Builder::new(span.start());
     patch.branch(&[0xe9], at)?;
     let mut patch = patch.into_bytes();
     patch.resize(span.bytes().len().clamp(JUMP, Run::MAX), 0xcc);
-    let words = [0, 0].into_iter().chain(wanted.iter().copied());
-    Ok(Conditional { code: out.into_bytes(), data: words.flat_map(u64::to_le_bytes).collect(), patch, hit })
+    let data = [0, 0].into_iter().chain(values).flat_map(u64::to_le_bytes).collect();
+    Ok(Conditional { code: out.into_bytes(), data, patch, miss, checks: begin, hit })
 }

@@ -34,7 +34,7 @@ mod text;
 mod trampoline;
 
 pub use cache::SiteCache;
-pub use conditional::{Conditional, conditional};
+pub use conditional::{Condition, Conditional, conditional};
 pub use key::Key;
 pub use record::Learned;
 pub use run::{Entry, Error, Operand, Reason, Run, SiteKind};

@@ -51,6 +51,8 @@ struct Pause {
   vectors @3 :UInt64;
   seen @4 :List(RangeSum);
   span @5 :Data;
+  lower @6 :List(UInt64);
+  held @7 :List(MemWrite);
 }
 
 struct Syscall {

@@ -66,7 +66,11 @@ pub struct Pause {
     pub regs: Registers,
     /// xxh3 of the vector registers.
     pub vectors: u64,
-    /// What some of the memory held there that the task works with. Here, unlike elsewhere, a sum is xxh3 of the bytes.
+    /// The lower halves of the SSE registers, in order.
+    pub lower: Vec<u64>,
+    /// What some of the memory held there that the task works with.
+    pub held: Vec<MemWrite>,
+    /// The same of more of it. Here, unlike elsewhere, a sum is xxh3 of the bytes.
     pub seen: Vec<RangeSum>,
     /// The instructions from there on that may give way to a jump while the place is looked for; empty: none may.
     pub span: Vec<u8>,

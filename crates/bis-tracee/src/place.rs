@@ -4,7 +4,10 @@
 //! its memory say where it is, unless it has been in exactly that state before; and then, all that it works with being
 //! the same, it does the same from there.
 
-use bis_trace::{event::RangeSum, types::Tid};
+use bis_trace::{
+    event::{MemWrite, RangeSum},
+    types::Tid,
+};
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
 use crate::{error::Result, memory::Memory, sys, task::Stopped};
@@ -27,6 +30,40 @@ pub fn holds(memory: &Memory, seen: &[RangeSum]) -> bool {
         let data = memory.read_upto(range.addr, usize::try_from(range.len.min(LEN_MAX)).unwrap_or(0));
         data.len() as u64 == range.len && xxh3_64(&data) == range.sum
     })
+}
+
+/// What of these ranges (address, length) can be read.
+pub fn read(memory: &Memory, ranges: &[(u64, u64)]) -> Vec<MemWrite> {
+    let read = |&(addr, len): &(u64, u64)| {
+        let data = memory.read_upto(addr, usize::try_from(len).unwrap_or(0));
+        (!data.is_empty()).then_some(MemWrite { addr, data })
+    };
+    ranges.iter().filter_map(read).collect()
+}
+
+/// The first eight bytes of these that memory does not hold, with where they are and what should be there. None: it holds
+/// all of these bytes.
+pub fn first_difference(memory: &Memory, held: &[MemWrite]) -> Option<(u64, u64)> {
+    const WORD: usize = 8;
+    held.iter().find_map(|wanted| {
+        let found = memory.read_upto(wanted.addr, wanted.data.len());
+        if found == wanted.data {
+            return None;
+        }
+        let at = wanted.data.iter().zip(&found).position(|(a, b)| a != b).unwrap_or(found.len());
+        let at = (at & !(WORD - 1)).min(wanted.data.len().saturating_sub(WORD));
+        let mut word = [0; WORD];
+        let bytes = wanted.data.get(at..at + WORD).unwrap_or_default();
+        word[..bytes.len()].copy_from_slice(bytes);
+        Some((wanted.addr + at as u64, u64::from_le_bytes(word)))
+    })
+}
+
+/// The lower halves of the SSE registers, out of the extended state.
+pub fn lower_halves(xstate: &[u8]) -> Vec<u64> {
+    const XMM: std::ops::Range<usize> = 160..416;
+    let registers = xstate.get(XMM).unwrap_or_default().chunks_exact(16);
+    registers.map(|bytes| u64::from_le_bytes(std::array::from_fn(|i| bytes[i]))).collect()
 }
 
 /// A hash of the vector registers, out of the extended state as [`Stopped::xstate`] gives it: MXCSR, x87 and SSE, and the

@@ -201,7 +201,7 @@ fn kind(event: &EventKind) -> (&'static str, Value) {
                 PausePlace::State => Value::Null,
                 PausePlace::Count(count) => json!(count),
             };
-            ("pause", json!({"count": count, "regs": registers(&pause.regs)}))
+            ("pause", json!({"count": count, "span": hex(&pause.span), "regs": registers(&pause.regs)}))
         }
         EventKind::Hooked { alone, log } => {
             let calls: Vec<Value> = entries(log)

@@ -95,6 +95,8 @@ pub(super) fn event(from: schema::event::Reader<'_>) -> Result<Event> {
                 },
                 regs: registers_from_bytes(event.get_regs()?)?,
                 vectors: event.get_vectors(),
+                lower: event.get_lower()?.iter().collect(),
+                held: event.get_held()?.iter().map(mem_write).collect::<Result<_>>()?,
                 seen: range_sums(event.get_seen()?),
                 span: event.get_span()?.to_vec(),
             }))
@@ -111,6 +113,10 @@ pub(super) fn event(from: schema::event::Reader<'_>) -> Result<Event> {
 
 fn range_sums(list: capnp::struct_list::Reader<'_, schema::range_sum::Owned>) -> Vec<RangeSum> {
     list.iter().map(|s| RangeSum { addr: s.get_addr(), len: s.get_len(), sum: s.get_sum() }).collect()
+}
+
+fn mem_write(write: schema::mem_write::Reader<'_>) -> Result<MemWrite> {
+    Ok(MemWrite { addr: write.get_addr(), data: write.get_data()?.to_vec() })
 }
 
 fn turns(list: capnp::struct_list::Reader<'_, schema::turn::Owned>) -> Vec<Turn> {
@@ -154,10 +160,7 @@ fn outcome(from: schema::outcome::Reader<'_>, entry: Option<&Registers>) -> Resu
     };
     let xstate = if from.has_xstate() { Some(from.get_xstate()?.to_vec()) } else { None };
     let effects = from.get_effects()?.iter().map(effect).collect::<Result<_>>()?;
-    let write = |write: schema::mem_write::Reader<'_>| {
-        Ok(MemWrite { addr: write.get_addr(), data: write.get_data()?.to_vec() })
-    };
-    let writes = from.get_writes()?.iter().map(write).collect::<Result<_>>()?;
+    let writes = from.get_writes()?.iter().map(mem_write).collect::<Result<_>>()?;
     let echo = if from.has_echo() {
         let echo = from.get_echo()?;
         check_echo(echo.get_fd())?;

@@ -7,8 +7,8 @@ use super::{
 use crate::{
     bis_capnp as schema,
     event::{
-        Backing, Base, Echo, Effect, Event, EventKind, Insn, Outcome, PausePlace, RangeSum, SignalEvent,
-        SignalPoint, TaskEnd, Turn,
+        Backing, Base, Echo, Effect, Event, EventKind, Insn, MemWrite, Outcome, PausePlace, RangeSum,
+        SignalEvent, SignalPoint, TaskEnd, Turn,
     },
     types::Registers,
 };
@@ -89,6 +89,9 @@ pub(super) fn event(event: &Event, mut to: schema::event::Builder<'_>) -> Result
             to.set_regs(&registers_to_bytes(&pause.regs));
             to.set_vectors(pause.vectors);
             to.set_span(&pause.span);
+            let mut lower = to.reborrow().init_lower(count(pause.lower.len())?);
+            (0..).zip(&pause.lower).for_each(|(index, word)| lower.set(index, *word));
+            writes(&pause.held, to.reborrow().init_held(count(pause.held.len())?));
             sums(&pause.seen, to.init_seen(count(pause.seen.len())?));
             Ok(())
         }
@@ -108,6 +111,14 @@ fn sums(sums: &[RangeSum], mut to: capnp::struct_list::Builder<'_, schema::range
         entry.set_addr(sum.addr);
         entry.set_len(sum.len);
         entry.set_sum(sum.sum);
+    }
+}
+
+fn writes(writes: &[MemWrite], mut to: capnp::struct_list::Builder<'_, schema::mem_write::Owned>) {
+    for (index, write) in (0..).zip(writes) {
+        let mut entry = to.reborrow().get(index);
+        entry.set_addr(write.addr);
+        entry.set_data(&write.data);
     }
 }
 
@@ -166,12 +177,7 @@ fn outcome(outcome: &Outcome, entry: Option<&Registers>, mut to: schema::outcome
         }
     }
     if !outcome.writes.is_empty() {
-        let mut list = to.reborrow().init_writes(count(outcome.writes.len())?);
-        for (index, write) in (0..).zip(&outcome.writes) {
-            let mut entry = list.reborrow().get(index);
-            entry.set_addr(write.addr);
-            entry.set_data(&write.data);
-        }
+        writes(&outcome.writes, to.reborrow().init_writes(count(outcome.writes.len())?));
     }
     if let Some(Echo { fd, ranges }) = &outcome.echo {
         check_echo(*fd)?;

@@ -66,9 +66,9 @@ pub fn content_bytes(event: &Event) -> u64 {
         | EventKind::TaskExit { outcome, .. } => outcome_bytes(outcome),
         EventKind::Signal(signal) => signal.handler.as_ref().map_or(0, outcome_bytes),
         EventKind::Hooked { log, .. } => log.len() as u64,
+        EventKind::Pause(pause) => pause.held.iter().map(|held| held.data.len() as u64).sum(),
         EventKind::SyscallEnter { .. }
         | EventKind::Instruction { .. }
-        | EventKind::Pause(_)
         | EventKind::Token { .. }
         | EventKind::End => 0,
     }
