@@ -7,7 +7,7 @@
 //! `process.rs`. This file is what they all stand on: the tasks' states and the writing of events.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
     io, mem,
     ops::Range,
     sync::{Arc, atomic::Ordering},
@@ -59,6 +59,8 @@ pub struct Domain {
     pub brk: u64,
     /// Where the stacks of tasks ended that are no more (or, in a forked child, never were).
     pub old_stacks: Vec<u64>,
+    /// Where handlers have interrupted computation: the program may go on there by any way it likes, a jump or a return.
+    pub interrupted_at: BTreeSet<u64>,
     /// The range that the main thread's stack may have: from the lowest address that its limit allows.
     pub stack: Range<u64>,
     /// What the program believes of its "dumpable" attribute, which belongs to the address space.

@@ -167,6 +167,9 @@ impl Domain {
         let (file, bias) = self.text_at(tid, rip)?;
         let span = file.span_at(rip.wrapping_sub(bias))?;
         let len = span.bytes().len() as u64;
+        if self.interrupted_at.range(rip + 1..rip + len).next().is_some() {
+            return None;
+        }
         let patched = self.hooks.as_ref().is_some_and(|hooks| hooks.patches.overlaps(rip, rip + len));
         let is_there = self.memory.read_vec(rip, span.bytes().len()).is_ok_and(|found| found == span.bytes());
         (!patched && is_there).then(|| span.bytes().to_vec())

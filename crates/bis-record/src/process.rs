@@ -283,6 +283,7 @@ impl Domain {
         self.session.views.inherit(self.id, id);
         let base = Base::Fork { parent: self.id, at };
         let mut old_stacks = self.old_stacks.clone();
+        let interrupted_at = self.interrupted_at.clone();
         if self.session.options.checksum {
             let others = self.tasks.values().filter(|task| task.tid != tid);
             old_stacks.extend(others.filter_map(stack_pointer));
@@ -321,6 +322,7 @@ impl Domain {
             }
             (domain.shared, domain.scratch, domain.brk, domain.stack) = (shared, scratch, brk, stack);
             (domain.dumpable, domain.old_stacks) = (dumpable, old_stacks);
+            domain.interrupted_at = interrupted_at;
             domain.views = views;
             domain.start(ppid, base, outcome)?;
             Ok(Some(domain))
@@ -348,6 +350,7 @@ impl Domain {
             hooks: None,
             brk: 0,
             old_stacks: Vec::new(),
+            interrupted_at: Default::default(),
             stack: 0..0,
             dumpable: true,
             core,

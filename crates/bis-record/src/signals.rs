@@ -151,6 +151,7 @@ impl Domain {
         let sums = self.sums(tid)?;
         let before = self.stopped(tid)?.regs()?;
         let rip = self.original_rip(before.rip);
+        self.interrupted_at.insert(rip);
         if rip != before.rip {
             // What the handler sees, and returns to, is the program's own.
             self.stopped(tid)?.set_regs(&Registers { rip, ..before })?;
