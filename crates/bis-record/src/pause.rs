@@ -15,6 +15,7 @@ use bis_agent::{
     AGENT_BASE,
     hooks::{self, AREA_BASE, AREA_LEN},
 };
+use bis_rewrite::{Run, Span};
 use bis_trace::{
     event::{EventKind, MemWrite, Pause, PausePlace, SignalPoint},
     types::{Registers, Signal, Tid},
@@ -29,8 +30,7 @@ use crate::{base::open_mapped, domain::Domain, error::Result, hooks::texts::Text
 const SLICE: Duration = Duration::from_millis(10);
 const SIGNAL_WAIT: Duration = Duration::from_millis(5);
 
-/// How long it may in code that replay must stop at each time it comes to the place (code that is in no file, or that is not
-/// understood): a loop of a nanosecond comes there ten million times in ten milliseconds.
+/// How long it may where replay must stop each time it comes to the place: a loop of a nanosecond comes there ten million times in ten milliseconds.
 const OPAQUE_MAX: Duration = Duration::from_millis(300);
 
 /// How many instructions a loop has, at most, in which a task is seen to wait.
@@ -54,6 +54,17 @@ const SECOND_MAX: usize = 200;
 
 /// What lies below the stack pointer is the program's own only this far (the red zone of the ABI).
 const RED_ZONE: u64 = 128;
+
+/// How well replay can look for a place.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Spot {
+    /// A breakpoint with a condition can take the place of these instructions, into whose middle nothing leads.
+    Sure(Span),
+    /// A breakpoint with a condition can be there.
+    Good,
+    /// It must stop there each time.
+    Bad,
+}
 
 impl Domain {
     /// The watch thread has kicked the supervisor out of its wait: somebody may want the running task to stop.
@@ -101,9 +112,10 @@ impl Domain {
             return Ok(false);
         }
         let Some(span) = self.find_span(tid)? else { return Ok(true) };
-        if span.is_empty() && !self.has_run(OPAQUE_MAX) && !self.spins(tid)? {
+        if span == Spot::Bad && !self.has_run(OPAQUE_MAX) && !self.spins(tid)? {
             return Ok(self.task(tid)?.report.is_some());
         }
+        let span = if let Spot::Sure(span) = span { span.bytes().to_vec() } else { Vec::new() };
         let regs = self.pause(tid, span)?;
         if !self.deliver_stashed(tid, &regs, SignalPoint::AfterEvent)? {
             self.task(tid)?.ready = true;
@@ -139,15 +151,23 @@ impl Domain {
         Ok(Some(self.stopped(tid)?.regs()?))
     }
 
-    /// Goes on for a few instructions, if need be, to one at which replay can put a breakpoint with a condition. The
-    /// instructions there; empty where there is no such place near. None: the task's report is to be looked at first.
-    fn find_span(&mut self, tid: Tid) -> Result<Option<Vec<u8>>> {
-        /// Many places may be left alone together (a function that is not understood).
-        const STEPS: usize = 12;
+    /// Goes on for a few instructions, if need be, to one at which replay can put a breakpoint with a condition. Then, the
+    /// instructions there, if they are known to be entered at their beginning alone, else nothing. None: the task's report is
+    /// to be looked at first.
+    fn find_span(&mut self, tid: Tid) -> Result<Option<Spot>> {
+        /// Many places may be left alone together.
+        const STEPS: usize = 16;
+        let mappings = maps::read(tid)?;
         let mut rip = self.stopped(tid)?.regs()?.rip;
         for _ in 0..STEPS {
-            if let Some(span) = self.span_at(tid, rip) {
-                return Ok(Some(span));
+            let memory = self.memory.read_upto(rip, 2 * Run::MAX);
+            if let Some(span) = Span::begin(rip, &memory) {
+                if place::room(&mappings, &span, false).is_some() {
+                    return Ok(Some(Spot::Good));
+                }
+                if self.is_sure(tid, &span) && place::room(&mappings, &span, true).is_some() {
+                    return Ok(Some(Spot::Sure(span)));
+                }
             }
             match self.step(tid)? {
                 None => return Ok(None),
@@ -159,20 +179,19 @@ impl Domain {
                 Some(regs) => rip = regs.rip,
             }
         }
-        Ok(Some(Vec::new()))
+        Ok(Some(Spot::Bad))
     }
 
-    /// The instructions from this address on that may give way to a jump.
-    fn span_at(&mut self, tid: Tid, rip: u64) -> Option<Vec<u8>> {
-        let (file, bias) = self.text_at(tid, rip)?;
-        let span = file.span_at(rip.wrapping_sub(bias))?;
-        let len = span.bytes().len() as u64;
-        if self.interrupted_at.range(rip + 1..rip + len).next().is_some() {
-            return None;
+    /// Does the file say that nothing leads into the middle of these instructions?
+    fn is_sure(&self, tid: Tid, span: &Span) -> bool {
+        let (start, end) = (span.start(), span.end());
+        let patched = self.hooks.as_ref().is_some_and(|hooks| hooks.patches.overlaps(start, end));
+        // Where a handler has interrupted the program, it may go on by any way it likes.
+        if patched || self.interrupted_at.range(start + 1..end).next().is_some() {
+            return false;
         }
-        let patched = self.hooks.as_ref().is_some_and(|hooks| hooks.patches.overlaps(rip, rip + len));
-        let is_there = self.memory.read_vec(rip, span.bytes().len()).is_ok_and(|found| found == span.bytes());
-        (!patched && is_there).then(|| span.bytes().to_vec())
+        let Some((file, bias)) = self.text_at(tid, start) else { return false };
+        file.span_at(start.wrapping_sub(bias)).is_some_and(|known| known.bytes() == span.bytes())
     }
 
     /// The file whose text the program executes at this address, and what is added to the file's own addresses.

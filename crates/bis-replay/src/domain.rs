@@ -322,7 +322,7 @@ impl Domain<'_, '_> {
         match &place.found {
             Found::Dead => mismatch.killed = true,
             Found::Fault(info) => mismatch.fault = Some((info.signal(), *info)),
-            Found::Call | Found::Safepoint | Found::Breakpoint | Found::Stepped | Found::OtherCall => {}
+            Found::Call | Found::Safepoint | Found::Breakpoint | Found::OtherCall => {}
         }
         if !mismatch.killed {
             mismatch.registers = compare(wanted, &place.regs, leave);

@@ -26,7 +26,6 @@ pub(crate) fn found_text(place: &Place) -> String {
         Found::Fault(info) => fault_text(info.signal(), info, place.regs.rip),
         Found::Safepoint => "a stop after the last hooked call".into(),
         Found::Breakpoint => format!("a breakpoint at {:#x}", place.regs.rip),
-        Found::Stepped => format!("an instruction before {:#x}", place.regs.rip),
         Found::OtherCall => "a hooked call that is not the one in the log".into(),
         Found::Dead => "the task was killed".into(),
     }
@@ -103,12 +102,12 @@ impl Domain<'_, '_> {
         if is_there(task, &task.regs()?)? {
             return Ok(());
         }
-        let mut seek = Seek::begin(task, memory, pause)?;
+        let mut seek = Seek::begin(task, pause)?;
         // How often it was there in another state, for a report.
         let mut passed = 0u64;
         loop {
             let place = task.run()?;
-            if matches!(place.found, Found::Fault(_)) && seek.passes_fault(task, &place.regs)? {
+            if matches!(place.found, Found::Fault(_)) && seek.forgive(task, &place.regs)? {
                 continue;
             }
             if place.found != Found::Breakpoint {

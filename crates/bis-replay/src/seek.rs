@@ -1,31 +1,26 @@
 //! Finding a place that only its state tells: a breakpoint where the task was, and a look at the task each time it
 //! comes there.
 //!
-//! A stop takes microseconds, and a loop may pass the place a million times. So where the recorder found instructions
-//! there that may give way to a jump, the task itself compares its registers with those that are wanted
-//! ([`bis_rewrite::conditional`]), and stops only where they are the same. Elsewhere a debug register has to do.
-//! Meanwhile no other task of the domain runs, so nobody sees that the text is another.
+//! A stop takes microseconds, and a loop may pass the place a million times. So once a debug register has stopped the
+//! task there in vain, the instructions at the place give way to a jump: the task itself compares its registers, and what
+//! of its memory was different the last time, with what is wanted ([`bis_rewrite::conditional`]), and stops only where
+//! they are the same. Meanwhile no other task of the domain runs, so nobody sees that the text is another.
 
 use bis_rewrite::{Condition, Conditional, Span, conditional};
-use bis_trace::{
-    event::Pause,
-    types::{Registers, Tid},
-};
-use bis_tracee::{Memory, Resume, TraceeError, maps, place, remote::Remote};
+use bis_trace::{event::Pause, types::Registers};
+use bis_tracee::{Memory, TraceeError, maps, place, remote::Remote};
 
 use crate::task::{Breakpoint, Found, Place, Task};
 
 const PAGE: u64 = 4096;
-
-/// How far code may be from its span: less than a displacement of 32 bits can say.
-const REACH: u64 = 0x4000_0000;
 
 /// The flag that keeps a debug register from stopping the task where it stands (Intel SDM volume 3, 18.3.1.1).
 const RESUME: u64 = 0x1_0000;
 
 /// A breakpoint at the place that is looked for.
 pub(crate) enum Seek {
-    Register,
+    /// A debug register, which has stopped the task in vain so many times.
+    Register(u64),
     Patched(Box<Patched>),
 }
 
@@ -35,17 +30,14 @@ pub(crate) struct Patched {
     made: Conditional,
     condition: Condition,
     code: u64,
-    data: u64,
+    /// The first of its pages.
+    pages: u64,
 }
 
-/// What is between the mappings of the task, near `addr`: two pages.
-fn room_near(tid: Tid, addr: u64) -> Result<Option<u64>, TraceeError> {
-    let mappings = maps::read(tid)?;
-    let is_free = |at: u64| mappings.iter().all(|m| at + 2 * PAGE <= m.start || m.end <= at);
-    let ends = mappings.iter().flat_map(|m| [m.end, m.start.saturating_sub(2 * PAGE)]);
-    // Not the lowest pages, which nobody may map, and not a stack's neighbour, which may have to grow.
-    let near = ends.filter(|at| *at >= 0x1_0000 && at.abs_diff(addr) < REACH && is_free(*at));
-    Ok(near.min_by_key(|at| at.abs_diff(addr)))
+impl Patched {
+    fn data(&self) -> u64 {
+        self.pages + place::CODE_PAGES * PAGE
+    }
 }
 
 fn registers(regs: &Registers) -> [u64; 16] {
@@ -56,57 +48,56 @@ fn registers(regs: &Registers) -> [u64; 16] {
 
 impl Seek {
     /// Sets the breakpoint. `task` is stopped anywhere in its program.
-    pub(crate) fn begin(task: &mut Task, memory: &Memory, pause: &Pause) -> Result<Seek, TraceeError> {
-        if let Some(seek) = Self::patch(task, memory, pause)? {
-            return Ok(seek);
-        }
+    pub(crate) fn begin(task: &mut Task, pause: &Pause) -> Result<Seek, TraceeError> {
         let regs = task.regs()?;
         if regs.rip == pause.regs.rip {
             task.set_regs(&Registers { eflags: regs.eflags | RESUME, ..regs })?;
         }
         place::set_breakpoint(task.stopped()?, pause.regs.rip)?;
         task.breakpoint = Some(Breakpoint::Register(pause.regs.rip));
-        Ok(Seek::Register)
+        Ok(Seek::Register(0))
     }
 
+    /// The task stands at the place, in vain: puts the breakpoint into its text, if that is possible.
     fn patch(task: &mut Task, memory: &Memory, pause: &Pause) -> Result<Option<Seek>, TraceeError> {
+        const CODE_MAX: usize = 64;
         let start = pause.regs.rip;
-        let Some(span) = Span::new(start, &pause.span) else { return Ok(None) };
-        if memory.read_upto(start, span.bytes().len()) != span.bytes() {
+        let Some(span) = Span::begin(start, &memory.read_upto(start, CODE_MAX)) else {
+            tracing::debug!(task = %task.ours, start = format_args!("{start:#x}"), "no jump can be there");
             return Ok(None);
-        }
-        let Some(code) = room_near(task.ours, start)? else { return Ok(None) };
-        let data = code + PAGE;
+        };
+        let sure = span.bytes() == pause.span;
+        let Some(code) = place::room(&maps::read(task.ours)?, &span, sure) else {
+            tracing::debug!(task = %task.ours, ?span, "no room for a jump");
+            return Ok(None);
+        };
+        let pages = code & !(PAGE - 1);
+        let data = pages + place::CODE_PAGES * PAGE;
         let condition = Condition { registers: registers(&pause.regs), ..Condition::default() };
         let Ok(made) = conditional(&span, code, data, &condition) else { return Ok(None) };
-        // The jump takes the place of all of the span: whoever stands behind its first instruction leaves it first.
-        while (start + 1..span.end()).contains(&task.regs()?.rip) {
-            if !task.step()? {
-                return Ok(None);
-            }
-        }
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
         let (executable, writable) = (libc::PROT_READ | libc::PROT_EXEC, libc::PROT_READ | libc::PROT_WRITE);
         let number = |value: i32| u64::from(value.cast_unsigned());
         let mut remote = Remote::new(&mut task.stopped)?;
-        for (at, prot) in [(code, executable), (data, writable)] {
-            let args = [at, PAGE, number(prot), number(flags), u64::MAX, 0];
+        for (at, len, prot) in [(pages, place::CODE_PAGES * PAGE, executable), (data, PAGE, writable)] {
+            let args = [at, len, number(prot), number(flags), u64::MAX, 0];
             remote.must("map a page for a breakpoint", libc::SYS_mmap, args)?;
         }
         remote.finish()?;
         memory.write(code, &made.code)?;
         memory.write(data, &made.data)?;
         memory.write(start, &made.patch)?;
+        place::clear_breakpoint(task.ours)?;
         task.breakpoint = Some(Breakpoint::Int3(made.hit));
-        Ok(Some(Seek::Patched(Box::new(Patched { span, made, condition, code, data }))))
+        Ok(Some(Seek::Patched(Box::new(Patched { span, made, condition, code, pages }))))
     }
 
     /// The registers that the task has at the breakpoint, for those that it was found with.
     pub(crate) fn true_registers(&self, memory: &Memory, regs: Registers) -> Result<Registers, TraceeError> {
         match self {
-            Seek::Register => Ok(regs),
+            Seek::Register(_) => Ok(regs),
             Seek::Patched(it) => {
-                let eflags = Conditional::flags(regs.eflags, memory.read_u64(it.data + 8)?);
+                let eflags = Conditional::flags(regs.eflags, memory.read_u64(it.data() + 8)?);
                 Ok(Registers { rip: it.span.start(), eflags, ..regs })
             }
         }
@@ -120,8 +111,21 @@ impl Seek {
         memory: &Memory,
         pause: &Pause,
     ) -> Result<(), TraceeError> {
-        let Seek::Patched(it) = self else { return Ok(()) };
-        let Patched { span, made, condition, code, data } = &mut **it;
+        let it = match self {
+            Seek::Patched(it) => it,
+            Seek::Register(stops) => {
+                *stops += 1;
+                // Other code may come to be there, or room for a jump: it is tried now and then.
+                if stops.is_power_of_two()
+                    && let Some(patched) = Self::patch(task, memory, pause)?
+                {
+                    *self = patched;
+                }
+                return Ok(());
+            }
+        };
+        let data = it.data();
+        let Patched { span, made, condition, code, .. } = &mut **it;
         let regs = task.regs()?;
         let checks = condition.vectors.len() + condition.words.len();
         if checks < Conditional::CHECKS_MAX / 2 {
@@ -133,9 +137,9 @@ impl Seek {
             } else if let Some((register, (_, wanted))) = vector {
                 condition.vectors.push((register, *wanted));
             }
-            if let Ok(new) = conditional(span, *code, *data, condition) {
+            if let Ok(new) = conditional(span, *code, data, condition) {
                 // The first two words are the program's.
-                memory.write(*data + 16, new.data.get(16..).unwrap_or_default())?;
+                memory.write(data + 16, new.data.get(16..).unwrap_or_default())?;
                 memory.write(*code, &new.code)?;
                 task.breakpoint = Some(Breakpoint::Int3(new.hit));
                 *made = new;
@@ -144,14 +148,18 @@ impl Seek {
         task.set_regs(&Registers { rip: made.miss, ..regs })
     }
 
-    /// Has the condition itself faulted, because it read what is not mapped yet? Then the task goes on, which is not
-    /// where it is looked for.
-    pub(crate) fn passes_fault(&self, task: &mut Task, regs: &Registers) -> Result<bool, TraceeError> {
+    /// Did the task fault because of the breakpoint alone? Then it goes on as it should: past a condition that read what
+    /// is not mapped yet; from the middle of the instructions that have given way.
+    pub(crate) fn forgive(&self, task: &mut Task, regs: &Registers) -> Result<bool, TraceeError> {
         let Seek::Patched(it) = self else { return Ok(false) };
-        if !(it.made.checks..it.made.hit).contains(&regs.rip) {
-            return Ok(false);
-        }
-        task.set_regs(&Registers { rip: it.made.miss, ..*regs })?;
+        let trapped = regs.rip.wrapping_sub(1);
+        let copy = it.made.copies.iter().skip(1).find(|(original, _)| *original == trapped);
+        let rip = match copy {
+            Some((_, copy)) => *copy,
+            None if (it.made.checks..it.made.hit).contains(&regs.rip) => it.made.miss,
+            None => return Ok(false),
+        };
+        task.set_regs(&Registers { rip, ..*regs })?;
         Ok(true)
     }
 
@@ -162,22 +170,18 @@ impl Seek {
             return Ok(());
         }
         match self {
-            Seek::Register => place::clear_breakpoint(task.ours),
+            Seek::Register(_) => place::clear_breakpoint(task.ours),
             Seek::Patched(it) => {
-                memory.write(it.span.start(), it.span.bytes())?;
+                let start = it.span.start();
+                // A program that writes its own code may have written here.
+                if memory.read_upto(start, it.made.patch.len()) == it.made.patch {
+                    memory.write(start, it.span.bytes())?;
+                }
                 let mut remote = Remote::new(&mut task.stopped)?;
-                let args = [it.code, 2 * PAGE, 0, 0, 0, 0];
+                let args = [it.pages, (place::CODE_PAGES + 1) * PAGE, 0, 0, 0, 0];
                 remote.must("unmap the pages of a breakpoint", libc::SYS_munmap, args)?;
                 remote.finish()
             }
         }
-    }
-}
-
-impl Task {
-    /// Lets the task execute one instruction. False: it did something else than that.
-    pub(crate) fn step(&mut self) -> Result<bool, TraceeError> {
-        let place = self.go(Resume::Step)?;
-        Ok(place.found == Found::Stepped)
     }
 }

@@ -52,8 +52,6 @@ pub(crate) enum Found {
     Safepoint,
     /// At the breakpoint.
     Breakpoint,
-    /// After a single step.
-    Stepped,
     /// In a hook, with another call than its log has.
     OtherCall,
     /// It was killed.
@@ -109,14 +107,9 @@ impl Task {
     /// Lets the task run to its next system call or fault. Signals that somebody sends it meanwhile are dropped:
     /// those of the recording are not delivered but written.
     pub(crate) fn run(&mut self) -> Result<Place, TraceeError> {
-        self.go(Resume::Cont)
-    }
-
-    /// The same, or one instruction of it.
-    pub(crate) fn go(&mut self, how: Resume) -> Result<Place, TraceeError> {
         loop {
             let stopped = self.stopped.take().ok_or(TraceeError::Died(self.ours))?;
-            let running = stopped.resume(how, None)?;
+            let running = stopped.resume(Resume::Cont, None)?;
             let status = task::wait_for(self.ours)?;
             if let Status::Exited(_) | Status::Killed(_) | Status::Exit(_) = status {
                 // Reaped by whoever cleans up the process.
@@ -134,10 +127,8 @@ impl Task {
                 Status::Signal(signal) => {
                     let info = SigInfo(stopped.siginfo()?);
                     let stopped_at = stopped.regs()?;
-                    if info.signal() == signal
-                        && let Some(found) = found_by_trap(breakpoint, info, stopped_at, how)
-                    {
-                        return Ok(Place { found, regs: stopped_at });
+                    if info.signal() == signal && is_breakpoint(breakpoint, info, stopped_at) {
+                        return Ok(Place { found: Found::Breakpoint, regs: stopped_at });
                     }
                     if info.is_fault() && info.signal() == signal {
                         let mut regs = stopped_at;
@@ -160,22 +151,13 @@ impl Task {
     }
 }
 
-/// What a trap means that we have set ourselves.
-fn found_by_trap(
-    breakpoint: Option<Breakpoint>,
-    info: SigInfo,
-    regs: Registers,
-    how: Resume,
-) -> Option<Found> {
-    let is_there = match breakpoint {
+/// Is this trap the breakpoint's?
+fn is_breakpoint(breakpoint: Option<Breakpoint>, info: SigInfo, regs: Registers) -> bool {
+    match breakpoint {
         Some(Breakpoint::Register(addr)) => info.is_debug_exception() && regs.rip == addr,
         Some(Breakpoint::Int3(rip)) => info.is_breakpoint() && regs.rip == rip,
         None => false,
-    };
-    if is_there {
-        return Some(Found::Breakpoint);
     }
-    (how == Resume::Step && info.is_debug_exception()).then_some(Found::Stepped)
 }
 
 /// A signal and what the kernel said about it, as in an event.

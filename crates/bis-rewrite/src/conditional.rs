@@ -33,6 +33,8 @@ pub struct Conditional {
     /// Where the program goes on, from anywhere in the code before it and also from [`Conditional::hit`]: the same address
     /// for all conditions of one span and place.
     pub miss: u64,
+    /// Every instruction of the span: its address, and the address of its copy. Who traps at the first goes on at the second.
+    pub copies: Vec<(u64, u64)>,
     /// Where the comparisons begin; they go on to [`Conditional::hit`].
     pub checks: u64,
     /// The program counter after the `int3` that stops the program where everything fits. The instruction pointer and
@@ -100,8 +102,10 @@ pub fn conditional(span: &Span, at: u64, data: u64, condition: &Condition) -> Re
     out.push(&[0x04, 0x7f, 0x9e]);
     out.branch(&[0x48, 0x8b, 0x05], saved_rax)?;
     let mut decoder = Decoder::with_ip(64, span.bytes(), span.start(), DecoderOptions::NONE);
+    let mut copies = Vec::new();
     while decoder.can_decode() {
         let it = decoder.decode();
+        copies.push((it.ip(), out.here()));
         let offset = it.ip().wrapping_sub(span.start()) as usize;
         let bytes = span.bytes().get(offset..offset + it.len()).ok_or_else(|| Error::BadRun(span.start()))?;
         let displacement = decoder.get_constant_offsets(&it);
@@ -141,5 +145,5 @@ pub fn conditional(span: &Span, at: u64, data: u64, condition: &Condition) -> Re
     let mut patch = patch.into_bytes();
     patch.resize(span.bytes().len().clamp(JUMP, Run::MAX), 0xcc);
     let data = [0, 0].into_iter().chain(values).flat_map(u64::to_le_bytes).collect();
-    Ok(Conditional { code: out.into_bytes(), data, patch, miss, checks: begin, hit })
+    Ok(Conditional { code: out.into_bytes(), data, patch, miss, copies, checks: begin, hit })
 }

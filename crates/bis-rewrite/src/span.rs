@@ -2,6 +2,11 @@
 //!
 //! A [`crate::Run`] is chosen around a special instruction, for good. A span begins exactly where somebody wants to look at
 //! a program each time it comes there, for a while ([`crate::conditional`]).
+//!
+//! In the middle of a run, nothing of the program may ever arrive, so only an analysis of the file finds one. A span can
+//! do without. Where an instruction in its middle begins, the jump that takes its place has a byte that is an `int3` when it is
+//! executed: its displacement is chosen so ([`Span::is_trap`]), by choosing where the jump leads. Whoever arrives there
+//! traps, and is sent on to where that instruction has gone.
 
 use iced_x86::{Decoder, DecoderOptions, Instruction};
 
@@ -9,6 +14,8 @@ use crate::{
     choose::{falls_through, movable},
     run::{JUMP, Run},
 };
+
+const INT3: u8 = 0xcc;
 
 /// Whole instructions that may move together.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,6 +38,56 @@ impl Span {
             && instructions.iter().all(movable)
             && before.iter().all(falls_through);
         sound.then_some(span)
+    }
+
+    /// The shortest span at `start`, where memory begins with these bytes. None where an instruction may not move.
+    #[must_use]
+    pub fn begin(start: u64, memory: &[u8]) -> Option<Self> {
+        let mut decoder = Decoder::with_ip(64, memory, start, DecoderOptions::NONE);
+        while decoder.can_decode() && decoder.position() < JUMP {
+            let it = decoder.decode();
+            if !movable(&it) || (decoder.position() < JUMP && !falls_through(&it)) {
+                return None;
+            }
+        }
+        Self::new(start, memory.get(..decoder.position())?)
+    }
+
+    /// Would a jump to `at` in the span's place trap whoever arrives in its middle?
+    #[must_use]
+    pub fn is_trap(&self, at: u64) -> bool {
+        let distance = (at.wrapping_sub(self.start + JUMP as u64) as u32).to_le_bytes();
+        self.interior().iter().all(|offset| distance.get(offset - 1).is_none_or(|byte| *byte == INT3))
+    }
+
+    /// Addresses to which a jump in the span's place would be such a trap, nearest kinds first; some tens of thousands at
+    /// most. With `sure`, nobody arrives in the middle, and any address will do.
+    pub fn places(&self, sure: bool) -> impl Iterator<Item = u64> + use<> {
+        let interior = if sure { Vec::new() } else { self.interior() };
+        let fixed = move |index: usize| interior.contains(&(index + 1));
+        let bytes = |fixed: bool, free: &[u8]| if fixed { vec![INT3] } else { free.to_vec() };
+        // Up to two gigabytes to both sides; within that, some places in each 16 MiB.
+        let high: Vec<u8> = (0..0x7f).flat_map(|n| [n, 0xff - n]).collect();
+        let third = bytes(fixed(2), &[0x10, 0x50, 0x90, 0xd0]);
+        let second = bytes(fixed(1), &[0x20, 0xa0]);
+        let low = bytes(fixed(0), &[0x40]);
+        let high = bytes(fixed(3), &high);
+        let end = self.start + JUMP as u64;
+        let distances = high.into_iter().flat_map(move |high| {
+            let (second, low) = (second.clone(), low.clone());
+            third.clone().into_iter().flat_map(move |third| {
+                let low = low.clone();
+                second.clone().into_iter().flat_map(move |second| {
+                    low.clone().into_iter().map(move |low| i32::from_le_bytes([low, second, third, high]))
+                })
+            })
+        });
+        distances.filter_map(move |distance| end.checked_add_signed(distance.into()))
+    }
+
+    /// Where instructions after the first begin, bytes from the span's beginning.
+    fn interior(&self) -> Vec<usize> {
+        self.instructions().iter().skip(1).map(|it| (it.ip() - self.start) as usize).collect()
     }
 
     /// Address of the first byte.

@@ -4,13 +4,14 @@
 //! its memory say where it is, unless it has been in exactly that state before; and then, all that it works with being
 //! the same, it does the same from there.
 
+use bis_rewrite::Span;
 use bis_trace::{
     event::{MemWrite, RangeSum},
     types::Tid,
 };
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
-use crate::{error::Result, memory::Memory, sys, task::Stopped};
+use crate::{error::Result, maps::Mapping, memory::Memory, sys, task::Stopped};
 
 /// The sums of what these ranges (address, length) hold now; what cannot be read is left out.
 pub fn look(memory: &Memory, ranges: &[(u64, u64)]) -> Vec<RangeSum> {
@@ -76,6 +77,23 @@ pub fn vectors(xstate: &[u8]) -> u64 {
         hash.update(xstate.get(part).unwrap_or_default());
     }
     hash.digest()
+}
+
+/// Pages for the code of a breakpoint with a condition, which may begin anywhere in the first; one more is for its data.
+pub const CODE_PAGES: u64 = 2;
+
+/// Where a jump in the span's place may lead, so that there is room for code and data between these mappings. With `sure`,
+/// nothing leads into the span's middle.
+pub fn room(mappings: &[Mapping], span: &Span, sure: bool) -> Option<u64> {
+    const PAGE: u64 = 4096;
+    let is_free = |at: &u64| {
+        let start = at & !(PAGE - 1);
+        // Not the lowest pages, which nobody may map, nor the highest part, where the stack may have to grow.
+        let next = mappings.partition_point(|m| m.end <= start);
+        (0x1_0000..0x7fff_f7f0_0000).contains(&start)
+            && mappings.get(next).is_none_or(|m| start + (CODE_PAGES + 1) * PAGE <= m.start)
+    };
+    span.places(sure).find(is_free)
 }
 
 /// The task stops before it executes the instruction at `addr`, until [`clear_breakpoint`]: a debug register, so the
