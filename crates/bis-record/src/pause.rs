@@ -73,7 +73,7 @@ impl Domain {
         let runs =
             |task: &&crate::task::Task| task.call.is_none() && matches!(task.handle, Handle::Running(_));
         let Some(tid) = self.tasks.values().find(runs).map(|task| task.tid) else { return Ok(()) };
-        if !slow && !(turn && self.has_reason_to_pause(tid)) {
+        if !(slow || turn && self.has_reason_to_pause(tid)) {
             return Ok(());
         }
         match sys::interrupt(tid) {
