@@ -111,6 +111,35 @@ impl Domain {
         Ok(true)
     }
 
+    /// A string instruction with a repeat prefix can be interrupted between two of its rounds, but a breakpoint stops in
+    /// front of the first one only: that is no place that replay could find. Lets the task come to its end.
+    /// False: something else has come first.
+    fn leave_repetition(&mut self, tid: Tid) -> Result<bool> {
+        loop {
+            let rip = self.stopped(tid)?.regs()?.rip;
+            let code = self.memory.read_upto(rip, 15);
+            let it = Decoder::with_ip(64, &code, rip, DecoderOptions::NONE).decode();
+            if !it.is_string_instruction() || !(it.has_rep_prefix() || it.has_repne_prefix()) {
+                return Ok(true);
+            }
+            place::set_breakpoint(self.stopped(tid)?, it.next_ip())?;
+            self.resume(tid, Resume::Cont)?;
+            self.wait_for_report(tid)?;
+            let report = self.task(tid)?.report;
+            if matches!(report, Some(Status::Exited(_) | Status::Killed(_))) {
+                return Ok(false);
+            }
+            place::clear_breakpoint(tid)?;
+            let is_behind = report == Some(Status::Signal(Signal::TRAP))
+                && SigInfo(self.stopped(tid)?.siginfo()?).is_debug_exception();
+            // The watch thread kicks on.
+            if !is_behind && report != Some(Status::Trap) {
+                return Ok(false);
+            }
+            self.task(tid)?.report = None;
+        }
+    }
+
     /// Does the task do nothing but look whether something has changed? Single steps bring it back to exactly the
     /// registers that it has now.
     fn spins(&mut self, tid: Tid) -> Result<bool> {
@@ -144,8 +173,11 @@ impl Domain {
     fn find_span(&mut self, tid: Tid) -> Result<Option<Vec<u8>>> {
         /// Many places may be left alone together (a function that is not understood).
         const STEPS: usize = 12;
-        let mut rip = self.stopped(tid)?.regs()?.rip;
         for _ in 0..STEPS {
+            if !self.leave_repetition(tid)? {
+                return Ok(None);
+            }
+            let rip = self.stopped(tid)?.regs()?.rip;
             if let Some(span) = self.span_at(tid, rip) {
                 return Ok(Some(span));
             }
@@ -156,7 +188,7 @@ impl Domain {
                     (task.midway, task.ready, task.in_hook) = (true, true, true);
                     return Ok(None);
                 }
-                Some(regs) => rip = regs.rip,
+                Some(_) => {}
             }
         }
         Ok(Some(Vec::new()))
