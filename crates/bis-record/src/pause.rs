@@ -21,7 +21,7 @@ use bis_trace::{
     types::{Registers, Signal, Tid},
 };
 use bis_tracee::{Memory, Resume, Status, TraceeError, maps, place, siginfo::SigInfo, sys};
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
 use crate::{base::open_mapped, domain::Domain, error::Result, hooks::texts::TextFile, task::Handle};
 
@@ -123,6 +123,48 @@ impl Domain {
         Ok(true)
     }
 
+    /// A string instruction with a repeat prefix can be interrupted between two of its rounds, but a breakpoint stops in
+    /// front of the first one only: that is no place that replay could find. Lets the task come to its end.
+    /// False: something else has come first.
+    fn leave_repetition(&mut self, tid: Tid) -> Result<bool> {
+        loop {
+            let rip = self.stopped(tid)?.regs()?.rip;
+            let code = self.memory.read_upto(rip, 15);
+            let it = Decoder::with_ip(64, &code, rip, DecoderOptions::NONE).decode();
+            if !it.is_string_instruction() || !(it.has_rep_prefix() || it.has_repne_prefix()) {
+                return Ok(true);
+            }
+            if !self.run_behind(tid, &it)? {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Lets the task execute the instruction that it stands at, to its end, by a breakpoint behind it. False: something
+    /// else has come first, which is its report.
+    fn run_behind(&mut self, tid: Tid, it: &Instruction) -> Result<bool> {
+        loop {
+            place::set_breakpoint(self.stopped(tid)?, it.next_ip())?;
+            self.resume(tid, Resume::Cont)?;
+            self.wait_for_report(tid)?;
+            let report = self.task(tid)?.report;
+            if matches!(report, Some(Status::Exited(_) | Status::Killed(_))) {
+                return Ok(false);
+            }
+            place::clear_breakpoint(tid)?;
+            let is_behind = report == Some(Status::Signal(Signal::TRAP))
+                && SigInfo(self.stopped(tid)?.siginfo()?).is_debug_exception();
+            // The watch thread kicks on.
+            if !is_behind && report != Some(Status::Trap) {
+                return Ok(false);
+            }
+            self.task(tid)?.report = None;
+            if is_behind {
+                return Ok(true);
+            }
+        }
+    }
+
     /// Does the task do nothing but look whether something has changed? Single steps bring it back to exactly the
     /// registers that it has now.
     fn spins(&mut self, tid: Tid) -> Result<bool> {
@@ -139,7 +181,15 @@ impl Domain {
     }
 
     /// Lets the task execute one instruction: its registers after it. None: something else happened, which is its report.
+    ///
+    /// An instruction that stores the flags would store the trap flag of the step with them; it is left to a breakpoint
+    /// behind it.
     fn step(&mut self, tid: Tid) -> Result<Option<Registers>> {
+        let rip = self.stopped(tid)?.regs()?.rip;
+        let it = Decoder::with_ip(64, &self.memory.read_upto(rip, 15), rip, DecoderOptions::NONE).decode();
+        if matches!(it.mnemonic(), Mnemonic::Pushf | Mnemonic::Pushfd | Mnemonic::Pushfq) {
+            return if self.run_behind(tid, &it)? { Ok(Some(self.stopped(tid)?.regs()?)) } else { Ok(None) };
+        }
         self.resume(tid, Resume::Step)?;
         self.wait_for_report(tid)?;
         if self.task(tid)?.report != Some(Status::Signal(Signal::TRAP))
@@ -158,8 +208,11 @@ impl Domain {
         /// Many places may be left alone together.
         const STEPS: usize = 16;
         let mappings = maps::read(tid)?;
-        let mut rip = self.stopped(tid)?.regs()?.rip;
         for _ in 0..STEPS {
+            if !self.leave_repetition(tid)? {
+                return Ok(None);
+            }
+            let rip = self.stopped(tid)?.regs()?.rip;
             let memory = self.memory.read_upto(rip, 2 * Run::MAX);
             if let Some(span) = Span::begin(rip, &memory) {
                 if place::room(&mappings, &span, false).is_some() {
@@ -176,7 +229,7 @@ impl Domain {
                     (task.midway, task.ready, task.in_hook) = (true, true, true);
                     return Ok(None);
                 }
-                Some(regs) => rip = regs.rip,
+                Some(_) => {}
             }
         }
         Ok(Some(Spot::Bad))

@@ -20,7 +20,7 @@ use bis_trace::{
 };
 use bis_tracee::{
     Resume, Status, cpu,
-    siginfo::{Disposition, SigInfo, disposition, frame_ranges, is_on_alternate_stack},
+    siginfo::{Disposition, SigInfo, disposition, frame_ranges, is_on_alternate_stack, restore_flags},
     sys,
 };
 
@@ -166,6 +166,7 @@ impl Domain {
         }
         task.report = None;
         let regs = self.stopped(tid)?.regs()?;
+        restore_flags(&self.memory, regs.rsp, before.eflags)?;
         let mut writes = Vec::new();
         for (addr, len) in frame_ranges(&self.memory, regs.rsp) {
             let data = self.memory.read_vec(addr, usize::try_from(len).unwrap_or(0))?;

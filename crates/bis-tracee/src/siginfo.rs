@@ -5,7 +5,7 @@ use std::fs;
 
 use bis_trace::types::{Signal, Tid};
 
-use crate::memory::Memory;
+use crate::{error::Result, memory::Memory};
 
 pub const SIGKILL: Signal = Signal(9);
 pub const SIGSEGV: Signal = Signal(11);
@@ -121,6 +121,27 @@ pub fn frame_ranges(memory: &Memory, rsp: u64) -> Vec<(u64, u64)> {
         ranges.push((fpstate, len));
     }
     ranges
+}
+
+/// The flags that the frame of a handler that is about to begin keeps for the interrupted program: makes them `eflags`
+/// again if the trap flag is all that is different.
+///
+/// A signal is delivered under a single step. The kernel takes the step's trap flag out again before it builds the
+/// frame, but not where the next instruction looks like one that sets the flags (popf, iret): it thinks that the
+/// program will want it. It looks at the bytes behind the instruction pointer, which are anything at all where a jump to
+/// a trampoline has taken the place of instructions.
+///
+/// # Errors
+/// Where the frame cannot be written.
+pub fn restore_flags(memory: &Memory, rsp: u64, eflags: u64) -> Result<()> {
+    // Behind pretcode, flags, link and stack: the 18th word of sigcontext.
+    const FLAGS_AT: u64 = 8 + 8 + 8 + 24 + 17 * 8;
+    const TRAP: u64 = 0x100;
+    let kept = memory.read_u64(rsp + FLAGS_AT)?;
+    if kept ^ eflags == TRAP {
+        memory.write(rsp + FLAGS_AT, &eflags.to_le_bytes())?;
+    }
+    Ok(())
 }
 
 /// Does the frame of a handler that is about to begin lie on an alternate stack (sigaltstack)? The frame says where
