@@ -90,7 +90,7 @@ const _: () = assert!(TABLE_BASE + TABLE_LEN as u64 <= AREA_BASE);
 
 /// Text and table as one piece for [`TEXT_BASE`]; for replay with an instruction that does nothing in place of
 /// the system call.
-pub fn image(replay: bool, cpuid: &[Cpuid]) -> Vec<u8> {
+pub fn image(replay: bool, cpuid: &[Cpuid], table: &[Row; CALLS]) -> Vec<u8> {
     let table_at = usize::try_from(TABLE_BASE - TEXT_BASE).unwrap_or(0);
     let mut image = vec![0; table_at + TABLE_LEN];
     image[..TEXT.len()].copy_from_slice(TEXT);
@@ -108,7 +108,7 @@ pub fn image(replay: bool, cpuid: &[Cpuid]) -> Vec<u8> {
             place.copy_from_slice(&word.to_le_bytes());
         }
     }
-    for (row, place) in table().iter().zip(image[table_at..].chunks_exact_mut(Row::LEN)) {
+    for (row, place) in table.iter().zip(image[table_at..].chunks_exact_mut(Row::LEN)) {
         place.copy_from_slice(&row.bytes());
     }
     image

@@ -97,6 +97,7 @@ impl Domain {
             entry,
             plan: Plan::default(),
             places: None,
+            shortened: false,
             handler: None,
             entered: false,
             silent: false,
@@ -170,6 +171,7 @@ impl Domain {
         if blocks && !alone && !self.relocate(tid)? {
             return Ok(());
         }
+        self.shorten(tid, &call)?;
         let polite = matches!(row.blocks, Blocks::Never) && row.name == "sched_yield";
         self.make(tid, blocks && !alone)?;
         if polite {
@@ -388,7 +390,7 @@ impl Domain {
             outcome.writes.append(&mut before.changes(tid, &self.memory)?);
         }
         outcome.regs = raw;
-        if call.places.is_some() {
+        if call.places.is_some() || call.shortened {
             let [rdi, rsi, rdx, r10, r8, r9] = call.entry.args();
             outcome.regs = Registers { rdi, rsi, rdx, r10, r8, r9, ..raw };
         }

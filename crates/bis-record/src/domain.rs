@@ -11,7 +11,7 @@ use std::{
     io, mem,
     ops::Range,
     sync::{Arc, atomic::Ordering},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use bis_syscalls::Dir;
@@ -45,6 +45,11 @@ pub struct Domain {
     pub order: VecDeque<Tid>,
     /// When the task at the front of the order began its time slice.
     pub slice_start: Instant,
+    /// How long that slice is.
+    pub slice: Duration,
+    /// With chaos: the task that gets a turn only where no other can, and until when.
+    pub starved: Option<Tid>,
+    pub mood_ends: Option<Instant>,
     /// When the domain's last event was written.
     pub last_event: Instant,
     /// What the watch thread knows of the domain.

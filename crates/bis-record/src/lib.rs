@@ -9,6 +9,7 @@
 mod base;
 mod call;
 mod calls;
+mod chaos;
 mod cores;
 mod domain;
 mod ends;
@@ -28,7 +29,7 @@ mod task;
 mod tokens;
 mod views;
 
-use std::{ffi::OsString, path::PathBuf, sync::Arc};
+use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
 pub use error::RecordError;
 
@@ -49,6 +50,10 @@ pub struct Options {
     pub trace_dir: PathBuf,
     /// Record checksums of all writable memory at every traced event: slow, for finding divergences.
     pub checksum: bool,
+    /// How long a task runs while others of its domain could.
+    pub slice: Duration,
+    /// Draw from this seed who runs when, and how much reads and writes move, to meet rare bugs.
+    pub chaos: Option<u64>,
     /// Use the agent's hooks: calls that programs make often do not stop.
     pub hooks: bool,
     /// The folder in which it is remembered which instructions of which programs the hooks replace. None: found anew

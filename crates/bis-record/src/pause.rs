@@ -23,11 +23,15 @@ use bis_trace::{
 use bis_tracee::{Memory, Resume, Status, TraceeError, maps, place, siginfo::SigInfo, sys};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
-use crate::{base::open_mapped, domain::Domain, error::Result, hooks::texts::TextFile, task::Handle};
+use crate::{
+    base::open_mapped,
+    domain::Domain,
+    error::Result,
+    hooks::texts::TextFile,
+    task::{Handle, Task},
+};
 
-/// How long a task may compute without an event while another of its domain is ready, and how long a signal may wait for
-/// it.
-const SLICE: Duration = Duration::from_millis(10);
+/// How long a task may compute without an event while a signal waits for it.
 const SIGNAL_WAIT: Duration = Duration::from_millis(5);
 
 /// How long it may where replay must stop each time it comes to the place: a loop of a nanosecond comes there ten million times in ten milliseconds.
@@ -70,8 +74,7 @@ impl Domain {
     /// The watch thread has kicked the supervisor out of its wait: somebody may want the running task to stop.
     pub fn look_after(&mut self) -> Result<()> {
         let (slow, turn) = self.watched.take_kick();
-        let runs =
-            |task: &&crate::task::Task| task.call.is_none() && matches!(task.handle, Handle::Running(_));
+        let runs = |task: &&Task| task.call.is_none() && matches!(task.handle, Handle::Running(_));
         let Some(tid) = self.tasks.values().find(runs).map(|task| task.tid) else { return Ok(()) };
         if !(slow || turn && self.has_reason_to_pause(tid)) {
             return Ok(());
@@ -85,12 +88,32 @@ impl Domain {
 
     /// Is it time that this task, which computes, stops for somebody else?
     fn has_reason_to_pause(&self, tid: Tid) -> bool {
+        self.is_awaited_by_signal(tid) || self.is_awaited_by_others(tid)
+    }
+
+    fn is_awaited_by_signal(&self, tid: Tid) -> bool {
+        self.tasks.get(&tid).is_some_and(|task| !task.stash.is_empty()) && self.has_run(SIGNAL_WAIT)
+    }
+
+    fn is_awaited_by_others(&self, tid: Tid) -> bool {
         let Some(task) = self.tasks.get(&tid) else { return false };
-        let waits = |other: &&crate::task::Task| other.tid != tid && (other.ready || other.report.is_some());
-        let rival = |other: &crate::task::Task| other.nice <= task.nice;
+        let waits = |other: &&Task| other.tid != tid && (other.ready || other.report.is_some());
+        let turn_is_over = self.is_turn_over();
+        let rival = |other: &Task| {
+            let (theirs, ours) = (self.urgency(other), self.urgency(task));
+            theirs < ours || (theirs == ours && turn_is_over)
+        };
         let is_wanted = self.holds_tokens() && self.session.registry.is_wanted();
-        (!task.stash.is_empty() && self.has_run(SIGNAL_WAIT))
-            || (self.has_run(SLICE) && (is_wanted || self.tasks.values().filter(waits).any(rival)))
+        (turn_is_over && is_wanted) || self.tasks.values().filter(waits).any(rival)
+    }
+
+    /// Has the running task had its time slice, and computed for all of it? (With chaos, slices are short, and computing
+    /// without a call is no condition.)
+    fn is_turn_over(&self) -> bool {
+        match self.session.chaos {
+            None => self.has_run(self.slice),
+            Some(_) => self.slice_start.elapsed() >= self.slice,
+        }
     }
 
     /// Has the running task computed for this long since its domain's last event?
@@ -101,14 +124,11 @@ impl Domain {
     /// The task has been interrupted where it makes no call and is in no hook. True: it has a place now, or something
     /// else has happened that is to be looked at.
     pub fn interrupted(&mut self, tid: Tid) -> Result<bool> {
-        if !self.has_reason_to_pause(tid) {
-            return Ok(false);
-        }
         let mask = self.stopped(tid)?.sigmask()?;
         let is_open = |info: &SigInfo| mask & (1 << (u32::from(info.signal().0).clamp(1, 64) - 1)) == 0;
         // A signal that is blocked now (the handler of the one before runs) is no reason.
-        let has_signal = self.has_run(SIGNAL_WAIT) && self.task(tid)?.stash.iter().any(is_open);
-        if !has_signal && !self.has_run(SLICE) {
+        let by_signal = self.is_awaited_by_signal(tid) && self.task(tid)?.stash.iter().any(is_open);
+        if !by_signal && !self.is_awaited_by_others(tid) {
             return Ok(false);
         }
         let Some(span) = self.find_span(tid)? else { return Ok(true) };

@@ -1,14 +1,14 @@
 //! Who runs next. One task of a domain at a time executes program code:
 //!
 //! - The running task keeps its turn over system calls that return at once, until its time slice is over and
-//!   another of at least its priority is ready. There is no preemption yet: the slice is looked at when the task
-//!   makes a call.
+//!   another of at least its priority is ready. The slice is looked at when the task makes a call; one that makes none
+//!   is stopped where it is (`pause.rs`).
 //! - A call that may block is made, and the task gets a moment to come back (supervisor and task share a core, so
 //!   a yield lets it run). If it does not, the call is written down as entered, and the next ready task runs.
 //! - Priorities are strict (the lower `nice` first), round robin among equals.
 //! - When all tasks wait in the kernel, the domain gives its run tokens back and sleeps until one reports.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bis_trace::{event::EventKind, event::Meta, types::Tid};
 use bis_tracee::{Resume, sys, task};
@@ -16,10 +16,12 @@ use bis_tracee::{Resume, sys, task};
 use crate::{
     domain::{Domain, Next},
     error::{RecordError, Result},
+    task::Task,
 };
 
-/// How long a task may go on while another is ready.
-const SLICE: Duration = Duration::from_millis(4);
+/// How much of its time slice a task uses at least before it gives way at a call of its own: then it need not be
+/// interrupted elsewhere.
+const GIVES_WAY_AFTER: f64 = 0.4;
 
 /// How often a task in a call that may block gets the core before it counts as blocked.
 const MOMENTS: u32 = 2;
@@ -121,11 +123,24 @@ impl Domain {
         if let Some(task) = self.tasks.values().find(|task| task.ready && task.midway) {
             return Some(task.tid);
         }
+        self.change_mood();
         let ready = |tid: &Tid| self.tasks.get(tid).filter(|task| task.ready);
-        let best = self.order.iter().filter_map(ready).map(|task| task.nice).min()?;
-        let mut candidates = self.order.iter().filter_map(ready).filter(|task| task.nice == best);
-        let first = candidates.next()?.tid;
-        let rival = candidates.next().map(|task| task.tid);
+        let best = self.order.iter().filter_map(ready).map(|task| self.urgency(task)).min()?;
+        let candidates = self.order.iter().filter_map(ready).filter(|task| self.urgency(task) == best);
+        let candidates: Vec<Tid> = candidates.map(|task| task.tid).collect();
+        let first = *candidates.first()?;
+        let turn = self.slice.mul_f64(if self.session.chaos.is_some() { 1.0 } else { GIVES_WAY_AFTER });
+        let over = self.slice_start.elapsed() > turn;
+        let rival = candidates.get(1).copied();
+        if let Some(chaos) =
+            self.session.chaos.as_ref().filter(|_| over || self.order.front() != Some(&first))
+        {
+            let drawn = candidates.get(chaos.next(candidates.len())).copied().unwrap_or(first);
+            (self.slice_start, self.slice) = (Instant::now(), chaos.turn());
+            self.give_way(first);
+            self.move_to_front(drawn);
+            return Some(drawn);
+        }
         if self.order.front() != Some(&first) {
             // Whoever has gone to sleep has had its turn: were it to keep its place, two tasks that sleep and wake
             // by turns would keep all others from running.
@@ -137,7 +152,7 @@ impl Domain {
             self.slice_start = Instant::now();
             self.move_to_front(first);
         } else if let Some(rival) = rival
-            && self.slice_start.elapsed() > SLICE
+            && over
         {
             self.give_way(first);
             self.slice_start = Instant::now();
@@ -145,6 +160,12 @@ impl Domain {
             return Some(rival);
         }
         Some(first)
+    }
+
+    /// Lower goes first: what the program has asked for, and whether chaos starves the task.
+    pub fn urgency(&self, task: &Task) -> i32 {
+        const STARVED: i32 = 100;
+        task.nice + if self.is_starved(task.tid) { STARVED } else { 0 }
     }
 
     fn move_to_front(&mut self, tid: Tid) {

@@ -26,6 +26,7 @@ use bis_tracee::{
 
 use crate::{
     Options,
+    chaos::{self, Chaos},
     cores::Cores,
     domain::Domain,
     error::{RecordError, Result},
@@ -75,6 +76,8 @@ pub struct Session {
     /// What is put into every address space, and what is known of texts.
     pub hook_image: HookImage,
     pub texts: Texts,
+    /// Draws who runs when, if that is wanted.
+    pub chaos: Option<Arc<Chaos>>,
     pub watch: Arc<Watch>,
     next_domain: AtomicU32,
     progress: Mutex<Progress>,
@@ -93,7 +96,8 @@ impl Session {
             file_limit: sys::raise_file_limit(),
             mail: Mail::default(),
             views: Views::default(),
-            hook_image: HookImage::new(),
+            hook_image: HookImage::new(if options.chaos.is_some() { &chaos::SHORTENED } else { &[] }),
+            chaos: options.chaos.map(|seed| Arc::new(Chaos::new(seed))),
             texts: Texts::new(options.site_cache.as_ref()),
             watch: Arc::default(),
             next_domain: AtomicU32::new(1),
@@ -131,7 +135,7 @@ impl Session {
         let _ = sys::become_subreaper();
         self.listen()?;
         ours::allow_kicks();
-        self.watch.start(&self.cores);
+        self.watch.start(&self.cores, self.chaos.clone());
         self.spawn("first".into(), |session| Domain::first(session).map(Some));
         let mut progress = self.wait_for_the_end();
         if let Some(failure) = progress.failure.take() {

@@ -38,6 +38,8 @@ pub struct InCall {
     pub plan: Plan,
     /// Where the pieces of the plan lie during the call; none: at home.
     pub places: Option<Vec<Place>>,
+    /// The kernel was asked for fewer bytes than the program asks for.
+    pub shortened: bool,
     pub handler: Option<Handler>,
     /// Its `SyscallEnter` is written.
     pub entered: bool,

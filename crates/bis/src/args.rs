@@ -70,7 +70,8 @@ Everything after PROGRAM belongs to the program.
 Examples:
   bis record python3 app.py --verbose
   bis record -o /tmp/trace -- make -j2
-  bis record --env LANG=C --cwd build ctest"
+  bis record --env LANG=C --cwd build ctest
+  while bis record --chaos -o t ./flaky_test; do bis rm t; done"
 )]
 pub struct Record {
     /// Make the trace in this folder, which must not exist or be empty [default: a new one, `PROGRAM-N`, in the
@@ -80,6 +81,15 @@ pub struct Record {
     /// Stop at every system call: without the hooks, which make the usual ones inside of the process
     #[arg(short, long)]
     pub no_hooks: bool,
+    /// How long a thread may run while others of its process could, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub slice: u64,
+    /// Look for rare bugs: turns of random length, threads that are starved for a while, short reads and writes
+    #[arg(long)]
+    pub chaos: bool,
+    /// The number from which --chaos draws [default: another each time]
+    #[arg(long, value_name = "N", requires = "chaos")]
+    pub seed: Option<u64>,
     /// Set a variable in the program's environment; can be given several times
     #[arg(short, long, value_name = "NAME=VALUE")]
     pub env: Vec<OsString>,

@@ -57,13 +57,17 @@ pub struct HookImage {
 }
 
 impl HookImage {
-    pub fn new() -> HookImage {
+    /// Without the calls of `traced`.
+    pub fn new(traced: &[u64]) -> HookImage {
         let cpuid = cpu::cpuid_answers();
-        HookImage {
-            rows: Box::new(hooks::table()),
-            recorded: hooks::image(false, &cpuid),
-            replayed: hooks::image(true, &cpuid),
+        let mut rows = Box::new(hooks::table());
+        for row in traced.iter().filter_map(|nr| usize::try_from(*nr).ok()) {
+            if let Some(row) = rows.get_mut(row) {
+                *row = Row::default();
+            }
         }
+        let (recorded, replayed) = (hooks::image(false, &cpuid, &rows), hooks::image(true, &cpuid, &rows));
+        HookImage { rows, recorded, replayed }
     }
 
     /// May the hooks make this call?

@@ -15,7 +15,7 @@ use bis_agent::hooks::state;
 use bis_trace::types::{DomainId, Tid};
 use bis_tracee::{area::Area, ours};
 
-use crate::cores::Cores;
+use crate::{chaos::Chaos, cores::Cores};
 
 /// How often domains are looked at. A task whose turn may be over stops at its next hook.
 const TICK: Duration = Duration::from_millis(3);
@@ -154,15 +154,15 @@ impl Watch {
     }
 
     /// Starts the thread that looks at all domains, for as long as the recording lasts.
-    pub fn start(self: &Arc<Watch>, cores: &Arc<Cores>) {
+    pub fn start(self: &Arc<Watch>, cores: &Arc<Cores>, chaos: Option<Arc<Chaos>>) {
         let (watch, cores) = (Arc::downgrade(self), Arc::clone(cores));
         let look = move || {
             let (mut seen, mut done) = (HashMap::new(), HashMap::new());
             loop {
-                thread::sleep(TICK);
+                thread::sleep(chaos.as_ref().map_or(TICK, |chaos| chaos.look()));
                 let Some(watch) = watch.upgrade() else { return };
                 watch.look(&mut seen);
-                watch.loosen(&mut done, &cores);
+                watch.loosen(&mut done, &cores, chaos.is_some());
             }
         };
         if let Err(error) = thread::Builder::new().name("watch".into()).stack_size(64 * 1024).spawn(look) {
@@ -173,7 +173,7 @@ impl Watch {
     /// A task that is alone, makes many calls and hardly stops may run on any core: who talks to another process over
     /// pipes runs best where the kernel puts it, mostly on one core with its partner. Once it stops more often, it is pinned
     /// again.
-    fn loosen(&self, done: &mut HashMap<DomainId, Done>, cores: &Cores) {
+    fn loosen(&self, done: &mut HashMap<DomainId, Done>, cores: &Cores, impatient: bool) {
         let all = self.all();
         done.retain(|domain, _| all.iter().any(|(id, _)| id == domain));
         for (domain, watched) in &all {
@@ -194,7 +194,7 @@ impl Watch {
             // It computes. Whether that keeps anybody waiting, its supervisor knows.
             let may_matter =
                 watched.takes_turns.load(Ordering::Relaxed) || watched.is_awaited.load(Ordering::Relaxed);
-            if may_matter && stops == 0 && watched.get(state::PHASE) == 0 {
+            if may_matter && (stops == 0 || impatient) && watched.get(state::PHASE) == 0 {
                 watched.kick(&watched.turn);
             }
         }

@@ -11,6 +11,7 @@ use std::{
     io::{self, IsTerminal},
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use bis_record::{Options, RecordError};
@@ -53,6 +54,8 @@ fn record(args: Record) -> Result<u8> {
         cwd: args.cwd,
         trace_dir: place.path.clone(),
         checksum: args.checksum,
+        slice: Duration::from_millis(args.slice),
+        chaos: args.chaos.then(|| args.seed.unwrap_or_else(|| u64::from(std::process::id()))),
         hooks: !args.no_hooks,
         site_cache: folder::site_cache(),
     });
