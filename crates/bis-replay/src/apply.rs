@@ -2,8 +2,8 @@
 //! in order; then the bytes that the kernel wrote; then the registers.
 
 use bis_trace::{
-    event::{Echo, Effect, Outcome},
-    types::{DomainId, EventSeq, Registers, Tid},
+    event::{Backing, Echo, Effect, Outcome, Turn},
+    types::{DomainId, EventSeq, ObjectId, Registers, Tid},
 };
 use bis_tracee::{Stopped, TraceeError, handover::Parked, remote::Remote};
 
@@ -138,6 +138,7 @@ impl Domain<'_, '_> {
     }
 
     fn effects(&mut self, task: &mut Task, seq: EventSeq, effects: &[Effect]) -> Result<(), Halt> {
+        self.await_turns(seq, &objects_of_others(effects))?;
         let mut slot = task.stopped.take();
         if slot.is_none() {
             return Err(TraceeError::Died(task.ours).into());
@@ -172,8 +173,8 @@ impl Domain<'_, '_> {
         let io = |source| ReplayError::io("work on its file in memory", source);
         match effect {
             Effect::NewObject { object, len, content } => {
-                let mut content = content.map(|file| shared.trace.open_file(file)).transpose()?;
-                let file = objects::make(*object, *len, content.as_mut()).map_err(io)?;
+                let content = content.map(|file| shared.trace.open_file(file)).transpose()?;
+                let file = objects::make(*object, *len, content.as_ref()).map_err(io)?;
                 shared.board.objects(|all| all.add(*object, file)).map_err(io)?;
             }
             Effect::WriteObject { object, offset, data } => {
@@ -239,4 +240,17 @@ impl Domain<'_, '_> {
         }
         Ok(())
     }
+}
+
+/// The first turns of the shared objects that are mapped here and were made elsewhere. A domain maps an object before it
+/// has its first turn with it, so no turn of its own tells that another has come to the place where it makes it.
+fn objects_of_others(effects: &[Effect]) -> Vec<Turn> {
+    let mapped = effects.iter().filter_map(|effect| match effect {
+        Effect::Map { backing: Backing::Shared { object, .. }, .. } => Some(*object),
+        _ => None,
+    });
+    let is_made = |made: &ObjectId| {
+        effects.iter().any(|effect| matches!(effect, Effect::NewObject { object, .. } if object == made))
+    };
+    mapped.filter(|object| !is_made(object)).map(|object| Turn { object, turn: 0 }).collect()
 }

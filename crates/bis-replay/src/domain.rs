@@ -256,11 +256,7 @@ impl Domain<'_, '_> {
         };
         // A turn that begins and ends here must begin first; others wait for nothing of ours.
         released.iter().filter(|turn| !acquired.contains(turn)).try_for_each(release)?;
-        let waited = self.held.await_turns(acquired);
-        waited.map_err(|halt| match halt {
-            Halt::Cut(why) => Halt::Cut(format!("domain {} stops at event {seq}: {why}", self.entry.domain)),
-            other => other,
-        })?;
+        self.await_turns(seq, acquired)?;
         let release = |turn: &Turn| {
             let done = board.objects(|all| all.release(*turn));
             done.map_err(|error| self.inconsistent(seq, error.to_string()))
@@ -268,6 +264,14 @@ impl Domain<'_, '_> {
         released.iter().filter(|turn| acquired.contains(turn)).try_for_each(release)?;
         self.pin();
         Ok(())
+    }
+
+    /// Waits until all these turns have come.
+    pub(crate) fn await_turns(&mut self, seq: EventSeq, turns: &[Turn]) -> Result<(), Halt> {
+        self.held.await_turns(turns).map_err(|halt| match halt {
+            Halt::Cut(why) => Halt::Cut(format!("domain {} stops at event {seq}: {why}", self.entry.domain)),
+            other => other,
+        })
     }
 
     /// Keeps the thread and its tasks on the slot's core.

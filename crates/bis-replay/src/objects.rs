@@ -14,6 +14,7 @@ use std::{
 
 use bis_trace::{
     event::Turn,
+    sparse::copy_parts,
     types::{DomainId, FileId, ObjectId},
 };
 use bis_tracee::sys;
@@ -74,11 +75,11 @@ fn missing(object: ObjectId) -> io::Error {
 }
 
 /// Makes the file of an object, with the first `len` bytes of `content`.
-pub(crate) fn make(object: ObjectId, len: u64, content: Option<&mut File>) -> io::Result<File> {
+pub(crate) fn make(object: ObjectId, len: u64, content: Option<&File>) -> io::Result<File> {
     let name = std::ffi::CString::new(format!("{OBJECT_PREFIX}{object}")).map_err(io::Error::other)?;
-    let mut file = File::from(sys::memfd(&name)?);
+    let file = File::from(sys::memfd(&name)?);
     if let Some(content) = content {
-        io::copy(&mut io::Read::take(content, len), &mut file)?;
+        copy_parts(content, &file, len)?;
     }
     file.set_len(checked_len(len)?)?;
     Ok(file)
@@ -192,11 +193,10 @@ mod tests {
 
     #[test]
     fn content_is_cut_and_filled_to_the_length() {
-        let mut content = make(ObjectId(1), 0, None).unwrap();
+        let content = make(ObjectId(1), 0, None).unwrap();
         write(&content, 0, b"abcdef").unwrap();
         for (len, expected) in [(3, &b"abc"[..]), (8, b"abcdef\0\0")] {
-            io::Seek::rewind(&mut content).unwrap();
-            let file = make(OBJECT, len, Some(&mut content)).unwrap();
+            let file = make(OBJECT, len, Some(&content)).unwrap();
             let mut found = vec![0xff; expected.len()];
             file.read_exact_at(&mut found, 0).unwrap();
             assert_eq!((file.metadata().unwrap().len(), &found[..]), (len, expected));

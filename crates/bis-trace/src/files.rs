@@ -29,14 +29,12 @@ use crate::{
     error::{Result, TraceError, show},
     event::{FileEntry, Kept, Meta},
     log::{FILES, Inner},
+    sparse::{PIECE_BYTES, Parts, write_piece},
     types::FileId,
 };
 
 /// Times younger than this prove nothing: filesystems' clocks tick coarsely.
 const SETTLED_NS: i64 = 2_000_000_000;
-
-/// Copied and hashed at once, bytes; a piece of this size that is all zero becomes a hole.
-const PIECE_BYTES: usize = 64 << 10;
 
 /// Where files are changed by replacing them, never in place.
 const SYSTEM: [&[u8]; 8] = [b"/usr", b"/lib", b"/lib64", b"/bin", b"/sbin", b"/opt", b"/nix", b"/gnu"];
@@ -238,25 +236,34 @@ fn write_sparse(to: &File, content: &[u8]) -> io::Result<()> {
     to.set_len(content.len() as u64)
 }
 
-/// Zeros are left as a hole.
-fn write_piece(to: &File, offset: u64, piece: &[u8]) -> io::Result<()> {
-    if piece.iter().all(|byte| *byte == 0) { Ok(()) } else { to.write_all_at(piece, offset) }
-}
-
-/// Calls `take` with offset and content of each piece; returns hash and length, bytes.
+/// Calls `take` with offset and content of each piece but holes; returns hash and length, bytes.
 fn each_piece(
     file: &File,
     mut take: impl FnMut(u64, &[u8]) -> io::Result<()>,
 ) -> io::Result<([u8; 32], u64)> {
+    static ZEROS: [u8; PIECE_BYTES] = [0; PIECE_BYTES];
+    let parts = Parts::of(file);
     let mut hasher = blake3::Hasher::new();
     let mut piece = vec![0; PIECE_BYTES];
     let mut offset = 0;
+    let mut part = 0..0;
     loop {
-        match file.read_at(&mut piece, offset) {
+        if offset >= part.end {
+            part = parts.next(offset);
+        }
+        let room = |end: u64| usize::try_from(end - offset).unwrap_or(PIECE_BYTES).min(PIECE_BYTES);
+        if offset < part.start {
+            let zeros = &ZEROS[..room(part.start)];
+            hasher.update(zeros);
+            offset += zeros.len() as u64;
+            continue;
+        }
+        let room = &mut piece[..room(part.end)];
+        match file.read_at(room, offset) {
             Ok(0) => return Ok((*hasher.finalize().as_bytes(), offset)),
             Ok(len) => {
-                hasher.update(&piece[..len]);
-                take(offset, &piece[..len])?;
+                hasher.update(&room[..len]);
+                take(offset, &room[..len])?;
                 offset += len as u64;
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -2,7 +2,8 @@
 //!
 //! Pure: knows nothing of processes or of ptrace. `event.rs` is the model, `codec/` turns it into Cap'n Proto
 //! messages (`schema/bis.capnp`) and back, `log.rs` and `queue.rs` write them in chunks (`chunk.rs`), `index.rs`
-//! and `reader.rs` find and read them, `files.rs` keeps the content of mapped files.
+//! and `reader.rs` find and read them, `files.rs` keeps the content of mapped files (`sparse.rs`: but for
+//! their holes).
 //!
 //! What is in a trace comes from somebody else: nothing that a file says is believed unchecked.
 #![forbid(unsafe_code)]
@@ -16,6 +17,7 @@ mod index;
 mod log;
 mod queue;
 mod reader;
+pub mod sparse;
 pub mod types;
 
 #[path = "generated/bis_capnp.rs"]

@@ -240,6 +240,29 @@ fn a_call_may_write_to_shared_memory_and_make_it_longer() {
 }
 
 #[test]
+fn who_maps_an_object_waits_until_it_is_there() {
+    let mut tape = Tape::new();
+    share(&tape);
+    // It begins first; its turn is the second.
+    let mut start = image(&adding_code());
+    start.effects.push(map(SHARED, 3, Backing::Shared { object: OBJECT, offset: 0 }));
+    tape.start(B, exec_base(), start);
+    let mut start = image(&adding_code());
+    start.effects.extend(Tape::new_object(OBJECT, SHARED));
+    tape.start(A, exec_base(), start);
+    let after = tape.call(A, at_call(&added(1), 22, 39), 1);
+    tape.event(A, token(vec![], turn(0)));
+    tape.exit(A, at_call(&after, 29, 231));
+    tape.event(B, token(turn(1), vec![]));
+    let after = tape.call(B, at_call(&added(2), 22, 39), 1);
+    tape.event(B, token(vec![], turn(1)));
+    tape.exit(B, at_call(&after, 29, 231));
+    let options = Options { jobs: 1, ..Options::default() };
+    let (summary, _) = tape.replay_with(true, &options).unwrap();
+    assert_eq!((summary.domains, summary.incomplete), (2, None));
+}
+
+#[test]
 fn a_turn_that_never_comes_is_no_hang() {
     let mut tape = two_turns(3);
     let third = DomainId(3);
