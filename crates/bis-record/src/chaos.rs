@@ -1,6 +1,6 @@
 //! Chaos: scheduling that a program may meet, and hardly ever does, so that rare bugs become frequent.
 //!
-//! - Turns last from fifty microseconds to twenty milliseconds, and who gets the next is drawn.
+//! - Turns last from a single instruction to twenty milliseconds, and who gets the next is drawn.
 //! - Now and then, for a while, one thread gets a turn only when no other of its domain can run: the waiting thread that
 //!   never came in time, the writer that nobody saw halfway.
 //! - Reads of pipes and stream sockets, and writes to them that may not wait, move fewer bytes than they were asked to,
@@ -62,6 +62,16 @@ impl Chaos {
     /// How long a turn lasts.
     pub fn turn(&self) -> Duration {
         self.time(TURN_MIN, TURN_MAX)
+    }
+
+    /// How many instructions a turn lasts, if it is one of the very short ones: no timer is fine enough for the few
+    /// instructions between a check and what relies on it.
+    pub fn steps(&self) -> Option<usize> {
+        const MAX_LOG2: u32 = 11;
+        self.draw(|random| {
+            let max = 2 << random.u32(..MAX_LOG2);
+            (random.u8(..) < 80).then(|| random.usize(1..max))
+        })
     }
 
     /// How long the watch thread sleeps.

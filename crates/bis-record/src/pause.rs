@@ -70,6 +70,15 @@ enum Spot {
     Bad,
 }
 
+/// What came of a single step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    /// The task stands behind the instruction, in its program.
+    Done(Registers),
+    /// It stands at a system call or in a hook, and goes on from there; or something else has happened, which is its report.
+    Elsewhere,
+}
+
 impl Domain {
     /// The watch thread has kicked the supervisor out of its wait: somebody may want the running task to stop.
     pub fn look_after(&mut self) -> Result<()> {
@@ -133,7 +142,8 @@ impl Domain {
         }
         let Some(span) = self.find_span(tid)? else { return Ok(true) };
         if span == Spot::Bad && !self.has_run(OPAQUE_MAX) && !self.spins(tid)? {
-            return Ok(self.task(tid)?.report.is_some());
+            let task = self.task(tid)?;
+            return Ok(task.report.is_some() || task.ready);
         }
         let span = if let Spot::Sure(span) = span { span.bytes().to_vec() } else { Vec::new() };
         let regs = self.pause(tid, span)?;
@@ -191,34 +201,49 @@ impl Domain {
         let first = self.stopped(tid)?.regs()?;
         for _ in 0..SPIN_MAX {
             match self.step(tid)? {
-                None => return Ok(false),
-                Some(regs) if hooks::is_inside(regs.rip) => return Ok(false),
-                Some(regs) if regs == first => return Ok(true),
-                Some(_) => {}
+                Step::Done(regs) if regs == first => return Ok(true),
+                Step::Done(_) => {}
+                Step::Elsewhere => return Ok(false),
             }
         }
         Ok(false)
     }
 
-    /// Lets the task execute one instruction: its registers after it. None: something else happened, which is its report.
+    /// Lets the task execute one instruction of its own.
     ///
     /// An instruction that stores the flags would store the trap flag of the step with them; it is left to a breakpoint
-    /// behind it.
-    fn step(&mut self, tid: Tid) -> Result<Option<Registers>> {
+    /// behind it. So would a system call, in r11: it is not made here.
+    fn step(&mut self, tid: Tid) -> Result<Step> {
         let rip = self.stopped(tid)?.regs()?.rip;
         let it = Decoder::with_ip(64, &self.memory.read_upto(rip, 15), rip, DecoderOptions::NONE).decode();
-        if matches!(it.mnemonic(), Mnemonic::Pushf | Mnemonic::Pushfd | Mnemonic::Pushfq) {
-            return if self.run_behind(tid, &it)? { Ok(Some(self.stopped(tid)?.regs()?)) } else { Ok(None) };
+        let is_done = match it.mnemonic() {
+            Mnemonic::Syscall => {
+                let task = self.task(tid)?;
+                (task.midway, task.ready) = (true, true);
+                return Ok(Step::Elsewhere);
+            }
+            Mnemonic::Pushf | Mnemonic::Pushfd | Mnemonic::Pushfq => self.run_behind(tid, &it)?,
+            _ => {
+                self.resume(tid, Resume::Step)?;
+                self.wait_for_report(tid)?;
+                let is_done = self.task(tid)?.report == Some(Status::Signal(Signal::TRAP))
+                    && SigInfo(self.stopped(tid)?.siginfo()?).is_debug_exception();
+                if is_done {
+                    self.task(tid)?.report = None;
+                }
+                is_done
+            }
+        };
+        if !is_done {
+            return Ok(Step::Elsewhere);
         }
-        self.resume(tid, Resume::Step)?;
-        self.wait_for_report(tid)?;
-        if self.task(tid)?.report != Some(Status::Signal(Signal::TRAP))
-            || !SigInfo(self.stopped(tid)?.siginfo()?).is_debug_exception()
-        {
-            return Ok(None);
+        let regs = self.stopped(tid)?.regs()?;
+        if hooks::is_inside(regs.rip) {
+            let task = self.task(tid)?;
+            (task.midway, task.ready, task.in_hook) = (true, true, true);
+            return Ok(Step::Elsewhere);
         }
-        self.task(tid)?.report = None;
-        Ok(Some(self.stopped(tid)?.regs()?))
+        Ok(Step::Done(regs))
     }
 
     /// Goes on for a few instructions, if need be, to one at which replay can put a breakpoint with a condition. Then, the
@@ -242,14 +267,8 @@ impl Domain {
                     return Ok(Some(Spot::Sure(span)));
                 }
             }
-            match self.step(tid)? {
-                None => return Ok(None),
-                Some(regs) if hooks::is_inside(regs.rip) => {
-                    let task = self.task(tid)?;
-                    (task.midway, task.ready, task.in_hook) = (true, true, true);
-                    return Ok(None);
-                }
-                Some(_) => {}
+            if self.step(tid)? == Step::Elsewhere {
+                return Ok(None);
             }
         }
         Ok(Some(Spot::Bad))
@@ -277,6 +296,37 @@ impl Domain {
         let file = self.session.texts.of(&open_mapped(tid, mapping)?)?;
         let bias = file.bias(mapping.start, mapping.offset)?;
         Some((file, bias))
+    }
+
+    /// With chaos, now and then: for how many instructions the task gets a turn.
+    pub fn draw_steps(&self, tid: Tid) -> Option<usize> {
+        let chaos = self.session.chaos.as_ref()?;
+        let task = self.tasks.get(&tid)?;
+        let is_plain = task.call.is_none()
+            && !task.midway
+            && !task.expect_signal
+            && !task.in_hook
+            && task.inject.is_none()
+            && task.stash.is_empty();
+        let others = self.tasks.len() > 1 || self.holds_tokens();
+        if is_plain && others { chaos.steps() } else { None }
+    }
+
+    /// Gives the task a turn of so many instructions; it ends with a pause, or with whatever comes first.
+    pub fn creep(&mut self, tid: Tid, steps: usize) -> Result<()> {
+        self.prepare(tid);
+        for _ in 0..steps {
+            if self.step(tid)? == Step::Elsewhere {
+                return Ok(());
+            }
+        }
+        let Some(span) = self.find_span(tid)? else { return Ok(()) };
+        let span = if let Spot::Sure(span) = span { span.bytes().to_vec() } else { Vec::new() };
+        self.pause(tid, span)?;
+        self.task(tid)?.ready = true;
+        // Somebody else is drawn.
+        self.slice = Duration::ZERO;
+        Ok(())
     }
 
     /// Writes down where the task stands.

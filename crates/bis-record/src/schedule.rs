@@ -47,6 +47,10 @@ impl Domain {
             if let Some(tid) = self.choose() {
                 self.settle(Some(tid))?;
                 self.yield_tokens()?;
+                if let Some(steps) = self.draw_steps(tid) {
+                    self.creep(tid, steps)?;
+                    continue;
+                }
                 self.resume(tid, Resume::Cont)?;
                 self.wait_for_report(tid)?;
                 continue;
