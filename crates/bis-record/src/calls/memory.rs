@@ -18,6 +18,7 @@ use bis_trace::{
 };
 use bis_tracee::maps::{self, Mapping};
 
+use super::objects::{fd_path, int};
 use crate::{
     base::{open_mapped, stack_floor, stack_limit},
     call::Entry,
@@ -95,7 +96,12 @@ fn key_of_mapping(mapping: &Mapping) -> Key {
 
 impl Domain {
     pub(super) fn enter_mmap(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
-        let [addr, len, _, flags, ..] = call.args;
+        let [addr, len, _, flags, fd, _] = call.args;
+        // A TCP socket can be mapped, and the kernel then puts received pages there: as before that was so.
+        let path = fd_path(tid, int(fd));
+        if flags & MAP_ANONYMOUS == 0 && fs::metadata(path).is_ok_and(|meta| meta.file_type().is_socket()) {
+            return Ok(Entry::Done(-i64::from(libc::ENODEV)));
+        }
         let ours_end = if self.hooks.is_some() { AREA_BASE + AREA_LEN } else { AGENT_BASE + AGENT_LEN };
         let ours = addr < ours_end && addr.saturating_add(len) > AGENT_BASE;
         if flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) != 0 && ours {

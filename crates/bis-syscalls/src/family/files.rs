@@ -66,8 +66,8 @@ pub(crate) static ROWS: &[Row] = &[
     call(262, "newfstatat", &[dirfd("dirfd"), path("path"), out("buf", STAT), named("flags", &AT_FLAGS)], Never),
     call(268, "fchmodat", &[dirfd("dirfd"), path("path"), mode("mode")], Never),
     call(269, "faccessat", &[dirfd("dirfd"), path("path"), mode("mode")], Never),
-    call(275, "splice", &[fd("in"), inout("in_offset", Fixed(8)), fd("out"), inout("out_offset", Fixed(8)), size("len"), hex("flags")], If(splice_waits5)).by(Handler::Splice).writes(),
-    call(276, "tee", &[fd("in"), fd("out"), size("len"), hex("flags")], If(splice_waits3)).by(Handler::Tee).writes(),
+    call(275, "splice", &[fd("in"), inout("in_offset", Fixed(8)), fd("out"), inout("out_offset", Fixed(8)), size("len"), hex("flags")], May).by(Handler::Splice).writes(),
+    call(276, "tee", &[fd("in"), fd("out"), size("len"), hex("flags")], If(tee_waits)).by(Handler::Tee).writes(),
     call(277, "sync_file_range", &[fd("fd"), long("offset"), long("len"), hex("flags")], Never),
     call(280, "utimensat", &[dirfd("dirfd"), path("path"), inp("times"), named("flags", &AT_FLAGS)], Never),
     call(285, "fallocate", &[fd("fd"), hex("mode"), long("offset"), long("len")], Never).by(Handler::Fallocate).writes(),
@@ -96,11 +96,8 @@ fn flock_waits(call: &Call) -> bool {
     call.u32(1) & (4 | 8) == 0
 }
 
-fn splice_waits5(call: &Call) -> bool {
-    call.u32(5) & 2 == 0
-}
-
-fn splice_waits3(call: &Call) -> bool {
+/// Not SPLICE_F_NONBLOCK. For `splice` itself that says nothing: the flag concerns its pipe, not what is at the other end.
+fn tee_waits(call: &Call) -> bool {
     call.u32(3) & 2 == 0
 }
 
