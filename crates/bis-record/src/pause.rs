@@ -224,8 +224,16 @@ impl Domain {
             }
             Mnemonic::Pushf | Mnemonic::Pushfd | Mnemonic::Pushfq => self.run_behind(tid, &it)?,
             _ => {
-                self.resume(tid, Resume::Step)?;
-                self.wait_for_report(tid)?;
+                // The watch thread may have asked for a stop. It comes before the step is made, or before its trap is told of;
+                // that comes then, without another step.
+                loop {
+                    self.resume(tid, Resume::Step)?;
+                    self.wait_for_report(tid)?;
+                    if self.task(tid)?.report != Some(Status::Trap) {
+                        break;
+                    }
+                    self.task(tid)?.report = None;
+                }
                 let is_done = self.task(tid)?.report == Some(Status::Signal(Signal::TRAP))
                     && SigInfo(self.stopped(tid)?.siginfo()?).is_debug_exception();
                 if is_done {
