@@ -8,7 +8,7 @@ use std::{
 
 use bis_syscalls::{Call, Handler};
 use bis_trace::{
-    event::{EventKind, Meta},
+    event::{Effect, EventKind, Meta},
     types::{ObjectId, Tid},
 };
 
@@ -29,6 +29,27 @@ pub struct SharedRange {
     pub object: ObjectId,
     /// The object's byte at `start`.
     pub offset: u64,
+}
+
+/// From where to where mremap has moved a mapping; bytes, whole pages.
+#[derive(Clone, Copy, Debug)]
+pub struct Move {
+    pub addr: u64,
+    /// 0: the pages are mapped twice now.
+    pub old_len: u64,
+    pub new_addr: u64,
+    pub new_len: u64,
+    /// MREMAP_DONTUNMAP.
+    pub keep: bool,
+}
+
+impl Move {
+    /// The effect of moving a part of it, which grows by so many bytes.
+    pub fn effect(&self, start: u64, end: u64, more: u64) -> Effect {
+        let (old_len, keep) = (end - start, self.keep);
+        let new_addr = self.new_addr + (start - self.addr);
+        Effect::Remap { addr: start, old_len, new_addr, new_len: old_len + more, keep }
+    }
 }
 
 /// The shared mappings of a domain.
@@ -66,6 +87,31 @@ impl SharedMemory {
     /// The shared range that holds this address.
     pub fn at(&self, addr: u64) -> Option<SharedRange> {
         self.ranges.iter().copied().find(|range| range.start <= addr && addr < range.end)
+    }
+
+    /// What the ranges that mremap has moved are now.
+    pub fn moved(&self, by: &Move) -> Vec<SharedRange> {
+        let new_end = by.new_addr + by.new_len;
+        if by.old_len == 0 {
+            let range = self.at(by.addr).map(|range| SharedRange {
+                start: by.new_addr,
+                end: new_end,
+                object: range.object,
+                offset: range.offset + (by.addr - range.start),
+            });
+            return range.into_iter().collect();
+        }
+        let old_end = by.addr + by.old_len;
+        let to = |addr: u64| by.new_addr + (addr - by.addr);
+        let moved = self.ranges.iter().filter(|range| range.start < old_end && by.addr < range.end);
+        let moved = moved.map(|range| {
+            let start = range.start.max(by.addr);
+            // The last one grows, or ends early.
+            let end = if range.end >= old_end { new_end } else { to(range.end).min(new_end) };
+            let offset = range.offset + (start - range.start);
+            SharedRange { start: to(start), end, object: range.object, offset }
+        });
+        moved.filter(|range| range.start < range.end).collect()
     }
 
     /// Removes `start..end` from the ranges; returns the pieces that are gone.

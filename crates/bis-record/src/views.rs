@@ -13,14 +13,16 @@
 //! load.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry},
+    fs::File,
+    os::unix::fs::MetadataExt,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
 };
 
-use bis_trace::types::DomainId;
+use bis_trace::types::{DomainId, FileId};
 
 use crate::registry::Key;
 
@@ -35,7 +37,8 @@ pub struct Change {
     pub len: u64,
 }
 
-/// A range of a domain's address space that shows a file.
+/// A range of a domain's address space that shows a file. What replay has there need not be of one piece: there is
+/// one view for each, so that each can be moved by itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct View {
     pub start: u64,
@@ -43,17 +46,19 @@ pub struct View {
     pub key: Key,
     /// The file's byte at `start`.
     pub offset: u64,
-    /// The file's length as far as the domain's events tell it, bytes.
+    /// The file's length as far as the domain's events tell it, bytes. In replay, the pages up to there can be accessed,
+    /// and no others.
     pub len: u64,
-    /// The part of the file that can be accessed in replay: as long as what was kept of it, or longer.
-    pub backed: u64,
+    /// The content of the file when it was mapped, and the length of that, bytes.
+    pub kept: FileId,
+    pub kept_len: u64,
     /// Has the file changed since it was kept?
     pub changed: bool,
 }
 
 impl View {
     /// The part that lies in these addresses.
-    fn part(&self, start: u64, end: u64) -> Option<View> {
+    pub fn part(&self, start: u64, end: u64) -> Option<View> {
         let (start, end) = (start.max(self.start), end.min(self.end));
         (start < end).then(|| View { start, end, offset: self.offset + (start - self.start), ..*self })
     }
@@ -77,10 +82,29 @@ pub fn cut(views: &mut Vec<View>, start: u64, end: u64) -> Vec<View> {
     before.iter().filter_map(|view| view.part(start, end)).collect()
 }
 
+/// Makes two views of each that has one of these addresses inside.
+pub fn split(views: &mut Vec<View>, at: [u64; 2]) {
+    for at in at {
+        if let Some(view) = views.iter_mut().find(|view| view.start < at && at < view.end) {
+            let upper = view.part(at, u64::MAX);
+            view.end = at;
+            views.extend(upper);
+        }
+    }
+}
+
+/// A file that somebody has a view of.
+#[derive(Debug)]
+struct Viewed {
+    /// To ask for its length.
+    file: File,
+    users: Vec<DomainId>,
+}
+
 #[derive(Debug, Default)]
 struct Books {
     /// Who has (or has had) a view of which file.
-    users: HashMap<Key, Vec<DomainId>>,
+    files: HashMap<Key, Viewed>,
     waiting: HashMap<DomainId, Vec<Change>>,
 }
 
@@ -96,7 +120,7 @@ impl Views {
     fn with<T>(&self, use_it: impl FnOnce(&mut Books) -> T) -> T {
         let mut books = self.books.lock().unwrap_or_else(PoisonError::into_inner);
         let result = use_it(&mut books);
-        self.files.store(books.users.len(), Ordering::Release);
+        self.files.store(books.files.len(), Ordering::Release);
         self.waiting.store(books.waiting.values().map(Vec::len).sum(), Ordering::Release);
         result
     }
@@ -107,26 +131,40 @@ impl Views {
     }
 
     pub fn has(&self, key: Key) -> bool {
-        !self.is_empty() && self.with(|books| books.users.contains_key(&key))
+        !self.is_empty() && self.with(|books| books.files.contains_key(&key))
     }
 
     /// The domain has a view of this file, until it ends or forgets it.
-    pub fn add(&self, key: Key, domain: DomainId) {
+    pub fn add(
+        &self,
+        key: Key,
+        domain: DomainId,
+        file: impl FnOnce() -> std::io::Result<File>,
+    ) -> std::io::Result<()> {
         self.with(|books| {
-            let users = books.users.entry(key).or_default();
-            if !users.contains(&domain) {
-                users.push(domain);
+            let viewed = match books.files.entry(key) {
+                Entry::Occupied(found) => found.into_mut(),
+                Entry::Vacant(place) => place.insert(Viewed { file: file()?, users: Vec::new() }),
+            };
+            if !viewed.users.contains(&domain) {
+                viewed.users.push(domain);
             }
-        });
+            Ok(())
+        })
+    }
+
+    /// The length of a file that somebody has a view of, bytes.
+    pub fn len_of(&self, key: Key) -> Option<u64> {
+        self.with(|books| books.files.get(&key)?.file.metadata().ok().map(|meta| meta.size()))
     }
 
     /// The domain has no view of this file any more.
     pub fn forget(&self, key: Key, domain: DomainId) {
         self.with(|books| {
-            if let Some(users) = books.users.get_mut(&key) {
-                users.retain(|user| *user != domain);
+            if let Some(viewed) = books.files.get_mut(&key) {
+                viewed.users.retain(|user| *user != domain);
             }
-            books.users.retain(|_, users| !users.is_empty());
+            books.files.retain(|_, viewed| !viewed.users.is_empty());
         });
     }
 
@@ -136,8 +174,8 @@ impl Views {
             return;
         }
         self.with(|books| {
-            for users in books.users.values_mut().filter(|users| users.contains(&parent)) {
-                users.push(child);
+            for viewed in books.files.values_mut().filter(|viewed| viewed.users.contains(&parent)) {
+                viewed.users.push(child);
             }
             if let Some(changes) = books.waiting.get(&parent).cloned() {
                 books.waiting.insert(child, changes);
@@ -151,8 +189,8 @@ impl Views {
             return;
         }
         self.with(|books| {
-            books.users.values_mut().for_each(|users| users.retain(|user| *user != domain));
-            books.users.retain(|_, users| !users.is_empty());
+            books.files.values_mut().for_each(|viewed| viewed.users.retain(|user| *user != domain));
+            books.files.retain(|_, viewed| !viewed.users.is_empty());
             books.waiting.remove(&domain);
         });
     }
@@ -160,7 +198,7 @@ impl Views {
     /// Tells all who have a view of the file.
     pub fn tell(&self, change: Change) {
         self.with(|books| {
-            for user in books.users.get(&change.key).into_iter().flatten() {
+            for user in books.files.get(&change.key).map(|viewed| &viewed.users).into_iter().flatten() {
                 books.waiting.entry(*user).or_default().push(change);
             }
         });
@@ -185,7 +223,8 @@ mod tests {
         key: (1, 2),
         offset: 0x1000,
         len: 0x9000,
-        backed: 0x9000,
+        kept: FileId(1),
+        kept_len: 0x9000,
         changed: false,
     };
 
@@ -206,12 +245,20 @@ mod tests {
     }
 
     #[test]
+    fn a_split_changes_nothing_but_the_pieces() {
+        let mut views = vec![VIEW];
+        split(&mut views, [0x6000, 0x8000]);
+        assert_eq!(views, [View { end: 0x6000, ..VIEW }, View { start: 0x6000, offset: 0x2000, ..VIEW }]);
+    }
+
+    #[test]
     fn a_change_reaches_those_who_look() {
         let (views, a, b, c) = (Views::default(), DomainId(1), DomainId(2), DomainId(3));
         let change = Change { key: (1, 2), start: 0, end: 1, len: 1 };
         views.tell(change);
         assert!(views.is_empty() && views.take(a).is_empty());
-        views.add((1, 2), a);
+        let null = || File::open("/dev/null");
+        views.add((1, 2), a, null).unwrap();
         views.tell(change);
         views.inherit(a, b);
         views.tell(change);

@@ -26,7 +26,7 @@ use crate::{
     error::{RecordError, Result},
     registry::Key,
     task::InCall,
-    tokens::SharedRange,
+    tokens::{Move, SharedRange},
 };
 
 const MAP_SHARED: u64 = 1;
@@ -168,11 +168,11 @@ impl Domain {
         {
             return self.map_shared(tid, addr, len, prot, Some((key, file, offset, name)), outcome);
         }
-        if !shared && !is_as_installed(&meta, &name) {
-            // Before it is kept: what is written from here on is told to us.
-            self.add_view(addr, len, key, offset, meta.st_size());
-        }
-        let kept = self.session.keep(&file, &name)?;
+        let kept = if shared || is_as_installed(&meta, &name) {
+            self.session.keep(&file, &name)?
+        } else {
+            self.add_view((addr, len), key, offset, (&file, &name))?.file
+        };
         let backing = Backing::File { file: kept, offset };
         outcome.effects.push(Effect::Map { addr, len, prot, backing });
         if prot & 4 != 0 {
@@ -263,6 +263,7 @@ impl Domain {
 
     pub(super) fn leave_mremap(
         &mut self,
+        tid: Tid,
         args: [u64; 6],
         new_addr: u64,
         outcome: &mut Outcome,
@@ -271,24 +272,23 @@ impl Domain {
         let [addr, old_len, new_len, flags, ..] = args;
         let (old_len, new_len) = (page_up(old_len), page_up(new_len));
         let keep = flags & MREMAP_DONTUNMAP != 0;
-        let source = self.shared.at(addr);
+        // A length of 0 is a second mapping of the same pages; since Linux 6.17, several mappings can move at once.
+        let by = Move { addr, old_len, new_addr, new_len, keep };
+        let moved = self.shared.moved(&by);
         if new_addr != addr {
             self.remove_shared(new_addr, new_addr + new_len)?;
         }
-        if let Some(range) = source {
-            let offset = range.offset + (addr - range.start);
-            // Counted anew before the old one goes, so that the object does not end in between.
+        // Counted anew before the old ones go, so that no object ends in between.
+        for range in &moved {
             self.session.registry.add(range.object, self.id);
-            if old_len > 0 && !keep {
-                self.remove_shared(addr, addr + old_len)?;
-            }
-            let moved =
-                SharedRange { start: new_addr, end: new_addr + new_len, object: range.object, offset };
-            self.add_shared(moved, false)?;
         }
-        self.move_views((addr, old_len), (new_addr, new_len), keep, outcome);
-        outcome.effects.push(Effect::Remap { addr, old_len, new_addr, new_len, keep });
-        Ok(())
+        if old_len > 0 && !keep {
+            self.remove_shared(addr, addr + old_len)?;
+        }
+        for range in moved {
+            self.add_shared(range, false)?;
+        }
+        self.move_views(tid, &by, outcome)
     }
 
     pub(super) fn leave_brk(&mut self, result: u64, outcome: &mut Outcome) -> Result<()> {

@@ -37,6 +37,9 @@ const PIECE_LEN: u64 = 1 << 20;
 /// pwritev2: write at the end, whatever the offset says.
 pub(super) const RWF_APPEND: u64 = 0x10;
 
+/// The fallocate modes COLLAPSE_RANGE and INSERT_RANGE: all that follows moves.
+pub(super) const SHIFTS: u64 = 0x28;
+
 /// The lowest bits of an argument, as the kernel reads an int.
 #[expect(clippy::cast_possible_truncation, reason = "the kernel's own reading of an int argument")]
 pub(super) fn int(arg: u64) -> i32 {
@@ -271,8 +274,6 @@ impl Domain {
     ) -> Result<()> {
         /// The fallocate modes that leave all content where it is: 0, KEEP_SIZE, UNSHARE_RANGE.
         const HARMLESS: u64 = 0x41;
-        /// COLLAPSE_RANGE, INSERT_RANGE: all that follows moves.
-        const SHIFTS: u64 = 0x28;
         let args = call.entry.args();
         let Some(path) = self.truncated_path(tid, handler, args) else { return Ok(()) };
         let Some(object) = self.changed_at(tid, &path, call)? else { return Ok(()) };

@@ -2,152 +2,273 @@
 //! shows (`views.rs` is about when and why).
 //!
 //! What it shows is read from the domain's own memory, so it is right whatever has happened to the file and to the
-//! pages since, and also for pages that the process has made its own. Where the file has grown over pages that
-//! replay's copy of it does not have, replay gets anonymous memory there.
+//! pages since, and also for pages that the process has made its own.
 //!
-//! Not done: where a file gets shorter, pages of its mappings cannot be accessed any more (SIGBUS); in replay they
-//! stay. A note in the trace says so.
+//! A file that gets shorter takes the pages beyond its new end from all who have mapped it (an access is a SIGBUS then),
+//! also those that a process has made its own. In replay, an empty file is mapped there, which does the same. Where
+//! a file grows, replay gets anonymous memory: what was kept of the file is too short, or shows what was before. So in
+//! replay one mapping may come to be several, and where the program moves it, each is moved by itself.
 
-use std::{fs, os::linux::fs::MetadataExt};
+use std::{
+    fs::{self, File},
+    os::linux::fs::MetadataExt,
+};
 
 use bis_syscalls::Handler;
 use bis_trace::{
-    event::{Backing, Effect, MemWrite, Outcome},
+    event::{Backing, Effect, FileEntry, MemWrite, Outcome},
     types::Tid,
 };
-use bis_tracee::maps;
+use bis_tracee::maps::{self, Mapping};
 
-use super::objects::{RWF_APPEND, fd_path, int};
+use super::objects::{RWF_APPEND, SHIFTS, fd_path, int};
 use crate::{
     domain::Domain,
-    error::Result,
+    error::{RecordError, Result},
     registry::Key,
     task::InCall,
+    tokens::Move,
     views::{self, Change, View},
 };
 
 /// Content is read and recorded in pieces of at most this many bytes.
 const PIECE_LEN: u64 = 1 << 20;
 
+const PAGE: u64 = 4096;
+
 fn page_up(value: u64) -> u64 {
-    value.saturating_add(4095) & !4095
+    value.saturating_add(PAGE - 1) & !(PAGE - 1)
+}
+
+/// Maps something else over a part of a view, with the protection that each part of it has; it is then a view of its
+/// own.
+fn map_over(
+    mappings: &[Mapping],
+    pieces: &mut Vec<View>,
+    range: Option<(u64, u64)>,
+    backing: &Backing,
+    outcome: &mut Outcome,
+) {
+    let Some((start, end)) = range else { return };
+    views::split(pieces, [start, end]);
+    for mapping in mappings.iter().filter(|mapping| mapping.start < end && start < mapping.end) {
+        let addr = start.max(mapping.start);
+        let (len, prot) = (end.min(mapping.end) - addr, mapping.prot);
+        outcome.effects.push(Effect::Map { addr, len, prot, backing: backing.clone() });
+    }
 }
 
 impl Domain {
-    /// A new private mapping of a file that may change.
-    pub(super) fn add_view(&mut self, addr: u64, map_len: u64, key: Key, offset: u64, len: u64) {
-        let (end, changed) = (addr + map_len, false);
+    /// A new private mapping of a file that may change; keeps what the file shows now.
+    pub(super) fn add_view(
+        &mut self,
+        (addr, map_len): (u64, u64),
+        key: Key,
+        offset: u64,
+        (file, name): (&File, &[u8]),
+    ) -> Result<FileEntry> {
         self.session.watch.watch_files();
-        self.session.views.add(key, self.id);
-        self.views.push(View { start: addr, end, key, offset, len, backed: page_up(len), changed });
+        // First: from here on, what is written is told to us.
+        let looked_at =
+            |source| RecordError::Os { what: "look at a file that the program has mapped", source };
+        self.session.views.add(key, self.id, || file.try_clone()).map_err(looked_at)?;
+        let len = file.metadata().map_err(looked_at)?.st_size();
+        let entry = self.session.writer.files().keep(file, name)?;
+        let (end, kept, kept_len) = (addr + map_len, entry.file, entry.len);
+        self.views.push(View { start: addr, end, key, offset, len, kept, kept_len, changed: false });
+        Ok(entry)
     }
 
     /// The range is not mapped any more, or shows something else.
-    pub(super) fn remove_views(&mut self, start: u64, end: u64) -> Vec<View> {
+    pub(super) fn remove_views(&mut self, start: u64, end: u64) {
         self.forget_text(start, end);
-        if self.views.is_empty() {
-            return Vec::new();
+        if !self.views.is_empty() {
+            let gone = views::cut(&mut self.views, start, end);
+            self.forget_files(&gone);
         }
-        let gone = views::cut(&mut self.views, start, end);
-        for view in &gone {
+    }
+
+    /// These views are gone, and the files perhaps with them.
+    fn forget_files(&self, gone: &[View]) {
+        for view in gone {
             if self.views.iter().all(|other| other.key != view.key) {
                 self.session.views.forget(view.key, self.id);
             }
         }
-        gone
     }
 
-    /// A mapping has moved, or has another length.
-    pub(super) fn move_views(
-        &mut self,
-        (addr, old_len): (u64, u64),
-        (new_addr, new_len): (u64, u64),
-        keep: bool,
-        outcome: &mut Outcome,
-    ) {
-        let source = self.views.iter().find(|view| view.start <= addr && addr < view.end).copied();
-        if new_addr != addr {
-            self.remove_views(new_addr, new_addr + new_len);
+    /// A mapping has moved, or has another length: the effects of that, whatever is mapped there.
+    pub(super) fn move_views(&mut self, tid: Tid, by: &Move, outcome: &mut Outcome) -> Result<()> {
+        let (old_end, new_end) = (by.addr + by.old_len, by.new_addr + by.new_len);
+        if by.new_addr != by.addr {
+            self.remove_views(by.new_addr, new_end);
         }
-        if !keep {
-            self.remove_views(addr, addr + old_len);
+        let mut sources: Vec<View> =
+            self.views.iter().filter_map(|view| view.part(by.addr, old_end)).collect();
+        if !by.keep {
+            self.forget_text(by.addr, old_end);
         }
-        if let Some(source) = source {
-            let offset = source.offset + (addr - source.start);
-            let moved = View { start: new_addr, end: new_addr + new_len, offset, ..source };
-            self.session.views.add(moved.key, self.id);
-            self.views.push(moved);
-            if keep {
-                self.show_again(addr, addr + old_len, outcome);
+        let is_one = sources.len() == 1 && !sources[0].changed && sources[0].end == old_end;
+        if sources.is_empty() || is_one {
+            let (old_len, new_len) = (by.old_len, by.new_len);
+            let (addr, new_addr, keep) = (by.addr, by.new_addr, by.keep);
+            outcome.effects.push(Effect::Remap { addr, old_len, new_addr, new_len, keep });
+        } else {
+            sources.sort_by_key(|view| view.start);
+            Self::move_pieces(by, &sources, outcome);
+        }
+        let (mut moved, mut grown) = (Vec::new(), None);
+        for view in &sources {
+            let to = |addr: u64| by.new_addr + (addr - by.addr);
+            let view = View { start: to(view.start), end: to(view.end), ..*view };
+            moved.extend(view.part(by.new_addr, new_end));
+            if view.end == by.new_addr + by.old_len && view.end < new_end {
+                let offset = view.offset + (view.end - view.start);
+                grown = Some(View { start: view.end, end: new_end, offset, ..view });
             }
-            self.show_again(new_addr + old_len.min(new_len), new_addr + new_len, outcome);
         }
+        let gone = if by.keep { Vec::new() } else { views::cut(&mut self.views, by.addr, old_end) };
+        self.views.extend(moved);
+        match grown {
+            Some(grown) if is_one => self.views.push(grown),
+            Some(grown) => self.back(tid, grown, outcome)?,
+            None => {}
+        }
+        self.forget_files(&gone);
+        if by.keep {
+            self.show_again(by.addr, old_end, outcome);
+        }
+        Ok(())
+    }
+
+    /// Moves what in replay are several mappings, and cuts off what is too long. What a view grows by is not here.
+    fn move_pieces(by: &Move, sources: &[View], outcome: &mut Outcome) {
+        let old_end = by.addr + by.old_len;
+        let end = by.addr + by.old_len.min(by.new_len);
+        let mut bounds: Vec<u64> = sources.iter().flat_map(|view| [view.start, view.end]).collect();
+        bounds.extend([by.addr, end]);
+        bounds.retain(|bound| *bound <= end);
+        bounds.sort_unstable();
+        bounds.dedup();
+        let more = by.new_len.saturating_sub(by.old_len);
+        let more = if sources.iter().any(|view| view.end == old_end) { 0 } else { more };
+        for pair in bounds.windows(2) {
+            let more = if pair[1] == old_end { more } else { 0 };
+            if by.new_addr != by.addr || more != 0 {
+                outcome.effects.push(by.effect(pair[0], pair[1], more));
+            }
+        }
+        if by.new_len < by.old_len && !by.keep {
+            outcome.effects.push(Effect::Unmap { addr: end, len: old_end - end });
+        }
+    }
+
+    /// A view has grown by this part, and its file has changed before: what replay has there.
+    fn back(&mut self, tid: Tid, view: View, outcome: &mut Outcome) -> Result<()> {
+        let accessible = page_up(view.len);
+        let kept = page_up(view.kept_len).min(accessible);
+        let mappings = maps::read(tid)?;
+        let mut pieces = vec![view];
+        let (file, offset) = (view.kept, view.offset);
+        let backed = [
+            (0, kept, Backing::File { file, offset }),
+            (kept, accessible, Backing::Anonymous),
+            (accessible, u64::MAX, self.nothing()?),
+        ];
+        for (start, end, backing) in backed {
+            map_over(&mappings, &mut pieces, view.addresses(start, end), &backing, outcome);
+        }
+        self.views.extend(pieces);
+        self.show(view.addresses(0, accessible), true, outcome);
+        Ok(())
+    }
+
+    /// What shows nothing at all: memory that is there, and cannot be accessed.
+    fn nothing(&self) -> Result<Backing> {
+        let file = self.session.writer.files().keep_bytes(b"")?.file;
+        Ok(Backing::File { file, offset: 0 })
     }
 
     /// Pages of this range may show the file again, and not what the process has written there (MADV_DONTNEED).
     pub(super) fn show_again(&mut self, start: u64, end: u64, outcome: &mut Outcome) {
-        for view in self.views.clone().iter().filter(|view| view.changed) {
-            self.show(start.max(view.start), end.min(view.end), outcome);
+        for view in self.views.iter().filter_map(|view| view.part(start, end)).filter(|view| view.changed) {
+            self.show(Some((view.start, view.end)), true, outcome);
         }
     }
 
-    /// The memory of this range shows what it shows now.
-    fn show(&self, start: u64, end: u64, outcome: &mut Outcome) {
-        let mut addr = start;
+    /// The memory of this range shows what it shows now; pages of zeros are left out where they are zero in replay
+    /// anyway.
+    fn show(&self, range: Option<(u64, u64)>, zeros: bool, outcome: &mut Outcome) {
+        let Some((mut addr, end)) = range else { return };
         while addr < end {
-            let len = usize::try_from((end - addr).min(PIECE_LEN)).unwrap_or(0);
-            let data = self.memory.read_upto(addr, len);
-            if data.is_empty() {
+            let next = end.min((addr + PIECE_LEN) & !(PIECE_LEN - 1));
+            let data = self.memory.read_upto(addr, usize::try_from(next - addr).unwrap_or(0));
+            let is_short = (data.len() as u64) < next - addr;
+            if !data.is_empty() && (zeros || data.iter().any(|byte| *byte != 0)) {
+                outcome.writes.push(MemWrite { addr, data });
+            }
+            if is_short {
                 return;
             }
-            let next = addr + data.len() as u64;
-            outcome.writes.push(MemWrite { addr, data });
             addr = next;
         }
     }
 
     /// At an event: what has changed in files that this domain has mapped privately.
     pub(crate) fn show_changes(&mut self, outcome: &mut Outcome) -> Result<()> {
-        for change in self.session.views.take(self.id) {
-            for index in 0..self.views.len() {
-                let view = self.views[index];
-                if view.key == change.key {
-                    self.show_change(&view, &change, outcome)?;
-                    let backed = view.backed.max(page_up(change.len));
-                    self.views[index] = View { changed: true, len: change.len, backed, ..view };
-                }
-            }
+        let changes = self.session.views.take(self.id);
+        let mut keys: Vec<Key> = changes.iter().map(|change| change.key).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        for key in keys {
+            let (views, others) = self.views.iter().partition(|view| view.key == key);
+            self.views = others;
+            let told: Vec<Change> = changes.iter().filter(|change| change.key == key).copied().collect();
+            let pieces = self.show_file(views, &told, outcome)?;
+            self.views.extend(pieces);
         }
         Ok(())
     }
 
-    fn show_change(&self, view: &View, change: &Change, outcome: &mut Outcome) -> Result<()> {
-        let (mut start, mut end) = (change.start, change.end);
-        if change.len > view.len {
-            // What lies between the old end and the first new byte is zero now.
-            (start, end) = (start.min(view.len), end.max(change.len));
-        } else if change.len < view.len {
-            // The rest of the last page is zero now.
-            (start, end) = (start.min(change.len), end.max(page_up(change.len)));
-            if view.addresses(page_up(change.len), page_up(view.len)).is_some() {
-                let seq = self.session.writer.next_seq();
-                let text = "a file that is mapped privately became shorter: what lies beyond its end can still be \
-                            read in the replay";
-                self.session.note(seq, text.into())?;
+    /// These views of one file show it after these changes. Its length is what it is now, because that is what
+    /// can be accessed now, and the changes may have been told late; but what it was cut off to in between tells
+    /// which pages were lost.
+    fn show_file(&self, views: Vec<View>, told: &[Change], outcome: &mut Outcome) -> Result<Vec<View>> {
+        let (Some(key), Some(last)) = (views.first().map(|view| view.key), told.last()) else {
+            return Ok(views);
+        };
+        let len = self.session.views.len_of(key).unwrap_or(last.len);
+        let lowest = told.iter().map(|change| change.len).fold(len, u64::min);
+        let mut mappings = None;
+        let mut result = Vec::new();
+        for view in views {
+            let (old, low) = (view.len, view.len.min(lowest));
+            let mut pieces = vec![View { len, changed: true, ..view }];
+            let resized = [
+                (page_up(old.min(len)), page_up(old), self.nothing()?),
+                (page_up(low), page_up(old.min(len)), Backing::Anonymous),
+                (page_up(old), page_up(len), Backing::Anonymous),
+            ];
+            for (start, end, backing) in resized.into_iter().filter(|(start, end, _)| start < end) {
+                if mappings.is_none() {
+                    mappings = Some(maps::read(self.first_tid_alive())?);
+                }
+                let range = view.addresses(start, end);
+                map_over(mappings.as_deref().unwrap_or_default(), &mut pieces, range, &backing, outcome);
             }
-        }
-        if let Some((from, to)) = view.addresses(view.backed, page_up(change.len)) {
-            let mappings = maps::read(self.first_tid_alive()).unwrap_or_default();
-            for mapping in mappings.iter().filter(|m| m.start < to && from < m.end) {
-                let addr = from.max(mapping.start);
-                let (len, prot) = (to.min(mapping.end) - addr, mapping.prot);
-                outcome.effects.push(Effect::Map { addr, len, prot, backing: Backing::Anonymous });
+            let shown = |start: u64, end: u64| view.addresses(start, end.min(page_up(len)));
+            // Lost, and there again.
+            self.show(shown(page_up(low), page_up(old)), false, outcome);
+            // Zero behind the end, in a page that was there all the time.
+            for end in [low, old] {
+                self.show(shown(end, page_up(end)), true, outcome);
             }
+            for change in told {
+                self.show(shown(change.start, change.end), true, outcome);
+            }
+            result.append(&mut pieces);
         }
-        if let Some((from, to)) = view.addresses(start, end.min(page_up(change.len))) {
-            self.show(from, to, outcome);
-        }
-        Ok(())
+        Ok(result)
     }
 
     /// A task through which the kernel shows the address space.
@@ -212,8 +333,8 @@ impl Domain {
         let written = result.cast_unsigned();
         let (start, end) = match handler {
             H::Truncate | H::Ftruncate | H::Open => (len, len),
-            // Holes, zeros, parts that move.
-            H::Fallocate => (args[2], u64::MAX),
+            H::Fallocate if args[1] & SHIFTS != 0 => (args[2], u64::MAX),
+            H::Fallocate => (args[2], args[2].saturating_add(args[3])),
             _ => {
                 let start = self.written_at(tid, handler, args, written, outcome)?;
                 (start, start.saturating_add(written))
