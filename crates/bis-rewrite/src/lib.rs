@@ -19,8 +19,10 @@
 //! patch gets there, is for others to care about.
 #![forbid(unsafe_code)]
 
+mod bits;
 mod cache;
 mod choose;
+mod dense;
 mod conditional;
 mod functions;
 mod key;
@@ -34,6 +36,9 @@ mod text;
 mod trampoline;
 
 pub use cache::SiteCache;
+pub use dense::{
+    Coverage, Dense, DenseLayout, DenseMap, DenseOptions, DensePlan, DenseSite, Place, SHORT, Segment, SiteKinds, Tally,
+};
 pub use conditional::{Condition, Conditional, conditional};
 pub use key::Key;
 pub use record::Learned;

@@ -1,0 +1,264 @@
+//! The circles of one function: which of its backward branches must be counted, so that each circle has a count.
+//!
+//! Without its backward branches a function only leads onwards, and ends. So to count all of them is enough, and it is
+//! more than enough: where the compiler has put a block out of line at the end, the branch back from there closes no circle.
+//! The branches are taken one by one, the last first, and each is let off if its target cannot come back to it by
+//! branches that are not counted. What remains without counts never has a circle, but for short loops, which are
+//! let off by wish: they may be part of a larger circle, and are gone through in the search.
+//!
+//! The search for all branches of a function together takes a bounded number of steps for each of its blocks. When
+//! they are used up, what is left of the branches is counted.
+//!
+//! Calls are taken to return, and jumps to other functions to be gone for good; `calls` sees to circles through those.
+
+use iced_x86::{FlowControl, Instruction};
+
+use super::SHORT;
+use crate::{bits::Bits, functions::Region, run::SiteKind};
+
+/// Steps of all searches in a function, for each of its blocks.
+const STEPS: usize = 64;
+
+const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Counted,
+    Needless,
+    Short,
+}
+
+/// A stretch of instructions that is entered at its start only, and left at its end.
+#[derive(Clone, Copy)]
+struct Block {
+    /// The block that follows, if execution can fall through to it.
+    next: u32,
+    /// Where its branch leads.
+    target: u32,
+    /// Its branch leads backwards and is counted (so far).
+    counted: bool,
+    /// It ends in a computed jump that leads to named addresses after itself.
+    table: bool,
+    /// A search with this number has been here.
+    seen: u32,
+}
+
+/// The branches of the function that is looked at. The rest is memory that is used again.
+#[derive(Default)]
+pub(super) struct Flow {
+    start: u64,
+    end: u64,
+    /// (index of the instruction, address it leads to)
+    branches: Vec<(usize, u64)>,
+    /// Indices of computed jumps that lead forward.
+    tables: Vec<usize>,
+    /// Where a block begins, by index of the instruction.
+    leads: Vec<bool>,
+    /// Number of the block that an instruction is in.
+    block_of: Vec<u32>,
+    blocks: Vec<Block>,
+    todo: Vec<u32>,
+    searches: u32,
+}
+
+impl Flow {
+    pub fn begin(&mut self, region: &Region) {
+        (self.start, self.end) = (region.start, region.end);
+        self.branches.clear();
+        self.tables.clear();
+    }
+
+    /// The instruction of this index branches to this address of the function. In order of indices.
+    pub fn branch(&mut self, index: usize, target: u64) {
+        self.branches.push((index, target));
+    }
+
+    /// The instruction of this index is a computed jump that is not counted, and leads to pointed addresses after it.
+    pub fn table(&mut self, index: usize) {
+        self.tables.push(index);
+    }
+
+    /// What to do with each backward branch: (index of the instruction, what to do). `pointers` are the addresses that
+    /// the file names.
+    pub fn verdicts(
+        &mut self,
+        instructions: &[Instruction],
+        pointers: &Bits,
+        short_loops: bool,
+    ) -> Vec<(usize, Verdict)> {
+        // (index, index of the target, verdict)
+        let mut backward: Vec<(usize, usize, Verdict)> = self
+            .branches
+            .iter()
+            .filter(|(index, target)| *target <= instructions[*index].ip())
+            .map(|(index, target)| {
+                let to = instructions.binary_search_by_key(target, Instruction::ip);
+                (*index, to.unwrap_or(usize::MAX), Verdict::Counted)
+            })
+            .collect();
+        if backward.is_empty() {
+            return Vec::new();
+        }
+        let all: Vec<(usize, usize)> = backward.iter().map(|(from, to, _)| (*from, *to)).collect();
+        if !short_loops {
+            for (from, to, verdict) in &mut backward {
+                if *to != usize::MAX && is_short(instructions, &all, *to, *from) {
+                    *verdict = Verdict::Short;
+                }
+            }
+        }
+        if backward.iter().any(|(_, _, verdict)| *verdict == Verdict::Counted) {
+            self.build(instructions, pointers, &backward);
+            self.let_off(instructions, pointers, &mut backward);
+        }
+        backward.into_iter().map(|(index, _, verdict)| (index, verdict)).collect()
+    }
+
+    fn build(
+        &mut self,
+        instructions: &[Instruction],
+        pointers: &Bits,
+        backward: &[(usize, usize, Verdict)],
+    ) {
+        let index_of = |address: u64| instructions.binary_search_by_key(&address, Instruction::ip).ok();
+        self.leads.clear();
+        self.leads.resize(instructions.len() + 1, false);
+        self.leads[0] = true;
+        for (_, target) in &self.branches {
+            if let Some(index) = index_of(*target) {
+                self.leads[index] = true;
+            }
+        }
+        if !self.tables.is_empty() {
+            for index in pointers.members(self.start, self.end).filter_map(index_of) {
+                self.leads[index] = true;
+            }
+        }
+        self.blocks.clear();
+        self.block_of.clear();
+        for (index, it) in instructions.iter().enumerate() {
+            if self.leads[index] {
+                self.blocks.push(Block { next: NONE, target: NONE, counted: false, table: false, seen: 0 });
+            }
+            let block = self.blocks.len() as u32 - 1;
+            self.block_of.push(block);
+            let ends = !matches!(it.flow_control(), FlowControl::Next | FlowControl::Call | FlowControl::IndirectCall);
+            if ends {
+                self.leads[index + 1] = true;
+            }
+            if self.leads[index + 1] && index + 1 < instructions.len() {
+                let goes_on = !matches!(
+                    it.flow_control(),
+                    FlowControl::UnconditionalBranch | FlowControl::IndirectBranch | FlowControl::Return
+                );
+                self.blocks[block as usize].next = if goes_on { block + 1 } else { NONE };
+            }
+        }
+        for (index, target) in &self.branches {
+            let to = index_of(*target).map_or(NONE, |to| self.block_of[to]);
+            self.blocks[self.block_of[*index] as usize].target = to;
+        }
+        for (index, _, verdict) in backward {
+            self.blocks[self.block_of[*index] as usize].counted = *verdict == Verdict::Counted;
+        }
+        for index in &self.tables {
+            self.blocks[self.block_of[*index] as usize].table = true;
+        }
+        self.searches = 0;
+    }
+
+    /// Lets off what closes no circle.
+    fn let_off(
+        &mut self,
+        instructions: &[Instruction],
+        pointers: &Bits,
+        backward: &mut [(usize, usize, Verdict)],
+    ) {
+        let mut steps = self.blocks.len() * STEPS;
+        // The last block from which a branch that is not counted leads backwards: a search need not go on after that.
+        let mut last = 0;
+        for (index, _, verdict) in backward.iter() {
+            if *verdict == Verdict::Short {
+                last = last.max(self.block_of[*index]);
+            }
+        }
+        for (from, to, verdict) in backward.iter_mut().rev() {
+            if *verdict != Verdict::Counted || *to == usize::MAX {
+                continue;
+            }
+            let (from, to) = (self.block_of[*from], self.block_of[*to]);
+            match self.reaches(instructions, pointers, to, from, last.max(from), &mut steps) {
+                Some(false) => {
+                    *verdict = Verdict::Needless;
+                    self.blocks[from as usize].counted = false;
+                    last = last.max(from);
+                }
+                Some(true) => {}
+                None => return,
+            }
+        }
+    }
+
+    /// Whether execution gets from the start of one block to the end of another without a count, by blocks up to
+    /// `last`. None if that would take too long to find out.
+    fn reaches(
+        &mut self,
+        instructions: &[Instruction],
+        pointers: &Bits,
+        from: u32,
+        wanted: u32,
+        last: u32,
+        steps: &mut usize,
+    ) -> Option<bool> {
+        self.searches += 1;
+        self.todo.clear();
+        self.todo.push(from);
+        let mut tables_from = u64::MAX;
+        while let Some(block) = self.todo.pop() {
+            if block == wanted {
+                return Some(true);
+            }
+            let known = &mut self.blocks[block as usize];
+            if block > last || std::mem::replace(&mut known.seen, self.searches) == self.searches {
+                continue;
+            }
+            *steps = steps.checked_sub(1)?;
+            let known = *known;
+            if known.next != NONE {
+                self.todo.push(known.next);
+            }
+            if known.target != NONE && !known.counted {
+                self.todo.push(known.target);
+            }
+            if known.table {
+                // To all that is named after the jump, of which an earlier table has seen to the later part.
+                let first = self.block_of.partition_point(|number| *number <= block);
+                let after = instructions.get(first).map_or(self.end, Instruction::ip);
+                for pointed in pointers.members(after, tables_from.min(self.end)) {
+                    if let Ok(index) = instructions.binary_search_by_key(&pointed, Instruction::ip) {
+                        *steps = steps.checked_sub(1)?;
+                        self.todo.push(self.block_of[index]);
+                    }
+                }
+                tables_from = tables_from.min(after);
+            }
+        }
+        Some(false)
+    }
+}
+
+/// Whether the branch at `from` back to `to` is a short loop, with nothing in it that takes long, and no other loop.
+fn is_short(instructions: &[Instruction], backward: &[(usize, usize)], to: usize, from: usize) -> bool {
+    let leaves = |it: &Instruction| {
+        matches!(it.flow_control(), FlowControl::Call | FlowControl::IndirectCall | FlowControl::Interrupt)
+            || SiteKind::of(it).is_some()
+            // A repeated string instruction may take any time.
+            || it.has_rep_prefix()
+            || it.has_repne_prefix()
+    };
+    if from - to >= SHORT || instructions[to..=from].iter().any(leaves) {
+        return false;
+    }
+    let first = backward.partition_point(|(index, _)| *index < to);
+    !backward[first..].iter().take_while(|(index, _)| *index < from).any(|(_, target)| *target > to && *target != usize::MAX)
+}
