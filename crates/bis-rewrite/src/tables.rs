@@ -43,7 +43,10 @@ impl Jumps<'_> {
                 }
                 OpKind::Register => {
                     let register = jump.op0_register();
-                    if pointers.contains(&register) || self.table(index, register, &mut info).is_some() {
+                    if pointers.contains(&register)
+                        || self.is_loaded(index, register)
+                        || self.table(index, register, &mut info).is_some()
+                    {
                         return true;
                     }
                     let pointer = is_pointer(self.instructions, &mut vec![register], &mut info);
@@ -76,6 +79,18 @@ fn writes(it: &Instruction, register: Register, info: &mut InstructionInfoFactor
                 OpAccess::Read | OpAccess::CondRead | OpAccess::None | OpAccess::NoMemAccess
             )
     })
+}
+
+/// Whether an instruction might write a register; quick, and true too often.
+pub(crate) fn may_write(it: &Instruction, register: Register) -> bool {
+    match it.mnemonic() {
+        Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Nop => false,
+        _ if it.flow_control() == FlowControl::ConditionalBranch => false,
+        Mnemonic::Pop | Mnemonic::Mov | Mnemonic::Lea | Mnemonic::Add | Mnemonic::Sub => {
+            it.op0_kind() == OpKind::Register && it.op0_register().full_register() == register
+        }
+        _ => writes(it, register, &mut InstructionInfoFactory::new()),
+    }
 }
 
 /// Whether every value that the function ever puts into the registers of `todo` is a pointer that came whole from
@@ -135,6 +150,26 @@ fn is_cmov(it: &Instruction) -> bool {
 }
 
 impl Jumps<'_> {
+    /// Whether the register of the jump at `index` was loaded from memory, whole, shortly before, on the only way there.
+    fn is_loaded(&self, index: usize, register: Register) -> bool {
+        let first = index.saturating_sub(LOOK_BACK);
+        for at in (first..index).rev() {
+            let it = &self.instructions[at];
+            let straight =
+                matches!(it.flow_control(), FlowControl::Next | FlowControl::ConditionalBranch);
+            if !straight || (self.lands)(self.instructions[at + 1].ip()) {
+                return false;
+            }
+            if may_write(it, register) {
+                return it.mnemonic() == Mnemonic::Mov
+                    && it.op0_kind() == OpKind::Register
+                    && it.op0_register() == register
+                    && it.op1_kind() == OpKind::Memory;
+            }
+        }
+        false
+    }
+
     /// The table, if the jump at `index` is the end of the known sequence.
     fn table(&self, index: usize, register: Register, info: &mut InstructionInfoFactory) -> Option<u64> {
         let first = index.saturating_sub(LOOK_BACK);
@@ -164,25 +199,50 @@ impl Jumps<'_> {
             }
             match sum {
                 None => {
-                    let registers = it.op0_kind() == OpKind::Register && it.op1_kind() == OpKind::Register;
-                    if it.mnemonic() != Mnemonic::Add || !registers || it.op0_register() != register {
-                        return None;
-                    }
                     // add x, base; jmp x: the load of x is before; or add base, x; jmp base: x is the other one.
-                    let other = it.op1_register();
+                    let (one, other) = terms(it).filter(|_| it.op0_register() == register)?;
                     let loaded = self.instructions[first..at]
                         .iter()
                         .rev()
-                        .find(|it| writes(it, register, info) || writes(it, other, info))
+                        .find(|it| writes(it, one, info) || writes(it, other, info))
                         .map(Instruction::op0_register);
                     sum = match loaded {
-                        Some(x) if x == register => Some((register, other)),
-                        Some(x) if x == other => Some((other, register)),
+                        Some(x) if x == one => Some((one, other)),
+                        Some(x) if x == other => Some((other, one)),
                         _ => return None,
                     };
+                    if one != register && other != register {
+                        // A third register holds the sum; what follows looks at the two terms only.
+                        return self.before(first, at, sum?, info);
+                    }
                 }
                 Some((x, base)) if x == register => return self.loaded(it, x, base, info),
                 Some(_) => return None,
+            }
+        }
+        None
+    }
+
+    /// As [`Self::table`], from the sum at `index` on, for a sum that overwrites neither of its terms.
+    fn before(
+        &self,
+        first: usize,
+        index: usize,
+        (x, base): (Register, Register),
+        info: &mut InstructionInfoFactory,
+    ) -> Option<u64> {
+        for at in (first..index).rev() {
+            let it = &self.instructions[at];
+            let straight =
+                matches!(it.flow_control(), FlowControl::Next | FlowControl::ConditionalBranch);
+            if !straight || (self.lands)(self.instructions[at + 1].ip()) {
+                return None;
+            }
+            if writes(it, x, info) {
+                return self.loaded(it, x, base, info);
+            }
+            if writes(it, base, info) {
+                return None;
             }
         }
         None
@@ -210,6 +270,25 @@ impl Jumps<'_> {
         let is_lea = last.mnemonic() == Mnemonic::Lea && last.is_ip_rel_memory_operand();
         let table = last.memory_displacement64();
         (is_lea && self.targets.is_table(table)).then_some(table)
+    }
+}
+
+/// The two registers that an instruction adds into its first operand.
+fn terms(it: &Instruction) -> Option<(Register, Register)> {
+    if it.op0_kind() != OpKind::Register {
+        return None;
+    }
+    match it.mnemonic() {
+        Mnemonic::Add if it.op1_kind() == OpKind::Register => Some((it.op0_register(), it.op1_register())),
+        Mnemonic::Lea
+            if it.memory_index_scale() == 1
+                && it.memory_displacement64() == 0
+                && it.memory_base().is_gpr64()
+                && it.memory_index().is_gpr64() =>
+        {
+            Some((it.memory_base(), it.memory_index()))
+        }
+        _ => None,
     }
 }
 

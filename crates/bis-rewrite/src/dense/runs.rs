@@ -4,7 +4,7 @@
 //! This is what `choose` does for one site, for very many: all questions are put to the bits that the survey left, and only
 //! the instructions next to the candidate are decoded again.
 
-use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic};
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
 
 use super::survey::{Candidate, Survey, What};
 use crate::{
@@ -122,7 +122,7 @@ impl Chooser<'_, '_> {
             return Err(Reason::Taken);
         }
         self.clear(from, to, region)?;
-        if row.len() > 1 && self.survey.obscure.binary_search(&number).is_ok() {
+        if row.len() > 1 && self.survey.obscure.binary_search(&number).is_ok() && !is_pair(row) {
             return Err(Reason::JumpTable);
         }
         Ok(())
@@ -139,6 +139,17 @@ impl Chooser<'_, '_> {
         }
         Ok(())
     }
+}
+
+/// Whether a run is a computed jump and, right before it, the instruction that computes where it leads. Another computed jump
+/// cannot well lead between these two: what would be jumped through there was made for the first one.
+fn is_pair(row: &Row) -> bool {
+    let [first, jump] = row.as_slice() else { return false };
+    jump.flow_control() == FlowControl::IndirectBranch
+        && jump.op0_kind() == OpKind::Register
+        && first.op0_kind() == OpKind::Register
+        && first.op0_register() == jump.op0_register()
+        && matches!(first.mnemonic(), Mnemonic::Add | Mnemonic::Lea | Mnemonic::Mov)
 }
 
 fn len(row: &Row) -> u64 {
