@@ -22,8 +22,8 @@
 mod bits;
 mod cache;
 mod choose;
-mod dense;
 mod conditional;
+mod dense;
 mod functions;
 mod key;
 mod record;
@@ -36,10 +36,11 @@ mod text;
 mod trampoline;
 
 pub use cache::SiteCache;
-pub use dense::{
-    Coverage, Dense, DenseLayout, DenseMap, DenseOptions, DensePlan, DenseSite, Place, SHORT, Segment, SiteKinds, Tally,
-};
 pub use conditional::{Condition, Conditional, conditional};
+pub use dense::{
+    Coverage, Dense, DenseLayout, DenseMap, DenseOptions, DensePlan, DenseSite, Place, SHORT, Segment,
+    SiteKinds, Tally,
+};
 pub use key::Key;
 pub use record::Learned;
 pub use run::{Entry, Error, Operand, Reason, Run, SiteKind};

@@ -36,25 +36,25 @@ impl Jumps<'_> {
         let mut info = InstructionInfoFactory::new();
         // The answer for a pointer depends on its register alone.
         let mut pointers = Vec::new();
-        self.instructions.iter().enumerate().filter(|(_, it)| is_computed(it)).all(|(index, jump)| {
-            match jump.op0_kind() {
-                OpKind::Memory => {
-                    jump.mnemonic() == Mnemonic::Jmp && jump.memory_size() == MemorySize::QwordOffset
-                }
-                OpKind::Register => {
-                    let register = jump.op0_register();
-                    if pointers.contains(&register)
-                        || self.is_loaded(index, register)
-                        || self.table(index, register, &mut info).is_some()
-                    {
-                        return true;
-                    }
-                    let pointer = is_pointer(self.instructions, &mut vec![register], &mut info);
-                    pointers.extend(pointer.then_some(register));
-                    pointer
-                }
-                _ => false,
+        self.instructions.iter().enumerate().filter(|(_, it)| is_computed(it)).all(|(index, jump)| match jump
+            .op0_kind()
+        {
+            OpKind::Memory => {
+                jump.mnemonic() == Mnemonic::Jmp && jump.memory_size() == MemorySize::QwordOffset
             }
+            OpKind::Register => {
+                let register = jump.op0_register();
+                if pointers.contains(&register)
+                    || self.is_loaded(index, register)
+                    || self.table(index, register, &mut info).is_some()
+                {
+                    return true;
+                }
+                let pointer = is_pointer(self.instructions, &mut vec![register], &mut info);
+                pointers.extend(pointer.then_some(register));
+                pointer
+            }
+            _ => false,
         })
     }
 
@@ -155,8 +155,7 @@ impl Jumps<'_> {
         let first = index.saturating_sub(LOOK_BACK);
         for at in (first..index).rev() {
             let it = &self.instructions[at];
-            let straight =
-                matches!(it.flow_control(), FlowControl::Next | FlowControl::ConditionalBranch);
+            let straight = matches!(it.flow_control(), FlowControl::Next | FlowControl::ConditionalBranch);
             if !straight || (self.lands)(self.instructions[at + 1].ip()) {
                 return false;
             }
@@ -233,8 +232,7 @@ impl Jumps<'_> {
     ) -> Option<u64> {
         for at in (first..index).rev() {
             let it = &self.instructions[at];
-            let straight =
-                matches!(it.flow_control(), FlowControl::Next | FlowControl::ConditionalBranch);
+            let straight = matches!(it.flow_control(), FlowControl::Next | FlowControl::ConditionalBranch);
             if !straight || (self.lands)(self.instructions[at + 1].ip()) {
                 return None;
             }

@@ -3,12 +3,7 @@
 //! The trampolines begin with one 8-byte word for each kind of site, in the order of [`SiteKind::ALL`], with its hook's address.
 //! Those words, and the words that counts use, are the only absolute addresses in all of it.
 
-use super::{
-    DenseMap, DensePlan,
-    count::Words,
-    emit::Emitter,
-    map::MapBuilder,
-};
+use super::{DenseMap, DensePlan, count::Words, emit::Emitter, map::MapBuilder};
 use crate::{
     run::{Error, SiteKind},
     trampoline::Builder,

@@ -10,8 +10,7 @@ use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic
 use super::survey::Survey;
 use crate::text::Text;
 
-const CHANGED: u32 =
-    RflagsBits::OF | RflagsBits::SF | RflagsBits::ZF | RflagsBits::AF | RflagsBits::PF;
+const CHANGED: u32 = RflagsBits::OF | RflagsBits::SF | RflagsBits::ZF | RflagsBits::AF | RflagsBits::PF;
 
 /// Instructions that are looked at, on all ways together.
 const LOOK: usize = 40;
@@ -33,7 +32,9 @@ pub(super) fn dead(text: &Text<'_>, survey: &Survey, target: u64, called: bool) 
             }
             return false;
         }
-        let Some(bytes) = text.code_at(address).and_then(|section| section.from(address)) else { return false };
+        let Some(bytes) = text.code_at(address).and_then(|section| section.from(address)) else {
+            return false;
+        };
         let mut decoder = Decoder::with_ip(64, bytes, address, DecoderOptions::NONE);
         let mut it = Instruction::default();
         loop {

@@ -114,12 +114,7 @@ impl Flow {
         backward.into_iter().map(|(index, _, verdict)| (index, verdict)).collect()
     }
 
-    fn build(
-        &mut self,
-        instructions: &[Instruction],
-        pointers: &Bits,
-        backward: &[(usize, usize, Verdict)],
-    ) {
+    fn build(&mut self, instructions: &[Instruction], pointers: &Bits, backward: &[(usize, usize, Verdict)]) {
         let index_of = |address: u64| instructions.binary_search_by_key(&address, Instruction::ip).ok();
         self.leads.clear();
         self.leads.resize(instructions.len() + 1, false);
@@ -142,7 +137,10 @@ impl Flow {
             }
             let block = self.blocks.len() as u32 - 1;
             self.block_of.push(block);
-            let ends = !matches!(it.flow_control(), FlowControl::Next | FlowControl::Call | FlowControl::IndirectCall);
+            let ends = !matches!(
+                it.flow_control(),
+                FlowControl::Next | FlowControl::Call | FlowControl::IndirectCall
+            );
             if ends {
                 self.leads[index + 1] = true;
             }
@@ -260,5 +258,8 @@ fn is_short(instructions: &[Instruction], backward: &[(usize, usize)], to: usize
         return false;
     }
     let first = backward.partition_point(|(index, _)| *index < to);
-    !backward[first..].iter().take_while(|(index, _)| *index < from).any(|(_, target)| *target > to && *target != usize::MAX)
+    !backward[first..]
+        .iter()
+        .take_while(|(index, _)| *index < from)
+        .any(|(_, target)| *target > to && *target != usize::MAX)
 }

@@ -58,8 +58,9 @@ impl Loads {
 
     /// Whether a section is in memory, with the bytes that its header says.
     pub fn has(&self, section: &Section<'_>) -> bool {
-        self.find(section.start, section.end())
-            .is_some_and(|(_, load)| section.offset.checked_sub(load.offset) == Some(section.start - load.start))
+        self.find(section.start, section.end()).is_some_and(|(_, load)| {
+            section.offset.checked_sub(load.offset) == Some(section.start - load.start)
+        })
     }
 
     /// The segment that `start..end` lies in, and its number.

@@ -105,7 +105,8 @@ impl Survey {
             obscure: Vec::new(),
             coverage: Coverage::default(),
         };
-        let mut look = Look { text, options, lines, regions, instructions: Vec::new(), flow: Flow::default() };
+        let mut look =
+            Look { text, options, lines, regions, instructions: Vec::new(), flow: Flow::default() };
         for section in text.code() {
             survey.coverage.text += section.data.len() as u64;
             let mut known = section.start;
@@ -134,7 +135,8 @@ impl Survey {
             return;
         }
         let offset = |address: u64| (address - section.start) as usize;
-        if section.data[offset(from)..offset(to)].iter().any(|byte| !matches!(byte, 0x90 | 0xcc)) && !section.plt
+        if section.data[offset(from)..offset(to)].iter().any(|byte| !matches!(byte, 0x90 | 0xcc))
+            && !section.plt
         {
             self.coverage.unknown += to - from;
         }
@@ -202,8 +204,13 @@ impl Look<'_, '_> {
                     survey.entered.set(number);
                 }
             }
-            let mut candidate =
-                Candidate { at: it.ip(), target: 0, region: number, len: it.len() as u8, what: What::Computed };
+            let mut candidate = Candidate {
+                at: it.ip(),
+                target: 0,
+                region: number,
+                len: it.len() as u8,
+                what: What::Computed,
+            };
             if let Some(kind) = SiteKind::of(it) {
                 survey.entered.set(it.near_branch_target());
                 if self.options.hooks.has(kind) {
@@ -350,9 +357,11 @@ impl Look<'_, '_> {
 /// How many entries the table of a jump has, from `cmp x, last; ja` before it.
 fn bound(before: &[Instruction]) -> Option<usize> {
     const LOOK_BACK: usize = 12;
-    let above = before.iter().rev().take(LOOK_BACK).position(|it| {
-        matches!(it.code(), Code::Ja_rel8_64 | Code::Ja_rel32_64)
-    })?;
+    let above = before
+        .iter()
+        .rev()
+        .take(LOOK_BACK)
+        .position(|it| matches!(it.code(), Code::Ja_rel8_64 | Code::Ja_rel32_64))?;
     let compare = before[..before.len() - 1 - above].last()?;
     let register = compare.mnemonic() == iced_x86::Mnemonic::Cmp && compare.op_count() == 2;
     let last = match compare.op1_kind() {

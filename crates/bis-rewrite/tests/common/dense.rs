@@ -12,6 +12,7 @@ use std::{
     process::{Command, Output},
 };
 
+use super::elf::rel32;
 use bis_rewrite::{Coverage, DenseLayout, DenseOptions, SiteKind, SiteKinds, Text};
 
 const PT_LOAD: u64 = 1;
@@ -46,8 +47,8 @@ fn headers(elf: &[u8], kind: u64) -> Vec<usize> {
         .collect()
 }
 
-/// Maps the words, fills them, and goes on at `entry`.
-fn starter(at: u64, entry: u64, counts: u64) -> Vec<u8> {
+/// Maps the words, fills them, and goes on at `entry`, with the instructions of which it took the place.
+fn starter(at: u64, entry: u64, counts: u64, linker: Option<u64>) -> Vec<u8> {
     let mut code = Vec::new();
     // mmap(WORDS, 4096, everything, private | anonymous | fixed, -1, 0)
     code.extend([0xb8, 9, 0, 0, 0, 0xbf]);
@@ -63,9 +64,15 @@ fn starter(at: u64, entry: u64, counts: u64) -> Vec<u8> {
     }
     // What a fresh process has in its registers: nothing.
     code.extend([0x31, 0xc0, 0x31, 0xff, 0x31, 0xf6, 0x31, 0xd2, 0x31, 0xc9]);
-    code.extend([0x45, 0x31, 0xd2, 0x45, 0x31, 0xc0, 0x45, 0x31, 0xdb, 0xe9]);
-    let end = at + code.len() as u64 + 4;
-    code.extend((entry.wrapping_sub(end) as i64 as i32).to_le_bytes());
+    code.extend([0x45, 0x31, 0xd2, 0x45, 0x31, 0xc0, 0x45, 0x31, 0xdb]);
+    let Some(function) = linker else {
+        code.extend(rel32(&[0xe9], at + code.len() as u64, entry));
+        return code;
+    };
+    // mov rdi, rsp; call function; jmp to what follows in the linker
+    code.extend([0x48, 0x89, 0xe7]);
+    code.extend(rel32(&[0xe8], at + code.len() as u64, function));
+    code.extend(rel32(&[0xe9], at + code.len() as u64, entry + 8));
     code
 }
 
@@ -101,12 +108,30 @@ pub fn rewrite(elf: &[u8], short_loops: bool, counts: Option<u64>) -> Option<(Ve
     }
     let mut added = dense.trampolines;
     if let Some(counts) = counts {
-        let at = new + added.len() as u64;
-        added.extend(starter(at, number::<8>(elf, 24), counts));
-        out[24..32].copy_from_slice(&at.to_le_bytes());
+        let (at, entry) = (new + added.len() as u64, number::<8>(elf, 24));
+        // A dynamic linker looks whether it was started at its own entry point, so that must stay where it is.
+        let first = loads.iter().find_map(|at| {
+            let (offset, start) = (number::<8>(elf, at + 8), number::<8>(elf, at + 16));
+            (start..start + number::<8>(elf, at + 32))
+                .contains(&entry)
+                .then(|| (entry - start + offset) as usize)
+        })?;
+        let linker = match &out[first..first + 8] {
+            [0x48, 0x89, 0xe7, 0xe8, distance @ ..] => {
+                let distance = i64::from(i32::from_le_bytes(distance.try_into().expect("four bytes")));
+                Some((entry + 8).wrapping_add_signed(distance))
+            }
+            _ => None,
+        };
+        added.extend(starter(at, entry, counts, linker));
+        match linker {
+            Some(_) => out[first..first + 5].copy_from_slice(&rel32(&[0xe9], entry, at)),
+            None => out[24..32].copy_from_slice(&at.to_le_bytes()),
+        }
     }
     out.resize(out.len().next_multiple_of(0x1000), 0);
-    let header = [PT_LOAD | 5 << 32, out.len() as u64, new, new, added.len() as u64, added.len() as u64, 0x1000];
+    let header =
+        [PT_LOAD | 5 << 32, out.len() as u64, new, new, added.len() as u64, added.len() as u64, 0x1000];
     out.extend(added);
     out[spare..spare + 56].copy_from_slice(&header.map(u64::to_le_bytes).concat());
     Some((out, *plan.coverage()))
@@ -134,7 +159,8 @@ impl World {
     /// With these libraries, of those that the machine has. The linker sets up `counts`.
     pub fn new(libraries: &[&str], short_loops: bool, counts: u64) -> Option<Self> {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        let linker = library("ld-linux-x86-64.so.2").or_else(|| fs::read("/lib64/ld-linux-x86-64.so.2").ok())?;
+        let linker =
+            library("ld-linux-x86-64.so.2").or_else(|| fs::read("/lib64/ld-linux-x86-64.so.2").ok())?;
         let (linker, _) = rewrite(&linker, short_loops, Some(counts))?;
         write(&dir.path().join("ld.so"), &linker);
         for name in libraries {
