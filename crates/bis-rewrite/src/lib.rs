@@ -24,6 +24,7 @@ mod cache;
 mod choose;
 mod conditional;
 mod dense;
+mod folder;
 mod functions;
 mod key;
 mod record;
@@ -38,8 +39,8 @@ mod trampoline;
 pub use cache::SiteCache;
 pub use conditional::{Condition, Conditional, conditional};
 pub use dense::{
-    Coverage, Dense, DenseLayout, DenseMap, DenseOptions, DensePlan, DenseSite, Place, SHORT, Segment,
-    SiteKinds, Tally,
+    Coverage, Dense, DenseCache, DenseEntry, DenseLayout, DenseMap, DenseName, DenseOptions, DensePlan,
+    DenseSite, Place, SHORT, Segment, SiteKinds, StoredSegment, Tally,
 };
 pub use key::Key;
 pub use record::Learned;

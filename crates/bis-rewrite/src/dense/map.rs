@@ -81,31 +81,36 @@ pub(super) enum Kind {
     Hook = 5,
 }
 
+impl Kind {
+    pub const ALL: [Self; 6] =
+        [Self::Moved, Self::Count, Self::KeptCount, Self::Jump, Self::KeptJump, Self::Hook];
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Piece {
+pub(super) struct Piece {
     /// Offset in the trampolines.
-    at: u32,
+    pub at: u32,
     /// Offset from the first address of the text.
-    original: u32,
-    kind: Kind,
-    len: u8,
+    pub original: u32,
+    pub kind: Kind,
+    pub len: u8,
 }
 
 /// Answers about one dense text, wherever it is loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DenseMap {
     /// First of the file's addresses.
-    base: u64,
+    pub(super) base: u64,
     /// From the file's own addresses to the trampolines.
-    distance: u64,
+    pub(super) distance: u64,
     /// Bytes of trampolines.
-    len: u32,
+    pub(super) len: u32,
     /// By `at`.
-    pieces: Vec<Piece>,
+    pub(super) pieces: Vec<Piece>,
     /// (offset of an instruction of a run from `base`, offset in the trampolines), by the first.
-    enters: Vec<(u32, u32)>,
+    pub(super) enters: Vec<(u32, u32)>,
     /// By site.
-    sites: Vec<DenseSite>,
+    pub(super) sites: Vec<DenseSite>,
 }
 
 impl DenseMap {

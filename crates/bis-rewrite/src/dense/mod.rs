@@ -30,11 +30,13 @@
 //! puts that in order; `emit` makes bytes, `build` the whole text; `map` is what a supervisor asks; `cache` keeps both on disk.
 
 mod build;
+mod cache;
 mod calls;
 mod count;
 mod emit;
 mod flags;
 mod flow;
+mod form;
 mod loads;
 mod map;
 mod plan;
@@ -42,6 +44,7 @@ mod runs;
 mod survey;
 
 pub use build::{Dense, DenseLayout, Segment};
+pub use cache::{DenseCache, DenseEntry, DenseName, StoredSegment};
 pub use map::{DenseMap, DenseSite, Place};
 pub use plan::DensePlan;
 
