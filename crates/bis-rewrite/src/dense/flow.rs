@@ -263,3 +263,118 @@ fn is_short(instructions: &[Instruction], backward: &[(usize, usize)], to: usize
         .take_while(|(index, _)| *index < from)
         .any(|(_, target)| *target > to && *target != usize::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use iced_x86::{Decoder, DecoderOptions};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{Text, bits::Bits};
+
+    /// A file without text, for an empty set of pointers.
+    fn nothing_pointed() -> Bits {
+        let path = std::env::current_exe().expect("this test");
+        let bytes = std::fs::read(path).expect("readable");
+        Bits::new(&Text::parse(&bytes).expect("an ELF file"))
+    }
+
+    /// The verdicts on a function of jumps of 6 bytes: (conditional, where to), or none for an instruction that goes on. With
+    /// each, the indices of both ends.
+    fn verdicts(jumps: &[Option<(bool, usize)>], short_loops: bool) -> Vec<(usize, usize, Verdict)> {
+        let mut code = Vec::new();
+        for (index, jump) in jumps.iter().enumerate() {
+            match jump {
+                Some((conditional, to)) => {
+                    let distance = (*to as i32 - index as i32 - 1) * 6;
+                    code.extend(if *conditional { [0x0f, 0x84] } else { [0x90, 0xe9] });
+                    code.extend(distance.to_le_bytes());
+                }
+                None => code.extend([0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00]),
+            }
+        }
+        let instructions: Vec<Instruction> =
+            Decoder::with_ip(64, &code, 0, DecoderOptions::NONE).into_iter().collect();
+        let end = code.len() as u64;
+        let region = Region { start: 0, end, sure: true, disputed: false, lsda: None };
+        let mut flow = Flow::default();
+        flow.begin(&region);
+        for (index, it) in instructions.iter().enumerate() {
+            if it.near_branch_target() != 0 || it.flow_control() != FlowControl::Next {
+                flow.branch(index, it.near_branch_target());
+            }
+        }
+        let found = flow.verdicts(&instructions, &nothing_pointed(), short_loops);
+        let number = |ip: u64| (ip / 6) as usize;
+        found
+            .into_iter()
+            .map(|(index, verdict)| {
+                let it = &instructions[index];
+                (number(it.ip()), number(it.near_branch_target()), verdict)
+            })
+            .collect()
+    }
+
+    /// Whether execution can go in a circle without a counted branch.
+    fn has_circle(jumps: &[Option<(bool, usize)>], verdicts: &[(usize, usize, Verdict)]) -> bool {
+        let counted =
+            |from: usize| verdicts.iter().any(|(at, _, verdict)| *at == from && *verdict == Verdict::Counted);
+        let next = |from: usize| {
+            let falls = !matches!(jumps[from], Some((false, _)));
+            let fall = (falls && from + 1 < jumps.len()).then_some(from + 1);
+            let jump = jumps[from].filter(|_| !counted(from)).map(|(_, to)| to);
+            fall.into_iter().chain(jump)
+        };
+        // Take away whatever leads only to what was taken away.
+        let mut left: Vec<usize> = (0..jumps.len()).collect();
+        while let Some(at) = left.iter().position(|one| !next(*one).any(|to| left.contains(&to))) {
+            left.remove(at);
+        }
+        !left.is_empty()
+    }
+
+    #[test]
+    fn a_block_out_of_line_needs_no_count() {
+        // A loop of 1..=3, with a block at 5 that goes back into it.
+        let jumps = [None, None, Some((true, 5)), Some((true, 1)), Some((false, 6)), Some((false, 3)), None];
+        assert_eq!(verdicts(&jumps, true), [(3, 1, Verdict::Counted), (5, 3, Verdict::Needless)]);
+    }
+
+    #[test]
+    fn short_loops_are_the_innermost() {
+        let jumps = [None, None, Some((true, 1)), None, Some((true, 0))];
+        assert_eq!(verdicts(&jumps, false), [(2, 1, Verdict::Short), (4, 0, Verdict::Counted)]);
+        let mut long = vec![None; SHORT];
+        long.push(Some((true, 0)));
+        assert_eq!(verdicts(&long, false), [(SHORT, 0, Verdict::Counted)]);
+        long.remove(1);
+        long[SHORT - 1] = Some((true, 0));
+        assert_eq!(verdicts(&long, false), [(SHORT - 1, 0, Verdict::Short)]);
+    }
+
+    proptest! {
+        #[test]
+        fn every_circle_has_a_count(
+            picks in prop::collection::vec(
+                prop::option::of((any::<bool>(), any::<prop::sample::Index>())),
+                2..40,
+            ),
+        ) {
+            let len = picks.len();
+            let jumps: Vec<Option<(bool, usize)>> =
+                picks.iter().map(|pick| pick.as_ref().map(|(conditional, to)| (*conditional, to.index(len)))).collect();
+            let found = verdicts(&jumps, true);
+            let backward = jumps.iter().enumerate().filter(|(at, jump)| jump.is_some_and(|(_, to)| to <= *at));
+            prop_assert_eq!(found.len(), backward.count());
+            prop_assert!(!has_circle(&jumps, &found), "{:?}", found);
+            // And none is counted in vain: without it there would be a circle.
+            for at in 0..found.len() {
+                let mut fewer = found.clone();
+                if fewer[at].2 == Verdict::Counted {
+                    fewer[at].2 = Verdict::Needless;
+                    prop_assert!(has_circle(&jumps, &fewer), "{:?}", found[at]);
+                }
+            }
+        }
+    }
+}

@@ -12,8 +12,11 @@ use std::{
     process::{Command, Output},
 };
 
-use super::elf::rel32;
-use bis_rewrite::{Coverage, DenseLayout, DenseOptions, SiteKind, SiteKinds, Text};
+use super::{
+    elf::rel32,
+    program::{AGAIN, RESUME},
+};
+use bis_rewrite::{Coverage, DenseLayout, DenseOptions, Place, SiteKind, SiteKinds, Text};
 
 const PT_LOAD: u64 = 1;
 const PT_NOTE: u64 = 4;
@@ -48,19 +51,19 @@ fn headers(elf: &[u8], kind: u64) -> Vec<usize> {
 }
 
 /// Maps the words, fills them, and goes on at `entry`, with the instructions of which it took the place.
-fn starter(at: u64, entry: u64, counts: u64, linker: Option<u64>) -> Vec<u8> {
+fn starter(at: u64, entry: u64, words: &[(u64, u64)], linker: Option<u64>) -> Vec<u8> {
     let mut code = Vec::new();
-    // mmap(WORDS, 4096, everything, private | anonymous | fixed, -1, 0)
+    // mmap(WORDS, 1 MiB, everything, private | anonymous | fixed, -1, 0)
     code.extend([0xb8, 9, 0, 0, 0, 0xbf]);
     code.extend(WORDS.to_le_bytes());
-    code.extend([0xbe, 0, 0x10, 0, 0, 0xba, 7, 0, 0, 0, 0x41, 0xba, 0x32, 0, 0, 0]);
+    code.extend([0xbe, 0, 0, 0x10, 0, 0xba, 7, 0, 0, 0, 0x41, 0xba, 0x32, 0, 0, 0]);
     code.extend([0x49, 0xc7, 0xc0, 0xff, 0xff, 0xff, 0xff, 0x45, 0x31, 0xc9, 0x0f, 0x05]);
-    for (word, value) in [(WORDS, counts), (CALLS, MAKE_CALL), (OTHERS, EXECUTE)] {
+    for (word, value) in words {
         // mov rax, value; mov [word], rax
         code.extend([0x48, 0xb8]);
         code.extend(value.to_le_bytes());
         code.extend([0x48, 0x89, 0x04, 0x25]);
-        code.extend(word.to_le_bytes());
+        code.extend((*word as u32).to_le_bytes());
     }
     // What a fresh process has in its registers: nothing.
     code.extend([0x31, 0xc0, 0x31, 0xff, 0x31, 0xf6, 0x31, 0xd2, 0x31, 0xc9]);
@@ -76,9 +79,29 @@ fn starter(at: u64, entry: u64, counts: u64, linker: Option<u64>) -> Vec<u8> {
     code
 }
 
+/// As [`rewrite`], for a program of `program.rs` with a handler: each count after the first `counts` traps, and it goes on with
+/// `again` more.
+pub fn rewrite_trapping(
+    elf: &[u8],
+    short_loops: bool,
+    counts: u64,
+    again: u64,
+) -> Option<(Vec<u8>, Coverage)> {
+    make(elf, short_loops, Some(counts), Some(again))
+}
+
 /// A copy of `elf` with a dense text. `counts`: it is a starter, and traps after so many. Nothing if there is no header to
 /// spare.
 pub fn rewrite(elf: &[u8], short_loops: bool, counts: Option<u64>) -> Option<(Vec<u8>, Coverage)> {
+    make(elf, short_loops, counts, None)
+}
+
+fn make(
+    elf: &[u8],
+    short_loops: bool,
+    counts: Option<u64>,
+    again: Option<u64>,
+) -> Option<(Vec<u8>, Coverage)> {
     let loads = headers(elf, PT_LOAD);
     let spare = [PT_NOTE, PT_GNU_PROPERTY]
         .into_iter()
@@ -123,7 +146,19 @@ pub fn rewrite(elf: &[u8], short_loops: bool, counts: Option<u64>) -> Option<(Ve
             }
             _ => None,
         };
-        added.extend(starter(at, entry, counts, linker));
+        let mut words =
+            vec![(u64::from(WORDS), counts), (u64::from(CALLS), MAKE_CALL), (u64::from(OTHERS), EXECUTE)];
+        if let Some(again) = again {
+            words.push((AGAIN, again));
+            let mut at = RESUME + 8;
+            for pc in new..new + added.len() as u64 {
+                if let Some(Place::Count { resume, trap: true, .. }) = dense.map.place(0, pc) {
+                    words.extend([(at, pc + 1), (at + 8, resume)]);
+                    at += 16;
+                }
+            }
+        }
+        added.extend(starter(at, entry, &words, linker));
         match linker {
             Some(_) => out[first..first + 5].copy_from_slice(&rel32(&[0xe9], entry, at)),
             None => out[24..32].copy_from_slice(&at.to_le_bytes()),

@@ -3,6 +3,7 @@
 
 pub mod dense;
 pub mod elf;
+pub mod program;
 
 use std::{fs, path::Path};
 
