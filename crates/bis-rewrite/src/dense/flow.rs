@@ -41,6 +41,12 @@ struct Block {
     table: bool,
     /// A search with this number has been here.
     seen: u32,
+    /// Number of the knot that it is in: blocks that all lead to one another.
+    knot: u32,
+}
+
+impl Block {
+    const NEW: Self = Self { next: NONE, target: NONE, counted: false, table: false, seen: 0, knot: NONE };
 }
 
 /// The branches of the function that is looked at. The rest is memory that is used again.
@@ -59,6 +65,15 @@ pub(super) struct Flow {
     blocks: Vec<Block>,
     todo: Vec<u32>,
     searches: u32,
+    knots: Knots,
+    /// By offset from the function's start, the index of the instruction there. Where none begins it may hold anything.
+    index_at: Vec<u32>,
+}
+
+/// Index of the instruction at `address`.
+fn find(index_at: &[u32], start: u64, instructions: &[Instruction], address: u64) -> Option<usize> {
+    let index = *index_at.get(usize::try_from(address.wrapping_sub(start)).ok()?)? as usize;
+    (instructions.get(index)?.ip() == address).then_some(index)
 }
 
 impl Flow {
@@ -86,19 +101,24 @@ impl Flow {
         pointers: &Bits,
         short_loops: bool,
     ) -> Vec<(usize, Verdict)> {
+        if !self.branches.iter().any(|(index, target)| *target <= instructions[*index].ip()) {
+            return Vec::new();
+        }
+        let len = (self.end - self.start) as usize;
+        self.index_at.resize(len.max(self.index_at.len()), 0);
+        for (index, it) in instructions.iter().enumerate() {
+            self.index_at[(it.ip() - self.start) as usize] = index as u32;
+        }
         // (index, index of the target, verdict)
         let mut backward: Vec<(usize, usize, Verdict)> = self
             .branches
             .iter()
             .filter(|(index, target)| *target <= instructions[*index].ip())
             .map(|(index, target)| {
-                let to = instructions.binary_search_by_key(target, Instruction::ip);
+                let to = find(&self.index_at, self.start, instructions, *target);
                 (*index, to.unwrap_or(usize::MAX), Verdict::Counted)
             })
             .collect();
-        if backward.is_empty() {
-            return Vec::new();
-        }
         let all: Vec<(usize, usize)> = backward.iter().map(|(from, to, _)| (*from, *to)).collect();
         if !short_loops {
             for (from, to, verdict) in &mut backward {
@@ -115,7 +135,8 @@ impl Flow {
     }
 
     fn build(&mut self, instructions: &[Instruction], pointers: &Bits, backward: &[(usize, usize, Verdict)]) {
-        let index_of = |address: u64| instructions.binary_search_by_key(&address, Instruction::ip).ok();
+        let (index_at, start) = (&self.index_at, self.start);
+        let index_of = |address: u64| find(index_at, start, instructions, address);
         self.leads.clear();
         self.leads.resize(instructions.len() + 1, false);
         self.leads[0] = true;
@@ -133,7 +154,7 @@ impl Flow {
         self.block_of.clear();
         for (index, it) in instructions.iter().enumerate() {
             if self.leads[index] {
-                self.blocks.push(Block { next: NONE, target: NONE, counted: false, table: false, seen: 0 });
+                self.blocks.push(Block::NEW);
             }
             let block = self.blocks.len() as u32 - 1;
             self.block_of.push(block);
@@ -163,6 +184,10 @@ impl Flow {
             self.blocks[self.block_of[*index] as usize].table = true;
         }
         self.searches = 0;
+        // A function with tables counts as one knot.
+        if self.tables.is_empty() {
+            self.knots.tie(&mut self.blocks);
+        }
     }
 
     /// Lets off what closes no circle.
@@ -185,6 +210,12 @@ impl Flow {
                 continue;
             }
             let (from, to) = (self.block_of[*from], self.block_of[*to]);
+            if self.blocks[from as usize].knot != self.blocks[to as usize].knot {
+                *verdict = Verdict::Needless;
+                self.blocks[from as usize].counted = false;
+                last = last.max(from);
+                continue;
+            }
             match self.reaches(instructions, pointers, to, from, last.max(from), &mut steps) {
                 Some(false) => {
                     *verdict = Verdict::Needless;
@@ -209,6 +240,7 @@ impl Flow {
         steps: &mut usize,
     ) -> Option<bool> {
         self.searches += 1;
+        let knot = self.blocks[from as usize].knot;
         self.todo.clear();
         self.todo.push(from);
         let mut tables_from = u64::MAX;
@@ -217,7 +249,10 @@ impl Flow {
                 return Some(true);
             }
             let known = &mut self.blocks[block as usize];
-            if block > last || std::mem::replace(&mut known.seen, self.searches) == self.searches {
+            if block > last
+                || known.knot != knot
+                || std::mem::replace(&mut known.seen, self.searches) == self.searches
+            {
                 continue;
             }
             *steps = steps.checked_sub(1)?;
@@ -233,7 +268,7 @@ impl Flow {
                 let first = self.block_of.partition_point(|number| *number <= block);
                 let after = instructions.get(first).map_or(self.end, Instruction::ip);
                 for pointed in pointers.members(after, tables_from.min(self.end)) {
-                    if let Ok(index) = instructions.binary_search_by_key(&pointed, Instruction::ip) {
+                    if let Some(index) = find(&self.index_at, self.start, instructions, pointed) {
                         *steps = steps.checked_sub(1)?;
                         self.todo.push(self.block_of[index]);
                     }
@@ -242,6 +277,75 @@ impl Flow {
             }
         }
         Some(false)
+    }
+}
+
+/// Finds the knots of a function in one walk (by Tarjan's algorithm): a branch from one to another closes no circle.
+#[derive(Default)]
+struct Knots {
+    /// By block: when the walk came there, counted from 1; the earliest that it leads back to.
+    order: Vec<(u32, u32)>,
+    /// Blocks whose knot is not known yet.
+    open: Vec<u32>,
+    /// The way to where the walk stands, with the number of branches that have been followed.
+    way: Vec<(u32, u8)>,
+}
+
+impl Knots {
+    fn tie(&mut self, blocks: &mut [Block]) {
+        self.order.clear();
+        self.order.resize(blocks.len(), (0, 0));
+        let mut time = 0;
+        for first in 0..blocks.len() as u32 {
+            if self.order[first as usize].0 != 0 {
+                continue;
+            }
+            self.come(first, &mut time);
+            while let Some((block, followed)) = self.way.last_mut() {
+                let (number, at) = (*block, *block as usize);
+                *followed += 1;
+                let to = match *followed {
+                    1 => blocks[at].next,
+                    2 => blocks[at].target,
+                    _ => {
+                        self.way.pop();
+                        self.leave(blocks, number);
+                        continue;
+                    }
+                };
+                if to == NONE {
+                    continue;
+                }
+                if self.order[to as usize].0 == 0 {
+                    self.come(to, &mut time);
+                } else if blocks[to as usize].knot == NONE {
+                    self.order[at].1 = self.order[at].1.min(self.order[to as usize].0);
+                }
+            }
+        }
+    }
+
+    fn come(&mut self, block: u32, time: &mut u32) {
+        *time += 1;
+        self.order[block as usize] = (*time, *time);
+        self.open.push(block);
+        self.way.push((block, 0));
+    }
+
+    fn leave(&mut self, blocks: &mut [Block], block: u32) {
+        let (came, back) = self.order[block as usize];
+        if let Some((above, _)) = self.way.last() {
+            let above = *above as usize;
+            self.order[above].1 = self.order[above].1.min(back);
+        }
+        if came == back {
+            while let Some(member) = self.open.pop() {
+                blocks[member as usize].knot = block;
+                if member == block {
+                    break;
+                }
+            }
+        }
     }
 }
 
