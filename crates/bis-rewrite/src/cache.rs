@@ -15,15 +15,16 @@
 
 use std::{
     collections::HashSet,
-    fs::{DirBuilder, File, OpenOptions},
+    fs::{File, OpenOptions},
     io::{self, ErrorKind, Read as _, Seek as _, Write as _},
-    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
+    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
 
 use rustix::fs::{FlockOperation, OFlags};
 
 use crate::{
+    folder,
     key::Key,
     record::{self, Learned, RECORD},
 };
@@ -51,18 +52,7 @@ impl SiteCache {
     /// # Errors
     /// If it cannot be made, is not a folder, belongs to somebody else, or others may write in it.
     pub fn open(dir: &Path) -> io::Result<Self> {
-        DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-        let metadata = std::fs::metadata(dir)?;
-        if metadata.uid() != rustix::process::geteuid().as_raw() {
-            let what =
-                format!("{} belongs to another user; name another folder for the cache", dir.display());
-            return Err(io::Error::new(ErrorKind::PermissionDenied, what));
-        }
-        if metadata.mode() & 0o022 != 0 {
-            let what =
-                format!("others may write to {}; `chmod 700` it, or name another folder", dir.display());
-            return Err(io::Error::new(ErrorKind::PermissionDenied, what));
-        }
+        folder::claim(dir)?;
         Ok(Self { dir: dir.to_owned() })
     }
 

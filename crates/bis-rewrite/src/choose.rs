@@ -63,7 +63,7 @@ pub(crate) fn span_at(text: &Text<'_>, vaddr: u64) -> Result<Span, Reason> {
 }
 
 /// `mov eax, 15` or `mov rax, 15`: the number of rt_sigreturn.
-fn is_sigreturn(it: &Instruction) -> bool {
+pub(crate) fn is_sigreturn(it: &Instruction) -> bool {
     it.mnemonic() == Mnemonic::Mov
         && it.op0_kind() == OpKind::Register
         && it.op0_register().full_register() == Register::RAX

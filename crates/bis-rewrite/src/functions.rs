@@ -62,6 +62,11 @@ impl Functions {
         Some(Region { start, end, sure: false, disputed: false, lsda: None })
     }
 
+    /// All that the file tells of, in order; they do not overlap.
+    pub fn all(&self) -> &[Region] {
+        &self.regions
+    }
+
     /// Where exceptions of every function land, as far as the file says it readably.
     pub fn lsdas(&self) -> impl Iterator<Item = &Region> {
         self.regions.iter().filter(|region| region.lsda.is_some())

@@ -19,9 +19,12 @@
 //! patch gets there, is for others to care about.
 #![forbid(unsafe_code)]
 
+mod bits;
 mod cache;
 mod choose;
 mod conditional;
+mod dense;
+mod folder;
 mod functions;
 mod key;
 mod record;
@@ -35,6 +38,10 @@ mod trampoline;
 
 pub use cache::SiteCache;
 pub use conditional::{Condition, Conditional, conditional};
+pub use dense::{
+    Coverage, Dense, DenseCache, DenseEntry, DenseLayout, DenseMap, DenseName, DenseOptions, DensePlan,
+    DenseSite, Place, SHORT, Segment, SiteKinds, StoredSegment, Tally,
+};
 pub use key::Key;
 pub use record::Learned;
 pub use run::{Entry, Error, Operand, Reason, Run, SiteKind};

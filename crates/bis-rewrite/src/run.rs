@@ -27,6 +27,15 @@ pub enum Error {
     /// A site of this kind saves a register to memory, and the caller named no place below 2 GiB for it.
     #[error("a {0:?} site needs a place below 2 GiB to save rcx at; pass Hook::save")]
     NoSave(SiteKind),
+    /// Sites of this kind are to be hooked, and the caller named no hook for them.
+    #[error("there is no hook for {0:?}; name its address, or do not ask for such sites")]
+    NoHook(SiteKind),
+    /// A word that trampolines use is not at a multiple of 8 below 2 GiB.
+    #[error("the word at {0:#x} must be at a multiple of 8 below 2 GiB")]
+    BadWord(u32),
+    /// The dense text of this file would be too large for displacements of 32 bits.
+    #[error("the text spans {0} bytes, which is too much for a dense variant")]
+    TooLarge(u64),
 }
 
 /// The instructions that a recorder cares about.
@@ -145,11 +154,14 @@ pub enum Reason {
     /// The `syscall` has prefixes, and the kernel would restart it in its middle.
     #[error("the instruction has prefixes")]
     Prefixed = 9,
+    /// Of the dense text only: another patch has the bytes that this one would need.
+    #[error("another patch takes the bytes that it would need")]
+    Taken = 10,
 }
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::NotASite,
         Self::Undecoded,
         Self::Branch,
@@ -159,6 +171,7 @@ impl Reason {
         Self::TooShort,
         Self::Sigreturn,
         Self::Prefixed,
+        Self::Taken,
     ];
 }
 

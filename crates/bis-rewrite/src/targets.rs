@@ -21,63 +21,14 @@ use object::{
 };
 
 use crate::{
+    bits::Bits,
     scan,
     text::{Section, Text},
 };
 
-/// One bit for each byte of the executable sections.
-struct Bits {
-    /// Address and length of a section, and where its bits begin.
-    sections: Vec<(u64, u64, usize)>,
-    words: Vec<u64>,
-}
-
-impl Bits {
-    fn new(text: &Text<'_>) -> Self {
-        let mut sections = Vec::new();
-        let mut bits = 0;
-        for section in text.code() {
-            sections.push((section.start, section.data.len() as u64, bits));
-            bits += section.data.len();
-        }
-        Self { sections, words: vec![0; bits.div_ceil(64)] }
-    }
-
-    /// Address of the first byte of text.
-    fn low(&self) -> u64 {
-        self.sections.first().map_or(0, |first| first.0)
-    }
-
-    /// Address after the last byte of text.
-    fn high(&self) -> u64 {
-        self.sections.last().map_or(0, |last| last.0 + last.1)
-    }
-
-    #[inline]
-    fn index(&self, address: u64) -> Option<usize> {
-        self.sections
-            .iter()
-            .find(|(start, len, _)| address.wrapping_sub(*start) < *len)
-            .map(|(start, _, first)| first + (address - start) as usize)
-    }
-
-    #[inline]
-    fn set(&mut self, address: u64) {
-        if let Some(index) = self.index(address) {
-            self.words[index / 64] |= 1 << (index % 64);
-        }
-    }
-
-    fn any(&self, from: u64, to: u64) -> bool {
-        (from..to)
-            .filter_map(|address| self.index(address))
-            .any(|index| self.words[index / 64] & (1 << (index % 64)) != 0)
-    }
-}
-
 /// What is known of the addresses that a file mentions.
 pub(crate) struct Targets {
-    pointers: Bits,
+    pub(crate) pointers: Bits,
     branches: Bits,
     /// For files linked for a fixed address: (number, where it stands), for each 4 bytes of text, at any alignment, that
     /// could be an address in the text. Sorted.
@@ -151,6 +102,21 @@ impl Targets {
     /// Whether a `lea` gives this address, and what is there could be a table of relative addresses.
     pub fn is_table(&self, address: u64) -> bool {
         self.tables.binary_search(&address).is_ok()
+    }
+
+    /// Where the entries of the relative table at `table` lead, at most `max` of them.
+    pub fn entries<'t>(
+        &'t self,
+        text: &'t Text<'_>,
+        table: u64,
+        max: usize,
+    ) -> impl Iterator<Item = u64> + 't {
+        let after = self.tables.partition_point(|known| *known <= table);
+        let next = self.tables.get(after).copied().unwrap_or(u64::MAX);
+        (0..max as u64)
+            .map(move |index| table.wrapping_add(index * 4))
+            .take_while(move |entry| *entry < next)
+            .map_while(move |entry| table_entry(text, table, entry))
     }
 
     /// Whether where exceptions of this function land could be read.

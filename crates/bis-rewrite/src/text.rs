@@ -31,6 +31,10 @@ pub(crate) struct Section<'a> {
     pub start: u64,
     pub data: &'a [u8],
     pub executable: bool,
+    /// Where its bytes are in the file.
+    pub offset: u64,
+    /// The linker made it, for calls into other files.
+    pub plt: bool,
 }
 
 impl<'a> Section<'a> {
@@ -90,7 +94,9 @@ impl<'a> Text<'a> {
                 return Err(Error::Elf("a section lies outside of every address space".into()));
             }
             let executable = flags & u64::from(elf::SHF_EXECINSTR) != 0;
-            sections.push(Section { start, data, executable });
+            let name = file.elf_section_table().section_name(LittleEndian, section).unwrap_or_default();
+            let (offset, plt) = (section.sh_offset(LittleEndian), name.starts_with(b".plt"));
+            sections.push(Section { start, data, executable, offset, plt });
         }
         // Sections that lie over one another in the file would make the work much more than the file's size.
         let all: usize = sections.iter().map(|section| section.data.len()).sum();

@@ -11,7 +11,7 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind};
 
 use crate::{
     choose::movable,
-    run::{Entry, Error, JUMP, Run},
+    run::{Entry, Error, JUMP, Run, SiteKind},
 };
 
 /// Where a trampoline's hook is.
@@ -78,7 +78,7 @@ pub fn trampoline(run: &Run, bias: u64, at: u64, hook: Hook) -> Result<Trampolin
         let bytes = run.bytes().get(offset..offset + it.len()).ok_or_else(bad)?;
         places.push((it.ip(), out.here()));
         if it.ip() == site {
-            let way = out.hook(run, hook)?;
+            let way = out.hook(run.kind(), hook)?;
             traced = Some(out.here());
             if it.flow_control() == FlowControl::XbeginXabortXend {
                 abort = Some(it.near_branch_target());
@@ -113,8 +113,8 @@ pub fn trampoline(run: &Run, bias: u64, at: u64, hook: Hook) -> Result<Trampolin
 }
 
 pub(crate) struct Builder {
-    at: u64,
-    bytes: Vec<u8>,
+    pub at: u64,
+    pub bytes: Vec<u8>,
 }
 
 /// A displacement that is not known yet, by its offset.
@@ -162,13 +162,13 @@ impl Builder {
     }
 
     /// The way to the hook, in which the address of what follows the site is open.
-    fn hook(&mut self, run: &Run, hook: Hook) -> Result<Pending, Error> {
-        let lea: &[u8] = match run.kind().entry() {
+    pub fn hook(&mut self, kind: SiteKind, hook: Hook) -> Result<Pending, Error> {
+        let lea: &[u8] = match kind.entry() {
             Entry::Rcx => &[0x48, 0x8d, 0x0d],
             Entry::Rdx => &[0x48, 0x8d, 0x15],
             Entry::SavedRcx => {
                 let save =
-                    hook.save.filter(|save| i32::try_from(*save).is_ok()).ok_or(Error::NoSave(run.kind()))?;
+                    hook.save.filter(|save| i32::try_from(*save).is_ok()).ok_or(Error::NoSave(kind))?;
                 // mov [save], rcx
                 self.bytes.extend([0x48, 0x89, 0x0c, 0x25]);
                 self.bytes.extend(save.to_le_bytes());

@@ -501,3 +501,26 @@ fn doctor_tries_everything_and_says_so() {
     let text = String::from_utf8(unwritable.stdout).unwrap();
     assert!(text.contains("cannot write to /proc") && text.contains("BIS_TRACES"), "{text}");
 }
+
+#[test]
+fn doctor_looks_at_a_text() {
+    let desk = Desk::new();
+    let own = env!("CARGO_BIN_EXE_bis");
+    let ran = desk.run(&["doctor", "--text", own]);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    for row in
+        ["backward branches", "jumps between functions", "direct calls", "computed jumps", "left, by reason"]
+    {
+        assert!(ran.stdout.contains(row), "no {row} in\n{}", ran.stdout);
+    }
+    let ran = desk.run(&["doctor", "--json", "--text", own]);
+    let page: serde_json::Value = serde_json::from_str(&ran.stdout).expect("one object");
+    let branches = |kind: &str| page[kind]["backward_branches"].clone();
+    let number = |kind: &str, of: &str| branches(kind)[of].as_u64().expect("a number");
+    assert!(number("usual", "counted") > 1000 && number("usual", "short") > 100, "{page}");
+    assert!(number("with_short_loops", "counted") > number("usual", "counted"), "{page}");
+    assert_eq!(number("with_short_loops", "short"), 0);
+    let ran = desk.run(&["doctor", "--text", "/etc/passwd"]);
+    assert_eq!(ran.status, 2);
+    assert!(ran.stderr.contains("failed to look at /etc/passwd"), "{}", ran.stderr);
+}

@@ -159,6 +159,9 @@ fn traces_folder() -> Vec<Check> {
 }
 
 pub fn run(args: &Doctor) -> Result<u8> {
+    if let Some(file) = &args.text {
+        return super::doctor_text::run(file, args.json);
+    }
     let mut checks: Vec<Check> = bis_tracee::doctor::checks()
         .into_iter()
         .map(|check| Check {

@@ -1,6 +1,7 @@
 //! What each command does, a file for each. A command gives its exit status, or a failure to show.
 
 mod doctor;
+mod doctor_text;
 mod dump;
 mod dump_text;
 mod info;

@@ -1,0 +1,247 @@
+//! Dense texts on disk. An entry is two files: `NAME.text`, all segments and the trampolines in whole pages, to be mapped over
+//! the original; and `NAME.map`, what is in the first and what addresses in it mean.
+//!
+//! The name is a hash of everything that the bytes depend on: the file's whole content in memory, the options, the distance between text
+//! and trampolines, the words and the hooks, and the version of this code. So an entry never changes: it is there or
+//! it is not, and two recorders that make the same one at the same time make the same bytes. Each file is written
+//! under another name, brought to the disk, and renamed, the map last; so what has its name is whole, whenever
+//! somebody is killed or the power fails. Readers take no lock. Who has mapped an entry that is removed keeps what
+//! he has.
+//!
+//! It is a cache: an entry that cannot be read, or is damaged, counts as not there, and is made anew.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, ErrorKind, Read as _, Write as _},
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering},
+    time::{Duration, SystemTime},
+};
+
+use rustix::fs::OFlags;
+
+use super::{
+    Dense, DenseLayout, DenseMap, DenseOptions,
+    form::{self, Stored, VERSION},
+    loads::PAGE,
+};
+use crate::{folder, key::Key, run::SiteKind};
+
+/// No map has this many bytes.
+const MAP_MAX: u64 = 1 << 30;
+/// A file under its first name that is older was left behind by somebody who was killed.
+const STALE: Duration = Duration::from_secs(3600);
+
+/// The name of an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct DenseName(pub(super) [u8; 32]);
+
+impl DenseName {
+    /// The name of the text that `plan.build(bias, layout)` makes. `key` must be from [`Key::exact`].
+    #[must_use]
+    pub fn of(key: &Key, options: DenseOptions, bias: u64, layout: &DenseLayout) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&VERSION.to_le_bytes());
+        hasher.update(&key.0);
+        hasher.update(&[u8::from(options.short_loops)]);
+        hasher.update(&options.hooks.0.to_le_bytes());
+        hasher.update(&layout.trampolines.wrapping_sub(bias).to_le_bytes());
+        let save = layout.hook_save.map_or(u64::MAX, u64::from);
+        for word in [u64::from(layout.counter), u64::from(layout.save), save] {
+            hasher.update(&word.to_le_bytes());
+        }
+        for kind in SiteKind::ALL {
+            let hook = layout.hooks.iter().find(|(one, _)| *one == kind).map_or(0, |(_, address)| *address);
+            hasher.update(&hook.to_le_bytes());
+        }
+        Self(hasher.finalize().into())
+    }
+}
+
+impl std::fmt::Display for DenseName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl std::fmt::Debug for DenseName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "DenseName({self})")
+    }
+}
+
+/// Where an executable segment is in a stored text. All are multiples of the page size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredSegment {
+    /// The file's address of the first byte.
+    pub start: u64,
+    /// Offset of the first byte in the original file.
+    pub offset: u64,
+    /// Bytes.
+    pub len: u64,
+    /// Offset of the first byte in the stored text.
+    pub at: u64,
+}
+
+/// A dense text on disk.
+#[derive(Debug)]
+pub struct DenseEntry {
+    /// The stored text, open for reading.
+    pub text: File,
+    /// Where it is, for those who must open it themselves. It may be removed at any time.
+    pub path: PathBuf,
+    /// What is to be mapped over the original.
+    pub segments: Vec<StoredSegment>,
+    /// Offset of the trampolines in the stored text: a multiple of the page size.
+    pub trampolines_at: u64,
+    /// Bytes of trampolines. The rest of their last page is zero.
+    pub trampolines_len: u64,
+    /// What addresses in the trampolines mean.
+    pub map: DenseMap,
+}
+
+/// A folder of dense texts.
+#[derive(Clone, Debug)]
+pub struct DenseCache {
+    dir: PathBuf,
+    limit_bytes: u64,
+}
+
+impl DenseCache {
+    /// Opens the folder; makes it (and those above it), for this user alone, if it is not there. When the entries
+    /// together have more than `limit_bytes`, those made longest ago are removed.
+    ///
+    /// # Errors
+    /// If it cannot be made, is not a folder, belongs to somebody else, or others may write in it.
+    pub fn open(dir: &Path, limit_bytes: u64) -> io::Result<Self> {
+        folder::claim(dir)?;
+        Ok(Self { dir: dir.to_owned(), limit_bytes })
+    }
+
+    /// The entry of this name. None if there is none that can be used.
+    #[must_use]
+    pub fn load(&self, name: &DenseName) -> Option<DenseEntry> {
+        match self.read(name) {
+            Ok(entry) => Some(entry),
+            Err(error) => {
+                if error.kind() != ErrorKind::NotFound {
+                    tracing::warn!(path = %self.path(name, "map").display(), %error, "failed to read a dense text");
+                }
+                None
+            }
+        }
+    }
+
+    /// Stores a dense text, and gives the entry.
+    ///
+    /// # Errors
+    /// If it cannot be written. There is then no entry, or the one that somebody else has made.
+    pub fn store(&self, name: &DenseName, dense: &Dense) -> io::Result<DenseEntry> {
+        self.make_room(name);
+        let mut segments = Vec::new();
+        let mut at = 0;
+        for segment in &dense.segments {
+            let len = segment.bytes.len() as u64;
+            segments.push(StoredSegment { start: segment.start, offset: segment.offset, len, at });
+            at += len;
+        }
+        let trampolines = (at, dense.trampolines.len() as u64);
+        let padding = vec![0; (trampolines.1.next_multiple_of(PAGE) - trampolines.1) as usize];
+        let mut parts: Vec<&[u8]> = dense.segments.iter().map(|segment| &segment.bytes[..]).collect();
+        parts.extend([&dense.trampolines[..], &padding]);
+        let stored = Stored { segments, trampolines, map: dense.map.clone() };
+        self.write(name, "text", &parts)?;
+        self.write(name, "map", &[&form::encode(name, &stored)])?;
+        self.read(name)
+    }
+
+    fn path(&self, name: &DenseName, kind: &str) -> PathBuf {
+        self.dir.join(format!("{name}.{kind}"))
+    }
+
+    fn read(&self, name: &DenseName) -> io::Result<DenseEntry> {
+        let damaged = |what: &str| io::Error::new(ErrorKind::InvalidData, what.to_owned());
+        let map = open(&self.path(name, "map"))?;
+        let mut bytes = Vec::new();
+        map.take(MAP_MAX).read_to_end(&mut bytes)?;
+        let stored = form::decode(name, &bytes).ok_or_else(|| damaged("its map is damaged"))?;
+        let path = self.path(name, "text");
+        let text = open(&path)?;
+        let (trampolines_at, trampolines_len) = stored.trampolines;
+        let end =
+            trampolines_at.checked_add(trampolines_len).and_then(|end| end.checked_next_multiple_of(PAGE));
+        if Some(text.metadata()?.len()) != end {
+            return Err(damaged("its text has another length than its map says"));
+        }
+        let Stored { segments, map, .. } = stored;
+        Ok(DenseEntry { text, path, segments, trampolines_at, trampolines_len, map })
+    }
+
+    fn write(&self, name: &DenseName, kind: &str, parts: &[&[u8]]) -> io::Result<()> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let first = self.dir.join(format!(".{name}.{kind}.{}.{number}", std::process::id()));
+        let write = || {
+            let mut options = options();
+            options.write(true).create_new(true).mode(0o600);
+            let mut file = options.open(&first)?;
+            parts.iter().try_for_each(|part| file.write_all(part))?;
+            // A rename may reach the disk before the content does.
+            file.sync_all()?;
+            fs::rename(&first, self.path(name, kind))
+        };
+        write().inspect_err(|_| {
+            // What remains is found again by `make_room`.
+            let _ = fs::remove_file(&first);
+        })
+    }
+
+    /// Removes what was left behind by the killed, and the oldest entries as long as all together are too many bytes.
+    /// Whatever cannot be removed stays.
+    fn make_room(&self, keep: &DenseName) {
+        let Ok(folder) = fs::read_dir(&self.dir) else { return };
+        let mut texts = Vec::new();
+        for item in folder.flatten() {
+            let (path, Ok(metadata)) = (item.path(), item.metadata()) else { continue };
+            let old = metadata.modified().ok().and_then(|at| SystemTime::now().duration_since(at).ok());
+            let file = item.file_name();
+            let file = file.to_string_lossy();
+            let is_first_name = file.starts_with('.') && (file.contains(".text.") || file.contains(".map."));
+            if is_first_name && old.is_some_and(|old| old > STALE) {
+                let _ = fs::remove_file(&path);
+            } else if file.len() == 64 + 5 && file.ends_with(".text") {
+                texts.push((old.unwrap_or_default(), metadata.blocks() * 512, path));
+            }
+        }
+        let mut all: u64 = texts.iter().map(|(_, bytes, _)| bytes).sum();
+        texts.sort_by_key(|(old, ..)| std::cmp::Reverse(*old));
+        for (_, bytes, path) in texts {
+            if all <= self.limit_bytes {
+                break;
+            }
+            if path == self.path(keep, "text") {
+                continue;
+            }
+            // The map first: without it the text is not looked for.
+            let _ = fs::remove_file(path.with_extension("map"));
+            let _ = fs::remove_file(&path);
+            all -= bytes;
+        }
+    }
+}
+
+fn options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    // A pipe in an entry's place must not make anybody wait.
+    options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC).bits() as i32);
+    options
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let file = options().read(true).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("it is not a regular file")),
+    }
+}

@@ -1,0 +1,204 @@
+//! The cache of dense texts: what is stored comes back, for its own name only, whatever happens to the files.
+
+mod common;
+
+use std::{fs, io::Read as _, os::unix::fs::FileExt as _};
+
+use bis_rewrite::{Dense, DenseCache, DenseLayout, DenseName, DenseOptions, Key, SiteKind, SiteKinds, Text};
+
+const PAGE: u64 = 4096;
+
+fn layout() -> DenseLayout {
+    DenseLayout {
+        trampolines: 0x7f00_0000_0000,
+        counter: 0x7000_1000,
+        save: 0x7000_1008,
+        hooks: vec![(SiteKind::Syscall, 0x7000_2000)],
+        hook_save: None,
+    }
+}
+
+const BIAS: u64 = 0x7f00_0000_0000 - 0x1000_0000;
+
+fn options() -> DenseOptions {
+    DenseOptions { short_loops: false, hooks: SiteKinds::of(&[SiteKind::Syscall]) }
+}
+
+fn library() -> Vec<u8> {
+    common::libraries().into_iter().min_by_key(Vec::len).expect("a library")
+}
+
+fn make(bytes: &[u8]) -> (DenseName, Dense) {
+    let text = Text::parse(bytes).expect("an ELF file");
+    let name = DenseName::of(&Key::exact(bytes, &text), options(), BIAS, &layout());
+    let dense = text.dense(options()).build(BIAS, &layout()).expect("near enough");
+    (name, dense)
+}
+
+fn check(cache: &DenseCache, name: &DenseName, dense: &Dense) {
+    let entry = cache.load(name).expect("it is there");
+    let mut bytes = Vec::new();
+    (&entry.text).read_to_end(&mut bytes).expect("readable");
+    assert_eq!(entry.map, dense.map);
+    assert_eq!(entry.segments.len(), dense.segments.len());
+    for (stored, segment) in entry.segments.iter().zip(&dense.segments) {
+        assert_eq!((stored.start, stored.offset), (segment.start, segment.offset));
+        assert!([stored.start, stored.offset, stored.len, stored.at].iter().all(|number| number % PAGE == 0));
+        assert!(bytes[stored.at as usize..][..stored.len as usize] == segment.bytes);
+    }
+    let trampolines = &bytes[entry.trampolines_at as usize..];
+    assert_eq!((entry.trampolines_at % PAGE, trampolines.len() as u64 % PAGE), (0, 0));
+    let (code, rest) = trampolines.split_at(entry.trampolines_len as usize);
+    assert!(code == dense.trampolines && rest.iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn what_is_stored_comes_back() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let cache = DenseCache::open(&dir.path().join("dense"), u64::MAX).expect("ours");
+    let (name, dense) = make(&library());
+    assert!(cache.load(&name).is_none());
+    cache.store(&name, &dense).expect("room");
+    check(&cache, &name, &dense);
+}
+
+#[test]
+fn everything_that_changes_the_bytes_changes_the_name() {
+    let bytes = library();
+    let text = Text::parse(&bytes).expect("an ELF file");
+    let key = Key::exact(&bytes, &text);
+    let mut names = vec![DenseName::of(&key, options(), BIAS, &layout())];
+    let changed = |change: fn(&mut DenseLayout)| {
+        let mut layout = layout();
+        change(&mut layout);
+        layout
+    };
+    for layout in [
+        changed(|layout| layout.trampolines += PAGE),
+        changed(|layout| layout.counter += 16),
+        changed(|layout| layout.save += 16),
+        changed(|layout| layout.hooks[0].1 += 16),
+        changed(|layout| layout.hook_save = Some(0x7000_1010)),
+    ] {
+        names.push(DenseName::of(&key, options(), BIAS, &layout));
+    }
+    names.push(DenseName::of(&key, DenseOptions { short_loops: true, ..options() }, BIAS, &layout()));
+    names.push(DenseName::of(
+        &key,
+        DenseOptions { hooks: SiteKinds::default(), ..options() },
+        BIAS,
+        &layout(),
+    ));
+    // One byte in the middle of the code, with the same build-id.
+    let at = bytes.len() / 2;
+    let mut other = bytes.clone();
+    other[at] ^= 1;
+    let text = Text::parse(&other).expect("still one");
+    names.push(DenseName::of(&Key::exact(&other, &text), options(), BIAS, &layout()));
+    for (index, name) in names.iter().enumerate() {
+        assert!(!names[..index].contains(name), "{index}");
+    }
+    // The same distance elsewhere is the same text.
+    let mut moved = layout();
+    moved.trampolines += 0x1_0000_0000;
+    let same = DenseName::of(&key, options(), BIAS + 0x1_0000_0000, &moved);
+    assert_eq!(same, names[0]);
+    let (_, dense) = make(&bytes);
+    let text = Text::parse(&bytes).expect("an ELF file");
+    assert!(text.dense(options()).build(BIAS + 0x1_0000_0000, &moved).expect("near enough") == dense);
+}
+
+#[test]
+fn damage_is_noticed_and_mended() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let cache = DenseCache::open(dir.path(), u64::MAX).expect("ours");
+    let (name, dense) = make(&library());
+    let entry = cache.store(&name, &dense).expect("room");
+    let map = entry.path.with_extension("map");
+    let len = fs::metadata(&map).expect("there").len();
+    for at in (0..len).step_by(997).chain([0, len - 1]) {
+        let file = fs::File::options().read(true).write(true).open(&map).expect("ours");
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at).expect("within");
+        file.write_all_at(&[byte[0] ^ 0x10], at).expect("ours");
+        assert!(cache.load(&name).is_none(), "{at}");
+        file.write_all_at(&byte, at).expect("ours");
+    }
+    check(&cache, &name, &dense);
+    for cut in [0, 1, len / 2, len - 1] {
+        let file = fs::File::options().write(true).open(&map).expect("ours");
+        file.set_len(cut).expect("ours");
+        assert!(cache.load(&name).is_none(), "{cut}");
+        cache.store(&name, &dense).expect("room");
+        check(&cache, &name, &dense);
+    }
+    fs::File::options().write(true).open(&entry.path).and_then(|file| file.set_len(PAGE)).expect("ours");
+    assert!(cache.load(&name).is_none());
+    cache.store(&name, &dense).expect("room");
+    // The entry of another name, under this one.
+    let mut other = layout();
+    other.counter += 64;
+    let (_, text) = (0, library());
+    let parsed = Text::parse(&text).expect("an ELF file");
+    let stranger = DenseName::of(&Key::exact(&text, &parsed), options(), BIAS, &other);
+    for kind in ["text", "map"] {
+        fs::copy(entry.path.with_extension(kind), dir.path().join(format!("{stranger}.{kind}")))
+            .expect("ours");
+    }
+    assert!(cache.load(&stranger).is_none());
+    check(&cache, &name, &dense);
+}
+
+#[test]
+fn many_store_and_load_at_once() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let (name, dense) = make(&library());
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let cache = DenseCache::open(dir.path(), u64::MAX).expect("ours");
+                for _ in 0..5 {
+                    cache.store(&name, &dense).expect("room");
+                    check(&cache, &name, &dense);
+                }
+            });
+        }
+    });
+    // Nothing under a first name is left.
+    assert_eq!(fs::read_dir(dir.path()).expect("ours").count(), 2);
+}
+
+#[test]
+fn the_oldest_make_room() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let bytes = library();
+    let text = Text::parse(&bytes).expect("an ELF file");
+    let key = Key::exact(&bytes, &text);
+    let plan = text.dense(options());
+    let mut made = Vec::new();
+    for number in 0..4 {
+        let mut layout = layout();
+        layout.counter += 64 * number;
+        let cache = DenseCache::open(dir.path(), 1).expect("ours");
+        let name = DenseName::of(&key, options(), BIAS, &layout);
+        let dense = plan.build(BIAS, &layout).expect("near enough");
+        let entry = cache.store(&name, &dense).expect("room");
+        // Who has an entry keeps it.
+        made.push((name, dense, entry));
+        let there: Vec<bool> = made.iter().map(|(name, ..)| cache.load(name).is_some()).collect();
+        assert_eq!(there.iter().filter(|there| **there).count(), 1, "{there:?}");
+        check(&cache, &made[number as usize].0, &made[number as usize].1);
+    }
+    for (_, dense, entry) in &made {
+        let mut first = vec![0; dense.segments[0].bytes.len()];
+        entry.text.read_exact_at(&mut first, entry.segments[0].at).expect("still readable");
+        assert!(first == dense.segments[0].bytes);
+    }
+    fs::write(dir.path().join(format!(".{}.text.1.1", made[0].0)), b"left behind").expect("ours");
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(7200);
+    let file = fs::File::options().write(true).open(dir.path().join(format!(".{}.text.1.1", made[0].0)));
+    file.and_then(|file| file.set_modified(old)).expect("ours");
+    let (name, dense, _) = &made[3];
+    DenseCache::open(dir.path(), u64::MAX).and_then(|cache| cache.store(name, dense)).expect("room");
+    assert_eq!(fs::read_dir(dir.path()).expect("ours").count(), 2);
+}
