@@ -4,7 +4,7 @@
 //!
 //! Each task has one block, below the agent, which grows when a call needs more. Replay knows nothing of it.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, ops::Range};
 
 use bis_agent::{SCRATCH_BASE, SCRATCH_END};
 use bis_syscalls::{Dir, Plan, Slot};
@@ -31,6 +31,13 @@ pub struct Scratch {
 impl Default for Scratch {
     fn default() -> Scratch {
         Scratch { blocks: HashMap::new(), free: Vec::new(), next: SCRATCH_BASE }
+    }
+}
+
+impl Scratch {
+    /// Where the blocks are.
+    pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
+        self.blocks.values().chain(&self.free).map(|(start, len)| *start..*start + *len)
     }
 }
 

@@ -7,10 +7,6 @@ use std::{
     os::{linux::fs::MetadataExt, unix::fs::FileTypeExt},
 };
 
-use bis_agent::{
-    AGENT_BASE, AGENT_LEN,
-    hooks::{AREA_BASE, AREA_LEN},
-};
 use bis_syscalls::Call;
 use bis_trace::{
     event::{Backing, Effect, Outcome},
@@ -102,8 +98,8 @@ impl Domain {
         if flags & MAP_ANONYMOUS == 0 && fs::metadata(path).is_ok_and(|meta| meta.file_type().is_socket()) {
             return Ok(Entry::Done(-i64::from(libc::ENODEV)));
         }
-        let ours_end = if self.hooks.is_some() { AREA_BASE + AREA_LEN } else { AGENT_BASE + AGENT_LEN };
-        let ours = addr < ours_end && addr.saturating_add(len) > AGENT_BASE;
+        let end = addr.saturating_add(len);
+        let ours = self.ours().iter().any(|range| addr < range.end && range.start < end);
         if flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) != 0 && ours {
             let what = format!("maps memory over the agent ({addr:#x}, {len:#x} bytes)");
             return Err(RecordError::Unsupported { tid, what });
@@ -320,15 +316,19 @@ impl Domain {
         call: &mut InCall,
         outcome: &mut Outcome,
     ) -> Result<()> {
-        let [addr, len, advice, ..] = args;
         outcome.regs.rdx = call.entry.rdx;
+        self.leave_advice(args, outcome);
+        Ok(())
+    }
+
+    pub(super) fn leave_advice(&mut self, args: [u64; 6], outcome: &mut Outcome) {
+        let [addr, len, advice, ..] = args;
         let advice = if advice == MADV_FREE { MADV_DONTNEED } else { advice };
         if ADVICES.contains(&advice) && len > 0 {
             let advice = u32::try_from(advice).unwrap_or(0);
             outcome.effects.push(Effect::Advise { addr, len: page_up(len), advice });
             self.show_again(addr, addr + page_up(len), outcome);
         }
-        Ok(())
     }
 
     pub(super) fn leave_shmat(

@@ -5,6 +5,7 @@ mod identity;
 mod limits;
 mod memory;
 mod objects;
+mod ours;
 mod output;
 mod remote_memory;
 mod views;
@@ -38,6 +39,11 @@ impl Domain {
     /// At the entry of a call of this handler.
     pub fn enter(&mut self, tid: Tid, handler: Handler, call: &Call) -> Result<Entry> {
         use Handler as H;
+        if matches!(handler, H::Munmap | H::Mprotect | H::Madvise | H::Mremap)
+            && let Some(entry) = self.enter_over_ours(tid, handler, call)?
+        {
+            return Ok(entry);
+        }
         match handler {
             H::Madvise => self.enter_madvise(tid, call),
             H::Mmap => self.enter_mmap(tid, call),

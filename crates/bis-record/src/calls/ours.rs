@@ -1,0 +1,94 @@
+//! Calls that would change memory which is not the program's: the agent's, and that of the trampolines. A program that
+//! goes through all of its address space (to unmap it, to protect it) finds them like everything else. Such a call is
+//! made for the parts around them; on them, it has no effect.
+
+use std::ops::Range;
+
+use bis_agent::{
+    AGENT_BASE, AGENT_LEN,
+    hooks::{AREA_BASE, AREA_LEN},
+};
+use bis_syscalls::{Call, Handler};
+use bis_trace::{event::Outcome, types::Tid};
+
+use crate::{call::Entry, domain::Domain, error::Result, hooks::patches::ARENA_LEN};
+
+const PAGE: u64 = 4096;
+
+/// What is left of a range without these, in order.
+fn without(range: Range<u64>, ours: &[Range<u64>]) -> Vec<Range<u64>> {
+    let mut parts = vec![range];
+    for gap in ours {
+        let cut = |part: Range<u64>| {
+            let (before, after) = (part.start..part.end.min(gap.start), part.start.max(gap.end)..part.end);
+            [before, after].into_iter().filter(|part| part.start < part.end)
+        };
+        parts = parts.into_iter().flat_map(cut).collect();
+    }
+    parts
+}
+
+impl Domain {
+    /// The memory in the program's address space that is not the program's.
+    pub(super) fn ours(&self) -> Vec<Range<u64>> {
+        let scratch = self.scratch.ranges();
+        let Some(hooks) = &self.hooks else {
+            return [AGENT_BASE..AGENT_BASE + AGENT_LEN].into_iter().chain(scratch).collect();
+        };
+        let arenas = hooks.patches.arenas.iter().map(|arena| arena.start..arena.start + ARENA_LEN);
+        [AGENT_BASE..AREA_BASE + AREA_LEN].into_iter().chain(arenas).chain(scratch).collect()
+    }
+
+    /// At the entry of munmap, mprotect, madvise or mremap: what to do if it concerns memory of ours; none if it does not.
+    pub(super) fn enter_over_ours(
+        &mut self,
+        tid: Tid,
+        handler: Handler,
+        call: &Call,
+    ) -> Result<Option<Entry>> {
+        let [addr, len, third, ..] = call.args;
+        let Some(end) = len.checked_next_multiple_of(PAGE).and_then(|len| addr.checked_add(len)) else {
+            return Ok(None);
+        };
+        let ours = self.ours();
+        // What the kernel refuses, it refuses by itself.
+        let touches = ours.iter().any(|gap| gap.start < end && addr < gap.end);
+        if !touches || !addr.is_multiple_of(PAGE) {
+            return Ok(None);
+        }
+        if handler == Handler::Mremap {
+            return Ok(Some(Entry::Done(-i64::from(libc::EFAULT))));
+        }
+        let mut outcome = Outcome::default();
+        let mut result = 0;
+        for part in without(addr..end, &ours) {
+            let args = [part.start, part.end - part.start, third, 0, 0, 0];
+            let made = self.call_for(tid, call.nr.cast_signed(), args)?;
+            if made < 0 {
+                result = made;
+                break;
+            }
+            match handler {
+                Handler::Munmap => self.leave_munmap(args, &mut outcome)?,
+                Handler::Mprotect => self.leave_mprotect(args, &mut outcome)?,
+                _ => self.leave_advice(args, &mut outcome),
+            }
+        }
+        let state = self.call(tid)?;
+        state.effects.append(&mut outcome.effects);
+        state.writes.append(&mut outcome.writes);
+        Ok(Some(Entry::Done(result)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_ours_is_left_out() {
+        assert_eq!(without(0..10, &[2..3, 5..20]), [0..2, 3..5]);
+        assert_eq!(without(0..10, &[20..30]), [Range { start: 0, end: 10 }]);
+        assert!(without(3..5, &[Range { start: 0, end: 9 }]).is_empty());
+    }
+}
