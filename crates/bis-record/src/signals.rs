@@ -14,6 +14,8 @@
 //! A handler's frame is written by letting the kernel deliver the signal under a single step: the task stops
 //! again before the handler's first instruction, and the frame lies at the stack pointer.
 
+use std::time::{Duration, Instant};
+
 use bis_trace::{
     event::{EventKind, Insn, MemWrite, Outcome, SignalEvent, SignalPoint},
     types::{Registers, Signal, Tid},
@@ -76,7 +78,9 @@ impl Domain {
                 self.finish_call(tid)?;
                 self.deliver(tid, &info, SignalPoint::AfterEvent)
             }
-            Disposition::Handler if expected => self.deliver(tid, &info, SignalPoint::AfterEvent),
+            Disposition::Handler if expected && !self.is_storm(tid, &info)? => {
+                self.deliver(tid, &info, SignalPoint::AfterEvent)
+            }
             Disposition::Handler => {
                 let task = self.task(tid)?;
                 // The kernel queues only one of each classic signal.
@@ -97,6 +101,16 @@ impl Domain {
             Disposition::Stop => self.suffer(tid, signal),
             Disposition::Fatal => self.fatal(tid, &info, SignalPoint::Anywhere),
         }
+    }
+
+    /// Does a timer fire faster than its handler can be recorded? Its signal may wait then, so that the program itself
+    /// comes on: it is delivered at the next call, or a few milliseconds later.
+    fn is_storm(&mut self, tid: Tid, info: &SigInfo) -> Result<bool> {
+        const PERIOD_MIN: Duration = Duration::from_micros(400);
+        const SI_TIMER: i32 = -2;
+        const SI_KERNEL: i32 = 0x80;
+        let by_timer = info.code() == SI_TIMER || info.code() == SI_KERNEL;
+        Ok(by_timer && self.task(tid)?.last_signal.is_some_and(|last| last.elapsed() < PERIOD_MIN))
     }
 
     /// The task's own instruction raised a signal.
@@ -185,6 +199,7 @@ impl Domain {
         let event = SignalEvent { signal: info.signal(), siginfo: info.0.to_vec(), point, before, handler };
         let seq = self.session.writer.next_seq();
         self.event_at(seq, tid, EventKind::Signal(Box::new(event)), sums)?;
+        self.task(tid)?.last_signal = Some(Instant::now());
         let more = self.has_deliverable(tid)?;
         let task = self.task(tid)?;
         task.expect_signal = more;
