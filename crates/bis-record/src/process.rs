@@ -243,8 +243,7 @@ impl Domain {
     pub fn announce_child(&mut self, tid: Tid) -> Result<()> {
         let Some(call) = self.tasks.get_mut(&tid).and_then(|task| task.call.as_mut()) else { return Ok(()) };
         let Some(made) = call.made.filter(|_| !call.silent) else { return Ok(()) };
-        let regs =
-            Registers { rax: u64::from(made.0.cast_unsigned()), orig_rax: u64::MAX, ..call.entry };
+        let regs = Registers { rax: u64::from(made.0.cast_unsigned()), orig_rax: u64::MAX, ..call.entry };
         let (nr, entry) = (call.nr, call.entry);
         let (effects, writes) = (mem::take(&mut call.effects), mem::take(&mut call.writes));
         let (entered, sums, fork) = (call.entered, mem::take(&mut call.sums), call.child.take());

@@ -172,8 +172,8 @@ impl Domain<'_, '_> {
         let io = |source| ReplayError::io("work on its file in memory", source);
         match effect {
             Effect::NewObject { object, len, content } => {
-                let mut content = content.map(|file| shared.trace.open_file(file)).transpose()?;
-                let file = objects::make(*object, *len, content.as_mut()).map_err(io)?;
+                let content = content.map(|file| shared.trace.open_file(file)).transpose()?;
+                let file = objects::make(*object, *len, content.as_ref()).map_err(io)?;
                 shared.board.objects(|all| all.add(*object, file)).map_err(io)?;
             }
             Effect::WriteObject { object, offset, data } => {

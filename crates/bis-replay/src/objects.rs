@@ -14,10 +14,10 @@ use std::{
 
 use bis_trace::{
     event::Turn,
+    sparse,
     types::{DomainId, FileId, ObjectId},
 };
 use bis_tracee::sys;
-use rustix::fs::FallocateFlags;
 
 #[derive(Debug)]
 struct Object {
@@ -74,11 +74,11 @@ fn missing(object: ObjectId) -> io::Error {
 }
 
 /// Makes the file of an object, with the first `len` bytes of `content`.
-pub(crate) fn make(object: ObjectId, len: u64, content: Option<&mut File>) -> io::Result<File> {
+pub(crate) fn make(object: ObjectId, len: u64, content: Option<&File>) -> io::Result<File> {
     let name = std::ffi::CString::new(format!("{OBJECT_PREFIX}{object}")).map_err(io::Error::other)?;
-    let mut file = File::from(sys::memfd(&name)?);
+    let file = File::from(sys::memfd(&name)?);
     if let Some(content) = content {
-        io::copy(&mut io::Read::take(content, len), &mut file)?;
+        sparse::each_piece(content, len, |offset, piece| file.write_all_at(piece, offset))?;
     }
     file.set_len(checked_len(len)?)?;
     Ok(file)
@@ -146,15 +146,13 @@ pub(crate) fn resize(file: &File, len: u64) -> io::Result<()> {
 }
 
 /// A copy in memory of a kept file, for traces on a file system from which nothing may be executed.
-pub(crate) fn copy_of(file: FileId, content: &mut File) -> io::Result<File> {
+pub(crate) fn copy_of(file: FileId, content: &File) -> io::Result<File> {
     let name = std::ffi::CString::new(format!("bis-file-{file}")).map_err(io::Error::other)?;
-    let mut copy = File::from(sys::memfd(&name)?);
+    let copy = File::from(sys::memfd(&name)?);
     let len = content.metadata()?.len();
-    // Ask for the room first: a store to memory that is not there would kill the program with SIGBUS.
-    if len > 0 {
-        rustix::fs::fallocate(&copy, FallocateFlags::empty(), 0, len)?;
-    }
-    io::copy(content, &mut copy)?;
+    copy.set_len(len)?;
+    // Holes stay: it is mapped privately, so nothing is ever stored there.
+    sparse::each_piece(content, len, |offset, piece| copy.write_all_at(piece, offset))?;
     Ok(copy)
 }
 
@@ -192,11 +190,10 @@ mod tests {
 
     #[test]
     fn content_is_cut_and_filled_to_the_length() {
-        let mut content = make(ObjectId(1), 0, None).unwrap();
+        let content = make(ObjectId(1), 0, None).unwrap();
         write(&content, 0, b"abcdef").unwrap();
         for (len, expected) in [(3, &b"abc"[..]), (8, b"abcdef\0\0")] {
-            io::Seek::rewind(&mut content).unwrap();
-            let file = make(OBJECT, len, Some(&mut content)).unwrap();
+            let file = make(OBJECT, len, Some(&content)).unwrap();
             let mut found = vec![0xff; expected.len()];
             file.read_exact_at(&mut found, 0).unwrap();
             assert_eq!((file.metadata().unwrap().len(), &found[..]), (len, expected));

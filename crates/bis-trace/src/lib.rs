@@ -16,6 +16,7 @@ mod index;
 mod log;
 mod queue;
 mod reader;
+pub mod sparse;
 pub mod types;
 
 #[path = "generated/bis_capnp.rs"]
