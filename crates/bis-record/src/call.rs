@@ -84,7 +84,7 @@ impl Domain {
             // It was sent while the hook waited in this very call: it has to find the task in the call.
             Some(signal) if !vsyscall && may_block(&call) => {
                 let pid = self.task(tid)?.pid;
-                sys::tgkill(pid, tid, signal)?;
+                sys::carry(pid, tid, signal)?;
             }
             _ if !vsyscall && self.deliver_stashed(tid, &before, SignalPoint::BeforeSyscall)? => {
                 return Ok(());
@@ -313,13 +313,18 @@ impl Domain {
         let [first, second, third, ..] = call.entry.args();
         #[expect(clippy::cast_possible_truncation, reason = "the kernel's own reading of int arguments")]
         let [first, second, third_int] = [first as i32, second as i32, third as i32];
-        match call.nr.cast_signed() {
+        let nr = call.nr.cast_signed();
+        if nr == libc::SYS_unshare && first & libc::CLONE_NEWPID != 0 {
+            self.session.has_namespaces();
+        }
+        match nr {
             libc::SYS_setpriority if first == libc::PRIO_PROCESS.cast_signed() => {
-                let target = if second == 0 { tid } else { Tid(second) };
+                let target = if second == 0 { tid } else { self.session.outside(tid, Tid(second)) };
                 if let Some(task) = self.tasks.get_mut(&target) {
                     task.nice = third_int.clamp(-20, 19);
                 }
             }
+            libc::SYS_setns => self.session.has_namespaces(),
             libc::SYS_unshare if first & libc::CLONE_FILES != 0 && self.tasks.len() > 1 => {
                 self.task(tid)?.own_fds = true;
                 self.set_fds_differ(true);
@@ -329,7 +334,7 @@ impl Domain {
             }
             libc::SYS_prlimit64 if second == libc::RLIMIT_STACK.cast_signed() && third != 0 => {
                 let pid = self.task(tid)?.pid;
-                if first == 0 || first == pid.0 {
+                if first == 0 || self.session.outside(tid, Tid(first)) == pid {
                     self.limit_stack(tid, outcome);
                 }
             }

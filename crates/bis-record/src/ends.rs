@@ -12,6 +12,7 @@ use bis_tracee::{Resume, Status, TraceeError, sys, task as tracee_task};
 use crate::{
     domain::{Domain, stack_pointer},
     error::{RecordError, Result},
+    task::Handle,
 };
 
 impl Domain {
@@ -25,7 +26,7 @@ impl Domain {
         /// ROBUST_LIST_LIMIT.
         const ENTRIES_MAX: usize = 2048;
         let Some(task) = self.tasks.get(&tid) else { return Vec::new() };
-        let (robust_list, clear_tid) = (task.robust_list, task.clear_tid);
+        let (robust_list, clear_tid, name) = (task.robust_list, task.clear_tid, task.own_name);
         let mut writes = Vec::new();
         if robust_list != 0 {
             let word = |addr: u64| self.memory.read_u64(addr).unwrap_or(0);
@@ -39,7 +40,7 @@ impl Domain {
             for entry in entries.into_iter().filter(|entry| *entry != 0) {
                 let addr = (entry & !1).wrapping_add(offset);
                 if let Ok(value) = self.memory.read_u32(addr)
-                    && value & FUTEX_TID_MASK == tid.0.cast_unsigned()
+                    && value & FUTEX_TID_MASK == name.0.cast_unsigned()
                 {
                     let value = value & FUTEX_WAITERS | FUTEX_OWNER_DIED;
                     writes.push(MemWrite { addr, data: value.to_le_bytes().to_vec() });
@@ -86,6 +87,10 @@ impl Domain {
         let pid = self.task(tid)?.pid;
         let leads_others = tid == pid && self.tasks.values().any(|t| t.pid == pid && t.tid != tid);
         self.task(tid)?.inject = None;
+        if self.session.is_init_inside(pid) {
+            // The kernel ends all others of its namespace first, and those may wait for what we hold.
+            self.release_tokens()?;
+        }
         self.resume(tid, Resume::Cont)?;
         if leads_others {
             // The kernel keeps it as a zombie until the last of its threads is gone; or one of them execs and takes
@@ -108,6 +113,28 @@ impl Domain {
             self.process_status(tid, end);
         }
         self.gone(tid, status, writes)
+    }
+
+    /// Lets go of a task that is about to be ended by this signal, which its instruction will raise again.
+    pub fn end_untraced(&mut self, tid: Tid, signal: Signal) -> Result<()> {
+        let writes = self.last_writes(tid);
+        self.release_tokens()?;
+        let handle = std::mem::replace(&mut self.task(tid)?.handle, Handle::Taken);
+        if let Handle::Stopped(stopped) = handle {
+            match stopped.detach() {
+                Ok(_) | Err(TraceeError::Died(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        // Its end is told to its parent only. Others of its namespace end before it.
+        while !is_zombie(tid) {
+            match tracee_task::wait_any(false) {
+                Ok(Some((other, status))) => self.note(other, status),
+                Ok(None) => sys::yield_now(),
+                Err(source) => return Err(RecordError::Os { what: "wait for a task", source }),
+            }
+        }
+        self.gone(tid, TaskEnd::Killed(signal), writes)
     }
 
     /// Has a thread of this process reported an exec that is not handled yet?

@@ -27,6 +27,7 @@ const CLONE_VFORK: u64 = 0x4000;
 const CLONE_THREAD: u64 = 0x1_0000;
 const CLONE_PARENT_SETTID: u64 = 0x10_0000;
 const CLONE_CHILD_CLEARTID: u64 = 0x20_0000;
+const CLONE_NEWPID: u64 = 0x2000_0000;
 const CLONE_CHILD_SETTID: u64 = 0x100_0000;
 
 /// The arguments of clone and its relatives, whichever was called.
@@ -133,6 +134,10 @@ impl Domain {
             }
             return if parent_ends { Ok(()) } else { self.continue_call(tid) };
         }
+        if args.flags & CLONE_NEWPID != 0 {
+            self.session.has_namespaces();
+        }
+        let name = self.session.inside(tid, child);
         let stopped = Stopped::adopt(child);
         let clear_tid = if args.flags & CLONE_CHILD_CLEARTID != 0 { args.child_tid } else { 0 };
         if args.flags & CLONE_PARENT_SETTID != 0 {
@@ -160,7 +165,7 @@ impl Domain {
             call.effects.push(Effect::Fork { domain, tid: child });
             call.child = Some(ForkChild { stopped, domain, writes, clear_tid });
         }
-        self.call(tid)?.made = Some(child);
+        self.call(tid)?.made = Some(name);
         if parent_ends {
             return self.announce_child(tid);
         }
@@ -214,7 +219,14 @@ impl Domain {
         if own_fds {
             self.set_fds_differ(true);
         }
-        let task = Task { clear_tid, nice, wishes, own_fds, ..Task::new(stopped, pid) };
+        let task = Task {
+            clear_tid,
+            nice,
+            wishes,
+            own_fds,
+            own_name: self.session.own_name(child),
+            ..Task::new(stopped, pid)
+        };
         self.tasks.insert(child, task);
         self.session.mail.join(pid, self.id);
         self.order.push_back(child);
@@ -230,8 +242,8 @@ impl Domain {
     /// that is killed before its call returns leaves a child all the same. The result is known: the child's id.
     pub fn announce_child(&mut self, tid: Tid) -> Result<()> {
         let Some(call) = self.tasks.get_mut(&tid).and_then(|task| task.call.as_mut()) else { return Ok(()) };
-        let Some(child) = call.made.filter(|_| !call.silent) else { return Ok(()) };
-        let regs = Registers { rax: u64::from(child.0.cast_unsigned()), orig_rax: u64::MAX, ..call.entry };
+        let Some(made) = call.made.filter(|_| !call.silent) else { return Ok(()) };
+        let regs = Registers { rax: u64::from(made.0.cast_unsigned()), orig_rax: u64::MAX, ..call.entry };
         let (nr, entry) = (call.nr, call.entry);
         let (effects, writes) = (mem::take(&mut call.effects), mem::take(&mut call.writes));
         let (entered, sums, fork) = (call.entered, mem::take(&mut call.sums), call.child.take());
@@ -252,7 +264,9 @@ impl Domain {
 
     /// A vfork has returned whose event is long written.
     pub fn check_silent(&mut self, tid: Tid, call: &InCall, raw: &Registers) -> Result<()> {
-        let predicted = self.tasks.contains_key(&tid) && raw.result() > 0 && raw.rsp == call.entry.rsp;
+        let result = call.made.map(|made| i64::from(made.0));
+        let predicted =
+            self.tasks.contains_key(&tid) && result == Some(raw.result()) && raw.rsp == call.entry.rsp;
         if !predicted {
             let what = format!("returned {} from a vfork that had a child", raw.result());
             return Err(RecordError::Unsupported { tid, what });
@@ -307,7 +321,14 @@ impl Domain {
                 Err(error) => return Err(error.into()),
             };
             let outcome = Outcome { regs, writes, ..Outcome::default() };
-            let task = Task { clear_tid, nice, wishes, is_halted, ..Task::new(stopped, child_tid) };
+            let task = Task {
+                clear_tid,
+                nice,
+                wishes,
+                is_halted,
+                own_name: session.own_name(child_tid),
+                ..Task::new(stopped, child_tid)
+            };
             let memory = Memory::open(child_tid)?;
             let mut domain = Domain::new(session, id, memory, task, core);
             if let Some(hooks) = hooks {
@@ -415,7 +436,7 @@ impl Domain {
         let stopped = running.stopped();
         let core = if self.tasks.is_empty() { self.core } else { self.session.cores.enter(None) };
         let session = Arc::clone(&self.session);
-        let task = Task { nice, wishes, ..Task::new(stopped, pid) };
+        let task = Task { nice, wishes, own_name: session.own_name(pid), ..Task::new(stopped, pid) };
         let domain = match Domain::from_exec(&session, id, task, ppid, core) {
             Err(RecordError::Tracee(TraceeError::Died(_))) => return Ok(None),
             other => other?,

@@ -7,7 +7,7 @@ use std::{
     panic::{self, AssertUnwindSafe},
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -19,7 +19,7 @@ use bis_trace::{
     types::{DomainId, EventSeq, Signal, Tid},
 };
 use bis_tracee::{
-    cpu, cpuid_mode,
+    cpu, cpuid_mode, names,
     ours::{self, Came},
     sys,
 };
@@ -80,6 +80,8 @@ pub struct Session {
     pub chaos: Option<Arc<Chaos>>,
     pub watch: Arc<Watch>,
     next_domain: AtomicU32,
+    /// Has a process of the recording a pid namespace of its own?
+    namespaces: AtomicBool,
     progress: Mutex<Progress>,
     changed: Condvar,
 }
@@ -101,6 +103,7 @@ impl Session {
             texts: Texts::new(options.site_cache.as_ref()),
             watch: Arc::default(),
             next_domain: AtomicU32::new(1),
+            namespaces: AtomicBool::new(false),
             progress: Mutex::default(),
             changed: Condvar::new(),
         };
@@ -127,6 +130,38 @@ impl Session {
 
     pub fn new_domain_id(&self) -> DomainId {
         DomainId(self.next_domain.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// From here on, what tasks call each other may not be their ids.
+    pub fn has_namespaces(&self) {
+        self.namespaces.store(true, Ordering::Release);
+    }
+
+    /// Is this task the first of a pid namespace?
+    pub fn is_init_inside(&self, tid: Tid) -> bool {
+        self.namespaces.load(Ordering::Acquire) && names::is_init_inside(tid)
+    }
+
+    /// What `observer` calls a task.
+    pub fn inside(&self, observer: Tid, tid: Tid) -> Tid {
+        let there = self.namespaces.load(Ordering::Acquire);
+        there.then(|| names::inside(observer, tid)).flatten().unwrap_or(tid)
+    }
+
+    /// What a task calls itself.
+    pub fn own_name(&self, tid: Tid) -> Tid {
+        let there = self.namespaces.load(Ordering::Acquire);
+        there.then(|| names::own(tid)).flatten().unwrap_or(tid)
+    }
+
+    /// Whom a task means by this number.
+    pub fn outside(&self, observer: Tid, number: Tid) -> Tid {
+        /// More than any task has.
+        const NOBODY: Tid = Tid(i32::MAX);
+        if !self.namespaces.load(Ordering::Acquire) {
+            return number;
+        }
+        names::outside(observer, number).unwrap_or(NOBODY)
     }
 
     /// Runs the recording to its end; called once.

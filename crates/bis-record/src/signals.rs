@@ -28,8 +28,8 @@ use bis_tracee::{
 
 use crate::{domain::Domain, error::Result};
 
-/// si_code of tgkill.
-const SI_TKILL: i32 = -6;
+/// si_code of a signal with a value (sigqueue).
+const SI_QUEUE: i32 = -1;
 
 fn bit(signal: Signal) -> u64 {
     1 << (u32::from(signal.0).clamp(1, 64) - 1)
@@ -37,7 +37,7 @@ fn bit(signal: Signal) -> u64 {
 
 /// Is it the signal that we sent ourselves to bring a task to a signal stop?
 fn is_carrier(info: &SigInfo) -> bool {
-    info.code() == SI_TKILL && u32::try_from(info.sender().0) == Ok(std::process::id())
+    info.code() == SI_QUEUE && info.value() == sys::carried_value()
 }
 
 impl Domain {
@@ -70,7 +70,7 @@ impl Domain {
             return Ok(());
         }
         self.task(tid)?.midway = !in_call && !expected;
-        let disposition = disposition(tid, signal);
+        let disposition = self.disposition(tid, signal)?;
         tracing::debug!(domain = %self.id, %tid, %signal, ?disposition, expected, "signal");
         match disposition {
             Disposition::Handler if in_call => {
@@ -113,6 +113,21 @@ impl Domain {
         Ok(by_timer && self.task(tid)?.last_signal.is_some_and(|last| last.elapsed() < PERIOD_MIN))
     }
 
+    /// What the kernel will do with a signal for this task. The first process of a pid namespace gets none that it has no
+    /// handler for, but for SIGKILL and SIGSTOP.
+    fn disposition(&mut self, tid: Tid, signal: Signal) -> Result<Disposition> {
+        let disposition = disposition(tid, signal);
+        let stop = i32::from(signal.0) == libc::SIGSTOP;
+        let default = matches!(disposition, Disposition::Fatal | Disposition::Stop);
+        if default && signal != Signal::KILL && !stop {
+            let pid = self.task(tid)?.pid;
+            if self.session.is_init_inside(pid) {
+                return Ok(Disposition::Ignore);
+            }
+        }
+        Ok(disposition)
+    }
+
     /// The task's own instruction raised a signal.
     fn fault(&mut self, tid: Tid, info: &SigInfo) -> Result<()> {
         let signal = info.signal();
@@ -131,10 +146,14 @@ impl Domain {
             self.task(tid)?.ready = true;
             return self.event(tid, EventKind::Instruction { insn, before, after });
         }
-        match disposition(tid, signal) {
-            Disposition::Handler => self.deliver(tid, info, SignalPoint::Fault),
-            _ => self.fatal(tid, info, SignalPoint::Fault),
+        if disposition(tid, signal) == Disposition::Handler {
+            return self.deliver(tid, info, SignalPoint::Fault);
         }
+        let pid = self.task(tid)?.pid;
+        if self.session.is_init_inside(pid) {
+            return self.fatal_for_init(tid, info);
+        }
+        self.fatal(tid, info, SignalPoint::Fault)
     }
 
     /// Has the program asked for this instruction to be a fault?
@@ -149,6 +168,20 @@ impl Domain {
             SignalEvent { signal: info.signal(), siginfo: info.0.to_vec(), point, before, handler: None };
         self.event(tid, EventKind::Signal(Box::new(event)))?;
         self.suffer(tid, info.signal())
+    }
+
+    /// The first process of a pid namespace has raised a signal that ends it; but as long as somebody traces it, the
+    /// kernel does not let that happen, and would have the instruction raise it again for ever.
+    fn fatal_for_init(&mut self, tid: Tid, info: &SigInfo) -> Result<()> {
+        let signal = info.signal();
+        let before = self.stopped(tid)?.regs()?;
+        let (siginfo, point) = (info.0.to_vec(), SignalPoint::Fault);
+        let event = SignalEvent { signal, siginfo, point, before, handler: None };
+        self.event(tid, EventKind::Signal(Box::new(event)))?;
+        if info.is_breakpoint() {
+            self.stopped(tid)?.set_regs(&Registers { rip: before.rip - 1, ..before })?;
+        }
+        self.end_untraced(tid, signal)
     }
 
     /// The signal stops or ends the task's process. At once: before the task's next turn, another could set a
@@ -241,7 +274,7 @@ impl Domain {
         let Some(info) = task.stash.remove(at) else { return Ok(false) };
         let signal = info.signal();
         // The process may have changed its mind: as if the signal came now.
-        let now = disposition(tid, signal);
+        let now = self.disposition(tid, signal)?;
         if now == Disposition::Ignore {
             return Ok(false);
         }
@@ -251,11 +284,11 @@ impl Domain {
             let task = self.task(tid)?;
             task.stash.push_front(info);
             (task.midway, task.ready) = (true, true);
-            sys::tgkill(pid, tid, signal)?;
+            sys::carry(pid, tid, signal)?;
             return Ok(true);
         }
         // Only the kernel can bring a task to a signal stop; what the signal says is replaced there.
-        sys::tgkill(pid, tid, signal)?;
+        sys::carry(pid, tid, signal)?;
         self.resume(tid, Resume::Cont)?;
         loop {
             self.wait_for_report(tid)?;
@@ -278,7 +311,7 @@ impl Domain {
                 break;
             }
             let found = arrived.signal();
-            match disposition(tid, found) {
+            match self.disposition(tid, found)? {
                 Disposition::Handler if is_carrier(&arrived) => {}
                 Disposition::Handler => self.task(tid)?.stash.push_back(arrived),
                 Disposition::Ignore => {}

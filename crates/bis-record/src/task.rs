@@ -59,7 +59,7 @@ pub struct InCall {
     /// not hold the lock.
     pub echo_again: Option<u8>,
     pub child: Option<ForkChild>,
-    /// The task that it has made.
+    /// The task that it has made, as its maker calls it: the result of the call.
     pub made: Option<Tid>,
 }
 
@@ -80,6 +80,8 @@ pub struct Wishes {
 #[derive(Debug)]
 pub struct Task {
     pub tid: Tid,
+    /// What it calls itself: another number than `tid` in a pid namespace of its own.
+    pub own_name: Tid,
     /// The process id (thread group).
     pub pid: Tid,
     pub handle: Handle,
@@ -122,6 +124,7 @@ impl Task {
     pub fn new(stopped: Stopped, pid: Tid) -> Task {
         Task {
             tid: stopped.tid(),
+            own_name: stopped.tid(),
             pid,
             handle: Handle::Stopped(stopped),
             report: None,

@@ -14,11 +14,10 @@ use std::{
 
 use bis_trace::{
     event::Turn,
-    sparse::copy_parts,
+    sparse,
     types::{DomainId, FileId, ObjectId},
 };
 use bis_tracee::sys;
-use rustix::fs::FallocateFlags;
 
 #[derive(Debug)]
 struct Object {
@@ -79,7 +78,7 @@ pub(crate) fn make(object: ObjectId, len: u64, content: Option<&File>) -> io::Re
     let name = std::ffi::CString::new(format!("{OBJECT_PREFIX}{object}")).map_err(io::Error::other)?;
     let file = File::from(sys::memfd(&name)?);
     if let Some(content) = content {
-        copy_parts(content, &file, len)?;
+        sparse::each_piece(content, len, |offset, piece| file.write_all_at(piece, offset))?;
     }
     file.set_len(checked_len(len)?)?;
     Ok(file)
@@ -147,15 +146,13 @@ pub(crate) fn resize(file: &File, len: u64) -> io::Result<()> {
 }
 
 /// A copy in memory of a kept file, for traces on a file system from which nothing may be executed.
-pub(crate) fn copy_of(file: FileId, content: &mut File) -> io::Result<File> {
+pub(crate) fn copy_of(file: FileId, content: &File) -> io::Result<File> {
     let name = std::ffi::CString::new(format!("bis-file-{file}")).map_err(io::Error::other)?;
-    let mut copy = File::from(sys::memfd(&name)?);
+    let copy = File::from(sys::memfd(&name)?);
     let len = content.metadata()?.len();
-    // Ask for the room first: a store to memory that is not there would kill the program with SIGBUS.
-    if len > 0 {
-        rustix::fs::fallocate(&copy, FallocateFlags::empty(), 0, len)?;
-    }
-    io::copy(content, &mut copy)?;
+    copy.set_len(len)?;
+    // Holes stay: it is mapped privately, so nothing is ever stored there.
+    sparse::each_piece(content, len, |offset, piece| copy.write_all_at(piece, offset))?;
     Ok(copy)
 }
 

@@ -95,7 +95,7 @@ impl Shared<'_> {
 
     /// A kept file as something that can be mapped executable.
     pub(crate) fn mappable(&self, file: FileId) -> Result<Arc<File>, ReplayError> {
-        let mut opened = self.trace.open_file(file)?;
+        let opened = self.trace.open_file(file)?;
         let noexec =
             rustix::fs::fstatvfs(&opened).is_ok_and(|fs| fs.f_flag.contains(StatVfsMountFlags::NOEXEC));
         if !noexec {
@@ -105,7 +105,7 @@ impl Shared<'_> {
         if let Some(copy) = copies.get(&file) {
             return Ok(copy.clone());
         }
-        let copy = objects::copy_of(file, &mut opened)
+        let copy = objects::copy_of(file, &opened)
             .map_err(|source| ReplayError::io(format!("copy kept file {file} into memory"), source))?;
         let copy = Arc::new(copy);
         copies.insert(file, copy.clone());

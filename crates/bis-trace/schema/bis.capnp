@@ -328,7 +328,7 @@ struct FileEntry {
   path @3 :Data;
   len @4 :UInt64;
   mtimeNs @5 :Int64;
-  digest @6 :Data;              # 32 bytes
+  digest @6 :Data;              # 32 bytes: names the content, and nobody computes it again
 
   enum Kept {
     reflink @0;

@@ -5,6 +5,8 @@
 //! in place (system files: packages are updated by renaming new files over old ones), else as a copy that is
 //! sparse where the content is zero. The name is the content's blake3 hash: the same content is kept once.
 //!
+//! The hash of a file with large holes is of what is there only: reading zeros costs as much as reading anything.
+//!
 //! Hashing a large file costs more than all else here, so a file is hashed once for as long as its identity,
 //! size and times stay. A file that has just been changed, or lives in memory only, is hashed every time: its
 //! times prove nothing. A store through a shared mapping may also leave the times alone; content that is
@@ -29,12 +31,19 @@ use crate::{
     error::{Result, TraceError, show},
     event::{FileEntry, Kept, Meta},
     log::{FILES, Inner},
-    sparse::{PIECE_BYTES, Parts, write_piece},
+    sparse::{self, PIECE_BYTES},
     types::FileId,
 };
 
 /// Times younger than this prove nothing: filesystems' clocks tick coarsely.
 const SETTLED_NS: i64 = 2_000_000_000;
+
+/// A file of which more than this are holes, bytes, is hashed without them.
+const HOLES_MIN: u64 = 64 << 20;
+
+/// What the hash of a file with large holes is derived with (blake3's derive_key): the file's length follows, and offset,
+/// length and content of each piece that is not all zero; numbers are 64 bits, least byte first.
+const SPARSE_CONTEXT: &str = "bis 2026-11 content of a file with holes";
 
 /// Where files are changed by replacing them, never in place.
 const SYSTEM: [&[u8]; 8] = [b"/usr", b"/lib", b"/lib64", b"/bin", b"/sbin", b"/opt", b"/nix", b"/gnu"];
@@ -222,6 +231,28 @@ fn hash(file: &File) -> io::Result<([u8; 32], u64)> {
     each_piece(file, |_, _| Ok(()))
 }
 
+/// The length of a file with large holes, bytes; none of any other.
+fn sparse_len(file: &File) -> io::Result<Option<u64>> {
+    let stat = file.metadata()?;
+    let holes = stat.len().saturating_sub(stat.blocks().saturating_mul(512));
+    Ok((holes > HOLES_MIN).then_some(stat.len()))
+}
+
+/// [`each_piece`] for a file with large holes, without them.
+fn each_piece_of_sparse(
+    file: &File,
+    len: u64,
+    mut take: impl FnMut(u64, &[u8]) -> io::Result<()>,
+) -> io::Result<([u8; 32], u64)> {
+    let mut hasher = blake3::Hasher::new_derive_key(SPARSE_CONTEXT);
+    hasher.update(&len.to_le_bytes());
+    sparse::each_piece(file, len, |offset, piece| {
+        hasher.update(&offset.to_le_bytes()).update(&(piece.len() as u64).to_le_bytes()).update(piece);
+        take(offset, piece)
+    })?;
+    Ok((*hasher.finalize().as_bytes(), len))
+}
+
 /// Copies by position: the descriptor may be shared with the program, whose file position must stay.
 fn copy(source: &File, to: &File) -> io::Result<([u8; 32], u64)> {
     let (digest, len) = each_piece(source, |offset, piece| write_piece(to, offset, piece))?;
@@ -236,34 +267,28 @@ fn write_sparse(to: &File, content: &[u8]) -> io::Result<()> {
     to.set_len(content.len() as u64)
 }
 
-/// Calls `take` with offset and content of each piece but holes; returns hash and length, bytes.
+/// Zeros are left as a hole.
+fn write_piece(to: &File, offset: u64, piece: &[u8]) -> io::Result<()> {
+    if piece.iter().all(|byte| *byte == 0) { Ok(()) } else { to.write_all_at(piece, offset) }
+}
+
+/// Calls `take` with offset and content of each piece; returns hash and length, bytes.
 fn each_piece(
     file: &File,
     mut take: impl FnMut(u64, &[u8]) -> io::Result<()>,
 ) -> io::Result<([u8; 32], u64)> {
-    static ZEROS: [u8; PIECE_BYTES] = [0; PIECE_BYTES];
-    let parts = Parts::of(file);
+    if let Some(len) = sparse_len(file)? {
+        return each_piece_of_sparse(file, len, take);
+    }
     let mut hasher = blake3::Hasher::new();
     let mut piece = vec![0; PIECE_BYTES];
     let mut offset = 0;
-    let mut part = 0..0;
     loop {
-        if offset >= part.end {
-            part = parts.next(offset);
-        }
-        let room = |end: u64| usize::try_from(end - offset).unwrap_or(PIECE_BYTES).min(PIECE_BYTES);
-        if offset < part.start {
-            let zeros = &ZEROS[..room(part.start)];
-            hasher.update(zeros);
-            offset += zeros.len() as u64;
-            continue;
-        }
-        let room = &mut piece[..room(part.end)];
-        match file.read_at(room, offset) {
+        match file.read_at(&mut piece, offset) {
             Ok(0) => return Ok((*hasher.finalize().as_bytes(), offset)),
             Ok(len) => {
-                hasher.update(&room[..len]);
-                take(offset, &room[..len])?;
+                hasher.update(&piece[..len]);
+                take(offset, &piece[..len])?;
                 offset += len as u64;
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -1,147 +1,114 @@
-//! Files with holes: which parts of a file are there at all.
+//! Files with holes: reads what is there, and nothing else.
 //!
-//! A database may map a file of gigabytes of which it has written a page. The kernel fills its cache when a hole is
-//! read; who asks where the holes are does without. A filesystem that does not know says that all is data: so this
-//! changes what is cheap, never what is true. It knows nothing of traces.
+//! A program may map a file or memory of any size of which it uses a few pages (heaps of runtimes, databases). What
+//! bis does with it must cost what is used, not what is mapped. The file system tells where a file has data
+//! (SEEK_DATA); one that cannot tell says that it is everywhere, and then zeros are at least not handed on.
 
-use std::{
-    fs::File,
-    io,
-    ops::Range,
-    os::{fd::AsRawFd as _, unix::fs::FileExt as _},
-};
+use std::{fs::File, io, os::fd::AsRawFd as _, os::unix::fs::FileExt as _};
 
 use rustix::fs::SeekFrom;
 
-/// Read and written at once, bytes; a piece of this size that is all zero becomes a hole.
-pub(crate) const PIECE_BYTES: usize = 64 << 10;
+/// Read at once, bytes. Pieces begin at multiples of it.
+pub const PIECE_BYTES: usize = 64 << 10;
 
-/// The parts of a file that are not holes.
-pub(crate) struct Parts {
-    /// None: not known, so that all is data.
-    file: Option<File>,
-}
-
-impl Parts {
-    /// Of this file, whose position stays: it may be shared with the program.
-    pub(crate) fn of(file: &File) -> Parts {
-        Parts { file: File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).ok() }
-    }
-
-    /// The first part at or after `offset`. At the end of the file, and where nothing is known, all that follows.
-    pub(crate) fn next(&self, offset: u64) -> Range<u64> {
-        let all = offset..u64::MAX;
-        let Some(file) = &self.file else { return all };
-        let start = match rustix::fs::seek(file, SeekFrom::Data(offset)) {
-            Ok(start) => start,
-            // A hole up to the end, or beyond it already.
-            Err(rustix::io::Errno::NXIO) => {
-                return file.metadata().map_or(all, |stat| stat.len().max(offset)..u64::MAX);
-            }
-            Err(_) => return all,
-        };
-        rustix::fs::seek(file, SeekFrom::Hole(start)).map_or(all, |end| start..end)
-    }
-}
-
-/// Writes a piece; zeros are left as a hole.
-pub(crate) fn write_piece(to: &File, offset: u64, piece: &[u8]) -> io::Result<()> {
-    if piece.iter().all(|byte| *byte == 0) { Ok(()) } else { to.write_all_at(piece, offset) }
-}
-
-/// Copies the first `len` bytes of `from`, or all if it is shorter, to the same place in `to`, which is empty. What is a
-/// hole or only zeros stays a hole there, and at its end is not there at all: the caller sets the length.
+/// Calls `take` with offset and content of each piece of the file's first `len` bytes that is not all zero, in order.
+/// The file's position stays.
 ///
 /// # Errors
-/// Where one of the files cannot be read or written.
-pub fn copy_parts(from: &File, to: &File, len: u64) -> io::Result<()> {
-    let parts = Parts::of(from);
+/// What reading fails with, and what `take` fails with.
+pub fn each_piece(
+    file: &File,
+    len: u64,
+    mut take: impl FnMut(u64, &[u8]) -> io::Result<()>,
+) -> io::Result<()> {
+    // A position of its own, where that can be had: it is moved.
+    let own = File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).ok();
     let mut piece = vec![0; PIECE_BYTES];
-    let mut part = 0..0;
-    loop {
-        if part.is_empty() {
-            part = parts.next(part.end);
+    let mut offset = 0;
+    while offset < len {
+        let data = own.as_ref().map(|own| rustix::fs::seek(own, SeekFrom::Data(offset)));
+        match data {
+            Some(Ok(data)) => offset = data - data % PIECE_BYTES as u64,
+            // No more data.
+            Some(Err(rustix::io::Errno::NXIO)) => return Ok(()),
+            _ => {}
         }
-        let wanted = part.end.min(len).saturating_sub(part.start).min(PIECE_BYTES as u64);
-        let room = &mut piece[..usize::try_from(wanted).unwrap_or(PIECE_BYTES)];
-        match from.read_at(room, part.start) {
-            Ok(0) => return Ok(()),
-            Ok(got) => {
-                write_piece(to, part.start, &room[..got])?;
-                part.start += got as u64;
+        let end = match own.as_ref().map(|own| rustix::fs::seek(own, SeekFrom::Hole(offset))) {
+            // A hole may begin in the piece's first bytes.
+            Some(Ok(hole)) => hole.max(offset + 1).min(len),
+            _ => len,
+        };
+        while offset < end {
+            let room = usize::try_from(len - offset).map_or(PIECE_BYTES, |left| left.min(PIECE_BYTES));
+            let got = read_full(file, &mut piece[..room], offset)?;
+            if piece[..got].iter().any(|byte| *byte != 0) {
+                take(offset, &piece[..got])?;
             }
+            if got < room {
+                return Ok(());
+            }
+            offset += got as u64;
+        }
+    }
+    Ok(())
+}
+
+/// Fills `buf` as far as the file goes.
+fn read_full(file: &File, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut done = 0;
+    while done < buf.len() {
+        match file.read_at(&mut buf[done..], offset + done as u64) {
+            Ok(0) => break,
+            Ok(got) => done += got,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
     }
+    Ok(done)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::MetadataExt as _;
+    use std::io::Seek as _;
 
     use super::*;
 
-    const MIB: u64 = 1 << 20;
-
-    /// A file of this length, in which only the given pieces are written.
-    fn file(len: u64, pieces: &[(u64, &[u8])]) -> File {
-        let file = tempfile::tempfile().unwrap();
-        file.set_len(len).unwrap();
-        for (offset, data) in pieces {
-            file.write_all_at(data, *offset).unwrap();
-        }
-        file
-    }
-
-    fn content(file: &File) -> Vec<u8> {
-        let mut all = vec![0xff; usize::try_from(file.metadata().unwrap().len()).unwrap()];
-        file.read_exact_at(&mut all, 0).unwrap();
-        all
-    }
-
-    fn check(len: u64, pieces: &[(u64, &[u8])], copied_len: u64) {
-        let (from, to) = (file(len, pieces), tempfile::tempfile().unwrap());
-        copy_parts(&from, &to, copied_len).unwrap();
-        to.set_len(len.min(copied_len)).unwrap();
-        let mut expected = content(&from);
-        expected.truncate(usize::try_from(copied_len).unwrap());
-        assert!(content(&to) == expected, "{len} {copied_len}");
+    fn pieces(file: &File, len: u64) -> Vec<(u64, usize, u8)> {
+        let mut found = Vec::new();
+        each_piece(file, len, |offset, piece| {
+            found.push((offset, piece.len(), *piece.iter().max().unwrap()));
+            Ok(())
+        })
+        .unwrap();
+        found
     }
 
     #[test]
-    fn a_copy_has_the_content() {
-        let some = [7; 5000];
-        for copied_len in [0, 1, 4096, MIB + 100, 3 * MIB, 10 * MIB] {
-            check(0, &[], copied_len);
-            check(3 * MIB, &[], copied_len);
-            check(3 * MIB, &[(0, &some)], copied_len);
-            check(3 * MIB, &[(MIB - 7, &some), (3 * MIB - 5000, &some)], copied_len);
-            check(100_000, &[(4096, &some), (90_000, &some)], copied_len);
+    fn only_what_is_there_is_read() {
+        const PIECE: u64 = PIECE_BYTES as u64;
+        for mut file in [
+            tempfile::tempfile().unwrap(),
+            File::from(rustix::fs::memfd_create("m", rustix::fs::MemfdFlags::CLOEXEC).unwrap()),
+        ] {
+            assert_eq!(pieces(&file, u64::MAX), []);
+            file.set_len(1 << 40).unwrap();
+            assert_eq!(pieces(&file, 1 << 40), []);
+            file.write_all_at(b"a", 5 * PIECE + 100).unwrap();
+            file.write_all_at(&[0; 9000], 8 * PIECE).unwrap();
+            file.write_all_at(b"bb", (1 << 39) - 1).unwrap();
+            file.write_all_at(b"c", (1 << 40) + 2).unwrap();
+            file.seek(io::SeekFrom::Start(7)).unwrap();
+            let whole = [
+                (5 * PIECE, PIECE_BYTES, b'a'),
+                ((1 << 39) - PIECE, PIECE_BYTES, b'b'),
+                (1 << 39, PIECE_BYTES, b'b'),
+                (1 << 40, 3, b'c'),
+            ];
+            assert_eq!(pieces(&file, u64::MAX), whole);
+            assert_eq!(pieces(&file, 1 << 40), whole[..3]);
+            assert_eq!(pieces(&file, 5 * PIECE + 101), [(5 * PIECE, 101, b'a')]);
+            assert_eq!(pieces(&file, 5 * PIECE + 100), []);
+            assert_eq!(file.stream_position().unwrap(), 7);
         }
-    }
-
-    #[test]
-    fn what_is_a_hole_is_not_read() {
-        let len = 1 << 40;
-        let (from, to) = (file(len, &[(len / 2, b"in the middle")]), tempfile::tempfile().unwrap());
-        if Parts::of(&from).next(0).start == 0 {
-            eprintln!("skipped: the filesystem for temporary files does not tell its holes");
-            return;
-        }
-        copy_parts(&from, &to, u64::MAX).unwrap();
-        let mut copied = [0; 13];
-        to.read_exact_at(&mut copied, len / 2).unwrap();
-        assert_eq!(&copied, b"in the middle");
-        assert!(to.metadata().unwrap().blocks() * 512 < MIB);
-    }
-
-    #[test]
-    fn the_position_stays() {
-        use std::io::{Seek as _, SeekFrom};
-        let mut from = file(MIB, &[(5000, b"data")]);
-        from.seek(SeekFrom::Start(17)).unwrap();
-        copy_parts(&from, &tempfile::tempfile().unwrap(), MIB).unwrap();
-        assert_eq!(from.stream_position().unwrap(), 17);
     }
 }

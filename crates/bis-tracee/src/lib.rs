@@ -15,6 +15,7 @@ pub mod handover;
 pub mod image;
 pub mod maps;
 pub mod memory;
+pub mod names;
 pub mod ours;
 pub mod place;
 pub mod remote;

@@ -33,6 +33,11 @@ impl SigInfo {
         u64::from_le_bytes(std::array::from_fn(|i| self.0[16 + i]))
     }
 
+    /// si_value, for signals that were queued.
+    pub fn value(&self) -> u64 {
+        u64::from_le_bytes(std::array::from_fn(|i| self.0[24 + i]))
+    }
+
     /// si_pid, for signals that somebody sent.
     pub fn sender(&self) -> Tid {
         Tid(self.int(16))

@@ -192,6 +192,26 @@ pub fn tgkill(tgid: Tid, tid: Tid, signal: Signal) -> Result<()> {
     check("send a signal", tid, value).map(drop)
 }
 
+/// What a signal of ours to a task carries (si_value), so that we know it again. Its sender does not tell: in a pid
+/// namespace of its own, a task is not told who we are.
+pub fn carried_value() -> u64 {
+    u64::from(std::process::id()) << 32 | 0x6269_7321
+}
+
+/// Sends a signal to a task that only brings it to a signal stop: there, [`carried_value`] is found in it.
+pub fn carry(tgid: Tid, tid: Tid, signal: Signal) -> Result<()> {
+    let mut info = [0u8; 128];
+    info[..4].copy_from_slice(&i32::from(signal.0).to_le_bytes());
+    info[8..12].copy_from_slice(&libc::SI_QUEUE.to_le_bytes());
+    info[16..20].copy_from_slice(&std::process::id().to_le_bytes());
+    info[24..32].copy_from_slice(&carried_value().to_le_bytes());
+    // SAFETY: the kernel reads a siginfo_t, which is 128 bytes.
+    let value = unsafe {
+        libc::syscall(libc::SYS_rt_tgsigqueueinfo, tgid.0, tid.0, i32::from(signal.0), info.as_ptr())
+    };
+    check("send a signal", tid, value).map(drop)
+}
+
 /// Sends a signal to the process of a task, as `kill` does.
 pub fn kill(tid: Tid, signal: Signal) -> Result<()> {
     // SAFETY: kill takes plain numbers.

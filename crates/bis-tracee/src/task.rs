@@ -253,7 +253,7 @@ impl Stopped {
     }
 
     /// Lets the task go from this thread's tracing.
-    pub(crate) fn detach(self) -> Result<Tid> {
+    pub fn detach(self) -> Result<Tid> {
         sys::detach(self.tid)?;
         Ok(self.tid)
     }

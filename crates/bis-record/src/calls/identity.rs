@@ -139,7 +139,7 @@ impl Domain {
 
     /// The task is pinned beside its supervisor; what the program asks for is remembered for when it asks back.
     pub(super) fn enter_setaffinity(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
-        let target = if call.i32(0) == 0 { tid } else { Tid(call.i32(0)) };
+        let target = if call.i32(0) == 0 { tid } else { self.session.outside(tid, Tid(call.i32(0))) };
         if !self.tasks.contains_key(&target) && fs::metadata(format!("/proc/{target}")).is_err() {
             return Ok(failed(libc::ESRCH));
         }
@@ -165,7 +165,7 @@ impl Domain {
         outcome: &mut Outcome,
     ) -> Result<()> {
         #[expect(clippy::cast_possible_truncation, reason = "the kernel's own reading of an int argument")]
-        let target = if args[0] as i32 == 0 { tid } else { Tid(args[0] as i32) };
+        let target = if args[0] as i32 == 0 { tid } else { self.session.outside(tid, Tid(args[0] as i32)) };
         let affinity = self.tasks.get(&target).and_then(|task| task.wishes.affinity.clone());
         let mut mask = affinity.unwrap_or_else(|| self.session.cores.original.clone());
         mask.resize(usize::try_from(result).unwrap_or(0), 0);

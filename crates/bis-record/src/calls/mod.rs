@@ -114,7 +114,7 @@ impl Domain {
             }
             H::Personality => self.leave_personality(tid, call, result, outcome),
             H::SchedGetaffinity => self.leave_getaffinity(tid, args, result, outcome),
-            H::ProcessVmWritev => self.leave_process_vm_writev(args, result, outcome),
+            H::ProcessVmWritev => self.leave_process_vm_writev(tid, args, result, outcome),
             _ => Ok(()),
         }
     }

@@ -10,6 +10,7 @@ use bis_trace::{
 };
 use bis_tracee::maps;
 
+use super::objects::int;
 use crate::{call::Entry, domain::Domain, error::Result};
 
 /// The most pieces that one call takes (UIO_MAXIOV).
@@ -31,7 +32,7 @@ fn process_of(tid: Tid) -> Option<Tid> {
 
 impl Domain {
     pub(super) fn enter_process_vm_writev(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
-        let target = Tid(call.i32(0));
+        let target = self.session.outside(tid, Tid(call.i32(0)));
         let Some(pid) = process_of(target) else { return Ok(Entry::Make) };
         if self.tasks.contains_key(&target) || !self.session.mail.is_member(pid) {
             return Ok(Entry::Make);
@@ -49,7 +50,7 @@ impl Domain {
         if wanted == 0 || remote.iter().all(|(_, len)| *len == 0) {
             return Ok(Entry::Done(0));
         }
-        let allowed = self.may_access(tid, target)?;
+        let allowed = self.may_access(tid, call)?;
         if allowed != 0 {
             return Ok(Entry::Done(allowed));
         }
@@ -103,15 +104,14 @@ impl Domain {
 
     /// May the caller change the target's memory? 0, or the error that the kernel gives: it is asked by the
     /// caller's own reading of an address where nothing is.
-    fn may_access(&mut self, tid: Tid, target: Tid) -> Result<i64> {
+    fn may_access(&mut self, tid: Tid, call: &Call) -> Result<i64> {
         let at = (self.stopped(tid)?.regs()?.rsp - BELOW_STACK) & !15;
         let Ok(before) = self.memory.read_vec(at, 32) else { return Ok(0) };
         // One byte to here, from an address that no program can have.
         let iovs: Vec<u8> =
             [at, 1, 0xffff_8000_0000_0000, 1_u64].into_iter().flat_map(u64::to_le_bytes).collect();
         self.memory.write(at, &iovs)?;
-        let pid = u64::from(target.0.cast_unsigned());
-        let args = [pid, at, 1, at + 16, 1, 0];
+        let args = [call.args[0], at, 1, at + 16, 1, 0];
         let result = self.call_for(tid, libc::SYS_process_vm_readv, args);
         self.memory.write(at, &before)?;
         let result = result?;
@@ -122,11 +122,12 @@ impl Domain {
     /// Into the domain's own memory, which the kernel has done.
     pub(super) fn leave_process_vm_writev(
         &mut self,
+        tid: Tid,
         args: [u64; 6],
         result: i64,
         outcome: &mut Outcome,
     ) -> Result<()> {
-        let target = Tid(i32::try_from(args[0]).unwrap_or(0));
+        let target = self.session.outside(tid, Tid(int(args[0])));
         if !self.tasks.contains_key(&target) {
             return Ok(());
         }

@@ -1,0 +1,72 @@
+//! The numbers by which tasks know each other. A task in a pid namespace of its own (containers, `unshare -p`) has one
+//! number in there and another out here. All ids of bis are those out here; this file translates the ones that a
+//! program gives to the kernel or gets from it.
+//!
+//! A lookup reads `/proc` (some 20 µs, and all of `/proc` for [`outside`]): whoever knows that there are no
+//! namespaces need not ask.
+
+use std::{fs, path::Path};
+
+use bis_trace::types::Tid;
+
+/// The numbers of a task, from the one out here to the one in its own namespace; none where it is gone.
+fn numbers(tid: Tid) -> Vec<Tid> {
+    let status = fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
+    line.split_whitespace().filter_map(|word| word.parse().ok()).map(Tid).collect()
+}
+
+/// What a task calls itself (gettid).
+pub fn own(tid: Tid) -> Option<Tid> {
+    numbers(tid).last().copied()
+}
+
+/// Is it the first process of a pid namespace (not that of our own)?
+pub fn is_init_inside(tid: Tid) -> bool {
+    let numbers = numbers(tid);
+    numbers.len() > 1 && numbers.last() == Some(&Tid(1))
+}
+
+/// What `observer` calls `tid`; none where one of them is gone, or `tid` cannot be seen from there.
+pub fn inside(observer: Tid, tid: Tid) -> Option<Tid> {
+    let depth = numbers(observer).len();
+    numbers(tid).get(depth.checked_sub(1)?).copied()
+}
+
+/// Whom `observer` calls `number`: the id out here.
+pub fn outside(observer: Tid, number: Tid) -> Option<Tid> {
+    let depth = numbers(observer).len();
+    if depth <= 1 {
+        return Some(number);
+    }
+    let space = |tid: Tid| fs::read_link(format!("/proc/{tid}/ns/pid")).ok();
+    let own_space = space(observer);
+    let is_it = |tid: &Tid| {
+        let numbers = numbers(*tid);
+        // One in a namespace further inside has a number here as well.
+        numbers.get(depth - 1) == Some(&number) && (numbers.len() > depth || space(*tid) == own_space)
+    };
+    entries(Path::new("/proc"))
+        .into_iter()
+        .flat_map(|pid| entries(Path::new(&format!("/proc/{pid}/task"))))
+        .find(is_it)
+}
+
+/// The entries of a folder that are numbers.
+fn entries(folder: &Path) -> Vec<Tid> {
+    let names = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    names.filter_map(|name| name.to_str()?.parse().ok()).map(Tid).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn out_here_all_have_one_name() {
+        let me = crate::ours::thread_id();
+        assert_eq!((own(me), inside(me, me), outside(me, Tid(77))), (Some(me), Some(me), Some(Tid(77))));
+        assert!(!is_init_inside(me));
+        assert_eq!(inside(me, Tid(i32::MAX)), None);
+    }
+}
