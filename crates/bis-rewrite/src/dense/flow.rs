@@ -267,6 +267,8 @@ impl Flow {
                 // To all that is named after the jump, of which an earlier table has seen to the later part.
                 let first = self.block_of.partition_point(|number| *number <= block);
                 let after = instructions.get(first).map_or(self.end, Instruction::ip);
+                let words = tables_from.min(self.end).saturating_sub(after) / 64;
+                *steps = steps.checked_sub(words as usize)?;
                 for pointed in pointers.members(after, tables_from.min(self.end)) {
                     if let Some(index) = find(&self.index_at, self.start, instructions, pointed) {
                         *steps = steps.checked_sub(1)?;

@@ -181,11 +181,14 @@ impl Look<'_, '_> {
         let Some(bytes) = bytes.get(..(region.end - region.start) as usize) else { return false };
         let mut decoder = Decoder::with_ip(64, bytes, region.start, DecoderOptions::NONE);
         while decoder.can_decode() {
-            let it = decoder.decode();
-            if it.is_invalid() {
-                return false;
+            // In its place, because an instruction is large to copy.
+            self.instructions.push(Instruction::default());
+            if let Some(it) = self.instructions.last_mut() {
+                decoder.decode_out(it);
+                if it.is_invalid() {
+                    return false;
+                }
             }
-            self.instructions.push(it);
         }
         true
     }
@@ -354,6 +357,9 @@ impl Look<'_, '_> {
     }
 }
 
+/// A table with more entries is not read.
+const ENTRIES_MAX: u64 = 2048;
+
 /// How many entries the table of a jump has, from `cmp x, last; ja` before it.
 fn bound(before: &[Instruction]) -> Option<usize> {
     const LOOK_BACK: usize = 12;
@@ -371,5 +377,5 @@ fn bound(before: &[Instruction]) -> Option<usize> {
         OpKind::Immediate32 => u64::from(compare.immediate32()),
         _ => return None,
     };
-    (register && last < 0x1_0000).then_some(last as usize + 1)
+    (register && last < ENTRIES_MAX).then_some(last as usize + 1)
 }
