@@ -402,7 +402,7 @@ mod tests {
         let instructions: Vec<Instruction> =
             Decoder::with_ip(64, &code, 0, DecoderOptions::NONE).into_iter().collect();
         let end = code.len() as u64;
-        let region = Region { start: 0, end, sure: true, disputed: false, lsda: None };
+        let region = Region { start: 0, end, sure: true, disputed: false, lsda: None, unwound: true };
         let mut flow = Flow::default();
         flow.begin(&region);
         for (index, it) in instructions.iter().enumerate() {

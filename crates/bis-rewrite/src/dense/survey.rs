@@ -107,6 +107,7 @@ impl Survey {
         };
         let mut look =
             Look { text, options, lines, regions, instructions: Vec::new(), flow: Flow::default() };
+        let mostly_unwound = text.functions().mostly_unwound(text);
         for section in text.code() {
             survey.coverage.text += section.data.len() as u64;
             let mut known = section.start;
@@ -117,7 +118,10 @@ impl Survey {
                         break;
                     }
                     let number = (first + index) as u32;
-                    if region.sure && !region.disputed && look.decode(section, region) {
+                    // A program that generates code may keep a store of it in its text, to copy from (V8 does, and gives
+                    // each piece a symbol). A copy would lead to the trampolines from the wrong place.
+                    let told = region.unwound || !mostly_unwound;
+                    if region.sure && !region.disputed && told && look.decode(section, region) {
                         survey.unknown(section, known, region.start);
                         known = region.end;
                         look.region(&mut survey, region, number);
