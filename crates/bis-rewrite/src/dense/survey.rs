@@ -4,10 +4,11 @@
 //! is named by any instruction (or by anything that could be one, in the bytes that belong to no known function);
 //! and the list of what may have to be counted or hooked. Nothing of this is looked for again later.
 
-use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
+use iced_x86::{Code, Decoder, DecoderOptions, Instruction, OpKind, Register};
 
 use super::{
     Coverage, DenseOptions,
+    class::Class,
     flow::{Flow, Verdict},
     loads::Loads,
 };
@@ -211,6 +212,11 @@ impl Look<'_, '_> {
                     survey.entered.set(number);
                 }
             }
+            let class = Class::of(it);
+            if class == Class::Plain {
+                continue;
+            }
+            let near = it.op0_kind() == OpKind::NearBranch64;
             let mut candidate = Candidate {
                 at: it.ip(),
                 target: 0,
@@ -218,20 +224,17 @@ impl Look<'_, '_> {
                 len: it.len() as u8,
                 what: What::Computed,
             };
-            if let Some(kind) = SiteKind::of(it) {
-                survey.entered.set(it.near_branch_target());
-                if self.options.hooks.has(kind) {
-                    survey.coverage.hooks.seen += 1;
-                    candidate.what = What::Site(kind);
-                    survey.candidates.push(candidate);
-                    cramped = true;
+            match class {
+                Class::Site => {
+                    survey.entered.set(it.near_branch_target());
+                    if let Some(kind) = SiteKind::of(it).filter(|kind| self.options.hooks.has(*kind)) {
+                        survey.coverage.hooks.seen += 1;
+                        candidate.what = What::Site(kind);
+                        survey.candidates.push(candidate);
+                        cramped = true;
+                    }
                 }
-                continue;
-            }
-            match it.flow_control() {
-                FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch
-                    if it.op0_kind() == OpKind::NearBranch64 =>
-                {
+                Class::Branch | Class::Jump if near => {
                     candidate.target = it.near_branch64();
                     survey.entered.set(candidate.target);
                     if region.contains(candidate.target) {
@@ -247,13 +250,13 @@ impl Look<'_, '_> {
                         self.edge(survey, candidate);
                     }
                 }
-                FlowControl::Call if it.op0_kind() == OpKind::NearBranch64 => {
+                Class::Call if near => {
                     candidate.target = it.near_branch64();
                     survey.entered.set(candidate.target);
                     candidate.what = What::Call;
                     self.edge(survey, candidate);
                 }
-                FlowControl::IndirectBranch => {
+                Class::Computed => {
                     survey.coverage.computed.seen += 1;
                     computed = true;
                 }
@@ -285,7 +288,7 @@ impl Look<'_, '_> {
         let jumps = Jumps { targets: self.text.targets(), instructions: &self.instructions, lands: &lands };
         let mut short = cramped;
         for (index, it) in self.instructions.iter().enumerate() {
-            if it.flow_control() != FlowControl::IndirectBranch {
+            if Class::of(it) != Class::Computed {
                 continue;
             }
             if self.leads_forward(&jumps, index, region) {
