@@ -22,6 +22,8 @@ pub(crate) struct Region {
     pub disputed: bool,
     /// Where its exceptions land is written here.
     pub lsda: Option<u64>,
+    /// Unwind tables said so, not only a symbol.
+    pub unwound: bool,
 }
 
 impl Region {
@@ -59,12 +61,20 @@ impl Functions {
         let section = text.code_at(address)?;
         let start = before.map_or(section.start, |region| region.end.max(section.start));
         let end = self.regions.get(next).map_or(section.end(), |region| region.start.min(section.end()));
-        Some(Region { start, end, sure: false, disputed: false, lsda: None })
+        Some(Region { start, end, sure: false, disputed: false, lsda: None, unwound: false })
     }
 
     /// All that the file tells of, in order; they do not overlap.
     pub fn all(&self) -> &[Region] {
         &self.regions
+    }
+
+    /// Whether unwind tables tell of more than half of the text. What they do not tell of is then something special: written by
+    /// hand, or generated, and perhaps data to somebody.
+    pub fn mostly_unwound(&self, text: &Text<'_>) -> bool {
+        let code: u64 = text.code().map(|section| section.data.len() as u64).sum();
+        let told = self.regions.iter().filter(|region| region.unwound);
+        told.map(|region| region.end - region.start).sum::<u64>() > code / 2
     }
 
     /// Where exceptions of every function land, as far as the file says it readably.
@@ -79,6 +89,7 @@ fn settle(regions: &mut Vec<Region>) {
     regions.dedup_by(|next, kept| {
         if (next.start, next.end) == (kept.start, kept.end) {
             kept.lsda = kept.lsda.or(next.lsda);
+            kept.unwound |= next.unwound;
             return true;
         }
         if next.start < kept.end {
@@ -94,7 +105,7 @@ fn settle(regions: &mut Vec<Region>) {
 fn region(text: &Text<'_>, start: u64, len: u64, lsda: Option<u64>) -> Option<Region> {
     let end = start.checked_add(len)?;
     let inside = text.code_at(start).is_some_and(|section| end <= section.end());
-    (inside && len != 0).then_some(Region { start, end, sure: true, disputed: false, lsda })
+    (inside && len != 0).then_some(Region { start, end, sure: true, disputed: false, lsda, unwound: false })
 }
 
 fn unwind_tables(text: &Text<'_>) -> (Vec<Region>, bool) {
@@ -134,7 +145,8 @@ fn unwind_tables(text: &Text<'_>) -> (Vec<Region>, bool) {
         // byte may be the last of another instruction.
         let early = u64::from(function.is_signal_trampoline());
         let (start, len) = (function.initial_address(), function.len());
-        regions.extend(region(text, start.saturating_add(early), len.saturating_sub(early), lsda));
+        let region = region(text, start.saturating_add(early), len.saturating_sub(early), lsda);
+        regions.extend(region.map(|region| Region { unwound: true, ..region }));
     }
 }
 

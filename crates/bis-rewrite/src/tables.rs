@@ -15,6 +15,9 @@ use crate::{targets::Targets, text::Text};
 /// How many instructions before a jump its table is looked for.
 const LOOK_BACK: usize = 24;
 
+/// How many instructions before its use the base of a table is looked for.
+const BASE_BACK: usize = 1 << 14;
+
 /// Whether every computed jump of a function is understood. `instructions` are all of the function's.
 pub(crate) fn understood(text: &Text<'_>, instructions: &[Instruction]) -> bool {
     let lands = |ip: u64| instructions.iter().any(|it| it.near_branch_target() == ip);
@@ -45,7 +48,7 @@ impl Jumps<'_> {
             OpKind::Register => {
                 let register = jump.op0_register();
                 if pointers.contains(&register)
-                    || self.is_loaded(index, register)
+                    || self.is_loaded(index, register, &mut info)
                     || self.table(index, register, &mut info).is_some()
                 {
                     return true;
@@ -82,14 +85,14 @@ fn writes(it: &Instruction, register: Register, info: &mut InstructionInfoFactor
 }
 
 /// Whether an instruction might write a register; quick, and true too often.
-pub(crate) fn may_write(it: &Instruction, register: Register) -> bool {
+fn may_write(it: &Instruction, register: Register, info: &mut InstructionInfoFactory) -> bool {
     match it.mnemonic() {
         Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Nop => false,
         _ if it.flow_control() == FlowControl::ConditionalBranch => false,
         Mnemonic::Pop | Mnemonic::Mov | Mnemonic::Lea | Mnemonic::Add | Mnemonic::Sub => {
             it.op0_kind() == OpKind::Register && it.op0_register().full_register() == register
         }
-        _ => writes(it, register, &mut InstructionInfoFactory::new()),
+        _ => writes(it, register, info),
     }
 }
 
@@ -107,7 +110,7 @@ fn is_pointer(
         }
         done.push(register);
         for it in instructions {
-            if !writes(it, register, info) {
+            if !may_write(it, register, info) {
                 continue;
             }
             let to_register = it.op0_kind() == OpKind::Register && it.op0_register() == register;
@@ -151,7 +154,7 @@ fn is_cmov(it: &Instruction) -> bool {
 
 impl Jumps<'_> {
     /// Whether the register of the jump at `index` was loaded from memory, whole, shortly before, on the only way there.
-    fn is_loaded(&self, index: usize, register: Register) -> bool {
+    fn is_loaded(&self, index: usize, register: Register, info: &mut InstructionInfoFactory) -> bool {
         let first = index.saturating_sub(LOOK_BACK);
         for at in (first..index).rev() {
             let it = &self.instructions[at];
@@ -159,7 +162,7 @@ impl Jumps<'_> {
             if !straight || (self.lands)(self.instructions[at + 1].ip()) {
                 return false;
             }
-            if may_write(it, register) {
+            if may_write(it, register, info) {
                 return it.mnemonic() == Mnemonic::Mov
                     && it.op0_kind() == OpKind::Register
                     && it.op0_register() == register
@@ -264,7 +267,8 @@ impl Jumps<'_> {
     /// other address that a `lea` of the file gives is read as a table anyway, if it looks like one.
     fn base(&self, base: Register, load: &Instruction, info: &mut InstructionInfoFactory) -> Option<u64> {
         let before = self.instructions.partition_point(|it| it.ip() < load.ip());
-        let last = self.instructions[..before].iter().rev().find(|it| writes(it, base, info))?;
+        let mut near = self.instructions[..before].iter().rev().take(BASE_BACK);
+        let last = near.find(|it| may_write(it, base, info))?;
         let is_lea = last.mnemonic() == Mnemonic::Lea && last.is_ip_rel_memory_operand();
         let table = last.memory_displacement64();
         (is_lea && self.targets.is_table(table)).then_some(table)

@@ -14,6 +14,8 @@
 //! to go on until an entry does not lead into the text, or until the next address from which a `lea` reads what
 //! could be a table. Reading too far only makes the analysis more careful.
 
+use std::sync::OnceLock;
+
 use iced_x86::{Instruction, OpKind};
 use object::{
     LittleEndian, Object as _, ObjectSymbol as _, SymbolKind, elf,
@@ -31,8 +33,8 @@ pub(crate) struct Targets {
     pub(crate) pointers: Bits,
     branches: Bits,
     /// For files linked for a fixed address: (number, where it stands), for each 4 bytes of text, at any alignment, that
-    /// could be an address in the text. Sorted.
-    numbers: Vec<(u64, u64)>,
+    /// could be an address in the text. Sorted. Looked for when first asked.
+    numbers: OnceLock<Vec<(u64, u64)>>,
     /// Addresses of what could be jump tables, sorted.
     tables: Vec<u64>,
     /// Regions whose landing pads could not be read, by their start. Sorted.
@@ -44,7 +46,7 @@ impl Targets {
         let mut targets = Self {
             pointers: Bits::new(text),
             branches: Bits::new(text),
-            numbers: Vec::new(),
+            numbers: OnceLock::new(),
             tables: Vec::new(),
             unread: Vec::new(),
         };
@@ -53,7 +55,6 @@ impl Targets {
         }
         targets.tables.sort_unstable();
         targets.tables.dedup();
-        targets.numbers.sort_unstable();
         for (index, table) in targets.tables.iter().enumerate() {
             let next = targets.tables.get(index + 1).copied().unwrap_or(u64::MAX);
             read_table(text, *table, next, &mut targets.pointers);
@@ -80,8 +81,9 @@ impl Targets {
         if self.pointers.any(from, to) {
             return true;
         }
-        let first = self.numbers.partition_point(|(number, _)| *number < from);
-        self.numbers[first..]
+        let numbers = self.numbers.get_or_init(|| self.numbers(text));
+        let first = numbers.partition_point(|(number, _)| *number < from);
+        numbers[first..]
             .iter()
             .take_while(|(number, _)| *number < to)
             .any(|(_, place)| is_number(text, *place))
@@ -133,10 +135,16 @@ impl Targets {
                 self.tables.push(target);
             }
         }
-        if text.is_fixed() {
+    }
+
+    fn numbers(&self, text: &Text<'_>) -> Vec<(u64, u64)> {
+        let mut found = Vec::new();
+        for section in text.code().filter(|_| text.is_fixed()) {
             let places = scan::numbers(section.data, self.pointers.low(), self.pointers.high());
-            self.numbers.extend(places.map(|(at, number)| (number, section.start + at as u64)));
+            found.extend(places.map(|(at, number)| (number, section.start + at as u64)));
         }
+        found.sort_unstable();
+        found
     }
 
     fn symbols(&mut self, text: &Text<'_>) {

@@ -11,10 +11,10 @@
 //!
 //! Calls are taken to return, and jumps to other functions to be gone for good; `calls` sees to circles through those.
 
-use iced_x86::{FlowControl, Instruction};
+use iced_x86::Instruction;
 
-use super::SHORT;
-use crate::{bits::Bits, functions::Region, run::SiteKind};
+use super::{SHORT, class::Class};
+use crate::{bits::Bits, functions::Region};
 
 /// Steps of all searches in a function, for each of its blocks.
 const STEPS: usize = 64;
@@ -158,19 +158,12 @@ impl Flow {
             }
             let block = self.blocks.len() as u32 - 1;
             self.block_of.push(block);
-            let ends = !matches!(
-                it.flow_control(),
-                FlowControl::Next | FlowControl::Call | FlowControl::IndirectCall
-            );
-            if ends {
+            let class = Class::of(it);
+            if class.ends() {
                 self.leads[index + 1] = true;
             }
-            if self.leads[index + 1] && index + 1 < instructions.len() {
-                let goes_on = !matches!(
-                    it.flow_control(),
-                    FlowControl::UnconditionalBranch | FlowControl::IndirectBranch | FlowControl::Return
-                );
-                self.blocks[block as usize].next = if goes_on { block + 1 } else { NONE };
+            if self.leads[index + 1] && index + 1 < instructions.len() && class.goes_on() {
+                self.blocks[block as usize].next = block + 1;
             }
         }
         for (index, target) in &self.branches {
@@ -267,6 +260,9 @@ impl Flow {
                 // To all that is named after the jump, of which an earlier table has seen to the later part.
                 let first = self.block_of.partition_point(|number| *number <= block);
                 let after = instructions.get(first).map_or(self.end, Instruction::ip);
+                // To look at one word of the set is less work than a step.
+                let words = tables_from.min(self.end).saturating_sub(after) / (64 * 16);
+                *steps = steps.checked_sub(words as usize)?;
                 for pointed in pointers.members(after, tables_from.min(self.end)) {
                     if let Some(index) = find(&self.index_at, self.start, instructions, pointed) {
                         *steps = steps.checked_sub(1)?;
@@ -352,8 +348,7 @@ impl Knots {
 /// Whether the branch at `from` back to `to` is a short loop, with nothing in it that takes long, and no other loop.
 fn is_short(instructions: &[Instruction], backward: &[(usize, usize)], to: usize, from: usize) -> bool {
     let leaves = |it: &Instruction| {
-        matches!(it.flow_control(), FlowControl::Call | FlowControl::IndirectCall | FlowControl::Interrupt)
-            || SiteKind::of(it).is_some()
+        matches!(Class::of(it), Class::Call | Class::Away | Class::Site | Class::Other)
             // A repeated string instruction may take any time.
             || it.has_rep_prefix()
             || it.has_repne_prefix()
@@ -370,7 +365,7 @@ fn is_short(instructions: &[Instruction], backward: &[(usize, usize)], to: usize
 
 #[cfg(test)]
 mod tests {
-    use iced_x86::{Decoder, DecoderOptions};
+    use iced_x86::{Decoder, DecoderOptions, FlowControl};
     use proptest::prelude::*;
 
     use super::*;
@@ -400,7 +395,7 @@ mod tests {
         let instructions: Vec<Instruction> =
             Decoder::with_ip(64, &code, 0, DecoderOptions::NONE).into_iter().collect();
         let end = code.len() as u64;
-        let region = Region { start: 0, end, sure: true, disputed: false, lsda: None };
+        let region = Region { start: 0, end, sure: true, disputed: false, lsda: None, unwound: true };
         let mut flow = Flow::default();
         flow.begin(&region);
         for (index, it) in instructions.iter().enumerate() {

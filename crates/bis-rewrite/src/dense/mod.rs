@@ -32,6 +32,7 @@
 mod build;
 mod cache;
 mod calls;
+mod class;
 mod count;
 mod emit;
 mod flags;

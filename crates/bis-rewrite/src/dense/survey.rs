@@ -4,10 +4,11 @@
 //! is named by any instruction (or by anything that could be one, in the bytes that belong to no known function);
 //! and the list of what may have to be counted or hooked. Nothing of this is looked for again later.
 
-use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
+use iced_x86::{Code, Decoder, DecoderOptions, Instruction, OpKind, Register};
 
 use super::{
     Coverage, DenseOptions,
+    class::Class,
     flow::{Flow, Verdict},
     loads::Loads,
 };
@@ -107,6 +108,7 @@ impl Survey {
         };
         let mut look =
             Look { text, options, lines, regions, instructions: Vec::new(), flow: Flow::default() };
+        let mostly_unwound = text.functions().mostly_unwound(text);
         for section in text.code() {
             survey.coverage.text += section.data.len() as u64;
             let mut known = section.start;
@@ -117,7 +119,10 @@ impl Survey {
                         break;
                     }
                     let number = (first + index) as u32;
-                    if region.sure && !region.disputed && look.decode(section, region) {
+                    // A program that generates code may keep a store of it in its text, to copy from (V8 does, and gives
+                    // each piece a symbol). A copy would lead to the trampolines from the wrong place.
+                    let told = region.unwound || !mostly_unwound;
+                    if region.sure && !region.disputed && told && look.decode(section, region) {
                         survey.unknown(section, known, region.start);
                         known = region.end;
                         look.region(&mut survey, region, number);
@@ -181,11 +186,14 @@ impl Look<'_, '_> {
         let Some(bytes) = bytes.get(..(region.end - region.start) as usize) else { return false };
         let mut decoder = Decoder::with_ip(64, bytes, region.start, DecoderOptions::NONE);
         while decoder.can_decode() {
-            let it = decoder.decode();
-            if it.is_invalid() {
-                return false;
+            // In its place, because an instruction is large to copy.
+            self.instructions.push(Instruction::default());
+            if let Some(it) = self.instructions.last_mut() {
+                decoder.decode_out(it);
+                if it.is_invalid() {
+                    return false;
+                }
             }
-            self.instructions.push(it);
         }
         true
     }
@@ -204,6 +212,11 @@ impl Look<'_, '_> {
                     survey.entered.set(number);
                 }
             }
+            let class = Class::of(it);
+            if class == Class::Plain {
+                continue;
+            }
+            let near = it.op0_kind() == OpKind::NearBranch64;
             let mut candidate = Candidate {
                 at: it.ip(),
                 target: 0,
@@ -211,20 +224,17 @@ impl Look<'_, '_> {
                 len: it.len() as u8,
                 what: What::Computed,
             };
-            if let Some(kind) = SiteKind::of(it) {
-                survey.entered.set(it.near_branch_target());
-                if self.options.hooks.has(kind) {
-                    survey.coverage.hooks.seen += 1;
-                    candidate.what = What::Site(kind);
-                    survey.candidates.push(candidate);
-                    cramped = true;
+            match class {
+                Class::Site => {
+                    survey.entered.set(it.near_branch_target());
+                    if let Some(kind) = SiteKind::of(it).filter(|kind| self.options.hooks.has(*kind)) {
+                        survey.coverage.hooks.seen += 1;
+                        candidate.what = What::Site(kind);
+                        survey.candidates.push(candidate);
+                        cramped = true;
+                    }
                 }
-                continue;
-            }
-            match it.flow_control() {
-                FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch
-                    if it.op0_kind() == OpKind::NearBranch64 =>
-                {
+                Class::Branch | Class::Jump if near => {
                     candidate.target = it.near_branch64();
                     survey.entered.set(candidate.target);
                     if region.contains(candidate.target) {
@@ -240,13 +250,13 @@ impl Look<'_, '_> {
                         self.edge(survey, candidate);
                     }
                 }
-                FlowControl::Call if it.op0_kind() == OpKind::NearBranch64 => {
+                Class::Call if near => {
                     candidate.target = it.near_branch64();
                     survey.entered.set(candidate.target);
                     candidate.what = What::Call;
                     self.edge(survey, candidate);
                 }
-                FlowControl::IndirectBranch => {
+                Class::Computed => {
                     survey.coverage.computed.seen += 1;
                     computed = true;
                 }
@@ -278,7 +288,7 @@ impl Look<'_, '_> {
         let jumps = Jumps { targets: self.text.targets(), instructions: &self.instructions, lands: &lands };
         let mut short = cramped;
         for (index, it) in self.instructions.iter().enumerate() {
-            if it.flow_control() != FlowControl::IndirectBranch {
+            if Class::of(it) != Class::Computed {
                 continue;
             }
             if self.leads_forward(&jumps, index, region) {
@@ -354,6 +364,9 @@ impl Look<'_, '_> {
     }
 }
 
+/// A table with more entries is not read.
+const ENTRIES_MAX: u64 = 2048;
+
 /// How many entries the table of a jump has, from `cmp x, last; ja` before it.
 fn bound(before: &[Instruction]) -> Option<usize> {
     const LOOK_BACK: usize = 12;
@@ -371,5 +384,5 @@ fn bound(before: &[Instruction]) -> Option<usize> {
         OpKind::Immediate32 => u64::from(compare.immediate32()),
         _ => return None,
     };
-    (register && last < 0x1_0000).then_some(last as usize + 1)
+    (register && last < ENTRIES_MAX).then_some(last as usize + 1)
 }

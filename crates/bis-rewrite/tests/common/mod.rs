@@ -7,7 +7,9 @@ pub mod program;
 
 use std::{fs, path::Path};
 
-use bis_rewrite::{Entry, Hook, Run, SiteKind, trampoline};
+use bis_rewrite::{
+    DenseLayout, DenseOptions, Entry, Hook, Place, Run, SiteKind, SiteKinds, Text, trampoline,
+};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
 const SAVE: u32 = 0x7000_1040;
@@ -57,6 +59,63 @@ pub fn meaning(it: &Instruction, bias: u64) -> String {
         };
     }
     words
+}
+
+/// Makes a dense text of a file of any kind, and checks that map and bytes fit together: every instruction of the trampolines
+/// has a place, nothing else has, and whatever is entered is an instruction there.
+pub fn dense_is_sound(text: &Text<'_>, short_loops: bool) {
+    let hooks = SiteKind::ALL.map(|kind| (kind, 0x7000_2000)).to_vec();
+    let plan = text.dense(DenseOptions { short_loops, hooks: SiteKinds::of(&SiteKind::ALL) });
+    let bias = 0x1000_0000;
+    let layout = DenseLayout {
+        trampolines: bias + 0x4000_0000,
+        counter: 0x7000_1000,
+        save: 0x7000_1008,
+        hooks,
+        hook_save: Some(0x7000_1010),
+    };
+    let Ok(dense) = plan.build(bias, &layout) else { return };
+    let coverage = plan.coverage();
+    for tally in
+        [&coverage.backward, &coverage.crossing, &coverage.calls, &coverage.computed, &coverage.hooks]
+    {
+        let all = tally.taken + tally.needless + tally.short + tally.left_in_all();
+        assert_eq!(tally.seen, all, "{coverage:?}");
+    }
+    assert_eq!(
+        plan.left().len(),
+        [&coverage.backward, &coverage.crossing, &coverage.calls, &coverage.computed, &coverage.hooks]
+            .map(|tally| tally.left_in_all())
+            .iter()
+            .sum::<usize>()
+    );
+    let words = 8 * SiteKind::ALL.len();
+    let all = decode(&dense.trampolines[words..], layout.trampolines + words as u64);
+    let mut next = all.iter().peekable();
+    let mut traced = dense.map.sites().iter().peekable();
+    for offset in 0..dense.trampolines.len() as u64 {
+        let pc = layout.trampolines + offset;
+        let begins = next.next_if(|it| it.ip() == pc);
+        let place = dense.map.place(bias, pc);
+        if let Some(site) = traced.next_if(|site| site.done.wrapping_add(bias) <= pc) {
+            assert_eq!(dense.map.site_of(bias, site.done.wrapping_add(bias)), Some(site));
+        }
+        // Within the way to a hook every address counts, up to the site's own instruction.
+        let inside = traced.peek().is_some_and(|site| {
+            (site.entry.wrapping_add(bias)..=site.traced.wrapping_add(bias)).contains(&pc)
+        });
+        match begins {
+            Some(it) => {
+                assert!(!it.is_invalid(), "{pc:#x}");
+                let place = place.unwrap_or_else(|| panic!("{pc:#x} has no place"));
+                let trap = matches!(place, Place::Count { trap: true, .. });
+                assert_eq!(trap, it.mnemonic() == Mnemonic::Int3, "{pc:#x}");
+            }
+            None => assert!(place.is_none() || inside, "{pc:#x}: {place:?}"),
+        }
+    }
+    assert!(next.next().is_none());
+    assert_eq!(dense.map.place(bias, layout.trampolines + dense.trampolines.len() as u64), None);
 }
 
 /// Checks all that is promised of one trampoline.
