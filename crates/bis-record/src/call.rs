@@ -15,7 +15,7 @@ use bis_trace::{
     event::{Backing, Effect, EventKind, Outcome, SignalPoint},
     types::{Registers, Tid},
 };
-use bis_tracee::{Memory, Resume, maps, sys};
+use bis_tracee::{Memory, Resume, maps, siginfo::SigInfo, sys};
 
 use crate::{
     base::{stack_floor, stack_limit},
@@ -80,12 +80,17 @@ impl Domain {
         // There, the task cannot be set back to before its call.
         let call = Call { nr: entry.orig_rax, args: entry.args() };
         let before = Registers { rip: entry.rip - 2, rax: entry.orig_rax, orig_rax: u64::MAX, ..entry };
-        match self.task(tid)?.interrupts.take() {
+        // A timer that fires again while its handler runs must not keep a call from being made for ever.
+        let again = self.task(tid)?.undone.take_if(|undone| *undone == before.rip).is_some();
+        let timer = self.task(tid)?.stash.front().filter(|info| again && info.is_of_timer());
+        let overdue = timer.map(SigInfo::signal);
+        match self.task(tid)?.interrupts.take().or(overdue) {
             // It was sent while the hook waited in this very call: it has to find the task in the call.
             Some(signal) if !vsyscall && may_block(&call) => {
                 let pid = self.task(tid)?.pid;
                 sys::carry(pid, tid, signal)?;
             }
+            Some(_) if overdue.is_some() => {}
             _ if !vsyscall && self.deliver_stashed(tid, &before, SignalPoint::BeforeSyscall)? => {
                 return Ok(());
             }
@@ -427,7 +432,8 @@ impl Domain {
         if let Some(child) = call.child.take() {
             self.send_off(tid, child, seq)?;
         }
-        if call.nr.cast_signed() == libc::SYS_rt_sigreturn {
+        self.task(tid)?.has_returned = call.nr.cast_signed() == libc::SYS_rt_sigreturn;
+        if self.task(tid)?.has_returned {
             // Its mask may let through what was kept back.
             let regs = self.stopped(tid)?.regs()?;
             if self.deliver_stashed(tid, &regs, SignalPoint::AfterEvent)? {

@@ -32,7 +32,7 @@ use crate::{
 };
 
 /// How long a task may compute without an event while a signal waits for it.
-const SIGNAL_WAIT: Duration = Duration::from_millis(5);
+const SIGNAL_WAIT: Duration = Duration::from_millis(2);
 
 /// How long it may where replay must stop each time it comes to the place: a loop of a nanosecond comes there ten million times in ten milliseconds.
 const OPAQUE_MAX: Duration = Duration::from_millis(300);

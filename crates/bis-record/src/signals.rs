@@ -14,8 +14,6 @@
 //! A handler's frame is written by letting the kernel deliver the signal under a single step: the task stops
 //! again before the handler's first instruction, and the frame lies at the stack pointer.
 
-use std::time::{Duration, Instant};
-
 use bis_trace::{
     event::{EventKind, Insn, MemWrite, Outcome, SignalEvent, SignalPoint},
     types::{Registers, Signal, Tid},
@@ -87,7 +85,10 @@ impl Domain {
                 if signal.0 >= 32 || task.stash.iter().all(|other| other.signal() != signal) {
                     task.stash.push_back(info);
                 }
-                task.ready = true;
+                // Perhaps one has waited long enough: the task stands here anyway.
+                if !self.interrupted(tid)? {
+                    self.task(tid)?.ready = true;
+                }
                 Ok(())
             }
             Disposition::Ignore => {
@@ -103,14 +104,11 @@ impl Domain {
         }
     }
 
-    /// Does a timer fire faster than its handler can be recorded? Its signal may wait then, so that the program itself
-    /// comes on: it is delivered at the next call, or a few milliseconds later.
+    /// Has a timer fired again before the handler of its signal, or of another, has returned? Then it waits, so that the
+    /// program itself comes on between two handlers, however slow we are: it is delivered at the next call, or a few
+    /// milliseconds later.
     fn is_storm(&mut self, tid: Tid, info: &SigInfo) -> Result<bool> {
-        const PERIOD_MIN: Duration = Duration::from_micros(400);
-        const SI_TIMER: i32 = -2;
-        const SI_KERNEL: i32 = 0x80;
-        let by_timer = info.code() == SI_TIMER || info.code() == SI_KERNEL;
-        Ok(by_timer && self.task(tid)?.last_signal.is_some_and(|last| last.elapsed() < PERIOD_MIN))
+        Ok(info.is_of_timer() && self.task(tid)?.has_returned)
     }
 
     /// What the kernel will do with a signal for this task. The first process of a pid namespace gets none that it has no
@@ -229,10 +227,10 @@ impl Domain {
         let mut outcome = Outcome { regs, xstate, writes, ..Outcome::default() };
         self.take_mail(&mut outcome)?;
         let handler = Some(outcome);
+        self.task(tid)?.undone = (point == SignalPoint::BeforeSyscall).then_some(before.rip);
         let event = SignalEvent { signal: info.signal(), siginfo: info.0.to_vec(), point, before, handler };
         let seq = self.session.writer.next_seq();
         self.event_at(seq, tid, EventKind::Signal(Box::new(event)), sums)?;
-        self.task(tid)?.last_signal = Some(Instant::now());
         let more = self.has_deliverable(tid)?;
         let task = self.task(tid)?;
         task.expect_signal = more;

@@ -1,6 +1,6 @@
 //! A task as its supervisor sees it.
 
-use std::{collections::VecDeque, time::Instant};
+use std::collections::VecDeque;
 
 use bis_syscalls::{Handler, Plan};
 use bis_trace::{
@@ -94,8 +94,10 @@ pub struct Task {
     pub call: Option<InCall>,
     /// Signals with handlers that came in the middle of computation: they are delivered at the next call.
     pub stash: VecDeque<SigInfo>,
-    /// When a handler of its was last called.
-    pub last_signal: Option<Instant>,
+    /// The `syscall` instruction whose call was put off for a handler.
+    pub undone: Option<u64>,
+    /// Its last event is the return from a handler.
+    pub has_returned: bool,
     /// It has stopped inside of a hook: until it has left it, nobody else of the domain may run.
     pub in_hook: bool,
     /// Its process was stopped while nobody traced it.
@@ -132,7 +134,8 @@ impl Task {
             ready: true,
             call: None,
             stash: VecDeque::new(),
-            last_signal: None,
+            undone: None,
+            has_returned: false,
             in_hook: false,
             is_halted: false,
             interrupts: None,

@@ -43,6 +43,13 @@ impl SigInfo {
         Tid(self.int(16))
     }
 
+    /// Did a timer send it (timer_create, setitimer, alarm)?
+    pub fn is_of_timer(&self) -> bool {
+        const SI_TIMER: i32 = -2;
+        const SI_KERNEL: i32 = 0x80;
+        [14, 26, 27].contains(&self.signal().0) && self.code() == SI_KERNEL || self.code() == SI_TIMER
+    }
+
     /// Did the task's own instruction raise it? (Then it comes at the same place in replay.)
     pub fn is_fault(&self) -> bool {
         let sync = [4, 5, 7, 8, 11].contains(&self.signal().0);

@@ -14,7 +14,7 @@ int main(void) {
   timer_t timer;
   struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM};
   CHECK(timer_create(CLOCK_REALTIME, &event, &timer) == 0);
-  struct itimerspec fast = {{0, 50000}, {0, 50000}};
+  struct itimerspec fast = {{0, 1000000}, {0, 1000000}};
   CHECK(timer_settime(timer, 0, &fast, NULL) == 0);
   volatile unsigned long sum = 0;
   for (unsigned long i = 0; i < 20000000; i++) sum += i;
