@@ -330,7 +330,8 @@ impl Domain {
         stacks.extend(&self.old_stacks);
         let mut sums = Vec::new();
         // A file that another domain changes shows that at once; the stream says it at the next event's outcome.
-        let shows = |m: &maps::Mapping| self.views.iter().any(|view| view.start < m.end && m.start < view.end);
+        let shows =
+            |m: &maps::Mapping| self.views.iter().any(|view| view.start < m.end && m.start < view.end);
         for mapping in mappings.iter().filter(|m| checksum::is_summed(m) && !shows(m)) {
             // Below a stack pointer is nothing that the program can rely on, and not all of it repeats: what xsave
             // leaves there says which vector registers the processor thinks are in use.
