@@ -167,6 +167,12 @@ pub enum Effect {
         object: ObjectId,
         len: u64,
     },
+    /// `len` bytes of a shared object from `offset` are zero now, and take no room; its length stays.
+    ClearObject {
+        object: ObjectId,
+        offset: u64,
+        len: u64,
+    },
     /// A new task in this domain, which starts with these registers.
     NewTask {
         tid: Tid,

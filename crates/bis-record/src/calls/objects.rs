@@ -20,6 +20,7 @@ use std::{
 use bis_syscalls::{Call, Handler};
 use bis_trace::{
     event::{Effect, EventKind, Outcome},
+    sparse,
     types::{ObjectId, Tid},
 };
 
@@ -128,6 +129,37 @@ impl Domain {
     fn open_object(path: &str) -> Result<File> {
         File::open(path)
             .map_err(|source| RecordError::Os { what: "open a file that is mapped shared", source })
+    }
+
+    /// The same where most of it may be holes.
+    fn clear_and_read_back(
+        &mut self,
+        tid: Tid,
+        call: &mut InCall,
+        file: &File,
+        object: ObjectId,
+        range: Range<u64>,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let (offset, len) = (range.start, range.end - range.start);
+        outcome.effects.push(Effect::ClearObject { object, offset, len });
+        let mut data: Vec<Range<u64>> = Vec::new();
+        let read = sparse::each_piece(file, range, |offset, piece| {
+            let end = offset + piece.len() as u64;
+            match data.last_mut() {
+                Some(last) if last.end == offset => last.end = end,
+                _ => data.push(offset..end),
+            }
+            Ok(())
+        });
+        read.map_err(|source| RecordError::Os { what: "read back a file that is mapped shared", source })?;
+        for part in data {
+            self.read_back(tid, call, file, object, part, outcome)?;
+        }
+        Ok(())
     }
 
     /// Where a call that wrote `written` bytes through a descriptor began: at `given`, or where the descriptor's
@@ -285,7 +317,7 @@ impl Domain {
         if handler == Handler::Fallocate && mode & !HARMLESS != 0 {
             let end = if mode & SHIFTS != 0 { u64::MAX } else { args[2].saturating_add(args[3]) };
             let file = Self::open_object(&path)?;
-            self.read_back(tid, call, &file, object, args[2]..end, outcome)?;
+            self.clear_and_read_back(tid, call, &file, object, args[2]..end.min(len), outcome)?;
         }
         Ok(())
     }
