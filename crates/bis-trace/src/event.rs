@@ -377,7 +377,8 @@ pub enum Kept {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DomainEntry {
     pub domain: DomainId,
-    /// The process id, and that of the parent process, as the program saw them.
+    /// The process id, and that of the parent process, as they were seen where bis ran: in a pid namespace of its own, the
+    /// program knew others.
     pub pid: Tid,
     pub ppid: Tid,
     pub tid: Tid,

@@ -24,6 +24,9 @@ use bis_trace::{
     types::{ObjectId, Tid},
 };
 
+use bis_tracee::sys;
+
+use super::remote_memory::process_of;
 use crate::{
     call::Entry,
     domain::Domain,
@@ -365,8 +368,7 @@ impl Domain {
         if flags & libc::O_ACCMODE == libc::O_RDONLY || flags & libc::O_PATH != 0 {
             return Ok(());
         }
-        let target = fs::read_link(fd_path(tid, fd)).unwrap_or_default();
-        if !self.is_memory_of_ours(&target) {
+        if !self.is_memory_of_ours(tid, fd) {
             return Ok(());
         }
         let number = u64::try_from(fd).unwrap_or(u64::MAX);
@@ -375,11 +377,23 @@ impl Domain {
         Ok(())
     }
 
-    /// Is this path the memory of a process of the recording?
-    fn is_memory_of_ours(&self, path: &Path) -> bool {
-        let Ok(rest) = path.strip_prefix("/proc") else { return false };
-        let Some(rest) = rest.to_str().and_then(|rest| rest.strip_suffix("/mem")) else { return false };
-        let pid = rest.rsplit('/').next().and_then(|number| number.parse().ok());
-        pid.is_some_and(|pid| self.tasks.contains_key(&Tid(pid)) || self.session.mail.is_member(Tid(pid)))
+    /// Is this file the memory of a process of the recording? Its path ends with the process's id (or a task's) as its
+    /// /proc has it, which may be that of a pid namespace.
+    fn is_memory_of_ours(&self, tid: Tid, fd: i32) -> bool {
+        let path = fd_path(tid, fd);
+        let target = fs::read_link(&path).unwrap_or_default();
+        if target.file_name().is_none_or(|name| name != "mem") {
+            return false;
+        }
+        if !sys::is_on_procfs(&path) {
+            return false;
+        }
+        let folder = target.parent().and_then(Path::file_name).and_then(|name| name.to_str());
+        let Some(number) = folder.and_then(|name| name.parse().ok()).map(Tid) else { return false };
+        let is_ours = |id: Tid| {
+            let pid = process_of(id).unwrap_or(id);
+            self.tasks.contains_key(&id) || self.session.mail.is_member(pid)
+        };
+        is_ours(number) || is_ours(self.session.outside(tid, number))
     }
 }
