@@ -17,6 +17,7 @@ use bis_tracee::{
     filter::Mode,
     image,
     maps::{self, Mapping},
+    pagemap::{Page, PageMap},
     remote::Remote,
     spawn::{Program, Spawn, spawn},
 };
@@ -73,20 +74,28 @@ impl Session {
     }
 }
 
-/// Non-zero pages of a range, joined where they touch.
-fn content(memory: &Memory, start: u64, end: u64) -> Vec<MemWrite> {
+/// The non-zero pages of a mapping, joined where they touch.
+fn content(tid: Tid, memory: &Memory, mapping: &Mapping) -> Result<Vec<MemWrite>> {
     let mut writes: Vec<MemWrite> = Vec::new();
-    for addr in (start..end).step_by(4096) {
-        let page = memory.read_upto(addr, 4096);
-        if page.iter().all(|byte| *byte == 0) {
-            continue;
+    let found = |from: u64, to: u64| {
+        for addr in (from..to).step_by(4096) {
+            let page = memory.read_upto(addr, 4096);
+            if page.iter().all(|byte| *byte == 0) {
+                continue;
+            }
+            match writes.last_mut() {
+                Some(last) if last.addr + last.data.len() as u64 == addr => last.data.extend(page),
+                _ => writes.push(MemWrite { addr, data: page }),
+            }
         }
-        match writes.last_mut() {
-            Some(last) if last.addr + last.data.len() as u64 == addr => last.data.extend(page),
-            _ => writes.push(MemWrite { addr, data: page }),
-        }
-    }
-    writes
+    };
+    // A page of plain memory that is not there is zero; not so one of the vdso, or of a file that cannot be opened.
+    let is_plain = mapping.inode == 0
+        && (mapping.name.is_empty() || [&b"[heap]"[..], b"[stack]"].contains(&&mapping.name[..]));
+    let wanted = |page: Page| !is_plain || page.is_there();
+    let read = PageMap::open(tid).and_then(|pages| pages.each_run(mapping.start, mapping.end, wanted, found));
+    read.map_err(|source| RecordError::Os { what: "read the page map", source })?;
+    Ok(writes)
 }
 
 /// Everything that a task's address space is made of, as effects and writes.
@@ -124,10 +133,10 @@ fn image_of(session: &Session, tid: Tid, memory: &Memory) -> Result<(Vec<Effect>
                 prot,
                 backing: Backing::Stack,
             });
-            writes.extend(content(memory, mapping.start, mapping.end));
+            writes.extend(content(tid, memory, mapping)?);
         } else {
             effects.push(Effect::Map { addr, len, prot, backing: Backing::Anonymous });
-            writes.extend(content(memory, mapping.start, mapping.end));
+            writes.extend(content(tid, memory, mapping)?);
         }
     }
     Ok((effects, writes))

@@ -10,7 +10,7 @@
 //! frame comes right after); without one, the kernel makes the call again by itself, and nothing was to be seen.
 
 use bis_agent::hooks::SAFEPOINT_END;
-use bis_syscalls::{Blocks, Call, Handler, How, Plan, Planned, may_block, may_raise, plan, row};
+use bis_syscalls::{Blocks, Call, Handler, How, Plan, Planned, may_block, plan, row};
 use bis_trace::{
     event::{Backing, Effect, EventKind, Outcome, SignalPoint},
     types::{Registers, Tid},
@@ -60,7 +60,7 @@ impl Domain {
             return self.safepoint(tid, &entry);
         }
         self.drain(tid)?;
-        self.task(tid)?.expect_signal = false;
+        self.task(tid)?.expect_signal = None;
         if let Some(call) = &mut self.task(tid)?.call {
             // The kernel makes an interrupted call again, perhaps as restart_syscall.
             let echo = call.echo_again.take();
@@ -390,7 +390,9 @@ impl Domain {
         self.task(tid)?.ready = true;
         let raw = self.stopped(tid)?.regs()?;
         if call.silent {
-            return self.check_silent(tid, &call, &raw);
+            self.check_silent(tid, &call, &raw)?;
+            // Only a fatal signal ends the wait of a vfork; all others are delivered when it returns.
+            return self.expect_signal(tid, &raw);
         }
         let result = raw.result();
         let mut outcome = Outcome { writes: self.results(tid, &mut call, result)?, ..Outcome::default() };
@@ -417,7 +419,7 @@ impl Domain {
         if outcome.regs != raw {
             self.stopped(tid)?.set_regs(&outcome.regs)?;
         }
-        let made = Call { nr: call.nr, args: call.entry.args() };
+        let regs = outcome.regs;
         let seq = call.seq.unwrap_or_else(|| self.session.writer.next_seq());
         self.echoed(&mut call, result, seq, &mut outcome)?;
         let outcome = Box::new(outcome);
@@ -435,15 +437,10 @@ impl Domain {
         self.task(tid)?.has_returned = call.nr.cast_signed() == libc::SYS_rt_sigreturn;
         if self.task(tid)?.has_returned {
             // Its mask may let through what was kept back.
-            let regs = self.stopped(tid)?.regs()?;
             if self.deliver_stashed(tid, &regs, SignalPoint::AfterEvent)? {
                 return Ok(());
             }
         }
-        if may_raise(&made) || RESTARTS.contains(&result) || result == EINTR {
-            let expected = self.has_deliverable(tid)?;
-            self.task(tid)?.expect_signal = expected;
-        }
-        Ok(())
+        self.expect_signal(tid, &regs)
     }
 }

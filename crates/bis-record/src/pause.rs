@@ -312,7 +312,7 @@ impl Domain {
         let task = self.tasks.get(&tid)?;
         let is_plain = task.call.is_none()
             && !task.midway
-            && !task.expect_signal
+            && task.expect_signal.is_none()
             && !task.in_hook
             && task.inject.is_none()
             && task.stash.is_empty();

@@ -33,6 +33,11 @@ fn bit(signal: Signal) -> u64 {
     1 << (u32::from(signal.0).clamp(1, 64) - 1)
 }
 
+/// Has a task not moved between these? The kernel's note of the call that it was in does not matter.
+fn is_same_place(before: &Registers, now: &Registers) -> bool {
+    Registers { orig_rax: 0, ..*before } == Registers { orig_rax: 0, ..*now }
+}
+
 /// Is it the signal that we sent ourselves to bring a task to a signal stop?
 fn is_carrier(info: &SigInfo) -> bool {
     info.code() == SI_QUEUE && info.value() == sys::carried_value()
@@ -48,7 +53,11 @@ impl Domain {
         if self.signal_in_hook(tid, &info)? {
             return Ok(());
         }
-        let expected = std::mem::take(&mut self.task(tid)?.expect_signal);
+        let place = self.task(tid)?.expect_signal.take();
+        let expected = match &place {
+            Some(place) => is_same_place(place, &self.stopped(tid)?.regs()?),
+            None => false,
+        };
         let in_call = self.task(tid)?.call.is_some();
         let stashed = self.task(tid)?.stash.iter().position(|other| other.signal() == signal);
         let due = in_call || disposition(tid, signal) != Disposition::Handler;
@@ -93,11 +102,11 @@ impl Domain {
             }
             Disposition::Ignore => {
                 // It is not given to the task: before that goes on, another could set a handler.
-                let more = expected && self.has_deliverable(tid)?;
-                let task = self.task(tid)?;
-                task.expect_signal = more;
-                task.ready = true;
-                Ok(())
+                self.task(tid)?.ready = true;
+                match place.filter(|_| expected) {
+                    Some(place) => self.expect_signal(tid, &place),
+                    None => Ok(()),
+                }
             }
             Disposition::Stop => self.suffer(tid, signal),
             Disposition::Fatal => self.fatal(tid, &info, SignalPoint::Anywhere),
@@ -231,15 +240,20 @@ impl Domain {
         let event = SignalEvent { signal: info.signal(), siginfo: info.0.to_vec(), point, before, handler };
         let seq = self.session.writer.next_seq();
         self.event_at(seq, tid, EventKind::Signal(Box::new(event)), sums)?;
-        let more = self.has_deliverable(tid)?;
-        let task = self.task(tid)?;
-        task.expect_signal = more;
-        task.ready = true;
+        self.task(tid)?.ready = true;
+        self.expect_signal(tid, &regs)
+    }
+
+    /// The task stands where its event has left it, with these registers: is a signal to come before it goes on from there?
+    /// So it is for one that was sent before whatever the event tells of.
+    pub fn expect_signal(&mut self, tid: Tid, regs: &Registers) -> Result<()> {
+        let expected = self.has_deliverable(tid)?;
+        self.task(tid)?.expect_signal = expected.then_some(*regs);
         Ok(())
     }
 
     /// Does the kernel have a signal for this task that is not blocked?
-    pub fn has_deliverable(&mut self, tid: Tid) -> Result<bool> {
+    fn has_deliverable(&mut self, tid: Tid) -> Result<bool> {
         let stopped = self.stopped(tid)?;
         let pending = stopped.pending()?;
         if pending.is_empty() {

@@ -106,8 +106,9 @@ pub struct Task {
     pub interrupts: Option<Signal>,
     /// Its descriptors are not those of the domain's other tasks.
     pub own_fds: bool,
-    /// The next stop must be a signal's, before the task executes anything: the kernel has one pending.
-    pub expect_signal: bool,
+    /// The kernel has a signal pending, which comes before the task executes anything: it has these registers then. (Or
+    /// another thread gets it.)
+    pub expect_signal: Option<Registers>,
     /// It stopped in the middle of computation, at a place that no event describes: until its next event, nobody
     /// else may run, or replay would order the two otherwise.
     pub midway: bool,
@@ -140,7 +141,7 @@ impl Task {
             is_halted: false,
             interrupts: None,
             own_fds: false,
-            expect_signal: false,
+            expect_signal: None,
             midway: false,
             inject: None,
             clear_tid: 0,

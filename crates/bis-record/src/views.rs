@@ -15,9 +15,8 @@
 use std::{
     collections::{HashMap, hash_map::Entry},
     fs::File,
-    os::unix::fs::MetadataExt,
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -97,7 +96,7 @@ pub fn split(views: &mut Vec<View>, at: [u64; 2]) {
 #[derive(Debug)]
 struct Viewed {
     /// To ask for its length.
-    file: File,
+    file: Arc<File>,
     users: Vec<DomainId>,
 }
 
@@ -144,7 +143,7 @@ impl Views {
         self.with(|books| {
             let viewed = match books.files.entry(key) {
                 Entry::Occupied(found) => found.into_mut(),
-                Entry::Vacant(place) => place.insert(Viewed { file: file()?, users: Vec::new() }),
+                Entry::Vacant(place) => place.insert(Viewed { file: Arc::new(file()?), users: Vec::new() }),
             };
             if !viewed.users.contains(&domain) {
                 viewed.users.push(domain);
@@ -153,9 +152,9 @@ impl Views {
         })
     }
 
-    /// The length of a file that somebody has a view of, bytes.
-    pub fn len_of(&self, key: Key) -> Option<u64> {
-        self.with(|books| books.files.get(&key)?.file.metadata().ok().map(|meta| meta.size()))
+    /// A file that somebody has a view of.
+    pub fn file(&self, key: Key) -> Option<Arc<File>> {
+        self.with(|books| books.files.get(&key).map(|viewed| Arc::clone(&viewed.file)))
     }
 
     /// The domain has no view of this file any more.

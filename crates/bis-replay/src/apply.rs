@@ -146,9 +146,10 @@ impl Domain<'_, '_> {
         let mut remote = Remote::new(&mut slot)?;
         for effect in effects {
             let result = match effect {
-                Effect::NewObject { .. } | Effect::WriteObject { .. } | Effect::ResizeObject { .. } => {
-                    self.object_effect(effect)
-                }
+                Effect::NewObject { .. }
+                | Effect::WriteObject { .. }
+                | Effect::ResizeObject { .. }
+                | Effect::ClearObject { .. } => self.object_effect(effect),
                 Effect::NewTask { tid, regs } => self.new_task(&mut remote, *tid, regs),
                 Effect::Fork { domain, .. } => {
                     self.fork(&mut remote, *domain)?;
@@ -184,6 +185,10 @@ impl Domain<'_, '_> {
             Effect::ResizeObject { object, len } => {
                 let file = shared.board.objects(|all| all.file(*object)).map_err(io)?;
                 objects::resize(&file, *len).map_err(io)?;
+            }
+            Effect::ClearObject { object, offset, len } => {
+                let file = shared.board.objects(|all| all.file(*object)).map_err(io)?;
+                objects::clear(&file, *offset, *len).map_err(io)?;
             }
             _ => unreachable!("not an effect on an object"),
         }

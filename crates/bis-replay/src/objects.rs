@@ -18,6 +18,7 @@ use bis_trace::{
     types::{DomainId, FileId, ObjectId},
 };
 use bis_tracee::sys;
+use rustix::fs::FallocateFlags;
 
 #[derive(Debug)]
 struct Object {
@@ -78,7 +79,7 @@ pub(crate) fn make(object: ObjectId, len: u64, content: Option<&File>) -> io::Re
     let name = std::ffi::CString::new(format!("{OBJECT_PREFIX}{object}")).map_err(io::Error::other)?;
     let file = File::from(sys::memfd(&name)?);
     if let Some(content) = content {
-        sparse::each_piece(content, len, |offset, piece| file.write_all_at(piece, offset))?;
+        sparse::each_piece(content, 0..len, |offset, piece| file.write_all_at(piece, offset))?;
     }
     file.set_len(checked_len(len)?)?;
     Ok(file)
@@ -145,6 +146,13 @@ pub(crate) fn resize(file: &File, len: u64) -> io::Result<()> {
     file.set_len(checked_len(len)?)
 }
 
+/// A hole.
+pub(crate) fn clear(file: &File, offset: u64, len: u64) -> io::Result<()> {
+    checked_len(offset.saturating_add(len))?;
+    let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    Ok(rustix::fs::fallocate(file, hole, offset, len)?)
+}
+
 /// A copy in memory of a kept file, for traces on a file system from which nothing may be executed.
 pub(crate) fn copy_of(file: FileId, content: &File) -> io::Result<File> {
     let name = std::ffi::CString::new(format!("bis-file-{file}")).map_err(io::Error::other)?;
@@ -152,7 +160,7 @@ pub(crate) fn copy_of(file: FileId, content: &File) -> io::Result<File> {
     let len = content.metadata()?.len();
     copy.set_len(len)?;
     // Holes stay: it is mapped privately, so nothing is ever stored there.
-    sparse::each_piece(content, len, |offset, piece| copy.write_all_at(piece, offset))?;
+    sparse::each_piece(content, 0..len, |offset, piece| copy.write_all_at(piece, offset))?;
     Ok(copy)
 }
 
@@ -186,6 +194,20 @@ mod tests {
         assert_eq!(sharers.leave(a), [other]);
         assert_eq!(sharers.leave(a), []);
         assert_eq!(sharers.leave(b), [OBJECT]);
+    }
+
+    #[test]
+    fn a_hole_is_zero_and_the_length_stays() {
+        let file = make(OBJECT, 0, None).unwrap();
+        write(&file, 0, &[7; 20000]).unwrap();
+        clear(&file, 100, 10000).unwrap();
+        clear(&file, 19000, 1 << 40).unwrap();
+        let mut found = vec![0; 20000];
+        file.read_exact_at(&mut found, 0).unwrap();
+        let expected = |at: usize| if (100..10100).contains(&at) || at >= 19000 { 0 } else { 7 };
+        assert!((0..20000).all(|at| found[at] == expected(at)));
+        assert_eq!(file.metadata().unwrap().len(), 20000);
+        assert!(clear(&file, u64::MAX, 2).is_err() && clear(&file, 0, 0).is_err());
     }
 
     #[test]

@@ -109,6 +109,9 @@ pub(crate) fn name_of(effect: &Effect) -> String {
             format!("write {:#x} bytes at {offset:#x} of shared object {object}", data.len())
         }
         Effect::ResizeObject { object, len } => format!("make shared object {object} {len:#x} bytes long"),
+        Effect::ClearObject { object, offset, len } => {
+            format!("clear {len:#x} bytes at {offset:#x} of shared object {object}")
+        }
         Effect::NewTask { tid, .. } => format!("make task {tid}"),
         Effect::Fork { domain, .. } => format!("fork domain {domain}"),
     }
@@ -253,6 +256,7 @@ impl Space {
             Effect::NewObject { .. }
             | Effect::WriteObject { .. }
             | Effect::ResizeObject { .. }
+            | Effect::ClearObject { .. }
             | Effect::NewTask { .. }
             | Effect::Fork { .. } => unreachable!("not an effect on an address space"),
         }

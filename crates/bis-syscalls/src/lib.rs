@@ -28,7 +28,7 @@ pub use describe::describe;
 pub use docs::markdown;
 pub use errno::errno_name;
 pub use hooks::{Hook, HookPiece, HookShape, HookWait, hook};
-pub use model::{Arg, Blocks, Call, Handler, How, Kind, Names, PlanFn, Raises, Row, Size};
+pub use model::{Arg, Blocks, Call, Handler, How, Kind, Names, PlanFn, Row, Size};
 pub use plan::{
     Builder, Count, Dir, Memory, Output, Piece, Plan, Planned, RW_MAX, Slot, Stop, Verdict, When, Written,
 };
@@ -107,11 +107,4 @@ pub fn blocks_by_fd(call: &Call) -> Option<i32> {
         Blocks::ByFdIf(f) => f(call).then(|| call.i32(0)),
         _ => None,
     }
-}
-
-/// Whether the call can leave a signal pending for its own caller: it sends one, unblocks one, arms a timer,
-/// or writes where that can raise SIGPIPE or SIGXFSZ. (Beside these, any call that returns EINTR or one of the
-/// kernel's restart codes has a signal pending.)
-pub fn may_raise(call: &Call) -> bool {
-    row(call.nr).is_some_and(|row| !matches!(row.raises, Raises::No))
 }

@@ -43,8 +43,6 @@ pub struct Row {
     pub note: &'static str,
     /// Gives the plan in place of the argument kinds.
     pub family: Option<PlanFn>,
-    /// Whether a signal may be pending for the caller when the call returns, because of the call.
-    pub raises: Raises,
 }
 
 /// A named argument.
@@ -131,16 +129,6 @@ pub enum Blocks {
     ByFdIf(fn(&Call) -> bool),
     /// If the function says so.
     If(fn(&Call) -> bool),
-}
-
-/// Whether a call can leave a signal pending for its own caller.
-#[derive(Clone, Copy, Debug)]
-pub enum Raises {
-    No,
-    /// It can: it sends one, unblocks one, or arms a timer.
-    May,
-    /// SIGPIPE or SIGXFSZ: it writes to a descriptor.
-    Write,
 }
 
 /// Who records a call.

@@ -106,6 +106,7 @@ struct Effect {
     resizeObject @7 :ResizeObject;
     newTask @8 :NewTask;
     fork @9 :Fork;
+    clearObject @10 :ClearObject;
   }
 
   struct Map {
@@ -169,6 +170,12 @@ struct Effect {
   struct Fork {
     domain @0 :UInt32;          # > 0
     tid @1 :Int32;              # > 0
+  }
+
+  struct ClearObject {
+    object @0 :UInt32;
+    offset @1 :UInt64;
+    len @2 :UInt64;
   }
 }
 

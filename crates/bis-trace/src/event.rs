@@ -167,6 +167,12 @@ pub enum Effect {
         object: ObjectId,
         len: u64,
     },
+    /// `len` bytes of a shared object from `offset` are zero now, and take no room; its length stays.
+    ClearObject {
+        object: ObjectId,
+        offset: u64,
+        len: u64,
+    },
     /// A new task in this domain, which starts with these registers.
     NewTask {
         tid: Tid,
@@ -371,7 +377,8 @@ pub enum Kept {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DomainEntry {
     pub domain: DomainId,
-    /// The process id, and that of the parent process, as the program saw them.
+    /// The process id, and that of the parent process, as they were seen where bis ran: in a pid namespace of its own, the
+    /// program knew others.
     pub pid: Tid,
     pub ppid: Tid,
     pub tid: Tid,

@@ -246,7 +246,7 @@ fn each_piece_of_sparse(
 ) -> io::Result<([u8; 32], u64)> {
     let mut hasher = blake3::Hasher::new_derive_key(SPARSE_CONTEXT);
     hasher.update(&len.to_le_bytes());
-    sparse::each_piece(file, len, |offset, piece| {
+    sparse::each_piece(file, 0..len, |offset, piece| {
         hasher.update(&offset.to_le_bytes()).update(&(piece.len() as u64).to_le_bytes()).update(piece);
         take(offset, piece)
     })?;

@@ -4,31 +4,31 @@
 //! bis does with it must cost what is used, not what is mapped. The file system tells where a file has data
 //! (SEEK_DATA); one that cannot tell says that it is everywhere, and then zeros are at least not handed on.
 
-use std::{fs::File, io, os::fd::AsRawFd as _, os::unix::fs::FileExt as _};
+use std::{fs::File, io, ops::Range, os::fd::AsRawFd as _, os::unix::fs::FileExt as _};
 
 use rustix::fs::SeekFrom;
 
 /// Read at once, bytes. Pieces begin at multiples of it.
 pub const PIECE_BYTES: usize = 64 << 10;
 
-/// Calls `take` with offset and content of each piece of the file's first `len` bytes that is not all zero, in order.
-/// The file's position stays.
+/// Calls `take` with offset and content of each piece of these bytes of the file that is not all zero, in order. The file's
+/// position stays.
 ///
 /// # Errors
 /// What reading fails with, and what `take` fails with.
 pub fn each_piece(
     file: &File,
-    len: u64,
+    range: Range<u64>,
     mut take: impl FnMut(u64, &[u8]) -> io::Result<()>,
 ) -> io::Result<()> {
     // A position of its own, where that can be had: it is moved.
     let own = File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).ok();
     let mut piece = vec![0; PIECE_BYTES];
-    let mut offset = 0;
+    let (mut offset, len) = (range.start, range.end);
     while offset < len {
         let data = own.as_ref().map(|own| rustix::fs::seek(own, SeekFrom::Data(offset)));
         match data {
-            Some(Ok(data)) => offset = data - data % PIECE_BYTES as u64,
+            Some(Ok(data)) => offset = offset.max(data - data % PIECE_BYTES as u64),
             // No more data.
             Some(Err(rustix::io::Errno::NXIO)) => return Ok(()),
             _ => {}
@@ -39,7 +39,8 @@ pub fn each_piece(
             _ => len,
         };
         while offset < end {
-            let room = usize::try_from(len - offset).map_or(PIECE_BYTES, |left| left.min(PIECE_BYTES));
+            let room = PIECE_BYTES as u64 - offset % PIECE_BYTES as u64;
+            let room = usize::try_from(room.min(len - offset)).unwrap_or(PIECE_BYTES);
             let got = read_full(file, &mut piece[..room], offset)?;
             if piece[..got].iter().any(|byte| *byte != 0) {
                 take(offset, &piece[..got])?;
@@ -75,7 +76,7 @@ mod tests {
 
     fn pieces(file: &File, len: u64) -> Vec<(u64, usize, u8)> {
         let mut found = Vec::new();
-        each_piece(file, len, |offset, piece| {
+        each_piece(file, 0..len, |offset, piece| {
             found.push((offset, piece.len(), *piece.iter().max().unwrap()));
             Ok(())
         })
@@ -108,6 +109,13 @@ mod tests {
             assert_eq!(pieces(&file, 1 << 40), whole[..3]);
             assert_eq!(pieces(&file, 5 * PIECE + 101), [(5 * PIECE, 101, b'a')]);
             assert_eq!(pieces(&file, 5 * PIECE + 100), []);
+            let mut found = Vec::new();
+            each_piece(&file, 5 * PIECE + 100..6 * PIECE, |offset, piece| {
+                found.push((offset, piece[0], piece.len()));
+                Ok(())
+            })
+            .unwrap();
+            assert_eq!(found, [(5 * PIECE + 100, b'a', PIECE_BYTES - 100)]);
             assert_eq!(file.stream_position().unwrap(), 7);
         }
     }

@@ -17,6 +17,7 @@ pub mod maps;
 pub mod memory;
 pub mod names;
 pub mod ours;
+pub mod pagemap;
 pub mod place;
 pub mod remote;
 pub mod siginfo;

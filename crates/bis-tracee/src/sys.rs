@@ -212,6 +212,17 @@ pub fn carry(tgid: Tid, tid: Tid, signal: Signal) -> Result<()> {
     check("send a signal", tid, value).map(drop)
 }
 
+/// Is this a file of a /proc, wherever that is mounted?
+pub fn is_on_procfs(path: &str) -> bool {
+    let Ok(path) = std::ffi::CString::new(path) else { return false };
+    // SAFETY: an all-zero statfs is valid; the kernel fills it, and reads a string.
+    let (found, fs) = unsafe {
+        let mut fs: libc::statfs = std::mem::zeroed();
+        (libc::statfs(path.as_ptr(), &raw mut fs), fs)
+    };
+    found == 0 && fs.f_type == libc::PROC_SUPER_MAGIC
+}
+
 /// Sends a signal to the process of a task, as `kill` does.
 pub fn kill(tid: Tid, signal: Signal) -> Result<()> {
     // SAFETY: kill takes plain numbers.

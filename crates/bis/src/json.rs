@@ -97,6 +97,9 @@ fn effect(effect: &Effect) -> Value {
         Effect::ResizeObject { object, len } => {
             json!({"kind": "resize_object", "object": object.0, "len": len})
         }
+        Effect::ClearObject { object, offset, len } => {
+            json!({"kind": "clear_object", "object": object.0, "offset": offset, "len": len})
+        }
         Effect::NewTask { tid, regs } => json!({"kind": "new_task", "tid": tid.0, "regs": registers(regs)}),
         Effect::Fork { domain, tid } => json!({"kind": "fork", "domain": domain.0, "tid": tid.0}),
     }

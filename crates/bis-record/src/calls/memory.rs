@@ -317,18 +317,18 @@ impl Domain {
         outcome: &mut Outcome,
     ) -> Result<()> {
         outcome.regs.rdx = call.entry.rdx;
-        self.leave_advice(args, outcome);
-        Ok(())
+        self.leave_advice(args, outcome)
     }
 
-    pub(super) fn leave_advice(&mut self, args: [u64; 6], outcome: &mut Outcome) {
+    pub(super) fn leave_advice(&mut self, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
         let [addr, len, advice, ..] = args;
         let advice = if advice == MADV_FREE { MADV_DONTNEED } else { advice };
         if ADVICES.contains(&advice) && len > 0 {
             let advice = u32::try_from(advice).unwrap_or(0);
             outcome.effects.push(Effect::Advise { addr, len: page_up(len), advice });
-            self.show_again(addr, addr + page_up(len), outcome);
+            self.show_again(addr, addr + page_up(len), outcome)?;
         }
+        Ok(())
     }
 
     pub(super) fn leave_shmat(
@@ -348,8 +348,11 @@ impl Domain {
         self.remove_views(addr, addr + len);
         let (object, new) = self.session.registry.open(key_of_mapping(&mapping), self.id);
         if new {
-            outcome.effects.push(Effect::NewObject { object, len, content: None });
-            if !is_untouched(mapping.inode) {
+            let file = if is_untouched(mapping.inode) { None } else { open_mapped(tid, &mapping) };
+            let file = file.filter(|file| file.metadata().is_ok_and(|meta| meta.st_ino() == mapping.inode));
+            let content = file.map(|file| self.session.keep_shared(&file, &mapping.name)).transpose()?;
+            outcome.effects.push(Effect::NewObject { object, len, content });
+            if content.is_none() && !is_untouched(mapping.inode) {
                 self.attached_content(tid, call, object, addr..addr + len, outcome)?;
             }
         }

@@ -65,6 +65,11 @@ impl Domain {
             }
             H::Truncate | H::Ftruncate | H::Fallocate => self.enter_truncate(tid, handler, call),
             H::Open => self.enter_open(tid, call),
+            H::Execve | H::Execveat => {
+                let pid = self.task(tid)?.pid;
+                self.session.mail.begin_exec(pid);
+                Ok(Entry::Make)
+            }
             _ => Ok(Entry::Make),
         }
     }
@@ -84,6 +89,10 @@ impl Domain {
             // Its "result" is whatever rax was where the signal came.
             outcome.xstate = Some(self.stopped(tid)?.xstate()?);
             return Ok(());
+        }
+        if matches!(handler, H::Execve | H::Execveat) {
+            let pid = self.task(tid)?.pid;
+            self.session.mail.end_exec(pid);
         }
         if (-4095..0).contains(&result) {
             return Ok(());

@@ -20,9 +20,13 @@ use std::{
 use bis_syscalls::{Call, Handler};
 use bis_trace::{
     event::{Effect, EventKind, Outcome},
+    sparse,
     types::{ObjectId, Tid},
 };
 
+use bis_tracee::sys;
+
+use super::remote_memory::process_of;
 use crate::{
     call::Entry,
     domain::Domain,
@@ -128,6 +132,37 @@ impl Domain {
     fn open_object(path: &str) -> Result<File> {
         File::open(path)
             .map_err(|source| RecordError::Os { what: "open a file that is mapped shared", source })
+    }
+
+    /// The same where most of it may be holes.
+    fn clear_and_read_back(
+        &mut self,
+        tid: Tid,
+        call: &mut InCall,
+        file: &File,
+        object: ObjectId,
+        range: Range<u64>,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let (offset, len) = (range.start, range.end - range.start);
+        outcome.effects.push(Effect::ClearObject { object, offset, len });
+        let mut data: Vec<Range<u64>> = Vec::new();
+        let read = sparse::each_piece(file, range, |offset, piece| {
+            let end = offset + piece.len() as u64;
+            match data.last_mut() {
+                Some(last) if last.end == offset => last.end = end,
+                _ => data.push(offset..end),
+            }
+            Ok(())
+        });
+        read.map_err(|source| RecordError::Os { what: "read back a file that is mapped shared", source })?;
+        for part in data {
+            self.read_back(tid, call, file, object, part, outcome)?;
+        }
+        Ok(())
     }
 
     /// Where a call that wrote `written` bytes through a descriptor began: at `given`, or where the descriptor's
@@ -285,7 +320,7 @@ impl Domain {
         if handler == Handler::Fallocate && mode & !HARMLESS != 0 {
             let end = if mode & SHIFTS != 0 { u64::MAX } else { args[2].saturating_add(args[3]) };
             let file = Self::open_object(&path)?;
-            self.read_back(tid, call, &file, object, args[2]..end, outcome)?;
+            self.clear_and_read_back(tid, call, &file, object, args[2]..end.min(len), outcome)?;
         }
         Ok(())
     }
@@ -333,8 +368,7 @@ impl Domain {
         if flags & libc::O_ACCMODE == libc::O_RDONLY || flags & libc::O_PATH != 0 {
             return Ok(());
         }
-        let target = fs::read_link(fd_path(tid, fd)).unwrap_or_default();
-        if !self.is_memory_of_ours(&target) {
+        if !self.is_memory_of_ours(tid, fd) {
             return Ok(());
         }
         let number = u64::try_from(fd).unwrap_or(u64::MAX);
@@ -343,11 +377,23 @@ impl Domain {
         Ok(())
     }
 
-    /// Is this path the memory of a process of the recording?
-    fn is_memory_of_ours(&self, path: &Path) -> bool {
-        let Ok(rest) = path.strip_prefix("/proc") else { return false };
-        let Some(rest) = rest.to_str().and_then(|rest| rest.strip_suffix("/mem")) else { return false };
-        let pid = rest.rsplit('/').next().and_then(|number| number.parse().ok());
-        pid.is_some_and(|pid| self.tasks.contains_key(&Tid(pid)) || self.session.mail.is_member(Tid(pid)))
+    /// Is this file the memory of a process of the recording? Its path ends with the process's id (or a task's) as its
+    /// /proc has it, which may be that of a pid namespace.
+    fn is_memory_of_ours(&self, tid: Tid, fd: i32) -> bool {
+        let path = fd_path(tid, fd);
+        let target = fs::read_link(&path).unwrap_or_default();
+        if target.file_name().is_none_or(|name| name != "mem") {
+            return false;
+        }
+        if !sys::is_on_procfs(&path) {
+            return false;
+        }
+        let folder = target.parent().and_then(Path::file_name).and_then(|name| name.to_str());
+        let Some(number) = folder.and_then(|name| name.parse().ok()).map(Tid) else { return false };
+        let is_ours = |id: Tid| {
+            let pid = process_of(id).unwrap_or(id);
+            self.tasks.contains_key(&id) || self.session.mail.is_member(pid)
+        };
+        is_ours(number) || is_ours(self.session.outside(tid, number))
     }
 }

@@ -71,7 +71,7 @@ impl Domain {
             match handler {
                 Handler::Munmap => self.leave_munmap(args, &mut outcome)?,
                 Handler::Mprotect => self.leave_mprotect(args, &mut outcome)?,
-                _ => self.leave_advice(args, &mut outcome),
+                _ => self.leave_advice(args, &mut outcome)?,
             }
         }
         let state = self.call(tid)?;

@@ -8,11 +8,11 @@ use bis_trace::{
     event::{MemWrite, Outcome},
     types::Tid,
 };
-use bis_tracee::maps;
+use bis_tracee::maps::{self, Mapping};
 
 use super::objects::int;
 use super::views::Shown;
-use crate::{call::Entry, domain::Domain, error::Result, task::InCall};
+use crate::{call::Entry, domain::Domain, error::Result, mail::Sent, task::InCall};
 
 /// The most pieces that one call takes (UIO_MAXIOV).
 const PIECES_MAX: u64 = 1024;
@@ -25,10 +25,47 @@ fn failed(errno: i32) -> Entry {
 }
 
 /// The process that a task belongs to.
-fn process_of(tid: Tid) -> Option<Tid> {
+pub(super) fn process_of(tid: Tid) -> Option<Tid> {
     let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
     line.trim().parse().ok().map(Tid)
+}
+
+/// Does the process still execute anything?
+fn is_running(pid: Tid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name is in parentheses and may hold anything.
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
+/// What of `source` goes where: up to the first byte that cannot be written, as the kernel has it; and how many
+/// bytes that are.
+fn writable(mappings: &[Mapping], remote: &[(u64, u64)], source: &[u8]) -> (Vec<MemWrite>, usize) {
+    // How much of a range can be written, from its beginning.
+    let good_len = |addr: u64, len: u64| {
+        let mut at = addr;
+        while let Some(m) = mappings.iter().find(|m| m.start <= at && at < m.end && m.prot & 2 != 0) {
+            at = m.end;
+            if at - addr >= len {
+                return len;
+            }
+        }
+        at - addr
+    };
+    let (mut pieces, mut done) = (Vec::new(), 0);
+    for (addr, len) in remote {
+        let len = (*len).min((source.len() - done) as u64);
+        let good = good_len(*addr, len);
+        let end = done + usize::try_from(good).unwrap_or(0);
+        if good > 0 {
+            pieces.push(MemWrite { addr: *addr, data: source[done..end].to_vec() });
+        }
+        done = end;
+        if good < len {
+            break;
+        }
+    }
+    (pieces, done)
 }
 
 impl Domain {
@@ -64,37 +101,32 @@ impl Domain {
                 break;
             }
         }
-        let mappings = maps::read(target).unwrap_or_default();
-        // How much of a range can be written, from its beginning.
-        let writable = |addr: u64, len: u64| {
-            let mut at = addr;
-            while let Some(m) = mappings.iter().find(|m| m.start <= at && at < m.end && m.prot & 2 != 0) {
-                at = m.end;
-                if at - addr >= len {
-                    return len;
+        loop {
+            if self.session.mail.is_execing(pid) {
+                // Others may need our tokens to let it come to an end.
+                self.release_tokens()?;
+            }
+            let domain = self.session.mail.target(pid, || is_running(pid));
+            self.ensure_tokens()?;
+            let Some(domain) = domain else { return Ok(failed(libc::ESRCH)) };
+            let mappings = maps::read(target).unwrap_or_default();
+            if mappings.is_empty() {
+                // It has ended meanwhile.
+                return Ok(failed(libc::ESRCH));
+            }
+            let (pieces, done) = writable(&mappings, &remote, &source);
+            if done == 0 {
+                return Ok(failed(libc::EFAULT));
+            }
+            match self.session.mail.send(pid, domain, &pieces) {
+                Sent::OnTheirWay => {
+                    self.session.watch.call_all();
+                    return Ok(Entry::Done(i64::try_from(done).unwrap_or(0)));
                 }
-            }
-            at - addr
-        };
-        let (mut pieces, mut done) = (Vec::new(), 0);
-        for (addr, len) in remote {
-            let len = len.min((source.len() - done) as u64);
-            let good = writable(addr, len);
-            let end = done + usize::try_from(good).unwrap_or(0);
-            if good > 0 {
-                pieces.push(MemWrite { addr, data: source[done..end].to_vec() });
-            }
-            done = end;
-            if good < len {
-                break;
+                Sent::Gone => return Ok(failed(libc::ESRCH)),
+                Sent::Changed => {}
             }
         }
-        if done == 0 {
-            return Ok(failed(libc::EFAULT));
-        }
-        let sent = self.session.mail.send(pid, pieces);
-        self.session.watch.call_all();
-        Ok(if sent { Entry::Done(i64::try_from(done).unwrap_or(0)) } else { failed(libc::ESRCH) })
     }
 
     /// An iovec array of the caller; none where it cannot be read or is not valid.

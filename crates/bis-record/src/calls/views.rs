@@ -17,9 +17,13 @@ use std::{
 use bis_syscalls::Handler;
 use bis_trace::{
     event::{Backing, Effect, FileEntry, MemWrite, Outcome},
+    sparse,
     types::Tid,
 };
-use bis_tracee::maps::{self, Mapping};
+use bis_tracee::{
+    maps::{self, Mapping},
+    pagemap::{Page, PageMap},
+};
 
 use super::objects::{RWF_APPEND, SHIFTS, fd_path, int};
 use crate::{
@@ -33,6 +37,9 @@ use crate::{
 
 /// Content is read and recorded in pieces of at most this many bytes.
 const PIECE_LEN: u64 = 1 << 20;
+
+/// Of a range longer than this, bytes, only what is not zero is recorded.
+const SPARSE_MIN: u64 = 4 << 20;
 
 const PAGE: u64 = 4096;
 
@@ -58,13 +65,8 @@ fn map_over(
     }
 }
 
-/// A range of memory whose content an event has to say; without `zeros`, pages of zeros need not be in it.
-#[derive(Clone, Copy, Debug)]
-pub struct Shown {
-    start: u64,
-    end: u64,
-    zeros: bool,
-}
+/// A range of memory (first address, end) whose content an event has to say.
+pub type Shown = (u64, u64);
 
 impl Domain {
     /// A new private mapping of a file that may change; keeps what the file shows now.
@@ -144,7 +146,7 @@ impl Domain {
         }
         self.forget_files(&gone);
         if by.keep {
-            self.show_again(by.addr, old_end, outcome);
+            self.show_again(by.addr, old_end, outcome)?;
         }
         Ok(())
     }
@@ -186,8 +188,10 @@ impl Domain {
         for (start, end, backing) in backed {
             map_over(&mappings, &mut pieces, view.addresses(start, end), &backing, outcome);
         }
+        let mut shown = Vec::new();
+        self.refresh(&mut pieces, &mappings, view.addresses(0, accessible), outcome, &mut shown)?;
         self.views.extend(pieces);
-        self.show(view.addresses(0, accessible), true, outcome);
+        self.show_all(shown, outcome);
         Ok(())
     }
 
@@ -198,21 +202,71 @@ impl Domain {
     }
 
     /// Pages of this range may show the file again, and not what the process has written there (MADV_DONTNEED).
-    pub(super) fn show_again(&mut self, start: u64, end: u64, outcome: &mut Outcome) {
-        for view in self.views.iter().filter_map(|view| view.part(start, end)).filter(|view| view.changed) {
-            self.show(Some((view.start, view.end)), true, outcome);
+    pub(super) fn show_again(&mut self, start: u64, end: u64, outcome: &mut Outcome) -> Result<()> {
+        if !self.views.iter().any(|view| view.changed && view.part(start, end).is_some()) {
+            return Ok(());
         }
+        let mappings = maps::read(self.first_tid_alive())?;
+        let (again, others) = std::mem::take(&mut self.views)
+            .into_iter()
+            .partition(|view| view.changed && view.part(start, end).is_some());
+        self.views = others;
+        let mut shown = Vec::new();
+        for view in again {
+            let mut pieces = vec![view];
+            let range = view.part(start, end).and_then(|part| part.addresses(0, page_up(view.len)));
+            self.refresh(&mut pieces, &mappings, range, outcome, &mut shown)?;
+            self.views.extend(pieces);
+        }
+        self.show_all(shown, outcome);
+        Ok(())
     }
 
-    /// The memory of this range shows what it shows now; pages of zeros are left out where they are zero in replay
-    /// anyway.
-    fn show(&self, range: Option<(u64, u64)>, zeros: bool, outcome: &mut Outcome) {
-        let Some((mut addr, end)) = range else { return };
+    /// A range of a view, up to the file's end, shows what it shows now, whatever it shows in replay. Where it is large
+    /// it begins there with zeros, and only what is the process's own or there in the file is `shown`.
+    fn refresh(
+        &self,
+        pieces: &mut Vec<View>,
+        mappings: &[Mapping],
+        range: Option<Shown>,
+        outcome: &mut Outcome,
+        shown: &mut Vec<Shown>,
+    ) -> Result<()> {
+        let Some((start, end)) = range else { return Ok(()) };
+        let whole = (page_up(start), end & !(PAGE - 1));
+        let key = pieces.first().map(|view| view.key);
+        let Some(file) =
+            key.filter(|_| end - start > SPARSE_MIN).and_then(|key| self.session.views.file(key))
+        else {
+            shown.push((start, end));
+            return Ok(());
+        };
+        shown.extend([(start, whole.0), (whole.1, end)]);
+        map_over(mappings, pieces, Some(whole), &Backing::Anonymous, outcome);
+        let failed = |what| move |source| RecordError::Os { what, source };
+        for view in pieces.iter().filter_map(|view| view.part(whole.0, whole.1)) {
+            let place = |offset: u64| view.start + (offset - view.offset);
+            let bytes = view.offset..view.offset + (view.end - view.start);
+            let of_file = sparse::each_piece(&file, bytes, |offset, piece| {
+                shown.push((place(offset), place(offset + piece.len() as u64)));
+                Ok(())
+            });
+            of_file.map_err(failed("read a file that the program has mapped"))?;
+            let own = PageMap::open(self.first_tid_alive()).and_then(|pages| {
+                pages.each_run(view.start, view.end, Page::is_own, |from, to| shown.push((from, to)))
+            });
+            own.map_err(failed("read the page map"))?;
+        }
+        Ok(())
+    }
+
+    /// The memory of this range shows what it shows now.
+    fn show(&self, (mut addr, end): Shown, outcome: &mut Outcome) {
         while addr < end {
             let next = end.min((addr + PIECE_LEN) & !(PIECE_LEN - 1));
             let data = self.memory.read_upto(addr, usize::try_from(next - addr).unwrap_or(0));
             let is_short = (data.len() as u64) < next - addr;
-            if !data.is_empty() && (zeros || data.iter().any(|byte| *byte != 0)) {
+            if !data.is_empty() {
                 outcome.writes.push(MemWrite { addr, data });
             }
             if is_short {
@@ -242,8 +296,8 @@ impl Domain {
 
     /// What these ranges hold, all at once.
     pub(super) fn show_all(&self, shown: Vec<Shown>, outcome: &mut Outcome) {
-        for Shown { start, end, zeros } in shown {
-            self.show(Some((start, end)), zeros, outcome);
+        for range in shown {
+            self.show(range, outcome);
         }
     }
 
@@ -255,12 +309,12 @@ impl Domain {
         shown: Vec<Shown>,
         outcome: &mut Outcome,
     ) -> Result<()> {
-        for Shown { start, end, zeros } in shown {
+        for (start, end) in shown {
             let mut at = start;
             while at < end {
                 self.spill(tid, call, outcome)?;
                 let next = end.min(at.saturating_add(PIECE_LEN) & !(PIECE_LEN - 1));
-                self.show(Some((at, next)), zeros, outcome);
+                self.show((at, next), outcome);
                 at = next;
             }
         }
@@ -280,9 +334,10 @@ impl Domain {
         let (Some(key), Some(last)) = (views.first().map(|view| view.key), told.last()) else {
             return Ok(views);
         };
-        let len = self.session.views.len_of(key).unwrap_or(last.len);
+        let file = self.session.views.file(key).and_then(|file| file.metadata().ok());
+        let len = file.map_or(last.len, |meta| meta.st_size());
         let lowest = told.iter().map(|change| change.len).fold(len, u64::min);
-        let mut mappings = None;
+        let mappings = maps::read(self.first_tid_alive())?;
         let mut result = Vec::new();
         for view in views {
             let (old, low) = (view.len, view.len.min(lowest));
@@ -293,24 +348,18 @@ impl Domain {
                 (page_up(old), page_up(len), Backing::Anonymous),
             ];
             for (start, end, backing) in resized.into_iter().filter(|(start, end, _)| start < end) {
-                if mappings.is_none() {
-                    mappings = Some(maps::read(self.first_tid_alive())?);
-                }
-                let range = view.addresses(start, end);
-                map_over(mappings.as_deref().unwrap_or_default(), &mut pieces, range, &backing, outcome);
+                map_over(&mappings, &mut pieces, view.addresses(start, end), &backing, outcome);
             }
             let shown = |start: u64, end: u64| view.addresses(start, end.min(page_up(len)));
-            let mut show = |range: Option<(u64, u64)>, zeros: bool| {
-                shown_later.extend(range.map(|(start, end)| Shown { start, end, zeros }));
-            };
             // Lost, and there again.
-            show(shown(page_up(low), page_up(old)), false);
+            self.refresh(&mut pieces, &mappings, shown(page_up(low), page_up(old)), outcome, shown_later)?;
             // Zero behind the end, in a page that was there all the time.
             for end in [low, old] {
-                show(shown(end, page_up(end)), true);
+                shown_later.extend(shown(end, page_up(end)));
             }
             for change in told {
-                show(shown(change.start, change.end), true);
+                let range = shown(change.start, change.end);
+                self.refresh(&mut pieces, &mappings, range, outcome, shown_later)?;
             }
             result.append(&mut pieces);
         }

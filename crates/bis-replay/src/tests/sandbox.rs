@@ -155,7 +155,7 @@ impl Numbers {
         };
         let prot = self.one_of(&[0, 1, 3, 3, 5, 7, 0x100]);
         let (addr, len) = (self.addr(), self.len());
-        match self.next() % 12 {
+        match self.next() % 13 {
             0..3 => Effect::Map { addr, len, prot, backing },
             3 => Effect::Unmap { addr, len },
             4 => Effect::Protect { addr, len, prot },
@@ -168,7 +168,8 @@ impl Numbers {
             8 => Effect::WriteObject { object, offset, data: vec![1; 10] },
             // Not beyond what a test may fill.
             9 => Effect::ResizeObject { object, len: len % (1 << 20) },
-            10 => Effect::NewTask { tid: Tid(self.one_of(&[101, 7, 8, 9])), regs: first_regs() },
+            10 => Effect::ClearObject { object, offset, len },
+            11 => Effect::NewTask { tid: Tid(self.one_of(&[101, 7, 8, 9])), regs: first_regs() },
             _ => Effect::Fork { domain: DomainId(self.one_of(&[1, 2, 3])), tid: Tid(5) },
         }
     }

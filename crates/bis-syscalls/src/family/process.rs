@@ -12,7 +12,7 @@ pub(crate) static ROWS: &[Row] = &[
     call(58, "vfork", &[], Never).by(Handler::Vfork),
     call(59, "execve", &[path("path"), inp("argv"), inp("envp")], Never).by(Handler::Execve),
     call(60, "exit", &[int("status")], Never).by(Handler::Exit),
-    call(61, "wait4", &[int("pid"), out("status", Fixed(4)), named("options", &WAIT_FLAGS), out("rusage", Fixed(144))], If(wait4_waits)).plan(wait4).raises(),
+    call(61, "wait4", &[int("pid"), out("status", Fixed(4)), named("options", &WAIT_FLAGS), out("rusage", Fixed(144))], If(wait4_waits)).plan(wait4),
     call(102, "getuid", &[], Never),
     call(104, "getgid", &[], Never),
     call(105, "setuid", &[int("uid")], Never),
@@ -39,7 +39,7 @@ pub(crate) static ROWS: &[Row] = &[
     call(186, "gettid", &[], Never),
     call(218, "set_tid_address", &[ptr("tid")], Never).by(Handler::SetTidAddress),
     call(231, "exit_group", &[int("status")], Never).by(Handler::ExitGroup),
-    call(247, "waitid", &[int("which"), int("id"), out("info", Fixed(128)), named("options", &WAIT_FLAGS), out("rusage", Fixed(144))], If(waitid_waits)).plan(waitid).raises(),
+    call(247, "waitid", &[int("which"), int("id"), out("info", Fixed(128)), named("options", &WAIT_FLAGS), out("rusage", Fixed(144))], If(waitid_waits)).plan(waitid),
     call(272, "unshare", &[named("flags", &CLONE_FLAGS)], Never),
     call(308, "setns", &[fd("fd"), named("type", &CLONE_FLAGS)], Never),
     call(312, "kcmp", &[int("pid1"), int("pid2"), int("type"), size("idx1"), size("idx2")], Never),
@@ -52,8 +52,6 @@ pub(crate) static ROWS: &[Row] = &[
 const CLONE_PIDFD: u64 = 0x1000;
 const CLONE_PARENT_SETTID: u64 = 0x0010_0000;
 const WNOHANG: u32 = 1;
-
-// The kernel sends SIGCHLD before it lets a wait for the child return: both raise it.
 
 fn wait4_waits(call: &Call) -> bool {
     call.u32(2) & WNOHANG == 0

@@ -8,22 +8,22 @@ use crate::plan::{Slot, When, Written};
 #[rustfmt::skip]
 pub(crate) static ROWS: &[Row] = &[
     call(13, "rt_sigaction", &[sig("signal"), inp("new"), out("old", Fixed(32)), size("set_size")], Never).by(Handler::SigAction),
-    call(14, "rt_sigprocmask", &[named("how", &SIG_HOW), inp("new"), out("old", Fixed(8)), size("set_size")], Never).raises(),
-    call(15, "rt_sigreturn", &[], Never).by(Handler::SigReturn).raises(),
-    call(34, "pause", &[], May).raises(),
-    call(62, "kill", &[int("pid"), sig("signal")], Never).by(Handler::Kill).raises(),
+    call(14, "rt_sigprocmask", &[named("how", &SIG_HOW), inp("new"), out("old", Fixed(8)), size("set_size")], Never),
+    call(15, "rt_sigreturn", &[], Never).by(Handler::SigReturn),
+    call(34, "pause", &[], May),
+    call(62, "kill", &[int("pid"), sig("signal")], Never).by(Handler::Kill),
     call(127, "rt_sigpending", &[out("set", N(1, 1)), size("set_size")], Never).plan(sigpending),
     call(128, "rt_sigtimedwait", &[inp("set"), out("info", Fixed(128)), inp("timeout"), size("set_size")], May),
-    call(129, "rt_sigqueueinfo", &[int("pid"), sig("signal"), inp("info")], Never).by(Handler::RtSigqueueinfo).raises(),
-    call(130, "rt_sigsuspend", &[inp("mask"), size("set_size")], May).raises(),
+    call(129, "rt_sigqueueinfo", &[int("pid"), sig("signal"), inp("info")], Never).by(Handler::RtSigqueueinfo),
+    call(130, "rt_sigsuspend", &[inp("mask"), size("set_size")], May),
     call(131, "sigaltstack", &[inp("new"), out("old", Fixed(24))], Never),
-    call(200, "tkill", &[int("tid"), sig("signal")], Never).by(Handler::Tkill).raises(),
+    call(200, "tkill", &[int("tid"), sig("signal")], Never).by(Handler::Tkill),
     call(219, "restart_syscall", &[], May).by(Handler::RestartSyscall),
-    call(234, "tgkill", &[int("tgid"), int("tid"), sig("signal")], Never).by(Handler::Tgkill).raises(),
+    call(234, "tgkill", &[int("tgid"), int("tid"), sig("signal")], Never).by(Handler::Tgkill),
     call(282, "signalfd", &[fd("fd"), inp("mask"), size("set_size")], Never),
     call(289, "signalfd4", &[fd("fd"), inp("mask"), size("set_size"), hex("flags")], Never),
-    call(297, "rt_tgsigqueueinfo", &[int("tgid"), int("tid"), sig("signal"), inp("info")], Never).by(Handler::RtTgsigqueueinfo).raises(),
-    call(424, "pidfd_send_signal", &[fd("pidfd"), sig("signal"), inp("info"), hex("flags")], Never).by(Handler::PidfdSendSignal).raises(),
+    call(297, "rt_tgsigqueueinfo", &[int("tgid"), int("tid"), sig("signal"), inp("info")], Never).by(Handler::RtTgsigqueueinfo),
+    call(424, "pidfd_send_signal", &[fd("pidfd"), sig("signal"), inp("info"), hex("flags")], Never).by(Handler::PidfdSendSignal),
 ];
 
 /// The one call that takes a set shorter than 8 bytes.

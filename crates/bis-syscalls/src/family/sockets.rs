@@ -11,9 +11,9 @@ pub(crate) static ROWS: &[Row] = &[
     call(41, "socket", &[named("family", &SOCKET_FAMILIES), hex("type"), int("protocol")], Never),
     call(42, "connect", &[fd("fd"), inp("addr"), int("len")], ByFd),
     call(43, "accept", &[fd("fd"), inout("addr", Deref(2)), inout("len", LEN)], ByFd),
-    call(44, "sendto", &[fd("fd"), inp("buf"), size("len"), named("flags", &MSG_FLAGS), inp("addr"), int("addr_len")], ByFdIf(waits3)).writes(),
+    call(44, "sendto", &[fd("fd"), inp("buf"), size("len"), named("flags", &MSG_FLAGS), inp("addr"), int("addr_len")], ByFdIf(waits3)),
     call(45, "recvfrom", &[fd("fd"), out("buf", Ret(2, 1)), size("len"), named("flags", &MSG_FLAGS), inout("addr", Deref(5)), inout("addr_len", LEN)], ByFdIf(waits3)).plan(recvfrom),
-    call(46, "sendmsg", &[fd("fd"), inp("msg"), named("flags", &MSG_FLAGS)], ByFdIf(waits2)).writes(),
+    call(46, "sendmsg", &[fd("fd"), inp("msg"), named("flags", &MSG_FLAGS)], ByFdIf(waits2)),
     call(47, "recvmsg", &[fd("fd"), via("msg", INOUT), named("flags", &MSG_FLAGS)], ByFdIf(waits2)).plan(recvmsg).note("descriptors passed in control data are recorded as the numbers that they got"),
     call(48, "shutdown", &[fd("fd"), int("how")], Never),
     call(49, "bind", &[fd("fd"), inp("addr"), int("len")], Never),
@@ -25,7 +25,7 @@ pub(crate) static ROWS: &[Row] = &[
     call(55, "getsockopt", &[fd("fd"), int("level"), int("name"), via("value", INOUT), always("len", LEN)], Never).plan(getsockopt),
     call(288, "accept4", &[fd("fd"), inout("addr", Deref(2)), inout("len", LEN), hex("flags")], ByFd),
     call(299, "recvmmsg", &[fd("fd"), via("msgs", INOUT), uint("count"), named("flags", &MSG_FLAGS), always("timeout", Fixed(16))], ByFdIf(waits3)).plan(recvmmsg),
-    call(307, "sendmmsg", &[fd("fd"), via("msgs", INOUT), uint("count"), named("flags", &MSG_FLAGS)], ByFdIf(waits3)).plan(sendmmsg).writes(),
+    call(307, "sendmmsg", &[fd("fd"), via("msgs", INOUT), uint("count"), named("flags", &MSG_FLAGS)], ByFdIf(waits3)).plan(sendmmsg),
 ];
 
 /// Not MSG_DONTWAIT in the flags, argument 2.

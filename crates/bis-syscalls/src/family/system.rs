@@ -10,7 +10,7 @@ pub(crate) static ROWS: &[Row] = &[
     call(103, "syslog", &[int("action"), via("buf", OUT), int("len")], If(|c| c.u32(0) == 2)).plan(syslog),
     gone(134, "uselib"),
     call(139, "sysfs", &[int("option"), hex("arg1"), via("buf", OUT)], Never).plan(sysfs),
-    call(153, "vhangup", &[], Never).raises(),
+    call(153, "vhangup", &[], Never),
     refused(154, "modify_ldt", &[int("func"), ptr("buf"), size("count")], ENOSYS, "segments are state that replay does not rebuild; as on a kernel without CONFIG_MODIFY_LDT_SYSCALL"),
     gone(156, "_sysctl"),
     call(163, "acct", &[path("path")], Never),

@@ -107,6 +107,11 @@ fn effect() -> impl Strategy<Value = Effect> {
             data
         }),
         (object(), word()).prop_map(|(object, len)| Effect::ResizeObject { object, len }),
+        (object(), word(), word()).prop_map(|(object, offset, len)| Effect::ClearObject {
+            object,
+            offset,
+            len
+        }),
         (tid(), registers()).prop_map(|(tid, regs)| Effect::NewTask { tid, regs }),
         (domain(), tid()).prop_map(|(domain, tid)| Effect::Fork { domain, tid }),
     ]

@@ -230,6 +230,11 @@ fn effect(from: schema::effect::Reader<'_>) -> Result<Effect> {
             let resize = resize?;
             Effect::ResizeObject { object: ObjectId(resize.get_object()), len: resize.get_len() }
         }
+        Which::ClearObject(clear) => {
+            let clear = clear?;
+            let object = ObjectId(clear.get_object());
+            Effect::ClearObject { object, offset: clear.get_offset(), len: clear.get_len() }
+        }
         Which::NewTask(new) => {
             let new = new?;
             Effect::NewTask { tid: tid(new.get_tid())?, regs: registers_from_bytes(new.get_regs()?)? }

@@ -258,6 +258,12 @@ fn effect(effect: &Effect, to: schema::effect::Builder<'_>) -> Result<()> {
             to.set_object(object.0);
             to.set_len(*len);
         }
+        Effect::ClearObject { object, offset, len } => {
+            let mut to = to.init_clear_object();
+            to.set_object(object.0);
+            to.set_offset(*offset);
+            to.set_len(*len);
+        }
         Effect::NewTask { tid, regs } => {
             check_tid(tid.0)?;
             let mut to = to.init_new_task();

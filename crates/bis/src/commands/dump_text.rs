@@ -94,6 +94,9 @@ fn effect(effect: &Effect) -> String {
             format!("write object {object} + {offset:#x}: {}", bytes(data))
         }
         Effect::ResizeObject { object, len } => format!("resize object {object} to {len} bytes"),
+        Effect::ClearObject { object, offset, len } => {
+            format!("clear {len} bytes at {offset} of object {object}")
+        }
         Effect::NewTask { tid, .. } => format!("new thread {tid}"),
         Effect::Fork { domain, tid } => format!("new process {tid}, domain {domain}"),
     }

@@ -1,0 +1,101 @@
+//! Which pages of an address space are there (`/proc/PID/pagemap`): so that memory of which little is used costs little
+//! to look at.
+
+use std::{fs::File, io, os::unix::fs::FileExt};
+
+use bis_trace::types::Tid;
+
+const PAGE: u64 = 4096;
+
+/// Pages asked for in one go.
+const BATCH: u64 = 8192;
+
+/// What the kernel says of one page (Documentation/admin-guide/mm/pagemap.rst).
+#[derive(Clone, Copy, Debug)]
+pub struct Page(u64);
+
+impl Page {
+    /// It is in memory or swapped out. A page of a file that is not there may have content all the same.
+    pub fn is_there(self) -> bool {
+        self.0 & (3 << 62) != 0
+    }
+
+    /// It is there, and belongs to this address space: not to a file, nor to memory that others share.
+    pub fn is_own(self) -> bool {
+        self.is_there() && self.0 & (1 << 61) == 0
+    }
+}
+
+/// The page map of a task.
+#[derive(Debug)]
+pub struct PageMap(File);
+
+impl PageMap {
+    /// # Errors
+    /// Where the task is gone.
+    pub fn open(tid: Tid) -> io::Result<PageMap> {
+        File::open(format!("/proc/{tid}/pagemap")).map(PageMap)
+    }
+
+    /// Calls `found` with the first address of each run of pages in `start..end` (whole pages) that are `wanted`, and
+    /// the one after the run. Runs that touch may come apart.
+    ///
+    /// # Errors
+    /// Where the map cannot be read.
+    pub fn each_run(
+        &self,
+        start: u64,
+        end: u64,
+        wanted: impl Fn(Page) -> bool,
+        mut found: impl FnMut(u64, u64),
+    ) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        let mut base = start;
+        while base < end {
+            let count = ((end - base) / PAGE).min(BATCH);
+            if count == 0 {
+                break;
+            }
+            bytes.resize(usize::try_from(count * 8).unwrap_or(0), 0);
+            self.0.read_exact_at(&mut bytes, base / PAGE * 8)?;
+            let mut run = None;
+            let words = bytes.as_chunks::<8>().0.iter().map(|word| wanted(Page(u64::from_le_bytes(*word))));
+            for (at, is_wanted) in (base..).step_by(4096).zip(words.chain([false])) {
+                match (run, is_wanted) {
+                    (None, true) => run = Some(at),
+                    (Some(from), false) => {
+                        found(from, at);
+                        run = None;
+                    }
+                    _ => {}
+                }
+            }
+            base += count * PAGE;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_pages_that_were_touched_are_there() {
+        const LEN: usize = 1 << 30;
+        let file = crate::sys::memfd(c"pages").unwrap();
+        let file = File::from(file);
+        file.set_len(LEN as u64).unwrap();
+        let memory = crate::sys::map_file(&file).unwrap();
+        assert_eq!(memory[5 * 4096] | memory[6 * 4096] | memory[LEN - 1], 0);
+        let (start, end) = (memory.as_ptr() as u64, memory.as_ptr() as u64 + LEN as u64);
+        let me = PageMap::open(crate::ours::thread_id()).unwrap();
+        let mut runs = Vec::new();
+        me.each_run(start, end, Page::is_there, |from, to| runs.push((from - start, to - start))).unwrap();
+        // The kernel may map what lies around a page as well.
+        let there = |at: u64| runs.iter().any(|(from, to)| *from <= at && at < *to);
+        assert!(there(5 * PAGE) && there(6 * PAGE) && there(LEN as u64 - PAGE), "{runs:?}");
+        assert!(!there(LEN as u64 / 2));
+        me.each_run(start, end, Page::is_own, |from, _| panic!("{from:#x} is the file's")).unwrap();
+    }
+}
