@@ -73,7 +73,12 @@ impl Seek {
         };
         let pages = code & !(PAGE - 1);
         let data = pages + place::CODE_PAGES * PAGE;
-        let condition = Condition { registers: registers(&pause.regs), ..Condition::default() };
+        let (wanted, found) = (registers(&pause.regs), registers(&task.regs()?));
+        // What is different now will be different most often.
+        let first = (0..).zip(wanted.iter().zip(found)).filter(|(_, (wanted, found))| *wanted != found);
+        let first = first.map(|(register, _)| register).collect();
+        let condition =
+            Condition { registers: wanted, first, flags: pause.regs.eflags, ..Condition::default() };
         let Ok(made) = conditional(&span, code, data, &condition) else { return Ok(None) };
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
         let (executable, writable) = (libc::PROT_READ | libc::PROT_EXEC, libc::PROT_READ | libc::PROT_WRITE);
@@ -127,16 +132,20 @@ impl Seek {
         let data = it.data();
         let Patched { span, made, condition, code, .. } = &mut **it;
         let regs = task.regs()?;
-        let checks = condition.vectors.len() + condition.words.len();
-        if checks < Conditional::CHECKS_MAX / 2 {
-            let found = place::lower_halves(&task.stopped()?.xstate()?);
-            let vector =
-                (0..).zip(found.iter().zip(&pause.lower)).find(|(_, (found, wanted))| found != wanted);
-            if let Some(word) = place::first_difference(memory, &pause.held) {
+        let word = place::first_difference(memory, &pause.held);
+        let is_new = if let Some(word) = word {
+            condition.words.len() < Conditional::CHECKS_MAX && {
                 condition.words.push(word);
-            } else if let Some((register, (_, wanted))) = vector {
-                condition.vectors.push((register, *wanted));
+                true
             }
+        } else if condition.extended.len() < Conditional::CHECKS_MAX && is_x86_feature_detected!("xsave") {
+            let different = place::extended_difference(&task.extended()?, &pause.extended);
+            condition.extended.extend(different);
+            different.is_some()
+        } else {
+            false
+        };
+        if is_new {
             if let Ok(new) = conditional(span, *code, data, condition) {
                 // The first two words are the program's.
                 memory.write(data + 16, new.data.get(16..).unwrap_or_default())?;
