@@ -204,9 +204,12 @@ impl Domain {
     /// registers that it has now.
     fn spins(&mut self, tid: Tid) -> Result<bool> {
         let first = self.stopped(tid)?.regs()?;
+        let extended = place::extended(&self.stopped(tid)?.xstate()?);
         for _ in 0..SPIN_MAX {
             match self.step(tid)? {
-                Step::Done(regs) if regs == first => return Ok(true),
+                Step::Done(regs) if regs == first => {
+                    return Ok(place::extended(&self.stopped(tid)?.xstate()?) == extended);
+                }
                 Step::Done(_) => {}
                 Step::Elsewhere => return Ok(false),
             }

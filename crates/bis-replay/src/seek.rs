@@ -6,6 +6,8 @@
 //! of its memory was different the last time, with what is wanted ([`bis_rewrite::conditional`]), and stops only where
 //! they are the same. Meanwhile no other task of the domain runs, so nobody sees that the text is another.
 
+use std::ops::Range;
+
 use bis_rewrite::{Condition, Conditional, Span, conditional};
 use bis_trace::{event::Pause, types::Registers};
 use bis_tracee::{Memory, TraceeError, maps, place, remote::Remote};
@@ -35,6 +37,20 @@ pub(crate) struct Patched {
 }
 
 impl Patched {
+    /// The processor remembers where the last x87 instruction was, and that may have been a copy of the program's.
+    fn correct_x87(&self, task: &mut Task) -> Result<(), TraceeError> {
+        const INSTRUCTION: Range<usize> = 8..16;
+        let Some(stopped) = task.stopped.as_mut() else { return Ok(()) };
+        let mut xstate = stopped.xstate()?;
+        let Some(bytes) = xstate.get_mut(INSTRUCTION) else { return Ok(()) };
+        let at = u64::from_le_bytes(std::array::from_fn(|i| bytes[i]));
+        let Some((original, _)) = self.made.copies.iter().find(|(_, copy)| *copy == at) else {
+            return Ok(());
+        };
+        bytes.copy_from_slice(&original.to_le_bytes());
+        stopped.set_xstate(&xstate)
+    }
+
     fn data(&self) -> u64 {
         self.pages + place::CODE_PAGES * PAGE
     }
@@ -186,6 +202,7 @@ impl Seek {
                 if memory.read_upto(start, it.made.patch.len()) == it.made.patch {
                     memory.write(start, it.span.bytes())?;
                 }
+                it.correct_x87(task)?;
                 let mut remote = Remote::new(&mut task.stopped)?;
                 let args = [it.pages, (place::CODE_PAGES + 1) * PAGE, 0, 0, 0, 0];
                 remote.must("unmap the pages of a breakpoint", libc::SYS_munmap, args)?;
