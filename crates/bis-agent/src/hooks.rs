@@ -374,7 +374,7 @@ mod tests {
             .map(|(offset, _)| TEXT_BASE + offset as u64)
             .collect();
         assert_eq!(found, [SYSCALL, SAFEPOINT_END - 2]);
-        let replayed = image(true, &[]);
+        let replayed = image(true, &[], &table());
         assert_eq!(replayed.windows(2).filter(|bytes| *bytes == [0x0f, 0x05]).count(), 1);
     }
 

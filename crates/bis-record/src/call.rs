@@ -413,7 +413,7 @@ impl Domain {
             self.learn_site(tid, call.nr, call.entry.rip, &mut outcome)?;
         }
         outcome.regs.rip = self.patched_rip(outcome.regs.rip);
-        self.take_mail(&mut outcome)?;
+        self.take_mail_of_call(tid, &mut call, &mut outcome)?;
         if outcome.regs != raw {
             self.stopped(tid)?.set_regs(&outcome.regs)?;
         }

@@ -332,7 +332,10 @@ impl Domain {
         let mut stacks = self.stack_pointers();
         stacks.extend(&self.old_stacks);
         let mut sums = Vec::new();
-        for mapping in mappings.iter().filter(|m| checksum::is_summed(m)) {
+        // A file that another domain changes shows that at once; the stream says it at the next event's outcome.
+        let shows =
+            |m: &maps::Mapping| self.views.iter().any(|view| view.start < m.end && m.start < view.end);
+        for mapping in mappings.iter().filter(|m| checksum::is_summed(m) && !shows(m)) {
             // Below a stack pointer is nothing that the program can rely on, and not all of it repeats: what xsave
             // leaves there says which vector registers the processor thinks are in use.
             let within = stacks.iter().filter(|rsp| mapping.start <= **rsp && **rsp < mapping.end);

@@ -74,7 +74,7 @@ enum Spot {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
     /// The task stands behind the instruction, in its program.
-    Done(Registers),
+    Done,
     /// It stands at a system call or in a hook, and goes on from there; or something else has happened, which is its report.
     Elsewhere,
 }
@@ -207,10 +207,10 @@ impl Domain {
         let extended = place::extended(&self.stopped(tid)?.xstate()?);
         for _ in 0..SPIN_MAX {
             match self.step(tid)? {
-                Step::Done(regs) if regs == first => {
+                Step::Done if self.stopped(tid)?.regs()? == first => {
                     return Ok(place::extended(&self.stopped(tid)?.xstate()?) == extended);
                 }
-                Step::Done(_) => {}
+                Step::Done => {}
                 Step::Elsewhere => return Ok(false),
             }
         }
@@ -259,7 +259,7 @@ impl Domain {
             (task.midway, task.ready, task.in_hook) = (true, true, true);
             return Ok(Step::Elsewhere);
         }
-        Ok(Step::Done(regs))
+        Ok(Step::Done)
     }
 
     /// Goes on for a few instructions, if need be, to one at which replay can put a breakpoint with a condition. Then, the

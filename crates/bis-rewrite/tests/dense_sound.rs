@@ -182,3 +182,27 @@ fn exit(trampolines: &[Instruction], pc: u64) -> &Instruction {
     let is_exit = |it: &&Instruction| it.mnemonic() == Mnemonic::Jmp;
     trampolines[first..].iter().take(9).find(is_exit).expect("an exit")
 }
+
+/// A function of a library that calls itself by way of the linkage table, which somebody else's function of the same name
+/// might have taken.
+#[test]
+fn recursion_through_the_linkage_table_is_counted() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let (source, library) = (dir.path().join("fib.c"), dir.path().join("fib.so"));
+    let code = "int other(int); int fib(int n) { return n < 2 ? other(n) : fib(n - 1) + fib(n - 2) + other(1); }\n\
+        int leaf(int n) { return n + 1; } int caller(int n) { return leaf(n) + leaf(n + 2); }";
+    std::fs::write(&source, code).expect("a temporary file");
+    let flags = ["-O1", "-fPIC", "-shared", "-fsemantic-interposition", "-Wl,-z,lazy"];
+    let compiled = std::process::Command::new("cc").args(flags).arg("-o").arg(&library).arg(&source).output();
+    if !compiled.is_ok_and(|output| output.status.success()) {
+        eprintln!("not run: there is no C compiler on this machine");
+        return;
+    }
+    let bytes = std::fs::read(&library).expect("made");
+    let text = Text::parse(&bytes).expect("a library");
+    let plan = text.dense(DenseOptions::default());
+    let calls = plan.coverage().calls;
+    // fib calls itself twice, caller calls leaf twice; the compiler's start files may have calls of their own.
+    assert!(calls.seen >= 4, "{calls:?}");
+    assert_eq!((calls.taken, calls.left_in_all()), (2, 0), "{:?}", plan.left());
+}

@@ -116,7 +116,7 @@ static void inside(int *shared) {
   for (int i = 0; i < 3; i++) {
     child = fork();
     if (child == 0) {
-      for (shared[i] = 1; i == 1; shared[3]++) getppid();
+      for (shared[i] = 1; i == 1;) getppid();
       if (i == 2 && vfork() == 0) pause();
       pause();
     }

@@ -11,7 +11,8 @@ use bis_trace::{
 use bis_tracee::maps;
 
 use super::objects::int;
-use crate::{call::Entry, domain::Domain, error::Result};
+use super::views::Shown;
+use crate::{call::Entry, domain::Domain, error::Result, task::InCall};
 
 /// The most pieces that one call takes (UIO_MAXIOV).
 const PIECES_MAX: u64 = 1024;
@@ -146,12 +147,24 @@ impl Domain {
     /// Bytes that other domains have sent come with this outcome. Last, so that memory and the outcome agree
     /// whatever the kernel has written.
     pub fn take_mail(&mut self, outcome: &mut Outcome) -> Result<()> {
+        let shown = self.take_letters(outcome)?;
+        self.show_all(shown, outcome);
+        Ok(())
+    }
+
+    /// The same at the exit of a call; what is much has events of its own.
+    pub fn take_mail_of_call(&mut self, tid: Tid, call: &mut InCall, outcome: &mut Outcome) -> Result<()> {
+        let shown = self.take_letters(outcome)?;
+        self.show_in_pieces(tid, call, shown, outcome)
+    }
+
+    fn take_letters(&mut self, outcome: &mut Outcome) -> Result<Vec<Shown>> {
         for piece in self.session.mail.take(self.id) {
             // It may be unmapped by now; then nobody can miss it.
             if self.memory.write(piece.addr, &piece.data).is_ok() {
                 outcome.writes.push(piece);
             }
         }
-        self.show_changes(outcome)
+        self.find_changes(outcome)
     }
 }

@@ -58,6 +58,14 @@ fn map_over(
     }
 }
 
+/// A range of memory whose content an event has to say; without `zeros`, pages of zeros need not be in it.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown {
+    start: u64,
+    end: u64,
+    zeros: bool,
+}
+
 impl Domain {
     /// A new private mapping of a file that may change; keeps what the file shows now.
     pub(super) fn add_view(
@@ -214,8 +222,10 @@ impl Domain {
         }
     }
 
-    /// At an event: what has changed in files that this domain has mapped privately.
-    pub(crate) fn show_changes(&mut self, outcome: &mut Outcome) -> Result<()> {
+    /// At an event: what has changed in files that this domain has mapped privately. The effects of it, and the ranges
+    /// whose content is to be shown after them.
+    pub(super) fn find_changes(&mut self, outcome: &mut Outcome) -> Result<Vec<Shown>> {
+        let mut shown = Vec::new();
         let changes = self.session.views.take(self.id);
         let mut keys: Vec<Key> = changes.iter().map(|change| change.key).collect();
         keys.sort_unstable();
@@ -224,8 +234,35 @@ impl Domain {
             let (views, others) = self.views.iter().partition(|view| view.key == key);
             self.views = others;
             let told: Vec<Change> = changes.iter().filter(|change| change.key == key).copied().collect();
-            let pieces = self.show_file(views, &told, outcome)?;
+            let pieces = self.show_file(views, &told, outcome, &mut shown)?;
             self.views.extend(pieces);
+        }
+        Ok(shown)
+    }
+
+    /// What these ranges hold, all at once.
+    pub(super) fn show_all(&self, shown: Vec<Shown>, outcome: &mut Outcome) {
+        for Shown { start, end, zeros } in shown {
+            self.show(Some((start, end)), zeros, outcome);
+        }
+    }
+
+    /// The same at the exit of a call, in as many events as it takes.
+    pub(crate) fn show_in_pieces(
+        &mut self,
+        tid: Tid,
+        call: &mut InCall,
+        shown: Vec<Shown>,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        for Shown { start, end, zeros } in shown {
+            let mut at = start;
+            while at < end {
+                self.spill(tid, call, outcome)?;
+                let next = end.min(at.saturating_add(PIECE_LEN) & !(PIECE_LEN - 1));
+                self.show(Some((at, next)), zeros, outcome);
+                at = next;
+            }
         }
         Ok(())
     }
@@ -233,7 +270,13 @@ impl Domain {
     /// These views of one file show it after these changes. Its length is what it is now, because that is what
     /// can be accessed now, and the changes may have been told late; but what it was cut off to in between tells
     /// which pages were lost.
-    fn show_file(&self, views: Vec<View>, told: &[Change], outcome: &mut Outcome) -> Result<Vec<View>> {
+    fn show_file(
+        &self,
+        views: Vec<View>,
+        told: &[Change],
+        outcome: &mut Outcome,
+        shown_later: &mut Vec<Shown>,
+    ) -> Result<Vec<View>> {
         let (Some(key), Some(last)) = (views.first().map(|view| view.key), told.last()) else {
             return Ok(views);
         };
@@ -257,14 +300,17 @@ impl Domain {
                 map_over(mappings.as_deref().unwrap_or_default(), &mut pieces, range, &backing, outcome);
             }
             let shown = |start: u64, end: u64| view.addresses(start, end.min(page_up(len)));
+            let mut show = |range: Option<(u64, u64)>, zeros: bool| {
+                shown_later.extend(range.map(|(start, end)| Shown { start, end, zeros }));
+            };
             // Lost, and there again.
-            self.show(shown(page_up(low), page_up(old)), false, outcome);
+            show(shown(page_up(low), page_up(old)), false);
             // Zero behind the end, in a page that was there all the time.
             for end in [low, old] {
-                self.show(shown(end, page_up(end)), true, outcome);
+                show(shown(end, page_up(end)), true);
             }
             for change in told {
-                self.show(shown(change.start, change.end), true, outcome);
+                show(shown(change.start, change.end), true);
             }
             result.append(&mut pieces);
         }

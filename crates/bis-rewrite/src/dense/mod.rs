@@ -12,6 +12,8 @@
 //!   caller, when the file's calls are walked from the top (`calls`). Only recursion is counted;
 //! * of computed jumps: all, but for those of `switch` whose table leads forward only.
 //!
+//! A call by way of the linkage table to a function of the file itself is a call like others (`stubs`).
+//!
 //! What this leaves out, on purpose: circles that are closed by a call through a pointer, or by way of another file
 //! (`qsort`'s comparison calling `qsort`), if neither file has a loop on them; they are as deep as the stack, and no
 //! loop turns in them. And, unless [`DenseOptions::short_loops`] says otherwise, innermost loops of at most
@@ -42,6 +44,7 @@ mod loads;
 mod map;
 mod plan;
 mod runs;
+mod stubs;
 mod survey;
 
 pub use build::{Dense, DenseLayout, Segment};
@@ -128,7 +131,7 @@ pub struct Coverage {
     pub backward: Tally,
     /// Branches to another function, or to the other half of a function that the compiler split. Either direction.
     pub crossing: Tally,
-    /// Direct calls to the file's own functions. Either direction.
+    /// Direct calls to the file's own functions, also by way of its linkage table. Either direction.
     pub calls: Tally,
     /// Computed jumps, without those of procedure linkage tables.
     pub computed: Tally,

@@ -11,6 +11,7 @@ use super::{
     class::Class,
     flow::{Flow, Verdict},
     loads::Loads,
+    stubs::Stubs,
 };
 use crate::{
     bits::Bits,
@@ -106,8 +107,15 @@ impl Survey {
             obscure: Vec::new(),
             coverage: Coverage::default(),
         };
-        let mut look =
-            Look { text, options, lines, regions, instructions: Vec::new(), flow: Flow::default() };
+        let mut look = Look {
+            text,
+            options,
+            stubs: Stubs::of(text),
+            lines,
+            regions,
+            instructions: Vec::new(),
+            flow: Flow::default(),
+        };
         let mostly_unwound = text.functions().mostly_unwound(text);
         for section in text.code() {
             survey.coverage.text += section.data.len() as u64;
@@ -171,6 +179,7 @@ impl Survey {
 struct Look<'t, 'a> {
     text: &'t Text<'a>,
     options: DenseOptions,
+    stubs: Stubs,
     lines: Lines,
     regions: &'t [Region],
     /// Those of the function that is looked at.
@@ -271,12 +280,15 @@ impl Look<'_, '_> {
 
     fn edge(&self, survey: &mut Survey, candidate: Candidate) {
         let is_call = candidate.what == What::Call;
-        match self.lines.find(&survey.starts, self.regions, candidate.target) {
+        let find = |address| self.lines.find(&survey.starts, self.regions, address);
+        let own =
+            find(candidate.target).or_else(|| self.stubs.follow(self.text, candidate.target).and_then(find));
+        match own {
             Some(to) => {
                 survey.coverage.calls.seen += usize::from(is_call);
                 survey.edges.push(Edge { candidate, to });
             }
-            // To a stub of the linkage table, or to code of which nothing is known.
+            // To another file, or to code of which nothing is known.
             None if !is_call => survey.coverage.crossing.needless += 1,
             None => {}
         }

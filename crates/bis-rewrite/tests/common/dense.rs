@@ -10,6 +10,7 @@ use std::{
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Command, Output},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use super::{
@@ -172,7 +173,17 @@ fn make(
     Some((out, *plan.coverage()))
 }
 
+/// Held while a program's file is open for writing, and while a child is started: a child that inherits the open file, for the
+/// moment before its exec, would make the kernel refuse to execute the program.
+static STARTING: Mutex<()> = Mutex::new(());
+
+pub fn starting() -> MutexGuard<'static, ()> {
+    // A test that failed meanwhile has left nothing half done.
+    STARTING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 pub fn write(path: &Path, bytes: &[u8]) {
+    let _alone = starting();
     fs::write(path, bytes).expect("a temporary file");
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("ours");
 }
