@@ -27,6 +27,7 @@ use crate::{
     hooks::{Hooks, watch::Watched},
     scratch::Scratch,
     session::Session,
+    surroundings::Surroundings,
     task::{Handle, InCall, Task},
     tokens::SharedMemory,
     views::View,
@@ -64,6 +65,8 @@ pub struct Domain {
     pub brk: u64,
     /// Where the stacks of tasks ended that are no more (or, in a forked child, never were).
     pub old_stacks: Vec<u64>,
+    /// What memory held where a task was last paused.
+    pub surroundings: Surroundings,
     /// Where handlers have interrupted computation: the program may go on there by any way it likes, a jump or a return.
     pub interrupted_at: BTreeSet<u64>,
     /// The range that the main thread's stack may have: from the lowest address that its limit allows.

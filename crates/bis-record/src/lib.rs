@@ -25,6 +25,7 @@ mod session;
 mod signals;
 mod slow;
 mod stdio;
+mod surroundings;
 mod task;
 mod tokens;
 mod views;

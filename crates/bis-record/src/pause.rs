@@ -140,6 +140,11 @@ impl Domain {
         if !by_signal && !self.is_awaited_by_others(tid) {
             return Ok(false);
         }
+        if !self.surroundings.is_known() {
+            // Once more, to see what has changed meanwhile: that is what tells one pass of a loop from the next.
+            self.look_wide(tid)?;
+            return Ok(false);
+        }
         let Some(span) = self.find_span(tid)? else { return Ok(true) };
         if span == Spot::Bad && !self.has_run(OPAQUE_MAX) && !self.spins(tid)? {
             let task = self.task(tid)?;
@@ -199,9 +204,12 @@ impl Domain {
     /// registers that it has now.
     fn spins(&mut self, tid: Tid) -> Result<bool> {
         let first = self.stopped(tid)?.regs()?;
+        let extended = place::extended(&self.stopped(tid)?.xstate()?);
         for _ in 0..SPIN_MAX {
             match self.step(tid)? {
-                Step::Done if self.stopped(tid)?.regs()? == first => return Ok(true),
+                Step::Done if self.stopped(tid)?.regs()? == first => {
+                    return Ok(place::extended(&self.stopped(tid)?.xstate()?) == extended);
+                }
                 Step::Done => {}
                 Step::Elsewhere => return Ok(false),
             }
@@ -267,7 +275,9 @@ impl Domain {
             }
             let rip = self.stopped(tid)?.regs()?.rip;
             let memory = self.memory.read_upto(rip, 2 * Run::MAX);
-            if let Some(span) = Span::begin(rip, &memory) {
+            if let Some(span) = Span::begin(rip, &memory)
+                && !self.is_entered(&span)
+            {
                 if place::room(&mappings, &span, false).is_some() {
                     return Ok(Some(Spot::Good));
                 }
@@ -280,6 +290,20 @@ impl Domain {
             }
         }
         Ok(Some(Spot::Bad))
+    }
+
+    /// Does a branch not far behind these instructions lead into their middle? Whoever comes there traps in replay, which
+    /// takes too long in a loop.
+    fn is_entered(&self, span: &Span) -> bool {
+        const CODE_LEN: usize = 256;
+        let code = self.memory.read_upto(span.start(), CODE_LEN);
+        let middle = span.start() + 1..span.end();
+        let mut decoder = Decoder::with_ip(64, &code, span.start(), DecoderOptions::NONE);
+        std::iter::from_fn(|| decoder.can_decode().then(|| decoder.decode())).any(|it| {
+            it.op_count() == 1
+                && it.op0_kind() == OpKind::NearBranch64
+                && middle.contains(&it.near_branch64())
+        })
     }
 
     /// Does the file say that nothing leads into the middle of these instructions?
@@ -343,11 +367,14 @@ impl Domain {
         let sums = self.sums(tid)?;
         let regs = self.stopped(tid)?.regs()?;
         let xstate = self.stopped(tid)?.xstate()?;
-        let (vectors, lower) = (place::vectors(&xstate), place::lower_halves(&xstate));
-        let held = look_around(&self.memory, &regs);
-        let seen = place::look(&self.memory, &[(regs.rsp, STACK_LEN)]);
+        let extended = place::extended(&xstate);
+        // What has changed comes first: it is what differs.
+        let mut held = self.look_wide(tid)?;
+        held.extend(look_around(&self.memory, &regs));
+        let mut seen = place::look(&self.memory, &[(regs.rsp, STACK_LEN)]);
+        seen.extend(self.surroundings.sums());
         tracing::debug!(domain = %self.id, %tid, rip = format_args!("{:#x}", regs.rip), "pause");
-        let pause = Pause { place: PausePlace::State, regs, vectors, lower, held, seen, span };
+        let pause = Pause { place: PausePlace::State, regs, extended, held, seen, span };
         let seq = self.session.writer.next_seq();
         self.event_at(seq, tid, EventKind::Pause(Box::new(pause)), sums)?;
         Ok(regs)

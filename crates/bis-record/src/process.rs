@@ -17,6 +17,7 @@ use crate::{
     domain::{Domain, stack_pointer},
     error::{RecordError, Result},
     session::Session,
+    surroundings::Surroundings,
     task::{ForkChild, Handle, InCall, Task},
 };
 
@@ -374,6 +375,7 @@ impl Domain {
             hooks: None,
             brk: 0,
             old_stacks: Vec::new(),
+            surroundings: Surroundings::default(),
             interrupted_at: Default::default(),
             stack: 0..0,
             dumpable: true,

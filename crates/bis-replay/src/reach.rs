@@ -94,10 +94,10 @@ impl Domain<'_, '_> {
             }
             let memory =
                 place::first_difference(memory, &pause.held).is_none() && place::holds(memory, &pause.seen);
-            let vectors = task.vectors()? == pause.vectors;
+            let extended = task.extended()? == pause.extended;
             let log = hooked.is_none() || done(self.space.log_used()?);
-            tracing::debug!(memory, vectors, log, "the place with its registers");
-            Ok(memory && vectors && log)
+            tracing::debug!(memory, extended, log, "the place with its registers");
+            Ok(memory && extended && log)
         };
         if is_there(task, &task.regs()?)? {
             return Ok(());

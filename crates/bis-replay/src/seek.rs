@@ -6,6 +6,8 @@
 //! of its memory was different the last time, with what is wanted ([`bis_rewrite::conditional`]), and stops only where
 //! they are the same. Meanwhile no other task of the domain runs, so nobody sees that the text is another.
 
+use std::ops::Range;
+
 use bis_rewrite::{Condition, Conditional, Span, conditional};
 use bis_trace::{event::Pause, types::Registers};
 use bis_tracee::{Memory, TraceeError, maps, place, remote::Remote};
@@ -35,6 +37,20 @@ pub(crate) struct Patched {
 }
 
 impl Patched {
+    /// The processor remembers where the last x87 instruction was, and that may have been a copy of the program's.
+    fn correct_x87(&self, task: &mut Task) -> Result<(), TraceeError> {
+        const INSTRUCTION: Range<usize> = 8..16;
+        let Some(stopped) = task.stopped.as_mut() else { return Ok(()) };
+        let mut xstate = stopped.xstate()?;
+        let Some(bytes) = xstate.get_mut(INSTRUCTION) else { return Ok(()) };
+        let at = u64::from_le_bytes(std::array::from_fn(|i| bytes[i]));
+        let Some((original, _)) = self.made.copies.iter().find(|(_, copy)| *copy == at) else {
+            return Ok(());
+        };
+        bytes.copy_from_slice(&original.to_le_bytes());
+        stopped.set_xstate(&xstate)
+    }
+
     fn data(&self) -> u64 {
         self.pages + place::CODE_PAGES * PAGE
     }
@@ -73,7 +89,12 @@ impl Seek {
         };
         let pages = code & !(PAGE - 1);
         let data = pages + place::CODE_PAGES * PAGE;
-        let condition = Condition { registers: registers(&pause.regs), ..Condition::default() };
+        let (wanted, found) = (registers(&pause.regs), registers(&task.regs()?));
+        // What is different now will be different most often.
+        let first = (0..).zip(wanted.iter().zip(found)).filter(|(_, (wanted, found))| *wanted != found);
+        let first = first.map(|(register, _)| register).collect();
+        let condition =
+            Condition { registers: wanted, first, flags: pause.regs.eflags, ..Condition::default() };
         let Ok(made) = conditional(&span, code, data, &condition) else { return Ok(None) };
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
         let (executable, writable) = (libc::PROT_READ | libc::PROT_EXEC, libc::PROT_READ | libc::PROT_WRITE);
@@ -127,16 +148,20 @@ impl Seek {
         let data = it.data();
         let Patched { span, made, condition, code, .. } = &mut **it;
         let regs = task.regs()?;
-        let checks = condition.vectors.len() + condition.words.len();
-        if checks < Conditional::CHECKS_MAX / 2 {
-            let found = place::lower_halves(&task.stopped()?.xstate()?);
-            let vector =
-                (0..).zip(found.iter().zip(&pause.lower)).find(|(_, (found, wanted))| found != wanted);
-            if let Some(word) = place::first_difference(memory, &pause.held) {
+        let word = place::first_difference(memory, &pause.held);
+        let is_new = if let Some(word) = word {
+            condition.words.len() < Conditional::CHECKS_MAX && {
                 condition.words.push(word);
-            } else if let Some((register, (_, wanted))) = vector {
-                condition.vectors.push((register, *wanted));
+                true
             }
+        } else if condition.extended.len() < Conditional::CHECKS_MAX && is_x86_feature_detected!("xsave") {
+            let different = place::extended_difference(&task.extended()?, &pause.extended);
+            condition.extended.extend(different);
+            different.is_some()
+        } else {
+            false
+        };
+        if is_new {
             if let Ok(new) = conditional(span, *code, data, condition) {
                 // The first two words are the program's.
                 memory.write(data + 16, new.data.get(16..).unwrap_or_default())?;
@@ -177,6 +202,7 @@ impl Seek {
                 if memory.read_upto(start, it.made.patch.len()) == it.made.patch {
                     memory.write(start, it.span.bytes())?;
                 }
+                it.correct_x87(task)?;
                 let mut remote = Remote::new(&mut task.stopped)?;
                 let args = [it.pages, (place::CODE_PAGES + 1) * PAGE, 0, 0, 0, 0];
                 remote.must("unmap the pages of a breakpoint", libc::SYS_munmap, args)?;

@@ -95,9 +95,9 @@ impl Task {
         stopped.set_regs(&Registers { orig_rax: u64::MAX, ..*regs })
     }
 
-    /// A hash of its vector registers.
-    pub(crate) fn vectors(&self) -> Result<u64, TraceeError> {
-        Ok(place::vectors(&self.stopped()?.xstate()?))
+    /// Its x87 and vector registers, as a pause has them.
+    pub(crate) fn extended(&self) -> Result<Vec<u8>, TraceeError> {
+        Ok(place::extended(&self.stopped()?.xstate()?))
     }
 
     pub(crate) fn stopped(&self) -> Result<&Stopped, TraceeError> {

@@ -196,6 +196,12 @@ pub(crate) fn falls_through(it: &Instruction) -> bool {
 
 /// Whether an instruction does the same elsewhere, when its displacements are adapted.
 pub(crate) fn movable(it: &Instruction) -> bool {
+    // These keep the program counter of the last x87 instruction, and save it to memory.
+    movable_for_a_while(it) && !it.code().cpuid_features().iter().any(is_x87)
+}
+
+/// The same, but for the processor's memory of where the last x87 instruction was.
+pub(crate) fn movable_for_a_while(it: &Instruction) -> bool {
     if it.is_invalid() || SiteKind::of(it).is_some() {
         return false;
     }
@@ -217,8 +223,7 @@ pub(crate) fn movable(it: &Instruction) -> bool {
             return false;
         }
         Mnemonic::Xabort | Mnemonic::Xend | Mnemonic::Hlt => return false,
-        // These keep the program counter of the last x87 instruction, and save it to memory.
-        _ if it.code().cpuid_features().iter().any(is_x87) => return false,
+        Mnemonic::Fnstenv | Mnemonic::Fnsave => return false,
         _ => {}
     }
     match it.flow_control() {

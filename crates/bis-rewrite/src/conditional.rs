@@ -15,10 +15,15 @@ use crate::{
 pub struct Condition {
     /// The general registers in the processor's order: rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 to r15.
     pub registers: [u64; 16],
-    /// Lower halves of SSE registers, by number (below 16).
-    pub vectors: Vec<(u8, u64)>,
+    /// Which of them are compared first, by number; that what differs most often comes first makes it fast.
+    pub first: Vec<u8>,
+    /// The arithmetic flags.
+    pub flags: u64,
     /// Eight bytes of memory, by address. They are read only where all registers fit.
     pub words: Vec<(u64, u64)>,
+    /// Eight bytes of the x87, SSE, AVX and AVX-512 registers, by offset in the area of an `xsave` without compaction: below
+    /// 512, or from 576 to [`Conditional::EXTENDED_MAX`]. Only for processors and kernels that have `xsave`.
+    pub extended: Vec<(u16, u64)>,
 }
 
 /// A conditional breakpoint, as bytes for memory.
@@ -42,18 +47,27 @@ pub struct Conditional {
     pub hit: u64,
 }
 
+/// SF, ZF, AF, PF, CF: what `lahf` keeps, in its bits.
+const LOW: u64 = 0xd5;
+const OVERFLOW: u64 = 0x800;
+
+/// Where in the data the extended registers are put; `xsave` wants it at a multiple of 64.
+const EXTENDED: u64 = 1024;
+
+const RAX: u8 = 0;
+const RDX: u8 = 2;
+
 impl Conditional {
-    /// The most words and vectors of a condition, together.
-    pub const CHECKS_MAX: usize = 64;
+    /// The most words of memory, and of extended registers, that are looked at.
+    pub const CHECKS_MAX: usize = 32;
     /// Bytes of code, and of data, at most.
     pub const LEN_MAX: u64 = 4096;
+    /// End of what may be looked at of an `xsave` area: that of AVX-512's registers, where they are last.
+    pub const EXTENDED_MAX: u16 = 2688;
 
     /// The program's own flags, when it has stopped with `eflags`, and the eight bytes at `data + 8` are `kept`.
     #[must_use]
     pub fn flags(eflags: u64, kept: u64) -> u64 {
-        /// SF, ZF, AF, PF, CF: what `lahf` keeps, in its bits.
-        const LOW: u64 = 0xd5;
-        const OVERFLOW: u64 = 0x800;
         let low = kept >> 8 & LOW;
         let overflow = if kept & 1 != 0 { OVERFLOW } else { 0 };
         eflags & !(LOW | OVERFLOW) | low | overflow
@@ -70,6 +84,11 @@ struct Checks {
 }
 
 impl Checks {
+    /// mov rax, [addr]; where `addr` is near.
+    fn load(&mut self, addr: u64) -> Result<(), Error> {
+        self.out.branch(&[0x48, 0x8b, 0x05], addr)
+    }
+
     /// cmp register, [value]; jne miss
     fn equals(&mut self, register: u8, value: u64) -> Result<(), Error> {
         let at = self.data + 16 + 8 * self.values.len() as u64;
@@ -80,14 +99,13 @@ impl Checks {
     }
 }
 
-/// Makes a breakpoint at the beginning of `span`, with code at `at` and data at `data`, that stops where `condition`
-/// holds. Of vectors and words, [`Conditional::CHECKS_MAX`] are looked at.
+/// Makes a breakpoint at the beginning of `span`, with code at `at` and data at `data`, a multiple of 64, that stops where
+/// `condition` holds. Of words, and of extended registers, the first [`Conditional::CHECKS_MAX`] are looked at.
 ///
 /// # Errors
 /// If code, data, span and what the span's instructions refer to are too far from one another for displacements of 32
 /// bits.
 pub fn conditional(span: &Span, at: u64, data: u64, condition: &Condition) -> Result<Conditional, Error> {
-    const RAX: u8 = 0;
     let (saved_rax, saved_flags) = (data, data + 8);
     let mut out = Builder::new(at);
     // mov [saved_rax], rax; lahf; seto al; mov [saved_flags], rax; jmp checks
@@ -116,23 +134,42 @@ pub fn conditional(span: &Span, at: u64, data: u64, condition: &Condition) -> Re
     out.finish(checks)?;
     let begin = out.here();
     let mut checks = Checks { out, data, values: Vec::new(), miss };
-    for (register, value) in (0..).zip(condition.registers).skip(1) {
-        checks.equals(register, value)?;
+    let mut order: Vec<u8> = condition.first.iter().copied().filter(|register| *register < 16).collect();
+    order.extend((0..16).rev().filter(|register| !condition.first.contains(register)));
+    for register in order {
+        if register == RAX {
+            checks.load(saved_rax)?;
+        }
+        checks.equals(register, condition.registers[usize::from(register)])?;
     }
-    // mov rax, [saved_rax]
-    checks.out.branch(&[0x48, 0x8b, 0x05], saved_rax)?;
-    checks.equals(RAX, condition.registers[0])?;
-    let vectors = condition.vectors.iter().filter(|(register, _)| *register < 16);
-    for (register, value) in vectors.take(Conditional::CHECKS_MAX / 2) {
-        // movq rax, xmm
-        let rex = 0x48 | if *register >= 8 { 4 } else { 0 };
-        checks.out.push(&[0x66, rex, 0x0f, 0x7e, 0xc0 | (register & 7) << 3]);
-        checks.equals(RAX, *value)?;
-    }
-    for (addr, value) in condition.words.iter().take(Conditional::CHECKS_MAX / 2) {
+    // What `lahf` and `seto` make of rax.
+    checks.load(saved_flags)?;
+    let low = (condition.flags & LOW | 2) << 8 | u64::from(condition.flags & OVERFLOW != 0);
+    checks.equals(RAX, condition.registers[usize::from(RAX)] & !0xffff | low)?;
+    for (addr, value) in condition.words.iter().take(Conditional::CHECKS_MAX) {
         // mov rax, [addr]
         checks.out.push(&[0x48, 0xa1]);
         checks.out.push(&addr.to_le_bytes());
+        checks.equals(RAX, *value)?;
+    }
+    let extended = condition.extended.iter().take(Conditional::CHECKS_MAX);
+    let extended: Vec<_> = extended.filter(|(offset, _)| *offset <= Conditional::EXTENDED_MAX - 8).collect();
+    if let Some((last, _)) = extended.iter().max_by_key(|(offset, _)| offset) {
+        // x87 and SSE; AVX; and AVX-512.
+        let components: u8 = match last {
+            0..576 => 0x03,
+            576..832 => 0x07,
+            _ => 0xe7,
+        };
+        // mov eax, components; xor edx, edx; xsave64 [data + EXTENDED]
+        checks.out.push(&[0xb8, components, 0, 0, 0, 0x31, 0xd2]);
+        checks.out.branch(&[0x48, 0x0f, 0xae, 0x25], data + EXTENDED)?;
+        // mov rdx, what it is known to be by now
+        checks.out.push(&[0x48, 0xba]);
+        checks.out.push(&condition.registers[usize::from(RDX)].to_le_bytes());
+    }
+    for (offset, value) in extended {
+        checks.load(data + EXTENDED + u64::from(*offset))?;
         checks.equals(RAX, *value)?;
     }
     let Checks { mut out, values, .. } = checks;

@@ -3,6 +3,9 @@
 //! A [`crate::Run`] is chosen around a special instruction, for good. A span begins exactly where somebody wants to look at
 //! a program each time it comes there, for a while ([`crate::conditional`]).
 //!
+//! After an x87 instruction in a span's copy, the processor remembers an address in the copy as the last such
+//! instruction's. Who takes the copy away may want to correct that.
+//!
 //! In the middle of a run, nothing of the program may ever arrive, so only an analysis of the file finds one. A span can
 //! do without. Where an instruction in its middle begins, the jump that takes its place has a byte that is an `int3` when it is
 //! executed: its displacement is chosen so ([`Span::is_trap`]), by choosing where the jump leads. Whoever arrives there
@@ -11,7 +14,7 @@
 use iced_x86::{Decoder, DecoderOptions, Instruction};
 
 use crate::{
-    choose::{falls_through, movable},
+    choose::{falls_through, movable_for_a_while as movable},
     run::{JUMP, Run},
 };
 

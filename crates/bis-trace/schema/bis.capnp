@@ -48,11 +48,10 @@ struct Pause {
     count @1 :UInt64;
   }
   regs @2 :Data;                # registers
-  vectors @3 :UInt64;
+  extended @3 :Data;            # without zeros at its end
   seen @4 :List(RangeSum);
   span @5 :Data;
-  lower @6 :List(UInt64);
-  held @7 :List(MemWrite);
+  held @6 :List(MemWrite);
 }
 
 struct Syscall {

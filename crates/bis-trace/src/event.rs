@@ -64,10 +64,9 @@ pub struct Pause {
     pub place: PausePlace,
     /// All general registers there.
     pub regs: Registers,
-    /// xxh3 of the vector registers.
-    pub vectors: u64,
-    /// The lower halves of the SSE registers, in order.
-    pub lower: Vec<u64>,
+    /// The x87 and vector registers: the extended state (NT_X86_XSTATE, not compacted) with zeros for all that says nothing
+    /// about the program, without the zeros at its end.
+    pub extended: Vec<u8>,
     /// What some of the memory held there that the task works with.
     pub held: Vec<MemWrite>,
     /// The same of more of it. Here, unlike elsewhere, a sum is xxh3 of the bytes.

@@ -4,14 +4,18 @@
 //! its memory say where it is, unless it has been in exactly that state before; and then, all that it works with being
 //! the same, it does the same from there.
 
-use bis_rewrite::Span;
+use std::ops::Range;
+
+use bis_rewrite::{Conditional, Span};
 use bis_trace::{
     event::{MemWrite, RangeSum},
     types::Tid,
 };
-use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{error::Result, maps::Mapping, memory::Memory, sys, task::Stopped};
+
+const WORD: usize = 8;
 
 /// The sums of what these ranges (address, length) hold now; what cannot be read is left out.
 pub fn look(memory: &Memory, ranges: &[(u64, u64)]) -> Vec<RangeSum> {
@@ -33,11 +37,11 @@ pub fn holds(memory: &Memory, seen: &[RangeSum]) -> bool {
     })
 }
 
-/// What of these ranges (address, length) can be read.
+/// What of these ranges (address, length) can be read, where it is at least eight bytes: less cannot be a condition.
 pub fn read(memory: &Memory, ranges: &[(u64, u64)]) -> Vec<MemWrite> {
     let read = |&(addr, len): &(u64, u64)| {
         let data = memory.read_upto(addr, usize::try_from(len).unwrap_or(0));
-        (!data.is_empty()).then_some(MemWrite { addr, data })
+        (data.len() >= WORD).then_some(MemWrite { addr, data })
     };
     ranges.iter().filter_map(read).collect()
 }
@@ -45,7 +49,6 @@ pub fn read(memory: &Memory, ranges: &[(u64, u64)]) -> Vec<MemWrite> {
 /// The first eight bytes of these that memory does not hold, with where they are and what should be there. None: it holds
 /// all of these bytes.
 pub fn first_difference(memory: &Memory, held: &[MemWrite]) -> Option<(u64, u64)> {
-    const WORD: usize = 8;
     held.iter().find_map(|wanted| {
         let found = memory.read_upto(wanted.addr, wanted.data.len());
         if found == wanted.data {
@@ -60,23 +63,31 @@ pub fn first_difference(memory: &Memory, held: &[MemWrite]) -> Option<(u64, u64)
     })
 }
 
-/// The lower halves of the SSE registers, out of the extended state.
-pub fn lower_halves(xstate: &[u8]) -> Vec<u64> {
-    const XMM: std::ops::Range<usize> = 160..416;
-    let registers = xstate.get(XMM).unwrap_or_default().chunks_exact(16);
-    registers.map(|bytes| u64::from_le_bytes(std::array::from_fn(|i| bytes[i]))).collect()
+/// The x87 and vector registers, out of the extended state as [`Stopped::xstate`] gives it: every offset is as there (Intel
+/// SDM volume 1, 13.4), zeros stand for what says nothing about the program, and zeros at the end are left out. What
+/// says where the last x87 instruction was is left out too: processors forget it at times.
+pub fn extended(xstate: &[u8]) -> Vec<u8> {
+    /// Control, status and tags of the x87; MXCSR; x87 and SSE registers; AVX and AVX-512.
+    const KEPT: [Range<usize>; 4] = [0..5, 24..28, 32..416, 576..Conditional::EXTENDED_MAX as usize];
+    let mut kept = vec![0; xstate.len().min(usize::from(Conditional::EXTENDED_MAX))];
+    for range in KEPT {
+        let range = range.start.min(kept.len())..range.end.min(kept.len());
+        kept[range.clone()].copy_from_slice(&xstate[range]);
+    }
+    let len = kept.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    kept.truncate(len);
+    kept
 }
 
-/// A hash of the vector registers, out of the extended state as [`Stopped::xstate`] gives it: MXCSR, x87 and SSE, and the
-/// upper halves of AVX at their place in the layout (Intel SDM volume 1, 13.4). Not what says where the last x87
-/// instruction was, which processors forget at times.
-pub fn vectors(xstate: &[u8]) -> u64 {
-    let parts = [24..28, 32..416, 576..832];
-    let mut hash = Xxh3Default::new();
-    for part in parts {
-        hash.update(xstate.get(part).unwrap_or_default());
-    }
-    hash.digest()
+/// Eight bytes of the x87 and vector registers that are not what they should be: their offset, and what they should be;
+/// only such as a condition can look at. Both as [`extended`] gives them.
+pub fn extended_difference(found: &[u8], wanted: &[u8]) -> Option<(u16, u64)> {
+    let word = |bytes: &[u8], at: usize| {
+        u64::from_le_bytes(std::array::from_fn(|i| bytes.get(at + i).copied().unwrap_or(0)))
+    };
+    let offsets = (32..416).chain(576..found.len().max(wanted.len())).step_by(8);
+    let at = offsets.into_iter().find(|at| word(found, *at) != word(wanted, *at))?;
+    Some((u16::try_from(at).ok()?, word(wanted, at)))
 }
 
 /// Pages for the code of a breakpoint with a condition, which may begin anywhere in the first; one more is for its data.

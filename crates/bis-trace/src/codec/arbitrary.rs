@@ -179,12 +179,13 @@ fn kind() -> impl Strategy<Value = EventKind> {
         (vec(turn(), 0..4), vec(turn(), 0..4))
             .prop_map(|(acquired, released)| EventKind::Token { acquired, released }),
         Just(EventKind::End),
-        (option::of(any::<u64>()), registers(), any::<u64>(), vec(any::<u64>(), 0..4), sums(), bytes())
-            .prop_map(|(count, regs, vectors, lower, seen, span)| {
-                let held = vec![MemWrite { addr: vectors, data: span.clone() }];
+        (option::of(any::<u64>()), registers(), any::<u64>(), bytes(), sums(), bytes()).prop_map(
+            |(count, regs, addr, extended, seen, span)| {
+                let held = vec![MemWrite { addr, data: span.clone() }];
                 let place = count.map_or(PausePlace::State, PausePlace::Count);
-                EventKind::Pause(Box::new(Pause { place, regs, vectors, lower, held, seen, span }))
-            }),
+                EventKind::Pause(Box::new(Pause { place, regs, extended, held, seen, span }))
+            }
+        ),
         (any::<bool>(), vec(any::<u8>(), 1..200)).prop_map(|(alone, log)| EventKind::Hooked { alone, log }),
     ]
 }

@@ -87,10 +87,8 @@ pub(super) fn event(event: &Event, mut to: schema::event::Builder<'_>) -> Result
                 PausePlace::Count(count) => to.reborrow().init_place().set_count(count),
             }
             to.set_regs(&registers_to_bytes(&pause.regs));
-            to.set_vectors(pause.vectors);
+            to.set_extended(&pause.extended);
             to.set_span(&pause.span);
-            let mut lower = to.reborrow().init_lower(count(pause.lower.len())?);
-            (0..).zip(&pause.lower).for_each(|(index, word)| lower.set(index, *word));
             writes(&pause.held, to.reborrow().init_held(count(pause.held.len())?));
             sums(&pause.seen, to.init_seen(count(pause.seen.len())?));
             Ok(())
