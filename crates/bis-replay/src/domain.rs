@@ -326,7 +326,7 @@ impl Domain<'_, '_> {
         match &place.found {
             Found::Dead => mismatch.killed = true,
             Found::Fault(info) => mismatch.fault = Some((info.signal(), *info)),
-            Found::Call | Found::Safepoint | Found::Breakpoint | Found::OtherCall => {}
+            Found::Call | Found::Safepoint | Found::Breakpoint | Found::Seen | Found::OtherCall => {}
         }
         if !mismatch.killed {
             mismatch.registers = compare(wanted, &place.regs, leave);

@@ -72,6 +72,8 @@ pub(crate) enum Halt {
     Cancelled,
     /// The trace has no more of this domain, or of a domain that this one waits for.
     Cut(String),
+    /// The program has read its text at this pause while a jump of ours was there.
+    Seen(EventSeq),
     Failed(ReplayError),
 }
 

@@ -23,7 +23,7 @@ use std::{
 
 use bis_trace::{
     event::Turn,
-    types::{DomainId, Tid},
+    types::{DomainId, EventSeq, Tid},
 };
 use rustix::process::{Pid, Signal};
 
@@ -66,7 +66,18 @@ struct State {
     orphans: Vec<Tid>,
     objects: Objects,
     failure: Option<ReplayError>,
-    cut: Option<String>,
+    ended: Ended,
+}
+
+/// How the replay of all domains ended, where nothing failed.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Ended {
+    #[default]
+    Whole,
+    /// The trace was cut.
+    Cut(String),
+    /// See [`Halt::Seen`]: it has to begin again.
+    Seen(EventSeq),
 }
 
 pub(crate) struct Board {
@@ -195,18 +206,30 @@ impl Board {
 
     /// A domain could be replayed in part only.
     pub(crate) fn cut(&self, why: String) {
-        self.lock().cut.get_or_insert(why);
+        let mut state = self.lock();
+        if state.ended == Ended::Whole {
+            state.ended = Ended::Cut(why);
+        }
     }
 
-    /// How it went, after all threads have ended: an error, or why not everything could be replayed. Reaps what
-    /// is left.
-    pub(crate) fn outcome(self) -> Result<Option<String>, ReplayError> {
+    /// Cancels everything, for no error: the first such reason is kept.
+    pub(crate) fn end_with(&self, ended: Ended) {
+        let mut state = self.lock();
+        if !self.is_cancelled() {
+            state.ended = ended;
+        }
+        drop(state);
+        self.cancel();
+    }
+
+    /// How it went, after all threads have ended. Reaps what is left.
+    pub(crate) fn outcome(self) -> Result<Ended, ReplayError> {
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         for pid in state.orphans {
             // It is our child and it was killed, so this ends soon; if it is not, there is nothing to reap.
             let _ = rustix::process::waitpid(as_pid(pid), rustix::process::WaitOptions::empty());
         }
-        state.failure.map_or(Ok(state.cut), Err)
+        state.failure.map_or(Ok(state.ended), Err)
     }
 }
 

@@ -7,6 +7,9 @@
 //! process is copied and a further thread takes the copy. Memory that domains share is in [`objects`]; the
 //! program's output is put into its one order by [`echo`]; a difference becomes a report ([`divergence`]).
 //!
+//! A place in the middle of computation is found by its state, which may deceive: then all begins again, with what was
+//! learnt ([`learnt`]).
+//!
 //! What is deliberately absent: knowledge of system calls. An event says what the kernel did, and no recorded call
 //! is ever made: the filter under which a stub runs lets nothing through but what its supervisor asks for, and
 //! [`space`] is all that it ever asks for. A trace from a stranger can use up time and memory, not more.
@@ -18,6 +21,7 @@ mod domain;
 mod echo;
 mod error;
 mod job;
+pub mod learnt;
 mod objects;
 mod reach;
 mod run;
@@ -34,15 +38,30 @@ mod tests;
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Mutex, atomic::AtomicU64},
+    fs::{self, File},
+    io::Write,
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
 };
 
-use bis_trace::{Trace, event::Meta, types::Tid};
+use bis_trace::{
+    Trace,
+    event::{FileEntry, Meta},
+    types::{EventSeq, FileId, Tid},
+};
 
 pub use divergence::Divergence;
 pub use error::ReplayError;
 
-use crate::{echo::Echo, job::Board, objects::Sharers, select::Facts, shared::Shared};
+use crate::{
+    echo::Echo,
+    job::{Board, Ended},
+    learnt::{Learnt, Search},
+    objects::Sharers,
+    select::{Facts, Selection},
+    shared::Shared,
+};
 
 /// Is told of progress: events replayed, and how many there are as far as the trace says. Called from many
 /// threads.
@@ -106,43 +125,135 @@ fn replay_to(trace: &Trace, options: &Options, sink: echo::Sink) -> Result<Summa
         }
     }
     let selection = select::select(&facts, options.pid)?;
-    let echo = (!options.quiet).then(|| {
-        // Where all is to be heard, so is what a cut trace has lost but for its place.
-        let is_heard = |domain| options.pid.is_none() || selection.heard.contains(domain);
-        let heard = trace.echoes().iter().filter(|echo| is_heard(&echo.domain));
-        Echo::new(heard.map(|echo| (echo.seq.0, echo.domain)), sink)
-    });
-    let selected = |(_, domain): &(_, _)| selection.extents.contains_key(domain);
-    let sharers = Sharers::new(facts.shares.iter().copied().filter(selected));
-    let board = Board::new(run::cores(options.jobs), selection.roots.len());
-    for domain in &selection.roots {
-        board.begin_once(*domain);
-    }
-    let events_total = selection.extents.keys().map(|domain| trace.event_count(*domain)).sum();
-    let shared = Shared {
-        trace,
-        machine: trace.machine().cloned().unwrap_or_default(),
-        selection,
-        entries: facts.domains.into_iter().map(|entry| (entry.domain, entry)).collect(),
-        files,
-        board,
-        sharers: Mutex::new(sharers),
-        echo,
-        events_done: AtomicU64::new(0),
-        domains_done: AtomicU64::new(0),
-        events_total,
-        progress: options.progress.as_deref(),
-        copies: Mutex::default(),
-    };
+    let whole = Whole { trace, options, facts, files, selection };
     run::allow_many_files();
-    run::run_all(&shared);
-    let Shared { board, events_done, domains_done, .. } = shared;
-    let cut = board.outcome()?;
-    Ok(Summary {
-        domains: domains_done.into_inner(),
-        events: events_done.into_inner(),
-        incomplete: cut.map(|cut| why_cut(trace, cut)),
+    let path = trace.dir().join(learnt::FILE_NAME);
+    let known = Learnt::from_text(&fs::read_to_string(&path).unwrap_or_default());
+    let mut search = Search::new(known.clone());
+    let sink = Arc::new(Mutex::new(Shown { bytes: 0, sink }));
+    loop {
+        let (outcome, found) = whole.attempt(search.learnt.clone(), &sink);
+        match outcome {
+            Ok(Attempt::Done(summary)) => {
+                if search.learnt != known {
+                    keep(&path, &search.learnt);
+                }
+                return Ok(summary);
+            }
+            Ok(Attempt::Seen(pause)) => {
+                if !search.without_jump(pause) {
+                    let what = format!("a jump was seen at event {pause} where none was");
+                    return Err(ReplayError::Machine(what));
+                }
+            }
+            Err(ReplayError::Divergence(divergence)) => search.diverged(divergence, &found)?,
+            Err(error) => return Err(error),
+        }
+        tracing::info!(learnt = search.learnt.to_text(), "the replay begins again");
+    }
+}
+
+/// Keeps what was learnt with the trace, if that may be written: it is of use, and not needed.
+fn keep(path: &Path, learnt: &Learnt) {
+    let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(path);
+    if let Err(error) = file.and_then(|mut file| file.write_all(learnt.to_text().as_bytes())) {
+        tracing::info!(%error, "what was learnt is not kept");
+    }
+}
+
+/// What has been written so far, over all attempts.
+struct Shown {
+    bytes: u64,
+    sink: echo::Sink,
+}
+
+/// A sink for one attempt: what earlier ones have written does not come again.
+fn sink_of_attempt(shown: &Arc<Mutex<Shown>>) -> echo::Sink {
+    let shown = shown.clone();
+    let mut skip = shown.lock().unwrap_or_else(PoisonError::into_inner).bytes;
+    Box::new(move |fd, bytes| {
+        let known = usize::try_from(skip).unwrap_or(usize::MAX).min(bytes.len());
+        skip -= known as u64;
+        let bytes = &bytes[known..];
+        let mut shown = shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if !bytes.is_empty() {
+            (shown.sink)(fd, bytes)?;
+            shown.bytes += bytes.len() as u64;
+        }
+        Ok(())
     })
+}
+
+/// What all attempts to replay have in common.
+struct Whole<'t> {
+    trace: &'t Trace,
+    options: &'t Options,
+    facts: Facts,
+    files: HashMap<FileId, FileEntry>,
+    selection: Selection,
+}
+
+enum Attempt {
+    Done(Summary),
+    /// See [`error::Halt::Seen`].
+    Seen(EventSeq),
+}
+
+impl Whole<'_> {
+    fn attempt(
+        &self,
+        learnt: Learnt,
+        sink: &Arc<Mutex<Shown>>,
+    ) -> (Result<Attempt, ReplayError>, learnt::Found) {
+        let Whole { trace, options, facts, files, selection } = self;
+        let echo = (!options.quiet).then(|| {
+            // Where all is to be heard, so is what a cut trace has lost but for its place.
+            let is_heard = |domain| options.pid.is_none() || selection.heard.contains(domain);
+            let heard = trace.echoes().iter().filter(|echo| is_heard(&echo.domain));
+            Echo::new(heard.map(|echo| (echo.seq.0, echo.domain)), sink_of_attempt(sink))
+        });
+        let selected = |(_, domain): &(_, _)| selection.extents.contains_key(domain);
+        let sharers = Sharers::new(facts.shares.iter().copied().filter(selected));
+        let board = Board::new(run::cores(options.jobs), selection.roots.len());
+        for domain in &selection.roots {
+            board.begin_once(*domain);
+        }
+        let events_total = selection.extents.keys().map(|domain| trace.event_count(*domain)).sum();
+        let shared = Shared {
+            trace,
+            machine: trace.machine().cloned().unwrap_or_default(),
+            selection: selection.clone(),
+            entries: facts.domains.iter().map(|entry| (entry.domain, entry.clone())).collect(),
+            files: files.clone(),
+            board,
+            sharers: Mutex::new(sharers),
+            echo,
+            learnt,
+            found: Mutex::default(),
+            events_done: AtomicU64::new(0),
+            domains_done: AtomicU64::new(0),
+            events_total,
+            progress: options.progress.as_deref(),
+            copies: Mutex::default(),
+        };
+        run::run_all(&shared);
+        let Shared { board, events_done, domains_done, found, .. } = shared;
+        let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let done = |cut: Option<String>| {
+            let incomplete = cut.map(|cut| why_cut(trace, cut));
+            Attempt::Done(Summary {
+                domains: domains_done.into_inner(),
+                events: events_done.into_inner(),
+                incomplete,
+            })
+        };
+        let outcome = board.outcome().map(|ended| match ended {
+            Ended::Whole => done(None),
+            Ended::Cut(why) => done(Some(why)),
+            Ended::Seen(pause) => Attempt::Seen(pause),
+        });
+        (outcome, found)
+    }
 }
 
 fn why_cut(trace: &Trace, cut: String) -> String {

@@ -12,6 +12,7 @@ use crate::{
     divergence::{Brief, Leave, call_name, compare},
     domain::{Domain, Mismatch, Who},
     error::Halt,
+    learnt::How,
     seek::Seek,
     task::{Found, Hooked, Place, Task, fault_text, info_of},
 };
@@ -26,6 +27,7 @@ pub(crate) fn found_text(place: &Place) -> String {
         Found::Fault(info) => fault_text(info.signal(), info, place.regs.rip),
         Found::Safepoint => "a stop after the last hooked call".into(),
         Found::Breakpoint => format!("a breakpoint at {:#x}", place.regs.rip),
+        Found::Seen => format!("a look at its own text at {:#x}", place.regs.rip),
         Found::OtherCall => "a hooked call that is not the one in the log".into(),
         Found::Dead => "the task was killed".into(),
     }
@@ -99,16 +101,35 @@ impl Domain<'_, '_> {
             tracing::debug!(memory, extended, log, "the place with its registers");
             Ok(memory && extended && log)
         };
-        if is_there(task, &task.regs()?)? {
+        let shared = self.context.shared;
+        let How { mut skips, no_jump } = shared.learnt.of(who.seq);
+        // Is it the place, and not one of those that only look so?
+        let mut is_it = |task: &Task, regs: &Registers| -> Result<bool, Halt> {
+            if !is_there(task, regs)? {
+                return Ok(false);
+            }
+            if skips > 0 {
+                skips -= 1;
+                return Ok(false);
+            }
+            shared.add_found(self.entry.domain, who.seq);
+            Ok(true)
+        };
+        if is_it(task, &task.regs()?)? {
             return Ok(());
         }
-        let mut seek = Seek::begin(task, pause)?;
+        let mut seek = Seek::begin(task, pause, !no_jump)?;
         // How often it was there in another state, for a report.
         let mut passed = 0u64;
         loop {
             let place = task.run()?;
-            if matches!(place.found, Found::Fault(_)) && seek.forgive(task, &place.regs)? {
+            if let Found::Fault(info) = place.found
+                && seek.forgive(task, memory, pause, info, &place.regs)?
+            {
                 continue;
+            }
+            if place.found == Found::Seen {
+                return Err(Halt::Seen(who.seq));
             }
             if place.found != Found::Breakpoint {
                 if place.found == Found::Dead && self.context.shared.board.is_cancelled() {
@@ -123,7 +144,7 @@ impl Domain<'_, '_> {
                 return Err(self.elsewhere(task, who, expected, &place, wanted, Leave::OrigRax));
             }
             let regs = seek.true_registers(memory, place.regs)?;
-            if is_there(task, &regs)? {
+            if is_it(task, &regs)? {
                 task.set_regs(&regs)?;
                 seek.end(task, memory, &place)?;
                 return Ok(());

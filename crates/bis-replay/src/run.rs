@@ -14,7 +14,7 @@ use crate::{
     divergence::Brief,
     domain::{Domain, pin},
     error::{Halt, ReplayError},
-    job::{Class, Held, Slot},
+    job::{Class, Ended, Held, Slot},
     select::Extent,
     shared::{Context, Shared},
     space::{Source, Space},
@@ -95,6 +95,7 @@ fn whole_life<'scope, 'env: 'scope>(context: Context<'scope, 'env>, begin: Begin
             tracing::info!(%domain, why, "cut");
             shared.board.cut(why);
         }
+        Err(Halt::Seen(pause)) => shared.board.end_with(Ended::Seen(pause)),
         Err(Halt::Failed(error)) => shared.board.fail(error),
     }
 }

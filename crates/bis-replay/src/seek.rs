@@ -4,25 +4,38 @@
 //! A stop takes microseconds, and a loop may pass the place a million times. So once a debug register has stopped the
 //! task there in vain, the instructions at the place give way to a jump: the task itself compares its registers, and what
 //! of its memory was different the last time, with what is wanted ([`bis_rewrite::conditional`]), and stops only where
-//! they are the same. Meanwhile no other task of the domain runs, so nobody sees that the text is another.
+//! they are the same. Meanwhile no other task of the domain runs, so nobody sees that the text is another. Text that the
+//! program may write is protected from that for as long; who writes it nevertheless finds the text that was there. Who reads
+//! it is noticed, by debug registers, but too late: then the replay begins again and does without a jump there.
 
 use std::ops::Range;
 
 use bis_rewrite::{Condition, Conditional, Span, conditional};
-use bis_trace::{event::Pause, types::Registers};
-use bis_tracee::{Memory, TraceeError, maps, place, remote::Remote};
+use bis_trace::{
+    event::Pause,
+    types::{Registers, Signal},
+};
+use bis_tracee::{Memory, TraceeError, maps, place, remote::Remote, siginfo::SigInfo};
 
 use crate::task::{Breakpoint, Found, Place, Task};
 
 const PAGE: u64 = 4096;
+
+/// How many stops cost about as much as it does to put a jump into the text and to take it away.
+const STOPS_OF_A_JUMP: u64 = 32;
 
 /// The flag that keeps a debug register from stopping the task where it stands (Intel SDM volume 3, 18.3.1.1).
 const RESUME: u64 = 0x1_0000;
 
 /// A breakpoint at the place that is looked for.
 pub(crate) enum Seek {
-    /// A debug register, which has stopped the task in vain so many times.
-    Register(u64),
+    /// A debug register.
+    Register {
+        /// How often it has stopped the task in vain.
+        stops: u64,
+        /// With how many stops a jump is tried in its place.
+        next: u64,
+    },
     Patched(Box<Patched>),
 }
 
@@ -34,6 +47,8 @@ pub(crate) struct Patched {
     code: u64,
     /// The first of its pages.
     pages: u64,
+    /// Pages of the text that may be written when it is not there, with their protection.
+    guarded: Vec<(u64, u64)>,
 }
 
 impl Patched {
@@ -51,6 +66,26 @@ impl Patched {
         stopped.set_xstate(&xstate)
     }
 
+    fn take_away(&self, task: &mut Task, memory: &Memory) -> Result<(), TraceeError> {
+        let start = self.span.start();
+        // It is not there any more if the program has mapped something else.
+        if memory.read_upto(start, self.made.patch.len()) == self.made.patch {
+            memory.write(start, self.span.bytes())?;
+        }
+        self.correct_x87(task)?;
+        place::clear_breakpoint(task.ours)?;
+        task.is_watched = false;
+        task.breakpoint = None;
+        task.guarded = 0..0;
+        let mut remote = Remote::new(&mut task.stopped)?;
+        for (page, prot) in &self.guarded {
+            remote.must("protect text as before", libc::SYS_mprotect, [*page, PAGE, *prot, 0, 0, 0])?;
+        }
+        let args = [self.pages, (place::CODE_PAGES + 1) * PAGE, 0, 0, 0, 0];
+        remote.must("unmap the pages of a breakpoint", libc::SYS_munmap, args)?;
+        remote.finish()
+    }
+
     fn data(&self) -> u64 {
         self.pages + place::CODE_PAGES * PAGE
     }
@@ -64,14 +99,14 @@ fn registers(regs: &Registers) -> [u64; 16] {
 
 impl Seek {
     /// Sets the breakpoint. `task` is stopped anywhere in its program.
-    pub(crate) fn begin(task: &mut Task, pause: &Pause) -> Result<Seek, TraceeError> {
+    pub(crate) fn begin(task: &mut Task, pause: &Pause, may_jump: bool) -> Result<Seek, TraceeError> {
         let regs = task.regs()?;
         if regs.rip == pause.regs.rip {
             task.set_regs(&Registers { eflags: regs.eflags | RESUME, ..regs })?;
         }
         place::set_breakpoint(task.stopped()?, pause.regs.rip)?;
         task.breakpoint = Some(Breakpoint::Register(pause.regs.rip));
-        Ok(Seek::Register(0))
+        Ok(Seek::Register { stops: 0, next: if may_jump { 1 } else { u64::MAX } })
     }
 
     /// The task stands at the place, in vain: puts the breakpoint into its text, if that is possible.
@@ -82,14 +117,27 @@ impl Seek {
             tracing::debug!(task = %task.ours, start = format_args!("{start:#x}"), "no jump can be there");
             return Ok(None);
         };
+        let mappings = maps::read(task.ours)?;
         let sure = span.bytes() == pause.span;
-        let Some(code) = place::room(&maps::read(task.ours)?, &span, sure) else {
+        let Some(code) = place::room(&mappings, &span, sure) else {
             tracing::debug!(task = %task.ours, ?span, "no room for a jump");
             return Ok(None);
         };
         let pages = code & !(PAGE - 1);
         let data = pages + place::CODE_PAGES * PAGE;
         let (wanted, found) = (registers(&pause.regs), registers(&task.regs()?));
+        let within = |page: u64| mappings.iter().find(|m| (m.start..m.end).contains(&page));
+        let mut guarded = Vec::new();
+        for page in (start & !(PAGE - 1)..span.end()).step_by(4096) {
+            match within(page) {
+                // Others may write it elsewhere.
+                Some(mapping) if mapping.shared => return Ok(None),
+                Some(mapping) if mapping.prot & libc::PROT_WRITE.cast_unsigned() != 0 => {
+                    guarded.push((page, u64::from(mapping.prot)));
+                }
+                _ => {}
+            }
+        }
         // What is different now will be different most often.
         let first = (0..).zip(wanted.iter().zip(found)).filter(|(_, (wanted, found))| *wanted != found);
         let first = first.map(|(register, _)| register).collect();
@@ -104,19 +152,28 @@ impl Seek {
             let args = [at, len, number(prot), number(flags), u64::MAX, 0];
             remote.must("map a page for a breakpoint", libc::SYS_mmap, args)?;
         }
+        for (page, prot) in &guarded {
+            let args = [*page, PAGE, prot & !number(libc::PROT_WRITE), 0, 0, 0];
+            remote.must("protect the text of a breakpoint", libc::SYS_mprotect, args)?;
+        }
         remote.finish()?;
+        if let (Some((first, _)), Some((last, _))) = (guarded.first(), guarded.last()) {
+            task.guarded = *first..last + PAGE;
+        }
         memory.write(code, &made.code)?;
         memory.write(data, &made.data)?;
         memory.write(start, &made.patch)?;
-        place::clear_breakpoint(task.ours)?;
+        place::watch(task.stopped()?, &(start..span.end()))?;
+        task.is_watched = true;
+        tracing::debug!(task = %task.ours, ?span, "a jump takes the place of a breakpoint");
         task.breakpoint = Some(Breakpoint::Int3(made.hit));
-        Ok(Some(Seek::Patched(Box::new(Patched { span, made, condition, code, pages }))))
+        Ok(Some(Seek::Patched(Box::new(Patched { span, made, condition, code, pages, guarded }))))
     }
 
     /// The registers that the task has at the breakpoint, for those that it was found with.
     pub(crate) fn true_registers(&self, memory: &Memory, regs: Registers) -> Result<Registers, TraceeError> {
         match self {
-            Seek::Register(_) => Ok(regs),
+            Seek::Register { .. } => Ok(regs),
             Seek::Patched(it) => {
                 let eflags = Conditional::flags(regs.eflags, memory.read_u64(it.data() + 8)?);
                 Ok(Registers { rip: it.span.start(), eflags, ..regs })
@@ -134,12 +191,14 @@ impl Seek {
     ) -> Result<(), TraceeError> {
         let it = match self {
             Seek::Patched(it) => it,
-            Seek::Register(stops) => {
+            Seek::Register { stops, next } => {
                 *stops += 1;
-                // Other code may come to be there, or room for a jump: it is tried now and then.
-                if stops.is_power_of_two()
-                    && let Some(patched) = Self::patch(task, memory, pause)?
-                {
+                if stops < next {
+                    return Ok(());
+                }
+                // Other code may come to be there, or room for a jump.
+                *next = 2 * *stops;
+                if let Some(patched) = Self::patch(task, memory, pause)? {
                     *self = patched;
                 }
                 return Ok(());
@@ -174,9 +233,29 @@ impl Seek {
     }
 
     /// Did the task fault because of the breakpoint alone? Then it goes on as it should: past a condition that read what
-    /// is not mapped yet; from the middle of the instructions that have given way.
-    pub(crate) fn forgive(&self, task: &mut Task, regs: &Registers) -> Result<bool, TraceeError> {
+    /// is not mapped yet; from the middle of the instructions that have given way; or with a write to the text, of which
+    /// the breakpoint is taken away for that.
+    pub(crate) fn forgive(
+        &mut self,
+        task: &mut Task,
+        memory: &Memory,
+        pause: &Pause,
+        info: SigInfo,
+        regs: &Registers,
+    ) -> Result<bool, TraceeError> {
         let Seek::Patched(it) = self else { return Ok(false) };
+        if info.signal() == Signal::SEGV && task.guarded.contains(&info.addr()) {
+            let original = it.made.copies.iter().find(|(_, copy)| *copy == regs.rip);
+            let rip = original.map_or(regs.rip, |(original, _)| *original);
+            task.set_regs(&Registers { rip, ..*regs })?;
+            it.take_away(task, memory)?;
+            tracing::debug!(task = %task.ours, "the program writes where a breakpoint is");
+            *self = Self::begin(task, pause, true)?;
+            if let Seek::Register { next, .. } = self {
+                *next = STOPS_OF_A_JUMP;
+            }
+            return Ok(true);
+        }
         let trapped = regs.rip.wrapping_sub(1);
         let copy = it.made.copies.iter().skip(1).find(|(original, _)| *original == trapped);
         let rip = match copy {
@@ -195,19 +274,8 @@ impl Seek {
             return Ok(());
         }
         match self {
-            Seek::Register(_) => place::clear_breakpoint(task.ours),
-            Seek::Patched(it) => {
-                let start = it.span.start();
-                // A program that writes its own code may have written here.
-                if memory.read_upto(start, it.made.patch.len()) == it.made.patch {
-                    memory.write(start, it.span.bytes())?;
-                }
-                it.correct_x87(task)?;
-                let mut remote = Remote::new(&mut task.stopped)?;
-                let args = [it.pages, (place::CODE_PAGES + 1) * PAGE, 0, 0, 0, 0];
-                remote.must("unmap the pages of a breakpoint", libc::SYS_munmap, args)?;
-                remote.finish()
-            }
+            Seek::Register { .. } => place::clear_breakpoint(task.ours),
+            Seek::Patched(it) => it.take_away(task, memory),
         }
     }
 }

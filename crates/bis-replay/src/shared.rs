@@ -14,7 +14,7 @@ use std::{
 use bis_trace::{
     Trace,
     event::{Base, DomainEntry, FileEntry, Machine},
-    types::{DomainId, FileId},
+    types::{DomainId, EventSeq, FileId},
 };
 use rustix::fs::StatVfsMountFlags;
 
@@ -22,6 +22,7 @@ use crate::{
     echo::Echo,
     error::ReplayError,
     job::Board,
+    learnt::{self, Learnt},
     objects::{self, Sharers},
     select::Selection,
 };
@@ -36,6 +37,9 @@ pub(crate) struct Shared<'t> {
     pub sharers: Mutex<Sharers>,
     /// None: nothing is shown.
     pub echo: Option<Echo>,
+    pub learnt: Learnt,
+    /// The pauses that were found.
+    pub found: Mutex<learnt::Found>,
     pub events_done: AtomicU64,
     pub domains_done: AtomicU64,
     pub events_total: u64,
@@ -72,6 +76,11 @@ impl Shared<'_> {
         if !unneeded.is_empty() {
             self.board.objects(|all| unneeded.into_iter().for_each(|object| all.forget(object)));
         }
+    }
+
+    /// A pause was found.
+    pub(crate) fn add_found(&self, domain: DomainId, pause: EventSeq) {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).entry(domain).or_default().push(pause);
     }
 
     /// The command line of a domain's process: its own, or that of the ancestor that it is a copy of.

@@ -1,6 +1,6 @@
 //! A task of a replayed domain, and what became of it when it was let run.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, ops::Range};
 
 use bis_agent::hooks;
 use bis_trace::types::{EventSeq, Registers, Signal, Tid};
@@ -22,6 +22,10 @@ pub(crate) struct Task {
     pub recent: VecDeque<(EventSeq, Brief)>,
     /// Where it stops beside.
     pub breakpoint: Option<Breakpoint>,
+    /// Pages that it may not write to for a while, although it may.
+    pub guarded: Range<u64>,
+    /// Is some text watched by debug registers? A task has those for a breakpoint or for this.
+    pub is_watched: bool,
     /// What its hooks have to consume before its next event.
     pub hooked: Option<Hooked>,
 }
@@ -52,6 +56,8 @@ pub(crate) enum Found {
     Safepoint,
     /// At the breakpoint.
     Breakpoint,
+    /// Behind an instruction that has read the text that is watched.
+    Seen,
     /// In a hook, with another call than its log has.
     OtherCall,
     /// It was killed.
@@ -75,6 +81,8 @@ impl Task {
             recent,
             hooked: None,
             breakpoint: None,
+            guarded: 0..0,
+            is_watched: false,
         }
     }
 
@@ -130,8 +138,14 @@ impl Task {
                     if info.signal() == signal && is_breakpoint(breakpoint, info, stopped_at) {
                         return Ok(Place { found: Found::Breakpoint, regs: stopped_at });
                     }
+                    if self.is_watched && info.is_debug_exception() && place::is_triggered(stopped)? {
+                        return Ok(Place { found: Found::Seen, regs: stopped_at });
+                    }
                     if info.is_fault() && info.signal() == signal {
                         let mut regs = stopped_at;
+                        if self.guarded.contains(&info.addr()) {
+                            return Ok(Place { found: Found::Fault(info), regs });
+                        }
                         if (hooks::COPY..hooks::COPY_FAULT).contains(&regs.rip) {
                             // As when it was recorded: the pointer is the program's mistake.
                             regs.rip = hooks::COPY_FAULT;

@@ -126,3 +126,72 @@ pub fn set_breakpoint(stopped: &Stopped, addr: u64) -> Result<()> {
 pub fn clear_breakpoint(tid: Tid) -> Result<()> {
     sys::set_debug_register(tid, 7, 0)
 }
+
+/// The task stops after it reads or writes data in these bytes, until [`clear_breakpoint`], instead of at a breakpoint
+/// of [`set_breakpoint`]. The processor fetches instructions from them without that. Some bytes more may be watched.
+///
+/// # Errors
+/// Where the task was killed, or the kernel gives no debug registers.
+pub fn watch(stopped: &Stopped, range: &Range<u64>) -> Result<()> {
+    /// Data is read or written (Intel SDM volume 3, 18.2.4).
+    const ACCESSED: u64 = 3;
+    sys::set_debug_register(stopped.tid(), 7, 0)?;
+    let mut control = 0;
+    for (index, (addr, len)) in pieces(range).into_iter().enumerate() {
+        let len = [(1, 0), (2, 1), (4, 3), (8, 2)]
+            .iter()
+            .find(|(bytes, _)| *bytes == len)
+            .map_or(0, |(_, bits)| *bits);
+        sys::set_debug_register(stopped.tid(), index, addr)?;
+        control |= 1 << (2 * index) | (len << 2 | ACCESSED) << (16 + 4 * index);
+    }
+    sys::set_debug_register(stopped.tid(), 7, control)
+}
+
+/// Did a debug register cause the task's last debug exception?
+///
+/// # Errors
+/// Where the task was killed.
+pub fn is_triggered(stopped: &Stopped) -> Result<bool> {
+    Ok(sys::get_debug_register(stopped.tid(), 6)? & 0xf != 0)
+}
+
+/// At most four pieces (address, length) that debug registers can watch, which cover these at most 24 bytes, if
+/// possible without more than them.
+fn pieces(range: &Range<u64>) -> Vec<(u64, u64)> {
+    const REGISTERS: usize = 4;
+    let exact = |mut at: u64| {
+        let mut pieces = Vec::new();
+        while at < range.end {
+            let fits = |len: &u64| at.is_multiple_of(*len) && at + len <= range.end;
+            let len = [8, 4, 2, 1].into_iter().find(fits).unwrap_or(1);
+            pieces.push((at, len));
+            at += len;
+        }
+        pieces
+    };
+    let pieces = exact(range.start);
+    if pieces.len() <= REGISTERS {
+        return pieces;
+    }
+    (range.start & !7..range.end).step_by(8).map(|at| (at, 8)).take(REGISTERS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn watched_pieces_cover_all_and_fit_the_registers() {
+        for start in 0x1000..0x1008 {
+            for len in 5..=24 {
+                let range = start..start + len;
+                let pieces = pieces(&range);
+                assert!(pieces.len() <= 4, "{range:x?}");
+                let covered = |byte: u64| pieces.iter().any(|(at, len)| (*at..at + len).contains(&byte));
+                assert!(range.clone().all(covered), "{range:x?}: {pieces:x?}");
+                assert!(pieces.iter().all(|(at, len)| at % len == 0));
+            }
+        }
+    }
+}

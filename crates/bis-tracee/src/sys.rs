@@ -101,6 +101,14 @@ pub fn set_registers(tid: Tid, regs: &Registers) -> Result<()> {
     with_data("set the registers", libc::PTRACE_SETREGS, tid, 0, &mut regs).map(drop)
 }
 
+/// What the kernel shows of a debug register; of the sixth, what the last debug exception was for.
+pub fn get_debug_register(tid: Tid, index: usize) -> Result<u64> {
+    let offset = std::mem::offset_of!(libc::user, u_debugreg) + index * size_of::<u64>();
+    // SAFETY: for this request the library's function has the kernel write to a variable of its own, and returns that.
+    let value = unsafe { libc::ptrace(libc::PTRACE_PEEKUSER, tid.0, offset, 0usize) };
+    check("read a debug register", tid, value).map(libc::c_long::cast_unsigned)
+}
+
 /// Sets debug register `index` (0..=3, 6, 7) of a stopped task.
 pub fn set_debug_register(tid: Tid, index: usize, value: u64) -> Result<()> {
     let offset = std::mem::offset_of!(libc::user, u_debugreg) + index * size_of::<u64>();

@@ -1,9 +1,11 @@
-// Threads of the program's own making, switched by swapcontext in the handler of a timer.
+// Threads of the program's own making, switched by swapcontext in the handler of a timer. All contexts have the signal
+// blocked: one that came between swapcontext's change of the mask and its change of the stack would switch half a context.
 #include "../guest.h"
 #include <sys/time.h>
 #include <ucontext.h>
 
 enum { GREEN = 4, SWITCHES = 60, STACK = 64 * 1024 };
+static sigset_t alarms;
 static ucontext_t contexts[GREEN], home;
 static volatile int current, switches;
 static volatile unsigned long counts[GREEN];
@@ -20,11 +22,14 @@ static void handler(int sig) {
 }
 
 static void body(int me) {
+  CHECK(sigprocmask(SIG_UNBLOCK, &alarms, NULL) == 0);
   for (;;) counts[me]++;
 }
 
 int main(void) {
   on_signal(SIGALRM, handler, 0);
+  CHECK(sigemptyset(&alarms) == 0 && sigaddset(&alarms, SIGALRM) == 0);
+  CHECK(sigprocmask(SIG_BLOCK, &alarms, NULL) == 0);
   for (int i = 0; i < GREEN; i++) {
     CHECK(getcontext(&contexts[i]) == 0);
     char *stack = malloc(STACK);

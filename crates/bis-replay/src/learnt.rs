@@ -1,0 +1,225 @@
+//! What attempts to replay a trace have taught about its pauses.
+//!
+//! A place is known by its state, and that can deceive: the task may have been there before in what looks the same, and
+//! then what follows differs. No look at the state tells; only the divergence does. So the replay begins again, and
+//! takes the next place that fits. And a program that reads its own text must not find a jump there: where one does,
+//! that pause is looked for by a debug register alone.
+//!
+//! Which pause is to blame is a guess: the last ones before the divergence, one after another. A guess that does not take
+//! the replay further is given up. What was right is kept in the trace's folder ([`FILE_NAME`]), so that it is learnt
+//! once; without that file, or with a wrong one, a replay only takes longer.
+
+use std::collections::{BTreeMap, HashMap};
+
+use bis_trace::types::{DomainId, EventSeq};
+
+use crate::{divergence::Divergence, error::ReplayError};
+
+/// The file's name in a trace's folder: a line for each pause.
+pub const FILE_NAME: &str = "places";
+
+/// How many of the pauses before a divergence are suspected, how many places of each are tried, and how many attempts
+/// there are in all.
+const SUSPECTS_MAX: usize = 3;
+const SKIPS_MAX: u32 = 4;
+const ATTEMPTS_MAX: u32 = 40;
+
+/// How to look for a pause.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct How {
+    /// How many places that fit come before it.
+    pub skips: u32,
+    /// No jump may be put into the text.
+    pub no_jump: bool,
+}
+
+/// How to look for the pauses of a trace.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Learnt(BTreeMap<EventSeq, How>);
+
+impl Learnt {
+    /// How to look for the pause of this event.
+    #[must_use]
+    pub fn of(&self, pause: EventSeq) -> How {
+        self.0.get(&pause).copied().unwrap_or_default()
+    }
+
+    /// Those that are not looked for as all others are.
+    pub fn iter(&self) -> impl Iterator<Item = (EventSeq, How)> + '_ {
+        self.0.iter().map(|(seq, how)| (*seq, *how))
+    }
+
+    /// Reads what [`Learnt::to_text`] has made; lines that are something else do not count.
+    #[must_use]
+    pub fn from_text(text: &str) -> Learnt {
+        let line = |line: &str| {
+            let mut words = line.split_whitespace();
+            let seq = words.next()?.parse().ok().map(EventSeq)?;
+            let skips = words.next()?.parse().ok()?;
+            let no_jump = words.next() == Some("register");
+            Some((seq, How { skips, no_jump }))
+        };
+        Learnt(text.lines().filter_map(line).collect())
+    }
+
+    /// A line for each pause: the event, how many places come before it, and "register" where no jump may be used.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let line = |(seq, how): (EventSeq, How)| {
+            let register = if how.no_jump { " register" } else { "" };
+            format!("{seq} {}{register}\n", how.skips)
+        };
+        self.iter().map(line).collect()
+    }
+
+    fn set(&mut self, pause: EventSeq, how: How) {
+        if how == How::default() {
+            self.0.remove(&pause);
+        } else {
+            self.0.insert(pause, how);
+        }
+    }
+}
+
+/// The pauses that an attempt has found, by domain, in order.
+pub(crate) type Found = HashMap<DomainId, Vec<EventSeq>>;
+
+/// A divergence, and who is suspected of it.
+struct Trial {
+    divergence: Box<Divergence>,
+    /// The last pause first.
+    suspects: Vec<EventSeq>,
+    /// What had been learnt of the first of them before.
+    before: How,
+}
+
+/// A search for the right places, over attempts.
+#[derive(Default)]
+pub(crate) struct Search {
+    pub learnt: Learnt,
+    attempts: u32,
+    trial: Option<Trial>,
+}
+
+impl Search {
+    pub(crate) fn new(learnt: Learnt) -> Search {
+        Search { learnt, ..Search::default() }
+    }
+
+    /// The program has read the text at this pause while a jump was there. Is there another way?
+    pub(crate) fn without_jump(&mut self, pause: EventSeq) -> bool {
+        let how = self.learnt.of(pause);
+        self.learnt.set(pause, How { no_jump: true, ..how });
+        !how.no_jump
+    }
+
+    /// What to do after a divergence in an attempt that found these pauses.
+    ///
+    /// # Errors
+    /// The divergence to report, when there is nothing else to try.
+    pub(crate) fn diverged(&mut self, divergence: Box<Divergence>, found: &Found) -> Result<(), ReplayError> {
+        let (domain, seq) = (divergence.domain, divergence.seq);
+        self.attempts += 1;
+        let trial = match self.trial.take() {
+            Some(trial) if trial.divergence.domain == domain && seq <= trial.divergence.seq => trial,
+            _ => {
+                let before = found.get(&domain).into_iter().flatten().rev().filter(|pause| **pause <= seq);
+                let suspects: Vec<EventSeq> = before.copied().take(SUSPECTS_MAX).collect();
+                let before = suspects.first().map_or(How::default(), |pause| self.learnt.of(*pause));
+                Trial { divergence, suspects, before }
+            }
+        };
+        let trial = self.trial.insert(trial);
+        while let Some(&suspect) = trial.suspects.first() {
+            let how = self.learnt.of(suspect);
+            // Where the suspect itself was not found any more, there are no more places that fit.
+            let has_more = found.get(&domain).is_some_and(|found| found.contains(&suspect));
+            let may_skip = how.skips < trial.before.skips.saturating_add(SKIPS_MAX);
+            if has_more && may_skip && self.attempts <= ATTEMPTS_MAX {
+                self.learnt.set(suspect, How { skips: how.skips + 1, ..how });
+                return Ok(());
+            }
+            self.learnt.set(suspect, trial.before);
+            trial.suspects.remove(0);
+            let Some(&next) = trial.suspects.first() else { break };
+            trial.before = self.learnt.of(next);
+            if self.attempts <= ATTEMPTS_MAX {
+                self.learnt.set(next, How { skips: trial.before.skips + 1, ..trial.before });
+                return Ok(());
+            }
+        }
+        Err(ReplayError::Divergence(trial.divergence.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bis_trace::types::Tid;
+
+    use super::*;
+
+    fn diverged(search: &mut Search, seq: u64, found: &Found) -> bool {
+        let divergence = Divergence {
+            domain: DomainId(1),
+            pid: Tid(1),
+            command: String::new(),
+            tid: Tid(1),
+            seq: EventSeq(seq),
+            position: seq,
+            expected: String::new(),
+            found: String::new(),
+            registers: Vec::new(),
+            place: String::new(),
+            code: Vec::new(),
+            recent: Vec::new(),
+            cause: String::new(),
+        };
+        search.diverged(Box::new(divergence), found).is_ok()
+    }
+
+    fn found(pauses: &[u64]) -> Found {
+        [(DomainId(1), pauses.iter().map(|seq| EventSeq(*seq)).collect())].into()
+    }
+
+    #[test]
+    fn without_pauses_there_is_nothing_to_try() {
+        assert!(!diverged(&mut Search::default(), 7, &found(&[])));
+        assert!(!diverged(&mut Search::default(), 7, &found(&[8, 9])));
+    }
+
+    #[test]
+    fn the_last_pause_is_suspected_first_and_acquitted_where_nothing_else_fits() {
+        let mut search = Search::default();
+        assert!(diverged(&mut search, 12, &found(&[3, 10])));
+        assert_eq!(search.learnt.to_text(), "10 1\n");
+        assert!(diverged(&mut search, 12, &found(&[3, 10])));
+        assert_eq!(search.learnt.to_text(), "10 2\n");
+        // It was not found a third time.
+        assert!(diverged(&mut search, 10, &found(&[3])));
+        assert_eq!(search.learnt.to_text(), "3 1\n");
+        // That was right: the next divergence is later.
+        assert!(diverged(&mut search, 40, &found(&[3, 10, 30])));
+        assert_eq!(search.learnt.to_text(), "3 1\n30 1\n");
+    }
+
+    #[test]
+    fn a_divergence_that_no_pause_explains_is_reported_in_the_end() {
+        let mut search = Search::default();
+        let found = found(&[1, 2, 3, 4, 5]);
+        let mut attempts = 0;
+        while diverged(&mut search, 6, &found) {
+            attempts += 1;
+        }
+        assert_eq!(attempts, 3 * SKIPS_MAX);
+        assert_eq!(search.learnt, Learnt::default());
+    }
+
+    #[test]
+    fn a_pause_loses_its_jump_once() {
+        let mut search = Search::new(Learnt::from_text("5 2\nnot a line\n6 0 register\n"));
+        assert!(search.without_jump(EventSeq(5)));
+        assert!(!search.without_jump(EventSeq(5)));
+        assert_eq!(search.learnt.to_text(), "5 2 register\n6 0 register\n");
+        assert_eq!(Learnt::from_text(&search.learnt.to_text()), search.learnt);
+    }
+}
