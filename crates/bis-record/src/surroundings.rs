@@ -4,21 +4,27 @@
 //! A loop's state may be a counter in a page that nothing points to. No list of what to look at would find it, but it
 //! has one property: it changes. So a copy is kept of a good part of what the program can write, and words that are
 //! not what they were at the last pause are kept with the place, for replay to compare first; of all the rest, a sum.
-//! This is not all of memory: what a pause may cost is limited, and large mappings are seen near registers only.
+//! This is not all of memory: what a pause may cost is limited, and large mappings are seen near pointers only.
 
 use bis_trace::{
     event::{MemWrite, RangeSum},
     types::{Registers, Tid},
 };
-use bis_tracee::{checksum, maps, maps::Mapping};
+use bis_tracee::{Memory, checksum, maps, maps::Mapping};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{domain::Domain, error::Result};
 
-/// How much is looked at, bytes; and how much of a mapping that is larger than that of its own: around each register.
+/// How much is looked at, bytes. Of a mapping larger than `WHOLE_MAX`, only pages near pointers are: so many of them, and so
+/// much more on both sides of what a register points to.
 const TOTAL_MAX: u64 = 1 << 20;
 const WHOLE_MAX: u64 = 256 << 10;
+const NEAR_MAX: usize = 128;
 const AROUND: u64 = 4096;
+
+/// How much of the stack, and of what is pointed to, is searched for pointers, bytes.
+const STACK_LEN: usize = 512;
+const OBJECT_LEN: usize = 64;
 
 /// Changed words that are kept with a place.
 const WORDS_MAX: usize = 48;
@@ -82,44 +88,72 @@ impl Domain {
         let regs = self.stopped(tid)?.regs()?;
         let mut stacks = self.stack_pointers();
         stacks.extend(&self.old_stacks);
-        let ranges = ranges(&maps::read(tid)?, &stacks, &regs);
+        // Of shared memory, what nobody else may change now.
+        let is_ours = |m: &Mapping| {
+            let range = self.shared.at(m.start);
+            !m.shared || range.is_some_and(|range| self.shared.held.contains(&range.object))
+        };
+        let mappings = maps::read(tid)?;
+        let writable =
+            mappings.iter().filter(|m| checksum::is_summed(m) && is_ours(m)).filter_map(|mapping| {
+                // As in checksums: what lies below a stack pointer does not all repeat.
+                let within = stacks.iter().filter(|rsp| mapping.start <= **rsp && **rsp < mapping.end);
+                let start = within.map(|rsp| rsp.next_multiple_of(PAGE)).max().unwrap_or(mapping.start);
+                (start < mapping.end).then_some((start, mapping.end))
+            });
+        let (whole, large): (Vec<_>, Vec<_>) = writable.partition(|(start, end)| end - start <= WHOLE_MAX);
+        let near = near(&self.memory, &regs, &large);
         let read = |(addr, len): (u64, u64)| {
             let data = self.memory.read_upto(addr, usize::try_from(len).unwrap_or(0));
             (!data.is_empty()).then_some((addr, data))
         };
-        let now = Surroundings(ranges.into_iter().filter_map(read).collect());
+        let chosen = choose(whole, near, regs.rip);
+        let now = Surroundings(chosen.into_iter().filter_map(read).collect());
         let changed = now.changed_since(&self.surroundings);
         self.surroundings = now;
         Ok(changed)
     }
 }
 
-/// What to look at, in order: (address, length).
-fn ranges(mappings: &[Mapping], stacks: &[u64], regs: &Registers) -> Vec<(u64, u64)> {
-    let mut private: Vec<(u64, u64)> = Vec::new();
-    for mapping in mappings.iter().filter(|m| checksum::is_summed(m) && !m.shared) {
-        // As in checksums: what lies below a stack pointer does not all repeat.
-        let within = stacks.iter().filter(|rsp| mapping.start <= **rsp && **rsp < mapping.end);
-        let start = within.map(|rsp| rsp.next_multiple_of(PAGE)).max().unwrap_or(mapping.start);
-        if start < mapping.end {
-            private.push((start, mapping.end));
+/// Pages of large mappings that are near what registers, the top of the stack, and what these point to, point to: in this
+/// order.
+fn near(memory: &Memory, regs: &Registers, large: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let mut pages: Vec<(u64, u64)> = Vec::new();
+    let mut add = |words: &[u64], around: u64| {
+        for word in words {
+            let Some((start, end)) = large.iter().find(|(start, end)| (start..end).contains(&word)) else {
+                continue;
+            };
+            let page = word & !(PAGE - 1);
+            let from = page.saturating_sub(around).max(*start);
+            for page in (from..(page + PAGE + around).min(*end)).step_by(4096) {
+                if pages.len() < NEAR_MAX && !pages.contains(&(page, page + PAGE)) {
+                    pages.push((page, page + PAGE));
+                }
+            }
         }
-    }
-    let (mut whole, large): (Vec<_>, Vec<_>) =
-        private.into_iter().partition(|(start, end)| end - start <= WHOLE_MAX);
-    let words = regs.words();
-    for (start, end) in large {
-        for word in words.iter().filter(|word| (start..end).contains(word)) {
-            let from = (word & !(PAGE - 1)).saturating_sub(AROUND).max(start);
-            whole.push((from, (from + 3 * AROUND).min(end)));
-        }
-    }
+    };
+    let words_at = |addr: u64, len: usize| -> Vec<u64> {
+        let bytes = memory.read_upto(addr & !7, len);
+        bytes.chunks_exact(WORD).map(|word| u64::from_le_bytes(std::array::from_fn(|i| word[i]))).collect()
+    };
+    let first = regs.words();
+    add(&first, AROUND);
+    let stack = words_at(regs.rsp, STACK_LEN);
+    add(&stack, 0);
+    let pointers = first.iter().chain(&stack).filter(|word| (PAGE..1 << 47).contains(*word));
+    let second: Vec<u64> = pointers.flat_map(|word| words_at(*word, OBJECT_LEN)).collect();
+    add(&second, 0);
+    pages
+}
+
+/// What to look at, in order: (address, length); of mappings (start, end) as much as there may be.
+fn choose(mut whole: Vec<(u64, u64)>, near: Vec<(u64, u64)>, rip: u64) -> Vec<(u64, u64)> {
     whole.sort_unstable_by_key(|(start, end)| (end - start, *start));
-    whole.dedup();
-    let patched = regs.rip..regs.rip.saturating_add(PATCH_LEN);
+    let patched = rip..rip.saturating_add(PATCH_LEN);
     let mut left = TOTAL_MAX;
     let mut chosen = Vec::new();
-    for (start, end) in whole {
+    for (start, end) in near.into_iter().chain(whole) {
         // Around the place that replay's breakpoint is at.
         let parts = if end <= patched.start || patched.end <= start {
             [(start, end), (end, end)]
