@@ -191,7 +191,11 @@ static void classify(u64 fd) {
   u64 other = is(result) | is(mode ^ 0100000) | is(S->watched) | is(S->no_fds);
   for (int i = 0; i < 4; i += 2) other |= 1 & ~(is(dev ^ S->outputs[i]) | is(ino ^ S->outputs[i + 1]));
   for (int i = 0; i < 2; i++) other |= 1 & ~is(dev ^ S->devices[i]);
-  if (fd < FDS) FD_CLASS[fd] = FD_FILE & (other - 1);
+  if (fd >= FDS) return;
+  FD_CLASS[fd] = FD_FILE & (other - 1);
+  // Whoever watches a file says so, then takes classes away: this one, or it is seen here.
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+  FD_CLASS[fd] &= is(S->watched) - 1;
 }
 
 // The call is to be traced after all. What led here is the same in replay: `result` stays as it was found.

@@ -219,10 +219,10 @@ impl Domain {
                 (key_of_mapping(mapping), mapping.offset + (addr - mapping.start))
             }
         };
+        let (object, new) = self.session.registry.open(key, self.id);
         if file.is_some() {
             self.session.watch.watch_files();
         }
-        let (object, new) = self.session.registry.open(key, self.id);
         if new {
             let (object_len, content) = match &file {
                 Some((_, file, _, name)) => {

@@ -77,11 +77,11 @@ impl Domain {
         offset: u64,
         (file, name): (&File, &[u8]),
     ) -> Result<FileEntry> {
-        self.session.watch.watch_files();
         // First: from here on, what is written is told to us.
         let looked_at =
             |source| RecordError::Os { what: "look at a file that the program has mapped", source };
         self.session.views.add(key, self.id, || file.try_clone()).map_err(looked_at)?;
+        self.session.watch.watch_files();
         let len = file.metadata().map_err(looked_at)?.st_size();
         let entry = self.session.writer.files().keep(file, name)?;
         let (end, kept, kept_len) = (addr + map_len, entry.file, entry.len);

@@ -42,7 +42,11 @@ impl Domain {
             && bis_syscalls::hook(row).is_some_and(|hook| hook.writes)
             && !hooks.area.has_class(first)
         {
+            let mapped = self.session.watch.mapped();
             hooks.area.set_class(first, self.class_of(tid, first));
+            if self.session.watch.mapped() != mapped {
+                hooks.area.forget_files();
+            }
         }
         let opens = row(nr).is_some_and(|row| row.how == bis_syscalls::How::Recorder(Handler::Open));
         if let Some(made) = i32::try_from(result).ok().filter(|fd| opens && *fd >= 0) {

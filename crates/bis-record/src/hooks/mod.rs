@@ -89,11 +89,9 @@ pub struct Hooks {
 }
 
 impl Hooks {
-    fn new(session: &Session, watched: &Watched, area: Area, patches: Patches) -> Hooks {
+    /// Hooks for an area whose classes are right if no file has begun to be watched since there were `mapped`.
+    fn new(session: &Session, watched: &Watched, area: Area, patches: Patches, mapped: u64) -> Hooks {
         let area = Arc::new(area);
-        if !session.registry.is_empty() || !session.views.is_empty() {
-            area.set(state::WATCHED, 1);
-        }
         for (offset, word) in (state::OUTPUTS..).step_by(8).zip(session.stdio.inodes()) {
             area.set(offset, word);
         }
@@ -101,6 +99,14 @@ impl Hooks {
             area.set(offset, fs::metadata(root).map_or(0, |meta| meta.dev()));
         }
         watched.has_hooks(Arc::clone(&area));
+        // After that: who watches a file from here on finds the area.
+        let is_new = session.watch.mapped() != mapped;
+        if is_new || !session.registry.is_empty() || !session.views.is_empty() {
+            area.set(state::WATCHED, 1);
+        }
+        if is_new {
+            area.forget_files();
+        }
         Hooks { area, patches, fds_differ: false, fds_shared: false }
     }
 }
@@ -129,7 +135,8 @@ impl Domain {
             backing: Backing::Anonymous,
         });
         outcome.writes.push(MemWrite { addr: hooks::AREA_BASE, data: Area::replay_state() });
-        self.hooks = Some(Hooks::new(&session, &self.watched, area, Patches::default()));
+        let mapped = session.watch.mapped();
+        self.hooks = Some(Hooks::new(&session, &self.watched, area, Patches::default(), mapped));
         Ok(())
     }
 
@@ -157,7 +164,7 @@ impl Domain {
                 area.set_class(fd, class);
             }
         }
-        let mut hooks = Hooks::new(&self.session, &self.watched, area, parent.patches);
+        let mut hooks = Hooks::new(&self.session, &self.watched, area, parent.patches, parent.mapped);
         (hooks.fds_differ, hooks.fds_shared) = (parent.fds_differ, parent.fds_differ);
         self.hooks = Some(hooks);
         Ok(())
@@ -174,7 +181,9 @@ impl Domain {
     /// What a child that is forked now will have of the hooks.
     pub fn hooks_for_child(&self) -> Option<Inherited> {
         let hooks = self.hooks.as_ref()?;
+        let mapped = self.session.watch.mapped();
         Some(Inherited {
+            mapped,
             patches: hooks.patches.clone(),
             classes: hooks.area.classes(),
             fds_differ: hooks.fds_differ,
@@ -360,5 +369,7 @@ impl Domain {
 pub struct Inherited {
     patches: Patches,
     classes: Vec<(i32, hooks::FdClass)>,
+    /// How often a file had begun to be watched when the classes were right.
+    mapped: u64,
     fds_differ: bool,
 }

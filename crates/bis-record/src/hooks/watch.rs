@@ -84,6 +84,7 @@ impl Watched {
 #[derive(Debug, Default)]
 pub struct Watch {
     domains: Mutex<HashMap<DomainId, Weak<Watched>>>,
+    mapped: AtomicU64,
 }
 
 /// What was seen of a hook under way.
@@ -130,9 +131,10 @@ impl Watch {
         }
     }
 
-    /// A file is about to be mapped where writes to it will be seen: from here on, each write to any file is looked at
-    /// again.
+    /// A file was mapped where writes to it will be seen, and is known to be (in the registry, or as a view): from here on,
+    /// each write to any file is looked at again.
     pub fn watch_files(&self) {
+        self.mapped.fetch_add(1, Ordering::SeqCst);
         let all = self.all();
         for area in all.iter().filter_map(|(_, watched)| watched.area.get()) {
             area.set(state::WATCHED, 1);
@@ -151,6 +153,12 @@ impl Watch {
                 thread::yield_now();
             }
         }
+    }
+
+    /// How often a file has begun to be watched. Who finds out what a descriptor is, and then tells the hooks, looks here before
+    /// and after: in between, it may have become something else.
+    pub fn mapped(&self) -> u64 {
+        self.mapped.load(Ordering::SeqCst)
     }
 
     /// Starts the thread that looks at all domains, for as long as the recording lasts.
