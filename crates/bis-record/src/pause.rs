@@ -9,7 +9,11 @@
 //! The watch thread (`hooks/watch.rs`) sees that a domain has not stopped since its last look, and kicks the supervisor
 //! out of its wait; the supervisor decides here whether there is a reason to stop its task.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
 use bis_agent::{
     AGENT_BASE,
@@ -41,7 +45,8 @@ const OPAQUE_MAX: Duration = Duration::from_millis(300);
 const SPIN_MAX: usize = 40;
 
 /// How many of the instructions that come next are asked which memory they use.
-const INSTRUCTIONS: usize = 24;
+const INSTRUCTIONS: usize = 64;
+const IN_A_ROW: usize = 16;
 
 /// Bytes that are kept where an instruction or a register points, and at the top of the stack; and how much of the stack
 /// is looked at.
@@ -424,30 +429,45 @@ fn worth_reading(mut ranges: Vec<(u64, u64)>, regs: &Registers) -> Vec<(u64, u64
     ranges
 }
 
-/// The addresses in memory that the next instructions use, as far as the registers say them now.
-fn operands(memory: &Memory, regs: &Registers) -> Vec<u64> {
+/// The addresses in memory that the next instructions use, as far as the registers say them now, on all ways that the
+/// program may go.
+pub fn operands(memory: &Memory, regs: &Registers) -> Vec<u64> {
     const CODE_LEN: usize = 160;
     let mut found = Vec::new();
-    let mut code = memory.read_upto(regs.rip, CODE_LEN);
-    let mut decoder = Decoder::with_ip(64, &code, regs.rip, DecoderOptions::NONE);
-    let mut rip = None;
-    for _ in 0..INSTRUCTIONS {
-        if let Some(target) = rip.take() {
-            code = memory.read_upto(target, CODE_LEN);
-            decoder = Decoder::with_ip(64, &code, target, DecoderOptions::NONE);
-        }
-        if !decoder.can_decode() {
-            break;
-        }
-        let it = decoder.decode();
-        if it.is_invalid() {
-            break;
-        }
-        found.extend(operand(&it, regs));
-        match it.flow_control() {
-            FlowControl::UnconditionalBranch => rip = Some(it.near_branch_target()),
-            FlowControl::Return | FlowControl::IndirectBranch | FlowControl::Exception => break,
-            _ => {}
+    let mut ways = VecDeque::from([regs.rip]);
+    let mut been = BTreeSet::new();
+    let mut left = INSTRUCTIONS;
+    while let Some(way) = ways.pop_front() {
+        let code = memory.read_upto(way, CODE_LEN);
+        let mut decoder = Decoder::with_ip(64, &code, way, DecoderOptions::NONE);
+        for count in 0.. {
+            if count == IN_A_ROW {
+                ways.push_back(decoder.ip());
+                break;
+            }
+            if left == 0 || !decoder.can_decode() {
+                break;
+            }
+            let it = decoder.decode();
+            if it.is_invalid() || !been.insert(it.ip()) {
+                break;
+            }
+            left -= 1;
+            found.extend(operand(&it, regs));
+            let flow = it.flow_control();
+            let is_near = it.op_count() == 1 && it.op0_kind() == OpKind::NearBranch64;
+            if is_near && matches!(flow, FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch) {
+                ways.push_back(it.near_branch_target());
+            }
+            if matches!(
+                flow,
+                FlowControl::UnconditionalBranch
+                    | FlowControl::Return
+                    | FlowControl::IndirectBranch
+                    | FlowControl::Exception
+            ) {
+                break;
+            }
         }
     }
     found

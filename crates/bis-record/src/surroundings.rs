@@ -13,7 +13,7 @@ use bis_trace::{
 use bis_tracee::{Memory, checksum, maps, maps::Mapping};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::{domain::Domain, error::Result};
+use crate::{domain::Domain, error::Result, pause::operands};
 
 /// How much is looked at, bytes. Of a mapping larger than `WHOLE_MAX`, only pages near pointers are: so many of them, and so
 /// much more on both sides of what a register points to.
@@ -115,8 +115,8 @@ impl Domain {
     }
 }
 
-/// Pages of large mappings that are near what registers, the top of the stack, and what these point to, point to: in this
-/// order.
+/// Pages of large mappings that are near what registers point to, what the next instructions use, and what the top of the
+/// stack, and then what all of it points to, point to.
 fn near(memory: &Memory, regs: &Registers, large: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let mut pages: Vec<(u64, u64)> = Vec::new();
     let mut add = |words: &[u64], around: u64| {
@@ -139,6 +139,7 @@ fn near(memory: &Memory, regs: &Registers, large: &[(u64, u64)]) -> Vec<(u64, u6
     };
     let first = regs.words();
     add(&first, AROUND);
+    add(&operands(memory, regs), 0);
     let stack = words_at(regs.rsp, STACK_LEN);
     add(&stack, 0);
     let pointers = first.iter().chain(&stack).filter(|word| (PAGE..1 << 47).contains(*word));

@@ -78,6 +78,8 @@ pub(crate) enum Ended {
     Cut(String),
     /// See [`Halt::Seen`]: it has to begin again.
     Seen(EventSeq),
+    /// It took longer than it may.
+    TooLong,
 }
 
 pub(crate) struct Board {

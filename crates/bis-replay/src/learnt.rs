@@ -113,6 +113,11 @@ impl Search {
         !how.no_jump
     }
 
+    /// Is something tried that may be wrong? Then the program may do what it never did, for ever.
+    pub(crate) fn is_trying(&self) -> bool {
+        self.trial.is_some()
+    }
+
     /// What to do after a divergence in an attempt that found these pauses.
     ///
     /// # Errors
@@ -129,7 +134,19 @@ impl Search {
                 Trial { divergence, suspects, before }
             }
         };
-        let trial = self.trial.insert(trial);
+        self.trial = Some(trial);
+        self.go_on(found)
+    }
+
+    /// The same after an attempt that did not come to an end.
+    ///
+    /// # Errors
+    /// The same.
+    pub(crate) fn go_on(&mut self, found: &Found) -> Result<(), ReplayError> {
+        let Some(trial) = &mut self.trial else {
+            return Err(ReplayError::Machine("a replay was given up though nothing was tried".into()));
+        };
+        let domain = trial.divergence.domain;
         while let Some(&suspect) = trial.suspects.first() {
             let how = self.learnt.of(suspect);
             // Where the suspect itself was not found any more, there are no more places that fit.

@@ -42,7 +42,13 @@ use std::{
     io::Write,
     os::unix::fs::OpenOptionsExt,
     path::Path,
-    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::AtomicU64,
+        mpsc::{self, RecvTimeoutError},
+    },
+    thread,
+    time::{Duration, Instant},
 };
 
 use bis_trace::{
@@ -112,6 +118,9 @@ pub fn replay(trace: &Trace, options: &Options) -> Result<Summary, ReplayError> 
     replay_to(trace, options, echo::to_our_own())
 }
 
+/// An attempt that follows a guess may last this, and ten times what earlier ones did.
+const TRIAL_MIN: Duration = Duration::from_secs(2);
+
 fn replay_to(trace: &Trace, options: &Options, sink: echo::Sink) -> Result<Summary, ReplayError> {
     let mut facts = Facts::default();
     let mut files = HashMap::new();
@@ -131,8 +140,12 @@ fn replay_to(trace: &Trace, options: &Options, sink: echo::Sink) -> Result<Summa
     let known = Learnt::from_text(&fs::read_to_string(&path).unwrap_or_default());
     let mut search = Search::new(known.clone());
     let sink = Arc::new(Mutex::new(Shown { bytes: 0, sink }));
+    let mut longest = Duration::ZERO;
     loop {
-        let (outcome, found) = whole.attempt(search.learnt.clone(), &sink);
+        let began = Instant::now();
+        let limit = search.is_trying().then(|| TRIAL_MIN + 10 * longest);
+        let (outcome, found) = whole.attempt(search.learnt.clone(), &sink, limit);
+        longest = longest.max(began.elapsed());
         match outcome {
             Ok(Attempt::Done(summary)) => {
                 if search.learnt != known {
@@ -146,7 +159,11 @@ fn replay_to(trace: &Trace, options: &Options, sink: echo::Sink) -> Result<Summa
                     return Err(ReplayError::Machine(what));
                 }
             }
-            Err(ReplayError::Divergence(divergence)) => search.diverged(divergence, &found)?,
+            Ok(Attempt::TooLong) => search.go_on(&found)?,
+            Err(ReplayError::Divergence(divergence)) => {
+                tracing::info!(%divergence, "perhaps a place was taken for another");
+                search.diverged(divergence, &found)?;
+            }
             Err(error) => return Err(error),
         }
         tracing::info!(learnt = search.learnt.to_text(), "the replay begins again");
@@ -197,6 +214,7 @@ enum Attempt {
     Done(Summary),
     /// See [`error::Halt::Seen`].
     Seen(EventSeq),
+    TooLong,
 }
 
 impl Whole<'_> {
@@ -204,6 +222,7 @@ impl Whole<'_> {
         &self,
         learnt: Learnt,
         sink: &Arc<Mutex<Shown>>,
+        limit: Option<Duration>,
     ) -> (Result<Attempt, ReplayError>, learnt::Found) {
         let Whole { trace, options, facts, files, selection } = self;
         let echo = (!options.quiet).then(|| {
@@ -236,7 +255,19 @@ impl Whole<'_> {
             progress: options.progress.as_deref(),
             copies: Mutex::default(),
         };
-        run::run_all(&shared);
+        thread::scope(|scope| {
+            let (done, wait) = mpsc::channel::<()>();
+            if let Some(limit) = limit {
+                let board = &shared.board;
+                scope.spawn(move || {
+                    if wait.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+                        board.end_with(Ended::TooLong);
+                    }
+                });
+            }
+            run::run_all(&shared);
+            drop(done);
+        });
         let Shared { board, events_done, domains_done, found, .. } = shared;
         let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
         let done = |cut: Option<String>| {
@@ -251,6 +282,7 @@ impl Whole<'_> {
             Ended::Whole => done(None),
             Ended::Cut(why) => done(Some(why)),
             Ended::Seen(pause) => Attempt::Seen(pause),
+            Ended::TooLong => Attempt::TooLong,
         });
         (outcome, found)
     }
