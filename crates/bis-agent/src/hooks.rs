@@ -172,6 +172,8 @@ pub enum FdClass {
     File = 2,
     /// Standard output of the recording, something below /proc or /dev: its calls are traced.
     Special = 3,
+    /// What is read there is not what the kernel says: reads are traced, too.
+    Shown = 4,
 }
 
 /// What a hook does about a call beside its memory: bits of [`Row::flags`].
@@ -186,6 +188,7 @@ pub mod flag {
     pub const WAITS_OUT: u16 = 128;
     pub const ALONE_ONLY: u16 = 256;
     pub const ALWAYS: u16 = 512;
+    pub const READS_FD: u16 = 1024;
 }
 
 /// How the memory behind an argument is found.

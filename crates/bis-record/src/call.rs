@@ -154,6 +154,11 @@ impl Domain {
         // From here on its place can be written down.
         task.midway = false;
         let mut blocks = may_block(&call) && !reads_much_of_a_file(tid, &call, &self.call(tid)?.plan);
+        if let Some(Entry::Done(result)) = self.enter_shown(tid, &call)? {
+            let state = self.task(tid)?.call.take();
+            let state = state.ok_or_else(|| RecordError::Bug { tid, what: "no call".into() })?;
+            return self.not_made(tid, state, result);
+        }
         if let Some(handler) = handler {
             blocks |= self.waits_for_others(handler, &call);
             if let Some(object) = self.touched_object(tid, handler, &call) {

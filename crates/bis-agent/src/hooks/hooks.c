@@ -311,6 +311,7 @@ u64 hooks_call(struct frame *f) {
   u64 class0 = fd_class(p.args[0]);
   u64 special = is(row->flags & WRITES_FD) & !(is(class0) & below(class0, FD_SPECIAL));
   special |= is(row->flags & TAKES_PATH1) & (class0 == FD_SPECIAL);
+  special |= is(row->flags & READS_FD) & (class0 == FD_SHOWN);
   u64 room = S->end - S->pos;
   u64 no = S->stop | !possible | special | below(room, at);
   // In replay: made here if the log has an entry left.

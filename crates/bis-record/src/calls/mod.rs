@@ -8,10 +8,12 @@ mod objects;
 mod ours;
 mod output;
 mod remote_memory;
+mod shown;
 mod views;
 mod vsyscall;
 
 pub use limits::reads_much_of_a_file;
+pub use shown::{ShownText, is_shown};
 pub use vsyscall::is_vsyscall;
 
 use bis_syscalls::{Call, Handler};

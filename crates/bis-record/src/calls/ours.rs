@@ -11,22 +11,10 @@ use bis_agent::{
 use bis_syscalls::{Call, Handler};
 use bis_trace::{event::Outcome, types::Tid};
 
+use super::shown::without;
 use crate::{call::Entry, domain::Domain, error::Result, hooks::patches::ARENA_LEN};
 
 const PAGE: u64 = 4096;
-
-/// What is left of a range without these, in order.
-fn without(range: Range<u64>, ours: &[Range<u64>]) -> Vec<Range<u64>> {
-    let mut parts = vec![range];
-    for gap in ours {
-        let cut = |part: Range<u64>| {
-            let (before, after) = (part.start..part.end.min(gap.start), part.start.max(gap.end)..part.end);
-            [before, after].into_iter().filter(|part| part.start < part.end)
-        };
-        parts = parts.into_iter().flat_map(cut).collect();
-    }
-    parts
-}
 
 impl Domain {
     /// The memory in the program's address space that is not the program's.
