@@ -81,7 +81,7 @@ impl Domain {
         let call = Call { nr: entry.orig_rax, args: entry.args() };
         let before = Registers { rip: entry.rip - 2, rax: entry.orig_rax, orig_rax: u64::MAX, ..entry };
         // A timer that fires again while its handler runs must not keep a call from being made for ever.
-        let again = self.task(tid)?.undone.take_if(|undone| *undone == before.rip).is_some();
+        let again = self.task(tid)?.undone.take_if(|undone| *undone == (before.rip, before.rsp)).is_some();
         let timer = self.task(tid)?.stash.front().filter(|info| again && info.is_of_timer());
         let overdue = timer.map(SigInfo::signal);
         match self.task(tid)?.interrupts.take().or(overdue) {

@@ -49,6 +49,7 @@ impl Domain {
         match handler {
             H::Madvise => self.enter_madvise(tid, call),
             H::Mmap => self.enter_mmap(tid, call),
+            H::Shmat => self.enter_shmat(tid, call),
             H::RemapFilePages | H::PkeyMprotect => Ok(Entry::Done(-i64::from(libc::ENOSYS))),
             H::Clone | H::Clone3 => self.enter_clone(tid, handler, call),
             H::Exit | H::ExitGroup => {

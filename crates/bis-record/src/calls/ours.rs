@@ -34,7 +34,14 @@ impl Domain {
         handler: Handler,
         call: &Call,
     ) -> Result<Option<Entry>> {
-        let [addr, len, third, ..] = call.args;
+        let [addr, len, third, flags, target, _] = call.args;
+        if handler == Handler::Mremap && flags & libc::MREMAP_FIXED.cast_unsigned() as u64 != 0 {
+            let end = target.saturating_add(third);
+            if self.ours().iter().any(|gap| gap.start < end && target < gap.end) {
+                self.note_taken(tid, target, third)?;
+                return Ok(Some(Entry::Done(-i64::from(libc::ENOMEM))));
+            }
+        }
         let Some(end) = len.checked_next_multiple_of(PAGE).and_then(|len| addr.checked_add(len)) else {
             return Ok(None);
         };
