@@ -68,7 +68,7 @@ int main(void) {
   pthread_attr_t attr;
   pthread_t t[4];
   CHECK(pthread_attr_init(&attr) == 0 && pthread_attr_setstacksize(&attr, PTHREAD_STACK_MIN) == 0);
-  for (int i = 0; i < 4; i++) CHECK(pthread_create(&t[i], &attr, calls, &attr) == 0);
+  for (int i = 0; i < 4; i++) CHECK(pthread_create(&t[i], &attr, calls, &null) == 0);
   for (int i = 0; i < 4; i++) join_thread(t[i]);
   // The least that a handler may have, above a page that is not there. It calls through the same instructions.
   size_t room = ((size_t)sysconf(_SC_MINSIGSTKSZ) + 2048 + PAGE - 1) / PAGE * PAGE;
