@@ -118,7 +118,7 @@ impl Domain {
             "task {tid} wants memory at {addr:#x} ({len:#x} bytes), where bis itself has some: refused, as where \
              there is no room"
         );
-        Ok(self.session.note(seq, text)?)
+        self.session.note(seq, text)
     }
 
     pub(super) fn leave_mmap(
