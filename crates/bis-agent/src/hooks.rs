@@ -88,6 +88,18 @@ const _: () = assert!(TEXT_BASE == crate::AGENT_BASE + crate::AGENT_LEN);
 const _: () = assert!(TEXT_BASE + TEXT.len() as u64 <= CPUID_BASE);
 const _: () = assert!(TABLE_BASE + TABLE_LEN as u64 <= AREA_BASE);
 
+/// The instruction in place of the system call in replay.
+const NOTHING: [u8; 2] = [0x66, 0x90];
+
+/// Is this the text of [`image`] for replay, as this version makes it?
+pub fn is_replayed_text(text: &[u8]) -> bool {
+    let at = usize::try_from(SYSCALL - TEXT_BASE).unwrap_or(0);
+    text.len() == TEXT.len()
+        && text[..at] == TEXT[..at]
+        && text[at..at + 2] == NOTHING
+        && text[at + 2..] == TEXT[at + 2..]
+}
+
 /// Text and table as one piece for [`TEXT_BASE`]; for replay with an instruction that does nothing in place of
 /// the system call.
 pub fn image(replay: bool, cpuid: &[Cpuid], table: &[Row; CALLS]) -> Vec<u8> {
@@ -96,7 +108,7 @@ pub fn image(replay: bool, cpuid: &[Cpuid], table: &[Row; CALLS]) -> Vec<u8> {
     image[..TEXT.len()].copy_from_slice(TEXT);
     if replay {
         let at = usize::try_from(SYSCALL - TEXT_BASE).unwrap_or(0);
-        image[at..at + 2].copy_from_slice(&[0x66, 0x90]);
+        image[at..at + 2].copy_from_slice(&NOTHING);
     }
     let cpuid = &cpuid[..cpuid.len().min(CPUID_MAX)];
     let cpuid_at = usize::try_from(CPUID_BASE - TEXT_BASE).unwrap_or(0);
@@ -172,6 +184,8 @@ pub enum FdClass {
     File = 2,
     /// Standard output of the recording, something below /proc or /dev: its calls are traced.
     Special = 3,
+    /// What is read there is not what the kernel says: reads are traced, too.
+    Shown = 4,
 }
 
 /// What a hook does about a call beside its memory: bits of [`Row::flags`].
@@ -186,6 +200,7 @@ pub mod flag {
     pub const WAITS_OUT: u16 = 128;
     pub const ALONE_ONLY: u16 = 256;
     pub const ALWAYS: u16 = 512;
+    pub const READS_FD: u16 = 1024;
 }
 
 /// How the memory behind an argument is found.
@@ -375,6 +390,9 @@ mod tests {
             .collect();
         assert_eq!(found, [SYSCALL, SAFEPOINT_END - 2]);
         let replayed = image(true, &[], &table());
+        assert!(is_replayed_text(&replayed[..TEXT.len()]));
+        assert!(!is_replayed_text(TEXT));
+        assert!(!is_replayed_text(&replayed));
         assert_eq!(replayed.windows(2).filter(|bytes| *bytes == [0x0f, 0x05]).count(), 1);
     }
 

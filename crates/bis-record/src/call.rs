@@ -81,7 +81,7 @@ impl Domain {
         let call = Call { nr: entry.orig_rax, args: entry.args() };
         let before = Registers { rip: entry.rip - 2, rax: entry.orig_rax, orig_rax: u64::MAX, ..entry };
         // A timer that fires again while its handler runs must not keep a call from being made for ever.
-        let again = self.task(tid)?.undone.take_if(|undone| *undone == before.rip).is_some();
+        let again = self.task(tid)?.undone.take_if(|undone| *undone == (before.rip, before.rsp)).is_some();
         let timer = self.task(tid)?.stash.front().filter(|info| again && info.is_of_timer());
         let overdue = timer.map(SigInfo::signal);
         match self.task(tid)?.interrupts.take().or(overdue) {
@@ -154,6 +154,11 @@ impl Domain {
         // From here on its place can be written down.
         task.midway = false;
         let mut blocks = may_block(&call) && !reads_much_of_a_file(tid, &call, &self.call(tid)?.plan);
+        if let Some(Entry::Done(result)) = self.enter_shown(tid, &call)? {
+            let state = self.task(tid)?.call.take();
+            let state = state.ok_or_else(|| RecordError::Bug { tid, what: "no call".into() })?;
+            return self.not_made(tid, state, result);
+        }
         if let Some(handler) = handler {
             blocks |= self.waits_for_others(handler, &call);
             if let Some(object) = self.touched_object(tid, handler, &call) {

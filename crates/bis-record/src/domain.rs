@@ -23,6 +23,7 @@ use bis_trace::{
 use bis_tracee::{Memory, Resume, Status, Stopped, checksum, maps, ours, sys, task};
 
 use crate::{
+    calls::ShownText,
     error::{RecordError, Result},
     hooks::{Hooks, watch::Watched},
     scratch::Scratch,
@@ -59,6 +60,8 @@ pub struct Domain {
     /// Private mappings of files that may change.
     pub views: Vec<View>,
     pub scratch: Scratch,
+    /// What its tasks are reading of address spaces.
+    pub shown: Vec<ShownText>,
     /// None: every call is traced.
     pub hooks: Option<Hooks>,
     /// The end of the heap.

@@ -372,6 +372,7 @@ impl Domain {
             shared: crate::tokens::SharedMemory::default(),
             views: Vec::new(),
             scratch: crate::scratch::Scratch::default(),
+            shown: Vec::new(),
             hooks: None,
             brk: 0,
             old_stacks: Vec::new(),

@@ -79,6 +79,8 @@ pub struct Session {
     /// Draws who runs when, if that is wanted.
     pub chaos: Option<Arc<Chaos>>,
     pub watch: Arc<Watch>,
+    /// A file of /proc was opened that shows an address space (`calls/shown.rs`).
+    pub shown: AtomicBool,
     next_domain: AtomicU32,
     /// Has a process of the recording a pid namespace of its own?
     namespaces: AtomicBool,
@@ -102,6 +104,7 @@ impl Session {
             chaos: options.chaos.map(|seed| Arc::new(Chaos::new(seed))),
             texts: Texts::new(options.site_cache.as_ref()),
             watch: Arc::default(),
+            shown: AtomicBool::new(false),
             next_domain: AtomicU32::new(1),
             namespaces: AtomicBool::new(false),
             progress: Mutex::default(),

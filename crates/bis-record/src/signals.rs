@@ -236,7 +236,7 @@ impl Domain {
         let mut outcome = Outcome { regs, xstate, writes, ..Outcome::default() };
         self.take_mail(&mut outcome)?;
         let handler = Some(outcome);
-        self.task(tid)?.undone = (point == SignalPoint::BeforeSyscall).then_some(before.rip);
+        self.task(tid)?.undone = (point == SignalPoint::BeforeSyscall).then_some((before.rip, before.rsp));
         let event = SignalEvent { signal: info.signal(), siginfo: info.0.to_vec(), point, before, handler };
         let seq = self.session.writer.next_seq();
         self.event_at(seq, tid, EventKind::Signal(Box::new(event)), sums)?;

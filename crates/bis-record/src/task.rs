@@ -94,8 +94,9 @@ pub struct Task {
     pub call: Option<InCall>,
     /// Signals with handlers that came in the middle of computation: they are delivered at the next call.
     pub stash: VecDeque<SigInfo>,
-    /// The `syscall` instruction whose call was put off for a handler.
-    pub undone: Option<u64>,
+    /// The `syscall` instruction whose call was put off for a handler, and the stack pointer there: the handler may make
+    /// calls through the same instruction.
+    pub undone: Option<(u64, u64)>,
     /// Its last event is the return from a handler.
     pub has_returned: bool,
     /// It has stopped inside of a hook: until it has left it, nobody else of the domain may run.

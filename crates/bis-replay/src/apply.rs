@@ -36,6 +36,7 @@ impl Domain<'_, '_> {
     pub(crate) fn effect_failed(&self, seq: EventSeq, what: String, error: EffectError) -> Halt {
         match error {
             EffectError::Forbidden(why) => self.inconsistent(seq, format!("it asks to {what}, but {why}")),
+            EffectError::Failed(error @ ReplayError::OtherHooks) => Halt::Failed(error),
             EffectError::Failed(source) => {
                 let (domain, source) = (self.entry.domain, Box::new(source));
                 Halt::Failed(ReplayError::Effect { domain, seq, what, source })

@@ -43,6 +43,12 @@ pub enum ReplayError {
         #[source]
         source: Box<ReplayError>,
     },
+    /// The program runs hooks that this version does not know: how they are stopped and led on would be guessed.
+    #[error(
+        "the trace was recorded with other hooks than this version of bis has: replay it with the version that \
+         recorded it (bis info says which)"
+    )]
+    OtherHooks,
     #[error(transparent)]
     Tracee(#[from] TraceeError),
     #[error(transparent)]

@@ -5,11 +5,15 @@
 //! the program's own (never the agent's), with bits that are known, on files of the trace or files in memory.
 //! Files reach the task by their descriptor in our own process (`/proc/PID/fd/N`), never by a name of the trace.
 
-use std::{collections::HashMap, fs::File, os::fd::AsRawFd};
+use std::{
+    collections::HashMap,
+    fs::File,
+    os::{fd::AsRawFd, unix::fs::FileExt},
+};
 
 use bis_agent::{
     AGENT_BASE, AGENT_LEN,
-    hooks::{AREA_BASE, LOG_BASE, LOG_LEN, state},
+    hooks::{self, AREA_BASE, LOG_BASE, LOG_LEN, TEXT_BASE, state},
 };
 use bis_trace::{
     event::{Backing, Effect, MemWrite},
@@ -200,6 +204,9 @@ impl Space {
                 (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, u64::MAX, 0)
             }
             Backing::File { file, offset } => {
+                if addr == TEXT_BASE {
+                    check_hooks(shared, *file)?;
+                }
                 let fd = self.descriptor(remote, shared, Source::File(*file))?;
                 (libc::MAP_PRIVATE | libc::MAP_NORESERVE, fd, *offset)
             }
@@ -268,6 +275,17 @@ impl Space {
         own(write.addr, write.data.len() as u64)?;
         Ok(self.memory.write(write.addr, &write.data)?)
     }
+}
+
+/// The hooks' text in the trace must be the one whose addresses we know. What is behind it, its table of calls and what
+/// cpuid answered, is the trace's own.
+fn check_hooks(shared: &Shared<'_>, file: FileId) -> Result<(), EffectError> {
+    let mut found = vec![0; hooks::TEXT.len()];
+    let read = shared.mappable(file)?.read_exact_at(&mut found, 0);
+    if read.is_err() || !hooks::is_replayed_text(&found) {
+        return Err(ReplayError::OtherHooks.into());
+    }
+    Ok(())
 }
 
 fn expect_at(addr: u64, found: u64) -> Result<(), EffectError> {

@@ -57,6 +57,8 @@ pub struct Hook {
     pub waits: Option<HookWait>,
     /// It writes to the descriptor in its first argument, so it matters what that is.
     pub writes: bool,
+    /// It reads the descriptor in its first argument, or makes another of it: some are read by the recorder.
+    pub reads: bool,
     /// It opens what this argument names.
     pub path: Option<u8>,
     /// The descriptor in this argument means something else afterwards.
@@ -114,12 +116,15 @@ const HANDLED: &[Handler] = &[
     Handler::SigAction,
 ];
 
+/// Calls that show what a descriptor holds, and those that make another of it.
+const READS: &[&str] = &["read", "pread64", "readv", "preadv", "preadv2", "dup", "dup2", "dup3", "fcntl"];
+
 /// What a hook must know of this call; none: it is always traced.
 pub fn hook(row: &Row) -> Option<Hook> {
     if TRACED.contains(&row.name) {
         return None;
     }
-    let mut hook = Hook::default();
+    let mut hook = Hook { reads: READS.contains(&row.name), ..Hook::default() };
     match row.name {
         "fcntl" => return Some(Hook { shape: HookShape::Fcntl, ..hook }),
         "ioctl" => return Some(Hook { shape: HookShape::Ioctl, ..hook }),

@@ -150,6 +150,7 @@ impl Area {
             1 => FdClass::Plain,
             2 => FdClass::File,
             3 => FdClass::Special,
+            4 => FdClass::Shown,
             _ => FdClass::Unknown,
         };
         let all = (0..FDS).map(|fd| (i32::try_from(fd).unwrap_or(-1), class(fd)));

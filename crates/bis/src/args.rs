@@ -211,10 +211,16 @@ pub enum EventName {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   bis info
-  bis info /tmp/trace")]
+  bis info --stops /tmp/trace")]
 pub struct Info {
     #[command(flatten)]
     pub trace: TraceArg,
+    /// Count why its tasks stopped: which calls were traced, and why each was
+    #[arg(long)]
+    pub stops: bool,
+    /// With --stops: one JSON object
+    #[arg(long, requires = "stops")]
+    pub json: bool,
 }
 
 /// List the recordings

@@ -12,6 +12,7 @@
 
 extern i64 hooks_make(const u64 *args, u64 nr);
 extern u64 hooks_copy(void *to, const void *from, u64 len);
+extern u64 hooks_touch(void *at);
 extern void hooks_safepoint(void);
 extern void hooks_diverged(void);
 
@@ -311,6 +312,7 @@ u64 hooks_call(struct frame *f) {
   u64 class0 = fd_class(p.args[0]);
   u64 special = is(row->flags & WRITES_FD) & !(is(class0) & below(class0, FD_SPECIAL));
   special |= is(row->flags & TAKES_PATH1) & (class0 == FD_SPECIAL);
+  special |= is(row->flags & READS_FD) & (class0 == FD_SHOWN);
   u64 room = S->end - S->pos;
   u64 no = S->stop | !possible | special | below(room, at);
   // In replay: made here if the log has an entry left.
@@ -347,6 +349,10 @@ u64 hooks_call(struct frame *f) {
       }
     }
     p.args[p.piece[i].arg] = p.place[i];
+    // What the kernel would not do because its results have no place to go must not be done here, or they are lost. (That
+    // both ends are there says nothing of what is between; nobody has such buffers.)
+    char *user = (char *)p.user[i];
+    if (p.cap[i] && (hooks_touch(user) | hooks_touch(user + p.cap[i] - 1))) return wait_marker(f, e);
   }
 
   u64 truncates = (u64)(row->shape == OPEN) & is(p.args[row->flags_arg] & 01000);

@@ -69,6 +69,7 @@ struct state {
 #define FD_PLAIN 1   // what is written there concerns nobody but the kernel
 #define FD_FILE 2    // the same, of a regular file that nobody has mapped
 #define FD_SPECIAL 3 // standard output, /proc, ...: traced
+#define FD_SHOWN 4   // the supervisor says what is read there: traced, too
 
 // The kinds of a piece of memory behind an argument.
 enum { OUT_FIXED = 1, OUT_ARG, OUT_ARG32, OUT_RET, OUT_RET32, OUT_DEREF, INOUT_FIXED, INOUT_ARG32, REM_FIXED };
@@ -85,6 +86,7 @@ enum {
   WAITS_OUT = 128,   // until it can be written
   ALONE_ONLY = 256,  // waits in ways that cannot be tried
   ALWAYS = 512,      // its memory is written whatever the result is
+  READS_FD = 1024,   // only if argument 0 is no descriptor of which the supervisor says what is read
 };
 
 // Shapes beside the plain one.

@@ -60,6 +60,9 @@ fn row(from: &bis_syscalls::Row) -> Option<Row> {
     if hook.writes {
         row.flags |= flag::WRITES_FD;
     }
+    if hook.reads {
+        row.flags |= flag::READS_FD;
+    }
     for (from, place) in hook.pieces.iter().zip(&mut row.piece) {
         *place = piece(*from)?;
         row.pieces += 1;
@@ -88,7 +91,7 @@ mod tests {
     fn the_table_says_what_the_rows_say() {
         let table = table();
         let read = table[0];
-        assert_eq!(read.flags, flag::HOOKED | flag::WAITS_IN);
+        assert_eq!(read.flags, flag::HOOKED | flag::WAITS_IN | flag::READS_FD);
         assert_eq!(read.piece[0], Piece { arg: 1, kind: PieceKind::OutRet, of: 2, size: 1 });
         let accept4 = table[288];
         assert_eq!((accept4.pieces, accept4.piece[0].kind), (2, PieceKind::OutDeref));

@@ -100,11 +100,25 @@ impl Domain {
         }
         let end = addr.saturating_add(len);
         let ours = self.ours().iter().any(|range| addr < range.end && range.start < end);
-        if flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) != 0 && ours {
-            let what = format!("maps memory over the agent ({addr:#x}, {len:#x} bytes)");
-            return Err(RecordError::Unsupported { tid, what });
+        // What the kernel refuses, it refuses by itself.
+        let possible = addr.is_multiple_of(4096) && len > 0;
+        if flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) != 0 && ours && possible {
+            // As the kernel says where it cannot have its way.
+            let noreplace = flags & MAP_FIXED_NOREPLACE != 0;
+            self.note_taken(tid, addr, len)?;
+            return Ok(Entry::Done(-i64::from(if noreplace { libc::EEXIST } else { libc::ENOMEM })));
         }
         Ok(Entry::Make)
+    }
+
+    /// The program wants memory where bis has some, and is refused it.
+    pub(super) fn note_taken(&self, tid: Tid, addr: u64, len: u64) -> Result<()> {
+        let seq = self.session.writer.next_seq();
+        let text = format!(
+            "task {tid} wants memory at {addr:#x} ({len:#x} bytes), where bis itself has some: refused, as where \
+             there is no room"
+        );
+        self.session.note(seq, text)
     }
 
     pub(super) fn leave_mmap(
@@ -329,6 +343,16 @@ impl Domain {
             self.show_again(addr, addr + page_up(len), outcome)?;
         }
         Ok(())
+    }
+
+    pub(super) fn enter_shmat(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
+        const SHM_REMAP: u64 = 0o40000;
+        let [_, addr, flags, ..] = call.args;
+        if flags & SHM_REMAP != 0 && self.ours().iter().any(|range| range.contains(&addr)) {
+            self.note_taken(tid, addr, 0)?;
+            return Ok(Entry::Done(-i64::from(libc::ENOMEM)));
+        }
+        Ok(Entry::Make)
     }
 
     pub(super) fn leave_shmat(

@@ -8,10 +8,12 @@ mod objects;
 mod ours;
 mod output;
 mod remote_memory;
+mod shown;
 mod views;
 mod vsyscall;
 
 pub use limits::reads_much_of_a_file;
+pub use shown::{ShownText, is_shown};
 pub use vsyscall::is_vsyscall;
 
 use bis_syscalls::{Call, Handler};
@@ -47,6 +49,7 @@ impl Domain {
         match handler {
             H::Madvise => self.enter_madvise(tid, call),
             H::Mmap => self.enter_mmap(tid, call),
+            H::Shmat => self.enter_shmat(tid, call),
             H::RemapFilePages | H::PkeyMprotect => Ok(Entry::Done(-i64::from(libc::ENOSYS))),
             H::Clone | H::Clone3 => self.enter_clone(tid, handler, call),
             H::Exit | H::ExitGroup => {

@@ -15,6 +15,7 @@ use std::{
     ops::Range,
     os::{linux::fs::MetadataExt, unix::fs::FileExt},
     path::Path,
+    sync::atomic::Ordering,
 };
 
 use bis_syscalls::{Call, Handler};
@@ -26,7 +27,7 @@ use bis_trace::{
 
 use bis_tracee::sys;
 
-use super::remote_memory::process_of;
+use super::{remote_memory::process_of, shown::is_shown};
 use crate::{
     call::Entry,
     domain::Domain,
@@ -364,6 +365,9 @@ impl Domain {
             && let Some(object) = self.changed_at(tid, &fd_path(tid, fd), call)?
         {
             outcome.effects.push(Effect::ResizeObject { object, len: 0 });
+        }
+        if flags & libc::O_PATH == 0 && is_shown(tid, fd) {
+            self.session.shown.store(true, Ordering::Relaxed);
         }
         if flags & libc::O_ACCMODE == libc::O_RDONLY || flags & libc::O_PATH != 0 {
             return Ok(());

@@ -11,22 +11,10 @@ use bis_agent::{
 use bis_syscalls::{Call, Handler};
 use bis_trace::{event::Outcome, types::Tid};
 
+use super::shown::without;
 use crate::{call::Entry, domain::Domain, error::Result, hooks::patches::ARENA_LEN};
 
 const PAGE: u64 = 4096;
-
-/// What is left of a range without these, in order.
-fn without(range: Range<u64>, ours: &[Range<u64>]) -> Vec<Range<u64>> {
-    let mut parts = vec![range];
-    for gap in ours {
-        let cut = |part: Range<u64>| {
-            let (before, after) = (part.start..part.end.min(gap.start), part.start.max(gap.end)..part.end);
-            [before, after].into_iter().filter(|part| part.start < part.end)
-        };
-        parts = parts.into_iter().flat_map(cut).collect();
-    }
-    parts
-}
 
 impl Domain {
     /// The memory in the program's address space that is not the program's.
@@ -46,7 +34,14 @@ impl Domain {
         handler: Handler,
         call: &Call,
     ) -> Result<Option<Entry>> {
-        let [addr, len, third, ..] = call.args;
+        let [addr, len, third, flags, target, _] = call.args;
+        if handler == Handler::Mremap && flags & libc::MREMAP_FIXED.cast_unsigned() as u64 != 0 {
+            let end = target.saturating_add(third);
+            if self.ours().iter().any(|gap| gap.start < end && target < gap.end) {
+                self.note_taken(tid, target, third)?;
+                return Ok(Some(Entry::Done(-i64::from(libc::ENOMEM))));
+            }
+        }
         let Some(end) = len.checked_next_multiple_of(PAGE).and_then(|len| addr.checked_add(len)) else {
             return Ok(None);
         };

@@ -10,13 +10,14 @@ use std::{
         ffi::OsStrExt,
         fs::{FileTypeExt, MetadataExt},
     },
+    sync::atomic::Ordering,
 };
 
 use bis_agent::hooks::FdClass;
 use bis_syscalls::{Handler, row};
 use bis_trace::types::Tid;
 
-use crate::domain::Domain;
+use crate::{calls::is_shown, domain::Domain};
 
 /// Devices that only read and write: null, zero, full, random, urandom.
 const HARMLESS: [u32; 5] = [3, 5, 7, 8, 9];
@@ -51,9 +52,17 @@ impl Domain {
         let opens = row(nr).is_some_and(|row| row.how == bis_syscalls::How::Recorder(Handler::Open));
         if let Some(made) = i32::try_from(result).ok().filter(|fd| opens && *fd >= 0) {
             let class = self.class_of(tid, made);
-            if class == FdClass::Special {
+            if matches!(class, FdClass::Special | FdClass::Shown) {
                 hooks.area.set_class(made, class);
             }
+        }
+        // Only copies of what is shown otherwise are traced.
+        if [libc::SYS_dup, libc::SYS_dup2, libc::SYS_dup3, libc::SYS_fcntl].contains(&nr.cast_signed())
+            && self.session.shown.load(Ordering::Relaxed)
+            && let Some(made) = i32::try_from(result).ok().filter(|fd| *fd >= 0)
+            && is_shown(tid, made)
+        {
+            hooks.area.set_class(made, FdClass::Shown);
         }
     }
 
@@ -76,6 +85,9 @@ impl Domain {
             return if harmless { FdClass::Plain } else { FdClass::Special };
         }
         let known = self.session.registry.find(key).is_some() || self.session.views.has(key);
+        if name.starts_with(b"/proc/") && is_shown(tid, fd) {
+            return FdClass::Shown;
+        }
         if kind.is_file() && !known && !name.starts_with(b"/proc/") && !name.starts_with(b"/sys/") {
             return FdClass::File;
         }

@@ -21,7 +21,7 @@ pub mod watch;
 use std::{
     fs,
     os::unix::fs::MetadataExt,
-    sync::{Arc, atomic::Ordering},
+    sync::{Arc, PoisonError, atomic::Ordering},
 };
 
 use bis_agent::hooks::{self, Row, state};
@@ -107,6 +107,8 @@ impl Hooks {
         if is_new {
             area.forget_files();
         }
+        let arenas = patches.arenas.iter().map(|arena| arena.start).collect();
+        *watched.arenas.lock().unwrap_or_else(PoisonError::into_inner) = arenas;
         Hooks { area, patches, fds_differ: false, fds_shared: false }
     }
 }

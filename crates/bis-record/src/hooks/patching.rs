@@ -3,7 +3,10 @@
 //! A patch is bytes like any others: the event that is being written holds them, with the mapping of a new arena, and
 //! replay needs to know no more.
 
-use std::{fs::File, sync::Arc};
+use std::{
+    fs::File,
+    sync::{Arc, PoisonError},
+};
 
 use bis_agent::hooks;
 use bis_rewrite::{Hook, Run, SiteKind, Trampoline, trampoline};
@@ -275,6 +278,7 @@ impl Domain {
         outcome.writes.push(MemWrite { addr: start, data });
         let Some(hooks) = &mut self.hooks else { return Ok(None) };
         hooks.patches.arenas.push(arena);
+        self.watched.arenas.lock().unwrap_or_else(PoisonError::into_inner).push(start);
         Ok(Some(hooks.patches.arenas.len() - 1))
     }
 }

@@ -2,7 +2,7 @@
 //! in its hook though nobody thought it would.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::{
         Arc, Mutex, OnceLock, PoisonError, Weak,
         atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering, fence},
@@ -50,6 +50,8 @@ pub struct Watched {
     pub core: AtomicUsize,
     /// The running task is not pinned now.
     pub loose: AtomicBool,
+    /// Where its trampolines lie (`patches.rs`).
+    pub arenas: Mutex<Vec<u64>>,
 }
 
 impl Watched {
@@ -111,6 +113,13 @@ impl Watch {
         let mut domains = self.domains.lock().unwrap_or_else(PoisonError::into_inner);
         domains.retain(|_, watched| watched.strong_count() > 0);
         domains.iter().filter_map(|(id, watched)| Some((*id, watched.upgrade()?))).collect()
+    }
+
+    /// Where the trampolines of all domains lie.
+    pub fn arenas(&self) -> BTreeSet<u64> {
+        let all = self.all();
+        let of = |watched: &Watched| watched.arenas.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        all.iter().flat_map(|(_, watched)| of(watched)).collect()
     }
 
     /// A new domain, supervised by the calling thread.

@@ -17,7 +17,7 @@ use bis_trace::{
         Backing, Base, DomainEntry, Echo, Effect, Event, EventKind, Machine, MemWrite, Meta, Outcome, Start,
         TaskEnd,
     },
-    types::{DomainId, EventSeq, ObjectId, Registers, Tid},
+    types::{DomainId, EventSeq, FileId, ObjectId, Registers, Tid},
 };
 
 use crate::{Options, ReplayError, Summary, replay_to};
@@ -98,6 +98,11 @@ impl Tape {
 
     pub(super) fn meta(&self, meta: &Meta) {
         self.writer.meta(meta).unwrap();
+    }
+
+    /// A file of the trace.
+    pub(super) fn keep_bytes(&self, bytes: &[u8]) -> FileId {
+        self.writer.files().keep_bytes(bytes).unwrap().file
     }
 
     /// The number that the next event will have.

@@ -1,5 +1,6 @@
 //! One domain with one task.
 
+use bis_agent::hooks;
 use bis_trace::{
     event::{
         Backing, Effect, Event, EventKind, Insn, MemWrite, Outcome, RangeSum, SignalEvent, SignalPoint,
@@ -23,6 +24,34 @@ fn a_program_is_replayed_to_its_end() {
     tape.exit(A, at_call(&after, 14, 231));
     let (summary, _) = tape.replay().unwrap();
     assert_eq!(summary, Summary { domains: 1, events: 5, incomplete: None });
+}
+
+#[test]
+fn hooks_that_are_not_ours_are_refused_in_one_line() {
+    let text = |damage: usize| {
+        let mut text = hooks::image(true, &[], &hooks::table());
+        text[damage] ^= 1;
+        text
+    };
+    // In the text; and behind it, in the table, which is the trace's own.
+    let table = usize::try_from(hooks::TABLE_BASE - hooks::TEXT_BASE).unwrap();
+    for (damage, refused) in [(0x40, true), (table, false)] {
+        let mut tape = Tape::new();
+        let file = tape.keep_bytes(&text(damage));
+        let mut image = image(&two_calls());
+        image.effects.push(Effect::Map {
+            addr: hooks::TEXT_BASE,
+            len: hooks::AREA_BASE - hooks::TEXT_BASE,
+            prot: 5,
+            backing: Backing::File { file, offset: 0 },
+        });
+        tape.start(A, exec_base(), image);
+        let after = tape.call(A, at_call(&first_regs(), 7, 39), 4711);
+        tape.exit(A, at_call(&after, 14, 231));
+        let replayed = tape.replay().map(|_| ());
+        assert_eq!(matches!(replayed, Err(ReplayError::OtherHooks)), refused, "{replayed:?}");
+        assert!(replayed.is_ok() != refused, "{replayed:?}");
+    }
 }
 
 #[test]

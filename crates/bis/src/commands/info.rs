@@ -16,7 +16,7 @@ use bis_trace::{
     types::{DomainId, EventSeq, Tid},
 };
 
-use crate::{args::Info, failure::Result, folder, human, output};
+use crate::{args::Info, commands::stops::Stops, failure::Result, folder, human, output};
 
 /// Streams that are listed one by one.
 const STREAMS_SHOWN_MAX: usize = 10;
@@ -103,6 +103,17 @@ impl Sums {
 pub fn run(args: &Info) -> Result<u8> {
     let path = folder::find(&args.trace.name)?;
     let trace = Trace::open(&path)?;
+    if args.stops {
+        let mut out = output::page();
+        let stops = Stops::of(&trace)?;
+        if args.json {
+            writeln!(out, "{}", stops.json())?;
+        } else {
+            stops.write(&mut out)?;
+        }
+        out.flush()?;
+        return Ok(0);
+    }
     // Without the name `latest`, which will mean another trace tomorrow.
     let path = fs::canonicalize(&path).unwrap_or(path);
     let mut out = output::page();
@@ -118,6 +129,7 @@ pub fn run(args: &Info) -> Result<u8> {
         human::counted(sums.domains, "domain")
     )?;
     writeln!(out, "events       {}", human::count(events))?;
+    write_calls(&mut out, &trace)?;
     write_space(&mut out, &path, stats, &sums)?;
     if !sums.notes.is_empty() {
         writeln!(out, "\nnotes")?;
@@ -153,6 +165,18 @@ fn write_origin(out: &mut impl Write, trace: &Trace, path: &Path) -> io::Result<
         )?;
     }
     Ok(())
+}
+
+/// How the calls were recorded; of a trace that cannot be read to its end, nothing.
+fn write_calls(out: &mut impl Write, trace: &Trace) -> io::Result<()> {
+    let Ok(stops) = Stops::of(trace) else { return Ok(()) };
+    writeln!(
+        out,
+        "calls        {} traced, {} hooked (bis info --stops tells why)",
+        human::count(stops.traced_calls()),
+        human::count(stops.hooked())
+    )?;
+    writeln!(out, "pauses       {}", human::count(stops.pauses()))
 }
 
 fn write_space(

@@ -11,6 +11,7 @@ mod ps;
 mod record;
 mod replay;
 mod rm;
+mod stops;
 mod syscalls;
 
 use crate::{args::Command, failure::Result};

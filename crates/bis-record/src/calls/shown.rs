@@ -1,0 +1,300 @@
+//! What a program reads of its own address space: `maps`, `smaps`, `smaps_rollup`, `numa_maps`, `status` and `mem` of
+//! itself, of its threads, and of other processes of the recording. It sees what it would see without bis: no agent, no
+//! trampolines, no scratch memory, no tracer, and its text without jumps to hooks.
+//!
+//! A read of such a file is not made: its result is computed here. The text is made as a whole when it is read from
+//! its start, so that one reading of it in many small pieces tells of one moment (the kernel's own may tell of
+//! several). The position in it is that of the descriptor, so that `lseek`, `dup` and `fork` mean what they always do.
+//!
+//! Not changed: `pagemap`, `statm`, `stat`, `map_files`, and the memory of another process (`/proc/OTHER/mem`).
+
+mod text;
+
+pub use text::without;
+
+use std::{
+    fs,
+    iter::once,
+    ops::Range,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    sync::atomic::Ordering,
+};
+
+use bis_agent::{
+    SCRATCH_BASE,
+    hooks::{AREA_BASE, AREA_LEN},
+};
+use bis_syscalls::Call;
+use bis_trace::types::Tid;
+use bis_tracee::{maps, sys};
+
+use super::{objects::fd_path, remote_memory::process_of};
+use crate::{call::Entry, domain::Domain, error::Result, hooks::patches::ARENA_LEN};
+
+/// The most bytes of memory that one read gives.
+const MEMORY_BYTES_MAX: u64 = 1 << 20;
+
+/// Texts that are kept for being read on.
+const TEXTS_MAX: usize = 16;
+
+/// ioctl on maps: the kernel's newer way to ask (6.11). An older one does not know it.
+const PROCMAP_QUERY: u64 = 0xc068_6611;
+
+/// Which file of a task's folder in /proc.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Shown {
+    Mappings,
+    Numa,
+    Rollup,
+    Status,
+    Memory,
+}
+
+/// A file of /proc whose content is not to be the kernel's.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct ShownFile {
+    what: Shown,
+    path: PathBuf,
+    /// The task that its path names, as its /proc calls it.
+    number: Tid,
+}
+
+/// A text that is being read.
+#[derive(Debug)]
+pub struct ShownText {
+    fd: i32,
+    path: PathBuf,
+    text: Vec<u8>,
+}
+
+/// Which file a descriptor shows, by its name alone.
+fn by_name(path: &Path) -> Option<(Shown, Tid)> {
+    let what = match path.file_name()?.to_str()? {
+        "maps" | "smaps" => Shown::Mappings,
+        "numa_maps" => Shown::Numa,
+        "smaps_rollup" => Shown::Rollup,
+        "status" => Shown::Status,
+        "mem" => Shown::Memory,
+        _ => return None,
+    };
+    let number = path.parent()?.file_name()?.to_str()?.parse().ok()?;
+    Some((what, Tid(number)))
+}
+
+fn shown_file(tid: Tid, fd: i32) -> Option<ShownFile> {
+    let link = fd_path(tid, fd);
+    let path = fs::read_link(&link).ok()?;
+    let (what, number) = by_name(&path)?;
+    sys::is_on_procfs(&link).then_some(ShownFile { what, path, number })
+}
+
+/// Is what a descriptor shows computed here?
+pub fn is_shown(tid: Tid, fd: i32) -> bool {
+    shown_file(tid, fd).is_some()
+}
+
+/// Is this one of the calls that [`Domain::enter_shown`] looks at?
+fn is_read(nr: u64) -> bool {
+    let calls = [libc::SYS_read, libc::SYS_pread64, libc::SYS_readv, libc::SYS_preadv, libc::SYS_preadv2];
+    calls.contains(&nr.cast_signed())
+}
+
+const fn errno(number: i32) -> i64 {
+    -(number as i64)
+}
+
+impl Domain {
+    /// At the entry of any call that is traced: its result, if it reads a file that is shown otherwise.
+    pub fn enter_shown(&mut self, tid: Tid, call: &Call) -> Result<Option<Entry>> {
+        let asks = call.nr.cast_signed() == libc::SYS_ioctl && call.args[1] == PROCMAP_QUERY;
+        if !self.session.shown.load(Ordering::Relaxed) || !asks && !is_read(call.nr) {
+            return Ok(None);
+        }
+        let fd = call.i32(0);
+        let Some(file) = shown_file(tid, fd) else { return Ok(None) };
+        if asks {
+            return Ok((file.what == Shown::Mappings).then_some(Entry::Done(errno(libc::ENOTTY))));
+        }
+        let (at, moves) = match call.nr.cast_signed() {
+            libc::SYS_read | libc::SYS_readv => (None, true),
+            libc::SYS_preadv2 if call.args[3] == u64::MAX => (None, true),
+            _ => (Some(call.args[3]), false),
+        };
+        let Some(at) = at.or_else(|| position(tid, fd)) else { return Ok(None) };
+        let vector = !matches!(call.nr.cast_signed(), libc::SYS_read | libc::SYS_pread64);
+        let asked = if vector { u64::MAX } else { call.args[2] };
+        let buffers = self.buffers(vector, call.args, asked);
+        let wanted = buffers.iter().map(|(_, len)| *len).fold(0, u64::saturating_add);
+        if at.cast_signed() < 0 && file.what != Shown::Memory || wanted == 0 {
+            return Ok(None);
+        }
+        let found = if file.what == Shown::Memory {
+            if !self.tasks.contains_key(&file.number) {
+                return Ok(None);
+            }
+            Some(self.memory_as_shown(at, wanted.min(MEMORY_BYTES_MAX)))
+        } else {
+            self.text_as_shown(tid, fd, &file, at, wanted)
+        };
+        let Some(found) = found else { return Ok(None) };
+        if file.what == Shown::Memory && found.is_empty() {
+            return Ok(Some(Entry::Done(errno(libc::EIO))));
+        }
+        let given = self.give(tid, &buffers, &found)?;
+        if given == 0 && !found.is_empty() {
+            return Ok(Some(Entry::Done(errno(libc::EFAULT))));
+        }
+        if moves && given > 0 {
+            let to = at.wrapping_add(given);
+            let whence = libc::SEEK_SET.cast_unsigned().into();
+            self.call_for(tid, libc::SYS_lseek, [call.args[0], to, whence, 0, 0, 0])?;
+        }
+        Ok(Some(Entry::Done(given.cast_signed())))
+    }
+
+    /// Bytes for the program's buffers, as far as those can be written.
+    fn give(&mut self, tid: Tid, buffers: &[(u64, u64)], bytes: &[u8]) -> Result<u64> {
+        let mappings = maps::read(tid)?;
+        let mut rest = bytes;
+        for (addr, len) in buffers.iter().copied() {
+            let len = len.min(rest.len() as u64);
+            let mut end = addr;
+            for mapping in &mappings {
+                if mapping.start <= end && end < mapping.end && mapping.prot & 2 != 0 {
+                    end = mapping.end;
+                }
+            }
+            let room = len.min(end - addr);
+            let (now, later) = rest.split_at(usize::try_from(room).unwrap_or(0));
+            if !now.is_empty() {
+                self.memory.write(addr, now)?;
+                let write = bis_trace::event::MemWrite { addr, data: now.to_vec() };
+                self.call(tid)?.writes.push(write);
+            }
+            rest = later;
+            if room < len {
+                break;
+            }
+        }
+        Ok((bytes.len() - rest.len()) as u64)
+    }
+
+    /// The program's own bytes from here on, as far as there are any.
+    fn memory_as_shown(&self, at: u64, len: u64) -> Vec<u8> {
+        let range = at..at.saturating_add(len);
+        let first = without(range, &self.ours()).into_iter().next().filter(|part| part.start == at);
+        let Some(part) = first else { return Vec::new() };
+        let mut bytes = self.memory.read_upto(at, usize::try_from(part.end - at).unwrap_or(0));
+        let Some(hooks) = &self.hooks else { return bytes };
+        for patch in hooks.patches.within(at, at + bytes.len() as u64) {
+            for (addr, byte) in (patch.start..).zip(&patch.original) {
+                let offset = addr.checked_sub(at).and_then(|offset| usize::try_from(offset).ok());
+                if let Some(place) = offset.and_then(|offset| bytes.get_mut(offset)) {
+                    *place = *byte;
+                }
+            }
+        }
+        bytes
+    }
+
+    /// A part of a text; none where it is the kernel's business (the process is gone, or not of the recording).
+    fn text_as_shown(&mut self, tid: Tid, fd: i32, file: &ShownFile, at: u64, len: u64) -> Option<Vec<u8>> {
+        let is_it = |text: &ShownText| text.fd == fd && text.path == file.path;
+        if at == 0 || !self.shown.iter().any(is_it) {
+            let text = self.whole_text(tid, fd, file)?;
+            self.shown.retain(|text| !is_it(text));
+            if self.shown.len() >= TEXTS_MAX {
+                self.shown.remove(0);
+            }
+            self.shown.push(ShownText { fd, path: file.path.clone(), text });
+        }
+        let text = &self.shown.iter().find(|text| is_it(text))?.text;
+        let start = usize::try_from(at).unwrap_or(usize::MAX).min(text.len());
+        let end = start.saturating_add(usize::try_from(len).unwrap_or(usize::MAX)).min(text.len());
+        Some(text[start..end].to_vec())
+    }
+
+    fn whole_text(&self, tid: Tid, fd: i32, file: &ShownFile) -> Option<Vec<u8>> {
+        let (number, ours) = self.ours_of(tid, file.number)?;
+        // By the descriptor: what it shows stays the same whatever its name means here.
+        let text = fs::read(fd_path(tid, fd)).ok()?;
+        let kept = match file.what {
+            Shown::Mappings => text::mappings(&text, &ours),
+            Shown::Numa => text::numa(&text, &ours),
+            Shown::Status => {
+                text::status(&text, &fs::read("/proc/self/status").ok()?, self.is_self(tid, number))
+            }
+            Shown::Rollup => {
+                let smaps = fs::read(format!("/proc/{number}/smaps")).ok()?;
+                text::rollup(&text, &text::mappings(&smaps, &ours))
+            }
+            Shown::Memory => return None,
+        };
+        Some(as_seen_from(tid, kept))
+    }
+
+    /// Is the text of this task the reader's own, or that of its process?
+    fn is_self(&self, tid: Tid, number: Tid) -> bool {
+        number == tid || self.tasks.len() == 1 && self.tasks.contains_key(&number)
+    }
+
+    /// The task that the program means, as we call it, and the memory of its process that is not the program's; none
+    /// if it is not of the recording.
+    fn ours_of(&self, tid: Tid, number: Tid) -> Option<(Tid, Vec<Range<u64>>)> {
+        [number, self.session.outside(tid, number)].into_iter().find_map(|id| {
+            if self.tasks.contains_key(&id) {
+                return Some((id, self.ours()));
+            }
+            if !self.session.mail.is_member(process_of(id)?) {
+                return None;
+            }
+            // A process that has just been forked, or is in an exec, has what others have.
+            let hooks = SCRATCH_BASE..AREA_BASE + AREA_LEN;
+            let arenas = self.session.watch.arenas().into_iter().map(|start| start..start + ARENA_LEN);
+            Some((id, once(hooks).chain(arenas).collect()))
+        })
+    }
+}
+
+/// Where the descriptor stands.
+fn position(tid: Tid, fd: i32) -> Option<u64> {
+    let info = fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}")).ok()?;
+    info.lines().find_map(|line| line.strip_prefix("pos:"))?.trim().parse().ok()
+}
+
+/// The kernel tells names as the reader finds them. A program below another root does not know what is above it.
+fn as_seen_from(tid: Tid, text: Vec<u8>) -> Vec<u8> {
+    let root = fs::read_link(format!("/proc/{tid}/root")).unwrap_or_default();
+    let root = root.as_os_str().as_bytes();
+    if root.len() <= 1 {
+        return text;
+    }
+    let needle = [b" ", root, b"/"].concat();
+    let mut seen = Vec::with_capacity(text.len());
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        match line.windows(needle.len()).position(|part| part == needle) {
+            Some(place) => {
+                seen.extend_from_slice(&line[..=place]);
+                seen.extend_from_slice(&line[place + needle.len() - 1..]);
+            }
+            None => seen.extend_from_slice(line),
+        }
+    }
+    seen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_known_by_their_names() {
+        let of = |path: &str| by_name(Path::new(path));
+        assert_eq!(of("/proc/77/maps"), Some((Shown::Mappings, Tid(77))));
+        assert_eq!(of("/proc/77/task/78/smaps"), Some((Shown::Mappings, Tid(78))));
+        assert_eq!(of("/mnt/proc/5/mem"), Some((Shown::Memory, Tid(5))));
+        assert_eq!(of("/proc/77/stat"), None);
+        assert_eq!(of("/proc/maps"), None);
+    }
+}

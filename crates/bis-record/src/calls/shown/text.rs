@@ -1,0 +1,194 @@
+//! What `/proc/PID/maps` and its relatives say, without the memory that is bis's. Pure: text in, text out.
+//!
+//! The kernel's lines stay as they are, byte for byte, but for those that begin a mapping of ours, which go with all
+//! that is said of it. One that the kernel has merged with a neighbour of the program's is cut.
+
+use std::ops::Range;
+
+/// The kernel's padding before a name (fs/proc/task_mmu.c: show_map_vma).
+const NAME_COLUMN: usize = 73;
+
+/// `start-end`, and what follows, of a line that begins a mapping.
+fn header(line: &[u8]) -> Option<(Range<u64>, &[u8])> {
+    let space = line.iter().position(|byte| *byte == b' ')?;
+    let (start, end) = std::str::from_utf8(&line[..space]).ok()?.split_once('-')?;
+    let hex = |word: &str| u64::from_str_radix(word, 16).ok();
+    Some((hex(start)?..hex(end)?, &line[space + 1..]))
+}
+
+/// What is left of a range without these, in order.
+pub fn without(range: Range<u64>, ours: &[Range<u64>]) -> Vec<Range<u64>> {
+    let mut parts = vec![range];
+    for gap in ours {
+        let cut = |part: Range<u64>| {
+            let (before, after) = (part.start..part.end.min(gap.start), part.start.max(gap.end)..part.end);
+            [before, after].into_iter().filter(|part| part.start < part.end)
+        };
+        parts = parts.into_iter().flat_map(cut).collect();
+    }
+    parts
+}
+
+/// The line of a part of a mapping: with its own addresses and, where a file is mapped, its own offset.
+fn part_line(whole: &Range<u64>, part: &Range<u64>, rest: &[u8]) -> Option<Vec<u8>> {
+    let rest = std::str::from_utf8(rest).ok()?;
+    let mut fields = rest.splitn(5, ' ');
+    let (prot, offset, device, inode) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
+    let name = fields.next().unwrap_or("").trim_start();
+    let offset = u64::from_str_radix(offset, 16).ok()?;
+    let offset = if inode == "0" { offset } else { offset + (part.start - whole.start) };
+    let mut line = format!("{:08x}-{:08x} {prot} {offset:08x} {device} {inode} ", part.start, part.end);
+    if !name.trim_end().is_empty() {
+        line.extend(std::iter::repeat_n(' ', NAME_COLUMN.saturating_sub(line.len())));
+        line.push_str(name);
+    } else if rest.ends_with('\n') {
+        line.push('\n');
+    }
+    Some(line.into_bytes())
+}
+
+/// The text of maps or smaps without what it says of these ranges.
+pub fn mappings(text: &[u8], ours: &[Range<u64>]) -> Vec<u8> {
+    let mut kept = Vec::with_capacity(text.len());
+    let mut shown = true;
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        let Some((range, rest)) = header(line) else {
+            if shown {
+                kept.extend_from_slice(line);
+            }
+            continue;
+        };
+        let parts = without(range.clone(), ours);
+        shown = !parts.is_empty();
+        for part in &parts {
+            let cut = (*part != range).then(|| part_line(&range, part, rest)).flatten();
+            kept.extend_from_slice(cut.as_deref().unwrap_or(line));
+        }
+    }
+    kept
+}
+
+/// The text of numa_maps, whose lines begin with a mapping's first address.
+pub fn numa(text: &[u8], ours: &[Range<u64>]) -> Vec<u8> {
+    let is_kept = |line: &&[u8]| {
+        let word = line.split(|byte| *byte == b' ').next().unwrap_or_default();
+        let start = std::str::from_utf8(word).ok().and_then(|word| u64::from_str_radix(word, 16).ok());
+        !start.is_some_and(|start| ours.iter().any(|range| range.contains(&start)))
+    };
+    text.split_inclusive(|byte| *byte == b'\n').filter(is_kept).flatten().copied().collect()
+}
+
+/// A line `Name:   123 kB`.
+fn amount(line: &str) -> Option<(&str, u64)> {
+    let (name, rest) = line.split_once(':')?;
+    Some((name, rest.trim().strip_suffix(" kB")?.trim().parse().ok()?))
+}
+
+/// The text of smaps_rollup, with the sums of this text of smaps; both are of the same mappings.
+pub fn rollup(text: &[u8], smaps: &[u8]) -> Vec<u8> {
+    let (text, smaps) = (String::from_utf8_lossy(text), String::from_utf8_lossy(smaps));
+    let mut sums = std::collections::HashMap::new();
+    for (name, kb) in smaps.lines().filter_map(amount) {
+        *sums.entry(name).or_insert(0) += kb;
+    }
+    let first = smaps.lines().find_map(|line| header(line.as_bytes())).map(|(range, _)| range.start);
+    let mut out = String::new();
+    for line in text.lines() {
+        if let Some((name, _)) = amount(line)
+            && let Some(kb) = sums.get(name)
+        {
+            out += &format!("{:<16}{kb:8} kB\n", format!("{name}:"));
+        } else if let (Some((range, rest)), Some(first)) = (header(line.as_bytes()), first) {
+            let line = part_line(&range, &(first..range.end), rest);
+            out += &String::from_utf8_lossy(&line.unwrap_or_default());
+            out.push('\n');
+        } else {
+            out += line;
+            out.push('\n');
+        }
+    }
+    out.into_bytes()
+}
+
+/// The text of status as it would be without a tracer and its filter: `own` is the recorder's own.
+pub fn status(text: &[u8], own: &[u8], is_self: bool) -> Vec<u8> {
+    let own = String::from_utf8_lossy(own);
+    let mut out = Vec::with_capacity(text.len());
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
+        let replaced = match name {
+            b"TracerPid" => Some("TracerPid:\t0\n".to_owned()),
+            // Whose text this is, runs; it is stopped only while it waits for us.
+            b"State" if is_self => Some("State:\tR (running)\n".to_owned()),
+            b"Seccomp" | b"Seccomp_filters" => {
+                let is_same = |line: &&str| line.split(':').next().unwrap_or_default().as_bytes() == name;
+                own.lines().find(is_same).map(|line| format!("{line}\n"))
+            }
+            _ => None,
+        };
+        out.extend_from_slice(replaced.as_ref().map_or(line, |line| line.as_bytes()));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &[u8] = b"70000000-70008000 r-xp 00000000 00:00 0 \n\
+70008000-70100000 rw-s 00000000 00:01 648595                             /memfd:bis (deleted)\n\
+555555554000-555555558000 r--p 00001000 fe:00 77                         /bin/x y\n\
+7ffff8000000-7ffff8020000 r-xp 00000000 00:00 0 \n";
+
+    #[test]
+    fn mappings_of_ours_are_not_there() {
+        let found = mappings(TEXT, &[0x7000_0000..0x7010_0000, 0x7fff_f800_0000..0x7fff_f802_0000]);
+        assert_eq!(
+            String::from_utf8(found).unwrap(),
+            "555555554000-555555558000 r--p 00001000 fe:00 77                         /bin/x y\n"
+        );
+        assert_eq!(mappings(TEXT, &[]), TEXT);
+    }
+
+    #[test]
+    fn what_was_merged_is_cut() {
+        let found = mappings(
+            TEXT,
+            &[
+                0x7000_0000..0x7010_0000,
+                0x5555_5555_5000..0x5555_5555_6000,
+                0x7fff_f800_0000..0x7fff_f801_0000,
+            ],
+        );
+        assert_eq!(
+            String::from_utf8(found).unwrap(),
+            "555555554000-555555555000 r--p 00001000 fe:00 77                         /bin/x y\n\
+             555555556000-555555558000 r--p 00003000 fe:00 77                         /bin/x y\n\
+             7ffff8010000-7ffff8020000 r-xp 00000000 00:00 0 \n"
+        );
+    }
+
+    #[test]
+    fn details_go_with_their_mapping() {
+        let smaps = b"1000-2000 rw-p 00000000 00:00 0 \nSize: 4 kB\nVmFlags: rd\n3000-4000 r--p 00000000 00:00 0 \nSize: 8 kB\n";
+        let kept = mappings(smaps, &[Range { start: 0x1000, end: 0x2000 }]);
+        assert_eq!(kept, b"3000-4000 r--p 00000000 00:00 0 \nSize: 8 kB\n");
+        let text = b"00001000-00004000 ---p 00000000 00:00 0                                  [rollup]\nSize:                 12 kB\nOther: x\n";
+        let rolled = String::from_utf8(rollup(text, &kept)).unwrap();
+        assert_eq!(
+            rolled,
+            "00003000-00004000 ---p 00000000 00:00 0                                  [rollup]\nSize:                  8 kB\nOther: x\n"
+        );
+    }
+
+    #[test]
+    fn a_status_has_no_tracer() {
+        let text = b"Name:\tx\nState:\tt (tracing stop)\nTracerPid:\t77\nSeccomp:\t2\nSeccomp_filters:\t1\n";
+        let own = b"Seccomp:\t0\nSeccomp_filters:\t0\n";
+        let found = status(text, own, true);
+        assert_eq!(
+            found,
+            b"Name:\tx\nState:\tR (running)\nTracerPid:\t0\nSeccomp:\t0\nSeccomp_filters:\t0\n"
+        );
+    }
+}
