@@ -14,7 +14,7 @@ mod symbols {
 pub const TEXT_BASE: u64 = symbols::TEXT_BASE;
 
 /// The answers of the cpuid instruction: their count in eight bytes, then [`Cpuid`] each.
-pub const CPUID_BASE: u64 = 0x7000_3000;
+pub const CPUID_BASE: u64 = 0x7000_5000;
 
 /// The most answers that there is room for.
 pub const CPUID_MAX: usize = ((TABLE_BASE - CPUID_BASE - 8) / 24) as usize;
@@ -30,29 +30,29 @@ pub struct Cpuid {
 }
 
 /// The table of calls, [`TABLE_LEN`] bytes, behind the text; both are mapped as one range.
-pub const TABLE_BASE: u64 = 0x7000_5000;
+pub const TABLE_BASE: u64 = 0x7000_7000;
 
 /// Bytes of the table: [`CALLS`] rows.
 pub const TABLE_LEN: usize = CALLS * Row::LEN;
 
 /// The area: the state, the classes of descriptors, the hooks' stack and scratch memory, and the log. While
 /// recording it is shared with the supervisor.
-pub const AREA_BASE: u64 = 0x7000_8000;
+pub const AREA_BASE: u64 = 0x7000_a000;
 
 /// Bytes of the area.
 pub const AREA_LEN: u64 = LOG_BASE + LOG_LEN - AREA_BASE;
 
 /// The classes of descriptors, one byte for each of the first [`FDS`].
-pub const FD_CLASS_BASE: u64 = 0x7000_9000;
+pub const FD_CLASS_BASE: u64 = 0x7000_b000;
 
 /// Descriptors that have a class.
 pub const FDS: usize = 4096;
 
 /// The log.
-pub const LOG_BASE: u64 = 0x7001_0000;
+pub const LOG_BASE: u64 = 0x7001_2000;
 
 /// Bytes of the log.
-pub const LOG_LEN: u64 = 0xf_0000;
+pub const LOG_LEN: u64 = 0xe_e000;
 
 /// The numbers of system calls that the table knows are below this.
 pub const CALLS: usize = 512;
@@ -186,6 +186,11 @@ pub mod flag {
     pub const WAITS_OUT: u16 = 128;
     pub const ALONE_ONLY: u16 = 256;
     pub const ALWAYS: u16 = 512;
+    pub const ASKS: u16 = 1024;
+    pub const ALIGNED: u16 = 2048;
+    pub const MAKES_FD: u16 = 4096;
+    pub const MAKES_TWO: u16 = 8192;
+    pub const COPIES_FD: u16 = 16384;
 }
 
 /// How the memory behind an argument is found.
@@ -230,10 +235,14 @@ pub enum Shape {
     Poll,
     Epoll,
     Select,
-    Readv,
-    Wait4,
-    Recvmsg,
-    SockFlags,
+    Vector,
+    Wait,
+    Message,
+    Receive,
+    Send,
+    Ppoll,
+    SockOpt,
+    Prctl,
 }
 
 /// A system call in the hooks' table. The default is one that is always traced.
@@ -244,7 +253,7 @@ pub struct Row {
     pub shape: Shape,
     /// How many of `piece` there are.
     pub pieces: u8,
-    /// The argument that holds the flags of an open.
+    /// The argument that holds the flags of an open, a message, a wait.
     pub flags_arg: u8,
     pub piece: [Piece; 3],
 }

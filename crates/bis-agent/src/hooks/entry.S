@@ -105,11 +105,41 @@ hooks_bailed:
     ret
 
     // u64 hooks_copy(void *to, const void *from, u64 len): 0, or 1 where memory is not there: the supervisor sends
-    // a fault between hooks_copy and hooks_copy_fault to the latter.
+    // a fault between hooks_copy and hooks_copy_fault to the latter. String instructions take long to begin.
     .globl hooks_copy
 hooks_copy:
-    movq %rdx, %rcx
+    cmpq $64, %rdx
+    ja 3f
+    subq $8, %rdx
+    jb 2f
+1:  movq (%rsi), %rcx
+    movq %rcx, (%rdi)
+    addq $8, %rsi
+    addq $8, %rdi
+    subq $8, %rdx
+    jae 1b
+2:  addq $8, %rdx
+3:  movq %rdx, %rcx
+    jrcxz 4f
+    cmpq $8, %rcx
+    jb 5f
     rep movsb
+4:  xorl %eax, %eax
+    ret
+5:  movb (%rsi), %al
+    movb %al, (%rdi)
+    incq %rsi
+    incq %rdi
+    decl %ecx
+    jnz 5b
+    xorl %eax, %eax
+    ret
+
+    // u64 hooks_touch(void *at, u64 len): 0, or 1 where the first or the last byte cannot be written.
+    .globl hooks_touch
+hooks_touch:
+    orb $0, (%rdi)
+    orb $0, -1(%rdi,%rsi)
     xorl %eax, %eax
     ret
     .globl hooks_copy_fault
