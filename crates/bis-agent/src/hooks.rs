@@ -191,6 +191,7 @@ pub mod flag {
     pub const MAKES_FD: u16 = 4096;
     pub const MAKES_TWO: u16 = 8192;
     pub const COPIES_FD: u16 = 16384;
+    pub const QUICK: u16 = 32768;
 }
 
 /// How the memory behind an argument is found.
@@ -288,20 +289,21 @@ pub struct Entry<'a> {
 }
 
 /// Bytes of an entry before its data.
-const HEAD: usize = 24;
+const HEAD: usize = 16;
 
 /// The entries of a log, up to its end or its first damage.
 pub fn entries(log: &[u8]) -> impl Iterator<Item = Entry<'_>> {
     let mut rest = log;
     std::iter::from_fn(move || {
         let head: &[u8; HEAD] = rest.first_chunk()?;
-        let len = usize::try_from(u32::from_le_bytes(head[..4].try_into().ok()?)).ok()?;
+        let word = u32::from_le_bytes(head[..4].try_into().ok()?);
+        let len = usize::try_from(word >> 12).ok()? * 8;
         let entry = rest.get(..len).filter(|entry| entry.len() >= HEAD)?;
         rest = &rest[len..];
         Some(Entry {
-            nr: u16::from_le_bytes(head[4..6].try_into().ok()?),
-            left: head[6] & 1 != 0,
-            result: i64::from_le_bytes(head[16..24].try_into().ok()?),
+            nr: u16::try_from(word & 0x1ff).ok()?,
+            left: word & 0x200 != 0,
+            result: i64::from_le_bytes(head[8..].try_into().ok()?),
             data: &entry[HEAD..],
         })
     })
@@ -390,17 +392,16 @@ mod tests {
     #[test]
     fn a_log_ends_at_its_damage() {
         let mut log = Vec::new();
-        for (nr, data) in [(0u16, &b"12345678"[..]), (39, b"")] {
-            log.extend((24 + data.len() as u32).to_le_bytes());
-            log.extend(nr.to_le_bytes());
-            log.extend([0; 10]);
+        for (nr, data) in [(0u32, &b"12345678"[..]), (39, b"")] {
+            log.extend((nr | (16 + data.len() as u32) << 9).to_le_bytes());
+            log.extend([0; 4]);
             log.extend((-5i64).to_le_bytes());
             log.extend(data);
         }
         let found: Vec<(u16, i64, usize)> = entries(&log).map(|e| (e.nr, e.result, e.data.len())).collect();
         assert_eq!(found, [(0, -5, 8), (39, -5, 0)]);
-        assert_eq!(entries(&log[..30]).count(), 0);
-        log[0] = 3;
+        assert_eq!(entries(&log[..20]).count(), 0);
+        log[1] = 0;
         assert_eq!(entries(&log).count(), 0);
     }
 }

@@ -123,30 +123,27 @@ static inline struct entry *next_entry(void) {
 }
 
 // Begins the entry, and checks in replay that it is the one of this call.
-static struct entry *begin(u64 nr, u64 check) {
+static inline struct entry *begin(u64 nr, u64 check) {
   struct entry *e = next_entry();
-  u64 tag = pick((u64)e->nr, nr);
-  u64 same = pick(e->check, check);
-  if (tag != nr || same != check) hooks_diverged();
-  e->nr = tag;
-  e->flags = pick(e->flags, 0);
+  u64 head = pick(e->head, nr);
+  u64 same = pick(e->check, (u32)check);
+  if ((head & 0x1ff) != nr || same != (u32)check) hooks_diverged();
+  e->head = head;
   e->check = same;
   return e;
 }
 
-static u64 finish(struct entry *e, u64 len, u64 flags) {
-  e->len = len;
-  e->flags = (e->flags & ASKED) | flags;
+static inline void finish(struct entry *e, u64 len, u64 flags) {
+  e->head = (e->head & (0x1ff | ASKED)) | flags | len << 9;
   S->pos += len;
-  return 0;
 }
 
 // Has this descriptor O_NONBLOCK? In replay, as the entry says.
 static u64 is_nonblocking(struct entry *e, u64 fd) {
   u64 args[6] = {fd, 3, 0, 0, 0, 0};
   i64 flags = hooks_make(args, 72);
-  u64 waits = pick(e->flags & LEFT, 1 & ~((u64)flags >> 11 & ~(u64)flags >> 63));
-  e->flags = (e->flags & ASKED) | waits;
+  u64 waits = pick(is(e->head & LEFT), 1 & ~((u64)flags >> 11 & ~(u64)flags >> 63));
+  e->head = (e->head & ~LEFT) | (LEFT & -waits);
   return !waits;
 }
 
@@ -158,8 +155,8 @@ static u64 would_wait(struct entry *e, u64 fd, u64 events) {
   i64 ready = hooks_make(args, 7);
   S->phase = 1;
   // Errors are the call's own business, and come at once.
-  u64 waits = pick(is(e->flags & (LEFT | ASKED)), (u64)(ready == 0) | (u64)(ready == BAILED));
-  e->flags |= ASKED & -waits;
+  u64 waits = pick(is(e->head & (LEFT | ASKED)), (u64)(ready == 0) | (u64)(ready == BAILED));
+  e->head |= ASKED & -waits;
   if (!waits) return 0;
   waits = !is_nonblocking(e, fd);
   S->phase = 1;
@@ -212,19 +209,61 @@ static u64 wait_marker(struct frame *f, struct entry *e) {
   return leave(f, TRACED);
 }
 
+// Calls with at most one piece of memory, that need not be asked anything: most that there are. This does what `any` does.
+static inline u64 quick(struct frame *f, const struct row *row, u64 nr) {
+  u64 *a = f->args;
+  u64 check = hash(nr, a);
+  const struct piece *piece = &row->piece[0];
+  u64 user = 0, cap = 0, possible = 1;
+  if (row->pieces) {
+    user = a[piece->arg];
+    cap = piece->kind == OUT_FIXED ? piece->size : a[piece->of];
+    cap = user ? cap : 0;
+    if (cap > CAP_MAX) possible = cap = 0;
+    if (cap && piece->kind == OUT_RET && hooks_touch((void *)user, cap)) possible = 0;
+  }
+  u64 pos = S->pos, end = S->end;
+  u64 no = S->stop | !possible | below(end - pos, sizeof(struct entry) + ALIGN8(cap)) | below(LOG_SOON, pos);
+  if (pick(!(pos ^ end), is(no))) return leave(f, TRACED);
+
+  struct entry *e = begin(nr, check);
+  if (!possible) hooks_diverged();
+  u64 place = (u64)(e + 1);
+  if (user) a[piece->arg] = place;
+  i64 made = hooks_make(a, nr);
+  if (user) a[piece->arg] = user;
+  i64 result = pick(e->result, made);
+  e->result = result;
+  if (result == BAILED || (result == -22 && (row->flags & ALIGNED))) return wait_marker(f, e);
+  u64 len = sizeof *e, told = result;
+  if (user && result >= 0) {
+    u64 n = piece->kind == OUT_FIXED || (u64)result > cap ? cap : (u64)result;
+    if (n && hooks_copy((void *)user, (void *)place, n)) told = -14;
+    len += ALIGN8(n);
+  } else if (user && piece->kind == OUT_FIXED) {
+    len += ALIGN8(cap);
+  }
+  finish(e, len, 0);
+  f->rax = told;
+  S->count++;
+  return leave(f, MADE);
+}
+
+static u64 any(struct frame *f, const struct row *row, u64 nr);
+
 u64 hooks_call(struct frame *f) {
   S->phase = 1;
-  struct plan p;
   u64 nr = f->rax;
   const struct row *row = &TABLE[nr < CALLS ? nr : CALLS - 1];
+  if ((row->flags & QUICK) && (S->alone || !(row->flags & WAITS_IN))) return quick(f, row, nr);
+  return any(f, row, nr);
+}
+
+static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row, u64 nr) {
+  struct plan p;
   p.row = row;
   p.nr = nr;
-  p.args[0] = f->rdi;
-  p.args[1] = f->rsi;
-  p.args[2] = f->rdx;
-  p.args[3] = f->r10;
-  p.args[4] = f->r8;
-  p.args[5] = f->r9;
+  for (u64 i = 0; i < 6; i++) p.args[i] = f->args[i];
   if (!(row->flags & HOOKED)) return leave(f, TRACED);
   // Said before the class, or `watched`, is looked at: whoever is about to map a file takes the classes away, then looks here.
   if ((row->flags & WRITES_FD) || row->shape == OPEN) __atomic_exchange_n(&S->writing, 1, __ATOMIC_SEQ_CST);
@@ -274,7 +313,7 @@ u64 hooks_call(struct frame *f) {
   u64 special = is(row->flags & WRITES_FD) & !(is(class0) & below(class0, FD_SPECIAL));
   special |= is(row->flags & TAKES_PATH1) & (class0 == FD_SPECIAL);
   u64 room = S->end - S->pos;
-  u64 no = S->stop | !possible | special | below(room, at);
+  u64 no = S->stop | !possible | special | below(room, at) | below(LOG_SOON, S->pos);
   // In replay: made here if the log has an entry left.
   if (pick(!(S->pos ^ S->end), is(no))) return leave(f, TRACED);
 

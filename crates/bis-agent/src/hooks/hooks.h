@@ -16,6 +16,8 @@
 #define POLLFD (SCRATCH_BASE + 0x3c40)
 #define LOG_BASE 0x70012000
 #define LOG_LEN 0xee000
+// A log that is longer than this is taken at the next chance: what stays in the caches is written and copied faster.
+#define LOG_SOON 0x40000
 
 #define CALLS 512
 #define FDS 4096
@@ -97,6 +99,7 @@ enum {
   MAKES_FD = 4096,   // the result is a new descriptor that concerns nobody: of a socket, an eventfd
   MAKES_TWO = 8192,  // the same for the two that its memory names
   COPIES_FD = 16384, // the result is one like descriptor 0
+  QUICK = 32768,     // no shape, at most one piece, nothing to know of descriptors or paths
 };
 
 // Flags of rows whose calls make, replace or close descriptors.
@@ -128,19 +131,18 @@ struct row {
 
 // An entry of the log; its data follow, each piece on 8 bytes.
 struct entry {
-  u32 len;   // of all of it, a multiple of 8
-  u16 nr;
-  u16 flags; // LEFT, ASKED
-  u64 check; // a hash of the arguments
+  u32 head;  // bits 0 to 8 the call's number, 9 and 10 LEFT and ASKED, from 12 on the eights of all of it
+  u32 check; // a hash of the arguments
   i64 result;
 };
 
 // Of an entry: the call would have waited, and is a traced one; its descriptor was asked whether it is nonblocking.
-enum { LEFT = 1, ASKED = 2 };
+enum { LEFT = 1 << 9, ASKED = 1 << 10 };
 
 // The registers of the program, as the entry pushes them.
 struct frame {
-  u64 r9, r8, r10, rdx, rsi, rdi, rax, rflags;
+  u64 args[6]; // rdi, rsi, rdx, r10, r8, r9
+  u64 rax, rflags;
 };
 
 #endif

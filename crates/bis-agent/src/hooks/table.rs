@@ -76,6 +76,14 @@ fn row(from: &bis_syscalls::Row) -> Option<Row> {
         *place = piece(*from)?;
         row.pieces += 1;
     }
+    let by_length = |piece: &Piece| {
+        piece.kind == PieceKind::OutFixed || (piece.kind, piece.size) == (PieceKind::OutRet, 1)
+    };
+    let plain =
+        row.flags & !(flag::HOOKED | flag::WAITS_IN | flag::ALIGNED) == 0 && row.shape == Shape::Plain;
+    if plain && row.pieces <= 1 && hook.pieces.iter().all(|_| by_length(&row.piece[0])) {
+        row.flags |= flag::QUICK;
+    }
     (usize::from(row.pieces) == hook.pieces.len()).then_some(row)
 }
 
@@ -100,7 +108,7 @@ mod tests {
     fn the_table_says_what_the_rows_say() {
         let table = table();
         let read = table[0];
-        assert_eq!(read.flags, flag::HOOKED | flag::WAITS_IN | flag::ALIGNED);
+        assert_eq!(read.flags, flag::HOOKED | flag::WAITS_IN | flag::ALIGNED | flag::QUICK);
         assert_eq!(read.piece[0], Piece { arg: 1, kind: PieceKind::OutRet, of: 2, size: 1 });
         let accept4 = table[288];
         assert_eq!((accept4.pieces, accept4.piece[0].kind), (2, PieceKind::OutDeref));
