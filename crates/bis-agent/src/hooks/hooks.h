@@ -17,7 +17,7 @@
 #define LOG_BASE 0x70012000
 #define LOG_LEN 0xee000
 // A log that is longer than this is taken at the next chance: what stays in the caches is written and copied faster.
-#define LOG_SOON 0x40000
+#define LOG_SOON 0x18000
 
 #define CALLS 512
 #define FDS 4096
