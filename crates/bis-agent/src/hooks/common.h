@@ -45,6 +45,7 @@ struct plan {
   u64 pieces;
   u64 head;    // bytes of the entry before the piece whose length is the result
   u64 patient; // it may wait for what it asks
+  u64 finite;  // but not for ever
   u64 vectors; // how many there are at VECTORS
 };
 

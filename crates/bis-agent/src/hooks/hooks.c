@@ -270,7 +270,7 @@ static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row,
 
   u64 check = hash(nr, p.args);
   p.pieces = row->pieces;
-  p.patient = 0;
+  p.patient = p.finite = 0;
   for (u64 i = 0; i < 3; i++) p.piece[i] = row->piece[i];
   u64 possible = 1;
   if (row->shape != PLAIN) possible = hooks_shape(&p);
@@ -332,6 +332,9 @@ static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row,
       u64 events = row->flags & WAITS_IN ? 1 : 4;
       if (would_wait(e, p.args[0], events)) return wait_marker(f, e);
     }
+    hooks_hurry(&p);
+  } else if (p.finite) {
+    // Whoever is looked after in the middle of its time would begin it again.
     hooks_hurry(&p);
   } else {
     p.patient = 0;

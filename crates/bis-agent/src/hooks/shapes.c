@@ -105,6 +105,7 @@ static u64 plan_time(struct plan *p, u64 user) {
   u64 time[2] = {1, 0};
   if (user && hooks_copy(time, (void *)user, sizeof time)) return 0;
   p->patient = is(time[0] | time[1]);
+  p->finite = p->patient & is(user);
   return !(time[0] >> 63) && time[1] < 1000000000;
 }
 
@@ -140,6 +141,12 @@ void hooks_hurry(struct plan *p) {
     p->user[1] = 0;
     break;
   }
+}
+
+// A number of milliseconds; a negative one is for ever.
+static void plan_ms(struct plan *p, u64 ms) {
+  p->patient = is((u32)ms);
+  p->finite = p->patient & ~((u32)ms >> 31);
 }
 
 static u64 is_fcntl_plain(u64 command) {
@@ -233,13 +240,13 @@ u64 hooks_shape(struct plan *p) {
     p->pieces = 1;
     return a[2] && plan_vectors(p, 0, a[1], a[2]);
   case POLL:
-    p->patient = is((u32)a[2]);
+    plan_ms(p, a[2]);
     return 1;
   case PPOLL:
     return a[3] == 0 && plan_time(p, a[2]);
   case EPOLL:
-    p->patient = is((u32)a[3]);
-    if (p->nr == 441 && !plan_time(p, a[3])) return 0;
+    if (p->nr != 441) plan_ms(p, a[3]);
+    else if (!plan_time(p, a[3])) return 0;
     return a[4] == 0 || p->nr == 232;
   case SELECT:
     return plan_select(p);
