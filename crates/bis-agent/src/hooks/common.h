@@ -14,6 +14,9 @@ extern void hooks_diverged(void);
 #define CAP_MAX 0x80000ul
 #define INOUT_MAX 0x3000ul
 #define PIECES 4
+// Waits with a limit above this are not for hooks: a task that is looked after (after 200 ms, `watch.rs`) makes its call
+// again, with all of its time.
+#define WAIT_MS_MAX 150
 
 // `a` in replay, else `b`.
 static inline u64 pick(u64 a, u64 b) {
@@ -45,7 +48,7 @@ struct plan {
   u64 pieces;
   u64 head;    // bytes of the entry before the piece whose length is the result
   u64 patient; // it may wait for what it asks
-  u64 finite;  // but not for ever
+  u64 finite;  // not for ever, but so long that its supervisor would look after it
   u64 vectors; // how many there are at VECTORS
 };
 

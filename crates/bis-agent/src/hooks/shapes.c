@@ -105,7 +105,9 @@ static u64 plan_time(struct plan *p, u64 user) {
   u64 time[2] = {1, 0};
   if (user && hooks_copy(time, (void *)user, sizeof time)) return 0;
   p->patient = is(time[0] | time[1]);
-  p->finite = p->patient & is(user);
+  // select counts microseconds, all others nanoseconds.
+  u64 ms = p->nr == 23 ? 1000 : 1000000;
+  p->finite = is(user) & (is(time[0]) | below(WAIT_MS_MAX * ms, time[1]));
   return !(time[0] >> 63) && time[1] < 1000000000;
 }
 
@@ -146,7 +148,7 @@ void hooks_hurry(struct plan *p) {
 // A number of milliseconds; a negative one is for ever.
 static void plan_ms(struct plan *p, u64 ms) {
   p->patient = is((u32)ms);
-  p->finite = p->patient & ~((u32)ms >> 31);
+  p->finite = below(WAIT_MS_MAX, (u32)ms) & ~((u32)ms >> 31);
 }
 
 static u64 is_fcntl_plain(u64 command) {
