@@ -80,5 +80,6 @@ fn main() {
     build.link("agent", "src/agent.lds", &[stub], "bis_");
     let entry = build.compile("src/hooks/entry.S", &[]);
     let hooks = build.compile("src/hooks/hooks.c", &HOOKS_FLAGS);
-    build.link("hooks", "src/hooks/hooks.lds", &[entry, hooks], "hooks_");
+    let shapes = build.compile("src/hooks/shapes.c", &HOOKS_FLAGS);
+    build.link("hooks", "src/hooks/hooks.lds", &[entry, hooks, shapes], "hooks_");
 }

@@ -14,7 +14,7 @@ mod symbols {
 pub const TEXT_BASE: u64 = symbols::TEXT_BASE;
 
 /// The answers of the cpuid instruction: their count in eight bytes, then [`Cpuid`] each.
-pub const CPUID_BASE: u64 = 0x7000_3000;
+pub const CPUID_BASE: u64 = 0x7000_5000;
 
 /// The most answers that there is room for.
 pub const CPUID_MAX: usize = ((TABLE_BASE - CPUID_BASE - 8) / 24) as usize;
@@ -30,29 +30,29 @@ pub struct Cpuid {
 }
 
 /// The table of calls, [`TABLE_LEN`] bytes, behind the text; both are mapped as one range.
-pub const TABLE_BASE: u64 = 0x7000_5000;
+pub const TABLE_BASE: u64 = 0x7000_7000;
 
 /// Bytes of the table: [`CALLS`] rows.
 pub const TABLE_LEN: usize = CALLS * Row::LEN;
 
 /// The area: the state, the classes of descriptors, the hooks' stack and scratch memory, and the log. While
 /// recording it is shared with the supervisor.
-pub const AREA_BASE: u64 = 0x7000_8000;
+pub const AREA_BASE: u64 = 0x7000_a000;
 
 /// Bytes of the area.
 pub const AREA_LEN: u64 = LOG_BASE + LOG_LEN - AREA_BASE;
 
 /// The classes of descriptors, one byte for each of the first [`FDS`].
-pub const FD_CLASS_BASE: u64 = 0x7000_9000;
+pub const FD_CLASS_BASE: u64 = 0x7000_b000;
 
 /// Descriptors that have a class.
 pub const FDS: usize = 4096;
 
 /// The log.
-pub const LOG_BASE: u64 = 0x7001_0000;
+pub const LOG_BASE: u64 = 0x7001_2000;
 
 /// Bytes of the log.
-pub const LOG_LEN: u64 = 0xf_0000;
+pub const LOG_LEN: u64 = 0xe_e000;
 
 /// The numbers of system calls that the table knows are below this.
 pub const CALLS: usize = 512;
@@ -200,7 +200,12 @@ pub mod flag {
     pub const WAITS_OUT: u16 = 128;
     pub const ALONE_ONLY: u16 = 256;
     pub const ALWAYS: u16 = 512;
-    pub const READS_FD: u16 = 1024;
+    pub const ASKS: u16 = 1024;
+    pub const ALIGNED: u16 = 2048;
+    pub const MAKES_FD: u16 = 4096;
+    pub const MAKES_TWO: u16 = 8192;
+    pub const COPIES_FD: u16 = 16384;
+    pub const QUICK: u16 = 32768;
 }
 
 /// How the memory behind an argument is found.
@@ -245,10 +250,14 @@ pub enum Shape {
     Poll,
     Epoll,
     Select,
-    Readv,
-    Wait4,
-    Recvmsg,
-    SockFlags,
+    Vector,
+    Wait,
+    Message,
+    Receive,
+    Send,
+    Ppoll,
+    SockOpt,
+    Prctl,
 }
 
 /// A system call in the hooks' table. The default is one that is always traced.
@@ -259,7 +268,7 @@ pub struct Row {
     pub shape: Shape,
     /// How many of `piece` there are.
     pub pieces: u8,
-    /// The argument that holds the flags of an open.
+    /// The argument that holds the flags of an open, a message, a wait.
     pub flags_arg: u8,
     pub piece: [Piece; 3],
 }
@@ -294,20 +303,21 @@ pub struct Entry<'a> {
 }
 
 /// Bytes of an entry before its data.
-const HEAD: usize = 24;
+const HEAD: usize = 16;
 
 /// The entries of a log, up to its end or its first damage.
 pub fn entries(log: &[u8]) -> impl Iterator<Item = Entry<'_>> {
     let mut rest = log;
     std::iter::from_fn(move || {
         let head: &[u8; HEAD] = rest.first_chunk()?;
-        let len = usize::try_from(u32::from_le_bytes(head[..4].try_into().ok()?)).ok()?;
+        let word = u32::from_le_bytes(head[..4].try_into().ok()?);
+        let len = usize::try_from(word >> 12).ok()? * 8;
         let entry = rest.get(..len).filter(|entry| entry.len() >= HEAD)?;
         rest = &rest[len..];
         Some(Entry {
-            nr: u16::from_le_bytes(head[4..6].try_into().ok()?),
-            left: head[6] & 1 != 0,
-            result: i64::from_le_bytes(head[16..24].try_into().ok()?),
+            nr: u16::try_from(word & 0x1ff).ok()?,
+            left: word & 0x200 != 0,
+            result: i64::from_le_bytes(head[8..].try_into().ok()?),
             data: &entry[HEAD..],
         })
     })
@@ -399,17 +409,16 @@ mod tests {
     #[test]
     fn a_log_ends_at_its_damage() {
         let mut log = Vec::new();
-        for (nr, data) in [(0u16, &b"12345678"[..]), (39, b"")] {
-            log.extend((24 + data.len() as u32).to_le_bytes());
-            log.extend(nr.to_le_bytes());
-            log.extend([0; 10]);
+        for (nr, data) in [(0u32, &b"12345678"[..]), (39, b"")] {
+            log.extend((nr | (16 + data.len() as u32) << 9).to_le_bytes());
+            log.extend([0; 4]);
             log.extend((-5i64).to_le_bytes());
             log.extend(data);
         }
         let found: Vec<(u16, i64, usize)> = entries(&log).map(|e| (e.nr, e.result, e.data.len())).collect();
         assert_eq!(found, [(0, -5, 8), (39, -5, 0)]);
-        assert_eq!(entries(&log[..30]).count(), 0);
-        log[0] = 3;
+        assert_eq!(entries(&log[..20]).count(), 0);
+        log[1] = 0;
         assert_eq!(entries(&log).count(), 0);
     }
 }

@@ -22,10 +22,27 @@ pub enum HookShape {
     Open(u8),
     /// The argument that holds the timeout in milliseconds is 2.
     Poll,
-    /// The argument that holds the timeout in milliseconds is 3.
+    /// The argument that points to the timeout is 2, and to a mask of signals 3.
+    Ppoll,
+    /// The argument that holds the timeout, or points to it (`epoll_pwait2`), is 3.
     Epoll,
-    /// The argument that holds the flags of a message; not MSG_TRUNC or MSG_ERRQUEUE.
+    /// select and pselect6.
+    Select,
+    /// Reads into the vectors in argument 1.
+    Vector,
+    /// The argument that holds the flags of a message that is received, whose header is in argument 1; not MSG_TRUNC
+    /// or MSG_ERRQUEUE.
     Message(u8),
+    /// The same, without a header.
+    Receive(u8),
+    /// The argument that holds the flags of a message that is sent.
+    Send(u8),
+    /// The argument that holds the options; with WNOHANG, or where nobody else waits.
+    Wait(u8),
+    /// Only options without pointers of their own.
+    SockOpt,
+    /// The name of the task, and which capabilities there are.
+    Prctl,
 }
 
 /// What the first argument, a descriptor, must be ready for, or the call would wait.
@@ -33,8 +50,21 @@ pub enum HookShape {
 pub enum HookWait {
     Input,
     Output,
+    /// It may not have O_NONBLOCK.
+    Blocking,
     /// There is no way to ask.
     Unknown,
+}
+
+/// Descriptors that a call makes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HookMakes {
+    /// The result is one that concerns nobody but the kernel: of a socket, an eventfd.
+    Harmless,
+    /// The same for two, in the call's memory.
+    Two,
+    /// The result is one like the first argument.
+    Copy,
 }
 
 /// Memory that a hooked call writes.
@@ -57,12 +87,14 @@ pub struct Hook {
     pub waits: Option<HookWait>,
     /// It writes to the descriptor in its first argument, so it matters what that is.
     pub writes: bool,
-    /// It reads the descriptor in its first argument, or makes another of it: some are read by the recorder.
-    pub reads: bool,
     /// It opens what this argument names.
     pub path: Option<u8>,
     /// The descriptor in this argument means something else afterwards.
     pub clears: Option<u8>,
+    pub makes: Option<HookMakes>,
+    /// It reads the descriptor in its first argument: the kernel may want memory that is aligned (O_DIRECT), which the log is
+    /// not, and says EINVAL then.
+    pub aligned: bool,
 }
 
 /// Calls that the kinds describe, and that are traced all the same.
@@ -114,45 +146,40 @@ const HANDLED: &[Handler] = &[
     Handler::Pwritev,
     Handler::Open,
     Handler::SigAction,
+    Handler::Ftruncate,
+    Handler::Fallocate,
 ];
-
-/// Calls that show what a descriptor holds, and those that make another of it.
-const READS: &[&str] = &["read", "pread64", "readv", "preadv", "preadv2", "dup", "dup2", "dup3", "fcntl"];
 
 /// What a hook must know of this call; none: it is always traced.
 pub fn hook(row: &Row) -> Option<Hook> {
     if TRACED.contains(&row.name) {
         return None;
     }
-    let mut hook = Hook { reads: READS.contains(&row.name), ..Hook::default() };
+    if let Some(hook) = shaped(row.name) {
+        return Some(hook);
+    }
+    let mut hook = Hook { makes: makes(row.name), ..Hook::default() };
     match row.name {
-        "fcntl" => return Some(Hook { shape: HookShape::Fcntl, ..hook }),
-        "ioctl" => return Some(Hook { shape: HookShape::Ioctl, ..hook }),
-        "futex" => return Some(Hook { shape: HookShape::Futex, ..hook }),
-        "poll" => {
-            let pieces = vec![HookPiece { arg: 0, size: Size::Arg32(1, 8), reads: true }];
-            return Some(Hook { shape: HookShape::Poll, pieces, ..hook });
-        }
-        "epoll_wait" | "epoll_pwait" => hook.shape = HookShape::Epoll,
-        "recvfrom" => (hook.shape, hook.waits) = (HookShape::Message(3), Some(HookWait::Input)),
-        "getsockopt" => {
-            let piece = |arg, size| HookPiece { arg, size, reads: true };
-            hook.pieces = vec![piece(3, Size::Deref(4)), piece(4, Size::Fixed(4))];
-            return Some(hook);
-        }
+        "epoll_wait" | "epoll_pwait" | "epoll_pwait2" => hook.shape = HookShape::Epoll,
+        "recvfrom" => hook.shape = HookShape::Receive(3),
         "open" => (hook.shape, hook.path) = (HookShape::Open(1), Some(0)),
-        "creat" => return None,
         "openat" => (hook.shape, hook.path) = (HookShape::Open(2), Some(1)),
-        "openat2" => return None,
+        "creat" | "openat2" => return None,
         "close" => hook.clears = Some(0),
         "dup2" | "dup3" => hook.clears = Some(1),
-        "sendmsg" => (hook.writes, hook.waits) = (true, Some(HookWait::Output)),
-        "sendto" | "write" | "pwrite64" | "writev" | "pwritev" => {
+        "sendto" => {
+            (hook.shape, hook.writes, hook.waits) = (HookShape::Send(3), true, Some(HookWait::Output))
+        }
+        "sendmsg" => {
+            (hook.shape, hook.writes, hook.waits) = (HookShape::Send(2), true, Some(HookWait::Output))
+        }
+        "write" | "pwrite64" | "writev" | "pwritev" => {
             (hook.writes, hook.waits) = (true, Some(HookWait::Output));
         }
-        "connect" => hook.waits = Some(HookWait::Unknown),
-        "sched_yield" => return Some(Hook { waits: Some(HookWait::Unknown), ..hook }),
+        "ftruncate" | "fallocate" => hook.writes = true,
+        "connect" => hook.waits = Some(HookWait::Blocking),
         "rt_sigprocmask" | "getrandom" => {}
+        "read" | "pread64" => (hook.waits, hook.aligned) = (Some(HookWait::Input), true),
         _ => match row.blocks {
             Blocks::Never => {}
             Blocks::ByFd => hook.waits = Some(HookWait::Input),
@@ -177,6 +204,54 @@ pub fn hook(row: &Row) -> Option<Hook> {
         hook.pieces.push(HookPiece { arg, size, reads });
     }
     (hook.pieces.len() <= 3).then_some(hook)
+}
+
+/// Calls whose memory a shape knows, or a few words here.
+fn shaped(name: &str) -> Option<Hook> {
+    let piece = |arg, size| HookPiece { arg, size, reads: true };
+    let waits = Some(HookWait::Input);
+    let (shape, pieces) = match name {
+        "fcntl" => (HookShape::Fcntl, vec![]),
+        "ioctl" => (HookShape::Ioctl, vec![]),
+        "futex" => (HookShape::Futex, vec![]),
+        "prctl" => (HookShape::Prctl, vec![]),
+        "select" | "pselect6" => (HookShape::Select, vec![]),
+        "poll" => (HookShape::Poll, vec![piece(0, Size::Arg32(1, 8))]),
+        "ppoll" => (HookShape::Ppoll, vec![piece(0, Size::Arg32(1, 8)), piece(2, Size::Fixed(16))]),
+        "setsockopt" => (HookShape::SockOpt, vec![]),
+        "getsockopt" => (HookShape::SockOpt, vec![piece(3, Size::Deref(4)), piece(4, Size::Fixed(4))]),
+        // What there is to tell is written only if there is a child to tell of.
+        "wait4" => (HookShape::Wait(2), vec![piece(1, Size::Fixed(4)), piece(3, Size::Fixed(144))]),
+        "waitid" => (HookShape::Wait(3), vec![piece(2, Size::Fixed(128)), piece(4, Size::Fixed(144))]),
+        "readv" | "preadv" | "preadv2" => {
+            return Some(Hook { shape: HookShape::Vector, waits, aligned: true, ..Hook::default() });
+        }
+        "recvmsg" => return Some(Hook { shape: HookShape::Message(2), waits, ..Hook::default() }),
+        "sendmmsg" => {
+            // Of each message's header, the kernel writes the length that was sent.
+            let pieces = vec![piece(1, Size::Arg32(2, 64))];
+            let waits = Some(HookWait::Output);
+            return Some(Hook { shape: HookShape::Send(3), pieces, waits, writes: true, ..Hook::default() });
+        }
+        "sendfile" => {
+            let pieces = vec![piece(2, Size::Fixed(8))];
+            return Some(Hook { pieces, waits: Some(HookWait::Output), writes: true, ..Hook::default() });
+        }
+        "sched_yield" => return Some(Hook { waits: Some(HookWait::Unknown), ..Hook::default() }),
+        _ => return None,
+    };
+    Some(Hook { shape, pieces, ..Hook::default() })
+}
+
+/// The descriptors that a call makes of which it is known what they are.
+fn makes(name: &str) -> Option<HookMakes> {
+    match name {
+        "socket" | "accept" | "accept4" | "eventfd" | "eventfd2" | "timerfd_create" | "inotify_init"
+        | "inotify_init1" => Some(HookMakes::Harmless),
+        "pipe" | "pipe2" | "socketpair" => Some(HookMakes::Two),
+        "dup" | "dup2" | "dup3" => Some(HookMakes::Copy),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -251,6 +326,21 @@ mod tests {
             "getcwd",
             "fsync",
             "getxattr",
+            "readv",
+            "preadv2",
+            "recvmsg",
+            "sendmmsg",
+            "select",
+            "pselect6",
+            "ppoll",
+            "epoll_pwait2",
+            "setsockopt",
+            "getpeername",
+            "wait4",
+            "waitid",
+            "prctl",
+            "sendfile",
+            "ftruncate",
         ] {
             assert!(by_name(name).is_some(), "{name}");
         }
@@ -273,7 +363,6 @@ mod tests {
             "tgkill",
             "rt_sigreturn",
             "rt_sigsuspend",
-            "wait4",
             "pause",
             "nanosleep",
             "prlimit64",
@@ -281,12 +370,10 @@ mod tests {
             "io_uring_setup",
             "rseq",
             "truncate",
-            "ftruncate",
             "close_range",
             "chdir",
             "process_vm_readv",
             "set_robust_list",
-            "prctl",
             "shmat",
             "sched_setaffinity",
             "setns",

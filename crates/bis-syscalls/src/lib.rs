@@ -27,7 +27,7 @@ use std::sync::LazyLock;
 pub use describe::describe;
 pub use docs::markdown;
 pub use errno::errno_name;
-pub use hooks::{Hook, HookPiece, HookShape, HookWait, hook};
+pub use hooks::{Hook, HookMakes, HookPiece, HookShape, HookWait, hook};
 pub use model::{Arg, Blocks, Call, Handler, How, Kind, Names, PlanFn, Row, Size};
 pub use plan::{
     Builder, Count, Dir, Memory, Output, Piece, Plan, Planned, RW_MAX, Slot, Stop, Verdict, When, Written,

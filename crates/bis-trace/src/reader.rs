@@ -5,6 +5,7 @@
 //! cannot be read at all is an error of [`Trace::open`].
 
 use std::{
+    cell::RefCell,
     collections::HashMap,
     fs::{File, OpenOptions},
     io,
@@ -244,7 +245,7 @@ impl Trace {
 
     fn chunks(&self, stream: u32) -> Chunks<'_> {
         let places = self.table.streams.get(&stream).map_or(&[][..], Vec::as_slice);
-        Chunks { trace: self, stream, places: places.iter(), ordinal: 0 }
+        Chunks { trace: self, stream, places: places.iter(), ordinal: 0, spare: Vec::new() }
     }
 
     /// Reads the meta stream. After an error, what could be read is there.
@@ -302,8 +303,8 @@ impl Trace {
         TraceError::Damaged { path: self.dir.clone(), offset, what: what.into() }
     }
 
-    /// A chunk's messages.
-    fn read(&self, place: &Place) -> Result<Vec<u8>> {
+    /// A chunk's messages, in the place of what `messages` held.
+    fn read(&self, place: &Place, messages: &mut Vec<u8>) -> Result<()> {
         let failed = |source| TraceError::Read { path: self.dir.clone(), source: Arc::new(source) };
         let mut header = [0; CHUNK_HEADER_BYTES];
         let mut payload = vec![0; place.chunk.payload_len as usize];
@@ -313,11 +314,28 @@ impl Trace {
             return Err(self.damaged(place.offset, "the chunk's checksum is wrong"));
         }
         let raw_len = place.chunk.raw_len as usize;
-        match zstd::bulk::decompress(&payload, raw_len) {
-            Ok(messages) if messages.len() == raw_len => Ok(messages),
+        messages.clear();
+        messages.reserve(raw_len);
+        match decompress(&payload, messages) {
+            Ok(len) if len == raw_len && messages.len() == raw_len => Ok(()),
             Ok(_) | Err(_) => Err(self.damaged(place.offset, "the chunk cannot be decompressed")),
         }
     }
+}
+
+/// Into the room that there is. A context is kept for each thread: to make one, zstd asks the processor what it can, and
+/// where `cpuid` faults (in a supervisor's thread) that takes longer than most chunks.
+fn decompress(payload: &[u8], messages: &mut Vec<u8>) -> std::io::Result<usize> {
+    thread_local! {
+        static CONTEXT: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
+    }
+    CONTEXT.with_borrow_mut(|context| {
+        let decompressor = match context {
+            Some(decompressor) => decompressor,
+            None => context.insert(zstd::bulk::Decompressor::new()?),
+        };
+        decompressor.decompress_to_buffer(payload, messages)
+    })
 }
 
 /// O_NOFOLLOW | O_NONBLOCK: a stranger's trace may have links to files of ours, or pipes, in place of files.
@@ -354,6 +372,8 @@ struct Chunks<'a> {
     places: std::slice::Iter<'a, Place>,
     /// The next chunk's number.
     ordinal: u32,
+    /// What the last chunk was in, to be used again.
+    spare: Vec<u8>,
 }
 
 impl<'a> Iterator for Chunks<'a> {
@@ -368,7 +388,8 @@ impl<'a> Iterator for Chunks<'a> {
         }
         self.places.next();
         self.ordinal = self.ordinal.wrapping_add(1);
-        Some(self.trace.read(place).map(|messages| (place, messages)))
+        let mut messages = std::mem::take(&mut self.spare);
+        Some(self.trace.read(place, &mut messages).map(|()| (place, messages)))
     }
 }
 
@@ -400,6 +421,7 @@ impl Events<'_> {
             if self.left > 0 {
                 return Err(trace.damaged(self.offset, "the chunk has fewer events than it says"));
             }
+            (self.chunks.spare, self.at) = (std::mem::take(&mut self.messages), 0);
             match self.chunks.next() {
                 Some(next) => {
                     let (place, messages) = next?;

@@ -8,35 +8,7 @@
 // A hook either makes its call, whole, or leaves it to be traced, with no trace of itself: that is what happens to all
 // calls that are not in the table, that are too large, that concern the supervisor, or that would keep others waiting.
 
-#include "hooks.h"
-
-extern i64 hooks_make(const u64 *args, u64 nr);
-extern u64 hooks_copy(void *to, const void *from, u64 len);
-extern u64 hooks_touch(void *at);
-extern void hooks_safepoint(void);
-extern void hooks_diverged(void);
-
-#define ALIGN8(n) (((n) + 7) & ~7ul)
-#define CAP_MAX 0x80000ul
-#define INOUT_MAX 0x3000ul
-
-// `a` in replay, else `b`.
-static inline u64 pick(u64 a, u64 b) {
-  u64 replay = S->replay;
-  __asm__("" : "+r"(replay));
-  return (a & replay) | (b & ~replay);
-}
-
-// 1 if n is not 0, without a jump.
-static inline u64 is(u64 n) {
-  return (n | -n) >> 63;
-}
-
-static inline u64 below(u64 a, u64 b) {
-  u64 r;
-  __asm__("xor %k0, %k0; cmp %2, %1; setb %b0" : "=&q"(r) : "r"(a), "r"(b) : "cc");
-  return r;
-}
+#include "common.h"
 
 // Six products that do not wait for each other.
 static inline u64 hash(u64 nr, const u64 *a) {
@@ -47,13 +19,20 @@ static inline u64 hash(u64 nr, const u64 *a) {
   return h ^ h >> 32;
 }
 
-// Does this path lie in /proc or /dev, or can its beginning not be read?
+// Does this path lie in /proc or /dev, or can its beginning not be read? /dev/null, /dev/zero, /dev/random and
+// /dev/urandom are like any other file.
 static u64 is_special_path(u64 path) {
-  u64 word = 0;
+  u64 word = 0, rest = 0;
   if (hooks_copy(&word, (void *)path, 6)) return 1;
-  u64 proc = 0x2f636f72702ful; // "/proc/"
-  u64 dev = 0x2f7665642ful;    // "/dev/"
-  return (word & 0xffffffffff) == (proc & 0xffffffffff) || (word & 0xffffffffff) == dev;
+  u64 proc = 0x636f72702ful; // "/proc"
+  u64 dev = 0x2f7665642ful;  // "/dev/"
+  word &= 0xffffffffff;
+  if (word != dev) return word == proc;
+  if (hooks_copy(&rest, (void *)(path + 5), 5)) return 1;
+  if (rest == 0x6c6c756e || rest == 0x6f72657a) return 0; // "null", "zero"
+  word = 0;
+  if (rest == 0x646e617275) return hooks_copy(&word, (void *)(path + 10), 3) || word != 0x6d6f; // "urand", "om"
+  return rest != 0x6f646e6172 || hooks_copy(&word, (void *)(path + 10), 2) || word != 0x6d;     // "rando", "m"
 }
 
 static inline u64 fd_class(u64 fd) {
@@ -62,24 +41,16 @@ static inline u64 fd_class(u64 fd) {
   return FD_CLASS[fd & (FDS - 1)] & -(inside & !is(S->no_fds));
 }
 
-static inline void clear_class(u64 fd) {
-  if ((u32)fd < FDS) FD_CLASS[(u32)fd] = 0;
+static inline void set_class(u64 fd, u64 class) {
+  if ((u32)fd < FDS) FD_CLASS[(u32)fd] = class;
 }
 
-// What a call of this row comes to: its pieces of memory in the log.
-struct plan {
-  u64 args[6];
-  u64 user[3]; // where the program wants a piece; 0: it does not
-  u64 cap[3];
-  u64 place[3];
-  struct piece piece[3];
-  u64 pieces;
-  u64 nr;
-  u64 head; // bytes of the entry before the piece whose length is the result
-};
-
 static inline u64 is_by_result(u64 kind) {
-  return kind == OUT_RET || kind == OUT_RET32;
+  return kind == OUT_RET || kind == OUT_RET32 || kind == GIVEN_RET;
+}
+
+static inline u64 is_given(u64 kind) {
+  return kind >= GIVEN_IN;
 }
 
 // How much room a piece needs; ~0: it cannot be done here.
@@ -107,7 +78,7 @@ static u64 capacity(const struct piece *p, const u64 *args) {
 }
 
 static inline u64 is_in(u64 kind) {
-  return kind == INOUT_FIXED || kind == INOUT_ARG32 || kind == OUT_DEREF;
+  return kind == INOUT_FIXED || kind == INOUT_ARG32 || kind == OUT_DEREF || kind == GIVEN_IN;
 }
 
 // Ways to leave a hook.
@@ -152,43 +123,55 @@ static inline struct entry *next_entry(void) {
 }
 
 // Begins the entry, and checks in replay that it is the one of this call.
-static struct entry *begin(u64 nr, u64 check) {
+static inline struct entry *begin(u64 nr, u64 check) {
   struct entry *e = next_entry();
-  u64 tag = pick((u64)e->nr, nr);
-  u64 same = pick(e->check, check);
-  if (tag != nr || same != check) hooks_diverged();
-  e->nr = tag;
+  u64 head = pick(e->head, nr);
+  u64 same = pick(e->check, (u32)check);
+  if ((head & 0x1ff) != nr || same != (u32)check) hooks_diverged();
+  e->head = head;
   e->check = same;
   return e;
 }
 
-static u64 finish(struct entry *e, u64 len, u64 flags) {
-  e->len = len;
-  e->flags = flags;
+static inline void finish(struct entry *e, u64 len, u64 flags) {
+  e->head = (e->head & (0x1ff | ASKED)) | flags | len << 9;
   S->pos += len;
-  return 0;
+}
+
+// Has this descriptor O_NONBLOCK? In replay, as the entry says.
+static u64 is_nonblocking(struct entry *e, u64 fd) {
+  u64 args[6] = {fd, 3, 0, 0, 0, 0};
+  i64 flags = hooks_make(args, 72);
+  u64 waits = pick(is(e->head & LEFT), 1 & ~((u64)flags >> 11 & ~(u64)flags >> 63));
+  e->head = (e->head & ~LEFT) | (LEFT & -waits);
+  return !waits;
 }
 
 // Would a call on this descriptor wait? In replay, as the entry says.
 static u64 would_wait(struct entry *e, u64 fd, u64 events) {
-  u64 *pollfd = (u64 *)SCRATCH_BASE;
+  u64 *pollfd = (u64 *)POLLFD;
   *pollfd = (u32)fd | events << 32;
   u64 args[6] = {(u64)pollfd, 1, 0, 0, 0, 0};
   i64 ready = hooks_make(args, 7);
   S->phase = 1;
   // Errors are the call's own business, and come at once.
-  u64 waits = pick(e->flags & 1, (u64)(ready == 0) | (u64)(ready == BAILED));
-  e->flags = waits;
+  u64 waits = pick(is(e->head & (LEFT | ASKED)), (u64)(ready == 0) | (u64)(ready == BAILED));
+  e->head |= ASKED & -waits;
+  if (!waits) return 0;
+  waits = !is_nonblocking(e, fd);
+  S->phase = 1;
   return waits;
 }
 
-// A file was opened to be written. If it is a regular one that concerns nobody, its descriptor has a class at once.
+// A file was opened to be written. If it is a regular one that concerns nobody, or /dev/null, its descriptor has a
+// class at once.
 static void classify(u64 fd) {
   u64 *stat = (u64 *)SCRATCH_BASE;
-  stat[0] = stat[1] = stat[3] = 0;
+  stat[0] = stat[1] = stat[3] = stat[5] = 0;
   u64 args[6] = {fd, SCRATCH_BASE, 0, 0, 0, 0};
   i64 result = hooks_make(args, 5);
   u64 dev = stat[0], ino = stat[1], mode = stat[3] & 0170000;
+  u64 null = 1 & ~(is(result) | is(mode ^ 0020000) | is(stat[5] ^ 0x103) | is(S->no_fds));
   u64 other = is(result) | is(mode ^ 0100000) | is(S->watched) | is(S->no_fds);
   for (int i = 0; i < 4; i += 2) other |= 1 & ~(is(dev ^ S->outputs[i]) | is(ino ^ S->outputs[i + 1]));
   for (int i = 0; i < 2; i++) other |= 1 & ~is(dev ^ S->devices[i]);
@@ -197,114 +180,132 @@ static void classify(u64 fd) {
   // Whoever watches a file says so, then takes classes away: this one, or it is seen here.
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
   FD_CLASS[fd] &= is(S->watched) - 1;
+  FD_CLASS[fd] |= FD_PLAIN & -null;
+}
+
+// Descriptors that the call has made, replaced or closed.
+static void settle(const struct plan *p, i64 result) {
+  u64 flags = p->row->flags, is_dup = p->row->shape == FCNTL && (p->args[1] == 0 || p->args[1] == 1030);
+  if (p->row->shape == OPEN && result >= 0 && (p->args[p->row->flags_arg] & 3)) classify(result);
+  if (flags & CLEARS_FD0) set_class(p->args[0], 0);
+  if (flags & CLEARS_FD1) set_class(p->args[1], 0);
+  if (result < 0) return;
+  if (flags & MAKES_FD) set_class(result, FD_PLAIN);
+  if (((flags & COPIES_FD) || is_dup) && (u32)result != (u32)p->args[0]) {
+    // Not that it is a file: somebody may map it at this moment, and take the class away.
+    u64 class = fd_class(p->args[0]);
+    set_class(result, class == FD_FILE ? 0 : class);
+  }
+  if (flags & MAKES_TWO) {
+    const u32 *two = (const u32 *)p->place[0];
+    set_class(two[0], FD_PLAIN);
+    set_class(two[1], FD_PLAIN);
+  }
 }
 
 // The call is to be traced after all. What led here is the same in replay: `result` stays as it was found.
 static u64 wait_marker(struct frame *f, struct entry *e) {
-  finish(e, sizeof *e, 1);
+  finish(e, sizeof *e, LEFT);
   return leave(f, TRACED);
 }
 
-static u64 is_fcntl_plain(u64 command) {
-  return command <= 4 || command == 6 || command == 1030 || command == 37 || command == 1032;
+// Calls with at most one piece of memory, that need not be asked anything: most that there are. This does what `any` does.
+static inline u64 quick(struct frame *f, const struct row *row, u64 nr) {
+  u64 *a = f->args;
+  u64 check = hash(nr, a);
+  const struct piece *piece = &row->piece[0];
+  u64 user = 0, cap = 0, possible = 1;
+  if (row->pieces) {
+    user = a[piece->arg];
+    cap = piece->kind == OUT_FIXED ? piece->size : a[piece->of];
+    cap = user ? cap : 0;
+    if (cap > CAP_MAX) possible = cap = 0;
+    if (cap && piece->kind == OUT_RET && hooks_touch((void *)user, cap)) possible = 0;
+  }
+  u64 pos = S->pos, end = S->end;
+  u64 shown = is(row->flags & ALIGNED) & (fd_class(a[0]) == FD_SHOWN);
+  u64 no = S->stop | !possible | shown | below(end - pos, sizeof(struct entry) + ALIGN8(cap)) | below(LOG_SOON, pos);
+  if (pick(!(pos ^ end), is(no))) return leave(f, TRACED);
+
+  struct entry *e = begin(nr, check);
+  if (!possible) hooks_diverged();
+  u64 place = (u64)(e + 1);
+  if (user) a[piece->arg] = place;
+  i64 made = hooks_make(a, nr);
+  if (user) a[piece->arg] = user;
+  i64 result = pick(e->result, made);
+  e->result = result;
+  if (result == BAILED || (result == -22 && (row->flags & ALIGNED))) return wait_marker(f, e);
+  u64 len = sizeof *e, told = result;
+  if (user && result >= 0) {
+    u64 n = piece->kind == OUT_FIXED || (u64)result > cap ? cap : (u64)result;
+    if (n && hooks_copy((void *)user, (void *)place, n)) told = -14;
+    len += ALIGN8(n);
+  } else if (user && piece->kind == OUT_FIXED) {
+    len += ALIGN8(cap);
+  }
+  finish(e, len, 0);
+  f->rax = told;
+  S->count++;
+  return leave(f, MADE);
 }
 
-// Changes the plan for calls whose memory depends on what is asked. 0: the call cannot be made here.
-static u64 shape_plan(struct plan *p, const struct row *row) {
-  const u64 *a = p->args;
-  u32 word;
-  struct piece out = {2, OUT_FIXED, 0, 0, 0};
-  switch (row->shape) {
-  case FCNTL:
-    return is_fcntl_plain((u32)a[1]);
-  case IOCTL:
-    switch ((u32)a[1]) {
-    case 0x5401: // TCGETS
-      out.size = 36;
-      break;
-    case 0x5413: // TIOCGWINSZ
-      out.size = 8;
-      break;
-    case 0x541b: // FIONREAD
-    case 0x540f: // TIOCGPGRP
-      out.size = 4;
-      break;
-    case 0x5421: // FIONBIO
-    case 0x5450: // FIONCLEX
-    case 0x5451: // FIOCLEX
-      return 1;
-    default:
-      return 0;
-    }
-    p->piece[0] = out;
-    p->pieces = 1;
-    return 1;
-  case FUTEX:
-    switch ((u32)a[1] & 0x7f) {
-    case 1:  // FUTEX_WAKE
-    case 10: // FUTEX_WAKE_BITSET
-      return 1;
-    case 0: // FUTEX_WAIT
-    case 9: // FUTEX_WAIT_BITSET
-      // Only where it does not wait at all.
-      return !hooks_copy(&word, (void *)a[0], 4) && word != (u32)a[2];
-    }
-    return 0;
-  case OPEN:
-    // O_TRUNC changes a file that somebody may have mapped.
-    return 1 & ~(is(a[row->flags_arg] & 01000) & is(S->watched));
-  case SOCKFLAGS:
-    return !(a[row->flags_arg] & 0x2020); // MSG_TRUNC, MSG_ERRQUEUE
-  case EPOLL:
-    return a[4] == 0 || p->nr == 232;
-  }
-  return 1;
-}
+static u64 any(struct frame *f, const struct row *row, u64 nr);
 
 u64 hooks_call(struct frame *f) {
   S->phase = 1;
-  struct plan p;
   u64 nr = f->rax;
   const struct row *row = &TABLE[nr < CALLS ? nr : CALLS - 1];
+  if ((row->flags & QUICK) && (S->alone || !(row->flags & WAITS_IN))) return quick(f, row, nr);
+  return any(f, row, nr);
+}
+
+static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row, u64 nr) {
+  struct plan p;
+  p.row = row;
   p.nr = nr;
-  p.args[0] = f->rdi;
-  p.args[1] = f->rsi;
-  p.args[2] = f->rdx;
-  p.args[3] = f->r10;
-  p.args[4] = f->r8;
-  p.args[5] = f->r9;
+  for (u64 i = 0; i < 6; i++) p.args[i] = f->args[i];
   if (!(row->flags & HOOKED)) return leave(f, TRACED);
   // Said before the class, or `watched`, is looked at: whoever is about to map a file takes the classes away, then looks here.
   if ((row->flags & WRITES_FD) || row->shape == OPEN) __atomic_exchange_n(&S->writing, 1, __ATOMIC_SEQ_CST);
 
+  u64 check = hash(nr, p.args);
   p.pieces = row->pieces;
+  p.patient = p.finite = 0;
   for (u64 i = 0; i < 3; i++) p.piece[i] = row->piece[i];
   u64 possible = 1;
-  if (row->shape != PLAIN) possible = shape_plan(&p, row);
+  if (row->shape != PLAIN) possible = hooks_shape(&p);
   if (row->flags & TAKES_PATH0) possible &= !is_special_path(p.args[0]);
   if (row->flags & TAKES_PATH1) possible &= !is_special_path(p.args[1]);
+  if (!possible) p.pieces = 0;
 
   // Where everything goes: what has a length of its own first, so that the entry ends with the last byte written.
-  u64 at = sizeof(struct entry), last = 3;
+  u64 at = sizeof(struct entry), last = PIECES;
   for (u64 i = 0; i < p.pieces; i++) {
-    p.user[i] = p.args[p.piece[i].arg];
-    p.cap[i] = p.place[i] = 0;
+    u64 kind = p.piece[i].kind;
+    if (!is_given(kind)) {
+      p.user[i] = p.args[p.piece[i].arg];
+      p.cap[i] = 0;
+    }
+    p.place[i] = 0;
     if (p.user[i] == 0) continue;
-    u64 cap = capacity(&p.piece[i], p.args);
-    if (cap > CAP_MAX || (is_in(p.piece[i].kind) && cap > INOUT_MAX)) {
+    u64 cap = is_given(kind) ? p.cap[i] : capacity(&p.piece[i], p.args);
+    if (cap > CAP_MAX || (is_in(kind) && cap > INOUT_MAX)) {
       possible = 0;
       continue;
     }
     p.cap[i] = cap;
-    if (is_by_result(p.piece[i].kind)) {
+    if (is_by_result(kind)) {
       last = i;
+      // The kernel writes up to where the memory ends, and says how far it came.
+      if (cap && kind != GIVEN_RET && hooks_touch((void *)p.user[i], cap)) possible = 0;
     } else {
       p.place[i] = at;
       at += ALIGN8(cap);
     }
   }
   p.head = at;
-  if (last < 3) {
+  if (last < PIECES) {
     p.place[last] = at;
     at += ALIGN8(p.cap[last]);
   }
@@ -312,30 +313,36 @@ u64 hooks_call(struct frame *f) {
   u64 class0 = fd_class(p.args[0]);
   u64 special = is(row->flags & WRITES_FD) & !(is(class0) & below(class0, FD_SPECIAL));
   special |= is(row->flags & TAKES_PATH1) & (class0 == FD_SPECIAL);
-  special |= is(row->flags & READS_FD) & (class0 == FD_SHOWN);
+  special |= (is(row->flags & (ALIGNED | COPIES_FD)) | (row->shape == FCNTL)) & (class0 == FD_SHOWN);
   u64 room = S->end - S->pos;
-  u64 no = S->stop | !possible | special | below(room, at);
+  u64 no = S->stop | !possible | special | below(room, at) | below(LOG_SOON, S->pos);
   // In replay: made here if the log has an entry left.
   if (pick(!(S->pos ^ S->end), is(no))) return leave(f, TRACED);
 
-  u64 check = hash(nr, p.args);
   struct entry *e = begin(nr, check);
-  u64 timeout = ~0ul;
+  if (!possible) hooks_diverged();
+  u64 tries = 0;
   if (!S->alone) {
+    u64 *flags = &p.args[row->flags_arg];
     e->result = pick(e->result, 0);
-    if (row->flags & ALONE_ONLY) return wait_marker(f, e);
-    if (row->flags & (WAITS_IN | WAITS_OUT)) {
+    if ((row->flags & ASKS) ? !is_nonblocking(e, p.args[0]) : (row->flags & ALONE_ONLY)) return wait_marker(f, e);
+    S->phase = 1;
+    if (row->shape == RECEIVE || row->shape == MESSAGE) {
+      tries = !(*flags & DONTWAIT);
+      *flags |= DONTWAIT;
+    } else if ((row->flags & (WAITS_IN | WAITS_OUT)) && !(row->shape == SEND && (*flags & DONTWAIT))) {
       u64 events = row->flags & WAITS_IN ? 1 : 4;
       if (would_wait(e, p.args[0], events)) return wait_marker(f, e);
     }
-    u64 timeout_arg = row->shape == POLL ? 2 : row->shape == EPOLL ? 3 : 6;
-    if (timeout_arg < 6) {
-      timeout = p.args[timeout_arg];
-      p.args[timeout_arg] = 0;
-    }
+    hooks_hurry(&p);
+  } else if (p.finite) {
+    // Whoever is looked after in the middle of its time would begin it again.
+    hooks_hurry(&p);
+  } else {
+    p.patient = 0;
   }
 
-  u64 base = (u64)e;
+  u64 base = (u64)e, nested = row->shape == VECTOR || row->shape == MESSAGE;
   for (u64 i = 0; i < p.pieces; i++) {
     if (p.user[i] == 0) continue;
     p.place[i] += base;
@@ -348,12 +355,13 @@ u64 hooks_call(struct frame *f) {
         return wait_marker(f, e);
       }
     }
+    if (is_given(kind)) continue;
     p.args[p.piece[i].arg] = p.place[i];
     // What the kernel would not do because its results have no place to go must not be done here, or they are lost. (That
     // both ends are there says nothing of what is between; nobody has such buffers.)
-    char *user = (char *)p.user[i];
-    if (p.cap[i] && (hooks_touch(user) | hooks_touch(user + p.cap[i] - 1))) return wait_marker(f, e);
+    if (p.cap[i] && hooks_touch((void *)p.user[i], p.cap[i])) return wait_marker(f, e);
   }
+  if (nested) hooks_link(&p);
 
   u64 truncates = (u64)(row->shape == OPEN) & is(p.args[row->flags_arg] & 01000);
   S->writing = truncates | (is(row->flags & WRITES_FD) & !is(class0 ^ FD_FILE));
@@ -361,12 +369,18 @@ u64 hooks_call(struct frame *f) {
   i64 result = pick(e->result, made);
   e->result = result;
   if (result == BAILED) return wait_marker(f, e);
-  // The kernel may want the program's own memory: aligned, for example. It will say so again.
-  if (result == -22 && p.pieces) return wait_marker(f, e);
-  if (result == 0 && timeout != ~0ul && (u32)timeout != 0) return wait_marker(f, e);
+  // It will say so again.
+  if (result == -22 && (row->flags & ALIGNED)) return wait_marker(f, e);
+  if (result == -11 && tries && !is_nonblocking(e, p.args[0])) return wait_marker(f, e);
+  if (result == 0 && p.patient) return wait_marker(f, e);
 
   u64 len = p.head;
-  if (result >= 0 || row->flags & ALWAYS) {
+  if (nested) {
+    if (result >= 0) {
+      len += ALIGN8((u64)result < p.cap[last] ? (u64)result : p.cap[last]);
+      if (hooks_scatter(&p, result)) result = -14;
+    }
+  } else if (result >= 0 || row->flags & ALWAYS) {
     i64 told = result;
     for (u64 i = 0; i < p.pieces; i++) {
       if (p.user[i] == 0) continue;
@@ -376,9 +390,7 @@ u64 hooks_call(struct frame *f) {
     }
     result = told;
   }
-  if (row->shape == OPEN && result >= 0 && (p.args[row->flags_arg] & 3)) classify(result);
-  if (row->flags & CLEARS_FD0) clear_class(p.args[0]);
-  if (row->flags & CLEARS_FD1) clear_class(p.args[1]);
+  if (row->shape == OPEN || row->shape == FCNTL || (row->flags & SETTLES)) settle(&p, result);
   finish(e, len, 0);
   f->rax = result;
   S->count++;

@@ -2,15 +2,22 @@
 // `shared.rs` beside this file says the same in Rust; a test compares the two.
 #pragma once
 
-#define CPUID_BASE 0x70003000
-#define TABLE_BASE 0x70005000
-#define AREA_BASE 0x70008000
-#define FD_CLASS_BASE 0x70009000
-#define STACK_TOP 0x7000c000
-#define SCRATCH_BASE 0x7000c000
+#define CPUID_BASE 0x70005000
+#define TABLE_BASE 0x70007000
+#define AREA_BASE 0x7000a000
+#define FD_CLASS_BASE 0x7000b000
+#define STACK_TOP 0x7000e000
+#define SCRATCH_BASE 0x7000e000
 #define SCRATCH_LEN 0x4000
-#define LOG_BASE 0x70010000
-#define LOG_LEN 0xf0000
+#define VECTORS (SCRATCH_BASE + 0x3000) // the program's array of vectors, copied
+#define VECTORS_MAX 128
+#define ONE_VECTOR (SCRATCH_BASE + 0x3c00) // the kernel's
+#define NO_TIME (SCRATCH_BASE + 0x3c20)    // a struct timespec of zeros
+#define POLLFD (SCRATCH_BASE + 0x3c40)
+#define LOG_BASE 0x70012000
+#define LOG_LEN 0xee000
+// A log that is longer than this is taken at the next chance: what stays in the caches is written and copied faster.
+#define LOG_SOON 0x18000
 
 #define CALLS 512
 #define FDS 4096
@@ -73,6 +80,8 @@ struct state {
 
 // The kinds of a piece of memory behind an argument.
 enum { OUT_FIXED = 1, OUT_ARG, OUT_ARG32, OUT_RET, OUT_RET32, OUT_DEREF, INOUT_FIXED, INOUT_ARG32, REM_FIXED };
+// Beside those of the table: pieces whose place and size a shape has found in the program's memory.
+enum { GIVEN_IN = 32, GIVEN_OUT, GIVEN_RET };
 
 // Flags of a row.
 enum {
@@ -86,11 +95,21 @@ enum {
   WAITS_OUT = 128,   // until it can be written
   ALONE_ONLY = 256,  // waits in ways that cannot be tried
   ALWAYS = 512,      // its memory is written whatever the result is
-  READS_FD = 1024,   // only if argument 0 is no descriptor of which the supervisor says what is read
+  ASKS = 1024,       // waits unless descriptor 0 has O_NONBLOCK
+  ALIGNED = 2048,    // reads descriptor 0; the kernel may want memory that is aligned, and says EINVAL for what is not
+  MAKES_FD = 4096,   // the result is a new descriptor that concerns nobody: of a socket, an eventfd
+  MAKES_TWO = 8192,  // the same for the two that its memory names
+  COPIES_FD = 16384, // the result is one like descriptor 0
+  QUICK = 32768,     // no shape, at most one piece, nothing to know of descriptors or paths
 };
 
+// Flags of rows whose calls make, replace or close descriptors.
+enum { SETTLES = CLEARS_FD0 | CLEARS_FD1 | MAKES_FD | MAKES_TWO | COPIES_FD };
+
+enum { DONTWAIT = 0x40 }; // MSG_DONTWAIT
+
 // Shapes beside the plain one.
-enum { PLAIN = 0, FCNTL, IOCTL, FUTEX, OPEN, POLL, EPOLL, SELECT, READV, WAIT4, RECVMSG, SOCKFLAGS };
+enum { PLAIN = 0, FCNTL, IOCTL, FUTEX, OPEN, POLL, EPOLL, SELECT, VECTOR, WAIT, MESSAGE, RECEIVE, SEND, PPOLL, SOCKOPT, PRCTL };
 
 struct piece {
   u8 arg;
@@ -104,7 +123,7 @@ struct row {
   u16 flags;
   u8 shape;
   u8 pieces;
-  u8 flags_arg; // OPEN, SOCKFLAGS: the argument with the flags
+  u8 flags_arg; // OPEN, RECEIVE, SEND, MESSAGE, WAIT: the argument with the flags
   u8 pad;
   struct piece piece[3];
 };
@@ -113,16 +132,18 @@ struct row {
 
 // An entry of the log; its data follow, each piece on 8 bytes.
 struct entry {
-  u32 len;   // of all of it, a multiple of 8
-  u16 nr;
-  u16 flags; // 1: the call would have waited, and is a traced one
-  u64 check; // a hash of the arguments
+  u32 head;  // bits 0 to 8 the call's number, 9 and 10 LEFT and ASKED, from 12 on the eights of all of it
+  u32 check; // a hash of the arguments
   i64 result;
 };
 
+// Of an entry: the call would have waited, and is a traced one; its descriptor was asked whether it is nonblocking.
+enum { LEFT = 1 << 9, ASKED = 1 << 10 };
+
 // The registers of the program, as the entry pushes them.
 struct frame {
-  u64 r9, r8, r10, rdx, rsi, rdi, rax, rflags;
+  u64 args[6]; // rdi, rsi, rdx, r10, r8, r9
+  u64 rax, rflags;
 };
 
 #endif

@@ -1,6 +1,6 @@
 //! The hooks' table of calls, made from the table of system calls.
 
-use bis_syscalls::{HookPiece, HookShape, HookWait, Size, hook, rows};
+use bis_syscalls::{HookMakes, HookPiece, HookShape, HookWait, Size, hook, rows};
 
 use super::{CALLS, Piece, PieceKind, Row, Shape, flag};
 
@@ -25,27 +25,36 @@ fn piece(from: HookPiece) -> Option<Piece> {
 fn row(from: &bis_syscalls::Row) -> Option<Row> {
     let hook = hook(from)?;
     let mut row = Row { flags: flag::HOOKED, ..Row::default() };
-    row.shape = match hook.shape {
-        HookShape::Plain => Shape::Plain,
-        HookShape::Fcntl => Shape::Fcntl,
-        HookShape::Ioctl => Shape::Ioctl,
-        HookShape::Futex => Shape::Futex,
-        HookShape::Poll => Shape::Poll,
-        HookShape::Epoll => Shape::Epoll,
-        HookShape::Open(arg) => {
-            row.flags_arg = arg;
-            Shape::Open
-        }
-        HookShape::Message(arg) => {
-            row.flags_arg = arg;
-            Shape::SockFlags
-        }
+    (row.shape, row.flags_arg) = match hook.shape {
+        HookShape::Plain => (Shape::Plain, 0),
+        HookShape::Fcntl => (Shape::Fcntl, 0),
+        HookShape::Ioctl => (Shape::Ioctl, 0),
+        HookShape::Futex => (Shape::Futex, 0),
+        HookShape::Poll => (Shape::Poll, 0),
+        HookShape::Ppoll => (Shape::Ppoll, 0),
+        HookShape::Epoll => (Shape::Epoll, 0),
+        HookShape::Select => (Shape::Select, 0),
+        HookShape::Vector => (Shape::Vector, 0),
+        HookShape::SockOpt => (Shape::SockOpt, 0),
+        HookShape::Prctl => (Shape::Prctl, 0),
+        HookShape::Open(arg) => (Shape::Open, arg),
+        HookShape::Wait(arg) => (Shape::Wait, arg),
+        HookShape::Receive(arg) => (Shape::Receive, arg),
+        HookShape::Message(arg) => (Shape::Message, arg),
+        HookShape::Send(arg) => (Shape::Send, arg),
     };
     row.flags |= match hook.waits {
         None => 0,
         Some(HookWait::Input) => flag::WAITS_IN,
         Some(HookWait::Output) => flag::WAITS_OUT,
+        Some(HookWait::Blocking) => flag::ASKS,
         Some(HookWait::Unknown) => flag::ALONE_ONLY,
+    };
+    row.flags |= match hook.makes {
+        None => 0,
+        Some(HookMakes::Harmless) => flag::MAKES_FD,
+        Some(HookMakes::Two) => flag::MAKES_TWO,
+        Some(HookMakes::Copy) => flag::COPIES_FD,
     };
     row.flags |= match hook.path {
         Some(0) => flag::TAKES_PATH0,
@@ -60,12 +69,20 @@ fn row(from: &bis_syscalls::Row) -> Option<Row> {
     if hook.writes {
         row.flags |= flag::WRITES_FD;
     }
-    if hook.reads {
-        row.flags |= flag::READS_FD;
+    if hook.aligned {
+        row.flags |= flag::ALIGNED;
     }
     for (from, place) in hook.pieces.iter().zip(&mut row.piece) {
         *place = piece(*from)?;
         row.pieces += 1;
+    }
+    let by_length = |piece: &Piece| {
+        piece.kind == PieceKind::OutFixed || (piece.kind, piece.size) == (PieceKind::OutRet, 1)
+    };
+    let plain =
+        row.flags & !(flag::HOOKED | flag::WAITS_IN | flag::ALIGNED) == 0 && row.shape == Shape::Plain;
+    if plain && row.pieces <= 1 && hook.pieces.iter().all(|_| by_length(&row.piece[0])) {
+        row.flags |= flag::QUICK;
     }
     (usize::from(row.pieces) == hook.pieces.len()).then_some(row)
 }
@@ -91,7 +108,7 @@ mod tests {
     fn the_table_says_what_the_rows_say() {
         let table = table();
         let read = table[0];
-        assert_eq!(read.flags, flag::HOOKED | flag::WAITS_IN | flag::READS_FD);
+        assert_eq!(read.flags, flag::HOOKED | flag::WAITS_IN | flag::ALIGNED | flag::QUICK);
         assert_eq!(read.piece[0], Piece { arg: 1, kind: PieceKind::OutRet, of: 2, size: 1 });
         let accept4 = table[288];
         assert_eq!((accept4.pieces, accept4.piece[0].kind), (2, PieceKind::OutDeref));

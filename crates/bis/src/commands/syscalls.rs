@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use bis_syscalls::{Blocks, How, Row, errno_name, markdown, rows};
+use bis_syscalls::{Blocks, How, Row, errno_name, hook, markdown, rows};
 use serde_json::json;
 
 use crate::{
@@ -48,24 +48,27 @@ pub fn run(args: &Syscalls) -> Result<u8> {
         for row in chosen {
             let names: Vec<&str> = row.args.iter().map(|arg| arg.name).collect();
             let value = json!({
-                "nr": row.nr, "name": row.name, "args": names, "recorded": how(row), "waits": waits(row),
-                "note": row.note,
+                "nr": row.nr, "name": row.name, "args": names, "recorded": how(row),
+                "hooked": hook(row).is_some(), "waits": waits(row), "note": row.note,
             });
             writeln!(out, "{value}")?;
         }
     } else {
-        let mut table = Table::new(["NR", "CALL", "RECORDED", "WAITS", "NOTE"], &[0]);
+        let mut table = Table::new(["NR", "CALL", "RECORDED", "HOOKED", "WAITS", "NOTE"], &[0]);
         let room = human::room(80);
         for row in chosen {
             let note = human::shortened(row.note, room);
-            table.push([row.nr.to_string(), row.name.into(), how(row), waits(row).into(), note]);
+            let hooked = if hook(row).is_some() { "yes" } else { "" };
+            let (number, name) = (row.nr.to_string(), row.name.into());
+            table.push([number, name, how(row), hooked.into(), waits(row).into(), note]);
         }
         table.write(&mut out)?;
         if args.names.is_empty() {
             writeln!(
                 out,
                 "\nplain: made, and the memory that it wrote recorded. special: the recorder does more beside.\n\
-                 refused: fails with this error, as on a kernel without it. slow: all memory compared before and after."
+                 refused: fails with this error, as on a kernel without it. slow: all memory compared before and after.\n\
+                 hooked: made without a stop where its arguments and descriptors allow it."
             )?;
         }
     }

@@ -1,0 +1,62 @@
+// What the hooks' parts share among themselves: words without jumps, the plan of a call, and the instructions of
+// `entry.S`.
+#pragma once
+
+#include "hooks.h"
+
+extern i64 hooks_make(const u64 *args, u64 nr);
+extern u64 hooks_copy(void *to, const void *from, u64 len);
+extern u64 hooks_touch(void *at, u64 len);
+extern void hooks_safepoint(void);
+extern void hooks_diverged(void);
+
+#define ALIGN8(n) (((n) + 7) & ~7ul)
+#define CAP_MAX 0x80000ul
+#define INOUT_MAX 0x3000ul
+#define PIECES 4
+// Waits with a limit above this are not for hooks: a task that is looked after (after 200 ms, `watch.rs`) makes its call
+// again, with all of its time.
+#define WAIT_MS_MAX 150
+
+// `a` in replay, else `b`.
+static inline u64 pick(u64 a, u64 b) {
+  u64 replay = S->replay;
+  __asm__("" : "+r"(replay));
+  return (a & replay) | (b & ~replay);
+}
+
+// 1 if n is not 0, without a jump.
+static inline u64 is(u64 n) {
+  return (n | -n) >> 63;
+}
+
+static inline u64 below(u64 a, u64 b) {
+  u64 r;
+  __asm__("xor %k0, %k0; cmp %2, %1; setb %b0" : "=&q"(r) : "r"(a), "r"(b) : "cc");
+  return r;
+}
+
+// What a call of this row comes to: its pieces of memory in the log.
+struct plan {
+  const struct row *row;
+  u64 nr;
+  u64 args[6];
+  u64 user[PIECES]; // where the program wants a piece; 0: it does not
+  u64 cap[PIECES];
+  u64 place[PIECES];
+  struct piece piece[PIECES];
+  u64 pieces;
+  u64 head;    // bytes of the entry before the piece whose length is the result
+  u64 patient; // it may wait for what it asks
+  u64 finite;  // not for ever, but so long that its supervisor would look after it
+  u64 vectors; // how many there are at VECTORS
+};
+
+// What of a call depends on what is asked (`shapes.c`). 0: it cannot be made here.
+u64 hooks_shape(struct plan *p);
+// A message or vectors: once the pieces have their places.
+void hooks_link(struct plan *p);
+// The results of such a call go to the program: 0, or 1 where memory is not there.
+u64 hooks_scatter(const struct plan *p, i64 result);
+// The call is to find out without waiting.
+void hooks_hurry(struct plan *p);
