@@ -9,7 +9,7 @@ use bis_trace::{
 };
 use bis_tracee::{Running, Status, Stopped, siginfo::SigInfo};
 
-use crate::{scratch::Place, slow::PageHashes};
+use crate::{ambush::Ambush, chaos::Hold, scratch::Place, slow::PageHashes};
 
 /// Whether the task is ours to touch.
 #[derive(Debug)]
@@ -122,6 +122,10 @@ pub struct Task {
     /// As the program set it: lower runs first.
     pub nice: i32,
     pub wishes: Wishes,
+    /// With chaos: where it is to be stopped; how it is kept from its turn; whether that has not been drawn yet.
+    pub ambush: Option<Ambush>,
+    pub hold: Option<Hold>,
+    pub is_new: bool,
 }
 
 impl Task {
@@ -149,6 +153,9 @@ impl Task {
             robust_list: 0,
             nice: 0,
             wishes: Wishes::default(),
+            ambush: None,
+            hold: None,
+            is_new: true,
         }
     }
 }
