@@ -1,8 +1,8 @@
 // What the programs with rare bugs share: how they say what they saw, and ways to pass the time.
 //
 // Each program here has one bug of a kind that is met in real programs. It does its work and looks whether the result is
-// right: "right: ..." and status 0, or "wrong: ..." and status 1. The bug needs a moment that hardly ever comes: natively,
-// and under `bis record`, it shows less than once in a thousand runs. What looks for the bug relies on no clock, so a slow
+// right: "right: ..." and status 0, or "wrong: ..." and status 1. The bug needs a moment that hardly ever comes; how
+// often, docs/chaos.md has measured. What looks for the bug relies on no clock, so a slow
 // machine makes nothing wrong that is not.
 #ifndef RARE_H
 #define RARE_H
