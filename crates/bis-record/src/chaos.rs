@@ -1,8 +1,9 @@
 //! Chaos: scheduling that a program may meet, and hardly ever does, so that rare bugs become frequent.
 //!
 //! - Turns last from a single instruction to twenty milliseconds, and who gets the next is drawn.
-//! - Now and then, for a while, one thread gets a turn only when no other of its domain can run: the waiting thread that
-//!   never came in time, the writer that nobody saw halfway.
+//! - Now and then, for a while, one thread gets a turn only when no other of its domain can run, or not even then: the
+//!   waiting thread that never came in time, the writer that nobody saw halfway.
+//! - Threads are stopped in front of instructions that touch memory which others see, and kept there (`ambush.rs`).
 //! - Reads of pipes and stream sockets, and writes to them that may not wait, move fewer bytes than they were asked to,
 //!   where POSIX lets them.
 //!
@@ -10,16 +11,19 @@
 //! the program's own time is not chaos's to choose. A recording is replayed without any of this.
 
 use std::{
-    fs,
+    fs, mem,
     os::unix::fs::{FileTypeExt, MetadataExt},
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
 use bis_syscalls::Call;
 use bis_trace::types::{Registers, Tid};
 
-use crate::{domain::Domain, error::Result};
+use crate::{domain::Domain, error::Result, task::Task};
 
 /// Bounds of a turn, and of the time between two looks of the watch thread.
 const TURN_MIN: Duration = Duration::from_micros(50);
@@ -29,6 +33,25 @@ const LOOK_MAX: Duration = Duration::from_millis(3);
 /// Bounds of the time for which a thread is starved, or none is.
 const MOOD_MIN: Duration = Duration::from_millis(5);
 const MOOD_MAX: Duration = Duration::from_millis(300);
+
+/// Bounds of the time for which a task is held where it was stopped, and where it begins.
+const HOLD_MIN: Duration = Duration::from_micros(100);
+const HOLD_MAX: Duration = Duration::from_millis(30);
+const BIRTH_MIN: Duration = Duration::from_millis(1);
+const BIRTH_MAX: Duration = Duration::from_millis(80);
+
+/// For how long nobody may run only because tasks are held: this long, and so much of the time since then.
+const IDLE_MAX: Duration = Duration::from_millis(100);
+const IDLE_SHARE: f64 = 0.15;
+
+/// What ambushes may cost, likewise.
+const LAIN_MAX: Duration = Duration::from_millis(50);
+const LAIN_SHARE: f64 = 0.15;
+
+/// For how long tasks are held where they were waited for, likewise, all of them together: others may do nothing all that time but
+/// wait for what a held one has locked.
+const HELD_MAX: Duration = Duration::from_millis(300);
+const HELD_SHARE: f64 = 0.25;
 
 /// The calls that may move fewer bytes, by number: what they have in common is that the third argument says how many.
 pub const SHORTENED: [u64; 4] = [
@@ -42,11 +65,40 @@ pub const SHORTENED: [u64; 4] = [
 #[derive(Debug)]
 pub struct Chaos {
     random: Mutex<fastrand::Rng>,
+    began: Instant,
+    /// For how long domains have been idle for held tasks, and what ambushes have cost, and for how long tasks have been held after them, microseconds.
+    idle_us: AtomicU64,
+    lain_us: AtomicU64,
+    held_us: AtomicU64,
+}
+
+/// A task gets no turn until then, as long as another can run; with `hard`, not even if none can.
+#[derive(Clone, Copy, Debug)]
+pub struct Hold {
+    until: Instant,
+    hard: bool,
+}
+
+impl Hold {
+    fn is_over(self) -> bool {
+        Instant::now() >= self.until
+    }
+}
+
+/// What a domain is subjected to.
+#[derive(Debug, Default)]
+pub struct Mood {
+    /// The task that is starved, and whether it is so even where no other can run.
+    victim: Option<(Tid, bool)>,
+    /// Until when.
+    ends: Option<Instant>,
 }
 
 impl Chaos {
     pub fn new(seed: u64) -> Chaos {
-        Chaos { random: Mutex::new(fastrand::Rng::with_seed(seed)) }
+        let random = Mutex::new(fastrand::Rng::with_seed(seed));
+        let [idle_us, lain_us, held_us] = [0; 3].map(AtomicU64::new);
+        Chaos { random, began: Instant::now(), idle_us, lain_us, held_us }
     }
 
     fn draw<T>(&self, draw: impl FnOnce(&mut fastrand::Rng) -> T) -> T {
@@ -67,7 +119,7 @@ impl Chaos {
     /// How many instructions a turn lasts, if it is one of the very short ones: no timer is fine enough for the few
     /// instructions between a check and what relies on it.
     pub fn steps(&self) -> Option<usize> {
-        const MAX_LOG2: u32 = 11;
+        const MAX_LOG2: u32 = 9;
         self.draw(|random| {
             let max = 2 << random.u32(..MAX_LOG2);
             (random.u8(..) < 80).then(|| random.usize(1..max))
@@ -84,10 +136,71 @@ impl Chaos {
         self.draw(|random| if random.u8(..) < 85 { random.usize(..count.max(1)) } else { 0 })
     }
 
-    /// For the next while (the second): which of so many threads is starved, if one is.
-    fn mood(&self, count: usize) -> (Option<usize>, Duration) {
-        let victim = self.draw(|random| random.bool().then(|| random.usize(..count.max(1))));
+    /// For the next while (the last): which of so many threads is starved, if one is, and whether even where no other can run.
+    fn mood(&self, count: usize) -> (Option<(usize, bool)>, Duration) {
+        let victim =
+            self.draw(|random| random.bool().then(|| (random.usize(..count.max(1)), random.u8(..) < 64)));
         (victim, self.time(MOOD_MIN, MOOD_MAX))
+    }
+
+    /// Whether a task that goes on is to be stopped on its way, if it `is` not to be already.
+    pub fn ambushes(&self, is: bool) -> bool {
+        self.may(&self.lain_us, LAIN_MAX, LAIN_SHARE)
+            && self.may(&self.held_us, HELD_MAX, HELD_SHARE)
+            && self.draw(|random| random.u8(..) < if is { 64 } else { 200 })
+    }
+
+    pub fn coin(&self) -> bool {
+        self.draw(fastrand::Rng::bool)
+    }
+
+    /// An index of so many: the first half of the time, the next half of the rest, and so on.
+    pub fn one_of_first(&self, count: usize) -> usize {
+        self.draw(|random| (0..count.saturating_sub(1)).find(|_| random.bool()).unwrap_or(0))
+    }
+
+    /// How many of the instructions ahead are to be drawn from: near and far ones as often.
+    pub fn how_far(&self) -> usize {
+        const MAX_LOG2: u32 = 7;
+        self.draw(|random| 4 << random.u32(..MAX_LOG2 - 2))
+    }
+
+    pub fn one_of<T: Copy>(&self, choices: &[T]) -> Option<T> {
+        self.draw(|random| random.choice(choices).copied())
+    }
+
+    /// How a task is held that has been stopped where it matters.
+    pub fn hold(&self) -> Hold {
+        let (hard, time) = (self.coin(), self.time(HOLD_MIN, HOLD_MAX));
+        add(&self.held_us, time);
+        Hold { until: Instant::now() + time, hard }
+    }
+
+    /// How a task is held that begins, if it is.
+    fn hold_at_birth(&self) -> Option<Hold> {
+        let (is_held, hard) = self.draw(|random| (random.u8(..) < 48, random.u8(..) < 160));
+        is_held.then(|| Hold { until: Instant::now() + self.time(BIRTH_MIN, BIRTH_MAX), hard })
+    }
+
+    /// May somebody be kept from running where nobody else can run?
+    fn may_idle(&self) -> bool {
+        self.may(&self.idle_us, IDLE_MAX, IDLE_SHARE)
+    }
+
+    /// Is this less than so much and so large a share of the time?
+    fn may(&self, spent_us: &AtomicU64, max: Duration, share: f64) -> bool {
+        let spent = Duration::from_micros(spent_us.load(Ordering::Relaxed));
+        spent < max + self.began.elapsed().mul_f64(share)
+    }
+
+    /// So long was nobody run because of that.
+    pub fn has_idled(&self, time: Duration) {
+        add(&self.idle_us, time);
+    }
+
+    /// So long has an ambush taken.
+    pub fn has_lain(&self, time: Duration) {
+        add(&self.lain_us, time);
     }
 
     /// How many of `len` bytes a call moves.
@@ -96,21 +209,43 @@ impl Chaos {
     }
 }
 
+fn add(total_us: &AtomicU64, time: Duration) {
+    total_us.fetch_add(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+}
+
 impl Domain {
-    /// Draws anew, when its time has come, who is starved.
+    /// Draws anew, when its time has come, who is starved; and for tasks that begin, whether they are held.
     pub fn change_mood(&mut self) {
         let Some(chaos) = &self.session.chaos else { return };
-        if self.mood_ends.is_some_and(|end| Instant::now() < end) {
+        for task in self.tasks.values_mut() {
+            if mem::take(&mut task.is_new) {
+                task.hold = chaos.hold_at_birth();
+            }
+        }
+        if self.mood.ends.is_some_and(|end| Instant::now() < end) {
             return;
         }
         let (victim, time) = chaos.mood(self.tasks.len());
-        self.starved = victim.and_then(|index| self.tasks.keys().nth(index).copied());
-        self.mood_ends = Some(Instant::now() + time);
+        self.mood.victim = victim.and_then(|(index, hard)| Some((*self.tasks.keys().nth(index)?, hard)));
+        self.mood.ends = Some(Instant::now() + time);
+    }
+
+    /// Why this task gets a turn only where no other can: what it was made to wait for, if it is; true: not even then.
+    fn starves(&self, task: &Task) -> Option<bool> {
+        let hold = task.hold.filter(|hold| !hold.is_over()).map(|hold| hold.hard);
+        let is_in_mood = self.mood.ends.is_some_and(|end| Instant::now() < end);
+        let mood = self.mood.victim.filter(|(tid, _)| *tid == task.tid && is_in_mood).map(|(_, hard)| hard);
+        hold.max(mood)
     }
 
     /// Is it this task that gets a turn only where no other can?
-    pub fn is_starved(&self, tid: Tid) -> bool {
-        self.starved == Some(tid) && self.mood_ends.is_some_and(|end| Instant::now() < end)
+    pub fn is_starved(&self, task: &Task) -> bool {
+        self.session.chaos.is_some() && self.starves(task).is_some()
+    }
+
+    /// Is it this task that gets no turn at all?
+    pub fn is_held(&self, task: &Task) -> bool {
+        self.session.chaos.as_ref().is_some_and(|chaos| self.starves(task) == Some(true) && chaos.may_idle())
     }
 
     /// At the entry of a call that is about to be made: asks the kernel for fewer bytes than the program does, perhaps.

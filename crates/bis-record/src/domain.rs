@@ -24,6 +24,7 @@ use bis_tracee::{Memory, Resume, Status, Stopped, checksum, maps, ours, sys, tas
 
 use crate::{
     calls::ShownText,
+    chaos::Mood,
     error::{RecordError, Result},
     hooks::{Hooks, watch::Watched},
     scratch::Scratch,
@@ -49,9 +50,8 @@ pub struct Domain {
     pub slice_start: Instant,
     /// How long that slice is.
     pub slice: Duration,
-    /// With chaos: the task that gets a turn only where no other can, and until when.
-    pub starved: Option<Tid>,
-    pub mood_ends: Option<Instant>,
+    /// With chaos: who gets no turn.
+    pub mood: Mood,
     /// When the domain's last event was written.
     pub last_event: Instant,
     /// What the watch thread knows of the domain.

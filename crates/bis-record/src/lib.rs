@@ -6,6 +6,7 @@
 //! special ones in `calls/`). fork and exec make new domains (`process.rs`), which get threads of their own.
 #![forbid(unsafe_code)]
 
+mod ambush;
 mod base;
 mod call;
 mod calls;

@@ -11,6 +11,7 @@
 
 use std::{
     collections::{BTreeSet, VecDeque},
+    ops::Range,
     sync::Arc,
     time::Duration,
 };
@@ -30,9 +31,10 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKi
 use crate::{
     base::open_mapped,
     domain::Domain,
-    error::Result,
+    error::{RecordError, Result},
     hooks::texts::TextFile,
     task::{Handle, Task},
+    views::View,
 };
 
 /// How long a task may compute without an event while a signal waits for it.
@@ -349,8 +351,22 @@ impl Domain {
         if is_plain && others { chaos.steps() } else { None }
     }
 
+    /// [`Domain::creep`], for a task that may be killed meanwhile.
+    pub fn creep_on(&mut self, tid: Tid, steps: usize) -> Result<()> {
+        match self.creep(tid, steps) {
+            Err(RecordError::Tracee(TraceeError::Died(dead))) if dead == tid => {
+                // Its end is on its way.
+                if matches!(self.task(tid)?.handle, Handle::Stopped(_)) {
+                    self.resume(tid, Resume::Cont)?;
+                }
+                self.wait_for_report(tid)
+            }
+            other => other,
+        }
+    }
+
     /// Gives the task a turn of so many instructions; it ends with a pause, or with whatever comes first.
-    pub fn creep(&mut self, tid: Tid, steps: usize) -> Result<()> {
+    fn creep(&mut self, tid: Tid, steps: usize) -> Result<()> {
         self.prepare(tid);
         for _ in 0..steps {
             if self.step(tid)? == Step::Elsewhere {
@@ -366,8 +382,18 @@ impl Domain {
         Ok(())
     }
 
+    /// The instructions at the place where the task stands, or a few further on, if a breakpoint with a condition can be there:
+    /// what [`Domain::pause`] wants to know of them. None: there can be none, or the task has a report.
+    pub fn find_place(&mut self, tid: Tid) -> Result<Option<Vec<u8>>> {
+        Ok(match self.find_span(tid)? {
+            Some(Spot::Sure(span)) => Some(span.bytes().to_vec()),
+            Some(Spot::Good) => Some(Vec::new()),
+            Some(Spot::Bad) | None => None,
+        })
+    }
+
     /// Writes down where the task stands.
-    fn pause(&mut self, tid: Tid, span: Vec<u8>) -> Result<Registers> {
+    pub fn pause(&mut self, tid: Tid, span: Vec<u8>) -> Result<Registers> {
         self.drain(tid)?;
         let sums = self.sums(tid)?;
         let regs = self.stopped(tid)?.regs()?;
@@ -375,7 +401,7 @@ impl Domain {
         let extended = place::extended(&xstate);
         // What has changed comes first: it is what differs.
         let mut held = self.look_wide(tid)?;
-        held.extend(look_around(&self.memory, &regs));
+        held.extend(look_around(&self.memory, &regs, &self.views));
         let mut seen = place::look(&self.memory, &[(regs.rsp, STACK_LEN)]);
         seen.extend(self.surroundings.sums());
         tracing::debug!(domain = %self.id, %tid, rip = format_args!("{:#x}", regs.rip), "pause");
@@ -389,7 +415,7 @@ impl Domain {
 /// What the memory around a place holds: the top of the stack, what registers point to, what the next instructions
 /// will use, and what all these point to in turn. Two passes of a loop that differ in nothing of all that will hardly
 /// differ in anything.
-fn look_around(memory: &Memory, regs: &Registers) -> Vec<MemWrite> {
+fn look_around(memory: &Memory, regs: &Registers, views: &[View]) -> Vec<MemWrite> {
     let [rdi, rsi, rdx, r10, r8, r9] = regs.args();
     let pointers = [
         regs.rax, regs.rbx, regs.rcx, rdx, rsi, rdi, regs.rbp, r8, r9, r10, regs.r11, regs.r12, regs.r13,
@@ -398,13 +424,13 @@ fn look_around(memory: &Memory, regs: &Registers) -> Vec<MemWrite> {
     let pointed = pointers.into_iter().map(|addr| (addr, POINTED_LEN));
     let used = operands(memory, regs).into_iter().map(|addr| (addr, OPERAND_LEN));
     let first = [(regs.rsp, TOP_LEN)].into_iter().chain(used).chain(pointed);
-    let first = place::read(memory, &worth_reading(first.collect(), regs));
+    let first = place::read(memory, &worth_reading(first.collect(), regs, views));
     let words = first.iter().flat_map(|held| held.data.chunks_exact(8));
     let words = words.map(|word| u64::from_le_bytes(std::array::from_fn(|i| word[i])));
     // What looks like the address of something a program has: aligned, above the lowest pages.
     let looks = |word: &u64| word.is_multiple_of(8) && (0x1_0000..0x7fff_ffff_f000).contains(word);
     let second: Vec<(u64, u64)> = words.filter(looks).map(|addr| (addr, POINTED_LEN)).collect();
-    let mut second = worth_reading(second, regs);
+    let mut second = worth_reading(second, regs, views);
     second.retain(|range| first.iter().all(|held| held.addr != range.0));
     second.truncate(SECOND_MAX);
     let mut held = first;
@@ -413,7 +439,7 @@ fn look_around(memory: &Memory, regs: &Registers) -> Vec<MemWrite> {
 }
 
 /// Those of these ranges that say something, and will say it in replay.
-fn worth_reading(mut ranges: Vec<(u64, u64)>, regs: &Registers) -> Vec<(u64, u64)> {
+fn worth_reading(mut ranges: Vec<(u64, u64)>, regs: &Registers, views: &[View]) -> Vec<(u64, u64)> {
     // What lies below the stack is whatever was left there.
     let stale = regs.rsp.saturating_sub(1 << 20)..regs.rsp.saturating_sub(RED_ZONE);
     // Where replay puts its breakpoint.
@@ -422,7 +448,10 @@ fn worth_reading(mut ranges: Vec<(u64, u64)>, regs: &Registers) -> Vec<(u64, u64
     let ours = AGENT_BASE..AREA_BASE + AREA_LEN;
     ranges.retain(|(addr, len)| {
         let end = addr.saturating_add(*len);
-        [&stale, &patched, &ours].into_iter().all(|range| end <= range.start || range.end <= *addr)
+        let is_apart = |range: &Range<u64>| end <= range.start || range.end <= *addr;
+        // Stores through a shared mapping of the file are seen here at once, and in replay later.
+        [&stale, &patched, &ours].into_iter().all(is_apart)
+            && views.iter().all(|view| is_apart(&(view.start..view.end)))
     });
     ranges.sort_unstable();
     ranges.dedup();

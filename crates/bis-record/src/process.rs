@@ -48,6 +48,7 @@ impl Domain {
         let result = match status {
             Status::Seccomp => self.call_entry(tid),
             Status::Syscall => self.call_exit(tid),
+            Status::Signal(Signal::TRAP) => self.trap(tid),
             Status::Signal(signal) => self.signal_stop(tid, signal),
             Status::NewTask(child) => self.new_task(tid, child, false),
             Status::Exit(wait_status) => self.exit(tid, wait_status),
@@ -369,8 +370,7 @@ impl Domain {
             order: [tid].into(),
             slice_start: Instant::now(),
             slice: session.options.slice,
-            starved: None,
-            mood_ends: None,
+            mood: Default::default(),
             last_event: Instant::now(),
             watched: session.watch.add(id),
             shared: crate::tokens::SharedMemory::default(),

@@ -8,7 +8,7 @@
 //! - Priorities are strict (the lower `nice` first), round robin among equals.
 //! - When all tasks wait in the kernel, the domain gives its run tokens back and sleeps until one reports.
 
-use std::time::Instant;
+use std::{sync::atomic::Ordering, time::Instant};
 
 use bis_trace::{event::EventKind, event::Meta, types::Tid};
 use bis_tracee::{Resume, sys, task};
@@ -48,7 +48,10 @@ impl Domain {
                 self.settle(Some(tid))?;
                 self.yield_tokens()?;
                 if let Some(steps) = self.draw_steps(tid) {
-                    self.creep(tid, steps)?;
+                    self.creep_on(tid, steps)?;
+                    continue;
+                }
+                if !self.lie_in_wait(tid)? {
                     continue;
                 }
                 self.resume(tid, Resume::Cont)?;
@@ -128,7 +131,7 @@ impl Domain {
             return Some(task.tid);
         }
         self.change_mood();
-        let ready = |tid: &Tid| self.tasks.get(tid).filter(|task| task.ready);
+        let ready = |tid: &Tid| self.tasks.get(tid).filter(|task| task.ready && !self.is_held(task));
         let best = self.order.iter().filter_map(ready).map(|task| self.urgency(task)).min()?;
         let candidates = self.order.iter().filter_map(ready).filter(|task| self.urgency(task) == best);
         let candidates: Vec<Tid> = candidates.map(|task| task.tid).collect();
@@ -166,10 +169,15 @@ impl Domain {
         Some(first)
     }
 
-    /// Lower goes first: what the program has asked for, and whether chaos starves the task.
+    /// Lower goes first: what the program has asked for, or with chaos, whether the task is starved. There, being nice is no
+    /// reason to wait: who spins for a lock that a nicer task holds would wait for ever.
     pub fn urgency(&self, task: &Task) -> i32 {
         const STARVED: i32 = 100;
-        task.nice + if self.is_starved(task.tid) { STARVED } else { 0 }
+        match self.session.chaos {
+            None => task.nice,
+            Some(_) if self.is_starved(task) => STARVED,
+            Some(_) => 0,
+        }
     }
 
     fn move_to_front(&mut self, tid: Tid) {
@@ -187,14 +195,21 @@ impl Domain {
         }
     }
 
-    /// Nobody is ready: waits until the kernel lets a task go on.
+    /// Nobody is ready, or may run: waits until the kernel lets a task go on, or the watch thread kicks.
     fn sleep(&mut self) -> Result<()> {
         if let Some(front) = self.order.front().copied() {
             self.give_way(front);
         }
         self.release_tokens()?;
         self.session.cores.leave(self.core);
+        let holds = self.tasks.values().any(|task| task.ready);
+        let began = Instant::now();
+        self.watched.holds.store(holds, Ordering::Relaxed);
         let result = self.wait_once();
+        if holds && let Some(chaos) = &self.session.chaos {
+            self.watched.holds.store(false, Ordering::Relaxed);
+            chaos.has_idled(began.elapsed());
+        }
         let core = self.session.cores.enter(Some(self.core));
         if core != self.core {
             self.core = core;

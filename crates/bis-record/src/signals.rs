@@ -290,6 +290,11 @@ impl Domain {
             return Ok(false);
         };
         let Some(info) = task.stash.remove(at) else { return Ok(false) };
+        self.disarm(tid)?;
+        if self.task(tid)?.report.is_some() {
+            self.task(tid)?.stash.push_front(info);
+            return Ok(true);
+        }
         let signal = info.signal();
         // The process may have changed its mind: as if the signal came now.
         let now = self.disposition(tid, signal)?;

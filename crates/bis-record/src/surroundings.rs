@@ -93,7 +93,9 @@ impl Domain {
             let range = self.shared.at(m.start);
             !m.shared || range.is_some_and(|range| self.shared.held.contains(&range.object))
         };
-        let mappings = maps::read(tid)?;
+        let mut mappings = maps::read(tid)?;
+        // Stores through a shared mapping of the file are seen there at once, and in replay later.
+        mappings.retain(|m| self.views.iter().all(|view| m.end <= view.start || view.end <= m.start));
         let writable =
             mappings.iter().filter(|m| checksum::is_summed(m) && is_ours(m)).filter_map(|mapping| {
                 // As in checksums: what lies below a stack pointer does not all repeat.

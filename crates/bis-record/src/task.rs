@@ -9,7 +9,7 @@ use bis_trace::{
 };
 use bis_tracee::{Running, Status, Stopped, siginfo::SigInfo};
 
-use crate::{scratch::Place, slow::PageHashes};
+use crate::{ambush::Ambush, chaos::Hold, scratch::Place, slow::PageHashes};
 
 /// Whether the task is ours to touch.
 #[derive(Debug)]
@@ -124,6 +124,10 @@ pub struct Task {
     pub wishes: Wishes,
     /// `rdtsc` does not fault in it.
     pub reads_tsc: bool,
+    /// With chaos: where it is to be stopped; how it is kept from its turn; whether that has not been drawn yet.
+    pub ambush: Option<Ambush>,
+    pub hold: Option<Hold>,
+    pub is_new: bool,
 }
 
 impl Task {
@@ -152,6 +156,9 @@ impl Task {
             nice: 0,
             wishes: Wishes::default(),
             reads_tsc: false,
+            ambush: None,
+            hold: None,
+            is_new: true,
         }
     }
 }

@@ -94,8 +94,15 @@ impl Domain<'_, '_> {
             if !compare(wanted, regs, Leave::OrigRax).is_empty() {
                 return Ok(false);
             }
-            let memory =
-                place::first_difference(memory, &pause.held).is_none() && place::holds(memory, &pause.seen);
+            let different = place::first_difference(memory, &pause.held);
+            if let Some((addr, wanted)) = different {
+                tracing::debug!(
+                    addr = format_args!("{addr:#x}"),
+                    wanted = format_args!("{wanted:#x}"),
+                    "differs"
+                );
+            }
+            let memory = different.is_none() && place::holds(memory, &pause.seen);
             let extended = task.extended()? == pause.extended;
             let log = hooked.is_none() || done(self.space.log_used()?);
             tracing::debug!(memory, extended, log, "the place with its registers");

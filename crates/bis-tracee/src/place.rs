@@ -107,6 +107,9 @@ pub fn room(mappings: &[Mapping], span: &Span, sure: bool) -> Option<u64> {
     span.places(sure).find(is_free)
 }
 
+/// How many breakpoints a task can have.
+pub const BREAKPOINTS: usize = 4;
+
 /// The task stops before it executes the instruction at `addr`, until [`clear_breakpoint`]: a debug register, so the
 /// text stays as it is. Other tasks of the address space are not concerned.
 ///
@@ -117,6 +120,22 @@ pub fn set_breakpoint(stopped: &Stopped, addr: u64) -> Result<()> {
     sys::set_debug_register(stopped.tid(), 0, addr)?;
     // Local enable of register 0; its type and length bits are zero: execution (Intel SDM volume 3, 18.2.4).
     sys::set_debug_register(stopped.tid(), 7, 1)
+}
+
+/// The task stops before it executes any of the instructions at these addresses (the first four count), like
+/// [`set_breakpoint`].
+///
+/// # Errors
+/// Where the task was killed, or the kernel gives no debug register.
+pub fn set_breakpoints(stopped: &Stopped, addrs: &[u64]) -> Result<()> {
+    let tid = stopped.tid();
+    sys::set_debug_register(tid, 7, 0)?;
+    let mut enabled = 0;
+    for (register, addr) in (0..BREAKPOINTS).zip(addrs) {
+        sys::set_debug_register(tid, register, *addr)?;
+        enabled |= 1 << (2 * register);
+    }
+    sys::set_debug_register(tid, 7, enabled)
 }
 
 /// No breakpoint any more.

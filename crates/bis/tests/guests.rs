@@ -1,10 +1,11 @@
-//! Runs every guest of `tests/guests/` natively, recorded and replayed, and with memory checksums.
+//! Runs every guest of `tests/guests/` natively, recorded and replayed, with memory checksums, and with `--chaos`.
 //!
 //! A guest is a file `tests/guests/<family>/<name>` with the ending `.c`, `.S`, `.sh` or `.py`; whatever lies
 //! there is found, there is no list. It must end with its expected status, and its last line of output must be
 //! `guest ok`. Comments in its first lines say what is special: `cflags:` (for gcc), `status:` (when not 0),
 //! `needs:` (words: a program, `root`, or a path that must exist), `stdin:` (one line of input), `unsummed:` (why it
-//! is not run with checksums: they read all memory at each event).
+//! is not run with checksums: they read all memory at each event), `calm:` (why it is not run with chaos).
+//! Those with chaos run only where `BIS_TEST_CHAOS` is set: chaos finds bugs of bis, too, and not all of them are fixed.
 //! Trials are named `family/name::mode`; `BIS_TEST_REPEAT=N` runs each N times.
 //!
 //! This file knows nothing of what a guest does; what is common to all drivers is in `common`.
@@ -33,6 +34,7 @@ struct Guest {
     needs: Vec<String>,
     stdin: Option<Vec<u8>>,
     unsummed: Option<String>,
+    calm: Option<String>,
     program: OnceLock<Result<PathBuf, String>>,
 }
 
@@ -42,6 +44,7 @@ enum Mode {
     Replay,
     NoHooks,
     Checksum,
+    Chaos,
 }
 
 impl Mode {
@@ -51,20 +54,25 @@ impl Mode {
             Self::Replay => "replay",
             Self::NoHooks => "no_hooks",
             Self::Checksum => "checksum",
+            Self::Chaos => "chaos",
         }
     }
 }
 
 fn main() {
     let mut trials = Vec::new();
+    let wanted = std::env::var_os("BIS_TEST_CHAOS").is_some();
+    let unwanted = "with chaos, only if BIS_TEST_CHAOS is set".to_owned();
     for guest in find(&common::tree().join("tests/guests")) {
         let missing = guest.needs.iter().find_map(|need| unmet(need));
         let guest = Arc::new(guest);
-        for mode in [Mode::Native, Mode::Replay, Mode::NoHooks, Mode::Checksum] {
+        for mode in [Mode::Native, Mode::Replay, Mode::NoHooks, Mode::Checksum, Mode::Chaos] {
             let name = format!("{}::{}", guest.name, mode.name());
             let unsummed = guest.unsummed.as_ref().filter(|_| matches!(mode, Mode::Checksum));
-            let missing = missing.as_ref().or(unsummed);
-            if let Some(why) = missing {
+            let calm = if wanted { guest.calm.as_ref() } else { Some(&unwanted) };
+            let calm = calm.filter(|_| matches!(mode, Mode::Chaos));
+            let missing = missing.as_ref().or(unsummed).or(calm);
+            if let Some(why) = missing.filter(|why| **why != unwanted) {
                 println!("ignored: {name}: {why}");
             }
             let ignored = missing.is_some();
@@ -139,6 +147,7 @@ impl Guest {
             needs,
             stdin: directive("stdin:").map(|line| format!("{line}\n").into_bytes()),
             unsummed: directive("unsummed:"),
+            calm: directive("calm:"),
             program: OnceLock::new(),
             source,
         }
@@ -186,6 +195,8 @@ impl Guest {
         let folder = Folder::new(&self.name)?;
         let cwd = folder.sub("cwd")?;
         let stdin = self.stdin.as_deref();
+        // The same each time, and another for each guest.
+        let seed = xxhash_rust::xxh3::xxh3_64(self.name.as_bytes()).to_string();
         let extra: &[&str] = match mode {
             Mode::Native => {
                 let step =
@@ -197,6 +208,7 @@ impl Guest {
             Mode::Replay => &[],
             Mode::NoHooks => &["--no-hooks"],
             Mode::Checksum => &["--checksum"],
+            Mode::Chaos => &["--chaos", "--seed", &seed],
         };
         let trace = folder.path().join("trace");
         let record = common::record_command(&trace, extra, &[program.as_os_str()], &cwd);

@@ -1,5 +1,6 @@
 // Code that is written at run time, runs under a timer, and is written again: a breakpoint that replay puts there must not
 // survive.
+// calm: replay stops each time that the loop comes to a place where no breakpoint with a condition can be, for minutes
 #include "../guest.h"
 #include <sys/time.h>
 

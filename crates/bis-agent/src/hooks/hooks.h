@@ -34,7 +34,7 @@
 // The number of a system call that does not exist: the end of a hook tells the supervisor.
 #define SAFEPOINT 0x626973
 
-// What the log calls the instructions that read the time stamp counter: no numbers of system calls.
+// What the log calls the instructions that read the time stamp counter: beyond the numbers of system calls, in nine bits.
 #define RDTSC 0x1fd
 #define RDTSCP 0x1fe
 

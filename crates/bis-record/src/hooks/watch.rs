@@ -42,6 +42,8 @@ pub struct Watched {
     slow: AtomicBool,
     /// The same: it has not stopped for a while, and somebody may want it to.
     turn: AtomicBool,
+    /// The supervisor sleeps though a task could run, and is to be woken again and again.
+    pub holds: AtomicBool,
     /// The task that runs.
     pub runner: AtomicI32,
     /// How often a task of the domain has stopped.
@@ -221,6 +223,9 @@ impl Watch {
         let all = self.all();
         seen.retain(|domain, _| all.iter().any(|(id, _)| id == domain));
         for (domain, watched) in &all {
+            if watched.holds.load(Ordering::Relaxed) {
+                watched.kick(&watched.turn);
+            }
             let takes_turns = watched.takes_turns.load(Ordering::Relaxed);
             if takes_turns {
                 watched.set(state::STOP, 1);
