@@ -314,6 +314,8 @@ static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row,
   u64 special = is(row->flags & WRITES_FD) & !(is(class0) & below(class0, FD_SPECIAL));
   special |= is(row->flags & TAKES_PATH1) & (class0 == FD_SPECIAL);
   special |= (is(row->flags & (ALIGNED | COPIES_FD)) | (row->shape == FCNTL)) & (class0 == FD_SHOWN);
+  // sendfile reads the other one.
+  special |= (nr == 40) & (fd_class(p.args[1]) == FD_SHOWN);
   u64 room = S->end - S->pos;
   u64 no = S->stop | !possible | special | below(room, at) | below(LOG_SOON, S->pos);
   // In replay: made here if the log has an entry left.
