@@ -59,6 +59,12 @@ pub const CALLS: usize = 512;
 
 /// Where a trampoline enters, with rcx = the address behind the trampoline's own system call.
 pub const ENTER: u64 = symbols::ENTER;
+/// The same for a function of the vdso that reads the clock (clock_gettime, gettimeofday, time).
+pub const CLOCK: u64 = symbols::CLOCK;
+/// Where a trampoline of an rdtsc instruction enters, with rdx = the address behind the trampoline's own.
+pub const RDTSC: u64 = symbols::RDTSC;
+/// The same for rdtscp.
+pub const RDTSCP: u64 = symbols::RDTSCP;
 /// Where a trampoline of a cpuid instruction enters, with rdx = the address behind the trampoline's own.
 pub const CPUID: u64 = symbols::CPUID;
 /// From here to [`SYSCALL`] inclusive, a call can still be called off: by going on at [`BAILED`].
@@ -169,8 +175,13 @@ pub mod state {
     pub const OUTPUTS: u64 = 0x90;
     /// The devices of /proc and /sys: two words.
     pub const DEVICES: u64 = 0xb0;
+    /// Recording: the time stamp counter can be read (else `rdtsc` faults).
+    pub const TICKS: u64 = 0xc0;
+    /// Recording: the addresses of the kernel's clock_gettime, gettimeofday and time, for the hooks to call; 0: not to be
+    /// called.
+    pub const CLOCKS: u64 = 0xc8;
     /// Bytes of the state.
-    pub const LEN: u64 = 0xc0;
+    pub const LEN: u64 = 0xe0;
 }
 
 /// What is known of a descriptor.
@@ -289,6 +300,11 @@ impl Row {
     }
 }
 
+/// What entries say in place of a call's number for `rdtsc`; the result is the counter.
+pub const NR_RDTSC: u16 = 0x8001;
+/// The same for `rdtscp`; the data are ecx.
+pub const NR_RDTSCP: u16 = 0x8002;
+
 /// An entry of the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry<'a> {
@@ -352,6 +368,8 @@ mod tests {
         assert_eq!(defined("SAFEPOINT"), SAFEPOINT);
         assert_eq!(defined("CALLS"), CALLS as u64);
         assert_eq!(defined("FDS"), FDS as u64);
+        assert_eq!(defined("RDTSC"), NR_RDTSC.into());
+        assert_eq!(defined("RDTSCP"), NR_RDTSCP.into());
     }
 
     #[test]
@@ -377,9 +395,12 @@ mod tests {
         assert_eq!(offset("count"), state::COUNT);
         assert_eq!(offset("writing"), state::WRITING);
         assert_eq!(offset("outputs[4]"), state::OUTPUTS);
-        // The last two fields are arrays.
+        // These fields are arrays: of four words, two, and, the last one, three.
         assert_eq!(state::OUTPUTS + 32, state::DEVICES);
-        assert_eq!(8 * (fields.len() as u64 - 2) + 48, state::LEN);
+        assert_eq!(state::DEVICES + 16, state::TICKS);
+        assert_eq!((fields.last(), state::TICKS + 8), (Some(&"clocks[3]"), state::CLOCKS));
+        assert_eq!(state::CLOCKS + 24, state::LEN);
+        assert_eq!(8 * (fields.len() as u64 + 3 + 1 + 2), state::LEN);
         for (name, field) in [("STATE_RSP", "rsp"), ("STATE_DONE", "done"), ("STATE_IN_HOOK", "in_hook")] {
             assert!(text.contains(&format!("#define {name} (AREA_BASE + {:#04x})", offset(field))), "{name}");
         }

@@ -203,7 +203,8 @@ impl Domain {
         let mut outcome = Outcome { regs, xstate, effects, writes, ..Outcome::default() };
         domain.with_slot(tid, |domain, slot| domain.begin_hooks(slot, &mut outcome))?;
         domain.patch_image(tid, &mut outcome)?;
-        domain.patch_vdso(tid, &prepared.vdso_sites, &mut outcome)?;
+        domain.patch_vdso(tid, prepared.vdso.as_ref(), &mut outcome)?;
+        domain.begin_clock(tid)?;
         domain.start(ppid, base, outcome)?;
         Ok(domain)
     }

@@ -159,6 +159,9 @@ impl Domain {
 
     /// Lets a stopped task go on; it will report.
     pub fn resume(&mut self, tid: Tid, how: Resume) -> Result<()> {
+        if how != Resume::Listen {
+            self.obey_clock(tid)?;
+        }
         if how == Resume::Cont {
             self.prepare(tid);
         }
@@ -257,7 +260,9 @@ impl Domain {
         if let Some(task) = self.tasks.get_mut(&tid) {
             task.midway = false;
         }
-        Ok(self.stream.push(&Event { seq, tid, kind, sums })?)
+        let event = Event { seq, tid, kind, sums };
+        self.watch_text(&event);
+        Ok(self.stream.push(&event)?)
     }
 
     /// Makes calls that are in progress visible in the stream: from here on, other events come before their

@@ -17,7 +17,7 @@ use std::{
 
 use bis_agent::{
     AGENT_BASE,
-    hooks::{self, AREA_BASE, AREA_LEN},
+    hooks::{AREA_BASE, AREA_LEN},
 };
 use bis_rewrite::{Run, Span};
 use bis_trace::{
@@ -259,7 +259,7 @@ impl Domain {
             return Ok(Step::Elsewhere);
         }
         let regs = self.stopped(tid)?.regs()?;
-        if hooks::is_inside(regs.rip) {
+        if self.is_in_hooks(regs.rip) {
             let task = self.task(tid)?;
             (task.midway, task.ready, task.in_hook) = (true, true, true);
             return Ok(Step::Elsewhere);

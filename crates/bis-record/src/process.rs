@@ -207,6 +207,7 @@ impl Domain {
         let regs = Registers { orig_rax: u64::MAX, ..stopped.regs()? };
         let parent = self.task(tid)?;
         let (parent_pid, nice, wishes) = (parent.pid, parent.nice, parent.wishes.clone());
+        let reads_tsc = parent.reads_tsc;
         let pid = if args.flags & CLONE_THREAD != 0 { parent_pid } else { child };
         if pid == child {
             self.session.process_begins(pid);
@@ -224,6 +225,7 @@ impl Domain {
             clear_tid,
             nice,
             wishes,
+            reads_tsc,
             own_fds,
             own_name: self.session.own_name(child),
             ..Task::new(stopped, pid)
@@ -287,6 +289,7 @@ impl Domain {
         };
         let parent = self.task(tid)?;
         let (ppid, nice, wishes) = (parent.pid, parent.nice, parent.wishes.clone());
+        let reads_tsc = parent.reads_tsc;
         let shared = self.shared.inherited();
         for range in &shared.ranges {
             self.session.registry.add(range.object, id);
@@ -326,6 +329,7 @@ impl Domain {
                 clear_tid,
                 nice,
                 wishes,
+                reads_tsc,
                 is_halted,
                 own_name: session.own_name(child_tid),
                 ..Task::new(stopped, child_tid)

@@ -142,7 +142,7 @@ impl Domain {
         // A general protection fault: the kernel says neither code nor address.
         if signal == Signal::SEGV
             && info.code() == 0x80
-            && let Some((insn, len)) = cpu::trapped_instruction(&self.memory, before.rip)
+            && let Some((insn, len)) = self.trapped_instruction(before.rip)
             && !self.is_forbidden(tid, insn)?
         {
             let after = cpu::emulate(insn, len, &before);
@@ -161,6 +161,12 @@ impl Domain {
             return self.fatal_for_init(tid, info);
         }
         self.fatal(tid, info, SignalPoint::Fault)
+    }
+
+    /// The instruction of the program at `rip` that faults because we want it to, and its length.
+    fn trapped_instruction(&self, rip: u64) -> Option<(Insn, u64)> {
+        let patched = self.hooks.as_ref().and_then(|hooks| hooks.patches.fault_at(rip));
+        patched.or_else(|| cpu::trapped_instruction(&self.memory, rip))
     }
 
     /// Has the program asked for this instruction to be a fault?

@@ -122,6 +122,8 @@ pub struct Task {
     /// As the program set it: lower runs first.
     pub nice: i32,
     pub wishes: Wishes,
+    /// `rdtsc` does not fault in it.
+    pub reads_tsc: bool,
 }
 
 impl Task {
@@ -149,6 +151,7 @@ impl Task {
             robust_list: 0,
             nice: 0,
             wishes: Wishes::default(),
+            reads_tsc: false,
         }
     }
 }

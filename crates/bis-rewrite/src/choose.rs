@@ -62,6 +62,18 @@ pub(crate) fn span_at(text: &Text<'_>, vaddr: u64) -> Result<Span, Reason> {
     Span::new(vaddr, bytes).ok_or(Reason::Unmovable)
 }
 
+/// Whether nothing leads into the middle of the instruction at `index`.
+pub(crate) fn is_whole(
+    text: &Text<'_>,
+    region: Region,
+    instructions: &[Instruction],
+    index: usize,
+) -> Result<(), Reason> {
+    // The kind says nothing here.
+    let kind = SiteKind::Syscall;
+    Chooser { text, region, instructions, site: index, kind, understood: None }.check(index, index)
+}
+
 /// `mov eax, 15` or `mov rax, 15`: the number of rt_sigreturn.
 pub(crate) fn is_sigreturn(it: &Instruction) -> bool {
     it.mnemonic() == Mnemonic::Mov

@@ -11,7 +11,7 @@
 //! [`SiteCache`] remembers runs on disk, by the file's identity.
 //!
 //! The modules: [`Text`] (`text`) reads the file; `functions` says which bytes are one function; `targets` collects
-//! everything in the file that names an address in the text, `scan` the fast half of that; `tables` judges computed jumps; `choose` picks the run;
+//! everything in the file that names an address in the text, `scan` the fast half of that; `tables` judges computed jumps; `choose` picks the run; `clock` tells what reads the time stamp counter;
 //! `trampoline` builds; `span` and `conditional` are for looking at a program at one place for a while; `cache` remembers, by the name that `key` gives a file, in the form that `record` fixes.
 //!
 //! This crate is pure: bytes in, bytes out (the cache alone touches files). It knows nothing of processes; when the
@@ -22,6 +22,7 @@
 mod bits;
 mod cache;
 mod choose;
+mod clock;
 mod conditional;
 mod dense;
 mod folder;
@@ -37,6 +38,7 @@ mod text;
 mod trampoline;
 
 pub use cache::SiteCache;
+pub use clock::{FALLBACK, clock_bytes, clock_fault, moved};
 pub use conditional::{Condition, Conditional, conditional};
 pub use dense::{
     Coverage, Dense, DenseCache, DenseEntry, DenseLayout, DenseMap, DenseName, DenseOptions, DensePlan,

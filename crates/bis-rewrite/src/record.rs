@@ -2,10 +2,10 @@
 //!
 //! All numbers are little-endian. Records have one size so that after a damaged one the next is found.
 //!
-//! | bytes | header | run | refused site |
+//! | bytes | header | run | refused site, clock, inside |
 //! | --- | --- | --- | --- |
-//! | 0 | magic (8) | 1 | 2 |
-//! | 1 | | kind | reason |
+//! | 0 | magic (8) | 1 | 2, 3, 4 |
+//! | 1 | | kind | reason, kind, 0 |
 //! | 2 | | length of the run | 0 |
 //! | 3 | | 0 | 0 |
 //! | 4..8 | | 0 | 0 |
@@ -29,7 +29,7 @@ const BODY: usize = RECORD - 8;
 const MAGIC: [u8; 8] = *b"bissites";
 
 /// Counts up whenever the form changes, or the analysis refuses what it used to allow.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// What is known of one site.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -43,6 +43,18 @@ pub enum Learned {
         /// Why.
         reason: Reason,
     },
+    /// It reads the time stamp counter, and can be overwritten only by an instruction of its own length.
+    Clock {
+        /// The file's address of the instruction.
+        site: u64,
+        /// `rdtsc` or `rdtscp`.
+        kind: SiteKind,
+    },
+    /// The bytes look like such an instruction, and lie inside of another one.
+    Inside {
+        /// The file's address of the bytes.
+        site: u64,
+    },
 }
 
 impl Learned {
@@ -51,7 +63,7 @@ impl Learned {
     pub fn site(&self) -> u64 {
         match self {
             Self::Run(run) => run.site(),
-            Self::Refused { site, .. } => *site,
+            Self::Refused { site, .. } | Self::Clock { site, .. } | Self::Inside { site } => *site,
         }
     }
 }
@@ -96,6 +108,14 @@ pub(crate) fn encode(key: &Key, learned: &Learned) -> [u8; RECORD] {
             record[..2].copy_from_slice(&[2, *reason as u8]);
             record[16..24].copy_from_slice(&site.to_le_bytes());
         }
+        Learned::Clock { site, kind } => {
+            record[..2].copy_from_slice(&[3, *kind as u8]);
+            record[16..24].copy_from_slice(&site.to_le_bytes());
+        }
+        Learned::Inside { site } => {
+            record[0] = 4;
+            record[16..24].copy_from_slice(&site.to_le_bytes());
+        }
     }
     seal(key, record)
 }
@@ -117,6 +137,11 @@ pub(crate) fn decode(key: &Key, record: &[u8; RECORD]) -> Option<Learned> {
             let reason = Reason::ALL.into_iter().find(|reason| *reason as u8 == record[1])?;
             Some(Learned::Refused { site, reason })
         }
+        3 => {
+            let kind = SiteKind::ALL.into_iter().find(|kind| *kind as u8 == record[1])?;
+            crate::clock::clock_fault(kind).map(|_| Learned::Clock { site, kind })
+        }
+        4 => Some(Learned::Inside { site }),
         _ => None,
     }
 }

@@ -14,8 +14,9 @@ use object::{
 };
 
 use crate::{
-    choose,
+    choose, clock,
     functions::{Functions, Region},
+    record::Learned,
     run::{Error, Reason, Run, SiteKind},
     span::Span,
     targets::Targets,
@@ -163,6 +164,12 @@ impl<'a> Text<'a> {
     /// Why this site is better left alone.
     pub fn run_at(&self, vaddr: u64) -> Result<Run, Reason> {
         choose::run_at(self, vaddr)
+    }
+
+    /// What the bytes at `vaddr` are, which are those of `rdtsc` or `rdtscp`.
+    #[must_use]
+    pub fn clock_at(&self, vaddr: u64) -> Learned {
+        clock::clock_at(self, vaddr)
     }
 
     /// The shortest span that begins at `vaddr`.

@@ -28,8 +28,8 @@ const ARCH_CPUID_SET: u64 = 0x1012;
 pub struct Prepared {
     /// `cpuid` faults in it from now on.
     pub cpuid_faults: bool,
-    /// The system call instructions of the diverted vdso ([`vdso::divert`]).
-    pub vdso_sites: Vec<u64>,
+    /// The vdso, which is diverted.
+    pub vdso: Option<vdso::Vdso>,
 }
 
 /// Maps the agent into an address space that has none. `slot` holds a task stopped outside of any system call.
@@ -74,8 +74,8 @@ pub fn map_hooks(slot: &mut Option<Stopped>, memory: &Memory, image: &[u8]) -> R
     Area::make(slot)
 }
 
-/// After an exec, at its exit: maps the agent, makes `rdtsc` and (where the processor can) `cpuid` fault, and
-/// turns the vdso's functions into real system calls.
+/// After an exec, at its exit: maps the agent, makes (where the processor can) `cpuid` fault, and turns the vdso's
+/// functions into real system calls. Whether `rdtsc` faults is as it was before ([`set_tsc`]).
 ///
 /// # Errors
 /// [`TraceeError::Died`] when the task was killed meanwhile; else a bug.
@@ -83,12 +83,22 @@ pub fn prepare_recorded(slot: &mut Option<Stopped>, memory: &Memory) -> Result<P
     inject_agent(slot, memory)?;
     let tid = slot.as_ref().map(Stopped::tid).expect("a stopped task");
     let mut remote = Remote::new(slot)?;
-    let [set_tsc, tsc_sigsegv] = [libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV].map(|n| n.cast_unsigned().into());
-    remote.must("make rdtsc fault", libc::SYS_prctl, [set_tsc, tsc_sigsegv, 0, 0, 0, 0])?;
     let faulting = remote.call(libc::SYS_arch_prctl, [ARCH_CPUID_SET, 0, 0, 0, 0, 0])?;
     remote.finish()?;
-    let vdso_sites = vdso::divert(&maps::read(tid)?, memory)?;
-    Ok(Prepared { cpuid_faults: faulting == 0, vdso_sites })
+    let vdso = vdso::divert(&maps::read(tid)?, memory)?;
+    Ok(Prepared { cpuid_faults: faulting == 0, vdso })
+}
+
+/// Makes `rdtsc` and `rdtscp` fault in a task, or not. What it starts later has the same.
+///
+/// # Errors
+/// [`TraceeError::Died`] when the task was killed meanwhile; else a bug.
+pub fn set_tsc(slot: &mut Option<Stopped>, faults: bool) -> Result<()> {
+    let mode = if faults { libc::PR_TSC_SIGSEGV } else { libc::PR_TSC_ENABLE };
+    let [set_tsc, mode] = [libc::PR_SET_TSC, mode].map(|n| n.cast_unsigned().into());
+    let mut remote = Remote::new(slot)?;
+    remote.must("say whether rdtsc faults", libc::SYS_prctl, [set_tsc, mode, 0, 0, 0, 0])?;
+    remote.finish().map(drop)
 }
 
 /// Starts the replayer's stub: a process whose address space holds the agent only, which may make no system

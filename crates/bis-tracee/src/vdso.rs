@@ -1,7 +1,8 @@
 //! The vdso's functions read the clock without a system call, so nothing would record them: in a recorded
-//! process each is overwritten with the system call that it stands for.
+//! process each is overwritten with the system call that it stands for. The hooks may call a copy of what was there.
 
-use object::{Object, ObjectSymbol};
+use bis_rewrite::{SiteKind, clock_bytes, clock_fault};
+use object::{Object, ObjectSection, ObjectSymbol};
 
 use crate::{error::Result, maps::Mapping, memory::Memory};
 
@@ -28,27 +29,93 @@ fn code(nr: Option<u32>) -> Vec<u8> {
 /// Where in a diverted function its `syscall` instruction is.
 const SYSCALL_AT: u64 = 5;
 
-/// Overwrites the functions of the vdso among `mappings`, if there is one. Returns the addresses of the `syscall`
-/// instructions that are there now; each is followed by a `ret`, and by at least two bytes of the old function that
-/// nobody executes.
+/// The numbers of the functions of [`Vdso::clocks`], in its order.
+const CLOCKS: [u32; 3] = [228, 96, 201];
+
+/// A vdso that was diverted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Vdso {
+    pub start: u64,
+    /// The address of each `syscall` instruction that is there now, and the call's number; each is followed by a `ret`, and by
+    /// at least two bytes of the old function that nobody executes.
+    pub sites: Vec<(u64, u32)>,
+    /// What was there before.
+    image: Vec<u8>,
+    /// Where the text begins in it, and ends.
+    text: (u64, u64),
+    /// Where clock_gettime, gettimeofday and time are in it.
+    clocks: [u64; 3],
+}
+
+/// A copy of a vdso's text that can be called as C functions are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClockText {
+    pub bytes: Vec<u8>,
+    /// The addresses of clock_gettime, gettimeofday and time; what they return instead of making a system call ends in
+    /// [`bis_rewrite::FALLBACK`].
+    pub clocks: [u64; 3],
+}
+
+impl Vdso {
+    /// Bytes of a [`ClockText`].
+    pub fn len(&self) -> u64 {
+        self.image.len() as u64
+    }
+
+    /// Does this range touch it?
+    pub fn overlaps(&self, start: u64, end: u64) -> bool {
+        start < self.start + self.len() && self.start < end
+    }
+
+    /// The kernel's own text, to lie at `at`, within 2 GiB of the vdso: it reads the pages beside the vdso from there. None
+    /// if it cannot be moved for sure.
+    pub fn copy_for(&self, at: u64) -> Option<ClockText> {
+        let (from, to) = self.text;
+        let part = usize::try_from(from).ok()?..usize::try_from(to).ok()?;
+        let image = self.start..self.start + self.len();
+        let moved = bis_rewrite::moved(self.image.get(part.clone())?, self.start + from, image, at)?;
+        if self.clocks.contains(&0) {
+            return None;
+        }
+        let mut bytes = self.image.clone();
+        bytes[part].copy_from_slice(&moved);
+        Some(ClockText { bytes, clocks: self.clocks.map(|clock| at + clock) })
+    }
+}
+
+/// Overwrites the functions of the vdso among `mappings`, if there is one, and whatever else reads the time stamp
+/// counter there.
 ///
 /// # Errors
 /// Where its memory cannot be read or written.
-pub fn divert(mappings: &[Mapping], memory: &Memory) -> Result<Vec<u64>> {
-    let mut sites = Vec::new();
-    let Some(vdso) = mappings.iter().find(|m| m.name == b"[vdso]") else { return Ok(sites) };
+pub fn divert(mappings: &[Mapping], memory: &Memory) -> Result<Option<Vdso>> {
+    const NAME: &[u8] = b"[vdso]";
+    let Some(vdso) = mappings.iter().find(|m| m.name == NAME) else { return Ok(None) };
     let image = memory.read_vec(vdso.start, usize::try_from(vdso.len()).unwrap_or(0))?;
-    let Ok(file) = object::File::parse(&*image) else { return Ok(sites) };
+    let Ok(file) = object::File::parse(&*image) else { return Ok(None) };
+    let (mut sites, mut clocks) = (Vec::new(), [0; 3]);
     for symbol in file.dynamic_symbols() {
         let known = FUNCTIONS.iter().find(|(name, _)| symbol.name() == Ok(name));
         if let Some((_, nr)) = known {
             // The image is linked at 0.
             let start = vdso.start + symbol.address();
             memory.write(start, &code(*nr))?;
-            if nr.is_some() && symbol.size() >= SYSCALL_AT + 5 && !sites.contains(&(start + SYSCALL_AT)) {
-                sites.push(start + SYSCALL_AT);
+            let Some(nr) = *nr else { continue };
+            let site = (start + SYSCALL_AT, nr);
+            if symbol.size() >= SYSCALL_AT + 5 && !sites.contains(&site) {
+                sites.push(site);
+            }
+            if let Some(place) = CLOCKS.iter().position(|clock| *clock == nr) {
+                clocks[place] = symbol.address();
             }
         }
     }
-    Ok(sites)
+    let text = file.section_by_name(".text").map_or((0, 0), |s| (s.address(), s.address() + s.size()));
+    // Nobody executes the rest of the functions; if somebody does, it is a fault.
+    let now = memory.read_vec(vdso.start, image.len())?;
+    for at in clock_bytes(&now) {
+        let kind = if now[at + 1] == 0x31 { SiteKind::Rdtsc } else { SiteKind::Rdtscp };
+        memory.write(vdso.start + at as u64, clock_fault(kind).unwrap_or_default())?;
+    }
+    Ok(Some(Vdso { start: vdso.start, sites, image, text, clocks }))
 }

@@ -7,6 +7,7 @@
 extern i64 hooks_make(const u64 *args, u64 nr);
 extern u64 hooks_copy(void *to, const void *from, u64 len);
 extern u64 hooks_touch(void *at, u64 len);
+extern u64 hooks_put(void *to, u64 first, u64 second);
 extern void hooks_safepoint(void);
 extern void hooks_diverged(void);
 

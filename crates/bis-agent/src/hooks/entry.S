@@ -61,6 +61,87 @@ hooks_enter:
     movq $0, STATE_IN_HOOK
     jmpq *STATE_EXIT
 
+    // The same for the functions of the vdso that read the clock. They are called as C functions are, so the flags
+    // need not be given back: afterwards they are those of the xor, whatever happened inside.
+    .globl hooks_clock
+hooks_clock:
+    movq %rsp, STATE_RSP
+    movq %rcx, STATE_DONE
+    movq $1, STATE_IN_HOOK
+    movl $STACK_TOP, %esp
+    pushfq
+    cld
+    pushq %rax
+    pushq %rdi
+    pushq %rsi
+    pushq %rdx
+    pushq %r10
+    pushq %r8
+    pushq %r9
+    movq %rsp, %rdi
+    call hooks_time
+    popq %r9
+    popq %r8
+    popq %r10
+    popq %rdx
+    popq %rsi
+    popq %rdi
+    popq %rax
+    popq %r11
+    xorl %ecx, %ecx
+    movq STATE_DONE, %rcx
+    movq STATE_RSP, %rsp
+    movq $0, STATE_IN_HOOK
+    jmpq *STATE_EXIT
+
+    // The rdtsc and rdtscp instructions: rdx = the address behind the trampoline's own. Every other register, and all
+    // flags, belong to the program. popfq takes longer than the rest together, so the flags come back by sahf (and an
+    // addition that overflows); the direction flag, which nothing here depends on, is not touched.
+    .globl hooks_rdtscp
+hooks_rdtscp:
+    movq %rsp, STATE_RSP
+    movl $STACK_TOP, %esp
+    pushfq
+    pushq %rsi
+    movl $RDTSCP, %esi
+    jmp 1f
+    .globl hooks_rdtsc
+hooks_rdtsc:
+    movq %rsp, STATE_RSP
+    movl $STACK_TOP, %esp
+    pushfq
+    pushq %rsi
+    movl $RDTSC, %esi
+1:  movq %rdx, STATE_DONE
+    movq $1, STATE_IN_HOOK
+    pushq %rdi
+    pushq %r8
+    pushq %r9
+    pushq %r10
+    pushq %r11
+    pushq %rcx
+    pushq %rax
+    movq %rsp, %rdi
+    call hooks_counter
+    movq %rax, %rdx
+    movq 64(%rsp), %rax
+    movb %al, %ah
+    btl $11, %eax
+    setc %al
+    addb $0x7f, %al
+    sahf
+    popq %rax
+    popq %rcx
+    popq %r11
+    popq %r10
+    popq %r9
+    popq %r8
+    popq %rdi
+    popq %rsi
+    movq STATE_RSP, %rsp
+    movq $0, STATE_IN_HOOK
+    jmpq *STATE_EXIT
+
     // The cpuid instruction: rdx = the address behind the trampoline's own, which is two bytes long. Answered from the
     // table, if that has the question; nothing is logged, because the table is the same in replay.
     .globl hooks_cpuid
@@ -161,6 +242,14 @@ hooks_copy:
 hooks_touch:
     orb $0, (%rdi)
     orb $0, -1(%rdi,%rsi)
+    xorl %eax, %eax
+    ret
+
+    // u64 hooks_put(void *to, u64 first, u64 second): the same for two words.
+    .globl hooks_put
+hooks_put:
+    movq %rsi, (%rdi)
+    movq %rdx, 8(%rdi)
     xorl %eax, %eax
     ret
     .globl hooks_copy_fault

@@ -3,7 +3,7 @@
 // While recording, a call is made with its results going to the log, and copied from there to where the program wants
 // them. In replay the same code runs, the system call instruction does nothing, and all that the kernel would have
 // said is in the log already. Both ways retire the same conditional branches: what differs is chosen by masks
-// (`pick`), not by jumps.
+// (`pick`), not by jumps. Only the clock is not read in replay.
 //
 // A hook either makes its call, whole, or leaves it to be traced, with no trace of itself: that is what happens to all
 // calls that are not in the table, that are too large, that concern the supervisor, or that would keep others waiting.
@@ -395,4 +395,83 @@ static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row,
   f->rax = result;
   S->count++;
   return leave(f, MADE);
+}
+
+typedef i64 clock_fn(u64 first, void *second);
+
+// The functions of the vdso that read the clock: gettimeofday(to, zone), clock_gettime(clock, to), time(to). While
+// recording, the kernel's own function is asked, where that is possible. What goes to the log is what `hooks_call` would
+// have put there, so that a log of either is consumed by both, and both may do what the other has left.
+u64 hooks_time(struct frame *f) {
+  u64 nr = f->rax;
+  u64 is_clock = nr == 228, is_day = nr == 96;
+  if (is_day && f->rsi) return hooks_call(f);
+  S->phase = 2;
+  u64 user = is_clock ? f->rsi : f->rdi;
+  u64 size = user == 0 ? 0 : nr == 201 ? 8 : 16;
+  u64 args[6] = {f->rdi, f->rsi, f->rdx, f->r10, f->r8, f->r9};
+  struct entry *e = next_entry();
+  u64 *data = (u64 *)(e + 1);
+  u64 check = hash(nr, args);
+  if (S->replay) {
+    if (S->pos == S->end) return leave(f, TRACED);
+    if (e->nr != nr || e->check != check) hooks_diverged();
+    if (e->flags & LEFT) return wait_marker(f, e);
+  } else {
+    clock_fn *ask = (clock_fn *)S->clocks[is_clock ? 0 : is_day ? 1 : 2];
+    if (S->stop || !ask || S->end - S->pos < sizeof *e + 16) return hooks_call(f);
+    i64 told = is_clock ? ask(f->rdi, data) : ask(is_day ? (u64)data : 0, 0);
+    if ((told & 0xff) == FALLBACK && nr != 201) return hooks_call(f);
+    if (nr == 201) data[0] = told;
+    e->nr = nr;
+    e->check = check;
+    e->result = told;
+  }
+  i64 result = e->result;
+  u64 fault = 0;
+  if (result >= 0 && size == 16) fault = hooks_put((void *)user, data[0], data[1]);
+  if (result >= 0 && size == 8) fault = hooks_copy((void *)user, data, 8);
+  finish(e, sizeof *e + size, 0);
+  f->rax = fault ? (u64)-14 : (u64)result;
+  S->count++;
+  return leave(f, MADE);
+}
+
+// The rdtsc and rdtscp instructions; returns what rdx is to be. There is no safepoint: rcx and r11, which it would take,
+// are the program's. A signal that comes meanwhile waits for the next hook, which is left then, or for a pause.
+u64 hooks_counter(struct counter_frame *f, u64 kind) {
+  S->phase = 2;
+  u64 done = S->done;
+  u64 is_p = kind == RDTSCP;
+  u64 len = sizeof(struct entry) + 8 * is_p;
+  u64 room = S->end - S->pos;
+  u64 no = S->stop | is(!S->ticks) | below(room, len);
+  u64 high = done;
+  if (pick(!(S->pos ^ S->end), is(no))) {
+    S->exit = done - 2 - is_p;
+  } else {
+    struct entry *e = begin(kind, done);
+    u64 *core = (u64 *)(e + 1);
+    if (!S->replay) {
+      u32 low, up, aux = 0;
+      if (is_p)
+        __asm__ volatile("rdtscp" : "=a"(low), "=d"(up), "=c"(aux));
+      else
+        __asm__ volatile("rdtsc" : "=a"(low), "=d"(up));
+      e->result = low | (u64)up << 32;
+      if (is_p) *core = aux;
+    }
+    f->rax = (u32)e->result;
+    high = (u64)e->result >> 32;
+    if (is_p) f->rcx = *core;
+    finish(e, len, 0);
+    S->count++;
+    S->exit = done;
+  }
+  if (S->exit_stop) {
+    S->exit_stop = 0;
+    S->stop = 1;
+  }
+  S->phase = 0;
+  return high;
 }

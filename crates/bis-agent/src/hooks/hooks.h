@@ -34,6 +34,13 @@
 // The number of a system call that does not exist: the end of a hook tells the supervisor.
 #define SAFEPOINT 0x626973
 
+// What the log calls the instructions that read the time stamp counter: no numbers of system calls.
+#define RDTSC 0x8001
+#define RDTSCP 0x8002
+
+// The last byte of what the kernel's functions return where they would make a system call.
+#define FALLBACK 0x7f
+
 // The result of a call that was not made after all: no system call returns it.
 #define BAILED (-4096)
 
@@ -67,6 +74,8 @@ struct state {
   u64 writing;   // the call under way may change a regular file
   u64 outputs[4]; // device and inode of standard output, and of standard error
   u64 devices[2]; // of /proc and /sys
+  u64 ticks;      // recording: the time stamp counter can be read
+  u64 clocks[3];  // recording: the kernel's clock_gettime, gettimeofday and time; 0: not to be called
 };
 
 #define S ((volatile struct state *)AREA_BASE)
@@ -144,6 +153,11 @@ enum { LEFT = 1 << 9, ASKED = 1 << 10 };
 struct frame {
   u64 args[6]; // rdi, rsi, rdx, r10, r8, r9
   u64 rax, rflags;
+};
+
+// The same, as the entries for rdtsc and rdtscp push them.
+struct counter_frame {
+  u64 rax, rcx, r11, r10, r9, r8, rdi, rsi, rflags;
 };
 
 #endif

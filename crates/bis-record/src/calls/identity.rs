@@ -55,6 +55,11 @@ impl Domain {
                     return Ok(failed(libc::EINVAL));
                 }
                 self.task(tid)?.wishes.no_tsc = no_tsc;
+                if no_tsc {
+                    let mut restored = Outcome::default();
+                    self.forbid_clock(&mut restored)?;
+                    self.call(tid)?.writes.append(&mut restored.writes);
+                }
                 Ok(Entry::Done(0))
             }
             libc::PR_GET_TSC => {
@@ -111,7 +116,11 @@ impl Domain {
 
     /// Programs that are exec'd stay without address space randomisation, whatever personality the task takes.
     pub(super) fn enter_personality(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
+        const READ_IMPLIES_EXEC: u32 = 0x40_0000;
         if call.u32(0) != QUERY {
+            if call.u32(0) & READ_IMPLIES_EXEC != 0 {
+                self.close_clock("memory becomes executable that nobody asked for");
+            }
             let regs = self.stopped(tid)?.regs()?;
             self.stopped(tid)?.set_regs(&Registers { rdi: regs.rdi | NO_RANDOMIZE, ..regs })?;
         }

@@ -115,6 +115,10 @@ impl Domain {
         }
         let mut sources: Vec<View> =
             self.views.iter().filter_map(|view| view.part(by.addr, old_end)).collect();
+        let has_text = |hooks: &crate::hooks::Hooks| hooks.patches.shows_any(by.addr, old_end);
+        if self.hooks.as_ref().is_some_and(has_text) {
+            self.close_clock("text has moved");
+        }
         if !by.keep {
             self.forget_text(by.addr, old_end);
         }

@@ -13,6 +13,7 @@
 //!   program's own state in sight, and the signal is delivered.
 
 mod classes;
+pub mod clock;
 pub mod patches;
 mod patching;
 pub mod texts;
@@ -24,7 +25,10 @@ use std::{
     sync::{Arc, PoisonError, atomic::Ordering},
 };
 
-use bis_agent::hooks::{self, Row, state};
+use bis_agent::{
+    AGENT_BASE,
+    hooks::{self, Row, state},
+};
 use bis_trace::{
     event::{Backing, Effect, EventKind, MemWrite, Outcome, SignalPoint},
     types::{Registers, Tid},
@@ -42,6 +46,7 @@ use crate::{
     error::{RecordError, Result},
     session::Session,
 };
+use clock::Clock;
 use patches::Patches;
 use watch::Watched;
 
@@ -82,6 +87,7 @@ impl HookImage {
 pub struct Hooks {
     pub area: Arc<Area>,
     pub patches: Patches,
+    pub clock: Clock,
     /// Not all tasks have the same descriptors.
     pub fds_differ: bool,
     /// Somebody of another domain has the same descriptors.
@@ -109,7 +115,7 @@ impl Hooks {
         }
         let arenas = patches.arenas.iter().map(|arena| arena.start).collect();
         *watched.arenas.lock().unwrap_or_else(PoisonError::into_inner) = arenas;
-        Hooks { area, patches, fds_differ: false, fds_shared: false }
+        Hooks { area, patches, clock: Clock::default(), fds_differ: false, fds_shared: false }
     }
 }
 
@@ -139,6 +145,9 @@ impl Domain {
         outcome.writes.push(MemWrite { addr: hooks::AREA_BASE, data: Area::replay_state() });
         let mapped = session.watch.mapped();
         self.hooks = Some(Hooks::new(&session, &self.watched, area, Patches::default(), mapped));
+        if self.tasks.values().any(|task| task.wishes.no_tsc) {
+            self.forbid_clock(outcome)?;
+        }
         Ok(())
     }
 
@@ -148,8 +157,15 @@ impl Domain {
             return Ok(());
         }
         let mappings = maps::read(tid)?;
-        for mapping in mappings.iter().filter(|m| m.prot & 4 != 0 && m.inode != 0) {
-            if let Some(file) = open_mapped(tid, mapping) {
+        let is_ours = |addr: u64| (AGENT_BASE..hooks::AREA_BASE).contains(&addr);
+        for mapping in mappings.iter().filter(|m| m.prot & 4 != 0 && !is_ours(m.start)) {
+            // The vdso is overwritten; the old page of system calls has nothing else, and the kernel makes those.
+            if [&b"[vdso]"[..], b"[vsyscall]"].contains(&&mapping.name[..]) {
+                continue;
+            }
+            let file = if mapping.inode == 0 { None } else { open_mapped(tid, mapping) };
+            self.watch_image(mapping, file.as_ref());
+            if let Some(file) = file {
                 self.add_text(tid, (mapping.start, mapping.end), mapping.offset, &file, outcome)?;
             }
         }
@@ -168,7 +184,9 @@ impl Domain {
         }
         let mut hooks = Hooks::new(&self.session, &self.watched, area, parent.patches, parent.mapped);
         (hooks.fds_differ, hooks.fds_shared) = (parent.fds_differ, parent.fds_differ);
+        hooks.clock = parent.clock;
         self.hooks = Some(hooks);
+        self.show_clock();
         Ok(())
     }
 
@@ -187,6 +205,7 @@ impl Domain {
         Some(Inherited {
             mapped,
             patches: hooks.patches.clone(),
+            clock: hooks.clock.clone(),
             classes: hooks.area.classes(),
             fds_differ: hooks.fds_differ,
         })
@@ -226,7 +245,13 @@ impl Domain {
             return Ok(None);
         }
         let regs = self.stopped(tid)?.regs()?;
-        Ok(hooks::is_inside(regs.rip).then_some(regs))
+        Ok(self.is_in_hooks(regs.rip).then_some(regs))
+    }
+
+    /// Is this an address of the hooks, or of what they call?
+    pub fn is_in_hooks(&self, rip: u64) -> bool {
+        let called = |hooks: &Hooks| hooks.clock.text.contains(&rip);
+        hooks::is_inside(rip) || self.hooks.as_ref().is_some_and(called)
     }
 
     /// The task goes on in its hook, and nobody else before it.
@@ -370,6 +395,7 @@ impl Domain {
 #[derive(Debug)]
 pub struct Inherited {
     patches: Patches,
+    clock: Clock,
     classes: Vec<(i32, hooks::FdClass)>,
     /// How often a file had begun to be watched when the classes were right.
     mapped: u64,

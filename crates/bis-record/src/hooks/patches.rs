@@ -3,12 +3,15 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
+    ops::Range,
     sync::Arc,
 };
 
-use bis_rewrite::{Run, SiteKind, Trampoline};
+use bis_agent::hooks;
+use bis_rewrite::{Run, SiteKind, Trampoline, clock_fault};
+use bis_trace::event::Insn;
 
-use super::texts::TextFile;
+use super::{clock::insn, texts::TextFile};
 
 /// Bytes of an arena: at its start the address of the hooks, behind it some hundred trampolines.
 pub const ARENA_LEN: u64 = 0x1_0000;
@@ -26,7 +29,7 @@ pub struct Arena {
 impl Arena {
     pub fn new(start: u64) -> Arena {
         // The slots, and what keeps the first trampoline aligned.
-        Arena { start, used: 16 }
+        Arena { start, used: 48 }
     }
 
     /// Where the address of the hook for such an instruction is; none for one that has no hook.
@@ -34,12 +37,29 @@ impl Arena {
         match kind {
             SiteKind::Syscall => Some(self.start),
             SiteKind::Cpuid => Some(self.start + 8),
+            SiteKind::Rdtsc => Some(self.start + 16),
+            SiteKind::Rdtscp => Some(self.start + 24),
             _ => None,
         }
     }
 
+    /// Where the address of the hook for the vdso's clocks is.
+    pub fn clock_slot(&self) -> u64 {
+        self.start + 32
+    }
+
+    /// What is at the arena's start: the addresses of the hooks.
+    pub fn slots() -> Vec<u8> {
+        [hooks::ENTER, hooks::CPUID, hooks::RDTSC, hooks::RDTSCP, hooks::CLOCK].map(u64::to_le_bytes).concat()
+    }
+
+    /// Is there room for so many bytes beside a trampoline?
+    pub fn has_room(&self, len: u64) -> bool {
+        self.used + len + 512 < ARENA_LEN
+    }
+
     pub fn reaches(&self, addr: u64) -> bool {
-        self.start.abs_diff(addr) < REACH && self.used + 512 < ARENA_LEN
+        self.start.abs_diff(addr) < REACH && self.has_room(0)
     }
 
     /// Where the next trampoline goes.
@@ -82,6 +102,8 @@ pub struct Patches {
     pub arenas: Vec<Arena>,
     runs: BTreeMap<u64, Patch>,
     by_place: BTreeMap<u64, u64>,
+    /// Instructions that have given way to ones that fault, and their bytes.
+    faults: BTreeMap<u64, (Insn, Vec<u8>)>,
     /// Sites that are not to be tried again.
     pub left: HashSet<u64>,
 }
@@ -117,6 +139,42 @@ impl Patches {
         patch.and_then(|patch| patch.trampoline.original(rip)).unwrap_or(rip)
     }
 
+    pub fn add_fault(&mut self, site: u64, insn: Insn, original: Vec<u8>) {
+        self.faults.insert(site, (insn, original));
+    }
+
+    /// What a fault at this address stands for, if one was put there, and its length.
+    pub fn fault_at(&self, rip: u64) -> Option<(Insn, u64)> {
+        if let Some((insn, original)) = self.faults.get(&rip) {
+            return Some((*insn, original.len() as u64));
+        }
+        let start = self.by_place.range(..=rip).next_back()?.1;
+        let patch = self.runs.get(start).filter(|patch| patch.trampoline.traced == rip)?;
+        Some((insn(patch.kind)?, clock_fault(patch.kind)?.len() as u64))
+    }
+
+    /// Forgets the faults of a range: their places, and what was there before.
+    pub fn take_faults(&mut self, range: Range<u64>) -> Vec<(u64, Vec<u8>)> {
+        let places: Vec<u64> = self.faults.range(range).map(|(site, _)| *site).collect();
+        let taken = |site: u64| self.faults.remove(&site).map(|(_, original)| (site, original));
+        places.into_iter().filter_map(taken).collect()
+    }
+
+    /// Does all of this range show text that was looked at?
+    pub fn shows(&self, start: u64, end: u64) -> bool {
+        let mut at = start;
+        while at < end {
+            let Some(text) = self.text_at(at) else { return false };
+            at = text.end;
+        }
+        true
+    }
+
+    /// Does any of it?
+    pub fn shows_any(&self, start: u64, end: u64) -> bool {
+        self.texts.iter().any(|text| text.start < end && start < text.end)
+    }
+
     /// Is this address in a trampoline?
     pub fn is_trampoline(&self, rip: u64) -> bool {
         self.arenas.iter().any(|arena| arena.start <= rip && rip < arena.start + ARENA_LEN)
@@ -132,6 +190,7 @@ impl Patches {
         if self.texts.is_empty() {
             return;
         }
+        self.take_faults(start..end);
         self.left.retain(|addr| *addr < start || end <= *addr);
         let gone: Vec<u64> = self.runs.range(start..end).map(|(start, _)| *start).collect();
         for start in gone {

@@ -5,16 +5,16 @@
 
 use std::{
     fs::File,
+    os::unix::fs::MetadataExt,
     sync::{Arc, PoisonError},
 };
 
-use bis_agent::hooks;
-use bis_rewrite::{Hook, Run, SiteKind, Trampoline, trampoline};
+use bis_rewrite::{Hook, Run, SiteKind, Trampoline, clock_fault, trampoline};
 use bis_trace::{
     event::{Backing, Effect, MemWrite, Outcome},
     types::Tid,
 };
-use bis_tracee::{maps, remote::Remote};
+use bis_tracee::{maps, remote::Remote, vdso::Vdso};
 
 use super::patches::{ARENA_LEN, Arena, Patch, Patches, TextRange};
 use crate::{domain::Domain, error::Result, task::Handle};
@@ -27,9 +27,9 @@ const PLACES: [u64; 2] = [0x7fff_f800_0000, 0x7020_0000];
 
 /// Patches that are written together: trampolines lie side by side, and go into memory by one write.
 #[derive(Default)]
-struct Batch {
+pub(super) struct Batch {
     trampolines: Vec<MemWrite>,
-    sites: Vec<MemWrite>,
+    pub(super) sites: Vec<MemWrite>,
 }
 
 impl Batch {
@@ -47,6 +47,15 @@ impl Batch {
     }
 }
 
+/// A trampoline whose own instruction, if it reads the time stamp counter, is a fault.
+fn without_clock(mut made: Trampoline, kind: SiteKind, at: u64) -> Trampoline {
+    if let Some(fault) = clock_fault(kind) {
+        let from = usize::try_from(made.traced - at).unwrap_or(0);
+        made.bytes[from..from + fault.len()].copy_from_slice(fault);
+    }
+    made
+}
+
 impl Domain {
     /// Executable memory shows this file now: patches what is known of it.
     pub fn add_text(
@@ -60,18 +69,25 @@ impl Domain {
         if self.hooks.is_none() {
             return Ok(());
         }
-        let Some(text) = self.session.texts.of(file) else { return Ok(()) };
-        let Some(bias) = text.bias(start, offset) else { return Ok(()) };
+        let text = self.session.texts.of(file);
+        let bias = text.as_ref().and_then(|text| text.bias(start, offset));
+        // A file without a name is one that the program has made for this.
+        let is_named = file.metadata().is_ok_and(|meta| meta.nlink() > 0);
+        let (Some(text), Some(bias), true) = (text, bias, is_named) else {
+            self.close_clock("a file that is no program has been mapped to be executed");
+            return Ok(());
+        };
         let runs = text.runs();
         let range = TextRange { start, end, bias, file: text };
         let runs: Vec<Run> = runs.into_iter().filter(|run| Patches::lies_in(&range, run)).collect();
         if let Some(hooks) = &mut self.hooks {
-            hooks.patches.texts.push(range);
+            hooks.patches.texts.push(range.clone());
         }
         let mut batch = Batch::default();
-        for run in runs {
-            self.patch(tid, &run, bias, &mut batch, outcome)?;
+        for run in runs.iter().filter(|run| clock_fault(run.kind()).is_none()) {
+            self.patch(tid, run, bias, &mut batch, outcome)?;
         }
+        self.patch_clocks(tid, &range, offset, &mut batch, outcome)?;
         self.write_batch(batch, outcome)
     }
 
@@ -101,8 +117,16 @@ impl Domain {
 
     /// Puts the program's own bytes back in this range; its calls there are traced from now on.
     pub fn unpatch(&mut self, start: u64, end: u64, outcome: &mut Outcome) -> Result<()> {
-        let Some(hooks) = &self.hooks else { return Ok(()) };
+        let Some(hooks) = &mut self.hooks else { return Ok(()) };
         let patches = hooks.patches.within(start, end);
+        let faults = hooks.patches.take_faults(start..end);
+        if hooks.patches.shows_any(start, end) {
+            self.close_clock("text is about to change");
+        }
+        for (addr, data) in faults {
+            self.memory.write(addr, &data)?;
+            outcome.writes.push(MemWrite { addr, data });
+        }
         for patch in &patches {
             self.memory.write(patch.start, &patch.original)?;
             outcome.writes.push(MemWrite { addr: patch.start, data: patch.original.clone() });
@@ -156,7 +180,7 @@ impl Domain {
     }
 
     /// Replaces a run by a jump, once the batch is written. False: it has to stay as it is.
-    fn patch(
+    pub(super) fn patch(
         &mut self,
         tid: Tid,
         run: &Run,
@@ -180,7 +204,7 @@ impl Domain {
         let at = arena.next();
         let Some(slot) = arena.slot(run.kind()) else { return Ok(false) };
         let made = match trampoline(run, bias, at, Hook { slot, save: None }) {
-            Ok(made) => made,
+            Ok(made) => without_clock(made, run.kind(), at),
             Err(error) => {
                 tracing::debug!(start = format_args!("{start:#x}"), %error, "a site stays as it is");
                 return Ok(false);
@@ -208,14 +232,22 @@ impl Domain {
 
     /// Lets the diverted functions of the vdso enter the hooks. They are no part of any file, and what they are is known:
     /// a system call and a return.
-    pub fn patch_vdso(&mut self, tid: Tid, sites: &[u64], outcome: &mut Outcome) -> Result<()> {
+    pub fn patch_vdso(&mut self, tid: Tid, vdso: Option<&Vdso>, outcome: &mut Outcome) -> Result<()> {
         const RET: u8 = 0xc3;
-        for site in sites.iter().copied() {
+        /// clock_gettime, gettimeofday, time.
+        const CLOCKS: [u32; 3] = [228, 96, 201];
+        let Some(vdso) = vdso else { return Ok(()) };
+        if let Some(arena) = self.arena(tid, vdso.start, outcome)? {
+            self.copy_vdso(vdso, arena, outcome)?;
+        }
+        for (site, nr) in vdso.sites.iter().copied() {
             let Some(arena) = self.arena(tid, site, outcome)? else { return Ok(()) };
             let Some(hooks) = &mut self.hooks else { return Ok(()) };
             let arena = &mut hooks.patches.arenas[arena];
             let at = arena.next();
-            let Some(slot) = arena.slot(SiteKind::Syscall) else { return Ok(()) };
+            let slot =
+                if CLOCKS.contains(&nr) { Some(arena.clock_slot()) } else { arena.slot(SiteKind::Syscall) };
+            let Some(slot) = slot else { return Ok(()) };
             let to = |target: u64, from: u64| {
                 let distance = i32::try_from(target.wrapping_sub(from).cast_signed()).unwrap_or(0);
                 distance.to_le_bytes()
@@ -273,7 +305,7 @@ impl Domain {
         }
         outcome.effects.push(Effect::Map { addr: start, len: ARENA_LEN, prot, backing: Backing::Anonymous });
         let arena = Arena::new(start);
-        let data = [hooks::ENTER.to_le_bytes(), hooks::CPUID.to_le_bytes()].concat();
+        let data = Arena::slots();
         self.memory.write(start, &data)?;
         outcome.writes.push(MemWrite { addr: start, data });
         let Some(hooks) = &mut self.hooks else { return Ok(None) };

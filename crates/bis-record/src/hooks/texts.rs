@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use bis_rewrite::{Key, Learned, Run, SiteCache, Span, Text};
+use bis_rewrite::{Key, Learned, Run, SiteCache, Span, Text, clock_bytes};
 use bis_tracee::sys;
 use object::{
     LittleEndian,
@@ -30,6 +30,8 @@ struct Segment {
 /// A file with text in it.
 pub struct TextFile {
     segments: Vec<Segment>,
+    /// All of it.
+    elf: &'static [u8],
     text: Text<'static>,
     key: Option<Key>,
     /// What was found, here or in earlier recordings.
@@ -60,7 +62,7 @@ impl TextFile {
         let (segments, text) = (segments(elf)?, Text::parse(elf).ok()?);
         let key = cache.and_then(|_| Key::of(elf, &text));
         let learned = cache.zip(key.as_ref()).map_or_else(Vec::new, |(cache, key)| cache.load(key));
-        Some(TextFile { segments, text, key, learned: Mutex::new(learned) })
+        Some(TextFile { segments, elf, text, key, learned: Mutex::new(learned) })
     }
 
     /// What a mapping of the file from `offset` at `addr` adds to the file's own addresses.
@@ -76,12 +78,49 @@ impl TextFile {
         self.text.span_at(vaddr).ok()
     }
 
+    /// What is at each place of a mapping that has the bytes of an instruction which reads the time stamp counter. It shows `len`
+    /// bytes of the file from `offset`, of which `first` is the file's own address. None where such bytes might go on behind
+    /// the mapping.
+    pub fn clocks(
+        &self,
+        offset: u64,
+        len: u64,
+        first: u64,
+        cache: Option<&SiteCache>,
+    ) -> Option<Vec<Learned>> {
+        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(self.elf.len());
+        let shown = &self.elf[from..];
+        let shown = &shown[..usize::try_from(len).unwrap_or(usize::MAX).min(shown.len())];
+        if shown.len() as u64 == len && (shown.ends_with(&[0x0f]) || shown.ends_with(&[0x0f, 0x01])) {
+            return None;
+        }
+        let mut learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut news = Vec::new();
+        let mut look = |at: usize| {
+            let site = first.wrapping_add(at as u64);
+            if let Some(known) = learned.iter().find(|known| known.site() == site) {
+                return known.clone();
+            }
+            let found = self.text.clock_at(site);
+            learned.push(found.clone());
+            news.push(found.clone());
+            found
+        };
+        let found = clock_bytes(shown).into_iter().map(&mut look).collect();
+        if let (Some(cache), Some(key)) = (cache, &self.key)
+            && let Err(error) = cache.add(key, &news)
+        {
+            tracing::info!(%error, "what was found of a file is not remembered");
+        }
+        Some(found)
+    }
+
     /// The runs that are known.
     pub fn runs(&self) -> Vec<Run> {
         let learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
         let run = |learned: &Learned| match learned {
             Learned::Run(run) => Some(run.clone()),
-            Learned::Refused { .. } => None,
+            _ => None,
         };
         learned.iter().filter_map(run).collect()
     }
@@ -109,7 +148,7 @@ impl TextFile {
         });
         match found {
             Learned::Run(run) => Some(run),
-            Learned::Refused { .. } => None,
+            _ => None,
         }
     }
 }

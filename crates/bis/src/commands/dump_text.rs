@@ -6,7 +6,7 @@ use std::{
     io::{self, Write},
 };
 
-use bis_agent::hooks::{Entry, entries};
+use bis_agent::hooks::{Entry, NR_RDTSC, NR_RDTSCP, entries};
 use bis_syscalls::{Call, describe, row};
 use bis_trace::{
     event::{Backing, Base, Effect, Event, EventKind, Insn, Outcome, PausePlace, SignalPoint, TaskEnd, Turn},
@@ -34,7 +34,19 @@ pub fn task_end(end: TaskEnd) -> String {
 }
 
 /// A call that was made without a stop: what is known of it is its number and its result.
+/// What the hooks have logged that is no system call.
+fn instruction_name(nr: u16) -> Option<&'static str> {
+    match nr {
+        NR_RDTSC => Some("rdtsc"),
+        NR_RDTSCP => Some("rdtscp"),
+        _ => None,
+    }
+}
+
 fn hooked_call(entry: Entry<'_>) -> String {
+    if let Some(name) = instruction_name(entry.nr) {
+        return format!("{name} = {}", entry.result.cast_unsigned());
+    }
     let nr = u64::from(entry.nr);
     let name = row(nr).map_or_else(|| format!("syscall_{nr}"), |row| row.name.into());
     if entry.left { format!("{name} (waits)") } else { format!("{name} = {}", entry.result) }

@@ -1,0 +1,239 @@
+//! Reading the time without a stop: when the time stamp counter may be left readable in a domain, and what that takes.
+//!
+//! The kernel's own clock functions read the time stamp counter, and so must the hooks that call them. But a task in
+//! which `rdtsc` does not fault could read it unrecorded, and whether it faults can be changed only by a system
+//! call, which costs ten times what the clock does. So it is left readable (the domain is *open*) exactly as long as it is
+//! known that none of its executable memory has such an instruction:
+//!
+//! - All executable memory shows files, privately, and is not writable. Each place where a file has the bytes of `rdtsc`
+//!   or `rdtscp`, at any alignment, is a patched run, or overwritten by an instruction that faults, or lies inside of
+//!   another instruction that nothing leads into (`bis_rewrite::clock_at`). The vdso is overwritten in the same way.
+//! - Where that is not so (code of a JIT compiler, an executable stack, a file of which not enough is known, text that
+//!   becomes writable or is thrown away), the domain is *closed*, until its next exec: before any of its tasks goes on, `rdtsc`
+//!   faults in it, and the hooks make system calls where they would read the counter. Nothing opens it again.
+//! - A program that asks for `rdtsc` to be a fault closes its domain, and gets its own instructions back.
+//!
+//! Executable memory comes from calls that are traced, all of them; what they did is in their events' effects, and
+//! those are looked at once, where events are written ([`Domain::watch_text`]). In replay `rdtsc` faults everywhere: an
+//! instruction that was overlooked ends it with a report.
+
+use std::{fs::File, ops::Range};
+
+use bis_agent::hooks::{AREA_BASE, AREA_LEN, TEXT_BASE, state};
+use bis_rewrite::{Learned, SiteKind, clock_fault};
+use bis_trace::{
+    event::{Backing, Effect, Event, EventKind, Insn, MemWrite, Outcome},
+    types::Tid,
+};
+use bis_tracee::{image, vdso::Vdso};
+
+use super::{
+    patches::{ARENA_LEN, Patches, TextRange},
+    patching::Batch,
+};
+use crate::{domain::Domain, error::Result};
+
+const EXEC: u32 = 4;
+const WRITE: u32 = 2;
+
+/// What a domain's hooks may do about the time.
+#[derive(Clone, Debug, Default)]
+pub struct Clock {
+    /// `rdtsc` faults in all tasks, before they go on.
+    pub closed: bool,
+    /// The program's own instructions stay: they are to be faults.
+    pub forbidden: bool,
+    /// The copy of the vdso.
+    pub text: Range<u64>,
+    /// The functions in it: clock_gettime, gettimeofday, time.
+    functions: [u64; 3],
+    /// Where the vdso is.
+    vdso: Range<u64>,
+}
+
+pub fn insn(kind: SiteKind) -> Option<Insn> {
+    match kind {
+        SiteKind::Rdtsc => Some(Insn::Rdtsc),
+        SiteKind::Rdtscp => Some(Insn::Rdtscp),
+        _ => None,
+    }
+}
+
+impl Domain {
+    /// Tells the hooks' area what the clock is; after it was made, and after each change.
+    pub fn show_clock(&self) {
+        let Some(hooks) = &self.hooks else { return };
+        let open = !hooks.clock.closed;
+        hooks.area.set(state::TICKS, open.into());
+        for (offset, function) in (state::CLOCKS..).step_by(8).zip(hooks.clock.functions) {
+            hooks.area.set(offset, if open { function } else { 0 });
+        }
+    }
+
+    /// From here on, nothing is known of the domain's executable memory: before any task goes on, `rdtsc` faults in it.
+    pub fn close_clock(&mut self, why: &str) {
+        if let Some(hooks) = &mut self.hooks
+            && !hooks.clock.closed
+        {
+            tracing::debug!(domain = %self.id, why, "the time stamp counter is not readable any more");
+            hooks.clock.closed = true;
+            self.show_clock();
+        }
+    }
+
+    /// At the end of an exec, when all of the image has been looked at: lets the task read the counter, or not.
+    pub fn begin_clock(&mut self, tid: Tid) -> Result<()> {
+        self.show_clock();
+        let open = self.hooks.as_ref().is_some_and(|hooks| !hooks.clock.closed);
+        self.with_slot(tid, |_, slot| Ok(image::set_tsc(slot, !open)?))?;
+        self.task(tid)?.reads_tsc = open;
+        Ok(())
+    }
+
+    /// Before a task goes on: makes `rdtsc` fault in it, if the domain is closed by now.
+    pub fn obey_clock(&mut self, tid: Tid) -> Result<()> {
+        let closed = self.hooks.as_ref().is_some_and(|hooks| hooks.clock.closed);
+        let task = self.task(tid)?;
+        // In a call, it stops again before it goes on in its program; with a signal, before it executes anything.
+        if closed && task.reads_tsc && task.call.is_none() && task.inject.is_none() {
+            task.reads_tsc = false;
+            self.with_slot(tid, |_, slot| Ok(image::set_tsc(slot, true)?))?;
+        }
+        Ok(())
+    }
+
+    /// The program wants `rdtsc` to be a fault, in one of its tasks.
+    pub fn forbid_clock(&mut self, outcome: &mut Outcome) -> Result<()> {
+        self.close_clock("the program wants rdtsc to be a fault");
+        let Some(hooks) = &mut self.hooks else { return Ok(()) };
+        hooks.clock.forbidden = true;
+        for (site, original) in hooks.patches.take_faults(0..u64::MAX) {
+            self.memory.write(site, &original)?;
+            outcome.writes.push(MemWrite { addr: site, data: original });
+        }
+        let Some(hooks) = &self.hooks else { return Ok(()) };
+        let patches = hooks.patches.within(0, u64::MAX);
+        for patch in patches.iter().filter(|patch| insn(patch.kind).is_some()) {
+            self.unpatch(patch.start, patch.end, outcome)?;
+        }
+        Ok(())
+    }
+
+    /// Deals with everything in a new text that reads the counter, or might. What cannot be dealt with closes the domain.
+    pub(super) fn patch_clocks(
+        &mut self,
+        tid: Tid,
+        range: &TextRange,
+        offset: u64,
+        batch: &mut Batch,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        let forbidden = self.hooks.as_ref().is_none_or(|hooks| hooks.clock.forbidden);
+        if forbidden {
+            return Ok(());
+        }
+        let len = range.end - range.start;
+        let first = range.start.wrapping_sub(range.bias);
+        let Some(found) = range.file.clocks(offset, len, first, self.session.texts.cache()) else {
+            self.close_clock("a file's end in memory is not known");
+            return Ok(());
+        };
+        for place in found {
+            let is_done = match place {
+                Learned::Inside { .. } => true,
+                Learned::Run(run) => {
+                    (Patches::lies_in(range, &run) && self.patch(tid, &run, range.bias, batch, outcome)?)
+                        || self.fault_at(run.site().wrapping_add(range.bias), run.kind(), batch)
+                }
+                Learned::Clock { site, kind } => self.fault_at(site.wrapping_add(range.bias), kind, batch),
+                Learned::Refused { site, reason } => {
+                    tracing::debug!(site = format_args!("{site:#x}"), %reason, "perhaps an rdtsc");
+                    false
+                }
+            };
+            if !is_done {
+                self.close_clock("a file has what may be an rdtsc");
+            }
+        }
+        Ok(())
+    }
+
+    /// Overwrites an instruction by one of its length that faults. False: something else is there.
+    fn fault_at(&mut self, site: u64, kind: SiteKind, batch: &mut Batch) -> bool {
+        let (Some(fault), Some(insn)) = (clock_fault(kind), insn(kind)) else { return false };
+        let original = self.memory.read_upto(site, fault.len());
+        let expected: &[u8] = if insn == Insn::Rdtsc { &[0x0f, 0x31] } else { &[0x0f, 0x01, 0xf9] };
+        let Some(hooks) = &mut self.hooks else { return false };
+        if original != expected || hooks.patches.overlaps(site, site + fault.len() as u64) {
+            return false;
+        }
+        batch.sites.push(MemWrite { addr: site, data: fault.to_vec() });
+        hooks.patches.add_fault(site, insn, original);
+        true
+    }
+
+    /// Executable memory that a fresh image has: the program's, other than the vdso.
+    pub(super) fn watch_image(&mut self, mapping: &bis_tracee::maps::Mapping, file: Option<&File>) {
+        if mapping.prot & WRITE != 0 || file.is_none() {
+            self.close_clock("the image has executable memory that is no file's");
+        }
+    }
+
+    /// Looks at what an event does to executable memory.
+    pub fn watch_text(&mut self, event: &Event) {
+        let Some(hooks) = self.hooks.as_ref().filter(|hooks| !hooks.clock.closed) else { return };
+        let (EventKind::Syscall { outcome, .. } | EventKind::SyscallExit { outcome, .. }) = &event.kind
+        else {
+            return;
+        };
+        let patches = &hooks.patches;
+        let ours = |addr: u64| {
+            (TEXT_BASE..AREA_BASE + AREA_LEN).contains(&addr)
+                || patches.arenas.iter().any(|arena| arena.start <= addr && addr < arena.start + ARENA_LEN)
+        };
+        let touches_vdso = |addr: u64, end: u64| addr < hooks.clock.vdso.end && hooks.clock.vdso.start < end;
+        let is_bad = |effect: &Effect| match effect {
+            Effect::Map { addr, backing: Backing::Anonymous, .. } if ours(*addr) => false,
+            Effect::Map { addr, len, prot, backing } => {
+                let private = matches!(backing, Backing::File { .. });
+                prot & EXEC != 0 && (!private || prot & WRITE != 0 || !patches.shows(*addr, addr + len))
+            }
+            Effect::Protect { addr, len, prot } => {
+                let changes = prot & WRITE != 0 && touches_vdso(*addr, addr.saturating_add(*len));
+                changes || prot & EXEC != 0 && (prot & WRITE != 0 || !patches.shows(*addr, addr + len))
+            }
+            // DONTFORK, DOFORK, KEEPONFORK
+            Effect::Advise { advice: 10 | 11 | 19, .. } => false,
+            // It may bring back what the file has.
+            Effect::Advise { addr, len, .. } => {
+                let end = addr.saturating_add(*len);
+                patches.shows_any(*addr, end) || touches_vdso(*addr, end)
+            }
+            _ => false,
+        };
+        if outcome.effects.iter().any(is_bad) {
+            self.close_clock("there is executable memory that is no file's");
+        }
+    }
+
+    /// Puts the kernel's clock functions where the hooks can call them.
+    pub(super) fn copy_vdso(&mut self, vdso: &Vdso, arena: usize, outcome: &mut Outcome) -> Result<()> {
+        let Some(hooks) = &mut self.hooks else { return Ok(()) };
+        hooks.clock.vdso = vdso.start..vdso.start + vdso.len();
+        let arena = &mut hooks.patches.arenas[arena];
+        if !arena.has_room(vdso.len()) {
+            return Ok(());
+        }
+        let at = arena.next();
+        let Some(copy) = vdso.copy_for(at) else {
+            tracing::info!("the kernel's clock functions cannot be moved; they are made system calls");
+            return Ok(());
+        };
+        arena.take(copy.bytes.len());
+        hooks.clock.text = at..at + copy.bytes.len() as u64;
+        hooks.clock.functions = copy.clocks;
+        self.memory.write(at, &copy.bytes)?;
+        outcome.writes.push(MemWrite { addr: at, data: copy.bytes });
+        Ok(())
+    }
+}
