@@ -125,8 +125,8 @@ hooks_rdtsc:
     call hooks_counter
     movq %rax, %rdx
     movq 64(%rsp), %rax
-    movb %al, %ah
     btl $11, %eax
+    movb %al, %ah
     setc %al
     addb $0x7f, %al
     sahf
