@@ -1,6 +1,8 @@
 //! The vdso's functions read the clock without a system call, so nothing would record them: in a recorded
 //! process each is overwritten with the system call that it stands for. The hooks may call a copy of what was there.
 
+use std::ops::Range;
+
 use bis_rewrite::{SiteKind, clock_bytes, clock_fault};
 use object::{Object, ObjectSection, ObjectSymbol};
 
@@ -57,14 +59,9 @@ pub struct ClockText {
 }
 
 impl Vdso {
-    /// Bytes of a [`ClockText`].
-    pub fn len(&self) -> u64 {
-        self.image.len() as u64
-    }
-
-    /// Does this range touch it?
-    pub fn overlaps(&self, start: u64, end: u64) -> bool {
-        start < self.start + self.len() && self.start < end
+    /// Where it is.
+    pub fn range(&self) -> Range<u64> {
+        self.start..self.start + self.image.len() as u64
     }
 
     /// The kernel's own text, to lie at `at`, within 2 GiB of the vdso: it reads the pages beside the vdso from there. None
@@ -72,8 +69,7 @@ impl Vdso {
     pub fn copy_for(&self, at: u64) -> Option<ClockText> {
         let (from, to) = self.text;
         let part = usize::try_from(from).ok()?..usize::try_from(to).ok()?;
-        let image = self.start..self.start + self.len();
-        let moved = bis_rewrite::moved(self.image.get(part.clone())?, self.start + from, image, at)?;
+        let moved = bis_rewrite::moved(self.image.get(part.clone())?, self.start + from, self.range(), at)?;
         if self.clocks.contains(&0) {
             return None;
         }

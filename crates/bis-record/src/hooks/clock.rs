@@ -219,9 +219,9 @@ impl Domain {
     /// Puts the kernel's clock functions where the hooks can call them.
     pub(super) fn copy_vdso(&mut self, vdso: &Vdso, arena: usize, outcome: &mut Outcome) -> Result<()> {
         let Some(hooks) = &mut self.hooks else { return Ok(()) };
-        hooks.clock.vdso = vdso.start..vdso.start + vdso.len();
+        hooks.clock.vdso = vdso.range();
         let arena = &mut hooks.patches.arenas[arena];
-        if !arena.has_room(vdso.len()) {
+        if !arena.has_room(vdso.range().end - vdso.start) {
             return Ok(());
         }
         let at = arena.next();
