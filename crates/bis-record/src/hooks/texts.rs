@@ -36,6 +36,8 @@ pub struct TextFile {
     key: Option<Key>,
     /// What was found, here or in earlier recordings.
     learned: Mutex<Vec<Learned>>,
+    /// Where parts of the file (offset, length) have the bytes of rdtsc: every process maps the same ones.
+    scanned: Mutex<HashMap<(u64, u64), Vec<usize>>>,
 }
 
 impl std::fmt::Debug for TextFile {
@@ -62,7 +64,7 @@ impl TextFile {
         let (segments, text) = (segments(elf)?, Text::parse(elf).ok()?);
         let key = cache.and_then(|_| Key::of(elf, &text));
         let learned = cache.zip(key.as_ref()).map_or_else(Vec::new, |(cache, key)| cache.load(key));
-        Some(TextFile { segments, elf, text, key, learned: Mutex::new(learned) })
+        Some(TextFile { segments, elf, text, key, learned: Mutex::new(learned), scanned: Mutex::default() })
     }
 
     /// What a mapping of the file from `offset` at `addr` adds to the file's own addresses.
@@ -106,7 +108,9 @@ impl TextFile {
             news.push(found.clone());
             found
         };
-        let found = clock_bytes(shown).into_iter().map(&mut look).collect();
+        let mut scanned = self.scanned.lock().unwrap_or_else(PoisonError::into_inner);
+        let places = scanned.entry((offset, len)).or_insert_with(|| clock_bytes(shown));
+        let found = places.iter().copied().map(&mut look).collect();
         if let (Some(cache), Some(key)) = (cache, &self.key)
             && let Err(error) = cache.add(key, &news)
         {
