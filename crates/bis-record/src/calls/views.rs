@@ -289,8 +289,14 @@ impl Domain {
         keys.sort_unstable();
         keys.dedup();
         for key in keys {
-            let (views, others) = self.views.iter().partition(|view| view.key == key);
+            let (views, others): (Vec<View>, Vec<View>) = self.views.iter().partition(|view| view.key == key);
             self.views = others;
+            let has_text = |hooks: &crate::hooks::Hooks| {
+                views.iter().any(|view| hooks.patches.shows_any(view.start, view.end))
+            };
+            if self.hooks.as_ref().is_some_and(has_text) {
+                self.close_clock("a file that is executed has changed");
+            }
             let told: Vec<Change> = changes.iter().filter(|change| change.key == key).copied().collect();
             let pieces = self.show_file(views, &told, outcome, &mut shown)?;
             self.views.extend(pieces);
