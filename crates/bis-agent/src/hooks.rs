@@ -301,9 +301,9 @@ impl Row {
 }
 
 /// What entries say in place of a call's number for `rdtsc`; the result is the counter.
-pub const NR_RDTSC: u16 = 0x8001;
+pub const NR_RDTSC: u16 = 0x1fd;
 /// The same for `rdtscp`; the data are ecx.
-pub const NR_RDTSCP: u16 = 0x8002;
+pub const NR_RDTSCP: u16 = 0x1fe;
 
 /// An entry of the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

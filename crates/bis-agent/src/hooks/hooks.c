@@ -405,26 +405,25 @@ typedef i64 clock_fn(u64 first, void *second);
 u64 hooks_time(struct frame *f) {
   u64 nr = f->rax;
   u64 is_clock = nr == 228, is_day = nr == 96;
-  if (is_day && f->rsi) return hooks_call(f);
+  u64 *a = f->args;
+  if (is_day && a[1]) return hooks_call(f);
   S->phase = 2;
-  u64 user = is_clock ? f->rsi : f->rdi;
+  u64 user = is_clock ? a[1] : a[0];
   u64 size = user == 0 ? 0 : nr == 201 ? 8 : 16;
-  u64 args[6] = {f->rdi, f->rsi, f->rdx, f->r10, f->r8, f->r9};
   struct entry *e = next_entry();
   u64 *data = (u64 *)(e + 1);
-  u64 check = hash(nr, args);
+  u64 check = hash(nr, a);
   if (S->replay) {
     if (S->pos == S->end) return leave(f, TRACED);
-    if (e->nr != nr || e->check != check) hooks_diverged();
-    if (e->flags & LEFT) return wait_marker(f, e);
+    begin(nr, check);
+    if (e->head & LEFT) return wait_marker(f, e);
   } else {
     clock_fn *ask = (clock_fn *)S->clocks[is_clock ? 0 : is_day ? 1 : 2];
     if (S->stop || !ask || S->end - S->pos < sizeof *e + 16) return hooks_call(f);
-    i64 told = is_clock ? ask(f->rdi, data) : ask(is_day ? (u64)data : 0, 0);
+    i64 told = is_clock ? ask(a[0], data) : ask(is_day ? (u64)data : 0, 0);
     if ((told & 0xff) == FALLBACK && nr != 201) return hooks_call(f);
     if (nr == 201) data[0] = told;
-    e->nr = nr;
-    e->check = check;
+    begin(nr, check);
     e->result = told;
   }
   i64 result = e->result;

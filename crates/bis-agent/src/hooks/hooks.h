@@ -35,8 +35,8 @@
 #define SAFEPOINT 0x626973
 
 // What the log calls the instructions that read the time stamp counter: no numbers of system calls.
-#define RDTSC 0x8001
-#define RDTSCP 0x8002
+#define RDTSC 0x1fd
+#define RDTSCP 0x1fe
 
 // The last byte of what the kernel's functions return where they would make a system call.
 #define FALLBACK 0x7f
