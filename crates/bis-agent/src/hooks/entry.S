@@ -72,20 +72,20 @@ hooks_clock:
     pushfq
     cld
     pushq %rax
-    pushq %rdi
-    pushq %rsi
-    pushq %rdx
-    pushq %r10
-    pushq %r8
     pushq %r9
+    pushq %r8
+    pushq %r10
+    pushq %rdx
+    pushq %rsi
+    pushq %rdi
     movq %rsp, %rdi
     call hooks_time
-    popq %r9
-    popq %r8
-    popq %r10
-    popq %rdx
-    popq %rsi
     popq %rdi
+    popq %rsi
+    popq %rdx
+    popq %r10
+    popq %r8
+    popq %r9
     popq %rax
     popq %r11
     xorl %ecx, %ecx
