@@ -31,7 +31,13 @@ pub struct How {
     pub skips: u32,
     /// No jump may be put into the text.
     pub no_jump: bool,
+    /// How little of its memory is to be as it was: 0: all that was looked at; 1: what is compared word by word; 2: none. A
+    /// program may have copied what was left on its stack by an xsave, which does not repeat.
+    pub loose: u8,
 }
+
+/// The highest [`How::loose`].
+const LOOSE_MAX: u8 = 2;
 
 /// How to look for the pauses of a trace.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -56,18 +62,27 @@ impl Learnt {
             let mut words = line.split_whitespace();
             let seq = words.next()?.parse().ok().map(EventSeq)?;
             let skips = words.next()?.parse().ok()?;
-            let no_jump = words.next() == Some("register");
-            Some((seq, How { skips, no_jump }))
+            let mut how = How { skips, ..How::default() };
+            for word in words {
+                match word {
+                    "register" => how.no_jump = true,
+                    "loose" => how.loose = (how.loose + 1).min(LOOSE_MAX),
+                    _ => {}
+                }
+            }
+            Some((seq, how))
         };
         Learnt(text.lines().filter_map(line).collect())
     }
 
-    /// A line for each pause: the event, how many places come before it, and "register" where no jump may be used.
+    /// A line for each pause: the event, how many places come before it, "register" where no jump may be used, and "loose" as
+    /// often as [`How::loose`] says.
     #[must_use]
     pub fn to_text(&self) -> String {
         let line = |(seq, how): (EventSeq, How)| {
             let register = if how.no_jump { " register" } else { "" };
-            format!("{seq} {}{register}\n", how.skips)
+            let loose = " loose".repeat(how.loose.into());
+            format!("{seq} {}{register}{loose}\n", how.skips)
         };
         self.iter().map(line).collect()
     }
@@ -81,8 +96,32 @@ impl Learnt {
     }
 }
 
-/// The pauses that an attempt has found, by domain, in order.
-pub(crate) type Found = HashMap<DomainId, Vec<EventSeq>>;
+/// The pauses that an attempt has looked for, by domain, in order, and whether it has found them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Found(HashMap<DomainId, Vec<(EventSeq, bool)>>);
+
+impl Found {
+    pub(crate) fn begin(&mut self, domain: DomainId, pause: EventSeq) {
+        self.0.entry(domain).or_default().push((pause, false));
+    }
+
+    /// The one that was begun last was found.
+    pub(crate) fn end(&mut self, domain: DomainId) {
+        if let Some((_, found)) = self.0.get_mut(&domain).and_then(|all| all.last_mut()) {
+            *found = true;
+        }
+    }
+
+    /// Those that were found, the last one first.
+    fn found(&self, domain: DomainId) -> impl Iterator<Item = EventSeq> + '_ {
+        let all = self.0.get(&domain).into_iter().flatten().rev();
+        all.filter(|(_, found)| *found).map(|(seq, _)| *seq)
+    }
+
+    fn was_missed(&self, domain: DomainId, pause: EventSeq) -> bool {
+        self.0.get(&domain).is_some_and(|all| all.contains(&(pause, false)))
+    }
+}
 
 /// A divergence, and who is suspected of it.
 struct Trial {
@@ -125,11 +164,16 @@ impl Search {
     pub(crate) fn diverged(&mut self, divergence: Box<Divergence>, found: &Found) -> Result<(), ReplayError> {
         let (domain, seq) = (divergence.domain, divergence.seq);
         self.attempts += 1;
+        let how = self.learnt.of(seq);
+        if found.was_missed(domain, seq) && how.skips == 0 && how.loose < LOOSE_MAX {
+            self.learnt.set(seq, How { loose: how.loose + 1, ..how });
+            return Ok(());
+        }
         let trial = match self.trial.take() {
             Some(trial) if trial.divergence.domain == domain && seq <= trial.divergence.seq => trial,
             _ => {
-                let before = found.get(&domain).into_iter().flatten().rev().filter(|pause| **pause <= seq);
-                let suspects: Vec<EventSeq> = before.copied().take(SUSPECTS_MAX).collect();
+                let suspects: Vec<EventSeq> =
+                    found.found(domain).filter(|pause| *pause <= seq).take(SUSPECTS_MAX).collect();
                 let before = suspects.first().map_or(How::default(), |pause| self.learnt.of(*pause));
                 Trial { divergence, suspects, before }
             }
@@ -150,7 +194,7 @@ impl Search {
         while let Some(&suspect) = trial.suspects.first() {
             let how = self.learnt.of(suspect);
             // Where the suspect itself was not found any more, there are no more places that fit.
-            let has_more = found.get(&domain).is_some_and(|found| found.contains(&suspect));
+            let has_more = found.found(domain).any(|pause| pause == suspect);
             let may_skip = how.skips < trial.before.skips.saturating_add(SKIPS_MAX);
             if has_more && may_skip && self.attempts <= ATTEMPTS_MAX {
                 self.learnt.set(suspect, How { skips: how.skips + 1, ..how });
@@ -195,7 +239,27 @@ mod tests {
     }
 
     fn found(pauses: &[u64]) -> Found {
-        [(DomainId(1), pauses.iter().map(|seq| EventSeq(*seq)).collect())].into()
+        let mut found = Found::default();
+        for pause in pauses {
+            found.begin(DomainId(1), EventSeq(*pause));
+            found.end(DomainId(1));
+        }
+        found
+    }
+
+    #[test]
+    fn a_pause_that_was_missed_is_looked_for_by_less_of_its_memory() {
+        let mut search = Search::default();
+        let mut missed = found(&[3]);
+        missed.begin(DomainId(1), EventSeq(9));
+        assert!(diverged(&mut search, 9, &missed));
+        assert_eq!(search.learnt.to_text(), "9 0 loose\n");
+        assert!(diverged(&mut search, 9, &missed));
+        assert_eq!(search.learnt.to_text(), "9 0 loose loose\n");
+        assert_eq!(Learnt::from_text(&search.learnt.to_text()), search.learnt);
+        // Then the one before may have been another place.
+        assert!(diverged(&mut search, 9, &missed));
+        assert_eq!(search.learnt.of(EventSeq(3)).skips, 1);
     }
 
     #[test]

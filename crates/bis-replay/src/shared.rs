@@ -78,9 +78,14 @@ impl Shared<'_> {
         }
     }
 
-    /// A pause was found.
-    pub(crate) fn add_found(&self, domain: DomainId, pause: EventSeq) {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner).entry(domain).or_default().push(pause);
+    /// A pause is looked for.
+    pub(crate) fn begin_pause(&self, domain: DomainId, pause: EventSeq) {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).begin(domain, pause);
+    }
+
+    /// It was found.
+    pub(crate) fn end_pause(&self, domain: DomainId) {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).end(domain);
     }
 
     /// The command line of a domain's process: its own, or that of the ancestor that it is a copy of.

@@ -27,14 +27,15 @@ pub fn look(memory: &Memory, ranges: &[(u64, u64)]) -> Vec<RangeSum> {
     ranges.iter().filter_map(sum).collect()
 }
 
-/// Do these ranges hold what they held when they were looked at?
-pub fn holds(memory: &Memory, seen: &[RangeSum]) -> bool {
+/// The first of these ranges that does not hold what it held when it was looked at.
+pub fn first_other(memory: &Memory, seen: &[RangeSum]) -> Option<RangeSum> {
     /// More than [`look`] is ever asked for: a trace may say anything.
     const LEN_MAX: u64 = 1 << 20;
-    seen.iter().all(|range| {
+    let holds = |range: &&RangeSum| {
         let data = memory.read_upto(range.addr, usize::try_from(range.len.min(LEN_MAX)).unwrap_or(0));
         data.len() as u64 == range.len && xxh3_64(&data) == range.sum
-    })
+    };
+    seen.iter().find(|range| !holds(range)).copied()
 }
 
 /// What of these ranges (address, length) can be read, where it is at least eight bytes: less cannot be a condition.
