@@ -221,14 +221,12 @@ impl Seek {
         } else {
             false
         };
-        if is_new {
-            if let Ok(new) = conditional(span, *code, data, condition) {
-                // The first two words are the program's.
-                memory.write(data + 16, new.data.get(16..).unwrap_or_default())?;
-                memory.write(*code, &new.code)?;
-                task.breakpoint = Some(Breakpoint::Int3(new.hit));
-                *made = new;
-            }
+        if is_new && let Ok(new) = conditional(span, *code, data, condition) {
+            // The first two words are the program's.
+            memory.write(data + 16, new.data.get(16..).unwrap_or_default())?;
+            memory.write(*code, &new.code)?;
+            task.breakpoint = Some(Breakpoint::Int3(new.hit));
+            *made = new;
         }
         task.set_regs(&Registers { rip: made.miss, ..regs })
     }
