@@ -221,6 +221,10 @@ impl Domain {
     /// Waits until this task has something to report; what others report is taken down.
     pub fn wait_for_report(&mut self, tid: Tid) -> Result<()> {
         while self.tasks.get(&tid).is_some_and(|task| task.report.is_none()) {
+            if let Some(status) = self.silent_end(tid) {
+                self.note(tid, status);
+                return Ok(());
+            }
             self.wait_once()?;
         }
         Ok(())

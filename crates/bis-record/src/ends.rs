@@ -12,7 +12,7 @@ use bis_tracee::{Resume, Status, TraceeError, sys, task as tracee_task};
 use crate::{
     domain::{Domain, stack_pointer},
     error::{RecordError, Result},
-    task::Handle,
+    task::{Handle, Task},
 };
 
 impl Domain {
@@ -135,6 +135,15 @@ impl Domain {
             }
         }
         self.gone(tid, TaskEnd::Killed(signal), writes)
+    }
+
+    /// How a process's first thread ended that will not say so: it was killed as it left a stop, and the kernel keeps quiet
+    /// about it until all other threads are gone, of which one has reported that it is about to end.
+    pub fn silent_end(&self, tid: Tid) -> Option<Status> {
+        let others = self.tasks.values().filter(|task| task.pid == tid && task.tid != tid);
+        let ends = |task: &Task| task.report.filter(|status| matches!(status, Status::Exit(_)));
+        let status = others.filter_map(ends).next()?;
+        is_zombie(tid).then_some(status)
     }
 
     /// Has a thread of this process reported an exec that is not handled yet?

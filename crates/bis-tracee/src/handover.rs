@@ -4,6 +4,8 @@
 //! must do nothing: it sleeps in pause() inside the agent, with every signal blocked, so that none is delivered
 //! while nobody looks (SIGKILL alone gets through, as it must).
 
+use std::io;
+
 use bis_agent::PARK;
 use bis_trace::types::{Registers, Tid};
 
@@ -90,7 +92,9 @@ impl Parked {
 
 /// Has the task not ended, as the kernel tells it?
 fn is_alive(tid: Tid) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{tid}/stat")).unwrap_or_default();
-    // The name is in parentheses and may hold anything.
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+    match std::fs::read_to_string(format!("/proc/{tid}/stat")) {
+        // The name is in parentheses and may hold anything.
+        Ok(stat) => stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X'])),
+        Err(error) => error.kind() != io::ErrorKind::NotFound && error.raw_os_error() != Some(libc::ESRCH),
+    }
 }

@@ -3,6 +3,8 @@
 
 int main(void) {
   static const int signals[] = {SIGKILL, SIGTERM, SIGKILL, SIGINT};
+  // Whoever started this may have had it ignored.
+  CHECK(signal(SIGINT, SIG_DFL) != SIG_ERR);
   volatile unsigned *shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   CHECK(shared != MAP_FAILED);
   for (int i = 0; i < 4; i++) {

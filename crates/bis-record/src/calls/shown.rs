@@ -16,7 +16,7 @@ use std::{
     fs,
     iter::once,
     ops::Range,
-    os::unix::ffi::OsStrExt,
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::{Path, PathBuf},
     sync::atomic::Ordering,
 };
@@ -86,7 +86,18 @@ fn shown_file(tid: Tid, fd: i32) -> Option<ShownFile> {
     let link = fd_path(tid, fd);
     let path = fs::read_link(&link).ok()?;
     let (what, number) = by_name(&path)?;
+    if is_bis(tid) {
+        return None;
+    }
     sys::is_on_procfs(&link).then_some(ShownFile { what, path, number })
+}
+
+/// Is this bis itself, which has to find out that it is recorded, or another build of it? It sees what is so.
+fn is_bis(tid: Tid) -> bool {
+    let path = format!("/proc/{tid}/exe");
+    let identity = |path: &str| fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()));
+    fs::read_link(&path).is_ok_and(|exe| exe.file_name().is_some_and(|name| name == "bis"))
+        || identity(&path).is_some_and(|it| identity("/proc/self/exe") == Some(it))
 }
 
 /// Is what a descriptor shows computed here?

@@ -36,8 +36,13 @@ impl Domain {
         if hooks.fds_differ {
             return;
         }
-        if nr.cast_signed() == libc::SYS_close_range {
-            hooks.area.forget_classes();
+        // As the hooks do it for these calls.
+        match nr.cast_signed() {
+            libc::SYS_close_range => hooks.area.forget_classes(),
+            libc::SYS_close => hooks.area.set_class(first, FdClass::Unknown),
+            #[expect(clippy::cast_possible_truncation, reason = "the same")]
+            libc::SYS_dup2 | libc::SYS_dup3 => hooks.area.set_class(args[1] as i32, FdClass::Unknown),
+            _ => {}
         }
         if let Some(row) = row(nr)
             && bis_syscalls::hook(row).is_some_and(|hook| hook.writes)

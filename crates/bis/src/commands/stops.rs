@@ -260,11 +260,10 @@ mod tests {
         let (mut stops, mut last) = (Stops::default(), Last::default());
         stops.arenas.insert(0x10_0000);
         let mut log = Vec::new();
-        for (nr, flags) in [(39u16, 0u16), (0, 1)] {
-            log.extend(24u32.to_le_bytes());
-            log.extend(nr.to_le_bytes());
-            log.extend(flags.to_le_bytes());
-            log.extend([0; 16]);
+        for (nr, left) in [(39u32, 0u32), (0, 1)] {
+            let eights = 2;
+            log.extend((nr | left << 9 | eights << 12).to_le_bytes());
+            log.extend([0; 12]);
         }
         let kind = EventKind::Hooked { alone: false, log };
         stops.count(&Event { seq: EventSeq(1), tid: Tid(7), kind, sums: Vec::new() }, &mut last);
