@@ -96,7 +96,7 @@ impl Domain {
             // The kernel keeps it as a zombie until the last of its threads is gone; or one of them execs and takes
             // its id over, and it is never seen to end.
             while self.task(tid)?.report.is_none() && !self.is_execing(pid) {
-                if is_zombie(tid) {
+                if !tracee_task::is_alive(tid) {
                     self.zombies.insert(tid);
                     break;
                 }
@@ -127,7 +127,7 @@ impl Domain {
             }
         }
         // Its end is told to its parent only. Others of its namespace end before it.
-        while !is_zombie(tid) {
+        while tracee_task::is_alive(tid) {
             match tracee_task::wait_any(false) {
                 Ok(Some((other, status))) => self.note(other, status),
                 Ok(None) => sys::yield_now(),
@@ -143,7 +143,7 @@ impl Domain {
         let others = self.tasks.values().filter(|task| task.pid == tid && task.tid != tid);
         let ends = |task: &Task| task.report.filter(|status| matches!(status, Status::Exit(_)));
         let status = others.filter_map(ends).next()?;
-        is_zombie(tid).then_some(status)
+        (!tracee_task::is_alive(tid)).then_some(status)
     }
 
     /// Has a thread of this process reported an exec that is not handled yet?
@@ -187,11 +187,4 @@ impl Domain {
             _ => {}
         }
     }
-}
-
-/// Has the task ended, and is only not reaped yet?
-fn is_zombie(tid: Tid) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{tid}/stat")).unwrap_or_default();
-    // The name is in parentheses and may hold anything.
-    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
 }

@@ -3,15 +3,21 @@
 //! A place is known by its state, and that can deceive: the task may have been there before in what looks the same, and
 //! then what follows differs. No look at the state tells; only the divergence does. So the replay begins again, and
 //! takes the next place that fits. And a program that reads its own text must not find a jump there: where one does,
-//! that pause is looked for by a debug register alone.
+//! that pause is looked for by a debug register alone. A pause that was missed is looked for by less of its memory.
 //!
 //! Which pause is to blame is a guess: the last ones before the divergence, one after another. A guess that does not take
 //! the replay further is given up. What was right is kept in the trace's folder ([`FILE_NAME`]), so that it is learnt
 //! once; without that file, or with a wrong one, a replay only takes longer.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fs,
+};
 
-use bis_trace::types::{DomainId, EventSeq};
+use bis_trace::{
+    Trace,
+    types::{DomainId, EventSeq},
+};
 
 use crate::{divergence::Divergence, error::ReplayError};
 
@@ -31,13 +37,10 @@ pub struct How {
     pub skips: u32,
     /// No jump may be put into the text.
     pub no_jump: bool,
-    /// How little of its memory is to be as it was: 0: all that was looked at; 1: what is compared word by word; 2: none. A
-    /// program may have copied what was left on its stack by an xsave, which does not repeat.
-    pub loose: u8,
+    /// Of its memory, only what is compared word by word is to be as it was, not what there are sums of: a program may have
+    /// copied what an xsave left on its stack, which does not repeat.
+    pub loose: bool,
 }
-
-/// The highest [`How::loose`].
-const LOOSE_MAX: u8 = 2;
 
 /// How to look for the pauses of a trace.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -55,6 +58,12 @@ impl Learnt {
         self.0.iter().map(|(seq, how)| (*seq, *how))
     }
 
+    /// What is kept with a trace: nothing where there is no such file.
+    #[must_use]
+    pub fn of_trace(trace: &Trace) -> Learnt {
+        Learnt::from_text(&fs::read_to_string(trace.dir().join(FILE_NAME)).unwrap_or_default())
+    }
+
     /// Reads what [`Learnt::to_text`] has made; lines that are something else do not count.
     #[must_use]
     pub fn from_text(text: &str) -> Learnt {
@@ -66,7 +75,7 @@ impl Learnt {
             for word in words {
                 match word {
                     "register" => how.no_jump = true,
-                    "loose" => how.loose = (how.loose + 1).min(LOOSE_MAX),
+                    "loose" => how.loose = true,
                     _ => {}
                 }
             }
@@ -75,13 +84,13 @@ impl Learnt {
         Learnt(text.lines().filter_map(line).collect())
     }
 
-    /// A line for each pause: the event, how many places come before it, "register" where no jump may be used, and "loose" as
-    /// often as [`How::loose`] says.
+    /// A line for each pause: the event, how many places come before it, "register" where no jump may be used, and "loose" for
+    /// [`How::loose`].
     #[must_use]
     pub fn to_text(&self) -> String {
         let line = |(seq, how): (EventSeq, How)| {
             let register = if how.no_jump { " register" } else { "" };
-            let loose = " loose".repeat(how.loose.into());
+            let loose = if how.loose { " loose" } else { "" };
             format!("{seq} {}{register}{loose}\n", how.skips)
         };
         self.iter().map(line).collect()
@@ -165,8 +174,8 @@ impl Search {
         let (domain, seq) = (divergence.domain, divergence.seq);
         self.attempts += 1;
         let how = self.learnt.of(seq);
-        if found.was_missed(domain, seq) && how.skips == 0 && how.loose < LOOSE_MAX {
-            self.learnt.set(seq, How { loose: how.loose + 1, ..how });
+        if found.was_missed(domain, seq) && how.skips == 0 && !how.loose {
+            self.learnt.set(seq, How { loose: true, ..how });
             return Ok(());
         }
         let trial = match self.trial.take() {
@@ -254,8 +263,6 @@ mod tests {
         missed.begin(DomainId(1), EventSeq(9));
         assert!(diverged(&mut search, 9, &missed));
         assert_eq!(search.learnt.to_text(), "9 0 loose\n");
-        assert!(diverged(&mut search, 9, &missed));
-        assert_eq!(search.learnt.to_text(), "9 0 loose loose\n");
         assert_eq!(Learnt::from_text(&search.learnt.to_text()), search.learnt);
         // Then the one before may have been another place.
         assert!(diverged(&mut search, 9, &missed));

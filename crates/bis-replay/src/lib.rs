@@ -38,7 +38,7 @@ mod tests;
 use std::{
     collections::HashMap,
     fmt,
-    fs::{self, File},
+    fs::File,
     io::Write,
     os::unix::fs::OpenOptionsExt,
     path::Path,
@@ -137,7 +137,7 @@ fn replay_to(trace: &Trace, options: &Options, sink: echo::Sink) -> Result<Summa
     let whole = Whole { trace, options, facts, files, selection };
     run::allow_many_files();
     let path = trace.dir().join(learnt::FILE_NAME);
-    let known = Learnt::from_text(&fs::read_to_string(&path).unwrap_or_default());
+    let known = Learnt::of_trace(trace);
     let mut search = Search::new(known.clone());
     let sink = Arc::new(Mutex::new(Shown { bytes: 0, sink }));
     let mut longest = Duration::ZERO;

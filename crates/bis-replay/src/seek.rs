@@ -182,13 +182,12 @@ impl Seek {
     }
 
     /// The task stands at the breakpoint, and it is not the place: lets it go on past it. What was different becomes a part
-    /// of the condition, so that it will not be stopped for that again; of its memory, only `by_memory`.
+    /// of the condition, so that it will not be stopped for that again.
     pub(crate) fn pass(
         &mut self,
         task: &mut Task,
         memory: &Memory,
         pause: &Pause,
-        by_memory: bool,
     ) -> Result<(), TraceeError> {
         let it = match self {
             Seek::Patched(it) => it,
@@ -208,7 +207,7 @@ impl Seek {
         let data = it.data();
         let Patched { span, made, condition, code, .. } = &mut **it;
         let regs = task.regs()?;
-        let word = by_memory.then(|| place::first_difference(memory, &pause.held)).flatten();
+        let word = place::first_difference(memory, &pause.held);
         let is_new = if let Some(word) = word {
             condition.words.len() < Conditional::CHECKS_MAX && {
                 condition.words.push(word);

@@ -38,7 +38,7 @@ pub(crate) struct Shared<'t> {
     /// None: nothing is shown.
     pub echo: Option<Echo>,
     pub learnt: Learnt,
-    /// The pauses that were found.
+    /// The pauses that were looked for.
     pub found: Mutex<learnt::Found>,
     pub events_done: AtomicU64,
     pub domains_done: AtomicU64,

@@ -4,8 +4,6 @@
 //! must do nothing: it sleeps in pause() inside the agent, with every signal blocked, so that none is delivered
 //! while nobody looks (SIGKILL alone gets through, as it must).
 
-use std::io;
-
 use bis_agent::PARK;
 use bis_trace::types::{Registers, Tid};
 
@@ -57,7 +55,7 @@ impl Parked {
         let tid = self.tid;
         match sys::seize(tid) {
             // What the kernel says of a task that was killed and is not reaped yet.
-            Err(TraceeError::Os { .. }) if !is_alive(tid) => return Err(TraceeError::Died(tid)),
+            Err(TraceeError::Os { .. }) if !task::is_alive(tid) => return Err(TraceeError::Died(tid)),
             seized => seized?,
         }
         sys::interrupt(tid)?;
@@ -87,14 +85,5 @@ impl Parked {
             sys::kill(tid, signal)?;
         }
         Ok((stopped, is_halted))
-    }
-}
-
-/// Has the task not ended, as the kernel tells it?
-fn is_alive(tid: Tid) -> bool {
-    match std::fs::read_to_string(format!("/proc/{tid}/stat")) {
-        // The name is in parentheses and may hold anything.
-        Ok(stat) => stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X'])),
-        Err(error) => error.kind() != io::ErrorKind::NotFound && error.raw_os_error() != Some(libc::ESRCH),
     }
 }

@@ -137,6 +137,15 @@ pub fn wait_any(block: bool) -> io::Result<Option<(Tid, Status)>> {
     }
 }
 
+/// Has the task (or, by its first thread, the process) not ended? One that has, and is only not reaped yet, is not alive.
+pub fn is_alive(tid: Tid) -> bool {
+    match std::fs::read_to_string(format!("/proc/{tid}/stat")) {
+        // The name is in parentheses and may hold anything.
+        Ok(stat) => stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X'])),
+        Err(error) => error.kind() != io::ErrorKind::NotFound && error.raw_os_error() != Some(libc::ESRCH),
+    }
+}
+
 /// The next report of one task, waiting for it.
 ///
 /// # Errors

@@ -1,27 +1,12 @@
 // A program that reads its own text, written at run time, after each run of it under a timer: a breakpoint that replay
 // puts there must not be seen.
-#include "../guest.h"
+#include "loops.h"
 #include <sys/time.h>
 
 static volatile sig_atomic_t came;
 static void handler(int sig) {
   (void)sig;
   came++;
-}
-
-typedef unsigned long (*Loop)(unsigned long n);
-
-// xor eax, eax; again: add rax, STEP; (nops); dec rdi; jnz again; ret
-static void write_loop(unsigned char *at, unsigned step, int nops) {
-  unsigned char *p = at;
-  *p++ = 0x31, *p++ = 0xc0;
-  unsigned char *again = p;
-  *p++ = 0x48, *p++ = 0x05;
-  memcpy(p, &step, 4), p += 4;
-  while (nops--) *p++ = 0x90;
-  *p++ = 0x48, *p++ = 0xff, *p++ = 0xcf;
-  *p++ = 0x75, *p = (unsigned char)(again - (p + 1)), p++;
-  *p++ = 0xc3;
 }
 
 int main(void) {

@@ -6,14 +6,8 @@
 
 #include "hooks.h"
 
-    .section .text.hooks, "ax"
-
-    .globl hooks_enter
-hooks_enter:
-    movq %rsp, STATE_RSP
-    movq %rcx, STATE_DONE
-    movq $1, STATE_IN_HOOK
-    movl $STACK_TOP, %esp
+    // struct frame, and what of it is given back.
+    .macro push_frame
     pushfq
     cld
     pushq %rax
@@ -23,6 +17,26 @@ hooks_enter:
     pushq %rdx
     pushq %rsi
     pushq %rdi
+    .endm
+    .macro pop_frame
+    popq %rdi
+    popq %rsi
+    popq %rdx
+    popq %r10
+    popq %r8
+    popq %r9
+    popq %rax
+    .endm
+
+    .section .text.hooks, "ax"
+
+    .globl hooks_enter
+hooks_enter:
+    movq %rsp, STATE_RSP
+    movq %rcx, STATE_DONE
+    movq $1, STATE_IN_HOOK
+    movl $STACK_TOP, %esp
+    push_frame
     movq %rsp, %rdi
     call hooks_call
     // rcx and r11 as the processor's syscall instruction leaves them. The instruction that loads all flags takes as long
@@ -37,24 +51,12 @@ hooks_enter:
     movb %cl, %ah
     addb $0x7f, %al
     sahf
-    popq %rdi
-    popq %rsi
-    popq %rdx
-    popq %r10
-    popq %r8
-    popq %r9
-    popq %rax
+    pop_frame
     movq STATE_DONE, %rcx
     movq STATE_RSP, %rsp
     movq $0, STATE_IN_HOOK
     jmpq *STATE_EXIT
-1:  popq %rdi
-    popq %rsi
-    popq %rdx
-    popq %r10
-    popq %r8
-    popq %r9
-    popq %rax
+1:  pop_frame
     movq STATE_DONE, %rcx
     popfq
     movq STATE_RSP, %rsp
@@ -69,24 +71,10 @@ hooks_clock:
     movq %rcx, STATE_DONE
     movq $1, STATE_IN_HOOK
     movl $STACK_TOP, %esp
-    pushfq
-    cld
-    pushq %rax
-    pushq %r9
-    pushq %r8
-    pushq %r10
-    pushq %rdx
-    pushq %rsi
-    pushq %rdi
+    push_frame
     movq %rsp, %rdi
     call hooks_time
-    popq %rdi
-    popq %rsi
-    popq %rdx
-    popq %r10
-    popq %r8
-    popq %r9
-    popq %rax
+    pop_frame
     popq %r11
     xorl %ecx, %ecx
     movq STATE_DONE, %rcx

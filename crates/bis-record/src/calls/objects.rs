@@ -135,7 +135,7 @@ impl Domain {
             .map_err(|source| RecordError::Os { what: "open a file that is mapped shared", source })
     }
 
-    /// The same where most of it may be holes.
+    /// Like [`Domain::read_back`], where most of the file may be holes.
     fn clear_and_read_back(
         &mut self,
         tid: Tid,

@@ -8,7 +8,10 @@ use bis_trace::{
     event::{MemWrite, Outcome},
     types::Tid,
 };
-use bis_tracee::maps::{self, Mapping};
+use bis_tracee::{
+    maps::{self, Mapping},
+    task,
+};
 
 use super::objects::int;
 use super::views::Shown;
@@ -29,13 +32,6 @@ pub(super) fn process_of(tid: Tid) -> Option<Tid> {
     let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
     line.trim().parse().ok().map(Tid)
-}
-
-/// Does the process still execute anything?
-fn is_running(pid: Tid) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name is in parentheses and may hold anything.
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
 /// What of `source` goes where: up to the first byte that cannot be written, as the kernel has it; and how many
@@ -106,7 +102,7 @@ impl Domain {
                 // Others may need our tokens to let it come to an end.
                 self.release_tokens()?;
             }
-            let domain = self.session.mail.target(pid, || is_running(pid));
+            let domain = self.session.mail.target(pid, || task::is_alive(pid));
             self.ensure_tokens()?;
             let Some(domain) = domain else { return Ok(failed(libc::ESRCH)) };
             let mappings = maps::read(target).unwrap_or_default();

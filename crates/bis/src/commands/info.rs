@@ -10,6 +10,7 @@ use std::{
     path::Path,
 };
 
+use bis_replay::learnt::{How, Learnt};
 use bis_trace::{
     Ending, StreamStats, Trace,
     event::{Kept, Meta},
@@ -130,6 +131,7 @@ pub fn run(args: &Info) -> Result<u8> {
     )?;
     writeln!(out, "events       {}", human::count(events))?;
     write_calls(&mut out, &trace)?;
+    write_places(&mut out, &trace)?;
     write_space(&mut out, &path, stats, &sums)?;
     if !sums.notes.is_empty() {
         writeln!(out, "\nnotes")?;
@@ -177,6 +179,24 @@ fn write_calls(out: &mut impl Write, trace: &Trace) -> io::Result<()> {
         human::count(stops.hooked())
     )?;
     writeln!(out, "pauses       {}", human::count(stops.pauses()))
+}
+
+/// What replays had to learn of pauses; mostly nothing.
+fn write_places(out: &mut impl Write, trace: &Trace) -> io::Result<()> {
+    let learnt = Learnt::of_trace(trace);
+    let count = |which: fn(&How) -> bool| learnt.iter().filter(|(_, how)| which(how)).count() as u64;
+    let (later, loose, no_jump) =
+        (count(|how| how.skips > 0), count(|how| how.loose), count(|how| how.no_jump));
+    if later + loose + no_jump == 0 {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "             replay found {} at a later match, {} by less of the memory, {} without a jump",
+        human::count(later),
+        human::count(loose),
+        human::count(no_jump)
+    )
 }
 
 fn write_space(
