@@ -104,7 +104,7 @@ pub fn code_of(status: ExitStatus) -> i32 {
 pub fn command(program: impl AsRef<std::ffi::OsStr>, cwd: &Path) -> Command {
     let mut command = Command::new(program);
     command.env_clear().current_dir(cwd);
-    command.env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+    command.env("PATH", FOLDERS.join(":"));
     command.env("HOME", cwd).env("LANG", "C.UTF-8").env("TERM", "dumb").env("TMPDIR", "/tmp");
     for name in ["BIS_LOG", "RUST_BACKTRACE"] {
         if let Some(value) = std::env::var_os(name) {
@@ -275,11 +275,13 @@ pub fn repeated(body: impl Fn() -> Result<(), Failed>) -> Result<(), Failed> {
     Ok(())
 }
 
+/// The steps' `PATH`. Go's own installer puts it where nothing else is.
+const FOLDERS: [&str; 7] =
+    ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/go/bin"];
+
 /// Whether a program of this name can be started from the steps' `PATH`.
 pub fn installed(program: &str) -> bool {
-    ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"]
-        .iter()
-        .any(|folder| Path::new(folder).join(program).is_file())
+    FOLDERS.iter().any(|folder| Path::new(folder).join(program).is_file())
 }
 
 /// The Debian package that brings a program which the tests need.
@@ -291,6 +293,9 @@ pub fn package_of(program: &str) -> &str {
         "busybox" => "busybox-static",
         "dpkg-source" => "dpkg-dev",
         "xz" => "xz-utils",
+        "node" => "nodejs",
+        "java" | "javac" => "default-jdk-headless",
+        "go" => "golang-go",
         other => other,
     }
 }
