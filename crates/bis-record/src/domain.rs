@@ -29,6 +29,7 @@ use crate::{
     hooks::{Hooks, watch::Watched},
     scratch::Scratch,
     session::Session,
+    signals::Asked,
     surroundings::Surroundings,
     task::{Handle, InCall, Task},
     tokens::SharedMemory,
@@ -70,6 +71,8 @@ pub struct Domain {
     pub old_stacks: Vec<u64>,
     /// What memory held where a task was last paused.
     pub surroundings: Surroundings,
+    /// What /proc said last of what a signal would do.
+    pub asked: Option<Asked>,
     /// Where handlers have interrupted computation: the program may go on there by any way it likes, a jump or a return.
     pub interrupted_at: BTreeSet<u64>,
     /// The range that the main thread's stack may have: from the lowest address that its limit allows.

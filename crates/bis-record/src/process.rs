@@ -381,6 +381,7 @@ impl Domain {
             brk: 0,
             old_stacks: Vec::new(),
             surroundings: Surroundings::default(),
+            asked: None,
             interrupted_at: Default::default(),
             stack: 0..0,
             dumpable: true,

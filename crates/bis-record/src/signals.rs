@@ -14,6 +14,7 @@
 //! A handler's frame is written by letting the kernel deliver the signal under a single step: the task stops
 //! again before the handler's first instruction, and the frame lies at the stack pointer.
 
+use bis_agent::hooks::state;
 use bis_trace::{
     event::{EventKind, Insn, MemWrite, Outcome, SignalEvent, SignalPoint},
     types::{Registers, Signal, Tid},
@@ -43,6 +44,16 @@ fn is_carrier(info: &SigInfo) -> bool {
     info.code() == SI_QUEUE && info.value() == sys::carried_value()
 }
 
+/// What /proc has said of a signal.
+#[derive(Debug)]
+pub struct Asked {
+    tid: Tid,
+    signal: Signal,
+    /// How many events the domain had then, and how much had been logged since.
+    moment: (u64, u64),
+    disposition: Disposition,
+}
+
 impl Domain {
     /// The task is about to receive a signal.
     pub fn signal_stop(&mut self, tid: Tid, signal: Signal) -> Result<()> {
@@ -60,7 +71,7 @@ impl Domain {
         };
         let in_call = self.task(tid)?.call.is_some();
         let stashed = self.task(tid)?.stash.iter().position(|other| other.signal() == signal);
-        let due = in_call || disposition(tid, signal) != Disposition::Handler;
+        let due = in_call || self.kernels_disposition(tid, signal) != Disposition::Handler;
         let carried = stashed.filter(|_| is_carrier(&info) && due);
         if let Some(at) = carried
             && let Some(real) = self.task(tid)?.stash.remove(at)
@@ -120,10 +131,27 @@ impl Domain {
         Ok(info.is_of_timer() && self.task(tid)?.has_returned)
     }
 
+    /// What /proc says of the signal. It says the same for as long as no task of the domain has made a call: a timer that
+    /// fires every 50 µs would leave the program no time if it were asked each time.
+    pub fn kernels_disposition(&mut self, tid: Tid, signal: Signal) -> Disposition {
+        let word = |at| self.hooks.as_ref().map_or(0, |hooks| hooks.area.get(at));
+        let moment = (self.event_count, word(state::POS));
+        let computes =
+            word(state::IN_HOOK) == 0 && self.tasks.get(&tid).is_some_and(|task| task.call.is_none());
+        if let Some(asked) = self.asked.as_ref().filter(|_| computes)
+            && (asked.tid, asked.signal, asked.moment) == (tid, signal, moment)
+        {
+            return asked.disposition;
+        }
+        let disposition = disposition(tid, signal);
+        self.asked = Some(Asked { tid, signal, moment, disposition });
+        disposition
+    }
+
     /// What the kernel will do with a signal for this task. The first process of a pid namespace gets none that it has no
     /// handler for, but for SIGKILL and SIGSTOP.
     fn disposition(&mut self, tid: Tid, signal: Signal) -> Result<Disposition> {
-        let disposition = disposition(tid, signal);
+        let disposition = self.kernels_disposition(tid, signal);
         let stop = i32::from(signal.0) == libc::SIGSTOP;
         let default = matches!(disposition, Disposition::Fatal | Disposition::Stop);
         if default && signal != Signal::KILL && !stop {
@@ -153,7 +181,7 @@ impl Domain {
             self.task(tid)?.ready = true;
             return self.event(tid, EventKind::Instruction { insn, before, after });
         }
-        if disposition(tid, signal) == Disposition::Handler {
+        if self.kernels_disposition(tid, signal) == Disposition::Handler {
             return self.deliver(tid, info, SignalPoint::Fault);
         }
         let pid = self.task(tid)?.pid;

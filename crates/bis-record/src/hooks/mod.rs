@@ -37,7 +37,7 @@ use bis_tracee::{
     Stopped,
     area::Area,
     cpu, image, maps,
-    siginfo::{Disposition, SigInfo, disposition},
+    siginfo::{Disposition, SigInfo},
 };
 
 use crate::{
@@ -293,7 +293,7 @@ impl Domain {
     /// A signal for a handler finds the task in a hook. True: it was that, and the signal is kept.
     pub fn signal_in_hook(&mut self, tid: Tid, info: &SigInfo) -> Result<bool> {
         let signal = info.signal();
-        if disposition(tid, signal) != Disposition::Handler {
+        if self.kernels_disposition(tid, signal) != Disposition::Handler {
             return Ok(false);
         }
         let Some(regs) = self.in_hook(tid)? else { return Ok(false) };
