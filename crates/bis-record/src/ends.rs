@@ -146,6 +146,20 @@ impl Domain {
         (!tracee_task::is_alive(tid)).then_some(status)
     }
 
+    /// The first process of a pid namespace that is killed as it leaves a stop does not say so before all others of its
+    /// namespace are gone, and they may wait for tokens that its domain holds.
+    pub fn let_namespace_end(&mut self) -> Result<()> {
+        let runs = |task: &&Task| task.report.is_none() && matches!(task.handle, Handle::Running(_));
+        let Some((tid, pid)) = self.tasks.values().find(runs).map(|task| (task.tid, task.pid)) else {
+            return Ok(());
+        };
+        if self.holds_tokens() && self.session.is_init_inside(pid) && tracee_task::is_ending(pid) {
+            self.drain(tid)?;
+            self.release_tokens()?;
+        }
+        Ok(())
+    }
+
     /// Has a thread of this process reported an exec that is not handled yet?
     fn is_execing(&self, pid: Tid) -> bool {
         self.tasks.values().any(|task| task.pid == pid && matches!(task.report, Some(Status::Exec(_))))

@@ -89,6 +89,7 @@ enum Step {
 impl Domain {
     /// The watch thread has kicked the supervisor out of its wait: somebody may want the running task to stop.
     pub fn look_after(&mut self) -> Result<()> {
+        self.let_namespace_end()?;
         let (slow, turn) = self.watched.take_kick();
         let runs = |task: &&Task| task.call.is_none() && matches!(task.handle, Handle::Running(_));
         let Some(tid) = self.tasks.values().find(runs).map(|task| task.tid) else { return Ok(()) };

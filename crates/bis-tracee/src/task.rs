@@ -146,6 +146,15 @@ pub fn is_alive(tid: Tid) -> bool {
     }
 }
 
+/// Is the task on its way out of the kernel, from where nothing brings it back? (`PF_EXITING` of `include/linux/sched.h`.)
+pub fn is_ending(tid: Tid) -> bool {
+    const FLAGS: usize = 6;
+    const EXITING: u64 = 4;
+    let stat = std::fs::read_to_string(format!("/proc/{tid}/stat")).unwrap_or_default();
+    let flags = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(FLAGS)?.parse::<u64>().ok());
+    flags.is_some_and(|flags| flags & EXITING != 0)
+}
+
 /// The next report of one task, waiting for it.
 ///
 /// # Errors

@@ -1,5 +1,4 @@
 // A pid namespace: inside, every task has another number than outside, also where only the kernel gets to see it.
-// calm: one of five recordings hangs when the first process of the namespace is killed while its threads are stepped
 // The first process in there gets no signal that it has no handler for, takes all others with it when it ends, and
 // can still be ended by its own fault.
 // needs: root
