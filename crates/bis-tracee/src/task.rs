@@ -167,7 +167,10 @@ pub fn wait_for(tid: Tid) -> Result<Status> {
     }
     let waited = loop {
         match sys::wait(Some(tid), true) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // Somebody wonders why this takes so long. A first thread that was killed as it left a stop is reported only after all
+            // its others, which may wait for us.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted && is_alive(tid) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(TraceeError::Died(tid)),
             waited => break waited,
         }
     };
