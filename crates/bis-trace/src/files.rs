@@ -227,7 +227,8 @@ fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
 }
 
-fn hash(file: &File) -> io::Result<([u8; 32], u64)> {
+/// Of all its content, with the length in bytes.
+pub(crate) fn hash(file: &File) -> io::Result<([u8; 32], u64)> {
     each_piece(file, |_, _| Ok(()))
 }
 

@@ -6,12 +6,12 @@
 
 use std::{
     cell::RefCell,
-    collections::HashMap,
-    fs::{File, OpenOptions},
+    collections::{HashMap, HashSet},
+    fs::{File, Metadata, OpenOptions},
     io,
     os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
     codec,
     error::{Result, TraceError, show},
     event::{DomainEntry, Event, EventKind, FileEntry, Kept, Machine, Meta},
-    files::nanoseconds,
+    files::{hash, nanoseconds},
     index::{self, Damage, Place, Table},
     log::{FILES, LOG},
     types::{DomainId, EventSeq, FileId},
@@ -66,6 +66,8 @@ pub struct Trace {
     echoes: Vec<EchoEntry>,
     /// By id, into `metas`.
     files: HashMap<FileId, usize>,
+    /// Kept files whose time is not that of the recording, but their content was found to be.
+    compared: Mutex<HashSet<(FileId, i64)>>,
     ending: Ending,
 }
 
@@ -96,6 +98,7 @@ impl Trace {
             metas: Vec::new(),
             echoes: Vec::new(),
             files: HashMap::new(),
+            compared: Mutex::default(),
             ending: Ending::Cut { why: String::new() },
         };
         if let Some(table) = index::load(dir, stat.len()) {
@@ -173,7 +176,7 @@ impl Trace {
     }
 
     /// Checks that a kept file is there and, if it is a hard link, has not been changed: by size and time of
-    /// change, not by content.
+    /// change. Where the time is another (the trace may have been copied), by content, once.
     pub fn check_file(&self, file: FileId) -> Result<()> {
         self.open_file(file).map(drop)
     }
@@ -196,8 +199,12 @@ impl Trace {
         let linked = entry.kept == Kept::HardLink;
         let what = if stat.len() != entry.len {
             format!("it had {} bytes, now {}", entry.len, stat.len())
-        } else if linked && nanoseconds(stat.mtime(), stat.mtime_nsec()) != entry.mtime_ns {
-            "its modification time is another".into()
+        } else if linked
+            && !self
+                .has_content(entry, &content, &stat)
+                .map_err(|source| TraceError::Read { path: path.clone(), source: Arc::new(source) })?
+        {
+            "its content is another".into()
         } else {
             return Ok(content);
         };
@@ -207,6 +214,20 @@ impl Trace {
             let what = format!("its content of {original} was changed: {what}");
             Err(TraceError::Damaged { path, offset: 0, what })
         }
+    }
+
+    /// Is the content of a kept file what it was?
+    fn has_content(&self, entry: &FileEntry, content: &File, stat: &Metadata) -> io::Result<bool> {
+        let mtime_ns = nanoseconds(stat.mtime(), stat.mtime_nsec());
+        let mut compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
+        if mtime_ns == entry.mtime_ns || compared.contains(&(entry.file, mtime_ns)) {
+            return Ok(true);
+        }
+        let is_same = hash(content)?.0 == entry.digest;
+        if is_same {
+            compared.insert((entry.file, mtime_ns));
+        }
+        Ok(is_same)
     }
 
     /// The events of a domain, in their order. The stream is over after an error. A stream of a trace that was
