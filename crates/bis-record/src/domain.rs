@@ -20,7 +20,7 @@ use bis_trace::{
     event::{Event, EventKind, MemWrite, Outcome, RangeSum},
     types::{DomainId, EventSeq, Registers, Tid},
 };
-use bis_tracee::{Memory, Resume, Status, Stopped, checksum, maps, ours, sys, task};
+use bis_tracee::{Memory, Resume, Status, Stopped, checksum, maps, ours, sys, task, xsave};
 
 use crate::{
     calls::ShownText,
@@ -345,6 +345,7 @@ impl Domain {
         }
         let mappings = maps::read(tid)?;
         let mut stacks = self.stack_pointers();
+        let saved = self.saved_states();
         stacks.extend(&self.old_stacks);
         let mut sums = Vec::new();
         // A file that another domain changes shows that at once; the stream says it at the next event's outcome.
@@ -355,8 +356,7 @@ impl Domain {
             // leaves there says which vector registers the processor thinks are in use.
             let within = stacks.iter().filter(|rsp| mapping.start <= **rsp && **rsp < mapping.end);
             let start = within.map(|rsp| rsp.next_multiple_of(4096)).max().unwrap_or(mapping.start);
-            if start < mapping.end {
-                let len = mapping.end - start;
+            for (start, len) in xsave::leave_out(vec![(start, mapping.end.saturating_sub(start))], &saved) {
                 sums.push(checksum::sum_mapped(tid, &self.memory, &mappings, start, len)?);
             }
         }

@@ -25,7 +25,7 @@ use bis_trace::{
     event::{EventKind, MemWrite, Pause, PausePlace, SignalPoint},
     types::{Registers, Signal, Tid},
 };
-use bis_tracee::{Memory, Resume, Status, TraceeError, maps, place, siginfo::SigInfo, sys};
+use bis_tracee::{Memory, Resume, Status, TraceeError, maps, place, siginfo::SigInfo, sys, xsave};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
 use crate::{
@@ -403,7 +403,9 @@ impl Domain {
         // What has changed comes first: it is what differs.
         let mut held = self.look_wide(tid)?;
         held.extend(look_around(&self.memory, &regs, &self.views));
-        let mut seen = place::look(&self.memory, &[(regs.rsp, STACK_LEN)]);
+        let saved = self.saved_states();
+        let held = place::leave_out(held, &saved);
+        let mut seen = place::look(&self.memory, &xsave::leave_out(vec![(regs.rsp, STACK_LEN)], &saved));
         seen.extend(self.surroundings.sums());
         tracing::debug!(domain = %self.id, %tid, rip = format_args!("{:#x}", regs.rip), "pause");
         let pause = Pause { place: PausePlace::State, regs, extended, held, seen, span };

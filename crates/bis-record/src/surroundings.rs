@@ -6,11 +6,13 @@
 //! not what they were at the last pause are kept with the place, for replay to compare first; of all the rest, a sum.
 //! This is not all of memory: what a pause may cost is limited, and large mappings are seen near pointers only.
 
+use std::ops::Range;
+
 use bis_trace::{
     event::{MemWrite, RangeSum},
     types::{Registers, Tid},
 };
-use bis_tracee::{Memory, checksum, maps, maps::Mapping};
+use bis_tracee::{Memory, checksum, maps, maps::Mapping, xsave};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{domain::Domain, error::Result, pause::operands};
@@ -25,6 +27,9 @@ const AROUND: u64 = 4096;
 /// How much of the stack, and of what is pointed to, is searched for pointers, bytes.
 const STACK_LEN: usize = 512;
 const OBJECT_LEN: usize = 64;
+
+/// How much of each stack is searched for saved vector registers, bytes.
+const SAVED_LEN: usize = 16 << 10;
 
 /// Changed words that are kept with a place.
 const WORDS_MAX: usize = 48;
@@ -83,6 +88,12 @@ impl Surroundings {
 }
 
 impl Domain {
+    /// What tasks have saved of their vector registers on their stacks, and will not be the same in replay.
+    pub fn saved_states(&self) -> Vec<Range<u64>> {
+        let stacks = self.stack_pointers();
+        stacks.into_iter().flat_map(|rsp| xsave::areas(&self.memory, rsp, SAVED_LEN)).collect()
+    }
+
     /// Looks at the memory of a stopped task: which words have changed since the last look.
     pub fn look_wide(&mut self, tid: Tid) -> Result<Vec<MemWrite>> {
         let regs = self.stopped(tid)?.regs()?;
@@ -109,7 +120,7 @@ impl Domain {
             let data = self.memory.read_upto(addr, usize::try_from(len).unwrap_or(0));
             (!data.is_empty()).then_some((addr, data))
         };
-        let chosen = choose(whole, near, regs.rip);
+        let chosen = xsave::leave_out(choose(whole, near, regs.rip), &self.saved_states());
         let now = Surroundings(chosen.into_iter().filter_map(read).collect());
         let changed = now.changed_since(&self.surroundings);
         self.surroundings = now;

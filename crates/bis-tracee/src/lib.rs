@@ -25,6 +25,7 @@ pub mod spawn;
 pub mod sys;
 pub mod task;
 pub mod vdso;
+pub mod xsave;
 
 pub use error::{Result, TraceeError};
 pub use memory::Memory;

@@ -13,7 +13,7 @@ use bis_trace::{
 };
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::{error::Result, maps::Mapping, memory::Memory, sys, task::Stopped};
+use crate::{error::Result, maps::Mapping, memory::Memory, sys, task::Stopped, xsave};
 
 const WORD: usize = 8;
 
@@ -45,6 +45,20 @@ pub fn read(memory: &Memory, ranges: &[(u64, u64)]) -> Vec<MemWrite> {
         (data.len() >= WORD).then_some(MemWrite { addr, data })
     };
     ranges.iter().filter_map(read).collect()
+}
+
+/// These, without what lies in one of the areas; pieces of less than eight bytes cannot be a condition and are left out.
+pub fn leave_out(held: Vec<MemWrite>, areas: &[Range<u64>]) -> Vec<MemWrite> {
+    let piece = |(held, addr, len): (&MemWrite, u64, u64)| {
+        let from = usize::try_from(addr - held.addr).ok()?;
+        let data = held.data.get(from..)?.get(..usize::try_from(len).ok()?)?;
+        (data.len() >= WORD).then(|| MemWrite { addr, data: data.to_vec() })
+    };
+    let pieces = |held: MemWrite| -> Vec<MemWrite> {
+        let left = xsave::leave_out(vec![(held.addr, held.data.len() as u64)], areas);
+        left.into_iter().filter_map(|(addr, len)| piece((&held, addr, len))).collect()
+    };
+    held.into_iter().flat_map(pieces).collect()
 }
 
 /// The first eight bytes of these that memory does not hold, with where they are and what should be there. None: it holds

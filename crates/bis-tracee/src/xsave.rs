@@ -1,0 +1,120 @@
+//! What `xsavec` has left in a task's memory.
+//!
+//! The dynamic linker saves the vector registers on the stack before it looks for a function, and so do other runtimes.
+//! With `xsavec` only those components are written that the processor thinks are in use; of the others, their place
+//! keeps what was there before, and a mask in the area's header says which are which (Intel SDM volume 1, 13.10). Whether
+//! a component counts as in use depends on when the kernel last saved and loaded it, so the area is not the same in
+//! replay. The program loads it back and cannot tell; whoever compares memory can.
+
+use std::ops::Range;
+
+use crate::{Memory, cpu, sys};
+
+/// The legacy area, and the header behind it; an area begins at a multiple of `ALIGN`.
+const LEGACY_LEN: usize = 512;
+const HEADER_LEN: usize = 64;
+const ALIGN: u64 = 64;
+
+/// XCOMP_BV's mark of an area that `xsavec` (or `xsaves`) has written.
+const COMPACTED: u64 = 1 << 63;
+
+/// The components with a place in the legacy area.
+const LEGACY: u64 = 3;
+
+/// The areas of `xsavec` in this much memory from `start` on, in bytes: those whose header lies there.
+#[must_use]
+pub fn areas(memory: &Memory, start: u64, len: usize) -> Vec<Range<u64>> {
+    let data = memory.read_upto(start, len);
+    find(&data, start, cpu::xcr0(), component_len)
+}
+
+fn find(data: &[u8], start: u64, enabled: u64, component_len: impl Fn(u32) -> u64) -> Vec<Range<u64>> {
+    let skip = usize::try_from(start.next_multiple_of(ALIGN) - start).unwrap_or(usize::MAX);
+    let mut found = Vec::new();
+    for (index, header) in (0u64..).zip(data.get(skip..).unwrap_or_default().chunks_exact(HEADER_LEN)) {
+        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| header[8 * at + i]));
+        let (used, layout) = (word(0), word(1));
+        let saved = layout & !COMPACTED;
+        let is_header = layout & COMPACTED != 0
+            && saved != 0
+            && saved & !enabled == 0
+            && used & !saved == 0
+            && header[16..].iter().all(|byte| *byte == 0);
+        if is_header {
+            let at = start + skip as u64 + index * HEADER_LEN as u64;
+            let others = (0..63).filter(|bit| saved & !LEGACY & 1 << bit != 0).map(&component_len);
+            let begin = at.saturating_sub(LEGACY_LEN as u64);
+            found.push(begin..at + HEADER_LEN as u64 + others.sum::<u64>());
+        }
+    }
+    found
+}
+
+/// How much room a component has in an area, in bytes, with what may be left for its alignment.
+fn component_len(bit: u32) -> u64 {
+    u64::from(sys::cpuid(13, bit)[0]).next_multiple_of(ALIGN)
+}
+
+/// These ranges (address, length), without what lies in one of the areas.
+#[must_use]
+pub fn leave_out(mut ranges: Vec<(u64, u64)>, areas: &[Range<u64>]) -> Vec<(u64, u64)> {
+    for area in areas {
+        let parts = |(addr, len): (u64, u64)| {
+            let end = addr.saturating_add(len);
+            [addr..end.min(area.start), addr.max(area.end)..end]
+        };
+        let parts = ranges.into_iter().flat_map(parts).filter(|part| part.start < part.end);
+        ranges = parts.map(|part| (part.start, part.end - part.start)).collect();
+    }
+    ranges
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(words: [u64; 3]) -> Vec<u8> {
+        let mut data = vec![0xee; 640];
+        data.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        data.extend([0; 40]);
+        data.extend([0xee; 700]);
+        data
+    }
+
+    #[test]
+    fn an_area_is_known_by_its_header() {
+        let lens = |bit| if bit == 2 { 256 } else { 1000 };
+        let areas = |words| find(&header(words), 0x7ff0_0000, 0b1110_0111, lens);
+        assert_eq!(areas([0b10, COMPACTED | 0b111, 0]), [0x7ff0_0080..0x7ff0_0080 + 512 + 64 + 256]);
+        assert_eq!(areas([0, COMPACTED | 0b10, 0]), [0x7ff0_0080..0x7ff0_0080 + 512 + 64]);
+        assert!(areas([0b1000, COMPACTED | 0b111, 0]).is_empty(), "in use, but not saved");
+        assert!(areas([0, COMPACTED | 0b1_0000_0000, 0]).is_empty(), "a component that there is not");
+        assert!(areas([0b10, 0b111, 0]).is_empty(), "not compacted");
+        assert!(areas([0b10, COMPACTED | 0b111, 1]).is_empty(), "words that are zero in all headers");
+        assert!(find(&[], 1, 7, lens).is_empty());
+    }
+
+    #[test]
+    fn what_xsavec_writes_is_found() {
+        if !std::arch::is_x86_feature_detected!("xsavec") {
+            return;
+        }
+        #[repr(align(64))]
+        struct Area([u8; 16384]);
+        let mut area = Box::new(Area([0; 16384]));
+        // SAFETY: the area is aligned and longer than all components together (AMX's, the largest, has 8 KiB).
+        unsafe { std::arch::x86_64::_xsavec64(area.0.as_mut_ptr(), 0b111) };
+        let start = area.0.as_ptr().addr() as u64;
+        let found = find(&area.0, start, cpu::xcr0(), component_len);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].start, start);
+    }
+
+    #[test]
+    fn ranges_are_cut() {
+        let areas = [10..20, 30..40];
+        assert_eq!(leave_out(vec![(0, 50)], &areas), [(0, 10), (20, 10), (40, 10)]);
+        assert_eq!(leave_out(vec![(12, 3), (15, 10), (60, 1)], &areas), [(20, 5), (60, 1)]);
+        assert_eq!(leave_out(vec![(0, 50)], &[]), [(0, 50)]);
+    }
+}
