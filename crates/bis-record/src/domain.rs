@@ -53,6 +53,10 @@ pub struct Domain {
     pub slice: Duration,
     /// With chaos: who gets no turn.
     pub mood: Mood,
+    /// The running task makes a step of its own.
+    pub creeps: bool,
+    /// With chaos: who was asked to stop last, and how long it had had the processor then.
+    pub had_run: Option<(Tid, Duration)>,
     /// When the domain's last event was written.
     pub last_event: Instant,
     /// What the watch thread knows of the domain.

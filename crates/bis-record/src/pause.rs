@@ -25,7 +25,7 @@ use bis_trace::{
     event::{EventKind, MemWrite, Pause, PausePlace, SignalPoint},
     types::{Registers, Signal, Tid},
 };
-use bis_tracee::{Memory, Resume, Status, TraceeError, maps, place, siginfo::SigInfo, sys, xsave};
+use bis_tracee::{Memory, Resume, Status, TraceeError, maps, place, siginfo::SigInfo, sys, task, xsave};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
 use crate::{
@@ -42,6 +42,9 @@ const SIGNAL_WAIT: Duration = Duration::from_millis(2);
 
 /// How long it may where replay must stop each time it comes to the place: a loop of a nanosecond comes there ten million times in ten milliseconds.
 const OPAQUE_MAX: Duration = Duration::from_millis(300);
+
+/// With chaos: more than the kernel takes to let a task go on and stop it again.
+const STEP_MIN: Duration = Duration::from_micros(10);
 
 /// How many instructions a loop has, at most, in which a task is seen to wait.
 const SPIN_MAX: usize = 40;
@@ -91,9 +94,13 @@ impl Domain {
     pub fn look_after(&mut self) -> Result<()> {
         self.let_namespace_end()?;
         let (slow, turn) = self.watched.take_kick();
+        if self.creeps {
+            // It stops by itself. To be asked for it all the time would keep it from its step on a busy machine.
+            return Ok(());
+        }
         let runs = |task: &&Task| task.call.is_none() && matches!(task.handle, Handle::Running(_));
         let Some(tid) = self.tasks.values().find(runs).map(|task| task.tid) else { return Ok(()) };
-        if !(slow || turn && self.has_reason_to_pause(tid)) {
+        if !(slow || turn && self.has_reason_to_pause(tid) && self.has_come_on(tid)) {
             return Ok(());
         }
         match sys::interrupt(tid) {
@@ -101,6 +108,21 @@ impl Domain {
             Err(TraceeError::Died(_)) => Ok(()),
             other => Ok(other?),
         }
+    }
+
+    /// With chaos: has the task had the processor since it was last asked to stop? On a busy machine it may not come to its
+    /// first instruction before the next short slice is over.
+    fn has_come_on(&mut self, tid: Tid) -> bool {
+        if self.session.chaos.is_none() {
+            return true;
+        }
+        let ran = task::cpu_time(tid).map(|ran| (tid, ran));
+        let before = self.had_run.filter(|before| before.0 == tid);
+        let has_run = ran.zip(before).is_none_or(|(ran, before)| ran.1.saturating_sub(before.1) > STEP_MIN);
+        if has_run {
+            self.had_run = ran;
+        }
+        has_run
     }
 
     /// Is it time that this task, which computes, stops for somebody else?
@@ -370,7 +392,10 @@ impl Domain {
     fn creep(&mut self, tid: Tid, steps: usize) -> Result<()> {
         self.prepare(tid);
         for _ in 0..steps {
-            if self.step(tid)? == Step::Elsewhere {
+            self.creeps = true;
+            let step = self.step(tid);
+            self.creeps = false;
+            if step? == Step::Elsewhere {
                 return Ok(());
             }
         }

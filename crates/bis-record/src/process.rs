@@ -371,6 +371,8 @@ impl Domain {
             slice_start: Instant::now(),
             slice: session.options.slice,
             mood: Default::default(),
+            creeps: false,
+            had_run: None,
             last_event: Instant::now(),
             watched: session.watch.add(id),
             shared: crate::tokens::SharedMemory::default(),

@@ -4,7 +4,7 @@
 //! The wait of a supervisor goes through this file too. Waits are a matter of threads (`__WNOTHREAD`): each
 //! supervisor thread sees only its own tasks.
 
-use std::{cell::RefCell, collections::VecDeque, fmt, io};
+use std::{cell::RefCell, collections::VecDeque, fmt, io, time::Duration};
 
 use bis_trace::types::{Registers, Signal, Tid};
 
@@ -144,6 +144,13 @@ pub fn is_alive(tid: Tid) -> bool {
         Ok(stat) => stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X'])),
         Err(error) => error.kind() != io::ErrorKind::NotFound && error.raw_os_error() != Some(libc::ESRCH),
     }
+}
+
+/// How long the task has had a processor, as of when it last gave one up (or the kernel's clock last ticked there): the first
+/// number of `/proc/TID/schedstat`. None where the kernel does not say.
+pub fn cpu_time(tid: Tid) -> Option<Duration> {
+    let stat = std::fs::read_to_string(format!("/proc/{tid}/schedstat")).ok()?;
+    stat.split(' ').next()?.parse().ok().map(Duration::from_nanos)
 }
 
 /// Is the task on its way out of the kernel, from where nothing brings it back? (`PF_EXITING` of `include/linux/sched.h`.)

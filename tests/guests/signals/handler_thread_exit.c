@@ -1,5 +1,4 @@
 // A handler that never returns: siglongjmp out of it many times, and pthread_exit from within one.
-// calm: in one of ten recordings replay does not find a pause, where memory is looked at that nobody uses any more
 #include "../guest.h"
 #include <setjmp.h>
 
