@@ -16,9 +16,9 @@ use std::{
 
 use crate::{
     chunk::{self, CHUNK_HEADER_BYTES, Chunk, LOG_HEADER_BYTES, LogHeader},
-    codec,
+    clones, codec,
     error::{Result, TraceError, show},
-    event::{DomainEntry, Event, EventKind, FileEntry, Kept, Machine, Meta},
+    event::{Cloned, DomainEntry, Event, EventKind, FileEntry, Kept, Machine, Meta},
     files::nanoseconds,
     index::{self, Damage, Place, Table},
     log::{FILES, LOG},
@@ -66,6 +66,7 @@ pub struct Trace {
     echoes: Vec<EchoEntry>,
     /// By id, into `metas`.
     files: HashMap<FileId, usize>,
+    clones: clones::Source,
     ending: Ending,
 }
 
@@ -96,6 +97,7 @@ impl Trace {
             metas: Vec::new(),
             echoes: Vec::new(),
             files: HashMap::new(),
+            clones: clones::Source::default(),
             ending: Ending::Cut { why: String::new() },
         };
         if let Some(table) = index::load(dir, stat.len()) {
@@ -207,6 +209,11 @@ impl Trace {
             let what = format!("its content of {original} was changed: {what}");
             Err(TraceError::Damaged { path, offset: 0, what })
         }
+    }
+
+    /// Reads what an event has outside of the log, in the place of what `buffer` held, and checks its sum.
+    pub fn read_cloned(&self, cloned: &Cloned, buffer: &mut Vec<u8>) -> Result<()> {
+        self.clones.read(&self.dir, cloned, buffer)
     }
 
     /// The events of a domain, in their order. The stream is over after an error. A stream of a trace that was
@@ -339,7 +346,7 @@ fn decompress(payload: &[u8], messages: &mut Vec<u8>) -> std::io::Result<usize> 
 }
 
 /// O_NOFOLLOW | O_NONBLOCK: a stranger's trace may have links to files of ours, or pipes, in place of files.
-const NO_LINKS: i32 =
+pub(crate) const NO_LINKS: i32 =
     (rustix::fs::OFlags::NOFOLLOW.bits() | rustix::fs::OFlags::NONBLOCK.bits()).cast_signed();
 
 fn check_header(log: &File, len: u64, dir: &Path) -> Result<()> {
