@@ -157,7 +157,7 @@ static void while_written(void) {
     _exit(0);
   }
   close(stop[0]);
-  for (int i = 0; i < 60; i++) {
+  for (int i = 0; i < 25; i++) {
     CHECK(pread(fd, buffer, MIB, 0) == MIB);
     printf("while written: %016lx\n", sum(buffer, MIB));
   }
