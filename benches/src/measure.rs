@@ -7,6 +7,7 @@
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
@@ -79,7 +80,8 @@ pub struct Side {
 pub struct Weight {
     /// Files that are only this trace's.
     pub own: u64,
-    /// Files that have further names: kept once for several traces.
+    /// Files that have further names: kept once for several traces. And blocks that files have in common (reflinks), where
+    /// `filefrag` is installed to tell; else they are counted as the trace's own.
     pub shared: u64,
 }
 
@@ -305,7 +307,7 @@ impl Figures {
 
 /// What a trace occupies; a trace of another recorder may be a folder or a file.
 fn weight(path: &Path) -> Result<Weight> {
-    let mut weight = Weight::default();
+    let (mut weight, clones) = (Weight::default(), may_clone(path));
     let mut left = vec![path.to_owned()];
     while let Some(path) = left.pop() {
         let broken = || format!("failed to look at {}", path.display());
@@ -317,10 +319,35 @@ fn weight(path: &Path) -> Result<Weight> {
         } else if meta.nlink() > 1 {
             weight.shared += meta.blocks() * 512;
         } else {
-            weight.own += meta.blocks() * 512;
+            let cloned = if clones { cloned_bytes(&path).min(meta.blocks() * 512) } else { 0 };
+            weight.shared += cloned;
+            weight.own += meta.blocks() * 512 - cloned;
         }
     }
     Ok(weight)
+}
+
+/// Whether files below `path` may have blocks in common: on btrfs and XFS.
+fn may_clone(path: &Path) -> bool {
+    const CLONING: [i64; 2] = [0x9123_683e, 0x5846_5342];
+    rustix::fs::statfs(path).is_ok_and(|fs| CLONING.contains(&fs.f_type))
+}
+
+/// The bytes of a file's blocks that belong to other files, too.
+fn cloned_bytes(file: &Path) -> u64 {
+    let output = Command::new("filefrag").args(["-v", "-b512"]).arg(file).env("LC_ALL", "C").output();
+    output.map_or(0, |output| shared_blocks(&String::from_utf8_lossy(&output.stdout)) * 512)
+}
+
+/// Of filefrag's table of extents, the lengths of those that are shared.
+fn shared_blocks(table: &str) -> u64 {
+    let extent = |line: &str| -> Option<u64> {
+        let words: Vec<&str> = line.split(':').map(str::trim).collect();
+        words.first()?.parse::<u64>().ok()?;
+        let is_shared = words.last()?.split(',').any(|flag| flag == "shared");
+        is_shared.then(|| words.get(3)?.parse().ok()).flatten()
+    };
+    table.lines().filter_map(extent).sum()
 }
 
 fn remove(trace: &Path) -> Result<()> {
@@ -366,6 +393,19 @@ mod tests {
         let blocks = |name: &str| fs::metadata(trace.join(name)).unwrap().blocks() * 512;
         assert_eq!((weight.own, weight.shared), (blocks("log"), blocks("files/a")));
         assert!(weight.own > 0 && weight.own != weight.shared, "{} and {} bytes", weight.own, weight.shared);
+    }
+
+    #[test]
+    fn shared_extents_are_told_apart() {
+        let table = "Filesystem type is: 9123683e\n\
+            File size of /x/clones is 1048576 (2048 blocks of 512 bytes)\n \
+            ext:     logical_offset:        physical_offset: length:   expected: flags:\n   \
+            0:        0..     511:      26624..     27135:    512:             shared\n   \
+            1:      512..    1023:      30000..     30511:    512:      27136:\n   \
+            2:     1024..    2047:      40000..     41023:   1024:      30512: last,shared,eof\n\
+            /x/clones: 3 extents found\n";
+        assert_eq!(shared_blocks(table), 1536);
+        assert_eq!(shared_blocks(""), 0);
     }
 
     #[test]

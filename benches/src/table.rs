@@ -38,7 +38,7 @@ pub fn render(subjects: &[Subject], outcomes: &[Outcome]) -> String {
     let mut text = table.to_string();
     text.push_str("\n\n");
     text.push_str("record, replay: ratio to native, median (least..greatest)\n");
-    text.push_str("MB/s: what the trace weighs for each second of native time\n");
+    text.push_str("MB/s: what the trace weighs for each second of native time, without what it has in common with other files\n");
     text.push_str("peak MB: of all processes, PSS: native, recorded, replayed; each: time of one call or turn, likewise\n");
     for line in below {
         writeln!(text, "{line}").expect("a string takes everything");
@@ -50,15 +50,15 @@ fn head(subjects: &[Subject]) -> Vec<String> {
     let mut head = vec!["workload".to_owned(), "native".to_owned()];
     for (at, subject) in subjects.iter().enumerate() {
         let name = if at == 0 { String::new() } else { format!("{} ", subject.name) };
-        head.extend([format!("{name}record"), format!("{name}replay")]);
+        head.extend([format!("{name}record"), format!("{name}replay"), format!("{name}MB/s")]);
         if has_details(at, subject) {
-            head.extend([format!("{name}MB/s"), format!("{name}peak MB"), format!("{name}each")]);
+            head.extend([format!("{name}peak MB"), format!("{name}each")]);
         }
     }
     head
 }
 
-/// Our other flags are there for their ratios; the first subject and the other recorder have all columns.
+/// Our other flags are there for their ratios and traces; the first subject and the other recorder have all columns.
 fn has_details(at: usize, subject: &Subject) -> bool {
     at == 0 || !subject.ours
 }
@@ -81,7 +81,7 @@ fn row(name: &str, figures: &Figures, subjects: &[Subject]) -> Vec<String> {
                 ]
             }
         };
-        row.extend(cells.into_iter().take(if has_details(at, subject) { 5 } else { 2 }));
+        row.extend(cells.into_iter().take(if has_details(at, subject) { 5 } else { 3 }));
     }
     row
 }

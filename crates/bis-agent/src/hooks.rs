@@ -48,6 +48,11 @@ pub const FD_CLASS_BASE: u64 = 0x7000_b000;
 /// Descriptors that have a class.
 pub const FDS: usize = 4096;
 
+/// Descriptors whose large reads are copied, not cloned: a bit for each that has a class, in the state's page.
+pub const COPIED_BASE: u64 = AREA_BASE + 0x800;
+
+const _: () = assert!(COPIED_BASE >= AREA_BASE + state::LEN && COPIED_BASE + FDS as u64 / 8 <= FD_CLASS_BASE);
+
 /// The log.
 pub const LOG_BASE: u64 = 0x7001_2000;
 
@@ -180,8 +185,11 @@ pub mod state {
     /// Recording: the addresses of the kernel's clock_gettime, gettimeofday and time, for the hooks to call; 0: not to be
     /// called.
     pub const CLOCKS: u64 = 0xc8;
+    /// Recording: reads of this many bytes and more are traced, unless their descriptor is one of those that are copied; 0:
+    /// none are.
+    pub const CLONE_MIN: u64 = 0xe0;
     /// Bytes of the state.
-    pub const LEN: u64 = 0xe0;
+    pub const LEN: u64 = 0xe8;
 }
 
 /// What is known of a descriptor.
@@ -363,6 +371,7 @@ mod tests {
         assert_eq!(defined("CPUID_BASE"), CPUID_BASE);
         assert_eq!(defined("AREA_BASE"), AREA_BASE);
         assert_eq!(defined("FD_CLASS_BASE"), FD_CLASS_BASE);
+        assert!(header().contains("#define COPIED_BASE (AREA_BASE + 0x800)"));
         assert_eq!(defined("LOG_BASE"), LOG_BASE);
         assert_eq!(defined("LOG_LEN"), LOG_LEN);
         assert_eq!(defined("SAFEPOINT"), SAFEPOINT);
@@ -395,11 +404,11 @@ mod tests {
         assert_eq!(offset("count"), state::COUNT);
         assert_eq!(offset("writing"), state::WRITING);
         assert_eq!(offset("outputs[4]"), state::OUTPUTS);
-        // These fields are arrays: of four words, two, and, the last one, three.
+        // These fields are arrays: of four words, two, and three.
         assert_eq!(state::OUTPUTS + 32, state::DEVICES);
         assert_eq!(state::DEVICES + 16, state::TICKS);
-        assert_eq!((fields.last(), state::TICKS + 8), (Some(&"clocks[3]"), state::CLOCKS));
-        assert_eq!(state::CLOCKS + 24, state::LEN);
+        assert_eq!((fields.last(), state::TICKS + 8), (Some(&"clone_min"), state::CLOCKS));
+        assert_eq!((state::CLOCKS + 24, state::CLONE_MIN + 8), (state::CLONE_MIN, state::LEN));
         assert_eq!(8 * (fields.len() as u64 + 3 + 1 + 2), state::LEN);
         for (name, field) in [("STATE_RSP", "rsp"), ("STATE_DONE", "done"), ("STATE_IN_HOOK", "in_hook")] {
             assert!(text.contains(&format!("#define {name} (AREA_BASE + {:#04x})", offset(field))), "{name}");

@@ -400,7 +400,8 @@ impl Domain {
             return self.expect_signal(tid, &raw);
         }
         let result = raw.result();
-        let mut outcome = Outcome { writes: self.results(tid, &mut call, result)?, ..Outcome::default() };
+        let (clones, writes) = self.results(tid, &mut call, result)?;
+        let mut outcome = Outcome { clones, writes, ..Outcome::default() };
         outcome.effects = std::mem::take(&mut call.effects);
         outcome.writes.append(&mut call.writes);
         if let Some(before) = &call.before {

@@ -58,6 +58,8 @@ pub struct Options {
     pub chaos: Option<u64>,
     /// Use the agent's hooks: calls that programs make often do not stop.
     pub hooks: bool,
+    /// Clone the blocks of large reads into the trace, where the filesystem can.
+    pub cloning: bool,
     /// The folder in which it is remembered which instructions of which programs the hooks replace. None: found anew
     /// each time.
     pub site_cache: Option<PathBuf>,

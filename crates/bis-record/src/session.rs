@@ -26,6 +26,7 @@ use bis_tracee::{
 
 use crate::{
     Options,
+    calls::Cloning,
     chaos::{self, Chaos},
     cores::Cores,
     domain::Domain,
@@ -79,6 +80,8 @@ pub struct Session {
     /// Draws who runs when, if that is wanted.
     pub chaos: Option<Arc<Chaos>>,
     pub watch: Arc<Watch>,
+    /// None: what is read is copied.
+    pub cloning: Option<Cloning>,
     /// A file of /proc was opened that shows an address space (`calls/shown.rs`).
     pub shown: AtomicBool,
     next_domain: AtomicU32,
@@ -91,8 +94,10 @@ pub struct Session {
 impl Session {
     pub fn new(options: &Options) -> Result<Session> {
         let writer = Writer::create(&options.trace_dir)?;
+        let cloning = options.cloning.then(|| writer.clones().map(Cloning::new)).flatten();
         let session = Session {
             writer,
+            cloning,
             options: options.clone(),
             stdio: Stdio::new(),
             cores: Arc::new(Cores::new()),

@@ -63,8 +63,17 @@ impl Domain<'_, '_> {
         if !outcome.effects.is_empty() {
             self.effects(task, seq, &outcome.effects)?;
         }
+        let mut buffer = Vec::new();
+        for cloned in &outcome.clones {
+            let read = self.context.shared.trace.read_cloned(cloned, &mut buffer);
+            read.map_err(|error| Halt::Failed(error.into()))?;
+            self.space.put(cloned.addr, &buffer).map_err(|error| {
+                let what = format!("write {:#x} bytes at {:#x}", cloned.len, cloned.addr);
+                self.effect_failed(seq, what, error)
+            })?;
+        }
         for write in &outcome.writes {
-            self.space.write(write).map_err(|error| {
+            self.space.put(write.addr, &write.data).map_err(|error| {
                 let what = format!("write {:#x} bytes at {:#x}", write.data.len(), write.addr);
                 self.effect_failed(seq, what, error)
             })?;

@@ -16,7 +16,7 @@ use bis_agent::{
     hooks::{self, AREA_BASE, LOG_BASE, LOG_LEN, TEXT_BASE, state},
 };
 use bis_trace::{
-    event::{Backing, Effect, MemWrite},
+    event::{Backing, Effect},
     types::{FileId, ObjectId},
 };
 use bis_tracee::{Memory, TraceeError, remote::Remote};
@@ -271,9 +271,9 @@ impl Space {
     }
 
     /// Puts bytes into the program's memory.
-    pub(crate) fn write(&self, write: &MemWrite) -> Result<(), EffectError> {
-        own(write.addr, write.data.len() as u64)?;
-        Ok(self.memory.write(write.addr, &write.data)?)
+    pub(crate) fn put(&self, addr: u64, bytes: &[u8]) -> Result<(), EffectError> {
+        own(addr, bytes.len() as u64)?;
+        Ok(self.memory.write(addr, bytes)?)
     }
 }
 

@@ -70,11 +70,19 @@ struct Outcome {
   effects @4 :List(Effect);
   writes @5 :List(MemWrite);
   echo @6 :Echo;                # null: none
+  clones @7 :List(Cloned);
 }
 
 struct MemWrite {
   addr @0 :UInt64;
   data @1 :Data;
+}
+
+struct Cloned {
+  addr @0 :UInt64;
+  offset @1 :UInt64;            # bytes
+  len @2 :UInt64;               # bytes, 1..=2^20
+  sum @3 :UInt64;
 }
 
 struct Echo {

@@ -53,6 +53,9 @@ pub enum TraceError {
     UnknownFile(FileId),
     #[error("{} is missing from the trace; it holds what {original} was when it was recorded", path.display())]
     FileMissing { path: PathBuf, original: String },
+    /// The trace was copied in part.
+    #[error("{} is missing: it holds what the program read from large files; copy the trace as a whole", .0.display())]
+    ClonesMissing(PathBuf),
     #[error("{original} has changed since it was recorded ({what}), and the trace only had a link to it")]
     FileChanged { original: String, what: String },
 }

@@ -4,7 +4,7 @@
 //! task must find at that place (registers, call number, signal) and what must become true after it
 //! (operations on the address space, bytes, registers). Whoever replays needs to know nothing of any system
 //! call. The order within one event is: the state before is checked; [`Outcome::effects`] in order;
-//! [`Outcome::writes`] in order; registers.
+//! [`Outcome::clones`] and [`Outcome::writes`] in order; registers.
 
 use crate::types::{DomainId, EventSeq, FileId, ObjectId, Registers, Signal, Tid};
 
@@ -92,6 +92,9 @@ pub struct Outcome {
     /// The extended state (NT_X86_XSTATE, the kernel's non-compacted layout), where the event changed it.
     pub xstate: Option<Vec<u8>>,
     pub effects: Vec<Effect>,
+    /// What the kernel put into memory and the trace has outside of its log; none overlaps another.
+    pub clones: Vec<Cloned>,
+    /// They come after the clones.
     pub writes: Vec<MemWrite>,
     /// What this call wrote to the program's original standard output or error.
     pub echo: Option<Echo>,
@@ -102,6 +105,22 @@ pub struct Outcome {
 pub struct MemWrite {
     pub addr: u64,
     pub data: Vec<u8>,
+}
+
+/// The most that one [`Cloned`] may stand for, bytes.
+pub const CLONED_BYTES_MAX: u64 = 1 << 20;
+
+/// Bytes that the kernel put into the task's memory, and that are in the trace's `clones` file: blocks that it has in
+/// common with the file from which the program read them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cloned {
+    pub addr: u64,
+    /// Where they begin in the `clones` file, bytes.
+    pub offset: u64,
+    /// Bytes, 1..=[`CLONED_BYTES_MAX`].
+    pub len: u64,
+    /// xxh3-64 of the bytes: the log's checksums do not cover them.
+    pub sum: u64,
 }
 
 /// Ranges of memory that went out to standard output (`fd` 1) or error (2), in order.

@@ -3,12 +3,13 @@
 //! Pure: knows nothing of processes or of ptrace. `event.rs` is the model, `codec/` turns it into Cap'n Proto
 //! messages (`schema/bis.capnp`) and back, `log.rs` and `queue.rs` write them in chunks (`chunk.rs`), `index.rs`
 //! and `reader.rs` find and read them, `files.rs` keeps the content of mapped files (`sparse.rs`: but for
-//! their holes).
+//! their holes), `clones.rs` what was read in large pieces.
 //!
 //! What is in a trace comes from somebody else: nothing that a file says is believed unchecked.
 #![forbid(unsafe_code)]
 
 mod chunk;
+pub mod clones;
 pub mod codec;
 pub mod error;
 pub mod event;

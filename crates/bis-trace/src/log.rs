@@ -25,6 +25,7 @@ use std::{
 
 use crate::{
     chunk::{self, LOG_HEADER_BYTES},
+    clones::Clones,
     codec,
     error::{Result, TraceError},
     event::{Event, Meta},
@@ -185,6 +186,12 @@ impl Writer {
     /// Adds an entry to the meta stream. It is in the log before any event that is pushed after it.
     pub fn meta(&self, entry: &Meta) -> Result<()> {
         self.inner.meta(entry)
+    }
+
+    /// The file for what is not copied into the log but cloned; none where the trace's filesystem does not clone. Called
+    /// at most once.
+    pub fn clones(&self) -> Option<Clones> {
+        Clones::create(&self.inner.dir)
     }
 
     /// The content of mapped files.

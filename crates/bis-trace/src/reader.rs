@@ -16,9 +16,9 @@ use std::{
 
 use crate::{
     chunk::{self, CHUNK_HEADER_BYTES, Chunk, LOG_HEADER_BYTES, LogHeader},
-    codec,
+    clones, codec,
     error::{Result, TraceError, show},
-    event::{DomainEntry, Event, EventKind, FileEntry, Kept, Machine, Meta},
+    event::{Cloned, DomainEntry, Event, EventKind, FileEntry, Kept, Machine, Meta},
     files::{hash, nanoseconds},
     index::{self, Damage, Place, Table},
     log::{FILES, LOG},
@@ -68,6 +68,7 @@ pub struct Trace {
     files: HashMap<FileId, usize>,
     /// Kept files whose time is not that of the recording, but their content was found to be.
     compared: Mutex<HashSet<(FileId, i64)>>,
+    clones: clones::Source,
     ending: Ending,
 }
 
@@ -99,6 +100,7 @@ impl Trace {
             echoes: Vec::new(),
             files: HashMap::new(),
             compared: Mutex::default(),
+            clones: clones::Source::default(),
             ending: Ending::Cut { why: String::new() },
         };
         if let Some(table) = index::load(dir, stat.len()) {
@@ -216,6 +218,10 @@ impl Trace {
         }
     }
 
+    event::{Cloned, DomainEntry, Event, EventKind, FileEntry, Kept, Machine, Meta},
+    files::{hash, nanoseconds},
+    }
+
     /// Is the content of a kept file what it was?
     fn has_content(&self, entry: &FileEntry, content: &File, stat: &Metadata) -> io::Result<bool> {
         let mtime_ns = nanoseconds(stat.mtime(), stat.mtime_nsec());
@@ -228,6 +234,11 @@ impl Trace {
             compared.insert((entry.file, mtime_ns));
         }
         Ok(is_same)
+    }
+
+    /// Reads what an event has outside of the log, in the place of what `buffer` held, and checks its sum.
+    pub fn read_cloned(&self, cloned: &Cloned, buffer: &mut Vec<u8>) -> Result<()> {
+        self.clones.read(&self.dir, cloned, buffer)
     }
 
     /// The events of a domain, in their order. The stream is over after an error. A stream of a trace that was
@@ -360,7 +371,7 @@ fn decompress(payload: &[u8], messages: &mut Vec<u8>) -> std::io::Result<usize> 
 }
 
 /// O_NOFOLLOW | O_NONBLOCK: a stranger's trace may have links to files of ours, or pipes, in place of files.
-const NO_LINKS: i32 =
+pub(crate) const NO_LINKS: i32 =
     (rustix::fs::OFlags::NOFOLLOW.bits() | rustix::fs::OFlags::NONBLOCK.bits()).cast_signed();
 
 fn check_header(log: &File, len: u64, dir: &Path) -> Result<()> {

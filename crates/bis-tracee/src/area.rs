@@ -15,7 +15,7 @@ use std::{
 
 use bis_agent::{
     MEMFD_NAME,
-    hooks::{self, AREA_BASE, AREA_LEN, FD_CLASS_BASE, FDS, FdClass, LOG_BASE, LOG_LEN, state},
+    hooks::{self, AREA_BASE, AREA_LEN, COPIED_BASE, FD_CLASS_BASE, FDS, FdClass, LOG_BASE, LOG_LEN, state},
 };
 
 use crate::{
@@ -124,7 +124,29 @@ impl Area {
             && fd < FDS
         {
             self.class(fd).store(class as u8, Ordering::Release);
+            if class == FdClass::Unknown {
+                self.copied(fd).fetch_and(!(1 << (fd % 8)), Ordering::Relaxed);
+            }
         }
+    }
+
+    /// The byte with the descriptor's bit of those that are copied.
+    fn copied(&self, fd: usize) -> &AtomicU8 {
+        assert!(fd < FDS, "descriptor {fd} has no bit");
+        // SAFETY: within the mapping, which lives as long as `self`; shared only as an atomic.
+        unsafe { AtomicU8::from_ptr(self.base.add((COPIED_BASE - AREA_BASE) as usize + fd / 8)) }
+    }
+
+    /// Large reads of this descriptor need not be traced any more, until it is closed. Only while the task is stopped.
+    pub fn set_copied(&self, fd: i32) {
+        if let Some(fd) = usize::try_from(fd).ok().filter(|fd| *fd < FDS) {
+            self.copied(fd).fetch_or(1 << (fd % 8), Ordering::Relaxed);
+        }
+    }
+
+    pub fn is_copied(&self, fd: i32) -> bool {
+        let fd = usize::try_from(fd).ok().filter(|fd| *fd < FDS);
+        fd.is_some_and(|fd| self.copied(fd).load(Ordering::Relaxed) & 1 << (fd % 8) != 0)
     }
 
     pub fn has_class(&self, fd: i32) -> bool {
@@ -134,6 +156,7 @@ impl Area {
     /// Forgets the classes of all descriptors.
     pub fn forget_classes(&self) {
         (0..FDS).for_each(|fd| self.class(fd).store(FdClass::Unknown as u8, Ordering::Release));
+        (0..FDS).step_by(8).for_each(|fd| self.copied(fd).store(0, Ordering::Relaxed));
     }
 
     /// Forgets the classes of regular files.

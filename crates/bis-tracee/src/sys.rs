@@ -342,6 +342,45 @@ pub fn has_cpuid_faulting() -> bool {
     }
 }
 
+/// A descriptor of ours for what a process's descriptor `fd` means: the same open file, with the same position.
+///
+/// # Errors
+/// Where there is no such process or descriptor, it is not ours to trace, or the kernel is older than 5.6.
+pub fn take_fd(pid: Tid, fd: i32) -> io::Result<std::fs::File> {
+    use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+    let opened = |value: libc::c_long| match i32::try_from(value) {
+        // SAFETY: the kernel has just made it; nobody else knows it.
+        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(io::Error::last_os_error()),
+    };
+    // SAFETY: plain numbers.
+    let process = opened(unsafe { libc::syscall(libc::SYS_pidfd_open, pid.0, 0) })?;
+    // SAFETY: plain numbers.
+    let taken = opened(unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd, 0) })?;
+    Ok(taken.into())
+}
+
+/// Lets `len` bytes of `to` from `at` on have the blocks of `from` at `offset`; numbers in whole blocks.
+///
+/// # Errors
+/// Where the filesystem cannot do it: it is not the same, has no such thing, or the range is not aligned or not there.
+pub fn clone_range(
+    from: &std::fs::File,
+    offset: u64,
+    len: u64,
+    to: &std::fs::File,
+    at: u64,
+) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+    /// `_IOW(0x94, 13, struct file_clone_range)` (`include/uapi/linux/fs.h`).
+    const FICLONERANGE: libc::c_ulong = 0x4020_940d;
+    // `struct file_clone_range`: the source's descriptor, its offset, the length, the offset to go to.
+    let range = [i64::from(from.as_raw_fd()).cast_unsigned(), offset, len, at];
+    // SAFETY: the kernel reads `range`, which lives during the call.
+    let done = unsafe { libc::ioctl(to.as_raw_fd(), FICLONERANGE, &raw const range) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// All bytes of a file, for as long as this process lives. Pages are read when they are looked at, and the kernel may
 /// forget them again. Whoever makes the file shorter meanwhile makes reads beyond its new end fatal: so only for
 /// programs and libraries, which are replaced and not rewritten.

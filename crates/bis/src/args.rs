@@ -81,6 +81,13 @@ pub struct Record {
     /// Stop at every system call: without the hooks, which make the usual ones inside of the process
     #[arg(short, long)]
     pub no_hooks: bool,
+    /// Copy what the program reads into the trace, all of it
+    ///
+    /// Where the program's files and the trace are on one filesystem that clones blocks (btrfs, XFS), reads of 64 KiB and
+    /// more are not copied: the trace gets the file's own blocks, which take no room of their own until the file is
+    /// changed. With this flag they are compressed into the log, as they are elsewhere.
+    #[arg(long)]
+    pub no_cloning: bool,
     /// How long a thread may run while others of its process could, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub slice: u64,

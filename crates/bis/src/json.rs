@@ -6,7 +6,7 @@ use bis_agent::hooks::entries;
 use bis_syscalls::{Call, describe, row};
 use bis_trace::{
     event::{
-        Backing, Base, Echo, Effect, Event, EventKind, Insn, MemWrite, Outcome, PausePlace, RangeSum,
+        Backing, Base, Cloned, Echo, Effect, Event, EventKind, Insn, MemWrite, Outcome, PausePlace, RangeSum,
         SignalPoint, TaskEnd, Turn,
     },
     types::{REGISTER_NAMES, Registers, Tid},
@@ -54,9 +54,15 @@ fn outcome(outcome: &Outcome) -> Value {
         "regs": registers(&outcome.regs),
         "xstate": outcome.xstate.as_deref().map(hex),
         "effects": outcome.effects.iter().map(effect).collect::<Value>(),
+        "clones": outcome.clones.iter().map(cloned).collect::<Value>(),
         "writes": outcome.writes.iter().map(write).collect::<Value>(),
         "echo": outcome.echo.as_ref().map(echo),
     })
+}
+
+fn cloned(cloned: &Cloned) -> Value {
+    let Cloned { addr, offset, len, sum } = *cloned;
+    json!({"addr": address(addr), "offset": offset, "len": len, "sum": format!("{sum:016x}")})
 }
 
 fn write(write: &MemWrite) -> Value {

@@ -42,7 +42,17 @@ static inline u64 fd_class(u64 fd) {
 }
 
 static inline void set_class(u64 fd, u64 class) {
-  if ((u32)fd < FDS) FD_CLASS[(u32)fd] = class;
+  fd = (u32)fd;
+  if (fd >= FDS) return;
+  FD_CLASS[fd] = class;
+  COPIED[fd >> 3] &= ~(1 << (fd & 7));
+}
+
+// Is this a read of which the supervisor may clone the blocks?
+static inline u64 is_clonable(u64 fd, u64 len) {
+  fd = (u32)fd;
+  u64 copied = COPIED[(fd & (FDS - 1)) >> 3] >> (fd & 7) & below(fd, FDS);
+  return below(S->clone_min - 1, len) & ~copied;
 }
 
 static inline u64 is_by_result(u64 kind) {
@@ -224,7 +234,8 @@ static inline u64 quick(struct frame *f, const struct row *row, u64 nr) {
   }
   u64 pos = S->pos, end = S->end;
   u64 shown = is(row->flags & ALIGNED) & (fd_class(a[0]) == FD_SHOWN);
-  u64 no = S->stop | !possible | shown | below(end - pos, sizeof(struct entry) + ALIGN8(cap)) | below(LOG_SOON, pos);
+  u64 clones = is(row->flags & ALIGNED) & is_clonable(a[0], cap);
+  u64 no = S->stop | !possible | shown | clones | below(end - pos, sizeof(struct entry) + ALIGN8(cap)) | below(LOG_SOON, pos);
   if (pick(!(pos ^ end), is(no))) return leave(f, TRACED);
 
   struct entry *e = begin(nr, check);
@@ -314,6 +325,7 @@ static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row,
   u64 special = is(row->flags & WRITES_FD) & !(is(class0) & below(class0, FD_SPECIAL));
   special |= is(row->flags & TAKES_PATH1) & (class0 == FD_SPECIAL);
   special |= (is(row->flags & (ALIGNED | COPIES_FD)) | (row->shape == FCNTL)) & (class0 == FD_SHOWN);
+  special |= is(row->flags & ALIGNED) & is_clonable(p.args[0], last < PIECES ? p.cap[last] : 0);
   // sendfile reads the other one.
   special |= (nr == 40) & (fd_class(p.args[1]) == FD_SHOWN);
   u64 room = S->end - S->pos;

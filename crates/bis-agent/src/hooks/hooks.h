@@ -6,6 +6,7 @@
 #define TABLE_BASE 0x70007000
 #define AREA_BASE 0x7000a000
 #define FD_CLASS_BASE 0x7000b000
+#define COPIED_BASE (AREA_BASE + 0x800)
 #define STACK_TOP 0x7000e000
 #define SCRATCH_BASE 0x7000e000
 #define SCRATCH_LEN 0x4000
@@ -76,10 +77,13 @@ struct state {
   u64 devices[2]; // of /proc and /sys
   u64 ticks;      // recording: the time stamp counter can be read
   u64 clocks[3];  // recording: the kernel's clock_gettime, gettimeofday and time; 0: not to be called
+  u64 clone_min;  // recording: reads of this much are traced, but for those of descriptors that are copied; 0: none
 };
 
 #define S ((volatile struct state *)AREA_BASE)
 #define FD_CLASS ((volatile u8 *)FD_CLASS_BASE)
+// A bit for each descriptor: its large reads are not for the supervisor.
+#define COPIED ((volatile u8 *)COPIED_BASE)
 
 // Classes of descriptors: a zero says nothing.
 #define FD_PLAIN 1   // what is written there concerns nobody but the kernel

@@ -16,7 +16,7 @@ use std::fs;
 
 use bis_syscalls::{Call, Output, Plan};
 use bis_trace::{
-    event::{Effect, EventKind, MemWrite, Outcome},
+    event::{Cloned, Effect, EventKind, MemWrite, Outcome},
     types::{Registers, Tid},
 };
 
@@ -35,27 +35,49 @@ pub fn reads_much_of_a_file(tid: Tid, call: &Call, plan: &Plan) -> bool {
 impl Domain {
     /// Copies what the call wrote to where the program expects it, and returns what belongs into the call's event.
     /// What is more than one event should hold has events of its own then.
-    pub fn results(&mut self, tid: Tid, call: &mut InCall, result: i64) -> Result<Vec<MemWrite>> {
+    pub fn results(
+        &mut self,
+        tid: Tid,
+        call: &mut InCall,
+        result: i64,
+    ) -> Result<(Vec<Cloned>, Vec<MemWrite>)> {
         let places = call.places.take();
         let place = |piece: usize, call: &InCall| {
             places.as_deref().map_or(call.plan.pieces[piece].home, |places| places[piece].addr)
         };
         let outputs = call.plan.outputs(result, &|piece| place(piece, call), &Reader(&self.memory));
-        let (mut writes, mut held) = (Vec::new(), 0);
+        let mut run = self.clone_result(tid, call, &outputs, result)?;
+        let (mut clones, mut writes, mut held, mut position) = (Vec::new(), Vec::new(), 0, 0);
         for Output { piece, offset, len } in outputs {
             let (home, at) = (call.plan.pieces[piece].home, place(piece, call));
             let mut done = 0;
             while done < len {
                 if held >= PIECE_BYTES_MAX {
-                    let outcome = Outcome { writes: std::mem::take(&mut writes), ..Outcome::default() };
+                    let (clones, writes) = (std::mem::take(&mut clones), std::mem::take(&mut writes));
+                    let outcome = Outcome { clones, writes, ..Outcome::default() };
                     self.write_early(tid, call, outcome)?;
                     held = 0;
                 }
                 let (offset, part) = (offset + done, (len - done).min(PIECE_BYTES_MAX - held));
+                let (part, is_cloned) = run.as_ref().map_or((part, false), |run| run.part(position, part));
                 // After a success that overstates its length, what can be read is what was written.
                 let data = self.memory.read_upto(at + offset, usize::try_from(part).unwrap_or(0));
                 let short = (data.len() as u64) < part;
-                (done, held) = (done + part, held + part);
+                let cloned = match (&mut run, &self.session.cloning) {
+                    (Some(run), Some(cloning)) if is_cloned && !short => {
+                        run.take(cloning, position, home + offset, &data)
+                    }
+                    _ => None,
+                };
+                (done, position) = (done + part, position + part);
+                if let Some(cloned) = cloned {
+                    clones.push(cloned);
+                    if at != home {
+                        self.memory.write(home + offset, &data)?;
+                    }
+                    continue;
+                }
+                held += part;
                 match places.as_deref() {
                     Some(places) if at != home => {
                         for (offset, data) in places[piece].changes(offset, data) {
@@ -71,7 +93,7 @@ impl Domain {
             }
         }
         call.places = places;
-        Ok(writes)
+        Ok((clones, writes))
     }
 
     /// Writes what the call has changed so far, if it is as much as one event should hold: what the caller has still

@@ -1,6 +1,7 @@
 //! The calls that the table leaves to the recorder: what is done at their entry ([`Domain::enter`]) and at their
 //! exit ([`Domain::leave`]), by family.
 
+mod cloned;
 mod identity;
 mod limits;
 mod memory;
@@ -12,6 +13,7 @@ mod shown;
 mod views;
 mod vsyscall;
 
+pub use cloned::{CLONE_BYTES_MIN, Cloning};
 pub use limits::reads_much_of_a_file;
 pub use shown::{ShownText, is_shown};
 pub use vsyscall::is_vsyscall;

@@ -42,6 +42,7 @@ use bis_tracee::{
 
 use crate::{
     base::open_mapped,
+    calls::CLONE_BYTES_MIN,
     domain::Domain,
     error::{RecordError, Result},
     session::Session,
@@ -104,6 +105,7 @@ impl Hooks {
         for (offset, root) in (state::DEVICES..).step_by(8).zip(["/proc", "/sys"]) {
             area.set(offset, fs::metadata(root).map_or(0, |meta| meta.dev()));
         }
+        area.set(state::CLONE_MIN, session.cloning.as_ref().map_or(0, |_| CLONE_BYTES_MIN));
         watched.has_hooks(Arc::clone(&area));
         // After that: who watches a file from here on finds the area.
         let is_new = session.watch.mapped() != mapped;

@@ -4,8 +4,9 @@ use proptest::{collection::vec, option, prelude::*};
 
 use crate::{
     event::{
-        Backing, Base, DomainEntry, Echo, Effect, Event, EventKind, FileEntry, Insn, Kept, Machine, MemWrite,
-        Meta, Outcome, Pause, PausePlace, RangeSum, SignalEvent, SignalPoint, Start, TaskEnd, Turn,
+        Backing, Base, CLONED_BYTES_MAX, Cloned, DomainEntry, Echo, Effect, Event, EventKind, FileEntry,
+        Insn, Kept, Machine, MemWrite, Meta, Outcome, Pause, PausePlace, RangeSum, SignalEvent, SignalPoint,
+        Start, TaskEnd, Turn,
     },
     types::{DomainId, EventSeq, FileId, ObjectId, Registers, Signal, Tid},
 };
@@ -120,8 +121,19 @@ fn effect() -> impl Strategy<Value = Effect> {
 fn outcome() -> impl Strategy<Value = Outcome> {
     let write = (any::<u64>(), bytes()).prop_map(|(addr, data)| MemWrite { addr, data });
     let echo = (1u8..=2, vec(any::<(u64, u64)>(), 0..4)).prop_map(|(fd, ranges)| Echo { fd, ranges });
-    (registers(), option::of(bytes()), vec(effect(), 0..4), vec(write, 0..4), option::of(echo))
-        .prop_map(|(regs, xstate, effects, writes, echo)| Outcome { regs, xstate, effects, writes, echo })
+    let cloned = (any::<(u64, u64, u64)>(), 1..=CLONED_BYTES_MAX)
+        .prop_map(|((addr, offset, sum), len)| Cloned { addr, offset, len, sum });
+    let memory = (vec(cloned, 0..4), vec(write, 0..4));
+    (registers(), option::of(bytes()), vec(effect(), 0..4), memory, option::of(echo)).prop_map(
+        |(regs, xstate, effects, (clones, writes), echo)| Outcome {
+            regs,
+            xstate,
+            effects,
+            clones,
+            writes,
+            echo,
+        },
+    )
 }
 
 fn base() -> impl Strategy<Value = Base> {

@@ -1,14 +1,14 @@
 //! From Cap'n Proto to the model: events. (`meta.rs` has the meta entries.)
 
 use super::{
-    Malformed, Result, check_domain, check_echo, check_siginfo, check_signal, check_tid,
+    Malformed, Result, check_cloned, check_domain, check_echo, check_siginfo, check_signal, check_tid,
     registers_from_bytes, require,
 };
 use crate::{
     bis_capnp as schema,
     event::{
-        Backing, Base, Echo, Effect, Event, EventKind, Insn, MemWrite, Outcome, Pause, PausePlace, RangeSum,
-        SignalEvent, SignalPoint, Start, TaskEnd, Turn,
+        Backing, Base, Cloned, Echo, Effect, Event, EventKind, Insn, MemWrite, Outcome, Pause, PausePlace,
+        RangeSum, SignalEvent, SignalPoint, Start, TaskEnd, Turn,
     },
     types::{DomainId, EventSeq, FileId, ObjectId, Registers, Signal, Tid},
 };
@@ -118,6 +118,12 @@ fn mem_write(write: schema::mem_write::Reader<'_>) -> Result<MemWrite> {
     Ok(MemWrite { addr: write.get_addr(), data: write.get_data()?.to_vec() })
 }
 
+fn cloned(from: schema::cloned::Reader<'_>) -> Result<Cloned> {
+    check_cloned(from.get_len())?;
+    let (addr, offset) = (from.get_addr(), from.get_offset());
+    Ok(Cloned { addr, offset, len: from.get_len(), sum: from.get_sum() })
+}
+
 fn turns(list: capnp::struct_list::Reader<'_, schema::turn::Owned>) -> Vec<Turn> {
     list.iter().map(|turn| Turn { object: ObjectId(turn.get_object()), turn: turn.get_turn() }).collect()
 }
@@ -159,6 +165,7 @@ fn outcome(from: schema::outcome::Reader<'_>, entry: Option<&Registers>) -> Resu
     };
     let xstate = if from.has_xstate() { Some(from.get_xstate()?.to_vec()) } else { None };
     let effects = from.get_effects()?.iter().map(effect).collect::<Result<_>>()?;
+    let clones = from.get_clones()?.iter().map(cloned).collect::<Result<_>>()?;
     let writes = from.get_writes()?.iter().map(mem_write).collect::<Result<_>>()?;
     let echo = if from.has_echo() {
         let echo = from.get_echo()?;
@@ -168,7 +175,7 @@ fn outcome(from: schema::outcome::Reader<'_>, entry: Option<&Registers>) -> Resu
     } else {
         None
     };
-    Ok(Outcome { regs, xstate, effects, writes, echo })
+    Ok(Outcome { regs, xstate, effects, clones, writes, echo })
 }
 
 fn effect(from: schema::effect::Reader<'_>) -> Result<Effect> {

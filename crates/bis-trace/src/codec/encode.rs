@@ -1,13 +1,13 @@
 //! From the model to Cap'n Proto: events. (`meta.rs` has the meta entries.)
 
 use super::{
-    Malformed, Result, check_domain, check_echo, check_siginfo, check_signal, check_tid, registers_to_bytes,
-    require,
+    Malformed, Result, check_cloned, check_domain, check_echo, check_siginfo, check_signal, check_tid,
+    registers_to_bytes, require,
 };
 use crate::{
     bis_capnp as schema,
     event::{
-        Backing, Base, Echo, Effect, Event, EventKind, Insn, MemWrite, Outcome, PausePlace, RangeSum,
+        Backing, Base, Cloned, Echo, Effect, Event, EventKind, Insn, MemWrite, Outcome, PausePlace, RangeSum,
         SignalEvent, SignalPoint, TaskEnd, Turn,
     },
     types::Registers,
@@ -120,6 +120,15 @@ fn writes(writes: &[MemWrite], mut to: capnp::struct_list::Builder<'_, schema::m
     }
 }
 
+fn cloned(cloned: &Cloned, mut to: schema::cloned::Builder<'_>) -> Result<()> {
+    check_cloned(cloned.len)?;
+    to.set_addr(cloned.addr);
+    to.set_offset(cloned.offset);
+    to.set_len(cloned.len);
+    to.set_sum(cloned.sum);
+    Ok(())
+}
+
 fn turns(turns: &[Turn], mut to: capnp::struct_list::Builder<'_, schema::turn::Owned>) {
     for (index, turn) in (0..).zip(turns) {
         let mut entry = to.reborrow().get(index);
@@ -172,6 +181,12 @@ fn outcome(outcome: &Outcome, entry: Option<&Registers>, mut to: schema::outcome
         let mut list = to.reborrow().init_effects(count(outcome.effects.len())?);
         for (index, item) in (0..).zip(&outcome.effects) {
             effect(item, list.reborrow().get(index))?;
+        }
+    }
+    if !outcome.clones.is_empty() {
+        let mut list = to.reborrow().init_clones(count(outcome.clones.len())?);
+        for (index, item) in (0..).zip(&outcome.clones) {
+            cloned(item, list.reborrow().get(index))?;
         }
     }
     if !outcome.writes.is_empty() {

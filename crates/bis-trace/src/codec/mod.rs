@@ -18,7 +18,7 @@ use capnp::{
 
 use crate::{
     bis_capnp as schema,
-    event::{Effect, Event, EventKind, Meta, Outcome},
+    event::{CLONED_BYTES_MAX, Effect, Event, EventKind, Meta, Outcome},
     types::{REGISTER_COUNT, Registers},
 };
 
@@ -156,6 +156,12 @@ fn check_signal(number: u8) -> Result<()> {
 
 fn check_echo(fd: u8) -> Result<()> {
     require(fd == 1 || fd == 2, || format!("an echo is of descriptor 1 or 2, not {fd}"))
+}
+
+fn check_cloned(len: u64) -> Result<()> {
+    require((1..=CLONED_BYTES_MAX).contains(&len), || {
+        format!("a clone has 1 to {CLONED_BYTES_MAX} bytes, not {len}")
+    })
 }
 
 fn check_tid(tid: i32) -> Result<()> {

@@ -9,7 +9,7 @@ use super::{
     *,
 };
 use crate::{
-    event::{SignalEvent, SignalPoint},
+    event::{Cloned, SignalEvent, SignalPoint},
     types::{Signal, Tid},
 };
 
@@ -96,7 +96,13 @@ fn rules_hold_when_writing() {
         let event = SignalEvent { signal, siginfo, point: SignalPoint::Fault, before, handler: None };
         Event { kind: EventKind::Signal(Box::new(event)), ..plain(1, b"") }
     };
+    let clone = |len| {
+        let outcome =
+            Outcome { clones: vec![Cloned { addr: 1, offset: 0, len, sum: 5 }], ..Outcome::default() };
+        Event { kind: EventKind::SyscallExit { nr: 0, outcome: Box::new(outcome) }, ..plain(1, b"") }
+    };
     let mut buffer = Vec::new();
+    assert!(write_event(&clone(CLONED_BYTES_MAX), &mut buffer).is_ok());
     assert!(write_event(&signal(Signal(64), 128), &mut buffer).is_ok());
     let len = buffer.len();
     for bad in [
@@ -105,6 +111,8 @@ fn rules_hold_when_writing() {
         signal(Signal(1), 127),
         Event { tid: Tid(0), ..plain(1, b"") },
         plain(0, b""),
+        clone(0),
+        clone(CLONED_BYTES_MAX + 1),
     ] {
         assert!(write_event(&bad, &mut buffer).is_err(), "{bad:?}");
     }

@@ -9,7 +9,10 @@ use std::{
 use bis_agent::hooks::{Entry, NR_RDTSC, NR_RDTSCP, entries};
 use bis_syscalls::{Call, describe, row};
 use bis_trace::{
-    event::{Backing, Base, Effect, Event, EventKind, Insn, Outcome, PausePlace, SignalPoint, TaskEnd, Turn},
+    event::{
+        Backing, Base, Cloned, Effect, Event, EventKind, Insn, Outcome, PausePlace, SignalPoint, TaskEnd,
+        Turn,
+    },
     types::{DomainId, REGISTER_NAMES, Registers, Tid},
 };
 
@@ -254,6 +257,9 @@ impl Text {
 fn details(out: &mut impl Write, outcome: &Outcome) -> io::Result<()> {
     for item in &outcome.effects {
         writeln!(out, "{:21}{}", "", effect(item))?;
+    }
+    for Cloned { addr, offset, len, .. } in &outcome.clones {
+        writeln!(out, "{:21}memory {addr:#x}: {len} bytes at {offset:#x} of the clones", "")?;
     }
     for write in &outcome.writes {
         writeln!(out, "{:21}memory {:#x}: {}", "", write.addr, bytes(&write.data))?;

@@ -57,6 +57,7 @@ fn record(args: Record) -> Result<u8> {
         slice: Duration::from_millis(args.slice),
         chaos: args.chaos.then(|| args.seed.unwrap_or_else(|| u64::from(std::process::id()))),
         hooks: !args.no_hooks,
+        cloning: !args.no_cloning,
         site_cache: folder::site_cache(),
     });
     drop(mark);
