@@ -218,10 +218,6 @@ impl Trace {
         }
     }
 
-    event::{Cloned, DomainEntry, Event, EventKind, FileEntry, Kept, Machine, Meta},
-    files::{hash, nanoseconds},
-    }
-
     /// Is the content of a kept file what it was?
     fn has_content(&self, entry: &FileEntry, content: &File, stat: &Metadata) -> io::Result<bool> {
         let mtime_ns = nanoseconds(stat.mtime(), stat.mtime_nsec());
