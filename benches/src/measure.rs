@@ -204,9 +204,10 @@ impl Run<'_> {
     fn native(&self, round: Round) -> Result<Taken> {
         self.settle()?;
         let mut steps = Vec::new();
+        let argv = self.job.native_argv();
         for _ in 0..self.job.repeat {
             (self.job.reset)().context("failed to reset its folder")?;
-            let step = self.runner.run(&self.job.argv, self.job.client.as_ref(), round == Round::Sample)?;
+            let step = self.runner.run(&argv, self.job.client.as_ref(), round == Round::Sample)?;
             let step = step.succeeded("it")?;
             (self.job.check)(&step).context("it did not do its work")?;
             steps.push(step);

@@ -52,6 +52,8 @@ pub struct Job {
     pub reset: Reset,
     /// Whether a run, native or recorded, did its work. The status was found to be 0 before.
     pub check: Check,
+    /// Natively, it runs on one core: what is measured is what bis adds, not that it has threads take turns.
+    pub on_one_core: bool,
     /// For servers.
     pub client: Option<Client>,
     /// What a reader of the figures should know.
@@ -65,6 +67,7 @@ impl Job {
             repeat: 1,
             units: None,
             same_output: true,
+            on_one_core: false,
             reset: Box::new(|| Ok(())),
             check: Box::new(|_| Ok(())),
             client: None,
@@ -74,6 +77,17 @@ impl Job {
 
     pub fn units(self, units: u64) -> Job {
         Job { units: Some(units), ..self }
+    }
+
+    pub fn on_one_core(self) -> Job {
+        Job { on_one_core: true, ..self }
+    }
+
+    /// The command as it is to run natively.
+    pub fn native_argv(&self) -> Vec<OsString> {
+        let pin = ["taskset", "-c", "0"].map(OsString::from);
+        let pin = pin.into_iter().filter(|_| self.on_one_core);
+        pin.chain(self.argv.iter().cloned()).collect()
     }
 
     pub fn reset(self, reset: impl Fn() -> Result<()> + 'static) -> Job {

@@ -31,7 +31,12 @@ pub fn all() -> Vec<Workload> {
             programs::just_true,
         ),
         workload("cpu-mix", "a mix of computing, one thread", &["gcc"], programs::cpu_mix),
-        workload("cpu-threads", "computing in four threads with locks", &["gcc"], programs::cpu_threads),
+        workload(
+            "cpu-threads",
+            "computing in four threads with locks; natively on one core",
+            &["gcc", "taskset"],
+            programs::cpu_threads,
+        ),
         workload("python", "JSON, regular expressions, objects and files", &["python3"], scripts::python),
         workload("node", "the like in JavaScript", &["node"], scripts::node),
         workload("sqlite", "a database on the disk, and one in memory", &["sqlite3"], sqlite::prepare),

@@ -30,7 +30,8 @@ pub fn cpu_mix(site: &Site) -> Result<Job> {
 }
 
 pub fn cpu_threads(site: &Site) -> Result<Job> {
-    Ok(Job::new([compile(site, source!("cpu_threads"))?.into(), size(site.size(300_000, 3_000))]))
+    Ok(Job::new([compile(site, source!("cpu_threads"))?.into(), size(site.size(300_000, 3_000))])
+        .on_one_core())
 }
 
 pub fn gettimeofday(site: &Site) -> Result<Job> {
