@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// Bytes of messages that wait for the background thread or are in its hands.
-pub const QUEUED_BYTES_MAX: usize = 16 << 20;
+pub const QUEUED_BYTES_MAX: usize = 8 << 20;
 
 /// Buffers larger than this are not kept for the next chunk.
 const REUSED_BYTES_MAX: usize = 1 << 20;
