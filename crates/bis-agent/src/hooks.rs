@@ -277,6 +277,7 @@ pub enum Shape {
     Ppoll,
     SockOpt,
     Prctl,
+    Copy,
 }
 
 /// A system call in the hooks' table. The default is one that is always traced.

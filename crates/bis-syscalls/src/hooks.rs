@@ -43,6 +43,8 @@ pub enum HookShape {
     SockOpt,
     /// The name of the task, and which capabilities there are.
     Prctl,
+    /// What is written to is the descriptor in argument 2.
+    Copy,
 }
 
 /// What the first argument, a descriptor, must be ready for, or the call would wait.
@@ -85,7 +87,7 @@ pub struct Hook {
     pub pieces: Vec<HookPiece>,
     /// It waits unless its descriptor is ready.
     pub waits: Option<HookWait>,
-    /// It writes to the descriptor in its first argument, so it matters what that is.
+    /// It writes to the descriptor in its first argument (or where the shape says), so it matters what that is.
     pub writes: bool,
     /// It opens what this argument names.
     pub path: Option<u8>,
@@ -237,6 +239,10 @@ fn shaped(name: &str) -> Option<Hook> {
             let pieces = vec![piece(2, Size::Fixed(8))];
             return Some(Hook { pieces, waits: Some(HookWait::Output), writes: true, ..Hook::default() });
         }
+        "copy_file_range" => {
+            let pieces = vec![piece(1, Size::Fixed(8)), piece(3, Size::Fixed(8))];
+            return Some(Hook { shape: HookShape::Copy, pieces, writes: true, ..Hook::default() });
+        }
         "sched_yield" => return Some(Hook { waits: Some(HookWait::Unknown), ..Hook::default() }),
         _ => return None,
     };
@@ -340,6 +346,7 @@ mod tests {
             "waitid",
             "prctl",
             "sendfile",
+            "copy_file_range",
             "ftruncate",
         ] {
             assert!(by_name(name).is_some(), "{name}");

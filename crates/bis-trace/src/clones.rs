@@ -59,7 +59,7 @@ impl Clones {
             Ok(file)
         });
         let _ = fs::remove_file(&probe);
-        let block_len = cloned.as_ref().ok().and_then(|file| block_len(file));
+        let block_len = cloned.as_ref().ok().and_then(block_len);
         match (cloned, block_len) {
             (Ok(file), Some(block_len)) => Some(Clones { file, path, block_len, next: AtomicU64::new(0) }),
             _ => {

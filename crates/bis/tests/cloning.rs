@@ -1,5 +1,5 @@
 //! Large reads on filesystems that clone blocks: `tests/guests/files/clones.c` is recorded on btrfs and on XFS, both in
-//! images that are mounted here, and replayed after all that it had read is gone.
+//! images that are mounted here, and replayed after all that it had read is gone. (And `copies_many.c`, which clones.)
 //!
 //! What is tried: that reads are cloned at all (and not with `--no-cloning`), with hooks and without; that the trace is as
 //! good in another place, without cloning; and that a trace whose clones are missing, short or damaged is refused with
@@ -11,13 +11,14 @@
 mod common;
 
 use std::{
+    collections::BTreeMap,
     env,
     ffi::OsStr,
     fs::{self, File},
     os::unix::{fs::FileExt, process::CommandExt},
     path::{Path, PathBuf},
     process::Command,
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -37,9 +38,15 @@ const WAYS: [(&str, &[&str]); 3] =
     [("replay", &[]), ("no_hooks", &["--no-hooks"]), ("checksum", &["--checksum"])];
 
 type Check = fn(&Path) -> Result<(), Failed>;
+type Run = Box<dyn Fn(&Path) -> Result<(), Failed> + Send>;
 
-const CHECKS: [(&str, Check); 4] =
-    [("no_cloning", nothing_is_cloned), ("moved", moved), ("damaged", damaged), ("many", many)];
+const CHECKS: [(&str, Check); 5] = [
+    ("copies", copies),
+    ("no_cloning", nothing_is_cloned),
+    ("moved", moved),
+    ("damaged", damaged),
+    ("many", many),
+];
 
 fn main() {
     if env::var_os(INSIDE).is_none() && rustix::process::geteuid().is_root() {
@@ -57,7 +64,7 @@ fn main() {
         }
         let missing = mounted.is_err();
         let folder = Arc::new(mounted.unwrap_or_default());
-        let mut add = |name: &str, run: Box<dyn Fn(&Path) -> Result<(), Failed> + Send>| {
+        let mut add = |name: &str, run: Run| {
             let folder = Arc::clone(&folder);
             let trial = Trial::test(format!("{kind}::{name}"), move || common::repeated(|| run(&folder)));
             trials.push(trial.with_ignored_flag(missing));
@@ -70,6 +77,9 @@ fn main() {
         }
     }
     let conclusion = libtest_mimic::run(&common::arguments(), trials);
+    for program in BUILT.lock().unwrap_or_else(PoisonError::into_inner).values() {
+        let _ = fs::remove_file(program);
+    }
     for mounted in ["btrfs", "xfs", "btrfs.tmpfs", "xfs.tmpfs"].map(|name| mounts.path().join(name)) {
         let _ = Command::new("umount").arg(mounted).stderr(std::process::Stdio::null()).status();
     }
@@ -121,22 +131,24 @@ fn mount(kind: &str, folder: &Path) -> Result<PathBuf, String> {
     Ok(place)
 }
 
-/// The guest, compiled once.
-fn guest() -> Result<&'static Path, Failed> {
-    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let build = || {
-        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("clones-{}", std::process::id()));
-        let mut gcc = Command::new("gcc");
-        gcc.args(["-O1", "-g", "-pthread", "-Wall", "-o"]).arg(&program);
-        let output = gcc.arg(common::tree().join("tests/guests/files/clones.c")).output();
-        let output = output.map_err(|e| format!("failed to start gcc: {e}"))?;
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        if output.status.success() { Ok(program) } else { Err(format!("failed to compile: {text}")) }
-    };
-    match BUILT.get_or_init(build) {
-        Ok(program) => Ok(program),
-        Err(why) => Err(why.clone().into()),
+/// Guests that were compiled, by name.
+static BUILT: Mutex<BTreeMap<&str, PathBuf>> = Mutex::new(BTreeMap::new());
+
+/// A guest of `tests/guests/files`, compiled once.
+fn guest(name: &'static str) -> Result<PathBuf, Failed> {
+    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(program) = built.get(name) {
+        return Ok(program.clone());
     }
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O1", "-g", "-pthread", "-Wall", "-o"]).arg(&program);
+    let output = gcc.arg(common::tree().join(format!("tests/guests/files/{name}.c"))).output();
+    let output = output.map_err(|e| format!("failed to start gcc: {e}"))?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    ensure(output.status.success(), || format!("failed to compile: {text}"))?;
+    built.insert(name, program.clone());
+    Ok(program)
 }
 
 /// A recording of the guest below `mounted`, whose files are overwritten and removed afterwards.
@@ -149,7 +161,7 @@ struct Recording {
 
 impl Recording {
     fn new(mounted: &Path, flags: &[&str]) -> Result<Recording, Failed> {
-        Recording::of(mounted, flags, &[guest()?.as_os_str()])
+        Recording::of(mounted, flags, &[guest("clones")?.as_os_str()])
     }
 
     fn of(mounted: &Path, flags: &[&str], argv: &[&OsStr]) -> Result<Recording, Failed> {
@@ -263,6 +275,16 @@ fn damaged(mounted: &Path) -> Result<(), Failed> {
     refused("it ends before")?;
     fs::remove_file(&clones)?;
     refused("is missing")?;
+    recording.done()
+}
+
+/// What `cp` does: the program itself clones its files.
+fn copies(mounted: &Path) -> Result<(), Failed> {
+    let program = guest("copies_many")?;
+    let recording = Recording::of(mounted, &[], &[program.as_os_str()])?;
+    let said = String::from_utf8_lossy(&recording.step.stdout).into_owned();
+    ensure(said.starts_with("cloned always\n"), || format!("it did not clone: {said}"))?;
+    recording.replays()?;
     recording.done()
 }
 

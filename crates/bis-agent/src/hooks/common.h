@@ -51,6 +51,8 @@ struct plan {
   u64 patient; // it may wait for what it asks
   u64 finite;  // not for ever, but so long that its supervisor would look after it
   u64 vectors; // how many there are at VECTORS
+  u64 writes;  // it matters what the descriptor `target` is, because it is written to
+  u64 target;
 };
 
 // What of a call depends on what is asked (`shapes.c`). 0: it cannot be made here.

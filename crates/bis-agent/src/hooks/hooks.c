@@ -283,6 +283,8 @@ static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row,
   u64 check = hash(nr, p.args);
   p.pieces = row->pieces;
   p.patient = p.finite = 0;
+  p.writes = is(row->flags & WRITES_FD);
+  p.target = p.args[row->shape == COPY ? 2 : 0];
   for (u64 i = 0; i < 3; i++) p.piece[i] = row->piece[i];
   u64 possible = 1;
   if (row->shape != PLAIN) possible = hooks_shape(&p);
@@ -321,13 +323,14 @@ static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row,
     at += ALIGN8(p.cap[last]);
   }
 
-  u64 class0 = fd_class(p.args[0]);
-  u64 special = is(row->flags & WRITES_FD) & !(is(class0) & below(class0, FD_SPECIAL));
+  u64 class0 = fd_class(p.args[0]), target = fd_class(p.target);
+  u64 special = p.writes & !(is(target) & below(target, FD_SPECIAL));
   special |= is(row->flags & TAKES_PATH1) & (class0 == FD_SPECIAL);
   special |= (is(row->flags & (ALIGNED | COPIES_FD)) | (row->shape == FCNTL)) & (class0 == FD_SHOWN);
   special |= is(row->flags & ALIGNED) & is_clonable(p.args[0], last < PIECES ? p.cap[last] : 0);
-  // sendfile reads the other one.
+  // sendfile reads the other one, and so does a copy.
   special |= (nr == 40) & (fd_class(p.args[1]) == FD_SHOWN);
+  special |= (u64)(row->shape == COPY) & (class0 == FD_SHOWN);
   u64 room = S->end - S->pos;
   u64 no = S->stop | !possible | special | below(room, at) | below(LOG_SOON, S->pos);
   // In replay: made here if the log has an entry left.
@@ -378,7 +381,7 @@ static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row,
   if (nested) hooks_link(&p);
 
   u64 truncates = (u64)(row->shape == OPEN) & is(p.args[row->flags_arg] & 01000);
-  S->writing = truncates | (is(row->flags & WRITES_FD) & !is(class0 ^ FD_FILE));
+  S->writing = truncates | (p.writes & !is(target ^ FD_FILE));
   i64 made = hooks_make(p.args, nr);
   i64 result = pick(e->result, made);
   e->result = result;

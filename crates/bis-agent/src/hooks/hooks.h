@@ -99,7 +99,7 @@ enum { GIVEN_IN = 32, GIVEN_OUT, GIVEN_RET };
 // Flags of a row.
 enum {
   HOOKED = 1,        // may be made here
-  WRITES_FD = 2,     // only if argument 0 is a descriptor that is plain
+  WRITES_FD = 2,     // only if argument 0 (of COPY, 2) is a descriptor that is plain
   TAKES_PATH0 = 4,   // only if argument 0 is no path of /proc or /dev
   TAKES_PATH1 = 8,   // the same for argument 1, relative to a descriptor in argument 0
   CLEARS_FD0 = 16,   // the class of descriptor 0 is gone
@@ -122,7 +122,7 @@ enum { SETTLES = CLEARS_FD0 | CLEARS_FD1 | MAKES_FD | MAKES_TWO | COPIES_FD };
 enum { DONTWAIT = 0x40 }; // MSG_DONTWAIT
 
 // Shapes beside the plain one.
-enum { PLAIN = 0, FCNTL, IOCTL, FUTEX, OPEN, POLL, EPOLL, SELECT, VECTOR, WAIT, MESSAGE, RECEIVE, SEND, PPOLL, SOCKOPT, PRCTL };
+enum { PLAIN = 0, FCNTL, IOCTL, FUTEX, OPEN, POLL, EPOLL, SELECT, VECTOR, WAIT, MESSAGE, RECEIVE, SEND, PPOLL, SOCKOPT, PRCTL, COPY };
 
 struct piece {
   u8 arg;

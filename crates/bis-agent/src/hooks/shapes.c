@@ -179,6 +179,10 @@ static u64 plan_ioctl(struct plan *p) {
   case 0x5402: // TCSETS
   case 0x5410: // TIOCSPGRP
     return 1;
+  case 0x40049409: // FICLONE
+    __atomic_exchange_n(&S->writing, 1, __ATOMIC_SEQ_CST);
+    p->writes = 1;
+    return 1;
   }
   return 0;
 }

@@ -37,6 +37,7 @@ fn row(from: &bis_syscalls::Row) -> Option<Row> {
         HookShape::Vector => (Shape::Vector, 0),
         HookShape::SockOpt => (Shape::SockOpt, 0),
         HookShape::Prctl => (Shape::Prctl, 0),
+        HookShape::Copy => (Shape::Copy, 0),
         HookShape::Open(arg) => (Shape::Open, arg),
         HookShape::Wait(arg) => (Shape::Wait, arg),
         HookShape::Receive(arg) => (Shape::Receive, arg),

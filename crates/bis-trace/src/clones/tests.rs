@@ -27,7 +27,7 @@ proptest! {
         let folder = tempfile::tempdir().unwrap();
         let clones = clones(folder.path());
         let blocks = clones.whole_blocks(start..start + len);
-        prop_assert!(blocks.start % 4096 == 0 && blocks.end % 4096 == 0);
+        prop_assert!(blocks.start.is_multiple_of(4096) && blocks.end.is_multiple_of(4096));
         if blocks.is_empty() {
             prop_assert!(len < 2 * 4096);
         } else {
