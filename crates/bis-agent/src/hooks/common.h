@@ -14,6 +14,8 @@ extern void hooks_diverged(void);
 #define ALIGN8(n) (((n) + 7) & ~7ul)
 #define CAP_MAX 0x80000ul
 #define INOUT_MAX 0x3000ul
+// No supervisor wants reads of less.
+#define CLONE_LEAST 0x10000ul
 #define PIECES 4
 // Waits with a limit above this are not for hooks: a task that is looked after (after 200 ms, `watch.rs`) makes its call
 // again, with all of its time.

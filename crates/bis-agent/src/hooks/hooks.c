@@ -50,6 +50,7 @@ static inline void set_class(u64 fd, u64 class) {
 
 // Is this a read of which the supervisor may clone the blocks?
 static inline u64 is_clonable(u64 fd, u64 len) {
+  if (len < CLONE_LEAST) return 0;
   fd = (u32)fd;
   u64 copied = COPIED[(fd & (FDS - 1)) >> 3] >> (fd & 7) & below(fd, FDS);
   return below(S->clone_min - 1, len) & ~copied;
