@@ -132,12 +132,12 @@ fn write_trace(path: &Path, started_s: i64, finished: bool) {
         writer.meta(&Meta::Domain(entry)).unwrap();
         let mut stream = writer.stream(DomainId(domain));
         let start = EventKind::Start(Box::new(Start { base, outcome: Outcome::default() }));
-        stream.push(&Event { seq, tid, kind: start, sums: Vec::new() }).unwrap();
+        stream.push(&Event { seq, tid, kind: start, ticks: None, sums: Vec::new() }).unwrap();
         stream
     };
     let push = |stream: &mut bis_trace::StreamWriter, tid: Tid, kind: EventKind| {
         let seq = writer.next_seq();
-        stream.push(&Event { seq, tid, kind, sums: Vec::new() }).unwrap();
+        stream.push(&Event { seq, tid, kind, ticks: None, sums: Vec::new() }).unwrap();
         seq
     };
     let mut first = begin(1, shell, 99, exec("/bin/sh", &["sh", "-c", "ls -l; true"])); // 1
@@ -373,10 +373,10 @@ fn a_reader_that_goes_away_is_no_failure() {
         .unwrap();
     let mut stream = writer.stream(domain);
     let start = EventKind::Start(Box::new(Start { base, outcome: Outcome::default() }));
-    stream.push(&Event { seq, tid, kind: start, sums: Vec::new() }).unwrap();
+    stream.push(&Event { seq, tid, kind: start, ticks: None, sums: Vec::new() }).unwrap();
     for _ in 0..20_000 {
         let kind = call(0, [3, 0x7000, 5], 5);
-        stream.push(&Event { seq: writer.next_seq(), tid, kind, sums: Vec::new() }).unwrap();
+        stream.push(&Event { seq: writer.next_seq(), tid, kind, ticks: None, sums: Vec::new() }).unwrap();
     }
     drop(stream);
     writer.finish().unwrap();

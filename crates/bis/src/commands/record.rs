@@ -56,6 +56,7 @@ fn record(args: Record) -> Result<u8> {
         checksum: args.checksum,
         slice: Duration::from_millis(args.slice),
         chaos: args.chaos.then(|| args.seed.unwrap_or_else(|| u64::from(std::process::id()))),
+        ticks: args.ticks.kind(),
         hooks: !args.no_hooks,
         cloning: !args.no_cloning,
         site_cache: folder::site_cache(),
@@ -159,7 +160,7 @@ impl Place {
 
 /// Whether the program was started, so that there is something worth keeping.
 fn began(error: &RecordError) -> bool {
-    !matches!(error, RecordError::Spawn(_))
+    !matches!(error, RecordError::Spawn(_) | RecordError::Ticks(_))
 }
 
 fn failure(error: &RecordError, name: &OsStr) -> Failure {
