@@ -2,8 +2,9 @@
 //
 // While recording, a call is made with its results going to the log, and copied from there to where the program wants
 // them. In replay the same code runs, the system call instruction does nothing, and all that the kernel would have
-// said is in the log already. Both ways retire the same conditional branches: what differs is chosen by masks
-// (`pick`), not by jumps. Only the clock is not read in replay.
+// said is in the log already. Both ways retire the same conditional branches, in as many as there are: what differs is chosen
+// by masks (`pick`), or by one jump that leads over no other. Only the kernel's own functions of the clock are not called in
+// replay; where branches are counted, they are not called at all.
 //
 // A hook either makes its call, whole, or leaves it to be traced, with no trace of itself: that is what happens to all
 // calls that are not in the table, that are too large, that concern the supervisor, or that would keep others waiting.
@@ -219,7 +220,10 @@ static u64 wait_marker(struct frame *f, struct entry *e) {
   return leave(f, TRACED);
 }
 
+static u64 any(struct frame *f, const struct row *row, u64 nr);
+
 // Calls with at most one piece of memory, that need not be asked anything: most that there are. This does what `any` does.
+// Until it is known that the call is made here, nothing depends on whether the task is alone: only a log says that in replay.
 static inline u64 quick(struct frame *f, const struct row *row, u64 nr) {
   u64 *a = f->args;
   u64 check = hash(nr, a);
@@ -237,6 +241,7 @@ static inline u64 quick(struct frame *f, const struct row *row, u64 nr) {
   u64 clones = is(row->flags & ALIGNED) & is_clonable(a[0], cap);
   u64 no = S->stop | !possible | shown | clones | below(end - pos, sizeof(struct entry) + ALIGN8(cap)) | below(LOG_SOON, pos);
   if (pick(!(pos ^ end), is(no))) return leave(f, TRACED);
+  if (!S->alone && (row->flags & WAITS_IN)) return any(f, row, nr);
 
   struct entry *e = begin(nr, check);
   if (!possible) hooks_diverged();
@@ -261,13 +266,11 @@ static inline u64 quick(struct frame *f, const struct row *row, u64 nr) {
   return leave(f, MADE);
 }
 
-static u64 any(struct frame *f, const struct row *row, u64 nr);
-
 u64 hooks_call(struct frame *f) {
   S->phase = 1;
   u64 nr = f->rax;
   const struct row *row = &TABLE[nr < CALLS ? nr : CALLS - 1];
-  if ((row->flags & QUICK) && (S->alone || !(row->flags & WAITS_IN))) return quick(f, row, nr);
+  if (row->flags & QUICK) return quick(f, row, nr);
   return any(f, row, nr);
 }
 
@@ -419,7 +422,7 @@ typedef i64 clock_fn(u64 first, void *second);
 u64 hooks_time(struct frame *f) {
   u64 nr = f->rax, *a = f->args;
   u64 is_clock = nr == 228, is_day = nr == 96;
-  if (is_day && a[1]) return hooks_call(f);
+  if ((is_day && a[1]) || S->counted) return hooks_call(f);
   S->phase = 2;
   u64 user = is_clock ? a[1] : a[0];
   u64 size = user == 0 ? 0 : nr == 201 ? 8 : 16;
@@ -464,18 +467,19 @@ u64 hooks_counter(struct counter_frame *f, u64 kind) {
   } else {
     struct entry *e = begin(kind, done);
     u64 *core = (u64 *)(e + 1);
-    if (!S->replay) {
-      u32 low, up, aux = 0;
-      if (is_p)
-        __asm__ volatile("rdtscp" : "=a"(low), "=d"(up), "=c"(aux));
-      else
-        __asm__ volatile("rdtsc" : "=a"(low), "=d"(up));
-      e->result = low | (u64)up << 32;
-      if (is_p) *core = aux;
+    // In replay it is left out, by a jump that the compiler does not see: one branch both ways.
+    u64 low = (u32)e->result, up = (u64)e->result >> 32, replay = S->replay, aux = 0;
+    if (is_p) {
+      aux = *core;
+      __asm__ volatile("test %3, %3; jnz 1f; rdtscp; 1:" : "+a"(low), "+d"(up), "+c"(aux) : "r"(replay) : "cc");
+      *core = aux;
+      f->rcx = aux;
+    } else {
+      __asm__ volatile("test %2, %2; jnz 1f; rdtsc; 1:" : "+a"(low), "+d"(up) : "r"(replay) : "cc");
     }
-    f->rax = (u32)e->result;
-    high = (u64)e->result >> 32;
-    if (is_p) f->rcx = *core;
+    e->result = low | up << 32;
+    f->rax = low;
+    high = up;
     finish(e, len, 0);
     S->count++;
     S->exit = done;

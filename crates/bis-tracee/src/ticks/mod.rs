@@ -118,6 +118,11 @@ impl Ticks {
         self.kind
     }
 
+    /// Does it count the branches that the processor makes, those of the hooks included?
+    pub fn counts_branches(self) -> bool {
+        matches!(self.kind, TickKind::Hardware | TickKind::Stepping)
+    }
+
     /// A task's own source; none if nothing is counted.
     ///
     /// # Errors
