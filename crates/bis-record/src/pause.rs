@@ -274,7 +274,8 @@ impl Domain {
     /// Lets the task execute one instruction of its own.
     ///
     /// An instruction that stores the flags would store the trap flag of the step with them; it is left to a breakpoint
-    /// behind it. So would a system call, in r11: it is not made here.
+    /// behind it. So is one that loads them: after a step over it, the kernel takes the trap flag of the next for the
+    /// program's own. A system call would store it in r11: it is not made here.
     fn step(&mut self, tid: Tid) -> Result<Step> {
         let rip = self.stopped(tid)?.regs()?.rip;
         let it = Decoder::with_ip(64, &self.memory.read_upto(rip, 15), rip, DecoderOptions::NONE).decode();
@@ -284,7 +285,12 @@ impl Domain {
                 (task.midway, task.ready) = (true, true);
                 return Ok(Step::Elsewhere);
             }
-            Mnemonic::Pushf | Mnemonic::Pushfd | Mnemonic::Pushfq => self.run_behind(tid, &it)?,
+            Mnemonic::Pushf
+            | Mnemonic::Pushfd
+            | Mnemonic::Pushfq
+            | Mnemonic::Popf
+            | Mnemonic::Popfd
+            | Mnemonic::Popfq => self.run_behind(tid, &it)?,
             _ => {
                 // The watch thread may have asked for a stop. It comes before the step is made, or before its trap is told of;
                 // that comes then, without another step.

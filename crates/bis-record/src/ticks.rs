@@ -125,7 +125,8 @@ impl Domain {
     pub fn ticks_of_event(&mut self, tid: Tid, kind: &EventKind) -> Result<Option<u64>> {
         let ticks = match kind {
             EventKind::Hooked { .. } | EventKind::Token { .. } => return Ok(None),
-            EventKind::Signal(event) if event.point == SignalPoint::Anywhere => None,
+            // Nor does the task stand at a place because of it.
+            EventKind::Signal(event) if event.point == SignalPoint::Anywhere => return Ok(None),
             EventKind::Syscall { .. }
             | EventKind::SyscallEnter { .. }
             | EventKind::Signal(_)

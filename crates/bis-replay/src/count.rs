@@ -54,12 +54,17 @@ impl Domain<'_, '_> {
             return self.must_equal(task, who, expected, &pause.regs, &regs, Leave::OrigRax);
         }
         let is_there = |task: &mut Task| -> Result<bool, Halt> {
-            Ok(task.count(memory)? == Some(wanted)
-                && compare(&pause.regs, &task.regs()?, Leave::OrigRax).is_empty()
-                && place::first_difference(memory, &pause.held).is_none()
-                && place::first_other(memory, &pause.seen).is_none()
-                && task.extended()? == pause.extended
-                && log_is_used()?)
+            let (count, regs) = (task.count(memory)?, task.regs()?);
+            if count != Some(wanted) || !compare(&pause.regs, &regs, Leave::OrigRax).is_empty() {
+                tracing::trace!(count, wanted, "not the place");
+                return Ok(false);
+            }
+            let word = place::first_difference(memory, &pause.held);
+            let other = place::first_other(memory, &pause.seen);
+            let extended = task.extended()? == pause.extended;
+            let log = log_is_used()?;
+            tracing::debug!(?word, ?other, extended, log, "the place with its count and registers");
+            Ok(word.is_none() && other.is_none() && extended && log)
         };
         if is_there(task)? {
             return Ok(());

@@ -137,7 +137,7 @@ impl Domain<'_, '_> {
             return Err(self.inconsistent(seq, format!("task {} does not exist", event.tid)));
         };
         let who = Who { seq, tid: event.tid, ticks: event.ticks };
-        if !matches!(event.kind, EventKind::Hooked { .. }) {
+        if event.is_place() {
             task.begin_ticks(self.context.shared.ticks, &self.space.memory)?;
         }
         match event.kind {

@@ -25,6 +25,18 @@ pub struct Event {
     pub sums: Vec<RangeSum>,
 }
 
+impl Event {
+    /// Does its task stand at one place when it is done, from which counts begin? Not so for what belongs to the event
+    /// after it, and for a signal that came anywhere.
+    pub fn is_place(&self) -> bool {
+        match &self.kind {
+            EventKind::Hooked { .. } | EventKind::Token { .. } => false,
+            EventKind::Signal(event) => event.point != SignalPoint::Anywhere,
+            _ => true,
+        }
+    }
+}
+
 /// What happened.
 #[expect(
     clippy::large_enum_variant,
@@ -88,7 +100,7 @@ pub enum PausePlace {
     /// By its state: it is the first place after the task's last event with these registers and these bytes.
     State,
     /// By the number of counts, in the measure of the trace's tick source ([`Machine::tick_source`]), that the task has made
-    /// since its previous event ([`EventKind::Hooked`] and [`EventKind::Token`] apart, which belong to the event after them).
+    /// since its previous event that [is a place](Event::is_place).
     /// One task of a domain runs at a time, and each stands at an event when another does: so that is also what the domain
     /// has made since its own previous event. Registers and memory are as in a place by its state, less of the memory; the
     /// place is the first with this count at which they agree.

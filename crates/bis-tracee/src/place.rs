@@ -216,6 +216,18 @@ pub fn is_triggered(stopped: &Stopped) -> Result<bool> {
     Ok(sys::get_debug_register(stopped.tid(), 6)? & 0xf != 0)
 }
 
+/// The same, and forgets it: the kernel keeps what it has said of one exception until the next.
+///
+/// # Errors
+/// Where the task was killed.
+pub fn take_trigger(stopped: &Stopped) -> Result<bool> {
+    let is_triggered = is_triggered(stopped)?;
+    if is_triggered {
+        sys::set_debug_register(stopped.tid(), 6, 0)?;
+    }
+    Ok(is_triggered)
+}
+
 /// At most four pieces (address, length) that debug registers can watch, which cover these at most 24 bytes, if
 /// possible without more than them.
 fn pieces(range: &Range<u64>) -> Vec<(u64, u64)> {

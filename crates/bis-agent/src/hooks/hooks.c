@@ -220,7 +220,7 @@ static u64 wait_marker(struct frame *f, struct entry *e) {
   return leave(f, TRACED);
 }
 
-static u64 any(struct frame *f, const struct row *row, u64 nr);
+static u64 any(struct frame *f, const struct row *row, u64 nr, u64 sure);
 
 // Calls with at most one piece of memory, that need not be asked anything: most that there are. This does what `any` does.
 // Until it is known that the call is made here, nothing depends on whether the task is alone: only a log says that in replay.
@@ -241,7 +241,7 @@ static inline u64 quick(struct frame *f, const struct row *row, u64 nr) {
   u64 clones = is(row->flags & ALIGNED) & is_clonable(a[0], cap);
   u64 no = S->stop | !possible | shown | clones | below(end - pos, sizeof(struct entry) + ALIGN8(cap)) | below(LOG_SOON, pos);
   if (pick(!(pos ^ end), is(no))) return leave(f, TRACED);
-  if (!S->alone && (row->flags & WAITS_IN)) return any(f, row, nr);
+  if (!S->alone && (row->flags & WAITS_IN)) return any(f, row, nr, 1);
 
   struct entry *e = begin(nr, check);
   if (!possible) hooks_diverged();
@@ -271,10 +271,11 @@ u64 hooks_call(struct frame *f) {
   u64 nr = f->rax;
   const struct row *row = &TABLE[nr < CALLS ? nr : CALLS - 1];
   if (row->flags & QUICK) return quick(f, row, nr);
-  return any(f, row, nr);
+  return any(f, row, nr, 0);
 }
 
-static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row, u64 nr) {
+// `sure`: it is decided that the call is made here. To ask again could give another answer, and replay asks once.
+static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row, u64 nr, u64 sure) {
   struct plan p;
   p.row = row;
   p.nr = nr;
@@ -285,7 +286,7 @@ static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row,
 
   u64 check = hash(nr, p.args);
   p.pieces = row->pieces;
-  p.patient = p.finite = 0;
+  p.patient = p.finite = p.refused = 0;
   for (u64 i = 0; i < 3; i++) p.piece[i] = row->piece[i];
   u64 possible = 1;
   if (row->shape != PLAIN) possible = hooks_shape(&p);
@@ -332,9 +333,9 @@ static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row,
   // sendfile reads the other one.
   special |= (nr == 40) & (fd_class(p.args[1]) == FD_SHOWN);
   u64 room = S->end - S->pos;
-  u64 no = S->stop | !possible | special | below(room, at) | below(LOG_SOON, S->pos);
+  u64 no = S->stop | !possible | p.refused | special | below(room, at) | below(LOG_SOON, S->pos);
   // In replay: made here if the log has an entry left.
-  if (pick(!(S->pos ^ S->end), is(no))) return leave(f, TRACED);
+  if (pick(!(S->pos ^ S->end), is(no) & !sure)) return leave(f, TRACED);
 
   struct entry *e = begin(nr, check);
   if (!possible) hooks_diverged();

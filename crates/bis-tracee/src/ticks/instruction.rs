@@ -6,8 +6,9 @@
 pub enum Class {
     /// jcc, jrcxz, loop, loope, loopne: a conditional branch, whether it is taken or not.
     Branch,
-    /// `pushf`: under a single step it would store the trap flag of the step.
-    StoresFlags,
+    /// `pushf`: under a single step it would store the trap flag of the step. And `popf`: after a step over it, the kernel
+    /// takes the flag of the next steps for the program's own, and leaves it set.
+    Flags,
     /// `syscall`: under a single step it would leave the trap flag in r11.
     Call,
     Other,
@@ -16,7 +17,7 @@ pub enum Class {
 /// Bytes of the longest instruction.
 pub const LEN_MAX: usize = 15;
 
-/// The instruction at the beginning of these bytes, and for [`Class::StoresFlags`] and [`Class::Call`] its length.
+/// The instruction at the beginning of these bytes, and for [`Class::Flags`] and [`Class::Call`] its length.
 pub fn class(bytes: &[u8]) -> (Class, u64) {
     // Operand size, address size, segments, lock and repeat; then REX.
     const LEGACY: [u8; 11] = [0x66, 0x67, 0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65, 0xf0, 0xf2, 0xf3];
@@ -26,7 +27,7 @@ pub fn class(bytes: &[u8]) -> (Class, u64) {
     let opcode = bytes.get(prefixes..).unwrap_or_default();
     match *opcode {
         [0x70..=0x7f | 0xe0..=0xe3, ..] | [0x0f, 0x80..=0x8f, ..] => (Class::Branch, 0),
-        [0x9c, ..] => (Class::StoresFlags, prefixes as u64 + 1),
+        [0x9c | 0x9d, ..] => (Class::Flags, prefixes as u64 + 1),
         [0x0f, 0x05, ..] => (Class::Call, prefixes as u64 + 2),
         _ => (Class::Other, 0),
     }
@@ -67,8 +68,9 @@ mod tests {
 
     #[test]
     fn what_must_not_be_stepped_is_known_with_its_length() {
-        assert_eq!(class(&[0x9c]), (Class::StoresFlags, 1));
-        assert_eq!(class(&[0x66, 0x9c, 0x70]), (Class::StoresFlags, 2));
+        assert_eq!(class(&[0x9c]), (Class::Flags, 1));
+        assert_eq!(class(&[0x9d]), (Class::Flags, 1));
+        assert_eq!(class(&[0x66, 0x9c, 0x70]), (Class::Flags, 2));
         assert_eq!(class(&[0x0f, 0x05]), (Class::Call, 2));
         assert_eq!(class(&[0x48, 0x0f, 0x05]), (Class::Call, 3));
     }

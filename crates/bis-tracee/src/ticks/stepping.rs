@@ -5,8 +5,8 @@
 //! It never stops a task where it is asked to, but a few branches later, by turns between none and [`SKID_MAX`]: that is
 //! what a counter's interrupt does, and the logic that deals with it should meet all of it.
 //!
-//! Some instructions are not stepped, because they would see the flag by which the processor is told to. For `pushf` a
-//! breakpoint behind it does, in a debug register that nobody else uses. `syscall` leaves the flags in r11, and may change
+//! Some instructions are not stepped, because they would see the flag by which the processor is told to. For `pushf` and
+//! `popf` a breakpoint behind them does, in a debug register that nobody else uses. `syscall` leaves the flags in r11, and may change
 //! the mask of signals; the program's own stop at its entry by themselves, that of the hooks at entry and exit.
 //!
 //! A step's trap is a SIGTRAP, and the kernel takes its handler away from a program that blocks it. So it is unblocked
@@ -29,6 +29,9 @@ use crate::{
 
 /// More conditional branches than one is ever stopped too late.
 pub const SKID_MAX: u64 = 100;
+
+/// What the kernel says of the trap behind a single step.
+const TRAP_TRACE: i32 = 2;
 
 const TRAP: u64 = 1 << (Signal::TRAP.0 - 1);
 
@@ -55,9 +58,12 @@ enum Step {
     /// One instruction, which is a conditional branch or not.
     One {
         is_branch: bool,
+        rip: u64,
     },
     /// As far as the breakpoint behind an instruction.
-    Behind,
+    Behind {
+        end: u64,
+    },
     /// The hooks' system call, to its entry; then to its exit.
     Entry,
     Exit,
@@ -68,13 +74,17 @@ enum Step {
 impl Stepping {
     /// The task has executed what it was resumed for.
     fn done(&mut self) {
-        self.count += u64::from(self.step == Step::One { is_branch: true });
+        if let Step::One { is_branch: true, rip } = self.step {
+            self.count += 1;
+            // Two logs side by side tell where two runs part.
+            tracing::trace!(count = self.count, rip = format_args!("{rip:#x}"), "branch");
+        }
         self.step = Step::None;
     }
 
     /// What others see of the task is what the program has.
     fn restore(&mut self, stopped: &Stopped) -> Result<()> {
-        if self.step == Step::Behind {
+        if matches!(self.step, Step::Behind { .. }) {
             place::clear_behind(stopped.tid())?;
         }
         if std::mem::take(&mut self.masked) {
@@ -128,11 +138,11 @@ impl TickSource for Stepping {
             Class::Call if rip == hooks::SYSCALL => Step::Entry,
             // It stops by itself, at the entry of the call.
             Class::Call => Step::None,
-            Class::StoresFlags => {
+            Class::Flags => {
                 place::set_behind(stopped, rip + len)?;
-                Step::Behind
+                Step::Behind { end: rip + len }
             }
-            Class::Branch | Class::Other => Step::One { is_branch: class == Class::Branch },
+            Class::Branch | Class::Other => Step::One { is_branch: class == Class::Branch, rip },
         };
         Ok(match self.step {
             Step::One { .. } => Resume::Step,
@@ -146,9 +156,26 @@ impl TickSource for Stepping {
             self.step = if self.step == Step::Entry { Step::Exit } else { Step::None };
             return Ok(Stop::Inside);
         }
-        let is_trap = status == Status::Signal(Signal::TRAP);
-        if is_trap && self.step != Step::None && SigInfo(stopped.siginfo()?).is_debug_exception() {
+        let info = match status {
+            Status::Signal(Signal::TRAP) => Some(SigInfo(stopped.siginfo()?)),
+            _ => None,
+        };
+        if let Some(info) = info.filter(SigInfo::is_debug_exception) {
             self.restore(stopped)?;
+            let is_done = match self.step {
+                Step::One { rip, .. } => info.code() == TRAP_TRACE || stopped.regs()?.rip != rip,
+                Step::Behind { end } => stopped.regs()?.rip == end,
+                Step::Told => true,
+                Step::None | Step::Entry | Step::Exit => false,
+            };
+            if !is_done {
+                // Nothing was executed: somebody's breakpoint has come before the instruction; or the kernel tells of the end
+                // of a system call that was skipped, as of a step.
+                let is_step = matches!(self.step, Step::One { .. });
+                self.step = Step::None;
+                let is_breakpoint = place::take_trigger(stopped)?;
+                return Ok(if is_step && !is_breakpoint { Stop::Inside } else { Stop::Foreign });
+            }
             self.done();
             if std::mem::take(&mut self.interrupted) {
                 return Ok(Stop::Interrupted);
@@ -162,7 +189,9 @@ impl TickSource for Stepping {
         let is_on_its_way = || -> Result<bool> {
             Ok(stopped.pending()?.iter().any(|info| SigInfo(*info).is_debug_exception()))
         };
-        if status == Status::Trap && matches!(self.step, Step::One { .. } | Step::Behind) && is_on_its_way()?
+        if status == Status::Trap
+            && matches!(self.step, Step::One { .. } | Step::Behind { .. })
+            && is_on_its_way()?
         {
             // Without this, the trap would come between whatever is done with the task and what it does then.
             self.restore(stopped)?;
