@@ -149,11 +149,16 @@ static inline void finish(struct entry *e, u64 len, u64 flags) {
   S->pos += len;
 }
 
+// In replay: was the call left for what was asked before it would have been made?
+static inline u64 is_left_early(const struct entry *e) {
+  return is(e->head & LEFT) & !is(e->head & LATE);
+}
+
 // Has this descriptor O_NONBLOCK? In replay, as the entry says.
 static u64 is_nonblocking(struct entry *e, u64 fd) {
   u64 args[6] = {fd, 3, 0, 0, 0, 0};
   i64 flags = hooks_make(args, 72);
-  u64 waits = pick(is(e->head & LEFT), 1 & ~((u64)flags >> 11 & ~(u64)flags >> 63));
+  u64 waits = pick(is_left_early(e), 1 & ~((u64)flags >> 11 & ~(u64)flags >> 63));
   e->head = (e->head & ~LEFT) | (LEFT & -waits);
   return !waits;
 }
@@ -166,7 +171,7 @@ static u64 would_wait(struct entry *e, u64 fd, u64 events) {
   i64 ready = hooks_make(args, 7);
   S->phase = 1;
   // Errors are the call's own business, and come at once.
-  u64 waits = pick(is(e->head & (LEFT | ASKED)), (u64)(ready == 0) | (u64)(ready == BAILED));
+  u64 waits = pick(is_left_early(e) | is(e->head & ASKED), (u64)(ready == 0) | (u64)(ready == BAILED));
   e->head |= ASKED & -waits;
   if (!waits) return 0;
   waits = !is_nonblocking(e, fd);
@@ -221,6 +226,12 @@ static u64 wait_marker(struct frame *f, struct entry *e) {
 }
 
 static u64 any(struct frame *f, const struct row *row, u64 nr, u64 sure);
+
+// The same once all that was to be asked has been answered.
+static u64 wait_marker_late(struct frame *f, struct entry *e) {
+  finish(e, sizeof *e, LEFT | LATE);
+  return leave(f, TRACED);
+}
 
 // Calls with at most one piece of memory, that need not be asked anything: most that there are. This does what `any` does.
 // Until it is known that the call is made here, nothing depends on whether the task is alone: only a log says that in replay.
@@ -370,14 +381,14 @@ static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row,
       u64 to = pick(SCRATCH_BASE, p.place[i]);
       if (hooks_copy((void *)to, (void *)p.user[i], p.cap[i])) {
         // The kernel finds that, too, and says so.
-        return wait_marker(f, e);
+        return wait_marker_late(f, e);
       }
     }
     if (is_given(kind)) continue;
     p.args[p.piece[i].arg] = p.place[i];
     // What the kernel would not do because its results have no place to go must not be done here, or they are lost. (That
     // both ends are there says nothing of what is between; nobody has such buffers.)
-    if (p.cap[i] && hooks_touch((void *)p.user[i], p.cap[i])) return wait_marker(f, e);
+    if (p.cap[i] && hooks_touch((void *)p.user[i], p.cap[i])) return wait_marker_late(f, e);
   }
   if (nested) hooks_link(&p);
 
@@ -386,11 +397,11 @@ static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row,
   i64 made = hooks_make(p.args, nr);
   i64 result = pick(e->result, made);
   e->result = result;
-  if (result == BAILED) return wait_marker(f, e);
+  if (result == BAILED) return wait_marker_late(f, e);
   // It will say so again.
-  if (result == -22 && (row->flags & ALIGNED)) return wait_marker(f, e);
+  if (result == -22 && (row->flags & ALIGNED)) return wait_marker_late(f, e);
   if (result == -11 && tries && !is_nonblocking(e, p.args[0])) return wait_marker(f, e);
-  if (result == 0 && p.patient) return wait_marker(f, e);
+  if (result == 0 && p.patient) return wait_marker_late(f, e);
 
   u64 len = p.head;
   if (nested) {

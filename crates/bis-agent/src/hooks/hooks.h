@@ -146,13 +146,14 @@ struct row {
 
 // An entry of the log; its data follow, each piece on 8 bytes.
 struct entry {
-  u32 head;  // bits 0 to 8 the call's number, 9 and 10 LEFT and ASKED, from 12 on the eights of all of it
+  u32 head;  // bits 0 to 8 the call's number, 9 to 11 LEFT, ASKED and LATE, from 12 on the eights of all of it
   u32 check; // a hash of the arguments
   i64 result;
 };
 
-// Of an entry: the call would have waited, and is a traced one; its descriptor was asked whether it is nonblocking.
-enum { LEFT = 1 << 9, ASKED = 1 << 10 };
+// Of an entry: the call would have waited, and is a traced one; its descriptor was asked whether it is nonblocking; it was
+// found only when nothing was left to ask that the call would be a traced one.
+enum { LEFT = 1 << 9, ASKED = 1 << 10, LATE = 1 << 11 };
 
 // The registers of the program, as the entry pushes them.
 struct frame {

@@ -14,7 +14,11 @@
 //! [`TickSource::resume`] how to resume it, do that, wait, and tell [`TickSource::stopped`] what the wait has said.
 //! Every other way to resume a task must not make it execute its program's code, nor that of the hooks.
 
+mod check;
+mod cpu;
+mod hardware;
 mod instruction;
+mod perf;
 mod stepping;
 
 use std::fmt;
@@ -85,12 +89,35 @@ pub enum TicksError {
         "failed to count with the tick source software: it is not built into recordings yet; use --ticks=auto"
     )]
     NotBuilt,
+    #[error(
+        "failed to count branches by the processor: this machine has no performance counters for it (in most virtual \
+         machines there are none; the host decides); use --ticks=auto"
+    )]
+    NoCounters,
+    #[error(
+        "failed to count branches by the processor: the kernel does not allow it; set \
+         /proc/sys/kernel/perf_event_paranoid to 1 or less, allow perf_event_open to this container, or use --ticks=auto"
+    )]
+    NotAllowed,
+    /// `vendor`, `family` and `model` are what `cpuid` says.
+    #[error(
+        "failed to count branches by the processor: bis does not know the counters of this one ({vendor}, family {family}, \
+         model {model}); use --ticks=auto"
+    )]
+    UnknownProcessor { vendor: String, family: u32, model: u32 },
+    /// The counter is there, and is not to be trusted.
+    #[error("failed to count branches by the processor ({processor}): {what}; or use --ticks=auto")]
+    Wrong { processor: &'static str, what: String },
+    #[error("failed to open a performance counter: {0}; use --ticks=auto")]
+    Kernel(String),
 }
 
 /// The source of one recording or replay, from which each task gets its own.
 #[derive(Clone, Copy, Debug)]
 pub struct Ticks {
     kind: TickKind,
+    /// Of the hardware source only.
+    hardware: Option<hardware::Setup>,
 }
 
 impl Ticks {
@@ -99,11 +126,12 @@ impl Ticks {
     /// # Errors
     /// Where it cannot; the text says why, and what to do.
     pub fn begin(kind: TickKind) -> Result<Ticks, TicksError> {
-        match kind {
-            TickKind::State | TickKind::Stepping => Ok(Ticks { kind }),
-            TickKind::Software => Err(TicksError::NotBuilt),
-            TickKind::Hardware => Err(TicksError::Unknown(kind.name().into())),
-        }
+        let hardware = match kind {
+            TickKind::State | TickKind::Stepping => None,
+            TickKind::Software => return Err(TicksError::NotBuilt),
+            TickKind::Hardware => Some(hardware::Setup::begin()?),
+        };
+        Ok(Ticks { kind, hardware })
     }
 
     /// The source with this name, for a trace that names it.
@@ -127,10 +155,11 @@ impl Ticks {
     ///
     /// # Errors
     /// Where the kernel gives this task no counter.
-    pub fn of(self, _tid: Tid) -> Result<Option<Box<dyn TickSource>>> {
-        Ok(match self.kind {
-            TickKind::Stepping => Some(Box::new(stepping::Stepping::default())),
-            TickKind::State | TickKind::Software | TickKind::Hardware => None,
+    pub fn of(self, tid: Tid) -> Result<Option<Box<dyn TickSource>>> {
+        Ok(match (self.kind, self.hardware) {
+            (TickKind::Stepping, _) => Some(Box::new(stepping::Stepping::default())),
+            (TickKind::Hardware, Some(setup)) => Some(Box::new(hardware::Hardware::open(setup, tid)?)),
+            _ => None,
         })
     }
 }
