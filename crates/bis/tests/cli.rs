@@ -117,7 +117,7 @@ fn write_trace(path: &Path, started_s: i64, finished: bool) {
             kernel: "6.18.0".into(),
             cpu: "A processor".into(),
             core_count: 2,
-            tick_source: "none".into(),
+            tick_source: "state".into(),
             started_s,
             argv: vec![b"sh".to_vec(), b"-c".to_vec(), b"ls -l; true".to_vec()],
             cwd: b"/home/user".to_vec(),
@@ -523,4 +523,27 @@ fn doctor_looks_at_a_text() {
     let ran = desk.run(&["doctor", "--text", "/etc/passwd"]);
     assert_eq!(ran.status, 2);
     assert!(ran.stderr.contains("failed to look at /etc/passwd"), "{}", ran.stderr);
+}
+
+/// Whatever the machine: a recording by the processor's counters is one that replays, or is refused with what to do.
+#[test]
+fn counting_by_the_processor_works_or_says_why_not() {
+    let desk = Desk::new();
+    let ran = desk.run(&["record", "--ticks=hardware", "-o", "counted", "/bin/true"]);
+    if ran.status == 0 {
+        assert!(desk.shows(&["info", "counted"]).contains("tick source: hardware"));
+        desk.shows(&["replay", "-a", "counted"]);
+        return;
+    }
+    assert_eq!((ran.status, ran.stderr.lines().count()), (125, 1), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("failed to record /bin/true: failed to ") && ran.stderr.contains("--ticks=auto")
+    );
+    let counts = |pmu: &str| Path::new("/sys/bus/event_source/devices").join(pmu).exists();
+    if !counts("cpu") && !counts("cpu_core") {
+        assert!(ran.stderr.contains("no performance counters"), "{}", ran.stderr);
+    }
+    assert!(!desk.folder.path().join("counted").exists(), "a trace of nothing is left");
+    let both = desk.run(&["record", "--chaos", "--ticks=stepping", "/bin/true"]);
+    assert!(both.status == 125 && both.stderr.contains("give one of them"), "{}", both.stderr);
 }

@@ -44,7 +44,13 @@ pub fn check(open: Open<'_>) -> Result<(), String> {
     let tid = slot.as_ref().map(Stopped::tid).ok_or("the process of the check is gone")?;
     let result = rounds(open, &mut slot, &memory);
     let _ = sys::tgkill(tid, tid, Signal::KILL);
-    while sys::wait(Some(tid), true).is_ok() {}
+    // It stops once more on its way out.
+    while let Ok(status) = task::wait_for(tid) {
+        if matches!(status, task::Status::Exited(_) | task::Status::Killed(_)) {
+            break;
+        }
+        drop(Stopped::adopt(tid).resume(task::Resume::Cont, None));
+    }
     result
 }
 

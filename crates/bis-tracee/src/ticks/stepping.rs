@@ -82,11 +82,13 @@ impl Stepping {
         self.step = Step::None;
     }
 
+    fn clear_behind(&self, stopped: &Stopped) -> Result<()> {
+        if matches!(self.step, Step::Behind { .. }) { place::clear_behind(stopped.tid()) } else { Ok(()) }
+    }
+
     /// What others see of the task is what the program has.
     fn restore(&mut self, stopped: &Stopped) -> Result<()> {
-        if matches!(self.step, Step::Behind { .. }) {
-            place::clear_behind(stopped.tid())?;
-        }
+        self.clear_behind(stopped)?;
         if std::mem::take(&mut self.masked) {
             set_trap_mask(stopped, TRAP)?;
         }
@@ -193,8 +195,9 @@ impl TickSource for Stepping {
             && matches!(self.step, Step::One { .. } | Step::Behind { .. })
             && is_on_its_way()?
         {
-            // Without this, the trap would come between whatever is done with the task and what it does then.
-            self.restore(stopped)?;
+            // Without this, the trap would come between whatever is done with the task and what it does then. It must not be
+            // blocked before.
+            self.clear_behind(stopped)?;
             self.done();
             (self.step, self.interrupted) = (Step::Told, true);
             return Ok(Stop::Inside);

@@ -17,7 +17,7 @@ use std::{
 use bis_record::{Options, RecordError};
 
 use crate::{
-    args::Record,
+    args::{Record, TicksArg},
     env,
     failure::{Failure, Result, status},
     folder, output, program, traced,
@@ -42,6 +42,12 @@ fn record(args: Record) -> Result<u8> {
         && !cwd.is_dir()
     {
         return Err(Failure::usage(format!("failed to run in {}: no such folder", cwd.display())));
+    }
+    if args.chaos && args.ticks == TicksArg::Stepping {
+        return Err(Failure::usage(
+            "failed to record with --chaos and --ticks=stepping: chaos draws moments, and stepping leaves none; give one of them"
+                .to_owned(),
+        ));
     }
     let search = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
     let found = program::find(&args.command, search, args.cwd.as_deref())?;
