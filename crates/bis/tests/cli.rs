@@ -275,7 +275,7 @@ fn info_says_where_when_and_how_it_ended() {
         "recorded     2001-09-09 01:46:40 UTC by bis 0.1.0",
         "end          complete; exit status 143 (killed by SIGTERM, if it did not choose that status itself)",
         "machine      A processor, 2 cores, Linux 6.18.0",
-        "recording    tick source: none; hooks: no; checksums: no; cpuid recorded: no",
+        "recording    tick source: state; hooks: no; checksums: no; cpuid recorded: no",
         "processes    2 (2 threads, 3 domains)",
         "events       15",
         "  at event 12: a slow path was taken",
