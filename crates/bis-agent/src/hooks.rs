@@ -188,8 +188,11 @@ pub mod state {
     /// Recording: reads of this many bytes and more are traced, unless their descriptor is one of those that are copied; 0:
     /// none are.
     pub const CLONE_MIN: u64 = 0xe0;
+    /// Conditional branches are counted, so recording and replay must make the same: the functions of [`CLOCKS`] are not
+    /// called. The last word, and the same in all of a domain's life.
+    pub const COUNTED: u64 = 0xe8;
     /// Bytes of the state.
-    pub const LEN: u64 = 0xe8;
+    pub const LEN: u64 = 0xf0;
 }
 
 /// What is known of a descriptor.
@@ -408,8 +411,10 @@ mod tests {
         // These fields are arrays: of four words, two, and three.
         assert_eq!(state::OUTPUTS + 32, state::DEVICES);
         assert_eq!(state::DEVICES + 16, state::TICKS);
-        assert_eq!((fields.last(), state::TICKS + 8), (Some(&"clone_min"), state::CLOCKS));
-        assert_eq!((state::CLOCKS + 24, state::CLONE_MIN + 8), (state::CLONE_MIN, state::LEN));
+        assert_eq!((fields[fields.len() - 3], state::TICKS + 8), ("clocks[3]", state::CLOCKS));
+        assert_eq!((fields[fields.len() - 2], state::CLOCKS + 24), ("clone_min", state::CLONE_MIN));
+        assert_eq!((fields.last(), state::CLONE_MIN + 8), (Some(&"counted"), state::COUNTED));
+        assert_eq!(state::COUNTED + 8, state::LEN);
         assert_eq!(8 * (fields.len() as u64 + 3 + 1 + 2), state::LEN);
         for (name, field) in [("STATE_RSP", "rsp"), ("STATE_DONE", "done"), ("STATE_IN_HOOK", "in_hook")] {
             assert!(text.contains(&format!("#define {name} (AREA_BASE + {:#04x})", offset(field))), "{name}");

@@ -266,12 +266,13 @@ impl Domain {
 
     /// Writes an event, and nothing else.
     pub fn push(&mut self, seq: EventSeq, tid: Tid, kind: EventKind, sums: Vec<RangeSum>) -> Result<()> {
+        let ticks = self.ticks_of_event(tid, &kind)?;
         self.event_count += 1;
         self.last_event = Instant::now();
         if let Some(task) = self.tasks.get_mut(&tid) {
             task.midway = false;
         }
-        let event = Event { seq, tid, kind, sums };
+        let event = Event { seq, tid, kind, ticks, sums };
         self.watch_text(&event);
         Ok(self.stream.push(&event)?)
     }

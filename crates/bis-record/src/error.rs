@@ -3,7 +3,7 @@
 use std::io;
 
 use bis_trace::{error::TraceError, types::Tid};
-use bis_tracee::{TraceeError, spawn::SpawnError};
+use bis_tracee::{TraceeError, spawn::SpawnError, ticks::TicksError};
 
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
@@ -11,6 +11,9 @@ pub enum RecordError {
     Trace(#[from] TraceError),
     #[error(transparent)]
     Spawn(#[from] SpawnError),
+    /// The tick source that was asked for cannot be used.
+    #[error(transparent)]
+    Ticks(#[from] TicksError),
     #[error(transparent)]
     Tracee(#[from] TraceeError),
     #[error("failed to {what}: {source}")]

@@ -28,11 +28,13 @@ mod slow;
 mod stdio;
 mod surroundings;
 mod task;
+mod ticks;
 mod tokens;
 mod views;
 
 use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
+use bis_trace::types::TickKind;
 pub use error::RecordError;
 
 use session::Session;
@@ -56,6 +58,8 @@ pub struct Options {
     pub slice: Duration,
     /// Draw from this seed who runs when, and how much reads and writes move, to meet rare bugs.
     pub chaos: Option<u64>,
+    /// What measures how far a task has come.
+    pub ticks: TickKind,
     /// Use the agent's hooks: calls that programs make often do not stop.
     pub hooks: bool,
     /// Clone the blocks of large reads into the trace, where the filesystem can.

@@ -126,7 +126,7 @@ impl Domain {
     }
 
     /// Is it time that this task, which computes, stops for somebody else?
-    fn has_reason_to_pause(&self, tid: Tid) -> bool {
+    pub fn has_reason_to_pause(&self, tid: Tid) -> bool {
         self.is_awaited_by_signal(tid) || self.is_awaited_by_others(tid)
     }
 
@@ -163,12 +163,23 @@ impl Domain {
     /// The task has been interrupted where it makes no call and is in no hook. True: it has a place now, or something
     /// else has happened that is to be looked at.
     pub fn interrupted(&mut self, tid: Tid) -> Result<bool> {
+        self.stop_here(tid, false)
+    }
+
+    /// The same for a task that may be `at_count`, where its tick source was asked to stop it.
+    pub fn stop_here(&mut self, tid: Tid, at_count: bool) -> Result<bool> {
         let mask = self.stopped(tid)?.sigmask()?;
         let is_open = |info: &SigInfo| mask & (1 << (u32::from(info.signal().0).clamp(1, 64) - 1)) == 0;
         // A signal that is blocked now (the handler of the one before runs) is no reason.
         let by_signal = self.is_awaited_by_signal(tid) && self.task(tid)?.stash.iter().any(is_open);
         if !by_signal && !self.is_awaited_by_others(tid) {
             return Ok(false);
+        }
+        if self.await_place(tid, at_count)?.is_none() {
+            return Ok(false);
+        }
+        if self.task(tid)?.counter.is_some() {
+            return self.pause_counted(tid, at_count);
         }
         if !self.surroundings.is_known() {
             // Once more, to see what has changed meanwhile: that is what tells one pass of a loop from the next.
@@ -182,7 +193,20 @@ impl Domain {
         }
         let span = if let Spot::Sure(span) = span { span.bytes().to_vec() } else { Vec::new() };
         let regs = self.pause(tid, span)?;
-        if !self.deliver_stashed(tid, &regs, SignalPoint::AfterEvent)? {
+        self.go_from_pause(tid, &regs)
+    }
+
+    /// The same for a task that is counted, and has a place where it stands.
+    fn pause_counted(&mut self, tid: Tid, at_count: bool) -> Result<bool> {
+        if !at_count && !self.leave_repetition(tid)? {
+            return Ok(true);
+        }
+        let regs = self.pause(tid, Vec::new())?;
+        self.go_from_pause(tid, &regs)
+    }
+
+    fn go_from_pause(&mut self, tid: Tid, regs: &Registers) -> Result<bool> {
+        if !self.deliver_stashed(tid, regs, SignalPoint::AfterEvent)? {
             self.task(tid)?.ready = true;
         }
         Ok(true)
@@ -250,7 +274,8 @@ impl Domain {
     /// Lets the task execute one instruction of its own.
     ///
     /// An instruction that stores the flags would store the trap flag of the step with them; it is left to a breakpoint
-    /// behind it. So would a system call, in r11: it is not made here.
+    /// behind it. So is one that loads them: after a step over it, the kernel takes the trap flag of the next for the
+    /// program's own. A system call would store it in r11: it is not made here.
     fn step(&mut self, tid: Tid) -> Result<Step> {
         let rip = self.stopped(tid)?.regs()?.rip;
         let it = Decoder::with_ip(64, &self.memory.read_upto(rip, 15), rip, DecoderOptions::NONE).decode();
@@ -260,7 +285,12 @@ impl Domain {
                 (task.midway, task.ready) = (true, true);
                 return Ok(Step::Elsewhere);
             }
-            Mnemonic::Pushf | Mnemonic::Pushfd | Mnemonic::Pushfq => self.run_behind(tid, &it)?,
+            Mnemonic::Pushf
+            | Mnemonic::Pushfd
+            | Mnemonic::Pushfq
+            | Mnemonic::Popf
+            | Mnemonic::Popfd
+            | Mnemonic::Popfq => self.run_behind(tid, &it)?,
             _ => {
                 // The watch thread may have asked for a stop. It comes before the step is made, or before its trap is told of;
                 // that comes then, without another step.
@@ -390,6 +420,7 @@ impl Domain {
 
     /// Gives the task a turn of so many instructions; it ends with a pause, or with whatever comes first.
     fn creep(&mut self, tid: Tid, steps: usize) -> Result<()> {
+        self.begin_ticks(tid)?;
         self.prepare(tid);
         for _ in 0..steps {
             self.creeps = true;
@@ -425,15 +456,25 @@ impl Domain {
         let regs = self.stopped(tid)?.regs()?;
         let xstate = self.stopped(tid)?.xstate()?;
         let extended = place::extended(&xstate);
-        // What has changed comes first: it is what differs.
-        let mut held = self.look_wide(tid)?;
+        let count = self.ticks(tid)?;
+        // What has changed comes first: it is what differs. Where there is a number, few places are left to tell apart.
+        let mut held = if count.is_none() { self.look_wide(tid)? } else { Vec::new() };
         held.extend(look_around(&self.memory, &regs, &self.views));
         let saved = self.saved_states();
         let held = place::leave_out(held, &saved);
         let mut seen = place::look(&self.memory, &xsave::leave_out(vec![(regs.rsp, STACK_LEN)], &saved));
-        seen.extend(self.surroundings.sums());
+        if count.is_none() {
+            seen.extend(self.surroundings.sums());
+        }
         tracing::debug!(domain = %self.id, %tid, rip = format_args!("{:#x}", regs.rip), "pause");
-        let pause = Pause { place: PausePlace::State, regs, extended, held, seen, span };
+        let pause = Pause {
+            place: count.map_or(PausePlace::State, PausePlace::Count),
+            regs,
+            extended,
+            held,
+            seen,
+            span,
+        };
         let seq = self.session.writer.next_seq();
         self.event_at(seq, tid, EventKind::Pause(Box::new(pause)), sums)?;
         Ok(regs)

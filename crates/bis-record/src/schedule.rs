@@ -11,7 +11,7 @@
 use std::{sync::atomic::Ordering, time::Instant};
 
 use bis_trace::{event::EventKind, event::Meta, types::Tid};
-use bis_tracee::{Resume, sys, task};
+use bis_tracee::{sys, task};
 
 use crate::{
     domain::{Domain, Next},
@@ -54,8 +54,7 @@ impl Domain {
                 if !self.lie_in_wait(tid)? {
                     continue;
                 }
-                self.resume(tid, Resume::Cont)?;
-                self.wait_for_report(tid)?;
+                self.go(tid)?;
                 continue;
             }
             self.sleep()?;

@@ -22,6 +22,7 @@ use bis_tracee::{
     cpu, cpuid_mode, names,
     ours::{self, Came},
     sys,
+    ticks::Ticks,
 };
 
 use crate::{
@@ -79,6 +80,7 @@ pub struct Session {
     pub texts: Texts,
     /// Draws who runs when, if that is wanted.
     pub chaos: Option<Arc<Chaos>>,
+    pub ticks: Ticks,
     pub watch: Arc<Watch>,
     /// None: what is read is copied.
     pub cloning: Option<Cloning>,
@@ -93,6 +95,7 @@ pub struct Session {
 
 impl Session {
     pub fn new(options: &Options) -> Result<Session> {
+        let ticks = Ticks::begin(options.ticks)?;
         let writer = Writer::create(&options.trace_dir)?;
         let cloning = options.cloning.then(|| writer.clones().map(Cloning::new)).flatten();
         let session = Session {
@@ -106,6 +109,7 @@ impl Session {
             mail: Mail::default(),
             views: Views::default(),
             hook_image: HookImage::new(if options.chaos.is_some() { &chaos::SHORTENED } else { &[] }),
+            ticks,
             chaos: options.chaos.map(|seed| Arc::new(Chaos::new(seed))),
             texts: Texts::new(options.site_cache.as_ref()),
             watch: Arc::default(),
@@ -123,7 +127,7 @@ impl Session {
             cpu: cpu::brand(),
             cpuid_faulting: sys::has_cpuid_faulting(),
             core_count: u32::try_from(session.cores.count()).unwrap_or(u32::MAX),
-            tick_source: "none".into(),
+            tick_source: session.ticks.kind().name().into(),
             hooks: options.hooks,
             checksums: options.checksum,
             started_s: SystemTime::now()

@@ -9,7 +9,7 @@ use bis_trace::{
 };
 use bis_tracee::{Running, Status, Stopped, siginfo::SigInfo};
 
-use crate::{ambush::Ambush, chaos::Hold, scratch::Place, slow::PageHashes};
+use crate::{ambush::Ambush, chaos::Hold, scratch::Place, slow::PageHashes, ticks::Counter};
 
 /// Whether the task is ours to touch.
 #[derive(Debug)]
@@ -122,6 +122,8 @@ pub struct Task {
     /// As the program set it: lower runs first.
     pub nice: i32,
     pub wishes: Wishes,
+    /// What counts how far it has come; none: nothing does, or it has not run yet.
+    pub counter: Option<Counter>,
     /// `rdtsc` does not fault in it.
     pub reads_tsc: bool,
     /// With chaos: where it is to be stopped; how it is kept from its turn; whether that has not been drawn yet.
@@ -155,6 +157,7 @@ impl Task {
             robust_list: 0,
             nice: 0,
             wishes: Wishes::default(),
+            counter: None,
             reads_tsc: false,
             ambush: None,
             hold: None,

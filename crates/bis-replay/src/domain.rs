@@ -136,17 +136,20 @@ impl Domain<'_, '_> {
         let Some(mut task) = self.tasks.remove(&event.tid) else {
             return Err(self.inconsistent(seq, format!("task {} does not exist", event.tid)));
         };
-        let who = Who { seq, tid: event.tid };
+        let who = Who { seq, tid: event.tid, ticks: event.ticks };
+        if event.is_place() {
+            task.begin_ticks(self.context.shared.ticks, &self.space.memory)?;
+        }
         match event.kind {
             EventKind::Syscall { nr, entry, outcome } => {
                 self.reach_call(&mut task, who, nr, &entry)?;
-                self.check_sums(&task, who, &event.sums)?;
+                self.check(&mut task, who, &event.sums)?;
                 self.apply(&mut task, seq, &outcome)?;
                 task.remember(seq, Brief::Call { nr, result: outcome.regs.result() });
             }
             EventKind::SyscallEnter { nr, entry } => {
                 self.reach_call(&mut task, who, nr, &entry)?;
-                self.check_sums(&task, who, &event.sums)?;
+                self.check(&mut task, who, &event.sums)?;
                 task.in_call = Some(nr);
                 task.remember(seq, Brief::Enter { nr });
             }
@@ -156,20 +159,20 @@ impl Domain<'_, '_> {
                         self.inconsistent(seq, format!("{} returns but was not entered", call_name(nr)))
                     );
                 }
-                self.check_sums(&task, who, &event.sums)?;
+                self.check(&mut task, who, &event.sums)?;
                 self.apply(&mut task, seq, &outcome)?;
                 task.remember(seq, Brief::Exit { nr, result: outcome.regs.result() });
             }
             EventKind::Signal(signal) => self.signal(&mut task, who, &signal, &event.sums)?,
             EventKind::Instruction { insn, before, after } => {
                 self.reach_instruction(&mut task, who, insn, &before)?;
-                self.check_sums(&task, who, &event.sums)?;
+                self.check(&mut task, who, &event.sums)?;
                 task.set_regs(&after)?;
                 task.remember(seq, Brief::Instruction(insn));
             }
             EventKind::Pause(pause) => {
                 self.reach_pause(&mut task, who, &pause)?;
-                self.check_sums(&task, who, &event.sums)?;
+                self.check(&mut task, who, &event.sums)?;
                 task.remember(seq, Brief::Pause(pause.regs.rip));
             }
             EventKind::Hooked { alone, log } => {
@@ -192,12 +195,15 @@ impl Domain<'_, '_> {
         Ok(Flow::On)
     }
 
-    pub(crate) fn check_sums(
+    /// At an event's place, before its outcome: is the task where it was by its counts, and is memory what it was, if these
+    /// were recorded?
+    pub(crate) fn check(
         &self,
-        task: &Task,
+        task: &mut Task,
         who: Who,
         sums: &[bis_trace::event::RangeSum],
     ) -> Result<(), Halt> {
+        self.check_ticks(task, who)?;
         if sums.is_empty() {
             return Ok(());
         }
@@ -326,7 +332,12 @@ impl Domain<'_, '_> {
         match &place.found {
             Found::Dead => mismatch.killed = true,
             Found::Fault(info) => mismatch.fault = Some((info.signal(), *info)),
-            Found::Call | Found::Safepoint | Found::Breakpoint | Found::Seen | Found::OtherCall => {}
+            Found::Call
+            | Found::Safepoint
+            | Found::Breakpoint
+            | Found::Tick
+            | Found::Seen
+            | Found::OtherCall => {}
         }
         if !mismatch.killed {
             mismatch.registers = compare(wanted, &place.regs, leave);
@@ -368,6 +379,8 @@ impl Domain<'_, '_> {
 pub(crate) struct Who {
     pub seq: EventSeq,
     pub tid: Tid,
+    /// The counts that the task makes until then.
+    pub ticks: Option<u64>,
 }
 
 /// Pins a task, or with `Tid(0)` the calling thread, to a core. Where that is not allowed it runs anywhere, slower.

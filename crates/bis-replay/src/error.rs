@@ -10,7 +10,7 @@ use bis_trace::{
     TraceError,
     types::{DomainId, EventSeq, Tid},
 };
-use bis_tracee::{TraceeError, spawn::SpawnError};
+use bis_tracee::{TraceeError, spawn::SpawnError, ticks::TicksError};
 
 use crate::divergence::Divergence;
 
@@ -53,6 +53,9 @@ pub enum ReplayError {
     Tracee(#[from] TraceeError),
     #[error(transparent)]
     Spawn(#[from] SpawnError),
+    /// The trace's tick source cannot be used here.
+    #[error("{0} (the trace needs it: its places are counted by it)")]
+    Ticks(#[from] TicksError),
     #[error("failed to {what}: {source}")]
     Io { what: String, source: io::Error },
 }

@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod apply;
+mod count;
 pub mod divergence;
 mod domain;
 mod echo;
@@ -54,8 +55,9 @@ use std::{
 use bis_trace::{
     Trace,
     event::{FileEntry, Meta},
-    types::{EventSeq, FileId, Tid},
+    types::{EventSeq, FileId, TickKind, Tid},
 };
+use bis_tracee::ticks::Ticks;
 
 pub use divergence::Divergence;
 pub use error::ReplayError;
@@ -134,7 +136,10 @@ fn replay_to(trace: &Trace, options: &Options, sink: echo::Sink) -> Result<Summa
         }
     }
     let selection = select::select(&facts, options.pid)?;
-    let whole = Whole { trace, options, facts, files, selection };
+    // A trace that names none was made by hand; there is nothing to count in it.
+    let ticks = trace.machine().map_or("", |machine| &machine.tick_source);
+    let ticks = if ticks.is_empty() { Ticks::begin(TickKind::State)? } else { Ticks::named(ticks)? };
+    let whole = Whole { trace, options, facts, files, selection, ticks };
     run::allow_many_files();
     let path = trace.dir().join(learnt::FILE_NAME);
     let known = Learnt::of_trace(trace);
@@ -208,6 +213,7 @@ struct Whole<'t> {
     facts: Facts,
     files: HashMap<FileId, FileEntry>,
     selection: Selection,
+    ticks: Ticks,
 }
 
 enum Attempt {
@@ -224,7 +230,7 @@ impl Whole<'_> {
         sink: &Arc<Mutex<Shown>>,
         limit: Option<Duration>,
     ) -> (Result<Attempt, ReplayError>, learnt::Found) {
-        let Whole { trace, options, facts, files, selection } = self;
+        let Whole { trace, options, facts, files, selection, ticks } = self;
         let echo = (!options.quiet).then(|| {
             // Where all is to be heard, so is what a cut trace has lost but for its place.
             let is_heard = |domain| options.pid.is_none() || selection.heard.contains(domain);
@@ -241,6 +247,7 @@ impl Whole<'_> {
         let shared = Shared {
             trace,
             machine: trace.machine().cloned().unwrap_or_default(),
+            ticks: *ticks,
             selection: selection.clone(),
             entries: facts.domains.iter().map(|entry| (entry.domain, entry.clone())).collect(),
             files: files.clone(),

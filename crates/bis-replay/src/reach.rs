@@ -3,7 +3,7 @@
 
 use bis_agent::hooks::{SAFEPOINT, entries};
 use bis_trace::{
-    event::{Insn, Pause, RangeSum, SignalEvent, SignalPoint},
+    event::{Insn, Pause, PausePlace, RangeSum, SignalEvent, SignalPoint},
     types::{Registers, Signal},
 };
 use bis_tracee::place;
@@ -27,6 +27,7 @@ pub(crate) fn found_text(place: &Place) -> String {
         Found::Fault(info) => fault_text(info.signal(), info, place.regs.rip),
         Found::Safepoint => "a stop after the last hooked call".into(),
         Found::Breakpoint => format!("a breakpoint at {:#x}", place.regs.rip),
+        Found::Tick => format!("a count at {:#x}", place.regs.rip),
         Found::Seen => format!("a look at its own text at {:#x}", place.regs.rip),
         Found::OtherCall => "a hooked call that is not the one in the log".into(),
         Found::Dead => "the task was killed".into(),
@@ -46,7 +47,7 @@ impl Domain<'_, '_> {
             return Err(self.inconsistent(who.seq, what));
         }
         let hooked = self.begin_log(task, who, end_stop)?;
-        let place = task.run()?;
+        let place = task.run(&self.space.memory)?;
         if place.found == Found::Dead && self.context.shared.board.is_cancelled() {
             return Err(Halt::Cancelled);
         }
@@ -57,7 +58,12 @@ impl Domain<'_, '_> {
     }
 
     /// Puts the hooked calls that come before the task's next event where the hooks find them.
-    fn begin_log(&self, task: &mut Task, who: Who, end_stop: bool) -> Result<Option<Hooked>, Halt> {
+    pub(crate) fn begin_log(
+        &self,
+        task: &mut Task,
+        who: Who,
+        end_stop: bool,
+    ) -> Result<Option<Hooked>, Halt> {
         let hooked = task.hooked.take();
         if let Some(hooked) = &hooked {
             self.space.put_log(hooked, end_stop).map_err(|error| {
@@ -86,6 +92,9 @@ impl Domain<'_, '_> {
     /// Lets the task run to where it was interrupted in the middle of its computation: the first place with the state
     /// that was recorded, after all hooked calls of its log.
     pub(crate) fn reach_pause(&self, task: &mut Task, who: Who, pause: &Pause) -> Result<(), Halt> {
+        if let PausePlace::Count(count) = pause.place {
+            return self.reach_count(task, who, pause, count);
+        }
         let shared = self.context.shared;
         let How { mut skips, no_jump, loose } = shared.learnt.of(who.seq);
         let wanted = &pause.regs;
@@ -127,7 +136,7 @@ impl Domain<'_, '_> {
         // How often it was there in another state, for a report.
         let mut passed = 0u64;
         loop {
-            let place = task.run()?;
+            let place = task.run(memory)?;
             if let Found::Fault(info) = place.found
                 && seek.forgive(task, memory, pause, info, &place.regs)?
             {
@@ -243,7 +252,7 @@ impl Domain<'_, '_> {
             }
             SignalPoint::Anywhere => {}
         }
-        self.check_sums(task, who, sums)?;
+        self.check(task, who, sums)?;
         if let Some(handler) = &event.handler {
             self.apply(task, who.seq, handler)?;
         }

@@ -16,6 +16,7 @@ use bis_trace::{
     event::{Base, DomainEntry, FileEntry, Machine},
     types::{DomainId, EventSeq, FileId},
 };
+use bis_tracee::ticks::Ticks;
 use rustix::fs::StatVfsMountFlags;
 
 use crate::{
@@ -30,6 +31,7 @@ use crate::{
 pub(crate) struct Shared<'t> {
     pub trace: &'t Trace,
     pub machine: Machine,
+    pub ticks: Ticks,
     pub selection: Selection,
     pub entries: HashMap<DomainId, DomainEntry>,
     pub files: HashMap<FileId, FileEntry>,

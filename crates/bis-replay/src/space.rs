@@ -135,7 +135,8 @@ impl Space {
             (state::ALONE, hooked.alone.into()),
             (state::END_STOP, end_stop.into()),
         ];
-        let mut bytes = vec![0u8; usize::try_from(state::LEN).unwrap_or(0)];
+        // The words behind stay as the recorder has set them.
+        let mut bytes = vec![0u8; usize::try_from(state::COUNTED).unwrap_or(0)];
         for (offset, word) in words {
             let at = usize::try_from(offset).unwrap_or(0);
             bytes[at..at + 8].copy_from_slice(&u64::to_le_bytes(word));

@@ -4,7 +4,12 @@ use std::{collections::VecDeque, ops::Range};
 
 use bis_agent::hooks;
 use bis_trace::types::{EventSeq, Registers, Signal, Tid};
-use bis_tracee::{Resume, Status, Stopped, TraceeError, place, siginfo::SigInfo, task};
+use bis_tracee::{
+    Memory, Resume, Status, Stopped, TraceeError, place,
+    siginfo::SigInfo,
+    task,
+    ticks::{Precision, Stop, TickSource, Ticks},
+};
 
 use crate::divergence::Brief;
 
@@ -26,6 +31,8 @@ pub(crate) struct Task {
     pub guarded: Range<u64>,
     /// Is some text watched by debug registers? A task has those for a breakpoint or for this.
     pub is_watched: bool,
+    /// What counts how far it has come since its previous event.
+    ticks: Option<Box<dyn TickSource>>,
     /// What its hooks have to consume before its next event.
     pub hooked: Option<Hooked>,
 }
@@ -56,6 +63,8 @@ pub(crate) enum Found {
     Safepoint,
     /// At the breakpoint.
     Breakpoint,
+    /// Where its tick source was asked to stop it.
+    Tick,
     /// Behind an instruction that has read the text that is watched.
     Seen,
     /// In a hook, with another call than its log has.
@@ -80,6 +89,7 @@ impl Task {
             in_call: None,
             recent,
             hooked: None,
+            ticks: None,
             breakpoint: None,
             guarded: 0..0,
             is_watched: false,
@@ -112,12 +122,40 @@ impl Task {
         self.stopped.as_ref().ok_or(TraceeError::Died(self.ours))
     }
 
+    /// The task stands where its previous event has left it, and its next is looked for: counts from here on.
+    pub(crate) fn begin_ticks(&mut self, ticks: Ticks, memory: &Memory) -> Result<(), TraceeError> {
+        if self.ticks.is_none() {
+            self.ticks = ticks.of(self.ours)?;
+        }
+        self.ticks.as_mut().map_or(Ok(()), |source| source.begin(memory))
+    }
+
+    /// Its counts since then; none if nothing counts it.
+    pub(crate) fn count(&mut self, memory: &Memory) -> Result<Option<u64>, TraceeError> {
+        self.ticks.as_mut().map(|source| source.count(memory)).transpose()
+    }
+
+    /// How near to a count it can be stopped, if it is counted.
+    pub(crate) fn precision(&self) -> Option<Precision> {
+        self.ticks.as_ref().map(|source| source.precision())
+    }
+
+    /// It is to stop when it has so many counts, as [`Found::Tick`].
+    pub(crate) fn stop_at(&mut self, memory: &Memory, count: u64) -> Result<(), TraceeError> {
+        let stopped = self.stopped.as_ref().ok_or(TraceeError::Died(self.ours))?;
+        self.ticks.as_mut().map_or(Ok(()), |source| source.stop_at(stopped, memory, count))
+    }
+
     /// Lets the task run to its next system call or fault. Signals that somebody sends it meanwhile are dropped:
     /// those of the recording are not delivered but written.
-    pub(crate) fn run(&mut self) -> Result<Place, TraceeError> {
+    pub(crate) fn run(&mut self, memory: &Memory) -> Result<Place, TraceeError> {
         loop {
             let stopped = self.stopped.take().ok_or(TraceeError::Died(self.ours))?;
-            let running = stopped.resume(Resume::Cont, None)?;
+            let how = match &mut self.ticks {
+                Some(source) => source.resume(&stopped, memory)?,
+                None => Resume::Cont,
+            };
+            let running = stopped.resume(how, None)?;
             let status = task::wait_for(self.ours)?;
             if let Status::Exited(_) | Status::Killed(_) | Status::Exit(_) = status {
                 // Reaped by whoever cleans up the process.
@@ -126,6 +164,13 @@ impl Task {
             }
             let breakpoint = self.breakpoint;
             let stopped = self.stopped.insert(running.stopped());
+            if let Some(source) = &mut self.ticks {
+                match source.stopped(stopped, memory, status)? {
+                    Stop::Inside | Stop::Interrupted => continue,
+                    Stop::Tick => return Ok(Place { found: Found::Tick, regs: stopped.regs()? }),
+                    Stop::Foreign => {}
+                }
+            }
             match status {
                 Status::Seccomp => {
                     let regs = stopped.regs()?;

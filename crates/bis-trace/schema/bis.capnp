@@ -35,6 +35,7 @@ struct Event {
     hooked @12 :Hooked;
     pause @13 :Pause;
   }
+  ticks @14 :UInt64;            # counts since the task's previous event, and one; 0: not recorded
 }
 
 struct Hooked {
@@ -45,7 +46,7 @@ struct Hooked {
 struct Pause {
   place :union {
     state @0 :Void;
-    count @1 :UInt64;
+    count @1 :UInt64;           # since the task's previous event
   }
   regs @2 :Data;                # registers
   extended @3 :Data;            # without zeros at its end
@@ -326,7 +327,7 @@ struct Machine {
   cpu @2 :Text;
   cpuidFaulting @3 :Bool;
   coreCount @4 :UInt32;
-  tickSource @5 :Text;
+  tickSource @5 :Text;          # state, software, hardware or stepping
   hooks @6 :Bool;
   checksums @7 :Bool;
   startedS @8 :Int64;           # Unix time, seconds

@@ -10,9 +10,13 @@
 use xxhash_rust::xxh3::Xxh3Default;
 
 /// The format that this bis writes, and the newest that it reads.
-pub const FORMAT: u32 = 1;
+///
+/// 1: the first. 2: a pause says what memory held (it was sums before), and events have counts.
+pub const FORMAT: u32 = 2;
+/// The oldest format that this bis reads.
+pub const FORMAT_MIN: u32 = 2;
 /// The oldest reader that is right about what this bis writes.
-pub const READER_FORMAT_MIN: u32 = 1;
+pub const READER_FORMAT_MIN: u32 = 2;
 
 pub const LOG_MAGIC: [u8; 8] = *b"BISTRACE";
 pub const LOG_HEADER_BYTES: usize = 24;
@@ -40,6 +44,7 @@ pub enum LogHeader {
     Good,
     NotATrace,
     Newer { version: u32, reader: u32 },
+    Older { version: u32 },
     Damaged,
 }
 
@@ -50,6 +55,7 @@ pub fn check_log_header(bytes: &[u8; LOG_HEADER_BYTES]) -> LogHeader {
         (false, _) => LogHeader::NotATrace,
         (true, false) => LogHeader::Damaged,
         (true, true) if reader > FORMAT => LogHeader::Newer { version, reader },
+        (true, true) if version < FORMAT_MIN => LogHeader::Older { version },
         (true, true) => LogHeader::Good,
     }
 }

@@ -41,6 +41,8 @@ pub enum TraceError {
     Empty(PathBuf),
     #[error("the trace {} is in format {version} and needs a reader of format {reader}, this bis reads up to {ours}: use a newer bis", path.display())]
     Newer { path: PathBuf, version: u32, reader: u32, ours: u32 },
+    #[error("the trace {} is of another format version, {version}, and this bis reads from {ours} on: use the bis that recorded it, or record again", path.display())]
+    Older { path: PathBuf, version: u32, ours: u32 },
     /// `offset` is in bytes from the log's beginning.
     #[error("the trace {} is damaged at byte {offset}: {what}", path.display())]
     Damaged { path: PathBuf, offset: u64, what: String },

@@ -8,14 +8,33 @@
 
 use crate::types::{DomainId, EventSeq, FileId, ObjectId, Registers, Signal, Tid};
 
+#[cfg(doc)]
+use crate::types::TickKind;
+
 /// One event of one task of one domain.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Event {
     pub seq: EventSeq,
     pub tid: Tid,
     pub kind: EventKind,
+    /// How many counts the task has made since its previous event, in the measure of the trace's tick source
+    /// ([`Machine::tick_source`]). None where that does not count, or counted nothing that repeats: the event did not come of
+    /// the task's running, or what came (a signal that ended it) may come anywhere. A pause has it in its place.
+    pub ticks: Option<u64>,
     /// Checksums of memory before the event's outcome is applied (`record --checksum`); else empty.
     pub sums: Vec<RangeSum>,
+}
+
+impl Event {
+    /// Does its task stand at one place when it is done, from which counts begin? Not so for what belongs to the event
+    /// after it, and for a signal that came anywhere.
+    pub fn is_place(&self) -> bool {
+        match &self.kind {
+            EventKind::Hooked { .. } | EventKind::Token { .. } => false,
+            EventKind::Signal(event) => event.point != SignalPoint::Anywhere,
+            _ => true,
+        }
+    }
 }
 
 /// What happened.
@@ -80,7 +99,11 @@ pub struct Pause {
 pub enum PausePlace {
     /// By its state: it is the first place after the task's last event with these registers and these bytes.
     State,
-    /// By the number of counts that the domain's tasks have made since the domain began.
+    /// By the number of counts, in the measure of the trace's tick source ([`Machine::tick_source`]), that the task has made
+    /// since its previous event that [is a place](Event::is_place).
+    /// One task of a domain runs at a time, and each stands at an event when another does: so that is also what the domain
+    /// has made since its own previous event. Registers and memory are as in a place by its state, less of the memory; the
+    /// place is the first with this count at which they agree.
     Count(u64),
 }
 
@@ -358,6 +381,7 @@ pub struct Machine {
     pub cpu: String,
     pub cpuid_faulting: bool,
     pub core_count: u32,
+    /// What counts the program's progress: a name of [`TickKind`]. A newer bis may know more.
     pub tick_source: String,
     pub hooks: bool,
     pub checksums: bool,

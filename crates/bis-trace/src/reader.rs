@@ -385,6 +385,9 @@ fn check_header(log: &File, len: u64, dir: &Path) -> Result<()> {
         LogHeader::Newer { version, reader } => {
             Err(TraceError::Newer { path: dir.into(), version, reader, ours: chunk::FORMAT })
         }
+        LogHeader::Older { version } => {
+            Err(TraceError::Older { path: dir.into(), version, ours: chunk::FORMAT_MIN })
+        }
         LogHeader::Damaged => Err(TraceError::Damaged {
             path: dir.into(),
             offset: 0,

@@ -219,3 +219,44 @@ impl Registers {
         self.rax as i64
     }
 }
+
+/// What measures a program's progress between two events, so that a place in the middle of a computation has a number.
+/// Named in the trace ([`crate::event::Machine::tick_source`]), because its places mean nothing in another's measure.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum TickKind {
+    /// Nothing: a place is known by its state.
+    #[default]
+    State,
+    /// The counts of the dense text.
+    Software,
+    /// Conditional branches retired, by the processor's performance counters.
+    Hardware,
+    /// Conditional branches retired, seen by single steps.
+    Stepping,
+}
+
+impl TickKind {
+    pub const ALL: [TickKind; 4] =
+        [TickKind::State, TickKind::Software, TickKind::Hardware, TickKind::Stepping];
+
+    /// The name that traces and people use.
+    pub fn name(self) -> &'static str {
+        match self {
+            TickKind::State => "state",
+            TickKind::Software => "software",
+            TickKind::Hardware => "hardware",
+            TickKind::Stepping => "stepping",
+        }
+    }
+
+    /// The kind of this name; none if this version does not know it.
+    pub fn named(name: &str) -> Option<TickKind> {
+        TickKind::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+impl fmt::Display for TickKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -180,11 +180,13 @@ impl Area {
         all.filter(|(_, class)| *class != FdClass::Unknown).collect()
     }
 
-    /// The state as replay begins with it.
-    pub fn replay_state() -> Vec<u8> {
+    /// The state as replay begins with it; `counted`: see [`state::COUNTED`].
+    pub fn replay_state(counted: bool) -> Vec<u8> {
         let mut bytes = vec![0; state::LEN as usize];
         let at = state::REPLAY as usize;
         bytes[at..at + 8].copy_from_slice(&u64::MAX.to_le_bytes());
+        let at = state::COUNTED as usize;
+        bytes[at..at + 8].copy_from_slice(&u64::from(counted).to_le_bytes());
         bytes
     }
 }

@@ -2,7 +2,7 @@
 //! of bis is here, behind safe names; policy (what to record, whom to run) is not.
 //!
 //! Start at [`task`] for the states of a task, [`remote`] for calls in its name, [`image`] for fresh address
-//! spaces, [`handover`] for changing the supervisor.
+//! spaces, [`handover`] for changing the supervisor, [`ticks`] for what counts a task's progress.
 
 pub mod area;
 pub mod checksum;
@@ -24,6 +24,7 @@ pub mod siginfo;
 pub mod spawn;
 pub mod sys;
 pub mod task;
+pub mod ticks;
 pub mod vdso;
 pub mod xsave;
 

@@ -153,6 +153,32 @@ pub fn set_breakpoints(stopped: &Stopped, addrs: &[u64]) -> Result<()> {
     sys::set_debug_register(tid, 7, enabled)
 }
 
+/// The debug register of [`set_behind`], which no other function here uses for a task that has it.
+const BEHIND: usize = 3;
+
+/// The task stops at this address, too, until [`clear_behind`]: a breakpoint beside those of [`set_breakpoint`] and of up
+/// to three in [`set_breakpoints`].
+///
+/// # Errors
+/// Where the task was killed, or the kernel gives no debug register.
+pub fn set_behind(stopped: &Stopped, addr: u64) -> Result<()> {
+    let tid = stopped.tid();
+    sys::set_debug_register(tid, BEHIND, addr)?;
+    sys::set_debug_register(tid, 7, sys::get_debug_register(tid, 7)? | 1 << (2 * BEHIND))
+}
+
+/// No breakpoint of [`set_behind`] any more.
+///
+/// # Errors
+/// Where the task was killed.
+pub fn clear_behind(tid: Tid) -> Result<()> {
+    sys::set_debug_register(
+        tid,
+        7,
+        sys::get_debug_register(tid, 7)? & !(0xf << (16 + 4 * BEHIND) | 3 << (2 * BEHIND)),
+    )
+}
+
 /// No breakpoint any more.
 ///
 /// # Errors
@@ -188,6 +214,18 @@ pub fn watch(stopped: &Stopped, range: &Range<u64>) -> Result<()> {
 /// Where the task was killed.
 pub fn is_triggered(stopped: &Stopped) -> Result<bool> {
     Ok(sys::get_debug_register(stopped.tid(), 6)? & 0xf != 0)
+}
+
+/// The same, and forgets it: the kernel keeps what it has said of one exception until the next.
+///
+/// # Errors
+/// Where the task was killed.
+pub fn take_trigger(stopped: &Stopped) -> Result<bool> {
+    let is_triggered = is_triggered(stopped)?;
+    if is_triggered {
+        sys::set_debug_register(stopped.tid(), 6, 0)?;
+    }
+    Ok(is_triggered)
 }
 
 /// At most four pieces (address, length) that debug registers can watch, which cover these at most 24 bytes, if

@@ -38,6 +38,11 @@ impl SigInfo {
         u64::from_le_bytes(std::array::from_fn(|i| self.0[24 + i]))
     }
 
+    /// si_fd, for signals of a descriptor that has something to tell.
+    pub fn descriptor(&self) -> i32 {
+        self.int(24)
+    }
+
     /// si_pid, for signals that somebody sent.
     pub fn sender(&self) -> Tid {
         Tid(self.int(16))

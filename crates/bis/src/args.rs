@@ -2,6 +2,7 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
+use bis_trace::types::TickKind;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
@@ -71,6 +72,7 @@ Examples:
   bis record python3 app.py --verbose
   bis record -o /tmp/trace -- make -j2
   bis record --env LANG=C --cwd build ctest
+  bis record --ticks=stepping -o t /bin/true
   while bis record --chaos -o t ./flaky_test; do bis rm t; done"
 )]
 pub struct Record {
@@ -97,6 +99,9 @@ pub struct Record {
     /// The number from which --chaos draws [default: another each time]
     #[arg(long, value_name = "N", requires = "chaos")]
     pub seed: Option<u64>,
+    /// What measures how far a thread has come when it is stopped in the middle of its computation
+    #[arg(long, value_name = "SOURCE", default_value = "auto")]
+    pub ticks: TicksArg,
     /// Set a variable in the program's environment; can be given several times
     #[arg(short, long, value_name = "NAME=VALUE")]
     pub env: Vec<OsString>,
@@ -113,6 +118,30 @@ pub struct Record {
     /// The program, looked for as a shell does, and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     pub command: Vec<OsString>,
+}
+
+/// Tick sources as people name them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum TicksArg {
+    /// What serves best here: nothing is counted, a place is known by its registers and memory
+    Auto,
+    /// Counts in a rewritten text
+    Software,
+    /// Conditional branches, by the processor's performance counters
+    Hardware,
+    /// Conditional branches, by single steps: ten thousand times slower; for tests
+    Stepping,
+}
+
+impl TicksArg {
+    pub fn kind(self) -> TickKind {
+        match self {
+            TicksArg::Auto => TickKind::State,
+            TicksArg::Software => TickKind::Software,
+            TicksArg::Hardware => TickKind::Hardware,
+            TicksArg::Stepping => TickKind::Stepping,
+        }
+    }
 }
 
 /// Replay a recorded run

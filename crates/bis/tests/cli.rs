@@ -117,7 +117,7 @@ fn write_trace(path: &Path, started_s: i64, finished: bool) {
             kernel: "6.18.0".into(),
             cpu: "A processor".into(),
             core_count: 2,
-            tick_source: "none".into(),
+            tick_source: "state".into(),
             started_s,
             argv: vec![b"sh".to_vec(), b"-c".to_vec(), b"ls -l; true".to_vec()],
             cwd: b"/home/user".to_vec(),
@@ -132,12 +132,12 @@ fn write_trace(path: &Path, started_s: i64, finished: bool) {
         writer.meta(&Meta::Domain(entry)).unwrap();
         let mut stream = writer.stream(DomainId(domain));
         let start = EventKind::Start(Box::new(Start { base, outcome: Outcome::default() }));
-        stream.push(&Event { seq, tid, kind: start, sums: Vec::new() }).unwrap();
+        stream.push(&Event { seq, tid, kind: start, ticks: None, sums: Vec::new() }).unwrap();
         stream
     };
     let push = |stream: &mut bis_trace::StreamWriter, tid: Tid, kind: EventKind| {
         let seq = writer.next_seq();
-        stream.push(&Event { seq, tid, kind, sums: Vec::new() }).unwrap();
+        stream.push(&Event { seq, tid, kind, ticks: None, sums: Vec::new() }).unwrap();
         seq
     };
     let mut first = begin(1, shell, 99, exec("/bin/sh", &["sh", "-c", "ls -l; true"])); // 1
@@ -275,7 +275,7 @@ fn info_says_where_when_and_how_it_ended() {
         "recorded     2001-09-09 01:46:40 UTC by bis 0.1.0",
         "end          complete; exit status 143 (killed by SIGTERM, if it did not choose that status itself)",
         "machine      A processor, 2 cores, Linux 6.18.0",
-        "recording    tick source: none; hooks: no; checksums: no; cpuid recorded: no",
+        "recording    tick source: state; hooks: no; checksums: no; cpuid recorded: no",
         "processes    2 (2 threads, 3 domains)",
         "events       15",
         "  at event 12: a slow path was taken",
@@ -373,10 +373,10 @@ fn a_reader_that_goes_away_is_no_failure() {
         .unwrap();
     let mut stream = writer.stream(domain);
     let start = EventKind::Start(Box::new(Start { base, outcome: Outcome::default() }));
-    stream.push(&Event { seq, tid, kind: start, sums: Vec::new() }).unwrap();
+    stream.push(&Event { seq, tid, kind: start, ticks: None, sums: Vec::new() }).unwrap();
     for _ in 0..20_000 {
         let kind = call(0, [3, 0x7000, 5], 5);
-        stream.push(&Event { seq: writer.next_seq(), tid, kind, sums: Vec::new() }).unwrap();
+        stream.push(&Event { seq: writer.next_seq(), tid, kind, ticks: None, sums: Vec::new() }).unwrap();
     }
     drop(stream);
     writer.finish().unwrap();
@@ -523,4 +523,27 @@ fn doctor_looks_at_a_text() {
     let ran = desk.run(&["doctor", "--text", "/etc/passwd"]);
     assert_eq!(ran.status, 2);
     assert!(ran.stderr.contains("failed to look at /etc/passwd"), "{}", ran.stderr);
+}
+
+/// Whatever the machine: a recording by the processor's counters is one that replays, or is refused with what to do.
+#[test]
+fn counting_by_the_processor_works_or_says_why_not() {
+    let desk = Desk::new();
+    let ran = desk.run(&["record", "--ticks=hardware", "-o", "counted", "/bin/true"]);
+    if ran.status == 0 {
+        assert!(desk.shows(&["info", "counted"]).contains("tick source: hardware"));
+        desk.shows(&["replay", "-a", "counted"]);
+        return;
+    }
+    assert_eq!((ran.status, ran.stderr.lines().count()), (125, 1), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("failed to record /bin/true: failed to ") && ran.stderr.contains("--ticks=auto")
+    );
+    let counts = |pmu: &str| Path::new("/sys/bus/event_source/devices").join(pmu).exists();
+    if !counts("cpu") && !counts("cpu_core") {
+        assert!(ran.stderr.contains("no performance counters"), "{}", ran.stderr);
+    }
+    assert!(!desk.folder.path().join("counted").exists(), "a trace of nothing is left");
+    let both = desk.run(&["record", "--chaos", "--ticks=stepping", "/bin/true"]);
+    assert!(both.status == 125 && both.stderr.contains("give one of them"), "{}", both.stderr);
 }

@@ -4,7 +4,8 @@
 //! there is found, there is no list. It must end with its expected status, and its last line of output must be
 //! `guest ok`. Comments in its first lines say what is special: `cflags:` (for gcc), `status:` (when not 0),
 //! `needs:` (words: a program, `root`, or a path that must exist), `stdin:` (one line of input), `unsummed:` (why it
-//! is not run with checksums: they read all memory at each event), `calm:` (why it is not run with chaos).
+//! is not run with checksums: they read all memory at each event), `calm:` (why it is not run with chaos), `steps:` (it is run
+//! with `--ticks=stepping`, too, compiled statically and with these flags, which make it small: an instruction takes 25 µs).
 //! Those with chaos run only where `BIS_TEST_CHAOS` is set: chaos finds bugs of bis, too, and not all of them are fixed.
 //! Trials are named `family/name::mode`; `BIS_TEST_REPEAT=N` runs each N times.
 //!
@@ -35,7 +36,10 @@ struct Guest {
     stdin: Option<Vec<u8>>,
     unsummed: Option<String>,
     calm: Option<String>,
+    /// Flags for the program that is stepped; none: it is not.
+    steps: Option<Vec<String>>,
     program: OnceLock<Result<PathBuf, String>>,
+    small: OnceLock<Result<PathBuf, String>>,
 }
 
 #[derive(Clone, Copy)]
@@ -45,6 +49,7 @@ enum Mode {
     NoHooks,
     Checksum,
     Chaos,
+    Stepping,
 }
 
 impl Mode {
@@ -55,6 +60,7 @@ impl Mode {
             Self::NoHooks => "no_hooks",
             Self::Checksum => "checksum",
             Self::Chaos => "chaos",
+            Self::Stepping => "stepping",
         }
     }
 }
@@ -66,7 +72,10 @@ fn main() {
     for guest in find(&common::tree().join("tests/guests")) {
         let missing = guest.needs.iter().find_map(|need| unmet(need));
         let guest = Arc::new(guest);
-        for mode in [Mode::Native, Mode::Replay, Mode::NoHooks, Mode::Checksum, Mode::Chaos] {
+        for mode in [Mode::Native, Mode::Replay, Mode::NoHooks, Mode::Checksum, Mode::Chaos, Mode::Stepping] {
+            if matches!(mode, Mode::Stepping) && guest.steps.is_none() {
+                continue;
+            }
             let name = format!("{}::{}", guest.name, mode.name());
             let unsummed = guest.unsummed.as_ref().filter(|_| matches!(mode, Mode::Checksum));
             let calm = if wanted { guest.calm.as_ref() } else { Some(&unwanted) };
@@ -148,14 +157,29 @@ impl Guest {
             stdin: directive("stdin:").map(|line| format!("{line}\n").into_bytes()),
             unsummed: directive("unsummed:"),
             calm: directive("calm:"),
+            steps: directive("steps:").map(|text| text.split_whitespace().map(str::to_owned).collect()),
             program: OnceLock::new(),
+            small: OnceLock::new(),
             source,
         }
     }
 
     /// The file to run: the source itself for scripts, else what gcc made of it.
     fn program(&self) -> Result<&Path, Failed> {
-        match self.program.get_or_init(|| self.build()) {
+        match self.program.get_or_init(|| self.build(&[])) {
+            Ok(path) => Ok(path),
+            Err(why) => Err(why.into()),
+        }
+    }
+
+    /// The same, small enough to be stepped.
+    fn small_program(&self) -> Result<&Path, Failed> {
+        let build = || {
+            let mut flags = vec!["-static".to_owned()];
+            flags.extend(self.steps.iter().flatten().cloned());
+            self.build(&flags)
+        };
+        match self.small.get_or_init(build) {
             Ok(path) => Ok(path),
             Err(why) => Err(why.into()),
         }
@@ -163,13 +187,14 @@ impl Guest {
 
     /// Compiles into the cache unless the result there is newer than the source and the header. The flags are
     /// part of the cached name.
-    fn build(&self) -> Result<PathBuf, String> {
+    fn build(&self, more: &[String]) -> Result<PathBuf, String> {
+        let cflags = [&self.cflags[..], more].concat();
         if !matches!(self.source.extension().and_then(OsStr::to_str), Some("c" | "S")) {
             return Ok(self.source.clone());
         }
         let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guests");
         let program =
-            cache.join(format!("{}{}", self.name.replace('/', "."), self.cflags.concat().replace('/', "_")));
+            cache.join(format!("{}{}", self.name.replace('/', "."), cflags.concat().replace('/', "_")));
         let time = |path: &Path| fs::metadata(path).and_then(|meta| meta.modified()).ok();
         let header = self.source.parent().and_then(Path::parent).map(|root| root.join("guest.h"));
         let newest =
@@ -181,7 +206,7 @@ impl Guest {
         // Under another name first: two drivers may run at once, and a half-written program must not be run.
         let fresh = cache.join(format!("{}.new{}", self.name.replace('/', "."), std::process::id()));
         let mut gcc = std::process::Command::new("gcc");
-        gcc.args(["-O1", "-g", "-pthread", "-Wall", "-o"]).arg(&fresh).arg(&self.source).args(&self.cflags);
+        gcc.args(["-O1", "-g", "-pthread", "-Wall", "-o"]).arg(&fresh).arg(&self.source).args(&cflags);
         let output = gcc.output().map_err(|e| format!("failed to start gcc: {e}"))?;
         if !output.status.success() {
             return Err(format!("failed to compile: {}", String::from_utf8_lossy(&output.stderr)));
@@ -191,7 +216,7 @@ impl Guest {
     }
 
     fn run(&self, mode: Mode) -> Result<(), Failed> {
-        let program = self.program()?;
+        let program = if matches!(mode, Mode::Stepping) { self.small_program()? } else { self.program()? };
         let folder = Folder::new(&self.name)?;
         let cwd = folder.sub("cwd")?;
         let stdin = self.stdin.as_deref();
@@ -209,6 +234,7 @@ impl Guest {
             Mode::NoHooks => &["--no-hooks"],
             Mode::Checksum => &["--checksum"],
             Mode::Chaos => &["--chaos", "--seed", &seed],
+            Mode::Stepping => &["--ticks=stepping"],
         };
         let trace = folder.path().join("trace");
         let record = common::record_command(&trace, extra, &[program.as_os_str()], &cwd);

@@ -52,6 +52,7 @@ struct plan {
   u64 head;    // bytes of the entry before the piece whose length is the result
   u64 patient; // it may wait for what it asks
   u64 finite;  // not for ever, but so long that its supervisor would look after it
+  u64 refused; // as things are now, which replay does not know: no jump may depend on it
   u64 vectors; // how many there are at VECTORS
   u64 writes;  // it matters what the descriptor `target` is, because it is written to
   u64 target;

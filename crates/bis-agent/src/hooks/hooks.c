@@ -2,8 +2,9 @@
 //
 // While recording, a call is made with its results going to the log, and copied from there to where the program wants
 // them. In replay the same code runs, the system call instruction does nothing, and all that the kernel would have
-// said is in the log already. Both ways retire the same conditional branches: what differs is chosen by masks
-// (`pick`), not by jumps. Only the clock is not read in replay.
+// said is in the log already. Both ways retire the same conditional branches, in as many as there are: what differs is chosen
+// by masks (`pick`), or by one jump that leads over no other. Only the kernel's own functions of the clock are not called in
+// replay; where branches are counted, they are not called at all.
 //
 // A hook either makes its call, whole, or leaves it to be traced, with no trace of itself: that is what happens to all
 // calls that are not in the table, that are too large, that concern the supervisor, or that would keep others waiting.
@@ -149,11 +150,16 @@ static inline void finish(struct entry *e, u64 len, u64 flags) {
   S->pos += len;
 }
 
+// In replay: was the call left for what was asked before it would have been made?
+static inline u64 is_left_early(const struct entry *e) {
+  return is(e->head & LEFT) & !is(e->head & LATE);
+}
+
 // Has this descriptor O_NONBLOCK? In replay, as the entry says.
 static u64 is_nonblocking(struct entry *e, u64 fd) {
   u64 args[6] = {fd, 3, 0, 0, 0, 0};
   i64 flags = hooks_make(args, 72);
-  u64 waits = pick(is(e->head & LEFT), 1 & ~((u64)flags >> 11 & ~(u64)flags >> 63));
+  u64 waits = pick(is_left_early(e), 1 & ~((u64)flags >> 11 & ~(u64)flags >> 63));
   e->head = (e->head & ~LEFT) | (LEFT & -waits);
   return !waits;
 }
@@ -166,7 +172,7 @@ static u64 would_wait(struct entry *e, u64 fd, u64 events) {
   i64 ready = hooks_make(args, 7);
   S->phase = 1;
   // Errors are the call's own business, and come at once.
-  u64 waits = pick(is(e->head & (LEFT | ASKED)), (u64)(ready == 0) | (u64)(ready == BAILED));
+  u64 waits = pick(is_left_early(e) | is(e->head & ASKED), (u64)(ready == 0) | (u64)(ready == BAILED));
   e->head |= ASKED & -waits;
   if (!waits) return 0;
   waits = !is_nonblocking(e, fd);
@@ -220,7 +226,16 @@ static u64 wait_marker(struct frame *f, struct entry *e) {
   return leave(f, TRACED);
 }
 
+static u64 any(struct frame *f, const struct row *row, u64 nr, u64 sure);
+
+// The same once all that was to be asked has been answered.
+static u64 wait_marker_late(struct frame *f, struct entry *e) {
+  finish(e, sizeof *e, LEFT | LATE);
+  return leave(f, TRACED);
+}
+
 // Calls with at most one piece of memory, that need not be asked anything: most that there are. This does what `any` does.
+// Until it is known that the call is made here, nothing depends on whether the task is alone: only a log says that in replay.
 static inline u64 quick(struct frame *f, const struct row *row, u64 nr) {
   u64 *a = f->args;
   u64 check = hash(nr, a);
@@ -238,6 +253,7 @@ static inline u64 quick(struct frame *f, const struct row *row, u64 nr) {
   u64 clones = is(row->flags & ALIGNED) & is_clonable(a[0], cap);
   u64 no = S->stop | !possible | shown | clones | below(end - pos, sizeof(struct entry) + ALIGN8(cap)) | below(LOG_SOON, pos);
   if (pick(!(pos ^ end), is(no))) return leave(f, TRACED);
+  if (!S->alone && (row->flags & WAITS_IN)) return any(f, row, nr, 1);
 
   struct entry *e = begin(nr, check);
   if (!possible) hooks_diverged();
@@ -262,17 +278,16 @@ static inline u64 quick(struct frame *f, const struct row *row, u64 nr) {
   return leave(f, MADE);
 }
 
-static u64 any(struct frame *f, const struct row *row, u64 nr);
-
 u64 hooks_call(struct frame *f) {
   S->phase = 1;
   u64 nr = f->rax;
   const struct row *row = &TABLE[nr < CALLS ? nr : CALLS - 1];
-  if ((row->flags & QUICK) && (S->alone || !(row->flags & WAITS_IN))) return quick(f, row, nr);
-  return any(f, row, nr);
+  if (row->flags & QUICK) return quick(f, row, nr);
+  return any(f, row, nr, 0);
 }
 
-static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row, u64 nr) {
+// `sure`: it is decided that the call is made here. To ask again could give another answer, and replay asks once.
+static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row, u64 nr, u64 sure) {
   struct plan p;
   p.row = row;
   p.nr = nr;
@@ -283,7 +298,7 @@ static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row,
 
   u64 check = hash(nr, p.args);
   p.pieces = row->pieces;
-  p.patient = p.finite = 0;
+  p.patient = p.finite = p.refused = 0;
   p.writes = is(row->flags & WRITES_FD);
   p.target = p.args[row->shape == COPY ? 2 : 0];
   for (u64 i = 0; i < 3; i++) p.piece[i] = row->piece[i];
@@ -333,9 +348,9 @@ static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row,
   special |= (nr == 40) & (fd_class(p.args[1]) == FD_SHOWN);
   special |= (u64)(row->shape == COPY) & (class0 == FD_SHOWN);
   u64 room = S->end - S->pos;
-  u64 no = S->stop | !possible | special | below(room, at) | below(LOG_SOON, S->pos);
+  u64 no = S->stop | !possible | p.refused | special | below(room, at) | below(LOG_SOON, S->pos);
   // In replay: made here if the log has an entry left.
-  if (pick(!(S->pos ^ S->end), is(no))) return leave(f, TRACED);
+  if (pick(!(S->pos ^ S->end), is(no) & !sure)) return leave(f, TRACED);
 
   struct entry *e = begin(nr, check);
   if (!possible) hooks_diverged();
@@ -370,14 +385,14 @@ static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row,
       u64 to = pick(SCRATCH_BASE, p.place[i]);
       if (hooks_copy((void *)to, (void *)p.user[i], p.cap[i])) {
         // The kernel finds that, too, and says so.
-        return wait_marker(f, e);
+        return wait_marker_late(f, e);
       }
     }
     if (is_given(kind)) continue;
     p.args[p.piece[i].arg] = p.place[i];
     // What the kernel would not do because its results have no place to go must not be done here, or they are lost. (That
     // both ends are there says nothing of what is between; nobody has such buffers.)
-    if (p.cap[i] && hooks_touch((void *)p.user[i], p.cap[i])) return wait_marker(f, e);
+    if (p.cap[i] && hooks_touch((void *)p.user[i], p.cap[i])) return wait_marker_late(f, e);
   }
   if (nested) hooks_link(&p);
 
@@ -386,11 +401,11 @@ static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row,
   i64 made = hooks_make(p.args, nr);
   i64 result = pick(e->result, made);
   e->result = result;
-  if (result == BAILED) return wait_marker(f, e);
+  if (result == BAILED) return wait_marker_late(f, e);
   // It will say so again.
-  if (result == -22 && (row->flags & ALIGNED)) return wait_marker(f, e);
+  if (result == -22 && (row->flags & ALIGNED)) return wait_marker_late(f, e);
   if (result == -11 && tries && !is_nonblocking(e, p.args[0])) return wait_marker(f, e);
-  if (result == 0 && p.patient) return wait_marker(f, e);
+  if (result == 0 && p.patient) return wait_marker_late(f, e);
 
   u64 len = p.head;
   if (nested) {
@@ -423,7 +438,7 @@ typedef i64 clock_fn(u64 first, void *second);
 u64 hooks_time(struct frame *f) {
   u64 nr = f->rax, *a = f->args;
   u64 is_clock = nr == 228, is_day = nr == 96;
-  if (is_day && a[1]) return hooks_call(f);
+  if ((is_day && a[1]) || S->counted) return hooks_call(f);
   S->phase = 2;
   u64 user = is_clock ? a[1] : a[0];
   u64 size = user == 0 ? 0 : nr == 201 ? 8 : 16;
@@ -468,18 +483,19 @@ u64 hooks_counter(struct counter_frame *f, u64 kind) {
   } else {
     struct entry *e = begin(kind, done);
     u64 *core = (u64 *)(e + 1);
-    if (!S->replay) {
-      u32 low, up, aux = 0;
-      if (is_p)
-        __asm__ volatile("rdtscp" : "=a"(low), "=d"(up), "=c"(aux));
-      else
-        __asm__ volatile("rdtsc" : "=a"(low), "=d"(up));
-      e->result = low | (u64)up << 32;
-      if (is_p) *core = aux;
+    // In replay it is left out, by a jump that the compiler does not see: one branch both ways.
+    u64 low = (u32)e->result, up = (u64)e->result >> 32, replay = S->replay, aux = 0;
+    if (is_p) {
+      aux = *core;
+      __asm__ volatile("test %3, %3; jnz 1f; rdtscp; 1:" : "+a"(low), "+d"(up), "+c"(aux) : "r"(replay) : "cc");
+      *core = aux;
+      f->rcx = aux;
+    } else {
+      __asm__ volatile("test %2, %2; jnz 1f; rdtsc; 1:" : "+a"(low), "+d"(up) : "r"(replay) : "cc");
     }
-    f->rax = (u32)e->result;
-    high = (u64)e->result >> 32;
-    if (is_p) f->rcx = *core;
+    e->result = low | up << 32;
+    f->rax = low;
+    high = up;
     finish(e, len, 0);
     S->count++;
     S->exit = done;

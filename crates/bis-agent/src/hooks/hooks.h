@@ -78,6 +78,7 @@ struct state {
   u64 ticks;      // recording: the time stamp counter can be read
   u64 clocks[3];  // recording: the kernel's clock_gettime, gettimeofday and time; 0: not to be called
   u64 clone_min;  // recording: reads of this much are traced, but for those of descriptors that are copied; 0: none
+  u64 counted;    // branches are counted: the kernel's functions are never called, they make too many
 };
 
 #define S ((volatile struct state *)AREA_BASE)
@@ -145,13 +146,14 @@ struct row {
 
 // An entry of the log; its data follow, each piece on 8 bytes.
 struct entry {
-  u32 head;  // bits 0 to 8 the call's number, 9 and 10 LEFT and ASKED, from 12 on the eights of all of it
+  u32 head;  // bits 0 to 8 the call's number, 9 to 11 LEFT, ASKED and LATE, from 12 on the eights of all of it
   u32 check; // a hash of the arguments
   i64 result;
 };
 
-// Of an entry: the call would have waited, and is a traced one; its descriptor was asked whether it is nonblocking.
-enum { LEFT = 1 << 9, ASKED = 1 << 10 };
+// Of an entry: the call would have waited, and is a traced one; its descriptor was asked whether it is nonblocking; it was
+// found only when nothing was left to ask that the call would be a traced one.
+enum { LEFT = 1 << 9, ASKED = 1 << 10, LATE = 1 << 11 };
 
 // The registers of the program, as the entry pushes them.
 struct frame {

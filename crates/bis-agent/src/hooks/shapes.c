@@ -236,11 +236,13 @@ u64 hooks_shape(struct plan *p) {
     return is_option_plain(p);
   case OPEN:
     // O_TRUNC changes a file that somebody may have mapped.
-    return 1 & ~(is(flags & 01000) & is(S->watched));
+    p->refused = is(flags & 01000) & is(S->watched);
+    return 1;
   case RECEIVE:
   case MESSAGE:
     // MSG_TRUNC, MSG_ERRQUEUE; MSG_WAITALL where it may not wait.
-    if ((flags & 0x2020) || ((flags & 0x100) && !S->alone)) return 0;
+    p->refused = is(flags & 0x100) & !is(S->alone);
+    if (flags & 0x2020) return 0;
     return row->shape == RECEIVE || plan_message(p);
   case VECTOR:
     p->pieces = 1;
@@ -258,7 +260,8 @@ u64 hooks_shape(struct plan *p) {
     return plan_select(p);
   case WAIT:
     // WNOHANG.
-    return (flags & 1) || S->alone;
+    p->refused = !(flags & 1) & !is(S->alone);
+    return 1;
   }
   return 1;
 }

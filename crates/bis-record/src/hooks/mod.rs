@@ -106,6 +106,7 @@ impl Hooks {
             area.set(offset, fs::metadata(root).map_or(0, |meta| meta.dev()));
         }
         area.set(state::CLONE_MIN, session.cloning.as_ref().map_or(0, |_| CLONE_BYTES_MIN));
+        area.set(state::COUNTED, session.ticks.counts_branches().into());
         watched.has_hooks(Arc::clone(&area));
         // After that: who watches a file from here on finds the area.
         let is_new = session.watch.mapped() != mapped;
@@ -144,7 +145,10 @@ impl Domain {
             prot: 3,
             backing: Backing::Anonymous,
         });
-        outcome.writes.push(MemWrite { addr: hooks::AREA_BASE, data: Area::replay_state() });
+        outcome.writes.push(MemWrite {
+            addr: hooks::AREA_BASE,
+            data: Area::replay_state(session.ticks.counts_branches()),
+        });
         let mapped = session.watch.mapped();
         self.hooks = Some(Hooks::new(&session, &self.watched, area, Patches::default(), mapped));
         if self.tasks.values().any(|task| task.wishes.no_tsc) {
@@ -321,7 +325,7 @@ impl Domain {
             return Ok(false);
         }
         let interrupted = regs.rip == hooks::SYSCALL_END && INTERRUPTED.contains(&regs.result());
-        if (hooks::MAKE_CHECK..=hooks::SYSCALL).contains(&regs.rip) || interrupted {
+        if regs.rip == hooks::SYSCALL || interrupted {
             let bailed = Registers { rip: hooks::BAILED, orig_rax: u64::MAX, ..*regs };
             self.stopped(tid)?.set_regs(&bailed)?;
             return Ok(true);
@@ -330,6 +334,11 @@ impl Domain {
             return Ok(false);
         }
         hooks.area.set(state::BAIL, 1);
+        if (hooks::MAKE_CHECK..hooks::SYSCALL).contains(&regs.rip) {
+            // It looks again: the branch there is made once, as in replay.
+            let check = Registers { rip: hooks::MAKE_CHECK, orig_rax: u64::MAX, ..*regs };
+            self.stopped(tid)?.set_regs(&check)?;
+        }
         Ok(true)
     }
 

@@ -116,7 +116,7 @@ impl Tape {
     }
 
     pub(super) fn event_of(&mut self, domain: DomainId, tid: Tid, kind: EventKind) {
-        self.push(domain, &Event { seq: self.next(), tid, kind, sums: vec![] });
+        self.push(domain, &Event { seq: self.next(), tid, kind, ticks: None, sums: vec![] });
     }
 
     pub(super) fn push(&mut self, domain: DomainId, event: &Event) {

@@ -308,7 +308,7 @@ fn summed(sum: u64) -> Result<(Summary, String), ReplayError> {
     let kind = EventKind::Syscall { nr: 39, entry, outcome: Box::new(outcome(returns(&entry, 1))) };
     let sums = vec![RangeSum { addr: DATA, len: PAGE, sum }];
     let seq = tape.next();
-    tape.push(A, &Event { seq, tid: tid(A), kind, sums });
+    tape.push(A, &Event { seq, tid: tid(A), kind, ticks: None, sums });
     tape.exit(A, at_call(&returns(&entry, 1), 14, 231));
     tape.replay()
 }

@@ -35,6 +35,7 @@ pub fn plain(seq: u64, data: &[u8]) -> Event {
         seq: EventSeq(seq),
         tid: Tid(4711),
         kind: EventKind::Syscall { nr: 0, entry, outcome },
+        ticks: None,
         sums: vec![],
     }
 }
@@ -207,12 +208,8 @@ fn sums() -> impl Strategy<Value = Vec<RangeSum>> {
 }
 
 pub fn event() -> impl Strategy<Value = Event> {
-    (1..=u64::MAX, tid(), kind(), sums()).prop_map(|(seq, tid, kind, sums)| Event {
-        seq: EventSeq(seq),
-        tid,
-        kind,
-        sums,
-    })
+    (1..=u64::MAX, tid(), kind(), option::of(0..u64::MAX), sums())
+        .prop_map(|(seq, tid, kind, ticks, sums)| Event { seq: EventSeq(seq), tid, kind, ticks, sums })
 }
 
 fn machine() -> impl Strategy<Value = Machine> {

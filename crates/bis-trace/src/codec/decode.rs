@@ -107,7 +107,8 @@ pub(super) fn event(from: schema::event::Reader<'_>) -> Result<Event> {
             EventKind::Hooked { alone: event.get_alone(), log: log.to_vec() }
         }
     };
-    Ok(Event { seq: EventSeq(from.get_seq()), tid: tid(from.get_tid())?, kind, sums })
+    let ticks = from.get_ticks().checked_sub(1);
+    Ok(Event { seq: EventSeq(from.get_seq()), tid: tid(from.get_tid())?, kind, ticks, sums })
 }
 
 fn range_sums(list: capnp::struct_list::Reader<'_, schema::range_sum::Owned>) -> Vec<RangeSum> {

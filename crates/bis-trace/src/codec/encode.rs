@@ -26,6 +26,10 @@ pub(super) fn event(event: &Event, mut to: schema::event::Builder<'_>) -> Result
     check_tid(event.tid.0)?;
     to.set_seq(event.seq.0);
     to.set_tid(event.tid.0);
+    if let Some(ticks) = event.ticks {
+        require(ticks < u64::MAX, || "more counts than there can be".into())?;
+        to.set_ticks(ticks + 1);
+    }
     if !event.sums.is_empty() {
         sums(&event.sums, to.reborrow().init_sums(count(event.sums.len())?));
     }

@@ -15,7 +15,7 @@ fn machine() -> Meta {
 }
 
 fn end(writer: &Writer) -> Event {
-    Event { seq: writer.next_seq(), tid: Tid(1), kind: EventKind::End, sums: vec![] }
+    Event { seq: writer.next_seq(), tid: Tid(1), kind: EventKind::End, ticks: None, sums: vec![] }
 }
 
 fn read_all(trace: &Trace, domain: u32) -> Vec<Event> {

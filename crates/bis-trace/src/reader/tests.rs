@@ -32,7 +32,7 @@ fn small_trace() -> TempDir {
     }
     for stream in &mut streams {
         let seq = writer.next_seq();
-        stream.push(&Event { seq, tid: Tid(1), kind: EventKind::End, sums: vec![] }).unwrap();
+        stream.push(&Event { seq, tid: Tid(1), kind: EventKind::End, ticks: None, sums: vec![] }).unwrap();
     }
     drop(streams);
     writer.meta(&Meta::End { exit_code: 0, seq: writer.next_seq() }).unwrap();
@@ -199,6 +199,12 @@ fn what_is_no_trace() {
     assert!(text.contains("format 9 and needs a reader of format 7") && text.contains("newer bis"), "{text}");
     newer[8] = 1;
     assert!(matches!(open(&newer), TraceError::Damaged { offset: 0, .. }));
+    let mut older = chunk::log_header();
+    (older[8], older[12]) = (1, 1);
+    let sum = xxhash_rust::xxh3::xxh3_64(&older[..16]);
+    older[16..].copy_from_slice(&sum.to_le_bytes());
+    let text = open(&older).to_string();
+    assert!(text.contains("another format version, 1") && text.contains("record again"), "{text}");
     let mut bad = chunk::log_header().to_vec();
     bad.extend([0; 100]);
     assert!(matches!(open(&bad), TraceError::Damaged { offset: 24, .. }));

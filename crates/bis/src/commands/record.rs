@@ -17,7 +17,7 @@ use std::{
 use bis_record::{Options, RecordError};
 
 use crate::{
-    args::Record,
+    args::{Record, TicksArg},
     env,
     failure::{Failure, Result, status},
     folder, output, program, traced,
@@ -43,6 +43,12 @@ fn record(args: Record) -> Result<u8> {
     {
         return Err(Failure::usage(format!("failed to run in {}: no such folder", cwd.display())));
     }
+    if args.chaos && args.ticks == TicksArg::Stepping {
+        return Err(Failure::usage(
+            "failed to record with --chaos and --ticks=stepping: chaos draws moments, and stepping leaves none; give one of them"
+                .to_owned(),
+        ));
+    }
     let search = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
     let found = program::find(&args.command, search, args.cwd.as_deref())?;
     let place = Place::make(args.output.as_deref(), Path::new(&args.command[0]))?;
@@ -56,6 +62,7 @@ fn record(args: Record) -> Result<u8> {
         checksum: args.checksum,
         slice: Duration::from_millis(args.slice),
         chaos: args.chaos.then(|| args.seed.unwrap_or_else(|| u64::from(std::process::id()))),
+        ticks: args.ticks.kind(),
         hooks: !args.no_hooks,
         cloning: !args.no_cloning,
         site_cache: folder::site_cache(),
@@ -159,7 +166,7 @@ impl Place {
 
 /// Whether the program was started, so that there is something worth keeping.
 fn began(error: &RecordError) -> bool {
-    !matches!(error, RecordError::Spawn(_))
+    !matches!(error, RecordError::Spawn(_) | RecordError::Ticks(_))
 }
 
 fn failure(error: &RecordError, name: &OsStr) -> Failure {

@@ -252,7 +252,7 @@ mod tests {
     fn call(stops: &mut Stops, last: &mut Last, nr: u64, rip: u64) {
         let entry = Registers { rip, ..Registers::default() };
         let kind = EventKind::Syscall { nr, entry, outcome: Box::default() };
-        stops.count(&Event { seq: EventSeq(1), tid: Tid(7), kind, sums: Vec::new() }, last);
+        stops.count(&Event { seq: EventSeq(1), tid: Tid(7), kind, ticks: None, sums: Vec::new() }, last);
     }
 
     #[test]
@@ -266,7 +266,7 @@ mod tests {
             log.extend([0; 12]);
         }
         let kind = EventKind::Hooked { alone: false, log };
-        stops.count(&Event { seq: EventSeq(1), tid: Tid(7), kind, sums: Vec::new() }, &mut last);
+        stops.count(&Event { seq: EventSeq(1), tid: Tid(7), kind, ticks: None, sums: Vec::new() }, &mut last);
         call(&mut stops, &mut last, 0, 0x10_0010); // left by its hook
         call(&mut stops, &mut last, 0, 0x10_0010); // declined
         call(&mut stops, &mut last, 0, 0x5000); // elsewhere

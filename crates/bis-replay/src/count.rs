@@ -1,0 +1,139 @@
+//! Finding a place by its number: the task's counts since its previous event, in the measure of the trace's tick source.
+//! The same for every source; which one it is only shows in how near it can stop a task.
+//!
+//! A source that stops a task right behind a count leads to the place at once. One that counts branches interrupts late
+//! by an unknown few of them, its skid; so it is asked to by as much earlier, and from there a breakpoint at the place
+//! stops the task each time that it comes by, until the count is right and registers and memory are, too. Between two
+//! conditional branches the task hardly comes there twice; if it does, in a loop that has none, that comparison tells the
+//! two apart, or nothing can. A task that has more counts than it should has missed its place, and is not let run on.
+
+use bis_trace::event::Pause;
+use bis_tracee::{place, ticks::Precision};
+
+use crate::{
+    divergence::{Leave, compare},
+    domain::{Domain, Mismatch, Who},
+    error::Halt,
+    reach::found_text,
+    seek::Seek,
+    task::{Found, Place, Task},
+};
+
+impl Domain<'_, '_> {
+    /// Lets the task run to where it was paused, `wanted` counts behind its previous event.
+    pub(crate) fn reach_count(
+        &self,
+        task: &mut Task,
+        who: Who,
+        pause: &Pause,
+        wanted: u64,
+    ) -> Result<(), Halt> {
+        let hooked = self.begin_log(task, who, false)?;
+        let Some(precision) = task.precision() else {
+            let what = "a place has a number, and the trace names no tick source".into();
+            return Err(self.inconsistent(who.seq, what));
+        };
+        let early = match precision {
+            Precision::Exact => wanted,
+            Precision::Skid(skid) => wanted.saturating_sub(skid),
+        };
+        if early > 0 {
+            self.run_to_count(task, who, pause, wanted, early)?;
+        }
+        let memory = &self.space.memory;
+        let log_is_used = || -> Result<bool, Halt> {
+            let Some(hooked) = &hooked else { return Ok(true) };
+            Ok(self.space.log_used()? == hooked.log.len() as u64)
+        };
+        if precision == Precision::Exact {
+            let (expected, regs) = (expected(pause, wanted), task.regs()?);
+            if !log_is_used()? {
+                let found = "the same, with hooked calls left to make".into();
+                return Err(self.diverged(task, who, Mismatch::new(expected, found, regs)));
+            }
+            return self.must_equal(task, who, expected, &pause.regs, &regs, Leave::OrigRax);
+        }
+        let is_there = |task: &mut Task| -> Result<bool, Halt> {
+            let (count, regs) = (task.count(memory)?, task.regs()?);
+            if count != Some(wanted) || !compare(&pause.regs, &regs, Leave::OrigRax).is_empty() {
+                tracing::trace!(count, wanted, "not the place");
+                return Ok(false);
+            }
+            let word = place::first_difference(memory, &pause.held);
+            let other = place::first_other(memory, &pause.seen);
+            let extended = task.extended()? == pause.extended;
+            let log = log_is_used()?;
+            tracing::debug!(?word, ?other, extended, log, "the place with its count and registers");
+            Ok(word.is_none() && other.is_none() && extended && log)
+        };
+        if is_there(task)? {
+            return Ok(());
+        }
+        let seek = Seek::begin(task, pause, false)?;
+        task.stop_at(memory, wanted + 1)?;
+        let place = loop {
+            let place = task.run(memory)?;
+            if place.found != Found::Breakpoint || is_there(task)? {
+                break place;
+            }
+        };
+        seek.end(task, memory, &place)?;
+        if place.found == Found::Breakpoint {
+            return Ok(());
+        }
+        Err(self.missed(task, who, pause, wanted, &place))
+    }
+
+    /// Lets the task run until it has `early` counts, or a few more, but not more than `wanted`.
+    fn run_to_count(
+        &self,
+        task: &mut Task,
+        who: Who,
+        pause: &Pause,
+        wanted: u64,
+        early: u64,
+    ) -> Result<(), Halt> {
+        let memory = &self.space.memory;
+        task.stop_at(memory, early)?;
+        let place = task.run(memory)?;
+        if place.found == Found::Tick && task.count(memory)?.is_some_and(|count| count <= wanted) {
+            return Ok(());
+        }
+        Err(self.missed(task, who, pause, wanted, &place))
+    }
+
+    /// The task has come past its place, or to something else before.
+    fn missed(&self, task: &mut Task, who: Who, pause: &Pause, wanted: u64, place: &Place) -> Halt {
+        if place.found == Found::Dead {
+            if self.context.shared.board.is_cancelled() {
+                return Halt::Cancelled;
+            }
+            return self.elsewhere(task, who, expected(pause, wanted), place, &pause.regs, Leave::OrigRax);
+        }
+        let count = match task.count(&self.space.memory) {
+            Ok(count) => count.unwrap_or(0),
+            Err(error) => return error.into(),
+        };
+        let found = format!("{} after {count} counts", found_text(place));
+        let mismatch = Mismatch::new(expected(pause, wanted), found, place.regs);
+        let registers = compare(&pause.regs, &place.regs, Leave::OrigRax);
+        self.diverged(task, who, Mismatch { registers, ..mismatch })
+    }
+
+    /// Has the task made as many counts since its previous event as when it was recorded?
+    pub(crate) fn check_ticks(&self, task: &mut Task, who: Who) -> Result<(), Halt> {
+        let Some(wanted) = who.ticks else { return Ok(()) };
+        match task.count(&self.space.memory)? {
+            Some(count) if count != wanted => {
+                let expected = format!("the same after {wanted} counts since its previous event");
+                let found = format!("it came after {count}");
+                Err(self.diverged(task, who, Mismatch::new(expected, found, task.regs()?)))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn expected(pause: &Pause, wanted: u64) -> String {
+    format!("a pause in the middle of computation at {:#x} after {wanted} counts", pause.regs.rip)
+}

@@ -1,0 +1,165 @@
+//! Tick sources: what measures a task's progress between two of its events, so that a place in the middle of its
+//! computation has a number. One trait, [`TickSource`]; which one a trace was made with stands in the trace
+//! ([`TickKind`]), and replay uses the same.
+//!
+//! A source counts one task. It begins at an event and must come to the same number at the same place whenever the task
+//! runs there from the same event, whoever else runs on the machine. It knows nothing of events, of what a stop was
+//! for, or of the search for a place: that is the recorder's and the replayer's (`bis-replay/count.rs`).
+//!
+//! There are two kinds of sources. Those that count *branches* let a task be stopped anywhere, and can stop it at a
+//! number only roughly ([`Precision::Skid`]): the rest of the way is a matter of breakpoints. A source whose counts are
+//! traps ([`Precision::Exact`]) stops a task right behind any count that it is asked for, and nowhere else.
+//!
+//! How a supervisor lets a task run that is counted: until a stop is [`Stop::Foreign`] or [`Stop::Tick`], ask
+//! [`TickSource::resume`] how to resume it, do that, wait, and tell [`TickSource::stopped`] what the wait has said.
+//! Every other way to resume a task must not make it execute its program's code, nor that of the hooks.
+
+mod check;
+mod cpu;
+mod hardware;
+mod instruction;
+mod perf;
+mod stepping;
+
+use std::fmt;
+
+pub use bis_trace::types::TickKind;
+use bis_trace::types::Tid;
+
+use crate::{
+    error::Result,
+    memory::Memory,
+    task::{Resume, Status, Stopped},
+};
+
+/// What a stop of a counted task is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stop {
+    /// A matter of the source alone: the task goes on.
+    Inside,
+    /// The count that was asked for has come; with [`Precision::Skid`], it may be a few more now.
+    Tick,
+    /// Whatever the wait has said.
+    Foreign,
+    /// It was a matter of the source alone; but before, the task was interrupted, and the source has not told of it yet.
+    Interrupted,
+}
+
+/// How near to a number a source can stop a task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Precision {
+    /// Right behind the count. A task stopped elsewhere has no place.
+    Exact,
+    /// At most so many counts later, never before. A task has a place wherever it is.
+    Skid(u64),
+}
+
+/// What counts for one task.
+///
+/// # Errors
+/// All functions fail where the task was killed, or the kernel refuses what worked at the source's start-up check.
+pub trait TickSource: fmt::Debug + Send {
+    fn precision(&self) -> Precision;
+
+    /// The task stands where an event has left it: from here on is counted, from zero, and no count is asked for.
+    fn begin(&mut self, memory: &Memory) -> Result<()>;
+
+    /// The counts since [`TickSource::begin`]. The task does not run in its program now; it may be in the kernel.
+    fn count(&mut self, memory: &Memory) -> Result<u64>;
+
+    /// The task is to stop when there are so many counts, more than there are now. Holds for one [`Stop::Tick`], or
+    /// until it is asked for another or begins anew.
+    fn stop_at(&mut self, stopped: &Stopped, memory: &Memory, count: u64) -> Result<()>;
+
+    /// The task is about to go on in its program: how it is to be resumed, without a signal.
+    fn resume(&mut self, stopped: &Stopped, memory: &Memory) -> Result<Resume>;
+
+    /// The task has reported after that. It is not called for a task that is gone, nor for one on its way out.
+    fn stopped(&mut self, stopped: &Stopped, memory: &Memory, status: Status) -> Result<Stop>;
+}
+
+/// Why a source cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TicksError {
+    /// This version does not have it.
+    #[error("failed to count with the tick source {0}: this version of bis has none of that kind")]
+    Unknown(String),
+    /// It is not there yet.
+    #[error(
+        "failed to count with the tick source software: it is not built into recordings yet; use --ticks=auto"
+    )]
+    NotBuilt,
+    #[error(
+        "failed to count branches by the processor: this machine has no performance counters for it (in most virtual \
+         machines there are none; the host decides); use --ticks=auto"
+    )]
+    NoCounters,
+    #[error(
+        "failed to count branches by the processor: the kernel does not allow it; set \
+         /proc/sys/kernel/perf_event_paranoid to 1 or less, allow perf_event_open to this container, or use --ticks=auto"
+    )]
+    NotAllowed,
+    /// `vendor`, `family` and `model` are what `cpuid` says.
+    #[error(
+        "failed to count branches by the processor: bis does not know the counters of this one ({vendor}, family {family}, \
+         model {model}); use --ticks=auto"
+    )]
+    UnknownProcessor { vendor: String, family: u32, model: u32 },
+    /// The counter is there, and is not to be trusted.
+    #[error("failed to count branches by the processor ({processor}): {what}; or use --ticks=auto")]
+    Wrong { processor: &'static str, what: String },
+    #[error("failed to open a performance counter: {0}; use --ticks=auto")]
+    Kernel(String),
+}
+
+/// The source of one recording or replay, from which each task gets its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Ticks {
+    kind: TickKind,
+    /// Of the hardware source only.
+    hardware: Option<hardware::Setup>,
+}
+
+impl Ticks {
+    /// Checks that the source can be used here. That takes milliseconds at most.
+    ///
+    /// # Errors
+    /// Where it cannot; the text says why, and what to do.
+    pub fn begin(kind: TickKind) -> Result<Ticks, TicksError> {
+        let hardware = match kind {
+            TickKind::State | TickKind::Stepping => None,
+            TickKind::Software => return Err(TicksError::NotBuilt),
+            TickKind::Hardware => Some(hardware::Setup::begin()?),
+        };
+        Ok(Ticks { kind, hardware })
+    }
+
+    /// The source with this name, for a trace that names it.
+    ///
+    /// # Errors
+    /// As for [`Ticks::begin`].
+    pub fn named(name: &str) -> Result<Ticks, TicksError> {
+        Ticks::begin(TickKind::named(name).ok_or_else(|| TicksError::Unknown(name.into()))?)
+    }
+
+    pub fn kind(self) -> TickKind {
+        self.kind
+    }
+
+    /// Does it count the branches that the processor makes, those of the hooks included?
+    pub fn counts_branches(self) -> bool {
+        matches!(self.kind, TickKind::Hardware | TickKind::Stepping)
+    }
+
+    /// A task's own source; none if nothing is counted.
+    ///
+    /// # Errors
+    /// Where the kernel gives this task no counter.
+    pub fn of(self, tid: Tid) -> Result<Option<Box<dyn TickSource>>> {
+        Ok(match (self.kind, self.hardware) {
+            (TickKind::Stepping, _) => Some(Box::new(stepping::Stepping::default())),
+            (TickKind::Hardware, Some(setup)) => Some(Box::new(hardware::Hardware::open(setup, tid)?)),
+            _ => None,
+        })
+    }
+}
