@@ -188,8 +188,10 @@ pub mod state {
     /// Recording: reads of this many bytes and more are traced, unless their descriptor is one of those that are copied; 0:
     /// none are.
     pub const CLONE_MIN: u64 = 0xe0;
+    /// Recording: one bit for each call that the program's own filters have a say in; eight words.
+    pub const JUDGED: u64 = 0xe8;
     /// Bytes of the state.
-    pub const LEN: u64 = 0xe8;
+    pub const LEN: u64 = 0x128;
 }
 
 /// What is known of a descriptor.
@@ -404,12 +406,13 @@ mod tests {
         assert_eq!(offset("count"), state::COUNT);
         assert_eq!(offset("writing"), state::WRITING);
         assert_eq!(offset("outputs[4]"), state::OUTPUTS);
-        // These fields are arrays: of four words, two, and three.
+        // These fields are arrays: of four words, two, three, and, the last one, eight.
         assert_eq!(state::OUTPUTS + 32, state::DEVICES);
         assert_eq!(state::DEVICES + 16, state::TICKS);
-        assert_eq!((fields.last(), state::TICKS + 8), (Some(&"clone_min"), state::CLOCKS));
-        assert_eq!((state::CLOCKS + 24, state::CLONE_MIN + 8), (state::CLONE_MIN, state::LEN));
-        assert_eq!(8 * (fields.len() as u64 + 3 + 1 + 2), state::LEN);
+        assert_eq!(state::TICKS + 8, state::CLOCKS);
+        assert_eq!((fields.last(), state::CLOCKS + 24), (Some(&"judged[8]"), state::CLONE_MIN));
+        assert_eq!((state::CLONE_MIN + 8, state::JUDGED + 64), (state::JUDGED, state::LEN));
+        assert_eq!(8 * (fields.len() as u64 + 3 + 1 + 2 + 7), state::LEN);
         for (name, field) in [("STATE_RSP", "rsp"), ("STATE_DONE", "done"), ("STATE_IN_HOOK", "in_hook")] {
             assert!(text.contains(&format!("#define {name} (AREA_BASE + {:#04x})", offset(field))), "{name}");
         }

@@ -119,6 +119,8 @@ impl Domain {
         if vsyscall {
             return self.vsyscall(tid, state);
         }
+        let Some(judged) = self.judge(tid, state)? else { return Ok(()) };
+        state = judged;
         let Some(row) = row(call.nr) else {
             let seq = self.session.writer.next_seq();
             self.session

@@ -9,7 +9,7 @@ use bis_trace::{
 };
 use bis_tracee::{Running, Status, Stopped, siginfo::SigInfo};
 
-use crate::{ambush::Ambush, chaos::Hold, scratch::Place, slow::PageHashes};
+use crate::{ambush::Ambush, calls::Held, chaos::Hold, scratch::Place, slow::PageHashes};
 
 /// Whether the task is ours to touch.
 #[derive(Debug)]
@@ -75,6 +75,10 @@ pub struct Wishes {
     pub no_cpuid: bool,
     /// Whether it wants no address space randomisation; none: as bis itself was started.
     pub no_randomize: Option<bool>,
+    /// No new privileges by exec. (The kernel may have been told the same for our filter's sake.)
+    pub no_new_privs: bool,
+    /// Its own seccomp filters.
+    pub held: Held,
 }
 
 #[derive(Debug)]

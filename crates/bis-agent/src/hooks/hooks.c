@@ -35,6 +35,11 @@ static u64 is_special_path(u64 path) {
   return rest != 0x6f646e6172 || hooks_copy(&word, (void *)(path + 10), 2) || word != 0x6d;     // "rando", "m"
 }
 
+// Has the program's own filter a say in this call? (nr < CALLS)
+static inline u64 is_judged(u64 nr) {
+  return S->judged[nr / 64] >> (nr % 64) & 1;
+}
+
 static inline u64 fd_class(u64 fd) {
   fd = (u32)fd;
   u64 inside = below(fd, FDS);
@@ -235,7 +240,7 @@ static inline u64 quick(struct frame *f, const struct row *row, u64 nr) {
   u64 pos = S->pos, end = S->end;
   u64 shown = is(row->flags & ALIGNED) & (fd_class(a[0]) == FD_SHOWN);
   u64 clones = is(row->flags & ALIGNED) & is_clonable(a[0], cap);
-  u64 no = S->stop | !possible | shown | clones | below(end - pos, sizeof(struct entry) + ALIGN8(cap)) | below(LOG_SOON, pos);
+  u64 no = S->stop | is_judged(nr) | !possible | shown | clones | below(end - pos, sizeof(struct entry) + ALIGN8(cap)) | below(LOG_SOON, pos);
   if (pick(!(pos ^ end), is(no))) return leave(f, TRACED);
 
   struct entry *e = begin(nr, check);
@@ -329,7 +334,7 @@ static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row,
   // sendfile reads the other one.
   special |= (nr == 40) & (fd_class(p.args[1]) == FD_SHOWN);
   u64 room = S->end - S->pos;
-  u64 no = S->stop | !possible | special | below(room, at) | below(LOG_SOON, S->pos);
+  u64 no = S->stop | is_judged(nr) | !possible | special | below(room, at) | below(LOG_SOON, S->pos);
   // In replay: made here if the log has an entry left.
   if (pick(!(S->pos ^ S->end), is(no))) return leave(f, TRACED);
 

@@ -78,6 +78,7 @@ struct state {
   u64 ticks;      // recording: the time stamp counter can be read
   u64 clocks[3];  // recording: the kernel's clock_gettime, gettimeofday and time; 0: not to be called
   u64 clone_min;  // recording: reads of this much are traced, but for those of descriptors that are copied; 0: none
+  u64 judged[8];  // recording: a bit for each call that is to be traced, because the program has a filter
 };
 
 #define S ((volatile struct state *)AREA_BASE)

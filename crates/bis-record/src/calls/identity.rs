@@ -82,10 +82,8 @@ impl Domain {
             }
             // As the kernel says it, where it is not ours (2: a set-user-id program).
             libc::PR_GET_DUMPABLE if !self.dumpable => Ok(Entry::Done(0)),
-            // A filter of the program's own would come before ours: as in a kernel without filters.
-            libc::PR_SET_SECCOMP | libc::PR_GET_SECCOMP => Ok(failed(libc::EINVAL)),
             libc::PR_SET_MM => Ok(failed(libc::EPERM)),
-            _ => Ok(Entry::Make),
+            _ => Ok(self.enter_prctl_seccomp(tid, call)?.unwrap_or(Entry::Make)),
         }
     }
 

@@ -10,7 +10,7 @@
 
 mod text;
 
-pub use text::without;
+pub use text::{OwnSeccomp, without};
 
 use std::{
     fs,
@@ -234,7 +234,8 @@ impl Domain {
             Shown::Mappings => text::mappings(&text, &ours),
             Shown::Numa => text::numa(&text, &ours),
             Shown::Status => {
-                text::status(&text, &fs::read("/proc/self/status").ok()?, self.is_self(tid, number))
+                let own = fs::read("/proc/self/status").ok()?;
+                text::status(&text, &own, self.is_self(tid, number), self.own_seccomp(number))
             }
             Shown::Rollup => {
                 let smaps = fs::read(format!("/proc/{number}/smaps")).ok()?;

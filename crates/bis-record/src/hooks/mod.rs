@@ -93,6 +93,8 @@ pub struct Hooks {
     pub fds_differ: bool,
     /// Somebody of another domain has the same descriptors.
     pub fds_shared: bool,
+    /// The calls that are left to be judged (`calls/sandbox.rs`), as the area has them.
+    pub judged: [u64; 8],
 }
 
 impl Hooks {
@@ -117,7 +119,7 @@ impl Hooks {
         }
         let arenas = patches.arenas.iter().map(|arena| arena.start).collect();
         *watched.arenas.lock().unwrap_or_else(PoisonError::into_inner) = arenas;
-        Hooks { area, patches, clock: Clock::default(), fds_differ: false, fds_shared: false }
+        Hooks { area, patches, clock: Clock::default(), fds_differ: false, fds_shared: false, judged: [0; 8] }
     }
 }
 
@@ -233,6 +235,7 @@ impl Domain {
         self.watched.is_awaited.store(stashed, Ordering::Relaxed);
         self.watched.runner.store(tid.0, Ordering::Relaxed);
         self.watched.core.store(self.core, Ordering::Relaxed);
+        self.show_sandbox(tid);
         let Some(hooks) = &self.hooks else { return };
         // What is logged already has been logged as things were.
         if hooks.area.get(state::POS) == 0 {

@@ -110,8 +110,24 @@ pub fn rollup(text: &[u8], smaps: &[u8]) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// The text of status as it would be without a tracer and its filter: `own` is the recorder's own.
-pub fn status(text: &[u8], own: &[u8], is_self: bool) -> Vec<u8> {
+/// The number behind a name in a text of status.
+fn number(status: &str, name: &[u8]) -> Option<u64> {
+    let mut lines = status.lines().filter_map(|line| line.split_once(':'));
+    lines.find(|(found, _)| found.as_bytes() == name)?.1.trim().parse().ok()
+}
+
+/// What a task has of seccomp by itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OwnSeccomp {
+    /// 0; strict mode is 1, filters are 2.
+    pub mode: u32,
+    pub filters: usize,
+    pub no_new_privs: bool,
+}
+
+/// The text of status as it would be without a tracer and its filter: `own` is the recorder's own, and `seccomp` what the task
+/// itself has added to that; none where that is not known.
+pub fn status(text: &[u8], own: &[u8], is_self: bool, seccomp: Option<OwnSeccomp>) -> Vec<u8> {
     let own = String::from_utf8_lossy(own);
     let mut out = Vec::with_capacity(text.len());
     for line in text.split_inclusive(|byte| *byte == b'\n') {
@@ -121,9 +137,14 @@ pub fn status(text: &[u8], own: &[u8], is_self: bool) -> Vec<u8> {
             // Whose text this is, runs; it is stopped only while it waits for us.
             b"State" if is_self => Some("State:\tR (running)\n".to_owned()),
             b"Seccomp" | b"Seccomp_filters" => {
-                let is_same = |line: &&str| line.split(':').next().unwrap_or_default().as_bytes() == name;
-                own.lines().find(is_same).map(|line| format!("{line}\n"))
+                let own = number(&own, name);
+                let added = seccomp.unwrap_or_default();
+                let is_mode = name == b"Seccomp";
+                let value =
+                    |own: u64| if is_mode { own.max(added.mode.into()) } else { own + added.filters as u64 };
+                own.map(|own| format!("{}:\t{}\n", String::from_utf8_lossy(name), value(own)))
             }
+            b"NoNewPrivs" => seccomp.map(|it| format!("NoNewPrivs:\t{}\n", u8::from(it.no_new_privs))),
             _ => None,
         };
         out.extend_from_slice(replaced.as_ref().map_or(line, |line| line.as_bytes()));
@@ -185,10 +206,14 @@ mod tests {
     fn a_status_has_no_tracer() {
         let text = b"Name:\tx\nState:\tt (tracing stop)\nTracerPid:\t77\nSeccomp:\t2\nSeccomp_filters:\t1\n";
         let own = b"Seccomp:\t0\nSeccomp_filters:\t0\n";
-        let found = status(text, own, true);
+        let found = status(text, own, true, None);
         assert_eq!(
             found,
             b"Name:\tx\nState:\tR (running)\nTracerPid:\t0\nSeccomp:\t0\nSeccomp_filters:\t0\n"
         );
+        let text = b"NoNewPrivs:\t1\nSeccomp:\t2\nSeccomp_filters:\t1\n";
+        let added = OwnSeccomp { mode: 2, filters: 3, no_new_privs: false };
+        let found = status(text, b"Seccomp:\t2\nSeccomp_filters:\t1\n", true, Some(added));
+        assert_eq!(found, b"NoNewPrivs:\t0\nSeccomp:\t2\nSeccomp_filters:\t4\n");
     }
 }
