@@ -12,6 +12,7 @@
 //! - after its call was made, it goes on to the end of the hook and stops there (a *safepoint*), with nothing but the
 //!   program's own state in sight, and the signal is delivered.
 
+mod chance;
 mod classes;
 pub mod clock;
 pub mod patches;
@@ -255,7 +256,7 @@ impl Domain {
 
     /// Is this an address of the hooks, or of what they call?
     pub fn is_in_hooks(&self, rip: u64) -> bool {
-        let called = |hooks: &Hooks| hooks.clock.text.contains(&rip);
+        let called = |hooks: &Hooks| hooks.clock.text.contains(&rip) || hooks.patches.is_on_the_way(rip);
         hooks::is_inside(rip) || self.hooks.as_ref().is_some_and(called)
     }
 
@@ -360,10 +361,14 @@ impl Domain {
             return Err(RecordError::Bug { tid, what: "a safepoint without hooks".into() });
         };
         let (done, rax) = (hooks.area.get(state::DONE), hooks.area.get(state::SAVED_RAX));
-        let regs = Registers { rip: done, rcx: done, rax, orig_rax: u64::MAX, ..*entry };
+        let is_whole = hooks.area.get(state::WHOLE) != 0;
+        let [rcx, r11] = [state::SAVED_RCX, state::SAVED_R11].map(|word| hooks.area.get(word));
+        hooks.area.set(state::WHOLE, 0);
+        let (rcx, r11) = if is_whole { (rcx, r11) } else { (done, entry.r11) };
+        let regs = Registers { rip: done, rcx, r11, rax, orig_rax: u64::MAX, ..*entry };
         self.stopped(tid)?.set_regs(&regs)?;
         self.drain(tid)?;
-        if !self.deliver_stashed(tid, &regs, SignalPoint::AfterHook)? {
+        if is_whole || !self.deliver_stashed(tid, &regs, SignalPoint::AfterHook)? {
             // Only for what others have sent.
             let mut outcome = Outcome { regs, ..Outcome::default() };
             self.take_mail(&mut outcome)?;
@@ -371,6 +376,9 @@ impl Domain {
             self.task(tid)?.ready = true;
             let (nr, outcome) = (hooks::SAFEPOINT, Box::new(outcome));
             self.event(tid, EventKind::Syscall { nr, entry: *entry, outcome })?;
+            if is_whole {
+                self.deliver_stashed(tid, &regs, SignalPoint::AfterEvent)?;
+            }
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use bis_agent::hooks;
-use bis_rewrite::{Run, SiteKind, Trampoline, clock_fault};
+use bis_rewrite::{Run, SiteKind, Trampoline, clock_fault, is_chance};
 use bis_trace::event::Insn;
 
 use super::{clock::insn, texts::TextFile};
@@ -39,7 +39,7 @@ impl Arena {
             SiteKind::Cpuid => Some(self.start + 8),
             SiteKind::Rdtsc => Some(self.start + 16),
             SiteKind::Rdtscp => Some(self.start + 24),
-            _ => None,
+            SiteKind::Rdrand | SiteKind::Rdseed | SiteKind::Rdpid | SiteKind::Xbegin => Some(self.start + 40),
         }
     }
 
@@ -50,7 +50,8 @@ impl Arena {
 
     /// What is at the arena's start: the addresses of the hooks.
     pub fn slots() -> Vec<u8> {
-        [hooks::ENTER, hooks::CPUID, hooks::RDTSC, hooks::RDTSCP, hooks::CLOCK].map(u64::to_le_bytes).concat()
+        let slots = [hooks::ENTER, hooks::CPUID, hooks::RDTSC, hooks::RDTSCP, hooks::CLOCK, hooks::CHANCE];
+        slots.map(u64::to_le_bytes).concat()
     }
 
     /// Is there room for so many bytes beside a trampoline?
@@ -77,6 +78,8 @@ impl Arena {
 pub struct Patch {
     pub start: u64,
     pub end: u64,
+    /// The instruction that it is about.
+    pub site: u64,
     pub kind: SiteKind,
     pub trampoline: Arc<Trampoline>,
     /// What was there before.
@@ -139,6 +142,16 @@ impl Patches {
         patch.and_then(|patch| patch.trampoline.original(rip)).unwrap_or(rip)
     }
 
+    /// Is this address on the way to a hook that has a register of the program's in its state?
+    pub fn is_on_the_way(&self, rip: u64) -> bool {
+        let patch = self.by_place.range(..=rip).next_back().and_then(|(_, start)| self.runs.get(start));
+        patch.is_some_and(|patch| {
+            let begins = patch.trampoline.places.iter().find(|(original, _)| *original == patch.site);
+            is_chance(patch.kind)
+                && begins.is_some_and(|(_, place)| *place < rip && rip < patch.trampoline.traced)
+        })
+    }
+
     pub fn add_fault(&mut self, site: u64, insn: Insn, original: Vec<u8>) {
         self.faults.insert(site, (insn, original));
     }
@@ -151,6 +164,17 @@ impl Patches {
         let start = self.by_place.range(..=rip).next_back()?.1;
         let patch = self.runs.get(start).filter(|patch| patch.trampoline.traced == rip)?;
         Some((insn(patch.kind)?, clock_fault(patch.kind)?.len() as u64))
+    }
+
+    /// The bytes of the program's instruction where something that faults was put.
+    pub fn fault_bytes(&self, rip: u64) -> Option<&[u8]> {
+        self.faults.get(&rip).map(|(_, original)| &original[..])
+    }
+
+    /// Where such an instruction reads the time stamp counter.
+    pub fn clock_faults(&self) -> Vec<u64> {
+        let is_clock = |insn: Insn| matches!(insn, Insn::Rdtsc | Insn::Rdtscp);
+        self.faults.iter().filter(|(_, (insn, _))| is_clock(*insn)).map(|(site, _)| *site).collect()
     }
 
     /// Forgets the faults of a range: their places, and what was there before.

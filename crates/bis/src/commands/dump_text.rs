@@ -6,7 +6,7 @@ use std::{
     io::{self, Write},
 };
 
-use bis_agent::hooks::{Entry, NR_RDTSC, NR_RDTSCP, entries};
+use bis_agent::hooks::{Entry, NR_RDPID, NR_RDRAND, NR_RDSEED, NR_RDTSC, NR_RDTSCP, entries};
 use bis_syscalls::{Call, describe, row};
 use bis_trace::{
     event::{
@@ -42,6 +42,9 @@ fn instruction_name(nr: u16) -> Option<&'static str> {
     match nr {
         NR_RDTSC => Some("rdtsc"),
         NR_RDTSCP => Some("rdtscp"),
+        NR_RDRAND => Some("rdrand"),
+        NR_RDSEED => Some("rdseed"),
+        NR_RDPID => Some("rdpid"),
         _ => None,
     }
 }
