@@ -187,6 +187,9 @@ impl Domain {
             self.task(tid)?.ready = true;
             return self.event(tid, EventKind::Instruction { insn, before, after });
         }
+        if signal == Signal::SEGV && self.unguard(tid, info, &before)? {
+            return Ok(());
+        }
         if self.kernels_disposition(tid, signal) == Disposition::Handler {
             return self.deliver(tid, info, SignalPoint::Fault);
         }

@@ -231,7 +231,12 @@ impl Domain {
         // By the descriptor: what it shows stays the same whatever its name means here.
         let text = fs::read(fd_path(tid, fd)).ok()?;
         let kept = match file.what {
-            Shown::Mappings => text::mappings(&text, &ours),
+            Shown::Mappings => {
+                let guards = self.hooks.as_ref().map(|hooks| &hooks.patches.guards);
+                let own = guards.filter(|guards| !guards.is_empty() && self.tasks.contains_key(&number));
+                let kept = text::mappings(&text, &ours);
+                own.map_or_else(|| kept.clone(), |guards| text::unguarded(&kept, guards))
+            }
             Shown::Numa => text::numa(&text, &ours),
             Shown::Status => {
                 let own = fs::read("/proc/self/status").ok()?;

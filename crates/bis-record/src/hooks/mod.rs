@@ -15,6 +15,7 @@
 mod chance;
 mod classes;
 pub mod clock;
+mod guards;
 pub mod patches;
 mod patching;
 pub mod texts;

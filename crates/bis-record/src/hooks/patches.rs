@@ -2,7 +2,7 @@
 //! those lie. Data and lookups; the memory itself is changed in `patching.rs`.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     ops::Range,
     sync::Arc,
 };
@@ -15,6 +15,12 @@ use super::{clock::insn, texts::TextFile};
 
 /// Bytes of an arena: at its start the address of the hooks, behind it some hundred trampolines.
 pub const ARENA_LEN: u64 = 0x1_0000;
+
+/// Bytes of a page.
+pub const PAGE: u64 = 4096;
+
+/// How a page of text is protected that is not to be executed.
+pub const GUARDED: u32 = 1;
 
 /// How far a trampoline may be from its run: less than a displacement of 32 bits can say.
 const REACH: u64 = 0x7f00_0000;
@@ -107,6 +113,8 @@ pub struct Patches {
     by_place: BTreeMap<u64, u64>,
     /// Instructions that have given way to ones that fault, and their bytes.
     faults: BTreeMap<u64, (Insn, Vec<u8>)>,
+    /// Pages of text that cannot be executed until somebody tries (`guards.rs`).
+    pub guards: BTreeSet<u64>,
     /// Sites that are not to be tried again.
     pub left: HashSet<u64>,
 }
@@ -166,6 +174,11 @@ impl Patches {
         Some((insn(patch.kind)?, clock_fault(patch.kind)?.len() as u64))
     }
 
+    /// Is this what made a page a guard?
+    pub fn is_guard(&self, addr: u64, len: u64, prot: u32) -> bool {
+        len == PAGE && prot == GUARDED && self.guards.contains(&addr)
+    }
+
     /// The bytes of the program's instruction where something that faults was put.
     pub fn fault_bytes(&self, rip: u64) -> Option<&[u8]> {
         self.faults.get(&rip).map(|(_, original)| &original[..])
@@ -215,6 +228,7 @@ impl Patches {
             return;
         }
         self.take_faults(start..end);
+        self.guards.retain(|page| *page < start || end <= *page);
         self.left.retain(|addr| *addr < start || end <= *addr);
         let gone: Vec<u64> = self.runs.range(start..end).map(|(start, _)| *start).collect();
         for start in gone {

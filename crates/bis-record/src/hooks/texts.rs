@@ -38,7 +38,7 @@ pub struct TextFile {
     learned: Mutex<Vec<Learned>>,
     /// Where parts of the file (offset, length) have the bytes of rdtsc, and of what else is special: every process maps the
     /// same ones.
-    scanned: Mutex<HashMap<(u64, u64), (Vec<usize>, Vec<usize>)>>,
+    scanned: Mutex<HashMap<(u64, u64), Scanned>>,
 }
 
 impl std::fmt::Debug for TextFile {
@@ -47,8 +47,14 @@ impl std::fmt::Debug for TextFile {
     }
 }
 
-fn scan(shown: &[u8]) -> (Vec<usize>, Vec<usize>) {
-    (clock_bytes(shown), chance_bytes(shown))
+/// The offsets of what may be special in a part of a file.
+struct Scanned {
+    clocks: Vec<usize>,
+    chances: Vec<usize>,
+}
+
+fn scan(shown: &[u8]) -> Scanned {
+    Scanned { clocks: clock_bytes(shown), chances: chance_bytes(shown) }
 }
 
 fn segments(elf: &[u8]) -> Option<Vec<Segment>> {
@@ -114,7 +120,7 @@ impl TextFile {
             found
         };
         let mut scanned = self.scanned.lock().unwrap_or_else(PoisonError::into_inner);
-        let (places, _) = scanned.entry((offset, len)).or_insert_with(|| scan(shown));
+        let places = &scanned.entry((offset, len)).or_insert_with(|| scan(shown)).clocks;
         let found = places.iter().copied().map(&mut look).collect();
         if let (Some(cache), Some(key)) = (cache, &self.key)
             && let Err(error) = cache.add(key, &news)
@@ -143,7 +149,7 @@ impl TextFile {
             found
         };
         let mut scanned = self.scanned.lock().unwrap_or_else(PoisonError::into_inner);
-        let (_, places) = scanned.entry((offset, len)).or_insert_with(|| scan(shown));
+        let places = &scanned.entry((offset, len)).or_insert_with(|| scan(shown)).chances;
         let found = places.iter().copied().map(&mut look).collect();
         if let (Some(cache), Some(key)) = (cache, &self.key)
             && let Err(error) = cache.add(key, &news)

@@ -177,6 +177,9 @@ impl Text {
             }
             EventKind::Signal(signal) => {
                 let handler = match &signal.handler {
+                    Some(outcome) if outcome.regs.rip == signal.before.rip => {
+                        "its text may be executed from here on".into()
+                    }
                     Some(outcome) => format!("handler at {:#x}", outcome.regs.rip),
                     None => "ends the task".into(),
                 };

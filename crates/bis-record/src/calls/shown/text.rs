@@ -3,7 +3,7 @@
 //! The kernel's lines stay as they are, byte for byte, but for those that begin a mapping of ours, which go with all
 //! that is said of it. One that the kernel has merged with a neighbour of the program's is cut.
 
-use std::ops::Range;
+use std::{collections::BTreeSet, ops::Range};
 
 /// The kernel's padding before a name (fs/proc/task_mmu.c: show_map_vma).
 const NAME_COLUMN: usize = 73;
@@ -63,6 +63,50 @@ pub fn mappings(text: &[u8], ours: &[Range<u64>]) -> Vec<u8> {
         for part in &parts {
             let cut = (*part != range).then(|| part_line(&range, part, rest)).flatten();
             kept.extend_from_slice(cut.as_deref().unwrap_or(line));
+        }
+    }
+    kept
+}
+
+/// The text of maps or smaps, in which these pages of text are executable as the text around them. Where nothing stands
+/// between them (in maps), lines of one mapping become one.
+pub fn unguarded(text: &[u8], guards: &BTreeSet<u64>) -> Vec<u8> {
+    let mut kept: Vec<u8> = Vec::with_capacity(text.len());
+    // Where the last line begins in `kept`, if it may grow: with its range, and whether it is a guard's.
+    let mut last: Option<(usize, Range<u64>, bool)> = None;
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        let Some((range, rest)) = header(line) else {
+            last = None;
+            kept.extend_from_slice(line);
+            continue;
+        };
+        let guarded = guards.contains(&range.start) && rest.starts_with(b"r--");
+        let line = if guarded {
+            [&line[..line.len() - rest.len()], b"r-x", &rest[3..]].concat()
+        } else {
+            line.to_vec()
+        };
+        let grown =
+            last.take().filter(|(_, before, of_guard)| before.end == range.start && (*of_guard || guarded));
+        let whole = grown.and_then(|(at, before, _)| {
+            let (_, first) = header(&kept[at..])?;
+            let (first, rest) = (first.to_vec(), header(&line)?.1.to_vec());
+            let whole = before.start..range.end;
+            // The same file, at the offset that follows.
+            let next = part_line(&before, &(range.start..range.end), &first)?;
+            let same = next == part_line(&range, &range, &rest)?;
+            same.then(|| part_line(&before, &whole, &first).map(|line| (at, whole, line))).flatten()
+        });
+        match whole {
+            Some((at, whole, line)) => {
+                kept.truncate(at);
+                kept.extend_from_slice(&line);
+                last = Some((at, whole, true));
+            }
+            None => {
+                last = Some((kept.len(), range, guarded));
+                kept.extend_from_slice(&line);
+            }
         }
     }
     kept
@@ -200,6 +244,26 @@ mod tests {
             rolled,
             "00003000-00004000 ---p 00000000 00:00 0                                  [rollup]\nSize:                  8 kB\nOther: x\n"
         );
+    }
+
+    #[test]
+    fn guards_are_not_seen() {
+        const NAME: &str = "fe:00 77                         /lib/x\n";
+        let text = format!(
+            "7000-8000 r--p 00000000 {NAME}8000-a000 r-xp 00001000 {NAME}a000-b000 r--p 00003000 {NAME}\
+             b000-c000 r--p 00004000 {NAME}c000-e000 r-xp 00005000 {NAME}e000-f000 r--p 00007000 {NAME}"
+        )
+        .into_bytes();
+        let found = unguarded(&text, &[0xa000, 0xb000].into());
+        let line = |range: &str, prot: &str, offset: &str| {
+            let start = format!("{range} {prot} {offset} fe:00 77 ");
+            format!("{start}{}/lib/x\n", " ".repeat(NAME_COLUMN.saturating_sub(start.len())))
+        };
+        let lines = String::from_utf8(found).unwrap();
+        let middle = line("00008000-0000e000", "r-xp", "00001000");
+        assert!(lines.contains(&middle), "{lines}");
+        assert_eq!(lines.lines().count(), 3);
+        assert_eq!(unguarded(&text, &BTreeSet::new()), text);
     }
 
     #[test]
