@@ -199,8 +199,10 @@ pub mod state {
     pub const SAVED_R11: u64 = 0x130;
     /// Recording: at the safepoint where the task stands, rcx and r11 are the program's.
     pub const WHOLE: u64 = 0x138;
+    /// Recording: the current folder lies in /proc.
+    pub const IN_PROC: u64 = 0x140;
     /// Bytes of the state.
-    pub const LEN: u64 = 0x140;
+    pub const LEN: u64 = 0x148;
 }
 
 /// What is known of a descriptor.
@@ -430,8 +432,8 @@ mod tests {
         assert_eq!(state::TICKS + 8, state::CLOCKS);
         assert_eq!((state::CLOCKS + 24, state::CLONE_MIN + 8), (state::CLONE_MIN, state::JUDGED));
         assert_eq!(state::JUDGED + 64, state::SAVED_RCX);
-        assert_eq!(fields.last(), Some(&"whole"));
-        assert_eq!(state::WHOLE + 8, state::LEN);
+        assert_eq!(fields[fields.len() - 2..], ["whole", "in_proc"]);
+        assert_eq!((state::WHOLE + 8, state::IN_PROC + 8), (state::IN_PROC, state::LEN));
         assert_eq!(8 * (fields.len() as u64 + 3 + 1 + 2 + 7), state::LEN);
         for (name, value) in [
             ("STATE_SAVED_RCX", state::SAVED_RCX),

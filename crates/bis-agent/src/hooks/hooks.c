@@ -19,7 +19,7 @@ static inline u64 hash(u64 nr, const u64 *a) {
   return h ^ h >> 32;
 }
 
-// Does this path lie in /proc or /dev, or can its beginning not be read? /dev/null, /dev/zero, /dev/random and
+// Does this path lie in /proc or /dev, or might it, or can its beginning not be read? /dev/null, /dev/zero, /dev/random and
 // /dev/urandom are like any other file.
 static u64 is_special_path(u64 path) {
   u64 word = 0, rest = 0;
@@ -27,7 +27,9 @@ static u64 is_special_path(u64 path) {
   u64 proc = 0x636f72702ful; // "/proc"
   u64 dev = 0x2f7665642ful;  // "/dev/"
   word &= 0xffffffffff;
-  if (word != dev) return word == proc;
+  // Only while recording; what led to it is the same in replay.
+  u64 relative = is((word & 0xff) ^ '/') & (S->in_proc | ((u32)word == 0x636f7270)); // "proc"
+  if (word != dev) return (word == proc) | relative;
   if (hooks_copy(&rest, (void *)(path + 5), 5)) return 1;
   if (rest == 0x6c6c756e || rest == 0x6f72657a) return 0; // "null", "zero"
   word = 0;

@@ -88,6 +88,7 @@ struct state {
   u64 saved_rcx;  // the program's, on the way to a hook that needs one register; and, with r11, at a whole safepoint
   u64 saved_r11;
   u64 whole;      // recording: the task is at a safepoint at which rcx and r11 are the program's
+  u64 in_proc;    // recording: relative paths may lead into /proc
 };
 
 #define S ((volatile struct state *)AREA_BASE)

@@ -19,6 +19,7 @@ const CLONE_UNTRACED: u64 = 0x80_0000;
 /// The personality that only asks.
 const QUERY: u32 = u32::MAX;
 const NO_RANDOMIZE: u64 = 0x4_0000;
+const READ_IMPLIES_EXEC: u32 = 0x40_0000;
 
 /// The personality that bis was started with.
 fn own_personality() -> u64 {
@@ -114,7 +115,6 @@ impl Domain {
 
     /// Programs that are exec'd stay without address space randomisation, whatever personality the task takes.
     pub(super) fn enter_personality(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
-        const READ_IMPLIES_EXEC: u32 = 0x40_0000;
         if call.u32(0) != QUERY {
             if call.u32(0) & READ_IMPLIES_EXEC != 0 {
                 self.close_clock("memory becomes executable that nobody asked for");
@@ -140,6 +140,7 @@ impl Domain {
         }
         if call.entry.rdi & u64::from(QUERY) != u64::from(QUERY) {
             wishes.no_randomize = Some(call.entry.rdi & NO_RANDOMIZE != 0);
+            wishes.reads_execute = call.entry.rdi & u64::from(READ_IMPLIES_EXEC) != 0;
         }
         Ok(())
     }

@@ -108,9 +108,9 @@ impl Domain {
         match handler {
             H::Mmap => self.leave_mmap(tid, args, result.cast_unsigned(), outcome),
             H::Munmap => self.leave_munmap(args, outcome),
-            H::Mprotect => self.leave_mprotect(args, outcome),
+            H::Mprotect => self.leave_mprotect(tid, args, outcome),
             H::Mremap => self.leave_mremap(tid, args, result.cast_unsigned(), outcome),
-            H::Brk => self.leave_brk(result.cast_unsigned(), outcome),
+            H::Brk => self.leave_brk(tid, result.cast_unsigned(), outcome),
             H::Madvise => self.leave_madvise(args, call, outcome),
             H::Shmat => self.leave_shmat(tid, call, result.cast_unsigned(), outcome),
             H::Shmdt => self.leave_shmdt(args, outcome),

@@ -151,6 +151,8 @@ impl Domain {
         outcome.writes.push(MemWrite { addr: hooks::AREA_BASE, data: Area::replay_state() });
         let mapped = session.watch.mapped();
         self.hooks = Some(Hooks::new(&session, &self.watched, area, Patches::default(), mapped));
+        self.show_folder(self.first_tid);
+        self.classify_inherited(self.first_tid);
         if self.tasks.values().any(|task| task.wishes.no_tsc) {
             self.forbid_clock(outcome)?;
         }
@@ -178,6 +180,13 @@ impl Domain {
         Ok(())
     }
 
+    /// The task has another current folder now: does it lie in /proc?
+    pub fn show_folder(&self, tid: Tid) {
+        let Some(hooks) = &self.hooks else { return };
+        let folder = fs::read_link(format!("/proc/{tid}/cwd")).unwrap_or_default();
+        hooks.area.set(state::IN_PROC, folder.starts_with("/proc").into());
+    }
+
     /// A forked child's hooks: its own area in place of the one that it shares with its parent.
     pub fn inherit_hooks(&mut self, slot: &mut Option<Stopped>, parent: Inherited) -> Result<()> {
         let area = Area::make(slot)?;
@@ -192,6 +201,7 @@ impl Domain {
         (hooks.fds_differ, hooks.fds_shared) = (parent.fds_differ, parent.fds_differ);
         hooks.clock = parent.clock;
         self.hooks = Some(hooks);
+        self.show_folder(self.first_tid);
         self.show_clock();
         Ok(())
     }
