@@ -188,21 +188,23 @@ pub mod state {
     /// Recording: the addresses of the kernel's clock_gettime, gettimeofday and time, for the hooks to call; 0: not to be
     /// called.
     pub const CLOCKS: u64 = 0xc8;
+    /// The same for getcpu.
+    pub const GETCPU: u64 = 0xe0;
     /// Recording: reads of this many bytes and more are traced, unless their descriptor is one of those that are copied; 0:
     /// none are.
-    pub const CLONE_MIN: u64 = 0xe0;
+    pub const CLONE_MIN: u64 = 0xe8;
     /// Recording: one bit for each call that the program's own filters have a say in; eight words.
-    pub const JUDGED: u64 = 0xe8;
+    pub const JUDGED: u64 = 0xf0;
     /// The program's rcx, on the way to [`super::CHANCE`], and at a safepoint that is whole.
-    pub const SAVED_RCX: u64 = 0x128;
+    pub const SAVED_RCX: u64 = 0x130;
     /// The program's r11 at a safepoint that is whole.
-    pub const SAVED_R11: u64 = 0x130;
+    pub const SAVED_R11: u64 = 0x138;
     /// Recording: at the safepoint where the task stands, rcx and r11 are the program's.
-    pub const WHOLE: u64 = 0x138;
+    pub const WHOLE: u64 = 0x140;
     /// Recording: the current folder lies in /proc.
-    pub const IN_PROC: u64 = 0x140;
+    pub const IN_PROC: u64 = 0x148;
     /// Bytes of the state.
-    pub const LEN: u64 = 0x148;
+    pub const LEN: u64 = 0x150;
 }
 
 /// What is known of a descriptor.
@@ -430,8 +432,8 @@ mod tests {
         assert_eq!(state::OUTPUTS + 32, state::DEVICES);
         assert_eq!(state::DEVICES + 16, state::TICKS);
         assert_eq!(state::TICKS + 8, state::CLOCKS);
-        assert_eq!((state::CLOCKS + 24, state::CLONE_MIN + 8), (state::CLONE_MIN, state::JUDGED));
-        assert_eq!(state::JUDGED + 64, state::SAVED_RCX);
+        assert_eq!((state::CLOCKS + 24, state::GETCPU + 8), (state::GETCPU, state::CLONE_MIN));
+        assert_eq!((state::CLONE_MIN + 8, state::JUDGED + 64), (state::JUDGED, state::SAVED_RCX));
         assert_eq!(fields[fields.len() - 2..], ["whole", "in_proc"]);
         assert_eq!((state::WHOLE + 8, state::IN_PROC + 8), (state::IN_PROC, state::LEN));
         assert_eq!(8 * (fields.len() as u64 + 3 + 1 + 2 + 7), state::LEN);

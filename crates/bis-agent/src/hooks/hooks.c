@@ -419,6 +419,39 @@ static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row,
 }
 
 typedef i64 clock_fn(u64 first, void *second);
+typedef i64 cpu_fn(u32 *cpu, u32 *node, void *unused);
+
+// getcpu(cpu, node, unused) of the vdso: which core. What goes to the log is what `hooks_call` would have put there.
+static u64 which_core(struct frame *f) {
+  u64 nr = f->rax, *a = f->args, n = 0;
+  struct entry *e = next_entry();
+  u64 *data = (u64 *)(e + 1);
+  u64 check = hash(nr, a);
+  S->phase = 2;
+  if (S->replay) {
+    if (S->pos == S->end) return leave(f, TRACED);
+    begin(nr, check);
+    if (e->head & LEFT) return wait_marker(f, e);
+  } else {
+    cpu_fn *ask = (cpu_fn *)S->getcpu;
+    u32 cpu = 0, node = 0;
+    if (S->stop || !ask || S->end - S->pos < sizeof *e + 16) return hooks_call(f);
+    i64 told = ask(&cpu, &node, 0);
+    if (told) return hooks_call(f);
+    begin(nr, check);
+    e->result = 0;
+    data[0] = a[0] ? cpu : node;
+    data[1] = node;
+  }
+  i64 result = e->result;
+  u64 fault = 0;
+  for (u64 i = 0; i < 2; i++)
+    if (a[i]) fault |= hooks_copy((void *)a[i], &data[n++], 4);
+  finish(e, sizeof *e + 8 * n, 0);
+  f->rax = fault ? (u64)-14 : (u64)result;
+  S->count++;
+  return leave(f, MADE);
+}
 
 // The functions of the vdso that read the clock: gettimeofday(to, zone), clock_gettime(clock, to), time(to). While
 // recording, the kernel's own function is asked, where that is possible. What goes to the log is what `hooks_call` would
@@ -427,6 +460,7 @@ u64 hooks_time(struct frame *f) {
   u64 nr = f->rax, *a = f->args;
   u64 is_clock = nr == 228, is_day = nr == 96;
   if (is_day && a[1]) return hooks_call(f);
+  if (nr == 309) return which_core(f);
   S->phase = 2;
   u64 user = is_clock ? a[1] : a[0];
   u64 size = user == 0 ? 0 : nr == 201 ? 8 : 16;

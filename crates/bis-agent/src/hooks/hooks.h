@@ -31,9 +31,9 @@
 #define STATE_BAIL (AREA_BASE + 0x50)
 #define STATE_PHASE (AREA_BASE + 0x58)
 #define STATE_SAVED_RAX (AREA_BASE + 0x78)
-#define STATE_SAVED_RCX (AREA_BASE + 0x128)
-#define STATE_SAVED_R11 (AREA_BASE + 0x130)
-#define STATE_WHOLE (AREA_BASE + 0x138)
+#define STATE_SAVED_RCX (AREA_BASE + 0x130)
+#define STATE_SAVED_R11 (AREA_BASE + 0x138)
+#define STATE_WHOLE (AREA_BASE + 0x140)
 
 // The number of a system call that does not exist: the end of a hook tells the supervisor.
 #define SAFEPOINT 0x626973
@@ -83,6 +83,7 @@ struct state {
   u64 devices[2]; // of /proc and /sys
   u64 ticks;      // recording: the time stamp counter can be read
   u64 clocks[3];  // recording: the kernel's clock_gettime, gettimeofday and time; 0: not to be called
+  u64 getcpu;     // the same for getcpu
   u64 clone_min;  // recording: reads of this much are traced, but for those of descriptors that are copied; 0: none
   u64 judged[8];  // recording: a bit for each call that is to be traced, because the program has a filter
   u64 saved_rcx;  // the program's, on the way to a hook that needs one register; and, with r11, at a whole safepoint

@@ -46,8 +46,8 @@ pub struct Clock {
     pub forbidden: bool,
     /// The copy of the vdso.
     pub text: Range<u64>,
-    /// The functions in it: clock_gettime, gettimeofday, time.
-    functions: [u64; 3],
+    /// The functions in it: clock_gettime, gettimeofday, time; and getcpu, which does not read the counter.
+    functions: [u64; 4],
     /// Where the vdso is.
     vdso: Range<u64>,
 }
@@ -66,9 +66,11 @@ impl Domain {
         let Some(hooks) = &self.hooks else { return };
         let open = !hooks.clock.closed;
         hooks.area.set(state::TICKS, open.into());
-        for (offset, function) in (state::CLOCKS..).step_by(8).zip(hooks.clock.functions) {
+        let [clocks @ .., getcpu] = hooks.clock.functions;
+        for (offset, function) in (state::CLOCKS..).step_by(8).zip(clocks) {
             hooks.area.set(offset, if open { function } else { 0 });
         }
+        hooks.area.set(state::GETCPU, getcpu);
     }
 
     /// From here on, nothing is known of the domain's executable memory: before any task goes on, `rdtsc` faults in it.

@@ -261,8 +261,8 @@ impl Domain {
     /// a system call and a return.
     pub fn patch_vdso(&mut self, tid: Tid, vdso: Option<&Vdso>, outcome: &mut Outcome) -> Result<()> {
         const RET: u8 = 0xc3;
-        /// clock_gettime, gettimeofday, time.
-        const CLOCKS: [u32; 3] = [228, 96, 201];
+        /// clock_gettime, gettimeofday, time, getcpu.
+        const CLOCKS: [u32; 4] = [228, 96, 201, 309];
         let Some(vdso) = vdso else { return Ok(()) };
         if let Some(arena) = self.arena(tid, vdso.start, outcome)? {
             self.copy_vdso(vdso, arena, outcome)?;
