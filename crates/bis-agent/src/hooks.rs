@@ -72,6 +72,9 @@ pub const RDTSC: u64 = symbols::RDTSC;
 pub const RDTSCP: u64 = symbols::RDTSCP;
 /// Where a trampoline of a cpuid instruction enters, with rdx = the address behind the trampoline's own.
 pub const CPUID: u64 = symbols::CPUID;
+/// Where a trampoline of an rdrand, rdseed or rdpid instruction enters, with rcx = the address behind the trampoline's own, and
+/// the program's rcx at [`state::SAVED_RCX`].
+pub const CHANCE: u64 = symbols::CHANCE;
 /// From here to [`SYSCALL`] inclusive, a call can still be called off: by going on at [`BAILED`].
 pub const MAKE_CHECK: u64 = symbols::MAKE_CHECK;
 /// The hooks' own system call instruction.
@@ -185,14 +188,26 @@ pub mod state {
     /// Recording: the addresses of the kernel's clock_gettime, gettimeofday and time, for the hooks to call; 0: not to be
     /// called.
     pub const CLOCKS: u64 = 0xc8;
+    /// The same for getcpu.
+    pub const GETCPU: u64 = 0xe0;
     /// Recording: reads of this many bytes and more are traced, unless their descriptor is one of those that are copied; 0:
     /// none are.
-    pub const CLONE_MIN: u64 = 0xe0;
+    pub const CLONE_MIN: u64 = 0xe8;
+    /// Recording: one bit for each call that the program's own filters have a say in; eight words.
+    pub const JUDGED: u64 = 0xf0;
+    /// The program's rcx, on the way to [`super::CHANCE`], and at a safepoint that is whole.
+    pub const SAVED_RCX: u64 = 0x130;
+    /// The program's r11 at a safepoint that is whole.
+    pub const SAVED_R11: u64 = 0x138;
+    /// Recording: at the safepoint where the task stands, rcx and r11 are the program's.
+    pub const WHOLE: u64 = 0x140;
+    /// Recording: the current folder lies in /proc.
+    pub const IN_PROC: u64 = 0x148;
     /// Conditional branches are counted, so recording and replay must make the same: the functions of [`CLOCKS`] are not
     /// called. The last word, and the same in all of a domain's life.
-    pub const COUNTED: u64 = 0xe8;
+    pub const COUNTED: u64 = 0x150;
     /// Bytes of the state.
-    pub const LEN: u64 = 0xf0;
+    pub const LEN: u64 = 0x158;
 }
 
 /// What is known of a descriptor.
@@ -312,6 +327,12 @@ impl Row {
     }
 }
 
+/// What entries say in place of a call's number for `rdrand`; the result is the number, the data are the carry flag.
+pub const NR_RDRAND: u16 = 0x1fa;
+/// The same for `rdseed`.
+pub const NR_RDSEED: u16 = 0x1fb;
+/// The same for `rdpid`, without a flag.
+pub const NR_RDPID: u16 = 0x1fc;
 /// What entries say in place of a call's number for `rdtsc`; the result is the counter.
 pub const NR_RDTSC: u16 = 0x1fd;
 /// The same for `rdtscp`; the data are ecx.
@@ -381,6 +402,9 @@ mod tests {
         assert_eq!(defined("SAFEPOINT"), SAFEPOINT);
         assert_eq!(defined("CALLS"), CALLS as u64);
         assert_eq!(defined("FDS"), FDS as u64);
+        assert_eq!(defined("RDRAND"), NR_RDRAND.into());
+        assert_eq!(defined("RDSEED"), NR_RDSEED.into());
+        assert_eq!(defined("RDPID"), NR_RDPID.into());
         assert_eq!(defined("RDTSC"), NR_RDTSC.into());
         assert_eq!(defined("RDTSCP"), NR_RDTSCP.into());
     }
@@ -408,14 +432,23 @@ mod tests {
         assert_eq!(offset("count"), state::COUNT);
         assert_eq!(offset("writing"), state::WRITING);
         assert_eq!(offset("outputs[4]"), state::OUTPUTS);
-        // These fields are arrays: of four words, two, and three.
+        // These fields are arrays: of four words, two, three, and eight.
         assert_eq!(state::OUTPUTS + 32, state::DEVICES);
         assert_eq!(state::DEVICES + 16, state::TICKS);
-        assert_eq!((fields[fields.len() - 3], state::TICKS + 8), ("clocks[3]", state::CLOCKS));
-        assert_eq!((fields[fields.len() - 2], state::CLOCKS + 24), ("clone_min", state::CLONE_MIN));
-        assert_eq!((fields.last(), state::CLONE_MIN + 8), (Some(&"counted"), state::COUNTED));
+        assert_eq!(state::TICKS + 8, state::CLOCKS);
+        assert_eq!((state::CLOCKS + 24, state::GETCPU + 8), (state::GETCPU, state::CLONE_MIN));
+        assert_eq!((state::CLONE_MIN + 8, state::JUDGED + 64), (state::JUDGED, state::SAVED_RCX));
+        assert_eq!(fields[fields.len() - 3..], ["whole", "in_proc", "counted"]);
+        assert_eq!((state::WHOLE + 8, state::IN_PROC + 8), (state::IN_PROC, state::COUNTED));
         assert_eq!(state::COUNTED + 8, state::LEN);
-        assert_eq!(8 * (fields.len() as u64 + 3 + 1 + 2), state::LEN);
+        assert_eq!(8 * (fields.len() as u64 + 3 + 1 + 2 + 7), state::LEN);
+        for (name, value) in [
+            ("STATE_SAVED_RCX", state::SAVED_RCX),
+            ("STATE_SAVED_R11", state::SAVED_R11),
+            ("STATE_WHOLE", state::WHOLE),
+        ] {
+            assert!(text.contains(&format!("#define {name} (AREA_BASE + {value:#04x})")), "{name}");
+        }
         for (name, field) in [("STATE_RSP", "rsp"), ("STATE_DONE", "done"), ("STATE_IN_HOOK", "in_hook")] {
             assert!(text.contains(&format!("#define {name} (AREA_BASE + {:#04x})", offset(field))), "{name}");
         }

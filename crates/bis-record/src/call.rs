@@ -119,6 +119,8 @@ impl Domain {
         if vsyscall {
             return self.vsyscall(tid, state);
         }
+        let Some(judged) = self.judge(tid, state)? else { return Ok(()) };
+        state = judged;
         let Some(row) = row(call.nr) else {
             let seq = self.session.writer.next_seq();
             self.session
@@ -334,6 +336,7 @@ impl Domain {
                     task.nice = third_int.clamp(-20, 19);
                 }
             }
+            libc::SYS_chdir | libc::SYS_fchdir => self.show_folder(tid),
             libc::SYS_setns => self.session.has_namespaces(),
             libc::SYS_unshare if first & libc::CLONE_FILES != 0 && self.tasks.len() > 1 => {
                 self.task(tid)?.own_fds = true;

@@ -415,7 +415,7 @@ impl Domain {
         self.write_entry(former)?;
         let (nice, mut wishes) =
             self.tasks.get(&former).map_or_else(Default::default, |task| (task.nice, task.wishes.clone()));
-        wishes.no_cpuid = false;
+        (wishes.no_cpuid, wishes.reads_execute) = (false, false);
         let others: Vec<Tid> =
             self.tasks.values().filter(|t| t.pid == pid && t.tid != former).map(|t| t.tid).collect();
         for other in others {

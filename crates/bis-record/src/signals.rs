@@ -20,7 +20,8 @@ use bis_trace::{
     types::{Registers, Signal, Tid},
 };
 use bis_tracee::{
-    Resume, Status, cpu,
+    Resume, Status,
+    cpu::{self, Chance},
     siginfo::{Disposition, SigInfo, disposition, frame_ranges, is_on_alternate_stack, restore_flags},
     sys,
 };
@@ -173,13 +174,21 @@ impl Domain {
             && let Some((insn, len)) = self.trapped_instruction(before.rip)
             && !self.is_forbidden(tid, insn)?
         {
-            let after = cpu::emulate(insn, len, &before);
+            let hooks = self.hooks.as_ref();
+            let chance = hooks.and_then(|hooks| Chance::decode(hooks.patches.fault_bytes(before.rip)?));
+            let after = match chance {
+                Some(chance) => chance.emulate(&before),
+                None => cpu::emulate(insn, len, &before),
+            };
             if insn == Insn::Cpuid {
                 self.learn_instruction(before.rip);
             }
             self.stopped(tid)?.set_regs(&after)?;
             self.task(tid)?.ready = true;
             return self.event(tid, EventKind::Instruction { insn, before, after });
+        }
+        if signal == Signal::SEGV && self.unguard(tid, info, &before)? {
+            return Ok(());
         }
         if self.kernels_disposition(tid, signal) == Disposition::Handler {
             return self.deliver(tid, info, SignalPoint::Fault);
@@ -200,7 +209,11 @@ impl Domain {
     /// Has the program asked for this instruction to be a fault?
     fn is_forbidden(&mut self, tid: Tid, insn: Insn) -> Result<bool> {
         let wishes = &self.task(tid)?.wishes;
-        Ok(if insn == Insn::Cpuid { wishes.no_cpuid } else { wishes.no_tsc })
+        Ok(match insn {
+            Insn::Cpuid => wishes.no_cpuid,
+            Insn::Rdtsc | Insn::Rdtscp => wishes.no_tsc,
+            _ => false,
+        })
     }
 
     fn fatal(&mut self, tid: Tid, info: &SigInfo, point: SignalPoint) -> Result<()> {

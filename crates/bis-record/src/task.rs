@@ -9,7 +9,7 @@ use bis_trace::{
 };
 use bis_tracee::{Running, Status, Stopped, siginfo::SigInfo};
 
-use crate::{ambush::Ambush, chaos::Hold, scratch::Place, slow::PageHashes, ticks::Counter};
+use crate::{ambush::Ambush, calls::Held, chaos::Hold, scratch::Place, slow::PageHashes, ticks::Counter};
 
 /// Whether the task is ours to touch.
 #[derive(Debug)]
@@ -75,6 +75,12 @@ pub struct Wishes {
     pub no_cpuid: bool,
     /// Whether it wants no address space randomisation; none: as bis itself was started.
     pub no_randomize: Option<bool>,
+    /// Memory that can be read can be executed (READ_IMPLIES_EXEC). Gone with an exec.
+    pub reads_execute: bool,
+    /// No new privileges by exec. (The kernel may have been told the same for our filter's sake.)
+    pub no_new_privs: bool,
+    /// Its own seccomp filters.
+    pub held: Held,
 }
 
 #[derive(Debug)]

@@ -149,9 +149,7 @@ impl fmt::Display for Brief {
             Brief::Signal(signal) => write!(f, "{signal} took effect"),
             Brief::Pause(rip) => write!(f, "paused at {rip:#x}"),
             Brief::Hooked(count) => write!(f, "then {count} hooked calls"),
-            Brief::Instruction(Insn::Rdtsc) => f.write_str("rdtsc"),
-            Brief::Instruction(Insn::Rdtscp) => f.write_str("rdtscp"),
-            Brief::Instruction(Insn::Cpuid) => f.write_str("cpuid"),
+            Brief::Instruction(insn) => f.write_str(insn.name()),
         }
     }
 }

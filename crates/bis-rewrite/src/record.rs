@@ -29,7 +29,7 @@ const BODY: usize = RECORD - 8;
 const MAGIC: [u8; 8] = *b"bissites";
 
 /// Counts up whenever the form changes, or the analysis refuses what it used to allow.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// What is known of one site.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -43,11 +43,11 @@ pub enum Learned {
         /// Why.
         reason: Reason,
     },
-    /// It reads the time stamp counter, and can be overwritten only by an instruction of its own length.
+    /// It reads the time stamp counter, or is one of `chance`, and can be overwritten only by an instruction of its own length.
     Clock {
         /// The file's address of the instruction.
         site: u64,
-        /// `rdtsc` or `rdtscp`.
+        /// What it is.
         kind: SiteKind,
     },
     /// The bytes look like such an instruction, and lie inside of another one.
@@ -139,7 +139,8 @@ pub(crate) fn decode(key: &Key, record: &[u8; RECORD]) -> Option<Learned> {
         }
         3 => {
             let kind = SiteKind::ALL.into_iter().find(|kind| *kind as u8 == record[1])?;
-            crate::clock::clock_fault(kind).map(|_| Learned::Clock { site, kind })
+            let has_fault = crate::clock::clock_fault(kind).is_some() || crate::chance::is_chance(kind);
+            has_fault.then_some(Learned::Clock { site, kind })
         }
         4 => Some(Learned::Inside { site }),
         _ => None,

@@ -14,7 +14,7 @@ use object::{
 };
 
 use crate::{
-    choose, clock,
+    chance, choose, clock,
     functions::{Functions, Region},
     record::Learned,
     run::{Error, Reason, Run, SiteKind},
@@ -170,6 +170,12 @@ impl<'a> Text<'a> {
     #[must_use]
     pub fn clock_at(&self, vaddr: u64) -> Learned {
         clock::clock_at(self, vaddr)
+    }
+
+    /// What the bytes at `vaddr` are, where [`crate::chance_bytes`] has found an opcode.
+    #[must_use]
+    pub fn chance_at(&self, vaddr: u64) -> Learned {
+        chance::chance_at(self, vaddr)
     }
 
     /// The shortest span that begins at `vaddr`.

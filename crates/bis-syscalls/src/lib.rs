@@ -8,6 +8,8 @@
 //! family's file under `family/` makes the plan. The text for people comes from the same rows ([`describe()`],
 //! [`markdown`]).
 //!
+//! Beside the table: what a program's own seccomp filters say of a call ([`sandbox`]).
+//!
 //! This crate knows nothing of ptrace, of traces, or of how the recorder works, and does no IO: the
 //! task's memory is the trait [`Memory`]. What is not known is never guessed: it is [`Planned::Slow`], and
 //! the recorder then compares all memory. The sizes are those of the kernel's x86-64 ABI, not of a C library.
@@ -21,6 +23,7 @@ mod family;
 mod hooks;
 mod model;
 mod plan;
+pub mod sandbox;
 
 use std::sync::LazyLock;
 

@@ -246,6 +246,10 @@ struct Instruction {
     rdtsc @0;
     rdtscp @1;
     cpuid @2;
+    rdrand @3;
+    rdseed @4;
+    rdpid @5;
+    xbegin @6;                  # after: where the program deals with a transaction that failed
   }
 }
 

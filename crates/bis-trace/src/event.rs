@@ -298,6 +298,29 @@ pub enum Insn {
     Rdtsc,
     Rdtscp,
     Cpuid,
+    Rdrand,
+    Rdseed,
+    Rdpid,
+    /// It fails at once.
+    Xbegin,
+}
+
+impl Insn {
+    pub const ALL: [Insn; 7] =
+        [Insn::Rdtsc, Insn::Rdtscp, Insn::Cpuid, Insn::Rdrand, Insn::Rdseed, Insn::Rdpid, Insn::Xbegin];
+
+    /// As assemblers write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Insn::Rdtsc => "rdtsc",
+            Insn::Rdtscp => "rdtscp",
+            Insn::Cpuid => "cpuid",
+            Insn::Rdrand => "rdrand",
+            Insn::Rdseed => "rdseed",
+            Insn::Rdpid => "rdpid",
+            Insn::Xbegin => "xbegin",
+        }
+    }
 }
 
 /// How a task left its domain.

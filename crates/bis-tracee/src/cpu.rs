@@ -1,5 +1,5 @@
 //! Instructions whose result is not a function of the program's state, made to fault and carried out here:
-//! `rdtsc`, `rdtscp`, `cpuid`. What `cpuid` answers is the processor's own answer without the features whose
+//! `rdtsc`, `rdtscp`, `cpuid`; where they were overwritten by something that faults, `rdrand`, `rdseed`, `rdpid` and `xbegin`. What `cpuid` answers is the processor's own answer without the features whose
 //! use could not be replayed.
 
 use bis_agent::hooks::Cpuid;
@@ -38,6 +38,8 @@ pub fn emulate(insn: Insn, len: u64, before: &Registers) -> Registers {
             let [eax, ebx, ecx, edx] = masked(leaf, subleaf, sys::cpuid(leaf, subleaf));
             (after.rax, after.rbx, after.rcx, after.rdx) = (eax.into(), ebx.into(), ecx.into(), edx.into());
         }
+        // `Chance::emulate`: what they do is said by more than their kind.
+        Insn::Rdrand | Insn::Rdseed | Insn::Rdpid | Insn::Xbegin => {}
     }
     after
 }
@@ -89,6 +91,115 @@ pub fn cpuid_answers() -> Vec<Cpuid> {
     answers
 }
 
+/// An instruction that nothing makes fault, as its bytes say it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Chance {
+    pub insn: Insn,
+    /// Bytes of the instruction.
+    pub len: usize,
+    /// The register that it writes, as the processor counts.
+    register: u8,
+    /// Bytes that it writes: 2 (the rest of the register stays), 4 (the upper half becomes zero) or 8.
+    width: u8,
+    /// Of a transaction: from the instruction's end to where the program deals with its failure.
+    distance: i32,
+}
+
+impl Chance {
+    /// The instruction at the beginning of these bytes; none if it is none of these.
+    pub fn decode(bytes: &[u8]) -> Option<Chance> {
+        if let [0xc7, 0xf8, distance @ ..] = bytes {
+            let distance = i32::from_le_bytes(*distance.first_chunk()?);
+            return Some(Chance { insn: Insn::Xbegin, len: 6, register: 0, width: 4, distance });
+        }
+        let prefixes = bytes.iter().take_while(|byte| matches!(byte, 0x66 | 0xf3 | 0x40..=0x4f)).count();
+        let (before, rest) = bytes.split_at(prefixes);
+        let [0x0f, 0xc7, modrm @ 0xf0..=0xff, ..] = *rest else { return None };
+        let rex = before.last().filter(|byte| **byte >= 0x40 && **byte < 0x50).copied().unwrap_or(0);
+        let insn = match modrm >> 3 & 7 {
+            6 => Insn::Rdrand,
+            _ if before.contains(&0xf3) => Insn::Rdpid,
+            _ => Insn::Rdseed,
+        };
+        let width = match rex & 8 {
+            0 if before.contains(&0x66) => 2,
+            0 => 4,
+            _ => 8,
+        };
+        Some(Chance { insn, len: prefixes + 3, register: modrm & 7 | (rex & 1) << 3, width, distance: 0 })
+    }
+
+    /// Carries it out: the registers after it. The processor must have it.
+    pub fn emulate(&self, before: &Registers) -> Registers {
+        /// CF, PF, AF, ZF, SF, OF.
+        const ARITHMETIC: u64 = 0x8d5;
+        let mut after = Registers { rip: before.rip + self.len as u64, ..*before };
+        let number = match self.insn {
+            Insn::Rdrand => sys::rdrand(),
+            Insn::Rdseed => sys::rdseed(),
+            Insn::Xbegin => {
+                after.rip = after.rip.wrapping_add_signed(self.distance.into());
+                after.rax = 0;
+                return after;
+            }
+            _ => Some(sys::rdtscp().1.into()),
+        };
+        if self.insn != Insn::Rdpid {
+            after.eflags = after.eflags & !ARITHMETIC | u64::from(number.is_some());
+        }
+        let place = register(&mut after, self.register);
+        let number = number.unwrap_or(0);
+        *place = match self.width {
+            2 => *place & !0xffff | number & 0xffff,
+            4 => number & 0xffff_ffff,
+            _ => number,
+        };
+        after
+    }
+}
+
+fn register(regs: &mut Registers, number: u8) -> &mut u64 {
+    match number {
+        0 => &mut regs.rax,
+        1 => &mut regs.rcx,
+        2 => &mut regs.rdx,
+        3 => &mut regs.rbx,
+        4 => &mut regs.rsp,
+        5 => &mut regs.rbp,
+        6 => &mut regs.rsi,
+        7 => &mut regs.rdi,
+        8 => &mut regs.r8,
+        9 => &mut regs.r9,
+        10 => &mut regs.r10,
+        11 => &mut regs.r11,
+        12 => &mut regs.r12,
+        13 => &mut regs.r13,
+        14 => &mut regs.r14,
+        _ => &mut regs.r15,
+    }
+}
+
+/// Which of the instructions there are whose answers cannot be known, and that `cpuid` is made to hide.
+#[derive(Clone, Copy, Debug)]
+pub struct Chances {
+    pub rdrand: bool,
+    pub rdseed: bool,
+    pub rdpid: bool,
+    /// xbegin and its relatives.
+    pub transactions: bool,
+}
+
+/// What this processor has of them.
+pub fn chances() -> Chances {
+    let [_, ebx, ecx, _] = if sys::cpuid(0, 0)[0] < 7 { [0; 4] } else { sys::cpuid(7, 0) };
+    Chances {
+        rdrand: sys::cpuid(1, 0)[2] >> 30 & 1 != 0,
+        rdseed: ebx >> 18 & 1 != 0,
+        rdpid: ecx >> 22 & 1 != 0,
+        transactions: ebx >> 11 & 1 != 0,
+    }
+}
+
 /// The state components that the operating system has turned on (XCR0), from cpuid leaf 13; 0 where the
 /// processor has no XSAVE.
 pub fn xcr0() -> u64 {
@@ -120,6 +231,31 @@ mod tests {
         let [eax, ebx, ecx, _] = masked(7, 0, all);
         assert_eq!((eax, ebx & (1 << 18 | 1 << 11), ecx & (1 << 22)), (u32::MAX, 0, 0));
         assert_eq!(masked(0xb, 0, all), all);
+    }
+
+    #[test]
+    fn instructions_of_chance_are_told_by_their_bytes() {
+        let of = |bytes: &[u8]| {
+            Chance::decode(bytes).map(|it| (it.insn, it.len, it.register, it.width, it.distance))
+        };
+        assert_eq!(of(&[0x0f, 0xc7, 0xf0, 0x73]), Some((Insn::Rdrand, 3, 0, 4, 0)));
+        assert_eq!(of(&[0x49, 0x0f, 0xc7, 0xf2]), Some((Insn::Rdrand, 4, 10, 8, 0)));
+        assert_eq!(of(&[0x66, 0x41, 0x0f, 0xc7, 0xf9]), Some((Insn::Rdseed, 5, 9, 2, 0)));
+        assert_eq!(of(&[0xf3, 0x0f, 0xc7, 0xfb]), Some((Insn::Rdpid, 4, 3, 4, 0)));
+        assert_eq!(of(&[0xc7, 0xf8, 0xfe, 0xff, 0xff, 0xff]), Some((Insn::Xbegin, 6, 0, 4, -2)));
+        assert_eq!(of(&[0x0f, 0xc7, 0x08]), None);
+        assert_eq!(of(&[0x90, 0x0f, 0xc7, 0xf0]), None);
+    }
+
+    #[test]
+    fn a_number_goes_where_it_belongs_and_a_transaction_fails() {
+        let before = Registers { rip: 100, rax: u64::MAX, r9: u64::MAX, eflags: 0x2, ..Registers::default() };
+        let fails = Chance::decode(&[0xc7, 0xf8, 0x10, 0, 0, 0]).map(|it| it.emulate(&before));
+        assert_eq!(fails, Some(Registers { rip: 122, rax: 0, ..before }));
+        if chances().rdrand {
+            let short = Chance::decode(&[0x66, 0x41, 0x0f, 0xc7, 0xf1]).expect("rdrand r9w").emulate(&before);
+            assert_eq!((short.rip, short.r9 >> 16, short.rax), (105, u64::MAX >> 16, u64::MAX));
+        }
     }
 
     #[test]

@@ -311,6 +311,26 @@ pub fn cpuid(leaf: u32, subleaf: u32) -> [u32; 4] {
     [r.eax, r.ebx, r.ecx, r.edx]
 }
 
+/// A number from the processor; none if it has none now. It must have the instruction.
+pub fn rdrand() -> Option<u64> {
+    let (number, given): (u64, u8);
+    // SAFETY: writes two registers and the flags, and nothing else.
+    unsafe {
+        std::arch::asm!("rdrand {0}", "setc {1}", out(reg) number, out(reg_byte) given, options(nomem, nostack));
+    }
+    (given != 0).then_some(number)
+}
+
+/// The same, from what it makes such numbers of.
+pub fn rdseed() -> Option<u64> {
+    let (number, given): (u64, u8);
+    // SAFETY: as for `rdrand`.
+    unsafe {
+        std::arch::asm!("rdseed {0}", "setc {1}", out(reg) number, out(reg_byte) given, options(nomem, nostack));
+    }
+    (given != 0).then_some(number)
+}
+
 /// The processor's time stamp counter.
 pub fn rdtsc() -> u64 {
     // SAFETY: every x86-64 processor has rdtsc, and this process has not turned it off.

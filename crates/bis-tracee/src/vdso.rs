@@ -32,7 +32,7 @@ fn code(nr: Option<u32>) -> Vec<u8> {
 const SYSCALL_AT: u64 = 5;
 
 /// The numbers of the functions of [`Vdso::clocks`], in its order.
-const CLOCKS: [u32; 3] = [228, 96, 201];
+const CLOCKS: [u32; 4] = [228, 96, 201, 309];
 
 /// A vdso that was diverted.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -45,17 +45,17 @@ pub struct Vdso {
     image: Vec<u8>,
     /// Where the text begins in it, and ends.
     text: (u64, u64),
-    /// Where clock_gettime, gettimeofday and time are in it.
-    clocks: [u64; 3],
+    /// Where clock_gettime, gettimeofday, time and getcpu are in it.
+    clocks: [u64; 4],
 }
 
 /// A copy of a vdso's text that can be called as C functions are.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClockText {
     pub bytes: Vec<u8>,
-    /// The addresses of clock_gettime, gettimeofday and time; what they return instead of making a system call ends in
+    /// The addresses of clock_gettime, gettimeofday, time and getcpu; what they return instead of making a system call ends in
     /// [`bis_rewrite::FALLBACK`].
-    pub clocks: [u64; 3],
+    pub clocks: [u64; 4],
 }
 
 impl Vdso {
@@ -89,7 +89,7 @@ pub fn divert(mappings: &[Mapping], memory: &Memory) -> Result<Option<Vdso>> {
     let Some(vdso) = mappings.iter().find(|m| m.name == NAME) else { return Ok(None) };
     let image = memory.read_vec(vdso.start, usize::try_from(vdso.len()).unwrap_or(0))?;
     let Ok(file) = object::File::parse(&*image) else { return Ok(None) };
-    let (mut sites, mut clocks) = (Vec::new(), [0; 3]);
+    let (mut sites, mut clocks) = (Vec::new(), [0; CLOCKS.len()]);
     for symbol in file.dynamic_symbols() {
         let known = FUNCTIONS.iter().find(|(name, _)| symbol.name() == Ok(name));
         if let Some((_, nr)) = known {

@@ -144,11 +144,7 @@ fn point(point: SignalPoint) -> &'static str {
 }
 
 pub fn instruction(insn: Insn) -> &'static str {
-    match insn {
-        Insn::Rdtsc => "rdtsc",
-        Insn::Rdtscp => "rdtscp",
-        Insn::Cpuid => "cpuid",
-    }
+    insn.name()
 }
 
 pub fn task_end(end: TaskEnd) -> Value {

@@ -4,8 +4,9 @@
 //! there is found, there is no list. It must end with its expected status, and its last line of output must be
 //! `guest ok`. Comments in its first lines say what is special: `cflags:` (for gcc), `status:` (when not 0),
 //! `needs:` (words: a program, `root`, or a path that must exist), `stdin:` (one line of input), `unsummed:` (why it
-//! is not run with checksums: they read all memory at each event), `calm:` (why it is not run with chaos), `steps:` (it is run
-//! with `--ticks=stepping`, too, compiled statically and with these flags, which make it small: an instruction takes 25 µs).
+//! is not run with checksums: they read all memory at each event), `calm:` (why it is not run with chaos), `hooked:` (why it is not
+//! run without hooks), `steps:` (it is run with `--ticks=stepping`, too, compiled statically and with these flags, which make it
+//! small: an instruction takes 25 µs).
 //! Those with chaos run only where `BIS_TEST_CHAOS` is set: chaos finds bugs of bis, too, and not all of them are fixed.
 //! Trials are named `family/name::mode`; `BIS_TEST_REPEAT=N` runs each N times.
 //!
@@ -38,6 +39,7 @@ struct Guest {
     calm: Option<String>,
     /// Flags for the program that is stepped; none: it is not.
     steps: Option<Vec<String>>,
+    hooked: Option<String>,
     program: OnceLock<Result<PathBuf, String>>,
     small: OnceLock<Result<PathBuf, String>>,
 }
@@ -80,7 +82,8 @@ fn main() {
             let unsummed = guest.unsummed.as_ref().filter(|_| matches!(mode, Mode::Checksum));
             let calm = if wanted { guest.calm.as_ref() } else { Some(&unwanted) };
             let calm = calm.filter(|_| matches!(mode, Mode::Chaos));
-            let missing = missing.as_ref().or(unsummed).or(calm);
+            let hooked = guest.hooked.as_ref().filter(|_| matches!(mode, Mode::NoHooks));
+            let missing = missing.as_ref().or(unsummed).or(calm).or(hooked);
             if let Some(why) = missing.filter(|why| **why != unwanted) {
                 println!("ignored: {name}: {why}");
             }
@@ -158,6 +161,7 @@ impl Guest {
             unsummed: directive("unsummed:"),
             calm: directive("calm:"),
             steps: directive("steps:").map(|text| text.split_whitespace().map(str::to_owned).collect()),
+            hooked: directive("hooked:"),
             program: OnceLock::new(),
             small: OnceLock::new(),
             source,

@@ -9,6 +9,7 @@ extern u64 hooks_copy(void *to, const void *from, u64 len);
 extern u64 hooks_touch(void *at, u64 len);
 extern u64 hooks_put(void *to, u64 first, u64 second);
 extern void hooks_safepoint(void);
+extern void hooks_safepoint_whole(void);
 extern void hooks_diverged(void);
 
 #define ALIGN8(n) (((n) + 7) & ~7ul)

@@ -130,6 +130,55 @@ hooks_rdtsc:
     movq $0, STATE_IN_HOOK
     jmpq *STATE_EXIT
 
+    // The rdrand, rdseed and rdpid instructions: rcx = the address behind the trampoline's own, the program's rcx is in the
+    // state. Nothing is clobbered but what the instruction writes.
+    .globl hooks_chance
+hooks_chance:
+    movq %rsp, STATE_RSP
+    movq %rcx, STATE_DONE
+    movq $1, STATE_IN_HOOK
+    movl $STACK_TOP, %esp
+    pushfq
+    cld
+    pushq %r15
+    pushq %r14
+    pushq %r13
+    pushq %r12
+    pushq %r11
+    pushq %r10
+    pushq %r9
+    pushq %r8
+    pushq %rdi
+    pushq %rsi
+    pushq %rbp
+    pushq STATE_RSP
+    pushq %rbx
+    pushq %rdx
+    pushq STATE_SAVED_RCX
+    pushq %rax
+    movq %rsp, %rdi
+    call hooks_number
+    popq %rax
+    popq %rcx
+    popq %rdx
+    popq %rbx
+    leaq 8(%rsp), %rsp
+    popq %rbp
+    popq %rsi
+    popq %rdi
+    popq %r8
+    popq %r9
+    popq %r10
+    popq %r11
+    popq %r12
+    popq %r13
+    popq %r14
+    popq %r15
+    popfq
+    movq STATE_RSP, %rsp
+    movq $0, STATE_IN_HOOK
+    jmpq *STATE_EXIT
+
     // The cpuid instruction: rdx = the address behind the trampoline's own, which is two bytes long. Answered from the
     // table, if that has the question; nothing is logged, because the table is the same in replay.
     .globl hooks_cpuid
@@ -247,6 +296,12 @@ hooks_copy_fault:
 
     // The program has all its registers but for rax, which is in the state; only the supervisor leads on from
     // here. A system call and no int3, because a program may block SIGTRAP.
+    // The same, where rcx and r11 are the program's, too.
+    .globl hooks_safepoint_whole
+hooks_safepoint_whole:
+    movq %rcx, STATE_SAVED_RCX
+    movq %r11, STATE_SAVED_R11
+    movq $1, STATE_WHOLE
     .globl hooks_safepoint
 hooks_safepoint:
     movq %rax, STATE_SAVED_RAX

@@ -20,7 +20,7 @@ static inline u64 hash(u64 nr, const u64 *a) {
   return h ^ h >> 32;
 }
 
-// Does this path lie in /proc or /dev, or can its beginning not be read? /dev/null, /dev/zero, /dev/random and
+// Does this path lie in /proc or /dev, or might it, or can its beginning not be read? /dev/null, /dev/zero, /dev/random and
 // /dev/urandom are like any other file.
 static u64 is_special_path(u64 path) {
   u64 word = 0, rest = 0;
@@ -28,12 +28,19 @@ static u64 is_special_path(u64 path) {
   u64 proc = 0x636f72702ful; // "/proc"
   u64 dev = 0x2f7665642ful;  // "/dev/"
   word &= 0xffffffffff;
-  if (word != dev) return word == proc;
+  // Only while recording; what led to it is the same in replay.
+  u64 relative = is((word & 0xff) ^ '/') & (S->in_proc | ((u32)word == 0x636f7270)); // "proc"
+  if (word != dev) return (word == proc) | relative;
   if (hooks_copy(&rest, (void *)(path + 5), 5)) return 1;
   if (rest == 0x6c6c756e || rest == 0x6f72657a) return 0; // "null", "zero"
   word = 0;
   if (rest == 0x646e617275) return hooks_copy(&word, (void *)(path + 10), 3) || word != 0x6d6f; // "urand", "om"
   return rest != 0x6f646e6172 || hooks_copy(&word, (void *)(path + 10), 2) || word != 0x6d;     // "rando", "m"
+}
+
+// Has the program's own filter a say in this call? (nr < CALLS)
+static inline u64 is_judged(u64 nr) {
+  return S->judged[nr / 64] >> (nr % 64) & 1;
 }
 
 static inline u64 fd_class(u64 fd) {
@@ -251,7 +258,7 @@ static inline u64 quick(struct frame *f, const struct row *row, u64 nr) {
   u64 pos = S->pos, end = S->end;
   u64 shown = is(row->flags & ALIGNED) & (fd_class(a[0]) == FD_SHOWN);
   u64 clones = is(row->flags & ALIGNED) & is_clonable(a[0], cap);
-  u64 no = S->stop | !possible | shown | clones | below(end - pos, sizeof(struct entry) + ALIGN8(cap)) | below(LOG_SOON, pos);
+  u64 no = S->stop | is_judged(nr) | !possible | shown | clones | below(end - pos, sizeof(struct entry) + ALIGN8(cap)) | below(LOG_SOON, pos);
   if (pick(!(pos ^ end), is(no))) return leave(f, TRACED);
   if (!S->alone && (row->flags & WAITS_IN)) return any(f, row, nr, 1);
 
@@ -348,7 +355,7 @@ static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row,
   special |= (nr == 40) & (fd_class(p.args[1]) == FD_SHOWN);
   special |= (u64)(row->shape == COPY) & (class0 == FD_SHOWN);
   u64 room = S->end - S->pos;
-  u64 no = S->stop | !possible | p.refused | special | below(room, at) | below(LOG_SOON, S->pos);
+  u64 no = S->stop | is_judged(nr) | !possible | p.refused | special | below(room, at) | below(LOG_SOON, S->pos);
   // In replay: made here if the log has an entry left.
   if (pick(!(S->pos ^ S->end), is(no) & !sure)) return leave(f, TRACED);
 
@@ -431,6 +438,39 @@ static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row,
 }
 
 typedef i64 clock_fn(u64 first, void *second);
+typedef i64 cpu_fn(u32 *cpu, u32 *node, void *unused);
+
+// getcpu(cpu, node, unused) of the vdso: which core. What goes to the log is what `hooks_call` would have put there.
+static u64 which_core(struct frame *f) {
+  u64 nr = f->rax, *a = f->args, n = 0;
+  struct entry *e = next_entry();
+  u64 *data = (u64 *)(e + 1);
+  u64 check = hash(nr, a);
+  S->phase = 2;
+  if (S->replay) {
+    if (S->pos == S->end) return leave(f, TRACED);
+    begin(nr, check);
+    if (e->head & LEFT) return wait_marker(f, e);
+  } else {
+    cpu_fn *ask = (cpu_fn *)S->getcpu;
+    u32 cpu = 0, node = 0;
+    if (S->stop || !ask || S->end - S->pos < sizeof *e + 16) return hooks_call(f);
+    i64 told = ask(&cpu, &node, 0);
+    if (told) return hooks_call(f);
+    begin(nr, check);
+    e->result = 0;
+    data[0] = a[0] ? cpu : node;
+    data[1] = node;
+  }
+  i64 result = e->result;
+  u64 fault = 0;
+  for (u64 i = 0; i < 2; i++)
+    if (a[i]) fault |= hooks_copy((void *)a[i], &data[n++], 4);
+  finish(e, sizeof *e + 8 * n, 0);
+  f->rax = fault ? (u64)-14 : (u64)result;
+  S->count++;
+  return leave(f, MADE);
+}
 
 // The functions of the vdso that read the clock: gettimeofday(to, zone), clock_gettime(clock, to), time(to). While
 // recording, the kernel's own function is asked, where that is possible. What goes to the log is what `hooks_call` would
@@ -439,6 +479,7 @@ u64 hooks_time(struct frame *f) {
   u64 nr = f->rax, *a = f->args;
   u64 is_clock = nr == 228, is_day = nr == 96;
   if ((is_day && a[1]) || S->counted) return hooks_call(f);
+  if (nr == 309) return which_core(f);
   S->phase = 2;
   u64 user = is_clock ? a[1] : a[0];
   u64 size = user == 0 ? 0 : nr == 201 ? 8 : 16;
@@ -506,4 +547,55 @@ u64 hooks_counter(struct counter_frame *f, u64 kind) {
   }
   S->phase = 0;
   return high;
+}
+
+// A number from the processor; the carry flag says whether there was one.
+static u64 ask(u64 kind, u64 *carry) {
+  u64 value = 0;
+  u8 given = 0;
+  if (kind == RDRAND)
+    __asm__ volatile("rdrand %0; setc %1" : "=r"(value), "=qm"(given) : : "cc");
+  else if (kind == RDSEED)
+    __asm__ volatile("rdseed %0; setc %1" : "=r"(value), "=qm"(given) : : "cc");
+  else
+    __asm__ volatile("rdpid %0" : "=r"(value));
+  *carry = given;
+  return value;
+}
+
+// The rdrand, rdseed and rdpid instructions, each of them as the trampoline's own says. It is never left to be traced, because
+// nothing would trace it: every other hook leaves enough of the log, and this one has it taken at its end.
+void hooks_number(struct chance_frame *f) {
+  S->phase = 2;
+  u64 done = S->done;
+  const u8 *opcode = (const u8 *)done - 3, *prefix = opcode;
+  u64 modrm = opcode[2], rex = 0, is_short = 0, kind = (modrm & 8) ? RDSEED : RDRAND;
+  // What lies before the prefixes ends the way to this hook: the upper half of a small negative number.
+  while (*--prefix != 0xff) {
+    if (*prefix == 0xf3) kind = RDPID;
+    is_short |= *prefix == 0x66;
+    if ((*prefix & 0xf0) == 0x40) rex = *prefix;
+  }
+  // In replay there is always an entry.
+  if (pick(!(S->pos ^ S->end), 0)) hooks_diverged();
+  struct entry *e = begin(kind, done);
+  u64 *carry = (u64 *)(e + 1);
+  if (!S->replay) e->result = ask(kind, carry);
+  u64 value = e->result, *place = &f->regs[(modrm & 7) | (rex & 1) << 3];
+  if (is_short)
+    *place = (*place & ~0xfffful) | (value & 0xffff);
+  else
+    *place = rex & 8 ? value : (u32)value;
+  // CF, and PF, AF, ZF, SF, OF are 0.
+  if (kind != RDPID) f->rflags = (f->rflags & ~0x8d5ul) | (*carry & 1);
+  finish(e, sizeof *e + 8, 0);
+  S->count++;
+  u64 at_end = S->end_stop & !(S->pos ^ S->end);
+  u64 stop = is(pick(at_end, below(LOG_SOON, S->pos)));
+  S->exit = ((u64)hooks_safepoint_whole & -stop) | (done & ~-stop);
+  if (S->exit_stop) {
+    S->exit_stop = 0;
+    S->stop = 1;
+  }
+  S->phase = 0;
 }

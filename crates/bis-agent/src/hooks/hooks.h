@@ -31,11 +31,17 @@
 #define STATE_BAIL (AREA_BASE + 0x50)
 #define STATE_PHASE (AREA_BASE + 0x58)
 #define STATE_SAVED_RAX (AREA_BASE + 0x78)
+#define STATE_SAVED_RCX (AREA_BASE + 0x130)
+#define STATE_SAVED_R11 (AREA_BASE + 0x138)
+#define STATE_WHOLE (AREA_BASE + 0x140)
 
 // The number of a system call that does not exist: the end of a hook tells the supervisor.
 #define SAFEPOINT 0x626973
 
-// What the log calls the instructions that read the time stamp counter: beyond the numbers of system calls, in nine bits.
+// What the log calls the instructions that ask the processor for a number: beyond the numbers of system calls, in nine bits.
+#define RDRAND 0x1fa
+#define RDSEED 0x1fb
+#define RDPID 0x1fc
 #define RDTSC 0x1fd
 #define RDTSCP 0x1fe
 
@@ -77,7 +83,13 @@ struct state {
   u64 devices[2]; // of /proc and /sys
   u64 ticks;      // recording: the time stamp counter can be read
   u64 clocks[3];  // recording: the kernel's clock_gettime, gettimeofday and time; 0: not to be called
+  u64 getcpu;     // the same for getcpu
   u64 clone_min;  // recording: reads of this much are traced, but for those of descriptors that are copied; 0: none
+  u64 judged[8];  // recording: a bit for each call that is to be traced, because the program has a filter
+  u64 saved_rcx;  // the program's, on the way to a hook that needs one register; and, with r11, at a whole safepoint
+  u64 saved_r11;
+  u64 whole;      // recording: the task is at a safepoint at which rcx and r11 are the program's
+  u64 in_proc;    // recording: relative paths may lead into /proc
   u64 counted;    // branches are counted: the kernel's functions are never called, they make too many
 };
 
@@ -159,6 +171,12 @@ enum { LEFT = 1 << 9, ASKED = 1 << 10, LATE = 1 << 11 };
 struct frame {
   u64 args[6]; // rdi, rsi, rdx, r10, r8, r9
   u64 rax, rflags;
+};
+
+// All of them, as the processor counts them (rsp is not given back), as the entry for rdrand, rdseed and rdpid pushes them.
+struct chance_frame {
+  u64 regs[16];
+  u64 rflags;
 };
 
 // The same, as the entries for rdtsc and rdtscp push them.

@@ -19,6 +19,7 @@ const CLONE_UNTRACED: u64 = 0x80_0000;
 /// The personality that only asks.
 const QUERY: u32 = u32::MAX;
 const NO_RANDOMIZE: u64 = 0x4_0000;
+const READ_IMPLIES_EXEC: u32 = 0x40_0000;
 
 /// The personality that bis was started with.
 fn own_personality() -> u64 {
@@ -82,10 +83,8 @@ impl Domain {
             }
             // As the kernel says it, where it is not ours (2: a set-user-id program).
             libc::PR_GET_DUMPABLE if !self.dumpable => Ok(Entry::Done(0)),
-            // A filter of the program's own would come before ours: as in a kernel without filters.
-            libc::PR_SET_SECCOMP | libc::PR_GET_SECCOMP => Ok(failed(libc::EINVAL)),
             libc::PR_SET_MM => Ok(failed(libc::EPERM)),
-            _ => Ok(Entry::Make),
+            _ => Ok(self.enter_prctl_seccomp(tid, call)?.unwrap_or(Entry::Make)),
         }
     }
 
@@ -116,7 +115,6 @@ impl Domain {
 
     /// Programs that are exec'd stay without address space randomisation, whatever personality the task takes.
     pub(super) fn enter_personality(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
-        const READ_IMPLIES_EXEC: u32 = 0x40_0000;
         if call.u32(0) != QUERY {
             if call.u32(0) & READ_IMPLIES_EXEC != 0 {
                 self.close_clock("memory becomes executable that nobody asked for");
@@ -142,6 +140,7 @@ impl Domain {
         }
         if call.entry.rdi & u64::from(QUERY) != u64::from(QUERY) {
             wishes.no_randomize = Some(call.entry.rdi & NO_RANDOMIZE != 0);
+            wishes.reads_execute = call.entry.rdi & u64::from(READ_IMPLIES_EXEC) != 0;
         }
         Ok(())
     }

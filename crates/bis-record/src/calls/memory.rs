@@ -46,6 +46,9 @@ fn page_up(value: u64) -> u64 {
     value.saturating_add(4095) & !4095
 }
 
+const PROT_READ: u64 = 1;
+const PROT_EXEC: u32 = 4;
+
 fn prot(value: u64) -> u32 {
     u32::try_from(value & 7).unwrap_or(0)
 }
@@ -121,6 +124,14 @@ impl Domain {
         self.session.note(seq, text)
     }
 
+    /// The protection that memory has for which the program asks for this one: what can be read can be executed, if it has the
+    /// personality READ_IMPLIES_EXEC.
+    fn prot_of(&self, tid: Tid, asked: u64) -> u32 {
+        let reads_execute = self.tasks.get(&tid).is_some_and(|task| task.wishes.reads_execute);
+        let read = asked & PROT_READ != 0;
+        prot(asked) | if reads_execute && read { PROT_EXEC } else { 0 }
+    }
+
     pub(super) fn leave_mmap(
         &mut self,
         tid: Tid,
@@ -129,7 +140,7 @@ impl Domain {
         outcome: &mut Outcome,
     ) -> Result<()> {
         let [_, len, raw_prot, flags, fd, offset] = args;
-        let (len, prot) = (page_up(len), prot(raw_prot));
+        let (len, prot) = (page_up(len), self.prot_of(tid, raw_prot));
         self.remove_shared(addr, addr + len)?;
         self.remove_views(addr, addr + len);
         let shared = matches!(flags & MAP_TYPE, MAP_SHARED | MAP_SHARED_VALIDATE);
@@ -259,14 +270,18 @@ impl Domain {
         Ok(())
     }
 
-    pub(super) fn leave_mprotect(&mut self, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
+    pub(super) fn leave_mprotect(&mut self, tid: Tid, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
         let [addr, len, raw_prot, ..] = args;
         if raw_prot & PROT_WRITE != 0 {
             // Whoever is about to change text looks at it first.
             self.unpatch(addr, addr + page_up(len), outcome)?;
         }
         if len > 0 {
-            outcome.effects.push(Effect::Protect { addr, len: page_up(len), prot: prot(raw_prot) });
+            outcome.effects.push(Effect::Protect {
+                addr,
+                len: page_up(len),
+                prot: self.prot_of(tid, raw_prot),
+            });
         }
         Ok(())
     }
@@ -301,12 +316,13 @@ impl Domain {
         self.move_views(tid, &by, outcome)
     }
 
-    pub(super) fn leave_brk(&mut self, result: u64, outcome: &mut Outcome) -> Result<()> {
+    pub(super) fn leave_brk(&mut self, tid: Tid, result: u64, outcome: &mut Outcome) -> Result<()> {
         let (old, new) = (page_up(self.brk), page_up(result));
         self.brk = result;
         if new > old {
             let backing = Backing::Anonymous;
-            outcome.effects.push(Effect::Map { addr: old, len: new - old, prot: 3, backing });
+            let prot = self.prot_of(tid, 3);
+            outcome.effects.push(Effect::Map { addr: old, len: new - old, prot, backing });
         } else if new < old {
             outcome.effects.push(Effect::Unmap { addr: new, len: old - new });
         }

@@ -9,12 +9,14 @@ mod objects;
 mod ours;
 mod output;
 mod remote_memory;
+mod sandbox;
 mod shown;
 mod views;
 mod vsyscall;
 
 pub use cloned::{CLONE_BYTES_MIN, Cloning};
 pub use limits::reads_much_of_a_file;
+pub use sandbox::Held;
 pub use shown::{ShownText, is_shown};
 pub use vsyscall::is_vsyscall;
 
@@ -60,7 +62,7 @@ impl Domain {
             }
             H::Prctl => self.enter_prctl(tid, call),
             H::ArchPrctl => self.enter_arch_prctl(tid, call),
-            H::Seccomp => Ok(Entry::Done(-i64::from(libc::EINVAL))),
+            H::Seccomp => self.enter_seccomp(tid, call),
             H::Personality => self.enter_personality(tid, call),
             H::SchedSetaffinity => self.enter_setaffinity(tid, call),
             H::ProcessVmWritev => self.enter_process_vm_writev(tid, call),
@@ -106,9 +108,9 @@ impl Domain {
         match handler {
             H::Mmap => self.leave_mmap(tid, args, result.cast_unsigned(), outcome),
             H::Munmap => self.leave_munmap(args, outcome),
-            H::Mprotect => self.leave_mprotect(args, outcome),
+            H::Mprotect => self.leave_mprotect(tid, args, outcome),
             H::Mremap => self.leave_mremap(tid, args, result.cast_unsigned(), outcome),
-            H::Brk => self.leave_brk(result.cast_unsigned(), outcome),
+            H::Brk => self.leave_brk(tid, result.cast_unsigned(), outcome),
             H::Madvise => self.leave_madvise(args, call, outcome),
             H::Shmat => self.leave_shmat(tid, call, result.cast_unsigned(), outcome),
             H::Shmdt => self.leave_shmdt(args, outcome),

@@ -65,7 +65,7 @@ impl Domain {
             }
             match handler {
                 Handler::Munmap => self.leave_munmap(args, &mut outcome)?,
-                Handler::Mprotect => self.leave_mprotect(args, &mut outcome)?,
+                Handler::Mprotect => self.leave_mprotect(tid, args, &mut outcome)?,
                 _ => self.leave_advice(args, &mut outcome)?,
             }
         }

@@ -10,7 +10,7 @@
 
 mod text;
 
-pub use text::without;
+pub use text::{OwnSeccomp, without};
 
 use std::{
     fs,
@@ -231,10 +231,16 @@ impl Domain {
         // By the descriptor: what it shows stays the same whatever its name means here.
         let text = fs::read(fd_path(tid, fd)).ok()?;
         let kept = match file.what {
-            Shown::Mappings => text::mappings(&text, &ours),
+            Shown::Mappings => {
+                let guards = self.hooks.as_ref().map(|hooks| &hooks.patches.guards);
+                let own = guards.filter(|guards| !guards.is_empty() && self.tasks.contains_key(&number));
+                let kept = text::mappings(&text, &ours);
+                own.map_or_else(|| kept.clone(), |guards| text::unguarded(&kept, guards))
+            }
             Shown::Numa => text::numa(&text, &ours),
             Shown::Status => {
-                text::status(&text, &fs::read("/proc/self/status").ok()?, self.is_self(tid, number))
+                let own = fs::read("/proc/self/status").ok()?;
+                text::status(&text, &own, self.is_self(tid, number), self.own_seccomp(number))
             }
             Shown::Rollup => {
                 let smaps = fs::read(format!("/proc/{number}/smaps")).ok()?;

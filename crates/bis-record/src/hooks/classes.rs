@@ -71,6 +71,26 @@ impl Domain {
         }
     }
 
+    /// In a fresh image: descriptors of /proc that came with the exec. Before anybody has opened one of those that are shown
+    /// otherwise, only the program that bis was given can have any, from its own caller.
+    pub fn classify_inherited(&self, tid: Tid) {
+        let Some(hooks) = &self.hooks else { return };
+        if !self.session.shown.load(Ordering::Relaxed) && !self.session.is_root(tid) {
+            return;
+        }
+        for entry in fs::read_dir(format!("/proc/{tid}/fd")).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let number = name.to_str().and_then(|name| name.parse().ok());
+            let is_of_proc = || fs::read_link(entry.path()).is_ok_and(|name| name.starts_with("/proc"));
+            let Some(fd) = number.filter(|_| is_of_proc()) else { continue };
+            let class = self.class_of(tid, fd);
+            if class == FdClass::Shown {
+                self.session.shown.store(true, Ordering::Relaxed);
+            }
+            hooks.area.set_class(fd, class);
+        }
+    }
+
     fn class_of(&self, tid: Tid, fd: i32) -> FdClass {
         if self.session.stdio.which(tid, fd).is_some() {
             return FdClass::Special;

@@ -7,7 +7,8 @@
 //!
 //! - All executable memory shows files, privately, and is not writable. Each place where a file has the bytes of `rdtsc`
 //!   or `rdtscp`, at any alignment, is a patched run, or overwritten by an instruction that faults, or lies inside of
-//!   another instruction that nothing leads into (`bis_rewrite::clock_at`). The vdso is overwritten in the same way.
+//!   another instruction that nothing leads into (`bis_rewrite::clock_at`), or in a page that cannot be executed without our
+//!   being told (`guards.rs`). The vdso is overwritten in the same way.
 //! - Where that is not so (code of a JIT compiler, an executable stack, a file of which not enough is known, text that
 //!   becomes writable or is thrown away), the domain is *closed*, until its next exec: before any of its tasks goes on, `rdtsc`
 //!   faults in it, and the hooks make system calls where they would read the counter. Nothing opens it again.
@@ -45,8 +46,8 @@ pub struct Clock {
     pub forbidden: bool,
     /// The copy of the vdso.
     pub text: Range<u64>,
-    /// The functions in it: clock_gettime, gettimeofday, time.
-    functions: [u64; 3],
+    /// The functions in it: clock_gettime, gettimeofday, time; and getcpu, which does not read the counter.
+    functions: [u64; 4],
     /// Where the vdso is.
     vdso: Range<u64>,
 }
@@ -65,9 +66,11 @@ impl Domain {
         let Some(hooks) = &self.hooks else { return };
         let open = !hooks.clock.closed;
         hooks.area.set(state::TICKS, open.into());
-        for (offset, function) in (state::CLOCKS..).step_by(8).zip(hooks.clock.functions) {
+        let [clocks @ .., getcpu] = hooks.clock.functions;
+        for (offset, function) in (state::CLOCKS..).step_by(8).zip(clocks) {
             hooks.area.set(offset, if open { function } else { 0 });
         }
+        hooks.area.set(state::GETCPU, getcpu);
     }
 
     /// From here on, nothing is known of the domain's executable memory: before any task goes on, `rdtsc` faults in it.
@@ -107,7 +110,9 @@ impl Domain {
         self.close_clock("the program wants rdtsc to be a fault");
         let Some(hooks) = &mut self.hooks else { return Ok(()) };
         hooks.clock.forbidden = true;
-        for (site, original) in hooks.patches.take_faults(0..u64::MAX) {
+        let sites = hooks.patches.clock_faults();
+        let taken = sites.into_iter().flat_map(|site| hooks.patches.take_faults(site..site + 1));
+        for (site, original) in taken.collect::<Vec<_>>() {
             self.memory.write(site, &original)?;
             outcome.writes.push(MemWrite { addr: site, data: original });
         }
@@ -138,7 +143,9 @@ impl Domain {
             self.close_clock("a file's end in memory is not known");
             return Ok(());
         };
+        let mut unsure = Vec::new();
         for place in found {
+            let site = place.site();
             let is_done = match place {
                 Learned::Inside { .. } => true,
                 Learned::Run(run) => {
@@ -146,14 +153,17 @@ impl Domain {
                         || self.fault_at(run.site().wrapping_add(range.bias), run.kind(), batch)
                 }
                 Learned::Clock { site, kind } => self.fault_at(site.wrapping_add(range.bias), kind, batch),
-                Learned::Refused { site, reason } => {
+                Learned::Refused { reason, .. } => {
                     tracing::debug!(site = format_args!("{site:#x}"), %reason, "perhaps an rdtsc");
                     false
                 }
             };
             if !is_done {
-                self.close_clock("a file has what may be an rdtsc");
+                unsure.push(site.wrapping_add(range.bias));
             }
+        }
+        if !unsure.is_empty() && !self.guard(tid, range, &unsure, outcome)? {
+            self.close_clock("a file has what may be an rdtsc");
         }
         Ok(())
     }
@@ -197,6 +207,12 @@ impl Domain {
             Effect::Map { addr, len, prot, backing } => {
                 let private = matches!(backing, Backing::File { .. });
                 prot & EXEC != 0 && (!private || prot & WRITE != 0 || !patches.shows(*addr, addr + len))
+            }
+            Effect::Protect { addr, len, prot } if patches.is_guard(*addr, *len, *prot) => false,
+            Effect::Protect { addr, len, .. }
+                if patches.guards.range(*addr..addr.saturating_add(*len)).next().is_some() =>
+            {
+                true
             }
             Effect::Protect { addr, len, prot } => {
                 let changes = prot & WRITE != 0 && touches_vdso(*addr, addr.saturating_add(*len));

@@ -12,8 +12,10 @@
 //! - after its call was made, it goes on to the end of the hook and stops there (a *safepoint*), with nothing but the
 //!   program's own state in sight, and the signal is delivered.
 
+mod chance;
 mod classes;
 pub mod clock;
+mod guards;
 pub mod patches;
 mod patching;
 pub mod texts;
@@ -93,6 +95,8 @@ pub struct Hooks {
     pub fds_differ: bool,
     /// Somebody of another domain has the same descriptors.
     pub fds_shared: bool,
+    /// The calls that are left to be judged (`calls/sandbox.rs`), as the area has them.
+    pub judged: [u64; 8],
 }
 
 impl Hooks {
@@ -118,7 +122,7 @@ impl Hooks {
         }
         let arenas = patches.arenas.iter().map(|arena| arena.start).collect();
         *watched.arenas.lock().unwrap_or_else(PoisonError::into_inner) = arenas;
-        Hooks { area, patches, clock: Clock::default(), fds_differ: false, fds_shared: false }
+        Hooks { area, patches, clock: Clock::default(), fds_differ: false, fds_shared: false, judged: [0; 8] }
     }
 }
 
@@ -151,6 +155,8 @@ impl Domain {
         });
         let mapped = session.watch.mapped();
         self.hooks = Some(Hooks::new(&session, &self.watched, area, Patches::default(), mapped));
+        self.show_folder(self.first_tid);
+        self.classify_inherited(self.first_tid);
         if self.tasks.values().any(|task| task.wishes.no_tsc) {
             self.forbid_clock(outcome)?;
         }
@@ -178,6 +184,13 @@ impl Domain {
         Ok(())
     }
 
+    /// The task has another current folder now: does it lie in /proc?
+    pub fn show_folder(&self, tid: Tid) {
+        let Some(hooks) = &self.hooks else { return };
+        let folder = fs::read_link(format!("/proc/{tid}/cwd")).unwrap_or_default();
+        hooks.area.set(state::IN_PROC, folder.starts_with("/proc").into());
+    }
+
     /// A forked child's hooks: its own area in place of the one that it shares with its parent.
     pub fn inherit_hooks(&mut self, slot: &mut Option<Stopped>, parent: Inherited) -> Result<()> {
         let area = Area::make(slot)?;
@@ -192,6 +205,7 @@ impl Domain {
         (hooks.fds_differ, hooks.fds_shared) = (parent.fds_differ, parent.fds_differ);
         hooks.clock = parent.clock;
         self.hooks = Some(hooks);
+        self.show_folder(self.first_tid);
         self.show_clock();
         Ok(())
     }
@@ -237,6 +251,7 @@ impl Domain {
         self.watched.is_awaited.store(stashed, Ordering::Relaxed);
         self.watched.runner.store(tid.0, Ordering::Relaxed);
         self.watched.core.store(self.core, Ordering::Relaxed);
+        self.show_sandbox(tid);
         let Some(hooks) = &self.hooks else { return };
         // What is logged already has been logged as things were.
         if hooks.area.get(state::POS) == 0 {
@@ -256,7 +271,7 @@ impl Domain {
 
     /// Is this an address of the hooks, or of what they call?
     pub fn is_in_hooks(&self, rip: u64) -> bool {
-        let called = |hooks: &Hooks| hooks.clock.text.contains(&rip);
+        let called = |hooks: &Hooks| hooks.clock.text.contains(&rip) || hooks.patches.is_on_the_way(rip);
         hooks::is_inside(rip) || self.hooks.as_ref().is_some_and(called)
     }
 
@@ -366,10 +381,14 @@ impl Domain {
             return Err(RecordError::Bug { tid, what: "a safepoint without hooks".into() });
         };
         let (done, rax) = (hooks.area.get(state::DONE), hooks.area.get(state::SAVED_RAX));
-        let regs = Registers { rip: done, rcx: done, rax, orig_rax: u64::MAX, ..*entry };
+        let is_whole = hooks.area.get(state::WHOLE) != 0;
+        let [rcx, r11] = [state::SAVED_RCX, state::SAVED_R11].map(|word| hooks.area.get(word));
+        hooks.area.set(state::WHOLE, 0);
+        let (rcx, r11) = if is_whole { (rcx, r11) } else { (done, entry.r11) };
+        let regs = Registers { rip: done, rcx, r11, rax, orig_rax: u64::MAX, ..*entry };
         self.stopped(tid)?.set_regs(&regs)?;
         self.drain(tid)?;
-        if !self.deliver_stashed(tid, &regs, SignalPoint::AfterHook)? {
+        if is_whole || !self.deliver_stashed(tid, &regs, SignalPoint::AfterHook)? {
             // Only for what others have sent.
             let mut outcome = Outcome { regs, ..Outcome::default() };
             self.take_mail(&mut outcome)?;
@@ -377,6 +396,9 @@ impl Domain {
             self.task(tid)?.ready = true;
             let (nr, outcome) = (hooks::SAFEPOINT, Box::new(outcome));
             self.event(tid, EventKind::Syscall { nr, entry: *entry, outcome })?;
+            if is_whole {
+                self.deliver_stashed(tid, &regs, SignalPoint::AfterEvent)?;
+            }
         }
         Ok(())
     }

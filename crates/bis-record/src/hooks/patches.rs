@@ -2,19 +2,25 @@
 //! those lie. Data and lookups; the memory itself is changed in `patching.rs`.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     ops::Range,
     sync::Arc,
 };
 
 use bis_agent::hooks;
-use bis_rewrite::{Run, SiteKind, Trampoline, clock_fault};
+use bis_rewrite::{Run, SiteKind, Trampoline, clock_fault, is_chance};
 use bis_trace::event::Insn;
 
 use super::{clock::insn, texts::TextFile};
 
 /// Bytes of an arena: at its start the address of the hooks, behind it some hundred trampolines.
 pub const ARENA_LEN: u64 = 0x1_0000;
+
+/// Bytes of a page.
+pub const PAGE: u64 = 4096;
+
+/// How a page of text is protected that is not to be executed.
+pub const GUARDED: u32 = 1;
 
 /// How far a trampoline may be from its run: less than a displacement of 32 bits can say.
 const REACH: u64 = 0x7f00_0000;
@@ -39,7 +45,7 @@ impl Arena {
             SiteKind::Cpuid => Some(self.start + 8),
             SiteKind::Rdtsc => Some(self.start + 16),
             SiteKind::Rdtscp => Some(self.start + 24),
-            _ => None,
+            SiteKind::Rdrand | SiteKind::Rdseed | SiteKind::Rdpid | SiteKind::Xbegin => Some(self.start + 40),
         }
     }
 
@@ -50,7 +56,8 @@ impl Arena {
 
     /// What is at the arena's start: the addresses of the hooks.
     pub fn slots() -> Vec<u8> {
-        [hooks::ENTER, hooks::CPUID, hooks::RDTSC, hooks::RDTSCP, hooks::CLOCK].map(u64::to_le_bytes).concat()
+        let slots = [hooks::ENTER, hooks::CPUID, hooks::RDTSC, hooks::RDTSCP, hooks::CLOCK, hooks::CHANCE];
+        slots.map(u64::to_le_bytes).concat()
     }
 
     /// Is there room for so many bytes beside a trampoline?
@@ -77,6 +84,8 @@ impl Arena {
 pub struct Patch {
     pub start: u64,
     pub end: u64,
+    /// The instruction that it is about.
+    pub site: u64,
     pub kind: SiteKind,
     pub trampoline: Arc<Trampoline>,
     /// What was there before.
@@ -104,6 +113,8 @@ pub struct Patches {
     by_place: BTreeMap<u64, u64>,
     /// Instructions that have given way to ones that fault, and their bytes.
     faults: BTreeMap<u64, (Insn, Vec<u8>)>,
+    /// Pages of text that cannot be executed until somebody tries (`guards.rs`).
+    pub guards: BTreeSet<u64>,
     /// Sites that are not to be tried again.
     pub left: HashSet<u64>,
 }
@@ -139,6 +150,16 @@ impl Patches {
         patch.and_then(|patch| patch.trampoline.original(rip)).unwrap_or(rip)
     }
 
+    /// Is this address on the way to a hook that has a register of the program's in its state?
+    pub fn is_on_the_way(&self, rip: u64) -> bool {
+        let patch = self.by_place.range(..=rip).next_back().and_then(|(_, start)| self.runs.get(start));
+        patch.is_some_and(|patch| {
+            let begins = patch.trampoline.places.iter().find(|(original, _)| *original == patch.site);
+            is_chance(patch.kind)
+                && begins.is_some_and(|(_, place)| *place < rip && rip < patch.trampoline.traced)
+        })
+    }
+
     pub fn add_fault(&mut self, site: u64, insn: Insn, original: Vec<u8>) {
         self.faults.insert(site, (insn, original));
     }
@@ -151,6 +172,22 @@ impl Patches {
         let start = self.by_place.range(..=rip).next_back()?.1;
         let patch = self.runs.get(start).filter(|patch| patch.trampoline.traced == rip)?;
         Some((insn(patch.kind)?, clock_fault(patch.kind)?.len() as u64))
+    }
+
+    /// Is this what made a page a guard?
+    pub fn is_guard(&self, addr: u64, len: u64, prot: u32) -> bool {
+        len == PAGE && prot == GUARDED && self.guards.contains(&addr)
+    }
+
+    /// The bytes of the program's instruction where something that faults was put.
+    pub fn fault_bytes(&self, rip: u64) -> Option<&[u8]> {
+        self.faults.get(&rip).map(|(_, original)| &original[..])
+    }
+
+    /// Where such an instruction reads the time stamp counter.
+    pub fn clock_faults(&self) -> Vec<u64> {
+        let is_clock = |insn: Insn| matches!(insn, Insn::Rdtsc | Insn::Rdtscp);
+        self.faults.iter().filter(|(_, (insn, _))| is_clock(*insn)).map(|(site, _)| *site).collect()
     }
 
     /// Forgets the faults of a range: their places, and what was there before.
@@ -191,6 +228,7 @@ impl Patches {
             return;
         }
         self.take_faults(start..end);
+        self.guards.retain(|page| *page < start || end <= *page);
         self.left.retain(|addr| *addr < start || end <= *addr);
         let gone: Vec<u64> = self.runs.range(start..end).map(|(start, _)| *start).collect();
         for start in gone {

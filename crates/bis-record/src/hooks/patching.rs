@@ -9,7 +9,8 @@ use std::{
     sync::{Arc, PoisonError},
 };
 
-use bis_rewrite::{Hook, Run, SiteKind, Trampoline, clock_fault, trampoline};
+use bis_agent::hooks::{AREA_BASE, state};
+use bis_rewrite::{Hook, Run, SiteKind, Trampoline, clock_fault, is_chance, trampoline};
 use bis_trace::{
     event::{Backing, Effect, MemWrite, Outcome},
     types::Tid,
@@ -47,13 +48,33 @@ impl Batch {
     }
 }
 
-/// A trampoline whose own instruction, if it reads the time stamp counter, is a fault.
-fn without_clock(mut made: Trampoline, kind: SiteKind, at: u64) -> Trampoline {
+/// A transaction that fails at once, and is not worth another try: eax is 0, and the program goes on where it deals with that.
+fn without_transaction(made: Trampoline, at: u64) -> Option<Trampoline> {
+    const EAX_0: [u8; 5] = [0xb8, 0, 0, 0, 0];
+    const JUMP: u64 = 5;
+    let (abort, jump) = (made.abort?, at + EAX_0.len() as u64);
+    let site = made.places.first()?.0;
+    // Alone in its run.
+    if made.places.len() != 2 {
+        return None;
+    }
+    let distance = i32::try_from(abort.wrapping_sub(jump + JUMP).cast_signed()).ok()?;
+    let bytes = [&EAX_0[..], &[0xe9], &distance.to_le_bytes()].concat();
+    let places = vec![(site, at), (abort, jump)];
+    Some(Trampoline { bytes, traced: at, done: jump, places, ..made })
+}
+
+/// A trampoline whose own instruction, if it reads the time stamp counter, is a fault; and which needs no hook for a
+/// transaction. None where that cannot be.
+fn adapted(mut made: Trampoline, kind: SiteKind, at: u64) -> Option<Trampoline> {
+    if kind == SiteKind::Xbegin {
+        return without_transaction(made, at);
+    }
     if let Some(fault) = clock_fault(kind) {
         let from = usize::try_from(made.traced - at).unwrap_or(0);
         made.bytes[from..from + fault.len()].copy_from_slice(fault);
     }
-    made
+    Some(made)
 }
 
 impl Domain {
@@ -84,9 +105,10 @@ impl Domain {
             hooks.patches.texts.push(range.clone());
         }
         let mut batch = Batch::default();
-        for run in runs.iter().filter(|run| clock_fault(run.kind()).is_none()) {
+        for run in runs.iter().filter(|run| clock_fault(run.kind()).is_none() && !is_chance(run.kind())) {
             self.patch(tid, run, bias, &mut batch, outcome)?;
         }
+        self.patch_chances(tid, &range, offset, &mut batch, outcome)?;
         self.patch_clocks(tid, &range, offset, &mut batch, outcome)?;
         self.write_batch(batch, outcome)
     }
@@ -203,8 +225,12 @@ impl Domain {
         let arena = &mut hooks.patches.arenas[arena];
         let at = arena.next();
         let Some(slot) = arena.slot(run.kind()) else { return Ok(false) };
-        let made = match trampoline(run, bias, at, Hook { slot, save: None }) {
-            Ok(made) => without_clock(made, run.kind(), at),
+        let save = u32::try_from(AREA_BASE + state::SAVED_RCX).ok();
+        let made = match trampoline(run, bias, at, Hook { slot, save }) {
+            Ok(made) => match adapted(made, run.kind(), at) {
+                Some(made) => made,
+                None => return Ok(false),
+            },
             Err(error) => {
                 tracing::debug!(start = format_args!("{start:#x}"), %error, "a site stays as it is");
                 return Ok(false);
@@ -217,7 +243,8 @@ impl Domain {
         tracing::trace!(start = format_args!("{start:#x}"), at = format_args!("{at:#x}"), "patched");
         let original = run.bytes().to_vec();
         let kind = run.kind();
-        hooks.patches.add(Patch { start, end, kind, trampoline: Arc::new(made), original, place });
+        let site = run.site().wrapping_add(bias);
+        hooks.patches.add(Patch { start, end, site, kind, trampoline: Arc::new(made), original, place });
         Ok(true)
     }
 
@@ -234,8 +261,8 @@ impl Domain {
     /// a system call and a return.
     pub fn patch_vdso(&mut self, tid: Tid, vdso: Option<&Vdso>, outcome: &mut Outcome) -> Result<()> {
         const RET: u8 = 0xc3;
-        /// clock_gettime, gettimeofday, time.
-        const CLOCKS: [u32; 3] = [228, 96, 201];
+        /// clock_gettime, gettimeofday, time, getcpu.
+        const CLOCKS: [u32; 4] = [228, 96, 201, 309];
         let Some(vdso) = vdso else { return Ok(()) };
         if let Some(arena) = self.arena(tid, vdso.start, outcome)? {
             self.copy_vdso(vdso, arena, outcome)?;
@@ -268,7 +295,7 @@ impl Domain {
             let made = Trampoline { bytes, patch, traced, done, abort: None, places };
             let (start, end, kind, trampoline) = (site, site + 5, SiteKind::Syscall, Arc::new(made));
             let Some(hooks) = &mut self.hooks else { return Ok(()) };
-            hooks.patches.add(Patch { start, end, kind, trampoline, original, place });
+            hooks.patches.add(Patch { start, end, site, kind, trampoline, original, place });
         }
         Ok(())
     }

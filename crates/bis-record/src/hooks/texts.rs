@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use bis_rewrite::{Key, Learned, Run, SiteCache, Span, Text, clock_bytes};
+use bis_rewrite::{Key, Learned, Run, SiteCache, Span, Text, chance_bytes, clock_bytes};
 use bis_tracee::sys;
 use object::{
     LittleEndian,
@@ -36,14 +36,25 @@ pub struct TextFile {
     key: Option<Key>,
     /// What was found, here or in earlier recordings.
     learned: Mutex<Vec<Learned>>,
-    /// Where parts of the file (offset, length) have the bytes of rdtsc: every process maps the same ones.
-    scanned: Mutex<HashMap<(u64, u64), Vec<usize>>>,
+    /// Where parts of the file (offset, length) have the bytes of rdtsc, and of what else is special: every process maps the
+    /// same ones.
+    scanned: Mutex<HashMap<(u64, u64), Scanned>>,
 }
 
 impl std::fmt::Debug for TextFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TextFile").field("segments", &self.segments).finish_non_exhaustive()
     }
+}
+
+/// The offsets of what may be special in a part of a file.
+struct Scanned {
+    clocks: Vec<usize>,
+    chances: Vec<usize>,
+}
+
+fn scan(shown: &[u8]) -> Scanned {
+    Scanned { clocks: clock_bytes(shown), chances: chance_bytes(shown) }
 }
 
 fn segments(elf: &[u8]) -> Option<Vec<Segment>> {
@@ -109,7 +120,7 @@ impl TextFile {
             found
         };
         let mut scanned = self.scanned.lock().unwrap_or_else(PoisonError::into_inner);
-        let places = scanned.entry((offset, len)).or_insert_with(|| clock_bytes(shown));
+        let places = &scanned.entry((offset, len)).or_insert_with(|| scan(shown)).clocks;
         let found = places.iter().copied().map(&mut look).collect();
         if let (Some(cache), Some(key)) = (cache, &self.key)
             && let Err(error) = cache.add(key, &news)
@@ -117,6 +128,35 @@ impl TextFile {
             tracing::info!(%error, "what was found of a file is not remembered");
         }
         Some(found)
+    }
+
+    /// What is at each place of a mapping (as for [`TextFile::clocks`]) that has the opcode of an instruction which asks
+    /// the processor for a number, or begins a transaction.
+    pub fn chances(&self, offset: u64, len: u64, first: u64, cache: Option<&SiteCache>) -> Vec<Learned> {
+        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(self.elf.len());
+        let shown = &self.elf[from..];
+        let shown = &shown[..usize::try_from(len).unwrap_or(usize::MAX).min(shown.len())];
+        let mut learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut news = Vec::new();
+        let mut look = |at: usize| {
+            let site = first.wrapping_add(at as u64);
+            if let Some(known) = learned.iter().find(|known| known.is_of_chance(site)) {
+                return known.clone();
+            }
+            let found = self.text.chance_at(site);
+            learned.push(found.clone());
+            news.push(found.clone());
+            found
+        };
+        let mut scanned = self.scanned.lock().unwrap_or_else(PoisonError::into_inner);
+        let places = &scanned.entry((offset, len)).or_insert_with(|| scan(shown)).chances;
+        let found = places.iter().copied().map(&mut look).collect();
+        if let (Some(cache), Some(key)) = (cache, &self.key)
+            && let Err(error) = cache.add(key, &news)
+        {
+            tracing::info!(%error, "what was found of a file is not remembered");
+        }
+        found
     }
 
     /// The runs that are known.

@@ -161,7 +161,7 @@ fn point() -> impl Strategy<Value = SignalPoint> {
 
 fn kind() -> impl Strategy<Value = EventKind> {
     let turn = || (object(), any::<u64>()).prop_map(|(object, turn)| Turn { object, turn });
-    let insn = proptest::sample::select(vec![Insn::Rdtsc, Insn::Rdtscp, Insn::Cpuid]);
+    let insn = proptest::sample::select(Insn::ALL.to_vec());
     let siginfo = vec(any::<u8>(), 128);
     prop_oneof![
         (base(), outcome()).prop_map(|(base, outcome)| EventKind::Start(Box::new(Start { base, outcome }))),

@@ -64,6 +64,10 @@ pub(super) fn event(event: &Event, mut to: schema::event::Builder<'_>) -> Result
                 Insn::Rdtsc => schema::instruction::Insn::Rdtsc,
                 Insn::Rdtscp => schema::instruction::Insn::Rdtscp,
                 Insn::Cpuid => schema::instruction::Insn::Cpuid,
+                Insn::Rdrand => schema::instruction::Insn::Rdrand,
+                Insn::Rdseed => schema::instruction::Insn::Rdseed,
+                Insn::Rdpid => schema::instruction::Insn::Rdpid,
+                Insn::Xbegin => schema::instruction::Insn::Xbegin,
             });
             to.set_before(&registers_to_bytes(before));
             to.set_after(&registers_to_bytes(after));

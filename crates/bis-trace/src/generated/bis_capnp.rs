@@ -10259,6 +10259,10 @@ pub mod instruction {
         Rdtsc = 0,
         Rdtscp = 1,
         Cpuid = 2,
+        Rdrand = 3,
+        Rdseed = 4,
+        Rdpid = 5,
+        Xbegin = 6,
     }
 
     impl ::capnp::introspect::Introspect for Insn {
@@ -10274,6 +10278,10 @@ pub mod instruction {
                 0 => ::core::result::Result::Ok(Self::Rdtsc),
                 1 => ::core::result::Result::Ok(Self::Rdtscp),
                 2 => ::core::result::Result::Ok(Self::Cpuid),
+                3 => ::core::result::Result::Ok(Self::Rdrand),
+                4 => ::core::result::Result::Ok(Self::Rdseed),
+                5 => ::core::result::Result::Ok(Self::Rdpid),
+                6 => ::core::result::Result::Ok(Self::Xbegin),
                 n => ::core::result::Result::Err(::capnp::NotInSchema(n)),
             }
         }
@@ -10286,7 +10294,7 @@ pub mod instruction {
         const TYPE_ID: u64 = 0xfc9a_2995_536a_dc22u64;
     }
     mod insn {
-    pub(crate) static ENCODED_NODE: [::capnp::Word; 30] = [
+    pub(crate) static ENCODED_NODE: [::capnp::Word; 46] = [
         ::capnp::word(0, 0, 0, 0, 5, 0, 6, 0),
         ::capnp::word(34, 220, 106, 83, 149, 41, 154, 252),
         ::capnp::word(22, 0, 0, 0, 2, 0, 0, 0),
@@ -10296,7 +10304,7 @@ pub mod instruction {
         ::capnp::word(21, 0, 0, 0, 218, 0, 0, 0),
         ::capnp::word(33, 0, 0, 0, 7, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-        ::capnp::word(29, 0, 0, 0, 79, 0, 0, 0),
+        ::capnp::word(29, 0, 0, 0, 175, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
         ::capnp::word(98, 105, 115, 46, 99, 97, 112, 110),
@@ -10304,19 +10312,35 @@ pub mod instruction {
         ::capnp::word(99, 116, 105, 111, 110, 46, 73, 110),
         ::capnp::word(115, 110, 0, 0, 0, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 1, 0, 1, 0),
-        ::capnp::word(12, 0, 0, 0, 1, 0, 2, 0),
+        ::capnp::word(28, 0, 0, 0, 1, 0, 2, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-        ::capnp::word(29, 0, 0, 0, 50, 0, 0, 0),
+        ::capnp::word(77, 0, 0, 0, 50, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
         ::capnp::word(1, 0, 0, 0, 0, 0, 0, 0),
-        ::capnp::word(21, 0, 0, 0, 58, 0, 0, 0),
+        ::capnp::word(69, 0, 0, 0, 58, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
         ::capnp::word(2, 0, 0, 0, 0, 0, 0, 0),
-        ::capnp::word(13, 0, 0, 0, 50, 0, 0, 0),
+        ::capnp::word(61, 0, 0, 0, 50, 0, 0, 0),
+        ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+        ::capnp::word(3, 0, 0, 0, 0, 0, 0, 0),
+        ::capnp::word(53, 0, 0, 0, 58, 0, 0, 0),
+        ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+        ::capnp::word(4, 0, 0, 0, 0, 0, 0, 0),
+        ::capnp::word(45, 0, 0, 0, 58, 0, 0, 0),
+        ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+        ::capnp::word(5, 0, 0, 0, 0, 0, 0, 0),
+        ::capnp::word(37, 0, 0, 0, 50, 0, 0, 0),
+        ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+        ::capnp::word(6, 0, 0, 0, 0, 0, 0, 0),
+        ::capnp::word(29, 0, 0, 0, 58, 0, 0, 0),
         ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
         ::capnp::word(114, 100, 116, 115, 99, 0, 0, 0),
         ::capnp::word(114, 100, 116, 115, 99, 112, 0, 0),
         ::capnp::word(99, 112, 117, 105, 100, 0, 0, 0),
+        ::capnp::word(114, 100, 114, 97, 110, 100, 0, 0),
+        ::capnp::word(114, 100, 115, 101, 101, 100, 0, 0),
+        ::capnp::word(114, 100, 112, 105, 100, 0, 0, 0),
+        ::capnp::word(120, 98, 101, 103, 105, 110, 0, 0),
     ];
     pub(crate) fn get_annotation_types(child_index: Option<u16>, index: u32) -> ::capnp::introspect::Type {
         ::capnp::introspect::panic_invalid_annotation_indices(child_index, index)

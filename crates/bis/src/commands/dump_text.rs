@@ -6,7 +6,7 @@ use std::{
     io::{self, Write},
 };
 
-use bis_agent::hooks::{Entry, NR_RDTSC, NR_RDTSCP, entries};
+use bis_agent::hooks::{Entry, NR_RDPID, NR_RDRAND, NR_RDSEED, NR_RDTSC, NR_RDTSCP, entries};
 use bis_syscalls::{Call, describe, row};
 use bis_trace::{
     event::{
@@ -42,6 +42,9 @@ fn instruction_name(nr: u16) -> Option<&'static str> {
     match nr {
         NR_RDTSC => Some("rdtsc"),
         NR_RDTSCP => Some("rdtscp"),
+        NR_RDRAND => Some("rdrand"),
+        NR_RDSEED => Some("rdseed"),
+        NR_RDPID => Some("rdpid"),
         _ => None,
     }
 }
@@ -174,6 +177,9 @@ impl Text {
             }
             EventKind::Signal(signal) => {
                 let handler = match &signal.handler {
+                    Some(outcome) if outcome.regs.rip == signal.before.rip => {
+                        "its text may be executed from here on".into()
+                    }
                     Some(outcome) => format!("handler at {:#x}", outcome.regs.rip),
                     None => "ends the task".into(),
                 };

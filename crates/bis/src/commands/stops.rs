@@ -11,7 +11,7 @@ use bis_agent::hooks::{SAFEPOINT, entries};
 use bis_syscalls::{hook, row};
 use bis_trace::{
     Trace,
-    event::{Backing, Effect, Event, EventKind, Insn, Outcome, SignalPoint},
+    event::{Backing, Effect, Event, EventKind, Outcome, SignalPoint},
     types::{DomainId, Tid},
 };
 use serde_json::{Value, json};
@@ -116,12 +116,7 @@ impl Stops {
                 *self.signals.entry(point).or_default() += 1;
             }
             EventKind::Instruction { insn, .. } => {
-                let name = match insn {
-                    Insn::Rdtsc => "rdtsc",
-                    Insn::Rdtscp => "rdtscp",
-                    Insn::Cpuid => "cpuid",
-                };
-                *self.instructions.entry(name).or_default() += 1;
+                *self.instructions.entry(insn.name()).or_default() += 1;
             }
             EventKind::TaskExit { .. } => self.ends += 1,
             EventKind::Token { acquired, .. } => self.tokens += u64::from(!acquired.is_empty()),

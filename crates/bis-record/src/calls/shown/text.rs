@@ -3,7 +3,7 @@
 //! The kernel's lines stay as they are, byte for byte, but for those that begin a mapping of ours, which go with all
 //! that is said of it. One that the kernel has merged with a neighbour of the program's is cut.
 
-use std::ops::Range;
+use std::{collections::BTreeSet, ops::Range};
 
 /// The kernel's padding before a name (fs/proc/task_mmu.c: show_map_vma).
 const NAME_COLUMN: usize = 73;
@@ -68,6 +68,50 @@ pub fn mappings(text: &[u8], ours: &[Range<u64>]) -> Vec<u8> {
     kept
 }
 
+/// The text of maps or smaps, in which these pages of text are executable as the text around them. Where nothing stands
+/// between them (in maps), lines of one mapping become one.
+pub fn unguarded(text: &[u8], guards: &BTreeSet<u64>) -> Vec<u8> {
+    let mut kept: Vec<u8> = Vec::with_capacity(text.len());
+    // Where the last line begins in `kept`, if it may grow: with its range, and whether it is a guard's.
+    let mut last: Option<(usize, Range<u64>, bool)> = None;
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        let Some((range, rest)) = header(line) else {
+            last = None;
+            kept.extend_from_slice(line);
+            continue;
+        };
+        let guarded = guards.contains(&range.start) && rest.starts_with(b"r--");
+        let line = if guarded {
+            [&line[..line.len() - rest.len()], b"r-x", &rest[3..]].concat()
+        } else {
+            line.to_vec()
+        };
+        let grown =
+            last.take().filter(|(_, before, of_guard)| before.end == range.start && (*of_guard || guarded));
+        let whole = grown.and_then(|(at, before, _)| {
+            let (_, first) = header(&kept[at..])?;
+            let (first, rest) = (first.to_vec(), header(&line)?.1.to_vec());
+            let whole = before.start..range.end;
+            // The same file, at the offset that follows.
+            let next = part_line(&before, &(range.start..range.end), &first)?;
+            let same = next == part_line(&range, &range, &rest)?;
+            same.then(|| part_line(&before, &whole, &first).map(|line| (at, whole, line))).flatten()
+        });
+        match whole {
+            Some((at, whole, line)) => {
+                kept.truncate(at);
+                kept.extend_from_slice(&line);
+                last = Some((at, whole, true));
+            }
+            None => {
+                last = Some((kept.len(), range, guarded));
+                kept.extend_from_slice(&line);
+            }
+        }
+    }
+    kept
+}
+
 /// The text of numa_maps, whose lines begin with a mapping's first address.
 pub fn numa(text: &[u8], ours: &[Range<u64>]) -> Vec<u8> {
     let is_kept = |line: &&[u8]| {
@@ -110,8 +154,24 @@ pub fn rollup(text: &[u8], smaps: &[u8]) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// The text of status as it would be without a tracer and its filter: `own` is the recorder's own.
-pub fn status(text: &[u8], own: &[u8], is_self: bool) -> Vec<u8> {
+/// The number behind a name in a text of status.
+fn number(status: &str, name: &[u8]) -> Option<u64> {
+    let mut lines = status.lines().filter_map(|line| line.split_once(':'));
+    lines.find(|(found, _)| found.as_bytes() == name)?.1.trim().parse().ok()
+}
+
+/// What a task has of seccomp by itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OwnSeccomp {
+    /// 0; strict mode is 1, filters are 2.
+    pub mode: u32,
+    pub filters: usize,
+    pub no_new_privs: bool,
+}
+
+/// The text of status as it would be without a tracer and its filter: `own` is the recorder's own, and `seccomp` what the task
+/// itself has added to that; none where that is not known.
+pub fn status(text: &[u8], own: &[u8], is_self: bool, seccomp: Option<OwnSeccomp>) -> Vec<u8> {
     let own = String::from_utf8_lossy(own);
     let mut out = Vec::with_capacity(text.len());
     for line in text.split_inclusive(|byte| *byte == b'\n') {
@@ -121,9 +181,14 @@ pub fn status(text: &[u8], own: &[u8], is_self: bool) -> Vec<u8> {
             // Whose text this is, runs; it is stopped only while it waits for us.
             b"State" if is_self => Some("State:\tR (running)\n".to_owned()),
             b"Seccomp" | b"Seccomp_filters" => {
-                let is_same = |line: &&str| line.split(':').next().unwrap_or_default().as_bytes() == name;
-                own.lines().find(is_same).map(|line| format!("{line}\n"))
+                let own = number(&own, name);
+                let added = seccomp.unwrap_or_default();
+                let is_mode = name == b"Seccomp";
+                let value =
+                    |own: u64| if is_mode { own.max(added.mode.into()) } else { own + added.filters as u64 };
+                own.map(|own| format!("{}:\t{}\n", String::from_utf8_lossy(name), value(own)))
             }
+            b"NoNewPrivs" => seccomp.map(|it| format!("NoNewPrivs:\t{}\n", u8::from(it.no_new_privs))),
             _ => None,
         };
         out.extend_from_slice(replaced.as_ref().map_or(line, |line| line.as_bytes()));
@@ -182,13 +247,37 @@ mod tests {
     }
 
     #[test]
+    fn guards_are_not_seen() {
+        const NAME: &str = "fe:00 77                         /lib/x\n";
+        let text = format!(
+            "7000-8000 r--p 00000000 {NAME}8000-a000 r-xp 00001000 {NAME}a000-b000 r--p 00003000 {NAME}\
+             b000-c000 r--p 00004000 {NAME}c000-e000 r-xp 00005000 {NAME}e000-f000 r--p 00007000 {NAME}"
+        )
+        .into_bytes();
+        let found = unguarded(&text, &[0xa000, 0xb000].into());
+        let line = |range: &str, prot: &str, offset: &str| {
+            let start = format!("{range} {prot} {offset} fe:00 77 ");
+            format!("{start}{}/lib/x\n", " ".repeat(NAME_COLUMN.saturating_sub(start.len())))
+        };
+        let lines = String::from_utf8(found).unwrap();
+        let middle = line("00008000-0000e000", "r-xp", "00001000");
+        assert!(lines.contains(&middle), "{lines}");
+        assert_eq!(lines.lines().count(), 3);
+        assert_eq!(unguarded(&text, &BTreeSet::new()), text);
+    }
+
+    #[test]
     fn a_status_has_no_tracer() {
         let text = b"Name:\tx\nState:\tt (tracing stop)\nTracerPid:\t77\nSeccomp:\t2\nSeccomp_filters:\t1\n";
         let own = b"Seccomp:\t0\nSeccomp_filters:\t0\n";
-        let found = status(text, own, true);
+        let found = status(text, own, true, None);
         assert_eq!(
             found,
             b"Name:\tx\nState:\tR (running)\nTracerPid:\t0\nSeccomp:\t0\nSeccomp_filters:\t0\n"
         );
+        let text = b"NoNewPrivs:\t1\nSeccomp:\t2\nSeccomp_filters:\t1\n";
+        let added = OwnSeccomp { mode: 2, filters: 3, no_new_privs: false };
+        let found = status(text, b"Seccomp:\t2\nSeccomp_filters:\t1\n", true, Some(added));
+        assert_eq!(found, b"NoNewPrivs:\t0\nSeccomp:\t2\nSeccomp_filters:\t4\n");
     }
 }

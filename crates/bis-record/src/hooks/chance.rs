@@ -1,0 +1,92 @@
+//! Instructions that ask the processor for what no recording can know: `rdrand`, `rdseed`, `rdpid`; and transactions, which
+//! begin with `xbegin` and may fail at any time.
+//!
+//! None of them can be made to fault, so nothing traps them. `cpuid` says that there are none, which is enough for programs
+//! that ask it first. For the others, each place of a mapped file where one is for sure (`bis_rewrite::Text::chance_at`) is
+//! patched before it can be executed: the first three lead to a hook that executes and logs them, a transaction fails at once,
+//! each time, with a status that says not to try again. Where there is no room for a jump, an instruction that faults takes
+//! its place.
+//!
+//! Not covered: text of which it is not known where instructions begin, code that is made while the program runs, and programs
+//! recorded without hooks. What is not there (the processor does not have it) stays as it is: it
+//! raises SIGILL.
+
+use std::sync::OnceLock;
+
+use bis_rewrite::{Learned, SiteKind, is_chance};
+use bis_trace::{
+    event::{MemWrite, Outcome},
+    types::Tid,
+};
+use bis_tracee::cpu::{self, Chance};
+
+use super::{
+    patches::{Patches, TextRange},
+    patching::Batch,
+};
+use crate::{domain::Domain, error::Result};
+
+/// Has the processor this instruction?
+fn exists(kind: SiteKind) -> bool {
+    static CHANCES: OnceLock<cpu::Chances> = OnceLock::new();
+    let chances = CHANCES.get_or_init(cpu::chances);
+    match kind {
+        SiteKind::Rdrand => chances.rdrand,
+        SiteKind::Rdseed => chances.rdseed,
+        SiteKind::Rdpid => chances.rdpid,
+        SiteKind::Xbegin => chances.transactions,
+        _ => false,
+    }
+}
+
+impl Domain {
+    /// Patches all that is sure in a new text.
+    pub(super) fn patch_chances(
+        &mut self,
+        tid: Tid,
+        range: &TextRange,
+        offset: u64,
+        batch: &mut Batch,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        let (len, first) = (range.end - range.start, range.start.wrapping_sub(range.bias));
+        for found in range.file.chances(offset, len, first, self.session.texts.cache()) {
+            let (site, kind) = match &found {
+                Learned::Run(run) => (run.site(), run.kind()),
+                Learned::Clock { site, kind } => (*site, *kind),
+                _ => continue,
+            };
+            if !is_chance(kind) || !exists(kind) {
+                continue;
+            }
+            let is_done = match &found {
+                Learned::Run(run) if Patches::lies_in(range, run) => {
+                    self.patch(tid, run, range.bias, batch, outcome)?
+                }
+                _ => false,
+            };
+            if !is_done && !self.overwrite(site.wrapping_add(range.bias), range.end, batch) {
+                tracing::debug!(site = format_args!("{site:#x}"), ?kind, "left as it is");
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts something that faults in the place of the instruction. False: it is not there.
+    fn overwrite(&mut self, site: u64, end: u64, batch: &mut Batch) -> bool {
+        const HLT: u8 = 0xf4;
+        const NOP: u8 = 0x90;
+        let bytes = self.memory.read_upto(site, 16);
+        let Some(chance) = Chance::decode(&bytes) else { return false };
+        let Some(hooks) = &mut self.hooks else { return false };
+        let after = site + chance.len as u64;
+        if after > end || hooks.patches.overlaps(site, after) {
+            return false;
+        }
+        let mut data = vec![NOP; chance.len];
+        data[0] = HLT;
+        batch.sites.push(MemWrite { addr: site, data });
+        hooks.patches.add_fault(site, chance.insn, bytes[..chance.len].to_vec());
+        true
+    }
+}

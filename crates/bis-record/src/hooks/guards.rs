@@ -1,0 +1,97 @@
+//! Pages of text that may have an instruction which reads the time stamp counter, where it cannot be told.
+//!
+//! Mostly they have none: OpenSSL keeps tables of numbers between its functions, compilers have bytes in the middle of
+//! instructions that look like `rdtsc`. What would have to be executed to read the counter is taken the permission to be
+//! executed. If it is ever tried, the domain is closed (`clock.rs`), and the page gets its permission back: one fault, which
+//! comes again in replay, where the event after it says the same.
+//!
+//! The program sees its text in `/proc/PID/maps` as it would be (`calls/shown`). When it changes the protection of such a page by
+//! itself, the domain is closed, too.
+
+use std::collections::BTreeSet;
+
+use bis_trace::{
+    event::{Effect, EventKind, Outcome, SignalEvent, SignalPoint},
+    types::{Registers, Tid},
+};
+use bis_tracee::{maps, remote::Remote, siginfo::SigInfo};
+
+use super::patches::{GUARDED, PAGE, TextRange};
+use crate::{domain::Domain, error::Result};
+
+/// A text with more such pages than this closes its domain.
+const GUARDS_MAX: usize = 64;
+
+const READ_EXEC: u32 = 5;
+
+/// The longest instruction.
+const INSN_MAX: u64 = 15;
+
+/// The code of a SIGSEGV for what is mapped, but not for this.
+const SEGV_ACCERR: i32 = 2;
+
+impl Domain {
+    /// Guards the pages of these places. False: that cannot be done.
+    pub(super) fn guard(
+        &mut self,
+        tid: Tid,
+        range: &TextRange,
+        places: &[u64],
+        outcome: &mut Outcome,
+    ) -> Result<bool> {
+        /// From the first byte to the last of the longest that reads the counter.
+        const LAST: u64 = 2;
+        if self.hooks.as_ref().is_none_or(|hooks| hooks.clock.closed) {
+            return Ok(true);
+        }
+        let pages = places.iter().flat_map(|at| [*at, at + LAST]).map(|at| at & !(PAGE - 1));
+        let pages: BTreeSet<u64> = pages.collect();
+        let mappings = maps::read(tid)?;
+        let is_text = |page: &u64| {
+            let within = range.start <= *page && page + PAGE <= range.end.next_multiple_of(PAGE);
+            within && mappings.iter().any(|m| (m.start..m.end).contains(page) && m.prot == READ_EXEC)
+        };
+        if pages.len() > GUARDS_MAX || !pages.iter().all(is_text) {
+            return Ok(false);
+        }
+        for page in pages {
+            self.protect(tid, page, GUARDED)?;
+            outcome.effects.push(Effect::Protect { addr: page, len: PAGE, prot: GUARDED });
+            if let Some(hooks) = &mut self.hooks {
+                hooks.patches.guards.insert(page);
+            }
+        }
+        Ok(true)
+    }
+
+    fn protect(&mut self, tid: Tid, page: u64, prot: u32) -> Result<()> {
+        self.with_slot(tid, |_, slot| {
+            let mut remote = Remote::new(slot)?;
+            remote.must("protect text", libc::SYS_mprotect, [page, PAGE, prot.into(), 0, 0, 0])?;
+            Ok(remote.finish()?)
+        })
+    }
+
+    /// A fault. True: a page was to be executed that is guarded, and can be now.
+    pub fn unguard(&mut self, tid: Tid, info: &SigInfo, before: &Registers) -> Result<bool> {
+        let (addr, rip) = (info.addr(), before.rip);
+        let page = addr & !(PAGE - 1);
+        let is_guarded = self.hooks.as_ref().is_some_and(|hooks| hooks.patches.guards.contains(&page));
+        if !is_guarded || info.code() != SEGV_ACCERR || addr < rip || addr - rip > INSN_MAX {
+            return Ok(false);
+        }
+        self.close_clock("text is executed in which there may be an rdtsc");
+        self.drain(tid)?;
+        self.protect(tid, page, READ_EXEC)?;
+        if let Some(hooks) = &mut self.hooks {
+            hooks.patches.guards.remove(&page);
+        }
+        let effects = vec![Effect::Protect { addr: page, len: PAGE, prot: READ_EXEC }];
+        let handler = Some(Outcome { regs: *before, effects, ..Outcome::default() });
+        let (siginfo, point) = (info.0.to_vec(), SignalPoint::Fault);
+        let event = SignalEvent { signal: info.signal(), siginfo, point, before: *before, handler };
+        self.event(tid, EventKind::Signal(Box::new(event)))?;
+        self.task(tid)?.ready = true;
+        Ok(true)
+    }
+}

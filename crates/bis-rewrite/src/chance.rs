@@ -1,0 +1,89 @@
+//! Where a text asks the processor for what no recording can know and nothing can make a fault: `rdrand`, `rdseed`, `rdpid`,
+//! and transactions, which fail when they like (`xbegin`).
+//!
+//! A recorder hides all of these from programs that ask `cpuid`; some do not ask. Their instructions can be replaced
+//! where they are found, and only where they are sure: an occurrence of the bytes in text of which nothing is known is left,
+//! because it may be a number, or data. So this, other than `clock`, gives no guarantee. Nothing here looks at processes.
+
+use iced_x86::Instruction;
+use memchr::memmem;
+
+use crate::{
+    choose,
+    record::Learned,
+    run::{Reason, SiteKind},
+    text::Text,
+};
+
+/// Bytes of prefixes that one of these may have before its opcode: 66 or f3, and REX.
+const PREFIXES_MAX: u64 = 3;
+
+/// Is it one of the kinds that this file is about?
+#[must_use]
+pub fn is_chance(kind: SiteKind) -> bool {
+    matches!(kind, SiteKind::Rdrand | SiteKind::Rdseed | SiteKind::Rdpid | SiteKind::Xbegin)
+}
+
+/// The offsets at which `code` has the opcode of such an instruction, in order for each of the two opcodes.
+#[must_use]
+pub fn chance_bytes(code: &[u8]) -> Vec<usize> {
+    // rdrand, rdseed and rdpid have a register as their operand.
+    let is_register = |at: &usize| code.get(at + 2).is_some_and(|modrm| *modrm >= 0xf0);
+    let numbers = memmem::find_iter(code, &[0x0f, 0xc7]).filter(is_register);
+    // xbegin leads somewhere near; most bytes that look like it do not.
+    let leads_somewhere = |at: &usize| {
+        let distance = code.get(at + 2..).and_then(|rest| rest.first_chunk());
+        let to = distance.map(|four| (*at as i64 + 6).saturating_add(i32::from_le_bytes(*four).into()));
+        to.is_some_and(|to| (0..code.len() as i64).contains(&to))
+    };
+    let transactions = memmem::find_iter(code, &[0xc7, 0xf8]).filter(leads_somewhere);
+    numbers.chain(transactions).collect()
+}
+
+impl Learned {
+    /// Does this say what the opcode is that [`chance_bytes`] has found at `site`?
+    #[must_use]
+    pub fn is_of_chance(&self, site: u64) -> bool {
+        match self {
+            Self::Run(run) if is_chance(run.kind()) => is_near(run.site(), site),
+            Self::Clock { site: begin, kind } if is_chance(*kind) => is_near(*begin, site),
+            other => other.site() == site,
+        }
+    }
+}
+
+pub(crate) fn chance_at(text: &Text<'_>, vaddr: u64) -> Learned {
+    let refused = |reason| Learned::Refused { site: vaddr, reason };
+    let Some(region) = text.functions().region(text, vaddr) else { return refused(Reason::NotASite) };
+    if region.disputed || !region.sure || text.functions().broken {
+        return refused(Reason::Undecoded);
+    }
+    let instructions = text.decode(&region);
+    let after = instructions.partition_point(|it| it.ip() <= vaddr);
+    let Some(it) = after.checked_sub(1).map(|index| &instructions[index]) else {
+        return refused(Reason::Undecoded);
+    };
+    if !is_that(it, vaddr) {
+        return refused(Reason::NotASite);
+    }
+    if instructions.iter().any(Instruction::is_invalid) {
+        return refused(Reason::Undecoded);
+    }
+    match (choose::run_at(text, it.ip()), SiteKind::of(it)) {
+        (Ok(run), _) => Learned::Run(run),
+        (Err(_), Some(kind)) => Learned::Clock { site: it.ip(), kind },
+        (Err(reason), None) => refused(reason),
+    }
+}
+
+/// May an instruction that begins here have its opcode there?
+fn is_near(begin: u64, opcode: u64) -> bool {
+    begin <= opcode && opcode <= begin.saturating_add(PREFIXES_MAX)
+}
+
+/// Is it such an instruction, whose opcode is at this address, and which replacing leaves something to go on with?
+fn is_that(it: &Instruction, vaddr: u64) -> bool {
+    is_near(it.ip(), vaddr)
+        && SiteKind::of(it).is_some_and(is_chance)
+        && it.op0_register() != iced_x86::Register::RSP
+}

@@ -1,0 +1,55 @@
+//! What the bytes of rdrand, rdseed, rdpid and xbegin are said to be, in files made by hand.
+
+mod common;
+
+use bis_rewrite::{Learned, Operand, Reason, SiteKind, Text, chance_bytes};
+use common::elf::{CODE, Elf};
+
+fn chances(code: &[u8]) -> Vec<Learned> {
+    let bytes = Elf::function(code).bytes();
+    let text = Text::parse(&bytes).expect("an ELF file");
+    chance_bytes(code).into_iter().map(|at| text.chance_at(CODE + at as u64)).collect()
+}
+
+fn one(code: &[u8]) -> (u64, SiteKind, Option<Operand>) {
+    match &chances(code)[..] {
+        [Learned::Run(run)] => (run.site() - CODE, run.kind(), run.operand()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn each_kind_is_found_with_its_prefixes() {
+    let operand = |register, width| Some(Operand { register, width });
+    // rdrand eax; jnc -5; ret
+    assert_eq!(one(&[0x0f, 0xc7, 0xf0, 0x73, 0xfb, 0xc3]), (0, SiteKind::Rdrand, operand(0, 4)));
+    // nop; rdrand r10; nop; ret
+    assert_eq!(one(&[0x90, 0x49, 0x0f, 0xc7, 0xf2, 0x90, 0xc3]), (1, SiteKind::Rdrand, operand(10, 8)));
+    // rdseed r9w; nop; ret
+    assert_eq!(one(&[0x66, 0x41, 0x0f, 0xc7, 0xf9, 0x90, 0xc3]), (0, SiteKind::Rdseed, operand(9, 2)));
+    // rdpid rbx; nop; ret
+    let (site, kind, found) = one(&[0xf3, 0x0f, 0xc7, 0xfb, 0x90, 0xc3]);
+    assert_eq!((site, kind, found.unwrap().register), (0, SiteKind::Rdpid, 3));
+    // xbegin +1; ret; ret
+    assert_eq!(one(&[0xc7, 0xf8, 1, 0, 0, 0, 0xc3, 0xc3]), (0, SiteKind::Xbegin, None));
+}
+
+#[test]
+fn a_number_is_none() {
+    // mov eax, 0xf0c70f; ret
+    let found = chances(&[0xb8, 0x0f, 0xc7, 0xf0, 0x00, 0xc3]);
+    assert_eq!(found, [Learned::Refused { site: CODE + 1, reason: Reason::NotASite }]);
+    // cmpxchg8b [rax]; ret: the opcode with memory.
+    assert_eq!(chances(&[0x0f, 0xc7, 0x08, 0xc3]), []);
+    // xbegin to nowhere.
+    assert_eq!(chances(&[0xc7, 0xf8, 0, 0, 0, 0x70, 0xc3]), []);
+}
+
+#[test]
+fn what_is_remembered_is_found_again_by_its_opcode() {
+    let [found] = &chances(&[0x66, 0x41, 0x0f, 0xc7, 0xf9, 0x90, 0xc3])[..] else { panic!("one") };
+    assert!(found.is_of_chance(CODE + 2) && found.is_of_chance(CODE + 3));
+    assert!(!found.is_of_chance(CODE + 4));
+    let refused = Learned::Refused { site: CODE + 7, reason: Reason::NotASite };
+    assert!(refused.is_of_chance(CODE + 7) && !refused.is_of_chance(CODE + 8));
+}
