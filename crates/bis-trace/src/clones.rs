@@ -32,17 +32,18 @@ use crate::{
 };
 
 pub(crate) const CLONES: &str = "clones";
+/// Two empty files, by which it is found out whether the filesystem clones.
+const PROBES: [&str; 2] = ["clones-probe-1", "clones-probe-2"];
 
 /// No filesystem that clones has smaller blocks that are worth a difference, bytes.
 const BLOCK_MIN: u64 = 4096;
 /// Larger blocks than these would leave nothing to clone, bytes.
 const BLOCK_MAX: u64 = 1 << 20;
 
-/// The `clones` file of a trace that is being written; used by several threads at once. If nothing was ever cloned, it is
-/// gone with this.
+/// The `clones` file of a trace that is being written, made when it is needed; used by several threads at once.
 #[derive(Debug)]
 pub struct Clones {
-    file: File,
+    file: OnceLock<File>,
     path: PathBuf,
     block_len: u64,
     next: AtomicU64,
@@ -51,22 +52,16 @@ pub struct Clones {
 impl Clones {
     /// None where the trace's filesystem does not clone (which is found out by trying it with nothing).
     pub(crate) fn create(dir: &Path) -> Option<Clones> {
-        let path = dir.join(CLONES);
-        let probe = dir.join("clones-probe");
-        let cloned = create(&path).and_then(|file| {
-            let empty = create(&probe)?;
-            rustix::fs::ioctl_ficlone(&file, &empty)?;
+        let probes = PROBES.map(|name| dir.join(name));
+        let cloned = create(&probes[0]).and_then(|file| {
+            rustix::fs::ioctl_ficlone(&file, &create(&probes[1])?)?;
             Ok(file)
         });
-        let _ = fs::remove_file(&probe);
-        let block_len = cloned.as_ref().ok().and_then(block_len);
-        match (cloned, block_len) {
-            (Ok(file), Some(block_len)) => Some(Clones { file, path, block_len, next: AtomicU64::new(0) }),
-            _ => {
-                let _ = fs::remove_file(&path);
-                None
-            }
+        for probe in probes {
+            let _ = fs::remove_file(probe);
         }
+        let (path, next) = (dir.join(CLONES), AtomicU64::new(0));
+        Some(Clones { file: OnceLock::new(), path, block_len: block_len(&cloned.ok()?)?, next })
     }
 
     /// The whole blocks of a range of some file, bytes; perhaps none.
@@ -82,27 +77,29 @@ impl Clones {
     }
 
     /// What blocks are cloned into.
-    pub fn file(&self) -> &File {
-        &self.file
+    ///
+    /// # Errors
+    /// Where it cannot be made: then nothing is cloned.
+    pub fn file(&self) -> io::Result<&File> {
+        if let Some(file) = self.file.get() {
+            return Ok(file);
+        }
+        // Two threads may come at once: both open the same file.
+        let file = create(&self.path)?;
+        Ok(self.file.get_or_init(|| file))
     }
 
     /// Does the file hold just this from `offset` on? The clones of one call are looked at through one buffer.
     pub fn holds(&self, offset: u64, bytes: &[u8], buffer: &mut Vec<u8>) -> bool {
         buffer.resize(bytes.len(), 0);
-        self.file.read_exact_at(buffer, offset).is_ok() && buffer.as_slice() == bytes
-    }
-}
-
-impl Drop for Clones {
-    fn drop(&mut self) {
-        if *self.next.get_mut() == 0 {
-            let _ = fs::remove_file(&self.path);
-        }
+        let read = self.file.get().is_some_and(|file| file.read_exact_at(buffer, offset).is_ok());
+        read && buffer.as_slice() == bytes
     }
 }
 
 fn create(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(NO_LINKS).open(path)
 }
 
 /// The length to which cloned ranges are aligned, bytes: a power of two.

@@ -237,6 +237,9 @@ fn nothing_is_cloned(mounted: &Path) -> Result<(), Failed> {
     let (with, without) = (cloned.log_len()?, copied.log_len()?);
     ensure(with < without / 2, || format!("a log of {with} bytes with clones, {without} without"))?;
     copied.replays()?;
+    let short = Recording::of(mounted, &[], &[OsStr::new("true")])?;
+    ensure(!short.clones().exists(), || "there is a file for clones, and nothing was cloned".into())?;
+    short.done()?;
     copied.done()?;
     cloned.done()
 }

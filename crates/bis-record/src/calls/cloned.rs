@@ -132,7 +132,11 @@ impl Domain {
                 }
                 let (len, at) =
                     (blocks.end - blocks.start, cloning.clones.reserve(blocks.end - blocks.start));
-                match sys::clone_range(&file, blocks.start, len, cloning.clones.file(), at) {
+                let done = cloning
+                    .clones
+                    .file()
+                    .and_then(|clones| sys::clone_range(&file, blocks.start, len, clones, at));
+                match done {
                     Ok(()) => Some(Run { from, len, at, buffer: Vec::new() }),
                     Err(error) => {
                         tracing::debug!(%tid, fd, %error, "not cloned");

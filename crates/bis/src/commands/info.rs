@@ -220,6 +220,10 @@ fn write_space(
     if stats.len() > STREAMS_SHOWN_MAX {
         writeln!(out, "    and {} more", stats.len() - STREAMS_SHOWN_MAX)?;
     }
+    if let Ok(clones) = fs::metadata(path.join("clones")) {
+        // Their blocks are those of the files until these change; what of it is the trace's own cannot be told.
+        writeln!(out, "  clones     {} of large reads", human::bytes(clones.len()))?;
+    }
     for (kept, (number, len)) in &sums.files {
         writeln!(out, "  files      {}, {}", human::counted(*number, kept), human::bytes(*len))?;
     }
