@@ -85,8 +85,12 @@ mod tests {
     fn an_area_is_known_by_its_header() {
         let lens = |bit| if bit == 2 { 256 } else { 1000 };
         let areas = |words| find(&header(words), 0x7ff0_0000, 0b1110_0111, lens);
-        assert_eq!(areas([0b10, COMPACTED | 0b111, 0]), [0x7ff0_0080..0x7ff0_0080 + 512 + 64 + 256]);
-        assert_eq!(areas([0, COMPACTED | 0b10, 0]), [0x7ff0_0080..0x7ff0_0080 + 512 + 64]);
+        let one = |words| match areas(words).as_slice() {
+            [area] => (area.start, area.end - area.start),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(one([0b10, COMPACTED | 0b111, 0]), (0x7ff0_0080, 512 + 64 + 256));
+        assert_eq!(one([0, COMPACTED | 0b10, 0]), (0x7ff0_0080, 512 + 64));
         assert!(areas([0b1000, COMPACTED | 0b111, 0]).is_empty(), "in use, but not saved");
         assert!(areas([0, COMPACTED | 0b1_0000_0000, 0]).is_empty(), "a component that there is not");
         assert!(areas([0b10, 0b111, 0]).is_empty(), "not compacted");
