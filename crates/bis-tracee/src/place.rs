@@ -216,16 +216,17 @@ pub fn is_triggered(stopped: &Stopped) -> Result<bool> {
     Ok(sys::get_debug_register(stopped.tid(), 6)? & 0xf != 0)
 }
 
-/// The same, and forgets it: the kernel keeps what it has said of one exception until the next.
+/// The same of debug registers other than that of [`set_behind`]; and forgets it: the kernel keeps what it has said of one
+/// exception until the next.
 ///
 /// # Errors
 /// Where the task was killed.
 pub fn take_trigger(stopped: &Stopped) -> Result<bool> {
-    let is_triggered = is_triggered(stopped)?;
-    if is_triggered {
+    let triggered = sys::get_debug_register(stopped.tid(), 6)? & ((1 << BEHIND) - 1) != 0;
+    if triggered {
         sys::set_debug_register(stopped.tid(), 6, 0)?;
     }
-    Ok(is_triggered)
+    Ok(triggered)
 }
 
 /// At most four pieces (address, length) that debug registers can watch, which cover these at most 24 bytes, if

@@ -1,3 +1,4 @@
+// steps:
 // One epoll loop over a timerfd, a signalfd, an eventfd, a pipe from a child and a pidfd, as servers have it.
 #include "../guest.h"
 #include <sys/epoll.h>

@@ -1,3 +1,4 @@
+// steps:
 // What exec keeps and what not: descriptors without CLOEXEC, ignored signals, mask, pending, umask, cwd; not handlers.
 #include "../guest.h"
 

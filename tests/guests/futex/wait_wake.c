@@ -1,3 +1,4 @@
+// steps:
 // FUTEX_WAIT and FUTEX_WAKE: values, counts, EAGAIN, ETIMEDOUT, bitsets.
 #include "../guest.h"
 

@@ -1,3 +1,4 @@
+// steps:
 // Calls that wait, interrupted by a handler: they end with EINTR, or go on if the handler says so (SA_RESTART), as the
 // kernel has it for each. With one thread, and with another that works meanwhile.
 #include "../guest.h"

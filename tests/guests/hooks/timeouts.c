@@ -1,3 +1,4 @@
+// steps:
 // A call that waits a given time, and in vain, waits that long and no longer: nobody begins its time again in the middle of
 // it. Of four tries the shortest counts, because on a busy machine one may be late for other reasons.
 #include "../guest.h"

@@ -1,3 +1,4 @@
+// steps:
 // Children that compute and make no call, killed by their parent: by SIGKILL, and by SIGTERM without a handler.
 #include "../guest.h"
 

@@ -1,3 +1,4 @@
+// steps:
 // A handler is the only way out of a loop that makes no call: a timer's, and one for a signal that another process sends.
 #include "../guest.h"
 #include <sys/time.h>

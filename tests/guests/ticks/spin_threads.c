@@ -1,3 +1,4 @@
+// steps:
 // Threads that wait for each other in loops that make no call: more of them than cores.
 #include "../guest.h"
 #include <stdatomic.h>

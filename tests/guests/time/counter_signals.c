@@ -1,3 +1,4 @@
+// steps:
 // A timer's signals come in the middle of rdtsc, rdtscp and clock calls, in two threads; the handler makes them all itself. The
 // counter and the clock go up, also across handlers, and nothing is lost of the interrupted ones.
 #include "counter.h"

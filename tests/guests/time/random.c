@@ -1,3 +1,4 @@
+// steps:
 // getrandom, /dev/urandom, AT_RANDOM, rdrand if the CPU says it has it, random names: printed, so they must replay.
 #include <cpuid.h>
 #include "../guest.h"

@@ -1,3 +1,4 @@
+// steps:
 // rdtsc and rdtscp: they go up, in one thread and from several; the values and the core are printed.
 #include "../guest.h"
 

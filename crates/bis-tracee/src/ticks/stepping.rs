@@ -178,7 +178,12 @@ impl TickSource for Stepping {
                 let is_breakpoint = place::take_trigger(stopped)?;
                 return Ok(if is_step && !is_breakpoint { Stop::Inside } else { Stop::Foreign });
             }
+            let is_behind = matches!(self.step, Step::Behind { .. });
             self.done();
+            if is_behind && place::take_trigger(stopped)? {
+                // Somebody's breakpoint is at the same place.
+                return Ok(Stop::Foreign);
+            }
             if std::mem::take(&mut self.interrupted) {
                 return Ok(Stop::Interrupted);
             }
