@@ -45,6 +45,14 @@ pub const AREA_LEN: u64 = LOG_BASE + LOG_LEN - AREA_BASE;
 /// The classes of descriptors, one byte for each of the first [`FDS`].
 pub const FD_CLASS_BASE: u64 = 0x7000_b000;
 
+/// The word that the dense text counts down (`bis_rewrite::count_word`), behind the state.
+pub const COUNTDOWN: u64 = AREA_BASE + 0xf00;
+
+/// Where a count of the dense text keeps rcx.
+pub const COUNT_RCX: u64 = COUNTDOWN + 8;
+
+const _: () = assert!(AREA_BASE + state::LEN <= COUNTDOWN && COUNT_RCX + 8 <= FD_CLASS_BASE);
+
 /// Descriptors that have a class.
 pub const FDS: usize = 4096;
 

@@ -186,7 +186,11 @@ impl Domain {
 
     /// The task has stopped for the signal of a trap.
     pub fn trap(&mut self, tid: Tid) -> Result<()> {
-        if self.is_caught(tid)? { Ok(()) } else { self.signal_stop(tid, Signal::TRAP) }
+        if self.count_trap(tid)? || self.is_caught(tid)? {
+            Ok(())
+        } else {
+            self.signal_stop(tid, Signal::TRAP)
+        }
     }
 
     /// Is the task in front of the instruction where it was waited for? True: it is, and that is done with.

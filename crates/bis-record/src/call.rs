@@ -96,6 +96,12 @@ impl Domain {
             }
             _ => {}
         }
+        if !vsyscall && self.wants_dense(&call) {
+            return self.begin_dense(tid, call.nr, &entry);
+        }
+        if !vsyscall && self.wants_sparse(&call) {
+            return self.end_dense(tid, call.nr, &entry);
+        }
         let sums = self.sums(tid)?;
         let mut state = InCall {
             nr: call.nr,

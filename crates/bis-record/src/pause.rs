@@ -6,6 +6,9 @@
 //! is recorded so that replay finds it again ([`Pause`]); after that event the task is a task like all others: another may
 //! run, a signal be delivered.
 //!
+//! Where its text counts (`hooks/counts.rs`), it goes on to its next count, and has its place there: a number. Only if none
+//! comes is it stopped by its state.
+//!
 //! The watch thread (`hooks/watch.rs`) sees that a domain has not stopped since its last look, and kicks the supervisor
 //! out of its wait; the supervisor decides here whether there is a reason to stop its task.
 
@@ -20,7 +23,7 @@ use bis_agent::{
     AGENT_BASE,
     hooks::{AREA_BASE, AREA_LEN},
 };
-use bis_rewrite::{Run, Span};
+use bis_rewrite::{Place, Run, Span};
 use bis_trace::{
     event::{EventKind, MemWrite, Pause, PausePlace, SignalPoint},
     types::{Registers, Signal, Tid},
@@ -82,7 +85,7 @@ enum Spot {
 
 /// What came of a single step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Step {
+pub enum Step {
     /// The task stands behind the instruction, in its program.
     Done,
     /// It stands at a system call or in a hook, and goes on from there; or something else has happened, which is its report.
@@ -168,11 +171,7 @@ impl Domain {
 
     /// The same for a task that may be `at_count`, where its tick source was asked to stop it.
     pub fn stop_here(&mut self, tid: Tid, at_count: bool) -> Result<bool> {
-        let mask = self.stopped(tid)?.sigmask()?;
-        let is_open = |info: &SigInfo| mask & (1 << (u32::from(info.signal().0).clamp(1, 64) - 1)) == 0;
-        // A signal that is blocked now (the handler of the one before runs) is no reason.
-        let by_signal = self.is_awaited_by_signal(tid) && self.task(tid)?.stash.iter().any(is_open);
-        if !by_signal && !self.is_awaited_by_others(tid) {
+        if !self.is_to_stop(tid)? {
             return Ok(false);
         }
         if self.await_place(tid, at_count)?.is_none() {
@@ -181,6 +180,22 @@ impl Domain {
         if self.task(tid)?.counter.is_some() {
             return self.pause_counted(tid, at_count);
         }
+        // Who has read the word of the counts, and has not written it back, would undo what is written there now.
+        loop {
+            let rip = self.stopped(tid)?.regs()?.rip;
+            let has_read =
+                matches!(self.dense_place(rip), Some(Place::Count { taken: false, restore_rcx: true, .. }));
+            if !has_read {
+                break;
+            }
+            if self.step(tid)? == Step::Elsewhere {
+                return Ok(true);
+            }
+        }
+        if self.stops_at_count(tid) {
+            return Ok(false);
+        }
+        self.no_count_came();
         if !self.surroundings.is_known() {
             // Once more, to see what has changed meanwhile: that is what tells one pass of a loop from the next.
             self.look_wide(tid)?;
@@ -192,8 +207,21 @@ impl Domain {
             return Ok(task.report.is_some() || task.ready);
         }
         let span = if let Spot::Sure(span) = span { span.bytes().to_vec() } else { Vec::new() };
+        self.learn_loop(tid)?;
         let regs = self.pause(tid, span)?;
+        if let Some(hooks) = self.hooks.as_mut().filter(|_| self.tasks.len() == 1) {
+            hooks.counts.is_wanted = true;
+        }
         self.go_from_pause(tid, &regs)
+    }
+
+    /// Is there still a reason to stop this task, which has stopped?
+    pub fn is_to_stop(&mut self, tid: Tid) -> Result<bool> {
+        let mask = self.stopped(tid)?.sigmask()?;
+        let is_open = |info: &SigInfo| mask & (1 << (u32::from(info.signal().0).clamp(1, 64) - 1)) == 0;
+        // A signal that is blocked now (the handler of the one before runs) is no reason.
+        let by_signal = self.is_awaited_by_signal(tid) && self.task(tid)?.stash.iter().any(is_open);
+        Ok(by_signal || self.is_awaited_by_others(tid))
     }
 
     /// The same for a task that is counted, and has a place where it stands.
@@ -205,7 +233,8 @@ impl Domain {
         self.go_from_pause(tid, &regs)
     }
 
-    fn go_from_pause(&mut self, tid: Tid, regs: &Registers) -> Result<bool> {
+    /// A pause is written: the task takes the signal that it was stopped for, or waits for its turn.
+    pub fn go_from_pause(&mut self, tid: Tid, regs: &Registers) -> Result<bool> {
         if !self.deliver_stashed(tid, regs, SignalPoint::AfterEvent)? {
             self.task(tid)?.ready = true;
         }
@@ -276,7 +305,7 @@ impl Domain {
     /// An instruction that stores the flags would store the trap flag of the step with them; it is left to a breakpoint
     /// behind it. So is one that loads them: after a step over it, the kernel takes the trap flag of the next for the
     /// program's own. A system call would store it in r11: it is not made here.
-    fn step(&mut self, tid: Tid) -> Result<Step> {
+    pub fn step(&mut self, tid: Tid) -> Result<Step> {
         let rip = self.stopped(tid)?.regs()?.rip;
         let it = Decoder::with_ip(64, &self.memory.read_upto(rip, 15), rip, DecoderOptions::NONE).decode();
         let is_done = match it.mnemonic() {
@@ -322,6 +351,25 @@ impl Domain {
         Ok(Step::Done)
     }
 
+    /// Lets a task that stands in a trampoline of dense text come out of it: in the middle of a count, a register of the program's may
+    /// be where another task's would be, too; and who takes the address in a handler's frame for one to jump to must find the
+    /// program there, not the middle of a jump. False: something else has come first.
+    fn leave_trampoline(&mut self, tid: Tid) -> Result<bool> {
+        /// About as many instructions as the longest trampoline has. A loop may never leave it: then its place is there, but not
+        /// in a count; and a timer must not come before the steps are made.
+        const STEPS: usize = 16;
+        for _ in 0..STEPS {
+            let rip = self.stopped(tid)?.regs()?.rip;
+            if self.dense_place(rip).is_none() {
+                break;
+            }
+            if self.step(tid)? == Step::Elsewhere {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Goes on for a few instructions, if need be, to one at which replay can put a breakpoint with a condition. Then, the
     /// instructions there, if they are known to be entered at their beginning alone, else nothing. None: the task's report is
     /// to be looked at first.
@@ -329,13 +377,18 @@ impl Domain {
         /// Many places may be left alone together.
         const STEPS: usize = 16;
         let mappings = maps::read(tid)?;
+        if !self.leave_trampoline(tid)? {
+            return Ok(None);
+        }
         for _ in 0..STEPS {
             if !self.leave_repetition(tid)? {
                 return Ok(None);
             }
             let rip = self.stopped(tid)?.regs()?.rip;
             let memory = self.memory.read_upto(rip, 2 * Run::MAX);
-            if let Some(span) = Span::begin(rip, &memory)
+            let in_count = matches!(self.dense_place(rip), Some(Place::Count { .. }));
+            if !in_count
+                && let Some(span) = Span::begin(rip, &memory)
                 && !self.is_entered(&span)
             {
                 if place::room(&mappings, &span, false).is_some() {

@@ -16,7 +16,7 @@ use std::{
 use bis_trace::{
     Writer,
     event::{Machine, Meta},
-    types::{DomainId, EventSeq, Signal, Tid},
+    types::{DomainId, EventSeq, Signal, TickKind, Tid},
 };
 use bis_tracee::{
     cpu, cpuid_mode, names,
@@ -111,7 +111,7 @@ impl Session {
             hook_image: HookImage::new(if options.chaos.is_some() { &chaos::SHORTENED } else { &[] }),
             ticks,
             chaos: options.chaos.map(|seed| Arc::new(Chaos::new(seed))),
-            texts: Texts::new(options.site_cache.as_ref()),
+            texts: Texts::new(options.site_cache.as_ref(), options.ticks == TickKind::Software),
             watch: Arc::default(),
             shown: AtomicBool::new(false),
             next_domain: AtomicU32::new(1),

@@ -7,7 +7,8 @@
 //! - A signal that interrupts a system call, or is pending when a call returns that can leave one pending (kill,
 //!   sigprocmask, ...), takes effect right after that call's event.
 //! - A signal for a handler that arrives in the middle of computation is kept back, and is delivered at the
-//!   task's next call, before the call is made. (Only software ticks can name a place in between.)
+//!   task's next call, before the call is made. Or, if that does not come soon,
+//!   where the task is (`pause.rs`).
 //! - A signal that ends the process may take effect anywhere: nothing follows. One that stops it or is ignored
 //!   changes nothing that replay could see.
 //!
@@ -251,11 +252,14 @@ impl Domain {
         self.drain(tid)?;
         let sums = self.sums(tid)?;
         let before = self.stopped(tid)?.regs()?;
-        let rip = self.original_rip(before.rip);
-        self.interrupted_at.insert(rip);
-        if rip != before.rip {
+        let own = self.own_registers(&before);
+        self.interrupted_at.insert(own.rip);
+        if own != before {
             // What the handler sees, and returns to, is the program's own.
-            self.stopped(tid)?.set_regs(&Registers { rip, ..before })?;
+            self.stopped(tid)?.set_regs(&own)?;
+            if info.is_fault() && info.addr() == before.rip {
+                self.stopped(tid)?.set_siginfo(&info.at(own.rip).0)?;
+            }
         }
         self.task(tid)?.inject = Some(info.signal());
         self.resume(tid, Resume::Step)?;
@@ -267,7 +271,7 @@ impl Domain {
         }
         task.report = None;
         let regs = self.stopped(tid)?.regs()?;
-        restore_flags(&self.memory, regs.rsp, before.eflags)?;
+        restore_flags(&self.memory, regs.rsp, own.eflags)?;
         let mut writes = Vec::new();
         for (addr, len) in frame_ranges(&self.memory, regs.rsp) {
             let data = self.memory.read_vec(addr, usize::try_from(len).unwrap_or(0))?;

@@ -123,6 +123,9 @@ impl Domain {
 
     /// The number of an event that is about to be written.
     pub fn ticks_of_event(&mut self, tid: Tid, kind: &EventKind) -> Result<Option<u64>> {
+        if self.is_dense() {
+            return Ok(self.counts_of_event(kind));
+        }
         let ticks = match kind {
             EventKind::Hooked { .. } | EventKind::Token { .. } => return Ok(None),
             // Nor does the task stand at a place because of it.

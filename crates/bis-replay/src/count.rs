@@ -8,7 +8,10 @@
 //! two apart, or nothing can. A task that has more counts than it should has missed its place, and is not let run on.
 
 use bis_trace::event::Pause;
-use bis_tracee::{place, ticks::Precision};
+use bis_tracee::{
+    place,
+    ticks::{Precision, TickKind},
+};
 
 use crate::{
     divergence::{Leave, compare},
@@ -123,6 +126,9 @@ impl Domain<'_, '_> {
     /// Has the task made as many counts since its previous event as when it was recorded?
     pub(crate) fn check_ticks(&self, task: &mut Task, who: Who) -> Result<(), Halt> {
         let Some(wanted) = who.ticks else { return Ok(()) };
+        if self.context.shared.ticks.kind() == TickKind::Software {
+            return self.check_counts(task, who, wanted);
+        }
         match task.count(&self.space.memory)? {
             Some(count) if count != wanted => {
                 let expected = format!("the same after {wanted} counts since its previous event");

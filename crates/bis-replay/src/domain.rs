@@ -8,7 +8,7 @@
 //! This file knows the events. What an outcome does to memory is in [`crate::apply`]; threads, slots and turns are
 //! in [`crate::job`] and [`crate::run`].
 
-use std::collections::HashMap;
+use std::{cell::Cell, collections::HashMap};
 
 use bis_agent::hooks::entries;
 use bis_trace::{
@@ -49,6 +49,8 @@ pub(crate) struct Domain<'scope, 'env> {
     pub core: Option<usize>,
     /// The number of the current event in its stream, from 1.
     pub position: u64,
+    /// The counts of its dense text up to its last event.
+    pub counted: Cell<u64>,
 }
 
 /// What a mismatch was, for the report.

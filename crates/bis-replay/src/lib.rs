@@ -17,6 +17,7 @@
 
 mod apply;
 mod count;
+mod dense;
 pub mod divergence;
 mod domain;
 mod echo;

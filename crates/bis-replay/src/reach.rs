@@ -4,7 +4,7 @@
 use bis_agent::hooks::{SAFEPOINT, entries};
 use bis_trace::{
     event::{Insn, Pause, PausePlace, RangeSum, SignalEvent, SignalPoint},
-    types::{Registers, Signal},
+    types::{Registers, Signal, TickKind},
 };
 use bis_tracee::place;
 
@@ -92,17 +92,23 @@ impl Domain<'_, '_> {
     /// Lets the task run to where it was interrupted in the middle of its computation: the first place with the state
     /// that was recorded, after all hooked calls of its log.
     pub(crate) fn reach_pause(&self, task: &mut Task, who: Who, pause: &Pause) -> Result<(), Halt> {
+        let shared = self.context.shared;
         if let PausePlace::Count(count) = pause.place {
+            if shared.ticks.kind() == TickKind::Software {
+                return self.reach_dense_count(task, who, pause, count);
+            }
             return self.reach_count(task, who, pause, count);
         }
-        let shared = self.context.shared;
         let How { mut skips, no_jump, loose } = shared.learnt.of(who.seq);
         let wanted = &pause.regs;
         let hooked = self.begin_log(task, who, false)?;
         let done = |used: u64| hooked.as_ref().is_none_or(|hooked| used == hooked.log.len() as u64);
         let memory = &self.space.memory;
         let is_there = |task: &Task, regs: &Registers| -> Result<bool, Halt> {
-            if !compare(wanted, regs, Leave::OrigRax).is_empty() {
+            let is_dense = shared.ticks.kind() == TickKind::Software;
+            if !compare(wanted, regs, Leave::OrigRax).is_empty()
+                || is_dense && who.ticks.is_some_and(|wanted| self.counts() != wanted)
+            {
                 return Ok(false);
             }
             let word = place::first_difference(memory, &pause.held);

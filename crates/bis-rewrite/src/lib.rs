@@ -43,8 +43,9 @@ pub use chance::{chance_bytes, is_chance};
 pub use clock::{FALLBACK, clock_bytes, clock_fault, moved};
 pub use conditional::{Condition, Conditional, conditional};
 pub use dense::{
-    Coverage, Dense, DenseCache, DenseEntry, DenseLayout, DenseMap, DenseName, DenseOptions, DensePlan,
-    DenseSite, Place, SHORT, Segment, SiteKinds, StoredSegment, Tally,
+    COUNTS_MAX, Coverage, Dense, DenseCache, DenseEntry, DenseLayout, DenseMap, DenseName, DenseOptions,
+    DensePlan, DenseSite, Place, SHORT, STATUS_FLAGS, Segment, SiteKinds, StoredSegment, Tally, count_word,
+    counts_left,
 };
 pub use key::Key;
 pub use record::Learned;

@@ -73,21 +73,28 @@ fn mnemonics(instructions: &[Instruction]) -> Vec<Mnemonic> {
 /// A count at `offset`, with the flags lost, that leads to `target`.
 fn is_plain_count(made: &Made, offset: u64, target: u64) {
     let at = |pc: u64, taken: bool, trap: bool| {
-        let expected = Place::Count { address: target, resume: target, taken, restore_rcx: false, trap };
+        let expected = Place::Count {
+            address: target,
+            resume: target,
+            taken,
+            restore_rcx: false,
+            flags_lost: taken,
+            trap,
+        };
         assert_eq!(made.place(offset + pc), Some(expected), "{pc}");
     };
     at(0, false, false);
-    at(8, true, false);
-    at(10, true, false);
-    at(15, true, true);
-    for pc in [1, 9, 11, 14] {
+    at(12, true, false);
+    at(14, true, false);
+    at(19, true, true);
+    for pc in [1, 8, 13, 15, 18] {
         assert_eq!(made.place(offset + pc), None);
     }
     let all = made.trampolines();
     let first = all.iter().position(|it| it.ip() == FIRST + offset).expect("there");
     assert_eq!(
         mnemonics(&all[first..first + 4]),
-        [Mnemonic::Dec, Mnemonic::Js, Mnemonic::Jmp, Mnemonic::Int3]
+        [Mnemonic::Sub, Mnemonic::Js, Mnemonic::Jmp, Mnemonic::Int3]
     );
     assert_eq!(all[first].memory_displacement64(), 0x7000_1000);
 }
@@ -109,7 +116,7 @@ fn a_branch_with_32_bits_stays() {
     );
     assert_eq!(made.trampolines()[2].near_branch64(), CODE);
     is_plain_count(&made, 0, CODE);
-    assert_eq!(made.place(16), None);
+    assert_eq!(made.place(20), None);
     assert_eq!(made.dense.map.enter(0, CODE + 128), None);
     assert_eq!((made.coverage.backward.seen, made.coverage.backward.taken), (1, 1));
     // Nothing else has changed.
@@ -148,7 +155,7 @@ fn a_branch_with_8_bits_moves_with_its_neighbours() {
     let expected = [
         Mnemonic::Sub,
         Mnemonic::Je,
-        Mnemonic::Dec,
+        Mnemonic::Sub,
         Mnemonic::Js,
         Mnemonic::Jmp,
         Mnemonic::Int3,
@@ -163,7 +170,7 @@ fn a_branch_with_8_bits_moves_with_its_neighbours() {
     let program = |address: u64| Some(Place::Program { address });
     assert_eq!(made.place(0), program(CODE + 40));
     assert_eq!(made.place(3), program(CODE + 43));
-    assert_eq!(made.place(21), program(CODE + 45));
+    assert_eq!(made.place(25), program(CODE + 45));
     assert_eq!(made.dense.map.enter(0, CODE + 40), Some(FIRST));
     assert_eq!(made.dense.map.enter(0, CODE + 43), Some(FIRST + 3));
     assert_eq!(made.dense.map.enter(0, CODE + 45), None);
@@ -176,7 +183,7 @@ fn a_jump_with_8_bits_moves_with_what_is_before_or_with_filler() {
     let made = functions(&[&code], false);
     assert_eq!(
         mnemonics(&made.trampolines()),
-        [Mnemonic::Xor, Mnemonic::Mov, Mnemonic::Dec, Mnemonic::Js, Mnemonic::Jmp, Mnemonic::Int3]
+        [Mnemonic::Xor, Mnemonic::Mov, Mnemonic::Sub, Mnemonic::Js, Mnemonic::Jmp, Mnemonic::Int3]
     );
     is_plain_count(&made, 4, CODE);
     // A fault in the moved store is one of the original.
@@ -196,24 +203,26 @@ fn flags_that_are_looked_at_are_kept() {
     let made = functions(&[&code], false);
     assert_eq!(made.coverage.backward.flags_kept, 1);
     let at = |pc: u64, taken: bool, restore_rcx: bool, trap: bool| {
-        let expected = Place::Count { address: CODE, resume: CODE, taken, restore_rcx, trap };
+        let flags_lost = false;
+        let expected = Place::Count { address: CODE, resume: CODE, taken, restore_rcx, flags_lost, trap };
         assert_eq!(made.place(pc), Some(expected), "{pc}");
     };
     at(0, false, false, false);
     at(8, false, false, false);
     at(16, false, true, false);
-    at(20, false, true, false);
-    at(28, true, true, false);
-    at(41, true, true, false);
-    at(49, true, false, false);
-    at(54, true, true, false);
-    at(62, true, false, true);
+    at(23, false, true, false);
+    at(31, true, true, false);
+    at(44, true, true, false);
+    at(52, true, false, false);
+    at(57, true, true, false);
+    at(65, true, false, true);
     assert!(made.trampolines().iter().all(|it| it.rflags_modified() == 0));
-    // A shift by a number that is not known may leave them, an `inc` leaves only the carry.
+    // A shift by a number that is not known may leave them, an `inc` leaves the carry.
     for (first, kept) in [
         (&[0xd3, 0xe0, 0x0f, 0x94, 0xc2][..], 1),
         (&[0xff, 0xc0, 0x0f, 0x94, 0xc2], 0),
-        (&[0x0f, 0x92, 0xc2], 0),
+        (&[0xff, 0xc0, 0x0f, 0x92, 0xc2], 1),
+        (&[0x0f, 0x92, 0xc2], 1),
     ] {
         let back = -(first.len() as i32 + 134);
         let code = [first, &adds(64), &[0x0f, 0x85], &back.to_le_bytes(), &[0xc3]].concat();
@@ -227,14 +236,20 @@ fn a_computed_jump_is_counted_before_it_is_made() {
     let made = functions(&[&[0x48, 0x8b, 0x07, 0xff, 0xe0]], false);
     assert_eq!(
         mnemonics(&made.trampolines()),
-        [Mnemonic::Mov, Mnemonic::Dec, Mnemonic::Js, Mnemonic::Jmp, Mnemonic::Int3]
+        [Mnemonic::Mov, Mnemonic::Sub, Mnemonic::Js, Mnemonic::Jmp, Mnemonic::Int3]
     );
     let jump = CODE + 3;
-    let place =
-        |taken, trap| Place::Count { address: jump, resume: FIRST + 13, taken, restore_rcx: false, trap };
+    let place = |taken, trap| Place::Count {
+        address: jump,
+        resume: FIRST + 17,
+        taken,
+        restore_rcx: false,
+        flags_lost: taken,
+        trap,
+    };
     assert_eq!(made.place(3), Some(place(false, false)));
-    assert_eq!(made.place(13), Some(place(true, false)));
-    assert_eq!(made.place(15), Some(place(true, true)));
+    assert_eq!(made.place(17), Some(place(true, false)));
+    assert_eq!(made.place(19), Some(place(true, true)));
     assert_eq!(made.dense.map.enter(0, jump), Some(FIRST + 3));
     assert_eq!(made.coverage.computed.taken, 1);
 }
@@ -256,7 +271,7 @@ fn a_hook_may_have_a_count_beside_it() {
             Mnemonic::Syscall,
             Mnemonic::Test,
             Mnemonic::Je,
-            Mnemonic::Dec,
+            Mnemonic::Sub,
             Mnemonic::Js,
             Mnemonic::Jmp,
             Mnemonic::Int3,

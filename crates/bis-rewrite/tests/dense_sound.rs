@@ -92,7 +92,7 @@ fn every_trampoline_does_what_the_text_did() {
                     let place = dense.map.place(BIAS, to.ip()).expect("a place");
                     assert_eq!(before[0].mnemonic(), changed.mnemonic());
                     assert!(
-                        matches!(place, Place::Count { address, resume, taken: false, restore_rcx: false, trap: false }
+                        matches!(place, Place::Count { address, resume, taken: false, restore_rcx: false, trap: false, .. }
                             if address == before[0].near_branch64() && resume == address),
                         "{ip:#x}: {place:?}"
                     );
@@ -169,10 +169,10 @@ fn leads(dense: &bis_rewrite::Dense, to: u64) -> u64 {
     dense.map.original(BIAS, to).unwrap_or(to)
 }
 
-/// `dec` of the counter, or the saving of rcx.
+/// `sub` of the counter, or the saving of rcx.
 fn is_count(it: &Instruction) -> bool {
     let word = it.op0_kind() == OpKind::Memory && it.memory_base() == iced_x86::Register::None;
-    (it.mnemonic() == Mnemonic::Dec && word && it.memory_displacement64() == 0x7000_1000)
+    (it.mnemonic() == Mnemonic::Sub && word && it.memory_displacement64() == 0x7000_1000)
         || (it.mnemonic() == Mnemonic::Mov && word && it.memory_displacement64() == 0x7000_1008)
 }
 

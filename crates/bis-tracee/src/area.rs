@@ -15,7 +15,10 @@ use std::{
 
 use bis_agent::{
     MEMFD_NAME,
-    hooks::{self, AREA_BASE, AREA_LEN, COPIED_BASE, FD_CLASS_BASE, FDS, FdClass, LOG_BASE, LOG_LEN, state},
+    hooks::{
+        self, AREA_BASE, AREA_LEN, COPIED_BASE, COUNT_RCX, COUNTDOWN, FD_CLASS_BASE, FDS, FdClass, LOG_BASE,
+        LOG_LEN, state,
+    },
 };
 
 use crate::{
@@ -85,7 +88,9 @@ impl Area {
     }
 
     fn word(&self, offset: u64) -> &AtomicU64 {
-        assert!(offset < state::LEN && offset.is_multiple_of(8), "{offset:#x} is no word of the state");
+        let is_known =
+            offset < state::LEN || [COUNTDOWN - AREA_BASE, COUNT_RCX - AREA_BASE].contains(&offset);
+        assert!(is_known && offset.is_multiple_of(8), "{offset:#x} is no word of the state");
         // SAFETY: within the mapping, which lives as long as `self`, and aligned; shared only as an atomic.
         unsafe { AtomicU64::from_ptr(self.base.add(offset as usize).cast()) }
     }
@@ -97,6 +102,20 @@ impl Area {
 
     pub fn set(&self, offset: u64, value: u64) {
         self.word(offset).store(value, Ordering::Release);
+    }
+
+    /// The word that the dense text counts down.
+    pub fn countdown(&self) -> u64 {
+        self.get(COUNTDOWN - AREA_BASE)
+    }
+
+    pub fn set_countdown(&self, word: u64) {
+        self.set(COUNTDOWN - AREA_BASE, word);
+    }
+
+    /// The program's rcx, while a task is in the middle of a count that keeps the flags.
+    pub fn count_rcx(&self) -> u64 {
+        self.get(COUNT_RCX - AREA_BASE)
     }
 
     /// Takes what the log holds. Only while the task is stopped outside of the hooks, or gone.

@@ -33,6 +33,14 @@ impl SigInfo {
         u64::from_le_bytes(std::array::from_fn(|i| self.0[16 + i]))
     }
 
+    /// The same of a fault at another address.
+    #[must_use]
+    pub fn at(&self, addr: u64) -> SigInfo {
+        let mut info = *self;
+        info.0[16..24].copy_from_slice(&addr.to_le_bytes());
+        info
+    }
+
     /// si_value, for signals that were queued.
     pub fn value(&self) -> u64 {
         u64::from_le_bytes(std::array::from_fn(|i| self.0[24 + i]))

@@ -1,4 +1,4 @@
-//! Runs every guest of `tests/guests/` natively, recorded and replayed, with memory checksums, and with `--chaos`.
+//! Runs every guest of `tests/guests/` natively, recorded and replayed, also with software ticks, with memory checksums, and with `--chaos`.
 //!
 //! A guest is a file `tests/guests/<family>/<name>` with the ending `.c`, `.S`, `.sh` or `.py`; whatever lies
 //! there is found, there is no list. It must end with its expected status, and its last line of output must be
@@ -49,6 +49,7 @@ enum Mode {
     Native,
     Replay,
     NoHooks,
+    Dense,
     Checksum,
     Chaos,
     Stepping,
@@ -60,6 +61,7 @@ impl Mode {
             Self::Native => "native",
             Self::Replay => "replay",
             Self::NoHooks => "no_hooks",
+            Self::Dense => "dense",
             Self::Checksum => "checksum",
             Self::Chaos => "chaos",
             Self::Stepping => "stepping",
@@ -74,7 +76,15 @@ fn main() {
     for guest in find(&common::tree().join("tests/guests")) {
         let missing = guest.needs.iter().find_map(|need| unmet(need));
         let guest = Arc::new(guest);
-        for mode in [Mode::Native, Mode::Replay, Mode::NoHooks, Mode::Checksum, Mode::Chaos, Mode::Stepping] {
+        for mode in [
+            Mode::Native,
+            Mode::Replay,
+            Mode::NoHooks,
+            Mode::Dense,
+            Mode::Checksum,
+            Mode::Chaos,
+            Mode::Stepping,
+        ] {
             if matches!(mode, Mode::Stepping) && guest.steps.is_none() {
                 continue;
             }
@@ -236,6 +246,7 @@ impl Guest {
             }
             Mode::Replay => &[],
             Mode::NoHooks => &["--no-hooks"],
+            Mode::Dense => &["--ticks=software"],
             Mode::Checksum => &["--checksum"],
             Mode::Chaos => &["--chaos", "--seed", &seed],
             Mode::Stepping => &["--ticks=stepping"],

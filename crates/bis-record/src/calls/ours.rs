@@ -24,6 +24,7 @@ impl Domain {
             return once(AGENT_BASE..AGENT_BASE + AGENT_LEN).chain(scratch).collect();
         };
         let arenas = hooks.patches.arenas.iter().map(|arena| arena.start..arena.start + ARENA_LEN);
+        let arenas = arenas.chain(hooks.patches.dense.ranges());
         once(AGENT_BASE..AREA_BASE + AREA_LEN).chain(arenas).chain(scratch).collect()
     }
 

@@ -198,6 +198,11 @@ impl Domain {
         let Some(part) = first else { return Vec::new() };
         let mut bytes = self.memory.read_upto(at, usize::try_from(part.end - at).unwrap_or(0));
         let Some(hooks) = &self.hooks else { return bytes };
+        for (addr, data) in hooks.patches.counted(at, at + bytes.len() as u64) {
+            let from = usize::try_from(addr - at).unwrap_or(bytes.len()).min(bytes.len());
+            let len = data.len().min(bytes.len() - from);
+            bytes[from..from + len].copy_from_slice(&data[..len]);
+        }
         for patch in hooks.patches.within(at, at + bytes.len() as u64) {
             for (addr, byte) in (patch.start..).zip(&patch.original) {
                 let offset = addr.checked_sub(at).and_then(|offset| usize::try_from(offset).ok());
@@ -228,13 +233,17 @@ impl Domain {
 
     fn whole_text(&self, tid: Tid, fd: i32, file: &ShownFile) -> Option<Vec<u8>> {
         let (number, ours) = self.ours_of(tid, file.number)?;
+        let instead = match &self.hooks {
+            Some(hooks) if self.tasks.contains_key(&number) => hooks.patches.dense.instead(),
+            _ => Vec::new(),
+        };
         // By the descriptor: what it shows stays the same whatever its name means here.
         let text = fs::read(fd_path(tid, fd)).ok()?;
         let kept = match file.what {
             Shown::Mappings => {
                 let guards = self.hooks.as_ref().map(|hooks| &hooks.patches.guards);
                 let own = guards.filter(|guards| !guards.is_empty() && self.tasks.contains_key(&number));
-                let kept = text::mappings(&text, &ours);
+                let kept = text::mappings(&text, &ours, &instead);
                 own.map_or_else(|| kept.clone(), |guards| text::unguarded(&kept, guards))
             }
             Shown::Numa => text::numa(&text, &ours),
@@ -244,7 +253,7 @@ impl Domain {
             }
             Shown::Rollup => {
                 let smaps = fs::read(format!("/proc/{number}/smaps")).ok()?;
-                text::rollup(&text, &text::mappings(&smaps, &ours))
+                text::rollup(&text, &text::mappings(&smaps, &ours, &instead))
             }
             Shown::Memory => return None,
         };

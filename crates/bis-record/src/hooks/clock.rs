@@ -29,7 +29,7 @@ use bis_trace::{
 use bis_tracee::{image, vdso::Vdso};
 
 use super::{
-    patches::{ARENA_LEN, Patches, TextRange},
+    patches::{Patches, TextRange},
     patching::Batch,
 };
 use crate::{domain::Domain, error::Result};
@@ -108,6 +108,7 @@ impl Domain {
     /// The program wants `rdtsc` to be a fault, in one of its tasks.
     pub fn forbid_clock(&mut self, outcome: &mut Outcome) -> Result<()> {
         self.close_clock("the program wants rdtsc to be a fault");
+        self.undo_dense(0, u64::MAX, outcome)?;
         let Some(hooks) = &mut self.hooks else { return Ok(()) };
         hooks.clock.forbidden = true;
         let sites = hooks.patches.clock_faults();
@@ -144,6 +145,11 @@ impl Domain {
             return Ok(());
         };
         let mut unsure = Vec::new();
+        let in_dense = |site: u64| {
+            let site = site.wrapping_add(range.bias);
+            self.hooks.as_ref().is_some_and(|hooks| hooks.patches.dense.hooks(site))
+        };
+        let found: Vec<Learned> = found.into_iter().filter(|place| !in_dense(place.site())).collect();
         for place in found {
             let site = place.site();
             let is_done = match place {
@@ -197,13 +203,11 @@ impl Domain {
             return;
         };
         let patches = &hooks.patches;
-        let ours = |addr: u64| {
-            (TEXT_BASE..AREA_BASE + AREA_LEN).contains(&addr)
-                || patches.arenas.iter().any(|arena| arena.start <= addr && addr < arena.start + ARENA_LEN)
-        };
+        let ours =
+            |addr: u64| (TEXT_BASE..AREA_BASE + AREA_LEN).contains(&addr) || patches.is_trampoline(addr);
         let touches_vdso = |addr: u64, end: u64| addr < hooks.clock.vdso.end && hooks.clock.vdso.start < end;
         let is_bad = |effect: &Effect| match effect {
-            Effect::Map { addr, backing: Backing::Anonymous, .. } if ours(*addr) => false,
+            Effect::Map { addr, .. } if ours(*addr) => false,
             Effect::Map { addr, len, prot, backing } => {
                 let private = matches!(backing, Backing::File { .. });
                 prot & EXEC != 0 && (!private || prot & WRITE != 0 || !patches.shows(*addr, addr + len))

@@ -15,6 +15,9 @@
 mod chance;
 mod classes;
 pub mod clock;
+pub mod counts;
+pub mod dense;
+pub mod dense_texts;
 mod guards;
 pub mod patches;
 mod patching;
@@ -33,7 +36,7 @@ use bis_agent::{
 };
 use bis_trace::{
     event::{Backing, Effect, EventKind, MemWrite, Outcome, SignalPoint},
-    types::{Registers, Tid},
+    types::{Registers, TickKind, Tid},
 };
 use bis_tracee::{
     Stopped,
@@ -50,6 +53,7 @@ use crate::{
     session::Session,
 };
 use clock::Clock;
+use counts::Counts;
 use patches::Patches;
 use watch::Watched;
 
@@ -91,6 +95,7 @@ pub struct Hooks {
     pub area: Arc<Area>,
     pub patches: Patches,
     pub clock: Clock,
+    pub counts: Counts,
     /// Not all tasks have the same descriptors.
     pub fds_differ: bool,
     /// Somebody of another domain has the same descriptors.
@@ -120,9 +125,11 @@ impl Hooks {
         if is_new {
             area.forget_files();
         }
-        let arenas = patches.arenas.iter().map(|arena| arena.start).collect();
+        let arenas = patches.arenas.iter().map(|arena| arena.start);
+        let arenas = arenas.chain(patches.dense.chunks()).collect();
         *watched.arenas.lock().unwrap_or_else(PoisonError::into_inner) = arenas;
-        Hooks { area, patches, clock: Clock::default(), fds_differ: false, fds_shared: false, judged: [0; 8] }
+        let (clock, counts) = (Clock::default(), Counts::new(&area));
+        Hooks { area, patches, clock, counts, fds_differ: false, fds_shared: false, judged: [0; 8] }
     }
 }
 
@@ -153,6 +160,9 @@ impl Domain {
             addr: hooks::AREA_BASE,
             data: Area::replay_state(session.ticks.counts_branches()),
         });
+        if session.ticks.kind() == TickKind::Software {
+            outcome.writes.push(counts::full());
+        }
         let mapped = session.watch.mapped();
         self.hooks = Some(Hooks::new(&session, &self.watched, area, Patches::default(), mapped));
         self.show_folder(self.first_tid);

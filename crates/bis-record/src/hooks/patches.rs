@@ -11,7 +11,7 @@ use bis_agent::hooks;
 use bis_rewrite::{Run, SiteKind, Trampoline, clock_fault, is_chance};
 use bis_trace::event::Insn;
 
-use super::{clock::insn, texts::TextFile};
+use super::{clock::insn, dense_texts::DenseTexts, texts::TextFile};
 
 /// Bytes of an arena: at its start the address of the hooks, behind it some hundred trampolines.
 pub const ARENA_LEN: u64 = 0x1_0000;
@@ -101,6 +101,10 @@ pub struct TextRange {
     pub end: u64,
     /// What is added to the file's own addresses.
     pub bias: u64,
+    /// Where in the file it begins.
+    pub offset: u64,
+    /// The program may have changed it.
+    pub is_changed: bool,
     pub file: Arc<TextFile>,
 }
 
@@ -117,6 +121,8 @@ pub struct Patches {
     pub guards: BTreeSet<u64>,
     /// Sites that are not to be tried again.
     pub left: HashSet<u64>,
+    /// Text that counts.
+    pub dense: DenseTexts,
 }
 
 impl Patches {
@@ -138,7 +144,9 @@ impl Patches {
 
     /// Where a task goes on that is to go on at `rip`: elsewhere, if that is in the middle of a patch.
     pub fn enter(&self, rip: u64) -> u64 {
-        let Some(patch) = self.run_at(rip).filter(|patch| patch.start != rip) else { return rip };
+        let Some(patch) = self.run_at(rip).filter(|patch| patch.start != rip) else {
+            return self.dense.enter(rip).unwrap_or(rip);
+        };
         let place = patch.trampoline.places.iter().find(|(original, _)| *original == rip);
         place.map_or(rip, |(_, place)| *place)
     }
@@ -147,7 +155,9 @@ impl Patches {
     pub fn original(&self, rip: u64) -> u64 {
         let patch = self.by_place.range(..=rip).next_back().and_then(|(_, start)| self.runs.get(start));
         let patch = patch.filter(|patch| rip < patch.place.1);
-        patch.and_then(|patch| patch.trampoline.original(rip)).unwrap_or(rip)
+        let sparse = patch.and_then(|patch| patch.trampoline.original(rip));
+        let dense = || self.dense.place(rip).map(|place| place.address());
+        sparse.or_else(dense).unwrap_or(rip)
     }
 
     /// Is this address on the way to a hook that has a register of the program's in its state?
@@ -168,6 +178,9 @@ impl Patches {
     pub fn fault_at(&self, rip: u64) -> Option<(Insn, u64)> {
         if let Some((insn, original)) = self.faults.get(&rip) {
             return Some((*insn, original.len() as u64));
+        }
+        if let Some(kind) = self.dense.fault_at(rip) {
+            return Some((insn(kind)?, clock_fault(kind)?.len() as u64));
         }
         let start = self.by_place.range(..=rip).next_back()?.1;
         let patch = self.runs.get(start).filter(|patch| patch.trampoline.traced == rip)?;
@@ -214,7 +227,18 @@ impl Patches {
 
     /// Is this address in a trampoline?
     pub fn is_trampoline(&self, rip: u64) -> bool {
-        self.arenas.iter().any(|arena| arena.start <= rip && rip < arena.start + ARENA_LEN)
+        let is_sparse = self.arenas.iter().any(|arena| arena.start <= rip && rip < arena.start + ARENA_LEN);
+        is_sparse || self.dense.is_trampoline(rip)
+    }
+
+    /// What the program has in this range where its text counts: address and bytes.
+    pub fn counted(&self, start: u64, end: u64) -> Vec<(u64, Vec<u8>)> {
+        let part = |text: &TextRange| {
+            let (from, to) = (text.start.max(start), text.end.min(end));
+            let counts = from < to && self.dense.shows_any(from, to);
+            counts.then(|| (from, text.file.shown(text.offset + (from - text.start), to - from)))
+        };
+        self.texts.iter().filter_map(part).collect()
     }
 
     /// The patches that touch this range.
@@ -227,6 +251,22 @@ impl Patches {
         if self.texts.is_empty() {
             return;
         }
+        self.forget_patches(start, end);
+        self.dense.forget(start, end);
+        let mut kept = Vec::new();
+        for text in self.texts.drain(..) {
+            for (from, to) in [(text.start, text.end.min(start)), (text.start.max(end), text.end)] {
+                if from < to {
+                    let offset = text.offset + (from - text.start);
+                    kept.push(TextRange { start: from, end: to, offset, ..text.clone() });
+                }
+            }
+        }
+        self.texts = kept;
+    }
+
+    /// What was patched in this part of the address space is not any more.
+    pub fn forget_patches(&mut self, start: u64, end: u64) {
         self.take_faults(start..end);
         self.guards.retain(|page| *page < start || end <= *page);
         self.left.retain(|addr| *addr < start || end <= *addr);
@@ -236,15 +276,6 @@ impl Patches {
                 self.by_place.remove(&patch.place.0);
             }
         }
-        let mut kept = Vec::new();
-        for text in self.texts.drain(..) {
-            for (from, to) in [(text.start, text.end.min(start)), (text.start.max(end), text.end)] {
-                if from < to {
-                    kept.push(TextRange { start: from, end: to, ..text.clone() });
-                }
-            }
-        }
-        self.texts = kept;
     }
 
     /// The text that this address is in.

@@ -98,19 +98,29 @@ impl Domain {
             self.close_clock("a file that is no program has been mapped to be executed");
             return Ok(());
         };
-        let runs = text.runs();
-        let range = TextRange { start, end, bias, file: text };
-        let runs: Vec<Run> = runs.into_iter().filter(|run| Patches::lies_in(&range, run)).collect();
-        if let Some(hooks) = &mut self.hooks {
-            hooks.patches.texts.push(range.clone());
+        let range = TextRange { start, end, bias, offset, is_changed: false, file: text };
+        let Some(hooks) = &mut self.hooks else { return Ok(()) };
+        hooks.patches.texts.push(range.clone());
+        if hooks.patches.dense.is_on {
+            self.map_dense(tid, &range, outcome)?;
         }
-        let mut batch = Batch::default();
+        self.patch_known(tid, &range, outcome)
+    }
+
+    pub(super) fn patch_sites(
+        &mut self,
+        tid: Tid,
+        range: &TextRange,
+        batch: &mut Batch,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        let runs = range.file.runs();
+        let runs: Vec<Run> = runs.into_iter().filter(|run| Patches::lies_in(range, run)).collect();
         for run in runs.iter().filter(|run| clock_fault(run.kind()).is_none() && !is_chance(run.kind())) {
-            self.patch(tid, run, bias, &mut batch, outcome)?;
+            self.patch(tid, run, range.bias, batch, outcome)?;
         }
-        self.patch_chances(tid, &range, offset, &mut batch, outcome)?;
-        self.patch_clocks(tid, &range, offset, &mut batch, outcome)?;
-        self.write_batch(batch, outcome)
+        self.patch_chances(tid, range, range.offset, batch, outcome)?;
+        self.patch_clocks(tid, range, range.offset, batch, outcome)
     }
 
     /// This part of the address space shows something else now.
@@ -129,6 +139,7 @@ impl Domain {
 
     /// Puts the program's own cpuid instructions back: they are to be faults now.
     pub fn unpatch_cpuid(&mut self, outcome: &mut Outcome) -> Result<()> {
+        self.undo_dense(0, u64::MAX, outcome)?;
         let Some(hooks) = &self.hooks else { return Ok(()) };
         let patches = hooks.patches.within(0, u64::MAX);
         for patch in patches.iter().filter(|patch| patch.kind == SiteKind::Cpuid) {
@@ -139,7 +150,11 @@ impl Domain {
 
     /// Puts the program's own bytes back in this range; its calls there are traced from now on.
     pub fn unpatch(&mut self, start: u64, end: u64, outcome: &mut Outcome) -> Result<()> {
+        self.undo_dense(start, end, outcome)?;
         let Some(hooks) = &mut self.hooks else { return Ok(()) };
+        for text in hooks.patches.texts.iter_mut().filter(|text| text.start < end && start < text.end) {
+            text.is_changed = true;
+        }
         let patches = hooks.patches.within(start, end);
         let faults = hooks.patches.take_faults(start..end);
         if hooks.patches.shows_any(start, end) {
@@ -249,7 +264,7 @@ impl Domain {
     }
 
     /// Writes trampolines, then what leads to them.
-    fn write_batch(&self, batch: Batch, outcome: &mut Outcome) -> Result<()> {
+    pub(super) fn write_batch(&self, batch: Batch, outcome: &mut Outcome) -> Result<()> {
         for write in batch.trampolines.into_iter().chain(batch.sites) {
             self.memory.write(write.addr, &write.data)?;
             outcome.writes.push(write);

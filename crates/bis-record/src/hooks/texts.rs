@@ -5,10 +5,14 @@ use std::{
     fs::File,
     os::unix::fs::MetadataExt,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
-use bis_rewrite::{Key, Learned, Run, SiteCache, Span, Text, chance_bytes, clock_bytes};
+use bis_rewrite::{
+    DenseCache, DenseEntry, DenseLayout, DenseName, DenseOptions, Key, Learned, Run, SiteCache, SiteKinds,
+    Span, Text, chance_bytes, clock_bytes,
+};
+use bis_trace::types::FileId;
 use bis_tracee::sys;
 use object::{
     LittleEndian,
@@ -18,6 +22,9 @@ use object::{
 
 /// Device, inode, length and modification time: a changed file is another one.
 type Identity = (u64, u64, u64, i64, i64);
+
+/// What is kept of dense texts between recordings, bytes.
+const DENSE_MAX: u64 = 2 << 30;
 
 /// A part of a file that is mapped where the file's own addresses say, plus a bias.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +36,7 @@ struct Segment {
 
 /// A file with text in it.
 pub struct TextFile {
+    source: File,
     segments: Vec<Segment>,
     /// All of it.
     elf: &'static [u8],
@@ -39,6 +47,19 @@ pub struct TextFile {
     /// Where parts of the file (offset, length) have the bytes of rdtsc, and of what else is special: every process maps the
     /// same ones.
     scanned: Mutex<HashMap<(u64, u64), Scanned>>,
+    /// The name of its whole content.
+    exact: OnceLock<Key>,
+    /// Short loops count. All processes of a recording share one dense text.
+    short_loops: OnceLock<bool>,
+    /// Its dense texts; none where there cannot be one.
+    dense: Mutex<HashMap<DenseName, Option<Arc<DenseFile>>>>,
+}
+
+/// A dense text that the trace keeps.
+#[derive(Debug)]
+pub struct DenseFile {
+    pub entry: DenseEntry,
+    pub kept: FileId,
 }
 
 impl std::fmt::Debug for TextFile {
@@ -71,11 +92,86 @@ fn segments(elf: &[u8]) -> Option<Vec<Segment>> {
 
 impl TextFile {
     fn open(file: &File, cache: Option<&SiteCache>) -> Option<TextFile> {
-        let elf = sys::map_file(file).ok()?;
+        let (source, elf) = (file.try_clone().ok()?, sys::map_file(file).ok()?);
         let (segments, text) = (segments(elf)?, Text::parse(elf).ok()?);
         let key = cache.and_then(|_| Key::of(elf, &text));
         let learned = cache.zip(key.as_ref()).map_or_else(Vec::new, |(cache, key)| cache.load(key));
-        Some(TextFile { segments, elf, text, key, learned: Mutex::new(learned), scanned: Mutex::default() })
+        Some(TextFile {
+            source,
+            segments,
+            elf,
+            text,
+            key,
+            learned: Mutex::new(learned),
+            scanned: Mutex::default(),
+            exact: OnceLock::new(),
+            short_loops: OnceLock::new(),
+            dense: Mutex::default(),
+        })
+    }
+
+    /// The file's own addresses that it has in memory: the first, and the end.
+    pub fn extent(&self) -> (u64, u64) {
+        let first = self.segments.iter().map(|part| part.vaddr).min().unwrap_or(0);
+        let end = self.segments.iter().map(|part| part.vaddr + part.len).max().unwrap_or(0);
+        (first, end)
+    }
+
+    /// The file, open for reading.
+    pub fn source(&self) -> &File {
+        &self.source
+    }
+
+    /// The bytes that a mapping shows from `offset`: behind the file's end, zeros.
+    pub fn shown(&self, offset: u64, len: u64) -> Vec<u8> {
+        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(self.elf.len());
+        let len = usize::try_from(len).unwrap_or(0);
+        let mut bytes = self.elf[from..self.elf.len().min(from.saturating_add(len))].to_vec();
+        bytes.resize(len, 0);
+        bytes
+    }
+
+    fn exact(&self) -> &Key {
+        self.exact.get_or_init(|| Key::exact(self.elf, &self.text))
+    }
+
+    fn counts_short_loops(&self, cache: &DenseCache) -> bool {
+        *self.short_loops.get_or_init(|| cache.counts_short_loops(self.exact()))
+    }
+
+    /// A task was caught where the dense text does not count: later processes count in this file's short loops, too.
+    pub fn learn_loops(&self, cache: &DenseCache) {
+        if !self.counts_short_loops(cache)
+            && let Err(error) = cache.count_short_loops(self.exact())
+        {
+            tracing::info!(%error, "a short loop is not remembered");
+        }
+    }
+
+    /// The dense text whose trampolines lie `distance` bytes above the file's own addresses, made if it is not there yet;
+    /// `keep` puts it into the trace. None where there can be none, with `kinds` of sites hooked as `layout` says.
+    pub fn dense(
+        &self,
+        cache: &DenseCache,
+        kinds: SiteKinds,
+        layout: &DenseLayout,
+        keep: impl FnOnce(&DenseEntry) -> Option<FileId>,
+    ) -> Option<Arc<DenseFile>> {
+        let short_loops = self.counts_short_loops(cache);
+        let options = DenseOptions { short_loops, hooks: kinds };
+        let name = DenseName::of(self.exact(), options, 0, layout);
+        let mut dense = self.dense.lock().unwrap_or_else(PoisonError::into_inner);
+        let make = || {
+            let entry = cache.load(&name).or_else(|| {
+                let made = self.text.dense(options).build(0, layout);
+                let made = made.inspect_err(|error| tracing::info!(%error, "a text is not counted")).ok()?;
+                let stored = cache.store(&name, &made);
+                stored.inspect_err(|error| tracing::warn!(%error, "failed to write a dense text")).ok()
+            })?;
+            let kept = keep(&entry)?;
+            Some(Arc::new(DenseFile { entry, kept }))
+        };
+        dense.entry(name).or_insert_with(make).clone()
     }
 
     /// What a mapping of the file from `offset` at `addr` adds to the file's own addresses.
@@ -201,13 +297,14 @@ impl TextFile {
 #[derive(Debug)]
 pub struct Texts {
     cache: Option<SiteCache>,
+    dense: Option<DenseCache>,
     files: Mutex<HashMap<Identity, Option<Arc<TextFile>>>>,
 }
 
 impl Texts {
     /// `folder` is where sites are remembered between recordings; without it, or where it cannot be written, they are
-    /// found anew each time.
-    pub fn new(folder: Option<&PathBuf>) -> Texts {
+    /// found anew each time. With `counts`, dense texts will be asked for; they are kept beside them.
+    pub fn new(folder: Option<&PathBuf>, counts: bool) -> Texts {
         let cache = folder.and_then(|folder| match SiteCache::open(folder) {
             Ok(cache) => Some(cache),
             Err(error) => {
@@ -215,7 +312,19 @@ impl Texts {
                 None
             }
         });
-        Texts { cache, files: Mutex::default() }
+        let dense = folder.filter(|_| counts).and_then(|folder| match DenseCache::open(&folder.with_file_name("dense"), DENSE_MAX) {
+            Ok(dense) => Some(dense),
+            Err(error) => {
+                tracing::warn!(%error, "failed to open the folder of the dense texts: nothing is counted");
+                None
+            }
+        });
+        Texts { cache, dense, files: Mutex::default() }
+    }
+
+    /// Where dense texts are kept; none: there can be none.
+    pub fn dense(&self) -> Option<&DenseCache> {
+        self.dense.as_ref()
     }
 
     pub fn cache(&self) -> Option<&SiteCache> {

@@ -8,6 +8,8 @@
 //! somebody is killed or the power fails. Readers take no lock. Who has mapped an entry that is removed keeps what
 //! he has.
 //!
+//! Beside them are empty files `KEY.loops`: of the file with this name, short loops are to be counted as well.
+//!
 //! It is a cache: an entry that cannot be read, or is damaged, counts as not there, and is made anew.
 
 use std::{
@@ -154,6 +156,26 @@ impl DenseCache {
         self.write(name, "text", &parts)?;
         self.write(name, "map", &[&form::encode(name, &stored)])?;
         self.read(name)
+    }
+
+    /// Remembers that a task was caught in a short loop of this file's: it is to be counted there, too.
+    ///
+    /// # Errors
+    /// If that cannot be written.
+    pub fn count_short_loops(&self, key: &Key) -> io::Result<()> {
+        let mut options = options();
+        options.write(true).create(true).truncate(false).mode(0o600);
+        options.open(self.mark(key)).map(drop)
+    }
+
+    /// Was that remembered?
+    #[must_use]
+    pub fn counts_short_loops(&self, key: &Key) -> bool {
+        self.mark(key).is_file()
+    }
+
+    fn mark(&self, key: &Key) -> PathBuf {
+        self.dir.join(format!("{key}.loops"))
     }
 
     fn path(&self, name: &DenseName, kind: &str) -> PathBuf {

@@ -1,13 +1,17 @@
-//! The instructions that count. Two forms; both take one from the word at `counter`, and run into an `int3` of their own when it
-//! is below zero afterwards.
+//! The instructions that count. Two forms; both take one count from the word at `counter`, and run into an `int3` of their own
+//! when none was left.
 //!
-//! The plain one changes the flags, but for the carry:
+//! The word is [`count_word`] of the counts that are left: 256 times them, plus 128. So whatever is left, the subtraction
+//! leaves the same flags (all six are 0), but where it traps. Who counts down from one number and who counts down from another
+//! cannot be told apart afterwards, although flags that nobody looks at live on: `syscall` puts them into r11.
+//!
+//! The plain one changes the flags:
 //!
 //! | offset | |
 //! | --- | --- |
-//! | 0 | `dec qword [counter]` |
-//! | 8 | `js` trap |
-//! | 10 | the exit: a jump to where the program goes |
+//! | 0 | `sub qword [counter], 256` |
+//! | 12 | `js` trap |
+//! | 14 | the exit: a jump to where the program goes |
 //! | trap | `int3` |
 //!
 //! The other keeps all flags, and puts rcx aside at `save` meanwhile. It knows a negative word by its highest byte, which is
@@ -17,17 +21,38 @@
 //! | --- | --- |
 //! | 0 | `mov [save], rcx` |
 //! | 8 | `mov rcx, [counter]` |
-//! | 16 | `lea rcx, [rcx-1]` |
-//! | 20 | `mov [counter], rcx` |
-//! | 28 | `movsx ecx, byte [counter+7]` |
-//! | 36 | `lea ecx, [rcx+1]` |
-//! | 39 | `jrcxz` cold |
-//! | 41 | `mov rcx, [save]` |
-//! | 49 | the exit |
+//! | 16 | `lea rcx, [rcx-256]` |
+//! | 23 | `mov [counter], rcx` |
+//! | 31 | `movsx ecx, byte [counter+7]` |
+//! | 39 | `lea ecx, [rcx+1]` |
+//! | 42 | `jrcxz` cold |
+//! | 44 | `mov rcx, [save]` |
+//! | 52 | the exit |
 //! | cold | `mov rcx, [save]`, then the trap: `int3` |
 //!
 //! Neither touches the stack. `save` is in use between the first instruction and the restoring one only, and belongs to the
 //! address space: whoever stops a task there leads it out ([`Stage`] says how) before another task of the address space runs.
+
+/// What one count takes from the word.
+const UNIT: u32 = 256;
+
+/// The status flags: what a plain count leaves is that they are 0, but where it traps; who goes on from there clears them.
+pub const STATUS_FLAGS: u64 = 0x8d5;
+
+/// The most counts that a word can hold.
+pub const COUNTS_MAX: u64 = 1 << 54;
+
+/// The word that lets so many counts pass (at most [`COUNTS_MAX`]); the next one traps.
+#[must_use]
+pub const fn count_word(left: u64) -> u64 {
+    left * UNIT as u64 + UNIT as u64 / 2
+}
+
+/// How many counts a word lets pass; -1 after a trap.
+#[must_use]
+pub const fn counts_left(word: u64) -> i64 {
+    (word as i64).div_euclid(UNIT as i64)
+}
 
 /// The words that counts use. Addresses, both multiples of 8 below 2 GiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +74,7 @@ pub(super) struct Stage {
 
 /// Where the exit is.
 pub(super) const fn exit(keep_flags: bool) -> usize {
-    if keep_flags { 49 } else { 10 }
+    if keep_flags { 52 } else { 14 }
 }
 
 /// Where the trap is, if the exit has `len` bytes.
@@ -72,7 +97,8 @@ pub(super) fn head(out: &mut Vec<u8>, words: Words, keep_flags: bool, exit_len: 
     if keep_flags {
         put(&[0x48, 0x89, 0x0c, 0x25], words.save);
         put(&[0x48, 0x8b, 0x0c, 0x25], words.counter);
-        out.extend([0x48, 0x8d, 0x49, 0xff]);
+        out.extend([0x48, 0x8d, 0x89]);
+        out.extend((-(UNIT as i32)).to_le_bytes());
         let mut put = |opcode: &[u8], word: u32| {
             out.extend(opcode);
             out.extend(word.to_le_bytes());
@@ -83,7 +109,8 @@ pub(super) fn head(out: &mut Vec<u8>, words: Words, keep_flags: bool, exit_len: 
         out.extend([0xe3, 8 + exit_len as u8]);
         restore(out, words);
     } else {
-        put(&[0x48, 0xff, 0x0c, 0x25], words.counter);
+        put(&[0x48, 0x81, 0x2c, 0x25], words.counter);
+        out.extend(UNIT.to_le_bytes());
         out.extend([0x78, exit_len as u8]);
     }
     debug_assert_eq!(out.len() - first, exit(keep_flags));
@@ -110,9 +137,9 @@ pub(super) fn stage(keep_flags: bool, exit_len: usize, offset: usize) -> Option<
     }
     match (keep_flags, offset) {
         (false, 0) | (true, 0 | 8) => stage(false, false),
-        (false, 8 | 10) | (true, 49) => stage(true, false),
-        (true, 16 | 20) => stage(false, true),
-        (true, 28 | 36 | 39 | 41) => stage(true, true),
+        (false, 12 | 14) | (true, 52) => stage(true, false),
+        (true, 16 | 23) => stage(false, true),
+        (true, 31 | 39 | 42 | 44) => stage(true, true),
         (true, offset) if offset == exit(true) + exit_len => stage(true, true),
         _ => None,
     }
@@ -123,6 +150,15 @@ mod tests {
     use iced_x86::{Decoder, DecoderOptions, Mnemonic};
 
     use super::*;
+
+    #[test]
+    fn a_word_traps_when_none_is_left() {
+        assert_eq!(counts_left(count_word(5)), 5);
+        assert_eq!(counts_left(count_word(0)), 0);
+        assert_eq!(counts_left(count_word(0).wrapping_sub(UNIT.into())), -1);
+        assert!(count_word(0).wrapping_sub(UNIT.into()).cast_signed() < 0);
+        assert_eq!(counts_left(count_word(COUNTS_MAX)), COUNTS_MAX.cast_signed());
+    }
 
     /// The tables above are what is emitted: an instruction begins exactly where there is a stage.
     #[test]

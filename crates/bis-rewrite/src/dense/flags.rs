@@ -1,5 +1,4 @@
-//! Whether the code at an address looks at the flags that a count changes: overflow, sign, zero, adjust and parity (the carry
-//! is left alone by `dec`).
+//! Whether the code at an address looks at the flags that a count changes: all six status flags.
 //!
 //! Execution is followed from the address, both ways at a branch, until each way has set the flags anew or called
 //! somebody, to whom flags are not handed by the calling convention (unless his first instructions read them: then he
@@ -10,7 +9,8 @@ use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic
 use super::survey::Survey;
 use crate::text::Text;
 
-const CHANGED: u32 = RflagsBits::OF | RflagsBits::SF | RflagsBits::ZF | RflagsBits::AF | RflagsBits::PF;
+const CHANGED: u32 =
+    RflagsBits::OF | RflagsBits::SF | RflagsBits::ZF | RflagsBits::AF | RflagsBits::PF | RflagsBits::CF;
 
 /// Instructions that are looked at, on all ways together.
 const LOOK: usize = 40;

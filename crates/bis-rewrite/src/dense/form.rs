@@ -23,7 +23,7 @@ use crate::run::SiteKind;
 
 const MAGIC: [u8; 8] = *b"bisdense";
 /// Part of every name, so that another version's entries are not even opened.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 const SUM: usize = 32;
 
 /// All that is stored beside the text.

@@ -20,7 +20,7 @@ pub enum Place {
         address: u64,
     },
     /// In a count, or at its trap. The branch, call or jump has been made (a call's return address is on the stack), and the program
-    /// stands at `address`; what is left of the count can be done by hand: if it is not `taken`, take one from the
+    /// stands at `address`; what is left of the count can be done by hand: if it is not `taken`, take one count from the
     /// word; if `restore_rcx`, load rcx from the save word; then go on at `resume`.
     Count {
         /// Where the program stands: at the target; at the jump itself, if that is a computed one.
@@ -31,7 +31,10 @@ pub enum Place {
         taken: bool,
         /// rcx is in the save word.
         restore_rcx: bool,
-        /// This is the address of the `int3`: the count went below zero. Nothing is left to be done.
+        /// The status flags are not the program's, which nobody looks at: they count as cleared ([`crate::STATUS_FLAGS`]).
+        flags_lost: bool,
+        /// This is the address of the `int3`: the count went below zero. All has been done, but that the flags are to be cleared if
+        /// they are lost.
         trap: bool,
     },
 }
@@ -142,6 +145,7 @@ impl DenseMap {
             resume,
             taken: stage.taken,
             restore_rcx: stage.restore,
+            flags_lost: !keep && stage.taken,
             trap: stage.trap,
         })
     }

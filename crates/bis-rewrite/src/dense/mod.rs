@@ -1,7 +1,7 @@
 //! The dense text: a variant of a file's text that counts.
 //!
 //! The problem. To name a place in a run, so that another run can be stopped at it, something must count how far a
-//! program has come. Here the program counts for itself: one 64-bit word, at a fixed address, is taken down by one
+//! program has come. Here the program counts for itself: one 64-bit word, at a fixed address, is taken down
 //! wherever execution could go on without end, and when it gets below zero the program runs into an `int3`.
 //!
 //! *Where* is decided on the file's flow graph. Nothing runs forever without going around a circle of it again and again, so
@@ -21,7 +21,7 @@
 //! one for long needs the other variant.
 //!
 //! *How*. A branch, jump or call with a displacement of 32 bits stays where it is and gets another displacement: it
-//! leads to a *count* of 16 bytes, and that to the target. A call is still a call, so the address on the stack is the
+//! leads to a *count* of 20 bytes, and that to the target. A call is still a call, so the address on the stack is the
 //! program's own. Branches of two bytes, and computed jumps, move with their neighbours (`runs`), like the sites of
 //! hooks. In both, the program is stopped after the branch and before its target. Where the target might look at
 //! the flags (`flags`), which is rare, they are kept.
@@ -49,6 +49,7 @@ mod survey;
 
 pub use build::{Dense, DenseLayout, Segment};
 pub use cache::{DenseCache, DenseEntry, DenseName, StoredSegment};
+pub use count::{COUNTS_MAX, STATUS_FLAGS, count_word, counts_left};
 pub use map::{DenseMap, DenseSite, Place};
 pub use plan::DensePlan;
 

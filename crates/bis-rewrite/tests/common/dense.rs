@@ -17,7 +17,9 @@ use super::{
     elf::rel32,
     program::{AGAIN, RESUME},
 };
-use bis_rewrite::{Coverage, DenseLayout, DenseOptions, Place, SiteKind, SiteKinds, Text};
+use bis_rewrite::{
+    COUNTS_MAX, Coverage, DenseLayout, DenseOptions, Place, SiteKind, SiteKinds, Text, count_word,
+};
 
 const PT_LOAD: u64 = 1;
 const PT_NOTE: u64 = 4;
@@ -33,7 +35,7 @@ const MAKE_CALL: u64 = u64::from_le_bytes([0x48, 0x8d, 0x49, 0xfe, 0xff, 0xe1, 0
 const EXECUTE: u64 = u64::from_le_bytes([0x48, 0x8d, 0x52, 0xfe, 0xff, 0xe2, 0xcc, 0xcc]);
 
 /// So many counts that none traps.
-pub const ENDLESS: u64 = 1 << 62;
+pub const ENDLESS: u64 = COUNTS_MAX;
 
 pub const HOOKED: [SiteKind; 3] = [SiteKind::Syscall, SiteKind::Rdtsc, SiteKind::Cpuid];
 
@@ -147,10 +149,13 @@ fn make(
             }
             _ => None,
         };
-        let mut words =
-            vec![(u64::from(WORDS), counts), (u64::from(CALLS), MAKE_CALL), (u64::from(OTHERS), EXECUTE)];
+        let mut words = vec![
+            (u64::from(WORDS), count_word(counts)),
+            (u64::from(CALLS), MAKE_CALL),
+            (u64::from(OTHERS), EXECUTE),
+        ];
         if let Some(again) = again {
-            words.push((AGAIN, again));
+            words.push((AGAIN, count_word(again)));
             let mut at = RESUME + 8;
             for pc in new..new + added.len() as u64 {
                 if let Some(Place::Count { resume, trap: true, .. }) = dense.map.place(0, pc) {

@@ -137,11 +137,12 @@ impl Program {
                     _ => own,
                 };
                 let over = self.label();
-                // dec qword [FUEL]; js over; call
+                // sub qword [FUEL], 1; js over; call; test rax, rax: flags are handed to nobody, and by nobody.
                 let word = (FUEL as u32).to_le_bytes();
-                self.put([&[0x48, 0xff, 0x0c, 0x25][..], &word].concat());
+                self.put([&[0x48, 0x83, 0x2c, 0x25][..], &word, &[1]].concat());
                 self.items.push(Item::Jump(Some(8), choices.next(2) == 0, over));
                 self.items.push(Item::Call(to));
+                self.put(two(0x85, 0, 0));
                 self.items.push(Item::Label(over));
             }
         }

@@ -84,11 +84,6 @@ pub enum TicksError {
     /// This version does not have it.
     #[error("failed to count with the tick source {0}: this version of bis has none of that kind")]
     Unknown(String),
-    /// It is not there yet.
-    #[error(
-        "failed to count with the tick source software: it is not built into recordings yet; use --ticks=auto"
-    )]
-    NotBuilt,
     #[error(
         "failed to count branches by the processor: this machine has no performance counters for it (in most virtual \
          machines there are none; the host decides); use --ticks=auto"
@@ -127,8 +122,7 @@ impl Ticks {
     /// Where it cannot; the text says why, and what to do.
     pub fn begin(kind: TickKind) -> Result<Ticks, TicksError> {
         let hardware = match kind {
-            TickKind::State | TickKind::Stepping => None,
-            TickKind::Software => return Err(TicksError::NotBuilt),
+            TickKind::State | TickKind::Software | TickKind::Stepping => None,
             TickKind::Hardware => Some(hardware::Setup::begin()?),
         };
         Ok(Ticks { kind, hardware })

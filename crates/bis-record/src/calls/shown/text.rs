@@ -47,8 +47,12 @@ fn part_line(whole: &Range<u64>, part: &Range<u64>, rest: &[u8]) -> Option<Vec<u
     Some(line.into_bytes())
 }
 
-/// The text of maps or smaps without what it says of these ranges.
-pub fn mappings(text: &[u8], ours: &[Range<u64>]) -> Vec<u8> {
+/// Where something else is mapped than the program knows of: the range, and what the kernel's line would say behind the
+/// addresses.
+pub type Instead = (Range<u64>, Vec<u8>);
+
+/// The text of maps or smaps without what it says of `ours`, and with what is `instead`.
+pub fn mappings(text: &[u8], ours: &[Range<u64>], instead: &[Instead]) -> Vec<u8> {
     let mut kept = Vec::with_capacity(text.len());
     let mut shown = true;
     for line in text.split_inclusive(|byte| *byte == b'\n') {
@@ -58,6 +62,13 @@ pub fn mappings(text: &[u8], ours: &[Range<u64>]) -> Vec<u8> {
             }
             continue;
         };
+        let other = instead.iter().find(|(other, _)| other.start <= range.start && range.end <= other.end);
+        if let Some((other, rest)) = other {
+            shown = true;
+            let known = part_line(other, &range, rest);
+            kept.extend_from_slice(known.as_deref().unwrap_or(line));
+            continue;
+        }
         let parts = without(range.clone(), ours);
         shown = !parts.is_empty();
         for part in &parts {
@@ -207,12 +218,12 @@ mod tests {
 
     #[test]
     fn mappings_of_ours_are_not_there() {
-        let found = mappings(TEXT, &[0x7000_0000..0x7010_0000, 0x7fff_f800_0000..0x7fff_f802_0000]);
+        let found = mappings(TEXT, &[0x7000_0000..0x7010_0000, 0x7fff_f800_0000..0x7fff_f802_0000], &[]);
         assert_eq!(
             String::from_utf8(found).unwrap(),
             "555555554000-555555558000 r--p 00001000 fe:00 77                         /bin/x y\n"
         );
-        assert_eq!(mappings(TEXT, &[]), TEXT);
+        assert_eq!(mappings(TEXT, &[], &[]), TEXT);
     }
 
     #[test]
@@ -224,6 +235,7 @@ mod tests {
                 0x5555_5555_5000..0x5555_5555_6000,
                 0x7fff_f800_0000..0x7fff_f801_0000,
             ],
+            &[],
         );
         assert_eq!(
             String::from_utf8(found).unwrap(),
@@ -234,9 +246,19 @@ mod tests {
     }
 
     #[test]
+    fn text_is_the_programs_own() {
+        let text = b"1000-2000 r-xp 00003000 fe:00 9                          /cache/x\nSize: 4 kB\n2000-3000 r--p 00000000 00:00 0 \n";
+        let instead = [(0x1000..0x2000, b"r-xp 00007000 fe:00 12                         /bin/x\n".to_vec())];
+        assert_eq!(
+            String::from_utf8(mappings(text, &[], &instead)).unwrap(),
+            "00001000-00002000 r-xp 00007000 fe:00 12                         /bin/x\nSize: 4 kB\n2000-3000 r--p 00000000 00:00 0 \n"
+        );
+    }
+
+    #[test]
     fn details_go_with_their_mapping() {
         let smaps = b"1000-2000 rw-p 00000000 00:00 0 \nSize: 4 kB\nVmFlags: rd\n3000-4000 r--p 00000000 00:00 0 \nSize: 8 kB\n";
-        let kept = mappings(smaps, &[Range { start: 0x1000, end: 0x2000 }]);
+        let kept = mappings(smaps, &[Range { start: 0x1000, end: 0x2000 }], &[]);
         assert_eq!(kept, b"3000-4000 r--p 00000000 00:00 0 \nSize: 8 kB\n");
         let text = b"00001000-00004000 ---p 00000000 00:00 0                                  [rollup]\nSize:                 12 kB\nOther: x\n";
         let rolled = String::from_utf8(rollup(text, &kept)).unwrap();

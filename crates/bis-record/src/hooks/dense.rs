@@ -1,0 +1,381 @@
+//! The dense text in an address space: when a domain's text begins to count, and how it comes there.
+//!
+//! As long as a domain has one task, and no signal has had to stop it in its computation, nothing needs a count, and its text is
+//! the sparse one, which costs nothing. The switch is made at the entry of a call: of the clone that makes the second task, or
+//! of any call once it is wanted. The call is undone, the dense variant of each text is mapped over it, and what was
+//! patched in the text before is patched again where the dense one has not taken it. All of that is the outcome of an event that
+//! leaves the task in front of its call: replay maps the same files and knows nothing of rewriting, but for the word that
+//! is counted down. There is one task then, so nobody else stands anywhere in that text; what is in signal frames and on stacks
+//! are the program's own addresses. Text that comes later is dense from the start. A fork's child has what its parent had.
+//!
+//! Back to the sparse text it goes the same way, when only one task has been left for a while.
+//!
+//! Trampolines lie at the same distance from their text in every process if they can, so that all share one file of the cache.
+//! Once mapped, they stay until the next exec: a task may stand in them though the text that leads there is gone.
+//!
+//! Not everything can be had: a file without a name in the task's world, text that the program has changed, no room.
+//! Such text stays as it is, and a task that computes in it is stopped by its state (`pause.rs`).
+
+use std::{
+    ffi::OsStr,
+    fs::File,
+    os::{
+        fd::AsRawFd,
+        unix::{ffi::OsStrExt, fs::MetadataExt},
+    },
+    path::Path,
+    sync::{Arc, PoisonError},
+    time::{Duration, Instant},
+};
+
+use bis_agent::{AGENT_BASE, AGENT_LEN, hooks};
+use bis_rewrite::{DenseEntry, DenseLayout, SiteKind, SiteKinds, clock_fault};
+use bis_syscalls::Call;
+use bis_trace::{
+    event::{Backing, Effect, EventKind, MemWrite, Outcome},
+    types::{Registers, Tid},
+};
+use bis_tracee::{Stopped, maps, remote::Remote};
+
+use super::{
+    dense_texts::{Pool, chunks},
+    patches::TextRange,
+    patching::Batch,
+};
+use crate::{domain::Domain, error::Result};
+
+const PAGE: u64 = 4096;
+const GIB: i64 = 1 << 30;
+const PROT_READ_EXEC: u32 = 5;
+
+/// Where in the agent's page the names of files are put, and how long they are at most.
+const STRING_AT: u64 = AGENT_BASE + 0x800;
+const STRING_MAX: usize = (AGENT_LEN - 0x800) as usize;
+
+/// How long a task has been alone before its text stops to count, and how often that may happen in one address space: each
+/// time takes some room for trampolines.
+const ALONE_MIN: Duration = Duration::from_millis(30);
+const RETURNS_MAX: u32 = 8;
+
+/// How far trampolines may lie from the file's own addresses, as they are tried. Files keep their distances from one another,
+/// so their trampolines do, too.
+const DISTANCES: [i64; 7] = [-GIB, -GIB / 4 * 5, -GIB / 2, -GIB / 2 * 3, GIB / 4, GIB / 2, GIB];
+
+/// Programs that lie low have theirs here, behind the hooks' area.
+const LOW: u64 = 0x7040_0000;
+
+/// The kinds of sites that lead to hooks.
+const HOOKED: [(SiteKind, u64); 4] = [
+    (SiteKind::Syscall, hooks::ENTER),
+    (SiteKind::Cpuid, hooks::CPUID),
+    (SiteKind::Rdtsc, hooks::RDTSC),
+    (SiteKind::Rdtscp, hooks::RDTSCP),
+];
+
+/// Does this call make a second task in the same address space, which runs beside its maker?
+fn makes_thread(call: &Call, memory: &bis_tracee::Memory) -> bool {
+    const CLONE_VM: u64 = 0x100;
+    const CLONE_VFORK: u64 = 0x4000;
+    let flags = match call.nr.cast_signed() {
+        libc::SYS_clone => call.args[0],
+        libc::SYS_clone3 => memory.read_u64(call.args[0]).unwrap_or(0),
+        _ => 0,
+    };
+    flags & (CLONE_VM | CLONE_VFORK) == CLONE_VM
+}
+
+impl Domain {
+    /// At the entry of a call: is the text to count from here on?
+    pub fn wants_dense(&self, call: &Call) -> bool {
+        let Some(hooks) = self.hooks.as_ref().filter(|_| self.session.texts.dense().is_some()) else {
+            return false;
+        };
+        !hooks.patches.dense.is_on
+            && self.tasks.len() == 1
+            && !hooks.clock.forbidden
+            && self.tasks.values().all(|task| !task.wishes.no_cpuid)
+            && (hooks.counts.is_wanted || makes_thread(call, &self.memory))
+    }
+
+    /// Lets all text count. The task stands at the entry of a call, which is undone.
+    pub fn begin_dense(&mut self, tid: Tid, nr: u64, entry: &Registers) -> Result<()> {
+        let sums = self.sums(tid)?;
+        let site = self.original_rip(entry.rip - 2);
+        let Some(hooks) = &mut self.hooks else { return Ok(()) };
+        hooks.patches.dense.is_on = true;
+        let texts = hooks.patches.texts.clone();
+        let mut outcome = Outcome::default();
+        for range in &texts {
+            if self.map_dense(tid, range, &mut outcome)? {
+                self.patch_known(tid, range, &mut outcome)?;
+            }
+        }
+        let regs = Registers { rip: self.patched_rip(site), rax: nr, orig_rax: u64::MAX, ..*entry };
+        self.stopped(tid)?.set_regs(&regs)?;
+        if outcome.effects.is_empty() {
+            // There is none that could.
+            let task = self.task(tid)?;
+            (task.midway, task.ready) = (true, true);
+            return Ok(());
+        }
+        outcome.regs = regs;
+        let outcome = Box::new(outcome);
+        let seq = self.session.writer.next_seq();
+        self.event_at(seq, tid, EventKind::Syscall { nr, entry: *entry, outcome }, sums)?;
+        self.task(tid)?.ready = true;
+        Ok(())
+    }
+
+    /// At the entry of a call: is the text to count no longer?
+    pub fn wants_sparse(&mut self, call: &Call) -> bool {
+        let is_alone = self.tasks.len() == 1;
+        let Some(hooks) = self.hooks.as_mut().filter(|hooks| hooks.patches.dense.is_on) else { return false };
+        if !is_alone {
+            hooks.counts.alone_since = None;
+            return false;
+        }
+        let alone = hooks.counts.alone_since.get_or_insert_with(Instant::now).elapsed();
+        alone > ALONE_MIN
+            && !hooks.counts.is_wanted
+            && hooks.patches.dense.returns < RETURNS_MAX
+            && !makes_thread(call, &self.memory)
+    }
+
+    /// Lets no text count any more, as far as it can be mapped as it was. The only task stands at the entry of a call, which is
+    /// undone.
+    pub fn end_dense(&mut self, tid: Tid, nr: u64, entry: &Registers) -> Result<()> {
+        let sums = self.sums(tid)?;
+        let site = self.original_rip(entry.rip - 2);
+        let Some(hooks) = &mut self.hooks else { return Ok(()) };
+        hooks.patches.dense.returns += 1;
+        hooks.counts.alone_since = None;
+        let texts = hooks.patches.texts.clone();
+        let mut outcome = Outcome::default();
+        for range in texts.iter().filter(|range| !range.is_changed) {
+            let is_whole = self.hooks.as_ref().is_some_and(|hooks| hooks.patches.dense.is_whole(range));
+            let changes = self.views.iter().any(|view| view.start < range.end && range.start < view.end);
+            if is_whole && !changes && self.map_original(tid, range, &mut outcome)? {
+                self.patch_known(tid, range, &mut outcome)?;
+            }
+        }
+        let regs = Registers { rip: self.patched_rip(site), rax: nr, orig_rax: u64::MAX, ..*entry };
+        self.stopped(tid)?.set_regs(&regs)?;
+        outcome.regs = regs;
+        let outcome = Box::new(outcome);
+        let seq = self.session.writer.next_seq();
+        self.event_at(seq, tid, EventKind::Syscall { nr, entry: *entry, outcome }, sums)?;
+        if let Some(hooks) = &mut self.hooks {
+            hooks.patches.dense.is_on = hooks.patches.dense.shows_any(0, u64::MAX);
+        }
+        self.task(tid)?.ready = true;
+        Ok(())
+    }
+
+    /// Maps the program's own text again where it counts. False: it cannot be had.
+    fn map_original(&mut self, tid: Tid, range: &TextRange, outcome: &mut Outcome) -> Result<bool> {
+        let Some(hooks) = &self.hooks else { return Ok(false) };
+        let path = hooks.patches.dense.path(range.start);
+        let path = Path::new(OsStr::from_bytes(&path));
+        let source = range.file.source();
+        let kept = self.session.keep(source, path.as_os_str().as_bytes())?;
+        let (addr, len, offset) = (range.start, range.end - range.start, range.offset);
+        let memory = bis_tracee::Memory::open(tid)?;
+        let pieces = [(addr, len, offset, false)];
+        let is_mapped =
+            self.with_slot(tid, |_, slot| Ok(map_pieces(slot, &memory, (source, path), &pieces)?))?;
+        if is_mapped {
+            let backing = Backing::File { file: kept, offset };
+            outcome.effects.push(Effect::Map { addr, len, prot: PROT_READ_EXEC, backing });
+            if let Some(hooks) = &mut self.hooks {
+                hooks.patches.forget_patches(range.start, range.end);
+                hooks.patches.dense.forget(range.start, range.end);
+            }
+        }
+        Ok(is_mapped)
+    }
+
+    /// Maps the dense variant over a text in which no task stands. False: there is none.
+    pub(super) fn map_dense(&mut self, tid: Tid, range: &TextRange, outcome: &mut Outcome) -> Result<bool> {
+        let mappings = maps::read(tid)?;
+        let shown = mappings.iter().find(|m| m.start <= range.start && range.end <= m.end);
+        let is_plain = shown.is_some_and(|m| m.prot == PROT_READ_EXEC && !m.shared && m.inode != 0);
+        if !is_plain || range.is_changed {
+            return Ok(false);
+        }
+        let Some((pool, is_new)) = self.pool(range, &mappings) else { return Ok(false) };
+        let (first, end) = (range.start.wrapping_sub(range.bias), range.end.wrapping_sub(range.bias));
+        let holds = |part: &&bis_rewrite::StoredSegment| part.start <= first && end <= part.start + part.len;
+        let entry = &pool.file.entry;
+        let Some(part) = entry.segments.iter().find(holds) else { return Ok(false) };
+        let mut pieces = vec![(range.start, range.end - range.start, part.at + (first - part.start), false)];
+        if is_new {
+            pieces.insert(0, (pool.start, pool.end - pool.start, entry.trampolines_at, true));
+        }
+        let memory = bis_tracee::Memory::open(tid)?;
+        let is_mapped = self
+            .with_slot(tid, |_, slot| Ok(map_pieces(slot, &memory, (&entry.text, &entry.path), &pieces)?))?;
+        if !is_mapped {
+            tracing::info!(path = %entry.path.display(), "a dense text could not be mapped");
+            return Ok(false);
+        }
+        for (addr, len, offset, _) in pieces {
+            let backing = Backing::File { file: pool.file.kept, offset };
+            outcome.effects.push(Effect::Map { addr, len, prot: PROT_READ_EXEC, backing });
+        }
+        let Some(hooks) = &mut self.hooks else { return Ok(false) };
+        hooks.patches.forget_patches(range.start, range.end);
+        let dense = &mut hooks.patches.dense;
+        let number = if is_new {
+            dense.pools.push(pool.clone());
+            let mut arenas = self.watched.arenas.lock().unwrap_or_else(PoisonError::into_inner);
+            arenas.extend(chunks(&pool));
+            dense.pools.len() - 1
+        } else {
+            dense.pools.iter().position(|known| known.start == pool.start).unwrap_or(0)
+        };
+        dense.texts.push((range.start, range.end, number));
+        if let Some(shown) = shown {
+            let (major, minor) = shown.device;
+            let line = format!("r-xp {:08x} {major:02x}:{minor:02x} {} ", shown.offset, shown.inode);
+            let line = [line.as_bytes(), &shown.name, b"\n"].concat();
+            dense.lines.retain(|(known, _)| known.end <= shown.start || shown.end <= known.start);
+            dense.lines.push((shown.start..shown.end, line));
+        }
+        if is_new {
+            self.forbid_clocks_of(&pool, outcome)?;
+        }
+        Ok(true)
+    }
+
+    /// The trampolines' own instructions that read the time stamp counter become faults, as in sparse ones.
+    fn forbid_clocks_of(&mut self, pool: &Pool, outcome: &mut Outcome) -> Result<()> {
+        for site in pool.map().sites() {
+            let Some(fault) = clock_fault(site.kind) else { continue };
+            let write = MemWrite { addr: site.traced.wrapping_add(pool.bias), data: fault.to_vec() };
+            self.memory.write(write.addr, &write.data)?;
+            outcome.writes.push(write);
+        }
+        Ok(())
+    }
+
+    /// The trampolines for a text: those that are mapped, or (true) new ones with a place for them.
+    fn pool(&self, range: &TextRange, mappings: &[maps::Mapping]) -> Option<(Pool, bool)> {
+        let dense = &self.hooks.as_ref()?.patches.dense;
+        let is_it = |pool: &&Pool| pool.bias == range.bias && Arc::ptr_eq(&pool.text, &range.file);
+        if let Some(known) = dense.pools.iter().find(is_it) {
+            return Some((known.clone(), false));
+        }
+        let cache = self.session.texts.dense()?;
+        let (first, end) = range.file.extent();
+        let (first, end) = (first.wrapping_add(range.bias), end.wrapping_add(range.bias));
+        let is_free = |start: u64, len: u64| {
+            let end = start.saturating_add(len);
+            start >= PAGE && !mappings.iter().any(|m| m.start < end && start < m.end)
+        };
+        let low = (end < LOW).then_some(LOW);
+        let far = DISTANCES.into_iter().filter(|_| low.is_none());
+        let far = far.filter_map(|distance| (first & !(PAGE - 1)).checked_add_signed(distance));
+        let kinds = SiteKinds::of(&HOOKED.map(|(kind, _)| kind));
+        for start in low.into_iter().chain(far).filter(|start| is_free(*start, (end - first) / 4)) {
+            let layout = DenseLayout {
+                trampolines: start.wrapping_sub(range.bias),
+                counter: u32::try_from(hooks::COUNTDOWN).ok()?,
+                save: u32::try_from(hooks::COUNT_RCX).ok()?,
+                hooks: HOOKED.to_vec(),
+                hook_save: None,
+            };
+            let keep = |entry: &DenseEntry| {
+                let kept = self.session.keep(&entry.text, entry.path.as_os_str().as_bytes());
+                kept.inspect_err(|error| tracing::warn!(%error, "failed to keep a dense text")).ok()
+            };
+            let Some(file) = range.file.dense(cache, kinds, &layout, keep) else { continue };
+            let len = file.entry.trampolines_len.next_multiple_of(PAGE);
+            if is_free(start, len) {
+                let (text, bias) = (Arc::clone(&range.file), range.bias);
+                return Some((Pool { start, end: start + len, bias, text, file }, true));
+            }
+        }
+        None
+    }
+
+    /// Puts the program's own bytes back where text of this range counts. Tasks may stand in the trampolines, and go on there.
+    pub(super) fn undo_dense(&mut self, start: u64, end: u64, outcome: &mut Outcome) -> Result<()> {
+        let Some(hooks) = &mut self.hooks else { return Ok(()) };
+        let touched: Vec<TextRange> = hooks
+            .patches
+            .texts
+            .iter()
+            .filter(|text| hooks.patches.dense.shows_any(text.start.max(start), text.end.min(end)))
+            .cloned()
+            .collect();
+        for text in touched {
+            let (from, to) = (text.start.max(start) & !(PAGE - 1), text.end.min(end));
+            let data = text.file.shown(text.offset + (from - text.start), to - from);
+            self.memory.write(from, &data)?;
+            outcome.writes.push(MemWrite { addr: from, data });
+        }
+        if let Some(hooks) = &mut self.hooks {
+            hooks.patches.dense.forget(start, end);
+        }
+        Ok(())
+    }
+
+    /// What is known of a text's sites is patched, as far as the bytes are there.
+    pub(super) fn patch_known(&mut self, tid: Tid, range: &TextRange, outcome: &mut Outcome) -> Result<()> {
+        let mut batch = Batch::default();
+        self.patch_sites(tid, range, &mut batch, outcome)?;
+        self.write_batch(batch, outcome)
+    }
+}
+
+/// Maps these pieces (address, length, offset, whether nothing may be there yet) of a file, open here, into the task's address
+/// space, readable and executable. False: the task cannot open the file, or there is no room.
+fn map_pieces(
+    slot: &mut Option<Stopped>,
+    memory: &bis_tracee::Memory,
+    (file, path): (&File, &Path),
+    pieces: &[(u64, u64, u64, bool)],
+) -> bis_tracee::Result<bool> {
+    let Ok(meta) = file.metadata() else { return Ok(false) };
+    let mut remote = Remote::new(slot)?;
+    let tid = remote.tid();
+    // By its name, which it may not have there (another root, another user); or as we have it open.
+    let ours = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+    let mut fd = None;
+    for name in [path.as_os_str().as_bytes(), ours.as_bytes()] {
+        if name.len() >= STRING_MAX || !name.starts_with(b"/") {
+            continue;
+        }
+        memory.write(STRING_AT, &[name, b"\0"].concat())?;
+        let flags = u64::from((libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK).cast_unsigned());
+        let at = i64::from(libc::AT_FDCWD).cast_unsigned();
+        let found = remote.call(libc::SYS_openat, [at, STRING_AT, flags, 0, 0, 0])?;
+        if found < 0 {
+            continue;
+        }
+        let opened = std::fs::metadata(format!("/proc/{tid}/fd/{found}"));
+        let found = found.cast_unsigned();
+        if opened.is_ok_and(|opened| (opened.dev(), opened.ino()) == (meta.dev(), meta.ino())) {
+            fd = Some(found);
+            break;
+        }
+        remote.call(libc::SYS_close, [found, 0, 0, 0, 0, 0])?;
+    }
+    let Some(fd) = fd else {
+        remote.finish()?;
+        return Ok(false);
+    };
+    let mut is_mapped = true;
+    for (addr, len, offset, must_be_free) in pieces {
+        let fixed = if *must_be_free { libc::MAP_FIXED_NOREPLACE } else { libc::MAP_FIXED };
+        let flags = u64::from((libc::MAP_PRIVATE | fixed).cast_unsigned());
+        let args = [*addr, *len, PROT_READ_EXEC.into(), flags, fd, *offset];
+        if remote.call(libc::SYS_mmap, args)? != addr.cast_signed() {
+            is_mapped = false;
+            break;
+        }
+    }
+    remote.call(libc::SYS_close, [fd, 0, 0, 0, 0, 0])?;
+    remote.finish()?;
+    Ok(is_mapped)
+}

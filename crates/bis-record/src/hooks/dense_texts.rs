@@ -1,0 +1,134 @@
+//! Which text of an address space counts, where its trampolines are, and what addresses in them mean to the program. Data and
+//! lookups, like `patches.rs`; how the text comes there is in `dense.rs`.
+
+use std::{ops::Range, sync::Arc};
+
+use bis_rewrite::{DenseMap, Place, SiteKind, clock_fault};
+
+use super::{
+    patches::{ARENA_LEN, TextRange},
+    texts::{DenseFile, TextFile},
+};
+
+/// Trampolines of a dense text, where they are mapped.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    pub start: u64,
+    pub end: u64,
+    /// What is added to the file's own addresses.
+    pub bias: u64,
+    pub text: Arc<TextFile>,
+    pub file: Arc<DenseFile>,
+}
+
+impl Pool {
+    pub fn map(&self) -> &DenseMap {
+        &self.file.entry.map
+    }
+}
+
+/// Where arenas would lie in its place.
+pub fn chunks(pool: &Pool) -> impl Iterator<Item = u64> + use<> {
+    (pool.start..pool.end).step_by(ARENA_LEN as usize)
+}
+
+/// What counts in an address space.
+#[derive(Clone, Debug, Default)]
+pub struct DenseTexts {
+    /// Text that is mapped from here on is to count.
+    pub is_on: bool,
+    /// How often the text has stopped to count.
+    pub returns: u32,
+    pub pools: Vec<Pool>,
+    /// Ranges of text that count, with the number of their pool.
+    pub texts: Vec<(u64, u64, usize)>,
+    /// What `/proc/PID/maps` said of a text behind its addresses, with those.
+    pub lines: Vec<(Range<u64>, Vec<u8>)>,
+}
+
+impl DenseTexts {
+    fn pool_at(&self, rip: u64) -> Option<&Pool> {
+        self.pools.iter().find(|pool| pool.start <= rip && rip < pool.end)
+    }
+
+    /// Is this address in trampolines of dense text?
+    pub fn is_trampoline(&self, rip: u64) -> bool {
+        self.pool_at(rip).is_some()
+    }
+
+    /// What it means to stand there; none outside of the trampolines.
+    pub fn place(&self, rip: u64) -> Option<Place> {
+        let pool = self.pool_at(rip)?;
+        pool.map().place(pool.bias, rip)
+    }
+
+    /// Where a task goes on that is to go on at `rip`, if that has given way.
+    pub fn enter(&self, rip: u64) -> Option<u64> {
+        let (_, _, pool) = self.texts.iter().find(|(start, end, _)| *start <= rip && rip < *end)?;
+        let pool = &self.pools[*pool];
+        pool.map().enter(pool.bias, rip)
+    }
+
+    /// The instruction that the program has where a trampoline has a fault in its place.
+    pub fn fault_at(&self, rip: u64) -> Option<SiteKind> {
+        let pool = self.pool_at(rip)?;
+        let site = pool.map().original(pool.bias, rip)?.wrapping_sub(pool.bias);
+        let sites = pool.map().sites();
+        let site = sites.get(sites.binary_search_by_key(&site, |site| site.site).ok()?)?;
+        (site.traced.wrapping_add(pool.bias) == rip && clock_fault(site.kind).is_some()).then_some(site.kind)
+    }
+
+    /// Does the site at this address lead to its hook?
+    pub fn hooks(&self, site: u64) -> bool {
+        let Some((_, _, pool)) = self.texts.iter().find(|(start, end, _)| *start <= site && site < *end)
+        else {
+            return false;
+        };
+        let pool = &self.pools[*pool];
+        let site = site.wrapping_sub(pool.bias);
+        pool.map().sites().binary_search_by_key(&site, |known| known.site).is_ok()
+    }
+
+    /// Does any text of this range count?
+    pub fn shows_any(&self, start: u64, end: u64) -> bool {
+        self.texts.iter().any(|(from, to, _)| *from < end && start < *to)
+    }
+
+    /// Does all of this text count?
+    pub fn is_whole(&self, range: &TextRange) -> bool {
+        self.texts.iter().any(|(start, end, _)| *start <= range.start && range.end <= *end)
+    }
+
+    /// The name of the file that the program believes to be mapped there.
+    pub fn path(&self, addr: u64) -> Vec<u8> {
+        let line = self.lines.iter().find(|(range, _)| range.contains(&addr));
+        let name = line.and_then(|(_, line)| line.splitn(5, |byte| *byte == b' ').nth(4));
+        name.unwrap_or_default().strip_suffix(b"\n").unwrap_or_default().to_vec()
+    }
+
+    /// What the program is to find in `/proc/PID/maps` instead of what is mapped.
+    pub fn instead(&self) -> Vec<(Range<u64>, Vec<u8>)> {
+        let is_there = |line: &&(Range<u64>, Vec<u8>)| self.shows_any(line.0.start, line.0.end);
+        self.lines.iter().filter(is_there).cloned().collect()
+    }
+
+    /// The ranges of the trampolines.
+    pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
+        self.pools.iter().map(|pool| pool.start..pool.end)
+    }
+
+    /// The same, in pieces as long as an arena.
+    pub fn chunks(&self) -> impl Iterator<Item = u64> {
+        self.pools.iter().flat_map(chunks)
+    }
+
+    /// This part of the address space shows something else now.
+    pub fn forget(&mut self, start: u64, end: u64) {
+        let cut = |(from, to, pool): (u64, u64, usize)| {
+            [(from, to.min(start), pool), (from.max(end), to, pool)]
+                .into_iter()
+                .filter(|(from, to, _)| from < to)
+        };
+        self.texts = std::mem::take(&mut self.texts).into_iter().flat_map(cut).collect();
+    }
+}
