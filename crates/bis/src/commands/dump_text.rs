@@ -6,7 +6,7 @@ use std::{
     io::{self, Write},
 };
 
-use bis_agent::hooks::{Entry, NR_RDPID, NR_RDRAND, NR_RDSEED, NR_RDTSC, NR_RDTSCP, entries};
+use bis_agent::hooks::{Entry, NR_RDPID, NR_RDRAND, NR_RDSEED, NR_RDTSC, NR_RDTSCP, SAFEPOINT, entries};
 use bis_syscalls::{Call, describe, row};
 use bis_trace::{
     event::{
@@ -159,6 +159,9 @@ impl Text {
                 }
                 Base::Fork { parent, at } => format!("-- domain {domain}: copy of domain {parent} at {at}"),
             },
+            EventKind::Syscall { nr: SAFEPOINT, .. } => {
+                "-- what others have sent, after a hooked call".into()
+            }
             EventKind::Syscall { nr, entry, outcome } => {
                 describe(&Call { nr: *nr, args: entry.args() }, Some(outcome.regs.result()))
             }
