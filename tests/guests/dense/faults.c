@@ -1,6 +1,6 @@
 // Faults of a thread's own instructions in loops, which may have moved elsewhere: the handler sees the program's own
 // program counter, in its context and in si_addr, and the program goes on behind the instruction.
-#include "guest.h"
+#include "../guest.h"
 
 #include <execinfo.h>
 #include <ucontext.h>

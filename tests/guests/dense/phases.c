@@ -1,7 +1,7 @@
 // cflags: -ldl -lm
 // A program that has threads only at times: its text counts while it has, and is as it was in between. Libraries come while
 // it counts, forks happen then, and handlers interrupt both.
-#include "guest.h"
+#include "../guest.h"
 
 #include <dlfcn.h>
 #include <sys/time.h>
