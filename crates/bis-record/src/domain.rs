@@ -350,7 +350,7 @@ impl Domain {
         }
         let mappings = maps::read(tid)?;
         let mut stacks = self.stack_pointers();
-        let saved = self.saved_states();
+        let saved = self.saved_states(&mappings);
         stacks.extend(&self.old_stacks);
         let mut sums = Vec::new();
         // A file that another domain changes shows that at once; the stream says it at the next event's outcome.

@@ -513,7 +513,7 @@ impl Domain {
         // What has changed comes first: it is what differs. Where there is a number, few places are left to tell apart.
         let mut held = if count.is_none() { self.look_wide(tid)? } else { Vec::new() };
         held.extend(look_around(&self.memory, &regs, &self.views));
-        let saved = self.saved_states();
+        let saved = self.saved_states(&maps::read(tid)?);
         let held = place::leave_out(held, &saved);
         let mut seen = place::look(&self.memory, &xsave::leave_out(vec![(regs.rsp, STACK_LEN)], &saved));
         if count.is_none() {

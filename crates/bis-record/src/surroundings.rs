@@ -89,9 +89,11 @@ impl Surroundings {
 
 impl Domain {
     /// What tasks have saved of their vector registers on their stacks, and will not be the same in replay.
-    pub fn saved_states(&self) -> Vec<Range<u64>> {
-        let stacks = self.stack_pointers();
-        stacks.into_iter().flat_map(|rsp| xsave::areas(&self.memory, rsp, SAVED_LEN)).collect()
+    pub fn saved_states(&self, mappings: &[Mapping]) -> Vec<Range<u64>> {
+        // A look at the page below a stack would make it grow.
+        let is_there = |rsp: &u64| mappings.iter().any(|m| m.start <= *rsp && *rsp < m.end);
+        let stacks = self.stack_pointers().into_iter().filter(is_there);
+        stacks.flat_map(|rsp| xsave::areas(&self.memory, rsp, SAVED_LEN)).collect()
     }
 
     /// Looks at the memory of a stopped task: which words have changed since the last look.
@@ -120,7 +122,7 @@ impl Domain {
             let data = self.memory.read_upto(addr, usize::try_from(len).unwrap_or(0));
             (!data.is_empty()).then_some((addr, data))
         };
-        let chosen = xsave::leave_out(choose(whole, near, regs.rip), &self.saved_states());
+        let chosen = xsave::leave_out(choose(whole, near, regs.rip), &self.saved_states(&mappings));
         let now = Surroundings(chosen.into_iter().filter_map(read).collect());
         let changed = now.changed_since(&self.surroundings);
         self.surroundings = now;

@@ -55,9 +55,10 @@ fn component_len(bit: u32) -> u64 {
     u64::from(sys::cpuid(13, bit)[0]).next_multiple_of(ALIGN)
 }
 
-/// These ranges (address, length), without what lies in one of the areas.
+/// These ranges (address, length), without what lies in one of the areas, and without those that are empty.
 #[must_use]
 pub fn leave_out(mut ranges: Vec<(u64, u64)>, areas: &[Range<u64>]) -> Vec<(u64, u64)> {
+    ranges.retain(|(_, len)| *len > 0);
     for area in areas {
         let parts = |(addr, len): (u64, u64)| {
             let end = addr.saturating_add(len);
@@ -119,6 +120,6 @@ mod tests {
         let areas = [10..20, 30..40];
         assert_eq!(leave_out(vec![(0, 50)], &areas), [(0, 10), (20, 10), (40, 10)]);
         assert_eq!(leave_out(vec![(12, 3), (15, 10), (60, 1)], &areas), [(20, 5), (60, 1)]);
-        assert_eq!(leave_out(vec![(0, 50)], &[]), [(0, 50)]);
+        assert_eq!(leave_out(vec![(0, 50), (70, 0)], &[]), [(0, 50)]);
     }
 }
