@@ -97,6 +97,9 @@ impl Program {
         self.functions.push((start, end));
         // push rbx, rbp, r12, r13
         self.put([0x53, 0x55, 0x41, 0x54, 0x41, 0x55]);
+        // test rax, rax: nobody hands it flags. Without that the carry, which few instructions set, could be read further on
+        // than anybody looks.
+        self.put(two(0x85, 0, 0));
         let statements = 2 + choices.next(6);
         for _ in 0..statements {
             self.statement(choices, 0, others, start);

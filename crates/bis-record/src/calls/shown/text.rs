@@ -251,7 +251,7 @@ mod tests {
         let instead = [(0x1000..0x2000, b"r-xp 00007000 fe:00 12                         /bin/x\n".to_vec())];
         assert_eq!(
             String::from_utf8(mappings(text, &[], &instead)).unwrap(),
-            "00001000-00002000 r-xp 00007000 fe:00 12                         /bin/x\nSize: 4 kB\n2000-3000 r--p 00000000 00:00 0 \n"
+            "00001000-00002000 r-xp 00007000 fe:00 12                                 /bin/x\nSize: 4 kB\n2000-3000 r--p 00000000 00:00 0 \n"
         );
     }
 
