@@ -66,10 +66,15 @@ impl Domain {
         self.tasks.len() > 1 || self.holds_tokens()
     }
 
-    /// A task whose report is to be handled: first the one whose turn it is.
+    /// A task whose report is to be handled: first the one that has run, then the one whose turn it is.
     fn reported(&self) -> Option<Tid> {
         if let Some(task) = self.tasks.values().find(|task| task.in_hook) {
             return task.report.is_some().then_some(task.tid);
+        }
+        // What it has computed and logged is in no event yet. One that it has woken may have come out of its call meanwhile.
+        let runner = Tid(self.watched.runner.load(Ordering::Relaxed));
+        if self.tasks.get(&runner).is_some_and(|task| task.report.is_some()) {
+            return Some(runner);
         }
         if self.tasks.values().any(|task| task.ready && task.midway) {
             return None;

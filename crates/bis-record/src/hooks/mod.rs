@@ -247,6 +247,11 @@ impl Domain {
         if hooks.area.get(state::POS) == 0 {
             return Ok(());
         }
+        let runner = Tid(self.watched.runner.load(Ordering::Relaxed));
+        if runner != tid && self.tasks.contains_key(&runner) {
+            let what = format!("what task {runner} has logged would become an event of another");
+            return Err(RecordError::Bug { tid, what });
+        }
         let alone = hooks.area.get(state::ALONE) != 0;
         let log = hooks.area.take_log();
         let seq = self.session.writer.next_seq();
