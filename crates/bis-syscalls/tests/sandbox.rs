@@ -103,7 +103,8 @@ fn programs_mean_what_the_kernel_takes_them_for() {
     }
     let calls = prop::collection::vec(prop::array::uniform6(prop_oneof![0u64..5, any::<u64>()]), 4);
     let bodies = prop::collection::vec(any_insn(), 0..12);
-    let mut runner = TestRunner::new(ProptestConfig { cases: 3000, ..ProptestConfig::default() });
+    let config = ProptestConfig { cases: 3000, max_global_rejects: 30_000, ..ProptestConfig::default() };
+    let mut runner = TestRunner::new(config);
     let taken = std::cell::Cell::new(0);
     let result = runner.run(&(bodies, calls), |(body, calls)| {
         // The instruction's address differs; a body that returns by itself, or divides by zero, might kill us.
