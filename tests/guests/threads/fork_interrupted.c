@@ -1,6 +1,5 @@
 // Forks of many threads, interrupted by the ends of one another's children and made again: each child has the memory
 // of one moment, whatever the other threads do meanwhile.
-// calm: one of twenty recordings has two logs of hooked calls with nothing in between, which replay refuses
 #include "../guest.h"
 
 static volatile unsigned steps, sums;
