@@ -12,32 +12,24 @@
 //! The watch thread (`hooks/watch.rs`) sees that a domain has not stopped since its last look, and kicks the supervisor
 //! out of its wait; the supervisor decides here whether there is a reason to stop its task.
 
-use std::{
-    collections::{BTreeSet, VecDeque},
-    ops::Range,
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use bis_agent::{
-    AGENT_BASE,
-    hooks::{AREA_BASE, AREA_LEN},
-};
 use bis_rewrite::{Place, Run, Span};
 use bis_trace::{
-    event::{EventKind, MemWrite, Pause, PausePlace, SignalPoint},
-    types::{Registers, Signal, Tid},
+    event::{EventKind, Pause, PausePlace, SignalPoint},
+    types::{Registers, Tid},
 };
-use bis_tracee::{Memory, Resume, Status, TraceeError, maps, place, siginfo::SigInfo, sys, task, xsave};
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
+use bis_tracee::{Resume, TraceeError, maps, place, siginfo::SigInfo, sys, task, xsave};
+use iced_x86::{Decoder, DecoderOptions, OpKind};
 
 use crate::{
     base::open_mapped,
     domain::Domain,
     error::{RecordError, Result},
     hooks::texts::TextFile,
+    nearby::look_around,
+    steps::Step,
     task::{Handle, Task},
-    views::View,
 };
 
 /// How long a task may compute without an event while a signal waits for it.
@@ -49,28 +41,8 @@ const OPAQUE_MAX: Duration = Duration::from_millis(300);
 /// With chaos: more than the kernel takes to let a task go on and stop it again.
 const STEP_MIN: Duration = Duration::from_micros(10);
 
-/// How many instructions a loop has, at most, in which a task is seen to wait.
-const SPIN_MAX: usize = 40;
-
-/// How many of the instructions that come next are asked which memory they use.
-const INSTRUCTIONS: usize = 64;
-const IN_A_ROW: usize = 16;
-
-/// Bytes that are kept where an instruction or a register points, and at the top of the stack; and how much of the stack
-/// is looked at.
-const OPERAND_LEN: u64 = 16;
-const POINTED_LEN: u64 = 32;
-const TOP_LEN: u64 = 256;
+/// How much of the stack is looked at, bytes.
 const STACK_LEN: u64 = 4096;
-
-/// More than the bytes that give way to a breakpoint.
-const SPAN_MAX: u64 = 32;
-
-/// Ranges that are looked at because something else points to them.
-const SECOND_MAX: usize = 200;
-
-/// What lies below the stack pointer is the program's own only this far (the red zone of the ABI).
-const RED_ZONE: u64 = 128;
 
 /// How well replay can look for a place.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -81,15 +53,6 @@ enum Spot {
     Good,
     /// It must stop there each time.
     Bad,
-}
-
-/// What came of a single step.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Step {
-    /// The task stands behind the instruction, in its program.
-    Done,
-    /// It stands at a system call or in a hook, and goes on from there; or something else has happened, which is its report.
-    Elsewhere,
 }
 
 impl Domain {
@@ -166,19 +129,11 @@ impl Domain {
     /// The task has been interrupted where it makes no call and is in no hook. True: it has a place now, or something
     /// else has happened that is to be looked at.
     pub fn interrupted(&mut self, tid: Tid) -> Result<bool> {
-        self.stop_here(tid, false)
-    }
-
-    /// The same for a task that may be `at_count`, where its tick source was asked to stop it.
-    pub fn stop_here(&mut self, tid: Tid, at_count: bool) -> Result<bool> {
         if !self.is_to_stop(tid)? {
             return Ok(false);
         }
-        if self.await_place(tid, at_count)?.is_none() {
-            return Ok(false);
-        }
         if self.task(tid)?.counter.is_some() {
-            return self.pause_counted(tid, at_count);
+            return self.pause_counted(tid);
         }
         // Who has read the word of the counts, and has not written it back, would undo what is written there now.
         loop {
@@ -224,9 +179,9 @@ impl Domain {
         Ok(by_signal || self.is_awaited_by_others(tid))
     }
 
-    /// The same for a task that is counted, and has a place where it stands.
-    fn pause_counted(&mut self, tid: Tid, at_count: bool) -> Result<bool> {
-        if !at_count && !self.leave_repetition(tid)? {
+    /// [`Domain::interrupted`] for a task whose branches are counted: it has a place where it stands.
+    fn pause_counted(&mut self, tid: Tid) -> Result<bool> {
+        if !self.leave_repetition(tid)? {
             return Ok(true);
         }
         let regs = self.pause(tid, Vec::new())?;
@@ -237,135 +192,6 @@ impl Domain {
     pub fn go_from_pause(&mut self, tid: Tid, regs: &Registers) -> Result<bool> {
         if !self.deliver_stashed(tid, regs, SignalPoint::AfterEvent)? {
             self.task(tid)?.ready = true;
-        }
-        Ok(true)
-    }
-
-    /// A string instruction with a repeat prefix can be interrupted between two of its rounds, but a breakpoint stops in
-    /// front of the first one only: that is no place that replay could find. Lets the task come to its end.
-    /// False: something else has come first.
-    fn leave_repetition(&mut self, tid: Tid) -> Result<bool> {
-        loop {
-            let rip = self.stopped(tid)?.regs()?.rip;
-            let code = self.memory.read_upto(rip, 15);
-            let it = Decoder::with_ip(64, &code, rip, DecoderOptions::NONE).decode();
-            if !it.is_string_instruction() || !(it.has_rep_prefix() || it.has_repne_prefix()) {
-                return Ok(true);
-            }
-            if !self.run_behind(tid, &it)? {
-                return Ok(false);
-            }
-        }
-    }
-
-    /// Lets the task execute the instruction that it stands at, to its end, by a breakpoint behind it. False: something
-    /// else has come first, which is its report.
-    fn run_behind(&mut self, tid: Tid, it: &Instruction) -> Result<bool> {
-        loop {
-            place::set_breakpoint(self.stopped(tid)?, it.next_ip())?;
-            self.resume(tid, Resume::Cont)?;
-            self.wait_for_report(tid)?;
-            let report = self.task(tid)?.report;
-            if matches!(report, Some(Status::Exited(_) | Status::Killed(_))) {
-                return Ok(false);
-            }
-            place::clear_breakpoint(tid)?;
-            let is_behind = report == Some(Status::Signal(Signal::TRAP))
-                && SigInfo(self.stopped(tid)?.siginfo()?).is_debug_exception();
-            // The watch thread kicks on.
-            if !is_behind && report != Some(Status::Trap) {
-                return Ok(false);
-            }
-            self.task(tid)?.report = None;
-            if is_behind {
-                return Ok(true);
-            }
-        }
-    }
-
-    /// Does the task do nothing but look whether something has changed? Single steps bring it back to exactly the
-    /// registers that it has now.
-    fn spins(&mut self, tid: Tid) -> Result<bool> {
-        let first = self.stopped(tid)?.regs()?;
-        let extended = place::extended(&self.stopped(tid)?.xstate()?);
-        for _ in 0..SPIN_MAX {
-            match self.step(tid)? {
-                Step::Done if self.stopped(tid)?.regs()? == first => {
-                    return Ok(place::extended(&self.stopped(tid)?.xstate()?) == extended);
-                }
-                Step::Done => {}
-                Step::Elsewhere => return Ok(false),
-            }
-        }
-        Ok(false)
-    }
-
-    /// Lets the task execute one instruction of its own.
-    ///
-    /// An instruction that stores the flags would store the trap flag of the step with them; it is left to a breakpoint
-    /// behind it. So is one that loads them: after a step over it, the kernel takes the trap flag of the next for the
-    /// program's own. A system call would store it in r11: it is not made here.
-    pub fn step(&mut self, tid: Tid) -> Result<Step> {
-        let rip = self.stopped(tid)?.regs()?.rip;
-        let it = Decoder::with_ip(64, &self.memory.read_upto(rip, 15), rip, DecoderOptions::NONE).decode();
-        let is_done = match it.mnemonic() {
-            Mnemonic::Syscall => {
-                let task = self.task(tid)?;
-                (task.midway, task.ready) = (true, true);
-                return Ok(Step::Elsewhere);
-            }
-            Mnemonic::Pushf
-            | Mnemonic::Pushfd
-            | Mnemonic::Pushfq
-            | Mnemonic::Popf
-            | Mnemonic::Popfd
-            | Mnemonic::Popfq => self.run_behind(tid, &it)?,
-            _ => {
-                // The watch thread may have asked for a stop. It comes before the step is made, or before its trap is told of;
-                // that comes then, without another step.
-                loop {
-                    self.resume(tid, Resume::Step)?;
-                    self.wait_for_report(tid)?;
-                    if self.task(tid)?.report != Some(Status::Trap) {
-                        break;
-                    }
-                    self.task(tid)?.report = None;
-                }
-                let is_done = self.task(tid)?.report == Some(Status::Signal(Signal::TRAP))
-                    && SigInfo(self.stopped(tid)?.siginfo()?).is_debug_exception();
-                if is_done {
-                    self.task(tid)?.report = None;
-                }
-                is_done
-            }
-        };
-        if !is_done {
-            return Ok(Step::Elsewhere);
-        }
-        let regs = self.stopped(tid)?.regs()?;
-        if self.is_in_hooks(regs.rip) {
-            let task = self.task(tid)?;
-            (task.midway, task.ready, task.in_hook) = (true, true, true);
-            return Ok(Step::Elsewhere);
-        }
-        Ok(Step::Done)
-    }
-
-    /// Lets a task that stands in a trampoline of dense text come out of it: in the middle of a count, a register of the program's may
-    /// be where another task's would be, too; and who takes the address in a handler's frame for one to jump to must find the
-    /// program there, not the middle of a jump. False: something else has come first.
-    fn leave_trampoline(&mut self, tid: Tid) -> Result<bool> {
-        /// About as many instructions as the longest trampoline has. A loop may never leave it: then its place is there, but not
-        /// in a count; and a timer must not come before the steps are made.
-        const STEPS: usize = 16;
-        for _ in 0..STEPS {
-            let rip = self.stopped(tid)?.regs()?.rip;
-            if self.dense_place(rip).is_none() {
-                break;
-            }
-            if self.step(tid)? == Step::Elsewhere {
-                return Ok(false);
-            }
         }
         Ok(true)
     }
@@ -532,138 +358,4 @@ impl Domain {
         self.event_at(seq, tid, EventKind::Pause(Box::new(pause)), sums)?;
         Ok(regs)
     }
-}
-
-/// What the memory around a place holds: the top of the stack, what registers point to, what the next instructions
-/// will use, and what all these point to in turn. Two passes of a loop that differ in nothing of all that will hardly
-/// differ in anything.
-fn look_around(memory: &Memory, regs: &Registers, views: &[View]) -> Vec<MemWrite> {
-    let [rdi, rsi, rdx, r10, r8, r9] = regs.args();
-    let pointers = [
-        regs.rax, regs.rbx, regs.rcx, rdx, rsi, rdi, regs.rbp, r8, r9, r10, regs.r11, regs.r12, regs.r13,
-        regs.r14, regs.r15,
-    ];
-    let pointed = pointers.into_iter().map(|addr| (addr, POINTED_LEN));
-    let used = operands(memory, regs).into_iter().map(|addr| (addr, OPERAND_LEN));
-    let first = [(regs.rsp, TOP_LEN)].into_iter().chain(used).chain(pointed);
-    let first = place::read(memory, &worth_reading(first.collect(), regs, views));
-    let words = first.iter().flat_map(|held| held.data.chunks_exact(8));
-    let words = words.map(|word| u64::from_le_bytes(std::array::from_fn(|i| word[i])));
-    // What looks like the address of something a program has: aligned, above the lowest pages.
-    let looks = |word: &u64| word.is_multiple_of(8) && (0x1_0000..0x7fff_ffff_f000).contains(word);
-    let second: Vec<(u64, u64)> = words.filter(looks).map(|addr| (addr, POINTED_LEN)).collect();
-    let mut second = worth_reading(second, regs, views);
-    second.retain(|range| first.iter().all(|held| held.addr != range.0));
-    second.truncate(SECOND_MAX);
-    let mut held = first;
-    held.extend(place::read(memory, &second));
-    held
-}
-
-/// Those of these ranges that say something, and will say it in replay.
-fn worth_reading(mut ranges: Vec<(u64, u64)>, regs: &Registers, views: &[View]) -> Vec<(u64, u64)> {
-    // What lies below the stack is whatever was left there.
-    let stale = regs.rsp.saturating_sub(1 << 20)..regs.rsp.saturating_sub(RED_ZONE);
-    // Where replay puts its breakpoint.
-    let patched = regs.rip..regs.rip.saturating_add(SPAN_MAX);
-    // The agent's own memory is not the same in replay.
-    let ours = AGENT_BASE..AREA_BASE + AREA_LEN;
-    ranges.retain(|(addr, len)| {
-        let end = addr.saturating_add(*len);
-        let is_apart = |range: &Range<u64>| end <= range.start || range.end <= *addr;
-        // Stores through a shared mapping of the file are seen here at once, and in replay later.
-        [&stale, &patched, &ours].into_iter().all(is_apart)
-            && views.iter().all(|view| is_apart(&(view.start..view.end)))
-    });
-    ranges.sort_unstable();
-    ranges.dedup();
-    ranges
-}
-
-/// The addresses in memory that the next instructions use, as far as the registers say them now, on all ways that the
-/// program may go.
-pub fn operands(memory: &Memory, regs: &Registers) -> Vec<u64> {
-    const CODE_LEN: usize = 160;
-    let mut found = Vec::new();
-    let mut ways = VecDeque::from([regs.rip]);
-    let mut been = BTreeSet::new();
-    let mut left = INSTRUCTIONS;
-    while let Some(way) = ways.pop_front() {
-        let code = memory.read_upto(way, CODE_LEN);
-        let mut decoder = Decoder::with_ip(64, &code, way, DecoderOptions::NONE);
-        for count in 0.. {
-            if count == IN_A_ROW {
-                ways.push_back(decoder.ip());
-                break;
-            }
-            if left == 0 || !decoder.can_decode() {
-                break;
-            }
-            let it = decoder.decode();
-            if it.is_invalid() || !been.insert(it.ip()) {
-                break;
-            }
-            left -= 1;
-            found.extend(operand(&it, regs));
-            let flow = it.flow_control();
-            let is_near = it.op_count() == 1 && it.op0_kind() == OpKind::NearBranch64;
-            if is_near && matches!(flow, FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch) {
-                ways.push_back(it.near_branch_target());
-            }
-            if matches!(
-                flow,
-                FlowControl::UnconditionalBranch
-                    | FlowControl::Return
-                    | FlowControl::IndirectBranch
-                    | FlowControl::Exception
-            ) {
-                break;
-            }
-        }
-    }
-    found
-}
-
-/// The address that an instruction reads or writes by a memory operand of the usual kind.
-fn operand(it: &Instruction, regs: &Registers) -> Option<u64> {
-    let has_memory = (0..it.op_count()).any(|op| it.op_kind(op) == OpKind::Memory);
-    if !has_memory {
-        return None;
-    }
-    if it.is_ip_rel_memory_operand() {
-        return Some(it.ip_rel_memory_address());
-    }
-    let value = |register: Register| {
-        Some(match register {
-            Register::None => 0,
-            Register::RAX => regs.rax,
-            Register::RBX => regs.rbx,
-            Register::RCX => regs.rcx,
-            Register::RDX => regs.rdx,
-            Register::RSI => regs.rsi,
-            Register::RDI => regs.rdi,
-            Register::RBP => regs.rbp,
-            Register::RSP => regs.rsp,
-            Register::R8 => regs.r8,
-            Register::R9 => regs.r9,
-            Register::R10 => regs.r10,
-            Register::R11 => regs.r11,
-            Register::R12 => regs.r12,
-            Register::R13 => regs.r13,
-            Register::R14 => regs.r14,
-            Register::R15 => regs.r15,
-            _ => return None,
-        })
-    };
-    let base = match it.segment_prefix() {
-        Register::FS => regs.fs_base,
-        Register::GS => regs.gs_base,
-        _ => 0,
-    };
-    let index = value(it.memory_index())?.wrapping_mul(u64::from(it.memory_index_scale()));
-    Some(
-        base.wrapping_add(value(it.memory_base())?)
-            .wrapping_add(index)
-            .wrapping_add(it.memory_displacement64()),
-    )
 }

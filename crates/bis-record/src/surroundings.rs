@@ -1,5 +1,5 @@
 //! What a task's memory holds at a pause, further around than registers and the next instructions lead
-//! (`look_around` in `pause.rs` sees to those).
+//! (`nearby.rs` sees to those).
 //!
 //! A loop's state may be a counter in a page that nothing points to. No list of what to look at would find it, but it
 //! has one property: it changes. So a copy is kept of a good part of what the program can write, and words that are
@@ -15,7 +15,7 @@ use bis_trace::{
 use bis_tracee::{Memory, checksum, maps, maps::Mapping, xsave};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::{domain::Domain, error::Result, pause::operands};
+use crate::{domain::Domain, error::Result, nearby::operands};
 
 /// How much is looked at, bytes. Of a mapping larger than `WHOLE_MAX`, only pages near pointers are: so many of them, and so
 /// much more on both sides of what a register points to.

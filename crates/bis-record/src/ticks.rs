@@ -11,7 +11,7 @@ use bis_trace::{
 };
 use bis_tracee::{
     Memory, Resume, Status, Stopped, TraceeError,
-    ticks::{Precision, Stop, TickSource},
+    ticks::{Stop, TickSource},
 };
 
 use crate::{
@@ -69,12 +69,12 @@ impl Domain {
                     self.task(tid)?.report = Some(Status::Trap);
                     return Ok(());
                 }
-                Stop::Tick => true,
-                Stop::Inside => step.is_multiple_of(LOOK_EVERY) && self.has_reason_to_pause(tid),
+                // No count is asked for while recording.
+                Stop::Inside | Stop::Tick => step.is_multiple_of(LOOK_EVERY) && self.has_reason_to_pause(tid),
             };
             self.task(tid)?.report = None;
             let rip = self.stopped(tid)?.regs()?.rip;
-            if is_due && !self.is_in_hooks(rip) && self.stop_here(tid, stop == Stop::Tick)? {
+            if is_due && !self.is_in_hooks(rip) && self.interrupted(tid)? {
                 return Ok(());
             }
         }
@@ -145,19 +145,5 @@ impl Domain {
             counter.is_fresh = true;
         }
         Ok(ticks)
-    }
-
-    /// A counted task is to be paused, if it may be here. Some: it is not counted, or has a place here. None: it will have
-    /// one soon, and goes on so far.
-    pub fn await_place(&mut self, tid: Tid, at_count: bool) -> Result<Option<()>> {
-        let Some(counter) = self.task(tid)?.counter.as_ref() else { return Ok(Some(())) };
-        if at_count || matches!(counter.source.precision(), Precision::Skid(_)) {
-            return Ok(Some(()));
-        }
-        self.with_source(tid, |source, stopped, memory| {
-            let count = source.count(memory)?;
-            source.stop_at(stopped, memory, count + 1)
-        })?;
-        Ok(None)
     }
 }

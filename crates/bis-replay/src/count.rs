@@ -1,17 +1,13 @@
-//! Finding a place by its number: the task's counts since its previous event, in the measure of the trace's tick source.
-//! The same for every source; which one it is only shows in how near it can stop a task.
+//! Finding a place by the number of branches since the task's previous event: the same for every source that counts them.
+//! (The counts of dense text trap where they are, and need no search: `dense.rs`.)
 //!
-//! A source that stops a task right behind a count leads to the place at once. One that counts branches interrupts late
-//! by an unknown few of them, its skid; so it is asked to by as much earlier, and from there a breakpoint at the place
+//! Such a source interrupts late by an unknown few branches, its skid; so it is asked to by as much earlier, and from there a breakpoint at the place
 //! stops the task each time that it comes by, until the count is right and registers and memory are, too. Between two
 //! conditional branches the task hardly comes there twice; if it does, in a loop that has none, that comparison tells the
 //! two apart, or nothing can. A task that has more counts than it should has missed its place, and is not let run on.
 
 use bis_trace::event::Pause;
-use bis_tracee::{
-    place,
-    ticks::{Precision, TickKind},
-};
+use bis_tracee::{place, ticks::TickKind};
 
 use crate::{
     divergence::{Leave, compare},
@@ -32,14 +28,11 @@ impl Domain<'_, '_> {
         wanted: u64,
     ) -> Result<(), Halt> {
         let hooked = self.begin_log(task, who, false)?;
-        let Some(precision) = task.precision() else {
+        let Some(skid) = task.skid() else {
             let what = "a place has a number, and the trace names no tick source".into();
             return Err(self.inconsistent(who.seq, what));
         };
-        let early = match precision {
-            Precision::Exact => wanted,
-            Precision::Skid(skid) => wanted.saturating_sub(skid),
-        };
+        let early = wanted.saturating_sub(skid);
         if early > 0 {
             self.run_to_count(task, who, pause, wanted, early)?;
         }
@@ -48,14 +41,6 @@ impl Domain<'_, '_> {
             let Some(hooked) = &hooked else { return Ok(true) };
             Ok(self.space.log_used()? == hooked.log.len() as u64)
         };
-        if precision == Precision::Exact {
-            let (expected, regs) = (expected(pause, wanted), task.regs()?);
-            if !log_is_used()? {
-                let found = "the same, with hooked calls left to make".into();
-                return Err(self.diverged(task, who, Mismatch::new(expected, found, regs)));
-            }
-            return self.must_equal(task, who, expected, &pause.regs, &regs, Leave::OrigRax);
-        }
         let is_there = |task: &mut Task| -> Result<bool, Halt> {
             let (count, regs) = (task.count(memory)?, task.regs()?);
             if count != Some(wanted) || !compare(&pause.regs, &regs, Leave::OrigRax).is_empty() {

@@ -8,7 +8,7 @@ use bis_tracee::{
     Memory, Resume, Status, Stopped, TraceeError, place,
     siginfo::SigInfo,
     task,
-    ticks::{Precision, Stop, TickSource, Ticks},
+    ticks::{Stop, TickSource, Ticks},
 };
 
 use crate::divergence::Brief;
@@ -135,9 +135,9 @@ impl Task {
         self.ticks.as_mut().map(|source| source.count(memory)).transpose()
     }
 
-    /// How near to a count it can be stopped, if it is counted.
-    pub(crate) fn precision(&self) -> Option<Precision> {
-        self.ticks.as_ref().map(|source| source.precision())
+    /// How many counts late it may stop, if it is counted.
+    pub(crate) fn skid(&self) -> Option<u64> {
+        self.ticks.as_ref().map(|source| source.skid())
     }
 
     /// It is to stop when it has so many counts, as [`Found::Tick`].

@@ -16,22 +16,16 @@ use bis_trace::{
     event::{EventKind, MemWrite, Pause, PausePlace, SignalPoint},
     types::{Registers, Tid},
 };
-use bis_tracee::{area::Area, place, siginfo::SigInfo};
+use bis_tracee::{area::Area, place, siginfo::SigInfo, task};
 
 use super::Hooks;
-use crate::{domain::Domain, error::Result, pause::Step};
+use crate::{domain::Domain, error::Result, steps::Step};
 
 /// How long a task that was told to stop at its next count may go without one, and how much of that it has had a core, if that
 /// does not take for ever. Then it is stopped where it is.
 const COUNT_WAIT: Duration = Duration::from_millis(2);
 const RUN_MIN: Duration = Duration::from_millis(1);
 const COUNT_WAIT_MAX: Duration = Duration::from_millis(200);
-
-/// How long a task has had a core, as far as the kernel says (proc_pid_schedstat(5)).
-fn run_time(tid: Tid) -> Option<Duration> {
-    let text = std::fs::read_to_string(format!("/proc/{tid}/schedstat")).ok()?;
-    text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
-}
 
 /// What a domain knows of its counts.
 #[derive(Clone, Copy, Debug)]
@@ -131,13 +125,13 @@ impl Domain {
         let Hooks { counts, area, .. } = hooks;
         let Some(since) = counts.since else {
             counts.arm(area);
-            counts.run = run_time(tid);
+            counts.run = task::cpu_time(tid);
             return true;
         };
         // It was interrupted in the very moment when it trapped: that comes next.
         let has_trapped = counts.is_armed && counts_left(area.countdown()) < 0;
         let waited = since.elapsed();
-        let has_run = || match (counts.run, run_time(tid)) {
+        let has_run = || match (counts.run, task::cpu_time(tid)) {
             (Some(before), Some(now)) => now.saturating_sub(before) >= RUN_MIN || waited > COUNT_WAIT_MAX,
             _ => true,
         };
@@ -202,8 +196,8 @@ impl Domain {
             hooks.counts.disarm(&hooks.area);
             hooks.counts.since = None;
         }
-        let task = self.task(tid)?;
-        (task.midway, task.ready) = (true, true);
+        let stopped = self.task(tid)?;
+        (stopped.midway, stopped.ready) = (true, true);
         if !self.is_to_stop(tid)? {
             return Ok(true);
         }

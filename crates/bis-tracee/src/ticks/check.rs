@@ -4,7 +4,7 @@
 
 use bis_trace::types::{Signal, Tid};
 
-use super::{Precision, Stop, TickSource};
+use super::{Stop, TickSource};
 use crate::{
     error::Result,
     image,
@@ -108,10 +108,7 @@ fn one(
     if count != BRANCHES {
         return Err(format!("it counted {count} branches where there were {BRANCHES}"));
     }
-    let skid = match source.precision() {
-        Precision::Exact => 0,
-        Precision::Skid(skid) => skid,
-    };
+    let skid = source.skid();
     match (stop, &ticks[..]) {
         (None, []) => Ok(()),
         (Some(at), [tick]) if (at..=at + skid).contains(tick) => Ok(()),
@@ -145,8 +142,8 @@ mod tests {
             later: u64,
         }
         impl TickSource for Wrong {
-            fn precision(&self) -> Precision {
-                self.inner.precision()
+            fn skid(&self) -> u64 {
+                self.inner.skid()
             }
             fn begin(&mut self, memory: &Memory) -> Result<()> {
                 self.inner.begin(memory)

@@ -17,7 +17,7 @@ use std::{fs, io, path::Path};
 use bis_trace::types::{Signal, Tid};
 
 use super::{
-    Precision, Stop, TickSource, TicksError, check,
+    Stop, TickSource, TicksError, check,
     cpu::{Counter, Model, counter},
     perf::{self, Event},
 };
@@ -166,8 +166,8 @@ impl Hardware {
 }
 
 impl TickSource for Hardware {
-    fn precision(&self) -> Precision {
-        Precision::Skid(self.setup.counter.skid_max)
+    fn skid(&self) -> u64 {
+        self.setup.counter.skid_max
     }
 
     fn begin(&mut self, _memory: &Memory) -> Result<()> {

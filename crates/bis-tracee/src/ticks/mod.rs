@@ -1,14 +1,14 @@
 //! Tick sources: what measures a task's progress between two of its events, so that a place in the middle of its
-//! computation has a number. One trait, [`TickSource`]; which one a trace was made with stands in the trace
-//! ([`TickKind`]), and replay uses the same.
+//! computation has a number. Which one a trace was made with stands in the trace ([`TickKind`]), and replay uses the same.
+//!
+//! Here are those that count conditional *branches*, behind one trait, [`TickSource`]. They let a task be stopped anywhere, and can
+//! stop it at a number only roughly: the rest of the way is a matter of breakpoints. The software source is not here: its word
+//! belongs to an address space and comes and goes with the dense text, and its counts trap by themselves
+//! (`bis-record/hooks/counts.rs`, `bis-replay/dense.rs`).
 //!
 //! A source counts one task. It begins at an event and must come to the same number at the same place whenever the task
 //! runs there from the same event, whoever else runs on the machine. It knows nothing of events, of what a stop was
 //! for, or of the search for a place: that is the recorder's and the replayer's (`bis-replay/count.rs`).
-//!
-//! There are two kinds of sources. Those that count *branches* let a task be stopped anywhere, and can stop it at a
-//! number only roughly ([`Precision::Skid`]): the rest of the way is a matter of breakpoints. A source whose counts are
-//! traps ([`Precision::Exact`]) stops a task right behind any count that it is asked for, and nowhere else.
 //!
 //! How a supervisor lets a task run that is counted: until a stop is [`Stop::Foreign`] or [`Stop::Tick`], ask
 //! [`TickSource::resume`] how to resume it, do that, wait, and tell [`TickSource::stopped`] what the wait has said.
@@ -37,7 +37,7 @@ use crate::{
 pub enum Stop {
     /// A matter of the source alone: the task goes on.
     Inside,
-    /// The count that was asked for has come; with [`Precision::Skid`], it may be a few more now.
+    /// The count that was asked for has come; up to [`TickSource::skid`] more may have been made.
     Tick,
     /// Whatever the wait has said.
     Foreign,
@@ -45,21 +45,13 @@ pub enum Stop {
     Interrupted,
 }
 
-/// How near to a number a source can stop a task.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Precision {
-    /// Right behind the count. A task stopped elsewhere has no place.
-    Exact,
-    /// At most so many counts later, never before. A task has a place wherever it is.
-    Skid(u64),
-}
-
 /// What counts for one task.
 ///
 /// # Errors
 /// All functions fail where the task was killed, or the kernel refuses what worked at the source's start-up check.
 pub trait TickSource: fmt::Debug + Send {
-    fn precision(&self) -> Precision;
+    /// A task that is to stop at a count stops at most so many counts later, never before.
+    fn skid(&self) -> u64;
 
     /// The task stands where an event has left it: from here on is counted, from zero, and no count is asked for.
     fn begin(&mut self, memory: &Memory) -> Result<()>;

@@ -16,7 +16,7 @@ use bis_agent::hooks;
 use bis_trace::types::Signal;
 
 use super::{
-    Precision, Stop, TickSource,
+    Stop, TickSource,
     instruction::{Class, LEN_MAX, class},
 };
 use crate::{
@@ -102,8 +102,8 @@ fn set_trap_mask(stopped: &Stopped, blocked: u64) -> Result<()> {
 }
 
 impl TickSource for Stepping {
-    fn precision(&self) -> Precision {
-        Precision::Skid(SKID_MAX)
+    fn skid(&self) -> u64 {
+        SKID_MAX
     }
 
     fn begin(&mut self, _memory: &Memory) -> Result<()> {

@@ -1,0 +1,169 @@
+//! What of a task's memory identifies its place at a pause, as far as registers and the next instructions lead.
+//! (`surroundings.rs` sees to what changes where none of them points.)
+
+use std::{
+    collections::{BTreeSet, VecDeque},
+    ops::Range,
+};
+
+use bis_agent::{
+    AGENT_BASE,
+    hooks::{AREA_BASE, AREA_LEN},
+};
+use bis_trace::{event::MemWrite, types::Registers};
+use bis_tracee::{Memory, place};
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
+
+use crate::views::View;
+
+/// How many of the instructions that come next are asked which memory they use.
+const INSTRUCTIONS: usize = 64;
+const IN_A_ROW: usize = 16;
+
+/// Bytes that are kept where an instruction or a register points, and at the top of the stack.
+const OPERAND_LEN: u64 = 16;
+const POINTED_LEN: u64 = 32;
+const TOP_LEN: u64 = 256;
+
+/// More than the bytes that give way to a breakpoint.
+const SPAN_MAX: u64 = 32;
+
+/// Ranges that are looked at because something else points to them.
+const SECOND_MAX: usize = 200;
+
+/// What lies below the stack pointer is the program's own only this far (the red zone of the ABI).
+const RED_ZONE: u64 = 128;
+
+/// What the memory around a place holds: the top of the stack, what registers point to, what the next instructions
+/// will use, and what all these point to in turn. Two passes of a loop that differ in nothing of all that will hardly
+/// differ in anything.
+pub fn look_around(memory: &Memory, regs: &Registers, views: &[View]) -> Vec<MemWrite> {
+    let [rdi, rsi, rdx, r10, r8, r9] = regs.args();
+    let pointers = [
+        regs.rax, regs.rbx, regs.rcx, rdx, rsi, rdi, regs.rbp, r8, r9, r10, regs.r11, regs.r12, regs.r13,
+        regs.r14, regs.r15,
+    ];
+    let pointed = pointers.into_iter().map(|addr| (addr, POINTED_LEN));
+    let used = operands(memory, regs).into_iter().map(|addr| (addr, OPERAND_LEN));
+    let first = [(regs.rsp, TOP_LEN)].into_iter().chain(used).chain(pointed);
+    let first = place::read(memory, &worth_reading(first.collect(), regs, views));
+    let words = first.iter().flat_map(|held| held.data.chunks_exact(8));
+    let words = words.map(|word| u64::from_le_bytes(std::array::from_fn(|i| word[i])));
+    // What looks like the address of something a program has: aligned, above the lowest pages.
+    let looks = |word: &u64| word.is_multiple_of(8) && (0x1_0000..0x7fff_ffff_f000).contains(word);
+    let second: Vec<(u64, u64)> = words.filter(looks).map(|addr| (addr, POINTED_LEN)).collect();
+    let mut second = worth_reading(second, regs, views);
+    second.retain(|range| first.iter().all(|held| held.addr != range.0));
+    second.truncate(SECOND_MAX);
+    let mut held = first;
+    held.extend(place::read(memory, &second));
+    held
+}
+
+/// Those of these ranges that say something, and will say it in replay.
+fn worth_reading(mut ranges: Vec<(u64, u64)>, regs: &Registers, views: &[View]) -> Vec<(u64, u64)> {
+    // What lies below the stack is whatever was left there.
+    let stale = regs.rsp.saturating_sub(1 << 20)..regs.rsp.saturating_sub(RED_ZONE);
+    // Where replay puts its breakpoint.
+    let patched = regs.rip..regs.rip.saturating_add(SPAN_MAX);
+    // The agent's own memory is not the same in replay.
+    let ours = AGENT_BASE..AREA_BASE + AREA_LEN;
+    ranges.retain(|(addr, len)| {
+        let end = addr.saturating_add(*len);
+        let is_apart = |range: &Range<u64>| end <= range.start || range.end <= *addr;
+        // Stores through a shared mapping of the file are seen here at once, and in replay later.
+        [&stale, &patched, &ours].into_iter().all(is_apart)
+            && views.iter().all(|view| is_apart(&(view.start..view.end)))
+    });
+    ranges.sort_unstable();
+    ranges.dedup();
+    ranges
+}
+
+/// The addresses in memory that the next instructions use, as far as the registers say them now, on all ways that the
+/// program may go.
+pub fn operands(memory: &Memory, regs: &Registers) -> Vec<u64> {
+    const CODE_LEN: usize = 160;
+    let mut found = Vec::new();
+    let mut ways = VecDeque::from([regs.rip]);
+    let mut been = BTreeSet::new();
+    let mut left = INSTRUCTIONS;
+    while let Some(way) = ways.pop_front() {
+        let code = memory.read_upto(way, CODE_LEN);
+        let mut decoder = Decoder::with_ip(64, &code, way, DecoderOptions::NONE);
+        for count in 0.. {
+            if count == IN_A_ROW {
+                ways.push_back(decoder.ip());
+                break;
+            }
+            if left == 0 || !decoder.can_decode() {
+                break;
+            }
+            let it = decoder.decode();
+            if it.is_invalid() || !been.insert(it.ip()) {
+                break;
+            }
+            left -= 1;
+            found.extend(operand(&it, regs));
+            let flow = it.flow_control();
+            let is_near = it.op_count() == 1 && it.op0_kind() == OpKind::NearBranch64;
+            if is_near && matches!(flow, FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch) {
+                ways.push_back(it.near_branch_target());
+            }
+            if matches!(
+                flow,
+                FlowControl::UnconditionalBranch
+                    | FlowControl::Return
+                    | FlowControl::IndirectBranch
+                    | FlowControl::Exception
+            ) {
+                break;
+            }
+        }
+    }
+    found
+}
+
+/// The address that an instruction reads or writes by a memory operand of the usual kind.
+fn operand(it: &Instruction, regs: &Registers) -> Option<u64> {
+    let has_memory = (0..it.op_count()).any(|op| it.op_kind(op) == OpKind::Memory);
+    if !has_memory {
+        return None;
+    }
+    if it.is_ip_rel_memory_operand() {
+        return Some(it.ip_rel_memory_address());
+    }
+    let value = |register: Register| {
+        Some(match register {
+            Register::None => 0,
+            Register::RAX => regs.rax,
+            Register::RBX => regs.rbx,
+            Register::RCX => regs.rcx,
+            Register::RDX => regs.rdx,
+            Register::RSI => regs.rsi,
+            Register::RDI => regs.rdi,
+            Register::RBP => regs.rbp,
+            Register::RSP => regs.rsp,
+            Register::R8 => regs.r8,
+            Register::R9 => regs.r9,
+            Register::R10 => regs.r10,
+            Register::R11 => regs.r11,
+            Register::R12 => regs.r12,
+            Register::R13 => regs.r13,
+            Register::R14 => regs.r14,
+            Register::R15 => regs.r15,
+            _ => return None,
+        })
+    };
+    let base = match it.segment_prefix() {
+        Register::FS => regs.fs_base,
+        Register::GS => regs.gs_base,
+        _ => 0,
+    };
+    let index = value(it.memory_index())?.wrapping_mul(u64::from(it.memory_index_scale()));
+    Some(
+        base.wrapping_add(value(it.memory_base())?)
+            .wrapping_add(index)
+            .wrapping_add(it.memory_displacement64()),
+    )
+}

@@ -1,0 +1,151 @@
+//! Steps of a stopped task before its place is written down, or instead: out of an instruction or a trampoline in which it can have
+//! no place, or around a loop to see whether it turns. What would keep the trap flag of a step goes by a breakpoint.
+
+use bis_trace::types::{Signal, Tid};
+use bis_tracee::{Resume, Status, place, siginfo::SigInfo};
+use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic};
+
+use crate::{domain::Domain, error::Result};
+
+/// How many instructions a loop has, at most, in which a task is seen to wait.
+const SPIN_MAX: usize = 40;
+
+/// What came of a single step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// The task stands behind the instruction, in its program.
+    Done,
+    /// It stands at a system call or in a hook, and goes on from there; or something else has happened, which is its report.
+    Elsewhere,
+}
+
+impl Domain {
+    /// A string instruction with a repeat prefix can be interrupted between two of its rounds, but a breakpoint stops in
+    /// front of the first one only: that is no place that replay could find. Lets the task come to its end.
+    /// False: something else has come first.
+    pub fn leave_repetition(&mut self, tid: Tid) -> Result<bool> {
+        loop {
+            let rip = self.stopped(tid)?.regs()?.rip;
+            let code = self.memory.read_upto(rip, 15);
+            let it = Decoder::with_ip(64, &code, rip, DecoderOptions::NONE).decode();
+            if !it.is_string_instruction() || !(it.has_rep_prefix() || it.has_repne_prefix()) {
+                return Ok(true);
+            }
+            if !self.run_behind(tid, &it)? {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Lets the task execute the instruction that it stands at, to its end, by a breakpoint behind it. False: something
+    /// else has come first, which is its report.
+    fn run_behind(&mut self, tid: Tid, it: &Instruction) -> Result<bool> {
+        loop {
+            place::set_breakpoint(self.stopped(tid)?, it.next_ip())?;
+            self.resume(tid, Resume::Cont)?;
+            self.wait_for_report(tid)?;
+            let report = self.task(tid)?.report;
+            if matches!(report, Some(Status::Exited(_) | Status::Killed(_))) {
+                return Ok(false);
+            }
+            place::clear_breakpoint(tid)?;
+            let is_behind = report == Some(Status::Signal(Signal::TRAP))
+                && SigInfo(self.stopped(tid)?.siginfo()?).is_debug_exception();
+            // The watch thread kicks on.
+            if !is_behind && report != Some(Status::Trap) {
+                return Ok(false);
+            }
+            self.task(tid)?.report = None;
+            if is_behind {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Does the task do nothing but look whether something has changed? Single steps bring it back to exactly the
+    /// registers that it has now.
+    pub fn spins(&mut self, tid: Tid) -> Result<bool> {
+        let first = self.stopped(tid)?.regs()?;
+        let extended = place::extended(&self.stopped(tid)?.xstate()?);
+        for _ in 0..SPIN_MAX {
+            match self.step(tid)? {
+                Step::Done if self.stopped(tid)?.regs()? == first => {
+                    return Ok(place::extended(&self.stopped(tid)?.xstate()?) == extended);
+                }
+                Step::Done => {}
+                Step::Elsewhere => return Ok(false),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Lets the task execute one instruction of its own.
+    ///
+    /// An instruction that stores the flags would store the trap flag of the step with them; it is left to a breakpoint
+    /// behind it. So is one that loads them: after a step over it, the kernel takes the trap flag of the next for the
+    /// program's own. A system call would store it in r11: it is not made here.
+    pub fn step(&mut self, tid: Tid) -> Result<Step> {
+        let rip = self.stopped(tid)?.regs()?.rip;
+        let it = Decoder::with_ip(64, &self.memory.read_upto(rip, 15), rip, DecoderOptions::NONE).decode();
+        let is_done = match it.mnemonic() {
+            Mnemonic::Syscall => {
+                let task = self.task(tid)?;
+                (task.midway, task.ready) = (true, true);
+                return Ok(Step::Elsewhere);
+            }
+            Mnemonic::Pushf
+            | Mnemonic::Pushfd
+            | Mnemonic::Pushfq
+            | Mnemonic::Popf
+            | Mnemonic::Popfd
+            | Mnemonic::Popfq => self.run_behind(tid, &it)?,
+            _ => {
+                // The watch thread may have asked for a stop. It comes before the step is made, or before its trap is told of;
+                // that comes then, without another step.
+                loop {
+                    self.resume(tid, Resume::Step)?;
+                    self.wait_for_report(tid)?;
+                    if self.task(tid)?.report != Some(Status::Trap) {
+                        break;
+                    }
+                    self.task(tid)?.report = None;
+                }
+                let is_done = self.task(tid)?.report == Some(Status::Signal(Signal::TRAP))
+                    && SigInfo(self.stopped(tid)?.siginfo()?).is_debug_exception();
+                if is_done {
+                    self.task(tid)?.report = None;
+                }
+                is_done
+            }
+        };
+        if !is_done {
+            return Ok(Step::Elsewhere);
+        }
+        let regs = self.stopped(tid)?.regs()?;
+        if self.is_in_hooks(regs.rip) {
+            let task = self.task(tid)?;
+            (task.midway, task.ready, task.in_hook) = (true, true, true);
+            return Ok(Step::Elsewhere);
+        }
+        Ok(Step::Done)
+    }
+
+    /// Lets a task that stands in a trampoline of dense text come out of it: in the middle of a count, a register of the program's may
+    /// be where another task's would be, too; and who takes the address in a handler's frame for one to jump to must find the
+    /// program there, not the middle of a jump. False: something else has come first.
+    pub fn leave_trampoline(&mut self, tid: Tid) -> Result<bool> {
+        /// About as many instructions as the longest trampoline has. A loop may never leave it: then its place is there, but not
+        /// in a count; and a timer must not come before the steps are made.
+        const STEPS: usize = 16;
+        for _ in 0..STEPS {
+            let rip = self.stopped(tid)?.regs()?.rip;
+            if self.dense_place(rip).is_none() {
+                break;
+            }
+            if self.step(tid)? == Step::Elsewhere {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
