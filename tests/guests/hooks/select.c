@@ -9,9 +9,10 @@ static void *volatile nowhere = (void *)8;
 static volatile sig_atomic_t caught;
 static void on_alarm(int sig) { caught = sig; }
 
-static void alarm_in(int ms) {
-  struct itimerval t = {{0, 0}, {0, ms * 1000}};
-  caught = 0;
+// Again and again, until 0: the first may come before the call that it is to interrupt.
+static void alarm_each(int ms) {
+  struct itimerval t = {{0, ms * 1000}, {0, ms * 1000}};
+  if (ms > 0) caught = 0;
   CHECK(setitimer(ITIMER_REAL, &t, NULL) == 0);
 }
 
@@ -64,15 +65,18 @@ static void check(int round) {
   // Interrupted, with something left of the time.
   FD_ZERO(&r); FD_SET(p[0], &r);
   long_time = (struct timeval){5, 0};
-  alarm_in(3);
+  alarm_each(3);
   CHECK_ERRNO(select(p[0] + 1, &r, NULL, NULL, &long_time), EINTR);
+  alarm_each(0);
   CHECK(caught == SIGALRM && FD_ISSET(p[0], &r) && long_time.tv_sec == 4);
-  alarm_in(3);
+  alarm_each(3);
   f[0].revents = 0;
   CHECK_ERRNO(ppoll(f, 1, NULL, NULL), EINTR);
+  alarm_each(0);
   CHECK(caught == SIGALRM && f[0].revents == 0);
-  alarm_in(3);
+  alarm_each(3);
   CHECK_ERRNO(syscall(SYS_epoll_pwait2, e, got, 4, &(struct timespec){5, 0}, NULL, 0), EINTR);
+  alarm_each(0);
   CHECK(close(p[0]) == 0 && close(p[1]) == 0 && close(high) == 0 && close(e) == 0);
   printf("round %d: %ld microseconds left\n", round, (long)long_time.tv_usec);
 }

@@ -22,7 +22,7 @@ int main(int argc, char **argv) {
   struct sock_filter first[] = ONE(SYS_getppid, SECCOMP_RET_ERRNO | 71);
   CHECK(INSTALL(first, 0) == 0);
   join_thread(start_thread(in_thread, NULL));
-  CHECK(syscall(SYS_getsid, 0) > 0 && status_of("Seccomp_filters:") == 1);
+  CHECK(syscall(SYS_getsid, 0) >= 0 && status_of("Seccomp_filters:") == 1); // 0: the leader has another pid namespace
   for (int i = 0; i < 3; i++) {
     pid_t p = i == 1 ? vfork() : fork();
     if (p == 0) {
@@ -34,7 +34,7 @@ int main(int argc, char **argv) {
     }
     check_exited(p, 8);
     printf("child %d\n", p);
-    CHECK(syscall(SYS_getsid, 0) > 0);
+    CHECK(syscall(SYS_getsid, 0) >= 0);
     CHECK_ERRNO(syscall(SYS_getppid), 71);
   }
   return guest_ok();

@@ -10,10 +10,10 @@ int main(void) {
   char c;
   CHECK(pipe(p) == 0);
   on_signal(SIGALRM, handler, 0);
-  struct itimerval once = {{0, 0}, {0, 20000}}, old, every = {{0, 10000}, {0, 10000}}, off = {{0, 0}, {0, 0}};
+  struct itimerval once = {{0, 20000}, {0, 20000}}, old, every = {{0, 10000}, {0, 10000}}, off = {{0, 0}, {0, 0}};
   CHECK(setitimer(ITIMER_REAL, &once, NULL) == 0);
   CHECK_ERRNO(read(p[0], &c, 1), EINTR);
-  CHECK(alarms == 1);
+  CHECK(alarms >= 1); // more, if the first came before the call
   CHECK(setitimer(ITIMER_REAL, &every, NULL) == 0);
   while (alarms < 4) CHECK_ERRNO(pause(), EINTR);
   CHECK(getitimer(ITIMER_REAL, &old) == 0 && old.it_interval.tv_usec == 10000);
