@@ -1,5 +1,5 @@
 // A handler waits for one child each time that SIGCHLD comes. Signals of one kind are not queued: of children that end in
-// the same moment, one or two are told of. They end three milliseconds after one another.
+// the same moment, one or two are told of. They end twenty milliseconds after one another.
 #include "rare.h"
 
 #define CHILDREN 4
@@ -19,7 +19,7 @@ int main(void) {
     pid_t pid = fork();
     MUST(pid >= 0);
     if (pid == 0) {
-      sleep_us(5000 + i * 3000);
+      sleep_us(5000 + i * 20000);
       _exit(0);
     }
   }

@@ -232,6 +232,9 @@ pub fn event(event: &Event, domain: u32, pid: Tid) -> Value {
     if let Value::Object(detail) = detail {
         value.extend(detail);
     }
+    if let Some(ticks) = event.ticks {
+        value.insert("ticks".into(), ticks.into());
+    }
     if !event.sums.is_empty() {
         value.insert("sums".into(), event.sums.iter().map(sum).collect());
     }

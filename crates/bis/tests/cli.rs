@@ -137,7 +137,9 @@ fn write_trace(path: &Path, started_s: i64, finished: bool) {
     };
     let push = |stream: &mut bis_trace::StreamWriter, tid: Tid, kind: EventKind| {
         let seq = writer.next_seq();
-        stream.push(&Event { seq, tid, kind, ticks: None, sums: Vec::new() }).unwrap();
+        // The number of a call that returned, as if ticks had been counted.
+        let ticks = matches!(kind, EventKind::Syscall { .. }).then_some(77);
+        stream.push(&Event { seq, tid, kind, ticks, sums: Vec::new() }).unwrap();
         seq
     };
     let mut first = begin(1, shell, 99, exec("/bin/sh", &["sh", "-c", "ls -l; true"])); // 1
@@ -340,6 +342,7 @@ fn dump_shows_all_domains_in_one_order() {
     assert_eq!(count(&["--kind", "task-exit", "--kind", "end"]), 6);
     assert_eq!(count(&["--call", "openat", "--call", "wait4"]), 3);
     assert!(dump(&["--full", "--from", "2", "--to", "2"]).contains("memory 0x7000: \"hello\" (5 bytes)"));
+    assert!(dump(&["--full", "--from", "2", "--to", "2"]).contains("after 77 ticks"));
     assert!(desk.refuses(&["dump", "sh-0", "--pid", "5"], 2).contains("no such process"));
     assert!(desk.refuses(&["dump", "sh-0", "--call", "nope"], 2).contains("bis syscalls"));
 }
@@ -356,6 +359,7 @@ fn dump_as_json_holds_everything() {
     assert_eq!((&read["seq"], &read["call"], &read["result"]), (&2.into(), &"read".into(), &5.into()));
     assert_eq!(read["outcome"]["writes"][0]["data"], "68656c6c6f");
     assert_eq!(read["entry"]["rip"], "0x401000");
+    assert_eq!((&read["ticks"], &values[0]["ticks"]), (&77.into(), &serde_json::Value::Null));
     assert_eq!(values[2]["outcome"]["effects"][0]["kind"], "fork");
     assert_eq!(values[10]["signal"], "SIGTERM");
 }

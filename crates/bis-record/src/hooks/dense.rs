@@ -35,18 +35,20 @@ use bis_trace::{
     event::{Backing, Effect, EventKind, MemWrite, Outcome},
     types::{Registers, Tid},
 };
-use bis_tracee::{Stopped, maps, remote::Remote};
+use bis_tracee::{
+    Stopped,
+    maps::{self, Mapping},
+    remote::Remote,
+};
 
 use super::{
-    dense_texts::{Pool, chunks},
-    patches::TextRange,
+    dense_texts::{Pool, READ_EXEC, chunks, shown_text},
+    patches::{PAGE, TextRange},
     patching::Batch,
 };
 use crate::{domain::Domain, error::Result};
 
-const PAGE: u64 = 4096;
 const GIB: i64 = 1 << 30;
-const PROT_READ_EXEC: u32 = 5;
 
 /// Where in the agent's page the names of files are put, and how long they are at most.
 const STRING_AT: u64 = AGENT_BASE + 0x800;
@@ -185,7 +187,7 @@ impl Domain {
             self.with_slot(tid, |_, slot| Ok(map_pieces(slot, &memory, (source, path), &pieces)?))?;
         if is_mapped {
             let backing = Backing::File { file: kept, offset };
-            outcome.effects.push(Effect::Map { addr, len, prot: PROT_READ_EXEC, backing });
+            outcome.effects.push(Effect::Map { addr, len, prot: READ_EXEC, backing });
             if let Some(hooks) = &mut self.hooks {
                 hooks.patches.forget_patches(range.start, range.end);
                 hooks.patches.dense.forget(range.start, range.end);
@@ -197,11 +199,10 @@ impl Domain {
     /// Maps the dense variant over a text in which no task stands. False: there is none.
     pub(super) fn map_dense(&mut self, tid: Tid, range: &TextRange, outcome: &mut Outcome) -> Result<bool> {
         let mappings = maps::read(tid)?;
-        let shown = mappings.iter().find(|m| m.start <= range.start && range.end <= m.end);
-        let is_plain = shown.is_some_and(|m| m.prot == PROT_READ_EXEC && !m.shared && m.inode != 0);
-        if !is_plain || range.is_changed {
-            return Ok(false);
-        }
+        let Some(hooks) = &self.hooks else { return Ok(false) };
+        let shown = shown_text(&mappings, range.start..range.end, &hooks.patches.guards)
+            .filter(|_| !range.is_changed);
+        let Some(shown) = shown else { return Ok(false) };
         let Some((pool, is_new)) = self.pool(range, &mappings) else { return Ok(false) };
         let (first, end) = (range.start.wrapping_sub(range.bias), range.end.wrapping_sub(range.bias));
         let holds = |part: &&bis_rewrite::StoredSegment| part.start <= first && end <= part.start + part.len;
@@ -220,7 +221,7 @@ impl Domain {
         }
         for (addr, len, offset, _) in pieces {
             let backing = Backing::File { file: pool.file.kept, offset };
-            outcome.effects.push(Effect::Map { addr, len, prot: PROT_READ_EXEC, backing });
+            outcome.effects.push(Effect::Map { addr, len, prot: READ_EXEC, backing });
         }
         let Some(hooks) = &mut self.hooks else { return Ok(false) };
         hooks.patches.forget_patches(range.start, range.end);
@@ -234,13 +235,11 @@ impl Domain {
             dense.pools.iter().position(|known| known.start == pool.start).unwrap_or(0)
         };
         dense.texts.push((range.start, range.end, number));
-        if let Some(shown) = shown {
-            let (major, minor) = shown.device;
-            let line = format!("r-xp {:08x} {major:02x}:{minor:02x} {} ", shown.offset, shown.inode);
-            let line = [line.as_bytes(), &shown.name, b"\n"].concat();
-            dense.lines.retain(|(known, _)| known.end <= shown.start || shown.end <= known.start);
-            dense.lines.push((shown.start..shown.end, line));
-        }
+        let (major, minor) = shown.device;
+        let line = format!("r-xp {:08x} {major:02x}:{minor:02x} {} ", shown.offset, shown.inode);
+        let line = [line.as_bytes(), &shown.name, b"\n"].concat();
+        dense.lines.retain(|(known, _)| known.end <= shown.start || shown.end <= known.start);
+        dense.lines.push((shown.start..shown.end, line));
         if is_new {
             self.forbid_clocks_of(&pool, outcome)?;
         }
@@ -259,7 +258,7 @@ impl Domain {
     }
 
     /// The trampolines for a text: those that are mapped, or (true) new ones with a place for them.
-    fn pool(&self, range: &TextRange, mappings: &[maps::Mapping]) -> Option<(Pool, bool)> {
+    fn pool(&self, range: &TextRange, mappings: &[Mapping]) -> Option<(Pool, bool)> {
         let dense = &self.hooks.as_ref()?.patches.dense;
         let is_it = |pool: &&Pool| pool.bias == range.bias && Arc::ptr_eq(&pool.text, &range.file);
         if let Some(known) = dense.pools.iter().find(is_it) {
@@ -369,7 +368,7 @@ fn map_pieces(
     for (addr, len, offset, must_be_free) in pieces {
         let fixed = if *must_be_free { libc::MAP_FIXED_NOREPLACE } else { libc::MAP_FIXED };
         let flags = u64::from((libc::MAP_PRIVATE | fixed).cast_unsigned());
-        let args = [*addr, *len, PROT_READ_EXEC.into(), flags, fd, *offset];
+        let args = [*addr, *len, READ_EXEC.into(), flags, fd, *offset];
         if remote.call(libc::SYS_mmap, args)? != addr.cast_signed() {
             is_mapped = false;
             break;

@@ -1,14 +1,18 @@
 //! Which text of an address space counts, where its trampolines are, and what addresses in them mean to the program. Data and
 //! lookups, like `patches.rs`; how the text comes there is in `dense.rs`.
 
-use std::{ops::Range, sync::Arc};
+use std::{collections::BTreeSet, ops::Range, sync::Arc};
 
 use bis_rewrite::{DenseMap, Place, SiteKind, clock_fault};
+use bis_tracee::maps::Mapping;
 
 use super::{
-    patches::{ARENA_LEN, TextRange},
+    patches::{ARENA_LEN, GUARDED, PAGE, TextRange},
     texts::{DenseFile, TextFile},
 };
+
+/// How text is mapped.
+pub const READ_EXEC: u32 = 5;
 
 /// Trampolines of a dense text, where they are mapped.
 #[derive(Clone, Debug)]
@@ -130,5 +134,74 @@ impl DenseTexts {
                 .filter(|(from, to, _)| from < to)
         };
         self.texts = std::mem::take(&mut self.texts).into_iter().flat_map(cut).collect();
+    }
+}
+
+/// The mapping that shows this text, as it was before some of its pages became guards; none if it is not what the program has
+/// mapped.
+pub fn shown_text(mappings: &[Mapping], text: Range<u64>, guards: &BTreeSet<u64>) -> Option<Mapping> {
+    let end = text.end.next_multiple_of(PAGE);
+    let is_guarded = |m: &Mapping| {
+        let (from, to) = (m.start.max(text.start), m.end.min(end));
+        m.prot == GUARDED
+            && (from & !(PAGE - 1)..to).step_by(PAGE as usize).all(|page| guards.contains(&page))
+    };
+    let mut whole: Option<Mapping> = None;
+    for piece in mappings.iter().filter(|m| m.start < end && text.start < m.end) {
+        if piece.shared || piece.inode == 0 || piece.prot != READ_EXEC && !is_guarded(piece) {
+            return None;
+        }
+        // A guard may have become one with what is beside the text.
+        let mut piece = piece.clone();
+        if piece.prot != READ_EXEC {
+            let from = piece.start.max(text.start & !(PAGE - 1));
+            piece.offset += from - piece.start;
+            (piece.start, piece.end) = (from, piece.end.min(end));
+            piece.prot = READ_EXEC;
+        }
+        whole = Some(match whole {
+            None => piece,
+            Some(before) if before.end == piece.start && before.inode == piece.inode => {
+                Mapping { end: piece.end, ..before }
+            }
+            Some(_) => return None,
+        });
+    }
+    whole.filter(|whole| whole.start <= text.start && text.end <= whole.end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mapping(start: u64, end: u64, prot: u32) -> Mapping {
+        let (shared, offset, device) = (false, start - 0x1000, (8, 1));
+        Mapping { start, end, prot, shared, offset, device, inode: 7, name: b"/bin/x".to_vec() }
+    }
+
+    #[test]
+    fn guards_are_part_of_a_text() {
+        let (text, whole) = (0x4000..0x9000, mapping(0x4000, 0x9000, READ_EXEC));
+        let shown = |mappings: &[Mapping], guards: &[u64]| {
+            shown_text(mappings, text.clone(), &guards.iter().copied().collect())
+        };
+        assert_eq!(shown(std::slice::from_ref(&whole), &[]), Some(whole.clone()));
+        // In the middle, at the begin, and at the end, where it has become one with data behind it.
+        let middle = [mapping(0x4000, 0x6000, READ_EXEC), mapping(0x6000, 0x7000, GUARDED)];
+        let middle = [&middle[..], &[mapping(0x7000, 0x9000, READ_EXEC)]].concat();
+        assert_eq!(shown(&middle, &[0x6000]), Some(whole.clone()));
+        let ends = [mapping(0x2000, 0x5000, GUARDED), mapping(0x5000, 0x7000, READ_EXEC)];
+        let ends = [&ends[..], &[mapping(0x7000, 0xc000, GUARDED)]].concat();
+        assert_eq!(shown(&ends, &[0x4000, 0x7000, 0x8000]), Some(whole));
+        // What nobody guards was protected by the program; a hole, another file, and memory of others are none of the file's text.
+        assert_eq!(shown(&middle, &[]), None);
+        assert_eq!(shown(&ends, &[0x4000, 0x7000]), None);
+        assert_eq!(shown(&middle[1..], &[0x6000]), None);
+        assert_eq!(shown(&[middle[0].clone(), middle[2].clone()], &[0x6000]), None);
+        let other = Mapping { inode: 8, ..middle[2].clone() };
+        assert_eq!(shown(&[middle[0].clone(), middle[1].clone(), other], &[0x6000]), None);
+        let shared = Mapping { shared: true, ..mapping(0x4000, 0x9000, READ_EXEC) };
+        assert_eq!(shown(&[shared], &[]), None);
+        assert_eq!(shown(&[], &[]), None);
     }
 }

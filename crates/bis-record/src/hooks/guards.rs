@@ -16,13 +16,14 @@ use bis_trace::{
 };
 use bis_tracee::{maps, remote::Remote, siginfo::SigInfo};
 
-use super::patches::{GUARDED, PAGE, TextRange};
+use super::{
+    dense_texts::READ_EXEC,
+    patches::{GUARDED, PAGE, TextRange},
+};
 use crate::{domain::Domain, error::Result};
 
 /// A text with more such pages than this closes its domain.
 const GUARDS_MAX: usize = 64;
-
-const READ_EXEC: u32 = 5;
 
 /// The longest instruction.
 const INSN_MAX: u64 = 15;

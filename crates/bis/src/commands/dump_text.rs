@@ -226,6 +226,9 @@ impl Text {
         if !self.full {
             return Ok(());
         }
+        if let Some(ticks) = event.ticks {
+            writeln!(out, "{:21}after {ticks} ticks", "")?;
+        }
         let (before, outcome) = match &event.kind {
             EventKind::Start(start) => (None, Some(&start.outcome)),
             EventKind::Syscall { entry, outcome, .. } => (Some(entry), Some(&**outcome)),

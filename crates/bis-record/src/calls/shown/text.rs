@@ -91,7 +91,8 @@ pub fn unguarded(text: &[u8], guards: &BTreeSet<u64>) -> Vec<u8> {
             kept.extend_from_slice(line);
             continue;
         };
-        let guarded = guards.contains(&range.start) && rest.starts_with(b"r--");
+        // Executable already, if it stands in for something else (`mappings`).
+        let guarded = guards.contains(&range.start) && (rest.starts_with(b"r--") || rest.starts_with(b"r-x"));
         let line = if guarded {
             [&line[..line.len() - rest.len()], b"r-x", &rest[3..]].concat()
         } else {
@@ -286,6 +287,13 @@ mod tests {
         assert!(lines.contains(&middle), "{lines}");
         assert_eq!(lines.lines().count(), 3);
         assert_eq!(unguarded(&text, &BTreeSet::new()), text);
+        // The same where the guards have been shown as what they stand for.
+        let shown = String::from_utf8(text).unwrap().replace("a000-b000 r--p", "a000-b000 r-xp");
+        assert!(
+            String::from_utf8(unguarded(shown.as_bytes(), &[0xa000, 0xb000].into()))
+                .unwrap()
+                .contains(&middle)
+        );
     }
 
     #[test]
