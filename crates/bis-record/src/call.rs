@@ -310,12 +310,15 @@ impl Domain {
             if let Some(number) = call.echo_again {
                 self.session.stdio.unlock(number, self.id);
             }
+            let regs = Registers { rip: self.again_rip(regs.rip), ..regs };
+            self.stopped(tid)?.set_regs(&regs)?;
             self.task(tid)?.ready = true;
             return Ok(());
         }
         if result == EINTR && self.is_never_restarted(tid)? && self.only_ignored_pending(tid)? {
             // Without a tracer, an ignored signal would not have interrupted it.
-            let again = Registers { rip: regs.rip - 2, rax: regs.orig_rax, orig_rax: u64::MAX, ..regs };
+            let rip = self.again_rip(regs.rip) - 2;
+            let again = Registers { rip, rax: regs.orig_rax, orig_rax: u64::MAX, ..regs };
             self.stopped(tid)?.set_regs(&again)?;
             self.task(tid)?.ready = true;
             return Ok(());

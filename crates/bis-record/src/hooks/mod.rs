@@ -428,6 +428,11 @@ impl Domain {
         self.hooks.as_ref().map_or(rip, |hooks| hooks.patches.enter(rip))
     }
 
+    /// Where a task has to stand whose interrupted call the kernel is to make again.
+    pub fn again_rip(&self, rip: u64) -> u64 {
+        self.hooks.as_ref().map_or(rip, |hooks| hooks.patches.again(rip))
+    }
+
     /// A task with descriptors of its own joins the domain (vfork), or one that shared them is alone again.
     pub fn set_fds_differ(&mut self, differ: bool) {
         if let Some(hooks) = &mut self.hooks {

@@ -22,6 +22,8 @@ pub const PAGE: u64 = 4096;
 /// How a page of text is protected that is not to be executed.
 pub const GUARDED: u32 = 1;
 
+const SYSCALL_LEN: u64 = 2;
+
 /// How far a trampoline may be from its run: less than a displacement of 32 bits can say.
 const REACH: u64 = 0x7f00_0000;
 
@@ -149,6 +151,14 @@ impl Patches {
         };
         let place = patch.trampoline.places.iter().find(|(original, _)| *original == rip);
         place.map_or(rip, |(_, place)| *place)
+    }
+
+    /// Where a task has to stand after an interrupted call that is traced, at `rip` by itself, so that the kernel makes the same call
+    /// again, traced: the kernel goes back by the length of a `syscall`, and there may be a patch by now.
+    pub fn again(&self, rip: u64) -> u64 {
+        let site = rip.wrapping_sub(SYSCALL_LEN);
+        let patch = self.run_at(site).filter(|patch| patch.site == site && patch.kind == SiteKind::Syscall);
+        patch.map_or(rip, |patch| patch.trampoline.traced + SYSCALL_LEN)
     }
 
     /// The program's own address for one in a trampoline.

@@ -191,7 +191,7 @@ impl Domain {
             return Ok(());
         };
         let start = run.start().wrapping_add(text.bias);
-        if self.is_anybody_in(tid, start + 1, start + u64::from(run.len())) {
+        if self.is_anybody_in(tid, start, start + u64::from(run.len())) {
             // It moves on, and the site comes up again.
             return Ok(());
         }
@@ -204,15 +204,15 @@ impl Domain {
         self.write_batch(batch, outcome)
     }
 
-    /// Is another task stopped there, to go on there?
+    /// Is another task stopped there, to go on there? One whose call is still to be made, or to be made again, goes on at the
+    /// instruction that it stands behind.
     fn is_anybody_in(&self, tid: Tid, start: u64, end: u64) -> bool {
-        self.tasks.values().filter(|task| task.tid != tid && task.call.is_none()).any(|task| {
-            match &task.handle {
-                Handle::Stopped(stopped) => {
-                    stopped.regs().is_ok_and(|regs| start <= regs.rip && regs.rip < end)
-                }
-                _ => false,
-            }
+        self.tasks.values().filter(|task| task.tid != tid).any(|task| match &task.handle {
+            Handle::Stopped(stopped) => stopped.regs().is_ok_and(|regs| match &task.call {
+                None => start < regs.rip && regs.rip < end,
+                Some(_) => start <= regs.rip && regs.rip <= end,
+            }),
+            _ => false,
         })
     }
 
