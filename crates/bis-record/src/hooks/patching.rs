@@ -204,14 +204,16 @@ impl Domain {
         self.write_batch(batch, outcome)
     }
 
-    /// Is another task stopped there, to go on there? One whose call is still to be made, or to be made again, goes on at the
-    /// instruction that it stands behind.
+    /// Does another task go on there, whatever happens? One that is stopped there; one whose call is still to be made, or to be
+    /// made again, which goes on at the instruction that it stands behind; and one whose return was told beforehand.
     fn is_anybody_in(&self, tid: Tid, start: u64, end: u64) -> bool {
-        self.tasks.values().filter(|task| task.tid != tid).any(|task| match &task.handle {
-            Handle::Stopped(stopped) => stopped.regs().is_ok_and(|regs| match &task.call {
-                None => start < regs.rip && regs.rip < end,
-                Some(_) => start <= regs.rip && regs.rip <= end,
-            }),
+        let is_within = |rip: u64| start < rip && rip < end;
+        self.tasks.values().filter(|task| task.tid != tid).any(|task| match (&task.call, &task.handle) {
+            (Some(call), _) if call.silent => is_within(call.entry.rip),
+            (Some(_), Handle::Stopped(stopped)) => {
+                stopped.regs().is_ok_and(|regs| start <= regs.rip && regs.rip <= end)
+            }
+            (None, Handle::Stopped(stopped)) => stopped.regs().is_ok_and(|regs| is_within(regs.rip)),
             _ => false,
         })
     }
