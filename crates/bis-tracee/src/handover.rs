@@ -5,7 +5,7 @@
 //! while nobody looks (SIGKILL alone gets through, as it must).
 
 use bis_agent::PARK;
-use bis_trace::types::{Registers, Tid};
+use bis_trace::types::{Registers, Signal, Tid};
 
 use crate::{
     error::{Result, TraceeError},
@@ -13,12 +13,25 @@ use crate::{
     task::{self, Resume, Running, Status, Stopped},
 };
 
-/// A task that no thread traces. Send it to its next supervisor, who calls [`Parked::seize`].
+/// A task that no thread traces. Send it to its next supervisor, who calls [`Parked::seize`]. If nobody does, because something
+/// has failed before, it is killed: it would sleep for ever.
 #[derive(Debug)]
 pub struct Parked {
     tid: Tid,
     regs: Registers,
     sigmask: u64,
+    /// Somebody has it, or it is known to be dead.
+    is_settled: bool,
+}
+
+impl Drop for Parked {
+    fn drop(&mut self) {
+        if !self.is_settled
+            && let Err(error) = sys::kill(self.tid, Signal::KILL)
+        {
+            tracing::debug!(tid = %self.tid, %error, "a parked task is gone");
+        }
+    }
 }
 
 impl Parked {
@@ -41,7 +54,7 @@ impl Parked {
         stopped.set_sigmask(u64::MAX)?;
         stopped.set_regs(&Registers { rip: PARK, ..regs })?;
         let tid = stopped.detach()?;
-        Ok(Parked { tid, regs, sigmask })
+        Ok(Parked { tid, regs, sigmask, is_settled: false })
     }
 
     /// Takes the task over: the calling thread is its supervisor from now on, and its registers and signal mask
@@ -51,7 +64,13 @@ impl Parked {
     /// # Errors
     /// [`TraceeError::Died`] where it was killed while it was parked; its end is then reported to its parent
     /// only.
-    pub fn seize(self) -> Result<(Stopped, bool)> {
+    pub fn seize(mut self) -> Result<(Stopped, bool)> {
+        let seized = self.take();
+        self.is_settled = matches!(seized, Ok(_) | Err(TraceeError::Died(_)));
+        seized
+    }
+
+    fn take(&self) -> Result<(Stopped, bool)> {
         let tid = self.tid;
         match sys::seize(tid) {
             // What the kernel says of a task that was killed and is not reaped yet.
@@ -85,5 +104,56 @@ impl Parked {
             sys::kill(tid, signal)?;
         }
         Ok((stopped, is_halted))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::CString;
+
+    use super::*;
+    use crate::{
+        filter::Mode,
+        image,
+        memory::Memory,
+        spawn::{Program, Spawn, spawn},
+    };
+
+    fn parked() -> Parked {
+        let path = CString::new("/bin/true").unwrap();
+        let argv = vec![path.clone()];
+        let program = Program::Path(path);
+        let stopped =
+            spawn(&Spawn { program, argv, envp: vec![], cwd: None, file_limit: None, mode: Mode::Record })
+                .unwrap();
+        let memory = Memory::open(stopped.tid()).unwrap();
+        let mut slot = Some(stopped);
+        image::prepare_recorded(&mut slot, &memory).unwrap();
+        Parked::park(slot.unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_parked_task_sleeps_until_it_is_taken() {
+        let parked = parked();
+        let (tid, regs) = (parked.tid(), *parked.regs());
+        assert!(task::is_alive(tid));
+        let (stopped, is_halted) = parked.seize().unwrap();
+        assert!(!is_halted);
+        assert_eq!(stopped.regs().unwrap(), regs);
+        sys::kill(tid, Signal::KILL).unwrap();
+        let mut status = task::wait_for(tid).unwrap();
+        if matches!(status, Status::Exit(_)) {
+            stopped.resume(Resume::Cont, None).unwrap();
+            status = task::wait_for(tid).unwrap();
+        }
+        assert_eq!(status, Status::Killed(Signal::KILL));
+    }
+
+    #[test]
+    fn a_parked_task_that_nobody_takes_is_killed() {
+        let parked = parked();
+        let tid = parked.tid();
+        drop(parked);
+        assert_eq!(task::wait_for(tid).unwrap(), Status::Killed(Signal::KILL));
     }
 }
