@@ -12,7 +12,7 @@ use std::{
     ptr,
 };
 
-use bis_trace::types::Tid;
+use bis_trace::types::{Signal, Tid};
 
 use crate::{
     error::{Result, TraceeError},
@@ -179,7 +179,12 @@ pub fn spawn(spec: &Spawn) -> Result<Stopped, SpawnError> {
     };
     let tid = fork_child(&prepared)?;
     drop((go_read, failed_write));
-    sys::seize(tid)?;
+    if let Err(error) = sys::seize(tid) {
+        // It waits for a word that nobody will say.
+        sys::kill(tid, Signal::KILL)?;
+        task::wait_for(tid)?;
+        return Err(error.into());
+    }
     go_write.write_all(&[1]).map_err(SpawnError::Fork)?;
 
     let mut running = Running::new(tid);
