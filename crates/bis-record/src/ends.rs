@@ -137,6 +137,22 @@ impl Domain {
         self.gone(tid, TaskEnd::Killed(signal), writes)
     }
 
+    /// The task was killed while it was stopped, in the middle of something: its end is on its way, and whatever it had reported
+    /// before is not to be looked at any more.
+    pub fn await_end(&mut self, tid: Tid) -> Result<()> {
+        let task = self.task(tid)?;
+        if !matches!(task.report, Some(Status::Exited(_) | Status::Killed(_))) {
+            task.report = None;
+        }
+        if matches!(task.handle, Handle::Stopped(_)) {
+            match self.resume(tid, Resume::Cont) {
+                Err(RecordError::Tracee(TraceeError::Died(dead))) if dead == tid => {}
+                other => other?,
+            }
+        }
+        self.wait_for_report(tid)
+    }
+
     /// How a process's first thread ended that will not say so: it was killed as it left a stop, and the kernel keeps quiet
     /// about it until all other threads are gone, of which one has reported that it is about to end.
     pub fn silent_end(&self, tid: Tid) -> Option<Status> {

@@ -19,7 +19,7 @@ use bis_trace::{
     event::{EventKind, Pause, PausePlace, SignalPoint},
     types::{Registers, Tid},
 };
-use bis_tracee::{Resume, TraceeError, maps, place, siginfo::SigInfo, sys, task, xsave};
+use bis_tracee::{TraceeError, maps, place, siginfo::SigInfo, sys, task, xsave};
 use iced_x86::{Decoder, DecoderOptions, OpKind};
 
 use crate::{
@@ -147,10 +147,9 @@ impl Domain {
                 return Ok(true);
             }
         }
-        if self.stops_at_count(tid) {
+        if self.stops_at_count(tid)? {
             return Ok(false);
         }
-        self.no_count_came();
         if !self.surroundings.is_known() {
             // Once more, to see what has changed meanwhile: that is what tells one pass of a loop from the next.
             self.look_wide(tid)?;
@@ -286,13 +285,7 @@ impl Domain {
     /// [`Domain::creep`], for a task that may be killed meanwhile.
     pub fn creep_on(&mut self, tid: Tid, steps: usize) -> Result<()> {
         match self.creep(tid, steps) {
-            Err(RecordError::Tracee(TraceeError::Died(dead))) if dead == tid => {
-                // Its end is on its way.
-                if matches!(self.task(tid)?.handle, Handle::Stopped(_)) {
-                    self.resume(tid, Resume::Cont)?;
-                }
-                self.wait_for_report(tid)
-            }
+            Err(RecordError::Tracee(TraceeError::Died(dead))) if dead == tid => self.await_end(tid),
             other => other,
         }
     }

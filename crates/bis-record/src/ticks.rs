@@ -1,12 +1,15 @@
-//! Counting while recording: how a task that a tick source counts is let run, which number an event gets, and how such a
-//! task is stopped for a pause ([`bis_tracee::ticks`] says what a source is; a task that is not counted goes through
-//! here and notices nothing).
+//! Counting while recording: how a task whose branches a tick source counts is let run, and which number an event gets
+//! ([`bis_tracee::ticks`] says what a source is; a task that is not counted goes through here and notices nothing). How
+//! a task is stopped at a count of its dense text is in `hooks/counts.rs`.
 //!
-//! An event's number counts from the task's previous event. The source is read when the event is written and begins
-//! anew when the task goes on: in between, only the supervisor's calls are made in its name, and those have no counts.
+//! An event's number counts from the task's previous event (that of the dense text from its domain's, of which one task runs at a
+//! time). The source is read when the event is written and begins anew when the task goes on: in between, only the
+//! supervisor's calls are made in its name, and those have no counts.
+
+use std::mem;
 
 use bis_trace::{
-    event::{EventKind, SignalPoint},
+    event::{EventKind, PausePlace, SignalPoint},
     types::Tid,
 };
 use bis_tracee::{
@@ -17,18 +20,33 @@ use bis_tracee::{
 use crate::{
     domain::Domain,
     error::{RecordError, Result},
-    task::Handle,
+    hooks::Hooks,
+    task::{Handle, Task},
 };
 
 /// Steps of a task between two looks whether it should stop. A task that steps keeps the watch thread content.
 const LOOK_EVERY: u32 = 64;
 
-/// What counts for a task.
+/// What counts: for one task, or for all tasks of a domain whose text is dense.
 #[derive(Debug)]
 pub struct Counter {
     source: Box<dyn TickSource>,
-    /// The task has not gone on since its last event.
+    /// Nobody for whom it counts has gone on since the last event.
     is_fresh: bool,
+}
+
+impl Counter {
+    pub fn new(source: Box<dyn TickSource>) -> Counter {
+        Counter { source, is_fresh: true }
+    }
+}
+
+/// The counter for a task, if it has one.
+fn counter<'a>(hooks: &'a mut Option<Hooks>, task: Option<&'a mut Task>) -> Option<&'a mut Counter> {
+    match hooks {
+        Some(hooks) if hooks.patches.dense.is_on => Some(&mut hooks.counts.counter),
+        _ => task?.counter.as_mut(),
+    }
 }
 
 impl Domain {
@@ -40,13 +58,7 @@ impl Domain {
             return self.wait_for_report(tid);
         }
         match self.go_counted(tid) {
-            Err(RecordError::Tracee(TraceeError::Died(dead))) if dead == tid => {
-                // Its end is on its way.
-                if matches!(self.task(tid)?.handle, Handle::Stopped(_)) {
-                    self.resume(tid, Resume::Cont)?;
-                }
-                self.wait_for_report(tid)
-            }
+            Err(RecordError::Tracee(TraceeError::Died(dead))) if dead == tid => self.await_end(tid),
             other => other,
         }
     }
@@ -84,48 +96,48 @@ impl Domain {
     /// The task is about to go on: from here on is counted, if it comes from an event.
     pub fn begin_ticks(&mut self, tid: Tid) -> Result<()> {
         let ticks = self.session.ticks;
-        let memory = &self.memory;
-        let Some(task) = self.tasks.get_mut(&tid) else { return Ok(()) };
-        if task.counter.is_none() {
-            let source = ticks.of(tid)?;
-            task.counter = source.map(|source| Counter { source, is_fresh: true });
-        }
-        if let Some(counter) = &mut task.counter
-            && std::mem::take(&mut counter.is_fresh)
+        let mut task = self.tasks.get_mut(&tid);
+        if let Some(task) = &mut task
+            && task.counter.is_none()
+            && ticks.counts_branches()
         {
-            counter.source.begin(memory)?;
+            task.counter = ticks.of(tid)?.map(Counter::new);
+        }
+        if let Some(counter) = counter(&mut self.hooks, task)
+            && mem::take(&mut counter.is_fresh)
+        {
+            counter.source.begin(&self.memory)?;
         }
         Ok(())
     }
 
-    fn with_source<T>(
+    /// Asks the source that counts for this task, which is stopped.
+    pub fn with_source<T>(
         &mut self,
         tid: Tid,
         use_it: impl FnOnce(&mut dyn TickSource, &Stopped, &Memory) -> bis_tracee::Result<T>,
     ) -> Result<T> {
-        let memory = &self.memory;
-        let task = self.tasks.get_mut(&tid);
-        match task.map(|task| (&mut task.counter, &task.handle)) {
-            Some((Some(counter), Handle::Stopped(stopped))) => {
-                Ok(use_it(&mut *counter.source, stopped, memory)?)
-            }
-            _ => Err(RecordError::Bug { tid, what: "the task is not counted, or not stopped".into() }),
-        }
+        let bug = |what: &str| RecordError::Bug { tid, what: what.into() };
+        let task = self.tasks.get_mut(&tid).ok_or_else(|| bug("an unknown task"))?;
+        let Handle::Stopped(stopped) = mem::replace(&mut task.handle, Handle::Taken) else {
+            return Err(bug("a task that is counted is not stopped"));
+        };
+        let result = match counter(&mut self.hooks, Some(task)) {
+            Some(counter) => Ok(use_it(&mut *counter.source, &stopped, &self.memory)),
+            None => Err(bug("the task is not counted")),
+        };
+        self.task(tid)?.handle = Handle::Stopped(stopped);
+        Ok(result??)
     }
 
     /// The counts of a task since its last event; none if it is not counted.
     pub fn ticks(&mut self, tid: Tid) -> Result<Option<u64>> {
-        let memory = &self.memory;
-        let counter = self.tasks.get_mut(&tid).and_then(|task| task.counter.as_mut());
-        let Some(counter) = counter else { return Ok(None) };
-        if counter.is_fresh { Ok(Some(0)) } else { Ok(Some(counter.source.count(memory)?)) }
+        let Some(counter) = counter(&mut self.hooks, self.tasks.get_mut(&tid)) else { return Ok(None) };
+        if counter.is_fresh { Ok(Some(0)) } else { Ok(Some(counter.source.count(&self.memory)?)) }
     }
 
-    /// The number of an event that is about to be written.
+    /// The number of an event that is about to be written. From here on is counted anew.
     pub fn ticks_of_event(&mut self, tid: Tid, kind: &EventKind) -> Result<Option<u64>> {
-        if self.is_dense() {
-            return Ok(self.counts_of_event(kind));
-        }
         let ticks = match kind {
             EventKind::Hooked { .. } | EventKind::Token { .. } => return Ok(None),
             // Nor does the task stand at a place because of it.
@@ -134,6 +146,8 @@ impl Domain {
             | EventKind::SyscallEnter { .. }
             | EventKind::Signal(_)
             | EventKind::Instruction { .. } => self.ticks(tid)?,
+            // A place that has no number by itself, in a text that counts.
+            EventKind::Pause(pause) if pause.place == PausePlace::State => self.ticks(tid)?,
             // A task that returns has not run since it entered; one that ends may have been killed anywhere.
             EventKind::Start(_)
             | EventKind::SyscallExit { .. }
@@ -141,9 +155,10 @@ impl Domain {
             | EventKind::End
             | EventKind::Pause(_) => None,
         };
-        if let Some(counter) = self.tasks.get_mut(&tid).and_then(|task| task.counter.as_mut()) {
+        if let Some(counter) = counter(&mut self.hooks, self.tasks.get_mut(&tid)) {
             counter.is_fresh = true;
         }
+        self.forget_stop_at_count();
         Ok(ticks)
     }
 }

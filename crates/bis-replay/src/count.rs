@@ -1,13 +1,19 @@
-//! Finding a place by the number of branches since the task's previous event: the same for every source that counts them.
-//! (The counts of dense text trap where they are, and need no search: `dense.rs`.)
+//! Finding a place by its number, the counts of a tick source since the event before: the same for every source.
 //!
-//! Such a source interrupts late by an unknown few branches, its skid; so it is asked to by as much earlier, and from there a breakpoint at the place
-//! stops the task each time that it comes by, until the count is right and registers and memory are, too. Between two
-//! conditional branches the task hardly comes there twice; if it does, in a loop that has none, that comparison tells the
-//! two apart, or nothing can. A task that has more counts than it should has missed its place, and is not let run on.
+//! One that counts branches interrupts late by an unknown few, its skid; so it is asked to by as much earlier, and from there a
+//! breakpoint at the place stops the task each time that it comes by, until the count is right and registers and memory are, too.
+//! Between two conditional branches the task hardly comes there twice; if it does, in a loop that has none, that comparison tells
+//! the two apart, or nothing can. A task that has more counts than it should has missed its place, and is not let run on.
+//!
+//! The counts of dense text trap right behind themselves: that is the place, or the replay has diverged. The replayed program
+//! executes the same text as the recorded one, and what its counts take down is all that there is to know of rewriting here.
 
-use bis_trace::event::Pause;
-use bis_tracee::{place, ticks::TickKind};
+use bis_rewrite::STATUS_FLAGS;
+use bis_trace::{
+    event::Pause,
+    types::{Registers, TickKind},
+};
+use bis_tracee::place;
 
 use crate::{
     divergence::{Leave, compare},
@@ -19,6 +25,11 @@ use crate::{
 };
 
 impl Domain<'_, '_> {
+    /// Has the program text that counts by itself?
+    fn is_dense(&self) -> bool {
+        self.context.shared.ticks.kind() == TickKind::Software
+    }
+
     /// Lets the task run to where it was paused, `wanted` counts behind its previous event.
     pub(crate) fn reach_count(
         &self,
@@ -35,6 +46,10 @@ impl Domain<'_, '_> {
         let early = wanted.saturating_sub(skid);
         if early > 0 {
             self.run_to_count(task, who, pause, wanted, early)?;
+        }
+        if self.is_dense() {
+            // It stands behind the trap, which the program does not have.
+            task.set_regs(&behind_count(&task.regs()?, &pause.regs))?;
         }
         let memory = &self.space.memory;
         let log_is_used = || -> Result<bool, Halt> {
@@ -56,6 +71,10 @@ impl Domain<'_, '_> {
         };
         if is_there(task)? {
             return Ok(());
+        }
+        if skid == 0 {
+            let (found, regs) = (Found::Tick, task.regs()?);
+            return Err(self.missed(task, who, pause, wanted, &Place { found, regs }));
         }
         let seek = Seek::begin(task, pause, false)?;
         task.stop_at(memory, wanted + 1)?;
@@ -111,9 +130,6 @@ impl Domain<'_, '_> {
     /// Has the task made as many counts since its previous event as when it was recorded?
     pub(crate) fn check_ticks(&self, task: &mut Task, who: Who) -> Result<(), Halt> {
         let Some(wanted) = who.ticks else { return Ok(()) };
-        if self.context.shared.ticks.kind() == TickKind::Software {
-            return self.check_counts(task, who, wanted);
-        }
         match task.count(&self.space.memory)? {
             Some(count) if count != wanted => {
                 let expected = format!("the same after {wanted} counts since its previous event");
@@ -123,6 +139,15 @@ impl Domain<'_, '_> {
             _ => Ok(()),
         }
     }
+}
+
+/// The registers of a task that has been stopped by a count's trap, as the program has them behind the count: it goes on
+/// elsewhere, and where nobody looks at the flags, they are those of a count that has not trapped.
+fn behind_count(found: &Registers, wanted: &Registers) -> Registers {
+    let differ = found.eflags ^ wanted.eflags;
+    let are_lost = differ & !STATUS_FLAGS == 0 && wanted.eflags & STATUS_FLAGS == 0;
+    let eflags = if are_lost { wanted.eflags } else { found.eflags };
+    Registers { rip: wanted.rip, eflags, ..*found }
 }
 
 fn expected(pause: &Pause, wanted: u64) -> String {

@@ -8,7 +8,7 @@
 //! This file knows the events. What an outcome does to memory is in [`crate::apply`]; threads, slots and turns are
 //! in [`crate::job`] and [`crate::run`].
 
-use std::{cell::Cell, collections::HashMap};
+use std::collections::HashMap;
 
 use bis_agent::hooks::entries;
 use bis_trace::{
@@ -49,8 +49,6 @@ pub(crate) struct Domain<'scope, 'env> {
     pub core: Option<usize>,
     /// The number of the current event in its stream, from 1.
     pub position: u64,
-    /// The counts of its dense text up to its last event.
-    pub counted: Cell<u64>,
 }
 
 /// What a mismatch was, for the report.
@@ -139,7 +137,7 @@ impl Domain<'_, '_> {
             return Err(self.inconsistent(seq, format!("task {} does not exist", event.tid)));
         };
         let who = Who { seq, tid: event.tid, ticks: event.ticks };
-        if event.is_place() {
+        if event.ticks.is_some() || matches!(event.kind, EventKind::Pause(_)) {
             task.begin_ticks(self.context.shared.ticks, &self.space.memory)?;
         }
         match event.kind {

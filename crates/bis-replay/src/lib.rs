@@ -17,7 +17,6 @@
 
 mod apply;
 mod count;
-mod dense;
 pub mod divergence;
 mod domain;
 mod echo;

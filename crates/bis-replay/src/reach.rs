@@ -4,7 +4,7 @@
 use bis_agent::hooks::{SAFEPOINT, entries};
 use bis_trace::{
     event::{Insn, Pause, PausePlace, RangeSum, SignalEvent, SignalPoint},
-    types::{Registers, Signal, TickKind},
+    types::{Registers, Signal},
 };
 use bis_tracee::place;
 
@@ -94,9 +94,6 @@ impl Domain<'_, '_> {
     pub(crate) fn reach_pause(&self, task: &mut Task, who: Who, pause: &Pause) -> Result<(), Halt> {
         let shared = self.context.shared;
         if let PausePlace::Count(count) = pause.place {
-            if shared.ticks.kind() == TickKind::Software {
-                return self.reach_dense_count(task, who, pause, count);
-            }
             return self.reach_count(task, who, pause, count);
         }
         let How { mut skips, no_jump, loose } = shared.learnt.of(who.seq);
@@ -104,10 +101,9 @@ impl Domain<'_, '_> {
         let hooked = self.begin_log(task, who, false)?;
         let done = |used: u64| hooked.as_ref().is_none_or(|hooked| used == hooked.log.len() as u64);
         let memory = &self.space.memory;
-        let is_there = |task: &Task, regs: &Registers| -> Result<bool, Halt> {
-            let is_dense = shared.ticks.kind() == TickKind::Software;
+        let is_there = |task: &mut Task, regs: &Registers| -> Result<bool, Halt> {
             if !compare(wanted, regs, Leave::OrigRax).is_empty()
-                || is_dense && who.ticks.is_some_and(|wanted| self.counts() != wanted)
+                || who.ticks.is_some() && task.count(memory)? != who.ticks
             {
                 return Ok(false);
             }
@@ -124,7 +120,7 @@ impl Domain<'_, '_> {
         };
         shared.begin_pause(self.entry.domain, who.seq);
         // Is it the place, and not one of those that only look so?
-        let mut is_it = |task: &Task, regs: &Registers| -> Result<bool, Halt> {
+        let mut is_it = |task: &mut Task, regs: &Registers| -> Result<bool, Halt> {
             if !is_there(task, regs)? {
                 return Ok(false);
             }

@@ -2,16 +2,15 @@
 //! fork), the state that the domain begins with, and a slot; then it replays the events; then all is given back,
 //! whatever happened.
 
-use std::{cell::Cell, collections::HashMap, io, thread};
+use std::{collections::HashMap, io, thread};
 
 use bis_trace::{
     event::{Base, DomainEntry, Event, EventKind, Start},
-    types::{DomainId, TickKind, Tid},
+    types::{DomainId, Tid},
 };
 use bis_tracee::{Memory, Stopped, cpuid_mode, handover::Parked, image};
 
 use crate::{
-    dense,
     divergence::Brief,
     domain::{Domain, pin},
     error::{Halt, ReplayError},
@@ -158,8 +157,7 @@ fn from_exec<'scope, 'env: 'scope>(
     let task = Task::new(stopped.expect("a finished remote call leaves the task stopped"));
     let space = Space { memory, open: HashMap::new() };
     let tasks = HashMap::new();
-    let counted = Cell::new(0);
-    let domain = Domain { context, entry, extent, space, tasks, stub, held, core, position: 1, counted };
+    let domain = Domain { context, entry, extent, space, tasks, stub, held, core, position: 1 };
     begin(domain, task, &event, &start, events)
 }
 
@@ -177,11 +175,7 @@ fn from_copy<'scope, 'env: 'scope>(context: Context<'scope, 'env>, copy: Copy<'e
     let (event, start) = first_event(entry, &mut events)?;
     let space = Space { memory, open };
     let tasks = HashMap::new();
-    // It goes on where its parent was.
-    let is_dense = shared.ticks.kind() == TickKind::Software;
-    let counted = Cell::new(if is_dense { dense::counts(&space.memory) } else { 0 });
-    let domain =
-        Domain { context, entry, extent, space, tasks, stub, held, core: None, position: 1, counted };
+    let domain = Domain { context, entry, extent, space, tasks, stub, held, core: None, position: 1 };
     begin(domain, Task::new(stopped), &event, &start, events)
 }
 

@@ -143,7 +143,7 @@ impl Task {
     /// It is to stop when it has so many counts, as [`Found::Tick`].
     pub(crate) fn stop_at(&mut self, memory: &Memory, count: u64) -> Result<(), TraceeError> {
         let stopped = self.stopped.as_ref().ok_or(TraceeError::Died(self.ours))?;
-        self.ticks.as_mut().map_or(Ok(()), |source| source.stop_at(stopped, memory, count))
+        self.ticks.as_mut().map_or(Ok(()), |source| source.stop_at(stopped, memory, Some(count)))
     }
 
     /// Lets the task run to its next system call or fault. Signals that somebody sends it meanwhile are dropped:

@@ -1,25 +1,22 @@
-//! Counts of the dense text while recording: the word that they take down, the numbers that events have, and stopping a task
-//! at its next count.
+//! Counts of the dense text while recording: stopping a task at its next count, and what the trap there means to the program.
 //!
-//! The word lies in the hooks' area, which the supervisor maps, and begins far above zero: nobody reaches its end. To stop a
-//! task soon, the word is set so that the next count traps. What a count leaves in the flags does not depend on the word
-//! (`bis_rewrite::count_word`), so a task that has trapped goes on as if it had not; and replay, which sets the word from the
-//! last event on so that it traps at the right count, cannot be told apart either.
-//!
-//! An event's number counts from its domain's previous event, which is also its task's (one task of a domain runs at a time).
+//! What counts is a tick source like others (`bis_tracee::ticks::Software`), one for each domain, whose tasks run one at a
+//! time; the numbers that events have are in `ticks.rs`.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use bis_agent::hooks::COUNTDOWN;
-use bis_rewrite::{COUNTS_MAX, Place, STATUS_FLAGS, count_word, counts_left};
+use bis_rewrite::{Place, STATUS_FLAGS};
 use bis_trace::{
-    event::{EventKind, MemWrite, Pause, PausePlace, SignalPoint},
-    types::{Registers, Tid},
+    event::{EventKind, MemWrite, Pause, PausePlace},
+    types::{Registers, Signal, Tid},
 };
-use bis_tracee::{area::Area, place, siginfo::SigInfo, task};
+use bis_tracee::{Status, area::Area, place, siginfo::SigInfo, task, ticks::Software};
 
-use super::Hooks;
-use crate::{domain::Domain, error::Result, steps::Step};
+use crate::{domain::Domain, error::Result, steps::Step, ticks::Counter};
 
 /// How long a task that was told to stop at its next count may go without one, and how much of that it has had a core, if that
 /// does not take for ever. Then it is stopped where it is.
@@ -28,16 +25,12 @@ const RUN_MIN: Duration = Duration::from_millis(1);
 const COUNT_WAIT_MAX: Duration = Duration::from_millis(200);
 
 /// What a domain knows of its counts.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Counts {
-    /// So many counts were made when the word was set to let `left` pass.
-    made: u64,
-    left: u64,
-    /// How many had been made at the last event.
-    at_event: u64,
-    /// The next count traps.
-    is_armed: bool,
-    /// Since when the running task is to stop at its next count, or was and none came.
+    pub counter: Counter,
+    /// The running task is to stop at this count.
+    asked: Option<u64>,
+    /// Since when it is, or was and none came.
     since: Option<Instant>,
     /// How long it had run then.
     run: Option<Duration>,
@@ -49,44 +42,19 @@ pub struct Counts {
 
 /// What replay begins with.
 pub fn full() -> MemWrite {
-    MemWrite { addr: COUNTDOWN, data: count_word(COUNTS_MAX).to_le_bytes().to_vec() }
+    MemWrite { addr: COUNTDOWN, data: Software::FULL.to_le_bytes().to_vec() }
 }
 
 impl Counts {
     /// Counts from zero, in a fresh area.
-    pub fn new(area: &Area) -> Counts {
-        area.set_countdown(count_word(COUNTS_MAX));
+    pub fn new(area: &Arc<Area>) -> Counts {
         Counts {
-            made: 0,
-            left: COUNTS_MAX,
-            at_event: 0,
-            is_armed: false,
+            counter: Counter::new(Box::new(Software::mapped(Arc::clone(area)))),
+            asked: None,
             since: None,
             run: None,
             alone_since: None,
             is_wanted: false,
-        }
-    }
-
-    /// All counts so far. No task runs now.
-    fn all(&self, area: &Area) -> u64 {
-        let left = counts_left(area.countdown());
-        self.made.wrapping_add(self.left).wrapping_sub(left.cast_unsigned())
-    }
-
-    fn set(&mut self, area: &Area, left: u64) {
-        (self.made, self.left) = (self.all(area), left);
-        area.set_countdown(count_word(left));
-    }
-
-    fn arm(&mut self, area: &Area) {
-        self.set(area, 0);
-        (self.is_armed, self.since) = (true, Some(Instant::now()));
-    }
-
-    fn disarm(&mut self, area: &Area) {
-        if std::mem::take(&mut self.is_armed) {
-            self.set(area, COUNTS_MAX);
         }
     }
 }
@@ -97,51 +65,46 @@ impl Domain {
         self.hooks.as_ref().is_some_and(|hooks| hooks.patches.dense.is_on)
     }
 
-    /// The number of an event that is about to be written: none if nothing counts, or the event did not come of its task's
-    /// running. From here on is counted anew.
-    pub fn counts_of_event(&mut self, kind: &EventKind) -> Option<u64> {
+    /// The counts of a domain whose text has them.
+    fn dense_counts(&mut self) -> Option<&mut Counts> {
         let hooks = self.hooks.as_mut().filter(|hooks| hooks.patches.dense.is_on)?;
-        if matches!(kind, EventKind::Hooked { .. } | EventKind::Token { .. }) {
-            return None;
-        }
-        hooks.counts.disarm(&hooks.area);
-        hooks.counts.since = None;
-        let all = hooks.counts.all(&hooks.area);
-        let counts = all.wrapping_sub(std::mem::replace(&mut hooks.counts.at_event, all));
-        match kind {
-            EventKind::Signal(event) if event.point == SignalPoint::Anywhere => None,
-            EventKind::Syscall { .. }
-            | EventKind::SyscallEnter { .. }
-            | EventKind::Signal(_)
-            | EventKind::Instruction { .. } => Some(counts),
-            EventKind::Pause(pause) if pause.place == PausePlace::State => Some(counts),
-            _ => None,
-        }
+        Some(&mut hooks.counts)
     }
 
-    /// The task is to stop, and computes. True: it goes on to its next count, and stops there.
-    pub fn stops_at_count(&mut self, tid: Tid) -> bool {
-        let Some(hooks) = self.hooks.as_mut().filter(|hooks| hooks.patches.dense.is_on) else { return false };
-        let Hooks { counts, area, .. } = hooks;
-        let Some(since) = counts.since else {
-            counts.arm(area);
-            counts.run = task::cpu_time(tid);
-            return true;
+    /// The task is to stop, and computes. True: it goes on to its next count, and stops there. False: there are none, or none
+    /// came; until its next event, it does not stop at one.
+    pub fn stops_at_count(&mut self, tid: Tid) -> Result<bool> {
+        let Some(counts) = self.dense_counts() else { return Ok(false) };
+        let (since, asked, run) = (counts.since, counts.asked, counts.run);
+        let Some(since) = since else {
+            let asked = self.with_source(tid, |source, stopped, memory| source.stop_soon(stopped, memory))?;
+            if let Some(counts) = self.dense_counts() {
+                (counts.asked, counts.since) = (asked, Some(Instant::now()));
+                counts.run = task::cpu_time(tid);
+            }
+            return Ok(true);
         };
         // It was interrupted in the very moment when it trapped: that comes next.
-        let has_trapped = counts.is_armed && counts_left(area.countdown()) < 0;
+        let has_trapped = asked.is_some() && self.ticks(tid)? >= asked;
         let waited = since.elapsed();
-        let has_run = || match (counts.run, task::cpu_time(tid)) {
+        let has_run = || match (run, task::cpu_time(tid)) {
             (Some(before), Some(now)) => now.saturating_sub(before) >= RUN_MIN || waited > COUNT_WAIT_MAX,
             _ => true,
         };
-        has_trapped || waited < COUNT_WAIT || counts.is_armed && !has_run()
+        if has_trapped || waited < COUNT_WAIT || asked.is_some() && !has_run() {
+            return Ok(true);
+        }
+        self.with_source(tid, |source, stopped, memory| source.stop_at(stopped, memory, None))?;
+        if let Some(counts) = self.dense_counts() {
+            counts.asked = None;
+        }
+        Ok(false)
     }
 
-    /// No count came: until its next event, the task does not trap at one.
-    pub fn no_count_came(&mut self) {
-        if let Some(hooks) = &mut self.hooks {
-            hooks.counts.disarm(&hooks.area);
+    /// The task stands at an event: whatever it was to stop for is another matter.
+    pub fn forget_stop_at_count(&mut self) {
+        if let Some(counts) = self.dense_counts() {
+            (counts.asked, counts.since) = (None, None);
         }
     }
 
@@ -192,10 +155,9 @@ impl Domain {
         let eflags = if flags_lost { found.eflags & !STATUS_FLAGS } else { found.eflags };
         let regs = Registers { rip: resume, eflags, orig_rax: u64::MAX, ..found };
         self.stopped(tid)?.set_regs(&regs)?;
-        if let Some(hooks) = &mut self.hooks {
-            hooks.counts.disarm(&hooks.area);
-            hooks.counts.since = None;
-        }
+        let status = Status::Signal(Signal::TRAP);
+        self.with_source(tid, |source, stopped, memory| source.stopped(stopped, memory, status))?;
+        self.forget_stop_at_count();
         let stopped = self.task(tid)?;
         (stopped.midway, stopped.ready) = (true, true);
         if !self.is_to_stop(tid)? {
@@ -215,8 +177,7 @@ impl Domain {
     fn pause_at_count(&mut self, tid: Tid) -> Result<()> {
         self.drain(tid)?;
         let sums = self.sums(tid)?;
-        let Some(hooks) = &self.hooks else { return Ok(()) };
-        let count = hooks.counts.all(&hooks.area).wrapping_sub(hooks.counts.at_event);
+        let Some(count) = self.ticks(tid)? else { return Ok(()) };
         let regs = self.stopped(tid)?.regs()?;
         let extended = place::extended(&self.stopped(tid)?.xstate()?);
         tracing::debug!(domain = %self.id, %tid, count, rip = format_args!("{:#x}", regs.rip), "pause");

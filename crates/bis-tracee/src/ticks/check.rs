@@ -86,7 +86,7 @@ fn one(
     stopped.set_regs(&regs).map_err(text)?;
     source.begin(memory).map_err(text)?;
     if let Some(at) = stop {
-        source.stop_at(stopped, memory, at).map_err(text)?;
+        source.stop_at(stopped, memory, Some(at)).map_err(text)?;
     }
     let mut ticks = Vec::new();
     loop {
@@ -151,8 +151,11 @@ mod tests {
             fn count(&mut self, memory: &Memory) -> Result<u64> {
                 Ok(self.inner.count(memory)? + self.more)
             }
-            fn stop_at(&mut self, stopped: &Stopped, memory: &Memory, count: u64) -> Result<()> {
-                self.inner.stop_at(stopped, memory, count + self.later)
+            fn stop_at(&mut self, stopped: &Stopped, memory: &Memory, count: Option<u64>) -> Result<()> {
+                self.inner.stop_at(stopped, memory, count.map(|count| count + self.later))
+            }
+            fn stop_soon(&mut self, stopped: &Stopped, memory: &Memory) -> Result<Option<u64>> {
+                self.inner.stop_soon(stopped, memory)
             }
             fn resume(&mut self, stopped: &Stopped, memory: &Memory) -> Result<task::Resume> {
                 self.inner.resume(stopped, memory)

@@ -163,6 +163,10 @@ impl Hardware {
     fn interrupt_after(&self, more: Option<u64>) -> Result<()> {
         self.event.interrupt_after(more).map_err(self.failed("set a performance counter"))
     }
+
+    fn forget_stop(&mut self) -> Result<()> {
+        if self.stop_at.take().is_some() { self.interrupt_after(None) } else { Ok(()) }
+    }
 }
 
 impl TickSource for Hardware {
@@ -171,9 +175,7 @@ impl TickSource for Hardware {
     }
 
     fn begin(&mut self, _memory: &Memory) -> Result<()> {
-        if self.stop_at.take().is_some() {
-            self.interrupt_after(None)?;
-        }
+        self.forget_stop()?;
         self.base = self.read()?;
         Ok(())
     }
@@ -182,7 +184,8 @@ impl TickSource for Hardware {
         Ok(self.read()?.saturating_sub(self.base))
     }
 
-    fn stop_at(&mut self, stopped: &Stopped, memory: &Memory, count: u64) -> Result<()> {
+    fn stop_at(&mut self, stopped: &Stopped, memory: &Memory, count: Option<u64>) -> Result<()> {
+        let Some(count) = count else { return self.forget_stop() };
         if !self.signals {
             self.event
                 .signal(self.tid, SIGNAL)
@@ -197,6 +200,10 @@ impl TickSource for Hardware {
         let more = count.saturating_sub(self.count(memory)?);
         self.stop_at = Some(count);
         self.interrupt_after(Some(more))
+    }
+
+    fn stop_soon(&mut self, _stopped: &Stopped, _memory: &Memory) -> Result<Option<u64>> {
+        Ok(None)
     }
 
     fn resume(&mut self, _stopped: &Stopped, _memory: &Memory) -> Result<Resume> {

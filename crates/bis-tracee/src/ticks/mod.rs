@@ -1,30 +1,34 @@
 //! Tick sources: what measures a task's progress between two of its events, so that a place in the middle of its
 //! computation has a number. Which one a trace was made with stands in the trace ([`TickKind`]), and replay uses the same.
 //!
-//! Here are those that count conditional *branches*, behind one trait, [`TickSource`]. They let a task be stopped anywhere, and can
-//! stop it at a number only roughly: the rest of the way is a matter of breakpoints. The software source is not here: its word
-//! belongs to an address space and comes and goes with the dense text, and its counts trap by themselves
-//! (`bis-record/hooks/counts.rs`, `bis-replay/dense.rs`).
+//! They are behind one trait, [`TickSource`]. Those that count conditional *branches* (hardware, stepping) let a task be stopped
+//! anywhere, and can stop it at a number only roughly: the rest of the way is a matter of breakpoints. The software source has the
+//! counts of the dense text: a task stands at a number only right behind one, and it is stopped there exactly.
 //!
-//! A source counts one task. It begins at an event and must come to the same number at the same place whenever the task
-//! runs there from the same event, whoever else runs on the machine. It knows nothing of events, of what a stop was
-//! for, or of the search for a place: that is the recorder's and the replayer's (`bis-replay/count.rs`).
+//! A source counts one task (the software source: the tasks of one address space, of which one runs at a time). It begins at
+//! an event and must come to the same number at the same place whenever the task runs there from the same event, whoever
+//! else runs on the machine. It knows nothing of events, of what a stop was for, of texts, or of the search for a place: that is
+//! the recorder's (`bis-record/ticks.rs`, `hooks/counts.rs`) and the replayer's (`bis-replay/count.rs`).
 //!
 //! How a supervisor lets a task run that is counted: until a stop is [`Stop::Foreign`] or [`Stop::Tick`], ask
 //! [`TickSource::resume`] how to resume it, do that, wait, and tell [`TickSource::stopped`] what the wait has said.
-//! Every other way to resume a task must not make it execute its program's code, nor that of the hooks.
+//! Every other way to resume a task must not make it execute its program's code, nor that of the hooks. (Only where branches
+//! are counted. The text counts by itself: there, [`TickSource::resume`] is always to go on, and only of a SIGTRAP
+//! [`TickSource::stopped`] has something to say.)
 
 mod check;
 mod cpu;
 mod hardware;
 mod instruction;
 mod perf;
+mod software;
 mod stepping;
 
 use std::fmt;
 
 pub use bis_trace::types::TickKind;
 use bis_trace::types::Tid;
+pub use software::Software;
 
 use crate::{
     error::Result,
@@ -59,9 +63,13 @@ pub trait TickSource: fmt::Debug + Send {
     /// The counts since [`TickSource::begin`]. The task does not run in its program now; it may be in the kernel.
     fn count(&mut self, memory: &Memory) -> Result<u64>;
 
-    /// The task is to stop when there are so many counts, more than there are now. Holds for one [`Stop::Tick`], or
-    /// until it is asked for another or begins anew.
-    fn stop_at(&mut self, stopped: &Stopped, memory: &Memory, count: u64) -> Result<()>;
+    /// The task is to stop when there are so many counts, more than there are now; or with none, not to stop at a count any
+    /// more. Holds for one [`Stop::Tick`], or until it is asked for another or begins anew.
+    fn stop_at(&mut self, stopped: &Stopped, memory: &Memory, count: Option<u64>) -> Result<()>;
+
+    /// The task, which was interrupted, is to stop at the next place that has a number. None: it stands at one, as it does wherever
+    /// branches are counted. Else it has been asked to stop at this count, as by [`TickSource::stop_at`].
+    fn stop_soon(&mut self, stopped: &Stopped, memory: &Memory) -> Result<Option<u64>>;
 
     /// The task is about to go on in its program: how it is to be resumed, without a signal.
     fn resume(&mut self, stopped: &Stopped, memory: &Memory) -> Result<Resume>;
@@ -137,12 +145,14 @@ impl Ticks {
         matches!(self.kind, TickKind::Hardware | TickKind::Stepping)
     }
 
-    /// A task's own source; none if nothing is counted.
+    /// A task's own source, for one that is replayed or whose branches are counted; none if nothing is counted. (Of the dense text's
+    /// word, the recorder has one for each address space: [`Software::mapped`].)
     ///
     /// # Errors
     /// Where the kernel gives this task no counter.
     pub fn of(self, tid: Tid) -> Result<Option<Box<dyn TickSource>>> {
         Ok(match (self.kind, self.hardware) {
+            (TickKind::Software, _) => Some(Box::new(software::Software::remote())),
             (TickKind::Stepping, _) => Some(Box::new(stepping::Stepping::default())),
             (TickKind::Hardware, Some(setup)) => Some(Box::new(hardware::Hardware::open(setup, tid)?)),
             _ => None,

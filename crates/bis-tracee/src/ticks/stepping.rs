@@ -115,12 +115,20 @@ impl TickSource for Stepping {
         Ok(self.count)
     }
 
-    fn stop_at(&mut self, _stopped: &Stopped, _memory: &Memory, count: u64) -> Result<()> {
+    fn stop_at(&mut self, _stopped: &Stopped, _memory: &Memory, count: Option<u64>) -> Result<()> {
+        let Some(count) = count else {
+            self.stop_at = None;
+            return Ok(());
+        };
         // As spread as numbers are that are multiplied by the golden ratio; the same in every run.
         self.asked += 1;
         let skid = (self.asked.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % (SKID_MAX + 1);
         self.stop_at = Some(count + skid);
         Ok(())
+    }
+
+    fn stop_soon(&mut self, _stopped: &Stopped, _memory: &Memory) -> Result<Option<u64>> {
+        Ok(None)
     }
 
     fn resume(&mut self, stopped: &Stopped, memory: &Memory) -> Result<Resume> {
