@@ -328,7 +328,8 @@ impl Domain {
         let regs = self.stopped(tid)?.regs()?;
         let xstate = self.stopped(tid)?.xstate()?;
         let extended = place::extended(&xstate);
-        let count = self.ticks(tid)?;
+        // In text that counts, only the places behind a count have a number (`hooks/counts.rs`).
+        let count = if self.is_dense() { None } else { self.ticks(tid)? };
         // What has changed comes first: it is what differs. Where there is a number, few places are left to tell apart.
         let mut held = if count.is_none() { self.look_wide(tid)? } else { Vec::new() };
         held.extend(look_around(&self.memory, &regs, &self.views));
