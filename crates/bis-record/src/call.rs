@@ -96,7 +96,7 @@ impl Domain {
             }
             _ => {}
         }
-        if !vsyscall && self.wants_dense(&call) {
+        if !vsyscall && self.wants_dense(tid, &call) {
             return self.begin_dense(tid, call.nr, &entry);
         }
         if !vsyscall && self.wants_sparse(&call) {

@@ -62,6 +62,8 @@ pub struct Options {
     pub chaos: Option<u64>,
     /// What measures how far a task has come.
     pub ticks: TickKind,
+    /// With [`TickKind::Software`]: which text counts.
+    pub counts: Counting,
     /// Use the agent's hooks: calls that programs make often do not stop.
     pub hooks: bool,
     /// Clone the blocks of large reads into the trace, where the filesystem can.
@@ -69,6 +71,15 @@ pub struct Options {
     /// The folder in which it is remembered which instructions of which programs the hooks replace. None: found anew
     /// each time.
     pub site_cache: Option<PathBuf>,
+}
+
+/// Where the text of a program counts, if there are counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Counting {
+    /// In each domain with several tasks, from the second on.
+    WithThreads,
+    /// Where tasks have had to be stopped in the middle of their computation a few times.
+    WhereNeeded,
 }
 
 /// Records a run of a program and of all its descendants, until the last of them has ended. Returns the

@@ -163,8 +163,10 @@ impl Domain {
         let span = if let Spot::Sure(span) = span { span.bytes().to_vec() } else { Vec::new() };
         self.learn_loop(tid)?;
         let regs = self.pause(tid, span)?;
-        if let Some(hooks) = self.hooks.as_mut().filter(|_| self.tasks.len() == 1) {
-            hooks.counts.is_wanted = true;
+        let is_alone = self.tasks.len() == 1;
+        if let Some(hooks) = &mut self.hooks {
+            hooks.counts.need.paused_by_state();
+            hooks.counts.is_wanted |= is_alone;
         }
         self.go_from_pause(tid, &regs)
     }

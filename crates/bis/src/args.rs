@@ -2,6 +2,7 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
+use bis_record::Counting;
 use bis_trace::types::TickKind;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -123,7 +124,8 @@ pub struct Record {
 /// Tick sources as people name them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum TicksArg {
-    /// What serves best here: nothing is counted, a place is known by its registers and memory
+    /// What serves best: a place is known by its registers and memory, and once that has been needed a few times in a process, by
+    /// counts in a rewritten text
     Auto,
     /// Counts in a rewritten text
     Software,
@@ -134,13 +136,18 @@ pub enum TicksArg {
 }
 
 impl TicksArg {
-    pub fn kind(self) -> TickKind {
+    /// `plain`: nothing is to be counted unless that is asked for: so with chaos, which stops programs anywhere, and without hooks.
+    pub fn kind(self, plain: bool) -> TickKind {
         match self {
-            TicksArg::Auto => TickKind::State,
-            TicksArg::Software => TickKind::Software,
+            TicksArg::Auto if plain => TickKind::State,
+            TicksArg::Auto | TicksArg::Software => TickKind::Software,
             TicksArg::Hardware => TickKind::Hardware,
             TicksArg::Stepping => TickKind::Stepping,
         }
+    }
+
+    pub fn counts(self) -> Counting {
+        if self == TicksArg::Auto { Counting::WhereNeeded } else { Counting::WithThreads }
     }
 }
 

@@ -16,6 +16,7 @@ use bis_trace::{
 };
 use bis_tracee::{Status, area::Area, place, siginfo::SigInfo, task, ticks::Software};
 
+use super::need::Need;
 use crate::{domain::Domain, error::Result, steps::Step, ticks::Counter};
 
 /// How long a task that was told to stop at its next count may go without one, and how much of that it has had a core, if that
@@ -38,6 +39,7 @@ pub struct Counts {
     pub alone_since: Option<Instant>,
     /// A task had to be stopped by its state although it is alone: counts would have served better.
     pub is_wanted: bool,
+    pub need: Need,
 }
 
 /// What replay begins with.
@@ -55,6 +57,7 @@ impl Counts {
             run: None,
             alone_since: None,
             is_wanted: false,
+            need: Need::default(),
         }
     }
 }

@@ -10,6 +10,8 @@
 //!
 //! Back to the sparse text it goes the same way, when only one task has been left for a while.
 //!
+//! With `--ticks=auto` the text counts only where that has turned out to be needed, and there may be other tasks by then (`need.rs`).
+//!
 //! Trampolines lie at the same distance from their text in every process if they can, so that all share one file of the cache.
 //! Once mapped, they stay until the next exec: a task may stand in them though the text that leads there is gone.
 //!
@@ -46,7 +48,7 @@ use super::{
     patches::{PAGE, TextRange},
     patching::Batch,
 };
-use crate::{domain::Domain, error::Result};
+use crate::{Counting, domain::Domain, error::Result};
 
 const GIB: i64 = 1 << 30;
 
@@ -88,15 +90,22 @@ fn makes_thread(call: &Call, memory: &bis_tracee::Memory) -> bool {
 
 impl Domain {
     /// At the entry of a call: is the text to count from here on?
-    pub fn wants_dense(&self, call: &Call) -> bool {
+    pub fn wants_dense(&mut self, tid: Tid, call: &Call) -> bool {
         let Some(hooks) = self.hooks.as_ref().filter(|_| self.session.texts.dense().is_some()) else {
             return false;
         };
-        !hooks.patches.dense.is_on
-            && self.tasks.len() == 1
-            && !hooks.clock.forbidden
-            && self.tasks.values().all(|task| !task.wishes.no_cpuid)
-            && (hooks.counts.is_wanted || makes_thread(call, &self.memory))
+        let waits_for_need = self.session.options.counts == Counting::WhereNeeded;
+        if hooks.patches.dense.is_on
+            || hooks.clock.forbidden
+            || waits_for_need && !hooks.counts.need.is_great()
+            || self.tasks.values().any(|task| task.wishes.no_cpuid)
+        {
+            return false;
+        }
+        if self.tasks.len() == 1 {
+            return hooks.counts.is_wanted || makes_thread(call, &self.memory);
+        }
+        waits_for_need && self.may_change_text(tid)
     }
 
     /// Lets all text count. The task stands at the entry of a call, which is undone.
@@ -224,7 +233,7 @@ impl Domain {
             outcome.effects.push(Effect::Map { addr, len, prot: READ_EXEC, backing });
         }
         let Some(hooks) = &mut self.hooks else { return Ok(false) };
-        hooks.patches.forget_patches(range.start, range.end);
+        hooks.patches.retire(range.start, range.end);
         let dense = &mut hooks.patches.dense;
         let number = if is_new {
             dense.pools.push(pool.clone());
@@ -258,7 +267,7 @@ impl Domain {
     }
 
     /// The trampolines for a text: those that are mapped, or (true) new ones with a place for them.
-    fn pool(&self, range: &TextRange, mappings: &[Mapping]) -> Option<(Pool, bool)> {
+    pub(super) fn pool(&self, range: &TextRange, mappings: &[Mapping]) -> Option<(Pool, bool)> {
         let dense = &self.hooks.as_ref()?.patches.dense;
         let is_it = |pool: &&Pool| pool.bias == range.bias && Arc::ptr_eq(&pool.text, &range.file);
         if let Some(known) = dense.pools.iter().find(is_it) {

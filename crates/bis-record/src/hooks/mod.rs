@@ -19,6 +19,7 @@ pub mod counts;
 pub mod dense;
 pub mod dense_texts;
 mod guards;
+mod need;
 pub mod patches;
 mod patching;
 pub mod texts;

@@ -117,6 +117,8 @@ pub struct Patches {
     pub arenas: Vec<Arena>,
     runs: BTreeMap<u64, Patch>,
     by_place: BTreeMap<u64, u64>,
+    /// What has given way to text that counts, by the begin of its trampoline: tasks may still be in those.
+    retired: BTreeMap<u64, Patch>,
     /// Instructions that have given way to ones that fault, and their bytes.
     faults: BTreeMap<u64, (Insn, Vec<u8>)>,
     /// Pages of text that cannot be executed until somebody tries (`guards.rs`).
@@ -161,19 +163,24 @@ impl Patches {
         patch.map_or(rip, |patch| patch.trampoline.traced + SYSCALL_LEN)
     }
 
+    /// The patch in whose trampoline this address is.
+    pub fn in_trampoline(&self, rip: u64) -> Option<&Patch> {
+        let patch = self.by_place.range(..=rip).next_back().and_then(|(_, start)| self.runs.get(start));
+        let retired = || self.retired.range(..=rip).next_back().map(|(_, patch)| patch);
+        let is_it = |patch: &&Patch| rip < patch.place.1;
+        patch.filter(is_it).or_else(|| retired().filter(is_it))
+    }
+
     /// The program's own address for one in a trampoline.
     pub fn original(&self, rip: u64) -> u64 {
-        let patch = self.by_place.range(..=rip).next_back().and_then(|(_, start)| self.runs.get(start));
-        let patch = patch.filter(|patch| rip < patch.place.1);
-        let sparse = patch.and_then(|patch| patch.trampoline.original(rip));
+        let sparse = self.in_trampoline(rip).and_then(|patch| patch.trampoline.original(rip));
         let dense = || self.dense.place(rip).map(|place| place.address());
         sparse.or_else(dense).unwrap_or(rip)
     }
 
     /// Is this address on the way to a hook that has a register of the program's in its state?
     pub fn is_on_the_way(&self, rip: u64) -> bool {
-        let patch = self.by_place.range(..=rip).next_back().and_then(|(_, start)| self.runs.get(start));
-        patch.is_some_and(|patch| {
+        self.in_trampoline(rip).is_some_and(|patch| {
             let begins = patch.trampoline.places.iter().find(|(original, _)| *original == patch.site);
             is_chance(patch.kind)
                 && begins.is_some_and(|(_, place)| *place < rip && rip < patch.trampoline.traced)
@@ -192,8 +199,7 @@ impl Patches {
         if let Some(kind) = self.dense.fault_at(rip) {
             return Some((insn(kind)?, clock_fault(kind)?.len() as u64));
         }
-        let start = self.by_place.range(..=rip).next_back()?.1;
-        let patch = self.runs.get(start).filter(|patch| patch.trampoline.traced == rip)?;
+        let patch = self.in_trampoline(rip).filter(|patch| patch.trampoline.traced == rip)?;
         Some((insn(patch.kind)?, clock_fault(patch.kind)?.len() as u64))
     }
 
@@ -273,6 +279,13 @@ impl Patches {
             }
         }
         self.texts = kept;
+    }
+
+    /// Text that counts has taken the place of this one; in the trampolines, tasks may still be.
+    pub fn retire(&mut self, start: u64, end: u64) {
+        let patches = self.runs.range(start..end).map(|(_, patch)| (patch.place.0, patch.clone()));
+        self.retired.extend(patches);
+        self.forget_patches(start, end);
     }
 
     /// What was patched in this part of the address space is not any more.

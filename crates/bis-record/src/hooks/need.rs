@@ -1,0 +1,131 @@
+//! Whether a domain's text is to count although nobody has asked for it: with `--ticks=auto`, when its tasks have had to be stopped by
+//! their state a few times. A domain whose tasks give way at their calls never comes to that, and its text costs nothing.
+//!
+//! By then there may be many tasks, and text is changed at the entry of a call that one of them makes. The others stand somewhere:
+//! behind a call that they have made or wait in, where they were paused, or where they begin. They go on in the new text as if
+//! nothing had happened, if they do not stand in the middle of what gives way to a jump there. (What is on their stacks are addresses
+//! behind calls, and into those the text can always be entered.) Who stands in a trampoline of the text before goes on in that: it
+//! stays, and what is known of it (`Patches::retire`); but where it leads back to must not be in such a middle. If anybody
+//! stands badly, the text is changed another time.
+
+use std::{
+    os::unix::fs::FileExt,
+    time::{Duration, Instant},
+};
+
+use bis_trace::types::Tid;
+use bis_tracee::maps;
+
+use super::{
+    dense_texts::{Pool, shown_text},
+    patches::{Patches, TextRange},
+};
+use crate::{domain::Domain, task::Handle};
+
+/// How many pauses by their state are taken before the text counts. A dense text of a large program takes a tenth of a second to be
+/// mapped; a pause by its state takes a few milliseconds, and in replay it may take more.
+const PAUSES_MAX: u32 = 8;
+
+/// How long nobody looks again where the others stood badly.
+const AGAIN: Duration = Duration::from_millis(20);
+
+/// What is known of a domain's need for counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Need {
+    /// How often a task was stopped by its state.
+    pauses: u32,
+    /// When the others stood badly.
+    refused: Option<Instant>,
+}
+
+impl Need {
+    pub fn paused_by_state(&mut self) {
+        self.pauses = self.pauses.saturating_add(1);
+    }
+
+    /// Have there been enough pauses?
+    pub fn is_great(&self) -> bool {
+        self.pauses >= PAUSES_MAX
+    }
+}
+
+impl Domain {
+    /// May the text be changed for the dense one although there are others than this task, which stands at the entry of a call?
+    pub(super) fn may_change_text(&mut self, tid: Tid) -> bool {
+        let Some(hooks) = &self.hooks else { return false };
+        if hooks.counts.need.refused.is_some_and(|refused| refused.elapsed() < AGAIN) {
+            return false;
+        }
+        let is_clear = self.others_are_clear(tid).unwrap_or(false);
+        tracing::debug!(domain = %self.id, %tid, is_clear, "a text that counts is wanted");
+        if let Some(hooks) = &mut self.hooks {
+            hooks.counts.need.refused = (!is_clear).then(Instant::now);
+        }
+        is_clear
+    }
+
+    /// Do all others stand where they can go on in the dense text? None: that is not known.
+    fn others_are_clear(&self, tid: Tid) -> Option<bool> {
+        let patches = &self.hooks.as_ref()?.patches;
+        let mut places = Vec::new();
+        for task in self.tasks.values().filter(|task| task.tid != tid) {
+            let rip = match (&task.handle, &task.call) {
+                (_, Some(call)) => call.entry.rip,
+                (Handle::Stopped(stopped), None) => stopped.regs().ok()?.rip,
+                _ => return None,
+            };
+            if let Some(patch) = patches.in_trampoline(rip) {
+                places.push(patch.end);
+            } else if self.is_in_hooks(rip) || patches.is_trampoline(rip) || task.call.is_some() {
+                // An interrupted call is made again by the instruction in front of it, which would have given way.
+                return None;
+            } else {
+                places.push(rip);
+            }
+        }
+        places.sort_unstable();
+        places.dedup();
+        let mappings = maps::read(tid).ok()?;
+        let is_there = |text: &&TextRange| places.iter().any(|at| text.start <= *at && *at < text.end);
+        for text in patches.texts.iter().filter(is_there) {
+            let shown = shown_text(&mappings, text.start..text.end, &patches.guards);
+            if shown.is_none() || text.is_changed {
+                // It stays as it is.
+                continue;
+            }
+            let Some((pool, _)) = self.pool(text, &mappings) else { continue };
+            let within: Vec<u64> =
+                places.iter().copied().filter(|at| text.start <= *at && *at < text.end).collect();
+            if !within.iter().all(|at| is_entered(&pool, text, *at)) {
+                return Some(false);
+            }
+            // What the dense text has not taken is patched in it.
+            let is_in_run = |run: &bis_rewrite::Run| {
+                let start = run.start().wrapping_add(text.bias);
+                let end = start.wrapping_add(run.len().into());
+                Patches::lies_in(text, run) && within.iter().any(|at| start < *at && *at < end)
+            };
+            if text.file.runs().iter().any(is_in_run) {
+                return Some(false);
+            }
+        }
+        Some(true)
+    }
+}
+
+/// Can this address be gone to in the dense text? Not so in the middle of what has given way to a jump.
+fn is_entered(pool: &Pool, text: &TextRange, addr: u64) -> bool {
+    let Some(moved) = pool.map().enter(pool.bias, addr) else { return true };
+    // The first instruction has become the jump.
+    let own = addr.wrapping_sub(text.bias);
+    let entry = &pool.file.entry;
+    let Some(part) = entry.segments.iter().find(|part| part.start <= own && own < part.start + part.len)
+    else {
+        return false;
+    };
+    let mut bytes = [0; 5];
+    let is_read = entry.text.read_exact_at(&mut bytes, part.at + (own - part.start)).is_ok();
+    let [0xe9, displacement @ ..] = bytes else { return false };
+    let target = addr.wrapping_add(5).wrapping_add_signed(i32::from_le_bytes(displacement).into());
+    is_read && target == moved
+}
