@@ -68,6 +68,9 @@ const DISTANCES: [i64; 7] = [-GIB, -GIB / 4 * 5, -GIB / 2, -GIB / 2 * 3, GIB / 4
 /// Programs that lie low have theirs here, behind the hooks' area.
 const LOW: u64 = 0x7040_0000;
 
+/// Where the addresses end that programs have.
+const USER_END: u64 = 0x7fff_ffff_f000;
+
 /// The kinds of sites that lead to hooks.
 const HOOKED: [(SiteKind, u64); 4] = [
     (SiteKind::Syscall, hooks::ENTER),
@@ -268,7 +271,13 @@ impl Domain {
 
     /// The trampolines for a text: those that are mapped, or (true) new ones with a place for them.
     pub(super) fn pool(&self, range: &TextRange, mappings: &[Mapping]) -> Option<(Pool, bool)> {
-        let dense = &self.hooks.as_ref()?.patches.dense;
+        let patches = &self.hooks.as_ref()?.patches;
+        // Who maps a part of its own text again elsewhere (V8 does, for each of its threads) would need one more text for it.
+        let loaded = patches.texts.iter().find(|text| Arc::ptr_eq(&text.file, &range.file));
+        if loaded.is_some_and(|text| text.bias != range.bias) {
+            return None;
+        }
+        let dense = &patches.dense;
         let is_it = |pool: &&Pool| pool.bias == range.bias && Arc::ptr_eq(&pool.text, &range.file);
         if let Some(known) = dense.pools.iter().find(is_it) {
             return Some((known.clone(), false));
@@ -278,7 +287,7 @@ impl Domain {
         let (first, end) = (first.wrapping_add(range.bias), end.wrapping_add(range.bias));
         let is_free = |start: u64, len: u64| {
             let end = start.saturating_add(len);
-            start >= PAGE && !mappings.iter().any(|m| m.start < end && start < m.end)
+            start >= PAGE && end <= USER_END && !mappings.iter().any(|m| m.start < end && start < m.end)
         };
         let low = (end < LOW).then_some(LOW);
         let far = DISTANCES.into_iter().filter(|_| low.is_none());
