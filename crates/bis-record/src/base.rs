@@ -68,6 +68,11 @@ impl Session {
         Ok(self.writer.files().keep_changing(file, path)?.file)
     }
 
+    /// Keeps a file of our own that nobody edits.
+    pub fn keep_linked(&self, file: &File, path: &[u8]) -> Result<FileId> {
+        Ok(self.writer.files().keep_linked(file, path)?.file)
+    }
+
     /// Keeps a file's content in the trace.
     pub fn keep(&self, file: &File, path: &[u8]) -> Result<FileId> {
         Ok(self.writer.files().keep(file, path)?.file)

@@ -69,6 +69,14 @@ pub(crate) struct Store {
     temporary_count: u64,
 }
 
+/// What becomes of a file's content under its name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Unknown,
+    Changes,
+    Stays,
+}
+
 /// Keeps files in the trace ([`crate::Writer::files`]).
 #[derive(Clone, Copy)]
 pub struct FileStore<'a> {
@@ -79,21 +87,30 @@ impl FileStore<'_> {
     /// Keeps the present content of a regular file (a memfd too), open for reading; its position stays. `path` is
     /// where it was, for messages and to know system files. The entry is in the meta stream when this returns.
     pub fn keep(&self, source: &File, path: &[u8]) -> Result<FileEntry> {
-        self.keep_as(source, path, false)
+        self.keep_as(source, path, Fate::Unknown)
     }
 
     /// The same for a file whose content will change under the name that it has now: it is never linked to.
     pub fn keep_changing(&self, source: &File, path: &[u8]) -> Result<FileEntry> {
-        self.keep_as(source, path, true)
+        self.keep_as(source, path, Fate::Changes)
     }
 
-    fn keep_as(&self, source: &File, path: &[u8], changing: bool) -> Result<FileEntry> {
+    /// The same for a file of which it is known that nobody edits it in place: it is linked to wherever that can be.
+    pub fn keep_linked(&self, source: &File, path: &[u8]) -> Result<FileEntry> {
+        self.keep_as(source, path, Fate::Stays)
+    }
+
+    fn keep_as(&self, source: &File, path: &[u8], fate: Fate) -> Result<FileEntry> {
         let failed = |source| TraceError::Keep { path: show(path), source: Arc::new(source) };
         let stat = source.metadata().map_err(failed)?;
         if !stat.is_file() {
             return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")));
         }
-        let linkable = !changing && is_system_file(&stat, path);
+        let linkable = match fate {
+            Fate::Unknown => is_system_file(&stat, path),
+            Fate::Changes => false,
+            Fate::Stays => true,
+        };
         let key = Key {
             dev: stat.dev(),
             ino: stat.ino(),
@@ -102,7 +119,7 @@ impl FileStore<'_> {
             // Our own links change it, and those of other recordings: not the content.
             ctime_ns: if linkable { 0 } else { nanoseconds(stat.ctime(), stat.ctime_nsec()) },
         };
-        let settled = !changing && is_settled(&key) && !is_in_memory(source);
+        let settled = fate != Fate::Changes && is_settled(&key) && !is_in_memory(source);
         let mut store = self.inner.files();
         if settled && let Some(index) = store.by_key.get(&key) {
             return Ok(store.entries[*index].clone());

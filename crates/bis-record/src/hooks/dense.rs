@@ -100,7 +100,7 @@ impl Domain {
         let waits_for_need = self.session.options.counts == Counting::WhereNeeded;
         if hooks.patches.dense.is_on
             || hooks.clock.forbidden
-            || waits_for_need && !hooks.counts.need.is_great()
+            || waits_for_need && !hooks.counts.need.is_great() && !hooks.patches.is_small()
             || self.tasks.values().any(|task| task.wishes.no_cpuid)
         {
             return false;
@@ -108,7 +108,7 @@ impl Domain {
         if self.tasks.len() == 1 {
             return hooks.counts.is_wanted || makes_thread(call, &self.memory);
         }
-        waits_for_need && self.may_change_text(tid)
+        waits_for_need && hooks.counts.need.is_great() && self.may_change_text(tid)
     }
 
     /// Lets all text count. The task stands at the entry of a call, which is undone.
@@ -302,7 +302,7 @@ impl Domain {
                 hook_save: None,
             };
             let keep = |entry: &DenseEntry| {
-                let kept = self.session.keep(&entry.text, entry.path.as_os_str().as_bytes());
+                let kept = self.session.keep_linked(&entry.text, entry.path.as_os_str().as_bytes());
                 kept.inspect_err(|error| tracing::warn!(%error, "failed to keep a dense text")).ok()
             };
             let Some(file) = range.file.dense(cache, kinds, &layout, keep) else { continue };

@@ -1,5 +1,6 @@
-//! Whether a domain's text is to count although nobody has asked for it: with `--ticks=auto`, when its tasks have had to be stopped by
-//! their state a few times. A domain whose tasks give way at their calls never comes to that, and its text costs nothing.
+//! Whether a domain's text is to count although nobody has asked for it (`--ticks=auto`): from the second task on if there is
+//! little of it, which costs hardly anything; else when tasks have had to be stopped by their state a few times. A large program whose
+//! threads sleep, or give way at their calls, never comes to that, and its text costs nothing.
 //!
 //! By then there may be many tasks, and text is changed at the entry of a call that one of them makes. The others stand somewhere:
 //! behind a call that they have made or wait in, where they were paused, or where they begin. They go on in the new text as if
@@ -22,9 +23,12 @@ use super::{
 };
 use crate::{domain::Domain, task::Handle};
 
-/// How many pauses by their state are taken before the text counts. A dense text of a large program takes a tenth of a second to be
-/// mapped; a pause by its state takes a few milliseconds, and in replay it may take more.
-const PAUSES_MAX: u32 = 8;
+/// How many pauses by their state are taken before the text counts. To keep and map the dense text of a large program takes some
+/// tens of milliseconds; a pause by its state takes two or three, and in replay now and then seconds.
+const PAUSES_MAX: u32 = 3;
+
+/// How much text is little, bytes: a program of C or Go with its libraries. To map it takes a few milliseconds.
+const SMALL: u64 = 4 << 20;
 
 /// How long nobody looks again where the others stood badly.
 const AGAIN: Duration = Duration::from_millis(20);
@@ -46,6 +50,13 @@ impl Need {
     /// Have there been enough pauses?
     pub fn is_great(&self) -> bool {
         self.pauses >= PAUSES_MAX
+    }
+}
+
+impl Patches {
+    /// Is there little text?
+    pub fn is_small(&self) -> bool {
+        self.texts.iter().map(|text| text.end - text.start).sum::<u64>() <= SMALL
     }
 }
 

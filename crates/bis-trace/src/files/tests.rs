@@ -105,6 +105,20 @@ fn holes_stay_and_positions_too() {
     assert!(fs::metadata(&path).unwrap().blocks() * 512 < 1 << 20);
 }
 
+/// What nobody edits is not copied, though it may go away.
+#[test]
+fn what_stays_is_linked() {
+    let set = Set::new();
+    let (file, path) = set.file("a", b"ours");
+    let entry = set.writer.files().keep_linked(&file, path.as_os_str().as_encoded_bytes()).unwrap();
+    assert!([Kept::HardLink, Kept::Reflink].contains(&entry.kept), "{:?}", entry.kept);
+    fs::remove_file(&path).unwrap();
+    let again = set.writer.files().keep_linked(&file, path.as_os_str().as_encoded_bytes()).unwrap();
+    assert_eq!(again.file, entry.file);
+    let trace = set.finish();
+    assert_eq!(fs::read(trace.file_path(entry.file).unwrap()).unwrap(), b"ours");
+}
+
 #[test]
 fn memfds_are_files() {
     let set = Set::new();
