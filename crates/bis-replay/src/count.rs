@@ -43,6 +43,9 @@ impl Domain<'_, '_> {
             let what = "a place has a number, and the trace names no tick source".into();
             return Err(self.inconsistent(who.seq, what));
         };
+        if self.is_dense() && wanted == 0 {
+            return Err(self.inconsistent(who.seq, "a pause behind no count".into()));
+        }
         let early = wanted.saturating_sub(skid);
         if early > 0 {
             self.run_to_count(task, who, pause, wanted, early)?;

@@ -124,8 +124,7 @@ pub struct Record {
 /// Tick sources as people name them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum TicksArg {
-    /// What serves best: a place is known by its registers and memory, and once that has been needed a few times in a process, by
-    /// counts in a rewritten text
+    /// What serves best: counts in a rewritten text where a process needs them, else registers and memory
     Auto,
     /// Counts in a rewritten text
     Software,

@@ -30,8 +30,8 @@ use crate::{
 enum Word {
     /// By the hooks' area, which the supervisor maps too.
     Mapped(Arc<Area>),
-    /// By the memory that a call names.
-    Remote,
+    /// By a system call for each look; what it said last, as long as nobody has run since.
+    Remote(Option<i64>),
 }
 
 /// The word was set for a stop.
@@ -63,28 +63,41 @@ impl Software {
 
     /// For tasks in whose memory the word is, if their text counts. Without one, they have no counts.
     pub(super) fn remote() -> Software {
-        Software { word: Word::Remote, base: 0, asked: None }
+        Software { word: Word::Remote(None), base: 0, asked: None }
     }
 
     /// The counts that are left; -1 after a trap.
-    fn left(&self, memory: &Memory) -> i64 {
-        match &self.word {
+    fn left(&mut self, memory: &Memory) -> i64 {
+        match &mut self.word {
             Word::Mapped(area) => counts_left(area.countdown()),
-            Word::Remote => memory.read_u64(COUNTDOWN).map_or(COUNTS_MAX.cast_signed(), counts_left),
+            Word::Remote(seen) => {
+                let look = || memory.read_u64(COUNTDOWN).map_or(COUNTS_MAX.cast_signed(), counts_left);
+                *seen.get_or_insert_with(look)
+            }
         }
     }
 
-    fn set(&self, memory: &Memory, left: u64) -> Result<()> {
+    fn set(&mut self, memory: &Memory, left: u64) -> Result<()> {
         let word = count_word(left.min(COUNTS_MAX));
-        match &self.word {
+        match &mut self.word {
             Word::Mapped(area) => area.set_countdown(word),
-            Word::Remote => memory.write(COUNTDOWN, &word.to_le_bytes())?,
+            Word::Remote(seen) => {
+                memory.write(COUNTDOWN, &word.to_le_bytes())?;
+                *seen = Some(counts_left(word));
+            }
         }
         Ok(())
     }
 
+    /// Somebody may have run since the last look.
+    fn look_again(&mut self) {
+        if let Word::Remote(seen) = &mut self.word {
+            *seen = None;
+        }
+    }
+
     /// All counts so far.
-    fn made(&self, memory: &Memory) -> u64 {
+    fn made(&mut self, memory: &Memory) -> u64 {
         let left = self.left(memory).cast_unsigned();
         match self.asked {
             None => COUNTS_MAX.wrapping_sub(left),
@@ -109,6 +122,7 @@ impl TickSource for Software {
     }
 
     fn begin(&mut self, memory: &Memory) -> Result<()> {
+        self.look_again();
         self.forget_stop(memory)?;
         self.base = self.made(memory);
         Ok(())
@@ -136,6 +150,7 @@ impl TickSource for Software {
     }
 
     fn resume(&mut self, _stopped: &Stopped, _memory: &Memory) -> Result<Resume> {
+        self.look_again();
         Ok(Resume::Cont)
     }
 
