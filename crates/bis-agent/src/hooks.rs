@@ -14,7 +14,7 @@ mod symbols {
 pub const TEXT_BASE: u64 = symbols::TEXT_BASE;
 
 /// The answers of the cpuid instruction: their count in eight bytes, then [`Cpuid`] each.
-pub const CPUID_BASE: u64 = 0x7000_5000;
+pub const CPUID_BASE: u64 = 0x7000_6000;
 
 /// The most answers that there is room for.
 pub const CPUID_MAX: usize = ((TABLE_BASE - CPUID_BASE - 8) / 24) as usize;
@@ -30,20 +30,20 @@ pub struct Cpuid {
 }
 
 /// The table of calls, [`TABLE_LEN`] bytes, behind the text; both are mapped as one range.
-pub const TABLE_BASE: u64 = 0x7000_7000;
+pub const TABLE_BASE: u64 = 0x7000_8000;
 
 /// Bytes of the table: [`CALLS`] rows.
 pub const TABLE_LEN: usize = CALLS * Row::LEN;
 
 /// The area: the state, the classes of descriptors, the hooks' stack and scratch memory, and the log. While
 /// recording it is shared with the supervisor.
-pub const AREA_BASE: u64 = 0x7000_a000;
+pub const AREA_BASE: u64 = 0x7000_b000;
 
 /// Bytes of the area.
 pub const AREA_LEN: u64 = LOG_BASE + LOG_LEN - AREA_BASE;
 
 /// The classes of descriptors, one byte for each of the first [`FDS`].
-pub const FD_CLASS_BASE: u64 = 0x7000_b000;
+pub const FD_CLASS_BASE: u64 = 0x7000_c000;
 
 /// The word that the dense text counts down (`bis_rewrite::count_word`), behind the state.
 pub const COUNTDOWN: u64 = AREA_BASE + 0xf00;
@@ -56,16 +56,29 @@ const _: () = assert!(AREA_BASE + state::LEN <= COUNTDOWN && COUNT_RCX + 8 <= FD
 /// Descriptors that have a class.
 pub const FDS: usize = 4096;
 
+/// A bit for each file that is mapped where it may change, found by [`file_bit`]; [`FILES_BITS`] of them, in the state's page.
+pub const FILES_BASE: u64 = AREA_BASE + 0x200;
+
+/// How many bits there are.
+pub const FILES_BITS: u64 = 8192;
+
+/// The bit of a file: others may have the same.
+pub fn file_bit(dev: u64, ino: u64) -> u64 {
+    (ino.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ dev.wrapping_mul(0xc4ce_b9fe_1a85_ec53)) >> 51
+}
+
+const _: () = assert!(FILES_BASE >= AREA_BASE + state::LEN && FILES_BASE + FILES_BITS / 8 <= COPIED_BASE);
+
 /// Descriptors whose large reads are copied, not cloned: a bit for each that has a class, in the state's page.
 pub const COPIED_BASE: u64 = AREA_BASE + 0x800;
 
 const _: () = assert!(COPIED_BASE >= AREA_BASE + state::LEN && COPIED_BASE + FDS as u64 / 8 <= FD_CLASS_BASE);
 
 /// The log.
-pub const LOG_BASE: u64 = 0x7001_2000;
+pub const LOG_BASE: u64 = 0x7001_3000;
 
 /// Bytes of the log.
-pub const LOG_LEN: u64 = 0xe_e000;
+pub const LOG_LEN: u64 = 0xe_d000;
 
 /// The numbers of system calls that the table knows are below this.
 pub const CALLS: usize = 512;
@@ -179,7 +192,7 @@ pub mod state {
     pub const END_STOP: u64 = 0x60;
     /// The classes of descriptors mean nothing now.
     pub const NO_FDS: u64 = 0x68;
-    /// Files that may be written are mapped somewhere.
+    /// Files that may be written are mapped somewhere: the bits at [`super::FILES_BASE`] count.
     pub const WATCHED: u64 = 0x70;
     /// The program's rax at a safepoint.
     pub const SAVED_RAX: u64 = 0x78;
@@ -304,6 +317,9 @@ pub enum Shape {
     SockOpt,
     Prctl,
     Copy,
+    Messages,
+    Prlimit,
+    Refused,
 }
 
 /// A system call in the hooks' table. The default is one that is always traced.
@@ -404,6 +420,9 @@ mod tests {
         assert_eq!(defined("CPUID_BASE"), CPUID_BASE);
         assert_eq!(defined("AREA_BASE"), AREA_BASE);
         assert_eq!(defined("FD_CLASS_BASE"), FD_CLASS_BASE);
+        assert!(header().contains("#define FILES_BASE (AREA_BASE + 0x200)"));
+        assert_eq!((FILES_BASE, defined("FILES_BITS")), (AREA_BASE + 0x200, FILES_BITS));
+        assert_eq!(FILES_BITS, 1 << (64 - 51));
         assert!(header().contains("#define COPIED_BASE (AREA_BASE + 0x800)"));
         assert_eq!(defined("LOG_BASE"), LOG_BASE);
         assert_eq!(defined("LOG_LEN"), LOG_LEN);

@@ -20,13 +20,27 @@ impl Domain {
     /// has named (set_tid_address) and marks the robust futexes that the task holds. Both are as the kernel's
     /// `mm_release` and `exit_robust_list` do it.
     pub fn last_writes(&mut self, tid: Tid) -> Vec<MemWrite> {
+        let mut writes = self.orphaned_futexes(tid);
+        writes.extend(self.cleared_word(tid));
+        writes
+    }
+
+    /// The word that it has named.
+    pub fn cleared_word(&self, tid: Tid) -> Option<MemWrite> {
+        let clear_tid = self.tasks.get(&tid)?.clear_tid;
+        let is_read = clear_tid != 0 && self.tasks.len() > 1;
+        is_read.then(|| MemWrite { addr: clear_tid, data: vec![0; 4] })
+    }
+
+    /// The robust futexes. Only while the task's memory is there.
+    pub fn orphaned_futexes(&self, tid: Tid) -> Vec<MemWrite> {
         const FUTEX_WAITERS: u32 = 0x8000_0000;
         const FUTEX_OWNER_DIED: u32 = 0x4000_0000;
         const FUTEX_TID_MASK: u32 = 0x3fff_ffff;
         /// ROBUST_LIST_LIMIT.
         const ENTRIES_MAX: usize = 2048;
         let Some(task) = self.tasks.get(&tid) else { return Vec::new() };
-        let (robust_list, clear_tid, name) = (task.robust_list, task.clear_tid, task.own_name);
+        let (robust_list, name) = (task.robust_list, task.own_name);
         let mut writes = Vec::new();
         if robust_list != 0 {
             let word = |addr: u64| self.memory.read_u64(addr).unwrap_or(0);
@@ -47,10 +61,15 @@ impl Domain {
                 }
             }
         }
-        if clear_tid != 0 && self.tasks.len() > 1 {
-            writes.push(MemWrite { addr: clear_tid, data: vec![0; 4] });
-        }
         writes
+    }
+
+    /// Where the task has its list of robust futexes, before the kernel forgets it. The hooks make set_robust_list without a
+    /// word.
+    pub fn ask_robust_list(&mut self, tid: Tid) {
+        if let (Ok(head), Some(task)) = (sys::robust_list(tid), self.tasks.get_mut(&tid)) {
+            task.robust_list = head;
+        }
     }
 
     /// The task leaves the domain: its last event.
@@ -83,6 +102,7 @@ impl Domain {
         self.drain(tid)?;
         self.end_of_clone(tid)?;
         self.write_entry(tid)?;
+        self.ask_robust_list(tid);
         let writes = self.last_writes(tid);
         let pid = self.task(tid)?.pid;
         let leads_others = tid == pid && self.tasks.values().any(|t| t.pid == pid && t.tid != tid);
@@ -117,6 +137,7 @@ impl Domain {
 
     /// Lets go of a task that is about to be ended by this signal, which its instruction will raise again.
     pub fn end_untraced(&mut self, tid: Tid, signal: Signal) -> Result<()> {
+        self.ask_robust_list(tid);
         let writes = self.last_writes(tid);
         self.release_tokens()?;
         let handle = std::mem::replace(&mut self.task(tid)?.handle, Handle::Taken);

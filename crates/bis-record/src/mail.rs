@@ -128,7 +128,12 @@ impl Mail {
         })
     }
 
-    /// What waits for this domain, in order. One load where nothing waits for anybody.
+    /// Does anything wait for this domain? One load where nothing waits for anybody.
+    pub fn has_news(&self, domain: DomainId) -> bool {
+        self.count.load(Ordering::SeqCst) != 0 && self.with(|books| books.waiting.contains_key(&domain))
+    }
+
+    /// What waits for this domain, in order. The same.
     pub fn take(&self, domain: DomainId) -> Vec<MemWrite> {
         if self.count.load(Ordering::Acquire) == 0 {
             return Vec::new();

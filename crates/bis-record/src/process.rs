@@ -421,7 +421,9 @@ impl Domain {
         for other in others {
             self.gone(other, TaskEnd::Dethreaded, Vec::new())?;
         }
-        let writes = self.last_writes(former);
+        let at_exec = self.tasks.get_mut(&former).map(|task| mem::take(&mut task.at_exec));
+        let mut writes = at_exec.unwrap_or_default();
+        writes.extend(self.cleared_word(former));
         self.gone(former, TaskEnd::Exec(id), writes)?;
 
         // To the exit of execve: the first place where registers that we set stay.

@@ -95,6 +95,7 @@ pub struct Session {
 
 impl Session {
     pub fn new(options: &Options) -> Result<Session> {
+        sys::few_arenas();
         let ticks = Ticks::begin(options.ticks)?;
         let writer = Writer::create(&options.trace_dir)?;
         let cloning = options.cloning.then(|| writer.clones().map(Cloning::new)).flatten();

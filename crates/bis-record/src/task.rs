@@ -125,6 +125,8 @@ pub struct Task {
     pub clear_tid: u64,
     /// The head of the robust futex list, or 0.
     pub robust_list: u64,
+    /// In an exec: what the kernel writes if it succeeds. The memory is gone then.
+    pub at_exec: Vec<MemWrite>,
     /// As the program set it: lower runs first.
     pub nice: i32,
     pub wishes: Wishes,
@@ -161,6 +163,7 @@ impl Task {
             inject: None,
             clear_tid: 0,
             robust_list: 0,
+            at_exec: Vec::new(),
             nice: 0,
             wishes: Wishes::default(),
             counter: None,

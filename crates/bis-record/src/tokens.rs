@@ -13,6 +13,7 @@ use bis_trace::{
 };
 
 use crate::{
+    calls::is_cloning,
     domain::Domain,
     error::{RecordError, Result},
 };
@@ -227,6 +228,7 @@ impl Domain {
                 fd(0)
             }
             H::Sendfile | H::Vmsplice => fd(0),
+            H::Ioctl if is_cloning(call.u32(1)) => fd(0),
             H::Tee => fd(1),
             H::Splice | H::CopyFileRange => fd(2),
             H::Mmap if call.args[3] & MAP_ANONYMOUS == 0 => fd(4),

@@ -203,6 +203,11 @@ impl Views {
         });
     }
 
+    /// Is there anything that the domain has not recorded yet? One load where there is nothing for anybody.
+    pub fn has_news(&self, domain: DomainId) -> bool {
+        self.waiting.load(Ordering::SeqCst) != 0 && self.with(|books| books.waiting.contains_key(&domain))
+    }
+
     /// What the domain has not recorded yet, in order. One load where there is nothing for anybody.
     pub fn take(&self, domain: DomainId) -> Vec<Change> {
         if self.waiting.load(Ordering::Acquire) == 0 {

@@ -33,7 +33,9 @@ pub enum HookShape {
     /// The argument that holds the flags of a message that is received, whose header is in argument 1; not MSG_TRUNC
     /// or MSG_ERRQUEUE.
     Message(u8),
-    /// The same, without a header.
+    /// The argument that holds the flags, for several messages, whose headers are in argument 1.
+    Messages(u8),
+    /// The same for one, without a header.
     Receive(u8),
     /// The argument that holds the flags of a message that is sent.
     Send(u8),
@@ -45,6 +47,10 @@ pub enum HookShape {
     Prctl,
     /// What is written to is the descriptor in argument 2.
     Copy,
+    /// Only where argument 2 is null: a limit is asked for.
+    Prlimit,
+    /// One that is refused as unknown (ENOSYS) whatever its arguments: the hook says so.
+    Refused,
 }
 
 /// What the first argument, a descriptor, must be ready for, or the call would wait.
@@ -116,7 +122,6 @@ const TRACED: &[&str] = &[
     // The recorder learns from them.
     "setpriority",
     "setrlimit",
-    "prlimit64",
     "sched_setscheduler",
     "sched_setparam",
     "sched_setattr",
@@ -150,6 +155,8 @@ const HANDLED: &[Handler] = &[
     Handler::SigAction,
     Handler::Ftruncate,
     Handler::Fallocate,
+    // The recorder asks the kernel where it must know.
+    Handler::SetRobustList,
 ];
 
 /// What a hook must know of this call; none: it is always traced.
@@ -228,6 +235,10 @@ fn shaped(name: &str) -> Option<Hook> {
         "readv" | "preadv" | "preadv2" => {
             return Some(Hook { shape: HookShape::Vector, waits, aligned: true, ..Hook::default() });
         }
+        "prlimit64" => (HookShape::Prlimit, vec![HookPiece { arg: 3, size: Size::Fixed(16), reads: false }]),
+        // Each thread asks for it as it begins.
+        "rseq" => (HookShape::Refused, vec![]),
+        "recvmmsg" => return Some(Hook { shape: HookShape::Messages(3), waits, ..Hook::default() }),
         "recvmsg" => return Some(Hook { shape: HookShape::Message(2), waits, ..Hook::default() }),
         "sendmmsg" => {
             // Of each message's header, the kernel writes the length that was sent.
@@ -335,7 +346,11 @@ mod tests {
             "readv",
             "preadv2",
             "recvmsg",
+            "recvmmsg",
             "sendmmsg",
+            "prlimit64",
+            "rseq",
+            "set_robust_list",
             "select",
             "pselect6",
             "ppoll",
@@ -372,19 +387,17 @@ mod tests {
             "rt_sigsuspend",
             "pause",
             "nanosleep",
-            "prlimit64",
             "ptrace",
             "io_uring_setup",
-            "rseq",
             "truncate",
             "close_range",
             "chdir",
             "process_vm_readv",
-            "set_robust_list",
             "shmat",
+            "set_tid_address",
+            "setrlimit",
             "sched_setaffinity",
             "setns",
-            "recvmmsg",
         ] {
             assert_eq!(by_name(name), None, "{name}");
         }

@@ -192,6 +192,7 @@ pub enum Handler {
     Tee,
     Vmsplice,
     CopyFileRange,
+    Ioctl,
     Kill,
     Tkill,
     Tgkill,

@@ -17,7 +17,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -37,6 +37,10 @@ use crate::{
 
 /// A buffer with this many bytes is a chunk.
 const CHUNK_RAW_BYTES: usize = 256 << 10;
+/// Where many streams are open, a smaller buffer is one, down to this.
+const CHUNK_RAW_BYTES_MIN: usize = 16 << 10;
+/// So that all of their buffers together have about this many bytes.
+const BUFFERED_BYTES: usize = 2 << 20;
 /// A buffer that has waited for this long is old: a chunk at the next [`Writer::flush_old`].
 const CHUNK_AGE_MAX: Duration = Duration::from_secs(1);
 
@@ -64,6 +68,8 @@ pub(crate) struct Inner {
     meta: Mutex<Buffer>,
     /// The buffers of the streams that are open, by domain.
     streams: Mutex<BTreeMap<u32, Arc<Mutex<Buffer>>>>,
+    /// How many there are.
+    stream_count: AtomicUsize,
     files: Mutex<files::Store>,
     drain: Mutex<Option<JoinHandle<()>>>,
 }
@@ -87,8 +93,16 @@ impl Buffer {
         self.raw.event_count += 1;
     }
 
-    fn is_full(&self) -> bool {
-        self.raw.bytes.len() >= CHUNK_RAW_BYTES
+    /// Where an event is about to be added: a buffer that another stream has done with, if there is one.
+    fn prepare(&mut self, queue: &Queue) {
+        if self.raw.bytes.capacity() == 0 {
+            self.raw.bytes = queue.spare();
+        }
+    }
+
+    fn is_full(&self, stream_count: usize) -> bool {
+        let share = BUFFERED_BYTES / stream_count.max(1);
+        self.raw.bytes.len() >= share.clamp(CHUNK_RAW_BYTES_MIN, CHUNK_RAW_BYTES)
     }
 
     fn is_old(&self) -> bool {
@@ -100,8 +114,8 @@ impl Buffer {
             return Ok(());
         }
         let empty = Raw { stream: self.raw.stream, ..Raw::default() };
-        self.raw.bytes = queue.submit(std::mem::replace(&mut self.raw, empty))?;
-        Ok(())
+        // A stream that has nothing to say keeps no buffer.
+        queue.submit(std::mem::replace(&mut self.raw, empty))
     }
 }
 
@@ -146,6 +160,7 @@ impl Writer {
                 queue,
                 meta: Mutex::default(),
                 streams: Mutex::default(),
+                stream_count: AtomicUsize::new(0),
                 files: Mutex::default(),
                 drain: Mutex::new(Some(drain)),
             }),
@@ -161,7 +176,10 @@ impl Writer {
     pub fn stream(&self, domain: DomainId) -> StreamWriter {
         let buffer = Buffer { raw: Raw { stream: domain.0, ..Raw::default() }, since: None };
         let buffer = Arc::new(Mutex::new(buffer));
-        lock(&self.inner.streams).insert(domain.0, Arc::clone(&buffer));
+        let mut streams = lock(&self.inner.streams);
+        streams.insert(domain.0, Arc::clone(&buffer));
+        self.inner.stream_count.store(streams.len(), Ordering::Relaxed);
+        drop(streams);
         StreamWriter { inner: Arc::clone(&self.inner), buffer, domain: domain.0 }
     }
 
@@ -229,7 +247,7 @@ impl Inner {
         buffer.added(0);
         // The first words and the last ones should not wait.
         let urgent = matches!(entry, Meta::Machine(_) | Meta::End { .. } | Meta::Cut { .. });
-        if urgent || buffer.is_full() { buffer.hand_over(&self.queue) } else { Ok(()) }
+        if urgent || buffer.is_full(1) { buffer.hand_over(&self.queue) } else { Ok(()) }
     }
 
     fn flush_meta(&self) -> Result<()> {
@@ -281,6 +299,7 @@ impl StreamWriter {
         if !buffer.raw.bytes.is_empty() && bytes >= CHUNK_RAW_BYTES as u64 {
             self.inner.hand_over(buffer)?;
         }
+        buffer.prepare(&self.inner.queue);
         let before = buffer.raw.bytes.len();
         codec::write_event(event, &mut buffer.raw.bytes)
             .map_err(|malformed| TraceError::Invalid { seq: event.seq, what: malformed.0 })?;
@@ -290,7 +309,8 @@ impl StreamWriter {
             return Err(TraceError::TooLarge { seq: event.seq, bytes: (len - before) as u64 });
         }
         buffer.added(event.seq.0);
-        if buffer.is_full() { self.inner.hand_over(buffer) } else { Ok(()) }
+        let count = self.inner.stream_count.load(Ordering::Relaxed);
+        if buffer.is_full(count) { self.inner.hand_over(buffer) } else { Ok(()) }
     }
 
     /// Hands everything over that was pushed.
@@ -303,7 +323,9 @@ impl Drop for StreamWriter {
     fn drop(&mut self) {
         // A failure is remembered; whoever writes next, or finishes, gets it.
         let _ = self.flush();
-        lock(&self.inner.streams).remove(&self.domain);
+        let mut streams = lock(&self.inner.streams);
+        streams.remove(&self.domain);
+        self.inner.stream_count.store(streams.len(), Ordering::Relaxed);
     }
 }
 

@@ -100,8 +100,13 @@ impl Queue {
         }
     }
 
-    /// Hands a buffer over and gives an empty one back. Waits while the queue is full.
-    pub fn submit(&self, raw: Raw) -> Result<Vec<u8>> {
+    /// An empty buffer, perhaps with room.
+    pub fn spare(&self) -> Vec<u8> {
+        self.lock().spare.pop().unwrap_or_default()
+    }
+
+    /// Hands a buffer over. Waits while the queue is full.
+    pub fn submit(&self, raw: Raw) -> Result<()> {
         let len = raw.bytes.len();
         let full = |state: &mut State| {
             state.queued_bytes > 0
@@ -114,7 +119,7 @@ impl Queue {
         state.queued_bytes += len;
         state.waiting.push_back(raw);
         self.work.notify_one();
-        Ok(state.spare.pop().unwrap_or_default())
+        Ok(())
     }
 
     /// No more comes. What is queued will be written.

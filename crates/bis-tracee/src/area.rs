@@ -16,8 +16,8 @@ use std::{
 use bis_agent::{
     MEMFD_NAME,
     hooks::{
-        self, AREA_BASE, AREA_LEN, COPIED_BASE, COUNT_RCX, COUNTDOWN, FD_CLASS_BASE, FDS, FdClass, LOG_BASE,
-        LOG_LEN, state,
+        self, AREA_BASE, AREA_LEN, COPIED_BASE, COUNT_RCX, COUNTDOWN, FD_CLASS_BASE, FDS, FILES_BASE,
+        FILES_BITS, FdClass, LOG_BASE, LOG_LEN, state,
     },
 };
 
@@ -178,10 +178,19 @@ impl Area {
         (0..FDS).step_by(8).for_each(|fd| self.copied(fd).store(0, Ordering::Relaxed));
     }
 
+    /// From here on, the file with this bit is one that somebody has mapped.
+    pub fn add_file(&self, bit: u64) {
+        assert!(bit < FILES_BITS, "no file has bit {bit}");
+        let offset = (FILES_BASE - AREA_BASE + bit / 64 * 8) as usize;
+        // SAFETY: within the mapping, which lives as long as `self`, and aligned; shared only as an atomic.
+        let word = unsafe { AtomicU64::from_ptr(self.base.add(offset).cast()) };
+        word.fetch_or(1 << (bit % 64), Ordering::SeqCst);
+    }
+
     /// Forgets the classes of regular files.
     pub fn forget_files(&self) {
         let file = FdClass::File as u8;
-        for fd in 0..FDS {
+        for fd in (0..FDS).filter(|fd| self.class(*fd).load(Ordering::SeqCst) == file) {
             let _ = self.class(fd).compare_exchange(file, 0, Ordering::AcqRel, Ordering::Relaxed);
         }
     }

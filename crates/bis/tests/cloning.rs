@@ -1,5 +1,5 @@
 //! Large reads on filesystems that clone blocks: `tests/guests/files/clones.c` is recorded on btrfs and on XFS, both in
-//! images that are mounted here, and replayed after all that it had read is gone. (And `copies_many.c`, which clones.)
+//! images that are mounted here, and replayed after all that it had read is gone. (And `copies_many.c` and `clones_mapped.c`, which clone.)
 //!
 //! What is tried: that reads are cloned at all (and not with `--no-cloning`), with hooks and without; that the trace is as
 //! good in another place, without cloning; and that a trace whose clones are missing, short or damaged is refused with
@@ -281,14 +281,19 @@ fn damaged(mounted: &Path) -> Result<(), Failed> {
     recording.done()
 }
 
-/// What `cp` does: the program itself clones its files.
+/// What `cp` does: the program itself clones its files; into some that are mapped, too.
 fn copies(mounted: &Path) -> Result<(), Failed> {
-    let program = guest("copies_many")?;
-    let recording = Recording::of(mounted, &[], &[program.as_os_str()])?;
-    let said = String::from_utf8_lossy(&recording.step.stdout).into_owned();
-    ensure(said.starts_with("cloned always\n"), || format!("it did not clone: {said}"))?;
-    recording.replays()?;
-    recording.done()
+    for name in ["copies_many", "clones_mapped"] {
+        for flags in [&[][..], &["--no-hooks"], &["--checksum"]] {
+            let program = guest(name)?;
+            let recording = Recording::of(mounted, flags, &[program.as_os_str()])?;
+            let said = String::from_utf8_lossy(&recording.step.stdout).into_owned();
+            ensure(said.starts_with("cloned always\n"), || format!("{name} did not clone: {said}"))?;
+            recording.replays()?;
+            recording.done()?;
+        }
+    }
+    Ok(())
 }
 
 /// Several processes at once, of which each reads a file of its own, and all one.

@@ -87,6 +87,34 @@ static long kb(const char *of, const char *name) {
   return sum;
 }
 
+// All ways to ask how much there is agree.
+static void check_sizes(void) {
+  unsigned long lo, hi, sum = 0, rss = 0;
+  slurp_path("/proc/self/maps", text, sizeof text - 1);
+  for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+    CHECK(sscanf(line, "%lx-%lx", &lo, &hi) == 2);
+    if (!strstr(line, "[vsyscall]")) sum += hi - lo;
+  }
+  unsigned long size, resident, shared, code, lib, data, vsize = 0;
+  long pages = 0;
+  slurp_path("/proc/self/statm", again, 1000);
+  CHECK(sscanf(again, "%lu %lu %lu %lu %lu %lu", &size, &resident, &shared, &code, &lib, &data) == 6);
+  CHECK(size * PAGE == sum && shared <= resident && resident <= size && data <= size && lib == 0);
+  slurp_path("/proc/self/stat", again, 7);
+  char *rest = strrchr(again, ')');
+  CHECK(rest && rest[2] == 'R');
+  CHECK(sscanf(rest, ") %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %lu %ld", &vsize, &pages) == 2);
+  CHECK(vsize == sum && pages > 0 && (unsigned long)pages <= size);
+  slurp_path("/proc/self/status", text, 100);
+  CHECK((unsigned long)kb(text, "VmSize") * 1024 == sum && kb(text, "VmPeak") >= kb(text, "VmSize"));
+  CHECK((unsigned long)kb(text, "VmData") * 1024 / PAGE + (unsigned long)kb(text, "VmStk") * 1024 / PAGE == data);
+  CHECK(kb(text, "RssShmem") == 0);
+  slurp_path("/proc/self/smaps", text, sizeof text - 1);
+  rss = (unsigned long)kb(text, "Rss") * 1024 / PAGE;
+  // The kernel counts in pieces, for each processor.
+  CHECK(rss <= resident + 100 && resident <= rss + 100 && rss <= (unsigned long)pages + 100);
+}
+
 int main(void) {
   // What maps the memory that the rest of this needs has been done before.
   getppid();
@@ -153,6 +181,8 @@ int main(void) {
 
   slurp_path("/proc/self/status", text, 100);
   CHECK(strstr(text, "\nTracerPid:\t0\n") && strstr(text, "\nState:\tR (running)\n"));
+
+  for (int i = 0; i < 3; i++) check_sizes();
 
   // A thread's: the same file.
   join_thread(start_thread(from_thread, again));

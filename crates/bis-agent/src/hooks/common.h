@@ -55,6 +55,10 @@ struct plan {
   u64 finite;  // not for ever, but so long that its supervisor would look after it
   u64 refused; // as things are now, which replay does not know: no jump may depend on it
   u64 vectors; // how many there are at VECTORS
+  u64 many;    // several messages: where the program has their headers
+  u64 room;    // several messages: bytes that the kernel's part of the entry takes
+  u64 took;    // messages or vectors: bytes of the entry behind `head`
+  u64 asks;    // it may only be made if the descriptor has O_NONBLOCK
   u64 writes;  // it matters what the descriptor `target` is, because it is written to
   u64 target;
 };
@@ -64,6 +68,12 @@ u64 hooks_shape(struct plan *p);
 // A message or vectors: once the pieces have their places.
 void hooks_link(struct plan *p);
 // The results of such a call go to the program: 0, or 1 where memory is not there.
-u64 hooks_scatter(const struct plan *p, i64 result);
+u64 hooks_scatter(struct plan *p, i64 result);
+// Is this file one that somebody has mapped? Recording only: in replay, it says nothing.
+static inline u64 is_mapped(u64 dev, u64 ino) {
+  u64 bit = (ino * 0x9e3779b97f4a7c15ul ^ dev * 0xc4ceb9fe1a85ec53ul) >> 51;
+  return FILES[bit / 64] >> (bit % 64) & 1 & is(S->watched);
+}
+
 // The call is to find out without waiting.
 void hooks_hurry(struct plan *p);

@@ -196,14 +196,14 @@ static void classify(u64 fd) {
   i64 result = hooks_make(args, 5);
   u64 dev = stat[0], ino = stat[1], mode = stat[3] & 0170000;
   u64 null = 1 & ~(is(result) | is(mode ^ 0020000) | is(stat[5] ^ 0x103) | is(S->no_fds));
-  u64 other = is(result) | is(mode ^ 0100000) | is(S->watched) | is(S->no_fds);
+  u64 other = is(result) | is(mode ^ 0100000) | is_mapped(dev, ino) | is(S->no_fds);
   for (int i = 0; i < 4; i += 2) other |= 1 & ~(is(dev ^ S->outputs[i]) | is(ino ^ S->outputs[i + 1]));
   for (int i = 0; i < 2; i++) other |= 1 & ~is(dev ^ S->devices[i]);
   if (fd >= FDS) return;
   FD_CLASS[fd] = FD_FILE & (other - 1);
   // Whoever watches a file says so, then takes classes away: this one, or it is seen here.
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
-  FD_CLASS[fd] &= is(S->watched) - 1;
+  FD_CLASS[fd] &= is_mapped(dev, ino) - 1;
   FD_CLASS[fd] |= FD_PLAIN & -null;
 }
 
@@ -305,7 +305,7 @@ static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row,
 
   u64 check = hash(nr, p.args);
   p.pieces = row->pieces;
-  p.patient = p.finite = p.refused = 0;
+  p.patient = p.finite = p.refused = p.asks = 0;
   p.writes = is(row->flags & WRITES_FD);
   p.target = p.args[row->shape == COPY ? 2 : 0];
   for (u64 i = 0; i < 3; i++) p.piece[i] = row->piece[i];
@@ -362,12 +362,17 @@ static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row,
   struct entry *e = begin(nr, check);
   if (!possible) hooks_diverged();
   u64 tries = 0;
+  if (p.asks) {
+    e->result = pick(e->result, 0);
+    if (!is_nonblocking(e, p.args[0])) return wait_marker(f, e);
+    S->phase = 1;
+  }
   if (!S->alone) {
     u64 *flags = &p.args[row->flags_arg];
     e->result = pick(e->result, 0);
     if ((row->flags & ASKS) ? !is_nonblocking(e, p.args[0]) : (row->flags & ALONE_ONLY)) return wait_marker(f, e);
     S->phase = 1;
-    if (row->shape == RECEIVE || row->shape == MESSAGE) {
+    if (row->shape == RECEIVE || row->shape == MESSAGE || row->shape == MESSAGES) {
       tries = !(*flags & DONTWAIT);
       *flags |= DONTWAIT;
     } else if ((row->flags & (WAITS_IN | WAITS_OUT)) && !(row->shape == SEND && (*flags & DONTWAIT))) {
@@ -382,7 +387,7 @@ static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row,
     p.patient = 0;
   }
 
-  u64 base = (u64)e, nested = row->shape == VECTOR || row->shape == MESSAGE;
+  u64 base = (u64)e, nested = row->shape == VECTOR || row->shape == MESSAGE || row->shape == MESSAGES;
   for (u64 i = 0; i < p.pieces; i++) {
     if (p.user[i] == 0) continue;
     p.place[i] += base;
@@ -405,7 +410,7 @@ static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row,
 
   u64 truncates = (u64)(row->shape == OPEN) & is(p.args[row->flags_arg] & 01000);
   S->writing = truncates | (p.writes & !is(target ^ FD_FILE));
-  i64 made = hooks_make(p.args, nr);
+  i64 made = hooks_make(p.args, row->shape == REFUSED ? NO_CALL : nr);
   i64 result = pick(e->result, made);
   e->result = result;
   if (result == BAILED) return wait_marker_late(f, e);
@@ -417,8 +422,8 @@ static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row,
   u64 len = p.head;
   if (nested) {
     if (result >= 0) {
-      len += ALIGN8((u64)result < p.cap[last] ? (u64)result : p.cap[last]);
       if (hooks_scatter(&p, result)) result = -14;
+      len += p.took;
     }
   } else if (result >= 0 || row->flags & ALWAYS) {
     i64 told = result;

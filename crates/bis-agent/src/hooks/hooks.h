@@ -2,21 +2,26 @@
 // `shared.rs` beside this file says the same in Rust; a test compares the two.
 #pragma once
 
-#define CPUID_BASE 0x70005000
-#define TABLE_BASE 0x70007000
-#define AREA_BASE 0x7000a000
-#define FD_CLASS_BASE 0x7000b000
+#define CPUID_BASE 0x70006000
+#define TABLE_BASE 0x70008000
+#define AREA_BASE 0x7000b000
+#define FD_CLASS_BASE 0x7000c000
+#define FILES_BASE (AREA_BASE + 0x200)
+#define FILES_BITS 8192
 #define COPIED_BASE (AREA_BASE + 0x800)
-#define STACK_TOP 0x7000e000
-#define SCRATCH_BASE 0x7000e000
+#define STACK_TOP 0x7000f000
+#define SCRATCH_BASE 0x7000f000
 #define SCRATCH_LEN 0x4000
 #define VECTORS (SCRATCH_BASE + 0x3000) // the program's array of vectors, copied
 #define VECTORS_MAX 128
+#define MANY (SCRATCH_BASE + 0x2000)     // what is wanted of several messages
+#define MANY_MAX 64
+#define MANY_VECTORS (SCRATCH_BASE + 0x3800) // the kernel's vectors for them, one each
 #define ONE_VECTOR (SCRATCH_BASE + 0x3c00) // the kernel's
 #define NO_TIME (SCRATCH_BASE + 0x3c20)    // a struct timespec of zeros
 #define POLLFD (SCRATCH_BASE + 0x3c40)
-#define LOG_BASE 0x70012000
-#define LOG_LEN 0xee000
+#define LOG_BASE 0x70013000
+#define LOG_LEN 0xed000
 // A log that is longer than this is taken at the next chance: what stays in the caches is written and copied faster.
 #define LOG_SOON 0x18000
 
@@ -44,6 +49,9 @@
 #define RDPID 0x1fc
 #define RDTSC 0x1fd
 #define RDTSCP 0x1fe
+
+// A number that no system call has: the kernel says ENOSYS.
+#define NO_CALL 0x7fff
 
 // The last byte of what the kernel's functions return where they would make a system call.
 #define FALLBACK 0x7f
@@ -75,7 +83,7 @@ struct state {
   u64 phase;     // 1: the call has not been made, 2: it has
   u64 end_stop;  // replay: the hook that consumes the last byte ends at the safepoint
   u64 no_fds;    // the classes of descriptors mean nothing now
-  u64 watched;   // files that may be written are mapped somewhere
+  u64 watched;   // files that may be written are mapped somewhere: FILES says which
   u64 saved_rax; // at the safepoint
   u64 count;     // hooked calls so far
   u64 writing;   // the call under way may change a regular file
@@ -95,6 +103,8 @@ struct state {
 
 #define S ((volatile struct state *)AREA_BASE)
 #define FD_CLASS ((volatile u8 *)FD_CLASS_BASE)
+// A bit for each file that is mapped somewhere, found by device and inode; others may have the same.
+#define FILES ((volatile u64 *)FILES_BASE)
 // A bit for each descriptor: its large reads are not for the supervisor.
 #define COPIED ((volatile u8 *)COPIED_BASE)
 
@@ -132,10 +142,10 @@ enum {
 // Flags of rows whose calls make, replace or close descriptors.
 enum { SETTLES = CLEARS_FD0 | CLEARS_FD1 | MAKES_FD | MAKES_TWO | COPIES_FD };
 
-enum { DONTWAIT = 0x40 }; // MSG_DONTWAIT
+enum { DONTWAIT = 0x40, WAITFORONE = 0x10000 }; // MSG_*
 
 // Shapes beside the plain one.
-enum { PLAIN = 0, FCNTL, IOCTL, FUTEX, OPEN, POLL, EPOLL, SELECT, VECTOR, WAIT, MESSAGE, RECEIVE, SEND, PPOLL, SOCKOPT, PRCTL, COPY };
+enum { PLAIN = 0, FCNTL, IOCTL, FUTEX, OPEN, POLL, EPOLL, SELECT, VECTOR, WAIT, MESSAGE, RECEIVE, SEND, PPOLL, SOCKOPT, PRCTL, COPY, MESSAGES, PRLIMIT, REFUSED };
 
 struct piece {
   u8 arg;
@@ -149,7 +159,7 @@ struct row {
   u16 flags;
   u8 shape;
   u8 pieces;
-  u8 flags_arg; // OPEN, RECEIVE, SEND, MESSAGE, WAIT: the argument with the flags
+  u8 flags_arg; // OPEN, RECEIVE, SEND, MESSAGE, MESSAGES, WAIT: the argument with the flags
   u8 pad;
   struct piece piece[3];
 };

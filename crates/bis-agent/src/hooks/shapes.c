@@ -54,7 +54,128 @@ static u64 plan_message(struct plan *p) {
   return plan_vectors(p, DATA, header[2], header[3]);
 }
 
+static inline u64 least(u64 a, u64 b) {
+  return a < b ? a : b;
+}
+
+// `left` bytes from `from` on go to these vectors.
+static u64 spread(const u64 *vector, u64 count, u64 from, u64 left) {
+  u64 bad = 0;
+  for (u64 k = 0; k < count && left; k++, vector += 2) {
+    u64 n = least(vector[1], left);
+    if (n) bad |= hooks_copy((void *)vector[0], (void *)from, n);
+    from += n;
+    left -= n;
+  }
+  return bad;
+}
+
+// Several messages (recvmmsg). The kernel writes them into the second half of what the entry may take; what came is put together
+// in the first, message by message: header, control data, name, data, each on 8 bytes. In replay it is there already.
+struct wanted {
+  u64 name, name_len, control, control_len, vectors, len;
+};
+
+static u64 plan_messages(struct plan *p) {
+  u64 user = p->args[1], count = (u32)p->args[2], flags = p->args[3], used = 0;
+  struct wanted *it = (struct wanted *)MANY;
+  // A limit to its time is looked at between messages.
+  if (!count || count > MANY_MAX || p->args[4] || !is_there(user, count * 64)) return 0;
+  p->room = count * 64;
+  for (u64 i = 0; i < count; i++, it++) {
+    u64 header[7];
+    if (hooks_copy(header, (void *)(user + i * 64), sizeof header)) return 0;
+    *it = (struct wanted){header[0], (u32)header[1], header[4], header[5], header[3], 0};
+    if ((it->name_len >> 31) || it->control_len > CONTROL_MAX || it->vectors > VECTORS_MAX - used) return 0;
+    it->name_len = least(it->name_len, NAME_MAX);
+    if (!is_there(it->name, it->name_len) || !is_there(it->control, it->control_len)) return 0;
+    u64 *vector = (u64 *)VECTORS + 2 * used;
+    if (hooks_copy(vector, (void *)header[2], it->vectors * 16)) return 0;
+    used += it->vectors;
+    for (u64 k = 0; k < it->vectors; k++, vector += 2) {
+      if (vector[1] > CAP_MAX || (it->len += vector[1]) > CAP_MAX) return 0;
+      if (vector[1] && !is_there(vector[0], vector[1])) return 0;
+    }
+    p->room += ALIGN8(it->control_len) + ALIGN8(it->name_len) + ALIGN8(it->len);
+    if (p->room > CAP_MAX / 2) return 0;
+  }
+  p->many = user;
+  p->pieces = 1;
+  give(p, 0, GIVEN_RET, VECTORS, 2 * p->room);
+  // It would wait for all of them.
+  p->asks = count > 1 && !(flags & (DONTWAIT | WAITFORONE));
+  return 1;
+}
+
+static void link_messages(struct plan *p) {
+  u64 at = p->place[0] + p->room, count = (u32)p->args[2];
+  const struct wanted *it = (const struct wanted *)MANY;
+  // In replay the log holds what came behind it, too.
+  u64 *header = (u64 *)pick(SCRATCH_BASE, at), *vector = (u64 *)MANY_VECTORS;
+  p->args[1] = (u64)header;
+  at += count * 64;
+  for (u64 i = 0; i < count; i++, it++, header += 8, vector += 2) {
+    header[4] = it->control ? at : 0;
+    header[5] = it->control_len;
+    at += ALIGN8(it->control_len);
+    header[0] = it->name ? at : 0;
+    header[1] = it->name_len;
+    at += ALIGN8(it->name_len);
+    vector[0] = at;
+    vector[1] = it->len;
+    at += ALIGN8(it->len);
+    header[2] = (u64)vector;
+    header[3] = 1;
+    header[6] = header[7] = 0;
+  }
+}
+
+// The kernel's bytes go to where they stay.
+static u64 keep(u64 to, u64 from, u64 len) {
+  hooks_copy((void *)to, (void *)pick(to, from), len);
+  return to + ALIGN8(len);
+}
+
+static u64 scatter_messages(struct plan *p, i64 result) {
+  u64 to = p->place[0], header_at = to + p->room, count = (u32)p->args[2];
+  u64 at = header_at + count * 64, user = p->many, bad = 0;
+  const struct wanted *it = (const struct wanted *)MANY;
+  const u64 *vector = (const u64 *)VECTORS;
+  for (u64 i = 0; i < least(result, count); i++, it++, header_at += 64, user += 64) {
+    const u64 *header = (const u64 *)to;
+    to = keep(to, header_at, 64);
+    u64 control_len = it->control ? least(header[5], it->control_len) : 0;
+    u64 name_len = it->name ? least((u32)header[1], it->name_len) : 0;
+    u64 len = least((u32)header[7], it->len);
+    u64 control = to;
+    to = keep(to, at, control_len);
+    at += ALIGN8(it->control_len);
+    bad |= hooks_copy((void *)it->control, (void *)control, control_len);
+    u64 name = to;
+    to = keep(to, at, name_len);
+    at += ALIGN8(it->name_len);
+    if (it->name) {
+      bad |= hooks_copy((void *)it->name, (void *)name, name_len);
+      bad |= hooks_copy((void *)(user + 8), &header[1], 4);
+    }
+    u64 data = to;
+    to = keep(to, at, len);
+    at += ALIGN8(it->len);
+    bad |= spread(vector, it->vectors, data, len);
+    vector += 2 * it->vectors;
+    bad |= hooks_copy((void *)(user + 40), &header[5], 8);
+    bad |= hooks_copy((void *)(user + 48), &header[6], 4);
+    bad |= hooks_copy((void *)(user + 56), &header[7], 4);
+  }
+  p->took = to - p->place[0];
+  return bad;
+}
+
 void hooks_link(struct plan *p) {
+  if (p->row->shape == MESSAGES) {
+    link_messages(p);
+    return;
+  }
   u64 *one = (u64 *)ONE_VECTOR;
   u64 data = p->row->shape == MESSAGE ? DATA : 0;
   one[0] = p->place[data];
@@ -72,20 +193,12 @@ void hooks_link(struct plan *p) {
   }
 }
 
-static inline u64 least(u64 a, u64 b) {
-  return a < b ? a : b;
-}
-
-u64 hooks_scatter(const struct plan *p, i64 result) {
-  const u64 *vector = (const u64 *)VECTORS;
+u64 hooks_scatter(struct plan *p, i64 result) {
+  if (p->row->shape == MESSAGES) return scatter_messages(p, result);
   u64 data = p->row->shape == MESSAGE ? DATA : 0;
-  u64 from = p->place[data], left = least(result, p->cap[data]), bad = 0;
-  for (u64 k = 0; k < p->vectors && left; k++, vector += 2) {
-    u64 n = least(vector[1], left);
-    if (n) bad |= hooks_copy((void *)vector[0], (void *)from, n);
-    from += n;
-    left -= n;
-  }
+  u64 len = least(result, p->cap[data]);
+  p->took = ALIGN8(len);
+  u64 bad = spread((const u64 *)VECTORS, p->vectors, p->place[data], len);
   if (p->row->shape != MESSAGE) return bad;
   const u64 *header = (const u64 *)p->place[HEADER];
   u64 user = p->user[HEADER];
@@ -180,6 +293,7 @@ static u64 plan_ioctl(struct plan *p) {
   case 0x5410: // TIOCSPGRP
     return 1;
   case 0x40049409: // FICLONE
+  case 0x4020940d: // FICLONERANGE
     __atomic_exchange_n(&S->writing, 1, __ATOMIC_SEQ_CST);
     p->writes = 1;
     return 1;
@@ -219,6 +333,19 @@ static u64 plan_futex(const u64 *a) {
   return 0;
 }
 
+// Does the path of an open lead to a file that somebody has mapped, or is that not to be found out?
+static u64 names_mapped(const struct plan *p, u64 flags) {
+  volatile u64 *stat = (volatile u64 *)SCRATCH_BASE;
+  stat[0] = stat[1] = 0;
+  // open has no folder: AT_FDCWD. O_NOFOLLOW is AT_SYMLINK_NOFOLLOW.
+  u64 has_folder = p->nr == 257;
+  u64 folder = has_folder ? p->args[0] : -100ul, path = has_folder ? p->args[1] : p->args[0];
+  u64 args[6] = {folder, path, SCRATCH_BASE, (flags & 0400000) ? 0x100 : 0, 0, 0};
+  i64 result = hooks_make(args, 262);
+  S->phase = 1;
+  return (is_mapped(stat[0], stat[1]) & !is(result)) | !is(result ^ BAILED);
+}
+
 u64 hooks_shape(struct plan *p) {
   const struct row *row = p->row;
   const u64 *a = p->args;
@@ -236,7 +363,7 @@ u64 hooks_shape(struct plan *p) {
     return is_option_plain(p);
   case OPEN:
     // O_TRUNC changes a file that somebody may have mapped.
-    p->refused = is(flags & 01000) & is(S->watched);
+    if (flags & 01000) p->refused = names_mapped(p, flags);
     return 1;
   case RECEIVE:
   case MESSAGE:
@@ -244,6 +371,12 @@ u64 hooks_shape(struct plan *p) {
     p->refused = is(flags & 0x100) & !is(S->alone);
     if (flags & 0x2020) return 0;
     return row->shape == RECEIVE || plan_message(p);
+  case MESSAGES:
+    p->refused = is(flags & 0x100) & !is(S->alone);
+    return !(flags & 0x2020) && plan_messages(p);
+  case PRLIMIT:
+    // A new limit is the recorder's business.
+    return a[2] == 0;
   case VECTOR:
     p->pieces = 1;
     return a[2] && plan_vectors(p, 0, a[1], a[2]);

@@ -246,7 +246,7 @@ impl Domain {
         };
         let (object, new) = self.session.registry.open(key, self.id);
         if file.is_some() {
-            self.session.watch.watch_files();
+            self.session.watch.watch_file(key);
         }
         if new {
             let (object_len, content) = match &file {

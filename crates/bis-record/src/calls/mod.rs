@@ -16,6 +16,7 @@ mod vsyscall;
 
 pub use cloned::{CLONE_BYTES_MIN, Cloning};
 pub use limits::reads_much_of_a_file;
+pub use objects::is_cloning;
 pub use sandbox::Held;
 pub use shown::{ShownText, is_shown};
 pub use vsyscall::is_vsyscall;
@@ -72,9 +73,13 @@ impl Domain {
             }
             H::Truncate | H::Ftruncate | H::Fallocate => self.enter_truncate(tid, handler, call),
             H::Open => self.enter_open(tid, call),
+            H::Ioctl => Ok(self.enter_ioctl(tid, call)),
             H::Execve | H::Execveat => {
                 let pid = self.task(tid)?.pid;
                 self.session.mail.begin_exec(pid);
+                self.ask_robust_list(tid);
+                let writes = self.orphaned_futexes(tid);
+                self.task(tid)?.at_exec = writes;
                 Ok(Entry::Make)
             }
             _ => Ok(Entry::Make),
@@ -119,6 +124,7 @@ impl Domain {
                 self.leave_write(tid, handler, call, result, outcome)
             }
             H::Sendfile | H::CopyFileRange => self.leave_transfer(tid, handler, call, result, outcome),
+            H::Ioctl => self.leave_ioctl(tid, call, outcome),
             H::Open => self.leave_open(tid, call, i32::try_from(result).unwrap_or(-1), outcome),
             H::SetTidAddress => {
                 self.task(tid)?.clear_tid = args[0];

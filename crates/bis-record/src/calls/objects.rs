@@ -51,6 +51,15 @@ pub(super) fn int(arg: u64) -> i32 {
     arg as i32
 }
 
+/// Does this ioctl request let a file have blocks of another's: FICLONE, FICLONERANGE? (FIDEDUPERANGE does so only where both
+/// say the same already; nothing changes.)
+pub fn is_cloning(request: u32) -> bool {
+    matches!(request, FICLONE | FICLONERANGE)
+}
+
+const FICLONE: u32 = 0x4004_9409;
+const FICLONERANGE: u32 = 0x4020_940d;
+
 fn key_at(path: &str) -> Option<Key> {
     fs::metadata(path).ok().map(|meta| (meta.st_dev(), meta.st_ino()))
 }
@@ -324,6 +333,38 @@ impl Domain {
             self.clear_and_read_back(tid, call, &file, object, args[2]..end.min(len), outcome)?;
         }
         Ok(())
+    }
+
+    /// The part of its file (first byte, end) that an ioctl replaces by clones of another's blocks; none where it does not.
+    pub(super) fn cloned_to(&self, args: [u64; 6]) -> Option<(u64, u64)> {
+        match int(args[1]).cast_unsigned() {
+            FICLONE => Some((0, u64::MAX)),
+            FICLONERANGE => {
+                // struct file_clone_range: at 16 the length, 0 for all that the source has from there on; at 24 the place.
+                let len = self.memory.read_u64(args[2].wrapping_add(16)).ok()?;
+                let start = self.memory.read_u64(args[2].wrapping_add(24)).ok()?;
+                Some((start, if len == 0 { u64::MAX } else { start.saturating_add(len) }))
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn enter_ioctl(&self, tid: Tid, call: &Call) -> Entry {
+        if is_cloning(call.u32(1)) { self.enter_change(&fd_path(tid, call.i32(0))) } else { Entry::Make }
+    }
+
+    /// A file that is mapped shared has other content, where it was cloned to, and perhaps another length.
+    pub(super) fn leave_ioctl(&mut self, tid: Tid, call: &mut InCall, outcome: &mut Outcome) -> Result<()> {
+        let args = call.entry.args();
+        let Some((start, end)) = self.cloned_to(args) else { return Ok(()) };
+        let path = fd_path(tid, int(args[0]));
+        let Some(object) = self.changed_at(tid, &path, call)? else { return Ok(()) };
+        let file = Self::open_object(&path)?;
+        let len = file.metadata().map(|meta| meta.st_size());
+        let len =
+            len.map_err(|source| RecordError::Os { what: "look at a file that is mapped shared", source })?;
+        outcome.effects.push(Effect::ResizeObject { object, len });
+        self.clear_and_read_back(tid, call, &file, object, start.min(len)..end.min(len), outcome)
     }
 
     /// The flags of open, creat, openat or openat2, with the directory and the address of the name.

@@ -1,4 +1,4 @@
-//! What a program reads of its own address space: `maps`, `smaps`, `smaps_rollup`, `numa_maps`, `status` and `mem` of
+//! What a program reads of its own address space: `maps`, `smaps`, `smaps_rollup`, `numa_maps`, `status`, `stat`, `statm` and `mem` of
 //! itself, of its threads, and of other processes of the recording. It sees what it would see without bis: no agent, no
 //! trampolines, no scratch memory, no tracer, and its text without jumps to hooks.
 //!
@@ -6,10 +6,12 @@
 //! its start, so that one reading of it in many small pieces tells of one moment (the kernel's own may tell of
 //! several). The position in it is that of the descriptor, so that `lseek`, `dup` and `fork` mean what they always do.
 //!
-//! Not changed: `pagemap`, `statm`, `stat`, `map_files`, and the memory of another process (`/proc/OTHER/mem`).
+//! Not changed: `pagemap`, which answers for addresses that the reader has to know already; `map_files`, a folder, which lists what
+//! is mapped of the hooks' area as `memfd:bis`; and the memory of another process (`/proc/OTHER/mem`).
 
 mod text;
 
+use text::Weight;
 pub use text::{OwnSeccomp, without};
 
 use std::{
@@ -27,7 +29,11 @@ use bis_agent::{
 };
 use bis_syscalls::Call;
 use bis_trace::types::Tid;
-use bis_tracee::{maps, sys};
+use bis_tracee::{
+    maps,
+    pagemap::{Page, PageMap},
+    sys,
+};
 
 use super::{objects::fd_path, remote_memory::process_of};
 use crate::{call::Entry, domain::Domain, error::Result, hooks::patches::ARENA_LEN};
@@ -48,6 +54,8 @@ enum Shown {
     Numa,
     Rollup,
     Status,
+    Stat,
+    Statm,
     Memory,
 }
 
@@ -75,6 +83,8 @@ fn by_name(path: &Path) -> Option<(Shown, Tid)> {
         "numa_maps" => Shown::Numa,
         "smaps_rollup" => Shown::Rollup,
         "status" => Shown::Status,
+        "stat" => Shown::Stat,
+        "statm" => Shown::Statm,
         "mem" => Shown::Memory,
         _ => return None,
     };
@@ -249,8 +259,11 @@ impl Domain {
             Shown::Numa => text::numa(&text, &ours),
             Shown::Status => {
                 let own = fs::read("/proc/self/status").ok()?;
-                text::status(&text, &own, self.is_self(tid, number), self.own_seccomp(number))
+                let is_self = self.is_self(tid, number);
+                text::status(&text, &own, is_self, self.own_seccomp(number), &weigh(number, &ours)?)
             }
+            Shown::Stat => text::stat(&text, self.is_self(tid, number), &weigh(number, &ours)?),
+            Shown::Statm => text::statm(&text, &weigh(number, &ours)?),
             Shown::Rollup => {
                 let smaps = fs::read(format!("/proc/{number}/smaps")).ok()?;
                 text::rollup(&text, &text::mappings(&smaps, &ours, &instead))
@@ -281,6 +294,29 @@ impl Domain {
             Some((id, once(hooks).chain(arenas).collect()))
         })
     }
+}
+
+/// How much of the process's memory lies in these ranges; none if it is gone.
+fn weigh(number: Tid, ours: &[Range<u64>]) -> Option<Weight> {
+    const WRITE: u32 = 2;
+    const EXEC: u32 = 4;
+    let (mappings, pages) = (maps::read(number).ok()?, PageMap::open(number).ok()?);
+    let mut weight = Weight::default();
+    for (mapping, range) in mappings.iter().flat_map(|mapping| ours.iter().map(move |range| (mapping, range)))
+    {
+        let (start, end) = (mapping.start.max(range.start), mapping.end.min(range.end));
+        if end <= start {
+            continue;
+        }
+        let bytes = end - start;
+        weight.mapped += bytes;
+        weight.data += if mapping.prot & WRITE != 0 && !mapping.shared { bytes } else { 0 };
+        weight.exec += if mapping.prot & EXEC != 0 && mapping.prot & WRITE == 0 { bytes } else { 0 };
+        let of_file = |page: Page| page.is_there() && !page.is_own();
+        pages.each_run(start, end, Page::is_own, |from, to| weight.own += to - from).ok()?;
+        pages.each_run(start, end, of_file, |from, to| weight.shared += to - from).ok()?;
+    }
+    Some(weight)
 }
 
 /// Where the descriptor stands.
@@ -320,7 +356,9 @@ mod tests {
         assert_eq!(of("/proc/77/maps"), Some((Shown::Mappings, Tid(77))));
         assert_eq!(of("/proc/77/task/78/smaps"), Some((Shown::Mappings, Tid(78))));
         assert_eq!(of("/mnt/proc/5/mem"), Some((Shown::Memory, Tid(5))));
-        assert_eq!(of("/proc/77/stat"), None);
+        assert_eq!(of("/proc/77/stat"), Some((Shown::Stat, Tid(77))));
+        assert_eq!(of("/proc/77/statm"), Some((Shown::Statm, Tid(77))));
+        assert_eq!(of("/proc/stat"), None);
         assert_eq!(of("/proc/maps"), None);
     }
 }

@@ -81,7 +81,7 @@ impl Domain {
         let looked_at =
             |source| RecordError::Os { what: "look at a file that the program has mapped", source };
         self.session.views.add(key, self.id, || file.try_clone()).map_err(looked_at)?;
-        self.session.watch.watch_files();
+        self.session.watch.watch_file(key);
         let len = file.metadata().map_err(looked_at)?.st_size();
         let entry = self.session.writer.files().keep(file, name)?;
         let (end, kept, kept_len) = (addr + map_len, entry.file, entry.len);
@@ -427,6 +427,7 @@ impl Domain {
             }
             H::CopyFileRange | H::Splice => Some(fd_path(tid, int(args[2]))),
             H::Truncate | H::Ftruncate | H::Fallocate => self.truncated_path(tid, handler, args),
+            H::Ioctl => self.cloned_to(args).map(|_| fd_path(tid, int(args[0]))),
             H::Open if self.truncates(call) => Some(fd_path(tid, i32::try_from(result).unwrap_or(-1))),
             _ => None,
         };
@@ -440,6 +441,7 @@ impl Domain {
             H::Truncate | H::Ftruncate | H::Open => (len, len),
             H::Fallocate if args[1] & SHIFTS != 0 => (args[2], u64::MAX),
             H::Fallocate => (args[2], args[2].saturating_add(args[3])),
+            H::Ioctl => self.cloned_to(args).unwrap_or((0, 0)),
             _ => {
                 let start = self.written_at(tid, handler, args, written, outcome)?;
                 (start, start.saturating_add(written))

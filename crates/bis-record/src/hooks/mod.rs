@@ -28,7 +28,10 @@ pub mod watch;
 use std::{
     fs,
     os::unix::fs::MetadataExt,
-    sync::{Arc, PoisonError, atomic::Ordering},
+    sync::{
+        Arc, PoisonError,
+        atomic::{Ordering, fence},
+    },
 };
 
 use bis_agent::{
@@ -120,9 +123,7 @@ impl Hooks {
         watched.has_hooks(Arc::clone(&area));
         // After that: who watches a file from here on finds the area.
         let is_new = session.watch.mapped() != mapped;
-        if is_new || !session.registry.is_empty() || !session.views.is_empty() {
-            area.set(state::WATCHED, 1);
-        }
+        session.watch.show_files(&area);
         if is_new {
             area.forget_files();
         }
@@ -274,6 +275,11 @@ impl Domain {
             hooks.area.set(state::ALONE, alone.into());
         }
         hooks.area.set(state::STOP, stashed.into());
+        // Whoever has just told it something has asked it to stop, too, perhaps before that was unsaid.
+        fence(Ordering::SeqCst);
+        if self.session.views.has_news(self.id) || self.session.mail.has_news(self.id) {
+            hooks.area.set(state::STOP, 1);
+        }
     }
 
     /// Where is the task in a hook, if it is in one?

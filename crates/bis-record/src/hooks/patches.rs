@@ -1,10 +1,13 @@
 //! What is patched in one address space: runs that have given way to jumps, their trampolines, and the arenas in which
 //! those lie. Data and lookups; the memory itself is changed in `patching.rs`.
+//!
+//! Without address space randomisation, processes that map the same files have the same patches. Each is kept once
+//! ([`MadePatches`]); an address space has its place only.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     ops::Range,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError, Weak},
 };
 
 use bis_agent::hooks;
@@ -82,18 +85,53 @@ impl Arena {
 }
 
 /// A patched run.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Patch {
     pub start: u64,
     pub end: u64,
     /// The instruction that it is about.
     pub site: u64,
     pub kind: SiteKind,
-    pub trampoline: Arc<Trampoline>,
+    pub trampoline: Trampoline,
     /// What was there before.
     pub original: Vec<u8>,
     /// Where the trampoline begins and ends.
     pub place: (u64, u64),
+}
+
+/// What a patch follows from: the run, what is added to its addresses, where the trampoline lies, and where its hook's address
+/// does.
+type Origin = (Run, u64, u64, u64);
+
+/// The patches of all domains.
+#[derive(Debug, Default)]
+pub struct MadePatches {
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    patches: HashMap<Origin, Weak<Patch>>,
+    /// How many of `patches` make it worth to look for those that no domain has any more.
+    full: usize,
+}
+
+impl MadePatches {
+    /// The patch with this origin: one that a domain has, or a new one. None if `make` has none.
+    pub fn get(&self, origin: Origin, make: impl FnOnce() -> Option<Patch>) -> Option<Arc<Patch>> {
+        const FULL_MIN: usize = 4096;
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(patch) = known.patches.get(&origin).and_then(Weak::upgrade) {
+            return Some(patch);
+        }
+        let patch = Arc::new(make()?);
+        known.patches.insert(origin, Arc::downgrade(&patch));
+        if known.patches.len() > known.full {
+            known.patches.retain(|_, patch| patch.strong_count() > 0);
+            known.full = FULL_MIN.max(2 * known.patches.len());
+        }
+        Some(patch)
+    }
 }
 
 /// Executable memory that shows a file.
@@ -115,7 +153,7 @@ pub struct TextRange {
 pub struct Patches {
     pub texts: Vec<TextRange>,
     pub arenas: Vec<Arena>,
-    runs: BTreeMap<u64, Patch>,
+    runs: BTreeMap<u64, Arc<Patch>>,
     by_place: BTreeMap<u64, u64>,
     /// What has given way to text that counts, by the begin of its trampoline: tasks may still be in those.
     retired: BTreeMap<u64, Patch>,
@@ -130,7 +168,7 @@ pub struct Patches {
 }
 
 impl Patches {
-    pub fn add(&mut self, patch: Patch) {
+    pub fn add(&mut self, patch: Arc<Patch>) {
         self.by_place.insert(patch.place.0, patch.start);
         self.runs.insert(patch.start, patch);
     }
@@ -138,7 +176,7 @@ impl Patches {
     /// The patched run that has this address in it.
     fn run_at(&self, addr: u64) -> Option<&Patch> {
         let (_, patch) = self.runs.range(..=addr).next_back()?;
-        (addr < patch.end).then_some(patch)
+        (addr < patch.end).then_some(&**patch)
     }
 
     /// Is any byte of this range patched?
@@ -258,7 +296,7 @@ impl Patches {
     }
 
     /// The patches that touch this range.
-    pub fn within(&self, start: u64, end: u64) -> Vec<Patch> {
+    pub fn within(&self, start: u64, end: u64) -> Vec<Arc<Patch>> {
         self.runs.range(..end).map(|(_, patch)| patch).filter(|patch| start < patch.end).cloned().collect()
     }
 

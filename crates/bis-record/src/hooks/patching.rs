@@ -242,26 +242,23 @@ impl Domain {
         let arena = &mut hooks.patches.arenas[arena];
         let at = arena.next();
         let Some(slot) = arena.slot(run.kind()) else { return Ok(false) };
-        let save = u32::try_from(AREA_BASE + state::SAVED_RCX).ok();
-        let made = match trampoline(run, bias, at, Hook { slot, save }) {
-            Ok(made) => match adapted(made, run.kind(), at) {
-                Some(made) => made,
-                None => return Ok(false),
-            },
-            Err(error) => {
-                tracing::debug!(start = format_args!("{start:#x}"), %error, "a site stays as it is");
-                return Ok(false);
-            }
+        let make = || {
+            let save = u32::try_from(AREA_BASE + state::SAVED_RCX).ok();
+            let made = trampoline(run, bias, at, Hook { slot, save });
+            let report = |error: &_| tracing::debug!(start = format_args!("{start:#x}"), %error, "a site stays as it is");
+            let trampoline = adapted(made.inspect_err(report).ok()?, run.kind(), at)?;
+            let place = (at, at + trampoline.bytes.len() as u64);
+            let (original, site) = (run.bytes().to_vec(), run.site().wrapping_add(bias));
+            Some(Patch { start, end, site, kind: run.kind(), trampoline, original, place })
         };
-        arena.take(made.bytes.len());
-        let place = (at, at + made.bytes.len() as u64);
-        batch.add(at, &made.bytes);
-        batch.sites.push(MemWrite { addr: start, data: made.patch.clone() });
+        let Some(patch) = self.session.texts.made.get((run.clone(), bias, at, slot), make) else {
+            return Ok(false);
+        };
+        arena.take(patch.trampoline.bytes.len());
+        batch.add(at, &patch.trampoline.bytes);
+        batch.sites.push(MemWrite { addr: start, data: patch.trampoline.patch.clone() });
         tracing::trace!(start = format_args!("{start:#x}"), at = format_args!("{at:#x}"), "patched");
-        let original = run.bytes().to_vec();
-        let kind = run.kind();
-        let site = run.site().wrapping_add(bias);
-        hooks.patches.add(Patch { start, end, site, kind, trampoline: Arc::new(made), original, place });
+        hooks.patches.add(patch);
         Ok(true)
     }
 
@@ -309,10 +306,10 @@ impl Domain {
                 outcome.writes.push(MemWrite { addr, data });
             }
             let places = vec![(site, at), (site + 2, done)];
-            let made = Trampoline { bytes, patch, traced, done, abort: None, places };
-            let (start, end, kind, trampoline) = (site, site + 5, SiteKind::Syscall, Arc::new(made));
+            let trampoline = Trampoline { bytes, patch, traced, done, abort: None, places };
+            let (start, end, kind) = (site, site + 5, SiteKind::Syscall);
             let Some(hooks) = &mut self.hooks else { return Ok(()) };
-            hooks.patches.add(Patch { start, end, site, kind, trampoline, original, place });
+            hooks.patches.add(Arc::new(Patch { start, end, site, kind, trampoline, original, place }));
         }
         Ok(())
     }

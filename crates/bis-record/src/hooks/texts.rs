@@ -20,6 +20,8 @@ use object::{
     read::elf::{FileHeader, ProgramHeader},
 };
 
+use super::patches::MadePatches;
+
 /// Device, inode, length and modification time: a changed file is another one.
 type Identity = (u64, u64, u64, i64, i64);
 
@@ -299,6 +301,8 @@ pub struct Texts {
     cache: Option<SiteCache>,
     dense: Option<DenseCache>,
     files: Mutex<HashMap<Identity, Option<Arc<TextFile>>>>,
+    /// What has been made of them.
+    pub made: MadePatches,
 }
 
 impl Texts {
@@ -319,7 +323,7 @@ impl Texts {
                 None
             }
         });
-        Texts { cache, dense, files: Mutex::default() }
+        Texts { cache, dense, files: Mutex::default(), made: MadePatches::default() }
     }
 
     /// Where dense texts are kept; none: there can be none.

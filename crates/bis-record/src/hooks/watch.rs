@@ -11,11 +11,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bis_agent::hooks::state;
+use bis_agent::hooks::{file_bit, state};
 use bis_trace::types::{DomainId, Tid};
 use bis_tracee::{area::Area, ours};
 
-use crate::{chaos::Chaos, cores::Cores};
+use crate::{chaos::Chaos, cores::Cores, registry::Key};
 
 /// How often domains are looked at. A task whose turn may be over stops at its next hook.
 const TICK: Duration = Duration::from_millis(3);
@@ -88,6 +88,8 @@ impl Watched {
 #[derive(Debug, Default)]
 pub struct Watch {
     domains: Mutex<HashMap<DomainId, Weak<Watched>>>,
+    /// The bits of the files that are, or were, mapped where they may change.
+    files: Mutex<BTreeSet<u64>>,
     mapped: AtomicU64,
 }
 
@@ -136,18 +138,23 @@ impl Watch {
     /// All domains are to come to an event before they learn anything by a call: at the end of the hook that they are
     /// in, or at their next.
     pub fn call_all(&self) {
+        // What they are told has been put where they look for it (`Domain::prepare`) before.
+        fence(Ordering::SeqCst);
         for (_, watched) in self.all() {
             watched.set(state::STOP, 1);
             watched.set(state::EXIT_STOP, 1);
         }
     }
 
-    /// A file was mapped where writes to it will be seen, and is known to be (in the registry, or as a view): from here on,
-    /// each write to any file is looked at again.
-    pub fn watch_files(&self) {
+    /// This file was mapped where writes to it will be seen, and is known to be (in the registry, or as a view): from here on,
+    /// the hooks leave writes to it alone, and have to find out again what their descriptors are.
+    pub fn watch_file(&self, (dev, ino): Key) {
+        let bit = file_bit(dev, ino);
+        self.files.lock().unwrap_or_else(PoisonError::into_inner).insert(bit);
         self.mapped.fetch_add(1, Ordering::SeqCst);
         let all = self.all();
         for area in all.iter().filter_map(|(_, watched)| watched.area.get()) {
+            area.add_file(bit);
             area.set(state::WATCHED, 1);
             area.forget_files();
         }
@@ -164,6 +171,13 @@ impl Watch {
                 thread::yield_now();
             }
         }
+    }
+
+    /// Tells new hooks which files are mapped. They are among [`Watch::add`]'s already, and hear of others by themselves.
+    pub fn show_files(&self, area: &Area) {
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        files.iter().for_each(|bit| area.add_file(*bit));
+        area.set(state::WATCHED, u64::from(!files.is_empty()));
     }
 
     /// How often a file has begun to be watched. Who finds out what a descriptor is, and then tells the hooks, looks here before

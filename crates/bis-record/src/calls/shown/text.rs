@@ -181,9 +181,74 @@ pub struct OwnSeccomp {
     pub no_new_privs: bool,
 }
 
+/// Bytes of an address space.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Weight {
+    pub mapped: u64,
+    /// Mapped privately, to be written.
+    pub data: u64,
+    /// To be executed, not written.
+    pub exec: u64,
+    /// In memory: of the process alone, and of files and what is shared.
+    pub own: u64,
+    pub shared: u64,
+}
+
+/// The pages of 4 KiB that so many bytes are.
+fn pages(bytes: u64) -> u64 {
+    bytes / 4096
+}
+
+/// The words of a line, where each is less by what belongs to it.
+fn lessened<'a>(words: impl Iterator<Item = &'a str>, less: &[(usize, u64)]) -> Vec<String> {
+    let word = |(at, word): (usize, &str)| match less.iter().find(|(place, _)| *place == at) {
+        Some((_, less)) => {
+            word.parse::<u64>().map_or_else(|_| word.into(), |n| n.saturating_sub(*less).to_string())
+        }
+        None => word.into(),
+    };
+    words.enumerate().map(word).collect()
+}
+
+/// The text of statm without `ours`: pages that are mapped, in memory, in memory and of files; code; 0; data; 0.
+pub fn statm(text: &[u8], ours: &Weight) -> Vec<u8> {
+    let less = [(0, ours.mapped), (1, ours.own + ours.shared), (2, ours.shared), (5, ours.data)];
+    let less = less.map(|(place, bytes)| (place, pages(bytes)));
+    let text = String::from_utf8_lossy(text);
+    format!("{}\n", lessened(text.split_whitespace(), &less).join(" ")).into_bytes()
+}
+
+/// The text of stat without `ours`. A task's name may hold anything; what follows the last parenthesis are words: the state is
+/// the first, then with 20 the bytes that are mapped and with 21 the pages in memory.
+pub fn stat(text: &[u8], is_self: bool, ours: &Weight) -> Vec<u8> {
+    let Some(end) = text.iter().rposition(|byte| *byte == b')') else { return text.to_vec() };
+    let (name, rest) = text.split_at(end + 1);
+    let less = [(20, ours.mapped), (21, pages(ours.own + ours.shared))];
+    let rest = String::from_utf8_lossy(rest);
+    let mut words = lessened(rest.split_whitespace(), &less);
+    if let Some(state) = words.first_mut().filter(|_| is_self) {
+        *state = "R".into();
+    }
+    [name, b" ", words.join(" ").as_bytes(), b"\n"].concat()
+}
+
+/// What a line of status, in kB, has too much by `ours`; none for lines that have nothing of it.
+fn of_status(name: &[u8], ours: &Weight) -> Option<u64> {
+    let bytes = match name {
+        b"VmPeak" | b"VmSize" => ours.mapped,
+        b"VmHWM" | b"VmRSS" => ours.own + ours.shared,
+        b"RssAnon" => ours.own,
+        b"RssShmem" => ours.shared,
+        b"VmData" => ours.data,
+        b"VmLib" => ours.exec,
+        _ => return None,
+    };
+    Some(bytes / 1024)
+}
+
 /// The text of status as it would be without a tracer and its filter: `own` is the recorder's own, and `seccomp` what the task
-/// itself has added to that; none where that is not known.
-pub fn status(text: &[u8], own: &[u8], is_self: bool, seccomp: Option<OwnSeccomp>) -> Vec<u8> {
+/// itself has added to that; none where that is not known. `ours` is memory that is not the program's.
+pub fn status(text: &[u8], own: &[u8], is_self: bool, seccomp: Option<OwnSeccomp>, ours: &Weight) -> Vec<u8> {
     let own = String::from_utf8_lossy(own);
     let mut out = Vec::with_capacity(text.len());
     for line in text.split_inclusive(|byte| *byte == b'\n') {
@@ -201,7 +266,10 @@ pub fn status(text: &[u8], own: &[u8], is_self: bool, seccomp: Option<OwnSeccomp
                 own.map(|own| format!("{}:\t{}\n", String::from_utf8_lossy(name), value(own)))
             }
             b"NoNewPrivs" => seccomp.map(|it| format!("NoNewPrivs:\t{}\n", u8::from(it.no_new_privs))),
-            _ => None,
+            _ => of_status(name, ours).and_then(|less| {
+                let (name, kb) = amount(std::str::from_utf8(line).ok()?)?;
+                Some(format!("{name}:\t{:8} kB\n", kb.saturating_sub(less)))
+            }),
         };
         out.extend_from_slice(replaced.as_ref().map_or(line, |line| line.as_bytes()));
     }
@@ -300,14 +368,33 @@ mod tests {
     fn a_status_has_no_tracer() {
         let text = b"Name:\tx\nState:\tt (tracing stop)\nTracerPid:\t77\nSeccomp:\t2\nSeccomp_filters:\t1\n";
         let own = b"Seccomp:\t0\nSeccomp_filters:\t0\n";
-        let found = status(text, own, true, None);
+        let found = status(text, own, true, None, &Weight::default());
         assert_eq!(
             found,
             b"Name:\tx\nState:\tR (running)\nTracerPid:\t0\nSeccomp:\t0\nSeccomp_filters:\t0\n"
         );
         let text = b"NoNewPrivs:\t1\nSeccomp:\t2\nSeccomp_filters:\t1\n";
         let added = OwnSeccomp { mode: 2, filters: 3, no_new_privs: false };
-        let found = status(text, b"Seccomp:\t2\nSeccomp_filters:\t1\n", true, Some(added));
+        let found =
+            status(text, b"Seccomp:\t2\nSeccomp_filters:\t1\n", true, Some(added), &Weight::default());
         assert_eq!(found, b"NoNewPrivs:\t0\nSeccomp:\t2\nSeccomp_filters:\t4\n");
+    }
+
+    #[test]
+    fn sizes_are_without_what_is_ours() {
+        let ours = Weight { mapped: 0x10_0000, data: 0x3000, exec: 0x4000, own: 0x5000, shared: 0x2000 };
+        assert_eq!(statm(b"1000 300 200 5 0 90 0\n", &ours), b"744 293 198 5 0 87 0\n");
+        let text =
+            b"7 (a) b 1 2) t 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 99 5242880 300 18446744073709551615 1\n";
+        let found = stat(text, true, &ours);
+        assert_eq!(
+            String::from_utf8(found).unwrap(),
+            "7 (a) b 1 2) R 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 99 4194304 293 18446744073709551615 1\n"
+        );
+        let text = b"VmSize:\t    5120 kB\nVmRSS:\t    1200 kB\nRssShmem:\t       4 kB\nThreads:\t1\n";
+        assert_eq!(
+            String::from_utf8(status(text, b"", false, None, &ours)).unwrap(),
+            "VmSize:\t    4096 kB\nVmRSS:\t    1172 kB\nRssShmem:\t       0 kB\nThreads:\t1\n"
+        );
     }
 }
