@@ -63,16 +63,15 @@ fn masked(leaf: u32, subleaf: u32, [eax, mut ebx, mut ecx, mut edx]: [u32; 4]) -
 /// The questions that programs ask of cpuid, with the answers that they get. Leaves whose answer depends on the core
 /// are answered as on the calling thread's.
 ///
-/// To ask takes a virtual machine 10 µs or more, so what is known is not asked (leaves 7 and 13 have zeros where they have
-/// nothing), nor what nobody asks, behind the last subleaf of the others: that is answered when the instruction traps.
+/// To ask takes a virtual machine 10 µs or more, so nothing is asked that nobody asks, behind a leaf's last subleaf: that is
+/// answered when the instruction traps. (It need not be zeros: virtual machines tell of state that leaf 13 does not list.)
 pub fn cpuid_answers() -> Vec<Cpuid> {
     let mut answers = Vec::new();
-    let mut add = |leaf, subleaf: Option<u32>, told| {
+    let mut ask = |leaf, subleaf: Option<u32>| {
+        let told = sys::cpuid(leaf, subleaf.unwrap_or(0));
         answers.push(Cpuid { leaf, subleaf, answer: masked(leaf, subleaf.unwrap_or(0), told) });
         told
     };
-    let mut ask = |leaf, subleaf: Option<u32>| add(leaf, subleaf, sys::cpuid(leaf, subleaf.unwrap_or(0)));
-    let mut nothing = Vec::new();
     for first in [0, 0x4000_0000, 0x8000_0000] {
         let [last, ..] = ask(first, None);
         // A range that the processor does not have is answered with something else.
@@ -85,32 +84,22 @@ pub fn cpuid_answers() -> Vec<Cpuid> {
                     ask(leaf, None);
                 }
                 Subleaves::Counted => {
-                    let last = ask(leaf, Some(0))[0].min(SUBLEAVES_MAX);
+                    // What might be there is asked by programs that do not look how many there are.
+                    let last = ask(leaf, Some(0))[0].clamp(if leaf == 7 { 2 } else { 0 }, SUBLEAVES_MAX);
                     for subleaf in 1..=last {
                         ask(leaf, Some(subleaf));
-                    }
-                    if leaf == 7 {
-                        nothing.extend((last + 1..=SUBLEAVES_MAX).map(|subleaf| (leaf, subleaf)));
                     }
                 }
                 Subleaves::Listed(goes_on) => {
                     (0..=SUBLEAVES_MAX).find(|subleaf| !goes_on(ask(leaf, Some(*subleaf))));
                 }
                 Subleaves::States => {
-                    let ([low, ..], [_, _, supervisor, _]) = (ask(leaf, Some(0)), ask(leaf, Some(1)));
-                    for state in 2..32 {
-                        if (low | supervisor) >> state & 1 != 0 {
-                            ask(leaf, Some(state));
-                        } else {
-                            nothing.push((leaf, state));
-                        }
+                    for subleaf in 0..=SUBLEAVES_MAX {
+                        ask(leaf, Some(subleaf));
                     }
                 }
             }
         }
-    }
-    for (leaf, subleaf) in nothing {
-        add(leaf, Some(subleaf), [0; 4]);
     }
     answers
 }
@@ -126,7 +115,7 @@ enum Subleaves {
     Counted,
     /// As long as the answer says so, and the one that does not.
     Listed(fn([u32; 4]) -> bool),
-    /// One for each state component that there is, behind two.
+    /// One for each component of the processor's state, behind two.
     States,
 }
 
