@@ -415,6 +415,18 @@ mod tests {
     }
 
     #[test]
+    fn nothing_jumps_on_the_line_to_which_the_kernel_returns() {
+        const LINE: u64 = 64;
+        let rest = usize::try_from(LINE - SYSCALL_END % LINE).unwrap();
+        let at = usize::try_from(SYSCALL_END - TEXT_BASE).unwrap();
+        // movq $2, STATE_PHASE; ret
+        let phase = u32::try_from(AREA_BASE + state::PHASE).unwrap().to_le_bytes();
+        let expected = [&[0x48, 0xc7, 0x04, 0x25], &phase[..], &[2, 0, 0, 0, 0xc3]].concat();
+        assert_eq!(TEXT[at..at + expected.len()], expected);
+        assert!(rest < expected.len(), "the ret is foreseen only {rest} bytes further");
+    }
+
+    #[test]
     fn both_sides_have_the_same_addresses() {
         assert_eq!(defined("TABLE_BASE"), TABLE_BASE);
         assert_eq!(defined("CPUID_BASE"), CPUID_BASE);

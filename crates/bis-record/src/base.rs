@@ -20,6 +20,7 @@ use bis_tracee::{
     pagemap::{Page, PageMap},
     remote::Remote,
     spawn::{Program, Spawn, spawn},
+    sys,
 };
 
 use crate::{
@@ -49,10 +50,7 @@ pub fn open_mapped(tid: Tid, mapping: &Mapping) -> Option<File> {
 
 /// The limit of the main thread's stack, bytes.
 pub fn stack_limit(tid: Tid) -> u64 {
-    let limits = fs::read_to_string(format!("/proc/{tid}/limits")).unwrap_or_default();
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max stack size"));
-    let soft = line.and_then(|rest| rest.split_whitespace().next()).and_then(|word| word.parse().ok());
-    soft.unwrap_or(STACK_BYTES_MAX).min(STACK_BYTES_MAX) & !(PAGE - 1)
+    sys::soft_limit(tid, libc::RLIMIT_STACK).unwrap_or(STACK_BYTES_MAX).min(STACK_BYTES_MAX) & !(PAGE - 1)
 }
 
 /// The lowest address to which a stack mapping could grow: its limit, or 1 MiB (the kernel's guard gap) above
@@ -104,10 +102,14 @@ fn content(tid: Tid, memory: &Memory, mapping: &Mapping) -> Result<Vec<MemWrite>
 }
 
 /// Everything that a task's address space is made of, as effects and writes.
-fn image_of(session: &Session, tid: Tid, memory: &Memory) -> Result<(Vec<Effect>, Vec<MemWrite>)> {
+fn image_of(
+    session: &Session,
+    tid: Tid,
+    memory: &Memory,
+    mappings: &[Mapping],
+) -> Result<(Vec<Effect>, Vec<MemWrite>)> {
     let (mut effects, mut writes) = (Vec::new(), Vec::new());
-    let mappings = maps::read(tid)?;
-    for mapping in &mappings {
+    for mapping in mappings {
         if mapping.is_vvar() || mapping.start == AGENT_BASE {
             continue;
         }
@@ -131,7 +133,7 @@ fn image_of(session: &Session, tid: Tid, memory: &Memory) -> Result<(Vec<Effect>
                 );
             }
         } else if mapping.name == b"[stack]" {
-            let floor = stack_floor(&mappings, mapping, stack_limit(tid));
+            let floor = stack_floor(mappings, mapping, stack_limit(tid));
             effects.push(Effect::Map {
                 addr: floor,
                 len: mapping.end - floor,
@@ -182,7 +184,8 @@ impl Domain {
         let Some(stopped) = slot else {
             return Err(RecordError::Bug { tid, what: "lost while its image was prepared".into() });
         };
-        let (effects, writes) = image_of(session, tid, &memory)?;
+        let mappings = maps::read(tid)?;
+        let (effects, writes) = image_of(session, tid, &memory, &mappings)?;
         let regs = Registers { orig_rax: u64::MAX, ..stopped.regs()? };
         let xstate = Some(stopped.xstate()?);
         let read = |name: &str| fs::read(format!("/proc/{tid}/{name}")).unwrap_or_default();
@@ -207,7 +210,7 @@ impl Domain {
         }
         let mut outcome = Outcome { regs, xstate, effects, writes, ..Outcome::default() };
         domain.with_slot(tid, |domain, slot| domain.begin_hooks(slot, &mut outcome))?;
-        domain.patch_image(tid, &mut outcome)?;
+        domain.patch_image(tid, &mappings, &mut outcome)?;
         domain.patch_vdso(tid, prepared.vdso.as_ref(), &mut outcome)?;
         domain.begin_clock(tid)?;
         domain.start(ppid, base, outcome)?;

@@ -72,13 +72,15 @@ impl Domain<'_, '_> {
                 self.effect_failed(seq, what, error)
             })?;
         }
-        for write in &outcome.writes {
-            self.space.put(write.addr, &write.data).map_err(|error| {
-                let what = format!("write {:#x} bytes at {:#x}", write.data.len(), write.addr);
-                self.effect_failed(seq, what, error)
-            })?;
-        }
-        Ok(())
+        self.space.put_all(&outcome.writes).map_err(|error| {
+            let pieces = outcome
+                .writes
+                .iter()
+                .map(|write| format!("{:#x} bytes at {:#x}", write.data.len(), write.addr));
+            let shown: Vec<String> = pieces.take(8).collect();
+            let what = format!("write {} pieces ({})", outcome.writes.len(), shown.join(", "));
+            self.effect_failed(seq, what, error)
+        })
     }
 
     /// An outcome's registers only; a pending system call will not be made.

@@ -16,7 +16,7 @@ use bis_agent::{
     hooks::{self, AREA_BASE, LOG_BASE, LOG_LEN, TEXT_BASE, state},
 };
 use bis_trace::{
-    event::{Backing, Effect},
+    event::{Backing, Effect, MemWrite},
     types::{FileId, ObjectId},
 };
 use bis_tracee::{Memory, TraceeError, remote::Remote};
@@ -275,6 +275,12 @@ impl Space {
     pub(crate) fn put(&self, addr: u64, bytes: &[u8]) -> Result<(), EffectError> {
         own(addr, bytes.len() as u64)?;
         Ok(self.memory.write(addr, bytes)?)
+    }
+
+    /// Puts all of these into the program's memory, in order.
+    pub(crate) fn put_all(&self, writes: &[MemWrite]) -> Result<(), EffectError> {
+        writes.iter().try_for_each(|write| own(write.addr, write.data.len() as u64))?;
+        Ok(self.memory.write_all(writes)?)
     }
 }
 

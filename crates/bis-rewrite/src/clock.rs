@@ -10,6 +10,7 @@
 //! Nothing here looks at processes.
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
+use memchr::memmem;
 
 use crate::{
     choose,
@@ -21,8 +22,11 @@ use crate::{
 /// The offsets at which `code` has the bytes of `rdtsc` or `rdtscp`, in order.
 #[must_use]
 pub fn clock_bytes(code: &[u8]) -> Vec<usize> {
-    let starts = memchr::memchr_iter(0x0f, code);
-    starts.filter(|at| matches!(code[at + 1..], [0x31, ..] | [0x01, 0xf9, ..])).collect()
+    // Two searches for rare pairs: one for 0f, of which code has very many, takes eight times as long.
+    let mut found: Vec<usize> = memmem::find_iter(code, &[0x0f, 0x31]).collect();
+    found.extend(memmem::find_iter(code, &[0x0f, 0x01, 0xf9]));
+    found.sort_unstable();
+    found
 }
 
 /// `hlt`, and `nop`s up to the length of the instruction whose place it takes: a general protection fault for a program,

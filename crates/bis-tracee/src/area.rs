@@ -121,11 +121,13 @@ impl Area {
     /// Takes what the log holds. Only while the task is stopped outside of the hooks, or gone.
     pub fn take_log(&self) -> Vec<u8> {
         let len = usize::try_from(self.get(state::POS).min(LOG_LEN)).unwrap_or(0);
-        let mut log = vec![0; len];
-        // SAFETY: the log lies within the mapping, and `len` is at most its length; nobody writes it now.
+        let mut log = Vec::with_capacity(len);
+        // SAFETY: the log lies within the mapping, and `len` is at most its length; nobody writes it now. All of the
+        // vector's length is written.
         unsafe {
             let from = self.base.add((LOG_BASE - AREA_BASE) as usize);
             ptr::copy_nonoverlapping(from, log.as_mut_ptr(), len);
+            log.set_len(len);
         }
         self.set(state::POS, 0);
         log

@@ -62,33 +62,75 @@ fn masked(leaf: u32, subleaf: u32, [eax, mut ebx, mut ecx, mut edx]: [u32; 4]) -
 
 /// The questions that programs ask of cpuid, with the answers that they get. Leaves whose answer depends on the core
 /// are answered as on the calling thread's.
+///
+/// To ask takes a virtual machine 10 µs or more, so nothing is asked that nobody asks, behind a leaf's last subleaf: that is
+/// answered when the instruction traps. (It need not be zeros: virtual machines tell of state that leaf 13 does not list.)
 pub fn cpuid_answers() -> Vec<Cpuid> {
-    /// No leaf has more subleaves that anybody asks for.
-    const SUBLEAVES_MAX: u32 = 16;
     let mut answers = Vec::new();
+    let mut ask = |leaf, subleaf: Option<u32>| {
+        let told = sys::cpuid(leaf, subleaf.unwrap_or(0));
+        answers.push(Cpuid { leaf, subleaf, answer: masked(leaf, subleaf.unwrap_or(0), told) });
+        told
+    };
     for first in [0, 0x4000_0000, 0x8000_0000] {
-        let last = sys::cpuid(first, 0)[0];
+        let [last, ..] = ask(first, None);
         // A range that the processor does not have is answered with something else.
         if last < first || last - first > 0x40 {
             continue;
         }
-        for leaf in first..=last {
-            let subleaves = match leaf {
-                4 | 0x7 | 0xb | 0xd | 0xf | 0x10 | 0x12 | 0x14 | 0x17 | 0x18 | 0x1a | 0x1b | 0x1d | 0x1e
-                | 0x1f | 0x20 | 0x23 | 0x24 | 0x8000_001d | 0x8000_0020 | 0x8000_0026 => SUBLEAVES_MAX,
-                _ => 0,
-            };
-            if subleaves == 0 {
-                let answer = masked(leaf, 0, sys::cpuid(leaf, 0));
-                answers.push(Cpuid { leaf, subleaf: None, answer });
-            }
-            for subleaf in 0..subleaves {
-                let answer = masked(leaf, subleaf, sys::cpuid(leaf, subleaf));
-                answers.push(Cpuid { leaf, subleaf: Some(subleaf), answer });
+        for leaf in first + 1..=last {
+            match subleaves(leaf) {
+                Subleaves::None => {
+                    ask(leaf, None);
+                }
+                Subleaves::Counted => {
+                    // What might be there is asked by programs that do not look how many there are.
+                    let last = ask(leaf, Some(0))[0].clamp(if leaf == 7 { 2 } else { 0 }, SUBLEAVES_MAX);
+                    for subleaf in 1..=last {
+                        ask(leaf, Some(subleaf));
+                    }
+                }
+                Subleaves::Listed(goes_on) => {
+                    (0..=SUBLEAVES_MAX).find(|subleaf| !goes_on(ask(leaf, Some(*subleaf))));
+                }
+                Subleaves::States => {
+                    for subleaf in 0..=SUBLEAVES_MAX {
+                        ask(leaf, Some(subleaf));
+                    }
+                }
             }
         }
     }
     answers
+}
+
+/// No leaf has more subleaves that anybody asks for.
+const SUBLEAVES_MAX: u32 = 16;
+
+/// Which subleaves a leaf has.
+enum Subleaves {
+    /// The answer is the same for all.
+    None,
+    /// The first says in eax which is the last.
+    Counted,
+    /// As long as the answer says so, and the one that does not.
+    Listed(fn([u32; 4]) -> bool),
+    /// One for each component of the processor's state, behind two.
+    States,
+}
+
+fn subleaves(leaf: u32) -> Subleaves {
+    match leaf {
+        // Caches, enclaves, partitions: a type in eax.
+        4 | 0x12 | 0x1b | 0x8000_001d => Subleaves::Listed(|[eax, ..]| eax & 0x1f != 0),
+        // Levels of cores: a type in ecx.
+        0xb | 0x1f | 0x8000_0026 => Subleaves::Listed(|[_, _, ecx, _]| ecx >> 8 & 0xff != 0),
+        7 | 0x14 | 0x17 | 0x18 | 0x1d | 0x1e | 0x20 | 0x23 | 0x24 => Subleaves::Counted,
+        0xd => Subleaves::States,
+        // Monitoring and allocation: few have any.
+        0xf | 0x10 | 0x1a | 0x8000_0020 => Subleaves::Listed(|answer| answer != [0; 4]),
+        _ => Subleaves::None,
+    }
 }
 
 /// An instruction that nothing makes fault, as its bytes say it.
@@ -231,6 +273,36 @@ mod tests {
         let [eax, ebx, ecx, _] = masked(7, 0, all);
         assert_eq!((eax, ebx & (1 << 18 | 1 << 11), ecx & (1 << 22)), (u32::MAX, 0, 0));
         assert_eq!(masked(0xb, 0, all), all);
+    }
+
+    #[test]
+    fn what_programs_ask_first_is_answered_once() {
+        let answers = cpuid_answers();
+        let mut asked: Vec<(u32, Option<u32>)> = answers.iter().map(|it| (it.leaf, it.subleaf)).collect();
+        for question in [
+            (0, None),
+            (1, None),
+            (4, Some(0)),
+            (7, Some(0)),
+            (0xd, Some(0)),
+            (0xd, Some(1)),
+            (0x8000_0000, None),
+        ] {
+            let is_there = question.0 >= 0x8000_0000 || question.0 <= sys::cpuid(0, 0)[0];
+            assert_eq!(asked.contains(&question), is_there, "{question:x?}");
+        }
+        for known in answers.iter().filter(|it| [0, 7, 0xd, 0x8000_0002].contains(&it.leaf)) {
+            let subleaf = known.subleaf.unwrap_or(0);
+            assert_eq!(
+                known.answer,
+                masked(known.leaf, subleaf, sys::cpuid(known.leaf, subleaf)),
+                "{known:x?}"
+            );
+        }
+        let count = asked.len();
+        asked.sort_unstable();
+        asked.dedup();
+        assert_eq!(asked.len(), count);
     }
 
     #[test]

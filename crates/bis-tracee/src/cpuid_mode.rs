@@ -76,6 +76,8 @@ extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context:
 /// threads that it starts) too. Where that cannot be, nothing changes.
 pub fn as_tasks() {
     let before = BEFORE.get_or_init(|| {
+        // What the libraries look at is asked once, and here without a fault for each question.
+        let _ = std::is_x86_feature_detected!("avx2");
         // SAFETY: the handler is async-signal-safe, and a sigaction of zeroes is a valid one.
         unsafe {
             let mut action: libc::sigaction = mem::zeroed();

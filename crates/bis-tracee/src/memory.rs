@@ -7,7 +7,7 @@ use std::{
     os::unix::fs::FileExt,
 };
 
-use bis_trace::types::Tid;
+use bis_trace::{event::MemWrite, types::Tid};
 
 use crate::error::{Result, TraceeError};
 
@@ -15,6 +15,19 @@ use crate::error::{Result, TraceeError};
 #[derive(Debug)]
 pub struct Memory {
     file: File,
+}
+
+/// So many small writes to one page are worth a read of what lies between.
+const GROUP_MIN: usize = 3;
+
+/// No longer than a patch.
+fn is_small(write: &MemWrite) -> bool {
+    const SMALL: usize = 64;
+    write.data.len() <= SMALL
+}
+
+fn page(write: &MemWrite) -> u64 {
+    write.addr / 4096
 }
 
 impl Memory {
@@ -90,6 +103,33 @@ impl Memory {
     pub fn write(&self, addr: u64, data: &[u8]) -> Result<()> {
         let len = data.len();
         self.file.write_all_at(data, addr).map_err(|source| TraceeError::Memory { addr, len, source })
+    }
+
+    /// Makes all of these writes, in order. Many small ones that follow each other on one page, as those of patched text do, are
+    /// made as one, with what lies between them as it is: the kernel looks a page up for each, which takes longer than to read
+    /// the page. So nobody else may write there meanwhile.
+    ///
+    /// # Errors
+    /// As [`Memory::write`].
+    pub fn write_all(&self, writes: &[MemWrite]) -> Result<()> {
+        for group in writes.chunk_by(|one, next| is_small(one) && is_small(next) && page(one) == page(next)) {
+            let begin = group.iter().map(|write| write.addr).min().unwrap_or(0);
+            let end = group.iter().map(|write| write.addr + write.data.len() as u64).max().unwrap_or(0);
+            let mut bytes = Vec::new();
+            if group.len() >= GROUP_MIN {
+                bytes = self.read_upto(begin, usize::try_from(end - begin).unwrap_or(0));
+            }
+            if bytes.is_empty() || bytes.len() as u64 != end - begin {
+                group.iter().try_for_each(|write| self.write(write.addr, &write.data))?;
+                continue;
+            }
+            for write in group {
+                let from = usize::try_from(write.addr - begin).unwrap_or(0);
+                bytes[from..from + write.data.len()].copy_from_slice(&write.data);
+            }
+            self.write(begin, &bytes)?;
+        }
+        Ok(())
     }
 
     /// An argument vector: pointers up to a null one, each to a string. At most 1 Mi entries.

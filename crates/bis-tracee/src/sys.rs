@@ -90,6 +90,14 @@ pub fn resume(tid: Tid, how: Resume, signal: Option<Signal>) -> Result<()> {
     request("resume", req, tid, 0, signal.map_or(0, |s| usize::from(s.0)))
 }
 
+/// The soft limit of a process's resource; none where it cannot be asked.
+pub fn soft_limit(tid: Tid, resource: u32) -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel fills `limit`, which lives, and reads nothing.
+    let got = unsafe { libc::prlimit(tid.0, resource, ptr::null(), &raw mut limit) };
+    (got == 0).then_some(limit.rlim_cur)
+}
+
 pub fn get_registers(tid: Tid) -> Result<Registers> {
     let mut regs = Registers::default();
     with_data("read the registers", libc::PTRACE_GETREGS, tid, 0, &mut regs)?;

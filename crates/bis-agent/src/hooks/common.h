@@ -10,7 +10,7 @@ extern u64 hooks_touch(void *at, u64 len);
 extern u64 hooks_put(void *to, u64 first, u64 second);
 extern void hooks_safepoint(void);
 extern void hooks_safepoint_whole(void);
-extern void hooks_diverged(void);
+extern void hooks_diverged(void) __attribute__((noreturn));
 
 #define ALIGN8(n) (((n) + 7) & ~7ul)
 #define CAP_MAX 0x80000ul

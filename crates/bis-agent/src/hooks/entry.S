@@ -39,6 +39,10 @@ hooks_enter:
     push_frame
     movq %rsp, %rdi
     call hooks_call
+    testl %eax, %eax
+    jnz 2f
+    // The way through the kernel overlaps with little: a call takes as long as the longest chain of things that wait for each
+    // other, here and behind. A jump that is foreseen is no part of one, so where to go on is no word in memory.
     // rcx and r11 as the processor's syscall instruction leaves them. The instruction that loads all flags takes as long
     // as the rest of this; only the usual six are worth a way of their own.
     movq 56(%rsp), %r11
@@ -55,13 +59,20 @@ hooks_enter:
     movq STATE_DONE, %rcx
     movq STATE_RSP, %rsp
     movq $0, STATE_IN_HOOK
-    jmpq *STATE_EXIT
+    jmpq *%rcx
 1:  pop_frame
     movq STATE_DONE, %rcx
     popfq
     movq STATE_RSP, %rsp
     movq $0, STATE_IN_HOOK
-    jmpq *STATE_EXIT
+    jmpq *%rcx
+2:  pop_frame
+    movq STATE_DONE, %rcx
+    movq (%rsp), %r11
+    popfq
+    movq STATE_RSP, %rsp
+    movq $0, STATE_IN_HOOK
+    jmp hooks_safepoint
 
     // The same for the functions of the vdso that read the clock. They are called as C functions are, so the flags
     // need not be given back: afterwards they are those of the xor, whatever happened inside.
@@ -74,13 +85,22 @@ hooks_clock:
     push_frame
     movq %rsp, %rdi
     call hooks_time
+    testl %eax, %eax
+    jnz 1f
     pop_frame
     popq %r11
     xorl %ecx, %ecx
     movq STATE_DONE, %rcx
     movq STATE_RSP, %rsp
     movq $0, STATE_IN_HOOK
-    jmpq *STATE_EXIT
+    jmpq *%rcx
+1:  pop_frame
+    popq %r11
+    xorl %ecx, %ecx
+    movq STATE_DONE, %rcx
+    movq STATE_RSP, %rsp
+    movq $0, STATE_IN_HOOK
+    jmp hooks_safepoint
 
     // The rdtsc and rdtscp instructions: rdx = the address behind the trampoline's own. Every other register, and all
     // flags, belong to the program. popfq takes longer than the rest together, so the flags come back by sahf (and an
@@ -216,6 +236,11 @@ hooks_cpuid:
     movq $0, STATE_IN_HOOK
     jmpq *STATE_EXIT
 
+    // Of the 64 bytes to which the kernel returns the processor foresees no jump, and a `ret` among them takes 7 ns: so the
+    // system call lies near their end, and what jumps afterwards lies in the next ones.
+    .p2align 6, 0xcc
+    .skip 18, 0xcc
+
     // i64 hooks_make(const u64 *args, u64 nr): the call, unless the supervisor said not to. Where a signal finds
     // the task between hooks_make_check and hooks_syscall, the supervisor sends it to hooks_bailed.
     .globl hooks_make
@@ -247,30 +272,30 @@ hooks_bailed:
     // a fault between hooks_copy and hooks_copy_fault to the latter. String instructions take long to begin.
     .globl hooks_copy
 hooks_copy:
+    cmpq $8, %rdx
+    jb 6f
     cmpq $64, %rdx
     ja 3f
     subq $8, %rdx
-    jb 2f
 1:  movq (%rsi), %rcx
     movq %rcx, (%rdi)
     addq $8, %rsi
     addq $8, %rdi
     subq $8, %rdx
     jae 1b
-2:  addq $8, %rdx
-3:  movq %rdx, %rcx
+    addq $8, %rdx
+6:  movl %edx, %ecx
     jrcxz 4f
-    cmpq $8, %rcx
-    jb 5f
-    rep movsb
-4:  xorl %eax, %eax
-    ret
 5:  movb (%rsi), %al
     movb %al, (%rdi)
     incq %rsi
     incq %rdi
     decl %ecx
     jnz 5b
+4:  xorl %eax, %eax
+    ret
+3:  movq %rdx, %rcx
+    rep movsb
     xorl %eax, %eax
     ret
 

@@ -11,12 +11,14 @@
 
 #include "common.h"
 
-// Six products that do not wait for each other.
+_Static_assert(LOG_SOON + sizeof(struct entry) <= LOG_LEN, "a log that is taken soon has room for a call without memory");
+
+// Products and sums that do not wait for each other.
 static inline u64 hash(u64 nr, const u64 *a) {
-  u64 h = nr * 0x9e3779b97f4a7c15ul;
-  h += a[0] * 0xff51afd7ed558ccdul + a[1] * 0xc4ceb9fe1a85ec53ul;
-  h += a[2] * 0xbf58476d1ce4e5b9ul + a[3] * 0x94d049bb133111ebul;
-  h += a[4] * 0xd6e8feb86659fd93ul + a[5] * 0xe7037ed1a0b428dbul;
+  u64 h = (a[0] * 0xff51afd7ed558ccdul + a[1] * 0xc4ceb9fe1a85ec53ul) + (a[2] * 0xbf58476d1ce4e5b9ul + a[3] * 0x94d049bb133111ebul);
+  u64 g = (a[4] * 0xd6e8feb86659fd93ul + a[5] * 0xe7037ed1a0b428dbul) + nr * 0x9e3779b97f4a7c15ul;
+  __asm__("" : "+r"(g), "+r"(h));
+  h += g;
   return h ^ h >> 32;
 }
 
@@ -100,21 +102,30 @@ static inline u64 is_in(u64 kind) {
   return kind == INOUT_FIXED || kind == INOUT_ARG32 || kind == OUT_DEREF || kind == GIVEN_IN;
 }
 
-// Ways to leave a hook.
-enum { MADE, TRACED };
-
-static u64 leave(struct frame *f, u64 how) {
-  u64 done = S->done;
-  // The trampoline's own system call instruction lies right before `done`.
-  u64 at_end = S->end_stop & !(S->pos ^ S->end);
-  u64 stop = is(pick(at_end, S->exit_stop)) & (how == MADE);
-  u64 go = done - 2 * (how == TRACED);
-  S->exit = ((u64)hooks_safepoint & -stop) | (go & ~-stop);
+// The end of a hook: the words that concern one hook only.
+static inline void leave_for(void) {
   S->exit_stop = 0;
   S->bail = 0;
   S->phase = 0;
   S->writing = 0;
-  (void)f;
+}
+
+// The call has been made. 1: it is to stop at the safepoint.
+static inline u64 leave_soon(u64 replay, u64 pos) {
+  u64 at_end = S->end_stop & (pos == S->end), exit_stop = S->exit_stop;
+  leave_for();
+  return (at_end & replay) | (exit_stop & ~replay);
+}
+
+// The same where a call more or less does not matter.
+static __attribute__((noinline)) u64 leave(void) {
+  return leave_soon(S->replay, S->pos);
+}
+
+// It is to be made by the trampoline's own system call instruction, which lies right before `done`.
+static __attribute__((noinline)) u64 leave_traced(void) {
+  S->done -= 2;
+  leave_for();
   return 0;
 }
 
@@ -228,22 +239,48 @@ static void settle(const struct plan *p, i64 result) {
 }
 
 // The call is to be traced after all. What led here is the same in replay: `result` stays as it was found.
-static u64 wait_marker(struct frame *f, struct entry *e) {
+static u64 wait_marker(struct entry *e) {
   finish(e, sizeof *e, LEFT);
-  return leave(f, TRACED);
+  return leave_traced();
 }
 
 static u64 any(struct frame *f, const struct row *row, u64 nr, u64 sure);
 
 // The same once all that was to be asked has been answered.
-static u64 wait_marker_late(struct frame *f, struct entry *e) {
+static u64 wait_marker_late(struct entry *e) {
   finish(e, sizeof *e, LEFT | LATE);
-  return leave(f, TRACED);
+  return leave_traced();
+}
+
+// Calls without memory, of which nothing is to be known (getppid and its like): what is left of `quick` then. The kernel takes
+// 100 ns for the smallest of them, so each instruction here can be measured; what does not change meanwhile is read once.
+static __attribute__((noinline)) u64 bare(struct frame *f, u64 nr) {
+  u64 replay = S->replay, pos = S->pos, is_last = S->end == pos;
+  u32 check = hash(nr, f->args);
+  // While recording there is always room behind LOG_SOON.
+  u64 no = S->stop | is_judged(nr) | below(LOG_SOON, pos);
+  if ((is_last & replay) | (no & ~replay)) return leave_traced();
+  struct entry *e = (struct entry *)(LOG_BASE + pos);
+  // As `begin`.
+  u32 head = nr | sizeof *e << 9;
+  u32 found = (e->head & replay) | (head & ~replay), same = (e->check & replay) | (check & ~replay);
+  if ((found & 0x1ff) != nr || same != check) hooks_diverged();
+  e->check = check;
+  i64 made = hooks_make(f->args, nr);
+  i64 result = (e->result & replay) | (made & ~replay);
+  e->result = result;
+  e->head = found;
+  if (result == BAILED) return wait_marker(e);
+  pos += sizeof *e;
+  S->pos = pos;
+  f->rax = result;
+  S->count++;
+  return leave_soon(replay, pos);
 }
 
 // Calls with at most one piece of memory, that need not be asked anything: most that there are. This does what `any` does.
 // Until it is known that the call is made here, nothing depends on whether the task is alone: only a log says that in replay.
-static inline u64 quick(struct frame *f, const struct row *row, u64 nr) {
+static __attribute__((noinline)) u64 quick(struct frame *f, const struct row *row, u64 nr) {
   u64 *a = f->args;
   u64 check = hash(nr, a);
   const struct piece *piece = &row->piece[0];
@@ -255,11 +292,11 @@ static inline u64 quick(struct frame *f, const struct row *row, u64 nr) {
     if (cap > CAP_MAX) possible = cap = 0;
     if (cap && piece->kind == OUT_RET && hooks_touch((void *)user, cap)) possible = 0;
   }
-  u64 pos = S->pos, end = S->end;
+  u64 replay = S->replay, pos = S->pos, end = S->end;
   u64 shown = is(row->flags & ALIGNED) & (fd_class(a[0]) == FD_SHOWN);
   u64 clones = is(row->flags & ALIGNED) & is_clonable(a[0], cap);
   u64 no = S->stop | is_judged(nr) | !possible | shown | clones | below(end - pos, sizeof(struct entry) + ALIGN8(cap)) | below(LOG_SOON, pos);
-  if (pick(!(pos ^ end), is(no))) return leave(f, TRACED);
+  if (((u64)(pos == end) & replay) | (no & ~replay)) return leave_traced();
   if (!S->alone && (row->flags & WAITS_IN)) return any(f, row, nr, 1);
 
   struct entry *e = begin(nr, check);
@@ -268,9 +305,9 @@ static inline u64 quick(struct frame *f, const struct row *row, u64 nr) {
   if (user) a[piece->arg] = place;
   i64 made = hooks_make(a, nr);
   if (user) a[piece->arg] = user;
-  i64 result = pick(e->result, made);
+  i64 result = (e->result & replay) | (made & ~replay);
   e->result = result;
-  if (result == BAILED || (result == -22 && (row->flags & ALIGNED))) return wait_marker(f, e);
+  if (result == BAILED || (result == -22 && (row->flags & ALIGNED))) return wait_marker(e);
   u64 len = sizeof *e, told = result;
   if (user && result >= 0) {
     u64 n = piece->kind == OUT_FIXED || (u64)result > cap ? cap : (u64)result;
@@ -279,16 +316,19 @@ static inline u64 quick(struct frame *f, const struct row *row, u64 nr) {
   } else if (user && piece->kind == OUT_FIXED) {
     len += ALIGN8(cap);
   }
-  finish(e, len, 0);
+  e->head = nr | len << 9;
+  pos += len;
+  S->pos = pos;
   f->rax = told;
   S->count++;
-  return leave(f, MADE);
+  return leave_soon(replay, pos);
 }
 
 u64 hooks_call(struct frame *f) {
   S->phase = 1;
   u64 nr = f->rax;
   const struct row *row = &TABLE[nr < CALLS ? nr : CALLS - 1];
+  if (!((row->flags ^ (HOOKED | QUICK)) | row->pieces)) return bare(f, nr);
   if (row->flags & QUICK) return quick(f, row, nr);
   return any(f, row, nr, 0);
 }
@@ -299,7 +339,7 @@ static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row,
   p.row = row;
   p.nr = nr;
   for (u64 i = 0; i < 6; i++) p.args[i] = f->args[i];
-  if (!(row->flags & HOOKED)) return leave(f, TRACED);
+  if (!(row->flags & HOOKED)) return leave_traced();
   // Said before the class, or `watched`, is looked at: whoever is about to map a file takes the classes away, then looks here.
   if ((row->flags & WRITES_FD) || row->shape == OPEN) __atomic_exchange_n(&S->writing, 1, __ATOMIC_SEQ_CST);
 
@@ -357,7 +397,7 @@ static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row,
   u64 room = S->end - S->pos;
   u64 no = S->stop | is_judged(nr) | !possible | p.refused | special | below(room, at) | below(LOG_SOON, S->pos);
   // In replay: made here if the log has an entry left.
-  if (pick(!(S->pos ^ S->end), is(no) & !sure)) return leave(f, TRACED);
+  if (pick(!(S->pos ^ S->end), is(no) & !sure)) return leave_traced();
 
   struct entry *e = begin(nr, check);
   if (!possible) hooks_diverged();
@@ -370,14 +410,14 @@ static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row,
   if (!S->alone) {
     u64 *flags = &p.args[row->flags_arg];
     e->result = pick(e->result, 0);
-    if ((row->flags & ASKS) ? !is_nonblocking(e, p.args[0]) : (row->flags & ALONE_ONLY)) return wait_marker(f, e);
+    if ((row->flags & ASKS) ? !is_nonblocking(e, p.args[0]) : (row->flags & ALONE_ONLY)) return wait_marker(e);
     S->phase = 1;
     if (row->shape == RECEIVE || row->shape == MESSAGE || row->shape == MESSAGES) {
       tries = !(*flags & DONTWAIT);
       *flags |= DONTWAIT;
     } else if ((row->flags & (WAITS_IN | WAITS_OUT)) && !(row->shape == SEND && (*flags & DONTWAIT))) {
       u64 events = row->flags & WAITS_IN ? 1 : 4;
-      if (would_wait(e, p.args[0], events)) return wait_marker(f, e);
+      if (would_wait(e, p.args[0], events)) return wait_marker(e);
     }
     hooks_hurry(&p);
   } else if (p.finite) {
@@ -397,14 +437,14 @@ static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row,
       u64 to = pick(SCRATCH_BASE, p.place[i]);
       if (hooks_copy((void *)to, (void *)p.user[i], p.cap[i])) {
         // The kernel finds that, too, and says so.
-        return wait_marker_late(f, e);
+        return wait_marker_late(e);
       }
     }
     if (is_given(kind)) continue;
     p.args[p.piece[i].arg] = p.place[i];
     // What the kernel would not do because its results have no place to go must not be done here, or they are lost. (That
     // both ends are there says nothing of what is between; nobody has such buffers.)
-    if (p.cap[i] && hooks_touch((void *)p.user[i], p.cap[i])) return wait_marker_late(f, e);
+    if (p.cap[i] && hooks_touch((void *)p.user[i], p.cap[i])) return wait_marker_late(e);
   }
   if (nested) hooks_link(&p);
 
@@ -413,11 +453,11 @@ static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row,
   i64 made = hooks_make(p.args, row->shape == REFUSED ? NO_CALL : nr);
   i64 result = pick(e->result, made);
   e->result = result;
-  if (result == BAILED) return wait_marker_late(f, e);
+  if (result == BAILED) return wait_marker_late(e);
   // It will say so again.
-  if (result == -22 && (row->flags & ALIGNED)) return wait_marker_late(f, e);
-  if (result == -11 && tries && !is_nonblocking(e, p.args[0])) return wait_marker(f, e);
-  if (result == 0 && p.patient) return wait_marker_late(f, e);
+  if (result == -22 && (row->flags & ALIGNED)) return wait_marker_late(e);
+  if (result == -11 && tries && !is_nonblocking(e, p.args[0])) return wait_marker(e);
+  if (result == 0 && p.patient) return wait_marker_late(e);
 
   u64 len = p.head;
   if (nested) {
@@ -439,7 +479,7 @@ static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row,
   finish(e, len, 0);
   f->rax = result;
   S->count++;
-  return leave(f, MADE);
+  return leave();
 }
 
 typedef i64 clock_fn(u64 first, void *second);
@@ -453,9 +493,9 @@ static u64 which_core(struct frame *f) {
   u64 check = hash(nr, a);
   S->phase = 2;
   if (S->replay) {
-    if (S->pos == S->end) return leave(f, TRACED);
+    if (S->pos == S->end) return leave_traced();
     begin(nr, check);
-    if (e->head & LEFT) return wait_marker(f, e);
+    if (e->head & LEFT) return wait_marker(e);
   } else {
     cpu_fn *ask = (cpu_fn *)S->getcpu;
     u32 cpu = 0, node = 0;
@@ -474,7 +514,7 @@ static u64 which_core(struct frame *f) {
   finish(e, sizeof *e + 8 * n, 0);
   f->rax = fault ? (u64)-14 : (u64)result;
   S->count++;
-  return leave(f, MADE);
+  return leave();
 }
 
 // The functions of the vdso that read the clock: gettimeofday(to, zone), clock_gettime(clock, to), time(to). While
@@ -492,9 +532,9 @@ u64 hooks_time(struct frame *f) {
   u64 *data = (u64 *)(e + 1);
   u64 check = hash(nr, a);
   if (S->replay) {
-    if (S->pos == S->end) return leave(f, TRACED);
+    if (S->pos == S->end) return leave_traced();
     begin(nr, check);
-    if (e->head & LEFT) return wait_marker(f, e);
+    if (e->head & LEFT) return wait_marker(e);
   } else {
     clock_fn *ask = (clock_fn *)S->clocks[is_clock ? 0 : is_day ? 1 : 2];
     if (S->stop || !ask || S->end - S->pos < sizeof *e + 16) return hooks_call(f);
@@ -511,7 +551,7 @@ u64 hooks_time(struct frame *f) {
   finish(e, sizeof *e + size, 0);
   f->rax = fault ? (u64)-14 : (u64)result;
   S->count++;
-  return leave(f, MADE);
+  return leave();
 }
 
 // The rdtsc and rdtscp instructions; returns what rdx is to be. There is no safepoint: rcx and r11, which it would take,

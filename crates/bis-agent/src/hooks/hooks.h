@@ -78,7 +78,7 @@ struct state {
   u64 rsp;       // the program's
   u64 done;      // where the program goes on: after its instruction, in the trampoline
   u64 in_hook;   // 1 from entry to exit
-  u64 exit;      // where the hook will jump to
+  u64 exit;      // where a hook of another instruction than a system call will jump to
   u64 bail;      // recording: do not make the call
   u64 phase;     // 1: the call has not been made, 2: it has
   u64 end_stop;  // replay: the hook that consumes the last byte ends at the safepoint

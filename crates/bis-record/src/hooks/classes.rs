@@ -56,9 +56,11 @@ impl Domain {
         }
         let opens = row(nr).is_some_and(|row| row.how == bis_syscalls::How::Recorder(Handler::Open));
         if let Some(made) = i32::try_from(result).ok().filter(|fd| opens && *fd >= 0) {
-            let class = self.class_of(tid, made);
-            if matches!(class, FdClass::Special | FdClass::Shown) {
-                hooks.area.set_class(made, class);
+            // Opened by a traced call, where a hook could not know what it is: so that its first write need not be traced, too.
+            let mapped = self.session.watch.mapped();
+            hooks.area.set_class(made, self.class_of(tid, made));
+            if self.session.watch.mapped() != mapped {
+                hooks.area.forget_files();
             }
         }
         // Only copies of what is shown otherwise are traced.

@@ -45,7 +45,8 @@ use bis_trace::{
 use bis_tracee::{
     Stopped,
     area::Area,
-    cpu, image, maps,
+    cpu, image,
+    maps::Mapping,
     siginfo::{Disposition, SigInfo},
 };
 
@@ -175,12 +176,11 @@ impl Domain {
         Ok(())
     }
 
-    /// Patches the text that a fresh address space begins with.
-    pub fn patch_image(&mut self, tid: Tid, outcome: &mut Outcome) -> Result<()> {
+    /// Patches the text that a fresh address space begins with. `mappings`: all that it had before the hooks came.
+    pub fn patch_image(&mut self, tid: Tid, mappings: &[Mapping], outcome: &mut Outcome) -> Result<()> {
         if self.hooks.is_none() {
             return Ok(());
         }
-        let mappings = maps::read(tid)?;
         let is_ours = |addr: u64| (AGENT_BASE..hooks::AREA_BASE).contains(&addr);
         for mapping in mappings.iter().filter(|m| m.prot & 4 != 0 && !is_ours(m.start)) {
             // The vdso is overwritten; the old page of system calls has nothing else, and the kernel makes those.

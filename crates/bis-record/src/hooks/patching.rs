@@ -4,6 +4,7 @@
 //! replay needs to know no more.
 
 use std::{
+    collections::HashMap,
     fs::File,
     os::unix::fs::MetadataExt,
     sync::{Arc, PoisonError},
@@ -15,9 +16,9 @@ use bis_trace::{
     event::{Backing, Effect, MemWrite, Outcome},
     types::Tid,
 };
-use bis_tracee::{maps, remote::Remote, vdso::Vdso};
+use bis_tracee::{maps, memory::Memory, remote::Remote, vdso::Vdso};
 
-use super::patches::{ARENA_LEN, Arena, Patch, Patches, TextRange};
+use super::patches::{ARENA_LEN, Arena, PAGE, Patch, Patches, TextRange};
 use crate::{domain::Domain, error::Result, task::Handle};
 
 const PROT_READ_EXEC: u32 = 5;
@@ -26,14 +27,29 @@ const PROT_READ_EXEC: u32 = 5;
 /// nothing by itself, and behind the hooks, for programs that lie low.
 const PLACES: [u64; 2] = [0x7fff_f800_0000, 0x7020_0000];
 
-/// Patches that are written together: trampolines lie side by side, and go into memory by one write.
+/// Patches that are written together: trampolines lie side by side, and go into memory by one write; so do the sites of a page.
 #[derive(Default)]
 pub(super) struct Batch {
     trampolines: Vec<MemWrite>,
     pub(super) sites: Vec<MemWrite>,
+    /// What the text's pages hold until the batch is written: some pages have dozens of sites. None where a page cannot be read.
+    pages: HashMap<u64, Option<Vec<u8>>>,
 }
 
 impl Batch {
+    /// Does the memory have the run's bytes?
+    fn matches(&mut self, memory: &Memory, run: &Run, start: u64) -> bool {
+        let len = usize::from(run.len());
+        let (page, from) = (start & !(PAGE - 1), usize::try_from(start % PAGE).unwrap_or(0));
+        let read = || memory.read_vec(page, usize::try_from(PAGE).unwrap_or(0)).ok();
+        let known = self.pages.entry(page).or_insert_with(read).as_ref();
+        match known.and_then(|bytes| bytes.get(from..from + len)) {
+            Some(bytes) => run.matches(bytes),
+            // It goes on in the next one.
+            None => run.matches(&memory.read_upto(start, len)),
+        }
+    }
+
     fn add(&mut self, at: u64, bytes: &[u8]) {
         const INT3: u8 = 0xcc;
         if let Some(last) = self.trampolines.last_mut() {
@@ -233,8 +249,7 @@ impl Domain {
         if hooks.patches.overlaps(start, end) {
             return Ok(false);
         }
-        let memory = self.memory.read_upto(start, usize::from(run.len()));
-        if !run.matches(&memory) {
+        if !batch.matches(&self.memory, run, start) {
             return Ok(false);
         }
         let Some(arena) = self.arena(tid, start, outcome)? else { return Ok(false) };
@@ -263,10 +278,12 @@ impl Domain {
     }
 
     /// Writes trampolines, then what leads to them.
-    pub(super) fn write_batch(&self, batch: Batch, outcome: &mut Outcome) -> Result<()> {
-        for write in batch.trampolines.into_iter().chain(batch.sites) {
-            self.memory.write(write.addr, &write.data)?;
-            outcome.writes.push(write);
+    pub(super) fn write_batch(&self, mut batch: Batch, outcome: &mut Outcome) -> Result<()> {
+        // In the order of their addresses, here and in replay those of a page are one write. They do not overlap.
+        batch.sites.sort_unstable_by_key(|site| site.addr);
+        for writes in [batch.trampolines, batch.sites] {
+            self.memory.write_all(&writes)?;
+            outcome.writes.extend(writes);
         }
         Ok(())
     }
