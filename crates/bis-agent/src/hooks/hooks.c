@@ -404,7 +404,7 @@ static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row,
   u64 tries = 0;
   if (p.asks) {
     e->result = pick(e->result, 0);
-    if (!is_nonblocking(e, p.args[0])) return wait_marker(f, e);
+    if (!is_nonblocking(e, p.args[0])) return wait_marker(e);
     S->phase = 1;
   }
   if (!S->alone) {

@@ -156,7 +156,7 @@ pub struct Patches {
     runs: BTreeMap<u64, Arc<Patch>>,
     by_place: BTreeMap<u64, u64>,
     /// What has given way to text that counts, by the begin of its trampoline: tasks may still be in those.
-    retired: BTreeMap<u64, Patch>,
+    retired: BTreeMap<u64, Arc<Patch>>,
     /// Instructions that have given way to ones that fault, and their bytes.
     faults: BTreeMap<u64, (Insn, Vec<u8>)>,
     /// Pages of text that cannot be executed until somebody tries (`guards.rs`).
@@ -205,8 +205,8 @@ impl Patches {
     pub fn in_trampoline(&self, rip: u64) -> Option<&Patch> {
         let patch = self.by_place.range(..=rip).next_back().and_then(|(_, start)| self.runs.get(start));
         let retired = || self.retired.range(..=rip).next_back().map(|(_, patch)| patch);
-        let is_it = |patch: &&Patch| rip < patch.place.1;
-        patch.filter(is_it).or_else(|| retired().filter(is_it))
+        let is_it = |patch: &&Arc<Patch>| rip < patch.place.1;
+        patch.filter(is_it).or_else(|| retired().filter(is_it)).map(Arc::as_ref)
     }
 
     /// The program's own address for one in a trampoline.
