@@ -352,6 +352,11 @@ impl Domain {
         let mut stacks = self.stack_pointers();
         let saved = self.saved_states(&mappings);
         stacks.extend(&self.old_stacks);
+        // A task in a handler on a stack of its own goes on where that has interrupted it.
+        let is_in = |m: &maps::Mapping, addr: u64| m.start <= addr && addr < m.end;
+        let left = self.tasks.values().filter_map(|task| Some((task.left_stack?, stack_pointer(task)?)));
+        let is_away = |(left, now): &(u64, u64)| !mappings.iter().any(|m| is_in(m, *left) && is_in(m, *now));
+        stacks.extend(left.filter(is_away).map(|(left, _)| left));
         let mut sums = Vec::new();
         // A file that another domain changes shows that at once; the stream says it at the next event's outcome.
         let shows =

@@ -36,6 +36,9 @@ fn bit(signal: Signal) -> u64 {
     1 << (u32::from(signal.0).clamp(1, 64) - 1)
 }
 
+/// No frame of a signal is larger, bytes: with all that a processor has to save, it has some 12,000.
+const FRAME_MAX: u64 = 1 << 15;
+
 /// Has a task not moved between these? The kernel's note of the call that it was in does not matter.
 fn is_same_place(before: &Registers, now: &Registers) -> bool {
     Registers { orig_rax: 0, ..*before } == Registers { orig_rax: 0, ..*now }
@@ -281,6 +284,10 @@ impl Domain {
             // What is left there when the handler has returned is checked no more than what lies below any stack.
             if !self.old_stacks.contains(&regs.rsp) {
                 self.old_stacks.push(regs.rsp);
+            }
+            // Unless it was there already: then its frame lies right below.
+            if own.rsp.wrapping_sub(regs.rsp) > FRAME_MAX {
+                self.task(tid)?.left_stack = Some(own.rsp);
             }
         }
         let xstate = Some(self.stopped(tid)?.xstate()?);

@@ -103,6 +103,8 @@ pub struct Task {
     /// The `syscall` instruction whose call was put off for a handler, and the stack pointer there: the handler may make
     /// calls through the same instruction.
     pub undone: Option<(u64, u64)>,
+    /// Where its stack ended when a handler was last called on another one.
+    pub left_stack: Option<u64>,
     /// Its last event is the return from a handler.
     pub has_returned: bool,
     /// It has stopped inside of a hook: until it has left it, nobody else of the domain may run.
@@ -153,6 +155,7 @@ impl Task {
             call: None,
             stash: VecDeque::new(),
             undone: None,
+            left_stack: None,
             has_returned: false,
             in_hook: false,
             is_halted: false,
