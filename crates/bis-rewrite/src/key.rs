@@ -19,6 +19,9 @@ const CODE_MAX: usize = 64 << 20;
 /// are hashed for an exact name.
 const REST_MAX: usize = 64 << 20;
 
+/// Bytes that are read at once.
+const PART: usize = 1 << 20;
+
 /// The name of a file's entry in a [`crate::SiteCache`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key(pub(crate) [u8; 32]);
@@ -55,9 +58,10 @@ impl Key {
     /// The name of a file by all that it has in memory, whatever its build-id says. For what is believed without a look at the
     /// memory: a dense text takes the place of the whole of the file's, so it must be of this very file.
     ///
-    /// It reads all of it (about 3 ms for each 10 MiB); remember the answer for as long as the file surely stays the same.
+    /// It reads all of it (about 3 ms for each 10 MiB); remember the answer for as long as the file surely stays the same. `seen` is
+    /// told each part that has been read: who has mapped the file may let go of it.
     #[must_use]
-    pub fn exact(elf: &[u8], text: &Text<'_>) -> Self {
+    pub fn exact(elf: &[u8], text: &Text<'_>, seen: impl Fn(&[u8])) -> Self {
         let mut hasher = blake3::Hasher::new();
         hasher.update(b"exact");
         hasher.update(&(elf.len() as u64).to_le_bytes());
@@ -66,12 +70,18 @@ impl Key {
             for number in [section.start, section.offset, section.data.len() as u64] {
                 hasher.update(&number.to_le_bytes());
             }
-            hasher.update(section.data);
+            for part in section.data.chunks(PART) {
+                hasher.update(part);
+                seen(part);
+            }
         }
         // Headers and symbols count too, and lie at the end.
         let last = text.sections.iter().map(|section| section.offset as usize + section.data.len()).max();
         let rest = elf.get(last.unwrap_or(0)..).unwrap_or_default();
-        hasher.update(&rest[rest.len().saturating_sub(REST_MAX)..]);
+        for part in rest[rest.len().saturating_sub(REST_MAX)..].chunks(PART) {
+            hasher.update(part);
+            seen(part);
+        }
         Self(hasher.finalize().into())
     }
 }

@@ -52,6 +52,7 @@ impl Targets {
         };
         for section in text.code() {
             targets.scan(text, section);
+            text.has_seen(section);
         }
         targets.tables.sort_unstable();
         targets.tables.dedup();
@@ -64,6 +65,7 @@ impl Targets {
         if text.is_fixed() {
             for section in text.sections.iter().filter(|section| !section.executable) {
                 targets.words(section);
+                text.has_seen(section);
             }
         }
         for region in text.functions().lsdas() {

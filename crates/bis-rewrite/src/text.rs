@@ -61,9 +61,26 @@ pub struct Text<'a> {
     pub(crate) sections: Vec<Section<'a>>,
     pub(crate) functions: OnceLock<Functions>,
     pub(crate) targets: OnceLock<Targets>,
+    seen: Option<Box<Seen<'a>>>,
 }
 
+/// Is told of bytes that have been looked at, and will hardly be again.
+type Seen<'a> = dyn Fn(&[u8]) + Send + Sync + 'a;
+
 impl<'a> Text<'a> {
+    /// The same, and `seen` is told each section that an analysis of the whole file is done with: who has mapped the file may
+    /// let go of it.
+    #[must_use]
+    pub fn telling(self, seen: impl Fn(&[u8]) + Send + Sync + 'a) -> Self {
+        Self { seen: Some(Box::new(seen)), ..self }
+    }
+
+    pub(crate) fn has_seen(&self, section: &Section<'_>) {
+        if let Some(seen) = &self.seen {
+            seen(section.data);
+        }
+    }
+
     /// Reads the headers of an ELF file, of which `elf` is all bytes.
     ///
     /// # Errors
@@ -113,7 +130,14 @@ impl<'a> Text<'a> {
             return Err(Error::Elf("its executable sections overlap".into()));
         }
         let build_id = file.build_id().map_err(bad)?;
-        Ok(Self { file, build_id, sections, functions: OnceLock::new(), targets: OnceLock::new() })
+        Ok(Self {
+            file,
+            build_id,
+            sections,
+            functions: OnceLock::new(),
+            targets: OnceLock::new(),
+            seen: None,
+        })
     }
 
     /// The linker's name for this very file, if it gave one.
@@ -202,7 +226,11 @@ impl<'a> Text<'a> {
     }
 
     pub(crate) fn functions(&self) -> &Functions {
-        self.functions.get_or_init(|| Functions::of(self))
+        self.functions.get_or_init(|| {
+            let functions = Functions::of(self);
+            self.sections.iter().for_each(|section| self.has_seen(section));
+            functions
+        })
     }
 
     pub(crate) fn targets(&self) -> &Targets {

@@ -30,7 +30,7 @@ fn library() -> Vec<u8> {
 
 fn make(bytes: &[u8]) -> (DenseName, Dense) {
     let text = Text::parse(bytes).expect("an ELF file");
-    let name = DenseName::of(&Key::exact(bytes, &text), options(), BIAS, &layout());
+    let name = DenseName::of(&Key::exact(bytes, &text, |_| {}), options(), BIAS, &layout());
     let dense = text.dense(options()).build(BIAS, &layout()).expect("near enough");
     (name, dense)
 }
@@ -66,7 +66,7 @@ fn what_is_stored_comes_back() {
 fn everything_that_changes_the_bytes_changes_the_name() {
     let bytes = library();
     let text = Text::parse(&bytes).expect("an ELF file");
-    let key = Key::exact(&bytes, &text);
+    let key = Key::exact(&bytes, &text, |_| {});
     let mut names = vec![DenseName::of(&key, options(), BIAS, &layout())];
     let changed = |change: fn(&mut DenseLayout)| {
         let mut layout = layout();
@@ -94,7 +94,7 @@ fn everything_that_changes_the_bytes_changes_the_name() {
     let mut other = bytes.clone();
     other[at] ^= 1;
     let text = Text::parse(&other).expect("still one");
-    names.push(DenseName::of(&Key::exact(&other, &text), options(), BIAS, &layout()));
+    names.push(DenseName::of(&Key::exact(&other, &text, |_| {}), options(), BIAS, &layout()));
     for (index, name) in names.iter().enumerate() {
         assert!(!names[..index].contains(name), "{index}");
     }
@@ -140,7 +140,7 @@ fn damage_is_noticed_and_mended() {
     other.counter += 64;
     let (_, text) = (0, library());
     let parsed = Text::parse(&text).expect("an ELF file");
-    let stranger = DenseName::of(&Key::exact(&text, &parsed), options(), BIAS, &other);
+    let stranger = DenseName::of(&Key::exact(&text, &parsed, |_| {}), options(), BIAS, &other);
     for kind in ["text", "map"] {
         fs::copy(entry.path.with_extension(kind), dir.path().join(format!("{stranger}.{kind}")))
             .expect("ours");
@@ -173,7 +173,7 @@ fn the_oldest_make_room() {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let bytes = library();
     let text = Text::parse(&bytes).expect("an ELF file");
-    let key = Key::exact(&bytes, &text);
+    let key = Key::exact(&bytes, &text, |_| {});
     let plan = text.dense(options());
     let mut made = Vec::new();
     for number in 0..4 {

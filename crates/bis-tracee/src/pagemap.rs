@@ -86,7 +86,7 @@ mod tests {
         let file = crate::sys::memfd(c"pages").unwrap();
         let file = File::from(file);
         file.set_len(LEN as u64).unwrap();
-        let memory = crate::sys::map_file(&file).unwrap();
+        let memory = crate::sys::map_file(&file).unwrap().bytes();
         assert_eq!(memory[5 * 4096] | memory[6 * 4096] | memory[LEN - 1], 0);
         let (start, end) = (memory.as_ptr() as u64, memory.as_ptr() as u64 + LEN as u64);
         let me = PageMap::open(crate::ours::thread_id()).unwrap();
@@ -97,5 +97,34 @@ mod tests {
         assert!(there(5 * PAGE) && there(6 * PAGE) && there(LEN as u64 - PAGE), "{runs:?}");
         assert!(!there(LEN as u64 / 2));
         me.each_run(start, end, Page::is_own, |from, _| panic!("{from:#x} is the file's")).unwrap();
+    }
+
+    #[test]
+    fn what_is_forgotten_reads_the_same() {
+        const LEN: usize = 64 << 12;
+        let file = File::from(crate::sys::memfd(c"forgotten").unwrap());
+        std::io::Write::write_all(&mut &file, &(0..LEN).map(|at| (at >> 12) as u8 + 1).collect::<Vec<_>>())
+            .unwrap();
+        let mapped = crate::sys::map_file(&file).unwrap();
+        let bytes = mapped.bytes();
+        let start = bytes.as_ptr() as u64;
+        let me = PageMap::open(crate::ours::thread_id()).unwrap();
+        let there = || {
+            let mut count = 0;
+            me.each_run(start, start + LEN as u64, Page::is_there, |from, to| count += (to - from) / PAGE)
+                .unwrap();
+            count
+        };
+        let sum = || bytes.iter().map(|byte| u64::from(*byte)).sum::<u64>();
+        let all = sum();
+        assert_eq!(there(), 64);
+        // Only whole pages, and only of the file.
+        mapped.forget(&bytes[1..3 * 4096 - 1]);
+        assert_eq!(there(), 63);
+        mapped.forget(&[0; 3 * 4096]);
+        assert_eq!(there(), 63);
+        mapped.forget(bytes);
+        assert_eq!(there(), 0);
+        assert_eq!(sum(), all);
     }
 }

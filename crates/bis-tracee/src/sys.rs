@@ -435,10 +435,40 @@ pub fn clone_range(
 /// All bytes of a file, for as long as this process lives. Pages are read when they are looked at, and the kernel may
 /// forget them again. Whoever makes the file shorter meanwhile makes reads beyond its new end fatal: so only for
 /// programs and libraries, which are replaced and not rewritten.
+#[derive(Clone, Copy, Debug)]
+pub struct MappedFile(&'static [u8]);
+
+impl MappedFile {
+    pub fn bytes(self) -> &'static [u8] {
+        self.0
+    }
+
+    /// This part of it has been looked at, and will hardly be again: the whole pages in it are ours no longer, until they
+    /// are looked at. What is no part of the file is left alone.
+    pub fn forget(self, part: &[u8]) {
+        const PAGE: usize = 4096;
+        let within = self.0.as_ptr_range();
+        let asked = part.as_ptr_range();
+        if !(within.start <= asked.start && asked.end <= within.end) {
+            return;
+        }
+        let (start, end) = ((asked.start as usize).next_multiple_of(PAGE), asked.end as usize & !(PAGE - 1));
+        if start < end {
+            let skipped = start - asked.start as usize;
+            // SAFETY: these pages lie in a private mapping of a file that nobody writes to, made by `map_file`: whoever looks at
+            // them again finds what the file has there, which is what they hold.
+            unsafe {
+                libc::madvise(asked.start.add(skipped).cast_mut().cast(), end - start, libc::MADV_DONTNEED);
+            }
+        }
+    }
+}
+
+/// Maps a file, to be read.
 ///
 /// # Errors
 /// Where the file cannot be mapped: it is empty, or no regular file.
-pub fn map_file(file: &std::fs::File) -> io::Result<&'static [u8]> {
+pub fn map_file(file: &std::fs::File) -> io::Result<MappedFile> {
     use std::os::fd::AsRawFd;
     let len = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
     // SAFETY: a new private mapping at an address of the kernel's choice; it is never unmapped, so the slice may
@@ -448,6 +478,6 @@ pub fn map_file(file: &std::fs::File) -> io::Result<&'static [u8]> {
         if at == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        Ok(std::slice::from_raw_parts(at.cast(), len))
+        Ok(MappedFile(std::slice::from_raw_parts(at.cast(), len)))
     }
 }

@@ -13,7 +13,7 @@ use bis_rewrite::{
     Span, Text, chance_bytes, clock_bytes,
 };
 use bis_trace::types::FileId;
-use bis_tracee::sys;
+use bis_tracee::sys::{self, MappedFile};
 use object::{
     LittleEndian,
     elf::{FileHeader64, PT_LOAD},
@@ -41,7 +41,7 @@ pub struct TextFile {
     source: File,
     segments: Vec<Segment>,
     /// All of it.
-    elf: &'static [u8],
+    elf: MappedFile,
     text: Text<'static>,
     key: Option<Key>,
     /// What was found, here or in earlier recordings.
@@ -76,8 +76,11 @@ struct Scanned {
     chances: Vec<usize>,
 }
 
-fn scan(shown: &[u8]) -> Scanned {
-    Scanned { clocks: clock_bytes(shown), chances: chance_bytes(shown) }
+/// Looks through all of a text, of which little will be looked at again.
+fn scan(shown: &[u8], file: MappedFile) -> Scanned {
+    let scanned = Scanned { clocks: clock_bytes(shown), chances: chance_bytes(shown) };
+    file.forget(shown);
+    scanned
 }
 
 fn segments(elf: &[u8]) -> Option<Vec<Segment>> {
@@ -95,9 +98,12 @@ fn segments(elf: &[u8]) -> Option<Vec<Segment>> {
 impl TextFile {
     fn open(file: &File, cache: Option<&SiteCache>) -> Option<TextFile> {
         let (source, elf) = (file.try_clone().ok()?, sys::map_file(file).ok()?);
-        let (segments, text) = (segments(elf)?, Text::parse(elf).ok()?);
-        let key = cache.and_then(|_| Key::of(elf, &text));
+        let (segments, text) =
+            (segments(elf.bytes())?, Text::parse(elf.bytes()).ok()?.telling(move |part| elf.forget(part)));
+        let key = cache.and_then(|_| Key::of(elf.bytes(), &text));
         let learned = cache.zip(key.as_ref()).map_or_else(Vec::new, |(cache, key)| cache.load(key));
+        // Symbols and unwind tables have been read, all of them.
+        elf.forget(elf.bytes());
         Some(TextFile {
             source,
             segments,
@@ -126,15 +132,15 @@ impl TextFile {
 
     /// The bytes that a mapping shows from `offset`: behind the file's end, zeros.
     pub fn shown(&self, offset: u64, len: u64) -> Vec<u8> {
-        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(self.elf.len());
+        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(self.elf.bytes().len());
         let len = usize::try_from(len).unwrap_or(0);
-        let mut bytes = self.elf[from..self.elf.len().min(from.saturating_add(len))].to_vec();
+        let mut bytes = self.elf.bytes()[from..self.elf.bytes().len().min(from.saturating_add(len))].to_vec();
         bytes.resize(len, 0);
         bytes
     }
 
     fn exact(&self) -> &Key {
-        self.exact.get_or_init(|| Key::exact(self.elf, &self.text))
+        self.exact.get_or_init(|| Key::exact(self.elf.bytes(), &self.text, |part| self.elf.forget(part)))
     }
 
     fn counts_short_loops(&self, cache: &DenseCache) -> bool {
@@ -199,8 +205,8 @@ impl TextFile {
         first: u64,
         cache: Option<&SiteCache>,
     ) -> Option<Vec<Learned>> {
-        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(self.elf.len());
-        let shown = &self.elf[from..];
+        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(self.elf.bytes().len());
+        let shown = &self.elf.bytes()[from..];
         let shown = &shown[..usize::try_from(len).unwrap_or(usize::MAX).min(shown.len())];
         if shown.len() as u64 == len && (shown.ends_with(&[0x0f]) || shown.ends_with(&[0x0f, 0x01])) {
             return None;
@@ -218,7 +224,7 @@ impl TextFile {
             found
         };
         let mut scanned = self.scanned.lock().unwrap_or_else(PoisonError::into_inner);
-        let places = &scanned.entry((offset, len)).or_insert_with(|| scan(shown)).clocks;
+        let places = &scanned.entry((offset, len)).or_insert_with(|| scan(shown, self.elf)).clocks;
         let found = places.iter().copied().map(&mut look).collect();
         if let (Some(cache), Some(key)) = (cache, &self.key)
             && let Err(error) = cache.add(key, &news)
@@ -231,8 +237,8 @@ impl TextFile {
     /// What is at each place of a mapping (as for [`TextFile::clocks`]) that has the opcode of an instruction which asks
     /// the processor for a number, or begins a transaction.
     pub fn chances(&self, offset: u64, len: u64, first: u64, cache: Option<&SiteCache>) -> Vec<Learned> {
-        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(self.elf.len());
-        let shown = &self.elf[from..];
+        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(self.elf.bytes().len());
+        let shown = &self.elf.bytes()[from..];
         let shown = &shown[..usize::try_from(len).unwrap_or(usize::MAX).min(shown.len())];
         let mut learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
         let mut news = Vec::new();
@@ -247,7 +253,7 @@ impl TextFile {
             found
         };
         let mut scanned = self.scanned.lock().unwrap_or_else(PoisonError::into_inner);
-        let places = &scanned.entry((offset, len)).or_insert_with(|| scan(shown)).chances;
+        let places = &scanned.entry((offset, len)).or_insert_with(|| scan(shown, self.elf)).chances;
         let found = places.iter().copied().map(&mut look).collect();
         if let (Some(cache), Some(key)) = (cache, &self.key)
             && let Err(error) = cache.add(key, &news)
