@@ -178,7 +178,16 @@ fn write_calls(out: &mut impl Write, trace: &Trace) -> io::Result<()> {
         human::count(stops.traced_calls()),
         human::count(stops.hooked())
     )?;
-    writeln!(out, "pauses       {}", human::count(stops.pauses()))
+    let (by_count, by_state) = stops.pauses();
+    let how = match (by_count, by_state) {
+        (0, 0) => String::new(),
+        _ => format!(
+            " ({} known by a count, {} by the task's state)",
+            human::count(by_count),
+            human::count(by_state)
+        ),
+    };
+    writeln!(out, "pauses       {}{how}", human::count(by_count + by_state))
 }
 
 /// What replays had to learn of pauses; mostly nothing.

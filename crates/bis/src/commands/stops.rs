@@ -11,7 +11,7 @@ use bis_agent::hooks::{SAFEPOINT, entries};
 use bis_syscalls::{hook, row};
 use bis_trace::{
     Trace,
-    event::{Backing, Effect, Event, EventKind, Outcome, SignalPoint},
+    event::{Backing, Effect, Event, EventKind, Outcome, PausePlace, SignalPoint},
     types::{DomainId, Tid},
 };
 use serde_json::{Value, json};
@@ -49,7 +49,8 @@ pub struct Stops {
     /// By where the signal found its task.
     signals: BTreeMap<&'static str, u64>,
     instructions: BTreeMap<&'static str, u64>,
-    pauses: u64,
+    pauses_by_count: u64,
+    pauses_by_state: u64,
     safepoints: u64,
     tokens: u64,
     switches: u64,
@@ -120,7 +121,10 @@ impl Stops {
             }
             EventKind::TaskExit { .. } => self.ends += 1,
             EventKind::Token { acquired, .. } => self.tokens += u64::from(!acquired.is_empty()),
-            EventKind::Pause(_) => self.pauses += 1,
+            EventKind::Pause(pause) => match pause.place {
+                PausePlace::State => self.pauses_by_state += 1,
+                PausePlace::Count(_) => self.pauses_by_count += 1,
+            },
             EventKind::Hooked { log, .. } => {
                 self.logs += 1;
                 last.left.remove(&event.tid);
@@ -150,8 +154,9 @@ impl Stops {
         *count += 1;
     }
 
-    pub fn pauses(&self) -> u64 {
-        self.pauses
+    /// Pauses whose place is known by a count, and by the task's state.
+    pub fn pauses(&self) -> (u64, u64) {
+        (self.pauses_by_count, self.pauses_by_state)
     }
 
     pub fn hooked(&self) -> u64 {
@@ -189,7 +194,7 @@ impl Stops {
         for (name, times) in &self.instructions {
             cause(format!("instruction {name}"), *times);
         }
-        cause("pause".into(), self.pauses);
+        cause("pause".into(), self.pauses_by_count + self.pauses_by_state);
         cause("end of a hook".into(), self.safepoints);
         cause("token taken".into(), self.tokens);
         cause("end of a task".into(), self.ends);
@@ -228,7 +233,8 @@ impl Stops {
             "calls": self.sorted().into_iter().map(call).collect::<Value>(),
             "signals": self.signals,
             "instructions": self.instructions,
-            "pauses": self.pauses,
+            "pauses": self.pauses_by_count + self.pauses_by_state,
+            "pauses_by_state": self.pauses_by_state,
             "hook_ends": self.safepoints,
             "tokens": self.tokens,
             "task_ends": self.ends,
@@ -240,7 +246,10 @@ impl Stops {
 
 #[cfg(test)]
 mod tests {
-    use bis_trace::types::{EventSeq, Registers};
+    use bis_trace::{
+        event::Pause,
+        types::{EventSeq, Registers},
+    };
 
     use super::*;
 
@@ -270,5 +279,20 @@ mod tests {
         assert_eq!((read.left, read.declined, read.unpatched, read.unhooked, read.hooked), (1, 1, 1, 0, 0));
         assert_eq!((stops.calls[&9].unhooked, stops.calls[&39].hooked), (1, 1));
         assert_eq!((stops.hooked(), stops.traced_calls()), (1, 4));
+    }
+
+    #[test]
+    fn pauses_are_known_by_a_count_or_by_a_state() {
+        let (mut stops, mut last) = (Stops::default(), Last::default());
+        for place in [PausePlace::State, PausePlace::Count(5), PausePlace::State] {
+            let (regs, extended) = (Registers::default(), Default::default());
+            let (held, seen, span) = (Vec::new(), Vec::new(), Vec::new());
+            let kind = EventKind::Pause(Box::new(Pause { place, regs, extended, held, seen, span }));
+            stops.count(
+                &Event { seq: EventSeq(1), tid: Tid(7), kind, ticks: None, sums: Vec::new() },
+                &mut last,
+            );
+        }
+        assert_eq!(stops.pauses(), (1, 2));
     }
 }
