@@ -38,7 +38,7 @@ pub fn task_end(end: TaskEnd) -> String {
 
 /// A call that was made without a stop: what is known of it is its number and its result.
 /// What the hooks have logged that is no system call.
-fn instruction_name(nr: u16) -> Option<&'static str> {
+pub fn instruction_name(nr: u16) -> Option<&'static str> {
     match nr {
         NR_RDTSC => Some("rdtsc"),
         NR_RDTSCP => Some("rdtscp"),

@@ -16,6 +16,7 @@ use bis_trace::{
 };
 use serde_json::{Value, json};
 
+use super::dump_text::instruction_name;
 use crate::{failure::Result, human, output::Table};
 
 /// Bytes of the memory in which trampolines lie, as the recorder maps it.
@@ -169,7 +170,12 @@ impl Stops {
 
     /// The calls, those that stopped most often first.
     fn sorted(&self) -> Vec<(String, Calls)> {
-        let name = |nr: u64| row(nr).map_or_else(|| nr.to_string(), |row| row.name.to_owned());
+        // The hooks log instructions beside calls.
+        let instruction = |nr: u64| u16::try_from(nr).ok().and_then(instruction_name);
+        let name = |nr: u64| {
+            let known = row(nr).map(|row| row.name).or_else(|| instruction(nr));
+            known.map_or_else(|| nr.to_string(), str::to_owned)
+        };
         let mut calls: Vec<(String, Calls)> =
             self.calls.iter().map(|(nr, calls)| (name(*nr), *calls)).collect();
         calls.sort_by(|(a, x), (b, y)| (y.traced(), y.hooked, a).cmp(&(x.traced(), x.hooked, b)));
