@@ -36,7 +36,6 @@ pub fn task_end(end: TaskEnd) -> String {
     }
 }
 
-/// A call that was made without a stop: what is known of it is its number and its result.
 /// What the hooks have logged that is no system call.
 pub fn instruction_name(nr: u16) -> Option<&'static str> {
     match nr {
@@ -49,6 +48,7 @@ pub fn instruction_name(nr: u16) -> Option<&'static str> {
     }
 }
 
+/// A call that was made without a stop: what is known of it is its number and its result.
 fn hooked_call(entry: Entry<'_>) -> String {
     if let Some(name) = instruction_name(entry.nr) {
         return format!("{name} = {}", entry.result.cast_unsigned());
