@@ -202,3 +202,28 @@ fn the_oldest_make_room() {
     DenseCache::open(dir.path(), u64::MAX).and_then(|cache| cache.store(name, dense)).expect("room");
     assert_eq!(fs::read_dir(dir.path()).expect("ours").count(), 2);
 }
+
+#[test]
+fn who_has_mapped_the_file_is_told_what_was_read() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let bytes = library();
+    let (of_text, of_key) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let text = Text::parse(&bytes).expect("an ELF file").telling(|part| {
+        assert!(bytes.as_ptr_range().contains(&part.as_ptr()));
+        of_text.fetch_add(part.len(), Ordering::Relaxed);
+    });
+    assert_eq!(of_text.load(Ordering::Relaxed), 0, "nothing was analysed yet");
+    let told = text.dense(options()).build(BIAS, &layout()).expect("near enough");
+    assert!(of_text.load(Ordering::Relaxed) > bytes.len() / 4);
+    // Nobody's being told changes anything.
+    let (name, plain) = make(&bytes);
+    let folder = tempfile::tempdir().expect("a folder");
+    let cache = DenseCache::open(folder.path(), u64::MAX).expect("a cache");
+    cache.store(&name, &told).expect("room");
+    check(&cache, &name, &plain);
+    let key = Key::exact(&bytes, &text, |part| {
+        of_key.fetch_add(part.len(), Ordering::Relaxed);
+    });
+    assert_eq!(key, Key::exact(&bytes, &text, |_| {}));
+    assert!(of_key.load(Ordering::Relaxed) > bytes.len() / 2);
+}

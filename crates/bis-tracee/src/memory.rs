@@ -148,3 +148,38 @@ impl Memory {
         Ok(strings)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_made_together_are_as_if_made_one_by_one() {
+        const LEN: usize = 4 * 4096;
+        let me = Memory::open(crate::ours::thread_id()).unwrap();
+        let target = vec![7u8; LEN].leak();
+        let start = target.as_ptr() as u64;
+        let write = |at: usize, data: &[u8]| MemWrite { addr: start + at as u64, data: data.to_vec() };
+        let writes = [
+            // Many on one page, not in order, the last over another.
+            write(4000, &[1; 5]),
+            write(3990, &[2; 3]),
+            write(3900, &[3; 64]),
+            write(4002, &[4; 10]),
+            // Over the end of a page, a large one, none at all, and too few to be worth it.
+            write(2 * 4096 - 3, &[5; 6]),
+            write(2 * 4096 + 10, &[6; 2000]),
+            write(9000, &[]),
+            write(3 * 4096, &[8]),
+            write(3 * 4096 + 100, &[9]),
+        ];
+        let mut expected = vec![7u8; LEN];
+        for write in &writes {
+            let at = usize::try_from(write.addr - start).unwrap();
+            expected[at..at + write.data.len()].copy_from_slice(&write.data);
+        }
+        me.write_all(&writes).unwrap();
+        assert_eq!(me.read_vec(start, LEN).unwrap(), expected);
+        assert!(me.write_all(&[write(0, &[1]), MemWrite { addr: 8, data: vec![1] }]).is_err());
+    }
+}
