@@ -225,10 +225,13 @@ pub mod state {
     /// Recording: the current folder lies in /proc.
     pub const IN_PROC: u64 = 0x148;
     /// Conditional branches are counted, so recording and replay must make the same: the functions of [`CLOCKS`] are not
-    /// called. The last word, and the same in all of a domain's life.
+    /// called. The same in all of a domain's life.
     pub const COUNTED: u64 = 0x150;
+    /// Recording: 1 + the descriptor of a file that is mapped somewhere, and that a hooked open has cut; the hook ends at its
+    /// safepoint then.
+    pub const CUT: u64 = 0x158;
     /// Bytes of the state.
-    pub const LEN: u64 = 0x158;
+    pub const LEN: u64 = 0x160;
 }
 
 /// What is known of a descriptor.
@@ -477,9 +480,9 @@ mod tests {
         assert_eq!(state::TICKS + 8, state::CLOCKS);
         assert_eq!((state::CLOCKS + 24, state::GETCPU + 8), (state::GETCPU, state::CLONE_MIN));
         assert_eq!((state::CLONE_MIN + 8, state::JUDGED + 64), (state::JUDGED, state::SAVED_RCX));
-        assert_eq!(fields[fields.len() - 3..], ["whole", "in_proc", "counted"]);
+        assert_eq!(fields[fields.len() - 4..], ["whole", "in_proc", "counted", "cut"]);
         assert_eq!((state::WHOLE + 8, state::IN_PROC + 8), (state::IN_PROC, state::COUNTED));
-        assert_eq!(state::COUNTED + 8, state::LEN);
+        assert_eq!((state::COUNTED + 8, state::CUT + 8), (state::CUT, state::LEN));
         assert_eq!(8 * (fields.len() as u64 + 3 + 1 + 2 + 7), state::LEN);
         for (name, value) in [
             ("STATE_SAVED_RCX", state::SAVED_RCX),

@@ -198,9 +198,10 @@ static u64 would_wait(struct entry *e, u64 fd, u64 events) {
   return waits;
 }
 
-// A file was opened to be written. If it is a regular one that concerns nobody, or /dev/null, its descriptor has a
-// class at once.
-static void classify(u64 fd) {
+// A file was opened to be written, or cut. If it is a regular one that concerns nobody, or /dev/null, its descriptor has a
+// class at once. If it was `cut`, and somebody has it mapped after all (its name led to another file when that was asked), the
+// supervisor is told before the program goes on.
+static void classify(u64 fd, u64 cut) {
   u64 *stat = (u64 *)SCRATCH_BASE;
   stat[0] = stat[1] = stat[3] = stat[5] = 0;
   u64 args[6] = {fd, SCRATCH_BASE, 0, 0, 0, 0};
@@ -210,6 +211,9 @@ static void classify(u64 fd) {
   u64 other = is(result) | is(mode ^ 0100000) | is_mapped(dev, ino) | is(S->no_fds);
   for (int i = 0; i < 4; i += 2) other |= 1 & ~(is(dev ^ S->outputs[i]) | is(ino ^ S->outputs[i + 1]));
   for (int i = 0; i < 2; i++) other |= 1 & ~is(dev ^ S->devices[i]);
+  cut &= is_mapped(dev, ino) & !is(result) & ~S->replay;
+  S->cut |= (fd + 1) & -cut;
+  S->exit_stop |= cut;
   if (fd >= FDS) return;
   FD_CLASS[fd] = FD_FILE & (other - 1);
   // Whoever watches a file says so, then takes classes away: this one, or it is seen here.
@@ -221,7 +225,8 @@ static void classify(u64 fd) {
 // Descriptors that the call has made, replaced or closed.
 static void settle(const struct plan *p, i64 result) {
   u64 flags = p->row->flags, is_dup = p->row->shape == FCNTL && (p->args[1] == 0 || p->args[1] == 1030);
-  if (p->row->shape == OPEN && result >= 0 && (p->args[p->row->flags_arg] & 3)) classify(result);
+  u64 opened = p->row->shape == OPEN ? p->args[p->row->flags_arg] & (3 | O_TRUNC) : 0;
+  if (opened && result >= 0) classify(result, is(opened & O_TRUNC));
   if (flags & CLEARS_FD0) set_class(p->args[0], 0);
   if (flags & CLEARS_FD1) set_class(p->args[1], 0);
   if (result < 0) return;
@@ -448,7 +453,7 @@ static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row,
   }
   if (nested) hooks_link(&p);
 
-  u64 truncates = (u64)(row->shape == OPEN) & is(p.args[row->flags_arg] & 01000);
+  u64 truncates = (u64)(row->shape == OPEN) & is(p.args[row->flags_arg] & O_TRUNC);
   S->writing = truncates | (p.writes & !is(target ^ FD_FILE));
   i64 made = hooks_make(p.args, row->shape == REFUSED ? NO_CALL : nr);
   i64 result = pick(e->result, made);

@@ -99,6 +99,7 @@ struct state {
   u64 whole;      // recording: the task is at a safepoint at which rcx and r11 are the program's
   u64 in_proc;    // recording: relative paths may lead into /proc
   u64 counted;    // branches are counted: the kernel's functions are never called, they make too many
+  u64 cut;        // recording: 1 + the descriptor of a mapped file that a hooked open has cut
 };
 
 #define S ((volatile struct state *)AREA_BASE)
@@ -141,6 +142,8 @@ enum {
 
 // Flags of rows whose calls make, replace or close descriptors.
 enum { SETTLES = CLEARS_FD0 | CLEARS_FD1 | MAKES_FD | MAKES_TWO | COPIES_FD };
+
+#define O_TRUNC 01000
 
 enum { DONTWAIT = 0x40, WAITFORONE = 0x10000 }; // MSG_*
 

@@ -363,7 +363,7 @@ u64 hooks_shape(struct plan *p) {
     return is_option_plain(p);
   case OPEN:
     // O_TRUNC changes a file that somebody may have mapped.
-    if (flags & 01000) p->refused = names_mapped(p, flags);
+    if (flags & O_TRUNC) p->refused = names_mapped(p, flags);
     return 1;
   case RECEIVE:
   case MESSAGE:

@@ -34,6 +34,7 @@ use crate::{
     error::{RecordError, Result},
     registry::Key,
     task::InCall,
+    views::Change,
 };
 
 /// Content is recorded in effects of at most this many bytes.
@@ -419,6 +420,20 @@ impl Domain {
         let number = u64::try_from(fd).unwrap_or(u64::MAX);
         self.call_for(tid, libc::SYS_close, [number, 0, 0, 0, 0, 0])?;
         outcome.regs.rax = (-i64::from(libc::EACCES)).cast_unsigned();
+        Ok(())
+    }
+
+    /// A hook has cut a mapped file, because its name led to another one when the hook asked. As after a traced open.
+    pub fn tell_cut(&mut self, tid: Tid, fd: i32, outcome: &mut Outcome) -> Result<()> {
+        let path = fd_path(tid, fd);
+        if let Some(object) = self.object_at(&path) {
+            self.borrow_object(tid, object)?;
+            outcome.effects.push(Effect::ResizeObject { object, len: 0 });
+        }
+        if let Ok(meta) = fs::metadata(&path) {
+            let (key, len) = ((meta.st_dev(), meta.st_ino()), meta.st_size());
+            self.tell(Change { key, start: len, end: len, len });
+        }
         Ok(())
     }
 

@@ -447,8 +447,15 @@ impl Domain {
                 (start, start.saturating_add(written))
             }
         };
-        self.session.views.tell(Change { key, start, end, len });
-        self.session.watch.call_all();
+        self.tell(Change { key, start, end, len });
         Ok(())
+    }
+
+    /// Tells all who have the file mapped privately, if anybody has.
+    pub(super) fn tell(&self, change: Change) {
+        if self.session.views.has(change.key) {
+            self.session.views.tell(change);
+            self.session.watch.call_all();
+        }
     }
 }

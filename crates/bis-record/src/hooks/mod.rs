@@ -316,7 +316,9 @@ impl Domain {
         if let Some(hooks) = &self.hooks
             && hooks.area.get(state::IN_HOOK) != 0
         {
-            for word in [state::IN_HOOK, state::PHASE, state::WRITING, state::BAIL, state::EXIT_STOP] {
+            for word in
+                [state::IN_HOOK, state::PHASE, state::WRITING, state::BAIL, state::EXIT_STOP, state::CUT]
+            {
                 hooks.area.set(word, 0);
             }
         }
@@ -410,19 +412,33 @@ impl Domain {
         let regs = Registers { rip: done, rcx, r11, rax, orig_rax: u64::MAX, ..*entry };
         self.stopped(tid)?.set_regs(&regs)?;
         self.drain(tid)?;
-        if is_whole || !self.deliver_stashed(tid, &regs, SignalPoint::AfterHook)? {
-            // Only for what others have sent.
+        let cut = self.cut_in_hook();
+        let has_effects = is_whole || cut.is_some();
+        if has_effects || !self.deliver_stashed(tid, &regs, SignalPoint::AfterHook)? {
+            // For what others have sent, or what the hook itself could not say.
             let mut outcome = Outcome { regs, ..Outcome::default() };
+            if let Some(fd) = cut {
+                self.tell_cut(tid, fd, &mut outcome)?;
+            }
             self.take_mail(&mut outcome)?;
             self.stopped(tid)?.set_regs(&regs)?;
             self.task(tid)?.ready = true;
             let (nr, outcome) = (hooks::SAFEPOINT, Box::new(outcome));
             self.event(tid, EventKind::Syscall { nr, entry: *entry, outcome })?;
-            if is_whole {
+            self.return_borrowed()?;
+            if has_effects {
                 self.deliver_stashed(tid, &regs, SignalPoint::AfterEvent)?;
             }
         }
         Ok(())
+    }
+
+    /// The descriptor with which a hook has cut a mapped file, if one has since this was last asked.
+    fn cut_in_hook(&self) -> Option<i32> {
+        let area = &self.hooks.as_ref()?.area;
+        let fd = area.get(state::CUT).checked_sub(1)?;
+        area.set(state::CUT, 0);
+        i32::try_from(fd).ok()
     }
 
     /// Before a signal's frame is built: the address that the program knows.
