@@ -1,11 +1,24 @@
 // Loops of one kind of instruction each, interrupted by a timer: where the handler came is seen in memory that the loop
 // changes far away, or in registers of one kind only.
+// steps: -DSIZE=512 -DTURNS=200 -DPASSES=500
 #include "../guest.h"
 #include <sys/time.h>
 
+#ifndef SIZE
+#define SIZE (1 << 16)
+#endif
+
+#ifndef TURNS
+#define TURNS 3000
+#endif
+
+#ifndef PASSES
+#define PASSES 20000
+#endif
+
 static volatile sig_atomic_t came;
-static char from[1 << 16], to[1 << 16];
-static volatile uint64_t far_away[1 << 16];
+static char from[SIZE], to[SIZE];
+static volatile uint64_t far_away[SIZE];
 
 static void handler(int sig) {
   (void)sig;
@@ -42,7 +55,7 @@ static uint64_t loops(void) {
   UNTIL({
     // Flags in and out of memory; nothing of a step may be seen in them.
     uint64_t flags;
-    int n = 3000;
+    int n = TURNS;
     __asm__ volatile(
         "1: stc\n pushfq\n pop %0\n test $0x100, %0\n jnz 2f\n push %0\n popfq\n jnc 2f\n dec %1\n jnz 1b\n2:"
         : "=&r"(flags), "+r"(n)
@@ -54,20 +67,20 @@ static uint64_t loops(void) {
   printf("flags: %lu\n", sum), sum = 0;
   UNTIL({
     // Instructions of one byte, and of no use.
-    int n = 3000;
+    int n = TURNS;
     __asm__ volatile("1: nop\n cmc\n clc\n stc\n cld\n push %%rax\n pop %%rax\n dec %0\n jnz 1b" : "+r"(n) : : "cc", "memory");
     sum++;
   });
   printf("bytes: %lu\n", sum), sum = 0;
   UNTIL({
     // Jumps to the second and third byte of what a breakpoint at the first must replace.
-    uint64_t n = 3000, odd = 0;
+    uint64_t n = TURNS, odd = 0;
     __asm__ volatile(
         "1: nop\n2: nop\n3: inc %1\n dec %0\n jz 4f\n test $1, %0\n jz 2b\n test $2, %0\n jz 3b\n jmp 1b\n4:"
         : "+r"(n), "+r"(odd)
         :
         : "cc");
-    CHECK(n == 0 && odd == 3000);
+    CHECK(n == 0 && odd == TURNS);
     sum += odd;
   });
   printf("middles: %lu\n", sum), sum = 0;
@@ -85,16 +98,16 @@ static uint64_t loops(void) {
     __asm__ volatile(
         "fldl %1\n fldz\n1: fld1\n faddp\n fcomi %%st(1), %%st\n jb 1b\n fstpl %0\n fstp %%st(0)"
         : "=m"(result)
-        : "m"((double){20000})
+        : "m"((double){PASSES})
         : "cc", "st", "st(1)", "st(2)");
-    CHECK(result == 20000);
+    CHECK(result == PASSES);
     sum++;
   });
   printf("x87: %lu\n", sum), sum = 0;
   if (__builtin_cpu_supports("avx2")) {
     UNTIL({
       // Only the upper half of ymm5 changes.
-      uint64_t n = 20000, out[4], one[4] = {0, 0, 0, 1}, limit[4] = {0, 0, 0, n};
+      uint64_t n = PASSES, out[4], one[4] = {0, 0, 0, 1}, limit[4] = {0, 0, 0, n};
       __asm__ volatile(
           "vpxor %%xmm5, %%xmm5, %%xmm5\n vmovdqu %1, %%ymm6\n vmovdqu %2, %%ymm7\n"
           "1: vpaddq %%ymm6, %%ymm5, %%ymm5\n vpcmpeqq %%ymm7, %%ymm5, %%ymm4\n vptest %%ymm4, %%ymm4\n jz 1b\n"
@@ -109,8 +122,8 @@ static uint64_t loops(void) {
   }
   UNTIL({
     // Only a word of memory that no register points to changes.
-    far_away[40000] = 20000;
-    __asm__ volatile("1: subq $1, %0\n jnz 1b" : "+m"(far_away[40000]) : : "cc");
+    far_away[SIZE / 2] = PASSES;
+    __asm__ volatile("1: subq $1, %0\n jnz 1b" : "+m"(far_away[SIZE / 2]) : : "cc");
     sum++;
   });
   printf("memory: %lu\n", sum);

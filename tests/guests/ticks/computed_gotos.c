@@ -1,14 +1,19 @@
 // A machine of a few instructions, interpreted by computed gotos, whose state is an array in memory; a timer looks at it.
+// steps: -DTIMES=10
 #include "../guest.h"
 #include <sys/time.h>
 
+#ifndef TIMES
+#define TIMES 40
+#endif
+
 static volatile sig_atomic_t came;
 static volatile uint32_t cells[4096];
-static uint32_t seen[40];
+static uint32_t seen[TIMES];
 
 static void handler(int sig) {
   (void)sig;
-  if (came < 40) seen[came++] = cells[2048];
+  if (came < TIMES) seen[came++] = cells[2048];
 }
 
 int main(void) {
@@ -35,13 +40,13 @@ add:
   cells[at] += cells[at - 1];
   NEXT;
 loop:
-  if (came < 40) {
+  if (came < TIMES) {
     pc = program;
     at = 2046;
     NEXT;
   }
   CHECK(setitimer(ITIMER_REAL, &off, NULL) == 0);
-  for (int i = 0; i < 40; i++) printf("%u ", seen[i]);
+  for (int i = 0; i < TIMES; i++) printf("%u ", seen[i]);
   printf("\n%u\n", cells[2048]);
   return guest_ok();
 }

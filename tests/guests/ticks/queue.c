@@ -1,9 +1,14 @@
 // A bounded queue without locks (each cell has a sequence number that says whose turn it is), with several producers and
 // consumers that spin where it is full or empty. Which consumer got which item differs from run to run.
+// steps: -DEACH=60
 #include "../guest.h"
 #include <stdatomic.h>
 
-enum { CELLS = 64, SIDE = 3, EACH = 3000 };
+#ifndef EACH
+#define EACH 3000
+#endif
+
+enum { CELLS = 64, SIDE = 3 };
 static struct {
   atomic_uint turn;
   unsigned value;

@@ -1,6 +1,11 @@
 // A sequence lock: readers look again and again until they have seen a pair of numbers that belong together.
+// steps: -DMS=30
 #include "../guest.h"
 #include <stdatomic.h>
+
+#ifndef MS
+#define MS 150
+#endif
 
 static atomic_uint sequence;
 static atomic_long first, second;
@@ -25,7 +30,7 @@ static void *read_pairs(void *arg) {
 int main(void) {
   pthread_t t[3];
   for (intptr_t i = 0; i < 3; i++) t[i] = start_thread(read_pairs, (void *)i);
-  int64_t end = now_ns() + 150000000;
+  int64_t end = now_ns() + MS * 1000000;
   for (long n = 1; now_ns() < end; n++) {
     for (int i = 0; i < 1000; i++) {
       atomic_fetch_add(&sequence, 1);

@@ -1,9 +1,18 @@
 // Locks that never ask the kernel, with more threads than cores: test-and-set with and without pause, tickets, and one that
 // yields.
+// steps: -DROUNDS=10 -DHOLD=500
 #include "../guest.h"
 #include <stdatomic.h>
 
-enum { THREADS = 4, ROUNDS = 300 };
+#ifndef ROUNDS
+#define ROUNDS 300
+#endif
+
+#ifndef HOLD
+#define HOLD 20000
+#endif
+
+enum { THREADS = 4 };
 static atomic_int plain, polite, yielding, next_ticket, serving;
 // Each guarded by one of the locks.
 static long by_plain, by_polite, by_yielding, by_ticket;
@@ -26,7 +35,7 @@ static void *work(void *arg) {
     if (i % 10) continue;
     while (atomic_exchange(&yielding, 1)) sched_yield();
     // Held for a while, so that the others meet it locked.
-    for (volatile int n = 0; n < 20000; n++) {
+    for (volatile int n = 0; n < HOLD; n++) {
     }
     by_yielding++;
     atomic_store(&yielding, 0);

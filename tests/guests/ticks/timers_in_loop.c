@@ -1,8 +1,12 @@
 // Every kind of timer, at 1 kHz, against a loop that makes no call. Where the handlers came is what the loop had counted.
+// steps: -DTIMES=3
 #include "../guest.h"
 #include <sys/time.h>
 
-enum { TIMES = 25 };
+#ifndef TIMES
+#define TIMES 25
+#endif
+
 static volatile unsigned long count;
 static volatile sig_atomic_t came;
 static unsigned long at[TIMES];
