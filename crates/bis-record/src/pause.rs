@@ -349,6 +349,7 @@ impl Domain {
             held,
             seen,
             span,
+            trap: 0,
         };
         let seq = self.session.writer.next_seq();
         self.event_at(seq, tid, EventKind::Pause(Box::new(pause)), sums)?;

@@ -6,7 +6,8 @@
 //! the two apart, or nothing can. A task that has more counts than it should has missed its place, and is not let run on.
 //!
 //! The counts of dense text trap right behind themselves: that is the place, or the replay has diverged. The replayed program
-//! executes the same text as the recorded one, and what its counts take down is all that there is to know of rewriting here.
+//! executes the same text as the recorded one, at the same addresses: what its counts take down, and where they trap, is all that
+//! there is to know of rewriting here.
 
 use bis_rewrite::STATUS_FLAGS;
 use bis_trace::{
@@ -106,7 +107,11 @@ impl Domain<'_, '_> {
         let memory = &self.space.memory;
         task.stop_at(memory, early)?;
         let place = task.run(memory)?;
-        if place.found == Found::Tick && task.count(memory)?.is_some_and(|count| count <= wanted) {
+        let is_elsewhere = self.is_dense() && pause.trap != 0 && pause.trap != place.regs.rip;
+        if place.found == Found::Tick
+            && !is_elsewhere
+            && task.count(memory)?.is_some_and(|count| count <= wanted)
+        {
             return Ok(());
         }
         Err(self.missed(task, who, pause, wanted, &place))
@@ -154,5 +159,6 @@ fn behind_count(found: &Registers, wanted: &Registers) -> Registers {
 }
 
 fn expected(pause: &Pause, wanted: u64) -> String {
-    format!("a pause in the middle of computation at {:#x} after {wanted} counts", pause.regs.rip)
+    let trap = if pause.trap == 0 { String::new() } else { format!(", with its trap at {:#x}", pause.trap) };
+    format!("a pause in the middle of computation at {:#x} after {wanted} counts{trap}", pause.regs.rip)
 }

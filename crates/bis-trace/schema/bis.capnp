@@ -53,6 +53,7 @@ struct Pause {
   seen @4 :List(RangeSum);
   span @5 :Data;
   held @6 :List(MemWrite);
+  trap @7 :UInt64;              # right behind the trap of a count of the text; 0: none was
 }
 
 struct Syscall {

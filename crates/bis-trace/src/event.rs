@@ -92,6 +92,9 @@ pub struct Pause {
     pub seen: Vec<RangeSum>,
     /// The instructions from there on that may give way to a jump while the place is looked for; empty: none may.
     pub span: Vec<u8>,
+    /// Where a count of the text trapped: the program counter right behind its `int3`, in code that the program does not know.
+    /// `regs` says where that is to the program. 0: the task was not stopped so.
+    pub trap: u64,
 }
 
 /// How a place in the middle of computation is found again.

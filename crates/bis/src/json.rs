@@ -206,7 +206,9 @@ fn kind(event: &EventKind) -> (&'static str, Value) {
                 PausePlace::State => Value::Null,
                 PausePlace::Count(count) => json!(count),
             };
-            ("pause", json!({"count": count, "span": hex(&pause.span), "regs": registers(&pause.regs)}))
+            let trap = (pause.trap != 0).then_some(pause.trap);
+            let regs = registers(&pause.regs);
+            ("pause", json!({"count": count, "trap": trap, "span": hex(&pause.span), "regs": regs}))
         }
         EventKind::Hooked { alone, log } => {
             let calls: Vec<Value> = entries(log)

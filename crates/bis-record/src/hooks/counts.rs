@@ -171,13 +171,13 @@ impl Domain {
             return Ok(true);
         }
         let regs = self.stopped(tid)?.regs()?;
-        self.pause_at_count(tid)?;
+        self.pause_at_count(tid, found.rip)?;
         self.go_from_pause(tid, &regs)?;
         Ok(true)
     }
 
-    /// Writes down where the task stands, right behind a count.
-    fn pause_at_count(&mut self, tid: Tid) -> Result<()> {
+    /// Writes down where the task stands, right behind a count, and where that has trapped.
+    fn pause_at_count(&mut self, tid: Tid, trap: u64) -> Result<()> {
         self.drain(tid)?;
         let sums = self.sums(tid)?;
         let Some(count) = self.ticks(tid)? else { return Ok(()) };
@@ -185,7 +185,7 @@ impl Domain {
         let extended = place::extended(&self.stopped(tid)?.xstate()?);
         tracing::debug!(domain = %self.id, %tid, count, rip = format_args!("{:#x}", regs.rip), "pause");
         let (held, seen, span) = (Vec::new(), Vec::new(), Vec::new());
-        let pause = Pause { place: PausePlace::Count(count), regs, extended, held, seen, span };
+        let pause = Pause { place: PausePlace::Count(count), regs, extended, held, seen, span, trap };
         let seq = self.session.writer.next_seq();
         self.event_at(seq, tid, EventKind::Pause(Box::new(pause)), sums)
     }

@@ -196,7 +196,7 @@ fn kind() -> impl Strategy<Value = EventKind> {
             |(count, regs, addr, extended, seen, span)| {
                 let held = vec![MemWrite { addr, data: span.clone() }];
                 let place = count.map_or(PausePlace::State, PausePlace::Count);
-                EventKind::Pause(Box::new(Pause { place, regs, extended, held, seen, span }))
+                EventKind::Pause(Box::new(Pause { place, regs, extended, held, seen, span, trap: addr / 2 }))
             }
         ),
         (any::<bool>(), vec(any::<u8>(), 1..200)).prop_map(|(alone, log)| EventKind::Hooked { alone, log }),

@@ -102,6 +102,7 @@ pub(super) fn event(from: schema::event::Reader<'_>) -> Result<Event> {
                 held: event.get_held()?.iter().map(mem_write).collect::<Result<_>>()?,
                 seen: range_sums(event.get_seen()?),
                 span: event.get_span()?.to_vec(),
+                trap: event.get_trap(),
             }))
         }
         Which::Hooked(event) => {

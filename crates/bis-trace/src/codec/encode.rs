@@ -97,6 +97,7 @@ pub(super) fn event(event: &Event, mut to: schema::event::Builder<'_>) -> Result
             to.set_regs(&registers_to_bytes(&pause.regs));
             to.set_extended(&pause.extended);
             to.set_span(&pause.span);
+            to.set_trap(pause.trap);
             writes(&pause.held, to.reborrow().init_held(count(pause.held.len())?));
             sums(&pause.seen, to.init_seen(count(pause.seen.len())?));
             Ok(())

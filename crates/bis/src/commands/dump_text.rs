@@ -243,6 +243,11 @@ impl Text {
             EventKind::Pause(pause) => (Some(&pause.regs), None),
             EventKind::Token { .. } | EventKind::End | EventKind::Hooked { .. } => (None, None),
         };
+        if let EventKind::Pause(pause) = &event.kind
+            && pause.trap != 0
+        {
+            writeln!(out, "{:21}behind the trap of a count at {:#x}", "", pause.trap)?;
+        }
         if let Some(before) = before {
             registers(out, "before", before, None)?;
         }

@@ -293,7 +293,7 @@ mod tests {
         for place in [PausePlace::State, PausePlace::Count(5), PausePlace::State] {
             let (regs, extended) = (Registers::default(), Default::default());
             let (held, seen, span) = (Vec::new(), Vec::new(), Vec::new());
-            let kind = EventKind::Pause(Box::new(Pause { place, regs, extended, held, seen, span }));
+            let kind = EventKind::Pause(Box::new(Pause { place, regs, extended, held, seen, span, trap: 0 }));
             stops.count(
                 &Event { seq: EventSeq(1), tid: Tid(7), kind, ticks: None, sums: Vec::new() },
                 &mut last,
