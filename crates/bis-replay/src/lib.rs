@@ -120,7 +120,7 @@ pub fn replay(trace: &Trace, options: &Options) -> Result<Summary, ReplayError> 
     replay_to(trace, options, echo::to_our_own())
 }
 
-/// An attempt that follows a guess may last this, and ten times what earlier ones did.
+/// An attempt that follows a guess may last this, and ten times what earlier ones did that were not given up.
 const TRIAL_MIN: Duration = Duration::from_secs(2);
 
 fn replay_to(trace: &Trace, options: &Options, sink: echo::Sink) -> Result<Summary, ReplayError> {
@@ -150,7 +150,9 @@ fn replay_to(trace: &Trace, options: &Options, sink: echo::Sink) -> Result<Summa
         let began = Instant::now();
         let limit = search.is_trying().then(|| TRIAL_MIN + 10 * longest);
         let (outcome, found) = whole.attempt(search.learnt.clone(), &sink, limit);
-        longest = longest.max(began.elapsed());
+        if !matches!(outcome, Ok(Attempt::TooLong)) {
+            longest = longest.max(began.elapsed());
+        }
         match outcome {
             Ok(Attempt::Done(summary)) => {
                 if search.learnt != known {

@@ -1,0 +1,356 @@
+//! Replay tells when the program does something else than it did when it was recorded: at the event where it is seen first, with
+//! a status that is not 0.
+//!
+//! A replay that goes as it should proves little of that. So one program with a little of everything (`tests/lies/`) is recorded,
+//! and replay is told one lie about each kind of event that it can check: another register, another call, another signal, another
+//! count, an event less. The true trace replays; each of the others is a divergence, at that event, or at the next of its domain.
+
+mod common;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use bis_trace::{
+    Trace, Writer,
+    event::{Event, EventKind, Meta, Pause, PausePlace},
+    types::{DomainId, Registers, Signal},
+};
+use common::{Folder, Step};
+use libtest_mimic::{Failed, Trial};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Of one kind of lie, this many events are told: the first, the last, and others in between.
+const EACH: usize = 4;
+
+/// What can be said wrongly of an event. None: of this one it cannot.
+type Lie = fn(&Event) -> Option<EventKind>;
+
+const LIES: [(&str, Lie); 20] = [
+    ("a call has another number", |event| match event.kind.clone() {
+        EventKind::Syscall { nr, entry, outcome } if is_call(nr) => {
+            Some(EventKind::Syscall { nr: nr + 1, entry, outcome })
+        }
+        EventKind::SyscallEnter { nr, entry } => Some(EventKind::SyscallEnter { nr: nr + 1, entry }),
+        _ => None,
+    }),
+    ("a call has another first argument", |event| with_entry(event, |regs| regs.rdi ^= 1)),
+    ("a call has another sixth argument", |event| with_entry(event, |regs| regs.r9 ^= 1 << 63)),
+    ("a call is made elsewhere", |event| with_entry(event, |regs| regs.rip += 2)),
+    ("a call is made with another stack", |event| with_entry(event, |regs| regs.rsp -= 8)),
+    ("a call is made with other flags", |event| with_entry(event, |regs| regs.eflags ^= 1)),
+    ("a call is made by another thread's registers", |event| with_entry(event, |regs| regs.fs_base += 64)),
+    ("a hooked call has other arguments", |event| with_log(event, |log| log[CHECK_AT] ^= 1)),
+    ("a hooked call has another number", |event| with_log(event, |log| log[0] ^= 1)),
+    ("a hooked call is missing", |event| {
+        with_log(event, |log| {
+            let len = entry_len(log);
+            log.drain(..len);
+        })
+    }),
+    ("a hooked call is made once more", |event| {
+        with_log(event, |log| {
+            let first = log[..entry_len(log)].to_vec();
+            log.extend(first);
+        })
+    }),
+    ("a signal finds other registers", |event| match event.kind.clone() {
+        EventKind::Signal(mut signal) => {
+            signal.before.rbx ^= 1;
+            Some(EventKind::Signal(signal))
+        }
+        _ => None,
+    }),
+    ("a signal comes elsewhere", |event| match event.kind.clone() {
+        EventKind::Signal(mut signal) => {
+            signal.before.rip += 1;
+            Some(EventKind::Signal(signal))
+        }
+        _ => None,
+    }),
+    ("a fault is another", |event| match event.kind.clone() {
+        EventKind::Signal(mut signal) if signal.signal == Signal::SEGV => {
+            signal.signal = SIGBUS;
+            Some(EventKind::Signal(signal))
+        }
+        _ => None,
+    }),
+    ("an instruction traps with other registers", |event| match event.kind.clone() {
+        EventKind::Instruction { insn, mut before, after } => {
+            before.r12 ^= 1;
+            Some(EventKind::Instruction { insn, before, after })
+        }
+        _ => None,
+    }),
+    ("a pause has another register", |event| with_pause(event, |pause| pause.regs.r13 ^= 1)),
+    ("a pause has another vector", |event| {
+        with_pause(event, |pause| pause.extended.iter_mut().for_each(|byte| *byte ^= 1))
+    }),
+    ("a pause is later", |event| {
+        with_pause(event, |pause| {
+            if let PausePlace::Count(count) = &mut pause.place {
+                *count += 1;
+            }
+        })
+    }),
+    ("a pause is earlier", |event| {
+        with_pause(event, |pause| {
+            if let PausePlace::Count(count) = &mut pause.place {
+                *count -= 1;
+            }
+        })
+    }),
+    ("a count traps elsewhere", |event| with_pause(event, |pause| pause.trap += 16)),
+];
+
+/// How the program is recorded.
+struct Mode {
+    name: &'static str,
+    flag: &'static str,
+    args: &'static [&'static str],
+    /// There are no such events then.
+    has_no: &'static [&'static str],
+}
+
+const MODES: [Mode; 2] = [
+    Mode { name: "with_hooks", flag: "--ticks=software", args: &[], has_no: &["an instruction"] },
+    Mode {
+        name: "without_hooks",
+        flag: "--no-hooks",
+        args: &["calm"],
+        has_no: &["hooked", "a pause", "a count"],
+    },
+];
+
+/// In an entry of a log (`bis_agent::hooks::entries`): the hash of the arguments.
+const CHECK_AT: usize = 4;
+
+fn entry_len(log: &[u8]) -> usize {
+    (u32::from_le_bytes([log[0], log[1], log[2], log[3]]) >> 9) as usize & !7
+}
+
+const SIGBUS: Signal = Signal(7);
+
+/// Not one of the stops that only look like calls.
+fn is_call(nr: u64) -> bool {
+    nr < 500
+}
+
+fn with_entry(event: &Event, change: impl Fn(&mut Registers)) -> Option<EventKind> {
+    match event.kind.clone() {
+        EventKind::Syscall { nr, mut entry, outcome } if is_call(nr) => {
+            change(&mut entry);
+            Some(EventKind::Syscall { nr, entry, outcome })
+        }
+        EventKind::SyscallEnter { nr, mut entry } => {
+            change(&mut entry);
+            Some(EventKind::SyscallEnter { nr, entry })
+        }
+        _ => None,
+    }
+}
+
+fn with_log(event: &Event, change: impl Fn(&mut Vec<u8>)) -> Option<EventKind> {
+    match event.kind.clone() {
+        EventKind::Hooked { alone, mut log } => {
+            change(&mut log);
+            (!log.is_empty()).then_some(EventKind::Hooked { alone, log })
+        }
+        _ => None,
+    }
+}
+
+/// Only of a pause by count. One by its state is looked for: if what comes later is wrong, it may have been taken for another, and
+/// it takes a while until all that it could have been is tried. The program has none.
+fn with_pause(event: &Event, change: impl Fn(&mut Pause)) -> Option<EventKind> {
+    match event.kind.clone() {
+        EventKind::Pause(mut pause) if pause.place != PausePlace::State => {
+            change(&mut pause);
+            Some(EventKind::Pause(pause))
+        }
+        _ => None,
+    }
+}
+
+fn main() {
+    let missing = !common::installed("gcc");
+    if missing {
+        println!("ignored: everything: gcc is not installed (apt-get install gcc)");
+    }
+    let trials =
+        MODES.map(|mode| Trial::test(mode.name, move || tell_lies(&mode)).with_ignored_flag(missing));
+    libtest_mimic::run(&common::arguments(), trials.into()).exit();
+}
+
+fn build(folder: &Path) -> Result<PathBuf, Failed> {
+    let program = folder.join("program");
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O1", "-g", "-pthread", "-o"])
+        .arg(&program)
+        .arg(common::tree().join("tests/lies/everything.c"));
+    let output = gcc.output().map_err(|e| format!("failed to start gcc: {e}"))?;
+    if !output.status.success() {
+        return Err(format!("failed to compile: {}", String::from_utf8_lossy(&output.stderr)).into());
+    }
+    Ok(program)
+}
+
+fn replay(folder: &Folder, trace: &Path) -> Result<Step, Failed> {
+    let mut command = common::command(common::bis(), folder.path());
+    command.arg("replay").arg("-a").arg(trace);
+    common::run(command, "replay", folder.path(), None, LIMIT)
+}
+
+/// A trace with all of its events.
+struct Told {
+    trace: Trace,
+    events: BTreeMap<u32, Vec<Event>>,
+}
+
+fn failed(error: impl std::fmt::Display) -> Failed {
+    error.to_string().into()
+}
+
+impl Told {
+    fn read(dir: &Path) -> Result<Told, Failed> {
+        let trace = Trace::open(dir).map_err(failed)?;
+        let mut events = BTreeMap::new();
+        for domain in trace.domains() {
+            let all: Result<Vec<Event>, _> = trace.events(domain.domain).collect();
+            events.insert(domain.domain.0, all.map_err(failed)?);
+        }
+        Ok(Told { trace, events })
+    }
+
+    /// Writes it as it is told.
+    fn write(&self, events: &BTreeMap<u32, Vec<Event>>, dir: &Path) -> Result<(), Failed> {
+        let writer = Writer::create(dir).map_err(failed)?;
+        for entry in fs::read_dir(self.trace.dir().join("files"))? {
+            let entry = entry?;
+            fs::hard_link(entry.path(), dir.join("files").join(entry.file_name()))?;
+        }
+        let (last, first): (Vec<_>, Vec<_>) =
+            self.trace.metas().iter().partition(|meta| matches!(meta, Meta::End { .. }));
+        for meta in first {
+            let mut meta = meta.clone();
+            if let Meta::DomainEnd { domain, event_count, .. } = &mut meta {
+                *event_count = events[&domain.0].len() as u64;
+            }
+            writer.meta(&meta).map_err(failed)?;
+        }
+        for (domain, events) in events {
+            let mut stream = writer.stream(DomainId(*domain));
+            events.iter().try_for_each(|event| stream.push(event)).map_err(failed)?;
+            stream.flush().map_err(failed)?;
+        }
+        last.into_iter().try_for_each(|meta| writer.meta(meta)).map_err(failed)?;
+        writer.finish().map_err(failed)
+    }
+
+    /// Replays it with one event told otherwise, or left out; it must be seen there, or at the next event of the domain.
+    fn lie(
+        &self,
+        folder: &Folder,
+        what: &str,
+        domain: u32,
+        at: usize,
+        lie: Option<EventKind>,
+    ) -> Result<(), Failed> {
+        let dir = folder.path().join("lie");
+        let mut events = self.events.clone();
+        let stream = events.get_mut(&domain).ok_or("no such domain")?;
+        let places: Vec<u64> = stream.iter().skip(at).take(3).map(|event| event.seq.0).collect();
+        match lie {
+            Some(kind) => stream[at].kind = kind,
+            None => drop(stream.remove(at)),
+        }
+        self.write(&events, &dir)?;
+        let step = replay(folder, &dir)?;
+        let said = step.stderr_text();
+        // Without an event between them, some say already that something is missing.
+        let says = |text: &str| places.iter().any(|seq| said.contains(&format!("{text} at event {seq} ")));
+        let is_seen = says("divergence") || says("the trace contradicts itself");
+        if step.status == 0 || !is_seen {
+            let told = &self.events[&domain][at];
+            let kind = format!("{:.300}", format!("{:?}", told.kind));
+            let step = step.shown();
+            return Err(format!(
+                "{what}: not seen at event {} of domain {domain}: {kind}\n{step}",
+                told.seq.0
+            )
+            .into());
+        }
+        fs::remove_dir_all(&dir)?;
+        Ok(())
+    }
+}
+
+/// Some of so many.
+fn some<T: Copy>(all: &[T]) -> Vec<T> {
+    let wanted = EACH.min(all.len());
+    (0..wanted).map(|i| all[if wanted < 2 { 0 } else { i * (all.len() - 1) / (wanted - 1) }]).collect()
+}
+
+fn tell_lies(mode: &Mode) -> Result<(), Failed> {
+    let folder = Folder::new(&format!("lies.{}", mode.name))?;
+    let program = build(folder.path())?;
+    let trace = folder.path().join("trace");
+    // The first one learns which loops are to be counted.
+    for _ in 0..2 {
+        let _ = fs::remove_dir_all(&trace);
+        let mut argv = vec![program.as_os_str()];
+        argv.extend(mode.args.iter().map(OsStr::new));
+        let record = common::record_command(&trace, &[mode.flag], &argv, folder.path());
+        let recorded = common::run(record, "record", folder.path(), None, LIMIT)?;
+        if recorded.status != 0 {
+            return Err(format!("failed to record\n{}", recorded.shown()).into());
+        }
+        common::replay_and_compare(&trace, &recorded, folder.path(), LIMIT)?;
+    }
+    let told = Told::read(&trace)?;
+    let copy = folder.path().join("copy");
+    told.write(&told.events, &copy)?;
+    let step = replay(&folder, &copy)?;
+    if step.status != 0 {
+        return Err(format!("the same trace, written again, does not replay\n{}", step.shown()).into());
+    }
+    let by_state = |event: &Event| matches!(&event.kind, EventKind::Pause(p) if p.place == PausePlace::State);
+    if let Some(event) = told.events.values().flatten().find(|event| by_state(event)) {
+        return Err(format!("event {} is a pause by its state", event.seq.0).into());
+    }
+    let places: Vec<(u32, usize)> = told
+        .events
+        .iter()
+        .flat_map(|(domain, events)| (0..events.len()).map(move |at| (*domain, at)))
+        .collect();
+    let mut told_of = BTreeSet::new();
+    for (what, lie) in LIES {
+        let possible: Vec<(u32, usize)> =
+            places.iter().copied().filter(|(domain, at)| lie(&told.events[domain][*at]).is_some()).collect();
+        told_of.extend((!possible.is_empty()).then_some(what));
+        for (domain, at) in some(&possible) {
+            told.lie(&folder, what, domain, at, lie(&told.events[&domain][at]))?;
+        }
+    }
+    // A lie that is never told proves nothing.
+    let is_told = |what: &str| told_of.contains(what) || mode.has_no.iter().any(|word| what.contains(word));
+    if let Some((what, _)) = LIES.iter().find(|(what, _)| !is_told(what)) {
+        return Err(format!("there is no event of which to say that {what}").into());
+    }
+    let left_out: Vec<(u32, usize)> = places
+        .iter()
+        .copied()
+        .filter(|(domain, at)| matches!(told.events[domain][*at].kind, EventKind::Syscall { nr, .. } if is_call(nr)))
+        .collect();
+    for (domain, at) in some(&left_out) {
+        told.lie(&folder, "a call is missing", domain, at, None)?;
+    }
+    folder.done();
+    Ok(())
+}
