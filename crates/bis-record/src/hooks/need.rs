@@ -1,6 +1,7 @@
 //! Whether a domain's text is to count although nobody has asked for it (`--ticks=auto`): from the second task on if there is
-//! little of it, which costs hardly anything; else when tasks have had to be stopped by their state a few times. A large program whose
-//! threads sleep, or give way at their calls, never comes to that, and its text costs nothing.
+//! little of it, which costs hardly anything; else when tasks have had to be stopped in it by their state a few times. A large program
+//! whose threads sleep, or give way at their calls, or compute in code that was made at run time, never comes to that, and its text
+//! costs nothing.
 //!
 //! By then there may be many tasks, and text is changed at the entry of a call that one of them makes. The others stand somewhere:
 //! behind a call that they have made or wait in, where they were paused, or where they begin. They go on in the new text as if
