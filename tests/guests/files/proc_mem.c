@@ -14,11 +14,14 @@ int main(void) {
 
   int next = dup(0);
   CHECK(next == fd && close(next) == 0);
-  for (int how = 0; how < 3; how++) {
+  CHECK(symlink("/proc/self/mem", "mem") == 0 && symlink("/proc", "folder") == 0);
+  for (int how = 0; how < 5; how++) {
     snprintf(path, sizeof path, "/proc/%d/mem", getpid());
     int w = how == 0   ? open("/proc/self/mem", O_RDWR)
             : how == 1 ? openat(AT_FDCWD, path, O_WRONLY)
-                       : openat(AT_FDCWD, "/proc/thread-self/mem", O_RDWR | O_CLOEXEC);
+                       : how == 2 ? openat(AT_FDCWD, "/proc/thread-self/mem", O_RDWR | O_CLOEXEC)
+            : how == 3 ? open("mem", O_RDWR)
+                       : open("folder/self/mem", O_WRONLY);
     if (w == -1) {
       CHECK(errno == EACCES);
       CHECK(strcmp(area, "before") == 0);

@@ -1,5 +1,5 @@
 // The program's own /proc, reached by other ways than its path: by a descriptor of a folder, by a current folder, by a
-// relative path, by descriptors that come with an exec. All of them tell the same.
+// relative path, by links, by descriptors that come with an exec. All of them tell the same.
 #include "../guest.h"
 
 static char whole[1 << 16], other[1 << 16];
@@ -33,6 +33,12 @@ int main(int argc, char **argv) {
   int fd = open("/proc/self/maps", O_RDONLY);
   CHECK(fd >= 0 && read_all(fd, whole) > 100 && close(fd) == 0);
   looks_right(open("/proc/thread-self/maps", O_RDONLY));
+  CHECK(symlink("/proc/self/maps", "link") == 0 && symlink("/proc", "links") == 0);
+  looks_right(open("link", O_RDONLY));
+  looks_right(open("links/self/maps", O_RDONLY));
+  int linked = open("links/self", O_RDONLY | O_DIRECTORY);
+  looks_right(openat(linked, "maps", O_RDONLY));
+  CHECK(close(linked) == 0);
   int folder = open("/proc/self", O_RDONLY | O_DIRECTORY);
   looks_right(openat(folder, "maps", O_RDONLY));
   int root = open("/", O_RDONLY | O_DIRECTORY);

@@ -198,6 +198,21 @@ static u64 would_wait(struct entry *e, u64 fd, u64 events) {
   return waits;
 }
 
+// A file was opened, perhaps by a link that led into /proc, of which a path does not tell: then it is closed again, and opened by
+// a traced call. That this was so is in the entry, as ASKED.
+static i64 leave_proc(struct entry *e, i64 fd) {
+  volatile u64 *statfs = (volatile u64 *)SCRATCH_BASE;
+  statfs[0] = 0;
+  u64 args[6] = {fd, SCRATCH_BASE, 0, 0, 0, 0};
+  i64 told = hooks_make(args, 138);
+  u64 found = 1 & ~(is(told) | is(statfs[0] ^ PROC_SUPER_MAGIC) | (u64)fd >> 63);
+  u64 is_proc = pick(is(e->head & ASKED), found);
+  e->head |= ASKED & -is_proc;
+  if (!is_proc) return fd;
+  hooks_make(args, 3);
+  return BAILED;
+}
+
 // A file was opened to be written, or cut. If it is a regular one that concerns nobody, or /dev/null, its descriptor has a
 // class at once. If it was `cut`, and somebody has it mapped after all (its name led to another file when that was asked), the
 // supervisor is told before the program goes on.
@@ -456,6 +471,7 @@ static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row,
   u64 truncates = (u64)(row->shape == OPEN) & is(p.args[row->flags_arg] & O_TRUNC);
   S->writing = truncates | (p.writes & !is(target ^ FD_FILE));
   i64 made = hooks_make(p.args, row->shape == REFUSED ? NO_CALL : nr);
+  if (row->shape == OPEN) made = leave_proc(e, made);
   i64 result = pick(e->result, made);
   e->result = result;
   if (result == BAILED) return wait_marker_late(e);

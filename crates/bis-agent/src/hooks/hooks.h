@@ -144,6 +144,7 @@ enum {
 enum { SETTLES = CLEARS_FD0 | CLEARS_FD1 | MAKES_FD | MAKES_TWO | COPIES_FD };
 
 #define O_TRUNC 01000
+#define PROC_SUPER_MAGIC 0x9fa0
 
 enum { DONTWAIT = 0x40, WAITFORONE = 0x10000 }; // MSG_*
 
@@ -176,8 +177,8 @@ struct entry {
   i64 result;
 };
 
-// Of an entry: the call would have waited, and is a traced one; its descriptor was asked whether it is nonblocking; it was
-// found only when nothing was left to ask that the call would be a traced one.
+// Of an entry: the call would have waited, and is a traced one; its descriptor was asked whether it is nonblocking (of an open: it
+// led into /proc); it was found only when nothing was left to ask that the call would be a traced one.
 enum { LEFT = 1 << 9, ASKED = 1 << 10, LATE = 1 << 11 };
 
 // The registers of the program, as the entry pushes them.
