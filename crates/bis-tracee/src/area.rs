@@ -4,13 +4,19 @@
 //! The supervisor reads and writes it without a system call. It may do so at any time, also while the task runs: all
 //! words are accessed atomically, and the log is read only up to a position that the hooks have published, while the
 //! task is stopped.
+//!
+//! A forked child gets an area of its own in the same file, behind the others: its parent's mapping is moved there, by a call
+//! that needs no descriptor (the child may have none left), and one instead of three.
 
 use std::{
     fs::File,
     io,
     os::fd::AsRawFd,
     ptr,
-    sync::atomic::{AtomicU8, AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU8, AtomicU64, Ordering},
+    },
 };
 
 use bis_agent::{
@@ -24,6 +30,7 @@ use bis_agent::{
 use crate::{
     error::{Result, TraceeError},
     remote::Remote,
+    sys,
     task::Stopped,
 };
 
@@ -31,6 +38,14 @@ use crate::{
 #[derive(Debug)]
 pub struct Area {
     base: *mut u8,
+    file: Arc<Places>,
+}
+
+/// The places for areas in one file.
+#[derive(Debug)]
+struct Places {
+    used: AtomicU64,
+    count: u64,
 }
 
 // SAFETY: the mapping is owned and stays until it is dropped; all access to what the task may change is atomic.
@@ -40,36 +55,94 @@ unsafe impl Sync for Area {}
 
 const LEN: usize = AREA_LEN as usize;
 
+const PAGE: u64 = 4096;
+
+/// How many places for areas a file has: none is used twice. Only those that are used take memory.
+const PLACES: u64 = 1 << 20;
+
 impl Area {
-    /// Gives the address space an area of its own, in place of one that it may share with its parent, and maps it
+    /// Gives the address space an area of its own, in place of one that it may share with somebody, and maps it
     /// here. `slot` holds a task stopped outside of any system call.
     ///
     /// # Errors
-    /// [`TraceeError::Died`] when the task was killed meanwhile; else where the kernel refuses.
+    /// [`TraceeError::Died`] when the task was killed meanwhile; else where the kernel refuses. Where the task has no descriptor
+    /// left ([`TraceeError::is_out_of_files`]), it is as it was.
     pub fn make(slot: &mut Option<Stopped>) -> Result<Area> {
         let mut remote = Remote::new(slot)?;
         let tid = remote.tid();
         let failed = |what| move |source| TraceeError::Os { what, tid, source };
         let cloexec = u64::from(libc::MFD_CLOEXEC);
-        let fd = remote.must(
-            "make the hooks' memory",
-            libc::SYS_memfd_create,
-            [MEMFD_NAME, cloexec, 0, 0, 0, 0],
-        )?;
+        let made = remote.call(libc::SYS_memfd_create, [MEMFD_NAME, cloexec, 0, 0, 0, 0])?;
+        let Ok(fd) = u64::try_from(made) else {
+            // Its registers are put back: it can do without.
+            remote.finish()?;
+            let errno = i32::try_from(-made).unwrap_or(0);
+            return Err(failed("make the hooks' memory")(io::Error::from_raw_os_error(errno)));
+        };
         let file = File::options().read(true).write(true).open(format!("/proc/{tid}/fd/{fd}"));
         let file = file.map_err(failed("open the hooks' memory"))?;
-        file.set_len(AREA_LEN).map_err(failed("make room for the hooks' memory"))?;
+        let count = PLACES.min(sys::file_size_limit() / AREA_LEN).max(1);
+        file.set_len(count * AREA_LEN).map_err(failed("make room for the hooks' memory"))?;
         let prot = (libc::PROT_READ | libc::PROT_WRITE).cast_unsigned().into();
         let flags = (libc::MAP_SHARED | libc::MAP_FIXED).cast_unsigned().into();
         remote.must("map the hooks' memory", libc::SYS_mmap, [AREA_BASE, AREA_LEN, prot, flags, fd, 0])?;
         remote.must("close the hooks' memory", libc::SYS_close, [fd, 0, 0, 0, 0, 0])?;
         remote.finish()?;
-        let area = Area::map(&file).map_err(failed("map the hooks' memory here"))?;
+        let area = Area::map(&file, count).map_err(failed("map the hooks' memory here"))?;
         area.set(state::END, LOG_LEN);
         Ok(area)
     }
 
-    fn map(file: &File) -> io::Result<Area> {
+    /// Gives a child that was forked from the address space of this area one of its own, in place of this one, and maps it here.
+    /// `slot` holds the child, stopped outside of any system call; neither has run since.
+    ///
+    /// # Errors
+    /// As [`Area::make`].
+    pub fn fork(&self, slot: &mut Option<Stopped>) -> Result<Area> {
+        let index = self.file.used.fetch_add(1, Ordering::Relaxed);
+        if index >= self.file.count {
+            return Area::make(slot);
+        }
+        let page = index * (AREA_LEN / PAGE);
+        let mut remote = Remote::new(slot)?;
+        let tid = remote.tid();
+        let args = [AREA_BASE, AREA_LEN, 0, page, libc::MAP_NONBLOCK.cast_unsigned().into(), 0];
+        let moved = remote.call(libc::SYS_remap_file_pages, args)?;
+        remote.finish()?;
+        if moved != 0 {
+            // Some sandboxes forbid what is out of use.
+            return Area::make(slot);
+        }
+        let what = "map the hooks' memory here";
+        let area = self.beside(page).map_err(|source| TraceeError::Os { what, tid, source })?;
+        area.set(state::END, LOG_LEN);
+        Ok(area)
+    }
+
+    /// Another mapping of the same file, which begins with this page of it.
+    fn beside(&self, page: u64) -> io::Result<Area> {
+        // SAFETY: with an old size of 0, mremap leaves our mapping alone and makes another of the same shared memory, at an
+        // address of the kernel's choice.
+        let base = unsafe { libc::mremap(self.base.cast(), 0, LEN, libc::MREMAP_MAYMOVE) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let area = Area { base: base.cast(), file: Arc::clone(&self.file) };
+        // SAFETY: nobody knows the new mapping yet.
+        let moved =
+            unsafe { libc::syscall(libc::SYS_remap_file_pages, base, LEN, 0, page, libc::MAP_NONBLOCK) };
+        if moved != 0 {
+            let error = io::Error::last_os_error();
+            // What it shows still is ours: only unmapped, not given up.
+            // SAFETY: as in `drop`, which does not come.
+            unsafe { libc::munmap(base, LEN) };
+            std::mem::forget(area);
+            return Err(error);
+        }
+        Ok(area)
+    }
+
+    fn map(file: &File, count: u64) -> io::Result<Area> {
         // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
         let base = unsafe {
             libc::mmap(
@@ -84,7 +157,7 @@ impl Area {
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        Ok(Area { base: base.cast() })
+        Ok(Area { base: base.cast(), file: Arc::new(Places { used: AtomicU64::new(1), count }) })
     }
 
     fn word(&self, offset: u64) -> &AtomicU64 {
@@ -223,8 +296,12 @@ impl Area {
 
 impl Drop for Area {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours alone and nothing refers to it any more.
-        unsafe { libc::munmap(self.base.cast(), LEN) };
+        // Its pages are given back, even if others live on in the file.
+        // SAFETY: the mapping is ours alone and nothing refers to it any more; nor does a task run in the address space.
+        unsafe {
+            libc::madvise(self.base.cast(), LEN, libc::MADV_REMOVE);
+            libc::munmap(self.base.cast(), LEN);
+        }
     }
 }
 

@@ -21,4 +21,13 @@ pub enum TraceeError {
     Unexpected { tid: Tid, doing: &'static str, found: String },
 }
 
+impl TraceeError {
+    /// Was it that there is no descriptor left?
+    #[must_use]
+    pub fn is_out_of_files(&self) -> bool {
+        let Self::Os { source, .. } = self else { return false };
+        matches!(source.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+    }
+}
+
 pub type Result<T, E = TraceeError> = std::result::Result<T, E>;

@@ -66,12 +66,14 @@ pub fn map_hooks(slot: &mut Option<Stopped>, memory: &Memory, image: &[u8]) -> R
     const FLAGS: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
     let len = AREA_BASE - TEXT_BASE;
     let prot = (libc::PROT_READ | libc::PROT_EXEC).cast_unsigned().into();
+    // First: what may fail.
+    let area = Area::make(slot)?;
     let mut remote = Remote::new(slot)?;
     let args = [TEXT_BASE, len, prot, FLAGS.cast_unsigned().into(), u64::MAX, 0];
     remote.must("map the hooks", libc::SYS_mmap, args)?;
     remote.finish()?;
     memory.write(TEXT_BASE, image)?;
-    Area::make(slot)
+    Ok(area)
 }
 
 /// After an exec, at its exit: maps the agent, makes (where the processor can) `cpuid` fault, and turns the vdso's

@@ -202,6 +202,16 @@ pub fn wait(tid: Option<Tid>, block: bool) -> io::Result<Option<(Tid, i32)>> {
     }
 }
 
+/// How large a file this process may make, bytes (RLIMIT_FSIZE). To go beyond is a signal that kills.
+pub fn file_size_limit() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is valid for the call.
+    match unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) } {
+        0 => limit.rlim_cur,
+        _ => 0,
+    }
+}
+
 pub fn tgkill(tgid: Tid, tid: Tid, signal: Signal) -> Result<()> {
     // SAFETY: tgkill takes plain numbers.
     let value = unsafe { libc::syscall(libc::SYS_tgkill, tgid.0, tid.0, i32::from(signal.0)) };

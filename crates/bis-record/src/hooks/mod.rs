@@ -144,7 +144,16 @@ impl Domain {
             return Ok(());
         }
         let session = Arc::clone(&self.session);
-        let area = image::map_hooks(slot, &self.memory, &session.hook_image.recorded)?;
+        let area = match image::map_hooks(slot, &self.memory, &session.hook_image.recorded) {
+            Err(error) if error.is_out_of_files() => {
+                let text = format!(
+                    "task {}: no hooks, all calls are traced: it had no descriptor left when it was executed",
+                    self.first_tid
+                );
+                return session.note(session.writer.next_seq(), text);
+            }
+            other => other?,
+        };
         let file = session.writer.files().keep_bytes(&session.hook_image.replayed)?.file;
         let text_len = hooks::AREA_BASE - hooks::TEXT_BASE;
         outcome.effects.push(Effect::Map {
@@ -205,7 +214,7 @@ impl Domain {
 
     /// A forked child's hooks: its own area in place of the one that it shares with its parent.
     pub fn inherit_hooks(&mut self, slot: &mut Option<Stopped>, parent: Inherited) -> Result<()> {
-        let area = Area::make(slot)?;
+        let area = parent.area.fork(slot)?;
         if parent.fds_differ {
             area.set(state::NO_FDS, 1);
         } else {
@@ -236,6 +245,7 @@ impl Domain {
         let mapped = self.session.watch.mapped();
         Some(Inherited {
             mapped,
+            area: Arc::clone(&hooks.area),
             patches: hooks.patches.clone(),
             clock: hooks.clock.clone(),
             classes: hooks.area.classes(),
@@ -470,6 +480,7 @@ impl Domain {
 /// What a forked child has of its parent's hooks.
 #[derive(Debug)]
 pub struct Inherited {
+    area: Arc<Area>,
     patches: Patches,
     clock: Clock,
     classes: Vec<(i32, hooks::FdClass)>,
