@@ -127,19 +127,17 @@ impl Area {
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let area = Area { base: base.cast(), file: Arc::clone(&self.file) };
+        // Whole words: the kernel reads all of each.
+        let (prot, flags) = (0u64, u64::from(libc::MAP_NONBLOCK.cast_unsigned()));
         // SAFETY: nobody knows the new mapping yet.
-        let moved =
-            unsafe { libc::syscall(libc::SYS_remap_file_pages, base, LEN, 0, page, libc::MAP_NONBLOCK) };
+        let moved = unsafe { libc::syscall(libc::SYS_remap_file_pages, base, LEN, prot, page, flags) };
         if moved != 0 {
             let error = io::Error::last_os_error();
-            // What it shows still is ours: only unmapped, not given up.
-            // SAFETY: as in `drop`, which does not come.
+            // SAFETY: as above. It shows this area still, whose pages stay.
             unsafe { libc::munmap(base, LEN) };
-            std::mem::forget(area);
             return Err(error);
         }
-        Ok(area)
+        Ok(Area { base: base.cast(), file: Arc::clone(&self.file) })
     }
 
     fn map(file: &File, count: u64) -> io::Result<Area> {
