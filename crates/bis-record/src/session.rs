@@ -19,7 +19,7 @@ use bis_trace::{
     types::{DomainId, EventSeq, Signal, TickKind, Tid},
 };
 use bis_tracee::{
-    cpu, cpuid_mode, names,
+    cpu, cpuid_mode, handover, names,
     ours::{self, Came},
     sys,
     ticks::Ticks,
@@ -92,6 +92,10 @@ pub struct Session {
     progress: Mutex<Progress>,
     changed: Condvar,
 }
+
+/// What fails where there may be no more threads.
+const THREAD: &str = "start a supervisor thread (there is one for each process; `ulimit -u`, or the container's limit of \
+                      processes, is too low)";
 
 impl Session {
     pub fn new(options: &Options) -> Result<Session> {
@@ -186,6 +190,10 @@ impl Session {
         self.watch.start(&self.cores, self.chaos.clone());
         self.spawn("first".into(), |session| Domain::first(session).map(Some));
         let mut progress = self.wait_for_the_end();
+        if progress.failure.is_some() || progress.ended_by.is_some() {
+            // What is traced dies with us. Who should have taken these over does not come to it any more.
+            handover::kill_parked();
+        }
         if let Some(failure) = progress.failure.take() {
             // The log may be what failed; then it says so itself.
             let _ = self.writer.meta(&Meta::Cut { why: failure.to_string() });
@@ -297,7 +305,7 @@ impl Session {
             });
         });
         if let Err(source) = thread {
-            let error = RecordError::Os { what: "start a supervisor thread", source };
+            let error = RecordError::Os { what: THREAD, source };
             self.update(|progress| {
                 progress.live = progress.live.saturating_sub(1);
                 self.fail(progress, error);

@@ -4,6 +4,11 @@
 //! must do nothing: it sleeps in pause() inside the agent, with every signal blocked, so that none is delivered
 //! while nobody looks (SIGKILL alone gets through, as it must).
 
+use std::{
+    collections::BTreeSet,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
 use bis_agent::PARK;
 use bis_trace::types::{Registers, Signal, Tid};
 
@@ -24,8 +29,24 @@ pub struct Parked {
     is_settled: bool,
 }
 
+/// All that are parked: the end of a tracer does not end them.
+static PARKED: Mutex<BTreeSet<Tid>> = Mutex::new(BTreeSet::new());
+
+fn all_parked() -> MutexGuard<'static, BTreeSet<Tid>> {
+    PARKED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Kills all that are parked. For who is about to exit, and takes no more over: threads that would are not waited for.
+pub fn kill_parked() {
+    for tid in all_parked().iter() {
+        // It may be gone.
+        let _ = sys::kill(*tid, Signal::KILL);
+    }
+}
+
 impl Drop for Parked {
     fn drop(&mut self) {
+        all_parked().remove(&self.tid);
         if !self.is_settled
             && let Err(error) = sys::kill(self.tid, Signal::KILL)
         {
@@ -53,8 +74,10 @@ impl Parked {
         let sigmask = stopped.sigmask()?;
         stopped.set_sigmask(u64::MAX)?;
         stopped.set_regs(&Registers { rip: PARK, ..regs })?;
-        let tid = stopped.detach()?;
-        Ok(Parked { tid, regs, sigmask, is_settled: false })
+        let parked = Parked { tid: stopped.tid(), regs, sigmask, is_settled: false };
+        all_parked().insert(parked.tid);
+        stopped.detach()?;
+        Ok(parked)
     }
 
     /// Takes the task over: the calling thread is its supervisor from now on, and its registers and signal mask
@@ -133,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parked_task_sleeps_until_it_is_taken() {
+    fn a_parked_task_sleeps_until_it_is_taken_and_is_killed_if_it_is_not() {
         let parked = parked();
         let (tid, regs) = (parked.tid(), *parked.regs());
         assert!(task::is_alive(tid));
@@ -147,13 +170,15 @@ mod tests {
             status = task::wait_for(tid).unwrap();
         }
         assert_eq!(status, Status::Killed(Signal::KILL));
-    }
 
-    #[test]
-    fn a_parked_task_that_nobody_takes_is_killed() {
-        let parked = parked();
-        let tid = parked.tid();
-        drop(parked);
+        // Nobody takes this one.
+        let other = self::parked();
+        let tid = other.tid();
+        drop(other);
         assert_eq!(task::wait_for(tid).unwrap(), Status::Killed(Signal::KILL));
+        // Nor this one, because all is over. (It kills those of other threads, too: so this is one test.)
+        let last = self::parked();
+        kill_parked();
+        assert_eq!(task::wait_for(last.tid()).unwrap(), Status::Killed(Signal::KILL));
     }
 }

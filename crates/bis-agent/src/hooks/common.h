@@ -22,6 +22,10 @@ extern void hooks_diverged(void) __attribute__((noreturn));
 // again, with all of its time.
 #define WAIT_MS_MAX 150
 
+// What a pipe takes whole if it takes anything, bytes; and how much is copied between files without a look at others.
+#define PIPE_BUF 4096
+#define COPY_MAX (1 << 17)
+
 // `a` in replay, else `b`.
 static inline u64 pick(u64 a, u64 b) {
   u64 replay = S->replay;
@@ -77,3 +81,6 @@ static inline u64 is_mapped(u64 dev, u64 ino) {
 
 // The call is to find out without waiting.
 void hooks_hurry(struct plan *p);
+// May what is written here be more than is taken at once by what can take anything (pipe(7), poll)? While others wait, such a call
+// may be asked to stop in its middle, and would have written less than the program wanted.
+u64 hooks_is_long(const struct plan *p);

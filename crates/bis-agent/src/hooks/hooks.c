@@ -436,8 +436,16 @@ static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row,
       tries = !(*flags & DONTWAIT);
       *flags |= DONTWAIT;
     } else if ((row->flags & (WAITS_IN | WAITS_OUT)) && !(row->shape == SEND && (*flags & DONTWAIT))) {
-      u64 events = row->flags & WAITS_IN ? 1 : 4;
-      if (would_wait(e, p.args[0], events)) return wait_marker(e);
+      if ((row->flags & WAITS_OUT) && hooks_is_long(&p)) {
+        // A file takes it without waiting. In replay, as the entry says.
+        u64 asks = pick(is_left_early(e) | is(e->head & ASKED), is(target ^ FD_FILE));
+        e->head |= ASKED & -asks;
+        if (asks && !is_nonblocking(e, p.args[0])) return wait_marker(e);
+        S->phase = 1;
+      } else {
+        u64 events = row->flags & WAITS_IN ? 1 : 4;
+        if (would_wait(e, p.args[0], events)) return wait_marker(e);
+      }
     }
     hooks_hurry(&p);
   } else if (p.finite) {

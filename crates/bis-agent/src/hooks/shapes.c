@@ -237,6 +237,37 @@ static u64 plan_select(struct plan *p) {
   return plan_time(p, p->args[4]);
 }
 
+// How much these vectors of the program's have; ~0: that is not to be found out.
+static u64 total(u64 vectors, u64 count) {
+  enum { COUNT_MAX = 16 };
+  u64 sum = 0, vector[2];
+  if (count > COUNT_MAX) return ~0ul;
+  for (u64 i = 0; i < count; i++) {
+    if (hooks_copy(vector, (void *)(vectors + 16 * i), 16) || vector[1] > ~0u) return ~0ul;
+    sum += vector[1];
+  }
+  return sum;
+}
+
+u64 hooks_is_long(const struct plan *p) {
+  const u64 *a = p->args;
+  u64 header[2];
+  switch (p->nr) {
+  case 1:  // write
+  case 18: // pwrite64
+  case 44: // sendto
+    return below(PIPE_BUF, a[2]);
+  case 20:  // writev
+  case 296: // pwritev
+    return below(PIPE_BUF, total(a[1], a[2]));
+  case 46: // sendmsg
+    if (hooks_copy(header, (void *)(a[1] + 16), 16)) return 1;
+    return below(PIPE_BUF, total(header[0], header[1]));
+  }
+  // sendmmsg; sendfile, of which each page takes a place in a pipe.
+  return 1;
+}
+
 void hooks_hurry(struct plan *p) {
   u64 *none = (u64 *)NO_TIME;
   none[0] = none[1] = 0;
@@ -371,6 +402,10 @@ u64 hooks_shape(struct plan *p) {
     p->refused = is(flags & 0x100) & !is(S->alone);
     if (flags & 0x2020) return 0;
     return row->shape == RECEIVE || plan_message(p);
+  case COPY:
+    // Who asks for a stop meanwhile would get less copied, as a signal would.
+    p->refused = below(COPY_MAX, a[4]) & !is(S->alone);
+    return 1;
   case MESSAGES:
     p->refused = is(flags & 0x100) & !is(S->alone);
     return !(flags & 0x2020) && plan_messages(p);
