@@ -323,6 +323,8 @@ pub enum Shape {
     Messages,
     Prlimit,
     Refused,
+    /// Random bytes: many of them only where nobody waits.
+    Random,
 }
 
 /// A system call in the hooks' table. The default is one that is always traced.

@@ -51,6 +51,8 @@ pub enum HookShape {
     Prlimit,
     /// One that is refused as unknown (ENOSYS) whatever its arguments: the hook says so.
     Refused,
+    /// Random bytes: many of them only where nobody waits for the task.
+    Random,
 }
 
 /// What the first argument, a descriptor, must be ready for, or the call would wait.
@@ -187,7 +189,8 @@ pub fn hook(row: &Row) -> Option<Hook> {
         }
         "ftruncate" | "fallocate" => hook.writes = true,
         "connect" => hook.waits = Some(HookWait::Blocking),
-        "rt_sigprocmask" | "getrandom" => {}
+        "rt_sigprocmask" => {}
+        "getrandom" => hook.shape = HookShape::Random,
         "read" | "pread64" => (hook.waits, hook.aligned) = (Some(HookWait::Input), true),
         _ => match row.blocks {
             Blocks::Never => {}

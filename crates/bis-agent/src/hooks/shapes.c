@@ -409,6 +409,10 @@ u64 hooks_shape(struct plan *p) {
   case MESSAGES:
     p->refused = is(flags & 0x100) & !is(S->alone);
     return !(flags & 0x2020) && plan_messages(p);
+  case RANDOM:
+    // The same; up to 256 bytes come whole (random(7)).
+    p->refused = below(256, a[1]) & !is(S->alone);
+    return 1;
   case PRLIMIT:
     // A new limit is the recorder's business.
     return a[2] == 0;

@@ -40,6 +40,7 @@ fn row(from: &bis_syscalls::Row) -> Option<Row> {
         HookShape::Copy => (Shape::Copy, 0),
         HookShape::Prlimit => (Shape::Prlimit, 0),
         HookShape::Refused => (Shape::Refused, 0),
+        HookShape::Random => (Shape::Random, 0),
         HookShape::Messages(arg) => (Shape::Messages, arg),
         HookShape::Open(arg) => (Shape::Open, arg),
         HookShape::Wait(arg) => (Shape::Wait, arg),
