@@ -44,6 +44,7 @@ use crate::{
     chaos::Chaos,
     domain::Domain,
     error::{RecordError, Result},
+    signals::is_stop,
 };
 
 /// How much of the stack, and of what the thread register points to, is looked through for addresses of code. The latter is
@@ -93,8 +94,13 @@ impl Domain {
         }
         let others = self.tasks.len() > 1 || self.holds_tokens();
         let Some(task) = self.tasks.get(&tid) else { return Ok(()) };
-        let is_plain =
-            task.call.is_none() && !task.in_hook && task.inject.is_none() && task.expect_signal.is_none();
+        // Who is about to stop with its process would be waited for all that time.
+        let stops = task.stash.iter().any(|info| is_stop(info.signal()));
+        let is_plain = task.call.is_none()
+            && !task.in_hook
+            && task.inject.is_none()
+            && task.expect_signal.is_none()
+            && !stops;
         let is_wanted = !task.stash.is_empty() || others && !task.midway;
         if !is_plain || !is_wanted || !chaos.ambushes(task.ambush.is_some()) {
             return Ok(());

@@ -49,6 +49,11 @@ fn is_carrier(info: &SigInfo) -> bool {
     info.code() == SI_QUEUE && info.value() == sys::carried_value()
 }
 
+/// Does this signal stop a process, and SIGCONT take it back (signal(7))?
+pub fn is_stop(signal: Signal) -> bool {
+    [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].contains(&signal.0.into())
+}
+
 /// What /proc has said of a signal.
 #[derive(Debug)]
 pub struct Asked {
@@ -75,6 +80,10 @@ impl Domain {
             None => false,
         };
         let in_call = self.task(tid)?.call.is_some();
+        if i32::from(signal.0) == libc::SIGCONT {
+            let pid = self.task(tid)?.pid;
+            self.unstop(pid);
+        }
         let stashed = self.task(tid)?.stash.iter().position(|other| other.signal() == signal);
         let due = in_call || self.kernels_disposition(tid, signal) != Disposition::Handler;
         let carried = stashed.filter(|_| is_carrier(&info) && due);
@@ -92,7 +101,8 @@ impl Domain {
             task.ready = true;
             return Ok(());
         }
-        self.task(tid)?.midway = !in_call && !expected;
+        let is_due = carried.is_some() && is_stop(signal);
+        self.task(tid)?.midway = !in_call && !expected && !is_due;
         let disposition = self.disposition(tid, signal)?;
         tracing::debug!(domain = %self.id, %tid, %signal, ?disposition, expected, "signal");
         match disposition {
@@ -124,8 +134,23 @@ impl Domain {
                     None => Ok(()),
                 }
             }
+            Disposition::Stop if !in_call && !expected && self.tasks.len() > 1 && !is_due => {
+                // What it has computed comes before what others do meanwhile: it has a place first, as for a handler.
+                self.task(tid)?.stash.push_back(info);
+                if !self.interrupted(tid)? {
+                    self.task(tid)?.ready = true;
+                }
+                Ok(())
+            }
             Disposition::Stop => self.suffer(tid, signal),
             Disposition::Fatal => self.fatal(tid, &info, SignalPoint::Anywhere),
+        }
+    }
+
+    /// The process is to go on: stops that its tasks have not come to yet are none any more.
+    fn unstop(&mut self, pid: Tid) {
+        for task in self.tasks.values_mut().filter(|task| task.pid == pid) {
+            task.stash.retain(|info| !is_stop(info.signal()));
         }
     }
 
@@ -354,6 +379,22 @@ impl Domain {
             return Ok(false);
         }
         let pid = self.task(tid)?.pid;
+        let waits = |infos: &[[u8; 128]]| {
+            infos.iter().any(|info| i32::from(SigInfo(*info).signal().0) == libc::SIGCONT)
+        };
+        if is_stop(signal) && waits(&self.stopped(tid)?.pending()?) {
+            // Sent again, it would take back what is to take it back.
+            self.unstop(pid);
+            return Ok(false);
+        }
+        if is_stop(signal) && now == Disposition::Stop {
+            // It comes when the call that is about to be made, or the event that is about to be written, says where the task is.
+            self.task(tid)?.stash.push_front(info);
+            sys::carry(pid, tid, signal)?;
+            let is_there = point == SignalPoint::AfterEvent;
+            self.task(tid)?.ready |= is_there;
+            return Ok(is_there);
+        }
         self.stopped(tid)?.set_regs(before)?;
         if now != Disposition::Handler {
             let task = self.task(tid)?;

@@ -348,8 +348,12 @@ impl Domain {
     /// A signal for a handler finds the task in a hook. True: it was that, and the signal is kept.
     pub fn signal_in_hook(&mut self, tid: Tid, info: &SigInfo) -> Result<bool> {
         let signal = info.signal();
-        if self.kernels_disposition(tid, signal) != Disposition::Handler {
-            return Ok(false);
+        let others = self.tasks.len() > 1;
+        match self.kernels_disposition(tid, signal) {
+            Disposition::Handler => {}
+            // It would stop in the hook, and all others could not come to where they stop.
+            Disposition::Stop if others => {}
+            _ => return Ok(false),
         }
         let Some(regs) = self.in_hook(tid)? else { return Ok(false) };
         let interrupts = self.call_off(tid, &regs)?;

@@ -1,0 +1,56 @@
+// A process with threads is stopped and continued again and again, wherever its threads are: what one has done between its last
+// event and the stop comes before whatever another does after it.
+// calm: a task that is waited for at a breakpoint, and stopped with its process right then, gets the trap itself
+#include "../guest.h"
+#include <stdatomic.h>
+
+enum { TIMES = 300 };
+static volatile unsigned long done, seen;
+static atomic_int stop;
+
+// Looks at what the other has done, at any time.
+static void *watch(void *arg) {
+  while (!stop) {
+    seen = seen * 31 + done;
+    usleep(50);
+  }
+  return arg;
+}
+
+static void over(int sig) {
+  (void)sig;
+  stop = 1;
+}
+
+static void child(int from) {
+  on_signal(SIGUSR1, over, SA_RESTART);
+  pthread_t watcher = start_thread(watch, NULL);
+  char c;
+  while (!stop) {
+    done++;
+    CHECK(getppid() > 0);
+    done++;
+    if (done % 64 == 0) (void)!read(from, &c, 1);
+  }
+  join_thread(watcher);
+  printf("%lu done, seen %lx\n", done, seen);
+  exit(0);
+}
+
+int main(void) {
+  int fd[2];
+  CHECK(pipe(fd) == 0);
+  pid_t pid = fork();
+  if (pid == 0) child(fd[0]);
+  for (int i = 0; i < TIMES; i++) {
+    int status;
+    CHECK(write(fd[1], "x", 1) == 1 && kill(pid, SIGSTOP) == 0);
+    CHECK(waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status));
+    CHECK(kill(pid, SIGCONT) == 0);
+    CHECK(write(fd[1], "y", 1) == 1);
+    if (i % 3) usleep(i * 7 % 200);
+  }
+  CHECK(kill(pid, SIGUSR1) == 0 && write(fd[1], "zz", 2) == 2);
+  check_exited(pid, 0);
+  return guest_ok();
+}
