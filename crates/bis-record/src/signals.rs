@@ -9,8 +9,10 @@
 //! - A signal for a handler that arrives in the middle of computation is kept back, and is delivered at the
 //!   task's next call, before the call is made. Or, if that does not come soon,
 //!   where the task is (`pause.rs`).
-//! - A signal that ends the process may take effect anywhere: nothing follows. One that stops it or is ignored
-//!   changes nothing that replay could see.
+//! - A signal that ends the process may take effect anywhere: nothing follows. One that is ignored changes nothing that replay
+//!   could see. So does one that stops the process, if that has one task; if it has several, they run in another order from
+//!   there on, and it is kept back like one for a handler: until an event tells where the task is, or SIGCONT comes. (Whoever
+//!   sends a stop and SIGCONT within the few microseconds in which we send it anew, may have the latter lost.)
 //!
 //! A handler's frame is written by letting the kernel deliver the signal under a single step: the task stops
 //! again before the handler's first instruction, and the frame lies at the stack pointer.
