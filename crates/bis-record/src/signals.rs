@@ -73,6 +73,10 @@ impl Domain {
         if info.is_fault() {
             return if self.fault_in_hook(tid)? { Ok(()) } else { self.fault(tid, &info) };
         }
+        if i32::from(signal.0) == libc::SIGCONT && !is_carrier(&info) {
+            let pid = self.task(tid)?.pid;
+            self.unstop(pid);
+        }
         if self.signal_in_hook(tid, &info)? {
             return Ok(());
         }
@@ -82,10 +86,6 @@ impl Domain {
             None => false,
         };
         let in_call = self.task(tid)?.call.is_some();
-        if i32::from(signal.0) == libc::SIGCONT {
-            let pid = self.task(tid)?.pid;
-            self.unstop(pid);
-        }
         let stashed = self.task(tid)?.stash.iter().position(|other| other.signal() == signal);
         let due = in_call || self.kernels_disposition(tid, signal) != Disposition::Handler;
         let carried = stashed.filter(|_| is_carrier(&info) && due);
