@@ -36,7 +36,7 @@ use bis_tracee::{
     Memory, Resume, Status, TraceeError,
     maps::{self, Mapping},
     place,
-    siginfo::SigInfo,
+    siginfo::{SigInfo, is_stop},
 };
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
@@ -44,7 +44,6 @@ use crate::{
     chaos::Chaos,
     domain::Domain,
     error::{RecordError, Result},
-    signals::is_stop,
 };
 
 /// How much of the stack, and of what the thread register points to, is looked through for addresses of code. The latter is

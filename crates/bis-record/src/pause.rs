@@ -164,10 +164,10 @@ impl Domain {
         self.learn_loop(tid)?;
         let regs = self.pause(tid, span)?;
         let is_alone = self.tasks.len() == 1;
+        // Code that is made at run time would not count, whatever the text does.
         if let Some(hooks) = &mut self.hooks
             && hooks.patches.text_at(hooks.patches.original(regs.rip)).is_some()
         {
-            // Code that is made at run time would not count either.
             hooks.counts.need.paused_by_state();
             hooks.counts.is_wanted |= is_alone;
         }

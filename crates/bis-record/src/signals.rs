@@ -25,7 +25,9 @@ use bis_trace::{
 use bis_tracee::{
     Resume, Status,
     cpu::{self, Chance},
-    siginfo::{Disposition, SigInfo, disposition, frame_ranges, is_on_alternate_stack, restore_flags},
+    siginfo::{
+        Disposition, SigInfo, disposition, frame_ranges, is_on_alternate_stack, is_stop, restore_flags,
+    },
     sys,
 };
 
@@ -51,11 +53,6 @@ fn is_carrier(info: &SigInfo) -> bool {
     info.code() == SI_QUEUE && info.value() == sys::carried_value()
 }
 
-/// Does this signal stop a process, and SIGCONT take it back (signal(7))?
-pub fn is_stop(signal: Signal) -> bool {
-    [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].contains(&signal.0.into())
-}
-
 /// What /proc has said of a signal.
 #[derive(Debug)]
 pub struct Asked {
@@ -73,7 +70,7 @@ impl Domain {
         if info.is_fault() {
             return if self.fault_in_hook(tid)? { Ok(()) } else { self.fault(tid, &info) };
         }
-        if i32::from(signal.0) == libc::SIGCONT && !is_carrier(&info) {
+        if signal == Signal::CONT && !is_carrier(&info) {
             let pid = self.task(tid)?.pid;
             self.unstop(pid);
         }
@@ -381,15 +378,13 @@ impl Domain {
             return Ok(false);
         }
         let pid = self.task(tid)?.pid;
-        let waits = |infos: &[[u8; 128]]| {
-            infos.iter().any(|info| i32::from(SigInfo(*info).signal().0) == libc::SIGCONT)
-        };
-        if is_stop(signal) && waits(&self.stopped(tid)?.pending()?) {
-            // Sent again, it would take back what is to take it back.
-            self.unstop(pid);
-            return Ok(false);
-        }
         if is_stop(signal) && now == Disposition::Stop {
+            let pending = self.stopped(tid)?.pending()?;
+            if pending.iter().any(|info| SigInfo(*info).signal() == Signal::CONT) {
+                // Sent again, it would take back what is to take it back.
+                self.unstop(pid);
+                return Ok(false);
+            }
             // It comes when the call that is about to be made, or the event that is about to be written, says where the task is.
             self.task(tid)?.stash.push_front(info);
             sys::carry(pid, tid, signal)?;

@@ -80,6 +80,7 @@ impl Signal {
     pub const KILL: Signal = Signal(9);
     pub const SEGV: Signal = Signal(11);
     pub const CHLD: Signal = Signal(17);
+    pub const CONT: Signal = Signal(18);
     pub const STOP: Signal = Signal(19);
 }
 

@@ -94,7 +94,7 @@ impl Area {
     }
 
     /// Gives a child that was forked from the address space of this area one of its own, in place of this one, and maps it here.
-    /// `slot` holds the child, stopped outside of any system call; neither has run since.
+    /// `slot` holds the child, stopped outside of any system call, which has not run yet. The parent may: this one stays its own.
     ///
     /// # Errors
     /// As [`Area::make`].
@@ -295,7 +295,7 @@ impl Area {
 impl Drop for Area {
     fn drop(&mut self) {
         // Its pages are given back, even if others live on in the file.
-        // SAFETY: the mapping is ours alone and nothing refers to it any more; nor does a task run in the address space.
+        // SAFETY: the mapping is ours alone and nothing refers to it any more. The address space is gone, or about to be killed.
         unsafe {
             libc::madvise(self.base.cast(), LEN, libc::MADV_REMOVE);
             libc::munmap(self.base.cast(), LEN);
@@ -306,4 +306,43 @@ impl Drop for Area {
 /// Is this address one of the hooks' text?
 pub fn is_inside(rip: u64) -> bool {
     hooks::is_inside(rip)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{image, memory::Memory, sys, task};
+
+    fn word(memory: &Memory, offset: u64) -> u64 {
+        memory.read_u64(AREA_BASE + offset).unwrap()
+    }
+
+    #[test]
+    fn a_forked_area_is_another_and_outlives_the_first() {
+        let (mut slot, memory) = image::spawn_stub("bis-area").unwrap();
+        let first = Area::make(&mut slot).unwrap();
+        first.set(state::COUNT, 5);
+        assert_eq!((word(&memory, state::COUNT), word(&memory, state::END)), (5, LOG_LEN));
+        // As if it had been forked: what it has mapped is the first one still.
+        let second = first.fork(&mut slot).unwrap();
+        assert_eq!(first.file.used.load(Ordering::Relaxed), 2);
+        assert!(Arc::ptr_eq(&first.file, &second.file), "it was made anew, not moved");
+        assert_eq!((word(&memory, state::COUNT), word(&memory, state::END)), (0, LOG_LEN));
+        second.set(state::COUNT, 7);
+        assert_eq!((first.get(state::COUNT), word(&memory, state::COUNT)), (5, 7));
+        let third = second.fork(&mut slot).unwrap();
+        drop(first);
+        drop(second);
+        third.set(state::COUNT, 9);
+        assert_eq!(word(&memory, state::COUNT), 9);
+        // No place is left in the file: another one.
+        third.file.used.store(third.file.count, Ordering::Relaxed);
+        let last = third.fork(&mut slot).unwrap();
+        assert!(!Arc::ptr_eq(&third.file, &last.file));
+        last.set(state::COUNT, 11);
+        assert_eq!((third.get(state::COUNT), word(&memory, state::COUNT)), (9, 11));
+        let tid = slot.take().unwrap().tid();
+        sys::kill(tid, bis_trace::types::Signal::KILL).unwrap();
+        let _ = task::wait_for(tid);
+    }
 }

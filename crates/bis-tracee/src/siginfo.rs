@@ -116,9 +116,14 @@ pub fn disposition(tid: Tid, signal: Signal) -> Disposition {
     }
     match i32::from(signal.0) {
         libc::SIGCHLD | libc::SIGURG | libc::SIGWINCH | libc::SIGCONT => Disposition::Ignore,
-        libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU => Disposition::Stop,
+        _ if is_stop(signal) => Disposition::Stop,
         _ => Disposition::Fatal,
     }
+}
+
+/// Does this signal stop a process that does nothing about it, and SIGCONT take it back (signal(7))?
+pub fn is_stop(signal: Signal) -> bool {
+    [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].contains(&signal.0.into())
 }
 
 /// The ranges (address, length) that the kernel wrote when it built the frame of a handler that is about to

@@ -3,7 +3,8 @@
 //!
 //! A replay that goes as it should proves little of that. So one program with a little of everything (`tests/lies/`) is recorded,
 //! and replay is told one lie about each kind of event that it can check: another register, another call, another signal, another
-//! count, an event less. The true trace replays; each of the others is a divergence, at that event, or at the next of its domain.
+//! count, an event less. The true trace replays; each of the others is a divergence, at that event. (What is said wrongly of a log is
+//! seen at the event that uses it, and that one is missing at the one behind it.)
 
 mod common;
 
@@ -11,11 +12,11 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::OsStr,
     fs,
-    path::{Path, PathBuf},
-    process::Command,
+    path::Path,
     time::Duration,
 };
 
+use bis_agent::hooks::entries;
 use bis_trace::{
     Trace, Writer,
     event::{Event, EventKind, Meta, Pause, PausePlace},
@@ -128,11 +129,13 @@ const MODES: [Mode; 2] = [
     },
 ];
 
-/// In an entry of a log (`bis_agent::hooks::entries`): the hash of the arguments.
+/// In an entry of a log (`bis_agent::hooks::entries`): the hash of the arguments, and where its memory begins.
 const CHECK_AT: usize = 4;
+const DATA_AT: usize = 16;
 
+/// Of the first entry.
 fn entry_len(log: &[u8]) -> usize {
-    (u32::from_le_bytes([log[0], log[1], log[2], log[3]]) >> 9) as usize & !7
+    DATA_AT + entries(log).next().map_or(0, |entry| entry.data.len())
 }
 
 const SIGBUS: Signal = Signal(7);
@@ -188,19 +191,6 @@ fn main() {
     libtest_mimic::run(&common::arguments(), trials.into()).exit();
 }
 
-fn build(folder: &Path) -> Result<PathBuf, Failed> {
-    let program = folder.join("program");
-    let mut gcc = Command::new("gcc");
-    gcc.args(["-O1", "-g", "-pthread", "-o"])
-        .arg(&program)
-        .arg(common::tree().join("tests/lies/everything.c"));
-    let output = gcc.output().map_err(|e| format!("failed to start gcc: {e}"))?;
-    if !output.status.success() {
-        return Err(format!("failed to compile: {}", String::from_utf8_lossy(&output.stderr)).into());
-    }
-    Ok(program)
-}
-
 fn replay(folder: &Folder, trace: &Path) -> Result<Step, Failed> {
     let mut command = common::command(common::bis(), folder.path());
     command.arg("replay").arg("-a").arg(trace);
@@ -253,7 +243,8 @@ impl Told {
         writer.finish().map_err(failed)
     }
 
-    /// Replays it with one event told otherwise, or left out; it must be seen there, or at the next event of the domain.
+    /// Replays it with one event told otherwise, or left out: that must be seen there, or at the first event behind it that is a
+    /// place.
     fn lie(
         &self,
         folder: &Folder,
@@ -265,11 +256,12 @@ impl Told {
         let dir = folder.path().join("lie");
         let mut events = self.events.clone();
         let stream = events.get_mut(&domain).ok_or("no such domain")?;
-        let places: Vec<u64> = stream.iter().skip(at).take(3).map(|event| event.seq.0).collect();
         match lie {
             Some(kind) => stream[at].kind = kind,
             None => drop(stream.remove(at)),
         }
+        let len = stream[at..].iter().position(Event::is_place).map_or(0, |last| last + 1);
+        let places: Vec<u64> = stream[at..at + len].iter().map(|event| event.seq.0).collect();
         self.write(&events, &dir)?;
         let step = replay(folder, &dir)?;
         let said = step.stderr_text();
@@ -299,7 +291,8 @@ fn some<T: Copy>(all: &[T]) -> Vec<T> {
 
 fn tell_lies(mode: &Mode) -> Result<(), Failed> {
     let folder = Folder::new(&format!("lies.{}", mode.name))?;
-    let program = build(folder.path())?;
+    let program = folder.path().join("program");
+    common::compile(&common::tree().join("tests/lies/everything.c"), &program)?;
     let trace = folder.path().join("trace");
     // The first one learns which loops are to be counted.
     for _ in 0..2 {

@@ -14,7 +14,6 @@ use std::{
     ffi::OsStr,
     fs,
     path::{Path, PathBuf},
-    process::Command,
     sync::Arc,
     time::Duration,
 };
@@ -73,12 +72,7 @@ enum Verdict {
 impl Bug {
     fn build(&self, folder: &Path) -> Result<PathBuf, Failed> {
         let program = folder.join("program");
-        let mut gcc = Command::new("gcc");
-        gcc.args(["-O1", "-g", "-pthread", "-Wall", "-Wextra", "-o"]).arg(&program).arg(&self.source);
-        let output = gcc.output().map_err(|e| format!("failed to start gcc: {e}"))?;
-        if !output.status.success() {
-            return Err(format!("failed to compile: {}", String::from_utf8_lossy(&output.stderr)).into());
-        }
+        common::compile(&self.source, &program)?;
         Ok(program)
     }
 

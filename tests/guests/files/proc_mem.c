@@ -19,7 +19,7 @@ int main(void) {
     snprintf(path, sizeof path, "/proc/%d/mem", getpid());
     int w = how == 0   ? open("/proc/self/mem", O_RDWR)
             : how == 1 ? openat(AT_FDCWD, path, O_WRONLY)
-                       : how == 2 ? openat(AT_FDCWD, "/proc/thread-self/mem", O_RDWR | O_CLOEXEC)
+            : how == 2 ? openat(AT_FDCWD, "/proc/thread-self/mem", O_RDWR | O_CLOEXEC)
             : how == 3 ? open("mem", O_RDWR)
                        : open("folder/self/mem", O_WRONLY);
     if (w == -1) {

@@ -1,5 +1,5 @@
 // Threads write more into pipes and sockets than these take at once: a write that waits for its reader writes all that it was
-// asked to, because nobody has sent a signal.
+// asked to, because nobody has sent a signal. Nor is less copied between files.
 #include "../guest.h"
 #include <sys/sendfile.h>
 #include <sys/socket.h>
@@ -49,6 +49,18 @@ static ssize_t put(int way, int fd, int file) {
   return messages.msg_len;
 }
 
+static void copy(int from) {
+  enum { MUCH = 48 << 20 };
+  int to = open("copy", O_RDWR | O_CREAT | O_TRUNC, 0600);
+  CHECK(to >= 0 && ftruncate(from, MUCH) == 0);
+  for (int i = 0; i < 3; i++) {
+    CHECK(lseek(to, 0, SEEK_SET) == 0 && write(to, "", 1) == 1 && lseek(to, 0, SEEK_SET) == 0);
+    CHECK(sendfile(to, from, &(off_t){0}, MUCH) == MUCH);
+    CHECK(copy_file_range(from, &(off_t){0}, to, &(off_t){0}, MUCH, 0) == MUCH);
+  }
+  CHECK(close(to) == 0 && unlink("copy") == 0);
+}
+
 int main(void) {
   for (long i = 0; i < LEN; i++) data[i] = (char)(i * 7 / 3);
   int file = open("file", O_RDWR | O_CREAT | O_TRUNC, 0600);
@@ -67,6 +79,7 @@ int main(void) {
     void *all;
     CHECK(pthread_join(reader, &all) == 0 && (long)all == LEN && close(fd[0]) == 0);
   }
+  copy(file);
   stop = 1;
   join_thread(spinner);
   return guest_ok();

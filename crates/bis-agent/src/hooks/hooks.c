@@ -413,6 +413,8 @@ static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row,
   special |= is(row->flags & ALIGNED) & is_clonable(p.args[0], last < PIECES ? p.cap[last] : 0);
   // sendfile reads the other one, and so does a copy.
   special |= (nr == 40) & (fd_class(p.args[1]) == FD_SHOWN);
+  // As a copy between files (`hooks_shape`).
+  special |= (nr == 40) & below(COPY_MAX, p.args[3]) & !is(S->alone);
   special |= (u64)(row->shape == COPY) & (class0 == FD_SHOWN);
   u64 room = S->end - S->pos;
   u64 no = S->stop | is_judged(nr) | !possible | p.refused | special | below(room, at) | below(LOG_SOON, S->pos);

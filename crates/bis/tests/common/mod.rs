@@ -185,6 +185,17 @@ impl Running {
     }
 }
 
+/// Compiles one C program.
+pub fn compile(source: &Path, program: &Path) -> Result<(), Failed> {
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O1", "-g", "-pthread", "-Wall", "-Wextra", "-o"]).arg(program).arg(source);
+    let output = gcc.output().map_err(|e| format!("failed to start gcc: {e}"))?;
+    if !output.status.success() {
+        return Err(format!("failed to compile: {}", String::from_utf8_lossy(&output.stderr)).into());
+    }
+    Ok(())
+}
+
 /// [`start`] and [`Running::wait`] in one.
 pub fn run(
     command: Command,
