@@ -19,19 +19,20 @@
 
 use bis_agent::hooks::state;
 use bis_trace::{
-    event::{EventKind, Insn, MemWrite, Outcome, SignalEvent, SignalPoint},
+    event::{EventKind, Insn, MemWrite, Outcome, RangeSum, SignalEvent, SignalPoint},
     types::{Registers, Signal, Tid},
 };
 use bis_tracee::{
     Resume, Status,
     cpu::{self, Chance},
+    maps::{self, Mapping},
     siginfo::{
         Disposition, SigInfo, disposition, frame_ranges, is_on_alternate_stack, is_stop, restore_flags,
     },
     sys,
 };
 
-use crate::{domain::Domain, error::Result};
+use crate::{domain::Domain, error::Result, nearby::RED_ZONE};
 
 /// si_code of a signal with a value (sigqueue).
 const SI_QUEUE: i32 = -1;
@@ -42,6 +43,9 @@ fn bit(signal: Signal) -> u64 {
 
 /// No frame of a signal is larger, bytes: with all that a processor has to save, it has some 12,000.
 const FRAME_MAX: u64 = 1 << 15;
+
+/// PROT_WRITE.
+const WRITE: u32 = 2;
 
 /// Has a task not moved between these? The kernel's note of the call that it was in does not matter.
 fn is_same_place(before: &Registers, now: &Registers) -> bool {
@@ -223,7 +227,7 @@ impl Domain {
         }
         let pid = self.task(tid)?.pid;
         if self.session.is_init_inside(pid) {
-            return self.fatal_for_init(tid, info);
+            return self.fatal_for_init(tid, info, SignalPoint::Fault);
         }
         self.fatal(tid, info, SignalPoint::Fault)
     }
@@ -254,11 +258,10 @@ impl Domain {
 
     /// The first process of a pid namespace has raised a signal that ends it; but as long as somebody traces it, the
     /// kernel does not let that happen, and would have the instruction raise it again for ever.
-    fn fatal_for_init(&mut self, tid: Tid, info: &SigInfo) -> Result<()> {
+    fn fatal_for_init(&mut self, tid: Tid, info: &SigInfo, point: SignalPoint) -> Result<()> {
         let signal = info.signal();
         let before = self.stopped(tid)?.regs()?;
-        let (siginfo, point) = (info.0.to_vec(), SignalPoint::Fault);
-        let event = SignalEvent { signal, siginfo, point, before, handler: None };
+        let event = SignalEvent { signal, siginfo: info.0.to_vec(), point, before, handler: None };
         self.event(tid, EventKind::Signal(Box::new(event)))?;
         if info.is_breakpoint() {
             self.stopped(tid)?.set_regs(&Registers { rip: before.rip - 1, ..before })?;
@@ -291,12 +294,12 @@ impl Domain {
         self.task(tid)?.inject = Some(info.signal());
         self.resume(tid, Resume::Step)?;
         self.wait_for_report(tid)?;
-        let task = self.task(tid)?;
-        if task.report != Some(Status::Signal(Signal::TRAP)) {
-            // The stack had no room for the frame (SIGSEGV), or the task was killed: that comes next.
-            return Ok(());
+        match self.task(tid)?.report {
+            Some(Status::Signal(Signal::TRAP)) => self.task(tid)?.report = None,
+            Some(Status::Signal(Signal::SEGV)) => return self.no_room(tid, info, point, before, sums),
+            // The task was killed: that comes next.
+            _ => return Ok(()),
         }
-        task.report = None;
         let regs = self.stopped(tid)?.regs()?;
         restore_flags(&self.memory, regs.rsp, own.eflags)?;
         let mut writes = Vec::new();
@@ -324,6 +327,47 @@ impl Domain {
         self.event_at(seq, tid, EventKind::Signal(Box::new(event)), sums)?;
         self.task(tid)?.ready = true;
         self.expect_signal(tid, &regs)
+    }
+
+    /// The stack had no room for the frame. The signal is gone, and the kernel raises SIGSEGV in its place (`force_sigsegv`):
+    /// in replay nothing raises it, it takes effect right after the event of the signal that had no room.
+    fn no_room(
+        &mut self,
+        tid: Tid,
+        info: &SigInfo,
+        point: SignalPoint,
+        before: Registers,
+        sums: Vec<RangeSum>,
+    ) -> Result<()> {
+        self.task(tid)?.report = None;
+        let instead = SigInfo(self.stopped(tid)?.siginfo()?);
+        let regs = self.stopped(tid)?.regs()?;
+        let handler = Some(Outcome { regs, writes: self.torn_frame(tid, regs.rsp)?, ..Outcome::default() });
+        let event = SignalEvent { signal: info.signal(), siginfo: info.0.to_vec(), point, before, handler };
+        let seq = self.session.writer.next_seq();
+        self.event_at(seq, tid, EventKind::Signal(Box::new(event)), sums)?;
+        let pid = self.task(tid)?.pid;
+        if self.kernels_disposition(tid, Signal::SEGV) == Disposition::Handler {
+            self.deliver(tid, &instead, SignalPoint::AfterEvent)
+        } else if self.session.is_init_inside(pid) {
+            self.fatal_for_init(tid, &instead, SignalPoint::AfterEvent)
+        } else {
+            self.fatal(tid, &instead, SignalPoint::AfterEvent)
+        }
+    }
+
+    /// What the kernel may have written of a frame before it came to where there was no room: all of the stack below `rsp`,
+    /// as far as a frame reaches.
+    fn torn_frame(&self, tid: Tid, rsp: u64) -> Result<Vec<MemWrite>> {
+        let top = rsp.saturating_sub(RED_ZONE);
+        let mappings = maps::read(tid)?;
+        let is_stack = |mapping: &&Mapping| {
+            (mapping.start..mapping.end).contains(&top) && mapping.prot & WRITE != 0 && !mapping.shared
+        };
+        let Some(stack) = mappings.iter().find(is_stack) else { return Ok(Vec::new()) };
+        let start = stack.start.max(top.saturating_sub(FRAME_MAX));
+        let data = self.memory.read_vec(start, usize::try_from(top - start).unwrap_or(0))?;
+        Ok(vec![MemWrite { addr: start, data }])
     }
 
     /// The task stands where its event has left it, with these registers: is a signal to come before it goes on from there?

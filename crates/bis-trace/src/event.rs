@@ -275,7 +275,8 @@ pub struct SignalEvent {
     /// The task's registers where the signal took effect.
     pub before: Registers,
     /// The handler's frame and the registers at the handler's first instruction; none where the signal ended
-    /// the task.
+    /// the task. Where the stack had no room for the frame it is what is left of that, and the registers are as they
+    /// were; the next event of the task is the SIGSEGV that comes instead.
     pub handler: Option<Outcome>,
 }
 

@@ -180,8 +180,11 @@ impl Text {
             }
             EventKind::Signal(signal) => {
                 let handler = match &signal.handler {
-                    Some(outcome) if outcome.regs.rip == signal.before.rip => {
+                    Some(outcome) if outcome.regs.rip == signal.before.rip && !outcome.effects.is_empty() => {
                         "its text may be executed from here on".into()
+                    }
+                    Some(outcome) if outcome.regs.rip == signal.before.rip => {
+                        "no room for its frame on the stack".into()
                     }
                     Some(outcome) => format!("handler at {:#x}", outcome.regs.rip),
                     None => "ends the task".into(),
