@@ -218,7 +218,15 @@ impl Text {
             }
             EventKind::Hooked { log, .. } => {
                 let calls: Vec<String> = entries(log).map(hooked_call).collect();
-                format!("-- {} hooked: {}", calls.len(), calls.join(", "))
+                // A loop makes thousands of the same.
+                let shown: Vec<String> = calls
+                    .chunk_by(|a, b| a == b)
+                    .map(|same| match same {
+                        [call] => call.clone(),
+                        _ => format!("{} ({} times)", same[0], same.len()),
+                    })
+                    .collect();
+                format!("-- {} hooked: {}", calls.len(), shown.join(", "))
             }
         }
     }
