@@ -453,8 +453,9 @@ impl Domain {
             self.send_off(tid, child, seq)?;
         }
         self.task(tid)?.has_returned = call.nr.cast_signed() == libc::SYS_rt_sigreturn;
-        if self.task(tid)?.has_returned {
-            // Its mask may let through what was kept back.
+        if self.task(tid)?.has_returned && self.task(tid)?.stash.iter().any(|info| !info.is_of_timer()) {
+            // Its mask may let through what was kept back. A timer that fires as fast as its handlers run has to wait: the
+            // program itself comes on between two of them.
             if self.deliver_stashed(tid, &regs, SignalPoint::AfterEvent)? {
                 return Ok(());
             }

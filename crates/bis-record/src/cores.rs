@@ -1,11 +1,12 @@
 //! Where domains run. A supervisor and its tasks share one core, because a stop costs 25 times as much when
 //! they do not (DESIGN.md: 3.2 µs against 76 µs). Domains are spread over the cores that bis itself may use: each
-//! goes to the core with the fewest active ones, at its beginning and whenever it wakes up.
+//! goes to the core with the fewest active ones, at its beginning and whenever it wakes up, and away from a core that others
+//! crowd (`bis_tracee::balance`). The first begins where bis itself was put: the kernel knows which core had room.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bis_trace::types::Tid;
-use bis_tracee::sys;
+use bis_tracee::{balance, sys};
 
 #[derive(Debug)]
 pub struct Cores {
@@ -15,12 +16,8 @@ pub struct Cores {
     cores: Vec<usize>,
     /// How many domains are active on each.
     active: Vec<AtomicUsize>,
-}
-
-fn mask_of(core: usize, len: usize) -> Vec<u8> {
-    let mut mask = vec![0; len];
-    mask[core / 8] |= 1 << (core % 8);
-    mask
+    /// The slot of the core that bis was on at its beginning.
+    first: usize,
 }
 
 impl Cores {
@@ -29,7 +26,14 @@ impl Cores {
         let cores: Vec<usize> =
             (0..original.len() * 8).filter(|core| original[core / 8] & (1 << (core % 8)) != 0).collect();
         let active = cores.iter().map(|_| AtomicUsize::new(0)).collect();
-        Cores { original, cores, active }
+        let current = sys::current_core();
+        let first = cores.iter().position(|core| Some(*core) == current).unwrap_or(0);
+        Cores { original, cores, active, first }
+    }
+
+    /// The numbers of the cores, one for each slot.
+    pub fn numbers(&self) -> &[usize] {
+        &self.cores
     }
 
     pub fn count(&self) -> usize {
@@ -39,12 +43,30 @@ impl Cores {
     /// A domain becomes active: the slot of the core that it should run on. It prefers `current`.
     pub fn enter(&self, current: Option<usize>) -> usize {
         let load = |slot: usize| self.active[slot].load(Ordering::Relaxed);
-        let best = (0..self.cores.len()).min_by_key(|slot| (load(*slot), Some(*slot) != current));
+        let slots = (self.first..self.cores.len()).chain(0..self.first);
+        let best = slots.min_by_key(|slot| (load(*slot), Some(*slot) != current));
         let slot = best.or(current).unwrap_or(0);
+        self.add(slot);
+        slot
+    }
+
+    fn add(&self, slot: usize) {
         if let Some(active) = self.active.get(slot) {
             active.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// An active domain goes from a slot to the core of this number: the slot of that.
+    pub fn move_to(&self, core: usize, from: usize) -> usize {
+        let Some(slot) = self.cores.iter().position(|number| *number == core) else { return from };
+        self.leave(from);
+        self.add(slot);
         slot
+    }
+
+    /// The number of a slot's core.
+    pub fn number(&self, slot: usize) -> usize {
+        self.cores.get(slot).copied().unwrap_or(slot)
     }
 
     /// A domain on this slot has nothing to run.
@@ -62,7 +84,7 @@ impl Cores {
     /// Pins a task, or with `Tid(0)` the calling thread. A task that died meanwhile does not matter.
     pub fn pin(&self, tid: Tid, slot: usize) {
         if let Some(core) = self.cores.get(slot) {
-            let _ = sys::set_affinity(tid, &mask_of(*core, self.original.len()));
+            balance::pin(tid, *core);
         }
     }
 }

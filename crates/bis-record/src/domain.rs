@@ -119,7 +119,7 @@ impl Domain {
     pub fn supervise(self) -> Result<()> {
         let mut domain = self;
         loop {
-            domain.watched.supervisor.store(ours::thread_id().0, Ordering::Relaxed);
+            domain.watched.seat.set_supervisor(ours::thread_id());
             match domain.run()? {
                 Next::Done => return Ok(()),
                 Next::Domain(next) => domain = *next,

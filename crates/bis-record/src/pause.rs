@@ -129,7 +129,8 @@ impl Domain {
     /// The task has been interrupted where it makes no call and is in no hook. True: it has a place now, or something
     /// else has happened that is to be looked at.
     pub fn interrupted(&mut self, tid: Tid) -> Result<bool> {
-        if !self.is_to_stop(tid)? {
+        let rip = self.stopped(tid)?.regs()?.rip;
+        if self.is_left_by_hook(rip) || !self.is_to_stop(tid)? {
             return Ok(false);
         }
         if self.task(tid)?.counter.is_some() {

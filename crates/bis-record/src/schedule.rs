@@ -72,7 +72,7 @@ impl Domain {
             return task.report.is_some().then_some(task.tid);
         }
         // What it has computed and logged is in no event yet. One that it has woken may have come out of its call meanwhile.
-        let runner = Tid(self.watched.runner.load(Ordering::Relaxed));
+        let runner = self.watched.seat.runner();
         if self.tasks.get(&runner).is_some_and(|task| task.report.is_some()) {
             return Some(runner);
         }

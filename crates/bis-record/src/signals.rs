@@ -118,11 +118,7 @@ impl Domain {
                 self.deliver(tid, &info, SignalPoint::AfterEvent)
             }
             Disposition::Handler => {
-                let task = self.task(tid)?;
-                // The kernel queues only one of each classic signal.
-                if signal.0 >= 32 || task.stash.iter().all(|other| other.signal() != signal) {
-                    task.stash.push_back(info);
-                }
+                self.keep_back(tid, info)?;
                 // Perhaps one has waited long enough: the task stands here anyway.
                 if !self.interrupted(tid)? {
                     self.task(tid)?.ready = true;
@@ -139,7 +135,7 @@ impl Domain {
             }
             Disposition::Stop if !in_call && !expected && self.tasks.len() > 1 && !is_due => {
                 // What it has computed comes before what others do meanwhile: it has a place first, as for a handler.
-                self.task(tid)?.stash.push_back(info);
+                self.keep_back(tid, info)?;
                 if !self.interrupted(tid)? {
                     self.task(tid)?.ready = true;
                 }
@@ -148,6 +144,17 @@ impl Domain {
             Disposition::Stop => self.suffer(tid, signal),
             Disposition::Fatal => self.fatal(tid, &info, SignalPoint::Anywhere),
         }
+    }
+
+    /// Keeps a signal until there is a place for it. While one waits here, the kernel queues the next: of a timer that would be
+    /// one after another, and the task would never be done with them.
+    pub fn keep_back(&mut self, tid: Tid, info: SigInfo) -> Result<()> {
+        let stash = &mut self.task(tid)?.stash;
+        match stash.iter_mut().find(|other| other.is_queued_once_with(&info)) {
+            Some(waiting) => *waiting = waiting.with_overruns_of(&info),
+            None => stash.push_back(info),
+        }
+        Ok(())
     }
 
     /// The process is to go on: stops that its tasks have not come to yet are none any more.
@@ -470,7 +477,7 @@ impl Domain {
             let found = arrived.signal();
             match self.disposition(tid, found)? {
                 Disposition::Handler if is_carrier(&arrived) => {}
-                Disposition::Handler => self.task(tid)?.stash.push_back(arrived),
+                Disposition::Handler => self.keep_back(tid, arrived)?,
                 Disposition::Ignore => {}
                 // It goes first.
                 Disposition::Fatal | Disposition::Stop => self.task(tid)?.inject = Some(found),

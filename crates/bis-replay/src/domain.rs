@@ -8,7 +8,7 @@
 //! This file knows the events. What an outcome does to memory is in [`crate::apply`]; threads, slots and turns are
 //! in [`crate::job`] and [`crate::run`].
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use bis_agent::hooks::entries;
 use bis_trace::{
@@ -16,7 +16,12 @@ use bis_trace::{
     types::{EventSeq, Registers, Signal, Tid},
 };
 use bis_tracee::{
-    Resume, Status, Stopped, TraceeError, checksum, maps, remote::Remote, siginfo::SigInfo, sys, task,
+    Resume, Status, Stopped, TraceeError,
+    balance::{self, Seat},
+    checksum, maps,
+    remote::Remote,
+    siginfo::SigInfo,
+    task,
 };
 
 use crate::{
@@ -47,6 +52,8 @@ pub(crate) struct Domain<'scope, 'env> {
     pub held: Held<'env>,
     /// The core that the thread and its tasks are pinned to.
     pub core: Option<usize>,
+    /// The same, for who balances.
+    pub seat: Arc<Seat>,
     /// The number of the current event in its stream, from 1.
     pub position: u64,
 }
@@ -136,6 +143,7 @@ impl Domain<'_, '_> {
         let Some(mut task) = self.tasks.remove(&event.tid) else {
             return Err(self.inconsistent(seq, format!("task {} does not exist", event.tid)));
         };
+        self.take_seat(&task);
         let who = Who { seq, tid: event.tid, ticks: event.ticks };
         if event.ticks.is_some() || matches!(event.kind, EventKind::Pause(_)) {
             task.begin_ticks(self.context.shared.ticks, &self.space.memory)?;
@@ -280,6 +288,18 @@ impl Domain<'_, '_> {
         })
     }
 
+    /// This task is about to run.
+    fn take_seat(&mut self, task: &Task) {
+        if let Some(core) = self.seat.take_wanted() {
+            self.held.move_to(core);
+            self.pin();
+            balance::pin(task.ours, core);
+        }
+        if let Some(core) = self.core {
+            self.seat.runs(task.ours, core);
+        }
+    }
+
     /// Keeps the thread and its tasks on the slot's core.
     pub(crate) fn pin(&mut self) {
         let core = self.held.core();
@@ -289,7 +309,7 @@ impl Domain<'_, '_> {
         self.core = core;
         let tasks = self.tasks.values().map(|task| task.ours);
         for tid in tasks.chain([Tid(0)]) {
-            pin(tid, core.unwrap_or(0));
+            balance::pin(tid, core.unwrap_or(0));
         }
     }
 
@@ -381,13 +401,4 @@ pub(crate) struct Who {
     pub tid: Tid,
     /// The counts that the task makes until then.
     pub ticks: Option<u64>,
-}
-
-/// Pins a task, or with `Tid(0)` the calling thread, to a core. Where that is not allowed it runs anywhere, slower.
-pub(crate) fn pin(tid: Tid, core: usize) {
-    let mut mask = vec![0u8; core / 64 * 8 + 8];
-    mask[core / 8] |= 1 << (core % 8);
-    if let Err(error) = sys::set_affinity(tid, &mask) {
-        tracing::debug!(%tid, core, %error, "not pinned");
-    }
 }

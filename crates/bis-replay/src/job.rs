@@ -251,6 +251,15 @@ impl<'b> Held<'b> {
         self.slot.as_ref().map(|slot| slot.core)
     }
 
+    /// The slot is of another core from now on; who had that one next has ours.
+    pub(crate) fn move_to(&mut self, core: usize) {
+        let Some(slot) = &mut self.slot else { return };
+        if let Some(other) = self.board.lock().free.iter_mut().find(|free| **free == core) {
+            *other = slot.core;
+        }
+        slot.core = core;
+    }
+
     /// Lets those go first that exist and want a slot now.
     ///
     /// # Errors

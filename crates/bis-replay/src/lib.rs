@@ -43,11 +43,7 @@ use std::{
     io::Write,
     os::unix::fs::OpenOptionsExt,
     path::Path,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::AtomicU64,
-        mpsc::{self, RecvTimeoutError},
-    },
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64, mpsc},
     thread,
     time::{Duration, Instant},
 };
@@ -262,19 +258,18 @@ impl Whole<'_> {
             domains_done: AtomicU64::new(0),
             events_total,
             progress: options.progress.as_deref(),
+            seats: Mutex::default(),
             copies: Mutex::default(),
         };
         thread::scope(|scope| {
             let (done, wait) = mpsc::channel::<()>();
-            if let Some(limit) = limit {
-                let board = &shared.board;
-                scope.spawn(move || {
-                    if wait.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
-                        board.end_with(Ended::TooLong);
-                    }
-                });
-            }
-            run::run_all(&shared);
+            let shared = &shared;
+            scope.spawn(move || {
+                if !shared.balance(&wait, limit) {
+                    shared.board.end_with(Ended::TooLong);
+                }
+            });
+            run::run_all(shared);
             drop(done);
         });
         let Shared { board, events_done, domains_done, found, .. } = shared;

@@ -8,11 +8,11 @@ use bis_trace::{
     event::{Base, DomainEntry, Event, EventKind, Start},
     types::{DomainId, Tid},
 };
-use bis_tracee::{Memory, Stopped, cpuid_mode, handover::Parked, image};
+use bis_tracee::{Memory, Stopped, balance, cpuid_mode, handover::Parked, image, sys};
 
 use crate::{
     divergence::Brief,
-    domain::{Domain, pin},
+    domain::Domain,
     error::{Halt, ReplayError},
     job::{Class, Ended, Held, Slot},
     select::Extent,
@@ -139,7 +139,7 @@ fn from_exec<'scope, 'env: 'scope>(
     }
     let core = held.core();
     if let Some(core) = core {
-        pin(Tid(0), core);
+        balance::pin(Tid(0), core);
     }
     let (mut stopped, memory) = image::spawn_stub("bis-replay")?;
     let pid = stopped.as_ref().map(Stopped::tid).expect("a stub is stopped");
@@ -157,7 +157,8 @@ fn from_exec<'scope, 'env: 'scope>(
     let task = Task::new(stopped.expect("a finished remote call leaves the task stopped"));
     let space = Space { memory, open: HashMap::new() };
     let tasks = HashMap::new();
-    let domain = Domain { context, entry, extent, space, tasks, stub, held, core, position: 1 };
+    let seat = shared.seat(entry.domain);
+    let domain = Domain { context, entry, extent, space, tasks, stub, held, core, seat, position: 1 };
     begin(domain, task, &event, &start, events)
 }
 
@@ -175,7 +176,8 @@ fn from_copy<'scope, 'env: 'scope>(context: Context<'scope, 'env>, copy: Copy<'e
     let (event, start) = first_event(entry, &mut events)?;
     let space = Space { memory, open };
     let tasks = HashMap::new();
-    let domain = Domain { context, entry, extent, space, tasks, stub, held, core: None, position: 1 };
+    let seat = shared.seat(entry.domain);
+    let domain = Domain { context, entry, extent, space, tasks, stub, held, core: None, seat, position: 1 };
     begin(domain, Task::new(stopped), &event, &start, events)
 }
 
@@ -223,14 +225,20 @@ pub(crate) fn allow_many_files() {
     }
 }
 
-/// The numbers of the cores for `jobs` slots, spread over those that this process may use. Where to begin differs
-/// between processes, so that several replays at once do not crowd on one core.
-pub(crate) fn cores(jobs: usize) -> Vec<usize> {
-    let mask = bis_tracee::sys::get_affinity(Tid(0)).unwrap_or_default();
+/// The numbers of the cores that this process may use.
+pub(crate) fn usable_cores() -> Vec<usize> {
+    let mask = sys::get_affinity(Tid(0)).unwrap_or_default();
     let usable: Vec<usize> =
         (0..mask.len() * 8).filter(|core| mask[core / 8] & (1 << (core % 8)) != 0).collect();
-    let usable = if usable.is_empty() { vec![0] } else { usable };
+    if usable.is_empty() { vec![0] } else { usable }
+}
+
+/// The numbers of the cores for `jobs` slots, spread over those that this process may use. The last is taken first: it is the
+/// one where the kernel has put this process, because it had room.
+pub(crate) fn cores(jobs: usize) -> Vec<usize> {
+    let usable = usable_cores();
     let jobs = if jobs == 0 { usable.len() } else { jobs };
-    let offset = std::process::id() as usize;
-    (0..jobs).map(|job| usable[(job + offset) % usable.len()]).collect()
+    let current = sys::current_core();
+    let first = usable.iter().position(|core| Some(*core) == current).unwrap_or(0);
+    (0..jobs).rev().map(|job| usable[(job + first) % usable.len()]).collect()
 }

@@ -7,8 +7,10 @@ use std::{
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
+        mpsc::{Receiver, RecvTimeoutError},
     },
     thread::Scope,
+    time::{Duration, Instant},
 };
 
 use bis_trace::{
@@ -16,7 +18,11 @@ use bis_trace::{
     event::{Base, DomainEntry, FileEntry, Machine},
     types::{DomainId, EventSeq, FileId},
 };
-use bis_tracee::ticks::Ticks;
+use bis_tracee::{
+    balance::{self, Balance, Seat},
+    ours,
+    ticks::Ticks,
+};
 use rustix::fs::StatVfsMountFlags;
 
 use crate::{
@@ -25,6 +31,7 @@ use crate::{
     job::Board,
     learnt::{self, Learnt},
     objects::{self, Sharers},
+    run,
     select::Selection,
 };
 
@@ -46,6 +53,8 @@ pub(crate) struct Shared<'t> {
     pub domains_done: AtomicU64,
     pub events_total: u64,
     pub progress: Option<&'t (dyn Fn(u64, u64) + Send + Sync)>,
+    /// Where the domains' tasks run.
+    pub seats: Mutex<HashMap<DomainId, Arc<Seat>>>,
     /// Copies in memory of kept files, where the trace's own may not be executed.
     pub copies: Mutex<HashMap<FileId, Arc<File>>>,
 }
@@ -58,6 +67,30 @@ pub(crate) struct Context<'scope, 'env> {
 }
 
 impl Shared<'_> {
+    /// A seat for a domain that the calling thread replays.
+    pub(crate) fn seat(&self, domain: DomainId) -> Arc<Seat> {
+        let seat = Arc::new(Seat::new(ours::thread_id()));
+        self.seats.lock().unwrap_or_else(PoisonError::into_inner).insert(domain, Arc::clone(&seat));
+        seat
+    }
+
+    /// Moves domains away from cores that are crowded, until all is done, or for so long. True: it was done in time.
+    pub(crate) fn balance(&self, done: &Receiver<()>, limit: Option<Duration>) -> bool {
+        let (began, mut balance) = (Instant::now(), Balance::new(run::usable_cores()));
+        loop {
+            let left = limit.map_or(balance::EVERY, |limit| limit.saturating_sub(began.elapsed()));
+            match done.recv_timeout(left.min(balance::EVERY)) {
+                Err(RecvTimeoutError::Timeout) => {}
+                _ => return true,
+            }
+            if limit.is_some_and(|limit| began.elapsed() >= limit) {
+                return false;
+            }
+            let seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
+            balance.look(seats.iter().map(|(domain, seat)| (u64::from(domain.0), &**seat)));
+        }
+    }
+
     /// Counts events, and tells whoever watches.
     pub(crate) fn add_events(&self, count: u64) {
         let done = self.events_done.fetch_add(count, Ordering::Relaxed) + count;
@@ -74,6 +107,7 @@ impl Shared<'_> {
 
     /// A domain has ended: what it was the last to need is given back.
     pub(crate) fn leave(&self, domain: DomainId) {
+        self.seats.lock().unwrap_or_else(PoisonError::into_inner).remove(&domain);
         let unneeded = self.sharers.lock().unwrap_or_else(PoisonError::into_inner).leave(domain);
         if !unneeded.is_empty() {
             self.board.objects(|all| unneeded.into_iter().for_each(|object| all.forget(object)));

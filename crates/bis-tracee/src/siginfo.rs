@@ -7,6 +7,9 @@ use bis_trace::types::{Signal, Tid};
 
 use crate::{error::Result, memory::Memory};
 
+/// si_code of the signal of a timer_create.
+const SI_TIMER: i32 = -2;
+
 pub const SIGKILL: Signal = Signal(9);
 pub const SIGSEGV: Signal = Signal(11);
 
@@ -58,9 +61,31 @@ impl SigInfo {
 
     /// Did a timer send it (timer_create, setitimer, alarm)?
     pub fn is_of_timer(&self) -> bool {
-        const SI_TIMER: i32 = -2;
         const SI_KERNEL: i32 = 0x80;
         [14, 26, 27].contains(&self.signal().0) && self.code() == SI_KERNEL || self.code() == SI_TIMER
+    }
+
+    /// si_timerid and si_sigval, for signals of a timer_create: the kernel queues only one of each.
+    fn timer(&self) -> Option<(i32, u64)> {
+        (self.code() == SI_TIMER).then(|| (self.int(16), self.value()))
+    }
+
+    /// Would the kernel not queue the one while the other waits? So it is for two of a classic signal, and for two of a timer.
+    pub fn is_queued_once_with(&self, other: &SigInfo) -> bool {
+        let same = self.signal() == other.signal();
+        same && (self.signal().0 < 32 || self.timer().is_some() && self.timer() == other.timer())
+    }
+
+    /// The same, of a timer that has run out once more, and as often as `later` says besides, before its signal was delivered
+    /// (si_overrun). Of all other signals, the same.
+    #[must_use]
+    pub fn with_overruns_of(&self, later: &SigInfo) -> SigInfo {
+        let mut info = *self;
+        if self.timer().is_some() && self.timer() == later.timer() {
+            let overruns = self.int(20).saturating_add(later.int(20)).saturating_add(1);
+            info.0[20..24].copy_from_slice(&overruns.to_le_bytes());
+        }
+        info
     }
 
     /// Did the task's own instruction raise it? (Then it comes at the same place in replay.)
@@ -181,4 +206,40 @@ pub fn is_on_alternate_stack(memory: &Memory, rsp: u64) -> bool {
     const STACK_AT: u64 = 8 + 8 + 8;
     let word = |at| memory.read_u64(rsp + STACK_AT + at).unwrap_or(0);
     rsp.checked_sub(word(0)).is_some_and(|offset| offset < word(16))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Signal, code, timer or sender, overruns, value.
+    fn info(signal: i32, code: i32, id: i32, overruns: i32, value: i32) -> SigInfo {
+        let mut info = SigInfo([0; 128]);
+        for (at, word) in [(0, signal), (8, code), (16, id), (20, overruns), (24, value)] {
+            info.0[at..at + 4].copy_from_slice(&word.to_le_bytes());
+        }
+        info
+    }
+
+    #[test]
+    fn the_kernel_queues_one_of_a_classic_signal_and_one_of_a_timer() {
+        const SI_QUEUE: i32 = -1;
+        let once = |a: SigInfo, b: SigInfo| a.is_queued_once_with(&b);
+        assert!(once(info(10, SI_QUEUE, 1, 0, 2), info(10, 0, 3, 0, 4)));
+        assert!(!once(info(10, 0, 1, 0, 0), info(12, 0, 1, 0, 0)));
+        assert!(!once(info(40, SI_QUEUE, 1, 0, 2), info(40, SI_QUEUE, 1, 0, 2)));
+        assert!(once(info(40, SI_TIMER, 1, 0, 2), info(40, SI_TIMER, 1, 7, 2)));
+        assert!(!once(info(40, SI_TIMER, 1, 0, 2), info(40, SI_TIMER, 2, 0, 2)));
+        assert!(!once(info(40, SI_TIMER, 1, 0, 2), info(40, SI_QUEUE, 1, 0, 2)));
+    }
+
+    #[test]
+    fn what_runs_out_while_its_signal_waits_is_an_overrun() {
+        let waits = info(40, SI_TIMER, 1, 3, 2);
+        assert_eq!(waits.with_overruns_of(&info(40, SI_TIMER, 1, 5, 2)), info(40, SI_TIMER, 1, 9, 2));
+        let full = info(40, SI_TIMER, 1, i32::MAX, 2);
+        assert_eq!(full.with_overruns_of(&waits), full);
+        let sent = info(10, 0, 1, 0, 0);
+        assert_eq!(sent.with_overruns_of(&info(10, 0, 2, 0, 0)), sent);
+    }
 }

@@ -266,6 +266,12 @@ pub fn get_affinity(tid: Tid) -> Result<Vec<u8>> {
     Ok(mask)
 }
 
+/// The number of the core that the calling thread runs on, if the kernel tells.
+pub fn current_core() -> Option<usize> {
+    // SAFETY: it takes nothing and writes nowhere.
+    usize::try_from(unsafe { libc::sched_getcpu() }).ok()
+}
+
 /// The reverse of [`get_affinity`].
 pub fn set_affinity(tid: Tid, mask: &[u8]) -> Result<()> {
     // SAFETY: the kernel reads the given length.

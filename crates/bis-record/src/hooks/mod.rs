@@ -259,7 +259,7 @@ impl Domain {
         if hooks.area.get(state::POS) == 0 {
             return Ok(());
         }
-        let runner = Tid(self.watched.runner.load(Ordering::Relaxed));
+        let runner = self.watched.seat.runner();
         if runner != tid && self.tasks.contains_key(&runner) {
             let what = format!("what task {runner} has logged would become an event of another");
             return Err(RecordError::Bug { tid, what });
@@ -276,8 +276,11 @@ impl Domain {
         let stashed = self.tasks.get(&tid).is_some_and(|task| !task.stash.is_empty());
         self.watched.takes_turns.store(takes_turns, Ordering::Relaxed);
         self.watched.is_awaited.store(stashed, Ordering::Relaxed);
-        self.watched.runner.store(tid.0, Ordering::Relaxed);
-        self.watched.core.store(self.core, Ordering::Relaxed);
+        if let Some(core) = self.watched.seat.take_wanted() {
+            self.core = self.session.cores.move_to(core, self.core);
+            self.pin();
+        }
+        self.watched.seat.runs(tid, self.session.cores.number(self.core));
         self.show_sandbox(tid);
         let Some(hooks) = &self.hooks else { return };
         // What is logged already has been logged as things were.
@@ -305,6 +308,12 @@ impl Domain {
     pub fn is_in_hooks(&self, rip: u64) -> bool {
         let called = |hooks: &Hooks| hooks.clock.text.contains(&rip) || hooks.patches.is_on_the_way(rip);
         hooks::is_inside(rip) || self.hooks.as_ref().is_some_and(called)
+    }
+
+    /// Is the task about to make a call that its hook has left to us? A handler that came now would return to before the hook.
+    /// Where that takes longer than a timer does (a task that is stepped), the call would never be made.
+    pub fn is_left_by_hook(&self, rip: u64) -> bool {
+        self.hooks.as_ref().is_some_and(|hooks| hooks.patches.is_left(rip))
     }
 
     /// The task goes on in its hook, and nobody else before it.
@@ -357,11 +366,8 @@ impl Domain {
         }
         let Some(regs) = self.in_hook(tid)? else { return Ok(false) };
         let interrupts = self.call_off(tid, &regs)?;
-        let task = self.task(tid)?;
-        if signal.0 >= 32 || task.stash.iter().all(|other| other.signal() != signal) {
-            task.stash.push_back(*info);
-        }
-        task.interrupts = interrupts.then_some(signal);
+        self.keep_back(tid, *info)?;
+        self.task(tid)?.interrupts = interrupts.then_some(signal);
         if !interrupts && let Some(hooks) = &self.hooks {
             let phase = hooks.area.get(state::PHASE);
             // On its way out of the hook, it stops at the next one.

@@ -225,6 +225,12 @@ impl Patches {
         })
     }
 
+    /// Has a hook left the call that comes next here to the supervisor?
+    pub fn is_left(&self, rip: u64) -> bool {
+        self.in_trampoline(rip)
+            .is_some_and(|patch| patch.kind == SiteKind::Syscall && patch.trampoline.traced == rip)
+    }
+
     pub fn add_fault(&mut self, site: u64, insn: Insn, original: Vec<u8>) {
         self.faults.insert(site, (insn, original));
     }

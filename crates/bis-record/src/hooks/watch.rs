@@ -5,7 +5,7 @@ use std::{
     collections::{BTreeSet, HashMap},
     sync::{
         Arc, Mutex, OnceLock, PoisonError, Weak,
-        atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering, fence},
+        atomic::{AtomicBool, AtomicU64, Ordering, fence},
     },
     thread,
     time::{Duration, Instant},
@@ -13,7 +13,11 @@ use std::{
 
 use bis_agent::hooks::{file_bit, state};
 use bis_trace::types::{DomainId, Tid};
-use bis_tracee::{area::Area, ours};
+use bis_tracee::{
+    area::Area,
+    balance::{self, Balance, Seat},
+    ours,
+};
 
 use crate::{chaos::Chaos, cores::Cores, registry::Key};
 
@@ -34,8 +38,8 @@ pub struct Watched {
     area: OnceLock<Arc<Area>>,
     /// Its tasks take turns, with each other or with other domains.
     pub takes_turns: AtomicBool,
-    /// The thread of its supervisor.
-    pub supervisor: AtomicI32,
+    /// Its supervisor, the task that runs, and the core that all its tasks are pinned to (`cores.rs`).
+    pub seat: Seat,
     /// A signal waits for the running task.
     pub is_awaited: AtomicBool,
     /// The supervisor is to look after its running task: it is in a hook that takes long.
@@ -44,12 +48,8 @@ pub struct Watched {
     turn: AtomicBool,
     /// The supervisor sleeps though a task could run, and is to be woken again and again.
     pub holds: AtomicBool,
-    /// The task that runs.
-    pub runner: AtomicI32,
     /// How often a task of the domain has stopped.
     pub stops: AtomicU64,
-    /// The slot of the core that supervisor and tasks are pinned to (`cores.rs`).
-    pub core: AtomicUsize,
     /// The running task is not pinned now.
     pub loose: AtomicBool,
     /// Where its trampolines lie (`patches.rs`).
@@ -69,7 +69,7 @@ impl Watched {
 
     fn kick(&self, why: &AtomicBool) {
         why.store(true, Ordering::Release);
-        ours::kick(Tid(self.supervisor.load(Ordering::Relaxed)));
+        ours::kick(self.seat.supervisor());
     }
 
     fn set(&self, word: u64, value: u64) {
@@ -128,8 +128,7 @@ impl Watch {
 
     /// A new domain, supervised by the calling thread.
     pub fn add(&self, domain: DomainId) -> Arc<Watched> {
-        let watched = Arc::new(Watched::default());
-        watched.supervisor.store(ours::thread_id().0, Ordering::Relaxed);
+        let watched = Arc::new(Watched { seat: Seat::new(ours::thread_id()), ..Watched::default() });
         let mut domains = self.domains.lock().unwrap_or_else(PoisonError::into_inner);
         domains.insert(domain, Arc::downgrade(&watched));
         watched
@@ -191,11 +190,16 @@ impl Watch {
         let (watch, cores) = (Arc::downgrade(self), Arc::clone(cores));
         let look = move || {
             let (mut seen, mut done) = (HashMap::new(), HashMap::new());
+            let (mut balance, mut balanced) = (Balance::new(cores.numbers().to_vec()), Instant::now());
             loop {
                 thread::sleep(chaos.as_ref().map_or(TICK, |chaos| chaos.look()));
                 let Some(watch) = watch.upgrade() else { return };
                 watch.look(&mut seen);
                 watch.loosen(&mut done, &cores, chaos.is_some());
+                if balanced.elapsed() > balance::EVERY {
+                    balanced = Instant::now();
+                    watch.balance(&mut balance);
+                }
             }
         };
         if let Err(error) = thread::Builder::new().name("watch".into()).stack_size(64 * 1024).spawn(look) {
@@ -214,7 +218,7 @@ impl Watch {
                 Done { hooked: watched.get(state::COUNT), stops: watched.stops.load(Ordering::Relaxed) };
             let before = done.insert(*domain, now).unwrap_or(now);
             let (hooked, stops) = (now.hooked - before.hooked, now.stops - before.stops);
-            let runner = Tid(watched.runner.load(Ordering::Relaxed));
+            let runner = watched.seat.runner();
             let alone = watched.get(state::ALONE) != 0 && runner != Tid(0);
             let loose = watched.loose.load(Ordering::Relaxed);
             if !loose && alone && hooked > HOOKED_MIN && stops <= STOPS_MAX {
@@ -222,7 +226,7 @@ impl Watch {
                 cores.unpin(runner);
             } else if loose && (!alone || stops > STOPS_MAX) {
                 watched.loose.store(false, Ordering::Relaxed);
-                cores.pin(runner, watched.core.load(Ordering::Relaxed));
+                watched.seat.core().into_iter().for_each(|core| balance::pin(runner, core));
             }
             // It computes. Whether that keeps anybody waiting, its supervisor knows.
             let may_matter =
@@ -231,6 +235,13 @@ impl Watch {
                 watched.kick(&watched.turn);
             }
         }
+    }
+
+    /// A domain whose core is crowded goes to one that has room. Those that are not pinned are the kernel's to place.
+    fn balance(&self, balance: &mut Balance) {
+        let all = self.all();
+        let pinned = all.iter().filter(|(_, watched)| !watched.loose.load(Ordering::Relaxed));
+        balance.look(pinned.map(|(id, watched)| (u64::from(id.0), &watched.seat)));
     }
 
     fn look(&self, seen: &mut HashMap<DomainId, Seen>) {

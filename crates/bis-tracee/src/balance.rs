@@ -1,0 +1,271 @@
+//! Which core is crowded, and which has room.
+//!
+//! A supervisor and its tasks are pinned to one core, so the kernel cannot move them when others come to that core: several
+//! recordings at once, or a build beside one, would share one core while another has nothing to do. So we look ourselves, now
+//! and then: how long threads have waited for their core while they could run (`/proc/TID/schedstat`, the kernel's
+//! sched-stats.rst), and only where that is much, how busy the cores are (`/proc/stat`).
+
+use std::{
+    collections::HashMap,
+    fs,
+    hash::{BuildHasher, RandomState},
+    sync::atomic::{AtomicI32, AtomicUsize, Ordering},
+    time::{Duration, Instant},
+};
+
+use bis_trace::types::Tid;
+
+use crate::sys;
+
+/// How often to look.
+pub const EVERY: Duration = Duration::from_millis(100);
+
+/// Whose threads have waited for more than this part of the time finds its core crowded.
+const CROWDED: f64 = 0.3;
+
+/// A core that has done nothing for more than this part of the time has room.
+const IDLE: f64 = 0.6;
+
+/// No core.
+const NOWHERE: usize = usize::MAX;
+
+/// Where a supervisor and its tasks are. They set it, and whoever balances may send them elsewhere.
+#[derive(Debug)]
+pub struct Seat {
+    supervisor: AtomicI32,
+    /// The task that runs, or has run last; 0: there was none.
+    runner: AtomicI32,
+    core: AtomicUsize,
+    /// The core to which they are to go.
+    wanted: AtomicUsize,
+}
+
+/// A seat as it was at a look.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Pinned {
+    id: u64,
+    core: usize,
+    /// They take turns: one waits while the other runs.
+    threads: [Tid; 2],
+}
+
+impl Default for Seat {
+    fn default() -> Seat {
+        Seat::new(Tid(0))
+    }
+}
+
+impl Seat {
+    /// For the tasks of this supervisor.
+    pub fn new(supervisor: Tid) -> Seat {
+        Seat {
+            supervisor: AtomicI32::new(supervisor.0),
+            runner: AtomicI32::new(0),
+            core: AtomicUsize::new(NOWHERE),
+            wanted: AtomicUsize::new(NOWHERE),
+        }
+    }
+
+    /// The thread that supervises.
+    pub fn supervisor(&self) -> Tid {
+        Tid(self.supervisor.load(Ordering::Relaxed))
+    }
+
+    /// Another thread takes over.
+    pub fn set_supervisor(&self, supervisor: Tid) {
+        self.supervisor.store(supervisor.0, Ordering::Relaxed);
+    }
+
+    /// The task that runs, or has run last; `Tid(0)` if there was none.
+    pub fn runner(&self) -> Tid {
+        Tid(self.runner.load(Ordering::Relaxed))
+    }
+
+    /// The core to which its tasks are pinned, if any has run.
+    pub fn core(&self) -> Option<usize> {
+        Some(self.core.load(Ordering::Relaxed)).filter(|core| *core != NOWHERE)
+    }
+
+    /// This task is about to run on the core of this number.
+    pub fn runs(&self, runner: Tid, core: usize) {
+        self.core.store(core, Ordering::Relaxed);
+        self.runner.store(runner.0, Ordering::Relaxed);
+    }
+
+    /// The core to which supervisor and runner were sent: once, so that the others can follow.
+    pub fn take_wanted(&self) -> Option<usize> {
+        if self.wanted.load(Ordering::Relaxed) == NOWHERE {
+            return None;
+        }
+        Some(self.wanted.swap(NOWHERE, Ordering::Relaxed)).filter(|core| *core != NOWHERE)
+    }
+
+    fn pinned(&self, id: u64) -> Option<Pinned> {
+        Some(Pinned { id, core: self.core()?, threads: [self.supervisor(), self.runner()] })
+    }
+}
+
+/// Pins a task, or with `Tid(0)` the calling thread, to a core. Where that is not allowed it runs anywhere, slower.
+pub fn pin(tid: Tid, core: usize) {
+    let mut mask = vec![0u8; core / 64 * 8 + 8];
+    mask[core / 8] |= 1 << (core % 8);
+    if let Err(error) = sys::set_affinity(tid, &mask) {
+        tracing::debug!(%tid, core, %error, "not pinned");
+    }
+}
+
+/// What was seen at the last look.
+#[derive(Debug)]
+pub struct Balance {
+    /// The numbers of the cores that may be used.
+    cores: Vec<usize>,
+    at: Instant,
+    /// How long each has waited, in all its life.
+    waited: HashMap<u64, (Pinned, Duration)>,
+    /// How long each core has been idle; known while one is crowded.
+    idle: Option<HashMap<usize, Duration>>,
+}
+
+/// How long a thread has been ready to run and has not, in all its life. None: it is gone, or the kernel does not tell.
+fn waited(tid: Tid) -> Option<Duration> {
+    let text = fs::read_to_string(format!("/proc/{tid}/schedstat")).ok()?;
+    text.split_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
+}
+
+/// How long each core has had nothing to do since the machine started, from the text of `/proc/stat`.
+fn idle_times(stat: &str) -> HashMap<usize, Duration> {
+    // In hundredths of a second (USER_HZ is 100 on x86-64).
+    let of_line = |line: &str| {
+        let words: Vec<u64> =
+            line.strip_prefix("cpu")?.split(' ').map(str::parse).collect::<Result<_, _>>().ok()?;
+        // The core; user, nice, system, idle, iowait, ...
+        let &[core, _, _, _, idle, iowait, ..] = words.as_slice() else { return None };
+        Some((usize::try_from(core).ok()?, Duration::from_millis(10 * (idle + iowait))))
+    };
+    stat.lines().take_while(|line| line.starts_with("cpu")).filter_map(of_line).collect()
+}
+
+impl Balance {
+    pub fn new(cores: Vec<usize>) -> Balance {
+        Balance { cores, at: Instant::now(), waited: HashMap::new(), idle: None }
+    }
+
+    /// To be called about [`EVERY`] so often: sends at most one of the seats, which the caller calls by the numbers, to another
+    /// core. Where another process may be about to do the same only by chance: else both would meet again.
+    pub fn look<'a>(&mut self, seats: impl Iterator<Item = (u64, &'a Seat)> + Clone) {
+        if self.cores.len() < 2 {
+            return;
+        }
+        let all: Vec<Pinned> = seats.clone().filter_map(|(id, seat)| seat.pinned(id)).collect();
+        let stat = || fs::read_to_string("/proc/stat").unwrap_or_default();
+        let chosen = self.choose(&all, self.at.elapsed(), waited, || idle_times(&stat()));
+        self.at = Instant::now();
+        let Some((moved, core)) = chosen.filter(|_| RandomState::new().hash_one(()) & 1 == 0) else { return };
+        let Some((id, seat)) = seats.into_iter().find(|(id, _)| *id == moved.id) else { return };
+        tracing::debug!(id, from = moved.core, to = core, "its core is crowded");
+        // These at once; the supervisor moves its other tasks when it comes to that.
+        seat.wanted.store(core, Ordering::Relaxed);
+        moved.threads.iter().for_each(|tid| pin(*tid, core));
+    }
+
+    fn choose(
+        &mut self,
+        all: &[Pinned],
+        passed: Duration,
+        waited: impl Fn(Tid) -> Option<Duration>,
+        idle_times: impl Fn() -> HashMap<usize, Duration>,
+    ) -> Option<(Pinned, usize)> {
+        let before = std::mem::take(&mut self.waited);
+        let mut crowded = None;
+        for pinned in all {
+            let Some(now) = pinned.threads.iter().map(|tid| waited(*tid)).sum::<Option<Duration>>() else {
+                continue;
+            };
+            self.waited.insert(pinned.id, (*pinned, now));
+            let Some((_, then)) = before.get(&pinned.id).filter(|(same, _)| same == pinned) else { continue };
+            if now.saturating_sub(*then) > passed.mul_f64(CROWDED) {
+                crowded.get_or_insert(*pinned);
+            }
+        }
+        let Some(crowded) = crowded else {
+            self.idle = None;
+            return None;
+        };
+        let now = idle_times();
+        let before = self.idle.replace(now)?;
+        let now = self.idle.as_ref()?;
+        let idled = |core: &usize| now.get(core)?.checked_sub(*before.get(core)?);
+        let others = self.cores.iter().filter(|core| **core != crowded.core);
+        let (idle, core) = others.filter_map(|core| Some((idled(core)?, *core))).max()?;
+        (idle > passed.mul_f64(IDLE)).then_some((crowded, core))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PASSED: Duration = Duration::from_millis(100);
+
+    fn pinned(id: u64, core: usize) -> Pinned {
+        let first = i32::try_from(id).unwrap_or(0) * 10;
+        Pinned { id, core, threads: [Tid(first), Tid(first + 1)] }
+    }
+
+    /// Three looks, 100 ms after another, with what each thread waits and each core idles in that time, ms.
+    fn looks(all: &[Pinned], waits: &[(i32, u64)], idles: &[(usize, u64)]) -> Vec<Option<(u64, usize)>> {
+        let mut balance = Balance::new(idles.iter().map(|(core, _)| *core).collect());
+        let mut looks = Vec::new();
+        for n in 0..3 {
+            let waited = |tid: Tid| {
+                let wait = waits.iter().find(|(of, _)| *of == tid.0).map_or(0, |(_, wait)| *wait);
+                Some(Duration::from_millis(n * wait))
+            };
+            let idle = || idles.iter().map(|(core, idle)| (*core, Duration::from_millis(n * idle))).collect();
+            looks.push(balance.choose(all, PASSED, waited, idle).map(|(moved, core)| (moved.id, core)));
+        }
+        looks
+    }
+
+    #[test]
+    fn who_waits_goes_to_the_core_that_idles_most() {
+        let all = [pinned(1, 0), pinned(2, 1)];
+        let found = looks(&all, &[(20, 20), (21, 20)], &[(0, 0), (1, 0), (2, 70), (3, 90)]);
+        assert_eq!(found, [None, None, Some((2, 3))]);
+    }
+
+    #[test]
+    fn nobody_moves_without_need_or_room() {
+        let all = [pinned(1, 0)];
+        assert_eq!(looks(&all, &[(10, 20)], &[(0, 0), (1, 100)]), [None; 3]);
+        assert_eq!(looks(&all, &[(10, 80)], &[(0, 0), (1, 50)]), [None; 3]);
+        assert_eq!(looks(&all, &[(10, 80)], &[(0, 100)]), [None; 3]);
+    }
+
+    #[test]
+    fn who_has_just_moved_is_not_judged_by_what_was() {
+        let mut balance = Balance::new(vec![0, 1]);
+        let idle = |n| HashMap::from([(0, PASSED * n), (1, PASSED * n)]);
+        let mut look = |core, n| {
+            balance
+                .choose(&[pinned(1, core)], PASSED, |_| Some(PASSED * n), || idle(n))
+                .map(|(moved, core)| (moved.id, core))
+        };
+        assert_eq!([look(0, 0), look(0, 1), look(0, 2)], [None, None, Some((1, 1))]);
+        assert_eq!([look(1, 3), look(1, 4), look(1, 5)], [None, None, Some((1, 0))]);
+    }
+
+    #[test]
+    fn the_kernels_lines_are_read() {
+        let stat = "cpu  1 2 3 4 5 6 7 0 0 0\ncpu0 10 0 5 300 20 0 1 0 0 0\ncpu12 1 0 0 7 0 0 0 0 0 0\nintr 5 6\ncpufoo\n";
+        let wanted = HashMap::from([(0, Duration::from_millis(3200)), (12, Duration::from_millis(70))]);
+        assert_eq!(idle_times(stat), wanted);
+        assert!(!idle_times(&fs::read_to_string("/proc/stat").unwrap_or_default()).is_empty());
+    }
+
+    #[test]
+    fn a_thread_that_runs_is_told_from_one_that_is_gone() {
+        assert!(waited(crate::ours::thread_id()).is_some());
+        assert!(waited(Tid(i32::MAX)).is_none());
+    }
+}
