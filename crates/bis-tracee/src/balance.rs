@@ -20,8 +20,10 @@ use crate::sys;
 /// How often to look.
 pub const EVERY: Duration = Duration::from_millis(100);
 
-/// Whose threads have waited for more than this part of the time finds its core crowded.
-const CROWDED: f64 = 0.3;
+/// Whose threads have waited for more than this part of the time, and run for less than that, finds its core crowded. (Who
+/// stops all the time waits much, too: each switch from one to the other is some microseconds. But one of them always runs.)
+const WAITED: f64 = 0.3;
+const RAN: f64 = 0.75;
 
 /// A core that has done nothing for more than this part of the time has room.
 const IDLE: f64 = 0.6;
@@ -120,16 +122,38 @@ pub struct Balance {
     /// The numbers of the cores that may be used.
     cores: Vec<usize>,
     at: Instant,
-    /// How long each has waited, in all its life.
-    waited: HashMap<u64, (Pinned, Duration)>,
+    /// What each had spent.
+    spent: HashMap<u64, (Pinned, Spent)>,
     /// How long each core has been idle; known while one is crowded.
     idle: Option<HashMap<usize, Duration>>,
 }
 
-/// How long a thread has been ready to run and has not, in all its life. None: it is gone, or the kernel does not tell.
-fn waited(tid: Tid) -> Option<Duration> {
-    let text = fs::read_to_string(format!("/proc/{tid}/schedstat")).ok()?;
-    text.split_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
+/// How long threads have run in all their lives, and how long they have not although they could.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+struct Spent {
+    ran: Duration,
+    waited: Duration,
+}
+
+impl Spent {
+    /// None: the thread is gone, or the kernel does not tell.
+    fn of(tid: Tid) -> Option<Spent> {
+        let text = fs::read_to_string(format!("/proc/{tid}/schedstat")).ok()?;
+        let mut words = text.split_whitespace();
+        let mut time = || words.next()?.parse().ok().map(Duration::from_nanos);
+        Some(Spent { ran: time()?, waited: time()? })
+    }
+
+    fn of_all(threads: [Tid; 2], of: impl Fn(Tid) -> Option<Spent>) -> Option<Spent> {
+        let [a, b] = threads.map(of);
+        let (a, b) = (a?, b?);
+        Some(Spent { ran: a.ran + b.ran, waited: a.waited + b.waited })
+    }
+
+    fn is_of_a_crowd(&self, before: &Spent, passed: Duration) -> bool {
+        self.waited.saturating_sub(before.waited) > passed.mul_f64(WAITED)
+            && self.ran.saturating_sub(before.ran) < passed.mul_f64(RAN)
+    }
 }
 
 /// How long each core has had nothing to do since the machine started, from the text of `/proc/stat`.
@@ -147,7 +171,7 @@ fn idle_times(stat: &str) -> HashMap<usize, Duration> {
 
 impl Balance {
     pub fn new(cores: Vec<usize>) -> Balance {
-        Balance { cores, at: Instant::now(), waited: HashMap::new(), idle: None }
+        Balance { cores, at: Instant::now(), spent: HashMap::new(), idle: None }
     }
 
     /// To be called about [`EVERY`] so often: sends at most one of the seats, which the caller calls by the numbers, to another
@@ -158,7 +182,7 @@ impl Balance {
         }
         let all: Vec<Pinned> = seats.clone().filter_map(|(id, seat)| seat.pinned(id)).collect();
         let stat = || fs::read_to_string("/proc/stat").unwrap_or_default();
-        let chosen = self.choose(&all, self.at.elapsed(), waited, || idle_times(&stat()));
+        let chosen = self.choose(&all, self.at.elapsed(), Spent::of, || idle_times(&stat()));
         self.at = Instant::now();
         let Some((moved, core)) = chosen.filter(|_| RandomState::new().hash_one(()) & 1 == 0) else { return };
         let Some((id, seat)) = seats.into_iter().find(|(id, _)| *id == moved.id) else { return };
@@ -172,18 +196,16 @@ impl Balance {
         &mut self,
         all: &[Pinned],
         passed: Duration,
-        waited: impl Fn(Tid) -> Option<Duration>,
+        spent: impl Fn(Tid) -> Option<Spent> + Copy,
         idle_times: impl Fn() -> HashMap<usize, Duration>,
     ) -> Option<(Pinned, usize)> {
-        let before = std::mem::take(&mut self.waited);
+        let before = std::mem::take(&mut self.spent);
         let mut crowded = None;
         for pinned in all {
-            let Some(now) = pinned.threads.iter().map(|tid| waited(*tid)).sum::<Option<Duration>>() else {
-                continue;
-            };
-            self.waited.insert(pinned.id, (*pinned, now));
+            let Some(now) = Spent::of_all(pinned.threads, spent) else { continue };
+            self.spent.insert(pinned.id, (*pinned, now));
             let Some((_, then)) = before.get(&pinned.id).filter(|(same, _)| same == pinned) else { continue };
-            if now.saturating_sub(*then) > passed.mul_f64(CROWDED) {
+            if now.is_of_a_crowd(then, passed) {
                 crowded.get_or_insert(*pinned);
             }
         }
@@ -212,17 +234,20 @@ mod tests {
         Pinned { id, core, threads: [Tid(first), Tid(first + 1)] }
     }
 
-    /// Three looks, 100 ms after another, with what each thread waits and each core idles in that time, ms.
-    fn looks(all: &[Pinned], waits: &[(i32, u64)], idles: &[(usize, u64)]) -> Vec<Option<(u64, usize)>> {
+    /// Three looks, 100 ms after another, with what each thread runs and waits and each core idles in that time, ms.
+    fn looks(all: &[Pinned], spend: &[(i32, u64, u64)], idles: &[(usize, u64)]) -> Vec<Option<(u64, usize)>> {
         let mut balance = Balance::new(idles.iter().map(|(core, _)| *core).collect());
         let mut looks = Vec::new();
         for n in 0..3 {
-            let waited = |tid: Tid| {
-                let wait = waits.iter().find(|(of, _)| *of == tid.0).map_or(0, |(_, wait)| *wait);
-                Some(Duration::from_millis(n * wait))
+            let spent = |tid: Tid| {
+                let one = spend.iter().find(|(of, ..)| *of == tid.0);
+                let [ran, waited] = one
+                    .map_or([0; 2], |(_, ran, waited)| [*ran, *waited])
+                    .map(|time| Duration::from_millis(n * time));
+                Some(Spent { ran, waited })
             };
             let idle = || idles.iter().map(|(core, idle)| (*core, Duration::from_millis(n * idle))).collect();
-            looks.push(balance.choose(all, PASSED, waited, idle).map(|(moved, core)| (moved.id, core)));
+            looks.push(balance.choose(all, PASSED, spent, idle).map(|(moved, core)| (moved.id, core)));
         }
         looks
     }
@@ -230,16 +255,21 @@ mod tests {
     #[test]
     fn who_waits_goes_to_the_core_that_idles_most() {
         let all = [pinned(1, 0), pinned(2, 1)];
-        let found = looks(&all, &[(20, 20), (21, 20)], &[(0, 0), (1, 0), (2, 70), (3, 90)]);
+        let found = looks(&all, &[(20, 40, 20), (21, 20, 20)], &[(0, 0), (1, 0), (2, 70), (3, 90)]);
         assert_eq!(found, [None, None, Some((2, 3))]);
     }
 
     #[test]
     fn nobody_moves_without_need_or_room() {
         let all = [pinned(1, 0)];
-        assert_eq!(looks(&all, &[(10, 20)], &[(0, 0), (1, 100)]), [None; 3]);
-        assert_eq!(looks(&all, &[(10, 80)], &[(0, 0), (1, 50)]), [None; 3]);
-        assert_eq!(looks(&all, &[(10, 80)], &[(0, 100)]), [None; 3]);
+        assert_eq!(looks(&all, &[(10, 70, 20)], &[(0, 0), (1, 100)]), [None; 3]);
+        assert_eq!(looks(&all, &[(10, 20, 80)], &[(0, 0), (1, 50)]), [None; 3]);
+        assert_eq!(looks(&all, &[(10, 20, 80)], &[(0, 100)]), [None; 3]);
+    }
+
+    #[test]
+    fn who_stops_all_the_time_is_no_crowd() {
+        assert_eq!(looks(&[pinned(1, 0)], &[(10, 50, 20), (11, 45, 25)], &[(0, 0), (1, 100)]), [None; 3]);
     }
 
     #[test]
@@ -248,7 +278,12 @@ mod tests {
         let idle = |n| HashMap::from([(0, PASSED * n), (1, PASSED * n)]);
         let mut look = |core, n| {
             balance
-                .choose(&[pinned(1, core)], PASSED, |_| Some(PASSED * n), || idle(n))
+                .choose(
+                    &[pinned(1, core)],
+                    PASSED,
+                    |_| Some(Spent { ran: Duration::ZERO, waited: PASSED * n }),
+                    || idle(n),
+                )
                 .map(|(moved, core)| (moved.id, core))
         };
         assert_eq!([look(0, 0), look(0, 1), look(0, 2)], [None, None, Some((1, 1))]);
@@ -265,7 +300,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_runs_is_told_from_one_that_is_gone() {
-        assert!(waited(crate::ours::thread_id()).is_some());
-        assert!(waited(Tid(i32::MAX)).is_none());
+        assert!(Spent::of(crate::ours::thread_id()).is_some());
+        assert!(Spent::of(Tid(i32::MAX)).is_none());
     }
 }
