@@ -20,7 +20,7 @@ use bis_trace::{
     event::{Event, EventKind, MemWrite, Outcome, RangeSum},
     types::{DomainId, EventSeq, Registers, Tid},
 };
-use bis_tracee::{Memory, Resume, Status, Stopped, checksum, maps, ours, sys, task, xsave};
+use bis_tracee::{Memory, Resume, Status, Stopped, checksum, maps, ours, siginfo::SigInfo, sys, task, xsave};
 
 use crate::{
     calls::ShownText,
@@ -75,6 +75,8 @@ pub struct Domain {
     pub old_stacks: Vec<u64>,
     /// What memory held where a task was last paused.
     pub surroundings: Surroundings,
+    /// Signals that look as if an instruction had raised them, but were sent or wait already.
+    pub queued_faults: Vec<SigInfo>,
     /// What /proc said last of what a signal would do.
     pub asked: Option<Asked>,
     /// Where handlers have interrupted computation: the program may go on there by any way it likes, a jump or a return.

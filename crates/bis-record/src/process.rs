@@ -383,6 +383,7 @@ impl Domain {
             brk: 0,
             old_stacks: Vec::new(),
             surroundings: Surroundings::default(),
+            queued_faults: Vec::new(),
             asked: None,
             interrupted_at: Default::default(),
             stack: 0..0,

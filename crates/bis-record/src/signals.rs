@@ -71,7 +71,7 @@ impl Domain {
     /// The task is about to receive a signal.
     pub fn signal_stop(&mut self, tid: Tid, signal: Signal) -> Result<()> {
         let mut info = SigInfo(self.stopped(tid)?.siginfo()?);
-        if info.is_fault() {
+        if info.is_fault() && !self.was_queued(&info) {
             return if self.fault_in_hook(tid)? { Ok(()) } else { self.fault(tid, &info) };
         }
         if signal == Signal::CONT && !is_carrier(&info) {
@@ -155,6 +155,27 @@ impl Domain {
             None => stash.push_back(info),
         }
         Ok(())
+    }
+
+    /// A process may send itself what looks like a fault (handlers of crashes do, to have the default action after all); and where
+    /// a call has ended in a fault, as rt_sigreturn from a bad frame does, the kernel has queued it. No instruction
+    /// raises such a one in replay.
+    fn was_queued(&mut self, info: &SigInfo) -> bool {
+        let at = self.queued_faults.iter().position(|queued| queued.is_same(info));
+        at.map(|at| self.queued_faults.swap_remove(at)).is_some()
+    }
+
+    /// Such a call has succeeded (rt_sigqueueinfo, rt_tgsigqueueinfo, pidfd_send_signal): `signal` was sent, with the information at
+    /// `addr`.
+    pub fn leave_queue(&mut self, signal: u64, addr: u64) {
+        let mut info = SigInfo([0; 128]);
+        if addr == 0 || self.memory.read(addr, &mut info.0).is_err() {
+            return;
+        }
+        let info = info.of_signal(Signal(u8::try_from(signal).unwrap_or(0)));
+        if info.is_fault() {
+            self.queued_faults.push(info);
+        }
     }
 
     /// The process is to go on: stops that its tasks have not come to yet are none any more.
@@ -380,29 +401,31 @@ impl Domain {
     /// The task stands where its event has left it, with these registers: is a signal to come before it goes on from there?
     /// So it is for one that was sent before whatever the event tells of.
     pub fn expect_signal(&mut self, tid: Tid, regs: &Registers) -> Result<()> {
-        let expected = self.has_deliverable(tid)?;
-        self.task(tid)?.expect_signal = expected.then_some(*regs);
+        let open = self.deliverable(tid)?;
+        for info in open.iter().filter(|info| info.is_fault()) {
+            if !self.queued_faults.iter().any(|queued| queued.is_same(info)) {
+                self.queued_faults.push(*info);
+            }
+        }
+        self.task(tid)?.expect_signal = (!open.is_empty()).then_some(*regs);
         Ok(())
     }
 
-    /// Does the kernel have a signal for this task that is not blocked?
-    fn has_deliverable(&mut self, tid: Tid) -> Result<bool> {
+    /// The signals that the kernel has for this task and that are not blocked.
+    fn deliverable(&mut self, tid: Tid) -> Result<Vec<SigInfo>> {
         let stopped = self.stopped(tid)?;
         let pending = stopped.pending()?;
         if pending.is_empty() {
-            return Ok(false);
+            return Ok(Vec::new());
         }
         let mask = stopped.sigmask()?;
-        Ok(pending.iter().any(|info| mask & bit(SigInfo(*info).signal()) == 0))
+        Ok(pending.into_iter().map(SigInfo).filter(|info| mask & bit(info.signal()) == 0).collect())
     }
 
     /// Are all signals that wait for this task, and are not blocked, ones that its process ignores?
     pub fn only_ignored_pending(&mut self, tid: Tid) -> Result<bool> {
-        let stopped = self.stopped(tid)?;
-        let (pending, mask) = (stopped.pending()?, stopped.sigmask()?);
-        let open: Vec<Signal> = pending.iter().map(|info| SigInfo(*info).signal()).collect();
-        let open: Vec<Signal> = open.into_iter().filter(|signal| mask & bit(*signal) == 0).collect();
-        Ok(!open.is_empty() && open.iter().all(|s| disposition(tid, *s) == Disposition::Ignore))
+        let open = self.deliverable(tid)?;
+        Ok(!open.is_empty() && open.iter().all(|info| disposition(tid, info.signal()) == Disposition::Ignore))
     }
 
     /// At the entry of a call: delivers a signal that was kept back, if there is one that is not blocked now. The

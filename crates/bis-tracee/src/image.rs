@@ -33,18 +33,19 @@ pub struct Prepared {
 }
 
 /// Maps the agent into an address space that has none. `slot` holds a task stopped outside of any system call.
-fn inject_agent(slot: &mut Option<Stopped>, memory: &Memory) -> Result<()> {
+fn inject_agent(slot: &mut Option<Stopped>, memory: &Memory, mappings: &[maps::Mapping]) -> Result<()> {
     const BOOT: [u8; 3] = [0x0f, 0x05, 0xcc]; // syscall; int3
     const MAP_FLAGS: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
     let mut remote = Remote::new(slot)?;
-    // The first call has to be made from somewhere: the program's own first instructions, for a moment.
-    let entry = remote.saved().rip;
-    let original = memory.read_vec(entry, BOOT.len())?;
-    memory.write(entry, &BOOT)?;
+    // The first call has to be made from somewhere: for a moment, from the vdso, or where there is none, from the program's own
+    // first instructions. (Those need not be there: then it dies of its first one, and that is recorded.)
+    let place = vdso::find(mappings).map_or(remote.saved().rip, |vdso| vdso.start);
+    let original = memory.read_vec(place, BOOT.len())?;
+    memory.write(place, &BOOT)?;
     let prot = (libc::PROT_READ | libc::PROT_EXEC).cast_unsigned().into();
     let args = [AGENT_BASE, AGENT_LEN, prot, MAP_FLAGS.cast_unsigned().into(), u64::MAX, 0];
-    let mapped = remote.call_at(entry, entry + 2, libc::SYS_mmap, args);
-    memory.write(entry, &original)?;
+    let mapped = remote.call_at(place, place + 2, libc::SYS_mmap, args);
+    memory.write(place, &original)?;
     let mapped = mapped?;
     remote.finish()?;
     if mapped != AGENT_BASE.cast_signed() {
@@ -82,12 +83,13 @@ pub fn map_hooks(slot: &mut Option<Stopped>, memory: &Memory, image: &[u8]) -> R
 /// # Errors
 /// [`TraceeError::Died`] when the task was killed meanwhile; else a bug.
 pub fn prepare_recorded(slot: &mut Option<Stopped>, memory: &Memory) -> Result<Prepared> {
-    inject_agent(slot, memory)?;
     let tid = slot.as_ref().map(Stopped::tid).expect("a stopped task");
+    let mappings = maps::read(tid)?;
+    inject_agent(slot, memory, &mappings)?;
     let mut remote = Remote::new(slot)?;
     let faulting = remote.call(libc::SYS_arch_prctl, [ARCH_CPUID_SET, 0, 0, 0, 0, 0])?;
     remote.finish()?;
-    let vdso = vdso::divert(&maps::read(tid)?, memory)?;
+    let vdso = vdso::divert(&mappings, memory)?;
     Ok(Prepared { cpuid_faults: faulting == 0, vdso })
 }
 

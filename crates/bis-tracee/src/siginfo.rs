@@ -44,6 +44,20 @@ impl SigInfo {
         info
     }
 
+    /// The same of another signal: who sends one may write anything there, and the kernel puts in the number.
+    #[must_use]
+    pub fn of_signal(&self, signal: Signal) -> SigInfo {
+        let mut info = *self;
+        info.0[..4].copy_from_slice(&i32::from(signal.0).to_le_bytes());
+        info
+    }
+
+    /// Is it the same in all that the kernel keeps (`struct kernel_siginfo`)?
+    pub fn is_same(&self, other: &SigInfo) -> bool {
+        const KEPT: usize = 48;
+        self.0[..KEPT] == other.0[..KEPT]
+    }
+
     /// si_value, for signals that were queued.
     pub fn value(&self) -> u64 {
         u64::from_le_bytes(std::array::from_fn(|i| self.0[24 + i]))

@@ -79,14 +79,18 @@ impl Vdso {
     }
 }
 
+/// The vdso among `mappings`, if there is one.
+pub fn find(mappings: &[Mapping]) -> Option<&Mapping> {
+    mappings.iter().find(|mapping| mapping.name == b"[vdso]")
+}
+
 /// Overwrites the functions of the vdso among `mappings`, if there is one, and whatever else reads the time stamp
 /// counter there.
 ///
 /// # Errors
 /// Where its memory cannot be read or written.
 pub fn divert(mappings: &[Mapping], memory: &Memory) -> Result<Option<Vdso>> {
-    const NAME: &[u8] = b"[vdso]";
-    let Some(vdso) = mappings.iter().find(|m| m.name == NAME) else { return Ok(None) };
+    let Some(vdso) = find(mappings) else { return Ok(None) };
     let image = memory.read_vec(vdso.start, usize::try_from(vdso.len()).unwrap_or(0))?;
     let Ok(file) = object::File::parse(&*image) else { return Ok(None) };
     let (mut sites, mut clocks) = (Vec::new(), [0; CLOCKS.len()]);

@@ -134,6 +134,14 @@ impl Domain {
                 self.task(tid)?.robust_list = args[0];
                 Ok(())
             }
+            H::RtSigqueueinfo | H::PidfdSendSignal => {
+                self.leave_queue(args[1], args[2]);
+                Ok(())
+            }
+            H::RtTgsigqueueinfo => {
+                self.leave_queue(args[2], args[3]);
+                Ok(())
+            }
             H::Personality => self.leave_personality(tid, call, result, outcome),
             H::SchedGetaffinity => self.leave_getaffinity(tid, args, result, outcome),
             H::ProcessVmWritev => self.leave_process_vm_writev(tid, args, result, outcome),
