@@ -15,7 +15,7 @@ use bis_trace::{
     event::{Backing, Effect, EventKind, Outcome, SignalPoint},
     types::{Registers, Tid},
 };
-use bis_tracee::{Memory, Resume, maps, siginfo::SigInfo, sys};
+use bis_tracee::{Memory, Resume, maps, siginfo::SigInfo};
 
 use crate::{
     base::{stack_floor, stack_limit},
@@ -87,8 +87,7 @@ impl Domain {
         match self.task(tid)?.interrupts.take().or(overdue) {
             // It was sent while the hook waited in this very call: it has to find the task in the call.
             Some(signal) if !vsyscall && may_block(&call) => {
-                let pid = self.task(tid)?.pid;
-                sys::carry(pid, tid, signal)?;
+                self.carry(tid, signal)?;
             }
             Some(_) if overdue.is_some() => {}
             _ if !vsyscall && self.deliver_stashed(tid, &before, SignalPoint::BeforeSyscall)? => {

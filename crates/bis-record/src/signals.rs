@@ -32,7 +32,11 @@ use bis_tracee::{
     sys,
 };
 
-use crate::{domain::Domain, error::Result, nearby::RED_ZONE};
+use crate::{
+    domain::Domain,
+    error::{RecordError, Result},
+    nearby::RED_ZONE,
+};
 
 /// si_code of a signal with a value (sigqueue).
 const SI_QUEUE: i32 = -1;
@@ -52,11 +56,6 @@ fn is_same_place(before: &Registers, now: &Registers) -> bool {
     Registers { orig_rax: 0, ..*before } == Registers { orig_rax: 0, ..*now }
 }
 
-/// Is it the signal that we sent ourselves to bring a task to a signal stop?
-fn is_carrier(info: &SigInfo) -> bool {
-    info.code() == SI_QUEUE && info.value() == sys::carried_value()
-}
-
 /// What /proc has said of a signal.
 #[derive(Debug)]
 pub struct Asked {
@@ -74,7 +73,7 @@ impl Domain {
         if info.is_fault() && !self.was_queued(&info) {
             return if self.fault_in_hook(tid)? { Ok(()) } else { self.fault(tid, &info) };
         }
-        if signal == Signal::CONT && !is_carrier(&info) {
+        if signal == Signal::CONT && !self.is_carrier(tid, &info) {
             let pid = self.task(tid)?.pid;
             self.unstop(pid);
         }
@@ -89,17 +88,19 @@ impl Domain {
         let in_call = self.task(tid)?.call.is_some();
         let stashed = self.task(tid)?.stash.iter().position(|other| other.signal() == signal);
         let due = in_call || self.kernels_disposition(tid, signal) != Disposition::Handler;
-        let carried = stashed.filter(|_| is_carrier(&info) && due);
+        let carried = stashed.filter(|_| self.is_carrier(tid, &info) && due);
         if let Some(at) = carried
             && let Some(real) = self.task(tid)?.stash.remove(at)
         {
             // It had come while a hook waited in this call, or when it would have found a handler.
             self.stopped(tid)?.set_siginfo(&real.0)?;
+            self.task(tid)?.carries = None;
             info = real;
         }
-        if is_carrier(&info) {
+        if self.is_carrier(tid, &info) {
             // It was overtaken; what it was sent for still waits in the stash.
             let task = self.task(tid)?;
+            task.carries = None;
             task.midway = task.call.is_none();
             task.ready = true;
             return Ok(());
@@ -155,6 +156,27 @@ impl Domain {
             None => stash.push_back(info),
         }
         Ok(())
+    }
+
+    /// Sends a signal that only brings the task to a signal stop.
+    pub fn carry(&mut self, tid: Tid, signal: Signal) -> Result<()> {
+        let task = self.task(tid)?;
+        task.carries = Some(signal);
+        match sys::carry(task.pid, tid, signal) {
+            Err(error) if error.is_out_of_signals() => {
+                let what = "has as many signals waiting as it may (ulimit -i; raise it)".into();
+                Err(RecordError::Unsupported { tid, what })
+            }
+            other => Ok(other?),
+        }
+    }
+
+    /// Is it the signal that we sent ourselves to bring a task to a signal stop? Where as many wait as may (RLIMIT_SIGPENDING), the
+    /// kernel sends it all the same, but forgets what was to be told with it.
+    fn is_carrier(&self, tid: Tid, info: &SigInfo) -> bool {
+        let is_ours = info.code() == SI_QUEUE && info.value() == sys::carried_value();
+        let carries = self.tasks.get(&tid).and_then(|task| task.carries);
+        is_ours || carries == Some(info.signal()) && info.is_bare()
     }
 
     /// A process may send itself what looks like a fault (handlers of crashes do, to have the default action after all); and where
@@ -461,7 +483,7 @@ impl Domain {
             }
             // It comes when the call that is about to be made, or the event that is about to be written, says where the task is.
             self.task(tid)?.stash.push_front(info);
-            sys::carry(pid, tid, signal)?;
+            self.carry(tid, signal)?;
             let is_there = point == SignalPoint::AfterEvent;
             self.task(tid)?.ready |= is_there;
             return Ok(is_there);
@@ -471,11 +493,11 @@ impl Domain {
             let task = self.task(tid)?;
             task.stash.push_front(info);
             (task.midway, task.ready) = (true, true);
-            sys::carry(pid, tid, signal)?;
+            self.carry(tid, signal)?;
             return Ok(true);
         }
         // Only the kernel can bring a task to a signal stop; what the signal says is replaced there.
-        sys::carry(pid, tid, signal)?;
+        self.carry(tid, signal)?;
         self.resume(tid, Resume::Cont)?;
         loop {
             self.wait_for_report(tid)?;
@@ -494,12 +516,12 @@ impl Domain {
                 }
             }
             let arrived = SigInfo(self.stopped(tid)?.siginfo()?);
-            if arrived.signal() == signal && is_carrier(&arrived) {
+            if arrived.signal() == signal && self.is_carrier(tid, &arrived) {
                 break;
             }
             let found = arrived.signal();
             match self.disposition(tid, found)? {
-                Disposition::Handler if is_carrier(&arrived) => {}
+                Disposition::Handler if self.is_carrier(tid, &arrived) => {}
                 Disposition::Handler => self.keep_back(tid, arrived)?,
                 Disposition::Ignore => {}
                 // It goes first.
@@ -508,7 +530,8 @@ impl Domain {
             self.task(tid)?.report = None;
             self.resume(tid, Resume::Cont)?;
         }
-        self.task(tid)?.report = None;
+        let task = self.task(tid)?;
+        (task.report, task.carries) = (None, None);
         self.stopped(tid)?.set_siginfo(&info.0)?;
         self.deliver(tid, &info, point)?;
         Ok(true)

@@ -111,6 +111,8 @@ pub struct Task {
     pub in_hook: bool,
     /// Its process was stopped while nobody traced it.
     pub is_halted: bool,
+    /// The signal that was sent last to bring it to a signal stop ([`Domain::carry`](crate::domain::Domain::carry)).
+    pub carries: Option<Signal>,
     /// This one, in the stash, has interrupted a hook in its call.
     pub interrupts: Option<Signal>,
     /// Its descriptors are not those of the domain's other tasks.
@@ -159,6 +161,7 @@ impl Task {
             has_returned: false,
             in_hook: false,
             is_halted: false,
+            carries: None,
             interrupts: None,
             own_fds: false,
             expect_signal: None,

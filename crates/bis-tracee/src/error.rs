@@ -22,6 +22,12 @@ pub enum TraceeError {
 }
 
 impl TraceeError {
+    /// Was it that no more signals may wait?
+    #[must_use]
+    pub fn is_out_of_signals(&self) -> bool {
+        matches!(self, Self::Os { source, .. } if source.raw_os_error() == Some(libc::EAGAIN))
+    }
+
     /// Was it that there is no descriptor left?
     #[must_use]
     pub fn is_out_of_files(&self) -> bool {

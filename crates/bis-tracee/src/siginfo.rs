@@ -44,6 +44,11 @@ impl SigInfo {
         info
     }
 
+    /// Does it tell nothing but its number? (Or it comes from outside of a pid namespace, by root.)
+    pub fn is_bare(&self) -> bool {
+        [4, 8, 16, 20].iter().all(|at| self.int(*at) == 0)
+    }
+
     /// The same of another signal: who sends one may write anything there, and the kernel puts in the number.
     #[must_use]
     pub fn of_signal(&self, signal: Signal) -> SigInfo {
