@@ -459,6 +459,6 @@ impl Domain {
                 return Ok(());
             }
         }
-        self.expect_signal(tid, &regs)
+        self.expect_signal_of(tid, &Call { nr: call.nr, args: call.entry.args() }, &regs)
     }
 }

@@ -18,6 +18,7 @@
 //! again before the handler's first instruction, and the frame lies at the stack pointer.
 
 use bis_agent::hooks::state;
+use bis_syscalls::Call;
 use bis_trace::{
     event::{EventKind, Insn, MemWrite, Outcome, RangeSum, SignalEvent, SignalPoint},
     types::{Registers, Signal, Tid},
@@ -27,7 +28,8 @@ use bis_tracee::{
     cpu::{self, Chance},
     maps::{self, Mapping},
     siginfo::{
-        Disposition, SigInfo, disposition, frame_ranges, is_on_alternate_stack, is_stop, restore_flags,
+        Disposition, SigInfo, disposition, frame_ranges, has_open, is_on_alternate_stack, is_stop,
+        restore_flags,
     },
     sys,
 };
@@ -430,6 +432,22 @@ impl Domain {
             }
         }
         self.task(tid)?.expect_signal = (!open.is_empty()).then_some(*regs);
+        Ok(())
+    }
+
+    /// The same after a call that has succeeded. It may have sent the task itself a signal of which the kernel kept nothing but the
+    /// number (see [`Domain::is_carrier`]): those that are sent with more than that, or by tgkill.
+    pub fn expect_signal_of(&mut self, tid: Tid, call: &Call, regs: &Registers) -> Result<()> {
+        self.expect_signal(tid, regs)?;
+        let pid = self.task(tid)?.pid;
+        let to_itself = match call.nr.cast_signed() {
+            libc::SYS_tkill | libc::SYS_rt_sigqueueinfo => [pid.0, tid.0].contains(&call.i32(0)),
+            libc::SYS_tgkill | libc::SYS_rt_tgsigqueueinfo => call.i32(1) == tid.0,
+            _ => false,
+        };
+        if to_itself && self.task(tid)?.expect_signal.is_none() && has_open(tid) {
+            self.task(tid)?.expect_signal = Some(*regs);
+        }
         Ok(())
     }
 

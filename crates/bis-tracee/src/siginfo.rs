@@ -144,18 +144,30 @@ pub enum Disposition {
     Stop,
 }
 
-/// Reads `/proc/TID/status`: about 20 µs. SIGKILL and SIGSTOP included.
-pub fn disposition(tid: Tid, signal: Signal) -> Disposition {
+/// Sets of signals as `/proc/TID/status` names them.
+fn signal_sets<const N: usize>(tid: Tid, names: [&str; N]) -> [u64; N] {
     let status = fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
-    let set = |name: &str| {
+    names.map(|name| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
         line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0)
-    };
+    })
+}
+
+/// Does any signal wait for this task that it does not block? Also one of which the kernel has kept nothing but the number, because as
+/// many waited as may: of such `PTRACE_PEEKSIGINFO` does not tell. Reads `/proc/TID/status`.
+pub fn has_open(tid: Tid) -> bool {
+    let [own, shared, blocked] = signal_sets(tid, ["SigPnd:", "ShdPnd:", "SigBlk:"]);
+    (own | shared) & !blocked != 0
+}
+
+/// Reads `/proc/TID/status`: about 20 µs. SIGKILL and SIGSTOP included.
+pub fn disposition(tid: Tid, signal: Signal) -> Disposition {
+    let [caught, ignored] = signal_sets(tid, ["SigCgt:", "SigIgn:"]);
     let bit = 1u64 << (u32::from(signal.0).clamp(1, 64) - 1);
-    if set("SigCgt:") & bit != 0 {
+    if caught & bit != 0 {
         return Disposition::Handler;
     }
-    if set("SigIgn:") & bit != 0 {
+    if ignored & bit != 0 {
         return Disposition::Ignore;
     }
     match i32::from(signal.0) {
