@@ -3,7 +3,8 @@
 //! The kernel decides what a signal does and builds the frame; we choose the moment, and it must be one that
 //! replay can find again:
 //!
-//! - A fault comes from the task's own instruction and comes again in replay.
+//! - A fault comes from the task's own instruction and comes again in replay. (One that was sent, or that the kernel raises at the
+//!   end of a call, is a signal like others.)
 //! - A signal that interrupts a system call, or is pending when a call returns that can leave one pending (kill,
 //!   sigprocmask, ...), takes effect right after that call's event.
 //! - A signal for a handler that arrives in the middle of computation is kept back, and is delivered at the
@@ -14,44 +15,26 @@
 //!   there on, and it is kept back like one for a handler: until an event tells where the task is, or SIGCONT comes. (Whoever
 //!   sends a stop and SIGCONT within the few microseconds in which we send it anew, may have the latter lost.)
 //!
-//! A handler's frame is written by letting the kernel deliver the signal under a single step: the task stops
-//! again before the handler's first instruction, and the frame lies at the stack pointer.
+//! How a handler is called is in `frames.rs`, what is kept back in `stash.rs`.
 
 use bis_agent::hooks::state;
 use bis_syscalls::Call;
 use bis_trace::{
-    event::{EventKind, Insn, MemWrite, Outcome, RangeSum, SignalEvent, SignalPoint},
+    event::{EventKind, Insn, SignalEvent, SignalPoint},
     types::{Registers, Signal, Tid},
 };
 use bis_tracee::{
-    Resume, Status,
+    Resume,
     cpu::{self, Chance},
-    maps::{self, Mapping},
-    siginfo::{
-        Disposition, SigInfo, disposition, frame_ranges, has_open, is_on_alternate_stack, is_stop,
-        restore_flags,
-    },
-    sys,
+    siginfo::{Disposition, SigInfo, disposition, has_open, is_stop},
 };
 
-use crate::{
-    domain::Domain,
-    error::{RecordError, Result},
-    nearby::RED_ZONE,
-};
+use crate::{domain::Domain, error::Result};
 
-/// si_code of a signal with a value (sigqueue).
-const SI_QUEUE: i32 = -1;
-
-fn bit(signal: Signal) -> u64 {
+/// A signal's place in a set of them.
+pub fn bit(signal: Signal) -> u64 {
     1 << (u32::from(signal.0).clamp(1, 64) - 1)
 }
-
-/// No frame of a signal is larger, bytes: with all that a processor has to save, it has some 12,000.
-const FRAME_MAX: u64 = 1 << 15;
-
-/// PROT_WRITE.
-const WRITE: u32 = 2;
 
 /// Has a task not moved between these? The kernel's note of the call that it was in does not matter.
 fn is_same_place(before: &Registers, now: &Registers) -> bool {
@@ -149,38 +132,6 @@ impl Domain {
         }
     }
 
-    /// Keeps a signal until there is a place for it. While one waits here, the kernel queues the next: of a timer that would be
-    /// one after another, and the task would never be done with them.
-    pub fn keep_back(&mut self, tid: Tid, info: SigInfo) -> Result<()> {
-        let stash = &mut self.task(tid)?.stash;
-        match stash.iter_mut().find(|other| other.is_queued_once_with(&info)) {
-            Some(waiting) => *waiting = waiting.with_overruns_of(&info),
-            None => stash.push_back(info),
-        }
-        Ok(())
-    }
-
-    /// Sends a signal that only brings the task to a signal stop.
-    pub fn carry(&mut self, tid: Tid, signal: Signal) -> Result<()> {
-        let task = self.task(tid)?;
-        task.carries = Some(signal);
-        match sys::carry(task.pid, tid, signal) {
-            Err(error) if error.is_out_of_signals() => {
-                let what = "has as many signals waiting as it may (ulimit -i; raise it)".into();
-                Err(RecordError::Unsupported { tid, what })
-            }
-            other => Ok(other?),
-        }
-    }
-
-    /// Is it the signal that we sent ourselves to bring a task to a signal stop? Where as many wait as may (RLIMIT_SIGPENDING), the
-    /// kernel sends it all the same, but forgets what was to be told with it.
-    fn is_carrier(&self, tid: Tid, info: &SigInfo) -> bool {
-        let is_ours = info.code() == SI_QUEUE && info.value() == sys::carried_value();
-        let carries = self.tasks.get(&tid).and_then(|task| task.carries);
-        is_ours || carries == Some(info.signal()) && info.is_bare()
-    }
-
     /// A process may send itself what looks like a fault (handlers of crashes do, to have the default action after all); and where
     /// a call has ended in a fault, as rt_sigreturn from a bad frame does, the kernel has queued it. No instruction
     /// raises such a one in replay.
@@ -199,13 +150,6 @@ impl Domain {
         let info = info.of_signal(Signal(u8::try_from(signal).unwrap_or(0)));
         if info.is_fault() {
             self.queued_faults.push(info);
-        }
-    }
-
-    /// The process is to go on: stops that its tasks have not come to yet are none any more.
-    fn unstop(&mut self, pid: Tid) {
-        for task in self.tasks.values_mut().filter(|task| task.pid == pid) {
-            task.stash.retain(|info| !is_stop(info.signal()));
         }
     }
 
@@ -235,7 +179,7 @@ impl Domain {
 
     /// What the kernel will do with a signal for this task. The first process of a pid namespace gets none that it has no
     /// handler for, but for SIGKILL and SIGSTOP.
-    fn disposition(&mut self, tid: Tid, signal: Signal) -> Result<Disposition> {
+    pub fn disposition(&mut self, tid: Tid, signal: Signal) -> Result<Disposition> {
         let disposition = self.kernels_disposition(tid, signal);
         let stop = i32::from(signal.0) == libc::SIGSTOP;
         let default = matches!(disposition, Disposition::Fatal | Disposition::Stop);
@@ -300,7 +244,7 @@ impl Domain {
         })
     }
 
-    fn fatal(&mut self, tid: Tid, info: &SigInfo, point: SignalPoint) -> Result<()> {
+    pub fn fatal(&mut self, tid: Tid, info: &SigInfo, point: SignalPoint) -> Result<()> {
         let before = self.stopped(tid)?.regs()?;
         let event =
             SignalEvent { signal: info.signal(), siginfo: info.0.to_vec(), point, before, handler: None };
@@ -310,7 +254,7 @@ impl Domain {
 
     /// The first process of a pid namespace has raised a signal that ends it; but as long as somebody traces it, the
     /// kernel does not let that happen, and would have the instruction raise it again for ever.
-    fn fatal_for_init(&mut self, tid: Tid, info: &SigInfo, point: SignalPoint) -> Result<()> {
+    pub fn fatal_for_init(&mut self, tid: Tid, info: &SigInfo, point: SignalPoint) -> Result<()> {
         let signal = info.signal();
         let before = self.stopped(tid)?.regs()?;
         let event = SignalEvent { signal, siginfo: info.0.to_vec(), point, before, handler: None };
@@ -327,99 +271,6 @@ impl Domain {
         self.task(tid)?.inject = Some(signal);
         self.resume(tid, Resume::Cont)?;
         self.wait_for_report(tid)
-    }
-
-    /// At the task's signal stop: lets the kernel call the handler, and records the frame.
-    fn deliver(&mut self, tid: Tid, info: &SigInfo, point: SignalPoint) -> Result<()> {
-        self.drain(tid)?;
-        let sums = self.sums(tid)?;
-        let before = self.stopped(tid)?.regs()?;
-        let own = self.own_registers(&before);
-        self.interrupted_at.insert(own.rip);
-        if own != before {
-            // What the handler sees, and returns to, is the program's own.
-            self.stopped(tid)?.set_regs(&own)?;
-            if info.is_fault() && info.addr() == before.rip {
-                self.stopped(tid)?.set_siginfo(&info.at(own.rip).0)?;
-            }
-        }
-        self.task(tid)?.inject = Some(info.signal());
-        self.resume(tid, Resume::Step)?;
-        self.wait_for_report(tid)?;
-        match self.task(tid)?.report {
-            Some(Status::Signal(Signal::TRAP)) => self.task(tid)?.report = None,
-            Some(Status::Signal(Signal::SEGV)) => return self.no_room(tid, info, point, before, sums),
-            // The task was killed: that comes next.
-            _ => return Ok(()),
-        }
-        let regs = self.stopped(tid)?.regs()?;
-        restore_flags(&self.memory, regs.rsp, own.eflags)?;
-        let mut writes = Vec::new();
-        for (addr, len) in frame_ranges(&self.memory, regs.rsp) {
-            let data = self.memory.read_vec(addr, usize::try_from(len).unwrap_or(0))?;
-            writes.push(MemWrite { addr, data });
-        }
-        if self.session.options.checksum && is_on_alternate_stack(&self.memory, regs.rsp) {
-            // What is left there when the handler has returned is checked no more than what lies below any stack.
-            if !self.old_stacks.contains(&regs.rsp) {
-                self.old_stacks.push(regs.rsp);
-            }
-            // Unless it was there already: then its frame lies right below.
-            if own.rsp.wrapping_sub(regs.rsp) > FRAME_MAX {
-                self.task(tid)?.left_stack = Some(own.rsp);
-            }
-        }
-        let xstate = Some(self.stopped(tid)?.xstate()?);
-        let mut outcome = Outcome { regs, xstate, writes, ..Outcome::default() };
-        self.take_mail(&mut outcome)?;
-        let handler = Some(outcome);
-        self.task(tid)?.undone = (point == SignalPoint::BeforeSyscall).then_some((before.rip, before.rsp));
-        let event = SignalEvent { signal: info.signal(), siginfo: info.0.to_vec(), point, before, handler };
-        let seq = self.session.writer.next_seq();
-        self.event_at(seq, tid, EventKind::Signal(Box::new(event)), sums)?;
-        self.task(tid)?.ready = true;
-        self.expect_signal(tid, &regs)
-    }
-
-    /// The stack had no room for the frame. The signal is gone, and the kernel raises SIGSEGV in its place (`force_sigsegv`):
-    /// in replay nothing raises it, it takes effect right after the event of the signal that had no room.
-    fn no_room(
-        &mut self,
-        tid: Tid,
-        info: &SigInfo,
-        point: SignalPoint,
-        before: Registers,
-        sums: Vec<RangeSum>,
-    ) -> Result<()> {
-        self.task(tid)?.report = None;
-        let instead = SigInfo(self.stopped(tid)?.siginfo()?);
-        let regs = self.stopped(tid)?.regs()?;
-        let handler = Some(Outcome { regs, writes: self.torn_frame(tid, regs.rsp)?, ..Outcome::default() });
-        let event = SignalEvent { signal: info.signal(), siginfo: info.0.to_vec(), point, before, handler };
-        let seq = self.session.writer.next_seq();
-        self.event_at(seq, tid, EventKind::Signal(Box::new(event)), sums)?;
-        let pid = self.task(tid)?.pid;
-        if self.kernels_disposition(tid, Signal::SEGV) == Disposition::Handler {
-            self.deliver(tid, &instead, SignalPoint::AfterEvent)
-        } else if self.session.is_init_inside(pid) {
-            self.fatal_for_init(tid, &instead, SignalPoint::AfterEvent)
-        } else {
-            self.fatal(tid, &instead, SignalPoint::AfterEvent)
-        }
-    }
-
-    /// What the kernel may have written of a frame before it came to where there was no room: all of the stack below `rsp`,
-    /// as far as a frame reaches.
-    fn torn_frame(&self, tid: Tid, rsp: u64) -> Result<Vec<MemWrite>> {
-        let top = rsp.saturating_sub(RED_ZONE);
-        let mappings = maps::read(tid)?;
-        let is_stack = |mapping: &&Mapping| {
-            (mapping.start..mapping.end).contains(&top) && mapping.prot & WRITE != 0 && !mapping.shared
-        };
-        let Some(stack) = mappings.iter().find(is_stack) else { return Ok(Vec::new()) };
-        let start = stack.start.max(top.saturating_sub(FRAME_MAX));
-        let data = self.memory.read_vec(start, usize::try_from(top - start).unwrap_or(0))?;
-        Ok(vec![MemWrite { addr: start, data }])
     }
 
     /// The task stands where its event has left it, with these registers: is a signal to come before it goes on from there?
@@ -466,92 +317,5 @@ impl Domain {
     pub fn only_ignored_pending(&mut self, tid: Tid) -> Result<bool> {
         let open = self.deliverable(tid)?;
         Ok(!open.is_empty() && open.iter().all(|info| disposition(tid, info.signal()) == Disposition::Ignore))
-    }
-
-    /// At the entry of a call: delivers a signal that was kept back, if there is one that is not blocked now. The
-    /// call is undone; the task will make it when the handler has returned.
-    pub fn deliver_stashed(&mut self, tid: Tid, before: &Registers, point: SignalPoint) -> Result<bool> {
-        if self.task(tid)?.stash.is_empty() {
-            return Ok(false);
-        }
-        let mask = self.stopped(tid)?.sigmask()?;
-        let task = self.task(tid)?;
-        let Some(at) = task.stash.iter().position(|info| mask & bit(info.signal()) == 0) else {
-            return Ok(false);
-        };
-        let Some(info) = task.stash.remove(at) else { return Ok(false) };
-        self.disarm(tid)?;
-        if self.task(tid)?.report.is_some() {
-            self.task(tid)?.stash.push_front(info);
-            return Ok(true);
-        }
-        let signal = info.signal();
-        // The process may have changed its mind: as if the signal came now.
-        let now = self.disposition(tid, signal)?;
-        if now == Disposition::Ignore {
-            return Ok(false);
-        }
-        let pid = self.task(tid)?.pid;
-        if is_stop(signal) && now == Disposition::Stop {
-            let pending = self.stopped(tid)?.pending()?;
-            if pending.iter().any(|info| SigInfo(*info).signal() == Signal::CONT) {
-                // Sent again, it would take back what is to take it back.
-                self.unstop(pid);
-                return Ok(false);
-            }
-            // It comes when the call that is about to be made, or the event that is about to be written, says where the task is.
-            self.task(tid)?.stash.push_front(info);
-            self.carry(tid, signal)?;
-            let is_there = point == SignalPoint::AfterEvent;
-            self.task(tid)?.ready |= is_there;
-            return Ok(is_there);
-        }
-        self.stopped(tid)?.set_regs(before)?;
-        if now != Disposition::Handler {
-            let task = self.task(tid)?;
-            task.stash.push_front(info);
-            (task.midway, task.ready) = (true, true);
-            self.carry(tid, signal)?;
-            return Ok(true);
-        }
-        // Only the kernel can bring a task to a signal stop; what the signal says is replaced there.
-        self.carry(tid, signal)?;
-        self.resume(tid, Resume::Cont)?;
-        loop {
-            self.wait_for_report(tid)?;
-            match self.task(tid)?.report {
-                Some(Status::Signal(_)) => {}
-                // SIGCONT interrupts its target before it arrives there.
-                Some(Status::Trap) => {
-                    self.task(tid)?.report = None;
-                    self.resume(tid, Resume::Cont)?;
-                    continue;
-                }
-                // Killed, or stopped with its process: the signal is tried again later.
-                _ => {
-                    self.task(tid)?.stash.push_front(info);
-                    return Ok(true);
-                }
-            }
-            let arrived = SigInfo(self.stopped(tid)?.siginfo()?);
-            if arrived.signal() == signal && self.is_carrier(tid, &arrived) {
-                break;
-            }
-            let found = arrived.signal();
-            match self.disposition(tid, found)? {
-                Disposition::Handler if self.is_carrier(tid, &arrived) => {}
-                Disposition::Handler => self.keep_back(tid, arrived)?,
-                Disposition::Ignore => {}
-                // It goes first.
-                Disposition::Fatal | Disposition::Stop => self.task(tid)?.inject = Some(found),
-            }
-            self.task(tid)?.report = None;
-            self.resume(tid, Resume::Cont)?;
-        }
-        let task = self.task(tid)?;
-        (task.report, task.carries) = (None, None);
-        self.stopped(tid)?.set_siginfo(&info.0)?;
-        self.deliver(tid, &info, point)?;
-        Ok(true)
     }
 }

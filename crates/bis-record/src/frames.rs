@@ -1,0 +1,115 @@
+//! Calls of handlers. A handler's frame is written by letting the kernel deliver the signal under a single step: the task stops
+//! again before the handler's first instruction, and the frame lies at the stack pointer.
+
+use bis_trace::{
+    event::{EventKind, MemWrite, Outcome, RangeSum, SignalEvent, SignalPoint},
+    types::{Registers, Signal, Tid},
+};
+use bis_tracee::{
+    Resume, Status,
+    maps::{self, Mapping},
+    siginfo::{Disposition, SigInfo, frame_ranges, is_on_alternate_stack, restore_flags},
+};
+
+use crate::{domain::Domain, error::Result, nearby::RED_ZONE};
+
+/// No frame of a signal is larger, bytes: with all that a processor has to save, it has some 12,000.
+const FRAME_MAX: u64 = 1 << 15;
+
+/// PROT_WRITE.
+const WRITE: u32 = 2;
+
+impl Domain {
+    /// At the task's signal stop: lets the kernel call the handler, and records the frame.
+    pub fn deliver(&mut self, tid: Tid, info: &SigInfo, point: SignalPoint) -> Result<()> {
+        self.drain(tid)?;
+        let sums = self.sums(tid)?;
+        let before = self.stopped(tid)?.regs()?;
+        let own = self.own_registers(&before);
+        self.interrupted_at.insert(own.rip);
+        if own != before {
+            // What the handler sees, and returns to, is the program's own.
+            self.stopped(tid)?.set_regs(&own)?;
+            if info.is_fault() && info.addr() == before.rip {
+                self.stopped(tid)?.set_siginfo(&info.at(own.rip).0)?;
+            }
+        }
+        self.task(tid)?.inject = Some(info.signal());
+        self.resume(tid, Resume::Step)?;
+        self.wait_for_report(tid)?;
+        match self.task(tid)?.report {
+            Some(Status::Signal(Signal::TRAP)) => self.task(tid)?.report = None,
+            Some(Status::Signal(Signal::SEGV)) => return self.no_room(tid, info, point, before, sums),
+            // The task was killed: that comes next.
+            _ => return Ok(()),
+        }
+        let regs = self.stopped(tid)?.regs()?;
+        restore_flags(&self.memory, regs.rsp, own.eflags)?;
+        let mut writes = Vec::new();
+        for (addr, len) in frame_ranges(&self.memory, regs.rsp) {
+            let data = self.memory.read_vec(addr, usize::try_from(len).unwrap_or(0))?;
+            writes.push(MemWrite { addr, data });
+        }
+        if self.session.options.checksum && is_on_alternate_stack(&self.memory, regs.rsp) {
+            // What is left there when the handler has returned is checked no more than what lies below any stack.
+            if !self.old_stacks.contains(&regs.rsp) {
+                self.old_stacks.push(regs.rsp);
+            }
+            // Unless it was there already: then its frame lies right below.
+            if own.rsp.wrapping_sub(regs.rsp) > FRAME_MAX {
+                self.task(tid)?.left_stack = Some(own.rsp);
+            }
+        }
+        let xstate = Some(self.stopped(tid)?.xstate()?);
+        let mut outcome = Outcome { regs, xstate, writes, ..Outcome::default() };
+        self.take_mail(&mut outcome)?;
+        let handler = Some(outcome);
+        self.task(tid)?.undone = (point == SignalPoint::BeforeSyscall).then_some((before.rip, before.rsp));
+        let event = SignalEvent { signal: info.signal(), siginfo: info.0.to_vec(), point, before, handler };
+        let seq = self.session.writer.next_seq();
+        self.event_at(seq, tid, EventKind::Signal(Box::new(event)), sums)?;
+        self.task(tid)?.ready = true;
+        self.expect_signal(tid, &regs)
+    }
+
+    /// The stack had no room for the frame. The signal is gone, and the kernel raises SIGSEGV in its place (`force_sigsegv`):
+    /// in replay nothing raises it, it takes effect right after the event of the signal that had no room.
+    fn no_room(
+        &mut self,
+        tid: Tid,
+        info: &SigInfo,
+        point: SignalPoint,
+        before: Registers,
+        sums: Vec<RangeSum>,
+    ) -> Result<()> {
+        self.task(tid)?.report = None;
+        let instead = SigInfo(self.stopped(tid)?.siginfo()?);
+        let regs = self.stopped(tid)?.regs()?;
+        let handler = Some(Outcome { regs, writes: self.torn_frame(tid, regs.rsp)?, ..Outcome::default() });
+        let event = SignalEvent { signal: info.signal(), siginfo: info.0.to_vec(), point, before, handler };
+        let seq = self.session.writer.next_seq();
+        self.event_at(seq, tid, EventKind::Signal(Box::new(event)), sums)?;
+        let pid = self.task(tid)?.pid;
+        if self.kernels_disposition(tid, Signal::SEGV) == Disposition::Handler {
+            self.deliver(tid, &instead, SignalPoint::AfterEvent)
+        } else if self.session.is_init_inside(pid) {
+            self.fatal_for_init(tid, &instead, SignalPoint::AfterEvent)
+        } else {
+            self.fatal(tid, &instead, SignalPoint::AfterEvent)
+        }
+    }
+
+    /// What the kernel may have written of a frame before it came to where there was no room: all of the stack below `rsp`,
+    /// as far as a frame reaches.
+    fn torn_frame(&self, tid: Tid, rsp: u64) -> Result<Vec<MemWrite>> {
+        let top = rsp.saturating_sub(RED_ZONE);
+        let mappings = maps::read(tid)?;
+        let is_stack = |mapping: &&Mapping| {
+            (mapping.start..mapping.end).contains(&top) && mapping.prot & WRITE != 0 && !mapping.shared
+        };
+        let Some(stack) = mappings.iter().find(is_stack) else { return Ok(Vec::new()) };
+        let start = stack.start.max(top.saturating_sub(FRAME_MAX));
+        let data = self.memory.read_vec(start, usize::try_from(top - start).unwrap_or(0))?;
+        Ok(vec![MemWrite { addr: start, data }])
+    }
+}

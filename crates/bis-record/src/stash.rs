@@ -1,0 +1,149 @@
+//! Signals that are kept back until there is a place for them, and how they come to the task then: only the kernel can bring a task
+//! to a signal stop, so another is sent that carries them there.
+
+use bis_trace::{
+    event::SignalPoint,
+    types::{Registers, Signal, Tid},
+};
+use bis_tracee::{
+    Resume, Status,
+    siginfo::{Disposition, SigInfo, is_stop},
+    sys,
+};
+
+use crate::{
+    domain::Domain,
+    error::{RecordError, Result},
+    signals::bit,
+};
+
+/// si_code of a signal with a value (sigqueue).
+const SI_QUEUE: i32 = -1;
+
+impl Domain {
+    /// Keeps a signal until there is a place for it. While one waits here, the kernel queues the next: of a timer that would be
+    /// one after another, and the task would never be done with them.
+    pub fn keep_back(&mut self, tid: Tid, info: SigInfo) -> Result<()> {
+        let stash = &mut self.task(tid)?.stash;
+        match stash.iter_mut().find(|other| other.is_queued_once_with(&info)) {
+            Some(waiting) => *waiting = waiting.with_overruns_of(&info),
+            None => stash.push_back(info),
+        }
+        Ok(())
+    }
+
+    /// The process is to go on: stops that its tasks have not come to yet are none any more.
+    pub fn unstop(&mut self, pid: Tid) {
+        for task in self.tasks.values_mut().filter(|task| task.pid == pid) {
+            task.stash.retain(|info| !is_stop(info.signal()));
+        }
+    }
+
+    /// Sends a signal that only brings the task to a signal stop.
+    pub fn carry(&mut self, tid: Tid, signal: Signal) -> Result<()> {
+        let task = self.task(tid)?;
+        task.carries = Some(signal);
+        match sys::carry(task.pid, tid, signal) {
+            Err(error) if error.is_out_of_signals() => {
+                let what = "has as many signals waiting as it may (ulimit -i; raise it)".into();
+                Err(RecordError::Unsupported { tid, what })
+            }
+            other => Ok(other?),
+        }
+    }
+
+    /// Is it the signal that we sent ourselves to bring a task to a signal stop? Where as many wait as may (RLIMIT_SIGPENDING), the
+    /// kernel sends it all the same, but forgets what was to be told with it.
+    pub fn is_carrier(&self, tid: Tid, info: &SigInfo) -> bool {
+        let is_ours = info.code() == SI_QUEUE && info.value() == sys::carried_value();
+        let carries = self.tasks.get(&tid).and_then(|task| task.carries);
+        is_ours || carries == Some(info.signal()) && info.is_bare()
+    }
+
+    /// At the entry of a call: delivers a signal that was kept back, if there is one that is not blocked now. The
+    /// call is undone; the task will make it when the handler has returned.
+    pub fn deliver_stashed(&mut self, tid: Tid, before: &Registers, point: SignalPoint) -> Result<bool> {
+        if self.task(tid)?.stash.is_empty() {
+            return Ok(false);
+        }
+        let mask = self.stopped(tid)?.sigmask()?;
+        let task = self.task(tid)?;
+        let Some(at) = task.stash.iter().position(|info| mask & bit(info.signal()) == 0) else {
+            return Ok(false);
+        };
+        let Some(info) = task.stash.remove(at) else { return Ok(false) };
+        self.disarm(tid)?;
+        if self.task(tid)?.report.is_some() {
+            self.task(tid)?.stash.push_front(info);
+            return Ok(true);
+        }
+        let signal = info.signal();
+        // The process may have changed its mind: as if the signal came now.
+        let now = self.disposition(tid, signal)?;
+        if now == Disposition::Ignore {
+            return Ok(false);
+        }
+        let pid = self.task(tid)?.pid;
+        if is_stop(signal) && now == Disposition::Stop {
+            let pending = self.stopped(tid)?.pending()?;
+            if pending.iter().any(|info| SigInfo(*info).signal() == Signal::CONT) {
+                // Sent again, it would take back what is to take it back.
+                self.unstop(pid);
+                return Ok(false);
+            }
+            // It comes when the call that is about to be made, or the event that is about to be written, says where the task is.
+            self.task(tid)?.stash.push_front(info);
+            self.carry(tid, signal)?;
+            let is_there = point == SignalPoint::AfterEvent;
+            self.task(tid)?.ready |= is_there;
+            return Ok(is_there);
+        }
+        self.stopped(tid)?.set_regs(before)?;
+        if now != Disposition::Handler {
+            let task = self.task(tid)?;
+            task.stash.push_front(info);
+            (task.midway, task.ready) = (true, true);
+            self.carry(tid, signal)?;
+            return Ok(true);
+        }
+        // Only the kernel can bring a task to a signal stop; what the signal says is replaced there.
+        self.carry(tid, signal)?;
+        self.resume(tid, Resume::Cont)?;
+        loop {
+            self.wait_for_report(tid)?;
+            match self.task(tid)?.report {
+                Some(Status::Signal(_)) => {}
+                // SIGCONT interrupts its target before it arrives there.
+                Some(Status::Trap) => {
+                    self.task(tid)?.report = None;
+                    self.resume(tid, Resume::Cont)?;
+                    continue;
+                }
+                // Killed, or stopped with its process: the signal is tried again later.
+                _ => {
+                    self.task(tid)?.stash.push_front(info);
+                    return Ok(true);
+                }
+            }
+            let arrived = SigInfo(self.stopped(tid)?.siginfo()?);
+            if arrived.signal() == signal && self.is_carrier(tid, &arrived) {
+                break;
+            }
+            let found = arrived.signal();
+            match self.disposition(tid, found)? {
+                Disposition::Handler if self.is_carrier(tid, &arrived) => {}
+                Disposition::Handler => self.keep_back(tid, arrived)?,
+                Disposition::Ignore => {}
+                // It goes first.
+                Disposition::Fatal | Disposition::Stop => self.task(tid)?.inject = Some(found),
+            }
+            self.task(tid)?.report = None;
+            self.resume(tid, Resume::Cont)?;
+        }
+        let task = self.task(tid)?;
+        (task.report, task.carries) = (None, None);
+        self.stopped(tid)?.set_siginfo(&info.0)?;
+        self.deliver(tid, &info, point)?;
+        Ok(true)
+    }
+}
