@@ -23,8 +23,7 @@ pub struct Cores {
 impl Cores {
     pub fn new() -> Cores {
         let original = sys::get_affinity(Tid(0)).unwrap_or_default();
-        let cores: Vec<usize> =
-            (0..original.len() * 8).filter(|core| original[core / 8] & (1 << (core % 8)) != 0).collect();
+        let cores = balance::cores_of(&original);
         let active = cores.iter().map(|_| AtomicUsize::new(0)).collect();
         let current = sys::current_core();
         let first = cores.iter().position(|core| Some(*core) == current).unwrap_or(0);
@@ -86,5 +85,30 @@ impl Cores {
         if let Some(core) = self.cores.get(slot) {
             balance::pin(tid, *core);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn domains_spread_from_where_bis_began() {
+        let cores = Cores {
+            original: Vec::new(),
+            cores: vec![2, 3, 7],
+            active: (0..3).map(|_| AtomicUsize::new(0)).collect(),
+            first: 1,
+        };
+        assert_eq!([cores.enter(None), cores.enter(None), cores.enter(None)], [1, 2, 0]);
+        cores.leave(2);
+        assert_eq!(cores.enter(Some(0)), 2, "the one with the fewest");
+        cores.leave(0);
+        cores.leave(1);
+        assert_eq!(cores.enter(Some(0)), 0, "of several, the current one");
+        // It goes to core 3, whose slot is free.
+        assert_eq!(cores.move_to(3, 0), 1);
+        assert_eq!(cores.move_to(9, 1), 1, "there is no such core");
+        assert_eq!(cores.enter(None), 0);
     }
 }

@@ -143,13 +143,18 @@ impl Domain {
     /// Such a call has succeeded (rt_sigqueueinfo, rt_tgsigqueueinfo, pidfd_send_signal): `signal` was sent, with the information at
     /// `addr`.
     pub fn leave_queue(&mut self, signal: u64, addr: u64) {
-        let mut info = SigInfo([0; 128]);
-        if addr == 0 || self.memory.read(addr, &mut info.0).is_err() {
-            return;
+        // Without one, the kernel writes it: who has sent it.
+        if addr != 0
+            && let Some(info) = SigInfo::read(&self.memory, addr)
+        {
+            self.note_queued(&info.of_signal(Signal(u8::try_from(signal).unwrap_or(0))));
         }
-        let info = info.of_signal(Signal(u8::try_from(signal).unwrap_or(0)));
-        if info.is_fault() {
-            self.queued_faults.push(info);
+    }
+
+    /// Once only, as the kernel queues it.
+    fn note_queued(&mut self, info: &SigInfo) {
+        if info.is_fault() && !self.queued_faults.iter().any(|queued| queued.is_same(info)) {
+            self.queued_faults.push(*info);
         }
     }
 
@@ -277,22 +282,18 @@ impl Domain {
     /// So it is for one that was sent before whatever the event tells of.
     pub fn expect_signal(&mut self, tid: Tid, regs: &Registers) -> Result<()> {
         let open = self.deliverable(tid)?;
-        for info in open.iter().filter(|info| info.is_fault()) {
-            if !self.queued_faults.iter().any(|queued| queued.is_same(info)) {
-                self.queued_faults.push(*info);
-            }
-        }
+        open.iter().for_each(|info| self.note_queued(info));
         self.task(tid)?.expect_signal = (!open.is_empty()).then_some(*regs);
         Ok(())
     }
 
-    /// The same after a call that has succeeded. It may have sent the task itself a signal of which the kernel kept nothing but the
-    /// number (see [`Domain::is_carrier`]): those that are sent with more than that, or by tgkill.
+    /// The same after a call. That may have sent the task itself a signal of which the kernel kept nothing but the number (see
+    /// [`Domain::is_carrier`]): so it may be with those that are sent with more than that, or by tgkill.
     pub fn expect_signal_of(&mut self, tid: Tid, call: &Call, regs: &Registers) -> Result<()> {
         self.expect_signal(tid, regs)?;
-        let pid = self.task(tid)?.pid;
         let to_itself = match call.nr.cast_signed() {
-            libc::SYS_tkill | libc::SYS_rt_sigqueueinfo => [pid.0, tid.0].contains(&call.i32(0)),
+            libc::SYS_rt_sigqueueinfo => call.i32(0) == self.task(tid)?.pid.0,
+            libc::SYS_tkill => call.i32(0) == tid.0,
             libc::SYS_tgkill | libc::SYS_rt_tgsigqueueinfo => call.i32(1) == tid.0,
             _ => false,
         };

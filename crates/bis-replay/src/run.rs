@@ -227,9 +227,7 @@ pub(crate) fn allow_many_files() {
 
 /// The numbers of the cores that this process may use.
 pub(crate) fn usable_cores() -> Vec<usize> {
-    let mask = sys::get_affinity(Tid(0)).unwrap_or_default();
-    let usable: Vec<usize> =
-        (0..mask.len() * 8).filter(|core| mask[core / 8] & (1 << (core % 8)) != 0).collect();
+    let usable = balance::cores_of(&sys::get_affinity(Tid(0)).unwrap_or_default());
     if usable.is_empty() { vec![0] } else { usable }
 }
 

@@ -107,6 +107,11 @@ impl Seat {
     }
 }
 
+/// The numbers of the cores in a mask of them, as the kernel gives it ([`sys::get_affinity`]).
+pub fn cores_of(mask: &[u8]) -> Vec<usize> {
+    (0..mask.len() * 8).filter(|core| mask[core / 8] & (1 << (core % 8)) != 0).collect()
+}
+
 /// Pins a task, or with `Tid(0)` the calling thread, to a core. Where that is not allowed it runs anywhere, slower.
 pub fn pin(tid: Tid, core: usize) {
     let mut mask = vec![0u8; core / 64 * 8 + 8];
@@ -288,6 +293,12 @@ mod tests {
         };
         assert_eq!([look(0, 0), look(0, 1), look(0, 2)], [None, None, Some((1, 1))]);
         assert_eq!([look(1, 3), look(1, 4), look(1, 5)], [None, None, Some((1, 0))]);
+    }
+
+    #[test]
+    fn a_mask_names_its_cores() {
+        assert_eq!(cores_of(&[0b1000_0001, 0, 0b10]), [0, 7, 17]);
+        assert!(cores_of(&[]).is_empty());
     }
 
     #[test]

@@ -17,7 +17,16 @@ pub const SIGSEGV: Signal = Signal(11);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SigInfo(pub [u8; 128]);
 
+/// The kernel keeps this much of one, bytes (`struct kernel_siginfo`); it need not read more of what a program hands it.
+const KEPT: usize = 48;
+
 impl SigInfo {
+    /// As a program has it at `addr`, to send it. None: it is not there.
+    pub fn read(memory: &Memory, addr: u64) -> Option<SigInfo> {
+        let mut info = SigInfo([0; 128]);
+        memory.read(addr, &mut info.0[..KEPT]).ok().map(|()| info)
+    }
+
     fn int(&self, at: usize) -> i32 {
         i32::from_le_bytes(std::array::from_fn(|i| self.0[at + i]))
     }
@@ -57,9 +66,8 @@ impl SigInfo {
         info
     }
 
-    /// Is it the same in all that the kernel keeps (`struct kernel_siginfo`)?
+    /// Is it the same in all that the kernel keeps?
     pub fn is_same(&self, other: &SigInfo) -> bool {
-        const KEPT: usize = 48;
         self.0[..KEPT] == other.0[..KEPT]
     }
 

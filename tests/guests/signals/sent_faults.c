@@ -21,12 +21,18 @@ static siginfo_t like(int sig, int si_code) {
   return info;
 }
 
+// All that the kernel reads: what is behind it need not be there.
+#define READ 48
+
+static char *last;
+
 // To this thread alone.
 static void send(int sig, int si_code) {
   siginfo_t info = like(sig, si_code);
   // The kernel puts the number in.
   info.si_signo = 0;
-  CHECK(syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), sig, &info) == 0);
+  memcpy(last, &info, READ);
+  CHECK(syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), sig, last) == 0);
 }
 
 // To the process.
@@ -76,6 +82,9 @@ static void to_thread(void *(*body)(void *), int sig, int si_code) {
 }
 
 int main(void) {
+  char *pages = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(pages != MAP_FAILED && munmap(pages + PAGE, PAGE) == 0);
+  last = pages + PAGE - READ;
   const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
   for (int i = 0; i < 5; i++) {
     int sig = signals[i];
@@ -85,6 +94,8 @@ int main(void) {
     send_all(sig, SI_KERNEL);
     check(1, SI_KERNEL);
     block(SIG_BLOCK, sig);
+    send(sig, 2);
+    // The kernel keeps one of two.
     send(sig, 2);
     CHECK(came == 0 && getppid() > 0);
     block(SIG_UNBLOCK, sig);
