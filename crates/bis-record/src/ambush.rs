@@ -33,18 +33,14 @@ use bis_trace::{
     types::{Registers, Signal, Tid},
 };
 use bis_tracee::{
-    Memory, Resume, Status, TraceeError,
+    Memory, Resume, Status,
     maps::{self, Mapping},
     place,
     siginfo::{SigInfo, is_stop},
 };
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
-use crate::{
-    chaos::Chaos,
-    domain::Domain,
-    error::{RecordError, Result},
-};
+use crate::{chaos::Chaos, domain::Domain, error::Result};
 
 /// How much of the stack, and of what the thread register points to, is looked through for addresses of code. The latter is
 /// where a thread that has just begun finds the function that it is to call.
@@ -75,7 +71,7 @@ impl Domain {
     pub fn lie_in_wait(&mut self, tid: Tid) -> Result<bool> {
         match self.try_to_lie_in_wait(tid) {
             // Its end is on its way.
-            Err(RecordError::Tracee(TraceeError::Died(dead))) if dead == tid => {}
+            Err(error) if error.is_death_of(tid) => {}
             other => other?,
         }
         Ok(self.task(tid)?.report.is_none())

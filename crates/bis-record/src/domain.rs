@@ -75,6 +75,8 @@ pub struct Domain {
     pub old_stacks: Vec<u64>,
     /// What memory held where a task was last paused.
     pub surroundings: Surroundings,
+    /// Whose memory was last looked at for them, and how long it had had the processor then.
+    pub looked_at: Option<(Tid, Duration)>,
     /// Signals that look as if an instruction had raised them, but were sent or wait already.
     pub queued_faults: Vec<SigInfo>,
     /// What /proc said last of what a signal would do.

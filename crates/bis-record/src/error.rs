@@ -26,4 +26,15 @@ pub enum RecordError {
     Bug { tid: Tid, what: String },
 }
 
+impl RecordError {
+    /// Was it that this task, or all that have its address space, were killed meanwhile? Of a task that is being looked after.
+    pub fn is_death_of(&self, tid: Tid) -> bool {
+        match self {
+            Self::Tracee(TraceeError::Died(dead)) => *dead == tid,
+            Self::Tracee(error) => error.is_without_memory(),
+            _ => false,
+        }
+    }
+}
+
 pub type Result<T, E = RecordError> = std::result::Result<T, E>;

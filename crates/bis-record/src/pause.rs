@@ -25,7 +25,7 @@ use iced_x86::{Decoder, DecoderOptions, OpKind};
 use crate::{
     base::open_mapped,
     domain::Domain,
-    error::{RecordError, Result},
+    error::Result,
     hooks::texts::TextFile,
     nearby::look_around,
     steps::Step,
@@ -37,6 +37,10 @@ const SIGNAL_WAIT: Duration = Duration::from_millis(2);
 
 /// How long it may where replay must stop each time it comes to the place: a loop of a nanosecond comes there ten million times in ten milliseconds.
 const OPAQUE_MAX: Duration = Duration::from_millis(300);
+
+/// How long a task has to have had the processor for a second look at its memory to tell what its loop changes: several times what
+/// the kernel takes to let it go on and stop it again.
+const COMPUTED_MIN: Duration = Duration::from_micros(50);
 
 /// With chaos: more than the kernel takes to let a task go on and stop it again.
 const STEP_MIN: Duration = Duration::from_micros(10);
@@ -154,6 +158,10 @@ impl Domain {
         if !self.surroundings.is_known() {
             // Once more, to see what has changed meanwhile: that is what tells one pass of a loop from the next.
             self.look_wide(tid)?;
+            self.looked_at = task::cpu_time(tid).map(|ran| (tid, ran));
+            return Ok(false);
+        }
+        if !self.has_run(OPAQUE_MAX) && !self.has_computed_since_look(tid) {
             return Ok(false);
         }
         let Some(span) = self.find_span(tid)? else { return Ok(true) };
@@ -173,6 +181,12 @@ impl Domain {
             hooks.counts.is_wanted |= is_alone;
         }
         self.go_from_pause(tid, &regs)
+    }
+
+    /// Has the task had the processor since its memory was looked at? A signal or a kick may come before it has executed anything.
+    fn has_computed_since_look(&self, tid: Tid) -> bool {
+        let Some((_, then)) = self.looked_at.filter(|looked| looked.0 == tid) else { return true };
+        task::cpu_time(tid).is_none_or(|now| now.saturating_sub(then) > COMPUTED_MIN)
     }
 
     /// Is there still a reason to stop this task, which has stopped?
@@ -291,7 +305,7 @@ impl Domain {
     /// [`Domain::creep`], for a task that may be killed meanwhile.
     pub fn creep_on(&mut self, tid: Tid, steps: usize) -> Result<()> {
         match self.creep(tid, steps) {
-            Err(RecordError::Tracee(TraceeError::Died(dead))) if dead == tid => self.await_end(tid),
+            Err(error) if error.is_death_of(tid) => self.await_end(tid),
             other => other,
         }
     }

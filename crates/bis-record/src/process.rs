@@ -45,21 +45,27 @@ impl Domain {
     /// Handles the report of a task. Returns the domain to go on with, where the last task of this one has exec'd.
     pub fn handle(&mut self, tid: Tid) -> Result<Option<Box<Domain>>> {
         let Some(status) = self.task(tid)?.report.take() else { return Ok(None) };
-        let result = match status {
-            Status::Seccomp => self.call_entry(tid),
-            Status::Syscall => self.call_exit(tid),
-            Status::Signal(Signal::TRAP) => self.trap(tid),
-            Status::Signal(signal) => self.signal_stop(tid, signal),
-            Status::NewTask(child) => self.new_task(tid, child, false),
-            Status::Exit(wait_status) => self.exit(tid, wait_status),
-            Status::Exited(_) | Status::Killed(_) => self.lost(tid, status),
-            Status::GroupStop(signal) => self.group_stop(tid, signal),
-            Status::Trap => self.looked_after(tid),
-            Status::Exec(_) => return self.exec(tid),
+        let result = match (self.unhush(tid), status) {
+            (Err(error), _) => Err(error),
+            (Ok(()), Status::Seccomp) => self.call_entry(tid),
+            (Ok(()), Status::Syscall) => self.call_exit(tid),
+            (Ok(()), Status::Signal(Signal::TRAP)) => self.trap(tid),
+            (Ok(()), Status::Signal(signal)) => self.signal_stop(tid, signal),
+            (Ok(()), Status::NewTask(child)) => self.new_task(tid, child, false),
+            (Ok(()), Status::Exit(wait_status)) => self.exit(tid, wait_status),
+            (Ok(()), Status::Exited(_) | Status::Killed(_)) => self.lost(tid, status),
+            (Ok(()), Status::GroupStop(signal)) => self.group_stop(tid, signal),
+            (Ok(()), Status::Trap) => self.looked_after(tid),
+            (Ok(()), Status::Exec(_)) => return self.exec(tid),
         };
-        match result {
-            // It was killed under our hands; the wait will say so.
-            Err(RecordError::Tracee(TraceeError::Died(dead))) => {
+        // It was killed under our hands; the wait will say so.
+        let dead = match &result {
+            Err(RecordError::Tracee(TraceeError::Died(dead))) => Some(*dead),
+            Err(error) if error.is_death_of(tid) => Some(tid),
+            _ => None,
+        };
+        match dead {
+            Some(dead) => {
                 tracing::debug!(%dead, "died in a stop");
                 if let Some(task) = self.tasks.get_mut(&dead) {
                     task.ready = false;
@@ -74,7 +80,7 @@ impl Domain {
                 }
                 Ok(None)
             }
-            other => other.map(|()| None),
+            None => result.map(|()| None),
         }
     }
 
@@ -339,7 +345,7 @@ impl Domain {
             let mut domain = Domain::new(session, id, memory, task, core);
             if let Some(hooks) = hooks {
                 match domain.with_slot(child_tid, |domain, slot| domain.inherit_hooks(slot, hooks)) {
-                    Err(RecordError::Tracee(TraceeError::Died(_))) => {
+                    Err(error) if error.is_death_of(child_tid) => {
                         session.cores.leave(core);
                         session.views.leave(id);
                         return Ok(None);
@@ -373,6 +379,7 @@ impl Domain {
             mood: Default::default(),
             creeps: false,
             had_run: None,
+            looked_at: None,
             last_event: Instant::now(),
             watched: session.watch.add(id),
             shared: crate::tokens::SharedMemory::default(),
@@ -452,6 +459,7 @@ impl Domain {
         let task = Task { nice, wishes, own_name: session.own_name(pid), ..Task::new(stopped, pid) };
         let domain = match Domain::from_exec(&session, id, task, ppid, core) {
             Err(RecordError::Tracee(TraceeError::Died(_))) => return Ok(None),
+            Err(error) if error.is_death_of(tid) => return Ok(None),
             other => other?,
         };
         if self.tasks.is_empty() {

@@ -109,6 +109,9 @@ impl Domain {
                 if !self.interrupted(tid)? {
                     self.task(tid)?.ready = true;
                 }
+                if self.task(tid)?.ready {
+                    self.hush(tid)?;
+                }
                 Ok(())
             }
             Disposition::Ignore => {
@@ -211,7 +214,7 @@ impl Domain {
             let chance = hooks.and_then(|hooks| Chance::decode(hooks.patches.fault_bytes(before.rip)?));
             let after = match chance {
                 Some(chance) => chance.emulate(&before),
-                None => cpu::emulate(insn, len, &before),
+                None => cpu::emulate(insn, len, &before, &self.session.hook_image.cpuid),
             };
             if insn == Insn::Cpuid {
                 self.learn_instruction(before.rip);

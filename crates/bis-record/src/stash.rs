@@ -7,7 +7,7 @@ use bis_trace::{
 };
 use bis_tracee::{
     Resume, Status,
-    siginfo::{Disposition, SigInfo, is_stop},
+    siginfo::{Disposition, SigInfo, is_of_instructions, is_stop},
     sys,
 };
 
@@ -15,6 +15,7 @@ use crate::{
     domain::Domain,
     error::{RecordError, Result},
     signals::bit,
+    task::Handle,
 };
 
 /// si_code of a signal with a value (sigqueue).
@@ -28,6 +29,36 @@ impl Domain {
         match stash.iter_mut().find(|other| other.is_queued_once_with(&info)) {
             Some(waiting) => *waiting = waiting.with_overruns_of(&info),
             None => stash.push_back(info),
+        }
+        Ok(())
+    }
+
+    /// While a timer's signal waits here, its next one is blocked until the task's next stop ([`Domain::unhush`]). On a busy machine
+    /// a fast timer might otherwise stop the task each time before it has executed anything.
+    ///
+    /// Only where every system call is such a stop, so that none sees the mask: without hooks.
+    pub fn hush(&mut self, tid: Tid) -> Result<()> {
+        let task = self.task(tid)?;
+        // One that an instruction raises while it is blocked would be the end of the process.
+        let timers =
+            task.stash.iter().filter(|info| info.is_of_timer() && !is_of_instructions(info.signal()));
+        let timers = timers.fold(0, |mask, info| mask | bit(info.signal()));
+        if timers == 0 || task.counter.is_some() || self.hooks.is_some() {
+            return Ok(());
+        }
+        let mask = self.stopped(tid)?.sigmask()?;
+        self.stopped(tid)?.set_sigmask(mask | timers)?;
+        self.task(tid)?.hushed = Some(mask);
+        Ok(())
+    }
+
+    /// The task has stopped: it has its own mask again.
+    pub fn unhush(&mut self, tid: Tid) -> Result<()> {
+        let task = self.task(tid)?;
+        if let Some(mask) = task.hushed.take()
+            && let Handle::Stopped(stopped) = &mut task.handle
+        {
+            stopped.set_sigmask(mask)?;
         }
         Ok(())
     }

@@ -31,8 +31,10 @@ const OBJECT_LEN: usize = 64;
 /// How much of each stack is searched for saved vector registers, bytes.
 const SAVED_LEN: usize = 16 << 10;
 
-/// Changed words that are kept with a place.
-const WORDS_MAX: usize = 48;
+/// Changed words are kept with a place; those side by side together, up to so many bytes, and so many pieces of all that have
+/// changed. After a call like printf much has; the one word that a loop changes must still be among them.
+const PIECE_LEN: usize = 64;
+const PIECES_MAX: usize = 96;
 const WORD: usize = 8;
 
 const PAGE: u64 = 4096;
@@ -55,9 +57,9 @@ impl Surroundings {
         self.0.iter().map(|(addr, data)| RangeSum { addr: *addr, len: data.len() as u64, sum: xxh3_64(data) })
     }
 
-    /// Words that are here and were not there, spread over all that are.
+    /// What is here and was not there; of very much, pieces from everywhere.
     fn changed_since(&self, before: &Surroundings) -> Vec<MemWrite> {
-        let mut changed = Vec::new();
+        let mut changed: Vec<MemWrite> = Vec::new();
         for (addr, data) in &self.0 {
             for (before_addr, before) in &before.0 {
                 let start = *addr.max(before_addr);
@@ -75,14 +77,22 @@ impl Surroundings {
                     .unwrap_or_default()
                     .chunks_exact(WORD)
                     .zip(then.unwrap_or_default().chunks_exact(WORD));
-                let differ = (0..).zip(words).filter(|(_, (now, then))| now != then);
-                changed.extend(differ.map(|(index, (now, _)): (u64, _)| MemWrite {
-                    addr: start + index * WORD as u64,
-                    data: now.to_vec(),
-                }));
+                let addresses = (start..).step_by(WORD);
+                let differ = addresses.zip(words).filter(|(_, (now, then))| now != then);
+                for (addr, (now, _)) in differ {
+                    match changed.last_mut() {
+                        Some(piece)
+                            if piece.addr + piece.data.len() as u64 == addr
+                                && piece.data.len() < PIECE_LEN =>
+                        {
+                            piece.data.extend(now);
+                        }
+                        _ => changed.push(MemWrite { addr, data: now.to_vec() }),
+                    }
+                }
             }
         }
-        let step = changed.len().div_ceil(WORDS_MAX).max(1);
+        let step = changed.len().div_ceil(PIECES_MAX).max(1);
         changed.into_iter().step_by(step).collect()
     }
 }
@@ -184,4 +194,39 @@ fn choose(mut whole: Vec<(u64, u64)>, near: Vec<(u64, u64)>, rip: u64) -> Vec<(u
     }
     chosen.sort_unstable();
     chosen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn memory(addr: u64, bytes: &[u8]) -> Surroundings {
+        Surroundings(vec![(addr, bytes.to_vec())])
+    }
+
+    #[test]
+    fn changed_words_that_lie_side_by_side_are_one_piece() {
+        let then = vec![0; 4096];
+        let mut now = then.clone();
+        now[8] = 1;
+        now[100..300].fill(2);
+        let changed = memory(0x1000, &now).changed_since(&memory(0x1000, &then));
+        let found: Vec<(u64, usize)> = changed.iter().map(|piece| (piece.addr, piece.data.len())).collect();
+        // Whole words, in pieces of at most 64 bytes.
+        assert_eq!(found, [(0x1008, 8), (0x1060, 64), (0x10a0, 64), (0x10e0, 64), (0x1120, 16)]);
+        assert!(changed.iter().all(|piece| {
+            let at = usize::try_from(piece.addr - 0x1000).unwrap();
+            piece.data == now[at..at + piece.data.len()]
+        }));
+    }
+
+    #[test]
+    fn of_what_moved_only_the_common_part_is_compared_and_of_very_much_only_pieces_are_kept() {
+        let (then, now) = (vec![0; 0x10000], vec![1; 0x10000]);
+        let changed = memory(0x1000, &now).changed_since(&memory(0x1ff0, &then));
+        assert_eq!(changed[0].addr, 0x1ff0);
+        assert!(changed.len() <= PIECES_MAX && changed.len() > PIECES_MAX / 2, "{}", changed.len());
+        assert!(changed.last().unwrap().addr > 0xf000);
+        assert_eq!(memory(0x1000, &now).changed_since(&memory(0x20000, &then)), []);
+    }
 }

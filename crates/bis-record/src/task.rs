@@ -100,6 +100,8 @@ pub struct Task {
     pub call: Option<InCall>,
     /// Signals with handlers that came in the middle of computation: they are delivered at the next call.
     pub stash: VecDeque<SigInfo>,
+    /// The mask that it has, while it runs with more signals blocked.
+    pub hushed: Option<u64>,
     /// The `syscall` instruction whose call was put off for a handler, and the stack pointer there: the handler may make
     /// calls through the same instruction.
     pub undone: Option<(u64, u64)>,
@@ -156,6 +158,7 @@ impl Task {
             ready: true,
             call: None,
             stash: VecDeque::new(),
+            hushed: None,
             undone: None,
             left_stack: None,
             has_returned: false,

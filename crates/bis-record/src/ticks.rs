@@ -13,7 +13,7 @@ use bis_trace::{
     types::Tid,
 };
 use bis_tracee::{
-    Memory, Resume, Status, Stopped, TraceeError,
+    Memory, Resume, Status, Stopped,
     ticks::{Stop, TickSource},
 };
 
@@ -58,7 +58,7 @@ impl Domain {
             return self.wait_for_report(tid);
         }
         match self.go_counted(tid) {
-            Err(RecordError::Tracee(TraceeError::Died(dead))) if dead == tid => self.await_end(tid),
+            Err(error) if error.is_death_of(tid) => self.await_end(tid),
             other => other,
         }
     }

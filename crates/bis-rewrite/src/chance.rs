@@ -1,7 +1,8 @@
 //! Where a text asks the processor for what no recording can know and nothing can make a fault: `rdrand`, `rdseed`, `rdpid`,
-//! and transactions, which fail when they like (`xbegin`).
+//! and transactions, which fail when they like (`xbegin`); on processors without faulting of it, and in many virtual machines, `cpuid`,
+//! which says on which core it is executed.
 //!
-//! A recorder hides all of these from programs that ask `cpuid`; some do not ask. Their instructions can be replaced
+//! A recorder hides the others from programs that ask `cpuid`; some do not ask. Their instructions can be replaced
 //! where they are found, and only where they are sure: an occurrence of the bytes in text of which nothing is known is left,
 //! because it may be a number, or data. So this, other than `clock`, gives no guarantee. Nothing here looks at processes.
 
@@ -24,6 +25,17 @@ pub fn is_chance(kind: SiteKind) -> bool {
     matches!(kind, SiteKind::Rdrand | SiteKind::Rdseed | SiteKind::Rdpid | SiteKind::Xbegin)
 }
 
+/// Is it one that can be told for sure by [`Text::chance_at`]?
+pub(crate) fn is_sought(kind: SiteKind) -> bool {
+    is_chance(kind) || kind == SiteKind::Cpuid
+}
+
+/// The offsets at which `code` has the bytes of `cpuid`, in order.
+#[must_use]
+pub fn cpuid_bytes(code: &[u8]) -> Vec<usize> {
+    memmem::find_iter(code, &[0x0f, 0xa2]).collect()
+}
+
 /// The offsets at which `code` has the opcode of such an instruction, in order for each of the two opcodes.
 #[must_use]
 pub fn chance_bytes(code: &[u8]) -> Vec<usize> {
@@ -41,7 +53,7 @@ pub fn chance_bytes(code: &[u8]) -> Vec<usize> {
 }
 
 impl Learned {
-    /// Does this say what the opcode is that [`chance_bytes`] has found at `site`?
+    /// Does this say what the opcode is that [`chance_bytes`] or [`cpuid_bytes`] has found at `site`?
     #[must_use]
     pub fn is_of_chance(&self, site: u64) -> bool {
         match self {
@@ -84,6 +96,6 @@ fn is_near(begin: u64, opcode: u64) -> bool {
 /// Is it such an instruction, whose opcode is at this address, and which replacing leaves something to go on with?
 fn is_that(it: &Instruction, vaddr: u64) -> bool {
     is_near(it.ip(), vaddr)
-        && SiteKind::of(it).is_some_and(is_chance)
+        && SiteKind::of(it).is_some_and(is_sought)
         && it.op0_register() != iced_x86::Register::RSP
 }

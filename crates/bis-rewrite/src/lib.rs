@@ -39,7 +39,7 @@ mod text;
 mod trampoline;
 
 pub use cache::SiteCache;
-pub use chance::{chance_bytes, is_chance};
+pub use chance::{chance_bytes, cpuid_bytes, is_chance};
 pub use clock::{FALLBACK, clock_bytes, clock_fault, moved};
 pub use conditional::{Condition, Conditional, conditional};
 pub use dense::{

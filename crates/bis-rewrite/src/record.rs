@@ -139,7 +139,7 @@ pub(crate) fn decode(key: &Key, record: &[u8; RECORD]) -> Option<Learned> {
         }
         3 => {
             let kind = SiteKind::ALL.into_iter().find(|kind| *kind as u8 == record[1])?;
-            let has_fault = crate::clock::clock_fault(kind).is_some() || crate::chance::is_chance(kind);
+            let has_fault = crate::clock::clock_fault(kind).is_some() || crate::chance::is_sought(kind);
             has_fault.then_some(Learned::Clock { site, kind })
         }
         4 => Some(Learned::Inside { site }),

@@ -196,7 +196,7 @@ impl<'a> Text<'a> {
         clock::clock_at(self, vaddr)
     }
 
-    /// What the bytes at `vaddr` are, where [`crate::chance_bytes`] has found an opcode.
+    /// What the bytes at `vaddr` are, where [`crate::chance_bytes`] or [`crate::cpuid_bytes`] has found an opcode.
     #[must_use]
     pub fn chance_at(&self, vaddr: u64) -> Learned {
         chance::chance_at(self, vaddr)

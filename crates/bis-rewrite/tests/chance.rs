@@ -2,7 +2,7 @@
 
 mod common;
 
-use bis_rewrite::{Learned, Operand, Reason, SiteKind, Text, chance_bytes};
+use bis_rewrite::{Learned, Operand, Reason, SiteKind, Text, chance_bytes, cpuid_bytes};
 use common::elf::{CODE, Elf};
 
 fn chances(code: &[u8]) -> Vec<Learned> {
@@ -32,6 +32,34 @@ fn each_kind_is_found_with_its_prefixes() {
     assert_eq!((site, kind, found.unwrap().register), (0, SiteKind::Rdpid, 3));
     // xbegin +1; ret; ret
     assert_eq!(one(&[0xc7, 0xf8, 1, 0, 0, 0, 0xc3, 0xc3]), (0, SiteKind::Xbegin, None));
+}
+
+#[test]
+fn cpuid_is_found_with_room_and_without() {
+    // xor eax, eax; cpuid; mov eax, ebx; ret. Then: too short for a jump.
+    for (code, site, has_room) in
+        [(&[0x31, 0xc0, 0x0f, 0xa2, 0x89, 0xd8, 0xc3][..], 2, true), (&[0x0f, 0xa2, 0xc3], 0, false)]
+    {
+        let bytes = Elf::function(code).bytes();
+        let text = Text::parse(&bytes).expect("an ELF file");
+        let [at] = cpuid_bytes(code)[..] else { panic!("one") };
+        let found = text.chance_at(CODE + at as u64);
+        match &found {
+            Learned::Run(run) if has_room => {
+                assert_eq!((run.site() - CODE, run.kind()), (site, SiteKind::Cpuid))
+            }
+            Learned::Clock { site: begin, kind } if !has_room => {
+                assert_eq!((begin - CODE, *kind), (site, SiteKind::Cpuid))
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(found.is_of_chance(CODE + site));
+    }
+    // mov eax, 0xa20f00; ret
+    let code = [0xb8, 0x00, 0x0f, 0xa2, 0x00, 0xc3];
+    let bytes = Elf::function(&code).bytes();
+    let text = Text::parse(&bytes).expect("an ELF file");
+    assert_eq!(text.chance_at(CODE + 2), Learned::Refused { site: CODE + 2, reason: Reason::NotASite });
 }
 
 #[test]

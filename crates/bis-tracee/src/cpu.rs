@@ -21,8 +21,9 @@ fn low_half(value: u64) -> u32 {
     u32::try_from(value & 0xffff_ffff).expect("32 bits")
 }
 
-/// Carries the instruction out: the registers after it.
-pub fn emulate(insn: Insn, len: u64, before: &Registers) -> Registers {
+/// Carries the instruction out: the registers after it. What is asked of `cpuid` is looked up in `answers` first, as the hooks
+/// do: a program is not to get two answers.
+pub fn emulate(insn: Insn, len: u64, before: &Registers, answers: &[Cpuid]) -> Registers {
     let mut after = Registers { rip: before.rip + len, ..*before };
     match insn {
         Insn::Rdtsc => {
@@ -35,7 +36,10 @@ pub fn emulate(insn: Insn, len: u64, before: &Registers) -> Registers {
         }
         Insn::Cpuid => {
             let (leaf, subleaf) = (low_half(before.rax), low_half(before.rcx));
-            let [eax, ebx, ecx, edx] = masked(leaf, subleaf, sys::cpuid(leaf, subleaf));
+            let is_asked = |it: &&Cpuid| it.leaf == leaf && it.subleaf.is_none_or(|asked| asked == subleaf);
+            let known = answers.iter().find(is_asked).map(|it| it.answer);
+            let [eax, ebx, ecx, edx] =
+                known.unwrap_or_else(|| masked(leaf, subleaf, sys::cpuid(leaf, subleaf)));
             (after.rax, after.rbx, after.rcx, after.rdx) = (eax.into(), ebx.into(), ecx.into(), edx.into());
         }
         // `Chance::emulate`: what they do is said by more than their kind.
@@ -333,8 +337,8 @@ mod tests {
     #[test]
     fn time_goes_on() {
         let before = Registers { rip: 100, ..Registers::default() };
-        let first = emulate(Insn::Rdtsc, 2, &before);
-        let second = emulate(Insn::Rdtsc, 2, &before);
+        let first = emulate(Insn::Rdtsc, 2, &before, &[]);
+        let second = emulate(Insn::Rdtsc, 2, &before, &[]);
         let whole = |r: Registers| r.rdx << 32 | r.rax;
         assert!(whole(second) > whole(first));
         assert_eq!(first.rip, 102);

@@ -115,9 +115,10 @@ pub fn checks() -> Vec<Check> {
         name: "CPUID faulting",
         ok: faulting,
         required: false,
-        found: if faulting { "cpuid can be recorded" } else { "cpuid runs unrecorded" }.into(),
-        remedy: "none: recordings replay on machines with the same processor only, and programs that use \
-                 rdrand directly may diverge",
+        found: if faulting { "cpuid can be recorded" } else { "only cpuid in files is recorded, by hooks" }
+            .into(),
+        remedy: "none: recordings replay on machines with the same processor only, and those without hooks \
+                 may diverge where a program asks for its core, or uses rdrand",
     });
     let kcmp = sys::same_open_file(Tid(i32::try_from(std::process::id()).unwrap_or(0)), 0, 0);
     checks.push(Check {

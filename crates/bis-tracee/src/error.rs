@@ -22,6 +22,14 @@ pub enum TraceeError {
 }
 
 impl TraceeError {
+    /// Was there no address space any more? The last task that had it is dead then; the kernel's `mem_rw` (fs/proc/base.c)
+    /// transfers nothing, where an address that is not mapped is an error.
+    #[must_use]
+    pub fn is_without_memory(&self) -> bool {
+        let Self::Memory { source, .. } = self else { return false };
+        matches!(source.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::WriteZero)
+    }
+
     /// Was it that no more signals may wait?
     #[must_use]
     pub fn is_out_of_signals(&self) -> bool {

@@ -44,9 +44,8 @@ fn inject_agent(slot: &mut Option<Stopped>, memory: &Memory, mappings: &[maps::M
     memory.write(place, &BOOT)?;
     let prot = (libc::PROT_READ | libc::PROT_EXEC).cast_unsigned().into();
     let args = [AGENT_BASE, AGENT_LEN, prot, MAP_FLAGS.cast_unsigned().into(), u64::MAX, 0];
-    let mapped = remote.call_at(place, place + 2, libc::SYS_mmap, args);
+    let mapped = remote.call_at(place, place + 2, libc::SYS_mmap, args)?;
     memory.write(place, &original)?;
-    let mapped = mapped?;
     remote.finish()?;
     if mapped != AGENT_BASE.cast_signed() {
         let tid = slot.as_ref().map(Stopped::tid).expect("a finished remote call leaves the task stopped");

@@ -117,7 +117,7 @@ impl SigInfo {
 
     /// Did the task's own instruction raise it? (Then it comes at the same place in replay.)
     pub fn is_fault(&self) -> bool {
-        let sync = [4, 5, 7, 8, 11].contains(&self.signal().0);
+        let sync = is_of_instructions(self.signal());
         // SI_KERNEL (0x80) counts: general protection faults and int3 have it.
         sync && self.code() > 0
     }
@@ -183,6 +183,11 @@ pub fn disposition(tid: Tid, signal: Signal) -> Disposition {
         _ if is_stop(signal) => Disposition::Stop,
         _ => Disposition::Fatal,
     }
+}
+
+/// Can an instruction raise this signal?
+pub fn is_of_instructions(signal: Signal) -> bool {
+    [libc::SIGILL, libc::SIGTRAP, libc::SIGBUS, libc::SIGFPE, libc::SIGSEGV].contains(&signal.0.into())
 }
 
 /// Does this signal stop a process that does nothing about it, and SIGCONT take it back (signal(7))?

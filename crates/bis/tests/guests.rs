@@ -5,7 +5,7 @@
 //! `guest ok`. Comments in its first lines say what is special: `cflags:` (for gcc), `status:` (when not 0),
 //! `needs:` (words: a program, `root`, or a path that must exist), `stdin:` (one line of input), `unsummed:` (why it
 //! is not run with checksums: they read all memory at each event), `calm:` (why it is not run with chaos), `hooked:` (why it is not
-//! run without hooks), `steps:` (it is run with `--ticks=stepping`, too, compiled statically and with these flags, which make it
+//! run without hooks; `hooked without FLAG:`, if this processor lacks it), `steps:` (it is run with `--ticks=stepping`, too, compiled statically and with these flags, which make it
 //! small: an instruction takes 25 µs).
 //! Those with chaos run only where `BIS_TEST_CHAOS` is set: chaos finds bugs of bis, too, and not all of them are fixed.
 //! Trials are named `family/name::mode`; `BIS_TEST_REPEAT=N` runs each N times.
@@ -135,6 +135,13 @@ fn unmet(need: &str) -> Option<String> {
         .then(|| format!("not installed (apt-get install {})", common::package_of(need)))
 }
 
+/// Does the kernel say that it can make `cpuid` fault here?
+fn has_cpuid_faulting() -> bool {
+    static INFO: OnceLock<String> = OnceLock::new();
+    let info = INFO.get_or_init(|| fs::read_to_string("/proc/cpuinfo").unwrap_or_default());
+    info.split_whitespace().any(|word| word == "cpuid_fault")
+}
+
 impl Guest {
     fn read(source: PathBuf) -> Self {
         let text = fs::read_to_string(&source).unwrap_or_default();
@@ -171,7 +178,8 @@ impl Guest {
             unsummed: directive("unsummed:"),
             calm: directive("calm:"),
             steps: directive("steps:").map(|text| text.split_whitespace().map(str::to_owned).collect()),
-            hooked: directive("hooked:"),
+            hooked: directive("hooked:")
+                .or_else(|| directive("hooked without cpuid_fault:").filter(|_| !has_cpuid_faulting())),
             program: OnceLock::new(),
             small: OnceLock::new(),
             source,

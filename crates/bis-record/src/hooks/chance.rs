@@ -1,9 +1,12 @@
 //! Instructions that ask the processor for what no recording can know: `rdrand`, `rdseed`, `rdpid`; and transactions, which
 //! begin with `xbegin` and may fail at any time.
 //!
+//! And `cpuid`, on processors that have no faulting of it: it tells the core's number, of which replay knows nothing, and would
+//! tell of instructions that bis hides.
+//!
 //! None of them can be made to fault, so nothing traps them. `cpuid` says that there are none, which is enough for programs
 //! that ask it first. For the others, each place of a mapped file where one is for sure (`bis_rewrite::Text::chance_at`) is
-//! patched before it can be executed: the first three lead to a hook that executes and logs them, a transaction fails at once,
+//! patched before it can be executed: the first three lead to a hook that executes and logs them, `cpuid` to the hook that has its answers, a transaction fails at once,
 //! each time, with a status that says not to try again. Where there is no room for a jump, an instruction that faults takes
 //! its place.
 //!
@@ -15,16 +18,25 @@ use std::sync::OnceLock;
 
 use bis_rewrite::{Learned, SiteKind, is_chance};
 use bis_trace::{
-    event::{MemWrite, Outcome},
+    event::{Insn, MemWrite, Outcome},
     types::Tid,
 };
-use bis_tracee::cpu::{self, Chance};
+use bis_tracee::{
+    cpu::{self, Chance},
+    sys,
+};
 
 use super::{
     patches::{Patches, TextRange},
     patching::Batch,
 };
 use crate::{domain::Domain, error::Result};
+
+/// Is every instruction of this kind looked for as soon as its text is mapped? Others are made to fault, or are calls.
+pub(super) fn is_sought(kind: SiteKind) -> bool {
+    static CPUID_FAULTS: OnceLock<bool> = OnceLock::new();
+    is_chance(kind) || kind == SiteKind::Cpuid && !CPUID_FAULTS.get_or_init(sys::has_cpuid_faulting)
+}
 
 /// Has the processor this instruction?
 fn exists(kind: SiteKind) -> bool {
@@ -35,6 +47,7 @@ fn exists(kind: SiteKind) -> bool {
         SiteKind::Rdseed => chances.rdseed,
         SiteKind::Rdpid => chances.rdpid,
         SiteKind::Xbegin => chances.transactions,
+        SiteKind::Cpuid => true,
         _ => false,
     }
 }
@@ -56,7 +69,7 @@ impl Domain {
                 Learned::Clock { site, kind } => (*site, *kind),
                 _ => continue,
             };
-            if !is_chance(kind) || !exists(kind) {
+            if !is_sought(kind) || !exists(kind) {
                 continue;
             }
             let is_done = match &found {
@@ -77,16 +90,19 @@ impl Domain {
         const HLT: u8 = 0xf4;
         const NOP: u8 = 0x90;
         let bytes = self.memory.read_upto(site, 16);
-        let Some(chance) = Chance::decode(&bytes) else { return false };
-        let Some(hooks) = &mut self.hooks else { return false };
-        let after = site + chance.len as u64;
+        let found = match bytes[..] {
+            [0x0f, 0xa2, ..] => Some((Insn::Cpuid, 2)),
+            _ => Chance::decode(&bytes).map(|chance| (chance.insn, chance.len)),
+        };
+        let (Some((insn, len)), Some(hooks)) = (found, &mut self.hooks) else { return false };
+        let after = site + len as u64;
         if after > end || hooks.patches.overlaps(site, after) {
             return false;
         }
-        let mut data = vec![NOP; chance.len];
+        let mut data = vec![NOP; len];
         data[0] = HLT;
         batch.sites.push(MemWrite { addr: site, data });
-        hooks.patches.add_fault(site, chance.insn, bytes[..chance.len].to_vec());
+        hooks.patches.add_fault(site, insn, bytes[..len].to_vec());
         true
     }
 }

@@ -36,7 +36,7 @@ use std::{
 
 use bis_agent::{
     AGENT_BASE,
-    hooks::{self, Row, state},
+    hooks::{self, Cpuid, Row, state},
 };
 use bis_trace::{
     event::{Backing, Effect, EventKind, MemWrite, Outcome, SignalPoint},
@@ -69,6 +69,8 @@ const INTERRUPTED: [i64; 5] = [-4, -512, -513, -514, -516];
 #[derive(Debug)]
 pub struct HookImage {
     rows: Box<[Row; hooks::CALLS]>,
+    /// What the processor says of itself.
+    pub cpuid: Vec<Cpuid>,
     recorded: Vec<u8>,
     replayed: Vec<u8>,
 }
@@ -84,7 +86,7 @@ impl HookImage {
             }
         }
         let (recorded, replayed) = (hooks::image(false, &cpuid, &rows), hooks::image(true, &cpuid, &rows));
-        HookImage { rows, recorded, replayed }
+        HookImage { rows, cpuid, recorded, replayed }
     }
 
     /// May the hooks make this call?

@@ -11,14 +11,17 @@ use std::{
 };
 
 use bis_agent::hooks::{AREA_BASE, state};
-use bis_rewrite::{Hook, Run, SiteKind, Trampoline, clock_fault, is_chance, trampoline};
+use bis_rewrite::{Hook, Run, SiteKind, Trampoline, clock_fault, trampoline};
 use bis_trace::{
     event::{Backing, Effect, MemWrite, Outcome},
     types::Tid,
 };
 use bis_tracee::{maps, memory::Memory, remote::Remote, vdso::Vdso};
 
-use super::patches::{ARENA_LEN, Arena, PAGE, Patch, Patches, TextRange};
+use super::{
+    chance::is_sought,
+    patches::{ARENA_LEN, Arena, PAGE, Patch, Patches, TextRange},
+};
 use crate::{domain::Domain, error::Result, task::Handle};
 
 const PROT_READ_EXEC: u32 = 5;
@@ -132,7 +135,7 @@ impl Domain {
     ) -> Result<()> {
         let runs = range.file.runs();
         let runs: Vec<Run> = runs.into_iter().filter(|run| Patches::lies_in(range, run)).collect();
-        for run in runs.iter().filter(|run| clock_fault(run.kind()).is_none() && !is_chance(run.kind())) {
+        for run in runs.iter().filter(|run| clock_fault(run.kind()).is_none() && !is_sought(run.kind())) {
             self.patch(tid, run, range.bias, batch, outcome)?;
         }
         self.patch_chances(tid, range, range.offset, batch, outcome)?;

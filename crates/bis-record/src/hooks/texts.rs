@@ -9,8 +9,8 @@ use std::{
 };
 
 use bis_rewrite::{
-    DenseCache, DenseEntry, DenseLayout, DenseName, DenseOptions, Key, Learned, Run, SiteCache, SiteKinds,
-    Span, Text, chance_bytes, clock_bytes,
+    DenseCache, DenseEntry, DenseLayout, DenseName, DenseOptions, Key, Learned, Run, SiteCache, SiteKind,
+    SiteKinds, Span, Text, chance_bytes, clock_bytes, cpuid_bytes,
 };
 use bis_trace::types::FileId;
 use bis_tracee::sys::{self, MappedFile};
@@ -20,7 +20,7 @@ use object::{
     read::elf::{FileHeader, ProgramHeader},
 };
 
-use super::patches::MadePatches;
+use super::{chance::is_sought, patches::MadePatches};
 
 /// Device, inode, length and modification time: a changed file is another one.
 type Identity = (u64, u64, u64, i64, i64);
@@ -78,7 +78,10 @@ struct Scanned {
 
 /// Looks through all of a text, of which little will be looked at again.
 fn scan(shown: &[u8], file: MappedFile) -> Scanned {
-    let scanned = Scanned { clocks: clock_bytes(shown), chances: chance_bytes(shown) };
+    let mut scanned = Scanned { clocks: clock_bytes(shown), chances: chance_bytes(shown) };
+    if is_sought(SiteKind::Cpuid) {
+        scanned.chances.extend(cpuid_bytes(shown));
+    }
     file.forget(shown);
     scanned
 }
@@ -235,7 +238,7 @@ impl TextFile {
     }
 
     /// What is at each place of a mapping (as for [`TextFile::clocks`]) that has the opcode of an instruction which asks
-    /// the processor for a number, or begins a transaction.
+    /// the processor for a number, begins a transaction, or, where nothing makes it fault, asks the processor about itself.
     pub fn chances(&self, offset: u64, len: u64, first: u64, cache: Option<&SiteCache>) -> Vec<Learned> {
         let from = usize::try_from(offset).unwrap_or(usize::MAX).min(self.elf.bytes().len());
         let shown = &self.elf.bytes()[from..];
@@ -281,10 +284,14 @@ impl TextFile {
         let found = known.cloned().unwrap_or_else(|| {
             let found = match self.text.run_at(site) {
                 Ok(run) => Learned::Run(run),
-                Err(reason) => {
-                    tracing::debug!(site = format_args!("{site:#x}"), %reason, "a site stays as it is");
-                    Learned::Refused { site, reason }
-                }
+                Err(reason) => match self.text.chance_at(site) {
+                    // A cpuid: where nothing makes it fault, something that does takes its place.
+                    found @ Learned::Clock { .. } => found,
+                    _ => {
+                        tracing::debug!(site = format_args!("{site:#x}"), %reason, "a site stays as it is");
+                        Learned::Refused { site, reason }
+                    }
+                },
             };
             learned.push(found.clone());
             if let (Some(cache), Some(key)) = (cache, &self.key)

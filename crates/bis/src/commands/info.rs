@@ -163,7 +163,7 @@ fn write_origin(out: &mut impl Write, trace: &Trace, path: &Path) -> io::Result<
             machine.tick_source,
             yes(machine.hooks),
             yes(machine.checksums),
-            yes(machine.cpuid_faulting)
+            if machine.hooks && !machine.cpuid_faulting { "in files" } else { yes(machine.cpuid_faulting) }
         )?;
     }
     Ok(())
