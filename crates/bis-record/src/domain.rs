@@ -77,6 +77,8 @@ pub struct Domain {
     pub surroundings: Surroundings,
     /// Whose memory was last looked at for them, and how long it had had the processor then.
     pub looked_at: Option<(Tid, Duration)>,
+    /// A task and the number of the domain's events when it had no good place first, and how long it had had the processor then.
+    pub opaque: Option<((Tid, u64), Duration)>,
     /// Signals that look as if an instruction had raised them, but were sent or wait already.
     pub queued_faults: Vec<SigInfo>,
     /// What /proc said last of what a signal would do.

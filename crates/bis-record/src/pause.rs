@@ -165,7 +165,7 @@ impl Domain {
             return Ok(false);
         }
         let Some(span) = self.find_span(tid)? else { return Ok(true) };
-        if span == Spot::Bad && !self.has_run(OPAQUE_MAX) && !self.spins(tid)? {
+        if span == Spot::Bad && !self.has_long_been_opaque(tid) && !self.spins(tid)? {
             let task = self.task(tid)?;
             return Ok(task.report.is_some() || task.ready);
         }
@@ -181,6 +181,19 @@ impl Domain {
             hooks.counts.is_wanted |= is_alone;
         }
         self.go_from_pause(tid, &regs)
+    }
+
+    /// Has the task computed for long since the first place without an event in between at which replay could not put a breakpoint
+    /// with a condition? On a busy machine, much time may go by before it leaves such a loop.
+    fn has_long_been_opaque(&mut self, tid: Tid) -> bool {
+        let Some(now) = task::cpu_time(tid) else { return self.has_run(OPAQUE_MAX) };
+        let here = (tid, self.event_count);
+        let (place, since) = *self.opaque.get_or_insert((here, now));
+        if place != here {
+            self.opaque = Some((here, now));
+            return false;
+        }
+        now.saturating_sub(since) >= OPAQUE_MAX
     }
 
     /// Has the task had the processor since its memory was looked at? A signal or a kick may come before it has executed anything.

@@ -380,6 +380,7 @@ impl Domain {
             creeps: false,
             had_run: None,
             looked_at: None,
+            opaque: None,
             last_event: Instant::now(),
             watched: session.watch.add(id),
             shared: crate::tokens::SharedMemory::default(),

@@ -36,14 +36,15 @@ impl Domain {
     /// While a timer's signal waits here, its next one is blocked until the task's next stop ([`Domain::unhush`]). On a busy machine
     /// a fast timer might otherwise stop the task each time before it has executed anything.
     ///
-    /// Only where every system call is such a stop, so that none sees the mask: without hooks.
+    /// No system call sees the mask: while something waits, hooks leave their calls to be traced ([`Domain::prepare`]), and a traced
+    /// call stops before it is made. The task is in no hook.
     pub fn hush(&mut self, tid: Tid) -> Result<()> {
         let task = self.task(tid)?;
         // One that an instruction raises while it is blocked would be the end of the process.
         let timers =
             task.stash.iter().filter(|info| info.is_of_timer() && !is_of_instructions(info.signal()));
         let timers = timers.fold(0, |mask, info| mask | bit(info.signal()));
-        if timers == 0 || task.counter.is_some() || self.hooks.is_some() {
+        if timers == 0 || task.counter.is_some() || task.hushed.is_some() {
             return Ok(());
         }
         let mask = self.stopped(tid)?.sigmask()?;

@@ -31,7 +31,10 @@ impl Domain {
             if !it.is_string_instruction() || !(it.has_rep_prefix() || it.has_repne_prefix()) {
                 return Ok(true);
             }
-            if !self.run_behind(tid, &it)? {
+            self.hush(tid)?;
+            let is_behind = self.run_behind(tid, &it);
+            self.unhush(tid)?;
+            if !is_behind? {
                 return Ok(false);
             }
         }
@@ -85,6 +88,13 @@ impl Domain {
     /// behind it. So is one that loads them: after a step over it, the kernel takes the trap flag of the next for the
     /// program's own. A system call would store it in r11: it is not made here.
     pub fn step(&mut self, tid: Tid) -> Result<Step> {
+        self.hush(tid)?;
+        let step = self.step_hushed(tid);
+        self.unhush(tid)?;
+        step
+    }
+
+    fn step_hushed(&mut self, tid: Tid) -> Result<Step> {
         let rip = self.stopped(tid)?.regs()?.rip;
         let it = Decoder::with_ip(64, &self.memory.read_upto(rip, 15), rip, DecoderOptions::NONE).decode();
         let is_done = match it.mnemonic() {

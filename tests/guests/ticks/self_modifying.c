@@ -10,11 +10,11 @@
 #endif
 
 #ifndef PASSES
-#define PASSES 500000
+#define PASSES 50000
 #endif
 
 #ifndef CHANGES
-#define CHANGES 2000
+#define CHANGES 200
 #endif
 
 static volatile sig_atomic_t came;
