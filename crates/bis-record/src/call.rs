@@ -403,15 +403,30 @@ impl Domain {
     /// its registers are the call's result.
     pub fn finish_call(&mut self, tid: Tid) -> Result<()> {
         let Some(mut call) = self.task(tid)?.call.take() else { return Ok(()) };
+        // A maker that is killed now leaves a child all the same ([`Domain::announce_child`]).
+        let made = call.made.filter(|_| !call.silent).map(|_| (call.effects.clone(), call.writes.clone()));
+        let result = self.finish(tid, &mut call);
+        if let (Err(error), Some((effects, writes))) = (&result, made)
+            && error.is_death_of(tid)
+            && !call.silent
+            && let Some(task) = self.tasks.get_mut(&tid)
+        {
+            (call.effects, call.writes) = (effects, writes);
+            task.call = Some(call);
+        }
+        result
+    }
+
+    fn finish(&mut self, tid: Tid, call: &mut InCall) -> Result<()> {
         self.task(tid)?.ready = true;
         let raw = self.stopped(tid)?.regs()?;
         if call.silent {
-            self.check_silent(tid, &call, &raw)?;
+            self.check_silent(tid, call, &raw)?;
             // Only a fatal signal ends the wait of a vfork; all others are delivered when it returns.
             return self.expect_signal(tid, &raw);
         }
         let result = raw.result();
-        let (clones, writes) = self.results(tid, &mut call, result)?;
+        let (clones, writes) = self.results(tid, call, result)?;
         let mut outcome = Outcome { clones, writes, ..Outcome::default() };
         outcome.effects = std::mem::take(&mut call.effects);
         outcome.writes.append(&mut call.writes);
@@ -424,21 +439,21 @@ impl Domain {
             outcome.regs = Registers { rdi, rsi, rdx, r10, r8, r9, ..raw };
         }
         if let Some(handler) = call.handler {
-            self.leave(tid, handler, &mut call, result, &mut outcome)?;
+            self.leave(tid, handler, call, result, &mut outcome)?;
         }
-        self.learn(tid, &call, result, &mut outcome)?;
+        self.learn(tid, call, result, &mut outcome)?;
         self.classify(tid, call.nr, call.entry.args(), result);
         if !RESTARTS.contains(&result) {
             self.learn_site(tid, call.nr, call.entry.rip, &mut outcome)?;
         }
         outcome.regs.rip = self.patched_rip(outcome.regs.rip);
-        self.take_mail_of_call(tid, &mut call, &mut outcome)?;
+        self.take_mail_of_call(tid, call, &mut outcome)?;
         if outcome.regs != raw {
             self.stopped(tid)?.set_regs(&outcome.regs)?;
         }
         let regs = outcome.regs;
         let seq = call.seq.unwrap_or_else(|| self.session.writer.next_seq());
-        self.echoed(&mut call, result, seq, &mut outcome)?;
+        self.echoed(call, result, seq, &mut outcome)?;
         let outcome = Box::new(outcome);
         let kind = if call.entered {
             EventKind::SyscallExit { nr: call.nr, outcome }
@@ -446,6 +461,7 @@ impl Domain {
             EventKind::Syscall { nr: call.nr, entry: call.entry, outcome }
         };
         self.event_at(seq, tid, kind, std::mem::take(&mut call.sums))?;
+        call.silent = true;
         self.finish_unmapped()?;
         self.return_borrowed()?;
         if let Some(child) = call.child.take() {

@@ -238,7 +238,26 @@ impl Domain {
                 self.note(tid, status);
                 return Ok(());
             }
-            self.wait_once()?;
+            self.let_orphans_go(tid);
+            if self.end_of_others(tid).is_some() {
+                self.wait_or_look()?;
+            } else {
+                self.wait_once()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`Domain::wait_once`], but not for long: it is told by something else than a report what comes next.
+    fn wait_or_look(&mut self) -> Result<()> {
+        const PAUSE: Duration = Duration::from_micros(100);
+        match task::wait_any(false) {
+            Ok(Some((tid, status))) => self.note(tid, status),
+            Ok(None) => {
+                self.look_after()?;
+                std::thread::sleep(PAUSE);
+            }
+            Err(source) => return Err(RecordError::Os { what: "wait for a task", source }),
         }
         Ok(())
     }

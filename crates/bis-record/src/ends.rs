@@ -12,6 +12,7 @@ use bis_tracee::{Resume, Status, TraceeError, sys, task as tracee_task};
 use crate::{
     domain::{Domain, stack_pointer},
     error::{RecordError, Result},
+    process::process_of,
     task::{Handle, Task},
 };
 
@@ -177,10 +178,29 @@ impl Domain {
     /// How a process's first thread ended that will not say so: it was killed as it left a stop, and the kernel keeps quiet
     /// about it until all other threads are gone, of which one has reported that it is about to end.
     pub fn silent_end(&self, tid: Tid) -> Option<Status> {
+        let status = self.end_of_others(tid)?;
+        (!tracee_task::is_alive(tid)).then_some(status)
+    }
+
+    /// What another thread of the process that this one leads has reported of its end: this one may be about to end, too.
+    pub fn end_of_others(&self, tid: Tid) -> Option<Status> {
         let others = self.tasks.values().filter(|task| task.pid == tid && task.tid != tid);
         let ends = |task: &Task| task.report.filter(|status| matches!(status, Status::Exit(_)));
-        let status = others.filter_map(ends).next()?;
-        (!tracee_task::is_alive(tid)).then_some(status)
+        others.filter_map(ends).next()
+    }
+
+    /// Threads of this process that are about to end before anybody has told of them: their maker was killed in its clone, and the
+    /// kernel keeps quiet about the first thread's end until they are gone.
+    pub fn let_orphans_go(&mut self, first: Tid) {
+        if self.early.is_empty() || self.tasks.get(&first).is_none_or(|task| task.pid != first) {
+            return;
+        }
+        let ends = self.early.iter().filter(|(_, status)| matches!(status, Status::Exit(_)));
+        let orphans: Vec<Tid> =
+            ends.map(|(tid, _)| *tid).filter(|tid| process_of(*tid) == Some(first)).collect();
+        for orphan in orphans {
+            self.let_go(orphan);
+        }
     }
 
     /// The first process of a pid namespace that is killed as it leaves a stop does not say so before all others of its

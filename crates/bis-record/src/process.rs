@@ -67,6 +67,10 @@ impl Domain {
         match dead {
             Some(dead) => {
                 tracing::debug!(%dead, "died in a stop");
+                if self.watched.seat.runner() == dead {
+                    // Others of its process end before it says that it does.
+                    self.drain(dead)?;
+                }
                 if let Some(task) = self.tasks.get_mut(&dead) {
                     task.ready = false;
                     task.handle = Handle::Taken;
@@ -501,6 +505,13 @@ impl Domain {
         });
         Ok(())
     }
+}
+
+/// The process that a task belongs to.
+pub fn process_of(tid: Tid) -> Option<Tid> {
+    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
+    line.trim().parse().ok().map(Tid)
 }
 
 /// The parent's process id, as the kernel sees it now.

@@ -27,11 +27,12 @@ use bis_trace::{
 
 use bis_tracee::sys;
 
-use super::{remote_memory::process_of, shown::is_shown};
+use super::shown::is_shown;
 use crate::{
     call::Entry,
     domain::Domain,
     error::{RecordError, Result},
+    process::process_of,
     registry::Key,
     task::InCall,
     views::Change,

@@ -1,8 +1,6 @@
 //! process_vm_writev: into the caller's own memory, into that of another domain (by mail, see `mail.rs`), or out
 //! of the recording (then it is nobody's concern).
 
-use std::fs;
-
 use bis_syscalls::Call;
 use bis_trace::{
     event::{MemWrite, Outcome},
@@ -15,7 +13,7 @@ use bis_tracee::{
 
 use super::objects::int;
 use super::views::Shown;
-use crate::{call::Entry, domain::Domain, error::Result, mail::Sent, task::InCall};
+use crate::{call::Entry, domain::Domain, error::Result, mail::Sent, process::process_of, task::InCall};
 
 /// The most pieces that one call takes (UIO_MAXIOV).
 const PIECES_MAX: u64 = 1024;
@@ -25,13 +23,6 @@ const BELOW_STACK: u64 = 1024;
 
 fn failed(errno: i32) -> Entry {
     Entry::Done(-i64::from(errno))
-}
-
-/// The process that a task belongs to.
-pub(super) fn process_of(tid: Tid) -> Option<Tid> {
-    let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
-    line.trim().parse().ok().map(Tid)
 }
 
 /// What of `source` goes where: up to the first byte that cannot be written, as the kernel has it; and how many

@@ -35,8 +35,8 @@ use bis_tracee::{
     sys,
 };
 
-use super::{objects::fd_path, remote_memory::process_of};
-use crate::{call::Entry, domain::Domain, error::Result, hooks::patches::ARENA_LEN};
+use super::objects::fd_path;
+use crate::{call::Entry, domain::Domain, error::Result, hooks::patches::ARENA_LEN, process::process_of};
 
 /// The most bytes of memory that one read gives.
 const MEMORY_BYTES_MAX: u64 = 1 << 20;
