@@ -7,7 +7,7 @@ use std::{
 };
 
 use bis_agent::{
-    AGENT_BASE,
+    SCRATCH_BASE,
     hooks::{AREA_BASE, AREA_LEN},
 };
 use bis_trace::{event::MemWrite, types::Registers};
@@ -67,8 +67,8 @@ fn worth_reading(mut ranges: Vec<(u64, u64)>, regs: &Registers, views: &[View]) 
     let stale = regs.rsp.saturating_sub(1 << 20)..regs.rsp.saturating_sub(RED_ZONE);
     // Where replay puts its breakpoint.
     let patched = regs.rip..regs.rip.saturating_add(SPAN_MAX);
-    // The agent's own memory is not the same in replay.
-    let ours = AGENT_BASE..AREA_BASE + AREA_LEN;
+    // Our own memory is not the same in replay. A number of the program's may look like its address.
+    let ours = SCRATCH_BASE..AREA_BASE + AREA_LEN;
     ranges.retain(|(addr, len)| {
         let end = addr.saturating_add(*len);
         let is_apart = |range: &Range<u64>| end <= range.start || range.end <= *addr;
