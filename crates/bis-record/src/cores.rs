@@ -21,9 +21,13 @@ pub struct Cores {
 }
 
 impl Cores {
-    pub fn new() -> Cores {
+    /// With `one`, all domains are on the first core, as they will be in replay: `cpuid` says which core it is.
+    pub fn new(one: bool) -> Cores {
         let original = sys::get_affinity(Tid(0)).unwrap_or_default();
-        let cores = balance::cores_of(&original);
+        let mut cores = balance::cores_of(&original);
+        if one {
+            cores.truncate(1);
+        }
         let active = cores.iter().map(|_| AtomicUsize::new(0)).collect();
         let current = sys::current_core();
         let first = cores.iter().position(|core| Some(*core) == current).unwrap_or(0);
@@ -35,8 +39,9 @@ impl Cores {
         &self.cores
     }
 
+    /// How many there are that bis may use.
     pub fn count(&self) -> usize {
-        self.cores.len()
+        balance::cores_of(&self.original).len()
     }
 
     /// A domain becomes active: the slot of the core that it should run on. It prefers `current`.

@@ -108,7 +108,8 @@ impl Session {
             cloning,
             options: options.clone(),
             stdio: Stdio::new(),
-            cores: Arc::new(Cores::new()),
+            // Without hooks, nothing records what it says then.
+            cores: Arc::new(Cores::new(!options.hooks && !sys::has_cpuid_faulting())),
             registry: Registry::default(),
             file_limit: sys::raise_file_limit(),
             mail: Mail::default(),

@@ -237,14 +237,15 @@ impl Whole<'_> {
         });
         let selected = |(_, domain): &(_, _)| selection.extents.contains_key(domain);
         let sharers = Sharers::new(facts.shares.iter().copied().filter(selected));
-        let board = Board::new(run::cores(options.jobs), selection.roots.len());
+        let machine = trace.machine().cloned().unwrap_or_default();
+        let board = Board::new(run::cores(options.jobs, &machine), selection.roots.len());
         for domain in &selection.roots {
             board.begin_once(*domain);
         }
         let events_total = selection.extents.keys().map(|domain| trace.event_count(*domain)).sum();
         let shared = Shared {
             trace,
-            machine: trace.machine().cloned().unwrap_or_default(),
+            machine,
             ticks: *ticks,
             selection: selection.clone(),
             entries: facts.domains.iter().map(|entry| (entry.domain, entry.clone())).collect(),

@@ -5,7 +5,7 @@
 use std::{collections::HashMap, io, thread};
 
 use bis_trace::{
-    event::{Base, DomainEntry, Event, EventKind, Start},
+    event::{Base, DomainEntry, Event, EventKind, Machine, Start},
     types::{DomainId, Tid},
 };
 use bis_tracee::{Memory, Stopped, balance, cpuid_mode, handover::Parked, image, sys};
@@ -225,16 +225,20 @@ pub(crate) fn allow_many_files() {
     }
 }
 
-/// The numbers of the cores that this process may use.
-pub(crate) fn usable_cores() -> Vec<usize> {
-    let usable = balance::cores_of(&sys::get_affinity(Tid(0)).unwrap_or_default());
+/// The numbers of the cores that this process may use for a recording of `machine`: where nothing has recorded what `cpuid` says
+/// of its core, the first one, on which the recording was.
+pub(crate) fn usable_cores(machine: &Machine) -> Vec<usize> {
+    let mut usable = balance::cores_of(&sys::get_affinity(Tid(0)).unwrap_or_default());
+    if !machine.hooks && !machine.cpuid_faulting {
+        usable.truncate(1);
+    }
     if usable.is_empty() { vec![0] } else { usable }
 }
 
 /// The numbers of the cores for `jobs` slots, spread over those that this process may use. The last is taken first: it is the
 /// one where the kernel has put this process, because it had room.
-pub(crate) fn cores(jobs: usize) -> Vec<usize> {
-    let usable = usable_cores();
+pub(crate) fn cores(jobs: usize, machine: &Machine) -> Vec<usize> {
+    let usable = usable_cores(machine);
     let jobs = if jobs == 0 { usable.len() } else { jobs };
     let current = sys::current_core();
     let first = usable.iter().position(|core| Some(*core) == current).unwrap_or(0);

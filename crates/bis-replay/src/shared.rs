@@ -76,7 +76,7 @@ impl Shared<'_> {
 
     /// Moves domains away from cores that are crowded, until all is done, or for so long. True: it was done in time.
     pub(crate) fn balance(&self, done: &Receiver<()>, limit: Option<Duration>) -> bool {
-        let (began, mut balance) = (Instant::now(), Balance::new(run::usable_cores()));
+        let (began, mut balance) = (Instant::now(), Balance::new(run::usable_cores(&self.machine)));
         loop {
             let left = limit.map_or(balance::EVERY, |limit| limit.saturating_sub(began.elapsed()));
             match done.recv_timeout(left.min(balance::EVERY)) {
