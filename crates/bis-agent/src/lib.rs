@@ -27,6 +27,10 @@ pub const SCRATCH_BASE: u64 = 0x6000_0000;
 /// The end of the range of [`SCRATCH_BASE`].
 pub const SCRATCH_END: u64 = AGENT_BASE;
 
+/// Where memory of ours may be in a recorded address space, but for arenas and dense text, which replay has, too: scratch memory, the
+/// agent, the hooks and their area.
+pub const OURS: std::ops::Range<u64> = SCRATCH_BASE..hooks::AREA_BASE + hooks::AREA_LEN;
+
 /// The `syscall` instruction for the supervisor's own calls, followed by an `int3`.
 pub const UNTRACED_SYSCALL: u64 = symbols::UNTRACED;
 

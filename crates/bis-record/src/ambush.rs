@@ -24,10 +24,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bis_agent::{
-    AGENT_BASE,
-    hooks::{AREA_BASE, AREA_LEN},
-};
+use bis_agent::OURS;
 use bis_trace::{
     event::SignalPoint,
     types::{Registers, Signal, Tid},
@@ -240,9 +237,8 @@ impl Domain {
 /// Code of the program, not ours.
 fn is_text(mapping: &Mapping) -> bool {
     const PROT_EXEC: u32 = libc::PROT_EXEC.cast_unsigned();
-    let ours = AGENT_BASE..AREA_BASE + AREA_LEN;
     // vdso and vsyscall are above all files; nothing there concerns others.
-    mapping.prot & PROT_EXEC != 0 && !ours.contains(&mapping.start) && !mapping.name.starts_with(b"[v")
+    mapping.prot & PROT_EXEC != 0 && !OURS.contains(&mapping.start) && !mapping.name.starts_with(b"[v")
 }
 
 /// Does a call end in front of this address, so that it may be where a function returns to?

@@ -234,21 +234,17 @@ impl Domain {
     /// Waits until this task has something to report; what others report is taken down.
     pub fn wait_for_report(&mut self, tid: Tid) -> Result<()> {
         while self.tasks.get(&tid).is_some_and(|task| task.report.is_none()) {
-            if let Some(status) = self.silent_end(tid) {
-                self.note(tid, status);
-                return Ok(());
-            }
             self.let_orphans_go(tid);
-            if self.end_of_others(tid).is_some() {
-                self.wait_or_look()?;
-            } else {
-                self.wait_once()?;
+            match self.end_of_others(tid) {
+                None => self.wait_once()?,
+                Some(status) if !task::is_alive(tid) => self.note(tid, status),
+                Some(_) => self.wait_or_look()?,
             }
         }
         Ok(())
     }
 
-    /// As [`Domain::wait_once`], but not for long: it is told by something else than a report what comes next.
+    /// As [`Domain::wait_once`], but not for long: the task may be about to end without a word.
     fn wait_or_look(&mut self) -> Result<()> {
         const PAUSE: Duration = Duration::from_micros(100);
         match task::wait_any(false) {

@@ -175,14 +175,8 @@ impl Domain {
         self.wait_for_report(tid)
     }
 
-    /// How a process's first thread ended that will not say so: it was killed as it left a stop, and the kernel keeps quiet
-    /// about it until all other threads are gone, of which one has reported that it is about to end.
-    pub fn silent_end(&self, tid: Tid) -> Option<Status> {
-        let status = self.end_of_others(tid)?;
-        (!tracee_task::is_alive(tid)).then_some(status)
-    }
-
-    /// What another thread of the process that this one leads has reported of its end: this one may be about to end, too.
+    /// What another thread of the process that this one leads has reported of its end. This one may end, too, without saying so: if
+    /// it is killed as it leaves a stop, the kernel keeps quiet about it until all others are gone.
     pub fn end_of_others(&self, tid: Tid) -> Option<Status> {
         let others = self.tasks.values().filter(|task| task.pid == tid && task.tid != tid);
         let ends = |task: &Task| task.report.filter(|status| matches!(status, Status::Exit(_)));

@@ -6,10 +6,7 @@ use std::{
     ops::Range,
 };
 
-use bis_agent::{
-    SCRATCH_BASE,
-    hooks::{AREA_BASE, AREA_LEN},
-};
+use bis_agent::OURS;
 use bis_trace::{event::MemWrite, types::Registers};
 use bis_tracee::{Memory, place};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
@@ -61,19 +58,18 @@ pub fn look_around(memory: &Memory, regs: &Registers, views: &[View]) -> Vec<Mem
     held
 }
 
-/// Those of these ranges that say something, and will say it in replay.
+/// Those of these ranges that say something, and will say it in replay: not our own memory. A number of the program's may look like an
+/// address there.
 fn worth_reading(mut ranges: Vec<(u64, u64)>, regs: &Registers, views: &[View]) -> Vec<(u64, u64)> {
     // What lies below the stack is whatever was left there.
     let stale = regs.rsp.saturating_sub(1 << 20)..regs.rsp.saturating_sub(RED_ZONE);
     // Where replay puts its breakpoint.
     let patched = regs.rip..regs.rip.saturating_add(SPAN_MAX);
-    // Our own memory is not the same in replay. A number of the program's may look like its address.
-    let ours = SCRATCH_BASE..AREA_BASE + AREA_LEN;
     ranges.retain(|(addr, len)| {
         let end = addr.saturating_add(*len);
         let is_apart = |range: &Range<u64>| end <= range.start || range.end <= *addr;
         // Stores through a shared mapping of the file are seen here at once, and in replay later.
-        [&stale, &patched, &ours].into_iter().all(is_apart)
+        [&stale, &patched, &OURS].into_iter().all(is_apart)
             && views.iter().all(|view| is_apart(&(view.start..view.end)))
     });
     ranges.sort_unstable();

@@ -3,6 +3,7 @@
 
 use std::{fs::File, os::unix::fs::FileExt};
 
+use bis_agent::OURS;
 use bis_trace::{event::RangeSum, types::Tid};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -95,7 +96,6 @@ impl Sum<'_> {
 /// Is this a mapping whose content the program can change, so that it belongs into a checksum? Bis's own
 /// memory does not.
 pub fn is_summed(mapping: &Mapping) -> bool {
-    let ours = mapping.start >= bis_agent::SCRATCH_BASE
-        && mapping.end <= bis_agent::hooks::AREA_BASE + bis_agent::hooks::AREA_LEN;
+    let ours = mapping.start >= OURS.start && mapping.end <= OURS.end;
     mapping.prot & 2 != 0 && !mapping.is_vvar() && !ours
 }

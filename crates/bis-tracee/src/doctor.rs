@@ -117,8 +117,8 @@ pub fn checks() -> Vec<Check> {
         required: false,
         found: if faulting { "cpuid can be recorded" } else { "only cpuid in files is recorded, by hooks" }
             .into(),
-        remedy: "none: recordings replay on machines with the same processor only, and those without hooks \
-                 may diverge where a program asks for its core, or uses rdrand",
+        remedy: "none: recordings replay on machines with the same processor only; those without hooks run on \
+                 one core, and may diverge where a program uses rdrand",
     });
     let kcmp = sys::same_open_file(Tid(i32::try_from(std::process::id()).unwrap_or(0)), 0, 0);
     checks.push(Check {

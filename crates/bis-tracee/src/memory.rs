@@ -154,6 +154,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_address_space_that_is_gone_is_told_from_an_address_that_is_not_mapped() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let memory = Memory::open(Tid(i32::try_from(child.id()).unwrap())).unwrap();
+        let not_mapped = [memory.read_u64(8).unwrap_err(), memory.write(8, &[1]).unwrap_err()];
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let gone = [memory.read_u64(8).unwrap_err(), memory.write(8, &[1]).unwrap_err()];
+        assert!(not_mapped.iter().all(|error| !error.is_without_memory()), "{not_mapped:?}");
+        assert!(gone.iter().all(TraceeError::is_without_memory), "{gone:?}");
+    }
+
+    #[test]
     fn writes_made_together_are_as_if_made_one_by_one() {
         const LEN: usize = 4 * 4096;
         let me = Memory::open(crate::ours::thread_id()).unwrap();

@@ -5,8 +5,8 @@
 //! `guest ok`. Comments in its first lines say what is special: `cflags:` (for gcc), `status:` (when not 0),
 //! `needs:` (words: a program, `root`, or a path that must exist), `stdin:` (one line of input), `unsummed:` (why it
 //! is not run with checksums: they read all memory at each event), `calm:` (why it is not run with chaos), `hooked:` (why it is not
-//! run without hooks; `hooked without FLAG:`, if this processor lacks it), `steps:` (it is run with `--ticks=stepping`, too, compiled statically and with these flags, which make it
-//! small: an instruction takes 25 µs).
+//! run without hooks; `hooked without cpuid_fault:`, why not where the processor has no such flag), `steps:` (it is run with
+//! `--ticks=stepping`, too, compiled statically and with these flags, which make it small: an instruction takes 25 µs).
 //! Those with chaos run only where `BIS_TEST_CHAOS` is set: chaos finds bugs of bis, too, and not all of them are fixed.
 //! Trials are named `family/name::mode`; `BIS_TEST_REPEAT=N` runs each N times.
 //!

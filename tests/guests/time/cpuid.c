@@ -1,5 +1,4 @@
 // cpuid: the same leaf gives the same answer, the vendor is text, registers not named stay.
-// hooked without cpuid_fault: nothing makes cpuid fault, so only text that is patched is recorded
 #include <cpuid.h>
 #include "../guest.h"
 

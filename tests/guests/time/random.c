@@ -1,6 +1,6 @@
 // steps:
 // getrandom, /dev/urandom, AT_RANDOM, rdrand if the CPU says it has it, random names: printed, so they must replay.
-// hooked without cpuid_fault: nothing makes cpuid fault, so only text that is patched is recorded
+// hooked without cpuid_fault: nothing hides rdrand, or records it
 #include <cpuid.h>
 #include "../guest.h"
 #include <sys/auxv.h>

@@ -23,10 +23,7 @@ use std::{
     sync::atomic::Ordering,
 };
 
-use bis_agent::{
-    SCRATCH_BASE,
-    hooks::{AREA_BASE, AREA_LEN},
-};
+use bis_agent::OURS;
 use bis_syscalls::Call;
 use bis_trace::types::Tid;
 use bis_tracee::{
@@ -289,9 +286,8 @@ impl Domain {
                 return None;
             }
             // A process that has just been forked, or is in an exec, has what others have.
-            let hooks = SCRATCH_BASE..AREA_BASE + AREA_LEN;
             let arenas = self.session.watch.arenas().into_iter().map(|start| start..start + ARENA_LEN);
-            Some((id, once(hooks).chain(arenas).collect()))
+            Some((id, once(OURS).chain(arenas).collect()))
         })
     }
 }

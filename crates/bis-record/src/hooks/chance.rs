@@ -6,7 +6,8 @@
 //!
 //! None of them can be made to fault, so nothing traps them. `cpuid` says that there are none, which is enough for programs
 //! that ask it first. For the others, each place of a mapped file where one is for sure (`bis_rewrite::Text::chance_at`) is
-//! patched before it can be executed: the first three lead to a hook that executes and logs them, `cpuid` to the hook that has its answers, a transaction fails at once,
+//! patched before it can be executed: the first three lead to a hook that executes and logs them, `cpuid` to the hook that has its
+//! answers, a transaction fails at once,
 //! each time, with a status that says not to try again. Where there is no room for a jump, an instruction that faults takes
 //! its place.
 //!
