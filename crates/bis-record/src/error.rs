@@ -1,6 +1,6 @@
 //! The three kinds of failure of a recording: the environment, something that bis cannot record, a bug.
 
-use std::io;
+use std::{error::Error, io, sync::Arc};
 
 use bis_trace::{error::TraceError, types::Tid};
 use bis_tracee::{TraceeError, spawn::SpawnError, ticks::TicksError};
@@ -34,6 +34,21 @@ impl RecordError {
             Self::Tracee(error) => error.is_without_memory(),
             _ => false,
         }
+    }
+
+    /// Has the recorder itself no descriptor left?
+    pub fn is_out_of_files(&self) -> bool {
+        let mut cause: Option<&(dyn Error + 'static)> = Some(self);
+        while let Some(error) = cause {
+            // A trace's writer keeps its errors, which it says again.
+            let kept = error.downcast_ref::<Arc<io::Error>>().map(|kept| &**kept);
+            let refused = kept.or_else(|| error.downcast_ref::<io::Error>());
+            if matches!(refused.and_then(io::Error::raw_os_error), Some(libc::EMFILE | libc::ENFILE)) {
+                return true;
+            }
+            cause = error.source();
+        }
+        false
     }
 }
 

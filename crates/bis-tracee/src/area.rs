@@ -66,7 +66,7 @@ impl Area {
     ///
     /// # Errors
     /// [`TraceeError::Died`] when the task was killed meanwhile; else where the kernel refuses. Where the task has no descriptor
-    /// left ([`TraceeError::is_out_of_files`]), it is as it was.
+    /// left ([`TraceeError::OutOfFiles`]), it is as it was.
     pub fn make(slot: &mut Option<Stopped>) -> Result<Area> {
         let mut remote = Remote::new(slot)?;
         let tid = remote.tid();
@@ -77,6 +77,9 @@ impl Area {
             // Its registers are put back: it can do without.
             remote.finish()?;
             let errno = i32::try_from(-made).unwrap_or(0);
+            if matches!(errno, libc::EMFILE | libc::ENFILE) {
+                return Err(TraceeError::OutOfFiles(tid));
+            }
             return Err(failed("make the hooks' memory")(io::Error::from_raw_os_error(errno)));
         };
         let file = File::options().read(true).write(true).open(format!("/proc/{tid}/fd/{fd}"));

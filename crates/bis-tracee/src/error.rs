@@ -10,6 +10,9 @@ pub enum TraceeError {
     /// fault: the next wait says how it ended.
     #[error("task {0} died")]
     Died(Tid),
+    /// The task has no descriptor left, or the system has none for it. The supervisor's own want of one is [`TraceeError::Os`].
+    #[error("task {0} has no descriptor left")]
+    OutOfFiles(Tid),
     /// The kernel refused an operation.
     #[error("failed to {what} (task {tid}): {source}")]
     Os { what: &'static str, tid: Tid, source: io::Error },
@@ -34,13 +37,6 @@ impl TraceeError {
     #[must_use]
     pub fn is_out_of_signals(&self) -> bool {
         matches!(self, Self::Os { source, .. } if source.raw_os_error() == Some(libc::EAGAIN))
-    }
-
-    /// Was it that there is no descriptor left?
-    #[must_use]
-    pub fn is_out_of_files(&self) -> bool {
-        let Self::Os { source, .. } = self else { return false };
-        matches!(source.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
     }
 }
 

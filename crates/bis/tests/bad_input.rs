@@ -25,7 +25,7 @@ const STATUS_CUT: i32 = 3;
 type Body = fn(&Folder) -> Result<(), Failed>;
 
 fn main() {
-    let trials: [(&str, Body); 17] = [
+    let trials: [(&str, Body); 18] = [
         ("a_missing_program", missing_program),
         ("a_file_that_cannot_be_executed", not_executable),
         ("a_program_of_another_kind", not_a_program),
@@ -33,6 +33,7 @@ fn main() {
         ("an_output_folder_that_is_in_use", used_folder),
         ("an_output_that_is_a_file", output_is_a_file),
         ("record_inside_a_recording", nested_record),
+        ("a_recorder_without_descriptors", no_descriptors),
         ("a_missing_trace", missing_trace),
         ("an_empty_trace", empty_trace),
         ("a_folder_without_a_trace", not_a_trace),
@@ -161,6 +162,42 @@ fn used_folder(folder: &Folder) -> Result<(), Failed> {
     let left = fs::read_dir(&used).map_err(|e| e.to_string())?.count();
     if left != 1 || folder.path().join("it-ran").exists() {
         return Err(format!("the program ran, or the folder has {left} files now").into());
+    }
+    Ok(())
+}
+
+/// Whatever the recorder could open before it had no descriptor left, what it recorded was the program's own doing: it says that
+/// it cannot go on, and how it could. Some processes run side by side, so that it happens in many places.
+fn no_descriptors(folder: &Folder) -> Result<(), Failed> {
+    const PROGRAM: &str =
+        "/bin/echo a; /bin/echo b | cat; for i in 1 2 3; do (/bin/sleep .02; /bin/true) & done; wait; exit 3";
+    let mut ends = [0, 0];
+    for limit in 7..=40 {
+        let trace = folder.path().join(format!("trace.{limit}"));
+        let mut command = common::command("prlimit", folder.path());
+        command.arg(format!("--nofile={limit}:{limit}")).arg(common::bis()).args(["record", "-o"]);
+        command.arg(&trace).args(["--", "sh", "-c", PROGRAM]);
+        let step = common::run(command, "record", folder.path(), None, LIMIT)?;
+        let (out, err) = (String::from_utf8_lossy(&step.stdout), step.stderr_text());
+        let honest = match step.status {
+            3 => out == "a\nb\n" && err.is_empty(),
+            // What is left of the program is killed; its shell may still say so.
+            125 => {
+                let ours =
+                    |line: &&str| line.starts_with("bis: failed ") && line.contains("raise ulimit -Hn");
+                let others = |line: &str| !line.starts_with("bis: ") && !line.starts_with("Killed");
+                let said = (err.lines().filter(ours).count(), err.lines().any(others));
+                "a\nb\n".starts_with(&*out) && said == (1, false)
+            }
+            _ => false,
+        };
+        if !honest {
+            return Err(format!("with {limit} descriptors: status {}\n{}", step.status, step.shown()).into());
+        }
+        ends[usize::from(step.status == 125)] += 1;
+    }
+    if ends.contains(&0) {
+        return Err(format!("recorded, and refused for want of descriptors: {ends:?} times").into());
     }
     Ok(())
 }

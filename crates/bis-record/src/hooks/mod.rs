@@ -43,7 +43,7 @@ use bis_trace::{
     types::{Registers, TickKind, Tid},
 };
 use bis_tracee::{
-    Stopped,
+    Stopped, TraceeError,
     area::Area,
     cpu, image,
     maps::Mapping,
@@ -147,7 +147,7 @@ impl Domain {
         }
         let session = Arc::clone(&self.session);
         let area = match image::map_hooks(slot, &self.memory, &session.hook_image.recorded) {
-            Err(error) if error.is_out_of_files() => {
+            Err(TraceeError::OutOfFiles(_)) => {
                 let text = format!(
                     "task {}: no hooks, all calls are traced: it had no descriptor left when it was executed",
                     self.first_tid

@@ -184,6 +184,9 @@ fn failure(error: &RecordError, name: &OsStr) -> Failure {
         _ => status::RECORD,
     };
     let hint = match error {
+        _ if error.is_out_of_files() => {
+            " (bis needs some for each process that it records: raise ulimit -Hn)"
+        }
         RecordError::Spawn(_) if code == status::RECORD => " (bis doctor says what works here)",
         _ => "",
     };
