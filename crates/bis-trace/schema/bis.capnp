@@ -36,6 +36,7 @@ struct Event {
     pause @13 :Pause;
   }
   ticks @14 :UInt64;            # counts since the task's previous event, and one; 0: not recorded
+  lapse @15 :UInt16;            # since the stream's previous event, or the recording's begin: below 0x8000 ms, else s; before format 4: 0
 }
 
 struct Hooked {
@@ -73,6 +74,86 @@ struct Outcome {
   writes @5 :List(MemWrite);
   echo @6 :Echo;                # null: none
   clones @7 :List(Cloned);
+  ours @8 :Ours;                # null: nothing; before format 3: not recorded
+}
+
+# What of the memory that was changed is bis's own (src/ours.rs).
+struct Ours {
+  own @0 :List(Range);
+  areas @1 :List(Area);
+  diverted @2 :List(Diverted);
+  pools @3 :List(Pool);
+  dense @4 :List(DenseText);
+  patches @5 :List(Patch);
+  faults @6 :List(Fault);
+  guards @7 :List(Guard);
+
+  struct Area {
+    addr @0 :UInt64;
+    len @1 :UInt64;
+    kind @2 :Kind;
+
+    enum Kind {
+      agent @0;
+      hooks @1;
+      hookState @2;
+      arena @3;
+    }
+  }
+
+  struct Diverted {
+    addr @0 :UInt64;
+    original @1 :Data;          # not empty
+    isFunction @2 :Bool;
+  }
+
+  struct Pool {
+    addr @0 :UInt64;
+    len @1 :UInt64;
+    bias @2 :UInt64;
+    map @3 :UInt32;             # a file
+  }
+
+  struct DenseText {
+    addr @0 :UInt64;
+    len @1 :UInt64;
+    pool @2 :UInt64;
+    offset @3 :UInt64;
+    file @4 :UInt32;
+  }
+
+  struct Patch {                # a process has hundreds of them
+    start @0 :UInt64;
+    trampoline @1 :UInt64;
+    abort @2 :Int32;            # from the run's end; 0 if site is not xbegin
+    site @3 :Site;
+    trampolineLen @4 :UInt8;    # bytes
+    siteAt @5 :UInt8;           # less than the length of `original`
+    original @6 :Data;          # 1..=32 bytes
+    moved @7 :Data;             # pairs: offset in the run, 0..=its length; offset in the trampoline, less than its length
+  }
+
+  enum Site {
+    syscall @0;
+    rdtsc @1;
+    rdtscp @2;
+    cpuid @3;
+    rdrand @4;
+    rdseed @5;
+    rdpid @6;
+    xbegin @7;
+  }
+
+  struct Fault {
+    site @0 :UInt64;
+    insn @1 :Instruction.Insn;
+    original @2 :Data;          # 1..=15 bytes
+  }
+
+  struct Guard {
+    page @0 :UInt64;
+    prot @1 :UInt32;
+  }
 }
 
 struct MemWrite {

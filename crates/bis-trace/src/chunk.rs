@@ -11,8 +11,13 @@ use xxhash_rust::xxh3::Xxh3Default;
 
 /// The format that this bis writes, and the newest that it reads.
 ///
-/// 1: the first. 2: a pause says what memory held (it was sums before), and events have counts.
-pub const FORMAT: u32 = 2;
+/// 1: the first. 2: a pause says what memory held (it was sums before), and events have counts. 3: outcomes say what of the memory that
+/// they change is bis's own, which a reader that only replays may ignore. 4: events have times.
+pub const FORMAT: u32 = 4;
+/// The first format in which events have times ([`crate::event::Lapse`]).
+pub const FORMAT_TIMES: u32 = 4;
+/// The first format with what is bis's own ([`crate::event::Outcome::ours`]).
+pub const FORMAT_OURS: u32 = 3;
 /// The oldest format that this bis reads.
 pub const FORMAT_MIN: u32 = 2;
 /// The oldest reader that is right about what this bis writes.
@@ -41,7 +46,7 @@ pub fn log_header() -> [u8; LOG_HEADER_BYTES] {
 /// What a log's first bytes turn out to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LogHeader {
-    Good,
+    Good { version: u32 },
     NotATrace,
     Newer { version: u32, reader: u32 },
     Older { version: u32 },
@@ -56,7 +61,7 @@ pub fn check_log_header(bytes: &[u8; LOG_HEADER_BYTES]) -> LogHeader {
         (true, false) => LogHeader::Damaged,
         (true, true) if reader > FORMAT => LogHeader::Newer { version, reader },
         (true, true) if version < FORMAT_MIN => LogHeader::Older { version },
-        (true, true) => LogHeader::Good,
+        (true, true) => LogHeader::Good { version },
     }
 }
 

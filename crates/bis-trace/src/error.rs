@@ -17,6 +17,9 @@ pub enum TraceError {
     /// The log could not be written. What was written before is a trace that ends there.
     #[error("failed to write the trace {}: {source}; what was recorded before can be replayed", path.display())]
     Write { path: PathBuf, source: Arc<io::Error> },
+    /// Somebody removed or moved it while it was written.
+    #[error("the trace {} is gone: its folder was removed or moved while the program was recorded", .0.display())]
+    Gone(PathBuf),
     /// An event is larger than any reader would accept ([`crate::codec::EVENT_BYTES_MAX`]).
     #[error(
         "failed to write event {seq}: it holds {bytes} bytes, more than the {} that a trace can take",

@@ -4,9 +4,13 @@
 //! task must find at that place (registers, call number, signal) and what must become true after it
 //! (operations on the address space, bytes, registers). Whoever replays needs to know nothing of any system
 //! call. The order within one event is: the state before is checked; [`Outcome::effects`] in order;
-//! [`Outcome::clones`] and [`Outcome::writes`] in order; registers.
+//! [`Outcome::clones`] and [`Outcome::writes`] in order; registers. [`Outcome::ours`] changes nothing: it tells what of the memory
+//! that was changed is not the program's.
 
-use crate::types::{DomainId, EventSeq, FileId, ObjectId, Registers, Signal, Tid};
+use crate::{
+    ours::Ours,
+    types::{DomainId, EventSeq, FileId, ObjectId, Registers, Signal, Tid},
+};
 
 #[cfg(doc)]
 use crate::types::TickKind;
@@ -23,6 +27,31 @@ pub struct Event {
     pub ticks: Option<u64>,
     /// Checksums of memory before the event's outcome is applied (`record --checksum`); else empty.
     pub sums: Vec<RangeSum>,
+    /// The time that had passed when it was written: since its stream's previous event, of the first one since the
+    /// recording's begin. The sum over a stream is exact to a millisecond (to a second behind a very long wait).
+    pub lapse: Lapse,
+}
+
+/// A stretch of time in the 16 bits that an event has room for: milliseconds, or seconds where it takes more than half a minute. What
+/// does not fit goes to the event after it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Lapse(pub u16);
+
+impl Lapse {
+    /// In units of seconds.
+    const SECONDS: u16 = 0x8000;
+
+    /// The longest that is not longer than this.
+    pub fn fitting(ms: u64) -> Lapse {
+        let short = u16::try_from(ms).ok().filter(|ms| *ms < Self::SECONDS);
+        let seconds = u16::try_from(ms / 1000).unwrap_or(u16::MAX).min(Self::SECONDS - 1);
+        Lapse(short.unwrap_or(Self::SECONDS | seconds))
+    }
+
+    pub fn ms(self) -> u64 {
+        let number = u64::from(self.0 & !Self::SECONDS);
+        if self.0 < Self::SECONDS { number } else { number * 1000 }
+    }
 }
 
 impl Event {
@@ -33,6 +62,23 @@ impl Event {
             EventKind::Hooked { .. } | EventKind::Token { .. } => false,
             EventKind::Signal(event) => event.point != SignalPoint::Anywhere,
             _ => true,
+        }
+    }
+
+    /// What becomes true by this event, for the kinds that have an outcome.
+    pub fn outcome(&self) -> Option<&Outcome> {
+        match &self.kind {
+            EventKind::Start(start) => Some(&start.outcome),
+            EventKind::Syscall { outcome, .. }
+            | EventKind::SyscallExit { outcome, .. }
+            | EventKind::TaskExit { outcome, .. } => Some(outcome),
+            EventKind::Signal(signal) => signal.handler.as_ref(),
+            EventKind::SyscallEnter { .. }
+            | EventKind::Instruction { .. }
+            | EventKind::Token { .. }
+            | EventKind::End
+            | EventKind::Pause(_)
+            | EventKind::Hooked { .. } => None,
         }
     }
 }
@@ -124,6 +170,16 @@ pub struct Outcome {
     pub writes: Vec<MemWrite>,
     /// What this call wrote to the program's original standard output or error.
     pub echo: Option<Echo>,
+    /// What of the memory that the effects and writes have changed is bis's own. Traces of formats before 3 do not say so
+    /// ([`crate::Trace::says_ours`]).
+    pub ours: Option<Box<Ours>>,
+}
+
+impl Outcome {
+    /// To add to what is said to be bis's own.
+    pub fn ours(&mut self) -> &mut Ours {
+        self.ours.get_or_insert_default()
+    }
 }
 
 /// Bytes that the kernel put into the task's memory.
@@ -278,6 +334,15 @@ pub struct SignalEvent {
     /// the task. Where the stack had no room for the frame it is what is left of that, and the registers are as they
     /// were; the next event of the task is the SIGSEGV that comes instead.
     pub handler: Option<Outcome>,
+}
+
+impl SignalEvent {
+    /// Is it none of the program's? The instruction faulted because its text was not to be executed yet; it is executed again.
+    pub fn is_of_text(&self) -> bool {
+        self.handler
+            .as_ref()
+            .is_some_and(|outcome| outcome.regs.rip == self.before.rip && !outcome.effects.is_empty())
+    }
 }
 
 /// Where a signal took effect.
@@ -453,4 +518,19 @@ pub struct DomainEntry {
     pub tid: Tid,
     pub base: Base,
     pub seq: EventSeq,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lapses_lose_nothing_but_what_the_next_one_says() {
+        for ms in [0, 1, 999, 0x7fff, 0x8000, 65_535, 65_536, 3_600_000, 32_767_000, 32_768_999, u64::MAX] {
+            let told = Lapse::fitting(ms).ms();
+            assert!(told <= ms, "{ms}");
+            let is_least = if ms < 0x8000 { ms == told } else { ms - told < 1000 || told == 32_767_000 };
+            assert!(is_least, "{ms}: {told}");
+        }
+    }
 }

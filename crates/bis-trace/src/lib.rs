@@ -1,6 +1,6 @@
 //! The trace: what is recorded, and the log that it is kept in.
 //!
-//! Pure: knows nothing of processes or of ptrace. `event.rs` is the model, `codec/` turns it into Cap'n Proto
+//! Pure: knows nothing of processes or of ptrace. `event.rs` is the model (`ours.rs`: the part that tells bis from the program), `codec/` turns it into Cap'n Proto
 //! messages (`schema/bis.capnp`) and back, `log.rs` and `queue.rs` write them in chunks (`chunk.rs`), `index.rs`
 //! and `reader.rs` find and read them, `files.rs` keeps the content of mapped files (`sparse.rs`: but for
 //! their holes), `clones.rs` what was read in large pieces.
@@ -16,6 +16,7 @@ pub mod event;
 mod files;
 mod index;
 mod log;
+pub mod ours;
 mod queue;
 mod reader;
 pub mod sparse;

@@ -13,7 +13,7 @@ use std::{
     collections::BTreeMap,
     fs::{DirBuilder, File, OpenOptions},
     io::{self, Write as _},
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -72,6 +72,8 @@ pub(crate) struct Inner {
     stream_count: AtomicUsize,
     files: Mutex<files::Store>,
     drain: Mutex<Option<JoinHandle<()>>>,
+    /// Which file the log is: device and inode.
+    log: Option<(u64, u64)>,
 }
 
 /// Messages of one stream that are not handed over yet.
@@ -144,10 +146,17 @@ impl Writer {
         if reserve.is_err() {
             let _ = std::fs::remove_file(dir.join(RESERVE));
         }
-        Writer::with_sink(dir, Box::new(Disk { log, dir: dir.into() }))
+        let identity = log.metadata().map(|log| (log.dev(), log.ino())).map_err(failed)?;
+        Writer::begin(dir, Some(identity), Box::new(Disk { log, dir: dir.into() }))
     }
 
+    /// Writes anywhere.
+    #[cfg(test)]
     pub(crate) fn with_sink(dir: &Path, sink: Box<dyn Sink>) -> Result<Writer> {
+        Writer::begin(dir, None, sink)
+    }
+
+    fn begin(dir: &Path, log: Option<(u64, u64)>, sink: Box<dyn Sink>) -> Result<Writer> {
         let failed = |source| TraceError::Create { path: dir.into(), source: Arc::new(source) };
         let queue = Arc::new(Queue::default());
         let drain =
@@ -163,6 +172,7 @@ impl Writer {
                 stream_count: AtomicUsize::new(0),
                 files: Mutex::default(),
                 drain: Mutex::new(Some(drain)),
+                log,
             }),
         })
     }
@@ -218,12 +228,15 @@ impl Writer {
     }
 
     /// Writes what was handed over, and the index. Streams must have been flushed or dropped before; what comes
-    /// later is refused. Fails if anything before could not be written.
+    /// later is refused. Fails if anything before could not be written, or nobody will find it.
     pub fn finish(&self) -> Result<()> {
         let flushed = self.inner.flush_meta();
         self.inner.close(true);
         match (self.inner.queue.failure(), flushed) {
             (Some(failure), _) => Err(failure),
+            (None, Err(TraceError::Finished) | Ok(())) if self.inner.is_gone() => {
+                Err(TraceError::Gone(self.inner.dir.clone()))
+            }
             (None, Err(TraceError::Finished) | Ok(())) => Ok(()),
             (None, Err(error)) => Err(error),
         }
@@ -248,6 +261,12 @@ impl Inner {
         // The first words and the last ones should not wait.
         let urgent = matches!(entry, Meta::Machine(_) | Meta::End { .. } | Meta::Cut { .. });
         if urgent || buffer.is_full(1) { buffer.hand_over(&self.queue) } else { Ok(()) }
+    }
+
+    /// Is the log not where it was made?
+    fn is_gone(&self) -> bool {
+        let found = || std::fs::metadata(self.dir.join(LOG)).map(|log| (log.dev(), log.ino())).ok();
+        self.log.is_some_and(|log| found() != Some(log))
     }
 
     fn flush_meta(&self) -> Result<()> {

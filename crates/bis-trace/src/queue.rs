@@ -243,6 +243,7 @@ impl Drain {
         self.sink.make_room();
         let why = match error.kind() {
             io::ErrorKind::StorageFull => "the disk was full".into(),
+            io::ErrorKind::FileTooLarge => "the log reached the limit of files' sizes (ulimit -f)".into(),
             _ => format!("the trace could not be written any further: {error}"),
         };
         let mut raw = Raw { stream: DomainId::META.0, event_count: 1, ..Raw::default() };

@@ -60,6 +60,8 @@ pub struct StreamStats {
 #[derive(Debug)]
 pub struct Trace {
     dir: PathBuf,
+    /// In which it was written.
+    format: u32,
     log: File,
     table: Table,
     metas: Vec<Meta>,
@@ -91,9 +93,10 @@ impl Trace {
         if !stat.is_file() {
             return Err(TraceError::NotATrace(dir.into()));
         }
-        check_header(&log, stat.len(), dir)?;
+        let format = check_header(&log, stat.len(), dir)?;
         let mut trace = Trace {
             dir: dir.into(),
+            format,
             log,
             table: Table::default(),
             metas: Vec::new(),
@@ -131,6 +134,17 @@ impl Trace {
     /// The trace's folder.
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// Does the trace say what of the recorded memory is bis's own ([`crate::event::Outcome::ours`])? Those of older formats do not:
+    /// what they show of a program's text is what replay has there.
+    pub fn says_ours(&self) -> bool {
+        self.format >= chunk::FORMAT_OURS
+    }
+
+    /// Do events say when they were recorded?
+    pub fn says_times(&self) -> bool {
+        self.format >= chunk::FORMAT_TIMES
     }
 
     /// All entries of the meta stream in their order, but for [`Meta::Echo`].
@@ -242,11 +256,12 @@ impl Trace {
     pub fn events(&self, domain: DomainId) -> Events<'_> {
         Events {
             chunks: self.chunks(domain.0),
-            messages: Vec::new(),
+            messages: Arc::default(),
             at: 0,
             left: 0,
             offset: 0,
             state: State::Open,
+            read: codec::read_event,
         }
     }
 
@@ -370,7 +385,8 @@ fn decompress(payload: &[u8], messages: &mut Vec<u8>) -> std::io::Result<usize> 
 pub(crate) const NO_LINKS: i32 =
     (rustix::fs::OFlags::NOFOLLOW.bits() | rustix::fs::OFlags::NONBLOCK.bits()).cast_signed();
 
-fn check_header(log: &File, len: u64, dir: &Path) -> Result<()> {
+/// The format in which the trace was written, if it can be read.
+fn check_header(log: &File, len: u64, dir: &Path) -> Result<u32> {
     let failed = |source| TraceError::Read { path: dir.into(), source: Arc::new(source) };
     let mut header = [0; LOG_HEADER_BYTES];
     let part = &mut header[..usize::try_from(len).unwrap_or(usize::MAX).min(LOG_HEADER_BYTES)];
@@ -380,7 +396,7 @@ fn check_header(log: &File, len: u64, dir: &Path) -> Result<()> {
         return Err(if ours { TraceError::Empty(dir.into()) } else { TraceError::NotATrace(dir.into()) });
     }
     match chunk::check_log_header(&header) {
-        LogHeader::Good => Ok(()),
+        LogHeader::Good { version } => Ok(version),
         LogHeader::NotATrace => Err(TraceError::NotATrace(dir.into())),
         LogHeader::Newer { version, reader } => {
             Err(TraceError::Newer { path: dir.into(), version, reader, ours: chunk::FORMAT })
@@ -397,6 +413,7 @@ fn check_header(log: &File, len: u64, dir: &Path) -> Result<()> {
 }
 
 /// The chunks of one stream. A gap in their numbers is an error once, and then they go on.
+#[derive(Clone, Debug)]
 struct Chunks<'a> {
     trace: &'a Trace,
     stream: u32,
@@ -424,7 +441,7 @@ impl<'a> Iterator for Chunks<'a> {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Open,
     /// The last event was [`EventKind::End`].
@@ -432,31 +449,42 @@ enum State {
     Over,
 }
 
-/// The events of a domain ([`Trace::events`]). Holds one chunk in memory.
+/// The events of a domain ([`Trace::events`]). Holds one chunk in memory, which its copies share.
+#[derive(Clone, Debug)]
 pub struct Events<'a> {
     chunks: Chunks<'a>,
     /// The chunk in hand, decompressed, and how much of it has been read.
-    messages: Vec<u8>,
+    messages: Arc<Vec<u8>>,
     at: usize,
     /// Events that it should still have.
     left: u32,
     /// Where it is in the log.
     offset: u64,
     state: State,
+    /// How much of an event is read.
+    read: fn(&mut &[u8]) -> codec::Result<Event>,
 }
 
 impl Events<'_> {
+    /// The same events, but what they say of bis's own memory ([`crate::event::Outcome::ours`]) is left out: to replay alone, nobody needs
+    /// it, and it takes time to read.
+    #[must_use]
+    pub fn without_ours(self) -> Self {
+        Self { read: codec::read_event_to_replay, ..self }
+    }
+
     fn step(&mut self) -> Result<Option<Event>> {
         let trace = self.chunks.trace;
         while self.at == self.messages.len() {
             if self.left > 0 {
                 return Err(trace.damaged(self.offset, "the chunk has fewer events than it says"));
             }
-            (self.chunks.spare, self.at) = (std::mem::take(&mut self.messages), 0);
+            let used = Arc::try_unwrap(std::mem::take(&mut self.messages));
+            (self.chunks.spare, self.at) = (used.unwrap_or_default(), 0);
             match self.chunks.next() {
                 Some(next) => {
                     let (place, messages) = next?;
-                    (self.messages, self.at) = (messages, 0);
+                    (self.messages, self.at) = (Arc::new(messages), 0);
                     (self.left, self.offset) = (place.chunk.event_count, place.offset);
                 }
                 None => {
@@ -471,8 +499,8 @@ impl Events<'_> {
             }
         }
         let mut rest = &self.messages[self.at..];
-        let event = codec::read_event(&mut rest)
-            .map_err(|malformed| trace.damaged(self.offset, &malformed.to_string()))?;
+        let event =
+            (self.read)(&mut rest).map_err(|malformed| trace.damaged(self.offset, &malformed.to_string()))?;
         self.at = self.messages.len() - rest.len();
         self.left = (self.left.checked_sub(1))
             .ok_or_else(|| trace.damaged(self.offset, "the chunk has more events than it says"))?;

@@ -1,13 +1,16 @@
 //! For tests: strategies that make any event and any meta entry that the schema allows, and the usual event.
 
+use std::sync::Arc;
+
 use proptest::{collection::vec, option, prelude::*};
 
 use crate::{
     event::{
         Backing, Base, CLONED_BYTES_MAX, Cloned, DomainEntry, Echo, Effect, Event, EventKind, FileEntry,
-        Insn, Kept, Machine, MemWrite, Meta, Outcome, Pause, PausePlace, RangeSum, SignalEvent, SignalPoint,
-        Start, TaskEnd, Turn,
+        Insn, Kept, Lapse, Machine, MemWrite, Meta, Outcome, Pause, PausePlace, RangeSum, SignalEvent,
+        SignalPoint, Start, TaskEnd, Turn,
     },
+    ours::{Area, AreaKind, DenseText, Diverted, Fault, Guard, Ours, Patch, Pool},
     types::{DomainId, EventSeq, FileId, ObjectId, Registers, Signal, Tid},
 };
 
@@ -37,6 +40,7 @@ pub fn plain(seq: u64, data: &[u8]) -> Event {
         kind: EventKind::Syscall { nr: 0, entry, outcome },
         ticks: None,
         sums: vec![],
+        lapse: Lapse(7),
     }
 }
 
@@ -125,16 +129,83 @@ fn outcome() -> impl Strategy<Value = Outcome> {
     let cloned = (any::<(u64, u64, u64)>(), 1..=CLONED_BYTES_MAX)
         .prop_map(|((addr, offset, sum), len)| Cloned { addr, offset, len, sum });
     let memory = (vec(cloned, 0..4), vec(write, 0..4));
-    (registers(), option::of(bytes()), vec(effect(), 0..4), memory, option::of(echo)).prop_map(
-        |(regs, xstate, effects, (clones, writes), echo)| Outcome {
+    let ours = option::weighted(0.3, ours().prop_map(Box::new));
+    (registers(), option::of(bytes()), vec(effect(), 0..4), memory, option::of(echo), ours).prop_map(
+        |(regs, xstate, effects, (clones, writes), echo, ours)| Outcome {
             regs,
             xstate,
             effects,
             clones,
             writes,
             echo,
+            ours,
         },
     )
+}
+
+fn insn() -> impl Strategy<Value = Insn> {
+    proptest::sample::select(Insn::ALL.to_vec())
+}
+
+fn patch() -> impl Strategy<Value = Patch> {
+    let places = (vec(any::<u8>(), 1..=32), 1u8.., vec(any::<[u8; 2]>(), 0..6), any::<u8>());
+    (any::<(u64, u64)>(), places, option::of(insn()), any::<i32>()).prop_map(
+        |((start, trampoline), (original, trampoline_len, moved, site), insn, abort)| {
+            let len = u8::try_from(original.len()).unwrap();
+            let moved = moved.into_iter().map(|[from, to]| [from % (len + 1), to % trampoline_len]).collect();
+            let site = site % len;
+            let mut patch =
+                Patch { start, original, trampoline, trampoline_len, site, insn, moved, abort: None };
+            let end = patch.end();
+            patch.abort = (insn == Some(Insn::Xbegin)).then(|| end.wrapping_add_signed(abort.into()));
+            patch
+        },
+    )
+}
+
+fn ours() -> impl Strategy<Value = Ours> {
+    let words = any::<(u64, u64, u64, u64)>;
+    let kind = {
+        use AreaKind::{Agent, Arena, HookState, Hooks};
+        proptest::sample::select(vec![Agent, Hooks, HookState, Arena])
+    };
+    let area = (words(), kind).prop_map(|((addr, len, ..), kind)| Area { addr, len, kind });
+    let diverted = (any::<(u64, bool)>(), vec(any::<u8>(), 1..40))
+        .prop_map(|((addr, is_function), original)| Diverted { addr, original, is_function });
+    let pool = (words(), file()).prop_map(|((addr, len, bias, _), map)| Pool { addr, len, bias, map });
+    let dense = (words(), file()).prop_map(|((addr, len, pool, offset), file)| DenseText {
+        addr,
+        len,
+        pool,
+        file,
+        offset,
+    });
+    let fault = (any::<u64>(), insn(), vec(any::<u8>(), 1..=15)).prop_map(|(site, insn, original)| Fault {
+        site,
+        insn,
+        original,
+    });
+    let guard = any::<(u64, u32)>().prop_map(|(page, prot)| Guard { page, prot });
+    let lists = (
+        vec(any::<(u64, u64)>(), 0..3),
+        vec(area, 0..3),
+        vec(diverted, 0..3),
+        vec(pool, 0..3),
+        vec(dense, 0..3),
+        vec(patch().prop_map(Arc::new), 0..5),
+        vec(fault, 0..3),
+        vec(guard, 0..3),
+    );
+    lists.prop_map(|(own, areas, diverted, pools, dense, patches, faults, guards)| Ours {
+        own,
+        areas,
+        diverted,
+        pools,
+        dense,
+        patches,
+        faults,
+        guards,
+    })
 }
 
 fn base() -> impl Strategy<Value = Base> {
@@ -161,7 +232,7 @@ fn point() -> impl Strategy<Value = SignalPoint> {
 
 fn kind() -> impl Strategy<Value = EventKind> {
     let turn = || (object(), any::<u64>()).prop_map(|(object, turn)| Turn { object, turn });
-    let insn = proptest::sample::select(Insn::ALL.to_vec());
+    let insn = insn();
     let siginfo = vec(any::<u8>(), 128);
     prop_oneof![
         (base(), outcome()).prop_map(|(base, outcome)| EventKind::Start(Box::new(Start { base, outcome }))),
@@ -208,8 +279,16 @@ fn sums() -> impl Strategy<Value = Vec<RangeSum>> {
 }
 
 pub fn event() -> impl Strategy<Value = Event> {
-    (1..=u64::MAX, tid(), kind(), option::of(0..u64::MAX), sums())
-        .prop_map(|(seq, tid, kind, ticks, sums)| Event { seq: EventSeq(seq), tid, kind, ticks, sums })
+    (1..=u64::MAX, tid(), kind(), option::of(0..u64::MAX), sums(), any::<u16>()).prop_map(
+        |(seq, tid, kind, ticks, sums, lapse)| Event {
+            seq: EventSeq(seq),
+            tid,
+            kind,
+            ticks,
+            sums,
+            lapse: Lapse(lapse),
+        },
+    )
 }
 
 fn machine() -> impl Strategy<Value = Machine> {

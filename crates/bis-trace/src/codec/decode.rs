@@ -1,13 +1,13 @@
 //! From Cap'n Proto to the model: events. (`meta.rs` has the meta entries.)
 
 use super::{
-    Malformed, Result, check_cloned, check_domain, check_echo, check_siginfo, check_signal, check_tid,
+    Malformed, Result, check_cloned, check_domain, check_echo, check_siginfo, check_signal, check_tid, ours,
     registers_from_bytes, require,
 };
 use crate::{
     bis_capnp as schema,
     event::{
-        Backing, Base, Cloned, Echo, Effect, Event, EventKind, Insn, MemWrite, Outcome, Pause, PausePlace,
+        Backing, Base, Cloned, Echo, Effect, Event, EventKind, Lapse, MemWrite, Outcome, Pause, PausePlace,
         RangeSum, SignalEvent, SignalPoint, Start, TaskEnd, Turn,
     },
     types::{DomainId, EventSeq, FileId, ObjectId, Registers, Signal, Tid},
@@ -28,7 +28,8 @@ fn signal_number(number: u8) -> Result<Signal> {
     Ok(Signal(number))
 }
 
-pub(super) fn event(from: schema::event::Reader<'_>) -> Result<Event> {
+/// With what is bis's own, or without.
+pub(super) fn event(from: schema::event::Reader<'_>, ours: bool) -> Result<Event> {
     use schema::event::kind::Which;
     require(from.get_seq() > 0, || "events are numbered from 1".into())?;
     let sums = if from.has_sums() { range_sums(from.get_sums()?) } else { Vec::new() };
@@ -37,13 +38,13 @@ pub(super) fn event(from: schema::event::Reader<'_>) -> Result<Event> {
             let start = start?;
             EventKind::Start(Box::new(Start {
                 base: base(start.get_base()?)?,
-                outcome: outcome(start.get_outcome()?, None)?,
+                outcome: outcome(start.get_outcome()?, None, ours)?,
             }))
         }
         Which::Syscall(call) => {
             let call = call?;
             let entry = registers_from_bytes(call.get_entry()?)?;
-            let outcome = Box::new(outcome(call.get_outcome()?, Some(&entry))?);
+            let outcome = Box::new(outcome(call.get_outcome()?, Some(&entry), ours)?);
             EventKind::Syscall { nr: call.get_nr(), entry, outcome }
         }
         Which::SyscallEnter(call) => {
@@ -54,22 +55,14 @@ pub(super) fn event(from: schema::event::Reader<'_>) -> Result<Event> {
             let call = call?;
             EventKind::SyscallExit {
                 nr: call.get_nr(),
-                outcome: Box::new(outcome(call.get_outcome()?, None)?),
+                outcome: Box::new(outcome(call.get_outcome()?, None, ours)?),
             }
         }
-        Which::Signal(event) => EventKind::Signal(Box::new(signal(event?)?)),
+        Which::Signal(event) => EventKind::Signal(Box::new(signal(event?, ours)?)),
         Which::Instruction(event) => {
             let event = event?;
             EventKind::Instruction {
-                insn: match event.get_insn()? {
-                    schema::instruction::Insn::Rdtsc => Insn::Rdtsc,
-                    schema::instruction::Insn::Rdtscp => Insn::Rdtscp,
-                    schema::instruction::Insn::Cpuid => Insn::Cpuid,
-                    schema::instruction::Insn::Rdrand => Insn::Rdrand,
-                    schema::instruction::Insn::Rdseed => Insn::Rdseed,
-                    schema::instruction::Insn::Rdpid => Insn::Rdpid,
-                    schema::instruction::Insn::Xbegin => Insn::Xbegin,
-                },
+                insn: ours::insn_from(event.get_insn()?),
                 before: registers_from_bytes(event.get_before()?)?,
                 after: registers_from_bytes(event.get_after()?)?,
             }
@@ -78,7 +71,7 @@ pub(super) fn event(from: schema::event::Reader<'_>) -> Result<Event> {
             let event = event?;
             EventKind::TaskExit {
                 status: task_end(event.get_status()?)?,
-                outcome: Box::new(outcome(event.get_outcome()?, None)?),
+                outcome: Box::new(outcome(event.get_outcome()?, None, ours)?),
             }
         }
         Which::Token(event) => {
@@ -113,7 +106,8 @@ pub(super) fn event(from: schema::event::Reader<'_>) -> Result<Event> {
         }
     };
     let ticks = from.get_ticks().checked_sub(1);
-    Ok(Event { seq: EventSeq(from.get_seq()), tid: tid(from.get_tid())?, kind, ticks, sums })
+    let lapse = Lapse(from.get_lapse());
+    Ok(Event { seq: EventSeq(from.get_seq()), tid: tid(from.get_tid())?, kind, ticks, sums, lapse })
 }
 
 fn range_sums(list: capnp::struct_list::Reader<'_, schema::range_sum::Owned>) -> Vec<RangeSum> {
@@ -157,7 +151,11 @@ pub(super) fn base(from: schema::base::Reader<'_>) -> Result<Base> {
     })
 }
 
-fn outcome(from: schema::outcome::Reader<'_>, entry: Option<&Registers>) -> Result<Outcome> {
+fn outcome(
+    from: schema::outcome::Reader<'_>,
+    entry: Option<&Registers>,
+    wants_ours: bool,
+) -> Result<Outcome> {
     use schema::outcome::regs::Which;
     let regs = match from.get_regs().which()? {
         Which::Zero(()) => Registers::default(),
@@ -181,7 +179,9 @@ fn outcome(from: schema::outcome::Reader<'_>, entry: Option<&Registers>) -> Resu
     } else {
         None
     };
-    Ok(Outcome { regs, xstate, effects, clones, writes, echo })
+    let ours =
+        if wants_ours && from.has_ours() { Some(Box::new(ours::decode(from.get_ours()?)?)) } else { None };
+    Ok(Outcome { regs, xstate, effects, clones, writes, echo, ours })
 }
 
 fn effect(from: schema::effect::Reader<'_>) -> Result<Effect> {
@@ -258,7 +258,7 @@ fn effect(from: schema::effect::Reader<'_>) -> Result<Effect> {
     })
 }
 
-fn signal(from: schema::signal_event::Reader<'_>) -> Result<SignalEvent> {
+fn signal(from: schema::signal_event::Reader<'_>, ours: bool) -> Result<SignalEvent> {
     use schema::signal_event::Point;
     let siginfo = from.get_siginfo()?.to_vec();
     check_siginfo(&siginfo)?;
@@ -273,7 +273,7 @@ fn signal(from: schema::signal_event::Reader<'_>) -> Result<SignalEvent> {
             Point::AfterHook => SignalPoint::AfterHook,
         },
         before: registers_from_bytes(from.get_before()?)?,
-        handler: if from.has_handler() { Some(outcome(from.get_handler()?, None)?) } else { None },
+        handler: if from.has_handler() { Some(outcome(from.get_handler()?, None, ours)?) } else { None },
     })
 }
 

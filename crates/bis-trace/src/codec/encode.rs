@@ -1,13 +1,13 @@
 //! From the model to Cap'n Proto: events. (`meta.rs` has the meta entries.)
 
 use super::{
-    Malformed, Result, check_cloned, check_domain, check_echo, check_siginfo, check_signal, check_tid,
+    Malformed, Result, check_cloned, check_domain, check_echo, check_siginfo, check_signal, check_tid, ours,
     registers_to_bytes, require,
 };
 use crate::{
     bis_capnp as schema,
     event::{
-        Backing, Base, Cloned, Echo, Effect, Event, EventKind, Insn, MemWrite, Outcome, PausePlace, RangeSum,
+        Backing, Base, Cloned, Echo, Effect, Event, EventKind, MemWrite, Outcome, PausePlace, RangeSum,
         SignalEvent, SignalPoint, TaskEnd, Turn,
     },
     types::Registers,
@@ -30,6 +30,7 @@ pub(super) fn event(event: &Event, mut to: schema::event::Builder<'_>) -> Result
         require(ticks < u64::MAX, || "more counts than there can be".into())?;
         to.set_ticks(ticks + 1);
     }
+    to.set_lapse(event.lapse.0);
     if !event.sums.is_empty() {
         sums(&event.sums, to.reborrow().init_sums(count(event.sums.len())?));
     }
@@ -60,15 +61,7 @@ pub(super) fn event(event: &Event, mut to: schema::event::Builder<'_>) -> Result
         EventKind::Signal(event) => signal(event, to.init_signal()),
         EventKind::Instruction { insn, before, after } => {
             let mut to = to.init_instruction();
-            to.set_insn(match insn {
-                Insn::Rdtsc => schema::instruction::Insn::Rdtsc,
-                Insn::Rdtscp => schema::instruction::Insn::Rdtscp,
-                Insn::Cpuid => schema::instruction::Insn::Cpuid,
-                Insn::Rdrand => schema::instruction::Insn::Rdrand,
-                Insn::Rdseed => schema::instruction::Insn::Rdseed,
-                Insn::Rdpid => schema::instruction::Insn::Rdpid,
-                Insn::Xbegin => schema::instruction::Insn::Xbegin,
-            });
+            to.set_insn(ours::insn_to(*insn));
             to.set_before(&registers_to_bytes(before));
             to.set_after(&registers_to_bytes(after));
             Ok(())
@@ -200,6 +193,9 @@ fn outcome(outcome: &Outcome, entry: Option<&Registers>, mut to: schema::outcome
     }
     if !outcome.writes.is_empty() {
         writes(&outcome.writes, to.reborrow().init_writes(count(outcome.writes.len())?));
+    }
+    if let Some(from) = &outcome.ours {
+        ours::encode(from, to.reborrow().init_ours())?;
     }
     if let Some(Echo { fd, ranges }) = &outcome.echo {
         check_echo(*fd)?;

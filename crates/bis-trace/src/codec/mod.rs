@@ -8,6 +8,7 @@
 mod decode;
 mod encode;
 mod meta;
+mod ours;
 
 use std::fmt;
 
@@ -103,7 +104,13 @@ pub fn write_meta(entry: &Meta, buffer: &mut Vec<u8>) -> Result<()> {
 /// Takes the first event off `bytes`, which must not be empty. After an error `bytes` is of no further use.
 pub fn read_event(bytes: &mut &[u8]) -> Result<Event> {
     let message = read(bytes)?;
-    decode::event(message.get_root()?)
+    decode::event(message.get_root()?, true)
+}
+
+/// The same without [`Outcome::ours`], which is none then.
+pub fn read_event_to_replay(bytes: &mut &[u8]) -> Result<Event> {
+    let message = read(bytes)?;
+    decode::event(message.get_root()?, false)
 }
 
 /// Takes the first meta entry off `bytes`, as [`read_event`].

@@ -1,6 +1,6 @@
 //! The codec: exact both ways, hard to hurt, and in step with the schema.
 
-use std::{fs, path::Path, process::Command};
+use std::{fs, path::Path, process::Command, sync::Arc};
 
 use proptest::prelude::*;
 
@@ -9,7 +9,8 @@ use super::{
     *,
 };
 use crate::{
-    event::{Cloned, SignalEvent, SignalPoint},
+    event::{Cloned, Insn, SignalEvent, SignalPoint},
+    ours::Patch,
     types::{Signal, Tid},
 };
 
@@ -25,6 +26,13 @@ proptest! {
             prop_assert_eq!(&read_event(&mut rest).unwrap(), event);
         }
         prop_assert!(rest.is_empty());
+        let mut rest = buffer.as_slice();
+        for event in &events {
+            let read = read_event_to_replay(&mut rest).unwrap();
+            let ours = |event: &Event| event.outcome().and_then(|outcome| outcome.ours.clone());
+            prop_assert_eq!(ours(&read), None);
+            prop_assert!(ours(event).is_some() || read == *event);
+        }
     }
 
     #[test]
@@ -101,7 +109,24 @@ fn rules_hold_when_writing() {
             Outcome { clones: vec![Cloned { addr: 1, offset: 0, len, sum: 5 }], ..Outcome::default() };
         Event { kind: EventKind::SyscallExit { nr: 0, outcome: Box::new(outcome) }, ..plain(1, b"") }
     };
+    let patched = |change: fn(&mut Patch)| {
+        let mut patch = Patch {
+            start: 0x1000,
+            original: vec![0xc7, 0xf8, 0, 0, 0, 0],
+            trampoline: 0x9000,
+            trampoline_len: 10,
+            site: 0,
+            insn: Some(Insn::Xbegin),
+            moved: vec![[0, 0], [6, 5]],
+            abort: Some(0x1006),
+        };
+        change(&mut patch);
+        let mut outcome = Outcome::default();
+        outcome.ours().patches.push(Arc::new(patch));
+        Event { kind: EventKind::SyscallExit { nr: 0, outcome: Box::new(outcome) }, ..plain(1, b"") }
+    };
     let mut buffer = Vec::new();
+    assert!(write_event(&patched(|_| ()), &mut buffer).is_ok());
     assert!(write_event(&clone(CLONED_BYTES_MAX), &mut buffer).is_ok());
     assert!(write_event(&signal(Signal(64), 128), &mut buffer).is_ok());
     let len = buffer.len();
@@ -113,6 +138,14 @@ fn rules_hold_when_writing() {
         plain(0, b""),
         clone(0),
         clone(CLONED_BYTES_MAX + 1),
+        patched(|patch| patch.original.clear()),
+        patched(|patch| patch.original.resize(33, 0)),
+        patched(|patch| patch.site = 6),
+        patched(|patch| patch.moved[1] = [7, 5]),
+        patched(|patch| patch.moved[1] = [6, 10]),
+        patched(|patch| patch.abort = None),
+        patched(|patch| patch.insn = None),
+        patched(|patch| patch.abort = Some(1 << 40)),
     ] {
         assert!(write_event(&bad, &mut buffer).is_err(), "{bad:?}");
     }

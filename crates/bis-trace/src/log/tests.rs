@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _, time::Instant};
 use super::*;
 use crate::{
     codec::arbitrary::plain,
-    event::{Event, EventKind, Machine},
+    event::{Event, EventKind, Lapse, Machine},
     reader::{Ending, Trace},
     types::{DomainId, Tid},
 };
@@ -15,7 +15,14 @@ fn machine() -> Meta {
 }
 
 fn end(writer: &Writer) -> Event {
-    Event { seq: writer.next_seq(), tid: Tid(1), kind: EventKind::End, ticks: None, sums: vec![] }
+    Event {
+        seq: writer.next_seq(),
+        tid: Tid(1),
+        kind: EventKind::End,
+        ticks: None,
+        sums: vec![],
+        lapse: Lapse::default(),
+    }
 }
 
 fn read_all(trace: &Trace, domain: u32) -> Vec<Event> {

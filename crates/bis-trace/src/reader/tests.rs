@@ -9,6 +9,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::{
     codec::arbitrary::{event, plain},
+    event::Lapse,
     index::{load, scan},
     log::{INDEX, Writer},
     types::Tid,
@@ -32,7 +33,16 @@ fn small_trace() -> TempDir {
     }
     for stream in &mut streams {
         let seq = writer.next_seq();
-        stream.push(&Event { seq, tid: Tid(1), kind: EventKind::End, ticks: None, sums: vec![] }).unwrap();
+        stream
+            .push(&Event {
+                seq,
+                tid: Tid(1),
+                kind: EventKind::End,
+                ticks: None,
+                sums: vec![],
+                lapse: Lapse::default(),
+            })
+            .unwrap();
     }
     drop(streams);
     writer.meta(&Meta::End { exit_code: 0, seq: writer.next_seq() }).unwrap();
@@ -212,6 +222,25 @@ fn what_is_no_trace() {
     assert!(matches!(Trace::open(dir.path()), Err(TraceError::NotATrace(_))));
     symlink("/etc/passwd", dir.path().join(LOG)).unwrap();
     assert!(Trace::open(dir.path()).is_err());
+}
+
+/// A trace of format 2 is read, and does not say what is bis's own.
+#[test]
+fn older_traces_say_less() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trace");
+    let writer = Writer::create(&path).unwrap();
+    writer.meta(&Meta::End { exit_code: 0, seq: writer.next_seq() }).unwrap();
+    writer.finish().unwrap();
+    assert!(Trace::open(&path).unwrap().says_ours());
+    let mut log = fs::read(path.join(LOG)).unwrap();
+    (log[8], log[12]) = (2, 2);
+    let sum = xxhash_rust::xxh3::xxh3_64(&log[..16]);
+    log[16..24].copy_from_slice(&sum.to_le_bytes());
+    fs::write(path.join(LOG), log).unwrap();
+    let trace = Trace::open(&path).unwrap();
+    assert!(!trace.says_ours());
+    assert_eq!(trace.ended(), &Ending::Complete { exit_code: 0 });
 }
 
 /// A chunk whose checksum is right and whose content is not what it says.
