@@ -40,15 +40,26 @@ pub fn clock_fault(kind: SiteKind) -> Option<&'static [u8]> {
     }
 }
 
+/// Text that nobody tells of, and of which there is not more than this at once, is decoded for each place in it.
+const UNSURE_WHOLE_MAX: u64 = 64 << 10;
+
+/// Where there is more than this at once, nothing in it is believed.
+const UNSURE_MAX: u64 = 32 << 20;
+
 pub(crate) fn clock_at(text: &Text<'_>, vaddr: u64) -> Learned {
     let refused = |reason| Learned::Refused { site: vaddr, reason };
+    let Some(region) = text.functions().region(text, vaddr) else { return refused(Reason::NotASite) };
+    // Most of what looks like it in text that nobody tells of is something else, and there may be very much of that.
+    let unsure = if region.sure { 0 } else { region.end - region.start };
+    if unsure > UNSURE_MAX || unsure > UNSURE_WHOLE_MAX && !text.marks.begins(text, &region, vaddr) {
+        return refused(Reason::Undecoded);
+    }
     if let Ok(run) = choose::run_at(text, vaddr) {
         return match clock_fault(run.kind()) {
             Some(_) => Learned::Run(run),
             None => refused(Reason::NotASite),
         };
     }
-    let Some(region) = text.functions().region(text, vaddr) else { return refused(Reason::NotASite) };
     if region.disputed || !region.sure || text.functions().broken {
         return refused(Reason::Undecoded);
     }

@@ -12,7 +12,7 @@
 //!
 //! The modules: [`Text`] (`text`) reads the file; `functions` says which bytes are one function; `targets` collects
 //! everything in the file that names an address in the text, `scan` the fast half of that; `tables` judges computed jumps; `choose` picks the run; `clock` tells what reads the time stamp counter;
-//! `trampoline` builds; `span` and `conditional` are for looking at a program at one place for a while; `cache` remembers, by the name that `key` gives a file, in the form that `record` fixes.
+//! `trampoline` builds; `span`, `conditional` and `countdown` are for looking at a program at one place for a while; `cache` remembers, by the name that `key` gives a file, in the form that `record` fixes.
 //!
 //! This crate is pure: bytes in, bytes out (the cache alone touches files). It knows nothing of processes; when the
 //! bytes of a run are really in memory ([`Run::matches`]), whether a task stands in the middle of them, and how the
@@ -25,10 +25,14 @@ mod chance;
 mod choose;
 mod clock;
 mod conditional;
+
+mod countdown;
 mod dense;
 mod folder;
 mod functions;
 mod key;
+mod marks;
+mod predicate;
 mod record;
 mod run;
 mod scan;
@@ -42,12 +46,15 @@ pub use cache::SiteCache;
 pub use chance::{chance_bytes, cpuid_bytes, is_chance};
 pub use clock::{FALLBACK, clock_bytes, clock_fault, moved};
 pub use conditional::{Condition, Conditional, conditional};
+
+pub use countdown::{Countdown, countdown};
 pub use dense::{
     COUNTS_MAX, Coverage, Dense, DenseCache, DenseEntry, DenseLayout, DenseMap, DenseName, DenseOptions,
     DensePlan, DenseSite, Place, SHORT, STATUS_FLAGS, Segment, SiteKinds, StoredSegment, Tally, count_word,
     counts_left,
 };
 pub use key::Key;
+pub use predicate::{Predicate, Test};
 pub use record::Learned;
 pub use run::{Entry, Error, Operand, Reason, Run, SiteKind};
 pub use span::Span;

@@ -16,6 +16,7 @@ use object::{
 use crate::{
     chance, choose, clock,
     functions::{Functions, Region},
+    marks::Marks,
     record::Learned,
     run::{Error, Reason, Run, SiteKind},
     span::Span,
@@ -61,6 +62,7 @@ pub struct Text<'a> {
     pub(crate) sections: Vec<Section<'a>>,
     pub(crate) functions: OnceLock<Functions>,
     pub(crate) targets: OnceLock<Targets>,
+    pub(crate) marks: Marks,
     seen: Option<Box<Seen<'a>>>,
 }
 
@@ -136,6 +138,7 @@ impl<'a> Text<'a> {
             sections,
             functions: OnceLock::new(),
             targets: OnceLock::new(),
+            marks: Marks::default(),
             seen: None,
         })
     }

@@ -4,7 +4,9 @@ mod common;
 
 use std::{fs, io::Read as _, os::unix::fs::FileExt as _};
 
-use bis_rewrite::{Dense, DenseCache, DenseLayout, DenseName, DenseOptions, Key, SiteKind, SiteKinds, Text};
+use bis_rewrite::{
+    Dense, DenseCache, DenseLayout, DenseMap, DenseName, DenseOptions, Key, SiteKind, SiteKinds, Text,
+};
 
 const PAGE: u64 = 4096;
 
@@ -60,6 +62,29 @@ fn what_is_stored_comes_back() {
     assert!(cache.load(&name).is_none());
     cache.store(&name, &dense).expect("room");
     check(&cache, &name, &dense);
+}
+
+/// Who has the stored map only, and not its name, gets the same answers; and they agree with one another.
+#[test]
+fn a_stored_map_answers_by_itself() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let cache = DenseCache::open(&dir.path().join("dense"), u64::MAX).expect("ours");
+    let (name, dense) = make(&library());
+    let entry = cache.store(&name, &dense).expect("room");
+    let mut bytes = fs::read(&entry.map_path).expect("readable");
+    assert_eq!(entry.stored_map.metadata().expect("open").len(), bytes.len() as u64);
+    let map = DenseMap::load(&bytes).expect("it is whole");
+    assert_eq!(map, dense.map);
+    assert!(map.copies(BIAS).count() > 10);
+    for (address, copy) in map.copies(BIAS) {
+        assert_eq!(map.enter(BIAS, address), Some(copy));
+        assert_eq!(map.copy_of(BIAS, copy), Some(address));
+        assert_eq!(map.copy_of(BIAS, copy + 1).filter(|other| *other == address), None);
+    }
+    let at = bytes.len() / 2;
+    bytes[at] ^= 1;
+    assert_eq!(DenseMap::load(&bytes), None);
+    assert_eq!(DenseMap::load(&bytes[..40]), None);
 }
 
 #[test]

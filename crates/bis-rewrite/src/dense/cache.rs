@@ -93,6 +93,10 @@ pub struct DenseEntry {
     pub text: File,
     /// Where it is, for those who must open it themselves. It may be removed at any time.
     pub path: PathBuf,
+    /// `map` as it is stored, open for reading: what [`DenseMap::load`] takes.
+    pub stored_map: File,
+    /// Where that is.
+    pub map_path: PathBuf,
     /// What is to be mapped over the original.
     pub segments: Vec<StoredSegment>,
     /// Offset of the trampolines in the stored text: a multiple of the page size.
@@ -184,9 +188,10 @@ impl DenseCache {
 
     fn read(&self, name: &DenseName) -> io::Result<DenseEntry> {
         let damaged = |what: &str| io::Error::new(ErrorKind::InvalidData, what.to_owned());
-        let map = open(&self.path(name, "map"))?;
+        let map_path = self.path(name, "map");
+        let stored_map = open(&map_path)?;
         let mut bytes = Vec::new();
-        map.take(MAP_MAX).read_to_end(&mut bytes)?;
+        (&stored_map).take(MAP_MAX).read_to_end(&mut bytes)?;
         let stored = form::decode(name, &bytes).ok_or_else(|| damaged("its map is damaged"))?;
         let path = self.path(name, "text");
         let text = open(&path)?;
@@ -197,7 +202,7 @@ impl DenseCache {
             return Err(damaged("its text has another length than its map says"));
         }
         let Stored { segments, map, .. } = stored;
-        Ok(DenseEntry { text, path, segments, trampolines_at, trampolines_len, map })
+        Ok(DenseEntry { text, path, stored_map, map_path, segments, trampolines_at, trampolines_len, map })
     }
 
     fn write(&self, name: &DenseName, kind: &str, parts: &[&[u8]]) -> io::Result<()> {

@@ -13,7 +13,8 @@
 //! | 8, then 48 each | number of sites; each: kind, site, entry, traced, done, abort (-1 for none) |
 //! | 32 | blake3 of all before |
 //!
-//! A change of the form, of the code that is made, or of what is counted, counts [`VERSION`] up.
+//! A change of the form, of the code that is made, or of what is counted, counts [`VERSION`] up. Traces keep maps
+//! ([`DenseMap::load`]): who changes the form goes on reading those of before.
 
 use super::{
     cache::{DenseName, StoredSegment},
@@ -70,6 +71,11 @@ pub(super) fn encode(name: &DenseName, stored: &Stored) -> Vec<u8> {
     let sum = blake3::hash(&out);
     out.extend(sum.as_bytes());
     out
+}
+
+/// The name that a stored map says it has.
+pub(super) fn name(bytes: &[u8]) -> Option<DenseName> {
+    bytes.get(16..48)?.try_into().ok().map(DenseName)
 }
 
 /// What is stored, if it is whole and of this name.

@@ -3,7 +3,7 @@
 //!
 //! All answers come from sorted arrays of small fixed-size pieces, which are also what is stored on disk.
 
-use super::count;
+use super::{count, form};
 use crate::{
     run::{Error, SiteKind},
     trampoline::Builder,
@@ -117,6 +117,33 @@ pub struct DenseMap {
 }
 
 impl DenseMap {
+    /// A map as [`super::DenseEntry::stored_map`] has it. None if it is damaged, or stored by a version that is not known here.
+    /// Whatever the bytes, its answers do no harm.
+    #[must_use]
+    pub fn load(bytes: &[u8]) -> Option<Self> {
+        form::decode(&form::name(bytes)?, bytes).map(|stored| stored.map)
+    }
+
+    /// The instruction of the program whose copy begins at `pc`, in the trampolines, in a process where the file is loaded `bias` above its
+    /// own addresses: who comes there is about to execute it, and has all that the program has. The copy of a hooked site is
+    /// the way to its hook, that of a counted branch begins with the count (if it is no conditional one).
+    #[must_use]
+    pub fn copy_of(&self, bias: u64, pc: u64) -> Option<u64> {
+        let offset = u32::try_from(pc.wrapping_sub(bias).wrapping_sub(self.distance)).ok()?;
+        // Trampolines are in the order of the text.
+        let index = self.enters.binary_search_by_key(&offset, |(_, at)| *at).ok()?;
+        Some(bias.wrapping_add(self.base).wrapping_add(self.enters[index].0.into()))
+    }
+
+    /// All instructions that have moved: address in the text, and of the copy.
+    pub fn copies(&self, bias: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let (text, trampolines) = (bias.wrapping_add(self.base), bias.wrapping_add(self.distance));
+        let place = move |(original, at): &(u32, u32)| {
+            (text.wrapping_add((*original).into()), trampolines.wrapping_add((*at).into()))
+        };
+        self.enters.iter().map(place)
+    }
+
     /// Where a task is that stands at `pc`, in a process where the file is loaded `bias` above its own addresses. None
     /// outside of the trampolines, or between two instructions' starts.
     ///
@@ -240,8 +267,9 @@ impl MapBuilder {
         if self.too_large {
             return Err(Error::TooLarge(len as u64));
         }
-        // Runs come in the order of the text.
+        // Runs come in the order of the text, and so do their trampolines.
         debug_assert!(self.map.enters.is_sorted());
+        debug_assert!(self.map.enters.is_sorted_by_key(|(_, at)| *at));
         self.map.sites = self.sites;
         Ok(self.map)
     }
