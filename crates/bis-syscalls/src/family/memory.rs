@@ -50,9 +50,10 @@ fn mincore(b: &mut Builder<'_>) -> Verdict {
     Ok(())
 }
 
-/// Whole 8-byte words of the mask for `max_node - 1` bits; the kernel takes at most a page of bits.
+/// Whole 8-byte words of the mask for `max_node - 1` bits; the kernel takes at most a page of bits,
+/// and has written the mode when it refuses more.
 fn get_mempolicy(b: &mut Builder<'_>) -> Verdict {
-    b.out(0, 4);
+    b.always(0, 4);
     let words = b.call.args[2].min(4096 * 8).div_ceil(64);
     b.fields(1, words * 8, Written::All, When::Success);
     Ok(())

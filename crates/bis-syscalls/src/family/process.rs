@@ -71,9 +71,9 @@ fn wait4(b: &mut Builder<'_>) -> Verdict {
 }
 
 /// Of the siginfo's 128 bytes the kernel writes six 4-byte fields: signo, errno, code, pid, uid, status. With
-/// WNOHANG and nobody to wait for it writes zeros there, and leaves the rusage alone.
+/// WNOHANG and nobody to wait for, and with an error, it writes zeros there, and leaves the rusage alone.
 fn waitid(b: &mut Builder<'_>) -> Verdict {
-    b.fields(2, 128, Written::Ranges(&[(0, 12), (16, 12)]), When::Success);
+    b.fields(2, 128, Written::Ranges(&[(0, 12), (16, 12)]), When::Always);
     b.inout(4, 144);
     Ok(())
 }

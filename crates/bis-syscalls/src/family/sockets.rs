@@ -20,7 +20,7 @@ pub(crate) static ROWS: &[Row] = &[
     call(50, "listen", &[fd("fd"), int("backlog")], Never),
     call(51, "getsockname", &[fd("fd"), inout("addr", Deref(2)), inout("len", LEN)], Never),
     call(52, "getpeername", &[fd("fd"), inout("addr", Deref(2)), inout("len", LEN)], Never),
-    call(53, "socketpair", &[named("family", &SOCKET_FAMILIES), hex("type"), int("protocol"), out("fds", Fixed(8))], Never),
+    call(53, "socketpair", &[named("family", &SOCKET_FAMILIES), hex("type"), int("protocol"), always("fds", Fixed(8))], Never).note("the numbers of the descriptors are written before the sockets are made, which may fail"),
     call(54, "setsockopt", &[fd("fd"), int("level"), int("name"), inp("value"), int("len")], Never).plan(setsockopt),
     call(55, "getsockopt", &[fd("fd"), int("level"), int("name"), via("value", INOUT), always("len", LEN)], Never).plan(getsockopt),
     call(288, "accept4", &[fd("fd"), inout("addr", Deref(2)), inout("len", LEN), hex("flags")], ByFd),
@@ -115,6 +115,7 @@ impl Builder<'_> {
 const SOL_IP: u32 = 0;
 const SOL_SOCKET: u32 = 1;
 const SOL_TCP: u32 = 6;
+const SOL_IPV6: u32 = 41;
 const SOL_PACKET: u32 = 263;
 const SOL_XDP: u32 = 283;
 
@@ -133,7 +134,8 @@ fn getsockopt(b: &mut Builder<'_>) -> Verdict {
         return Ok(());
     }
     let count = Count::Field { piece: len, offset: 0, width: 4 };
-    b.fields(3, u64::from(room) * unit, Written::Counted { count, unit }, When::Success);
+    // A few write, and fail then (IPT_SO_GET_INFO).
+    b.fields(3, u64::from(room) * unit, Written::Counted { count, unit }, When::Always);
     Ok(())
 }
 
@@ -141,6 +143,10 @@ fn setsockopt(b: &mut Builder<'_>) -> Verdict {
     match (b.call.u32(1), b.call.u32(2)) {
         (SOL_PACKET, 5 | 13) | (SOL_XDP, _) => {
             Err(Stop::Refuse(ENOPROTOOPT, "the kernel writes a mapped packet ring at any time"))
+        }
+        // The counters of the rules that there were.
+        (SOL_IP | SOL_IPV6, 64) | (SOL_IP, 96 | 128..=131) => {
+            Err(Stop::Slow("tables of rules hold pointers"))
         }
         _ => Ok(()),
     }

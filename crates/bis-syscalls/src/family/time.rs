@@ -17,7 +17,7 @@ pub(crate) static ROWS: &[Row] = &[
     call(159, "adjtimex", &[always("timex", TIMEX)], Never),
     call(164, "settimeofday", &[inp("tv"), inp("tz")], Never),
     call(201, "time", &[out("time", Fixed(8))], Never),
-    call(222, "timer_create", &[named("clock", &CLOCKS), inp("event"), inout("timer", Fixed(4))], Never),
+    call(222, "timer_create", &[named("clock", &CLOCKS), inp("event"), always("timer", Fixed(4))], Never).note("the id is written before an alarm timer is refused"),
     call(223, "timer_settime", &[int("timer"), hex("flags"), inp("new"), out("old", ITIMER)], Never),
     call(224, "timer_gettime", &[int("timer"), out("value", ITIMER)], Never),
     call(225, "timer_getoverrun", &[int("timer")], Never),

@@ -52,6 +52,7 @@ fn sockets(c: &mut Checked) {
     c.call(SYS_getsockopt, Success, |a| [fd(&client), 6, 11, a.room(400), a.put(&len(400)), 0]);
     c.call(SYS_getsockopt, Errno(ENOPROTOOPT), |a| [fd(&client), 1, 999, a.room(4), a.put(&len(4)), 0]);
     c.call(SYS_socketpair, Success, |a| [1, 1, 0, a.room(8), 0, 0]);
+    c.call(SYS_socketpair, Errno(EOPNOTSUPP), |a| [2, 1, 0, a.room(8), 0, 0]);
     c.call(SYS_recvfrom, Success, |a| {
         (&server).write_all(b"hello").unwrap();
         [fd(&client), a.room(64), 64, 0, a.room(64), a.put(&len(64))]
@@ -187,6 +188,8 @@ fn child() -> u64 {
 fn children(c: &mut Checked) {
     c.call(SYS_wait4, Success, |a| [child(), a.room(4), 0, a.room(144), 0, 0]);
     c.call(SYS_waitid, Success, |a| [1, child(), a.room(128), 4, a.room(144), 0]);
+    c.call(SYS_waitid, Errno(EINVAL), |a| [77, 0, a.room(128), 4, a.room(144), 0]);
+    c.call(SYS_waitid, Errno(ECHILD), |a| [1, u64::from(std::process::id()), a.room(128), 4, a.room(144), 0]);
     c.call(SYS_wait4, Errno(ECHILD), |a| [u64::from(u32::MAX), a.room(4), 0, a.room(144), 0, 0]);
     // SAFETY: the child waits to be killed.
     let pid = unsafe { fork() };
