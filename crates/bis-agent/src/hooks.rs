@@ -96,6 +96,8 @@ pub const CPUID: u64 = symbols::CPUID;
 /// Where a trampoline of an rdrand, rdseed or rdpid instruction enters, with rcx = the address behind the trampoline's own, and
 /// the program's rcx at [`state::SAVED_RCX`].
 pub const CHANCE: u64 = symbols::CHANCE;
+/// Address just after that hook. All of the ways into hooks, and out of them but to a safepoint, lie between [`ENTER`] and here.
+pub const CPUID_END: u64 = symbols::MAKE;
 /// From here to [`SYSCALL`] inclusive, a call can still be called off: by going on at [`BAILED`].
 pub const MAKE_CHECK: u64 = symbols::MAKE_CHECK;
 /// The hooks' own system call instruction.
@@ -184,6 +186,8 @@ pub mod state {
     pub const DONE: u64 = 0x38;
     /// 1 from a hook's entry to its exit.
     pub const IN_HOOK: u64 = 0x40;
+    /// Where a hook of another instruction than a system call will jump to; for cpuid, from its begin.
+    pub const EXIT: u64 = 0x48;
     /// Recording: the hook's call is not to be made.
     pub const BAIL: u64 = 0x50;
     /// 1: the hook under way has not made its call; 2: it has.
@@ -465,6 +469,7 @@ mod tests {
         assert_eq!(offset("replay"), state::REPLAY);
         assert_eq!(offset("stop"), state::STOP);
         assert_eq!(offset("exit_stop"), state::EXIT_STOP);
+        assert_eq!(offset("exit"), state::EXIT);
         assert_eq!(offset("alone"), state::ALONE);
         assert_eq!(offset("done"), state::DONE);
         assert_eq!(offset("in_hook"), state::IN_HOOK);

@@ -21,6 +21,13 @@ fn low_half(value: u64) -> u32 {
     u32::try_from(value & 0xffff_ffff).expect("32 bits")
 }
 
+/// Where a component of the extended state lies (Intel SDM volume 1, 13.2): size, offset in bytes, and flags. All zeros: this
+/// processor has none of that number.
+pub fn component(number: u32) -> [u32; 4] {
+    const EXTENDED_STATE: u32 = 0xd;
+    sys::cpuid(EXTENDED_STATE, number)
+}
+
 /// Carries the instruction out: the registers after it. What is asked of `cpuid` is looked up in `answers` first, as the hooks
 /// do: a program is not to get two answers.
 pub fn emulate(insn: Insn, len: u64, before: &Registers, answers: &[Cpuid]) -> Registers {

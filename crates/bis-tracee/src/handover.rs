@@ -4,17 +4,13 @@
 //! must do nothing: it sleeps in pause() inside the agent, with every signal blocked, so that none is delivered
 //! while nobody looks (SIGKILL alone gets through, as it must).
 
-use std::{
-    collections::BTreeSet,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
-
 use bis_agent::PARK;
 use bis_trace::types::{Registers, Signal, Tid};
 
+pub use crate::guardian::kill_parked;
 use crate::{
     error::{Result, TraceeError},
-    sys,
+    guardian, sys,
     task::{self, Resume, Running, Status, Stopped},
 };
 
@@ -29,24 +25,9 @@ pub struct Parked {
     is_settled: bool,
 }
 
-/// All that are parked: the end of a tracer does not end them.
-static PARKED: Mutex<BTreeSet<Tid>> = Mutex::new(BTreeSet::new());
-
-fn all_parked() -> MutexGuard<'static, BTreeSet<Tid>> {
-    PARKED.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Kills all that are parked. For who is about to exit, and takes no more over: threads that would are not waited for.
-pub fn kill_parked() {
-    for tid in all_parked().iter() {
-        // It may be gone.
-        let _ = sys::kill(*tid, Signal::KILL);
-    }
-}
-
 impl Drop for Parked {
     fn drop(&mut self) {
-        all_parked().remove(&self.tid);
+        guardian::let_go(self.tid);
         if !self.is_settled
             && let Err(error) = sys::kill(self.tid, Signal::KILL)
         {
@@ -75,7 +56,7 @@ impl Parked {
         stopped.set_sigmask(u64::MAX)?;
         stopped.set_regs(&Registers { rip: PARK, ..regs })?;
         let parked = Parked { tid: stopped.tid(), regs, sigmask, is_settled: false };
-        all_parked().insert(parked.tid);
+        guardian::guard(parked.tid);
         stopped.detach()?;
         Ok(parked)
     }
@@ -132,7 +113,14 @@ impl Parked {
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::CString;
+    use std::{
+        env,
+        ffi::CString,
+        io::{BufRead, BufReader},
+        process::{Command, Stdio},
+        thread,
+        time::{Duration, Instant},
+    };
 
     use super::*;
     use crate::{
@@ -180,5 +168,35 @@ mod tests {
         let last = self::parked();
         kill_parked();
         assert_eq!(task::wait_for(last.tid()).unwrap(), Status::Killed(Signal::KILL));
+    }
+
+    /// Set in the process that is killed.
+    const KILLED: &str = "BIS_TEST_PARKS";
+
+    #[test]
+    fn a_parked_task_ends_when_its_recorder_is_killed() {
+        if env::var_os(KILLED).is_some() {
+            let parked = self::parked();
+            println!("\nparked {}", parked.tid());
+            loop {
+                thread::park();
+            }
+        }
+        let name = "handover::tests::a_parked_task_ends_when_its_recorder_is_killed";
+        let mut recorder = Command::new(env::current_exe().unwrap());
+        recorder.args(["--exact", "--nocapture", name]).env(KILLED, "1").stdout(Stdio::piped());
+        let mut recorder = recorder.spawn().unwrap();
+        let lines = BufReader::new(recorder.stdout.take().unwrap()).lines();
+        let mut ids = lines
+            .map_while(|line| line.ok()?.strip_prefix("parked ").map(str::to_owned).or(Some(String::new())));
+        let tid: i32 = ids.find(|id| !id.is_empty()).unwrap().parse().unwrap();
+        assert!(task::is_alive(Tid(tid)));
+        recorder.kill().unwrap();
+        recorder.wait().unwrap();
+        let begun = Instant::now();
+        while task::is_alive(Tid(tid)) {
+            assert!(begun.elapsed() < Duration::from_secs(20), "the parked task {tid} is still there");
+            thread::sleep(Duration::from_millis(10));
+        }
     }
 }

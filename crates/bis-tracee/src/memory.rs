@@ -11,6 +11,9 @@ use bis_trace::{event::MemWrite, types::Tid};
 
 use crate::error::{Result, TraceeError};
 
+/// What fails where the kernel does not show us a task's memory.
+pub const OPEN: &str = "open the memory";
+
 /// An address space. It stays the same one after its tasks exec: open a new one for the new image.
 #[derive(Debug)]
 pub struct Memory {
@@ -35,7 +38,7 @@ impl Memory {
     /// Where the task is gone or not ours to trace.
     pub fn open(tid: Tid) -> Result<Memory> {
         let file = OpenOptions::new().read(true).write(true).open(format!("/proc/{tid}/mem"));
-        let file = file.map_err(|source| TraceeError::Os { what: "open the memory", tid, source })?;
+        let file = file.map_err(|source| TraceeError::Os { what: OPEN, tid, source })?;
         Ok(Memory { file })
     }
 

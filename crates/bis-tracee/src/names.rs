@@ -16,6 +16,13 @@ fn numbers(tid: Tid) -> Vec<Tid> {
     line.split_whitespace().filter_map(|word| word.parse().ok()).map(Tid).collect()
 }
 
+/// The parent's process id, as the kernel sees it now.
+pub fn parent(tid: Tid) -> Option<Tid> {
+    let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
+    line.trim().parse().ok().map(Tid)
+}
+
 /// What a task calls itself (gettid).
 pub fn own(tid: Tid) -> Option<Tid> {
     numbers(tid).last().copied()

@@ -9,26 +9,29 @@ use std::{
     mem,
     os::fd::{AsRawFd, IntoRawFd},
     ptr,
-    sync::atomic::{AtomicI32, AtomicUsize, Ordering},
+    sync::{
+        OnceLock,
+        atomic::{AtomicI32, AtomicUsize, Ordering},
+    },
 };
 
 use bis_trace::types::{Signal, Tid};
 
 use crate::error::Result;
 
-/// What would end or stop us, and what people send to programs.
-const CAUGHT: [i32; 10] = [
-    libc::SIGHUP,
-    libc::SIGINT,
-    libc::SIGQUIT,
-    libc::SIGUSR1,
-    libc::SIGUSR2,
-    libc::SIGALRM,
-    libc::SIGTERM,
-    libc::SIGTSTP,
-    libc::SIGTTIN,
-    libc::SIGTTOU,
-];
+/// Of the signals that a program may be sent, those that we leave as they are: what cannot be caught, what the C library
+/// keeps for itself (32, 33), SIGPIPE (our own writes fail instead), SIGCHLD (of our own tasks) and SIGCONT (which lets us
+/// go on as it does the program).
+const LEFT: [i32; 5] = [libc::SIGKILL, libc::SIGSTOP, libc::SIGPIPE, libc::SIGCHLD, libc::SIGCONT];
+
+/// What our own instructions may raise; then it is a bug of ours, which ends us as usual.
+const FAULTS: [i32; 5] = [libc::SIGILL, libc::SIGTRAP, libc::SIGBUS, libc::SIGFPE, libc::SIGSEGV];
+
+/// What would end or stop us, and what people send to programs: all but SIGKILL. A program may ignore SIGABRT and send it
+/// to its group, which is ours.
+fn caught() -> impl Iterator<Item = i32> {
+    (1..32).chain(libc::SIGRTMIN()..=libc::SIGRTMAX()).filter(|signal| !LEFT.contains(signal))
+}
 
 /// Signal, si_code and si_pid, as the handler writes them.
 const RECORD_BYTES: usize = 12;
@@ -58,13 +61,28 @@ impl Coming {
     }
 }
 
+/// What the signals of [`FAULTS`] were to do before us (Rust's runtime tells of a stack that is used up).
+static FAULT_ACTIONS: [OnceLock<libc::sigaction>; FAULTS.len()] = [const { OnceLock::new() }; FAULTS.len()];
+
 extern "C" fn came(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     let mut record = [0u8; RECORD_BYTES];
-    // SAFETY: the kernel gives a valid siginfo; write is async-signal-safe, and errno is put back.
+    // SAFETY: the kernel gives a valid siginfo; write and sigaction are async-signal-safe, and errno is put back.
     unsafe {
+        let (code, sender) = ((*info).si_code, (*info).si_pid());
+        let fault = FAULTS.iter().position(|fault| *fault == signal).filter(|_| code > 0);
+        if let Some(action) = fault.and_then(|at| FAULT_ACTIONS[at].get()) {
+            // The instruction is executed again, and does what it would have done without us.
+            libc::sigaction(signal, action, ptr::null_mut());
+            return;
+        }
+        // From ourselves: an abort, which comes again with the default action; a file that has become too large, of
+        // which the write tells; a kick.
+        if code <= 0 && sender == libc::getpid() {
+            return;
+        }
         record[..4].copy_from_slice(&signal.to_le_bytes());
-        record[4..8].copy_from_slice(&(*info).si_code.to_le_bytes());
-        record[8..].copy_from_slice(&(*info).si_pid().to_le_bytes());
+        record[4..8].copy_from_slice(&code.to_le_bytes());
+        record[8..].copy_from_slice(&sender.to_le_bytes());
         let errno = *libc::__errno_location();
         libc::write(PIPE.load(Ordering::Relaxed), record.as_ptr().cast(), record.len());
         *libc::__errno_location() = errno;
@@ -104,29 +122,43 @@ fn kick_signal() -> i32 {
     libc::SIGRTMIN() + 5
 }
 
-extern "C" fn kicked(_: i32) {}
-
-/// From now on, [`kick`] interrupts a thread's waiting and does no more.
-pub fn allow_kicks() {
-    // SAFETY: an all-zero sigaction is valid; the handler does nothing, and without SA_RESTART calls end with EINTR.
-    unsafe {
-        let mut action: libc::sigaction = mem::zeroed();
-        action.sa_sigaction = kicked as extern "C" fn(i32) as usize;
-        libc::sigaction(kick_signal(), &raw const action, ptr::null_mut());
-    }
-}
-
-/// Interrupts a blocking wait of a thread of this process; one that is gone does not matter. It may come a moment before
+/// Interrupts a blocking wait of a thread of this process, once [`catch_signals`] was called; one that is gone does not matter. It may come a moment before
 /// the thread begins to wait, and is lost then: kick again.
 pub fn kick(thread: Tid) {
     // SAFETY: tgkill takes plain numbers, and the signal has a handler.
     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread.0, kick_signal()) };
 }
 
+/// The calling process.
+pub fn process_id() -> Tid {
+    // SAFETY: getpid takes nothing.
+    Tid(unsafe { libc::getpid() })
+}
+
 /// The calling thread.
 pub fn thread_id() -> Tid {
     // SAFETY: gettid takes nothing.
     Tid(unsafe { libc::gettid() })
+}
+
+extern "C" fn outlived(_: i32) {}
+
+/// From now on, this process outlives what a terminal sends for ^C and ^\: they are meant for a program that it has
+/// started and waits for. Programs that it starts have the usual actions.
+pub fn outlive_interrupts() {
+    for signal in [libc::SIGINT, libc::SIGQUIT] {
+        // SAFETY: the handler does nothing; SA_RESTART keeps our own calls whole.
+        unsafe {
+            let mut action: libc::sigaction = mem::zeroed();
+            libc::sigaction(signal, ptr::null(), &raw mut action);
+            if action.sa_sigaction == libc::SIG_IGN {
+                continue;
+            }
+            action.sa_sigaction = outlived as extern "C" fn(i32) as usize;
+            action.sa_flags = libc::SA_RESTART;
+            libc::sigaction(signal, &raw const action, ptr::null_mut());
+        }
+    }
 }
 
 /// From now on, this process outlives the signals that are meant for its program, and tells of them. One that it
@@ -137,16 +169,23 @@ pub fn catch_signals() -> io::Result<Coming> {
     // SAFETY: fcntl on a descriptor of ours.
     unsafe { libc::fcntl(write.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
     PIPE.store(write.into_raw_fd(), Ordering::Relaxed);
-    for signal in CAUGHT {
-        // SAFETY: the handler is async-signal-safe; SA_RESTART keeps our own calls whole.
+    for signal in caught() {
+        // SAFETY: the handler is async-signal-safe; SA_RESTART keeps our own calls whole, and SA_ONSTACK lets the handler
+        // run where the stack is used up.
         unsafe {
             let mut action: libc::sigaction = mem::zeroed();
             libc::sigaction(signal, ptr::null(), &raw mut action);
-            if action.sa_sigaction == libc::SIG_IGN {
+            if action.sa_sigaction == libc::SIG_IGN && signal != kick_signal() {
                 continue;
             }
+            if let Some(at) = FAULTS.iter().position(|fault| *fault == signal) {
+                let _ = FAULT_ACTIONS[at].set(action);
+            }
             action.sa_sigaction = came as *const () as usize;
-            action.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+            if signal != kick_signal() {
+                action.sa_flags |= libc::SA_RESTART;
+            }
             libc::sigaction(signal, &raw const action, ptr::null_mut());
         }
     }

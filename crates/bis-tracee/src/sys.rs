@@ -218,6 +218,13 @@ pub fn tgkill(tgid: Tid, tid: Tid, signal: Signal) -> Result<()> {
     check("send a signal", tid, value).map(drop)
 }
 
+/// Sends a signal to a task of whatever process.
+pub fn kill_task(tid: Tid, signal: Signal) -> Result<()> {
+    // SAFETY: tkill takes plain numbers.
+    let value = unsafe { libc::syscall(libc::SYS_tkill, tid.0, i32::from(signal.0)) };
+    check("send a signal", tid, value).map(drop)
+}
+
 /// What a signal of ours to a task carries (si_value), so that we know it again. Its sender does not tell: in a pid
 /// namespace of its own, a task is not told who we are.
 pub fn carried_value() -> u64 {
@@ -425,6 +432,28 @@ pub fn take_fd(pid: Tid, fd: i32) -> io::Result<std::fs::File> {
     // SAFETY: plain numbers.
     let taken = opened(unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd, 0) })?;
     Ok(taken.into())
+}
+
+/// The open file behind our own descriptor `fd`, which somebody else has given us, as a descriptor of its own. What we
+/// start does not get the one given, unless it is a standard one.
+///
+/// # Errors
+/// Where there is no such descriptor.
+pub fn adopt_fd(fd: i32) -> io::Result<std::fs::File> {
+    use std::os::fd::{FromRawFd, OwnedFd};
+    // SAFETY: plain numbers; a descriptor that dup makes is new and ours.
+    let own = unsafe {
+        let own = libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, libc::STDERR_FILENO + 1);
+        if own < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        OwnedFd::from_raw_fd(own)
+    };
+    if fd > libc::STDERR_FILENO {
+        // SAFETY: plain numbers; close-on-exec changes nothing for this process.
+        unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
+    }
+    Ok(own.into())
 }
 
 /// Lets `len` bytes of `to` from `at` on have the blocks of `from` at `offset`; numbers in whole blocks.

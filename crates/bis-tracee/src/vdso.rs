@@ -47,6 +47,8 @@ pub struct Vdso {
     text: (u64, u64),
     /// Where clock_gettime, gettimeofday, time and getcpu are in it.
     clocks: [u64; 4],
+    /// Where it holds other bytes now: address, length, and whether a function begins there.
+    changed: Vec<(u64, u64, bool)>,
 }
 
 /// A copy of a vdso's text that can be called as C functions are.
@@ -62,6 +64,15 @@ impl Vdso {
     /// Where it is.
     pub fn range(&self) -> Range<u64> {
         self.start..self.start + self.image.len() as u64
+    }
+
+    /// What was overwritten: each address with the bytes that were there, and whether a function begins there that was diverted. Else it
+    /// is in the rest of one, where nobody comes. In the order in which it was done.
+    pub fn changed(&self) -> impl Iterator<Item = (u64, &[u8], bool)> {
+        self.changed.iter().filter_map(|(addr, len, is_function)| {
+            let from = usize::try_from(addr - self.start).ok()?;
+            Some((*addr, self.image.get(from..from + usize::try_from(*len).ok()?)?, *is_function))
+        })
     }
 
     /// The kernel's own text, to lie at `at`, within 2 GiB of the vdso: it reads the pages beside the vdso from there. None
@@ -93,13 +104,18 @@ pub fn divert(mappings: &[Mapping], memory: &Memory) -> Result<Option<Vdso>> {
     let Some(vdso) = find(mappings) else { return Ok(None) };
     let image = memory.read_vec(vdso.start, usize::try_from(vdso.len()).unwrap_or(0))?;
     let Ok(file) = object::File::parse(&*image) else { return Ok(None) };
-    let (mut sites, mut clocks) = (Vec::new(), [0; CLOCKS.len()]);
+    let (mut sites, mut clocks, mut changed) = (Vec::new(), [0; CLOCKS.len()], Vec::new());
     for symbol in file.dynamic_symbols() {
         let known = FUNCTIONS.iter().find(|(name, _)| symbol.name() == Ok(name));
         if let Some((_, nr)) = known {
             // The image is linked at 0.
             let start = vdso.start + symbol.address();
-            memory.write(start, &code(*nr))?;
+            let code = code(*nr);
+            memory.write(start, &code)?;
+            let change = (start, code.len() as u64, true);
+            if !changed.contains(&change) {
+                changed.push(change);
+            }
             let Some(nr) = *nr else { continue };
             let site = (start + SYSCALL_AT, nr);
             if symbol.size() >= SYSCALL_AT + 5 && !sites.contains(&site) {
@@ -115,7 +131,9 @@ pub fn divert(mappings: &[Mapping], memory: &Memory) -> Result<Option<Vdso>> {
     let now = memory.read_vec(vdso.start, image.len())?;
     for at in clock_bytes(&now) {
         let kind = if now[at + 1] == 0x31 { SiteKind::Rdtsc } else { SiteKind::Rdtscp };
-        memory.write(vdso.start + at as u64, clock_fault(kind).unwrap_or_default())?;
+        let (addr, fault) = (vdso.start + at as u64, clock_fault(kind).unwrap_or_default());
+        memory.write(addr, fault)?;
+        changed.push((addr, fault.len() as u64, false));
     }
-    Ok(Some(Vdso { start: vdso.start, sites, image, text, clocks }))
+    Ok(Some(Vdso { start: vdso.start, sites, image, text, clocks, changed }))
 }

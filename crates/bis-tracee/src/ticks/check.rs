@@ -157,6 +157,10 @@ mod tests {
             fn stop_soon(&mut self, stopped: &Stopped, memory: &Memory) -> Result<Option<u64>> {
                 self.inner.stop_soon(stopped, memory)
             }
+            fn duplicate(&self) -> Option<Box<dyn TickSource>> {
+                None
+            }
+
             fn resume(&mut self, stopped: &Stopped, memory: &Memory) -> Result<task::Resume> {
                 self.inner.resume(stopped, memory)
             }

@@ -206,6 +206,11 @@ impl TickSource for Hardware {
         Ok(None)
     }
 
+    fn duplicate(&self) -> Option<Box<dyn TickSource>> {
+        // The processor's counter of another task begins at zero.
+        None
+    }
+
     fn resume(&mut self, _stopped: &Stopped, _memory: &Memory) -> Result<Resume> {
         Ok(Resume::Cont)
     }

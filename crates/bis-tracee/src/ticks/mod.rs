@@ -36,6 +36,15 @@ use crate::{
     task::{Resume, Status, Stopped},
 };
 
+/// Bytes of the longest instruction.
+pub use instruction::LEN_MAX as INSTRUCTION_LEN_MAX;
+
+/// Do these bytes begin with `pushf` or `popf`? Under a single step, those see or leave the flag by which the processor is told to
+/// step.
+pub fn is_of_flags(code: &[u8]) -> bool {
+    instruction::class(code).0 == instruction::Class::Flags
+}
+
 /// What a stop of a counted task is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stop {
@@ -73,6 +82,10 @@ pub trait TickSource: fmt::Debug + Send {
 
     /// The task is about to go on in its program: how it is to be resumed, without a signal.
     fn resume(&mut self, stopped: &Stopped, memory: &Memory) -> Result<Resume>;
+
+    /// The same for a copy of the task, which stands where the task stands and has the same memory. None: a copy's counts cannot
+    /// begin anywhere but where this source's did.
+    fn duplicate(&self) -> Option<Box<dyn TickSource>>;
 
     /// The task has reported after that. It is not called for a task that is gone, nor for one on its way out.
     fn stopped(&mut self, stopped: &Stopped, memory: &Memory, status: Status) -> Result<Stop>;

@@ -149,6 +149,12 @@ impl TickSource for Software {
         Ok(Some(next))
     }
 
+    fn duplicate(&self) -> Option<Box<dyn TickSource>> {
+        // The word of a copy is in the copy's memory.
+        let Word::Remote(_) = self.word else { return None };
+        Some(Box::new(Software { word: Word::Remote(None), base: self.base, asked: self.asked }))
+    }
+
     fn resume(&mut self, _stopped: &Stopped, _memory: &Memory) -> Result<Resume> {
         self.look_again();
         Ok(Resume::Cont)

@@ -35,7 +35,7 @@ const TRAP_TRACE: i32 = 2;
 
 const TRAP: u64 = 1 << (Signal::TRAP.0 - 1);
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Stepping {
     count: u64,
     /// The task is to be stopped when it has so many; the skid is a part of it.
@@ -129,6 +129,10 @@ impl TickSource for Stepping {
 
     fn stop_soon(&mut self, _stopped: &Stopped, _memory: &Memory) -> Result<Option<u64>> {
         Ok(None)
+    }
+
+    fn duplicate(&self) -> Option<Box<dyn TickSource>> {
+        Some(Box::new(self.clone()))
     }
 
     fn resume(&mut self, stopped: &Stopped, memory: &Memory) -> Result<Resume> {

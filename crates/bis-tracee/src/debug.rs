@@ -1,0 +1,174 @@
+//! The debug registers of one task as a value: what each of the four watches, and which of them have triggered.
+//!
+//! A task has one owner of its debug registers. Whoever replays a task uses [`DebugRegisters`] for all of its breakpoints and
+//! watchpoints; the recorder, which needs one or two for a moment, uses the functions of [`crate::place`]. One task is not used
+//! with both.
+//!
+//! The kernel gives a new thread or process no debug registers (`flush_ptrace_hw_breakpoint`), so a copy of a task begins with
+//! [`DebugRegisters::default`].
+
+use crate::{error::Result, sys, task::Stopped};
+
+/// The debug registers that hold addresses.
+pub const COUNT: usize = 4;
+
+/// What makes a debug register stop the task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// It is about to execute the instruction at the address. The task stops before it.
+    Execute,
+    /// It has written some of the bytes.
+    Write,
+    /// It has read or written some of the bytes. (The processor has no register for reads alone.)
+    Any,
+}
+
+/// Bytes that a debug register watches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Watch {
+    /// A multiple of `len`.
+    pub addr: u64,
+    /// 1, 2, 4 or 8; for [`Access::Execute`] 1.
+    pub len: u8,
+    pub access: Access,
+}
+
+impl Watch {
+    pub fn execute(addr: u64) -> Watch {
+        Watch { addr, len: 1, access: Access::Execute }
+    }
+
+    /// The register's four bits in DR7: what it stops at, and the length (Intel SDM volume 3, 18.2.4).
+    fn control(self) -> u64 {
+        let access = match self.access {
+            Access::Execute => return 0,
+            Access::Write => 1,
+            Access::Any => 3,
+        };
+        let len = match self.len {
+            1 => 0,
+            2 => 1,
+            4 => 3,
+            _ => 2,
+        };
+        len << 2 | access
+    }
+
+    /// The fewest watches that cover these bytes and no others: each is aligned to its length.
+    pub fn cover(addr: u64, len: u64, access: Access) -> Vec<Watch> {
+        let end = addr.saturating_add(len);
+        let mut at = addr;
+        let mut watches = Vec::new();
+        while at < end {
+            let fits = |len: &u8| at.is_multiple_of(u64::from(*len)) && at + u64::from(*len) <= end;
+            let len = [8, 4, 2, 1].into_iter().find(fits).unwrap_or(1);
+            watches.push(Watch { addr: at, len, access });
+            at += u64::from(len);
+        }
+        watches
+    }
+}
+
+/// Which registers have triggered: bit `n` for register `n`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Triggered(u8);
+
+impl Triggered {
+    pub fn any(self) -> bool {
+        self.0 != 0
+    }
+
+    /// Any of those from this one on?
+    pub fn has_from(self, register: usize) -> bool {
+        self.0 >> register != 0
+    }
+
+    pub fn has(self, register: usize) -> bool {
+        self.0 & 1 << register != 0
+    }
+}
+
+/// What a task's debug registers hold.
+#[derive(Clone, Debug, Default)]
+pub struct DebugRegisters {
+    set: [Option<Watch>; COUNT],
+}
+
+impl DebugRegisters {
+    /// What they watch.
+    pub fn watches(&self) -> &[Option<Watch>; COUNT] {
+        &self.set
+    }
+
+    /// Makes them watch this, if they do not yet.
+    ///
+    /// # Errors
+    /// Where the task was killed, or the kernel gives no debug register.
+    pub fn write(&mut self, stopped: &Stopped, wanted: &[Option<Watch>; COUNT]) -> Result<()> {
+        if self.set == *wanted {
+            return Ok(());
+        }
+        let tid = stopped.tid();
+        // An address may be changed only while its register is off: the kernel checks it against the length that it has.
+        sys::set_debug_register(tid, 7, 0)?;
+        self.set = [None; COUNT];
+        let mut control = 0;
+        for (index, watch) in wanted.iter().enumerate() {
+            let Some(watch) = watch else { continue };
+            sys::set_debug_register(tid, index, watch.addr)?;
+            control |= 1 << (2 * index) | watch.control() << (16 + 4 * index);
+        }
+        if control != 0 {
+            sys::set_debug_register(tid, 7, control)?;
+        }
+        self.set = *wanted;
+        Ok(())
+    }
+
+    /// Those that have triggered since the last time that this was asked.
+    ///
+    /// # Errors
+    /// Where the task was killed.
+    pub fn take_triggered(&self, stopped: &Stopped) -> Result<Triggered> {
+        let status = sys::get_debug_register(stopped.tid(), 6)?;
+        let triggered = (0..COUNT).filter(|at| status & 1 << at != 0 && self.set[*at].is_some());
+        let triggered = Triggered(triggered.fold(0, |bits, at| bits | 1 << at));
+        // The kernel keeps what it has said of one exception until the next.
+        if status != 0 {
+            sys::set_debug_register(stopped.tid(), 6, 0)?;
+        }
+        Ok(triggered)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn covers_are_exact_and_aligned() {
+        for addr in 0x1000..0x1010 {
+            for len in 1..=24 {
+                let watches = Watch::cover(addr, len, Access::Write);
+                let mut at = addr;
+                for watch in &watches {
+                    assert_eq!(watch.addr, at);
+                    assert!(watch.addr.is_multiple_of(u64::from(watch.len)));
+                    at += u64::from(watch.len);
+                }
+                assert_eq!(at, addr + len);
+            }
+        }
+        assert_eq!(Watch::cover(0x1000, 8, Access::Any).len(), 1);
+    }
+
+    #[test]
+    fn controls_are_those_of_the_manual() {
+        let control = |len, access| Watch { addr: 0, len, access }.control();
+        assert_eq!(control(1, Access::Execute), 0);
+        assert_eq!(control(1, Access::Write), 0b0001);
+        assert_eq!(control(2, Access::Write), 0b0101);
+        assert_eq!(control(4, Access::Any), 0b1111);
+        assert_eq!(control(8, Access::Any), 0b1011);
+    }
+}
