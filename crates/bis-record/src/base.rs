@@ -7,9 +7,10 @@ use std::{
     sync::Arc,
 };
 
-use bis_agent::AGENT_BASE;
+use bis_agent::{AGENT_BASE, AGENT_LEN};
 use bis_trace::{
     event::{Backing, Base, Effect, MemWrite, Outcome},
+    ours::{Area, AreaKind, Diverted},
     types::{DomainId, FileId, Registers, Tid},
 };
 use bis_tracee::{
@@ -21,6 +22,7 @@ use bis_tracee::{
     remote::Remote,
     spawn::{Program, Spawn, spawn},
     sys,
+    vdso::Vdso,
 };
 
 use crate::{
@@ -149,6 +151,18 @@ fn image_of(
     Ok((effects, writes))
 }
 
+/// What is ours in every fresh image: the agent, and what the vdso's functions have become.
+fn say_ours(vdso: Option<&Vdso>, outcome: &mut Outcome) {
+    let ours = outcome.ours();
+    ours.areas.push(Area { addr: AGENT_BASE, len: AGENT_LEN, kind: AreaKind::Agent });
+    let changed = vdso.into_iter().flat_map(Vdso::changed);
+    ours.diverted.extend(changed.map(|(addr, original, is_function)| Diverted {
+        addr,
+        original: original.to_vec(),
+        is_function,
+    }));
+}
+
 fn split_nul(bytes: &[u8]) -> Vec<Vec<u8>> {
     let bytes = bytes.strip_suffix(b"\0").unwrap_or(bytes);
     if bytes.is_empty() { Vec::new() } else { bytes.split(|b| *b == 0).map(<[u8]>::to_vec).collect() }
@@ -209,6 +223,7 @@ impl Domain {
             }
         }
         let mut outcome = Outcome { regs, xstate, effects, writes, ..Outcome::default() };
+        say_ours(prepared.vdso.as_ref(), &mut outcome);
         domain.with_slot(tid, |domain, slot| domain.begin_hooks(slot, &mut outcome))?;
         domain.patch_image(tid, &mappings, &mut outcome)?;
         domain.patch_vdso(tid, prepared.vdso.as_ref(), &mut outcome)?;

@@ -115,6 +115,7 @@ impl Domain {
             sums,
             effects: Vec::new(),
             writes: Vec::new(),
+            ours: None,
             before: None,
             echo: None,
             echo_again: None,
@@ -278,7 +279,8 @@ impl Domain {
         // What the processor's syscall instruction does to rcx and r11 has been done at the entry.
         let regs = Registers { rax: result.cast_unsigned(), orig_rax: u64::MAX, ..call.entry };
         self.stopped(tid)?.set_regs(&regs)?;
-        let mut outcome = Outcome { regs, writes: call.writes, effects: call.effects, ..Outcome::default() };
+        let InCall { writes, effects, ours, .. } = call;
+        let mut outcome = Outcome { regs, writes, effects, ours, ..Outcome::default() };
         self.take_mail(&mut outcome)?;
         let (nr, entry, outcome) = (call.nr, call.entry, Box::new(outcome));
         let kind = if call.entered {
@@ -404,14 +406,15 @@ impl Domain {
     pub fn finish_call(&mut self, tid: Tid) -> Result<()> {
         let Some(mut call) = self.task(tid)?.call.take() else { return Ok(()) };
         // A maker that is killed now leaves a child all the same ([`Domain::announce_child`]).
-        let made = call.made.filter(|_| !call.silent).map(|_| (call.effects.clone(), call.writes.clone()));
+        let changes = |call: &InCall| (call.effects.clone(), call.writes.clone(), call.ours.clone());
+        let made = call.made.filter(|_| !call.silent).map(|_| changes(&call));
         let result = self.finish(tid, &mut call);
-        if let (Err(error), Some((effects, writes))) = (&result, made)
+        if let (Err(error), Some((effects, writes, ours))) = (&result, made)
             && error.is_death_of(tid)
             && !call.silent
             && let Some(task) = self.tasks.get_mut(&tid)
         {
-            (call.effects, call.writes) = (effects, writes);
+            (call.effects, call.writes, call.ours) = (effects, writes, ours);
             task.call = Some(call);
         }
         result
@@ -428,7 +431,7 @@ impl Domain {
         let result = raw.result();
         let (clones, writes) = self.results(tid, call, result)?;
         let mut outcome = Outcome { clones, writes, ..Outcome::default() };
-        outcome.effects = std::mem::take(&mut call.effects);
+        (outcome.effects, outcome.ours) = (std::mem::take(&mut call.effects), call.ours.take());
         outcome.writes.append(&mut call.writes);
         if let Some(before) = &call.before {
             outcome.writes.append(&mut before.changes(tid, &self.memory)?);
@@ -442,6 +445,13 @@ impl Domain {
             self.leave(tid, handler, call, result, &mut outcome)?;
         }
         self.learn(tid, call, result, &mut outcome)?;
+        if call.nr.cast_signed() == libc::SYS_getppid
+            && let Ok(parent) = i32::try_from(result)
+        {
+            let pid = self.task(tid)?.pid;
+            let shown = self.session.parent_shown(pid, Tid(parent));
+            outcome.regs.rax = u64::try_from(shown.0).unwrap_or(0);
+        }
         self.classify(tid, call.nr, call.entry.args(), result);
         if !RESTARTS.contains(&result) {
             self.learn_site(tid, call.nr, call.entry.rip, &mut outcome)?;

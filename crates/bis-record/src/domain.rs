@@ -17,7 +17,7 @@ use std::{
 use bis_syscalls::Dir;
 use bis_trace::{
     StreamWriter,
-    event::{Event, EventKind, MemWrite, Outcome, RangeSum},
+    event::{Event, EventKind, Lapse, MemWrite, Outcome, RangeSum},
     types::{DomainId, EventSeq, Registers, Tid},
 };
 use bis_tracee::{Memory, Resume, Status, Stopped, checksum, maps, ours, siginfo::SigInfo, sys, task, xsave};
@@ -59,6 +59,8 @@ pub struct Domain {
     pub had_run: Option<(Tid, Duration)>,
     /// When the domain's last event was written.
     pub last_event: Instant,
+    /// The time since the recording's begin that its events have told of, milliseconds.
+    pub told_ms: u64,
     /// What the watch thread knows of the domain.
     pub watched: Arc<Watched>,
     pub shared: SharedMemory,
@@ -293,9 +295,19 @@ impl Domain {
         if let Some(task) = self.tasks.get_mut(&tid) {
             task.midway = false;
         }
-        let event = Event { seq, tid, kind, ticks, sums };
+        let lapse = self.lapse();
+        let event = Event { seq, tid, kind, ticks, sums, lapse };
         self.watch_text(&event);
         Ok(self.stream.push(&event)?)
+    }
+
+    /// The time since the last event, as far as the next one can say it.
+    fn lapse(&mut self) -> Lapse {
+        let passed = self.last_event.saturating_duration_since(self.session.began);
+        let ms = u64::try_from(passed.as_millis()).unwrap_or(u64::MAX);
+        let lapse = Lapse::fitting(ms.saturating_sub(self.told_ms));
+        self.told_ms += lapse.ms();
+        lapse
     }
 
     /// Makes calls that are in progress visible in the stream: from here on, other events come before their

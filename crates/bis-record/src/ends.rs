@@ -26,6 +26,22 @@ impl Domain {
         writes
     }
 
+    /// Of these last writes, those that change something. Only before they happen.
+    fn changes(&self, mut writes: Vec<MemWrite>) -> Vec<MemWrite> {
+        let memory = |write: &MemWrite| self.memory.read_vec(write.addr, write.data.len());
+        writes.retain(|write| memory(write).is_ok_and(|data| data != write.data));
+        writes
+    }
+
+    /// Of these last writes, those that have happened. The memory may be gone, or not be writable: the kernel does not mind.
+    pub fn happened(&self, mut writes: Vec<MemWrite>) -> Vec<MemWrite> {
+        // With its last task the process's memory goes, and what it shares with others stays.
+        let is_last = self.tasks.len() <= 1;
+        let memory = |write: &MemWrite| self.memory.read_vec(write.addr, write.data.len());
+        writes.retain(|write| memory(write).map_or(is_last, |data| data == write.data));
+        writes
+    }
+
     /// The word that it has named.
     pub fn cleared_word(&self, tid: Tid) -> Option<MemWrite> {
         let clear_tid = self.tasks.get(&tid)?.clear_tid;
@@ -105,6 +121,7 @@ impl Domain {
         self.write_entry(tid)?;
         self.ask_robust_list(tid);
         let writes = self.last_writes(tid);
+        let writes = self.changes(writes);
         let pid = self.task(tid)?.pid;
         let leads_others = tid == pid && self.tasks.values().any(|t| t.pid == pid && t.tid != tid);
         self.task(tid)?.inject = None;
@@ -133,6 +150,7 @@ impl Domain {
         if let Some(end) = self.task(tid)?.report.take() {
             self.process_status(tid, end);
         }
+        let writes = self.happened(writes);
         self.gone(tid, status, writes)
     }
 
@@ -140,6 +158,7 @@ impl Domain {
     pub fn end_untraced(&mut self, tid: Tid, signal: Signal) -> Result<()> {
         self.ask_robust_list(tid);
         let writes = self.last_writes(tid);
+        let writes = self.changes(writes);
         self.release_tokens()?;
         let handle = std::mem::replace(&mut self.task(tid)?.handle, Handle::Taken);
         if let Handle::Stopped(stopped) = handle {
@@ -156,6 +175,7 @@ impl Domain {
                 Err(source) => return Err(RecordError::Os { what: "wait for a task", source }),
             }
         }
+        let writes = self.happened(writes);
         self.gone(tid, TaskEnd::Killed(signal), writes)
     }
 
@@ -227,6 +247,7 @@ impl Domain {
         self.drain(tid)?;
         self.end_of_clone(tid)?;
         let writes = self.last_writes(tid);
+        let writes = self.happened(writes);
         self.gone(tid, end, writes)
     }
 

@@ -3,7 +3,7 @@
 use std::{error::Error, io, sync::Arc};
 
 use bis_trace::{error::TraceError, types::Tid};
-use bis_tracee::{TraceeError, spawn::SpawnError, ticks::TicksError};
+use bis_tracee::{TraceeError, memory, spawn::SpawnError, ticks::TicksError};
 
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
@@ -36,19 +36,43 @@ impl RecordError {
         }
     }
 
-    /// Has the recorder itself no descriptor left?
-    pub fn is_out_of_files(&self) -> bool {
+    /// What a user can do about it, where a limit or a right is the cause.
+    pub fn remedy(&self) -> Option<&'static str> {
+        if let Self::Tracee(TraceeError::Os { what: memory::OPEN, source, .. }) = self
+            && source.raw_os_error() == Some(libc::EACCES)
+        {
+            return Some(
+                "the kernel shows only root the memory of a program that may be executed but not read: make the \
+                 executable readable, or record as root",
+            );
+        }
+        match self.refusal()? {
+            libc::EMFILE | libc::ENFILE => {
+                Some("bis needs some for each process that it records: raise ulimit -Hn")
+            }
+            libc::ENOMEM => Some("the limit of memory, ulimit -v or the container's, is too low"),
+            libc::EFBIG => Some("the limit of files' sizes, ulimit -f, is too low"),
+            libc::EAGAIN => Some(
+                "bis has a thread for each process that it records, and some more: the limit of processes, ulimit -u \
+                 or the container's, is too low",
+            ),
+            _ => None,
+        }
+    }
+
+    /// The kernel's error that is behind it.
+    fn refusal(&self) -> Option<i32> {
         let mut cause: Option<&(dyn Error + 'static)> = Some(self);
         while let Some(error) = cause {
             // A trace's writer keeps its errors, which it says again.
             let kept = error.downcast_ref::<Arc<io::Error>>().map(|kept| &**kept);
             let refused = kept.or_else(|| error.downcast_ref::<io::Error>());
-            if matches!(refused.and_then(io::Error::raw_os_error), Some(libc::EMFILE | libc::ENFILE)) {
-                return true;
+            if let Some(errno) = refused.and_then(io::Error::raw_os_error) {
+                return Some(errno);
             }
             cause = error.source();
         }
-        false
+        None
     }
 }
 

@@ -39,6 +39,7 @@ mod views;
 use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
 use bis_trace::types::TickKind;
+use bis_tracee::ours;
 pub use error::RecordError;
 
 use session::Session;
@@ -91,6 +92,8 @@ pub enum Counting {
 /// When the program could not be started, the trace could not be written, or bis met something that it cannot
 /// record. What was recorded until then stays readable.
 pub fn record(options: &Options) -> Result<u8, RecordError> {
+    // First of all: a limit of files' sizes that the log exceeds has a signal, too.
+    let coming = ours::catch_signals().map_err(|source| RecordError::Os { what: "catch signals", source })?;
     let session = Arc::new(Session::new(options)?);
-    session.run()
+    session.run(coming)
 }

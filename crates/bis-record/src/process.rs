@@ -261,8 +261,9 @@ impl Domain {
         let (nr, entry) = (call.nr, call.entry);
         let (effects, writes) = (mem::take(&mut call.effects), mem::take(&mut call.writes));
         let (entered, sums, fork) = (call.entered, mem::take(&mut call.sums), call.child.take());
+        let ours = call.ours.take();
         call.silent = true;
-        let outcome = Box::new(Outcome { regs, effects, writes, ..Outcome::default() });
+        let outcome = Box::new(Outcome { regs, effects, writes, ours, ..Outcome::default() });
         let kind = if entered {
             EventKind::SyscallExit { nr, outcome }
         } else {
@@ -386,6 +387,7 @@ impl Domain {
             looked_at: None,
             opaque: None,
             last_event: Instant::now(),
+            told_ms: 0,
             watched: session.watch.add(id),
             shared: crate::tokens::SharedMemory::default(),
             views: Vec::new(),
@@ -437,6 +439,7 @@ impl Domain {
         let at_exec = self.tasks.get_mut(&former).map(|task| mem::take(&mut task.at_exec));
         let mut writes = at_exec.unwrap_or_default();
         writes.extend(self.cleared_word(former));
+        let writes = self.happened(writes);
         self.gone(former, TaskEnd::Exec(id), writes)?;
 
         // To the exit of execve: the first place where registers that we set stay.
@@ -516,7 +519,5 @@ pub fn process_of(tid: Tid) -> Option<Tid> {
 
 /// The parent's process id, as the kernel sees it now.
 pub fn parent_of(tid: Tid) -> Tid {
-    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("PPid:"));
-    Tid(line.and_then(|text| text.trim().parse().ok()).unwrap_or(0))
+    bis_tracee::names::parent(tid).unwrap_or(Tid(0))
 }

@@ -6,7 +6,7 @@ use std::{
     os::unix::ffi::OsStrExt,
     panic::{self, AssertUnwindSafe},
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
     thread,
@@ -19,8 +19,8 @@ use bis_trace::{
     types::{DomainId, EventSeq, Signal, TickKind, Tid},
 };
 use bis_tracee::{
-    cpu, cpuid_mode, handover, names,
-    ours::{self, Came},
+    cpu, cpuid_mode, guardian, handover, names,
+    ours::{self, Came, Coming},
     sys,
     ticks::Ticks,
 };
@@ -49,6 +49,9 @@ const FLUSH_EVERY: Duration = Duration::from_millis(500);
 /// A supervisor needs little: its buffers are on the heap.
 const STACK_BYTES: usize = 512 * 1024;
 
+/// Who gets orphans where nobody else wants them.
+const INIT: Tid = Tid(1);
+
 #[derive(Debug, Default)]
 struct Progress {
     /// Supervisor threads that have not ended.
@@ -67,6 +70,7 @@ struct Progress {
 
 pub struct Session {
     pub writer: Writer,
+    pub began: Instant,
     pub options: Options,
     pub stdio: Stdio,
     pub cores: Arc<Cores>,
@@ -82,6 +86,7 @@ pub struct Session {
     pub chaos: Option<Arc<Chaos>>,
     pub ticks: Ticks,
     pub watch: Arc<Watch>,
+    reaper: OnceLock<Tid>,
     /// None: what is read is copied.
     pub cloning: Option<Cloning>,
     /// A file of /proc was opened that shows an address space (`calls/shown.rs`).
@@ -93,10 +98,6 @@ pub struct Session {
     changed: Condvar,
 }
 
-/// What fails where there may be no more threads.
-const THREAD: &str = "start a supervisor thread (there is one for each process; `ulimit -u`, or the container's limit of \
-                      processes, is too low)";
-
 impl Session {
     pub fn new(options: &Options) -> Result<Session> {
         sys::few_arenas();
@@ -105,6 +106,7 @@ impl Session {
         let cloning = options.cloning.then(|| writer.clones().map(Cloning::new)).flatten();
         let session = Session {
             writer,
+            began: Instant::now(),
             cloning,
             options: options.clone(),
             stdio: Stdio::new(),
@@ -119,6 +121,7 @@ impl Session {
             chaos: options.chaos.map(|seed| Arc::new(Chaos::new(seed))),
             texts: Texts::new(options.site_cache.as_ref(), options.ticks == TickKind::Software),
             watch: Arc::default(),
+            reaper: OnceLock::new(),
             shown: AtomicBool::new(false),
             next_domain: AtomicU32::new(1),
             namespaces: AtomicBool::new(false),
@@ -183,11 +186,12 @@ impl Session {
     }
 
     /// Runs the recording to its end; called once.
-    pub fn run(self: &Arc<Session>) -> Result<u8> {
+    pub fn run(self: &Arc<Session>, coming: Coming) -> Result<u8> {
+        // Before orphans come to us.
+        let _ = self.reaper.set(guardian::begin_as_orphan().unwrap_or(INIT));
         // Without it (an old kernel) orphans go to init, and Yama may then refuse us.
         let _ = sys::become_subreaper();
-        self.listen()?;
-        ours::allow_kicks();
+        self.listen(coming)?;
         self.watch.start(&self.cores, self.chaos.clone());
         self.spawn("first".into(), |session| Domain::first(session).map(Some));
         let mut progress = self.wait_for_the_end();
@@ -197,7 +201,8 @@ impl Session {
         }
         if let Some(failure) = progress.failure.take() {
             // The log may be what failed; then it says so itself.
-            let _ = self.writer.meta(&Meta::Cut { why: failure.to_string() });
+            let remedy = failure.remedy().map(|remedy| format!(" ({remedy})")).unwrap_or_default();
+            let _ = self.writer.meta(&Meta::Cut { why: format!("{failure}{remedy}") });
             let _ = self.writer.finish();
             return Err(failure);
         }
@@ -240,9 +245,7 @@ impl Session {
     }
 
     /// Starts the thread that gives the program the signals that are sent to us.
-    fn listen(self: &Arc<Session>) -> Result<()> {
-        let mut coming =
-            ours::catch_signals().map_err(|source| RecordError::Os { what: "catch signals", source })?;
+    fn listen(self: &Arc<Session>, mut coming: Coming) -> Result<()> {
         let session = Arc::clone(self);
         let listen = move || {
             while let Ok(came) = coming.wait() {
@@ -306,7 +309,7 @@ impl Session {
             });
         });
         if let Err(source) = thread {
-            let error = RecordError::Os { what: THREAD, source };
+            let error = RecordError::Os { what: "start a supervisor thread", source };
             self.update(|progress| {
                 progress.live = progress.live.saturating_sub(1);
                 self.fail(progress, error);
@@ -349,6 +352,12 @@ impl Session {
                 progress.ended = Some(Instant::now());
             }
         });
+    }
+
+    /// The parent that this process has in its own eyes: an orphan of the recording has the one that it would have without us.
+    pub fn parent_shown(&self, pid: Tid, parent: Tid) -> Tid {
+        let is_orphan = parent == ours::process_id() && !self.is_root(pid);
+        if is_orphan { self.reaper.get().copied().unwrap_or(INIT) } else { parent }
     }
 
     pub fn is_root(&self, pid: Tid) -> bool {

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use bis_syscalls::{Handler, Plan};
 use bis_trace::{
     event::{Effect, MemWrite, RangeSum},
+    ours::Ours,
     types::{DomainId, EventSeq, Registers, Signal, Tid},
 };
 use bis_tracee::{Running, Status, Stopped, siginfo::SigInfo};
@@ -51,6 +52,8 @@ pub struct InCall {
     /// Effects found on the way.
     pub effects: Vec<Effect>,
     pub writes: Vec<MemWrite>,
+    /// What of these is ours.
+    pub ours: Option<Box<Ours>>,
     /// All memory before the call, for the slow path.
     pub before: Option<PageHashes>,
     /// It writes to standard output (1) or error (2), whose lock we hold.

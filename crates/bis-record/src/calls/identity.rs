@@ -59,7 +59,11 @@ impl Domain {
                 if no_tsc {
                     let mut restored = Outcome::default();
                     self.forbid_clock(&mut restored)?;
-                    self.call(tid)?.writes.append(&mut restored.writes);
+                    let call = self.call(tid)?;
+                    call.writes.append(&mut restored.writes);
+                    if let Some(ours) = restored.ours {
+                        call.ours.get_or_insert_default().append(*ours);
+                    }
                 }
                 Ok(Entry::Done(0))
             }

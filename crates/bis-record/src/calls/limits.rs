@@ -111,7 +111,8 @@ impl Domain {
             return Ok(());
         }
         let (writes, effects) = (std::mem::take(&mut outcome.writes), std::mem::take(&mut outcome.effects));
-        self.write_early(tid, call, Outcome { writes, effects, ..Outcome::default() })
+        let ours = outcome.ours.take();
+        self.write_early(tid, call, Outcome { writes, effects, ours, ..Outcome::default() })
     }
 
     /// An event of the call that has this outcome and leaves the task in front of the call.

@@ -28,21 +28,21 @@ use crate::{
 const MAP_SHARED: u64 = 1;
 const MAP_SHARED_VALIDATE: u64 = 3;
 const MAP_TYPE: u64 = 0xf;
-const MAP_FIXED: u64 = 0x10;
+pub(super) const MAP_FIXED: u64 = 0x10;
 const MAP_ANONYMOUS: u64 = 0x20;
 const MAP_GROWSDOWN: u64 = 0x100;
-const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
+pub(super) const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
 
 const PROT_WRITE: u64 = 2;
 
-const MADV_DONTNEED: u64 = 4;
-const MADV_FREE: u64 = 8;
+pub(super) const MADV_DONTNEED: u64 = 4;
+pub(super) const MADV_FREE: u64 = 8;
 
 /// The advices that change what memory shows, or what a child inherits: REMOVE, DONTFORK, DOFORK, WIPEONFORK,
 /// KEEPONFORK, DONTNEED_LOCKED, GUARD_INSTALL, GUARD_REMOVE.
-const ADVICES: [u64; 9] = [MADV_DONTNEED, 9, 10, 11, 18, 19, 24, 102, 103];
+pub(super) const ADVICES: [u64; 9] = [MADV_DONTNEED, 9, 10, 11, 18, 19, 24, 102, 103];
 
-fn page_up(value: u64) -> u64 {
+pub(super) fn page_up(value: u64) -> u64 {
     value.saturating_add(4095) & !4095
 }
 
@@ -126,7 +126,7 @@ impl Domain {
 
     /// The protection that memory has for which the program asks for this one: what can be read can be executed, if it has the
     /// personality READ_IMPLIES_EXEC.
-    fn prot_of(&self, tid: Tid, asked: u64) -> u32 {
+    pub(super) fn prot_of(&self, tid: Tid, asked: u64) -> u32 {
         let reads_execute = self.tasks.get(&tid).is_some_and(|task| task.wishes.reads_execute);
         let read = asked & PROT_READ != 0;
         prot(asked) | if reads_execute && read { PROT_EXEC } else { 0 }

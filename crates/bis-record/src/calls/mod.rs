@@ -2,6 +2,7 @@
 //! exit ([`Domain::leave`]), by family.
 
 mod cloned;
+mod failed;
 mod identity;
 mod limits;
 mod memory;
@@ -107,7 +108,11 @@ impl Domain {
             self.session.mail.end_exec(pid);
         }
         if (-4095..0).contains(&result) {
-            return Ok(());
+            if handler == H::Madvise {
+                // The advice may have been another one (`enter_madvise`).
+                outcome.regs.rdx = call.entry.rdx;
+            }
+            return self.leave_failed(tid, handler, args, outcome);
         }
         self.tell_views(tid, handler, call, result, outcome)?;
         match handler {

@@ -61,6 +61,7 @@ impl Domain {
             let args = [part.start, part.end - part.start, third, 0, 0, 0];
             let made = self.call_for(tid, call.nr.cast_signed(), args)?;
             if made < 0 {
+                self.leave_failed(tid, handler, args, &mut outcome)?;
                 result = made;
                 break;
             }
@@ -73,6 +74,9 @@ impl Domain {
         let state = self.call(tid)?;
         state.effects.append(&mut outcome.effects);
         state.writes.append(&mut outcome.writes);
+        if let Some(ours) = outcome.ours {
+            state.ours.get_or_insert_default().append(*ours);
+        }
         Ok(Some(Entry::Done(result)))
     }
 }

@@ -32,6 +32,8 @@ use bis_tracee::{
 use super::shown::OwnSeccomp;
 use crate::{call::Entry, domain::Domain, error::Result, task::InCall};
 
+const GETPPID: usize = 110;
+
 const SIGSYS: Signal = Signal(31);
 const MODE_STRICT: u32 = 1;
 const MODE_FILTER: u32 = 2;
@@ -258,8 +260,13 @@ impl Domain {
     pub fn show_sandbox(&mut self, tid: Tid) {
         let Some(task) = self.tasks.get(&tid) else { return };
         let Some(hooks) = &mut self.hooks else { return };
-        if hooks.judged != task.wishes.held.judged {
-            hooks.judged = task.wishes.held.judged;
+        let mut judged = task.wishes.held.judged;
+        if !self.session.is_root(task.pid) {
+            // It may be an orphan by then (`Session::parent_shown`).
+            judged[GETPPID / 64] |= 1 << (GETPPID % 64);
+        }
+        if hooks.judged != judged {
+            hooks.judged = judged;
             for (offset, word) in (state::JUDGED..).step_by(8).zip(hooks.judged) {
                 hooks.area.set(offset, word);
             }

@@ -20,6 +20,7 @@ use std::sync::OnceLock;
 use bis_rewrite::{Learned, SiteKind, is_chance};
 use bis_trace::{
     event::{Insn, MemWrite, Outcome},
+    ours::Fault,
     types::Tid,
 };
 use bis_tracee::{
@@ -103,6 +104,7 @@ impl Domain {
         let mut data = vec![NOP; len];
         data[0] = HLT;
         batch.sites.push(MemWrite { addr: site, data });
+        batch.faults.push(Fault { site, insn, original: bytes[..len].to_vec() });
         hooks.patches.add_fault(site, insn, bytes[..len].to_vec());
         true
     }

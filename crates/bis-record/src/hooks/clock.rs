@@ -24,6 +24,7 @@ use bis_agent::hooks::{AREA_BASE, AREA_LEN, TEXT_BASE, state};
 use bis_rewrite::{Learned, SiteKind, clock_fault};
 use bis_trace::{
     event::{Backing, Effect, Event, EventKind, Insn, MemWrite, Outcome},
+    ours::Fault,
     types::Tid,
 };
 use bis_tracee::{image, vdso::Vdso};
@@ -115,6 +116,7 @@ impl Domain {
         let taken = sites.into_iter().flat_map(|site| hooks.patches.take_faults(site..site + 1));
         for (site, original) in taken.collect::<Vec<_>>() {
             self.memory.write(site, &original)?;
+            outcome.ours().own.push((site, original.len() as u64));
             outcome.writes.push(MemWrite { addr: site, data: original });
         }
         let Some(hooks) = &self.hooks else { return Ok(()) };
@@ -184,6 +186,7 @@ impl Domain {
             return false;
         }
         batch.sites.push(MemWrite { addr: site, data: fault.to_vec() });
+        batch.faults.push(Fault { site, insn, original: original.clone() });
         hooks.patches.add_fault(site, insn, original);
         true
     }

@@ -35,6 +35,7 @@ use bis_rewrite::{DenseEntry, DenseLayout, SiteKind, SiteKinds, clock_fault};
 use bis_syscalls::Call;
 use bis_trace::{
     event::{Backing, Effect, EventKind, MemWrite, Outcome},
+    ours,
     types::{Registers, Tid},
 };
 use bis_tracee::{
@@ -232,9 +233,16 @@ impl Domain {
             return Ok(false);
         }
         for (addr, len, offset, _) in pieces {
-            let backing = Backing::File { file: pool.file.kept, offset };
+            let backing = Backing::File { file: pool.file.kept.0, offset };
             outcome.effects.push(Effect::Map { addr, len, prot: READ_EXEC, backing });
         }
+        if is_new {
+            let (addr, len, bias) = (pool.start, pool.end - pool.start, pool.bias);
+            outcome.ours().pools.push(ours::Pool { addr, len, bias, map: pool.file.kept.1 });
+        }
+        let (addr, len, offset) = (range.start, range.end - range.start, range.offset);
+        let text = ours::DenseText { addr, len, pool: pool.start, file: range.kept, offset };
+        outcome.ours().dense.push(text);
         let Some(hooks) = &mut self.hooks else { return Ok(false) };
         hooks.patches.retire(range.start, range.end);
         let dense = &mut hooks.patches.dense;
@@ -301,9 +309,12 @@ impl Domain {
                 hooks: HOOKED.to_vec(),
                 hook_save: None,
             };
-            let keep = |entry: &DenseEntry| {
-                let kept = self.session.keep_linked(&entry.text, entry.path.as_os_str().as_bytes());
+            let keep_one = |file: &File, path: &Path| {
+                let kept = self.session.keep_linked(file, path.as_os_str().as_bytes());
                 kept.inspect_err(|error| tracing::warn!(%error, "failed to keep a dense text")).ok()
+            };
+            let keep = |entry: &DenseEntry| {
+                Some((keep_one(&entry.text, &entry.path)?, keep_one(&entry.stored_map, &entry.map_path)?))
             };
             let Some(file) = range.file.dense(cache, kinds, &layout, keep) else { continue };
             let len = file.entry.trampolines_len.next_multiple_of(PAGE);
@@ -329,6 +340,7 @@ impl Domain {
             let (from, to) = (text.start.max(start) & !(PAGE - 1), text.end.min(end));
             let data = text.file.shown(text.offset + (from - text.start), to - from);
             self.memory.write(from, &data)?;
+            outcome.ours().own.push((from, to - from));
             outcome.writes.push(MemWrite { addr: from, data });
         }
         if let Some(hooks) = &mut self.hooks {

@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 
 use bis_trace::{
     event::{Effect, EventKind, Outcome, SignalEvent, SignalPoint},
+    ours::Guard,
     types::{Registers, Tid},
 };
 use bis_tracee::{maps, remote::Remote, siginfo::SigInfo};
@@ -58,6 +59,7 @@ impl Domain {
         for page in pages {
             self.protect(tid, page, GUARDED)?;
             outcome.effects.push(Effect::Protect { addr: page, len: PAGE, prot: GUARDED });
+            outcome.ours().guards.push(Guard { page, prot: READ_EXEC });
             if let Some(hooks) = &mut self.hooks {
                 hooks.patches.guards.insert(page);
             }

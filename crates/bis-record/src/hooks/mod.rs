@@ -23,6 +23,7 @@ mod need;
 pub mod patches;
 mod patching;
 pub mod texts;
+mod translators;
 pub mod watch;
 
 use std::{
@@ -40,6 +41,7 @@ use bis_agent::{
 };
 use bis_trace::{
     event::{Backing, Effect, EventKind, MemWrite, Outcome, SignalPoint},
+    ours::{self, AreaKind},
     types::{Registers, TickKind, Tid},
 };
 use bis_tracee::{
@@ -146,6 +148,14 @@ impl Domain {
             return Ok(());
         }
         let session = Arc::clone(&self.session);
+        let executable = fs::read_link(format!("/proc/{}/exe", self.first_tid)).unwrap_or_default();
+        if let Some(name) = translators::translator(&executable) {
+            let text = format!(
+                "task {}: no hooks, all calls are traced: {name} reads the text of programs, to translate it",
+                self.first_tid
+            );
+            return session.note(session.writer.next_seq(), text);
+        }
         let area = match image::map_hooks(slot, &self.memory, &session.hook_image.recorded) {
             Err(TraceeError::OutOfFiles(_)) => {
                 let text = format!(
@@ -170,6 +180,11 @@ impl Domain {
             prot: 3,
             backing: Backing::Anonymous,
         });
+        let areas = [
+            (hooks::TEXT_BASE, text_len, AreaKind::Hooks),
+            (hooks::AREA_BASE, hooks::AREA_LEN, AreaKind::HookState),
+        ];
+        outcome.ours().areas.extend(areas.map(|(addr, len, kind)| ours::Area { addr, len, kind }));
         outcome.writes.push(MemWrite {
             addr: hooks::AREA_BASE,
             data: Area::replay_state(session.ticks.counts_branches()),

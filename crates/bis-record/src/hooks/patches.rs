@@ -12,7 +12,7 @@ use std::{
 
 use bis_agent::hooks;
 use bis_rewrite::{Run, SiteKind, Trampoline, clock_fault, is_chance};
-use bis_trace::event::Insn;
+use bis_trace::{event::Insn, ours, types::FileId};
 
 use super::{clock::insn, dense_texts::DenseTexts, texts::TextFile};
 
@@ -97,6 +97,48 @@ pub struct Patch {
     pub original: Vec<u8>,
     /// Where the trampoline begins and ends.
     pub place: (u64, u64),
+    /// What the trace says of it.
+    pub said: Option<Arc<ours::Patch>>,
+}
+
+impl Patch {
+    /// With what the trace says of it. None where it cannot be said: no patch is as long as that.
+    pub fn told(mut self) -> Option<Patch> {
+        let within = |addr: u64, from: u64| u8::try_from(addr.wrapping_sub(from)).ok();
+        // Of a transaction, the last place is where it fails, which may be anywhere; its copy stands for the run's end.
+        let original = |addr: u64, copy: u64| {
+            if self.trampoline.abort.is_some() && copy == self.trampoline.done { self.end } else { addr }
+        };
+        let place = |(addr, copy): &(u64, u64)| {
+            Some([within(original(*addr, *copy), self.start)?, within(*copy, self.place.0)?])
+        };
+        let said = ours::Patch {
+            start: self.start,
+            original: self.original.clone(),
+            trampoline: self.place.0,
+            trampoline_len: within(self.place.1, self.place.0)?,
+            site: within(self.site, self.start)?,
+            insn: instruction(self.kind),
+            moved: self.trampoline.places.iter().map(place).collect::<Option<_>>()?,
+            abort: self.trampoline.abort,
+        };
+        self.said = Some(Arc::new(said));
+        Some(self)
+    }
+}
+
+/// What the trace calls it; none: a system call.
+fn instruction(kind: SiteKind) -> Option<Insn> {
+    match kind {
+        SiteKind::Syscall => None,
+        SiteKind::Rdtsc => Some(Insn::Rdtsc),
+        SiteKind::Rdtscp => Some(Insn::Rdtscp),
+        SiteKind::Cpuid => Some(Insn::Cpuid),
+        SiteKind::Rdrand => Some(Insn::Rdrand),
+        SiteKind::Rdseed => Some(Insn::Rdseed),
+        SiteKind::Rdpid => Some(Insn::Rdpid),
+        SiteKind::Xbegin => Some(Insn::Xbegin),
+    }
 }
 
 /// What a patch follows from: the run, what is added to its addresses, where the trampoline lies, and where its hook's address
@@ -146,6 +188,8 @@ pub struct TextRange {
     /// The program may have changed it.
     pub is_changed: bool,
     pub file: Arc<TextFile>,
+    /// The same in the trace.
+    pub kept: FileId,
 }
 
 /// The patches of a domain. A forked child has its parent's.

@@ -14,7 +14,8 @@ use bis_agent::hooks::{AREA_BASE, state};
 use bis_rewrite::{Hook, Run, SiteKind, Trampoline, clock_fault, trampoline};
 use bis_trace::{
     event::{Backing, Effect, MemWrite, Outcome},
-    types::Tid,
+    ours::{self, AreaKind},
+    types::{FileId, Tid},
 };
 use bis_tracee::{maps, memory::Memory, remote::Remote, vdso::Vdso};
 
@@ -35,6 +36,9 @@ const PLACES: [u64; 2] = [0x7fff_f800_0000, 0x7020_0000];
 pub(super) struct Batch {
     trampolines: Vec<MemWrite>,
     pub(super) sites: Vec<MemWrite>,
+    /// What these are to the trace.
+    patches: Vec<Arc<ours::Patch>>,
+    pub(super) faults: Vec<ours::Fault>,
     /// What the text's pages hold until the batch is written: some pages have dozens of sites. None where a page cannot be read.
     pages: HashMap<u64, Option<Vec<u8>>>,
 }
@@ -96,6 +100,14 @@ fn adapted(mut made: Trampoline, kind: SiteKind, at: u64) -> Option<Trampoline> 
     Some(made)
 }
 
+/// The file that an outcome has mapped there.
+fn kept_at(start: u64, outcome: &Outcome) -> Option<FileId> {
+    outcome.effects.iter().rev().find_map(|effect| match effect {
+        Effect::Map { addr, backing: Backing::File { file, .. }, .. } if *addr == start => Some(*file),
+        _ => None,
+    })
+}
+
 impl Domain {
     /// Executable memory shows this file now: patches what is known of it.
     pub fn add_text(
@@ -117,7 +129,11 @@ impl Domain {
             self.close_clock("a file that is no program has been mapped to be executed");
             return Ok(());
         };
-        let range = TextRange { start, end, bias, offset, is_changed: false, file: text };
+        let kept = match kept_at(start, outcome) {
+            Some(kept) => kept,
+            None => self.session.keep(file, b"")?,
+        };
+        let range = TextRange { start, end, bias, offset, is_changed: false, file: text, kept };
         let Some(hooks) = &mut self.hooks else { return Ok(()) };
         hooks.patches.texts.push(range.clone());
         if hooks.patches.dense.is_on {
@@ -181,10 +197,12 @@ impl Domain {
         }
         for (addr, data) in faults {
             self.memory.write(addr, &data)?;
+            outcome.ours().own.push((addr, data.len() as u64));
             outcome.writes.push(MemWrite { addr, data });
         }
         for patch in &patches {
             self.memory.write(patch.start, &patch.original)?;
+            outcome.ours().own.push((patch.start, patch.end - patch.start));
             outcome.writes.push(MemWrite { addr: patch.start, data: patch.original.clone() });
         }
         if !patches.is_empty() {
@@ -267,7 +285,7 @@ impl Domain {
             let trampoline = adapted(made.inspect_err(report).ok()?, run.kind(), at)?;
             let place = (at, at + trampoline.bytes.len() as u64);
             let (original, site) = (run.bytes().to_vec(), run.site().wrapping_add(bias));
-            Some(Patch { start, end, site, kind: run.kind(), trampoline, original, place })
+            Patch { start, end, site, kind: run.kind(), trampoline, original, place, said: None }.told()
         };
         let Some(patch) = self.session.texts.made.get((run.clone(), bias, at, slot), make) else {
             return Ok(false);
@@ -275,6 +293,7 @@ impl Domain {
         arena.take(patch.trampoline.bytes.len());
         batch.add(at, &patch.trampoline.bytes);
         batch.sites.push(MemWrite { addr: start, data: patch.trampoline.patch.clone() });
+        batch.patches.extend(patch.said.clone());
         tracing::trace!(start = format_args!("{start:#x}"), at = format_args!("{at:#x}"), "patched");
         hooks.patches.add(patch);
         Ok(true)
@@ -287,6 +306,11 @@ impl Domain {
         for writes in [batch.trampolines, batch.sites] {
             self.memory.write_all(&writes)?;
             outcome.writes.extend(writes);
+        }
+        if !batch.patches.is_empty() || !batch.faults.is_empty() {
+            let ours = outcome.ours();
+            ours.patches.extend(batch.patches);
+            ours.faults.extend(batch.faults);
         }
         Ok(())
     }
@@ -329,7 +353,10 @@ impl Domain {
             let trampoline = Trampoline { bytes, patch, traced, done, abort: None, places };
             let (start, end, kind) = (site, site + 5, SiteKind::Syscall);
             let Some(hooks) = &mut self.hooks else { return Ok(()) };
-            hooks.patches.add(Arc::new(Patch { start, end, site, kind, trampoline, original, place }));
+            let patch = Patch { start, end, site, kind, trampoline, original, place, said: None };
+            let Some(patch) = patch.told() else { return Ok(()) };
+            outcome.ours().patches.extend(patch.said.clone());
+            hooks.patches.add(Arc::new(patch));
         }
         Ok(())
     }
@@ -365,6 +392,8 @@ impl Domain {
             return Ok(None);
         }
         outcome.effects.push(Effect::Map { addr: start, len: ARENA_LEN, prot, backing: Backing::Anonymous });
+        let area = ours::Area { addr: start, len: ARENA_LEN, kind: AreaKind::Arena };
+        outcome.ours().areas.push(area);
         let arena = Arena::new(start);
         let data = Arena::slots();
         self.memory.write(start, &data)?;

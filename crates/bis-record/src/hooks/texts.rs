@@ -61,7 +61,8 @@ pub struct TextFile {
 #[derive(Debug)]
 pub struct DenseFile {
     pub entry: DenseEntry,
-    pub kept: FileId,
+    /// The text in the trace, and the map.
+    pub kept: (FileId, FileId),
 }
 
 impl std::fmt::Debug for TextFile {
@@ -166,7 +167,7 @@ impl TextFile {
         cache: &DenseCache,
         kinds: SiteKinds,
         layout: &DenseLayout,
-        keep: impl FnOnce(&DenseEntry) -> Option<FileId>,
+        keep: impl FnOnce(&DenseEntry) -> Option<(FileId, FileId)>,
     ) -> Option<Arc<DenseFile>> {
         let short_loops = self.counts_short_loops(cache);
         let options = DenseOptions { short_loops, hooks: kinds };

@@ -1,0 +1,124 @@
+//! Calls that failed after they had changed the address space: the kernel goes through a range mapping by mapping, and stops
+//! at one that is not there, or that refuses. How far it came is not in the result; it is in what the memory is now.
+
+use std::ops::Range;
+
+use bis_syscalls::Handler;
+use bis_trace::{event::Outcome, types::Tid};
+use bis_tracee::maps::{self, Mapping};
+
+use super::{
+    memory::{ADVICES, MADV_DONTNEED, MADV_FREE, MAP_FIXED, MAP_FIXED_NOREPLACE, page_up},
+    shown::without,
+};
+use crate::{domain::Domain, error::Result};
+
+/// The parts of the range that are mapped, a part for each mapping.
+fn mapped<'a>(
+    mappings: &'a [Mapping],
+    range: &'a Range<u64>,
+) -> impl Iterator<Item = (&'a Mapping, Range<u64>)> {
+    let part = |m: &Mapping| range.start.max(m.start)..range.end.min(m.end);
+    mappings.iter().map(move |m| (m, part(m))).filter(|(_, part)| part.start < part.end)
+}
+
+/// The part of the range, from its start, that has this protection without a hole.
+fn protected(mappings: &[Mapping], range: &Range<u64>, prot: u32) -> Range<u64> {
+    let mut end = range.start;
+    for (mapping, part) in mapped(mappings, range) {
+        if part.start != end || mapping.prot != prot {
+            break;
+        }
+        end = part.end;
+    }
+    range.start..end
+}
+
+fn range(addr: u64, len: u64) -> Range<u64> {
+    addr..addr.saturating_add(page_up(len))
+}
+
+impl Domain {
+    /// At the exit of a call that has failed.
+    pub(super) fn leave_failed(
+        &mut self,
+        tid: Tid,
+        handler: Handler,
+        args: [u64; 6],
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        let [addr, len, third, flags, target, _] = args;
+        match handler {
+            Handler::Mprotect if addr.is_multiple_of(4096) => {
+                let prot = self.prot_of(tid, third);
+                let done = protected(&maps::read(tid)?, &range(addr, len), prot);
+                // What had this protection before has it still.
+                self.leave_mprotect(tid, [done.start, done.end - done.start, third, 0, 0, 0], outcome)
+            }
+            Handler::Madvise => self.leave_failed_advice(tid, args, outcome),
+            Handler::Mmap if flags & MAP_FIXED != 0 && flags & MAP_FIXED_NOREPLACE == 0 => {
+                self.unmapped_in(tid, &range(addr, len), outcome)
+            }
+            // The target is cleared, and the end of a source that is longer, before the move itself.
+            Handler::Mremap if flags & u64::from(libc::MREMAP_FIXED.cast_unsigned()) != 0 => {
+                self.unmapped_in(tid, &range(addr, len), outcome)?;
+                self.unmapped_in(tid, &range(target, third), outcome)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Advice that the kernel has given to some of the mappings. It is given to each again, which changes nothing where it
+    /// was given before; the kernel goes on behind a hole, and stops at a mapping that refuses.
+    fn leave_failed_advice(&mut self, tid: Tid, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
+        let [addr, len, advice, ..] = args;
+        let advice = if advice == MADV_FREE { MADV_DONTNEED } else { advice };
+        if !ADVICES.contains(&advice) || !addr.is_multiple_of(4096) {
+            return Ok(());
+        }
+        let whole = range(addr, len);
+        let mappings = maps::read(tid)?;
+        for (_, part) in mapped(&mappings, &whole) {
+            let args = [part.start, part.end - part.start, advice, 0, 0, 0];
+            if self.call_for(tid, libc::SYS_madvise, args)? < 0 {
+                break;
+            }
+            self.leave_advice(args, outcome)?;
+        }
+        Ok(())
+    }
+
+    /// What is not mapped (any more) in this range: the old mapping gives way before the new one is refused.
+    fn unmapped_in(&mut self, tid: Tid, range: &Range<u64>, outcome: &mut Outcome) -> Result<()> {
+        if !range.start.is_multiple_of(4096) || range.is_empty() {
+            return Ok(());
+        }
+        let mappings = maps::read(tid)?;
+        // Below the stack nothing is mapped, and in replay all that it may grow to.
+        let there = mapped(&mappings, range).map(|(_, part)| part).chain([self.stack.clone()]);
+        let there: Vec<Range<u64>> = there.collect();
+        for gap in without(range.clone(), &there) {
+            self.leave_munmap([gap.start, gap.end - gap.start, 0, 0, 0, 0], outcome)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mapping(start: u64, end: u64, prot: u32) -> Mapping {
+        Mapping { start, end, prot, shared: false, offset: 0, device: (0, 0), inode: 0, name: Vec::new() }
+    }
+
+    #[test]
+    fn a_failed_mprotect_has_come_to_the_first_hole_or_refusal() {
+        let all = [mapping(1, 3, 1), mapping(3, 5, 1), mapping(5, 6, 3), mapping(7, 9, 1)];
+        assert_eq!(protected(&all, &(2..9), 1), 2..5);
+        assert_eq!(protected(&all[..2], &(2..9), 1), 2..5);
+        assert_eq!(protected(&all, &(5..9), 3), 5..6);
+        assert!(protected(&all, &(0..9), 1).is_empty());
+        assert!(protected(&all, &(5..9), 1).is_empty());
+    }
+}
