@@ -5,13 +5,14 @@ use bis_trace::{
     event::{Backing, Echo, Effect, Outcome, Turn},
     types::{DomainId, EventSeq, ObjectId, Registers, Tid},
 };
-use bis_tracee::{Stopped, TraceeError, handover::Parked, remote::Remote};
+use bis_tracee::{Stopped, TraceeError, remote::Remote};
 
 use crate::{
-    domain::Domain,
     echo::Reader,
     error::{Halt, ReplayError},
-    objects, run,
+    host::Host,
+    objects,
+    replica::Replica,
     space::{self, EffectError},
     task::Task,
 };
@@ -32,7 +33,7 @@ const THREAD: i32 = libc::CLONE_VM
 /// A child of ours, not of the process that it is a copy of: so whoever traces it can reap it for good.
 const COPY: i32 = libc::CLONE_PARENT | libc::SIGCHLD;
 
-impl Domain<'_, '_> {
+impl Replica<'_> {
     pub(crate) fn effect_failed(&self, seq: EventSeq, what: String, error: EffectError) -> Halt {
         match error {
             EffectError::Forbidden(why) => self.inconsistent(seq, format!("it asks to {what}, but {why}")),
@@ -45,8 +46,14 @@ impl Domain<'_, '_> {
     }
 
     /// All of an outcome.
-    pub(crate) fn apply(&mut self, task: &mut Task, seq: EventSeq, outcome: &Outcome) -> Result<(), Halt> {
-        self.apply_memory(task, seq, outcome)?;
+    pub(crate) fn apply(
+        &mut self,
+        task: &mut Task,
+        seq: EventSeq,
+        outcome: &Outcome,
+        host: &mut dyn Host,
+    ) -> Result<(), Halt> {
+        self.apply_memory(task, seq, outcome, host)?;
         self.apply_registers(task, seq, outcome)
     }
 
@@ -56,16 +63,17 @@ impl Domain<'_, '_> {
         task: &mut Task,
         seq: EventSeq,
         outcome: &Outcome,
+        host: &mut dyn Host,
     ) -> Result<(), Halt> {
         if let Some(echo) = &outcome.echo {
-            self.echo(seq, echo)?;
+            self.echo(seq, echo, host)?;
         }
         if !outcome.effects.is_empty() {
-            self.effects(task, seq, &outcome.effects)?;
+            self.effects(task, seq, &outcome.effects, host)?;
         }
         let mut buffer = Vec::new();
         for cloned in &outcome.clones {
-            let read = self.context.shared.trace.read_cloned(cloned, &mut buffer);
+            let read = self.world.trace.read_cloned(cloned, &mut buffer);
             read.map_err(|error| Halt::Failed(error.into()))?;
             self.space.put(cloned.addr, &buffer).map_err(|error| {
                 let what = format!("write {:#x} bytes at {:#x}", cloned.len, cloned.addr);
@@ -80,7 +88,10 @@ impl Domain<'_, '_> {
             let shown: Vec<String> = pieces.take(8).collect();
             let what = format!("write {} pieces ({})", outcome.writes.len(), shown.join(", "));
             self.effect_failed(seq, what, error)
-        })
+        })?;
+        let Some(text) = &mut self.space.text else { return Ok(()) };
+        let trace = self.world.trace;
+        text.apply(outcome, |file| trace.open_file(file)).map_err(|error| Halt::Failed(error.into()))
     }
 
     /// An outcome's registers only; a pending system call will not be made.
@@ -103,7 +114,7 @@ impl Domain<'_, '_> {
             Ok(()) => Ok(()),
             Err(error @ TraceeError::Died(_)) => Err(error.into()),
             Err(error) => {
-                let machine = &self.context.shared.machine;
+                let machine = &self.world.machine;
                 Err(Halt::Failed(ReplayError::Machine(format!(
                     "the recorded vector registers do not fit this processor ({error}); the trace was recorded on \
                      {} (XCR0 {:#x}, here {:#x}): replay it on such a machine",
@@ -115,22 +126,17 @@ impl Domain<'_, '_> {
         }
     }
 
-    fn echo(&self, seq: EventSeq, echo: &Echo) -> Result<(), Halt> {
-        let shared = self.context.shared;
-        let Some(out) = shared.echo.as_ref().filter(|_| shared.selection.heard.contains(&self.entry.domain))
-        else {
+    fn echo(&self, seq: EventSeq, echo: &Echo, host: &mut dyn Host) -> Result<(), Halt> {
+        if !host.hears(self.entry.domain) {
             return Ok(());
-        };
+        }
         let total = echo.ranges.iter().fold(0u64, |sum, (_, len)| sum.saturating_add(*len));
         if total > CALL_BYTES_MAX {
             return Err(self.inconsistent(seq, format!("one call wrote {total:#x} bytes")));
         }
         let handed = |result: std::io::Result<Reader>| match result {
             Ok(Reader::There) => Ok(()),
-            Ok(Reader::Gone) => {
-                shared.board.cancel();
-                Err(Halt::Cancelled)
-            }
+            Ok(Reader::Gone) => Err(Halt::Cancelled),
             Err(source) => Err(Halt::Failed(ReplayError::io("write the program's output", source))),
         };
         for (addr, len) in &echo.ranges {
@@ -142,15 +148,20 @@ impl Domain<'_, '_> {
                 let bytes = bytes.map_err(|error| {
                     self.effect_failed(seq, "read what the program wrote".into(), error.into())
                 })?;
-                handed(out.put(seq.0, echo.fd, &bytes))?;
+                handed(host.hear(seq, echo.fd, &bytes))?;
                 done += piece;
             }
         }
-        handed(out.done(seq.0))
+        handed(host.heard(seq))
     }
 
-    fn effects(&mut self, task: &mut Task, seq: EventSeq, effects: &[Effect]) -> Result<(), Halt> {
-        self.await_turns(seq, &objects_of_others(effects))?;
+    fn effects(
+        &mut self,
+        task: &mut Task,
+        seq: EventSeq,
+        effects: &[Effect],
+        host: &mut dyn Host,
+    ) -> Result<(), Halt> {
         let mut slot = task.stopped.take();
         if slot.is_none() {
             return Err(TraceeError::Died(task.ours).into());
@@ -161,16 +172,16 @@ impl Domain<'_, '_> {
                 Effect::NewObject { .. }
                 | Effect::WriteObject { .. }
                 | Effect::ResizeObject { .. }
-                | Effect::ClearObject { .. } => self.object_effect(effect),
+                | Effect::ClearObject { .. } => self.object_effect(effect, host),
                 Effect::NewTask { tid, regs } => self.new_task(&mut remote, *tid, regs),
                 Effect::Fork { domain, .. } => {
-                    self.fork(&mut remote, *domain)?;
+                    self.fork(&mut remote, *domain, host)?;
                     Ok(())
                 }
-                _ => self.space.change(&mut remote, self.context.shared, effect),
+                _ => self.space.change(&mut remote, (self.world, &*host), effect),
             };
             result.map_err(|error| {
-                if error.is_death() && self.context.shared.board.is_cancelled() {
+                if error.is_death() && host.is_cancelled() {
                     return Halt::Cancelled;
                 }
                 self.effect_failed(seq, space::name_of(effect), error)
@@ -181,25 +192,24 @@ impl Domain<'_, '_> {
         Ok(())
     }
 
-    fn object_effect(&self, effect: &Effect) -> Result<(), EffectError> {
-        let shared = self.context.shared;
+    fn object_effect(&self, effect: &Effect, host: &mut dyn Host) -> Result<(), EffectError> {
         let io = |source| ReplayError::io("work on its file in memory", source);
         match effect {
             Effect::NewObject { object, len, content } => {
-                let content = content.map(|file| shared.trace.open_file(file)).transpose()?;
+                let content = content.map(|file| self.world.trace.open_file(file)).transpose()?;
                 let file = objects::make(*object, *len, content.as_ref()).map_err(io)?;
-                shared.board.objects(|all| all.add(*object, file)).map_err(io)?;
+                host.add_object(*object, file).map_err(io)?;
             }
             Effect::WriteObject { object, offset, data } => {
-                let file = shared.board.objects(|all| all.file(*object)).map_err(io)?;
+                let file = host.object(*object).map_err(io)?;
                 objects::write(&file, *offset, data).map_err(io)?;
             }
             Effect::ResizeObject { object, len } => {
-                let file = shared.board.objects(|all| all.file(*object)).map_err(io)?;
+                let file = host.object(*object).map_err(io)?;
                 objects::resize(&file, *len).map_err(io)?;
             }
             Effect::ClearObject { object, offset, len } => {
-                let file = shared.board.objects(|all| all.file(*object)).map_err(io)?;
+                let file = host.object(*object).map_err(io)?;
                 objects::clear(&file, *offset, *len).map_err(io)?;
             }
             _ => unreachable!("not an effect on an object"),
@@ -212,56 +222,39 @@ impl Domain<'_, '_> {
         if self.tasks.contains_key(&tid) {
             return Err(EffectError::Forbidden(format!("task {tid} exists already")));
         }
-        let flags = u64::from(THREAD.cast_unsigned());
-        remote.must("make a thread", libc::SYS_clone, [flags, 0, 0, 0, 0, 0])?;
-        let mut task = Task::new(remote.take_new_task()?);
+        let mut task = Task::new(make_thread(remote)?);
         task.set_regs(regs)?;
         self.tasks.insert(tid, task);
         Ok(())
     }
 
-    /// Copies the process for a domain that begins here, if that is wanted, and lets its own thread have it.
-    fn fork(&mut self, remote: &mut Remote<'_>, domain: DomainId) -> Result<(), Halt> {
-        let (context, board) = (self.context, &self.context.shared.board);
-        let shared = context.shared;
-        let (Some(extent), Some(entry)) =
-            (shared.selection.extents.get(&domain), shared.entries.get(&domain))
-        else {
-            return Ok(());
-        };
-        if !board.begin_once(domain) {
+    /// Copies the process for a domain that begins here, if that is wanted.
+    fn fork(&mut self, remote: &mut Remote<'_>, domain: DomainId, host: &mut dyn Host) -> Result<(), Halt> {
+        if !host.wants_fork(domain) {
             return Ok(());
         }
-        let flags = u64::from(COPY.cast_unsigned());
-        remote.must("copy the replayed process", libc::SYS_clone, [flags, 0, 0, 0, 0, 0])?;
-        let child: Stopped = remote.take_new_task()?;
-        let pid = child.tid();
-        board.add_living(pid);
-        let parked = match Parked::park(child) {
-            Ok(parked) => parked,
-            Err(error) => {
-                board.add_orphan(pid);
-                return Err(error.into());
-            }
-        };
-        let copy = run::Copy { entry, extent: *extent, parked, open: self.space.open.clone() };
-        board.add_active();
-        if let Err(source) = run::start(context, run::Begin::Copy(Box::new(copy))) {
-            board.remove_active();
-            board.add_orphan(pid);
-            return Err(Halt::Failed(ReplayError::io("start a thread for a forked domain", source)));
-        }
-        if board.is_crowded() {
-            self.held.let_others()?;
-            self.pin();
-        }
-        Ok(())
+        let child = copy_process(remote)?;
+        host.forked(domain, child, self.space.inherited())
     }
+}
+
+/// Makes a thread of the process in whose name `remote` makes calls.
+pub(crate) fn make_thread(remote: &mut Remote<'_>) -> Result<Stopped, TraceeError> {
+    let flags = u64::from(THREAD.cast_unsigned());
+    remote.must("make a thread", libc::SYS_clone, [flags, 0, 0, 0, 0, 0])?;
+    remote.take_new_task()
+}
+
+/// Copies that process: its memory and the one task.
+pub(crate) fn copy_process(remote: &mut Remote<'_>) -> Result<Stopped, TraceeError> {
+    let flags = u64::from(COPY.cast_unsigned());
+    remote.must("copy the replayed process", libc::SYS_clone, [flags, 0, 0, 0, 0, 0])?;
+    remote.take_new_task()
 }
 
 /// The first turns of the shared objects that are mapped here and were made elsewhere. A domain maps an object before it
 /// has its first turn with it, so no turn of its own tells that another has come to the place where it makes it.
-fn objects_of_others(effects: &[Effect]) -> Vec<Turn> {
+pub(crate) fn objects_of_others(effects: &[Effect]) -> Vec<Turn> {
     let mapped = effects.iter().filter_map(|effect| match effect {
         Effect::Map { backing: Backing::Shared { object, .. }, .. } => Some(*object),
         _ => None,

@@ -18,28 +18,30 @@ use bis_tracee::place;
 
 use crate::{
     divergence::{Leave, compare},
-    domain::{Domain, Mismatch, Who},
     error::Halt,
-    reach::found_text,
+    host::Host,
+    reach::{Going, Gone, Reach, Search, found_text},
+    replica::{Limit, Mismatch, Replica, Stop, Who},
     seek::Seek,
-    task::{Found, Place, Task},
+    task::{Found, Hooked, Place, Task},
 };
 
-impl Domain<'_, '_> {
+impl Replica<'_> {
     /// Has the program text that counts by itself?
     fn is_dense(&self) -> bool {
-        self.context.shared.ticks.kind() == TickKind::Software
+        self.world.ticks.kind() == TickKind::Software
     }
 
     /// Lets the task run to where it was paused, `wanted` counts behind its previous event.
     pub(crate) fn reach_count(
-        &self,
+        &mut self,
         task: &mut Task,
         who: Who,
-        pause: &Pause,
-        wanted: u64,
-    ) -> Result<(), Halt> {
-        let hooked = self.begin_log(task, who, false)?;
+        (pause, wanted): (&Pause, u64),
+        going: &mut Going,
+        host: &mut dyn Host,
+        limit: &Limit<'_>,
+    ) -> Result<Reach, Halt> {
         let Some(skid) = task.skid() else {
             let what = "a place has a number, and the trace names no tick source".into();
             return Err(self.inconsistent(who.seq, what));
@@ -47,82 +49,122 @@ impl Domain<'_, '_> {
         if self.is_dense() && wanted == 0 {
             return Err(self.inconsistent(who.seq, "a pause behind no count".into()));
         }
-        let early = wanted.saturating_sub(skid);
-        if early > 0 {
-            self.run_to_count(task, who, pause, wanted, early)?;
-        }
-        if self.is_dense() {
-            // It stands behind the trap, which the program does not have.
-            task.set_regs(&behind_count(&task.regs()?, &pause.regs))?;
-        }
-        let memory = &self.space.memory;
-        let log_is_used = || -> Result<bool, Halt> {
-            let Some(hooked) = &hooked else { return Ok(true) };
-            Ok(self.space.log_used()? == hooked.log.len() as u64)
+        let Going { hooked, search: Search::Count { is_near, is_asked, seek: slot } } = going else {
+            return Err(self.inconsistent(who.seq, "a place is looked for in two ways".into()));
         };
-        let is_there = |task: &mut Task| -> Result<bool, Halt> {
-            let (count, regs) = (task.count(memory)?, task.regs()?);
-            if count != Some(wanted) || !compare(&pause.regs, &regs, Leave::OrigRax).is_empty() {
-                tracing::trace!(count, wanted, "not the place");
-                return Ok(false);
+        if !*is_near {
+            let early = wanted.saturating_sub(skid);
+            if early > 0 {
+                if !std::mem::replace(is_asked, true) {
+                    task.stop_at(&self.space.memory, early)?;
+                }
+                let place = loop {
+                    match self.go(task, who, host, limit)? {
+                        Gone::Place(place) => break place,
+                        // The count's trap is a part of the instruction that is counted.
+                        Gone::Stopped(Stop::Stepped(_) | Stop::Moment(_))
+                            if self.is_dense()
+                                && task.regs()?.rip.wrapping_add(1) == pause.trap
+                                && task.count(&self.space.memory)? == Some(wanted) => {}
+                        Gone::Stopped(stop) => return Ok(Reach::Stopped(stop)),
+                    }
+                };
+                self.must_be_near(task, who, pause, wanted, &place)?;
             }
-            let word = place::first_difference(memory, &pause.held);
-            let other = place::first_other(memory, &pause.seen);
-            let extended = task.extended()? == pause.extended;
-            let log = log_is_used()?;
-            tracing::debug!(?word, ?other, extended, log, "the place with its count and registers");
-            Ok(word.is_none() && other.is_none() && extended && log)
+            *is_near = true;
+            if self.is_dense() {
+                // It stands behind the trap, which the program does not have.
+                task.set_regs(&behind_count(&task.regs()?, &pause.regs))?;
+                if limit.step && self.is_attended {
+                    return Ok(Reach::Stopped(Stop::Stepped(who.tid)));
+                }
+                if self.traps.has_moments() {
+                    return Ok(Reach::Stopped(Stop::Moment(who.tid)));
+                }
+            }
+        }
+        if slot.is_none() {
+            if self.is_counted_place(task, pause, wanted, hooked.as_ref())? {
+                return Ok(Reach::There);
+            }
+            if skid == 0 {
+                let (found, regs) = (Found::Tick, task.regs()?);
+                return Err(self.missed(task, who, pause, wanted, &Place { found, regs }));
+            }
+        }
+        let seek = match slot.take() {
+            Some(seek) => seek,
+            None => {
+                let seek = Seek::begin(task, pause, false, true)?;
+                task.stop_at(&self.space.memory, wanted + 1)?;
+                seek
+            }
         };
-        if is_there(task)? {
-            return Ok(());
-        }
-        if skid == 0 {
-            let (found, regs) = (Found::Tick, task.regs()?);
-            return Err(self.missed(task, who, pause, wanted, &Place { found, regs }));
-        }
-        let seek = Seek::begin(task, pause, false)?;
-        task.stop_at(memory, wanted + 1)?;
         let place = loop {
-            let place = task.run(memory)?;
-            if place.found != Found::Breakpoint || is_there(task)? {
+            let place = match self.go(task, who, host, limit)? {
+                Gone::Place(place) => place,
+                Gone::Stopped(stop) => {
+                    *slot = Some(seek);
+                    return Ok(Reach::Stopped(stop));
+                }
+            };
+            if place.found != Found::Breakpoint
+                || self.is_counted_place(task, pause, wanted, hooked.as_ref())?
+            {
                 break place;
             }
         };
-        seek.end(task, memory, &place)?;
+        seek.end(task, &self.space.memory, &place)?;
         if place.found == Found::Breakpoint {
-            return Ok(());
+            return Ok(Reach::There);
         }
         Err(self.missed(task, who, pause, wanted, &place))
     }
 
-    /// Lets the task run until it has `early` counts, or a few more, but not more than `wanted`.
-    fn run_to_count(
+    /// The count is right: is all else, too?
+    fn is_counted_place(
+        &self,
+        task: &mut Task,
+        pause: &Pause,
+        wanted: u64,
+        hooked: Option<&Hooked>,
+    ) -> Result<bool, Halt> {
+        let memory = &self.space.memory;
+        let (count, regs) = (task.count(memory)?, task.regs()?);
+        if count != Some(wanted) || !compare(&pause.regs, &regs, Leave::OrigRax).is_empty() {
+            tracing::trace!(count, wanted, "not the place");
+            return Ok(false);
+        }
+        let word = place::first_difference(memory, &pause.held);
+        let other = place::first_other(memory, &pause.seen);
+        let extended = task.extended()? == pause.extended;
+        let log = self.log_is_used(hooked)?;
+        tracing::debug!(?word, ?other, extended, log, "the place with its count and registers");
+        Ok(word.is_none() && other.is_none() && extended && log)
+    }
+
+    /// The task was to be stopped a little before the place.
+    fn must_be_near(
         &self,
         task: &mut Task,
         who: Who,
         pause: &Pause,
         wanted: u64,
-        early: u64,
+        place: &Place,
     ) -> Result<(), Halt> {
-        let memory = &self.space.memory;
-        task.stop_at(memory, early)?;
-        let place = task.run(memory)?;
         let is_elsewhere = self.is_dense() && pause.trap != 0 && pause.trap != place.regs.rip;
         if place.found == Found::Tick
             && !is_elsewhere
-            && task.count(memory)?.is_some_and(|count| count <= wanted)
+            && task.count(&self.space.memory)?.is_some_and(|count| count <= wanted)
         {
             return Ok(());
         }
-        Err(self.missed(task, who, pause, wanted, &place))
+        Err(self.missed(task, who, pause, wanted, place))
     }
 
     /// The task has come past its place, or to something else before.
     fn missed(&self, task: &mut Task, who: Who, pause: &Pause, wanted: u64, place: &Place) -> Halt {
         if place.found == Found::Dead {
-            if self.context.shared.board.is_cancelled() {
-                return Halt::Cancelled;
-            }
             return self.elsewhere(task, who, expected(pause, wanted), place, &pause.regs, Leave::OrigRax);
         }
         let count = match task.count(&self.space.memory) {

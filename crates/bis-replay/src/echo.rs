@@ -38,7 +38,7 @@ enum Part {
 
 /// What became of bytes that were handed in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Reader {
+pub enum Reader {
     There,
     /// The pipe that we write to is closed.
     Gone,

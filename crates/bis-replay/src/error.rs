@@ -12,7 +12,7 @@ use bis_trace::{
 };
 use bis_tracee::{TraceeError, spawn::SpawnError, ticks::TicksError};
 
-use crate::divergence::Divergence;
+use crate::{divergence::Divergence, ours::TextError};
 
 /// Why a replay failed. One line each, but for a divergence, whose text is the whole report.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +20,9 @@ pub enum ReplayError {
     /// The trace cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
+    /// What the program's own text is cannot be told.
+    #[error(transparent)]
+    Text(#[from] TextError),
     /// A program did something else than it did when it was recorded.
     #[error("{0}")]
     Divergence(Box<Divergence>),
@@ -74,9 +77,9 @@ impl ReplayError {
     }
 }
 
-/// Why a domain's thread leaves its loop before its last event.
+/// Why a replica cannot go on.
 #[derive(Debug)]
-pub(crate) enum Halt {
+pub enum Halt {
     /// Somebody else failed, or nobody reads our output any more.
     Cancelled,
     /// The trace has no more of this domain, or of a domain that this one waits for.

@@ -16,7 +16,7 @@
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
     sync::{
-        Condvar, Mutex, MutexGuard, PoisonError,
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -25,11 +25,11 @@ use bis_trace::{
     event::Turn,
     types::{DomainId, EventSeq, Tid},
 };
-use rustix::process::{Pid, Signal};
 
 use crate::{
     error::{Halt, ReplayError},
     objects::Objects,
+    process::{Living, as_pid, kill},
 };
 
 /// Domains that exist and want a slot, beyond which a parent that forks another lets them go first.
@@ -59,8 +59,6 @@ struct State {
     active: usize,
     /// What those of them wait for that wait for turns, by their tickets.
     waiting: HashMap<u64, Vec<Turn>>,
-    /// The processes to kill when all is cancelled.
-    living: HashSet<Tid>,
     begun: HashSet<DomainId>,
     /// Processes that nobody could take over; killed, to be reaped at the end.
     orphans: Vec<Tid>,
@@ -86,13 +84,20 @@ pub(crate) struct Board {
     state: Mutex<State>,
     changed: Condvar,
     cancelled: AtomicBool,
+    /// The processes to kill when all is cancelled.
+    living: Arc<Living>,
 }
 
 impl Board {
     /// A board with one slot for each of `cores`, and `active` domains that will begin by themselves.
     pub(crate) fn new(cores: Vec<usize>, active: usize) -> Board {
         let state = State { free: cores, active, ..State::default() };
-        Board { state: Mutex::new(state), changed: Condvar::new(), cancelled: AtomicBool::new(false) }
+        Board {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            cancelled: AtomicBool::new(false),
+            living: Arc::default(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -161,38 +166,35 @@ impl Board {
         result
     }
 
+    /// Have all these turns come?
+    pub(crate) fn have_come(&self, turns: &[Turn]) -> bool {
+        turns.is_empty() || self.lock().objects.have_come(turns)
+    }
+
     /// Is this the first time that this domain begins?
     pub(crate) fn begin_once(&self, domain: DomainId) -> bool {
         self.lock().begun.insert(domain)
     }
 
-    /// A process exists that must not outlive the replay.
-    pub(crate) fn add_living(&self, pid: Tid) {
-        let mut state = self.lock();
-        state.living.insert(pid);
-        if self.is_cancelled() {
-            kill(pid);
-        }
-    }
-
-    /// The process is about to be reaped: its number may soon be another's.
-    pub(crate) fn remove_living(&self, pid: Tid) {
-        self.lock().living.remove(&pid);
+    /// The processes that must not outlive the replay.
+    pub(crate) fn living(&self) -> &Arc<Living> {
+        &self.living
     }
 
     /// Kills a process that no thread could take over.
     pub(crate) fn add_orphan(&self, pid: Tid) {
-        let mut state = self.lock();
-        state.living.remove(&pid);
-        state.orphans.push(pid);
+        self.living.remove(pid);
+        self.lock().orphans.push(pid);
         kill(pid);
     }
 
     /// Ends everything: threads that wait wake up, and every replayed process is killed.
     pub(crate) fn cancel(&self) {
+        // Under the lock: whoever looks whether all is cancelled, and then waits, has the lock.
         let state = self.lock();
         self.cancelled.store(true, Ordering::Relaxed);
-        state.living.iter().copied().for_each(kill);
+        drop(state);
+        self.living.end();
         self.changed.notify_all();
     }
 
@@ -315,17 +317,6 @@ impl Drop for Held<'_> {
         if let Some(slot) = self.slot.take() {
             self.board.release(slot);
         }
-    }
-}
-
-fn as_pid(pid: Tid) -> Option<Pid> {
-    Pid::from_raw(pid.0)
-}
-
-/// Kills a process with all its threads. It may be dead already.
-pub(crate) fn kill(pid: Tid) {
-    if let Some(pid) = as_pid(pid) {
-        let _ = rustix::process::kill_process(pid, Signal::KILL);
     }
 }
 

@@ -7,15 +7,19 @@
 //!
 //! Which pause is to blame is a guess: the last ones before the divergence, one after another. A guess that does not take
 //! the replay further is given up. What was right is kept in the trace's folder ([`FILE_NAME`]), so that it is learnt
-//! once; without that file, or with a wrong one, a replay only takes longer.
+//! once; without that file, or with a wrong one, a replay only takes longer. It also says whether a replay of all was ever right to
+//! its end: before that a debugger's session, which cannot begin again, has one made ([`has_guesses`]).
 
 use std::{
     collections::{BTreeMap, HashMap},
-    fs,
+    fs::{self, File},
+    io::Write,
+    os::unix::fs::OpenOptionsExt,
 };
 
 use bis_trace::{
     Trace,
+    event::{Event, EventKind},
     types::{DomainId, EventSeq},
 };
 
@@ -23,6 +27,9 @@ use crate::{divergence::Divergence, error::ReplayError};
 
 /// The file's name in a trace's folder: a line for each pause.
 pub const FILE_NAME: &str = "places";
+
+/// A line of that file: a replay of the whole trace has found all pauses so.
+const PROVEN: &str = "proven";
 
 /// How many of the pauses before a divergence are suspected, how many places of each are tried, and how many attempts
 /// there are in all.
@@ -40,6 +47,35 @@ pub struct How {
     /// Of its memory, only what is compared word by word is to be as it was, not what there are sums of: a program may have
     /// copied what an xsave left on its stack, which does not repeat.
     pub loose: bool,
+}
+
+/// Does a trace have pauses that are found by their state, and no replay of all of it has shown yet that these are the right places?
+/// Who goes through a part of it alone would meet a wrong one as a divergence, somewhere.
+#[must_use]
+pub fn has_guesses(trace: &Trace) -> bool {
+    if is_proven(trace) {
+        return false;
+    }
+    let is_guess = |event: Event| matches!(event.kind, EventKind::Pause(_)) && event.ticks.is_none();
+    let has_one = |domain| trace.events(domain).without_ours().map_while(Result::ok).any(is_guess);
+    trace.domains().any(|entry| has_one(entry.domain))
+}
+
+/// Has a replay of the whole trace come to its end?
+pub(crate) fn is_proven(trace: &Trace) -> bool {
+    let text = fs::read_to_string(trace.dir().join(FILE_NAME)).unwrap_or_default();
+    text.lines().any(|line| line == PROVEN)
+}
+
+/// Keeps what was learnt with the trace, if that may be written: it is of use, and not needed.
+pub(crate) fn keep(trace: &Trace, learnt: &Learnt, is_proven: bool) {
+    let proven = if is_proven { format!("{PROVEN}\n") } else { String::new() };
+    let path = trace.dir().join(FILE_NAME);
+    let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(path);
+    let text = format!("{proven}{}", learnt.to_text());
+    if let Err(error) = file.and_then(|mut file| file.write_all(text.as_bytes())) {
+        tracing::info!(%error, "what was learnt is not kept");
+    }
 }
 
 /// How to look for the pauses of a trace.
@@ -119,6 +155,11 @@ impl Found {
         if let Some((_, found)) = self.0.get_mut(&domain).and_then(|all| all.last_mut()) {
             *found = true;
         }
+    }
+
+    /// Were any looked for?
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Those that were found, the last one first.

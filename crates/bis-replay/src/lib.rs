@@ -1,10 +1,12 @@
 //! Replay: the programs of a trace run again and do exactly what they did.
 //!
 //! Bird's eye. [`replay`] selects what to replay ([`select`]), and starts one thread for each domain that began
-//! with an exec, a few at a time ([`job`]). A thread gets an empty process ([`run`]), builds the recorded address
-//! space in it ([`space`]), and lets its tasks run from event to event ([`domain`]); at each it compares what the
+//! with an exec, a few at a time ([`job`]). A thread gets an empty process ([`run`]) and makes a [`replica`] of the domain, which
+//! builds the recorded address space in it ([`space`]) and lets its tasks run from event to event; at each it compares what the
 //! task does with what it did, and makes the recorded outcome true ([`apply`]). Where the recording forked, the
-//! process is copied and a further thread takes the copy. Memory that domains share is in [`objects`]; the
+//! process is copied and a further thread takes the copy. A debugger drives replicas without such threads: it is another
+//! [`host`], with a [`company`] where memory is shared. A copy that runs what was not recorded is a [`diversion`]. Memory that
+//! domains share is in [`objects`]; the
 //! program's output is put into its one order by [`echo`]; a difference becomes a report ([`divergence`]).
 //!
 //! A place in the middle of computation is found by its state, which may deceive: then all begins again, with what was
@@ -16,33 +18,38 @@
 #![forbid(unsafe_code)]
 
 mod apply;
+pub mod checkpoint;
+pub mod company;
 mod count;
+mod counted;
 pub mod divergence;
-mod domain;
+mod diversion;
 mod echo;
 mod error;
+pub mod host;
 mod job;
 pub mod learnt;
+mod names;
 mod objects;
+pub mod ours;
+mod process;
 mod reach;
+pub mod replica;
 mod run;
 mod scene;
 mod seek;
 mod select;
 mod shared;
+pub mod solo;
 mod space;
-mod stub;
 mod task;
 #[cfg(test)]
 mod tests;
+pub mod traps;
+mod world;
 
 use std::{
-    collections::HashMap,
     fmt,
-    fs::File,
-    io::Write,
-    os::unix::fs::OpenOptionsExt,
-    path::Path,
     sync::{Arc, Mutex, PoisonError, atomic::AtomicU64, mpsc},
     thread,
     time::{Duration, Instant},
@@ -50,20 +57,27 @@ use std::{
 
 use bis_trace::{
     Trace,
-    event::{FileEntry, Meta},
-    types::{EventSeq, FileId, TickKind, Tid},
+    types::{EventSeq, Tid},
 };
-use bis_tracee::ticks::Ticks;
 
+pub use bis_rewrite::{Predicate, Test};
+pub use checkpoint::Checkpoint;
+pub use company::Company;
 pub use divergence::Divergence;
-pub use error::ReplayError;
+pub use diversion::{Diversion, Going, Heard, Paused};
+pub use error::{Halt, ReplayError};
+pub use replica::{Limit, Replica, Stop};
+pub use run::allow_many_files;
+pub use solo::Solo;
+pub use task::Interrupt;
+pub use world::World;
 
 use crate::{
     echo::Echo,
     job::{Board, Ended},
     learnt::{Learnt, Search},
     objects::Sharers,
-    select::{Facts, Selection},
+    select::Selection,
     shared::Shared,
 };
 
@@ -120,24 +134,10 @@ pub fn replay(trace: &Trace, options: &Options) -> Result<Summary, ReplayError> 
 const TRIAL_MIN: Duration = Duration::from_secs(2);
 
 fn replay_to(trace: &Trace, options: &Options, sink: echo::Sink) -> Result<Summary, ReplayError> {
-    let mut facts = Facts::default();
-    let mut files = HashMap::new();
-    for meta in trace.metas() {
-        match meta {
-            Meta::Domain(entry) => facts.domains.push(entry.clone()),
-            Meta::Task { domain, pid, .. } => facts.tasks.push((*domain, *pid)),
-            Meta::Share { object, domain } => facts.shares.push((*object, *domain)),
-            Meta::File(entry) => drop(files.insert(entry.file, entry.clone())),
-            _ => {}
-        }
-    }
-    let selection = select::select(&facts, options.pid)?;
-    // A trace that names none was made by hand; there is nothing to count in it.
-    let ticks = trace.machine().map_or("", |machine| &machine.tick_source);
-    let ticks = if ticks.is_empty() { Ticks::begin(TickKind::State)? } else { Ticks::named(ticks)? };
-    let whole = Whole { trace, options, facts, files, selection, ticks };
+    let world = World::new(trace)?;
+    let selection = select::select(&world.facts, options.pid)?;
+    let whole = Whole { world: &world, options, selection };
     run::allow_many_files();
-    let path = trace.dir().join(learnt::FILE_NAME);
     let known = Learnt::of_trace(trace);
     let mut search = Search::new(known.clone());
     let sink = Arc::new(Mutex::new(Shown { bytes: 0, sink }));
@@ -151,8 +151,10 @@ fn replay_to(trace: &Trace, options: &Options, sink: echo::Sink) -> Result<Summa
         }
         match outcome {
             Ok(Attempt::Done(summary)) => {
-                if search.learnt != known {
-                    keep(&path, &search.learnt);
+                let is_whole = options.pid.is_none() && !found.is_empty();
+                let was_proven = learnt::is_proven(trace);
+                if search.learnt != known || is_whole && !was_proven {
+                    learnt::keep(trace, &search.learnt, is_whole || was_proven);
                 }
                 return Ok(summary);
             }
@@ -170,14 +172,6 @@ fn replay_to(trace: &Trace, options: &Options, sink: echo::Sink) -> Result<Summa
             Err(error) => return Err(error),
         }
         tracing::info!(learnt = search.learnt.to_text(), "the replay begins again");
-    }
-}
-
-/// Keeps what was learnt with the trace, if that may be written: it is of use, and not needed.
-fn keep(path: &Path, learnt: &Learnt) {
-    let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(path);
-    if let Err(error) = file.and_then(|mut file| file.write_all(learnt.to_text().as_bytes())) {
-        tracing::info!(%error, "what was learnt is not kept");
     }
 }
 
@@ -206,12 +200,9 @@ fn sink_of_attempt(shown: &Arc<Mutex<Shown>>) -> echo::Sink {
 
 /// What all attempts to replay have in common.
 struct Whole<'t> {
-    trace: &'t Trace,
+    world: &'t World<'t>,
     options: &'t Options,
-    facts: Facts,
-    files: HashMap<FileId, FileEntry>,
     selection: Selection,
-    ticks: Ticks,
 }
 
 enum Attempt {
@@ -228,7 +219,8 @@ impl Whole<'_> {
         sink: &Arc<Mutex<Shown>>,
         limit: Option<Duration>,
     ) -> (Result<Attempt, ReplayError>, learnt::Found) {
-        let Whole { trace, options, facts, files, selection, ticks } = self;
+        let Whole { world, options, selection } = self;
+        let trace = world.trace;
         let echo = (!options.quiet).then(|| {
             // Where all is to be heard, so is what a cut trace has lost but for its place.
             let is_heard = |domain| options.pid.is_none() || selection.heard.contains(domain);
@@ -236,20 +228,15 @@ impl Whole<'_> {
             Echo::new(heard.map(|echo| (echo.seq.0, echo.domain)), sink_of_attempt(sink))
         });
         let selected = |(_, domain): &(_, _)| selection.extents.contains_key(domain);
-        let sharers = Sharers::new(facts.shares.iter().copied().filter(selected));
-        let machine = trace.machine().cloned().unwrap_or_default();
-        let board = Board::new(run::cores(options.jobs, &machine), selection.roots.len());
+        let sharers = Sharers::new(world.facts.shares.iter().copied().filter(selected));
+        let board = Board::new(run::cores(options.jobs, &world.machine), selection.roots.len());
         for domain in &selection.roots {
             board.begin_once(*domain);
         }
         let events_total = selection.extents.keys().map(|domain| trace.event_count(*domain)).sum();
         let shared = Shared {
-            trace,
-            machine,
-            ticks: *ticks,
-            selection: selection.clone(),
-            entries: facts.domains.iter().map(|entry| (entry.domain, entry.clone())).collect(),
-            files: files.clone(),
+            world,
+            selection,
             board,
             sharers: Mutex::new(sharers),
             echo,
@@ -260,7 +247,6 @@ impl Whole<'_> {
             events_total,
             progress: options.progress.as_deref(),
             seats: Mutex::default(),
-            copies: Mutex::default(),
         };
         thread::scope(|scope| {
             let (done, wait) = mpsc::channel::<()>();

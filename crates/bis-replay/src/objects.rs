@@ -60,8 +60,9 @@ impl Sharers {
     }
 }
 
+/// The shared objects of a replay.
 #[derive(Debug, Default)]
-pub(crate) struct Objects {
+pub struct Objects {
     all: HashMap<ObjectId, Object>,
 }
 
@@ -88,6 +89,13 @@ pub(crate) fn make(object: ObjectId, len: u64, content: Option<&File>) -> io::Re
 /// What the names of objects' files begin with, after the kernel's `/memfd:`; their number follows.
 pub(crate) const OBJECT_PREFIX: &str = "bis-object-";
 
+/// The object whose file has this name in `/proc/PID/maps`.
+pub(crate) fn object_of(name: &[u8]) -> Option<ObjectId> {
+    let rest = name.strip_prefix(b"/memfd:")?.strip_prefix(OBJECT_PREFIX.as_bytes())?;
+    let digits = rest.split(|byte| *byte == b' ').next()?;
+    std::str::from_utf8(digits).ok()?.parse().ok().map(ObjectId)
+}
+
 impl Objects {
     /// A new object, in its turn 0.
     pub(crate) fn add(&mut self, object: ObjectId, file: File) -> io::Result<()> {
@@ -108,6 +116,16 @@ impl Objects {
 
     pub(crate) fn file(&self, object: ObjectId) -> io::Result<Arc<File>> {
         self.all.get(&object).map(|found| found.file.clone()).ok_or_else(|| missing(object))
+    }
+
+    /// The same with files of their own, each with the content that it has now.
+    pub(crate) fn copy(&self) -> io::Result<Objects> {
+        let copy = |(object, known): (&ObjectId, &Object)| {
+            let len = known.file.metadata()?.len();
+            let file = make(*object, len, Some(&known.file))?;
+            Ok((*object, Object { file: Arc::new(file), turn: known.turn }))
+        };
+        Ok(Objects { all: self.all.iter().map(copy).collect::<io::Result<_>>()? })
     }
 
     /// Have all these turns come?

@@ -1,21 +1,71 @@
 //! How a task gets to where an event was recorded: to a system call, to an instruction that traps, to a signal, to a place in
 //! the middle of its computation; and the check that it has come there and nowhere else.
 
+use std::time::Instant;
+
 use bis_agent::hooks::{SAFEPOINT, entries};
 use bis_trace::{
-    event::{Insn, Pause, PausePlace, RangeSum, SignalEvent, SignalPoint},
+    event::{Event, EventKind, Insn, Pause, PausePlace, SignalEvent, SignalPoint},
     types::{Registers, Signal},
 };
-use bis_tracee::place;
+use bis_tracee::{debug, place};
 
 use crate::{
+    counted::Counted,
     divergence::{Brief, Leave, call_name, compare},
-    domain::{Domain, Mismatch, Who},
     error::Halt,
-    learnt::How,
+    host::Host,
+    replica::{Limit, Mismatch, Replica, Stop, Who},
     seek::Seek,
-    task::{Found, Hooked, Place, Task, fault_text, info_of},
+    task::{Found, Hooked, Interrupt, Place, Run, Task, fault_text, info_of},
 };
+
+/// What a task on its way to an event's place has with it.
+#[derive(Clone, Debug)]
+pub(crate) struct Going {
+    /// The log that its hooks have to consume on the way.
+    pub hooked: Option<Hooked>,
+    pub search: Search,
+}
+
+/// How the place is found.
+#[derive(Clone, Debug)]
+pub(crate) enum Search {
+    /// It stops by itself there.
+    None,
+    /// By its state.
+    State {
+        /// Set when the search has begun.
+        seek: Option<Seek>,
+        /// Places that fit, and are not it.
+        skips: u32,
+        /// How often it was there in another state, for a report.
+        passed: u64,
+    },
+    /// By its count.
+    Count {
+        /// It has as many counts as it can be stopped at exactly.
+        is_near: bool,
+        /// It was asked to stop. Asked again between a count and its trap, it would not know the trap.
+        is_asked: bool,
+        seek: Option<Seek>,
+    },
+}
+
+/// What letting a task go on has come to.
+pub(crate) enum Reach {
+    /// It is at the place of its event.
+    There,
+    /// It was stopped before.
+    Stopped(Stop),
+}
+
+/// The same, before anybody has looked whether it is the place.
+#[expect(clippy::large_enum_variant, reason = "it is taken apart at once")]
+pub(crate) enum Gone {
+    Place(Place),
+    Stopped(Stop),
+}
 
 fn call_text(nr: u64, rip: u64) -> String {
     format!("{} at {rip:#x}", call_name(nr))
@@ -31,39 +81,173 @@ pub(crate) fn found_text(place: &Place) -> String {
         Found::Seen => format!("a look at its own text at {:#x}", place.regs.rip),
         Found::OtherCall => "a hooked call that is not the one in the log".into(),
         Found::Dead => "the task was killed".into(),
+        Found::Point(_) | Found::Watched(_) | Found::Stepped | Found::Interrupted => {
+            format!("a stop for a debugger at {:#x}", place.regs.rip)
+        }
     }
 }
 
-impl Domain<'_, '_> {
-    /// Lets the task run; it may not be within a call.
-    pub(crate) fn run(&self, task: &mut Task, who: Who) -> Result<Place, Halt> {
-        self.run_to(task, who, false)
-    }
-
-    /// The same; with `end_stop`, to the end of the hook that consumes the last hooked call of the log.
-    fn run_to(&self, task: &mut Task, who: Who, end_stop: bool) -> Result<Place, Halt> {
-        if let Some(nr) = task.in_call {
+impl Replica<'_> {
+    /// The task is about to leave for its next event. None: that needs nothing of it.
+    pub(crate) fn set_out(&self, task: &mut Task, who: Who, kind: &EventKind) -> Result<Option<Going>, Halt> {
+        let (end_stop, search) = match kind {
+            EventKind::Syscall { nr, .. } | EventKind::SyscallEnter { nr, .. } => {
+                (*nr == SAFEPOINT, Search::None)
+            }
+            EventKind::Instruction { .. } => (false, Search::None),
+            EventKind::Pause(pause) => (
+                false,
+                match pause.place {
+                    PausePlace::State => Search::State { seek: None, skips: 0, passed: 0 },
+                    PausePlace::Count(_) => Search::Count { is_near: false, is_asked: false, seek: None },
+                },
+            ),
+            EventKind::Signal(event) => match event.point {
+                SignalPoint::Fault | SignalPoint::BeforeSyscall => (false, Search::None),
+                SignalPoint::AfterHook => (true, Search::None),
+                SignalPoint::AfterEvent => {
+                    return Ok(Some(Going { hooked: None, search: Search::None }));
+                }
+                SignalPoint::Anywhere => return Ok(None),
+            },
+            _ => return Ok(None),
+        };
+        if let (Some(nr), Search::None) = (task.in_call, &search) {
             let what = format!("task {} runs on although {} did not return", who.tid, call_name(nr));
             return Err(self.inconsistent(who.seq, what));
         }
         let hooked = self.begin_log(task, who, end_stop)?;
-        let place = task.run(&self.space.memory)?;
-        if place.found == Found::Dead && self.context.shared.board.is_cancelled() {
-            return Err(Halt::Cancelled);
+        Ok(Some(Going { hooked, search }))
+    }
+
+    /// Lets the task go on to the event's place.
+    pub(crate) fn reach(
+        &mut self,
+        task: &mut Task,
+        who: Who,
+        event: &Event,
+        going: &mut Going,
+        host: &mut dyn Host,
+        limit: &Limit<'_>,
+    ) -> Result<Reach, Halt> {
+        match &event.kind {
+            EventKind::Pause(pause) => match pause.place {
+                PausePlace::Count(count) => self.reach_count(task, who, (pause, count), going, host, limit),
+                PausePlace::State => self.reach_pause(task, who, pause, going, host, limit),
+            },
+            EventKind::Signal(signal) if signal.point == SignalPoint::AfterEvent => {
+                let (regs, expected) = (task.regs()?, signal_text(signal));
+                self.must_equal(task, who, expected, &signal.before, &regs, Leave::OrigRax)?;
+                Ok(Reach::There)
+            }
+            kind => {
+                let place = match self.go(task, who, host, limit)? {
+                    Gone::Place(place) => place,
+                    Gone::Stopped(stop) => return Ok(Reach::Stopped(stop)),
+                };
+                if place.found != Found::Dead {
+                    self.check_log(task, who, going.hooked.as_ref(), &place)?;
+                }
+                match kind {
+                    EventKind::Syscall { nr, entry, .. } | EventKind::SyscallEnter { nr, entry } => {
+                        self.must_be_call(task, who, *nr, entry, &place)?;
+                    }
+                    EventKind::Instruction { insn, before, .. } => {
+                        self.must_be_instruction(task, who, *insn, before, &place)?;
+                    }
+                    EventKind::Signal(signal) => self.must_be_signal(task, who, signal, place)?,
+                    _ => return Err(self.inconsistent(who.seq, "nothing runs to such an event".into())),
+                }
+                Ok(Reach::There)
+            }
         }
-        if place.found != Found::Dead {
-            self.check_log(task, who, hooked.as_ref(), &place)?;
+    }
+
+    /// Lets the task go on until something comes of the program, or of a search for a place, or of the driver.
+    pub(crate) fn go(
+        &mut self,
+        task: &mut Task,
+        who: Who,
+        host: &mut dyn Host,
+        limit: &Limit<'_>,
+    ) -> Result<Gone, Halt> {
+        if limit.interrupt.is_some_and(Interrupt::is_asked) {
+            return Ok(Gone::Stopped(Stop::Interrupted));
         }
-        Ok(place)
+        let mut rip = task.regs()?.rip;
+        let led = self.led_to(rip);
+        if led != rip {
+            // To execute our jump is to go there.
+            task.set_regs(&Registers { rip: led, ..task.regs()? })?;
+            rip = led;
+        }
+        let told = task.told.take().filter(|told| *told == rip && self.traps.program_at(*told).is_some());
+        let mut lifted = told;
+        // Where the program counts by itself, it goes on behind that; and in the copies of what has given way.
+        let past = told.and_then(|told| {
+            self.traps.counted().iter().find(|counted| counted.place == told).and_then(Counted::past)
+        });
+        let inside = || self.traps.counted().iter().find_map(|counted| counted.inside(rip));
+        if past.is_some() {
+            lifted = None;
+        }
+        if let Some(rip) = past.or_else(inside) {
+            task.set_regs(&Registers { rip, ..task.regs()? })?;
+        }
+        self.traps.arm(&self.space.memory)?;
+        if let Some(addr) = lifted {
+            self.traps.lift(&self.space.memory, addr)?;
+        }
+        loop {
+            let run = Run { interrupt: limit.interrupt, step: limit.step || lifted.is_some() };
+            let begin = Instant::now();
+            let mut place = task.run(&self.space.memory, &mut self.traps, run)?;
+            self.traps.add_time(begin.elapsed());
+            self.traps.look(&self.space.memory)?;
+            let standing = (task.ours, place.regs.rip);
+            if place.found == Found::Interrupted && lifted.is_none() && self.traps.may_stand(standing) {
+                // Has it not gone on, or come by again? One instruction more, and it has.
+                let run = Run { interrupt: None, step: true };
+                place = task.run(&self.space.memory, &mut self.traps, run)?;
+                if place.found == Found::Stepped && !limit.step {
+                    place.found = Found::Interrupted;
+                }
+                self.traps.standing = None;
+            }
+            let is_interrupted = place.found == Found::Interrupted;
+            if is_interrupted && lifted.is_some() {
+                // It was to execute one instruction, and has not: a trap behind that would have come first.
+                task.told = lifted;
+            } else {
+                self.traps.ran(task.ours, &place);
+            }
+            if let Some(addr) = lifted.take() {
+                self.traps.put_back(&self.space.memory, addr);
+            }
+            return Ok(match place.found {
+                Found::Point(place) => Gone::Stopped(
+                    match self.traps.program_at(place).filter(|_| !self.traps.is_moment(place)) {
+                        Some(program) => Stop::Point(who.tid, program),
+                        None => Stop::Moment(who.tid),
+                    },
+                ),
+                Found::Watched(triggered) => {
+                    let own = task.own_watches.len();
+                    let numbers = (own..debug::COUNT).filter(|register| triggered.has(*register));
+                    Gone::Stopped(Stop::Watched(who.tid, numbers.map(|register| register - own).collect()))
+                }
+                Found::Stepped if limit.step => Gone::Stopped(Stop::Stepped(who.tid)),
+                // Past a breakpoint.
+                Found::Stepped => continue,
+                Found::Interrupted => Gone::Stopped(Stop::Interrupted),
+                Found::Dead if host.is_cancelled() => return Err(Halt::Cancelled),
+                _ => Gone::Place(place),
+            });
+        }
     }
 
     /// Puts the hooked calls that come before the task's next event where the hooks find them.
-    pub(crate) fn begin_log(
-        &self,
-        task: &mut Task,
-        who: Who,
-        end_stop: bool,
-    ) -> Result<Option<Hooked>, Halt> {
+    fn begin_log(&self, task: &mut Task, who: Who, end_stop: bool) -> Result<Option<Hooked>, Halt> {
         let hooked = task.hooked.take();
         if let Some(hooked) = &hooked {
             self.space.put_log(hooked, end_stop).map_err(|error| {
@@ -89,56 +273,106 @@ impl Domain<'_, '_> {
         Err(self.diverged(task, who, Mismatch::new(expected, found_text(place), place.regs)))
     }
 
+    /// Is the log used up?
+    pub(crate) fn log_is_used(&self, hooked: Option<&Hooked>) -> Result<bool, Halt> {
+        Ok(match hooked {
+            None => true,
+            Some(hooked) => self.space.log_used()? == hooked.log.len() as u64,
+        })
+    }
+
     /// Lets the task run to where it was interrupted in the middle of its computation: the first place with the state
     /// that was recorded, after all hooked calls of its log.
-    pub(crate) fn reach_pause(&self, task: &mut Task, who: Who, pause: &Pause) -> Result<(), Halt> {
-        let shared = self.context.shared;
-        if let PausePlace::Count(count) = pause.place {
-            return self.reach_count(task, who, pause, count);
-        }
-        let How { mut skips, no_jump, loose } = shared.learnt.of(who.seq);
-        let wanted = &pause.regs;
-        let hooked = self.begin_log(task, who, false)?;
-        let done = |used: u64| hooked.as_ref().is_none_or(|hooked| used == hooked.log.len() as u64);
-        let memory = &self.space.memory;
-        let is_there = |task: &mut Task, regs: &Registers| -> Result<bool, Halt> {
-            if !compare(wanted, regs, Leave::OrigRax).is_empty()
-                || who.ticks.is_some() && task.count(memory)? != who.ticks
-            {
-                return Ok(false);
-            }
-            let word = place::first_difference(memory, &pause.held);
-            let other = if loose { None } else { place::first_other(memory, &pause.seen) };
-            if word.is_some() || other.is_some() {
-                tracing::debug!(?word, ?other, "the memory is not as it was");
-            }
-            let memory = word.is_none() && other.is_none();
-            let extended = task.extended()? == pause.extended;
-            let log = hooked.is_none() || done(self.space.log_used()?);
-            tracing::debug!(memory, extended, log, "the place with its registers");
-            Ok(memory && extended && log)
+    fn reach_pause(
+        &mut self,
+        task: &mut Task,
+        who: Who,
+        pause: &Pause,
+        going: &mut Going,
+        host: &mut dyn Host,
+        limit: &Limit<'_>,
+    ) -> Result<Reach, Halt> {
+        let how = host.how(who.seq);
+        let Going { hooked, search: Search::State { seek: slot, skips, passed } } = going else {
+            return Err(self.inconsistent(who.seq, "a place is looked for in two ways".into()));
         };
-        shared.begin_pause(self.entry.domain, who.seq);
-        // Is it the place, and not one of those that only look so?
-        let mut is_it = |task: &mut Task, regs: &Registers| -> Result<bool, Halt> {
-            if !is_there(task, regs)? {
-                return Ok(false);
+        if slot.is_none() {
+            host.begin_pause(self.entry.domain, who.seq);
+            *skips = how.skips;
+            let regs = task.regs()?;
+            if self.is_pause(task, who, pause, &regs, hooked.as_ref(), skips, how.loose)? {
+                host.end_pause(self.entry.domain);
+                return Ok(Reach::There);
             }
-            if skips > 0 {
-                skips -= 1;
-                return Ok(false);
-            }
-            shared.end_pause(self.entry.domain);
-            Ok(true)
-        };
-        if is_it(task, &task.regs()?)? {
-            return Ok(());
         }
-        let mut seek = Seek::begin(task, pause, !no_jump)?;
-        // How often it was there in another state, for a report.
-        let mut passed = 0u64;
+        let mut seek = match slot.take() {
+            Some(seek) => seek,
+            None => Seek::begin(task, pause, !how.no_jump, true)?,
+        };
+        let reached =
+            self.seek_pause(task, who, pause, (hooked.as_ref(), skips, passed), &mut seek, host, limit)?;
+        match reached {
+            Sought::Found(place) => {
+                seek.end(task, &self.space.memory, &place)?;
+                host.end_pause(self.entry.domain);
+                Ok(Reach::There)
+            }
+            Sought::Missed(place) => {
+                seek.end(task, &self.space.memory, &place)?;
+                let expected = format!(
+                    "a pause in the middle of computation at {:#x}, where it was {passed} times with other memory or \
+                     registers",
+                    pause.regs.rip
+                );
+                Err(self.elsewhere(task, who, expected, &place, &pause.regs, Leave::OrigRax))
+            }
+            Sought::Stopped(stop) => {
+                seek.stand_aside(task, &self.space.memory, pause)?;
+                *slot = Some(seek);
+                Ok(Reach::Stopped(stop))
+            }
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "all that one search is about")]
+    fn seek_pause(
+        &mut self,
+        task: &mut Task,
+        who: Who,
+        pause: &Pause,
+        (hooked, skips, passed): (Option<&Hooked>, &mut u32, &mut u64),
+        seek: &mut Seek,
+        host: &mut dyn Host,
+        limit: &Limit<'_>,
+    ) -> Result<Sought, Halt> {
+        let loose = host.how(who.seq).loose;
+        if limit.step {
+            seek.stand_aside(task, &self.space.memory, pause)?;
+        }
+        // The driver wants it to stop, and it stands in the code that looks whether it is there.
+        let mut leaving = None;
         loop {
-            let place = task.run(memory)?;
+            let gone = match leaving {
+                None => self.go(task, who, host, limit)?,
+                Some(_) => self.go(task, who, host, &Limit { step: true, ..Limit::default() })?,
+            };
+            let place = match (gone, leaving.take()) {
+                (Gone::Stopped(stop), left) => {
+                    // A breakpoint that it has come to is counted, and must be told of; who asked, still asks.
+                    let is_counted = matches!(stop, Stop::Point(..) | Stop::Watched(..));
+                    let stop = left.filter(|_| !is_counted).unwrap_or(stop);
+                    if seek.is_looking(task.regs()?.rip) {
+                        leaving = Some(stop);
+                        continue;
+                    }
+                    return Ok(Sought::Stopped(stop));
+                }
+                (Gone::Place(place), left) => {
+                    leaving = left;
+                    place
+                }
+            };
+            let memory = &self.space.memory;
             if let Found::Fault(info) = place.found
                 && seek.forgive(task, memory, pause, info, &place.regs)?
             {
@@ -148,90 +382,115 @@ impl Domain<'_, '_> {
                 return Err(Halt::Seen(who.seq));
             }
             if place.found != Found::Breakpoint {
-                if place.found == Found::Dead && self.context.shared.board.is_cancelled() {
-                    return Err(Halt::Cancelled);
-                }
-                seek.end(task, memory, &place)?;
-                let expected = format!(
-                    "a pause in the middle of computation at {:#x}, where it was {passed} times with other memory or \
-                     registers",
-                    wanted.rip
-                );
-                return Err(self.elsewhere(task, who, expected, &place, wanted, Leave::OrigRax));
+                return Ok(Sought::Missed(place));
             }
             let regs = seek.true_registers(memory, place.regs)?;
-            if is_it(task, &regs)? {
+            if self.is_pause(task, who, pause, &regs, hooked, skips, loose)? {
                 task.set_regs(&regs)?;
-                seek.end(task, memory, &place)?;
-                return Ok(());
+                return Ok(Sought::Found(place));
             }
-            passed += 1;
-            seek.pass(task, memory, pause)?;
+            *passed += 1;
+            seek.pass(task, &self.space.memory, pause, &self.traps)?;
+            if leaving.is_none() && limit.interrupt.is_some_and(Interrupt::is_asked) {
+                leaving = Some(Stop::Interrupted);
+            }
         }
     }
 
-    pub(crate) fn reach_call(
+    /// Is it the place, and not one of those that only look so?
+    #[expect(clippy::too_many_arguments, reason = "all that a place is known by")]
+    fn is_pause(
         &self,
         task: &mut Task,
         who: Who,
+        pause: &Pause,
+        regs: &Registers,
+        hooked: Option<&Hooked>,
+        skips: &mut u32,
+        loose: bool,
+    ) -> Result<bool, Halt> {
+        let memory = &self.space.memory;
+        if !compare(&pause.regs, regs, Leave::OrigRax).is_empty()
+            || who.ticks.is_some() && task.count(memory)? != who.ticks
+        {
+            return Ok(false);
+        }
+        let word = place::first_difference(memory, &pause.held);
+        let other = if loose { None } else { place::first_other(memory, &pause.seen) };
+        if word.is_some() || other.is_some() {
+            tracing::debug!(?word, ?other, "the memory is not as it was");
+        }
+        let same_memory = word.is_none() && other.is_none();
+        let extended = task.extended()? == pause.extended;
+        let log = self.log_is_used(hooked)?;
+        tracing::debug!(same_memory, extended, log, "the place with its registers");
+        if !(same_memory && extended && log) {
+            return Ok(false);
+        }
+        if *skips > 0 {
+            *skips -= 1;
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    fn must_be_call(
+        &self,
+        task: &Task,
+        who: Who,
         nr: u64,
         entry: &Registers,
+        place: &Place,
     ) -> Result<(), Halt> {
-        let place = self.run_to(task, who, nr == SAFEPOINT)?;
         let expected = || call_text(nr, entry.rip);
         let wanted = if nr == SAFEPOINT { Found::Safepoint } else { Found::Call };
         if place.found != wanted || place.regs.orig_rax != nr {
-            return Err(self.elsewhere(task, who, expected(), &place, entry, Leave::Nothing));
+            return Err(self.elsewhere(task, who, expected(), place, entry, Leave::Nothing));
         }
         self.must_equal(task, who, expected(), entry, &place.regs, Leave::Nothing)
     }
 
-    pub(crate) fn reach_instruction(
+    fn must_be_instruction(
         &self,
-        task: &mut Task,
+        task: &Task,
         who: Who,
         insn: Insn,
         before: &Registers,
+        place: &Place,
     ) -> Result<(), Halt> {
-        let place = self.run(task, who)?;
         let expected = || format!("{} at {:#x}", Brief::Instruction(insn), before.rip);
         // A trapped instruction is a general protection fault, which has no address.
         let trapped =
             matches!(place.found, Found::Fault(info) if info.signal() == Signal::SEGV && info.code() == 0x80);
         if !trapped {
-            return Err(self.elsewhere(task, who, expected(), &place, before, Leave::OrigRax));
+            return Err(self.elsewhere(task, who, expected(), place, before, Leave::OrigRax));
         }
         self.must_equal(task, who, expected(), before, &place.regs, Leave::OrigRax)
     }
 
-    pub(crate) fn signal(
-        &mut self,
+    /// The task has stopped where a signal took effect that came while it ran.
+    fn must_be_signal(
+        &self,
         task: &mut Task,
         who: Who,
         event: &SignalEvent,
-        sums: &[RangeSum],
+        mut place: Place,
     ) -> Result<(), Halt> {
-        let expected = || format!("{} at {:#x}", event.signal, event.before.rip);
+        let expected = || signal_text(event);
         match event.point {
             SignalPoint::Fault => {
                 let Some(wanted) = info_of(&event.siginfo) else {
                     return Err(self.inconsistent(who.seq, "a signal's information is not 128 bytes".into()));
                 };
-                let place = self.run(task, who)?;
                 let expected = || fault_text(event.signal, &wanted, event.before.rip);
                 let same = matches!(place.found, Found::Fault(info)
                     if info.signal() == event.signal && info.code() == wanted.code() && info.addr() == wanted.addr());
                 if !same {
                     return Err(self.elsewhere(task, who, expected(), &place, &event.before, Leave::OrigRax));
                 }
-                self.must_equal(task, who, expected(), &event.before, &place.regs, Leave::OrigRax)?;
-            }
-            SignalPoint::AfterEvent => {
-                let regs = task.regs()?;
-                self.must_equal(task, who, expected(), &event.before, &regs, Leave::OrigRax)?;
+                self.must_equal(task, who, expected(), &event.before, &place.regs, Leave::OrigRax)
             }
             SignalPoint::BeforeSyscall => {
-                let mut place = self.run(task, who)?;
                 if place.found != Found::Call {
                     let expected = format!("{} before the system call", expected());
                     return Err(self.elsewhere(task, who, expected, &place, &event.before, Leave::OrigRax));
@@ -240,9 +499,9 @@ impl Domain<'_, '_> {
                 place.regs.rip = place.regs.rip.wrapping_sub(2);
                 place.regs.rax = place.regs.orig_rax;
                 self.must_equal(task, who, expected(), &event.before, &place.regs, Leave::OrigRax)?;
+                Ok(task.set_regs(&place.regs)?)
             }
             SignalPoint::AfterHook => {
-                let mut place = self.run_to(task, who, true)?;
                 if place.found != Found::Safepoint {
                     let expected = format!("{} after a hooked call", expected());
                     return Err(self.elsewhere(task, who, expected, &place, &event.before, Leave::OrigRax));
@@ -250,15 +509,20 @@ impl Domain<'_, '_> {
                 place.regs.rax = self.space.safepoint_rax()?;
                 (place.regs.rip, place.regs.rcx) = (event.before.rip, event.before.rip);
                 self.must_equal(task, who, expected(), &event.before, &place.regs, Leave::OrigRax)?;
-                task.set_regs(&place.regs)?;
+                Ok(task.set_regs(&place.regs)?)
             }
-            SignalPoint::Anywhere => {}
+            SignalPoint::AfterEvent | SignalPoint::Anywhere => Ok(()),
         }
-        self.check(task, who, sums)?;
-        if let Some(handler) = &event.handler {
-            self.apply(task, who.seq, handler)?;
-        }
-        task.remember(who.seq, Brief::Signal(event.signal));
-        Ok(())
     }
+}
+
+/// What a search for a pause has come to.
+enum Sought {
+    Found(Place),
+    Missed(Place),
+    Stopped(Stop),
+}
+
+fn signal_text(event: &SignalEvent) -> String {
+    format!("{} at {:#x}", event.signal, event.before.rip)
 }

@@ -1,26 +1,37 @@
 //! The life of a domain's thread: it gets a process (a fresh stub for an exec, a copy of the parent's for a
-//! fork), the state that the domain begins with, and a slot; then it replays the events; then all is given back,
+//! fork), makes a replica of it, waits for a slot, and drives the replica to its end; then all is given back,
 //! whatever happened.
 
-use std::{collections::HashMap, io, thread};
+use std::{fs::File, io, sync::Arc, thread};
 
 use bis_trace::{
-    event::{Base, DomainEntry, Event, EventKind, Machine, Start},
-    types::{DomainId, Tid},
+    event::{Base, DomainEntry, Machine, Turn},
+    types::{DomainId, EventSeq, ObjectId, Tid},
 };
-use bis_tracee::{Memory, Stopped, balance, cpuid_mode, handover::Parked, image, sys};
+use bis_tracee::{
+    Stopped,
+    balance::{self, Seat},
+    cpuid_mode,
+    handover::Parked,
+    image, sys,
+};
 
 use crate::{
-    divergence::Brief,
-    domain::Domain,
+    echo::Reader,
     error::{Halt, ReplayError},
+    host::Host,
     job::{Class, Ended, Held, Slot},
+    learnt::How,
+    process::{Living, Process},
+    replica::{Limit, Replica, Stop},
     select::Extent,
     shared::{Context, Shared},
-    space::{Source, Space},
-    stub::Stub,
-    task::Task,
+    space::Inherited,
+    world::World,
 };
+
+/// Events between two reports of progress.
+const PROGRESS_EVERY: u64 = 256;
 
 /// What a domain's thread needs of stack, bytes: nothing recursive runs on it.
 const STACK_BYTES: usize = 512 * 1024;
@@ -30,8 +41,8 @@ pub(crate) struct Copy<'env> {
     pub entry: &'env DomainEntry,
     pub extent: Extent,
     pub parked: Parked,
-    /// The descriptors that the copy has, as its parent had them.
-    pub open: HashMap<Source, u64>,
+    /// What the copy has of its parent's address space.
+    pub inherited: Inherited,
 }
 
 pub(crate) enum Begin<'env> {
@@ -100,24 +111,22 @@ fn whole_life<'scope, 'env: 'scope>(context: Context<'scope, 'env>, begin: Begin
     }
 }
 
-/// The first event of a stream.
-fn first_event(
-    entry: &DomainEntry,
-    events: &mut impl Iterator<Item = Result<Event, bis_trace::TraceError>>,
-) -> Result<(Event, Start), Halt> {
-    let Some(event) = events.next() else {
-        return Err(Halt::Cut(format!("domain {} (process {}) has no events", entry.domain, entry.pid)));
-    };
-    let mut event = event?;
-    let kind = std::mem::replace(&mut event.kind, EventKind::End);
-    match kind {
-        EventKind::Start(start) if start.base == entry.base => Ok((event, *start)),
-        _ => Err(Halt::Failed(ReplayError::Inconsistent {
-            domain: entry.domain,
-            seq: event.seq,
-            what: "its first event does not say how it begins".into(),
-        })),
+/// An empty process for a domain that begins with an exec, traced by the calling thread.
+pub(crate) fn empty_process(world: &World<'_>, living: &Arc<Living>) -> Result<(Stopped, Process), Halt> {
+    let (mut stopped, _) = image::spawn_stub("bis-replay")?;
+    let pid = stopped.as_ref().map(Stopped::tid).expect("a stub is stopped");
+    let process = Process::new(pid, living);
+    image::make_instructions_fault(&mut stopped, world.machine.cpuid_faulting).map_err(|error| {
+        ReplayError::Machine(format!(
+            "{error}; the trace was recorded where rdtsc and cpuid can be made to fault ({}), and can be replayed \
+             only on such a machine",
+            world.machine.cpu
+        ))
+    })?;
+    if world.machine.cpuid_faulting {
+        cpuid_mode::as_tasks();
     }
+    Ok((stopped.expect("a finished remote call leaves the task stopped"), process))
 }
 
 fn from_exec<'scope, 'env: 'scope>(
@@ -128,12 +137,10 @@ fn from_exec<'scope, 'env: 'scope>(
 ) -> Result<(), Halt> {
     let shared = context.shared;
     let held = Held::new(&shared.board, Some(slot));
-    let mut events = shared.trace.events(entry.domain);
-    let (event, start) = first_event(entry, &mut events)?;
-    if !matches!(start.base, Base::Exec { .. }) {
+    if !matches!(entry.base, Base::Exec { .. }) {
         return Err(Halt::Failed(ReplayError::Inconsistent {
             domain: entry.domain,
-            seq: event.seq,
+            seq: entry.seq,
             what: "a copy of another domain begins by itself".into(),
         }));
     }
@@ -141,59 +148,225 @@ fn from_exec<'scope, 'env: 'scope>(
     if let Some(core) = core {
         balance::pin(Tid(0), core);
     }
-    let (mut stopped, memory) = image::spawn_stub("bis-replay")?;
-    let pid = stopped.as_ref().map(Stopped::tid).expect("a stub is stopped");
-    let stub = Stub::new(pid, &shared.board);
-    image::make_instructions_fault(&mut stopped, shared.machine.cpuid_faulting).map_err(|error| {
-        ReplayError::Machine(format!(
-            "{error}; the trace was recorded where rdtsc and cpuid can be made to fault ({}), and can be replayed \
-             only on such a machine",
-            shared.machine.cpu
-        ))
-    })?;
-    if shared.machine.cpuid_faulting {
-        cpuid_mode::as_tasks();
-    }
-    let task = Task::new(stopped.expect("a finished remote call leaves the task stopped"));
-    let space = Space { memory, open: HashMap::new() };
-    let tasks = HashMap::new();
+    let (stopped, process) = empty_process(shared.world, shared.board.living())?;
+    let replica = Replica::new(shared.world, entry, (stopped, process, Inherited::default()))?;
     let seat = shared.seat(entry.domain);
-    let domain = Domain { context, entry, extent, space, tasks, stub, held, core, seat, position: 1 };
-    begin(domain, task, &event, &start, events)
+    Job { host: JobHost { context, held }, replica, extent, core, seat }.run()
 }
 
 fn from_copy<'scope, 'env: 'scope>(context: Context<'scope, 'env>, copy: Copy<'env>) -> Result<(), Halt> {
-    let Copy { entry, extent, parked, open } = copy;
+    let Copy { entry, extent, parked, inherited } = copy;
     let shared = context.shared;
     let pid = parked.tid();
     // At once, slot or not: nobody else watches over it.
     let (stopped, _) = parked.seize().inspect_err(|_| shared.board.add_orphan(pid))?;
-    let stub = Stub::new(pid, &shared.board);
-    let memory = Memory::open(pid)?;
+    let process = Process::new(pid, shared.board.living());
     let slot = shared.board.acquire(Class::Living).ok_or(Halt::Cancelled)?;
     let held = Held::new(&shared.board, Some(slot));
-    let mut events = shared.trace.events(entry.domain);
-    let (event, start) = first_event(entry, &mut events)?;
-    let space = Space { memory, open };
-    let tasks = HashMap::new();
+    let replica = Replica::new(shared.world, entry, (stopped, process, inherited))?;
     let seat = shared.seat(entry.domain);
-    let domain = Domain { context, entry, extent, space, tasks, stub, held, core: None, seat, position: 1 };
-    begin(domain, Task::new(stopped), &event, &start, events)
+    Job { host: JobHost { context, held }, replica, extent, core: None, seat }.run()
 }
 
-/// Puts the first task into the state that the domain begins with, and replays the rest.
-fn begin<'scope, 'env: 'scope>(
-    mut domain: Domain<'scope, 'env>,
-    mut task: Task,
-    event: &Event,
-    start: &Start,
-    events: impl Iterator<Item = Result<Event, bis_trace::TraceError>>,
-) -> Result<(), Halt> {
-    domain.apply(&mut task, event.seq, &start.outcome)?;
-    task.remember(event.seq, Brief::Start);
-    domain.tasks.insert(event.tid, task);
-    domain.pin();
-    domain.replay(events)
+/// A replica on its way to its end. Its fields are dropped in order: the process ends before its slot is given back.
+struct Job<'scope, 'env> {
+    replica: Replica<'env>,
+    host: JobHost<'scope, 'env>,
+    extent: Extent,
+    /// The core that the thread and its tasks are pinned to.
+    core: Option<usize>,
+    /// The same, for who balances.
+    seat: Arc<Seat>,
+}
+
+impl Job<'_, '_> {
+    fn run(mut self) -> Result<(), Halt> {
+        let shared = self.host.context.shared;
+        let each = Limit { each_event: true, ..Limit::default() };
+        self.pin();
+        let is_whole = loop {
+            if shared.board.is_cancelled() {
+                return Err(Halt::Cancelled);
+            }
+            self.take_seat()?;
+            match self.replica.advance(&mut self.host, &each)? {
+                Stop::Event(seq) => {
+                    if self.replica.position().is_multiple_of(PROGRESS_EVERY) {
+                        shared.add_events(PROGRESS_EVERY);
+                    }
+                    if matches!(self.extent, Extent::Until(last) if seq >= last) {
+                        break true;
+                    }
+                    // A fork may have given the slot to others.
+                    self.pin();
+                }
+                Stop::Turns(turns) => self.await_turns(&turns)?,
+                Stop::End => break true,
+                Stop::Cut => break false,
+                Stop::Stepped(_)
+                | Stop::Point(..)
+                | Stop::Watched(..)
+                | Stop::Before(_)
+                | Stop::Moment(_)
+                | Stop::Interrupted => {}
+            }
+        };
+        shared.add_events(self.replica.position() % PROGRESS_EVERY);
+        if is_whole {
+            return Ok(());
+        }
+        let entry = self.replica.entry();
+        Err(Halt::Cut(format!(
+            "the events of domain {} (process {}) end after the {}th",
+            entry.domain,
+            entry.pid,
+            self.replica.position()
+        )))
+    }
+
+    /// Waits until all these turns have come.
+    fn await_turns(&mut self, turns: &[Turn]) -> Result<(), Halt> {
+        let seq = self.replica.next_event()?.map_or(EventSeq(0), |event| event.seq);
+        let domain = self.replica.entry().domain;
+        self.host.held.await_turns(turns).map_err(|halt| match halt {
+            Halt::Cut(why) => Halt::Cut(format!("domain {domain} stops at event {seq}: {why}")),
+            other => other,
+        })?;
+        self.pin();
+        Ok(())
+    }
+
+    /// The replica's next task is about to run.
+    fn take_seat(&mut self) -> Result<(), Halt> {
+        let Some((_, ours)) = self.replica.next_task()? else { return Ok(()) };
+        if let Some(core) = self.seat.take_wanted() {
+            self.host.held.move_to(core);
+            self.pin();
+            balance::pin(ours, core);
+        }
+        if let Some(core) = self.core {
+            self.seat.runs(ours, core);
+        }
+        Ok(())
+    }
+
+    /// Keeps the thread and its tasks on the slot's core.
+    fn pin(&mut self) {
+        let core = self.host.held.core();
+        if core.is_none() || core == self.core {
+            return;
+        }
+        self.core = core;
+        for tid in self.replica.our_tasks().chain([Tid(0)]) {
+            balance::pin(tid, core.unwrap_or(0));
+        }
+    }
+}
+
+/// What is around a job's replica: the other jobs.
+struct JobHost<'scope, 'env> {
+    context: Context<'scope, 'env>,
+    held: Held<'env>,
+}
+
+impl Host for JobHost<'_, '_> {
+    fn is_cancelled(&self) -> bool {
+        self.context.shared.board.is_cancelled()
+    }
+
+    fn how(&self, pause: EventSeq) -> How {
+        self.context.shared.learnt.of(pause)
+    }
+
+    fn begin_pause(&mut self, domain: DomainId, pause: EventSeq) {
+        self.context.shared.begin_pause(domain, pause);
+    }
+
+    fn end_pause(&mut self, domain: DomainId) {
+        self.context.shared.end_pause(domain);
+    }
+
+    fn have_come(&self, turns: &[Turn]) -> bool {
+        self.context.shared.board.have_come(turns)
+    }
+
+    fn release(&mut self, turn: Turn) -> io::Result<()> {
+        self.context.shared.board.objects(|all| all.release(turn))
+    }
+
+    fn object(&self, object: ObjectId) -> io::Result<Arc<File>> {
+        self.context.shared.board.objects(|all| all.file(object))
+    }
+
+    fn add_object(&mut self, object: ObjectId, file: File) -> io::Result<()> {
+        self.context.shared.board.objects(|all| all.add(object, file))
+    }
+
+    fn hears(&self, domain: DomainId) -> bool {
+        let shared = self.context.shared;
+        shared.echo.is_some() && shared.selection.heard.contains(&domain)
+    }
+
+    fn hear(&mut self, seq: EventSeq, fd: u8, bytes: &[u8]) -> io::Result<Reader> {
+        let echo = self.context.shared.echo.as_ref();
+        let reader = echo.map_or(Ok(Reader::There), |echo| echo.put(seq.0, fd, bytes));
+        self.look_at(reader)
+    }
+
+    fn heard(&mut self, seq: EventSeq) -> io::Result<Reader> {
+        let echo = self.context.shared.echo.as_ref();
+        let reader = echo.map_or(Ok(Reader::There), |echo| echo.done(seq.0));
+        self.look_at(reader)
+    }
+
+    fn wants_fork(&mut self, domain: DomainId) -> bool {
+        let shared = self.context.shared;
+        shared.selection.extents.contains_key(&domain)
+            && shared.world.entries.contains_key(&domain)
+            && shared.board.begin_once(domain)
+    }
+
+    /// The copy's own thread gets it.
+    fn forked(&mut self, domain: DomainId, child: Stopped, inherited: Inherited) -> Result<(), Halt> {
+        let (context, shared) = (self.context, self.context.shared);
+        let board = &shared.board;
+        let pid = child.tid();
+        let (Some(extent), Some(entry)) =
+            (shared.selection.extents.get(&domain), shared.world.entries.get(&domain))
+        else {
+            board.add_orphan(pid);
+            return Ok(());
+        };
+        board.living().add(pid);
+        let parked = match Parked::park(child) {
+            Ok(parked) => parked,
+            Err(error) => {
+                board.add_orphan(pid);
+                return Err(error.into());
+            }
+        };
+        let copy = Copy { entry, extent: *extent, parked, inherited };
+        board.add_active();
+        if let Err(source) = start(context, Begin::Copy(Box::new(copy))) {
+            board.remove_active();
+            board.add_orphan(pid);
+            return Err(Halt::Failed(ReplayError::io("start a thread for a forked domain", source)));
+        }
+        if board.is_crowded() {
+            self.held.let_others()?;
+        }
+        Ok(())
+    }
+}
+
+impl JobHost<'_, '_> {
+    /// Where nobody reads our output any more, all ends.
+    fn look_at(&self, reader: io::Result<Reader>) -> io::Result<Reader> {
+        if matches!(reader, Ok(Reader::Gone)) {
+            self.context.shared.board.cancel();
+        }
+        reader
+    }
 }
 
 /// Runs all of a selection, and returns when every thread has ended.
@@ -202,7 +375,7 @@ pub(crate) fn run_all<'env>(shared: &'env Shared<'env>) {
         let context = Context { scope, shared };
         for domain in &shared.selection.roots {
             let (Some(entry), Some(extent)) =
-                (shared.entries.get(domain), shared.selection.extents.get(domain))
+                (shared.world.entries.get(domain), shared.selection.extents.get(domain))
             else {
                 continue;
             };
@@ -216,7 +389,7 @@ pub(crate) fn run_all<'env>(shared: &'env Shared<'env>) {
 }
 
 /// Allows this process as many open files as it may have: each domain needs some, and each shared object one.
-pub(crate) fn allow_many_files() {
+pub fn allow_many_files() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;

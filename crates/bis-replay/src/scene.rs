@@ -12,7 +12,7 @@ use bis_tracee::{
 };
 use iced_x86::{Decoder, DecoderOptions, Formatter, Instruction, IntelFormatter, Mnemonic};
 
-use crate::{divergence::RegisterDifference, objects, shared::Shared};
+use crate::{divergence::RegisterDifference, objects, world::World};
 
 /// Instructions shown before and after the one at the program counter.
 const BEFORE: usize = 2;
@@ -23,7 +23,7 @@ const CHANCE_BEFORE: usize = 12;
 const INSN_LEN_MAX: usize = 15;
 
 pub(crate) struct Scene<'a> {
-    shared: &'a Shared<'a>,
+    world: &'a World<'a>,
     memory: &'a Memory,
     maps: Vec<Mapping>,
 }
@@ -41,8 +41,8 @@ pub(crate) struct Clues<'a> {
 
 impl<'a> Scene<'a> {
     /// `ours` is any task of the replayed process.
-    pub(crate) fn new(shared: &'a Shared<'a>, memory: &'a Memory, ours: Tid) -> Scene<'a> {
-        Scene { shared, memory, maps: maps::read(ours).unwrap_or_default() }
+    pub(crate) fn new(world: &'a World<'a>, memory: &'a Memory, ours: Tid) -> Scene<'a> {
+        Scene { world, memory, maps: maps::read(ours).unwrap_or_default() }
     }
 
     fn mapping(&self, addr: u64) -> Option<&Mapping> {
@@ -56,9 +56,9 @@ impl<'a> Scene<'a> {
         if let Some(id) = name.strip_prefix(b"/memfd:bis-file-") {
             let digits = id.split(|byte| *byte == b' ').next()?;
             let id = std::str::from_utf8(digits).ok()?.parse().ok()?;
-            return self.shared.files.get(&FileId(id));
+            return self.world.files.get(&FileId(id));
         }
-        self.shared.files.values().find(|entry| !shown.is_empty() && entry.name.as_bytes() == shown)
+        self.world.files.values().find(|entry| !shown.is_empty() && entry.name.as_bytes() == shown)
     }
 
     /// An address in words: the file or kind of memory, and the offset in it.
@@ -80,26 +80,9 @@ impl<'a> Scene<'a> {
         format!("{addr:#x} = anonymous memory at {:#x} + {from:#x}", mapping.start)
     }
 
-    /// Instructions that end where `rip` begins, as far as they can be told: the start is sought from which the
-    /// most instructions lead exactly there.
+    /// See [`before`].
     fn before(&self, rip: u64, count: usize) -> Vec<Instruction> {
-        let reach = INSN_LEN_MAX * (count + 1);
-        let mut best = Vec::new();
-        for back in (1..=reach).rev() {
-            let Some(from) = rip.checked_sub(back as u64) else { continue };
-            let bytes = self.memory.read_upto(from, back);
-            if bytes.len() < back {
-                continue;
-            }
-            let found: Vec<Instruction> =
-                Decoder::with_ip(64, &bytes, from, DecoderOptions::NONE).into_iter().collect();
-            let whole = found.iter().all(|insn| !insn.is_invalid());
-            if whole && found.len() > best.len() && found.last().is_some_and(|last| last.next_ip() == rip) {
-                best = found;
-            }
-        }
-        let surplus = best.len().saturating_sub(count);
-        best.split_off(surplus)
+        before(|addr, len| self.memory.read_upto(addr, len), rip, count)
     }
 
     fn from(&self, rip: u64) -> Vec<Instruction> {
@@ -149,7 +132,7 @@ impl<'a> Scene<'a> {
                     change whose order was not recorded; please report it"
                 .into();
         }
-        if let Some(cause) = other_processor(&self.shared.machine) {
+        if let Some(cause) = other_processor(&self.world.machine) {
             return cause;
         }
         "an input that bis does not record; please report it, with this text".into()
@@ -157,14 +140,14 @@ impl<'a> Scene<'a> {
 
     fn changed_file(&self, rip: u64) -> Option<String> {
         let entry = self.kept(self.mapping(rip)?)?;
-        let error = self.shared.trace.check_file(entry.file).err()?;
+        let error = self.world.trace.check_file(entry.file).err()?;
         Some(format!("the program's file is not what it was when it was recorded: {error}"))
     }
 
     fn cause_of_fault(&self, signal: Signal, info: SigInfo) -> Option<String> {
         let addr = info.addr();
         match signal.0 {
-            4 => other_processor(&self.shared.machine),
+            4 => other_processor(&self.world.machine),
             11 if info.code() == 0x80 => None,
             11 | 7 if self.mapping(addr).is_none() => Some(format!(
                 "nothing is mapped at {addr:#x} in the replay: the recording missed a mapping, or the address was \
@@ -214,4 +197,26 @@ fn other_processor(machine: &Machine) -> Option<String> {
             machine.cpu
         )
     })
+}
+
+/// Instructions that end where `rip` begins, as far as they can be told: the start is sought from which the
+/// most instructions lead exactly there.
+fn before(read: impl Fn(u64, usize) -> Vec<u8>, rip: u64, count: usize) -> Vec<Instruction> {
+    let reach = INSN_LEN_MAX * (count + 1);
+    let mut best = Vec::new();
+    for back in (1..=reach).rev() {
+        let Some(from) = rip.checked_sub(back as u64) else { continue };
+        let bytes = read(from, back);
+        if bytes.len() < back {
+            continue;
+        }
+        let found: Vec<Instruction> =
+            Decoder::with_ip(64, &bytes, from, DecoderOptions::NONE).into_iter().collect();
+        let whole = found.iter().all(|insn| !insn.is_invalid());
+        if whole && found.len() > best.len() && found.last().is_some_and(|last| last.next_ip() == rip) {
+            best = found;
+        }
+    }
+    let surplus = best.len().saturating_sub(count);
+    best.split_off(surplus)
 }

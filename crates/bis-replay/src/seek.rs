@@ -10,14 +10,23 @@
 
 use std::ops::Range;
 
-use bis_rewrite::{Condition, Conditional, Span, conditional};
+use bis_rewrite::{Condition, Conditional, Run, Span, conditional};
 use bis_trace::{
     event::Pause,
     types::{Registers, Signal},
 };
-use bis_tracee::{Memory, TraceeError, maps, place, remote::Remote, siginfo::SigInfo};
+use bis_tracee::{
+    Memory, TraceeError,
+    debug::{self, Access, Watch},
+    maps, place,
+    remote::Remote,
+    siginfo::SigInfo,
+};
 
-use crate::task::{Breakpoint, Found, Place, Task};
+use crate::{
+    task::{Breakpoint, Found, Place, Task},
+    traps::Traps,
+};
 
 const PAGE: u64 = 4096;
 
@@ -28,6 +37,7 @@ const STOPS_OF_A_JUMP: u64 = 32;
 const RESUME: u64 = 0x1_0000;
 
 /// A breakpoint at the place that is looked for.
+#[derive(Clone, Debug)]
 pub(crate) enum Seek {
     /// A debug register.
     Register {
@@ -40,6 +50,7 @@ pub(crate) enum Seek {
 }
 
 /// A breakpoint in the program's text.
+#[derive(Clone, Debug)]
 pub(crate) struct Patched {
     span: Span,
     made: Conditional,
@@ -73,7 +84,7 @@ impl Patched {
             memory.write(start, self.span.bytes())?;
         }
         self.correct_x87(task)?;
-        place::clear_breakpoint(task.ours)?;
+        task.own_watches.clear();
         task.is_watched = false;
         task.breakpoint = None;
         task.guarded = 0..0;
@@ -97,22 +108,73 @@ fn registers(regs: &Registers) -> [u64; 16] {
     [rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8, r9, r10, regs.r11, regs.r12, regs.r13, regs.r14, regs.r15]
 }
 
+/// Watches that cover these at most 24 bytes, if possible without more than them.
+fn watched(range: &Range<u64>) -> Vec<Watch> {
+    let exact = Watch::cover(range.start, range.end - range.start, Access::Any);
+    if exact.len() <= debug::COUNT {
+        return exact;
+    }
+    let words = (range.start & !7..range.end).step_by(8);
+    words.map(|addr| Watch { addr, len: 8, access: Access::Any }).take(debug::COUNT).collect()
+}
+
 impl Seek {
-    /// Sets the breakpoint. `task` is stopped anywhere in its program.
-    pub(crate) fn begin(task: &mut Task, pause: &Pause, may_jump: bool) -> Result<Seek, TraceeError> {
+    /// Is this in the code that looks whether the task is there, where its registers are not the program's?
+    pub(crate) fn is_looking(&self, rip: u64) -> bool {
+        let Seek::Patched(it) = self else { return false };
+        let is_ours = (it.pages..it.pages + place::CODE_PAGES * PAGE).contains(&rip);
+        is_ours && !it.made.copies.iter().any(|(_, copy)| *copy == rip)
+    }
+
+    /// The task is to be stopped and looked at by others, too: a breakpoint in the text gives way to a debug register.
+    pub(crate) fn stand_aside(
+        &mut self,
+        task: &mut Task,
+        memory: &Memory,
+        pause: &Pause,
+    ) -> Result<(), TraceeError> {
+        let Seek::Patched(it) = self else { return Ok(()) };
+        let regs = task.regs()?;
+        let rip = it.made.copies.iter().find(|(_, copy)| *copy == regs.rip).map(|(original, _)| *original);
+        if let Some(rip) = rip {
+            task.set_regs(&Registers { rip, ..regs })?;
+        }
+        it.take_away(task, memory)?;
+        // In front of the jump, the task has not been looked at.
+        *self = Self::begin(task, pause, true, rip.is_some())?;
+        Ok(())
+    }
+
+    /// Sets the breakpoint. `task` is stopped anywhere in its program. `was_checked`: if that is the place, it was looked at in vain.
+    pub(crate) fn begin(
+        task: &mut Task,
+        pause: &Pause,
+        may_jump: bool,
+        was_checked: bool,
+    ) -> Result<Seek, TraceeError> {
         let regs = task.regs()?;
         if regs.rip == pause.regs.rip {
-            task.set_regs(&Registers { eflags: regs.eflags | RESUME, ..regs })?;
+            let flag = if was_checked { RESUME } else { 0 };
+            task.set_regs(&Registers { eflags: regs.eflags & !RESUME | flag, ..regs })?;
         }
-        place::set_breakpoint(task.stopped()?, pause.regs.rip)?;
+        task.own_watches = vec![Watch::execute(pause.regs.rip)];
         task.breakpoint = Some(Breakpoint::Register(pause.regs.rip));
         Ok(Seek::Register { stops: 0, next: if may_jump { 1 } else { u64::MAX } })
     }
 
     /// The task stands at the place, in vain: puts the breakpoint into its text, if that is possible.
-    fn patch(task: &mut Task, memory: &Memory, pause: &Pause) -> Result<Option<Seek>, TraceeError> {
+    fn patch(
+        task: &mut Task,
+        memory: &Memory,
+        pause: &Pause,
+        traps: &Traps,
+    ) -> Result<Option<Seek>, TraceeError> {
         const CODE_MAX: usize = 64;
         let start = pause.regs.rip;
+        // All debug registers are needed then, and the driver's breakpoints are in the text that would give way.
+        if !traps.watches().is_empty() || traps.has_point_in(start..start + Run::MAX as u64) {
+            return Ok(None);
+        }
         let Some(span) = Span::begin(start, &memory.read_upto(start, CODE_MAX)) else {
             tracing::debug!(task = %task.ours, start = format_args!("{start:#x}"), "no jump can be there");
             return Ok(None);
@@ -163,7 +225,7 @@ impl Seek {
         memory.write(code, &made.code)?;
         memory.write(data, &made.data)?;
         memory.write(start, &made.patch)?;
-        place::watch(task.stopped()?, &(start..span.end()))?;
+        task.own_watches = watched(&(start..span.end()));
         task.is_watched = true;
         tracing::debug!(task = %task.ours, ?span, "a jump takes the place of a breakpoint");
         task.breakpoint = Some(Breakpoint::Int3(made.hit));
@@ -188,6 +250,7 @@ impl Seek {
         task: &mut Task,
         memory: &Memory,
         pause: &Pause,
+        traps: &Traps,
     ) -> Result<(), TraceeError> {
         let it = match self {
             Seek::Patched(it) => it,
@@ -198,7 +261,7 @@ impl Seek {
                 }
                 // Other code may come to be there, or room for a jump.
                 *next = 2 * *stops;
-                if let Some(patched) = Self::patch(task, memory, pause)? {
+                if let Some(patched) = Self::patch(task, memory, pause, traps)? {
                     *self = patched;
                 }
                 return Ok(());
@@ -245,10 +308,11 @@ impl Seek {
         if info.signal() == Signal::SEGV && task.guarded.contains(&info.addr()) {
             let original = it.made.copies.iter().find(|(_, copy)| *copy == regs.rip);
             let rip = original.map_or(regs.rip, |(original, _)| *original);
+            let was_checked = original.is_some();
             task.set_regs(&Registers { rip, ..*regs })?;
             it.take_away(task, memory)?;
             tracing::debug!(task = %task.ours, "the program writes where a breakpoint is");
-            *self = Self::begin(task, pause, true)?;
+            *self = Self::begin(task, pause, true, was_checked)?;
             if let Seek::Register { next, .. } = self {
                 *next = STOPS_OF_A_JUMP;
             }
@@ -272,7 +336,10 @@ impl Seek {
             return Ok(());
         }
         match self {
-            Seek::Register { .. } => place::clear_breakpoint(task.ours),
+            Seek::Register { .. } => {
+                task.own_watches.clear();
+                Ok(())
+            }
             Seek::Patched(it) => it.take_away(task, memory),
         }
     }

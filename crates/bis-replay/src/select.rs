@@ -84,6 +84,13 @@ fn complete(facts: &Facts, extents: &mut HashMap<DomainId, Extent>) {
     }
 }
 
+/// A domain and those that have to be replayed beside it.
+pub(crate) fn group(facts: &Facts, domain: DomainId) -> HashMap<DomainId, Extent> {
+    let mut extents = HashMap::from([(domain, Extent::Whole)]);
+    complete(facts, &mut extents);
+    extents
+}
+
 /// # Errors
 /// [`ReplayError::UnknownPid`].
 pub(crate) fn select(facts: &Facts, pid: Option<Tid>) -> Result<Selection, ReplayError> {
@@ -95,9 +102,7 @@ pub(crate) fn select(facts: &Facts, pid: Option<Tid>) -> Result<Selection, Repla
         Some(pid) => {
             let domain =
                 last_domain(facts, pid).ok_or_else(|| ReplayError::UnknownPid { pid, known: pids(facts) })?;
-            let mut extents = HashMap::from([(domain, Extent::Whole)]);
-            complete(facts, &mut extents);
-            (extents, HashSet::from([domain]))
+            (group(facts, domain), HashSet::from([domain]))
         }
     };
     let is_root =

@@ -1,9 +1,7 @@
-//! What all domain threads of one replay share: the trace, the selection, the board, the echo, and the kept
-//! files.
+//! What all domain threads of one replay share: the trace, the selection, the board, the echo.
 
 use std::{
     collections::HashMap,
-    fs::File,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -13,35 +11,25 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bis_trace::{
-    Trace,
-    event::{Base, DomainEntry, FileEntry, Machine},
-    types::{DomainId, EventSeq, FileId},
-};
+use bis_trace::types::{DomainId, EventSeq};
 use bis_tracee::{
     balance::{self, Balance, Seat},
     ours,
-    ticks::Ticks,
 };
-use rustix::fs::StatVfsMountFlags;
 
 use crate::{
     echo::Echo,
-    error::ReplayError,
     job::Board,
     learnt::{self, Learnt},
-    objects::{self, Sharers},
+    objects::Sharers,
     run,
     select::Selection,
+    world::World,
 };
 
 pub(crate) struct Shared<'t> {
-    pub trace: &'t Trace,
-    pub machine: Machine,
-    pub ticks: Ticks,
-    pub selection: Selection,
-    pub entries: HashMap<DomainId, DomainEntry>,
-    pub files: HashMap<FileId, FileEntry>,
+    pub world: &'t World<'t>,
+    pub selection: &'t Selection,
     pub board: Board,
     pub sharers: Mutex<Sharers>,
     /// None: nothing is shown.
@@ -55,8 +43,6 @@ pub(crate) struct Shared<'t> {
     pub progress: Option<&'t (dyn Fn(u64, u64) + Send + Sync)>,
     /// Where the domains' tasks run.
     pub seats: Mutex<HashMap<DomainId, Arc<Seat>>>,
-    /// Copies in memory of kept files, where the trace's own may not be executed.
-    pub copies: Mutex<HashMap<FileId, Arc<File>>>,
 }
 
 /// What a domain's thread gets.
@@ -76,7 +62,7 @@ impl Shared<'_> {
 
     /// Moves domains away from cores that are crowded, until all is done, or for so long. True: it was done in time.
     pub(crate) fn balance(&self, done: &Receiver<()>, limit: Option<Duration>) -> bool {
-        let (began, mut balance) = (Instant::now(), Balance::new(run::usable_cores(&self.machine)));
+        let (began, mut balance) = (Instant::now(), Balance::new(run::usable_cores(&self.world.machine)));
         loop {
             let left = limit.map_or(balance::EVERY, |limit| limit.saturating_sub(began.elapsed()));
             match done.recv_timeout(left.min(balance::EVERY)) {
@@ -122,43 +108,5 @@ impl Shared<'_> {
     /// It was found.
     pub(crate) fn end_pause(&self, domain: DomainId) {
         self.found.lock().unwrap_or_else(PoisonError::into_inner).end(domain);
-    }
-
-    /// The command line of a domain's process: its own, or that of the ancestor that it is a copy of.
-    pub(crate) fn command(&self, entry: &DomainEntry) -> String {
-        let mut base = &entry.base;
-        // No chain of copies is longer than there are domains, whatever the trace says.
-        for _ in 0..=self.entries.len() {
-            match base {
-                Base::Exec { argv, .. } => {
-                    let words: Vec<_> = argv.iter().map(|word| String::from_utf8_lossy(word)).collect();
-                    return words.join(" ");
-                }
-                Base::Fork { parent, .. } => match self.entries.get(parent) {
-                    Some(entry) => base = &entry.base,
-                    None => break,
-                },
-            }
-        }
-        String::new()
-    }
-
-    /// A kept file as something that can be mapped executable.
-    pub(crate) fn mappable(&self, file: FileId) -> Result<Arc<File>, ReplayError> {
-        let opened = self.trace.open_file(file)?;
-        let noexec =
-            rustix::fs::fstatvfs(&opened).is_ok_and(|fs| fs.f_flag.contains(StatVfsMountFlags::NOEXEC));
-        if !noexec {
-            return Ok(Arc::new(opened));
-        }
-        let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(copy) = copies.get(&file) {
-            return Ok(copy.clone());
-        }
-        let copy = objects::copy_of(file, &opened)
-            .map_err(|source| ReplayError::io(format!("copy kept file {file} into memory"), source))?;
-        let copy = Arc::new(copy);
-        copies.insert(file, copy.clone());
-        Ok(copy)
     }
 }

@@ -6,7 +6,7 @@
 //! Files reach the task by their descriptor in our own process (`/proc/PID/fd/N`), never by a name of the trace.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     fs::File,
     os::{fd::AsRawFd, unix::fs::FileExt},
 };
@@ -17,11 +17,21 @@ use bis_agent::{
 };
 use bis_trace::{
     event::{Backing, Effect, MemWrite},
-    types::{FileId, ObjectId},
+    types::{FileId, ObjectId, Tid},
 };
 use bis_tracee::{Memory, TraceeError, remote::Remote};
 
-use crate::{error::ReplayError, shared::Shared, task::Hooked};
+use crate::{
+    checkpoint,
+    error::{Halt, ReplayError},
+    host::Host,
+    ours::ProgramText,
+    task::Hooked,
+    world::World,
+};
+
+/// What a mapping may need beside the address space: kept files, and shared objects.
+type Around<'a> = (&'a World<'a>, &'a dyn Host);
 
 /// Where in the agent's page the strings for our own calls are put: the agent's code lies before it.
 const STRING_AT: u64 = AGENT_BASE + 0x800;
@@ -40,9 +50,20 @@ const OPEN_MAX: usize = 128;
 const ADVICES: [u32; 9] = [4, 9, 10, 11, 18, 19, 24, 102, 103];
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Source {
+pub enum Source {
     File(FileId),
     Object(ObjectId),
+}
+
+/// What a forked domain has of its parent's address space, beside the memory.
+#[derive(Clone, Debug, Default)]
+pub struct Inherited {
+    /// The open descriptors, for mappings.
+    pub(crate) open: HashMap<Source, u64>,
+    pub(crate) fork_advice: Vec<(u64, u64, u32)>,
+    pub(crate) text: Option<ProgramText>,
+    pub(crate) names: BTreeMap<Tid, Vec<u8>>,
+    pub(crate) brk: Option<u64>,
 }
 
 /// An address space as its supervisor knows it.
@@ -51,6 +72,15 @@ pub(crate) struct Space {
     pub memory: Memory,
     /// The task's open descriptors, for mappings.
     pub open: HashMap<Source, u64>,
+    /// What the program has said of ranges (address, length) about forks, in order.
+    pub fork_advice: Vec<(u64, u64, u32)>,
+    /// What of it is the program's, where somebody is to be shown that; else nothing is spent on it. It is fed with events that are
+    /// read whole (not [`bis_trace::Events::without_ours`]).
+    pub text: Option<ProgramText>,
+    /// What the tasks have called themselves, where somebody is to be shown that.
+    pub names: BTreeMap<Tid, Vec<u8>>,
+    /// Where the program's data segment ends, as its last brk has said. Diversions need it, replay does not.
+    pub brk: Option<u64>,
 }
 
 /// Why an effect failed, before it is known where it was.
@@ -77,6 +107,16 @@ fn own(addr: u64, len: u64) -> Result<(), EffectError> {
         return Err(EffectError::Forbidden(format!("{len:#x} bytes at {addr:#x} are {whose}")));
     }
     Ok(())
+}
+
+/// The same, for who has no effect to refuse.
+pub(crate) fn is_own(addr: u64, len: u64) -> bool {
+    own(addr, len).is_ok()
+}
+
+/// Is this an advice that does no harm to others?
+pub(crate) fn is_harmless(advice: u64) -> bool {
+    u32::try_from(advice).is_ok_and(|advice| ADVICES.contains(&advice))
 }
 
 fn protection(prot: u32) -> Result<u64, EffectError> {
@@ -122,6 +162,23 @@ pub(crate) fn name_of(effect: &Effect) -> String {
 }
 
 impl Space {
+    pub(crate) fn new(memory: Memory, inherited: Inherited) -> Space {
+        let Inherited { open, fork_advice, text, names, brk } = inherited;
+        Space { memory, open, fork_advice, text, names, brk }
+    }
+
+    /// What a copy of the process has of it.
+    pub(crate) fn inherited(&self) -> Inherited {
+        let Space { open, fork_advice, text, names, .. } = self;
+        Inherited {
+            open: open.clone(),
+            fork_advice: fork_advice.clone(),
+            text: text.clone(),
+            names: names.clone(),
+            brk: self.brk,
+        }
+    }
+
     /// Puts hooked calls where the hooks find them. With `end_stop`, the hook that consumes the last one stops.
     pub(crate) fn put_log(&self, hooked: &Hooked, end_stop: bool) -> Result<(), EffectError> {
         let len = hooked.log.len() as u64;
@@ -159,7 +216,7 @@ impl Space {
     fn descriptor(
         &mut self,
         remote: &mut Remote<'_>,
-        shared: &Shared<'_>,
+        (world, host): Around<'_>,
         source: Source,
     ) -> Result<u64, EffectError> {
         if let Some(fd) = self.open.get(&source) {
@@ -171,14 +228,29 @@ impl Space {
             }
         }
         let (file, mode) = match source {
-            Source::File(file) => (shared.mappable(file)?, libc::O_RDONLY),
+            Source::File(file) => (world.mappable(file)?, libc::O_RDONLY),
             Source::Object(object) => {
-                let file = shared.board.objects(|all| all.file(object));
-                (file.map_err(|source| ReplayError::io("find it", source))?, libc::O_RDWR)
+                let file = host.object(object).map_err(|source| ReplayError::io("find it", source))?;
+                (file, libc::O_RDWR)
             }
         };
         let fd = self.open_ours(remote, &file, mode)?;
         self.open.insert(source, fd);
+        Ok(fd)
+    }
+
+    /// Opens a shared object in the task, to be mapped.
+    pub(crate) fn open_shared(
+        &mut self,
+        remote: &mut Remote<'_>,
+        object: ObjectId,
+        file: &File,
+    ) -> Result<u64, Halt> {
+        let fd = self.open_ours(remote, file, libc::O_RDWR).map_err(|error| match error {
+            EffectError::Failed(error) => Halt::Failed(error),
+            EffectError::Forbidden(why) => Halt::Failed(ReplayError::Machine(why)),
+        })?;
+        self.open.insert(Source::Object(object), fd);
         Ok(fd)
     }
 
@@ -193,7 +265,7 @@ impl Space {
     fn map(
         &mut self,
         remote: &mut Remote<'_>,
-        shared: &Shared<'_>,
+        around: Around<'_>,
         (addr, len): (u64, u64),
         prot: u32,
         backing: &Backing,
@@ -206,13 +278,13 @@ impl Space {
             }
             Backing::File { file, offset } => {
                 if addr == TEXT_BASE {
-                    check_hooks(shared, *file)?;
+                    check_hooks(around.0, *file)?;
                 }
-                let fd = self.descriptor(remote, shared, Source::File(*file))?;
+                let fd = self.descriptor(remote, around, Source::File(*file))?;
                 (libc::MAP_PRIVATE | libc::MAP_NORESERVE, fd, *offset)
             }
             Backing::Shared { object, offset } => {
-                let fd = self.descriptor(remote, shared, Source::Object(*object))?;
+                let fd = self.descriptor(remote, around, Source::Object(*object))?;
                 (libc::MAP_SHARED, fd, *offset)
             }
         };
@@ -225,12 +297,12 @@ impl Space {
     pub(crate) fn change(
         &mut self,
         remote: &mut Remote<'_>,
-        shared: &Shared<'_>,
+        around: Around<'_>,
         effect: &Effect,
     ) -> Result<(), EffectError> {
         match *effect {
             Effect::Map { addr, len, prot, ref backing } => {
-                self.map(remote, shared, (addr, len), prot, backing)?;
+                self.map(remote, around, (addr, len), prot, backing)?;
             }
             Effect::Unmap { addr, len } => {
                 own(addr, len)?;
@@ -260,6 +332,9 @@ impl Space {
                     return Err(EffectError::Forbidden(format!("advice {advice} is not one of replay's")));
                 }
                 remote.must("advise memory", libc::SYS_madvise, [addr, len, advice.into(), 0, 0, 0])?;
+                if checkpoint::is_of_forks(advice) {
+                    self.fork_advice.push((addr, len, advice));
+                }
             }
             Effect::NewObject { .. }
             | Effect::WriteObject { .. }
@@ -277,6 +352,14 @@ impl Space {
         Ok(self.memory.write(addr, bytes)?)
     }
 
+    /// The same, for bytes that no trace asks for.
+    pub(crate) fn put_own(&self, addr: u64, bytes: &[u8]) -> Result<(), Halt> {
+        self.put(addr, bytes).map_err(|error| match error {
+            EffectError::Failed(error) => Halt::Failed(error),
+            EffectError::Forbidden(why) => Halt::Failed(ReplayError::Machine(why)),
+        })
+    }
+
     /// Puts all of these into the program's memory, in order.
     pub(crate) fn put_all(&self, writes: &[MemWrite]) -> Result<(), EffectError> {
         writes.iter().try_for_each(|write| own(write.addr, write.data.len() as u64))?;
@@ -286,9 +369,9 @@ impl Space {
 
 /// The hooks' text in the trace must be the one whose addresses we know. What is behind it, its table of calls and what
 /// cpuid answered, is the trace's own.
-fn check_hooks(shared: &Shared<'_>, file: FileId) -> Result<(), EffectError> {
+fn check_hooks(world: &World<'_>, file: FileId) -> Result<(), EffectError> {
     let mut found = vec![0; hooks::TEXT.len()];
-    let read = shared.mappable(file)?.read_exact_at(&mut found, 0);
+    let read = world.mappable(file)?.read_exact_at(&mut found, 0);
     if read.is_err() || !hooks::is_replayed_text(&found) {
         return Err(ReplayError::OtherHooks.into());
     }

@@ -1,23 +1,34 @@
 //! A task of a replayed domain, and what became of it when it was let run.
 
-use std::{collections::VecDeque, ops::Range};
+use std::{
+    collections::VecDeque,
+    ops::Range,
+    sync::atomic::{AtomicBool, AtomicI32, Ordering},
+};
 
 use bis_agent::hooks;
 use bis_trace::types::{EventSeq, Registers, Signal, Tid};
 use bis_tracee::{
-    Memory, Resume, Status, Stopped, TraceeError, place,
+    Memory, Resume, Status, Stopped, TraceeError,
+    debug::{DebugRegisters, Triggered, Watch},
+    place,
     siginfo::SigInfo,
-    task,
-    ticks::{Stop, TickSource, Ticks},
+    sys, task,
+    ticks::{self, Stop, TickSource, Ticks},
 };
 
-use crate::divergence::Brief;
+use crate::{divergence::Brief, traps::Traps};
 
 /// Events of a task that are kept for a report.
 const RECENT_MAX: usize = 5;
 
-/// A task between two of its events: always stopped, in the state that its last event left.
-pub(crate) struct Task {
+/// The trap and the resume flag of eflags: they belong to whoever traces.
+const TRAP_FLAG: u64 = 0x100;
+const RESUME_FLAG: u64 = 0x1_0000;
+
+/// A task of a replica: always stopped while nobody runs it.
+#[derive(Debug)]
+pub struct Task {
     /// The thread id here; the recorded one is its key.
     pub ours: Tid,
     /// Empty once the task is dead.
@@ -25,11 +36,18 @@ pub(crate) struct Task {
     /// The system call that it has entered and not left.
     pub in_call: Option<u64>,
     pub recent: VecDeque<(EventSeq, Brief)>,
-    /// Where it stops beside.
+    /// Where a search for a place stops it.
     pub breakpoint: Option<Breakpoint>,
+    /// What that needs of debug registers: the breakpoint, or the bytes of the text that has given way.
+    pub own_watches: Vec<Watch>,
+    registers: DebugRegisters,
+    /// Its driver knows that it is about to execute the instruction here: a breakpoint there does not stop it again.
+    pub told: Option<u64>,
+    /// It stands at the entry of a system call, and nothing was done with it since.
+    at_entry: bool,
     /// Pages that it may not write to for a while, although it may.
     pub guarded: Range<u64>,
-    /// Is some text watched by debug registers? A task has those for a breakpoint or for this.
+    /// Is its text watched by debug registers, for a breakpoint in it?
     pub is_watched: bool,
     /// What counts how far it has come since its previous event.
     ticks: Option<Box<dyn TickSource>>,
@@ -38,14 +56,15 @@ pub(crate) struct Task {
 }
 
 /// A log of hooked calls.
-pub(crate) struct Hooked {
+#[derive(Clone, Debug)]
+pub struct Hooked {
     pub alone: bool,
     pub log: Vec<u8>,
 }
 
 /// A place at which a task stops though nothing happens there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Breakpoint {
+pub enum Breakpoint {
     /// Before the instruction at this address: a debug register.
     Register(u64),
     /// With this program counter, after an `int3` of ours.
@@ -61,8 +80,16 @@ pub(crate) enum Found {
     Fault(SigInfo),
     /// At the end of a hook, with the registers that the program goes on with, but for rip.
     Safepoint,
-    /// At the breakpoint.
+    /// At the breakpoint of a search.
     Breakpoint,
+    /// About to execute the instruction at a breakpoint of the driver's.
+    Point(u64),
+    /// Behind an instruction that has touched bytes which the driver watches; those of the search come first in it.
+    Watched(Triggered),
+    /// Behind the one instruction that it was let execute.
+    Stepped,
+    /// Somewhere, because somebody has asked it to stop.
+    Interrupted,
     /// Where its tick source was asked to stop it.
     Tick,
     /// Behind an instruction that has read the text that is watched.
@@ -80,9 +107,53 @@ pub(crate) struct Place {
     pub regs: Registers,
 }
 
+/// A way to stop a replica from another thread: [`Interrupt::ask`].
+#[derive(Debug, Default)]
+pub struct Interrupt {
+    is_asked: AtomicBool,
+    /// The task that runs, or 0.
+    running: AtomicI32,
+}
+
+impl Interrupt {
+    /// The signal that brings a task to a stop. No signal of this kind reaches a replayed program.
+    const SIGNAL: Signal = Signal(16);
+
+    /// The replica stops soon, or when it is told to go on the next time.
+    pub fn ask(&self) {
+        self.is_asked.store(true, Ordering::SeqCst);
+        let tid = self.running.load(Ordering::SeqCst);
+        if tid != 0 {
+            // It may have ended, and its number hardly is another's so soon: its tracer has not reaped it.
+            let _ = sys::kill_task(Tid(tid), Interrupt::SIGNAL);
+        }
+    }
+
+    pub fn is_asked(&self) -> bool {
+        self.is_asked.load(Ordering::SeqCst)
+    }
+
+    /// It was asked, and is not any more.
+    pub fn take(&self) -> bool {
+        self.is_asked.swap(false, Ordering::SeqCst)
+    }
+}
+
+/// How a task is let run.
+#[derive(Clone, Copy)]
+pub(crate) struct Run<'a> {
+    pub interrupt: Option<&'a Interrupt>,
+    /// For one instruction only.
+    pub step: bool,
+}
+
 impl Task {
     pub(crate) fn new(stopped: Stopped) -> Task {
         let recent = VecDeque::with_capacity(RECENT_MAX);
+        // It may have been made in the middle of a remote call, whose mask of signals it has then.
+        if let Err(error) = sys::set_sigmask(stopped.tid(), 0) {
+            tracing::debug!(%error, "a new task keeps its mask of signals");
+        }
         Task {
             ours: stopped.tid(),
             stopped: Some(stopped),
@@ -91,9 +162,69 @@ impl Task {
             hooked: None,
             ticks: None,
             breakpoint: None,
+            own_watches: Vec::new(),
+            registers: DebugRegisters::default(),
+            told: None,
+            at_entry: false,
             guarded: 0..0,
             is_watched: false,
         }
+    }
+
+    /// All but its thread, for a copy. None: a copy cannot count on from here; with `is_counting` it would have to.
+    pub(crate) fn freeze(&self, is_counting: bool) -> Option<Task> {
+        let ticks = match &self.ticks {
+            Some(source) if is_counting => Some(source.duplicate()?),
+            _ => None,
+        };
+        Some(Task {
+            ours: self.ours,
+            stopped: None,
+            in_call: self.in_call,
+            recent: self.recent.clone(),
+            breakpoint: self.breakpoint,
+            own_watches: self.own_watches.clone(),
+            registers: DebugRegisters::default(),
+            told: self.told,
+            at_entry: false,
+            guarded: self.guarded.clone(),
+            is_watched: self.is_watched,
+            ticks,
+            hooked: self.hooked.clone(),
+        })
+    }
+
+    /// The reverse, with this thread.
+    pub(crate) fn thaw(&self, stopped: Stopped) -> Task {
+        let ticks = self.ticks.as_ref().and_then(|source| source.duplicate());
+        Task {
+            in_call: self.in_call,
+            recent: self.recent.clone(),
+            hooked: self.hooked.clone(),
+            ticks,
+            breakpoint: self.breakpoint,
+            own_watches: self.own_watches.clone(),
+            told: self.told,
+            guarded: self.guarded.clone(),
+            is_watched: self.is_watched,
+            ..Task::new(stopped)
+        }
+    }
+
+    /// It is not on its way to an event any more, and will not be again: what stops it for one is forgotten.
+    pub(crate) fn leave_events(&mut self) {
+        self.breakpoint = None;
+        self.own_watches.clear();
+        self.told = None;
+        self.guarded = 0..0;
+        self.is_watched = false;
+        self.ticks = None;
+        self.hooked = None;
+    }
+
+    /// Does nothing count it that cannot be copied?
+    pub(crate) fn may_copy(&self) -> bool {
+        self.ticks.as_ref().is_none_or(|source| source.duplicate().is_some())
     }
 
     pub(crate) fn remember(&mut self, seq: EventSeq, brief: Brief) {
@@ -146,17 +277,57 @@ impl Task {
         self.ticks.as_mut().map_or(Ok(()), |source| source.stop_at(stopped, memory, Some(count)))
     }
 
-    /// Lets the task run to its next system call or fault. Signals that somebody sends it meanwhile are dropped:
-    /// those of the recording are not delivered but written.
-    pub(crate) fn run(&mut self, memory: &Memory) -> Result<Place, TraceeError> {
+    /// Lets the task run to its next system call or fault, or to what its driver stops it for. Signals that somebody sends it meanwhile
+    /// are dropped: those of the recording are not delivered but written.
+    pub(crate) fn run(
+        &mut self,
+        memory: &Memory,
+        traps: &mut Traps,
+        run: Run<'_>,
+    ) -> Result<Place, TraceeError> {
+        let begin = self.regs()?;
+        let has_flag = run.step && has_trap_flag(&begin, memory);
+        let mut place = self.run_from(begin, memory, traps, run)?;
+        // From a step over `popf` on, the kernel takes the flag of each step for the program's own.
+        if run.step
+            && !has_flag
+            && place.found != Found::Dead
+            && let Some(stopped) = self.stopped.as_mut()
+        {
+            let regs = stopped.regs()?;
+            if regs.eflags & TRAP_FLAG != 0 {
+                stopped.set_regs(&Registers { eflags: regs.eflags & !TRAP_FLAG, ..regs })?;
+            }
+            place.regs.eflags &= !TRAP_FLAG;
+        }
+        Ok(place)
+    }
+
+    fn run_from(
+        &mut self,
+        begin: Registers,
+        memory: &Memory,
+        traps: &mut Traps,
+        run: Run<'_>,
+    ) -> Result<Place, TraceeError> {
         loop {
             let stopped = self.stopped.take().ok_or(TraceeError::Died(self.ours))?;
+            self.registers.write(&stopped, &traps.registers(&self.own_watches))?;
             let how = match &mut self.ticks {
                 Some(source) => source.resume(&stopped, memory)?,
                 None => Resume::Cont,
             };
+            let how = if run.step && how == Resume::Cont { Resume::Step } else { how };
+            let was_at_entry = std::mem::take(&mut self.at_entry);
+            if let Some(interrupt) = run.interrupt {
+                interrupt.running.store(self.ours.0, Ordering::SeqCst);
+            }
             let running = stopped.resume(how, None)?;
-            let status = task::wait_for(self.ours)?;
+            let status = task::wait_for(self.ours);
+            if let Some(interrupt) = run.interrupt {
+                interrupt.running.store(0, Ordering::SeqCst);
+            }
+            let status = status?;
             if let Status::Exited(_) | Status::Killed(_) | Status::Exit(_) = status {
                 // Reaped by whoever cleans up the process.
                 task::put_back(self.ours, status);
@@ -164,8 +335,15 @@ impl Task {
             }
             let breakpoint = self.breakpoint;
             let stopped = self.stopped.insert(running.stopped());
-            if let Some(source) = &mut self.ticks {
+            let is_point = status == Status::Signal(Signal::TRAP)
+                && SigInfo(stopped.siginfo()?).is_breakpoint()
+                && traps.is_trap(stopped.regs()?.rip).is_some();
+            // A count's trap and a breakpoint of the driver's behind it look the same to a source.
+            if let Some(source) = self.ticks.as_mut().filter(|_| !is_point) {
                 match source.stopped(stopped, memory, status)? {
+                    Stop::Inside if run.step => {
+                        return Ok(Place { found: Found::Stepped, regs: stopped.regs()? });
+                    }
                     Stop::Inside | Stop::Interrupted => continue,
                     Stop::Tick => return Ok(Place { found: Found::Tick, regs: stopped.regs()? }),
                     Stop::Foreign => {}
@@ -173,18 +351,64 @@ impl Task {
             }
             match status {
                 Status::Seccomp => {
-                    let regs = stopped.regs()?;
+                    let mut regs = stopped.regs()?;
+                    if run.step && regs.r11 & TRAP_FLAG != 0 {
+                        // The processor has put the flags there, with that of the step.
+                        regs.r11 &= !TRAP_FLAG;
+                        stopped.set_regs(&regs)?;
+                    }
+                    self.at_entry = true;
                     let found = if regs.rip == hooks::SAFEPOINT_END { Found::Safepoint } else { Found::Call };
                     return Ok(Place { found, regs });
                 }
                 Status::Signal(signal) => {
                     let info = SigInfo(stopped.siginfo()?);
                     let stopped_at = stopped.regs()?;
+                    if info.is_debug_exception() && signal == Signal::TRAP {
+                        let triggered = self.registers.take_triggered(stopped)?;
+                        let is_done = run.step && !(was_at_entry && stopped_at.rip == begin.rip);
+                        let is_drivers = triggered.has_from(self.own_watches.len());
+                        if is_drivers || is_done && !triggered.any() {
+                            if run.step {
+                                correct_pushed(memory, &begin, &stopped_at)?;
+                            }
+                            let regs = stopped_at;
+                            if is_drivers {
+                                traps.trigger();
+                                return Ok(Place { found: Found::Watched(triggered), regs });
+                            }
+                            return Ok(Place { found: Found::Stepped, regs });
+                        }
+                        if self.is_watched && triggered.any() {
+                            return Ok(Place { found: Found::Seen, regs: stopped_at });
+                        }
+                        if run.step && !triggered.any() {
+                            // The end of a system call that was skipped is told of as of a step.
+                            continue;
+                        }
+                    }
                     if info.signal() == signal && is_breakpoint(breakpoint, info, stopped_at) {
                         return Ok(Place { found: Found::Breakpoint, regs: stopped_at });
                     }
-                    if self.is_watched && info.is_debug_exception() && place::is_triggered(stopped)? {
-                        return Ok(Place { found: Found::Seen, regs: stopped_at });
+                    if info.is_breakpoint()
+                        && let Some((regs, is_hit)) = at_counted(traps, memory, &stopped_at)?
+                    {
+                        stopped.set_regs(&Registers { orig_rax: u64::MAX, ..regs })?;
+                        if is_hit {
+                            return Ok(Place { found: Found::Point(regs.rip), regs });
+                        }
+                        continue;
+                    }
+                    if info.is_breakpoint()
+                        && let Some(addr) = traps.is_trap(stopped_at.rip)
+                    {
+                        let mut regs = Registers { rip: addr, ..stopped_at };
+                        if begin.rip == addr {
+                            // The task has not gone on. A debug register there, which it had passed, must not stop it again.
+                            regs.eflags |= begin.eflags & RESUME_FLAG;
+                        }
+                        stopped.set_regs(&Registers { orig_rax: u64::MAX, ..regs })?;
+                        return Ok(Place { found: Found::Point(addr), regs });
                     }
                     if info.is_fault() && info.signal() == signal {
                         let mut regs = stopped_at;
@@ -197,10 +421,23 @@ impl Task {
                             stopped.set_regs(&regs)?;
                             continue;
                         }
+                        if let Some(regs) = at_condition(traps, memory, &regs)? {
+                            stopped.set_regs(&Registers { orig_rax: u64::MAX, ..regs })?;
+                            return Ok(Place { found: Found::Point(regs.rip), regs });
+                        }
+                        if let Some(rip) =
+                            traps.counted().iter().find_map(|counted| counted.original(regs.rip))
+                        {
+                            regs.rip = rip;
+                            stopped.set_regs(&regs)?;
+                        }
                         if regs.rip == hooks::DIVERGED + 1 {
                             return Ok(Place { found: Found::OtherCall, regs });
                         }
                         return Ok(Place { found: Found::Fault(info), regs });
+                    }
+                    if run.interrupt.is_some_and(Interrupt::is_asked) {
+                        return Ok(Place { found: Found::Interrupted, regs: stopped_at });
                     }
                     tracing::debug!(task = %self.ours, %signal, "a signal from outside is dropped");
                 }
@@ -208,6 +445,70 @@ impl Task {
             }
         }
     }
+}
+
+/// Has the program itself set the trap flag, or is it about to?
+fn has_trap_flag(regs: &Registers, memory: &Memory) -> bool {
+    let code = memory.read_upto(regs.rip, ticks::INSTRUCTION_LEN_MAX);
+    let is_popped = || {
+        let popped = memory.read_upto(regs.rsp, 2);
+        ticks::is_of_flags(&code) && !is_pushf(&code) && popped.get(1).is_some_and(|byte| byte & 1 != 0)
+    };
+    regs.eflags & TRAP_FLAG != 0 || is_popped()
+}
+
+/// Is this, which is one of `pushf` and `popf`, the first?
+fn is_pushf(code: &[u8]) -> bool {
+    code.iter().find(|byte| matches!(byte, 0x9c | 0x9d)) == Some(&0x9c)
+}
+
+/// A `pushf` that was single-stepped has pushed the flag of the step, which is in nothing that the program can see.
+fn correct_pushed(memory: &Memory, begin: &Registers, regs: &Registers) -> Result<(), TraceeError> {
+    let code = memory.read_upto(begin.rip, ticks::INSTRUCTION_LEN_MAX);
+    if !ticks::is_of_flags(&code)
+        || !is_pushf(&code)
+        || begin.eflags & TRAP_FLAG != 0
+        || regs.rip == begin.rip
+    {
+        return Ok(());
+    }
+    let mut pushed = [0; 2];
+    memory.read(regs.rsp, &mut pushed)?;
+    pushed[1] &= !1;
+    memory.write(regs.rsp, &pushed)
+}
+
+/// These registers as a debugger shows them.
+#[must_use]
+pub(crate) fn shown(regs: &Registers) -> Registers {
+    Registers { eflags: regs.eflags & !(TRAP_FLAG | RESUME_FLAG), ..*regs }
+}
+
+/// The registers that a task goes on with, or stops with (true), whose trap belongs to a place at which the program counts by itself.
+fn at_counted(
+    traps: &Traps,
+    memory: &Memory,
+    regs: &Registers,
+) -> Result<Option<(Registers, bool)>, TraceeError> {
+    for counted in traps.counted() {
+        if let Some(regs) = counted.at_hit(memory, regs)? {
+            return Ok(Some((regs, true)));
+        }
+        if let Some(rip) = counted.inside(regs.rip.wrapping_sub(1)) {
+            return Ok(Some((Registers { rip, ..*regs }, false)));
+        }
+    }
+    Ok(None)
+}
+
+/// The registers that a task stops with which has faulted in a condition.
+fn at_condition(traps: &Traps, memory: &Memory, regs: &Registers) -> Result<Option<Registers>, TraceeError> {
+    for counted in traps.counted() {
+        if let Some(regs) = counted.at_fault(memory, regs)? {
+            return Ok(Some(regs));
+        }
+    }
+    Ok(None)
 }
 
 /// Is this trap the breakpoint's?

@@ -14,8 +14,8 @@ use std::{
 use bis_trace::{
     StreamWriter, Trace, Writer,
     event::{
-        Backing, Base, DomainEntry, Echo, Effect, Event, EventKind, Machine, MemWrite, Meta, Outcome, Start,
-        TaskEnd,
+        Backing, Base, DomainEntry, Echo, Effect, Event, EventKind, Lapse, Machine, MemWrite, Meta, Outcome,
+        Start, TaskEnd,
     },
     types::{DomainId, EventSeq, FileId, ObjectId, Registers, Tid},
 };
@@ -116,7 +116,10 @@ impl Tape {
     }
 
     pub(super) fn event_of(&mut self, domain: DomainId, tid: Tid, kind: EventKind) {
-        self.push(domain, &Event { seq: self.next(), tid, kind, ticks: None, sums: vec![] });
+        self.push(
+            domain,
+            &Event { seq: self.next(), tid, kind, ticks: None, sums: vec![], lapse: Lapse::default() },
+        );
     }
 
     pub(super) fn push(&mut self, domain: DomainId, event: &Event) {

@@ -3,8 +3,8 @@
 use bis_agent::hooks;
 use bis_trace::{
     event::{
-        Backing, Effect, Event, EventKind, Insn, MemWrite, Outcome, RangeSum, SignalEvent, SignalPoint,
-        TaskEnd,
+        Backing, Effect, Event, EventKind, Insn, Lapse, MemWrite, Outcome, RangeSum, SignalEvent,
+        SignalPoint, TaskEnd,
     },
     types::{EventSeq, Registers, Signal},
 };
@@ -308,7 +308,7 @@ fn summed(sum: u64) -> Result<(Summary, String), ReplayError> {
     let kind = EventKind::Syscall { nr: 39, entry, outcome: Box::new(outcome(returns(&entry, 1))) };
     let sums = vec![RangeSum { addr: DATA, len: PAGE, sum }];
     let seq = tape.next();
-    tape.push(A, &Event { seq, tid: tid(A), kind, ticks: None, sums });
+    tape.push(A, &Event { seq, tid: tid(A), kind, ticks: None, sums, lapse: Lapse::default() });
     tape.exit(A, at_call(&returns(&entry, 1), 14, 231));
     tape.replay()
 }

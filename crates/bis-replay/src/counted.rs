@@ -1,0 +1,167 @@
+//! Addresses at which the program itself counts how often it comes there ([`bis_rewrite::countdown`]), between two events: a
+//! place that is the millionth arrival is gone to at the program's own speed.
+//!
+//! A jump takes the place of the instructions there. It is taken away, with its pages, before anything becomes of an event, and while
+//! anybody may look ([`crate::traps::Traps::disarm`]). Where it cannot be (text that may be written, or that counts; a search for a
+//! place nearby; no room), there is none, and a breakpoint that stops each time does.
+
+use bis_rewrite::{Conditional, Countdown, Predicate, Run, Span, countdown};
+use bis_trace::types::Registers;
+use bis_tracee::{Memory, TraceeError, maps, place, remote::Remote};
+
+use crate::task::Task;
+
+const PAGE: u64 = 4096;
+
+/// When a task is to stop where it counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Until<'a> {
+    /// At this arrival, which is later than those counted.
+    pub arrival: Option<u64>,
+    /// Each time that this holds.
+    pub condition: Option<&'a Predicate>,
+}
+
+/// A countdown in the text of a process.
+#[derive(Clone, Debug)]
+pub(crate) struct Counted {
+    /// The program's address, and where its instruction is.
+    pub program: u64,
+    pub place: u64,
+    span: Span,
+    made: Countdown,
+    pages: u64,
+    /// What the word had at first, and the arrivals that had been counted then.
+    initial: u64,
+    base: u64,
+}
+
+impl Counted {
+    /// Puts the pages of a countdown into the process of a task, but not its jump. `in_the_way`: what must stay where it is. None: there
+    /// can be none here.
+    pub(crate) fn new(
+        task: &mut Task,
+        memory: &Memory,
+        (program, place): (u64, u64),
+        base: u64,
+        until: Until<'_>,
+        in_the_way: &[u64],
+    ) -> Result<Option<Counted>, TraceeError> {
+        const CODE_MAX: usize = 64;
+        let Some(span) = Span::begin(place, &memory.read_upto(place, CODE_MAX)) else { return Ok(None) };
+        let rip = task.regs()?.rip;
+        if in_the_way.iter().any(|at| (place + 1..span.end()).contains(at))
+            || (place + 1..span.end()).contains(&rip)
+        {
+            return Ok(None);
+        }
+        let mappings = maps::read(task.ours)?;
+        let may_change = |page: u64| {
+            let mapping = mappings.iter().find(|m| (m.start..m.end).contains(&page));
+            mapping.is_none_or(|m| m.shared || m.prot & libc::PROT_WRITE.cast_unsigned() != 0)
+        };
+        if [place & !(PAGE - 1), (span.end() - 1) & !(PAGE - 1)].into_iter().any(may_change) {
+            return Ok(None);
+        }
+        let Some(code) = place::room(&mappings, &span, false) else { return Ok(None) };
+        let pages = code & !(PAGE - 1);
+        let data = pages + place::CODE_PAGES * PAGE;
+        let condition = until.condition;
+        let Ok(made) = countdown(&span, code, data, condition) else { return Ok(None) };
+        let initial = until.arrival.map_or(u64::MAX, |stop_at| stop_at.saturating_sub(base));
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+        let (executable, writable) = (libc::PROT_READ | libc::PROT_EXEC, libc::PROT_READ | libc::PROT_WRITE);
+        let number = |value: i32| u64::from(value.cast_unsigned());
+        let mut remote = Remote::new(&mut task.stopped)?;
+        for (at, len, prot) in [(pages, place::CODE_PAGES * PAGE, executable), (data, PAGE, writable)] {
+            let args = [at, len, number(prot), number(flags), u64::MAX, 0];
+            remote.must("map a page for a countdown", libc::SYS_mmap, args)?;
+        }
+        remote.finish()?;
+        memory.write(code, &made.code)?;
+        memory.write(data + Countdown::WORD, &initial.to_le_bytes())?;
+        Ok(Some(Counted { program, place, span, made, pages, initial, base }))
+    }
+
+    fn data(&self) -> u64 {
+        self.pages + place::CODE_PAGES * PAGE
+    }
+
+    /// The arrivals by now.
+    pub(crate) fn arrivals(&self, memory: &Memory) -> Result<u64, TraceeError> {
+        let word = memory.read_u64(self.data() + Countdown::WORD)?;
+        Ok(self.base.wrapping_add(self.initial.wrapping_sub(word)))
+    }
+
+    /// The jump is in the text, or not any more.
+    pub(crate) fn put(&self, memory: &Memory, is_there: bool) -> Result<(), TraceeError> {
+        memory.write(self.place, if is_there { &self.made.patch } else { self.span.bytes() })
+    }
+
+    /// Puts the program's bytes in the place of the jump, in what was read at `addr`.
+    pub(crate) fn hide(&self, addr: u64, bytes: &mut [u8]) {
+        for (at, byte) in (self.place..).zip(self.span.bytes()) {
+            if let Some(place) = at.checked_sub(addr).and_then(|at| bytes.get_mut(usize::try_from(at).ok()?))
+            {
+                *place = *byte;
+            }
+        }
+    }
+
+    /// Would one at this place, or a search, be in its way?
+    pub(crate) fn overlaps(&self, place: u64) -> bool {
+        (self.place.saturating_sub(Run::MAX as u64)..self.span.end()).contains(&place)
+    }
+
+    /// Is this in its pages?
+    pub(crate) fn has(&self, rip: u64) -> bool {
+        (self.pages..self.data() + PAGE).contains(&rip)
+    }
+
+    /// The registers of a task that it has stopped, as the program has them; none if this is another trap.
+    pub(crate) fn at_hit(&self, memory: &Memory, regs: &Registers) -> Result<Option<Registers>, TraceeError> {
+        if regs.rip != self.made.hit {
+            return Ok(None);
+        }
+        let eflags = Conditional::flags(regs.eflags, memory.read_u64(self.data() + Countdown::FLAGS)?);
+        Ok(Some(Registers { rip: self.place, eflags, ..*regs }))
+    }
+
+    /// The registers of a task whose condition cannot be tested: it stops, as if it held.
+    pub(crate) fn at_fault(
+        &self,
+        memory: &Memory,
+        regs: &Registers,
+    ) -> Result<Option<Registers>, TraceeError> {
+        if !self.made.condition.contains(&regs.rip) {
+            return Ok(None);
+        }
+        let word = |at: u64| memory.read_u64(self.data() + at);
+        let eflags = Conditional::flags(regs.eflags, word(Countdown::FLAGS)?);
+        let (rax, rcx) = (word(Countdown::RAX)?, word(Countdown::RCX)?);
+        Ok(Some(Registers { rip: self.place, eflags, rax, rcx, ..*regs }))
+    }
+
+    /// Where a task goes on that has come to the middle of the instructions which have given way; `trap` is where it trapped.
+    pub(crate) fn inside(&self, trap: u64) -> Option<u64> {
+        self.made.copies.iter().skip(1).find(|(original, _)| *original == trap).map(|(_, copy)| *copy)
+    }
+
+    /// Where a task goes on that stands at the place, and was counted.
+    pub(crate) fn past(&self) -> Option<u64> {
+        self.made.copies.first().map(|(_, copy)| *copy)
+    }
+
+    /// The program's own place for one in the pages, if the task stands between two of its instructions.
+    pub(crate) fn original(&self, rip: u64) -> Option<u64> {
+        self.made.copies.iter().find(|(_, copy)| *copy == rip).map(|(original, _)| *original)
+    }
+
+    /// Takes the pages away. No task stands in them, and the jump is not in the text.
+    pub(crate) fn end(&self, task: &mut Task) -> Result<(), TraceeError> {
+        let mut remote = Remote::new(&mut task.stopped)?;
+        let args = [self.pages, (place::CODE_PAGES + 1) * PAGE, 0, 0, 0, 0];
+        remote.must("unmap the pages of a countdown", libc::SYS_munmap, args)?;
+        remote.finish()
+    }
+}

@@ -1,0 +1,67 @@
+//! What tasks are called, and the system calls that they make in hooks: what is known of a replica beside its memory and registers.
+
+use bis_agent::hooks::{Entry, entries};
+use bis_trace::{
+    event::{Effect, Event, EventKind},
+    types::Tid,
+};
+
+use crate::replica::{Replica, Stage};
+
+/// The longest name that the kernel keeps, with the null behind it.
+const NAME_LEN: usize = 16;
+
+impl Replica<'_> {
+    /// What a task has called itself (PR_SET_NAME). None: it has its program's name.
+    pub fn name(&self, tid: Tid) -> Option<&[u8]> {
+        self.space.names.get(&tid).map(Vec::as_slice)
+    }
+
+    /// An event is about to come true: whoever it makes has its maker's name, and a task may give itself another.
+    pub(crate) fn name_tasks(&mut self, event: &Event) {
+        let effects = event.outcome().map_or(&[][..], |outcome| &outcome.effects);
+        for effect in effects {
+            if let Effect::NewTask { tid, .. } | Effect::Fork { tid, .. } = effect
+                && let Some(name) = self.space.names.get(&event.tid)
+            {
+                let name = name.clone();
+                self.space.names.insert(*tid, name);
+            }
+        }
+        if let EventKind::Syscall { nr, entry, .. } | EventKind::SyscallEnter { nr, entry } = &event.kind
+            && i64::try_from(*nr) == Ok(libc::SYS_prctl)
+            && i32::try_from(entry.rdi) == Ok(libc::PR_SET_NAME)
+        {
+            let name = self.space.memory.read_upto(entry.rsi, NAME_LEN);
+            let len = name.iter().position(|byte| *byte == 0).unwrap_or(NAME_LEN - 1).min(name.len());
+            if !name.is_empty() {
+                self.space.names.insert(event.tid, name[..len].to_vec());
+            }
+        }
+    }
+
+    /// The number of the system call that the running task makes next without an event of its own. Where it stands at a `syscall`
+    /// instruction: is that the one?
+    pub fn hooked_call(&self) -> Option<u64> {
+        self.entry_at(|log, used| entries(log.get(used..)?).next())
+    }
+
+    /// The same of the call that it has made last since the last event.
+    pub fn last_hooked_call(&self) -> Option<u64> {
+        self.entry_at(|log, used| entries(log.get(..used)?).last())
+    }
+
+    fn entry_at(&self, find: impl for<'a> Fn(&'a [u8], usize) -> Option<Entry<'a>>) -> Option<u64> {
+        let underway = self.cursor.underway.as_ref()?;
+        let (log, used) = match &underway.stage {
+            Stage::Fresh => (&self.tasks.get(&underway.event.tid)?.hooked.as_ref()?.log, 0),
+            Stage::Going(going) => {
+                (&going.hooked.as_ref()?.log, usize::try_from(self.space.log_used().ok()?).ok()?)
+            }
+            Stage::There | Stage::Told | Stage::Released => return None,
+        };
+        // One that was left to be traced has an event.
+        let entry = find(log, used).filter(|entry| !entry.left && entry.nr < bis_agent::hooks::NR_RDRAND)?;
+        Some(entry.nr.into())
+    }
+}

@@ -1,0 +1,398 @@
+//! The places and bytes at which a replica stops for its driver: breakpoints in its text, and debug registers. They have one
+//! owner, this; a search for a place asks it for the registers that it needs.
+//!
+//! A breakpoint is an `int3` over the first byte of an instruction. It is put into memory before a task runs ([`Traps::arm`]) and stays
+//! there; whoever shows memory hides it ([`Traps::hide`]), and whoever copies the process, or changes what is mapped or written, takes all of
+//! them away first ([`Traps::disarm`]).
+//!
+//! A breakpoint is at an address of the program's own. Where the instruction has moved, the `int3` is at its copy
+//! ([`crate::ours::ProgramText::places`]), and all that is said of it here is said by the program's address.
+//!
+//! An *arrival* at an address is that a task is about to execute the instruction there. Arrivals at breakpoints are counted
+//! since the last event, which gives places between events their numbers. An arrival is counted when the task stops there: at
+//! the breakpoint, or behind a single step that leads there; not when a watch or an interrupt stops it in front of a breakpoint,
+//! which it has yet to come to. Where an event has left its own task is not an arrival: that place has the event for a name.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use bis_trace::types::Tid;
+use bis_tracee::{
+    Memory, TraceeError,
+    debug::{self, Watch},
+};
+
+use crate::{
+    counted::Counted,
+    task::{Found, Place},
+};
+
+const INT3: u8 = 0xcc;
+
+/// See the module's text.
+#[derive(Clone, Debug, Default)]
+pub struct Traps {
+    /// What the driver wants: the program's addresses.
+    wanted: BTreeSet<u64>,
+    /// By the address of the `int3`.
+    points: BTreeMap<u64, Point>,
+    /// Addresses at which the program counts by itself, in the present interval.
+    counted: Vec<Counted>,
+    is_armed: bool,
+    watches: Vec<Watch>,
+    /// How often tasks have come to each since the last event.
+    arrivals: BTreeMap<u64, u64>,
+    /// The same between the last two events.
+    before: BTreeMap<u64, u64>,
+    /// How often watches have triggered since then.
+    triggers: u64,
+    /// Those whose arrivals are counted only since they are there, which is later than the last event.
+    late: BTreeSet<u64>,
+    /// So it is for the watches.
+    are_watches_late: bool,
+    /// Where the last event has left its task, if that has not run since.
+    pub(crate) standing: Option<(Tid, u64)>,
+    /// For how long tasks have run since then.
+    ran: Duration,
+    /// The last arrival that was counted, if its task has not gone on to where nothing is counted.
+    pub(crate) last: Option<(Tid, u64)>,
+}
+
+/// An `int3`.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    /// The program's address; none: only the moment wants it.
+    program: Option<u64>,
+    /// A task is to be stopped here for a moment, and that is no arrival.
+    is_moment: bool,
+    /// Where the `int3` is: elsewhere while the instruction has given way to a jump that counts.
+    at: u64,
+    /// The byte that it has taken the place of; none while it is not there.
+    byte: Option<u8>,
+}
+
+impl Traps {
+    /// A task stops when it is about to execute any of these addresses. Those that are new have no arrivals.
+    /// `is_at_event`: no task has run since the last event.
+    pub(crate) fn set_points(
+        &mut self,
+        memory: &Memory,
+        wanted: &BTreeSet<u64>,
+        is_at_event: bool,
+        places: impl Fn(u64) -> Vec<u64>,
+    ) -> Result<(), TraceeError> {
+        if self.wanted == *wanted {
+            return Ok(());
+        }
+        let new = wanted.difference(&self.wanted).copied();
+        let new: Vec<u64> = new.collect();
+        if !is_at_event {
+            self.late.extend(new);
+        }
+        self.late.retain(|addr| wanted.contains(addr));
+        self.arrivals.retain(|addr, _| wanted.contains(addr));
+        self.wanted = wanted.clone();
+        self.place(memory, places)
+    }
+
+    /// Puts the breakpoints where the program's instructions are now.
+    pub(crate) fn place(
+        &mut self,
+        memory: &Memory,
+        places: impl Fn(u64) -> Vec<u64>,
+    ) -> Result<(), TraceeError> {
+        self.disarm(memory)?;
+        self.points.clear();
+        for program in &self.wanted {
+            for place in places(*program) {
+                self.points.insert(
+                    place,
+                    Point { program: Some(*program), is_moment: false, at: place, byte: None },
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// A task is to be stopped there for a moment, or not any more.
+    pub(crate) fn set_moment(&mut self, memory: &Memory, places: &[u64]) -> Result<(), TraceeError> {
+        let old = self.points.iter().filter(|(_, point)| point.is_moment).map(|(at, _)| *at);
+        for at in old.collect::<Vec<u64>>() {
+            if let Some(point) = self.points.get_mut(&at).filter(|point| point.program.is_some()) {
+                point.is_moment = false;
+            } else {
+                self.lift(memory, at)?;
+                self.points.remove(&at);
+            }
+        }
+        for at in places {
+            let point = Point { program: None, is_moment: true, at: *at, byte: None };
+            self.points.entry(*at).or_insert(point).is_moment = true;
+            self.put_back(memory, *at);
+        }
+        Ok(())
+    }
+
+    /// What tasks watch beside what they need themselves.
+    pub(crate) fn set_watches(&mut self, wanted: &[Watch], is_at_event: bool) {
+        if self.watches != wanted {
+            self.watches = wanted.to_vec();
+            self.triggers = 0;
+            self.are_watches_late = !is_at_event;
+        }
+    }
+
+    /// Is there a breakpoint at this address of the program's?
+    pub fn has_point(&self, addr: u64) -> bool {
+        self.wanted.contains(&addr)
+    }
+
+    /// Is a task to be stopped somewhere for a moment?
+    pub(crate) fn has_moments(&self) -> bool {
+        self.points.values().any(|point| point.is_moment)
+    }
+
+    /// Is a task to be stopped here for a moment?
+    pub(crate) fn is_moment(&self, place: u64) -> bool {
+        self.points.get(&place).is_some_and(|point| point.is_moment)
+    }
+
+    /// The program's address of the breakpoint whose `int3` is here, or would be.
+    pub(crate) fn program_at(&self, place: u64) -> Option<u64> {
+        self.points.get(&place).and_then(|point| point.program)
+    }
+
+    pub(crate) fn has_point_in(&self, range: std::ops::Range<u64>) -> bool {
+        self.counted.iter().any(|counted| counted.overlaps(range.start))
+            || self.points.range(range).next().is_some()
+    }
+
+    /// Where the program counts by itself.
+    pub(crate) fn counted(&self) -> &[Counted] {
+        &self.counted
+    }
+
+    pub(crate) fn add_counted(&mut self, counted: Counted) {
+        self.counted.push(counted);
+    }
+
+    /// Nothing is counted by the program any more; what was, to be taken away.
+    pub(crate) fn take_counted(&mut self, memory: &Memory) -> Result<Vec<Counted>, TraceeError> {
+        self.disarm(memory)?;
+        self.look(memory)?;
+        Ok(std::mem::take(&mut self.counted))
+    }
+
+    /// Asks the program what it has counted.
+    pub(crate) fn look(&mut self, memory: &Memory) -> Result<(), TraceeError> {
+        for counted in &self.counted {
+            self.arrivals.insert(counted.program, counted.arrivals(memory)?);
+        }
+        Ok(())
+    }
+
+    fn is_counted(&self, place: u64) -> bool {
+        self.counted.iter().any(|counted| counted.place == place)
+    }
+
+    pub fn watches(&self) -> &[Watch] {
+        &self.watches
+    }
+
+    /// Would a trap with this program counter be a breakpoint's? Where its `int3` is.
+    pub(crate) fn is_trap(&self, rip: u64) -> Option<u64> {
+        let at = rip.wrapping_sub(1);
+        let is_it = |point: &Point| point.at == at && point.byte.is_some();
+        if self.points.get(&at).is_some_and(is_it) {
+            return Some(at);
+        }
+        if self.counted.is_empty() {
+            return None;
+        }
+        self.points.iter().find(|(_, point)| is_it(point)).map(|(place, _)| *place)
+    }
+
+    /// The debug registers of a task that needs some itself: those first, then as many of ours as there is room for.
+    pub(crate) fn registers(&self, own: &[Watch]) -> [Option<Watch>; debug::COUNT] {
+        let mut registers = [None; debug::COUNT];
+        for (register, watch) in registers.iter_mut().zip(own.iter().chain(&self.watches)) {
+            *register = Some(*watch);
+        }
+        registers
+    }
+
+    /// Puts the breakpoints into memory. Where nothing is mapped there is none.
+    pub(crate) fn arm(&mut self, memory: &Memory) -> Result<(), TraceeError> {
+        if self.is_armed {
+            return Ok(());
+        }
+        self.is_armed = true;
+        for counted in &self.counted {
+            counted.put(memory, true)?;
+        }
+        let counted: BTreeSet<u64> = self.counted.iter().map(|counted| counted.place).collect();
+        for (addr, point) in self.points.iter_mut().filter(|(addr, _)| !counted.contains(addr)) {
+            point.at = self.counted.iter().find_map(|counted| counted.inside(*addr)).unwrap_or(*addr);
+            let mut found = [0];
+            if memory.read(point.at, &mut found).is_ok() && memory.write(point.at, &[INT3]).is_ok() {
+                point.byte = Some(found[0]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes them away.
+    pub(crate) fn disarm(&mut self, memory: &Memory) -> Result<(), TraceeError> {
+        if !self.is_armed {
+            return Ok(());
+        }
+        self.is_armed = false;
+        for point in self.points.values_mut() {
+            if let Some(byte) = point.byte.take() {
+                memory.write(point.at, &[byte])?;
+            }
+        }
+        self.counted.iter().try_for_each(|counted| counted.put(memory, false))
+    }
+
+    /// Takes one away, for its instruction to be executed.
+    pub(crate) fn lift(&mut self, memory: &Memory, addr: u64) -> Result<(), TraceeError> {
+        if let Some(point) = self.points.get_mut(&addr)
+            && let Some(original) = point.byte.take()
+        {
+            memory.write(point.at, &[original])?;
+        }
+        Ok(())
+    }
+
+    /// Puts it back.
+    pub(crate) fn put_back(&mut self, memory: &Memory, addr: u64) {
+        if !self.is_armed || self.is_counted(addr) {
+            return;
+        }
+        if let Some(point) = self.points.get_mut(&addr).filter(|point| point.byte.is_none()) {
+            let mut found = [0];
+            if memory.read(point.at, &mut found).is_ok() && memory.write(point.at, &[INT3]).is_ok() {
+                point.byte = Some(found[0]);
+            }
+        }
+    }
+
+    /// Puts the program's bytes in the place of breakpoints, in what was read from memory at `addr`.
+    pub(crate) fn hide(&self, addr: u64, bytes: &mut [u8]) {
+        let end = addr.saturating_add(bytes.len() as u64);
+        for (at, point) in self.points.range(addr..end) {
+            if let (Some(byte), Ok(offset)) =
+                (point.byte.filter(|_| point.at == *at), usize::try_from(at - addr))
+            {
+                bytes[offset] = byte;
+            }
+        }
+        if self.is_armed {
+            self.counted.iter().for_each(|counted| counted.hide(addr, bytes));
+        }
+    }
+
+    /// A task is about to execute the instruction whose place this is, to which it has come.
+    pub(crate) fn arrive(&mut self, tid: Tid, place: u64) {
+        let Some(program) = self.program_at(place) else { return };
+        // Of those that the program counts by itself it has been told.
+        if !self.is_counted(place) {
+            *self.arrivals.entry(program).or_default() += 1;
+        }
+        self.last = Some((tid, place));
+    }
+
+    /// A task was interrupted here. May it be that it has not gone on from where the last event has left it? Where there is a breakpoint,
+    /// it surely has not.
+    pub(crate) fn may_stand(&self, place: (Tid, u64)) -> bool {
+        self.standing == Some(place) && !self.stops_at(place.1)
+    }
+
+    /// Is there a breakpoint which stops each task that comes to this place?
+    fn stops_at(&self, place: u64) -> bool {
+        self.program_at(place).is_some() && !self.is_counted(place)
+    }
+
+    /// A task has run, and come to this.
+    pub(crate) fn ran(&mut self, tid: Tid, place: &Place) {
+        // A task that stands before a breakpoint when it is interrupted has not gone on: that would have stopped it.
+        let is_there = match place.found {
+            Found::Point(at) => self.standing == Some((tid, at)),
+            Found::Interrupted => self.stops_at(place.regs.rip),
+            _ => false,
+        };
+        if is_there {
+            return;
+        }
+        self.standing.take_if(|(task, _)| *task == tid);
+        self.last = None;
+        if let Found::Point(at) = place.found
+            && !self.is_moment(at)
+        {
+            self.arrive(tid, at);
+        }
+    }
+
+    pub(crate) fn trigger(&mut self) {
+        self.triggers += 1;
+    }
+
+    /// An event is done, which leaves its task there: from here on is counted.
+    pub(crate) fn begin_count(&mut self, standing: Option<(Tid, u64)>) {
+        self.before = std::mem::take(&mut self.arrivals);
+        self.triggers = 0;
+        self.late.clear();
+        self.are_watches_late = false;
+        self.standing = standing;
+        self.ran = Duration::ZERO;
+        self.last = None;
+    }
+
+    pub(crate) fn add_time(&mut self, time: Duration) {
+        self.ran += time;
+    }
+
+    /// For how long tasks have run since the last event, by the clock: that is not exact, and not the same another time.
+    pub fn ran_for(&self) -> Duration {
+        self.ran
+    }
+
+    /// How often tasks have arrived at this breakpoint since the last event, or since it is there.
+    pub fn arrivals(&self, addr: u64) -> u64 {
+        self.arrivals.get(&addr).copied().unwrap_or(0)
+    }
+
+    /// How often tasks had arrived there between the last two events.
+    pub fn arrivals_before(&self, addr: u64) -> u64 {
+        self.before.get(&addr).copied().unwrap_or(0)
+    }
+
+    /// Of all addresses where all arrivals since the last event were counted.
+    pub fn all_arrivals(&self) -> BTreeMap<u64, u64> {
+        let whole = self.wanted.iter().filter(|addr| !self.late.contains(addr));
+        whole.map(|addr| (*addr, self.arrivals(*addr))).collect()
+    }
+
+    /// Of all breakpoints, whatever has been counted.
+    pub fn all_counts(&self) -> BTreeMap<u64, u64> {
+        self.wanted.iter().map(|addr| (*addr, self.arrivals(*addr))).collect()
+    }
+
+    /// Are that all since the last event?
+    pub fn has_all_arrivals(&self, addr: u64) -> bool {
+        self.has_point(addr) && !self.late.contains(&addr)
+    }
+
+    /// The same of [`Traps::triggers`].
+    pub fn has_all_triggers(&self) -> bool {
+        !self.are_watches_late
+    }
+
+    /// How often watches have triggered since the last event.
+    pub fn triggers(&self) -> u64 {
+        self.triggers
+    }
+}

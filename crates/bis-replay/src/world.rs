@@ -1,0 +1,119 @@
+//! What all replicas of one trace know, whoever drives them: the trace, what it says of itself, and its kept files. It does not
+//! change, but for what is found out once.
+
+use std::{
+    collections::HashMap,
+    fs::File,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use bis_trace::{
+    Trace,
+    event::{Base, DomainEntry, FileEntry, Machine, Meta},
+    types::{DomainId, EventSeq, FileId, TickKind},
+};
+use bis_tracee::ticks::Ticks;
+use rustix::fs::StatVfsMountFlags;
+
+use crate::{error::ReplayError, objects, select::Facts};
+
+/// A trace as something that can be replayed.
+#[derive(Debug)]
+pub struct World<'t> {
+    pub(crate) trace: &'t Trace,
+    pub(crate) machine: Machine,
+    pub(crate) ticks: Ticks,
+    pub(crate) entries: HashMap<DomainId, DomainEntry>,
+    pub(crate) files: HashMap<FileId, FileEntry>,
+    pub(crate) facts: Facts,
+    /// Copies in memory of kept files, where the trace's own may not be executed.
+    copies: Mutex<HashMap<FileId, Arc<File>>>,
+}
+
+impl<'t> World<'t> {
+    /// # Errors
+    /// Where this machine cannot count what the trace's places are counted in.
+    pub fn new(trace: &'t Trace) -> Result<World<'t>, ReplayError> {
+        let mut facts = Facts::default();
+        let mut files = HashMap::new();
+        for meta in trace.metas() {
+            match meta {
+                Meta::Domain(entry) => facts.domains.push(entry.clone()),
+                Meta::Task { domain, pid, .. } => facts.tasks.push((*domain, *pid)),
+                Meta::Share { object, domain } => facts.shares.push((*object, *domain)),
+                Meta::File(entry) => drop(files.insert(entry.file, entry.clone())),
+                _ => {}
+            }
+        }
+        // A trace that names none was made by hand; there is nothing to count in it.
+        let ticks = trace.machine().map_or("", |machine| &machine.tick_source);
+        let ticks = if ticks.is_empty() { Ticks::begin(TickKind::State)? } else { Ticks::named(ticks)? };
+        let machine = trace.machine().cloned().unwrap_or_default();
+        let entries = facts.domains.iter().map(|entry| (entry.domain, entry.clone())).collect();
+        Ok(World { trace, machine, ticks, entries, files, facts, copies: Mutex::default() })
+    }
+
+    pub fn trace(&self) -> &'t Trace {
+        self.trace
+    }
+
+    /// What the trace says of a domain.
+    ///
+    /// # Errors
+    /// Where it has none of this number.
+    pub fn entry(&self, domain: DomainId) -> Result<&DomainEntry, ReplayError> {
+        self.entries.get(&domain).ok_or_else(|| ReplayError::Inconsistent {
+            domain,
+            seq: EventSeq(0),
+            what: "the trace does not say how it begins".into(),
+        })
+    }
+
+    /// The kept files.
+    pub fn files(&self) -> impl Iterator<Item = &FileEntry> {
+        self.files.values()
+    }
+
+    /// All domains, in the order in which they began.
+    pub fn domains(&self) -> &[DomainEntry] {
+        &self.facts.domains
+    }
+
+    /// The command line of a domain's process: its own, or that of the ancestor that it is a copy of.
+    pub fn command(&self, entry: &DomainEntry) -> String {
+        let mut base = &entry.base;
+        // No chain of copies is longer than there are domains, whatever the trace says.
+        for _ in 0..=self.entries.len() {
+            match base {
+                Base::Exec { argv, .. } => {
+                    let words: Vec<_> = argv.iter().map(|word| String::from_utf8_lossy(word)).collect();
+                    return words.join(" ");
+                }
+                Base::Fork { parent, .. } => match self.entries.get(parent) {
+                    Some(entry) => base = &entry.base,
+                    None => break,
+                },
+            }
+        }
+        String::new()
+    }
+
+    /// A kept file as something that can be mapped executable.
+    pub(crate) fn mappable(&self, file: FileId) -> Result<Arc<File>, ReplayError> {
+        let opened = self.trace.open_file(file)?;
+        let noexec =
+            rustix::fs::fstatvfs(&opened).is_ok_and(|fs| fs.f_flag.contains(StatVfsMountFlags::NOEXEC));
+        if !noexec {
+            return Ok(Arc::new(opened));
+        }
+        let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(copy) = copies.get(&file) {
+            return Ok(copy.clone());
+        }
+        let copy = objects::copy_of(file, &opened)
+            .map_err(|source| ReplayError::io(format!("copy kept file {file} into memory"), source))?;
+        let copy = Arc::new(copy);
+        copies.insert(file, copy.clone());
+        Ok(copy)
+    }
+}
