@@ -1,0 +1,429 @@
+# The commands that gdb has in `bis replay` (and after `source <(bis gdbinit)`), for gdb 13 and newer, with Python.
+#
+# What this script asks of the server, all of it by the packet qRcmd, as `monitor` does. An answer is one packet, text in
+# UTF-8 that ends with a newline, and no console output (the packet O) comes before it; the server never answers with an
+# error packet, because gdb hides what is in it. A request that fails is answered `error: TEXT`, and nothing has changed
+# then.
+#
+# WHO IS THERE
+#   bis                      -> `bis VERSION`. The script asks this once for each connection; where something else is
+#                               answered, it stays silent. Without it, a user's session with another server would suffer.
+#
+# LOOKING: these never move the program. The answer is shown as it is. `thread TID`, at the end, is the thread that is
+# selected in gdb, which does not always tell the server; without it, the thread that stopped last is meant.
+#   when [thread TID]        -> `Completed event: N`; the last word is the number (rr's clients rely on that)
+#   when-ticks [thread TID]  -> `Current tick: N`
+#   when-tid [thread TID]    -> `Current tid: N`
+#   when-end                 -> the place of the end of the process
+#   elapsed-time             -> seconds of the recording that have passed here, as `Elapsed Time (s): S`
+#   info recording           -> lines for people
+#   process                  -> the processes of the recording, a line for each, the current one marked
+#   checkpoint WHERE         -> `Checkpoint N at WHERE`: keeps the current place; WHERE is free text that may be empty
+#   delete checkpoint N      -> `Deleted checkpoint N.`
+#   say TEXT [thread TID]    -> `ok`: shows TEXT (bytes as hexadecimal) as if a breakpoint's command had printed it
+#   info checkpoints         -> `ID<tab>WHEN<tab>WHERE`, then a line for each; or `No checkpoints.`
+#
+# MOVING: seek PLACE, back [N], forward [N], restart N, process PID. The request itself does not move anything. It arms a
+# target, and the server answers at once, with one of
+#   go PLACE                 the target is in the memory of the present program. The next resume of any kind (vCont, bc,
+#                            bs; one step or more, of any thread) leads there, forwards or backwards as needed, and the
+#                            stop reply is T00 with the thread that is current there. Breakpoints on the way do not
+#                            count. An interrupt on the way stops where that is possible, with T02, and forgets the target.
+#   go PLACE libraries       the same, and the libraries that are mapped there are others than here.
+#   load PATH                the target is in another program or process, whose executable PATH is. The next vRun,
+#                            whatever its arguments, begins there.
+#   here                     it is where we are; nothing is armed.
+# A further request replaces the target. A vRun while a target is armed by `go` leads there, too: that is how one moves
+# when the process has ended and no thread is left to resume.
+# Why so: gdb reads registers, threads and memory anew after a resume, and so does everything that is built on gdb; a
+# stop is told to editors; and ^C works meanwhile. A request that moved the program by itself would leave gdb with what it
+# remembers. T00 is a stop that gdb always shows, whatever it was doing. This script resumes by `bs`, because a stop in
+# another thread than the one that gdb steps over a breakpoint is an assertion failure in gdb 13; a user who arms a target
+# by `monitor seek` and continues where a breakpoint is meets it, unless the thread is the same.
+#
+# vRun;;ARG (gdb's `run ARG`) begins anew: at event ARG, at checkpoint N for `cN`, at the begin without ARG. After the
+# stop reply to vRun, gdb (and Delve) sends a vCont;c, which is answered by T00 at the same place at once. What comes
+# before it, vKill, is answered by OK and ends nothing.
+#
+# TOLD AT EACH STOP that a user sees:
+#   stopped [thread TID]     -> `event N` and `place PLACE`, on a line each. The server puts the place into the history of
+#                            `back` and `forward`, behind the present one, unless it is the present one.
+#
+# COPIES. gdb calls functions in a copy of the program, and looks at what they have left, by packets like all others.
+#   prompt                   -> `same`, or `gone`: a copy in which no call is going on has been thrown away, and what gdb
+#                            remembers of memory with it. Behind that, lines for people: what gdb wanted to write and the server
+#                            has refused, which gdb tells as if nothing were mapped there. Sent before each prompt.
+#   divert [thread TID]      -> lines for people: what is seen from now on is a copy of the program, which may be written to.
+#   divert end               -> `go PLACE`, as above: the next resume leads out of the copy.
+#
+# WATCHING ON A CONDITION. gdb sends conditions of breakpoints, and keeps those of watchpoints to itself.
+#   watch-if ADDR LEN CODE   -> `ok`: from now on, a write watchpoint (Z2) within LEN bytes at ADDR (hexadecimal both)
+#                            stops only if the agent expression CODE (bytes as hexadecimal, as in the cond_list of a
+#                            Z packet) is not zero. It is evaluated right after the write, in the thread that wrote,
+#                            whichever direction the program goes.
+#   watch-unless ADDR LEN    -> `ok`: forget it.
+
+# FORKS. gdb does not say whether it catches them, and a stop at each for nothing would cost searches backwards dearly.
+#   catch-forks on|off       -> `ok`: from now on, the server tells of forks and vforks (T05 with `fork` or `vfork`), or not.
+
+python
+import re
+
+import gdb
+
+class BisTarget:
+    """Which connections lead to bis."""
+
+    known = {}
+    catches_forks = False
+
+    @classmethod
+    def is_bis(cls):
+        connection = gdb.selected_inferior().connection
+        if not isinstance(connection, gdb.RemoteTargetConnection):
+            return False
+        key = (connection.num, connection.details)
+        if key not in cls.known:
+            try:
+                answer = bis_monitor("bis")
+            except (gdb.error, ValueError):
+                answer = ""
+            cls.known[key] = answer.startswith("bis ")
+        return cls.known[key]
+
+    @classmethod
+    def forget(cls, event):
+        cls.known = {key: value for key, value in cls.known.items() if key[0] != event.connection.num}
+        cls.catches_forks = False
+
+
+def bis_monitor(request):
+    """What the server answers. gdb's own command for it does not do: behind each command that Python executes, gdb runs the
+    commands of the breakpoint that was hit, so those would begin in the middle of the handler that is told of the stop;
+    a `continue` among them never ends then."""
+    answer = gdb.selected_inferior().connection.send_packet("qRcmd," + request.encode().hex())
+    return bytes.fromhex(answer.decode("ascii")).decode(errors="replace")
+
+
+def bis_ask(request):
+    """What the server answers; its refusals are errors of the command."""
+    if not BisTarget.is_bis():
+        raise gdb.GdbError("This needs a recording: start gdb with `bis replay`.")
+    answer = bis_monitor(request)
+    if answer.startswith("error: "):
+        raise gdb.GdbError(answer[len("error: "):].rstrip())
+    return answer
+
+
+def bis_thread():
+    thread = gdb.selected_thread()
+    return "" if thread is None else " thread %d" % (thread.ptid[1] or thread.ptid[0])
+
+
+def bis_where():
+    """The selected frame, for people."""
+    try:
+        frame = gdb.selected_frame()
+        line = frame.find_sal()
+    except gdb.error:
+        return ""
+    name = frame.name() or hex(frame.pc())
+    return name if line.symtab is None else "%s at %s:%d" % (name, line.symtab.filename, line.line)
+
+
+def bis_load(path):
+    """Goes on in another program or process. The symbols have to be its own before gdb looks at its memory."""
+    asked = gdb.parameter("confirm")
+    gdb.execute("set confirm off")
+    try:
+        gdb.execute("file " + path.replace("\\", "\\\\").replace(" ", "\\ "), to_string=True)
+        gdb.execute("run")
+    finally:
+        gdb.execute("set confirm " + ("on" if asked else "off"))
+
+
+def bis_move(request):
+    answer = bis_ask(request).rstrip("\n")
+    word, _, rest = answer.partition(" ")
+    if word == "load":
+        bis_load(rest)
+    elif word == "go":
+        if gdb.selected_thread() is None:
+            gdb.execute("run")
+            return
+        # Not a step forwards: where a breakpoint is, gdb steps over it first, and fails an assertion of its own (gdb 13)
+        # if the program then stops in another thread. Backwards it steps over nothing.
+        gdb.execute("reverse-stepi")
+        if rest.endswith(" libraries") and gdb.selected_thread() is not None:
+            gdb.execute("nosharedlibrary", to_string=True)
+            gdb.execute("sharedlibrary", to_string=True)
+    else:
+        gdb.write("This is the place.\n" if word == "here" else answer + "\n")
+
+
+class BisLook(gdb.Command):
+    """A command that shows what the server answers."""
+
+    def __init__(self, name, doc, of_thread=False):
+        self.__doc__ = doc
+        self.name, self.of_thread = name, of_thread
+        super().__init__(name, gdb.COMMAND_STATUS)
+
+    def invoke(self, argument, from_tty):
+        words = [self.name] + argument.split()
+        gdb.write(bis_ask(" ".join(words) + (bis_thread() if self.of_thread else "")))
+
+
+class BisMove(gdb.Command):
+    """A command after which the program stands elsewhere."""
+
+    def __init__(self, name, doc, needs=None):
+        self.__doc__ = doc
+        self.name, self.needs = name, needs
+        super().__init__(name, gdb.COMMAND_RUNNING)
+
+    def invoke(self, argument, from_tty):
+        self.dont_repeat()
+        if self.needs and not argument.strip():
+            raise gdb.GdbError("%s needs %s." % (self.name, self.needs))
+        bis_move(" ".join([self.name] + argument.split()))
+
+
+class BisCheckpoint(gdb.Command):
+    """Keep this place, to come back to it with `restart N`.
+Usage: checkpoint [NOTE]
+The note is shown by `info checkpoints`; without one, it is where the program stands."""
+
+    def __init__(self):
+        super().__init__("checkpoint", gdb.COMMAND_RUNNING)
+
+    def invoke(self, argument, from_tty):
+        self.dont_repeat()
+        gdb.write(bis_ask("checkpoint " + (argument.strip() or bis_where())))
+
+
+class BisDivert(gdb.Command):
+    """Try something out, in a copy of the program.
+Usage: divert, and divert end
+In the copy, variables and registers can be set, and the program runs on from here by what it finds, not by what was
+recorded: it computes, allocates memory and writes to its standard output, has no files, and other threads stand still. `divert end`
+throws the copy away, and so does whatever leads elsewhere: seek, back, restart, and all that goes backwards."""
+
+    def __init__(self):
+        super().__init__("divert", gdb.COMMAND_RUNNING)
+
+    def invoke(self, argument, from_tty):
+        self.dont_repeat()
+        request = " ".join(["divert"] + argument.split())
+        if argument.strip():
+            bis_move(request)
+        else:
+            gdb.write(bis_ask(request + bis_thread()))
+
+
+class BisProcess(gdb.Command):
+    """Go to another process of the recording, or list them.
+Usage: process [PID]
+It is entered where it stood at this moment of the recording, in the order of the events; where it did not
+live then, at its begin or end."""
+
+    def __init__(self):
+        super().__init__("process", gdb.COMMAND_RUNNING)
+
+    def invoke(self, argument, from_tty):
+        self.dont_repeat()
+        if argument.strip():
+            bis_move("process " + argument.strip())
+        else:
+            gdb.write(bis_ask("process"))
+
+
+# The agent expressions of the remote protocol: what gdb calls an operation, its byte, and the bytes of its operand.
+BIS_OPERATIONS = {
+    "add": (0x02, 0), "sub": (0x03, 0), "mul": (0x04, 0), "div_signed": (0x05, 0), "div_unsigned": (0x06, 0),
+    "rem_signed": (0x07, 0), "rem_unsigned": (0x08, 0), "lsh": (0x09, 0), "rsh_signed": (0x0a, 0),
+    "rsh_unsigned": (0x0b, 0), "log_not": (0x0e, 0), "bit_and": (0x0f, 0), "bit_or": (0x10, 0), "bit_xor": (0x11, 0),
+    "bit_not": (0x12, 0), "equal": (0x13, 0), "less_signed": (0x14, 0), "less_unsigned": (0x15, 0), "ext": (0x16, 1),
+    "ref8": (0x17, 0), "ref16": (0x18, 0), "ref32": (0x19, 0), "ref64": (0x1a, 0), "if_goto": (0x20, 2),
+    "goto": (0x21, 2), "const8": (0x22, 1), "const16": (0x23, 2), "const32": (0x24, 4), "const64": (0x25, 8),
+    "reg": (0x26, 2), "end": (0x27, 0), "dup": (0x28, 0), "pop": (0x29, 0), "zero_ext": (0x2a, 1), "swap": (0x2b, 0),
+    "pick": (0x32, 1), "rot": (0x33, 0),
+}
+
+
+def bis_plain(condition):
+    """The condition with gdb's own variables ($name, $1) replaced by what they hold: the server does not have them."""
+    def held(match):
+        name = match.group(1)
+        value = gdb.history(int(name)) if name.isdigit() else gdb.convenience_variable(name)
+        return match.group(0) if value is None else "((%s) %d)" % (value.type.unqualified(), int(value))
+    return re.sub(r"\$(\w+)", held, condition)
+
+
+def bis_code(condition):
+    """The agent expression for a condition, as hexadecimal. gdb shows it only as a listing: `OFFSET OPERATION OPERAND`."""
+    code = bytearray()
+    try:
+        condition = bis_plain(condition)
+        listing = gdb.execute("maint agent-eval " + condition, to_string=True)
+    except gdb.error as error:
+        raise gdb.GdbError(str(error))
+    for line in listing.splitlines():
+        words = line.split()
+        if len(words) < 2 or not words[0].isdigit():
+            continue
+        if words[1] not in BIS_OPERATIONS:
+            raise gdb.GdbError("The server cannot evaluate this condition (%s)." % words[1])
+        if words[1] == "reg" and "$" not in condition:
+            raise gdb.GdbError(
+                "The condition has local variables, which only their function knows. Give their address, like "
+                "*(int *) 0x7ffe0010, or use `watch EXPR if COND`, where gdb evaluates it.")
+        byte, size = BIS_OPERATIONS[words[1]]
+        operand = int(words[2]) if size else 0
+        code.append(byte)
+        code += (operand & ((1 << 8 * size) - 1)).to_bytes(size, "big")
+    if not code:
+        raise gdb.GdbError("gdb does not say what this condition is.")
+    return code.hex()
+
+
+class BisWatchIf(gdb.Command):
+    """Watch a value, and stop where it is changed and a condition holds.
+Usage: watch-if EXPR COND, or watch-if EXPR if COND
+EXPR without spaces in the first form. The condition is evaluated by the server, right after the value was changed:
+quick also where it hardly ever holds. With `watch EXPR if COND`, gdb evaluates it at each change."""
+
+    watched = {}
+
+    def __init__(self):
+        super().__init__("watch-if", gdb.COMMAND_BREAKPOINTS, gdb.COMPLETE_EXPRESSION)
+
+    def invoke(self, argument, from_tty):
+        self.dont_repeat()
+        argument = argument.strip()
+        expression, _, condition = argument.partition(" if ") if " if " in argument else argument.partition(" ")
+        if not condition.strip():
+            raise gdb.GdbError("Usage: watch-if EXPR COND")
+        try:
+            value = gdb.parse_and_eval(expression)
+        except gdb.error as error:
+            raise gdb.GdbError(str(error))
+        if value.address is None:
+            raise gdb.GdbError("%s is not in memory." % expression)
+        where = "%x %x" % (int(value.address), value.type.sizeof)
+        bis_ask("watch-if %s %s" % (where, bis_code(condition.strip())))
+        try:
+            gdb.execute("watch -location " + expression)
+        except gdb.error:
+            bis_ask("watch-unless " + where)
+            raise
+        self.watched[max(point.number for point in gdb.breakpoints())] = where
+
+    @classmethod
+    def deleted(cls, point):
+        where = cls.watched.pop(point.number, None)
+        if where is not None and BisTarget.is_bis():
+            bis_ask("watch-unless " + where)
+
+
+def bis_catches(changed, deleted=None):
+    """A catchpoint was made, changed or deleted: is the server to tell of forks?"""
+    if changed is not None and changed.type != gdb.BP_CATCHPOINT or not BisTarget.is_bis():
+        return
+    caught = any(
+        point.type == gdb.BP_CATCHPOINT and point.enabled and point.number != deleted and bis_is_of_forks(point)
+        for point in gdb.breakpoints())
+    if caught != BisTarget.catches_forks:
+        bis_ask("catch-forks " + ("on" if caught else "off"))
+        BisTarget.catches_forks = caught
+
+
+def bis_is_of_forks(point):
+    """gdb shows it in its list only."""
+    try:
+        words = gdb.execute("info breakpoints %d" % point.number, to_string=True).splitlines()[1].split()
+        return words[4].rstrip(",") in ("fork", "vfork")
+    except (gdb.error, IndexError):
+        return False
+
+
+def bis_stopped(event):
+    """Sets $_bis_event and $_bis_place, and tells the server that a user sees this stop."""
+    if not BisTarget.is_bis():
+        return
+    bis_catches(None)
+    for line in bis_ask("stopped" + bis_thread()).splitlines():
+        name, _, value = line.partition(" ")
+        if name == "event" and value.isdigit():
+            gdb.set_convenience_variable("_bis_event", int(value))
+        elif name == "place":
+            gdb.set_convenience_variable("_bis_place", value)
+
+
+def bis_prompt():
+    """Tells the server that the user is to say what comes next, and shows what gdb could not."""
+    thread = gdb.selected_thread()
+    if thread is None or thread.is_running() or not BisTarget.is_bis():
+        return
+    state, _, refused = bis_monitor("prompt").partition("\n")
+    if state == "gone":
+        gdb.execute("maintenance flush dcache", to_string=True)
+    if refused:
+        gdb.write(refused, gdb.STDERR)
+
+
+BisLook("when", """Show the number of the last event before this place.
+`bis dump` shows the events.""", True)
+BisLook("when-ticks", "Show how far the thread has come since its last event, in the recording's unit.", True)
+BisLook("when-tid", "Show the recorded number of the thread.", True)
+BisLook("when-end", "Show the place of the end of the process.")
+BisLook("elapsed-time", "Show how much time had passed here when it was recorded.")
+BisLook("info recording", "Show what the recording says of itself.")
+BisLook("info checkpoints", "List the places that `checkpoint` has kept.")
+BisLook("delete checkpoint", """Forget a place that `checkpoint` has kept.
+Usage: delete checkpoint N""")
+BisMove("seek", """Go to a place of the recording.
+Usage: seek PLACE
+PLACE is an event's number, a place as $_bis_place holds one, `start` or `end`.""", "a place")
+BisMove("back", """Go back to where the program stood before the last command that moved it.
+Usage: back [N]""")
+BisMove("forward", """Undo `back`.
+Usage: forward [N]""")
+BisMove("restart", """Go to a place that `checkpoint` has kept.
+Usage: restart N""", "the number of a checkpoint")
+BisCheckpoint()
+BisProcess()
+BisDivert()
+BisWatchIf()
+
+
+class BisHelp(gdb.Command):
+    """The commands for recordings.
+
+seek PLACE            go to an event, a place, `start` or `end`
+back, forward         to where the program stood before, and back again
+checkpoint, restart N keep a place, and go there; info checkpoints, delete checkpoint N
+when, when-ticks, when-tid, when-end, elapsed-time, info recording
+                      where this is; also in $_bis_event and $_bis_place
+process [PID]         the processes of the recording; go to one
+run [EVENT]           begin anew, or at an event
+divert, divert end    try something out in a copy of the program, which can be changed
+watch-if EXPR COND    watch, with a condition that the server evaluates
+And gdb's own: reverse-continue, reverse-step, reverse-next, reverse-finish, reverse-stepi."""
+
+    def __init__(self):
+        super().__init__("bis", gdb.COMMAND_SUPPORT)
+
+    def invoke(self, argument, from_tty):
+        gdb.execute("help bis")
+
+
+BisHelp()
+gdb.events.stop.connect(bis_stopped)
+gdb.events.before_prompt.connect(bis_prompt)
+gdb.events.breakpoint_deleted.connect(BisWatchIf.deleted)
+gdb.events.breakpoint_deleted.connect(lambda point: bis_catches(point, point.number))
+gdb.events.breakpoint_created.connect(bis_catches)
+gdb.events.breakpoint_modified.connect(bis_catches)
+gdb.events.connection_removed.connect(BisTarget.forget)
+end

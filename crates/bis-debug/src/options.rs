@@ -1,0 +1,171 @@
+//! What a session is to be about, and what can be wrong with that.
+
+use std::{
+    fs::File,
+    io,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+use bis_replay::{Halt, ReplayError};
+use bis_trace::{
+    Trace,
+    event::{Base, DomainEntry},
+    types::DomainId,
+};
+
+use crate::session::place::NoPlace;
+
+/// Where a session begins.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Begin {
+    /// At the first instruction of the process (of the copy, for [`Which::Forked`]).
+    FirstExec,
+    /// At this event, in whatever process it is.
+    Event(u64),
+    /// At a place as `when` prints it.
+    Place(String),
+    /// At the end of the process.
+    End,
+    /// Where the replay does something else than what was recorded.
+    Divergence,
+}
+
+/// The process that a session begins in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Which {
+    /// The one that was recorded first.
+    First,
+    /// This one, from its last exec; from its fork if it has none.
+    Pid(i32),
+    /// This one, from its fork.
+    Forked(i32),
+    /// The first one that executed a program of this name or path.
+    Command(String),
+    /// The one of this domain, from the begin of that.
+    Domain(DomainId),
+}
+
+/// Is told of news as they come, in their order with what the program writes.
+pub type Listener = fn(News<'_>);
+
+/// What there is to say.
+#[derive(Clone, Copy, Debug)]
+pub enum News<'a> {
+    /// A breakpoint's command has printed this in a task, when this event was the last one.
+    Printed { tid: i32, event: u64, text: &'a [u8] },
+    /// For people, in lines.
+    Said(&'a [u8]),
+}
+
+#[derive(Debug)]
+pub struct Options {
+    pub which: Which,
+    pub begin: Begin,
+    /// Wait for another debugger when one has left.
+    pub keep_listening: bool,
+    /// Give the debugger the files as they were when they were recorded.
+    pub serve_files: bool,
+    /// Leave out what the program wrote.
+    pub quiet: bool,
+    /// How much memory checkpoints may take, in bytes.
+    pub checkpoint_memory: Option<u64>,
+    /// Where what the program wrote goes; none: our standard output and error.
+    pub echo_to: Option<File>,
+    /// Who is told of what breakpoints print, and of other news. None: the debugger.
+    pub listener: Option<Listener>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum DebugError {
+    #[error("failed to debug {what}: the trace has no such process (bis ps shows its processes)")]
+    NoProcess { what: String },
+    #[error(
+        "failed to debug: this recording was made by an older bis, and does not say which instructions in memory are the program's \
+         own; bis replay -a replays it, and a new recording can be debugged"
+    )]
+    Older,
+    #[error("failed to debug: the trace has no event {0} (bis dump shows its events)")]
+    NoEvent(u64),
+    /// The replay that was to be looked at does what was recorded.
+    #[error(
+        "failed to go to the divergence: this time the replay of that process went on to its end without one"
+    )]
+    NoDivergence,
+    #[error(transparent)]
+    NoPlace(#[from] NoPlace),
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    /// The trace ends before the process begins.
+    #[error("failed to debug: {0}")]
+    Cut(String),
+    #[error("failed to {what}: {source}")]
+    Io { what: &'static str, source: io::Error },
+}
+
+impl From<Halt> for DebugError {
+    fn from(halt: Halt) -> DebugError {
+        match halt {
+            Halt::Failed(error) => DebugError::Replay(error),
+            Halt::Cut(why) => DebugError::Cut(why),
+            Halt::Seen(event) => {
+                DebugError::Cut(format!("a breakpoint was seen by the program at event {event}"))
+            }
+            Halt::Cancelled => DebugError::Cut("the replay was given up".into()),
+        }
+    }
+}
+
+impl Which {
+    /// The domain in which the process begins.
+    pub(crate) fn entry<'t>(&self, trace: &'t Trace) -> Result<&'t DomainEntry, DebugError> {
+        let entry = match self {
+            Which::First => trace.domains().min_by_key(|entry| entry.seq),
+            Which::Pid(pid) => {
+                trace.domains().filter(|entry| entry.pid.0 == *pid).max_by_key(|entry| entry.seq)
+            }
+            Which::Forked(pid) => {
+                let forked =
+                    |entry: &&DomainEntry| entry.pid.0 == *pid && matches!(entry.base, Base::Fork { .. });
+                trace.domains().find(forked)
+            }
+            Which::Command(name) => trace.domains().find(|entry| executes(entry, name)),
+            Which::Domain(domain) => trace.domains().find(|entry| entry.domain == *domain),
+        };
+        let what = match self {
+            Which::First => "the first process".to_owned(),
+            Which::Pid(pid) | Which::Forked(pid) => format!("process {pid}"),
+            Which::Command(name) => name.clone(),
+            Which::Domain(domain) => format!("domain {domain}"),
+        };
+        entry.ok_or(DebugError::NoProcess { what })
+    }
+}
+
+/// The path of the executable that a domain runs.
+pub(crate) fn executable_of<'t>(trace: &'t Trace, mut entry: &'t DomainEntry) -> Option<&'t Path> {
+    loop {
+        match &entry.base {
+            Base::Exec { path, .. } => return Some(Path::new(std::ffi::OsStr::from_bytes(path))),
+            Base::Fork { parent, .. } => {
+                entry = trace.domains().find(|other| other.domain == *parent)?;
+            }
+        }
+    }
+}
+
+/// The path of the executable that the session begins in, for a debugger to read symbols from.
+pub(crate) fn executable(trace: &Trace, options: &Options) -> Result<PathBuf, DebugError> {
+    let entry = options.which.entry(trace)?;
+    let found = executable_of(trace, entry).map(Path::to_owned);
+    found.ok_or_else(|| DebugError::NoProcess { what: format!("process {}", entry.pid) })
+}
+
+fn executes(entry: &DomainEntry, name: &str) -> bool {
+    let Base::Exec { path, argv, .. } = &entry.base else { return false };
+    let tail = format!("/{name}");
+    [Some(path), argv.first()]
+        .into_iter()
+        .flatten()
+        .any(|word| word == name.as_bytes() || word.ends_with(tail.as_bytes()))
+}

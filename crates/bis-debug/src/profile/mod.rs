@@ -1,0 +1,177 @@
+//! Where the recorded run spent its time: a replay that is stopped a thousand times a second, and asked where it is.
+//!
+//! The replicas are driven one process after the other. At each sample the task that computes is stopped, its stack is unwound
+//! ([`stacks`]) and counts with the processor time that the task has used since its last sample; what the replay itself needs is not
+//! in it. Time in the kernel is not either, because no recorded call is made.
+
+mod stacks;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use bis_replay::{Interrupt, Limit, Replica, Solo, Stop, World};
+use bis_trace::{
+    Trace,
+    event::Base,
+    types::{DomainId, Tid},
+};
+use bis_tracee::{balance, task};
+
+use self::stacks::Stacks;
+use crate::{
+    options::{DebugError, Which, executable_of},
+    session::alarm::Alarm,
+};
+
+/// When a task is asked next: after half a millisecond to one and a half, in steps of the golden ratio. What a program does in
+/// circles would else be met in the same place again and again.
+fn interval(sample: u64) -> Duration {
+    const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+    const SPREAD_NS: u64 = 1_000_000;
+    let part = sample.wrapping_mul(GOLDEN) >> 32;
+    Duration::from_nanos(SPREAD_NS / 2 + ((part * SPREAD_NS) >> 32))
+}
+
+/// What was found: stacks, the outermost frame first, and how long each was there, in microseconds.
+#[derive(Debug, Default)]
+pub struct Profile {
+    pub stacks: BTreeMap<Vec<String>, u64>,
+    pub samples: u64,
+}
+
+impl Profile {
+    /// A line for each stack: frames with semicolons between, a space, and microseconds; as flame graphs are made of.
+    pub fn folded(&self) -> Vec<String> {
+        let line = |(stack, micros): (&Vec<String>, &u64)| format!("{} {micros}", stack.join(";"));
+        self.stacks.iter().filter(|(_, micros)| **micros > 0).map(line).collect()
+    }
+
+    fn add(&mut self, stack: Vec<String>, took: Duration) {
+        self.samples += 1;
+        *self.stacks.entry(stack).or_default() += u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+    }
+}
+
+/// Replays one process, or all of them, and says where they spent their time.
+///
+/// # Errors
+/// Where the trace has no such process, or cannot be replayed.
+pub fn profile(trace: &Trace, which: Option<&Which>) -> Result<Profile, DebugError> {
+    if !trace.says_ours() {
+        return Err(DebugError::Older);
+    }
+    bis_replay::allow_many_files();
+    let world = World::new(trace)?;
+    let chosen = which.map(|which| which.entry(trace)).transpose()?;
+    let is_meant = |pid: Tid, seq| chosen.is_none_or(|entry| entry.pid == pid && entry.seq <= seq);
+    let mut domains: Vec<_> = world.domains().iter().filter(|entry| is_meant(entry.pid, entry.seq)).collect();
+    domains.sort_by_key(|entry| entry.seq);
+    let domains: Vec<DomainId> = domains.iter().map(|entry| entry.domain).collect();
+    // Together with its tasks, as a session.
+    balance::pin(Tid(0), bis_tracee::sys::current_core().unwrap_or(0));
+    let interrupt = Arc::<Interrupt>::default();
+    let alarm = Alarm::new(Arc::clone(&interrupt))
+        .map_err(|source| DebugError::Io { what: "start a thread", source })?;
+    let mut profile = Profile::default();
+    let mut stacks = Stacks::new(&world);
+    for domain in domains {
+        let mut host = Solo::new(&world, None);
+        let replica = host.begin(domain)?;
+        Sampled { replica, known: HashMap::new(), program: program_of(trace, &world, domain) }.run(
+            &mut host,
+            (&alarm, &interrupt),
+            &mut stacks,
+            &mut profile,
+        )?;
+    }
+    Ok(profile)
+}
+
+/// The name of the program that a domain runs: the outermost frame.
+fn program_of(trace: &Trace, world: &World<'_>, domain: DomainId) -> String {
+    let path =
+        world.domains().iter().find(|entry| entry.domain == domain).and_then(|entry| match &entry.base {
+            Base::Exec { path, .. } => Some(String::from_utf8_lossy(path).into_owned()),
+            Base::Fork { .. } => executable_of(trace, entry).map(|path| path.to_string_lossy().into_owned()),
+        });
+    let path = path.unwrap_or_default();
+    path.rsplit('/').next().unwrap_or_default().to_owned()
+}
+
+/// A domain that is asked.
+struct Sampled<'t> {
+    replica: Replica<'t>,
+    /// The processor time of each task at its last sample, by its number here.
+    known: HashMap<Tid, Duration>,
+    program: String,
+}
+
+impl<'t> Sampled<'t> {
+    fn run(
+        mut self,
+        host: &mut Solo<'t>,
+        (alarm, interrupt): (&Alarm, &Interrupt),
+        stacks: &mut Stacks<'_>,
+        profile: &mut Profile,
+    ) -> Result<(), DebugError> {
+        self.replica.attend();
+        loop {
+            alarm.set(interval(profile.samples));
+            let limit = Limit { interrupt: Some(interrupt), ..Limit::default() };
+            let stop = host.advance(&mut self.replica, &limit, &mut |_, _| {})?;
+            alarm.clear();
+            match stop {
+                Stop::Interrupted => {
+                    interrupt.take();
+                    self.sample(stacks, profile)?;
+                }
+                Stop::End | Stop::Cut => return Ok(()),
+                _ => {}
+            }
+        }
+    }
+
+    /// The task that computes, where it is. One that has not computed since the last sample was in nobody's way.
+    fn sample(&mut self, stacks: &mut Stacks<'_>, profile: &mut Profile) -> Result<(), DebugError> {
+        let Some((tid, ours)) = self.replica.next_task()? else { return Ok(()) };
+        let now = task::cpu_time(ours).unwrap_or_default();
+        let before = self.known.insert(ours, now).unwrap_or_default();
+        let took = now.saturating_sub(before);
+        if took.is_zero() {
+            return Ok(());
+        }
+        let mut stack = vec![self.program.clone()];
+        stack.extend(stacks.of(&self.replica, tid));
+        profile.add(stack, took);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_do_not_come_in_a_row() {
+        let times: Vec<u64> = (0..1000).map(|n| u64::try_from(interval(n).as_micros()).unwrap()).collect();
+        assert!(times.iter().all(|micros| (500..1500).contains(micros)));
+        for tenth in 0..10 {
+            let from = 500 + 100 * tenth;
+            let within = times.iter().filter(|micros| (from..from + 100).contains(*micros)).count();
+            assert!((90..=110).contains(&within), "{within} in {from}");
+        }
+    }
+
+    #[test]
+    fn folded_stacks_have_their_time_behind_them() {
+        let mut profile = Profile::default();
+        let stack = || vec!["program".to_owned(), "main".to_owned(), "work".to_owned()];
+        profile.add(stack(), Duration::from_micros(700));
+        profile.add(stack(), Duration::from_micros(400));
+        assert_eq!(profile.folded(), ["program;main;work 1100"]);
+        assert_eq!(profile.samples, 2);
+    }
+}

@@ -1,0 +1,261 @@
+//! Stacks of replayed tasks, as names of functions.
+//!
+//! Programs are compiled without frame pointers, so stacks are unwound by the tables of the trace's own files (`.eh_frame`), which is
+//! `framehop`'s work. A file without such tables, and code that is made at run time, are left by frame pointers, if at all. Names are those
+//! of the files' symbol tables; of a stripped file, of its separate one in `/usr/lib/debug` if there is one.
+
+use std::{
+    collections::HashMap,
+    fs,
+    io::Read,
+    ops::Range,
+    path::{Path, PathBuf},
+    rc::Rc,
+    sync::Arc,
+};
+
+use bis_replay::{Replica, World, ours::ProgramText};
+use bis_trace::types::{FileId, Tid};
+use bis_tracee::maps::Mapping;
+use framehop::{
+    ExplicitModuleSectionInfo, Module, Unwinder,
+    x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64},
+};
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
+
+/// How deep a stack may be.
+const FRAMES_MAX: usize = 512;
+
+const PAGE: u64 = 4096;
+
+/// What is known of a file.
+struct Known {
+    name: String,
+    /// Its loaded segments: offset in the file, and address.
+    segments: Vec<(Range<u64>, u64)>,
+    sections: Sections,
+    /// Addresses and names, sorted.
+    symbols: Vec<(Range<u64>, String)>,
+}
+
+#[derive(Clone)]
+struct Section {
+    range: Range<u64>,
+    bytes: Arc<[u8]>,
+}
+
+/// Those that unwinding needs.
+struct Sections {
+    text: Option<Section>,
+    eh_frame: Option<Section>,
+    eh_frame_hdr: Option<Section>,
+    got: Option<Range<u64>>,
+}
+
+/// A file's text in memory.
+#[derive(Clone, PartialEq, Eq)]
+struct Text {
+    range: Range<u64>,
+    file: FileId,
+    /// In the file.
+    offset: u64,
+}
+
+/// See the module's text.
+pub(super) struct Stacks<'w> {
+    world: &'w World<'w>,
+    files: HashMap<FileId, Option<Rc<Known>>>,
+    cache: CacheX86_64,
+    /// What was mapped when the unwinder was made.
+    mapped: Vec<Text>,
+    unwinder: UnwinderX86_64<Arc<[u8]>>,
+    /// Where each file's addresses begin.
+    placed: Vec<(Range<u64>, u64, Rc<Known>)>,
+}
+
+impl<'w> Stacks<'w> {
+    pub fn new(world: &'w World<'w>) -> Stacks<'w> {
+        Stacks {
+            world,
+            files: HashMap::new(),
+            cache: CacheX86_64::new(),
+            mapped: Vec::new(),
+            unwinder: UnwinderX86_64::new(),
+            placed: Vec::new(),
+        }
+    }
+
+    /// A task's frames, the outermost first.
+    pub fn of(&mut self, replica: &Replica<'_>, tid: Tid) -> Vec<String> {
+        let Ok(registers) = replica.registers(tid) else { return Vec::new() };
+        self.look(replica);
+        let mut pages: HashMap<u64, Vec<u8>> = HashMap::new();
+        let mut read = |addr: u64| {
+            let page = addr & !(PAGE - 1);
+            let bytes = pages
+                .entry(page)
+                .or_insert_with(|| replica.memory().read_upto(page, usize::try_from(PAGE).unwrap_or(0)));
+            let at = usize::try_from(addr - page).unwrap_or(0);
+            let word = bytes.get(at..at + 8).and_then(|word| word.try_into().ok()).ok_or(())?;
+            Ok(u64::from_le_bytes(word))
+        };
+        let start = UnwindRegsX86_64::new(registers.rip, registers.rsp, registers.rbp);
+        let mut frames = self.unwinder.iter_frames(registers.rip, start, &mut self.cache, &mut read);
+        let mut addresses = Vec::new();
+        while let Ok(Some(frame)) = frames.next()
+            && addresses.len() < FRAMES_MAX
+        {
+            addresses.push(frame.address_for_lookup());
+        }
+        addresses.iter().rev().map(|addr| self.name(*addr)).collect()
+    }
+
+    /// Makes the unwinder anew where other files are mapped than before.
+    fn look(&mut self, replica: &Replica<'_>) {
+        let texts = self.texts(replica);
+        if texts == self.mapped {
+            return;
+        }
+        self.unwinder = UnwinderX86_64::new();
+        self.cache = CacheX86_64::new();
+        self.placed.clear();
+        for text in &texts {
+            if let Some(known) = self.file(text.file) {
+                self.place(text, known);
+            }
+        }
+        self.mapped = texts;
+    }
+
+    /// The texts that are mapped. What counts in the place of a file's text is mapped from elsewhere; then the file is meant.
+    fn texts(&self, replica: &Replica<'_>) -> Vec<Text> {
+        let believed = || replica.text().into_iter().flat_map(ProgramText::believed);
+        let mut texts: Vec<Text> = believed()
+            .map(|known| Text { range: known.range.clone(), file: known.file, offset: known.offset })
+            .collect();
+        let is_other = |mapping: &Mapping| {
+            !believed().any(|known| known.range.start < mapping.end && mapping.start < known.range.end)
+        };
+        let maps = replica.maps().unwrap_or_default();
+        let others = maps.iter().filter(|mapping| mapping.prot & 4 != 0 && is_other(mapping));
+        texts.extend(others.filter_map(|mapping| {
+            let shown = mapping.name.rsplit(|byte| *byte == b'/').next()?;
+            let entry =
+                self.world.files().find(|entry| !shown.is_empty() && entry.name.as_bytes() == shown)?;
+            Some(Text { range: mapping.start..mapping.end, file: entry.file, offset: mapping.offset })
+        }));
+        texts
+    }
+
+    fn place(&mut self, text: &Text, known: Rc<Known>) {
+        let Text { range, offset, .. } = text.clone();
+        let end = offset + (range.end - range.start);
+        let segment = known.segments.iter().find(|(file, _)| offset < file.end && file.start < end);
+        let Some((file, addr)) = segment else { return };
+        let base = range.start.wrapping_sub(offset).wrapping_add(file.start).wrapping_sub(*addr);
+        let Sections { text, eh_frame, eh_frame_hdr, got } = &known.sections;
+        let extent = |section: &Option<Section>| section.as_ref().map(|section| section.range.clone());
+        let bytes = |section: &Option<Section>| section.as_ref().map(|section| Arc::clone(&section.bytes));
+        let info = ExplicitModuleSectionInfo {
+            base_svma: 0,
+            text_svma: extent(text),
+            text: bytes(text),
+            eh_frame_svma: extent(eh_frame),
+            eh_frame: bytes(eh_frame),
+            eh_frame_hdr_svma: extent(eh_frame_hdr),
+            eh_frame_hdr: bytes(eh_frame_hdr),
+            got_svma: got.clone(),
+            ..Default::default()
+        };
+        self.unwinder.add_module(Module::new(known.name.clone(), range.clone(), base, info));
+        self.placed.push((range, base, known));
+    }
+
+    fn name(&self, addr: u64) -> String {
+        let Some((_, base, known)) = self.placed.iter().find(|(range, ..)| range.contains(&addr)) else {
+            return "[unknown]".into();
+        };
+        let own = addr.wrapping_sub(*base);
+        let after = known.symbols.partition_point(|(range, _)| range.start <= own);
+        let found =
+            after.checked_sub(1).and_then(|at| known.symbols.get(at)).filter(|(range, _)| own < range.end);
+        found.map_or_else(|| format!("[{}]", known.name), |(_, name)| name.clone())
+    }
+
+    fn file(&mut self, file: FileId) -> Option<Rc<Known>> {
+        if let Some(known) = self.files.get(&file) {
+            return known.clone();
+        }
+        let known = self.read(file).and_then(|(path, bytes)| know(&path, &bytes)).map(Rc::new);
+        self.files.insert(file, known.clone());
+        known
+    }
+
+    /// A file's path, and the trace's own copy of it.
+    fn read(&self, file: FileId) -> Option<(Vec<u8>, Vec<u8>)> {
+        let trace = self.world.trace();
+        let mut bytes = Vec::new();
+        trace.open_file(file).ok()?.read_to_end(&mut bytes).ok()?;
+        Some((trace.file(file).ok()?.path.clone(), bytes))
+    }
+}
+
+fn know(path: &[u8], bytes: &[u8]) -> Option<Known> {
+    let file = object::File::parse(bytes).ok()?;
+    let section = |name: &str| {
+        let section = file.section_by_name(name)?;
+        let range = section.address()..section.address() + section.size();
+        Some(Section { range, bytes: section.data().ok()?.into() })
+    };
+    let segment = |segment: object::Segment<'_, '_>| {
+        let (offset, size) = segment.file_range();
+        (offset..offset + size, segment.address())
+    };
+    let mut symbols = symbols(&file);
+    if symbols.is_empty() || file.symbols().next().is_none() {
+        symbols.extend(separate(&file).into_iter().flat_map(|bytes| {
+            object::File::parse(&*bytes).map(|file| self::symbols(&file)).unwrap_or_default()
+        }));
+    }
+    symbols.sort_by_key(|(range, _)| (range.start, range.end));
+    let name = Path::new(&*String::from_utf8_lossy(path)).file_name()?.to_string_lossy().into_owned();
+    Some(Known {
+        name,
+        segments: file.segments().map(segment).collect(),
+        sections: Sections {
+            text: section(".text"),
+            eh_frame: section(".eh_frame"),
+            eh_frame_hdr: section(".eh_frame_hdr"),
+            got: section(".got").map(|section| section.range),
+        },
+        symbols,
+    })
+}
+
+fn symbols(file: &object::File<'_>) -> Vec<(Range<u64>, String)> {
+    let is_function =
+        |symbol: &object::Symbol<'_, '_>| symbol.kind() == SymbolKind::Text && symbol.size() > 0;
+    let all = file.symbols().chain(file.dynamic_symbols()).filter(is_function);
+    let named = |symbol: object::Symbol<'_, '_>| {
+        let range = symbol.address()..symbol.address() + symbol.size();
+        Some((range, plain(symbol.name().ok()?)))
+    };
+    all.filter_map(named).collect()
+}
+
+/// A file's symbols that lie elsewhere, by its build-id.
+fn separate(file: &object::File<'_>) -> Option<Vec<u8>> {
+    let id: String = file.build_id().ok()??.iter().map(|byte| format!("{byte:02x}")).collect();
+    let (first, rest) = id.split_at_checked(2)?;
+    fs::read(PathBuf::from(format!("/usr/lib/debug/.build-id/{first}/{rest}.debug"))).ok()
+}
+
+/// A name as its language has it, without what would be read as the end of a frame.
+fn plain(name: &str) -> String {
+    let name = rustc_demangle::try_demangle(name)
+        .map(|name| format!("{name:#}"))
+        .ok()
+        .or_else(|| cpp_demangle::Symbol::new(name).ok().and_then(|symbol| symbol.demangle().ok()))
+        .unwrap_or_else(|| name.to_owned());
+    name.replace(';', ":").replace('\n', " ")
+}

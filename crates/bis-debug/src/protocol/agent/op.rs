@@ -1,0 +1,106 @@
+//! The instructions, by number. Operands follow the number, the most significant byte first.
+
+/// An instruction, without its operands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Op {
+    Add,
+    Sub,
+    Mul,
+    DivSigned,
+    DivUnsigned,
+    RemSigned,
+    RemUnsigned,
+    Lsh,
+    RshSigned,
+    RshUnsigned,
+    /// Records memory; takes address and length.
+    Trace,
+    /// Records memory; the length is an operand of this many bytes, and the stack stays.
+    TraceQuick(usize),
+    /// Records a string; takes address and limit.
+    TraceNz,
+    LogNot,
+    BitAnd,
+    BitOr,
+    BitXor,
+    BitNot,
+    Equal,
+    LessSigned,
+    LessUnsigned,
+    /// Extends a number of so many bits by its sign.
+    Ext,
+    ZeroExt,
+    /// Reads so many bytes of memory.
+    Ref(usize),
+    IfGoto,
+    Goto,
+    /// Pushes an operand of so many bytes.
+    Const(usize),
+    Reg,
+    End,
+    Dup,
+    Pop,
+    Swap,
+    Pick,
+    Rot,
+    GetVariable,
+    SetVariable,
+    TraceVariable,
+    Printf,
+    /// Of floating-point numbers.
+    Float,
+}
+
+impl Op {
+    pub fn of(number: u8) -> Option<Op> {
+        Some(match number {
+            0x01 | 0x1b..=0x1f => Op::Float,
+            0x02 => Op::Add,
+            0x03 => Op::Sub,
+            0x04 => Op::Mul,
+            0x05 => Op::DivSigned,
+            0x06 => Op::DivUnsigned,
+            0x07 => Op::RemSigned,
+            0x08 => Op::RemUnsigned,
+            0x09 => Op::Lsh,
+            0x0a => Op::RshSigned,
+            0x0b => Op::RshUnsigned,
+            0x0c => Op::Trace,
+            0x0d => Op::TraceQuick(1),
+            0x0e => Op::LogNot,
+            0x0f => Op::BitAnd,
+            0x10 => Op::BitOr,
+            0x11 => Op::BitXor,
+            0x12 => Op::BitNot,
+            0x13 => Op::Equal,
+            0x14 => Op::LessSigned,
+            0x15 => Op::LessUnsigned,
+            0x16 => Op::Ext,
+            0x17 => Op::Ref(1),
+            0x18 => Op::Ref(2),
+            0x19 => Op::Ref(4),
+            0x1a => Op::Ref(8),
+            0x20 => Op::IfGoto,
+            0x21 => Op::Goto,
+            0x22 => Op::Const(1),
+            0x23 => Op::Const(2),
+            0x24 => Op::Const(4),
+            0x25 => Op::Const(8),
+            0x26 => Op::Reg,
+            0x27 => Op::End,
+            0x28 => Op::Dup,
+            0x29 => Op::Pop,
+            0x2a => Op::ZeroExt,
+            0x2b => Op::Swap,
+            0x2c => Op::GetVariable,
+            0x2d => Op::SetVariable,
+            0x2e => Op::TraceVariable,
+            0x2f => Op::TraceNz,
+            0x30 => Op::TraceQuick(2),
+            0x32 => Op::Pick,
+            0x33 => Op::Rot,
+            0x34 => Op::Printf,
+            _ => return None,
+        })
+    }
+}

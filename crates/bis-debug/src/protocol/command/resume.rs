@@ -1,0 +1,92 @@
+//! What makes the program run: `c`, `C`, `s`, `S`, `bc`, `bs`, and the actions of `vCont`.
+
+use bis_trace::types::Signal;
+
+use super::{
+    super::{
+        error::Problem,
+        signal::from_gdb,
+        text::{Parsed, Text},
+        thread_id::ThreadId,
+    },
+    Command,
+};
+
+/// What a thread is to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Runs, and gets this signal first.
+    Continue(Option<Signal>),
+    /// Executes one instruction, and gets this signal first.
+    Step(Option<Signal>),
+    /// Steps while it is in these addresses: `start <= rip < end`. At least one instruction.
+    StepRange { start: u64, end: u64 },
+    /// Stops, in non-stop mode.
+    Stop,
+}
+
+/// An action, and whose it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ThreadAction {
+    pub action: Action,
+    /// None: every thread that no earlier action has named.
+    pub threads: Option<ThreadId>,
+}
+
+pub(super) fn parse(letter: u8, mut text: Text) -> Parsed<Command> {
+    if letter == b'b' {
+        return Ok(match text.rest() {
+            b"c" => Command::ReverseContinue,
+            b"s" => Command::ReverseStep,
+            _ => Command::Unknown,
+        });
+    }
+    let signal = if letter.is_ascii_uppercase() { signal(&mut text)? } else { None };
+    let has_addr = !text.is_empty() && (letter.is_ascii_lowercase() || text.skip(";"));
+    let addr = has_addr.then(|| text.hex("the address is not a hexadecimal number")).transpose()?;
+    text.end()?;
+    let is_continue = letter.eq_ignore_ascii_case(&b'c');
+    let action = if is_continue { Action::Continue(signal) } else { Action::Step(signal) };
+    Ok(Command::ResumeSelected { action, addr })
+}
+
+/// gdb's number of a signal; 0 is none.
+fn signal(text: &mut Text) -> Parsed<Option<Signal>> {
+    match text.hex("the signal is not a hexadecimal number")? {
+        0 => Ok(None),
+        number => from_gdb(number).map(Some).ok_or(Problem("Linux does not have this signal")),
+    }
+}
+
+/// Behind `vCont;`.
+pub(super) fn actions(text: Text) -> Parsed<Command> {
+    let actions = text.0.split(|byte| *byte == b';').filter(|part| !part.is_empty());
+    let actions: Vec<ThreadAction> = actions.map(|part| action(Text(part))).collect::<Parsed<_>>()?;
+    if actions.is_empty() {
+        return Err(Problem("it has no action"));
+    }
+    Ok(Command::Resume(actions))
+}
+
+fn action(mut text: Text) -> Parsed<ThreadAction> {
+    let action = if text.skip("c") {
+        Action::Continue(None)
+    } else if text.skip("C") {
+        Action::Continue(signal(&mut text)?)
+    } else if text.skip("s") {
+        Action::Step(None)
+    } else if text.skip("S") {
+        Action::Step(signal(&mut text)?)
+    } else if text.skip("r") {
+        let (start, end) =
+            text.pair("the range's start is not hexadecimal", "the range's end is not hexadecimal")?;
+        Action::StepRange { start, end }
+    } else if text.skip("t") {
+        Action::Stop
+    } else {
+        return Err(Problem("one of its actions is not known"));
+    };
+    let threads = text.skip(":").then(|| ThreadId::parse(&mut text)).transpose()?;
+    text.end()?;
+    Ok(ThreadAction { action, threads })
+}

@@ -1,0 +1,47 @@
+//! Signal numbers as the protocol has them: gdb's own, the same on every system (`include/gdb/signals.def`).
+
+use bis_trace::types::Signal;
+
+/// gdb's name for a signal that it has no number for.
+const UNKNOWN: u8 = 143;
+
+/// The Linux numbers 0..=31, as gdb's. `SIGSTKFLT` (16) has none.
+const GDB: [u8; 32] = [
+    0, 1, 2, 3, 4, 5, 6, 10, 8, 9, 30, 11, 31, 13, 14, 15, UNKNOWN, 20, 19, 17, 18, 21, 22, 16, 24, 25, 26,
+    27, 28, 23, 32, 12,
+];
+
+/// gdb's number of a signal.
+#[must_use]
+pub fn to_gdb(signal: Signal) -> u8 {
+    match signal.0 {
+        n @ 0..32 => GDB[usize::from(n)],
+        32 => 77,
+        n @ 33..=63 => n + 12,
+        64 => 78,
+        _ => UNKNOWN,
+    }
+}
+
+/// The signal of gdb's number; none for 0 ("no signal") and for those that Linux does not have.
+#[must_use]
+pub fn from_gdb(number: u64) -> Option<Signal> {
+    let number = u8::try_from(number).ok().filter(|n| *n != UNKNOWN)?;
+    (1..=64).map(Signal).find(|signal| to_gdb(*signal) == number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_go_there_and_back() {
+        for signal in (1..=64).map(Signal) {
+            let back = from_gdb(u64::from(to_gdb(signal)));
+            assert_eq!(back, (signal.0 != 16).then_some(signal));
+        }
+        assert_eq!(to_gdb(Signal::CHLD), 20);
+        assert_eq!(to_gdb(Signal(34)), 46);
+        assert_eq!((from_gdb(0), from_gdb(143), from_gdb(1000)), (None, None, None));
+    }
+}

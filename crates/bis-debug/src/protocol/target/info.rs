@@ -1,0 +1,84 @@
+//! What `qRegisterInfo` says of a register, for LLDBs that do not read the target description.
+
+use super::{
+    super::reply::lldb::Pairs,
+    table::{Feature, Format, Register},
+};
+
+pub(super) fn info(register: &Register) -> Vec<u8> {
+    let (encoding, format) = match register.format {
+        Format::Extended80 | Format::Vector128 | Format::Upper128 | Format::Upper256 => {
+            ("vector", "vector-uint8")
+        }
+        _ => ("uint", "hex"),
+    };
+    let is_x87 = register.name.starts_with("st") || matches!(register.number, 32..40);
+    let set = match register.feature {
+        Feature::Core if is_x87 => "Floating Point Registers",
+        Feature::Sse => "Floating Point Registers",
+        Feature::Core | Feature::Linux | Feature::Segments | Feature::Pkeys => "General Purpose Registers",
+        Feature::Avx | Feature::Avx512 => "Advanced Vector Extensions",
+    };
+    let mut pairs = Pairs::default()
+        .plain("name", &register.name)
+        .plain("bitsize", 8 * register.len)
+        .plain("offset", register.offset)
+        .plain("encoding", encoding)
+        .plain("format", format)
+        .plain("set", set);
+    if let Some(number) = dwarf(&register.name) {
+        pairs = pairs.plain("ehframe", number).plain("dwarf", number);
+    }
+    if let Some(generic) = generic(&register.name) {
+        pairs = pairs.plain("generic", generic);
+    }
+    pairs.payload()
+}
+
+/// The number in debug information and unwind tables (x86-64 psABI, "DWARF Register Number Mapping").
+fn dwarf(name: &str) -> Option<usize> {
+    const GENERAL: [&str; 17] = [
+        "rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13",
+        "r14", "r15", "rip",
+    ];
+    const OTHERS: [(&str, usize); 12] = [
+        ("eflags", 49),
+        ("es", 50),
+        ("cs", 51),
+        ("ss", 52),
+        ("ds", 53),
+        ("fs", 54),
+        ("gs", 55),
+        ("fs_base", 58),
+        ("gs_base", 59),
+        ("mxcsr", 64),
+        ("fctrl", 65),
+        ("fstat", 66),
+    ];
+    let numbered = |prefix: &str| name.strip_prefix(prefix)?.parse::<usize>().ok();
+    let general = GENERAL.iter().position(|found| *found == name);
+    let other = || OTHERS.iter().find(|(found, _)| *found == name).map(|(_, number)| *number);
+    let xmm = || numbered("xmm").map(|n| if n < 16 { 17 + n } else { 67 + n - 16 });
+    general
+        .or_else(other)
+        .or_else(xmm)
+        .or_else(|| numbered("st").map(|n| 33 + n))
+        .or_else(|| numbered("k").map(|n| 118 + n))
+}
+
+/// What the register is for, on every processor.
+fn generic(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "rip" => "pc",
+        "rsp" => "sp",
+        "rbp" => "fp",
+        "eflags" => "flags",
+        "rdi" => "arg1",
+        "rsi" => "arg2",
+        "rdx" => "arg3",
+        "rcx" => "arg4",
+        "r8" => "arg5",
+        "r9" => "arg6",
+        _ => return None,
+    })
+}

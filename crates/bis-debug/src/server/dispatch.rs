@@ -1,0 +1,510 @@
+//! One client and its session: every command is answered here, or sent to who knows the answer.
+
+use std::{collections::BTreeSet, io, net::TcpStream};
+
+use bis_trace::types::{Signal, Tid};
+
+use super::{connection::Connection, files::Files, monitor::Memory, processes, stops};
+use crate::{
+    options::Options,
+    protocol::{
+        Crc, Features, ThreadId, Which,
+        command::{self, Access, Action, Command, Object, SyscallCatch, ThreadAction, Transfer},
+        reply::{self, Errors, Reason, Stop},
+    },
+    session::{Catch, Report, Session, Why, place::Position},
+};
+
+/// The largest packet that a client may send.
+const PACKET_SIZE: usize = 1 << 19;
+
+/// The most that is read of memory by one packet.
+const READ_MAX: u64 = 1 << 18;
+
+const FEATURES: [&str; 24] = [
+    "QStartNoAckMode+",
+    "multiprocess+",
+    "swbreak+",
+    "hwbreak+",
+    "vContSupported+",
+    "ReverseContinue+",
+    "ReverseStep+",
+    "ConditionalBreakpoints+",
+    "BreakpointCommands+",
+    "QPassSignals+",
+    "QCatchSyscalls+",
+    "QThreadEvents+",
+    "fork-events+",
+    "vfork-events+",
+    "exec-events+",
+    "no-resumed+",
+    "qXfer:features:read+",
+    "qXfer:auxv:read+",
+    "qXfer:threads:read+",
+    "qXfer:exec-file:read+",
+    "qXfer:siginfo:read+",
+    "qXfer:siginfo:write+",
+    "qXfer:osdata:read+",
+    "qXfer:memory-map:read-",
+];
+
+/// A symbol of glibc's, made for libthread_db: where in the description of a loaded library the number of its thread-local variables is.
+const MODULE_DESCRIPTOR: &str = "_thread_db_link_map_l_tls_modid";
+
+/// The register that says in which system call a thread is.
+const ORIG_RAX: u64 = 57;
+/// What makes the C library write what its streams hold, which is shown of functions that are called.
+const FFLUSH: &str = "fflush";
+
+/// What is answered.
+pub(super) enum Answer {
+    Reply(Vec<u8>),
+    /// The client leaves, or wants the session to end.
+    Leave(Option<Vec<u8>>),
+}
+
+/// One client and its session.
+pub(super) struct Served<'t> {
+    pub session: Session<'t>,
+    /// Those of other processes, where the client has been.
+    pub aside: Vec<Session<'t>>,
+    pub features: Features,
+    pub errors: Errors,
+    /// Whose registers are read.
+    pub general: Option<Tid>,
+    /// Who is resumed by `c` and `s`.
+    pub resumed: Option<Tid>,
+    pub files: Files,
+    pub memory: Memory,
+    /// The last stop, to be told again.
+    pub last: Report,
+    /// LLDB wants all threads with each stop.
+    pub lists_threads: bool,
+    /// The client waits for the end of a vfork, and puts no breakpoints in before it has heard of that.
+    waits_for_vfork: bool,
+    /// The address of [`MODULE_DESCRIPTOR`], once the client knows the library that has it.
+    module_descriptor: Option<u64>,
+    /// The answer is to a command that lets the program go on.
+    pub has_resumed: bool,
+}
+
+/// Answers a client until it leaves.
+pub(super) fn serve(session: Session<'_>, stream: TcpStream, options: &Options) -> io::Result<()> {
+    let mut connection = Connection::new(stream, session.stopper(), session.free_threads())?;
+    let last = session.first_report();
+    let mut client = Served {
+        session,
+        aside: Vec::new(),
+        features: Features::default(),
+        errors: Errors::Numbers,
+        general: None,
+        resumed: None,
+        files: Files::new(options.serve_files),
+        memory: Memory::default(),
+        last,
+        lists_threads: false,
+        waits_for_vfork: false,
+        module_descriptor: None,
+        has_resumed: false,
+    };
+    while let Some(payload) = connection.next()? {
+        tracing::trace!(packet = %String::from_utf8_lossy(&payload), "got");
+        let answer = match command::parse(&payload) {
+            Ok(Command::StartNoAck) => {
+                connection.send(&reply::ok())?;
+                connection.set_no_ack();
+                continue;
+            }
+            Ok(command) => client.answer(command),
+            Err(malformed) => Answer::Reply(client.errors.sentence(&malformed.to_string())),
+        };
+        // Only there does a client expect news: in the place of any other answer it would take them for that.
+        if std::mem::take(&mut client.has_resumed) {
+            while let Some(news) = client.session.take_news() {
+                connection.send(&reply::console(&news))?;
+            }
+        }
+        match answer {
+            Answer::Reply(reply) => connection.send(&reply)?,
+            Answer::Leave(reply) => {
+                if let Some(reply) = reply {
+                    connection.send(&reply)?;
+                }
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+impl<'t> Served<'t> {
+    pub(super) fn pid(&self) -> Tid {
+        self.session.pid()
+    }
+
+    pub(super) fn is_multiprocess(&self) -> bool {
+        self.features.multiprocess() && !self.is_lldb()
+    }
+
+    fn answer(&mut self, command: Command) -> Answer {
+        let reply = match command {
+            Command::Kill(None) => return Answer::Leave(None),
+            Command::Kill(Some(_)) => reply::ok(),
+            Command::Detach { process, .. } => {
+                let is_other = process.is_some_and(|process| process != self.pid());
+                if is_other || process.is_some() && self.follow_child() {
+                    reply::ok()
+                } else {
+                    return Answer::Leave(Some(reply::ok()));
+                }
+            }
+            command => self.reply(command),
+        };
+        Answer::Reply(reply)
+    }
+
+    fn reply(&mut self, command: Command) -> Vec<u8> {
+        match command {
+            Command::Supported(features) => self.supported(features),
+            Command::ExtendedMode
+            | Command::ProgramSignals(_)
+            | Command::SetWorkingDir(_)
+            | Command::DisableRandomization(_)
+            | Command::StartupWithShell(_)
+            | Command::Environment(_) => reply::ok(),
+            // LLDB finds the variables of threads by itself.
+            Command::SymbolsReady if self.is_lldb() => reply::ok(),
+            Command::SymbolsReady => match self.module_descriptor {
+                None => reply::symbol(MODULE_DESCRIPTOR),
+                Some(_) => reply::symbol(FFLUSH),
+            },
+            Command::Symbol { name, value } if name == MODULE_DESCRIPTOR => {
+                self.module_descriptor = value.or(self.module_descriptor);
+                reply::symbol(FFLUSH)
+            }
+            Command::Symbol { name, value } => {
+                if name == FFLUSH {
+                    self.session.set_fflush(value);
+                }
+                reply::ok()
+            }
+            Command::NonStop(on) => {
+                if on {
+                    self.errors.sentence("non-stop mode is not supported")
+                } else {
+                    reply::ok()
+                }
+            }
+            Command::StopReason => self.stop_reply(),
+            Command::Attached(_) => reply::attached(false),
+            Command::SelectThread(thread) => self.select(thread, true),
+            Command::SelectResumed(thread) => self.select(thread, false),
+            Command::IsAlive(thread) => match self.known(thread) {
+                Some(_) => reply::ok(),
+                None => self.errors.sentence("there is no such thread here"),
+            },
+            Command::CurrentThread => reply::current_thread(self.thread(self.session.tid())),
+            Command::FirstThreads => {
+                let threads: Vec<ThreadId> =
+                    self.session.threads().into_iter().map(|tid| self.thread(tid)).collect();
+                reply::threads(&threads)
+            }
+            Command::MoreThreads => reply::threads(&[]),
+            Command::ThreadExtraInfo(thread) => {
+                let note = self.known(thread).map(|tid| self.session.note(tid)).unwrap_or_default();
+                reply::hex(note.as_bytes())
+            }
+            Command::TlsAddress { thread, offset, map } => {
+                let module = match (map, self.module_descriptor) {
+                    (0, _) => Some(1),
+                    (_, Some(descriptor)) => self.session.tls_module(map, descriptor),
+                    (_, None) => None,
+                };
+                let tid = self.known(thread);
+                match module.zip(tid).and_then(|(module, tid)| self.session.tls(tid, module)) {
+                    Some(addr) => reply::number(addr.wrapping_add(offset)),
+                    None => self.errors.sentence("the thread has no such variable yet"),
+                }
+            }
+            Command::Offsets | Command::NextStop => reply::empty(),
+            Command::ThreadEvents(on) => {
+                self.session.tells_threads = on;
+                reply::ok()
+            }
+            Command::ReadRegisters { thread } => self.read_registers(thread),
+            Command::ReadRegister { number, thread } => self.read_register(number, thread),
+            // Behind `run`, gdb says where the program is to go on, as if it were in no call: nobody asks for that, and it is read anew.
+            Command::WriteRegister { number: ORIG_RAX, data, .. }
+                if self.memory.has_just_run && data.iter().all(|byte| *byte == 0xff) =>
+            {
+                reply::ok()
+            }
+            Command::WriteRegisters { data, thread } => self.write_registers(thread, &data),
+            Command::WriteRegister { number, data, thread } => self.write_register(number, thread, &data),
+            Command::ReadMemory { addr, len } => match self.session.read_memory(addr, len.min(READ_MAX)) {
+                bytes if bytes.is_empty() && len > 0 => self.errors.error(14, "nothing is mapped there"),
+                bytes => reply::hex(&bytes),
+            },
+            // LLDB's question whether this packet is known.
+            Command::ReadMemoryBinary { len: 0, .. } if self.is_lldb() => reply::ok(),
+            Command::ReadMemoryBinary { addr, len } => {
+                match self.session.read_memory(addr, len.min(READ_MAX)) {
+                    bytes if bytes.is_empty() && len > 0 => self.errors.error(14, "nothing is mapped there"),
+                    bytes => reply::memory_binary(&bytes, !self.is_lldb()),
+                }
+            }
+            Command::WriteMemory { addr, data } => self.write_memory(addr, &data),
+            Command::Search { addr, len, pattern } => reply::found(self.session.find(addr, len, &pattern)),
+            Command::Checksum { addr, len } => {
+                let mut crc = Crc::default();
+                let bytes = self.session.read_memory(addr, len);
+                if bytes.len() as u64 != len {
+                    return self.errors.error(14, "nothing is mapped there");
+                }
+                crc.add(&bytes);
+                reply::checksum(crc)
+            }
+            Command::InsertPoint(point) => {
+                if self.is_elsewhere() {
+                    return reply::ok();
+                }
+                match self.session.insert_point(point) {
+                    Ok(()) => reply::ok(),
+                    Err(error) => self.errors.error(28, &error.to_string()),
+                }
+            }
+            Command::RemovePoint { kind, addr, size } => {
+                if !self.is_elsewhere() {
+                    self.session.points.remove(kind, addr, size);
+                }
+                reply::ok()
+            }
+            Command::ResumeActions => reply::resume_actions(),
+            Command::Resume(actions) => self.resume(&actions),
+            Command::ResumeSelected { action, .. } => {
+                let threads = self.resumed.map(|tid| self.thread(tid));
+                self.resume(&[ThreadAction { action, threads }])
+            }
+            Command::ReverseContinue => self.backwards(Session::reverse),
+            Command::ReverseStep => {
+                let tid = self.resumed.unwrap_or(self.session.tid());
+                self.backwards(|session| session.reverse_step(tid))
+            }
+            Command::Run { arguments, .. } => self.run(&arguments),
+            Command::Restart => self.run(&[]),
+            Command::File(request) => self.files.answer(request, &self.session),
+            Command::Transfer(transfer) => self.transfer(&transfer),
+            Command::Monitor(request) => reply::hex(self.monitor(&request).as_bytes()),
+            Command::RrCommand { name, thread, arguments } => {
+                reply::hex(self.rr_command(&name, thread, &arguments).as_bytes())
+            }
+            Command::PassSignals(signals) => {
+                self.session.passed_signals = signals.into_iter().collect::<BTreeSet<Signal>>();
+                reply::ok()
+            }
+            Command::CatchSyscalls(catch) => {
+                self.session.caught_calls = match catch {
+                    SyscallCatch::None => Catch::None,
+                    SyscallCatch::All => Catch::All,
+                    SyscallCatch::Only(calls) => Catch::These(calls.into_iter().collect()),
+                };
+                reply::ok()
+            }
+            Command::Lldb(command) => self.lldb(command),
+            Command::Unknown
+            | Command::MustReplyEmpty
+            | Command::StartNoAck
+            | Command::Kill(_)
+            | Command::Detach { .. }
+            | Command::Attach(_)
+            | Command::Interrupt
+            | Command::ThreadOptions(_)
+            | Command::Agent(_) => reply::empty(),
+        }
+    }
+
+    fn supported(&mut self, features: Features) -> Vec<u8> {
+        if features.error_message() {
+            self.errors = Errors::Sentences;
+        }
+        self.features = features;
+        if self.is_lldb() {
+            reply::supported(PACKET_SIZE, &super::lldb::FEATURES)
+        } else {
+            reply::supported(PACKET_SIZE, &FEATURES)
+        }
+    }
+
+    /// Is the client busy with a process that is not the session's (one that was forked, which it lets go)?
+    fn is_elsewhere(&self) -> bool {
+        self.memory.is_elsewhere
+    }
+
+    fn select(&mut self, thread: ThreadId, is_general: bool) -> Vec<u8> {
+        let elsewhere = matches!(thread.process, Some(Which::One(pid)) if pid != self.pid());
+        if is_general {
+            self.memory.is_elsewhere = elsewhere;
+        }
+        if elsewhere {
+            return reply::ok();
+        }
+        let selected = match thread.thread {
+            Which::One(_) => match self.known(thread) {
+                Some(tid) => Some(tid),
+                None => return self.errors.sentence("there is no such thread here"),
+            },
+            Which::All | Which::Any => None,
+        };
+        *(if is_general { &mut self.general } else { &mut self.resumed }) = selected;
+        reply::ok()
+    }
+
+    /// Whose registers a packet is about.
+    pub(super) fn whose(&self, thread: Option<ThreadId>) -> Option<Tid> {
+        match thread {
+            Some(thread) => self.known(thread),
+            None => Some(self.general.unwrap_or(self.session.tid())),
+        }
+    }
+
+    fn read_registers(&mut self, thread: Option<ThreadId>) -> Vec<u8> {
+        let found = self.whose(thread).and_then(|tid| self.session.registers(tid));
+        match found {
+            Some((registers, extended)) => reply::hex(&self.session.target().read_all(&registers, &extended)),
+            None => reply::unavailable(self.session.target().block_len()),
+        }
+    }
+
+    fn read_register(&mut self, number: u64, thread: Option<ThreadId>) -> Vec<u8> {
+        let Some(register) = self.session.target().register(number) else {
+            return self.errors.sentence("there is no such register");
+        };
+        let len = register.len;
+        let found = self.whose(thread).and_then(|tid| self.session.registers(tid));
+        let value =
+            found.and_then(|(registers, extended)| self.session.target().read(number, &registers, &extended));
+        value.map_or_else(|| reply::unavailable(len), |value| reply::hex(&value))
+    }
+
+    /// The actions of a `vCont`.
+    fn resume(&mut self, actions: &[ThreadAction]) -> Vec<u8> {
+        self.has_resumed = true;
+        if let Some(reply) = self.vfork_done().or_else(|| self.go_to_target()) {
+            return reply;
+        }
+        let pid = self.pid();
+        let current = self.session.tid();
+        let stepped = actions.iter().find_map(|action| {
+            let range = match action.action {
+                Action::Step(_) => None,
+                Action::StepRange { start, end } => Some((start, end)),
+                _ => return None,
+            };
+            let tid = match action.threads {
+                None => current,
+                Some(thread) => match thread.thread {
+                    Which::One(tid) => tid,
+                    _ => current,
+                },
+            };
+            let is_here = action.threads.is_none_or(|thread| thread.includes(pid, tid, pid));
+            is_here.then_some((tid, range))
+        });
+        let signal = actions.iter().find_map(|action| match action.action {
+            Action::Continue(signal) | Action::Step(signal) => signal,
+            _ => None,
+        });
+        if let Some(reply) = self.resume_copy(stepped, signal) {
+            return reply;
+        }
+        match stepped {
+            Some((tid, range)) => self.moved(|session| session.step(tid, range)),
+            None => self.moved(Session::go),
+        }
+    }
+
+    /// The program has moved: what is told of it.
+    pub(super) fn moved(&mut self, how: impl FnOnce(&mut Session<'t>) -> Report) -> Vec<u8> {
+        self.has_resumed = true;
+        if let Some(reply) = self.vfork_done().or_else(|| self.go_to_target()) {
+            return reply;
+        }
+        let report = how(&mut self.session);
+        self.tell(report)
+    }
+
+    /// The client has been told of a vfork. Whatever it does next, the parent has its memory for itself again as far as the client
+    /// is concerned: it would wait for that without its breakpoints, and the user may go elsewhere.
+    fn vfork_done(&mut self) -> Option<Vec<u8>> {
+        if !std::mem::take(&mut self.waits_for_vfork) {
+            return None;
+        }
+        let stop = Stop {
+            signal: Some(Signal::TRAP),
+            thread: Some(self.thread(self.session.tid())),
+            reason: Some(Reason::VforkDone),
+            ..Stop::default()
+        };
+        Some(stop.payload())
+    }
+
+    pub(super) fn tell(&mut self, report: Report) -> Vec<u8> {
+        // The session's own may be another one when a copy has been thrown away, of which a client is not told.
+        (self.general, self.resumed) = (Some(report.tid), None);
+        if let Why::Broken(text) = &report.why {
+            self.session.say_line(text);
+        }
+        if report.why == Why::Begin
+            && let Some(text) = processes::before_begin(&self.session)
+        {
+            self.session.say_line(&text);
+        }
+        if let Why::End(Some(end)) = &report.why {
+            self.session.say_line(&stops::end_text(*end, self.pid()));
+        }
+        if let Why::Fork { pid, is_vfork } = report.why {
+            self.session.say_line(&stops::fork_text(self.pid(), pid, is_vfork));
+            self.waits_for_vfork = is_vfork && self.features.has("vfork-events");
+        }
+        self.last = report;
+        self.stop_reply()
+    }
+
+    fn stop_reply(&mut self) -> Vec<u8> {
+        let report = self.last.clone();
+        stops::reply(self, &report)
+    }
+
+    fn transfer(&mut self, transfer: &Transfer) -> Vec<u8> {
+        let Access::Read { offset, len } = transfer.access else {
+            if transfer.object != Object::Siginfo {
+                return self.errors.sentence("this cannot be written");
+            }
+            self.session.end_call();
+            return reply::ok();
+        };
+        let object = match &transfer.object {
+            Object::Features => {
+                self.session.target().xml(&transfer.annex).map(|text| text.as_bytes().to_vec())
+            }
+            Object::Auxv => self.session.auxv(),
+            Object::Threads => Some(self.threads_xml()),
+            Object::ExecFile => self.session.executable(),
+            Object::Siginfo => {
+                self.session.may_call();
+                self.whose(None).map(|tid| self.session.siginfo(tid))
+            }
+            Object::OsData => self.os_data(&transfer.annex),
+            _ => return reply::empty(),
+        };
+        match object {
+            Some(object) => reply::chunk(&object, offset, len),
+            None => self.errors.sentence("there is nothing of that kind here"),
+        }
+    }
+
+    /// The position, for who keeps it.
+    pub(super) fn position(&self) -> Position {
+        self.session.position().clone()
+    }
+}

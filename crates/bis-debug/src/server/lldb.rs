@@ -1,0 +1,218 @@
+//! What only LLDB asks, and what is told to it in other words. Delve probes for some of these packets too, and cannot go backwards where
+//! they are answered: so they are answered to LLDB alone.
+
+use bis_trace::types::{Signal, Tid};
+
+use super::{dispatch::Served, stops};
+use crate::{
+    protocol::{
+        Client, ThreadId,
+        command::LldbCommand,
+        reply::{
+            self, LldbReason, LldbStop,
+            lldb::{Mapped, ProcessInfo, Region, ThreadInfo},
+        },
+    },
+    session::{Report, Why},
+};
+
+/// What the server can do for LLDB. Without processes in the ids of threads, and without forks: it has one process, and
+/// learns of libraries by itself.
+pub(super) const FEATURES: [&str; 10] = [
+    "QStartNoAckMode+",
+    "QThreadSuffixSupported+",
+    "QListThreadsInStopReply+",
+    "QEnableErrorStrings+",
+    "qEcho+",
+    "vContSupported+",
+    "ReverseContinue+",
+    "ReverseStep+",
+    "qXfer:features:read+",
+    "qXfer:auxv:read+",
+];
+
+/// Registers that are asked for at each stop: rbp, rsp, rip.
+const FREQUENT: [u64; 3] = [6, 7, 16];
+
+/// How much of a stack goes along with each thread: the frame's link and return address.
+const STACK_TOP: u64 = 16;
+
+impl Served<'_> {
+    pub(super) fn is_lldb(&self) -> bool {
+        // Some of its questions come before it has said who it is; Delve asks the same then, and goes without.
+        self.features.client() == Client::Lldb
+    }
+
+    pub(super) fn lldb(&mut self, command: LldbCommand) -> Vec<u8> {
+        if !self.is_lldb() {
+            return reply::empty();
+        }
+        match command {
+            LldbCommand::ErrorStrings => {
+                self.errors = reply::Errors::NumbersAndSentences;
+                reply::ok()
+            }
+            LldbCommand::Echo(text) => text,
+            LldbCommand::ThreadSuffix | LldbCommand::LaunchSuccess => reply::ok(),
+            LldbCommand::ListThreadsInStops => {
+                self.lists_threads = true;
+                reply::ok()
+            }
+            LldbCommand::RegisterInfo(number) => {
+                let info = self.session.target().info(number);
+                info.unwrap_or_else(|| self.errors.error(69, "there are no more registers"))
+            }
+            LldbCommand::HostInfo => {
+                let machine = self.session.world().trace().machine().cloned().unwrap_or_default();
+                let version = machine.kernel.split(['-', '+', ' ']).next().unwrap_or_default();
+                reply::lldb::host_info("bis", version)
+            }
+            LldbCommand::ProcessInfo => self.process_info(),
+            LldbCommand::ProcessInfoOf(pid) if pid == self.pid() => self.process_info(),
+            LldbCommand::MemoryRegion(None) => reply::ok(),
+            LldbCommand::MemoryRegion(Some(addr)) => reply::lldb::memory_region(&self.region(addr)),
+            LldbCommand::ThreadsInfo => {
+                let threads: Vec<ThreadInfo> =
+                    self.session.threads().into_iter().map(|tid| self.thread_info(tid)).collect();
+                reply::lldb::threads_info(&threads)
+            }
+            LldbCommand::ThreadStopInfo(thread) => match self.known(thread) {
+                Some(tid) => {
+                    let why = if tid == self.last.tid { self.last.why.clone() } else { Why::Arrived };
+                    stops::reply(self, &Report { tid, why })
+                }
+                None => self.errors.sentence("there is no such thread here"),
+            },
+            LldbCommand::WorkingDirectory => match self.session.working_directory() {
+                Some(cwd) => reply::hex(&cwd),
+                None => self.errors.sentence("the recording does not say where the program began"),
+            },
+            LldbCommand::WatchpointSupport => reply::text("num:3;"),
+            LldbCommand::SaveRegisters { .. } | LldbCommand::RestoreRegisters { .. } => {
+                self.errors.sentence("the recording cannot be changed: no function can be called")
+            }
+            LldbCommand::ProcessInfoOf(_)
+            | LldbCommand::ThreadExtendedInfo(_)
+            | LldbCommand::SharedLibraryInfo
+            | LldbCommand::AttachOrWait
+            | LldbCommand::DetachAndStayStopped
+            | LldbCommand::StructuredDataPlugins
+            | LldbCommand::LoadedLibraries(_)
+            // To an error it gives no heed: it takes the address that it has not got for one that it has, and says that memory is full.
+            // Where the packet is not known, it evaluates expressions by itself.
+            | LldbCommand::Allocate { .. }
+            | LldbCommand::Free { .. } => reply::empty(),
+        }
+    }
+
+    fn process_info(&self) -> Vec<u8> {
+        let [uid, effective_uid, gid, effective_gid] = self.session.ids();
+        reply::lldb::process_info(&ProcessInfo {
+            pid: self.pid(),
+            parent: self.session.entry().ppid,
+            uid,
+            gid,
+            effective_uid,
+            effective_gid,
+        })
+    }
+
+    /// The mapping at an address, or the gap.
+    fn region(&self, addr: u64) -> Region {
+        let maps = self.session.maps();
+        if let Some(mapping) = maps.iter().find(|mapping| (mapping.start..mapping.end).contains(&addr)) {
+            let name = self.session.mapped_name(mapping);
+            let mapped = Mapped {
+                read: mapping.prot & 1 != 0,
+                write: mapping.prot & 2 != 0,
+                execute: mapping.prot & 4 != 0,
+                name: (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned()),
+            };
+            return Region { start: mapping.start, end: mapping.end, mapped: Some(mapped) };
+        }
+        let start = maps.iter().map(|mapping| mapping.end).filter(|end| *end <= addr).max();
+        let end = maps.iter().map(|mapping| mapping.start).filter(|start| *start > addr).min();
+        Region { start: start.unwrap_or(0), end: end.unwrap_or(u64::MAX), mapped: None }
+    }
+
+    fn thread_info(&self, tid: Tid) -> ThreadInfo {
+        let is_last = tid == self.last.tid;
+        let (reason, description) =
+            if is_last { words(&self.last.why) } else { (Some(LldbReason::None), None) };
+        let signal = match &self.last.why {
+            Why::Signal(signal) if is_last => Some(*signal),
+            Why::Arrived => None,
+            _ => is_last.then_some(Signal::TRAP),
+        };
+        let registers = self.session.registers(tid);
+        let stack = registers.as_ref().map(|(registers, _)| registers.rbp);
+        let memory = stack
+            .map(|addr| (addr, self.session.read_memory(addr, STACK_TOP)))
+            .filter(|(_, m)| !m.is_empty());
+        ThreadInfo {
+            tid,
+            name: self.session.name(tid),
+            reason: reason.unwrap_or(LldbReason::Signal),
+            signal,
+            description,
+            registers: self.frequent(tid),
+            memory: memory.into_iter().collect(),
+        }
+    }
+
+    /// The registers that are sure to be asked for.
+    pub(super) fn frequent(&self, tid: Tid) -> Vec<(usize, Vec<u8>)> {
+        let Some((registers, extended)) = self.session.registers(tid) else { return Vec::new() };
+        let one = |number: &u64| {
+            let value = self.session.target().read(*number, &registers, &extended)?;
+            Some((usize::try_from(*number).ok()?, value))
+        };
+        FREQUENT.iter().filter_map(one).collect()
+    }
+
+    /// What LLDB is told with a stop.
+    pub(super) fn lldb_stop(&self, report: &Report) -> LldbStop {
+        if !self.is_lldb() {
+            return LldbStop::default();
+        }
+        let (reason, description) = words(&report.why);
+        let pc = |tid| Some((tid, self.session.registers(tid)?.0.rip));
+        let threads = if self.lists_threads {
+            self.session.threads().into_iter().filter_map(pc).collect()
+        } else {
+            Vec::new()
+        };
+        LldbStop { name: self.session.name(report.tid), reason, description, threads }
+    }
+
+    /// A thread as this client knows it.
+    pub(super) fn thread(&self, tid: Tid) -> ThreadId {
+        if self.is_multiprocess() { ThreadId::full(self.pid(), tid) } else { ThreadId::plain(tid) }
+    }
+
+    /// The thread of this id, if there is one.
+    pub(super) fn known(&self, thread: ThreadId) -> Option<Tid> {
+        let pid = self.pid();
+        let current = self.session.tid();
+        let threads = self.session.threads();
+        if thread.includes(pid, current, pid) && threads.contains(&current) {
+            return Some(current);
+        }
+        threads.into_iter().find(|tid| thread.includes(pid, *tid, pid))
+    }
+}
+
+/// A stop in LLDB's words. It finds out by itself about breakpoints and watchpoints.
+fn words(why: &Why) -> (Option<LldbReason>, Option<String>) {
+    let said = |text: &str| (Some(LldbReason::Exception), Some(text.to_owned()));
+    match why {
+        Why::Step => (Some(LldbReason::Trace), None),
+        Why::Signal(_) => (Some(LldbReason::Signal), None),
+        Why::Exec(_) => (Some(LldbReason::Exec), None),
+        Why::Begin => said("the recording begins here"),
+        Why::End(_) => said("the recording of the process ends here"),
+        Why::Broken(_) => said("the replay cannot go on"),
+        Why::Interrupted => (Some(LldbReason::Signal), None),
+        _ => (None, None),
+    }
+}

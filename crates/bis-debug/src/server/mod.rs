@@ -1,0 +1,110 @@
+//! A debug server: a client of the gdb protocol on one side, a session on the other.
+//!
+//! The session's thread is the one that traces the replayed processes; it answers packets in order ([`dispatch`]). A second thread reads
+//! what the client sends ([`connection`]), because a client may ask a program that runs to stop.
+//!
+//! What moves the program and what only looks at it are kept apart: a command of `monitor` never moves it. It says where to go,
+//! and the next resume goes there ([`monitor`]; the text at the head of `gdb_script.gdb` is the contract).
+
+mod connection;
+mod dispatch;
+mod diversion;
+mod files;
+mod lldb;
+mod monitor;
+mod objects;
+mod processes;
+mod stops;
+
+use std::{
+    io,
+    net::{SocketAddr, TcpListener},
+    path::PathBuf,
+};
+
+use bis_replay::{World, solo::Ear};
+use bis_trace::Trace;
+
+use crate::{
+    options::{self, DebugError, Options},
+    session::Session,
+};
+
+/// A debug server that listens and has no debugger yet.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    addr: SocketAddr,
+}
+
+impl Server {
+    /// Listens for a debugger; port 0 stands for any free one.
+    ///
+    /// # Errors
+    /// Where the address cannot be had.
+    pub fn bind(host: &str, port: u16) -> io::Result<Server> {
+        let listener = TcpListener::bind((host, port))?;
+        let addr = listener.local_addr()?;
+        Ok(Server { listener, addr })
+    }
+
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// The path of the executable that the session begins in, for a debugger to read symbols from.
+    ///
+    /// # Errors
+    /// Where the trace has no such process.
+    pub fn executable(trace: &Trace, options: &Options) -> Result<PathBuf, DebugError> {
+        options::executable(trace, options)
+    }
+
+    /// Serves debuggers until they have left.
+    ///
+    /// # Errors
+    /// Where the recording cannot be debugged as the options say.
+    pub fn serve(self, trace: &Trace, options: &Options) -> Result<(), DebugError> {
+        let failed = |what| move |source| DebugError::Io { what, source };
+        bis_replay::allow_many_files();
+        let world = World::new(trace)?;
+        loop {
+            let mut session =
+                Session::open(&world, &options.which, ear(options)?, options.checkpoint_memory)?;
+            session.tell(options.listener);
+            session.go_to_begin(&options.begin)?;
+            let (stream, _) = self.listener.accept().map_err(failed("accept a debugger"))?;
+            stream.set_nodelay(true).map_err(failed("speak to a debugger"))?;
+            let served = dispatch::serve(session, stream, options);
+            if let Err(error) = served {
+                tracing::info!(%error, "the debugger is gone");
+            }
+            if !options.keep_listening {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Where what the program writes goes.
+fn ear(options: &Options) -> Result<Option<Ear>, DebugError> {
+    use std::io::Write as _;
+    if options.quiet {
+        return Ok(None);
+    }
+    if let Some(file) = &options.echo_to {
+        let mut file = file
+            .try_clone()
+            .map_err(|source| DebugError::Io { what: "write what the program wrote", source })?;
+        return Ok(Some(Box::new(move |_, bytes| file.write_all(bytes))));
+    }
+    Ok(Some(Box::new(|fd, bytes| {
+        let (mut out, mut err) = (io::stdout(), io::stderr());
+        if fd == 2 {
+            err.write_all(bytes)
+        } else {
+            out.write_all(bytes)?;
+            out.flush()
+        }
+    })))
+}

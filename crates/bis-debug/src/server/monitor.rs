@@ -1,0 +1,366 @@
+//! The commands of `monitor`, which gdb's own commands for recordings are made of, and those of rr that Delve and Midas send. The contract
+//! is at the head of `gdb_script.gdb`. They look, and they say where the next resume goes; they move nothing.
+
+use std::fmt::Write as _;
+
+use bis_trace::types::{DomainId, EventSeq, Tid};
+
+use super::{dispatch::Served, processes::Entrance};
+use crate::session::{Report, Trouble, Why, place::Position, processes};
+
+/// What a server remembers for its client.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    /// Places that the user keeps: their numbers, and notes.
+    kept: Vec<(u64, Spot, String)>,
+    next: u64,
+    /// Where the program has been, as the user saw it.
+    seen: Vec<Spot>,
+    /// Which of those is now.
+    now: usize,
+    /// Where the next resume goes.
+    target: Option<Target>,
+    /// Where the program went by itself after a `vRun`: the resume that follows is for nothing.
+    pub has_just_run: bool,
+    /// The client speaks of another process now.
+    pub is_elsewhere: bool,
+}
+
+/// A place, and the domain whose it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Spot {
+    domain: DomainId,
+    position: Position,
+}
+
+/// Where the program is to go.
+#[derive(Clone, Debug)]
+struct Target {
+    spot: Spot,
+    /// What the user is told there.
+    note: Option<String>,
+    /// It is the one of those in `Memory::seen`.
+    seen: Option<usize>,
+}
+
+/// A request that is refused.
+struct Refused(String);
+
+impl<T: std::fmt::Display> From<T> for Refused {
+    fn from(error: T) -> Refused {
+        Refused(error.to_string())
+    }
+}
+
+type Answered = Result<String, Refused>;
+
+impl<'t> Served<'t> {
+    /// The answer to `monitor`.
+    pub(super) fn monitor(&mut self, request: &str) -> String {
+        let mut words: Vec<&str> = request.split_whitespace().collect();
+        let mut thread = None;
+        if let [.., "thread", tid] = words.as_slice() {
+            thread = tid.parse().ok().map(Tid);
+            words.truncate(words.len() - 2);
+        }
+        self.asked(&words, thread).unwrap_or_else(|Refused(why)| format!("error: {why}\n"))
+    }
+
+    /// The answer to a command of rr.
+    pub(super) fn rr_command(&mut self, name: &str, thread: Option<Tid>, arguments: &[String]) -> String {
+        let words: Vec<&str> = name.split_whitespace().chain(arguments.iter().map(String::as_str)).collect();
+        self.asked(&words, thread).unwrap_or_else(|Refused(why)| format!("{why}\n"))
+    }
+
+    fn asked(&mut self, words: &[&str], thread: Option<Tid>) -> Answered {
+        match words {
+            ["bis"] => Ok(format!("bis {}\n", env!("CARGO_PKG_VERSION"))),
+            ["when"] => Ok(format!("Completed event: {}\n", self.session.replica().done().0)),
+            ["when-ticks"] => Ok(format!("Current tick: {}\n", self.session.replica().position())),
+            ["when-tid"] => Ok(format!("Current tid: {}\n", thread.unwrap_or(self.session.tid()))),
+            ["when-end"] => {
+                let end = self.session.end_event();
+                Ok(end.map_or("The recording does not say where the process ends.\n".into(), |end| {
+                    format!("{end}\n")
+                }))
+            }
+            ["elapsed-time"] => Ok(match self.session.replica().elapsed() {
+                Some(elapsed) => format!("Elapsed Time (s): {:.3}\n", elapsed.as_secs_f64()),
+                None => {
+                    "The recording is an older one, which does not have the times of its events.\n".into()
+                }
+            }),
+            ["say", text] => {
+                let bytes = bytes(text).ok_or("this is not hexadecimal")?;
+                self.session.printed(thread.unwrap_or(self.session.tid()), bytes);
+                Ok("ok\n".into())
+            }
+            ["info", "recording"] => Ok(self.recording()),
+            ["checkpoint", note @ ..] => Ok(self.keep(&note.join(" "))),
+            ["delete", "checkpoint", number] => self.forget(number),
+            ["info", "checkpoints"] => Ok(self.kept()),
+            ["seek", place] => {
+                let position = match *place {
+                    "start" => Position::at(self.session.first_event()),
+                    "end" => self.session.end_position().map_err(|trouble| trouble.text())?,
+                    place => place.parse::<Position>()?,
+                };
+                self.check_event(position.event)?;
+                let domain = self.session.image_domain(position.event);
+                self.aim(Spot { domain, position }, None)
+            }
+            ["back", rest @ ..] => {
+                let n = rest.first().map_or(Ok(1), |n| n.parse::<usize>())?;
+                // Out of a copy is one step back.
+                let n = n.saturating_sub(self.session.is_diverted().into());
+                let to = self.memory.now.checked_sub(n).ok_or("there is nothing before that")?;
+                let spot = self.memory.seen.get(to).cloned().ok_or("there is nothing before that")?;
+                self.aim(spot, Some(to))
+            }
+            ["forward", rest @ ..] => {
+                let n = rest.first().map_or(Ok(1), |n| n.parse::<usize>())?;
+                let to = self.memory.now.saturating_add(n);
+                let spot = self.memory.seen.get(to).cloned().ok_or("there is nothing behind that")?;
+                self.aim(spot, Some(to))
+            }
+            ["restart", number] => {
+                let number: u64 = number.trim_start_matches('c').parse()?;
+                let found = self.memory.kept.iter().find(|(known, ..)| *known == number);
+                let spot = found.map(|(_, spot, _)| spot.clone());
+                self.aim(spot.ok_or_else(|| format!("there is no checkpoint {number}"))?, None)
+            }
+            ["process"] => Ok(self.processes()),
+            ["process", pid] => {
+                let pid = Tid(pid.parse()?);
+                if pid == self.pid() {
+                    return Ok("here\n".into());
+                }
+                let Entrance { domain, position, note } = self.entrance(pid)?;
+                let answer = self.aim(Spot { domain, position }, None);
+                self.memory.target.iter_mut().for_each(|target| target.note.clone_from(&note));
+                answer
+            }
+            ["prompt"] => {
+                let (is_gone, refused) = self.session.at_prompt();
+                let state = if is_gone { "gone\n" } else { "same\n" };
+                Ok(format!("{state}{}", refused.map_or_else(String::new, |refused| refused + "\n")))
+            }
+            ["divert"] => {
+                let tid = thread.unwrap_or(self.session.tid());
+                self.session.divert(tid).map_err(|refusal| Refused(refusal.text()))?;
+                Ok("This is a copy of the program now: memory and registers can be written, and it runs on by itself.\n".into())
+            }
+            ["divert", "end"] => {
+                if !self.session.is_diverted() {
+                    return Err(Refused("this is no copy of the program".into()));
+                }
+                Ok(format!("go {}\n", self.position()))
+            }
+            ["stopped"] => Ok(self.stopped()),
+            ["catch-forks", on @ ("on" | "off")] => {
+                self.session.catches_forks = *on == "on";
+                Ok("ok\n".into())
+            }
+            ["watch-if", addr, len, code] => {
+                let (addr, len) = (u64::from_str_radix(addr, 16)?, u64::from_str_radix(len, 16)?);
+                let code = bytes(code).ok_or("the expression is not hexadecimal")?;
+                self.session.points.set_watch_condition(addr, len, Some(code));
+                Ok("ok\n".into())
+            }
+            ["watch-unless", addr, len] => {
+                let (addr, len) = (u64::from_str_radix(addr, 16)?, u64::from_str_radix(len, 16)?);
+                self.session.points.set_watch_condition(addr, len, None);
+                Ok("ok\n".into())
+            }
+            _ => Err(Refused(format!("{:?} is no command of bis", words.join(" ")))),
+        }
+    }
+
+    /// The next resume goes there.
+    fn aim(&mut self, spot: Spot, seen: Option<usize>) -> Answered {
+        if spot == self.spot() && !self.session.is_diverted() {
+            self.memory.target = None;
+            return Ok("here\n".into());
+        }
+        let text = if spot.domain == self.session.entry().domain {
+            format!("go {}\n", spot.position)
+        } else {
+            let path = self.session.executable_of(spot.domain).unwrap_or_default();
+            format!("load {}\n", String::from_utf8_lossy(&path))
+        };
+        self.memory.target = Some(Target { spot, note: None, seen });
+        Ok(text)
+    }
+
+    /// Where the program stands.
+    fn spot(&self) -> Spot {
+        Spot { domain: self.session.entry().domain, position: self.position() }
+    }
+
+    /// The client resumes the program: where it wants to be, if it has said so.
+    pub(super) fn go_to_target(&mut self) -> Option<Vec<u8>> {
+        if std::mem::take(&mut self.memory.has_just_run) {
+            self.session.end_diversion();
+            return Some(self.tell(Report { tid: self.session.tid(), why: Why::Arrived }));
+        }
+        let target = self.memory.target.take()?;
+        self.session.end_diversion();
+        if let Err(why) = self.enter(target.spot.domain) {
+            self.session.say_line(&format!("bis: {why}"));
+        }
+        let report = match self.session.seek(&target.spot.position) {
+            Ok(report) => {
+                self.arrived(target.seen);
+                report
+            }
+            Err(Trouble::Asked) => Report { tid: self.session.tid(), why: Why::Interrupted },
+            Err(trouble) => {
+                self.session.say_line(&format!("bis: {}", trouble.text()));
+                Report { tid: self.session.tid(), why: Why::Arrived }
+            }
+        };
+        Some(self.tell(report))
+    }
+
+    /// The program stands where it has been before: `back` and `forward` go on from there.
+    fn arrived(&mut self, seen: Option<usize>) {
+        let spot = self.spot();
+        let Memory { seen: places, now, .. } = &mut self.memory;
+        if let Some(at) = seen
+            && let Some(place) = places.get_mut(at)
+        {
+            // The same place may have another name now.
+            *place = spot;
+            *now = at;
+        }
+    }
+
+    /// Is there such an event in this process?
+    fn check_event(&self, event: EventSeq) -> Result<(), Refused> {
+        let first = self.session.first_event();
+        let last = self.session.end_event();
+        if event < first || last.is_some_and(|last| event > last) {
+            let last = last.map_or("its end".into(), |last| format!("event {last}"));
+            let owner = processes::owner(self.session.world(), event).filter(|owner| *owner != self.pid());
+            let whose = owner.map_or(String::new(), |owner| {
+                format!("; event {event} is one of process {owner} (`process {owner}`)")
+            });
+            return Err(Refused(format!("this process is recorded from event {first} to {last}{whose}")));
+        }
+        Ok(())
+    }
+
+    /// `vRun`: begins anew, at an event, or at a checkpoint.
+    pub(super) fn run(&mut self, arguments: &[Vec<u8>]) -> Vec<u8> {
+        let argument = arguments.first().map(|argument| String::from_utf8_lossy(argument).into_owned());
+        let target = self.memory.target.take();
+        self.session.end_diversion();
+        let seen = target.as_ref().and_then(|target| target.seen);
+        let note = target.as_ref().and_then(|target| target.note.clone());
+        let here = |position| Spot { domain: self.session.image_domain(EventSeq(0)), position };
+        let spot = match (target, argument.as_deref()) {
+            (Some(target), _) => Ok(target.spot),
+            (None, None | Some("")) => Ok(here(Position::at(self.session.first_event()))),
+            (None, Some(argument)) => match argument.strip_prefix('c') {
+                Some(number) => {
+                    let found = self.memory.kept.iter().find(|(known, ..)| number.parse() == Ok(*known));
+                    found
+                        .map(|(_, spot, _)| spot.clone())
+                        .ok_or_else(|| format!("there is no checkpoint {number}"))
+                }
+                None => {
+                    argument.parse::<Position>().map_err(|error| error.to_string()).and_then(|position| {
+                        match self.check_event(position.event) {
+                            Ok(()) => Ok(here(position)),
+                            Err(Refused(why)) => Err(why),
+                        }
+                    })
+                }
+            },
+        };
+        let sought = spot.and_then(|Spot { domain, position }| {
+            self.enter(domain)?;
+            self.session.seek(&position).map_err(|trouble| trouble.text())
+        });
+        match sought {
+            Ok(report) => {
+                self.arrived(seen);
+                self.memory.has_just_run = true;
+                if let Some(note) = note {
+                    self.session.say_line(&note);
+                }
+                self.tell(report)
+            }
+            Err(why) => self.errors.sentence(&why),
+        }
+    }
+
+    fn keep(&mut self, note: &str) -> String {
+        self.memory.next += 1;
+        let number = self.memory.next;
+        let spot = self.spot();
+        self.memory.kept.push((number, spot, note.to_owned()));
+        format!("Checkpoint {number} at {note}\n")
+    }
+
+    fn forget(&mut self, number: &str) -> Answered {
+        let number: u64 = number.parse()?;
+        let before = self.memory.kept.len();
+        self.memory.kept.retain(|(known, ..)| *known != number);
+        if self.memory.kept.len() == before {
+            return Err(Refused(format!("there is no checkpoint {number}")));
+        }
+        Ok(format!("Deleted checkpoint {number}.\n"))
+    }
+
+    fn kept(&self) -> String {
+        if self.memory.kept.is_empty() {
+            return "No checkpoints.\n".into();
+        }
+        let mut text = "ID\tWHEN\tWHERE\n".to_owned();
+        for (number, spot, note) in &self.memory.kept {
+            let _ = writeln!(text, "{number}\t{}\t{note}", spot.position.event);
+        }
+        text
+    }
+
+    /// The user sees this stop.
+    fn stopped(&mut self) -> String {
+        let spot = self.spot();
+        let position = spot.position.clone();
+        let Memory { seen, now, .. } = &mut self.memory;
+        if seen.get(*now) != Some(&spot) {
+            seen.truncate(*now + 1);
+            seen.push(spot);
+            *now = seen.len() - 1;
+        }
+        format!("event {}\nplace {position}\n", self.session.replica().done().0)
+    }
+
+    fn recording(&self) -> String {
+        let trace = self.session.world().trace();
+        let machine = trace.machine().cloned().unwrap_or_default();
+        let entry = self.session.entry();
+        let (kept, used, bound) = self.session.checkpoints();
+        let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+        let (used, bound) = (mib(used), mib(bound));
+        format!(
+            "Recording: {}\nProcess:   {} ({})\nEvent:     {} (number {} of its program)\nMachine:   {}, {}\nRecorded:  by bis {}\n\
+             Inside:    {kept} checkpoints made by themselves, with {used} MiB of their own; they may take {bound} MiB\n",
+            trace.dir().display(),
+            entry.pid,
+            self.session.world().command(entry),
+            self.session.replica().done().0,
+            self.session.replica().position(),
+            machine.cpu,
+            machine.kernel,
+            machine.bis_version
+        )
+    }
+}
+
+/// Bytes of hexadecimal digits.
+fn bytes(hex: &str) -> Option<Vec<u8>> {
+    let pairs = hex.as_bytes().chunks(2);
+    pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+}

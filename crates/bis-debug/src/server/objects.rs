@@ -1,0 +1,58 @@
+//! Objects that a client reads whole.
+
+use bis_trace::event::DomainEntry;
+
+use super::dispatch::Served;
+use crate::{
+    protocol::reply::{OsTable, ThreadEntry, os_data_xml, threads_xml},
+    session::processes,
+};
+
+impl Served<'_> {
+    /// The threads, with their names.
+    pub(super) fn threads_xml(&self) -> Vec<u8> {
+        let entry = |tid| ThreadEntry {
+            id: self.thread(tid),
+            core: None,
+            name: self.session.name(tid),
+            note: self.session.note(tid),
+        };
+        let threads: Vec<ThreadEntry> = self.session.threads().into_iter().map(entry).collect();
+        threads_xml(&threads).into_bytes()
+    }
+
+    /// What `info os` shows: the recorded processes, and the threads of the one that is looked at.
+    pub(super) fn os_data(&self, kind: &str) -> Option<Vec<u8>> {
+        let world = self.session.world();
+        let table = match kind {
+            "" => OsTable {
+                kind: "types",
+                columns: &["Type", "Description", "Title"],
+                rows: vec![
+                    ["processes", "The recorded processes", "Processes"].map(String::from).to_vec(),
+                    ["threads", "The threads of this process", "Threads"].map(String::from).to_vec(),
+                ],
+            },
+            "processes" => {
+                let images = processes::lives(world).into_iter().flat_map(|life| life.images);
+                let row = |entry: &DomainEntry| {
+                    vec![entry.pid.to_string(), entry.ppid.to_string(), world.command(entry)]
+                };
+                OsTable {
+                    kind: "processes",
+                    columns: &["pid", "parent", "command"],
+                    rows: images.map(row).collect(),
+                }
+            }
+            "threads" => {
+                let row = |tid| {
+                    vec![self.pid().to_string(), self.session.name(tid).unwrap_or_default(), tid.to_string()]
+                };
+                let rows = self.session.threads().into_iter().map(row).collect();
+                OsTable { kind: "threads", columns: &["pid", "command", "tid"], rows }
+            }
+            _ => return None,
+        };
+        Some(os_data_xml(&table).into_bytes())
+    }
+}

@@ -1,0 +1,43 @@
+//! System calls that hooks have made. They are no events, so they are caught where the program's own instruction is: a task that comes to
+//! the `syscall` enters the call, and one that comes to the instruction behind it has returned. Which call it is, and whether it is one
+//! of those at all, is in the hooks' log.
+
+use std::collections::BTreeSet;
+
+use bis_replay::Replica;
+use bis_trace::types::Tid;
+
+use super::{Catch, Session, Why};
+
+const SYSCALL: [u8; 2] = [0x0f, 0x05];
+
+impl Session<'_> {
+    /// Where breakpoints have to be, for what the user wants to know: those that the user has, and where hooked calls are caught.
+    pub(super) fn places(&self, replica: &Replica<'_>) -> BTreeSet<u64> {
+        let mut places = self.points.breakpoints();
+        if self.caught_calls != Catch::None
+            && let Some(text) = replica.text()
+        {
+            places.extend(text.hooked_sites().flat_map(|site| [site, site + SYSCALL.len() as u64]));
+        }
+        places
+    }
+
+    /// The hooked call that a task enters or has left by coming to this address, if it is caught.
+    pub(super) fn hooked_call(&self, replica: &Replica<'_>, tid: Tid, addr: u64) -> Option<Why> {
+        if self.caught_calls == Catch::None {
+            return None;
+        }
+        let is_call = |addr: u64| replica.read_program(addr, SYSCALL.len()) == SYSCALL;
+        let registers = replica.registers(tid).ok()?;
+        if is_call(addr) {
+            let nr = replica.hooked_call().filter(|nr| *nr == registers.rax && self.caught_calls.has(*nr))?;
+            return Some(Why::Call { nr, is_entry: true });
+        }
+        // A hooked call leaves in rcx where its hook has gone on.
+        let site = replica.text()?.hooked_site(registers.rcx)?;
+        let is_return = site.insn.is_none() && site.addr.checked_add(SYSCALL.len() as u64) == Some(addr);
+        let nr = is_return.then(|| replica.last_hooked_call()).flatten()?;
+        self.caught_calls.has(nr).then_some(Why::Call { nr, is_entry: false })
+    }
+}

@@ -1,0 +1,294 @@
+//! Copies of a replica on its way to a position, ever closer: from the last of them the rest of the way is gone step by step.
+//!
+//! Most are made after some time. Because programs go in rounds, the last ones are made at arrivals that are counted: some rounds in front of the
+//! end, or, if the end is behind loops, in the last rounds of those.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use bis_replay::{Checkpoint, Limit, Stop};
+
+use super::{
+    CHECKPOINT_EVERY, Live, Session, Trouble,
+    goal::{Done, Goal},
+    history::Mark,
+    place::{Leg, Position},
+    window::one_step,
+};
+
+/// How long a replica runs on the way to the user's place before it is copied: ever shorter.
+const LADDER: [Duration; 5] = [
+    Duration::from_millis(40),
+    Duration::from_millis(4),
+    Duration::from_micros(400),
+    Duration::from_micros(50),
+    Duration::from_micros(12),
+];
+
+/// Rounds of a loop that are stepped through at once.
+const ROUNDS_MAX: u64 = 32;
+
+/// Stops for which nobody waits.
+const STOPS_MAX: u64 = 2000;
+
+/// An end that is more steps away than this is far: there may be loops on the way, of which the last rounds are near.
+const FAR: usize = 300;
+
+/// How often something nearer is looked for.
+const NEARER_MAX: usize = 6;
+
+/// Rounds of such a loop that are left.
+const LAST_ROUNDS: u64 = 4;
+
+/// A copy of a replica on its way to a position.
+pub(super) struct Rung<'t> {
+    pub copy: Checkpoint<'t>,
+    pub done: Done,
+    pub image: usize,
+}
+
+impl<'t> Rung<'t> {
+    /// A replica that goes on from here.
+    fn resume<'p>(&mut self, end: &'p Position) -> Result<(Live<'t>, Goal<'p>), Trouble> {
+        let (replica, company) = self.copy.resume()?;
+        let live = Live::new(replica, company, self.image);
+        Ok((live, Goal { done: self.done, ..Goal::new(end) }))
+    }
+}
+
+impl<'t> Session<'t> {
+    /// A position by a name to which a mark leads that is near; where there is none in a long computation, some are made.
+    fn near(&mut self, position: &Position) -> Result<Position, Trouble> {
+        let name = self.history.name(position);
+        let image = self.image_of(position.event);
+        let Some(mark) = self.history.best_before(image, &name) else { return Ok(name) };
+        let is_here = self.position == *position && self.live.replica.done().0 == mark.position.event;
+        let ran = self.live.replica.traps().ran_for().saturating_sub(mark.ran);
+        if !is_here || ran < CHECKPOINT_EVERY * 2 {
+            return Ok(name);
+        }
+        for (mark, known) in self.strides(&mark, &name, CHECKPOINT_EVERY)? {
+            self.mark_on_way(&mark, position, &known);
+        }
+        Ok(self.history.name(position))
+    }
+
+    /// The points that a replica needs on its way, with those that are counted already, and another one.
+    pub(super) fn have_points(live: &mut Live<'t>, end: &Position, also: Option<u64>) -> Result<(), Trouble> {
+        let mut points = end.arrivals();
+        points.extend(live.replica.traps().all_counts().keys());
+        points.extend(also);
+        Ok(live.replica.set_points(&points)?)
+    }
+
+    /// Copies of a replica on its way to a position, ever closer. None: nothing is in front of it.
+    pub(super) fn climb(&mut self, end: &Position) -> Result<Option<(Mark<'t>, Vec<Rung<'t>>)>, Trouble> {
+        let image = self.image_of(end.event);
+        self.have_image(image)?;
+        let end = &self.near(end)?;
+        let Some(from) = self.history.best_before(image, end) else { return Ok(None) };
+        let Live { mut replica, mut company, .. } = from.resume()?;
+        let Some(copy) = replica.checkpoint(&mut company)? else { return Ok(None) };
+        let live = Live::new(replica, company, image);
+        let done = Goal::from(end, &live, &from.position).map(|goal| goal.done);
+        drop(live);
+        let Some(done) = done else { return Ok(None) };
+        let mut rungs = vec![Rung { copy, done, image }];
+        for every in LADDER {
+            let Some(Rung { copy, done, image }) = rungs.last_mut() else { break };
+            let (replica, company) = copy.resume()?;
+            let mut live = Live::new(replica, company, *image);
+            let mut goal = Goal { done: *done, ..Goal::new(end) };
+            Self::have_points(&mut live, end, None)?;
+            let mut new: Vec<Rung<'t>> = Vec::new();
+            let (mut wait, mut last) = (every, None);
+            self.alarm.set(wait);
+            while let Some(stop) = self.toward(&mut live, &mut goal, &[], &Limit::default())? {
+                if stop != Stop::Interrupted {
+                    continue;
+                }
+                // On a busy machine the shortest time may be over before anything runs.
+                let tid = live.replica.next_event()?.map(|event| event.tid);
+                let here = (live.replica.done().0, tid.and_then(|tid| live.replica.registers(tid).ok()));
+                wait = if last == Some(here) { wait * 2 } else { every };
+                if last.replace(here) != Some(here)
+                    && !goal.is_reached(&mut live)?
+                    && !goal.is_stepping()
+                    && let Some(copy) = live.replica.checkpoint(&mut live.company)?
+                {
+                    new.push(Rung { copy, done: goal.done, image: live.image });
+                    if new.len() > 2 {
+                        new.remove(0);
+                    }
+                }
+                self.alarm.set(wait);
+            }
+            self.alarm.clear();
+            self.stopper.interrupt.take();
+            tracing::debug!(?every, copies = new.len(), "climbed");
+            rungs.extend(new);
+        }
+        self.last_rounds(end, &mut rungs)?;
+        for _ in 0..NEARER_MAX {
+            let Some(last) = rungs.last_mut() else { break };
+            let Some(nearer) = self.nearer(last, end)? else { break };
+            rungs.push(nearer);
+        }
+        Ok(Some((from, rungs)))
+    }
+
+    /// The last rung may be many thousands of instructions away. Programs go in rounds: the last times that a task was about to execute
+    /// what it is about to execute at the end are nearly always close.
+    fn last_rounds(&mut self, end: &Position, rungs: &mut Vec<Rung<'t>>) -> Result<(), Trouble> {
+        let Some(last) = rungs.last_mut() else { return Ok(()) };
+        let (legs, has_steps) = match end.legs.as_slice() {
+            [legs @ .., Leg::Step { .. }] => (legs, true),
+            legs => (legs, false),
+        };
+        if let [before @ .., Leg::Arrive { addr, n }] = legs {
+            // The same loop, some rounds earlier; if they are behind the rung.
+            let (mut live, goal) = last.resume(end)?;
+            let left = goal.arrived(before.len(), &mut live)?.map(|arrived| n.saturating_sub(arrived));
+            let rounds = match left {
+                Some(left) if left > 1 => Some((left / 40).clamp(1, ROUNDS_MAX)),
+                Some(_) if has_steps => Some(0),
+                _ => None,
+            };
+            if let Some(rounds) = rounds {
+                let earlier = Position { event: end.event, legs: before.to_vec() };
+                let earlier = earlier.then(Leg::Arrive { addr: *addr, n: n - rounds });
+                return self.rung_at(rungs, end, earlier);
+            }
+        } else if has_steps {
+            // Where the steps begin.
+            return self.rung_at(rungs, end, Position { event: end.event, legs: legs.to_vec() });
+        }
+        let (mut live, mut goal) = last.resume(end)?;
+        Self::have_points(&mut live, end, None)?;
+        while self.toward(&mut live, &mut goal, &[], &Limit::default())?.is_some() {}
+        let tid = match end.legs.last() {
+            Some(Leg::Step { tid, .. }) => Some(*tid),
+            None => Some(live.replica.done().1),
+            Some(_) => live.replica.next_event()?.map(|event| event.tid),
+        };
+        let Some(tid) = tid else { return Ok(()) };
+        // Only where a task has stood there surely begins an instruction: a point elsewhere would change what the program does.
+        let rip = live.replica.registers(tid).map_err(bis_replay::Halt::from)?.rip;
+        if end.arrivals().contains(&rip) {
+            return Ok(());
+        }
+        let Some(last) = rungs.last_mut() else { return Ok(()) };
+        // The last arrival is the end itself.
+        let Some((count, ..)) = self.rounds(last, end, rip, None)?.filter(|(count, ..)| *count > 1) else {
+            return Ok(());
+        };
+        let back = (count / 40).clamp(1, ROUNDS_MAX);
+        let Some((_, mut live, done)) = self.rounds(last, end, rip, Some(count - back))? else {
+            return Ok(());
+        };
+        Self::add_rung(rungs, &mut live, done)
+    }
+
+    /// A rung behind this one, if the end is far from it and a loop lies between: in the last rounds of that. None: it is near enough.
+    fn nearer(&mut self, rung: &mut Rung<'t>, end: &Position) -> Result<Option<Rung<'t>>, Trouble> {
+        let (mut live, mut goal) = rung.resume(end)?;
+        live.replica.end_counts()?;
+        Self::have_points(&mut live, end, None)?;
+        let mut seen: BTreeMap<u64, usize> = BTreeMap::new();
+        for _ in 0..FAR {
+            if let Some(tid) = live.replica.next_event()?.map(|event| event.tid)
+                && let Ok(registers) = live.replica.registers(tid)
+            {
+                *seen.entry(registers.rip).or_default() += 1;
+            }
+            let limit = one_step(&mut live)?;
+            if self.toward(&mut live, &mut goal, &[], &limit)?.is_none() {
+                return Ok(None);
+            }
+        }
+        drop(live);
+        let own = end.arrivals();
+        let mut often: Vec<(usize, u64)> = seen.into_iter().map(|(addr, count)| (count, addr)).collect();
+        often.retain(|(count, addr)| *count > 2 && !own.contains(addr));
+        often.sort_unstable();
+        for (_, addr) in often.into_iter().rev().take(8) {
+            let Some((count, ..)) = self.rounds(rung, end, addr, None)? else { continue };
+            if count <= 2 * LAST_ROUNDS {
+                continue;
+            }
+            let Some((_, mut live, done)) = self.rounds(rung, end, addr, Some(count - LAST_ROUNDS))? else {
+                continue;
+            };
+            let copy = live.replica.checkpoint(&mut live.company)?;
+            return Ok(copy.map(|copy| Rung { copy, done, image: live.image }));
+        }
+        Ok(None)
+    }
+
+    /// The last rung, at a position on the way to the end.
+    fn rung_at(
+        &mut self,
+        rungs: &mut Vec<Rung<'t>>,
+        end: &Position,
+        earlier: Position,
+    ) -> Result<(), Trouble> {
+        let Some(last) = rungs.last_mut() else { return Ok(()) };
+        let (mut live, mut goal) = last.resume(&earlier)?;
+        // It was to count up to the end.
+        live.replica.end_counts()?;
+        goal.ask_anew();
+        Self::have_points(&mut live, &earlier, None)?;
+        while self.toward(&mut live, &mut goal, &[], &Limit::default())?.is_some() {}
+        let Some(goal) = Goal::from(end, &live, &earlier) else { return Ok(()) };
+        let done = goal.done;
+        // The next steps back are near.
+        if let Some(mark) = Mark::of(&mut live, earlier)? {
+            self.history.add(mark);
+        }
+        Self::add_rung(rungs, &mut live, done)
+    }
+
+    /// How often tasks come to an address between a rung and the end; with `until`, the replica stays at that time. None: that would take
+    /// too long to find out.
+    fn rounds(
+        &mut self,
+        rung: &mut Rung<'t>,
+        end: &Position,
+        addr: u64,
+        until: Option<u64>,
+    ) -> Result<Option<(u64, Live<'t>, Done)>, Trouble> {
+        let (mut live, mut goal) = rung.resume(end)?;
+        live.replica.end_counts()?;
+        Self::have_points(&mut live, end, Some(addr))?;
+        let next = live.replica.next_event()?.map(|event| event.seq);
+        // Only in the last interval is all that is counted in front of the end.
+        let is_last = live.replica.done().0 >= end.event || next.is_none_or(|next| next >= end.event);
+        let first = live.replica.traps().arrivals(addr);
+        let by_itself = is_last && live.replica.count_arrivals(addr, until.map(|until| first + until))?;
+        let mut hits = 0;
+        while let Some(stop) = self.toward(&mut live, &mut goal, &[], &Limit::default())? {
+            let is_hit = matches!(stop, Stop::Point(_, at) if at == addr);
+            hits += u64::from(is_hit);
+            if is_hit && (by_itself || until == Some(hits)) {
+                break;
+            }
+            if hits > STOPS_MAX {
+                return Ok(None);
+            }
+        }
+        if by_itself {
+            let traps = live.replica.traps();
+            let now = if end.legs.is_empty() { traps.arrivals_before(addr) } else { traps.arrivals(addr) };
+            hits = now.saturating_sub(first);
+        }
+        live.replica.end_counts()?;
+        tracing::debug!(addr = format_args!("{addr:#x}"), hits, by_itself, first, ?until, "rounds");
+        Ok(Some((hits, live, goal.done)))
+    }
+
+    fn add_rung(rungs: &mut Vec<Rung<'t>>, live: &mut Live<'t>, done: Done) -> Result<(), Trouble> {
+        if let Some(copy) = live.replica.checkpoint(&mut live.company)? {
+            rungs.push(Rung { copy, done, image: live.image });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,455 @@
+//! Calls of functions, and all else that a user does to the program: in a copy of it, which is thrown away.
+//!
+//! gdb calls a function by itself: it writes arguments, a return address and registers, lets the program go on to a breakpoint
+//! at that address, and puts the registers back. Nothing in its packets says so but this: before the first write it reads what is
+//! known of the last signal (`qXfer:siginfo:read`), and when all is over it writes that back. A user who looks at `$_siginfo`
+//! makes gdb read it, too. So it is the first write behind such a reading that makes the copy ([`Aside::is_asked`]).
+//!
+//! When the function has returned, gdb may still look at what it has left: the string to which it returns a pointer. And the
+//! bytes of a literal are written behind the call of `malloc` that makes room for them, and before the call in which they are an
+//! argument. So the copy stays until the program goes on, or gdb's prompt is there again (`gdb_script.gdb` tells); in this time
+//! nothing can be written but where the last function's result points.
+//!
+//! A user who wants to write, or to try what would happen next, asks for a copy in so many words (`divert`).
+
+use bis_replay::{Diversion, Going, Halt, Heard, Paused};
+use bis_trace::types::{Registers, Signal, Tid};
+use bis_tracee::{debug::Watch, maps::Mapping, siginfo::SigInfo};
+
+use super::{
+    Live, Report, Session, Trouble, Why,
+    points::{Asker, PointError, Values},
+    unwritten::{self, Held},
+};
+use crate::protocol::{
+    command::{Point, PointKind},
+    target::{Target, WriteError},
+};
+
+/// What refuses to write.
+const NO_WRITING: &str = "The recording cannot be changed, its registers and memory are as they were. `divert` makes a copy of the \
+                          program here, in which they can be.";
+
+/// How a session stands to diversions.
+#[derive(Debug, Default)]
+pub(super) struct Aside<'t> {
+    /// The client has read what is known of the last signal: a call may follow.
+    is_asked: bool,
+    diverted: Option<Box<Diverted<'t>>>,
+    /// What was refused where the client could not be told.
+    refused: Option<String>,
+}
+
+/// A copy of the program in which functions are called.
+#[derive(Debug)]
+struct Diverted<'t> {
+    diversion: Diversion<'t>,
+    /// Calls that are not over: they are in one another.
+    calls: u32,
+    /// The user has asked for it: it stays when no call is left.
+    is_open: bool,
+    /// In whose name functions are called.
+    tid: Tid,
+    /// The task that had stopped last outside.
+    tid_outside: Tid,
+    /// What the last function has returned.
+    returned: Option<u64>,
+    /// The signal for which it has stopped.
+    signal: Option<SigInfo>,
+    /// What the program's own output is that the C library holds. None: nobody has looked yet.
+    held: Option<Held>,
+}
+
+/// Why something was not written.
+pub enum Refusal {
+    Failed(String),
+    Bad(WriteError),
+}
+
+impl Refusal {
+    /// For people.
+    pub fn text(&self) -> String {
+        match self {
+            Refusal::Failed(why) => why.clone(),
+            Refusal::Bad(error) => error.to_string(),
+        }
+    }
+}
+
+impl From<Trouble> for Refusal {
+    fn from(trouble: Trouble) -> Refusal {
+        Refusal::Failed(trouble.text())
+    }
+}
+
+impl From<Halt> for Refusal {
+    fn from(halt: Halt) -> Refusal {
+        Trouble::Halt(halt).into()
+    }
+}
+
+/// A change of registers.
+pub type Change<'a> = &'a dyn Fn(&Target, &mut Registers, &mut Vec<u8>) -> Result<(), WriteError>;
+
+impl<'t> Session<'t> {
+    /// The client has read what is known of the last signal.
+    pub fn may_call(&mut self) {
+        self.aside.is_asked = true;
+    }
+
+    /// The client has written that back: a call is over.
+    pub fn end_call(&mut self) {
+        self.aside.is_asked = false;
+        if let Some(diverted) = &mut self.aside.diverted {
+            diverted.calls = diverted.calls.saturating_sub(1);
+        }
+    }
+
+    /// The client is at rest, and the user about to say what comes next. Was a copy thrown away that was still to be looked at? And
+    /// what was refused meanwhile, and not told.
+    pub fn at_prompt(&mut self) -> (bool, Option<String>) {
+        self.aside.is_asked = false;
+        self.forget_given_up();
+        let is_over = self.aside.diverted.is_some() && !self.is_diverted();
+        if is_over {
+            self.end_diversion();
+        }
+        (is_over, self.aside.refused.take())
+    }
+
+    /// The user wants a copy in which anything can be done.
+    ///
+    /// # Errors
+    /// Where there is one already, or there can be none.
+    pub fn divert(&mut self, tid: Tid) -> Result<(), Refusal> {
+        if self.is_diverted() {
+            return Err(Refusal::Failed(
+                "this is a copy already; `divert end` leads back to the recording".into(),
+            ));
+        }
+        self.end_diversion();
+        self.begin_diversion(tid)?.is_open = true;
+        Ok(())
+    }
+
+    /// A client that gives a call up in which another one was made does not say so; but its registers are back.
+    pub fn forget_given_up(&mut self) {
+        let Some(diverted) = &mut self.aside.diverted else { return };
+        let of = |replica: &bis_replay::Replica<'t>| replica.registers(diverted.tid).ok();
+        if of(diverted.diversion.replica()) == of(&self.live.replica) {
+            diverted.calls = 0;
+        }
+    }
+
+    /// Is what goes on a copy?
+    pub fn is_diverted(&self) -> bool {
+        self.aside.diverted.as_ref().is_some_and(|diverted| diverted.is_open || diverted.calls > 0)
+    }
+
+    /// The copy is thrown away. True: a call was going on in it, or the user had asked for it.
+    pub fn end_diversion(&mut self) -> bool {
+        let was_diverted = self.is_diverted();
+        self.aside.is_asked = false;
+        if let Some(diverted) = self.aside.diverted.take() {
+            self.tid = diverted.tid_outside;
+        }
+        was_diverted
+    }
+
+    /// Puts a breakpoint or watchpoint in.
+    ///
+    /// # Errors
+    /// Where the processor has no room for it.
+    pub fn insert_point(&mut self, point: Point) -> Result<(), PointError> {
+        if self.is_diverted() && point.kind.is_breakpoint() && !self.is_executable(point.addr) {
+            self.points.add_return(point.addr);
+        }
+        self.points.insert(point)
+    }
+
+    fn is_executable(&self, addr: u64) -> bool {
+        let is_it = |mapping: &Mapping| {
+            (mapping.start..mapping.end).contains(&addr)
+                && mapping.prot & libc::PROT_EXEC.cast_unsigned() != 0
+        };
+        self.shown().maps().is_ok_and(|maps| maps.iter().any(is_it))
+    }
+
+    /// The copy, if what is seen now is one.
+    pub(super) fn diversion(&self) -> Option<&Diversion<'t>> {
+        self.aside.diverted.as_ref().map(|diverted| &diverted.diversion)
+    }
+
+    /// The signal for which the copy has stopped.
+    pub(super) fn diverted_signal(&self) -> Option<&SigInfo> {
+        self.aside.diverted.as_ref().and_then(|diverted| diverted.signal.as_ref())
+    }
+
+    /// A copy of where the user stands in the recording.
+    pub(super) fn copy(&mut self) -> Result<Diversion<'t>, Trouble> {
+        let checkpoint = self.live.replica.checkpoint(&mut self.live.company)?;
+        let (replica, company) = match checkpoint {
+            Some(mut checkpoint) => checkpoint.resume()?,
+            // It cannot be copied where it stands, but led there once more.
+            None => {
+                let Live { replica, company, .. } = self.travel(&self.position.clone())?;
+                (replica, company)
+            }
+        };
+        Ok(replica.divert(company)?)
+    }
+
+    fn begin_diversion(&mut self, tid: Tid) -> Result<&mut Diverted<'t>, Refusal> {
+        let diversion = self.copy()?;
+        let diverted = Diverted {
+            diversion,
+            calls: 0,
+            is_open: false,
+            tid,
+            tid_outside: self.tid,
+            returned: None,
+            signal: None,
+            held: None,
+        };
+        Ok(self.aside.diverted.insert(Box::new(diverted)))
+    }
+
+    /// The copy to be written to, which is made if a call begins. None: there is none, and none begins.
+    fn writable(&mut self, tid: Tid) -> Result<Option<&mut Diverted<'t>>, Refusal> {
+        if std::mem::take(&mut self.aside.is_asked) {
+            if self.aside.diverted.is_none() {
+                self.begin_diversion(tid)?;
+            }
+            if let Some(diverted) = &mut self.aside.diverted {
+                diverted.calls += 1;
+                diverted.tid = tid;
+            }
+        }
+        Ok(self.aside.diverted.as_deref_mut())
+    }
+
+    /// Writes into memory, in a copy.
+    ///
+    /// # Errors
+    /// Where the recording would be changed.
+    pub fn write_memory(&mut self, tid: Tid, addr: u64, bytes: &[u8]) -> Result<(), Refusal> {
+        let result = match self.writable(tid)? {
+            Some(diverted) if diverted.may_write(addr) => {
+                diverted.diversion.write(addr, bytes).map_err(Refusal::from)
+            }
+            _ => Err(Refusal::Failed(NO_WRITING.into())),
+        };
+        if let Err(refusal) = &result {
+            self.aside.refused = Some(refusal.text());
+        }
+        result
+    }
+
+    /// Changes registers of a task, in a copy. Registers that have the values already are no change.
+    ///
+    /// # Errors
+    /// Where the recording would be changed.
+    pub fn write_registers(&mut self, tid: Tid, change: Change<'_>) -> Result<(), Refusal> {
+        let is_asked = self.aside.is_asked;
+        let Some((before, extended_before)) = self.registers(tid) else {
+            return Err(Refusal::Failed("there is no such thread here".into()));
+        };
+        let (mut registers, mut extended) = (before, extended_before.clone());
+        change(&self.target, &mut registers, &mut extended).map_err(Refusal::Bad)?;
+        let is_same = registers == before && extended == extended_before;
+        if is_same && !is_asked {
+            return Ok(());
+        }
+        let outside = self.live.replica.registers(tid).ok();
+        let Some(diverted) = self.writable(tid)? else { return Err(Refusal::Failed(NO_WRITING.into())) };
+        // When a call is over, its client puts the registers back.
+        let is_back = |outside: Registers| {
+            let words = registers.words().into_iter().zip(before.words()).zip(outside.words());
+            words.into_iter().all(|((now, before), outside)| now == before || now == outside)
+        };
+        if !diverted.is_writable() && !outside.is_some_and(is_back) {
+            return Err(Refusal::Failed(NO_WRITING.into()));
+        }
+        let extended = (extended != extended_before).then_some(&extended[..]);
+        Ok(diverted.diversion.set_registers(tid, &registers, extended)?)
+    }
+
+    /// Lets the copy go on: one task in it, by one instruction with `step`, or as many as lie in a range. A signal is what the
+    /// client wants the program to get.
+    pub fn go_diverted(&mut self, step: Option<(Tid, Option<(u64, u64)>)>, signal: Option<Signal>) -> Report {
+        self.stopper.take();
+        self.stopper.interrupt_of().take();
+        let report = match signal {
+            Some(signal) => Ok(self.over(&format!("would get {signal} now, which only the recording can"))),
+            None => self.diverted_forward(step),
+        };
+        let report = report.unwrap_or_else(|trouble| self.over(&trouble.text()));
+        self.tid = report.tid;
+        report
+    }
+
+    /// The copy cannot go on, and is thrown away.
+    fn over(&mut self, why: &str) -> Report {
+        self.end_diversion();
+        self.say_line(&format!(
+            "bis: the copy of the program {why}. It is thrown away; the program stands in the recording as before."
+        ));
+        Report { tid: self.tid, why: Why::Arrived }
+    }
+
+    fn diverted_forward(&mut self, step: Option<(Tid, Option<(u64, u64)>)>) -> Result<Report, Trouble> {
+        let points = self.points.breakpoints_and_returns();
+        let watches = self.points.watches();
+        let values = self.arm_diverted(&points, &watches)?;
+        let mut walk = Walk { step, values, past: false };
+        loop {
+            let Some(diverted) = &mut self.aside.diverted else {
+                return Ok(Report { tid: self.tid, why: Why::Arrived });
+            };
+            let tid = step.map_or(diverted.tid, |(tid, _)| tid);
+            let interrupt = self.stopper.interrupt_of();
+            let past = std::mem::take(&mut walk.past);
+            let going = Going { tid, step: step.is_some(), past, interrupt };
+            let mut heard = Vec::new();
+            let paused = diverted.diversion.run(&going, &mut |news| heard.push(news))?;
+            heard.into_iter().for_each(|news| self.hear(news));
+            if let Some(report) = self.at_pause(tid, paused, &mut walk) {
+                return Ok(report);
+            }
+        }
+    }
+
+    fn arm_diverted(
+        &mut self,
+        points: &std::collections::BTreeSet<u64>,
+        watches: &[Watch],
+    ) -> Result<Values, Halt> {
+        let Some(diverted) = &mut self.aside.diverted else { return Ok(Values::default()) };
+        diverted.signal = None;
+        let replica = diverted.diversion.replica_mut();
+        replica.set_points(points)?;
+        replica.set_watches(watches)?;
+        Ok(self.points.values(replica))
+    }
+
+    /// None: it is no stop for the user.
+    fn at_pause(&mut self, tid: Tid, paused: Paused, walk: &mut Walk) -> Option<Report> {
+        let why = match paused {
+            Paused::Point(addr) => self.at_diverted_point(tid, addr, walk)?,
+            Paused::Watched(pieces) => {
+                let diverted = self.aside.diverted.as_ref()?;
+                let asker = &mut Asker { replica: diverted.diversion.replica(), target: &self.target, tid };
+                let (found, now) = self.points.watchpoint(Some(&pieces), &walk.values, asker);
+                walk.values = now;
+                let (kind, addr, _) = found?;
+                Why::Watchpoint { kind, addr }
+            }
+            Paused::Stepped => {
+                let (_, range) = walk.step?;
+                let rip = self.registers(tid).map_or(0, |(registers, _)| registers.rip);
+                let in_range = range.is_some_and(|(start, end)| (start..end).contains(&rip));
+                if in_range && !self.points.breakpoints().contains(&rip) {
+                    return None;
+                }
+                Why::Step
+            }
+            Paused::Signal(info) => {
+                self.aside.diverted.as_mut()?.signal = Some(info);
+                Why::Signal(info.signal())
+            }
+            Paused::Interrupted => {
+                self.stopper.interrupt_of().take();
+                if !self.stopper.take() {
+                    return None;
+                }
+                Why::Interrupted
+            }
+            Paused::Over(why) => return Some(self.over(&why)),
+        };
+        Some(Report { tid, why })
+    }
+
+    fn at_diverted_point(&mut self, tid: Tid, addr: u64, walk: &mut Walk) -> Option<Why> {
+        let diverted = self.aside.diverted.as_mut()?;
+        let replica = diverted.diversion.replica();
+        diverted.returned = replica.registers(tid).ok().map(|registers| registers.rax);
+        let asker = &mut Asker { replica, target: &self.target, tid };
+        let point = self.points.breakpoint_at(addr, asker);
+        let printed = point.map_or(Vec::new(), |point| asker.print(&point.commands));
+        let is_hardware = point.is_some_and(|point| point.kind == PointKind::Hardware);
+        let stops = point.is_some_and(|point| point.commands.is_empty());
+        if !printed.is_empty() {
+            self.say(printed);
+        }
+        walk.past = !stops;
+        if self.points.is_return(addr) {
+            self.show_held(tid, addr);
+        }
+        stops.then_some(Why::Breakpoint { is_hardware })
+    }
+
+    /// A function that the user has called has returned: what it has left in the C library's buffers is shown.
+    fn show_held(&mut self, tid: Tid, at: u64) {
+        let Some(fflush) = self.fflush else { return };
+        let Some(diverted) = self.aside.diverted.as_mut().filter(|diverted| diverted.calls == 1) else {
+            return;
+        };
+        let around = (&self.alarm, &*self.stopper.interrupt);
+        match unwritten::flush(&mut diverted.diversion, (tid, fflush, at), around) {
+            Ok(held) => held.into_iter().for_each(|(fd, bytes)| self.hear_output(fd, bytes)),
+            Err(halt) => tracing::debug!(why = Trouble::Halt(halt).text(), "the C library does not write"),
+        }
+    }
+
+    fn hear_output(&mut self, fd: u8, bytes: Vec<u8>) {
+        let Some((tid, held)) =
+            self.aside.diverted.as_mut().map(|diverted| (diverted.tid, diverted.held.take()))
+        else {
+            return;
+        };
+        let mut held = held.unwrap_or_else(|| self.held_outside(tid));
+        let own = held.get(&fd).filter(|own| bytes.starts_with(own)).map_or(0, Vec::len);
+        if own > 0 {
+            held.remove(&fd);
+        }
+        if let Some(diverted) = &mut self.aside.diverted {
+            diverted.held = Some(held);
+        }
+        if own < bytes.len() {
+            self.say(&bytes[own..]);
+        }
+    }
+
+    fn hear(&mut self, news: Heard) {
+        match news {
+            Heard::Output(fd, bytes) => self.hear_output(fd, bytes),
+            Heard::Refused(nr) => {
+                let name =
+                    bis_syscalls::row(nr).map_or_else(|| format!("number {nr}"), |row| row.name.into());
+                self.say_line(&format!(
+                    "bis: the function makes system call {name}, which a copy of the program does not have: it fails with \
+                     ENOSYS"
+                ));
+            }
+        }
+    }
+}
+
+/// How a copy is led on.
+struct Walk {
+    step: Option<(Tid, Option<(u64, u64)>)>,
+    values: Values,
+    /// The breakpoint where it stands is to be passed.
+    past: bool,
+}
+
+impl Diverted<'_> {
+    /// May all of it be changed?
+    fn is_writable(&self) -> bool {
+        self.is_open || self.calls > 0
+    }
+
+    fn may_write(&self, addr: u64) -> bool {
+        self.is_writable() || self.returned == Some(addr)
+    }
+}

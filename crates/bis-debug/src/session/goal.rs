@@ -1,0 +1,268 @@
+//! A replica on its way to a position: leg by leg, with stops in between for whoever wants them.
+
+use std::collections::BTreeSet;
+
+use bis_replay::{Limit, Stop};
+use bis_tracee::debug::Watch;
+
+use super::{
+    Live, Session, Trouble,
+    place::{Leg, Position},
+    points::WATCHES_MAX,
+    travel::is_step,
+};
+
+/// A position that is gone to, and how much of the way is done.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Goal<'p> {
+    pub position: &'p Position,
+    pub done: Done,
+    /// Addresses at which the replica is to stop each time, although the way counts arrivals there.
+    pub stops: Option<&'p BTreeSet<u64>>,
+}
+
+/// How much of a way is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Done {
+    /// The leg that is underway.
+    leg: usize,
+    /// Of a leg of arrivals: what was counted when it began, less what was counted in intervals that are over (so it wraps).
+    base: u64,
+    /// Of a leg of steps or of triggers: how many are done.
+    count: u64,
+    /// What was counted of arrivals when the replica stopped last.
+    seen: u64,
+    /// The program has been asked to count the leg's arrivals by itself.
+    is_asked: bool,
+}
+
+impl Goal<'_> {
+    pub(super) fn new(position: &Position) -> Goal<'_> {
+        Goal { position, done: Done::default(), stops: None }
+    }
+
+    /// The goal of a replica that stands at a place which leads to it. None: it does not.
+    pub(super) fn from<'p>(position: &'p Position, live: &Live<'_>, place: &Position) -> Option<Goal<'p>> {
+        let (leg, count) = position.done_at(place)?;
+        let mut done = Done { leg, ..Done::default() };
+        match position.legs.get(leg) {
+            Some(Leg::Arrive { addr, .. }) if position.event == place.event => {
+                done.seen = live.replica.traps().arrivals(*addr);
+                done.base = done.seen.wrapping_sub(count);
+            }
+            Some(Leg::Arrive { .. }) => {}
+            _ => done.count = count,
+        }
+        Some(Goal { position, done, stops: None })
+    }
+
+    /// The address whose arrivals the present leg counts.
+    pub(super) fn counts(&self, live: &mut Live<'_>) -> Result<Option<u64>, Trouble> {
+        if !self.is_near(live)? {
+            return Ok(None);
+        }
+        Ok(match self.leg() {
+            Some(Leg::Arrive { addr, .. }) => Some(*addr),
+            _ => None,
+        })
+    }
+
+    /// The goal's position, as it is called from where the replica stands.
+    pub(super) fn rest(&self, live: &mut Live<'_>, place: &Position) -> Result<Position, Trouble> {
+        if !self.is_near(live)? || self.position.done_at(place).is_some() {
+            return Ok(self.position.clone());
+        }
+        let mut legs = self.position.legs.get(self.done.leg..).unwrap_or_default().iter().cloned();
+        let mut rest = place.clone();
+        if let Some(first) = legs.next() {
+            rest = rest.then(match first {
+                Leg::Arrive { addr, n } => {
+                    let done = live.replica.traps().arrivals(addr).wrapping_sub(self.done.base);
+                    Leg::Arrive { addr, n: n.saturating_sub(done) }
+                }
+                Leg::Trigger { watches, n } => Leg::Trigger { watches, n: n.saturating_sub(self.done.count) },
+                Leg::Step { tid, n } => Leg::Step { tid, n: n.saturating_sub(self.done.count) },
+                other => other,
+            });
+        }
+        for leg in legs {
+            rest = rest.then(leg);
+        }
+        Ok(rest)
+    }
+
+    /// Is what is left of the way made of single steps?
+    pub(super) fn is_stepping(&self) -> bool {
+        matches!(self.leg(), Some(Leg::Step { .. }))
+    }
+
+    /// How many of this leg's arrivals are done. None: the leg is done.
+    pub(super) fn arrived(&self, leg: usize, live: &mut Live<'_>) -> Result<Option<u64>, Trouble> {
+        Ok(match self.leg() {
+            Some(Leg::Arrive { addr, .. }) if self.done.leg == leg && self.is_near(live)? => {
+                Some(live.replica.traps().arrivals(*addr).wrapping_sub(self.done.base))
+            }
+            _ => (self.done.leg <= leg).then_some(0),
+        })
+    }
+
+    /// The program does not count by itself any more.
+    pub(super) fn ask_anew(&mut self) {
+        self.done.is_asked = false;
+    }
+
+    fn leg(&self) -> Option<&Leg> {
+        self.position.legs.get(self.done.leg)
+    }
+
+    fn next_leg(&mut self, live: &Live<'_>) {
+        self.done = Done { leg: self.done.leg + 1, ..Done::default() };
+        if let Some(Leg::Arrive { addr, .. }) = self.leg() {
+            let arrivals = live.replica.traps().arrivals(*addr);
+            (self.done.base, self.done.seen) = (arrivals, arrivals);
+        }
+    }
+
+    /// Is the position's event done?
+    fn is_near(&self, live: &mut Live<'_>) -> Result<bool, Trouble> {
+        // The event may be none of this stream's.
+        let next = live.replica.next_event()?.map(|event| event.seq);
+        Ok(live.replica.done().0 >= self.position.event || next.is_none_or(|next| next > self.position.event))
+    }
+
+    /// Has the replica come to the end of its way? Goes on to the next leg where one is done.
+    pub(super) fn is_reached(&mut self, live: &mut Live<'_>) -> Result<bool, Trouble> {
+        if !self.is_near(live)? {
+            return Ok(false);
+        }
+        loop {
+            let Some(leg) = self.leg() else { return Ok(true) };
+            let is_done = match leg {
+                Leg::Arrive { addr, n } => {
+                    live.replica.traps().arrivals(*addr).wrapping_sub(self.done.base) >= *n
+                }
+                Leg::Trigger { n, .. } | Leg::Step { n, .. } => self.done.count >= *n,
+                Leg::Before(_) | Leg::Back { .. } => false,
+            };
+            if !is_done {
+                return Ok(false);
+            }
+            self.next_leg(live);
+        }
+    }
+
+    /// The replica has stopped, on the way of this leg.
+    fn stopped(&mut self, live: &Live<'_>, stop: &Stop, is_step: bool) {
+        match (self.leg().cloned(), stop) {
+            (Some(Leg::Step { .. }), _) => self.done.count += u64::from(is_step),
+            (Some(Leg::Trigger { watches, .. }), Stop::Watched(_, pieces)) => {
+                self.done.count += u64::from(pieces.iter().any(|piece| *piece < watches.len()));
+            }
+            (Some(Leg::Before(event)), Stop::Before(seq)) if event == *seq => self.next_leg(live),
+            (Some(Leg::Arrive { addr, .. }), stop) => {
+                if matches!(stop, Stop::Event(_)) {
+                    // From here on is counted anew.
+                    self.done.is_asked = false;
+                    self.done.base = self.done.base.wrapping_sub(self.done.seen);
+                }
+                self.done.seen = live.replica.traps().arrivals(addr);
+            }
+            _ => {}
+        }
+        if let Stop::End | Stop::Cut = stop {
+            self.done.leg = self.position.legs.len();
+        }
+    }
+}
+
+/// So many stops cost less than it does to let the program count by itself.
+const FEW: u64 = 12;
+
+impl Position {
+    /// The addresses whose arrivals it counts.
+    pub(super) fn arrivals(&self) -> BTreeSet<u64> {
+        let addr = |leg: &Leg| match leg {
+            Leg::Arrive { addr, .. } => Some(*addr),
+            _ => None,
+        };
+        self.legs.iter().filter_map(addr).collect()
+    }
+}
+
+impl<'t> Session<'t> {
+    /// Lets a replica go on toward a position, up to its next stop. None: it is there. The points that the position counts are in it;
+    /// `watches` are those that the caller wants to hear of, and `wanted` is what else stops the replica.
+    pub(super) fn toward(
+        &mut self,
+        live: &mut Live<'t>,
+        goal: &mut Goal<'_>,
+        watches: &[Watch],
+        wanted: &Limit<'_>,
+    ) -> Result<Option<Stop>, Trouble> {
+        if goal.is_reached(live)? {
+            live.replica.end_counts()?;
+            return Ok(None);
+        }
+        let is_near = goal.is_near(live)?;
+        let leg = goal.leg().filter(|_| is_near).cloned();
+        if let Some(Leg::Back { .. }) = leg {
+            return Err(super::travel::no_way(goal.position));
+        }
+        if let Some(Leg::Trigger { watches: own, .. }) = &leg {
+            let others = watches.iter().filter(|watch| !own.contains(watch));
+            let all: Vec<Watch> = own.iter().chain(others).copied().take(WATCHES_MAX).collect();
+            live.replica.set_watches(&all)?;
+        } else {
+            live.replica.set_watches(watches)?;
+        }
+        let next = live.replica.next_event()?.map(|event| (event.tid, is_step(&event.kind)));
+        let is_stepping =
+            matches!(leg, Some(Leg::Step { tid, .. }) if next.is_some_and(|(next, _)| next == tid));
+        if is_stepping || wanted.step {
+            live.replica.end_counts()?;
+        } else if let Some(Leg::Arrive { addr, n }) = leg
+            && !goal.done.is_asked
+            && goal.stops.is_none_or(|stops| !stops.contains(&addr))
+        {
+            goal.done.is_asked = true;
+            let stop_at = goal.done.base.wrapping_add(n);
+            if stop_at > live.replica.traps().arrivals(addr).saturating_add(FEW) {
+                live.replica.count_arrivals(addr, Some(stop_at))?;
+            }
+        }
+        let interrupt = self.stopper.interrupt.clone();
+        let limit = Limit {
+            event: Some(goal.position.event).filter(|_| !is_near),
+            before: match leg {
+                Some(Leg::Before(event)) => Some(event),
+                _ => wanted.before,
+            },
+            step: wanted.step || is_stepping,
+            each_event: wanted.each_event || is_near,
+            interrupt: Some(&interrupt),
+            ..*wanted
+        };
+        let stop = self.advance(live, &limit)?;
+        if let Stop::Watched(..) = stop {
+            live.replica.leave_counts()?;
+        }
+        if stop == Stop::Interrupted {
+            interrupt.take();
+            if self.stopper.take() {
+                return Err(Trouble::Asked);
+            }
+        }
+        if is_near {
+            let is_step = is_stepping
+                && match stop {
+                    Stop::Stepped(_) | Stop::Watched(..) => true,
+                    Stop::Event(_) => next.is_some_and(|(_, is_step)| is_step),
+                    _ => false,
+                };
+            goal.stopped(live, &stop, is_step);
+        } else if let Stop::End | Stop::Cut = stop {
+            goal.stopped(live, &stop, false);
+        }
+        Ok(Some(stop))
+    }
+}

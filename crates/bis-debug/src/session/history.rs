@@ -1,0 +1,189 @@
+//! The marks of a session: where it can begin to run from, to get to a position.
+//!
+//! A *mark* is a checkpoint at a place with a name. Most stand right behind an event; in a long computation there are such as stand
+//! at an arrival ([`super::strides`]). Of two places between the same two events, the names tell which comes first only where one
+//! begins as the other one does: a mark leads to the positions whose names go on from its own. A position that is known by another
+//! name, and is found to lie behind a mark, gets a second name that goes on from there ([`History::also_known`]).
+
+use std::{cell::RefCell, rc::Rc, time::Duration};
+
+use bis_replay::{Checkpoint, Halt};
+use bis_trace::types::{EventSeq, Tid};
+
+use super::{
+    Live,
+    memory::{self, Budget},
+    place::Position,
+};
+
+/// See the module's text. A clone of it is the same checkpoint.
+#[derive(Clone, Debug)]
+pub struct Mark<'t> {
+    copy: Rc<RefCell<Checkpoint<'t>>>,
+    pub position: Position,
+    /// The place of the domain among those of the session's process.
+    pub image: usize,
+    /// For how long tasks have run since the position's event, about.
+    pub ran: Duration,
+}
+
+impl<'t> Mark<'t> {
+    /// A mark of where a replica stands, whose position this is. None: it cannot be copied here.
+    ///
+    /// # Errors
+    /// Where the process is gone, or the machine has no room.
+    pub fn of(live: &mut Live<'t>, position: Position) -> Result<Option<Mark<'t>>, Halt> {
+        let ran = live.replica.traps().ran_for();
+        let copy = live.replica.checkpoint(&mut live.company)?;
+        let mark = |copy| Mark { copy: Rc::new(RefCell::new(copy)), position, image: live.image, ran };
+        Ok(copy.map(mark))
+    }
+
+    /// A replica that goes on from here.
+    ///
+    /// # Errors
+    /// Where the machine has no room.
+    pub fn resume(&self) -> Result<Live<'t>, Halt> {
+        let (replica, company) = self.copy.borrow_mut().resume()?;
+        Ok(Live::new(replica, company, self.image))
+    }
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct History<'t> {
+    /// In the order of their places, as far as that is known; each with its number over the whole session.
+    marks: Vec<(u64, Mark<'t>)>,
+    next: u64,
+    /// Positions with a second name, the latest last.
+    names: Vec<(Position, Position)>,
+    budget: Rc<Budget>,
+    /// What the marks take, as it was measured last.
+    used: u64,
+    /// It is measured again when there has been a mark of this number.
+    measure_at: u64,
+}
+
+/// How many marks there are at most; then every third of the oldest goes.
+const MARKS_MAX: usize = 96;
+
+/// How many of the newest are spared then, and at least if memory is short.
+const SPARED: u64 = 24;
+const SPARED_MIN: u64 = 4;
+
+/// Their memory is measured each time that there are so many more.
+const MEASURE_EVERY: u64 = 8;
+
+/// The second names that are remembered.
+const NAMES_MAX: usize = 64;
+
+impl<'t> History<'t> {
+    pub fn new(budget: Rc<Budget>) -> History<'t> {
+        History { marks: Vec::new(), next: 0, names: Vec::new(), budget, used: 0, measure_at: MEASURE_EVERY }
+    }
+
+    pub fn budget(&self) -> &Rc<Budget> {
+        &self.budget
+    }
+
+    pub fn add(&mut self, mark: Mark<'t>) {
+        if self.marks.iter().any(|(_, known)| known.position == mark.position) {
+            return;
+        }
+        self.next += 1;
+        let place = |mark: &Mark<'_>| (mark.position.event, mark.ran);
+        let at = self.marks.partition_point(|(_, known)| place(known) <= place(&mark));
+        self.marks.insert(at, (self.next, mark));
+        if self.marks.len() > MARKS_MAX {
+            self.thin_out(SPARED, 3);
+        }
+        if self.next >= self.measure_at {
+            self.measure_at = self.next + MEASURE_EVERY;
+            self.fit();
+        }
+    }
+
+    /// One in so many of the marks goes that are not the first of their image, the newest ones excepted. Has one gone?
+    fn thin_out(&mut self, spared: u64, one_in: usize) -> bool {
+        let marks: Vec<(u64, usize)> =
+            self.marks.iter().map(|(number, mark)| (*number, mark.image)).collect();
+        let stay = memory::staying(&marks, self.next.saturating_sub(spared), one_in);
+        let mut stays = stay.iter();
+        self.marks.retain(|_| stays.next().is_none_or(|stays| *stays));
+        self.marks.len() < marks.len()
+    }
+
+    /// Marks go until the others take no more than they may.
+    fn fit(&mut self) {
+        let mut spared = SPARED;
+        loop {
+            let left = self.budget.left(self.used);
+            let used = memory::beside_one(&self.pids(), left);
+            self.budget.change(self.used, used);
+            self.used = used;
+            tracing::debug!(used, left, marks = self.marks.len(), "measured");
+            if used <= left || !self.thin_out(spared, 2) && spared == SPARED_MIN {
+                return;
+            }
+            spared = (spared / 2).max(SPARED_MIN);
+        }
+    }
+
+    fn pids(&self) -> Vec<Tid> {
+        self.marks.iter().map(|(_, mark)| mark.copy.borrow().pid()).collect()
+    }
+
+    /// How many marks there are, and what they take of memory.
+    pub fn size(&self) -> (usize, u64) {
+        (self.marks.len(), memory::beside_one(&self.pids(), 0))
+    }
+
+    pub fn has_event(&self, event: EventSeq) -> bool {
+        self.marks.iter().any(|(_, mark)| mark.position == Position::at(event))
+    }
+
+    /// This position is the same as that one, which marks lead to.
+    pub fn also_known(&mut self, position: Position, name: Position) {
+        self.names.retain(|(known, _)| *known != position);
+        if self.names.len() == NAMES_MAX {
+            self.names.remove(0);
+        }
+        self.names.push((position, name));
+    }
+
+    /// The name of a position that marks lead to.
+    pub fn name(&self, position: &Position) -> Position {
+        let known = self.names.iter().find(|(known, _)| known == position);
+        known.map_or_else(|| position.clone(), |(_, name)| name.clone())
+    }
+
+    /// The last mark of this image from which a position can be gone to, and that is not behind it.
+    pub fn best(&self, image: usize, position: &Position) -> Option<Mark<'t>> {
+        self.last(image, position, |_| true)
+    }
+
+    /// The same, and in front of the position.
+    pub fn best_before(&self, image: usize, position: &Position) -> Option<Mark<'t>> {
+        self.last(image, position, |mark| mark.position != *position)
+    }
+
+    fn last(
+        &self,
+        image: usize,
+        position: &Position,
+        serves: impl Fn(&Mark<'t>) -> bool,
+    ) -> Option<Mark<'t>> {
+        let marks = self.marks.iter().map(|(_, mark)| mark);
+        let places = marks.filter(|mark| mark.image == image && serves(mark)).filter_map(|mark| {
+            let (legs, count) = position.done_at(&mark.position)?;
+            Some(((mark.position.event, legs, count, mark.ran), mark))
+        });
+        places.max_by_key(|(place, _)| *place).map(|(_, mark)| mark.clone())
+    }
+}
+
+impl Drop for History<'_> {
+    fn drop(&mut self) {
+        self.budget.change(self.used, 0);
+    }
+}

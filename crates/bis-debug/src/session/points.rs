@@ -1,0 +1,221 @@
+//! What a session stops at: breakpoints and watchpoints as a client has put them in, with their conditions.
+//!
+//! A condition is asked where the program stands: a breakpoint's before its instruction is executed, a watchpoint's behind the
+//! instruction that has touched the bytes. A condition that cannot be evaluated holds, so that nothing is missed.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+};
+
+use bis_replay::{Predicate, Replica};
+use bis_trace::types::Tid;
+use bis_tracee::debug::{Access, Watch};
+
+use crate::protocol::{
+    agent::{self, Limits, Look, Unreadable},
+    command::{Point, PointKind},
+    target::Target,
+};
+
+/// Debug registers that watchpoints may have: one is left for the search for a place.
+pub const WATCHES_MAX: usize = 3;
+
+/// A watchpoint's key: its kind, address and length in bytes.
+pub type WatchKey = (PointKind, u64, u64);
+
+/// A watchpoint, and the debug registers' pieces of it.
+#[derive(Clone, Debug)]
+struct Watchpoint {
+    key: WatchKey,
+    conditions: Vec<Vec<u8>>,
+    pieces: Vec<Watch>,
+}
+
+/// See the module's text.
+#[derive(Clone, Debug, Default)]
+pub struct Points {
+    breakpoints: BTreeMap<u64, Point>,
+    /// Where called functions return to, in memory in which nothing is executed. A client keeps those of calls that it has given up, and in
+    /// the recording the program has its own bytes there.
+    returns: BTreeSet<u64>,
+    watchpoints: Vec<Watchpoint>,
+    /// Conditions that a client gives for writes to a range (address, length) by a command of its own.
+    watch_conditions: Vec<(u64, u64, Vec<u8>)>,
+}
+
+/// A point that cannot be put in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum PointError {
+    #[error("no debug register is left for this watchpoint: delete another one")]
+    NoRegister,
+}
+
+impl Points {
+    /// Puts a point in, or gives one that is there its new conditions.
+    ///
+    /// # Errors
+    /// Where the processor has no room for it.
+    pub fn insert(&mut self, point: Point) -> Result<(), PointError> {
+        if point.kind.is_breakpoint() {
+            self.breakpoints.insert(point.addr, point);
+            return Ok(());
+        }
+        let key = (point.kind, point.addr, point.size);
+        self.watchpoints.retain(|known| known.key != key);
+        let access = if point.kind == PointKind::Write { Access::Write } else { Access::Any };
+        let pieces = Watch::cover(point.addr, point.size.max(1), access);
+        let watchpoint = Watchpoint { key, conditions: point.conditions, pieces };
+        self.watchpoints.push(watchpoint);
+        if self.pieces().count() > WATCHES_MAX {
+            self.watchpoints.pop();
+            return Err(PointError::NoRegister);
+        }
+        Ok(())
+    }
+
+    pub fn remove(&mut self, kind: PointKind, addr: u64, size: u64) {
+        if kind.is_breakpoint() {
+            self.breakpoints.remove(&addr);
+        } else {
+            self.watchpoints.retain(|known| known.key != (kind, addr, size));
+        }
+    }
+
+    /// Writes to these bytes are told of only where this expression is not zero; with none, all are.
+    pub fn set_watch_condition(&mut self, addr: u64, len: u64, condition: Option<Vec<u8>>) {
+        self.watch_conditions.retain(|(at, bytes, _)| (*at, *bytes) != (addr, len));
+        self.watch_conditions.extend(condition.map(|code| (addr, len, code)));
+    }
+
+    /// Only a called function comes there.
+    pub fn add_return(&mut self, addr: u64) {
+        self.returns.insert(addr);
+    }
+
+    pub fn is_return(&self, addr: u64) -> bool {
+        self.returns.contains(&addr)
+    }
+
+    /// The addresses of breakpoints in the recorded program.
+    pub fn breakpoints(&self) -> BTreeSet<u64> {
+        self.breakpoints.keys().filter(|addr| !self.returns.contains(addr)).copied().collect()
+    }
+
+    /// The same in a copy of it, in which functions are called.
+    pub fn breakpoints_and_returns(&self) -> BTreeSet<u64> {
+        self.breakpoints.keys().copied().collect()
+    }
+
+    pub fn has_watchpoints(&self) -> bool {
+        !self.watchpoints.is_empty()
+    }
+
+    fn pieces(&self) -> impl Iterator<Item = (WatchKey, Watch)> + '_ {
+        self.watchpoints.iter().flat_map(|point| point.pieces.iter().map(|piece| (point.key, *piece)))
+    }
+
+    /// What the debug registers have to watch.
+    pub fn watches(&self) -> Rc<[Watch]> {
+        self.pieces().map(|(_, piece)| piece).collect()
+    }
+
+    /// Is there a breakpoint whose condition holds?
+    pub fn breakpoint_at(&self, addr: u64, asker: &mut Asker<'_, '_>) -> Option<&Point> {
+        let point = self.breakpoints.get(&addr)?;
+        asker.holds(&point.conditions).then_some(point)
+    }
+
+    /// The condition of a breakpoint, if it has one and only stops where that holds, as the program can test it by itself.
+    pub fn predicate(&self, addr: u64) -> Option<Predicate> {
+        let point = self.breakpoints.get(&addr).filter(|point| !point.conditions.is_empty())?;
+        agent::compile(&point.conditions, addr)
+    }
+
+    /// What the watched bytes hold now.
+    pub fn values(&self, replica: &Replica<'_>) -> Values {
+        let read = |point: &Watchpoint| {
+            let (_, addr, len) = point.key;
+            (point.key, replica.read_program(addr, usize::try_from(len).unwrap_or(0)))
+        };
+        Values(self.watchpoints.iter().map(read).collect())
+    }
+
+    /// The watchpoint that is to be told of, after these pieces were touched (none: by a system call), and what the bytes hold now.
+    pub fn watchpoint(
+        &self,
+        touched: Option<&[usize]>,
+        before: &Values,
+        asker: &mut Asker<'_, '_>,
+    ) -> (Option<WatchKey>, Values) {
+        let now = self.values(asker.replica);
+        let touched: Option<BTreeSet<WatchKey>> = touched.map(|touched| {
+            let piece = |number: &usize| self.pieces().nth(*number).map(|(key, _)| key);
+            touched.iter().filter_map(piece).collect()
+        });
+        let is_told = |point: &&Watchpoint| {
+            let changed = before.0.get(&point.key) != now.0.get(&point.key);
+            let touched = touched.as_ref().map(|touched| touched.contains(&point.key));
+            match point.key.0 {
+                PointKind::Read => touched == Some(true) && !changed,
+                PointKind::Access => touched == Some(true) || changed,
+                _ => changed,
+            }
+        };
+        let found = self.watchpoints.iter().filter(is_told).find(|point| {
+            let (_, addr, len) = point.key;
+            let extra = self.watch_conditions.iter().filter(|(at, bytes, _)| {
+                point.key.0 == PointKind::Write && *at <= addr && addr + len <= at.saturating_add(*bytes)
+            });
+            let extra: Vec<Vec<u8>> = extra.map(|(_, _, code)| code.clone()).collect();
+            asker.holds(&point.conditions) && asker.holds(&extra)
+        });
+        (found.map(|point| point.key), now)
+    }
+}
+
+/// The bytes of watchpoints at some moment.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Values(BTreeMap<WatchKey, Vec<u8>>);
+
+/// Evaluates expressions where a task stands.
+pub struct Asker<'a, 't> {
+    pub replica: &'a Replica<'t>,
+    pub target: &'a Target,
+    pub tid: Tid,
+}
+
+impl Asker<'_, '_> {
+    /// Is there no condition, or one that holds?
+    fn holds(&mut self, conditions: &[Vec<u8>]) -> bool {
+        conditions.is_empty()
+            || conditions.iter().any(|code| {
+                agent::run(code, self, &Limits::default()).map_or(true, |outcome| outcome.holds())
+            })
+    }
+
+    /// What these commands print.
+    pub fn print(&mut self, commands: &[Vec<u8>]) -> Vec<u8> {
+        let run = |code: &Vec<u8>| match agent::run(code, self, &Limits::default()) {
+            Ok(outcome) => outcome.output,
+            Err(fault) => format!("bis: a breakpoint's command failed: {fault}\n").into_bytes(),
+        };
+        commands.iter().flat_map(run).collect()
+    }
+}
+
+impl Look for Asker<'_, '_> {
+    fn register(&mut self, number: u16) -> Option<u64> {
+        let registers = self.replica.registers(self.tid).ok()?;
+        self.target.value(number.into(), &registers, &[])
+    }
+
+    fn memory(&mut self, addr: u64, buffer: &mut [u8]) -> Result<(), Unreadable> {
+        let bytes = self.replica.read_program(addr, buffer.len());
+        if bytes.len() != buffer.len() {
+            return Err(Unreadable);
+        }
+        buffer.copy_from_slice(&bytes);
+        Ok(())
+    }
+}

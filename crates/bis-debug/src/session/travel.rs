@@ -1,0 +1,134 @@
+//! Going to a position: from the best checkpoint before it, leg by leg.
+
+use std::collections::BTreeSet;
+
+use bis_replay::{Halt, Limit, Stop};
+use bis_trace::{event::EventKind, types::EventSeq};
+
+use super::{Live, Session, Trouble, begin_image, goal::Goal, place::Position, unexpected};
+
+impl<'t> Session<'t> {
+    /// A replica that stands at this position. What the program writes on the way is not heard.
+    pub(super) fn travel(&mut self, position: &Position) -> Result<Live<'t>, Trouble> {
+        let position = &self.exact(position)?;
+        let image = self.image_of(position.event);
+        self.have_image(image)?;
+        let position = &self.history.name(position);
+        let Some(mark) = self.history.best(image, position) else {
+            return Err(no_way(position));
+        };
+        let mut live = mark.resume()?;
+        self.run_from(&mut live, &mark.position, position)?;
+        Ok(live)
+    }
+
+    /// Is there a checkpoint at the begin of this image? There is now.
+    pub(super) fn have_image(&mut self, image: usize) -> Result<(), Trouble> {
+        let entry = self.images.get(image).and_then(|domain| self.world.entry(*domain).ok());
+        if entry.is_some_and(|entry| self.history.has_event(entry.seq)) {
+            return Ok(());
+        }
+        let was_audible = std::mem::replace(&mut self.host.is_audible, false);
+        let begun = begin_image(&mut self.host, &mut self.history, &self.images, image);
+        self.host.is_audible = was_audible;
+        begun?;
+        Ok(())
+    }
+
+    /// Lets a replica that stands behind an event, and is not behind a position, run there.
+    pub(super) fn run_to(&mut self, live: &mut Live<'t>, position: &Position) -> Result<(), Trouble> {
+        self.run_from(live, &Position::at(live.replica.done().0), position)
+    }
+
+    /// Lets a replica that stands at a place, which leads to a position, run there.
+    fn run_from(
+        &mut self,
+        live: &mut Live<'t>,
+        place: &Position,
+        position: &Position,
+    ) -> Result<(), Trouble> {
+        if position.event > live.replica.done().0 || position.legs.is_empty() {
+            self.run_to_event(live, position.event)?;
+        }
+        if position.legs.is_empty() {
+            return Ok(());
+        }
+        if live.replica.done().0 != position.event {
+            return Err(self.not_ours(position.event));
+        }
+        let is_on_the_way = place.event == position.event;
+        let mut points = position.arrivals();
+        if is_on_the_way {
+            points.extend(live.replica.traps().all_counts().keys());
+        }
+        live.replica.set_points(&points)?;
+        let event = Position::at(position.event);
+        let place = if is_on_the_way { place } else { &event };
+        let Some(mut goal) = Goal::from(position, live, place) else { return Err(no_way(position)) };
+        while let Some(stop) = self.toward(live, &mut goal, &[], &Limit::default())? {
+            if let Stop::End | Stop::Cut = stop
+                && !position.legs.is_empty()
+            {
+                return Err(unexpected(&stop));
+            }
+        }
+        live.replica.set_watches(&[])?;
+        Ok(())
+    }
+
+    /// A place that begins with an event of another process.
+    fn not_ours(&self, event: EventSeq) -> Trouble {
+        let pid = self.pid();
+        let whose = super::processes::owner(self.world, event).map_or_else(
+            || "of no process of the recording".into(),
+            |owner| format!("of process {owner}: `process {owner}` goes to that"),
+        );
+        Trouble::Halt(Halt::Cut(format!("event {event} is not one of process {pid}, but {whose}")))
+    }
+
+    fn run_to_event(&mut self, live: &mut Live<'t>, event: EventSeq) -> Result<(), Trouble> {
+        if live.replica.done().0 >= event {
+            return Ok(());
+        }
+        live.replica.set_points(&BTreeSet::new())?;
+        live.replica.set_watches(&[])?;
+        let stop = self.run_until(live, &Limit { event: Some(event), end: true, ..Limit::default() })?;
+        match stop {
+            // Events that come behind it may be none of the program's own; and where its last task ends, there it stays.
+            Stop::Event(_) | Stop::Before(_) | Stop::Cut => Ok(()),
+            stop => Err(unexpected(&stop)),
+        }
+    }
+
+    /// Lets it run to something else than an alarm.
+    pub(super) fn run_until(&mut self, live: &mut Live<'t>, limit: &Limit<'_>) -> Result<Stop, Trouble> {
+        let interrupt = self.stopper.interrupt.clone();
+        loop {
+            let stop = self.advance(live, &Limit { interrupt: Some(&interrupt), ..*limit })?;
+            if stop != Stop::Interrupted {
+                return Ok(stop);
+            }
+            interrupt.take();
+            if self.stopper.take() {
+                return Err(Trouble::Asked);
+            }
+        }
+    }
+}
+
+/// Is such an event what a task does when it is let execute one instruction?
+pub(super) fn is_step(kind: &EventKind) -> bool {
+    match kind {
+        EventKind::Signal(signal) => !signal.is_of_text(),
+        EventKind::Syscall { .. }
+        | EventKind::SyscallExit { .. }
+        | EventKind::Instruction { .. }
+        | EventKind::Start(_) => true,
+        _ => false,
+    }
+}
+
+pub(super) fn no_way(position: &Position) -> Trouble {
+    let what = format!("there is no checkpoint before event {}", position.event);
+    Trouble::Halt(bis_replay::Halt::Failed(bis_replay::ReplayError::Machine(what)))
+}

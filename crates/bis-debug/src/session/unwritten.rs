@@ -1,0 +1,77 @@
+//! What a called function has written to a stream of the C library, and that has not: a library keeps it until its buffer is full,
+//! and the copy in which the function ran is thrown away. So when the function has returned, the library is made to write
+//! all that it holds (`fflush(NULL)`). What it held before, of the program itself, comes out with it and is left out: it is what the same
+//! call writes in a copy in which nothing was called.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use bis_replay::{Diversion, Going, Halt, Heard, Paused};
+use bis_trace::types::{Registers, Tid};
+
+use super::{Session, alarm::Alarm};
+use bis_replay::Interrupt;
+
+/// How long the library may take.
+const TIME_MAX: Duration = Duration::from_millis(200);
+
+/// What functions may use below the stack pointer without moving it.
+const RED_ZONE: u64 = 128;
+
+/// What a library still held, of each output.
+pub(super) type Held = BTreeMap<u8, Vec<u8>>;
+
+/// Makes the library write what it holds. `at` is an address at which nothing can be executed.
+pub(super) fn flush(
+    diversion: &mut Diversion<'_>,
+    (tid, fflush, at): (Tid, u64, u64),
+    (alarm, interrupt): (&Alarm, &Interrupt),
+) -> Result<Held, Halt> {
+    let mut held = Held::new();
+    let (before, extended) = (diversion.replica().registers(tid)?, diversion.replica().extended(tid)?);
+    let mut hear = |news| {
+        if let Heard::Output(fd, bytes) = news {
+            held.entry(fd).or_default().extend(bytes);
+        }
+    };
+    // As after a call: 8 bytes below what is a multiple of 16.
+    let rsp = (before.rsp.wrapping_sub(RED_ZONE) & !15).wrapping_sub(8);
+    diversion.write(rsp, &at.to_le_bytes())?;
+    let replica = diversion.replica_mut();
+    replica.set_points(&BTreeSet::from([at]))?;
+    replica.set_watches(&[])?;
+    diversion.set_registers(tid, &Registers { rip: fflush, rsp, rdi: 0, rax: 0, ..before }, None)?;
+    alarm.set(TIME_MAX);
+    let going = Going { tid, step: false, past: false, interrupt };
+    let paused = diversion.run(&going, &mut hear);
+    alarm.clear();
+    interrupt.take();
+    let paused = paused?;
+    if paused != Paused::Point(at) {
+        tracing::debug!(?paused, "the C library has not written all that it holds");
+    }
+    diversion.set_registers(tid, &before, Some(&extended))?;
+    Ok(held)
+}
+
+impl Session<'_> {
+    /// The C library's function that writes what its streams hold.
+    pub fn set_fflush(&mut self, addr: Option<u64>) {
+        self.fflush = addr;
+    }
+
+    /// What the library holds where the user stands in the recording.
+    pub(super) fn held_outside(&mut self, tid: Tid) -> Held {
+        let Some(fflush) = self.fflush else { return Held::new() };
+        let flushed = self.copy().and_then(|mut copy| {
+            let at = copy.replica().registers(tid)?.rsp;
+            flush(&mut copy, (tid, fflush, at), (&self.alarm, &self.stopper.interrupt)).map_err(Into::into)
+        });
+        flushed.unwrap_or_else(|trouble| {
+            tracing::debug!(why = trouble.text(), "what the C library holds cannot be told");
+            Held::new()
+        })
+    }
+}
