@@ -4,7 +4,10 @@ use std::{ffi::OsString, path::PathBuf};
 
 use bis_record::Counting;
 use bis_trace::types::TickKind;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{
+    Arg, ArgAction, ArgGroup, ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum,
+    error::ErrorKind, parser::ValueSource,
+};
 use clap_complete::Shell;
 
 use crate::env;
@@ -12,7 +15,7 @@ use crate::env;
 const EXIT_STATUSES: &str = "Exit status:
   record  the program's own, or 128 + the signal that killed it;
           125 bis failed, 126 the program cannot be executed, 127 it was not found
-  replay  0 replayed to the end, 1 divergence, 2 bad command line or trace,
+  replay  the debugger's own; with -a: 0 replayed to the end, 1 divergence, 2 bad command line or trace,
           3 the trace was cut short and replayed as far as it goes
   doctor  0 bis can record here, 1 it cannot
   others  0, or 2 when they failed";
@@ -26,12 +29,14 @@ const EXIT_STATUSES: &str = "Exit status:
                   you want. Works without performance counters: in virtual machines, containers and CI.",
     after_help = "Examples:
   bis record python3 app.py     record a run
-  bis replay -a                 replay it
+  bis replay                    debug it, forwards and backwards
+  bis replay -a                 replay it without a debugger
   bis ps                        the processes of the recording
   bis doctor                    what works on this machine",
     after_long_help = format!("Examples:
   bis record python3 app.py     record a run
-  bis replay -a                 replay it
+  bis replay                    debug it, forwards and backwards
+  bis replay -a                 replay it without a debugger
   bis ps                        the processes of the recording
   bis doctor                    what works on this machine
 
@@ -50,7 +55,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Record(Record),
-    Replay(Replay),
+    Replay(Box<Replay>),
     Ps(Ps),
     Dump(Dump),
     Info(Info),
@@ -60,6 +65,18 @@ pub enum Command {
     Syscalls(Syscalls),
     Completions(Completions),
     Man(Man),
+    Gdbinit(Gdbinit),
+}
+
+impl Command {
+    /// As rr would print it: for clients of rr, which know us by its name.
+    pub fn like_rr(&mut self) {
+        match self {
+            Command::Ps(ps) => ps.rr = true,
+            Command::Ls(ls) => ls.rr = true,
+            _ => {}
+        }
+    }
 }
 
 /// Run a program and record everything that it and its descendants do
@@ -79,10 +96,10 @@ Examples:
 pub struct Record {
     /// Make the trace in this folder, which must not exist or be empty [default: a new one, `PROGRAM-N`, in the
     /// folder of the traces]
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR", alias = "output-trace-dir")]
     pub output: Option<PathBuf>,
     /// Stop at every system call: without the hooks, which make the usual ones inside of the process
-    #[arg(short, long)]
+    #[arg(short, long, alias = "no-syscall-buffer")]
     pub no_hooks: bool,
     /// Copy what the program reads into the trace, all of it
     ///
@@ -113,6 +130,10 @@ pub struct Record {
     /// memory differs
     #[arg(long)]
     pub checksum: bool,
+    /// Write the trace's path and a newline to this descriptor, before the program starts; it does not get the
+    /// descriptor
+    #[arg(short, long, value_name = "FD", value_parser = clap::value_parser!(i32).range(0..))]
+    pub print_trace_dir: Option<i32>,
     /// Say where the trace is, also when standard error is not a terminal
     #[arg(short, long)]
     pub verbose: bool,
@@ -150,41 +171,295 @@ impl TicksArg {
     }
 }
 
-/// Replay a recorded run
+/// Debug a recorded run, or replay it without a debugger
 #[derive(Debug, Args)]
 #[command(
-    after_help = "What the program wrote to standard output and error comes again, in the recorded order.
+    disable_help_flag = true,
+    override_usage = "bis replay [OPTIONS] [TRACE] [-- DEBUGGER_ARGS...]",
+    group(ArgGroup::new("server").multiple(true)),
+    after_help = "Without -a, -s or -h it starts gdb, which is connected to the program and stands at its begin.
+All of gdb is there; reverse-continue, reverse-step and the like go backwards; `help bis` in gdb
+shows what else there is, for places, checkpoints and processes. docs/debugging.md tells it all.
+
+What the program wrote to standard output and error comes again, in the recorded order.
 No recorded system call is made: nothing outside is touched.
 
 Examples:
-  bis replay -a                   the latest recording, whole
-  bis replay -a make-3            the recording of that name
-  bis replay -a /tmp/trace -p 812 only process 812, from its last exec
-  bis replay -a --quiet && echo replays"
+  bis replay                      debug the latest recording, from its begin
+  bis replay make-3 -p cc1        the first process that executed cc1
+  bis replay -p 812 -e            process 812, from its end backwards
+  bis replay -g 12000             from event 12000 (bis dump shows events)
+  bis replay -o --batch -x commands.gdb
+  bis replay -s 1234 -k           only serve: for a debugger that you start yourself
+  bis replay -d lldb
+  bis replay -a                   no debugger: replay the latest recording whole
+  bis replay -a -p 812            no debugger: only process 812, from its last exec
+  bis replay -a --quiet && echo replays
+  bis replay -a --on-error=debug  no debugger, unless the replay fails: gdb starts where it did
+  bis replay --profile --svg flames.svg
+  bis replay --trace-at parse.c:88 token 'tree->depth' --trace-at free '$rdi'"
 )]
 pub struct Replay {
-    /// Replay to the end, without a debugger (needed: this version has no debugger)
+    #[command(flatten)]
+    pub trace_at: TraceAt,
+    // Before those that it looks at, which are taken out of what was parsed.
+    #[command(flatten)]
+    pub on_error: OnError,
+    /// Replay to the end, without a debugger
     #[arg(short = 'a', long)]
     pub autopilot: bool,
-    /// Replay only this process, from its last exec
-    #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
-    pub pid: Option<i32>,
-    /// How many processes to replay at once [default: the number of cores]
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    /// This process, from its last exec: its number, or the first one whose program has this name or path
+    #[arg(short, long, value_name = "PID|COMMAND", alias = "onprocess", value_parser = ProcessArg::parse)]
+    pub pid: Option<ProcessArg>,
+    /// Debug this process, from its fork
+    #[arg(short, long, value_name = "PID", alias = "onfork", conflicts_with_all = ["pid", "autopilot"],
+          value_parser = clap::value_parser!(i32).range(1..))]
+    pub forked: Option<i32>,
+    /// Begin to debug at this event, at this place (as `$_bis_place` holds it in gdb), or at the `end`
+    #[arg(short, long, value_name = "EVENT|PLACE|end", conflicts_with = "autopilot", value_parser = GotoArg::parse)]
+    pub goto: Option<GotoArg>,
+    /// Begin to debug at the end: as --goto=end
+    #[arg(short, long, conflicts_with_all = ["goto", "autopilot"])]
+    pub end: bool,
+    /// Start no debugger: serve one at this port (0: any free one), and say on standard error how to connect
+    #[arg(short = 's', long, value_name = "PORT", alias = "dbgport", group = "server")]
+    pub port: Option<u16>,
+    /// Start no debugger: serve one at this address of ours [default: 127.0.0.1]
+    #[arg(short = 'h', long, value_name = "HOST", alias = "dbghost", group = "server",
+          num_args = 0..=1, default_missing_value = "")]
+    pub host: Option<String>,
+    /// With --port or --host: when a debugger leaves, wait for another one
+    #[arg(short, long, requires = "server")]
+    pub keep_listening: bool,
+    /// Start this debugger; one with lldb in its name is started as LLDB is [default: gdb]
+    #[arg(short, long, value_name = "DEBUGGER")]
+    pub debugger: Option<OsString>,
+    /// Pass this argument to the debugger; can be given several times
+    #[arg(short = 'o', long = "debugger-option", value_name = "OPTION", allow_hyphen_values = true)]
+    pub debugger_options: Vec<OsString>,
+    /// Let gdb execute the commands in this file, once it is connected; can be given several times
+    #[arg(short = 'x', long = "commands", value_name = "FILE", alias = "gdb-x")]
+    pub commands: Vec<OsString>,
+    /// Let gdb speak this interpreter's language, like mi3: for editors
+    #[arg(short, long, value_name = "NAME")]
+    pub interpreter: Option<OsString>,
+    /// Let gdb show positions as Emacs reads them
+    #[arg(long)]
+    pub fullname: bool,
+    /// Give the debugger programs and libraries out of the trace, not those that this machine has now: slower
+    #[arg(long)]
+    pub serve_files: bool,
+    /// Write what the program wrote to this file or terminal
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["quiet", "autopilot"])]
+    pub tty: Option<PathBuf>,
+    /// How much memory checkpoints may take, like 512M or 2G [default: a quarter of the machine's]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub checkpoint_memory: Option<u64>,
+    /// Start no debugger: sample where the recorded run computed, and print it as folded stacks, in microseconds
+    ///
+    /// Of all processes, or of the one that --pid or --forked names. Time in the kernel is not in it: no recorded call is made again.
+    #[arg(long, conflicts_with_all = ["autopilot", "server", "debugger", "commands", "trace_at", "goto", "end", "debugger_args"])]
+    pub profile: bool,
+    /// With --profile: write the folded stacks to this file
+    #[arg(long, value_name = "FILE", requires = "profile")]
+    pub folded: Option<PathBuf>,
+    /// With --profile: draw them as a flame graph, which browsers show
+    #[arg(long, value_name = "FILE", requires = "profile")]
+    pub svg: Option<PathBuf>,
+    /// With -a: how many processes to replay at once [default: the number of cores]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), requires = "autopilot")]
     pub jobs: Option<u16>,
     /// Leave out what the program wrote
-    #[arg(short, long)]
+    #[arg(short, long, alias = "no-redirect-output")]
     pub quiet: bool,
+    /// Print help
+    #[arg(long, action = ArgAction::Help)]
+    pub help: Option<bool>,
     #[command(flatten)]
     pub trace: TraceArg,
+    /// More arguments for the debugger
+    #[arg(last = true, value_name = "DEBUGGER_ARGS")]
+    pub debugger_args: Vec<OsString>,
+}
+
+/// The places to print at, each with its expressions: `--trace-at LOCATION EXPR...`, again and again.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct TraceAt {
+    pub points: Vec<Vec<String>>,
+}
+
+/// What `--on-error` says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OnError {
+    pub debugs: bool,
+}
+
+impl OnError {
+    const ID: &str = "on_error";
+    /// What is said to a debugger, which -a starts only if it is told to.
+    const TO_DEBUGGER: [(&str, &str); 10] = [
+        ("port", "--port"),
+        ("host", "--host"),
+        ("debugger", "--debugger"),
+        ("debugger_options", "--debugger-option"),
+        ("commands", "--commands"),
+        ("interpreter", "--interpreter"),
+        ("fullname", "--fullname"),
+        ("serve_files", "--serve-files"),
+        ("checkpoint_memory", "--checkpoint-memory"),
+        ("debugger_args", "arguments for the debugger"),
+    ];
+}
+
+impl FromArgMatches for OnError {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<OnError, clap::Error> {
+        let debugs = matches.contains_id(OnError::ID);
+        let is_given = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
+        let idle = OnError::TO_DEBUGGER.iter().find(|(id, _)| is_given(id));
+        match idle {
+            Some((_, name)) if is_given("autopilot") && !debugs => Err(clap::Error::raw(
+                ErrorKind::ArgumentConflict,
+                format!(
+                    "with -a there is no debugger, and so no {name} (but with --on-error=debug, after a divergence)"
+                ),
+            )),
+            _ => Ok(OnError { debugs }),
+        }
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = OnError::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// Whether what goes to a debugger conflicts with `-a` depends on this, which cannot be derived.
+impl Args for OnError {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        let arg = Arg::new(OnError::ID)
+            .long("on-error")
+            .value_name("WHAT")
+            .value_parser(["debug"])
+            .requires("autopilot")
+            .help(
+                "With -a: `debug` starts the debugger where the replay did something else than the recording",
+            );
+        command.arg(arg)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        OnError::augment_args(command)
+    }
+}
+
+impl TraceAt {
+    const ID: &str = "trace_at";
+}
+
+impl FromArgMatches for TraceAt {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<TraceAt, clap::Error> {
+        let all = matches.get_occurrences::<String>(TraceAt::ID);
+        let points = all.map(|all| all.map(|words| words.cloned().collect()).collect());
+        Ok(TraceAt { points: points.unwrap_or_default() })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = TraceAt::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// Which expressions belong to which place is lost in what can be derived.
+impl Args for TraceAt {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        let others =
+            ["autopilot", "port", "host", "debugger", "commands", "interpreter", "fullname", "debugger_args"];
+        let arg = Arg::new(TraceAt::ID)
+            .long("trace-at")
+            .num_args(1..)
+            .action(ArgAction::Append)
+            .value_names(["LOCATION", "EXPR"])
+            .conflicts_with_all(others)
+            .help("Start no debugger: print what the expressions are at each arrival at LOCATION; can be given several times")
+            .long_help(
+                "Start no debugger: print what the expressions are at each arrival at LOCATION, which is FILE:LINE, FUNCTION \
+                 or *ADDRESS; can be given several times.\n\n\
+                 Each line begins with the thread and the last event. The trace's name comes before this option. \
+                 It needs gdb.",
+            );
+        command.arg(arg)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        TraceAt::augment_args(command)
+    }
+}
+
+/// A process as people name it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ProcessArg {
+    Pid(i32),
+    Command(String),
+}
+
+impl ProcessArg {
+    fn parse(text: &str) -> Result<ProcessArg, String> {
+        if text.is_empty() {
+            return Err("give the number of a process, or the name of its program".into());
+        }
+        if !text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Ok(ProcessArg::Command(text.into()));
+        }
+        match text.parse() {
+            Ok(pid) if pid > 0 => Ok(ProcessArg::Pid(pid)),
+            _ => Err("no process has this number (bis ps shows the processes)".into()),
+        }
+    }
+}
+
+/// Where to begin, as people write it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum GotoArg {
+    Event(u64),
+    Place(String),
+    End,
+}
+
+impl GotoArg {
+    fn parse(text: &str) -> Result<GotoArg, String> {
+        match text {
+            "" => Err("give an event's number, a place, or end".into()),
+            "end" => Ok(GotoArg::End),
+            _ => Ok(text.parse().map_or_else(|_| GotoArg::Place(text.into()), GotoArg::Event)),
+        }
+    }
+}
+
+/// A number of bytes, with K, M, G or T for powers of 1024.
+fn size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|end: char| end.is_ascii_alphabetic());
+    let shift = match text[digits.len()..].to_ascii_uppercase().as_str() {
+        "" | "B" => 0,
+        "K" | "KB" | "KIB" => 10,
+        "M" | "MB" | "MIB" => 20,
+        "G" | "GB" | "GIB" => 30,
+        "T" | "TB" | "TIB" => 40,
+        _ => return Err("give a number of bytes, or one with K, M, G or T behind it".into()),
+    };
+    let number: u64 = digits.parse().map_err(|_| "give a number of bytes, like 512M or 2G".to_owned())?;
+    number.checked_mul(1 << shift).ok_or_else(|| "that is more than there can be".into())
 }
 
 /// Show the processes of a recording as a tree
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(
+    after_help = "Where bis is called by the name rr (ln -s bis rr), --rr is understood: so rr's clients can read it.
+
+Examples:
   bis ps
   bis ps make-3 --threads
-  bis ps --json | jq .pid")]
+  bis ps --json | jq .pid"
+)]
 pub struct Ps {
     /// A line for every thread
     #[arg(short, long)]
@@ -192,6 +467,9 @@ pub struct Ps {
     /// One JSON object a line
     #[arg(long)]
     pub json: bool,
+    /// As rr prints it, which programs read: PID, PPID, EXIT and CMD with tabs between
+    #[arg(long, conflicts_with_all = ["json", "threads"])]
+    pub rr: bool,
     #[command(flatten)]
     pub trace: TraceArg,
 }
@@ -271,9 +549,18 @@ pub struct Info {
   bis ls
   bis ls --json")]
 pub struct Ls {
+    /// Newest first
+    #[arg(short = 't', long, alias = "sort-by-age")]
+    pub newest_first: bool,
+    /// The other way round
+    #[arg(short, long)]
+    pub reverse: bool,
     /// One JSON object a line
     #[arg(long)]
     pub json: bool,
+    /// As rr prints it, which programs read: only the names
+    #[arg(long, conflicts_with = "json")]
+    pub rr: bool,
 }
 
 /// Remove recordings
@@ -349,9 +636,100 @@ pub struct Man {
     pub dir: Option<PathBuf>,
 }
 
+/// Print the commands that gdb has in `bis replay`, for a gdb that you start yourself
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  bis gdbinit > ~/.config/bis.gdb
+  gdb -x ~/.config/bis.gdb -ex 'target extended-remote :1234' ./program")]
+pub struct Gdbinit {}
+
 #[derive(Debug, Args)]
 pub struct TraceArg {
     /// The trace: its name as `bis ls` shows it, or a path
     #[arg(value_name = "TRACE", default_value = "latest")]
     pub name: OsString,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn replay(args: &[&str]) -> Result<Replay, String> {
+        let words = ["bis", "replay"].iter().chain(args);
+        match Cli::try_parse_from(words).map(|cli| cli.command) {
+            Ok(Command::Replay(replay)) => Ok(*replay),
+            Ok(other) => Err(format!("{other:?}")),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// What rr's users and its clients write.
+    #[test]
+    fn the_flags_of_rr_are_understood() {
+        let delve = replay(&["--dbgport=0", "/tmp/t"]).unwrap();
+        assert_eq!((delve.port, delve.trace.name.to_str()), (Some(0), Some("/tmp/t")));
+        let midas = replay(&["-h", "127.0.0.1", "-s", "50505", "-p", "812", "-k", "sh-0"]).unwrap();
+        assert_eq!((midas.host.as_deref(), midas.port), (Some("127.0.0.1"), Some(50505)));
+        assert_eq!((midas.pid, midas.keep_listening), (Some(ProcessArg::Pid(812)), true));
+        assert_eq!(midas.trace.name, "sh-0");
+        let forked = replay(&["-h", "127.0.0.1", "-s", "1", "-f", "813", "-k", "sh-0"]).unwrap();
+        assert_eq!(forked.forked, Some(813));
+        let emacs = replay(&["-i=mi", "--fullname", "sh-0"]).unwrap();
+        assert_eq!((emacs.interpreter.unwrap().to_str(), emacs.fullname), (Some("mi"), true));
+        assert_eq!(replay(&["--interpreter=mi3"]).unwrap().interpreter.unwrap(), "mi3");
+        let options =
+            replay(&["-o", "-ex", "-o", "continue", "-x", "f", "sh-0", "--", "-q", "--batch"]).unwrap();
+        assert_eq!(options.debugger_options, ["-ex", "continue"]);
+        assert_eq!(options.debugger_args, ["-q", "--batch"]);
+        assert_eq!((options.commands, options.trace.name), (vec!["f".into()], "sh-0".into()));
+        let long = replay(&["--onprocess=make", "--goto=7", "--no-redirect-output", "--gdb-x=g"]).unwrap();
+        assert_eq!(
+            (long.pid, long.goto),
+            (Some(ProcessArg::Command("make".into())), Some(GotoArg::Event(7)))
+        );
+        assert!(long.quiet && replay(&["-e"]).unwrap().end);
+        // As people call for help.
+        assert_eq!(replay(&["-h"]).unwrap().host.as_deref(), Some(""));
+    }
+
+    #[test]
+    fn a_debugger_may_come_at_a_divergence() {
+        let words = ["-a", "--on-error=debug", "-x", "f", "-s", "0", "t", "--", "-q"];
+        let asked = replay(&words).unwrap();
+        assert!(asked.autopilot && asked.on_error.debugs && asked.port == Some(0));
+        assert!(!replay(&["-a"]).unwrap().on_error.debugs);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for wrong in [
+            &["-k"][..],
+            &["-p", "0"],
+            &["-p", ""],
+            &["-f", "0"],
+            &["-f", "1", "-p", "1"],
+            &["-e", "-g", "5"],
+            &["-a", "-s", "0"],
+            &["-a", "-e"],
+            &["-a", "--", "-q"],
+            &["--on-error=debug"],
+            &["-a", "--on-error=sleep"],
+            &["-a", "--on-error=debug", "-e"],
+            &["-j", "2"],
+            &["--checkpoint-memory", "many"],
+            &["--tty", "x", "-q"],
+        ] {
+            assert!(replay(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn sizes_have_letters() {
+        for (text, bytes) in [("0", 0), ("100", 100), ("512M", 512 << 20), ("2g", 2 << 30), ("1KiB", 1024)] {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        for wrong in ["", "M", "1.5G", "-1", "1X", "99999999T"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
+    }
 }

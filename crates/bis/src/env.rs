@@ -20,6 +20,9 @@ impl Variable {
 
 pub const BIS_TRACES: Variable =
     Variable { name: "BIS_TRACES", meaning: "the folder of the traces (default: $XDG_DATA_HOME/bis)" };
+/// rr's name of the same, for the scripts of its users.
+pub const RR_TRACE_DIR: Variable =
+    Variable { name: "_RR_TRACE_DIR", meaning: "the folder of the traces, if BIS_TRACES is not set" };
 pub const XDG_DATA_HOME: Variable =
     Variable { name: "XDG_DATA_HOME", meaning: "where programs keep data (default: $HOME/.local/share)" };
 pub const XDG_CACHE_HOME: Variable = Variable {
@@ -35,7 +38,8 @@ pub const RUST_BACKTRACE: Variable =
     Variable { name: "RUST_BACKTRACE", meaning: "1: add a backtrace to the report of a bug in bis" };
 
 /// All of them, in the order of the help.
-pub const ALL: [Variable; 6] = [BIS_TRACES, BIS_LOG, XDG_DATA_HOME, XDG_CACHE_HOME, HOME, RUST_BACKTRACE];
+pub const ALL: [Variable; 7] =
+    [BIS_TRACES, RR_TRACE_DIR, BIS_LOG, XDG_DATA_HOME, XDG_CACHE_HOME, HOME, RUST_BACKTRACE];
 
 /// The section of `--help`.
 pub fn help() -> String {

@@ -22,6 +22,8 @@ use crate::{
 
 /// The name of the link to the newest trace, and so the name of no trace.
 pub const LATEST: &str = "latest";
+/// What rr calls that link. Scripts of its users find the newest trace by it.
+const LATEST_OF_RR: &str = "latest-trace";
 /// The file that every trace has, and how it begins.
 const LOG: &str = "log";
 const LOG_MAGIC: &[u8] = b"BISTRACE";
@@ -30,7 +32,7 @@ const SAME_NAME_MAX: u32 = 1_000_000;
 
 /// The folder of the traces, which need not exist yet.
 pub fn traces() -> Result<PathBuf> {
-    if let Some(folder) = env::BIS_TRACES.get() {
+    if let Some(folder) = env::BIS_TRACES.get().or_else(|| env::RR_TRACE_DIR.get()) {
         return Ok(folder.into());
     }
     // The XDG rules say that a relative path is to be ignored.
@@ -38,7 +40,7 @@ pub fn traces() -> Result<PathBuf> {
     let data = data.or_else(|| Some(PathBuf::from(env::HOME.get()?).join(".local/share")));
     data.map(|folder| folder.join("bis")).ok_or_else(|| {
         Failure::usage(format!(
-            "failed to find the folder of the traces: neither {} nor {} is set; set {} to a folder",
+            "failed to find the folder of the traces: neither {} nor {} is set; set {} to a folder, or give one with -o",
             env::XDG_DATA_HOME.name,
             env::HOME.name,
             env::BIS_TRACES.name
@@ -60,7 +62,7 @@ pub fn make_private(path: &Path) -> io::Result<()> {
 
 /// A new folder `PROGRAM-N` in `traces`, made in one step so that two recordings never share one.
 pub fn new_trace(traces: &Path, program: &Path) -> Result<PathBuf> {
-    make_private(traces).map_err(|error| Failure::of(format!("make {}", traces.display()), error))?;
+    make_private(traces).map_err(|error| not_writable(traces, &error))?;
     let base = program.file_name().unwrap_or(OsStr::new("program"));
     for number in 0..SAME_NAME_MAX {
         let mut name = base.to_owned();
@@ -69,13 +71,22 @@ pub fn new_trace(traces: &Path, program: &Path) -> Result<PathBuf> {
         match DirBuilder::new().mode(0o700).create(&path) {
             Ok(()) => return Ok(path),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(Failure::of(format!("make {}", path.display()), error)),
+            Err(error) => return Err(not_writable(&path, &error)),
         }
     }
     Err(Failure::usage(format!(
         "failed to name a trace in {}: there are too many; see bis rm",
         traces.display()
     )))
+}
+
+/// A folder for traces could not be made: HOME may be a strange one.
+fn not_writable(path: &Path, error: &io::Error) -> Failure {
+    Failure::usage(format!(
+        "failed to make {}: {error} (set {} to a folder for traces that you may write to, or give one with -o)",
+        path.display(),
+        env::BIS_TRACES.name
+    ))
 }
 
 /// Points `latest` at a trace in the same folder (none: removes the link), in one step.
@@ -121,7 +132,11 @@ pub fn find(name: &OsStr) -> Result<PathBuf> {
     if name.is_empty() {
         return Err(Failure::usage("failed to find the trace: its name is empty"));
     }
-    let path = PathBuf::from(name);
+    let mut path = PathBuf::from(name);
+    if path.file_name() == Some(OsStr::new(LATEST_OF_RR)) && path.symlink_metadata().is_err() {
+        path.set_file_name(LATEST);
+    }
+    let name = &path.clone().into_os_string();
     if name.as_bytes().contains(&b'/') || name == "." || name == ".." {
         return match path.symlink_metadata() {
             Ok(_) => Ok(path),

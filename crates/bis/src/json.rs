@@ -9,6 +9,7 @@ use bis_trace::{
         Backing, Base, Cloned, Echo, Effect, Event, EventKind, Insn, MemWrite, Outcome, PausePlace, RangeSum,
         SignalPoint, TaskEnd, Turn,
     },
+    ours::{Area, AreaKind, DenseText, Diverted, Fault, Guard, Ours, Patch, Pool},
     types::{REGISTER_NAMES, Registers, Tid},
 };
 use serde_json::{Map, Value, json};
@@ -57,6 +58,60 @@ fn outcome(outcome: &Outcome) -> Value {
         "clones": outcome.clones.iter().map(cloned).collect::<Value>(),
         "writes": outcome.writes.iter().map(write).collect::<Value>(),
         "echo": outcome.echo.as_ref().map(echo),
+        "ours": outcome.ours.as_deref().map(ours),
+    })
+}
+
+fn ours(ours: &Ours) -> Value {
+    let area = |area: &Area| {
+        let kind = match area.kind {
+            AreaKind::Agent => "agent",
+            AreaKind::Hooks => "hooks",
+            AreaKind::HookState => "hook_state",
+            AreaKind::Arena => "arena",
+        };
+        json!({"kind": kind, "addr": address(area.addr), "len": area.len})
+    };
+    let own = |(addr, len): &(u64, u64)| json!({"addr": address(*addr), "len": len});
+    let diverted = |part: &Diverted| {
+        let original = hex(&part.original);
+        json!({"addr": address(part.addr), "original": original, "is_function": part.is_function})
+    };
+    let pool = |pool: &Pool| {
+        let Pool { addr, len, bias, map } = *pool;
+        json!({"addr": address(addr), "len": len, "bias": address(bias), "map": map.0})
+    };
+    let dense = |text: &DenseText| {
+        let DenseText { addr, len, pool, file, offset } = *text;
+        json!({"addr": address(addr), "len": len, "pool": address(pool), "file": file.0, "offset": offset})
+    };
+    let fault = |fault: &Fault| {
+        let original = hex(&fault.original);
+        json!({"site": address(fault.site), "insn": instruction(fault.insn), "original": original})
+    };
+    let guard = |guard: &Guard| json!({"page": address(guard.page), "prot": guard.prot});
+    json!({
+        "own": ours.own.iter().map(own).collect::<Value>(),
+        "areas": ours.areas.iter().map(area).collect::<Value>(),
+        "diverted": ours.diverted.iter().map(diverted).collect::<Value>(),
+        "pools": ours.pools.iter().map(pool).collect::<Value>(),
+        "dense": ours.dense.iter().map(dense).collect::<Value>(),
+        "patches": ours.patches.iter().map(|one| patch(one)).collect::<Value>(),
+        "faults": ours.faults.iter().map(fault).collect::<Value>(),
+        "guards": ours.guards.iter().map(guard).collect::<Value>(),
+    })
+}
+
+fn patch(patch: &Patch) -> Value {
+    let place = |(from, to)| json!([address(from), address(to)]);
+    json!({
+        "start": address(patch.start),
+        "original": hex(&patch.original),
+        "trampoline": address(patch.trampoline),
+        "trampoline_len": patch.trampoline_len,
+        "site": address(patch.site()),
+        "insn": patch.insn.map_or("syscall", instruction),
+        "places": patch.places().map(place).collect::<Value>(),
     })
 }
 

@@ -6,7 +6,7 @@
 //!
 //! Exit statuses (also in `bis --help`): `record` gives the program's own, or 128 + the signal that killed it; 125
 //! when bis itself failed, 126 when the program cannot be executed, 127 when it was not found: the habits of env
-//! and timeout. `replay`: 0 for the whole run without divergence, 1 for a divergence, 2 for a bad command line or
+//! and timeout. `replay`: with a debugger, the debugger's own; without, 0 for the whole run without divergence, 1 for a divergence, 2 for a bad command line or
 //! trace, 3 for a trace that was cut short and replayed without divergence as far as it goes. The others: 0, or 2
 //! when they failed; `doctor`: 1 when something that bis needs is missing.
 #![forbid(unsafe_code)]
@@ -22,16 +22,28 @@ mod output;
 mod program;
 mod traced;
 
-use std::{panic, process};
+use std::{ffi::OsStr, panic, path::Path, process};
 
+use bis_tracee::memory_limit as memory;
 use clap::Parser;
 
 use args::{Cli, Command};
 use failure::{Failure, status};
 
+/// Says so where there is no memory left: nothing that needs some could.
+#[global_allocator]
+static MEMORY: memory::Said = memory::Said;
+
 fn main() {
-    let cli = Cli::try_parse().unwrap_or_else(|error| usage_error(&error));
+    memory::say_with_status(status::USAGE);
+    let mut cli = Cli::try_parse().unwrap_or_else(|error| usage_error(&error));
+    if called_rr() {
+        cli.command.like_rr();
+    }
     let bug_status = if matches!(cli.command, Command::Record(_)) { status::RECORD } else { status::BUG };
+    if bug_status == status::RECORD {
+        memory::say_with_status(status::RECORD);
+    }
     name_bugs(bug_status);
     start_log();
     let code = match commands::run(cli.command) {
@@ -42,6 +54,12 @@ fn main() {
         }
     };
     process::exit(i32::from(code));
+}
+
+/// Whether we were called by the name of rr, which is the one that its clients know.
+fn called_rr() -> bool {
+    let name = std::env::args_os().next();
+    name.is_some_and(|name| Path::new(&name).file_name() == Some(OsStr::new("rr")))
 }
 
 /// Ends after a command line that clap refused, or a `--help`.

@@ -13,7 +13,7 @@ use crate::{
     args::Doctor,
     env,
     failure::{Result, status},
-    folder, human, output,
+    folder, human, output, program,
 };
 
 /// Below this a recording of any length will fail soon.
@@ -114,6 +114,18 @@ fn pmu() -> Check {
     }
 }
 
+fn debugger() -> Check {
+    let search = std::env::var_os("PATH");
+    match program::find(&["gdb".into()], search.as_deref(), None) {
+        Ok(found) => Check::good("debugger", found.path.display().to_string()),
+        Err(_) => Check::bad(
+            "debugger",
+            "there is no gdb, which bis replay starts",
+            "install gdb (13 or newer); recording, and bis replay -a, need none",
+        ),
+    }
+}
+
 fn descriptors() -> Check {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let found = if limit == u64::MAX { "no limit".into() } else { format!("{limit} open files") };
@@ -172,7 +184,7 @@ pub fn run(args: &Doctor) -> Result<u8> {
             remedy: check.remedy.into(),
         })
         .collect();
-    checks.extend([processor(), kernel(), yama(), seccomp(), pmu(), descriptors()]);
+    checks.extend([processor(), kernel(), yama(), seccomp(), pmu(), descriptors(), debugger()]);
     checks.extend(traces_folder());
     let fit = checks.iter().all(|check| check.ok || !check.required);
     let mut out = output::page();

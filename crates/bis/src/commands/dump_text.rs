@@ -13,6 +13,7 @@ use bis_trace::{
         Backing, Base, Cloned, Effect, Event, EventKind, Insn, Outcome, PausePlace, SignalPoint, TaskEnd,
         Turn,
     },
+    ours::Ours,
     types::{DomainId, REGISTER_NAMES, Registers, Tid},
 };
 
@@ -180,9 +181,7 @@ impl Text {
             }
             EventKind::Signal(signal) => {
                 let handler = match &signal.handler {
-                    Some(outcome) if outcome.regs.rip == signal.before.rip && !outcome.effects.is_empty() => {
-                        "its text may be executed from here on".into()
-                    }
+                    Some(_) if signal.is_of_text() => "its text may be executed from here on".into(),
                     Some(outcome) if outcome.regs.rip == signal.before.rip => {
                         "no room for its frame on the stack".into()
                     }
@@ -292,12 +291,47 @@ fn details(out: &mut impl Write, outcome: &Outcome) -> io::Result<()> {
     for write in &outcome.writes {
         writeln!(out, "{:21}memory {:#x}: {}", "", write.addr, bytes(&write.data))?;
     }
+    if let Some(all) = &outcome.ours {
+        ours(out, all)?;
+    }
     if let Some(xstate) = &outcome.xstate {
         writeln!(out, "{:21}extended state, {} bytes", "", xstate.len())?;
     }
     if let Some(echo) = &outcome.echo {
         let len: u64 = echo.ranges.iter().map(|(_, len)| len).sum();
         writeln!(out, "{:21}output: {len} bytes to {}", "", if echo.fd == 2 { "stderr" } else { "stdout" })?;
+    }
+    Ok(())
+}
+
+/// What is bis's own; of patches, of which there are hundreds, what they are about.
+fn ours(out: &mut impl Write, ours: &Ours) -> io::Result<()> {
+    for (addr, len) in &ours.own {
+        writeln!(out, "{:21}the program's own again: {len:#x} bytes at {addr:#x}", "")?;
+    }
+    for area in &ours.areas {
+        writeln!(out, "{:21}not the program's: {:#x} bytes at {:#x}", "", area.len, area.addr)?;
+    }
+    for pool in &ours.pools {
+        writeln!(out, "{:21}not the program's: {:#x} bytes at {:#x}", "", pool.len, pool.addr)?;
+    }
+    for text in &ours.dense {
+        let (file, offset) = (text.file, text.offset);
+        writeln!(out, "{:21}counts at {:#x}: file {file} from {offset:#x}", "", text.addr)?;
+    }
+    for part in &ours.diverted {
+        writeln!(out, "{:21}diverted at {:#x}: {}", "", part.addr, bytes(&part.original))?;
+    }
+    for patch in &ours.patches {
+        let what = patch.insn.map_or("syscall", json::instruction);
+        let (site, trampoline) = (patch.site(), patch.trampoline);
+        writeln!(out, "{:21}patched at {:#x}: {what} at {site:#x}, in {trampoline:#x}", "", patch.start)?;
+    }
+    for fault in &ours.faults {
+        writeln!(out, "{:21}made to fault at {:#x}: {}", "", fault.site, json::instruction(fault.insn))?;
+    }
+    for guard in &ours.guards {
+        writeln!(out, "{:21}guarded: the page at {:#x}", "", guard.page)?;
     }
     Ok(())
 }

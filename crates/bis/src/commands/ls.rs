@@ -1,4 +1,4 @@
-//! `bis ls`: the traces in the folder of the traces, oldest first.
+//! `bis ls`: the traces in the folder of the traces, oldest first if not asked otherwise.
 
 use std::{
     io::Write,
@@ -60,6 +60,9 @@ pub fn run(args: &Ls) -> Result<u8> {
     let traces = folder::traces()?;
     let mut lines: Vec<Line> = folder::list(&traces)?.into_iter().map(look).collect();
     lines.sort_by(|a, b| (a.started_s, &a.path).cmp(&(b.started_s, &b.path)));
+    if args.newest_first != args.reverse {
+        lines.reverse();
+    }
     let latest = folder::latest(&traces);
     let mut out = output::page();
     let name = |line: &Line| line.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -71,6 +74,10 @@ pub fn run(args: &Ls) -> Result<u8> {
                 "latest": line.path.file_name() == latest.as_deref(),
             });
             writeln!(out, "{value}")?;
+        }
+    } else if args.rr {
+        for line in &lines {
+            writeln!(out, "{}", name(line))?;
         }
     } else if lines.is_empty() {
         output::note(&format!("no traces in {}", traces.display()));

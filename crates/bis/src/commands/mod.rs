@@ -1,18 +1,22 @@
 //! What each command does, a file for each. A command gives its exit status, or a failure to show.
 
+mod debug;
 mod doctor;
 mod doctor_text;
 mod dump;
 mod dump_text;
+mod gdbinit;
 mod info;
 mod ls;
 mod manual;
+mod profile;
 mod ps;
 mod record;
 mod replay;
 mod rm;
 mod stops;
 mod syscalls;
+mod trace_at;
 
 use crate::{args::Command, failure::Result};
 
@@ -29,5 +33,6 @@ pub fn run(command: Command) -> Result<u8> {
         Command::Syscalls(args) => syscalls::run(&args),
         Command::Completions(args) => manual::completions(&args),
         Command::Man(args) => manual::pages(&args),
+        Command::Gdbinit(_) => gdbinit::run(),
     }
 }

@@ -9,7 +9,7 @@ use std::{
 use bis_trace::{
     Trace,
     event::{Base, DomainEntry, Meta, TaskEnd},
-    types::{DomainId, EventSeq, Tid},
+    types::{DomainId, EventSeq, Signal, Tid},
 };
 use serde_json::json;
 
@@ -185,12 +185,33 @@ fn tree(all: &[Process]) -> Vec<(usize, String)> {
     order
 }
 
+/// A process as rr shows it. The first one has no parent in the recording; a status below zero is a signal; and one
+/// whose end was not seen counts as killed.
+fn line_of_rr(process: &Process) -> String {
+    let ppid = process.parent.map_or_else(|| "--".into(), |_| process.ppid.to_string());
+    let exit = match process.end() {
+        Some(TaskEnd::Exited(code)) => i32::from(code),
+        Some(TaskEnd::Killed(signal)) => -i32::from(signal.0),
+        _ => -i32::from(Signal::KILL.0),
+    };
+    let command = match process.exec_count {
+        0 => "(forked without exec)".to_owned(),
+        _ => process.argv.iter().map(|arg| human::text(arg)).collect::<Vec<_>>().join(" "),
+    };
+    format!("{}\t{ppid}\t{exit}\t{command}", process.pid)
+}
+
 pub fn run(args: &Ps) -> Result<u8> {
     let trace = Trace::open(&folder::find(&args.trace.name)?)?;
     let mut all = processes(trace.metas().iter().cloned());
     count_unfinished(&trace, &mut all);
     let mut out = output::page();
-    if args.json {
+    if args.rr {
+        writeln!(out, "PID\tPPID\tEXIT\tCMD")?;
+        for process in &all {
+            writeln!(out, "{}", line_of_rr(process))?;
+        }
+    } else if args.json {
         for process in &all {
             let tasks: Vec<_> = process
                 .tasks

@@ -8,13 +8,14 @@ use std::{
     env as std_env,
     ffi::{OsStr, OsString},
     fs,
-    io::{self, IsTerminal},
-    os::unix::ffi::OsStrExt,
-    path::{Path, PathBuf},
+    io::{self, IsTerminal, Write},
+    os::unix::ffi::{OsStrExt, OsStringExt},
+    path::{self, Path, PathBuf},
     time::Duration,
 };
 
 use bis_record::{Options, RecordError};
+use bis_trace::TraceError;
 
 use crate::{
     args::{Record, TicksArg},
@@ -52,6 +53,12 @@ fn record(args: Record) -> Result<u8> {
     let search = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
     let found = program::find(&args.command, search, args.cwd.as_deref())?;
     let place = Place::make(args.output.as_deref(), Path::new(&args.command[0]))?;
+    if let Some(fd) = args.print_trace_dir
+        && let Err(failure) = print_path(fd, &place.path)
+    {
+        place.undo();
+        return Err(failure);
+    }
     let mark = folder::mark_recording(&place.path);
     let result = bis_record::record(&Options {
         program: found.path,
@@ -77,9 +84,11 @@ fn record(args: Record) -> Result<u8> {
             Ok(code)
         }
         Err(error) => {
-            let began = began(&error);
             let failure = failure(&error, &args.command[0]);
-            if began {
+            if matches!(error, RecordError::Trace(TraceError::Gone(_))) {
+                return Err(failure);
+            }
+            if began(&error) {
                 let kept = format!(
                     "{}\nbis: what was recorded until then is in {}",
                     failure.message,
@@ -91,6 +100,16 @@ fn record(args: Record) -> Result<u8> {
             Err(failure)
         }
     }
+}
+
+/// Writes where the trace will be to a descriptor that we were started with. The program does not get it, so that who
+/// reads there does not wait for the program's descendants.
+fn print_path(fd: i32, trace: &Path) -> Result<()> {
+    let what = |error| Failure::of(format!("write the trace's path to descriptor {fd}"), error);
+    let mut to = bis_tracee::sys::adopt_fd(fd).map_err(what)?;
+    let mut line = path::absolute(trace).map_err(what)?.into_os_string().into_vec();
+    line.push(b'\n');
+    to.write_all(&line).map_err(what)
 }
 
 /// Our environment with the variables that were given; later ones win.
@@ -167,7 +186,10 @@ impl Place {
 
 /// Whether the program was started, so that there is something worth keeping.
 fn began(error: &RecordError) -> bool {
-    !matches!(error, RecordError::Spawn(_) | RecordError::Ticks(_))
+    !matches!(
+        error,
+        RecordError::Spawn(_) | RecordError::Ticks(_) | RecordError::Trace(TraceError::Create { .. })
+    )
 }
 
 fn failure(error: &RecordError, name: &OsStr) -> Failure {
@@ -184,12 +206,11 @@ fn failure(error: &RecordError, name: &OsStr) -> Failure {
         _ => status::RECORD,
     };
     let hint = match error {
-        _ if error.is_out_of_files() => {
-            " (bis needs some for each process that it records: raise ulimit -Hn)"
-        }
-        RecordError::Spawn(_) if code == status::RECORD => " (bis doctor says what works here)",
-        _ => "",
+        _ if code != status::RECORD => None,
+        RecordError::Spawn(_) => error.remedy().or(Some("bis doctor says what works here")),
+        _ => error.remedy(),
     };
+    let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
     let text = error.to_string();
     // The libraries' texts begin with what failed; the name of the program is what people look for.
     let message = format!("failed to record {}: {text}{hint}", Path::new(name).display());

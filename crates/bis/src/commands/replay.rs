@@ -1,4 +1,4 @@
-//! `bis replay -a`: a whole recording replayed without a debugger. The replay is `bis-replay`, which also writes
+//! `bis replay`; with a debugger it is `debug.rs`, and here without: `bis replay -a`, a whole recording replayed without a debugger. The replay is `bis-replay`, which also writes
 //! the program's output; here are the progress shown on a terminal, and the exit status.
 
 use std::{
@@ -10,11 +10,12 @@ use std::{
 };
 
 use bis_replay::{Options, ReplayError};
-use bis_trace::{Ending, Trace, types::Tid};
+use bis_trace::{Ending, Trace, event::Base, types::Tid};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{
-    args::Replay,
+    args::{ProcessArg, Replay},
+    commands::{debug, profile, trace_at},
     failure::{Failure, Result, status},
     folder, output,
 };
@@ -23,17 +24,20 @@ use crate::{
 const PROGRESS_AFTER: Duration = Duration::from_secs(1);
 
 pub fn run(args: &Replay) -> Result<u8> {
+    if args.profile {
+        return profile::run(args);
+    }
+    if !args.trace_at.points.is_empty() {
+        return trace_at::run(args);
+    }
     if !args.autopilot {
-        return Err(Failure::usage(
-            "failed to replay: this version has no debugger yet; use bis replay -a, which replays to the end without \
-             one",
-        ));
+        return debug::run(args);
     }
     let trace = Trace::open(&folder::find(&args.trace.name)?)?;
     let options = Options {
         jobs: args.jobs.map_or_else(|| thread::available_parallelism().map_or(1, NonZero::get), usize::from),
         quiet: args.quiet,
-        pid: args.pid.map(Tid),
+        pid: args.pid.as_ref().map(|process| pid_of(&trace, process)).transpose()?,
         progress: progress(args.quiet),
     };
     match bis_replay::replay(&trace, &options) {
@@ -46,14 +50,54 @@ pub fn run(args: &Replay) -> Result<u8> {
                 status::CUT
             }
         }),
-        Err(error) => {
-            let code = match error {
-                ReplayError::Divergence(_) => status::DIVERGED,
-                _ => status::USAGE,
-            };
-            Err(Failure::new(code, error.to_string()))
+        Err(ReplayError::Divergence(divergence)) => {
+            let failure = Failure::new(status::DIVERGED, divergence.to_string());
+            if !args.on_error.debugs {
+                return Err(failure);
+            }
+            failure.print();
+            debug::at_divergence(args, trace, divergence.domain)
+                .map_err(|error| error.with_status(status::DIVERGED))?;
+            // Whatever the debugger's own was.
+            Ok(status::DIVERGED)
         }
+        Err(error) => Err(Failure::usage(error.to_string())),
     }
+}
+
+/// Replays all of a trace for the sake of its places that are found by their state, if no replay has yet shown that these are right:
+/// a session with a debugger cannot begin again where one turns out to be wrong.
+pub fn prove(trace: &Trace) {
+    if !bis_replay::learnt::has_guesses(trace) {
+        return;
+    }
+    let jobs = thread::available_parallelism().map_or(1, NonZero::get);
+    let options = Options { jobs, quiet: true, pid: None, progress: progress(true) };
+    if let Err(error) = bis_replay::replay(trace, &options) {
+        output::note(&format!(
+            "bis: a replay of all that was recorded fails; the session gets to there:\n{error}"
+        ));
+    }
+}
+
+/// The process that was named. By its program it is the first one that executed it: its base name or whole path, as the
+/// kernel or as the program knew it.
+fn pid_of(trace: &Trace, process: &ProcessArg) -> Result<Tid> {
+    let name = match process {
+        ProcessArg::Pid(pid) => return Ok(Tid(*pid)),
+        ProcessArg::Command(name) => name,
+    };
+    let tail = format!("/{name}");
+    let matches = |word: &Vec<u8>| word == name.as_bytes() || word.ends_with(tail.as_bytes());
+    let found = trace.domains().find(|entry| match &entry.base {
+        Base::Exec { path, argv, .. } => matches(path) || argv.first().is_some_and(matches),
+        Base::Fork { .. } => false,
+    });
+    found.map(|entry| entry.pid).ok_or_else(|| {
+        Failure::usage(format!(
+            "failed to replay {name}: no process of this trace has executed it (bis ps shows them)"
+        ))
+    })
 }
 
 /// Why the trace as a whole is not complete. A whole replay of it is none of the program's run, also where no domain

@@ -253,16 +253,19 @@ impl Stops {
 #[cfg(test)]
 mod tests {
     use bis_trace::{
-        event::Pause,
+        event::{Lapse, Pause},
         types::{EventSeq, Registers},
     };
 
     use super::*;
 
+    fn event(kind: EventKind) -> Event {
+        Event { seq: EventSeq(1), tid: Tid(7), kind, ticks: None, sums: Vec::new(), lapse: Lapse::default() }
+    }
+
     fn call(stops: &mut Stops, last: &mut Last, nr: u64, rip: u64) {
         let entry = Registers { rip, ..Registers::default() };
-        let kind = EventKind::Syscall { nr, entry, outcome: Box::default() };
-        stops.count(&Event { seq: EventSeq(1), tid: Tid(7), kind, ticks: None, sums: Vec::new() }, last);
+        stops.count(&event(EventKind::Syscall { nr, entry, outcome: Box::default() }), last);
     }
 
     #[test]
@@ -276,7 +279,7 @@ mod tests {
             log.extend([0; 12]);
         }
         let kind = EventKind::Hooked { alone: false, log };
-        stops.count(&Event { seq: EventSeq(1), tid: Tid(7), kind, ticks: None, sums: Vec::new() }, &mut last);
+        stops.count(&event(kind), &mut last);
         call(&mut stops, &mut last, 0, 0x10_0010); // left by its hook
         call(&mut stops, &mut last, 0, 0x10_0010); // declined
         call(&mut stops, &mut last, 0, 0x5000); // elsewhere
@@ -294,10 +297,7 @@ mod tests {
             let (regs, extended) = (Registers::default(), Default::default());
             let (held, seen, span) = (Vec::new(), Vec::new(), Vec::new());
             let kind = EventKind::Pause(Box::new(Pause { place, regs, extended, held, seen, span, trap: 0 }));
-            stops.count(
-                &Event { seq: EventSeq(1), tid: Tid(7), kind, ticks: None, sums: Vec::new() },
-                &mut last,
-            );
+            stops.count(&event(kind), &mut last);
         }
         assert_eq!(stops.pauses(), (1, 2));
     }

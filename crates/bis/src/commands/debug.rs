@@ -1,0 +1,347 @@
+//! `bis replay` with a debugger: serves one that somebody else starts (`--port`, `--host`), or starts gdb or LLDB
+//! itself and is over when that is. The server is `bis-debug`; here are the debugger's command line, and the lines
+//! that say how to connect.
+//!
+//! Those lines are read by programs: Delve takes the address and the executable from them. It looks for a line that
+//! begins with `  gdb `, in it for `-ex` and `target extended-remote ADDRESS` in single quotes, and takes the last
+//! word for the executable.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs::{File, OpenOptions},
+    io::{self, Write},
+    net::SocketAddr,
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::process::ExitStatusExt,
+    },
+    path::{Path, PathBuf},
+    process::{self, Command, ExitStatus, Stdio},
+    sync::mpsc::{self, Receiver},
+    thread,
+    time::Duration,
+};
+
+use bis_debug::{Begin, DebugError, Listener, Options, Server, Which};
+use bis_trace::{Trace, types::DomainId};
+use clap::CommandFactory;
+use rustix::fs::{MemfdFlags, memfd_create};
+
+use crate::{
+    args::{Cli, GotoArg, ProcessArg, Replay},
+    commands::replay,
+    failure::{Failure, Result, status},
+    folder, output,
+};
+
+const LOOPBACK: &str = "127.0.0.1";
+const GDB: &str = "gdb";
+/// How long a server may take to end when its debugger has ended.
+const SERVER_END: Duration = Duration::from_secs(2);
+/// How long gdb waits for an answer, in seconds. A replay from the begin of a long trace takes its time.
+const ANSWER_S: &str = "10000";
+
+pub fn run(args: &Replay) -> Result<u8> {
+    // `-h` alone: who writes that wants help.
+    if args.host.as_deref() == Some("") {
+        return help();
+    }
+    let trace = Trace::open(&folder::find(&args.trace.name)?)?;
+    let options = options(args, None)?;
+    with_debugger(args, trace, options)
+}
+
+/// Debugs a process of which the replay has failed, where it did.
+pub(super) fn at_divergence(args: &Replay, trace: Trace, domain: DomainId) -> Result<u8> {
+    let options = Options { which: Which::Domain(domain), begin: Begin::Divergence, ..options(args, None)? };
+    with_debugger(args, trace, options)
+}
+
+/// Starts the debugger that was asked for, or waits for one.
+fn with_debugger(args: &Replay, trace: Trace, options: Options) -> Result<u8> {
+    let executable = Server::executable(&trace, &options).map_err(|error| failure(&error))?;
+    let host = args.host.as_deref().unwrap_or(LOOPBACK);
+    let port = args.port.unwrap_or(0);
+    replay::prove(&trace);
+    let server = Server::bind(host, port)
+        .map_err(|error| Failure::of(format!("listen for a debugger at {host}:{port}"), error))?;
+    let script = Script::new(bis_debug::gdb_script())?;
+    let debugger = args.debugger.clone().unwrap_or_else(|| GDB.into());
+    let words = Words { args, addr: server.addr(), script: script.path(), executable: &executable };
+    let line = words.all(Kind::of(&debugger));
+    if args.port.is_some() || args.host.is_some() {
+        output::note(&how_to_connect(&debugger, &line));
+        return server.serve(&trace, &options).map(|()| 0).map_err(|error| failure(&error));
+    }
+    start(server, trace, options, &debugger, &line, Stdio::inherit())
+}
+
+/// Where what a session shows goes.
+pub(super) struct Outputs {
+    pub listener: Option<Listener>,
+    /// gdb's own.
+    pub stdout: Stdio,
+}
+
+/// Lets gdb execute these commands on the recording, and nothing else.
+pub(super) fn with_gdb(args: &Replay, commands: &str, outputs: Outputs) -> Result<u8> {
+    let trace = Trace::open(&folder::find(&args.trace.name)?)?;
+    let options = options(args, outputs.listener)?;
+    let executable = Server::executable(&trace, &options).map_err(|error| failure(&error))?;
+    let server = Server::bind(LOOPBACK, 0)
+        .map_err(|error| Failure::of(format!("listen for a debugger at {LOOPBACK}"), error))?;
+    let (script, own) = (Script::new(bis_debug::gdb_script())?, Script::new(commands)?);
+    let words = Words { args, addr: server.addr(), script: script.path(), executable: &executable };
+    let mut line: Vec<OsString> = ["-nx", "-batch"].map(OsString::from).into();
+    line.extend(["-iex", "set debuginfod enabled off"].map(OsString::from));
+    line.extend(words.all(Kind::Gdb));
+    // The last word is the executable.
+    line.splice(line.len() - 1..line.len() - 1, ["-x".into(), own.path().into_os_string()]);
+    start(server, trace, options, OsStr::new(GDB), &line, outputs.stdout)
+}
+
+fn help() -> Result<u8> {
+    let mut cli = Cli::command();
+    cli.build();
+    let help = cli.find_subcommand_mut("replay").map(|replay| replay.render_help().to_string());
+    let mut out = output::page();
+    out.write_all(help.unwrap_or_default().as_bytes())?;
+    out.flush()?;
+    Ok(0)
+}
+
+fn failure(error: &DebugError) -> Failure {
+    Failure::usage(error.to_string())
+}
+
+fn options(args: &Replay, listener: Option<Listener>) -> Result<Options> {
+    let which = match (&args.pid, args.forked) {
+        (_, Some(pid)) => Which::Forked(pid),
+        (Some(ProcessArg::Pid(pid)), None) => Which::Pid(*pid),
+        (Some(ProcessArg::Command(name)), None) => Which::Command(name.clone()),
+        (None, None) => Which::First,
+    };
+    let begin = match &args.goto {
+        _ if args.end => Begin::End,
+        Some(GotoArg::End) => Begin::End,
+        Some(GotoArg::Event(event)) => Begin::Event(*event),
+        Some(GotoArg::Place(place)) => Begin::Place(place.clone()),
+        None => Begin::FirstExec,
+    };
+    let open = |path: &PathBuf| -> Result<File> {
+        let file = OpenOptions::new().append(true).create(true).open(path);
+        file.map_err(|error| Failure::of(format!("open {}", path.display()), error))
+    };
+    Ok(Options {
+        which,
+        begin,
+        keep_listening: args.keep_listening,
+        serve_files: args.serve_files,
+        quiet: args.quiet,
+        checkpoint_memory: args.checkpoint_memory,
+        echo_to: args.tty.as_ref().map(open).transpose()?,
+        listener,
+    })
+}
+
+/// How a debugger is spoken to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Gdb,
+    Lldb,
+}
+
+impl Kind {
+    fn of(debugger: &OsStr) -> Kind {
+        let name = Path::new(debugger).file_name().unwrap_or(debugger);
+        if name.to_string_lossy().contains("lldb") { Kind::Lldb } else { Kind::Gdb }
+    }
+}
+
+/// gdb's own commands, as a file that is there as long as this value.
+struct Script(OwnedFd);
+
+impl Script {
+    fn new(commands: &str) -> Result<Script> {
+        let what = |error: io::Error| Failure::of("hand gdb its commands", error);
+        let fd = memfd_create("bis-gdb-commands", MemfdFlags::CLOEXEC).map_err(|error| what(error.into()))?;
+        let mut file = File::from(fd);
+        file.write_all(commands.as_bytes()).map_err(what)?;
+        Ok(Script(file.into()))
+    }
+
+    /// Its path, for other processes as well.
+    fn path(&self) -> PathBuf {
+        format!("/proc/{}/fd/{}", process::id(), self.0.as_raw_fd()).into()
+    }
+}
+
+/// What a debugger's command line is made of.
+struct Words<'a> {
+    args: &'a Replay,
+    addr: SocketAddr,
+    script: PathBuf,
+    executable: &'a Path,
+}
+
+impl Words<'_> {
+    /// The arguments behind the debugger's name.
+    fn all(&self, kind: Kind) -> Vec<OsString> {
+        let mut words: Vec<OsString> = Vec::new();
+        match kind {
+            Kind::Gdb => {
+                words.extend(["-l", ANSWER_S].map(OsString::from));
+                if !self.args.serve_files {
+                    // gdb would read every library through the connection, which is slow.
+                    words.extend(["-ex", "set sysroot /"].map(OsString::from));
+                }
+                words.extend(["-x".into(), self.script.clone().into_os_string(), "-ex".into()]);
+                words.push(format!("target extended-remote {}", self.addr).into());
+            }
+            Kind::Lldb => {
+                words.push("-o".into());
+                words.push(format!("gdb-remote {}", self.addr).into());
+            }
+        }
+        if let Some(interpreter) = &self.args.interpreter {
+            words.extend(["-i".into(), interpreter.clone()]);
+        }
+        if self.args.fullname {
+            words.push("--fullname".into());
+        }
+        for file in &self.args.commands {
+            let option = if kind == Kind::Lldb { "-s" } else { "-x" };
+            words.extend([option.into(), file.clone()]);
+        }
+        words.extend_from_slice(&self.args.debugger_options);
+        words.extend_from_slice(&self.args.debugger_args);
+        words.push(self.executable.into());
+        words
+    }
+}
+
+/// Two lines, of which the second one is a command line for a shell.
+fn how_to_connect(debugger: &OsStr, words: &[OsString]) -> String {
+    let line = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+    // A usual name without quotes: some of the programs that read this line look for it so.
+    let name = debugger.to_string_lossy();
+    let usual = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./".contains(&byte);
+    let name = if name.bytes().all(usual) { name.into_owned() } else { quoted(debugger) };
+    let shown = Path::new(debugger).file_name().unwrap_or(debugger).to_string_lossy();
+    format!("Launch {shown} with\n  {name} {line}")
+}
+
+/// A word in single quotes, as shells read it.
+fn quoted(word: &OsStr) -> String {
+    format!("'{}'", word.to_string_lossy().replace('\'', r"'\''"))
+}
+
+/// Starts the debugger and serves it until it has ended, whose status is then ours.
+fn start(
+    server: Server,
+    trace: Trace,
+    options: Options,
+    debugger: &OsStr,
+    words: &[OsString],
+    stdout: Stdio,
+) -> Result<u8> {
+    // ^C is for the debugger, and SIGINT comes to all processes at the terminal.
+    bis_tracee::ours::outlive_interrupts();
+    let mut child = Command::new(debugger)
+        .args(words)
+        .stdout(stdout)
+        .spawn()
+        .map_err(|error| cannot_start(debugger, &error))?;
+    let served = serve(server, trace, options)?;
+    let ended = child.wait().map_err(|error| Failure::of("wait for the debugger", error))?;
+    // One that is at work still is over with this process.
+    let refused = served.recv_timeout(SERVER_END).ok().flatten();
+    Ok(match (code_of(ended), refused) {
+        (0, Some(code)) => code,
+        (code, _) => code,
+    })
+}
+
+/// Serves on a thread of its own. What goes wrong is shown at once, because the debugger only sees that nobody answers
+/// any more; its status comes here.
+fn serve(server: Server, trace: Trace, options: Options) -> Result<Receiver<Option<u8>>> {
+    let (tell, served) = mpsc::channel();
+    let work = move || {
+        let refused = server.serve(&trace, &options).err().map(|error| {
+            let failure = failure(&error);
+            failure.print();
+            failure.status
+        });
+        let _ = tell.send(refused);
+    };
+    let thread = thread::Builder::new().name("server".into()).spawn(work);
+    thread.map(|_| served).map_err(|error| Failure::of("start a thread", error))
+}
+
+fn code_of(ended: ExitStatus) -> u8 {
+    let code = ended.code().or_else(|| ended.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(status::USAGE)
+}
+
+fn cannot_start(debugger: &OsStr, error: &io::Error) -> Failure {
+    let name = debugger.to_string_lossy();
+    if error.kind() != io::ErrorKind::NotFound {
+        return Failure::of(format!("start the debugger {name}"), error);
+    }
+    Failure::usage(format!(
+        "failed to start the debugger {name}: there is no such program; install gdb, name another one with -d, or \
+         serve one that you start yourself with -s PORT (bis replay -a needs none)"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::Command as Asked;
+
+    fn words(args: &[&str], kind: Kind) -> String {
+        let cli = Cli::try_parse_from(["bis", "replay"].iter().chain(args)).unwrap();
+        let Asked::Replay(args) = cli.command else { panic!("{args:?}") };
+        let addr = ([127, 0, 0, 1], 1234).into();
+        let words = Words { args: &args, addr, script: "/script".into(), executable: Path::new("/bin/it's") };
+        how_to_connect(
+            if kind == Kind::Gdb { OsStr::new("gdb") } else { OsStr::new("lldb") },
+            &words.all(kind),
+        )
+    }
+
+    #[test]
+    fn the_debuggers_command_line() {
+        assert_eq!(
+            words(&[], Kind::Gdb),
+            "Launch gdb with\n  gdb '-l' '10000' '-ex' 'set sysroot /' '-x' '/script' '-ex' \
+             'target extended-remote 127.0.0.1:1234' '/bin/it'\\''s'"
+        );
+        assert_eq!(
+            words(
+                &["--serve-files", "-i=mi3", "--fullname", "-x", "f", "-o", "--batch", "t", "--", "-q"],
+                Kind::Gdb
+            ),
+            "Launch gdb with\n  gdb '-l' '10000' '-x' '/script' '-ex' 'target extended-remote 127.0.0.1:1234' \
+             '-i' 'mi3' '--fullname' '-x' 'f' '--batch' '-q' '/bin/it'\\''s'"
+        );
+        assert_eq!(
+            words(&[], Kind::Lldb),
+            "Launch lldb with\n  lldb '-o' 'gdb-remote 127.0.0.1:1234' '/bin/it'\\''s'"
+        );
+    }
+
+    #[test]
+    fn lldb_is_known_by_its_name() {
+        for (name, kind) in [
+            ("gdb", Kind::Gdb),
+            ("/opt/lldb/gdb-15", Kind::Gdb),
+            ("lldb-19", Kind::Lldb),
+            ("/usr/bin/rust-lldb", Kind::Lldb),
+        ] {
+            assert_eq!(Kind::of(OsStr::new(name)), kind, "{name}");
+        }
+    }
+}
