@@ -25,7 +25,7 @@ const STATUS_CUT: i32 = 3;
 type Body = fn(&Folder) -> Result<(), Failed>;
 
 fn main() {
-    let trials: [(&str, Body); 18] = [
+    let trials: [(&str, Body); 24] = [
         ("a_missing_program", missing_program),
         ("a_file_that_cannot_be_executed", not_executable),
         ("a_program_of_another_kind", not_a_program),
@@ -34,6 +34,12 @@ fn main() {
         ("an_output_that_is_a_file", output_is_a_file),
         ("record_inside_a_recording", nested_record),
         ("a_recorder_without_descriptors", no_descriptors),
+        ("a_recorder_without_memory", no_memory),
+        ("a_recorder_that_may_make_no_large_files", no_large_files),
+        ("a_recorder_that_may_start_no_threads", no_threads),
+        ("a_folder_that_vanishes", vanished_folder),
+        ("a_program_that_may_not_be_read", not_readable),
+        ("a_home_where_nothing_can_be_made", no_home),
         ("a_missing_trace", missing_trace),
         ("an_empty_trace", empty_trace),
         ("a_folder_without_a_trace", not_a_trace),
@@ -198,6 +204,127 @@ fn no_descriptors(folder: &Folder) -> Result<(), Failed> {
     }
     if ends.contains(&0) {
         return Err(format!("recorded, and refused for want of descriptors: {ends:?} times").into());
+    }
+    Ok(())
+}
+
+/// Where memory ends, and in which of its threads, is chance: each time there is one line that names the limit.
+fn no_memory(folder: &Folder) -> Result<(), Failed> {
+    let mut ends = [0, 0];
+    for limit in (24..=200).step_by(8) {
+        let trace = folder.path().join(format!("trace.{limit}"));
+        let mut command = common::command("prlimit", folder.path());
+        command.arg(format!("--as={}", limit << 20)).arg(common::bis()).args(["record", "-o"]);
+        command.arg(&trace).args(["--", "/bin/true"]);
+        let step = common::run(command, "record", folder.path(), None, LIMIT)?;
+        let text = step.stderr_text();
+        let said = |line: &&str| line.starts_with("bis: failed ") && line.contains("too low");
+        let honest = match step.status {
+            0 => text.is_empty(),
+            125 => {
+                text.lines().filter(said).count() >= 1 && text.lines().all(|line| line.starts_with("bis: "))
+            }
+            // The program's loader says so itself.
+            127 => !text.contains("bis: failed"),
+            _ => false,
+        };
+        if !honest {
+            return Err(format!("with {limit} MiB: status {}\n{}", step.status, step.shown()).into());
+        }
+        ends[usize::from(step.status == 125)] += 1;
+    }
+    if ends.contains(&0) {
+        return Err(format!("recorded, and refused for want of memory: {ends:?} times").into());
+    }
+    Ok(())
+}
+
+/// Its signal does not end the recorder; the trace says why it ends, wherever that was.
+fn no_large_files(folder: &Folder) -> Result<(), Failed> {
+    for limit in [64 << 10, 16 << 20] {
+        let trace = folder.path().join(format!("trace.{limit}"));
+        let mut command = common::command("prlimit", folder.path());
+        command.arg(format!("--fsize={limit}")).arg(common::bis()).args(["record", "--no-cloning", "-o"]);
+        command.arg(&trace).args(["--", "head", "-c", "40000000", "/dev/urandom"]);
+        let step = common::run(command, "record", folder.path(), None, LIMIT)?;
+        let text = step.stderr_text();
+        if step.status != 125 || !text.starts_with("bis: failed ") || !text.contains("ulimit -f") {
+            return Err(format!("with {limit} bytes: status {}\n{text}", step.status).into());
+        }
+        let info = bis(folder, &["info".as_ref(), trace.as_os_str()])?;
+        let info = String::from_utf8_lossy(&info.stdout).into_owned();
+        if !info.lines().any(|line| line.starts_with("end ") && line.contains("ulimit -f")) {
+            return Err(format!("with {limit} bytes, info does not say why it ends:\n{info}").into());
+        }
+    }
+    Ok(())
+}
+
+/// A folder that everybody can use, with a copy of bis, and how to run that as somebody who is not root.
+fn as_nobody(options: &[&str]) -> Result<(tempfile::TempDir, std::process::Command), Failed> {
+    let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
+    let all = |mode| fs::Permissions::from_mode(mode);
+    fs::set_permissions(folder.path(), all(0o777)).map_err(|e| e.to_string())?;
+    let bis = folder.path().join("bis");
+    fs::copy(common::bis(), &bis).map_err(|e| e.to_string())?;
+    fs::set_permissions(&bis, all(0o755)).map_err(|e| e.to_string())?;
+    let mut command;
+    if rustix::process::geteuid().is_root() {
+        command = common::command("setpriv", folder.path());
+        command.args(["--reuid=4242", "--regid=4242", "--clear-groups", "prlimit"]);
+    } else {
+        command = common::command("prlimit", folder.path());
+    }
+    command.args(options).arg(bis).arg("record").env("BIS_TRACES", folder.path().join("traces"));
+    Ok((folder, command))
+}
+
+fn no_threads(folder: &Folder) -> Result<(), Failed> {
+    for limit in [1, 4] {
+        let (_home, mut command) = as_nobody(&[&format!("--nproc={limit}")])?;
+        command.arg("true");
+        let step = common::run(command, "record", folder.path(), None, LIMIT)?;
+        let text = step.stderr_text();
+        if step.status != 125 || !text.starts_with("bis: failed ") || !text.contains("ulimit -u") {
+            return Err(format!("with {limit} processes: status {}\n{text}", step.status).into());
+        }
+    }
+    Ok(())
+}
+
+fn vanished_folder(folder: &Folder) -> Result<(), Failed> {
+    let trace = folder.path().join("trace");
+    let shown = trace.to_str().unwrap_or_default();
+    for gone in [format!("rm -r {shown}"), format!("mv {shown} {shown}.moved; exit 3")] {
+        refused(&record(folder, &trace, &["sh", "-c", &gone])?, 125, &[shown])?;
+    }
+    // It is whole where it is now.
+    let moved = folder.path().join("trace.moved");
+    match replay(folder, &moved)?.status {
+        0 => Ok(()),
+        status => Err(format!("the folder that was moved: replay has status {status}").into()),
+    }
+}
+
+fn not_readable(folder: &Folder) -> Result<(), Failed> {
+    let (home, mut command) = as_nobody(&[])?;
+    let program = home.path().join("program");
+    fs::copy("/bin/true", &program).map_err(|e| e.to_string())?;
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o111)).map_err(|e| e.to_string())?;
+    command.arg(&program);
+    let step = common::run(command, "record", folder.path(), None, LIMIT)?;
+    match step.status == 125 && step.stderr_text().contains("may be executed but not read") {
+        true => Ok(()),
+        false => Err(step.shown().into()),
+    }
+}
+
+fn no_home(folder: &Folder) -> Result<(), Failed> {
+    for home in ["/proc", "/dev/null", ""] {
+        let mut command = common::command(common::bis(), folder.path());
+        command.args(["record", "true"]).env("HOME", home);
+        let step = common::run(command, "record", folder.path(), None, LIMIT)?;
+        refused(&step, 125, &["BIS_TRACES", "-o"])?;
     }
     Ok(())
 }

@@ -8,21 +8,14 @@
 
 mod common;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ffi::OsStr,
-    fs,
-    path::Path,
-    time::Duration,
-};
+use std::{collections::BTreeSet, ffi::OsStr, fs, path::Path, time::Duration};
 
 use bis_agent::hooks::entries;
 use bis_trace::{
-    Trace, Writer,
-    event::{Event, EventKind, Meta, Pause, PausePlace},
-    types::{DomainId, Registers, Signal},
+    event::{Event, EventKind, Pause, PausePlace},
+    types::{Registers, Signal},
 };
-use common::{Folder, Step};
+use common::{Folder, Step, told::Told};
 use libtest_mimic::{Failed, Trial};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -197,90 +190,41 @@ fn replay(folder: &Folder, trace: &Path) -> Result<Step, Failed> {
     common::run(command, "replay", folder.path(), None, LIMIT)
 }
 
-/// A trace with all of its events.
-struct Told {
-    trace: Trace,
-    events: BTreeMap<u32, Vec<Event>>,
-}
-
-fn failed(error: impl std::fmt::Display) -> Failed {
-    error.to_string().into()
-}
-
-impl Told {
-    fn read(dir: &Path) -> Result<Told, Failed> {
-        let trace = Trace::open(dir).map_err(failed)?;
-        let mut events = BTreeMap::new();
-        for domain in trace.domains() {
-            let all: Result<Vec<Event>, _> = trace.events(domain.domain).collect();
-            events.insert(domain.domain.0, all.map_err(failed)?);
-        }
-        Ok(Told { trace, events })
+/// Replays it with one event told otherwise, or left out: that must be seen there, or at the first event behind it that is a
+/// place.
+fn tell(
+    told: &Told,
+    folder: &Folder,
+    what: &str,
+    domain: u32,
+    at: usize,
+    lie: Option<EventKind>,
+) -> Result<(), Failed> {
+    let dir = folder.path().join("lie");
+    let mut events = told.events.clone();
+    let stream = events.get_mut(&domain).ok_or("no such domain")?;
+    match lie {
+        Some(kind) => stream[at].kind = kind,
+        None => drop(stream.remove(at)),
     }
-
-    /// Writes it as it is told.
-    fn write(&self, events: &BTreeMap<u32, Vec<Event>>, dir: &Path) -> Result<(), Failed> {
-        let writer = Writer::create(dir).map_err(failed)?;
-        for entry in fs::read_dir(self.trace.dir().join("files"))? {
-            let entry = entry?;
-            fs::hard_link(entry.path(), dir.join("files").join(entry.file_name()))?;
-        }
-        let (last, first): (Vec<_>, Vec<_>) =
-            self.trace.metas().iter().partition(|meta| matches!(meta, Meta::End { .. }));
-        for meta in first {
-            let mut meta = meta.clone();
-            if let Meta::DomainEnd { domain, event_count, .. } = &mut meta {
-                *event_count = events[&domain.0].len() as u64;
-            }
-            writer.meta(&meta).map_err(failed)?;
-        }
-        for (domain, events) in events {
-            let mut stream = writer.stream(DomainId(*domain));
-            events.iter().try_for_each(|event| stream.push(event)).map_err(failed)?;
-            stream.flush().map_err(failed)?;
-        }
-        last.into_iter().try_for_each(|meta| writer.meta(meta)).map_err(failed)?;
-        writer.finish().map_err(failed)
+    let len = stream[at..].iter().position(Event::is_place).map_or(0, |last| last + 1);
+    let places: Vec<u64> = stream[at..at + len].iter().map(|event| event.seq.0).collect();
+    told.write(&events, &dir)?;
+    let step = replay(folder, &dir)?;
+    let said = step.stderr_text();
+    // Without an event between them, some say already that something is missing.
+    let says = |text: &str| places.iter().any(|seq| said.contains(&format!("{text} at event {seq} ")));
+    let is_seen = says("divergence") || says("the trace contradicts itself");
+    if step.status == 0 || !is_seen {
+        let told = &told.events[&domain][at];
+        let kind = format!("{:.300}", format!("{:?}", told.kind));
+        let step = step.shown();
+        return Err(
+            format!("{what}: not seen at event {} of domain {domain}: {kind}\n{step}", told.seq.0).into()
+        );
     }
-
-    /// Replays it with one event told otherwise, or left out: that must be seen there, or at the first event behind it that is a
-    /// place.
-    fn lie(
-        &self,
-        folder: &Folder,
-        what: &str,
-        domain: u32,
-        at: usize,
-        lie: Option<EventKind>,
-    ) -> Result<(), Failed> {
-        let dir = folder.path().join("lie");
-        let mut events = self.events.clone();
-        let stream = events.get_mut(&domain).ok_or("no such domain")?;
-        match lie {
-            Some(kind) => stream[at].kind = kind,
-            None => drop(stream.remove(at)),
-        }
-        let len = stream[at..].iter().position(Event::is_place).map_or(0, |last| last + 1);
-        let places: Vec<u64> = stream[at..at + len].iter().map(|event| event.seq.0).collect();
-        self.write(&events, &dir)?;
-        let step = replay(folder, &dir)?;
-        let said = step.stderr_text();
-        // Without an event between them, some say already that something is missing.
-        let says = |text: &str| places.iter().any(|seq| said.contains(&format!("{text} at event {seq} ")));
-        let is_seen = says("divergence") || says("the trace contradicts itself");
-        if step.status == 0 || !is_seen {
-            let told = &self.events[&domain][at];
-            let kind = format!("{:.300}", format!("{:?}", told.kind));
-            let step = step.shown();
-            return Err(format!(
-                "{what}: not seen at event {} of domain {domain}: {kind}\n{step}",
-                told.seq.0
-            )
-            .into());
-        }
-        fs::remove_dir_all(&dir)?;
-        Ok(())
-    }
+    fs::remove_dir_all(&dir)?;
+    Ok(())
 }
 
 /// Some of so many.
@@ -328,7 +272,7 @@ fn tell_lies(mode: &Mode) -> Result<(), Failed> {
             places.iter().copied().filter(|(domain, at)| lie(&told.events[domain][*at]).is_some()).collect();
         told_of.extend((!possible.is_empty()).then_some(what));
         for (domain, at) in some(&possible) {
-            told.lie(&folder, what, domain, at, lie(&told.events[&domain][at]))?;
+            tell(&told, &folder, what, domain, at, lie(&told.events[&domain][at]))?;
         }
     }
     // A lie that is never told proves nothing.
@@ -342,7 +286,7 @@ fn tell_lies(mode: &Mode) -> Result<(), Failed> {
         .filter(|(domain, at)| matches!(told.events[domain][*at].kind, EventKind::Syscall { nr, .. } if is_call(nr)))
         .collect();
     for (domain, at) in some(&left_out) {
-        told.lie(&folder, "a call is missing", domain, at, None)?;
+        tell(&told, &folder, "a call is missing", domain, at, None)?;
     }
     folder.done();
     Ok(())

@@ -104,7 +104,9 @@ int main(void) {
     char prot[8], path[4000] = "";
     sscanf(line, "%lx-%lx %7s %*s %*s %*s %3999s", &from, &to, prot, path);
     if (prot[2] != 'x') continue;
-    CHECK(strstr(path, "/bis/") == 0);
+    // A rewritten text, which the cache of bis keeps as `HASH.text`, is shown under the name of the file that it replaces.
+    size_t length = strlen(path);
+    CHECK(length < 5 || strcmp(path + length - 5, ".text") != 0);
     char self[4096] = "";
     CHECK(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
     if (from <= (uintptr_t)main && (uintptr_t)main < to) own += strcmp(path, self) == 0;

@@ -5,6 +5,8 @@
 
 #![allow(dead_code, reason = "each driver is a crate of its own and uses a part of this")]
 
+pub mod told;
+
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -307,6 +309,7 @@ pub fn package_of(program: &str) -> &str {
         "node" => "nodejs",
         "java" | "javac" => "default-jdk-headless",
         "go" => "golang-go",
+        "python3-config" => "python3-dev",
         other => other,
     }
 }

@@ -1,0 +1,263 @@
+//! Clients that are not a person at gdb's prompt: an editor that speaks gdb/MI, Midas (VS Code), which starts everything by rr's name,
+//! and Delve, which debugs Go programs.
+//!
+//! Delve is looked for as `dlv` on the path; where it is missing, its trial is ignored.
+
+mod common;
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::mpsc::{self, Receiver},
+    thread,
+    time::{Duration, Instant},
+};
+
+use common::Folder;
+use libtest_mimic::{Failed, Trial};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+type Case = fn() -> Result<(), Failed>;
+
+fn main() {
+    let trials: [(&str, &[&str], Case); 3] = [
+        ("an_editor_by_mi", &["gcc", "gdb"], an_editor_by_mi),
+        ("midas_by_its_command_lines", &["gcc", "gdb"], midas_by_its_command_lines),
+        ("delve_replays_a_go_program", &["go", "dlv"], delve_replays_a_go_program),
+    ];
+    let trials = trials.into_iter().map(|(name, needs, run)| {
+        let missing = needs.iter().find(|program| find(program).is_none());
+        let missing = missing.map(|program| format!("{program} is not installed"));
+        let missing = missing.or_else(|| {
+            (needs.contains(&"dlv") && !may_mount())
+                .then(|| format!("Delve reads {SETTING}, which needs unshare -m"))
+        });
+        if let Some(why) = &missing {
+            println!("ignored: {name}: {why}");
+        }
+        Trial::test(name, move || common::repeated(run)).with_ignored_flag(missing.is_some())
+    });
+    libtest_mimic::run(&common::arguments(), trials.collect()).exit();
+}
+
+/// Where a program is, by the path of whoever runs the tests.
+fn find(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+/// A recording of a program of the transcripts.
+fn record(folder: &Folder, compiler: &[&str], source: &str) -> Result<(PathBuf, PathBuf), Failed> {
+    let program = folder.path().join("program");
+    let source = common::tree().join("tests/debug/programs").join(source);
+    let compiler_path = find(compiler[0]).ok_or("the compiler is gone")?;
+    let mut command = Command::new(compiler_path);
+    command.args(&compiler[1..]).arg(&program).arg(&source).current_dir(folder.path());
+    command.env("GO111MODULE", "off").env("GOCACHE", Path::new(env!("CARGO_TARGET_TMPDIR")).join("debug/go"));
+    let output = command.output()?;
+    if !output.status.success() {
+        return Err(format!("{compiler:?}: {}", String::from_utf8_lossy(&output.stderr)).into());
+    }
+    let trace = folder.path().join("trace");
+    let record = common::record_command(&trace, &[], &[program.as_os_str()], folder.path());
+    common::run(record, "record", folder.path(), None, LIMIT)?;
+    Ok((program, trace))
+}
+
+/// What Delve looks at before it begins.
+const SETTING: &str = "/proc/sys/kernel/perf_event_paranoid";
+
+/// May a filesystem be mounted, where nobody else sees it?
+fn may_mount() -> bool {
+    let mut unshare = Command::new("unshare");
+    let status = unshare.args(["-m", "true"]).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success()) && Path::new(SETTING).exists()
+}
+
+const C: [&str; 5] = ["gcc", "-g", "-O0", "-pthread", "-o"];
+
+/// A client that is spoken to line by line. It is killed when it is dropped.
+struct Client {
+    child: Child,
+    input: Option<ChildStdin>,
+    lines: Receiver<String>,
+    seen: String,
+}
+
+impl Client {
+    fn start(mut command: Command) -> Result<Client, Failed> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn()?;
+        let (tell, lines) = mpsc::channel();
+        let outputs: [Option<Box<dyn std::io::Read + Send>>; 2] = [
+            child.stdout.take().map(|out| Box::new(out) as _),
+            child.stderr.take().map(|err| Box::new(err) as _),
+        ];
+        for output in outputs.into_iter().flatten() {
+            let tell = tell.clone();
+            thread::spawn(move || {
+                for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+                    if tell.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        Ok(Client { input: child.stdin.take(), child, lines, seen: String::new() })
+    }
+
+    fn say(&mut self, text: &str) -> Result<(), Failed> {
+        self.seen += &format!("> {text}\n");
+        let input = self.input.as_mut().ok_or("the input is closed")?;
+        Ok(writeln!(input, "{text}")?)
+    }
+
+    /// Waits for a line that has this in it: the line.
+    fn wait(&mut self, wanted: &str) -> Result<String, Failed> {
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            let Ok(line) = self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) else {
+                return Err(format!("`{wanted}` is not shown\n{}", self.seen).into());
+            };
+            self.seen += &format!("{line}\n");
+            if line.contains(wanted) {
+                return Ok(line);
+            }
+        }
+    }
+
+    /// Says a line, and waits for lines that have these in them, in this order.
+    fn ask(&mut self, text: &str, wanted: &[&str]) -> Result<(), Failed> {
+        self.say(text)?;
+        wanted.iter().try_for_each(|wanted| self.wait(wanted).map(drop))
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What editors send: breakpoints, both directions, frames, variables, threads.
+fn an_editor_by_mi() -> Result<(), Failed> {
+    let folder = Folder::new("clients")?;
+    let (_, trace) = record(&folder, &C, "basics.c")?;
+    let mut command = common::command(common::bis(), folder.path());
+    command.arg("replay").arg(&trace).args([
+        "-q",
+        "-i=mi",
+        "-o",
+        "-nx",
+        "-o",
+        "-iex",
+        "-o",
+        "set debuginfod enabled off",
+    ]);
+    let mut editor = Client::start(command)?;
+    editor.wait("(gdb)")?;
+    editor.ask("1-gdb-set breakpoint pending on", &["1^done"])?;
+    editor.ask("2-break-insert add", &["2^done,bkpt={number=\"1\""])?;
+    editor.ask("3-exec-run", &["3^running", "*stopped"])?;
+    editor.ask("4-exec-continue", &["4^running", "reason=\"breakpoint-hit\""])?;
+    editor.ask("5-stack-list-frames", &["5^done,stack=[frame={level=\"0\""])?;
+    editor
+        .ask("6-stack-list-variables --simple-values", &["name=\"a\",arg=\"1\",type=\"int\",value=\"0\""])?;
+    editor.ask("7-var-create total @ total", &["7^done,name=\"total\",numchild=\"0\",value=\"0\""])?;
+    editor.ask("8-thread-info", &["8^done,threads=[{id=\"1\""])?;
+    editor.ask("9-exec-continue", &["reason=\"breakpoint-hit\""])?;
+    editor.ask("10-exec-continue", &["reason=\"breakpoint-hit\""])?;
+    editor.ask("11-var-update --all-values total", &["11^done,changelist=[{name=\"total\",value=\"1\""])?;
+    editor.ask("12-exec-finish", &["reason=\"function-finished\""])?;
+    editor.ask("13-exec-next --reverse", &["reason=\"breakpoint-hit\""])?;
+    editor.ask("14-exec-continue --reverse", &["reason=\"breakpoint-hit\""])?;
+    editor.ask("15-var-update --all-values total", &["15^done"])?;
+    editor.ask("16-break-delete 1", &["16^done"])?;
+    editor.ask("17-exec-continue --reverse", &["No more reverse-execution history", "*stopped"])?;
+    editor.ask("18-exec-continue", &["No more reverse-execution history", "*stopped"])?;
+    editor.ask("19-data-evaluate-expression total", &["19^done,value=\"9\""])?;
+    editor.ask("20-gdb-exit", &["20^exit"])?;
+    folder.done();
+    Ok(())
+}
+
+/// Midas lists the traces and their processes, starts a server, and connects a gdb of its own to it.
+fn midas_by_its_command_lines() -> Result<(), Failed> {
+    let folder = Folder::new("clients")?;
+    let (program, trace) = record(&folder, &C, "basics.c")?;
+    let rr = folder.path().join("rr");
+    symlink(common::bis(), &rr)?;
+    let mut ps = common::command(&rr, folder.path());
+    ps.arg("ps").arg(&trace);
+    let listed = common::run(ps, "ps", folder.path(), None, LIMIT)?;
+    let text = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let pid = text
+        .lines()
+        .nth(1)
+        .and_then(|line| line.split('\t').next())
+        .ok_or_else(|| format!("rr ps: {text}"))?
+        .trim()
+        .to_owned();
+    let mut server = common::command(&rr, folder.path());
+    server.args(["replay", "-h", "127.0.0.1", "-s", "0", "-p", &pid, "-k"]).arg(&trace);
+    let mut server = Client::start(server)?;
+    server.wait("Launch gdb with")?;
+    let line = server.wait("target extended-remote ")?;
+    let address = line
+        .split("target extended-remote ")
+        .nth(1)
+        .and_then(|rest| rest.split('\'').next())
+        .ok_or("the line has no address")?
+        .to_owned();
+    // With -k, another session follows the first one.
+    for _ in 0..2 {
+        let mut gdb = common::command("gdb", folder.path());
+        gdb.args(["-nx", "-q", "-i=mi3", "-iex", "set debuginfod enabled off", "-l", "10000"]);
+        gdb.args(["-iex", "set mi-async on", "-iex", "set sysroot /"]).arg(&program);
+        let mut gdb = Client::start(gdb)?;
+        gdb.wait("(gdb)")?;
+        gdb.ask(&format!("1-target-select extended-remote {address}"), &["1^connected"])?;
+        gdb.ask("2-break-insert twice", &["2^done"])?;
+        gdb.ask("3-exec-continue", &["reason=\"breakpoint-hit\""])?;
+        gdb.ask("4-interpreter-exec console \"monitor when\"", &["Completed event: ", "4^done"])?;
+        gdb.ask("5-exec-step --reverse", &["*stopped"])?;
+        gdb.ask("6-gdb-exit", &["6^exit"])?;
+    }
+    folder.done();
+    Ok(())
+}
+
+/// `dlv replay`, which starts `rr` by name.
+fn delve_replays_a_go_program() -> Result<(), Failed> {
+    let folder = Folder::new("clients")?;
+    let (_, trace) = record(&folder, &["go", "build", "-gcflags=all=-N -l", "-o"], "goroutines.go")?;
+    let bin = folder.sub("bin")?;
+    symlink(common::bis(), bin.join("rr"))?;
+    fs::write(folder.path().join("1"), "1\n")?;
+    // Delve refuses to begin where rr would not work. That is so in its own view of the filesystem only.
+    let lie = format!("mount --bind {} {SETTING} && exec \"$@\"", folder.path().join("1").display());
+    let mut command = common::command(find("unshare").ok_or("unshare is gone")?, folder.path());
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = [bin].into_iter().chain(std::env::split_paths(&path));
+    command.env("PATH", std::env::join_paths(folders)?).args(["-m", "sh", "-c", &lie, "sh"]);
+    command.arg(find("dlv").ok_or("dlv is gone")?).arg("replay").arg(&trace);
+    command.args(["--allow-non-terminal-interactive=true", "--check-go-version=false"]);
+    let mut delve = Client::start(command)?;
+    delve.ask("break main.main", &["Breakpoint 1 set"])?;
+    delve.ask("continue", &["main.main()"])?;
+    delve.ask("next", &["main.main()"])?;
+    delve.ask("checkpoint here", &["Checkpoint c1 created"])?;
+    delve.ask("next", &["main.main()"])?;
+    delve.ask("rev next", &["main.main()"])?;
+    delve.ask("goroutines", &["main.main"])?;
+    delve.ask("rewind", &["main.main()"])?;
+    delve.ask("exit", &[])?;
+    folder.done();
+    Ok(())
+}

@@ -1,0 +1,16 @@
+# The processes of the recording, and what it says of itself.
+# program: forks.c
+process
+#> *
+#> forks
+info recording
+#> Recording:
+#> Machine:
+elapsed-time
+#> Elapsed Time (s):
+help bis
+#> seek PLACE
+bis
+#> checkpoint, restart N
+monitor nonsense
+#> is no command of bis

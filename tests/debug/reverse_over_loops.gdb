@@ -1,0 +1,19 @@
+# Steps and lines back over calls that compute for long, to the entry of a function and out of it.
+# program: loops.c
+break set_word if value == 20
+continue
+#> set_word (value=20)
+delete
+reverse-stepi 8
+reverse-finish
+reverse-next
+reverse-next
+reverse-next
+print i
+#> = 20
+tbreak set_word
+continue
+#> set_word (value=
+reverse-stepi 12
+backtrace
+#> main ()

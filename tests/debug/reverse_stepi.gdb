@@ -1,0 +1,26 @@
+# Backwards by instructions: the same places as forwards.
+# program: basics.c
+tbreak add
+continue
+set $a = $pc
+stepi
+set $b = $pc
+stepi
+set $c = $pc
+stepi
+reverse-stepi
+print $pc == $c
+#> = 1
+reverse-stepi
+print $pc == $b
+#> = 1
+reverse-stepi
+print $pc == $a
+#> = 1
+reverse-stepi 4
+stepi 4
+print $pc == $a
+#> = 1
+backtrace
+#> add (a=0, b=0)
+#> twice (value=0)
