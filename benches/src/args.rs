@@ -1,11 +1,11 @@
 //! The command line, and what follows from it alone: which workloads are meant, where the `bis` to measure is.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use clap::{Parser, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::workload::Workload;
 
@@ -13,14 +13,18 @@ use crate::workload::Workload;
 #[derive(Parser)]
 #[command(
     version,
+    args_conflicts_with_subcommands = true,
     after_help = "Examples:\n  \
     bis-bench --only cp-a,python,git --rounds 3\n  \
     bis-bench --columns n --json figures.json\n  \
-    bis-bench --vs 'rr record -o {trace} {cmd}' 'rr replay -a {trace}'\n\n\
+    bis-bench --vs 'rr record -o {trace} {cmd}' 'rr replay -a {trace}'\n  \
+    bis-bench debug --only watch\n\n\
     A ratio is the time of one run by the time of the native run of the same round. Times are from the start of the\n\
     command to its end. MB are 10^6 bytes. Needs gcc; a workload whose program is missing is left out."
 )]
 pub struct Args {
+    #[command(subcommand)]
+    pub command: Option<Command>,
     /// Only these workloads
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub only: Vec<String>,
@@ -57,6 +61,54 @@ pub struct Args {
     /// The longest time one run may take, in seconds; it fails then
     #[arg(long, value_name = "SECONDS", default_value = "900")]
     limit: u64,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    Debug(DebugArgs),
+}
+
+/// Measure how long a person waits in a debugger
+#[derive(clap::Args)]
+pub struct DebugArgs {
+    /// Only these rows
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// List the rows
+    #[arg(long)]
+    pub list: bool,
+    /// Small sizes: shows that everything works, the figures mean little
+    #[arg(long)]
+    pub quick: bool,
+    /// Write the figures as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// The bis to measure [default: the one beside this program]
+    #[arg(long, value_name = "PROGRAM")]
+    bis: Option<PathBuf>,
+    /// The longest time one command in the debugger may take, in seconds; its row fails then
+    #[arg(long, value_name = "SECONDS", default_value = "300")]
+    limit: u64,
+}
+
+impl DebugArgs {
+    pub fn limit(&self) -> Duration {
+        Duration::from_secs(self.limit)
+    }
+
+    pub fn bis(&self) -> Result<PathBuf> {
+        find_bis(self.bis.as_deref())
+    }
+}
+
+/// The command to measure, as an absolute path, because workloads run in folders of their own.
+fn find_bis(named: Option<&Path>) -> Result<PathBuf> {
+    let path = match named {
+        Some(path) => path.to_owned(),
+        None => env::current_exe().context("failed to find this program's folder")?.with_file_name("bis"),
+    };
+    path.canonicalize()
+        .with_context(|| format!("failed to find {}; build it, or name another with --bis", path.display()))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -106,14 +158,7 @@ impl Args {
         Ok(all.iter().filter(meant).collect())
     }
 
-    /// The command to measure, as an absolute path, because workloads run in folders of their own.
     pub fn bis(&self) -> Result<PathBuf> {
-        let path = match &self.bis {
-            Some(path) => path.clone(),
-            None => env::current_exe().context("failed to find this program's folder")?.with_file_name("bis"),
-        };
-        path.canonicalize().with_context(|| {
-            format!("failed to find {}; build it, or name another with --bis", path.display())
-        })
+        find_bis(self.bis.as_deref())
     }
 }

@@ -16,11 +16,14 @@
 //! - *Memory in a round of its own*, because sampling it takes time.
 //! - Before each timed run, what earlier ones wrote is brought to the disk, so that nobody pays for another.
 //!
+//! `bis-bench debug` is about something else: how long single commands take in a debugger ([`debug`]).
+//!
 //! Exit statuses: 0; 1 when a workload failed natively or with bis; 2 for a bad command line or when the benchmark
 //! itself could not work.
 #![forbid(unsafe_code)]
 
 mod args;
+mod debug;
 mod json;
 mod measure;
 mod memory;
@@ -55,6 +58,9 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<ExitCode> {
+    if let Some(args::Command::Debug(args)) = &args.command {
+        return debug::run(args, &args.bis()?);
+    }
     let all = workloads::all();
     if args.list {
         for workload in &all {

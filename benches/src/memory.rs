@@ -20,7 +20,7 @@ pub fn peak_pss(root: u32, over: &AtomicBool) -> Option<u64> {
     let (mut peak, mut samples) = (0, 0);
     let mut due = Instant::now();
     while !over.load(Ordering::Acquire) {
-        let sum = tree(root).into_iter().filter_map(pss).sum();
+        let sum = tree_pss(root);
         peak = peak.max(sum);
         samples += u32::from(sum > 0);
         // A big tree takes longer than the interval to walk; then the next sample is taken at once.
@@ -28,6 +28,11 @@ pub fn peak_pss(root: u32, over: &AtomicBool) -> Option<u64> {
         thread::sleep(due.saturating_duration_since(Instant::now()));
     }
     (samples >= SAMPLES_MIN).then_some(peak)
+}
+
+/// The sum over the tree below (and with) this process now, in bytes.
+pub fn tree_pss(root: u32) -> u64 {
+    tree(root).into_iter().filter_map(pss).sum()
 }
 
 /// All processes of the tree, by the children of each thread.

@@ -100,7 +100,7 @@ fn peaks(bytes: [Option<u64>; 3]) -> String {
 }
 
 /// Three digits that say something, `-` for none.
-fn number(value: Option<f64>) -> String {
+pub fn number(value: Option<f64>) -> String {
     match value {
         None => "-".to_owned(),
         Some(value) if value < 10.0 => format!("{value:.2}"),
@@ -110,7 +110,7 @@ fn number(value: Option<f64>) -> String {
 }
 
 /// A time in the unit that fits.
-fn time(seconds: Option<f64>) -> String {
+pub fn time(seconds: Option<f64>) -> String {
     match seconds {
         None => "-".to_owned(),
         Some(seconds) if seconds >= 1.0 => format!("{} s", number(Some(seconds))),

@@ -191,3 +191,47 @@ fn the_list() {
         assert!(list.lines().any(|line| line.starts_with(name)), "{list}");
     }
 }
+
+#[test]
+fn every_row_of_the_debugger_is_listed_and_has_figures() {
+    let list = bench_alone(&["debug", "--list"]);
+    for row in ["prompt", "prompt-node", "reverse-stepi", "reverse-next", "watch", "condition", "checkpoints"]
+    {
+        assert!(String::from_utf8_lossy(&list.stdout).lines().any(|line| line.starts_with(row)), "{row}");
+    }
+    if Command::new("gdb").arg("--version").output().is_err() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("figures.json");
+    let output = bench_alone(&[
+        "debug",
+        "--quick",
+        "--only",
+        "prompt,watch,condition,checkpoints",
+        "--json",
+        file.to_str().unwrap(),
+        "--bis",
+        bis().to_str().unwrap(),
+    ]);
+    assert!(output.status.success(), "{}{}", String::from_utf8_lossy(&output.stdout), error(&output));
+    let report: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    let rows = report["rows"].as_array().expect("a list");
+    let ours: Vec<&Value> = rows.iter().filter(|row| row["recorder"] == "bis").collect();
+    assert_eq!(ours.len(), 4, "{report}");
+    for figure in ours.iter().flat_map(|row| row["figures"].as_array().expect("figures")) {
+        assert!(figure["value"].as_f64().is_some_and(|value| value >= 0.0), "{figure}");
+    }
+}
+
+#[test]
+fn an_unknown_row_is_refused() {
+    let output = bench_alone(&["debug", "--only", "nonsense", "--bis", bis().to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(error(&output).contains("there is no row nonsense"), "{}", error(&output));
+}
+
+/// Runs it with these arguments only.
+fn bench_alone(args: &[&str]) -> Output {
+    Command::new(PROGRAM).args(args).output().expect("the benchmark starts")
+}
