@@ -75,6 +75,7 @@ struct Prepared {
     cwd: *const libc::c_char,
     file_limit: Option<libc::rlimit>,
     filter: Vec<filter::Instruction>,
+    parent: libc::pid_t,
     go: RawFd,
     failed: RawFd,
 }
@@ -92,10 +93,14 @@ unsafe fn child(prepared: &Prepared) -> (u8, i32) {
     let errno = || io::Error::last_os_error().raw_os_error().unwrap_or(0);
     // SAFETY: as the function's contract says; each call gets what its manual asks for.
     unsafe {
+        // Nobody traces it yet: if the supervisor is killed now, only this ends it. The end of the pipe would not come, because
+        // this process, and whatever else is forked meanwhile, have the pipe's other end too.
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         let mut byte = 0u8;
-        if libc::read(prepared.go, (&raw mut byte).cast(), 1) != 1 {
+        if libc::getppid() != prepared.parent || libc::read(prepared.go, (&raw mut byte).cast(), 1) != 1 {
             libc::_exit(127);
         }
+        libc::prctl(libc::PR_SET_PDEATHSIG, 0);
         // Rust's runtime ignores SIGPIPE: the program gets it as we did. Our handlers are reset by exec.
         libc::signal(libc::SIGPIPE, ours::inherited_sigpipe());
         let old = libc::personality(0xffff_ffff);
@@ -174,6 +179,7 @@ pub fn spawn(spec: &Spawn) -> Result<Stopped, SpawnError> {
         cwd: spec.cwd.as_ref().map_or(ptr::null(), |cwd| cwd.as_ptr()),
         file_limit: spec.file_limit,
         filter: filter::program(spec.mode),
+        parent: std::process::id().cast_signed(),
         go: go_read.as_raw_fd(),
         failed: failed_write.as_raw_fd(),
     };
@@ -215,6 +221,14 @@ pub fn spawn(spec: &Spawn) -> Result<Stopped, SpawnError> {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        env,
+        io::{BufRead, BufReader},
+        process::{Command, Stdio},
+        thread,
+        time::{Duration, Instant},
+    };
+
     use super::*;
 
     fn spawn_path(path: &str, mode: Mode) -> Result<Stopped, SpawnError> {
@@ -249,5 +263,47 @@ mod tests {
         let error = spawn_path("/nonexistent", Mode::Record).unwrap_err();
         let SpawnError::Child { step, source } = error else { panic!("{error}") };
         assert_eq!((step, source.raw_os_error()), ("execute the program", Some(libc::ENOENT)));
+    }
+
+    /// Set in the process that is killed.
+    const KILLED: &str = "BIS_TEST_FORKS";
+
+    /// The moment in which nobody traces the new process yet.
+    #[test]
+    fn a_new_process_ends_when_its_supervisor_is_killed_at_once() {
+        if env::var_os(KILLED).is_some() {
+            let ((go_read, _go_write), (_, failed_write)) = (io::pipe().unwrap(), io::pipe().unwrap());
+            let prepared = Prepared {
+                path: ptr::null(),
+                file: -1,
+                argv: pointers(&[]),
+                envp: pointers(&[]),
+                cwd: ptr::null(),
+                file_limit: None,
+                filter: Vec::new(),
+                parent: std::process::id().cast_signed(),
+                go: go_read.as_raw_fd(),
+                failed: failed_write.as_raw_fd(),
+            };
+            println!("\nforked {}", fork_child(&prepared).unwrap());
+            loop {
+                thread::park();
+            }
+        }
+        let name = "spawn::tests::a_new_process_ends_when_its_supervisor_is_killed_at_once";
+        let mut supervisor = Command::new(env::current_exe().unwrap());
+        supervisor.args(["--exact", "--nocapture", name]).env(KILLED, "1").stdout(Stdio::piped());
+        let mut supervisor = supervisor.spawn().unwrap();
+        let mut lines = BufReader::new(supervisor.stdout.take().unwrap()).lines();
+        let tid = lines.find_map(|line| line.unwrap().strip_prefix("forked ").map(str::to_owned)).unwrap();
+        let tid = Tid(tid.parse().unwrap());
+        assert!(task::is_alive(tid));
+        supervisor.kill().unwrap();
+        supervisor.wait().unwrap();
+        let begun = Instant::now();
+        while task::is_alive(tid) {
+            assert!(begun.elapsed() < Duration::from_secs(20), "{tid} is still there");
+            thread::sleep(Duration::from_millis(10));
+        }
     }
 }

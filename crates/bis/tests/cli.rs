@@ -547,7 +547,7 @@ fn a_server_says_how_to_connect() {
     for args in
         [&["replay", "--dbgport=0", "sh-0"][..], &["replay", "-h", "127.0.0.1", "-s", "0", "-k", "sh-0"]]
     {
-        let mut child = desk.command(args).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = desk.command(args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         assert_eq!(lines.next().unwrap().unwrap(), "Launch gdb with");
         let line = lines.next().unwrap().unwrap();
