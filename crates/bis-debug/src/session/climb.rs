@@ -31,13 +31,14 @@ const ROUNDS_MAX: u64 = 32;
 const STOPS_MAX: u64 = 2000;
 
 /// An end that is more steps away than this is far: there may be loops on the way, of which the last rounds are near.
-const FAR: usize = 300;
+const FAR: u64 = 300;
 
-/// How often something nearer is looked for.
-const NEARER_MAX: usize = 6;
+/// Steps in such rounds that are left; and what a window is to have at least.
+const STEPS_LEFT: u64 = 1000;
+const STEPS_MIN: u64 = 200;
 
-/// Rounds of such a loop that are left.
-const LAST_ROUNDS: u64 = 4;
+/// Instructions whose rounds are counted in one look.
+const LOOKS_MAX: usize = 8;
 
 /// A copy of a replica on its way to a position.
 pub(super) struct Rung<'t> {
@@ -52,6 +53,14 @@ impl<'t> Rung<'t> {
         let (replica, company) = self.copy.resume()?;
         let live = Live::new(replica, company, self.image);
         Ok((live, Goal { done: self.done, ..Goal::new(end) }))
+    }
+
+    /// The same, and the program counts nothing by itself. It was to count up to the end of the way.
+    fn resume_without_counts<'p>(&mut self, end: &'p Position) -> Result<(Live<'t>, Goal<'p>), Trouble> {
+        let (mut live, mut goal) = self.resume(end)?;
+        live.replica.end_counts()?;
+        goal.ask_anew();
+        Ok((live, goal))
     }
 }
 
@@ -127,13 +136,33 @@ impl<'t> Session<'t> {
             tracing::debug!(?every, copies = new.len(), "climbed");
             rungs.extend(new);
         }
+        self.last_interval(end, &mut rungs)?;
         self.last_rounds(end, &mut rungs)?;
-        for _ in 0..NEARER_MAX {
-            let Some(last) = rungs.last_mut() else { break };
-            let Some(nearer) = self.nearer(last, end)? else { break };
+        while let Some(last) = rungs.last_mut()
+            && let Some(nearer) = self.nearer(last, end)?
+        {
             rungs.push(nearer);
         }
         Ok(Some((from, rungs)))
+    }
+
+    /// On a busy machine a replica may be at the end before a short time is known to be over. Nobody has to wait for the last event in
+    /// front of the end, behind which arrivals are counted by themselves.
+    fn last_interval(&mut self, end: &Position, rungs: &mut Vec<Rung<'t>>) -> Result<(), Trouble> {
+        let Some(last) = rungs.last_mut() else { return Ok(()) };
+        let (mut live, mut goal) = last.resume(end)?;
+        let first = live.replica.done().0;
+        let mut event = end.event;
+        if end.legs.is_empty() {
+            event = first;
+            Self::have_points(&mut live, end, None)?;
+            let limit = Limit { each_event: true, ..Limit::default() };
+            while self.toward(&mut live, &mut goal, &[], &limit)?.is_some() {
+                event = live.replica.done().0;
+            }
+        }
+        drop(live);
+        if event > first { self.rung_at(rungs, end, Position::at(event)) } else { Ok(()) }
     }
 
     /// The last rung may be many thousands of instructions away. Programs go in rounds: the last times that a task was about to execute
@@ -188,40 +217,79 @@ impl<'t> Session<'t> {
         Self::add_rung(rungs, &mut live, done)
     }
 
-    /// A rung behind this one, if the end is far from it and a loop lies between: in the last rounds of that. None: it is near enough.
+    /// A rung behind this one, if the end is far from it: in the last rounds of a loop that lies between. None: it is near enough.
+    ///
+    /// It goes there step by step and looks ever less often at what has repeated; so it ends, even where nothing does.
     fn nearer(&mut self, rung: &mut Rung<'t>, end: &Position) -> Result<Option<Rung<'t>>, Trouble> {
-        let (mut live, mut goal) = rung.resume(end)?;
-        live.replica.end_counts()?;
+        let (mut live, mut goal) = rung.resume_without_counts(end)?;
         Self::have_points(&mut live, end, None)?;
-        let mut seen: BTreeMap<u64, usize> = BTreeMap::new();
-        for _ in 0..FAR {
-            if let Some(tid) = live.replica.next_event()?.map(|event| event.tid)
-                && let Ok(registers) = live.replica.registers(tid)
-            {
-                *seen.entry(registers.rip).or_default() += 1;
-            }
-            let limit = one_step(&mut live)?;
-            if self.toward(&mut live, &mut goal, &[], &limit)?.is_none() {
-                return Ok(None);
-            }
-        }
-        drop(live);
         let own = end.arrivals();
-        let mut often: Vec<(usize, u64)> = seen.into_iter().map(|(addr, count)| (count, addr)).collect();
-        often.retain(|(count, addr)| *count > 2 && !own.contains(addr));
-        often.sort_unstable();
-        for (_, addr) in often.into_iter().rev().take(8) {
-            let Some((count, ..)) = self.rounds(rung, end, addr, None)? else { continue };
-            if count <= 2 * LAST_ROUNDS {
-                continue;
+        let mut gone_on = None;
+        let mut before: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut many = FAR;
+        loop {
+            let mut seen: BTreeMap<u64, u64> = BTreeMap::new();
+            for _ in 0..many {
+                if let Some(tid) = live.replica.next_event()?.map(|event| event.tid)
+                    && let Ok(registers) = live.replica.registers(tid)
+                    && !own.contains(&registers.rip)
+                {
+                    *seen.entry(registers.rip).or_default() += 1;
+                }
+                let limit = one_step(&mut live)?;
+                if self.toward(&mut live, &mut goal, &[], &limit)?.is_none() {
+                    return Ok(gone_on);
+                }
             }
-            let Some((_, mut live, done)) = self.rounds(rung, end, addr, Some(count - LAST_ROUNDS))? else {
-                continue;
-            };
-            let copy = live.replica.checkpoint(&mut live.company)?;
-            return Ok(copy.map(|copy| Rung { copy, done, image: live.image }));
+            for addr in most_often(&seen) {
+                let Some((count, ..)) = self.rounds(rung, end, addr, None)? else { continue };
+                let hits = seen[&addr];
+                let keep = (STEPS_LEFT * hits / many).max(4);
+                if count < before.get(&addr).copied().unwrap_or(0) + hits + 2 * keep {
+                    continue;
+                }
+                let Some((_, mut live, done)) = self.rounds(rung, end, addr, Some(count - keep))? else {
+                    continue;
+                };
+                if let Some(copy) = live.replica.checkpoint(&mut live.company)? {
+                    return Ok(Some(Rung { copy, done, image: live.image }));
+                }
+            }
+            for (addr, hits) in seen {
+                *before.entry(addr).or_default() += hits;
+            }
+            if !goal.is_stepping()
+                && let Some(copy) = live.replica.checkpoint(&mut live.company)?
+            {
+                gone_on = Some(Rung { copy, done: goal.done, image: live.image });
+            }
+            many *= 2;
         }
-        Ok(None)
+    }
+
+    /// A rung in front of one from which few steps lead to the end, some more rounds before; as far as `from`, another rung.
+    ///
+    /// `seen`: how often each address comes in those steps.
+    pub(super) fn farther(
+        &mut self,
+        from: &mut Rung<'t>,
+        end: &Position,
+        seen: &BTreeMap<u64, u64>,
+    ) -> Result<Option<Rung<'t>>, Trouble> {
+        let own = end.arrivals();
+        let steps: u64 = seen.values().sum();
+        if steps == 0 || steps >= STEPS_MIN {
+            return Ok(None);
+        }
+        let Some(addr) = most_often(seen).into_iter().find(|addr| !own.contains(addr)) else {
+            return Ok(None);
+        };
+        let Some((count, ..)) = self.rounds(from, end, addr, None)? else { return Ok(None) };
+        let keep = STEPS_LEFT * seen[&addr] / steps;
+        let Some(until) = count.checked_sub(keep).filter(|until| *until > 0) else { return Ok(None) };
+        let Some((_, mut live, done)) = self.rounds(from, end, addr, Some(until))? else { return Ok(None) };
+        let copy = live.replica.checkpoint(&mut live.company)?;
+        Ok(copy.map(|copy| Rung { copy, done, image: live.image }))
     }
 
     /// The last rung, at a position on the way to the end.
@@ -232,10 +300,7 @@ impl<'t> Session<'t> {
         earlier: Position,
     ) -> Result<(), Trouble> {
         let Some(last) = rungs.last_mut() else { return Ok(()) };
-        let (mut live, mut goal) = last.resume(&earlier)?;
-        // It was to count up to the end.
-        live.replica.end_counts()?;
-        goal.ask_anew();
+        let (mut live, mut goal) = last.resume_without_counts(&earlier)?;
         Self::have_points(&mut live, &earlier, None)?;
         while self.toward(&mut live, &mut goal, &[], &Limit::default())?.is_some() {}
         let Some(goal) = Goal::from(end, &live, &earlier) else { return Ok(()) };
@@ -256,22 +321,22 @@ impl<'t> Session<'t> {
         addr: u64,
         until: Option<u64>,
     ) -> Result<Option<(u64, Live<'t>, Done)>, Trouble> {
-        let (mut live, mut goal) = rung.resume(end)?;
-        live.replica.end_counts()?;
+        let (mut live, mut goal) = rung.resume_without_counts(end)?;
         Self::have_points(&mut live, end, Some(addr))?;
         let next = live.replica.next_event()?.map(|event| event.seq);
         // Only in the last interval is all that is counted in front of the end.
         let is_last = live.replica.done().0 >= end.event || next.is_none_or(|next| next >= end.event);
         let first = live.replica.traps().arrivals(addr);
         let by_itself = is_last && live.replica.count_arrivals(addr, until.map(|until| first + until))?;
-        let mut hits = 0;
+        let (mut hits, mut stops) = (0, 0);
         while let Some(stop) = self.toward(&mut live, &mut goal, &[], &Limit::default())? {
             let is_hit = matches!(stop, Stop::Point(_, at) if at == addr);
             hits += u64::from(is_hit);
+            stops += 1;
             if is_hit && (by_itself || until == Some(hits)) {
                 break;
             }
-            if hits > STOPS_MAX {
+            if stops > STOPS_MAX {
                 return Ok(None);
             }
         }
@@ -291,4 +356,17 @@ impl<'t> Session<'t> {
         }
         Ok(())
     }
+}
+
+/// The addresses that come more than twice, the most frequent first; of those that come equally often, and so are likely in the same loop,
+/// few.
+fn most_often(seen: &BTreeMap<u64, u64>) -> Vec<u64> {
+    let mut often: Vec<(u64, u64)> = seen.iter().map(|(addr, hits)| (*hits, *addr)).collect();
+    often.retain(|(hits, _)| *hits > 2);
+    often.sort_unstable_by(|a, b| b.cmp(a));
+    let few = often
+        .iter()
+        .enumerate()
+        .filter(|(at, (hits, _))| at.checked_sub(2).is_none_or(|at| often[at].0 != *hits));
+    few.map(|(_, (_, addr))| *addr).take(LOOKS_MAX).collect()
 }

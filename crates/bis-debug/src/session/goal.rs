@@ -34,6 +34,8 @@ pub(super) struct Done {
     seen: u64,
     /// The program has been asked to count the leg's arrivals by itself.
     is_asked: bool,
+    /// The same for the legs that are done: nobody is to be stopped for these.
+    is_passed_asked: bool,
 }
 
 impl Goal<'_> {
@@ -108,7 +110,15 @@ impl Goal<'_> {
 
     /// The program does not count by itself any more.
     pub(super) fn ask_anew(&mut self) {
-        self.done.is_asked = false;
+        (self.done.is_asked, self.done.is_passed_asked) = (false, false);
+    }
+
+    /// The addresses of the legs that are done, if no other leg and nobody else wants them.
+    fn passed(&self) -> BTreeSet<u64> {
+        let (done, left) = self.position.legs.split_at(self.done.leg.min(self.position.legs.len()));
+        let mut passed = arrivals(done);
+        passed.retain(|addr| self.stops.is_none_or(|stops| !stops.contains(addr)));
+        &passed - &arrivals(left)
     }
 
     fn leg(&self) -> Option<&Leg> {
@@ -153,6 +163,10 @@ impl Goal<'_> {
 
     /// The replica has stopped, on the way of this leg.
     fn stopped(&mut self, live: &Live<'_>, stop: &Stop, is_step: bool) {
+        if matches!(stop, Stop::Event(_)) {
+            // From here on is counted anew.
+            self.ask_anew();
+        }
         match (self.leg().cloned(), stop) {
             (Some(Leg::Step { .. }), _) => self.done.count += u64::from(is_step),
             (Some(Leg::Trigger { watches, .. }), Stop::Watched(_, pieces)) => {
@@ -161,8 +175,6 @@ impl Goal<'_> {
             (Some(Leg::Before(event)), Stop::Before(seq)) if event == *seq => self.next_leg(live),
             (Some(Leg::Arrive { addr, .. }), stop) => {
                 if matches!(stop, Stop::Event(_)) {
-                    // From here on is counted anew.
-                    self.done.is_asked = false;
                     self.done.base = self.done.base.wrapping_sub(self.done.seen);
                 }
                 self.done.seen = live.replica.traps().arrivals(addr);
@@ -181,12 +193,16 @@ const FEW: u64 = 12;
 impl Position {
     /// The addresses whose arrivals it counts.
     pub(super) fn arrivals(&self) -> BTreeSet<u64> {
-        let addr = |leg: &Leg| match leg {
-            Leg::Arrive { addr, .. } => Some(*addr),
-            _ => None,
-        };
-        self.legs.iter().filter_map(addr).collect()
+        arrivals(&self.legs)
     }
+}
+
+fn arrivals(legs: &[Leg]) -> BTreeSet<u64> {
+    let addr = |leg: &Leg| match leg {
+        Leg::Arrive { addr, .. } => Some(*addr),
+        _ => None,
+    };
+    legs.iter().filter_map(addr).collect()
 }
 
 impl<'t> Session<'t> {
@@ -228,6 +244,12 @@ impl<'t> Session<'t> {
             let stop_at = goal.done.base.wrapping_add(n);
             if stop_at > live.replica.traps().arrivals(addr).saturating_add(FEW) {
                 live.replica.count_arrivals(addr, Some(stop_at))?;
+            }
+        }
+        if is_near && !is_stepping && !wanted.step && !goal.done.is_passed_asked {
+            goal.done.is_passed_asked = true;
+            for addr in goal.passed() {
+                live.replica.count_arrivals(addr, None)?;
             }
         }
         let interrupt = self.stopper.interrupt.clone();

@@ -132,6 +132,7 @@ impl<'t> Session<'t> {
             return Ok(stride);
         }
         let tried = self.frequent(&mut live)?;
+        tracing::debug!(from = %from.position, ?counted, ?tried, "nothing that was counted comes again");
         drop(live);
         for addr in tried {
             let mut live = from.resume()?;
@@ -176,6 +177,7 @@ impl<'t> Session<'t> {
         };
         self.alarm.clear();
         self.stopper.interrupt.take();
+        tracing::debug!(?time, is_on_the_way, each_event, "ran for a while");
         Ok(is_on_the_way)
     }
 

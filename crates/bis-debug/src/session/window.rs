@@ -8,7 +8,10 @@
 //! Where there is none, it takes a run from the mark before: how often tasks arrive at the place's address up to the end of the window,
 //! less those that are in the window from there on.
 
-use std::{collections::BTreeSet, rc::Rc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+};
 
 use bis_replay::{Checkpoint, Limit, Stop};
 use bis_trace::{
@@ -92,6 +95,15 @@ impl Window<'_> {
         }
         let n = last.checked_sub(later.iter().filter(is_arrival).count() as u64).filter(|n| *n > 0)?;
         Some(name(n, steps(&self.steps[begin..index])))
+    }
+
+    /// How often each address comes.
+    fn addresses(&self) -> BTreeMap<u64, u64> {
+        let mut seen = BTreeMap::new();
+        for step in self.steps.iter().filter(|step| step.name == Name::Arrival) {
+            *seen.entry(step.rip).or_default() += 1;
+        }
+        seen
     }
 
     /// On a busy machine the last copy may have been made too early. What is far from the end is not needed.
@@ -397,19 +409,40 @@ impl<'t> Session<'t> {
         let Some((from, mut rungs)) = self.climb(&own_end)? else { return Ok(None) };
         let end = self.history.name(&own_end);
         // From the last copy that is in front of the place, step by step.
-        while let Some(Rung { mut copy, done, image }) = rungs.pop() {
-            let (replica, company) = copy.resume()?;
-            let mut live = Live::new(replica, company, image);
-            let mut goal = Goal { done, ..Goal::new(&end) };
-            let (from, own_end) = (from.clone(), own_end.clone());
-            let mut window = Window { copies: vec![(0, copy, image)], steps: Vec::new(), from, end: own_end };
-            self.step_to(&mut live, &mut goal, &mut window)?;
-            tracing::debug!(steps = window.steps.len(), end = %window.end, "a window");
-            if is_enough(&window) {
-                return Ok(Some(window));
+        while let Some(rung) = rungs.pop() {
+            let window = self.window_from(rung, from.clone(), &end, &own_end)?;
+            if !is_enough(&window) {
+                continue;
             }
+            // Who has gone one step back goes others; each window takes time.
+            let farther = match rungs.last_mut() {
+                Some(before) => self.farther(before, &end, &window.addresses())?,
+                None => None,
+            };
+            let Some(farther) = farther else { return Ok(Some(window)) };
+            let longer = self.window_from(farther, from, &end, &own_end)?;
+            let is_longer = longer.steps.len() > window.steps.len() && is_enough(&longer);
+            return Ok(Some(if is_longer { longer } else { window }));
         }
         Ok(None)
+    }
+
+    /// What lies between a rung and a position.
+    fn window_from(
+        &mut self,
+        Rung { mut copy, done, image }: Rung<'t>,
+        from: Mark<'t>,
+        end: &Position,
+        own_end: &Position,
+    ) -> Result<Window<'t>, Trouble> {
+        let (replica, company) = copy.resume()?;
+        let mut live = Live::new(replica, company, image);
+        let mut goal = Goal { done, ..Goal::new(end) };
+        let copies = vec![(0, copy, image)];
+        let mut window = Window { copies, steps: Vec::new(), from, end: own_end.clone() };
+        self.step_to(&mut live, &mut goal, &mut window)?;
+        tracing::debug!(steps = window.steps.len(), end = %window.end, "a window");
+        Ok(window)
     }
 
     /// Goes to a position step by step, and remembers each.
