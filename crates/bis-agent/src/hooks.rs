@@ -234,8 +234,11 @@ pub mod state {
     /// Recording: 1 + the descriptor of a file that is mapped somewhere, and that a hooked open has cut; the hook ends at its
     /// safepoint then.
     pub const CUT: u64 = 0x158;
+    /// Recording: the call that a hook has left last was tried there with no time to wait, or its descriptor was asked, and it
+    /// would have waited. Set by the hook, taken back by the supervisor.
+    pub const WAITS: u64 = 0x160;
     /// Bytes of the state.
-    pub const LEN: u64 = 0x160;
+    pub const LEN: u64 = 0x168;
 }
 
 /// What is known of a descriptor.
@@ -487,9 +490,10 @@ mod tests {
         assert_eq!(state::TICKS + 8, state::CLOCKS);
         assert_eq!((state::CLOCKS + 24, state::GETCPU + 8), (state::GETCPU, state::CLONE_MIN));
         assert_eq!((state::CLONE_MIN + 8, state::JUDGED + 64), (state::JUDGED, state::SAVED_RCX));
-        assert_eq!(fields[fields.len() - 4..], ["whole", "in_proc", "counted", "cut"]);
+        assert_eq!(fields[fields.len() - 5..], ["whole", "in_proc", "counted", "cut", "waits"]);
         assert_eq!((state::WHOLE + 8, state::IN_PROC + 8), (state::IN_PROC, state::COUNTED));
-        assert_eq!((state::COUNTED + 8, state::CUT + 8), (state::CUT, state::LEN));
+        assert_eq!((state::COUNTED + 8, state::CUT + 8), (state::CUT, state::WAITS));
+        assert_eq!(state::WAITS + 8, state::LEN);
         assert_eq!(8 * (fields.len() as u64 + 3 + 1 + 2 + 7), state::LEN);
         for (name, value) in [
             ("STATE_SAVED_RCX", state::SAVED_RCX),

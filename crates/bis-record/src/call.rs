@@ -60,6 +60,7 @@ impl Domain {
             return self.safepoint(tid, &entry);
         }
         self.drain(tid)?;
+        let tried = self.take_tried();
         self.task(tid)?.expect_signal = None;
         if let Some(call) = &mut self.task(tid)?.call {
             // The kernel makes an interrupted call again, perhaps as restart_syscall.
@@ -109,6 +110,7 @@ impl Domain {
             places: None,
             shortened: false,
             handler: None,
+            waits: false,
             entered: false,
             silent: false,
             seq: None,
@@ -191,11 +193,27 @@ impl Domain {
         }
         self.shorten(tid, &call)?;
         let polite = matches!(row.blocks, Blocks::Never) && row.name == "sched_yield";
+        let waits = blocks && !alone && (tried || self.waits_for_futex(&call));
+        self.call(tid)?.waits = waits;
+        if waits && self.tasks.len() == 1 {
+            // Others need not wait until the kernel has put it to sleep.
+            self.release_tokens()?;
+        }
         self.make(tid, blocks && !alone)?;
         if polite {
             self.give_way(tid);
         }
         Ok(())
+    }
+
+    /// Does this call wait because its futex has the value that it names? Nobody changes that while we have our turn, but for
+    /// those outside of the recording.
+    fn waits_for_futex(&self, call: &Call) -> bool {
+        const COMMAND: i32 = !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME);
+        let command = call.i32(1) & COMMAND;
+        call.nr.cast_signed() == libc::SYS_futex
+            && [libc::FUTEX_WAIT, libc::FUTEX_WAIT_BITSET].contains(&command)
+            && self.memory.read_u32(call.args[0]).is_ok_and(|value| value == call.u32(2))
     }
 
     /// Takes the lock of standard output or error for the task's call.

@@ -3,10 +3,19 @@
 //! goes to the core with the fewest active ones, at its beginning and whenever it wakes up, and away from a core that others
 //! crowd (`bis_tracee::balance`). The first begins where bis itself was put: the kernel knows which core had room.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
+    time::{Duration, Instant},
+};
 
 use bis_trace::types::Tid;
 use bis_tracee::{balance, sys};
+
+/// A core that does not come back to its supervisor in this time is one on which others compute.
+const CROWDED: Duration = Duration::from_micros(500);
+
+/// For so long, that is taken to stay so.
+const CROWDED_FOR: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub struct Cores {
@@ -18,6 +27,9 @@ pub struct Cores {
     active: Vec<AtomicUsize>,
     /// The slot of the core that bis was on at its beginning.
     first: usize,
+    began: Instant,
+    /// Until when cores are taken to be crowded: microseconds since then.
+    crowded_until: AtomicU64,
 }
 
 impl Cores {
@@ -31,7 +43,8 @@ impl Cores {
         let active = cores.iter().map(|_| AtomicUsize::new(0)).collect();
         let current = sys::current_core();
         let first = cores.iter().position(|core| Some(*core) == current).unwrap_or(0);
-        Cores { original, cores, active, first }
+        let (began, crowded_until) = (Instant::now(), AtomicU64::new(0));
+        Cores { original, cores, active, first, began, crowded_until }
     }
 
     /// The numbers of the cores, one for each slot.
@@ -42,6 +55,23 @@ impl Cores {
     /// How many there are that bis may use.
     pub fn count(&self) -> usize {
         balance::cores_of(&self.original).len()
+    }
+
+    /// Gives the core to a task that shares it with its supervisor; false: not done, because others would have it, too, each for a
+    /// time slice of theirs. (And whoever yields has used up a slice of its own, as the kernel counts: it waits for all of them then,
+    /// at its next wakings, too.)
+    pub fn yield_now(&self) -> bool {
+        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let before = self.began.elapsed();
+        if micros(before) < self.crowded_until.load(Ordering::Relaxed) {
+            return false;
+        }
+        sys::yield_now();
+        let after = self.began.elapsed();
+        if after.saturating_sub(before) > CROWDED {
+            self.crowded_until.store(micros(after + CROWDED_FOR), Ordering::Relaxed);
+        }
+        true
     }
 
     /// A domain becomes active: the slot of the core that it should run on. It prefers `current`.

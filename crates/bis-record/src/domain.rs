@@ -110,7 +110,7 @@ pub fn stack_pointer(task: &Task) -> Option<u64> {
 }
 
 /// Does the task wait in the kernel, or has it come out and stopped?
-fn is_asleep(tid: Tid) -> bool {
+pub fn is_asleep(tid: Tid) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{tid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_none_or(|(_, rest)| !rest.starts_with('R'))
 }

@@ -11,7 +11,7 @@
 use std::{
     collections::HashMap,
     sync::{
-        Condvar, Mutex, PoisonError,
+        Arc, Condvar, Mutex, PoisonError,
         atomic::{AtomicU32, Ordering},
     },
 };
@@ -34,6 +34,15 @@ struct Object {
     turn: u64,
 }
 
+/// A domain that waits for a turn with all of these objects.
+#[derive(Debug)]
+struct Waiter {
+    ticket: u64,
+    ids: Vec<ObjectId>,
+    /// Of this one alone: to wake all that wait whenever one of them can go on costs each of them a core for a moment.
+    woken: Arc<Condvar>,
+}
+
 #[derive(Debug, Default)]
 struct State {
     objects: HashMap<ObjectId, Object>,
@@ -41,7 +50,7 @@ struct State {
     next: u32,
     /// Who waits for which objects, in the order in which they came. Without it, a domain that gives its token back
     /// and wants it again would have it before the others were awake.
-    waiters: Vec<(u64, Vec<ObjectId>)>,
+    waiters: Vec<Waiter>,
     next_ticket: u64,
 }
 
@@ -50,14 +59,20 @@ impl State {
     fn is_turn(&self, ids: &[ObjectId], ticket: u64) -> bool {
         let free = |id: &ObjectId| self.objects.get(id).is_none_or(|object| object.holder.is_none());
         let wanted = |other: &[ObjectId]| other.iter().any(|id| ids.contains(id));
-        ids.iter().all(free) && !self.waiters.iter().any(|(before, other)| *before < ticket && wanted(other))
+        ids.iter().all(free)
+            && !self.waiters.iter().any(|other| other.ticket < ticket && wanted(&other.ids))
+    }
+
+    /// Those whose turn it is now, to be woken when the lock is free.
+    fn ready(&self) -> Vec<Arc<Condvar>> {
+        let ready = |waiter: &&Waiter| self.is_turn(&waiter.ids, waiter.ticket);
+        self.waiters.iter().filter(ready).map(|waiter| Arc::clone(&waiter.woken)).collect()
     }
 }
 
 #[derive(Debug, Default)]
 pub struct Registry {
     state: Mutex<State>,
-    freed: Condvar,
     /// Domains that wait for a token.
     waiting: AtomicU32,
     /// Objects that exist.
@@ -110,8 +125,8 @@ impl Registry {
     /// One mapping less. With its last mapping an object is gone; if the same file is mapped again, that is a
     /// new one.
     pub fn remove(&self, id: ObjectId, domain: DomainId) {
-        self.with(|state| {
-            let Some(object) = state.objects.get_mut(&id) else { return };
+        let ready = self.with(|state| {
+            let Some(object) = state.objects.get_mut(&id) else { return Vec::new() };
             if let Some(count) = object.users.get_mut(&domain) {
                 *count -= 1;
                 if *count == 0 {
@@ -124,8 +139,9 @@ impl Registry {
                 state.by_key.remove(&key);
                 self.count.fetch_sub(1, Ordering::Release);
             }
+            state.ready()
         });
-        self.freed.notify_all();
+        ready.iter().for_each(|woken| woken.notify_one());
     }
 
     /// Does any domain wait for a token? One load.
@@ -141,11 +157,12 @@ impl Registry {
             self.waiting.fetch_add(1, Ordering::AcqRel);
             state.next_ticket += 1;
             let ticket = state.next_ticket;
-            state.waiters.push((ticket, ids.to_vec()));
+            let woken = Arc::new(Condvar::new());
+            state.waiters.push(Waiter { ticket, ids: ids.to_vec(), woken: Arc::clone(&woken) });
             while !state.is_turn(ids, ticket) {
-                state = self.freed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = woken.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
-            state.waiters.retain(|(other, _)| *other != ticket);
+            state.waiters.retain(|other| other.ticket != ticket);
             self.waiting.fetch_sub(1, Ordering::AcqRel);
         }
         let mut turns = Vec::with_capacity(ids.len());
@@ -161,7 +178,7 @@ impl Registry {
     /// Gives back those of these objects that the domain holds. `released` is called with the turns before
     /// anybody else can be granted one.
     pub fn release<T>(&self, domain: DomainId, ids: &[ObjectId], released: impl FnOnce(Vec<Turn>) -> T) -> T {
-        let result = self.with(|state| {
+        let (result, ready) = self.with(|state| {
             let mut turns = Vec::new();
             for id in ids {
                 if let Some(object) = state.objects.get_mut(id)
@@ -172,9 +189,9 @@ impl Registry {
                     object.turn += 1;
                 }
             }
-            released(turns)
+            (released(turns), state.ready())
         });
-        self.freed.notify_all();
+        ready.iter().for_each(|woken| woken.notify_one());
         result
     }
 }

@@ -4,17 +4,21 @@
 //!   another of at least its priority is ready. The slice is looked at when the task makes a call; one that makes none
 //!   is stopped where it is (`pause.rs`).
 //! - A call that may block is made, and the task gets a moment to come back (supervisor and task share a core, so
-//!   a yield lets it run). If it does not, the call is written down as entered, and the next ready task runs.
+//!   a yield lets it run; not for a call that is known to wait). If it does not, the call is written down as entered, and the next ready task runs.
 //! - Priorities are strict (the lower `nice` first), round robin among equals.
 //! - When all tasks wait in the kernel, the domain gives its run tokens back and sleeps until one reports.
 
-use std::{sync::atomic::Ordering, time::Instant};
+use std::{
+    io,
+    sync::atomic::Ordering,
+    time::{Duration, Instant},
+};
 
 use bis_trace::{event::EventKind, event::Meta, types::Tid};
-use bis_tracee::{sys, task};
+use bis_tracee::{ours, task};
 
 use crate::{
-    domain::{Domain, Next},
+    domain::{Domain, Next, is_asleep},
     error::{RecordError, Result},
     task::Task,
 };
@@ -25,6 +29,10 @@ const GIVES_WAY_AFTER: f64 = 0.4;
 
 /// How often a task in a call that may block gets the core before it counts as blocked.
 const MOMENTS: u32 = 2;
+
+/// Where the core is crowded, the supervisor sleeps instead, for this long; as often as this, if the task is still on its way.
+const MOMENT: Duration = Duration::from_micros(20);
+const SHORT_SLEEPS: u32 = 10;
 
 impl Domain {
     /// Runs the domain to its end.
@@ -101,29 +109,62 @@ impl Domain {
     /// Collects reports that are there already. If there is none, the task that has just gone into a call gets
     /// a moment to come out again; true if anything was reported.
     fn wait_a_moment(&mut self) -> Result<bool> {
-        let fresh = self
-            .order
-            .front()
-            .and_then(|tid| self.tasks.get(tid))
-            .is_some_and(|task| task.call.as_ref().is_some_and(|call| !call.entered) && !task.ready);
+        let front = self.order.front().and_then(|tid| self.tasks.get(tid));
+        let is_fresh = |task: &&Task| {
+            !task.ready && task.call.as_ref().is_some_and(|call| !call.entered && !call.waits)
+        };
+        let fresh = front.filter(is_fresh).map(|task| task.tid);
         for moment in 0.. {
-            let mut any = false;
-            loop {
-                match task::wait_any(false) {
-                    Ok(Some((tid, status))) => {
-                        self.note(tid, status);
-                        any = true;
-                    }
-                    Ok(None) => break,
-                    Err(source) => return Err(RecordError::Os { what: "wait for a task", source }),
-                }
+            if self.collect()? {
+                return Ok(true);
             }
-            if any || !fresh || moment == MOMENTS {
-                return Ok(any);
+            let Some(fresh) = fresh.filter(|_| moment < MOMENTS) else { return Ok(false) };
+            if !self.session.cores.yield_now() {
+                return self.sleep_a_moment(fresh);
             }
-            sys::yield_now();
         }
         Ok(false)
+    }
+
+    /// Takes down what has been reported already; true: something has.
+    fn collect(&mut self) -> Result<bool> {
+        let mut any = false;
+        loop {
+            match task::wait_any(false) {
+                Ok(Some((tid, status))) => {
+                    self.note(tid, status);
+                    any = true;
+                }
+                Ok(None) => return Ok(any),
+                Err(source) => return Err(RecordError::Os { what: "wait for a task", source }),
+            }
+        }
+    }
+
+    /// Sleeps until a task reports, or the one that has just gone into a call sleeps in it. True: something was reported.
+    fn sleep_a_moment(&mut self, fresh: Tid) -> Result<bool> {
+        let wait = || {
+            for _ in 0..SHORT_SLEEPS {
+                match task::wait_any(true) {
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    other => return other,
+                }
+                if is_asleep(fresh) {
+                    break;
+                }
+            }
+            Ok(None)
+        };
+        match ours::kicked_every(MOMENT, wait) {
+            Some(Ok(Some((tid, status)))) => {
+                self.note(tid, status);
+                self.collect()?;
+                Ok(true)
+            }
+            // It counts as blocked where there is no such timer.
+            Some(Ok(None)) | None => Ok(false),
+            Some(Err(source)) => Err(RecordError::Os { what: "wait for a task", source }),
+        }
     }
 
     /// The task that is to run: of the most urgent ready ones, the first in the order.
@@ -206,6 +247,9 @@ impl Domain {
         }
         self.release_tokens()?;
         self.session.cores.leave(self.core);
+        // Nobody runs of whom the watch thread could want anything.
+        self.watched.takes_turns.store(false, Ordering::Relaxed);
+        self.watched.is_awaited.store(false, Ordering::Relaxed);
         let holds = self.tasks.values().any(|task| task.ready);
         let began = Instant::now();
         self.watched.holds.store(holds, Ordering::Relaxed);

@@ -42,6 +42,8 @@ pub struct InCall {
     /// The kernel was asked for fewer bytes than the program asks for.
     pub shortened: bool,
     pub handler: Option<Handler>,
+    /// It is known to wait: a hook has tried it, or its futex still has the value.
+    pub waits: bool,
     /// Its `SyscallEnter` is written.
     pub entered: bool,
     /// Its event is written already (vfork); its return says nothing new.

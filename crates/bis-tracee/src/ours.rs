@@ -13,6 +13,7 @@ use std::{
         OnceLock,
         atomic::{AtomicI32, AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use bis_trace::types::{Signal, Tid};
@@ -32,6 +33,9 @@ const FAULTS: [i32; 5] = [libc::SIGILL, libc::SIGTRAP, libc::SIGBUS, libc::SIGFP
 fn caught() -> impl Iterator<Item = i32> {
     (1..32).chain(libc::SIGRTMIN()..=libc::SIGRTMAX()).filter(|signal| !LEFT.contains(signal))
 }
+
+/// si_code of the signal of a timer: ours are those of [`KickTimer`].
+const SI_TIMER: i32 = -2;
 
 /// Signal, si_code and si_pid, as the handler writes them.
 const RECORD_BYTES: usize = 12;
@@ -73,6 +77,9 @@ extern "C" fn came(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void
         if let Some(action) = fault.and_then(|at| FAULT_ACTIONS[at].get()) {
             // The instruction is executed again, and does what it would have done without us.
             libc::sigaction(signal, action, ptr::null_mut());
+            return;
+        }
+        if signal == kick_signal() && code == SI_TIMER {
             return;
         }
         // From ourselves: an abort, which comes again with the default action; a file that has become too large, of
@@ -127,6 +134,54 @@ fn kick_signal() -> i32 {
 pub fn kick(thread: Tid) {
     // SAFETY: tgkill takes plain numbers, and the signal has a handler.
     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread.0, kick_signal()) };
+}
+
+/// Runs `use_it`; until it returns, the calling thread is called away from waiting again and again. None: there is no timer to do
+/// it with.
+pub fn kicked_every<T>(period: Duration, use_it: impl FnOnce() -> T) -> Option<T> {
+    thread_local! {
+        static TIMER: Option<KickTimer> = KickTimer::new();
+    }
+    TIMER.with(|timer| {
+        let timer = timer.as_ref()?;
+        timer.set(period);
+        let result = use_it();
+        timer.set(Duration::ZERO);
+        Some(result)
+    })
+}
+
+/// A timer that kicks the thread that has made it.
+struct KickTimer(libc::timer_t);
+
+impl KickTimer {
+    fn new() -> Option<KickTimer> {
+        let mut timer = ptr::null_mut();
+        // SAFETY: a sigevent of zeroes is valid; both places are valid for the call.
+        let value = unsafe {
+            let mut event: libc::sigevent = mem::zeroed();
+            event.sigev_notify = libc::SIGEV_THREAD_ID;
+            event.sigev_signo = kick_signal();
+            event.sigev_notify_thread_id = libc::gettid();
+            libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer)
+        };
+        (value == 0).then_some(KickTimer(timer))
+    }
+
+    /// 0: not any more.
+    fn set(&self, period: Duration) {
+        let time = libc::timespec { tv_sec: 0, tv_nsec: period.subsec_nanos().into() };
+        let spec = libc::itimerspec { it_interval: time, it_value: time };
+        // SAFETY: the timer exists, and `spec` is valid.
+        unsafe { libc::timer_settime(self.0, 0, &raw const spec, ptr::null_mut()) };
+    }
+}
+
+impl Drop for KickTimer {
+    fn drop(&mut self) {
+        // SAFETY: the timer exists, and nobody uses it any more.
+        unsafe { libc::timer_delete(self.0) };
+    }
 }
 
 /// The calling process.

@@ -266,6 +266,12 @@ static u64 wait_marker(struct entry *e) {
 
 static u64 any(struct frame *f, const struct row *row, u64 nr, u64 sure);
 
+// The same where it is known that the call waits: its supervisor need not see whether it comes back at once.
+static u64 wait_marker_sure(struct entry *e) {
+  S->waits = 1;
+  return wait_marker(e);
+}
+
 // The same once all that was to be asked has been answered.
 static u64 wait_marker_late(struct entry *e) {
   finish(e, sizeof *e, LEFT | LATE);
@@ -446,7 +452,7 @@ static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row,
         S->phase = 1;
       } else {
         u64 events = row->flags & WAITS_IN ? 1 : 4;
-        if (would_wait(e, p.args[0], events)) return wait_marker(e);
+        if (would_wait(e, p.args[0], events)) return wait_marker_sure(e);
       }
     }
     hooks_hurry(&p);
@@ -487,8 +493,11 @@ static __attribute__((noinline)) u64 any(struct frame *f, const struct row *row,
   if (result == BAILED) return wait_marker_late(e);
   // It will say so again.
   if (result == -22 && (row->flags & ALIGNED)) return wait_marker_late(e);
-  if (result == -11 && tries && !is_nonblocking(e, p.args[0])) return wait_marker(e);
-  if (result == 0 && p.patient) return wait_marker_late(e);
+  if (result == -11 && tries && !is_nonblocking(e, p.args[0])) return wait_marker_sure(e);
+  if (result == 0 && p.patient) {
+    S->waits = 1;
+    return wait_marker_late(e);
+  }
 
   u64 len = p.head;
   if (nested) {

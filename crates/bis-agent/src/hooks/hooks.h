@@ -100,6 +100,7 @@ struct state {
   u64 in_proc;    // recording: relative paths may lead into /proc
   u64 counted;    // branches are counted: the kernel's functions are never called, they make too many
   u64 cut;        // recording: 1 + the descriptor of a mapped file that a hooked open has cut
+  u64 waits;      // the call that was left last was tried, or asked about, and would have waited
 };
 
 #define S ((volatile struct state *)AREA_BASE)

@@ -270,6 +270,16 @@ impl Domain {
         })
     }
 
+    /// Has the hook that has left this call found that it would wait?
+    pub fn take_tried(&self) -> bool {
+        let Some(hooks) = &self.hooks else { return false };
+        let tried = hooks.area.get(state::WAITS) != 0;
+        if tried {
+            hooks.area.set(state::WAITS, 0);
+        }
+        tried
+    }
+
     /// Makes what the hooks have logged an event of the task that ran; before any other event is written.
     pub fn drain(&mut self, tid: Tid) -> Result<()> {
         let Some(hooks) = &self.hooks else { return Ok(()) };
