@@ -134,6 +134,8 @@ mod tests {
             cores: vec![2, 3, 7],
             active: (0..3).map(|_| AtomicUsize::new(0)).collect(),
             first: 1,
+            began: Instant::now(),
+            crowded_until: AtomicU64::new(0),
         };
         assert_eq!([cores.enter(None), cores.enter(None), cores.enter(None)], [1, 2, 0]);
         cores.leave(2);

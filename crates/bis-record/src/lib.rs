@@ -38,7 +38,7 @@ mod views;
 
 use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
-use bis_trace::types::TickKind;
+use bis_trace::types::{TickKind, Tid};
 use bis_tracee::ours;
 pub use error::RecordError;
 
@@ -71,6 +71,8 @@ pub struct Options {
     pub hooks: bool,
     /// Clone the blocks of large reads into the trace, where the filesystem can.
     pub cloning: bool,
+    /// Record on until all that the program has left running has ended, however long that is.
+    pub wait: bool,
     /// The folder in which it is remembered which instructions of which programs the hooks replace. None: found anew
     /// each time.
     pub site_cache: Option<PathBuf>,
@@ -85,13 +87,22 @@ pub enum Counting {
     WhereNeeded,
 }
 
-/// Records a run of a program and of all its descendants, until the last of them has ended. Returns the
-/// program's exit status, or 128 plus the signal that killed it.
+/// How a recording has ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ended {
+    /// The program's exit status, or 128 plus the signal that killed it.
+    pub exit_code: u8,
+    /// The processes that the program had left running, and that ended with the recording: name and process id.
+    pub left: Vec<(String, Tid)>,
+}
+
+/// Records a run of a program and of all its descendants. What the program has left running when it ends is recorded on for
+/// a moment, or with [`Options::wait`] until it has ended; then it is ended, because what is recorded cannot go on without us.
 ///
 /// # Errors
 /// When the program could not be started, the trace could not be written, or bis met something that it cannot
 /// record. What was recorded until then stays readable.
-pub fn record(options: &Options) -> Result<u8, RecordError> {
+pub fn record(options: &Options) -> Result<Ended, RecordError> {
     // First of all: a limit of files' sizes that the log exceeds has a signal, too.
     let coming = ours::catch_signals().map_err(|source| RecordError::Os { what: "catch signals", source })?;
     let session = Arc::new(Session::new(options)?);

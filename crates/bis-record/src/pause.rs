@@ -110,7 +110,11 @@ impl Domain {
         let turn_is_over = self.is_turn_over();
         let rival = |other: &Task| {
             let (theirs, ours) = (self.urgency(other), self.urgency(task));
-            theirs < ours || (theirs == ours && turn_is_over)
+            theirs < ours
+                || turn_is_over
+                    && (theirs == ours
+                        || task.is_lifted
+                        || self.session.chaos.is_none() && self.is_passed_over(other))
         };
         let is_wanted = self.holds_tokens() && self.session.registry.is_wanted();
         (turn_is_over && is_wanted) || self.tasks.values().filter(waits).any(rival)

@@ -59,8 +59,7 @@ impl State {
     fn is_turn(&self, ids: &[ObjectId], ticket: u64) -> bool {
         let free = |id: &ObjectId| self.objects.get(id).is_none_or(|object| object.holder.is_none());
         let wanted = |other: &[ObjectId]| other.iter().any(|id| ids.contains(id));
-        ids.iter().all(free)
-            && !self.waiters.iter().any(|other| other.ticket < ticket && wanted(&other.ids))
+        ids.iter().all(free) && !self.waiters.iter().any(|other| other.ticket < ticket && wanted(&other.ids))
     }
 
     /// Those whose turn it is now, to be woken when the lock is free.

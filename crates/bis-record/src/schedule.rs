@@ -5,7 +5,8 @@
 //!   is stopped where it is (`pause.rs`).
 //! - A call that may block is made, and the task gets a moment to come back (supervisor and task share a core, so
 //!   a yield lets it run; not for a call that is known to wait). If it does not, the call is written down as entered, and the next ready task runs.
-//! - Priorities are strict (the lower `nice` first), round robin among equals.
+//! - Priorities order (the lower `nice` first, round robin among equals), and starve nobody: a task that has been ready for
+//!   long has a turn before more urgent ones. They may spin until it has run.
 //! - When all tasks wait in the kernel, the domain gives its run tokens back and sleeps until one reports.
 
 use std::{
@@ -33,6 +34,9 @@ const MOMENTS: u32 = 2;
 /// Where the core is crowded, the supervisor sleeps instead, for this long; as often as this, if the task is still on its way.
 const MOMENT: Duration = Duration::from_micros(20);
 const SHORT_SLEEPS: u32 = 10;
+
+/// How long a task is ready at most without a turn, while more urgent ones have theirs.
+const PASSED_OVER_MAX: Duration = Duration::from_millis(100);
 
 impl Domain {
     /// Runs the domain to its end.
@@ -110,9 +114,8 @@ impl Domain {
     /// a moment to come out again; true if anything was reported.
     fn wait_a_moment(&mut self) -> Result<bool> {
         let front = self.order.front().and_then(|tid| self.tasks.get(tid));
-        let is_fresh = |task: &&Task| {
-            !task.ready && task.call.as_ref().is_some_and(|call| !call.entered && !call.waits)
-        };
+        let is_fresh =
+            |task: &&Task| !task.ready && task.call.as_ref().is_some_and(|call| !call.entered && !call.waits);
         let fresh = front.filter(is_fresh).map(|task| task.tid);
         for moment in 0.. {
             if self.collect()? {
@@ -176,6 +179,7 @@ impl Domain {
             return Some(task.tid);
         }
         self.change_mood();
+        self.lift_passed_over();
         let ready = |tid: &Tid| self.tasks.get(tid).filter(|task| task.ready && !self.is_held(task));
         let best = self.order.iter().filter_map(ready).map(|task| self.urgency(task)).min()?;
         let candidates = self.order.iter().filter_map(ready).filter(|task| self.urgency(task) == best);
@@ -214,11 +218,36 @@ impl Domain {
         Some(first)
     }
 
+    /// Tasks that more urgent ones have kept from running for long become the most urgent ones, each for a turn.
+    fn lift_passed_over(&mut self) {
+        let mut nices = self.tasks.values().map(|task| task.nice);
+        let first = nices.next();
+        if self.session.chaos.is_some() || nices.all(|nice| Some(nice) == first) {
+            return;
+        }
+        let (now, front) = (Instant::now(), self.order.front().copied());
+        let over = self.slice_start.elapsed() > self.slice;
+        for task in self.tasks.values_mut() {
+            let has_had_turn = Some(task.tid) == front && (over || !task.is_lifted);
+            if has_had_turn || !task.ready {
+                (task.passed_over, task.is_lifted) = (None, false);
+            } else if now - *task.passed_over.get_or_insert(now) > PASSED_OVER_MAX {
+                task.is_lifted = true;
+            }
+        }
+    }
+
+    /// Has a task that is ready, or about to be, been kept from running for too long?
+    pub fn is_passed_over(&self, task: &Task) -> bool {
+        task.passed_over.map_or(self.last_event, |since| since).elapsed() > PASSED_OVER_MAX
+    }
+
     /// Lower goes first: what the program has asked for, or with chaos, whether the task is starved. There, being nice is no
     /// reason to wait: who spins for a lock that a nicer task holds would wait for ever.
     pub fn urgency(&self, task: &Task) -> i32 {
         const STARVED: i32 = 100;
         match self.session.chaos {
+            None if task.is_lifted => i32::MIN,
             None => task.nice,
             Some(_) if self.is_starved(task) => STARVED,
             Some(_) => 0,

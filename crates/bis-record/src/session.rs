@@ -21,12 +21,12 @@ use bis_trace::{
 use bis_tracee::{
     cpu, cpuid_mode, guardian, handover, names,
     ours::{self, Came, Coming},
-    sys,
+    sys, task,
     ticks::Ticks,
 };
 
 use crate::{
-    Options,
+    Ended, Options,
     calls::Cloning,
     chaos::{self, Chaos},
     cores::Cores,
@@ -41,6 +41,13 @@ use crate::{
 
 /// A signal that comes to us so soon after the program's end is the one that has ended it.
 const SAME_SIGNAL: Duration = Duration::from_millis(300);
+
+/// How long what the program has left running is recorded on, unless that is wanted until its end: what would have ended by itself
+/// in a moment does.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// How often it is looked then whether there is anything but supervisors that finish their work.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// How often what waits to be written is looked through: what was recorded longer ago than this and a second is in
 /// the trace, also if we are killed.
@@ -63,9 +70,24 @@ struct Progress {
     early: Option<Signal>,
     /// All processes that there were.
     processes: HashSet<Tid>,
-    /// The signal by which we were told to end, when the program itself had ended.
-    ended_by: Option<Signal>,
+    /// Why the recording ends though processes that the program has left are still there.
+    cut: Option<String>,
     failure: Option<RecordError>,
+}
+
+impl Progress {
+    /// The processes of the recording that have not ended.
+    fn still_there(&self) -> Vec<(String, Tid)> {
+        let mut there: Vec<Tid> = self
+            .processes
+            .iter()
+            .copied()
+            .filter(|pid| Some(*pid) != self.root && task::is_alive(*pid))
+            .collect();
+        there.sort_unstable();
+        let name = |pid: &Tid| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        there.into_iter().map(|pid| (name(&pid).trim_end().to_owned(), pid)).collect()
+    }
 }
 
 pub struct Session {
@@ -186,7 +208,7 @@ impl Session {
     }
 
     /// Runs the recording to its end; called once.
-    pub fn run(self: &Arc<Session>, coming: Coming) -> Result<u8> {
+    pub fn run(self: &Arc<Session>, coming: Coming) -> Result<Ended> {
         // Before orphans come to us.
         let _ = self.reaper.set(guardian::begin_as_orphan().unwrap_or(INIT));
         // Without it (an old kernel) orphans go to init, and Yama may then refuse us.
@@ -195,7 +217,8 @@ impl Session {
         self.watch.start(&self.cores, self.chaos.clone());
         self.spawn("first".into(), |session| Domain::first(session).map(Some));
         let mut progress = self.wait_for_the_end();
-        if progress.failure.is_some() || progress.ended_by.is_some() {
+        let left = if progress.cut.is_some() { progress.still_there() } else { Vec::new() };
+        if progress.failure.is_some() || progress.cut.is_some() {
             // What is traced dies with us. Who should have taken these over does not come to it any more.
             handover::kill_parked();
         }
@@ -207,17 +230,14 @@ impl Session {
             return Err(failure);
         }
         let exit_code = progress.exit_code.unwrap_or(0);
-        if let Some(signal) = progress.ended_by {
-            let why = format!(
-                "{signal} came to bis when the program had ended; what it had left running was killed"
-            );
+        if let Some(why) = progress.cut.take() {
             self.writer.meta(&Meta::Cut { why })?;
             self.writer.finish()?;
-            return Ok(exit_code);
+            return Ok(Ended { exit_code, left });
         }
         self.writer.meta(&Meta::End { exit_code, seq: self.writer.next_seq() })?;
         self.writer.finish()?;
-        Ok(exit_code)
+        Ok(Ended { exit_code, left })
     }
 
     /// Waits until no supervisor is left, or the recording has failed. Meanwhile, writes what gets old: a supervisor
@@ -226,7 +246,16 @@ impl Session {
         let mut flushed = Instant::now();
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         while progress.live > 0 {
-            let left = FLUSH_EVERY.saturating_sub(flushed.elapsed());
+            let mut left = FLUSH_EVERY.saturating_sub(flushed.elapsed());
+            if let Some(ended) = progress.ended.filter(|_| !self.options.wait) {
+                let grace = GRACE.saturating_sub(ended.elapsed());
+                if grace.is_zero() && !progress.still_there().is_empty() {
+                    let why = "the program had ended; what it had left running was killed";
+                    (progress.cut, progress.live) = (Some(why.into()), 0);
+                    break;
+                }
+                left = left.min(grace.max(LOOK_EVERY));
+            }
             if !left.is_zero() {
                 let woken = self.changed.wait_timeout(progress, left);
                 progress = woken.unwrap_or_else(PoisonError::into_inner).0;
@@ -270,7 +299,10 @@ impl Session {
                 let ends =
                     [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM].contains(&signal.0.into());
                 if ends && progress.ended.is_some_and(|at| at.elapsed() > SAME_SIGNAL) {
-                    progress.ended_by = Some(signal);
+                    let why = format!(
+                        "{signal} came to bis when the program had ended; what it had left running was killed"
+                    );
+                    progress.cut = Some(why);
                     progress.live = 0;
                     self.changed.notify_all();
                 }

@@ -37,7 +37,8 @@ impl Domain {
     /// a fast timer might otherwise stop the task each time before it has executed anything.
     ///
     /// No system call sees the mask: while something waits, hooks leave their calls to be traced ([`Domain::prepare`]), and a traced
-    /// call stops before it is made. The task is in no hook. But if there were another thread, the kernel would give it the signal.
+    /// call stops before it is made. A task in a hook makes none there that could tell: the one that it is in has become a traced one, or has been
+    /// made ([`Domain::signal_in_hook`]). But if there were another thread, the kernel would give it the signal.
     pub fn hush(&mut self, tid: Tid) -> Result<()> {
         if self.tasks.len() > 1 {
             return Ok(());

@@ -1,6 +1,6 @@
 //! A task as its supervisor sees it.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Instant};
 
 use bis_syscalls::{Handler, Plan};
 use bis_trace::{
@@ -102,6 +102,10 @@ pub struct Task {
     pub newborn: Option<Tid>,
     /// Stopped, and may go on in its program whenever it is its turn.
     pub ready: bool,
+    /// Since when it has been ready, and more urgent ones have had their turns.
+    pub passed_over: Option<Instant>,
+    /// That was so for too long: it is the most urgent one until its turn is over.
+    pub is_lifted: bool,
     pub call: Option<InCall>,
     /// Signals with handlers that came in the middle of computation: they are delivered at the next call.
     pub stash: VecDeque<SigInfo>,
@@ -161,6 +165,8 @@ impl Task {
             report: None,
             newborn: None,
             ready: true,
+            passed_over: None,
+            is_lifted: false,
             call: None,
             stash: VecDeque::new(),
             hushed: None,

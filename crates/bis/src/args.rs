@@ -108,6 +108,12 @@ pub struct Record {
     /// changed. With this flag they are compressed into the log, as they are elsewhere.
     #[arg(long)]
     pub no_cloning: bool,
+    /// Record on until all that the program has left running has ended
+    ///
+    /// Without it, the recording ends with the program: processes that it has left (daemons, jobs in the background) have
+    /// another second, and are killed then, because what is recorded cannot go on by itself. bis says which ones those were.
+    #[arg(long)]
+    pub wait: bool,
     /// How long a thread may run while others of its process could, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub slice: u64,

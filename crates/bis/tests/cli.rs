@@ -605,6 +605,38 @@ fn the_path_of_a_trace_is_told_to_a_descriptor() {
     assert!(!desk.traces().join("true-0").exists());
 }
 
+/// A program that leaves a daemon: the recording ends with the program, unless it is to wait, and says what it has left.
+#[test]
+fn what_a_program_has_left_running() {
+    let desk = Desk::new();
+    let ran = desk.run(&["record", "-o", "left", "sh", "-c", "setsid sleep 600 & echo $! > pid; exit 3"]);
+    let pid = fs::read_to_string(desk.folder.path().join("pid")).unwrap();
+    let pid = pid.trim();
+    assert_eq!((ran.status, ran.stdout.as_str()), (3, ""), "{}", ran.stderr);
+    let told = format!(
+        "bis: the program has left sleep (process {pid}) running; it was killed at the end of the recording"
+    );
+    assert!(ran.stderr.starts_with(&told), "{}", ran.stderr);
+    assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
+    // The kernel kills it when bis is gone; who reaps it takes a moment.
+    let is_alive = || {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+    };
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while is_alive() {
+        assert!(std::time::Instant::now() < deadline, "process {pid} has outlived the recording");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert!(desk.run(&["info", "left"]).stdout.contains("what it had left running was killed"));
+    let replayed = desk.run(&["replay", "-a", "left"]);
+    assert_eq!(replayed.stdout, "", "{}", replayed.stderr);
+    // What ends by itself in a moment, or is waited for, is recorded to its end.
+    let wait = ["record", "--wait", "-o", "waited", "sh", "-c", "(sleep 3; echo late) & echo early"];
+    assert_eq!(desk.shows(&wait), "early\nlate\n");
+    assert_eq!(desk.shows(&["replay", "-a", "waited"]), "early\nlate\n");
+}
+
 #[test]
 fn the_table_of_system_calls() {
     let desk = Desk::new();

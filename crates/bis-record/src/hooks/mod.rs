@@ -400,6 +400,8 @@ impl Domain {
             // On its way out of the hook, it stops at the next one.
             hooks.area.set(if phase == 0 { state::STOP } else { state::EXIT_STOP }, 1);
         }
+        // What of its calls could tell has been made, or is not made in the hook.
+        self.hush(tid)?;
         self.go_on(tid)?;
         Ok(true)
     }

@@ -14,8 +14,8 @@ use std::{
     time::Duration,
 };
 
-use bis_record::{Options, RecordError};
-use bis_trace::TraceError;
+use bis_record::{Ended, Options, RecordError};
+use bis_trace::{TraceError, types::Tid};
 
 use crate::{
     args::{Record, TicksArg},
@@ -73,15 +73,19 @@ fn record(args: Record) -> Result<u8> {
         counts: args.ticks.counts(),
         hooks: !args.no_hooks,
         cloning: !args.no_cloning,
+        wait: args.wait,
         site_cache: folder::site_cache(),
     });
     drop(mark);
     match result {
-        Ok(code) => {
+        Ok(Ended { exit_code, left }) => {
+            if let Some(text) = tell_left(&left) {
+                output::note(&text);
+            }
             if args.verbose || io::stderr().is_terminal() {
                 output::note(&format!("bis: trace: {}", place.path.display()));
             }
-            Ok(code)
+            Ok(exit_code)
         }
         Err(error) => {
             let failure = failure(&error, &args.command[0]);
@@ -100,6 +104,24 @@ fn record(args: Record) -> Result<u8> {
             Err(failure)
         }
     }
+}
+
+/// What the program had left running when the recording ended, and what has become of it.
+fn tell_left(left: &[(String, Tid)]) -> Option<String> {
+    /// More are counted.
+    const NAMED_MAX: usize = 5;
+    let named = left.iter().take(NAMED_MAX).map(|(name, pid)| format!("{name} (process {pid})"));
+    let mut named = named.collect::<Vec<_>>().join(", ");
+    match left.len() {
+        0 => return None,
+        n if n > NAMED_MAX => named.push_str(&format!(" and {} more", n - NAMED_MAX)),
+        _ => {}
+    }
+    let them = if left.len() == 1 { "it was" } else { "they were" };
+    let end = if left.len() == 1 { "it has" } else { "they have" };
+    Some(format!(
+        "bis: the program has left {named} running; {them} killed at the end of the recording (--wait records on until {end} ended)"
+    ))
 }
 
 /// Writes where the trace will be to a descriptor that we were started with. The program does not get it, so that who

@@ -212,7 +212,8 @@ pub fn run(
 /// `bis record -o trace [extra] -- argv`, in `cwd`.
 pub fn record_command(trace: &Path, extra: &[&str], argv: &[&std::ffi::OsStr], cwd: &Path) -> Command {
     let mut record = command(bis(), cwd);
-    record.arg("record").args(extra).arg("-o").arg(trace).arg("--").args(argv);
+    // Some leave processes that end after them.
+    record.args(["record", "--wait"]).args(extra).arg("-o").arg(trace).arg("--").args(argv);
     record
 }
 
