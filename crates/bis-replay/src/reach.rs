@@ -41,6 +41,8 @@ pub(crate) enum Search {
         skips: u32,
         /// How often it was there in another state, for a report.
         passed: u64,
+        /// In which state it was there last.
+        looked_at: Option<Box<Registers>>,
     },
     /// By its count.
     Count {
@@ -98,7 +100,7 @@ impl Replica<'_> {
             EventKind::Pause(pause) => (
                 false,
                 match pause.place {
-                    PausePlace::State => Search::State { seek: None, skips: 0, passed: 0 },
+                    PausePlace::State => Search::State { seek: None, skips: 0, passed: 0, looked_at: None },
                     PausePlace::Count(_) => Search::Count { is_near: false, is_asked: false, seek: None },
                 },
             ),
@@ -293,7 +295,7 @@ impl Replica<'_> {
         limit: &Limit<'_>,
     ) -> Result<Reach, Halt> {
         let how = host.how(who.seq);
-        let Going { hooked, search: Search::State { seek: slot, skips, passed } } = going else {
+        let Going { hooked, search: Search::State { seek: slot, skips, passed, looked_at } } = going else {
             return Err(self.inconsistent(who.seq, "a place is looked for in two ways".into()));
         };
         if slot.is_none() {
@@ -304,13 +306,39 @@ impl Replica<'_> {
                 host.end_pause(self.entry.domain);
                 return Ok(Reach::There);
             }
+            *looked_at = Some(Box::new(regs));
         }
         let mut seek = match slot.take() {
-            Some(seek) => seek,
+            Some(seek) => {
+                // Stopped on its way by something else, it may have come to the very place; from there it may be led on by a jump
+                // of ours, past the breakpoint.
+                let regs = task.regs()?;
+                let is_new = |at: &Registers| !compare(at, &regs, Leave::OrigRax).is_empty();
+                if regs.rip == pause.regs.rip && looked_at.as_deref().is_none_or(is_new) {
+                    if self.is_pause(task, who, pause, &regs, hooked.as_ref(), skips, how.loose)? {
+                        let place = Place { found: Found::Breakpoint, regs };
+                        seek.end(task, &self.space.memory, &place)?;
+                        host.end_pause(self.entry.domain);
+                        return Ok(Reach::There);
+                    }
+                    *passed += 1;
+                    *looked_at = Some(Box::new(regs));
+                    Seek::begin(task, pause, !how.no_jump, true)?
+                } else {
+                    seek
+                }
+            }
             None => Seek::begin(task, pause, !how.no_jump, true)?,
         };
-        let reached =
-            self.seek_pause(task, who, pause, (hooked.as_ref(), skips, passed), &mut seek, host, limit)?;
+        let reached = self.seek_pause(
+            task,
+            who,
+            pause,
+            (hooked.as_ref(), skips, passed, looked_at),
+            &mut seek,
+            host,
+            limit,
+        )?;
         match reached {
             Sought::Found(place) => {
                 seek.end(task, &self.space.memory, &place)?;
@@ -340,7 +368,12 @@ impl Replica<'_> {
         task: &mut Task,
         who: Who,
         pause: &Pause,
-        (hooked, skips, passed): (Option<&Hooked>, &mut u32, &mut u64),
+        (hooked, skips, passed, looked_at): (
+            Option<&Hooked>,
+            &mut u32,
+            &mut u64,
+            &mut Option<Box<Registers>>,
+        ),
         seek: &mut Seek,
         host: &mut dyn Host,
         limit: &Limit<'_>,
@@ -351,6 +384,7 @@ impl Replica<'_> {
         }
         // The driver wants it to stop, and it stands in the code that looks whether it is there.
         let mut leaving = None;
+        let mut last = None;
         loop {
             let gone = match leaving {
                 None => self.go(task, who, host, limit)?,
@@ -364,6 +398,9 @@ impl Replica<'_> {
                     if seek.is_looking(task.regs()?.rip) {
                         leaving = Some(stop);
                         continue;
+                    }
+                    if let Some(last) = last {
+                        *looked_at = Some(Box::new(last));
                     }
                     return Ok(Sought::Stopped(stop));
                 }
@@ -390,6 +427,7 @@ impl Replica<'_> {
                 return Ok(Sought::Found(place));
             }
             *passed += 1;
+            last = Some(regs);
             seek.pass(task, &self.space.memory, pause, &self.traps)?;
             if leaving.is_none() && limit.interrupt.is_some_and(Interrupt::is_asked) {
                 leaving = Some(Stop::Interrupted);
