@@ -135,8 +135,10 @@ impl Replica<'_> {
             tracing::trace!(count, wanted, "not the place");
             return Ok(false);
         }
-        let word = place::first_difference(memory, &pause.held);
-        let other = place::first_other(memory, &pause.seen);
+        // What the task works with may be text in which the driver has breakpoints.
+        let read = |addr, len| self.traps.read(memory, addr, len);
+        let word = place::first_difference(read, &pause.held);
+        let other = place::first_other(read, &pause.seen);
         let extended = task.extended()? == pause.extended;
         let log = self.log_is_used(hooked)?;
         tracing::debug!(?word, ?other, extended, log, "the place with its count and registers");

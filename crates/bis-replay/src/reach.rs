@@ -453,8 +453,10 @@ impl Replica<'_> {
         {
             return Ok(false);
         }
-        let word = place::first_difference(memory, &pause.held);
-        let other = if loose { None } else { place::first_other(memory, &pause.seen) };
+        // What the task works with may be text in which the driver has breakpoints.
+        let read = |addr, len| self.traps.read(memory, addr, len);
+        let word = place::first_difference(read, &pause.held);
+        let other = if loose { None } else { place::first_other(read, &pause.seen) };
         if word.is_some() || other.is_some() {
             tracing::debug!(?word, ?other, "the memory is not as it was");
         }

@@ -507,8 +507,7 @@ impl<'t> Replica<'t> {
 
     /// As much of the program's memory at an address as can be read without a gap, with the program's own text.
     pub fn read_program(&self, addr: u64, len: usize) -> Vec<u8> {
-        let mut bytes = self.space.memory.read_upto(addr, len);
-        self.traps.hide(addr, &mut bytes);
+        let mut bytes = self.traps.read(&self.space.memory, addr, len);
         let Some(text) = &self.space.text else { return bytes };
         let end = addr.saturating_add(bytes.len() as u64);
         let own = text.ours().filter(|ours| ours.start < end && addr < ours.end).map(|ours| ours.start).min();

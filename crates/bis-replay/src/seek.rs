@@ -30,6 +30,9 @@ use crate::{
 
 const PAGE: u64 = 4096;
 
+/// What a condition compares at once.
+const WORD: u64 = 8;
+
 /// How many stops cost about as much as it does to put a jump into the text and to take it away.
 const STOPS_OF_A_JUMP: u64 = 32;
 
@@ -270,9 +273,11 @@ impl Seek {
         let data = it.data();
         let Patched { span, made, condition, code, .. } = &mut **it;
         let regs = task.regs()?;
-        let word = place::first_difference(memory, &pause.held);
+        let word = place::first_difference(|addr, len| traps.read(memory, addr, len), &pause.held);
         let is_new = if let Some(word) = word {
-            condition.words.len() < Conditional::CHECKS_MAX && {
+            // The program itself would see the driver's breakpoints.
+            let has_point = traps.has_point_in(word.0..word.0 + WORD);
+            !has_point && condition.words.len() < Conditional::CHECKS_MAX && {
                 condition.words.push(word);
                 true
             }

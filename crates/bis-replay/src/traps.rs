@@ -280,6 +280,13 @@ impl Traps {
         }
     }
 
+    /// As much of memory at an address as can be read without a gap, as it is without breakpoints.
+    pub(crate) fn read(&self, memory: &Memory, addr: u64, len: usize) -> Vec<u8> {
+        let mut bytes = memory.read_upto(addr, len);
+        self.hide(addr, &mut bytes);
+        bytes
+    }
+
     /// Puts the program's bytes in the place of breakpoints, in what was read from memory at `addr`.
     pub(crate) fn hide(&self, addr: u64, bytes: &mut [u8]) {
         let end = addr.saturating_add(bytes.len() as u64);

@@ -27,12 +27,12 @@ pub fn look(memory: &Memory, ranges: &[(u64, u64)]) -> Vec<RangeSum> {
     ranges.iter().filter_map(sum).collect()
 }
 
-/// The first of these ranges that does not hold what it held when it was looked at.
-pub fn first_other(memory: &Memory, seen: &[RangeSum]) -> Option<RangeSum> {
+/// The first of these ranges that does not hold what it held when it was looked at. `read`: as much as can be read of memory.
+pub fn first_other(read: impl Fn(u64, usize) -> Vec<u8>, seen: &[RangeSum]) -> Option<RangeSum> {
     /// More than [`look`] is ever asked for: a trace may say anything.
     const LEN_MAX: u64 = 1 << 20;
     let holds = |range: &&RangeSum| {
-        let data = memory.read_upto(range.addr, usize::try_from(range.len.min(LEN_MAX)).unwrap_or(0));
+        let data = read(range.addr, usize::try_from(range.len.min(LEN_MAX)).unwrap_or(0));
         data.len() as u64 == range.len && xxh3_64(&data) == range.sum
     };
     seen.iter().find(|range| !holds(range)).copied()
@@ -62,10 +62,10 @@ pub fn leave_out(held: Vec<MemWrite>, areas: &[Range<u64>]) -> Vec<MemWrite> {
 }
 
 /// The first eight bytes of these that memory does not hold, with where they are and what should be there. None: it holds
-/// all of these bytes.
-pub fn first_difference(memory: &Memory, held: &[MemWrite]) -> Option<(u64, u64)> {
+/// all of these bytes. `read`: as much as can be read of memory.
+pub fn first_difference(read: impl Fn(u64, usize) -> Vec<u8>, held: &[MemWrite]) -> Option<(u64, u64)> {
     held.iter().find_map(|wanted| {
-        let found = memory.read_upto(wanted.addr, wanted.data.len());
+        let found = read(wanted.addr, wanted.data.len());
         if found == wanted.data {
             return None;
         }

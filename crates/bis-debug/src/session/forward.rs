@@ -161,7 +161,8 @@ impl<'t> Session<'t> {
         }
     }
 
-    /// Does the user stand where the process ends, or where the replica cannot go on? There it stays.
+    /// Does the user stand where the process ends, or where the replica cannot go on? There it stays. Where it executes the next program, that
+    /// begins.
     fn at_end(&mut self) -> Result<Option<Report>, Trouble> {
         if let Some(report) = &self.live.broken {
             return Ok(Some(report.clone()));
@@ -175,8 +176,13 @@ impl<'t> Session<'t> {
             EventKind::TaskExit { status, .. } if is_last && is_there => *status,
             _ => return Ok(None),
         };
-        let is_next = matches!(end, TaskEnd::Exec(domain) if self.images.contains(&domain));
-        Ok((!is_next).then_some(Report { tid: self.tid, why: Why::End(Some(end)) }))
+        // Who comes here backwards has passed the stop in front of this end.
+        if let TaskEnd::Exec(domain) = end
+            && let Some(image) = self.images.iter().position(|image| *image == domain)
+        {
+            return self.next_image(image).map(Some);
+        }
+        Ok(Some(Report { tid: self.tid, why: Why::End(Some(end)) }))
     }
 
     /// Has every event to be looked at?
