@@ -39,7 +39,7 @@ use bis_trace::{
     event::Base,
     types::{EventSeq, Registers, Tid},
 };
-use bis_tracee::{checksum, maps::Mapping, place};
+use bis_tracee::{checksum, maps::Mapping, place, xsave};
 use common::Folder;
 use libtest_mimic::{Failed, Trial};
 
@@ -54,6 +54,8 @@ const MOVES_SHORT: usize = 5;
 
 /// The most bytes of a mapping that are kept for their differences: its last ones.
 const SHOWN_MAX: u64 = 1 << 15;
+
+const PAGE: u64 = 4096;
 
 /// Walks of each recording where nothing else is asked for.
 const WALKS: u64 = 2;
@@ -294,6 +296,26 @@ struct State {
     bytes: BTreeMap<u64, Vec<u8>>,
 }
 
+/// What memory holds from here on that is the same each time, if it is not too much. None: all of it is, or nobody has looked. In what
+/// `xsavec` leaves on a stack it depends on the kernel what is written ([`xsave`]); the rest of that may lie below a stack pointer, so
+/// `used` says where in this memory is one.
+fn what_repeats(session: &Session<'_>, start: u64, end: u64, used: Option<u64>) -> Option<Vec<u8>> {
+    const LEN_MAX: u64 = 16 << 20;
+    if end - start > LEN_MAX {
+        return None;
+    }
+    let len = usize::try_from(end - start).ok()?;
+    let areas = xsave::areas(session.replica().memory(), start, len);
+    if areas.is_empty() && used.is_none() {
+        return None;
+    }
+    let mut bytes = session.read_memory(start, end - start);
+    let at = |addr: u64| usize::try_from(addr.clamp(start, end) - start).unwrap_or(0).min(len);
+    bytes.resize(len, 0);
+    areas.iter().for_each(|area| bytes[at(area.start)..at(area.end)].fill(0));
+    Some(bytes)
+}
+
 fn is_loud() -> bool {
     std::env::var_os("BIS_WALK_LOG").is_some()
 }
@@ -324,13 +346,24 @@ impl State {
         let ours = replica.our_task(first).ok_or("a task has no number")?;
         let (mut memory, mut bytes) = (Vec::new(), BTreeMap::new());
         for range in &ranges {
-            let one = std::slice::from_ref(range);
-            let sum = checksum::sum_mapped(ours, replica.memory(), one, range.start, range.end - range.start);
-            memory.push((range.start, range.end, sum.map_err(|error| error.to_string())?.sum));
+            let within = tasks.values().map(|(registers, _): &(Registers, u64)| registers.rsp);
+            let used = within.filter(|rsp| (range.start..range.end).contains(rsp)).min();
+            let start = used.unwrap_or(range.start);
+            let repeats = if range.inode == 0 { what_repeats(session, start, range.end, used) } else { None };
+            let sum = match &repeats {
+                Some(bytes) => xxhash_rust::xxh3::xxh3_64(bytes),
+                None => {
+                    let (one, start) = (std::slice::from_ref(range), start.next_multiple_of(PAGE));
+                    let sum = checksum::sum_mapped(ours, replica.memory(), one, start, range.end - start);
+                    sum.map_err(|error| error.to_string())?.sum
+                }
+            };
+            memory.push((range.start, range.end, sum));
             if is_loud() {
                 // Of a stack, what is in use.
-                let start = range.start.max(range.end.saturating_sub(SHOWN_MAX));
-                bytes.insert(start, session.read_memory(start, range.end - start));
+                let shown = start.max(range.end.saturating_sub(SHOWN_MAX));
+                let kept = repeats.map(|bytes| bytes[usize::try_from(shown - start).unwrap_or(0)..].to_vec());
+                bytes.insert(shown, kept.unwrap_or_else(|| session.read_memory(shown, range.end - shown)));
             }
         }
         Ok(State { tasks, memory, bytes })
@@ -667,7 +700,10 @@ impl Walk<'_, '_> {
                     self.step(tid)?;
                 }
                 for _ in 0..self.dice.below(5) {
-                    self.back(tid)?;
+                    // It may have ended on the way.
+                    if self.session.threads().contains(&tid) {
+                        self.back(tid)?;
+                    }
                 }
                 Ok(())
             }

@@ -245,9 +245,22 @@ impl<'t> Session<'t> {
     /// The user stands there from now on.
     pub(super) fn settle(&mut self, position: Position) -> Result<(), Trouble> {
         self.live = self.travel(&position)?;
-        self.tid = self.standing(&position)?;
+        let tid = self.standing(&position)?;
+        self.tid = self.alive(tid);
         self.position = position;
         Ok(())
+    }
+
+    /// This task, or one that is there if it has ended: an event that is done may be a task's end.
+    pub(super) fn alive(&mut self, tid: Tid) -> Tid {
+        let next = self.live.replica.next_event().ok().flatten().map(|event| event.tid);
+        let tasks: Vec<Tid> = self.live.replica.tasks().collect();
+        [Some(tid), next]
+            .into_iter()
+            .flatten()
+            .find(|tid| tasks.contains(tid))
+            .or(tasks.first().copied())
+            .unwrap_or(tid)
     }
 
     /// Whose place it is where the live replica stands.

@@ -121,13 +121,14 @@ impl<'t> Session<'t> {
         let report = work(self);
         self.alarm.clear();
         self.host.is_audible = false;
-        let report = report.unwrap_or_else(|trouble| {
+        let mut report = report.unwrap_or_else(|trouble| {
             let why = match &trouble {
                 Trouble::Asked => Why::Interrupted,
                 Trouble::Halt(_) => Why::Broken(trouble.text()),
             };
             Report { tid: self.tid, why }
         });
+        report.tid = self.alive(report.tid);
         self.tid = report.tid;
         report
     }
