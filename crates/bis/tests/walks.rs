@@ -37,7 +37,7 @@ use bis_replay::World;
 use bis_trace::{
     Trace,
     event::Base,
-    types::{EventSeq, Registers, Tid},
+    types::{DomainId, EventSeq, Registers, Tid},
 };
 use bis_tracee::{checksum, maps::Mapping, place, xsave};
 use common::Folder;
@@ -443,7 +443,8 @@ fn named(r: &Registers) -> [(&'static str, u64); 27] {
 struct Facts {
     states: HashMap<String, State>,
     places: Vec<String>,
-    code: Vec<u64>,
+    /// In which program, because in another one it may be the middle of an instruction.
+    code: Vec<(DomainId, u64)>,
     data: Vec<u64>,
 }
 
@@ -456,6 +457,8 @@ struct Walk<'a, 't> {
     watch: &'a Watchdog,
     points: Vec<Point>,
     state: State,
+    /// Its present program.
+    image: DomainId,
     is_loud: bool,
     last: (u64, u64),
 }
@@ -479,9 +482,10 @@ fn walk(
     }
     // The same seed is to make the same moves, whatever other walks have seen.
     facts.places.clear();
-    facts.code.clone_from(&addresses.code);
     facts.data.clone_from(&addresses.data);
     let last = trace.domains().map(|entry| entry.seq.0).max().unwrap_or(0);
+    let image = session.image_domain(session.position().event);
+    facts.code = addresses.code.iter().map(|addr| (image, *addr)).collect();
     let first = session.first_event().0;
     let end = session.end_event().map_or(last.max(first) + 1000, |event| event.0);
     let state = State::of(&mut session)?;
@@ -493,6 +497,7 @@ fn walk(
         watch,
         points: Vec::new(),
         state,
+        image,
         is_loud: std::env::var_os("BIS_WALK_LOG").is_some(),
         last: (first, end),
     };
@@ -533,9 +538,14 @@ impl Walk<'_, '_> {
             self.facts.states.insert(name.clone(), state.clone());
         }
         self.facts.places.push(name);
+        let image = self.session.image_domain(self.session.position().event);
+        if image != self.image {
+            self.image = image;
+            self.clear_points();
+        }
         if let Some((registers, _)) = state.tasks.get(&tid) {
             if rip != 0 && self.facts.code.len() < 400 {
-                self.facts.code.push(rip);
+                self.facts.code.push((self.image, rip));
             }
             if self.facts.data.len() < 100 {
                 self.facts.data.push(registers.rsp & !7);
@@ -625,7 +635,8 @@ impl Walk<'_, '_> {
             _ => (2, 0),
         };
         for _ in 0..codes {
-            let code = self.facts.code.clone();
+            let code = self.facts.code.iter().filter(|(image, _)| *image == self.image);
+            let code: Vec<u64> = code.map(|(_, addr)| *addr).collect();
             if let Some(addr) = self.dice.one_of(&code) {
                 points.push((PointKind::Software, addr, 1));
             }

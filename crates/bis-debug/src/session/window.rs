@@ -215,14 +215,16 @@ impl<'t> Session<'t> {
             }
             let Some(first) = window.steps.first() else { return Ok(None) };
             // In the interval in which a window begins, only the task runs that makes its first step.
-            end = if first.tid == tid && first.name == Name::Arrival && !is_in_call {
-                self.begin_of_window()?
-            } else {
-                let (image, event) = (self.image_of(first.event), first.event);
-                match self.last_event_of(image, tid, event)? {
+            let (image, event) = (self.image_of(first.event), first.event);
+            // It may also begin in the middle of what is executed in place of an instruction: the first of that is in front of it.
+            let is_later = first.tid == tid && first.name != Name::Event && !is_in_call;
+            let begin = if is_later { self.begin_of_window()? } else { None };
+            end = match begin {
+                Some(begin) => begin,
+                None => match self.last_event_of(image, tid, event)? {
                     Some(last) => Position::at(last),
                     None => return Ok(None),
-                }
+                },
             };
             (self.window, index) = (None, None);
         }
@@ -290,12 +292,12 @@ impl<'t> Session<'t> {
         Position { event: step.event, legs: vec![Leg::Back { n, of: Rc::new(window.end.clone()) }] }
     }
 
-    /// The first position in the window that has a name. What is in front of it is no instruction.
-    fn begin_of_window(&mut self) -> Result<Position, Trouble> {
+    /// The first position in the window that has a name. What is in front of it is no instruction. None: there is none in front of its end.
+    fn begin_of_window(&mut self) -> Result<Option<Position>, Trouble> {
         let steps = self.window.as_ref().map_or(&[][..], |window| &window.steps);
-        let first = steps.iter().position(|step| step.name != Name::None).unwrap_or(steps.len());
+        let Some(first) = steps.iter().position(|step| step.name != Name::None) else { return Ok(None) };
         let position = self.window_position(first);
-        self.exact(&position)
+        self.exact(&position).map(Some)
     }
 
     /// A position that says how it is reached by going forward alone: one that was found by steps back is given the number of
