@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod apply;
+mod areas;
 pub mod checkpoint;
 pub mod company;
 mod count;
@@ -60,6 +61,7 @@ use bis_trace::{
     types::{EventSeq, Tid},
 };
 
+pub use areas::{Area, Piece};
 pub use bis_rewrite::{Predicate, Test};
 pub use checkpoint::Checkpoint;
 pub use company::Company;

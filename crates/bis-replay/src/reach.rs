@@ -8,7 +8,7 @@ use bis_trace::{
     event::{Event, EventKind, Insn, Pause, PausePlace, SignalEvent, SignalPoint},
     types::{Registers, Signal},
 };
-use bis_tracee::{debug, place};
+use bis_tracee::place;
 
 use crate::{
     counted::Counted,
@@ -83,7 +83,7 @@ pub(crate) fn found_text(place: &Place) -> String {
         Found::Seen => format!("a look at its own text at {:#x}", place.regs.rip),
         Found::OtherCall => "a hooked call that is not the one in the log".into(),
         Found::Dead => "the task was killed".into(),
-        Found::Point(_) | Found::Watched(_) | Found::Stepped | Found::Interrupted => {
+        Found::Point(_) | Found::Watched(_) | Found::Guarded(_) | Found::Stepped | Found::Interrupted => {
             format!("a stop for a debugger at {:#x}", place.regs.rip)
         }
     }
@@ -234,9 +234,8 @@ impl Replica<'_> {
                     },
                 ),
                 Found::Watched(triggered) => {
-                    let own = task.own_watches.len();
-                    let numbers = (own..debug::COUNT).filter(|register| triggered.has(*register));
-                    Gone::Stopped(Stop::Watched(who.tid, numbers.map(|register| register - own).collect()))
+                    let touched = self.traps.take_touched(task.own_watches.len(), triggered);
+                    Gone::Stopped(Stop::Watched(who.tid, touched))
                 }
                 Found::Stepped if limit.step => Gone::Stopped(Stop::Stepped(who.tid)),
                 // Past a breakpoint.

@@ -27,12 +27,13 @@ use bis_trace::{
     types::{EventSeq, Registers, Signal, Tid},
 };
 use bis_tracee::{
-    Memory, Resume, Status, Stopped, TraceeError, checksum, debug::Watch, maps, remote::Remote,
-    siginfo::SigInfo, task as waiting,
+    Memory, Resume, Status, Stopped, TraceeError, checksum, maps, remote::Remote, siginfo::SigInfo,
+    task as waiting,
 };
 
 use crate::{
     apply::objects_of_others,
+    areas::Piece,
     counted::{Counted, Until},
     divergence::{Brief, Divergence, Leave, RegisterDifference, call_name, compare},
     error::{Halt, ReplayError},
@@ -479,12 +480,12 @@ impl<'t> Replica<'t> {
         Ok(())
     }
 
-    /// Whatever the tasks touch of these bytes stops them. There are as many as there are debug registers, less one for the search for
-    /// a place.
+    /// Whatever the tasks touch of these bytes stops them. Of debug registers there are as many as the processor has, less one for the
+    /// search for a place.
     ///
     /// # Errors
     /// Where the process is gone.
-    pub fn set_watches(&mut self, watches: &[Watch]) -> Result<(), Halt> {
+    pub fn set_watches(&mut self, watches: &[Piece]) -> Result<(), Halt> {
         let is_at_event = self.is_at_event();
         self.traps.set_watches(watches, is_at_event);
         Ok(())
@@ -573,6 +574,9 @@ impl<'t> Replica<'t> {
             Stop::Watched(_, pieces) => Some(pieces.clone()),
             _ => None,
         };
+        if touched.is_some() {
+            self.traps.trigger();
+        }
         let memory_left = self.leave(tid, &mut touched, host, limit);
         self.traps.set_moment(&self.space.memory, &[])?;
         Ok(match (memory_left?, touched) {
@@ -609,11 +613,15 @@ impl<'t> Replica<'t> {
             };
             let step = moments.is_empty();
             self.traps.set_moment(&self.space.memory, &moments)?;
-            match self.go_on(host, &Limit { step, each_event: true, ..*limit })? {
+            // Not to be interrupted, which is soon enough behind it: what was touched so far would be forgotten.
+            match self.go_on(host, &Limit { step, each_event: true, interrupt: None, ..*limit })? {
                 Stop::Stepped(_) | Stop::Moment(_) => {}
                 Stop::Watched(_, pieces) => {
-                    let all = touched.get_or_insert_default();
-                    all.extend(pieces);
+                    // Whatever is touched in place of one instruction is one time.
+                    if touched.is_none() {
+                        self.traps.trigger();
+                    }
+                    touched.get_or_insert_default().extend(pieces);
                 }
                 stop => return Ok(Some(stop)),
             }

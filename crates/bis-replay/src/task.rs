@@ -11,13 +11,13 @@ use bis_trace::types::{EventSeq, Registers, Signal, Tid};
 use bis_tracee::{
     Memory, Resume, Status, Stopped, TraceeError,
     debug::{DebugRegisters, Triggered, Watch},
-    place,
+    maps, place,
     siginfo::SigInfo,
     sys, task,
     ticks::{self, Stop, TickSource, Ticks},
 };
 
-use crate::{divergence::Brief, traps::Traps};
+use crate::{areas, counted::Counted, divergence::Brief, traps::Traps};
 
 /// Events of a task that are kept for a report.
 const RECENT_MAX: usize = 5;
@@ -25,6 +25,9 @@ const RECENT_MAX: usize = 5;
 /// The trap and the resume flag of eflags: they belong to whoever traces.
 const TRAP_FLAG: u64 = 0x100;
 const RESUME_FLAG: u64 = 0x1_0000;
+
+/// A fault's code where the page is there, and its protection forbids the access (SEGV_ACCERR).
+const ACCESS_DENIED: i32 = 2;
 
 /// A task of a replica: always stopped while nobody runs it.
 #[derive(Debug)]
@@ -84,8 +87,11 @@ pub(crate) enum Found {
     Breakpoint,
     /// About to execute the instruction at a breakpoint of the driver's.
     Point(u64),
-    /// Behind an instruction that has touched bytes which the driver watches; those of the search come first in it.
+    /// Behind an instruction that has touched bytes which the driver watches; the registers of the search come first in it. What
+    /// it has touched of areas is in [`Traps::take_touched`].
     Watched(Triggered),
+    /// Its instruction wants to touch a page that is guarded, here: only within [`Task::run`].
+    Guarded(u64),
     /// Behind the one instruction that it was let execute.
     Stepped,
     /// Somewhere, because somebody has asked it to stop.
@@ -285,6 +291,89 @@ impl Task {
         traps: &mut Traps,
         run: Run<'_>,
     ) -> Result<Place, TraceeError> {
+        if traps.areas.is_empty() {
+            return self.run_once(memory, traps, run);
+        }
+        let ours = self.ours;
+        self.at_entry = false;
+        traps.areas.guard(&mut self.stopped, || maps::read(ours))?;
+        let place = self.run_guarded(memory, traps, run)?;
+        if self.stopped.is_some() && place.found != Found::Dead {
+            self.at_entry = false;
+            traps.areas.free(&mut self.stopped)?;
+        }
+        Ok(place)
+    }
+
+    /// The same, while pages of watched bytes are guarded.
+    fn run_guarded(
+        &mut self,
+        memory: &Memory,
+        traps: &mut Traps,
+        run: Run<'_>,
+    ) -> Result<Place, TraceeError> {
+        loop {
+            let place = self.run_once(memory, traps, run)?;
+            let Found::Guarded(addr) = place.found else { return Ok(place) };
+            let place = self.touch(memory, traps, (addr, run))?;
+            if place.found != Found::Dead {
+                traps.areas.guard_again(&mut self.stopped)?;
+            }
+            match place.found {
+                Found::Stepped if run.step => return Ok(place),
+                Found::Stepped if run.interrupt.is_some_and(Interrupt::is_asked) => {
+                    return Ok(Place { found: Found::Interrupted, ..place });
+                }
+                Found::Stepped => {}
+                _ => return Ok(place),
+            }
+        }
+    }
+
+    /// The task is about to execute an instruction that wants to touch a guarded page, at `addr`: lets it, and looks what comes of it.
+    /// [`Found::Stepped`]: nothing that is watched.
+    fn touch(
+        &mut self,
+        memory: &Memory,
+        traps: &mut Traps,
+        (addr, run): (u64, Run<'_>),
+    ) -> Result<Place, TraceeError> {
+        traps.areas.let_go(&mut self.stopped, memory, addr)?;
+        loop {
+            let begin = self.regs()?;
+            // What tests a condition, or counts, is not the program; copies of its instructions are.
+            let is_other =
+                |counted: &Counted| counted.has(begin.rip) && counted.original(begin.rip).is_none();
+            let is_own = !traps.counted().iter().any(is_other);
+            let code = memory.read_upto(begin.rip, ticks::INSTRUCTION_LEN_MAX);
+            let accesses =
+                if traps.areas.asks_for_accesses() { areas::accesses(&code, &begin) } else { Vec::new() };
+            let mut place = loop {
+                let place = self.run_once(memory, traps, Run { interrupt: None, step: true })?;
+                // It may touch several pages.
+                let Found::Guarded(other) = place.found else { break place };
+                traps.areas.let_go(&mut self.stopped, memory, other)?;
+            };
+            if !matches!(place.found, Found::Stepped | Found::Watched(_)) {
+                return Ok(place);
+            }
+            let bytes = begin.rip..begin.rip + code.len() as u64;
+            let touched = traps.areas.touched(memory, (bytes, &accesses))?;
+            if is_own && !touched.is_empty() {
+                traps.touched = touched;
+                if place.found == Found::Stepped {
+                    place.found = Found::Watched(Triggered::default());
+                }
+            }
+            // An instruction that repeats itself touches the same page again.
+            let goes_on = place.found == Found::Stepped && place.regs.rip == begin.rip && !run.step;
+            if !goes_on || run.interrupt.is_some_and(Interrupt::is_asked) {
+                return Ok(place);
+            }
+        }
+    }
+
+    fn run_once(&mut self, memory: &Memory, traps: &mut Traps, run: Run<'_>) -> Result<Place, TraceeError> {
         let begin = self.regs()?;
         let has_flag = run.step && has_trap_flag(&begin, memory);
         let mut place = self.run_from(begin, memory, traps, run)?;
@@ -374,7 +463,6 @@ impl Task {
                             }
                             let regs = stopped_at;
                             if is_drivers {
-                                traps.trigger();
                                 return Ok(Place { found: Found::Watched(triggered), regs });
                             }
                             return Ok(Place { found: Found::Stepped, regs });
@@ -412,6 +500,12 @@ impl Task {
                     }
                     if info.is_fault() && info.signal() == signal {
                         let mut regs = stopped_at;
+                        if signal == Signal::SEGV
+                            && info.code() == ACCESS_DENIED
+                            && traps.areas.is_guarded(info.addr())
+                        {
+                            return Ok(Place { found: Found::Guarded(info.addr()), regs });
+                        }
                         if self.guarded.contains(&info.addr()) {
                             return Ok(Place { found: Found::Fault(info), regs });
                         }

@@ -1,5 +1,5 @@
-//! The places and bytes at which a replica stops for its driver: breakpoints in its text, and debug registers. They have one
-//! owner, this; a search for a place asks it for the registers that it needs.
+//! The places and bytes at which a replica stops for its driver: breakpoints in its text, debug registers, and pages that
+//! are protected while a task runs ([`crate::areas`]). They have one owner, this; a search for a place asks it for the registers that it needs.
 //!
 //! A breakpoint is an `int3` over the first byte of an instruction. It is put into memory before a task runs ([`Traps::arm`]) and stays
 //! there; whoever shows memory hides it ([`Traps::hide`]), and whoever copies the process, or changes what is mapped or written, takes all of
@@ -21,10 +21,11 @@ use std::{
 use bis_trace::types::Tid;
 use bis_tracee::{
     Memory, TraceeError,
-    debug::{self, Watch},
+    debug::{self, Triggered, Watch},
 };
 
 use crate::{
+    areas::{Areas, Piece},
     counted::Counted,
     task::{Found, Place},
 };
@@ -41,7 +42,11 @@ pub struct Traps {
     /// Addresses at which the program counts by itself, in the present interval.
     counted: Vec<Counted>,
     is_armed: bool,
-    watches: Vec<Watch>,
+    watches: Vec<Piece>,
+    /// Those of them that no debug register watches.
+    pub(crate) areas: Areas,
+    /// Which areas the last instruction has touched that was looked at.
+    pub(crate) touched: Vec<usize>,
     /// How often tasks have come to each since the last event.
     arrivals: BTreeMap<u64, u64>,
     /// The same between the last two events.
@@ -136,8 +141,9 @@ impl Traps {
     }
 
     /// What tasks watch beside what they need themselves.
-    pub(crate) fn set_watches(&mut self, wanted: &[Watch], is_at_event: bool) {
+    pub(crate) fn set_watches(&mut self, wanted: &[Piece], is_at_event: bool) {
         if self.watches != wanted {
+            self.areas = Areas::of(wanted);
             self.watches = wanted.to_vec();
             self.triggers = 0;
             self.are_watches_late = !is_at_event;
@@ -197,7 +203,7 @@ impl Traps {
         self.counted.iter().any(|counted| counted.place == place)
     }
 
-    pub fn watches(&self) -> &[Watch] {
+    pub fn watches(&self) -> &[Piece] {
         &self.watches
     }
 
@@ -217,10 +223,28 @@ impl Traps {
     /// The debug registers of a task that needs some itself: those first, then as many of ours as there is room for.
     pub(crate) fn registers(&self, own: &[Watch]) -> [Option<Watch>; debug::COUNT] {
         let mut registers = [None; debug::COUNT];
-        for (register, watch) in registers.iter_mut().zip(own.iter().chain(&self.watches)) {
+        let driver = self.in_registers().map(|(_, watch)| watch);
+        for (register, watch) in registers.iter_mut().zip(own.iter().chain(driver)) {
             *register = Some(*watch);
         }
         registers
+    }
+
+    /// What debug registers watch for the driver, with the numbers that it knows.
+    fn in_registers(&self) -> impl Iterator<Item = (usize, &Watch)> {
+        self.watches.iter().enumerate().filter_map(|(number, piece)| match piece {
+            Piece::Register(watch) => Some((number, watch)),
+            Piece::Pages(_) => None,
+        })
+    }
+
+    /// The numbers of what was touched by the instruction behind which a task has stopped that uses so many debug registers for itself.
+    pub(crate) fn take_touched(&mut self, own: usize, triggered: Triggered) -> Vec<usize> {
+        let mut numbers = std::mem::take(&mut self.touched);
+        let of_registers = (own..debug::COUNT).zip(self.in_registers());
+        numbers.extend(of_registers.filter(|(at, _)| triggered.has(*at)).map(|(_, (number, _))| number));
+        numbers.sort_unstable();
+        numbers
     }
 
     /// Puts the breakpoints into memory. Where nothing is mapped there is none.
@@ -245,6 +269,7 @@ impl Traps {
 
     /// Takes them away.
     pub(crate) fn disarm(&mut self, memory: &Memory) -> Result<(), TraceeError> {
+        self.areas.forget_mappings();
         if !self.is_armed {
             return Ok(());
         }

@@ -265,13 +265,10 @@ impl<'t> Served<'t> {
                 reply::checksum(crc)
             }
             Command::InsertPoint(point) => {
-                if self.is_elsewhere() {
-                    return reply::ok();
+                if !self.is_elsewhere() {
+                    self.session.insert_point(point);
                 }
-                match self.session.insert_point(point) {
-                    Ok(()) => reply::ok(),
-                    Err(error) => self.errors.error(28, &error.to_string()),
-                }
+                reply::ok()
             }
             Command::RemovePoint { kind, addr, size } => {
                 if !self.is_elsewhere() {

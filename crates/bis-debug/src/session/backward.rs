@@ -11,12 +11,11 @@
 
 use std::{collections::BTreeSet, rc::Rc, time::Duration};
 
-use bis_replay::{Limit, Stop};
+use bis_replay::{Limit, Piece, Stop};
 use bis_trace::{
     event::EventKind,
     types::{EventSeq, Tid},
 };
-use bis_tracee::debug::Watch;
 
 use super::{
     CHECKPOINT_EVERY, Live, Report, Session, Trouble, Why, end_of,
@@ -78,7 +77,7 @@ enum Patience {
 /// A search on its way.
 struct Search {
     /// What the user watches.
-    own: Rc<[Watch]>,
+    own: Rc<[Piece]>,
     way: Way,
     last: Option<Hit>,
     /// How often watches have triggered since the last event, or since the search's begin.
@@ -388,7 +387,8 @@ impl<'t> Session<'t> {
                 // Those of a leg come first.
                 let watches = live.replica.traps().watches();
                 let touched = |number: &usize| {
-                    watches.get(*number).and_then(|watch| search.own.iter().position(|own| own == watch))
+                    let watch = watches.get(*number)?.without_register();
+                    search.own.iter().position(|own| own.without_register() == watch)
                 };
                 let pieces: Vec<usize> = pieces.iter().filter_map(touched).collect();
                 if pieces.is_empty() {

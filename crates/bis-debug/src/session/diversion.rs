@@ -12,13 +12,13 @@
 //!
 //! A user who wants to write, or to try what would happen next, asks for a copy in so many words (`divert`).
 
-use bis_replay::{Diversion, Going, Halt, Heard, Paused};
+use bis_replay::{Diversion, Going, Halt, Heard, Paused, Piece};
 use bis_trace::types::{Registers, Signal, Tid};
-use bis_tracee::{debug::Watch, maps::Mapping, siginfo::SigInfo};
+use bis_tracee::{maps::Mapping, siginfo::SigInfo};
 
 use super::{
     Live, Report, Session, Trouble, Why,
-    points::{Asker, PointError, Values},
+    points::{Asker, Values},
     unwritten::{self, Held},
 };
 use crate::protocol::{
@@ -157,14 +157,11 @@ impl<'t> Session<'t> {
     }
 
     /// Puts a breakpoint or watchpoint in.
-    ///
-    /// # Errors
-    /// Where the processor has no room for it.
-    pub fn insert_point(&mut self, point: Point) -> Result<(), PointError> {
+    pub fn insert_point(&mut self, point: Point) {
         if self.is_diverted() && point.kind.is_breakpoint() && !self.is_executable(point.addr) {
             self.points.add_return(point.addr);
         }
-        self.points.insert(point)
+        self.points.insert(point);
     }
 
     fn is_executable(&self, addr: u64) -> bool {
@@ -322,7 +319,7 @@ impl<'t> Session<'t> {
     fn arm_diverted(
         &mut self,
         points: &std::collections::BTreeSet<u64>,
-        watches: &[Watch],
+        watches: &[Piece],
     ) -> Result<Values, Halt> {
         let Some(diverted) = &mut self.aside.diverted else { return Ok(Values::default()) };
         diverted.signal = None;

@@ -2,12 +2,11 @@
 
 use std::{collections::BTreeMap, rc::Rc};
 
-use bis_replay::{Halt, Limit, Stop};
+use bis_replay::{Halt, Limit, Piece, Stop};
 use bis_trace::{
     event::{Effect, Event, EventKind, TaskEnd},
     types::{EventSeq, Tid},
 };
-use bis_tracee::debug::Watch;
 
 use super::{
     CHECKPOINT_EVERY, Live, Report, Session, Trouble, Why, end_of,
@@ -25,7 +24,7 @@ pub(super) struct Way {
     pub from: Position,
     arrivals: BTreeMap<u64, u64>,
     triggers: u64,
-    watches: Rc<[Watch]>,
+    watches: Rc<[Piece]>,
     pub values: Values,
     /// How often a condition did not hold since this event, and where.
     falses: (EventSeq, BTreeMap<u64, u64>),

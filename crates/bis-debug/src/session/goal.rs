@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use bis_replay::{Limit, Stop};
-use bis_tracee::debug::Watch;
+use bis_replay::{Limit, Piece, Stop};
 
 use super::{
     Live, Session, Trouble,
@@ -212,7 +211,7 @@ impl<'t> Session<'t> {
         &mut self,
         live: &mut Live<'t>,
         goal: &mut Goal<'_>,
-        watches: &[Watch],
+        watches: &[Piece],
         wanted: &Limit<'_>,
     ) -> Result<Option<Stop>, Trouble> {
         if goal.is_reached(live)? {
@@ -226,7 +225,17 @@ impl<'t> Session<'t> {
         }
         if let Some(Leg::Trigger { watches: own, .. }) = &leg {
             let others = watches.iter().filter(|watch| !own.contains(watch));
-            let all: Vec<Watch> = own.iter().chain(others).copied().take(WATCHES_MAX).collect();
+            let mut room = WATCHES_MAX;
+            let fitting = |piece: &Piece| {
+                if let Piece::Register(_) = piece {
+                    match room.checked_sub(1) {
+                        Some(left) => room = left,
+                        None => return piece.without_register(),
+                    }
+                }
+                *piece
+            };
+            let all: Vec<Piece> = own.iter().chain(others).map(fitting).collect();
             live.replica.set_watches(&all)?;
         } else {
             live.replica.set_watches(watches)?;

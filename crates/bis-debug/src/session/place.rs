@@ -9,6 +9,7 @@
 
 use std::{fmt, rc::Rc, str::FromStr};
 
+use bis_replay::{Area, Piece};
 use bis_trace::types::{EventSeq, Tid};
 use bis_tracee::debug::{Access, Watch};
 
@@ -18,7 +19,7 @@ pub enum Leg {
     /// The n-th time from here that a task is about to execute this address.
     Arrive { addr: u64, n: u64 },
     /// The n-th time from here that one of these is touched: behind the instruction.
-    Trigger { watches: Rc<[Watch]>, n: u64 },
+    Trigger { watches: Rc<[Piece]>, n: u64 },
     /// This task executes so many instructions (others may run before it does).
     Step { tid: Tid, n: u64 },
     /// The task of this event, which is the next one, is at its place.
@@ -110,8 +111,12 @@ impl fmt::Display for Leg {
                 write!(f, "+w")?;
                 for (number, watch) in watches.iter().enumerate() {
                     let comma = if number > 0 { "," } else { "" };
-                    let access = if watch.access == Access::Write { "w" } else { "a" };
-                    write!(f, "{comma}{:#x}:{}{access}", watch.addr, watch.len)?;
+                    let (addr, len, access, by) = match watch {
+                        Piece::Register(watch) => (watch.addr, watch.len.into(), watch.access, ""),
+                        Piece::Pages(area) => (area.addr, area.len, area.access, "p"),
+                    };
+                    let access = if access == Access::Write { "w" } else { "a" };
+                    write!(f, "{comma}{addr:#x}:{len}{access}{by}")?;
                 }
                 write!(f, "#{n}")
             }
@@ -134,15 +139,24 @@ fn leg(text: &str) -> Option<Leg> {
         let (watches, n) = watches.split_once('#')?;
         let watch = |text: &str| {
             let (addr, rest) = text.split_once(':')?;
+            let (rest, is_area) = rest.strip_suffix('p').map_or((rest, false), |rest| (rest, true));
             let (len, access) = match rest.strip_suffix('w') {
                 Some(len) => (len, Access::Write),
                 None => (rest.strip_suffix('a')?, Access::Any),
             };
+            if is_area {
+                return Some(Piece::Pages(Area {
+                    addr: hex(addr)?,
+                    len: counted(len)?,
+                    access,
+                    unchanged: false,
+                }));
+            }
             let len = number(len).filter(|len| [1, 2, 4, 8].contains(len))?;
             let addr = hex(addr).filter(|addr| addr.is_multiple_of(len))?;
-            Some(Watch { addr, len: u8::try_from(len).ok()?, access })
+            Some(Piece::Register(Watch { addr, len: u8::try_from(len).ok()?, access }))
         };
-        let watches: Vec<Watch> = watches.split(',').map(watch).collect::<Option<_>>()?;
+        let watches: Vec<Piece> = watches.split(',').map(watch).collect::<Option<_>>()?;
         return Some(Leg::Trigger { watches: watches.into(), n: counted(n)? });
     }
     if let Some((n, tid)) = text.split_once("i:") {
@@ -186,9 +200,10 @@ mod tests {
     fn places_are_read_as_they_are_written() {
         let at = Position::at(EventSeq(77));
         let arrive = Leg::Arrive { addr: 0x7fff_f7fc_1000, n: 12 };
-        let watches: Rc<[Watch]> = Rc::from([
-            Watch { addr: 0x1000, len: 8, access: Access::Write },
-            Watch { addr: 0x2004, len: 4, access: Access::Any },
+        let watches: Rc<[Piece]> = Rc::from([
+            Piece::Register(Watch { addr: 0x1000, len: 8, access: Access::Write }),
+            Piece::Register(Watch { addr: 0x2004, len: 4, access: Access::Any }),
+            Piece::Pages(Area { addr: 0x3001, len: 200, access: Access::Write, unchanged: false }),
         ]);
         let back = Leg::Back { n: 3, of: Rc::new(at.then(arrive.clone())) };
         for position in [

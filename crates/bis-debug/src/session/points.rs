@@ -8,7 +8,7 @@ use std::{
     rc::Rc,
 };
 
-use bis_replay::{Predicate, Replica};
+use bis_replay::{Area, Piece, Predicate, Replica};
 use bis_trace::types::Tid;
 use bis_tracee::debug::{Access, Watch};
 
@@ -24,12 +24,12 @@ pub const WATCHES_MAX: usize = 3;
 /// A watchpoint's key: its kind, address and length in bytes.
 pub type WatchKey = (PointKind, u64, u64);
 
-/// A watchpoint, and the debug registers' pieces of it.
+/// A watchpoint, and what watches it.
 #[derive(Clone, Debug)]
 struct Watchpoint {
     key: WatchKey,
     conditions: Vec<Vec<u8>>,
-    pieces: Vec<Watch>,
+    pieces: Vec<Piece>,
 }
 
 /// See the module's text.
@@ -44,34 +44,28 @@ pub struct Points {
     watch_conditions: Vec<(u64, u64, Vec<u8>)>,
 }
 
-/// A point that cannot be put in.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum PointError {
-    #[error("no debug register is left for this watchpoint: delete another one")]
-    NoRegister,
-}
-
 impl Points {
-    /// Puts a point in, or gives one that is there its new conditions.
-    ///
-    /// # Errors
-    /// Where the processor has no room for it.
-    pub fn insert(&mut self, point: Point) -> Result<(), PointError> {
+    /// Puts a point in, or gives one that is there its new conditions. The first watchpoints have debug registers, as far as these go; the
+    /// others' pages are guarded.
+    pub fn insert(&mut self, point: Point) {
         if point.kind.is_breakpoint() {
             self.breakpoints.insert(point.addr, point);
-            return Ok(());
+            return;
         }
         let key = (point.kind, point.addr, point.size);
         self.watchpoints.retain(|known| known.key != key);
         let access = if point.kind == PointKind::Write { Access::Write } else { Access::Any };
-        let pieces = Watch::cover(point.addr, point.size.max(1), access);
-        let watchpoint = Watchpoint { key, conditions: point.conditions, pieces };
-        self.watchpoints.push(watchpoint);
-        if self.pieces().count() > WATCHES_MAX {
-            self.watchpoints.pop();
-            return Err(PointError::NoRegister);
-        }
-        Ok(())
+        let (addr, len) = (point.addr, point.size.max(1));
+        let is_register = |piece: &(WatchKey, Piece)| matches!(piece.1, Piece::Register(_));
+        let room = WATCHES_MAX.saturating_sub(self.pieces().filter(is_register).count());
+        // More is not asked for than could fit.
+        let fits = len <= 8 * WATCHES_MAX as u64;
+        let registers = fits.then(|| Watch::cover(addr, len, access)).filter(|watches| watches.len() <= room);
+        let pieces = match registers {
+            Some(watches) => watches.into_iter().map(Piece::Register).collect(),
+            None => vec![Piece::Pages(Area { addr, len, access, unchanged: false })],
+        };
+        self.watchpoints.push(Watchpoint { key, conditions: point.conditions, pieces });
     }
 
     pub fn remove(&mut self, kind: PointKind, addr: u64, size: u64) {
@@ -111,12 +105,12 @@ impl Points {
         !self.watchpoints.is_empty()
     }
 
-    fn pieces(&self) -> impl Iterator<Item = (WatchKey, Watch)> + '_ {
+    fn pieces(&self) -> impl Iterator<Item = (WatchKey, Piece)> + '_ {
         self.watchpoints.iter().flat_map(|point| point.pieces.iter().map(|piece| (point.key, *piece)))
     }
 
-    /// What the debug registers have to watch.
-    pub fn watches(&self) -> Rc<[Watch]> {
+    /// What has to be watched.
+    pub fn watches(&self) -> Rc<[Piece]> {
         self.pieces().map(|(_, piece)| piece).collect()
     }
 

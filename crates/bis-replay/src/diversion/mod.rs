@@ -10,7 +10,7 @@
 mod kernel;
 
 use bis_trace::types::{Registers, Signal, Tid};
-use bis_tracee::{TraceeError, cpu, debug, remote::Remote, siginfo::SigInfo};
+use bis_tracee::{TraceeError, cpu, remote::Remote, siginfo::SigInfo};
 
 use crate::{
     company::Company,
@@ -190,13 +190,16 @@ impl<'t> Diversion<'t> {
             Found::Call => self.call(going, &place.regs, hear)?,
             Found::Fault(info) => self.fault(going, &place.regs, info)?,
             Found::Point(at) => Some(Paused::Point(self.replica.traps.program_at(at).unwrap_or(at))),
-            Found::Watched(triggered) => {
-                Some(Paused::Watched((0..debug::COUNT).filter(|at| triggered.has(*at)).collect()))
-            }
+            Found::Watched(triggered) => Some(Paused::Watched(self.replica.traps.take_touched(0, triggered))),
             Found::Stepped => (going.step && !is_within).then_some(Paused::Stepped),
             Found::Interrupted => Some(Paused::Interrupted),
             Found::Dead => Some(Paused::Over("has ended the process".into())),
-            Found::Safepoint | Found::Breakpoint | Found::Tick | Found::Seen | Found::OtherCall => {
+            Found::Safepoint
+            | Found::Breakpoint
+            | Found::Tick
+            | Found::Seen
+            | Found::OtherCall
+            | Found::Guarded(_) => {
                 Some(Paused::Over(format!("has come to bis's own code at {:#x}", place.regs.rip)))
             }
         })
@@ -209,6 +212,7 @@ impl<'t> Diversion<'t> {
         regs: &Registers,
         hear: &mut dyn FnMut(Heard),
     ) -> Result<Option<Paused>, Halt> {
+        self.replica.traps.areas.forget_mappings();
         let result = match self.kernel.answer(&mut self.replica, going.tid, regs, hear)? {
             Answer::Result(result) => result,
             Answer::Over(why) => return Ok(Some(Paused::Over(why))),
