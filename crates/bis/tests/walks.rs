@@ -650,10 +650,9 @@ impl Walk<'_, '_> {
         }
         for (kind, addr, size) in points {
             let point = Point { kind, addr, size, conditions: vec![], commands: vec![], persist: false };
-            if self.session.points.insert(point.clone()).is_ok() {
-                self.note(&format!("{kind:?} point at {addr:#x}"));
-                self.points.push(point);
-            }
+            self.session.points.insert(point.clone());
+            self.note(&format!("{kind:?} point at {addr:#x}"));
+            self.points.push(point);
         }
         Ok(())
     }
