@@ -237,6 +237,8 @@ pub fn catch_signals() -> io::Result<Coming> {
                 let _ = FAULT_ACTIONS[at].set(action);
             }
             action.sa_sigaction = came as *const () as usize;
+            // Many at once, one handler upon the other, have no room on an alternate stack: the kernel ends us then with SIGSEGV.
+            libc::sigfillset(&raw mut action.sa_mask);
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
             if signal != kick_signal() {
                 action.sa_flags |= libc::SA_RESTART;
