@@ -130,27 +130,11 @@ fn operand(it: &Instruction, regs: &Registers) -> Option<u64> {
     if it.is_ip_rel_memory_operand() {
         return Some(it.ip_rel_memory_address());
     }
-    let value = |register: Register| {
-        Some(match register {
-            Register::None => 0,
-            Register::RAX => regs.rax,
-            Register::RBX => regs.rbx,
-            Register::RCX => regs.rcx,
-            Register::RDX => regs.rdx,
-            Register::RSI => regs.rsi,
-            Register::RDI => regs.rdi,
-            Register::RBP => regs.rbp,
-            Register::RSP => regs.rsp,
-            Register::R8 => regs.r8,
-            Register::R9 => regs.r9,
-            Register::R10 => regs.r10,
-            Register::R11 => regs.r11,
-            Register::R12 => regs.r12,
-            Register::R13 => regs.r13,
-            Register::R14 => regs.r14,
-            Register::R15 => regs.r15,
-            _ => return None,
-        })
+    let general = regs.general();
+    let value = |register: Register| match register {
+        Register::None => Some(0),
+        register if register.is_gpr64() => Some(general[register.number()]),
+        _ => None,
     };
     let base = match it.segment_prefix() {
         Register::FS => regs.fs_base,

@@ -294,24 +294,10 @@ fn spans(areas: &[(usize, Area)], mappings: &[Mapping]) -> Vec<Span> {
 pub(crate) fn accesses(code: &[u8], regs: &Registers) -> Vec<Touch> {
     let mut decoder = Decoder::with_ip(64, code, regs.rip, DecoderOptions::NONE);
     let instruction = decoder.decode();
+    let general = regs.general();
     let value = |register: Register| -> Option<u64> {
         let whole = match register.full_register() {
-            Register::RAX => regs.rax,
-            Register::RBX => regs.rbx,
-            Register::RCX => regs.rcx,
-            Register::RDX => regs.rdx,
-            Register::RSI => regs.rsi,
-            Register::RDI => regs.rdi,
-            Register::RBP => regs.rbp,
-            Register::RSP => regs.rsp,
-            Register::R8 => regs.r8,
-            Register::R9 => regs.r9,
-            Register::R10 => regs.r10,
-            Register::R11 => regs.r11,
-            Register::R12 => regs.r12,
-            Register::R13 => regs.r13,
-            Register::R14 => regs.r14,
-            Register::R15 => regs.r15,
+            register if register.is_gpr64() => general[register.number()],
             Register::FS => return Some(regs.fs_base),
             Register::GS => return Some(regs.gs_base),
             register if register.is_segment_register() => return Some(0),

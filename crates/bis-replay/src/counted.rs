@@ -69,14 +69,8 @@ impl Counted {
         let condition = until.condition;
         let Ok(made) = countdown(&span, code, data, condition) else { return Ok(None) };
         let initial = until.arrival.map_or(u64::MAX, |stop_at| stop_at.saturating_sub(base));
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-        let (executable, writable) = (libc::PROT_READ | libc::PROT_EXEC, libc::PROT_READ | libc::PROT_WRITE);
-        let number = |value: i32| u64::from(value.cast_unsigned());
         let mut remote = Remote::new(&mut task.stopped)?;
-        for (at, len, prot) in [(pages, place::CODE_PAGES * PAGE, executable), (data, PAGE, writable)] {
-            let args = [at, len, number(prot), number(flags), u64::MAX, 0];
-            remote.must("map a page for a countdown", libc::SYS_mmap, args)?;
-        }
+        place::map_room(&mut remote, pages, "map a page for a countdown")?;
         remote.finish()?;
         memory.write(code, &made.code)?;
         memory.write(data + Countdown::WORD, &initial.to_le_bytes())?;

@@ -105,12 +105,6 @@ impl Patched {
     }
 }
 
-fn registers(regs: &Registers) -> [u64; 16] {
-    let [rdi, rsi, rdx, r10, r8, r9] = regs.args();
-    let (rax, rcx, rbx, rsp, rbp) = (regs.rax, regs.rcx, regs.rbx, regs.rsp, regs.rbp);
-    [rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8, r9, r10, regs.r11, regs.r12, regs.r13, regs.r14, regs.r15]
-}
-
 /// Watches that cover these at most 24 bytes, if possible without more than them.
 fn watched(range: &Range<u64>) -> Vec<Watch> {
     let exact = Watch::cover(range.start, range.end - range.start, Access::Any);
@@ -190,7 +184,7 @@ impl Seek {
         };
         let pages = code & !(PAGE - 1);
         let data = pages + place::CODE_PAGES * PAGE;
-        let (wanted, found) = (registers(&pause.regs), registers(&task.regs()?));
+        let (wanted, found) = (pause.regs.general(), task.regs()?.general());
         let within = |page: u64| mappings.iter().find(|m| (m.start..m.end).contains(&page));
         let mut guarded = Vec::new();
         for page in (start & !(PAGE - 1)..span.end()).step_by(4096) {
@@ -209,16 +203,10 @@ impl Seek {
         let condition =
             Condition { registers: wanted, first, flags: pause.regs.eflags, ..Condition::default() };
         let Ok(made) = conditional(&span, code, data, &condition) else { return Ok(None) };
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-        let (executable, writable) = (libc::PROT_READ | libc::PROT_EXEC, libc::PROT_READ | libc::PROT_WRITE);
-        let number = |value: i32| u64::from(value.cast_unsigned());
         let mut remote = Remote::new(&mut task.stopped)?;
-        for (at, len, prot) in [(pages, place::CODE_PAGES * PAGE, executable), (data, PAGE, writable)] {
-            let args = [at, len, number(prot), number(flags), u64::MAX, 0];
-            remote.must("map a page for a breakpoint", libc::SYS_mmap, args)?;
-        }
+        place::map_room(&mut remote, pages, "map a page for a breakpoint")?;
         for (page, prot) in &guarded {
-            let args = [*page, PAGE, prot & !number(libc::PROT_WRITE), 0, 0, 0];
+            let args = [*page, PAGE, prot & !u64::from(libc::PROT_WRITE.cast_unsigned()), 0, 0, 0];
             remote.must("protect the text of a breakpoint", libc::SYS_mprotect, args)?;
         }
         remote.finish()?;

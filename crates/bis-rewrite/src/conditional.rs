@@ -99,22 +99,14 @@ impl Checks {
     }
 }
 
-/// Makes a breakpoint at the beginning of `span`, with code at `at` and data at `data`, a multiple of 64, that stops where
-/// `condition` holds. Of words, and of extended registers, the first [`Conditional::CHECKS_MAX`] are looked at.
-///
-/// # Errors
-/// If code, data, span and what the span's instructions refer to are too far from one another for displacements of 32
-/// bits.
-pub fn conditional(span: &Span, at: u64, data: u64, condition: &Condition) -> Result<Conditional, Error> {
-    let (saved_rax, saved_flags) = (data, data + 8);
-    let mut out = Builder::new(at);
-    // mov [saved_rax], rax; lahf; seto al; mov [saved_flags], rax; jmp checks
-    out.branch(&[0x48, 0x89, 0x05], saved_rax)?;
-    out.push(&[0x9f, 0x0f, 0x90, 0xc0]);
-    out.branch(&[0x48, 0x89, 0x05], saved_flags)?;
-    out.push(&[0xe9]);
-    let checks = out.pending();
-    let miss = out.here();
+/// The program goes on: its flags and rax come back, the span's instructions follow, and a jump behind the span. Where each instruction is
+/// now.
+pub(crate) fn go_on(
+    out: &mut Builder,
+    span: &Span,
+    saved_rax: u64,
+    saved_flags: u64,
+) -> Result<Vec<(u64, u64)>, Error> {
     // mov rax, [saved_flags]; add al, 127 (overflows if al is 1); sahf; mov rax, [saved_rax]
     out.branch(&[0x48, 0x8b, 0x05], saved_flags)?;
     out.push(&[0x04, 0x7f, 0x9e]);
@@ -131,6 +123,26 @@ pub fn conditional(span: &Span, at: u64, data: u64, condition: &Condition) -> Re
         out.moved(&it, bytes, displacement)?;
     }
     out.branch(&[0xe9], span.end())?;
+    Ok(copies)
+}
+
+/// Makes a breakpoint at the beginning of `span`, with code at `at` and data at `data`, a multiple of 64, that stops where
+/// `condition` holds. Of words, and of extended registers, the first [`Conditional::CHECKS_MAX`] are looked at.
+///
+/// # Errors
+/// If code, data, span and what the span's instructions refer to are too far from one another for displacements of 32
+/// bits.
+pub fn conditional(span: &Span, at: u64, data: u64, condition: &Condition) -> Result<Conditional, Error> {
+    let (saved_rax, saved_flags) = (data, data + 8);
+    let mut out = Builder::new(at);
+    // mov [saved_rax], rax; lahf; seto al; mov [saved_flags], rax; jmp checks
+    out.branch(&[0x48, 0x89, 0x05], saved_rax)?;
+    out.push(&[0x9f, 0x0f, 0x90, 0xc0]);
+    out.branch(&[0x48, 0x89, 0x05], saved_flags)?;
+    out.push(&[0xe9]);
+    let checks = out.pending();
+    let miss = out.here();
+    let copies = go_on(&mut out, span, saved_rax, saved_flags)?;
     out.finish(checks)?;
     let begin = out.here();
     let mut checks = Checks { out, data, values: Vec::new(), miss };

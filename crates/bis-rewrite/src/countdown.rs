@@ -1,9 +1,8 @@
 //! A place at which the program counts how often it comes there, and stops by itself at the last time: a few nanoseconds each time,
 //! where a stop of a traced task takes microseconds. It is made like a [`crate::conditional`] breakpoint, of which it has the way in and out.
 
-use iced_x86::{Decoder, DecoderOptions};
-
 use crate::{
+    conditional,
     predicate::{DEPTH_MAX, Predicate},
     run::{Error, JUMP, Run},
     span::Span,
@@ -62,22 +61,7 @@ pub fn countdown(span: &Span, at: u64, data: u64, condition: Option<&Predicate>)
         None => None,
     };
     let condition = begin..out.here();
-    // mov rax, [saved_flags]; add al, 127 (overflows if al is 1); sahf; mov rax, [saved_rax]
-    out.branch(&[0x48, 0x8b, 0x05], saved_flags)?;
-    out.push(&[0x04, 0x7f, 0x9e]);
-    out.branch(&[0x48, 0x8b, 0x05], saved_rax)?;
-    let mut decoder = Decoder::with_ip(64, span.bytes(), span.start(), DecoderOptions::NONE);
-    let mut copies = Vec::new();
-    while decoder.can_decode() {
-        let it = decoder.decode();
-        copies.push((it.ip(), out.here()));
-        let offset = it.ip().wrapping_sub(span.start()) as usize;
-        let bytes = span.bytes().get(offset..offset + it.len()).ok_or_else(|| Error::BadRun(span.start()))?;
-        let displacement = decoder.get_constant_offsets(&it);
-        let displacement = displacement.has_displacement().then(|| displacement.displacement_offset());
-        out.moved(&it, bytes, displacement)?;
-    }
-    out.branch(&[0xe9], span.end())?;
+    let copies = conditional::go_on(&mut out, span, saved_rax, saved_flags)?;
     out.finish(hit)?;
     if let Some(holds) = holds {
         out.finish(holds)?;
@@ -113,6 +97,8 @@ fn tested(out: &mut Builder, condition: &Predicate, saved_rax: u64, data: u64) -
 
 #[cfg(test)]
 mod tests {
+    use iced_x86::{Decoder, DecoderOptions};
+
     use super::*;
 
     #[test]

@@ -137,6 +137,15 @@ pub const REGISTER_NAMES: [&str; REGISTER_COUNT] = [
 ];
 
 impl Registers {
+    /// The general registers, in the order of the processor's numbers for them: rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 to r15.
+    pub fn general(&self) -> [u64; 16] {
+        let r = self;
+        [
+            r.rax, r.rcx, r.rdx, r.rbx, r.rsp, r.rbp, r.rsi, r.rdi, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13,
+            r.r14, r.r15,
+        ]
+    }
+
     /// All registers as words, in the kernel's order.
     pub fn words(&self) -> [u64; REGISTER_COUNT] {
         let r = self;

@@ -3,9 +3,24 @@
 //! use could not be replayed.
 
 use bis_agent::hooks::Cpuid;
+use bis_rewrite::SiteKind;
 use bis_trace::{event::Insn, types::Registers};
 
 use crate::{memory::Memory, sys};
+
+/// What the trace calls an instruction that a hook takes the place of; none: a system call.
+pub fn instruction_of(kind: SiteKind) -> Option<Insn> {
+    match kind {
+        SiteKind::Syscall => None,
+        SiteKind::Rdtsc => Some(Insn::Rdtsc),
+        SiteKind::Rdtscp => Some(Insn::Rdtscp),
+        SiteKind::Cpuid => Some(Insn::Cpuid),
+        SiteKind::Rdrand => Some(Insn::Rdrand),
+        SiteKind::Rdseed => Some(Insn::Rdseed),
+        SiteKind::Rdpid => Some(Insn::Rdpid),
+        SiteKind::Xbegin => Some(Insn::Xbegin),
+    }
+}
 
 /// The trapped instruction at `rip`, and its length in bytes.
 pub fn trapped_instruction(memory: &Memory, rip: u64) -> Option<(Insn, u64)> {

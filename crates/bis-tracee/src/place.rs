@@ -13,9 +13,10 @@ use bis_trace::{
 };
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::{error::Result, maps::Mapping, memory::Memory, sys, task::Stopped, xsave};
+use crate::{error::Result, maps::Mapping, memory::Memory, remote::Remote, sys, task::Stopped, xsave};
 
 const WORD: usize = 8;
+const PAGE: u64 = 4096;
 
 /// The sums of what these ranges (address, length) hold now; what cannot be read is left out.
 pub fn look(memory: &Memory, ranges: &[(u64, u64)]) -> Vec<RangeSum> {
@@ -108,10 +109,25 @@ pub fn extended_difference(found: &[u8], wanted: &[u8]) -> Option<(u16, u64)> {
 /// Pages for the code of a breakpoint with a condition, which may begin anywhere in the first; one more is for its data.
 pub const CODE_PAGES: u64 = 2;
 
+/// Maps what [`room`] has found, in the task: [`CODE_PAGES`] for code, and behind them a page for data. `what` is for the error's text.
+///
+/// # Errors
+/// Where something is mapped there, or the task was killed.
+pub fn map_room(remote: &mut Remote<'_>, pages: u64, what: &'static str) -> Result<()> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+    let number = |value: i32| u64::from(value.cast_unsigned());
+    let (code, data) = (CODE_PAGES * PAGE, pages + CODE_PAGES * PAGE);
+    let (executable, writable) = (libc::PROT_READ | libc::PROT_EXEC, libc::PROT_READ | libc::PROT_WRITE);
+    for (at, len, prot) in [(pages, code, executable), (data, PAGE, writable)] {
+        let args = [at, len, number(prot), number(flags), u64::MAX, 0];
+        remote.must(what, libc::SYS_mmap, args)?;
+    }
+    Ok(())
+}
+
 /// Where a jump in the span's place may lead, so that there is room for code and data between these mappings. With `sure`,
 /// nothing leads into the span's middle.
 pub fn room(mappings: &[Mapping], span: &Span, sure: bool) -> Option<u64> {
-    const PAGE: u64 = 4096;
     let is_free = |at: &u64| {
         let start = at & !(PAGE - 1);
         // Not the lowest pages, which nobody may map, nor the highest part, where the stack may have to grow.

@@ -13,6 +13,7 @@ use std::{
 use bis_agent::hooks;
 use bis_rewrite::{Run, SiteKind, Trampoline, clock_fault, is_chance};
 use bis_trace::{event::Insn, ours, types::FileId};
+use bis_tracee::cpu::instruction_of;
 
 use super::{clock::insn, dense_texts::DenseTexts, texts::TextFile};
 
@@ -118,26 +119,12 @@ impl Patch {
             trampoline: self.place.0,
             trampoline_len: within(self.place.1, self.place.0)?,
             site: within(self.site, self.start)?,
-            insn: instruction(self.kind),
+            insn: instruction_of(self.kind),
             moved: self.trampoline.places.iter().map(place).collect::<Option<_>>()?,
             abort: self.trampoline.abort,
         };
         self.said = Some(Arc::new(said));
         Some(self)
-    }
-}
-
-/// What the trace calls it; none: a system call.
-fn instruction(kind: SiteKind) -> Option<Insn> {
-    match kind {
-        SiteKind::Syscall => None,
-        SiteKind::Rdtsc => Some(Insn::Rdtsc),
-        SiteKind::Rdtscp => Some(Insn::Rdtscp),
-        SiteKind::Cpuid => Some(Insn::Cpuid),
-        SiteKind::Rdrand => Some(Insn::Rdrand),
-        SiteKind::Rdseed => Some(Insn::Rdseed),
-        SiteKind::Rdpid => Some(Insn::Rdpid),
-        SiteKind::Xbegin => Some(Insn::Xbegin),
     }
 }
 

@@ -9,6 +9,7 @@ use bis_trace::{
     ours::{Diverted, Patch, RUN_BYTES_MAX},
     types::Registers,
 };
+use bis_tracee::cpu::instruction_of;
 
 use super::{Believed, Dense, Known, Pool, ProgramText, TextError};
 
@@ -159,7 +160,7 @@ impl ProgramText {
         if let Some(pool) = known.pool_at(done) {
             let site = pool.map.site_of(pool.bias, done)?;
             let addr = site.site.wrapping_add(pool.bias);
-            return Some(HookedSite { addr, insn: instruction(site.kind), done });
+            return Some(HookedSite { addr, insn: instruction_of(site.kind), done });
         }
         let patch = known.trampoline_at(done).filter(|patch| patch.done() == Some(done))?;
         let addr = known.diverted_at(patch.site()).map_or(patch.site(), |function| function.addr);
@@ -229,7 +230,7 @@ impl ProgramText {
         let in_pool = |pool: &Pool| {
             let bias = pool.bias;
             let sites = pool.map.sites().iter();
-            let sites = sites.filter(|site| instruction(site.kind).is_none());
+            let sites = sites.filter(|site| instruction_of(site.kind).is_none());
             sites.map(move |site| site.site.wrapping_add(bias)).collect::<Vec<_>>()
         };
         patches.chain(self.known.pools.iter().flat_map(in_pool))
@@ -322,20 +323,6 @@ fn in_pool(pool: &Pool, pc: u64) -> Shown {
             Shown::Within { addr, exit }
         }
         None => Shown::Nowhere,
-    }
-}
-
-fn instruction(kind: bis_rewrite::SiteKind) -> Option<Insn> {
-    use bis_rewrite::SiteKind;
-    match kind {
-        SiteKind::Syscall => None,
-        SiteKind::Rdtsc => Some(Insn::Rdtsc),
-        SiteKind::Rdtscp => Some(Insn::Rdtscp),
-        SiteKind::Cpuid => Some(Insn::Cpuid),
-        SiteKind::Rdrand => Some(Insn::Rdrand),
-        SiteKind::Rdseed => Some(Insn::Rdseed),
-        SiteKind::Rdpid => Some(Insn::Rdpid),
-        SiteKind::Xbegin => Some(Insn::Xbegin),
     }
 }
 
