@@ -402,9 +402,10 @@ impl Traps {
         self.before.get(&addr).copied().unwrap_or(0)
     }
 
-    /// Of all addresses where all arrivals since the last event were counted.
+    /// Of all addresses where all arrivals since the last event were counted, and none are now by the program itself.
     pub fn all_arrivals(&self) -> BTreeMap<u64, u64> {
-        let whole = self.wanted.iter().filter(|addr| !self.late.contains(addr));
+        let is_counted = |addr: u64| self.counted.iter().any(|counted| counted.program == addr);
+        let whole = self.wanted.iter().filter(|addr| !self.late.contains(addr) && !is_counted(**addr));
         whole.map(|addr| (*addr, self.arrivals(*addr))).collect()
     }
 

@@ -116,16 +116,38 @@ impl<'t> Session<'t> {
             let Some(mark) = self.history.best_before(image, &end) else {
                 return self.previous_image(&end);
             };
-            if let Some(hit) = self.last_hit(&mark, &end, Patience::Short)? {
+            // What lies between two marks in a computation has been cut into pieces.
+            let is_piece = mark.position.event == end.event && self.history.is_stride(&end);
+            let patience = if is_piece { Patience::FewHits } else { Patience::Short };
+            if let Some(hit) = self.last_hit(&mark, &end, patience)? {
                 return self.go_to_hit(hit);
             }
             end = mark.position;
         }
     }
 
-    /// The last thing that happens between a mark and a position. A long way is cut into pieces, unless it is one, and so is one on which
-    /// much happens: the last of them are looked at first.
+    /// The last thing that happens between a mark and a position, unless it is known that nothing does.
     fn last_hit(
+        &mut self,
+        from: &Mark<'t>,
+        end: &Position,
+        patience: Patience,
+    ) -> Result<Option<Hit>, Trouble> {
+        let wanted = self.wanted();
+        if self.searched.is_empty(&wanted, &from.position, end) {
+            tracing::debug!(from = %from.position, %end, "nothing, as is known");
+            return Ok(None);
+        }
+        let hit = self.find_last_hit(from, end, patience)?;
+        if hit.is_none() {
+            self.searched.add_empty(&wanted, from.position.clone(), end.clone());
+        }
+        Ok(hit)
+    }
+
+    /// Looks for it. A long way is cut into pieces, unless it is one, and so is one on which much happens: the last of them are looked at
+    /// first.
+    fn find_last_hit(
         &mut self,
         from: &Mark<'t>,
         end: &Position,

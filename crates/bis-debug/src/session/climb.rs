@@ -47,6 +47,15 @@ pub(super) struct Rung<'t> {
     pub image: usize,
 }
 
+/// The copies that lead to a position.
+pub(super) struct Climb<'t> {
+    /// The mark from which it was gone to.
+    pub from: Mark<'t>,
+    /// The position's name, of which the rungs know how much is done.
+    pub end: Position,
+    pub rungs: Vec<Rung<'t>>,
+}
+
 impl<'t> Rung<'t> {
     /// A replica that goes on from here.
     fn resume<'p>(&mut self, end: &'p Position) -> Result<(Live<'t>, Goal<'p>), Trouble> {
@@ -89,8 +98,9 @@ impl<'t> Session<'t> {
         Ok(live.replica.set_points(&points)?)
     }
 
-    /// Copies of a replica on its way to a position, ever closer. None: nothing is in front of it.
-    pub(super) fn climb(&mut self, end: &Position) -> Result<Option<(Mark<'t>, Vec<Rung<'t>>)>, Trouble> {
+    /// Copies of a replica on its way to a position, ever closer; and the position by the name by which it is gone to. None: nothing is
+    /// in front of it.
+    pub(super) fn climb(&mut self, end: &Position) -> Result<Option<Climb<'t>>, Trouble> {
         let image = self.image_of(end.event);
         self.have_image(image)?;
         let end = &self.near(end)?;
@@ -143,7 +153,7 @@ impl<'t> Session<'t> {
         {
             rungs.push(nearer);
         }
-        Ok(Some((from, rungs)))
+        Ok(Some(Climb { from, end: end.clone(), rungs }))
     }
 
     /// On a busy machine a replica may be at the end before a short time is known to be over. Nobody has to wait for the last event in

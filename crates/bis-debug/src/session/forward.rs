@@ -1,6 +1,6 @@
 //! Forward: until something happens that the user wants to know.
 
-use std::{collections::BTreeMap, rc::Rc};
+use std::{collections::BTreeMap, rc::Rc, time::Duration};
 
 use bis_replay::{Halt, Limit, Piece, Stop};
 use bis_trace::{
@@ -13,11 +13,12 @@ use super::{
     history::Mark,
     place::{Leg, Position},
     points::{Asker, Points, Values},
+    trail::{Due, Trail},
     unexpected,
 };
 
 /// How long an event is waited for at which a checkpoint can be made, or the program be stopped for the user.
-pub(super) const EVENT_AWAITED: std::time::Duration = std::time::Duration::from_millis(60);
+pub(super) const EVENT_AWAITED: Duration = Duration::from_millis(60);
 
 /// What of the way is known: where it began, and what was counted then.
 pub(super) struct Way {
@@ -28,6 +29,14 @@ pub(super) struct Way {
     pub values: Values,
     /// How often a condition did not hold since this event, and where.
     falses: (EventSeq, BTreeMap<u64, u64>),
+    /// What is counted for marks in a long computation.
+    pub trail: Option<Trail>,
+    /// The last event behind which the replica has stopped for nothing that the user was told of, since the way began.
+    pub was_stopped_in: Option<EventSeq>,
+    /// Behind this event nothing can be counted for marks.
+    pub given_up: Option<EventSeq>,
+    /// After so long a mark is due.
+    pub wait: Duration,
 }
 
 /// So many stops cost less than it does to let the program test a condition by itself.
@@ -43,8 +52,17 @@ impl Way {
             triggers: if traps.watches() == &*watches { traps.triggers() } else { 0 },
             values: session.points.values(&live.replica),
             falses: (EventSeq(0), BTreeMap::new()),
+            trail: None,
+            was_stopped_in: None,
+            given_up: None,
+            wait: CHECKPOINT_EVERY,
             watches,
         }
+    }
+
+    /// The program tests no condition by itself any more.
+    pub(super) fn forget_falses(&mut self) {
+        self.falses = (EventSeq(0), BTreeMap::new());
     }
 
     /// The position of a replica that has stopped at a breakpoint.
@@ -149,12 +167,11 @@ impl<'t> Session<'t> {
         self.live.replica.acknowledge();
         self.host.is_audible = is_audible;
         let mut way = Way::new(self, &self.live, self.position.clone());
-        // A checkpoint is due, and waits for an event.
-        let mut is_due = false;
+        let mut due = Due::Not;
         self.alarm.set(CHECKPOINT_EVERY);
         loop {
-            let each = is_due || self.looks_at_events();
-            if let Some(report) = self.leg_forward(&mut way, each, &mut is_due)? {
+            let each = due != Due::Not || self.looks_at_events();
+            if let Some(report) = self.leg_forward(&mut way, each, &mut due)? {
                 self.live.replica.end_counts()?;
                 return Ok(report);
             }
@@ -198,7 +215,7 @@ impl<'t> Session<'t> {
         &mut self,
         way: &mut Way,
         each_event: bool,
-        is_due: &mut bool,
+        due: &mut Due,
     ) -> Result<Option<Report>, Trouble> {
         let interrupt = self.stopper.interrupt.clone();
         let event = self.peek()?;
@@ -221,20 +238,23 @@ impl<'t> Session<'t> {
                 if self.stopper.take() {
                     return self.interrupted(way).map(Some);
                 }
-                // With or without an event in time: one that comes later is not stopped at.
-                *is_due = !*is_due;
-                self.alarm.set(if *is_due { EVENT_AWAITED } else { CHECKPOINT_EVERY });
+                *due = match self.next_due(*due, way) {
+                    Err(Trouble::Asked) => return self.interrupted(way).map(Some),
+                    due => due?,
+                };
+                self.alarm.set(if *due == Due::Not { way.wait } else { EVENT_AWAITED });
                 Ok(None)
             }
             Stop::Event(_) => {
-                if *is_due {
+                if *due != Due::Not {
                     self.save_live()?;
-                    *is_due = false;
-                    self.alarm.set(CHECKPOINT_EVERY);
+                    *due = Due::Not;
+                    way.wait = CHECKPOINT_EVERY;
+                    self.alarm.set(way.wait);
                 }
                 self.at_event(way, event)
             }
-            stop => self.at_stop(way, stop),
+            stop => self.at_stop(way, stop, due),
         }
     }
 
@@ -281,7 +301,7 @@ impl<'t> Session<'t> {
                 interrupt.take();
                 self.stop_nearby(way)
             }
-            stop => match self.at_stop(way, stop)? {
+            stop => match self.at_stop(way, stop, &mut Due::Not)? {
                 Some(report) => Ok(report),
                 None => self.interrupted(way),
             },
@@ -289,7 +309,7 @@ impl<'t> Session<'t> {
     }
 
     /// At a stop that is no event.
-    fn at_stop(&mut self, way: &mut Way, stop: Stop) -> Result<Option<Report>, Trouble> {
+    fn at_stop(&mut self, way: &mut Way, stop: Stop, due: &mut Due) -> Result<Option<Report>, Trouble> {
         match stop {
             Stop::Point(tid, addr) => {
                 let (why, printed) = {
@@ -308,7 +328,9 @@ impl<'t> Session<'t> {
                     self.printed(tid, printed);
                 }
                 let Some(why) = why else {
-                    Self::was_false(&self.points, &mut self.live, way, addr)?;
+                    if !self.mark_at_point(way, addr, due)? {
+                        Self::was_false(&self.points, &mut self.live, way, addr)?;
+                    }
                     return Ok(None);
                 };
                 self.position = way.at_point(&self.live, addr);
@@ -318,7 +340,10 @@ impl<'t> Session<'t> {
                 let asker = &mut Asker { replica: &self.live.replica, target: &self.target, tid };
                 let (found, now) = self.points.watchpoint(Some(&pieces), &way.values, asker);
                 way.values = now;
-                let Some((kind, addr, _)) = found else { return Ok(None) };
+                let Some((kind, addr, _)) = found else {
+                    self.mark_at_stop(way, way.at_watch(&self.live), due)?;
+                    return Ok(None);
+                };
                 self.position = way.at_watch(&self.live);
                 Ok(Some(Report { tid, why: Why::Watchpoint { kind, addr } }))
             }
@@ -480,7 +505,7 @@ impl<'t> Session<'t> {
                 // A breakpoint that the client does not have in now, or whose condition does not hold.
                 stop => {
                     let is_step = is_own && matches!(stop, Stop::Watched(..));
-                    if let Some(report) = self.at_stop(way, stop)? {
+                    if let Some(report) = self.at_stop(way, stop, &mut Due::Not)? {
                         return Ok(Err(report));
                     }
                     if is_step {

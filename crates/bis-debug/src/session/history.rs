@@ -3,9 +3,10 @@
 //! A *mark* is a checkpoint at a place with a name. Most stand right behind an event; in a long computation there are such as stand
 //! at an arrival ([`super::strides`]). Of two places between the same two events, the names tell which comes first only where one
 //! begins as the other one does: a mark leads to the positions whose names go on from its own. A position that is known by another
-//! name, and is found to lie behind a mark, gets a second name that goes on from there ([`History::also_known`]).
+//! name, and is found to lie behind a mark, gets a second name that goes on from there ([`History::also_known`]). So does one that is
+//! named by more arrivals at an address than had been counted there when the mark was made.
 
-use std::{cell::RefCell, rc::Rc, time::Duration};
+use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
 
 use bis_replay::{Checkpoint, Halt};
 use bis_trace::types::{EventSeq, Tid};
@@ -13,7 +14,7 @@ use bis_trace::types::{EventSeq, Tid};
 use super::{
     Live,
     memory::{self, Budget},
-    place::Position,
+    place::{Leg, Position},
 };
 
 /// See the module's text. A clone of it is the same checkpoint.
@@ -25,6 +26,10 @@ pub struct Mark<'t> {
     pub image: usize,
     /// For how long tasks have run since the position's event, about.
     pub ran: Duration,
+    /// One of those that cut a long computation into pieces.
+    is_stride: bool,
+    /// How often tasks had come to addresses since the position's event.
+    arrivals: Rc<BTreeMap<u64, u64>>,
 }
 
 impl<'t> Mark<'t> {
@@ -33,10 +38,24 @@ impl<'t> Mark<'t> {
     /// # Errors
     /// Where the process is gone, or the machine has no room.
     pub fn of(live: &mut Live<'t>, position: Position) -> Result<Option<Mark<'t>>, Halt> {
-        let ran = live.replica.traps().ran_for();
+        let traps = live.replica.traps();
+        let (ran, arrivals) = (traps.ran_for(), Rc::new(traps.all_arrivals()));
         let copy = live.replica.checkpoint(&mut live.company)?;
-        let mark = |copy| Mark { copy: Rc::new(RefCell::new(copy)), position, image: live.image, ran };
+        let mark = |copy| Mark {
+            copy: Rc::new(RefCell::new(copy)),
+            position,
+            image: live.image,
+            ran,
+            is_stride: false,
+            arrivals,
+        };
         Ok(copy.map(mark))
+    }
+
+    /// The same as one of those that cut a long computation into pieces.
+    #[must_use]
+    pub fn as_stride(self) -> Mark<'t> {
+        Mark { is_stride: true, ..self }
     }
 
     /// A replica that goes on from here.
@@ -154,7 +173,48 @@ impl<'t> History<'t> {
     /// The name of a position that marks lead to.
     pub fn name(&self, position: &Position) -> Position {
         let known = self.names.iter().find(|(known, _)| known == position);
-        known.map_or_else(|| position.clone(), |(_, name)| name.clone())
+        let name = known.map_or(position, |(_, name)| name);
+        self.name_by_counts(name).unwrap_or_else(|| name.clone())
+    }
+
+    /// The name of a position that goes on from the last mark at which there had been fewer arrivals than the position is named by. None:
+    /// there is no such mark, or the position's name goes on from it anyway.
+    fn name_by_counts(&self, position: &Position) -> Option<Position> {
+        let (Leg::Arrive { addr, n }, rest) = position.legs.split_first()? else { return None };
+        let before = self.marks.iter().filter_map(|(_, mark)| {
+            let count = mark.arrivals.get(addr).filter(|count| *count < n)?;
+            let serves = mark.position.event == position.event && !mark.position.legs.is_empty();
+            serves.then_some((count, mark.ran, mark))
+        });
+        let (count, _, mark) = before.max_by_key(|(count, ran, _)| (*count, *ran))?;
+        if position.done_at(&mark.position).is_some() {
+            return None;
+        }
+        let name = mark.position.then(Leg::Arrive { addr: *addr, n: n - count });
+        Some(rest.iter().fold(name, |name, leg| name.then(leg.clone())))
+    }
+
+    /// The next of the marks that cut a long computation behind one of them, or behind an event: its position, and the arrivals that lead
+    /// there from this one.
+    pub fn next_stride(&self, from: &Position) -> Option<(Position, u64, u64)> {
+        let marks = self.marks.iter().map(|(_, mark)| mark);
+        marks.filter(|mark| mark.is_stride && mark.position != *from).find_map(|mark| {
+            let (legs, count) = mark.position.done_at(from).filter(|_| mark.position.event == from.event)?;
+            match mark.position.legs.get(legs..)? {
+                [Leg::Arrive { addr, n }] => Some((mark.position.clone(), *addr, n - count)),
+                _ => None,
+            }
+        })
+    }
+
+    /// Is there a mark at this position that cuts a long computation?
+    pub fn is_stride(&self, position: &Position) -> bool {
+        self.marks.iter().any(|(_, mark)| mark.is_stride && mark.position == *position)
+    }
+
+    /// The last mark in front of a position, or at it, that is right behind an event or cuts a long computation.
+    pub fn last_stride(&self, image: usize, position: &Position) -> Option<Mark<'t>> {
+        self.last(image, position, |mark| mark.is_stride || mark.position.legs.is_empty())
     }
 
     /// The last mark of this image from which a position can be gone to, and that is not behind it.

@@ -25,7 +25,9 @@ mod others;
 pub mod place;
 pub mod points;
 pub mod processes;
+mod searched;
 mod strides;
+mod trail;
 mod travel;
 mod unwritten;
 mod window;
@@ -56,6 +58,7 @@ use self::{
     others::Others,
     place::Position,
     points::Points,
+    searched::{Searched, Wanted},
 };
 use crate::{
     options::{Begin, DebugError, Listener, News, Which},
@@ -214,6 +217,7 @@ pub struct Session<'t> {
     position: Position,
     tid: Tid,
     history: History<'t>,
+    searched: Searched,
     /// The instructions in front of some place where the user was.
     window: Option<window::Window<'t>>,
     /// A position in it, and its number there.
@@ -320,6 +324,7 @@ impl<'t> Session<'t> {
             position: Position::at(event),
             tid,
             history,
+            searched: Searched::default(),
             window: None,
             in_window: None,
             points: Points::default(),
@@ -464,6 +469,17 @@ impl<'t> Session<'t> {
     /// News that is a line, or several.
     pub fn say_line(&mut self, text: &str) {
         self.say(format!("{text}\n"));
+    }
+
+    /// What a search stops at.
+    fn wanted(&self) -> Wanted {
+        Wanted {
+            points: self.points.clone(),
+            passed_signals: self.passed_signals.clone(),
+            caught_calls: self.caught_calls.clone(),
+            catches_forks: self.catches_forks,
+            tells_threads: self.tells_threads,
+        }
     }
 
     /// Which image an event belongs to.

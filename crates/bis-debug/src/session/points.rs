@@ -25,7 +25,7 @@ pub const WATCHES_MAX: usize = 3;
 pub type WatchKey = (PointKind, u64, u64);
 
 /// A watchpoint, and what watches it.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 struct Watchpoint {
     key: WatchKey,
     conditions: Vec<Vec<u8>>,
@@ -33,7 +33,7 @@ struct Watchpoint {
 }
 
 /// See the module's text.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Points {
     breakpoints: BTreeMap<u64, Point>,
     /// Where called functions return to, in memory in which nothing is executed. A client keeps those of calls that it has given up, and in

@@ -227,7 +227,7 @@ impl<'t> Session<'t> {
 
     /// Addresses that the program executes often from where this replica stands, which is stepped on: only where a task has stood there
     /// surely begins an instruction.
-    fn frequent(&mut self, live: &mut Live<'t>) -> Result<Vec<u64>, Trouble> {
+    pub(super) fn frequent(&mut self, live: &mut Live<'t>) -> Result<Vec<u64>, Trouble> {
         live.replica.end_counts()?;
         live.replica.set_points(&BTreeSet::new())?;
         let mut seen: BTreeMap<u64, usize> = BTreeMap::new();
@@ -255,7 +255,7 @@ impl<'t> Session<'t> {
         let end = goal.rest(live, &position)?;
         tracing::debug!(%position, %end, "a mark");
         let mark = Mark::of(live, position)?;
-        Ok(mark.map_or(Stride::Nameless, |mark| Stride::Mark(mark, end)))
+        Ok(mark.map_or(Stride::Nameless, |mark| Stride::Mark(mark.as_stride(), end)))
     }
 }
 

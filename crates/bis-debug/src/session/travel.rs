@@ -1,11 +1,11 @@
 //! Going to a position: from the best checkpoint before it, leg by leg.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use bis_replay::{Halt, Limit, Stop};
 use bis_trace::{event::EventKind, types::EventSeq};
 
-use super::{Live, Session, Trouble, begin_image, goal::Goal, place::Position, unexpected};
+use super::{CHECKPOINT_EVERY, Live, Session, Trouble, begin_image, goal::Goal, place::Position, unexpected};
 
 impl<'t> Session<'t> {
     /// A replica that stands at this position. What the program writes on the way is not heard.
@@ -13,12 +13,25 @@ impl<'t> Session<'t> {
         let position = &self.exact(position)?;
         let image = self.image_of(position.event);
         self.have_image(image)?;
-        let position = &self.history.name(position);
-        let Some(mark) = self.history.best(image, position) else {
-            return Err(no_way(position));
-        };
+        let name = self.history.name(position);
+        let Some(mark) = self.history.best(image, &name) else { return Err(no_way(position)) };
         let mut live = mark.resume()?;
-        self.run_from(&mut live, &mark.position, position)?;
+        self.alarm.set(FAR);
+        let is_there = self.run_from(&mut live, &mark.position, &name, Patience::UntilAlarm);
+        self.alarm.clear();
+        if is_there? {
+            self.stopper.interrupt.take();
+            return Ok(live);
+        }
+        // Whoever goes there comes again.
+        drop(live);
+        for (mark, known) in self.strides(&mark, &name, CHECKPOINT_EVERY)? {
+            self.mark_on_way(&mark, position, &known);
+        }
+        let name = self.history.name(position);
+        let Some(mark) = self.history.best(image, &name) else { return Err(no_way(position)) };
+        let mut live = mark.resume()?;
+        self.run_from(&mut live, &mark.position, &name, Patience::Endless)?;
         Ok(live)
     }
 
@@ -37,21 +50,24 @@ impl<'t> Session<'t> {
 
     /// Lets a replica that stands behind an event, and is not behind a position, run there.
     pub(super) fn run_to(&mut self, live: &mut Live<'t>, position: &Position) -> Result<(), Trouble> {
-        self.run_from(live, &Position::at(live.replica.done().0), position)
+        self.run_from(live, &Position::at(live.replica.done().0), position, Patience::Endless).map(drop)
     }
 
-    /// Lets a replica that stands at a place, which leads to a position, run there.
+    /// Lets a replica that stands at a place, which leads to a position, run there. False: it is not there when the alarm rings.
     fn run_from(
         &mut self,
         live: &mut Live<'t>,
         place: &Position,
         position: &Position,
-    ) -> Result<(), Trouble> {
-        if position.event > live.replica.done().0 || position.legs.is_empty() {
-            self.run_to_event(live, position.event)?;
+        patience: Patience,
+    ) -> Result<bool, Trouble> {
+        if (position.event > live.replica.done().0 || position.legs.is_empty())
+            && !self.run_to_event(live, position.event, patience)?
+        {
+            return Ok(false);
         }
         if position.legs.is_empty() {
-            return Ok(());
+            return Ok(true);
         }
         if live.replica.done().0 != position.event {
             return Err(self.not_ours(position.event));
@@ -66,14 +82,14 @@ impl<'t> Session<'t> {
         let place = if is_on_the_way { place } else { &event };
         let Some(mut goal) = Goal::from(position, live, place) else { return Err(no_way(position)) };
         while let Some(stop) = self.toward(live, &mut goal, &[], &Limit::default())? {
-            if let Stop::End | Stop::Cut = stop
-                && !position.legs.is_empty()
-            {
-                return Err(unexpected(&stop));
+            match stop {
+                Stop::End | Stop::Cut => return Err(unexpected(&stop)),
+                Stop::Interrupted if patience == Patience::UntilAlarm => return Ok(false),
+                _ => {}
             }
         }
         live.replica.set_watches(&[])?;
-        Ok(())
+        Ok(true)
     }
 
     /// A place that begins with an event of another process.
@@ -86,35 +102,62 @@ impl<'t> Session<'t> {
         Trouble::Halt(Halt::Cut(format!("event {event} is not one of process {pid}, but {whose}")))
     }
 
-    fn run_to_event(&mut self, live: &mut Live<'t>, event: EventSeq) -> Result<(), Trouble> {
+    fn run_to_event(
+        &mut self,
+        live: &mut Live<'t>,
+        event: EventSeq,
+        patience: Patience,
+    ) -> Result<bool, Trouble> {
         if live.replica.done().0 >= event {
-            return Ok(());
+            return Ok(true);
         }
         live.replica.set_points(&BTreeSet::new())?;
         live.replica.set_watches(&[])?;
-        let stop = self.run_until(live, &Limit { event: Some(event), end: true, ..Limit::default() })?;
-        match stop {
-            // Events that come behind it may be none of the program's own; and where its last task ends, there it stays.
-            Stop::Event(_) | Stop::Before(_) | Stop::Cut => Ok(()),
-            stop => Err(unexpected(&stop)),
+        let limit = Limit { event: Some(event), end: true, ..Limit::default() };
+        loop {
+            match self.run_a_while(live, &limit)? {
+                // Events that come behind it may be none of the program's own; and where its last task ends, there it stays.
+                Stop::Event(_) | Stop::Before(_) | Stop::Cut => return Ok(true),
+                Stop::Interrupted if patience == Patience::UntilAlarm => return Ok(false),
+                Stop::Interrupted => {}
+                stop => return Err(unexpected(&stop)),
+            }
         }
     }
 
     /// Lets it run to something else than an alarm.
     pub(super) fn run_until(&mut self, live: &mut Live<'t>, limit: &Limit<'_>) -> Result<Stop, Trouble> {
-        let interrupt = self.stopper.interrupt.clone();
         loop {
-            let stop = self.advance(live, &Limit { interrupt: Some(&interrupt), ..*limit })?;
+            let stop = self.run_a_while(live, limit)?;
             if stop != Stop::Interrupted {
                 return Ok(stop);
             }
+        }
+    }
+
+    /// The same, or up to an alarm.
+    fn run_a_while(&mut self, live: &mut Live<'t>, limit: &Limit<'_>) -> Result<Stop, Trouble> {
+        let interrupt = self.stopper.interrupt.clone();
+        let stop = self.advance(live, &Limit { interrupt: Some(&interrupt), ..*limit })?;
+        if stop == Stop::Interrupted {
             interrupt.take();
             if self.stopper.take() {
                 return Err(Trouble::Asked);
             }
         }
+        Ok(stop)
     }
 }
+
+/// How long it may take to get to a place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Patience {
+    Endless,
+    UntilAlarm,
+}
+
+/// What takes longer to get to is far, and gets marks on the way.
+const FAR: Duration = Duration::from_millis(800);
 
 /// Is such an event what a task does when it is let execute one instruction?
 pub(super) fn is_step(kind: &EventKind) -> bool {

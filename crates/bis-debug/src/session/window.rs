@@ -21,7 +21,7 @@ use bis_trace::{
 
 use super::{
     Live, Session, Trouble,
-    climb::Rung,
+    climb::{Climb, Rung},
     goal::Goal,
     history::Mark,
     place::{Leg, Position},
@@ -359,7 +359,9 @@ impl<'t> Session<'t> {
         addr: u64,
         end: &Position,
     ) -> Result<u64, Trouble> {
-        let end = &self.history.name(end);
+        let name = self.history.name(end);
+        // Its newest name may not go on from there.
+        let end = if name.done_at(base).is_some() { &name } else { end };
         let is_inside = end.event == base.event;
         let mut points = if is_inside { end.arrivals() } else { BTreeSet::new() };
         points.extend(live.replica.traps().all_counts().keys());
@@ -408,8 +410,7 @@ impl<'t> Session<'t> {
         is_enough: impl Fn(&Window<'t>) -> bool,
     ) -> Result<Option<Window<'t>>, Trouble> {
         let own_end = self.exact(end)?;
-        let Some((from, mut rungs)) = self.climb(&own_end)? else { return Ok(None) };
-        let end = self.history.name(&own_end);
+        let Some(Climb { from, end, mut rungs }) = self.climb(&own_end)? else { return Ok(None) };
         // From the last copy that is in front of the place, step by step.
         while let Some(rung) = rungs.pop() {
             let window = self.window_from(rung, from.clone(), &end, &own_end)?;
