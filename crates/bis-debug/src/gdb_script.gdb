@@ -23,7 +23,7 @@
 #   say TEXT [thread TID]    -> `ok`: shows TEXT (bytes as hexadecimal) as if a breakpoint's command had printed it
 #   info checkpoints         -> `ID<tab>WHEN<tab>WHERE`, then a line for each; or `No checkpoints.`
 #
-# MOVING: seek PLACE, back [N], forward [N], restart N, process PID. The request itself does not move anything. It arms a
+# MOVING: seek PLACE, back [N], forward [N], restart N, process PID|PROGRAM. The request itself does not move anything. It arms a
 # target, and the server answers at once, with one of
 #   go PLACE                 the target is in the memory of the present program. The next resume of any kind (vCont, bc,
 #                            bs; one step or more, of any thread) leads there, forwards or backwards as needed, and the
@@ -142,6 +142,76 @@ def bis_load(path):
         gdb.execute("set confirm " + ("on" if asked else "off"))
 
 
+class BisWatched:
+    """What gdb has seen of watched values. It keeps the value that it has seen last, shows it as the old one at the next change, and
+    takes no heed of a change to just that. Where a jump has led elsewhere, the value is another one: gdb is made to look again, which
+    it does where a watchpoint is enabled."""
+
+    known = {}
+    stale = set()
+    LOCATION = "-location "
+
+    @classmethod
+    def created(cls, point):
+        if point.type not in (gdb.BP_WATCHPOINT, gdb.BP_HARDWARE_WATCHPOINT) or point.expression is None:
+            return
+        frame = cls.frame_of(point.expression)
+        cls.known[point.number] = (frame, None if frame else cls.address(point.expression))
+
+    @classmethod
+    def deleted(cls, point):
+        cls.known.pop(point.number, None)
+        cls.stale.discard(point.number)
+
+    @classmethod
+    def jumped(cls):
+        cls.stale = set(cls.known)
+        cls.look_again()
+
+    @classmethod
+    def look_again(cls):
+        """Where the expression does not mean what it meant, this waits for another stop: gdb would watch something else from then on,
+        or delete the watchpoint because its function does not run."""
+        for point in gdb.breakpoints() if cls.stale else ():
+            if point.number not in cls.stale or not cls.means_the_same(point):
+                continue
+            cls.stale.discard(point.number)
+            if point.enabled:
+                point.enabled = False
+                point.enabled = True
+
+    @classmethod
+    def means_the_same(cls, point):
+        frame, address = cls.known[point.number]
+        if point.expression.startswith(cls.LOCATION):
+            return True
+        if frame is not None:
+            return frame.is_valid()
+        return address is not None and cls.address(point.expression) == address
+
+    @classmethod
+    def address(cls, expression):
+        try:
+            address = gdb.parse_and_eval(expression.removeprefix(cls.LOCATION)).address
+            return None if address is None else int(address)
+        except (gdb.error, RuntimeError):
+            return None
+
+    @staticmethod
+    def frame_of(expression):
+        """The selected frame, if something in the expression is a variable of its function's."""
+        try:
+            frame = gdb.selected_frame()
+            block = frame.block()
+        except (gdb.error, RuntimeError):
+            return None
+        for name in re.findall(r"[A-Za-z_]\w*", expression):
+            symbol = gdb.lookup_symbol(name, block)[0]
+            if symbol is not None and symbol.needs_frame:
+                return frame
+        return None
+
+
 def bis_move(request):
     answer = bis_ask(request).rstrip("\n")
     word, _, rest = answer.partition(" ")
@@ -150,6 +220,7 @@ def bis_move(request):
     elif word == "go":
         if gdb.selected_thread() is None:
             gdb.execute("run")
+            BisWatched.jumped()
             return
         # Not a step forwards: where a breakpoint is, gdb steps over it first, and fails an assertion of its own (gdb 13)
         # if the program then stops in another thread. Backwards it steps over nothing.
@@ -157,6 +228,7 @@ def bis_move(request):
         if rest.endswith(" libraries") and gdb.selected_thread() is not None:
             gdb.execute("nosharedlibrary", to_string=True)
             gdb.execute("sharedlibrary", to_string=True)
+        BisWatched.jumped()
     else:
         gdb.write("This is the place.\n" if word == "here" else answer + "\n")
 
@@ -223,8 +295,8 @@ throws the copy away, and so does whatever leads elsewhere: seek, back, restart,
 
 class BisProcess(gdb.Command):
     """Go to another process of the recording, or list them.
-Usage: process [PID]
-It is entered where it stood at this moment of the recording, in the order of the events; where it did not
+Usage: process [PID|PROGRAM]
+A program's name stands for the first process that executed it. The process is entered where it stood at this moment of the recording, in the order of the events; where it did not
 live then, at its begin or end."""
 
     def __init__(self):
@@ -352,6 +424,7 @@ def bis_stopped(event):
     if not BisTarget.is_bis():
         return
     bis_catches(None)
+    BisWatched.look_again()
     for line in bis_ask("stopped" + bis_thread()).splitlines():
         name, _, value = line.partition(" ")
         if name == "event" and value.isdigit():
@@ -405,7 +478,7 @@ back, forward         to where the program stood before, and back again
 checkpoint, restart N keep a place, and go there; info checkpoints, delete checkpoint N
 when, when-ticks, when-tid, when-end, elapsed-time, info recording
                       where this is; also in $_bis_event and $_bis_place
-process [PID]         the processes of the recording; go to one
+process [PID|PROGRAM] the processes of the recording; go to one
 run [EVENT]           begin anew, or at an event
 divert, divert end    try something out in a copy of the program, which can be changed
 watch-if EXPR COND    watch, with a condition that the server evaluates
@@ -424,6 +497,8 @@ gdb.events.before_prompt.connect(bis_prompt)
 gdb.events.breakpoint_deleted.connect(BisWatchIf.deleted)
 gdb.events.breakpoint_deleted.connect(lambda point: bis_catches(point, point.number))
 gdb.events.breakpoint_created.connect(bis_catches)
+gdb.events.breakpoint_created.connect(BisWatched.created)
+gdb.events.breakpoint_deleted.connect(BisWatched.deleted)
 gdb.events.breakpoint_modified.connect(bis_catches)
 gdb.events.connection_removed.connect(BisTarget.forget)
 end

@@ -10,10 +10,12 @@ mod profile;
 pub mod protocol;
 mod server;
 pub mod session;
+mod steps;
 
-pub use options::{Begin, DebugError, Listener, News, Options, Which};
+pub use options::{Begin, DebugError, Executable, Listener, News, Options, Which};
 pub use profile::{Profile, profile};
 pub use server::Server;
+pub use steps::{Step, steps};
 
 /// The text of gdb's own commands (when, seek, ...), for `gdb -x` and `bis gdbinit`.
 pub fn gdb_script() -> &'static str {

@@ -10,7 +10,7 @@ use std::{
 use bis_replay::{Halt, ReplayError};
 use bis_trace::{
     Trace,
-    event::{Base, DomainEntry},
+    event::{Backing, Base, DomainEntry, Effect, EventKind, FileEntry},
     types::DomainId,
 };
 
@@ -154,14 +154,75 @@ pub(crate) fn executable_of<'t>(trace: &'t Trace, mut entry: &'t DomainEntry) ->
     }
 }
 
-/// The path of the executable that the session begins in, for a debugger to read symbols from.
-pub(crate) fn executable(trace: &Trace, options: &Options) -> Result<PathBuf, DebugError> {
-    let entry = options.which.entry(trace)?;
-    let found = executable_of(trace, entry).map(Path::to_owned);
-    found.ok_or_else(|| DebugError::NoProcess { what: format!("process {}", entry.pid) })
+/// An executable, for a debugger to read symbols from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Executable {
+    /// Where its file is: where it was, or in the trace.
+    pub path: PathBuf,
+    /// Where it was, if the machine has it no more: there is nothing now, or another file.
+    pub replaced: Option<PathBuf>,
+    /// Is the dynamic linker that it asks for another one by now? A debugger finds it by its name.
+    pub has_other_linker: bool,
 }
 
-fn executes(entry: &DomainEntry, name: &str) -> bool {
+/// The executable that the session begins in.
+pub(crate) fn executable(trace: &Trace, options: &Options) -> Result<Executable, DebugError> {
+    let entry = options.which.entry(trace)?;
+    let none = || DebugError::NoProcess { what: format!("process {}", entry.pid) };
+    let was = executable_of(trace, entry).ok_or_else(none)?;
+    let path = symbols_of(trace, entry).ok_or_else(none)?;
+    let has_other_linker =
+        image(trace, entry).iter().skip(1).any(|mapped| !trace.is_still_there(mapped.file));
+    let replaced = (path != was).then(|| was.to_owned());
+    Ok(Executable { path, replaced, has_other_linker })
+}
+
+/// The files of a fresh program: its own, and its dynamic linker if it has one.
+fn image<'t>(trace: &'t Trace, mut entry: &'t DomainEntry) -> Vec<&'t FileEntry> {
+    while let Base::Fork { parent, .. } = &entry.base {
+        let Some(parent) = trace.domains().find(|other| other.domain == *parent) else { return Vec::new() };
+        entry = parent;
+    }
+    let Base::Exec { path, .. } = &entry.base else { return Vec::new() };
+    let Some(Ok(first)) = trace.events(entry.domain).next() else { return Vec::new() };
+    let EventKind::Start(start) = first.kind else { return Vec::new() };
+    let mut files: Vec<&FileEntry> = Vec::new();
+    for effect in &start.outcome.effects {
+        if let Effect::Map { backing: Backing::File { file, .. }, .. } = effect
+            && files.iter().all(|known| known.file != *file)
+            && let Ok(file) = trace.file(*file)
+            // Memory that was kept as a file: of the recorder's own.
+            && !file.path.is_empty()
+        {
+            files.push(file);
+        }
+    }
+    // By its name where that is known: a program may be mapped above its linker.
+    if let Some(at) = files.iter().position(|file| file.path == *path) {
+        files.swap(0, at);
+    }
+    files
+}
+
+/// Where a debugger finds the program of a domain: where it was, or what the trace has kept of it, if another file has its name now.
+pub(crate) fn symbols_of(trace: &Trace, entry: &DomainEntry) -> Option<PathBuf> {
+    let was = executable_of(trace, entry)?;
+    match image(trace, entry).first() {
+        Some(file) => Some(file_for_debugger(trace, file).unwrap_or_else(|| was.to_owned())),
+        None => Some(was.to_owned()),
+    }
+}
+
+/// Where the trace has a file that the machine has no more. None: the machine has it, or the trace's own was changed as well.
+pub(crate) fn file_for_debugger(trace: &Trace, entry: &FileEntry) -> Option<PathBuf> {
+    if entry.path.is_empty() || trace.is_still_there(entry.file) {
+        return None;
+    }
+    trace.check_file(entry.file).ok()?;
+    std::path::absolute(trace.file_path(entry.file).ok()?).ok()
+}
+
+pub(crate) fn executes(entry: &DomainEntry, name: &str) -> bool {
     let Base::Exec { path, argv, .. } = &entry.base else { return false };
     let tail = format!("/{name}");
     [Some(path), argv.first()]

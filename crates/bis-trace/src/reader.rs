@@ -7,9 +7,13 @@
 use std::{
     cell::RefCell,
     collections::{HashMap, HashSet},
+    ffi::OsStr,
     fs::{File, Metadata, OpenOptions},
     io,
-    os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _},
+    os::unix::{
+        ffi::OsStrExt as _,
+        fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _},
+    },
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -70,6 +74,8 @@ pub struct Trace {
     files: HashMap<FileId, usize>,
     /// Kept files whose time is not that of the recording, but their content was found to be.
     compared: Mutex<HashSet<(FileId, i64)>>,
+    /// What [`Trace::is_still_there`] has found.
+    still_there: Mutex<HashMap<FileId, bool>>,
     clones: clones::Source,
     ending: Ending,
 }
@@ -103,6 +109,7 @@ impl Trace {
             echoes: Vec::new(),
             files: HashMap::new(),
             compared: Mutex::default(),
+            still_there: Mutex::default(),
             clones: clones::Source::default(),
             ending: Ending::Cut { why: String::new() },
         };
@@ -230,6 +237,28 @@ impl Trace {
             let what = format!("its content of {original} was changed: {what}");
             Err(TraceError::Damaged { path, offset: 0, what })
         }
+    }
+
+    /// Has the machine this file still, with the content that was kept? The first answer holds for good, so that whoever asks
+    /// again while the file is being replaced hears the same.
+    pub fn is_still_there(&self, file: FileId) -> bool {
+        let mut found = self.still_there.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(is_there) = found.get(&file) {
+            return *is_there;
+        }
+        let is_there = self.file(file).is_ok_and(|entry| self.has_original(entry).unwrap_or(false));
+        found.insert(file, is_there);
+        is_there
+    }
+
+    fn has_original(&self, entry: &FileEntry) -> io::Result<bool> {
+        // A pipe that has the file's name now would hold up who opens it.
+        let original = OpenOptions::new()
+            .read(true)
+            .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed())
+            .open(Path::new(OsStr::from_bytes(&entry.path)))?;
+        let stat = original.metadata()?;
+        Ok(stat.is_file() && stat.len() == entry.len && self.has_content(entry, &original, &stat)?)
     }
 
     /// Is the content of a kept file what it was?

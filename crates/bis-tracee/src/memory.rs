@@ -53,9 +53,14 @@ impl Memory {
 
     /// As much of `len` bytes from `addr` as is mapped without a gap.
     pub fn read_upto(&self, addr: u64, len: usize) -> Vec<u8> {
-        let mut buf = vec![0; len];
+        // Who asks for more than there is gets no room for it.
+        const PIECE: usize = 1 << 20;
+        let mut buf = Vec::new();
         let mut done = 0;
         while done < len {
+            if done == buf.len() {
+                buf.resize(len.min(done + PIECE.max(done)), 0);
+            }
             match self.file.read_at(&mut buf[done..], addr.wrapping_add(done as u64)) {
                 Ok(0) | Err(_) => break,
                 Ok(n) => done += n,

@@ -272,6 +272,15 @@ pub struct Replay {
     /// With --profile: draw them as a flame graph, which browsers show
     #[arg(long, value_name = "FILE", requires = "profile")]
     pub svg: Option<PathBuf>,
+    /// Start no debugger: show the registers in front of each instruction, from this event on
+    ///
+    /// On standard error, a line for each. Of all processes, one after the other, or of the one that --pid or --forked names.
+    #[arg(short, long, value_name = "EVENT", alias = "trace",
+          conflicts_with_all = ["server", "debugger", "commands", "trace_at", "profile", "goto", "end", "debugger_args", "on_error"])]
+    pub trace_from: Option<u64>,
+    /// As rr's, which pins a replay to a core unless it is told not to; bis never does
+    #[arg(short = 'u', long, hide = true)]
+    pub cpu_unbound: bool,
     /// With -a: how many processes to replay at once [default: the number of cores]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), requires = "autopilot")]
     pub jobs: Option<u16>,

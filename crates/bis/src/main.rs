@@ -25,7 +25,10 @@ mod traced;
 use std::{ffi::OsStr, panic, path::Path, process};
 
 use bis_tracee::memory_limit as memory;
-use clap::Parser;
+use clap::{
+    Parser,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
 
 use args::{Cli, Command};
 use failure::{Failure, status};
@@ -62,9 +65,46 @@ fn called_rr() -> bool {
     name.is_some_and(|name| Path::new(&name).file_name() == Some(OsStr::new("rr")))
 }
 
+/// What rr has and bis has not, each with what there is instead.
+const ONLY_RR: [(&[&str], &str); 4] = [
+    (&["-M", "--mark-stdio"], "`bis dump` says which process wrote what, and when"),
+    (&["--stats"], "`bis info` has the recording's counts, and --profile says where the time went"),
+    (
+        &["--share-private-mappings", "--retry-transient-errors", "--intel-pt-start-checking-event"],
+        "it is about rr's own working",
+    ),
+    (
+        &["-A", "--microarch", "-S", "--suppress-environment-warnings", "--check-cached-mmaps"],
+        "nothing here needs it",
+    ),
+];
+
+/// What is said of an option that `bis replay` does not know. None: clap knows of one that is like it, and says so.
+fn unknown_option(error: &clap::Error) -> Option<String> {
+    if error.kind() != ErrorKind::UnknownArgument || error.get(ContextKind::SuggestedArg).is_some() {
+        return None;
+    }
+    let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else { return None };
+    let of_rr = ONLY_RR.iter().find(|(names, _)| names.contains(&option.as_str()));
+    Some(match of_rr {
+        Some((_, instead)) => format!("bis: rr's option {option} is not there in bis replay: {instead}"),
+        None => format!(
+            "bis: bis replay has no option {option}: `bis replay --help` shows those that there are; what is for the debugger \
+             stands behind --"
+        ),
+    })
+}
+
 /// Ends after a command line that clap refused, or a `--help`.
 fn usage_error(error: &clap::Error) -> ! {
-    let recording = std::env::args_os().nth(1).is_some_and(|command| command == "record");
+    let is_of = |name: &str| std::env::args_os().nth(1).is_some_and(|command| command == name);
+    let recording = is_of("record");
+    if is_of("replay")
+        && let Some(text) = unknown_option(error)
+    {
+        output::note(&text);
+        process::exit(i32::from(status::USAGE));
+    }
     // A reader of the help that went away is no failure.
     let _ = error.print();
     let code = match error.exit_code() {

@@ -249,14 +249,44 @@ fn delve_replays_a_go_program() -> Result<(), Failed> {
     command.arg(find("dlv").ok_or("dlv is gone")?).arg("replay").arg(&trace);
     command.args(["--allow-non-terminal-interactive=true", "--check-go-version=false"]);
     let mut delve = Client::start(command)?;
-    delve.ask("break main.main", &["Breakpoint 1 set"])?;
-    delve.ask("continue", &["main.main()"])?;
-    delve.ask("next", &["main.main()"])?;
-    delve.ask("checkpoint here", &["Checkpoint c1 created"])?;
-    delve.ask("next", &["main.main()"])?;
-    delve.ask("rev next", &["main.main()"])?;
-    delve.ask("goroutines", &["main.main"])?;
-    delve.ask("rewind", &["main.main()"])?;
+    let delve_asks = [
+        ("break main.main", "Breakpoint 1 set"),
+        ("continue", "> [Breakpoint 1] main.main()"),
+        ("next", "goroutines.go:19"),
+        ("checkpoint here", "Checkpoint c1 created"),
+        ("break worker main.square", "Breakpoint worker set"),
+        ("condition worker n == 2", ""),
+        ("continue", "> [worker] main.square()"),
+        ("print n", "(dlv) 2"),
+        ("goroutines -with user", "* Goroutine "),
+        ("stack", "(dlv) 0  0x"),
+        ("clear worker", "Breakpoint worker cleared"),
+        ("break report main.report", "Breakpoint report set"),
+        ("continue", "> [report] main.report()"),
+        ("args", "(dlv) sum = 14"),
+        ("print answered", "(dlv) 0"),
+        ("rev stepout", "goroutines.go:26"),
+        ("step", "> [report] main.report()"),
+        ("next", "goroutines.go:13"),
+        ("next", "goroutines.go:14"),
+        ("print answered", "(dlv) 14"),
+        ("rev next", "goroutines.go:13"),
+        ("rev step", "goroutines.go:12"),
+        ("print answered", "(dlv) 0"),
+        ("clear report", "Breakpoint report cleared"),
+        ("restart c1", "goroutines.go:19"),
+        ("rev next", "goroutines.go:18"),
+        ("checkpoints", "here"),
+        ("clear-checkpoint c1", ""),
+        ("rewind", "> [Breakpoint 1] main.main()"),
+        ("restart", "_rt0_amd64_linux()"),
+        ("continue", "> [Breakpoint 1] main.main()"),
+    ];
+    for (asked, wanted) in delve_asks {
+        // Some say nothing.
+        let wanted = [wanted];
+        delve.ask(asked, if wanted == [""] { &[] } else { &wanted })?;
+    }
     delve.ask("exit", &[])?;
     folder.done();
     Ok(())

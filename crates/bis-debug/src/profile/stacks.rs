@@ -21,7 +21,7 @@ use framehop::{
     ExplicitModuleSectionInfo, Module, Unwinder,
     x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64},
 };
-use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SegmentFlags, SymbolKind};
 
 /// How deep a stack may be.
 const FRAMES_MAX: usize = 512;
@@ -31,7 +31,8 @@ const PAGE: u64 = 4096;
 /// What is known of a file.
 struct Known {
     name: String,
-    /// Its loaded segments: offset in the file, and address.
+    /// Its segments of code: offset in the file, and address. A mapping begins and ends with whole pages, so it has the end of the
+    /// segment before it as well, which some linkers place without a gap.
     segments: Vec<(Range<u64>, u64)>,
     sections: Sections,
     /// Addresses and names, sorted.
@@ -207,6 +208,10 @@ fn know(path: &[u8], bytes: &[u8]) -> Option<Known> {
         let range = section.address()..section.address() + section.size();
         Some(Section { range, bytes: section.data().ok()?.into() })
     };
+    let is_code = |segment: &object::Segment<'_, '_>| match segment.flags() {
+        SegmentFlags::Elf { p_flags } => p_flags & object::elf::PF_X != 0,
+        _ => false,
+    };
     let segment = |segment: object::Segment<'_, '_>| {
         let (offset, size) = segment.file_range();
         (offset..offset + size, segment.address())
@@ -221,7 +226,7 @@ fn know(path: &[u8], bytes: &[u8]) -> Option<Known> {
     let name = Path::new(&*String::from_utf8_lossy(path)).file_name()?.to_string_lossy().into_owned();
     Some(Known {
         name,
-        segments: file.segments().map(segment).collect(),
+        segments: file.segments().filter(is_code).map(segment).collect(),
         sections: Sections {
             text: section(".text"),
             eh_frame: section(".eh_frame"),

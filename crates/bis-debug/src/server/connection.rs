@@ -12,10 +12,15 @@ use crate::{
     session::Stopper,
 };
 
+/// How many packets may wait for the session. Clients wait for the answer to one before they send the next, or send a few ahead; one
+/// that sends on and on has to wait, and so does its interrupt.
+const WAITING_MAX: usize = 64;
+
 /// See the module's text. Dropping it ends the connection.
 pub(super) struct Connection {
     stream: TcpStream,
-    items: Receiver<Item>,
+    /// None at the end only.
+    items: Option<Receiver<Item>>,
     reader: Option<JoinHandle<()>>,
     no_ack: bool,
     /// The last packet, should the client want it again.
@@ -30,7 +35,7 @@ impl Connection {
         begin: impl FnOnce() + Send + 'static,
     ) -> io::Result<Connection> {
         let mut input = stream.try_clone()?;
-        let (tell, items) = mpsc::channel();
+        let (tell, items) = mpsc::sync_channel(WAITING_MAX);
         let read = move || {
             begin();
             let mut decoder = Decoder::new();
@@ -56,13 +61,13 @@ impl Connection {
             }
         };
         let reader = thread::Builder::new().name("client".into()).spawn(read)?;
-        Ok(Connection { stream, items, reader: Some(reader), no_ack: false, last: Vec::new() })
+        Ok(Connection { stream, items: Some(items), reader: Some(reader), no_ack: false, last: Vec::new() })
     }
 
     /// The next packet's payload; none: the client has gone.
     pub(super) fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
         loop {
-            let Ok(item) = self.items.recv() else { return Ok(None) };
+            let Some(Ok(item)) = self.items.as_ref().map(Receiver::recv) else { return Ok(None) };
             match item {
                 Item::Packet(payload) => {
                     if !self.no_ack {
@@ -92,6 +97,8 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         let _ = self.stream.shutdown(Shutdown::Both);
+        // The thread may be waiting for room.
+        drop(self.items.take());
         if let Some(reader) = self.reader.take() {
             let _ = reader.join();
         }

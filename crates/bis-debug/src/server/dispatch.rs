@@ -21,7 +21,7 @@ const PACKET_SIZE: usize = 1 << 19;
 /// The most that is read of memory by one packet.
 const READ_MAX: u64 = 1 << 18;
 
-const FEATURES: [&str; 24] = [
+const FEATURES: [&str; 25] = [
     "QStartNoAckMode+",
     "multiprocess+",
     "swbreak+",
@@ -45,8 +45,12 @@ const FEATURES: [&str; 24] = [
     "qXfer:siginfo:read+",
     "qXfer:siginfo:write+",
     "qXfer:osdata:read+",
-    "qXfer:memory-map:read-",
+    "qXfer:libraries-svr4:read+",
+    "augmented-libraries-svr4-read+",
 ];
+
+/// The most that is watched by one watchpoint: what is there is kept, to be compared.
+const WATCH_MAX: u64 = 1 << 30;
 
 /// A symbol of glibc's, made for libthread_db: where in the description of a loaded library the number of its thread-local variables is.
 const MODULE_DESCRIPTOR: &str = "_thread_db_link_map_l_tls_modid";
@@ -221,7 +225,9 @@ impl<'t> Served<'t> {
                     (_, None) => None,
                 };
                 let tid = self.known(thread);
-                match module.zip(tid).and_then(|(module, tid)| self.session.tls(tid, module)) {
+                let of_musl = tid.and_then(|tid| self.session.musl_tls(tid, map));
+                let of_glibc = || module.zip(tid).and_then(|(module, tid)| self.session.tls(tid, module));
+                match of_musl.or_else(of_glibc) {
                     Some(addr) => reply::number(addr.wrapping_add(offset)),
                     None => self.errors.sentence("the thread has no such variable yet"),
                 }
@@ -263,6 +269,9 @@ impl<'t> Served<'t> {
                 }
                 crc.add(&bytes);
                 reply::checksum(crc)
+            }
+            Command::InsertPoint(point) if !point.kind.is_breakpoint() && point.size > WATCH_MAX => {
+                self.errors.sentence("a watchpoint cannot be larger than 1 GiB")
             }
             Command::InsertPoint(point) => {
                 if !self.is_elsewhere() {
@@ -492,6 +501,7 @@ impl<'t> Served<'t> {
                 self.whose(None).map(|tid| self.session.siginfo(tid))
             }
             Object::OsData => self.os_data(&transfer.annex),
+            Object::LibrariesSvr4 => self.libraries_xml(&transfer.annex),
             _ => return reply::empty(),
         };
         match object {

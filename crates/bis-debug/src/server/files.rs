@@ -1,5 +1,5 @@
-//! `vFile`: files that the client reads through the server. They are the trace's own where the machine's may have changed, and the
-//! machine's otherwise; nothing is ever written.
+//! `vFile`: files that the client reads through the server. They are the trace's own where the machine's have changed or the user wants it
+//! so, and the machine's otherwise; nothing is ever written.
 
 use std::{
     collections::BTreeMap,
@@ -42,6 +42,11 @@ enum Content {
 impl Files {
     pub(super) fn new(of_trace: bool) -> Files {
         Files { open: BTreeMap::new(), next: 3, of_trace }
+    }
+
+    /// Does the client get all files as they were recorded?
+    pub(super) fn of_trace(&self) -> bool {
+        self.of_trace
     }
 
     pub(super) fn answer(&mut self, request: FileRequest, session: &Session<'_>) -> Vec<u8> {
@@ -105,7 +110,7 @@ impl Files {
         if path.starts_with(b"/proc/") {
             return Err(io::Error::from_raw_os_error(ENOENT));
         }
-        if self.of_trace
+        if (self.of_trace || session.is_replaced(path))
             && let Some(file) = session.kept_file(path)
         {
             return Ok(Content::File(file));

@@ -19,14 +19,13 @@ mod stops;
 use std::{
     io,
     net::{SocketAddr, TcpListener},
-    path::PathBuf,
 };
 
 use bis_replay::{World, solo::Ear};
 use bis_trace::Trace;
 
 use crate::{
-    options::{self, DebugError, Options},
+    options::{self, DebugError, Executable, Options},
     session::Session,
 };
 
@@ -52,11 +51,11 @@ impl Server {
         self.addr
     }
 
-    /// The path of the executable that the session begins in, for a debugger to read symbols from.
+    /// The executable that the session begins in, for a debugger to read symbols from.
     ///
     /// # Errors
     /// Where the trace has no such process.
-    pub fn executable(trace: &Trace, options: &Options) -> Result<PathBuf, DebugError> {
+    pub fn executable(trace: &Trace, options: &Options) -> Result<Executable, DebugError> {
         options::executable(trace, options)
     }
 
@@ -87,7 +86,7 @@ impl Server {
 }
 
 /// Where what the program writes goes.
-fn ear(options: &Options) -> Result<Option<Ear>, DebugError> {
+pub(crate) fn ear(options: &Options) -> Result<Option<Ear>, DebugError> {
     use std::io::Write as _;
     if options.quiet {
         return Ok(None);

@@ -1,7 +1,7 @@
 //! The commands of `monitor`, which gdb's own commands for recordings are made of, and those of rr that Delve and Midas send. The contract
 //! is at the head of `gdb_script.gdb`. They look, and they say where the next resume goes; they move nothing.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, str::FromStr};
 
 use bis_trace::types::{DomainId, EventSeq, Tid};
 
@@ -53,6 +53,11 @@ impl<T: std::fmt::Display> From<T> for Refused {
 }
 
 type Answered = Result<String, Refused>;
+
+/// A number that the user has written.
+fn number<T: FromStr>(text: &str, what: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("{text} is not {what}"))
+}
 
 impl<'t> Served<'t> {
     /// The answer to `monitor`.
@@ -110,7 +115,7 @@ impl<'t> Served<'t> {
                 self.aim(Spot { domain, position }, None)
             }
             ["back", rest @ ..] => {
-                let n = rest.first().map_or(Ok(1), |n| n.parse::<usize>())?;
+                let n: usize = rest.first().map_or(Ok(1), |n| number(n, "how many stops"))?;
                 // Out of a copy is one step back.
                 let n = n.saturating_sub(self.session.is_diverted().into());
                 let to = self.memory.now.checked_sub(n).ok_or("there is nothing before that")?;
@@ -118,20 +123,20 @@ impl<'t> Served<'t> {
                 self.aim(spot, Some(to))
             }
             ["forward", rest @ ..] => {
-                let n = rest.first().map_or(Ok(1), |n| n.parse::<usize>())?;
+                let n: usize = rest.first().map_or(Ok(1), |n| number(n, "how many stops"))?;
                 let to = self.memory.now.saturating_add(n);
                 let spot = self.memory.seen.get(to).cloned().ok_or("there is nothing behind that")?;
                 self.aim(spot, Some(to))
             }
             ["restart", number] => {
-                let number: u64 = number.trim_start_matches('c').parse()?;
+                let number: u64 = self::number(number.trim_start_matches('c'), "the number of a checkpoint")?;
                 let found = self.memory.kept.iter().find(|(known, ..)| *known == number);
                 let spot = found.map(|(_, spot, _)| spot.clone());
                 self.aim(spot.ok_or_else(|| format!("there is no checkpoint {number}"))?, None)
             }
             ["process"] => Ok(self.processes()),
-            ["process", pid] => {
-                let pid = Tid(pid.parse()?);
+            ["process", name] => {
+                let pid = self.process_named(name)?;
                 if pid == self.pid() {
                     return Ok("here\n".into());
                 }
@@ -304,7 +309,7 @@ impl<'t> Served<'t> {
     }
 
     fn forget(&mut self, number: &str) -> Answered {
-        let number: u64 = number.parse()?;
+        let number: u64 = self::number(number, "the number of a checkpoint")?;
         let before = self.memory.kept.len();
         self.memory.kept.retain(|(known, ..)| *known != number);
         if self.memory.kept.len() == before {

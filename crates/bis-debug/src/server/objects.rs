@@ -4,8 +4,8 @@ use bis_trace::event::DomainEntry;
 
 use super::dispatch::Served;
 use crate::{
-    protocol::reply::{OsTable, ThreadEntry, os_data_xml, threads_xml},
-    session::processes,
+    protocol::reply::{Library, OsTable, ThreadEntry, libraries_svr4_xml, os_data_xml, threads_xml},
+    session::{libraries::Part, processes},
 };
 
 impl Served<'_> {
@@ -19,6 +19,33 @@ impl Served<'_> {
         };
         let threads: Vec<ThreadEntry> = self.session.threads().into_iter().map(entry).collect();
         threads_xml(&threads).into_bytes()
+    }
+
+    /// What the dynamic linker has loaded. Without an answer, a client reads the list by itself.
+    pub(super) fn libraries_xml(&self, annex: &str) -> Option<Vec<u8>> {
+        let mut part = Part::default();
+        for (key, value) in annex.split(';').filter_map(|pair| pair.split_once('=')) {
+            let value = u64::from_str_radix(value, 16).ok()?;
+            match key {
+                "start" => part.from = Some(value).filter(|from| *from != 0),
+                "prev" => part.before = value,
+                "lmid" => part.namespace = Some(value).filter(|namespace| *namespace != 0),
+                _ => {}
+            }
+        }
+        let found = self.session.libraries(part, self.files.of_trace())?;
+        let libraries: Vec<Library> = found
+            .libraries
+            .into_iter()
+            .map(|library| Library {
+                path: library.path,
+                link_map: library.link_map,
+                bias: library.bias,
+                dynamic: library.dynamic,
+                namespace: library.namespace,
+            })
+            .collect();
+        Some(libraries_svr4_xml(found.main, &libraries).into_bytes())
     }
 
     /// What `info os` shows: the recorded processes, and the threads of the one that is looked at.

@@ -41,6 +41,19 @@ impl<'t> Served<'t> {
         Ok(Entrance { domain: life.at(event).domain, position: Position::at(event), note })
     }
 
+    /// The process that a user means by a number, or by the program that it was the first to execute.
+    pub(super) fn process_named(&self, name: &str) -> Result<Tid, String> {
+        if let Ok(number) = name.parse() {
+            return Ok(Tid(number));
+        }
+        let lives = processes::lives(self.session.world());
+        let found =
+            lives.iter().find(|life| life.images.iter().any(|entry| crate::options::executes(entry, name)));
+        found.map(|life| life.first().pid).ok_or_else(|| {
+            format!("no process of the recording has executed {name}; `process` lists those that there are")
+        })
+    }
+
     /// From now on the client's session is the one of this domain's process.
     pub(super) fn enter(&mut self, domain: DomainId) -> Result<(), String> {
         if self.session.has(domain) {

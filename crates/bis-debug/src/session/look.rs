@@ -79,10 +79,13 @@ impl Session<'_> {
         self.world.trace().metas().iter().any(is_it)
     }
 
-    /// The path of the executable.
+    /// The path of the executable, for a debugger: in the trace, where the machine has it no more.
     pub fn executable(&self) -> Option<Vec<u8>> {
-        let path = crate::options::executable_of(self.world.trace(), self.entry())?;
-        Some(path.as_os_str().as_encoded_bytes().to_vec())
+        Some(
+            crate::options::symbols_of(self.world.trace(), self.entry())?
+                .into_os_string()
+                .into_encoded_bytes(),
+        )
     }
 
     /// The domain that has executed the present program: the session's, or the ancestor that it is a copy of.
@@ -135,7 +138,7 @@ impl Session<'_> {
         }
     }
 
-    fn read_word(&self, addr: u64) -> Option<u64> {
+    pub(super) fn read_word(&self, addr: u64) -> Option<u64> {
         let bytes = self.read_memory(addr, 8);
         Some(u64::from_le_bytes(bytes.try_into().ok()?))
     }
@@ -189,7 +192,7 @@ impl Session<'_> {
     }
 
     /// The kept file that a mapping shows.
-    fn kept(&self, mapping: &Mapping) -> Option<&FileEntry> {
+    pub(super) fn kept(&self, mapping: &Mapping) -> Option<&FileEntry> {
         let believed = self.shown().text().and_then(|text| {
             text.believed()
                 .find(|believed| believed.range.start < mapping.end && mapping.start < believed.range.end)
@@ -208,7 +211,10 @@ impl Session<'_> {
             return None;
         }
         match link {
-            "exe" => self.executable(),
+            "exe" => {
+                let path = crate::options::executable_of(self.world.trace(), self.entry())?;
+                Some(path.as_os_str().as_encoded_bytes().to_vec())
+            }
             "cwd" => self.working_directory(),
             _ => None,
         }
@@ -319,11 +325,10 @@ impl Session<'_> {
         self.images.get(self.image_of(event)).copied().unwrap_or(self.entry().domain)
     }
 
-    /// The path of a domain's program.
+    /// The path of a domain's program, for a debugger.
     pub fn executable_of(&self, domain: DomainId) -> Option<Vec<u8>> {
         let entry = self.world.entry(domain).ok()?;
-        let path = crate::options::executable_of(self.world.trace(), entry)?;
-        Some(path.as_os_str().as_encoded_bytes().to_vec())
+        Some(crate::options::symbols_of(self.world.trace(), entry)?.into_os_string().into_encoded_bytes())
     }
 
     /// The position at which the process ends: its last task is about to.
@@ -339,9 +344,17 @@ impl Session<'_> {
         end.map(|_| found)
     }
 
-    /// The trace's own copy of a file of this name.
+    /// The trace's own copy of a file of this name: of the one that is mapped, where it has kept several.
     pub fn kept_file(&self, path: &[u8]) -> Option<File> {
-        let entry = self.world.files().find(|entry| entry.path == path)?;
+        let maps = self.maps();
+        let mapped = maps.iter().filter_map(|mapping| self.kept(mapping)).find(|entry| entry.path == path);
+        let entry = mapped.or_else(|| self.world.files().find(|entry| entry.path == path))?;
         self.world.trace().open_file(entry.file).ok()
+    }
+
+    /// Has the trace kept a file of this name, and the machine has another one by now, or none?
+    pub fn is_replaced(&self, path: &[u8]) -> bool {
+        let trace = self.world.trace();
+        self.world.files().any(|entry| entry.path == path && !trace.is_still_there(entry.file))
     }
 }

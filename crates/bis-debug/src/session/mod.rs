@@ -19,6 +19,7 @@ pub mod diversion;
 mod forward;
 mod goal;
 mod history;
+pub mod libraries;
 mod look;
 mod memory;
 mod others;

@@ -22,7 +22,7 @@ use std::{
     time::Duration,
 };
 
-use bis_debug::{Begin, DebugError, Listener, Options, Server, Which};
+use bis_debug::{Begin, DebugError, Executable, Listener, Options, Server, Which};
 use bis_trace::{Trace, types::DomainId};
 use clap::CommandFactory;
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -58,8 +58,8 @@ pub(super) fn at_divergence(args: &Replay, trace: Trace, domain: DomainId) -> Re
 }
 
 /// Starts the debugger that was asked for, or waits for one.
-fn with_debugger(args: &Replay, trace: Trace, options: Options) -> Result<u8> {
-    let executable = Server::executable(&trace, &options).map_err(|error| failure(&error))?;
+fn with_debugger(args: &Replay, trace: Trace, mut options: Options) -> Result<u8> {
+    let executable = executable(&trace, &mut options)?;
     let host = args.host.as_deref().unwrap_or(LOOPBACK);
     let port = args.port.unwrap_or(0);
     replay::prove(&trace);
@@ -67,7 +67,13 @@ fn with_debugger(args: &Replay, trace: Trace, options: Options) -> Result<u8> {
         .map_err(|error| Failure::of(format!("listen for a debugger at {host}:{port}"), error))?;
     let script = Script::new(bis_debug::gdb_script())?;
     let debugger = args.debugger.clone().unwrap_or_else(|| GDB.into());
-    let words = Words { args, addr: server.addr(), script: script.path(), executable: &executable };
+    let words = Words {
+        args,
+        addr: server.addr(),
+        script: script.path(),
+        executable: &executable.path,
+        serve_files: options.serve_files,
+    };
     let line = words.all(Kind::of(&debugger));
     if args.port.is_some() || args.host.is_some() {
         output::note(&how_to_connect(&debugger, &line));
@@ -86,18 +92,43 @@ pub(super) struct Outputs {
 /// Lets gdb execute these commands on the recording, and nothing else.
 pub(super) fn with_gdb(args: &Replay, commands: &str, outputs: Outputs) -> Result<u8> {
     let trace = Trace::open(&folder::find(&args.trace.name)?)?;
-    let options = options(args, outputs.listener)?;
-    let executable = Server::executable(&trace, &options).map_err(|error| failure(&error))?;
+    let mut options = options(args, outputs.listener)?;
+    let executable = executable(&trace, &mut options)?;
     let server = Server::bind(LOOPBACK, 0)
         .map_err(|error| Failure::of(format!("listen for a debugger at {LOOPBACK}"), error))?;
     let (script, own) = (Script::new(bis_debug::gdb_script())?, Script::new(commands)?);
-    let words = Words { args, addr: server.addr(), script: script.path(), executable: &executable };
+    let words = Words {
+        args,
+        addr: server.addr(),
+        script: script.path(),
+        executable: &executable.path,
+        serve_files: options.serve_files,
+    };
     let mut line: Vec<OsString> = ["-nx", "-batch"].map(OsString::from).into();
     line.extend(["-iex", "set debuginfod enabled off"].map(OsString::from));
     line.extend(words.all(Kind::Gdb));
     // The last word is the executable.
     line.splice(line.len() - 1..line.len() - 1, ["-x".into(), own.path().into_os_string()]);
     start(server, trace, options, OsStr::new(GDB), &line, outputs.stdout)
+}
+
+/// Where the debugger finds the program. Where the machine has another dynamic linker by now, no file of the machine's will do: the
+/// debugger looks for that one by its name.
+fn executable(trace: &Trace, options: &mut Options) -> Result<Executable> {
+    let executable = Server::executable(trace, options).map_err(|error| failure(&error))?;
+    if let Some(was) = &executable.replaced {
+        let was = was.display();
+        output::note(&format!(
+            "bis: {was} is not what it was when this was recorded: the debugger gets the trace's copy"
+        ));
+    }
+    if executable.has_other_linker && !options.serve_files {
+        options.serve_files = true;
+        output::note(
+            "bis: this machine has another dynamic linker by now: the debugger gets all files from the trace (--serve-files)",
+        );
+    }
+    Ok(executable)
 }
 
 fn help() -> Result<u8> {
@@ -114,7 +145,7 @@ fn failure(error: &DebugError) -> Failure {
     Failure::usage(error.to_string())
 }
 
-fn options(args: &Replay, listener: Option<Listener>) -> Result<Options> {
+pub(super) fn options(args: &Replay, listener: Option<Listener>) -> Result<Options> {
     let which = match (&args.pid, args.forked) {
         (_, Some(pid)) => Which::Forked(pid),
         (Some(ProcessArg::Pid(pid)), None) => Which::Pid(*pid),
@@ -182,6 +213,7 @@ struct Words<'a> {
     addr: SocketAddr,
     script: PathBuf,
     executable: &'a Path,
+    serve_files: bool,
 }
 
 impl Words<'_> {
@@ -191,7 +223,7 @@ impl Words<'_> {
         match kind {
             Kind::Gdb => {
                 words.extend(["-l", ANSWER_S].map(OsString::from));
-                if !self.args.serve_files {
+                if !self.serve_files {
                     // gdb would read every library through the connection, which is slow.
                     words.extend(["-ex", "set sysroot /"].map(OsString::from));
                 }
@@ -305,7 +337,13 @@ mod tests {
         let cli = Cli::try_parse_from(["bis", "replay"].iter().chain(args)).unwrap();
         let Asked::Replay(args) = cli.command else { panic!("{args:?}") };
         let addr = ([127, 0, 0, 1], 1234).into();
-        let words = Words { args: &args, addr, script: "/script".into(), executable: Path::new("/bin/it's") };
+        let words = Words {
+            args: &args,
+            addr,
+            script: "/script".into(),
+            executable: Path::new("/bin/it's"),
+            serve_files: args.serve_files,
+        };
         how_to_connect(
             if kind == Kind::Gdb { OsStr::new("gdb") } else { OsStr::new("lldb") },
             &words.all(kind),

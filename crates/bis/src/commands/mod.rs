@@ -14,6 +14,7 @@ mod ps;
 mod record;
 mod replay;
 mod rm;
+mod steps;
 mod stops;
 mod syscalls;
 mod trace_at;

@@ -15,7 +15,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{
     args::{ProcessArg, Replay},
-    commands::{debug, profile, trace_at},
+    commands::{debug, profile, steps, trace_at},
     failure::{Failure, Result, status},
     folder, output,
 };
@@ -26,6 +26,9 @@ const PROGRESS_AFTER: Duration = Duration::from_secs(1);
 pub fn run(args: &Replay) -> Result<u8> {
     if args.profile {
         return profile::run(args);
+    }
+    if let Some(event) = args.trace_from {
+        return steps::run(args, event);
     }
     if !args.trace_at.points.is_empty() {
         return trace_at::run(args);

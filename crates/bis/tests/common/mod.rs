@@ -311,6 +311,8 @@ pub fn package_of(program: &str) -> &str {
         "java" | "javac" => "default-jdk-headless",
         "go" => "golang-go",
         "python3-config" => "python3-dev",
+        "musl-gcc" => "musl-tools",
+        "objcopy" | "strip" => "binutils",
         other => other,
     }
 }

@@ -1,0 +1,222 @@
+//! The dynamic linker's own list of what it has loaded, walked here: a debugger would ask for each entry in turn, and for the whole
+//! list again at each `dlopen`.
+//!
+//! Where the list is, the program's dynamic section says (`DT_DEBUG`); the C library's `link.h` has the two structures.
+
+use bis_trace::types::Tid;
+
+use super::Session;
+use crate::options::file_for_debugger;
+
+/// A list with more entries than this is none.
+const LIBRARIES_MAX: usize = 1 << 16;
+const PATH_MAX: u64 = 4096;
+
+/// The keys of the auxiliary values for the program's headers: their address, and how many there are.
+const AT_PHDR: u64 = 3;
+const AT_PHNUM: u64 = 5;
+const HEADER_LEN: u64 = 56;
+const HEADERS_MAX: u64 = 1 << 10;
+const PT_DYNAMIC: u64 = 2;
+const PT_PHDR: u64 = 6;
+const PT_TLS: u64 = 7;
+const DT_DEBUG: u64 = 21;
+const DYNAMIC_MAX: u64 = 1 << 10;
+const ELF_HEADER_LEN: u64 = 64;
+/// From this version on, `struct r_debug` has the address of the next namespace's behind it.
+const VERSION_WITH_NAMESPACES: u32 = 2;
+
+/// Which part of the list is asked for; all, by default.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Part {
+    /// From this entry on, whose predecessor is `before`.
+    pub from: Option<u64>,
+    pub before: u64,
+    /// In this namespace only: the address of its `struct r_debug`.
+    pub namespace: Option<u64>,
+}
+
+/// A library that is loaded.
+#[derive(Debug)]
+pub struct Library {
+    /// Where its file is, for a debugger.
+    pub path: String,
+    /// The address of its `struct link_map`.
+    pub link_map: u64,
+    /// What is added to the addresses that its file says.
+    pub bias: u64,
+    /// The address of its dynamic section.
+    pub dynamic: u64,
+    /// The address of its namespace's `struct r_debug`, where known.
+    pub namespace: Option<u64>,
+}
+
+/// What the dynamic linker has loaded.
+#[derive(Debug, Default)]
+pub struct Libraries {
+    /// The entry of the program itself, which is not among the libraries.
+    pub main: Option<u64>,
+    pub libraries: Vec<Library>,
+}
+
+/// A `struct link_map`.
+struct Entry {
+    bias: u64,
+    name: u64,
+    dynamic: u64,
+    next: u64,
+    before: u64,
+}
+
+/// What the headers of a program or library say.
+struct Headers {
+    dynamic: Option<u64>,
+    has_tls: bool,
+}
+
+impl Session<'_> {
+    /// None: the program has no dynamic linker that tells of itself. Before that has begun, the list is empty.
+    pub fn libraries(&self, part: Part, serves_files: bool) -> Option<Libraries> {
+        let mut found = Libraries::default();
+        if let Some(from) = part.from {
+            self.walk((from, part.before), part.namespace, serves_files, &mut found.libraries);
+            return Some(found);
+        }
+        let first = self.linker_data()?;
+        let mut at = part.namespace.unwrap_or(first);
+        let mut seen = Vec::new();
+        while at != 0 && !seen.contains(&at) {
+            seen.push(at);
+            let version = u32::from_le_bytes(self.read_memory(at, 4).try_into().ok()?);
+            let list = self.read_word(at.checked_add(8)?)?;
+            let before = found.libraries.len();
+            self.walk((list, 0), Some(at), serves_files, &mut found.libraries);
+            // The first namespace begins with the program.
+            if at == first && found.libraries.get(before).is_some_and(|library| library.link_map == list) {
+                found.main = Some(found.libraries.remove(before).link_map);
+            }
+            at = match version {
+                VERSION_WITH_NAMESPACES.. if part.namespace.is_none() => {
+                    self.read_word(at.checked_add(40)?)?
+                }
+                _ => 0,
+            };
+        }
+        found.libraries.retain(|library| !library.path.is_empty());
+        Some(found)
+    }
+
+    /// The entries from one on, as long as each names the one before it: the linker may be at work on them.
+    fn walk(
+        &self,
+        (mut at, mut before): (u64, u64),
+        namespace: Option<u64>,
+        serves_files: bool,
+        into: &mut Vec<Library>,
+    ) {
+        let maps = self.maps();
+        for _ in 0..LIBRARIES_MAX {
+            let Some(entry) = self.link_map(at).filter(|entry| entry.before == before) else { return };
+            let mut path = String::from_utf8_lossy(&self.text_at(entry.name)).into_owned();
+            let mapping = maps.iter().find(|mapping| (mapping.start..mapping.end).contains(&entry.dynamic));
+            let kept = mapping.and_then(|mapping| self.kept(mapping));
+            // What the client reads through the server, it gets by the old name.
+            let replaced = kept.and_then(|file| file_for_debugger(self.world.trace(), file));
+            if let Some(replaced) = replaced.filter(|_| !serves_files && !path.is_empty()) {
+                path = replaced.to_string_lossy().into_owned();
+            }
+            into.push(Library { path, link_map: at, bias: entry.bias, dynamic: entry.dynamic, namespace });
+            (before, at) = (at, entry.next);
+        }
+    }
+
+    fn link_map(&self, at: u64) -> Option<Entry> {
+        let bytes = self.read_memory(at, 40);
+        let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+        Some(Entry { bias: word(0)?, name: word(8)?, dynamic: word(16)?, next: word(24)?, before: word(32)? })
+    }
+
+    /// The bytes up to a null.
+    fn text_at(&self, addr: u64) -> Vec<u8> {
+        let mut bytes = self.read_memory(addr, PATH_MAX);
+        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(0);
+        bytes.truncate(end);
+        bytes
+    }
+
+    /// The address of the linker's `struct r_debug`; 0 before it has begun.
+    fn linker_data(&self) -> Option<u64> {
+        let bytes = self.read_memory(self.program_headers()?.dynamic?, DYNAMIC_MAX * 16);
+        let mut tags = bytes.chunks_exact(16).take_while(|tag| tag[..8] != [0; 8]);
+        let tag = tags.find(|tag| tag[..8] == DT_DEBUG.to_le_bytes())?;
+        Some(u64::from_le_bytes(tag[8..].try_into().ok()?))
+    }
+
+    fn program_headers(&self) -> Option<Headers> {
+        let auxv = self.auxv()?;
+        let value = |key: u64| {
+            let pair = auxv.chunks_exact(16).find(|pair| pair[..8] == key.to_le_bytes())?;
+            Some(u64::from_le_bytes(pair[8..].try_into().ok()?))
+        };
+        self.headers(value(AT_PHDR)?, value(AT_PHNUM)?, None)
+    }
+
+    /// `bias`: where it is known, because the headers do not tell of themselves.
+    fn headers(&self, at: u64, count: u64, bias: Option<u64>) -> Option<Headers> {
+        let bytes = self.read_memory(at, count.min(HEADERS_MAX) * HEADER_LEN);
+        let all: Vec<(u64, u64)> = bytes
+            .chunks_exact(usize::try_from(HEADER_LEN).ok()?)
+            .map(|header| {
+                let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| header[at + i]));
+                (word(0) & u64::from(u32::MAX), word(16))
+            })
+            .collect();
+        let of = |kind: u64| all.iter().find(|(found, _)| *found == kind).map(|(_, addr)| *addr);
+        // Where the file does not say where its headers come to be, it is one that is not moved.
+        let bias = bias.unwrap_or_else(|| of(PT_PHDR).map_or(0, |addr| at.wrapping_sub(addr)));
+        let dynamic = of(PT_DYNAMIC).map(|addr| bias.wrapping_add(addr));
+        Some(Headers { dynamic, has_tls: of(PT_TLS).is_some() })
+    }
+
+    /// Has a library thread-local variables?
+    fn has_tls(&self, library: &Library) -> bool {
+        let header = self.read_memory(library.bias, ELF_HEADER_LEN);
+        let (Some(at), Some(count)) = (header.get(32..40), header.get(56..58)) else { return false };
+        let at = u64::from_le_bytes(std::array::from_fn(|i| at[i]));
+        let count = u16::from_le_bytes(std::array::from_fn(|i| count[i]));
+        let headers = self.headers(library.bias.wrapping_add(at), count.into(), Some(library.bias));
+        header.starts_with(b"\x7fELF") && headers.is_some_and(|headers| headers.has_tls)
+    }
+
+    /// Where musl has a thread's copy of the variables of the library that `map` describes (0: of a program without libraries).
+    /// None: the C library is not musl, or there are no such variables.
+    ///
+    /// musl's description of a thread begins with its own address, that of a table, and those of the thread before and the one
+    /// behind it. The table begins with the number of its words; they are the addresses for the libraries that have such variables,
+    /// in the order in which they were loaded. No library is ever unloaded.
+    pub fn musl_tls(&self, tid: Tid, map: u64) -> Option<u64> {
+        let thread = self.shown().registers(tid).ok()?.fs_base;
+        let word = |addr: u64, at: u64| self.read_word(addr.checked_add(at)?);
+        let (third, fourth) = (word(thread, 16)?, word(thread, 24)?);
+        // glibc's begins with its address as well, and has it once more in the third word, where musl has the thread before: that is
+        // the thread itself where there is no other, and nothing yet where the thread is new.
+        let is_glibc = third == thread && fourth != thread;
+        if word(thread, 0)? != thread || is_glibc {
+            return None;
+        }
+        let loaded = self.libraries(Part::default(), true).unwrap_or_default();
+        let of_program = u64::from(self.program_headers()?.has_tls);
+        let number = if map == 0 || loaded.main == Some(map) {
+            of_program
+        } else {
+            let at = loaded.libraries.iter().position(|library| library.link_map == map)?;
+            let having = loaded.libraries[..=at].iter().filter(|library| self.has_tls(library)).count();
+            of_program + u64::try_from(having).ok()?
+        };
+        let table = word(thread, 8)?;
+        if number == 0 || number > word(table, 0)? {
+            return None;
+        }
+        word(table, number.checked_mul(8)?).filter(|addr| *addr != 0)
+    }
+}
