@@ -13,11 +13,11 @@ use bis_trace::{
     event::DomainEntry,
     types::{EventSeq, Registers, Tid},
 };
-use bis_tracee::{Memory, Stopped, TraceeError, maps, remote::Remote};
+use bis_tracee::{Memory, Stopped, TraceeError, handover::Parked, maps, remote::Remote};
 
 use crate::{
     apply::{copy_process, make_thread},
-    company::Company,
+    company::{self, Company},
     error::{Halt, ReplayError},
     objects::{self, Objects},
     process::Process,
@@ -49,6 +49,14 @@ pub(crate) struct Kept<'t> {
     traps: Traps,
     cursor: Cursor<'t>,
     is_attended: bool,
+}
+
+/// A copy of a checkpoint on its way to another thread, which nobody traces. Dropping it ends its process.
+#[derive(Debug)]
+pub struct Parcel<'t> {
+    parked: Parked,
+    kept: Kept<'t>,
+    company: company::Facts,
 }
 
 /// A task that has no thread.
@@ -165,9 +173,55 @@ impl<'t> Checkpoint<'t> {
         Ok((replica, company))
     }
 
+    /// A copy of it, for another thread. None: the replica shares memory with others, which are traced here, or something counts a task that
+    /// cannot be copied.
+    ///
+    /// # Errors
+    /// Where the machine has no room.
+    pub fn send(&mut self) -> Result<Option<Parcel<'t>>, Halt> {
+        let Some(company) = self.company.facts() else { return Ok(None) };
+        let tasks = self.kept.tasks.iter().map(|(tid, frozen)| Some((*tid, frozen.copy()?)));
+        let Some(tasks) = tasks.collect::<Option<BTreeMap<_, _>>>() else { return Ok(None) };
+        let (copy, process, space) = self.kept.copy()?;
+        let parked = Parked::park(copy)?;
+        let kept = Kept {
+            world: self.kept.world,
+            entry: self.kept.entry,
+            space,
+            tasks,
+            leader: self.kept.leader,
+            slot: None,
+            process,
+            traps: self.kept.traps.clone(),
+            cursor: self.kept.cursor.clone(),
+            is_attended: self.kept.is_attended,
+        };
+        Ok(Some(Parcel { parked, kept, company }))
+    }
+
     /// The process that holds it, for who asks what it takes of memory.
     pub fn pid(&self) -> Tid {
         self.kept.process.pid()
+    }
+}
+
+impl<'t> Parcel<'t> {
+    /// The copy is this thread's from now on.
+    ///
+    /// # Errors
+    /// Where its process is gone.
+    pub fn take(self) -> Result<Checkpoint<'t>, Halt> {
+        let Parcel { parked, mut kept, company } = self;
+        let (stopped, _) = parked.seize()?;
+        kept.slot = Some(stopped);
+        Ok(Checkpoint { kept, company: Company::alone(company) })
+    }
+}
+
+impl Frozen {
+    /// None: what counts it cannot be copied.
+    fn copy(&self) -> Option<Frozen> {
+        Some(Frozen { task: self.task.freeze(true)?, regs: self.regs, xstate: self.xstate.clone() })
     }
 }
 
@@ -177,15 +231,21 @@ impl<'t> Kept<'t> {
         self.cursor.underway.as_ref().map(|underway| underway.event.seq)
     }
 
-    /// A replica that goes on from here, and maps these objects.
-    pub(crate) fn resume(&mut self, objects: &Objects) -> Result<Replica<'t>, Halt> {
+    /// A copy of the process, with its one task.
+    fn copy(&mut self) -> Result<(Stopped, Process, Space), Halt> {
         let mut remote = Remote::new(&mut self.slot)?;
         let copy = copy_all(&mut remote, &self.space)?;
         let process = Process::new(copy.tid(), self.process.living());
         remote.finish()?;
-        let mut slot = Some(copy);
         let memory = Memory::open(process.pid())?;
         let space = Space::new(memory, self.space.inherited());
+        Ok((copy, process, space))
+    }
+
+    /// A replica that goes on from here, and maps these objects.
+    pub(crate) fn resume(&mut self, objects: &Objects) -> Result<Replica<'t>, Halt> {
+        let (copy, process, space) = self.copy()?;
+        let mut slot = Some(copy);
         let mut stopped: BTreeMap<Tid, Stopped> = BTreeMap::new();
         let mut remote = Remote::new(&mut slot)?;
         advise_again(&mut remote, &space)?;

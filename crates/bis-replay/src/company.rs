@@ -41,6 +41,14 @@ pub struct Company<'t> {
     pub(crate) is_underway: bool,
 }
 
+/// What of a company is known where nobody is in it.
+#[derive(Clone, Debug)]
+pub(crate) struct Facts {
+    extents: HashMap<DomainId, Extent>,
+    shown: BTreeSet<DomainId>,
+    over: BTreeSet<DomainId>,
+}
+
 type SharedKept<'t> = Rc<RefCell<Kept<'t>>>;
 
 #[derive(Debug)]
@@ -66,6 +74,27 @@ impl<'t> Company<'t> {
         }
         let extents = select::group(&world.facts, domain);
         Company { extents: Rc::new(extents), shown: Rc::new(shown), ..Company::default() }
+    }
+
+    /// What is known of it, if there is nobody in it, and nothing that is shared.
+    pub(crate) fn facts(&self) -> Option<Facts> {
+        let is_over = |member: &Member<'t>| matches!(member, Member::Over);
+        let is_alone = self.objects.is_empty() && !self.is_underway && self.members.values().all(is_over);
+        is_alone.then(|| Facts {
+            extents: (*self.extents).clone(),
+            shown: (*self.shown).clone(),
+            over: self.members.keys().copied().collect(),
+        })
+    }
+
+    /// A company of which that is known.
+    pub(crate) fn alone(facts: Facts) -> Company<'t> {
+        Company {
+            extents: Rc::new(facts.extents),
+            shown: Rc::new(facts.shown),
+            members: facts.over.into_iter().map(|domain| (domain, Member::Over)).collect(),
+            ..Company::default()
+        }
     }
 
     /// Is what it has of text to be known?

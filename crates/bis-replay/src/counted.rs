@@ -102,7 +102,12 @@ impl Counted {
         }
     }
 
-    /// Would one at this place, or a search, be in its way?
+    /// Has the instruction here given way to its jump?
+    pub(crate) fn covers(&self, place: u64) -> bool {
+        (self.place..self.span.end()).contains(&place)
+    }
+
+    /// Would a search at this place be in its way?
     pub(crate) fn overlaps(&self, place: u64) -> bool {
         (self.place.saturating_sub(Run::MAX as u64)..self.span.end()).contains(&place)
     }

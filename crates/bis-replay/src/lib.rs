@@ -63,7 +63,7 @@ use bis_trace::{
 
 pub use areas::{Area, Piece};
 pub use bis_rewrite::{Predicate, Test};
-pub use checkpoint::Checkpoint;
+pub use checkpoint::{Checkpoint, Parcel};
 pub use company::Company;
 pub use divergence::Divergence;
 pub use diversion::{Diversion, Going, Heard, Paused};

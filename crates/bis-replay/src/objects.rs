@@ -97,6 +97,10 @@ pub(crate) fn object_of(name: &[u8]) -> Option<ObjectId> {
 }
 
 impl Objects {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
     /// A new object, in its turn 0.
     pub(crate) fn add(&mut self, object: ObjectId, file: File) -> io::Result<()> {
         if self.all.contains_key(&object) {

@@ -426,7 +426,7 @@ impl<'t> Replica<'t> {
         if is_moved
             || !self.traps.has_point(addr)
             || searched == Some(place)
-            || self.traps.counted().iter().any(|counted| counted.overlaps(place))
+            || self.traps.counted().iter().any(|counted| counted.covers(place))
             || until.arrival.is_some_and(|stop_at| stop_at <= base)
         {
             return Ok(false);
@@ -440,7 +440,8 @@ impl<'t> Replica<'t> {
         let Some(task) = self.tasks.get_mut(&tid).filter(|task| task.stopped.is_some()) else {
             return Ok(false);
         };
-        let in_the_way: Vec<u64> = searched.into_iter().collect();
+        let counted = self.traps.counted().iter().map(|counted| counted.place);
+        let in_the_way: Vec<u64> = counted.chain(searched).collect();
         let counted = Counted::new(task, &self.space.memory, (addr, place), base, until, &in_the_way)?;
         let is_counted = counted.is_some();
         if let Some(counted) = counted {

@@ -9,7 +9,11 @@
 //!
 //! How one step back is made is in [`super::window`].
 
-use std::{collections::BTreeSet, rc::Rc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use bis_replay::{Limit, Piece, Stop};
 use bis_trace::{
@@ -18,7 +22,9 @@ use bis_trace::{
 };
 
 use super::{
-    CHECKPOINT_EVERY, Live, Report, Session, Trouble, Why, end_of,
+    CHECKPOINT_EVERY, Live, Report, Session, Trouble, Why,
+    crew::{Stretch, Together},
+    end_of,
     forward::{EVENT_AWAITED, Told, Way, call_of},
     goal::Goal,
     history::Mark,
@@ -30,7 +36,7 @@ use super::{
 };
 
 /// What a search has found: where, and what it is.
-struct Hit {
+pub(super) struct Hit {
     position: Position,
     report: Report,
     /// What else is to be said.
@@ -66,7 +72,7 @@ impl std::fmt::Display for Found {
 
 /// When a search is given up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Patience {
+pub(super) enum Patience {
     Endless,
     /// When much is found.
     FewHits,
@@ -77,7 +83,7 @@ enum Patience {
 /// A search on its way.
 struct Search {
     /// What the user watches.
-    own: Rc<[Piece]>,
+    own: Arc<[Piece]>,
     way: Way,
     last: Option<Hit>,
     /// How often watches have triggered since the last event, or since the search's begin.
@@ -92,6 +98,9 @@ const MORE: u64 = 8;
 
 /// More than this is not looked at one by one before shorter ways are tried.
 const HITS_MAX: u64 = 200;
+
+/// So long a search is the session's own; then others help, if there are cores for them.
+const ALONE: Duration = Duration::from_millis(30);
 
 /// What is called near of where the user has stopped the program.
 const NEARBY: Duration = Duration::from_millis(1);
@@ -109,6 +118,8 @@ impl<'t> Session<'t> {
 
     fn reverse_continue(&mut self) -> Result<Report, Trouble> {
         let mut end = self.exact(&self.position.clone())?;
+        let begun = Instant::now();
+        let mut may_have_help = true;
         loop {
             let image = self.image_of(end.event);
             self.have_image(image)?;
@@ -116,18 +127,49 @@ impl<'t> Session<'t> {
             let Some(mark) = self.history.best_before(image, &end) else {
                 return self.previous_image(&end);
             };
-            // What lies between two marks in a computation has been cut into pieces.
-            let is_piece = mark.position.event == end.event && self.history.is_stride(&end);
-            let patience = if is_piece { Patience::FewHits } else { Patience::Short };
-            if let Some(hit) = self.last_hit(&mark, &end, patience)? {
+            if may_have_help && begun.elapsed() > ALONE {
+                let stretches = self.stretches(image, &end);
+                match self.search_together(&stretches)? {
+                    Together::Hit(hit) => return self.go_to_hit(hit),
+                    Together::Nothing => {
+                        if let Some(first) = stretches.last() {
+                            end = first.from.position.clone();
+                        }
+                        continue;
+                    }
+                    Together::Never => may_have_help = false,
+                }
+            }
+            if let Some(hit) = self.last_hit(&mark, &end, self.patience(&mark, &end))? {
                 return self.go_to_hit(hit);
             }
             end = mark.position;
         }
     }
 
+    /// What lies between two marks in a computation was cut into pieces before.
+    fn patience(&self, from: &Mark<'_>, end: &Position) -> Patience {
+        let is_piece = from.position.event == end.event && self.history.is_stride(end);
+        if is_piece { Patience::FewHits } else { Patience::Short }
+    }
+
+    /// The stretches between the marks of an image, from this position back.
+    fn stretches(&self, image: usize, end: &Position) -> Vec<Stretch<'t>> {
+        let mut stretches: Vec<Stretch<'t>> = Vec::new();
+        let mut end = end.clone();
+        while let Some(from) = self.history.best_before(image, &end)
+            && stretches.iter().all(|known| known.from.position != from.position)
+        {
+            let patience = self.patience(&from, &end);
+            let before = from.position.clone();
+            stretches.push(Stretch { from, end, patience });
+            end = self.history.name(&before);
+        }
+        stretches
+    }
+
     /// The last thing that happens between a mark and a position, unless it is known that nothing does.
-    fn last_hit(
+    pub(super) fn last_hit(
         &mut self,
         from: &Mark<'t>,
         end: &Position,
@@ -339,7 +381,7 @@ impl<'t> Session<'t> {
             let before = told.as_ref().and_then(|told| told.caught_call(self));
             let limit =
                 Limit { signals: true, each_event, before, interrupt: Some(&interrupt), ..Limit::default() };
-            let own = Rc::clone(&search.own);
+            let own = Arc::clone(&search.own);
             let Some(stop) = self.toward(&mut live, &mut goal, &own, &limit)? else { break };
             if stop == Stop::Interrupted {
                 let is_long = live.replica.done().0 == from.position.event;

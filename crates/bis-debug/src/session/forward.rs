@@ -1,6 +1,6 @@
 //! Forward: until something happens that the user wants to know.
 
-use std::{collections::BTreeMap, rc::Rc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bis_replay::{Halt, Limit, Piece, Stop};
 use bis_trace::{
@@ -25,7 +25,7 @@ pub(super) struct Way {
     pub from: Position,
     arrivals: BTreeMap<u64, u64>,
     triggers: u64,
-    watches: Rc<[Piece]>,
+    watches: Arc<[Piece]>,
     pub values: Values,
     /// How often a condition did not hold since this event, and where.
     falses: (EventSeq, BTreeMap<u64, u64>),
@@ -82,7 +82,7 @@ impl Way {
     pub(super) fn at_watch(&self, live: &Live<'_>) -> Position {
         let (event, _) = live.replica.done();
         let traps = live.replica.traps();
-        let watches = Rc::clone(&self.watches);
+        let watches = Arc::clone(&self.watches);
         if event == self.from.event && !traps.has_all_triggers() {
             let n = traps.triggers() - self.triggers;
             return self.from.then(Leg::Trigger { watches, n });

@@ -8,7 +8,7 @@
 
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
 
-use bis_replay::{Checkpoint, Halt};
+use bis_replay::{Checkpoint, Halt, Parcel};
 use bis_trace::types::{EventSeq, Tid};
 
 use super::{
@@ -54,8 +54,27 @@ impl<'t> Mark<'t> {
 
     /// The same as one of those that cut a long computation into pieces.
     #[must_use]
-    pub fn as_stride(self) -> Mark<'t> {
+    pub fn into_stride(self) -> Mark<'t> {
         Mark { is_stride: true, ..self }
+    }
+
+    /// A copy of it, for another thread. None: it cannot be sent.
+    ///
+    /// # Errors
+    /// Where the machine has no room.
+    pub fn send(&self) -> Result<Option<Parcel<'t>>, Halt> {
+        self.copy.borrow_mut().send()
+    }
+
+    pub fn place(&self) -> Place {
+        Place { position: self.position.clone(), image: self.image, ran: self.ran }
+    }
+
+    /// The mark of which this is the copy.
+    pub fn received(copy: Checkpoint<'t>, place: Place) -> Mark<'t> {
+        let Place { position, image, ran } = place;
+        let copy = Rc::new(RefCell::new(copy));
+        Mark { copy, position, image, ran, is_stride: false, arrivals: Rc::default() }
     }
 
     /// A replica that goes on from here.
@@ -66,6 +85,14 @@ impl<'t> Mark<'t> {
         let (replica, company) = self.copy.borrow_mut().resume()?;
         Ok(Live::new(replica, company, self.image))
     }
+}
+
+/// Where a mark is, for another thread.
+#[derive(Clone, Debug)]
+pub struct Place {
+    position: Position,
+    image: usize,
+    ran: Duration,
 }
 
 /// See the module's text.
@@ -150,6 +177,16 @@ impl<'t> History<'t> {
 
     fn pids(&self) -> Vec<Tid> {
         self.marks.iter().map(|(_, mark)| mark.copy.borrow().pid()).collect()
+    }
+
+    /// What checkpoints may take more than they do.
+    pub fn room(&self) -> u64 {
+        self.budget.left(self.used).saturating_sub(self.used)
+    }
+
+    /// The process of one of the marks: the others are about as large.
+    pub fn pid(&self) -> Option<Tid> {
+        self.marks.last().map(|(_, mark)| mark.copy.borrow().pid())
     }
 
     /// How many marks there are, and what they take of memory.

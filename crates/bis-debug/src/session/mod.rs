@@ -15,6 +15,7 @@ mod backward;
 mod broken;
 mod calls;
 mod climb;
+mod crew;
 pub mod diversion;
 mod forward;
 mod goal;
@@ -37,7 +38,7 @@ use std::{
     collections::{BTreeSet, VecDeque},
     rc::Rc,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -94,13 +95,33 @@ impl<'t> Live<'t> {
 pub struct Stopper {
     is_asked: Arc<AtomicBool>,
     interrupt: Arc<Interrupt>,
+    /// Those of the sessions that help it.
+    helpers: Arc<Mutex<Vec<Stopper>>>,
 }
 
 impl Stopper {
     /// The session stops as soon as it can.
     pub fn ask(&self) {
+        let helpers = self.helpers.lock().unwrap_or_else(PoisonError::into_inner);
         self.is_asked.store(true, Ordering::SeqCst);
         self.interrupt.ask();
+        helpers.iter().for_each(Stopper::ask);
+    }
+
+    /// One for a session that helps this one, which is asked when this one is.
+    fn helper(&self) -> Stopper {
+        let helper = Stopper::default();
+        let mut helpers = self.helpers.lock().unwrap_or_else(PoisonError::into_inner);
+        helpers.push(helper.clone());
+        if self.is_asked.load(Ordering::SeqCst) {
+            helper.ask();
+        }
+        helper
+    }
+
+    /// All of them are gone.
+    fn forget_helpers(&self) {
+        self.helpers.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     fn interrupt_of(&self) -> &Interrupt {
@@ -297,6 +318,48 @@ impl<'t> Session<'t> {
     /// Is this domain one of the process's?
     pub fn has(&self, domain: DomainId) -> bool {
         self.images.contains(&domain)
+    }
+
+    /// A session of a helper, which stands at a mark and looks for the same as another one.
+    fn helper(
+        (world, images): (&'t World<'t>, Vec<DomainId>),
+        mark: &Mark<'t>,
+        wanted: Wanted,
+        target: Target,
+        stopper: Stopper,
+        memory: u64,
+    ) -> Result<Session<'t>, Trouble> {
+        let alarm = Alarm::new(Arc::clone(&stopper.interrupt));
+        let alarm = alarm.map_err(|source| Halt::Cut(format!("failed to start a thread: {source}")))?;
+        let mut history = History::new(Budget::new(Some(memory)));
+        history.add(mark.clone());
+        let live = mark.resume()?;
+        Ok(Session {
+            world,
+            images,
+            host: Solo::new(world, None),
+            others: Others::default(),
+            tid: live.replica.done().1,
+            live,
+            position: mark.position.clone(),
+            history,
+            searched: Searched::default(),
+            window: None,
+            in_window: None,
+            points: wanted.points,
+            target,
+            alarm,
+            cores: Vec::new(),
+            stopper,
+            passed_signals: wanted.passed_signals,
+            caught_calls: wanted.caught_calls,
+            catches_forks: wanted.catches_forks,
+            tells_threads: wanted.tells_threads,
+            aside: Aside::default(),
+            fflush: None,
+            console: VecDeque::new(),
+            listener: None,
+        })
     }
 
     fn begin(

@@ -7,7 +7,7 @@
 //! A position is written so: `1234` (event 1234 is done); `1234+0x401136#5` (since then, a task is about to execute 0x401136 for the
 //! fifth time); `+3i:77` (task 77 has executed three instructions more); `-2i` (two steps before that).
 
-use std::{fmt, rc::Rc, str::FromStr};
+use std::{fmt, str::FromStr, sync::Arc};
 
 use bis_replay::{Area, Piece};
 use bis_trace::types::{EventSeq, Tid};
@@ -19,13 +19,13 @@ pub enum Leg {
     /// The n-th time from here that a task is about to execute this address.
     Arrive { addr: u64, n: u64 },
     /// The n-th time from here that one of these is touched: behind the instruction.
-    Trigger { watches: Rc<[Piece]>, n: u64 },
+    Trigger { watches: Arc<[Piece]>, n: u64 },
     /// This task executes so many instructions (others may run before it does).
     Step { tid: Tid, n: u64 },
     /// The task of this event, which is the next one, is at its place.
     Before(EventSeq),
     /// So many steps in front of another position, which a search has found by single steps. It is given its own way when that is needed.
-    Back { n: u64, of: Rc<Position> },
+    Back { n: u64, of: Arc<Position> },
 }
 
 /// See the module's text.
@@ -181,7 +181,7 @@ impl FromStr for Position {
             if sign == '-' {
                 let n =
                     part.strip_suffix('i').and_then(|n| n.parse().ok()).filter(|n| *n > 0).ok_or_else(bad)?;
-                let of = Rc::new(position);
+                let of = Arc::new(position);
                 position = Position { event: of.event, legs: vec![Leg::Back { n, of }] };
             } else {
                 position = position.then(leg(part).ok_or_else(bad)?);
@@ -200,12 +200,12 @@ mod tests {
     fn places_are_read_as_they_are_written() {
         let at = Position::at(EventSeq(77));
         let arrive = Leg::Arrive { addr: 0x7fff_f7fc_1000, n: 12 };
-        let watches: Rc<[Piece]> = Rc::from([
+        let watches: Arc<[Piece]> = Arc::from([
             Piece::Register(Watch { addr: 0x1000, len: 8, access: Access::Write }),
             Piece::Register(Watch { addr: 0x2004, len: 4, access: Access::Any }),
             Piece::Pages(Area { addr: 0x3001, len: 200, access: Access::Write, unchanged: false }),
         ]);
-        let back = Leg::Back { n: 3, of: Rc::new(at.then(arrive.clone())) };
+        let back = Leg::Back { n: 3, of: Arc::new(at.then(arrive.clone())) };
         for position in [
             at.clone(),
             at.then(arrive.clone()),

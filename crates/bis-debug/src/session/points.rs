@@ -5,7 +5,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    rc::Rc,
+    sync::Arc,
 };
 
 use bis_replay::{Area, Piece, Predicate, Replica};
@@ -110,7 +110,7 @@ impl Points {
     }
 
     /// What has to be watched.
-    pub fn watches(&self) -> Rc<[Piece]> {
+    pub fn watches(&self) -> Arc<[Piece]> {
         self.pieces().map(|(_, piece)| piece).collect()
     }
 

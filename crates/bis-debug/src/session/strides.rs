@@ -255,7 +255,7 @@ impl<'t> Session<'t> {
         let end = goal.rest(live, &position)?;
         tracing::debug!(%position, %end, "a mark");
         let mark = Mark::of(live, position)?;
-        Ok(mark.map_or(Stride::Nameless, |mark| Stride::Mark(mark.as_stride(), end)))
+        Ok(mark.map_or(Stride::Nameless, |mark| Stride::Mark(mark.into_stride(), end)))
     }
 }
 

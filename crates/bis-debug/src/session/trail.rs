@@ -113,7 +113,7 @@ impl<'t> Session<'t> {
         let position = self.exact(position)?;
         if let Some(mark) = Mark::of(&mut self.live, position.clone())? {
             tracing::debug!(%position, "a mark on the way");
-            self.history.add(mark.as_stride());
+            self.history.add(mark.into_stride());
             self.go_on_from(way, position);
         }
         self.count_trail(way)?;

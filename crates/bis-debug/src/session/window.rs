@@ -10,7 +10,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    rc::Rc,
+    sync::Arc,
 };
 
 use bis_replay::{Checkpoint, Limit, Stop};
@@ -31,6 +31,9 @@ use super::{
 
 /// Steps between two copies in a window.
 const COPY_EVERY: usize = 400;
+
+/// How far in front of a place in a window that is gone to a copy is made, where the last one is farther: who steps back does it again.
+const NEAR: usize = 24;
 
 /// The most steps that a window has.
 const WINDOW_MAX: usize = 100_000;
@@ -269,7 +272,15 @@ impl<'t> Session<'t> {
         live.replica.end_counts()?;
         live.replica.set_points(&BTreeSet::new())?;
         live.replica.set_watches(&[])?;
-        for _ in from..index {
+        let near = index.saturating_sub(NEAR);
+        for step in from..index {
+            if step == near && step > from {
+                let copy = live.replica.checkpoint(&mut live.company)?;
+                let window = self.window.as_mut();
+                if let (Some(copy), Some(window)) = (copy, window) {
+                    window.copies.insert(at + 1, (step, copy, image));
+                }
+            }
             let limit = one_step(&mut live)?;
             self.run_until(&mut live, &limit)?;
         }
@@ -289,7 +300,7 @@ impl<'t> Session<'t> {
             Name::Arrival | Name::None => {}
         }
         let n = (window.steps.len() - index) as u64;
-        Position { event: step.event, legs: vec![Leg::Back { n, of: Rc::new(window.end.clone()) }] }
+        Position { event: step.event, legs: vec![Leg::Back { n, of: Arc::new(window.end.clone()) }] }
     }
 
     /// The first position in the window that has a name. What is in front of it is no instruction. None: there is none in front of its end.
