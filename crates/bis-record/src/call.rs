@@ -65,6 +65,7 @@ impl Domain {
         if let Some(call) = &mut self.task(tid)?.call {
             // The kernel makes an interrupted call again, perhaps as restart_syscall.
             let echo = call.echo_again.take();
+            call.set_back = None;
             let (handler, made) = (call.handler, Call { nr: call.nr, args: call.entry.args() });
             let blocks =
                 may_block(&made) || handler.is_some_and(|handler| self.waits_for_others(handler, &made));
@@ -121,6 +122,7 @@ impl Domain {
             before: None,
             echo: None,
             echo_again: None,
+            set_back: None,
             child: None,
             made: None,
         };
@@ -334,11 +336,12 @@ impl Domain {
             self.task(tid)?.ready = true;
             return Ok(());
         }
-        if result == EINTR && self.is_never_restarted(tid)? && self.only_ignored_pending(tid)? {
-            // Without a tracer, an ignored signal would not have interrupted it.
+        if result == EINTR && self.is_never_restarted(tid)? && self.is_interrupted_by_us(tid)? {
+            // Without a tracer, an ignored signal would not have interrupted it, and nobody would have asked it to stop.
             let rip = self.again_rip(regs.rip) - 2;
             let again = Registers { rip, rax: regs.orig_rax, orig_rax: u64::MAX, ..regs };
             self.stopped(tid)?.set_regs(&again)?;
+            self.call(tid)?.set_back = Some(regs);
             self.task(tid)?.ready = true;
             return Ok(());
         }

@@ -89,6 +89,8 @@ pub struct Domain {
     pub interrupted_at: BTreeSet<u64>,
     /// The range that the main thread's stack may have: from the lowest address that its limit allows.
     pub stack: Range<u64>,
+    /// What other mappings that grow down may grow to: all of it is there in replay.
+    pub grows: Vec<Range<u64>>,
     /// What the program believes of its "dumpable" attribute, which belongs to the address space.
     pub dumpable: bool,
     /// The slot of `session.cores` that this domain is pinned to.
@@ -221,6 +223,7 @@ impl Domain {
             return;
         };
         task.ready = false;
+        task.is_asked &= status != Status::Trap;
         if let Some(Status::NewTask(child)) = task.report.replace(status) {
             task.newborn = Some(child);
         }
@@ -294,6 +297,12 @@ impl Domain {
         self.last_event = Instant::now();
         if let Some(task) = self.tasks.get_mut(&tid) {
             task.midway = false;
+            // Turns are the domain's, and lead no task anywhere.
+            task.has_log = match kind {
+                EventKind::Hooked { .. } => true,
+                EventKind::Token { .. } => task.has_log,
+                _ => false,
+            };
         }
         let lapse = self.lapse();
         let event = Event { seq, tid, kind, ticks, sums, lapse };

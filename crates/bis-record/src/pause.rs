@@ -76,7 +76,10 @@ impl Domain {
         match sys::interrupt(tid) {
             // Its end is on its way.
             Err(TraceeError::Died(_)) => Ok(()),
-            other => Ok(other?),
+            other => {
+                self.task(tid)?.is_asked = true;
+                Ok(other?)
+            }
         }
     }
 

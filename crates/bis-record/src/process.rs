@@ -319,6 +319,7 @@ impl Domain {
             old_stacks.extend(others.filter_map(stack_pointer));
         }
         let (brk, stack, dumpable) = (self.brk, self.stack.clone(), self.dumpable);
+        let grows = self.grows.clone();
         let hooks = self.hooks_for_child();
         let mut scratch = self.scratch.clone();
         scratch.keep_only();
@@ -360,7 +361,7 @@ impl Domain {
             }
             (domain.shared, domain.scratch, domain.brk, domain.stack) = (shared, scratch, brk, stack);
             (domain.dumpable, domain.old_stacks) = (dumpable, old_stacks);
-            domain.interrupted_at = interrupted_at;
+            (domain.interrupted_at, domain.grows) = (interrupted_at, grows);
             domain.views = views;
             domain.start(ppid, base, outcome)?;
             Ok(Some(domain))
@@ -401,6 +402,7 @@ impl Domain {
             asked: None,
             interrupted_at: Default::default(),
             stack: 0..0,
+            grows: Vec::new(),
             dumpable: true,
             core,
             early: Default::default(),

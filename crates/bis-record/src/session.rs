@@ -27,7 +27,7 @@ use bis_tracee::{
 
 use crate::{
     Ended, Options,
-    calls::Cloning,
+    calls::{Cloning, Looked},
     chaos::{self, Chaos},
     cores::Cores,
     domain::Domain,
@@ -48,6 +48,9 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// How often it is looked then whether there is anything but supervisors that finish their work.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// How long what is killed then may take to end; a process that waits for a device may take for ever.
+const KILL_MAX: Duration = Duration::from_secs(10);
 
 /// How often what waits to be written is looked through: what was recorded longer ago than this and a second is in
 /// the trace, also if we are killed.
@@ -70,6 +73,11 @@ struct Progress {
     early: Option<Signal>,
     /// All processes that there were.
     processes: HashSet<Tid>,
+    /// What the program has left running is not waited for any longer.
+    is_over: bool,
+    /// Since when that is being killed, and what it was.
+    killed: Option<Instant>,
+    left: Vec<(String, Tid)>,
     /// Why the recording ends though processes that the program has left are still there.
     cut: Option<String>,
     failure: Option<RecordError>,
@@ -87,6 +95,22 @@ impl Progress {
         there.sort_unstable();
         let name = |pid: &Tid| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         there.into_iter().map(|pid| (name(&pid).trim_end().to_owned(), pid)).collect()
+    }
+
+    /// Kills what the program has left running, as often as something is left: it may be about to fork. It is recorded to its end
+    /// like everything else. False: it has not ended in time.
+    fn kill_left(&mut self) -> bool {
+        let there = self.still_there();
+        if there.is_empty() {
+            return true;
+        }
+        for (name, pid) in there {
+            let _ = ours::send(pid, Signal::KILL);
+            if !self.left.iter().any(|(_, known)| *known == pid) {
+                self.left.push((name, pid));
+            }
+        }
+        self.killed.get_or_insert_with(Instant::now).elapsed() < KILL_MAX
     }
 }
 
@@ -113,6 +137,8 @@ pub struct Session {
     pub cloning: Option<Cloning>,
     /// A file of /proc was opened that shows an address space (`calls/shown.rs`).
     pub shown: AtomicBool,
+    /// How long it was looked who outside has what is mapped (`calls/outside.rs`).
+    pub looked: Looked,
     next_domain: AtomicU32,
     /// Has a process of the recording a pid namespace of its own?
     namespaces: AtomicBool,
@@ -145,6 +171,7 @@ impl Session {
             watch: Arc::default(),
             reaper: OnceLock::new(),
             shown: AtomicBool::new(false),
+            looked: Looked::default(),
             next_domain: AtomicU32::new(1),
             namespaces: AtomicBool::new(false),
             progress: Mutex::default(),
@@ -217,7 +244,6 @@ impl Session {
         self.watch.start(&self.cores, self.chaos.clone());
         self.spawn("first".into(), |session| Domain::first(session).map(Some));
         let mut progress = self.wait_for_the_end();
-        let left = if progress.cut.is_some() { progress.still_there() } else { Vec::new() };
         if progress.failure.is_some() || progress.cut.is_some() {
             // What is traced dies with us. Who should have taken these over does not come to it any more.
             handover::kill_parked();
@@ -230,6 +256,14 @@ impl Session {
             return Err(failure);
         }
         let exit_code = progress.exit_code.unwrap_or(0);
+        let left = std::mem::take(&mut progress.left);
+        if !left.is_empty() {
+            let names: Vec<String> =
+                left.iter().map(|(name, pid)| format!("{name} (process {pid})")).collect();
+            let text =
+                format!("the program had ended; what it had left running was killed: {}", names.join(", "));
+            self.note(self.writer.next_seq(), text)?;
+        }
         if let Some(why) = progress.cut.take() {
             self.writer.meta(&Meta::Cut { why })?;
             self.writer.finish()?;
@@ -247,10 +281,11 @@ impl Session {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         while progress.live > 0 {
             let mut left = FLUSH_EVERY.saturating_sub(flushed.elapsed());
-            if let Some(ended) = progress.ended.filter(|_| !self.options.wait) {
-                let grace = GRACE.saturating_sub(ended.elapsed());
-                if grace.is_zero() && !progress.still_there().is_empty() {
-                    let why = "the program had ended; what it had left running was killed";
+            let is_over = progress.is_over;
+            if let Some(ended) = progress.ended.filter(|_| is_over || !self.options.wait) {
+                let grace = if is_over { Duration::ZERO } else { GRACE.saturating_sub(ended.elapsed()) };
+                if grace.is_zero() && !progress.kill_left() {
+                    let why = "the program had ended; what it had left running was killed, and did not end";
                     (progress.cut, progress.live) = (Some(why.into()), 0);
                     break;
                 }
@@ -299,11 +334,7 @@ impl Session {
                 let ends =
                     [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM].contains(&signal.0.into());
                 if ends && progress.ended.is_some_and(|at| at.elapsed() > SAME_SIGNAL) {
-                    let why = format!(
-                        "{signal} came to bis when the program had ended; what it had left running was killed"
-                    );
-                    progress.cut = Some(why);
-                    progress.live = 0;
+                    progress.is_over = true;
                     self.changed.notify_all();
                 }
             }
@@ -374,6 +405,11 @@ impl Session {
     /// A process of the recording begins.
     pub fn process_begins(&self, pid: Tid) {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner).processes.insert(pid);
+    }
+
+    /// Is this a process of the recording, or was it one?
+    pub fn is_recorded(&self, pid: Tid) -> bool {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner).processes.contains(&pid)
     }
 
     /// A process has ended; if it is the program itself, its status is ours.

@@ -11,8 +11,8 @@
 //!   task's next call, before the call is made. Or, if that does not come soon,
 //!   where the task is (`pause.rs`).
 //! - A signal that ends the process may take effect anywhere: nothing follows. One that is ignored changes nothing that replay
-//!   could see. So does one that stops the process, if that has one task; if it has several, they run in another order from
-//!   there on, and it is kept back like one for a handler: until an event tells where the task is, or SIGCONT comes. (Whoever
+//!   could see. So does one that stops the process, if that has one task; if it has several, or shares memory with others, they run in
+//!   another order from there on, and it is kept back like one for a handler: until an event tells where the task is, or SIGCONT comes. (Whoever
 //!   sends a stop and SIGCONT within the few microseconds in which we send it anew, may have the latter lost.)
 //!
 //! How a handler is called is in `frames.rs`, what is kept back in `stash.rs`.
@@ -72,7 +72,8 @@ impl Domain {
         };
         let in_call = self.task(tid)?.call.is_some();
         let stashed = self.task(tid)?.stash.iter().position(|other| other.signal() == signal);
-        let due = in_call || self.kernels_disposition(tid, signal) != Disposition::Handler;
+        // Where it has interrupted a call that is never made again, that call's event is written: the handler comes right after it.
+        let due = in_call || expected || self.kernels_disposition(tid, signal) != Disposition::Handler;
         let carried = stashed.filter(|_| self.is_carrier(tid, &info) && due);
         if let Some(at) = carried
             && let Some(real) = self.task(tid)?.stash.remove(at)
@@ -96,7 +97,10 @@ impl Domain {
         tracing::debug!(domain = %self.id, %tid, %signal, ?disposition, expected, "signal");
         match disposition {
             Disposition::Handler if in_call => {
-                // It interrupted the call: the call's event is what the task shows now.
+                // It interrupted the call: the call's event is what the task shows now, or has shown.
+                if let Some(regs) = self.call(tid)?.set_back.take() {
+                    self.stopped(tid)?.set_regs(&regs)?;
+                }
                 self.finish_call(tid)?;
                 self.deliver(tid, &info, SignalPoint::AfterEvent)
             }
@@ -122,7 +126,7 @@ impl Domain {
                     None => Ok(()),
                 }
             }
-            Disposition::Stop if !in_call && !expected && self.tasks.len() > 1 && !is_due => {
+            Disposition::Stop if !in_call && !expected && self.others_go_on() && !is_due => {
                 // What it has computed comes before what others do meanwhile: it has a place first, as for a handler.
                 self.keep_back(tid, info)?;
                 if !self.interrupted(tid)? {
@@ -133,6 +137,11 @@ impl Domain {
             Disposition::Stop => self.suffer(tid, signal),
             Disposition::Fatal => self.fatal(tid, &info, SignalPoint::Anywhere),
         }
+    }
+
+    /// While the task is stopped, could others do what it would see: threads, or processes that share memory with it?
+    fn others_go_on(&self) -> bool {
+        self.tasks.len() > 1 || self.holds_tokens()
     }
 
     /// A process may send itself what looks like a fault (handlers of crashes do, to have the default action after all); and where
@@ -317,9 +326,13 @@ impl Domain {
         Ok(pending.into_iter().map(SigInfo).filter(|info| mask & bit(info.signal()) == 0).collect())
     }
 
-    /// Are all signals that wait for this task, and are not blocked, ones that its process ignores?
-    pub fn only_ignored_pending(&mut self, tid: Tid) -> Result<bool> {
+    /// Has nothing interrupted this task's call but us? That is so where all signals that wait for it, and are not blocked, are ones
+    /// that its process ignores, and where none waits and we have asked it to stop.
+    pub fn is_interrupted_by_us(&mut self, tid: Tid) -> Result<bool> {
         let open = self.deliverable(tid)?;
-        Ok(!open.is_empty() && open.iter().all(|info| disposition(tid, info.signal()) == Disposition::Ignore))
+        if open.is_empty() {
+            return Ok(self.task(tid)?.is_asked);
+        }
+        Ok(open.iter().all(|info| disposition(tid, info.signal()) == Disposition::Ignore))
     }
 }

@@ -63,6 +63,8 @@ pub struct InCall {
     /// The same, for a call that was interrupted before it wrote anything and may be made again: meanwhile we do
     /// not hold the lock.
     pub echo_again: Option<u8>,
+    /// As it came back with EINTR, because of us alone: the task has been set back, and is about to make it again.
+    pub set_back: Option<Registers>,
     pub child: Option<ForkChild>,
     /// The task that it has made, as its maker calls it: the result of the call.
     pub made: Option<Tid>,
@@ -134,6 +136,10 @@ pub struct Task {
     /// It stopped in the middle of computation, at a place that no event describes: until its next event, nobody
     /// else may run, or replay would order the two otherwise.
     pub midway: bool,
+    /// What its hooks have logged is the last that the stream says of it.
+    pub has_log: bool,
+    /// We have asked it to stop, and it has not stopped for that yet.
+    pub is_asked: bool,
     /// To be given to the task when it is resumed.
     pub inject: Option<Signal>,
     /// The address that the kernel clears at the task's end (set_tid_address), or 0.
@@ -176,6 +182,8 @@ impl Task {
             in_hook: false,
             is_halted: false,
             carries: None,
+            has_log: false,
+            is_asked: false,
             interrupts: None,
             own_fds: false,
             expect_signal: None,

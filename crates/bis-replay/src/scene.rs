@@ -120,11 +120,18 @@ impl<'a> Scene<'a> {
         }
         let overlaps = |m: &Mapping| clues.memory.is_some_and(|(start, end)| m.start < end && start < m.end);
         if self.maps.iter().any(|m| m.shared && overlaps(m)) {
-            return "memory that is shared with something that bis does not record (a device, or a process \
+            return self.outside().unwrap_or_else(|| {
+                "memory that is shared with something that bis does not record (a device, or a process \
                     outside of the recording) changed"
-                .into();
+                    .into()
+            });
         }
         if let Some(cause) = self.cause_in_code(regs.rip, clues.registers) {
+            return cause;
+        }
+        if self.maps.iter().any(|m| m.shared)
+            && let Some(cause) = self.outside()
+        {
             return cause;
         }
         if self.maps.iter().any(|m| m.shared) {
@@ -136,6 +143,19 @@ impl<'a> Scene<'a> {
             return cause;
         }
         "an input that bis does not record; please report it, with this text".into()
+    }
+
+    /// Memory that somebody outside of the recording could change, where there was any.
+    fn outside(&self) -> Option<String> {
+        let outside = &self.world.facts.outside;
+        let more = match outside.len() {
+            0 | 1 => String::new(),
+            n => format!(", or one of {} others (bis info lists them)", n - 1),
+        };
+        let first = outside.first()?;
+        Some(format!(
+            "memory that was changed from outside of the recording, which is not recorded: {first}{more}"
+        ))
     }
 
     fn changed_file(&self, rip: u64) -> Option<String> {

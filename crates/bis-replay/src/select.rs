@@ -30,6 +30,8 @@ pub(crate) struct Facts {
     /// (domain, process) of tasks that joined a domain after its first one.
     pub tasks: Vec<(DomainId, Tid)>,
     pub shares: Vec<(ObjectId, DomainId)>,
+    /// What somebody outside of the recording could change, as the trace says it.
+    pub outside: Vec<String>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]

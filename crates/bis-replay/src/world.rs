@@ -9,7 +9,7 @@ use std::{
 
 use bis_trace::{
     Trace,
-    event::{Base, DomainEntry, FileEntry, Machine, Meta},
+    event::{Base, DomainEntry, FileEntry, Machine, Meta, OUTSIDE},
     types::{DomainId, EventSeq, FileId, TickKind},
 };
 use bis_tracee::ticks::Ticks;
@@ -40,6 +40,9 @@ impl<'t> World<'t> {
             match meta {
                 Meta::Domain(entry) => facts.domains.push(entry.clone()),
                 Meta::Task { domain, pid, .. } => facts.tasks.push((*domain, *pid)),
+                Meta::Note { text, .. } => {
+                    facts.outside.extend(text.strip_prefix(OUTSIDE).map(str::to_owned))
+                }
                 Meta::Share { object, domain } => facts.shares.push((*object, *domain)),
                 Meta::File(entry) => drop(files.insert(entry.file, entry.clone())),
                 _ => {}

@@ -413,6 +413,9 @@ pub struct RangeSum {
     pub sum: u64,
 }
 
+/// How a [`Meta::Note`] begins that tells of memory which somebody outside of the recording could change.
+pub const OUTSIDE: &str = "shared with somebody outside of the recording: ";
+
 /// What the trace says about itself, in the meta stream.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Meta {

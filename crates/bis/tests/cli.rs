@@ -605,6 +605,50 @@ fn the_path_of_a_trace_is_told_to_a_descriptor() {
     assert!(!desk.traces().join("true-0").exists());
 }
 
+/// A file that somebody outside of the recording has mapped, too, and changes: the trace says so, and the divergence names it.
+#[test]
+fn memory_that_somebody_outside_changes() {
+    let desk = Desk::new();
+    if !common::installed("python3") {
+        return;
+    }
+    let write = |name: &str, text: &str| fs::write(desk.folder.path().join(name), text).unwrap();
+    let map = "import mmap, time\nfile = open('shared', 'r+b')\nmemory = mmap.mmap(file.fileno(), 4096)\n";
+    write("shared", &"\0".repeat(4096));
+    write(
+        "writer.py",
+        &format!(
+            "{map}print('ready', flush=True)\nfor _ in range(60000):\n  memory[0] = (memory[0] + 1) % 256\n  time.sleep(0.001)\n"
+        ),
+    );
+    write(
+        "reader.py",
+        &format!("{map}first = memory[0]\nwhile memory[0] == first: time.sleep(0.0001)\nprint('changed')\n"),
+    );
+    let mut writer = std::process::Command::new("python3")
+        .arg("writer.py")
+        .current_dir(desk.folder.path())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut ready = [0; 6];
+    std::io::Read::read_exact(writer.stdout.as_mut().unwrap(), &mut ready).unwrap();
+    let recorded = desk.run(&["record", "-o", "read", "python3", "reader.py"]);
+    let info = desk.run(&["info", "read"]);
+    let replayed = desk.run(&["replay", "-a", "read"]);
+    writer.kill().unwrap();
+    writer.wait().unwrap();
+    assert_eq!((recorded.status, recorded.stdout.as_str()), (0, "changed\n"), "{}", recorded.stderr);
+    let who = format!("python3 (process {}) has it mapped, too", writer.id());
+    let said =
+        info.stdout.lines().find(|line| line.contains("shared with somebody outside of the recording"));
+    assert!(said.is_some_and(|line| line.contains(&who) && line.contains("/shared, ")), "{}", info.stdout);
+    assert_eq!(replayed.status, 1, "{}", replayed.stderr);
+    let cause = "memory that was changed from outside of the recording, which is not recorded: ";
+    assert!(replayed.stderr.contains(cause) && replayed.stderr.contains(&who), "{}", replayed.stderr);
+    assert!(!replayed.stderr.contains("report it"), "{}", replayed.stderr);
+}
+
 /// A program that leaves a daemon: the recording ends with the program, unless it is to wait, and says what it has left.
 #[test]
 fn what_a_program_has_left_running() {
@@ -618,7 +662,6 @@ fn what_a_program_has_left_running() {
     );
     assert!(ran.stderr.starts_with(&told), "{}", ran.stderr);
     assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
-    // The kernel kills it when bis is gone; who reaps it takes a moment.
     let is_alive = || {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
@@ -628,9 +671,12 @@ fn what_a_program_has_left_running() {
         assert!(std::time::Instant::now() < deadline, "process {pid} has outlived the recording");
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
-    assert!(desk.run(&["info", "left"]).stdout.contains("what it had left running was killed"));
+    // Its end is recorded like any other: the trace is whole.
+    let told = desk.shows(&["info", "left"]);
+    assert!(told.contains("complete; exit status 3"), "{told}");
+    assert!(told.contains("what it had left running was killed: sleep"), "{told}");
     let replayed = desk.run(&["replay", "-a", "left"]);
-    assert_eq!(replayed.stdout, "", "{}", replayed.stderr);
+    assert_eq!((replayed.status, replayed.stdout.as_str()), (0, ""), "{}", replayed.stderr);
     // What ends by itself in a moment, or is waited for, is recorded to its end.
     let wait = ["record", "--wait", "-o", "waited", "sh", "-c", "(sleep 3; echo late) & echo early"];
     assert_eq!(desk.shows(&wait), "early\nlate\n");

@@ -8,7 +8,7 @@ use bis_trace::{event::Outcome, types::Tid};
 use bis_tracee::maps::{self, Mapping};
 
 use super::{
-    memory::{ADVICES, MADV_DONTNEED, MADV_FREE, MAP_FIXED, MAP_FIXED_NOREPLACE, page_up},
+    memory::{ADVICES, MADV_DONTNEED, MADV_FREE, MAP_FIXED, MAP_FIXED_NOREPLACE, PROT_GROWSDOWN, page_up},
     shown::without,
 };
 use crate::{domain::Domain, error::Result};
@@ -53,7 +53,8 @@ impl Domain {
                 let prot = self.prot_of(tid, third);
                 let done = protected(&maps::read(tid)?, &range(addr, len), prot);
                 // What had this protection before has it still.
-                self.leave_mprotect(tid, [done.start, done.end - done.start, third, 0, 0, 0], outcome)
+                let asked = third & !PROT_GROWSDOWN;
+                self.leave_mprotect(tid, [done.start, done.end - done.start, asked, 0, 0, 0], outcome)
             }
             Handler::Madvise => self.leave_failed_advice(tid, args, outcome),
             Handler::Mmap if flags & MAP_FIXED != 0 && flags & MAP_FIXED_NOREPLACE == 0 => {

@@ -14,7 +14,10 @@ use bis_trace::{
 };
 use bis_tracee::maps::{self, Mapping};
 
-use super::objects::{fd_path, int};
+use super::{
+    objects::{fd_path, int},
+    outside::is_for_writing,
+};
 use crate::{
     base::{open_mapped, stack_floor, stack_limit},
     call::Entry,
@@ -34,6 +37,7 @@ const MAP_GROWSDOWN: u64 = 0x100;
 pub(super) const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
 
 const PROT_WRITE: u64 = 2;
+pub(super) const PROT_GROWSDOWN: u64 = 0x100_0000;
 
 pub(super) const MADV_DONTNEED: u64 = 4;
 pub(super) const MADV_FREE: u64 = 8;
@@ -89,7 +93,7 @@ fn key_of(file: &fs::Metadata) -> Key {
     (file.st_dev(), file.st_ino())
 }
 
-fn key_of_mapping(mapping: &Mapping) -> Key {
+pub(super) fn key_of_mapping(mapping: &Mapping) -> Key {
     (libc::makedev(mapping.device.0, mapping.device.1), mapping.inode)
 }
 
@@ -184,7 +188,7 @@ impl Domain {
         let key = key_of(&meta);
         if shared
             && (!is_as_installed(&meta, &name)
-                || self.may_be_written(tid, fd)
+                || is_for_writing(tid, &fd.to_string())
                 || self.session.registry.find(key).is_some())
         {
             return self.map_shared(tid, addr, len, prot, Some((key, file, offset, name)), outcome);
@@ -209,17 +213,25 @@ impl Domain {
             return Ok(());
         };
         let floor = stack_floor(&mappings, mapping, stack_limit(tid));
-        let len = mapping.end - floor;
+        let (end, len) = (mapping.end, mapping.end - floor);
         outcome.effects.push(Effect::Map { addr: floor, len, prot, backing: Backing::Stack });
+        self.grows.push(floor..end);
         Ok(())
     }
 
-    /// Can a shared mapping through this descriptor be written, now or after an mprotect?
-    fn may_be_written(&self, tid: Tid, fd: u32) -> bool {
-        let info = fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}")).unwrap_or_default();
-        let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
-        let flags = flags.and_then(|text| i32::from_str_radix(text.trim(), 8).ok());
-        flags.is_none_or(|flags| flags & libc::O_ACCMODE == libc::O_RDWR)
+    /// What an mprotect with PROT_GROWSDOWN has protected: from where the mapping begins that `addr` lies in. What that will grow by
+    /// is protected like it, and is there in replay already.
+    fn protected_below(&self, tid: Tid, addr: u64, end: u64) -> Result<Range<u64>> {
+        let mappings = maps::read(tid)?;
+        let Some(mapping) = mappings.iter().find(|m| m.start <= addr && addr < m.end) else {
+            return Ok(addr..end);
+        };
+        let has_room = mappings.iter().all(|m| m.end != mapping.start);
+        let ranges = self.grows.iter().chain([&self.stack]).filter(|range| range.contains(&mapping.start));
+        let floor = ranges.map(|range| range.start).filter(|_| has_room).max();
+        // Something else may have been mapped there since.
+        let below = mappings.iter().filter(|m| m.end <= mapping.start).map(|m| m.end).max().unwrap_or(0);
+        Ok(floor.unwrap_or(mapping.start).max(below)..end)
     }
 
     /// A shared mapping: of a file from `offset`, or anonymous.
@@ -251,6 +263,7 @@ impl Domain {
         if new {
             let (object_len, content) = match &file {
                 Some((_, file, _, name)) => {
+                    self.note_outside(tid, key, name, addr)?;
                     let len = file.metadata().map_or(0, |meta| meta.st_size());
                     (len, Some(self.session.keep_shared(file, name)?))
                 }
@@ -272,14 +285,19 @@ impl Domain {
 
     pub(super) fn leave_mprotect(&mut self, tid: Tid, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
         let [addr, len, raw_prot, ..] = args;
+        let range = addr..addr + page_up(len);
+        let range = match raw_prot & PROT_GROWSDOWN {
+            0 => range,
+            _ => self.protected_below(tid, addr, range.end)?,
+        };
         if raw_prot & PROT_WRITE != 0 {
             // Whoever is about to change text looks at it first.
-            self.unpatch(addr, addr + page_up(len), outcome)?;
+            self.unpatch(range.start, range.end, outcome)?;
         }
         if len > 0 {
             outcome.effects.push(Effect::Protect {
-                addr,
-                len: page_up(len),
+                addr: range.start,
+                len: range.end - range.start,
                 prot: self.prot_of(tid, raw_prot),
             });
         }
@@ -388,6 +406,7 @@ impl Domain {
         self.remove_views(addr, addr + len);
         let (object, new) = self.session.registry.open(key_of_mapping(&mapping), self.id);
         if new {
+            self.note_outside(tid, key_of_mapping(&mapping), &mapping.name, addr)?;
             let file = if is_untouched(mapping.inode) { None } else { open_mapped(tid, &mapping) };
             let file = file.filter(|file| file.metadata().is_ok_and(|meta| meta.st_ino() == mapping.inode));
             let content = file.map(|file| self.session.keep_shared(&file, &mapping.name)).transpose()?;

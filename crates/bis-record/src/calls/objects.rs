@@ -394,8 +394,8 @@ impl Domain {
         Ok(Entry::MakeAtOnce)
     }
 
-    /// A file that was opened to be written: it may be empty now, and it may be a process's memory. A store there
-    /// by a call would come to no event; the file is closed again, and the program told that it may not open it.
+    /// A file that was opened to be written: it may be empty now, and it may be a process's memory. Where nobody sees what
+    /// is written there, it would come to no event: the file is closed again, and the program told that it may not open it.
     pub(super) fn leave_open(
         &mut self,
         tid: Tid,
@@ -415,7 +415,8 @@ impl Domain {
         if flags & libc::O_ACCMODE == libc::O_RDONLY || flags & libc::O_PATH != 0 {
             return Ok(());
         }
-        if !self.is_memory_of_ours(tid, fd) {
+        // Writes to memory that is shown by us are made by us (`shown.rs`).
+        if !self.is_memory_of_ours(tid, fd) || is_shown(tid, fd) {
             return Ok(());
         }
         let number = u64::try_from(fd).unwrap_or(u64::MAX);

@@ -79,15 +79,23 @@ impl Domain {
         if allowed != 0 {
             return Ok(Entry::Done(allowed));
         }
-        let mut source = Vec::new();
-        for (addr, len) in local {
-            let data = self.memory.read_upto(addr, usize::try_from(len).unwrap_or(0));
-            let short = (data.len() as u64) < len;
-            source.extend(data);
-            if short {
-                break;
-            }
-        }
+        let source = self.gather(local, u64::MAX);
+        Ok(match self.send_memory(target, &remote, &source)? {
+            None => failed(libc::ESRCH),
+            Some(0) => failed(libc::EFAULT),
+            Some(done) => Entry::Done(i64::try_from(done).unwrap_or(0)),
+        })
+    }
+
+    /// Sends these bytes to the memory of another process of the recording, up to the first that cannot be written. How many they
+    /// were; none: it has ended.
+    pub(super) fn send_memory(
+        &mut self,
+        target: Tid,
+        remote: &[(u64, u64)],
+        source: &[u8],
+    ) -> Result<Option<usize>> {
+        let Some(pid) = process_of(target) else { return Ok(None) };
         loop {
             if self.session.mail.is_execing(pid) {
                 // Others may need our tokens to let it come to an end.
@@ -95,25 +103,40 @@ impl Domain {
             }
             let domain = self.session.mail.target(pid, || task::is_alive(pid));
             self.ensure_tokens()?;
-            let Some(domain) = domain else { return Ok(failed(libc::ESRCH)) };
+            let Some(domain) = domain else { return Ok(None) };
             let mappings = maps::read(target).unwrap_or_default();
             if mappings.is_empty() {
                 // It has ended meanwhile.
-                return Ok(failed(libc::ESRCH));
+                return Ok(None);
             }
-            let (pieces, done) = writable(&mappings, &remote, &source);
+            let (pieces, done) = writable(&mappings, remote, source);
             if done == 0 {
-                return Ok(failed(libc::EFAULT));
+                return Ok(Some(0));
             }
             match self.session.mail.send(pid, domain, &pieces) {
                 Sent::OnTheirWay => {
                     self.session.watch.call_all();
-                    return Ok(Entry::Done(i64::try_from(done).unwrap_or(0)));
+                    return Ok(Some(done));
                 }
-                Sent::Gone => return Ok(failed(libc::ESRCH)),
+                Sent::Gone => return Ok(None),
                 Sent::Changed => {}
             }
         }
+    }
+
+    /// What these buffers of the caller hold, up to the first byte that cannot be read, and no more than `most`.
+    pub(super) fn gather(&self, buffers: Vec<(u64, u64)>, most: u64) -> Vec<u8> {
+        let mut source = Vec::new();
+        for (addr, len) in buffers {
+            let len = len.min(most - source.len() as u64);
+            let data = self.memory.read_upto(addr, usize::try_from(len).unwrap_or(0));
+            let is_short = (data.len() as u64) < len;
+            source.extend(data);
+            if is_short {
+                break;
+            }
+        }
+        source
     }
 
     /// An iovec array of the caller; none where it cannot be read or is not valid.

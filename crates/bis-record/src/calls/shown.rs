@@ -6,6 +6,8 @@
 //! its start, so that one reading of it in many small pieces tells of one moment (the kernel's own may tell of
 //! several). The position in it is that of the descriptor, so that `lseek`, `dup` and `fork` mean what they always do.
 //!
+//! A write to `mem` is not made by the kernel either: it may change text, which is first made the program's own again.
+//!
 //! Not changed: `pagemap`, which answers for addresses that the reader has to know already; `map_files`, a folder, which lists what
 //! is mapped of the hooks' area as `memfd:bis`; and the memory of another process (`/proc/OTHER/mem`).
 
@@ -25,14 +27,17 @@ use std::{
 
 use bis_agent::OURS;
 use bis_syscalls::Call;
-use bis_trace::types::Tid;
+use bis_trace::{
+    event::{MemWrite, Outcome},
+    types::Tid,
+};
 use bis_tracee::{
     maps,
     pagemap::{Page, PageMap},
     sys,
 };
 
-use super::objects::fd_path;
+use super::{objects::fd_path, outside::is_for_writing};
 use crate::{call::Entry, domain::Domain, error::Result, hooks::patches::ARENA_LEN, process::process_of};
 
 /// The most bytes of memory that one read gives.
@@ -43,6 +48,8 @@ const TEXTS_MAX: usize = 16;
 
 /// ioctl on maps: the kernel's newer way to ask (6.11). An older one does not know it.
 const PROCMAP_QUERY: u64 = 0xc068_6611;
+
+const PAGE: u64 = 4096;
 
 /// Which file of a task's folder in /proc.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -118,6 +125,21 @@ fn is_read(nr: u64) -> bool {
     calls.contains(&nr.cast_signed())
 }
 
+fn is_write(nr: u64) -> bool {
+    let calls =
+        [libc::SYS_write, libc::SYS_pwrite64, libc::SYS_writev, libc::SYS_pwritev, libc::SYS_pwritev2];
+    calls.contains(&nr.cast_signed())
+}
+
+/// Where in its file a read or write begins (none: at its position), and whether it moves that.
+fn offset(call: &Call) -> (Option<u64>, bool) {
+    match call.nr.cast_signed() {
+        libc::SYS_read | libc::SYS_readv | libc::SYS_write | libc::SYS_writev => (None, true),
+        libc::SYS_preadv2 | libc::SYS_pwritev2 if call.args[3] == u64::MAX => (None, true),
+        _ => (Some(call.args[3]), false),
+    }
+}
+
 const fn errno(number: i32) -> i64 {
     -(number as i64)
 }
@@ -126,7 +148,13 @@ impl Domain {
     /// At the entry of any call that is traced: its result, if it reads a file that is shown otherwise.
     pub fn enter_shown(&mut self, tid: Tid, call: &Call) -> Result<Option<Entry>> {
         let asks = call.nr.cast_signed() == libc::SYS_ioctl && call.args[1] == PROCMAP_QUERY;
-        if !self.session.shown.load(Ordering::Relaxed) || !asks && !is_read(call.nr) {
+        if !self.session.shown.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        if is_write(call.nr) {
+            return self.write_memory(tid, call);
+        }
+        if !asks && !is_read(call.nr) {
             return Ok(None);
         }
         let fd = call.i32(0);
@@ -134,15 +162,9 @@ impl Domain {
         if asks {
             return Ok((file.what == Shown::Mappings).then_some(Entry::Done(errno(libc::ENOTTY))));
         }
-        let (at, moves) = match call.nr.cast_signed() {
-            libc::SYS_read | libc::SYS_readv => (None, true),
-            libc::SYS_preadv2 if call.args[3] == u64::MAX => (None, true),
-            _ => (Some(call.args[3]), false),
-        };
+        let (at, moves) = offset(call);
         let Some(at) = at.or_else(|| position(tid, fd)) else { return Ok(None) };
-        let vector = !matches!(call.nr.cast_signed(), libc::SYS_read | libc::SYS_pread64);
-        let asked = if vector { u64::MAX } else { call.args[2] };
-        let buffers = self.buffers(vector, call.args, asked);
+        let buffers = self.buffers_of(call);
         let wanted = buffers.iter().map(|(_, len)| *len).fold(0, u64::saturating_add);
         if at.cast_signed() < 0 && file.what != Shown::Memory || wanted == 0 {
             return Ok(None);
@@ -171,6 +193,89 @@ impl Domain {
         Ok(Some(Entry::Done(given.cast_signed())))
     }
 
+    /// The buffers of a read or write.
+    fn buffers_of(&self, call: &Call) -> Vec<(u64, u64)> {
+        let plain = [libc::SYS_read, libc::SYS_pread64, libc::SYS_write, libc::SYS_pwrite64];
+        let vector = !plain.contains(&call.nr.cast_signed());
+        let asked = if vector { u64::MAX } else { call.args[2] };
+        self.buffers(vector, call.args, asked)
+    }
+
+    /// At the entry of a call that writes: its result, if it writes to the memory of a process of the recording. The kernel lets that
+    /// change what the process itself may not write (its text, too), page by page, up to the first that it cannot; so does
+    /// whoever traces it.
+    fn write_memory(&mut self, tid: Tid, call: &Call) -> Result<Option<Entry>> {
+        let fd = call.i32(0);
+        let file = shown_file(tid, fd).filter(|file| file.what == Shown::Memory);
+        let Some(file) = file.filter(|_| is_for_writing(tid, &fd.to_string())) else { return Ok(None) };
+        let (at, moves) = offset(call);
+        let Some(at) = at.or_else(|| position(tid, fd)) else { return Ok(None) };
+        let buffers = self.buffers_of(call);
+        if buffers.iter().all(|(_, len)| *len == 0) {
+            return Ok(None);
+        }
+        let target = [file.number, self.session.outside(tid, file.number)];
+        let source = self.gather(buffers, MEMORY_BYTES_MAX);
+        if source.is_empty() {
+            return Ok(Some(Entry::Done(errno(libc::EFAULT))));
+        }
+        let done = if target.iter().any(|tid| self.tasks.contains_key(tid)) {
+            Some(self.change_memory(tid, at, &source)?)
+        } else {
+            let is_member =
+                |tid: &&Tid| process_of(**tid).is_some_and(|pid| self.session.mail.is_member(pid));
+            match target.iter().find(is_member) {
+                Some(target) => self.send_memory(*target, &[(at, source.len() as u64)], &source)?,
+                // It has ended, or is none of the recording's.
+                None => return Ok(None),
+            }
+        };
+        let done = match done {
+            // There is no memory any more.
+            None => 0,
+            Some(0) => return Ok(Some(Entry::Done(errno(libc::EIO)))),
+            Some(done) => done as u64,
+        };
+        if moves && done > 0 {
+            let whence = libc::SEEK_SET.cast_unsigned().into();
+            self.call_for(tid, libc::SYS_lseek, [call.args[0], at.wrapping_add(done), whence, 0, 0, 0])?;
+        }
+        Ok(Some(Entry::Done(done.cast_signed())))
+    }
+
+    /// Changes the domain's own memory, as far as that is there and the program's. How many bytes were written.
+    fn change_memory(&mut self, tid: Tid, at: u64, source: &[u8]) -> Result<usize> {
+        let range = at..at.saturating_add(source.len() as u64);
+        let first = without(range, &self.ours()).into_iter().next().filter(|part| part.start == at);
+        let Some(part) = first else { return Ok(0) };
+        let mut outcome = Outcome::default();
+        let is_text = |m: &maps::Mapping| m.prot & 4 != 0 && m.start < part.end && part.start < m.end;
+        if maps::read(tid)?.iter().any(is_text) {
+            // As before an mprotect that lets the program write there.
+            self.unpatch(part.start, part.end, &mut outcome)?;
+        }
+        let mut to = part.start;
+        while to < part.end {
+            let end = (to + 1).next_multiple_of(PAGE).min(part.end);
+            let piece = |addr: u64| usize::try_from(addr - at).unwrap_or(usize::MAX).min(source.len());
+            if self.memory.write(to, &source[piece(to)..piece(end)]).is_err() {
+                break;
+            }
+            to = end;
+        }
+        let done = usize::try_from(to - at).unwrap_or(0).min(source.len());
+        if done > 0 {
+            outcome.writes.push(MemWrite { addr: at, data: source[..done].to_vec() });
+        }
+        let state = self.call(tid)?;
+        state.effects.append(&mut outcome.effects);
+        state.writes.append(&mut outcome.writes);
+        if let Some(ours) = outcome.ours {
+            state.ours.get_or_insert_default().append(*ours);
+        }
+        Ok(done)
+    }
+
     /// Bytes for the program's buffers, as far as those can be written.
     fn give(&mut self, tid: Tid, buffers: &[(u64, u64)], bytes: &[u8]) -> Result<u64> {
         let mappings = maps::read(tid)?;
@@ -187,7 +292,7 @@ impl Domain {
             let (now, later) = rest.split_at(usize::try_from(room).unwrap_or(0));
             if !now.is_empty() {
                 self.memory.write(addr, now)?;
-                let write = bis_trace::event::MemWrite { addr, data: now.to_vec() };
+                let write = MemWrite { addr, data: now.to_vec() };
                 self.call(tid)?.writes.push(write);
             }
             rest = later;

@@ -291,6 +291,11 @@ impl Domain {
             let what = format!("what task {runner} has logged would become an event of another");
             return Err(RecordError::Bug { tid, what });
         }
+        if self.tasks.get(&tid).is_some_and(|task| task.has_log) {
+            // The first would have to be used up where no event is.
+            let what = "a second log of hooked calls with no event since the first".into();
+            return Err(RecordError::Bug { tid, what });
+        }
         let alone = hooks.area.get(state::ALONE) != 0;
         let log = hooks.area.take_log();
         let seq = self.session.writer.next_seq();
@@ -384,9 +389,10 @@ impl Domain {
     /// A signal for a handler finds the task in a hook. True: it was that, and the signal is kept.
     pub fn signal_in_hook(&mut self, tid: Tid, info: &SigInfo) -> Result<bool> {
         let signal = info.signal();
-        let others = self.tasks.len() > 1;
+        let others = self.tasks.len() > 1 || self.holds_tokens();
         match self.kernels_disposition(tid, signal) {
             Disposition::Handler => {}
+            Disposition::Ignore => return self.ignored_in_hook(tid),
             // It would stop in the hook, and all others could not come to where they stop.
             Disposition::Stop if others => {}
             _ => return Ok(false),
@@ -402,6 +408,18 @@ impl Domain {
         }
         // What of its calls could tell has been made, or is not made in the hook.
         self.hush(tid)?;
+        self.go_on(tid)?;
+        Ok(true)
+    }
+
+    /// A signal that is ignored finds the task in a hook. Without a tracer it would not have come: where it has ended a call that the
+    /// kernel does not make again by itself, the call becomes a traced one. True: it was that.
+    fn ignored_in_hook(&mut self, tid: Tid) -> Result<bool> {
+        let Some(regs) = self.in_hook(tid)? else { return Ok(false) };
+        let is_ended = regs.rip == hooks::SYSCALL_END && regs.result() == INTERRUPTED[0];
+        if !is_ended || !self.call_off(tid, &regs)? {
+            return Ok(false);
+        }
         self.go_on(tid)?;
         Ok(true)
     }
