@@ -142,6 +142,7 @@ mod tests {
             ],
             tasks: vec![(DomainId(1), Tid(10)), (DomainId(1), Tid(14))],
             shares: vec![],
+            outside: vec![],
         }
     }
 
