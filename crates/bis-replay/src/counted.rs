@@ -8,6 +8,7 @@
 use bis_rewrite::{Conditional, Countdown, Predicate, Run, Span, countdown};
 use bis_trace::types::Registers;
 use bis_tracee::{Memory, TraceeError, maps, place, remote::Remote};
+use iced_x86::{Decoder, DecoderOptions};
 
 use crate::task::Task;
 
@@ -48,7 +49,11 @@ impl Counted {
         in_the_way: &[u64],
     ) -> Result<Option<Counted>, TraceeError> {
         const CODE_MAX: usize = 64;
-        let Some(span) = Span::begin(place, &memory.read_upto(place, CODE_MAX)) else { return Ok(None) };
+        let code = memory.read_upto(place, CODE_MAX);
+        if is_repeated(&code) {
+            return Ok(None);
+        }
+        let Some(span) = Span::begin(place, &code) else { return Ok(None) };
         let rip = task.regs()?.rip;
         if in_the_way.iter().any(|at| (place + 1..span.end()).contains(at))
             || (place + 1..span.end()).contains(&rip)
@@ -162,5 +167,29 @@ impl Counted {
         let args = [self.pages, (place::CODE_PAGES + 1) * PAGE, 0, 0, 0, 0];
         remote.must("unmap the pages of a countdown", libc::SYS_munmap, args)?;
         remote.finish()
+    }
+}
+
+/// Is this a string instruction that repeats itself? A breakpoint stops a task in front of each round of one, and so does a step: each is an
+/// arrival. A countdown would be come by once.
+fn is_repeated(code: &[u8]) -> bool {
+    let instruction = Decoder::new(64, code, DecoderOptions::NONE).decode();
+    instruction.is_string_instruction() && (instruction.has_rep_prefix() || instruction.has_repne_prefix())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_repeated;
+
+    #[test]
+    fn what_repeats_itself_is_known() {
+        // rep stosq; repne scasb
+        assert!(is_repeated(&[0xf3, 0x48, 0xab]));
+        assert!(is_repeated(&[0xf2, 0xae]));
+        // stosq; rep ret; movsd xmm0,[rdi]; nothing
+        assert!(!is_repeated(&[0x48, 0xab]));
+        assert!(!is_repeated(&[0xf3, 0xc3]));
+        assert!(!is_repeated(&[0xf2, 0x0f, 0x10, 0x07]));
+        assert!(!is_repeated(&[]));
     }
 }

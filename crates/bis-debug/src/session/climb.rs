@@ -164,11 +164,14 @@ impl<'t> Session<'t> {
         let first = live.replica.done().0;
         let mut event = end.event;
         if end.legs.is_empty() {
+            // The end is behind an event: the interval is the one in front of that event.
+            let mut done = first;
             event = first;
             Self::have_points(&mut live, end, None)?;
             let limit = Limit { each_event: true, ..Limit::default() };
             while self.toward(&mut live, &mut goal, &[], &limit)?.is_some() {
-                event = live.replica.done().0;
+                event = done;
+                done = live.replica.done().0;
             }
         }
         drop(live);
