@@ -1,5 +1,5 @@
 // A small loop with calls, string instructions, flags that are pushed and popped, and a system call now and then.
-// modes: default no-hooks software
+// modes: default no-hooks software lazy
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 # An interpreter: deep calls, much memory, few events.
-# modes: default software
+# modes: default software lazy
 import json
 import re
 

@@ -1,5 +1,5 @@
 // Four threads that share a lock and a counter.
-// modes: default no-hooks software
+// modes: default no-hooks software lazy
 #include <pthread.h>
 #include <stdio.h>
 #include <sched.h>

@@ -1,5 +1,5 @@
 // Signals of a timer, in the middle of a computation and of a blocking call; and one that the program sends itself.
-// modes: default no-hooks software
+// modes: default no-hooks software lazy
 #include <signal.h>
 #include <stdio.h>
 #include <sys/time.h>

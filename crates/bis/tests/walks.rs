@@ -6,7 +6,8 @@
 //! name before, in any walk through the same recording. Some moves are tried together with their inverse.
 //!
 //! `BIS_WALKS=N` makes N walks of each program (default: a few). A failure names its trace, which is kept, and its seed:
-//! `BIS_WALK_TRACE=DIR BIS_WALK_SEED=N` walks there again. `BIS_WALK_LOG=1` prints the moves.
+//! `BIS_WALK_TRACE=DIR BIS_WALK_SEED=N` walks there again. `BIS_WALK_LOG=1` prints the moves, and `BIS_LOG`
+//! what the session does.
 //!
 //! The lines `modes:`, `which: forked` (walk through the first child that was forked) and `short` (few moves: each is slow) are
 //! looked for in the comments of a program.
@@ -60,7 +61,16 @@ const PAGE: u64 = 4096;
 /// Walks of each recording where nothing else is asked for.
 const WALKS: u64 = 2;
 
+/// A mode in which the dynamic linker binds functions when they are called first. It saves the vector registers on the stack then, by an
+/// `xsavec`, and what that writes is not the same each time: the processor says which registers are in use, and whether zeros are
+/// may change when the kernel switches tasks. What it leaves, and what lies below the lowest stack pointer, is left out of the sums of
+/// this mode. In all others functions are bound when a program begins, and all of memory is compared.
+const LAZY: &str = "lazy";
+
 fn main() {
+    if let Ok(filter) = std::env::var("BIS_LOG") {
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    }
     let mut trials = Vec::new();
     for source in sources() {
         let text = fs::read_to_string(&source).unwrap_or_default();
@@ -115,7 +125,10 @@ fn trial(source: &Path, mode: &str) -> Result<(), Failed> {
             _ => &[],
         };
         let words: Vec<&OsStr> = argv.iter().map(AsRef::as_ref).collect();
-        let record = common::record_command(&trace, extra, &words, folder.path());
+        let mut record = common::record_command(&trace, extra, &words, folder.path());
+        if mode != LAZY {
+            record.env("LD_BIND_NOW", "1");
+        }
         let step = common::run(record, "record", folder.path(), None, RECORD_LIMIT)?;
         if step.status != 0 {
             return Err(format!("the recording ends with status {}\n{}", step.status, step.shown()).into());
@@ -127,6 +140,7 @@ fn trial(source: &Path, mode: &str) -> Result<(), Failed> {
     };
     let moves = if text.lines().take(6).any(|line| line.ends_with("short")) { MOVES_SHORT } else { MOVES };
     let is_forked = word_after(&text, "which:") == Some("forked");
+    let plan = Plan { trace: &trace, is_forked, is_exact: mode != LAZY, addresses: &addresses, moves };
     // Walks go on after one that has failed, where many were asked for.
     let mut failures = Vec::new();
     let count = seeds.end - seeds.start;
@@ -141,7 +155,7 @@ fn trial(source: &Path, mode: &str) -> Result<(), Failed> {
     for seed in seeds {
         let watch = Watchdog::new(format!("{name}: seed {seed} hangs; the trace: {}", trace.display()));
         let mut log = String::new();
-        let walked = walk(&trace, is_forked, &addresses, (seed, moves), &mut facts, &mut log, &watch);
+        let walked = walk(&plan, seed, &mut facts, &mut log, &watch);
         drop(watch);
         done += 1;
         if let Err(error) = walked {
@@ -153,13 +167,28 @@ fn trial(source: &Path, mode: &str) -> Result<(), Failed> {
         }
     }
     if count > WALKS {
-        println!("{name}: {done} walks, {} failures, {} s", failures.len(), began.elapsed().as_secs());
+        let (longest, what) = &facts.longest;
+        println!(
+            "{name}: {done} walks, {} failures, {} s; the longest move took {longest:.1?}: {what}",
+            failures.len(),
+            began.elapsed().as_secs()
+        );
     }
     if failures.is_empty() {
         folder.done();
         return Ok(());
     }
     Err(failures.join("\n\n").into())
+}
+
+/// What is walked through, and how.
+struct Plan<'a> {
+    trace: &'a Path,
+    is_forked: bool,
+    /// All of memory is the same each time ([`LAZY`]).
+    is_exact: bool,
+    addresses: &'a Addresses,
+    moves: usize,
 }
 
 /// How a program is started, and addresses of it that are worth a stop: those of functions and of data.
@@ -296,9 +325,8 @@ struct State {
     bytes: BTreeMap<u64, Vec<u8>>,
 }
 
-/// What memory holds from here on that is the same each time, if it is not too much. None: all of it is, or nobody has looked. In what
-/// `xsavec` leaves on a stack it depends on the kernel what is written ([`xsave`]); the rest of that may lie below a stack pointer, so
-/// `used` says where in this memory is one.
+/// What memory holds from here on that is the same each time where functions are bound [lazily](LAZY), if it is not too much. None: all
+/// of it is, or nobody has looked. `used`: where a stack that is in this memory begins.
 fn what_repeats(session: &Session<'_>, start: u64, end: u64, used: Option<u64>) -> Option<Vec<u8>> {
     const LEN_MAX: u64 = 16 << 20;
     if end - start > LEN_MAX {
@@ -321,7 +349,7 @@ fn is_loud() -> bool {
 }
 
 impl State {
-    fn of(session: &mut Session<'_>) -> Result<State, String> {
+    fn of(session: &mut Session<'_>, is_exact: bool) -> Result<State, String> {
         session.rest().map_err(|trouble| trouble.text())?;
         let replica = session.replica();
         let mut tasks = BTreeMap::new();
@@ -347,9 +375,10 @@ impl State {
         let (mut memory, mut bytes) = (Vec::new(), BTreeMap::new());
         for range in &ranges {
             let within = tasks.values().map(|(registers, _): &(Registers, u64)| registers.rsp);
-            let used = within.filter(|rsp| (range.start..range.end).contains(rsp)).min();
+            let used = within.filter(|rsp| !is_exact && (range.start..range.end).contains(rsp)).min();
             let start = used.unwrap_or(range.start);
-            let repeats = if range.inode == 0 { what_repeats(session, start, range.end, used) } else { None };
+            let is_all = is_exact || range.inode != 0;
+            let repeats = if !is_all { what_repeats(session, start, range.end, used) } else { None };
             let sum = match &repeats {
                 Some(bytes) => xxhash_rust::xxh3::xxh3_64(bytes),
                 None => {
@@ -360,7 +389,6 @@ impl State {
             };
             memory.push((range.start, range.end, sum));
             if is_loud() {
-                // Of a stack, what is in use.
                 let shown = start.max(range.end.saturating_sub(SHOWN_MAX));
                 let kept = repeats.map(|bytes| bytes[usize::try_from(shown - start).unwrap_or(0)..].to_vec());
                 bytes.insert(shown, kept.unwrap_or_else(|| session.read_memory(shown, range.end - shown)));
@@ -446,6 +474,8 @@ struct Facts {
     /// In which program, because in another one it may be the middle of an instruction.
     code: Vec<(DomainId, u64)>,
     data: Vec<u64>,
+    /// Which move has taken longest, with the looks at memory.
+    longest: (Duration, String),
 }
 
 /// A session on its way.
@@ -459,23 +489,25 @@ struct Walk<'a, 't> {
     state: State,
     /// Its present program.
     image: DomainId,
+    is_exact: bool,
     is_loud: bool,
+    /// The move that is underway.
+    began: Instant,
     last: (u64, u64),
 }
 
 fn walk(
-    trace: &Path,
-    is_forked: bool,
-    addresses: &Addresses,
-    (seed, moves): (u64, usize),
+    plan: &Plan<'_>,
+    seed: u64,
     facts: &mut Facts,
     log: &mut String,
     watch: &Watchdog,
 ) -> Result<(), String> {
     bis_replay::allow_many_files();
-    let trace = Trace::open(trace).map_err(|error| error.to_string())?;
+    let Plan { is_exact, addresses, .. } = *plan;
+    let trace = Trace::open(plan.trace).map_err(|error| error.to_string())?;
     let world = World::new(&trace).map_err(|error| error.to_string())?;
-    let which = if is_forked { forked(&trace) } else { Which::First };
+    let which = if plan.is_forked { forked(&trace) } else { Which::First };
     let mut session = Session::open(&world, &which, None, None).map_err(|error| error.to_string())?;
     if let Ok(mut stopper) = watch.stopper.lock() {
         *stopper = Some(session.stopper());
@@ -488,7 +520,7 @@ fn walk(
     facts.code = addresses.code.iter().map(|addr| (image, *addr)).collect();
     let first = session.first_event().0;
     let end = session.end_event().map_or(last.max(first) + 1000, |event| event.0);
-    let state = State::of(&mut session)?;
+    let state = State::of(&mut session, is_exact)?;
     let mut walk = Walk {
         session,
         facts,
@@ -498,11 +530,13 @@ fn walk(
         points: Vec::new(),
         state,
         image,
-        is_loud: std::env::var_os("BIS_WALK_LOG").is_some(),
+        is_exact,
+        is_loud: is_loud(),
+        began: Instant::now(),
         last: (first, end),
     };
     walk.look("the begin")?;
-    for _ in 0..moves {
+    for _ in 0..plan.moves {
         walk.one_move()?;
     }
     Ok(())
@@ -517,8 +551,13 @@ fn forked(trace: &Trace) -> Which {
 impl Walk<'_, '_> {
     fn note(&mut self, text: &str) {
         self.watch.moves.fetch_add(1, Ordering::SeqCst);
+        let took = self.began.elapsed();
+        self.began = Instant::now();
         if self.is_loud {
-            eprintln!("{text}");
+            eprintln!("{text} ({took:.1?})");
+        }
+        if took > self.facts.longest.0 {
+            self.facts.longest = (took, text.into());
         }
         let _ = writeln!(self.log, "  {text}");
     }
@@ -529,7 +568,7 @@ impl Walk<'_, '_> {
         let tid = self.session.tid();
         let rip = self.session.registers(tid).map_or(0, |(registers, _)| registers.rip);
         self.note(&format!("{what}: {name} (task {tid} at {rip:#x})"));
-        let state = State::of(&mut self.session)?;
+        let state = State::of(&mut self.session, self.is_exact)?;
         if let Some(known) = self.facts.states.get(&name) {
             if let Some(difference) = known.difference(&state) {
                 return Err(format!("{name} is not what it was:\n{difference}"));

@@ -56,6 +56,16 @@ pub(super) struct Climb<'t> {
     pub rungs: Vec<Rung<'t>>,
 }
 
+/// How far the end of a way is from a rung.
+enum Nearness<'t> {
+    /// It is the same place: an event's place, which has that name only where somebody has asked for it.
+    There,
+    /// So near that it is gone to step by step.
+    Near,
+    /// Farther than from this one.
+    Far(Rung<'t>),
+}
+
 impl<'t> Rung<'t> {
     /// A replica that goes on from here.
     fn resume<'p>(&mut self, end: &'p Position) -> Result<(Live<'t>, Goal<'p>), Trouble> {
@@ -148,10 +158,13 @@ impl<'t> Session<'t> {
         }
         self.last_interval(end, &mut rungs)?;
         self.last_rounds(end, &mut rungs)?;
-        while let Some(last) = rungs.last_mut()
-            && let Some(nearer) = self.nearer(last, end)?
-        {
-            rungs.push(nearer);
+        while let Some(last) = rungs.last_mut() {
+            match self.nearer(last, end)? {
+                Nearness::Far(nearer) => rungs.push(nearer),
+                Nearness::Near => break,
+                Nearness::There if rungs.len() == 1 => break,
+                Nearness::There => drop(rungs.pop()),
+            }
         }
         Ok(Some(Climb { from, end: end.clone(), rungs }))
     }
@@ -231,14 +244,15 @@ impl<'t> Session<'t> {
         Self::add_rung(rungs, &mut live, done)
     }
 
-    /// A rung behind this one, if the end is far from it: in the last rounds of a loop that lies between. None: it is near enough.
+    /// How far the end is from a rung; if it is far, there is a rung behind this one, in the last rounds of a loop that lies between.
     ///
     /// It goes there step by step and looks ever less often at what has repeated; so it ends, even where nothing does.
-    fn nearer(&mut self, rung: &mut Rung<'t>, end: &Position) -> Result<Option<Rung<'t>>, Trouble> {
+    fn nearer(&mut self, rung: &mut Rung<'t>, end: &Position) -> Result<Nearness<'t>, Trouble> {
         let (mut live, mut goal) = rung.resume_without_counts(end)?;
         Self::have_points(&mut live, end, None)?;
         let own = end.arrivals();
         let mut gone_on = None;
+        let mut has_gone = false;
         let mut before: BTreeMap<u64, u64> = BTreeMap::new();
         let mut many = FAR;
         loop {
@@ -251,8 +265,12 @@ impl<'t> Session<'t> {
                     *seen.entry(registers.rip).or_default() += 1;
                 }
                 let limit = one_step(&mut live)?;
-                if self.toward(&mut live, &mut goal, &[], &limit)?.is_none() {
-                    return Ok(gone_on);
+                match self.toward(&mut live, &mut goal, &[], &limit)? {
+                    Some(stop) => {
+                        has_gone |= matches!(stop, Stop::Stepped(_) | Stop::Watched(..) | Stop::Event(_));
+                    }
+                    None if has_gone => return Ok(gone_on.map_or(Nearness::Near, Nearness::Far)),
+                    None => return Ok(Nearness::There),
                 }
             }
             for addr in most_often(&seen) {
@@ -266,7 +284,7 @@ impl<'t> Session<'t> {
                     continue;
                 };
                 if let Some(copy) = live.replica.checkpoint(&mut live.company)? {
-                    return Ok(Some(Rung { copy, done, image: live.image }));
+                    return Ok(Nearness::Far(Rung { copy, done, image: live.image }));
                 }
             }
             for (addr, hits) in seen {
