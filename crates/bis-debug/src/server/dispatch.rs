@@ -291,10 +291,12 @@ impl<'t> Served<'t> {
                 let threads = self.resumed.map(|tid| self.thread(tid));
                 self.resume(&[ThreadAction { action, threads }])
             }
-            Command::ReverseContinue => self.backwards(Session::reverse),
+            Command::ReverseContinue => {
+                self.stays_behind_exec().unwrap_or_else(|| self.backwards(Session::reverse))
+            }
             Command::ReverseStep => {
                 let tid = self.resumed.unwrap_or(self.session.tid());
-                self.backwards(|session| session.reverse_step(tid))
+                self.stays_behind_exec().unwrap_or_else(|| self.step_back(tid))
             }
             Command::Run { arguments, .. } => self.run(&arguments),
             Command::Restart => self.run(&[]),

@@ -22,6 +22,8 @@ pub(super) struct Memory {
     target: Option<Target>,
     /// Where the program went by itself after a `vRun`: the resume that follows is for nothing.
     pub has_just_run: bool,
+    /// A step back has led over an exec. gdb, where nothing catches that, goes on backwards by itself, and not by a step.
+    pub has_crossed_exec: bool,
     /// The client speaks of another process now.
     pub is_elsewhere: bool,
 }
@@ -208,6 +210,7 @@ impl<'t> Served<'t> {
             self.session.end_diversion();
             return Some(self.tell(Report { tid: self.session.tid(), why: Why::Arrived }));
         }
+        self.memory.has_crossed_exec = false;
         let target = self.memory.target.take()?;
         self.session.end_diversion();
         if let Err(why) = self.enter(target.spot.domain) {
@@ -225,6 +228,21 @@ impl<'t> Served<'t> {
             }
         };
         Some(self.tell(report))
+    }
+
+    /// One step back of a task. Where it leads to the program before, a client that tells what its user sees stays there.
+    pub(super) fn step_back(&mut self, tid: Tid) -> Vec<u8> {
+        let reply = self.backwards(|session| session.reverse_step(tid));
+        self.memory.has_crossed_exec = matches!(self.last.why, Why::Exec(_))
+            && self.features.has("exec-events")
+            && !self.memory.seen.is_empty();
+        reply
+    }
+
+    /// The client goes on from a step back over an exec which its user has not seen.
+    pub(super) fn stays_behind_exec(&mut self) -> Option<Vec<u8>> {
+        std::mem::take(&mut self.memory.has_crossed_exec)
+            .then(|| self.tell(Report { tid: self.session.tid(), why: Why::Arrived }))
     }
 
     /// The program stands where it has been before: `back` and `forward` go on from there.
@@ -333,7 +351,8 @@ impl<'t> Served<'t> {
     fn stopped(&mut self) -> String {
         let spot = self.spot();
         let position = spot.position.clone();
-        let Memory { seen, now, .. } = &mut self.memory;
+        let Memory { seen, now, has_crossed_exec, .. } = &mut self.memory;
+        *has_crossed_exec = false;
         if seen.get(*now) != Some(&spot) {
             seen.truncate(*now + 1);
             seen.push(spot);

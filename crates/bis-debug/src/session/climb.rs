@@ -109,12 +109,20 @@ impl<'t> Session<'t> {
     }
 
     /// Copies of a replica on its way to a position, ever closer; and the position by the name by which it is gone to. None: nothing is
-    /// in front of it.
-    pub(super) fn climb(&mut self, end: &Position) -> Result<Option<Climb<'t>>, Trouble> {
+    /// in front of it. `than`: the mark from which it was tried, and which is not far enough before.
+    pub(super) fn climb(
+        &mut self,
+        end: &Position,
+        than: Option<&Mark<'t>>,
+    ) -> Result<Option<Climb<'t>>, Trouble> {
         let image = self.image_of(end.event);
         self.have_image(image)?;
         let end = &self.near(end)?;
-        let Some(from) = self.history.best_before(image, end) else { return Ok(None) };
+        let from = match than {
+            None => self.history.best_before(image, end),
+            Some(than) => self.history.best_before_mark(image, end, than),
+        };
+        let Some(from) = from else { return Ok(None) };
         let Live { mut replica, mut company, .. } = from.resume()?;
         let Some(copy) = replica.checkpoint(&mut company)? else { return Ok(None) };
         let live = Live::new(replica, company, image);

@@ -264,6 +264,13 @@ impl<'t> History<'t> {
         self.last(image, position, |mark| mark.position != *position)
     }
 
+    /// The same, and in front of another mark that serves as well.
+    pub fn best_before_mark(&self, image: usize, position: &Position, than: &Mark<'t>) -> Option<Mark<'t>> {
+        self.last(image, position, |mark| {
+            mark.position != than.position && than.position.done_at(&mark.position).is_some()
+        })
+    }
+
     fn last(
         &self,
         image: usize,

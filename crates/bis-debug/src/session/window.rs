@@ -421,22 +421,26 @@ impl<'t> Session<'t> {
         is_enough: impl Fn(&Window<'t>) -> bool,
     ) -> Result<Option<Window<'t>>, Trouble> {
         let own_end = self.exact(end)?;
-        let Some(Climb { from, end, mut rungs }) = self.climb(&own_end)? else { return Ok(None) };
-        // From the last copy that is in front of the place, step by step.
-        while let Some(rung) = rungs.pop() {
-            let window = self.window_from(rung, from.clone(), &end, &own_end)?;
-            if !is_enough(&window) {
-                continue;
+        let mut tried: Option<Mark<'t>> = None;
+        while let Some(Climb { from, end, mut rungs }) = self.climb(&own_end, tried.as_ref())? {
+            // From the last copy that is in front of the place, step by step.
+            while let Some(rung) = rungs.pop() {
+                let window = self.window_from(rung, from.clone(), &end, &own_end)?;
+                if !is_enough(&window) {
+                    continue;
+                }
+                // Who has gone one step back goes others; each window takes time.
+                let farther = match rungs.last_mut() {
+                    Some(before) => self.farther(before, &end, &window.addresses())?,
+                    None => None,
+                };
+                let Some(farther) = farther else { return Ok(Some(window)) };
+                let longer = self.window_from(farther, from, &end, &own_end)?;
+                let is_longer = longer.steps.len() > window.steps.len() && is_enough(&longer);
+                return Ok(Some(if is_longer { longer } else { window }));
             }
-            // Who has gone one step back goes others; each window takes time.
-            let farther = match rungs.last_mut() {
-                Some(before) => self.farther(before, &end, &window.addresses())?,
-                None => None,
-            };
-            let Some(farther) = farther else { return Ok(Some(window)) };
-            let longer = self.window_from(farther, from, &end, &own_end)?;
-            let is_longer = longer.steps.len() > window.steps.len() && is_enough(&longer);
-            return Ok(Some(if is_longer { longer } else { window }));
+            // The mark may be at the very place, by another name, or within the same instruction.
+            tried = Some(from);
         }
         Ok(None)
     }
