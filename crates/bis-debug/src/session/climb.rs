@@ -63,7 +63,7 @@ enum Nearness<'t> {
     /// So near that it is gone to step by step.
     Near,
     /// Farther than from this one.
-    Far(Rung<'t>),
+    Far(Box<Rung<'t>>),
 }
 
 impl<'t> Rung<'t> {
@@ -168,7 +168,7 @@ impl<'t> Session<'t> {
         self.last_rounds(end, &mut rungs)?;
         while let Some(last) = rungs.last_mut() {
             match self.nearer(last, end)? {
-                Nearness::Far(nearer) => rungs.push(nearer),
+                Nearness::Far(nearer) => rungs.push(*nearer),
                 Nearness::Near => break,
                 Nearness::There if rungs.len() == 1 => break,
                 Nearness::There => drop(rungs.pop()),
@@ -277,7 +277,9 @@ impl<'t> Session<'t> {
                     Some(stop) => {
                         has_gone |= matches!(stop, Stop::Stepped(_) | Stop::Watched(..) | Stop::Event(_));
                     }
-                    None if has_gone => return Ok(gone_on.map_or(Nearness::Near, Nearness::Far)),
+                    None if has_gone => {
+                        return Ok(gone_on.map_or(Nearness::Near, |rung| Nearness::Far(Box::new(rung))));
+                    }
                     None => return Ok(Nearness::There),
                 }
             }
@@ -292,7 +294,7 @@ impl<'t> Session<'t> {
                     continue;
                 };
                 if let Some(copy) = live.replica.checkpoint(&mut live.company)? {
-                    return Ok(Nearness::Far(Rung { copy, done, image: live.image }));
+                    return Ok(Nearness::Far(Box::new(Rung { copy, done, image: live.image })));
                 }
             }
             for (addr, hits) in seen {
