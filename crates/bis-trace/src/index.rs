@@ -103,8 +103,8 @@ impl Headers<'_> {
     }
 }
 
-/// The table from the index file; none if it is missing, damaged, or of another log.
-pub fn load(dir: &Path, log_len: u64) -> Option<Table> {
+/// The table from the index file; none if it is missing, damaged, or of another log: it says of each chunk what the log says there.
+pub fn load(dir: &Path, log: &File, log_len: u64) -> Option<Table> {
     let file = File::open(dir.join(INDEX)).ok()?;
     let len = file.metadata().ok()?.len();
     let mut file = BufReader::with_capacity(64 << 10, file);
@@ -128,7 +128,9 @@ pub fn load(dir: &Path, log_len: u64) -> Option<Table> {
         let (offset, header) = entry.split_first_chunk::<8>()?;
         let chunk = Chunk::from_bytes(header.try_into().ok()?)?;
         let offset = u64::from_le_bytes(*offset);
-        if offset != end {
+        let mut in_log = [0; CHUNK_HEADER_BYTES];
+        log.read_exact_at(&mut in_log, end).ok()?;
+        if offset != end || header != in_log {
             return None;
         }
         end += chunk.total_len();

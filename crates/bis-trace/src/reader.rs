@@ -113,7 +113,7 @@ impl Trace {
             clones: clones::Source::default(),
             ending: Ending::Cut { why: String::new() },
         };
-        if let Some(table) = index::load(dir, stat.len()) {
+        if let Some(table) = index::load(dir, &trace.log, stat.len()) {
             trace.table = table;
             if trace.read_metas().is_ok() {
                 trace.ending = trace.find_ending();
@@ -365,10 +365,23 @@ impl Trace {
             (Some(Damage::HalfChunk(offset)), _) => {
                 format!("the log ends in the middle of a chunk at byte {offset}")
             }
-            (None, Some(Meta::End { exit_code, .. })) => return Ending::Complete { exit_code: *exit_code },
+            (None, Some(Meta::End { exit_code, .. })) => match self.lost_events() {
+                Some(why) => why,
+                None => return Ending::Complete { exit_code: *exit_code },
+            },
             (None, _) => "the recorder was killed".into(),
         };
         Ending::Cut { why }
+    }
+
+    /// What is wrong if a domain has ended after another number of events than its stream has: each chunk may be sound, and one of
+    /// them not there, or there as another stream's.
+    fn lost_events(&self) -> Option<String> {
+        self.metas.iter().find_map(|meta| {
+            let Meta::DomainEnd { domain, event_count, .. } = meta else { return None };
+            let has = self.event_count(*domain);
+            (has != *event_count).then(|| format!("domain {domain} has {has} events, and had {event_count}"))
+        })
     }
 
     fn damaged(&self, offset: u64, what: &str) -> TraceError {
