@@ -122,14 +122,105 @@ pub const DIVERGED: u64 = symbols::DIVERGED;
 pub const TEXT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/hooks.bin"));
 
 const _: () = assert!(TEXT_BASE == crate::AGENT_BASE + crate::AGENT_LEN);
-const _: () = assert!(TEXT_BASE + TEXT.len() as u64 <= CPUID_BASE);
+const _: () = assert!(TEXT_BASE + TEXT.len() as u64 <= PLACES_BASE);
 const _: () = assert!(TABLE_BASE + TABLE_LEN as u64 <= AREA_BASE);
+
+/// Where in the hooks' text a replay must know its way. They lie elsewhere in the hooks of each version, and of each compiler: a trace
+/// is replayed with its own hooks, and these say it themselves, in the last bytes before the answers of cpuid.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Places {
+    /// As [`ENTER`], and so on.
+    pub enter: u64,
+    pub rdtscp: u64,
+    pub chance: u64,
+    pub cpuid: u64,
+    pub cpuid_end: u64,
+    pub copy: u64,
+    pub copy_fault: u64,
+    pub safepoint_end: u64,
+    pub diverged: u64,
+}
+
+/// What replay and hooks agree on beside [`Places`]: the addresses of text, table, area and log, [`state`]'s offsets, and the log's
+/// entries. To be raised when one of these changes its meaning; then replay needs to know both, or refuses the older.
+const AGREEMENT: u64 = 1;
+
+const PLACES_MAGIC: [u8; 8] = *b"BISHOOKS";
+
+/// Where the hooks say their [`Places`]: magic, agreement, the places in the order of their declaration.
+const PLACES_BASE: u64 = CPUID_BASE - Places::LEN as u64;
+
+impl Places {
+    /// Bytes.
+    pub const LEN: usize = 8 * 11;
+
+    /// Those of this version's hooks.
+    pub const OURS: Places = Places {
+        enter: ENTER,
+        rdtscp: RDTSCP,
+        chance: CHANCE,
+        cpuid: CPUID,
+        cpuid_end: CPUID_END,
+        copy: COPY,
+        copy_fault: COPY_FAULT,
+        safepoint_end: SAFEPOINT_END,
+        diverged: DIVERGED,
+    };
+
+    /// Bytes of an image's begin that [`Places::of`] wants to see.
+    pub const SEEN: usize = (CPUID_BASE - TEXT_BASE) as usize;
+
+    /// The places of these hooks, of which `image` is the begin; none if this version cannot replay them.
+    pub fn of(image: &[u8]) -> Option<Places> {
+        let (text, said) = image.get(..Self::SEEN)?.split_at(Self::SEEN - Self::LEN);
+        if said.iter().all(|byte| *byte == 0) {
+            // Hooks from before they said it.
+            return is_replayed_text(text.get(..TEXT.len())?).then_some(Places::OURS);
+        }
+        let (magic, words) = said.split_at(8);
+        let word = |at: usize| Some(u64::from_le_bytes(words.get(8 * at..8 * at + 8)?.try_into().ok()?));
+        if magic != PLACES_MAGIC || word(0)? != AGREEMENT {
+            return None;
+        }
+        let place = |at: usize| word(at).filter(|place| (TEXT_BASE..PLACES_BASE).contains(place));
+        Some(Places {
+            enter: place(1)?,
+            rdtscp: place(2)?,
+            chance: place(3)?,
+            cpuid: place(4)?,
+            cpuid_end: place(5)?,
+            copy: place(6)?,
+            copy_fault: place(7)?,
+            safepoint_end: place(8)?,
+            diverged: place(9)?,
+        })
+    }
+
+    fn bytes(&self) -> [u8; Self::LEN] {
+        let Places { enter, rdtscp, chance, cpuid, cpuid_end, copy, copy_fault, safepoint_end, diverged } =
+            *self;
+        let places = [enter, rdtscp, chance, cpuid, cpuid_end, copy, copy_fault, safepoint_end, diverged];
+        let mut bytes = [0; Self::LEN];
+        bytes[..8].copy_from_slice(&PLACES_MAGIC);
+        for (word, place) in [AGREEMENT].iter().chain(&places).zip(bytes[8..].chunks_exact_mut(8)) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+}
+
+/// Until hooks are mapped, nobody asks for them.
+impl Default for Places {
+    fn default() -> Places {
+        Places::OURS
+    }
+}
 
 /// The instruction in place of the system call in replay.
 const NOTHING: [u8; 2] = [0x66, 0x90];
 
 /// Is this the text of [`image`] for replay, as this version makes it?
-pub fn is_replayed_text(text: &[u8]) -> bool {
+fn is_replayed_text(text: &[u8]) -> bool {
     let at = usize::try_from(SYSCALL - TEXT_BASE).unwrap_or(0);
     text.len() == TEXT.len()
         && text[..at] == TEXT[..at]
@@ -149,6 +240,7 @@ pub fn image(replay: bool, cpuid: &[Cpuid], table: &[Row; CALLS]) -> Vec<u8> {
     }
     let cpuid = &cpuid[..cpuid.len().min(CPUID_MAX)];
     let cpuid_at = usize::try_from(CPUID_BASE - TEXT_BASE).unwrap_or(0);
+    image[cpuid_at - Places::LEN..cpuid_at].copy_from_slice(&Places::OURS.bytes());
     image[cpuid_at..cpuid_at + 8].copy_from_slice(&(cpuid.len() as u64).to_le_bytes());
     for (known, place) in cpuid.iter().zip(image[cpuid_at + 8..].chunks_exact_mut(24)) {
         let [eax, ebx, ecx, edx] = known.answer;

@@ -154,6 +154,11 @@ pub(crate) fn executable_of<'t>(trace: &'t Trace, mut entry: &'t DomainEntry) ->
     }
 }
 
+/// A trace from before it said what is bis's own shows nothing of the program.
+pub(crate) fn check_format(trace: &Trace) -> Result<(), DebugError> {
+    if trace.says_ours() { Ok(()) } else { Err(DebugError::Older) }
+}
+
 /// An executable, for a debugger to read symbols from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Executable {

@@ -200,8 +200,9 @@ impl Replica<'_> {
         if let Some(addr) = lifted {
             self.traps.lift(&self.space.memory, addr)?;
         }
+        let hooks = self.space.hooks;
         loop {
-            let run = Run { interrupt: limit.interrupt, step: limit.step || lifted.is_some() };
+            let run = Run { interrupt: limit.interrupt, step: limit.step || lifted.is_some(), hooks };
             let begin = Instant::now();
             let mut place = task.run(&self.space.memory, &mut self.traps, run)?;
             self.traps.add_time(begin.elapsed());
@@ -209,7 +210,7 @@ impl Replica<'_> {
             let standing = (task.ours, place.regs.rip);
             if place.found == Found::Interrupted && lifted.is_none() && self.traps.may_stand(standing) {
                 // Has it not gone on, or come by again? One instruction more, and it has.
-                let run = Run { interrupt: None, step: true };
+                let run = Run { interrupt: None, step: true, hooks };
                 place = task.run(&self.space.memory, &mut self.traps, run)?;
                 if place.found == Found::Stepped && !limit.step {
                     place.found = Found::Interrupted;

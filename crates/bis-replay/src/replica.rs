@@ -476,7 +476,7 @@ impl<'t> Replica<'t> {
         }
         self.traps.disarm(&self.space.memory)?;
         for task in self.tasks.values_mut() {
-            end_counts_of(task, &self.space.memory, &mut self.traps)?;
+            end_counts_of(task, &self.space, &mut self.traps)?;
         }
         Ok(())
     }
@@ -640,7 +640,7 @@ impl<'t> Replica<'t> {
             return Shown::Nowhere;
         };
         let Some(text) = &self.space.text else { return Shown::Program { addr: regs.rip } };
-        text.original_of(&regs, |addr| self.space.memory.read_u64(addr).ok())
+        text.original_of(&regs, &self.space.hooks, |addr| self.space.memory.read_u64(addr).ok())
     }
 
     fn go_on(&mut self, host: &mut dyn Host, limit: &Limit<'_>) -> Result<Stop, Halt> {
@@ -1047,7 +1047,7 @@ impl<'t> Replica<'t> {
 }
 
 /// A task that stands in the middle of what counts goes on in the program's own text.
-fn end_counts_of(task: &mut Task, memory: &Memory, traps: &mut Traps) -> Result<(), Halt> {
+fn end_counts_of(task: &mut Task, space: &Space, traps: &mut Traps) -> Result<(), Halt> {
     if task.stopped.is_none() {
         return Ok(());
     }
@@ -1065,7 +1065,8 @@ fn end_counts_of(task: &mut Task, memory: &Memory, traps: &mut Traps) -> Result<
         if !traps.counted().iter().any(|counted| counted.has(regs.rip)) {
             return Ok(());
         }
-        let place = task.run(memory, traps, Run { interrupt: None, step: true })?;
+        let place =
+            task.run(&space.memory, traps, Run { interrupt: None, step: true, hooks: space.hooks })?;
         if let Found::Point(place) = place.found {
             stands_counted(task, traps, place);
             return Ok(());

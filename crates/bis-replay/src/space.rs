@@ -64,6 +64,7 @@ pub struct Inherited {
     pub(crate) text: Option<ProgramText>,
     pub(crate) names: BTreeMap<Tid, Vec<u8>>,
     pub(crate) brk: Option<u64>,
+    pub(crate) hooks: hooks::Places,
 }
 
 /// An address space as its supervisor knows it.
@@ -81,6 +82,8 @@ pub(crate) struct Space {
     pub names: BTreeMap<Tid, Vec<u8>>,
     /// Where the program's data segment ends, as its last brk has said. Diversions need it, replay does not.
     pub brk: Option<u64>,
+    /// Of the program's hooks, if it has any.
+    pub hooks: hooks::Places,
 }
 
 /// Why an effect failed, before it is known where it was.
@@ -163,8 +166,8 @@ pub(crate) fn name_of(effect: &Effect) -> String {
 
 impl Space {
     pub(crate) fn new(memory: Memory, inherited: Inherited) -> Space {
-        let Inherited { open, fork_advice, text, names, brk } = inherited;
-        Space { memory, open, fork_advice, text, names, brk }
+        let Inherited { open, fork_advice, text, names, brk, hooks } = inherited;
+        Space { memory, open, fork_advice, text, names, brk, hooks }
     }
 
     /// What a copy of the process has of it.
@@ -176,6 +179,7 @@ impl Space {
             text: text.clone(),
             names: names.clone(),
             brk: self.brk,
+            hooks: self.hooks,
         }
     }
 
@@ -278,7 +282,7 @@ impl Space {
             }
             Backing::File { file, offset } => {
                 if addr == TEXT_BASE {
-                    check_hooks(around.0, *file)?;
+                    self.hooks = places_of_hooks(around.0, *file)?;
                 }
                 let fd = self.descriptor(remote, around, Source::File(*file))?;
                 (libc::MAP_PRIVATE | libc::MAP_NORESERVE, fd, *offset)
@@ -367,15 +371,12 @@ impl Space {
     }
 }
 
-/// The hooks' text in the trace must be the one whose addresses we know. What is behind it, its table of calls and what
-/// cpuid answered, is the trace's own.
-fn check_hooks(world: &World<'_>, file: FileId) -> Result<(), EffectError> {
-    let mut found = vec![0; hooks::TEXT.len()];
-    let read = world.mappable(file)?.read_exact_at(&mut found, 0);
-    if read.is_err() || !hooks::is_replayed_text(&found) {
-        return Err(ReplayError::OtherHooks.into());
-    }
-    Ok(())
+/// Where a replay must know its way in the trace's hooks. Their text, their table of calls and what cpuid answered are the trace's own.
+fn places_of_hooks(world: &World<'_>, file: FileId) -> Result<hooks::Places, EffectError> {
+    let mut image = vec![0; hooks::Places::SEEN];
+    let read = world.mappable(file)?.read_exact_at(&mut image, 0);
+    let places = read.ok().and_then(|()| hooks::Places::of(&image));
+    places.ok_or_else(|| ReplayError::OtherHooks.into())
 }
 
 fn expect_at(addr: u64, found: u64) -> Result<(), EffectError> {

@@ -6,7 +6,7 @@ use std::{
     sync::atomic::{AtomicBool, AtomicI32, Ordering},
 };
 
-use bis_agent::hooks;
+use bis_agent::hooks::Places;
 use bis_trace::types::{EventSeq, Registers, Signal, Tid};
 use bis_tracee::{
     Memory, Resume, Status, Stopped, TraceeError,
@@ -48,6 +48,8 @@ pub struct Task {
     pub told: Option<u64>,
     /// It stands at the entry of a system call, and nothing was done with it since.
     at_entry: bool,
+    /// It has come to the count at which it is to stop, and its driver was told of something else there.
+    owes_tick: bool,
     /// Pages that it may not write to for a while, although it may.
     pub guarded: Range<u64>,
     /// Is its text watched by debug registers, for a breakpoint in it?
@@ -151,6 +153,8 @@ pub(crate) struct Run<'a> {
     pub interrupt: Option<&'a Interrupt>,
     /// For one instruction only.
     pub step: bool,
+    /// The program's hooks.
+    pub hooks: Places,
 }
 
 impl Task {
@@ -172,6 +176,7 @@ impl Task {
             registers: DebugRegisters::default(),
             told: None,
             at_entry: false,
+            owes_tick: false,
             guarded: 0..0,
             is_watched: false,
         }
@@ -193,6 +198,7 @@ impl Task {
             registers: DebugRegisters::default(),
             told: self.told,
             at_entry: false,
+            owes_tick: self.owes_tick,
             guarded: self.guarded.clone(),
             is_watched: self.is_watched,
             ticks,
@@ -349,7 +355,7 @@ impl Task {
             let accesses =
                 if traps.areas.asks_for_accesses() { areas::accesses(&code, &begin) } else { Vec::new() };
             let mut place = loop {
-                let place = self.run_once(memory, traps, Run { interrupt: None, step: true })?;
+                let place = self.run_once(memory, traps, Run { interrupt: None, step: true, ..run })?;
                 // It may touch several pages.
                 let Found::Guarded(other) = place.found else { break place };
                 traps.areas.let_go(&mut self.stopped, memory, other)?;
@@ -399,6 +405,9 @@ impl Task {
         traps: &mut Traps,
         run: Run<'_>,
     ) -> Result<Place, TraceeError> {
+        if std::mem::take(&mut self.owes_tick) {
+            return Ok(Place { found: Found::Tick, regs: begin });
+        }
         loop {
             let stopped = self.stopped.take().ok_or(TraceeError::Died(self.ours))?;
             self.registers.write(&stopped, &traps.registers(&self.own_watches))?;
@@ -429,7 +438,21 @@ impl Task {
                 && traps.is_trap(stopped.regs()?.rip).is_some();
             // A count's trap and a breakpoint of the driver's behind it look the same to a source.
             if let Some(source) = self.ticks.as_mut().filter(|_| !is_point) {
-                match source.stopped(stopped, memory, status)? {
+                let stop = source.stopped(stopped, memory, status)?;
+                // A source that steps takes the exceptions with which debug registers speak.
+                if stop != Stop::Foreign
+                    && status == Status::Signal(Signal::TRAP)
+                    && SigInfo(stopped.siginfo()?).is_debug_exception()
+                {
+                    let triggered = self.registers.take_triggered(stopped)?;
+                    let is_drivers = triggered.has_from(self.own_watches.len());
+                    if is_drivers || self.is_watched && triggered.any() {
+                        self.owes_tick = stop == Stop::Tick;
+                        let found = if is_drivers { Found::Watched(triggered) } else { Found::Seen };
+                        return Ok(Place { found, regs: stopped.regs()? });
+                    }
+                }
+                match stop {
                     Stop::Inside if run.step => {
                         return Ok(Place { found: Found::Stepped, regs: stopped.regs()? });
                     }
@@ -447,7 +470,8 @@ impl Task {
                         stopped.set_regs(&regs)?;
                     }
                     self.at_entry = true;
-                    let found = if regs.rip == hooks::SAFEPOINT_END { Found::Safepoint } else { Found::Call };
+                    let found =
+                        if regs.rip == run.hooks.safepoint_end { Found::Safepoint } else { Found::Call };
                     return Ok(Place { found, regs });
                 }
                 Status::Signal(signal) => {
@@ -509,9 +533,9 @@ impl Task {
                         if self.guarded.contains(&info.addr()) {
                             return Ok(Place { found: Found::Fault(info), regs });
                         }
-                        if (hooks::COPY..hooks::COPY_FAULT).contains(&regs.rip) {
+                        if (run.hooks.copy..run.hooks.copy_fault).contains(&regs.rip) {
                             // As when it was recorded: the pointer is the program's mistake.
-                            regs.rip = hooks::COPY_FAULT;
+                            regs.rip = run.hooks.copy_fault;
                             stopped.set_regs(&regs)?;
                             continue;
                         }
@@ -525,7 +549,7 @@ impl Task {
                             regs.rip = rip;
                             stopped.set_regs(&regs)?;
                         }
-                        if regs.rip == hooks::DIVERGED + 1 {
+                        if regs.rip == run.hooks.diverged + 1 {
                             return Ok(Place { found: Found::OtherCall, regs });
                         }
                         return Ok(Place { found: Found::Fault(info), regs });

@@ -22,7 +22,7 @@ use bis_tracee::{balance, task};
 
 use self::stacks::Stacks;
 use crate::{
-    options::{DebugError, Which, executable_of},
+    options::{DebugError, Which, check_format, executable_of},
     session::alarm::Alarm,
 };
 
@@ -60,9 +60,7 @@ impl Profile {
 /// # Errors
 /// Where the trace has no such process, or cannot be replayed.
 pub fn profile(trace: &Trace, which: Option<&Which>) -> Result<Profile, DebugError> {
-    if !trace.says_ours() {
-        return Err(DebugError::Older);
-    }
+    check_format(trace)?;
     bis_replay::allow_many_files();
     let world = World::new(trace)?;
     let chosen = which.map(|which| which.entry(trace)).transpose()?;

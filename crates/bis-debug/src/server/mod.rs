@@ -54,8 +54,9 @@ impl Server {
     /// The executable that the session begins in, for a debugger to read symbols from.
     ///
     /// # Errors
-    /// Where the trace has no such process.
+    /// Where the trace has no such process, or is one that cannot be debugged.
     pub fn executable(trace: &Trace, options: &Options) -> Result<Executable, DebugError> {
+        options::check_format(trace)?;
         options::executable(trace, options)
     }
 

@@ -63,7 +63,7 @@ use self::{
     searched::{Searched, Wanted},
 };
 use crate::{
-    options::{Begin, DebugError, Listener, News, Which},
+    options::{Begin, DebugError, Listener, News, Which, check_format},
     protocol::{
         command::PointKind,
         target::{Offsets, Target},
@@ -277,9 +277,7 @@ impl<'t> Session<'t> {
         ear: Option<Ear>,
         checkpoint_memory: Option<u64>,
     ) -> Result<Session<'t>, DebugError> {
-        if !world.trace().says_ours() {
-            return Err(DebugError::Older);
-        }
+        check_format(world.trace())?;
         let entry = which.entry(world.trace())?;
         let history = History::new(Budget::new(checkpoint_memory));
         Session::begin(world, images(world, entry), 0, (ear, Stopper::default()), history)

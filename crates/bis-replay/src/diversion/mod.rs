@@ -180,7 +180,11 @@ impl<'t> Diversion<'t> {
         if let Some(addr) = lifted {
             traps.lift(&space.memory, addr)?;
         }
-        let run = Run { interrupt: Some(going.interrupt), step: going.step || lifted.is_some() };
+        let run = Run {
+            interrupt: Some(going.interrupt),
+            step: going.step || lifted.is_some(),
+            hooks: space.hooks,
+        };
         let place = task.run(&space.memory, traps, run)?;
         if let Some(addr) = lifted {
             traps.put_back(&space.memory, addr);

@@ -2,7 +2,7 @@
 
 use std::{ops::Range, os::unix::fs::FileExt, sync::Arc};
 
-use bis_agent::hooks::{self, AREA_BASE, state};
+use bis_agent::hooks::{self, AREA_BASE, Places, state};
 use bis_rewrite::Place;
 use bis_trace::{
     event::{Insn, Prot},
@@ -125,9 +125,9 @@ impl ProgramText {
 
     /// The same, for a task with these registers in an address space of which `word` reads 64 bits: in the hooks, what they
     /// are executed for.
-    pub fn original_of(&self, regs: &Registers, word: impl Fn(u64) -> Option<u64>) -> Shown {
+    pub fn original_of(&self, regs: &Registers, hooks: &Places, word: impl Fn(u64) -> Option<u64>) -> Shown {
         match self.original(regs.rip) {
-            Shown::Hook => match self.hook_of(regs, word) {
+            Shown::Hook => match self.hook_of(regs, hooks, word) {
                 Some(site) => Shown::Within { addr: site.addr, exit: Exit::At(site.done) },
                 None => Shown::Nowhere,
             },
@@ -136,18 +136,23 @@ impl ProgramText {
     }
 
     /// For a task in the hooks: which site has led there.
-    pub fn hook_of(&self, regs: &Registers, word: impl Fn(u64) -> Option<u64>) -> Option<HookedSite> {
+    pub fn hook_of(
+        &self,
+        regs: &Registers,
+        hooks: &Places,
+        word: impl Fn(u64) -> Option<u64>,
+    ) -> Option<HookedSite> {
         let state = |offset: u64| word(AREA_BASE + offset);
         // cpuid's hook has its own word, which may lie in front of the trampoline's copy.
-        let is_cpuid = (hooks::CPUID..hooks::CPUID_END).contains(&regs.rip);
+        let is_cpuid = (hooks.cpuid..hooks.cpuid_end).contains(&regs.rip);
         let written = if is_cpuid { state(state::EXIT) } else { state(state::DONE) }?;
         let by_word = || {
             let again = is_cpuid.then(|| self.hooked_site(written.wrapping_add(2))).flatten();
             self.hooked_site(written).or(again)
         };
         // At the very begin of a hook the address is in a register only; later, the register may have been another hook's.
-        let is_begin = state(state::IN_HOOK)? == 0 && (hooks::ENTER..hooks::CPUID_END).contains(&regs.rip);
-        let in_rdx = is_cpuid || (hooks::RDTSCP..hooks::CHANCE).contains(&regs.rip);
+        let is_begin = state(state::IN_HOOK)? == 0 && (hooks.enter..hooks.cpuid_end).contains(&regs.rip);
+        let in_rdx = is_cpuid || (hooks.rdtscp..hooks.chance).contains(&regs.rip);
         let register = if in_rdx { regs.rdx } else { regs.rcx };
         let by_register = is_begin.then(|| self.hooked_site(register)).flatten();
         by_register.or_else(by_word)

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, io::Write as _};
 
+use bis_agent::hooks::Places;
 use bis_trace::{
     event::{Backing, Insn},
     ours::{AreaKind, DenseText, Guard},
@@ -205,7 +206,7 @@ fn in_a_hook_the_state_tells_the_site() {
         let words: BTreeMap<u64, u64> = words.iter().copied().collect();
         let word = |addr: u64| Some(words.get(&(addr - AREA_BASE)).copied().unwrap_or(0));
         let regs = Registers { rip, rcx, rdx, ..Registers::default() };
-        match text.original_of(&regs, word) {
+        match text.original_of(&regs, &Places::OURS, word) {
             Shown::Within { addr, exit: Exit::At(_) } => addr,
             other => panic!("{other:?}"),
         }

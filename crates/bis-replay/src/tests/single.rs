@@ -26,18 +26,34 @@ fn a_program_is_replayed_to_its_end() {
     assert_eq!(summary, Summary { domains: 1, events: 5, incomplete: None });
 }
 
+/// Each version's hooks, and each compiler's, are another text: a trace brings its own, which say where their parts are.
 #[test]
-fn hooks_that_are_not_ours_are_refused_in_one_line() {
-    let text = |damage: usize| {
-        let mut text = hooks::image(true, &[], &hooks::table());
-        text[damage] ^= 1;
-        text
+fn hooks_of_another_build_are_replayed_and_of_another_agreement_refused_in_one_line() {
+    let at = |addr: u64| usize::try_from(addr - hooks::TEXT_BASE).unwrap();
+    let image_of_hooks = || hooks::image(true, &[], &hooks::table());
+    let places = at(hooks::CPUID_BASE) - hooks::Places::LEN..at(hooks::CPUID_BASE);
+    let damaged = |byte: usize| {
+        let mut image = image_of_hooks();
+        image[byte] ^= 1;
+        image
     };
-    // In the text; and behind it, in the table, which is the trace's own.
-    let table = usize::try_from(hooks::TABLE_BASE - hooks::TEXT_BASE).unwrap();
-    for (damage, refused) in [(0x40, true), (table, false)] {
+    // As before they said it.
+    let silent = |mut image: Vec<u8>| {
+        image[places.clone()].fill(0);
+        image
+    };
+    for (what, hooks_image, refused) in [
+        ("this version's", image_of_hooks(), false),
+        ("another text", damaged(0x40), false),
+        ("another table", damaged(at(hooks::TABLE_BASE)), false),
+        ("no hooks", damaged(places.start), true),
+        ("another agreement", damaged(places.start + 8), true),
+        ("a place that is not in the text", damaged(places.start + 16 + 5), true),
+        ("this version's, which do not say where they are", silent(image_of_hooks()), false),
+        ("others that do not say where they are", silent(damaged(0x40)), true),
+    ] {
         let mut tape = Tape::new();
-        let file = tape.keep_bytes(&text(damage));
+        let file = tape.keep_bytes(&hooks_image);
         let mut image = image(&two_calls());
         image.effects.push(Effect::Map {
             addr: hooks::TEXT_BASE,
@@ -49,8 +65,8 @@ fn hooks_that_are_not_ours_are_refused_in_one_line() {
         let after = tape.call(A, at_call(&first_regs(), 7, 39), 4711);
         tape.exit(A, at_call(&after, 14, 231));
         let replayed = tape.replay().map(|_| ());
-        assert_eq!(matches!(replayed, Err(ReplayError::OtherHooks)), refused, "{replayed:?}");
-        assert!(replayed.is_ok() != refused, "{replayed:?}");
+        assert_eq!(matches!(replayed, Err(ReplayError::OtherHooks)), refused, "{what}: {replayed:?}");
+        assert!(replayed.is_ok() != refused, "{what}: {replayed:?}");
     }
 }
 
