@@ -413,6 +413,10 @@ impl<'t> Replica<'t> {
     }
 
     fn let_count(&mut self, addr: u64, until: Until<'_>) -> Result<bool, Halt> {
+        // What counts arrivals has branches of its own, and how far the task has come would be counted with them.
+        if self.world.ticks.counts_branches() {
+            return Ok(false);
+        }
         let Some((tid, _)) = self.next_task()? else { return Ok(false) };
         let places = self.space.text.as_ref().map_or_else(|| vec![addr], |text| text.places(addr));
         let [place] = places[..] else { return Ok(false) };
