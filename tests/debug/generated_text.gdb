@@ -1,5 +1,4 @@
 # Text that is made at run time, in which breakpoints are, and that is rewritten.
-# broken: a breakpoint in text that is written after it is overwritten, in a search that begins before
 # program: generated.c
 break generated.c:27
 continue
@@ -29,6 +28,9 @@ print $eax
 #> = 41
 watch *(int *)(text + 1)
 reverse-continue
+#> Breakpoint 2
+reverse-continue
+#> Breakpoint 1
 reverse-continue
 #> Hardware watchpoint 3
 #> Old value = 41

@@ -14,7 +14,7 @@ mod steps;
 
 pub use options::{Begin, DebugError, Executable, Listener, News, Options, Which};
 pub use profile::{Profile, profile};
-pub use server::Server;
+pub use server::{Server, Standing};
 pub use steps::{Step, steps};
 
 /// The text of gdb's own commands (when, seek, ...), for `gdb -x` and `bis gdbinit`.

@@ -10,6 +10,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
     io, mem,
     ops::Range,
+    panic::{self, AssertUnwindSafe},
     sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
@@ -130,9 +131,21 @@ impl Domain {
         let mut domain = self;
         loop {
             domain.watched.seat.set_supervisor(ours::thread_id());
-            match domain.run()? {
+            match domain.run_or_show()? {
                 Next::Done => return Ok(()),
                 Next::Domain(next) => domain = *next,
+            }
+        }
+    }
+
+    /// Runs the domain; where that fails, it can be looked at.
+    fn run_or_show(&mut self) -> Result<Next> {
+        match panic::catch_unwind(AssertUnwindSafe(|| self.run())) {
+            Ok(result) => result.inspect_err(|error| self.show_fault(error)),
+            Err(cause) => {
+                let what = "a supervisor panicked".into();
+                self.show_fault(&RecordError::Bug { tid: self.watched.seat.runner(), what });
+                panic::resume_unwind(cause)
             }
         }
     }
@@ -405,9 +418,18 @@ impl Domain {
             |m: &maps::Mapping| self.views.iter().any(|view| view.start < m.end && m.start < view.end);
         for mapping in mappings.iter().filter(|m| checksum::is_summed(m) && !shows(m)) {
             // Below a stack pointer is nothing that the program can rely on, and not all of it repeats: what xsave
-            // leaves there says which vector registers the processor thinks are in use.
-            let within = stacks.iter().filter(|rsp| mapping.start <= **rsp && **rsp < mapping.end);
-            let start = within.map(|rsp| rsp.next_multiple_of(4096)).max().unwrap_or(mapping.start);
+            // leaves there says which vector registers the processor thinks are in use. A stack that has run over has
+            // such bytes in all of its frames that were not written.
+            let is_run_over =
+                |rsp: u64| mappings.iter().find(|m| rsp < m.end).is_some_and(|m| m.start == mapping.start);
+            let begin = |rsp: &u64| match is_in(mapping, *rsp) {
+                true => Some(rsp.next_multiple_of(4096)),
+                false => is_run_over(*rsp).then_some(mapping.end),
+            };
+            let start = stacks.iter().filter_map(begin).max().unwrap_or(mapping.start);
+            if start == mapping.end {
+                continue;
+            }
             for (start, len) in xsave::leave_out(vec![(start, mapping.end.saturating_sub(start))], &saved) {
                 sums.push(checksum::sum_mapped(tid, &self.memory, &mappings, start, len)?);
             }

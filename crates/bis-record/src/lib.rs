@@ -15,6 +15,7 @@ mod cores;
 mod domain;
 mod ends;
 mod error;
+mod fault;
 mod frames;
 mod hooks;
 mod mail;
@@ -41,6 +42,7 @@ use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 use bis_trace::types::{TickKind, Tid};
 use bis_tracee::ours;
 pub use error::RecordError;
+pub use fault::{Fault, OnFault};
 
 use session::Session;
 
@@ -76,6 +78,8 @@ pub struct Options {
     /// The folder in which it is remembered which instructions of which programs the hooks replace. None: found anew
     /// each time.
     pub site_cache: Option<PathBuf>,
+    /// Who looks at a process with which the recording fails, before it is killed.
+    pub on_fault: Option<OnFault>,
 }
 
 /// Where the text of a program counts, if there are counts.

@@ -40,7 +40,7 @@ const PASSED_OVER_MAX: Duration = Duration::from_millis(100);
 
 impl Domain {
     /// Runs the domain to its end.
-    pub fn run(mut self) -> Result<Next> {
+    pub fn run(&mut self) -> Result<Next> {
         loop {
             if self.tasks.is_empty() {
                 return self.end().map(|()| Next::Done);

@@ -56,6 +56,9 @@ const KILL_MAX: Duration = Duration::from_secs(10);
 /// the trace, also if we are killed.
 const FLUSH_EVERY: Duration = Duration::from_millis(500);
 
+/// How long a supervisor may take to meet a failure that nobody's was: of a log that cannot be written it hears with its next event.
+const MEET_MAX: Duration = Duration::from_secs(2);
+
 /// A supervisor needs little: its buffers are on the heap.
 const STACK_BYTES: usize = 512 * 1024;
 
@@ -81,6 +84,19 @@ struct Progress {
     /// Why the recording ends though processes that the program has left are still there.
     cut: Option<String>,
     failure: Option<RecordError>,
+    /// The failure was seen by nobody who supervises.
+    is_nobodys: bool,
+    looking: Looking,
+}
+
+/// Whether somebody looks at what the recording fails with ([`crate::fault`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Looking {
+    #[default]
+    NotYet,
+    Now,
+    /// There is one fault to look at, the first.
+    Over,
 }
 
 impl Progress {
@@ -243,7 +259,7 @@ impl Session {
         self.listen(coming)?;
         self.watch.start(&self.cores, self.chaos.clone());
         self.spawn("first".into(), |session| Domain::first(session).map(Some));
-        let mut progress = self.wait_for_the_end();
+        let mut progress = self.wait_for_the_look(self.wait_for_the_end());
         if progress.failure.is_some() || progress.cut.is_some() {
             // What is traced dies with us. Who should have taken these over does not come to it any more.
             handover::kill_parked();
@@ -302,10 +318,44 @@ impl Session {
             flushed = Instant::now();
             progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
             if let Err(error) = outcome {
+                progress.is_nobodys = true;
                 self.fail(&mut progress, error.into());
             }
         }
         progress
+    }
+
+    /// Waits until nobody looks any more at what the recording has failed with.
+    fn wait_for_the_look<'s>(&'s self, mut progress: MutexGuard<'s, Progress>) -> MutexGuard<'s, Progress> {
+        let began = Instant::now();
+        loop {
+            let may_begin =
+                progress.is_nobodys && self.options.on_fault.is_some() && began.elapsed() < MEET_MAX;
+            let is_over = match progress.looking {
+                Looking::NotYet => !may_begin,
+                Looking::Now => false,
+                Looking::Over => true,
+            };
+            if is_over {
+                return progress;
+            }
+            let woken = self.changed.wait_timeout(progress, LOOK_EVERY);
+            progress = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Somebody wants to look at a fault. False: at another one already.
+    pub fn begin_look(&self) -> bool {
+        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_first = progress.looking == Looking::NotYet;
+        if is_first {
+            progress.looking = Looking::Now;
+        }
+        is_first
+    }
+
+    pub fn end_look(&self) {
+        self.update(|progress| progress.looking = Looking::Over);
     }
 
     /// Starts the thread that gives the program the signals that are sent to us.

@@ -1,6 +1,8 @@
 //! Making an event's outcome true: output first, as long as memory still holds what went out; then the effects,
 //! in order; then the bytes that the kernel wrote; then the registers.
 
+use std::ops::Range;
+
 use bis_trace::{
     event::{Backing, Echo, Effect, Outcome, Turn},
     types::{DomainId, EventSeq, ObjectId, Registers, Tid},
@@ -69,6 +71,7 @@ impl Replica<'_> {
             self.echo(seq, echo, host)?;
         }
         if !outcome.effects.is_empty() {
+            outcome.effects.iter().flat_map(remapped).for_each(|range| self.traps.forget_pages(range));
             self.effects(task, seq, &outcome.effects, host)?;
         }
         let mut buffer = Vec::new();
@@ -263,4 +266,24 @@ pub(crate) fn objects_of_others(effects: &[Effect]) -> Vec<Turn> {
         effects.iter().any(|effect| matches!(effect, Effect::NewObject { object, .. } if object == made))
     };
     mapped.filter(|object| !is_made(object)).map(|object| Turn { object, turn: 0 }).collect()
+}
+
+/// Where an effect changes what is mapped, or with which protection.
+fn remapped(effect: &Effect) -> Vec<Range<u64>> {
+    let range = |addr: u64, len: u64| addr..addr.saturating_add(len);
+    match *effect {
+        Effect::Map { addr, len, .. } | Effect::Unmap { addr, len } | Effect::Protect { addr, len, .. } => {
+            vec![range(addr, len)]
+        }
+        Effect::Remap { addr, old_len, new_addr, new_len, .. } => {
+            vec![range(addr, old_len), range(new_addr, new_len)]
+        }
+        Effect::Advise { .. }
+        | Effect::NewObject { .. }
+        | Effect::WriteObject { .. }
+        | Effect::ResizeObject { .. }
+        | Effect::ClearObject { .. }
+        | Effect::NewTask { .. }
+        | Effect::Fork { .. } => Vec::new(),
+    }
 }

@@ -5,6 +5,9 @@
 //! that is whether its bytes are others now, of one that is watched for all accesses it is what the instruction says of itself. Then the page is
 //! protected again, and the task goes on. Whoever stops the task finds the pages as the program has them.
 //!
+//! The driver's breakpoints in text that the program may write are guarded in the same way: an instruction that writes to such a page is
+//! executed without them ([`Areas::set_text`]).
+//!
 //! What the kernel writes (the outcomes of events) does not fault: that is seen by whoever compares the bytes at events.
 //!
 //! A program that works on such a page all the time, as on its stack, is some hundred times as slow there. What is not on such a page runs as
@@ -103,6 +106,8 @@ struct Span {
 pub(crate) struct Areas {
     /// With their numbers among all pieces.
     areas: Vec<(usize, Area)>,
+    /// Where an `int3` is in text that the program may write.
+    text: Vec<u64>,
     /// None: the program's mappings may be others than when they were looked at.
     spans: Option<Vec<Span>>,
     is_guarded: bool,
@@ -120,7 +125,26 @@ impl Areas {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.areas.is_empty()
+        self.areas.is_empty() && self.text.is_empty()
+    }
+
+    /// With the text of others.
+    pub(crate) fn with_text_of(self, others: &Areas) -> Areas {
+        Areas { text: others.text.clone(), ..self }
+    }
+
+    /// These bytes of the program's text, which it may write, are not what it has there.
+    pub(crate) fn set_text(&mut self, text: Vec<u64>) {
+        if self.text != text {
+            self.text = text;
+            self.spans = None;
+        }
+    }
+
+    /// Those of them that are on pages which were let go.
+    pub(crate) fn freed_text(&self) -> Vec<u64> {
+        let is_freed = |addr: &&u64| self.freed.iter().any(|freed| freed.has(**addr));
+        self.text.iter().filter(is_freed).copied().collect()
     }
 
     /// What is mapped may change.
@@ -144,7 +168,7 @@ impl Areas {
         mappings: impl FnOnce() -> Result<Vec<Mapping>, TraceeError>,
     ) -> Result<(), TraceeError> {
         if self.spans.is_none() {
-            self.spans = Some(spans(&self.areas, &mappings()?));
+            self.spans = Some(spans(&self.areas, &self.text, &mappings()?));
         }
         self.protect_all(stopped, true)
     }
@@ -260,11 +284,12 @@ fn protect(
     remote.finish()
 }
 
-/// The pages of areas on which a task can do what is watched for.
-fn spans(areas: &[(usize, Area)], mappings: &[Mapping]) -> Vec<Span> {
+/// The pages of areas on which a task can do what is watched for, and those of text on which it can write.
+fn spans(areas: &[(usize, Area)], text: &[u64], mappings: &[Mapping]) -> Vec<Span> {
     let write = libc::PROT_WRITE.cast_unsigned();
-    let mut bounds: Vec<u64> =
-        areas.iter().flat_map(|(_, area)| [area.pages().start, area.pages().end]).collect();
+    let of_text = |addr: &u64| Area { addr: *addr, len: 1, access: Access::Write, unchanged: false };
+    let areas: Vec<Area> = areas.iter().map(|(_, area)| *area).chain(text.iter().map(of_text)).collect();
+    let mut bounds: Vec<u64> = areas.iter().flat_map(|area| [area.pages().start, area.pages().end]).collect();
     bounds.extend(mappings.iter().flat_map(|mapping| [mapping.start, mapping.end]));
     bounds.sort_unstable();
     bounds.dedup();
@@ -272,7 +297,7 @@ fn spans(areas: &[(usize, Area)], mappings: &[Mapping]) -> Vec<Span> {
     for pair in bounds.windows(2) {
         let pages = pair[0]..pair[1];
         let is_on = |area: &Area| area.pages().contains(&pages.start);
-        let mut on = areas.iter().map(|(_, area)| area).filter(|area| is_on(area)).peekable();
+        let mut on = areas.iter().filter(|area| is_on(area)).peekable();
         let mapping = mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&pages.start));
         let (Some(_), Some(mapping)) = (on.peek(), mapping) else { continue };
         let own = mapping.prot;
@@ -348,8 +373,13 @@ mod tests {
         let maps = [mapping(0x1000, 0x3000, 3), mapping(0x3000, 0x4000, 1), mapping(0x6000, 0x9000, 3)];
         let check = |areas: &[Area], wanted: &[Span]| {
             let areas: Vec<(usize, Area)> = areas.iter().copied().enumerate().collect();
-            assert_eq!(spans(&areas, &maps), wanted);
+            assert_eq!(spans(&areas, &[], &maps), wanted);
         };
+        // Of text, what can be written.
+        assert_eq!(
+            spans(&[], &[0x1800, 0x3001, 0x6000, 0x5000], &maps),
+            [span(0x1000..0x2000, 3, 1), span(0x6000..0x7000, 3, 1)]
+        );
         check(&[area(0x1ff8, 16, Access::Write)], &[span(0x1000..0x3000, 3, 1)]);
         check(&[area(0x2ff8, 16, Access::Write)], &[span(0x2000..0x3000, 3, 1)]);
         check(&[area(0x2ff8, 16, Access::Any)], &[span(0x2000..0x3000, 3, 0), span(0x3000..0x4000, 1, 0)]);

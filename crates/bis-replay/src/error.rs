@@ -72,6 +72,16 @@ fn list(pids: &[Tid]) -> String {
 }
 
 impl ReplayError {
+    /// The domain whose replica stands where this was found, and can be looked at.
+    #[must_use]
+    pub fn domain(&self) -> Option<DomainId> {
+        match self {
+            ReplayError::Divergence(divergence) => Some(divergence.domain),
+            ReplayError::Inconsistent { domain, .. } | ReplayError::Effect { domain, .. } => Some(*domain),
+            _ => None,
+        }
+    }
+
     pub(crate) fn io(what: impl Into<String>, source: io::Error) -> ReplayError {
         ReplayError::Io { what: what.into(), source }
     }

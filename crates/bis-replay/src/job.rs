@@ -23,7 +23,7 @@ use std::{
 
 use bis_trace::{
     event::Turn,
-    types::{DomainId, EventSeq, Tid},
+    types::{DomainId, Tid},
 };
 
 use crate::{
@@ -74,8 +74,8 @@ pub(crate) enum Ended {
     Whole,
     /// The trace was cut.
     Cut(String),
-    /// See [`Halt::Seen`]: it has to begin again.
-    Seen(EventSeq),
+    /// A place was taken for another, or a jump was seen: it has to begin again, with what was learnt from that.
+    Again,
     /// It took longer than it may.
     TooLong,
 }

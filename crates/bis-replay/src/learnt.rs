@@ -1,7 +1,8 @@
 //! What attempts to replay a trace have taught about its pauses.
 //!
 //! A place is known by its state, and that can deceive: the task may have been there before in what looks the same, and
-//! then what follows differs. No look at the state tells; only the divergence does. So the replay begins again, and
+//! then what follows differs. No look at the state tells; only the divergence does. So the replay goes back to before that pause
+//! (to a checkpoint of the domain, if there is one that depends on nobody else: [`crate::run`]; else to the begin of everything), and
 //! takes the next place that fits. And a program that reads its own text must not find a jump there: where one does,
 //! that pause is looked for by a debug register alone. A pause that was missed is looked for by less of its memory.
 //!
@@ -157,6 +158,13 @@ impl Found {
         }
     }
 
+    /// The domain goes back: what was found from this event on was not.
+    pub(crate) fn go_back(&mut self, domain: DomainId, seq: EventSeq) {
+        if let Some(all) = self.0.get_mut(&domain) {
+            all.retain(|(pause, _)| *pause < seq);
+        }
+    }
+
     /// Were any looked for?
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -187,7 +195,10 @@ struct Trial {
 pub(crate) struct Search {
     pub learnt: Learnt,
     attempts: u32,
-    trial: Option<Trial>,
+    /// By the domain that has diverged.
+    trials: HashMap<DomainId, Trial>,
+    /// The domain of the last one.
+    last: Option<DomainId>,
 }
 
 impl Search {
@@ -204,23 +215,33 @@ impl Search {
 
     /// Is something tried that may be wrong? Then the program may do what it never did, for ever.
     pub(crate) fn is_trying(&self) -> bool {
-        self.trial.is_some()
+        !self.trials.is_empty()
     }
 
-    /// What to do after a divergence in an attempt that found these pauses.
+    /// What to do after a divergence in an attempt that found these pauses: the first pause that is looked for in another way
+    /// from now on.
     ///
     /// # Errors
     /// The divergence to report, when there is nothing else to try.
-    pub(crate) fn diverged(&mut self, divergence: Box<Divergence>, found: &Found) -> Result<(), ReplayError> {
+    pub(crate) fn diverged(
+        &mut self,
+        divergence: Box<Divergence>,
+        found: &Found,
+    ) -> Result<EventSeq, ReplayError> {
         let (domain, seq) = (divergence.domain, divergence.seq);
         self.attempts += 1;
         let how = self.learnt.of(seq);
         if found.was_missed(domain, seq) && how.skips == 0 && !how.loose {
             self.learnt.set(seq, How { loose: true, ..how });
-            return Ok(());
+            return Ok(seq);
         }
-        let trial = match self.trial.take() {
-            Some(trial) if trial.divergence.domain == domain && seq <= trial.divergence.seq => trial,
+        if found.was_missed(domain, seq) && how.skips > 0 && !self.trials.contains_key(&domain) {
+            // Nobody has tried that here: what was kept with the trace is wrong.
+            self.learnt.set(seq, How::default());
+            return Ok(seq);
+        }
+        let trial = match self.trials.remove(&domain) {
+            Some(trial) if seq <= trial.divergence.seq => trial,
             _ => {
                 let suspects: Vec<EventSeq> =
                     found.found(domain).filter(|pause| *pause <= seq).take(SUSPECTS_MAX).collect();
@@ -228,19 +249,27 @@ impl Search {
                 Trial { divergence, suspects, before }
             }
         };
-        self.trial = Some(trial);
-        self.go_on(found)
+        self.trials.insert(domain, trial);
+        self.last = Some(domain);
+        self.go_on(domain, found)
     }
 
-    /// The same after an attempt that did not come to an end.
+    /// The same after an attempt at all of it that did not come to an end.
     ///
     /// # Errors
     /// The same.
-    pub(crate) fn go_on(&mut self, found: &Found) -> Result<(), ReplayError> {
-        let Some(trial) = &mut self.trial else {
+    pub(crate) fn give_up(&mut self, found: &Found) -> Result<EventSeq, ReplayError> {
+        self.go_on(self.last.unwrap_or(DomainId(0)), found)
+    }
+
+    /// The same of a domain.
+    ///
+    /// # Errors
+    /// The same.
+    pub(crate) fn go_on(&mut self, domain: DomainId, found: &Found) -> Result<EventSeq, ReplayError> {
+        let Some(trial) = self.trials.get_mut(&domain) else {
             return Err(ReplayError::Machine("a replay was given up though nothing was tried".into()));
         };
-        let domain = trial.divergence.domain;
         while let Some(&suspect) = trial.suspects.first() {
             let how = self.learnt.of(suspect);
             // Where the suspect itself was not found any more, there are no more places that fit.
@@ -248,7 +277,7 @@ impl Search {
             let may_skip = how.skips < trial.before.skips.saturating_add(SKIPS_MAX);
             if has_more && may_skip && self.attempts <= ATTEMPTS_MAX {
                 self.learnt.set(suspect, How { skips: how.skips + 1, ..how });
-                return Ok(());
+                return Ok(suspect);
             }
             self.learnt.set(suspect, trial.before);
             trial.suspects.remove(0);
@@ -256,7 +285,7 @@ impl Search {
             trial.before = self.learnt.of(next);
             if self.attempts <= ATTEMPTS_MAX {
                 self.learnt.set(next, How { skips: trial.before.skips + 1, ..trial.before });
-                return Ok(());
+                return Ok(next);
             }
         }
         Err(ReplayError::Divergence(trial.divergence.clone()))
@@ -270,8 +299,12 @@ mod tests {
     use super::*;
 
     fn diverged(search: &mut Search, seq: u64, found: &Found) -> bool {
-        let divergence = Divergence {
-            domain: DomainId(1),
+        search.diverged(divergence(1, seq), found).is_ok()
+    }
+
+    fn divergence(domain: u32, seq: u64) -> Box<Divergence> {
+        Box::new(Divergence {
+            domain: DomainId(domain),
             pid: Tid(1),
             command: String::new(),
             tid: Tid(1),
@@ -284,8 +317,7 @@ mod tests {
             code: Vec::new(),
             recent: Vec::new(),
             cause: String::new(),
-        };
-        search.diverged(Box::new(divergence), found).is_ok()
+        })
     }
 
     fn found(pauses: &[u64]) -> Found {
@@ -308,6 +340,15 @@ mod tests {
         // Then the one before may have been another place.
         assert!(diverged(&mut search, 9, &missed));
         assert_eq!(search.learnt.of(EventSeq(3)).skips, 1);
+    }
+
+    #[test]
+    fn what_was_kept_may_be_wrong() {
+        let mut search = Search::new(Learnt::from_text("9 2\n"));
+        let mut missed = found(&[3]);
+        missed.begin(DomainId(1), EventSeq(9));
+        assert_eq!(search.diverged(divergence(1, 9), &missed).ok(), Some(EventSeq(9)));
+        assert_eq!(search.learnt, Learnt::default());
     }
 
     #[test]
@@ -340,6 +381,36 @@ mod tests {
             attempts += 1;
         }
         assert_eq!(attempts, 3 * SKIPS_MAX);
+        assert_eq!(search.learnt, Learnt::default());
+    }
+
+    #[test]
+    fn it_is_said_how_far_back_it_goes() {
+        let mut search = Search::default();
+        let all = found(&[3, 10, 20]);
+        for _ in 0..SKIPS_MAX {
+            assert_eq!(search.diverged(divergence(1, 22), &all).ok(), Some(EventSeq(20)));
+        }
+        // The next suspect, and the last one is looked for as before again.
+        assert_eq!(search.diverged(divergence(1, 22), &all).ok(), Some(EventSeq(10)));
+        assert_eq!(search.learnt.to_text(), "10 1\n");
+        let mut back = all.clone();
+        back.go_back(DomainId(1), EventSeq(10));
+        assert_eq!(back.found(DomainId(1)).collect::<Vec<_>>(), [EventSeq(3)]);
+    }
+
+    #[test]
+    fn what_one_domain_tries_is_not_disturbed_by_another() {
+        let mut search = Search::default();
+        let mut all = found(&[3]);
+        all.begin(DomainId(2), EventSeq(4));
+        all.end(DomainId(2));
+        for _ in 0..SKIPS_MAX {
+            assert_eq!(search.diverged(divergence(1, 5), &all).ok(), Some(EventSeq(3)));
+            assert_eq!(search.diverged(divergence(2, 6), &all).ok(), Some(EventSeq(4)));
+        }
+        assert!(search.diverged(divergence(1, 5), &all).is_err());
+        assert!(search.diverged(divergence(2, 6), &all).is_err());
         assert_eq!(search.learnt, Learnt::default());
     }
 

@@ -9,8 +9,8 @@
 //! domains share is in [`objects`]; the
 //! program's output is put into its one order by [`echo`]; a difference becomes a report ([`divergence`]).
 //!
-//! A place in the middle of computation is found by its state, which may deceive: then all begins again, with what was
-//! learnt ([`learnt`]).
+//! A place in the middle of computation is found by its state, which may deceive: then the domain goes back to a checkpoint in front
+//! of it ([`retry`]), or all begins again, with what was learnt ([`learnt`]).
 //!
 //! What is deliberately absent: knowledge of system calls. An event says what the kernel did, and no recorded call
 //! is ever made: the filter under which a stub runs lets nothing through but what its supervisor asks for, and
@@ -36,6 +36,7 @@ pub mod ours;
 mod process;
 mod reach;
 pub mod replica;
+mod retry;
 mod run;
 mod scene;
 mod seek;
@@ -51,15 +52,16 @@ mod world;
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64, mpsc},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, AtomicUsize},
+        mpsc,
+    },
     thread,
     time::{Duration, Instant},
 };
 
-use bis_trace::{
-    Trace,
-    types::{EventSeq, Tid},
-};
+use bis_trace::{Trace, types::Tid};
 
 pub use areas::{Area, Piece};
 pub use bis_rewrite::{Predicate, Test};
@@ -132,8 +134,11 @@ pub fn replay(trace: &Trace, options: &Options) -> Result<Summary, ReplayError> 
     replay_to(trace, options, echo::to_our_own())
 }
 
-/// An attempt that follows a guess may last this, and ten times what earlier ones did that were not given up.
-const TRIAL_MIN: Duration = Duration::from_secs(2);
+/// How long what follows a guess may take which took this long before, when it was not given up.
+fn trial_limit(before: Duration) -> Duration {
+    const TRIAL_MIN: Duration = Duration::from_secs(2);
+    TRIAL_MIN + 10 * before
+}
 
 fn replay_to(trace: &Trace, options: &Options, sink: echo::Sink) -> Result<Summary, ReplayError> {
     let world = World::new(trace)?;
@@ -146,8 +151,9 @@ fn replay_to(trace: &Trace, options: &Options, sink: echo::Sink) -> Result<Summa
     let mut longest = Duration::ZERO;
     loop {
         let began = Instant::now();
-        let limit = search.is_trying().then(|| TRIAL_MIN + 10 * longest);
-        let (outcome, found) = whole.attempt(search.learnt.clone(), &sink, limit);
+        let limit = search.is_trying().then(|| trial_limit(longest));
+        let (outcome, found);
+        (outcome, found, search) = whole.attempt(search, &sink, limit);
         if !matches!(outcome, Ok(Attempt::TooLong)) {
             longest = longest.max(began.elapsed());
         }
@@ -160,17 +166,8 @@ fn replay_to(trace: &Trace, options: &Options, sink: echo::Sink) -> Result<Summa
                 }
                 return Ok(summary);
             }
-            Ok(Attempt::Seen(pause)) => {
-                if !search.without_jump(pause) {
-                    let what = format!("a jump was seen at event {pause} where none was");
-                    return Err(ReplayError::Machine(what));
-                }
-            }
-            Ok(Attempt::TooLong) => search.go_on(&found)?,
-            Err(ReplayError::Divergence(divergence)) => {
-                tracing::info!(%divergence, "perhaps a place was taken for another");
-                search.diverged(divergence, &found)?;
-            }
+            Ok(Attempt::Again) => {}
+            Ok(Attempt::TooLong) => drop(search.give_up(&found)?),
             Err(error) => return Err(error),
         }
         tracing::info!(learnt = search.learnt.to_text(), "the replay begins again");
@@ -209,18 +206,18 @@ struct Whole<'t> {
 
 enum Attempt {
     Done(Summary),
-    /// See [`error::Halt::Seen`].
-    Seen(EventSeq),
+    /// All begins again, with what was learnt.
+    Again,
     TooLong,
 }
 
 impl Whole<'_> {
     fn attempt(
         &self,
-        learnt: Learnt,
+        search: Search,
         sink: &Arc<Mutex<Shown>>,
         limit: Option<Duration>,
-    ) -> (Result<Attempt, ReplayError>, learnt::Found) {
+    ) -> (Result<Attempt, ReplayError>, learnt::Found, Search) {
         let Whole { world, options, selection } = self;
         let trace = world.trace;
         let echo = (!options.quiet).then(|| {
@@ -242,7 +239,10 @@ impl Whole<'_> {
             board,
             sharers: Mutex::new(sharers),
             echo,
-            learnt,
+            search: Mutex::new(search),
+            is_guessing: !learnt::is_proven(trace),
+            kept: AtomicUsize::new(0),
+            trials: Mutex::default(),
             found: Mutex::default(),
             events_done: AtomicU64::new(0),
             domains_done: AtomicU64::new(0),
@@ -261,7 +261,8 @@ impl Whole<'_> {
             run::run_all(shared);
             drop(done);
         });
-        let Shared { board, events_done, domains_done, found, .. } = shared;
+        let Shared { board, events_done, domains_done, found, search, .. } = shared;
+        let search = search.into_inner().unwrap_or_else(PoisonError::into_inner);
         let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
         let done = |cut: Option<String>| {
             let incomplete = cut.map(|cut| why_cut(trace, cut));
@@ -274,10 +275,10 @@ impl Whole<'_> {
         let outcome = board.outcome().map(|ended| match ended {
             Ended::Whole => done(None),
             Ended::Cut(why) => done(Some(why)),
-            Ended::Seen(pause) => Attempt::Seen(pause),
+            Ended::Again => Attempt::Again,
             Ended::TooLong => Attempt::TooLong,
         });
-        (outcome, found)
+        (outcome, found, search)
     }
 }
 

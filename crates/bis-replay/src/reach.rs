@@ -1,14 +1,18 @@
 //! How a task gets to where an event was recorded: to a system call, to an instruction that traps, to a signal, to a place in
 //! the middle of its computation; and the check that it has come there and nowhere else.
 
-use std::time::Instant;
+use std::{ops::Range, time::Instant};
 
 use bis_agent::hooks::{SAFEPOINT, entries};
 use bis_trace::{
     event::{Event, EventKind, Insn, Pause, PausePlace, SignalEvent, SignalPoint},
-    types::{Registers, Signal},
+    types::{Registers, Signal, Tid},
 };
-use bis_tracee::place;
+use bis_tracee::{
+    TraceeError,
+    maps::{self, Mapping},
+    place,
+};
 
 use crate::{
     counted::Counted,
@@ -196,7 +200,8 @@ impl Replica<'_> {
         if let Some(rip) = past.or_else(inside) {
             task.set_regs(&Registers { rip, ..task.regs()? })?;
         }
-        self.traps.arm(&self.space.memory)?;
+        let (ours, guarded) = (task.ours, task.guarded.clone());
+        self.traps.arm(&self.space.memory, || mappings_of_program(ours, &guarded))?;
         if let Some(addr) = lifted {
             self.traps.lift(&self.space.memory, addr)?;
         }
@@ -339,6 +344,8 @@ impl Replica<'_> {
             host,
             limit,
         )?;
+        // Text is not protected any more for the sake of the search.
+        self.traps.areas.forget_mappings();
         match reached {
             Sought::Found(place) => {
                 seek.end(task, &self.space.memory, &place)?;
@@ -413,6 +420,7 @@ impl Replica<'_> {
             if let Found::Fault(info) = place.found
                 && seek.forgive(task, memory, pause, info, &place.regs)?
             {
+                self.traps.areas.forget_mappings();
                 continue;
             }
             if place.found == Found::Seen {
@@ -429,6 +437,7 @@ impl Replica<'_> {
             *passed += 1;
             last = Some(regs);
             seek.pass(task, &self.space.memory, pause, &self.traps)?;
+            self.traps.areas.forget_mappings();
             if leaving.is_none() && limit.interrupt.is_some_and(Interrupt::is_asked) {
                 leaving = Some(Stop::Interrupted);
             }
@@ -554,6 +563,15 @@ impl Replica<'_> {
             SignalPoint::AfterEvent | SignalPoint::Anywhere => Ok(()),
         }
     }
+}
+
+/// What is mapped, without the protection of text by which a search for a place guards its jump.
+fn mappings_of_program(ours: Tid, guarded: &Range<u64>) -> Result<Vec<Mapping>, TraceeError> {
+    let mut mappings = maps::read(ours)?;
+    for mapping in mappings.iter_mut().filter(|mapping| guarded.contains(&mapping.start)) {
+        mapping.prot |= libc::PROT_WRITE.cast_unsigned();
+    }
+    Ok(mappings)
 }
 
 /// What a search for a pause has come to.

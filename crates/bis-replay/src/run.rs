@@ -20,10 +20,11 @@ use crate::{
     echo::Reader,
     error::{Halt, ReplayError},
     host::Host,
-    job::{Class, Ended, Held, Slot},
+    job::{Class, Held, Slot},
     learnt::How,
     process::{Living, Process},
     replica::{Limit, Replica, Stop},
+    retry::{self, Retries},
     select::Extent,
     shared::{Context, Shared},
     space::Inherited,
@@ -106,7 +107,8 @@ fn whole_life<'scope, 'env: 'scope>(context: Context<'scope, 'env>, begin: Begin
             tracing::info!(%domain, why, "cut");
             shared.board.cut(why);
         }
-        Err(Halt::Seen(pause)) => shared.board.end_with(Ended::Seen(pause)),
+        // Who drives the replica has looked after that.
+        Err(Halt::Seen(pause)) => shared.board.fail(retry::seen_again(pause)),
         Err(Halt::Failed(error)) => shared.board.fail(error),
     }
 }
@@ -151,7 +153,8 @@ fn from_exec<'scope, 'env: 'scope>(
     let (stopped, process) = empty_process(shared.world, shared.board.living())?;
     let replica = Replica::new(shared.world, entry, (stopped, process, Inherited::default()))?;
     let seat = shared.seat(entry.domain);
-    Job { host: JobHost { context, held }, replica, extent, core, seat }.run()
+    let retries = Retries::new(shared, entry.domain);
+    Job { host: JobHost::new(context, held), replica, retries, extent, core, seat, counted: 0 }.run()
 }
 
 fn from_copy<'scope, 'env: 'scope>(context: Context<'scope, 'env>, copy: Copy<'env>) -> Result<(), Halt> {
@@ -165,53 +168,35 @@ fn from_copy<'scope, 'env: 'scope>(context: Context<'scope, 'env>, copy: Copy<'e
     let held = Held::new(&shared.board, Some(slot));
     let replica = Replica::new(shared.world, entry, (stopped, process, inherited))?;
     let seat = shared.seat(entry.domain);
-    Job { host: JobHost { context, held }, replica, extent, core: None, seat }.run()
+    let retries = Retries::new(shared, entry.domain);
+    Job { host: JobHost::new(context, held), replica, retries, extent, core: None, seat, counted: 0 }.run()
 }
 
 /// A replica on its way to its end. Its fields are dropped in order: the process ends before its slot is given back.
 struct Job<'scope, 'env> {
     replica: Replica<'env>,
+    /// Where it may go back to.
+    retries: Retries<'env>,
     host: JobHost<'scope, 'env>,
     extent: Extent,
     /// The core that the thread and its tasks are pinned to.
     core: Option<usize>,
     /// The same, for who balances.
     seat: Arc<Seat>,
+    /// So many of its events were told of.
+    counted: u64,
 }
 
 impl Job<'_, '_> {
     fn run(mut self) -> Result<(), Halt> {
-        let shared = self.host.context.shared;
-        let each = Limit { each_event: true, ..Limit::default() };
         self.pin();
         let is_whole = loop {
-            if shared.board.is_cancelled() {
-                return Err(Halt::Cancelled);
-            }
-            self.take_seat()?;
-            match self.replica.advance(&mut self.host, &each)? {
-                Stop::Event(seq) => {
-                    if self.replica.position().is_multiple_of(PROGRESS_EVERY) {
-                        shared.add_events(PROGRESS_EVERY);
-                    }
-                    if matches!(self.extent, Extent::Until(last) if seq >= last) {
-                        break true;
-                    }
-                    // A fork may have given the slot to others.
-                    self.pin();
-                }
-                Stop::Turns(turns) => self.await_turns(&turns)?,
-                Stop::End => break true,
-                Stop::Cut => break false,
-                Stop::Stepped(_)
-                | Stop::Point(..)
-                | Stop::Watched(..)
-                | Stop::Before(_)
-                | Stop::Moment(_)
-                | Stop::Interrupted => {}
+            match self.to_end() {
+                Ok(is_whole) => break is_whole,
+                Err(halt) => self.retry(halt)?,
             }
         };
-        shared.add_events(self.replica.position() % PROGRESS_EVERY);
+        self.count_events(0);
         if is_whole {
             return Ok(());
         }
@@ -222,6 +207,75 @@ impl Job<'_, '_> {
             entry.pid,
             self.replica.position()
         )))
+    }
+
+    /// False: the trace has not all of it.
+    fn to_end(&mut self) -> Result<bool, Halt> {
+        let shared = self.host.context.shared;
+        loop {
+            if shared.board.is_cancelled() {
+                return Err(Halt::Cancelled);
+            }
+            self.retries.keep(&mut self.replica)?;
+            self.take_seat()?;
+            let interrupt = self.retries.interrupt();
+            let each = Limit { each_event: true, interrupt: interrupt.as_deref(), ..Limit::default() };
+            let stop = self.replica.advance(&mut self.host, &each);
+            if std::mem::take(&mut self.host.is_entangled) {
+                self.retries.forget();
+            }
+            match stop? {
+                Stop::Event(seq) => {
+                    self.retries.has_come(&self.replica);
+                    self.count_events(PROGRESS_EVERY);
+                    if matches!(self.extent, Extent::Until(last) if seq >= last) {
+                        return Ok(true);
+                    }
+                    // A fork may have given the slot to others.
+                    self.pin();
+                }
+                Stop::Turns(turns) => self.await_turns(&turns)?,
+                Stop::End => return Ok(true),
+                Stop::Cut => return Ok(false),
+                Stop::Interrupted => {
+                    if let Some(changed) = self.retries.interrupted()? {
+                        self.go_back(changed)?;
+                    }
+                }
+                Stop::Stepped(_)
+                | Stop::Point(..)
+                | Stop::Watched(..)
+                | Stop::Before(_)
+                | Stop::Moment(_) => {}
+            }
+        }
+    }
+
+    /// The replica cannot go on. If a place may have been taken for another, or a jump was seen, there is another try.
+    fn retry(&mut self, halt: Halt) -> Result<(), Halt> {
+        if self.host.is_cancelled() {
+            return Err(Halt::Cancelled);
+        }
+        let changed = self.retries.learn(halt)?;
+        self.go_back(changed)
+    }
+
+    /// This pause, which is behind, is to be looked for in another way.
+    fn go_back(&mut self, changed: EventSeq) -> Result<(), Halt> {
+        self.host.heard = self.host.heard.max(self.replica.done().0);
+        self.replica = self.retries.before(changed, &self.replica)?;
+        self.core = None;
+        self.pin();
+        Ok(())
+    }
+
+    /// Tells of events, if there are so many new ones.
+    fn count_events(&mut self, least: u64) {
+        let new = self.replica.position().saturating_sub(self.counted);
+        if new >= least {
+            self.host.context.shared.add_events(new);
+            self.counted += new;
+        }
     }
 
     /// Waits until all these turns have come.
@@ -267,6 +321,16 @@ impl Job<'_, '_> {
 struct JobHost<'scope, 'env> {
     context: Context<'scope, 'env>,
     held: Held<'env>,
+    /// Others have seen what the replica does: it cannot be undone any more.
+    is_entangled: bool,
+    /// What the program writes was shown up to this event.
+    heard: EventSeq,
+}
+
+impl<'scope, 'env> JobHost<'scope, 'env> {
+    fn new(context: Context<'scope, 'env>, held: Held<'env>) -> JobHost<'scope, 'env> {
+        JobHost { context, held, is_entangled: false, heard: EventSeq(0) }
+    }
 }
 
 impl Host for JobHost<'_, '_> {
@@ -275,7 +339,7 @@ impl Host for JobHost<'_, '_> {
     }
 
     fn how(&self, pause: EventSeq) -> How {
-        self.context.shared.learnt.of(pause)
+        self.context.shared.search().learnt.of(pause)
     }
 
     fn begin_pause(&mut self, domain: DomainId, pause: EventSeq) {
@@ -291,6 +355,7 @@ impl Host for JobHost<'_, '_> {
     }
 
     fn release(&mut self, turn: Turn) -> io::Result<()> {
+        self.is_entangled = true;
         self.context.shared.board.objects(|all| all.release(turn))
     }
 
@@ -299,6 +364,7 @@ impl Host for JobHost<'_, '_> {
     }
 
     fn add_object(&mut self, object: ObjectId, file: File) -> io::Result<()> {
+        self.is_entangled = true;
         self.context.shared.board.objects(|all| all.add(object, file))
     }
 
@@ -308,12 +374,18 @@ impl Host for JobHost<'_, '_> {
     }
 
     fn hear(&mut self, seq: EventSeq, fd: u8, bytes: &[u8]) -> io::Result<Reader> {
+        if seq <= self.heard {
+            return Ok(Reader::There);
+        }
         let echo = self.context.shared.echo.as_ref();
         let reader = echo.map_or(Ok(Reader::There), |echo| echo.put(seq.0, fd, bytes));
         self.look_at(reader)
     }
 
     fn heard(&mut self, seq: EventSeq) -> io::Result<Reader> {
+        if seq <= self.heard {
+            return Ok(Reader::There);
+        }
         let echo = self.context.shared.echo.as_ref();
         let reader = echo.map_or(Ok(Reader::There), |echo| echo.done(seq.0));
         self.look_at(reader)
@@ -328,6 +400,7 @@ impl Host for JobHost<'_, '_> {
 
     /// The copy's own thread gets it.
     fn forked(&mut self, domain: DomainId, child: Stopped, inherited: Inherited) -> Result<(), Halt> {
+        self.is_entangled = true;
         let (context, shared) = (self.context, self.context.shared);
         let board = &shared.board;
         let pid = child.tid();

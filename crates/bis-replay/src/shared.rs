@@ -3,8 +3,8 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
         mpsc::{Receiver, RecvTimeoutError},
     },
     thread::Scope,
@@ -20,10 +20,11 @@ use bis_tracee::{
 use crate::{
     echo::Echo,
     job::Board,
-    learnt::{self, Learnt},
+    learnt::{self, Search},
     objects::Sharers,
     run,
     select::Selection,
+    task::Interrupt,
     world::World,
 };
 
@@ -34,7 +35,13 @@ pub(crate) struct Shared<'t> {
     pub sharers: Mutex<Sharers>,
     /// None: nothing is shown.
     pub echo: Option<Echo>,
-    pub learnt: Learnt,
+    pub search: Mutex<Search>,
+    /// Has no replay of all shown yet that the places which are found by their state are the right ones?
+    pub is_guessing: bool,
+    /// How many checkpoints there are of all domains.
+    pub kept: AtomicUsize,
+    /// Domains that follow a guess from a checkpoint on: until when they may, and who stops them then.
+    pub trials: Mutex<HashMap<DomainId, (Instant, Arc<Interrupt>)>>,
     /// The pauses that were looked for.
     pub found: Mutex<learnt::Found>,
     pub events_done: AtomicU64,
@@ -72,9 +79,36 @@ impl Shared<'_> {
             if limit.is_some_and(|limit| began.elapsed() >= limit) {
                 return false;
             }
+            self.stop_trials();
             let seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
             balance.look(seats.iter().map(|(domain, seat)| (u64::from(domain.0), &**seat)));
         }
+    }
+
+    /// What follows a guess for too long is stopped.
+    fn stop_trials(&self) {
+        let trials = self.trials.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        trials.values().filter(|(until, _)| now >= *until).for_each(|(_, interrupt)| interrupt.ask());
+    }
+
+    /// The domain follows a guess, or does not any more.
+    pub(crate) fn set_trial(&self, domain: DomainId, trial: Option<(Instant, Arc<Interrupt>)>) {
+        let mut trials = self.trials.lock().unwrap_or_else(PoisonError::into_inner);
+        match trial {
+            Some(trial) => drop(trials.insert(domain, trial)),
+            None => drop(trials.remove(&domain)),
+        }
+    }
+
+    pub(crate) fn search(&self) -> MutexGuard<'_, Search> {
+        self.search.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a domain does after a failure with which the search may have another try: the first pause that it looks for otherwise.
+    pub(crate) fn learn<T>(&self, from: impl FnOnce(&mut Search, &learnt::Found) -> T) -> T {
+        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        from(&mut self.search(), &found)
     }
 
     /// Counts events, and tells whoever watches.
@@ -94,6 +128,7 @@ impl Shared<'_> {
     /// A domain has ended: what it was the last to need is given back.
     pub(crate) fn leave(&self, domain: DomainId) {
         self.seats.lock().unwrap_or_else(PoisonError::into_inner).remove(&domain);
+        self.set_trial(domain, None);
         let unneeded = self.sharers.lock().unwrap_or_else(PoisonError::into_inner).leave(domain);
         if !unneeded.is_empty() {
             self.board.objects(|all| unneeded.into_iter().for_each(|object| all.forget(object)));
@@ -103,6 +138,11 @@ impl Shared<'_> {
     /// A pause is looked for.
     pub(crate) fn begin_pause(&self, domain: DomainId, pause: EventSeq) {
         self.found.lock().unwrap_or_else(PoisonError::into_inner).begin(domain, pause);
+    }
+
+    /// The domain goes back to in front of this event.
+    pub(crate) fn go_back(&self, domain: DomainId, seq: EventSeq) {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).go_back(domain, seq);
     }
 
     /// It was found.

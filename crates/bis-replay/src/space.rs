@@ -170,6 +170,11 @@ impl Space {
         Space { memory, open, fork_advice, text, names, brk, hooks }
     }
 
+    /// Does it map memory that others share with it?
+    pub(crate) fn shows_objects(&self) -> bool {
+        self.open.keys().any(|source| matches!(source, Source::Object(_)))
+    }
+
     /// What a copy of the process has of it.
     pub(crate) fn inherited(&self) -> Inherited {
         let Space { open, fork_advice, text, names, .. } = self;

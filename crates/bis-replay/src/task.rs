@@ -345,6 +345,20 @@ impl Task {
         (addr, run): (u64, Run<'_>),
     ) -> Result<Place, TraceeError> {
         traps.areas.let_go(&mut self.stopped, memory, addr)?;
+        // The program reads and writes there as if there were no breakpoints.
+        let mut lifted = traps.lift_freed(memory)?;
+        let touched = self.touch_freed(memory, traps, (run, &mut lifted));
+        lifted.into_iter().for_each(|at| traps.put_back(memory, at));
+        touched
+    }
+
+    /// The same, with that page let go. `lifted`: the breakpoints that were taken away for it.
+    fn touch_freed(
+        &mut self,
+        memory: &Memory,
+        traps: &mut Traps,
+        (run, lifted): (Run<'_>, &mut Vec<u64>),
+    ) -> Result<Place, TraceeError> {
         loop {
             let begin = self.regs()?;
             // What tests a condition, or counts, is not the program; copies of its instructions are.
@@ -359,6 +373,7 @@ impl Task {
                 // It may touch several pages.
                 let Found::Guarded(other) = place.found else { break place };
                 traps.areas.let_go(&mut self.stopped, memory, other)?;
+                lifted.extend(traps.lift_freed(memory)?);
             };
             if !matches!(place.found, Found::Stepped | Found::Watched(_)) {
                 return Ok(place);
@@ -524,14 +539,15 @@ impl Task {
                     }
                     if info.is_fault() && info.signal() == signal {
                         let mut regs = stopped_at;
+                        // That first: what it has put into the text is gone then, and what areas guard is guarded still.
+                        if self.guarded.contains(&info.addr()) {
+                            return Ok(Place { found: Found::Fault(info), regs });
+                        }
                         if signal == Signal::SEGV
                             && info.code() == ACCESS_DENIED
                             && traps.areas.is_guarded(info.addr())
                         {
                             return Ok(Place { found: Found::Guarded(info.addr()), regs });
-                        }
-                        if self.guarded.contains(&info.addr()) {
-                            return Ok(Place { found: Found::Fault(info), regs });
                         }
                         if (run.hooks.copy..run.hooks.copy_fault).contains(&regs.rip) {
                             // As when it was recorded: the pointer is the program's mistake.

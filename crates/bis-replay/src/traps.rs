@@ -5,6 +5,9 @@
 //! there; whoever shows memory hides it ([`Traps::hide`]), and whoever copies the process, or changes what is mapped or written, takes all of
 //! them away first ([`Traps::disarm`]).
 //!
+//! Text that the program may write is guarded meanwhile: an instruction that writes to its page finds the program's bytes there, and what it
+//! has written gets the `int3` again. In memory that is no text (yet) there is none. (An instruction that only reads such text finds the `int3`.)
+//!
 //! A breakpoint is at an address of the program's own. Where the instruction has moved, the `int3` is at its copy
 //! ([`crate::ours::ProgramText::places`]), and all that is said of it here is said by the program's address.
 //!
@@ -15,6 +18,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ops::Range,
     time::Duration,
 };
 
@@ -22,6 +26,7 @@ use bis_trace::types::Tid;
 use bis_tracee::{
     Memory, TraceeError,
     debug::{self, Triggered, Watch},
+    maps::Mapping,
 };
 
 use crate::{
@@ -31,6 +36,7 @@ use crate::{
 };
 
 const INT3: u8 = 0xcc;
+const PAGE: u64 = 4096;
 
 /// See the module's text.
 #[derive(Clone, Debug, Default)]
@@ -47,6 +53,8 @@ pub struct Traps {
     pub(crate) areas: Areas,
     /// Which areas the last instruction has touched that was looked at.
     pub(crate) touched: Vec<usize>,
+    /// What the program may do with the pages of breakpoints, as far as that was asked since these were mapped.
+    pages: BTreeMap<u64, Allowed>,
     /// How often tasks have come to each since the last event.
     arrivals: BTreeMap<u64, u64>,
     /// The same between the last two events.
@@ -63,6 +71,34 @@ pub struct Traps {
     ran: Duration,
     /// The last arrival that was counted, if its task has not gone on to where nothing is counted.
     pub(crate) last: Option<(Tid, u64)>,
+}
+
+/// What a program may do with a page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Allowed {
+    /// Not to execute it: no task comes to a breakpoint there, and it may be written as it likes.
+    NoText,
+    /// To execute it.
+    Text,
+    /// To execute and to write it.
+    WritableText,
+}
+
+impl Allowed {
+    fn of(page: u64, mappings: &[Mapping]) -> Allowed {
+        let has = |prot: u32, flag: i32| prot & flag.cast_unsigned() != 0;
+        match mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&page)) {
+            Some(mapping) if !has(mapping.prot, libc::PROT_EXEC) => Allowed::NoText,
+            None => Allowed::NoText,
+            Some(mapping) if has(mapping.prot, libc::PROT_WRITE) => Allowed::WritableText,
+            Some(_) => Allowed::Text,
+        }
+    }
+}
+
+/// The page of an address.
+fn page(addr: u64) -> u64 {
+    addr & !(PAGE - 1)
 }
 
 /// An `int3`.
@@ -143,7 +179,7 @@ impl Traps {
     /// What tasks watch beside what they need themselves.
     pub(crate) fn set_watches(&mut self, wanted: &[Piece], is_at_event: bool) {
         if self.watches != wanted {
-            self.areas = Areas::of(wanted);
+            self.areas = Areas::of(wanted).with_text_of(&self.areas);
             self.watches = wanted.to_vec();
             self.triggers = 0;
             self.are_watches_late = !is_at_event;
@@ -247,24 +283,58 @@ impl Traps {
         numbers
     }
 
-    /// Puts the breakpoints into memory. Where nothing is mapped there is none.
-    pub(crate) fn arm(&mut self, memory: &Memory) -> Result<(), TraceeError> {
+    /// The mappings in this range are others now.
+    pub(crate) fn forget_pages(&mut self, range: Range<u64>) {
+        self.pages.retain(|page, _| !(page.saturating_add(PAGE) > range.start && *page < range.end));
+    }
+
+    /// All mappings may be others now.
+    pub(crate) fn forget_all_pages(&mut self) {
+        self.pages.clear();
+    }
+
+    /// Puts the breakpoints into memory. Where there is no text, there is none: it would be in data, which the program reads, and writes.
+    pub(crate) fn arm(
+        &mut self,
+        memory: &Memory,
+        mappings: impl Fn() -> Result<Vec<Mapping>, TraceeError>,
+    ) -> Result<(), TraceeError> {
         if self.is_armed {
             return Ok(());
         }
         self.is_armed = true;
+        if self.points.keys().any(|at| !self.pages.contains_key(&page(*at))) {
+            let mappings = mappings()?;
+            let pages = self.points.keys().map(|at| page(*at));
+            self.pages = pages.map(|page| (page, Allowed::of(page, &mappings))).collect();
+        }
         for counted in &self.counted {
             counted.put(memory, true)?;
         }
         let counted: BTreeSet<u64> = self.counted.iter().map(|counted| counted.place).collect();
         for (addr, point) in self.points.iter_mut().filter(|(addr, _)| !counted.contains(addr)) {
             point.at = self.counted.iter().find_map(|counted| counted.inside(*addr)).unwrap_or(*addr);
+            if self.pages.get(&page(*addr)) == Some(&Allowed::NoText) {
+                continue;
+            }
             let mut found = [0];
             if memory.read(point.at, &mut found).is_ok() && memory.write(point.at, &[INT3]).is_ok() {
                 point.byte = Some(found[0]);
             }
         }
+        let may_be_written = |at: &&u64| self.pages.get(&page(**at)) == Some(&Allowed::WritableText);
+        self.areas.set_text(self.points.keys().filter(may_be_written).copied().collect());
         Ok(())
+    }
+
+    /// Takes those away that are on pages which a task is let write to, for one instruction. What was taken away is to be put back.
+    pub(crate) fn lift_freed(&mut self, memory: &Memory) -> Result<Vec<u64>, TraceeError> {
+        let mut freed = self.areas.freed_text();
+        freed.retain(|at| self.points.get(at).is_some_and(|point| point.byte.is_some()));
+        for at in &freed {
+            self.lift(memory, *at)?;
+        }
+        Ok(freed)
     }
 
     /// Takes them away.
@@ -295,6 +365,9 @@ impl Traps {
     /// Puts it back.
     pub(crate) fn put_back(&mut self, memory: &Memory, addr: u64) {
         if !self.is_armed || self.is_counted(addr) {
+            return;
+        }
+        if self.pages.get(&page(addr)) == Some(&Allowed::NoText) {
             return;
         }
         if let Some(point) = self.points.get_mut(&addr).filter(|point| point.byte.is_none()) {

@@ -143,6 +143,12 @@ pub struct Record {
     /// Say where the trace is, also when standard error is not a terminal
     #[arg(short, long)]
     pub verbose: bool,
+    /// When the recording fails: `debug` starts gdb on the process with which it does, as it stands there
+    #[arg(long, value_name = "WHAT", value_parser = ["debug"])]
+    pub on_error: Option<String>,
+    /// With --on-error=debug: start no gdb, but serve one at this port (0: any free one), and say on standard error how to connect
+    #[arg(short = 's', long, value_name = "PORT", requires = "on_error")]
+    pub port: Option<u16>,
     /// The program, looked for as a shell does, and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     pub command: Vec<OsString>,

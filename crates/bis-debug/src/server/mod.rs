@@ -14,15 +14,20 @@ mod lldb;
 mod monitor;
 mod objects;
 mod processes;
+mod standing;
 mod stops;
 
 use std::{
     io,
     net::{SocketAddr, TcpListener},
+    thread,
+    time::Duration,
 };
 
 use bis_replay::{World, solo::Ear};
 use bis_trace::Trace;
+
+pub use standing::Standing;
 
 use crate::{
     options::{self, DebugError, Executable, Options},
@@ -58,6 +63,30 @@ impl Server {
     pub fn executable(trace: &Trace, options: &Options) -> Result<Executable, DebugError> {
         options::check_format(trace)?;
         options::executable(trace, options)
+    }
+
+    /// Shows a debugger a process that goes no further, until it leaves; or until nobody is left who would come.
+    ///
+    /// # Errors
+    /// Where nobody can come, or what comes cannot be spoken to.
+    pub fn show(self, standing: &dyn Standing, mut is_over: impl FnMut() -> bool) -> io::Result<()> {
+        const LOOK_EVERY: Duration = Duration::from_millis(20);
+        self.listener.set_nonblocking(true)?;
+        let stream = loop {
+            match self.listener.accept() {
+                Ok((stream, _)) => break stream,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if is_over() {
+                        return Ok(());
+                    }
+                    thread::sleep(LOOK_EVERY);
+                }
+                Err(error) => return Err(error),
+            }
+        };
+        stream.set_nonblocking(false)?;
+        stream.set_nodelay(true)?;
+        standing::serve(standing, stream)
     }
 
     /// Serves debuggers until they have left.

@@ -1,4 +1,4 @@
-//! A replica that cannot go on, because it does something else than what was recorded: it stands where that was seen, to be looked at,
+//! A replica that cannot go on, because it does something else than what was recorded, or because the trace contradicts itself: it stands where that was seen, to be looked at,
 //! and that place has a position as any other, from which one goes backwards.
 
 use bis_replay::{Halt, Limit, ReplayError};
@@ -20,7 +20,8 @@ impl Session<'_> {
             Halt::Failed(ReplayError::Divergence(divergence)) => divergence.tid,
             _ => next.unwrap_or(self.tid),
         };
-        let is_repeatable = matches!(halt, Halt::Failed(ReplayError::Divergence(_)));
+        // What is found in one domain is found there each time.
+        let is_repeatable = matches!(&halt, Halt::Failed(error) if error.domain().is_some());
         let found = if is_repeatable { self.position_of_break(tid) } else { None };
         self.position = found.unwrap_or_else(|| Position::at(self.live.replica.done().0));
         let report = Report { tid, why: Why::Broken(Trouble::Halt(halt).text()) };

@@ -604,7 +604,7 @@ fn begin_image<'t>(
 }
 
 /// Where this processor keeps vector registers.
-fn offsets() -> Offsets {
+pub(crate) fn offsets() -> Offsets {
     let offset = |component: u32, default: usize| {
         let [_, ebx, _, _] = bis_tracee::cpu::component(component);
         if ebx == 0 { default } else { usize::try_from(ebx).unwrap_or(default) }

@@ -10,7 +10,7 @@
 mod kernel;
 
 use bis_trace::types::{Registers, Signal, Tid};
-use bis_tracee::{TraceeError, cpu, remote::Remote, siginfo::SigInfo};
+use bis_tracee::{TraceeError, cpu, maps, remote::Remote, siginfo::SigInfo};
 
 use crate::{
     company::Company,
@@ -174,7 +174,8 @@ impl<'t> Diversion<'t> {
     ) -> Result<Option<Paused>, Halt> {
         let Replica { tasks, traps, space, .. } = &mut self.replica;
         let task = tasks.get_mut(&going.tid).ok_or(TraceeError::Died(going.tid))?;
-        traps.arm(&space.memory)?;
+        let ours = task.ours;
+        traps.arm(&space.memory, || maps::read(ours))?;
         let rip = task.regs()?.rip;
         let lifted = (past && traps.program_at(rip).is_some()).then_some(rip);
         if let Some(addr) = lifted {
@@ -217,6 +218,7 @@ impl<'t> Diversion<'t> {
         hear: &mut dyn FnMut(Heard),
     ) -> Result<Option<Paused>, Halt> {
         self.replica.traps.areas.forget_mappings();
+        self.replica.traps.forget_all_pages();
         let result = match self.kernel.answer(&mut self.replica, going.tid, regs, hear)? {
             Answer::Result(result) => result,
             Answer::Over(why) => return Ok(Some(Paused::Over(why))),

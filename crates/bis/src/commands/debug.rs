@@ -22,8 +22,12 @@ use std::{
     time::Duration,
 };
 
-use bis_debug::{Begin, DebugError, Executable, Listener, Options, Server, Which};
-use bis_trace::{Trace, types::DomainId};
+use bis_debug::{Begin, DebugError, Executable, Listener, Options, Server, Standing, Which};
+use bis_record::Fault;
+use bis_trace::{
+    Trace,
+    types::{DomainId, Registers, Tid},
+};
 use clap::CommandFactory;
 use rustix::fs::{MemfdFlags, memfd_create};
 
@@ -80,6 +84,53 @@ fn with_debugger(args: &Replay, trace: Trace, mut options: Options) -> Result<u8
         return server.serve(&trace, &options).map(|()| 0).map_err(|error| failure(&error));
     }
     start(server, trace, options, &debugger, &line, Stdio::inherit())
+}
+
+/// Lets a debugger look at a process with which a recording fails, as it stands there: gdb, or whoever comes to this port.
+pub(super) fn at_fault(fault: &Fault<'_>, port: Option<u16>) -> Result<()> {
+    output::note(&format!("bis: the recording fails: {}", fault.error()));
+    let server = Server::bind(LOOPBACK, port.unwrap_or(0))
+        .map_err(|error| Failure::of(format!("listen for a debugger at {LOOPBACK}"), error))?;
+    let mut words: Vec<OsString> = ["-l", ANSWER_S, "-ex", "set sysroot /", "-ex"].map(OsString::from).into();
+    words.push(format!("target remote {}", server.addr()).into());
+    words.extend(fault.executable().map(PathBuf::into_os_string));
+    let what = |error| Failure::of("speak to a debugger".to_owned(), error);
+    if port.is_some() {
+        output::note(&how_to_connect(OsStr::new(GDB), &words));
+        return server.show(&Shown(fault), || false).map_err(what);
+    }
+    bis_tracee::ours::outlive_interrupts();
+    let debugger = OsStr::new(GDB);
+    let mut child =
+        Command::new(debugger).args(&words).spawn().map_err(|error| cannot_start(debugger, &error))?;
+    let shown = server.show(&Shown(fault), || !matches!(child.try_wait(), Ok(None)));
+    child.wait().map_err(|error| Failure::of("wait for the debugger", error))?;
+    shown.map_err(what)
+}
+
+/// What a debugger sees of a fault.
+struct Shown<'a, 'd>(&'a Fault<'d>);
+
+impl Standing for Shown<'_, '_> {
+    fn tasks(&self) -> Vec<Tid> {
+        self.0.tasks().collect()
+    }
+
+    fn registers(&self, tid: Tid) -> Option<(Registers, Vec<u8>)> {
+        self.0.registers(tid).map(|(registers, extended)| (*registers, extended.to_vec()))
+    }
+
+    fn read(&self, addr: u64, len: usize) -> Vec<u8> {
+        self.0.read(addr, len)
+    }
+
+    fn auxv(&self) -> Vec<u8> {
+        self.0.auxv()
+    }
+
+    fn executable(&self) -> Option<PathBuf> {
+        self.0.executable()
+    }
 }
 
 /// Where what a session shows goes.

@@ -14,11 +14,12 @@ use std::{
     time::Duration,
 };
 
-use bis_record::{Ended, Options, RecordError};
+use bis_record::{Ended, OnFault, Options, RecordError};
 use bis_trace::{TraceError, types::Tid};
 
 use crate::{
     args::{Record, TicksArg},
+    commands::debug,
     env,
     failure::{Failure, Result, status},
     folder, output, program, traced,
@@ -75,6 +76,7 @@ fn record(args: Record) -> Result<u8> {
         cloning: !args.no_cloning,
         wait: args.wait,
         site_cache: folder::site_cache(),
+        on_fault: args.on_error.is_some().then(|| on_fault(args.port)),
     });
     drop(mark);
     match result {
@@ -104,6 +106,15 @@ fn record(args: Record) -> Result<u8> {
             Err(failure)
         }
     }
+}
+
+/// Shows a debugger with what the recording fails.
+fn on_fault(port: Option<u16>) -> OnFault {
+    OnFault::new(move |fault| {
+        if let Err(failure) = debug::at_fault(fault, port) {
+            failure.print();
+        }
+    })
 }
 
 /// What the program had left running when the recording ended, and what has become of it.

@@ -53,18 +53,18 @@ pub fn run(args: &Replay) -> Result<u8> {
                 status::CUT
             }
         }),
-        Err(ReplayError::Divergence(divergence)) => {
-            let failure = Failure::new(status::DIVERGED, divergence.to_string());
-            if !args.on_error.debugs {
-                return Err(failure);
-            }
+        Err(error) => {
+            let failure = match error {
+                ReplayError::Divergence(_) => Failure::new(status::DIVERGED, error.to_string()),
+                _ => Failure::usage(error.to_string()),
+            };
+            let Some(domain) = error.domain().filter(|_| args.on_error.debugs) else { return Err(failure) };
+            let status = failure.status;
             failure.print();
-            debug::at_divergence(args, trace, divergence.domain)
-                .map_err(|error| error.with_status(status::DIVERGED))?;
+            debug::at_divergence(args, trace, domain).map_err(|error| error.with_status(status))?;
             // Whatever the debugger's own was.
-            Ok(status::DIVERGED)
+            Ok(status)
         }
-        Err(error) => Err(Failure::usage(error.to_string())),
     }
 }
 

@@ -172,6 +172,15 @@ impl Running {
         Ok(self.collect(code_of(status)))
     }
 
+    pub fn pid(&self) -> i32 {
+        self.child.id().cast_signed()
+    }
+
+    /// Has it ended? Then it is reaped.
+    pub fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
     /// Kills the whole process group and reaps its leader.
     pub fn kill(&mut self) {
         if let Some(group) = rustix::process::Pid::from_raw(self.child.id().cast_signed()) {

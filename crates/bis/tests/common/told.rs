@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt::Display, fs, path::Path};
 
 use bis_trace::{
-    Trace, Writer,
+    EchoEntry, Trace, Writer,
     event::{Event, Meta},
     types::DomainId,
 };
@@ -46,6 +46,9 @@ impl Told {
                 *event_count = events[&domain.0].len() as u64;
             }
             writer.meta(&meta).map_err(failed)?;
+        }
+        for EchoEntry { seq, domain, fd, len } in self.trace.echoes().iter().cloned() {
+            writer.meta(&Meta::Echo { seq, domain, fd, len }).map_err(failed)?;
         }
         for (domain, events) in events {
             let mut stream = writer.stream(DomainId(*domain));
