@@ -11,7 +11,10 @@ use std::{
     time::Duration,
 };
 
-use bis_trace::event::EventKind;
+use bis_trace::{
+    event::{Event, EventKind},
+    types::Tid,
+};
 use common::{Folder, Step, told::Told};
 use libtest_mimic::{Failed, Trial};
 
@@ -78,6 +81,7 @@ fn main() {
     for (mode, flag) in [("hooks", "--ticks=software"), ("no_hooks", "--no-hooks")] {
         trials.push(Trial::test(format!("on_error::{mode}"), move || on_error(flag)));
         trials.push(Trial::test(format!("session::{mode}"), move || in_a_session(flag)));
+        trials.push(Trial::test(format!("contradiction::{mode}"), move || at_a_contradiction(flag)));
     }
     trials.push(Trial::test("nothing_goes_wrong", nothing_goes_wrong));
     let trials = trials.into_iter().map(|trial| trial.with_ignored_flag(missing)).collect();
@@ -160,6 +164,32 @@ fn in_a_session(flag: &str) -> Result<(), Failed> {
         return Err(format!("status 0 and {report:?} were expected\n{}", step.shown()).into());
     }
     shows(&step, &[&["SIGABRT"], &LOOKED[..]].concat())?;
+    folder.done();
+    Ok(())
+}
+
+/// A trace that says of a call that a task has made it which does not exist.
+fn at_a_contradiction(flag: &str) -> Result<(), Failed> {
+    let folder = Folder::new("diverged.contradiction")?;
+    let told = Told::read(&recorded(&folder, flag)?)?;
+    let mut events = told.events.clone();
+    let is_it = |event: &&mut Event| matches!(&event.kind, EventKind::Syscall { nr: MUNMAP, entry, .. } if entry.rsi == LEN);
+    let event =
+        events.values_mut().flatten().find(is_it).ok_or("the program's call of munmap is no event")?;
+    event.tid = Tid(1 << 20);
+    let seq = event.seq;
+    let lie = folder.path().join("lie");
+    told.write(&events, &lie)?;
+    fs::write(
+        folder.path().join("commands"),
+        "backtrace\ncontinue\nx/i $pc\nreverse-continue\nprint $_bis_event\n",
+    )?;
+    let step = replay(&folder, &lie, &["-a", "--on-error=debug"])?;
+    let report = format!("the trace contradicts itself at event {seq} ");
+    if step.status != 2 || !step.stderr_text().contains(&report) {
+        return Err(format!("status 2 and {report:?} were expected\n{}", step.shown()).into());
+    }
+    shows(&step, &["in main ()", "SIGABRT", "=> 0x", "history", "= "])?;
     folder.done();
     Ok(())
 }

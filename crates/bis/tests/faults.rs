@@ -86,7 +86,7 @@ fn shows(step: &Step, shown: &str, wanted: &[&str]) -> Result<(), Failed> {
 
 /// Two threads, of which one waits; where the other stands, and what it has.
 const LOOKED: [&str; 7] =
-    ["Thread ", "reads (name=", "main () at ", "= 1", "\"/dev/urandom\"", "=> 0x", "goes no further"];
+    ["Thread ", "reads (name=", "main () at ", "= 1", "\"/dev/urandom\"", "=> 0x", "SIGABRT"];
 
 /// No process of it is left.
 fn nothing_is_left(folder: &Folder) -> Result<(), Failed> {

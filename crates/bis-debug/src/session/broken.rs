@@ -18,7 +18,8 @@ impl Session<'_> {
         let next = self.live.replica.next_event().ok().flatten().map(|event| event.tid);
         let tid = match &halt {
             Halt::Failed(ReplayError::Divergence(divergence)) => divergence.tid,
-            _ => next.unwrap_or(self.tid),
+            // A trace that contradicts itself may name a task that does not exist.
+            _ => next.filter(|tid| self.live.replica.tasks().any(|task| task == *tid)).unwrap_or(self.tid),
         };
         // What is found in one domain is found there each time.
         let is_repeatable = matches!(&halt, Halt::Failed(error) if error.domain().is_some());
