@@ -191,7 +191,7 @@ impl Job<'_, '_> {
     fn run(mut self) -> Result<(), Halt> {
         self.pin();
         let is_whole = loop {
-            match self.to_end() {
+            match self.drive() {
                 Ok(is_whole) => break is_whole,
                 Err(halt) => self.retry(halt)?,
             }
@@ -209,8 +209,8 @@ impl Job<'_, '_> {
         )))
     }
 
-    /// False: the trace has not all of it.
-    fn to_end(&mut self) -> Result<bool, Halt> {
+    /// Lets the replica go on to its end. False: the trace has not all of it.
+    fn drive(&mut self) -> Result<bool, Halt> {
         let shared = self.host.context.shared;
         loop {
             if shared.board.is_cancelled() {
