@@ -1,5 +1,6 @@
 # Conditions, which the server evaluates, forwards and backwards.
 # program: basics.c
+# modes: hooks no-hooks software
 break add if a == 3 && b == 3
 continue
 #> Breakpoint 1, add (a=3, b=3)

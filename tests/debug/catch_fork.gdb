@@ -1,5 +1,6 @@
 # A fork is caught; the session stays with the parent.
 # program: forks.c
+# modes: hooks no-hooks software
 catch fork
 continue
 #> ~ `process [0-9]+` goes to that one

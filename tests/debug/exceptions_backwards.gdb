@@ -1,5 +1,6 @@
 # Backwards over exceptions: breakpoints and destructors.
 # program: exceptions.cc
+# modes: hooks no-hooks software
 break exceptions.cc:35
 continue
 #> printf

@@ -1,5 +1,6 @@
 # Of many breakpoints that were hit and values that were written, the last come first.
 # program: rounds.c
+# modes: hooks no-hooks software
 tbreak rounds.c:15
 continue
 print rounds

@@ -1,5 +1,6 @@
 # Backwards over longjmp.
 # program: jump.c
+# modes: hooks no-hooks software
 break jump.c:25
 continue
 #> printf

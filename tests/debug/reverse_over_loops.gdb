@@ -1,5 +1,6 @@
 # Steps and lines back over calls that compute for long, to the entry of a function and out of it.
 # program: loops.c
+# modes: hooks no-hooks software
 break set_word if value == 20
 continue
 #> set_word (value=20)

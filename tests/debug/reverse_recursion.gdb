@@ -1,5 +1,6 @@
 # A breakpoint in a recursive function, backwards, finish, and reverse-finish of the frame from which gdb finds it.
 # program: recursion.c
+# modes: hooks no-hooks software
 break factorial
 break recursion.c:13
 continue

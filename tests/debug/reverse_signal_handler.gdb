@@ -1,5 +1,6 @@
 # Backwards through a signal's handler.
 # program: signals.c
+# modes: hooks no-hooks software
 handle SIGUSR1 nostop noprint pass
 handle SIGSEGV nostop noprint pass
 break signals.c:28

@@ -1,5 +1,6 @@
 # Backwards by lines: into functions and over them.
 # program: basics.c
+# modes: hooks no-hooks software
 break basics.c:17
 continue
 #> return second;

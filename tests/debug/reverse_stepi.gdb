@@ -1,5 +1,6 @@
 # Backwards by instructions: the same places as forwards.
 # program: basics.c
+# modes: hooks no-hooks software
 tbreak add
 continue
 set $a = $pc

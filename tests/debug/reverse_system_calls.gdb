@@ -1,5 +1,6 @@
 # Backwards over system calls, line by line: the memory that they filled is as it was.
 # program: reader.c
+# modes: hooks no-hooks software
 break after
 continue
 #> after ()

@@ -1,5 +1,6 @@
 # A watchpoint on a global variable, forwards and backwards, with old and new values.
 # program: data.c
+# modes: hooks no-hooks software
 tbreak main
 continue
 watch global

@@ -1,5 +1,6 @@
 # A structure of 200 bytes, which no debug registers can watch: written by the program, by its library and by a system call.
 # program: large.c
+# modes: hooks no-hooks software
 break begin
 continue
 watch record

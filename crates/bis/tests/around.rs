@@ -23,17 +23,29 @@ fn main() {
     if let Some(program) = missing {
         println!("ignored: everything: not installed (apt-get install {})", common::package_of(program));
     }
-    let trials: [(&str, Case); 6] = [
+    let trials: [(&str, Case); 10] = [
         ("trace_at::numbers_are_printed_at_each_arrival", numbers_are_printed_at_each_arrival),
         ("trace_at::what_gdb_shows_is_printed", what_gdb_shows_is_printed),
         ("trace_at::an_unknown_place_is_said", an_unknown_place_is_said),
         ("profile::functions_without_frame_pointers_are_found", functions_without_frame_pointers_are_found),
         ("profile::a_picture_is_drawn", a_picture_is_drawn),
         ("trace_at::it_goes_on_behind_signals", it_goes_on_behind_signals),
+        ("languages::cpp_g++", || a_language(&CPP)),
+        ("languages::rust_rustc", || a_language(&RUST)),
+        ("languages::go_go", || a_language(&GO)),
+        ("languages::python_python3", python),
     ];
     let trials = trials
         .into_iter()
-        .map(|(name, run)| Trial::test(name, run).with_ignored_flag(missing.is_some()))
+        .map(|(name, run)| {
+            // The trials of languages end with the program that is needed for them.
+            let needed = name.strip_prefix("languages::").and_then(|name| name.split('_').next_back());
+            let lacks = needed.filter(|program| !is_on_path(program));
+            if let Some(program) = lacks {
+                println!("ignored: {name}: not installed (apt-get install {})", common::package_of(program));
+            }
+            Trial::test(name, run).with_ignored_flag(missing.is_some() || lacks.is_some())
+        })
         .collect();
     libtest_mimic::run(&common::arguments(), trials).exit();
 }
@@ -104,14 +116,7 @@ fn functions_without_frame_pointers_are_found() -> Result<(), Failed> {
     let trace = computing(&folder)?;
     let step = replay(&folder, &trace, &["--profile"])?;
     let text = String::from_utf8_lossy(&step.stdout).into_owned();
-    let micros = |end: &str| -> u64 {
-        let of = |line: &str| {
-            let (stack, micros) = line.rsplit_once(' ')?;
-            stack.ends_with(end).then(|| micros.parse::<u64>().unwrap_or(0))
-        };
-        text.lines().filter_map(of).sum()
-    };
-    let (heavy, light) = (micros(";main;both;heavy"), micros(";main;both;light"));
+    let (heavy, light) = (micros(&step, ";main;both;heavy"), micros(&step, ";main;both;light"));
     equal(&(text.starts_with("program;") && light > 0 && heavy > light), &true, &step)?;
     equal(&step.status, &0, &step)?;
     folder.done();
@@ -204,6 +209,116 @@ fn it_goes_on_behind_signals() -> Result<(), Failed> {
     let wanted: Vec<String> = [0, 10, 20].iter().map(|times| format!("handler: times = {times}")).collect();
     equal(&lines(&step)?, &wanted, &step)?;
     equal(&step.status, &0, &step)?;
+    folder.done();
+    Ok(())
+}
+
+fn is_on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+/// A program that computes in one function, which is called three times with a number.
+struct Language {
+    file: &'static str,
+    source: &'static str,
+    compiler: &'static [&'static str],
+    /// Where it is printed, and what.
+    trace_at: [&'static str; 2],
+    /// The last frames of the stack that most of its time is in.
+    stack: &'static str,
+}
+
+const CPP: Language = Language {
+    file: "spin.cc",
+    source: "namespace work { struct Machine { int rounds = 0;\n\
+        __attribute__((noinline)) unsigned spin(unsigned times) {\n\
+        volatile unsigned sum = 0; for (unsigned i = 0; i < times; i++) sum = sum + i; rounds++; return sum; } }; }\n\
+        int main() { work::Machine machine; unsigned all = 0;\n\
+        for (unsigned i = 1; i <= 3; i++) all += machine.spin(i * 5000000); return all == 0; }\n",
+    compiler: &["g++", "-g", "-O1", "-o"],
+    trace_at: ["work::Machine::spin", "times"],
+    stack: ";main;work::Machine::spin(unsigned int)",
+};
+
+const RUST: Language = Language {
+    file: "spin.rs",
+    source: "mod work { #[inline(never)] pub fn spin(times: u32) -> u32 {\n\
+        let mut sum = 0u32; for i in 0..times { sum = std::hint::black_box(sum.wrapping_add(i)); } sum } }\n\
+        fn main() { let mut all = 0u32;\n\
+        for i in 1..=3 { all = all.wrapping_add(work::spin(i * 5_000_000)); } assert_ne!(all, 0); }\n",
+    compiler: &["rustc", "-g", "-O", "-o"],
+    trace_at: ["spin::work::spin", "times"],
+    stack: ";spin::main;spin::work::spin",
+};
+
+const GO: Language = Language {
+    file: "spin.go",
+    source: "package main\n//go:noinline\nfunc spin(times uint32) uint32 { sum := uint32(0)\n\
+        for i := uint32(0); i < times; i++ { sum += i ^ sum<<1 }\nreturn sum }\n\
+        func main() { all := uint32(0)\nfor i := uint32(1); i <= 3; i++ { all += spin(i * 5000000) }\n\
+        if all == 0 { panic(all) } }\n",
+    compiler: &["go", "build", "-o"],
+    trace_at: ["main.spin", "times"],
+    // `main` has no frame of its own here: the unwinder takes a leaf's caller by the frame pointer, and `spin` makes no frame.
+    stack: ";main.spin",
+};
+
+/// The microseconds of stacks that end so.
+fn micros(step: &Step, end: &str) -> u64 {
+    let text = String::from_utf8_lossy(&step.stdout).into_owned();
+    let of = |line: &str| {
+        let (stack, micros) = line.rsplit_once(' ')?;
+        stack.ends_with(end).then(|| micros.parse::<u64>().unwrap_or(0))
+    };
+    text.lines().filter_map(of).sum()
+}
+
+fn a_language(language: &Language) -> Result<(), Failed> {
+    let folder = Folder::new("around")?;
+    fs::write(folder.path().join(language.file), language.source)?;
+    let program = folder.path().join("program");
+    let mut compiler = Command::new(language.compiler[0]);
+    compiler.args(&language.compiler[1..]).arg(&program).arg(language.file).current_dir(folder.path());
+    compiler
+        .env("GO111MODULE", "off")
+        .env("GOCACHE", Path::new(env!("CARGO_TARGET_TMPDIR")).join("debug/go"));
+    let output = compiler.output()?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
+    }
+    let trace = folder.path().join("trace");
+    let record = common::record_command(&trace, &[], &[program.as_os_str()], folder.path());
+    common::run(record, "record", folder.path(), None, LIMIT)?;
+    let [place, expression] = language.trace_at;
+    let step = replay(&folder, &trace, &["-q", "--trace-at", place, expression])?;
+    let wanted: Vec<String> = (1..=3).map(|i| format!("{place}: {expression} = {}", 5_000_000 * i)).collect();
+    equal(&lines(&step)?, &wanted, &step)?;
+    let step = replay(&folder, &trace, &["-q", "--profile"])?;
+    let all: u64 = micros(&step, "");
+    equal(&(all > 0 && 2 * micros(&step, language.stack) > all), &true, &step)?;
+    let step = replay(&folder, &trace, &["-q", "--profile", "--svg", "flames.svg"])?;
+    let picture = fs::read_to_string(folder.path().join("flames.svg"))?;
+    equal(&(picture.contains("<svg") && picture.contains("spin")), &true, &step)?;
+    folder.done();
+    Ok(())
+}
+
+/// Python's interpreter, which has symbols and no debugging information.
+fn python() -> Result<(), Failed> {
+    let folder = Folder::new("around")?;
+    let trace = folder.path().join("trace");
+    let code = "print(sum(i * i for i in range(1000000)))";
+    let argv = ["/usr/bin/python3", "-c", code].map(std::ffi::OsStr::new);
+    let record = common::record_command(&trace, &[], &argv, folder.path());
+    common::run(record, "record", folder.path(), None, LIMIT)?;
+    let step = replay(&folder, &trace, &["-q", "--trace-at", "PyRun_SimpleStringFlags", "(char*)$rdi"])?;
+    equal(&lines(&step)?.concat().contains(code), &true, &step)?;
+    let step = replay(&folder, &trace, &["-q", "--profile"])?;
+    let text = String::from_utf8_lossy(&step.stdout).into_owned();
+    let evaluates =
+        text.lines().any(|line| line.contains("Py_BytesMain;") && line.contains("_PyEval_EvalFrameDefault"));
+    equal(&evaluates, &true, &step)?;
     folder.done();
     Ok(())
 }

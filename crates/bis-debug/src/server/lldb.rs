@@ -16,8 +16,8 @@ use crate::{
     session::{Report, Why},
 };
 
-/// What the server can do for LLDB. Without processes in the ids of threads, and without forks: it has one process, and
-/// learns of libraries by itself.
+/// What the server can do for LLDB. Without processes in the ids of threads, and without forks: it has one process. Without
+/// `qXfer:libraries-svr4`: it learns of libraries by itself, and LLDB 14, told that the server has the list, finds none at all.
 pub(super) const FEATURES: [&str; 10] = [
     "QStartNoAckMode+",
     "QThreadSuffixSupported+",
