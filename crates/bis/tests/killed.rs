@@ -125,9 +125,10 @@ fn one(
     }
     if let Some(left) = left_after(&mut running, END_MAX) {
         let shown: Vec<String> = left.iter().map(|(pid, name)| format!("{name} ({pid})")).collect();
-        left.keys()
-            .filter_map(|pid| Pid::from_raw(*pid))
-            .for_each(|pid| drop(kill_process(pid, Signal::KILL)));
+        for pid in left.keys().filter_map(|pid| Pid::from_raw(*pid)) {
+            // It may have ended meanwhile.
+            let _ = kill_process(pid, Signal::KILL);
+        }
         let what = format!("round {round}: {victim:?} was killed after {delay:?}");
         return Err(format!("{what}, and these have stayed: {}", shown.join(", ")).into());
     }
