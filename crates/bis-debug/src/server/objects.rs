@@ -4,7 +4,7 @@ use bis_trace::event::DomainEntry;
 
 use super::dispatch::Served;
 use crate::{
-    protocol::reply::{Library, OsTable, ThreadEntry, libraries_svr4_xml, os_data_xml, threads_xml},
+    protocol::reply::{OsTable, ThreadEntry, libraries_svr4_xml, os_data_xml, threads_xml},
     session::{libraries::Part, processes},
 };
 
@@ -34,18 +34,7 @@ impl Served<'_> {
             }
         }
         let found = self.session.libraries(part, self.files.of_trace())?;
-        let libraries: Vec<Library> = found
-            .libraries
-            .into_iter()
-            .map(|library| Library {
-                path: library.path,
-                link_map: library.link_map,
-                bias: library.bias,
-                dynamic: library.dynamic,
-                namespace: library.namespace,
-            })
-            .collect();
-        Some(libraries_svr4_xml(found.main, &libraries).into_bytes())
+        Some(libraries_svr4_xml(found.main, &found.libraries).into_bytes())
     }
 
     /// What `info os` shows: the recorded processes, and the threads of the one that is looked at.

@@ -4,23 +4,17 @@
 //! Where the list is, the program's dynamic section says (`DT_DEBUG`); the C library's `link.h` has the two structures.
 
 use bis_trace::types::Tid;
+use object::elf::{DT_DEBUG, PT_DYNAMIC, PT_PHDR, PT_TLS};
 
 use super::Session;
-use crate::options::file_for_debugger;
+use crate::{options::file_for_debugger, protocol::reply::Library};
 
 /// A list with more entries than this is none.
 const LIBRARIES_MAX: usize = 1 << 16;
 const PATH_MAX: u64 = 4096;
 
-/// The keys of the auxiliary values for the program's headers: their address, and how many there are.
-const AT_PHDR: u64 = 3;
-const AT_PHNUM: u64 = 5;
 const HEADER_LEN: u64 = 56;
 const HEADERS_MAX: u64 = 1 << 10;
-const PT_DYNAMIC: u64 = 2;
-const PT_PHDR: u64 = 6;
-const PT_TLS: u64 = 7;
-const DT_DEBUG: u64 = 21;
 const DYNAMIC_MAX: u64 = 1 << 10;
 const ELF_HEADER_LEN: u64 = 64;
 /// From this version on, `struct r_debug` has the address of the next namespace's behind it.
@@ -33,21 +27,6 @@ pub struct Part {
     pub from: Option<u64>,
     pub before: u64,
     /// In this namespace only: the address of its `struct r_debug`.
-    pub namespace: Option<u64>,
-}
-
-/// A library that is loaded.
-#[derive(Debug)]
-pub struct Library {
-    /// Where its file is, for a debugger.
-    pub path: String,
-    /// The address of its `struct link_map`.
-    pub link_map: u64,
-    /// What is added to the addresses that its file says.
-    pub bias: u64,
-    /// The address of its dynamic section.
-    pub dynamic: u64,
-    /// The address of its namespace's `struct r_debug`, where known.
     pub namespace: Option<u64>,
 }
 
@@ -158,20 +137,20 @@ impl Session<'_> {
             let pair = auxv.chunks_exact(16).find(|pair| pair[..8] == key.to_le_bytes())?;
             Some(u64::from_le_bytes(pair[8..].try_into().ok()?))
         };
-        self.headers(value(AT_PHDR)?, value(AT_PHNUM)?, None)
+        self.headers(value(libc::AT_PHDR)?, value(libc::AT_PHNUM)?, None)
     }
 
     /// `bias`: where it is known, because the headers do not tell of themselves.
     fn headers(&self, at: u64, count: u64, bias: Option<u64>) -> Option<Headers> {
         let bytes = self.read_memory(at, count.min(HEADERS_MAX) * HEADER_LEN);
-        let all: Vec<(u64, u64)> = bytes
+        let all: Vec<(u32, u64)> = bytes
             .chunks_exact(usize::try_from(HEADER_LEN).ok()?)
             .map(|header| {
                 let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| header[at + i]));
-                (word(0) & u64::from(u32::MAX), word(16))
+                (u32::from_le_bytes(std::array::from_fn(|i| header[i])), word(16))
             })
             .collect();
-        let of = |kind: u64| all.iter().find(|(found, _)| *found == kind).map(|(_, addr)| *addr);
+        let of = |kind: u32| all.iter().find(|(found, _)| *found == kind).map(|(_, addr)| *addr);
         // Where the file does not say where its headers come to be, it is one that is not moved.
         let bias = bias.unwrap_or_else(|| of(PT_PHDR).map_or(0, |addr| at.wrapping_sub(addr)));
         let dynamic = of(PT_DYNAMIC).map(|addr| bias.wrapping_add(addr));
