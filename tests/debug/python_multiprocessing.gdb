@@ -3,6 +3,8 @@
 # command: python3 {program}
 # needs: python3
 # modes: hooks
+# A worker may have ended by itself when the pool ends it by a signal, or not.
+handle SIGTERM nostop noprint
 tbreak exit
 continue
 #> 285
