@@ -214,8 +214,18 @@ impl Search {
     }
 
     /// Is something tried that may be wrong? Then the program may do what it never did, for ever.
-    pub(crate) fn is_trying(&self) -> bool {
+    pub(crate) fn is_trying_any(&self) -> bool {
         !self.trials.is_empty()
+    }
+
+    /// The same in this domain.
+    pub(crate) fn is_trying(&self, domain: DomainId) -> bool {
+        self.trials.contains_key(&domain)
+    }
+
+    /// The domain has come past where it had diverged.
+    pub(crate) fn has_come(&mut self, domain: DomainId) {
+        self.trials.remove(&domain);
     }
 
     /// What to do after a divergence in an attempt that found these pauses: the first pause that is looked for in another way

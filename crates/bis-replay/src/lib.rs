@@ -151,7 +151,7 @@ fn replay_to(trace: &Trace, options: &Options, sink: echo::Sink) -> Result<Summa
     let mut longest = Duration::ZERO;
     loop {
         let began = Instant::now();
-        let limit = search.is_trying().then(|| trial_limit(longest));
+        let limit = search.is_trying_any().then(|| trial_limit(longest));
         let (outcome, found);
         (outcome, found, search) = whole.attempt(search, &sink, limit);
         if !matches!(outcome, Ok(Attempt::TooLong)) {

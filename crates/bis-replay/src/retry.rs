@@ -138,6 +138,7 @@ impl<'t> Retries<'t> {
         if self.trial.as_ref().is_some_and(|trial| replica.position() > trial.position) {
             self.trial = None;
             self.shared.set_trial(self.domain, None);
+            self.shared.search().has_come(self.domain);
         }
     }
 
@@ -192,9 +193,14 @@ impl<'t> Retries<'t> {
         let until = now + trial_limit(now - way.made);
         let position = self.trial.as_ref().map_or(position, |trial| trial.position.max(position));
         way.made = now;
-        let interrupt = Arc::new(Interrupt::default());
-        self.shared.set_trial(self.domain, Some((until, Arc::clone(&interrupt))));
-        self.trial = Some(Trial { position, until, interrupt });
+        self.trial = None;
+        // Who only looks for the same place in a slower way has all the time that it takes.
+        if self.shared.search().is_trying(self.domain) {
+            let interrupt = Arc::new(Interrupt::default());
+            self.trial = Some(Trial { position, until, interrupt });
+        }
+        let told = self.trial.as_ref().map(|trial| (trial.until, Arc::clone(&trial.interrupt)));
+        self.shared.set_trial(self.domain, told);
         Ok(back)
     }
 }
