@@ -14,12 +14,14 @@ info sharedlibrary
 info symbol answer
 #> plugin_answer in section .text of
 #> copy_20.so
+# gdb stops in the dynamic linker at each library, backwards too. Back over the one that is left:
 delete
-break main
+tbreak loaded if number == 14
 reverse-continue
-#> main (argc=2
+#> loaded (number=14)
 info sharedlibrary
-#> libc.so.6
+#> ~ Yes .*copy_14.so
+#> ! copy_16.so
 continue
 #> exited with status 0
 tbreak many.c:43
