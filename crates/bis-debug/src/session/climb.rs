@@ -259,7 +259,8 @@ impl<'t> Session<'t> {
         let (mut live, mut goal) = rung.resume_without_counts(end)?;
         Self::have_points(&mut live, end, None)?;
         let own = end.arrivals();
-        let mut gone_on = None;
+        // The latest copy may be at the end itself: only who goes on from it knows.
+        let (mut gone_on, mut latest) = (None, None);
         let mut has_gone = false;
         let mut before: BTreeMap<u64, u64> = BTreeMap::new();
         let mut many = FAR;
@@ -275,7 +276,10 @@ impl<'t> Session<'t> {
                 let limit = one_step(&mut live)?;
                 match self.toward(&mut live, &mut goal, &[], &limit)? {
                     Some(stop) => {
-                        has_gone |= matches!(stop, Stop::Stepped(_) | Stop::Watched(..) | Stop::Event(_));
+                        if matches!(stop, Stop::Stepped(_) | Stop::Watched(..) | Stop::Event(_)) {
+                            has_gone = true;
+                            gone_on = latest.take().or(gone_on);
+                        }
                     }
                     None if has_gone => {
                         return Ok(gone_on.map_or(Nearness::Near, |rung| Nearness::Far(Box::new(rung))));
@@ -303,7 +307,7 @@ impl<'t> Session<'t> {
             if !goal.is_stepping()
                 && let Some(copy) = live.replica.checkpoint(&mut live.company)?
             {
-                gone_on = Some(Rung { copy, done: goal.done, image: live.image });
+                latest = Some(Rung { copy, done: goal.done, image: live.image });
             }
             many *= 2;
         }
