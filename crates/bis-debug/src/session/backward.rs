@@ -286,8 +286,7 @@ impl<'t> Session<'t> {
         self.have_image(image - 1)?;
         self.settle(Position::at(entry.seq))?;
         let Report { tid, .. } = self.run_to_image_end()?;
-        let path = crate::options::symbols_of(self.world.trace(), entry);
-        let path = path.map_or_else(Vec::new, |path| path.as_os_str().as_encoded_bytes().to_vec());
+        let path = self.executable_of(entry.domain).unwrap_or_default();
         Ok(Report { tid, why: Why::Exec(path) })
     }
 

@@ -1,5 +1,6 @@
-//! A replica that cannot go on, because it does something else than what was recorded, or because the trace contradicts itself: it stands where that was seen, to be looked at,
-//! and that place has a position as any other, from which one goes backwards.
+//! A replica that cannot go on, because it does something else than what was recorded, or because the trace contradicts itself.
+//!
+//! It stands where that was seen, to be looked at. That place has a position as any other, from which one goes backwards.
 
 use bis_replay::{Halt, Limit, ReplayError};
 use bis_trace::types::Tid;

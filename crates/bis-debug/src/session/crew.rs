@@ -7,9 +7,14 @@
 //! As many run as there are cores, and as fit into what checkpoints may take: each may come to need as much memory as the process has.
 //! A process that shares memory with others is searched by the session alone.
 
-use std::{collections::BTreeMap, sync::mpsc, thread};
+use std::{
+    collections::BTreeMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::mpsc,
+    thread,
+};
 
-use bis_replay::{Parcel, World};
+use bis_replay::{Parcel, ReplayError, World};
 use bis_trace::types::{DomainId, Tid};
 use bis_tracee::balance;
 
@@ -86,6 +91,7 @@ impl<'t> Session<'t> {
             loop {
                 while found.is_none()
                     && failure.is_none()
+                    && !is_refused
                     && let Some(stretch) = open.get(next)
                     && let Some(core) = cores.pop()
                 {
@@ -118,7 +124,7 @@ impl<'t> Session<'t> {
                     let spawned =
                         thread::Builder::new().name("helper".into()).spawn_scoped(scope, move || {
                             // Nobody listens any more where the search was given up.
-                            let _ = sender.send((number, work(task)));
+                            let _ = sender.send((number, work_or_fail(task)));
                         });
                     if let Err(source) = spawned {
                         tracing::info!(%source, "no thread for a helper");
@@ -180,7 +186,13 @@ impl<'t> Session<'t> {
     }
 }
 
-/// A helper's work.
+/// A helper's work. One that panics says so: the session waits for its answer.
+fn work_or_fail(task: Task<'_>) -> Result<Option<Hit>, Trouble> {
+    // What the task holds is dropped with it, so nobody sees it half changed.
+    catch_unwind(AssertUnwindSafe(|| work(task)))
+        .unwrap_or_else(|_| Err(ReplayError::Machine("a search on another core has panicked".into()).into()))
+}
+
 fn work(task: Task<'_>) -> Result<Option<Hit>, Trouble> {
     let Task { world, images, parcel, from, end, patience, wanted, target, stopper, core, memory } = task;
     balance::pin(Tid(0), core);

@@ -395,8 +395,7 @@ impl<'t> Session<'t> {
         self.live = self.travel(&position)?;
         self.position = position;
         let tid = self.live.replica.done().1;
-        let path = crate::options::symbols_of(self.world.trace(), entry);
-        let path = path.map_or_else(Vec::new, |path| path.as_os_str().as_encoded_bytes().to_vec());
+        let path = self.executable_of(entry.domain).unwrap_or_default();
         Ok(Report { tid, why: Why::Exec(path) })
     }
 

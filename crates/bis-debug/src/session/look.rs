@@ -81,11 +81,7 @@ impl Session<'_> {
 
     /// The path of the executable, for a debugger: in the trace, where the machine has it no more.
     pub fn executable(&self) -> Option<Vec<u8>> {
-        Some(
-            crate::options::symbols_of(self.world.trace(), self.entry())?
-                .into_os_string()
-                .into_encoded_bytes(),
-        )
+        self.executable_of(self.entry().domain)
     }
 
     /// The domain that has executed the present program: the session's, or the ancestor that it is a copy of.
@@ -325,7 +321,7 @@ impl Session<'_> {
         self.images.get(self.image_of(event)).copied().unwrap_or(self.entry().domain)
     }
 
-    /// The path of a domain's program, for a debugger.
+    /// The same for a domain.
     pub fn executable_of(&self, domain: DomainId) -> Option<Vec<u8>> {
         let entry = self.world.entry(domain).ok()?;
         Some(crate::options::symbols_of(self.world.trace(), entry)?.into_os_string().into_encoded_bytes())

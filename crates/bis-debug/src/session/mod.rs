@@ -332,32 +332,16 @@ impl<'t> Session<'t> {
         let mut history = History::new(Budget::new(Some(memory)));
         history.add(mark.clone());
         let live = mark.resume()?;
-        Ok(Session {
-            world,
-            images,
-            host: Solo::new(world, None),
-            others: Others::default(),
-            tid: live.replica.done().1,
-            live,
-            position: mark.position.clone(),
+        let session = Session::fresh(
+            (world, images),
+            Solo::new(world, None),
+            (live, mark.position.clone()),
             history,
-            searched: Searched::default(),
-            window: None,
-            in_window: None,
-            points: wanted.points,
             target,
-            alarm,
-            cores: Vec::new(),
-            stopper,
-            passed_signals: wanted.passed_signals,
-            caught_calls: wanted.caught_calls,
-            catches_forks: wanted.catches_forks,
-            tells_threads: wanted.tells_threads,
-            aside: Aside::default(),
-            fflush: None,
-            console: VecDeque::new(),
-            listener: None,
-        })
+            (alarm, stopper),
+        );
+        let Wanted { points, passed_signals, caught_calls, catches_forks, tells_threads } = wanted;
+        Ok(Session { points, passed_signals, caught_calls, catches_forks, tells_threads, ..session })
     }
 
     fn begin(
@@ -376,23 +360,37 @@ impl<'t> Session<'t> {
         let mut host = Solo::new(world, ear);
         let (live, event) = begin_image(&mut host, &mut history, &images, image)?;
         let machine = world.trace().machine().cloned().unwrap_or_default();
-        let tid = live.replica.done().1;
-        Ok(Session {
+        let target = Target::new(machine.xcr0 & bis_tracee::cpu::xcr0(), &offsets());
+        let live = (live, Position::at(event));
+        let session = Session::fresh((world, images), host, live, history, target, (alarm, stopper));
+        Ok(Session { cores, ..session })
+    }
+
+    /// One in which nothing has been asked for yet.
+    fn fresh(
+        (world, images): (&'t World<'t>, Vec<DomainId>),
+        host: Solo<'t>,
+        (live, position): (Live<'t>, Position),
+        history: History<'t>,
+        target: Target,
+        (alarm, stopper): (Alarm, Stopper),
+    ) -> Session<'t> {
+        Session {
             world,
             images,
             host,
             others: Others::default(),
+            tid: live.replica.done().1,
             live,
-            position: Position::at(event),
-            tid,
+            position,
             history,
             searched: Searched::default(),
             window: None,
             in_window: None,
             points: Points::default(),
-            target: Target::new(machine.xcr0 & bis_tracee::cpu::xcr0(), &offsets()),
+            target,
             alarm,
-            cores,
+            cores: Vec::new(),
             stopper,
             passed_signals: BTreeSet::new(),
             caught_calls: Catch::None,
@@ -402,7 +400,7 @@ impl<'t> Session<'t> {
             fflush: None,
             console: VecDeque::new(),
             listener: None,
-        })
+        }
     }
 
     /// Goes to where the session is to begin.

@@ -16,8 +16,8 @@ impl<'t> Session<'t> {
         let name = self.history.name(position);
         let Some(mark) = self.history.best(image, &name) else { return Err(no_way(position)) };
         let mut live = mark.resume()?;
-        self.alarm.set(FAR);
-        let is_there = self.run_from(&mut live, &mark.position, &name, Patience::UntilAlarm);
+        self.alarm.set(LONG_WAY);
+        let is_there = self.run_from(&mut live, &mark.position, &name, Allowance::UntilAlarm);
         self.alarm.clear();
         if is_there? {
             self.stopper.interrupt.take();
@@ -31,7 +31,7 @@ impl<'t> Session<'t> {
         let name = self.history.name(position);
         let Some(mark) = self.history.best(image, &name) else { return Err(no_way(position)) };
         let mut live = mark.resume()?;
-        self.run_from(&mut live, &mark.position, &name, Patience::Endless)?;
+        self.run_from(&mut live, &mark.position, &name, Allowance::Endless)?;
         Ok(live)
     }
 
@@ -50,7 +50,7 @@ impl<'t> Session<'t> {
 
     /// Lets a replica that stands behind an event, and is not behind a position, run there.
     pub(super) fn run_to(&mut self, live: &mut Live<'t>, position: &Position) -> Result<(), Trouble> {
-        self.run_from(live, &Position::at(live.replica.done().0), position, Patience::Endless).map(drop)
+        self.run_from(live, &Position::at(live.replica.done().0), position, Allowance::Endless).map(drop)
     }
 
     /// Lets a replica that stands at a place, which leads to a position, run there. False: it is not there when the alarm rings.
@@ -59,10 +59,10 @@ impl<'t> Session<'t> {
         live: &mut Live<'t>,
         place: &Position,
         position: &Position,
-        patience: Patience,
+        allowance: Allowance,
     ) -> Result<bool, Trouble> {
         if (position.event > live.replica.done().0 || position.legs.is_empty())
-            && !self.run_to_event(live, position.event, patience)?
+            && !self.run_to_event(live, position.event, allowance)?
         {
             return Ok(false);
         }
@@ -84,7 +84,7 @@ impl<'t> Session<'t> {
         while let Some(stop) = self.toward(live, &mut goal, &[], &Limit::default())? {
             match stop {
                 Stop::End | Stop::Cut => return Err(unexpected(&stop)),
-                Stop::Interrupted if patience == Patience::UntilAlarm => return Ok(false),
+                Stop::Interrupted if allowance == Allowance::UntilAlarm => return Ok(false),
                 _ => {}
             }
         }
@@ -106,7 +106,7 @@ impl<'t> Session<'t> {
         &mut self,
         live: &mut Live<'t>,
         event: EventSeq,
-        patience: Patience,
+        allowance: Allowance,
     ) -> Result<bool, Trouble> {
         if live.replica.done().0 >= event {
             return Ok(true);
@@ -118,7 +118,7 @@ impl<'t> Session<'t> {
             match self.run_a_while(live, &limit)? {
                 // Events that come behind it may be none of the program's own; and where its last task ends, there it stays.
                 Stop::Event(_) | Stop::Before(_) | Stop::Cut => return Ok(true),
-                Stop::Interrupted if patience == Patience::UntilAlarm => return Ok(false),
+                Stop::Interrupted if allowance == Allowance::UntilAlarm => return Ok(false),
                 Stop::Interrupted => {}
                 stop => return Err(unexpected(&stop)),
             }
@@ -151,13 +151,13 @@ impl<'t> Session<'t> {
 
 /// How long it may take to get to a place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Patience {
+enum Allowance {
     Endless,
     UntilAlarm,
 }
 
 /// What takes longer to get to is far, and gets marks on the way.
-const FAR: Duration = Duration::from_millis(800);
+const LONG_WAY: Duration = Duration::from_millis(800);
 
 /// Is such an event what a task does when it is let execute one instruction?
 pub(super) fn is_step(kind: &EventKind) -> bool {

@@ -67,17 +67,10 @@ fn with_debugger(args: &Replay, trace: Trace, mut options: Options) -> Result<u8
     let host = args.host.as_deref().unwrap_or(LOOPBACK);
     let port = args.port.unwrap_or(0);
     replay::prove(&trace);
-    let server = Server::bind(host, port)
-        .map_err(|error| Failure::of(format!("listen for a debugger at {host}:{port}"), error))?;
+    let server = listen(host, port)?;
     let script = Script::new(bis_debug::gdb_script())?;
     let debugger = args.debugger.clone().unwrap_or_else(|| GDB.into());
-    let words = Words {
-        args,
-        addr: server.addr(),
-        script: script.path(),
-        executable: &executable.path,
-        serve_files: options.serve_files,
-    };
+    let words = Words::new(args, &server, &script, &executable, &options);
     let line = words.all(Kind::of(&debugger));
     if args.port.is_some() || args.host.is_some() {
         output::note(&how_to_connect(&debugger, &line));
@@ -86,11 +79,15 @@ fn with_debugger(args: &Replay, trace: Trace, mut options: Options) -> Result<u8
     start(server, trace, options, &debugger, &line, Stdio::inherit())
 }
 
+fn listen(host: &str, port: u16) -> Result<Server> {
+    Server::bind(host, port)
+        .map_err(|error| Failure::of(format!("listen for a debugger at {host}:{port}"), error))
+}
+
 /// Lets a debugger look at a process with which a recording fails, as it stands there: gdb, or whoever comes to this port.
 pub(super) fn at_fault(fault: &Fault<'_>, port: Option<u16>) -> Result<()> {
     output::note(&format!("bis: the recording fails: {}", fault.error()));
-    let server = Server::bind(LOOPBACK, port.unwrap_or(0))
-        .map_err(|error| Failure::of(format!("listen for a debugger at {LOOPBACK}"), error))?;
+    let server = listen(LOOPBACK, port.unwrap_or(0))?;
     let mut words: Vec<OsString> = ["-l", ANSWER_S, "-ex", "set sysroot /", "-ex"].map(OsString::from).into();
     words.push(format!("target remote {}", server.addr()).into());
     words.extend(fault.executable().map(PathBuf::into_os_string));
@@ -145,16 +142,9 @@ pub(super) fn with_gdb(args: &Replay, commands: &str, outputs: Outputs) -> Resul
     let trace = Trace::open(&folder::find(&args.trace.name)?)?;
     let mut options = options(args, outputs.listener)?;
     let executable = executable(&trace, &mut options)?;
-    let server = Server::bind(LOOPBACK, 0)
-        .map_err(|error| Failure::of(format!("listen for a debugger at {LOOPBACK}"), error))?;
+    let server = listen(LOOPBACK, 0)?;
     let (script, own) = (Script::new(bis_debug::gdb_script())?, Script::new(commands)?);
-    let words = Words {
-        args,
-        addr: server.addr(),
-        script: script.path(),
-        executable: &executable.path,
-        serve_files: options.serve_files,
-    };
+    let words = Words::new(args, &server, &script, &executable, &options);
     let mut line: Vec<OsString> = ["-nx", "-batch"].map(OsString::from).into();
     line.extend(["-iex", "set debuginfod enabled off"].map(OsString::from));
     line.extend(words.all(Kind::Gdb));
@@ -267,7 +257,23 @@ struct Words<'a> {
     serve_files: bool,
 }
 
-impl Words<'_> {
+impl<'a> Words<'a> {
+    fn new(
+        args: &'a Replay,
+        server: &Server,
+        script: &Script,
+        executable: &'a Executable,
+        options: &Options,
+    ) -> Words<'a> {
+        Words {
+            args,
+            addr: server.addr(),
+            script: script.path(),
+            executable: &executable.path,
+            serve_files: options.serve_files,
+        }
+    }
+
     /// The arguments behind the debugger's name.
     fn all(&self, kind: Kind) -> Vec<OsString> {
         let mut words: Vec<OsString> = Vec::new();
