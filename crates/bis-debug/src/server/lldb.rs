@@ -16,9 +16,12 @@ use crate::{
     session::{Report, Why},
 };
 
-/// What the server can do for LLDB. Without processes in the ids of threads, and without forks: it has one process. Without
-/// `qXfer:libraries-svr4`: it learns of libraries by itself, and LLDB 14, told that the server has the list, finds none at all.
-pub(super) const FEATURES: [&str; 10] = [
+/// What the server can do for LLDB. Without processes in the ids of threads, and without forks: it has one process.
+///
+/// With `qXfer:libraries-svr4`: by itself LLDB 14 compares the lists from before and after a `dlopen`, and a C library from 2.35 on tells of
+/// the first when the new entry is already in it. Who says so must answer `qShlibInfoAddr`, too: LLDB would take the program's entry in the list for
+/// what leads to the list.
+pub(super) const FEATURES: [&str; 11] = [
     "QStartNoAckMode+",
     "QThreadSuffixSupported+",
     "QListThreadsInStopReply+",
@@ -29,6 +32,7 @@ pub(super) const FEATURES: [&str; 10] = [
     "ReverseStep+",
     "qXfer:features:read+",
     "qXfer:auxv:read+",
+    "qXfer:libraries-svr4:read+",
 ];
 
 /// Registers that are asked for at each stop: rbp, rsp, rip.
@@ -83,6 +87,10 @@ impl Served<'_> {
                 }
                 None => self.errors.sentence("there is no such thread here"),
             },
+            LldbCommand::SharedLibraryInfo => match self.session.linker_data_pointer() {
+                Some(addr) => reply::text(&format!("{addr:x}")),
+                None => self.errors.sentence("the program has no dynamic linker that tells of itself"),
+            },
             LldbCommand::WorkingDirectory => match self.session.working_directory() {
                 Some(cwd) => reply::hex(&cwd),
                 None => self.errors.sentence("the recording does not say where the program began"),
@@ -93,7 +101,6 @@ impl Served<'_> {
             }
             LldbCommand::ProcessInfoOf(_)
             | LldbCommand::ThreadExtendedInfo(_)
-            | LldbCommand::SharedLibraryInfo
             | LldbCommand::AttachOrWait
             | LldbCommand::DetachAndStayStopped
             | LldbCommand::StructuredDataPlugins

@@ -125,10 +125,16 @@ impl Session<'_> {
 
     /// The address of the linker's `struct r_debug`; 0 before it has begun.
     fn linker_data(&self) -> Option<u64> {
-        let bytes = self.read_memory(self.program_headers()?.dynamic?, DYNAMIC_MAX * 16);
+        self.read_word(self.linker_data_pointer()?)
+    }
+
+    /// Where the program's dynamic section has that address. None: it has no place for it.
+    pub fn linker_data_pointer(&self) -> Option<u64> {
+        let dynamic = self.program_headers()?.dynamic?;
+        let bytes = self.read_memory(dynamic, DYNAMIC_MAX * 16);
         let mut tags = bytes.chunks_exact(16).take_while(|tag| tag[..8] != [0; 8]);
-        let tag = tags.find(|tag| tag[..8] == DT_DEBUG.to_le_bytes())?;
-        Some(u64::from_le_bytes(tag[8..].try_into().ok()?))
+        let number = tags.position(|tag| tag[..8] == DT_DEBUG.to_le_bytes())?;
+        dynamic.checked_add(16 * u64::try_from(number).ok()? + 8)
     }
 
     fn program_headers(&self) -> Option<Headers> {
