@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod options;
+pub mod pack;
 mod profile;
 pub mod protocol;
 mod server;

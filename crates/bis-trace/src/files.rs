@@ -22,7 +22,7 @@ use std::{
     },
     path::{Path, PathBuf},
     sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use rustix::fs::{AtFlags, CWD};
@@ -242,6 +242,25 @@ fn place(
 
 fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Puts a copy of a kept file into its place, with the same content under all its names but this one. It was checked before that `content` is
+/// what the entry says.
+pub(crate) fn replace_by_copy(path: &Path, entry: &FileEntry, content: &File) -> io::Result<()> {
+    let temporary = path.with_extension(format!("tmp-{}", std::process::id()));
+    let made = create(&temporary).and_then(|file| {
+        let (digest, _) = copy(content, &file)?;
+        if digest != entry.digest {
+            return Err(io::Error::other("it has changed since it was recorded"));
+        }
+        // The time is how a reader knows that the content is still that.
+        file.set_modified(UNIX_EPOCH + Duration::from_nanos(entry.mtime_ns.try_into().unwrap_or(0)))?;
+        fs::rename(&temporary, path)
+    });
+    if made.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    made
 }
 
 /// Of all its content, with the length in bytes.

@@ -23,7 +23,7 @@ use crate::{
     clones, codec,
     error::{Result, TraceError, show},
     event::{Cloned, DomainEntry, Event, EventKind, FileEntry, Kept, Machine, Meta},
-    files::{hash, nanoseconds},
+    files::{hash, nanoseconds, replace_by_copy},
     index::{self, Damage, Place, Table},
     log::{FILES, LOG},
     types::{DomainId, EventSeq, FileId},
@@ -237,6 +237,18 @@ impl Trace {
             let what = format!("its content of {original} was changed: {what}");
             Err(TraceError::Damaged { path, offset: 0, what })
         }
+    }
+
+    /// Makes a kept file the trace's own, if it is a hard link to a file of the machine's: a copy takes its place. How many bytes that took.
+    pub fn own_file(&self, file: FileId) -> Result<u64> {
+        let entry = self.file(file)?;
+        let content = self.open_file(file)?;
+        let failed = |source| TraceError::Keep { path: show(&entry.path), source: Arc::new(source) };
+        if content.metadata().map_err(failed)?.nlink() < 2 {
+            return Ok(0);
+        }
+        replace_by_copy(&self.file_path(file)?, entry, &content).map_err(failed)?;
+        Ok(entry.len)
     }
 
     /// Has the machine this file still, with the content that was kept? The first answer holds for good, so that whoever asks

@@ -61,6 +61,7 @@ pub enum Command {
     Info(Info),
     Ls(Ls),
     Rm(Rm),
+    Pack(Pack),
     Doctor(Doctor),
     Syscalls(Syscalls),
     Completions(Completions),
@@ -602,6 +603,30 @@ pub struct Rm {
     /// Names of traces, or paths
     #[arg(value_name = "TRACE", required_unless_present_any = ["all", "older_than"])]
     pub traces: Vec<OsString>,
+}
+
+/// Make a recording need nothing of this machine
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A recording replays and can be debugged on another machine as it is, if its folder is copied. Packed, it does not
+even share files with this one: what was linked is copied. --symbols and --sources add what debuggers
+show. They are looked for on the machine that packs: pack where the program was built, or where its
+debugging symbols are installed, and before anything is updated.
+
+Examples:
+  bis pack                          the latest recording
+  bis pack server-3 --symbols --sources
+  tar -cSf server-3.tar -C ~/.local/share/bis server-3"
+)]
+pub struct Pack {
+    /// With the symbols that lie apart from the programs: those of distributions, and those that debuginfod has fetched
+    #[arg(long)]
+    pub symbols: bool,
+    /// With the source files of all programs and libraries, as far as this machine has them
+    #[arg(long)]
+    pub sources: bool,
+    #[command(flatten)]
+    pub trace: TraceArg,
 }
 
 /// Show what works on this machine, and what to do about what does not

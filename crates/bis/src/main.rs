@@ -20,6 +20,7 @@ mod human;
 mod json;
 mod output;
 mod program;
+mod progress;
 mod traced;
 
 use std::{ffi::OsStr, panic, path::Path, process};

@@ -1,4 +1,4 @@
-//! What a recording is asked without a debugger's prompt: `bis replay --trace-at`, and `--profile`.
+//! What a recording is asked without a debugger's prompt: `bis replay --trace-at`, and `--profile`; and `bis pack`.
 //!
 //! Ignored where gcc or gdb is missing.
 
@@ -23,13 +23,15 @@ fn main() {
     if let Some(program) = missing {
         println!("ignored: everything: not installed (apt-get install {})", common::package_of(program));
     }
-    let trials: [(&str, Case); 10] = [
+    let trials: [(&str, Case); 12] = [
         ("trace_at::numbers_are_printed_at_each_arrival", numbers_are_printed_at_each_arrival),
         ("trace_at::what_gdb_shows_is_printed", what_gdb_shows_is_printed),
         ("trace_at::an_unknown_place_is_said", an_unknown_place_is_said),
         ("profile::functions_without_frame_pointers_are_found", functions_without_frame_pointers_are_found),
         ("profile::a_picture_is_drawn", a_picture_is_drawn),
         ("trace_at::it_goes_on_behind_signals", it_goes_on_behind_signals),
+        ("pack::it_is_debugged_where_nothing_is_left", it_is_debugged_where_nothing_is_left),
+        ("pack::packed_twice_it_is_the_same", packed_twice_it_is_the_same),
         ("languages::cpp_g++", || a_language(&CPP)),
         ("languages::rust_rustc", || a_language(&RUST)),
         ("languages::go_go", || a_language(&GO)),
@@ -69,6 +71,78 @@ fn replay(folder: &Folder, trace: &Path, arguments: &[&str]) -> Result<Step, Fai
     let mut command = common::command(common::bis(), folder.path());
     command.arg("replay").arg(trace).args(arguments);
     common::run(command, "replay", folder.path(), None, LIMIT)
+}
+
+fn pack(folder: &Folder, trace: &Path) -> Result<String, Failed> {
+    let mut command = common::command(common::bis(), folder.path());
+    command.arg("pack").arg(trace).args(["--symbols", "--sources"]);
+    let step = common::run(command, "pack", folder.path(), None, LIMIT)?;
+    if step.status != 0 {
+        return Err(step.shown().into());
+    }
+    Ok(String::from_utf8_lossy(&step.stdout).into_owned())
+}
+
+fn must(program: &str, arguments: &[&str], cwd: &Path) -> Result<(), Failed> {
+    let output = Command::new(program).args(arguments).current_dir(cwd).output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("{program}: {}", String::from_utf8_lossy(&output.stderr)).into())
+}
+
+/// The program, its symbols in a file of their own, and its sources are gone; compiled in another folder than theirs.
+fn it_is_debugged_where_nothing_is_left() -> Result<(), Failed> {
+    let folder = Folder::new("pack-gone")?;
+    let machine = folder.sub("machine")?;
+    let [sources, build] = [machine.join("my sources"), machine.join("build")];
+    fs::create_dir_all(&sources)?;
+    fs::create_dir_all(&build)?;
+    fs::copy(common::tree().join("tests/debug/programs/recursion.c"), sources.join("recursion.c"))?;
+    must("gcc", &["-g", "-O0", "-o", "program", "../my sources/recursion.c"], &build)?;
+    must("objcopy", &["--only-keep-debug", "program", "program.debug"], &build)?;
+    must("objcopy", &["--strip-debug", "--add-gnu-debuglink=program.debug", "program"], &build)?;
+    let trace = folder.path().join("trace");
+    let program = build.join("program");
+    let record = common::record_command(&trace, &[], &[program.as_os_str()], folder.path());
+    common::run(record, "record", folder.path(), None, LIMIT)?;
+    let said = pack(&folder, &trace)?;
+    let linked = fs::read_dir(trace.join("files"))?.flatten().filter(|entry| {
+        entry.metadata().is_ok_and(|metadata| std::os::unix::fs::MetadataExt::nlink(&metadata) > 1)
+    });
+    if linked.count() > 0 {
+        return Err(format!("files are still links to the machine's: {said}").into());
+    }
+    fs::remove_dir_all(&machine)?;
+    let commands = folder.path().join("commands");
+    fs::write(&commands, "break main\ncontinue\ninfo source\nlist main\n")?;
+    let commands = commands.to_string_lossy();
+    let step = replay(&folder, &trace, &["-q", "-x", &commands, "-o", "--batch"])?;
+    let shown = String::from_utf8_lossy(&step.stdout);
+    let located = format!("Located in {}/sources", trace.display());
+    for wanted in [located.as_str(), "int main("] {
+        if !shown.contains(wanted) {
+            return Err(format!("{wanted} is not in: {shown}\n{}\n{said}", step.stderr_text()).into());
+        }
+    }
+    folder.done();
+    Ok(())
+}
+
+fn packed_twice_it_is_the_same() -> Result<(), Failed> {
+    let folder = Folder::new("pack-twice")?;
+    let trace = record(&folder, "recursion.c")?;
+    pack(&folder, &trace)?;
+    let again = pack(&folder, &trace)?;
+    if again.matches("nothing new").count() != 3 {
+        return Err(again.into());
+    }
+    let step = replay(&folder, &trace, &["-a"])?;
+    if step.status != 0 {
+        return Err(step.shown().into());
+    }
+    folder.done();
+    Ok(())
 }
 
 /// The lines of a trace without their thread and event, which must be numbers.

@@ -2,16 +2,11 @@
 //!
 //! Programs are compiled without frame pointers, so stacks are unwound by the tables of the trace's own files (`.eh_frame`), which is
 //! `framehop`'s work. A file without such tables, and code that is made at run time, are left by frame pointers, if at all. Names are those
-//! of the files' symbol tables; of a stripped file, of its separate one in `/usr/lib/debug` if there is one.
+//! of the files' symbol tables; of a stripped file, of its separate one if there is one ([`crate::pack`]).
 
 use std::{
-    collections::HashMap,
-    fs,
-    io::Read,
-    ops::Range,
-    path::{Path, PathBuf},
-    rc::Rc,
-    sync::Arc,
+    collections::HashMap, ffi::OsStr, fs, io::Read, ops::Range, os::unix::ffi::OsStrExt as _, path::Path,
+    rc::Rc, sync::Arc,
 };
 
 use bis_replay::{Replica, World, ours::ProgramText};
@@ -22,6 +17,8 @@ use framehop::{
     x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64},
 };
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SegmentFlags, SymbolKind};
+
+use crate::pack::separate;
 
 /// How deep a stack may be.
 const FRAMES_MAX: usize = 512;
@@ -187,7 +184,10 @@ impl<'w> Stacks<'w> {
         if let Some(known) = self.files.get(&file) {
             return known.clone();
         }
-        let known = self.read(file).and_then(|(path, bytes)| know(&path, &bytes)).map(Rc::new);
+        let known = self
+            .read(file)
+            .and_then(|(path, bytes)| know(self.world.trace().dir(), &path, &bytes))
+            .map(Rc::new);
         self.files.insert(file, known.clone());
         known
     }
@@ -201,7 +201,7 @@ impl<'w> Stacks<'w> {
     }
 }
 
-fn know(path: &[u8], bytes: &[u8]) -> Option<Known> {
+fn know(trace: &Path, path: &[u8], bytes: &[u8]) -> Option<Known> {
     let file = object::File::parse(bytes).ok()?;
     let section = |name: &str| {
         let section = file.section_by_name(name)?;
@@ -218,7 +218,8 @@ fn know(path: &[u8], bytes: &[u8]) -> Option<Known> {
     };
     let mut symbols = symbols(&file);
     if symbols.is_empty() || file.symbols().next().is_none() {
-        symbols.extend(separate(&file).into_iter().flat_map(|bytes| {
+        let found = separate(trace, Path::new(OsStr::from_bytes(path)), &file);
+        symbols.extend(found.and_then(|found| fs::read(found).ok()).into_iter().flat_map(|bytes| {
             object::File::parse(&*bytes).map(|file| self::symbols(&file)).unwrap_or_default()
         }));
     }
@@ -246,13 +247,6 @@ fn symbols(file: &object::File<'_>) -> Vec<(Range<u64>, String)> {
         Some((range, plain(symbol.name().ok()?)))
     };
     all.filter_map(named).collect()
-}
-
-/// A file's symbols that lie elsewhere, by its build-id.
-fn separate(file: &object::File<'_>) -> Option<Vec<u8>> {
-    let id: String = file.build_id().ok()??.iter().map(|byte| format!("{byte:02x}")).collect();
-    let (first, rest) = id.split_at_checked(2)?;
-    fs::read(PathBuf::from(format!("/usr/lib/debug/.build-id/{first}/{rest}.debug"))).ok()
 }
 
 /// A name as its language has it, without what would be read as the end of a frame.

@@ -88,7 +88,7 @@ impl Served<'_> {
                 None => self.errors.sentence("there is no such thread here"),
             },
             LldbCommand::SharedLibraryInfo => match self.session.linker_data_pointer() {
-                Some(addr) => reply::text(&format!("{addr:x}")),
+                Some(addr) => reply::text(format!("{addr:x}")),
                 None => self.errors.sentence("the program has no dynamic linker that tells of itself"),
             },
             LldbCommand::WorkingDirectory => match self.session.working_directory() {

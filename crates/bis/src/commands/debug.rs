@@ -22,7 +22,7 @@ use std::{
     time::Duration,
 };
 
-use bis_debug::{Begin, DebugError, Executable, Listener, Options, Server, Standing, Which};
+use bis_debug::{Begin, DebugError, Executable, Listener, Options, Server, Standing, Which, pack::Found};
 use bis_record::Fault;
 use bis_trace::{
     Trace,
@@ -70,7 +70,7 @@ fn with_debugger(args: &Replay, trace: Trace, mut options: Options) -> Result<u8
     let server = listen(host, port)?;
     let script = Script::new(bis_debug::gdb_script())?;
     let debugger = args.debugger.clone().unwrap_or_else(|| GDB.into());
-    let words = Words::new(args, &server, &script, &executable, &options);
+    let words = Words::new(args, &server, &script, &executable, &options, trace.dir());
     let line = words.all(Kind::of(&debugger));
     if args.port.is_some() || args.host.is_some() {
         output::note(&how_to_connect(&debugger, &line));
@@ -144,7 +144,7 @@ pub(super) fn with_gdb(args: &Replay, commands: &str, outputs: Outputs) -> Resul
     let executable = executable(&trace, &mut options)?;
     let server = listen(LOOPBACK, 0)?;
     let (script, own) = (Script::new(bis_debug::gdb_script())?, Script::new(commands)?);
-    let words = Words::new(args, &server, &script, &executable, &options);
+    let words = Words::new(args, &server, &script, &executable, &options, trace.dir());
     let mut line: Vec<OsString> = ["-nx", "-batch"].map(OsString::from).into();
     line.extend(["-iex", "set debuginfod enabled off"].map(OsString::from));
     line.extend(words.all(Kind::Gdb));
@@ -255,6 +255,7 @@ struct Words<'a> {
     script: PathBuf,
     executable: &'a Path,
     serve_files: bool,
+    packed: Found,
 }
 
 impl<'a> Words<'a> {
@@ -264,6 +265,7 @@ impl<'a> Words<'a> {
         script: &Script,
         executable: &'a Executable,
         options: &Options,
+        trace: &Path,
     ) -> Words<'a> {
         Words {
             args,
@@ -271,6 +273,7 @@ impl<'a> Words<'a> {
             script: script.path(),
             executable: &executable.path,
             serve_files: options.serve_files,
+            packed: Found::of(trace),
         }
     }
 
@@ -280,6 +283,14 @@ impl<'a> Words<'a> {
         match kind {
             Kind::Gdb => {
                 words.extend(["-l", ANSWER_S].map(OsString::from));
+                if let Some(folder) = &self.packed.symbols {
+                    words.extend(["-iex".into(), symbols_first(folder).into()]);
+                }
+                for (was, is) in &self.packed.sources {
+                    words.push("-iex".into());
+                    words
+                        .push(format!("set substitute-path {} {}", quoted_path(was), quoted_path(is)).into());
+                }
                 if !self.serve_files {
                     // gdb would read every library through the connection, which is slow.
                     words.extend(["-ex", "set sysroot /"].map(OsString::from));
@@ -288,6 +299,16 @@ impl<'a> Words<'a> {
                 words.push(format!("target extended-remote {}", self.addr).into());
             }
             Kind::Lldb => {
+                if let Some(folder) = &self.packed.symbols {
+                    let folder = quoted_path(folder);
+                    words.push("-O".into());
+                    words.push(format!("settings append target.debug-file-search-paths {folder}").into());
+                }
+                for (was, is) in &self.packed.sources {
+                    words.push("-O".into());
+                    let pair = format!("{} {}", quoted_path(was), quoted_path(is));
+                    words.push(format!("settings append target.source-map {pair}").into());
+                }
                 words.push("-o".into());
                 words.push(format!("gdb-remote {}", self.addr).into());
             }
@@ -307,6 +328,19 @@ impl<'a> Words<'a> {
         words.push(self.executable.into());
         words
     }
+}
+
+/// gdb's command that lets it look for symbols in this folder before all others.
+fn symbols_first(folder: &Path) -> String {
+    let folder = folder.to_string_lossy().replace('\\', r"\\").replace('\'', r"\'");
+    format!(
+        "python gdb.execute('set debug-file-directory ' + '{folder}' + ':' + gdb.parameter('debug-file-directory'))"
+    )
+}
+
+/// A path as one word of a debugger's command.
+fn quoted_path(path: &Path) -> String {
+    format!("\"{}\"", path.to_string_lossy().replace('\\', r"\\").replace('"', r#"\""#))
 }
 
 /// Two lines, of which the second one is a command line for a shell.
@@ -400,6 +434,7 @@ mod tests {
             script: "/script".into(),
             executable: Path::new("/bin/it's"),
             serve_files: args.serve_files,
+            packed: Found::default(),
         };
         how_to_connect(
             if kind == Kind::Gdb { OsStr::new("gdb") } else { OsStr::new("lldb") },

@@ -9,6 +9,7 @@ mod gdbinit;
 mod info;
 mod ls;
 mod manual;
+mod pack;
 mod profile;
 mod ps;
 mod record;
@@ -30,6 +31,7 @@ pub fn run(command: Command) -> Result<u8> {
         Command::Info(args) => info::run(&args),
         Command::Ls(args) => ls::run(&args),
         Command::Rm(args) => rm::run(&args),
+        Command::Pack(args) => pack::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Syscalls(args) => syscalls::run(&args),
         Command::Completions(args) => manual::completions(&args),

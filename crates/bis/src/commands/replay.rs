@@ -1,27 +1,18 @@
-//! `bis replay`; with a debugger it is `debug.rs`, and here without: `bis replay -a`, a whole recording replayed without a debugger. The replay is `bis-replay`, which also writes
-//! the program's output; here are the progress shown on a terminal, and the exit status.
+//! `bis replay`; with a debugger it is `debug.rs`, and here without: `bis replay -a`, a whole recording replayed without a debugger.
+//! The replay is `bis-replay`, which also writes the program's output; here is the exit status.
 
-use std::{
-    io::IsTerminal,
-    num::NonZero,
-    sync::OnceLock,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{io::IsTerminal, num::NonZero, thread};
 
 use bis_replay::{Options, ReplayError};
 use bis_trace::{Ending, Trace, event::Base, types::Tid};
-use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{
     args::{ProcessArg, Replay},
     commands::{debug, profile, steps, trace_at},
     failure::{Failure, Result, status},
     folder, output,
+    progress::{self, Progress},
 };
-
-/// Nothing is shown of what takes less.
-const PROGRESS_AFTER: Duration = Duration::from_secs(1);
 
 pub fn run(args: &Replay) -> Result<u8> {
     if args.profile {
@@ -112,39 +103,8 @@ fn cut(trace: &Trace, args: &Replay) -> Option<String> {
     }
 }
 
-type Progress = Box<dyn Fn(u64, u64) + Send + Sync>;
-
-/// A bar on standard error, from the second second on. None where nobody looks at it, or where the program's own
-/// output goes to the same terminal.
+/// A bar on standard error. None where the program's own output goes to the same terminal.
 fn progress(quiet: bool) -> Option<Progress> {
-    if !std::io::stderr().is_terminal() || (!quiet && std::io::stdout().is_terminal()) {
-        return None;
-    }
-    let began = Instant::now();
-    let shown: OnceLock<Bar> = OnceLock::new();
-    Some(Box::new(move |done, of| {
-        if began.elapsed() < PROGRESS_AFTER {
-            return;
-        }
-        let bar = &shown.get_or_init(|| Bar(bar(of))).0;
-        bar.set_length(of);
-        bar.set_position(done);
-    }))
-}
-
-/// Leaves the terminal clean, also after a failure.
-struct Bar(ProgressBar);
-
-impl Drop for Bar {
-    fn drop(&mut self) {
-        self.0.finish_and_clear();
-    }
-}
-
-fn bar(of: u64) -> ProgressBar {
-    let bar = ProgressBar::new(of);
-    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {human_pos}/{human_len} events, {eta} left") {
-        bar.set_style(style);
-    }
-    bar
+    let is_shared = !quiet && std::io::stdout().is_terminal();
+    if is_shared { None } else { progress::bar("events") }
 }
