@@ -121,12 +121,18 @@ impl<'t> Session<'t> {
     /// # Errors
     /// Where the replica cannot go on; the session stays where it was if it can.
     pub fn go(&mut self) -> Report {
-        self.moving(|session| session.forward(true))
+        match self.exec_return.take() {
+            Some(report) => report,
+            None => self.moving(|session| session.forward(true)),
+        }
     }
 
     /// Lets a task execute one instruction, or as many as lie in this range. None: no task of this id.
     pub fn step(&mut self, tid: Tid, range: Option<(u64, u64)>) -> Report {
-        self.moving(|session| session.step_range(tid, range))
+        match self.exec_return.take() {
+            Some(report) => report,
+            None => self.moving(|session| session.step_range(tid, range)),
+        }
     }
 
     /// What is heard of the program while the user goes forward; and what goes wrong becomes a report.
@@ -135,6 +141,7 @@ impl<'t> Session<'t> {
         work: impl FnOnce(&mut Session<'t>) -> Result<Report, Trouble>,
     ) -> Report {
         self.stopper.take();
+        self.exec_return = None;
         let report = work(self);
         self.alarm.clear();
         self.host.is_audible = false;
@@ -390,13 +397,22 @@ impl<'t> Session<'t> {
     /// The process goes on in another program.
     fn next_image(&mut self, image: usize) -> Result<Report, Trouble> {
         self.have_image(image)?;
+        let call = self.caught_exec();
         let entry = self.world.entry(self.images[image]).map_err(Halt::from)?;
         let position = Position::at(entry.seq);
         self.live = self.travel(&position)?;
         self.position = position;
         let tid = self.live.replica.done().1;
+        self.exec_return = call.map(|nr| Report { tid, why: Why::Call { nr, is_entry: false } });
         let path = self.executable_of(entry.domain).unwrap_or_default();
         Ok(Report { tid, why: Why::Exec(path) })
+    }
+
+    /// The call by which the program is about to execute another one, if calls like it are caught.
+    fn caught_exec(&self) -> Option<u64> {
+        let registers = self.live.replica.registers(self.live.replica.tasks().next()?).ok()?;
+        let is_exec = |nr: &u64| [libc::SYS_execve, libc::SYS_execveat].contains(&nr.cast_signed());
+        [registers.rax, registers.orig_rax].into_iter().filter(is_exec).find(|nr| self.caught_calls.has(*nr))
     }
 
     /// An event is done.

@@ -257,6 +257,8 @@ pub struct Session<'t> {
     pub catches_forks: bool,
     /// Are begins of threads told of? (That of ends there is no word for, where all threads stop together.)
     pub tells_threads: bool,
+    /// The program has begun by a caught call, of whose return the client is told when it goes on.
+    exec_return: Option<Report>,
     aside: Aside<'t>,
     /// The address of the C library's fflush, if there is one.
     fflush: Option<u64>,
@@ -396,6 +398,7 @@ impl<'t> Session<'t> {
             caught_calls: Catch::None,
             catches_forks: false,
             tells_threads: false,
+            exec_return: None,
             aside: Aside::default(),
             fflush: None,
             console: VecDeque::new(),
