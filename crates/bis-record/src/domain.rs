@@ -52,6 +52,10 @@ pub struct Domain {
     pub slice_start: Instant,
     /// How long that slice is.
     pub slice: Duration,
+    /// Its tokens are given back at once if somebody wants them: its task only spins.
+    pub gives_up: bool,
+    /// How many events it has had that are neither pauses nor turns.
+    pub happened: u64,
     /// With chaos: who gets no turn.
     pub mood: Mood,
     /// The running task makes a step of its own.
@@ -307,6 +311,10 @@ impl Domain {
     pub fn push(&mut self, seq: EventSeq, tid: Tid, kind: EventKind, sums: Vec<RangeSum>) -> Result<()> {
         let ticks = self.ticks_of_event(tid, &kind)?;
         self.event_count += 1;
+        if !matches!(kind, EventKind::Pause(_) | EventKind::Token { .. } | EventKind::Hooked { .. }) {
+            self.happened += 1;
+            self.tasks.get_mut(&tid).into_iter().for_each(|task| task.spin.is_over = false);
+        }
         self.last_event = Instant::now();
         if let Some(task) = self.tasks.get_mut(&tid) {
             task.midway = false;

@@ -28,6 +28,7 @@ mod scratch;
 mod session;
 mod signals;
 mod slow;
+mod spin;
 mod stash;
 mod stdio;
 mod steps;

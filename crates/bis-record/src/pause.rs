@@ -70,7 +70,8 @@ impl Domain {
         }
         let runs = |task: &&Task| task.call.is_none() && matches!(task.handle, Handle::Running(_));
         let Some(tid) = self.tasks.values().find(runs).map(|task| task.tid) else { return Ok(()) };
-        if !(slow || turn && self.has_reason_to_pause(tid) && self.has_come_on(tid)) {
+        let is_due = turn && self.has_reason_to_pause(tid) && self.has_come_on(tid);
+        if !(slow || is_due || self.is_to_be_looked_at(tid)) {
             return Ok(());
         }
         match sys::interrupt(tid) {
@@ -107,10 +108,10 @@ impl Domain {
         self.tasks.get(&tid).is_some_and(|task| !task.stash.is_empty()) && self.has_run(SIGNAL_WAIT)
     }
 
-    fn is_awaited_by_others(&self, tid: Tid) -> bool {
+    pub fn is_awaited_by_others(&self, tid: Tid) -> bool {
         let Some(task) = self.tasks.get(&tid) else { return false };
-        let waits = |other: &&Task| other.tid != tid && (other.ready || other.report.is_some());
-        let turn_is_over = self.is_turn_over();
+        let waits = |other: &&Task| other.tid != tid && self.waits_for_turn(other);
+        let turn_is_over = self.is_turn_over(task);
         let rival = |other: &Task| {
             let (theirs, ours) = (self.urgency(other), self.urgency(task));
             theirs < ours
@@ -123,17 +124,22 @@ impl Domain {
         (turn_is_over && is_wanted) || self.tasks.values().filter(waits).any(rival)
     }
 
+    /// Would this task do something if it had the running one's turn?
+    pub fn waits_for_turn(&self, other: &Task) -> bool {
+        other.report.is_some() || other.ready && !self.is_idle(other)
+    }
+
     /// Has the running task had its time slice, and computed for all of it? (With chaos, slices are short, and computing
     /// without a call is no condition.)
-    fn is_turn_over(&self) -> bool {
+    fn is_turn_over(&self, task: &Task) -> bool {
         match self.session.chaos {
-            None => self.has_run(self.slice),
+            None => task.spin.is_over || self.has_run(self.slice),
             Some(_) => self.slice_start.elapsed() >= self.slice,
         }
     }
 
     /// Has the running task computed for this long since its domain's last event?
-    fn has_run(&self, time: Duration) -> bool {
+    pub fn has_run(&self, time: Duration) -> bool {
         self.last_event.elapsed() >= time
     }
 
@@ -141,7 +147,13 @@ impl Domain {
     /// else has happened that is to be looked at.
     pub fn interrupted(&mut self, tid: Tid) -> Result<bool> {
         let rip = self.stopped(tid)?.regs()?.rip;
-        if self.is_left_by_hook(rip) || !self.is_to_stop(tid)? {
+        if self.is_left_by_hook(rip) {
+            return Ok(false);
+        }
+        if self.look_for_spin(tid)? == Step::Elsewhere {
+            return Ok(true);
+        }
+        if !self.is_to_stop(tid)? {
             return Ok(false);
         }
         if self.task(tid)?.counter.is_some() {
@@ -229,6 +241,7 @@ impl Domain {
 
     /// A pause is written: the task takes the signal that it was stopped for, or waits for its turn.
     pub fn go_from_pause(&mut self, tid: Tid, regs: &Registers) -> Result<bool> {
+        self.give_up_spinning(tid)?;
         if !self.deliver_stashed(tid, regs, SignalPoint::AfterEvent)? {
             self.task(tid)?.ready = true;
         }

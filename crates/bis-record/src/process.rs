@@ -382,6 +382,8 @@ impl Domain {
             order: [tid].into(),
             slice_start: Instant::now(),
             slice: session.options.slice,
+            gives_up: false,
+            happened: 0,
             mood: Default::default(),
             creeps: false,
             had_run: None,

@@ -181,8 +181,12 @@ impl Domain {
         self.change_mood();
         self.lift_passed_over();
         let ready = |tid: &Tid| self.tasks.get(tid).filter(|task| task.ready && !self.is_held(task));
-        let best = self.order.iter().filter_map(ready).map(|task| self.urgency(task)).min()?;
-        let candidates = self.order.iter().filter_map(ready).filter(|task| self.urgency(task) == best);
+        let mut ready: Vec<&Task> = self.order.iter().filter_map(ready).collect();
+        if ready.len() > 1 && !ready.iter().all(|task| self.is_idle(task)) {
+            ready.retain(|task| !self.is_idle(task));
+        }
+        let best = ready.iter().map(|task| self.urgency(task)).min()?;
+        let candidates = ready.iter().filter(|task| self.urgency(task) == best);
         let candidates: Vec<Tid> = candidates.map(|task| task.tid).collect();
         let first = *candidates.first()?;
         let turn = self.slice.mul_f64(if self.session.chaos.is_some() { 1.0 } else { GIVES_WAY_AFTER });

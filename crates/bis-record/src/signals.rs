@@ -140,7 +140,7 @@ impl Domain {
     }
 
     /// While the task is stopped, could others do what it would see: threads, or processes that share memory with it?
-    fn others_go_on(&self) -> bool {
+    pub fn others_go_on(&self) -> bool {
         self.tasks.len() > 1 || self.holds_tokens()
     }
 

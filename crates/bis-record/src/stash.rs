@@ -166,10 +166,16 @@ impl Domain {
                 break;
             }
             let found = arrived.signal();
+            if found == Signal::CONT && !self.is_carrier(tid, &arrived) {
+                let pid = self.task(tid)?.pid;
+                self.unstop(pid);
+            }
             match self.disposition(tid, found)? {
                 Disposition::Handler if self.is_carrier(tid, &arrived) => {}
                 Disposition::Handler => self.keep_back(tid, arrived)?,
                 Disposition::Ignore => {}
+                // While the task is stopped, others would go on, and no event says where it is yet. It stops at its next place.
+                Disposition::Stop if self.others_go_on() => self.keep_back(tid, arrived)?,
                 // It goes first.
                 Disposition::Fatal | Disposition::Stop => self.task(tid)?.inject = Some(found),
             }

@@ -10,7 +10,9 @@ use bis_trace::{
 };
 use bis_tracee::{Running, Status, Stopped, siginfo::SigInfo};
 
-use crate::{ambush::Ambush, calls::Held, chaos::Hold, scratch::Place, slow::PageHashes, ticks::Counter};
+use crate::{
+    ambush::Ambush, calls::Held, chaos::Hold, scratch::Place, slow::PageHashes, spin::Spin, ticks::Counter,
+};
 
 /// Whether the task is ours to touch.
 #[derive(Debug)]
@@ -159,6 +161,8 @@ pub struct Task {
     pub ambush: Option<Ambush>,
     pub hold: Option<Hold>,
     pub is_new: bool,
+    /// Whether it only waits for others when it computes.
+    pub spin: Spin,
 }
 
 impl Task {
@@ -199,6 +203,7 @@ impl Task {
             ambush: None,
             hold: None,
             is_new: true,
+            spin: Spin::default(),
         }
     }
 }

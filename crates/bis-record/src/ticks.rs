@@ -55,7 +55,7 @@ impl Domain {
         self.begin_ticks(tid)?;
         if self.task(tid)?.counter.is_none() {
             self.resume(tid, Resume::Cont)?;
-            return self.wait_for_report(tid);
+            return self.wait_and_watch(tid);
         }
         match self.go_counted(tid) {
             Err(error) if error.is_death_of(tid) => self.await_end(tid),

@@ -270,7 +270,8 @@ impl Domain {
     /// first. Not while a task is at a place that the stream does not describe: in replay, what it did before
     /// would come after the other's turn.
     pub fn yield_tokens(&mut self) -> Result<()> {
-        let expired = self.shared.since.is_none_or(|since| since.elapsed() > TURN_MAX);
+        let gives_up = std::mem::take(&mut self.gives_up);
+        let expired = gives_up || self.shared.since.is_none_or(|since| since.elapsed() > TURN_MAX);
         if self.holds_tokens()
             && self.session.registry.is_wanted()
             && expired

@@ -15,6 +15,7 @@
 
 use std::ops::Range;
 
+use bis_rewrite::{Pointers, Touch, touches};
 use bis_trace::types::Registers;
 use bis_tracee::{
     Memory, Stopped, TraceeError,
@@ -22,7 +23,6 @@ use bis_tracee::{
     maps::Mapping,
     remote::Remote,
 };
-use iced_x86::{Decoder, DecoderOptions, InstructionInfoFactory, OpAccess, Register};
 
 const PAGE: u64 = 4096;
 
@@ -57,13 +57,6 @@ impl Piece {
             area @ Piece::Pages(_) => area,
         }
     }
-}
-
-/// What an instruction touches.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Touch {
-    range: Range<u64>,
-    is_write: bool,
 }
 
 impl Area {
@@ -317,38 +310,8 @@ fn spans(areas: &[(usize, Area)], text: &[u64], mappings: &[Mapping]) -> Vec<Spa
 
 /// The memory that an instruction touches which is about to be executed with these registers, as far as it says. `code`: what is there.
 pub(crate) fn accesses(code: &[u8], regs: &Registers) -> Vec<Touch> {
-    let mut decoder = Decoder::with_ip(64, code, regs.rip, DecoderOptions::NONE);
-    let instruction = decoder.decode();
-    let general = regs.general();
-    let value = |register: Register| -> Option<u64> {
-        let whole = match register.full_register() {
-            register if register.is_gpr64() => general[register.number()],
-            Register::FS => return Some(regs.fs_base),
-            Register::GS => return Some(regs.gs_base),
-            register if register.is_segment_register() => return Some(0),
-            // Those of a gather are in a vector register.
-            _ => return None,
-        };
-        Some(match register.size() {
-            4 => whole & u64::from(u32::MAX),
-            2 => whole & u64::from(u16::MAX),
-            1 => whole & u64::from(u8::MAX),
-            _ => whole,
-        })
-    };
-    let mut factory = InstructionInfoFactory::new();
-    let used = factory.info(&instruction).used_memory().iter();
-    let touch = |used: &iced_x86::UsedMemory| {
-        let at = used.virtual_address(0, |register, _, _| value(register))?;
-        // What saves registers does not say how many bytes that takes.
-        let len = match used.memory_size().size() {
-            0 => PAGE,
-            len => len as u64,
-        };
-        let is_write = !matches!(used.access(), OpAccess::Read | OpAccess::CondRead);
-        Some(Touch { range: at..at.saturating_add(len), is_write })
-    };
-    used.filter(|used| used.access() != OpAccess::NoMemAccess).filter_map(touch).collect()
+    let (rip, general) = (regs.rip, regs.general());
+    touches(code, &Pointers { rip, general, fs_base: regs.fs_base, gs_base: regs.gs_base })
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@
 //!
 //! The modules: [`Text`] (`text`) reads the file; `functions` says which bytes are one function; `targets` collects
 //! everything in the file that names an address in the text, `scan` the fast half of that; `tables` judges computed jumps; `choose` picks the run; `clock` tells what reads the time stamp counter;
-//! `trampoline` builds; `span`, `conditional` and `countdown` are for looking at a program at one place for a while; `cache` remembers, by the name that `key` gives a file, in the form that `record` fixes.
+//! `trampoline` builds; `span`, `conditional` and `countdown` are for looking at a program at one place for a while; `touch` says which memory an instruction touches; `cache` remembers, by the name that `key` gives a file, in the form that `record` fixes.
 //!
 //! This crate is pure: bytes in, bytes out (the cache alone touches files). It knows nothing of processes; when the
 //! bytes of a run are really in memory ([`Run::matches`]), whether a task stands in the middle of them, and how the
@@ -40,6 +40,7 @@ mod span;
 mod tables;
 mod targets;
 mod text;
+mod touch;
 mod trampoline;
 
 pub use cache::SiteCache;
@@ -59,4 +60,5 @@ pub use record::Learned;
 pub use run::{Entry, Error, Operand, Reason, Run, SiteKind};
 pub use span::Span;
 pub use text::Text;
+pub use touch::{Pointers, Touch, touches};
 pub use trampoline::{Hook, Trampoline, trampoline};

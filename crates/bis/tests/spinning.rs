@@ -1,0 +1,46 @@
+//! Threads that spin for each other give their turns away early: a handoff takes a small part of what it takes between threads
+//! that work meanwhile, which keep their whole time slice. Both are measured in one recording, so that a busy machine slows both.
+
+mod common;
+
+use std::time::Duration;
+
+use common::Folder;
+use libtest_mimic::{Failed, Trial};
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// How many times as long a handoff between threads that work takes at least. (On a quiet machine it is about 20 with hooks.)
+const TIMES_MIN: u64 = 2;
+
+fn main() {
+    let missing = (!common::installed("gcc")).then_some("gcc");
+    if let Some(program) = missing {
+        println!("ignored: everything: not installed (apt-get install {})", common::package_of(program));
+    }
+    let modes = [("auto", "--ticks=auto"), ("dense", "--ticks=software"), ("no_hooks", "--no-hooks")];
+    let trial = |(mode, flag)| {
+        let trial = Trial::test(format!("handoffs::{mode}"), move || common::repeated(|| handoffs(flag)));
+        trial.with_ignored_flag(missing.is_some())
+    };
+    libtest_mimic::run(&common::arguments(), modes.into_iter().map(trial).collect()).exit();
+}
+
+fn handoffs(flag: &str) -> Result<(), Failed> {
+    let folder = Folder::new("spinning/handoffs")?;
+    let (program, trace) = (folder.path().join("handoffs"), folder.path().join("trace"));
+    common::compile(&common::tree().join("tests/spinning/handoffs.c"), &program)?;
+    let command = common::record_command(&trace, &[flag], &[program.as_os_str()], folder.path());
+    let recorded = common::run(command, "record", folder.path(), None, LIMIT)?;
+    let text = String::from_utf8_lossy(&recorded.stdout).into_owned();
+    let mut numbers = text.split(' ').filter_map(|word| word.trim().parse::<u64>().ok());
+    let (Some(work), Some(spin)) = (numbers.next(), numbers.next()) else {
+        return Err(format!("two numbers were expected\n{}", recorded.shown()).into());
+    };
+    if spin * TIMES_MIN > work {
+        return Err(format!("a handoff takes {spin} µs, and {work} µs where threads work").into());
+    }
+    common::replay_and_compare(&trace, &recorded, folder.path(), LIMIT)?;
+    folder.done();
+    Ok(())
+}
