@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Bytes of prefixes that one of these may have before its opcode: 66 or f3, and REX.
-const PREFIXES_MAX: u64 = 3;
+pub const CHANCE_PREFIXES_MAX: u64 = 3;
 
 /// Is it one of the kinds that this file is about?
 #[must_use]
@@ -67,7 +67,7 @@ impl Learned {
 pub(crate) fn chance_at(text: &Text<'_>, vaddr: u64) -> Learned {
     let refused = |reason| Learned::Refused { site: vaddr, reason };
     let Some(region) = text.functions().region(text, vaddr) else { return refused(Reason::NotASite) };
-    if region.disputed || !region.sure || text.functions().broken {
+    if region.is_doubtful() || !region.sure || text.functions().broken || text.is_tired() {
         return refused(Reason::Undecoded);
     }
     let instructions = text.decode(&region);
@@ -90,7 +90,7 @@ pub(crate) fn chance_at(text: &Text<'_>, vaddr: u64) -> Learned {
 
 /// May an instruction that begins here have its opcode there?
 fn is_near(begin: u64, opcode: u64) -> bool {
-    begin <= opcode && opcode <= begin.saturating_add(PREFIXES_MAX)
+    begin <= opcode && opcode <= begin.saturating_add(CHANCE_PREFIXES_MAX)
 }
 
 /// Is it such an instruction, whose opcode is at this address, and which replacing leaves something to go on with?

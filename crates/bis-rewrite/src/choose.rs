@@ -4,12 +4,15 @@
 //! nothing that the hook must know of has run before it. Then those that begin one instruction earlier, two, and so on,
 //! each only as long as it must be.
 
+use std::sync::Arc;
+
 use iced_x86::{Code, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
 use crate::{
     functions::Region,
     run::{JUMP, Reason, Run, SiteKind},
     span::Span,
+    stretch::Stretch,
     tables, targets,
     text::Text,
 };
@@ -17,12 +20,19 @@ use crate::{
 /// How far a jump of 8 bits reaches, with its own two bytes.
 const NEAR: u64 = 127 + 2;
 
+/// What an instruction has, about.
+const INSN_BYTES: u64 = 4;
+
 pub(crate) fn run_at(text: &Text<'_>, vaddr: u64) -> Result<Run, Reason> {
     let region = text.functions().region(text, vaddr).ok_or(Reason::NotASite)?;
-    if region.disputed || text.functions().broken {
+    if region.is_doubtful() || text.functions().broken || text.is_tired() {
         return Err(Reason::Undecoded);
     }
-    let instructions = text.decode(&region);
+    let stretch = text.stretches.of(text, &region);
+    let instructions = match &stretch {
+        Some(stretch) => stretch.around(text, vaddr).into(),
+        None => text.decode(&region),
+    };
     let site = instructions.binary_search_by_key(&vaddr, Instruction::ip).map_err(|_| match region.sure {
         true => Reason::NotASite,
         false => Reason::Undecoded,
@@ -38,13 +48,13 @@ pub(crate) fn run_at(text: &Text<'_>, vaddr: u64) -> Result<Run, Reason> {
     if kind == SiteKind::Syscall && site > 0 && is_sigreturn(&instructions[site - 1]) {
         return Err(Reason::Sigreturn);
     }
-    Chooser { text, region, instructions: &instructions, site, kind, understood: None }.choose()
+    Chooser { text, region, stretch, instructions: &instructions, site, kind, understood: None }.choose()
 }
 
 /// The shortest span that begins at an instruction of a function whose instructions are known.
 pub(crate) fn span_at(text: &Text<'_>, vaddr: u64) -> Result<Span, Reason> {
     let region = text.functions().region(text, vaddr).ok_or(Reason::NotASite)?;
-    if region.disputed || !region.sure || text.functions().broken {
+    if region.is_doubtful() || !region.sure || text.functions().broken || text.is_tired() {
         return Err(Reason::Undecoded);
     }
     let instructions = text.decode(&region);
@@ -54,7 +64,8 @@ pub(crate) fn span_at(text: &Text<'_>, vaddr: u64) -> Result<Span, Reason> {
     }
     // The kind says nothing here.
     let kind = SiteKind::Syscall;
-    let mut chooser = Chooser { text, region, instructions: &instructions, site, kind, understood: None };
+    let mut chooser =
+        Chooser { text, region, stretch: None, instructions: &instructions, site, kind, understood: None };
     let last = chooser.extend(site)?;
     chooser.check(site, last)?;
     let len = usize::try_from(instructions[last].next_ip() - vaddr).unwrap_or(usize::MAX);
@@ -71,7 +82,8 @@ pub(crate) fn is_whole(
 ) -> Result<(), Reason> {
     // The kind says nothing here.
     let kind = SiteKind::Syscall;
-    Chooser { text, region, instructions, site: index, kind, understood: None }.check(index, index)
+    Chooser { text, region, stretch: None, instructions, site: index, kind, understood: None }
+        .check(index, index)
 }
 
 /// `mov eax, 15` or `mov rax, 15`: the number of rt_sigreturn.
@@ -86,6 +98,8 @@ pub(crate) fn is_sigreturn(it: &Instruction) -> bool {
 struct Chooser<'t, 'a> {
     text: &'t Text<'a>,
     region: Region,
+    /// The region, if it is so long that `instructions` are only those near the site.
+    stretch: Option<Arc<Stretch>>,
     instructions: &'t [Instruction],
     /// Index of the site.
     site: usize,
@@ -150,7 +164,11 @@ impl Chooser<'_, '_> {
         let from = self.instructions[first].ip() + 1;
         let to = self.instructions[last].next_ip();
         let inside = from..to;
-        if self.instructions.iter().any(|it| inside.clone().any(|target| targets::names(it, target))) {
+        self.text.looked(self.instructions.len() as u64 * INSN_BYTES);
+        if self.stretch.as_ref().is_some_and(|stretch| stretch.names(from, to)) {
+            return Err(Reason::Branch);
+        }
+        if self.instructions.iter().any(|it| targets::names_any(it, &inside)) {
             return Err(Reason::Branch);
         }
         if self.near(from, to) {
@@ -165,7 +183,11 @@ impl Chooser<'_, '_> {
         }
         if first != last {
             let (text, instructions) = (self.text, self.instructions);
-            if !*self.understood.get_or_insert_with(|| tables::understood(text, instructions)) {
+            let understood = || match &self.stretch {
+                Some(stretch) => stretch.understood(text),
+                None => tables::understood(text, instructions),
+            };
+            if !*self.understood.get_or_insert_with(understood) {
                 return Err(Reason::JumpTable);
             }
         }

@@ -40,9 +40,6 @@ pub fn clock_fault(kind: SiteKind) -> Option<&'static [u8]> {
     }
 }
 
-/// Text that nobody tells of, and of which there is not more than this at once, is decoded for each place in it.
-const UNSURE_WHOLE_MAX: u64 = 64 << 10;
-
 /// Where there is more than this at once, nothing in it is believed.
 const UNSURE_MAX: u64 = 32 << 20;
 
@@ -50,8 +47,7 @@ pub(crate) fn clock_at(text: &Text<'_>, vaddr: u64) -> Learned {
     let refused = |reason| Learned::Refused { site: vaddr, reason };
     let Some(region) = text.functions().region(text, vaddr) else { return refused(Reason::NotASite) };
     // Most of what looks like it in text that nobody tells of is something else, and there may be very much of that.
-    let unsure = if region.sure { 0 } else { region.end - region.start };
-    if unsure > UNSURE_MAX || unsure > UNSURE_WHOLE_MAX && !text.marks.begins(text, &region, vaddr) {
+    if !region.sure && region.len() > UNSURE_MAX || text.is_tired() {
         return refused(Reason::Undecoded);
     }
     if let Ok(run) = choose::run_at(text, vaddr) {
@@ -60,7 +56,7 @@ pub(crate) fn clock_at(text: &Text<'_>, vaddr: u64) -> Learned {
             None => refused(Reason::NotASite),
         };
     }
-    if region.disputed || !region.sure || text.functions().broken {
+    if region.is_doubtful() || !region.sure || text.functions().broken {
         return refused(Reason::Undecoded);
     }
     let instructions = text.decode(&region);

@@ -10,6 +10,9 @@ use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SymbolKind};
 
 use crate::text::Text;
 
+/// The longest function whose instructions are looked at.
+const FUNCTION_MAX: u64 = 1 << 20;
+
 /// A stretch of text whose instructions follow one another from its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Region {
@@ -29,6 +32,17 @@ pub(crate) struct Region {
 impl Region {
     pub fn contains(&self, address: u64) -> bool {
         (self.start..self.end).contains(&address)
+    }
+
+    /// Number of bytes.
+    pub fn len(&self) -> u64 {
+        self.end - self.start
+    }
+
+    /// Whether nothing that its instructions would say is believed: several say what is here, or it is longer than any function, and to
+    /// decode it for each place would take for ever.
+    pub fn is_doubtful(&self) -> bool {
+        self.disputed || self.sure && self.len() > FUNCTION_MAX
     }
 }
 

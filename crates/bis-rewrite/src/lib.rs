@@ -10,7 +10,7 @@
 //! [`Reason`], and the site stays as it is (slower, and right). [`trampoline`] makes the new place of a run.
 //! [`SiteCache`] remembers runs on disk, by the file's identity.
 //!
-//! The modules: [`Text`] (`text`) reads the file; `functions` says which bytes are one function; `targets` collects
+//! The modules: [`Text`] (`text`) reads the file; `functions` says which bytes are one function, `stretch` what little is known of the rest; `targets` collects
 //! everything in the file that names an address in the text, `scan` the fast half of that; `tables` judges computed jumps; `choose` picks the run; `clock` tells what reads the time stamp counter;
 //! `trampoline` builds; `span`, `conditional` and `countdown` are for looking at a program at one place for a while; `touch` says which memory an instruction touches; `cache` remembers, by the name that `key` gives a file, in the form that `record` fixes.
 //!
@@ -31,12 +31,12 @@ mod dense;
 mod folder;
 mod functions;
 mod key;
-mod marks;
 mod predicate;
 mod record;
 mod run;
 mod scan;
 mod span;
+mod stretch;
 mod tables;
 mod targets;
 mod text;
@@ -44,7 +44,7 @@ mod touch;
 mod trampoline;
 
 pub use cache::SiteCache;
-pub use chance::{chance_bytes, cpuid_bytes, is_chance};
+pub use chance::{CHANCE_PREFIXES_MAX, chance_bytes, cpuid_bytes, is_chance};
 pub use clock::{FALLBACK, clock_bytes, clock_fault, moved};
 pub use conditional::{Condition, Conditional, conditional};
 

@@ -6,11 +6,13 @@
 //! `add x, base`, `jmp x`, with the base from a `lea`. That one is known, and its table is read. In a function that
 //! jumps to anything else computed, no run may have an interior in which an instruction begins.
 
+use std::cell::OnceCell;
+
 use iced_x86::{
     FlowControl, Instruction, InstructionInfoFactory, MemorySize, Mnemonic, OpAccess, OpKind, Register,
 };
 
-use crate::{targets::Targets, text::Text};
+use crate::{functions::Region, stretch, targets::Targets, text::Text};
 
 /// How many instructions before a jump its table is looked for.
 const LOOK_BACK: usize = 24;
@@ -20,8 +22,50 @@ const BASE_BACK: usize = 1 << 14;
 
 /// Whether every computed jump of a function is understood. `instructions` are all of the function's.
 pub(crate) fn understood(text: &Text<'_>, instructions: &[Instruction]) -> bool {
-    let lands = |ip: u64| instructions.iter().any(|it| it.near_branch_target() == ip);
+    let landed = OnceCell::new();
+    let landings = || {
+        let mut landed: Vec<u64> = instructions.iter().map(Instruction::near_branch_target).collect();
+        landed.sort_unstable();
+        landed
+    };
+    let lands = |ip: u64| landed.get_or_init(landings).binary_search(&ip).is_ok();
     Jumps { targets: text.targets(), instructions, lands: &lands }.all_known()
+}
+
+/// The same, for text of which nobody wants to have all instructions at once: the answer needs those before a jump, and of all
+/// others where they lead and what they write.
+pub(crate) fn understood_in(text: &Text<'_>, region: &Region) -> bool {
+    let all = || stretch::instructions(text, region.start, region);
+    let landed = OnceCell::new();
+    let landings = || {
+        let mut landed = vec![0_u64; (region.len() / 64 + 1) as usize];
+        for target in all().map(|it| it.near_branch_target()).filter(|target| region.contains(*target)) {
+            let at = target - region.start;
+            landed[(at / 64) as usize] |= 1 << (at % 64);
+        }
+        landed
+    };
+    let lands = |ip: u64| {
+        let at = ip - region.start;
+        landed.get_or_init(landings)[(at / 64) as usize] >> (at % 64) & 1 == 1
+    };
+    let writes = OnceCell::new();
+    let mut is_pointer = |register| writes.get_or_init(|| Writes::of(all())).is_pointer(register);
+    let mut info = InstructionInfoFactory::new();
+    let mut row: Vec<Instruction> = Vec::with_capacity(2 * BASE_BACK);
+    for it in all() {
+        if row.len() == 2 * BASE_BACK {
+            row.drain(..BASE_BACK);
+        }
+        row.push(it);
+        if is_computed(&it) {
+            let jumps = Jumps { targets: text.targets(), instructions: &row, lands: &lands };
+            if !jumps.is_known(row.len() - 1, &mut is_pointer, &mut info) {
+                return false;
+            }
+        }
+    }
+    true
 }
 
 /// The computed jumps of one function.
@@ -37,28 +81,33 @@ impl Jumps<'_> {
     /// Whether each leads to an address that the file names, or to an entry of a table that can be read.
     pub fn all_known(&self) -> bool {
         let mut info = InstructionInfoFactory::new();
-        // The answer for a pointer depends on its register alone.
-        let mut pointers = Vec::new();
-        self.instructions.iter().enumerate().filter(|(_, it)| is_computed(it)).all(|(index, jump)| match jump
-            .op0_kind()
-        {
+        let writes = OnceCell::new();
+        let all = || Writes::of(self.instructions.iter().copied());
+        let mut is_pointer = |register| writes.get_or_init(all).is_pointer(register);
+        let mut computed = self.instructions.iter().enumerate().filter(|(_, it)| is_computed(it));
+        computed.all(|(index, _)| self.is_known(index, &mut is_pointer, &mut info))
+    }
+
+    /// Whether the jump at `index` does. `is_pointer` says it of a register, whatever the place.
+    fn is_known(
+        &self,
+        index: usize,
+        is_pointer: &mut dyn FnMut(Register) -> bool,
+        info: &mut InstructionInfoFactory,
+    ) -> bool {
+        let jump = &self.instructions[index];
+        match jump.op0_kind() {
             OpKind::Memory => {
                 jump.mnemonic() == Mnemonic::Jmp && jump.memory_size() == MemorySize::QwordOffset
             }
             OpKind::Register => {
                 let register = jump.op0_register();
-                if pointers.contains(&register)
-                    || self.is_loaded(index, register, &mut info)
-                    || self.table(index, register, &mut info).is_some()
-                {
-                    return true;
-                }
-                let pointer = is_pointer(self.instructions, &mut vec![register], &mut info);
-                pointers.extend(pointer.then_some(register));
-                pointer
+                self.is_loaded(index, register, info)
+                    || self.table(index, register, info).is_some()
+                    || is_pointer(register)
             }
             _ => false,
-        })
+        }
     }
 
     /// The table of relative addresses that the jump at `index` goes through, if that is what it does.
@@ -75,13 +124,14 @@ fn is_computed(it: &Instruction) -> bool {
 
 /// Whether an instruction writes (part of) a 64-bit register.
 fn writes(it: &Instruction, register: Register, info: &mut InstructionInfoFactory) -> bool {
-    info.info(it).used_registers().iter().any(|used| {
-        used.register().full_register() == register
-            && !matches!(
-                used.access(),
-                OpAccess::Read | OpAccess::CondRead | OpAccess::None | OpAccess::NoMemAccess
-            )
-    })
+    info.info(it)
+        .used_registers()
+        .iter()
+        .any(|used| used.register().full_register() == register && is_write(used.access()))
+}
+
+fn is_write(access: OpAccess) -> bool {
+    !matches!(access, OpAccess::Read | OpAccess::CondRead | OpAccess::None | OpAccess::NoMemAccess)
 }
 
 /// Whether an instruction might write a register; quick, and true too often.
@@ -96,54 +146,117 @@ fn may_write(it: &Instruction, register: Register, info: &mut InstructionInfoFac
     }
 }
 
-/// Whether every value that the function ever puts into the registers of `todo` is a pointer that came whole from
-/// elsewhere.
-fn is_pointer(
-    instructions: &[Instruction],
-    todo: &mut Vec<Register>,
-    info: &mut InstructionInfoFactory,
-) -> bool {
-    let mut done = Vec::new();
-    while let Some(register) = todo.pop() {
-        if !register.is_gpr64() {
-            return false;
-        }
-        done.push(register);
+/// What a function ever puts into each register of 64 bits, wherever.
+#[derive(Default)]
+struct Writes {
+    /// One bit for each register that gets something else than a pointer that came whole from elsewhere.
+    others: u16,
+    /// For each register: bits of those that it gets values of.
+    copies: [u16; 16],
+}
+
+impl Writes {
+    fn of(instructions: impl Iterator<Item = Instruction>) -> Self {
+        let mut info = InstructionInfoFactory::new();
+        let mut writes = Self::default();
         for it in instructions {
-            if !may_write(it, register, info) {
-                continue;
+            writes.add(&it, &mut info);
+            if writes.others == u16::MAX {
+                break;
             }
-            let to_register = it.op0_kind() == OpKind::Register && it.op0_register() == register;
-            match it.mnemonic() {
-                Mnemonic::Pop if to_register => {}
-                Mnemonic::Lea if to_register && it.is_ip_rel_memory_operand() => {}
-                // What a kernel call leaves (rax, rcx, r11) is no address of this file's.
-                Mnemonic::Syscall => {}
-                // The canonical demangling of a pointer that the C library keeps.
-                Mnemonic::Ror if to_register => {}
-                Mnemonic::Xor if to_register && it.segment_prefix() == Register::FS => {}
-                // Nothing: the zero that a null pointer is.
-                Mnemonic::Xor
-                    if it.op0_kind() == OpKind::Register
-                        && it.op1_kind() == OpKind::Register
-                        && it.op0_register() == it.op1_register() => {}
-                mnemonic if to_register && (mnemonic == Mnemonic::Mov || is_cmov(it)) => {
-                    match it.op1_kind() {
-                        OpKind::Memory => {}
-                        OpKind::Register => {
-                            let from = it.op1_register();
-                            if !done.contains(&from) && !todo.contains(&from) {
-                                todo.push(from);
-                            }
-                        }
-                        _ => return false,
-                    }
+        }
+        writes
+    }
+
+    fn add(&mut self, it: &Instruction, info: &mut InstructionInfoFactory) {
+        for register in written(it, info).filter(|register| register.is_gpr64()) {
+            match source(it, register) {
+                Source::Elsewhere => {}
+                Source::Register(from) if from.is_gpr64() => {
+                    self.copies[register.number()] |= 1 << from.number();
                 }
-                _ => return false,
+                Source::Register(_) | Source::Other => self.others |= 1 << register.number(),
             }
         }
     }
-    true
+
+    /// Whether every value that a register ever gets, by way of others too, is a pointer that came whole from elsewhere.
+    fn is_pointer(&self, register: Register) -> bool {
+        if !register.is_gpr64() {
+            return false;
+        }
+        let (mut done, mut todo) = (0_u16, 1_u16 << register.number());
+        while todo != 0 {
+            done |= todo;
+            let copies = (0..16).filter(|number| todo >> number & 1 == 1).map(|number| self.copies[number]);
+            todo = copies.fold(0, |all, some| all | some) & !done;
+        }
+        done & self.others == 0
+    }
+}
+
+/// The 64-bit registers of which an instruction writes a part; quick, and too many of some.
+fn written(it: &Instruction, info: &mut InstructionInfoFactory) -> impl Iterator<Item = Register> {
+    let mut found = [Register::None; 16];
+    let mut add = |register: Register| {
+        if register.full_register().is_gpr64() {
+            found[register.full_register().number()] = register.full_register();
+        }
+    };
+    match it.mnemonic() {
+        Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Nop => {}
+        _ if it.flow_control() == FlowControl::ConditionalBranch => {}
+        Mnemonic::Pop | Mnemonic::Mov | Mnemonic::Lea | Mnemonic::Add | Mnemonic::Sub => {
+            if it.op0_kind() == OpKind::Register {
+                add(it.op0_register());
+            }
+        }
+        _ => {
+            let used = info.info(it).used_registers().iter();
+            used.filter(|used| is_write(used.access())).for_each(|used| add(used.register()));
+        }
+    }
+    found.into_iter().filter(|register| *register != Register::None)
+}
+
+/// What an instruction puts into a register.
+enum Source {
+    /// A pointer that came whole from memory, from the file's own words, or from nobody who computes addresses.
+    Elsewhere,
+    Register(Register),
+    Other,
+}
+
+/// What an instruction puts into a register that it writes.
+fn source(it: &Instruction, register: Register) -> Source {
+    if it.mnemonic() == Mnemonic::Syscall {
+        // What a kernel call leaves (rax, rcx, r11) is no address of this file's.
+        return Source::Elsewhere;
+    }
+    // Nothing: the zero that a null pointer is.
+    let is_zero = it.mnemonic() == Mnemonic::Xor
+        && it.op0_kind() == OpKind::Register
+        && it.op1_kind() == OpKind::Register
+        && it.op0_register() == it.op1_register();
+    if is_zero {
+        return Source::Elsewhere;
+    }
+    if it.op0_kind() != OpKind::Register || it.op0_register() != register {
+        return Source::Other;
+    }
+    match it.mnemonic() {
+        Mnemonic::Pop => Source::Elsewhere,
+        Mnemonic::Lea if it.is_ip_rel_memory_operand() => Source::Elsewhere,
+        // The canonical demangling of a pointer that the C library keeps.
+        Mnemonic::Ror => Source::Elsewhere,
+        Mnemonic::Xor if it.segment_prefix() == Register::FS => Source::Elsewhere,
+        mnemonic if mnemonic == Mnemonic::Mov || is_cmov(it) => match it.op1_kind() {
+            OpKind::Memory => Source::Elsewhere,
+            OpKind::Register => Source::Register(it.op1_register()),
+            _ => Source::Other,
+        },
+        _ => Source::Other,
+    }
 }
 
 fn is_cmov(it: &Instruction) -> bool {
@@ -305,4 +418,30 @@ fn is_load(it: &Instruction, x: Register, base: Register) -> bool {
         && it.memory_index() != Register::None
         && it.memory_displacement64() == 0
         && it.segment_prefix() == Register::None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Both ways to ask agree, for all functions of a real library and for all the text between them.
+    #[test]
+    fn a_region_is_judged_in_pieces_as_it_is_as_a_whole() {
+        let Ok(bytes) = std::fs::read("/lib/x86_64-linux-gnu/libc.so.6") else {
+            eprintln!("not run: there is no libc here");
+            return;
+        };
+        let text = Text::parse(&bytes).expect("a library");
+        let mut counts = [0, 0];
+        for region in text.functions().all() {
+            let instructions = text.decode(region);
+            if !instructions.iter().any(is_computed) {
+                continue;
+            }
+            let whole = understood(&text, &instructions);
+            assert_eq!(understood_in(&text, region), whole, "{region:?}");
+            counts[usize::from(whole)] += 1;
+        }
+        assert!(counts[0] > 0 && counts[1] > 10, "{counts:?}");
+    }
 }

@@ -14,7 +14,7 @@
 //! to go on until an entry does not lead into the text, or until the next address from which a `lea` reads what
 //! could be a table. Reading too far only makes the analysis more careful.
 
-use std::sync::OnceLock;
+use std::{ops::Range, sync::OnceLock};
 
 use iced_x86::{Instruction, OpKind};
 use object::{
@@ -95,6 +95,7 @@ impl Targets {
     pub fn branched(&self, text: &Text<'_>, from: u64, to: u64) -> bool {
         self.branches.any(from, to)
             && text.code().any(|section| {
+                text.looked(section.data.len() as u64);
                 scan::displacements(section.data).any(|(at, displacement)| {
                     let place = section.start + at as u64;
                     let target = after(place, displacement);
@@ -227,7 +228,7 @@ fn after(place: u64, displacement: i32) -> u64 {
 /// The instruction whose bytes are at `place`, if the function there can be told. `Err` if it cannot.
 fn instruction_at(text: &Text<'_>, place: u64) -> Result<Instruction, ()> {
     let region = text.functions().region(text, place).ok_or(())?;
-    if !region.sure || region.disputed {
+    if !region.sure || region.is_doubtful() {
         return Err(());
     }
     let instructions = text.decode(&region);
@@ -245,9 +246,14 @@ pub(crate) fn is_displacement(text: &Text<'_>, place: u64, target: u64) -> bool 
 
 /// Whether an instruction branches to `target`, or computes it as an address.
 pub(crate) fn names(it: &Instruction, target: u64) -> bool {
-    let near =
-        (0..it.op_count()).any(|op| it.op_kind(op) == OpKind::NearBranch64) && it.near_branch64() == target;
-    near || (it.is_ip_rel_memory_operand() && it.memory_displacement64() == target)
+    names_any(it, &(target..target + 1))
+}
+
+/// Whether an instruction branches to one of these addresses, or computes it as an address.
+pub(crate) fn names_any(it: &Instruction, targets: &Range<u64>) -> bool {
+    let near = (0..it.op_count()).any(|op| it.op_kind(op) == OpKind::NearBranch64)
+        && targets.contains(&it.near_branch64());
+    near || (it.is_ip_rel_memory_operand() && targets.contains(&it.memory_displacement64()))
 }
 
 /// Whether the four bytes at `place` are really a number of an instruction.

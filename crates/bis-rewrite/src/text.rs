@@ -4,9 +4,12 @@
 //! when first needed, once. Section headers are believed about where code and data lie: a file that lies there gives
 //! runs whose bytes are not in memory, and `Run::matches` is false.
 
-use std::sync::OnceLock;
+use std::sync::{
+    Arc, Mutex, OnceLock, PoisonError,
+    atomic::{AtomicU64, Ordering},
+};
 
-use iced_x86::{Decoder, DecoderOptions, Instruction};
+use iced_x86::Instruction;
 use object::{
     LittleEndian, Object as _,
     elf::{self, FileHeader64},
@@ -16,15 +19,20 @@ use object::{
 use crate::{
     chance, choose, clock,
     functions::{Functions, Region},
-    marks::Marks,
     record::Learned,
     run::{Error, Reason, Run, SiteKind},
     span::Span,
+    stretch::{self, Stretches},
     targets::Targets,
 };
 
 /// The most sections that a file has in memory; real ones have some thirty.
 const SECTIONS_MAX: usize = 1000;
+
+/// Much more is done for a file's places than decoding all its text so often, and so many bytes more, and no further one is
+/// judged.
+const WORK_FACTOR: u64 = 8;
+const WORK_MIN: u64 = 64 << 20;
 
 /// A section that the program has in memory, with its bytes in the file.
 #[derive(Clone, Copy)]
@@ -62,7 +70,10 @@ pub struct Text<'a> {
     pub(crate) sections: Vec<Section<'a>>,
     pub(crate) functions: OnceLock<Functions>,
     pub(crate) targets: OnceLock<Targets>,
-    pub(crate) marks: Marks,
+    pub(crate) stretches: Stretches,
+    /// The function that was decoded last: who asks about places asks in their order.
+    decoded: Mutex<Option<(Region, Arc<[Instruction]>)>>,
+    work: AtomicU64,
     seen: Option<Box<Seen<'a>>>,
 }
 
@@ -138,7 +149,9 @@ impl<'a> Text<'a> {
             sections,
             functions: OnceLock::new(),
             targets: OnceLock::new(),
-            marks: Marks::default(),
+            stretches: Stretches::default(),
+            decoded: Mutex::default(),
+            work: AtomicU64::new(0),
             seen: None,
         })
     }
@@ -153,7 +166,7 @@ impl<'a> Text<'a> {
     /// one, inside another instruction or in data between functions, is not listed.
     pub fn sites(&self) -> impl Iterator<Item = (u64, SiteKind)> + use<> {
         let mut sites = Vec::new();
-        let mut decoded: Option<(Region, Vec<Instruction>)> = None;
+        let mut decoded: Option<(Region, Arc<[Instruction]>)> = None;
         for section in self.code() {
             for at in candidates(section.data) {
                 let address = section.start + at as u64;
@@ -241,10 +254,43 @@ impl<'a> Text<'a> {
     }
 
     /// All instructions of a region, one after the other; invalid ones as such.
-    pub(crate) fn decode(&self, region: &Region) -> Vec<Instruction> {
-        let bytes = self.bytes_from(region.start).unwrap_or_default();
-        let len = usize::try_from(region.end - region.start).unwrap_or(usize::MAX).min(bytes.len());
-        Decoder::with_ip(64, &bytes[..len], region.start, DecoderOptions::NONE).into_iter().collect()
+    pub(crate) fn decode(&self, region: &Region) -> Arc<[Instruction]> {
+        let mut last = self.decoded.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, instructions)) = &*last
+            && known == region
+        {
+            // Who has asked for them will look at each.
+            self.looked(region.len());
+            return instructions.clone();
+        }
+        let instructions: Arc<[Instruction]> =
+            stretch::instructions(self, region.start, region).collect::<Vec<_>>().into();
+        self.worked(region.len());
+        *last = Some((*region, instructions.clone()));
+        instructions
+    }
+
+    /// Bytes of text have been decoded.
+    pub(crate) fn worked(&self, bytes: u64) {
+        self.work.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of text have been looked at in another way: much less work, but it adds up.
+    pub(crate) fn looked(&self, bytes: u64) {
+        self.worked(bytes / 16);
+    }
+
+    /// How much has been done to answer what was asked so far: bytes that were decoded, or as much work in other ways.
+    #[must_use]
+    pub fn work(&self) -> u64 {
+        self.work.load(Ordering::Relaxed)
+    }
+
+    /// Whether so much has been done that all further places are refused. No real file comes near; a file of which each
+    /// byte is to be asked about would.
+    pub(crate) fn is_tired(&self) -> bool {
+        let all: u64 = self.code().map(|section| section.data.len() as u64).sum();
+        self.work() > WORK_MIN + all * WORK_FACTOR
     }
 
     /// Whether the file is linked for one fixed address, so that plain numbers in it may be addresses.

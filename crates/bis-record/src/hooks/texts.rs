@@ -9,8 +9,8 @@ use std::{
 };
 
 use bis_rewrite::{
-    DenseCache, DenseEntry, DenseLayout, DenseName, DenseOptions, Key, Learned, Run, SiteCache, SiteKind,
-    SiteKinds, Span, Text, chance_bytes, clock_bytes, cpuid_bytes,
+    CHANCE_PREFIXES_MAX, DenseCache, DenseEntry, DenseLayout, DenseName, DenseOptions, Key, Learned, Run,
+    SiteCache, SiteKind, SiteKinds, Span, Text, chance_bytes, clock_bytes, cpuid_bytes,
 };
 use bis_trace::types::FileId;
 use bis_tracee::sys::{self, MappedFile};
@@ -45,7 +45,7 @@ pub struct TextFile {
     text: Text<'static>,
     key: Option<Key>,
     /// What was found, here or in earlier recordings.
-    learned: Mutex<Vec<Learned>>,
+    learned: Mutex<Places>,
     /// Where parts of the file (offset, length) have the bytes of rdtsc, and of what else is special: every process maps the
     /// same ones.
     scanned: Mutex<HashMap<(u64, u64), Scanned>>,
@@ -68,6 +68,37 @@ pub struct DenseFile {
 impl std::fmt::Debug for TextFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TextFile").field("segments", &self.segments).finish_non_exhaustive()
+    }
+}
+
+/// What is known of places, in the order in which it was found. Some files have thousands, which each process asks for.
+#[derive(Default)]
+struct Places {
+    all: Vec<Learned>,
+    /// By address: which one.
+    by_site: HashMap<u64, usize>,
+}
+
+impl Places {
+    fn of(learned: Vec<Learned>) -> Places {
+        let mut places = Places::default();
+        learned.into_iter().for_each(|place| places.add(place));
+        places
+    }
+
+    fn add(&mut self, place: Learned) {
+        self.by_site.entry(place.site()).or_insert(self.all.len());
+        self.all.push(place);
+    }
+
+    fn at(&self, site: u64) -> Option<&Learned> {
+        self.by_site.get(&site).map(|index| &self.all[*index])
+    }
+
+    /// What is known of the opcode there, which may have prefixes before it.
+    fn of_chance(&self, site: u64) -> Option<&Learned> {
+        let begins = site.saturating_sub(CHANCE_PREFIXES_MAX)..=site;
+        begins.rev().filter_map(|begin| self.at(begin)).find(|known| known.is_of_chance(site))
     }
 }
 
@@ -114,7 +145,7 @@ impl TextFile {
             elf,
             text,
             key,
-            learned: Mutex::new(learned),
+            learned: Mutex::new(Places::of(learned)),
             scanned: Mutex::default(),
             exact: OnceLock::new(),
             short_loops: OnceLock::new(),
@@ -219,11 +250,11 @@ impl TextFile {
         let mut news = Vec::new();
         let mut look = |at: usize| {
             let site = first.wrapping_add(at as u64);
-            if let Some(known) = learned.iter().find(|known| known.site() == site) {
+            if let Some(known) = learned.at(site) {
                 return known.clone();
             }
             let found = self.text.clock_at(site);
-            learned.push(found.clone());
+            learned.add(found.clone());
             news.push(found.clone());
             found
         };
@@ -248,11 +279,11 @@ impl TextFile {
         let mut news = Vec::new();
         let mut look = |at: usize| {
             let site = first.wrapping_add(at as u64);
-            if let Some(known) = learned.iter().find(|known| known.is_of_chance(site)) {
+            if let Some(known) = learned.of_chance(site) {
                 return known.clone();
             }
             let found = self.text.chance_at(site);
-            learned.push(found.clone());
+            learned.add(found.clone());
             news.push(found.clone());
             found
         };
@@ -274,15 +305,14 @@ impl TextFile {
             Learned::Run(run) => Some(run.clone()),
             _ => None,
         };
-        learned.iter().filter_map(run).collect()
+        learned.all.iter().filter_map(run).collect()
     }
 
     /// The run around the instruction at this address of the file, which the program has executed; remembered for later
     /// domains and recordings.
     pub fn learn(&self, site: u64, cache: Option<&SiteCache>) -> Option<Run> {
         let mut learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = learned.iter().find(|known| known.site() == site);
-        let found = known.cloned().unwrap_or_else(|| {
+        let found = learned.at(site).cloned().unwrap_or_else(|| {
             let found = match self.text.run_at(site) {
                 Ok(run) => Learned::Run(run),
                 Err(reason) => match self.text.chance_at(site) {
@@ -294,7 +324,7 @@ impl TextFile {
                     }
                 },
             };
-            learned.push(found.clone());
+            learned.add(found.clone());
             if let (Some(cache), Some(key)) = (cache, &self.key)
                 && let Err(error) = cache.add(key, std::slice::from_ref(&found))
             {
