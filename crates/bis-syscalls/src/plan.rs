@@ -147,6 +147,12 @@ const USER_END: u64 = 1 << 56;
 /// Pages that are looked at after an EFAULT, per piece.
 const FAULT_PAGES_MAX: u64 = 1 << 16;
 
+/// The longest of what a call returns some of: names in folders, events of inotify, siginfos.
+const RECORD_MAX: u64 = 300;
+
+/// The longest control message that the kernel makes: 253 descriptors.
+const CONTROL_MAX: u64 = 2048;
+
 impl Plan {
     /// The bytes that the kernel wrote in a call that returned `ret` (the kernel's result, a negated errno on
     /// failure). `place` says where each piece was during the call, and `mem` is read there. Bytes that
@@ -206,6 +212,44 @@ impl Plan {
                         at += stride;
                     }
                 }
+            }
+        }
+        found
+    }
+
+    /// What the kernel may have written besides the outputs, in a call that succeeded with less than it was asked for: where memory
+    /// cannot be written it stops, tells of what is whole, and leaves what it has begun (the next event of an `epoll_wait`, the
+    /// next name in a folder, the message that `recvmmsg` does not count, a control message for which there is no room).
+    /// What it writes elsewhere than at home has no such end. `is_writable` is asked about pages, and only where much would be
+    /// said to be written otherwise.
+    pub fn torn(
+        &self,
+        ret: i64,
+        place: &dyn Fn(usize) -> u64,
+        mem: &dyn Memory,
+        is_writable: &mut dyn FnMut(u64) -> bool,
+    ) -> Vec<Output> {
+        let (mut found, pointers) = (Vec::new(), self.pointers());
+        let at_home = self.pieces.iter().enumerate().filter(|(i, piece)| place(*i) == piece.home);
+        for (i, piece) in at_home.filter(|(_, piece)| ret >= 0 && piece.dir != Dir::In) {
+            let (from, max) = match (piece.when, piece.written) {
+                (When::Above(n), _) if ret == i64::from(n) => (0, piece.len),
+                (When::Above(n), _) if ret < i64::from(n) => continue,
+                (_, Written::Counted { count, unit }) => {
+                    let written = self.count(count, ret, place, mem).saturating_mul(unit);
+                    (written, if matches!(piece.slot, Slot::Arg(_)) { RECORD_MAX } else { CONTROL_MAX })
+                }
+                _ => continue,
+            };
+            let begin = piece.home.saturating_add(from);
+            let end = piece.home.saturating_add(piece.len).min(begin.saturating_add(max));
+            let mut pages = (1..FAULT_PAGES_MAX).map(|n| (begin | 0xfff).saturating_add(1 + ((n - 1) << 12)));
+            let stop = pages
+                .by_ref()
+                .take_while(|page| *page < end)
+                .find(|page| max == RECORD_MAX || !is_writable(*page));
+            if let Some(stop) = stop {
+                self.put(&mut found, &pointers, i, from, stop - begin);
             }
         }
         found

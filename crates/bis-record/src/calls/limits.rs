@@ -19,11 +19,14 @@ use bis_trace::{
     event::{Cloned, Effect, EventKind, MemWrite, Outcome},
     types::{Registers, Tid},
 };
+use bis_tracee::maps;
 
 use crate::{call::Reader, domain::Domain, error::Result, scratch, task::InCall};
 
 /// Bytes of results in one event, at most (but for the last bytes that are added to many small pieces).
 const PIECE_BYTES_MAX: u64 = 1 << 20;
+
+const WRITE: u32 = 2;
 
 /// Is it a read from a file that is too large for scratch memory? It must not run beside other tasks, and need not.
 pub fn reads_much_of_a_file(tid: Tid, call: &Call, plan: &Plan) -> bool {
@@ -45,8 +48,19 @@ impl Domain {
         let place = |piece: usize, call: &InCall| {
             places.as_deref().map_or(call.plan.pieces[piece].home, |places| places[piece].addr)
         };
-        let outputs = call.plan.outputs(result, &|piece| place(piece, call), &Reader(&self.memory));
+        let mut outputs = call.plan.outputs(result, &|piece| place(piece, call), &Reader(&self.memory));
         let mut run = self.clone_result(tid, call, &outputs, result)?;
+        if run.is_none() {
+            let mut mappings = None;
+            let mut is_writable = |page: u64| {
+                let mappings = mappings.get_or_insert_with(|| maps::read(tid).unwrap_or_default());
+                mappings
+                    .iter()
+                    .any(|mapping| (mapping.start..mapping.end).contains(&page) && mapping.prot & WRITE != 0)
+            };
+            let reader = Reader(&self.memory);
+            outputs.extend(call.plan.torn(result, &|piece| place(piece, call), &reader, &mut is_writable));
+        }
         let (mut clones, mut writes, mut held, mut position) = (Vec::new(), Vec::new(), 0, 0);
         for Output { piece, offset, len } in outputs {
             let (home, at) = (call.plan.pieces[piece].home, place(piece, call));

@@ -278,20 +278,22 @@ impl Domain {
 
     /// Bytes for the program's buffers, as far as those can be written.
     fn give(&mut self, tid: Tid, buffers: &[(u64, u64)], bytes: &[u8]) -> Result<u64> {
-        let mappings = maps::read(tid)?;
         let mut rest = bytes;
         for (addr, len) in buffers.iter().copied() {
             let len = len.min(rest.len() as u64);
-            let mut end = addr;
-            for mapping in &mappings {
-                if mapping.start <= end && end < mapping.end && mapping.prot & 2 != 0 {
-                    end = mapping.end;
+            let part = &rest[..usize::try_from(len).unwrap_or(0)];
+            // The kernel knows best what may be written. It looks at less than a list of all mappings, which a browser asks for in a
+            // thousand pieces.
+            let room = match sys::write_where_allowed(tid, addr, part) {
+                Ok(done) => done as u64,
+                Err(_) => {
+                    let room = room_at(tid, addr)?.min(len);
+                    self.memory.write(addr, &part[..usize::try_from(room).unwrap_or(0)])?;
+                    room
                 }
-            }
-            let room = len.min(end - addr);
+            };
             let (now, later) = rest.split_at(usize::try_from(room).unwrap_or(0));
             if !now.is_empty() {
-                self.memory.write(addr, now)?;
                 let write = MemWrite { addr, data: now.to_vec() };
                 self.call(tid)?.writes.push(write);
             }
@@ -395,6 +397,17 @@ impl Domain {
             Some((id, once(OURS).chain(arenas).collect()))
         })
     }
+}
+
+/// How many bytes from here on the task may write.
+fn room_at(tid: Tid, addr: u64) -> Result<u64> {
+    let mut end = addr;
+    for mapping in maps::read(tid)? {
+        if mapping.start <= end && end < mapping.end && mapping.prot & 2 != 0 {
+            end = mapping.end;
+        }
+    }
+    Ok(end - addr)
 }
 
 /// How much of the process's memory lies in these ranges; none if it is gone.
