@@ -39,6 +39,7 @@ fn main() {
         ("a_recorder_that_may_start_no_threads", no_threads),
         ("a_folder_that_vanishes", vanished_folder),
         ("a_program_that_may_not_be_read", not_readable),
+        ("a_program_that_may_not_be_read_in_a_tree", not_readable_in_a_tree),
         ("a_home_where_nothing_can_be_made", no_home),
         ("a_missing_trace", missing_trace),
         ("an_empty_trace", empty_trace),
@@ -316,6 +317,26 @@ fn not_readable(folder: &Folder) -> Result<(), Failed> {
     match step.status == 125 && step.stderr_text().contains("may be executed but not read") {
         true => Ok(()),
         false => Err(step.shown().into()),
+    }
+}
+
+/// A shell starts it: that fails, and the shell goes on, when it is recorded and when it is replayed.
+fn not_readable_in_a_tree(folder: &Folder) -> Result<(), Failed> {
+    let (home, mut command) = as_nobody(&[])?;
+    let program = home.path().join("program");
+    fs::copy("/bin/true", &program).map_err(|e| e.to_string())?;
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o711)).map_err(|e| e.to_string())?;
+    let trace = home.path().join("trace");
+    let script = "./program; echo $?; exec 3<.; (exec ./program); echo $?; PATH=. program; echo $?";
+    command.args(["-o".as_ref(), trace.as_os_str()]).args(["sh", "-c", script]).current_dir(home.path());
+    let step = common::run(command, "record", folder.path(), None, LIMIT)?;
+    if step.status != 0 || step.stdout != b"126\n126\n126\n" {
+        return Err(step.shown().into());
+    }
+    let again = replay(folder, &trace)?;
+    match again.status == 0 && again.stdout == step.stdout {
+        true => Ok(()),
+        false => Err(again.shown().into()),
     }
 }
 

@@ -13,6 +13,7 @@ mod outside;
 mod remote_memory;
 mod sandbox;
 mod shown;
+mod unreadable;
 mod views;
 mod vsyscall;
 
@@ -78,6 +79,9 @@ impl Domain {
             H::Open => self.enter_open(tid, call),
             H::Ioctl => Ok(self.enter_ioctl(tid, call)),
             H::Execve | H::Execveat => {
+                if let Some(entry) = self.enter_unreadable(tid, handler, call)? {
+                    return Ok(entry);
+                }
                 let pid = self.task(tid)?.pid;
                 self.session.mail.begin_exec(pid);
                 self.ask_robust_list(tid);

@@ -1,0 +1,55 @@
+//! Programs that may be executed but not read (mode 0711). The kernel shows their memory to root alone, so an ordinary user's recorder
+//! cannot record them. Their exec fails, as that of a program which may not be executed does: whoever wanted to start it is
+//! told so, and goes on. Only where such a program is the recording's first is there nothing to record.
+
+use std::{
+    fs::{self, File},
+    io::ErrorKind,
+    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+use bis_syscalls::{Call, Handler};
+use bis_trace::types::Tid;
+
+use super::objects::fd_path;
+use crate::{call::Entry, domain::Domain, error::Result};
+
+impl Domain {
+    /// At the entry of an exec: its failure, if its program is such a one.
+    pub(super) fn enter_unreadable(&self, tid: Tid, handler: Handler, call: &Call) -> Result<Option<Entry>> {
+        let Some(path) = self.program(tid, handler, call).filter(|path| is_unreadable(path)) else {
+            return Ok(None);
+        };
+        let name = fs::read_link(&path).unwrap_or(path);
+        let name = name.display();
+        let text = format!(
+            "task {tid}: the exec of {name} fails: it may be executed but not read; only root can record it"
+        );
+        self.session.note(self.session.writer.next_seq(), text)?;
+        Ok(Some(Entry::Done(-i64::from(libc::EACCES))))
+    }
+
+    /// The file that an exec names, as we find it.
+    fn program(&self, tid: Tid, handler: Handler, call: &Call) -> Option<PathBuf> {
+        let (folder, name) = match handler {
+            Handler::Execveat => (call.i32(0), call.args[1]),
+            _ => (libc::AT_FDCWD, call.args[0]),
+        };
+        let name = self.memory.read_c_str(name).ok()?;
+        let root = match (name.first(), folder) {
+            (Some(b'/'), _) => format!("/proc/{tid}/root"),
+            (_, libc::AT_FDCWD) => format!("/proc/{tid}/cwd"),
+            (None, fd) => return Some(fd_path(tid, fd).into()),
+            (_, fd) => fd_path(tid, fd),
+        };
+        let name = std::ffi::OsStr::from_bytes(&name);
+        Some(Path::new(&root).join(Path::new(name).strip_prefix("/").unwrap_or(Path::new(name))))
+    }
+}
+
+fn is_unreadable(path: &Path) -> bool {
+    let is_program =
+        fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
+    is_program && File::open(path).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
+}
