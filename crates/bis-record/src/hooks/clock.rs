@@ -53,6 +53,13 @@ pub struct Clock {
     vdso: Range<u64>,
 }
 
+impl Clock {
+    /// Does the kernel's image with the clock's functions lie here? A program that moves it away has nobody call it.
+    pub fn is_of_vdso(&self, address: u64) -> bool {
+        self.vdso.contains(&address)
+    }
+}
+
 pub fn insn(kind: SiteKind) -> Option<Insn> {
     match kind {
         SiteKind::Rdtsc => Some(Insn::Rdtsc),
