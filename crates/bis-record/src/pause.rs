@@ -32,8 +32,9 @@ use crate::{
     task::{Handle, Task},
 };
 
-/// How long a task may compute without an event while a signal waits for it.
+/// How long a task may compute without an event while a signal waits for it; where its text counts, to stop it costs little.
 const SIGNAL_WAIT: Duration = Duration::from_millis(2);
+const SIGNAL_WAIT_COUNTED: Duration = Duration::from_micros(500);
 
 /// How long it may where replay must stop each time it comes to the place: a loop of a nanosecond comes there ten million times in ten milliseconds.
 const OPAQUE_MAX: Duration = Duration::from_millis(300);
@@ -104,8 +105,9 @@ impl Domain {
         self.is_awaited_by_signal(tid) || self.is_awaited_by_others(tid)
     }
 
-    fn is_awaited_by_signal(&self, tid: Tid) -> bool {
-        self.tasks.get(&tid).is_some_and(|task| !task.stash.is_empty()) && self.has_run(SIGNAL_WAIT)
+    pub fn is_awaited_by_signal(&self, tid: Tid) -> bool {
+        let wait = if self.is_dense() { SIGNAL_WAIT_COUNTED } else { SIGNAL_WAIT };
+        self.tasks.get(&tid).is_some_and(|task| !task.stash.is_empty()) && self.has_run(wait)
     }
 
     pub fn is_awaited_by_others(&self, tid: Tid) -> bool {

@@ -33,6 +33,9 @@ const IDLE_MAX: Duration = Duration::from_millis(10);
 const SHORT: Duration = Duration::from_micros(200);
 const SHORT_BY_STATE: Duration = Duration::from_millis(1);
 
+/// How often a task is looked at for which a signal waits.
+const SIGNAL_LOOK: Duration = Duration::from_millis(1);
+
 /// How many single steps are made to find a loop.
 const STEPS: usize = 80;
 
@@ -154,7 +157,15 @@ impl Domain {
     /// The task goes on: waits for its report. One that might spin is looked at meanwhile (`Domain::look_after`).
     pub fn wait_and_watch(&mut self, tid: Tid) -> Result<()> {
         if !self.is_to_be_watched(tid) {
-            return self.wait_for_report(tid);
+            let has_signal = self.tasks.get(&tid).is_some_and(|task| !task.stash.is_empty());
+            if !has_signal || !self.is_dense() || self.session.chaos.is_some() {
+                return self.wait_for_report(tid);
+            }
+            // A timer's handler is not to wait for the watch thread's next look.
+            return match ours::kicked_every(SIGNAL_LOOK, || self.wait_for_report(tid)) {
+                Some(result) => result,
+                None => self.wait_for_report(tid),
+            };
         }
         let (turn, short) = (self.event_count, self.shortest());
         let task = self.task(tid)?;
@@ -190,6 +201,9 @@ impl Domain {
     /// The supervisor was called away from waiting for this task: is it time to look whether it spins?
     pub fn is_to_be_looked_at(&self, tid: Tid) -> bool {
         let Some(task) = self.tasks.get(&tid) else { return false };
+        if self.is_dense() && self.session.chaos.is_none() && self.is_awaited_by_signal(tid) {
+            return true;
+        }
         let is_due = || {
             let ran = task::cpu_time(tid).unwrap_or_default();
             ran.saturating_sub(task.spin.ran) >= task.spin.patience
