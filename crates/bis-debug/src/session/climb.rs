@@ -3,7 +3,10 @@
 //! Most are made after some time. Because programs go in rounds, the last ones are made at arrivals that are counted: some rounds in front of the
 //! end, or, if the end is behind loops, in the last rounds of those.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use bis_replay::{Checkpoint, Limit, Stop};
 
@@ -64,6 +67,14 @@ enum Nearness<'t> {
     Near,
     /// Farther than from this one.
     Far(Box<Rung<'t>>),
+}
+
+/// What has come of counting how often tasks come to an address.
+enum Rounds<'t> {
+    /// So often. The replica is at the end, or where it was to stay.
+    All(u64, Live<'t>, Done),
+    /// That takes too long to find out. So far it has come, and the end is behind.
+    TooMany(Rung<'t>),
 }
 
 impl<'t> Rung<'t> {
@@ -287,8 +298,15 @@ impl<'t> Session<'t> {
                     None => return Ok(Nearness::There),
                 }
             }
+            let mut too_many = None;
             for addr in most_often(&seen) {
-                let Some((count, ..)) = self.rounds(rung, end, addr, None)? else { continue };
+                let count = match self.count_rounds(rung, end, addr, None)? {
+                    Rounds::All(count, ..) => count,
+                    Rounds::TooMany(rung) => {
+                        too_many = Some((addr, rung));
+                        continue;
+                    }
+                };
                 let hits = seen[&addr];
                 let keep = (STEPS_LEFT * hits / many).max(4);
                 if count < before.get(&addr).copied().unwrap_or(0) + hits + 2 * keep {
@@ -297,8 +315,18 @@ impl<'t> Session<'t> {
                 let Some((_, mut live, done)) = self.rounds(rung, end, addr, Some(count - keep))? else {
                     continue;
                 };
+                Self::end_point(&mut live, addr)?;
                 if let Some(copy) = live.replica.checkpoint(&mut live.company)? {
                     return Ok(Nearness::Far(Box::new(Rung { copy, done, image: live.image })));
+                }
+            }
+            // At a stop a round, the one that comes least often has come nearer than steps would lead.
+            if let Some((addr, mut nearer)) = too_many {
+                let (mut live, goal) = nearer.resume(end)?;
+                Self::end_point(&mut live, addr)?;
+                if let Some(copy) = live.replica.checkpoint(&mut live.company)? {
+                    let rung = Rung { copy, done: goal.done, image: live.image };
+                    return Ok(Nearness::Far(Box::new(rung)));
                 }
             }
             for (addr, hits) in seen {
@@ -311,6 +339,13 @@ impl<'t> Session<'t> {
             }
             many *= 2;
         }
+    }
+
+    /// A replica does not stop there any more: whoever goes on from it would be stopped each time.
+    fn end_point(live: &mut Live<'t>, addr: u64) -> Result<(), Trouble> {
+        let mut points: BTreeSet<u64> = live.replica.traps().all_counts().into_keys().collect();
+        points.remove(&addr);
+        Ok(live.replica.set_points(&points)?)
     }
 
     /// A rung in front of one from which few steps lead to the end, some more rounds before; as far as `from`, another rung.
@@ -367,6 +402,19 @@ impl<'t> Session<'t> {
         addr: u64,
         until: Option<u64>,
     ) -> Result<Option<(u64, Live<'t>, Done)>, Trouble> {
+        Ok(match self.count_rounds(rung, end, addr, until)? {
+            Rounds::All(hits, live, done) => Some((hits, live, done)),
+            Rounds::TooMany(_) => None,
+        })
+    }
+
+    fn count_rounds(
+        &mut self,
+        rung: &mut Rung<'t>,
+        end: &Position,
+        addr: u64,
+        until: Option<u64>,
+    ) -> Result<Rounds<'t>, Trouble> {
         let (mut live, mut goal) = rung.resume_without_counts(end)?;
         Self::have_points(&mut live, end, Some(addr))?;
         let next = live.replica.next_event()?.map(|event| event.seq);
@@ -375,6 +423,8 @@ impl<'t> Session<'t> {
         let first = live.replica.traps().arrivals(addr);
         let by_itself = is_last && live.replica.count_arrivals(addr, until.map(|until| first + until))?;
         let (mut hits, mut stops) = (0, 0);
+        // Only who goes on from it knows that it is not at the end.
+        let mut far: Option<Rung<'t>> = None;
         while let Some(stop) = self.toward(&mut live, &mut goal, &[], &Limit::default())? {
             let is_hit = matches!(stop, Stop::Point(_, at) if at == addr);
             hits += u64::from(is_hit);
@@ -382,8 +432,12 @@ impl<'t> Session<'t> {
             if is_hit && (by_itself || until == Some(hits)) {
                 break;
             }
-            if stops > STOPS_MAX {
-                return Ok(None);
+            if stops > STOPS_MAX && is_hit {
+                if let Some(far) = far {
+                    return Ok(Rounds::TooMany(far));
+                }
+                let copy = live.replica.checkpoint(&mut live.company)?;
+                far = copy.map(|copy| Rung { copy, done: goal.done, image: live.image });
             }
         }
         if by_itself {
@@ -393,7 +447,7 @@ impl<'t> Session<'t> {
         }
         live.replica.end_counts()?;
         tracing::debug!(addr = format_args!("{addr:#x}"), hits, by_itself, first, ?until, "rounds");
-        Ok(Some((hits, live, goal.done)))
+        Ok(Rounds::All(hits, live, goal.done))
     }
 
     fn add_rung(rungs: &mut Vec<Rung<'t>>, live: &mut Live<'t>, done: Done) -> Result<(), Trouble> {
