@@ -101,7 +101,7 @@ impl FileStore<'_> {
     }
 
     fn keep_as(&self, source: &File, path: &[u8], fate: Fate) -> Result<FileEntry> {
-        let failed = |source| TraceError::Keep { path: show(path), source: Arc::new(source) };
+        let failed = |source| self.failed(show(path), source);
         let stat = source.metadata().map_err(failed)?;
         if !stat.is_file() {
             return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")));
@@ -146,7 +146,7 @@ impl FileStore<'_> {
 
     /// Keeps content that no file has. The entry is in the meta stream when this returns.
     pub fn keep_bytes(&self, content: &[u8]) -> Result<FileEntry> {
-        let failed = |source| TraceError::Keep { path: "memory".into(), source: Arc::new(source) };
+        let failed = |source| self.failed("memory".into(), source);
         let digest = *blake3::hash(content).as_bytes();
         let mut store = self.inner.files();
         let index = match store.by_digest.get(&digest) {
@@ -167,6 +167,14 @@ impl FileStore<'_> {
         };
         self.announce(&mut store, index)?;
         Ok(store.entries[index].clone())
+    }
+
+    /// Why a file could not be kept: the folder for it may be gone.
+    fn failed(&self, path: String, source: io::Error) -> TraceError {
+        if source.kind() == io::ErrorKind::NotFound && !self.inner.dir.join(FILES).is_dir() {
+            return TraceError::Gone(self.inner.dir.clone());
+        }
+        TraceError::Keep { path, source: Arc::new(source) }
     }
 
     /// Puts an entry that is new into the meta stream, under the store's lock: nobody may use it before.

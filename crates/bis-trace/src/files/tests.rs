@@ -42,6 +42,16 @@ impl Set {
 }
 
 #[test]
+fn it_is_said_that_the_trace_is_gone() {
+    let set = Set::new();
+    let (file, _) = set.file("a", b"content");
+    fs::remove_dir_all(set.dir.path().join("trace")).unwrap();
+    let gone = |kept: Result<FileEntry>| matches!(kept, Err(TraceError::Gone(_)));
+    assert!(gone(set.writer.files().keep(&file, b"/some/where")));
+    assert!(gone(set.writer.files().keep_bytes(b"memory")));
+}
+
+#[test]
 fn content_is_kept_once() {
     let set = Set::new();
     let (first, _) = set.file("a", b"same");
