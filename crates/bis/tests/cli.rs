@@ -768,3 +768,27 @@ fn counting_by_the_processor_works_or_says_why_not() {
     let both = desk.run(&["record", "--chaos", "--ticks=stepping", "/bin/true"]);
     assert!(both.status == 125 && both.stderr.contains("give one of them"), "{}", both.stderr);
 }
+
+/// As the first process of a container it has orphans for children.
+#[test]
+fn it_records_as_process_1() {
+    let desk = Desk::new();
+    let in_container = |arguments: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]).args(arguments);
+        command.stdin(Stdio::null()).env("BIS_TRACES", desk.traces()).current_dir(desk.folder.path());
+        command.output()
+    };
+    if !in_container(&["true"]).is_ok_and(|output| output.status.success()) {
+        println!("ignored: no namespaces for processes here");
+        return;
+    }
+    let bis = env!("CARGO_BIN_EXE_bis");
+    let script = "echo $$; (sleep 0.2; echo orphan) & exit 3";
+    let recorded = in_container(&[bis, "record", "--wait", "-o", "t", "sh", "-c", script]).unwrap();
+    assert_eq!(recorded.status.code(), Some(3), "{recorded:?}");
+    let replayed = in_container(&[bis, "replay", "-a", "t"]).unwrap();
+    assert_eq!(replayed.status.code(), Some(0), "{replayed:?}");
+    assert!(recorded.stdout.ends_with(b"orphan\n"), "{recorded:?}");
+    assert_eq!(replayed.stdout, recorded.stdout);
+}
