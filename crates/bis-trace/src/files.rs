@@ -252,8 +252,8 @@ fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Puts a copy of a kept file into its place, with the same content under all its names but this one. It was checked before that `content` is
-/// what the entry says.
+/// Puts a copy in the place of a kept file that is a hard link; the file's other names go on naming the original. An error where `content` is
+/// not what the entry says.
 pub(crate) fn replace_by_copy(path: &Path, entry: &FileEntry, content: &File) -> io::Result<()> {
     let temporary = path.with_extension(format!("tmp-{}", std::process::id()));
     let made = create(&temporary).and_then(|file| {

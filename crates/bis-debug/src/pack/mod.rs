@@ -120,14 +120,13 @@ fn file_of(meta: &Meta) -> Option<&FileEntry> {
 /// What belongs to a program or library: its symbols, and its sources.
 fn describe(trace: &Trace, entry: &FileEntry, wanted: Wanted, packed: &mut Packed) -> Result<(), DebugError> {
     let mut bytes = Vec::new();
-    let content = trace.open_file(entry.file).map_err(ReplayError::from)?;
-    content.take(MAGIC.len() as u64).read_to_end(&mut bytes).map_err(reading)?;
+    let mut content = trace.open_file(entry.file).map_err(ReplayError::from)?;
+    content.by_ref().take(MAGIC.len() as u64).read_to_end(&mut bytes).map_err(reading)?;
     if bytes != MAGIC {
         return Ok(());
     }
-    let mut content = trace.open_file(entry.file).map_err(ReplayError::from)?;
     content.read_to_end(&mut bytes).map_err(reading)?;
-    let bytes = &bytes[MAGIC.len()..];
+    let bytes = bytes.as_slice();
     // Whatever else begins like one: the program mapped it, and nobody executed it.
     let Ok(file) = object::File::parse(bytes) else { return Ok(()) };
     let path = PathBuf::from(String::from_utf8_lossy(&entry.path).into_owned());
@@ -139,7 +138,7 @@ fn describe(trace: &Trace, entry: &FileEntry, wanted: Wanted, packed: &mut Packe
     if wanted.symbols
         && let Some(found) = &separate
     {
-        symbols::keep(trace.dir(), found, &file, &mut packed.symbols)?;
+        symbols::keep(trace.dir(), found, (&path, &file), &mut packed.symbols)?;
     }
     if wanted.sources {
         let separate = separate.map(|found| fs::read(found).map_err(reading)).transpose()?;
@@ -154,9 +153,23 @@ fn reading(source: io::Error) -> DebugError {
     DebugError::Io { what: "read a program or its symbols", source }
 }
 
-/// Copies a file into a folder of the trace, if it is not there; how many bytes that took.
-fn copy(from: &Path, to: &Path) -> Result<Option<u64>, DebugError> {
+/// A place in the trace. A stranger's trace may have links there, which would lead out of it: they are refused.
+fn place(trace: &Path, inside: &Path) -> Result<PathBuf, DebugError> {
+    let mut place = trace.to_owned();
+    for component in inside.components() {
+        place.push(component);
+        if place.is_symlink() {
+            let what = format!("{} is a link, and may lead out of the trace: remove it", place.display());
+            return Err(DebugError::Io { what: "pack the trace", source: io::Error::other(what) });
+        }
+    }
+    Ok(place)
+}
+
+/// Copies a file to a place in the trace, if it is not there; how many bytes that took.
+fn copy(from: &Path, trace: &Path, inside: &Path) -> Result<Option<u64>, DebugError> {
     let failed = |source| DebugError::Io { what: "copy a file into the trace", source };
+    let to = &place(trace, inside)?;
     if to.exists() {
         return Ok(None);
     }
@@ -170,4 +183,25 @@ fn copy(from: &Path, to: &Path) -> Result<Option<u64>, DebugError> {
         let _ = fs::remove_file(&temporary);
     }
     copied.map(Some).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_put_where_a_link_leads() {
+        let folder = tempfile::tempdir().unwrap();
+        let [trace, outside] = ["trace", "outside"].map(|name| folder.path().join(name));
+        fs::create_dir_all(trace.join(SOURCES)).unwrap();
+        fs::create_dir(&outside).unwrap();
+        fs::write(folder.path().join("a.c"), "source").unwrap();
+        std::os::unix::fs::symlink(&outside, trace.join(SOURCES).join("usr")).unwrap();
+        let copied =
+            |inside: &str| copy(&folder.path().join("a.c"), &trace, &Path::new(SOURCES).join(inside));
+        assert!(copied("usr/deep/a.c").is_err());
+        assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+        assert_eq!(copied("home/a.c").unwrap(), Some(6));
+        assert_eq!(copied("home/a.c").unwrap(), None);
+    }
 }

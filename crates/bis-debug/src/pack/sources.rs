@@ -11,7 +11,7 @@ use std::{
 use gimli::{DwarfFileType, EndianSlice, LittleEndian, SectionId};
 use object::{Object as _, ObjectSection as _};
 
-use super::{Packed, SOURCES, copy};
+use super::{Packed, SOURCES, copy, place};
 use crate::options::DebugError;
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
@@ -28,21 +28,23 @@ pub(super) fn keep(
     if named.is_split {
         packed.split.insert(program.to_owned());
     }
-    let folder = trace.join(SOURCES);
+    let folder = Path::new(SOURCES);
     for source in named.files {
         // A relative name is one of a folder that the compiler was told not to name.
         let Some(inside) = inside(&source).filter(|_| source.is_file()) else {
             packed.missing_sources.insert(source);
             continue;
         };
-        if let Some(bytes) = copy(&source, &folder.join(inside))? {
+        if let Some(bytes) = copy(&source, trace, &folder.join(inside))? {
             packed.sources.add(bytes);
         }
     }
     for directory in named.directories {
         // Names that lead up and down again go through the folder in which it was compiled.
-        if let Some(inside) = inside(&directory).filter(|inside| folder.join(top(inside)).is_dir()) {
-            std::fs::create_dir_all(folder.join(inside))
+        if let Some(inside) =
+            inside(&directory).filter(|inside| trace.join(folder).join(top(inside)).is_dir())
+        {
+            std::fs::create_dir_all(place(trace, &folder.join(inside))?)
                 .map_err(|source| DebugError::Io { what: "make a folder in the trace", source })?;
         }
     }

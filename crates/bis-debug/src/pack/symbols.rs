@@ -56,21 +56,24 @@ fn hex(id: &[u8]) -> String {
 pub(super) fn keep(
     trace: &Path,
     found: &Path,
-    program: &object::File<'_>,
+    (path, program): (&Path, &object::File<'_>),
     count: &mut Count,
 ) -> Result<(), DebugError> {
-    let folder = trace.join(SYMBOLS);
-    // Without a build-id it is found by the program's name for it: beside the program there, and nowhere else.
+    let folder = Path::new(SYMBOLS);
+    // Without a build-id, debuggers look for the program's own name for it, in the folder of the program below this one.
     let own = match program.build_id().ok().flatten() {
         Some(id) => folder.join(name(id)),
-        None => folder.join(found.strip_prefix(SYSTEM).or(found.strip_prefix("/")).unwrap_or(found)),
+        None => {
+            let beside = path.with_file_name(found.file_name().unwrap_or_default());
+            folder.join(beside.strip_prefix("/").unwrap_or(&beside))
+        }
     };
-    if let Some(bytes) = copy(found, &own)? {
+    if let Some(bytes) = copy(found, trace, &own)? {
         count.add(bytes);
     }
     let content = fs::read(found).map_err(super::reading)?;
     if let Some((shared, id)) = shared(found, &content)
-        && let Some(bytes) = copy(&shared, &folder.join(name(&id)))?
+        && let Some(bytes) = copy(&shared, trace, &folder.join(name(&id)))?
     {
         count.add(bytes);
     }
