@@ -33,6 +33,12 @@ impl TraceeError {
         matches!(source.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::WriteZero)
     }
 
+    /// Was a request refused because the task does not stand in the stop that the request is for?
+    #[must_use]
+    pub fn is_of_another_stop(&self) -> bool {
+        matches!(self, Self::Os { source, .. } if source.raw_os_error() == Some(libc::EIO))
+    }
+
     /// Was it that no more signals may wait?
     #[must_use]
     pub fn is_out_of_signals(&self) -> bool {

@@ -273,9 +273,18 @@ impl Stopped {
         sys::interrupt(self.tid)
     }
 
+    /// Lets the task go on. Where it was killed meanwhile, the next wait tells of that.
+    ///
+    /// # Errors
+    /// [`TraceeError::Os`] where the kernel refuses.
     pub fn resume(self, how: Resume, signal: Option<Signal>) -> Result<Running> {
         match sys::resume(self.tid, how, signal) {
             Ok(()) | Err(TraceeError::Died(_)) => Ok(Running { tid: self.tid }),
+            // Only who stands in a group-stop can be left in it. Whoever was killed there stands, a moment later, in
+            // the stop that tells of its end, and the next wait says so.
+            Err(error) if how == Resume::Listen && error.is_of_another_stop() => {
+                Ok(Running { tid: self.tid })
+            }
             Err(error) => Err(error),
         }
     }
@@ -324,6 +333,30 @@ mod tests {
             sys::yield_now();
         }
         assert!(matches!(stopped.siginfo(), Err(TraceeError::Died(_))));
+        assert_eq!(wait_for(tid).unwrap(), Status::Exit(9));
+        drop(stopped.resume(Resume::Cont, None));
+        assert_eq!(wait_for(tid).unwrap(), Status::Killed(Signal::KILL));
+    }
+
+    /// Killed in its group-stop, the task moves to the stop of its end, where there is no group-stop to be left in.
+    #[test]
+    fn a_task_that_was_killed_in_its_group_stop_cannot_be_left_in_it() {
+        let path = CString::new("/bin/true").unwrap();
+        let (program, argv) = (Program::Path(path.clone()), vec![path]);
+        let stopped =
+            spawn(&Spawn { program, argv, envp: vec![], cwd: None, file_limit: None, mode: Mode::Record });
+        let stopped = stopped.unwrap();
+        let tid = stopped.tid();
+        sys::tgkill(tid, tid, Signal::STOP).unwrap();
+        let stopped = stopped.resume(Resume::Cont, None).unwrap().stopped();
+        assert_eq!(wait_for(tid).unwrap(), Status::Signal(Signal::STOP));
+        let stopped = stopped.resume(Resume::Cont, Some(Signal::STOP)).unwrap().stopped();
+        assert_eq!(wait_for(tid).unwrap(), Status::GroupStop(Signal::STOP));
+        sys::tgkill(tid, tid, Signal::KILL).unwrap();
+        while !sys::get_siginfo(tid).is_ok_and(|info| SigInfo(info).is_of_exit_stop()) {
+            sys::yield_now();
+        }
+        let stopped = stopped.resume(Resume::Listen, None).unwrap().stopped();
         assert_eq!(wait_for(tid).unwrap(), Status::Exit(9));
         drop(stopped.resume(Resume::Cont, None));
         assert_eq!(wait_for(tid).unwrap(), Status::Killed(Signal::KILL));
