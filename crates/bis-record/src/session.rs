@@ -256,7 +256,7 @@ impl Session {
         let _ = self.reaper.set(guardian::begin_as_orphan().unwrap_or(INIT));
         // Without it (an old kernel) orphans go to init, and Yama may then refuse us.
         let _ = sys::become_subreaper();
-        self.listen(coming)?;
+        self.listen(coming).map_err(|failure| self.cut_by(failure))?;
         self.watch.start(&self.cores, self.chaos.clone());
         self.spawn("first".into(), |session| Domain::first(session).map(Some));
         let mut progress = self.wait_for_the_look(self.wait_for_the_end());
@@ -265,11 +265,7 @@ impl Session {
             handover::kill_parked();
         }
         if let Some(failure) = progress.failure.take() {
-            // The log may be what failed; then it says so itself.
-            let remedy = failure.remedy().map(|remedy| format!(" ({remedy})")).unwrap_or_default();
-            let _ = self.writer.meta(&Meta::Cut { why: format!("{failure}{remedy}") });
-            let _ = self.writer.finish();
-            return Err(failure);
+            return Err(self.cut_by(failure));
         }
         let exit_code = progress.exit_code.unwrap_or(0);
         let left = std::mem::take(&mut progress.left);
@@ -288,6 +284,15 @@ impl Session {
         self.writer.meta(&Meta::End { exit_code, seq: self.writer.next_seq() })?;
         self.writer.finish()?;
         Ok(Ended { exit_code, left })
+    }
+
+    /// Ends the trace with the failure of its recording, which it returns.
+    fn cut_by(&self, failure: RecordError) -> RecordError {
+        let remedy = failure.remedy().map(|remedy| format!(" ({remedy})")).unwrap_or_default();
+        // The log may be what failed; then it says so itself.
+        let _ = self.writer.meta(&Meta::Cut { why: format!("{failure}{remedy}") });
+        let _ = self.writer.finish();
+        failure
     }
 
     /// Waits until no supervisor is left, or the recording has failed. Meanwhile, writes what gets old: a supervisor

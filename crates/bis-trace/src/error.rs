@@ -40,8 +40,8 @@ pub enum TraceError {
     Read { path: PathBuf, source: Arc<io::Error> },
     #[error("{} is not a bis trace", .0.display())]
     NotATrace(PathBuf),
-    #[error("the trace {} is empty: its recorder ended before it wrote an event", .0.display())]
-    Empty(PathBuf),
+    #[error("the trace {} is empty: {why}", path.display())]
+    Empty { path: PathBuf, why: String },
     #[error("the trace {} is in format {version} and needs a reader of format {reader}, this bis reads up to {ours}: use a newer bis", path.display())]
     Newer { path: PathBuf, version: u32, reader: u32, ours: u32 },
     #[error("the trace {} is of another format version, {version}, and this bis reads from {ours} on: use the bis that recorded it, or record again", path.display())]

@@ -29,5 +29,5 @@ mod bis_capnp;
 
 pub use error::TraceError;
 pub use files::FileStore;
-pub use log::{StreamWriter, Writer};
+pub use log::{LAST_WORDS, StreamWriter, Writer};
 pub use reader::{EchoEntry, Ending, Events, StreamStats, Trace};

@@ -11,6 +11,7 @@
 
 use std::{
     collections::BTreeMap,
+    ffi::CStr,
     fs::{DirBuilder, File, OpenOptions},
     io::{self, Write as _},
     os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
@@ -49,6 +50,8 @@ const RESERVE_BYTES: u64 = 64 << 10;
 
 pub(crate) const LOG: &str = "log";
 pub(crate) const INDEX: &str = "index";
+/// Why the recorder ended, where it could not write it into the log any more: a line.
+pub const LAST_WORDS: &CStr = c"cut";
 pub(crate) const FILES: &str = "files";
 const RESERVE: &str = "reserve";
 
@@ -129,7 +132,11 @@ impl Writer {
         match DirBuilder::new().mode(0o700).create(dir) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let used = dir.read_dir().map_or(true, |mut entries| entries.next().is_some());
+                let used = match dir.read_dir() {
+                    Ok(mut entries) => entries.next().transpose().map_err(failed)?.is_some(),
+                    Err(error) if error.kind() == io::ErrorKind::NotADirectory => true,
+                    Err(error) => return Err(failed(error)),
+                };
                 if used {
                     return Err(TraceError::NotEmpty(dir.into()));
                 }

@@ -9,7 +9,7 @@ use std::{
     collections::{HashMap, HashSet},
     ffi::OsStr,
     fs::{File, Metadata, OpenOptions},
-    io,
+    io::{self, Read as _},
     os::unix::{
         ffi::OsStrExt as _,
         fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _},
@@ -25,9 +25,11 @@ use crate::{
     event::{Cloned, DomainEntry, Event, EventKind, FileEntry, Kept, Machine, Meta},
     files::{hash, nanoseconds, replace_by_copy},
     index::{self, Damage, Place, Table},
-    log::{FILES, LOG},
+    log::{FILES, LAST_WORDS, LOG},
     types::{DomainId, EventSeq, FileId},
 };
+
+const LAST_WORDS_BYTES_MAX: u64 = 1 << 10;
 
 /// How a recording ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -125,7 +127,7 @@ impl Trace {
         if trace.table.streams.is_empty() {
             return Err(match trace.table.damage {
                 Some(Damage::Bad(offset)) => trace.damaged(offset, "no part of it is readable"),
-                Some(Damage::HalfChunk(_)) | None => TraceError::Empty(dir.into()),
+                Some(Damage::HalfChunk(_)) | None => empty(dir),
             });
         }
         match trace.read_metas() {
@@ -374,14 +376,13 @@ impl Trace {
         let why = match (&self.table.damage, self.metas.last()) {
             (Some(Damage::Bad(offset)), _) => format!("the chunk at byte {offset} is damaged (checksum)"),
             (_, Some(Meta::Cut { why })) => why.clone(),
-            (Some(Damage::HalfChunk(offset)), _) => {
-                format!("the log ends in the middle of a chunk at byte {offset}")
-            }
+            (Some(Damage::HalfChunk(offset)), _) => last_words(&self.dir)
+                .unwrap_or_else(|| format!("the log ends in the middle of a chunk at byte {offset}")),
             (None, Some(Meta::End { exit_code, .. })) => match self.lost_events() {
                 Some(why) => why,
                 None => return Ending::Complete { exit_code: *exit_code },
             },
-            (None, _) => "the recorder was killed".into(),
+            (None, _) => last_words(&self.dir).unwrap_or_else(|| "the recorder was killed".into()),
         };
         Ending::Cut { why }
     }
@@ -435,6 +436,22 @@ fn decompress(payload: &[u8], messages: &mut Vec<u8>) -> std::io::Result<usize> 
     })
 }
 
+/// What the recorder said when it could write no log any more. It may be a stranger's trace: a line of its beginning.
+fn last_words(dir: &Path) -> Option<String> {
+    let path = dir.join(OsStr::from_bytes(LAST_WORDS.to_bytes()));
+    let file = OpenOptions::new().read(true).custom_flags(NO_LINKS).open(path).ok()?;
+    let mut words = Vec::new();
+    file.take(LAST_WORDS_BYTES_MAX).read_to_end(&mut words).ok()?;
+    let words = String::from_utf8_lossy(&words);
+    let line = words.lines().next()?.replace(char::is_control, "");
+    (!line.is_empty()).then_some(line)
+}
+
+fn empty(dir: &Path) -> TraceError {
+    let why = last_words(dir).unwrap_or_else(|| "its recorder ended before it wrote an event".into());
+    TraceError::Empty { path: dir.into(), why }
+}
+
 /// O_NOFOLLOW | O_NONBLOCK: a stranger's trace may have links to files of ours, or pipes, in place of files.
 pub(crate) const NO_LINKS: i32 =
     (rustix::fs::OFlags::NOFOLLOW.bits() | rustix::fs::OFlags::NONBLOCK.bits()).cast_signed();
@@ -447,7 +464,7 @@ fn check_header(log: &File, len: u64, dir: &Path) -> Result<u32> {
     log.read_exact_at(part, 0).map_err(failed)?;
     if part.len() < LOG_HEADER_BYTES {
         let ours = chunk::log_header().starts_with(part);
-        return Err(if ours { TraceError::Empty(dir.into()) } else { TraceError::NotATrace(dir.into()) });
+        return Err(if ours { empty(dir) } else { TraceError::NotATrace(dir.into()) });
     }
     match chunk::check_log_header(&header) {
         LogHeader::Good { version } => Ok(version),

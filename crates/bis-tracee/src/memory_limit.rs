@@ -3,7 +3,12 @@
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
-    sync::atomic::{AtomicI32, Ordering},
+    ffi::CStr,
+    os::fd::{FromRawFd as _, IntoRawFd as _, OwnedFd},
+    sync::{
+        OnceLock,
+        atomic::{AtomicI32, Ordering},
+    },
 };
 
 /// [`System`], but nobody is refused memory and lives.
@@ -12,12 +17,44 @@ pub struct Said;
 
 static STATUS: AtomicI32 = AtomicI32::new(2);
 
+/// The folder of [`leave_word_in`]; -1: none.
+static FOLDER: AtomicI32 = AtomicI32::new(-1);
+static NAME: OnceLock<&'static CStr> = OnceLock::new();
+
 const LINE: &[u8] =
     b"bis: failed to allocate memory: the limit of memory, ulimit -v or the container's, is too low\n";
+
+/// Where in it the word begins that is left: behind the name that a line of ours has.
+const WORD_AT: usize = b"bis: ".len();
 
 /// From here on, this is the exit status of a process without memory.
 pub fn say_with_status(status: u8) {
     STATUS.store(status.into(), Ordering::Relaxed);
+}
+
+/// From here on, a process without memory leaves the line that it says in a file `name` in this folder, too: whoever
+/// looks at what it has left finds there why it ended. The folder stays open for as long as the process lives.
+pub fn leave_word_in(folder: OwnedFd, name: &'static CStr) {
+    NAME.get_or_init(|| name);
+    let before = FOLDER.swap(folder.into_raw_fd(), Ordering::Relaxed);
+    if before >= 0 {
+        // SAFETY: nobody else has the descriptor: it was given to us, and taken out of its place just now.
+        drop(unsafe { OwnedFd::from_raw_fd(before) });
+    }
+}
+
+fn leave_word() {
+    let folder = FOLDER.load(Ordering::Relaxed);
+    if let Some(name) = NAME.get()
+        && folder >= 0
+    {
+        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+        // SAFETY: system calls on constant bytes and plain numbers; where one fails, the line has been said at least.
+        unsafe {
+            let file = libc::openat(folder, name.as_ptr(), flags, 0o600);
+            libc::write(file, LINE.as_ptr().add(WORD_AT).cast(), LINE.len() - WORD_AT);
+        }
+    }
 }
 
 fn given(memory: *mut u8) -> *mut u8 {
@@ -25,6 +62,10 @@ fn given(memory: *mut u8) -> *mut u8 {
         // SAFETY: system calls on constant bytes and a plain number. What is traced is killed by the kernel.
         unsafe {
             libc::write(libc::STDERR_FILENO, LINE.as_ptr().cast(), LINE.len());
+        }
+        leave_word();
+        // SAFETY: a plain number.
+        unsafe {
             libc::_exit(STATUS.load(Ordering::Relaxed));
         }
     }

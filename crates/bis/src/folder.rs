@@ -13,6 +13,8 @@ use std::{
     process,
 };
 
+use bis_trace::LAST_WORDS;
+use bis_tracee::memory_limit;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::{
@@ -188,6 +190,13 @@ pub struct Recording(#[expect(dead_code, reason = "it is held, not used")] Optio
 pub fn mark_recording(path: &Path) -> Recording {
     let file = File::open(path).ok();
     Recording(file.filter(|file| flock(file, FlockOperation::NonBlockingLockExclusive).is_ok()))
+}
+
+/// Whoever has no memory left can write no log any more: a line in the folder says so to its readers.
+pub fn leave_word_in(path: &Path) {
+    if let Ok(folder) = File::open(path) {
+        memory_limit::leave_word_in(folder.into(), LAST_WORDS);
+    }
 }
 
 /// Whether a recorder is writing this trace.

@@ -233,6 +233,15 @@ fn no_memory(folder: &Folder) -> Result<(), Failed> {
             return Err(format!("with {limit} MiB: status {}\n{}", step.status, step.shown()).into());
         }
         ends[usize::from(step.status == 125)] += 1;
+        // Where there is a trace at all, it says so, too.
+        if step.status == 125 && trace.join("log").exists() {
+            let info = bis(folder, &["info".as_ref(), trace.as_os_str()])?.shown();
+            if !info.lines().any(|line| line.contains("memory") && line.contains("too low")) {
+                return Err(
+                    format!("with {limit} MiB, info does not say why it ends:\n{info}\n{text}").into()
+                );
+            }
+        }
     }
     if ends.contains(&0) {
         return Err(format!("recorded, and refused for want of memory: {ends:?} times").into());

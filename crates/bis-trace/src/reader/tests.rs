@@ -136,7 +136,7 @@ fn cut_at_every_byte() {
                     assert!(is_part(&content(dir.path()).unwrap(), &whole));
                 }
                 Err(error) => {
-                    assert!(matches!(error, TraceError::Empty(_)), "{len}: {error}");
+                    assert!(matches!(error, TraceError::Empty { .. }), "{len}: {error}");
                     assert_eq!(event_count, 0);
                 }
             }
@@ -194,8 +194,8 @@ fn what_is_no_trace() {
         fs::write(dir.path().join(LOG), content).unwrap();
         Trace::open(dir.path()).unwrap_err()
     };
-    assert!(matches!(open(b""), TraceError::Empty(_)));
-    assert!(matches!(open(&chunk::log_header()), TraceError::Empty(_)));
+    assert!(matches!(open(b""), TraceError::Empty { .. }));
+    assert!(matches!(open(&chunk::log_header()), TraceError::Empty { .. }));
     assert!(matches!(open(b"#!/bin/sh"), TraceError::NotATrace(_)));
     assert!(matches!(open(&[0; 4096]), TraceError::NotATrace(_)));
     assert!(matches!(Trace::open(&dir.path().join("none")), Err(TraceError::Read { .. })));

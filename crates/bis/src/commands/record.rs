@@ -61,6 +61,7 @@ fn record(args: Record) -> Result<u8> {
         return Err(failure);
     }
     let mark = folder::mark_recording(&place.path);
+    folder::leave_word_in(&place.path);
     let result = bis_record::record(&Options {
         program: found.path,
         argv: found.argv,
