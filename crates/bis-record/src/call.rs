@@ -10,7 +10,7 @@
 //! frame comes right after); without one, the kernel makes the call again by itself, and nothing was to be seen.
 
 use bis_agent::hooks::SAFEPOINT_END;
-use bis_syscalls::{Blocks, Call, Handler, How, Plan, Planned, may_block, plan, row};
+use bis_syscalls::{Blocks, Call, Handler, How, Plan, Planned, may_block, own, plan, row};
 use bis_trace::{
     event::{Backing, Effect, EventKind, Outcome, SignalPoint},
     types::{Registers, Tid},
@@ -131,6 +131,9 @@ impl Domain {
         }
         let Some(judged) = self.judge(tid, state)? else { return Ok(()) };
         state = judged;
+        if call.nr == own::NUMBER {
+            return self.asked_of_us(tid, state, &call);
+        }
         let Some(row) = row(call.nr) else {
             let seq = self.session.writer.next_seq();
             self.session

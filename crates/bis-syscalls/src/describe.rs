@@ -29,6 +29,9 @@ pub fn describe(call: &Call, ret: Option<i64>) -> String {
             }
             text.push(')');
         }
+        None if call.nr == crate::own::NUMBER => {
+            put(&mut text, format_args!("{}({}, {:#x})", crate::own::NAME, call.args[0], call.args[1]));
+        }
         None => put(&mut text, format_args!("syscall_{}({:#x?})", call.nr, call.args)),
     }
     match ret {

@@ -8,7 +8,8 @@
 //! family's file under `family/` makes the plan. The text for people comes from the same rows ([`describe()`],
 //! [`markdown`]).
 //!
-//! Beside the table: what a program's own seccomp filters say of a call ([`sandbox`]).
+//! Beside the table: what a program's own seccomp filters say of a call ([`sandbox`]); and the call that bis itself
+//! answers ([`own`]).
 //!
 //! This crate knows nothing of ptrace, of traces, or of how the recorder works, and does no IO: the
 //! task's memory is the trait [`Memory`]. What is not known is never guessed: it is [`Planned::Slow`], and
@@ -22,6 +23,7 @@ pub mod errno;
 mod family;
 mod hooks;
 mod model;
+pub mod own;
 mod plan;
 pub mod sandbox;
 

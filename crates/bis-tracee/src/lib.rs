@@ -20,6 +20,7 @@ pub mod maps;
 pub mod memory;
 pub mod memory_limit;
 pub mod names;
+pub mod nested;
 pub mod ours;
 pub mod pagemap;
 pub mod place;

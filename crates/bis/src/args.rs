@@ -150,9 +150,23 @@ pub struct Record {
     /// With --on-error=debug: start no gdb, but serve one at this port (0: any free one), and say on standard error how to connect
     #[arg(short = 's', long, value_name = "PORT", requires = "on_error")]
     pub port: Option<u16>,
+    /// What to do where this bis is itself being recorded by bis
+    #[arg(long, value_name = "HOW", default_value = "join")]
+    pub nested: Nested,
     /// The program, looked for as a shell does, and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     pub command: Vec<OsString>,
+}
+
+/// What a `bis record` does inside of a recording.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Nested {
+    /// Run the program, in the recording that there is; no other trace is made
+    Join,
+    /// Fail
+    Error,
+    /// Try to record, as if there was no other recording
+    Ignore,
 }
 
 /// Tick sources as people name them.

@@ -18,10 +18,10 @@ mod failure;
 mod folder;
 mod human;
 mod json;
+mod nested;
 mod output;
 mod program;
 mod progress;
-mod traced;
 
 use std::{ffi::OsStr, panic, path::Path, process};
 

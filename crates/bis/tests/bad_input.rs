@@ -25,14 +25,13 @@ const STATUS_CUT: i32 = 3;
 type Body = fn(&Folder) -> Result<(), Failed>;
 
 fn main() {
-    let trials: [(&str, Body); 25] = [
+    let trials: [(&str, Body); 24] = [
         ("a_missing_program", missing_program),
         ("a_file_that_cannot_be_executed", not_executable),
         ("a_program_of_another_kind", not_a_program),
         ("a_folder_that_cannot_be_written", unwritable_folder),
         ("an_output_folder_that_is_in_use", used_folder),
         ("an_output_that_is_a_file", output_is_a_file),
-        ("record_inside_a_recording", nested_record),
         ("a_recorder_without_descriptors", no_descriptors),
         ("a_recorder_without_memory", no_memory),
         ("a_recorder_that_may_make_no_large_files", no_large_files),
@@ -367,18 +366,6 @@ fn output_is_a_file(folder: &Folder) -> Result<(), Failed> {
         Ok(text) if text == b"data" => Ok(()),
         other => Err(format!("the file was changed: {other:?}").into()),
     }
-}
-
-fn nested_record(folder: &Folder) -> Result<(), Failed> {
-    let (outer, inner) = (folder.path().join("outer"), folder.path().join("inner"));
-    let bis = common::bis();
-    let [bis, inner] = [&bis, &inner].map(|path| path.to_str().unwrap_or_default());
-    let step = record(folder, &outer, &[bis, "record", "-o", inner, "--", "true"])?;
-    refused(&step, None, &["record"])?;
-    if Path::new(inner).join("log").exists() {
-        return Err("the inner recording made a trace".into());
-    }
-    Ok(())
 }
 
 fn missing_trace(folder: &Folder) -> Result<(), Failed> {

@@ -6,6 +6,7 @@ mod failed;
 mod identity;
 mod limits;
 mod memory;
+mod nested;
 mod objects;
 mod ours;
 mod output;

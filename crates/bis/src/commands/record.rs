@@ -18,11 +18,13 @@ use bis_record::{Ended, OnFault, Options, RecordError};
 use bis_trace::{TraceError, types::Tid};
 
 use crate::{
-    args::{Record, TicksArg},
+    args::{Nested, Record, TicksArg},
     commands::debug,
     env,
     failure::{Failure, Result, status},
-    folder, output, program, traced,
+    folder,
+    nested::{self, Outer},
+    output, program,
 };
 
 pub fn run(args: Record) -> Result<u8> {
@@ -33,11 +35,18 @@ pub fn run(args: Record) -> Result<u8> {
 }
 
 fn record(args: Record) -> Result<u8> {
-    if let Some(process) = traced::by_bis() {
-        return Err(Failure::usage(format!(
-            "failed to record: this process is already being recorded by bis (process {process}); a recording covers \
-             all child processes, so run the program itself here"
-        )));
+    if args.nested != Nested::Ignore
+        && let Some(outer) = nested::outer()
+    {
+        match (args.nested, &outer) {
+            (Nested::Join, Outer { trace: Some(trace), .. }) => return join(&args, trace),
+            _ => {
+                return Err(Failure::usage(format!(
+                    "failed to record: this process is already being recorded by bis{outer}; a recording covers all child \
+                     processes, so run the program itself here"
+                )));
+            }
+        }
     }
     let environment = environment(&args.env)?;
     if let Some(cwd) = &args.cwd
@@ -107,6 +116,27 @@ fn record(args: Record) -> Result<u8> {
             Err(failure)
         }
     }
+}
+
+/// The program becomes a part of the recording that this process is in: it takes our place. Returns only if it cannot.
+fn join(args: &Record, trace: &Path) -> Result<u8> {
+    let environment = environment(&args.env)?;
+    if let Some(cwd) = &args.cwd {
+        std_env::set_current_dir(cwd)
+            .map_err(|error| Failure::of(format!("run in {}", cwd.display()), error))?;
+    }
+    let search = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
+    let found = program::find(&args.command, search, None)?;
+    if let Some(fd) = args.print_trace_dir {
+        print_path(fd, trace)?;
+    }
+    let instead = args.output.as_ref().map(|path| format!(", and none is made in {}", path.display()));
+    output::note(&format!(
+        "bis: joined the recording that this runs in: the trace is {}{}",
+        trace.display(),
+        instead.unwrap_or_default()
+    ));
+    Err(nested::become_program(&found.path, &found.argv, &environment))
 }
 
 /// Shows a debugger with what the recording fails.

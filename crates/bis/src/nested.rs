@@ -1,0 +1,102 @@
+//! A bis that runs inside of a recording: whether it does, and becoming the program that it was to record. A task has one tracer, so
+//! a recording cannot start another one inside of itself.
+
+use std::{
+    ffi::{CString, OsString},
+    fmt, fs, io,
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
+    path::{Path, PathBuf},
+};
+
+use bis_tracee::nested;
+
+use crate::failure::{Failure, status};
+
+/// The recording that this process is a part of.
+#[derive(Debug)]
+pub struct Outer {
+    /// Its trace; not known of one that is made by a bis which cannot be asked.
+    pub trace: Option<PathBuf>,
+    process: Option<u32>,
+}
+
+impl fmt::Display for Outer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.trace, self.process) {
+            (Some(trace), _) => write!(f, " (into {})", trace.display()),
+            (None, Some(process)) => write!(f, " (process {process})"),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+/// The recording that records us, if one does.
+pub fn outer() -> Option<Outer> {
+    if let Some(trace) = nested::outer_trace() {
+        return Some(Outer { trace: Some(trace), process: None });
+    }
+    by_bis().map(|process| Outer { trace: None, process: Some(process) })
+}
+
+/// This process becomes the program. Returns only with the reason why not.
+pub fn become_program(path: &Path, argv: &[OsString], environment: &[(OsString, OsString)]) -> Failure {
+    let text = |bytes: &[u8]| CString::new(bytes).map_err(io::Error::from);
+    let shown = path.display();
+    let become_it = || -> io::Result<io::Error> {
+        let argv = argv.iter().map(|arg| text(arg.as_bytes())).collect::<io::Result<Vec<_>>>()?;
+        let variable =
+            |(name, value): &(OsString, OsString)| text(&[name.as_bytes(), b"=", value.as_bytes()].concat());
+        let environment = environment.iter().map(variable).collect::<io::Result<Vec<_>>>()?;
+        Ok(nested::become_program(&text(path.as_os_str().as_bytes())?, &argv, &environment))
+    };
+    let error = become_it().unwrap_or_else(|error| error);
+    let code = match error.kind() {
+        io::ErrorKind::NotFound => status::NOT_FOUND,
+        _ => status::NOT_EXECUTABLE,
+    };
+    Failure::new(code, format!("failed to execute {shown}: {error}"))
+}
+
+fn status_field(status: &str, field: &str) -> Option<u32> {
+    status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')?.trim().parse().ok())
+}
+
+/// The process id of the bis that traces us, if one does.
+fn by_bis() -> Option<u32> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let tracer = status_field(&status, "TracerPid").filter(|pid| *pid != 0)?;
+    is_bis(&format!("/proc/{tracer}")).then(|| {
+        // The tracer is a thread; people know the process.
+        let status = fs::read_to_string(format!("/proc/{tracer}/status")).unwrap_or_default();
+        status_field(&status, "Tgid").unwrap_or(tracer)
+    })
+}
+
+fn is_bis(process: &str) -> bool {
+    let identity = |path: String| fs::metadata(path).ok().map(|m| (m.dev(), m.ino()));
+    let ours = identity("/proc/self/exe".into());
+    if ours.is_some() && identity(format!("{process}/exe")) == ours {
+        return true;
+    }
+    // Another build of bis; the link says so also when the file was replaced meanwhile.
+    fs::read_link(format!("{process}/exe")).is_ok_and(|path| {
+        let path = path.to_string_lossy().replace(" (deleted)", "");
+        Path::new(&path).file_name().is_some_and(|name| name == "bis")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_status_is_read() {
+        let status = "Name:\tx\nTgid:\t41\nTracerPid:\t7\n";
+        assert_eq!(status_field(status, "TracerPid"), Some(7));
+        assert_eq!(status_field(status, "Tgid"), Some(41));
+        assert_eq!(status_field(status, "Tg"), None);
+        // The test's own process is this very program.
+        assert!(is_bis("/proc/self"));
+        assert!(!is_bis("/proc/0"));
+    }
+}
