@@ -30,6 +30,7 @@ use crate::{
     error::{RecordError, Result},
     process::parent_of,
     session::Session,
+    space::AddressSpace,
     task::Task,
 };
 
@@ -215,13 +216,8 @@ impl Domain {
         };
         task.handle = crate::task::Handle::Stopped(stopped);
         session.mail.join(tid, id);
-        let mut domain = Domain::new(session, id, memory, task, core);
-        domain.brk = brk;
-        for effect in &effects {
-            if let Effect::Map { addr, len, backing: Backing::Stack, .. } = effect {
-                domain.stack = *addr..addr + len;
-            }
-        }
+        let space = AddressSpace::fresh(brk, &effects);
+        let mut domain = Domain::new(session, id, memory, space, task, core);
         let mut outcome = Outcome { regs, xstate, effects, writes, ..Outcome::default() };
         say_ours(prepared.vdso.as_ref(), &mut outcome);
         domain.with_slot(tid, |domain, slot| domain.begin_hooks(slot, &mut outcome))?;

@@ -22,8 +22,8 @@ use crate::{
     calls::{is_vsyscall, reads_much_of_a_file},
     domain::Domain,
     error::{RecordError, Result},
-    scratch::{self, Room},
     slow::PageHashes,
+    space::{self, Room},
     task::InCall,
 };
 
@@ -266,10 +266,10 @@ impl Domain {
         if plan.pieces.is_empty() || call.before.is_some() {
             return Ok(true);
         }
-        match self.scratch.room(tid, &plan) {
+        match self.space.scratch_mut().room(tid, &plan) {
             Room::None => Ok(true),
             Room::At(base) => {
-                if let Some((places, regs)) = scratch::relocate(&plan, base, &self.memory, &entry) {
+                if let Some((places, regs)) = space::relocate(&plan, base, &self.memory, &entry) {
                     self.stopped(tid)?.set_regs(&regs)?;
                     self.call(tid)?.places = Some(places);
                 }
@@ -280,7 +280,7 @@ impl Domain {
                     self.session.stdio.unlock(echo, self.id);
                 }
                 self.task(tid)?.call = None;
-                self.with_slot(tid, |domain, slot| domain.scratch.map(slot, tid, base, len))?;
+                self.with_slot(tid, |domain, slot| domain.space.scratch_mut().map(slot, tid, base, len))?;
                 self.undo(tid, &entry)?;
                 Ok(false)
             }
@@ -394,9 +394,9 @@ impl Domain {
     /// must end where it now would. What it has grown to already stays.
     fn limit_stack(&mut self, tid: Tid, outcome: &mut Outcome) {
         let mappings = maps::read(tid).unwrap_or_default();
-        let Some(stack) = mappings.iter().find(|m| m.end == self.stack.end) else { return };
+        let Some(stack) = mappings.iter().find(|m| m.end == self.space.stack().end) else { return };
         let floor = stack_floor(&mappings, stack, stack_limit(tid));
-        let (old, prot) = (self.stack.start, stack.prot);
+        let (old, prot) = (self.space.stack().start, stack.prot);
         if floor > old {
             outcome.effects.push(Effect::Unmap { addr: old, len: floor - old });
         } else if floor < old {
@@ -407,7 +407,7 @@ impl Domain {
                 backing: Backing::Stack,
             });
         }
-        self.stack.start = floor;
+        self.space.set_stack_floor(floor);
     }
 
     /// Calls that the kernel ends with EINTR whatever the signal does (man 7 signal).

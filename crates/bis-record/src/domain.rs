@@ -7,9 +7,8 @@
 //! `process.rs`. This file is what they all stand on: the tasks' states and the writing of events.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
     io, mem,
-    ops::Range,
     panic::{self, AssertUnwindSafe},
     sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
@@ -28,13 +27,12 @@ use crate::{
     chaos::Mood,
     error::{RecordError, Result},
     hooks::{Hooks, watch::Watched},
-    scratch::Scratch,
     session::Session,
     signals::Asked,
+    space::AddressSpace,
     surroundings::Surroundings,
     task::{Handle, InCall, Task},
-    tokens::SharedMemory,
-    views::View,
+    tokens::Tokens,
 };
 
 pub struct Domain {
@@ -68,18 +66,12 @@ pub struct Domain {
     pub told_ms: u64,
     /// What the watch thread knows of the domain.
     pub watched: Arc<Watched>,
-    pub shared: SharedMemory,
-    /// Private mappings of files that may change.
-    pub views: Vec<View>,
-    pub scratch: Scratch,
+    pub tokens: Tokens,
+    pub space: AddressSpace,
     /// What its tasks are reading of address spaces.
     pub shown: Vec<ShownText>,
     /// None: every call is traced.
     pub hooks: Option<Hooks>,
-    /// The end of the heap.
-    pub brk: u64,
-    /// Where the stacks of tasks ended that are no more (or, in a forked child, never were).
-    pub old_stacks: Vec<u64>,
     /// What memory held where a task was last paused.
     pub surroundings: Surroundings,
     /// Whose memory was last looked at for them, and how long it had had the processor then.
@@ -90,14 +82,6 @@ pub struct Domain {
     pub queued_faults: Vec<SigInfo>,
     /// What /proc said last of what a signal would do.
     pub asked: Option<Asked>,
-    /// Where handlers have interrupted computation: the program may go on there by any way it likes, a jump or a return.
-    pub interrupted_at: BTreeSet<u64>,
-    /// The range that the main thread's stack may have: from the lowest address that its limit allows.
-    pub stack: Range<u64>,
-    /// What other mappings that grow down may grow to: all of it is there in replay.
-    pub grows: Vec<Range<u64>>,
-    /// What the program believes of its "dumpable" attribute, which belongs to the address space.
-    pub dumpable: bool,
     /// The slot of `session.cores` that this domain is pinned to.
     pub core: usize,
     /// Reports of tasks that we have not been told of yet.
@@ -414,7 +398,7 @@ impl Domain {
         let mappings = maps::read(tid)?;
         let mut stacks = self.stack_pointers();
         let saved = self.saved_states(&mappings);
-        stacks.extend(&self.old_stacks);
+        stacks.extend(self.space.old_stacks());
         // A task in a handler on a stack of its own goes on where that has interrupted it.
         let is_in = |m: &maps::Mapping, addr: u64| m.start <= addr && addr < m.end;
         let left = self.tasks.values().filter_map(|task| Some((task.left_stack?, stack_pointer(task)?)));
@@ -422,8 +406,7 @@ impl Domain {
         stacks.extend(left.filter(is_away).map(|(left, _)| left));
         let mut sums = Vec::new();
         // A file that another domain changes shows that at once; the stream says it at the next event's outcome.
-        let shows =
-            |m: &maps::Mapping| self.views.iter().any(|view| view.start < m.end && m.start < view.end);
+        let shows = |m: &maps::Mapping| self.space.views().overlaps(m.start, m.end);
         for mapping in mappings.iter().filter(|m| checksum::is_summed(m) && !shows(m)) {
             // Below a stack pointer is nothing that the program can rely on, and not all of it repeats: what xsave
             // leaves there says which vector registers the processor thinks are in use. A stack that has run over has

@@ -94,7 +94,8 @@ impl Domain {
         let outcome = Box::new(Outcome { writes, ..Outcome::default() });
         self.event(tid, EventKind::TaskExit { status, outcome })?;
         if self.session.options.checksum {
-            self.old_stacks.extend(self.tasks.get(&tid).and_then(stack_pointer));
+            let left = self.tasks.get(&tid).and_then(stack_pointer);
+            left.into_iter().for_each(|pointer| self.space.leave_stack(pointer));
         }
         self.drop_call(tid);
         self.end_in_hook();
@@ -103,7 +104,7 @@ impl Domain {
             self.set_fds_differ(differ);
         }
         self.order.retain(|other| *other != tid);
-        self.scratch.forget(tid);
+        self.space.scratch_mut().forget(tid);
         let (domain, seq) = (self.id, self.session.writer.next_seq());
         Ok(self.session.writer.meta(&Meta::TaskEnd { domain, tid, status, seq })?)
     }

@@ -26,7 +26,7 @@ impl Domain {
         let sums = self.sums(tid)?;
         let before = self.stopped(tid)?.regs()?;
         let own = self.own_registers(&before);
-        self.interrupted_at.insert(own.rip);
+        self.space.interrupt_at(own.rip);
         if own != before {
             // What the handler sees, and returns to, is the program's own.
             self.stopped(tid)?.set_regs(&own)?;
@@ -52,9 +52,7 @@ impl Domain {
         }
         if self.session.options.checksum && is_on_alternate_stack(&self.memory, regs.rsp) {
             // What is left there when the handler has returned is checked no more than what lies below any stack.
-            if !self.old_stacks.contains(&regs.rsp) {
-                self.old_stacks.push(regs.rsp);
-            }
+            self.space.leave_stack(regs.rsp);
             // Unless it was there already: then its frame lies right below.
             if own.rsp.wrapping_sub(regs.rsp) > FRAME_MAX {
                 self.task(tid)?.left_stack = Some(own.rsp);

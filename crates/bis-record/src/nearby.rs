@@ -11,7 +11,7 @@ use bis_trace::{event::MemWrite, types::Registers};
 use bis_tracee::{Memory, place};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
 
-use crate::views::View;
+use crate::space::FileViews;
 
 /// How many of the instructions that come next are asked which memory they use.
 const INSTRUCTIONS: usize = 64;
@@ -35,7 +35,7 @@ pub const RED_ZONE: u64 = 128;
 /// What the memory around a place holds: the top of the stack, what registers point to, what the next instructions
 /// will use, and what all these point to in turn. Two passes of a loop that differ in nothing of all that will hardly
 /// differ in anything.
-pub fn look_around(memory: &Memory, regs: &Registers, views: &[View]) -> Vec<MemWrite> {
+pub fn look_around(memory: &Memory, regs: &Registers, views: &FileViews) -> Vec<MemWrite> {
     let [rdi, rsi, rdx, r10, r8, r9] = regs.args();
     let pointers = [
         regs.rax, regs.rbx, regs.rcx, rdx, rsi, rdi, regs.rbp, r8, r9, r10, regs.r11, regs.r12, regs.r13,
@@ -60,7 +60,7 @@ pub fn look_around(memory: &Memory, regs: &Registers, views: &[View]) -> Vec<Mem
 
 /// Those of these ranges that say something, and will say it in replay: not our own memory. A number of the program's may look like an
 /// address there.
-fn worth_reading(mut ranges: Vec<(u64, u64)>, regs: &Registers, views: &[View]) -> Vec<(u64, u64)> {
+fn worth_reading(mut ranges: Vec<(u64, u64)>, regs: &Registers, views: &FileViews) -> Vec<(u64, u64)> {
     // What lies below the stack is whatever was left there.
     let stale = regs.rsp.saturating_sub(1 << 20)..regs.rsp.saturating_sub(RED_ZONE);
     // Where replay puts its breakpoint.

@@ -304,7 +304,7 @@ impl Domain {
         let (start, end) = (span.start(), span.end());
         let patched = self.hooks.as_ref().is_some_and(|hooks| hooks.patches.overlaps(start, end));
         // Where a handler has interrupted the program, it may go on by any way it likes.
-        if patched || self.interrupted_at.range(start + 1..end).next().is_some() {
+        if patched || self.space.is_interrupted_in(start + 1..end) {
             return false;
         }
         let Some((file, bias)) = self.text_at(tid, start) else { return false };
@@ -387,7 +387,7 @@ impl Domain {
         let count = if self.is_dense() { None } else { self.ticks(tid)? };
         // What has changed comes first: it is what differs. Where there is a number, few places are left to tell apart.
         let mut held = if count.is_none() { self.look_wide(tid)? } else { Vec::new() };
-        held.extend(look_around(&self.memory, &regs, &self.views));
+        held.extend(look_around(&self.memory, &regs, self.space.views()));
         let saved = self.saved_states(&maps::read(tid)?);
         let held = place::leave_out(held, &saved);
         let mut seen = place::look(&self.memory, &xsave::leave_out(vec![(regs.rsp, STACK_LEN)], &saved));

@@ -17,8 +17,10 @@ use crate::{
     domain::{Domain, stack_pointer},
     error::{RecordError, Result},
     session::Session,
+    space::AddressSpace,
     surroundings::Surroundings,
     task::{ForkChild, Handle, InCall, Task},
+    tokens::Tokens,
 };
 
 const CLONE_VM: u64 = 0x100;
@@ -302,27 +304,18 @@ impl Domain {
         let parent = self.task(tid)?;
         let (ppid, nice, wishes) = (parent.pid, parent.nice, parent.wishes.clone());
         let reads_tsc = parent.reads_tsc;
-        let shared = self.shared.inherited();
-        for range in &shared.ranges {
+        let is_other = |task: &&Task| self.session.options.checksum && task.tid != tid;
+        let others = self.tasks.values().filter(is_other).filter_map(stack_pointer);
+        let space = self.space.for_child(others);
+        for range in space.shared().iter() {
             self.session.registry.add(range.object, id);
         }
-        for object in shared.objects() {
+        for object in space.shared().objects() {
             self.session.writer.meta(&Meta::Share { object, domain: id })?;
         }
-        let views = self.views.clone();
         self.session.views.inherit(self.id, id);
         let base = Base::Fork { parent: self.id, at };
-        let mut old_stacks = self.old_stacks.clone();
-        let interrupted_at = self.interrupted_at.clone();
-        if self.session.options.checksum {
-            let others = self.tasks.values().filter(|task| task.tid != tid);
-            old_stacks.extend(others.filter_map(stack_pointer));
-        }
-        let (brk, stack, dumpable) = (self.brk, self.stack.clone(), self.dumpable);
-        let grows = self.grows.clone();
         let hooks = self.hooks_for_child();
-        let mut scratch = self.scratch.clone();
-        scratch.keep_only();
         let core = self.session.cores.enter(None);
         self.session.spawn(format!("domain {id}"), move |session| {
             session.cores.pin(Tid(0), core);
@@ -348,7 +341,7 @@ impl Domain {
                 ..Task::new(stopped, child_tid)
             };
             let memory = Memory::open(child_tid)?;
-            let mut domain = Domain::new(session, id, memory, task, core);
+            let mut domain = Domain::new(session, id, memory, space, task, core);
             if let Some(hooks) = hooks {
                 match domain.with_slot(child_tid, |domain, slot| domain.inherit_hooks(slot, hooks)) {
                     Err(error) if error.is_death_of(child_tid) => {
@@ -359,17 +352,20 @@ impl Domain {
                     other => other?,
                 }
             }
-            (domain.shared, domain.scratch, domain.brk, domain.stack) = (shared, scratch, brk, stack);
-            (domain.dumpable, domain.old_stacks) = (dumpable, old_stacks);
-            (domain.interrupted_at, domain.grows) = (interrupted_at, grows);
-            domain.views = views;
             domain.start(ppid, base, outcome)?;
             Ok(Some(domain))
         });
         Ok(())
     }
 
-    pub fn new(session: &Arc<Session>, id: DomainId, memory: Memory, task: Task, core: usize) -> Domain {
+    pub fn new(
+        session: &Arc<Session>,
+        id: DomainId,
+        memory: Memory,
+        space: AddressSpace,
+        task: Task,
+        core: usize,
+    ) -> Domain {
         let tid = task.tid;
         Domain {
             session: Arc::clone(session),
@@ -392,20 +388,13 @@ impl Domain {
             last_event: Instant::now(),
             told_ms: 0,
             watched: session.watch.add(id),
-            shared: crate::tokens::SharedMemory::default(),
-            views: Vec::new(),
-            scratch: crate::scratch::Scratch::default(),
+            tokens: Tokens::default(),
+            space,
             shown: Vec::new(),
             hooks: None,
-            brk: 0,
-            old_stacks: Vec::new(),
             surroundings: Surroundings::default(),
             queued_faults: Vec::new(),
             asked: None,
-            interrupted_at: Default::default(),
-            stack: 0..0,
-            grows: Vec::new(),
-            dumpable: true,
             core,
             early: Default::default(),
             zombies: Default::default(),

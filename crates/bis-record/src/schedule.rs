@@ -313,7 +313,7 @@ impl Domain {
         self.session.views.leave(self.id);
         self.release_tokens()?;
         self.return_borrowed()?;
-        let ranges = std::mem::take(&mut self.shared.ranges);
+        let ranges = self.space.shared_mut().take_all();
         let first = self.first_tid;
         self.event(first, EventKind::End)?;
         for range in ranges {

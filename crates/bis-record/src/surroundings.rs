@@ -110,15 +110,15 @@ impl Domain {
     pub fn look_wide(&mut self, tid: Tid) -> Result<Vec<MemWrite>> {
         let regs = self.stopped(tid)?.regs()?;
         let mut stacks = self.stack_pointers();
-        stacks.extend(&self.old_stacks);
+        stacks.extend(self.space.old_stacks());
         // Of shared memory, what nobody else may change now.
         let is_ours = |m: &Mapping| {
-            let range = self.shared.at(m.start);
-            !m.shared || range.is_some_and(|range| self.shared.held.contains(&range.object))
+            let range = self.space.shared().at(m.start);
+            !m.shared || range.is_some_and(|range| self.tokens.holds(range.object))
         };
         let mut mappings = maps::read(tid)?;
         // Stores through a shared mapping of the file are seen there at once, and in replay later.
-        mappings.retain(|m| self.views.iter().all(|view| m.end <= view.start || view.end <= m.start));
+        mappings.retain(|m| !self.space.views().overlaps(m.start, m.end));
         let writable =
             mappings.iter().filter(|m| checksum::is_summed(m) && is_ours(m)).filter_map(|mapping| {
                 // As in checksums: what lies below a stack pointer does not all repeat.

@@ -11,7 +11,7 @@ use bis_trace::{
 use bis_tracee::{Running, Status, Stopped, siginfo::SigInfo};
 
 use crate::{
-    ambush::Ambush, calls::Held, chaos::Hold, scratch::Place, slow::PageHashes, spin::Spin, ticks::Counter,
+    ambush::Ambush, calls::Held, chaos::Hold, slow::PageHashes, space::Place, spin::Spin, ticks::Counter,
 };
 
 /// Whether the task is ours to touch.

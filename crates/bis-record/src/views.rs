@@ -3,7 +3,7 @@
 //! A page of a private mapping that the process has not written shows the file as it is now, not as it was when it
 //! was mapped. Replay maps what the file was then. So whoever changes a file by a call says so here, and each
 //! domain that has a view of it reads its own memory again at its next event, and records what it shows
-//! (`calls/views.rs`). Only reads: a store by us would make the page the process's own.
+//! (`calls/views.rs`; where an address space shows what is `space/views.rs`). Only reads: a store by us would make the page the process's own.
 //!
 //! As with mail (`mail.rs`), that is early enough for a program that learns of the change by a call, and too late
 //! for one that looks out for it without making any. What is not seen at all: stores through a shared mapping of
@@ -21,7 +21,7 @@ use std::{
     },
 };
 
-use bis_trace::types::{DomainId, FileId};
+use bis_trace::types::DomainId;
 
 use crate::registry::Key;
 
@@ -34,62 +34,6 @@ pub struct Change {
     pub end: u64,
     /// The file's length after it, bytes.
     pub len: u64,
-}
-
-/// A range of a domain's address space that shows a file. What replay has there need not be of one piece: there is
-/// one view for each, so that each can be moved by itself.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct View {
-    pub start: u64,
-    pub end: u64,
-    pub key: Key,
-    /// The file's byte at `start`.
-    pub offset: u64,
-    /// The file's length as far as the domain's events tell it, bytes. In replay, the pages up to there can be accessed,
-    /// and no others.
-    pub len: u64,
-    /// The content of the file when it was mapped, and the length of that, bytes.
-    pub kept: FileId,
-    pub kept_len: u64,
-    /// Has the file changed since it was kept?
-    pub changed: bool,
-}
-
-impl View {
-    /// The part that lies in these addresses.
-    pub fn part(&self, start: u64, end: u64) -> Option<View> {
-        let (start, end) = (start.max(self.start), end.min(self.end));
-        (start < end).then(|| View { start, end, offset: self.offset + (start - self.start), ..*self })
-    }
-
-    /// The addresses that show these bytes of the file.
-    pub fn addresses(&self, start: u64, end: u64) -> Option<(u64, u64)> {
-        let to_addr =
-            |offset: u64| self.start.saturating_add(offset.saturating_sub(self.offset)).min(self.end);
-        let (start, end) = (to_addr(start), to_addr(end));
-        (start < end).then_some((start, end))
-    }
-}
-
-/// Takes `start..end` out of the views; returns the pieces that are gone.
-pub fn cut(views: &mut Vec<View>, start: u64, end: u64) -> Vec<View> {
-    let before = std::mem::take(views);
-    for view in &before {
-        views.extend(view.part(0, start));
-        views.extend(view.part(end, u64::MAX));
-    }
-    before.iter().filter_map(|view| view.part(start, end)).collect()
-}
-
-/// Makes two views of each that has one of these addresses inside.
-pub fn split(views: &mut Vec<View>, at: [u64; 2]) {
-    for at in at {
-        if let Some(view) = views.iter_mut().find(|view| view.start < at && at < view.end) {
-            let upper = view.part(at, u64::MAX);
-            view.end = at;
-            views.extend(upper);
-        }
-    }
 }
 
 /// A file that somebody has a view of.
@@ -220,40 +164,6 @@ impl Views {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const VIEW: View = View {
-        start: 0x5000,
-        end: 0x8000,
-        key: (1, 2),
-        offset: 0x1000,
-        len: 0x9000,
-        kept: FileId(1),
-        kept_len: 0x9000,
-        changed: false,
-    };
-
-    #[test]
-    fn bytes_of_the_file_are_found_where_they_are_shown() {
-        assert_eq!(VIEW.addresses(0x1010, 0x1020), Some((0x5010, 0x5020)));
-        assert_eq!(VIEW.addresses(0, u64::MAX), Some((0x5000, 0x8000)));
-        assert_eq!(VIEW.addresses(0, 0x1000), None);
-        assert_eq!(VIEW.addresses(0x4000, 0x5000), None);
-    }
-
-    #[test]
-    fn a_hole_leaves_both_sides_with_their_offsets() {
-        let mut views = vec![VIEW];
-        let gone = cut(&mut views, 0x6000, 0x7000);
-        assert_eq!(gone, [View { start: 0x6000, end: 0x7000, offset: 0x2000, ..VIEW }]);
-        assert_eq!(views, [View { end: 0x6000, ..VIEW }, View { start: 0x7000, offset: 0x3000, ..VIEW },]);
-    }
-
-    #[test]
-    fn a_split_changes_nothing_but_the_pieces() {
-        let mut views = vec![VIEW];
-        split(&mut views, [0x6000, 0x8000]);
-        assert_eq!(views, [View { end: 0x6000, ..VIEW }, View { start: 0x6000, offset: 0x2000, ..VIEW }]);
-    }
 
     #[test]
     fn a_change_reaches_those_who_look() {

@@ -96,7 +96,7 @@ impl Domain {
         }
         let mappings = maps::read(tid)?;
         // Below the stack nothing is mapped, and in replay all that it may grow to.
-        let there = mapped(&mappings, range).map(|(_, part)| part).chain([self.stack.clone()]);
+        let there = mapped(&mappings, range).map(|(_, part)| part).chain([self.space.stack()]);
         let there: Vec<Range<u64>> = there.collect();
         for gap in without(range.clone(), &there) {
             self.leave_munmap([gap.start, gap.end - gap.start, 0, 0, 0, 0], outcome)?;

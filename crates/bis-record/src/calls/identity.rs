@@ -82,11 +82,11 @@ impl Domain {
                 if call.args[1] > 1 {
                     return Ok(failed(libc::EINVAL));
                 }
-                self.dumpable = call.args[1] == 1;
+                self.space.set_dumpable(call.args[1] == 1);
                 Ok(Entry::Done(0))
             }
             // As the kernel says it, where it is not ours (2: a set-user-id program).
-            libc::PR_GET_DUMPABLE if !self.dumpable => Ok(Entry::Done(0)),
+            libc::PR_GET_DUMPABLE if !self.space.is_dumpable() => Ok(Entry::Done(0)),
             libc::PR_SET_MM => Ok(failed(libc::EPERM)),
             _ => Ok(self.enter_prctl_seccomp(tid, call)?.unwrap_or(Entry::Make)),
         }

@@ -21,7 +21,7 @@ use bis_trace::{
 };
 use bis_tracee::maps;
 
-use crate::{call::Reader, domain::Domain, error::Result, scratch, task::InCall};
+use crate::{call::Reader, domain::Domain, error::Result, space, task::InCall};
 
 /// Bytes of results in one event, at most (but for the last bytes that are added to many small pieces).
 const PIECE_BYTES_MAX: u64 = 1 << 20;
@@ -32,7 +32,7 @@ const WRITE: u32 = 2;
 pub fn reads_much_of_a_file(tid: Tid, call: &Call, plan: &Plan) -> bool {
     let reads = [libc::SYS_read, libc::SYS_pread64, libc::SYS_readv, libc::SYS_preadv, libc::SYS_preadv2];
     let is_file = |fd: i32| fs::metadata(format!("/proc/{tid}/fd/{fd}")).is_ok_and(|file| file.is_file());
-    reads.contains(&call.nr.cast_signed()) && scratch::is_too_large(plan) && is_file(call.i32(0))
+    reads.contains(&call.nr.cast_signed()) && space::is_too_large(plan) && is_file(call.i32(0))
 }
 
 impl Domain {

@@ -24,8 +24,8 @@ use crate::{
     domain::Domain,
     error::{RecordError, Result},
     registry::Key,
+    space::{HeapChange, Move, SharedRange},
     task::InCall,
-    tokens::{Move, SharedRange},
 };
 
 const MAP_SHARED: u64 = 1;
@@ -215,7 +215,7 @@ impl Domain {
         let floor = stack_floor(&mappings, mapping, stack_limit(tid));
         let (end, len) = (mapping.end, mapping.end - floor);
         outcome.effects.push(Effect::Map { addr: floor, len, prot, backing: Backing::Stack });
-        self.grows.push(floor..end);
+        self.space.add_growing(floor..end);
         Ok(())
     }
 
@@ -227,8 +227,7 @@ impl Domain {
             return Ok(addr..end);
         };
         let has_room = mappings.iter().all(|m| m.end != mapping.start);
-        let ranges = self.grows.iter().chain([&self.stack]).filter(|range| range.contains(&mapping.start));
-        let floor = ranges.map(|range| range.start).filter(|_| has_room).max();
+        let floor = self.space.growth_floor(mapping.start).filter(|_| has_room);
         // Something else may have been mapped there since.
         let below = mappings.iter().filter(|m| m.end <= mapping.start).map(|m| m.end).max().unwrap_or(0);
         Ok(floor.unwrap_or(mapping.start).max(below)..end)
@@ -317,7 +316,7 @@ impl Domain {
         let keep = flags & MREMAP_DONTUNMAP != 0;
         // A length of 0 is a second mapping of the same pages; since Linux 6.17, several mappings can move at once.
         let by = Move { addr, old_len, new_addr, new_len, keep };
-        let moved = self.shared.moved(&by);
+        let moved = self.space.shared().moved(&by);
         if new_addr != addr {
             self.remove_shared(new_addr, new_addr + new_len)?;
         }
@@ -335,14 +334,15 @@ impl Domain {
     }
 
     pub(super) fn leave_brk(&mut self, tid: Tid, result: u64, outcome: &mut Outcome) -> Result<()> {
-        let (old, new) = (page_up(self.brk), page_up(result));
-        self.brk = result;
-        if new > old {
-            let backing = Backing::Anonymous;
-            let prot = self.prot_of(tid, 3);
-            outcome.effects.push(Effect::Map { addr: old, len: new - old, prot, backing });
-        } else if new < old {
-            outcome.effects.push(Effect::Unmap { addr: new, len: old - new });
+        match self.space.move_brk(result) {
+            HeapChange::None => {}
+            HeapChange::Grown(Range { start: addr, end }) => {
+                let (prot, backing) = (self.prot_of(tid, 3), Backing::Anonymous);
+                outcome.effects.push(Effect::Map { addr, len: end - addr, prot, backing });
+            }
+            HeapChange::Shrunk(Range { start: addr, end }) => {
+                outcome.effects.push(Effect::Unmap { addr, len: end - addr });
+            }
         }
         Ok(())
     }
@@ -451,9 +451,9 @@ impl Domain {
     pub(super) fn leave_shmdt(&mut self, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
         let addr = args[0];
         // A segment is detached whole: all of its object's ranges that begin at its place.
-        let Some(first) = self.shared.at(addr) else { return Ok(()) };
+        let Some(first) = self.space.shared().at(addr) else { return Ok(()) };
         let same = |r: &&SharedRange| r.object == first.object && r.start.wrapping_sub(addr) == r.offset;
-        let parts: Vec<SharedRange> = self.shared.ranges.iter().filter(same).copied().collect();
+        let parts: Vec<SharedRange> = self.space.shared().iter().filter(same).copied().collect();
         for part in parts {
             self.remove_shared(part.start, part.end)?;
             outcome.effects.push(Effect::Unmap { addr: part.start, len: part.end - part.start });

@@ -104,7 +104,7 @@ impl Domain {
     /// borrowed now, and what is read back from it is what it shows now.
     fn changed_at(&mut self, tid: Tid, path: &str, call: &mut InCall) -> Result<Option<ObjectId>> {
         let Some(object) = self.object_at(path) else { return Ok(None) };
-        if !self.shared.held.contains(&object) {
+        if !self.tokens.holds(object) {
             if !call.entered {
                 call.entered = true;
                 let kind = EventKind::SyscallEnter { nr: call.nr, entry: call.entry };

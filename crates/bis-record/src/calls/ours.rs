@@ -19,7 +19,7 @@ const PAGE: u64 = 4096;
 impl Domain {
     /// The memory in the program's address space that is not the program's.
     pub(super) fn ours(&self) -> Vec<Range<u64>> {
-        let scratch = self.scratch.ranges();
+        let scratch = self.space.scratch().ranges();
         let Some(hooks) = &self.hooks else {
             return once(AGENT_BASE..AGENT_BASE + AGENT_LEN).chain(scratch).collect();
         };

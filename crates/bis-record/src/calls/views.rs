@@ -30,9 +30,9 @@ use crate::{
     domain::Domain,
     error::{RecordError, Result},
     registry::Key,
+    space::{self, Move, View},
     task::InCall,
-    tokens::Move,
-    views::{self, Change, View},
+    views::Change,
 };
 
 /// Content is read and recorded in pieces of at most this many bytes.
@@ -57,7 +57,7 @@ fn map_over(
     outcome: &mut Outcome,
 ) {
     let Some((start, end)) = range else { return };
-    views::split(pieces, [start, end]);
+    space::split(pieces, [start, end]);
     for mapping in mappings.iter().filter(|mapping| mapping.start < end && start < mapping.end) {
         let addr = start.max(mapping.start);
         let (len, prot) = (end.min(mapping.end) - addr, mapping.prot);
@@ -85,23 +85,22 @@ impl Domain {
         let len = file.metadata().map_err(looked_at)?.st_size();
         let entry = self.session.writer.files().keep(file, name)?;
         let (end, kept, kept_len) = (addr + map_len, entry.file, entry.len);
-        self.views.push(View { start: addr, end, key, offset, len, kept, kept_len, changed: false });
+        let view = View { start: addr, end, key, offset, len, kept, kept_len, changed: false };
+        self.space.views_mut().add([view]);
         Ok(entry)
     }
 
     /// The range is not mapped any more, or shows something else.
     pub(super) fn remove_views(&mut self, start: u64, end: u64) {
         self.forget_text(start, end);
-        if !self.views.is_empty() {
-            let gone = views::cut(&mut self.views, start, end);
-            self.forget_files(&gone);
-        }
+        let gone = self.space.views_mut().cut(start, end);
+        self.forget_files(&gone);
     }
 
     /// These views are gone, and the files perhaps with them.
     fn forget_files(&self, gone: &[View]) {
         for view in gone {
-            if self.views.iter().all(|other| other.key != view.key) {
+            if !self.space.views().has(view.key) {
                 self.session.views.forget(view.key, self.id);
             }
         }
@@ -113,8 +112,7 @@ impl Domain {
         if by.new_addr != by.addr {
             self.remove_views(by.new_addr, new_end);
         }
-        let mut sources: Vec<View> =
-            self.views.iter().filter_map(|view| view.part(by.addr, old_end)).collect();
+        let mut sources = self.space.views().parts(by.addr, old_end);
         let has_text = |hooks: &crate::hooks::Hooks| hooks.patches.shows_any(by.addr, old_end);
         if self.hooks.as_ref().is_some_and(has_text) {
             self.close_clock("text has moved");
@@ -141,10 +139,10 @@ impl Domain {
                 grown = Some(View { start: view.end, end: new_end, offset, ..view });
             }
         }
-        let gone = if by.keep { Vec::new() } else { views::cut(&mut self.views, by.addr, old_end) };
-        self.views.extend(moved);
+        let gone = if by.keep { Vec::new() } else { self.space.views_mut().cut(by.addr, old_end) };
+        self.space.views_mut().add(moved);
         match grown {
-            Some(grown) if is_one => self.views.push(grown),
+            Some(grown) if is_one => self.space.views_mut().add([grown]),
             Some(grown) => self.back(tid, grown, outcome)?,
             None => {}
         }
@@ -194,7 +192,7 @@ impl Domain {
         }
         let mut shown = Vec::new();
         self.refresh(&mut pieces, &mappings, view.addresses(0, accessible), outcome, &mut shown)?;
-        self.views.extend(pieces);
+        self.space.views_mut().add(pieces);
         self.show_all(shown, outcome);
         Ok(())
     }
@@ -207,20 +205,18 @@ impl Domain {
 
     /// Pages of this range may show the file again, and not what the process has written there (MADV_DONTNEED).
     pub(super) fn show_again(&mut self, start: u64, end: u64, outcome: &mut Outcome) -> Result<()> {
-        if !self.views.iter().any(|view| view.changed && view.part(start, end).is_some()) {
+        let shows = |view: &View| view.changed && view.part(start, end).is_some();
+        if !self.space.views().iter().any(shows) {
             return Ok(());
         }
         let mappings = maps::read(self.first_tid_alive())?;
-        let (again, others) = std::mem::take(&mut self.views)
-            .into_iter()
-            .partition(|view| view.changed && view.part(start, end).is_some());
-        self.views = others;
+        let again = self.space.views_mut().take(shows);
         let mut shown = Vec::new();
         for view in again {
             let mut pieces = vec![view];
             let range = view.part(start, end).and_then(|part| part.addresses(0, page_up(view.len)));
             self.refresh(&mut pieces, &mappings, range, outcome, &mut shown)?;
-            self.views.extend(pieces);
+            self.space.views_mut().add(pieces);
         }
         self.show_all(shown, outcome);
         Ok(())
@@ -289,8 +285,7 @@ impl Domain {
         keys.sort_unstable();
         keys.dedup();
         for key in keys {
-            let (views, others): (Vec<View>, Vec<View>) = self.views.iter().partition(|view| view.key == key);
-            self.views = others;
+            let views = self.space.views_mut().take(|view| view.key == key);
             let has_text = |hooks: &crate::hooks::Hooks| {
                 views.iter().any(|view| hooks.patches.shows_any(view.start, view.end))
             };
@@ -299,7 +294,7 @@ impl Domain {
             }
             let told: Vec<Change> = changes.iter().filter(|change| change.key == key).copied().collect();
             let pieces = self.show_file(views, &told, outcome, &mut shown)?;
-            self.views.extend(pieces);
+            self.space.views_mut().add(pieces);
         }
         Ok(shown)
     }

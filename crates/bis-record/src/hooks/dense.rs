@@ -168,7 +168,7 @@ impl Domain {
         let mut outcome = Outcome::default();
         for range in texts.iter().filter(|range| !range.is_changed) {
             let is_whole = self.hooks.as_ref().is_some_and(|hooks| hooks.patches.dense.is_whole(range));
-            let changes = self.views.iter().any(|view| view.start < range.end && range.start < view.end);
+            let changes = self.space.views().overlaps(range.start, range.end);
             if is_whole && !changes && self.map_original(tid, range, &mut outcome)? {
                 self.patch_known(tid, range, &mut outcome)?;
             }

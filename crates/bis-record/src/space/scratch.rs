@@ -116,8 +116,8 @@ impl Scratch {
         self.free.extend(self.blocks.remove(&tid));
     }
 
-    /// Only this task is left (in a forked child): the others' blocks are free.
-    pub fn keep_only(&mut self) {
+    /// No task has a block (in a forked child, whose one task has another id).
+    pub fn free_all(&mut self) {
         self.free.extend(self.blocks.drain().map(|(_, block)| block));
     }
 }

@@ -1,0 +1,240 @@
+//! An address space as a value: what the recorder knows of a process's memory beyond what the kernel says of it.
+//!
+//! It knows no policy, makes no event, and asks nobody. An exec makes a new one ([`AddressSpace::fresh`]); a forked
+//! child has its parent's ([`AddressSpace::for_child`]), whole: what is added here is copied by itself. What only the
+//! one domain has, because it is about its running (tokens, surroundings, reports), is not here.
+//!
+//! The trampolines and what is known of the text are with the hooks (`hooks/patches.rs`).
+
+mod scratch;
+mod shared;
+mod views;
+
+use std::{collections::BTreeSet, ops::Range};
+
+use bis_trace::event::{Backing, Effect};
+
+pub use scratch::{Place, Room, Scratch, is_too_large, relocate};
+pub use shared::{Move, Recount, SharedMappings, SharedRange};
+pub use views::{FileViews, View, split};
+
+const PAGE: u64 = 4096;
+
+fn page_up(value: u64) -> u64 {
+    value.saturating_add(PAGE - 1) & !(PAGE - 1)
+}
+
+#[derive(Clone, Debug)]
+pub struct AddressSpace {
+    /// The end of the heap.
+    brk: u64,
+    /// The range that the main thread's stack may have: from the lowest address that its limit allows.
+    stack: Range<u64>,
+    /// What other mappings that grow down may grow to: all of it is there in replay.
+    grows: Vec<Range<u64>>,
+    /// Where the stacks of tasks ended that are no more (or, in a forked child, never were).
+    old_stacks: Vec<u64>,
+    /// Where handlers have interrupted computation: the program may go on there by any way it likes, a jump or a return.
+    interrupted_at: BTreeSet<u64>,
+    /// What the program believes of its "dumpable" attribute, which belongs to the address space.
+    is_dumpable: bool,
+    shared: SharedMappings,
+    /// Private mappings of files that may change.
+    views: FileViews,
+    scratch: Scratch,
+}
+
+impl AddressSpace {
+    /// The address space of a fresh image, which has these mappings and this end of the heap.
+    pub fn fresh(brk: u64, image: &[Effect]) -> AddressSpace {
+        let stack = image.iter().find_map(|effect| match effect {
+            Effect::Map { addr, len, backing: Backing::Stack, .. } => Some(*addr..addr + len),
+            _ => None,
+        });
+        AddressSpace {
+            brk,
+            stack: stack.unwrap_or(0..0),
+            grows: Vec::new(),
+            old_stacks: Vec::new(),
+            interrupted_at: BTreeSet::new(),
+            is_dumpable: true,
+            shared: SharedMappings::default(),
+            views: FileViews::default(),
+            scratch: Scratch::default(),
+        }
+    }
+
+    /// The copy that a forked child has. It has one task, so the others' scratch blocks are free in it; `others` is
+    /// where their stacks end, of which only the memory is left.
+    pub fn for_child(&self, others: impl IntoIterator<Item = u64>) -> AddressSpace {
+        let mut copy = self.clone();
+        copy.old_stacks.extend(others);
+        copy.scratch.free_all();
+        copy
+    }
+
+    // --- the heap
+
+    /// The heap has this end now. Says which pages that adds, or takes.
+    pub fn move_brk(&mut self, brk: u64) -> HeapChange {
+        let (old, new) = (page_up(self.brk), page_up(brk));
+        self.brk = brk;
+        match new {
+            _ if new > old => HeapChange::Grown(old..new),
+            _ if new < old => HeapChange::Shrunk(new..old),
+            _ => HeapChange::None,
+        }
+    }
+
+    // --- stacks
+
+    /// All that the main thread's stack may grow to.
+    pub fn stack(&self) -> Range<u64> {
+        self.stack.clone()
+    }
+
+    /// The main thread's stack may grow down to this address from now on.
+    pub fn set_stack_floor(&mut self, floor: u64) {
+        self.stack.start = floor;
+    }
+
+    /// A mapping that grows down has been made.
+    pub fn add_growing(&mut self, range: Range<u64>) {
+        self.grows.push(range);
+    }
+
+    /// How far down what is mapped at this address may grow: the highest such floor, if it may grow at all.
+    pub fn growth_floor(&self, addr: u64) -> Option<u64> {
+        let ranges = self.grows.iter().chain([&self.stack]).filter(|range| range.contains(&addr));
+        ranges.map(|range| range.start).max()
+    }
+
+    /// Nobody is on this stack any more, which ended here.
+    pub fn leave_stack(&mut self, pointer: u64) {
+        if !self.old_stacks.contains(&pointer) {
+            self.old_stacks.push(pointer);
+        }
+    }
+
+    /// Where stacks ended that nobody is on any more.
+    pub fn old_stacks(&self) -> &[u64] {
+        &self.old_stacks
+    }
+
+    // --- text
+
+    /// A handler interrupts the program here.
+    pub fn interrupt_at(&mut self, addr: u64) {
+        self.interrupted_at.insert(addr);
+    }
+
+    /// Has a handler interrupted the program anywhere in here?
+    pub fn is_interrupted_in(&self, range: Range<u64>) -> bool {
+        self.interrupted_at.range(range).next().is_some()
+    }
+
+    // --- attributes
+
+    pub fn is_dumpable(&self) -> bool {
+        self.is_dumpable
+    }
+
+    pub fn set_dumpable(&mut self, is_dumpable: bool) {
+        self.is_dumpable = is_dumpable;
+    }
+
+    // --- what is in it
+
+    pub fn shared(&self) -> &SharedMappings {
+        &self.shared
+    }
+
+    pub fn shared_mut(&mut self) -> &mut SharedMappings {
+        &mut self.shared
+    }
+
+    pub fn views(&self) -> &FileViews {
+        &self.views
+    }
+
+    pub fn views_mut(&mut self) -> &mut FileViews {
+        &mut self.views
+    }
+
+    pub fn scratch(&self) -> &Scratch {
+        &self.scratch
+    }
+
+    pub fn scratch_mut(&mut self) -> &mut Scratch {
+        &mut self.scratch
+    }
+}
+
+/// What a new end of the heap does to the pages that are mapped.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum HeapChange {
+    None,
+    Grown(Range<u64>),
+    Shrunk(Range<u64>),
+}
+
+#[cfg(test)]
+mod tests {
+    use bis_trace::types::{FileId, ObjectId};
+
+    use super::*;
+
+    fn fresh() -> AddressSpace {
+        let map = |addr, len, backing| Effect::Map { addr, len, prot: 3, backing };
+        let image = [map(0x1000, 0x1000, Backing::Anonymous), map(0x8000, 0x4000, Backing::Stack)];
+        AddressSpace::fresh(0x5800, &image)
+    }
+
+    #[test]
+    fn the_heap_changes_by_whole_pages() {
+        let mut space = fresh();
+        assert_eq!(space.move_brk(0x5fff), HeapChange::None);
+        assert_eq!(space.move_brk(0x6001), HeapChange::Grown(0x6000..0x7000));
+        assert_eq!(space.move_brk(0x7000), HeapChange::None);
+        assert_eq!(space.move_brk(0x5001), HeapChange::Shrunk(0x6000..0x7000));
+    }
+
+    #[test]
+    fn what_grows_has_the_highest_floor_that_holds_it() {
+        let mut space = fresh();
+        assert_eq!(space.stack(), 0x8000..0xc000);
+        assert_eq!(space.growth_floor(0xb000), Some(0x8000));
+        assert_eq!(space.growth_floor(0xc000), None);
+        space.add_growing(0x2000..0x4000);
+        space.add_growing(0x3000..0x4000);
+        assert_eq!(space.growth_floor(0x3000), Some(0x3000));
+        space.set_stack_floor(0xa000);
+        assert_eq!(space.growth_floor(0x9000), None);
+    }
+
+    #[test]
+    fn a_child_has_all_that_its_parent_has_and_changes_only_its_own() {
+        let mut parent = fresh();
+        parent.set_dumpable(false);
+        parent.interrupt_at(0x1234);
+        parent.leave_stack(0x9000);
+        parent.leave_stack(0x9000);
+        let object = ObjectId(7);
+        parent.shared_mut().add(SharedRange { start: 0x10_0000, end: 0x20_0000, object, offset: 0 });
+        let (key, kept) = ((1, 2), FileId(3));
+        let view =
+            View { start: 0x5000, end: 0x6000, key, offset: 0, len: 1, kept, kept_len: 1, changed: true };
+        parent.views_mut().add([view]);
+        let mut child = parent.for_child([0xb000]);
+        assert!(!child.is_dumpable() && child.is_interrupted_in(0x1234..0x1235));
+        assert!(!child.is_interrupted_in(0x1235..0x2000));
+        assert_eq!(child.old_stacks(), [0x9000, 0xb000]);
+        assert_eq!(child.views().parts(0, u64::MAX), [view]);
+        assert_eq!(child.shared().objects(), [object]);
+        child.shared_mut().take_all();
+        child.views_mut().cut(0, u64::MAX);
+        child.leave_stack(0x8800);
+        assert!(parent.shared().maps(object) && parent.views().has(key));
+        assert_eq!(parent.old_stacks(), [0x9000]);
+    }
+}

@@ -1,0 +1,199 @@
+//! The shared mappings of an address space: which ranges show which shared object. Who may touch the objects when is
+//! in `tokens.rs`, who maps them in `registry.rs`.
+
+use bis_trace::{event::Effect, types::ObjectId};
+
+/// A part of the address space that shows a shared object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SharedRange {
+    pub start: u64,
+    pub end: u64,
+    pub object: ObjectId,
+    /// The object's byte at `start`.
+    pub offset: u64,
+}
+
+/// From where to where mremap has moved a mapping; bytes, whole pages.
+#[derive(Clone, Copy, Debug)]
+pub struct Move {
+    pub addr: u64,
+    /// 0: the pages are mapped twice now.
+    pub old_len: u64,
+    pub new_addr: u64,
+    pub new_len: u64,
+    /// MREMAP_DONTUNMAP.
+    pub keep: bool,
+}
+
+impl Move {
+    /// The effect of moving a part of it, which grows by so many bytes.
+    pub fn effect(&self, start: u64, end: u64, more: u64) -> Effect {
+        let (old_len, keep) = (end - start, self.keep);
+        let new_addr = self.new_addr + (start - self.addr);
+        Effect::Remap { addr: start, old_len, new_addr, new_len: old_len + more, keep }
+    }
+}
+
+/// How many mappings of an object there were, and how many there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Recount {
+    pub object: ObjectId,
+    pub before: usize,
+    pub after: usize,
+}
+
+/// The shared mappings of an address space.
+#[derive(Clone, Debug, Default)]
+pub struct SharedMappings {
+    ranges: Vec<SharedRange>,
+}
+
+impl SharedMappings {
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &SharedRange> {
+        self.ranges.iter()
+    }
+
+    /// Is the object mapped anywhere?
+    pub fn maps(&self, object: ObjectId) -> bool {
+        self.ranges.iter().any(|range| range.object == object)
+    }
+
+    /// The objects that are mapped, each once, in their order.
+    pub fn objects(&self) -> Vec<ObjectId> {
+        let mut ids: Vec<ObjectId> = self.ranges.iter().map(|range| range.object).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+
+    pub fn add(&mut self, range: SharedRange) {
+        self.ranges.push(range);
+    }
+
+    /// All mappings are gone: the address space ends.
+    pub fn take_all(&mut self) -> Vec<SharedRange> {
+        std::mem::take(&mut self.ranges)
+    }
+
+    /// The shared range that holds this address.
+    pub fn at(&self, addr: u64) -> Option<SharedRange> {
+        self.ranges.iter().copied().find(|range| range.start <= addr && addr < range.end)
+    }
+
+    /// What the ranges that mremap has moved are now.
+    pub fn moved(&self, by: &Move) -> Vec<SharedRange> {
+        let new_end = by.new_addr + by.new_len;
+        if by.old_len == 0 {
+            let range = self.at(by.addr).map(|range| SharedRange {
+                start: by.new_addr,
+                end: new_end,
+                object: range.object,
+                offset: range.offset + (by.addr - range.start),
+            });
+            return range.into_iter().collect();
+        }
+        let old_end = by.addr + by.old_len;
+        let to = |addr: u64| by.new_addr + (addr - by.addr);
+        let moved = self.ranges.iter().filter(|range| range.start < old_end && by.addr < range.end);
+        let moved = moved.map(|range| {
+            let start = range.start.max(by.addr);
+            // The last one grows, or ends early.
+            let end = if range.end >= old_end { new_end } else { to(range.end).min(new_end) };
+            let offset = range.offset + (start - range.start);
+            SharedRange { start: to(start), end, object: range.object, offset }
+        });
+        moved.filter(|range| range.start < range.end).collect()
+    }
+
+    /// The range is not mapped any more, or shows something else. Says of each object how many mappings of it there
+    /// are now; a range that loses its middle becomes two. Nothing where nothing shared was there.
+    pub fn unmap(&mut self, start: u64, end: u64) -> Vec<Recount> {
+        let before = self.ranges.clone();
+        if self.cut(start, end).is_empty() {
+            return Vec::new();
+        }
+        let count = |ranges: &[SharedRange], id| ranges.iter().filter(|range| range.object == id).count();
+        let mut touched: Vec<ObjectId> = before.iter().map(|range| range.object).collect();
+        touched.sort_unstable();
+        touched.dedup();
+        let recount =
+            |object| Recount { object, before: count(&before, object), after: count(&self.ranges, object) };
+        touched.into_iter().map(recount).collect()
+    }
+
+    /// Removes `start..end` from the ranges; returns the pieces that are gone.
+    fn cut(&mut self, start: u64, end: u64) -> Vec<SharedRange> {
+        let mut gone = Vec::new();
+        let mut kept = Vec::new();
+        for range in self.ranges.drain(..) {
+            if range.end <= start || end <= range.start {
+                kept.push(range);
+                continue;
+            }
+            let part = |from: u64, to: u64| SharedRange {
+                start: from,
+                end: to,
+                object: range.object,
+                offset: range.offset + (from - range.start),
+            };
+            if range.start < start {
+                kept.push(part(range.start, start));
+            }
+            if end < range.end {
+                kept.push(part(end, range.end));
+            }
+            gone.push(part(range.start.max(start), range.end.min(end)));
+        }
+        self.ranges = kept;
+        gone
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(start: u64, end: u64, offset: u64) -> SharedRange {
+        SharedRange { start, end, object: ObjectId(1), offset }
+    }
+
+    #[test]
+    fn cutting_a_hole_leaves_both_sides_with_their_offsets() {
+        let mut memory = SharedMappings { ranges: vec![range(10, 50, 100)] };
+        assert_eq!(memory.cut(20, 30), [range(20, 30, 110)]);
+        assert_eq!(memory.ranges, [range(10, 20, 100), range(30, 50, 120)]);
+        assert_eq!(memory.at(35), Some(range(30, 50, 120)));
+        assert_eq!(memory.at(25), None);
+        assert_eq!(memory.cut(0, 100).len(), 2);
+        assert!(memory.is_empty());
+    }
+
+    #[test]
+    fn a_hole_makes_two_mappings_of_one_and_the_rest_makes_none() {
+        let mut memory = SharedMappings::default();
+        memory.add(range(10, 50, 0));
+        memory.add(SharedRange { object: ObjectId(2), ..range(60, 70, 0) });
+        let of = |id, before, after| Recount { object: ObjectId(id), before, after };
+        assert_eq!(memory.unmap(20, 30), [of(1, 1, 2), of(2, 1, 1)]);
+        assert_eq!(memory.unmap(20, 30), []);
+        assert_eq!(memory.unmap(0, 65), [of(1, 2, 0), of(2, 1, 1)]);
+        assert!(!memory.maps(ObjectId(1)));
+        assert_eq!(memory.objects(), [ObjectId(2)]);
+    }
+
+    #[test]
+    fn what_moves_takes_its_offsets_along_and_the_last_one_grows() {
+        let mut memory = SharedMappings::default();
+        memory.add(range(10, 30, 0));
+        memory.add(range(30, 50, 100));
+        let by = Move { addr: 20, old_len: 30, new_addr: 120, new_len: 40, keep: false };
+        assert_eq!(memory.moved(&by), [range(120, 130, 10), range(130, 160, 100)]);
+        // A length of 0 maps the same pages once more.
+        let twice = Move { old_len: 0, ..by };
+        assert_eq!(memory.moved(&twice), [range(120, 160, 10)]);
+    }
+}
