@@ -367,7 +367,7 @@ impl Domain {
             libc::SYS_setpriority if first == libc::PRIO_PROCESS.cast_signed() => {
                 let target = if second == 0 { tid } else { self.session.outside(tid, Tid(second)) };
                 if let Some(task) = self.tasks.get_mut(&target) {
-                    task.nice = third_int.clamp(-20, 19);
+                    task.traits.nice = third_int.clamp(-20, 19);
                 }
             }
             libc::SYS_chdir | libc::SYS_fchdir => self.show_folder(tid),

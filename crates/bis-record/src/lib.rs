@@ -24,6 +24,7 @@ mod pause;
 mod process;
 mod registry;
 mod schedule;
+mod seed;
 mod session;
 mod signals;
 mod slow;

@@ -16,6 +16,7 @@ use bis_tracee::{Memory, Resume, Status, Stopped, TraceeError, handover::Parked,
 use crate::{
     domain::{Domain, stack_pointer},
     error::{RecordError, Result},
+    seed::{Fork, Fresh, Seed},
     session::Session,
     space::AddressSpace,
     surroundings::Surroundings,
@@ -219,8 +220,7 @@ impl Domain {
         let child = stopped.tid();
         let regs = Registers { orig_rax: u64::MAX, ..stopped.regs()? };
         let parent = self.task(tid)?;
-        let (parent_pid, nice, wishes) = (parent.pid, parent.nice, parent.wishes.clone());
-        let reads_tsc = parent.reads_tsc;
+        let (parent_pid, traits) = (parent.pid, parent.traits.clone());
         let pid = if args.flags & CLONE_THREAD != 0 { parent_pid } else { child };
         if pid == child {
             self.session.process_begins(pid);
@@ -236,9 +236,7 @@ impl Domain {
         }
         let task = Task {
             clear_tid,
-            nice,
-            wishes,
-            reads_tsc,
+            traits,
             own_fds,
             own_name: self.session.own_name(child),
             ..Task::new(stopped, pid)
@@ -294,16 +292,14 @@ impl Domain {
     /// Hands the child of a fork to a supervisor of its own.
     pub fn send_off(&mut self, tid: Tid, child: ForkChild, at: EventSeq) -> Result<()> {
         let ForkChild { stopped, domain: id, writes, clear_tid } = child;
-        let child_tid = stopped.tid();
-        self.session.mail.join(child_tid, id);
+        self.session.mail.join(stopped.tid(), id);
         let parked = match Parked::park(stopped) {
             Ok(parked) => parked,
             Err(TraceeError::Died(_)) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
         let parent = self.task(tid)?;
-        let (ppid, nice, wishes) = (parent.pid, parent.nice, parent.wishes.clone());
-        let reads_tsc = parent.reads_tsc;
+        let (ppid, traits) = (parent.pid, parent.traits.clone());
         let is_other = |task: &&Task| self.session.options.checksum && task.tid != tid;
         let others = self.tasks.values().filter(is_other).filter_map(stack_pointer);
         let space = self.space.for_child(others);
@@ -314,47 +310,11 @@ impl Domain {
             self.session.writer.meta(&Meta::Share { object, domain: id })?;
         }
         self.session.views.inherit(self.id, id);
-        let base = Base::Fork { parent: self.id, at };
         let hooks = self.hooks_for_child();
         let core = self.session.cores.enter(None);
-        self.session.spawn(format!("domain {id}"), move |session| {
-            session.cores.pin(Tid(0), core);
-            session.cores.pin(child_tid, core);
-            let regs = *parked.regs();
-            let (stopped, is_halted) = match parked.seize() {
-                Ok(seized) => seized,
-                Err(TraceeError::Died(_)) => {
-                    session.cores.leave(core);
-                    session.views.leave(id);
-                    return Ok(None);
-                }
-                Err(error) => return Err(error.into()),
-            };
-            let outcome = Outcome { regs, writes, ..Outcome::default() };
-            let task = Task {
-                clear_tid,
-                nice,
-                wishes,
-                reads_tsc,
-                is_halted,
-                own_name: session.own_name(child_tid),
-                ..Task::new(stopped, child_tid)
-            };
-            let memory = Memory::open(child_tid)?;
-            let mut domain = Domain::new(session, id, memory, space, task, core);
-            if let Some(hooks) = hooks {
-                match domain.with_slot(child_tid, |domain, slot| domain.inherit_hooks(slot, hooks)) {
-                    Err(error) if error.is_death_of(child_tid) => {
-                        session.cores.leave(core);
-                        session.views.leave(id);
-                        return Ok(None);
-                    }
-                    other => other?,
-                }
-            }
-            domain.start(ppid, base, outcome)?;
-            Ok(Some(domain))
-        });
+        let parent = self.id;
+        let fork = Fork { id, parked, core, ppid, parent, at, writes, clear_tid, traits, space, hooks };
+        self.session.spawn(Seed::Fork(Box::new(fork)));
         Ok(())
     }
 
@@ -421,9 +381,7 @@ impl Domain {
         let tid = pid;
         let ppid = parent_of(tid);
         self.write_entry(former)?;
-        let (nice, mut wishes) =
-            self.tasks.get(&former).map_or_else(Default::default, |task| (task.nice, task.wishes.clone()));
-        (wishes.no_cpuid, wishes.reads_execute) = (false, false);
+        let traits = self.task(former)?.traits.clone().after_exec();
         let others: Vec<Tid> =
             self.tasks.values().filter(|t| t.pid == pid && t.tid != former).map(|t| t.tid).collect();
         for other in others {
@@ -457,7 +415,7 @@ impl Domain {
         let stopped = running.stopped();
         let core = if self.tasks.is_empty() { self.core } else { self.session.cores.enter(None) };
         let session = Arc::clone(&self.session);
-        let task = Task { nice, wishes, own_name: session.own_name(pid), ..Task::new(stopped, pid) };
+        let task = Task { traits, own_name: session.own_name(pid), ..Task::new(stopped, pid) };
         let domain = match Domain::from_exec(&session, id, task, ppid, core) {
             Err(RecordError::Tracee(TraceeError::Died(_))) => return Ok(None),
             Err(error) if error.is_death_of(tid) => return Ok(None),
@@ -483,22 +441,7 @@ impl Domain {
             Err(TraceeError::Died(_)) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
-        self.session.spawn(format!("domain {}", domain.id), move |session| {
-            session.cores.pin(Tid(0), core);
-            session.cores.pin(tid, core);
-            match parked.seize() {
-                Ok((stopped, is_halted)) => {
-                    let task = domain.task(tid)?;
-                    task.handle = Handle::Stopped(stopped);
-                    task.is_halted = is_halted;
-                }
-                Err(TraceeError::Died(_)) => {
-                    domain.gone(tid, TaskEnd::Killed(Signal::KILL), Vec::new())?;
-                }
-                Err(error) => return Err(error.into()),
-            }
-            Ok(Some(domain))
-        });
+        self.session.spawn(Seed::Exec(Box::new(Fresh { domain, parked, core })));
         Ok(())
     }
 }

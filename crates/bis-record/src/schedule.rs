@@ -224,7 +224,7 @@ impl Domain {
 
     /// Tasks that more urgent ones have kept from running for long become the most urgent ones, each for a turn.
     fn lift_passed_over(&mut self) {
-        let mut nices = self.tasks.values().map(|task| task.nice);
+        let mut nices = self.tasks.values().map(|task| task.traits.nice);
         let first = nices.next();
         if self.session.chaos.is_some() || nices.all(|nice| Some(nice) == first) {
             return;
@@ -252,7 +252,7 @@ impl Domain {
         const STARVED: i32 = 100;
         match self.session.chaos {
             None if task.is_lifted => i32::MIN,
-            None => task.nice,
+            None => task.traits.nice,
             Some(_) if self.is_starved(task) => STARVED,
             Some(_) => 0,
         }

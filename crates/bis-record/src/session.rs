@@ -35,6 +35,7 @@ use crate::{
     hooks::{HookImage, texts::Texts, watch::Watch},
     mail::Mail,
     registry::Registry,
+    seed::Seed,
     stdio::Stdio,
     views::Views,
 };
@@ -258,7 +259,7 @@ impl Session {
         let _ = sys::become_subreaper();
         self.listen(coming).map_err(|failure| self.cut_by(failure))?;
         self.watch.start(&self.cores, self.chaos.clone());
-        self.spawn("first".into(), |session| Domain::first(session).map(Some));
+        self.spawn(Seed::Program);
         let mut progress = self.wait_for_the_look(self.wait_for_the_end());
         if progress.failure.is_some() || progress.cut.is_some() {
             // What is traced dies with us. Who should have taken these over does not come to it any more.
@@ -403,18 +404,13 @@ impl Session {
         }
     }
 
-    /// Starts a supervisor thread: `begin` gives the domain that it supervises (none: there is nothing left to
-    /// supervise).
-    pub fn spawn(
-        self: &Arc<Session>,
-        name: String,
-        begin: impl FnOnce(&Arc<Session>) -> Result<Option<Domain>> + Send + 'static,
-    ) {
+    /// Starts a supervisor thread for the domain that the seed begins.
+    pub fn spawn(self: &Arc<Session>, seed: Seed) {
         self.update(|progress| progress.live += 1);
         let session = Arc::clone(self);
-        let thread = thread::Builder::new().name(name).stack_size(STACK_BYTES).spawn(move || {
+        let thread = thread::Builder::new().name(seed.name()).stack_size(STACK_BYTES).spawn(move || {
             cpuid_mode::as_tasks();
-            let run = || begin(&session).and_then(|domain| domain.map_or(Ok(()), Domain::supervise));
+            let run = || seed.begin(&session).and_then(|domain| domain.map_or(Ok(()), Domain::supervise));
             // A panic must end the recording, not leave everybody waiting for this thread.
             let result = panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {
                 Err(RecordError::Bug { tid: Tid(0), what: "a supervisor panicked".into() })

@@ -253,7 +253,7 @@ impl Domain {
 
     /// Has the program asked for this instruction to be a fault?
     fn is_forbidden(&mut self, tid: Tid, insn: Insn) -> Result<bool> {
-        let wishes = &self.task(tid)?.wishes;
+        let wishes = &self.task(tid)?.traits.wishes;
         Ok(match insn {
             Insn::Cpuid => wishes.no_cpuid,
             Insn::Rdtsc | Insn::Rdtscp => wishes.no_tsc,

@@ -92,6 +92,25 @@ pub struct Wishes {
     pub held: Held,
 }
 
+/// What a task has from the task that has made it, a thread as well as the child of a fork.
+#[derive(Clone, Debug, Default)]
+pub struct Traits {
+    /// As the program set it: lower runs first.
+    pub nice: i32,
+    pub wishes: Wishes,
+    /// `rdtsc` does not fault in it.
+    pub reads_tsc: bool,
+}
+
+impl Traits {
+    /// What the task keeps in the image that it executes.
+    pub fn after_exec(self) -> Traits {
+        // A fresh image asks nothing of cpuid or of memory; whether it may read the counter is seen when it is looked at.
+        let wishes = Wishes { no_cpuid: false, reads_execute: false, ..self.wishes };
+        Traits { nice: self.nice, wishes, reads_tsc: false }
+    }
+}
+
 #[derive(Debug)]
 pub struct Task {
     pub tid: Tid,
@@ -150,13 +169,9 @@ pub struct Task {
     pub robust_list: u64,
     /// In an exec: what the kernel writes if it succeeds. The memory is gone then.
     pub at_exec: Vec<MemWrite>,
-    /// As the program set it: lower runs first.
-    pub nice: i32,
-    pub wishes: Wishes,
+    pub traits: Traits,
     /// What counts how far it has come; none: nothing does, or it has not run yet.
     pub counter: Option<Counter>,
-    /// `rdtsc` does not fault in it.
-    pub reads_tsc: bool,
     /// With chaos: where it is to be stopped; how it is kept from its turn; whether that has not been drawn yet.
     pub ambush: Option<Ambush>,
     pub hold: Option<Hold>,
@@ -196,14 +211,35 @@ impl Task {
             clear_tid: 0,
             robust_list: 0,
             at_exec: Vec::new(),
-            nice: 0,
-            wishes: Wishes::default(),
+            traits: Traits::default(),
             counter: None,
-            reads_tsc: false,
             ambush: None,
             hold: None,
             is_new: true,
             spin: Spin::default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exec_keeps_what_the_process_asked_for_and_not_what_its_image_did() {
+        let wishes = Wishes {
+            affinity: Some(vec![1]),
+            no_tsc: true,
+            no_cpuid: true,
+            no_randomize: Some(true),
+            reads_execute: true,
+            no_new_privs: true,
+            held: Held::default(),
+        };
+        let kept = Traits { nice: 5, wishes, reads_tsc: true }.after_exec();
+        assert_eq!((kept.nice, kept.reads_tsc), (5, false));
+        let wishes = kept.wishes;
+        assert!(wishes.no_tsc && wishes.no_new_privs && !wishes.no_cpuid && !wishes.reads_execute);
+        assert_eq!((wishes.affinity, wishes.no_randomize), (Some(vec![1]), Some(true)));
     }
 }

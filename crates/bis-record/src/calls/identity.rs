@@ -55,7 +55,7 @@ impl Domain {
                 if !no_tsc && call.i32(1) != libc::PR_TSC_ENABLE {
                     return Ok(failed(libc::EINVAL));
                 }
-                self.task(tid)?.wishes.no_tsc = no_tsc;
+                self.task(tid)?.traits.wishes.no_tsc = no_tsc;
                 if no_tsc {
                     let mut restored = Outcome::default();
                     self.forbid_clock(&mut restored)?;
@@ -68,7 +68,7 @@ impl Domain {
                 Ok(Entry::Done(0))
             }
             libc::PR_GET_TSC => {
-                let no_tsc = self.task(tid)?.wishes.no_tsc;
+                let no_tsc = self.task(tid)?.traits.wishes.no_tsc;
                 let mode = if no_tsc { libc::PR_TSC_SIGSEGV } else { libc::PR_TSC_ENABLE };
                 let data = mode.to_le_bytes().to_vec();
                 if self.memory.write(call.args[1], &data).is_err() {
@@ -100,10 +100,10 @@ impl Domain {
         /// Shadow stacks: 0x5001 to 0x5005.
         const ARCH_SHSTK: std::ops::RangeInclusive<u64> = 0x5001..=0x5005;
         Ok(match call.args[0] {
-            ARCH_GET_CPUID => Entry::Done(i64::from(!self.task(tid)?.wishes.no_cpuid)),
+            ARCH_GET_CPUID => Entry::Done(i64::from(!self.task(tid)?.traits.wishes.no_cpuid)),
             ARCH_SET_CPUID if !sys::has_cpuid_faulting() => failed(libc::ENODEV),
             ARCH_SET_CPUID => {
-                self.task(tid)?.wishes.no_cpuid = call.args[1] == 0;
+                self.task(tid)?.traits.wishes.no_cpuid = call.args[1] == 0;
                 if call.args[1] == 0 {
                     let mut restored = Outcome::default();
                     self.unpatch_cpuid(&mut restored)?;
@@ -138,7 +138,7 @@ impl Domain {
         outcome: &mut Outcome,
     ) -> Result<()> {
         outcome.regs.rdi = call.entry.rdi;
-        let wishes = &mut self.task(tid)?.wishes;
+        let wishes = &mut self.task(tid)?.traits.wishes;
         if !wishes.no_randomize.unwrap_or_else(|| own_personality() & NO_RANDOMIZE != 0) {
             outcome.regs.rax = result.cast_unsigned() & !NO_RANDOMIZE;
         }
@@ -164,7 +164,7 @@ impl Domain {
             return Ok(failed(libc::EINVAL));
         }
         if let Some(task) = self.tasks.get_mut(&target) {
-            task.wishes.affinity = Some(mask);
+            task.traits.wishes.affinity = Some(mask);
         }
         Ok(Entry::Done(0))
     }
@@ -178,7 +178,7 @@ impl Domain {
     ) -> Result<()> {
         #[expect(clippy::cast_possible_truncation, reason = "the kernel's own reading of an int argument")]
         let target = if args[0] as i32 == 0 { tid } else { self.session.outside(tid, Tid(args[0] as i32)) };
-        let affinity = self.tasks.get(&target).and_then(|task| task.wishes.affinity.clone());
+        let affinity = self.tasks.get(&target).and_then(|task| task.traits.wishes.affinity.clone());
         let mut mask = affinity.unwrap_or_else(|| self.session.cores.original.clone());
         mask.resize(usize::try_from(result).unwrap_or(0), 0);
         self.put(args[2], mask, outcome)

@@ -131,7 +131,7 @@ impl Domain {
     /// The protection that memory has for which the program asks for this one: what can be read can be executed, if it has the
     /// personality READ_IMPLIES_EXEC.
     pub(super) fn prot_of(&self, tid: Tid, asked: u64) -> u32 {
-        let reads_execute = self.tasks.get(&tid).is_some_and(|task| task.wishes.reads_execute);
+        let reads_execute = self.tasks.get(&tid).is_some_and(|task| task.traits.wishes.reads_execute);
         let read = asked & PROT_READ != 0;
         prot(asked) | if reads_execute && read { PROT_EXEC } else { 0 }
     }

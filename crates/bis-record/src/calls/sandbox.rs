@@ -133,11 +133,13 @@ impl Domain {
                 MODE_FILTER => self.add_filter(tid, 0, call.args[2])?,
                 _ => failed(libc::EINVAL),
             }),
-            libc::PR_GET_SECCOMP => Some(Entry::Done(self.task(tid)?.wishes.held.sandbox.mode().into())),
+            libc::PR_GET_SECCOMP => {
+                Some(Entry::Done(self.task(tid)?.traits.wishes.held.sandbox.mode().into()))
+            }
             libc::PR_SET_NO_NEW_PRIVS => {
                 // The kernel refuses anything else by itself.
                 if call.args[1..5] == [1, 0, 0, 0] {
-                    self.task(tid)?.wishes.no_new_privs = true;
+                    self.task(tid)?.traits.wishes.no_new_privs = true;
                 }
                 None
             }
@@ -173,25 +175,25 @@ impl Domain {
     }
 
     pub(super) fn has_no_new_privs(&mut self, tid: Tid) -> Result<bool> {
-        Ok(self.task(tid)?.wishes.no_new_privs || own_no_new_privs())
+        Ok(self.task(tid)?.traits.wishes.no_new_privs || own_no_new_privs())
     }
 
     /// As /proc is to show it, for a task of this domain.
     pub(super) fn own_seccomp(&self, tid: Tid) -> Option<OwnSeccomp> {
-        let wishes = &self.tasks.get(&tid)?.wishes;
+        let wishes = &self.tasks.get(&tid)?.traits.wishes;
         let no_new_privs = wishes.no_new_privs || own_no_new_privs();
         let sandbox = &wishes.held.sandbox;
         Some(OwnSeccomp { mode: sandbox.mode(), filters: sandbox.len(), no_new_privs })
     }
 
     fn be_strict(&mut self, tid: Tid) -> Result<Entry> {
-        let mut sandbox = self.task(tid)?.wishes.held.sandbox.clone();
+        let mut sandbox = self.task(tid)?.traits.wishes.held.sandbox.clone();
         if let Err(errno) = sandbox.be_strict() {
             return Ok(failed(errno));
         }
-        self.task(tid)?.wishes.held = Held::new(sandbox);
+        self.task(tid)?.traits.wishes.held = Held::new(sandbox);
         // The kernel forbids it, too.
-        self.task(tid)?.wishes.no_tsc = true;
+        self.task(tid)?.traits.wishes.no_tsc = true;
         let mut restored = Outcome::default();
         self.forbid_clock(&mut restored)?;
         self.call(tid)?.writes.append(&mut restored.writes);
@@ -232,25 +234,27 @@ impl Domain {
             Err(errno) => return Ok(failed(errno)),
         };
         let task = self.task(tid)?;
-        let (pid, older) = (task.pid, task.wishes.held.sandbox.clone());
+        let (pid, older) = (task.pid, task.traits.wishes.held.sandbox.clone());
         let mut sandbox = older.clone();
         if let Err(errno) = sandbox.add(filter) {
             return Ok(failed(errno));
         }
         let held = Held::new(sandbox);
         if flags & TSYNC != 0 {
-            let no_new_privs = self.task(tid)?.wishes.no_new_privs;
+            let no_new_privs = self.task(tid)?.traits.wishes.no_new_privs;
             let mut others = self.tasks.values().filter(|other| other.pid == pid && other.tid != tid);
-            if let Some(stranger) = others.find(|other| !other.wishes.held.sandbox.is_ancestor_of(&older)) {
+            if let Some(stranger) =
+                others.find(|other| !other.traits.wishes.held.sandbox.is_ancestor_of(&older))
+            {
                 let name = i64::from(stranger.own_name.0);
                 return Ok(if flags & TSYNC_ESRCH != 0 { failed(libc::ESRCH) } else { Entry::Done(name) });
             }
             for other in self.tasks.values_mut().filter(|other| other.pid == pid) {
-                other.wishes.held = held.clone();
-                other.wishes.no_new_privs |= no_new_privs;
+                other.traits.wishes.held = held.clone();
+                other.traits.wishes.no_new_privs |= no_new_privs;
             }
         }
-        self.task(tid)?.wishes.held = held;
+        self.task(tid)?.traits.wishes.held = held;
         Ok(Entry::Done(0))
     }
 
@@ -260,7 +264,7 @@ impl Domain {
     pub fn show_sandbox(&mut self, tid: Tid) {
         let Some(task) = self.tasks.get(&tid) else { return };
         let Some(hooks) = &mut self.hooks else { return };
-        let mut judged = task.wishes.held.judged;
+        let mut judged = task.traits.wishes.held.judged;
         if !self.session.is_root(task.pid) {
             // It may be an orphan by then (`Session::parent_shown`).
             judged[GETPPID / 64] |= 1 << (GETPPID % 64);
@@ -275,13 +279,13 @@ impl Domain {
 
     /// At the entry of a call that is new: asks the task's filters. Gives the call back if it is to be made; else all is done.
     pub fn judge(&mut self, tid: Tid, state: InCall) -> Result<Option<InCall>> {
-        if !self.task(tid)?.wishes.held.sandbox.is_there() || self.is_of_vdso(tid, &state)? {
+        if !self.task(tid)?.traits.wishes.held.sandbox.is_there() || self.is_of_vdso(tid, &state)? {
             return Ok(Some(state));
         }
         let ip = self.original_rip(state.entry.rip);
         let nr = u32::try_from(state.nr & u64::from(u32::MAX)).unwrap_or(0);
         let question = Question { nr, ip, args: state.entry.args() };
-        let verdict = self.task(tid)?.wishes.held.sandbox.judge(&question);
+        let verdict = self.task(tid)?.traits.wishes.held.sandbox.judge(&question);
         if verdict != Verdict::Allow {
             tracing::debug!(domain = %self.id, %tid, nr, ?verdict, "a filter of the program's own");
         }

@@ -97,7 +97,7 @@ impl Domain {
         self.show_clock();
         let open = self.hooks.as_ref().is_some_and(|hooks| !hooks.clock.closed);
         self.with_slot(tid, |_, slot| Ok(image::set_tsc(slot, !open)?))?;
-        self.task(tid)?.reads_tsc = open;
+        self.task(tid)?.traits.reads_tsc = open;
         Ok(())
     }
 
@@ -106,8 +106,8 @@ impl Domain {
         let closed = self.hooks.as_ref().is_some_and(|hooks| hooks.clock.closed);
         let task = self.task(tid)?;
         // In a call, it stops again before it goes on in its program; with a signal, before it executes anything.
-        if closed && task.reads_tsc && task.call.is_none() && task.inject.is_none() {
-            task.reads_tsc = false;
+        if closed && task.traits.reads_tsc && task.call.is_none() && task.inject.is_none() {
+            task.traits.reads_tsc = false;
             self.with_slot(tid, |_, slot| Ok(image::set_tsc(slot, true)?))?;
         }
         Ok(())

@@ -102,7 +102,7 @@ impl Domain {
         if hooks.patches.dense.is_on
             || hooks.clock.forbidden
             || waits_for_need && !hooks.counts.need.is_great() && !hooks.patches.is_small()
-            || self.tasks.values().any(|task| task.wishes.no_cpuid)
+            || self.tasks.values().any(|task| task.traits.wishes.no_cpuid)
         {
             return false;
         }

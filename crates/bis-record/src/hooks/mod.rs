@@ -196,7 +196,7 @@ impl Domain {
         self.hooks = Some(Hooks::new(&session, &self.watched, area, Patches::default(), mapped));
         self.show_folder(self.first_tid);
         self.classify_inherited(self.first_tid);
-        if self.tasks.values().any(|task| task.wishes.no_tsc) {
+        if self.tasks.values().any(|task| task.traits.wishes.no_tsc) {
             self.forbid_clock(outcome)?;
         }
         Ok(())

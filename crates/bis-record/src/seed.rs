@@ -1,0 +1,136 @@
+//! How a domain begins, whichever way: a [`Seed`] is all that the supervisor thread of a domain needs to begin with it.
+//!
+//! Who makes a seed has given the domain its number and its core, and has entered it in the session's books (its
+//! shared memory, its views), because all this has a place in the order of the parent's events. The thread takes the
+//! task over and writes the domain's first event. Where the task was killed meanwhile there is no domain.
+
+use std::sync::Arc;
+
+use bis_trace::{
+    event::{Base, MemWrite, Outcome, TaskEnd},
+    types::{DomainId, EventSeq, Signal, Tid},
+};
+use bis_tracee::{Memory, TraceeError, handover::Parked};
+
+use crate::{
+    domain::Domain,
+    error::Result,
+    hooks::Inherited,
+    session::Session,
+    space::AddressSpace,
+    task::{Handle, Task, Traits},
+};
+
+#[derive(Debug)]
+pub enum Seed {
+    /// The program itself, of which nothing is there yet.
+    Program,
+    /// The child of a fork.
+    Fork(Box<Fork>),
+    /// A fresh image, made by an exec that has left other tasks behind.
+    Exec(Box<Fresh>),
+}
+
+/// A forked child, with all that it has from its parent.
+#[derive(Debug)]
+pub struct Fork {
+    pub id: DomainId,
+    pub parked: Parked,
+    /// The slot of the session's cores.
+    pub core: usize,
+    pub ppid: Tid,
+    pub parent: DomainId,
+    /// The parent's event that tells of the child.
+    pub at: EventSeq,
+    /// What the kernel has written to the child's memory alone.
+    pub writes: Vec<MemWrite>,
+    pub clear_tid: u64,
+    pub traits: Traits,
+    pub space: AddressSpace,
+    pub hooks: Option<Inherited>,
+}
+
+/// A domain that has begun under another supervisor, whose own task has made it: its first event is written.
+pub struct Fresh {
+    pub domain: Domain,
+    /// Its one task, which the domain does not have.
+    pub parked: Parked,
+    pub core: usize,
+}
+
+impl std::fmt::Debug for Fresh {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Fresh({})", self.domain.id)
+    }
+}
+
+impl Seed {
+    /// What the supervisor's thread is called.
+    pub fn name(&self) -> String {
+        match self {
+            Seed::Program => "first".into(),
+            Seed::Fork(fork) => format!("domain {}", fork.id),
+            Seed::Exec(fresh) => format!("domain {}", fresh.domain.id),
+        }
+    }
+
+    /// In the supervisor's own thread: the domain, with its task and its first event. None: the task was killed.
+    pub fn begin(self, session: &Arc<Session>) -> Result<Option<Domain>> {
+        match self {
+            Seed::Program => Domain::first(session).map(Some),
+            Seed::Fork(fork) => fork.begin(session),
+            Seed::Exec(fresh) => fresh.begin(session).map(Some),
+        }
+    }
+}
+
+impl Fork {
+    fn begin(self, session: &Arc<Session>) -> Result<Option<Domain>> {
+        let Fork { id, parked, core, ppid, parent, at, writes, clear_tid, traits, space, hooks } = self;
+        let tid = parked.tid();
+        session.cores.pin(Tid(0), core);
+        session.cores.pin(tid, core);
+        let none = || {
+            session.cores.leave(core);
+            session.views.leave(id);
+            Ok(None)
+        };
+        let outcome = Outcome { regs: *parked.regs(), writes, ..Outcome::default() };
+        let (stopped, is_halted) = match parked.seize() {
+            Ok(seized) => seized,
+            Err(TraceeError::Died(_)) => return none(),
+            Err(error) => return Err(error.into()),
+        };
+        let own_name = session.own_name(tid);
+        let task = Task { clear_tid, traits, is_halted, own_name, ..Task::new(stopped, tid) };
+        let memory = Memory::open(tid)?;
+        let mut domain = Domain::new(session, id, memory, space, task, core);
+        if let Some(hooks) = hooks {
+            match domain.with_slot(tid, |domain, slot| domain.inherit_hooks(slot, hooks)) {
+                Err(error) if error.is_death_of(tid) => return none(),
+                other => other?,
+            }
+        }
+        domain.start(ppid, Base::Fork { parent, at }, outcome)?;
+        Ok(Some(domain))
+    }
+}
+
+impl Fresh {
+    fn begin(self, session: &Arc<Session>) -> Result<Domain> {
+        let Fresh { mut domain, parked, core } = self;
+        let tid = parked.tid();
+        session.cores.pin(Tid(0), core);
+        session.cores.pin(tid, core);
+        match parked.seize() {
+            Ok((stopped, is_halted)) => {
+                let task = domain.task(tid)?;
+                task.handle = Handle::Stopped(stopped);
+                task.is_halted = is_halted;
+            }
+            Err(TraceeError::Died(_)) => domain.gone(tid, TaskEnd::Killed(Signal::KILL), Vec::new())?,
+            Err(error) => return Err(error.into()),
+        }
+        Ok(domain)
+    }
+}
