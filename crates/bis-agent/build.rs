@@ -81,5 +81,9 @@ fn main() {
     let entry = build.compile("src/hooks/entry.S", &[]);
     let hooks = build.compile("src/hooks/hooks.c", &HOOKS_FLAGS);
     let shapes = build.compile("src/hooks/shapes.c", &HOOKS_FLAGS);
+    let stand_in = build.compile("src/stand_in.c", &HOOKS_FLAGS);
+    let elf = build.out.join("stand_in.elf");
+    let flags = ["-static", "-z", "norelro", "-z", "noseparate-code", "--fatal-warnings", "-o"];
+    run(Command::new("ld").args(flags).arg(elf).arg(stand_in));
     build.link("hooks", "src/hooks/hooks.lds", &[entry, hooks, shapes], "hooks_");
 }

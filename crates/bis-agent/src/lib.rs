@@ -52,6 +52,9 @@ pub const TEXT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/agent.bin"));
 /// A static ELF executable that consists of the agent only; its entry is an `int3`.
 pub const STUB_ELF: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/agent.elf"));
 
+/// A static ELF executable: what a recorded process becomes in place of a program that is left out of the recording.
+pub const STAND_IN_ELF: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/stand_in.elf"));
+
 const _: () = assert!(symbols::TEXT_BASE == AGENT_BASE);
 const _: () = assert!(TEXT.len() as u64 <= AGENT_LEN);
 

@@ -41,6 +41,8 @@ pub enum Entry {
     MakeAtOnce,
     /// It is not made; this is its result.
     Done(i64),
+    /// The task stands in front of it again.
+    Undone,
 }
 
 /// The tracee's memory as the table wants it.
@@ -131,9 +133,13 @@ impl Domain {
         }
         let Some(judged) = self.judge(tid, state)? else { return Ok(()) };
         state = judged;
-        if call.nr == own::NUMBER {
-            return self.asked_of_us(tid, state, &call);
-        }
+        let call = match (call.nr, call.args) {
+            (own::NUMBER, [own::LEAVE, path, argv, envp, ..]) => {
+                Call { nr: libc::SYS_execve.cast_unsigned(), args: [path, argv, envp, 0, 0, 0] }
+            }
+            (own::NUMBER, _) => return self.asked_of_us(tid, state, &call),
+            _ => call,
+        };
         let Some(row) = row(call.nr) else {
             let seq = self.session.writer.next_seq();
             self.session
@@ -181,6 +187,7 @@ impl Domain {
             }
             match self.enter(tid, handler, &call)? {
                 Entry::Make => {}
+                Entry::Undone => return Ok(()),
                 Entry::MakeAtOnce => {
                     self.resume(tid, Resume::Syscall)?;
                     return self.wait_for_report(tid);
@@ -288,7 +295,7 @@ impl Domain {
     }
 
     /// Sets the task back to before its `syscall` instruction.
-    fn undo(&mut self, tid: Tid, entry: &Registers) -> Result<()> {
+    pub fn undo(&mut self, tid: Tid, entry: &Registers) -> Result<()> {
         let regs = Registers { rip: entry.rip - 2, rax: entry.orig_rax, orig_rax: u64::MAX, ..*entry };
         self.stopped(tid)?.set_regs(&regs)?;
         let task = self.task(tid)?;

@@ -43,6 +43,7 @@ use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
 use bis_trace::types::{TickKind, Tid};
 use bis_tracee::ours;
+pub use calls::left_out::Pattern;
 pub use error::RecordError;
 pub use fault::{Fault, OnFault};
 
@@ -80,6 +81,8 @@ pub struct Options {
     /// The folder in which it is remembered which instructions of which programs the hooks replace. None: found anew
     /// each time.
     pub site_cache: Option<PathBuf>,
+    /// Commands that are not recorded.
+    pub left_out: Vec<Pattern>,
     /// Who looks at a process with which the recording fails, before it is killed.
     pub on_fault: Option<OnFault>,
 }
@@ -100,6 +103,8 @@ pub struct Ended {
     pub exit_code: u8,
     /// The processes that the program had left running, and that ended with the recording: name and process id.
     pub left: Vec<(String, Tid)>,
+    /// Those that stood in for programs outside of the recording, which go on.
+    pub go_on: Vec<(String, Tid)>,
 }
 
 /// Records a run of a program and of all its descendants. What the program has left running when it ends is recorded on for

@@ -382,6 +382,7 @@ impl Domain {
         let ppid = parent_of(tid);
         self.write_entry(former)?;
         let traits = self.task(former)?.traits.clone().after_exec();
+        let stand_in = self.task(former)?.stand_in;
         let others: Vec<Tid> =
             self.tasks.values().filter(|t| t.pid == pid && t.tid != former).map(|t| t.tid).collect();
         for other in others {
@@ -415,7 +416,7 @@ impl Domain {
         let stopped = running.stopped();
         let core = if self.tasks.is_empty() { self.core } else { self.session.cores.enter(None) };
         let session = Arc::clone(&self.session);
-        let task = Task { traits, own_name: session.own_name(pid), ..Task::new(stopped, pid) };
+        let task = Task { traits, stand_in, own_name: session.own_name(pid), ..Task::new(stopped, pid) };
         let domain = match Domain::from_exec(&session, id, task, ppid, core) {
             Err(RecordError::Tracee(TraceeError::Died(_))) => return Ok(None),
             Err(error) if error.is_death_of(tid) => return Ok(None),

@@ -21,7 +21,7 @@ use bis_trace::{
 use bis_tracee::{
     cpu, cpuid_mode, guardian, handover, names,
     ours::{self, Came, Coming},
-    sys, task,
+    outside, sys, task,
     ticks::Ticks,
 };
 
@@ -77,11 +77,15 @@ struct Progress {
     early: Option<Signal>,
     /// All processes that there were.
     processes: HashSet<Tid>,
+    /// Those of them that stand in for a program outside.
+    stand_ins: HashSet<Tid>,
     /// What the program has left running is not waited for any longer.
     is_over: bool,
     /// Since when that is being killed, and what it was.
     killed: Option<Instant>,
     left: Vec<(String, Tid)>,
+    /// The stand-ins that were there when the programs outside were let go.
+    go_on: Vec<(String, Tid)>,
     /// Why the recording ends though processes that the program has left are still there.
     cut: Option<String>,
     failure: Option<RecordError>,
@@ -121,10 +125,13 @@ impl Progress {
         if there.is_empty() {
             return true;
         }
+        // What runs outside goes on, though its stand-in does not.
+        outside::let_all_go();
         for (name, pid) in there {
             let _ = ours::send(pid, Signal::KILL);
-            if !self.left.iter().any(|(_, known)| *known == pid) {
-                self.left.push((name, pid));
+            let list = if self.stand_ins.contains(&pid) { &mut self.go_on } else { &mut self.left };
+            if !list.iter().any(|(_, known)| *known == pid) {
+                list.push((name, pid));
             }
         }
         self.killed.get_or_insert_with(Instant::now).elapsed() < KILL_MAX
@@ -270,6 +277,7 @@ impl Session {
         }
         let exit_code = progress.exit_code.unwrap_or(0);
         let left = std::mem::take(&mut progress.left);
+        let go_on = std::mem::take(&mut progress.go_on);
         if !left.is_empty() {
             let names: Vec<String> =
                 left.iter().map(|(name, pid)| format!("{name} (process {pid})")).collect();
@@ -280,11 +288,11 @@ impl Session {
         if let Some(why) = progress.cut.take() {
             self.writer.meta(&Meta::Cut { why })?;
             self.writer.finish()?;
-            return Ok(Ended { exit_code, left });
+            return Ok(Ended { exit_code, left, go_on });
         }
         self.writer.meta(&Meta::End { exit_code, seq: self.writer.next_seq() })?;
         self.writer.finish()?;
-        Ok(Ended { exit_code, left })
+        Ok(Ended { exit_code, left, go_on })
     }
 
     /// Ends the trace with the failure of its recording, which it returns.
@@ -318,6 +326,7 @@ impl Session {
                 progress = woken.unwrap_or_else(PoisonError::into_inner).0;
                 continue;
             }
+            outside::reap();
             // It may wait for the disk, and supervisors must be able to end.
             drop(progress);
             let outcome = self.writer.flush_old();
@@ -456,6 +465,11 @@ impl Session {
     /// A process of the recording begins.
     pub fn process_begins(&self, pid: Tid) {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner).processes.insert(pid);
+    }
+
+    /// This process stands in for a program outside from now on.
+    pub fn left_out(&self, pid: Tid) {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner).stand_ins.insert(pid);
     }
 
     /// Is this a process of the recording, or was it one?

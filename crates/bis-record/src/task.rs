@@ -11,7 +11,13 @@ use bis_trace::{
 use bis_tracee::{Running, Status, Stopped, siginfo::SigInfo};
 
 use crate::{
-    ambush::Ambush, calls::Held, chaos::Hold, slow::PageHashes, space::Place, spin::Spin, ticks::Counter,
+    ambush::Ambush,
+    calls::{Held, left_out::StandIn},
+    chaos::Hold,
+    slow::PageHashes,
+    space::Place,
+    spin::Spin,
+    ticks::Counter,
 };
 
 /// Whether the task is ours to touch.
@@ -176,6 +182,8 @@ pub struct Task {
     pub ambush: Option<Ambush>,
     pub hold: Option<Hold>,
     pub is_new: bool,
+    /// Its program is one that is left out of the recording.
+    pub stand_in: Option<StandIn>,
     /// Whether it only waits for others when it computes.
     pub spin: Spin,
 }
@@ -216,6 +224,7 @@ impl Task {
             ambush: None,
             hold: None,
             is_new: true,
+            stand_in: None,
             spin: Spin::default(),
         }
     }

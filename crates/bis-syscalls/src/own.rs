@@ -13,5 +13,12 @@ pub const NAME: &str = "bis_ask";
 /// there, with a zero byte, and returns [`YES`]. ENAMETOOLONG: the buffer is too small.
 pub const WHERE: u64 = 0;
 
+/// "Execute this outside of the recording": the other arguments are those of execve. Returns only if that fails; EPERM: the
+/// recorder cannot do that for this process.
+pub const LEAVE: u64 = 1;
+
+/// For the program that stands in for one outside: the descriptor by which it hears of it. EINVAL for all others.
+pub const CHANNEL: u64 = 2;
+
 /// What [`WHERE`] returns, a result that nothing else gives.
 pub const YES: u64 = 0x0062_6973;

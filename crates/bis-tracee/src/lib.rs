@@ -22,6 +22,7 @@ pub mod memory_limit;
 pub mod names;
 pub mod nested;
 pub mod ours;
+pub mod outside;
 pub mod pagemap;
 pub mod place;
 pub mod remote;

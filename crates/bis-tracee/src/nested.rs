@@ -2,7 +2,7 @@
 //! record.
 
 use std::{
-    ffi::{CString, OsStr, c_char},
+    ffi::{CStr, CString, OsStr, c_char},
     io,
     os::unix::ffi::OsStrExt,
     path::PathBuf,
@@ -31,16 +31,35 @@ pub fn outer_trace() -> Option<PathBuf> {
 }
 
 /// This process becomes the program, which gets SIGPIPE as we did. Returns only with the reason why not.
-pub fn become_program(path: &CString, argv: &[CString], envp: &[CString]) -> io::Error {
+pub fn become_program(path: &CStr, argv: &[CString], envp: &[CString]) -> io::Error {
+    executed(argv, envp, |argv, envp| {
+        // SAFETY: as `executed` says.
+        unsafe { libc::execve(path.as_ptr(), argv, envp) };
+    })
+}
+
+/// As [`become_program`], but the program runs outside of the recording, and this process stands for it.
+pub fn leave_recording(path: &CStr, argv: &[CString], envp: &[CString]) -> io::Error {
+    executed(argv, envp, |argv, envp| {
+        // SAFETY: as `executed` says; a recorder takes the arguments as execve does, and no kernel has this call.
+        unsafe { libc::syscall(own::NUMBER.cast_signed(), own::LEAVE, path.as_ptr(), argv, envp) };
+    })
+}
+
+/// Executes with these vectors, which live, and end with null.
+fn executed(
+    argv: &[CString],
+    envp: &[CString],
+    execute: impl FnOnce(*const *const c_char, *const *const c_char),
+) -> io::Error {
     let pointers = |strings: &[CString]| -> Vec<*const c_char> {
         strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect()
     };
     let (argv, envp) = (pointers(argv), pointers(envp));
-    // SAFETY: the strings and the vectors of pointers to them live until the calls return, and the vectors end with null. What
-    // SIGPIPE does is set to one of the two actions without a handler.
+    // SAFETY: what SIGPIPE does is set to one of the two actions without a handler.
     unsafe {
         libc::signal(libc::SIGPIPE, ours::inherited_sigpipe());
-        libc::execve(path.as_ptr(), argv.as_ptr(), envp.as_ptr());
+        execute(argv.as_ptr(), envp.as_ptr());
         let error = io::Error::last_os_error();
         libc::signal(libc::SIGPIPE, libc::SIG_IGN);
         error

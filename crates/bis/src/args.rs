@@ -92,6 +92,7 @@ Examples:
   bis record -o /tmp/trace -- make -j2
   bis record --env LANG=C --cwd build ctest
   bis record --ticks=stepping -o t /bin/true
+  bis record --detach=git --detach=/usr/bin/ssh ./test.sh
   while bis record --chaos -o t ./flaky_test; do bis rm t; done"
 )]
 pub struct Record {
@@ -150,6 +151,13 @@ pub struct Record {
     /// With --on-error=debug: start no gdb, but serve one at this port (0: any free one), and say on standard error how to connect
     #[arg(short = 's', long, value_name = "PORT", requires = "on_error")]
     pub port: Option<u16>,
+    /// Leave this command out of the recording wherever the program executes it; can be given several times
+    ///
+    /// A name like `git` means all programs of that name, and with a slash it is a path; `*` and `?` stand for any text and any
+    /// character. Such a program, with all that it starts, runs as without bis; the recording has a process that waits for it and has
+    /// its exit status. PROGRAM itself is always recorded.
+    #[arg(long, value_name = "COMMAND")]
+    pub detach: Vec<OsString>,
     /// What to do where this bis is itself being recorded by bis
     #[arg(long, value_name = "HOW", default_value = "join")]
     pub nested: Nested,
@@ -165,6 +173,8 @@ pub enum Nested {
     Join,
     /// Fail
     Error,
+    /// Record outside of the recording that there is: it has nothing of this one but its status
+    Detach,
     /// Try to record, as if there was no other recording
     Ignore,
 }

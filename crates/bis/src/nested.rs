@@ -2,9 +2,13 @@
 //! a recording cannot start another one inside of itself.
 
 use std::{
+    env,
     ffi::{CString, OsString},
     fmt, fs, io,
-    os::unix::{ffi::OsStrExt, fs::MetadataExt},
+    os::unix::{
+        ffi::{OsStrExt, OsStringExt},
+        fs::MetadataExt,
+    },
     path::{Path, PathBuf},
 };
 
@@ -59,6 +63,27 @@ pub fn become_program(path: &Path, argv: &[OsString], environment: &[(OsString, 
 
 fn status_field(status: &str, field: &str) -> Option<u32> {
     status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')?.trim().parse().ok())
+}
+
+/// This whole command goes on outside of the recording that records it. Returns only with the reason why not.
+pub fn leave() -> Failure {
+    let leave = || -> io::Result<io::Error> {
+        let text = |string: OsString| CString::new(string.into_vec()).map_err(io::Error::from);
+        let path = text(env::current_exe()?.into_os_string())?;
+        let argv = env::args_os().map(text).collect::<io::Result<Vec<_>>>()?;
+        let variable = |(name, value): (OsString, OsString)| {
+            let mut whole = name;
+            whole.push("=");
+            whole.push(value);
+            text(whole)
+        };
+        let environment = env::vars_os().map(variable).collect::<io::Result<Vec<_>>>()?;
+        Ok(nested::leave_recording(&path, &argv, &environment))
+    };
+    let error = leave().unwrap_or_else(|error| error);
+    Failure::usage(format!(
+        "failed to leave the recording that this runs in: {error} (bis info TRACE says why, of its trace)"
+    ))
 }
 
 /// The process id of the bis that traces us, if one does.

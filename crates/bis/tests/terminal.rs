@@ -34,3 +34,8 @@ fn an_interactive_shell_with_jobs() {
 fn signals_of_the_terminal_and_of_others() {
     sit("signals.py");
 }
+
+#[test]
+fn a_program_that_is_left_out() {
+    sit("left_out.py");
+}

@@ -4,6 +4,7 @@
 mod cloned;
 mod failed;
 mod identity;
+pub mod left_out;
 mod limits;
 mod memory;
 mod nested;
@@ -80,6 +81,9 @@ impl Domain {
             H::Open => self.enter_open(tid, call),
             H::Ioctl => Ok(self.enter_ioctl(tid, call)),
             H::Execve | H::Execveat => {
+                if let Some(entry) = self.enter_left_out(tid, handler, call)? {
+                    return Ok(entry);
+                }
                 if let Some(entry) = self.enter_unreadable(tid, handler, call)? {
                     return Ok(entry);
                 }
@@ -113,6 +117,7 @@ impl Domain {
         if matches!(handler, H::Execve | H::Execveat) {
             let pid = self.task(tid)?.pid;
             self.session.mail.end_exec(pid);
+            self.leave_no_stand_in(tid)?;
         }
         if (-4095..0).contains(&result) {
             if handler == H::Madvise {

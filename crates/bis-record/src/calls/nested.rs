@@ -12,6 +12,10 @@ impl Domain {
     pub fn asked_of_us(&mut self, tid: Tid, mut state: InCall, call: &Call) -> Result<()> {
         let result = match call.args[0] {
             own::WHERE => self.tell_where(call, &mut state),
+            own::CHANNEL => {
+                let channel = self.task(tid)?.stand_in.map(|stand_in| stand_in.channel);
+                i64::from(channel.unwrap_or(-libc::EINVAL))
+            }
             _ => -i64::from(libc::EINVAL),
         };
         self.not_made(tid, state, result)

@@ -18,6 +18,9 @@ use crate::{call::Entry, domain::Domain, error::Result};
 impl Domain {
     /// At the entry of an exec: its failure, if its program is such a one.
     pub(super) fn enter_unreadable(&self, tid: Tid, handler: Handler, call: &Call) -> Result<Option<Entry>> {
+        if self.tasks.get(&tid).is_some_and(|task| task.stand_in.is_some()) {
+            return Ok(None);
+        }
         let Some(path) = self.program(tid, handler, call).filter(|path| is_unreadable(path)) else {
             return Ok(None);
         };
@@ -31,7 +34,7 @@ impl Domain {
     }
 
     /// The file that an exec names, as we find it.
-    fn program(&self, tid: Tid, handler: Handler, call: &Call) -> Option<PathBuf> {
+    pub(super) fn program(&self, tid: Tid, handler: Handler, call: &Call) -> Option<PathBuf> {
         let (folder, name) = match handler {
             Handler::Execveat => (call.i32(0), call.args[1]),
             _ => (libc::AT_FDCWD, call.args[0]),

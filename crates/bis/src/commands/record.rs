@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use bis_record::{Ended, OnFault, Options, RecordError};
+use bis_record::{Ended, OnFault, Options, Pattern, RecordError};
 use bis_trace::{TraceError, types::Tid};
 
 use crate::{
@@ -40,6 +40,7 @@ fn record(args: Record) -> Result<u8> {
     {
         match (args.nested, &outer) {
             (Nested::Join, Outer { trace: Some(trace), .. }) => return join(&args, trace),
+            (Nested::Detach, Outer { trace: Some(_), .. }) => return Err(nested::leave()),
             _ => {
                 return Err(Failure::usage(format!(
                     "failed to record: this process is already being recorded by bis{outer}; a recording covers all child \
@@ -86,11 +87,15 @@ fn record(args: Record) -> Result<u8> {
         cloning: !args.no_cloning,
         wait: args.wait,
         site_cache: folder::site_cache(),
+        left_out: args.detach.iter().map(left_out).collect(),
         on_fault: args.on_error.is_some().then(|| on_fault(args.port)),
     });
     drop(mark);
     match result {
-        Ok(Ended { exit_code, left }) => {
+        Ok(Ended { exit_code, left, go_on }) => {
+            if let Some(text) = tell_going_on(&go_on) {
+                output::note(&text);
+            }
             if let Some(text) = tell_left(&left) {
                 output::note(&text);
             }
@@ -148,6 +153,14 @@ fn on_fault(port: Option<u16>) -> OnFault {
     })
 }
 
+/// What of that which was left out of the recording is not ended by its end.
+fn tell_going_on(programs: &[(String, Tid)]) -> Option<String> {
+    let names: Vec<&str> = programs.iter().map(|(name, _)| name.as_str()).collect();
+    let goes = if names.len() == 1 { "goes" } else { "go" };
+    (!names.is_empty())
+        .then(|| format!("bis: left out of the recording, and {goes} on by itself: {}", names.join(", ")))
+}
+
 /// What the program had left running when the recording ended, and what has become of it.
 fn tell_left(left: &[(String, Tid)]) -> Option<String> {
     /// More are counted.
@@ -164,6 +177,13 @@ fn tell_left(left: &[(String, Tid)]) -> Option<String> {
     Some(format!(
         "bis: the program has left {named} running; {them} killed at the end of the recording (--wait records on until {end} ended)"
     ))
+}
+
+/// With a slash it is a path, from where we are.
+fn left_out(command: &OsString) -> Pattern {
+    let is_path = command.as_bytes().contains(&b'/');
+    let absolute = is_path.then(|| path::absolute(command).ok()).flatten();
+    Pattern(absolute.map_or_else(|| command.clone(), PathBuf::into_os_string).into_vec())
 }
 
 /// Writes where the trace will be to a descriptor that we were started with. The program does not get it, so that who

@@ -10,11 +10,15 @@ use crate::{
     args::{ProcessArg, Replay},
     commands::{debug, profile, steps, trace_at},
     failure::{Failure, Result, status},
-    folder, output,
+    folder, nested, output,
     progress::{self, Progress},
 };
 
 pub fn run(args: &Replay) -> Result<u8> {
+    if nested::outer().is_some_and(|outer| outer.trace.is_some()) {
+        // A replay needs to trace, which a recorded process cannot.
+        return Err(nested::leave());
+    }
     if args.profile {
         return profile::run(args);
     }
