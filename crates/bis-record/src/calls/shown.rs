@@ -2,9 +2,10 @@
 //! itself, of its threads, and of other processes of the recording. It sees what it would see without bis: no agent, no
 //! trampolines, no scratch memory, no tracer, and its text without jumps to hooks.
 //!
-//! A read of such a file is not made: its result is computed here. The text is made as a whole when it is read from
-//! its start, so that one reading of it in many small pieces tells of one moment (the kernel's own may tell of
-//! several). The position in it is that of the descriptor, so that `lseek`, `dup` and `fork` mean what they always do.
+//! A read of such a file is not made: its result is computed here, and is as long as the kernel's would be (`window.rs`): some
+//! programs stop at the first read that does not fill their buffer. Lists of mappings are made as far as they are read, like the
+//! kernel's own; other texts as a whole when they are read from their start. The position in a text is that of the
+//! descriptor, so that `lseek`, `dup` and `fork` mean what they always do.
 //!
 //! A write to `mem` is not made by the kernel either: it may change text, which is first made the program's own again.
 //!
@@ -13,11 +14,15 @@
 
 mod text;
 
+mod window;
+
 use text::Weight;
 pub use text::{OwnSeccomp, without};
+use window::{Records, Window};
 
 use std::{
-    fs,
+    fs::{self, File},
+    io::{self, Read as _},
     iter::once,
     ops::Range,
     os::unix::{ffi::OsStrExt, fs::MetadataExt},
@@ -45,6 +50,9 @@ const MEMORY_BYTES_MAX: u64 = 1 << 20;
 
 /// Texts that are kept for being read on.
 const TEXTS_MAX: usize = 16;
+
+/// How much of the kernel's text is read at once, at least.
+const RAW_BYTES_MIN: usize = 16 << 10;
 
 /// ioctl on maps: the kernel's newer way to ask (6.11). An older one does not know it.
 const PROCMAP_QUERY: u64 = 0xc068_6611;
@@ -78,6 +86,29 @@ pub struct ShownText {
     fd: i32,
     path: PathBuf,
     text: Vec<u8>,
+    /// Where the rest of it comes from.
+    rest: Option<Rest>,
+    window: Window,
+}
+
+/// What of a list of mappings has not been made into text yet. Many a reader stops where it has found what it looked for, and the kernel
+/// looks at each page for what it says in smaps.
+#[derive(Debug)]
+struct Rest {
+    file: File,
+    /// As the kernel says it.
+    raw: Vec<u8>,
+    /// What was ours when that was read, and may be no more.
+    ours: Vec<Range<u64>>,
+}
+
+impl Rest {
+    /// Reads on. Whether that was all.
+    fn read(&mut self) -> io::Result<bool> {
+        let wanted = self.raw.len().max(RAW_BYTES_MIN);
+        let got = (&mut self.file).take(wanted as u64).read_to_end(&mut self.raw)?;
+        Ok(got < wanted)
+    }
 }
 
 /// Which file a descriptor shows, by its name alone.
@@ -328,38 +359,85 @@ impl Domain {
         bytes
     }
 
-    /// A part of a text; none where it is the kernel's business (the process is gone, or not of the recording).
+    /// What a read of so many bytes gives of a text; none where it is the kernel's business (the process is gone, or not of the
+    /// recording).
     fn text_as_shown(&mut self, tid: Tid, fd: i32, file: &ShownFile, at: u64, len: u64) -> Option<Vec<u8>> {
         let is_it = |text: &ShownText| text.fd == fd && text.path == file.path;
-        if at == 0 || !self.shown.iter().any(is_it) {
-            let text = self.whole_text(tid, fd, file)?;
-            self.shown.retain(|text| !is_it(text));
-            if self.shown.len() >= TEXTS_MAX {
-                self.shown.remove(0);
-            }
-            self.shown.push(ShownText { fd, path: file.path.clone(), text });
+        let known = self.shown.iter().position(is_it).map(|index| self.shown.remove(index));
+        let mut text = match known.filter(|_| at != 0) {
+            Some(text) => text,
+            None => self.begin_text(tid, fd, file)?,
+        };
+        let clamped = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        let (at, len) = (clamped(at), clamped(len));
+        let reach = text.window.reach(at);
+        while text.rest.is_some() && text.text.len() < reach {
+            self.read_on(tid, file, &mut text)?;
         }
-        let text = &self.shown.iter().find(|text| is_it(text))?.text;
-        let start = usize::try_from(at).unwrap_or(usize::MAX).min(text.len());
-        let end = start.saturating_add(usize::try_from(len).unwrap_or(usize::MAX)).min(text.len());
-        Some(text[start..end].to_vec())
+        let records = match file.what {
+            Shown::Mappings => Records::Mappings,
+            Shown::Numa => Records::Lines,
+            _ => Records::One,
+        };
+        let part = text.window.read(&text.text, records, at, len);
+        let found = text.text[part].to_vec();
+        if self.shown.len() >= TEXTS_MAX {
+            self.shown.remove(0);
+        }
+        self.shown.push(text);
+        Some(found)
+    }
+
+    fn begin_text(&self, tid: Tid, fd: i32, file: &ShownFile) -> Option<ShownText> {
+        let (path, window) = (file.path.clone(), Window::default());
+        if file.what != Shown::Mappings {
+            let text = self.whole_text(tid, fd, file)?;
+            return Some(ShownText { fd, path, text, rest: None, window });
+        }
+        let (_, ours) = self.ours_of(tid, file.number)?;
+        // By the descriptor: what it shows stays the same whatever its name means here.
+        let file = File::open(fd_path(tid, fd)).ok()?;
+        let rest = Some(Rest { file, raw: Vec::new(), ours });
+        Some(ShownText { fd, path, text: Vec::new(), rest, window })
+    }
+
+    /// Makes more text of a list of mappings.
+    fn read_on(&self, tid: Tid, file: &ShownFile, text: &mut ShownText) -> Option<()> {
+        let rest = text.rest.as_mut()?;
+        let is_all = rest.read().ok()?;
+        let settled = if is_all { rest.raw.len() } else { text::settled(&rest.raw) };
+        if let Some((number, ours)) = self.ours_of(tid, file.number) {
+            let before = std::mem::replace(&mut rest.ours, ours.clone());
+            let ours = [before, ours].concat();
+            let raw: Vec<u8> = rest.raw.drain(..settled).collect();
+            text.text.extend(as_seen_from(tid, self.mappings(number, &raw, &ours)));
+        } else {
+            // The process is gone, and with it what was still to be said.
+            text.rest = None;
+            return Some(());
+        }
+        if is_all {
+            text.rest = None;
+        }
+        Some(())
+    }
+
+    /// What the kernel says of mappings, as the program sees it.
+    fn mappings(&self, number: Tid, text: &[u8], ours: &[Range<u64>]) -> Vec<u8> {
+        let hooks = self.hooks.as_ref().filter(|_| self.tasks.contains_key(&number));
+        let instead = hooks.map(|hooks| hooks.patches.dense.instead()).unwrap_or_default();
+        let kept = text::mappings(text, ours, &instead);
+        match hooks.map(|hooks| &hooks.patches.guards).filter(|guards| !guards.is_empty()) {
+            Some(guards) => text::unguarded(&kept, guards),
+            None => kept,
+        }
     }
 
     fn whole_text(&self, tid: Tid, fd: i32, file: &ShownFile) -> Option<Vec<u8>> {
         let (number, ours) = self.ours_of(tid, file.number)?;
-        let instead = match &self.hooks {
-            Some(hooks) if self.tasks.contains_key(&number) => hooks.patches.dense.instead(),
-            _ => Vec::new(),
-        };
-        // By the descriptor: what it shows stays the same whatever its name means here.
+        // By the descriptor, as above.
         let text = fs::read(fd_path(tid, fd)).ok()?;
         let kept = match file.what {
-            Shown::Mappings => {
-                let guards = self.hooks.as_ref().map(|hooks| &hooks.patches.guards);
-                let own = guards.filter(|guards| !guards.is_empty() && self.tasks.contains_key(&number));
-                let kept = text::mappings(&text, &ours, &instead);
-                own.map_or_else(|| kept.clone(), |guards| text::unguarded(&kept, guards))
-            }
             Shown::Numa => text::numa(&text, &ours),
             Shown::Status => {
                 let own = fs::read("/proc/self/status").ok()?;
@@ -370,9 +448,9 @@ impl Domain {
             Shown::Statm => text::statm(&text, &weigh(number, &ours)?),
             Shown::Rollup => {
                 let smaps = fs::read(format!("/proc/{number}/smaps")).ok()?;
-                text::rollup(&text, &text::mappings(&smaps, &ours, &instead))
+                text::rollup(&text, &self.mappings(number, &smaps, &ours))
             }
-            Shown::Memory => return None,
+            Shown::Mappings | Shown::Memory => return None,
         };
         Some(as_seen_from(tid, kept))
     }

@@ -16,6 +16,29 @@ fn header(line: &[u8]) -> Option<(Range<u64>, &[u8])> {
     Some((hex(start)?..hex(end)?, &line[space + 1..]))
 }
 
+/// How long the beginning of a text of maps or smaps is that what follows cannot change: up to the last mapping that touches
+/// none before it. `text` may end anywhere.
+pub fn settled(text: &[u8]) -> usize {
+    let (mut settled, mut at, mut end) = (0, 0, None);
+    for line in text.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")) {
+        if let Some((range, _)) = header(line) {
+            if end != Some(range.start) {
+                settled = at;
+            }
+            end = Some(range.end);
+        }
+        at += line.len();
+    }
+    settled
+}
+
+/// How long the first record is: a mapping's line, and what is said of it.
+pub fn first_mapping_len(text: &[u8]) -> usize {
+    let mut lines = text.split_inclusive(|byte| *byte == b'\n');
+    let first = lines.next().map_or(0, <[u8]>::len);
+    first + lines.take_while(|line| header(line).is_none()).map(<[u8]>::len).sum::<usize>()
+}
+
 /// What is left of a range without these, in order.
 pub fn without(range: Range<u64>, ours: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut parts = vec![range];
