@@ -203,6 +203,11 @@ impl<'t> Checkpoint<'t> {
     pub fn pid(&self) -> Tid {
         self.kept.process.pid()
     }
+
+    /// The last event that is done where it was made.
+    pub fn done(&self) -> EventSeq {
+        self.kept.cursor.done.0
+    }
 }
 
 impl<'t> Parcel<'t> {

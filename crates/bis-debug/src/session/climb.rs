@@ -4,7 +4,7 @@
 //! end, or, if the end is behind loops, in the last rounds of those.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     time::Duration,
 };
 
@@ -14,8 +14,10 @@ use super::{
     CHECKPOINT_EVERY, Live, Session, Trouble,
     goal::{Done, Goal},
     history::Mark,
+    over::{Calls, Over, Standing},
+    passed::Passed,
     place::{Leg, Position},
-    window::one_step,
+    window::{Stepped, Window},
 };
 
 /// How long a replica runs on the way to the user's place before it is copied: ever shorter.
@@ -34,11 +36,14 @@ const ROUNDS_MAX: u64 = 32;
 const STOPS_MAX: u64 = 2000;
 
 /// An end that is more steps away than this is far: there may be loops on the way, of which the last rounds are near.
-const FAR: u64 = 300;
+const FAR: u64 = 200;
 
 /// Steps in such rounds that are left; and what a window is to have at least.
-const STEPS_LEFT: u64 = 1000;
+const STEPS_LEFT: u64 = 400;
 const STEPS_MIN: u64 = 200;
+
+/// A window with more steps is not begun as early as it was tried.
+const WHOLE_MAX: usize = 4000;
 
 /// Instructions whose rounds are counted in one look.
 const LOOKS_MAX: usize = 8;
@@ -57,16 +62,36 @@ pub(super) struct Climb<'t> {
     /// The position's name, of which the rungs know how much is done.
     pub end: Position,
     pub rungs: Vec<Rung<'t>>,
+    /// The steps from the last of them to the position, if they were made.
+    pub steps: Option<Window<'t>>,
+    /// Other copies that were made on the way, each with the number of the rung behind which it was.
+    pub others: Vec<(usize, Rung<'t>)>,
+    /// It began at no copy of a way that was gone before.
+    is_new: bool,
 }
 
 /// How far the end of a way is from a rung.
 enum Nearness<'t> {
     /// It is the same place: an event's place, which has that name only where somebody has asked for it.
     There,
-    /// So near that it is gone to step by step.
-    Near,
-    /// Farther than from this one.
-    Far(Box<Rung<'t>>),
+    /// So near that it was gone to step by step.
+    Near(Window<'t>),
+    /// Farther than from this one. There may be so many steps left from there.
+    Far(Box<Rung<'t>>, u64),
+}
+
+impl<'t> Climb<'t> {
+    /// Keeps all copies that are left, for ways to places in front.
+    pub(super) fn keep_in(self, passed: &mut Passed<'t>) {
+        let Climb { end, rungs, others, is_new, .. } = self;
+        let mut all: Vec<(usize, Rung<'t>)> = rungs.into_iter().enumerate().collect();
+        all.extend(others);
+        all.sort_by_key(|(number, _)| *number);
+        // Arrivals are counted from the event on; and the first is no copy of the way that was gone before.
+        let all = all.into_iter().filter(|(number, _)| is_new || *number > 0).map(|(_, rung)| rung);
+        let all = all.filter(|rung| rung.copy.done() == end.event).collect();
+        passed.keep(is_new, end, all);
+    }
 }
 
 /// What has come of counting how often tasks come to an address.
@@ -79,14 +104,17 @@ enum Rounds<'t> {
 
 impl<'t> Rung<'t> {
     /// A replica that goes on from here.
-    fn resume<'p>(&mut self, end: &'p Position) -> Result<(Live<'t>, Goal<'p>), Trouble> {
+    pub(super) fn resume<'p>(&mut self, end: &'p Position) -> Result<(Live<'t>, Goal<'p>), Trouble> {
         let (replica, company) = self.copy.resume()?;
         let live = Live::new(replica, company, self.image);
         Ok((live, Goal { done: self.done, ..Goal::new(end) }))
     }
 
     /// The same, and the program counts nothing by itself. It was to count up to the end of the way.
-    fn resume_without_counts<'p>(&mut self, end: &'p Position) -> Result<(Live<'t>, Goal<'p>), Trouble> {
+    pub(super) fn resume_without_counts<'p>(
+        &mut self,
+        end: &'p Position,
+    ) -> Result<(Live<'t>, Goal<'p>), Trouble> {
         let (mut live, mut goal) = self.resume(end)?;
         live.replica.end_counts()?;
         goal.ask_anew();
@@ -123,12 +151,12 @@ impl<'t> Session<'t> {
     /// in front of it. `than`: the mark from which it was tried, and which is not far enough before.
     pub(super) fn climb(
         &mut self,
-        end: &Position,
+        own_end: &Position,
         than: Option<&Mark<'t>>,
     ) -> Result<Option<Climb<'t>>, Trouble> {
-        let image = self.image_of(end.event);
+        let image = self.image_of(own_end.event);
         self.have_image(image)?;
-        let end = &self.near(end)?;
+        let end = &self.near(own_end)?;
         let from = match than {
             None => self.history.best_before(image, end),
             Some(than) => self.history.best_before_mark(image, end, than),
@@ -140,7 +168,71 @@ impl<'t> Session<'t> {
         let done = Goal::from(end, &live, &from.position).map(|goal| goal.done);
         drop(live);
         let Some(done) = done else { return Ok(None) };
-        let mut rungs = vec![Rung { copy, done, image }];
+        let rungs = vec![Rung { copy, done, image }];
+        let mut climb =
+            Climb { from, end: end.clone(), rungs, steps: None, others: Vec::new(), is_new: true };
+        if than.is_some() || end.legs.is_empty() {
+            self.climb_to(&mut climb, own_end, false)?;
+        } else if !self.climb_to(&mut climb, own_end, true)? && climb.rungs[0].copy.done() < end.event {
+            // Behind the last event is the very place, by another name.
+            climb.end = Position::at(end.event);
+            climb.rungs[0].done = Done::default();
+            self.climb_to(&mut climb, own_end, true)?;
+        }
+        Ok(Some(climb))
+    }
+
+    /// Makes the copies behind the first one. Is there more than that in front of the end? `is_last`: nothing in front of the last interval is
+    /// wanted.
+    fn climb_to(
+        &mut self,
+        Climb { from, end, rungs, steps, others, is_new }: &mut Climb<'t>,
+        own_end: &Position,
+        is_last: bool,
+    ) -> Result<bool, Trouble> {
+        if is_last {
+            self.last_interval(end, rungs)?;
+            if from.position == Position::at(end.event) {
+                let passed = self.passed_before(end, &mut rungs[0])?;
+                *is_new = passed.is_empty();
+                rungs.extend(passed);
+            }
+        }
+        if *is_new {
+            self.ladder(end, rungs)?;
+        }
+        self.last_interval(end, rungs)?;
+        self.last_rounds(end, rungs)?;
+        let mut many = FAR;
+        while let Some(last) = rungs.last_mut() {
+            let mut passed = Vec::new();
+            let window = Window::new(from.clone(), own_end.clone());
+            let nearer = self.nearer(last, end, window, many, &mut passed)?;
+            let number = rungs.len() - 1;
+            others.extend(passed.into_iter().map(|rung| (number, rung)));
+            match nearer {
+                Nearness::Far(nearer, left) => {
+                    rungs.push(*nearer);
+                    many = left.max(FAR);
+                }
+                Nearness::Near(window) => {
+                    *steps = Some(window);
+                    return Ok(true);
+                }
+                Nearness::There if rungs.len() == 1 => return Ok(false),
+                Nearness::There => {
+                    rungs.pop();
+                    if rungs.len() == 1 && is_last {
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Copies that are made after some time.
+    fn ladder(&mut self, end: &Position, rungs: &mut Vec<Rung<'t>>) -> Result<(), Trouble> {
         for every in LADDER {
             let Some(Rung { copy, done, image }) = rungs.last_mut() else { break };
             let (replica, company) = copy.resume()?;
@@ -175,35 +267,27 @@ impl<'t> Session<'t> {
             tracing::debug!(?every, copies = new.len(), "climbed");
             rungs.extend(new);
         }
-        self.last_interval(end, &mut rungs)?;
-        self.last_rounds(end, &mut rungs)?;
-        while let Some(last) = rungs.last_mut() {
-            match self.nearer(last, end)? {
-                Nearness::Far(nearer) => rungs.push(*nearer),
-                Nearness::Near => break,
-                Nearness::There if rungs.len() == 1 => break,
-                Nearness::There => drop(rungs.pop()),
-            }
-        }
-        Ok(Some(Climb { from, end: end.clone(), rungs }))
+        Ok(())
     }
 
     /// On a busy machine a replica may be at the end before a short time is known to be over. Nobody has to wait for the last event in
     /// front of the end, behind which arrivals are counted by themselves.
     fn last_interval(&mut self, end: &Position, rungs: &mut Vec<Rung<'t>>) -> Result<(), Trouble> {
         let Some(last) = rungs.last_mut() else { return Ok(()) };
+        if !end.legs.is_empty() {
+            let is_behind = end.event > last.copy.done();
+            return if is_behind { self.rung_at(rungs, end, Position::at(end.event)) } else { Ok(()) };
+        }
+        // The end is behind an event: the interval is the one in front of that event.
         let (mut live, mut goal) = last.resume(end)?;
+        Self::have_points(&mut live, end, None)?;
         let first = live.replica.done().0;
-        let mut event = end.event;
-        if end.legs.is_empty() {
-            // The end is behind an event: the interval is the one in front of that event.
-            let mut done = first;
-            event = first;
-            Self::have_points(&mut live, end, None)?;
-            let limit = Limit { each_event: true, ..Limit::default() };
-            while self.toward(&mut live, &mut goal, &[], &limit)?.is_some() {
-                event = done;
-                done = live.replica.done().0;
+        let (mut event, mut done) = (first, first);
+        let limit = Limit { each_event: true, ..Limit::default() };
+        while self.toward(&mut live, &mut goal, &[], &limit)?.is_some() {
+            let now = live.replica.done().0;
+            if now > done {
+                (event, done) = (done, now);
             }
         }
         drop(live);
@@ -263,52 +347,82 @@ impl<'t> Session<'t> {
         Self::add_rung(rungs, &mut live, done)
     }
 
-    /// How far the end is from a rung; if it is far, there is a rung behind this one, in the last rounds of a loop that lies between.
+    /// How far the end is from a rung; if it is far, there is a rung behind this one: in the last rounds of a loop that lies between, or in the last
+    /// call that takes long.
     ///
-    /// It goes there step by step and looks ever less often at what has repeated; so it ends, even where nothing does.
-    fn nearer(&mut self, rung: &mut Rung<'t>, end: &Position) -> Result<Nearness<'t>, Trouble> {
+    /// It goes there step by step, over such calls, and looks ever less often at what has repeated, first after so many steps; so it ends, even
+    /// where nothing does. `passed`: copies that it has made on the way.
+    fn nearer(
+        &mut self,
+        rung: &mut Rung<'t>,
+        end: &Position,
+        mut window: Window<'t>,
+        mut many: u64,
+        passed: &mut Vec<Rung<'t>>,
+    ) -> Result<Nearness<'t>, Trouble> {
         let (mut live, mut goal) = rung.resume_without_counts(end)?;
         Self::have_points(&mut live, end, None)?;
         let own = end.arrivals();
         // The latest copy may be at the end itself: only who goes on from it knows.
         let (mut gone_on, mut latest) = (None, None);
-        let mut has_gone = false;
+        let (mut has_gone, mut is_whole) = (false, true);
+        let mut calls = Calls::default();
         let mut before: BTreeMap<u64, u64> = BTreeMap::new();
-        let mut many = FAR;
         loop {
             let mut seen: BTreeMap<u64, u64> = BTreeMap::new();
+            let mut standing = Standing::of(&mut live)?;
             for _ in 0..many {
-                if let Some(tid) = live.replica.next_event()?.map(|event| event.tid)
-                    && let Ok(registers) = live.replica.registers(tid)
+                if let Some(Standing { registers, .. }) = standing
                     && !own.contains(&registers.rip)
                 {
                     *seen.entry(registers.rip).or_default() += 1;
                 }
-                let limit = one_step(&mut live)?;
-                match self.toward(&mut live, &mut goal, &[], &limit)? {
-                    Some(stop) => {
-                        if matches!(stop, Stop::Stepped(_) | Stop::Watched(..) | Stop::Event(_)) {
-                            has_gone = true;
-                            gone_on = latest.take().or(gone_on);
-                        }
+                match self.one_step_to(&mut live, &mut goal, &mut window)? {
+                    Stepped::Gone => {
+                        has_gone = true;
+                        gone_on = latest.take().or(gone_on);
                     }
-                    None if has_gone => {
-                        return Ok(gone_on.map_or(Nearness::Near, |rung| Nearness::Far(Box::new(rung))));
+                    Stepped::Not => {}
+                    Stepped::There if !has_gone => return Ok(Nearness::There),
+                    Stepped::There => {
+                        let far = gone_on.filter(|_| !is_whole || window.len() > WHOLE_MAX);
+                        return Ok(match far {
+                            Some(rung) => Nearness::Far(Box::new(rung), FAR),
+                            None => Nearness::Near(window),
+                        });
                     }
-                    None => return Ok(Nearness::There),
+                }
+                let now = Standing::of(&mut live)?;
+                calls.stepped(standing, now, &live);
+                standing = now;
+                match self.go_over(&mut live, &mut goal, &mut calls, end)? {
+                    Over::None => {}
+                    Over::Within(here) => passed.push(here),
+                    Over::Returned(within) => {
+                        passed.extend(gone_on.replace(within));
+                        (latest, is_whole) = (None, false);
+                        standing = Standing::of(&mut live)?;
+                    }
                 }
             }
+            let often = most_often(&seen);
+            let mut looks: VecDeque<u64> = often.iter().copied().take(LOOKS_MAX).collect();
             let mut too_many = None;
-            for addr in most_often(&seen) {
+            while let Some(addr) = looks.pop_front() {
                 let count = match self.count_rounds(rung, end, addr, None)? {
                     Rounds::All(count, ..) => count,
                     Rounds::TooMany(rung) => {
+                        // What the program does not count by itself is asked of the one that comes least often.
+                        looks.clear();
+                        let least = often.last().filter(|_| too_many.is_none());
+                        looks.extend(least.filter(|least| **least != addr));
                         too_many = Some((addr, rung));
                         continue;
                     }
                 };
                 let hits = seen[&addr];
-                let keep = (STEPS_LEFT * hits / many).max(4);
+                // Rounds with calls that were gone over are longer than their steps.
+                let keep = if is_whole { (STEPS_LEFT * hits / many).max(4) } else { 2 };
                 if count < before.get(&addr).copied().unwrap_or(0) + hits + 2 * keep {
                     continue;
                 }
@@ -317,7 +431,9 @@ impl<'t> Session<'t> {
                 };
                 Self::end_point(&mut live, addr)?;
                 if let Some(copy) = live.replica.checkpoint(&mut live.company)? {
-                    return Ok(Nearness::Far(Box::new(Rung { copy, done, image: live.image })));
+                    let rung = Rung { copy, done, image: live.image };
+                    let left = if is_whole { keep * many / hits * 2 } else { FAR };
+                    return Ok(Nearness::Far(Box::new(rung), left));
                 }
             }
             // At a stop a round, the one that comes least often has come nearer than steps would lead.
@@ -326,7 +442,7 @@ impl<'t> Session<'t> {
                 Self::end_point(&mut live, addr)?;
                 if let Some(copy) = live.replica.checkpoint(&mut live.company)? {
                     let rung = Rung { copy, done: goal.done, image: live.image };
-                    return Ok(Nearness::Far(Box::new(rung)));
+                    return Ok(Nearness::Far(Box::new(rung), FAR));
                 }
             }
             for (addr, hits) in seen {
@@ -395,7 +511,7 @@ impl<'t> Session<'t> {
 
     /// How often tasks come to an address between a rung and the end; with `until`, the replica stays at that time. None: that would take
     /// too long to find out.
-    fn rounds(
+    pub(super) fn rounds(
         &mut self,
         rung: &mut Rung<'t>,
         end: &Position,
@@ -468,5 +584,5 @@ fn most_often(seen: &BTreeMap<u64, u64>) -> Vec<u64> {
         .iter()
         .enumerate()
         .filter(|(at, (hits, _))| at.checked_sub(2).is_none_or(|at| often[at].0 != *hits));
-    few.map(|(_, (_, addr))| *addr).take(LOOKS_MAX).collect()
+    few.map(|(_, (_, addr))| *addr).collect()
 }

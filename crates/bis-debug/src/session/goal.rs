@@ -57,6 +57,18 @@ impl Goal<'_> {
         Some(Goal { position, done, stops: None })
     }
 
+    /// The goal of a replica that is on the first leg of its way, and has done so many of that leg's arrivals at this address.
+    pub(super) fn with_arrivals<'p>(
+        position: &'p Position,
+        addr: u64,
+        live: &Live<'_>,
+        count: u64,
+    ) -> Goal<'p> {
+        let seen = live.replica.traps().arrivals(addr);
+        let done = Done { base: seen.wrapping_sub(count), seen, ..Done::default() };
+        Goal { position, done, stops: None }
+    }
+
     /// The address whose arrivals the present leg counts.
     pub(super) fn counts(&self, live: &mut Live<'_>) -> Result<Option<u64>, Trouble> {
         if !self.is_near(live)? {

@@ -108,6 +108,12 @@ pub struct History<'t> {
     used: u64,
     /// It is measured again when there has been a mark of this number.
     measure_at: u64,
+    /// Processes of other copies, which count as marks do and can be done without.
+    others: Vec<Tid>,
+    /// How many of them there were when it was measured last.
+    measured: usize,
+    /// The marks alone take all that there is.
+    is_short: bool,
 }
 
 /// How many marks there are at most; then every third of the oldest goes.
@@ -119,13 +125,24 @@ const SPARED_MIN: u64 = 4;
 
 /// Their memory is measured each time that there are so many more.
 const MEASURE_EVERY: u64 = 8;
+const MEASURE_MORE: usize = 16;
 
 /// The second names that are remembered.
 const NAMES_MAX: usize = 64;
 
 impl<'t> History<'t> {
     pub fn new(budget: Rc<Budget>) -> History<'t> {
-        History { marks: Vec::new(), next: 0, names: Vec::new(), budget, used: 0, measure_at: MEASURE_EVERY }
+        History {
+            marks: Vec::new(),
+            next: 0,
+            names: Vec::new(),
+            budget,
+            used: 0,
+            measure_at: MEASURE_EVERY,
+            others: Vec::new(),
+            measured: 0,
+            is_short: false,
+        }
     }
 
     pub fn budget(&self) -> &Rc<Budget> {
@@ -168,7 +185,13 @@ impl<'t> History<'t> {
             self.budget.change(self.used, used);
             self.used = used;
             tracing::debug!(used, left, marks = self.marks.len(), "measured");
-            if used <= left || !self.thin_out(spared, 2) && spared == SPARED_MIN {
+            self.is_short = used > left;
+            self.measured = self.others.len();
+            if self.is_short && !self.others.is_empty() {
+                self.others.clear();
+                continue;
+            }
+            if !self.is_short || !self.thin_out(spared, 2) && spared == SPARED_MIN {
                 return;
             }
             spared = (spared / 2).max(SPARED_MIN);
@@ -176,7 +199,22 @@ impl<'t> History<'t> {
     }
 
     fn pids(&self) -> Vec<Tid> {
-        self.marks.iter().map(|(_, mark)| mark.copy.borrow().pid()).collect()
+        let marks = self.marks.iter().map(|(_, mark)| mark.copy.borrow().pid());
+        marks.chain(self.others.iter().copied()).collect()
+    }
+
+    /// Other copies of the process count as well. Is there room for them? They go before marks do.
+    pub fn count_also(&mut self, others: Vec<Tid>) -> bool {
+        if self.is_short && !others.is_empty() {
+            return false;
+        }
+        self.others = others;
+        self.measured = self.measured.min(self.others.len());
+        if self.others.len() - self.measured < MEASURE_MORE {
+            return true;
+        }
+        self.fit();
+        !self.others.is_empty()
     }
 
     /// What checkpoints may take more than they do.

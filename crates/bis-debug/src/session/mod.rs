@@ -24,6 +24,8 @@ pub mod libraries;
 mod look;
 mod memory;
 mod others;
+mod over;
+mod passed;
 pub mod place;
 pub mod points;
 pub mod processes;
@@ -242,6 +244,8 @@ pub struct Session<'t> {
     searched: Searched,
     /// The instructions in front of some place where the user was.
     window: Option<window::Window<'t>>,
+    /// Copies that were made on the way there.
+    passed: passed::Passed<'t>,
     /// A position in it, and its number there.
     in_window: Option<(Position, usize)>,
     pub points: Points,
@@ -388,6 +392,7 @@ impl<'t> Session<'t> {
             history,
             searched: Searched::default(),
             window: None,
+            passed: passed::Passed::default(),
             in_window: None,
             points: Points::default(),
             target,
