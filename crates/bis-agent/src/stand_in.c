@@ -106,7 +106,7 @@ void stand_in(u64 *stack)
 		if (!polled[0].revents)
 			continue;
 		if (call(SYS_read, channel, (u64)message, sizeof message, 0) != sizeof message)
-			call(SYS_exit_group, 0, 0, 0, 0); /* nobody tells us any more */
+			call(SYS_exit_group, 125, 0, 0, 0); /* nobody tells us any more how the program fares */
 		switch (message[0]) {
 		case STOPPED:
 			suffer(message[1]);

@@ -54,7 +54,7 @@ impl RecordError {
             libc::EFBIG => Some("the limit of files' sizes, ulimit -f, is too low"),
             libc::EAGAIN => Some(
                 "bis has a thread for each process that it records, and some more: the limit of processes, ulimit -u \
-                 or the container's, is too low",
+                 or the container's, or that of memory, ulimit -v, is too low",
             ),
             _ => None,
         }

@@ -4,7 +4,7 @@
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     ffi::CStr,
-    os::fd::{FromRawFd as _, IntoRawFd as _, OwnedFd},
+    os::fd::{AsRawFd as _, OwnedFd},
     sync::{
         OnceLock,
         atomic::{AtomicI32, Ordering},
@@ -17,9 +17,8 @@ pub struct Said;
 
 static STATUS: AtomicI32 = AtomicI32::new(2);
 
-/// The folder of [`leave_word_in`]; -1: none.
-static FOLDER: AtomicI32 = AtomicI32::new(-1);
-static NAME: OnceLock<&'static CStr> = OnceLock::new();
+/// Of [`leave_word_in`].
+static WORD: OnceLock<(OwnedFd, &'static CStr)> = OnceLock::new();
 
 const LINE: &[u8] =
     b"bis: failed to allocate memory: the limit of memory, ulimit -v or the container's, is too low\n";
@@ -33,27 +32,19 @@ pub fn say_with_status(status: u8) {
 }
 
 /// From here on, a process without memory leaves the line that it says in a file `name` in this folder, too: whoever
-/// looks at what it has left finds there why it ended. The folder stays open for as long as the process lives.
+/// looks at what it has left finds there why it ended. Only the first call counts.
 pub fn leave_word_in(folder: OwnedFd, name: &'static CStr) {
-    NAME.get_or_init(|| name);
-    let before = FOLDER.swap(folder.into_raw_fd(), Ordering::Relaxed);
-    if before >= 0 {
-        // SAFETY: nobody else has the descriptor: it was given to us, and taken out of its place just now.
-        drop(unsafe { OwnedFd::from_raw_fd(before) });
-    }
+    let _ = WORD.set((folder, name));
 }
 
 fn leave_word() {
-    let folder = FOLDER.load(Ordering::Relaxed);
-    if let Some(name) = NAME.get()
-        && folder >= 0
-    {
-        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-        // SAFETY: system calls on constant bytes and plain numbers; where one fails, the line has been said at least.
-        unsafe {
-            let file = libc::openat(folder, name.as_ptr(), flags, 0o600);
-            libc::write(file, LINE.as_ptr().add(WORD_AT).cast(), LINE.len() - WORD_AT);
-        }
+    let Some((folder, name)) = WORD.get() else { return };
+    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    let word = &LINE[WORD_AT..];
+    // SAFETY: system calls on constant bytes and plain numbers; where one fails, the line has been said at least.
+    unsafe {
+        let file = libc::openat(folder.as_raw_fd(), name.as_ptr(), flags, 0o600);
+        libc::write(file, word.as_ptr().cast(), word.len());
     }
 }
 

@@ -4,8 +4,8 @@
 //!
 //! Between the two is a *keeper*, the program's parent: a process without anything but a socket to the stand-in. It sends the program
 //! the signals that the stand-in is told of, tells the stand-in when the program stops or ends, and waits for the orphans of what the
-//! program has started. When the stand-in is killed, or
-//! dies with the recorder, the program is killed too; only the end of a recording lets it go ([`let_all_go`]).
+//! program has started. When the stand-in is killed, or dies with the recorder, the program is killed too; only the end of a recording
+//! lets it go ([`let_all_go`]).
 
 use std::{
     ffi::{CString, c_char},
@@ -367,4 +367,27 @@ pub fn kept_files(tid: Tid) -> io::Result<Vec<(RawFd, File)>> {
         }
     }
     Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use bis_syscalls::own;
+
+    use super::*;
+
+    #[test]
+    fn the_stand_in_has_our_numbers() {
+        let text = include_str!("../../bis-agent/src/stand_in.c");
+        let number = |name: &str| {
+            let value = text.lines().find_map(|line| line.strip_prefix(&format!("#define {name} ")));
+            let value = value.unwrap_or_else(|| panic!("{name} is not defined"));
+            match value.strip_prefix("0x") {
+                Some(hex) => u64::from_str_radix(hex, 16).unwrap(),
+                None => value.parse().unwrap(),
+            }
+        };
+        assert_eq!((number("OWN_NUMBER"), number("OWN_CHANNEL")), (own::NUMBER, own::CHANNEL));
+        let told = [EXITED, KILLED, STOPPED].map(u64::from);
+        assert_eq!(["EXITED", "KILLED", "STOPPED"].map(number), told);
+    }
 }

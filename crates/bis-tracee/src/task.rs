@@ -306,15 +306,18 @@ mod tests {
         spawn::{Program, Spawn, spawn},
     };
 
+    fn begun() -> Stopped {
+        let path = CString::new("/bin/true").unwrap();
+        let (program, argv) = (Program::Path(path.clone()), vec![path]);
+        spawn(&Spawn { program, argv, envp: vec![], cwd: None, file_limit: None, mode: Mode::Record })
+            .unwrap()
+    }
+
     /// Killed at a signal's stop, the task moves to the stop of its end before anybody waits for it: what the kernel
     /// says there must not be taken for a fault of the program.
     #[test]
     fn a_task_that_was_killed_in_its_stop_has_no_signal() {
-        let path = CString::new("/bin/true").unwrap();
-        let (program, argv) = (Program::Path(path.clone()), vec![path]);
-        let stopped =
-            spawn(&Spawn { program, argv, envp: vec![], cwd: None, file_limit: None, mode: Mode::Record });
-        let stopped = stopped.unwrap();
+        let stopped = begun();
         let tid = stopped.tid();
         sys::tgkill(tid, tid, Signal(10)).unwrap();
         let stopped = stopped.resume(Resume::Cont, None).unwrap().stopped();
@@ -341,11 +344,7 @@ mod tests {
     /// Killed in its group-stop, the task moves to the stop of its end, where there is no group-stop to be left in.
     #[test]
     fn a_task_that_was_killed_in_its_group_stop_cannot_be_left_in_it() {
-        let path = CString::new("/bin/true").unwrap();
-        let (program, argv) = (Program::Path(path.clone()), vec![path]);
-        let stopped =
-            spawn(&Spawn { program, argv, envp: vec![], cwd: None, file_limit: None, mode: Mode::Record });
-        let stopped = stopped.unwrap();
+        let stopped = begun();
         let tid = stopped.tid();
         sys::tgkill(tid, tid, Signal::STOP).unwrap();
         let stopped = stopped.resume(Resume::Cont, None).unwrap().stopped();

@@ -173,7 +173,7 @@ pub enum Nested {
     Join,
     /// Fail
     Error,
-    /// Record outside of the recording that there is: it has nothing of this one but its status
+    /// Record outside of the recording that there is, which has the exit status and nothing else
     Detach,
     /// Try to record, as if there was no other recording
     Ignore,

@@ -19,7 +19,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 type Body = fn(&Folder) -> Result<(), Failed>;
 
 fn main() {
-    let trials: [(&str, Body); 20] = [
+    let trials: [(&str, Body); 21] = [
         ("join::the_program_is_recorded_by_the_outer_one", joined),
         ("join::a_program_that_is_killed_says_by_what", joined_and_killed),
         ("join::a_program_that_is_not_there_is_not_found", joined_and_missing),
@@ -33,6 +33,7 @@ fn main() {
         ("detach::signals_reach_it", left_out_signals),
         ("detach::it_stops_and_goes_on", left_out_stops),
         ("detach::its_stand_in_is_killed", left_out_killed),
+        ("detach::its_keeper_is_killed", left_out_without_keeper),
         ("detach::it_cannot_be_executed", left_out_fails),
         ("detach::it_outlives_the_recording", left_out_outlives),
         ("detach::the_recorder_is_killed", left_out_recorder_killed),
@@ -294,6 +295,12 @@ fn left_out_recorder_killed(folder: &Folder) -> Result<(), Failed> {
     let pid = fs::read_to_string(&file)?;
     running.kill();
     wait_until("the end of what was left out", || !is_alive(&pid))
+}
+
+/// Nobody can say how the program ended then: that is no success.
+fn left_out_without_keeper(folder: &Folder) -> Result<(), Failed> {
+    let said = "gave 125\n";
+    leaving(folder, "kill -KILL $PPID; exit 0", "./left; echo gave $?", said, said).map(drop)
 }
 
 fn left_out_by_path(folder: &Folder) -> Result<(), Failed> {
