@@ -89,15 +89,15 @@ impl Domain {
         // Who is about to stop with its process would be waited for all that time.
         let stops = task.stash.iter().any(|info| is_stop(info.signal()));
         let is_plain = task.call.is_none()
-            && !task.in_hook
+            && !task.standing.is_in_hook()
             && task.inject.is_none()
             && task.expect_signal.is_none()
             && !stops;
-        let is_wanted = !task.stash.is_empty() || others && !task.midway;
+        let is_wanted = !task.stash.is_empty() || others && !task.standing.is_midway();
         if !is_plain || !is_wanted || !chaos.ambushes(task.ambush.is_some()) {
             return Ok(());
         }
-        let is_first = !task.midway;
+        let is_first = !task.standing.is_midway();
         let began = Instant::now();
         if !is_first && !self.surroundings.is_known() {
             self.look_wide(tid)?;
@@ -120,7 +120,7 @@ impl Domain {
         place::clear_breakpoint(tid)?;
         // It may have been stopped for something else in the moment when it came there: the trap is on its way.
         while self.stopped(tid)?.pending()?.iter().any(|info| SigInfo(*info).is_debug_exception()) {
-            let was_midway = self.task(tid)?.midway;
+            let was_midway = self.task(tid)?.standing.is_midway();
             self.resume(tid, Resume::Cont)?;
             self.wait_for_report(tid)?;
             let is_trap = match self.task(tid)?.report {
@@ -132,11 +132,12 @@ impl Domain {
                 _ => false,
             };
             let task = self.task(tid)?;
-            task.midway = was_midway;
+            task.standing.set_midway(was_midway);
             if !is_trap {
                 return Ok(());
             }
-            (task.report, task.ready) = (None, true);
+            task.report = None;
+            task.standing.go_on();
         }
         Ok(())
     }
@@ -211,20 +212,22 @@ impl Domain {
         let span = if is_first {
             Vec::new()
         } else {
-            task.midway = true;
+            task.standing.set_midway(true);
             match self.find_place(tid)? {
                 Some(span) => span,
                 // Something else has come, or replay would not find the place in time.
                 None => {
                     let task = self.task(tid)?;
-                    task.ready |= task.report.is_none();
+                    if task.report.is_none() {
+                        task.standing.go_on();
+                    }
                     return Ok(true);
                 }
             }
         };
         let regs = self.pause(tid, span)?;
         if !self.deliver_stashed(tid, &regs, SignalPoint::AfterEvent)? {
-            self.task(tid)?.ready = true;
+            self.task(tid)?.standing.go_on();
             self.task(tid)?.hold = Some(chaos.hold());
             // Somebody else is drawn.
             self.slice = Duration::ZERO;

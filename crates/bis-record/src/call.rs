@@ -173,7 +173,7 @@ impl Domain {
         let task = self.task(tid)?;
         task.call = Some(state);
         // From here on its place can be written down.
-        task.midway = false;
+        task.standing.describe();
         let mut blocks = may_block(&call) && !reads_much_of_a_file(tid, &call, &self.call(tid)?.plan);
         if let Some(Entry::Done(result)) = self.enter_shown(tid, &call)? {
             let state = self.task(tid)?.call.take();
@@ -299,8 +299,7 @@ impl Domain {
         let regs = Registers { rip: entry.rip - 2, rax: entry.orig_rax, orig_rax: u64::MAX, ..*entry };
         self.stopped(tid)?.set_regs(&regs)?;
         let task = self.task(tid)?;
-        task.ready = true;
-        task.midway = true;
+        task.standing.go_on_midway();
         Ok(())
     }
 
@@ -321,7 +320,7 @@ impl Domain {
         let seq = self.session.writer.next_seq();
         self.event_at(seq, tid, kind, call.sums)?;
         self.return_borrowed()?;
-        self.task(tid)?.ready = true;
+        self.task(tid)?.standing.go_on();
         Ok(())
     }
 
@@ -329,7 +328,7 @@ impl Domain {
     pub fn call_exit(&mut self, tid: Tid) -> Result<()> {
         let regs = self.stopped(tid)?.regs()?;
         if self.task(tid)?.call.is_none() {
-            self.task(tid)?.ready = true;
+            self.task(tid)?.standing.go_on();
             return Ok(());
         }
         let result = regs.result();
@@ -343,7 +342,7 @@ impl Domain {
             }
             let regs = Registers { rip: self.again_rip(regs.rip), ..regs };
             self.stopped(tid)?.set_regs(&regs)?;
-            self.task(tid)?.ready = true;
+            self.task(tid)?.standing.go_on();
             return Ok(());
         }
         if result == EINTR && self.is_never_restarted(tid)? && self.is_interrupted_by_us(tid)? {
@@ -352,7 +351,7 @@ impl Domain {
             let again = Registers { rip, rax: regs.orig_rax, orig_rax: u64::MAX, ..regs };
             self.stopped(tid)?.set_regs(&again)?;
             self.call(tid)?.set_back = Some(regs);
-            self.task(tid)?.ready = true;
+            self.task(tid)?.standing.go_on();
             return Ok(());
         }
         self.finish_call(tid)
@@ -452,7 +451,7 @@ impl Domain {
     }
 
     fn finish(&mut self, tid: Tid, call: &mut InCall) -> Result<()> {
-        self.task(tid)?.ready = true;
+        self.task(tid)?.standing.go_on();
         let raw = self.stopped(tid)?.regs()?;
         if call.silent {
             self.check_silent(tid, call, &raw)?;

@@ -185,8 +185,7 @@ impl Domain {
         }
         let task = self.task(tid)?;
         let signal = task.inject.take();
-        task.ready = false;
-        task.in_hook &= how == Resume::Listen;
+        task.standing.resume(how == Resume::Listen);
         match mem::replace(&mut task.handle, Handle::Taken) {
             Handle::Stopped(stopped) => {
                 if std::mem::take(&mut task.is_halted) {
@@ -223,7 +222,7 @@ impl Domain {
             }
             return;
         };
-        task.ready = false;
+        task.standing.stop();
         task.is_asked &= status != Status::Trap;
         if let Some(Status::NewTask(child)) = task.report.replace(status) {
             task.newborn = Some(child);
@@ -301,7 +300,7 @@ impl Domain {
         }
         self.last_event = Instant::now();
         if let Some(task) = self.tasks.get_mut(&tid) {
-            task.midway = false;
+            task.standing.describe();
             // Turns are the domain's, and lead no task anywhere.
             task.has_log = match kind {
                 EventKind::Hooked { .. } => true,

@@ -66,7 +66,7 @@ impl Domain {
         let event = SignalEvent { signal: info.signal(), siginfo: info.0.to_vec(), point, before, handler };
         let seq = self.session.writer.next_seq();
         self.event_at(seq, tid, EventKind::Signal(Box::new(event)), sums)?;
-        self.task(tid)?.ready = true;
+        self.task(tid)?.standing.go_on();
         self.expect_signal(tid, &regs)
     }
 

@@ -128,7 +128,7 @@ impl Domain {
 
     /// Would this task do something if it had the running one's turn?
     pub fn waits_for_turn(&self, other: &Task) -> bool {
-        other.report.is_some() || other.ready && !self.is_idle(other)
+        other.report.is_some() || other.standing.is_ready() && !self.is_idle(other)
     }
 
     /// Has the running task had its time slice, and computed for all of it? (With chaos, slices are short, and computing
@@ -188,7 +188,7 @@ impl Domain {
         let Some(span) = self.find_span(tid)? else { return Ok(true) };
         if span == Spot::Bad && !self.has_long_been_opaque(tid) && !self.spins(tid)? {
             let task = self.task(tid)?;
-            return Ok(task.report.is_some() || task.ready);
+            return Ok(task.report.is_some() || task.standing.is_ready());
         }
         let span = if let Spot::Sure(span) = span { span.bytes().to_vec() } else { Vec::new() };
         self.learn_loop(tid)?;
@@ -245,7 +245,7 @@ impl Domain {
     pub fn go_from_pause(&mut self, tid: Tid, regs: &Registers) -> Result<bool> {
         self.give_up_spinning(tid)?;
         if !self.deliver_stashed(tid, regs, SignalPoint::AfterEvent)? {
-            self.task(tid)?.ready = true;
+            self.task(tid)?.standing.go_on();
         }
         Ok(true)
     }
@@ -328,9 +328,9 @@ impl Domain {
         let chaos = self.session.chaos.as_ref()?;
         let task = self.tasks.get(&tid)?;
         let is_plain = task.call.is_none()
-            && !task.midway
+            && !task.standing.is_midway()
             && task.expect_signal.is_none()
-            && !task.in_hook
+            && !task.standing.is_in_hook()
             && task.inject.is_none()
             && task.stash.is_empty();
         let others = self.tasks.len() > 1 || self.holds_tokens();
@@ -360,7 +360,7 @@ impl Domain {
         let Some(span) = self.find_span(tid)? else { return Ok(()) };
         let span = if let Spot::Sure(span) = span { span.bytes().to_vec() } else { Vec::new() };
         self.pause(tid, span)?;
-        self.task(tid)?.ready = true;
+        self.task(tid)?.standing.go_on();
         // Somebody else is drawn.
         self.slice = Duration::ZERO;
         Ok(())

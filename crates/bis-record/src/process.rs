@@ -75,7 +75,7 @@ impl Domain {
                     self.drain(dead)?;
                 }
                 if let Some(task) = self.tasks.get_mut(&dead) {
-                    task.ready = false;
+                    task.standing.stop();
                     task.handle = Handle::Taken;
                     self.announce_child(dead)?;
                     self.drop_call(dead);

@@ -80,7 +80,7 @@ impl Domain {
 
     /// A task whose report is to be handled: first the one that has run, then the one whose turn it is.
     fn reported(&self) -> Option<Tid> {
-        if let Some(task) = self.tasks.values().find(|task| task.in_hook) {
+        if let Some(task) = self.tasks.values().find(|task| task.standing.is_in_hook()) {
             return task.report.is_some().then_some(task.tid);
         }
         // What it has computed and logged is in no event yet. One that it has woken may have come out of its call meanwhile.
@@ -88,7 +88,7 @@ impl Domain {
         if self.tasks.get(&runner).is_some_and(|task| task.report.is_some()) {
             return Some(runner);
         }
-        if self.tasks.values().any(|task| task.ready && task.midway) {
+        if self.tasks.values().any(|task| task.standing.comes_first()) {
             return None;
         }
         let has_report = |tid: &&Tid| self.tasks.get(tid).is_some_and(|task| task.report.is_some());
@@ -114,8 +114,9 @@ impl Domain {
     /// a moment to come out again; true if anything was reported.
     fn wait_a_moment(&mut self) -> Result<bool> {
         let front = self.order.front().and_then(|tid| self.tasks.get(tid));
-        let is_fresh =
-            |task: &&Task| !task.ready && task.call.as_ref().is_some_and(|call| !call.entered && !call.waits);
+        let is_fresh = |task: &&Task| {
+            !task.standing.is_ready() && task.call.as_ref().is_some_and(|call| !call.entered && !call.waits)
+        };
         let fresh = front.filter(is_fresh).map(|task| task.tid);
         for moment in 0.. {
             if self.collect()? {
@@ -172,15 +173,16 @@ impl Domain {
 
     /// The task that is to run: of the most urgent ready ones, the first in the order.
     fn choose(&mut self) -> Option<Tid> {
-        if let Some(task) = self.tasks.values().find(|task| task.in_hook) {
-            return task.ready.then_some(task.tid);
+        if let Some(task) = self.tasks.values().find(|task| task.standing.is_in_hook()) {
+            return task.standing.is_ready().then_some(task.tid);
         }
-        if let Some(task) = self.tasks.values().find(|task| task.ready && task.midway) {
+        if let Some(task) = self.tasks.values().find(|task| task.standing.comes_first()) {
             return Some(task.tid);
         }
         self.change_mood();
         self.lift_passed_over();
-        let ready = |tid: &Tid| self.tasks.get(tid).filter(|task| task.ready && !self.is_held(task));
+        let ready =
+            |tid: &Tid| self.tasks.get(tid).filter(|task| task.standing.is_ready() && !self.is_held(task));
         let mut ready: Vec<&Task> = self.order.iter().filter_map(ready).collect();
         if ready.len() > 1 && !ready.iter().all(|task| self.is_idle(task)) {
             ready.retain(|task| !self.is_idle(task));
@@ -205,7 +207,7 @@ impl Domain {
             // Whoever has gone to sleep has had its turn: were it to keep its place, two tasks that sleep and wake
             // by turns would keep all others from running.
             if let Some(front) = self.order.front().copied()
-                && self.tasks.get(&front).is_some_and(|task| !task.ready)
+                && self.tasks.get(&front).is_some_and(|task| !task.standing.is_ready())
             {
                 self.give_way(front);
             }
@@ -233,7 +235,7 @@ impl Domain {
         let over = self.slice_start.elapsed() > self.slice;
         for task in self.tasks.values_mut() {
             let has_had_turn = Some(task.tid) == front && (over || !task.is_lifted);
-            if has_had_turn || !task.ready {
+            if has_had_turn || !task.standing.is_ready() {
                 (task.passed_over, task.is_lifted) = (None, false);
             } else if now - *task.passed_over.get_or_insert(now) > PASSED_OVER_MAX {
                 task.is_lifted = true;
@@ -283,7 +285,7 @@ impl Domain {
         // Nobody runs of whom the watch thread could want anything.
         self.watched.takes_turns.store(false, Ordering::Relaxed);
         self.watched.is_awaited.store(false, Ordering::Relaxed);
-        let holds = self.tasks.values().any(|task| task.ready);
+        let holds = self.tasks.values().any(|task| task.standing.is_ready());
         let began = Instant::now();
         self.watched.holds.store(holds, Ordering::Relaxed);
         let result = self.wait_once();

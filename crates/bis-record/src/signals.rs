@@ -87,12 +87,12 @@ impl Domain {
             // It was overtaken; what it was sent for still waits in the stash.
             let task = self.task(tid)?;
             task.carries = None;
-            task.midway = task.call.is_none();
-            task.ready = true;
+            task.standing.set_midway(task.call.is_none());
+            task.standing.go_on();
             return Ok(());
         }
         let is_due = carried.is_some() && is_stop(signal);
-        self.task(tid)?.midway = !in_call && !expected && !is_due;
+        self.task(tid)?.standing.set_midway(!in_call && !expected && !is_due);
         let disposition = self.disposition(tid, signal)?;
         tracing::debug!(domain = %self.id, %tid, %signal, ?disposition, expected, "signal");
         match disposition {
@@ -111,16 +111,16 @@ impl Domain {
                 self.keep_back(tid, info)?;
                 // Perhaps one has waited long enough: the task stands here anyway.
                 if !self.interrupted(tid)? {
-                    self.task(tid)?.ready = true;
+                    self.task(tid)?.standing.go_on();
                 }
-                if self.task(tid)?.ready {
+                if self.task(tid)?.standing.is_ready() {
                     self.hush(tid)?;
                 }
                 Ok(())
             }
             Disposition::Ignore => {
                 // It is not given to the task: before that goes on, another could set a handler.
-                self.task(tid)?.ready = true;
+                self.task(tid)?.standing.go_on();
                 match place.filter(|_| expected) {
                     Some(place) => self.expect_signal(tid, &place),
                     None => Ok(()),
@@ -130,7 +130,7 @@ impl Domain {
                 // What it has computed comes before what others do meanwhile: it has a place first, as for a handler.
                 self.keep_back(tid, info)?;
                 if !self.interrupted(tid)? {
-                    self.task(tid)?.ready = true;
+                    self.task(tid)?.standing.go_on();
                 }
                 Ok(())
             }
@@ -229,7 +229,7 @@ impl Domain {
                 self.learn_instruction(before.rip);
             }
             self.stopped(tid)?.set_regs(&after)?;
-            self.task(tid)?.ready = true;
+            self.task(tid)?.standing.go_on();
             return self.event(tid, EventKind::Instruction { insn, before, after });
         }
         if signal == Signal::SEGV && self.unguard(tid, info, &before)? {

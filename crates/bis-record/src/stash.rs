@@ -131,14 +131,16 @@ impl Domain {
             self.task(tid)?.stash.push_front(info);
             self.carry(tid, signal)?;
             let is_there = point == SignalPoint::AfterEvent;
-            self.task(tid)?.ready |= is_there;
+            if is_there {
+                self.task(tid)?.standing.go_on();
+            }
             return Ok(is_there);
         }
         self.stopped(tid)?.set_regs(before)?;
         if now != Disposition::Handler {
             let task = self.task(tid)?;
             task.stash.push_front(info);
-            (task.midway, task.ready) = (true, true);
+            task.standing.go_on_midway();
             self.carry(tid, signal)?;
             return Ok(true);
         }

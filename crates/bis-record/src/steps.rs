@@ -100,7 +100,7 @@ impl Domain {
         let is_done = match it.mnemonic() {
             Mnemonic::Syscall => {
                 let task = self.task(tid)?;
-                (task.midway, task.ready) = (true, true);
+                task.standing.go_on_midway();
                 return Ok(Step::Elsewhere);
             }
             Mnemonic::Pushf
@@ -134,7 +134,7 @@ impl Domain {
         let regs = self.stopped(tid)?.regs()?;
         if self.is_in_hooks(regs.rip) {
             let task = self.task(tid)?;
-            (task.midway, task.ready, task.in_hook) = (true, true, true);
+            task.standing.go_on_in_hook();
             return Ok(Step::Elsewhere);
         }
         Ok(Step::Done)

@@ -1,5 +1,7 @@
 //! A task as its supervisor sees it.
 
+mod standing;
+
 use std::{collections::VecDeque, time::Instant};
 
 use bis_syscalls::{Handler, Plan};
@@ -19,6 +21,8 @@ use crate::{
     spin::Spin,
     ticks::Counter,
 };
+
+pub use standing::Standing;
 
 /// Whether the task is ours to touch.
 #[derive(Debug)]
@@ -129,8 +133,8 @@ pub struct Task {
     pub report: Option<Status>,
     /// The child of a report that came and was not handled before the task's end was reported.
     pub newborn: Option<Tid>,
-    /// Stopped, and may go on in its program whenever it is its turn.
-    pub ready: bool,
+    /// Whether it may go on, and whether others may before it does.
+    pub standing: Standing,
     /// Since when it has been ready, and more urgent ones have had their turns.
     pub passed_over: Option<Instant>,
     /// That was so for too long: it is the most urgent one until its turn is over.
@@ -147,8 +151,6 @@ pub struct Task {
     pub left_stack: Option<u64>,
     /// Its last event is the return from a handler.
     pub has_returned: bool,
-    /// It has stopped inside of a hook: until it has left it, nobody else of the domain may run.
-    pub in_hook: bool,
     /// Its process was stopped while nobody traced it.
     pub is_halted: bool,
     /// The signal that was sent last to bring it to a signal stop ([`Domain::carry`](crate::domain::Domain::carry)).
@@ -160,9 +162,6 @@ pub struct Task {
     /// The kernel has a signal pending, which comes before the task executes anything: it has these registers then. (Or
     /// another thread gets it.)
     pub expect_signal: Option<Registers>,
-    /// It stopped in the middle of computation, at a place that no event describes: until its next event, nobody
-    /// else may run, or replay would order the two otherwise.
-    pub midway: bool,
     /// What its hooks have logged is the last that the stream says of it.
     pub has_log: bool,
     /// We have asked it to stop, and it has not stopped for that yet.
@@ -197,7 +196,7 @@ impl Task {
             handle: Handle::Stopped(stopped),
             report: None,
             newborn: None,
-            ready: true,
+            standing: Standing::new(),
             passed_over: None,
             is_lifted: false,
             call: None,
@@ -206,7 +205,6 @@ impl Task {
             undone: None,
             left_stack: None,
             has_returned: false,
-            in_hook: false,
             is_halted: false,
             carries: None,
             has_log: false,
@@ -214,7 +212,6 @@ impl Task {
             interrupts: None,
             own_fds: false,
             expect_signal: None,
-            midway: false,
             inject: None,
             clear_tid: 0,
             robust_list: 0,

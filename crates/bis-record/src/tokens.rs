@@ -171,7 +171,7 @@ impl Domain {
         if self.holds_tokens()
             && self.session.registry.is_wanted()
             && expired
-            && self.tasks.values().all(|task| !task.midway)
+            && self.tasks.values().all(|task| !task.standing.is_midway())
         {
             self.release_tokens()?;
         }
@@ -188,7 +188,7 @@ impl Domain {
         self.tokens.held.retain(|id| !ids.contains(id));
         // A call in progress is seen as entered by whoever runs after us.
         self.write_entries()?;
-        if let Some(task) = self.tasks.values().find(|task| task.midway && task.ready) {
+        if let Some(task) = self.tasks.values().find(|task| task.standing.comes_first()) {
             let what = "a token is given back where no event describes the task's place".into();
             return Err(RecordError::Bug { tid: task.tid, what });
         }

@@ -344,7 +344,7 @@ impl Domain {
         state.handler = Some(Handler::Exit);
         let task = self.task(tid)?;
         task.call = Some(state);
-        task.midway = false;
+        task.standing.describe();
         self.write_entry(tid)
     }
 

@@ -162,7 +162,7 @@ impl Domain {
         self.with_source(tid, |source, stopped, memory| source.stopped(stopped, memory, status))?;
         self.forget_stop_at_count();
         let stopped = self.task(tid)?;
-        (stopped.midway, stopped.ready) = (true, true);
+        stopped.standing.go_on_midway();
         if !self.is_to_stop(tid)? {
             return Ok(true);
         }

@@ -130,14 +130,14 @@ impl Domain {
         if outcome.effects.is_empty() {
             // There is none that could.
             let task = self.task(tid)?;
-            (task.midway, task.ready) = (true, true);
+            task.standing.go_on_midway();
             return Ok(());
         }
         outcome.regs = regs;
         let outcome = Box::new(outcome);
         let seq = self.session.writer.next_seq();
         self.event_at(seq, tid, EventKind::Syscall { nr, entry: *entry, outcome }, sums)?;
-        self.task(tid)?.ready = true;
+        self.task(tid)?.standing.go_on();
         Ok(())
     }
 
@@ -182,7 +182,7 @@ impl Domain {
         if let Some(hooks) = &mut self.hooks {
             hooks.patches.dense.is_on = hooks.patches.dense.shows_any(0, u64::MAX);
         }
-        self.task(tid)?.ready = true;
+        self.task(tid)?.standing.go_on();
         Ok(())
     }
 

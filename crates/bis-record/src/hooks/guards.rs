@@ -94,7 +94,7 @@ impl Domain {
         let (siginfo, point) = (info.0.to_vec(), SignalPoint::Fault);
         let event = SignalEvent { signal: info.signal(), siginfo, point, before: *before, handler };
         self.event(tid, EventKind::Signal(Box::new(event)))?;
-        self.task(tid)?.ready = true;
+        self.task(tid)?.standing.go_on();
         Ok(true)
     }
 }

@@ -351,14 +351,14 @@ impl Domain {
     /// The task goes on in its hook, and nobody else before it.
     fn go_on(&mut self, tid: Tid) -> Result<()> {
         let task = self.task(tid)?;
-        (task.midway, task.ready, task.in_hook) = (true, true, true);
+        task.standing.go_on_in_hook();
         Ok(())
     }
 
     /// The task stops with its process, wherever it is.
     pub fn stops_in_hook(&mut self, tid: Tid) -> Result<()> {
         let inside = self.in_hook(tid)?.is_some();
-        self.task(tid)?.in_hook = inside;
+        self.task(tid)?.standing.halt(inside);
         Ok(())
     }
 
@@ -462,7 +462,8 @@ impl Domain {
             return self.go_on(tid);
         }
         let task = self.task(tid)?;
-        (task.midway, task.ready) = (!in_call, true);
+        task.standing.set_midway(!in_call);
+        task.standing.go_on();
         Ok(())
     }
 
@@ -489,7 +490,7 @@ impl Domain {
             }
             self.take_mail(&mut outcome)?;
             self.stopped(tid)?.set_regs(&regs)?;
-            self.task(tid)?.ready = true;
+            self.task(tid)?.standing.go_on();
             let (nr, outcome) = (hooks::SAFEPOINT, Box::new(outcome));
             self.event(tid, EventKind::Syscall { nr, entry: *entry, outcome })?;
             self.return_borrowed()?;
