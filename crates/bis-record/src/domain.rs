@@ -27,6 +27,7 @@ use crate::{
     chaos::Mood,
     error::{RecordError, Result},
     hooks::{Hooks, watch::Watched},
+    seed::Seed,
     session::Session,
     signals::Asked,
     space::AddressSpace,
@@ -106,28 +107,15 @@ pub fn is_asleep(tid: Tid) -> bool {
     stat.rsplit_once(") ").is_none_or(|(_, rest)| !rest.starts_with('R'))
 }
 
-/// What a supervisor does when its domain has ended.
-pub enum Next {
-    Done,
-    /// The last task went on in a new domain.
-    Domain(Box<Domain>),
-}
-
 impl Domain {
-    /// Supervises the domain, and those that its only task makes by exec, until there is none left.
-    pub fn supervise(self) -> Result<()> {
-        let mut domain = self;
-        loop {
-            domain.watched.seat.set_supervisor(ours::thread_id());
-            match domain.run_or_show()? {
-                Next::Done => return Ok(()),
-                Next::Domain(next) => domain = *next,
-            }
-        }
+    /// Supervises the domain to its end. Returns the seed of the one that its last task goes on in, if it does.
+    pub fn supervise(mut self) -> Result<Option<Seed>> {
+        self.watched.seat.set_supervisor(ours::thread_id());
+        self.run_or_show()
     }
 
     /// Runs the domain; where that fails, it can be looked at.
-    fn run_or_show(&mut self) -> Result<Next> {
+    fn run_or_show(&mut self) -> Result<Option<Seed>> {
         match panic::catch_unwind(AssertUnwindSafe(|| self.run())) {
             Ok(result) => result.inspect_err(|error| self.show_fault(error)),
             Err(cause) => {

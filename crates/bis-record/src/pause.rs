@@ -196,7 +196,7 @@ impl Domain {
         let is_alone = self.tasks.len() == 1;
         // Code that is made at run time would not count, whatever the text does.
         if let Some(hooks) = &mut self.hooks
-            && hooks.patches.text_at(hooks.patches.original(regs.rip)).is_some()
+            && self.space.patches().text_at(self.space.patches().original(regs.rip)).is_some()
         {
             hooks.counts.need.paused_by_state();
             hooks.counts.is_wanted |= is_alone;
@@ -302,7 +302,7 @@ impl Domain {
     /// Does the file say that nothing leads into the middle of these instructions?
     fn is_sure(&self, tid: Tid, span: &Span) -> bool {
         let (start, end) = (span.start(), span.end());
-        let patched = self.hooks.as_ref().is_some_and(|hooks| hooks.patches.overlaps(start, end));
+        let patched = self.space.patches().overlaps(start, end);
         // Where a handler has interrupted the program, it may go on by any way it likes.
         if patched || self.space.is_interrupted_in(start + 1..end) {
             return false;
@@ -313,7 +313,7 @@ impl Domain {
 
     /// The file whose text the program executes at this address, and what is added to the file's own addresses.
     fn text_at(&self, tid: Tid, rip: u64) -> Option<(Arc<TextFile>, u64)> {
-        if let Some(text) = self.hooks.as_ref().and_then(|hooks| hooks.patches.text_at(rip)) {
+        if let Some(text) = self.space.patches().text_at(rip) {
             return Some((Arc::clone(&text.file), text.bias));
         }
         let mappings = maps::read(tid).ok()?;

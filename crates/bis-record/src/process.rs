@@ -45,8 +45,8 @@ struct CloneArgs {
 }
 
 impl Domain {
-    /// Handles the report of a task. Returns the domain to go on with, where the last task of this one has exec'd.
-    pub fn handle(&mut self, tid: Tid) -> Result<Option<Box<Domain>>> {
+    /// Handles the report of a task. Returns the seed of the domain to go on with, where the last task of this one has exec'd.
+    pub fn handle(&mut self, tid: Tid) -> Result<Option<Seed>> {
         let Some(status) = self.task(tid)?.report.take() else { return Ok(None) };
         let result = match (self.unhush(tid), status) {
             (Err(error), _) => Err(error),
@@ -375,7 +375,7 @@ impl Domain {
     // --- exec
 
     /// The task has a new address space, and, if it was not the leader of its process, the leader's thread id.
-    fn exec(&mut self, former: Tid) -> Result<Option<Box<Domain>>> {
+    fn exec(&mut self, former: Tid) -> Result<Option<Seed>> {
         let id = self.session.new_domain_id();
         let pid = self.task(former)?.pid;
         let tid = pid;
@@ -425,7 +425,7 @@ impl Domain {
         if self.tasks.is_empty() {
             self.session.cores.enter(Some(core));
             self.end()?;
-            return Ok(Some(Box::new(domain)));
+            return Ok(Some(Seed::Exec(Box::new(Fresh { domain, parked: None, core }))));
         }
         self.hand_over(domain, tid, core)?;
         Ok(None)
@@ -442,7 +442,7 @@ impl Domain {
             Err(TraceeError::Died(_)) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
-        self.session.spawn(Seed::Exec(Box::new(Fresh { domain, parked, core })));
+        self.session.spawn(Seed::Exec(Box::new(Fresh { domain, parked: Some(parked), core })));
         Ok(())
     }
 }

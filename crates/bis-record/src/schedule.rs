@@ -19,8 +19,9 @@ use bis_trace::{event::EventKind, event::Meta, types::Tid};
 use bis_tracee::{ours, task};
 
 use crate::{
-    domain::{Domain, Next, is_asleep},
+    domain::{Domain, is_asleep},
     error::{RecordError, Result},
+    seed::Seed,
     task::Task,
 };
 
@@ -39,17 +40,18 @@ const SHORT_SLEEPS: u32 = 10;
 const PASSED_OVER_MAX: Duration = Duration::from_millis(100);
 
 impl Domain {
-    /// Runs the domain to its end.
-    pub fn run(&mut self) -> Result<Next> {
+    /// Runs the domain to its end. Returns the seed of the one that its last task goes on in, if it does.
+    pub fn run(&mut self) -> Result<Option<Seed>> {
         loop {
             if self.tasks.is_empty() {
-                return self.end().map(|()| Next::Done);
+                return self.end().map(|()| None);
             }
             if let Some(tid) = self.reported() {
                 self.settle(Some(tid))?;
                 self.ensure_tokens()?;
-                if let Some(next) = self.handle(tid)? {
-                    return Ok(Next::Domain(next));
+                let next = self.handle(tid)?;
+                if next.is_some() {
+                    return Ok(next);
                 }
                 continue;
             }

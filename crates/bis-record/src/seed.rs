@@ -27,7 +27,7 @@ pub enum Seed {
     Program,
     /// The child of a fork.
     Fork(Box<Fork>),
-    /// A fresh image, made by an exec that has left other tasks behind.
+    /// A fresh image, made by an exec.
     Exec(Box<Fresh>),
 }
 
@@ -50,11 +50,11 @@ pub struct Fork {
     pub hooks: Option<Inherited>,
 }
 
-/// A domain that has begun under another supervisor, whose own task has made it: its first event is written.
+/// A domain that has begun under the supervisor whose own task has made it: its first event is written.
 pub struct Fresh {
     pub domain: Domain,
-    /// Its one task, which the domain does not have.
-    pub parked: Parked,
+    /// Its one task, where another supervisor takes it over: the exec has left other tasks behind. None: the domain has it.
+    pub parked: Option<Parked>,
     pub core: usize,
 }
 
@@ -74,8 +74,21 @@ impl Seed {
         }
     }
 
-    /// In the supervisor's own thread: the domain, with its task and its first event. None: the task was killed.
-    pub fn begin(self, session: &Arc<Session>) -> Result<Option<Domain>> {
+    /// In the supervisor's own thread: supervises the domain that begins with the seed, and those that its last task makes by
+    /// exec, until there is none left.
+    pub fn grow(self, session: &Arc<Session>) -> Result<()> {
+        let mut next = Some(self);
+        while let Some(seed) = next {
+            next = match seed.begin(session)? {
+                Some(domain) => domain.supervise()?,
+                None => None,
+            };
+        }
+        Ok(())
+    }
+
+    /// The domain, with its task and its first event. None: the task was killed.
+    fn begin(self, session: &Arc<Session>) -> Result<Option<Domain>> {
         match self {
             Seed::Program => Domain::first(session).map(Some),
             Seed::Fork(fork) => fork.begin(session),
@@ -119,6 +132,7 @@ impl Fork {
 impl Fresh {
     fn begin(self, session: &Arc<Session>) -> Result<Domain> {
         let Fresh { mut domain, parked, core } = self;
+        let Some(parked) = parked else { return Ok(domain) };
         let tid = parked.tid();
         session.cores.pin(Tid(0), core);
         session.cores.pin(tid, core);

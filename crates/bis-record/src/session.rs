@@ -30,7 +30,6 @@ use crate::{
     calls::{Cloning, Looked},
     chaos::{self, Chaos},
     cores::Cores,
-    domain::Domain,
     error::{RecordError, Result},
     hooks::{HookImage, texts::Texts, watch::Watch},
     mail::Mail,
@@ -419,7 +418,7 @@ impl Session {
         let session = Arc::clone(self);
         let thread = thread::Builder::new().name(seed.name()).stack_size(STACK_BYTES).spawn(move || {
             cpuid_mode::as_tasks();
-            let run = || seed.begin(&session).and_then(|domain| domain.map_or(Ok(()), Domain::supervise));
+            let run = || seed.grow(&session);
             // A panic must end the recording, not leave everybody waiting for this thread.
             let result = panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {
                 Err(RecordError::Bug { tid: Tid(0), what: "a supervisor panicked".into() })

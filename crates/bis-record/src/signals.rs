@@ -219,8 +219,7 @@ impl Domain {
             && let Some((insn, len)) = self.trapped_instruction(before.rip)
             && !self.is_forbidden(tid, insn)?
         {
-            let hooks = self.hooks.as_ref();
-            let chance = hooks.and_then(|hooks| Chance::decode(hooks.patches.fault_bytes(before.rip)?));
+            let chance = self.space.patches().fault_bytes(before.rip).and_then(Chance::decode);
             let after = match chance {
                 Some(chance) => chance.emulate(&before),
                 None => cpu::emulate(insn, len, &before, &self.session.hook_image.cpuid),
@@ -247,7 +246,7 @@ impl Domain {
 
     /// The instruction of the program at `rip` that faults because we want it to, and its length.
     fn trapped_instruction(&self, rip: u64) -> Option<(Insn, u64)> {
-        let patched = self.hooks.as_ref().and_then(|hooks| hooks.patches.fault_at(rip));
+        let patched = self.space.patches().fault_at(rip);
         patched.or_else(|| cpu::trapped_instruction(&self.memory, rip))
     }
 

@@ -41,10 +41,14 @@ impl Counter {
     }
 }
 
-/// The counter for a task, if it has one.
-fn counter<'a>(hooks: &'a mut Option<Hooks>, task: Option<&'a mut Task>) -> Option<&'a mut Counter> {
+/// The counter for a task, if it has one: the domain's, where its text counts (`is_dense`).
+fn counter<'a>(
+    hooks: &'a mut Option<Hooks>,
+    is_dense: bool,
+    task: Option<&'a mut Task>,
+) -> Option<&'a mut Counter> {
     match hooks {
-        Some(hooks) if hooks.patches.dense.is_on => Some(&mut hooks.counts.counter),
+        Some(hooks) if is_dense => Some(&mut hooks.counts.counter),
         _ => task?.counter.as_mut(),
     }
 }
@@ -95,7 +99,7 @@ impl Domain {
 
     /// The task is about to go on: from here on is counted, if it comes from an event.
     pub fn begin_ticks(&mut self, tid: Tid) -> Result<()> {
-        let ticks = self.session.ticks;
+        let (ticks, is_dense) = (self.session.ticks, self.is_dense());
         let mut task = self.tasks.get_mut(&tid);
         if let Some(task) = &mut task
             && task.counter.is_none()
@@ -103,7 +107,7 @@ impl Domain {
         {
             task.counter = ticks.of(tid)?.map(Counter::new);
         }
-        if let Some(counter) = counter(&mut self.hooks, task)
+        if let Some(counter) = counter(&mut self.hooks, is_dense, task)
             && mem::take(&mut counter.is_fresh)
         {
             counter.source.begin(&self.memory)?;
@@ -117,12 +121,13 @@ impl Domain {
         tid: Tid,
         use_it: impl FnOnce(&mut dyn TickSource, &Stopped, &Memory) -> bis_tracee::Result<T>,
     ) -> Result<T> {
+        let is_dense = self.is_dense();
         let bug = |what: &str| RecordError::Bug { tid, what: what.into() };
         let task = self.tasks.get_mut(&tid).ok_or_else(|| bug("an unknown task"))?;
         let Handle::Stopped(stopped) = mem::replace(&mut task.handle, Handle::Taken) else {
             return Err(bug("a task that is counted is not stopped"));
         };
-        let result = match counter(&mut self.hooks, Some(task)) {
+        let result = match counter(&mut self.hooks, is_dense, Some(task)) {
             Some(counter) => Ok(use_it(&mut *counter.source, &stopped, &self.memory)),
             None => Err(bug("the task is not counted")),
         };
@@ -132,7 +137,10 @@ impl Domain {
 
     /// The counts of a task since its last event; none if it is not counted.
     pub fn ticks(&mut self, tid: Tid) -> Result<Option<u64>> {
-        let Some(counter) = counter(&mut self.hooks, self.tasks.get_mut(&tid)) else { return Ok(None) };
+        let is_dense = self.is_dense();
+        let Some(counter) = counter(&mut self.hooks, is_dense, self.tasks.get_mut(&tid)) else {
+            return Ok(None);
+        };
         if counter.is_fresh { Ok(Some(0)) } else { Ok(Some(counter.source.count(&self.memory)?)) }
     }
 
@@ -155,7 +163,8 @@ impl Domain {
             | EventKind::End
             | EventKind::Pause(_) => None,
         };
-        if let Some(counter) = counter(&mut self.hooks, self.tasks.get_mut(&tid)) {
+        let is_dense = self.is_dense();
+        if let Some(counter) = counter(&mut self.hooks, is_dense, self.tasks.get_mut(&tid)) {
             counter.is_fresh = true;
         }
         self.forget_stop_at_count();

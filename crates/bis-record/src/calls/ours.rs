@@ -12,7 +12,7 @@ use bis_syscalls::{Call, Handler};
 use bis_trace::{event::Outcome, types::Tid};
 
 use super::shown::without;
-use crate::{call::Entry, domain::Domain, error::Result, hooks::patches::ARENA_LEN};
+use crate::{call::Entry, domain::Domain, error::Result, space::ARENA_LEN};
 
 const PAGE: u64 = 4096;
 
@@ -20,11 +20,12 @@ impl Domain {
     /// The memory in the program's address space that is not the program's.
     pub(super) fn ours(&self) -> Vec<Range<u64>> {
         let scratch = self.space.scratch().ranges();
-        let Some(hooks) = &self.hooks else {
+        if self.hooks.is_none() {
             return once(AGENT_BASE..AGENT_BASE + AGENT_LEN).chain(scratch).collect();
-        };
-        let arenas = hooks.patches.arenas.iter().map(|arena| arena.start..arena.start + ARENA_LEN);
-        let arenas = arenas.chain(hooks.patches.dense.ranges());
+        }
+        let patches = self.space.patches();
+        let arenas = patches.arenas.iter().map(|arena| arena.start..arena.start + ARENA_LEN);
+        let arenas = arenas.chain(patches.dense.ranges());
         once(AGENT_BASE..AREA_BASE + AREA_LEN).chain(arenas).chain(scratch).collect()
     }
 

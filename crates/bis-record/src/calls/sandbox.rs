@@ -318,7 +318,7 @@ impl Domain {
         }
         let ip = self.original_rip(state.entry.rip);
         // A browser asks for the time in each of its sandboxes all the while.
-        if self.hooks.as_ref().is_some_and(|hooks| hooks.clock.is_of_vdso(ip)) {
+        if self.space.clock().is_of_vdso(ip) {
             return Ok(true);
         }
         let mappings = maps::read(tid)?;

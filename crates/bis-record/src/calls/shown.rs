@@ -43,7 +43,7 @@ use bis_tracee::{
 };
 
 use super::{objects::fd_path, outside::is_for_writing};
-use crate::{call::Entry, domain::Domain, error::Result, hooks::patches::ARENA_LEN, process::process_of};
+use crate::{call::Entry, domain::Domain, error::Result, process::process_of, space::ARENA_LEN};
 
 /// The most bytes of memory that one read gives.
 const MEMORY_BYTES_MAX: u64 = 1 << 20;
@@ -342,13 +342,12 @@ impl Domain {
         let first = without(range, &self.ours()).into_iter().next().filter(|part| part.start == at);
         let Some(part) = first else { return Vec::new() };
         let mut bytes = self.memory.read_upto(at, usize::try_from(part.end - at).unwrap_or(0));
-        let Some(hooks) = &self.hooks else { return bytes };
-        for (addr, data) in hooks.patches.counted(at, at + bytes.len() as u64) {
+        for (addr, data) in self.space.patches().counted(at, at + bytes.len() as u64) {
             let from = usize::try_from(addr - at).unwrap_or(bytes.len()).min(bytes.len());
             let len = data.len().min(bytes.len() - from);
             bytes[from..from + len].copy_from_slice(&data[..len]);
         }
-        for patch in hooks.patches.within(at, at + bytes.len() as u64) {
+        for patch in self.space.patches().within(at, at + bytes.len() as u64) {
             for (addr, byte) in (patch.start..).zip(&patch.original) {
                 let offset = addr.checked_sub(at).and_then(|offset| usize::try_from(offset).ok());
                 if let Some(place) = offset.and_then(|offset| bytes.get_mut(offset)) {
@@ -424,10 +423,10 @@ impl Domain {
 
     /// What the kernel says of mappings, as the program sees it.
     fn mappings(&self, number: Tid, text: &[u8], ours: &[Range<u64>]) -> Vec<u8> {
-        let hooks = self.hooks.as_ref().filter(|_| self.tasks.contains_key(&number));
-        let instead = hooks.map(|hooks| hooks.patches.dense.instead()).unwrap_or_default();
+        let patches = Some(self.space.patches()).filter(|_| self.tasks.contains_key(&number));
+        let instead = patches.map(|patches| patches.dense.instead()).unwrap_or_default();
         let kept = text::mappings(text, ours, &instead);
-        match hooks.map(|hooks| &hooks.patches.guards).filter(|guards| !guards.is_empty()) {
+        match patches.map(|patches| &patches.guards).filter(|guards| !guards.is_empty()) {
             Some(guards) => text::unguarded(&kept, guards),
             None => kept,
         }

@@ -113,8 +113,7 @@ impl Domain {
             self.remove_views(by.new_addr, new_end);
         }
         let mut sources = self.space.views().parts(by.addr, old_end);
-        let has_text = |hooks: &crate::hooks::Hooks| hooks.patches.shows_any(by.addr, old_end);
-        if self.hooks.as_ref().is_some_and(has_text) {
+        if self.space.patches().shows_any(by.addr, old_end) {
             self.close_clock("text has moved");
         }
         if !by.keep {
@@ -286,10 +285,8 @@ impl Domain {
         keys.dedup();
         for key in keys {
             let views = self.space.views_mut().take(|view| view.key == key);
-            let has_text = |hooks: &crate::hooks::Hooks| {
-                views.iter().any(|view| hooks.patches.shows_any(view.start, view.end))
-            };
-            if self.hooks.as_ref().is_some_and(has_text) {
+            let patches = self.space.patches();
+            if views.iter().any(|view| patches.shows_any(view.start, view.end)) {
                 self.close_clock("a file that is executed has changed");
             }
             let told: Vec<Change> = changes.iter().filter(|change| change.key == key).copied().collect();

@@ -28,11 +28,12 @@ use bis_tracee::{
     sys,
 };
 
-use super::{
-    patches::{Patches, TextRange},
-    patching::Batch,
+use super::patching::Batch;
+use crate::{
+    domain::Domain,
+    error::Result,
+    space::{Patches, TextRange},
 };
-use crate::{domain::Domain, error::Result};
 
 /// Is every instruction of this kind looked for as soon as its text is mapped? Others are made to fault, or are calls.
 pub(super) fn is_sought(kind: SiteKind) -> bool {
@@ -96,16 +97,16 @@ impl Domain {
             [0x0f, 0xa2, ..] => Some((Insn::Cpuid, 2)),
             _ => Chance::decode(&bytes).map(|chance| (chance.insn, chance.len)),
         };
-        let (Some((insn, len)), Some(hooks)) = (found, &mut self.hooks) else { return false };
+        let Some((insn, len)) = found else { return false };
         let after = site + len as u64;
-        if after > end || hooks.patches.overlaps(site, after) {
+        if after > end || self.space.patches().overlaps(site, after) {
             return false;
         }
         let mut data = vec![NOP; len];
         data[0] = HLT;
         batch.sites.push(MemWrite { addr: site, data });
         batch.faults.push(Fault { site, insn, original: bytes[..len].to_vec() });
-        hooks.patches.add_fault(site, insn, bytes[..len].to_vec());
+        self.space.patches_mut().add_fault(site, insn, bytes[..len].to_vec());
         true
     }
 }

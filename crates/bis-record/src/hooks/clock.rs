@@ -18,7 +18,7 @@
 //! those are looked at once, where events are written ([`Domain::watch_text`]). In replay `rdtsc` faults everywhere: an
 //! instruction that was overlooked ends it with a report.
 
-use std::{fs::File, ops::Range};
+use std::fs::File;
 
 use bis_agent::hooks::{AREA_BASE, AREA_LEN, TEXT_BASE, state};
 use bis_rewrite::{Learned, SiteKind, clock_fault};
@@ -29,65 +29,40 @@ use bis_trace::{
 };
 use bis_tracee::{image, vdso::Vdso};
 
-use super::{
-    patches::{Patches, TextRange},
-    patching::Batch,
+use super::patching::Batch;
+use crate::{
+    domain::Domain,
+    error::Result,
+    space::{Patches, TextRange, clock_insn},
 };
-use crate::{domain::Domain, error::Result};
 
 const EXEC: u32 = 4;
 const WRITE: u32 = 2;
-
-/// What a domain's hooks may do about the time.
-#[derive(Clone, Debug, Default)]
-pub struct Clock {
-    /// `rdtsc` faults in all tasks, before they go on.
-    pub closed: bool,
-    /// The program's own instructions stay: they are to be faults.
-    pub forbidden: bool,
-    /// The copy of the vdso.
-    pub text: Range<u64>,
-    /// The functions in it: clock_gettime, gettimeofday, time; and getcpu, which does not read the counter.
-    functions: [u64; 4],
-    /// Where the vdso is.
-    vdso: Range<u64>,
-}
-
-impl Clock {
-    /// Does the kernel's image with the clock's functions lie here? A program that moves it away has nobody call it.
-    pub fn is_of_vdso(&self, address: u64) -> bool {
-        self.vdso.contains(&address)
-    }
-}
-
-pub fn insn(kind: SiteKind) -> Option<Insn> {
-    match kind {
-        SiteKind::Rdtsc => Some(Insn::Rdtsc),
-        SiteKind::Rdtscp => Some(Insn::Rdtscp),
-        _ => None,
-    }
-}
 
 impl Domain {
     /// Tells the hooks' area what the clock is; after it was made, and after each change.
     pub fn show_clock(&self) {
         let Some(hooks) = &self.hooks else { return };
-        let open = !hooks.clock.closed;
+        let clock = self.space.clock();
+        let open = !clock.closed;
         hooks.area.set(state::TICKS, open.into());
-        let [clocks @ .., getcpu] = hooks.clock.functions;
+        let [clocks @ .., getcpu] = clock.functions;
         for (offset, function) in (state::CLOCKS..).step_by(8).zip(clocks) {
             hooks.area.set(offset, if open { function } else { 0 });
         }
         hooks.area.set(state::GETCPU, getcpu);
     }
 
+    /// May the domain's tasks read the time stamp counter?
+    fn is_clock_open(&self) -> bool {
+        self.hooks.is_some() && !self.space.clock().closed
+    }
+
     /// From here on, nothing is known of the domain's executable memory: before any task goes on, `rdtsc` faults in it.
     pub fn close_clock(&mut self, why: &str) {
-        if let Some(hooks) = &mut self.hooks
-            && !hooks.clock.closed
-        {
+        if self.is_clock_open() {
             tracing::debug!(domain = %self.id, why, "the time stamp counter is not readable any more");
-            hooks.clock.closed = true;
+            self.space.clock_mut().closed = true;
             self.show_clock();
         }
     }
@@ -95,7 +70,7 @@ impl Domain {
     /// At the end of an exec, when all of the image has been looked at: lets the task read the counter, or not.
     pub fn begin_clock(&mut self, tid: Tid) -> Result<()> {
         self.show_clock();
-        let open = self.hooks.as_ref().is_some_and(|hooks| !hooks.clock.closed);
+        let open = self.is_clock_open();
         self.with_slot(tid, |_, slot| Ok(image::set_tsc(slot, !open)?))?;
         self.task(tid)?.traits.reads_tsc = open;
         Ok(())
@@ -103,7 +78,7 @@ impl Domain {
 
     /// Before a task goes on: makes `rdtsc` fault in it, if the domain is closed by now.
     pub fn obey_clock(&mut self, tid: Tid) -> Result<()> {
-        let closed = self.hooks.as_ref().is_some_and(|hooks| hooks.clock.closed);
+        let closed = self.hooks.is_some() && self.space.clock().closed;
         let task = self.task(tid)?;
         // In a call, it stops again before it goes on in its program; with a signal, before it executes anything.
         if closed && task.traits.reads_tsc && task.call.is_none() && task.inject.is_none() {
@@ -117,18 +92,19 @@ impl Domain {
     pub fn forbid_clock(&mut self, outcome: &mut Outcome) -> Result<()> {
         self.close_clock("the program wants rdtsc to be a fault");
         self.undo_dense(0, u64::MAX, outcome)?;
-        let Some(hooks) = &mut self.hooks else { return Ok(()) };
-        hooks.clock.forbidden = true;
-        let sites = hooks.patches.clock_faults();
-        let taken = sites.into_iter().flat_map(|site| hooks.patches.take_faults(site..site + 1));
+        if self.hooks.is_none() {
+            return Ok(());
+        }
+        self.space.clock_mut().forbidden = true;
+        let sites = self.space.patches().clock_faults();
+        let taken = sites.into_iter().flat_map(|site| self.space.patches_mut().take_faults(site..site + 1));
         for (site, original) in taken.collect::<Vec<_>>() {
             self.memory.write(site, &original)?;
             outcome.ours().own.push((site, original.len() as u64));
             outcome.writes.push(MemWrite { addr: site, data: original });
         }
-        let Some(hooks) = &self.hooks else { return Ok(()) };
-        let patches = hooks.patches.within(0, u64::MAX);
-        for patch in patches.iter().filter(|patch| insn(patch.kind).is_some()) {
+        let patches = self.space.patches().within(0, u64::MAX);
+        for patch in patches.iter().filter(|patch| clock_insn(patch.kind).is_some()) {
             self.unpatch(patch.start, patch.end, outcome)?;
         }
         Ok(())
@@ -143,8 +119,7 @@ impl Domain {
         batch: &mut Batch,
         outcome: &mut Outcome,
     ) -> Result<()> {
-        let forbidden = self.hooks.as_ref().is_none_or(|hooks| hooks.clock.forbidden);
-        if forbidden {
+        if self.hooks.is_none() || self.space.clock().forbidden {
             return Ok(());
         }
         let len = range.end - range.start;
@@ -156,7 +131,7 @@ impl Domain {
         let mut unsure = Vec::new();
         let in_dense = |site: u64| {
             let site = site.wrapping_add(range.bias);
-            self.hooks.as_ref().is_some_and(|hooks| hooks.patches.dense.hooks(site))
+            self.space.patches().dense.hooks(site)
         };
         let found: Vec<Learned> = found.into_iter().filter(|place| !in_dense(place.site())).collect();
         for place in found {
@@ -185,16 +160,15 @@ impl Domain {
 
     /// Overwrites an instruction by one of its length that faults. False: something else is there.
     fn fault_at(&mut self, site: u64, kind: SiteKind, batch: &mut Batch) -> bool {
-        let (Some(fault), Some(insn)) = (clock_fault(kind), insn(kind)) else { return false };
+        let (Some(fault), Some(insn)) = (clock_fault(kind), clock_insn(kind)) else { return false };
         let original = self.memory.read_upto(site, fault.len());
         let expected: &[u8] = if insn == Insn::Rdtsc { &[0x0f, 0x31] } else { &[0x0f, 0x01, 0xf9] };
-        let Some(hooks) = &mut self.hooks else { return false };
-        if original != expected || hooks.patches.overlaps(site, site + fault.len() as u64) {
+        if original != expected || self.space.patches().overlaps(site, site + fault.len() as u64) {
             return false;
         }
         batch.sites.push(MemWrite { addr: site, data: fault.to_vec() });
         batch.faults.push(Fault { site, insn, original: original.clone() });
-        hooks.patches.add_fault(site, insn, original);
+        self.space.patches_mut().add_fault(site, insn, original);
         true
     }
 
@@ -207,15 +181,17 @@ impl Domain {
 
     /// Looks at what an event does to executable memory.
     pub fn watch_text(&mut self, event: &Event) {
-        let Some(hooks) = self.hooks.as_ref().filter(|hooks| !hooks.clock.closed) else { return };
+        if !self.is_clock_open() {
+            return;
+        }
         let (EventKind::Syscall { outcome, .. } | EventKind::SyscallExit { outcome, .. }) = &event.kind
         else {
             return;
         };
-        let patches = &hooks.patches;
+        let (patches, clock) = (self.space.patches(), self.space.clock());
         let ours =
             |addr: u64| (TEXT_BASE..AREA_BASE + AREA_LEN).contains(&addr) || patches.is_trampoline(addr);
-        let touches_vdso = |addr: u64, end: u64| addr < hooks.clock.vdso.end && hooks.clock.vdso.start < end;
+        let touches_vdso = |addr: u64, end: u64| clock.touches_vdso(&(addr..end));
         let is_bad = |effect: &Effect| match effect {
             Effect::Map { addr, .. } if ours(*addr) => false,
             Effect::Map { addr, len, prot, backing } => {
@@ -248,9 +224,8 @@ impl Domain {
 
     /// Puts the kernel's clock functions where the hooks can call them.
     pub(super) fn copy_vdso(&mut self, vdso: &Vdso, arena: usize, outcome: &mut Outcome) -> Result<()> {
-        let Some(hooks) = &mut self.hooks else { return Ok(()) };
-        hooks.clock.vdso = vdso.range();
-        let arena = &mut hooks.patches.arenas[arena];
+        self.space.clock_mut().vdso = vdso.range();
+        let arena = &mut self.space.patches_mut().arenas[arena];
         if !arena.has_room(vdso.range().end - vdso.start) {
             return Ok(());
         }
@@ -260,8 +235,9 @@ impl Domain {
             return Ok(());
         };
         arena.take(copy.bytes.len());
-        hooks.clock.text = at..at + copy.bytes.len() as u64;
-        hooks.clock.functions = copy.clocks;
+        let clock = self.space.clock_mut();
+        clock.text = at..at + copy.bytes.len() as u64;
+        clock.functions = copy.clocks;
         self.memory.write(at, &copy.bytes)?;
         outcome.writes.push(MemWrite { addr: at, data: copy.bytes });
         Ok(())

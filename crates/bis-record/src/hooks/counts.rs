@@ -65,12 +65,12 @@ impl Counts {
 impl Domain {
     /// Does the domain's text count?
     pub fn is_dense(&self) -> bool {
-        self.hooks.as_ref().is_some_and(|hooks| hooks.patches.dense.is_on)
+        self.space.patches().dense.is_on
     }
 
     /// The counts of a domain whose text has them.
     fn dense_counts(&mut self) -> Option<&mut Counts> {
-        let hooks = self.hooks.as_mut().filter(|hooks| hooks.patches.dense.is_on)?;
+        let hooks = self.hooks.as_mut().filter(|_| self.space.patches().dense.is_on)?;
         Some(&mut hooks.counts)
     }
 
@@ -114,11 +114,11 @@ impl Domain {
     /// The task computes, and came to no count.
     pub fn learn_loop(&mut self, tid: Tid) -> Result<()> {
         let rip = self.stopped(tid)?.regs()?.rip;
-        let Some(hooks) = self.hooks.as_ref().filter(|hooks| hooks.patches.dense.is_on) else {
-            return Ok(());
-        };
-        let rip = hooks.patches.original(rip);
-        if let (Some(text), Some(cache)) = (hooks.patches.text_at(rip), self.session.texts.dense()) {
+        let patches = self.space.patches();
+        if patches.dense.is_on
+            && let (Some(text), Some(cache)) =
+                (patches.text_at(patches.original(rip)), self.session.texts.dense())
+        {
             text.file.learn_loops(cache);
         }
         Ok(())
@@ -126,7 +126,7 @@ impl Domain {
 
     /// What it means to stand there, in trampolines of dense text.
     pub fn dense_place(&self, rip: u64) -> Option<Place> {
-        self.hooks.as_ref()?.patches.dense.place(rip)
+        self.space.patches().dense.place(rip)
     }
 
     /// The program's own registers for a task in a trampoline: where it stands, and what a count has put aside.

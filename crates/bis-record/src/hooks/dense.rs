@@ -44,12 +44,13 @@ use bis_tracee::{
     remote::Remote,
 };
 
-use super::{
-    dense_texts::{Pool, READ_EXEC, chunks, shown_text},
-    patches::{PAGE, TextRange},
-    patching::Batch,
+use super::patching::Batch;
+use crate::{
+    Counting,
+    domain::Domain,
+    error::Result,
+    space::{PAGE, Pool, READ_EXEC, TextRange, chunks, shown_text},
 };
-use crate::{Counting, domain::Domain, error::Result};
 
 const GIB: i64 = 1 << 30;
 
@@ -99,9 +100,9 @@ impl Domain {
             return false;
         };
         let waits_for_need = self.session.options.counts == Counting::WhereNeeded;
-        if hooks.patches.dense.is_on
-            || hooks.clock.forbidden
-            || waits_for_need && !hooks.counts.need.is_great() && !hooks.patches.is_small()
+        if self.space.patches().dense.is_on
+            || self.space.clock().forbidden
+            || waits_for_need && !hooks.counts.need.is_great() && !self.space.patches().is_small()
             || self.tasks.values().any(|task| task.traits.wishes.no_cpuid)
         {
             return false;
@@ -116,9 +117,8 @@ impl Domain {
     pub fn begin_dense(&mut self, tid: Tid, nr: u64, entry: &Registers) -> Result<()> {
         let sums = self.sums(tid)?;
         let site = self.original_rip(entry.rip - 2);
-        let Some(hooks) = &mut self.hooks else { return Ok(()) };
-        hooks.patches.dense.is_on = true;
-        let texts = hooks.patches.texts.clone();
+        self.space.patches_mut().dense.is_on = true;
+        let texts = self.space.patches().texts.clone();
         let mut outcome = Outcome::default();
         for range in &texts {
             if self.map_dense(tid, range, &mut outcome)? {
@@ -144,7 +144,9 @@ impl Domain {
     /// At the entry of a call: is the text to count no longer?
     pub fn wants_sparse(&mut self, call: &Call) -> bool {
         let is_alone = self.tasks.len() == 1;
-        let Some(hooks) = self.hooks.as_mut().filter(|hooks| hooks.patches.dense.is_on) else { return false };
+        let Some(hooks) = self.hooks.as_mut().filter(|_| self.space.patches().dense.is_on) else {
+            return false;
+        };
         if !is_alone {
             hooks.counts.alone_since = None;
             return false;
@@ -152,7 +154,7 @@ impl Domain {
         let alone = hooks.counts.alone_since.get_or_insert_with(Instant::now).elapsed();
         alone > ALONE_MIN
             && !hooks.counts.is_wanted
-            && hooks.patches.dense.returns < RETURNS_MAX
+            && self.space.patches().dense.returns < RETURNS_MAX
             && !makes_thread(call, &self.memory)
     }
 
@@ -162,12 +164,12 @@ impl Domain {
         let sums = self.sums(tid)?;
         let site = self.original_rip(entry.rip - 2);
         let Some(hooks) = &mut self.hooks else { return Ok(()) };
-        hooks.patches.dense.returns += 1;
+        self.space.patches_mut().dense.returns += 1;
         hooks.counts.alone_since = None;
-        let texts = hooks.patches.texts.clone();
+        let texts = self.space.patches().texts.clone();
         let mut outcome = Outcome::default();
         for range in texts.iter().filter(|range| !range.is_changed) {
-            let is_whole = self.hooks.as_ref().is_some_and(|hooks| hooks.patches.dense.is_whole(range));
+            let is_whole = self.space.patches().dense.is_whole(range);
             let changes = self.space.views().overlaps(range.start, range.end);
             if is_whole && !changes && self.map_original(tid, range, &mut outcome)? {
                 self.patch_known(tid, range, &mut outcome)?;
@@ -179,17 +181,14 @@ impl Domain {
         let outcome = Box::new(outcome);
         let seq = self.session.writer.next_seq();
         self.event_at(seq, tid, EventKind::Syscall { nr, entry: *entry, outcome }, sums)?;
-        if let Some(hooks) = &mut self.hooks {
-            hooks.patches.dense.is_on = hooks.patches.dense.shows_any(0, u64::MAX);
-        }
+        self.space.patches_mut().dense.is_on = self.space.patches().dense.shows_any(0, u64::MAX);
         self.task(tid)?.standing.go_on();
         Ok(())
     }
 
     /// Maps the program's own text again where it counts. False: it cannot be had.
     fn map_original(&mut self, tid: Tid, range: &TextRange, outcome: &mut Outcome) -> Result<bool> {
-        let Some(hooks) = &self.hooks else { return Ok(false) };
-        let path = hooks.patches.dense.path(range.start);
+        let path = self.space.patches().dense.path(range.start);
         let path = Path::new(OsStr::from_bytes(&path));
         let source = range.file.source();
         let kept = self.session.keep(source, path.as_os_str().as_bytes())?;
@@ -201,10 +200,8 @@ impl Domain {
         if is_mapped {
             let backing = Backing::File { file: kept, offset };
             outcome.effects.push(Effect::Map { addr, len, prot: READ_EXEC, backing });
-            if let Some(hooks) = &mut self.hooks {
-                hooks.patches.forget_patches(range.start, range.end);
-                hooks.patches.dense.forget(range.start, range.end);
-            }
+            self.space.patches_mut().forget_patches(range.start, range.end);
+            self.space.patches_mut().dense.forget(range.start, range.end);
         }
         Ok(is_mapped)
     }
@@ -212,8 +209,7 @@ impl Domain {
     /// Maps the dense variant over a text in which no task stands. False: there is none.
     pub(super) fn map_dense(&mut self, tid: Tid, range: &TextRange, outcome: &mut Outcome) -> Result<bool> {
         let mappings = maps::read(tid)?;
-        let Some(hooks) = &self.hooks else { return Ok(false) };
-        let shown = shown_text(&mappings, range.start..range.end, &hooks.patches.guards)
+        let shown = shown_text(&mappings, range.start..range.end, &self.space.patches().guards)
             .filter(|_| !range.is_changed);
         let Some(shown) = shown else { return Ok(false) };
         let Some((pool, is_new)) = self.pool(range, &mappings) else { return Ok(false) };
@@ -243,9 +239,8 @@ impl Domain {
         let (addr, len, offset) = (range.start, range.end - range.start, range.offset);
         let text = ours::DenseText { addr, len, pool: pool.start, file: range.kept, offset };
         outcome.ours().dense.push(text);
-        let Some(hooks) = &mut self.hooks else { return Ok(false) };
-        hooks.patches.retire(range.start, range.end);
-        let dense = &mut hooks.patches.dense;
+        self.space.patches_mut().retire(range.start, range.end);
+        let dense = &mut self.space.patches_mut().dense;
         let number = if is_new {
             dense.pools.push(pool.clone());
             let mut arenas = self.watched.arenas.lock().unwrap_or_else(PoisonError::into_inner);
@@ -279,7 +274,7 @@ impl Domain {
 
     /// The trampolines for a text: those that are mapped, or (true) new ones with a place for them.
     pub(super) fn pool(&self, range: &TextRange, mappings: &[Mapping]) -> Option<(Pool, bool)> {
-        let patches = &self.hooks.as_ref()?.patches;
+        let patches = self.space.patches();
         // Who maps a part of its own text again elsewhere (V8 does, for each of its threads) would need one more text for it.
         let loaded = patches.texts.iter().find(|text| Arc::ptr_eq(&text.file, &range.file));
         if loaded.is_some_and(|text| text.bias != range.bias) {
@@ -328,12 +323,11 @@ impl Domain {
 
     /// Puts the program's own bytes back where text of this range counts. Tasks may stand in the trampolines, and go on there.
     pub(super) fn undo_dense(&mut self, start: u64, end: u64, outcome: &mut Outcome) -> Result<()> {
-        let Some(hooks) = &mut self.hooks else { return Ok(()) };
-        let touched: Vec<TextRange> = hooks
-            .patches
+        let patches = self.space.patches();
+        let touched: Vec<TextRange> = patches
             .texts
             .iter()
-            .filter(|text| hooks.patches.dense.shows_any(text.start.max(start), text.end.min(end)))
+            .filter(|text| patches.dense.shows_any(text.start.max(start), text.end.min(end)))
             .cloned()
             .collect();
         for text in touched {
@@ -343,9 +337,7 @@ impl Domain {
             outcome.ours().own.push((from, to - from));
             outcome.writes.push(MemWrite { addr: from, data });
         }
-        if let Some(hooks) = &mut self.hooks {
-            hooks.patches.dense.forget(start, end);
-        }
+        self.space.patches_mut().dense.forget(start, end);
         Ok(())
     }
 

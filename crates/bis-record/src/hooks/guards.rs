@@ -17,11 +17,11 @@ use bis_trace::{
 };
 use bis_tracee::{maps, remote::Remote, siginfo::SigInfo};
 
-use super::{
-    dense_texts::READ_EXEC,
-    patches::{GUARDED, PAGE, TextRange},
+use crate::{
+    domain::Domain,
+    error::Result,
+    space::{GUARDED, PAGE, READ_EXEC, TextRange},
 };
-use crate::{domain::Domain, error::Result};
 
 /// A text with more such pages than this closes its domain.
 const GUARDS_MAX: usize = 64;
@@ -43,7 +43,7 @@ impl Domain {
     ) -> Result<bool> {
         /// From the first byte to the last of the longest that reads the counter.
         const LAST: u64 = 2;
-        if self.hooks.as_ref().is_none_or(|hooks| hooks.clock.closed) {
+        if self.hooks.is_none() || self.space.clock().closed {
             return Ok(true);
         }
         let pages = places.iter().flat_map(|at| [*at, at + LAST]).map(|at| at & !(PAGE - 1));
@@ -60,9 +60,7 @@ impl Domain {
             self.protect(tid, page, GUARDED)?;
             outcome.effects.push(Effect::Protect { addr: page, len: PAGE, prot: GUARDED });
             outcome.ours().guards.push(Guard { page, prot: READ_EXEC });
-            if let Some(hooks) = &mut self.hooks {
-                hooks.patches.guards.insert(page);
-            }
+            self.space.patches_mut().guards.insert(page);
         }
         Ok(true)
     }
@@ -79,16 +77,14 @@ impl Domain {
     pub fn unguard(&mut self, tid: Tid, info: &SigInfo, before: &Registers) -> Result<bool> {
         let (addr, rip) = (info.addr(), before.rip);
         let page = addr & !(PAGE - 1);
-        let is_guarded = self.hooks.as_ref().is_some_and(|hooks| hooks.patches.guards.contains(&page));
+        let is_guarded = self.space.patches().guards.contains(&page);
         if !is_guarded || info.code() != SEGV_ACCERR || addr < rip || addr - rip > INSN_MAX {
             return Ok(false);
         }
         self.close_clock("text is executed in which there may be an rdtsc");
         self.drain(tid)?;
         self.protect(tid, page, READ_EXEC)?;
-        if let Some(hooks) = &mut self.hooks {
-            hooks.patches.guards.remove(&page);
-        }
+        self.space.patches_mut().guards.remove(&page);
         let effects = vec![Effect::Protect { addr: page, len: PAGE, prot: READ_EXEC }];
         let handler = Some(Outcome { regs: *before, effects, ..Outcome::default() });
         let (siginfo, point) = (info.0.to_vec(), SignalPoint::Fault);

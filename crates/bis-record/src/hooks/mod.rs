@@ -17,10 +17,8 @@ mod classes;
 pub mod clock;
 pub mod counts;
 pub mod dense;
-pub mod dense_texts;
 mod guards;
 mod need;
-pub mod patches;
 mod patching;
 pub mod texts;
 mod translators;
@@ -58,10 +56,9 @@ use crate::{
     domain::Domain,
     error::{RecordError, Result},
     session::Session,
+    space::Patches,
 };
-use clock::Clock;
 use counts::Counts;
-use patches::Patches;
 use watch::Watched;
 
 /// The results with which the kernel says that a signal has interrupted a call: EINTR and ERESTART*.
@@ -102,8 +99,6 @@ impl HookImage {
 #[derive(Debug)]
 pub struct Hooks {
     pub area: Arc<Area>,
-    pub patches: Patches,
-    pub clock: Clock,
     pub counts: Counts,
     /// Not all tasks have the same descriptors.
     pub fds_differ: bool,
@@ -115,7 +110,7 @@ pub struct Hooks {
 
 impl Hooks {
     /// Hooks for an area whose classes are right if no file has begun to be watched since there were `mapped`.
-    fn new(session: &Session, watched: &Watched, area: Area, patches: Patches, mapped: u64) -> Hooks {
+    fn new(session: &Session, watched: &Watched, area: Area, patches: &Patches, mapped: u64) -> Hooks {
         let area = Arc::new(area);
         for (offset, word) in (state::OUTPUTS..).step_by(8).zip(session.stdio.inodes()) {
             area.set(offset, word);
@@ -135,8 +130,8 @@ impl Hooks {
         let arenas = patches.arenas.iter().map(|arena| arena.start);
         let arenas = arenas.chain(patches.dense.chunks()).collect();
         *watched.arenas.lock().unwrap_or_else(PoisonError::into_inner) = arenas;
-        let (clock, counts) = (Clock::default(), Counts::new(&area));
-        Hooks { area, patches, clock, counts, fds_differ: false, fds_shared: false, judged: [0; 8] }
+        let counts = Counts::new(&area);
+        Hooks { area, counts, fds_differ: false, fds_shared: false, judged: [0; 8] }
     }
 }
 
@@ -193,7 +188,7 @@ impl Domain {
             outcome.writes.push(counts::full());
         }
         let mapped = session.watch.mapped();
-        self.hooks = Some(Hooks::new(&session, &self.watched, area, Patches::default(), mapped));
+        self.hooks = Some(Hooks::new(&session, &self.watched, area, self.space.patches(), mapped));
         self.show_folder(self.first_tid);
         self.classify_inherited(self.first_tid);
         if self.tasks.values().any(|task| task.traits.wishes.no_tsc) {
@@ -239,9 +234,8 @@ impl Domain {
                 area.set_class(fd, class);
             }
         }
-        let mut hooks = Hooks::new(&self.session, &self.watched, area, parent.patches, parent.mapped);
+        let mut hooks = Hooks::new(&self.session, &self.watched, area, self.space.patches(), parent.mapped);
         (hooks.fds_differ, hooks.fds_shared) = (parent.fds_differ, parent.fds_differ);
-        hooks.clock = parent.clock;
         self.hooks = Some(hooks);
         self.show_folder(self.first_tid);
         self.show_clock();
@@ -263,8 +257,6 @@ impl Domain {
         Some(Inherited {
             mapped,
             area: Arc::clone(&hooks.area),
-            patches: hooks.patches.clone(),
-            clock: hooks.clock.clone(),
             classes: hooks.area.classes(),
             fds_differ: hooks.fds_differ,
         })
@@ -338,14 +330,15 @@ impl Domain {
 
     /// Is this an address of the hooks, or of what they call?
     pub fn is_in_hooks(&self, rip: u64) -> bool {
-        let called = |hooks: &Hooks| hooks.clock.text.contains(&rip) || hooks.patches.is_on_the_way(rip);
-        hooks::is_inside(rip) || self.hooks.as_ref().is_some_and(called)
+        hooks::is_inside(rip)
+            || self.space.clock().text.contains(&rip)
+            || self.space.patches().is_on_the_way(rip)
     }
 
     /// Is the task about to make a call that its hook has left to us? A handler that came now would return to before the hook.
     /// Where that takes longer than a timer does (a task that is stepped), the call would never be made.
     pub fn is_left_by_hook(&self, rip: u64) -> bool {
-        self.hooks.as_ref().is_some_and(|hooks| hooks.patches.is_left(rip))
+        self.space.patches().is_left(rip)
     }
 
     /// The task goes on in its hook, and nobody else before it.
@@ -511,17 +504,17 @@ impl Domain {
 
     /// Before a signal's frame is built: the address that the program knows.
     pub fn original_rip(&self, rip: u64) -> u64 {
-        self.hooks.as_ref().map_or(rip, |hooks| hooks.patches.original(rip))
+        self.space.patches().original(rip)
     }
 
     /// Where a task goes on that is to go on there.
     pub fn patched_rip(&self, rip: u64) -> u64 {
-        self.hooks.as_ref().map_or(rip, |hooks| hooks.patches.enter(rip))
+        self.space.patches().enter(rip)
     }
 
     /// Where a task has to stand whose interrupted call the kernel is to make again.
     pub fn again_rip(&self, rip: u64) -> u64 {
-        self.hooks.as_ref().map_or(rip, |hooks| hooks.patches.again(rip))
+        self.space.patches().again(rip)
     }
 
     /// A task with descriptors of its own joins the domain (vfork), or one that shared them is alone again.
@@ -539,8 +532,6 @@ impl Domain {
 #[derive(Debug)]
 pub struct Inherited {
     area: Arc<Area>,
-    patches: Patches,
-    clock: Clock,
     classes: Vec<(i32, hooks::FdClass)>,
     /// How often a file had begun to be watched when the classes were right.
     mapped: u64,

@@ -18,11 +18,11 @@ use std::{
 use bis_trace::types::Tid;
 use bis_tracee::maps;
 
-use super::{
-    dense_texts::{Pool, shown_text},
-    patches::{Patches, TextRange},
+use crate::{
+    domain::Domain,
+    space::{Patches, Pool, TextRange, shown_text},
+    task::Handle,
 };
-use crate::{domain::Domain, task::Handle};
 
 /// How many pauses by their state are taken before the text counts. To keep and map the dense text of a large program takes some
 /// tens of milliseconds; a pause by its state takes two or three, and in replay now and then seconds.
@@ -78,7 +78,7 @@ impl Domain {
 
     /// Do all others stand where they can go on in the dense text? None: that is not known.
     fn others_are_clear(&self, tid: Tid) -> Option<bool> {
-        let patches = &self.hooks.as_ref()?.patches;
+        let patches = self.space.patches();
         let mut places = Vec::new();
         for task in self.tasks.values().filter(|task| task.tid != tid) {
             let rip = match (&task.handle, &task.call) {

@@ -19,11 +19,13 @@ use bis_trace::{
 };
 use bis_tracee::{maps, memory::Memory, remote::Remote, vdso::Vdso};
 
-use super::{
-    chance::is_sought,
-    patches::{ARENA_LEN, Arena, PAGE, Patch, Patches, TextRange},
+use super::chance::is_sought;
+use crate::{
+    domain::Domain,
+    error::Result,
+    space::{ARENA_LEN, Arena, PAGE, Patch, Patches, TextRange},
+    task::Handle,
 };
-use crate::{domain::Domain, error::Result, task::Handle};
 
 const PROT_READ_EXEC: u32 = 5;
 
@@ -134,9 +136,8 @@ impl Domain {
             None => self.session.keep(file, b"")?,
         };
         let range = TextRange { start, end, bias, offset, is_changed: false, file: text, kept };
-        let Some(hooks) = &mut self.hooks else { return Ok(()) };
-        hooks.patches.texts.push(range.clone());
-        if hooks.patches.dense.is_on {
+        self.space.patches_mut().texts.push(range.clone());
+        if self.space.patches().dense.is_on {
             self.map_dense(tid, &range, outcome)?;
         }
         self.patch_known(tid, &range, outcome)
@@ -160,23 +161,20 @@ impl Domain {
 
     /// This part of the address space shows something else now.
     pub fn forget_text(&mut self, start: u64, end: u64) {
-        if let Some(hooks) = &mut self.hooks {
-            hooks.patches.forget(start, end);
-        }
+        self.space.patches_mut().forget(start, end);
     }
 
     /// An instruction that is no system call has trapped: if it can be patched, it will be in all later address spaces.
     /// (Programs ask for such things as they start.)
     pub fn learn_instruction(&self, site: u64) {
-        let Some(text) = self.hooks.as_ref().and_then(|hooks| hooks.patches.text_at(site)) else { return };
+        let Some(text) = self.space.patches().text_at(site) else { return };
         text.file.learn(site.wrapping_sub(text.bias), self.session.texts.cache());
     }
 
     /// Puts the program's own cpuid instructions back: they are to be faults now.
     pub fn unpatch_cpuid(&mut self, outcome: &mut Outcome) -> Result<()> {
         self.undo_dense(0, u64::MAX, outcome)?;
-        let Some(hooks) = &self.hooks else { return Ok(()) };
-        let patches = hooks.patches.within(0, u64::MAX);
+        let patches = self.space.patches().within(0, u64::MAX);
         for patch in patches.iter().filter(|patch| patch.kind == SiteKind::Cpuid) {
             self.unpatch(patch.start, patch.end, outcome)?;
         }
@@ -186,13 +184,14 @@ impl Domain {
     /// Puts the program's own bytes back in this range; its calls there are traced from now on.
     pub fn unpatch(&mut self, start: u64, end: u64, outcome: &mut Outcome) -> Result<()> {
         self.undo_dense(start, end, outcome)?;
-        let Some(hooks) = &mut self.hooks else { return Ok(()) };
-        for text in hooks.patches.texts.iter_mut().filter(|text| text.start < end && start < text.end) {
+        for text in
+            self.space.patches_mut().texts.iter_mut().filter(|text| text.start < end && start < text.end)
+        {
             text.is_changed = true;
         }
-        let patches = hooks.patches.within(start, end);
-        let faults = hooks.patches.take_faults(start..end);
-        if hooks.patches.shows_any(start, end) {
+        let patches = self.space.patches().within(start, end);
+        let faults = self.space.patches_mut().take_faults(start..end);
+        if self.space.patches().shows_any(start, end) {
             self.close_clock("text is about to change");
         }
         for (addr, data) in faults {
@@ -213,18 +212,17 @@ impl Domain {
 
     /// At the exit of a call that was traced: if its instruction can be patched, it is from here on.
     pub fn learn_site(&mut self, tid: Tid, nr: u64, after: u64, outcome: &mut Outcome) -> Result<()> {
-        let Some(hooks) = &mut self.hooks else { return Ok(()) };
         let site = after.wrapping_sub(2);
         if !self.session.hook_image.is_hooked(nr)
-            || hooks.patches.is_trampoline(site)
-            || hooks.patches.left.contains(&site)
+            || self.space.patches().is_trampoline(site)
+            || self.space.patches().left.contains(&site)
         {
             return Ok(());
         }
-        let Some(text) = hooks.patches.text_at(site).cloned() else { return Ok(()) };
+        let Some(text) = self.space.patches().text_at(site).cloned() else { return Ok(()) };
         let run = text.file.learn(site.wrapping_sub(text.bias), self.session.texts.cache());
         let Some(run) = run.filter(|run| Patches::lies_in(&text, run)) else {
-            hooks.patches.left.insert(site);
+            self.space.patches_mut().left.insert(site);
             return Ok(());
         };
         let start = run.start().wrapping_add(text.bias);
@@ -233,10 +231,8 @@ impl Domain {
             return Ok(());
         }
         let mut batch = Batch::default();
-        if !self.patch(tid, &run, text.bias, &mut batch, outcome)?
-            && let Some(hooks) = &mut self.hooks
-        {
-            hooks.patches.left.insert(site);
+        if !self.patch(tid, &run, text.bias, &mut batch, outcome)? {
+            self.space.patches_mut().left.insert(site);
         }
         self.write_batch(batch, outcome)
     }
@@ -266,16 +262,15 @@ impl Domain {
     ) -> Result<bool> {
         let start = run.start().wrapping_add(bias);
         let end = start + u64::from(run.len());
-        let Some(hooks) = &self.hooks else { return Ok(false) };
-        if hooks.patches.overlaps(start, end) {
+        if self.space.patches().overlaps(start, end) {
             return Ok(false);
         }
         if !batch.matches(&self.memory, run, start) {
             return Ok(false);
         }
         let Some(arena) = self.arena(tid, start, outcome)? else { return Ok(false) };
-        let Some(hooks) = &mut self.hooks else { return Ok(false) };
-        let arena = &mut hooks.patches.arenas[arena];
+        let patches = self.space.patches_mut();
+        let arena = &mut patches.arenas[arena];
         let at = arena.next();
         let Some(slot) = arena.slot(run.kind()) else { return Ok(false) };
         let make = || {
@@ -295,7 +290,7 @@ impl Domain {
         batch.sites.push(MemWrite { addr: start, data: patch.trampoline.patch.clone() });
         batch.patches.extend(patch.said.clone());
         tracing::trace!(start = format_args!("{start:#x}"), at = format_args!("{at:#x}"), "patched");
-        hooks.patches.add(patch);
+        self.space.patches_mut().add(patch);
         Ok(true)
     }
 
@@ -327,8 +322,7 @@ impl Domain {
         }
         for (site, nr) in vdso.sites.iter().copied() {
             let Some(arena) = self.arena(tid, site, outcome)? else { return Ok(()) };
-            let Some(hooks) = &mut self.hooks else { return Ok(()) };
-            let arena = &mut hooks.patches.arenas[arena];
+            let arena = &mut self.space.patches_mut().arenas[arena];
             let at = arena.next();
             let slot =
                 if CLOCKS.contains(&nr) { Some(arena.clock_slot()) } else { arena.slot(SiteKind::Syscall) };
@@ -352,19 +346,20 @@ impl Domain {
             let places = vec![(site, at), (site + 2, done)];
             let trampoline = Trampoline { bytes, patch, traced, done, abort: None, places };
             let (start, end, kind) = (site, site + 5, SiteKind::Syscall);
-            let Some(hooks) = &mut self.hooks else { return Ok(()) };
             let patch = Patch { start, end, site, kind, trampoline, original, place, said: None };
             let Some(patch) = patch.told() else { return Ok(()) };
             outcome.ours().patches.extend(patch.said.clone());
-            hooks.patches.add(Arc::new(patch));
+            self.space.patches_mut().add(Arc::new(patch));
         }
         Ok(())
     }
 
     /// An arena that reaches this address: its index; none where there is no room for one.
     fn arena(&mut self, tid: Tid, addr: u64, outcome: &mut Outcome) -> Result<Option<usize>> {
-        let Some(hooks) = &self.hooks else { return Ok(None) };
-        if let Some(index) = hooks.patches.arenas.iter().position(|arena| arena.reaches(addr)) {
+        if self.hooks.is_none() {
+            return Ok(None);
+        }
+        if let Some(index) = self.space.patches().arenas.iter().position(|arena| arena.reaches(addr)) {
             return Ok(Some(index));
         }
         let mappings = maps::read(tid)?;
@@ -398,9 +393,8 @@ impl Domain {
         let data = Arena::slots();
         self.memory.write(start, &data)?;
         outcome.writes.push(MemWrite { addr: start, data });
-        let Some(hooks) = &mut self.hooks else { return Ok(None) };
-        hooks.patches.arenas.push(arena);
+        self.space.patches_mut().arenas.push(arena);
         self.watched.arenas.lock().unwrap_or_else(PoisonError::into_inner).push(start);
-        Ok(Some(hooks.patches.arenas.len() - 1))
+        Ok(Some(self.space.patches().arenas.len() - 1))
     }
 }

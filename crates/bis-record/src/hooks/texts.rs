@@ -20,7 +20,8 @@ use object::{
     read::elf::{FileHeader, ProgramHeader},
 };
 
-use super::{chance::is_sought, patches::MadePatches};
+use super::chance::is_sought;
+use crate::space::MadePatches;
 
 /// Device, inode, length and modification time: a changed file is another one.
 type Identity = (u64, u64, u64, i64, i64);

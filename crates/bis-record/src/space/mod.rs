@@ -4,8 +4,12 @@
 //! child has its parent's ([`AddressSpace::for_child`]), whole: what is added here is copied by itself. What only the
 //! one domain has, because it is about its running (tokens, surroundings, reports), is not here.
 //!
-//! The trampolines and what is known of the text are with the hooks (`hooks/patches.rs`).
+//! What is ours in it is here, too: the patches, their trampolines, and which text counts. How they come there is the
+//! hooks' (`hooks/patching.rs`, `hooks/dense.rs`).
 
+mod clock;
+mod dense_texts;
+mod patches;
 mod scratch;
 mod shared;
 mod views;
@@ -14,11 +18,15 @@ use std::{collections::BTreeSet, ops::Range};
 
 use bis_trace::event::{Backing, Effect};
 
+pub use clock::Clock;
+pub use dense_texts::{Pool, READ_EXEC, chunks, shown_text};
+pub use patches::{ARENA_LEN, Arena, GUARDED, MadePatches, Patch, Patches, TextRange, clock_insn};
 pub use scratch::{Place, Room, Scratch, is_too_large, relocate};
 pub use shared::{Move, Recount, SharedMappings, SharedRange};
 pub use views::{FileViews, View, split};
 
-const PAGE: u64 = 4096;
+/// Bytes of a page.
+pub const PAGE: u64 = 4096;
 
 fn page_up(value: u64) -> u64 {
     value.saturating_add(PAGE - 1) & !(PAGE - 1)
@@ -42,6 +50,9 @@ pub struct AddressSpace {
     /// Private mappings of files that may change.
     views: FileViews,
     scratch: Scratch,
+    /// What is ours in its text.
+    patches: Patches,
+    clock: Clock,
 }
 
 impl AddressSpace {
@@ -61,6 +72,8 @@ impl AddressSpace {
             shared: SharedMappings::default(),
             views: FileViews::default(),
             scratch: Scratch::default(),
+            patches: Patches::default(),
+            clock: Clock::default(),
         }
     }
 
@@ -168,6 +181,22 @@ impl AddressSpace {
     pub fn scratch_mut(&mut self) -> &mut Scratch {
         &mut self.scratch
     }
+
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    pub fn clock_mut(&mut self) -> &mut Clock {
+        &mut self.clock
+    }
+
+    pub fn patches(&self) -> &Patches {
+        &self.patches
+    }
+
+    pub fn patches_mut(&mut self) -> &mut Patches {
+        &mut self.patches
+    }
 }
 
 /// What a new end of the heap does to the pages that are mapped.
@@ -225,7 +254,12 @@ mod tests {
         let view =
             View { start: 0x5000, end: 0x6000, key, offset: 0, len: 1, kept, kept_len: 1, changed: true };
         parent.views_mut().add([view]);
+        parent.patches_mut().guards.insert(0x40_0000);
+        parent.clock_mut().closed = true;
         let mut child = parent.for_child([0xb000]);
+        assert!(child.patches().is_guard(0x40_0000, PAGE, GUARDED) && child.clock().closed);
+        child.patches_mut().forget_patches(0, u64::MAX);
+        assert!(parent.patches().is_guard(0x40_0000, PAGE, GUARDED));
         assert!(!child.is_dumpable() && child.is_interrupted_in(0x1234..0x1235));
         assert!(!child.is_interrupted_in(0x1235..0x2000));
         assert_eq!(child.old_stacks(), [0x9000, 0xb000]);

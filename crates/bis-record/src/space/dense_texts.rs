@@ -1,5 +1,5 @@
 //! Which text of an address space counts, where its trampolines are, and what addresses in them mean to the program. Data and
-//! lookups, like `patches.rs`; how the text comes there is in `dense.rs`.
+//! lookups, like `patches.rs`; how the text comes there is in `hooks/dense.rs`.
 
 use std::{collections::BTreeSet, ops::Range, sync::Arc};
 
@@ -7,9 +7,10 @@ use bis_rewrite::{DenseMap, Place, SiteKind, clock_fault};
 use bis_tracee::maps::Mapping;
 
 use super::{
-    patches::{ARENA_LEN, GUARDED, PAGE, TextRange},
-    texts::{DenseFile, TextFile},
+    PAGE,
+    patches::{ARENA_LEN, GUARDED, TextRange},
 };
+use crate::hooks::texts::{DenseFile, TextFile};
 
 /// How text is mapped.
 pub const READ_EXEC: u32 = 5;

@@ -1,5 +1,5 @@
 //! What is patched in one address space: runs that have given way to jumps, their trampolines, and the arenas in which
-//! those lie. Data and lookups; the memory itself is changed in `patching.rs`.
+//! those lie. Data and lookups; the memory itself is changed in `hooks/patching.rs`.
 //!
 //! Without address space randomisation, processes that map the same files have the same patches. Each is kept once
 //! ([`MadePatches`]); an address space has its place only.
@@ -15,13 +15,11 @@ use bis_rewrite::{Run, SiteKind, Trampoline, clock_fault, is_chance};
 use bis_trace::{event::Insn, ours, types::FileId};
 use bis_tracee::cpu::instruction_of;
 
-use super::{clock::insn, dense_texts::DenseTexts, texts::TextFile};
+use super::{PAGE, dense_texts::DenseTexts};
+use crate::hooks::texts::TextFile;
 
 /// Bytes of an arena: at its start the address of the hooks, behind it some hundred trampolines.
 pub const ARENA_LEN: u64 = 0x1_0000;
-
-/// Bytes of a page.
-pub const PAGE: u64 = 4096;
 
 /// How a page of text is protected that is not to be executed.
 pub const GUARDED: u32 = 1;
@@ -128,6 +126,15 @@ impl Patch {
     }
 }
 
+/// What an instruction that reads the time stamp counter is called in the trace.
+pub fn clock_insn(kind: SiteKind) -> Option<Insn> {
+    match kind {
+        SiteKind::Rdtsc => Some(Insn::Rdtsc),
+        SiteKind::Rdtscp => Some(Insn::Rdtscp),
+        _ => None,
+    }
+}
+
 /// What a patch follows from: the run, what is added to its addresses, where the trampoline lies, and where its hook's address
 /// does.
 type Origin = (Run, u64, u64, u64);
@@ -190,7 +197,7 @@ pub struct Patches {
     retired: BTreeMap<u64, Arc<Patch>>,
     /// Instructions that have given way to ones that fault, and their bytes.
     faults: BTreeMap<u64, (Insn, Vec<u8>)>,
-    /// Pages of text that cannot be executed until somebody tries (`guards.rs`).
+    /// Pages of text that cannot be executed until somebody tries (`hooks/guards.rs`).
     pub guards: BTreeSet<u64>,
     /// Sites that are not to be tried again.
     pub left: HashSet<u64>,
@@ -272,10 +279,10 @@ impl Patches {
             return Some((*insn, original.len() as u64));
         }
         if let Some(kind) = self.dense.fault_at(rip) {
-            return Some((insn(kind)?, clock_fault(kind)?.len() as u64));
+            return Some((clock_insn(kind)?, clock_fault(kind)?.len() as u64));
         }
         let patch = self.in_trampoline(rip).filter(|patch| patch.trampoline.traced == rip)?;
-        Some((insn(patch.kind)?, clock_fault(patch.kind)?.len() as u64))
+        Some((clock_insn(patch.kind)?, clock_fault(patch.kind)?.len() as u64))
     }
 
     /// Is this what made a page a guard?
