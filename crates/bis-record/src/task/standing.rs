@@ -1,19 +1,28 @@
 //! How a task stands between its turns: whether it may go on, and whether others may before it does.
 
-/// A value that only the transitions here change. A task may be resumed when it is *ready*. Where it is *midway*, no
-/// event describes its place: until its next event nobody else may run, or replay would order the two otherwise. That
-/// stays so while it runs. A task that has stopped *in a hook* must have left it before anybody else of its domain runs.
+/// What the events say of the place where a task is. That stays so while it runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    /// An event describes it.
+    Told,
+    /// No event does: until the task's next event nobody else may run, or replay would order the two otherwise.
+    Midway,
+    /// In a hook, where no event can be. The task must have left it before anybody else of its domain runs.
+    InHook,
+}
+
+/// A value that only the transitions here change: a task may be resumed when it is *ready*, and its place says whether it
+/// must be resumed before others.
+#[derive(PartialEq, Eq, Debug)]
 pub struct Standing {
     is_ready: bool,
-    is_midway: bool,
-    is_in_hook: bool,
+    place: Place,
 }
 
 impl Standing {
     /// As a new task stands: it has been stopped, and its maker's event describes it.
     pub fn new() -> Standing {
-        Standing { is_ready: true, is_midway: false, is_in_hook: false }
+        Standing { is_ready: true, place: Place::Told }
     }
 
     /// Stopped, and may go on in its program whenever it is its turn.
@@ -21,17 +30,18 @@ impl Standing {
         self.is_ready
     }
 
+    /// Does no event describe its place?
     pub fn is_midway(&self) -> bool {
-        self.is_midway
+        self.place != Place::Told
     }
 
     pub fn is_in_hook(&self) -> bool {
-        self.is_in_hook
+        self.place == Place::InHook
     }
 
     /// It must go on before anybody else of its domain does, and before a token is given back.
     pub fn comes_first(&self) -> bool {
-        self.is_ready && self.is_midway
+        self.is_ready && self.is_midway()
     }
 
     /// What has stopped it is dealt with: it may go on.
@@ -41,13 +51,13 @@ impl Standing {
 
     /// The same, from a place that no event describes.
     pub fn go_on_midway(&mut self) {
-        (self.is_ready, self.is_midway) = (true, true);
+        self.go_on();
+        self.set_midway(true);
     }
 
     /// The same, in the hook that it has stopped in.
     pub fn go_on_in_hook(&mut self) {
-        self.go_on_midway();
-        self.is_in_hook = true;
+        *self = Standing { is_ready: true, place: Place::InHook };
     }
 
     /// It has stopped, or ended, and that is not dealt with yet.
@@ -57,23 +67,31 @@ impl Standing {
 
     /// It has stopped with its process, inside of a hook or not.
     pub fn halt(&mut self, is_in_hook: bool) {
-        self.is_in_hook = is_in_hook;
+        match (is_in_hook, self.place) {
+            (true, _) => self.place = Place::InHook,
+            (false, Place::InHook) => self.place = Place::Midway,
+            (false, Place::Told | Place::Midway) => {}
+        }
     }
 
     /// It is resumed. With `listens` it stays where it is, stopped with its process.
     pub fn resume(&mut self, listens: bool) {
         self.is_ready = false;
-        self.is_in_hook &= listens;
+        if self.place == Place::InHook && !listens {
+            self.place = Place::Midway;
+        }
     }
 
     /// Its place is described, by an event that is written or by a call whose entry can be written at any time.
     pub fn describe(&mut self) {
-        self.is_midway = false;
+        self.set_midway(false);
     }
 
-    /// A stop has shown whether its place is one that an event describes.
+    /// A stop has shown whether its place is one that an event describes. A task leaves a hook by running, and not by that.
     pub fn set_midway(&mut self, is_midway: bool) {
-        self.is_midway = is_midway;
+        if self.place != Place::InHook {
+            self.place = if is_midway { Place::Midway } else { Place::Told };
+        }
     }
 }
 
@@ -107,5 +125,20 @@ mod tests {
         assert!(!standing.is_in_hook() && standing.is_midway());
         standing.halt(true);
         assert!(standing.is_in_hook() && !standing.is_ready());
+        standing.halt(false);
+        assert!(!standing.is_in_hook() && standing.is_midway());
+    }
+
+    #[test]
+    fn no_event_describes_a_place_in_a_hook() {
+        let mut standing = Standing::new();
+        standing.go_on_in_hook();
+        standing.describe();
+        assert!(standing.is_in_hook() && standing.comes_first());
+        standing.go_on_midway();
+        assert!(standing.is_in_hook());
+        standing.resume(false);
+        standing.describe();
+        assert!(!standing.is_midway());
     }
 }
