@@ -24,10 +24,10 @@ use bis_rewrite::Predicate;
 use bis_trace::{
     Events,
     event::{DomainEntry, Event, EventKind, Outcome, TaskEnd, Turn},
-    types::{EventSeq, Registers, Signal, Tid},
+    types::{EventSeq, Registers, Signal, TickKind, Tid},
 };
 use bis_tracee::{
-    Memory, Resume, Status, Stopped, TraceeError, checksum, maps, remote::Remote, siginfo::SigInfo,
+    Memory, Resume, Status, Stopped, TraceeError, checksum, debug, maps, remote::Remote, siginfo::SigInfo,
     task as waiting,
 };
 
@@ -413,11 +413,12 @@ impl<'t> Replica<'t> {
     }
 
     fn let_count(&mut self, addr: u64, until: Until<'_>) -> Result<bool, Halt> {
+        let Some((tid, _)) = self.next_task()? else { return Ok(false) };
         // What counts arrivals has branches of its own, and how far the task has come would be counted with them.
-        if self.world.ticks.counts_branches() {
+        let is_to_pause = self.next_event()?.is_some_and(|event| is_pause(&event.kind));
+        if self.world.ticks.counts_branches() && (is_to_pause || !self.is_attended) {
             return Ok(false);
         }
-        let Some((tid, _)) = self.next_task()? else { return Ok(false) };
         let places = self.space.text.as_ref().map_or_else(|| vec![addr], |text| text.places(addr));
         let [place] = places[..] else { return Ok(false) };
         // Copies of moved instructions have counts beside them, or jumps of ours.
@@ -492,7 +493,10 @@ impl<'t> Replica<'t> {
     /// Where the process is gone.
     pub fn set_watches(&mut self, watches: &[Piece]) -> Result<(), Halt> {
         let is_at_event = self.is_at_event();
-        self.traps.set_watches(watches, is_at_event);
+        // A source that steps uses a register for instructions that it does not step over; and the search for a place needs one.
+        let room =
+            if self.world.ticks.kind() == TickKind::Stepping { debug::COUNT - 2 } else { debug::COUNT };
+        self.traps.set_watches(watches, room, is_at_event);
         Ok(())
     }
 
@@ -729,6 +733,13 @@ impl<'t> Replica<'t> {
         flow
     }
 
+    /// Are the branches counted that a task makes on its way to such an event? Where somebody looks on, that is done only where a place is found by
+    /// them, as single steps take long, and arrivals cannot be counted meanwhile. At the other events the count is only checked, which
+    /// a whole replay does.
+    fn is_counted_to(&self, kind: &EventKind) -> bool {
+        !self.is_attended || !self.world.ticks.counts_branches() || is_pause(kind)
+    }
+
     fn event_of(
         &mut self,
         task: &mut Task,
@@ -739,8 +750,10 @@ impl<'t> Replica<'t> {
     ) -> Result<Flow, Halt> {
         let who = Who { seq: event.seq, tid: event.tid, ticks: event.ticks };
         if matches!(stage, Stage::Fresh) {
-            if event.ticks.is_some() || matches!(event.kind, EventKind::Pause(_)) {
+            if self.is_counted_to(&event.kind) && (event.ticks.is_some() || is_pause(&event.kind)) {
                 task.begin_ticks(self.world.ticks, &self.space.memory)?;
+            } else {
+                task.end_ticks();
             }
             *stage = match self.set_out(task, who, &event.kind)? {
                 Some(going) => Stage::Going(Box::new(going)),
@@ -1083,6 +1096,11 @@ fn end_counts_of(task: &mut Task, space: &Space, traps: &mut Traps) -> Result<()
 fn stands_counted(task: &mut Task, traps: &mut Traps, place: u64) {
     task.told = Some(place);
     traps.last = Some((task.ours, place));
+}
+
+/// Is it a place in the middle of a computation?
+fn is_pause(kind: &EventKind) -> bool {
+    matches!(kind, EventKind::Pause(_))
 }
 
 /// What becomes of memory and registers by an event, if that is more than registers alone.

@@ -273,6 +273,11 @@ impl Task {
         self.ticks.as_mut().map_or(Ok(()), |source| source.begin(memory))
     }
 
+    /// Nothing counts it any more.
+    pub(crate) fn end_ticks(&mut self) {
+        self.ticks = None;
+    }
+
     /// Its counts since then; none if nothing counts it.
     pub(crate) fn count(&mut self, memory: &Memory) -> Result<Option<u64>, TraceeError> {
         self.ticks.as_mut().map(|source| source.count(memory)).transpose()
@@ -470,6 +475,13 @@ impl Task {
                 match stop {
                     Stop::Inside if run.step => {
                         return Ok(Place { found: Found::Stepped, regs: stopped.regs()? });
+                    }
+                    // A source that steps lets it run for one instruction at a time: nobody could interrupt that.
+                    Stop::Inside | Stop::Interrupted
+                        if status == Status::Signal(Signal::TRAP)
+                            && run.interrupt.is_some_and(Interrupt::is_asked) =>
+                    {
+                        return Ok(Place { found: Found::Interrupted, regs: stopped.regs()? });
                     }
                     Stop::Inside | Stop::Interrupted => continue,
                     Stop::Tick => return Ok(Place { found: Found::Tick, regs: stopped.regs()? }),

@@ -49,6 +49,8 @@ pub struct Traps {
     counted: Vec<Counted>,
     is_armed: bool,
     watches: Vec<Piece>,
+    /// The same, with no more registers than there are for them.
+    fitting: Vec<Piece>,
     /// Those of them that no debug register watches.
     pub(crate) areas: Areas,
     /// Which areas the last instruction has touched that was looked at.
@@ -94,6 +96,19 @@ impl Allowed {
             Some(_) => Allowed::Text,
         }
     }
+}
+
+/// These, of which only so many are watched by registers.
+fn fitting(wanted: &[Piece], mut room: usize) -> Vec<Piece> {
+    let fitting = |piece: &Piece| match piece {
+        Piece::Register(_) if room == 0 => piece.without_register(),
+        Piece::Register(_) => {
+            room -= 1;
+            *piece
+        }
+        Piece::Pages(_) => *piece,
+    };
+    wanted.iter().map(fitting).collect()
 }
 
 /// The page of an address.
@@ -176,10 +191,11 @@ impl Traps {
         Ok(())
     }
 
-    /// What tasks watch beside what they need themselves.
-    pub(crate) fn set_watches(&mut self, wanted: &[Piece], is_at_event: bool) {
+    /// What tasks watch beside what they need themselves, with so many debug registers at most.
+    pub(crate) fn set_watches(&mut self, wanted: &[Piece], room: usize, is_at_event: bool) {
         if self.watches != wanted {
-            self.areas = Areas::of(wanted).with_text_of(&self.areas);
+            self.fitting = fitting(wanted, room);
+            self.areas = Areas::of(&self.fitting).with_text_of(&self.areas);
             self.watches = wanted.to_vec();
             self.triggers = 0;
             self.are_watches_late = !is_at_event;
@@ -268,7 +284,7 @@ impl Traps {
 
     /// What debug registers watch for the driver, with the numbers that it knows.
     fn in_registers(&self) -> impl Iterator<Item = (usize, &Watch)> {
-        self.watches.iter().enumerate().filter_map(|(number, piece)| match piece {
+        self.fitting.iter().enumerate().filter_map(|(number, piece)| match piece {
             Piece::Register(watch) => Some((number, watch)),
             Piece::Pages(_) => None,
         })
@@ -500,5 +516,28 @@ impl Traps {
     /// How often watches have triggered since the last event.
     pub fn triggers(&self) -> u64 {
         self.triggers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bis_tracee::debug::{Access, Watch};
+
+    use super::*;
+
+    #[test]
+    fn what_has_no_register_is_watched_by_its_page_under_the_same_number() {
+        let watch = |addr| Piece::Register(Watch { addr, len: 8, access: Access::Write });
+        let wanted = [watch(0x1000), watch(0x2000), watch(0x3000)];
+        let mut traps = Traps::default();
+        traps.set_watches(&wanted, 2, true);
+        assert_eq!(traps.watches(), wanted);
+        let registers: Vec<(usize, u64)> =
+            traps.in_registers().map(|(number, watch)| (number, watch.addr)).collect();
+        assert_eq!(registers, [(0, 0x1000), (1, 0x2000)]);
+        assert_eq!(fitting(&wanted, 2)[2], wanted[2].without_register());
+        assert!(!traps.areas.is_empty());
+        traps.set_watches(&wanted[..2], 2, true);
+        assert!(traps.areas.is_empty());
     }
 }

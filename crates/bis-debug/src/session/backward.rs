@@ -30,12 +30,14 @@ use super::{
     history::Mark,
     place::{Leg, Position},
     points::Asker,
+    searched::Wanted,
     strides::Stride,
     travel::no_way,
     unexpected,
 };
 
 /// What a search has found: where, and what it is.
+#[derive(Clone)]
 pub(super) struct Hit {
     position: Position,
     report: Report,
@@ -48,6 +50,15 @@ impl Hit {
         Hit { position, report: Report { tid, why }, note: None }
     }
 }
+
+/// What the last search has found on its way, up to where the user stands now: who searches on for the same need not look again.
+pub(super) struct Hits {
+    wanted: Wanted,
+    hits: Vec<Hit>,
+}
+
+/// So many of them are kept.
+const HITS_KEPT: usize = 1024;
 
 /// What has come of a search.
 enum Found {
@@ -85,7 +96,7 @@ struct Search {
     /// What the user watches.
     own: Arc<[Piece]>,
     way: Way,
-    last: Option<Hit>,
+    found: Vec<Hit>,
     /// How often watches have triggered since the last event, or since the search's begin.
     triggers: u64,
     /// How much was found.
@@ -117,6 +128,12 @@ impl<'t> Session<'t> {
     }
 
     fn reverse_continue(&mut self) -> Result<Report, Trouble> {
+        if let Some(report) = self.hit_in_window()? {
+            return Ok(report);
+        }
+        if let Some(hit) = self.known_hit() {
+            return self.go_to_hit(hit);
+        }
         let mut end = self.exact(&self.position.clone())?;
         let begun = Instant::now();
         let mut may_have_help = true;
@@ -145,6 +162,38 @@ impl<'t> Session<'t> {
             }
             end = mark.position;
         }
+    }
+
+    /// Goes to the last breakpoint in front of the user's place where the window knows that nothing else lies in between. Who steps back from a
+    /// breakpoint and searches on comes here: a client does that for each stop that it is to ignore.
+    fn hit_in_window(&mut self) -> Result<Option<Report>, Trouble> {
+        if self.points.has_watchpoints() {
+            return Ok(None);
+        }
+        let places = self.places(&self.live.replica);
+        let Some((index, tid, addr)) = self.last_arrival_in_window(&places) else { return Ok(None) };
+        if !self.points.is_plain(addr) {
+            return Ok(None);
+        }
+        self.position = self.go_in_window(index)?;
+        Ok(self.breakpoint_hit(&self.live, tid, addr))
+    }
+
+    /// What comes before the last hit, where the last search knows it and the user stands at that hit, or was told by the window that nothing lies
+    /// between. What watches have triggered on is named by the instruction behind which the user never stands.
+    fn known_hit(&mut self) -> Option<Hit> {
+        let mut known = self.hits.take()?;
+        let last = known.hits.pop()?;
+        if self.points.has_watchpoints() || known.wanted != self.wanted() {
+            return None;
+        }
+        let places = self.places(&self.live.replica);
+        if self.position != last.position && !self.is_closely_before(&last.position, &places) {
+            return None;
+        }
+        let before = known.hits.last().filter(|before| before.position != last.position).cloned();
+        self.hits = Some(known);
+        before
     }
 
     /// What lies between two marks in a computation was cut into pieces before.
@@ -252,7 +301,7 @@ impl<'t> Session<'t> {
         self.last_hit(from, &end, Patience::Endless)
     }
 
-    /// A mark behind an event of the process that lies between these, so many events before the end if there is one.
+    /// A mark behind an event of the process that lies between these: so many events before the end, or in the middle if there are not so many.
     fn event_between(
         &mut self,
         from: &Position,
@@ -260,8 +309,9 @@ impl<'t> Session<'t> {
         events: u64,
     ) -> Result<Option<Mark<'t>>, Trouble> {
         let last = if end.legs.is_empty() { end.event.0.saturating_sub(1) } else { end.event.0 };
-        for back in [events, 1] {
-            let event = EventSeq(last.saturating_sub(back - 1));
+        let between = last.saturating_sub(from.event.0);
+        for back in [events.min(between.div_ceil(2)), 1] {
+            let event = EventSeq(last.saturating_sub(back.saturating_sub(1)));
             if event <= from.event {
                 continue;
             }
@@ -366,7 +416,11 @@ impl<'t> Session<'t> {
         let mut search = Search {
             own: self.points.watches(),
             way: Way::new(self, &live, from.position.clone()),
-            last: self.hit_at_begin(&mut live, &from.position)?.filter(|hit| hit.position != *end),
+            found: self
+                .hit_at_begin(&mut live, &from.position)?
+                .filter(|hit| hit.position != *end)
+                .into_iter()
+                .collect(),
             triggers: 0,
             hits: 0,
         };
@@ -422,7 +476,9 @@ impl<'t> Session<'t> {
             }
         }
         self.alarm.clear();
-        Ok(search.last.map_or(Found::Nothing, Found::Hit))
+        let last = search.found.last().cloned();
+        self.hits = Some(Hits { wanted: self.wanted(), hits: search.found });
+        Ok(last.map_or(Found::Nothing, Found::Hit))
     }
 
     /// What a stop in a search is to the user.
@@ -473,7 +529,10 @@ impl<'t> Session<'t> {
             stop => return Err(unexpected(&stop)),
         };
         search.hits += u64::from(hit.is_some());
-        search.last = hit.or(search.last.take());
+        search.found.extend(hit);
+        if search.found.len() > 2 * HITS_KEPT {
+            search.found.drain(..HITS_KEPT);
+        }
         Ok(())
     }
 

@@ -242,6 +242,8 @@ pub struct Session<'t> {
     tid: Tid,
     history: History<'t>,
     searched: Searched,
+    /// What the last search has found.
+    hits: Option<backward::Hits>,
     /// The instructions in front of some place where the user was.
     window: Option<window::Window<'t>>,
     /// Copies that were made on the way there.
@@ -391,6 +393,7 @@ impl<'t> Session<'t> {
             position,
             history,
             searched: Searched::default(),
+            hits: None,
             window: None,
             passed: passed::Passed::default(),
             in_window: None,

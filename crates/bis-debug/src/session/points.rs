@@ -120,6 +120,13 @@ impl Points {
         asker.holds(&point.conditions).then_some(point)
     }
 
+    /// Does a breakpoint here stop each time?
+    pub fn is_plain(&self, addr: u64) -> bool {
+        self.breakpoints
+            .get(&addr)
+            .is_some_and(|point| point.conditions.is_empty() && point.commands.is_empty())
+    }
+
     /// The condition of a breakpoint, if it has one and only stops where that holds, as the program can test it by itself.
     pub fn predicate(&self, addr: u64) -> Option<Predicate> {
         let point = self.breakpoints.get(&addr).filter(|point| !point.conditions.is_empty())?;

@@ -83,7 +83,10 @@ impl<'t> Session<'t> {
         let Some(mut goal) = Goal::from(position, live, place) else { return Err(no_way(position)) };
         while let Some(stop) = self.toward(live, &mut goal, &[], &Limit::default())? {
             match stop {
-                Stop::End | Stop::Cut => return Err(unexpected(&stop)),
+                Stop::End | Stop::Cut => {
+                    let what = format!("there is no place {position}: the process ends in front of it");
+                    return Err(Trouble::Halt(Halt::Cut(what)));
+                }
                 Stop::Interrupted if allowance == Allowance::UntilAlarm => return Ok(false),
                 _ => {}
             }

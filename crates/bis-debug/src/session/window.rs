@@ -293,8 +293,39 @@ impl<'t> Session<'t> {
         (known == position && self.window.is_some()).then_some(*index)
     }
 
+    /// The last arrival at one of these addresses in front of the user's place that the window knows, if it is in the same interval: with its
+    /// task.
+    pub(super) fn last_arrival_in_window(&self, places: &BTreeSet<u64>) -> Option<(usize, Tid, u64)> {
+        let window = self.window.as_ref()?;
+        let here = match self.index_in_window(&self.position) {
+            None if window.end == self.position => window.steps.len(),
+            here => here?,
+        };
+        let first = here.checked_sub(1)?;
+        let event = window.steps.get(first)?.event;
+        for (index, step) in window.steps.get(..here)?.iter().enumerate().rev() {
+            if step.event != event || !matches!(step.name, Name::Arrival | Name::None) {
+                return None;
+            }
+            if places.contains(&step.rip) {
+                return (step.name == Name::Arrival).then_some((index, step.tid, step.rip));
+            }
+        }
+        None
+    }
+
+    /// Is the user's place in the window in front of this position, in the same interval, with none of these addresses on the way?
+    pub(super) fn is_closely_before(&self, position: &Position, places: &BTreeSet<u64>) -> bool {
+        let Some(window) = self.window.as_ref().filter(|window| window.end == *position) else {
+            return false;
+        };
+        let Some(here) = self.index_in_window(&self.position) else { return false };
+        let is_between = |step: &Step| step.event == position.event && !places.contains(&step.rip);
+        window.steps.get(here..).is_some_and(|steps| steps.iter().all(is_between))
+    }
+
     /// Goes to the place before a step of the window.
-    fn go_in_window(&mut self, index: usize) -> Result<Position, Trouble> {
+    pub(super) fn go_in_window(&mut self, index: usize) -> Result<Position, Trouble> {
         let Some(window) = &mut self.window else { return Err(unknown()) };
         let at = window.copies.partition_point(|(at, ..)| *at <= index).saturating_sub(1);
         let Some((from, copy, image)) = window.copies.get_mut(at) else { return Err(unknown()) };
