@@ -34,6 +34,6 @@ delete
 finish
 #> Run till exit
 reverse-finish
-#> hot (i)
+#> hot(i);
 print i
 #> = 19999975
