@@ -17,6 +17,9 @@ const CROWDED: Duration = Duration::from_micros(500);
 /// For so long, that is taken to stay so.
 const CROWDED_FOR: Duration = Duration::from_secs(1);
 
+/// For so long, nobody goes to a core on which a domain starved, if there is another one.
+const AVOIDED_FOR: Duration = Duration::from_secs(1);
+
 #[derive(Debug)]
 pub struct Cores {
     /// What this process could run on before it pinned anything, as the kernel's bit mask.
@@ -30,6 +33,12 @@ pub struct Cores {
     began: Instant,
     /// Until when cores are taken to be crowded: microseconds since then.
     crowded_until: AtomicU64,
+    /// Until when each is avoided: microseconds since then.
+    avoided_until: Vec<AtomicU64>,
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 impl Cores {
@@ -41,10 +50,11 @@ impl Cores {
             cores.truncate(1);
         }
         let active = cores.iter().map(|_| AtomicUsize::new(0)).collect();
+        let avoided_until = cores.iter().map(|_| AtomicU64::new(0)).collect();
         let current = sys::current_core();
         let first = cores.iter().position(|core| Some(*core) == current).unwrap_or(0);
         let (began, crowded_until) = (Instant::now(), AtomicU64::new(0));
-        Cores { original, cores, active, first, began, crowded_until }
+        Cores { original, cores, active, first, began, crowded_until, avoided_until }
     }
 
     /// The numbers of the cores, one for each slot.
@@ -61,7 +71,6 @@ impl Cores {
     /// time slice of theirs. (And whoever yields has used up a slice of its own, as the kernel counts: it waits for all of them then,
     /// at its next wakings, too.)
     pub fn yield_now(&self) -> bool {
-        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let before = self.began.elapsed();
         if micros(before) < self.crowded_until.load(Ordering::Relaxed) {
             return false;
@@ -76,9 +85,11 @@ impl Cores {
 
     /// A domain becomes active: the slot of the core that it should run on. It prefers `current`.
     pub fn enter(&self, current: Option<usize>) -> usize {
+        let now = micros(self.began.elapsed());
+        let is_avoided = |slot: usize| self.avoided_until[slot].load(Ordering::Relaxed) > now;
         let load = |slot: usize| self.active[slot].load(Ordering::Relaxed);
         let slots = (self.first..self.cores.len()).chain(0..self.first);
-        let best = slots.min_by_key(|slot| (load(*slot), Some(*slot) != current));
+        let best = slots.min_by_key(|slot| (is_avoided(*slot), load(*slot), Some(*slot) != current));
         let slot = best.or(current).unwrap_or(0);
         self.add(slot);
         slot
@@ -87,6 +98,13 @@ impl Cores {
     fn add(&self, slot: usize) {
         if let Some(active) = self.active.get(slot) {
             active.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A domain starved on the core of this number.
+    pub fn avoid(&self, core: usize) {
+        if let Some(slot) = self.cores.iter().position(|number| *number == core) {
+            self.avoided_until[slot].store(micros(self.began.elapsed() + AVOIDED_FOR), Ordering::Relaxed);
         }
     }
 
@@ -136,6 +154,7 @@ mod tests {
             first: 1,
             began: Instant::now(),
             crowded_until: AtomicU64::new(0),
+            avoided_until: (0..3).map(|_| AtomicU64::new(0)).collect(),
         };
         assert_eq!([cores.enter(None), cores.enter(None), cores.enter(None)], [1, 2, 0]);
         cores.leave(2);
@@ -147,5 +166,11 @@ mod tests {
         assert_eq!(cores.move_to(3, 0), 1);
         assert_eq!(cores.move_to(9, 1), 1, "there is no such core");
         assert_eq!(cores.enter(None), 0);
+        cores.avoid(7);
+        assert_eq!(
+            [cores.enter(None), cores.enter(None), cores.enter(None)],
+            [1, 0, 1],
+            "never where one starved"
+        );
     }
 }

@@ -20,7 +20,9 @@ use bis_trace::{
     event::{Event, EventKind, Lapse, MemWrite, Outcome, RangeSum},
     types::{DomainId, EventSeq, Registers, Tid},
 };
-use bis_tracee::{Memory, Resume, Status, Stopped, checksum, maps, ours, siginfo::SigInfo, sys, task, xsave};
+use bis_tracee::{
+    Memory, Resume, Status, Stopped, balance, checksum, maps, ours, siginfo::SigInfo, sys, task, xsave,
+};
 
 use crate::{
     calls::ShownText,
@@ -99,12 +101,6 @@ pub fn stack_pointer(task: &Task) -> Option<u64> {
         Handle::Stopped(stopped) => stopped.regs().ok().map(|regs| regs.rsp),
         _ => task.call.as_ref().map(|call| call.entry.rsp),
     }
-}
-
-/// Does the task wait in the kernel, or has it come out and stopped?
-pub fn is_asleep(tid: Tid) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{tid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_none_or(|(_, rest)| !rest.starts_with('R'))
 }
 
 impl Domain {
@@ -356,7 +352,7 @@ impl Domain {
         if words.is_empty() || !matches!(task.handle, Handle::Running(_)) {
             return Ok(sums);
         }
-        while task.report.is_none() && !is_asleep(tid) {
+        while task.report.is_none() && balance::is_runnable(tid) {
             sys::yield_now();
         }
         let read = |(addr, len): (u64, u64)| MemWrite {

@@ -347,7 +347,7 @@ impl Domain {
             opaque: None,
             last_event: Instant::now(),
             told_ms: 0,
-            watched: session.watch.add(id),
+            watched: session.watch.of(id),
             tokens: Tokens::default(),
             space,
             shown: Vec::new(),

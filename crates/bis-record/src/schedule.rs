@@ -16,10 +16,10 @@ use std::{
 };
 
 use bis_trace::{event::EventKind, event::Meta, types::Tid};
-use bis_tracee::{ours, task};
+use bis_tracee::{balance, ours, task};
 
 use crate::{
-    domain::{Domain, is_asleep},
+    domain::Domain,
     error::{RecordError, Result},
     seed::Seed,
     task::Task,
@@ -155,7 +155,7 @@ impl Domain {
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     other => return other,
                 }
-                if is_asleep(fresh) {
+                if !balance::is_runnable(fresh) {
                     break;
                 }
             }
@@ -305,6 +305,7 @@ impl Domain {
 
     /// Moves the calling thread and all tasks to the domain's core.
     pub fn pin(&self) {
+        self.watched.seat.goes_to(self.session.cores.number(self.core));
         self.session.cores.pin(Tid(0), self.core);
         for tid in self.tasks.keys() {
             self.session.cores.pin(*tid, self.core);

@@ -10,7 +10,7 @@ use bis_trace::{
     event::{Base, MemWrite, Outcome, TaskEnd},
     types::{DomainId, EventSeq, Signal, Tid},
 };
-use bis_tracee::{Memory, TraceeError, handover::Parked};
+use bis_tracee::{Memory, TraceeError, handover::Parked, ours};
 
 use crate::{
     domain::Domain,
@@ -101,6 +101,8 @@ impl Fork {
     fn begin(self, session: &Arc<Session>) -> Result<Option<Domain>> {
         let Fork { id, parked, core, ppid, parent, at, writes, clear_tid, traits, space, hooks } = self;
         let tid = parked.tid();
+        let watched = session.watch.of(id);
+        watched.seat.runs(tid, session.cores.number(core));
         session.cores.pin(Tid(0), core);
         session.cores.pin(tid, core);
         let none = || {
@@ -134,6 +136,8 @@ impl Fresh {
         let Fresh { mut domain, parked, core } = self;
         let Some(parked) = parked else { return Ok(domain) };
         let tid = parked.tid();
+        domain.watched.seat.set_supervisor(ours::thread_id());
+        domain.watched.seat.runs(tid, session.cores.number(core));
         session.cores.pin(Tid(0), core);
         session.cores.pin(tid, core);
         match parked.seize() {

@@ -147,12 +147,13 @@ fn from_exec<'scope, 'env: 'scope>(
         }));
     }
     let core = held.core();
+    let seat = shared.seat(entry.domain);
     if let Some(core) = core {
+        seat.goes_to(core);
         balance::pin(Tid(0), core);
     }
     let (stopped, process) = empty_process(shared.world, shared.board.living())?;
     let replica = Replica::new(shared.world, entry, (stopped, process, Inherited::default()))?;
-    let seat = shared.seat(entry.domain);
     let retries = Retries::new(shared, entry.domain);
     Job { host: JobHost::new(context, held), replica, retries, extent, core, seat, counted: 0 }.run()
 }
@@ -306,13 +307,12 @@ impl Job<'_, '_> {
 
     /// Keeps the thread and its tasks on the slot's core.
     fn pin(&mut self) {
-        let core = self.host.held.core();
-        if core.is_none() || core == self.core {
-            return;
-        }
-        self.core = core;
+        let held = self.host.held.core();
+        let Some(core) = held.filter(|core| Some(*core) != self.core) else { return };
+        self.core = held;
+        self.seat.goes_to(core);
         for tid in self.replica.our_tasks().chain([Tid(0)]) {
-            balance::pin(tid, core.unwrap_or(0));
+            balance::pin(tid, core);
         }
     }
 }

@@ -81,7 +81,7 @@ impl Shared<'_> {
             }
             self.stop_trials();
             let seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
-            balance.look(seats.iter().map(|(domain, seat)| (u64::from(domain.0), &**seat)));
+            let _starved = balance.look(seats.iter().map(|(domain, seat)| (u64::from(domain.0), &**seat)));
         }
     }
 

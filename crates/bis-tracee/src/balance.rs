@@ -25,6 +25,12 @@ pub const EVERY: Duration = Duration::from_millis(100);
 const WAITED: f64 = 0.3;
 const RAN: f64 = 0.75;
 
+/// Whose threads have waited for more than this part of the time, and run for less than that, starve. Among fair shares there is
+/// no such wait. But a kernel may give a core to one session alone: Linux 6.18 does for seconds, where two of its threads hand over to each other
+/// on that core and a third wakes now and then on another one (groups of tasks by session: sched_autogroup).
+const STARVED_WAITED: f64 = 0.8;
+const STARVED_RAN: f64 = 0.02;
+
 /// A core that has done nothing for more than this part of the time has room.
 const IDLE: f64 = 0.6;
 
@@ -47,8 +53,15 @@ pub struct Seat {
 struct Pinned {
     id: u64,
     core: usize,
-    /// They take turns: one waits while the other runs.
-    threads: [Tid; 2],
+    supervisor: Tid,
+    runner: Tid,
+}
+
+impl Pinned {
+    /// They take turns: one waits while the other runs. Nobody has run yet where a supervisor has just begun.
+    fn threads(&self) -> impl Iterator<Item = Tid> {
+        [self.supervisor, self.runner].into_iter().filter(|tid| *tid != Tid(0))
+    }
 }
 
 impl Default for Seat {
@@ -90,8 +103,14 @@ impl Seat {
 
     /// This task is about to run on the core of this number.
     pub fn runs(&self, runner: Tid, core: usize) {
-        self.core.store(core, Ordering::Relaxed);
+        self.goes_to(core);
         self.runner.store(runner.0, Ordering::Relaxed);
+    }
+
+    /// The supervisor is about to pin itself and its tasks to the core of this number. It says so before: it may starve there
+    /// at once.
+    pub fn goes_to(&self, core: usize) {
+        self.core.store(core, Ordering::Relaxed);
     }
 
     /// The core to which supervisor and runner were sent: once, so that the others can follow.
@@ -103,7 +122,7 @@ impl Seat {
     }
 
     fn pinned(&self, id: u64) -> Option<Pinned> {
-        Some(Pinned { id, core: self.core()?, threads: [self.supervisor(), self.runner()] })
+        Some(Pinned { id, core: self.core()?, supervisor: self.supervisor(), runner: self.runner() })
     }
 }
 
@@ -128,9 +147,26 @@ pub struct Balance {
     cores: Vec<usize>,
     at: Instant,
     /// What each had spent.
-    spent: HashMap<u64, (Pinned, Spent)>,
+    spent: HashMap<u64, (Pinned, Vec<Spent>)>,
     /// How long each core has been idle; known while one is crowded.
     idle: Option<HashMap<usize, Duration>>,
+}
+
+/// Which core a seat needs in place of its own. The greater one is the more urgent.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Need {
+    /// One that has room: the seat has less than it could have.
+    Room,
+    /// Any: the seat has nothing at all.
+    AnyOther,
+}
+
+/// A seat is to go to the core of this number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Move {
+    need: Need,
+    of: Pinned,
+    core: usize,
 }
 
 /// How long threads have run in all their lives, and how long they have not although they could.
@@ -149,16 +185,29 @@ impl Spent {
         Some(Spent { ran: time()?, waited: time()? })
     }
 
-    fn of_all(threads: [Tid; 2], of: impl Fn(Tid) -> Option<Spent>) -> Option<Spent> {
-        let [a, b] = threads.map(of);
-        let (a, b) = (a?, b?);
-        Some(Spent { ran: a.ran + b.ran, waited: a.waited + b.waited })
+    fn since(&self, before: &Spent) -> Spent {
+        let [ran, waited] = [(self.ran, before.ran), (self.waited, before.waited)]
+            .map(|(now, before)| now.saturating_sub(before));
+        Spent { ran, waited }
     }
 
-    fn is_of_a_crowd(&self, before: &Spent, passed: Duration) -> bool {
-        self.waited.saturating_sub(before.waited) > passed.mul_f64(WAITED)
-            && self.ran.saturating_sub(before.ran) < passed.mul_f64(RAN)
+    /// What is wrong with the core of threads that have spent this while so much time passed, if anything is.
+    fn need(&self, passed: Duration) -> Option<Need> {
+        let Spent { ran, waited } = *self;
+        let is =
+            |waited_more, ran_less| waited > passed.mul_f64(waited_more) && ran < passed.mul_f64(ran_less);
+        if is(STARVED_WAITED, STARVED_RAN) {
+            Some(Need::AnyOther)
+        } else {
+            is(WAITED, RAN).then_some(Need::Room)
+        }
     }
+}
+
+/// Does the thread run, or could it?
+pub fn is_runnable(tid: Tid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{tid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R'))
 }
 
 /// How long each core has had nothing to do since the machine started, from the text of `/proc/stat`.
@@ -180,41 +229,56 @@ impl Balance {
     }
 
     /// To be called about [`EVERY`] so often: sends at most one of the seats, which the caller calls by the numbers, to another
-    /// core. Where another process may be about to do the same only by chance: else both would meet again.
-    pub fn look<'a>(&mut self, seats: impl Iterator<Item = (u64, &'a Seat)> + Clone) {
+    /// core. To one that has room only by chance: another process may be about to do the same, and both would meet again.
+    ///
+    /// Returns the core on which that one starved, if it did.
+    pub fn look<'a>(&mut self, seats: impl Iterator<Item = (u64, &'a Seat)> + Clone) -> Option<usize> {
         if self.cores.len() < 2 {
-            return;
+            return None;
         }
         let all: Vec<Pinned> = seats.clone().filter_map(|(id, seat)| seat.pinned(id)).collect();
         let stat = || fs::read_to_string("/proc/stat").unwrap_or_default();
-        let chosen = self.choose(&all, self.at.elapsed(), Spent::of, || idle_times(&stat()));
+        let chosen = self.choose(&all, self.at.elapsed(), Spent::of, is_runnable, || idle_times(&stat()));
         self.at = Instant::now();
-        let Some((moved, core)) = chosen.filter(|_| RandomState::new().hash_one(()) & 1 == 0) else { return };
-        let Some((id, seat)) = seats.into_iter().find(|(id, _)| *id == moved.id) else { return };
-        tracing::debug!(id, from = moved.core, to = core, "its core is crowded");
+        let by_chance = || RandomState::new().hash_one(()) & 1 == 0;
+        let Move { need, of, core } = chosen.filter(|found| found.need == Need::AnyOther || by_chance())?;
+        let (id, seat) = seats.into_iter().find(|(id, _)| *id == of.id)?;
+        tracing::debug!(id, from = of.core, to = core, ?need, "its core is crowded");
         // These at once; the supervisor moves its other tasks when it comes to that.
         seat.wanted.store(core, Ordering::Relaxed);
-        moved.threads.iter().for_each(|tid| pin(*tid, core));
+        of.threads().for_each(|tid| pin(tid, core));
+        (need == Need::AnyOther).then_some(of.core)
     }
 
     fn choose(
         &mut self,
         all: &[Pinned],
         passed: Duration,
-        spent: impl Fn(Tid) -> Option<Spent> + Copy,
+        spent: impl Fn(Tid) -> Option<Spent>,
+        is_runnable: impl Fn(Tid) -> bool,
         idle_times: impl Fn() -> HashMap<usize, Duration>,
-    ) -> Option<(Pinned, usize)> {
+    ) -> Option<Move> {
         let before = std::mem::take(&mut self.spent);
-        let mut crowded = None;
+        let mut crowded: Option<(Need, Pinned)> = None;
         for pinned in all {
-            let Some(now) = Spent::of_all(pinned.threads, spent) else { continue };
-            self.spent.insert(pinned.id, (*pinned, now));
+            let Some(now) = pinned.threads().map(&spent).collect::<Option<Vec<_>>>() else { continue };
+            self.spent.insert(pinned.id, (*pinned, now.clone()));
             let Some((_, then)) = before.get(&pinned.id).filter(|(same, _)| same == pinned) else { continue };
-            if now.is_of_a_crowd(then, passed) {
-                crowded.get_or_insert(*pinned);
+            let mut sum = Spent::default();
+            for ((now, then), tid) in now.iter().zip(then).zip(pinned.threads()) {
+                let since = now.since(then);
+                // The kernel counts a wait when it is over.
+                let waits = since == Spent::default() && is_runnable(tid);
+                sum.ran += since.ran;
+                sum.waited += if waits { passed } else { since.waited };
+            }
+            if let Some(need) = sum.need(passed)
+                && crowded.is_none_or(|(most, _)| need > most)
+            {
+                crowded = Some((need, *pinned));
             }
         }
-        let Some(crowded) = crowded else {
+        let Some((need, crowded)) = crowded else {
             self.idle = None;
             return None;
         };
@@ -224,7 +288,8 @@ impl Balance {
         let idled = |core: &usize| now.get(core)?.checked_sub(*before.get(core)?);
         let others = self.cores.iter().filter(|core| **core != crowded.core);
         let (idle, core) = others.filter_map(|core| Some((idled(core)?, *core))).max()?;
-        (idle > passed.mul_f64(IDLE)).then_some((crowded, core))
+        let found = Move { need, of: crowded, core };
+        (need == Need::AnyOther || idle > passed.mul_f64(IDLE)).then_some(found)
     }
 }
 
@@ -236,7 +301,7 @@ mod tests {
 
     fn pinned(id: u64, core: usize) -> Pinned {
         let first = i32::try_from(id).unwrap_or(0) * 10;
-        Pinned { id, core, threads: [Tid(first), Tid(first + 1)] }
+        Pinned { id, core, supervisor: Tid(first), runner: Tid(first + 1) }
     }
 
     /// Three looks, 100 ms after another, with what each thread runs and waits and each core idles in that time, ms.
@@ -252,7 +317,8 @@ mod tests {
                 Some(Spent { ran, waited })
             };
             let idle = || idles.iter().map(|(core, idle)| (*core, Duration::from_millis(n * idle))).collect();
-            looks.push(balance.choose(all, PASSED, spent, idle).map(|(moved, core)| (moved.id, core)));
+            let found = balance.choose(all, PASSED, spent, |_| false, idle);
+            looks.push(found.map(|found| (found.of.id, found.core)));
         }
         looks
     }
@@ -273,6 +339,34 @@ mod tests {
     }
 
     #[test]
+    fn who_starves_goes_where_there_is_no_room_either() {
+        let all = [pinned(1, 0), pinned(2, 0)];
+        let found = looks(&all, &[(10, 20, 80), (20, 0, 0), (21, 1, 95)], &[(0, 0), (1, 0), (2, 5)]);
+        assert_eq!(found, [None, None, Some((2, 2))]);
+        assert_eq!(looks(&all, &[(20, 5, 0), (21, 0, 95)], &[(0, 0), (1, 0)]), [None; 3], "it has a share");
+    }
+
+    /// What it has waited is not yet in the kernel's count.
+    #[test]
+    fn who_has_not_run_once_starves() {
+        let found = [true, false].map(|is_runnable| {
+            let mut balance = Balance::new(vec![0, 1]);
+            let mut look = || {
+                let spent = |_| Some(Spent::default());
+                balance.choose(
+                    &[pinned(1, 0)],
+                    PASSED,
+                    spent,
+                    |_| is_runnable,
+                    || HashMap::from([(1, PASSED)]),
+                )
+            };
+            [look(), look(), look()].map(|found| found.map(|found| (found.need, found.core)))
+        });
+        assert_eq!(found, [[None, None, Some((Need::AnyOther, 1))], [None; 3]]);
+    }
+
+    #[test]
     fn who_stops_all_the_time_is_no_crowd() {
         assert_eq!(looks(&[pinned(1, 0)], &[(10, 50, 20), (11, 45, 25)], &[(0, 0), (1, 100)]), [None; 3]);
     }
@@ -287,9 +381,10 @@ mod tests {
                     &[pinned(1, core)],
                     PASSED,
                     |_| Some(Spent { ran: Duration::ZERO, waited: PASSED * n }),
+                    |_| false,
                     || idle(n),
                 )
-                .map(|(moved, core)| (moved.id, core))
+                .map(|found| (found.of.id, found.core))
         };
         assert_eq!([look(0, 0), look(0, 1), look(0, 2)], [None, None, Some((1, 1))]);
         assert_eq!([look(1, 3), look(1, 4), look(1, 5)], [None, None, Some((1, 0))]);

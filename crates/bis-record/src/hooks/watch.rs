@@ -126,12 +126,14 @@ impl Watch {
         all.iter().flat_map(|(_, watched)| of(watched)).collect()
     }
 
-    /// A new domain, supervised by the calling thread.
-    pub fn add(&self, domain: DomainId) -> Arc<Watched> {
-        let watched = Arc::new(Watched { seat: Seat::new(ours::thread_id()), ..Watched::default() });
+    /// What there is of a domain that begins. A new one is supervised by the calling thread.
+    pub fn of(&self, domain: DomainId) -> Arc<Watched> {
         let mut domains = self.domains.lock().unwrap_or_else(PoisonError::into_inner);
-        domains.insert(domain, Arc::downgrade(&watched));
-        watched
+        domains.get(&domain).and_then(Weak::upgrade).unwrap_or_else(|| {
+            let watched = Arc::new(Watched { seat: Seat::new(ours::thread_id()), ..Watched::default() });
+            domains.insert(domain, Arc::downgrade(&watched));
+            watched
+        })
     }
 
     /// All domains are to come to an event before they learn anything by a call: at the end of the hook that they are
@@ -172,7 +174,7 @@ impl Watch {
         }
     }
 
-    /// Tells new hooks which files are mapped. They are among [`Watch::add`]'s already, and hear of others by themselves.
+    /// Tells new hooks which files are mapped. They are among [`Watch::of`]'s already, and hear of others by themselves.
     pub fn show_files(&self, area: &Area) {
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         files.iter().for_each(|bit| area.add_file(*bit));
@@ -198,7 +200,7 @@ impl Watch {
                 watch.loosen(&mut done, &cores, chaos.is_some());
                 if balanced.elapsed() > balance::EVERY {
                     balanced = Instant::now();
-                    watch.balance(&mut balance);
+                    watch.balance(&mut balance, &cores);
                 }
             }
         };
@@ -238,10 +240,11 @@ impl Watch {
     }
 
     /// A domain whose core is crowded goes to one that has room. Those that are not pinned are the kernel's to place.
-    fn balance(&self, balance: &mut Balance) {
+    fn balance(&self, balance: &mut Balance, cores: &Cores) {
         let all = self.all();
         let pinned = all.iter().filter(|(_, watched)| !watched.loose.load(Ordering::Relaxed));
-        balance.look(pinned.map(|(id, watched)| (u64::from(id.0), &watched.seat)));
+        let starved = balance.look(pinned.map(|(id, watched)| (u64::from(id.0), &watched.seat)));
+        starved.into_iter().for_each(|core| cores.avoid(core));
     }
 
     fn look(&self, seen: &mut HashMap<DomainId, Seen>) {

@@ -1,0 +1,89 @@
+# Linux 6.18 gives a core for seconds to one of two sessions alone, where two processes of one hand over to each other there
+# and a third wakes now and then on another core: to which of the two is chance. A supervisor that starves there goes to another core.
+# needs: gcc
+# limit: 60
+# setup
+cat >hog.c <<'end'
+#define _GNU_SOURCE
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+static cpu_set_t usable;
+
+static void run_on(int wanted)
+{
+	cpu_set_t one;
+	int core = -1;
+
+	for (int i = 0; wanted >= 0 && i < CPU_SETSIZE; i++)
+		if (CPU_ISSET(i, &usable)) {
+			core = i;
+			wanted--;
+		}
+	CPU_ZERO(&one);
+	CPU_SET(core, &one);
+	sched_setaffinity(0, sizeof one, &one);
+}
+
+static int begins(int core)
+{
+	if (fork())
+		return 0;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	run_on(core);
+	return 1;
+}
+
+static void hand_over(int from, int to)
+{
+	char byte = 0;
+
+	while (read(from, &byte, 1) == 1) {
+		for (volatile int i = 0; i < 2000; i++)
+			;
+		write(to, &byte, 1);
+	}
+}
+
+int main(void)
+{
+	int there[2], back[2], last;
+
+	sched_getaffinity(0, sizeof usable, &usable);
+	last = CPU_COUNT(&usable) - 1;
+	alarm(50);
+	if (begins(0)) {
+		setsid();
+		for (;;)
+			;
+	}
+	setsid();
+	if (begins(0))
+		for (;;)
+			usleep(2000);
+	pipe(there);
+	pipe(back);
+	if (begins(last))
+		hand_over(there[0], back[1]);
+	run_on(last);
+	write(there[1], "x", 1);
+	hand_over(back[0], there[1]);
+}
+end
+gcc -O2 -o hog hog.c
+# record
+until [ -e begun ]; do sleep 0.01; done
+for i in $(seq 40); do /bin/true; done
+: >ended
+# drive
+./hog &
+hog=$!
+sleep 0.5
+: >begun
+until [ -e ended ]; do sleep 0.05; done
+kill $hog
+rm begun ended
+# check
+[ ! -s "$OUT" ]
