@@ -214,9 +214,8 @@ impl Domain {
         task.handle = match mem::replace(&mut task.handle, Handle::Taken) {
             _ if matches!(status, Status::Exited(_) | Status::Killed(_)) => Handle::Taken,
             Handle::Running(running) => Handle::Stopped(running.stopped()),
-            // It was killed in its stop and stops again on its way out.
-            Handle::Stopped(stopped) => Handle::Stopped(stopped),
-            Handle::Taken => Handle::Stopped(Stopped::adopt(tid)),
+            // One that was stopped was killed in its stop, and stops again on its way out.
+            Handle::Stopped(_) | Handle::Taken => Handle::Stopped(Stopped::adopt(tid)),
         };
     }
 

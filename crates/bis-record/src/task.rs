@@ -26,6 +26,7 @@ pub use standing::Standing;
 
 /// Whether the task is ours to touch.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one for each task")]
 pub enum Handle {
     Stopped(Stopped),
     Running(Running),

@@ -464,6 +464,9 @@ impl<'t> Replica<'t> {
     /// # Errors
     /// Where the process is gone.
     pub fn end_counts(&mut self) -> Result<(), Halt> {
+        if self.traps.counted().is_empty() {
+            return Ok(());
+        }
         self.leave_counts()?;
         let counted = self.traps.take_counted(&self.space.memory)?;
         let Some(task) = self.tasks.values_mut().find(|task| task.stopped.is_some()) else { return Ok(()) };

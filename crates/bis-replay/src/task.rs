@@ -401,8 +401,10 @@ impl Task {
 
     fn run_once(&mut self, memory: &Memory, traps: &mut Traps, run: Run<'_>) -> Result<Place, TraceeError> {
         let begin = self.regs()?;
-        let has_flag = run.step && has_trap_flag(&begin, memory);
-        let mut place = self.run_from(begin, memory, traps, run)?;
+        let instruction =
+            if run.step { memory.read_upto(begin.rip, ticks::INSTRUCTION_LEN_MAX) } else { Vec::new() };
+        let has_flag = run.step && has_trap_flag(&begin, &instruction, memory);
+        let mut place = self.run_from((begin, &instruction), memory, traps, run)?;
         // From a step over `popf` on, the kernel takes the flag of each step for the program's own.
         if run.step
             && !has_flag
@@ -418,9 +420,10 @@ impl Task {
         Ok(place)
     }
 
+    /// `begin`: where it stands, and with `run.step` the bytes of the instruction there.
     fn run_from(
         &mut self,
-        begin: Registers,
+        (begin, instruction): (Registers, &[u8]),
         memory: &Memory,
         traps: &mut Traps,
         run: Run<'_>,
@@ -453,8 +456,12 @@ impl Task {
             }
             let breakpoint = self.breakpoint;
             let stopped = self.stopped.insert(running.stopped());
+            let info = match status {
+                Status::Signal(_) => Some(SigInfo(stopped.siginfo()?)),
+                _ => None,
+            };
             let is_point = status == Status::Signal(Signal::TRAP)
-                && SigInfo(stopped.siginfo()?).is_breakpoint()
+                && info.is_some_and(|info| info.is_breakpoint())
                 && traps.is_trap(stopped.regs()?.rip).is_some();
             // A count's trap and a breakpoint of the driver's behind it look the same to a source.
             if let Some(source) = self.ticks.as_mut().filter(|_| !is_point) {
@@ -462,7 +469,7 @@ impl Task {
                 // A source that steps takes the exceptions with which debug registers speak.
                 if stop != Stop::Foreign
                     && status == Status::Signal(Signal::TRAP)
-                    && SigInfo(stopped.siginfo()?).is_debug_exception()
+                    && info.is_some_and(|info| info.is_debug_exception())
                 {
                     let triggered = self.registers.take_triggered(stopped)?;
                     let is_drivers = triggered.has_from(self.own_watches.len());
@@ -488,8 +495,8 @@ impl Task {
                     Stop::Foreign => {}
                 }
             }
-            match status {
-                Status::Seccomp => {
+            match (status, info) {
+                (Status::Seccomp, _) => {
                     let mut regs = stopped.regs()?;
                     if run.step && regs.r11 & TRAP_FLAG != 0 {
                         // The processor has put the flags there, with that of the step.
@@ -501,8 +508,7 @@ impl Task {
                         if regs.rip == run.hooks.safepoint_end { Found::Safepoint } else { Found::Call };
                     return Ok(Place { found, regs });
                 }
-                Status::Signal(signal) => {
-                    let info = SigInfo(stopped.siginfo()?);
+                (Status::Signal(signal), Some(info)) => {
                     let stopped_at = stopped.regs()?;
                     if info.is_debug_exception() && signal == Signal::TRAP {
                         let triggered = self.registers.take_triggered(stopped)?;
@@ -510,7 +516,7 @@ impl Task {
                         let is_drivers = triggered.has_from(self.own_watches.len());
                         if is_drivers || is_done && !triggered.any() {
                             if run.step {
-                                correct_pushed(memory, &begin, &stopped_at)?;
+                                correct_pushed(memory, (&begin, instruction), &stopped_at)?;
                             }
                             let regs = stopped_at;
                             if is_drivers {
@@ -593,12 +599,11 @@ impl Task {
     }
 }
 
-/// Has the program itself set the trap flag, or is it about to?
-fn has_trap_flag(regs: &Registers, memory: &Memory) -> bool {
-    let code = memory.read_upto(regs.rip, ticks::INSTRUCTION_LEN_MAX);
+/// Has the program itself set the trap flag, or is it about to, by this instruction?
+fn has_trap_flag(regs: &Registers, instruction: &[u8], memory: &Memory) -> bool {
     let is_popped = || {
-        let popped = memory.read_upto(regs.rsp, 2);
-        ticks::is_of_flags(&code) && !is_pushf(&code) && popped.get(1).is_some_and(|byte| byte & 1 != 0)
+        let is_popf = ticks::is_of_flags(instruction) && !is_pushf(instruction);
+        is_popf && memory.read_upto(regs.rsp, 2).get(1).is_some_and(|byte| byte & 1 != 0)
     };
     regs.eflags & TRAP_FLAG != 0 || is_popped()
 }
@@ -609,10 +614,13 @@ fn is_pushf(code: &[u8]) -> bool {
 }
 
 /// A `pushf` that was single-stepped has pushed the flag of the step, which is in nothing that the program can see.
-fn correct_pushed(memory: &Memory, begin: &Registers, regs: &Registers) -> Result<(), TraceeError> {
-    let code = memory.read_upto(begin.rip, ticks::INSTRUCTION_LEN_MAX);
-    if !ticks::is_of_flags(&code)
-        || !is_pushf(&code)
+fn correct_pushed(
+    memory: &Memory,
+    (begin, instruction): (&Registers, &[u8]),
+    regs: &Registers,
+) -> Result<(), TraceeError> {
+    if !ticks::is_of_flags(instruction)
+        || !is_pushf(instruction)
         || begin.eflags & TRAP_FLAG != 0
         || regs.rip == begin.rip
     {

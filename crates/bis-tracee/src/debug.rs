@@ -130,6 +130,9 @@ impl DebugRegisters {
     /// # Errors
     /// Where the task was killed.
     pub fn take_triggered(&self, stopped: &Stopped) -> Result<Triggered> {
+        if self.set.iter().all(Option::is_none) {
+            return Ok(Triggered::default());
+        }
         let status = sys::get_debug_register(stopped.tid(), 6)?;
         let triggered = (0..COUNT).filter(|at| status & 1 << at != 0 && self.set[*at].is_some());
         let triggered = Triggered(triggered.fold(0, |bits, at| bits | 1 << at));

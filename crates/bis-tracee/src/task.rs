@@ -4,7 +4,12 @@
 //! The wait of a supervisor goes through this file too. Waits are a matter of threads (`__WNOTHREAD`): each
 //! supervisor thread sees only its own tasks.
 
-use std::{cell::RefCell, collections::VecDeque, fmt, io, time::Duration};
+use std::{
+    cell::{Cell, RefCell},
+    collections::VecDeque,
+    fmt, io,
+    time::Duration,
+};
 
 use bis_trace::types::{Registers, Signal, Tid};
 
@@ -19,6 +24,9 @@ use crate::{
 #[derive(Debug)]
 pub struct Stopped {
     tid: Tid,
+    /// Its general registers, once somebody has asked for them in this stop: nobody else changes them, and each question is a system
+    /// call.
+    regs: Cell<Option<Registers>>,
 }
 
 /// A task that runs, waits in the kernel, or is dead and not yet reported.
@@ -202,14 +210,14 @@ impl Running {
     /// The task as stopped, after a wait has reported a stop of it. (For an ended task there is nothing to
     /// take: drop this value.)
     pub fn stopped(self) -> Stopped {
-        Stopped { tid: self.tid }
+        Stopped::adopt(self.tid)
     }
 }
 
 impl Stopped {
     /// A task that a wait has just reported as stopped and that nobody holds a value of: a new one.
     pub fn adopt(tid: Tid) -> Stopped {
-        Stopped { tid }
+        Stopped { tid, regs: Cell::new(None) }
     }
 
     pub fn tid(&self) -> Tid {
@@ -217,12 +225,19 @@ impl Stopped {
     }
 
     /// # Errors
-    /// [`TraceeError::Died`] where the task was killed meanwhile; so for all functions here.
+    /// [`TraceeError::Died`] where the task was killed meanwhile; so for all functions here. (Registers that were read before are still told.)
     pub fn regs(&self) -> Result<Registers> {
-        sys::get_registers(self.tid)
+        if let Some(regs) = self.regs.get() {
+            return Ok(regs);
+        }
+        let regs = sys::get_registers(self.tid)?;
+        self.regs.set(Some(regs));
+        Ok(regs)
     }
 
     pub fn set_regs(&mut self, regs: &Registers) -> Result<()> {
+        // The kernel does not take all bits as they are given.
+        self.regs.set(None);
         sys::set_registers(self.tid, regs)
     }
 

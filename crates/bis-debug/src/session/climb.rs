@@ -64,6 +64,8 @@ pub(super) struct Climb<'t> {
     pub rungs: Vec<Rung<'t>>,
     /// The steps from the last of them to the position, if they were made.
     pub steps: Option<Window<'t>>,
+    /// From the last but one of them at least so many steps lead to the position.
+    pub steps_before: usize,
     /// Other copies that were made on the way, each with the number of the rung behind which it was.
     pub others: Vec<(usize, Rung<'t>)>,
     /// It began at no copy of a way that was gone before.
@@ -76,8 +78,15 @@ enum Nearness<'t> {
     There,
     /// So near that it was gone to step by step.
     Near(Window<'t>),
-    /// Farther than from this one. There may be so many steps left from there.
-    Far(Box<Rung<'t>>, u64),
+    /// Farther than from this one: at least so many steps, of which there may be so many left from there.
+    Far { nearer: Box<Rung<'t>>, steps: usize, left: u64 },
+}
+
+impl<'t> Nearness<'t> {
+    /// `window`: the steps that were made from the rung that is farther.
+    fn far(nearer: Rung<'t>, window: &Window<'t>, left: u64) -> Nearness<'t> {
+        Nearness::Far { nearer: Box::new(nearer), steps: window.len(), left }
+    }
 }
 
 impl<'t> Climb<'t> {
@@ -169,8 +178,15 @@ impl<'t> Session<'t> {
         drop(live);
         let Some(done) = done else { return Ok(None) };
         let rungs = vec![Rung { copy, done, image }];
-        let mut climb =
-            Climb { from, end: end.clone(), rungs, steps: None, others: Vec::new(), is_new: true };
+        let mut climb = Climb {
+            from,
+            end: end.clone(),
+            rungs,
+            steps: None,
+            steps_before: 0,
+            others: Vec::new(),
+            is_new: true,
+        };
         if than.is_some() || end.legs.is_empty() {
             self.climb_to(&mut climb, own_end, false)?;
         } else if !self.climb_to(&mut climb, own_end, true)? && climb.rungs[0].copy.done() < end.event {
@@ -186,7 +202,7 @@ impl<'t> Session<'t> {
     /// wanted.
     fn climb_to(
         &mut self,
-        Climb { from, end, rungs, steps, others, is_new }: &mut Climb<'t>,
+        Climb { from, end, rungs, steps, steps_before, others, is_new }: &mut Climb<'t>,
         own_end: &Position,
         is_last: bool,
     ) -> Result<bool, Trouble> {
@@ -211,8 +227,9 @@ impl<'t> Session<'t> {
             let number = rungs.len() - 1;
             others.extend(passed.into_iter().map(|rung| (number, rung)));
             match nearer {
-                Nearness::Far(nearer, left) => {
+                Nearness::Far { nearer, steps, left } => {
                     rungs.push(*nearer);
+                    *steps_before = steps;
                     many = left.max(FAR);
                 }
                 Nearness::Near(window) => {
@@ -222,6 +239,7 @@ impl<'t> Session<'t> {
                 Nearness::There if rungs.len() == 1 => return Ok(false),
                 Nearness::There => {
                     rungs.pop();
+                    *steps_before = 0;
                     if rungs.len() == 1 && is_last {
                         return Ok(false);
                     }
@@ -387,7 +405,7 @@ impl<'t> Session<'t> {
                     Stepped::There => {
                         let far = gone_on.filter(|_| !is_whole || window.len() > WHOLE_MAX);
                         return Ok(match far {
-                            Some(rung) => Nearness::Far(Box::new(rung), FAR),
+                            Some(nearer) => Nearness::far(nearer, &window, FAR),
                             None => Nearness::Near(window),
                         });
                     }
@@ -433,7 +451,7 @@ impl<'t> Session<'t> {
                 if let Some(copy) = live.replica.checkpoint(&mut live.company)? {
                     let rung = Rung { copy, done, image: live.image };
                     let left = if is_whole { keep * many / hits * 2 } else { FAR };
-                    return Ok(Nearness::Far(Box::new(rung), left));
+                    return Ok(Nearness::far(rung, &window, left));
                 }
             }
             // At a stop a round, the one that comes least often has come nearer than steps would lead.
@@ -442,7 +460,7 @@ impl<'t> Session<'t> {
                 Self::end_point(&mut live, addr)?;
                 if let Some(copy) = live.replica.checkpoint(&mut live.company)? {
                     let rung = Rung { copy, done: goal.done, image: live.image };
-                    return Ok(Nearness::Far(Box::new(rung), FAR));
+                    return Ok(Nearness::far(rung, &window, FAR));
                 }
             }
             for (addr, hits) in seen {

@@ -41,7 +41,7 @@ const WINDOW_MAX: usize = 100_000;
 
 /// A window with fewer steps is begun as early as the copy before, if that is no more steps in front of the end.
 const LONG_ENOUGH: usize = 100;
-const NEAR_ENOUGH: usize = 400;
+const NEAR_ENOUGH: usize = 200;
 
 /// Instructions in front of the user's place, each of which is remembered.
 #[derive(Debug)]
@@ -301,8 +301,8 @@ impl<'t> Session<'t> {
             None if window.end == self.position => window.steps.len(),
             here => here?,
         };
-        let first = here.checked_sub(1)?;
-        let event = window.steps.get(first)?.event;
+        // Behind an event, that is told of first.
+        let (event, _) = self.live.replica.done();
         for (index, step) in window.steps.get(..here)?.iter().enumerate().rev() {
             if step.event != event || !matches!(step.name, Name::Arrival | Name::None) {
                 return None;
@@ -495,6 +495,7 @@ impl<'t> Session<'t> {
                 };
                 tracing::debug!(steps = window.len(), end = %window.end, "a window");
                 if !is_enough(&window) {
+                    climb.steps_before = 0;
                     continue;
                 }
                 // Who has gone one step back goes others; each window takes time.
@@ -519,11 +520,13 @@ impl<'t> Session<'t> {
         window: &Window<'t>,
         own_end: &Position,
     ) -> Result<Option<Window<'t>>, Trouble> {
-        let Climb { from, end, rungs, .. } = climb;
+        let Climb { from, end, rungs, steps_before, .. } = climb;
         let Some(mut before) = rungs.pop() else { return Ok(None) };
         match self.farther(&mut before, end, &window.addresses())? {
             Some(farther) => self.window_from(farther, from.clone(), end, own_end).map(Some),
-            None if window.len() < LONG_ENOUGH => self.near_window_from(before, from.clone(), end, own_end),
+            None if window.len() < LONG_ENOUGH && *steps_before < NEAR_ENOUGH => {
+                self.near_window_from(before, from.clone(), end, own_end)
+            }
             None => Ok(None),
         }
     }
