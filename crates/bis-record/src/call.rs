@@ -317,8 +317,7 @@ impl Domain {
         } else {
             EventKind::Syscall { nr, entry, outcome }
         };
-        let seq = self.session.writer.next_seq();
-        self.event_at(seq, tid, kind, call.sums)?;
+        self.event_with(tid, kind, call.sums)?;
         self.return_borrowed()?;
         self.task(tid)?.standing.go_on();
         Ok(())

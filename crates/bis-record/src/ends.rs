@@ -10,10 +10,10 @@ use bis_trace::{
 use bis_tracee::{Resume, Status, TraceeError, sys, task as tracee_task};
 
 use crate::{
-    domain::{Domain, stack_pointer},
+    domain::Domain,
     error::{RecordError, Result},
     process::process_of,
-    task::{Handle, Task},
+    task::{Handle, Task, stack_pointer},
 };
 
 impl Domain {

@@ -64,8 +64,7 @@ impl Domain {
         let handler = Some(outcome);
         self.task(tid)?.undone = (point == SignalPoint::BeforeSyscall).then_some((before.rip, before.rsp));
         let event = SignalEvent { signal: info.signal(), siginfo: info.0.to_vec(), point, before, handler };
-        let seq = self.session.writer.next_seq();
-        self.event_at(seq, tid, EventKind::Signal(Box::new(event)), sums)?;
+        self.event_with(tid, EventKind::Signal(Box::new(event)), sums)?;
         self.task(tid)?.standing.go_on();
         self.expect_signal(tid, &regs)
     }
@@ -85,8 +84,7 @@ impl Domain {
         let regs = self.stopped(tid)?.regs()?;
         let handler = Some(Outcome { regs, writes: self.torn_frame(tid, regs.rsp)?, ..Outcome::default() });
         let event = SignalEvent { signal: info.signal(), siginfo: info.0.to_vec(), point, before, handler };
-        let seq = self.session.writer.next_seq();
-        self.event_at(seq, tid, EventKind::Signal(Box::new(event)), sums)?;
+        self.event_with(tid, EventKind::Signal(Box::new(event)), sums)?;
         let pid = self.task(tid)?.pid;
         if self.kernels_disposition(tid, Signal::SEGV) == Disposition::Handler {
             self.deliver(tid, &instead, SignalPoint::AfterEvent)

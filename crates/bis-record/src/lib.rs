@@ -15,6 +15,7 @@ mod cores;
 mod domain;
 mod ends;
 mod error;
+mod events;
 mod fault;
 mod frames;
 mod hooks;

@@ -142,7 +142,7 @@ impl Domain {
 
     /// Has the running task computed for this long since its domain's last event?
     pub fn has_run(&self, time: Duration) -> bool {
-        self.last_event.elapsed() >= time
+        self.journal.last().elapsed() >= time
     }
 
     /// The task has been interrupted where it makes no call and is in no hook. True: it has a place now, or something
@@ -208,7 +208,7 @@ impl Domain {
     /// with a condition? On a busy machine, much time may go by before it leaves such a loop.
     fn has_long_been_opaque(&mut self, tid: Tid) -> bool {
         let Some(now) = task::cpu_time(tid) else { return self.has_run(OPAQUE_MAX) };
-        let here = (tid, self.event_count);
+        let here = (tid, self.journal.count());
         let (place, since) = *self.opaque.get_or_insert((here, now));
         if place != here {
             self.opaque = Some((here, now));
@@ -404,8 +404,7 @@ impl Domain {
             span,
             trap: 0,
         };
-        let seq = self.session.writer.next_seq();
-        self.event_at(seq, tid, EventKind::Pause(Box::new(pause)), sums)?;
+        self.event_with(tid, EventKind::Pause(Box::new(pause)), sums)?;
         Ok(regs)
     }
 }

@@ -247,7 +247,7 @@ impl Domain {
 
     /// Has a task that is ready, or about to be, been kept from running for too long?
     pub fn is_passed_over(&self, task: &Task) -> bool {
-        task.passed_over.map_or(self.last_event, |since| since).elapsed() > PASSED_OVER_MAX
+        task.passed_over.map_or(self.journal.last(), |since| since).elapsed() > PASSED_OVER_MAX
     }
 
     /// Lower goes first: what the program has asked for, or with chaos, whether the task is starved. There, being nice is no
@@ -332,9 +332,9 @@ impl Domain {
         while !self.zombies.is_empty() {
             self.wait_once()?;
         }
-        self.stream.flush()?;
+        self.journal.flush()?;
         self.session.cores.leave(self.core);
-        let (domain, event_count) = (self.id, self.event_count);
+        let (domain, event_count) = (self.id, self.journal.count());
         let seq = self.session.writer.next_seq();
         Ok(self.session.writer.meta(&Meta::DomainEnd { domain, seq, event_count })?)
     }

@@ -181,7 +181,7 @@ impl Domain {
     /// fires every 50 µs would leave the program no time if it were asked each time.
     pub fn kernels_disposition(&mut self, tid: Tid, signal: Signal) -> Disposition {
         let word = |at| self.hooks.as_ref().map_or(0, |hooks| hooks.area.get(at));
-        let moment = (self.event_count, word(state::POS));
+        let moment = (self.journal.count(), word(state::POS));
         let computes =
             word(state::IN_HOOK) == 0 && self.tasks.get(&tid).is_some_and(|task| task.call.is_none());
         if let Some(asked) = self.asked.as_ref().filter(|_| computes)

@@ -167,7 +167,7 @@ impl Domain {
                 None => self.wait_for_report(tid),
             };
         }
-        let (turn, short) = (self.event_count, self.shortest());
+        let (turn, short) = (self.journal.count(), self.shortest());
         let task = self.task(tid)?;
         task.spin.idle = None;
         if task.spin.turn != turn {
@@ -209,7 +209,7 @@ impl Domain {
             ran.saturating_sub(task.spin.ran) >= task.spin.patience
         };
         self.is_to_be_watched(tid)
-            && task.spin.turn == self.event_count
+            && task.spin.turn == self.journal.count()
             && self.is_waited_for(task)
             && is_due()
     }
@@ -225,7 +225,7 @@ impl Domain {
     /// first.
     pub fn look_for_spin(&mut self, tid: Tid) -> Result<Step> {
         let is_slice_over = self.has_run(self.slice);
-        let (turn, cap) = (self.event_count, self.slice);
+        let (turn, cap) = (self.journal.count(), self.slice);
         let rip = self.stopped(tid)?.regs()?.rip;
         let has_chaos = self.session.chaos.is_some();
         let task = self.task(tid)?;
@@ -335,7 +335,7 @@ impl Domain {
         }
         let seen = self.tasks.get(&tid).map_or(0, |task| self.seen(task));
         let hooked = self.hooks.as_ref().map_or(0, |hooks| hooks.area.get(state::COUNT));
-        let now = Some(Around { events: self.happened, hooked, seen });
+        let now = Some(Around { events: self.journal.happened(), hooked, seen });
         let (short, slice) = (self.shortest(), self.slice);
         let spin = &mut self.task(tid)?.spin;
         spin.length = if spin.before == now { (2 * spin.length).clamp(short, slice) } else { short };

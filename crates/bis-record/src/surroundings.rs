@@ -15,7 +15,7 @@ use bis_trace::{
 use bis_tracee::{Memory, checksum, maps, maps::Mapping, xsave};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::{domain::Domain, error::Result, nearby::operands};
+use crate::{domain::Domain, error::Result, nearby::operands, task::stack_pointers};
 
 /// How much is looked at, bytes. Of a mapping larger than `WHOLE_MAX`, only pages near pointers are: so many of them, and so
 /// much more on both sides of what a register points to.
@@ -97,19 +97,22 @@ impl Surroundings {
     }
 }
 
+/// What tasks have saved of their vector registers on their stacks, which end here, and will not be the same in replay.
+pub fn saved_states(memory: &Memory, stacks: &[u64], mappings: &[Mapping]) -> Vec<Range<u64>> {
+    // A look at the page below a stack would make it grow.
+    let is_there = |rsp: &&u64| mappings.iter().any(|m| m.start <= **rsp && **rsp < m.end);
+    stacks.iter().filter(is_there).flat_map(|rsp| xsave::areas(memory, *rsp, SAVED_LEN)).collect()
+}
+
 impl Domain {
-    /// What tasks have saved of their vector registers on their stacks, and will not be the same in replay.
     pub fn saved_states(&self, mappings: &[Mapping]) -> Vec<Range<u64>> {
-        // A look at the page below a stack would make it grow.
-        let is_there = |rsp: &u64| mappings.iter().any(|m| m.start <= *rsp && *rsp < m.end);
-        let stacks = self.stack_pointers().into_iter().filter(is_there);
-        stacks.flat_map(|rsp| xsave::areas(&self.memory, rsp, SAVED_LEN)).collect()
+        saved_states(&self.memory, &stack_pointers(&self.tasks), mappings)
     }
 
     /// Looks at the memory of a stopped task: which words have changed since the last look.
     pub fn look_wide(&mut self, tid: Tid) -> Result<Vec<MemWrite>> {
         let regs = self.stopped(tid)?.regs()?;
-        let mut stacks = self.stack_pointers();
+        let mut stacks = stack_pointers(&self.tasks);
         stacks.extend(self.space.old_stacks());
         // Of shared memory, what nobody else may change now.
         let is_ours = |m: &Mapping| {

@@ -2,7 +2,10 @@
 
 mod standing;
 
-use std::{collections::VecDeque, time::Instant};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Instant,
+};
 
 use bis_syscalls::{Handler, Plan};
 use bis_trace::{
@@ -226,6 +229,19 @@ impl Task {
             spin: Spin::default(),
         }
     }
+}
+
+/// Where the task's stack ends, as far as that is known.
+pub fn stack_pointer(task: &Task) -> Option<u64> {
+    match &task.handle {
+        Handle::Stopped(stopped) => stopped.regs().ok().map(|regs| regs.rsp),
+        _ => task.call.as_ref().map(|call| call.entry.rsp),
+    }
+}
+
+/// Where the stacks of these tasks end, as far as that is known.
+pub fn stack_pointers(tasks: &BTreeMap<Tid, Task>) -> Vec<u64> {
+    tasks.values().filter_map(stack_pointer).collect()
 }
 
 #[cfg(test)]

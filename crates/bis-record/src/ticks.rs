@@ -8,10 +8,7 @@
 
 use std::mem;
 
-use bis_trace::{
-    event::{EventKind, PausePlace, SignalPoint},
-    types::Tid,
-};
+use bis_trace::types::Tid;
 use bis_tracee::{
     Memory, Resume, Status, Stopped,
     ticks::{Stop, TickSource},
@@ -39,10 +36,20 @@ impl Counter {
     pub fn new(source: Box<dyn TickSource>) -> Counter {
         Counter { source, is_fresh: true }
     }
+
+    /// The counts since the last event.
+    pub fn read(&mut self, memory: &Memory) -> Result<u64> {
+        if self.is_fresh { Ok(0) } else { Ok(self.source.count(memory)?) }
+    }
+
+    /// An event is written.
+    pub fn begin_anew(&mut self) {
+        self.is_fresh = true;
+    }
 }
 
 /// The counter for a task, if it has one: the domain's, where its text counts (`is_dense`).
-fn counter<'a>(
+pub fn counter<'a>(
     hooks: &'a mut Option<Hooks>,
     is_dense: bool,
     task: Option<&'a mut Task>,
@@ -141,33 +148,6 @@ impl Domain {
         let Some(counter) = counter(&mut self.hooks, is_dense, self.tasks.get_mut(&tid)) else {
             return Ok(None);
         };
-        if counter.is_fresh { Ok(Some(0)) } else { Ok(Some(counter.source.count(&self.memory)?)) }
-    }
-
-    /// The number of an event that is about to be written. From here on is counted anew.
-    pub fn ticks_of_event(&mut self, tid: Tid, kind: &EventKind) -> Result<Option<u64>> {
-        let ticks = match kind {
-            EventKind::Hooked { .. } | EventKind::Token { .. } => return Ok(None),
-            // Nor does the task stand at a place because of it.
-            EventKind::Signal(event) if event.point == SignalPoint::Anywhere => return Ok(None),
-            EventKind::Syscall { .. }
-            | EventKind::SyscallEnter { .. }
-            | EventKind::Signal(_)
-            | EventKind::Instruction { .. } => self.ticks(tid)?,
-            // A place that has no number by itself, in a text that counts.
-            EventKind::Pause(pause) if pause.place == PausePlace::State => self.ticks(tid)?,
-            // A task that returns has not run since it entered; one that ends may have been killed anywhere.
-            EventKind::Start(_)
-            | EventKind::SyscallExit { .. }
-            | EventKind::TaskExit { .. }
-            | EventKind::End
-            | EventKind::Pause(_) => None,
-        };
-        let is_dense = self.is_dense();
-        if let Some(counter) = counter(&mut self.hooks, is_dense, self.tasks.get_mut(&tid)) {
-            counter.is_fresh = true;
-        }
-        self.forget_stop_at_count();
-        Ok(ticks)
+        Ok(Some(counter.read(&self.memory)?))
     }
 }

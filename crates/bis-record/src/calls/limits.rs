@@ -139,7 +139,6 @@ impl Domain {
         } else {
             EventKind::Syscall { nr, entry, outcome }
         };
-        let seq = self.session.writer.next_seq();
-        self.event_at(seq, tid, kind, std::mem::take(&mut call.sums))
+        self.event_with(tid, kind, std::mem::take(&mut call.sums))
     }
 }

@@ -108,8 +108,8 @@ impl Domain {
             if !call.entered {
                 call.entered = true;
                 let kind = EventKind::SyscallEnter { nr: call.nr, entry: call.entry };
-                let (seq, sums) = (self.session.writer.next_seq(), std::mem::take(&mut call.sums));
-                self.event_at(seq, tid, kind, sums)?;
+                let sums = std::mem::take(&mut call.sums);
+                self.event_with(tid, kind, sums)?;
             }
             self.borrow_object(tid, object)?;
         }

@@ -15,7 +15,7 @@
 //! - A program that asks for `rdtsc` to be a fault closes its domain, and gets its own instructions back.
 //!
 //! Executable memory comes from calls that are traced, all of them; what they did is in their events' effects, and
-//! those are looked at once, where events are written ([`Domain::watch_text`]). In replay `rdtsc` faults everywhere: an
+//! those are looked at once, where events are written ([`loses_text`]). In replay `rdtsc` faults everywhere: an
 //! instruction that was overlooked ends it with a report.
 
 use std::fs::File;
@@ -25,7 +25,7 @@ use bis_rewrite::{Learned, SiteKind, clock_fault};
 use bis_trace::{
     event::{Backing, Effect, Event, EventKind, Insn, MemWrite, Outcome},
     ours::Fault,
-    types::Tid,
+    types::{DomainId, Tid},
 };
 use bis_tracee::{image, vdso::Vdso};
 
@@ -33,24 +33,75 @@ use super::patching::Batch;
 use crate::{
     domain::Domain,
     error::Result,
-    space::{Patches, TextRange, clock_insn},
+    hooks::Hooks,
+    space::{AddressSpace, Clock, Patches, TextRange, clock_insn},
 };
 
 const EXEC: u32 = 4;
 const WRITE: u32 = 2;
 
+/// Does this event leave executable memory of which nothing is known, where the clock is open until now?
+pub fn loses_text(event: &Event, space: &AddressSpace) -> bool {
+    let (EventKind::Syscall { outcome, .. } | EventKind::SyscallExit { outcome, .. }) = &event.kind else {
+        return false;
+    };
+    let (patches, clock) = (space.patches(), space.clock());
+    let ours = |addr: u64| (TEXT_BASE..AREA_BASE + AREA_LEN).contains(&addr) || patches.is_trampoline(addr);
+    let touches_vdso = |addr: u64, end: u64| clock.touches_vdso(&(addr..end));
+    let is_bad = |effect: &Effect| match effect {
+        Effect::Map { addr, .. } if ours(*addr) => false,
+        Effect::Map { addr, len, prot, backing } => {
+            let private = matches!(backing, Backing::File { .. });
+            prot & EXEC != 0 && (!private || prot & WRITE != 0 || !patches.shows(*addr, addr + len))
+        }
+        Effect::Protect { addr, len, prot } if patches.is_guard(*addr, *len, *prot) => false,
+        Effect::Protect { addr, len, .. }
+            if patches.guards.range(*addr..addr.saturating_add(*len)).next().is_some() =>
+        {
+            true
+        }
+        Effect::Protect { addr, len, prot } => {
+            let changes = prot & WRITE != 0 && touches_vdso(*addr, addr.saturating_add(*len));
+            changes || prot & EXEC != 0 && (prot & WRITE != 0 || !patches.shows(*addr, addr + len))
+        }
+        // DONTFORK, DOFORK, KEEPONFORK
+        Effect::Advise { advice: 10 | 11 | 19, .. } => false,
+        // It may bring back what the file has.
+        Effect::Advise { addr, len, .. } => {
+            let end = addr.saturating_add(*len);
+            patches.shows_any(*addr, end) || touches_vdso(*addr, end)
+        }
+        _ => false,
+    };
+    !clock.closed && outcome.effects.iter().any(is_bad)
+}
+
+/// Closes the clock of an address space: `rdtsc` is to fault in it.
+pub fn close(id: DomainId, hooks: &Hooks, space: &mut AddressSpace, why: &str) {
+    if !space.clock().closed {
+        tracing::debug!(domain = %id, why, "the time stamp counter is not readable any more");
+        space.clock_mut().closed = true;
+        show(hooks, space.clock());
+    }
+}
+
+/// Tells the hooks' area what the clock is.
+fn show(hooks: &Hooks, clock: &Clock) {
+    let open = !clock.closed;
+    hooks.area.set(state::TICKS, open.into());
+    let [clocks @ .., getcpu] = clock.functions;
+    for (offset, function) in (state::CLOCKS..).step_by(8).zip(clocks) {
+        hooks.area.set(offset, if open { function } else { 0 });
+    }
+    hooks.area.set(state::GETCPU, getcpu);
+}
+
 impl Domain {
     /// Tells the hooks' area what the clock is; after it was made, and after each change.
     pub fn show_clock(&self) {
-        let Some(hooks) = &self.hooks else { return };
-        let clock = self.space.clock();
-        let open = !clock.closed;
-        hooks.area.set(state::TICKS, open.into());
-        let [clocks @ .., getcpu] = clock.functions;
-        for (offset, function) in (state::CLOCKS..).step_by(8).zip(clocks) {
-            hooks.area.set(offset, if open { function } else { 0 });
+        if let Some(hooks) = &self.hooks {
+            show(hooks, self.space.clock());
         }
-        hooks.area.set(state::GETCPU, getcpu);
     }
 
     /// May the domain's tasks read the time stamp counter?
@@ -60,10 +111,8 @@ impl Domain {
 
     /// From here on, nothing is known of the domain's executable memory: before any task goes on, `rdtsc` faults in it.
     pub fn close_clock(&mut self, why: &str) {
-        if self.is_clock_open() {
-            tracing::debug!(domain = %self.id, why, "the time stamp counter is not readable any more");
-            self.space.clock_mut().closed = true;
-            self.show_clock();
+        if let Some(hooks) = &self.hooks {
+            close(self.id, hooks, &mut self.space, why);
         }
     }
 
@@ -179,49 +228,6 @@ impl Domain {
         }
     }
 
-    /// Looks at what an event does to executable memory.
-    pub fn watch_text(&mut self, event: &Event) {
-        if !self.is_clock_open() {
-            return;
-        }
-        let (EventKind::Syscall { outcome, .. } | EventKind::SyscallExit { outcome, .. }) = &event.kind
-        else {
-            return;
-        };
-        let (patches, clock) = (self.space.patches(), self.space.clock());
-        let ours =
-            |addr: u64| (TEXT_BASE..AREA_BASE + AREA_LEN).contains(&addr) || patches.is_trampoline(addr);
-        let touches_vdso = |addr: u64, end: u64| clock.touches_vdso(&(addr..end));
-        let is_bad = |effect: &Effect| match effect {
-            Effect::Map { addr, .. } if ours(*addr) => false,
-            Effect::Map { addr, len, prot, backing } => {
-                let private = matches!(backing, Backing::File { .. });
-                prot & EXEC != 0 && (!private || prot & WRITE != 0 || !patches.shows(*addr, addr + len))
-            }
-            Effect::Protect { addr, len, prot } if patches.is_guard(*addr, *len, *prot) => false,
-            Effect::Protect { addr, len, .. }
-                if patches.guards.range(*addr..addr.saturating_add(*len)).next().is_some() =>
-            {
-                true
-            }
-            Effect::Protect { addr, len, prot } => {
-                let changes = prot & WRITE != 0 && touches_vdso(*addr, addr.saturating_add(*len));
-                changes || prot & EXEC != 0 && (prot & WRITE != 0 || !patches.shows(*addr, addr + len))
-            }
-            // DONTFORK, DOFORK, KEEPONFORK
-            Effect::Advise { advice: 10 | 11 | 19, .. } => false,
-            // It may bring back what the file has.
-            Effect::Advise { addr, len, .. } => {
-                let end = addr.saturating_add(*len);
-                patches.shows_any(*addr, end) || touches_vdso(*addr, end)
-            }
-            _ => false,
-        };
-        if outcome.effects.iter().any(is_bad) {
-            self.close_clock("there is executable memory that is no file's");
-        }
-    }
-
     /// Puts the kernel's clock functions where the hooks can call them.
     pub(super) fn copy_vdso(&mut self, vdso: &Vdso, arena: usize, outcome: &mut Outcome) -> Result<()> {
         self.space.clock_mut().vdso = vdso.range();
@@ -241,5 +247,62 @@ impl Domain {
         self.memory.write(at, &copy.bytes)?;
         outcome.writes.push(MemWrite { addr: at, data: copy.bytes });
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bis_trace::{
+        event::Lapse,
+        types::{EventSeq, FileId},
+    };
+
+    use super::*;
+    use crate::space::{GUARDED, PAGE};
+
+    const TEXT: u64 = 0x40_0000;
+
+    fn loses(effect: Effect, space: &AddressSpace) -> bool {
+        let outcome = Box::new(Outcome { effects: vec![effect], ..Outcome::default() });
+        let kind = EventKind::SyscallExit { nr: 0, outcome };
+        let (sums, lapse) = (Vec::new(), Lapse::default());
+        loses_text(&Event { seq: EventSeq(1), tid: Tid(1), kind, ticks: None, sums, lapse }, space)
+    }
+
+    fn map(prot: u32, backing: Backing) -> Effect {
+        Effect::Map { addr: TEXT, len: PAGE, prot, backing }
+    }
+
+    #[test]
+    fn memory_that_can_be_executed_and_is_no_known_text_loses_the_clock_once() {
+        let mut space = AddressSpace::fresh(0, &[]);
+        let file = || Backing::File { file: FileId(1), offset: 0 };
+        assert!(!loses(map(WRITE, Backing::Anonymous), &space));
+        assert!(loses(map(EXEC, Backing::Anonymous), &space));
+        assert!(loses(map(EXEC, file()), &space), "nobody has looked at what the file has there");
+        let protect = |addr, prot| Effect::Protect { addr, len: PAGE, prot };
+        assert!(loses(protect(TEXT, EXEC), &space) && !loses(protect(TEXT, WRITE), &space));
+        space.clock_mut().closed = true;
+        assert!(!loses(map(EXEC, Backing::Anonymous), &space));
+    }
+
+    #[test]
+    fn a_page_is_guarded_by_us_and_not_by_the_program() {
+        let mut space = AddressSpace::fresh(0, &[]);
+        space.patches_mut().guards.insert(TEXT);
+        let protect = |len, prot| Effect::Protect { addr: TEXT, len, prot };
+        assert!(!loses(protect(PAGE, GUARDED), &space));
+        assert!(loses(protect(PAGE, WRITE), &space) && loses(protect(2 * PAGE, GUARDED), &space));
+    }
+
+    #[test]
+    fn the_vdso_must_not_be_written_or_brought_back() {
+        let mut space = AddressSpace::fresh(0, &[]);
+        space.clock_mut().vdso = TEXT..TEXT + 2 * PAGE;
+        let advise = |advice| Effect::Advise { addr: TEXT + PAGE, len: PAGE, advice };
+        assert!(loses(advise(4), &space), "MADV_DONTNEED");
+        assert!(!loses(advise(10), &space), "MADV_DONTFORK");
+        assert!(loses(Effect::Protect { addr: TEXT + PAGE, len: PAGE, prot: WRITE }, &space));
+        assert!(!loses(Effect::Protect { addr: TEXT + 2 * PAGE, len: PAGE, prot: WRITE }, &space));
     }
 }

@@ -60,6 +60,11 @@ impl Counts {
             need: Need::default(),
         }
     }
+
+    /// The task stands at an event: whatever it was to stop for is another matter.
+    pub fn forget_stop(&mut self) {
+        (self.asked, self.since) = (None, None);
+    }
 }
 
 impl Domain {
@@ -104,10 +109,9 @@ impl Domain {
         Ok(false)
     }
 
-    /// The task stands at an event: whatever it was to stop for is another matter.
     pub fn forget_stop_at_count(&mut self) {
         if let Some(counts) = self.dense_counts() {
-            (counts.asked, counts.since) = (None, None);
+            counts.forget_stop();
         }
     }
 
@@ -186,7 +190,6 @@ impl Domain {
         tracing::debug!(domain = %self.id, %tid, count, rip = format_args!("{:#x}", regs.rip), "pause");
         let (held, seen, span) = (Vec::new(), Vec::new(), Vec::new());
         let pause = Pause { place: PausePlace::Count(count), regs, extended, held, seen, span, trap };
-        let seq = self.session.writer.next_seq();
-        self.event_at(seq, tid, EventKind::Pause(Box::new(pause)), sums)
+        self.event_with(tid, EventKind::Pause(Box::new(pause)), sums)
     }
 }

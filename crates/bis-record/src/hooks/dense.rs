@@ -135,8 +135,7 @@ impl Domain {
         }
         outcome.regs = regs;
         let outcome = Box::new(outcome);
-        let seq = self.session.writer.next_seq();
-        self.event_at(seq, tid, EventKind::Syscall { nr, entry: *entry, outcome }, sums)?;
+        self.event_with(tid, EventKind::Syscall { nr, entry: *entry, outcome }, sums)?;
         self.task(tid)?.standing.go_on();
         Ok(())
     }
@@ -179,8 +178,7 @@ impl Domain {
         self.stopped(tid)?.set_regs(&regs)?;
         outcome.regs = regs;
         let outcome = Box::new(outcome);
-        let seq = self.session.writer.next_seq();
-        self.event_at(seq, tid, EventKind::Syscall { nr, entry: *entry, outcome }, sums)?;
+        self.event_with(tid, EventKind::Syscall { nr, entry: *entry, outcome }, sums)?;
         self.space.patches_mut().dense.is_on = self.space.patches().dense.shows_any(0, u64::MAX);
         self.task(tid)?.standing.go_on();
         Ok(())

@@ -1,7 +1,7 @@
 //! The recorder's side of the hooks: what a domain does so that its tasks' system calls need not stop.
 //!
 //! The hooks log the calls that they make; the log becomes an event of the running task right before the task's next
-//! event ([`Domain::drain`]). One log for each domain is enough, because one of its tasks runs at a time and the log is
+//! event ([`Recorder::drain`](crate::events::Recorder::drain)). One log for each domain is enough, because one of its tasks runs at a time and the log is
 //! taken at every event.
 //!
 //! A task that stops inside of a hook (a signal came, or its supervisor looked after it) is led out of it before
@@ -270,28 +270,6 @@ impl Domain {
             hooks.area.set(state::WAITS, 0);
         }
         tried
-    }
-
-    /// Makes what the hooks have logged an event of the task that ran; before any other event is written.
-    pub fn drain(&mut self, tid: Tid) -> Result<()> {
-        let Some(hooks) = &self.hooks else { return Ok(()) };
-        if hooks.area.get(state::POS) == 0 {
-            return Ok(());
-        }
-        let runner = self.watched.seat.runner();
-        if runner != tid && self.tasks.contains_key(&runner) {
-            let what = format!("what task {runner} has logged would become an event of another");
-            return Err(RecordError::Bug { tid, what });
-        }
-        if self.tasks.get(&tid).is_some_and(|task| task.has_log) {
-            // The first would have to be used up where no event is.
-            let what = "a second log of hooked calls with no event since the first".into();
-            return Err(RecordError::Bug { tid, what });
-        }
-        let alone = hooks.area.get(state::ALONE) != 0;
-        let log = hooks.area.take_log();
-        let seq = self.session.writer.next_seq();
-        self.push(seq, tid, EventKind::Hooked { alone, log }, Vec::new())
     }
 
     /// Before a task goes on in its program: tells the hooks and the watch thread how things are.

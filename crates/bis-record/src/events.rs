@@ -1,0 +1,394 @@
+//! The one writer of a domain's events. Whatever is recorded goes through a [`Recorder`], which borrows the parts of the domain
+//! that an event is made of, and decides nothing. It adds what belongs to each event:
+//!
+//! - before it, the log of the calls that hooks have made since the last one: an event of its own, of the task that ran
+//!   ([`Recorder::drain`]);
+//! - its number in the counts of its task (`ticks.rs`), and the time that has passed;
+//! - checksums of memory, where they are wanted ([`Recorder::sums`]).
+//!
+//! And it says what follows from each event for whoever asks later: its task's place is described, its domain's clock is
+//! closed where there is text now that nothing is known of. Calls in progress are events, too, as soon as others may come
+//! before their return ([`Recorder::write_entries`]).
+
+use std::{collections::BTreeMap, mem, time::Instant};
+
+use bis_agent::hooks::state;
+use bis_syscalls::Dir;
+use bis_trace::{
+    StreamWriter,
+    event::{Event, EventKind, Lapse, MemWrite, Outcome, PausePlace, RangeSum, SignalPoint},
+    types::{DomainId, EventSeq, Registers, Tid},
+};
+use bis_tracee::{Memory, balance, checksum, maps, sys, xsave};
+
+use crate::{
+    domain::Domain,
+    error::{RecordError, Result},
+    hooks::{Hooks, clock, watch::Watched},
+    session::Session,
+    space::AddressSpace,
+    surroundings::saved_states,
+    task::{Handle, Task, stack_pointer, stack_pointers},
+    ticks::counter,
+};
+
+const NR_FUTEX: u64 = 202;
+
+/// A domain's stream of events, and how far it has come.
+pub struct Journal {
+    stream: StreamWriter,
+    count: u64,
+    happened: u64,
+    last: Instant,
+    /// When the recording began, and the time since then that the events have told of, milliseconds.
+    began: Instant,
+    told_ms: u64,
+}
+
+impl Journal {
+    pub fn new(stream: StreamWriter, began: Instant) -> Journal {
+        Journal { stream, count: 0, happened: 0, last: Instant::now(), began, told_ms: 0 }
+    }
+
+    /// How many events the domain has had.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// How many of them were neither pauses nor turns.
+    pub fn happened(&self) -> u64 {
+        self.happened
+    }
+
+    /// When the last one was written.
+    pub fn last(&self) -> Instant {
+        self.last
+    }
+
+    /// An event of this kind is about to be written. True: it is one that something has happened in.
+    fn counts(&mut self, kind: &EventKind) -> bool {
+        let happens =
+            !matches!(kind, EventKind::Pause(_) | EventKind::Token { .. } | EventKind::Hooked { .. });
+        self.count += 1;
+        self.happened += u64::from(happens);
+        self.last = Instant::now();
+        happens
+    }
+
+    /// The time since the event before the last one, as far as one event can say it.
+    fn lapse(&mut self) -> Lapse {
+        let passed = self.last.saturating_duration_since(self.began);
+        let ms = u64::try_from(passed.as_millis()).unwrap_or(u64::MAX);
+        let lapse = Lapse::fitting(ms.saturating_sub(self.told_ms));
+        self.told_ms += lapse.ms();
+        lapse
+    }
+
+    pub fn flush(&mut self) -> Result<()> {
+        Ok(self.stream.flush()?)
+    }
+}
+
+/// Is a task's number in its counts part of an event of this kind?
+fn has_number(kind: &EventKind) -> bool {
+    match kind {
+        // The task does not stand at a place because of it.
+        EventKind::Signal(event) => event.point != SignalPoint::Anywhere,
+        EventKind::Syscall { .. } | EventKind::SyscallEnter { .. } | EventKind::Instruction { .. } => true,
+        // A place that has no number by itself, in a text that counts.
+        EventKind::Pause(pause) => pause.place == PausePlace::State,
+        // A task that returns has not run since it entered; one that ends may have been killed anywhere.
+        EventKind::Hooked { .. }
+        | EventKind::Token { .. }
+        | EventKind::Start(_)
+        | EventKind::SyscallExit { .. }
+        | EventKind::TaskExit { .. }
+        | EventKind::End => false,
+    }
+}
+
+/// Does the count of a task begin anew with an event of this kind?
+fn begins_count(kind: &EventKind) -> bool {
+    match kind {
+        EventKind::Hooked { .. } | EventKind::Token { .. } => false,
+        EventKind::Signal(event) => event.point != SignalPoint::Anywhere,
+        _ => true,
+    }
+}
+
+/// Writes a domain's events.
+pub struct Recorder<'a> {
+    pub id: DomainId,
+    pub session: &'a Session,
+    pub journal: &'a mut Journal,
+    pub memory: &'a Memory,
+    pub tasks: &'a mut BTreeMap<Tid, Task>,
+    pub space: &'a mut AddressSpace,
+    pub hooks: &'a mut Option<Hooks>,
+    pub watched: &'a Watched,
+}
+
+impl Recorder<'_> {
+    /// Writes an event with the next number.
+    pub fn event(&mut self, tid: Tid, kind: EventKind, sums: Vec<RangeSum>) -> Result<()> {
+        self.drain(tid)?;
+        let seq = self.session.writer.next_seq();
+        self.push(seq, tid, kind, sums)
+    }
+
+    /// Writes an event with a number that had to be known before.
+    pub fn event_at(&mut self, seq: EventSeq, tid: Tid, kind: EventKind, sums: Vec<RangeSum>) -> Result<()> {
+        self.drain(tid)?;
+        self.push(seq, tid, kind, sums)
+    }
+
+    /// Makes what the hooks have logged an event of the task that ran; before any other event is written.
+    pub fn drain(&mut self, tid: Tid) -> Result<()> {
+        let Some(hooks) = &self.hooks else { return Ok(()) };
+        if hooks.area.get(state::POS) == 0 {
+            return Ok(());
+        }
+        let runner = self.watched.seat.runner();
+        if runner != tid && self.tasks.contains_key(&runner) {
+            let what = format!("what task {runner} has logged would become an event of another");
+            return Err(RecordError::Bug { tid, what });
+        }
+        if self.tasks.get(&tid).is_some_and(|task| task.has_log) {
+            // The first would have to be used up where no event is.
+            let what = "a second log of hooked calls with no event since the first".into();
+            return Err(RecordError::Bug { tid, what });
+        }
+        let alone = hooks.area.get(state::ALONE) != 0;
+        let log = hooks.area.take_log();
+        let seq = self.session.writer.next_seq();
+        self.push(seq, tid, EventKind::Hooked { alone, log }, Vec::new())
+    }
+
+    /// Writes an event, and nothing else.
+    fn push(&mut self, seq: EventSeq, tid: Tid, kind: EventKind, sums: Vec<RangeSum>) -> Result<()> {
+        let ticks = self.number(tid, &kind)?;
+        let happens = self.journal.counts(&kind);
+        if let Some(task) = self.tasks.get_mut(&tid) {
+            task.spin.is_over &= !happens;
+            task.standing.describe();
+            // Turns are the domain's, and lead no task anywhere.
+            task.has_log = match kind {
+                EventKind::Hooked { .. } => true,
+                EventKind::Token { .. } => task.has_log,
+                _ => false,
+            };
+        }
+        let lapse = self.journal.lapse();
+        let event = Event { seq, tid, kind, ticks, sums, lapse };
+        if let Some(hooks) = &self.hooks
+            && clock::loses_text(&event, self.space)
+        {
+            clock::close(self.id, hooks, self.space, "there is executable memory that is no file's");
+        }
+        Ok(self.journal.stream.push(&event)?)
+    }
+
+    /// The number of an event that is about to be written. From here on is counted anew.
+    fn number(&mut self, tid: Tid, kind: &EventKind) -> Result<Option<u64>> {
+        let is_dense = self.space.patches().dense.is_on;
+        let mut task = self.tasks.get_mut(&tid);
+        let mut number = None;
+        if has_number(kind)
+            && let Some(counter) = counter(self.hooks, is_dense, task.as_deref_mut())
+        {
+            number = Some(counter.read(self.memory)?);
+        }
+        if begins_count(kind) {
+            if let Some(counter) = counter(self.hooks, is_dense, task) {
+                counter.begin_anew();
+            }
+            if let Some(hooks) = self.hooks.as_mut().filter(|_| is_dense) {
+                hooks.counts.forget_stop();
+            }
+        }
+        Ok(number)
+    }
+
+    /// Checksums of all memory that the program can change, if they are wanted. Bytes that only the kernel or a
+    /// domain with the token may touch are stable here.
+    pub fn sums(&self, tid: Tid) -> Result<Vec<RangeSum>> {
+        if !self.session.options.checksum {
+            return Ok(Vec::new());
+        }
+        let mappings = maps::read(tid)?;
+        let mut stacks = stack_pointers(self.tasks);
+        let saved = saved_states(self.memory, &stacks, &mappings);
+        stacks.extend(self.space.old_stacks());
+        // A task in a handler on a stack of its own goes on where that has interrupted it.
+        let is_in = |m: &maps::Mapping, addr: u64| m.start <= addr && addr < m.end;
+        let left = self.tasks.values().filter_map(|task| Some((task.left_stack?, stack_pointer(task)?)));
+        let is_away = |(left, now): &(u64, u64)| !mappings.iter().any(|m| is_in(m, *left) && is_in(m, *now));
+        stacks.extend(left.filter(is_away).map(|(left, _)| left));
+        let mut sums = Vec::new();
+        // A file that another domain changes shows that at once; the stream says it at the next event's outcome.
+        let shows = |m: &maps::Mapping| self.space.views().overlaps(m.start, m.end);
+        for mapping in mappings.iter().filter(|m| checksum::is_summed(m) && !shows(m)) {
+            // Below a stack pointer is nothing that the program can rely on, and not all of it repeats: what xsave
+            // leaves there says which vector registers the processor thinks are in use. A stack that has run over has
+            // such bytes in all of its frames that were not written.
+            let is_run_over =
+                |rsp: u64| mappings.iter().find(|m| rsp < m.end).is_some_and(|m| m.start == mapping.start);
+            let begin = |rsp: &u64| match is_in(mapping, *rsp) {
+                true => Some(rsp.next_multiple_of(4096)),
+                false => is_run_over(*rsp).then_some(mapping.end),
+            };
+            let start = stacks.iter().filter_map(begin).max().unwrap_or(mapping.start);
+            if start == mapping.end {
+                continue;
+            }
+            for (start, len) in xsave::leave_out(vec![(start, mapping.end.saturating_sub(start))], &saved) {
+                sums.push(checksum::sum_mapped(tid, self.memory, &mappings, start, len)?);
+            }
+        }
+        Ok(sums)
+    }
+
+    /// Makes calls that are in progress visible in the stream: from here on, other events come before their
+    /// returns.
+    pub fn write_entries(&mut self) -> Result<()> {
+        if self.tasks.values().all(|task| task.call.as_ref().is_none_or(|call| call.entered)) {
+            return Ok(());
+        }
+        let tids: Vec<Tid> = self.tasks.keys().copied().collect();
+        for tid in tids {
+            self.write_entry(tid)?;
+        }
+        Ok(())
+    }
+
+    /// The same for one task.
+    pub fn write_entry(&mut self, tid: Tid) -> Result<()> {
+        let Some(call) = self.tasks.get_mut(&tid).and_then(|task| task.call.as_mut()) else { return Ok(()) };
+        if call.entered || call.silent {
+            return Ok(());
+        }
+        call.entered = true;
+        let (nr, entry, sums) = (call.nr, call.entry, mem::take(&mut call.sums));
+        let sums = self.write_early_words(tid, nr, entry, sums)?;
+        self.event(tid, EventKind::SyscallEnter { nr, entry }, sums)
+    }
+
+    /// The kernel writes the words of a priority-inheriting futex when it puts a task to sleep on it, not when the
+    /// call returns. They get an event of their own before the call's entry: one that leaves the task in front of
+    /// the same system call.
+    ///
+    /// Gives the checksums back if there was nothing to write.
+    fn write_early_words(
+        &mut self,
+        tid: Tid,
+        nr: u64,
+        entry: Registers,
+        sums: Vec<RangeSum>,
+    ) -> Result<Vec<RangeSum>> {
+        let Some(task) = self.tasks.get(&tid) else { return Ok(sums) };
+        let call = task.call.as_ref();
+        let pieces = call.map_or(&[][..], |call| &call.plan.pieces).iter();
+        let words = pieces.filter(|piece| piece.fixed && piece.dir != Dir::In && nr == NR_FUTEX);
+        let words: Vec<(u64, u64)> = words.map(|piece| (piece.home, piece.len)).collect();
+        if words.is_empty() || !matches!(task.handle, Handle::Running(_)) {
+            return Ok(sums);
+        }
+        while task.report.is_none() && balance::is_runnable(tid) {
+            sys::yield_now();
+        }
+        let read = |(addr, len): (u64, u64)| MemWrite {
+            addr,
+            data: self.memory.read_upto(addr, usize::try_from(len).unwrap_or(0)),
+        };
+        let writes = words.into_iter().map(read).collect();
+        let regs = Registers { rip: entry.rip - 2, rax: nr, orig_rax: u64::MAX, ..entry };
+        let outcome = Box::new(Outcome { regs, writes, ..Outcome::default() });
+        self.event(tid, EventKind::Syscall { nr, entry, outcome }, sums)?;
+        Ok(Vec::new())
+    }
+}
+
+impl Domain {
+    /// What writes the domain's events.
+    pub fn recorder(&mut self) -> Recorder<'_> {
+        Recorder {
+            id: self.id,
+            session: &self.session,
+            journal: &mut self.journal,
+            memory: &self.memory,
+            tasks: &mut self.tasks,
+            space: &mut self.space,
+            hooks: &mut self.hooks,
+            watched: &self.watched,
+        }
+    }
+
+    /// Writes an event without checksums.
+    pub fn event(&mut self, tid: Tid, kind: EventKind) -> Result<()> {
+        self.recorder().event(tid, kind, Vec::new())
+    }
+
+    /// Writes an event with the checksums of memory before it.
+    pub fn event_with(&mut self, tid: Tid, kind: EventKind, sums: Vec<RangeSum>) -> Result<()> {
+        self.recorder().event(tid, kind, sums)
+    }
+
+    pub fn event_at(&mut self, seq: EventSeq, tid: Tid, kind: EventKind, sums: Vec<RangeSum>) -> Result<()> {
+        self.recorder().event_at(seq, tid, kind, sums)
+    }
+
+    pub fn drain(&mut self, tid: Tid) -> Result<()> {
+        self.recorder().drain(tid)
+    }
+
+    pub fn sums(&mut self, tid: Tid) -> Result<Vec<RangeSum>> {
+        self.recorder().sums(tid)
+    }
+
+    pub fn write_entries(&mut self) -> Result<()> {
+        self.recorder().write_entries()
+    }
+
+    pub fn write_entry(&mut self, tid: Tid) -> Result<()> {
+        self.recorder().write_entry(tid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bis_trace::{
+        event::SignalEvent,
+        types::{Registers, Signal},
+    };
+
+    use super::*;
+
+    fn signal(point: SignalPoint) -> EventKind {
+        let (siginfo, before) = (Vec::new(), Registers::default());
+        EventKind::Signal(Box::new(SignalEvent {
+            signal: Signal::SEGV,
+            siginfo,
+            point,
+            before,
+            handler: None,
+        }))
+    }
+
+    #[test]
+    fn a_turn_or_a_log_neither_has_a_number_nor_begins_the_count_anew() {
+        let turn = EventKind::Token { acquired: Vec::new(), released: Vec::new() };
+        let log = EventKind::Hooked { alone: true, log: Default::default() };
+        for kind in [turn, log, signal(SignalPoint::Anywhere)] {
+            assert!(!has_number(&kind) && !begins_count(&kind), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn a_return_has_no_number_because_its_task_has_not_run_since_it_entered() {
+        let exit = EventKind::SyscallExit { nr: 0, outcome: Box::default() };
+        assert!(!has_number(&exit) && begins_count(&exit));
+        let enter = EventKind::SyscallEnter { nr: 0, entry: Registers::default() };
+        assert!(has_number(&enter) && begins_count(&enter));
+        assert!(has_number(&signal(SignalPoint::Fault)) && begins_count(&signal(SignalPoint::Fault)));
+    }
+}
