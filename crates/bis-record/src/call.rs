@@ -10,10 +10,10 @@
 //! frame comes right after); without one, the kernel makes the call again by itself, and nothing was to be seen.
 
 use bis_agent::hooks::SAFEPOINT_END;
-use bis_syscalls::{Blocks, Call, Handler, How, Plan, Planned, may_block, own, plan, row};
+use bis_syscalls::{Blocks, Call, Handler, How, Planned, Row, may_block, own, plan, row};
 use bis_trace::{
     event::{Backing, Effect, EventKind, Outcome, SignalPoint},
-    types::{Registers, Tid},
+    types::{Registers, Signal, Tid},
 };
 use bis_tracee::{Memory, Resume, maps, siginfo::SigInfo};
 
@@ -45,6 +45,31 @@ pub enum Entry {
     Undone,
 }
 
+/// What comes first at the entry of a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum First {
+    /// The call is made.
+    Call,
+    /// It is made, and this signal finds the task in it.
+    CallWith(Signal),
+    /// A signal that was kept back is delivered, if one is not blocked: the task makes the call when its handler has returned.
+    Stashed,
+}
+
+impl First {
+    /// `interrupts`: this signal was sent while the task's hook waited in this very call, so it has to find the task in the call.
+    /// `overdue`: the signal of a timer that has fired again while its handler ran, which must not keep the call from being
+    /// made for ever. A task cannot be set back to before a `vsyscall`.
+    fn of(interrupts: Option<Signal>, overdue: Option<Signal>, may_block: bool, vsyscall: bool) -> First {
+        match interrupts.or(overdue) {
+            _ if vsyscall => First::Call,
+            Some(signal) if may_block => First::CallWith(signal),
+            Some(_) if overdue.is_some() => First::Call,
+            _ => First::Stashed,
+        }
+    }
+}
+
 /// The tracee's memory as the table wants it.
 pub struct Reader<'a>(pub &'a Memory);
 
@@ -64,40 +89,17 @@ impl Domain {
         self.drain(tid)?;
         let tried = self.take_tried();
         self.task(tid)?.expect_signal = None;
-        if let Some(call) = &mut self.task(tid)?.call {
-            // The kernel makes an interrupted call again, perhaps as restart_syscall.
-            let echo = call.echo_again.take();
-            call.set_back = None;
-            let (handler, made) = (call.handler, Call { nr: call.nr, args: call.entry.args() });
-            let blocks =
-                may_block(&made) || handler.is_some_and(|handler| self.waits_for_others(handler, &made));
-            if let Some(number) = echo {
-                self.lock_echo(tid, number)?;
-            }
-            return self.make(tid, blocks && !self.is_alone());
+        if self.task(tid)?.call.is_some() {
+            return self.call_again(tid);
         }
         if entry.cs != 0x33 {
             let what = format!("makes a 32-bit system call (number {})", entry.orig_rax);
             return Err(RecordError::Unsupported { tid, what });
         }
-        let vsyscall = is_vsyscall(&entry);
-        // There, the task cannot be set back to before its call.
         let call = Call { nr: entry.orig_rax, args: entry.args() };
-        let before = Registers { rip: entry.rip - 2, rax: entry.orig_rax, orig_rax: u64::MAX, ..entry };
-        // A timer that fires again while its handler runs must not keep a call from being made for ever.
-        let again = self.task(tid)?.undone.take_if(|undone| *undone == (before.rip, before.rsp)).is_some();
-        let timer = self.task(tid)?.stash.front().filter(|info| again && info.is_of_timer());
-        let overdue = timer.map(SigInfo::signal);
-        match self.task(tid)?.interrupts.take().or(overdue) {
-            // It was sent while the hook waited in this very call: it has to find the task in the call.
-            Some(signal) if !vsyscall && may_block(&call) => {
-                self.carry(tid, signal)?;
-            }
-            Some(_) if overdue.is_some() => {}
-            _ if !vsyscall && self.deliver_stashed(tid, &before, SignalPoint::BeforeSyscall)? => {
-                return Ok(());
-            }
-            _ => {}
+        let vsyscall = is_vsyscall(&entry);
+        if self.is_interrupted_first(tid, &call, &entry, vsyscall)? {
+            return Ok(());
         }
         if !vsyscall && self.wants_dense(tid, &call) {
             return self.begin_dense(tid, call.nr, &entry);
@@ -105,50 +107,87 @@ impl Domain {
         if !vsyscall && self.wants_sparse(&call) {
             return self.end_dense(tid, call.nr, &entry);
         }
-        let sums = self.sums(tid)?;
-        let mut state = InCall {
-            nr: call.nr,
-            entry,
-            plan: Plan::default(),
-            places: None,
-            shortened: false,
-            handler: None,
-            waits: false,
-            entered: false,
-            silent: false,
-            seq: None,
-            sums,
-            effects: Vec::new(),
-            writes: Vec::new(),
-            ours: None,
-            before: None,
-            echo: None,
-            echo_again: None,
-            set_back: None,
-            child: None,
-            made: None,
-        };
+        let state = InCall::new(&entry, self.sums(tid)?);
         if vsyscall {
             return self.vsyscall(tid, state);
         }
-        let Some(judged) = self.judge(tid, state)? else { return Ok(()) };
-        state = judged;
+        let Some(state) = self.judge(tid, state)? else { return Ok(()) };
+        let Some((call, row, state)) = self.look_up(tid, &call, state)? else { return Ok(()) };
+        let task = self.task(tid)?;
+        task.call = Some(state);
+        // From here on its place can be written down.
+        task.standing.describe();
+        let blocks = self.blocks(tid, &call)?;
+        match self.enter_special(tid, &call)? {
+            Entry::Make => self.go_into(tid, &call, row, blocks, tried),
+            Entry::Undone => Ok(()),
+            Entry::MakeAtOnce => {
+                self.resume(tid, Resume::Syscall)?;
+                self.wait_for_report(tid)
+            }
+            Entry::Done(result) => {
+                let state = self.task(tid)?.call.take();
+                let state = state.ok_or_else(|| RecordError::Bug { tid, what: "no call".into() })?;
+                self.not_made(tid, state, result)
+            }
+        }
+    }
+
+    /// The kernel makes a call again that was interrupted, perhaps as restart_syscall.
+    fn call_again(&mut self, tid: Tid) -> Result<()> {
+        let call = self.call(tid)?;
+        let echo = call.echo_again.take();
+        call.set_back = None;
+        let (handler, made) = (call.handler, Call { nr: call.nr, args: call.entry.args() });
+        let blocks = may_block(&made) || handler.is_some_and(|handler| self.waits_for_others(handler, &made));
+        if let Some(number) = echo {
+            self.lock_echo(tid, number)?;
+        }
+        self.make(tid, blocks && !self.is_alone())
+    }
+
+    /// At the entry of a call: does a signal come first that was kept back? True: the call is undone.
+    fn is_interrupted_first(
+        &mut self,
+        tid: Tid,
+        call: &Call,
+        entry: &Registers,
+        vsyscall: bool,
+    ) -> Result<bool> {
+        let before = Registers { rip: entry.rip - 2, rax: entry.orig_rax, orig_rax: u64::MAX, ..*entry };
+        let task = self.task(tid)?;
+        let again = task.undone.take_if(|undone| *undone == (before.rip, before.rsp)).is_some();
+        let timer = task.stash.front().filter(|info| again && info.is_of_timer());
+        let overdue = timer.map(SigInfo::signal);
+        match First::of(task.interrupts.take(), overdue, may_block(call), vsyscall) {
+            First::Call => Ok(false),
+            First::CallWith(signal) => self.carry(tid, signal).map(|()| false),
+            First::Stashed => self.deliver_stashed(tid, &before, SignalPoint::BeforeSyscall),
+        }
+    }
+
+    /// Looks a call up in the table, and plans it. None: it is not made, and that is written.
+    fn look_up(
+        &mut self,
+        tid: Tid,
+        call: &Call,
+        mut state: InCall,
+    ) -> Result<Option<(Call, &'static Row, InCall)>> {
         let call = match (call.nr, call.args) {
             (own::NUMBER, [own::LEAVE, path, argv, envp, ..]) => {
                 Call { nr: libc::SYS_execve.cast_unsigned(), args: [path, argv, envp, 0, 0, 0] }
             }
-            (own::NUMBER, _) => return self.asked_of_us(tid, state, &call),
-            _ => call,
+            (own::NUMBER, _) => return self.asked_of_us(tid, state, call).map(|()| None),
+            _ => *call,
         };
         let Some(row) = row(call.nr) else {
-            let seq = self.session.writer.next_seq();
-            self.session
-                .note(seq, format!("system call {} is not known to bis: refused (ENOSYS)", call.nr))?;
-            return self.not_made(tid, state, -i64::from(libc::ENOSYS));
+            let text = format!("system call {} is not known to bis: refused (ENOSYS)", call.nr);
+            self.session.note(self.session.writer.next_seq(), text)?;
+            return self.not_made(tid, state, -i64::from(libc::ENOSYS)).map(|()| None);
         };
         tracing::trace!(domain = %self.id, %tid, name = row.name, "call");
         match row.how {
-            How::Refused(errno) => return self.not_made(tid, state, -i64::from(errno)),
+            How::Refused(errno) => return self.not_made(tid, state, -i64::from(errno)).map(|()| None),
             How::Recorder(handler) => state.handler = Some(handler),
             How::Plain | How::Slow => {}
         }
@@ -160,59 +199,52 @@ impl Domain {
             Planned::Plan(plan) => state.plan = plan,
             Planned::Refuse(errno, reason) => {
                 tracing::debug!(%tid, name = row.name, reason, "refused");
-                return self.not_made(tid, state, -i64::from(errno));
+                return self.not_made(tid, state, -i64::from(errno)).map(|()| None);
             }
             Planned::Slow(reason) => {
-                let seq = self.session.writer.next_seq();
                 let text = format!("{} (task {tid}): {reason}; recorded by comparing all memory", row.name);
-                self.session.note(seq, text)?;
+                self.session.note(self.session.writer.next_seq(), text)?;
                 state.before = Some(PageHashes::take(tid, &self.memory)?);
             }
         }
+        Ok(Some((call, row, state)))
+    }
+
+    /// May the call that the task is in wait for others?
+    fn blocks(&mut self, tid: Tid, call: &Call) -> Result<bool> {
+        let state = self.call(tid)?;
         let handler = state.handler;
-        let task = self.task(tid)?;
-        task.call = Some(state);
-        // From here on its place can be written down.
-        task.standing.describe();
-        let mut blocks = may_block(&call) && !reads_much_of_a_file(tid, &call, &self.call(tid)?.plan);
-        if let Some(Entry::Done(result)) = self.enter_shown(tid, &call)? {
-            let state = self.task(tid)?.call.take();
-            let state = state.ok_or_else(|| RecordError::Bug { tid, what: "no call".into() })?;
-            return self.not_made(tid, state, result);
+        let waits = may_block(call) && !reads_much_of_a_file(tid, call, &state.plan);
+        Ok(waits || handler.is_some_and(|handler| self.waits_for_others(handler, call)))
+    }
+
+    /// What special calls do before they are made, and what is to be done with the call then.
+    fn enter_special(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
+        if let Some(done @ Entry::Done(_)) = self.enter_shown(tid, call)? {
+            return Ok(done);
         }
-        if let Some(handler) = handler {
-            blocks |= self.waits_for_others(handler, &call);
-            if let Some(object) = self.touched_object(tid, handler, &call) {
-                self.borrow_object(tid, object)?;
-            }
-            match self.enter(tid, handler, &call)? {
-                Entry::Make => {}
-                Entry::Undone => return Ok(()),
-                Entry::MakeAtOnce => {
-                    self.resume(tid, Resume::Syscall)?;
-                    return self.wait_for_report(tid);
-                }
-                Entry::Done(result) => {
-                    let state = self.task(tid)?.call.take();
-                    let state = state.ok_or_else(|| RecordError::Bug { tid, what: "no call".into() })?;
-                    return self.not_made(tid, state, result);
-                }
-            }
+        let Some(handler) = self.call(tid)?.handler else { return Ok(Entry::Make) };
+        if let Some(object) = self.touched_object(tid, handler, call) {
+            self.borrow_object(tid, object)?;
         }
-        let alone = self.is_alone();
-        if blocks && !alone && !self.relocate(tid)? {
+        self.enter(tid, handler, call)
+    }
+
+    /// Lets the kernel make a call, with its memory where it may change: the last step at its entry.
+    fn go_into(&mut self, tid: Tid, call: &Call, row: &Row, blocks: bool, tried: bool) -> Result<()> {
+        let blocks = blocks && !self.is_alone();
+        if blocks && !self.relocate(tid)? {
             return Ok(());
         }
-        self.shorten(tid, &call)?;
-        let polite = matches!(row.blocks, Blocks::Never) && row.name == "sched_yield";
-        let waits = blocks && !alone && (tried || self.waits_for_futex(&call));
+        self.shorten(tid, call)?;
+        let waits = blocks && (tried || self.waits_for_futex(call));
         self.call(tid)?.waits = waits;
         if waits && self.tasks.len() == 1 {
             // Others need not wait until the kernel has put it to sleep.
             self.release_tokens()?;
         }
-        self.make(tid, blocks && !alone)?;
-        if polite {
+        self.make(tid, blocks)?;
+        if matches!(row.blocks, Blocks::Never) && row.name == "sched_yield" {
             self.give_way(tid);
         }
         Ok(())
@@ -515,5 +547,33 @@ impl Domain {
             }
         }
         self.expect_signal_of(tid, &Call { nr: call.nr, args: call.entry.args() }, &regs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_that_interrupted_a_hook_finds_the_task_in_its_call_if_that_may_wait() {
+        let signal = Some(Signal::KILL);
+        assert_eq!(First::of(signal, None, true, false), First::CallWith(Signal::KILL));
+        assert_eq!(First::of(signal, None, false, false), First::Stashed);
+        assert_eq!(First::of(None, None, true, false), First::Stashed);
+    }
+
+    #[test]
+    fn a_timer_that_fires_again_in_its_handler_lets_one_call_be_made() {
+        let timer = Some(Signal(14));
+        assert_eq!(First::of(None, timer, false, false), First::Call);
+        assert_eq!(First::of(None, timer, true, false), First::CallWith(Signal(14)));
+        assert_eq!(First::of(Some(Signal::KILL), timer, false, false), First::Call);
+    }
+
+    #[test]
+    fn a_vsyscall_is_made_whatever_waits() {
+        for interrupts in [None, Some(Signal::KILL)] {
+            assert_eq!(First::of(interrupts, None, true, true), First::Call);
+        }
     }
 }

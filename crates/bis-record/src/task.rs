@@ -86,6 +86,34 @@ pub struct InCall {
     pub made: Option<Tid>,
 }
 
+impl InCall {
+    /// A call at its entry, of which nothing is known yet but the registers, and the sums of memory before it.
+    pub fn new(entry: &Registers, sums: Vec<RangeSum>) -> InCall {
+        InCall {
+            nr: entry.orig_rax,
+            entry: *entry,
+            plan: Plan::default(),
+            places: None,
+            shortened: false,
+            handler: None,
+            waits: false,
+            entered: false,
+            silent: false,
+            seq: None,
+            sums,
+            effects: Vec::new(),
+            writes: Vec::new(),
+            ours: None,
+            before: None,
+            echo: None,
+            echo_again: None,
+            set_back: None,
+            child: None,
+            made: None,
+        }
+    }
+}
+
 /// What the program has asked for where bis has set something else: it is told that it has it. Inherited by children,
 /// and kept over exec but for `no_cpuid`.
 #[derive(Clone, Debug, Default)]
