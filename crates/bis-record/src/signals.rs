@@ -17,6 +17,8 @@
 //!
 //! How a handler is called is in `frames.rs`, what is kept back in `stash.rs`.
 
+mod answers;
+
 use bis_agent::hooks::state;
 use bis_syscalls::Call;
 use bis_trace::{
@@ -30,6 +32,9 @@ use bis_tracee::{
 };
 
 use crate::{domain::Domain, error::Result};
+
+pub use answers::Meeting;
+use answers::{Answer, Arrival};
 
 /// A signal's place in a set of them.
 pub fn bit(signal: Signal) -> u64 {
@@ -54,7 +59,7 @@ pub struct Asked {
 impl Domain {
     /// The task is about to receive a signal.
     pub fn signal_stop(&mut self, tid: Tid, signal: Signal) -> Result<()> {
-        let mut info = SigInfo(self.stopped(tid)?.siginfo()?);
+        let info = SigInfo(self.stopped(tid)?.siginfo()?);
         if info.is_fault() && !self.was_queued(&info) {
             return if self.fault_in_hook(tid)? { Ok(()) } else { self.fault(tid, &info) };
         }
@@ -66,23 +71,14 @@ impl Domain {
             return Ok(());
         }
         let place = self.task(tid)?.expect_signal.take();
-        let expected = match &place {
+        let is_expected = match &place {
             Some(place) => is_same_place(place, &self.stopped(tid)?.regs()?),
             None => false,
         };
         let in_call = self.task(tid)?.call.is_some();
-        let stashed = self.task(tid)?.stash.iter().position(|other| other.signal() == signal);
-        // Where it has interrupted a call that is never made again, that call's event is written: the handler comes right after it.
-        let due = in_call || expected || self.kernels_disposition(tid, signal) != Disposition::Handler;
-        let carried = stashed.filter(|_| self.is_carrier(tid, &info) && due);
-        if let Some(at) = carried
-            && let Some(real) = self.task(tid)?.stash.remove(at)
-        {
-            // It had come while a hook waited in this call, or when it would have found a handler.
-            self.stopped(tid)?.set_siginfo(&real.0)?;
-            self.task(tid)?.carries = None;
-            info = real;
-        }
+        let real = self.take_carried(tid, &info, in_call || is_expected)?;
+        let is_due = real.is_some() && is_stop(signal);
+        let info = real.unwrap_or(info);
         if self.is_carrier(tid, &info) {
             // It was overtaken; what it was sent for still waits in the stash.
             let task = self.task(tid)?;
@@ -91,52 +87,66 @@ impl Domain {
             task.standing.go_on();
             return Ok(());
         }
-        let is_due = carried.is_some() && is_stop(signal);
-        self.task(tid)?.standing.set_midway(!in_call && !expected && !is_due);
+        let (is_storm, others_go_on) = (self.is_storm(tid, &info)?, self.others_go_on());
+        let arrival = Arrival { in_call, is_expected, is_due, is_storm, others_go_on };
+        self.task(tid)?.standing.set_midway(arrival.is_midway());
         let disposition = self.disposition(tid, signal)?;
-        tracing::debug!(domain = %self.id, %tid, %signal, ?disposition, expected, "signal");
-        match disposition {
-            Disposition::Handler if in_call => {
-                // It interrupted the call: the call's event is what the task shows now, or has shown.
+        let answer = arrival.answer(disposition);
+        tracing::debug!(domain = %self.id, %tid, %signal, ?disposition, ?answer, "signal");
+        self.answer(tid, info, answer, place.filter(|_| is_expected))
+    }
+
+    /// The signal itself in the place of the one that was sent to bring it: one that had come while a hook waited in this call,
+    /// or when it would have found a handler. None: `info` is no such signal, or its place is not here.
+    fn take_carried(&mut self, tid: Tid, info: &SigInfo, is_told: bool) -> Result<Option<SigInfo>> {
+        let signal = info.signal();
+        let at = self.task(tid)?.stash.iter().position(|other| other.signal() == signal);
+        // Where it has interrupted a call that is never made again, that call's event is written: the handler comes right after it.
+        let due = is_told || self.kernels_disposition(tid, signal) != Disposition::Handler;
+        let Some(at) = at.filter(|_| self.is_carrier(tid, info) && due) else { return Ok(None) };
+        let Some(real) = self.task(tid)?.stash.remove(at) else { return Ok(None) };
+        self.stopped(tid)?.set_siginfo(&real.0)?;
+        self.task(tid)?.carries = None;
+        Ok(Some(real))
+    }
+
+    /// Does what is to be done about a signal. `place`: it was expected where the task has these registers.
+    fn answer(&mut self, tid: Tid, info: SigInfo, answer: Answer, place: Option<Registers>) -> Result<()> {
+        match answer {
+            Answer::EndCall => {
+                // The call's event is what the task shows now, or has shown.
                 if let Some(regs) = self.call(tid)?.set_back.take() {
                     self.stopped(tid)?.set_regs(&regs)?;
                 }
                 self.finish_call(tid)?;
                 self.deliver(tid, &info, SignalPoint::AfterEvent)
             }
-            Disposition::Handler if expected && !self.is_storm(tid, &info)? => {
-                self.deliver(tid, &info, SignalPoint::AfterEvent)
-            }
-            Disposition::Handler => {
-                self.keep_back(tid, info)?;
-                // Perhaps one has waited long enough: the task stands here anyway.
-                if !self.interrupted(tid)? {
-                    self.task(tid)?.standing.go_on();
-                }
+            Answer::Deliver => self.deliver(tid, &info, SignalPoint::AfterEvent),
+            Answer::Keep => {
+                self.wait_for_place(tid, info)?;
                 if self.task(tid)?.standing.is_ready() {
                     self.hush(tid)?;
                 }
                 Ok(())
             }
-            Disposition::Ignore => {
+            Answer::Ignore => {
                 // It is not given to the task: before that goes on, another could set a handler.
                 self.task(tid)?.standing.go_on();
-                match place.filter(|_| expected) {
-                    Some(place) => self.expect_signal(tid, &place),
-                    None => Ok(()),
-                }
+                place.map_or(Ok(()), |place| self.expect_signal(tid, &place))
             }
-            Disposition::Stop if !in_call && !expected && self.others_go_on() && !is_due => {
-                // What it has computed comes before what others do meanwhile: it has a place first, as for a handler.
-                self.keep_back(tid, info)?;
-                if !self.interrupted(tid)? {
-                    self.task(tid)?.standing.go_on();
-                }
-                Ok(())
-            }
-            Disposition::Stop => self.suffer(tid, signal),
-            Disposition::Fatal => self.fatal(tid, &info, SignalPoint::Anywhere),
+            Answer::StopLater => self.wait_for_place(tid, info),
+            Answer::Stop => self.suffer(tid, info.signal()),
+            Answer::End => self.fatal(tid, &info, SignalPoint::Anywhere),
         }
+    }
+
+    /// Keeps a signal for which there is no place here. Perhaps one has waited long enough: the task stands here anyway.
+    fn wait_for_place(&mut self, tid: Tid, info: SigInfo) -> Result<()> {
+        self.keep_back(tid, info)?;
+        if !self.interrupted(tid)? {
+            self.task(tid)?.standing.go_on();
+        }
+        Ok(())
     }
 
     /// While the task is stopped, could others do what it would see: threads, or processes that share memory with it?

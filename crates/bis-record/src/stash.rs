@@ -14,7 +14,7 @@ use bis_tracee::{
 use crate::{
     domain::Domain,
     error::{RecordError, Result},
-    signals::bit,
+    signals::{Meeting, bit},
     task::Handle,
 };
 
@@ -96,90 +96,90 @@ impl Domain {
         is_ours || carries == Some(info.signal()) && info.is_bare()
     }
 
-    /// At the entry of a call: delivers a signal that was kept back, if there is one that is not blocked now. The
-    /// call is undone; the task will make it when the handler has returned.
+    /// At the entry of a call, or after an event: delivers a signal that was kept back, if there is one that is not blocked
+    /// now. A call is undone; the task will make it when the handler has returned. True: the task goes on from here, or has a
+    /// report that is to be looked at first.
     pub fn deliver_stashed(&mut self, tid: Tid, before: &Registers, point: SignalPoint) -> Result<bool> {
-        if self.task(tid)?.stash.is_empty() {
-            return Ok(false);
-        }
-        let mask = self.stopped(tid)?.sigmask()?;
-        let task = self.task(tid)?;
-        let Some(at) = task.stash.iter().position(|info| mask & bit(info.signal()) == 0) else {
-            return Ok(false);
-        };
-        let Some(info) = task.stash.remove(at) else { return Ok(false) };
+        let Some(info) = self.take_open(tid)? else { return Ok(false) };
         self.disarm(tid)?;
         if self.task(tid)?.report.is_some() {
             self.task(tid)?.stash.push_front(info);
             return Ok(true);
         }
-        let signal = info.signal();
         // The process may have changed its mind: as if the signal came now.
-        let now = self.disposition(tid, signal)?;
-        if now == Disposition::Ignore {
+        match self.disposition(tid, info.signal())? {
+            Disposition::Ignore => Ok(false),
+            Disposition::Stop => self.carry_stop(tid, info, point),
+            Disposition::Fatal => {
+                self.stopped(tid)?.set_regs(before)?;
+                let task = self.task(tid)?;
+                task.stash.push_front(info);
+                task.standing.go_on_midway();
+                self.carry(tid, info.signal())?;
+                Ok(true)
+            }
+            Disposition::Handler => {
+                self.stopped(tid)?.set_regs(before)?;
+                if self.bring(tid, info)? {
+                    self.deliver(tid, &info, point)?;
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    /// The first signal that was kept back and is not blocked.
+    fn take_open(&mut self, tid: Tid) -> Result<Option<SigInfo>> {
+        if self.task(tid)?.stash.is_empty() {
+            return Ok(None);
+        }
+        let mask = self.stopped(tid)?.sigmask()?;
+        let stash = &mut self.task(tid)?.stash;
+        let at = stash.iter().position(|info| mask & bit(info.signal()) == 0);
+        Ok(at.and_then(|at| stash.remove(at)))
+    }
+
+    /// A stop that was kept back comes when the call that is about to be made, or the event that is about to be written, says where
+    /// the task is. True: the task goes on to it from here.
+    fn carry_stop(&mut self, tid: Tid, info: SigInfo, point: SignalPoint) -> Result<bool> {
+        let pending = self.stopped(tid)?.pending()?;
+        if pending.iter().any(|info| SigInfo(*info).signal() == Signal::CONT) {
+            // Sent again, it would take back what is to take it back.
+            let pid = self.task(tid)?.pid;
+            self.unstop(pid);
             return Ok(false);
         }
-        let pid = self.task(tid)?.pid;
-        if is_stop(signal) && now == Disposition::Stop {
-            let pending = self.stopped(tid)?.pending()?;
-            if pending.iter().any(|info| SigInfo(*info).signal() == Signal::CONT) {
-                // Sent again, it would take back what is to take it back.
-                self.unstop(pid);
-                return Ok(false);
-            }
-            // It comes when the call that is about to be made, or the event that is about to be written, says where the task is.
-            self.task(tid)?.stash.push_front(info);
-            self.carry(tid, signal)?;
-            let is_there = point == SignalPoint::AfterEvent;
-            if is_there {
-                self.task(tid)?.standing.go_on();
-            }
-            return Ok(is_there);
+        self.task(tid)?.stash.push_front(info);
+        self.carry(tid, info.signal())?;
+        let is_there = point == SignalPoint::AfterEvent;
+        if is_there {
+            self.task(tid)?.standing.go_on();
         }
-        self.stopped(tid)?.set_regs(before)?;
-        if now != Disposition::Handler {
-            let task = self.task(tid)?;
-            task.stash.push_front(info);
-            task.standing.go_on_midway();
-            self.carry(tid, signal)?;
-            return Ok(true);
-        }
-        // Only the kernel can bring a task to a signal stop; what the signal says is replaced there.
+        Ok(is_there)
+    }
+
+    /// Brings the task to the signal stop of a signal that has a handler. Only the kernel can; what the signal says is
+    /// replaced there. False: the task was killed, or has stopped with its process, and the signal is tried again later.
+    fn bring(&mut self, tid: Tid, info: SigInfo) -> Result<bool> {
+        let signal = info.signal();
         self.carry(tid, signal)?;
         self.resume(tid, Resume::Cont)?;
         loop {
             self.wait_for_report(tid)?;
             match self.task(tid)?.report {
-                Some(Status::Signal(_)) => {}
-                // SIGCONT interrupts its target before it arrives there.
-                Some(Status::Trap) => {
-                    self.task(tid)?.report = None;
-                    self.resume(tid, Resume::Cont)?;
-                    continue;
+                Some(Status::Signal(_)) => {
+                    let arrived = SigInfo(self.stopped(tid)?.siginfo()?);
+                    if arrived.signal() == signal && self.is_carrier(tid, &arrived) {
+                        break;
+                    }
+                    self.meet(tid, arrived)?;
                 }
-                // Killed, or stopped with its process: the signal is tried again later.
+                // SIGCONT interrupts its target before it arrives there.
+                Some(Status::Trap) => {}
                 _ => {
                     self.task(tid)?.stash.push_front(info);
-                    return Ok(true);
+                    return Ok(false);
                 }
-            }
-            let arrived = SigInfo(self.stopped(tid)?.siginfo()?);
-            if arrived.signal() == signal && self.is_carrier(tid, &arrived) {
-                break;
-            }
-            let found = arrived.signal();
-            if found == Signal::CONT && !self.is_carrier(tid, &arrived) {
-                let pid = self.task(tid)?.pid;
-                self.unstop(pid);
-            }
-            match self.disposition(tid, found)? {
-                Disposition::Handler if self.is_carrier(tid, &arrived) => {}
-                Disposition::Handler => self.keep_back(tid, arrived)?,
-                Disposition::Ignore => {}
-                // While the task is stopped, others would go on, and no event says where it is yet. It stops at its next place.
-                Disposition::Stop if self.others_go_on() => self.keep_back(tid, arrived)?,
-                // It goes first.
-                Disposition::Fatal | Disposition::Stop => self.task(tid)?.inject = Some(found),
             }
             self.task(tid)?.report = None;
             self.resume(tid, Resume::Cont)?;
@@ -187,7 +187,23 @@ impl Domain {
         let task = self.task(tid)?;
         (task.report, task.carries) = (None, None);
         self.stopped(tid)?.set_siginfo(&info.0)?;
-        self.deliver(tid, &info, point)?;
         Ok(true)
+    }
+
+    /// On its way to the stop of one signal, the task has come to that of another.
+    fn meet(&mut self, tid: Tid, arrived: SigInfo) -> Result<()> {
+        let (found, is_carrier) = (arrived.signal(), self.is_carrier(tid, &arrived));
+        if found == Signal::CONT && !is_carrier {
+            let pid = self.task(tid)?.pid;
+            self.unstop(pid);
+        }
+        match Meeting::of(self.disposition(tid, found)?, is_carrier, self.others_go_on()) {
+            Meeting::Drop => Ok(()),
+            Meeting::Keep => self.keep_back(tid, arrived),
+            Meeting::Give => {
+                self.task(tid)?.inject = Some(found);
+                Ok(())
+            }
+        }
     }
 }

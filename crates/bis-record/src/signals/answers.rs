@@ -1,0 +1,140 @@
+//! What is done about a signal that has come: decisions, which know the task's place in a few words and touch nothing.
+//! `signals.rs` and `stash.rs` carry them out.
+
+use bis_tracee::siginfo::Disposition;
+
+/// Where a signal has found its task.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Arrival {
+    /// In a call, which it has interrupted.
+    pub in_call: bool,
+    /// Where the task's last event has left it, and the signal was to come before the task goes on.
+    pub is_expected: bool,
+    /// It had been kept back, and has been sent again because its place is here.
+    pub is_due: bool,
+    /// It is a timer's, and a handler has only just returned.
+    pub is_storm: bool,
+    /// While the task is stopped, others could do what it would see.
+    pub others_go_on: bool,
+}
+
+/// What is done about a signal that has found its task outside of a hook.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// The call that it has interrupted gets its event, and the handler is called.
+    EndCall,
+    /// Its handler is called here.
+    Deliver,
+    /// It waits for a place where its handler can be called.
+    Keep,
+    /// The task goes on as if nothing had come.
+    Ignore,
+    /// The task goes on to a place before it stops: what it has computed comes before what others do meanwhile.
+    StopLater,
+    /// The kernel stops the task's process, at once.
+    Stop,
+    /// The kernel ends the task's process, and an event says so.
+    End,
+}
+
+impl Arrival {
+    /// Does no event describe the place where the signal has found the task?
+    pub fn is_midway(&self) -> bool {
+        !self.in_call && !self.is_expected && !self.is_due
+    }
+
+    pub fn answer(&self, disposition: Disposition) -> Answer {
+        match disposition {
+            Disposition::Handler if self.in_call => Answer::EndCall,
+            Disposition::Handler if self.is_expected && !self.is_storm => Answer::Deliver,
+            Disposition::Handler => Answer::Keep,
+            Disposition::Ignore => Answer::Ignore,
+            Disposition::Stop if self.is_midway() && self.others_go_on => Answer::StopLater,
+            Disposition::Stop => Answer::Stop,
+            Disposition::Fatal => Answer::End,
+        }
+    }
+}
+
+/// What is done about a signal that a task meets on its way to the signal stop of another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Meeting {
+    /// The task does not notice it.
+    Drop,
+    /// It waits for its place.
+    Keep,
+    /// It goes first: the kernel gets it back.
+    Give,
+}
+
+impl Meeting {
+    /// `is_carrier`: it was sent by us, for a signal that is kept already. `others_go_on`: as in [`Arrival`].
+    pub fn of(disposition: Disposition, is_carrier: bool, others_go_on: bool) -> Meeting {
+        match disposition {
+            Disposition::Ignore => Meeting::Drop,
+            Disposition::Handler if is_carrier => Meeting::Drop,
+            Disposition::Handler => Meeting::Keep,
+            // While the task is stopped, others would go on, and no event says where it is yet. It stops at its next place.
+            Disposition::Stop if others_go_on => Meeting::Keep,
+            Disposition::Stop | Disposition::Fatal => Meeting::Give,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIDWAY: Arrival =
+        Arrival { in_call: false, is_expected: false, is_due: false, is_storm: false, others_go_on: false };
+
+    #[test]
+    fn a_handler_is_called_where_an_event_describes_the_place() {
+        assert_eq!(MIDWAY.answer(Disposition::Handler), Answer::Keep);
+        let in_call = Arrival { in_call: true, ..MIDWAY };
+        assert_eq!(in_call.answer(Disposition::Handler), Answer::EndCall);
+        let expected = Arrival { is_expected: true, ..MIDWAY };
+        assert_eq!(expected.answer(Disposition::Handler), Answer::Deliver);
+    }
+
+    #[test]
+    fn a_timer_that_fires_as_fast_as_its_handler_returns_waits_for_the_program() {
+        let storm = Arrival { is_expected: true, is_storm: true, ..MIDWAY };
+        assert_eq!(storm.answer(Disposition::Handler), Answer::Keep);
+        let in_call = Arrival { in_call: true, is_storm: true, ..MIDWAY };
+        assert_eq!(in_call.answer(Disposition::Handler), Answer::EndCall);
+    }
+
+    #[test]
+    fn a_stop_waits_for_a_place_only_where_others_would_go_on_and_there_is_none() {
+        let watched = Arrival { others_go_on: true, ..MIDWAY };
+        assert_eq!(MIDWAY.answer(Disposition::Stop), Answer::Stop);
+        assert_eq!(watched.answer(Disposition::Stop), Answer::StopLater);
+        for place in [
+            Arrival { in_call: true, ..watched },
+            Arrival { is_expected: true, ..watched },
+            Arrival { is_due: true, ..watched },
+        ] {
+            assert!(!place.is_midway());
+            assert_eq!(place.answer(Disposition::Stop), Answer::Stop);
+        }
+    }
+
+    #[test]
+    fn what_ends_the_process_ends_it_anywhere() {
+        for place in [MIDWAY, Arrival { in_call: true, others_go_on: true, ..MIDWAY }] {
+            assert_eq!(place.answer(Disposition::Fatal), Answer::End);
+            assert_eq!(place.answer(Disposition::Ignore), Answer::Ignore);
+        }
+    }
+
+    #[test]
+    fn a_signal_met_on_the_way_is_kept_once() {
+        assert_eq!(Meeting::of(Disposition::Handler, false, false), Meeting::Keep);
+        assert_eq!(Meeting::of(Disposition::Handler, true, false), Meeting::Drop);
+        assert_eq!(Meeting::of(Disposition::Ignore, false, true), Meeting::Drop);
+        assert_eq!(Meeting::of(Disposition::Stop, false, true), Meeting::Keep);
+        assert_eq!(Meeting::of(Disposition::Stop, false, false), Meeting::Give);
+        assert_eq!(Meeting::of(Disposition::Fatal, true, true), Meeting::Give);
+    }
+}
