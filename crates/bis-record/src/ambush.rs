@@ -21,7 +21,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     fs,
     os::unix::fs::MetadataExt,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use bis_agent::OURS;
@@ -230,7 +230,7 @@ impl Domain {
             self.task(tid)?.standing.go_on();
             self.task(tid)?.hold = Some(chaos.hold());
             // Somebody else is drawn.
-            self.slice = Duration::ZERO;
+            self.turns.end();
         }
         chaos.has_lain(began.elapsed());
         Ok(true)

@@ -245,7 +245,7 @@ impl Domain {
         }
         self.make(tid, blocks)?;
         if matches!(row.blocks, Blocks::Never) && row.name == "sched_yield" {
-            self.give_way(tid);
+            self.turns.give_way(tid);
         }
         Ok(())
     }

@@ -8,11 +8,11 @@
 //! What is written of it goes through `events.rs`.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    collections::{BTreeMap, HashMap, HashSet},
     io, mem,
     panic::{self, AssertUnwindSafe},
     sync::{Arc, atomic::Ordering},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use bis_trace::types::{DomainId, Tid};
@@ -31,6 +31,7 @@ use crate::{
     surroundings::Surroundings,
     task::{Handle, InCall, Task},
     tokens::Tokens,
+    turns::Turns,
 };
 
 pub struct Domain {
@@ -41,12 +42,8 @@ pub struct Domain {
     pub tasks: BTreeMap<Tid, Task>,
     /// The domain's first task, under whose name events of the domain itself go.
     pub first_tid: Tid,
-    /// The tasks in the order in which they get their turns.
-    pub order: VecDeque<Tid>,
-    /// When the task at the front of the order began its time slice.
-    pub slice_start: Instant,
-    /// How long that slice is.
-    pub slice: Duration,
+    /// Whose turn it is.
+    pub turns: Turns,
     /// Its tokens are given back at once if somebody wants them: its task only spins.
     pub gives_up: bool,
     /// With chaos: who gets no turn.

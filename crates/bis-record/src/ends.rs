@@ -103,7 +103,7 @@ impl Domain {
             let differ = self.tasks.values().any(|task| task.own_fds);
             self.set_fds_differ(differ);
         }
-        self.order.retain(|other| *other != tid);
+        self.turns.leave(tid);
         self.space.scratch_mut().forget(tid);
         let (domain, seq) = (self.id, self.session.writer.next_seq());
         Ok(self.session.writer.meta(&Meta::TaskEnd { domain, tid, status, seq })?)

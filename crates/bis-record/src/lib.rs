@@ -38,6 +38,7 @@ mod surroundings;
 mod task;
 mod ticks;
 mod tokens;
+mod turns;
 mod views;
 
 use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};

@@ -12,7 +12,10 @@
 //! The watch thread (`hooks/watch.rs`) sees that a domain has not stopped since its last look, and kicks the supervisor
 //! out of its wait; the supervisor decides here whether there is a reason to stop its task.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use bis_rewrite::{Place, Run, Span};
 use bis_trace::{
@@ -135,8 +138,8 @@ impl Domain {
     /// without a call is no condition.)
     fn is_turn_over(&self, task: &Task) -> bool {
         match self.session.chaos {
-            None => task.spin.is_over || self.has_run(self.slice),
-            Some(_) => self.slice_start.elapsed() >= self.slice,
+            None => task.spin.is_over || self.has_run(self.turns.slice()),
+            Some(_) => self.turns.used(Instant::now()) >= self.turns.slice(),
         }
     }
 
@@ -362,7 +365,7 @@ impl Domain {
         self.pause(tid, span)?;
         self.task(tid)?.standing.go_on();
         // Somebody else is drawn.
-        self.slice = Duration::ZERO;
+        self.turns.end();
         Ok(())
     }
 

@@ -4,7 +4,7 @@
 //! exec) is a new domain with a supervisor thread of its own: the task is parked, and the other thread takes it
 //! over (`bis_tracee::handover`). Only where exec leaves nobody behind does the same thread go on with it.
 
-use std::{mem, sync::Arc, time::Instant};
+use std::{mem, sync::Arc};
 
 use bis_syscalls::Handler;
 use bis_trace::{
@@ -23,6 +23,7 @@ use crate::{
     surroundings::Surroundings,
     task::{ForkChild, Handle, InCall, Task, stack_pointer},
     tokens::Tokens,
+    turns::Turns,
 };
 
 const CLONE_VM: u64 = 0x100;
@@ -244,7 +245,7 @@ impl Domain {
         };
         self.tasks.insert(child, task);
         self.session.mail.join(pid, self.id);
-        self.order.push_back(child);
+        self.turns.join(child);
         if status != Status::Trap {
             self.note(child, status);
         }
@@ -335,9 +336,7 @@ impl Domain {
             journal: Journal::new(session.writer.stream(id), session.began),
             tasks: [(tid, task)].into(),
             first_tid: tid,
-            order: [tid].into(),
-            slice_start: Instant::now(),
-            slice: session.options.slice,
+            turns: Turns::new(tid, session.options.slice),
             gives_up: false,
             mood: Default::default(),
             creeps: false,

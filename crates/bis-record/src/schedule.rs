@@ -25,10 +25,6 @@ use crate::{
     task::Task,
 };
 
-/// How much of its time slice a task uses at least before it gives way at a call of its own: then it need not be
-/// interrupted elsewhere.
-const GIVES_WAY_AFTER: f64 = 0.4;
-
 /// How often a task in a call that may block gets the core before it counts as blocked.
 const MOMENTS: u32 = 2;
 
@@ -93,8 +89,8 @@ impl Domain {
         if self.tasks.values().any(|task| task.standing.comes_first()) {
             return None;
         }
-        let has_report = |tid: &&Tid| self.tasks.get(tid).is_some_and(|task| task.report.is_some());
-        self.order.iter().find(has_report).copied()
+        let has_report = |tid: &Tid| self.tasks.get(tid).is_some_and(|task| task.report.is_some());
+        self.turns.iter().find(has_report)
     }
 
     /// Before `next` does anything: whatever call another task is in has been entered.
@@ -115,7 +111,7 @@ impl Domain {
     /// Collects reports that are there already. If there is none, the task that has just gone into a call gets
     /// a moment to come out again; true if anything was reported.
     fn wait_a_moment(&mut self) -> Result<bool> {
-        let front = self.order.front().and_then(|tid| self.tasks.get(tid));
+        let front = self.turns.front().and_then(|tid| self.tasks.get(&tid));
         let is_fresh = |task: &&Task| {
             !task.standing.is_ready() && task.call.as_ref().is_some_and(|call| !call.entered && !call.waits)
         };
@@ -183,47 +179,32 @@ impl Domain {
         }
         self.change_mood();
         self.lift_passed_over();
-        let ready =
-            |tid: &Tid| self.tasks.get(tid).filter(|task| task.standing.is_ready() && !self.is_held(task));
-        let mut ready: Vec<&Task> = self.order.iter().filter_map(ready).collect();
+        let candidates = self.candidates();
+        let now = Instant::now();
+        let Some(chaos) = &self.session.chaos else {
+            let front = self.turns.front().and_then(|front| self.tasks.get(&front));
+            let is_front_ready = front.is_none_or(|task| task.standing.is_ready());
+            return self.turns.choose(&candidates, is_front_ready, now);
+        };
+        let first = *candidates.first()?;
+        if !self.turns.is_draw_due(&candidates, now) {
+            return Some(first);
+        }
+        let drawn = candidates.get(chaos.next(candidates.len())).copied().unwrap_or(first);
+        self.turns.give(drawn, &candidates, chaos.turn(), now);
+        Some(drawn)
+    }
+
+    /// The tasks that may have the next turn: the most urgent ready ones, in their order.
+    fn candidates(&self) -> Vec<Tid> {
+        let ready = |tid| self.tasks.get(&tid).filter(|task| task.standing.is_ready() && !self.is_held(task));
+        let mut ready: Vec<&Task> = self.turns.iter().filter_map(ready).collect();
         if ready.len() > 1 && !ready.iter().all(|task| self.is_idle(task)) {
             ready.retain(|task| !self.is_idle(task));
         }
-        let best = ready.iter().map(|task| self.urgency(task)).min()?;
-        let candidates = ready.iter().filter(|task| self.urgency(task) == best);
-        let candidates: Vec<Tid> = candidates.map(|task| task.tid).collect();
-        let first = *candidates.first()?;
-        let turn = self.slice.mul_f64(if self.session.chaos.is_some() { 1.0 } else { GIVES_WAY_AFTER });
-        let over = self.slice_start.elapsed() > turn;
-        let rival = candidates.get(1).copied();
-        if let Some(chaos) =
-            self.session.chaos.as_ref().filter(|_| over || self.order.front() != Some(&first))
-        {
-            let drawn = candidates.get(chaos.next(candidates.len())).copied().unwrap_or(first);
-            (self.slice_start, self.slice) = (Instant::now(), chaos.turn());
-            self.give_way(first);
-            self.move_to_front(drawn);
-            return Some(drawn);
-        }
-        if self.order.front() != Some(&first) {
-            // Whoever has gone to sleep has had its turn: were it to keep its place, two tasks that sleep and wake
-            // by turns would keep all others from running.
-            if let Some(front) = self.order.front().copied()
-                && self.tasks.get(&front).is_some_and(|task| !task.standing.is_ready())
-            {
-                self.give_way(front);
-            }
-            self.slice_start = Instant::now();
-            self.move_to_front(first);
-        } else if let Some(rival) = rival
-            && over
-        {
-            self.give_way(first);
-            self.slice_start = Instant::now();
-            self.move_to_front(rival);
-            return Some(rival);
-        }
-        Some(first)
+        let best = ready.iter().map(|task| self.urgency(task)).min();
+        let is_best = |task: &&Task| Some(self.urgency(task)) == best;
+        ready.into_iter().filter(is_best).map(|task| task.tid).collect()
     }
 
     /// Tasks that more urgent ones have kept from running for long become the most urgent ones, each for a turn.
@@ -233,8 +214,8 @@ impl Domain {
         if self.session.chaos.is_some() || nices.all(|nice| Some(nice) == first) {
             return;
         }
-        let (now, front) = (Instant::now(), self.order.front().copied());
-        let over = self.slice_start.elapsed() > self.slice;
+        let (now, front) = (Instant::now(), self.turns.front());
+        let over = self.turns.used(now) > self.turns.slice();
         for task in self.tasks.values_mut() {
             let has_had_turn = Some(task.tid) == front && (over || !task.is_lifted);
             if has_had_turn || !task.standing.is_ready() {
@@ -262,25 +243,10 @@ impl Domain {
         }
     }
 
-    fn move_to_front(&mut self, tid: Tid) {
-        if let Some(at) = self.order.iter().position(|t| *t == tid) {
-            self.order.remove(at);
-            self.order.push_front(tid);
-        }
-    }
-
-    /// All others get a turn before this task gets its next.
-    pub fn give_way(&mut self, tid: Tid) {
-        if let Some(at) = self.order.iter().position(|t| *t == tid) {
-            self.order.remove(at);
-            self.order.push_back(tid);
-        }
-    }
-
     /// Nobody is ready, or may run: waits until the kernel lets a task go on, or the watch thread kicks.
     fn sleep(&mut self) -> Result<()> {
-        if let Some(front) = self.order.front().copied() {
-            self.give_way(front);
+        if let Some(front) = self.turns.front() {
+            self.turns.give_way(front);
         }
         self.release_tokens()?;
         self.session.cores.leave(self.core);

@@ -224,8 +224,8 @@ impl Domain {
     /// The task has been stopped in the middle of computation: does it spin? [`Step::Elsewhere`]: something else has come
     /// first.
     pub fn look_for_spin(&mut self, tid: Tid) -> Result<Step> {
-        let is_slice_over = self.has_run(self.slice);
-        let (turn, cap) = (self.journal.count(), self.slice);
+        let is_slice_over = self.has_run(self.turns.slice());
+        let (turn, cap) = (self.journal.count(), self.turns.slice());
         let rip = self.stopped(tid)?.regs()?.rip;
         let has_chaos = self.session.chaos.is_some();
         let task = self.task(tid)?;
@@ -336,14 +336,14 @@ impl Domain {
         let seen = self.tasks.get(&tid).map_or(0, |task| self.seen(task));
         let hooked = self.hooks.as_ref().map_or(0, |hooks| hooks.area.get(state::COUNT));
         let now = Some(Around { events: self.journal.happened(), hooked, seen });
-        let (short, slice) = (self.shortest(), self.slice);
+        let (short, slice) = (self.shortest(), self.turns.slice());
         let spin = &mut self.task(tid)?.spin;
         spin.length = if spin.before == now { (2 * spin.length).clamp(short, slice) } else { short };
         (spin.before, spin.idle) = (now, Some(Instant::now()));
         self.gives_up = true;
-        self.give_way(tid);
+        self.turns.give_way(tid);
         // Who is in front now begins.
-        self.slice_start = Instant::now();
+        self.turns.begin(Instant::now());
         Ok(())
     }
 }
