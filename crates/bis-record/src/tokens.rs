@@ -120,23 +120,11 @@ impl Domain {
         }
         let fd = |index: usize| format!("/proc/{tid}/fd/{}", call.i32(index));
         let path = match handler {
-            H::Write | H::Writev | H::Pwrite64 | H::Pwritev | H::Pwritev2 | H::Ftruncate | H::Fallocate => {
-                fd(0)
-            }
-            H::Sendfile | H::Vmsplice => fd(0),
             H::Ioctl if is_cloning(call.u32(1)) => fd(0),
-            H::Tee => fd(1),
-            H::Splice | H::CopyFileRange => fd(2),
             H::Mmap if call.args[3] & MAP_ANONYMOUS == 0 => fd(4),
-            H::Truncate => {
-                let name = self.memory.read_c_str(call.args[0]).ok()?;
-                let name = String::from_utf8_lossy(&name).into_owned();
-                let base = if name.starts_with('/') { "root" } else { "cwd/" };
-                format!("/proc/{tid}/{base}{name}")
-            }
             // The kernel gives a segment's id as its inode, on its first anonymous device.
             H::Shmat => return self.session.registry.find((libc::makedev(0, 1), u64::from(call.u32(0)))),
-            _ => return None,
+            _ => self.target_of(tid, call.nr, call.args)?.1,
         };
         let meta = fs::metadata(path).ok()?;
         self.session.registry.find((meta.dev(), meta.ino()))

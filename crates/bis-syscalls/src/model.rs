@@ -43,6 +43,89 @@ pub struct Row {
     pub note: &'static str,
     /// Gives the plan in place of the argument kinds.
     pub family: Option<PlanFn>,
+    /// The file whose content or length it changes.
+    pub target: Option<Target>,
+}
+
+/// The file whose content or length a call changes: which arguments (0..=5) say which file, and where in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Target {
+    pub file: FileArg,
+    pub start: Start,
+    /// What is written comes from this descriptor, not from the program's memory.
+    pub from: Option<u8>,
+    /// What is written lies in a vector of buffers.
+    pub is_vector: bool,
+    /// Flags of which one (RWF_APPEND) says that the file's end is where it begins.
+    pub flags: Option<u8>,
+}
+
+/// An argument that names a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FileArg {
+    Fd(u8),
+    /// From the current folder on.
+    Path(u8),
+}
+
+/// Where in its file a call begins to write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Start {
+    /// At the descriptor's position, which the call moves.
+    Position,
+    /// At this argument; -1: at the position.
+    Given(u8),
+    /// At the number behind this pointer, which the call moves; none: at the position.
+    Behind(u8),
+}
+
+impl Target {
+    pub(crate) const fn fd(index: u8) -> Target {
+        let (file, start) = (FileArg::Fd(index), Start::Position);
+        Target { file, start, from: None, is_vector: false, flags: None }
+    }
+
+    pub(crate) const fn path(index: u8) -> Target {
+        Target { file: FileArg::Path(index), ..Target::fd(index) }
+    }
+
+    pub(crate) const fn at(self, start: Start) -> Target {
+        Target { start, ..self }
+    }
+
+    pub(crate) const fn from(self, fd: u8) -> Target {
+        Target { from: Some(fd), ..self }
+    }
+
+    pub(crate) const fn vector(self) -> Target {
+        Target { is_vector: true, ..self }
+    }
+
+    pub(crate) const fn flags(self, index: u8) -> Target {
+        Target { flags: Some(index), ..self }
+    }
+
+    /// Where a call with these arguments says that it begins to write, if it says so by itself.
+    pub fn given(&self, args: [u64; 6]) -> Option<u64> {
+        match self.start {
+            Start::Given(index) => Some(args[usize::from(index)]).filter(|at| *at != u64::MAX),
+            Start::Position | Start::Behind(_) => None,
+        }
+    }
+
+    /// The pointer to where it begins to write, if it is given one.
+    pub fn behind(&self, args: [u64; 6]) -> Option<u64> {
+        match self.start {
+            Start::Behind(index) => Some(args[usize::from(index)]).filter(|pointer| *pointer != 0),
+            Start::Position | Start::Given(_) => None,
+        }
+    }
+
+    /// Does a call with these arguments write at the file's end, whatever its descriptor says?
+    pub fn appends(&self, args: [u64; 6]) -> bool {
+        const RWF_APPEND: u64 = 0x10;
+        self.flags.is_some_and(|index| args[usize::from(index)] & RWF_APPEND != 0)
+    }
 }
 
 /// A named argument.
@@ -199,4 +282,50 @@ pub enum Handler {
     RtSigqueueinfo,
     RtTgsigqueueinfo,
     PidfdSendSignal,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{row, rows};
+
+    fn arg(row: &Row, index: u8) -> &Arg {
+        &row.args[usize::from(index)]
+    }
+
+    #[test]
+    fn a_target_is_said_by_arguments_of_the_right_kinds() {
+        let mut count = 0;
+        for (row, target) in rows().iter().filter_map(|row| Some((row, row.target?))) {
+            let is_fd = |index: u8| matches!(arg(row, index).kind, Kind::Fd);
+            let is_right = match target.file {
+                FileArg::Fd(index) => is_fd(index),
+                FileArg::Path(index) => matches!(arg(row, index).kind, Kind::Path),
+            } && match target.start {
+                Start::Position => true,
+                Start::Given(index) => matches!(arg(row, index).kind, Kind::Long | Kind::Hex),
+                Start::Behind(index) => matches!(arg(row, index).kind, Kind::InOut(Size::Fixed(8))),
+            } && target.from.is_none_or(is_fd)
+                && target.is_vector == row.args.iter().any(|arg| arg.name == "iov")
+                && target.flags.is_none_or(|index| arg(row, index).name == "flags");
+            assert!(is_right, "{}: {target:?}", row.name);
+            count += 1;
+        }
+        assert_eq!(count, 13);
+    }
+
+    #[test]
+    fn a_write_begins_where_its_row_says() {
+        let target =
+            |nr: i64| row(nr.cast_unsigned()).and_then(|row| row.target).expect("a call that writes");
+        let args = [3, 0x1000, 8, 4096, 0, 0];
+        let pwrite = target(libc::SYS_pwrite64);
+        assert_eq!((pwrite.given(args), pwrite.behind(args)), (Some(4096), None));
+        let splice = target(libc::SYS_splice);
+        assert_eq!((splice.given(args), splice.behind(args)), (None, Some(4096)));
+        assert_eq!(splice.behind([3, 0, 4, 0, 8, 0]), None, "no pointer");
+        let pwritev2 = target(libc::SYS_pwritev2);
+        assert_eq!(pwritev2.given([3, 0x1000, 1, u64::MAX, 0, 0]), None, "-1 is the position");
+        assert!(pwritev2.appends([3, 0x1000, 1, 0, 0, 0x10]) && !pwrite.appends([3, 0x1000, 1, 0, 0, 0x10]));
+    }
 }

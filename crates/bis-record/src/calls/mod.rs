@@ -77,7 +77,7 @@ impl Domain {
             H::Sendfile | H::Splice | H::Tee | H::Vmsplice | H::CopyFileRange => {
                 self.enter_transfer(tid, handler, call)
             }
-            H::Truncate | H::Ftruncate | H::Fallocate => self.enter_truncate(tid, handler, call),
+            H::Truncate | H::Ftruncate | H::Fallocate => self.enter_truncate(tid, call),
             H::Open => self.enter_open(tid, call),
             H::Ioctl => Ok(self.enter_ioctl(tid, call)),
             H::Execve | H::Execveat => {
@@ -138,9 +138,9 @@ impl Domain {
             H::Shmdt => self.leave_shmdt(args, outcome),
             H::Ftruncate | H::Truncate | H::Fallocate => self.leave_truncate(tid, handler, call, outcome),
             H::Write | H::Writev | H::Pwrite64 | H::Pwritev | H::Pwritev2 => {
-                self.leave_write(tid, handler, call, result, outcome)
+                self.leave_write(tid, call, result, outcome)
             }
-            H::Sendfile | H::CopyFileRange => self.leave_transfer(tid, handler, call, result, outcome),
+            H::Sendfile | H::CopyFileRange => self.leave_transfer(tid, call, result, outcome),
             H::Ioctl => self.leave_ioctl(tid, call, outcome),
             H::Open => self.leave_open(tid, call, i32::try_from(result).unwrap_or(-1), outcome),
             H::SetTidAddress => {

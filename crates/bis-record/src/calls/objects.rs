@@ -18,7 +18,7 @@ use std::{
     sync::atomic::Ordering,
 };
 
-use bis_syscalls::{Call, Handler};
+use bis_syscalls::{Call, FileArg, Handler, Target, row};
 use bis_trace::{
     event::{Effect, EventKind, Outcome},
     sparse,
@@ -40,9 +40,6 @@ use crate::{
 
 /// Content is recorded in effects of at most this many bytes.
 const PIECE_LEN: u64 = 1 << 20;
-
-/// pwritev2: write at the end, whatever the offset says.
-pub(super) const RWF_APPEND: u64 = 0x10;
 
 /// The fallocate modes COLLAPSE_RANGE and INSERT_RANGE: all that follows moves.
 pub(super) const SHIFTS: u64 = 0x28;
@@ -177,43 +174,47 @@ impl Domain {
         Ok(())
     }
 
-    /// Where a call that wrote `written` bytes through a descriptor began: at `given`, or where the descriptor's
-    /// position says, or at the end.
-    pub(super) fn start_of(tid: Tid, fd: i32, given: Option<u64>, written: u64, append: bool) -> u64 {
-        let end = if append || is_append(tid, fd) {
+    /// Where a call that wrote `written` bytes into its target began: where it was told to, or where the descriptor's position
+    /// says, or at the end.
+    pub(super) fn start_of(
+        &self,
+        tid: Tid,
+        target: &Target,
+        args: [u64; 6],
+        written: u64,
+        outcome: &Outcome,
+    ) -> Result<u64> {
+        let FileArg::Fd(index) = target.file else { return Ok(0) };
+        let fd = int(args[usize::from(index)]);
+        let end = if target.appends(args) || is_append(tid, fd) {
             fs::metadata(fd_path(tid, fd)).ok().map(|meta| meta.st_size())
+        } else if let Some(pointer) = target.behind(args) {
+            return self.moved_offset(pointer, written, outcome);
+        } else if let Some(given) = target.given(args) {
+            return Ok(given);
         } else {
-            match given {
-                Some(offset) => return offset,
-                None => fdinfo(tid, fd, "pos:", 10),
-            }
+            fdinfo(tid, fd, "pos:", 10)
         };
-        end.unwrap_or(written).saturating_sub(written)
+        Ok(end.unwrap_or(written).saturating_sub(written))
     }
 
     pub(super) fn leave_write(
         &mut self,
         tid: Tid,
-        handler: Handler,
         call: &mut InCall,
         result: i64,
         outcome: &mut Outcome,
     ) -> Result<()> {
         let args = call.entry.args();
-        let fd = int(args[0]);
-        let path = fd_path(tid, fd);
+        let Some((target, path)) = self.target_of(tid, call.nr, args) else { return Ok(()) };
         let Some(object) = self.changed_at(tid, &path, call)? else { return Ok(()) };
         let written = result.cast_unsigned();
-        let positioned = matches!(handler, Handler::Pwrite64 | Handler::Pwritev | Handler::Pwritev2);
-        let given = (positioned && args[3] != u64::MAX).then_some(args[3]);
-        let append = handler == Handler::Pwritev2 && args[5] & RWF_APPEND != 0;
-        let mut offset = Self::start_of(tid, fd, given, written, append);
+        let mut offset = self.start_of(tid, &target, args, written, outcome)?;
         if let Ok(file) = File::open(&path) {
             return self.read_back(tid, call, &file, object, offset..offset + written, outcome);
         }
         // A file that may be written and not read.
-        let vector = matches!(handler, Handler::Writev | Handler::Pwritev | Handler::Pwritev2);
-        for (addr, len) in self.buffers(vector, args, written) {
+        for (addr, len) in self.buffers(target.is_vector, args, written) {
             let mut done = 0;
             while done < len {
                 self.spill(tid, call, outcome)?;
@@ -231,19 +232,15 @@ impl Domain {
     /// not support them, because replay shows what was written from the program's memory; programs fall back to
     /// reading and writing.
     pub(super) fn enter_transfer(&mut self, tid: Tid, handler: Handler, call: &Call) -> Result<Entry> {
-        let (from, to) = match handler {
-            Handler::Sendfile => (call.i32(1), call.i32(0)),
-            Handler::Vmsplice => (-1, call.i32(0)),
-            Handler::Tee => (call.i32(0), call.i32(1)),
-            _ => (call.i32(0), call.i32(2)),
-        };
-        if self.session.stdio.which(tid, to).is_some() {
+        let Some((target, path)) = self.target_of(tid, call.nr, call.args) else { return Ok(Entry::Make) };
+        let FileArg::Fd(to) = target.file else { return Ok(Entry::Make) };
+        if self.session.stdio.which(tid, call.i32(to.into())).is_some() {
             return Ok(Entry::Done(-i64::from(libc::EINVAL)));
         }
-        if self.object_at(&fd_path(tid, to)).is_none() {
+        if self.object_at(&path).is_none() {
             return Ok(Entry::Make);
         }
-        let path = fd_path(tid, to);
+        let from = target.from.map_or(-1, |from| call.i32(from.into()));
         let prompt = matches!(handler, Handler::Sendfile | Handler::CopyFileRange)
             && fs::metadata(fd_path(tid, from)).is_ok_and(|meta| meta.is_file());
         if prompt && File::open(&path).is_ok() {
@@ -256,34 +253,24 @@ impl Domain {
     pub(super) fn leave_transfer(
         &mut self,
         tid: Tid,
-        handler: Handler,
         call: &mut InCall,
         result: i64,
         outcome: &mut Outcome,
     ) -> Result<()> {
         let args = call.entry.args();
-        let (fd, given) = match handler {
-            Handler::Sendfile => (int(args[0]), 0),
-            Handler::CopyFileRange => (int(args[2]), args[3]),
-            _ => return Ok(()),
-        };
+        let Some((target, path)) = self.target_of(tid, call.nr, args) else { return Ok(()) };
         let written = result.cast_unsigned();
-        let path = fd_path(tid, fd);
         let Some(object) = self.changed_at(tid, &path, call)? else { return Ok(()) };
-        let given = self.moved_offset(given, written, outcome)?;
-        let start = Self::start_of(tid, fd, given, written, false);
+        let start = self.start_of(tid, &target, args, written, outcome)?;
         let file = Self::open_object(&path)?;
         self.read_back(tid, call, &file, object, start..start + written, outcome)
     }
 
-    /// The offset that a call was given a pointer to (0: none). The kernel has moved it to the end of what it wrote.
-    pub(super) fn moved_offset(&self, given: u64, written: u64, outcome: &Outcome) -> Result<Option<u64>> {
-        if given == 0 {
-            return Ok(None);
-        }
-        let moved = outcome.writes.iter().find(|write| write.addr == given && write.data.len() == 8);
+    /// The offset behind this pointer of a call's. The kernel has moved it to the end of what it wrote.
+    fn moved_offset(&self, pointer: u64, written: u64, outcome: &Outcome) -> Result<u64> {
+        let moved = outcome.writes.iter().find(|write| write.addr == pointer && write.data.len() == 8);
         let moved = moved.and_then(|write| write.data.first_chunk()).map(|word| u64::from_le_bytes(*word));
-        Ok(Some(moved.map_or_else(|| self.memory.read_u64(given), Ok)?.saturating_sub(written)))
+        Ok(moved.map_or_else(|| self.memory.read_u64(pointer), Ok)?.saturating_sub(written))
     }
 
     /// Where we find a path that the program gives; `dirfd` may be AT_FDCWD.
@@ -299,16 +286,19 @@ impl Domain {
         })
     }
 
-    pub(super) fn truncated_path(&self, tid: Tid, handler: Handler, args: [u64; 6]) -> Option<String> {
-        match handler {
-            Handler::Truncate => self.path_of(tid, libc::AT_FDCWD, args[0]),
-            _ => Some(fd_path(tid, int(args[0]))),
-        }
+    /// What the table says of the file that a call changes, and where we find that file.
+    pub fn target_of(&self, tid: Tid, nr: u64, args: [u64; 6]) -> Option<(Target, String)> {
+        let target = row(nr)?.target?;
+        let path = match target.file {
+            FileArg::Fd(index) => fd_path(tid, int(args[usize::from(index)])),
+            FileArg::Path(index) => self.path_of(tid, libc::AT_FDCWD, args[usize::from(index)])?,
+        };
+        Some((target, path))
     }
 
-    pub(super) fn enter_truncate(&mut self, tid: Tid, handler: Handler, call: &Call) -> Result<Entry> {
-        let path = self.truncated_path(tid, handler, call.args);
-        Ok(path.map_or(Entry::Make, |path| self.enter_change(&path)))
+    pub(super) fn enter_truncate(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
+        let target = self.target_of(tid, call.nr, call.args);
+        Ok(target.map_or(Entry::Make, |(_, path)| self.enter_change(&path)))
     }
 
     /// A file that is mapped shared has a new length, or (fallocate) holes or other content.
@@ -322,7 +312,7 @@ impl Domain {
         /// The fallocate modes that leave all content where it is: 0, KEEP_SIZE, UNSHARE_RANGE.
         const HARMLESS: u64 = 0x41;
         let args = call.entry.args();
-        let Some(path) = self.truncated_path(tid, handler, args) else { return Ok(()) };
+        let Some((_, path)) = self.target_of(tid, call.nr, args) else { return Ok(()) };
         let Some(object) = self.changed_at(tid, &path, call)? else { return Ok(()) };
         let len = fs::metadata(&path).map(|meta| meta.st_size());
         let len =

@@ -25,7 +25,7 @@ use bis_tracee::{
     pagemap::{Page, PageMap},
 };
 
-use super::objects::{RWF_APPEND, SHIFTS, fd_path, int};
+use super::objects::{SHIFTS, fd_path, int};
 use crate::{
     domain::Domain,
     error::{RecordError, Result},
@@ -379,26 +379,6 @@ impl Domain {
             && fs::metadata(path).is_ok_and(|meta| self.session.views.has((meta.st_dev(), meta.st_ino())))
     }
 
-    /// Where a call that wrote `written` bytes into a file began to write.
-    fn written_at(
-        &self,
-        tid: Tid,
-        handler: Handler,
-        args: [u64; 6],
-        written: u64,
-        outcome: &Outcome,
-    ) -> Result<u64> {
-        use Handler as H;
-        let given = match handler {
-            H::Pwrite64 | H::Pwritev | H::Pwritev2 => (args[3] != u64::MAX).then_some(args[3]),
-            H::CopyFileRange | H::Splice => self.moved_offset(args[3], written, outcome)?,
-            _ => None,
-        };
-        let fd = int(if matches!(handler, H::CopyFileRange | H::Splice) { args[2] } else { args[0] });
-        let append = handler == H::Pwritev2 && args[5] & RWF_APPEND != 0;
-        Ok(Self::start_of(tid, fd, given, written, append))
-    }
-
     /// At the exit of a call that has changed a file: tells all who have it mapped privately.
     pub(super) fn tell_views(
         &mut self,
@@ -413,15 +393,11 @@ impl Domain {
             return Ok(());
         }
         let args = call.entry.args();
+        let target = self.target_of(tid, call.nr, args);
         let path = match handler {
-            H::Write | H::Writev | H::Pwrite64 | H::Pwritev | H::Pwritev2 | H::Sendfile => {
-                Some(fd_path(tid, int(args[0])))
-            }
-            H::CopyFileRange | H::Splice => Some(fd_path(tid, int(args[2]))),
-            H::Truncate | H::Ftruncate | H::Fallocate => self.truncated_path(tid, handler, args),
             H::Ioctl => self.cloned_to(args).map(|_| fd_path(tid, int(args[0]))),
             H::Open if self.truncates(call) => Some(fd_path(tid, i32::try_from(result).unwrap_or(-1))),
-            _ => None,
+            _ => target.as_ref().map(|(_, path)| path.clone()),
         };
         let Some(meta) = path.and_then(|path| fs::metadata(path).ok()) else { return Ok(()) };
         let (key, len) = ((meta.st_dev(), meta.st_ino()), meta.st_size());
@@ -435,7 +411,8 @@ impl Domain {
             H::Fallocate => (args[2], args[2].saturating_add(args[3])),
             H::Ioctl => self.cloned_to(args).unwrap_or((0, 0)),
             _ => {
-                let start = self.written_at(tid, handler, args, written, outcome)?;
+                let Some((target, _)) = target else { return Ok(()) };
+                let start = self.start_of(tid, &target, args, written, outcome)?;
                 (start, start.saturating_add(written))
             }
         };

@@ -2,7 +2,11 @@
 //! calls whose arguments' kinds are not enough. Here is only what the families share: the short words in
 //! which rows are written.
 
-use crate::model::{Arg, Blocks, Call, Handler, How, Kind, Names, PlanFn, Row, Size};
+use crate::model::{
+    Arg, Blocks, Call, Handler, How, Kind, Names, PlanFn, Row, Size,
+    Start::{Behind, Given},
+    Target,
+};
 use crate::plan::Dir;
 
 pub(crate) use crate::errno::*;
@@ -41,7 +45,7 @@ pub(crate) const fn named(name: &'static str, names: &'static Names) -> Arg {
 
 /// A call that the plan says all about.
 pub(crate) const fn call(nr: u64, name: &'static str, args: &'static [Arg], blocks: Blocks) -> Row {
-    Row { nr, name, args, blocks, how: How::Plain, note: "", family: None }
+    Row { nr, name, args, blocks, how: How::Plain, note: "", family: None, target: None }
 }
 
 /// A call that is refused.
@@ -53,18 +57,23 @@ pub(crate) const fn refused(
     note: &'static str,
 ) -> Row {
     let how = How::Refused(errno);
-    Row { nr, name, args, blocks: Never, how, note, family: None }
+    Row { nr, name, args, blocks: Never, how, note, family: None, target: None }
 }
 
 /// A number that this kernel has no call for any more (or never had), so that it answers ENOSYS by itself.
 pub(crate) const fn gone(nr: u64, name: &'static str) -> Row {
     let note = "Linux 6.18 itself answers ENOSYS";
-    Row { nr, name, args: &[], blocks: Never, how: How::Plain, note, family: None }
+    Row { nr, name, args: &[], blocks: Never, how: How::Plain, note, family: None, target: None }
 }
 
 impl Row {
     const fn by(mut self, handler: Handler) -> Row {
         self.how = How::Recorder(handler);
+        self
+    }
+
+    const fn to(mut self, target: Target) -> Row {
+        self.target = Some(target);
         self
     }
 
