@@ -13,7 +13,7 @@ use bis_agent::hooks::SAFEPOINT_END;
 use bis_syscalls::{Blocks, Call, Handler, How, Planned, Row, may_block, own, plan, row};
 use bis_trace::{
     event::{Backing, Effect, EventKind, Outcome, SignalPoint},
-    types::{Registers, Signal, Tid},
+    types::{EventSeq, Registers, Signal, Tid},
 };
 use bis_tracee::{Memory, Resume, maps, siginfo::SigInfo};
 
@@ -388,6 +388,18 @@ impl Domain {
         self.finish_call(tid)
     }
 
+    /// getppid tells the parent that the program would have without bis.
+    fn show_parent(&mut self, tid: Tid, call: &InCall, result: i64, outcome: &mut Outcome) -> Result<()> {
+        if call.nr.cast_signed() == libc::SYS_getppid
+            && let Ok(parent) = i32::try_from(result)
+        {
+            let pid = self.task(tid)?.pid;
+            let shown = self.session.parent_shown(pid, Tid(parent));
+            outcome.regs.rax = u64::try_from(shown.0).unwrap_or(0);
+        }
+        Ok(())
+    }
+
     /// What else plain calls mean: priorities for the scheduler, and how far the stack may grow.
     fn learn(&mut self, tid: Tid, call: &InCall, result: i64, outcome: &mut Outcome) -> Result<()> {
         if result != 0 {
@@ -490,29 +502,12 @@ impl Domain {
             return self.expect_signal(tid, &raw);
         }
         let result = raw.result();
-        let (clones, writes) = self.results(tid, call, result)?;
-        let mut outcome = Outcome { clones, writes, ..Outcome::default() };
-        (outcome.effects, outcome.ours) = (std::mem::take(&mut call.effects), call.ours.take());
-        outcome.writes.append(&mut call.writes);
-        if let Some(before) = &call.before {
-            outcome.writes.append(&mut before.changes(tid, &self.memory)?);
-        }
-        outcome.regs = raw;
-        if call.places.is_some() || call.shortened {
-            let [rdi, rsi, rdx, r10, r8, r9] = call.entry.args();
-            outcome.regs = Registers { rdi, rsi, rdx, r10, r8, r9, ..raw };
-        }
+        let mut outcome = self.outcome(tid, call, &raw)?;
         if let Some(handler) = call.handler {
             self.leave(tid, handler, call, result, &mut outcome)?;
         }
         self.learn(tid, call, result, &mut outcome)?;
-        if call.nr.cast_signed() == libc::SYS_getppid
-            && let Ok(parent) = i32::try_from(result)
-        {
-            let pid = self.task(tid)?.pid;
-            let shown = self.session.parent_shown(pid, Tid(parent));
-            outcome.regs.rax = u64::try_from(shown.0).unwrap_or(0);
-        }
+        self.show_parent(tid, call, result, &mut outcome)?;
         self.classify(tid, call.nr, call.entry.args(), result);
         if !RESTARTS.contains(&result) {
             self.learn_site(tid, call.nr, call.entry.rip, &mut outcome)?;
@@ -533,6 +528,27 @@ impl Domain {
         };
         self.event_at(seq, tid, kind, std::mem::take(&mut call.sums))?;
         call.silent = true;
+        self.go_from_call(tid, call, seq, &regs)
+    }
+
+    /// What the kernel has done in a call that came back with these registers.
+    fn outcome(&mut self, tid: Tid, call: &mut InCall, raw: &Registers) -> Result<Outcome> {
+        let (clones, writes) = self.results(tid, call, raw.result())?;
+        let mut outcome = Outcome { clones, writes, regs: *raw, ..Outcome::default() };
+        (outcome.effects, outcome.ours) = (std::mem::take(&mut call.effects), call.ours.take());
+        outcome.writes.append(&mut call.writes);
+        if let Some(before) = &call.before {
+            outcome.writes.append(&mut before.changes(tid, &self.memory)?);
+        }
+        if call.places.is_some() || call.shortened {
+            let [rdi, rsi, rdx, r10, r8, r9] = call.entry.args();
+            outcome.regs = Registers { rdi, rsi, rdx, r10, r8, r9, ..*raw };
+        }
+        Ok(outcome)
+    }
+
+    /// A call's event is written: what is done after it.
+    fn go_from_call(&mut self, tid: Tid, call: &mut InCall, seq: EventSeq, regs: &Registers) -> Result<()> {
         self.finish_unmapped()?;
         self.return_borrowed()?;
         if let Some(child) = call.child.take() {
@@ -542,11 +558,11 @@ impl Domain {
         if self.task(tid)?.has_returned && self.task(tid)?.stash.iter().any(|info| !info.is_of_timer()) {
             // Its mask may let through what was kept back. A timer that fires as fast as its handlers run has to wait: the
             // program itself comes on between two of them.
-            if self.deliver_stashed(tid, &regs, SignalPoint::AfterEvent)? {
+            if self.deliver_stashed(tid, regs, SignalPoint::AfterEvent)? {
                 return Ok(());
             }
         }
-        self.expect_signal_of(tid, &Call { nr: call.nr, args: call.entry.args() }, &regs)
+        self.expect_signal_of(tid, &Call { nr: call.nr, args: call.entry.args() }, regs)
     }
 }
 

@@ -164,21 +164,34 @@ impl Domain {
         if self.task(tid)?.counter.is_some() {
             return self.pause_counted(tid);
         }
-        // Who has read the word of the counts, and has not written it back, would undo what is written there now.
+        if self.leave_count(tid)? == Step::Elsewhere {
+            return Ok(true);
+        }
+        if self.stops_at_count(tid)? {
+            return Ok(false);
+        }
+        self.pause_by_state(tid)
+    }
+
+    /// A task that has loaded the word of the counts and not stored it yet would overwrite our new value: steps it past the
+    /// store.
+    fn leave_count(&mut self, tid: Tid) -> Result<Step> {
         loop {
             let rip = self.stopped(tid)?.regs()?.rip;
             let has_read =
                 matches!(self.dense_place(rip), Some(Place::Count { taken: false, restore_rcx: true, .. }));
             if !has_read {
-                break;
+                return Ok(Step::Done);
             }
             if self.step(tid)? == Step::Elsewhere {
-                return Ok(true);
+                return Ok(Step::Elsewhere);
             }
         }
-        if self.stops_at_count(tid)? {
-            return Ok(false);
-        }
+    }
+
+    /// [`Domain::interrupted`] for a task that is to stop, and comes to no count: it has its place by its state, once enough is
+    /// known of that.
+    fn pause_by_state(&mut self, tid: Tid) -> Result<bool> {
         if !self.surroundings.is_known() {
             // Once more, to see what has changed meanwhile: that is what tells one pass of a loop from the next.
             self.look_wide(tid)?;
