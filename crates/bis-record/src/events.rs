@@ -217,7 +217,7 @@ impl Recorder<'_> {
         }
         let mappings = maps::read(tid)?;
         let mut stacks = stack_pointers(self.tasks);
-        let saved = saved_states(self.memory, &stacks, &mappings);
+        let saved = xsave::pages(&saved_states(self.memory, &stacks, &mappings));
         stacks.extend(self.space.old_stacks());
         // A task in a handler on a stack of its own goes on where that has interrupted it.
         let is_in = |m: &maps::Mapping, addr: u64| m.start <= addr && addr < m.end;

@@ -15,6 +15,8 @@ const LEGACY_LEN: usize = 512;
 const HEADER_LEN: usize = 64;
 const ALIGN: u64 = 64;
 
+const PAGE: u64 = 4096;
+
 /// XCOMP_BV's mark of an area that `xsavec` (or `xsaves`) has written.
 const COMPACTED: u64 = 1 << 63;
 
@@ -70,6 +72,13 @@ pub fn leave_out(mut ranges: Vec<(u64, u64)>, areas: &[Range<u64>]) -> Vec<(u64,
     ranges
 }
 
+/// The whole pages that these areas lie in: checksums are of whole pages.
+#[must_use]
+pub fn pages(areas: &[Range<u64>]) -> Vec<Range<u64>> {
+    let page = |area: &Range<u64>| area.start / PAGE * PAGE..area.end.next_multiple_of(PAGE);
+    areas.iter().map(page).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,6 +122,13 @@ mod tests {
         let found = find(&area.0, start, cpu::xcr0(), component_len);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].start, start);
+    }
+
+    #[test]
+    fn what_is_left_of_a_range_beside_areas_pages_is_whole_pages() {
+        let areas = [0x7f_e100..0x7f_ea80, 0x7f_3f80..0x7f_4040];
+        let left = leave_out(vec![(0x7f_2000, 0xd000)], &pages(&areas));
+        assert_eq!(left, [(0x7f_2000, 0x1000), (0x7f_5000, 0x9000)]);
     }
 
     #[test]
