@@ -17,7 +17,8 @@ reverse-continue
 #> No more reverse-execution history
 backtrace 2
 #> fork
+# It may have begun its threads by then, or not: "Thread 1 ... stopped" or "Program stopped".
 process {first}
-#> Program stopped
+#> stopped
 reverse-continue
 #> No more reverse-execution history
