@@ -39,7 +39,8 @@ pub fn leave_word_in(folder: OwnedFd, name: &'static CStr) {
 
 fn leave_word() {
     let Some((folder, name)) = WORD.get() else { return };
-    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    // Several threads may come here at once, and each ends the process: each writes the whole word first.
+    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_NOFOLLOW | libc::O_CLOEXEC;
     let word = &LINE[WORD_AT..];
     // SAFETY: system calls on constant bytes and plain numbers; where one fails, the line has been said at least.
     unsafe {
