@@ -329,6 +329,14 @@ impl<'t> Replica<'t> {
         }
     }
 
+    /// The driver knows where this task has come to: a breakpoint there does not stop it again.
+    pub fn acknowledge_arrival(&mut self, tid: Tid) {
+        let place = self.place_of(tid).map(|(_, place)| place);
+        if let Some(task) = self.tasks.get_mut(&tid) {
+            task.told = place;
+        }
+    }
+
     /// Is this task within a system call, and in which?
     pub fn in_call(&self, tid: Tid) -> Option<u64> {
         self.tasks.get(&tid).and_then(|task| task.in_call)

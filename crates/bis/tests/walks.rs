@@ -5,7 +5,7 @@
 //! At each stop the registers of all tasks and sums of all memory that the program may write are compared with what was found under the same
 //! name before, in any walk through the same recording. Some moves are tried together with their inverse.
 //!
-//! `BIS_WALKS=N` makes N walks of each program in each mode, with the seeds 1 to N (default: 2). A failure names its trace, which is kept, and its seed:
+//! `BIS_WALKS=N` makes N walks of each program in each mode, with the seeds 1 to N (default: 6). A failure names its trace, which is kept, and its seed:
 //! `BIS_WALK_TRACE=DIR BIS_WALK_SEED=N` walks there again. `BIS_WALK_LOG=1` prints the moves, and `BIS_LOG`
 //! what the session does.
 //!
@@ -59,7 +59,7 @@ const SHOWN_MAX: u64 = 1 << 15;
 const PAGE: u64 = 4096;
 
 /// Walks of each recording where nothing else is asked for.
-const WALKS: u64 = 2;
+const WALKS: u64 = 6;
 
 /// A mode in which the dynamic linker binds functions when they are called first. It saves the vector registers on the stack then, by an
 /// `xsavec`, and what that writes is not the same each time: the processor says which registers are in use, and whether zeros are

@@ -51,7 +51,7 @@ impl Hit {
     }
 }
 
-/// What the last search has found on its way, up to where the user stands now: who searches on for the same need not look again.
+/// What the last search has found on its way, up to where the user stands now: a search on for the same need not look again.
 pub(super) struct Hits {
     wanted: Wanted,
     hits: Vec<Hit>,
@@ -164,8 +164,8 @@ impl<'t> Session<'t> {
         }
     }
 
-    /// Goes to the last breakpoint in front of the user's place where the window knows that nothing else lies in between. Who steps back from a
-    /// breakpoint and searches on comes here: a client does that for each stop that it is to ignore.
+    /// Goes to the last breakpoint in front of the user's place where the window knows that nothing else lies in between.
+    /// A client that steps back from a breakpoint and searches on comes here, as it does for each stop that it is to ignore.
     fn hit_in_window(&mut self) -> Result<Option<Report>, Trouble> {
         if self.points.has_watchpoints() {
             return Ok(None);
@@ -179,8 +179,9 @@ impl<'t> Session<'t> {
         Ok(self.breakpoint_hit(&self.live, tid, addr))
     }
 
-    /// What comes before the last hit, where the last search knows it and the user stands at that hit, or was told by the window that nothing lies
-    /// between. What watches have triggered on is named by the instruction behind which the user never stands.
+    /// What comes before the last hit, where the last search knows it and the user stands at that hit, or the window knows
+    /// that nothing lies between. Watches are left to a search: where one has triggered is named by the instruction that
+    /// triggered it, and the user never stands there.
     fn known_hit(&mut self) -> Option<Hit> {
         let mut known = self.hits.take()?;
         let last = known.hits.pop()?;
@@ -301,7 +302,8 @@ impl<'t> Session<'t> {
         self.last_hit(from, &end, Patience::Endless)
     }
 
-    /// A mark behind an event of the process that lies between these: so many events before the end, or in the middle if there are not so many.
+    /// A mark behind an event of the process that lies between these: so many events before the end, or in the middle if
+    /// there are not so many.
     fn event_between(
         &mut self,
         from: &Position,
