@@ -408,13 +408,19 @@ impl<'t> Session<'t> {
         let mut live = from.resume()?;
         let wanted = self.places(&live.replica);
         let mut points = wanted.clone();
-        points.extend(end.arrivals());
-        // Arrivals that were counted from the event on go on being counted.
-        points.extend(live.replica.traps().all_counts().keys());
-        live.replica.set_points(&points)?;
         // Nothing must be missed: a mark that does not lead there is no begin of a search.
         let Some(goal) = Goal::from(end, &live, &from.position) else { return Err(no_way(end)) };
         let mut goal = Goal { stops: Some(&wanted), ..goal };
+        // In front of the end's event nobody asks for the arrivals by which the end is named: each would be a stop.
+        let mut is_near = goal.is_near(&mut live)?;
+        if is_near {
+            points.extend(end.arrivals());
+        }
+        // Arrivals that were counted from the event on go on being counted.
+        if from.position.event == end.event {
+            points.extend(live.replica.traps().all_counts().keys());
+        }
+        live.replica.set_points(&points)?;
         let mut search = Search {
             own: self.points.watches(),
             way: Way::new(self, &live, from.position.clone()),
@@ -447,6 +453,11 @@ impl<'t> Session<'t> {
                 is_due = !is_due;
                 self.alarm.set(if is_due { EVENT_AWAITED } else { CHECKPOINT_EVERY });
                 continue;
+            }
+            if !is_near && goal.is_near(&mut live)? {
+                is_near = true;
+                points.extend(end.arrivals());
+                live.replica.set_points(&points)?;
             }
             // At the end, only what has changed watched bytes is behind: the user stands right after that.
             let is_end = goal.is_reached(&mut live)?;

@@ -145,7 +145,7 @@ impl Goal<'_> {
     }
 
     /// Is the position's event done?
-    fn is_near(&self, live: &mut Live<'_>) -> Result<bool, Trouble> {
+    pub(super) fn is_near(&self, live: &mut Live<'_>) -> Result<bool, Trouble> {
         // The event may be none of this stream's.
         let next = live.replica.next_event()?.map(|event| event.seq);
         Ok(live.replica.done().0 >= self.position.event || next.is_none_or(|next| next > self.position.event))
