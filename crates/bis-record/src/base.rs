@@ -221,6 +221,7 @@ impl Domain {
         let mut outcome = Outcome { regs, xstate, effects, writes, ..Outcome::default() };
         say_ours(prepared.vdso.as_ref(), &mut outcome);
         domain.with_slot(tid, |domain, slot| domain.begin_hooks(slot, &mut outcome))?;
+        domain.settle_on_core(tid);
         domain.patch_image(tid, &mappings, &mut outcome)?;
         domain.patch_vdso(tid, prepared.vdso.as_ref(), &mut outcome)?;
         domain.begin_clock(tid)?;
@@ -248,12 +249,17 @@ impl Domain {
             file_limit: session.file_limit,
             mode: Mode::Record,
         };
-        let core = session.cores.enter(None);
+        let core = session.cores.best(None);
         session.cores.pin(Tid(0), core);
         let stopped = spawn(&spec)?;
         let tid = stopped.tid();
         session.set_root(tid);
         let id = session.new_domain_id();
-        Domain::from_exec(session, id, Task::new(stopped, tid), parent_of(tid), core)
+        let domain = Domain::from_exec(session, id, Task::new(stopped, tid), parent_of(tid), core)?;
+        session.cores.stay(domain.core);
+        if domain.is_told_its_core() {
+            domain.pin();
+        }
+        Ok(domain)
     }
 }

@@ -2,6 +2,9 @@
 //! they do not (DESIGN.md: 3.2 µs against 76 µs). Domains are spread over the cores that bis itself may use: each
 //! goes to the core with the fewest active ones, at its beginning and whenever it wakes up, and away from a core that others
 //! crowd (`bis_tracee::balance`). The first begins where bis itself was put: the kernel knows which core had room.
+//!
+//! A domain in which `cpuid` tells which core it is executed on, and nothing records that (no hooks, and a processor that cannot make it
+//! fault), is on the first core, recorded and replayed ([`Domain::is_told_its_core`]).
 
 use std::{
     sync::atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -10,6 +13,11 @@ use std::{
 
 use bis_trace::types::Tid;
 use bis_tracee::{balance, sys};
+
+use crate::domain::Domain;
+
+/// The slot of the first core.
+const FIRST: usize = 0;
 
 /// A core that does not come back to its supervisor in this time is one on which others compute.
 const CROWDED: Duration = Duration::from_micros(500);
@@ -42,13 +50,9 @@ fn micros(time: Duration) -> u64 {
 }
 
 impl Cores {
-    /// With `one`, all domains are on the first core, as they will be in replay: `cpuid` says which core it is.
-    pub fn new(one: bool) -> Cores {
+    pub fn new() -> Cores {
         let original = sys::get_affinity(Tid(0)).unwrap_or_default();
-        let mut cores = balance::cores_of(&original);
-        if one {
-            cores.truncate(1);
-        }
+        let cores = balance::cores_of(&original);
         let active = cores.iter().map(|_| AtomicUsize::new(0)).collect();
         let avoided_until = cores.iter().map(|_| AtomicU64::new(0)).collect();
         let current = sys::current_core();
@@ -85,17 +89,23 @@ impl Cores {
 
     /// A domain becomes active: the slot of the core that it should run on. It prefers `current`.
     pub fn enter(&self, current: Option<usize>) -> usize {
+        let slot = self.best(current);
+        self.stay(slot);
+        slot
+    }
+
+    /// The slot of the core that a domain should run on which is not counted yet.
+    pub fn best(&self, current: Option<usize>) -> usize {
         let now = micros(self.began.elapsed());
         let is_avoided = |slot: usize| self.avoided_until[slot].load(Ordering::Relaxed) > now;
         let load = |slot: usize| self.active[slot].load(Ordering::Relaxed);
         let slots = (self.first..self.cores.len()).chain(0..self.first);
         let best = slots.min_by_key(|slot| (is_avoided(*slot), load(*slot), Some(*slot) != current));
-        let slot = best.or(current).unwrap_or(0);
-        self.add(slot);
-        slot
+        best.or(current).unwrap_or(0)
     }
 
-    fn add(&self, slot: usize) {
+    /// One more domain is active on this slot.
+    pub fn stay(&self, slot: usize) {
         if let Some(active) = self.active.get(slot) {
             active.fetch_add(1, Ordering::Relaxed);
         }
@@ -112,7 +122,7 @@ impl Cores {
     pub fn move_to(&self, core: usize, from: usize) -> usize {
         let Some(slot) = self.cores.iter().position(|number| *number == core) else { return from };
         self.leave(from);
-        self.add(slot);
+        self.stay(slot);
         slot
     }
 
@@ -138,6 +148,34 @@ impl Cores {
         if let Some(core) = self.cores.get(slot) {
             balance::pin(tid, *core);
         }
+    }
+}
+
+impl Domain {
+    /// Does `cpuid` tell the program which core it is on, unrecorded? A domain is so from its exec on, or never.
+    pub fn is_told_its_core(&self) -> bool {
+        self.hooks.is_none() && !self.session.has_cpuid_faulting
+    }
+
+    /// The slot for this domain, or a copy of it, that becomes active. It prefers `current`.
+    pub fn enter_core(&self, current: Option<usize>) -> usize {
+        let cores = &self.session.cores;
+        if self.is_told_its_core() {
+            cores.stay(FIRST);
+            return FIRST;
+        }
+        cores.enter(current)
+    }
+
+    /// At the exec, while the domain is not counted on any core: the image has its hooks by now, or will have none. Where it is told
+    /// its core, it stays on the first one.
+    pub fn settle_on_core(&mut self, tid: Tid) {
+        if !self.is_told_its_core() {
+            return;
+        }
+        self.core = FIRST;
+        self.session.cores.pin(tid, FIRST);
+        self.watched.seat.stay();
     }
 }
 

@@ -313,7 +313,7 @@ impl Domain {
         }
         self.session.views.inherit(self.id, id);
         let hooks = self.hooks_for_child();
-        let core = self.session.cores.enter(None);
+        let core = self.enter_core(None);
         let parent = self.id;
         let fork = Fork { id, parked, core, ppid, parent, at, writes, clear_tid, traits, space, hooks };
         self.session.spawn(Seed::Fork(Box::new(fork)));
@@ -410,7 +410,7 @@ impl Domain {
             Err(error) => return Err(error.into()),
         }
         let stopped = running.stopped();
-        let core = if self.tasks.is_empty() { self.core } else { self.session.cores.enter(None) };
+        let core = if self.tasks.is_empty() { self.core } else { self.session.cores.best(None) };
         let session = Arc::clone(&self.session);
         let task = Task { traits, stand_in, own_name: session.own_name(pid), ..Task::new(stopped, pid) };
         let domain = match Domain::from_exec(&session, id, task, ppid, core) {
@@ -418,17 +418,17 @@ impl Domain {
             Err(error) if error.is_death_of(tid) => return Ok(None),
             other => other?,
         };
+        session.cores.stay(domain.core);
         if self.tasks.is_empty() {
-            self.session.cores.enter(Some(core));
             self.end()?;
-            return Ok(Some(Seed::Exec(Box::new(Fresh { domain, parked: None, core }))));
+            return Ok(Some(Seed::Exec(Box::new(Fresh { domain, parked: None }))));
         }
-        self.hand_over(domain, tid, core)?;
+        self.hand_over(domain, tid)?;
         Ok(None)
     }
 
     /// A whole domain with one stopped task goes to another thread.
-    fn hand_over(&mut self, mut domain: Domain, tid: Tid, core: usize) -> Result<()> {
+    fn hand_over(&mut self, mut domain: Domain, tid: Tid) -> Result<()> {
         let handle = mem::replace(&mut domain.task(tid)?.handle, Handle::Taken);
         let Handle::Stopped(stopped) = handle else {
             return Err(RecordError::Bug { tid, what: "the new domain's task is not stopped".into() });
@@ -438,7 +438,7 @@ impl Domain {
             Err(TraceeError::Died(_)) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
-        self.session.spawn(Seed::Exec(Box::new(Fresh { domain, parked: Some(parked), core })));
+        self.session.spawn(Seed::Exec(Box::new(Fresh { domain, parked: Some(parked) })));
         Ok(())
     }
 }

@@ -261,7 +261,7 @@ impl Domain {
             self.watched.holds.store(false, Ordering::Relaxed);
             chaos.has_idled(began.elapsed());
         }
-        let core = self.session.cores.enter(Some(self.core));
+        let core = self.enter_core(Some(self.core));
         if core != self.core {
             self.core = core;
             self.pin();

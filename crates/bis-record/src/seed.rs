@@ -55,7 +55,6 @@ pub struct Fresh {
     pub domain: Domain,
     /// Its one task, where another supervisor takes it over: the exec has left other tasks behind. None: the domain has it.
     pub parked: Option<Parked>,
-    pub core: usize,
 }
 
 impl std::fmt::Debug for Fresh {
@@ -120,6 +119,9 @@ impl Fork {
         let task = Task { clear_tid, traits, is_halted, own_name, ..Task::new(stopped, tid) };
         let memory = Memory::open(tid)?;
         let mut domain = Domain::new(session, id, memory, space, task, core);
+        if hooks.is_none() && domain.is_told_its_core() {
+            watched.seat.stay();
+        }
         if let Some(hooks) = hooks {
             match domain.with_slot(tid, |domain, slot| domain.inherit_hooks(slot, hooks)) {
                 Err(error) if error.is_death_of(tid) => return none(),
@@ -133,9 +135,14 @@ impl Fork {
 
 impl Fresh {
     fn begin(self, session: &Arc<Session>) -> Result<Domain> {
-        let Fresh { mut domain, parked, core } = self;
-        let Some(parked) = parked else { return Ok(domain) };
-        let tid = parked.tid();
+        let Fresh { mut domain, parked } = self;
+        let Some(parked) = parked else {
+            if domain.is_told_its_core() {
+                domain.pin();
+            }
+            return Ok(domain);
+        };
+        let (tid, core) = (parked.tid(), domain.core);
         domain.watched.seat.set_supervisor(ours::thread_id());
         domain.watched.seat.runs(tid, session.cores.number(core));
         session.cores.pin(Tid(0), core);

@@ -143,6 +143,8 @@ pub struct Session {
     pub options: Options,
     pub stdio: Stdio,
     pub cores: Arc<Cores>,
+    /// Can this processor make `cpuid` fault?
+    pub has_cpuid_faulting: bool,
     pub registry: Registry,
     /// The limit of open files that we were started with.
     pub file_limit: Option<libc::rlimit>,
@@ -181,8 +183,8 @@ impl Session {
             cloning,
             options: options.clone(),
             stdio: Stdio::new(),
-            // Without hooks, nothing records what it says then.
-            cores: Arc::new(Cores::new(!options.hooks && !sys::has_cpuid_faulting())),
+            cores: Arc::new(Cores::new()),
+            has_cpuid_faulting: sys::has_cpuid_faulting(),
             registry: Registry::default(),
             file_limit: sys::raise_file_limit(),
             mail: Mail::default(),
@@ -206,7 +208,7 @@ impl Session {
             bis_version: env!("CARGO_PKG_VERSION").into(),
             kernel: release.trim().into(),
             cpu: cpu::brand(),
-            cpuid_faulting: sys::has_cpuid_faulting(),
+            cpuid_faulting: session.has_cpuid_faulting,
             core_count: u32::try_from(session.cores.count()).unwrap_or(u32::MAX),
             tick_source: session.ticks.kind().name().into(),
             hooks: options.hooks,

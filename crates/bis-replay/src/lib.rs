@@ -228,7 +228,7 @@ impl Whole<'_> {
         });
         let selected = |(_, domain): &(_, _)| selection.extents.contains_key(domain);
         let sharers = Sharers::new(world.facts.shares.iter().copied().filter(selected));
-        let board = Board::new(run::cores(options.jobs, &world.machine), selection.roots.len());
+        let board = Board::new(run::cores(options.jobs, world), selection.roots.len());
         for domain in &selection.roots {
             board.begin_once(*domain);
         }

@@ -19,16 +19,16 @@ use std::{
     time::Duration,
 };
 
-use bis_agent::hooks::entries;
+use bis_agent::hooks::{TEXT_BASE, entries};
 use bis_rewrite::Predicate;
 use bis_trace::{
     Events,
-    event::{DomainEntry, Event, EventKind, Outcome, TaskEnd, Turn},
+    event::{Base, DomainEntry, Effect, Event, EventKind, Outcome, TaskEnd, Turn},
     types::{EventSeq, Registers, Signal, TickKind, Tid},
 };
 use bis_tracee::{
-    Memory, Resume, Status, Stopped, TraceeError, checksum, debug, maps, remote::Remote, siginfo::SigInfo,
-    task as waiting,
+    Memory, Resume, Status, Stopped, TraceeError, balance, checksum, debug, maps, remote::Remote,
+    siginfo::SigInfo, task as waiting,
 };
 
 use crate::{
@@ -184,6 +184,11 @@ pub(crate) struct Who {
     pub ticks: Option<u64>,
 }
 
+/// Has an image its hooks, which answer `cpuid`?
+fn has_hooks(image: &Outcome) -> bool {
+    image.effects.iter().any(|effect| matches!(effect, Effect::Map { addr: TEXT_BASE, .. }))
+}
+
 impl<'t> Replica<'t> {
     /// A domain before its first event. `stopped` is a process that has what its base says: nothing for an exec, its parent's memory
     /// for a fork, with what else is inherited.
@@ -208,12 +213,27 @@ impl<'t> Replica<'t> {
             return Err(Halt::Cut(what));
         };
         let (seq, tid) = (first.seq, first.tid);
-        if !matches!(&first.kind, EventKind::Start(start) if start.base == entry.base) {
-            let what = "its first event does not say how it begins".into();
-            return Err(replica.inconsistent(seq, what));
+        let hooks = match &first.kind {
+            EventKind::Start(start) if start.base == entry.base => has_hooks(&start.outcome),
+            _ => {
+                let what = "its first event does not say how it begins".into();
+                return Err(replica.inconsistent(seq, what));
+            }
+        };
+        if matches!(entry.base, Base::Exec { .. }) {
+            replica.space.is_told_its_core = !hooks && !world.machine.cpuid_faulting;
+        }
+        // What it forks, threads and copies, is there, too: the kernel sees to that.
+        if let Some(core) = replica.own_core() {
+            balance::pin(stopped.tid(), core);
         }
         replica.tasks.insert(tid, Task::new(stopped));
         Ok(replica)
+    }
+
+    /// The number of the core on which its tasks have to run, if any will not do: the first one, where it was recorded.
+    pub fn own_core(&self) -> Option<usize> {
+        self.space.is_told_its_core.then(|| self.world.cores[0])
     }
 
     /// Somebody looks at single places from now on, and wants them numbered.

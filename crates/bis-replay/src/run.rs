@@ -5,7 +5,7 @@
 use std::{fs::File, io, sync::Arc, thread};
 
 use bis_trace::{
-    event::{Base, DomainEntry, Machine, Turn},
+    event::{Base, DomainEntry, Turn},
     types::{DomainId, EventSeq, ObjectId, Tid},
 };
 use bis_tracee::{
@@ -305,9 +305,13 @@ impl Job<'_, '_> {
         Ok(())
     }
 
-    /// Keeps the thread and its tasks on the slot's core.
+    /// Keeps the thread and its tasks on the slot's core, or on the replica's own.
     fn pin(&mut self) {
-        let held = self.host.held.core();
+        let own = self.replica.own_core();
+        if own.is_some() {
+            self.seat.stay();
+        }
+        let held = own.or(self.host.held.core());
         let Some(core) = held.filter(|core| Some(*core) != self.core) else { return };
         self.core = held;
         self.seat.goes_to(core);
@@ -471,20 +475,10 @@ pub fn allow_many_files() {
     }
 }
 
-/// The numbers of the cores that this process may use for a recording of `machine`: where nothing has recorded what `cpuid` says
-/// of its core, the first one, on which the recording was.
-pub(crate) fn usable_cores(machine: &Machine) -> Vec<usize> {
-    let mut usable = balance::cores_of(&sys::get_affinity(Tid(0)).unwrap_or_default());
-    if !machine.hooks && !machine.cpuid_faulting {
-        usable.truncate(1);
-    }
-    if usable.is_empty() { vec![0] } else { usable }
-}
-
 /// The numbers of the cores for `jobs` slots, spread over those that this process may use. The last is taken first: it is the
 /// one where the kernel has put this process, because it had room.
-pub(crate) fn cores(jobs: usize, machine: &Machine) -> Vec<usize> {
-    let usable = usable_cores(machine);
+pub(crate) fn cores(jobs: usize, world: &World<'_>) -> Vec<usize> {
+    let usable = &world.cores;
     let jobs = if jobs == 0 { usable.len() } else { jobs };
     let current = sys::current_core();
     let first = usable.iter().position(|core| Some(*core) == current).unwrap_or(0);

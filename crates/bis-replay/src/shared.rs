@@ -22,7 +22,6 @@ use crate::{
     job::Board,
     learnt::{self, Search},
     objects::Sharers,
-    run,
     select::Selection,
     task::Interrupt,
     world::World,
@@ -69,7 +68,7 @@ impl Shared<'_> {
 
     /// Moves domains away from cores that are crowded, until all is done, or for so long. True: it was done in time.
     pub(crate) fn balance(&self, done: &Receiver<()>, limit: Option<Duration>) -> bool {
-        let (began, mut balance) = (Instant::now(), Balance::new(run::usable_cores(&self.world.machine)));
+        let (began, mut balance) = (Instant::now(), Balance::new(self.world.cores.clone()));
         loop {
             let left = limit.map_or(balance::EVERY, |limit| limit.saturating_sub(began.elapsed()));
             match done.recv_timeout(left.min(balance::EVERY)) {

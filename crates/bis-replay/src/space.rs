@@ -65,6 +65,7 @@ pub struct Inherited {
     pub(crate) names: BTreeMap<Tid, Vec<u8>>,
     pub(crate) brk: Option<u64>,
     pub(crate) hooks: hooks::Places,
+    pub(crate) is_told_its_core: bool,
 }
 
 /// An address space as its supervisor knows it.
@@ -84,6 +85,8 @@ pub(crate) struct Space {
     pub brk: Option<u64>,
     /// Of the program's hooks, if it has any.
     pub hooks: hooks::Places,
+    /// `cpuid` tells the program which core it is on, and nothing has recorded that: it was recorded on the first one.
+    pub is_told_its_core: bool,
 }
 
 /// Why an effect failed, before it is known where it was.
@@ -166,8 +169,8 @@ pub(crate) fn name_of(effect: &Effect) -> String {
 
 impl Space {
     pub(crate) fn new(memory: Memory, inherited: Inherited) -> Space {
-        let Inherited { open, fork_advice, text, names, brk, hooks } = inherited;
-        Space { memory, open, fork_advice, text, names, brk, hooks }
+        let Inherited { open, fork_advice, text, names, brk, hooks, is_told_its_core } = inherited;
+        Space { memory, open, fork_advice, text, names, brk, hooks, is_told_its_core }
     }
 
     /// Does it map memory that others share with it?
@@ -185,6 +188,7 @@ impl Space {
             names: names.clone(),
             brk: self.brk,
             hooks: self.hooks,
+            is_told_its_core: self.is_told_its_core,
         }
     }
 

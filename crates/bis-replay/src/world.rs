@@ -10,9 +10,9 @@ use std::{
 use bis_trace::{
     Trace,
     event::{Base, DomainEntry, FileEntry, Machine, Meta, OUTSIDE},
-    types::{DomainId, EventSeq, FileId, TickKind},
+    types::{DomainId, EventSeq, FileId, TickKind, Tid},
 };
-use bis_tracee::ticks::Ticks;
+use bis_tracee::{balance, sys, ticks::Ticks};
 use rustix::fs::StatVfsMountFlags;
 
 use crate::{error::ReplayError, objects, select::Facts};
@@ -23,11 +23,23 @@ pub struct World<'t> {
     pub(crate) trace: &'t Trace,
     pub(crate) machine: Machine,
     pub(crate) ticks: Ticks,
+    /// The numbers of the cores that the replay may use, one at least: those of the thread that has made this.
+    pub(crate) cores: Vec<usize>,
     pub(crate) entries: HashMap<DomainId, DomainEntry>,
     pub(crate) files: HashMap<FileId, FileEntry>,
     pub(crate) facts: Facts,
     /// Copies in memory of kept files, where the trace's own may not be executed.
     copies: Mutex<HashMap<FileId, Arc<File>>>,
+}
+
+/// The numbers of the cores that the calling thread may use for a recording of `machine`: where nothing has recorded what `cpuid`
+/// says of its core, the first one, on which the recording was.
+fn usable_cores(machine: &Machine) -> Vec<usize> {
+    let mut usable = balance::cores_of(&sys::get_affinity(Tid(0)).unwrap_or_default());
+    if !machine.hooks && !machine.cpuid_faulting {
+        usable.truncate(1);
+    }
+    if usable.is_empty() { vec![0] } else { usable }
 }
 
 impl<'t> World<'t> {
@@ -53,7 +65,8 @@ impl<'t> World<'t> {
         let ticks = if ticks.is_empty() { Ticks::begin(TickKind::State)? } else { Ticks::named(ticks)? };
         let machine = trace.machine().cloned().unwrap_or_default();
         let entries = facts.domains.iter().map(|entry| (entry.domain, entry.clone())).collect();
-        Ok(World { trace, machine, ticks, entries, files, facts, copies: Mutex::default() })
+        let cores = usable_cores(&machine);
+        Ok(World { trace, machine, ticks, cores, entries, files, facts, copies: Mutex::default() })
     }
 
     pub fn trace(&self) -> &'t Trace {

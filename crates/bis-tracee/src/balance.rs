@@ -9,7 +9,7 @@ use std::{
     collections::HashMap,
     fs,
     hash::{BuildHasher, RandomState},
-    sync::atomic::{AtomicI32, AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering},
     time::{Duration, Instant},
 };
 
@@ -46,6 +46,8 @@ pub struct Seat {
     core: AtomicUsize,
     /// The core to which they are to go.
     wanted: AtomicUsize,
+    /// They are not to be sent anywhere.
+    stays: AtomicBool,
 }
 
 /// A seat as it was at a look.
@@ -78,7 +80,13 @@ impl Seat {
             runner: AtomicI32::new(0),
             core: AtomicUsize::new(NOWHERE),
             wanted: AtomicUsize::new(NOWHERE),
+            stays: AtomicBool::new(false),
         }
+    }
+
+    /// From now on its tasks have to be on the core where they are, however crowded it is.
+    pub fn stay(&self) {
+        self.stays.store(true, Ordering::Relaxed);
     }
 
     /// The thread that supervises.
@@ -121,7 +129,9 @@ impl Seat {
         Some(self.wanted.swap(NOWHERE, Ordering::Relaxed)).filter(|core| *core != NOWHERE)
     }
 
+    /// None: there is nothing to balance.
     fn pinned(&self, id: u64) -> Option<Pinned> {
+        (!self.stays.load(Ordering::Relaxed)).then_some(())?;
         Some(Pinned { id, core: self.core()?, supervisor: self.supervisor(), runner: self.runner() })
     }
 }

@@ -6,8 +6,8 @@
 //! `needs:` (words: a program, `root`, or a path that must exist), `stdin:` (one line of input), `unsummed:` (why it
 //! is not run with checksums: they read all memory at each event), `calm:` (why it is not run with chaos), `hooked:` (why
 //! it is not run without hooks), `steps:` (it is run with `--ticks=stepping`, too, compiled statically and with these flags,
-//! which make it small: an instruction takes 25 µs). `hooked without cpuid_fault:` and `unsummed without cpuid_fault:` say why
-//! not where the processor has no such flag.
+//! which make it small: an instruction takes 25 µs). `hooked without cpuid_fault:` says why not
+//! where the processor has no such flag.
 //! Those with chaos run only where `BIS_TEST_CHAOS` is set: chaos finds bugs of bis, too, and not all of them are fixed.
 //! Trials are named `family/name::mode`; `BIS_TEST_REPEAT=N` runs each N times.
 //!
@@ -176,8 +176,7 @@ impl Guest {
             status,
             needs,
             stdin: directive("stdin:").map(|line| format!("{line}\n").into_bytes()),
-            unsummed: directive("unsummed:")
-                .or_else(|| directive("unsummed without cpuid_fault:").filter(|_| !has_cpuid_faulting())),
+            unsummed: directive("unsummed:"),
             calm: directive("calm:"),
             steps: directive("steps:").map(|text| text.split_whitespace().map(str::to_owned).collect()),
             hooked: directive("hooked:")

@@ -1,6 +1,5 @@
 // A program that has no descriptor left makes threads, forks (the child forks, too), and executes itself.
 // cflags: -static
-// unsummed without cpuid_fault: an image without hooks keeps what cpuid has told of its core, and is replayed on another
 #include "../guest.h"
 #include <sys/resource.h>
 

@@ -74,7 +74,7 @@ impl<'t> Session<'t> {
         let open: Vec<&Stretch<'t>> = stretches.iter().filter(is_open).collect();
         let mut cores = balance::cores_of(&self.cores);
         let count = cores.len().min(self.room_for_copies()).min(open.len());
-        if count < 2 {
+        if count < 2 || self.live.replica.own_core().is_some() {
             return Ok(Together::Never);
         }
         cores.truncate(count);

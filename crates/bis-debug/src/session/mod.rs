@@ -598,6 +598,9 @@ fn begin_image<'t>(
 ) -> Result<(Live<'t>, EventSeq), Halt> {
     let domain = images.get(image).copied().unwrap_or(DomainId(0));
     let mut replica = host.begin(domain)?;
+    if let Some(core) = replica.own_core() {
+        balance::pin(Tid(0), core);
+    }
     replica.attend();
     let each = Limit { each_event: true, ..Limit::default() };
     let stop = host.advance(&mut replica, &each, &mut |_, _| {})?;
