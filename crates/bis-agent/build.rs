@@ -10,6 +10,10 @@ use std::{
 
 use object::{Object, ObjectSection, ObjectSymbol};
 
+#[path = "src/shared.rs"]
+#[allow(dead_code, reason = "the build needs the header of it only")]
+mod shared;
+
 fn run(command: &mut Command) {
     let status = command.status().unwrap_or_else(|error| panic!("failed to start {command:?}: {error}"));
     assert!(status.success(), "{command:?} ended with {status}");
@@ -37,6 +41,10 @@ const HOOKS_FLAGS: [&str; 17] = [
     "-fno-tree-loop-distribute-patterns",
 ];
 
+/// The hooks' sources, beside their ways in and out.
+const HOOKS: [&str; 9] =
+    ["quick", "general", "log", "classes", "shapes", "vectors", "waits", "clock", "chance"];
+
 struct Build {
     out: PathBuf,
 }
@@ -47,7 +55,7 @@ impl Build {
         let object = self.out.join(name.file_name().expect("a source has a name"));
         // Not the flags that cargo wants for code of the host.
         let mut compiler = Command::new(cc::Build::new().get_compiler().path());
-        run(compiler.args(flags).args(["-c", source, "-o"]).arg(&object));
+        run(compiler.arg("-I").arg(&self.out).args(flags).args(["-c", source, "-o"]).arg(&object));
         object
     }
 
@@ -78,12 +86,12 @@ fn main() {
     let build = Build { out: PathBuf::from(env::var("OUT_DIR").expect("cargo sets OUT_DIR")) };
     let stub = build.compile("src/agent.S", &[]);
     build.link("agent", "src/agent.lds", &[stub], "bis_");
-    let entry = build.compile("src/hooks/entry.S", &[]);
-    let hooks = build.compile("src/hooks/hooks.c", &HOOKS_FLAGS);
-    let shapes = build.compile("src/hooks/shapes.c", &HOOKS_FLAGS);
+    fs::write(build.out.join("shared.h"), shared::header()).expect("OUT_DIR is writable");
+    let mut hooks = vec![build.compile("src/hooks/entry.S", &[])];
+    hooks.extend(HOOKS.map(|name| build.compile(&format!("src/hooks/{name}.c"), &HOOKS_FLAGS)));
     let stand_in = build.compile("src/stand_in.c", &HOOKS_FLAGS);
     let elf = build.out.join("stand_in.elf");
     let flags = ["-static", "-z", "norelro", "-z", "noseparate-code", "--fatal-warnings", "-o"];
     run(Command::new("ld").args(flags).arg(elf).arg(stand_in));
-    build.link("hooks", "src/hooks/hooks.lds", &[entry, hooks, shapes], "hooks_");
+    build.link("hooks", "src/hooks/hooks.lds", &hooks, "hooks_");
 }

@@ -1,8 +1,18 @@
 //! The hooks as the supervisor sees them: where their parts lie, the state that both share, the table of the calls
-//! that they may make, and the entries of their log. `hooks/hooks.h` says the same in C; a test compares the two.
+//! that they may make, and the entries of their log. What both sides must say alike is in [`crate::shared`] alone, of which the build makes the header
+//! that the hooks' own sources include.
 
 mod table;
 
+use std::mem::offset_of;
+
+use crate::shared::{CALL, EIGHTS, Head, LEFT};
+
+pub use crate::shared::{
+    AREA_BASE, CALLS, COPIED_BASE, COUNT_RCX, COUNTDOWN, CPUID_BASE, FD_CLASS_BASE, FDS, FILES_BASE,
+    FILES_BITS, FdClass, LOG_BASE, LOG_LEN, NR_RDPID, NR_RDRAND, NR_RDSEED, NR_RDTSC, NR_RDTSCP, Piece,
+    PieceKind, Row, SAFEPOINT, Shape, TABLE_BASE, file_bit, flag, state,
+};
 pub use table::table;
 
 mod symbols {
@@ -12,9 +22,6 @@ mod symbols {
 
 /// Where the hooks' text is mapped, right behind the stub.
 pub const TEXT_BASE: u64 = symbols::TEXT_BASE;
-
-/// The answers of the cpuid instruction: their count in eight bytes, then [`Cpuid`] each.
-pub const CPUID_BASE: u64 = 0x7000_6000;
 
 /// The most answers that there is room for.
 pub const CPUID_MAX: usize = ((TABLE_BASE - CPUID_BASE - 8) / 24) as usize;
@@ -29,59 +36,11 @@ pub struct Cpuid {
     pub answer: [u32; 4],
 }
 
-/// The table of calls, [`TABLE_LEN`] bytes, behind the text; both are mapped as one range.
-pub const TABLE_BASE: u64 = 0x7000_8000;
-
 /// Bytes of the table: [`CALLS`] rows.
 pub const TABLE_LEN: usize = CALLS * Row::LEN;
 
-/// The area: the state, the classes of descriptors, the hooks' stack and scratch memory, and the log. While
-/// recording it is shared with the supervisor.
-pub const AREA_BASE: u64 = 0x7000_b000;
-
 /// Bytes of the area.
 pub const AREA_LEN: u64 = LOG_BASE + LOG_LEN - AREA_BASE;
-
-/// The classes of descriptors, one byte for each of the first [`FDS`].
-pub const FD_CLASS_BASE: u64 = 0x7000_c000;
-
-/// The word that the dense text counts down (`bis_rewrite::count_word`), behind the state.
-pub const COUNTDOWN: u64 = AREA_BASE + 0xf00;
-
-/// Where a count of the dense text keeps rcx.
-pub const COUNT_RCX: u64 = COUNTDOWN + 8;
-
-const _: () = assert!(AREA_BASE + state::LEN <= COUNTDOWN && COUNT_RCX + 8 <= FD_CLASS_BASE);
-
-/// Descriptors that have a class.
-pub const FDS: usize = 4096;
-
-/// A bit for each file that is mapped where it may change, found by [`file_bit`]; [`FILES_BITS`] of them, in the state's page.
-pub const FILES_BASE: u64 = AREA_BASE + 0x200;
-
-/// How many bits there are.
-pub const FILES_BITS: u64 = 8192;
-
-/// The bit of a file: others may have the same.
-pub fn file_bit(dev: u64, ino: u64) -> u64 {
-    (ino.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ dev.wrapping_mul(0xc4ce_b9fe_1a85_ec53)) >> 51
-}
-
-const _: () = assert!(FILES_BASE >= AREA_BASE + state::LEN && FILES_BASE + FILES_BITS / 8 <= COPIED_BASE);
-
-/// Descriptors whose large reads are copied, not cloned: a bit for each that has a class, in the state's page.
-pub const COPIED_BASE: u64 = AREA_BASE + 0x800;
-
-const _: () = assert!(COPIED_BASE >= AREA_BASE + state::LEN && COPIED_BASE + FDS as u64 / 8 <= FD_CLASS_BASE);
-
-/// The log.
-pub const LOG_BASE: u64 = 0x7001_3000;
-
-/// Bytes of the log.
-pub const LOG_LEN: u64 = 0xe_d000;
-
-/// The numbers of system calls that the table knows are below this.
-pub const CALLS: usize = 512;
 
 /// Where a trampoline enters, with rcx = the address behind the trampoline's own system call.
 pub const ENTER: u64 = symbols::ENTER;
@@ -111,10 +70,8 @@ pub const COPY: u64 = symbols::COPY;
 /// Goes on after such a fault.
 pub const COPY_FAULT: u64 = symbols::COPY_FAULT;
 /// What a seccomp filter sees of the traced call at the end of a hook: all registers are the program's, but for rip
-/// and rax, which are in the state.
+/// and rax, which are in the state. The call is [`SAFEPOINT`].
 pub const SAFEPOINT_END: u64 = symbols::SAFEPOINT_END;
-/// The number of that call.
-pub const SAFEPOINT: u64 = 0x62_6973;
 /// An int3: the replayed program made another call than the log has.
 pub const DIVERGED: u64 = symbols::DIVERGED;
 
@@ -260,212 +217,6 @@ pub fn is_inside(rip: u64) -> bool {
     (TEXT_BASE..TABLE_BASE).contains(&rip)
 }
 
-/// Offsets in the state at [`AREA_BASE`], each of a 64-bit word.
-pub mod state {
-    /// Bytes of the log that are used.
-    pub const POS: u64 = 0x00;
-    /// Recording: the log's capacity. Replay: the bytes to be consumed.
-    pub const END: u64 = 0x08;
-    /// All ones in replay.
-    pub const REPLAY: u64 = 0x10;
-    /// Recording: the next hook lets its call be traced.
-    pub const STOP: u64 = 0x18;
-    /// Recording: the hook under way ends at a safepoint.
-    pub const EXIT_STOP: u64 = 0x20;
-    /// A call may wait in its hook.
-    pub const ALONE: u64 = 0x28;
-    /// Where the program goes on after the hook.
-    pub const DONE: u64 = 0x38;
-    /// 1 from a hook's entry to its exit.
-    pub const IN_HOOK: u64 = 0x40;
-    /// Where a hook of another instruction than a system call will jump to; for cpuid, from its begin.
-    pub const EXIT: u64 = 0x48;
-    /// Recording: the hook's call is not to be made.
-    pub const BAIL: u64 = 0x50;
-    /// 1: the hook under way has not made its call; 2: it has.
-    pub const PHASE: u64 = 0x58;
-    /// Replay: the hook that consumes the log's last byte ends at a safepoint.
-    pub const END_STOP: u64 = 0x60;
-    /// The classes of descriptors mean nothing now.
-    pub const NO_FDS: u64 = 0x68;
-    /// Files that may be written are mapped somewhere: the bits at [`super::FILES_BASE`] count.
-    pub const WATCHED: u64 = 0x70;
-    /// The program's rax at a safepoint.
-    pub const SAVED_RAX: u64 = 0x78;
-    /// Hooked calls so far.
-    pub const COUNT: u64 = 0x80;
-    /// The call under way may change a regular file.
-    pub const WRITING: u64 = 0x88;
-    /// Device and inode of what is standard output, and of what is standard error: four words.
-    pub const OUTPUTS: u64 = 0x90;
-    /// The devices of /proc and /sys: two words.
-    pub const DEVICES: u64 = 0xb0;
-    /// Recording: the time stamp counter can be read (else `rdtsc` faults).
-    pub const TICKS: u64 = 0xc0;
-    /// Recording: the addresses of the kernel's clock_gettime, gettimeofday and time, for the hooks to call; 0: not to be
-    /// called.
-    pub const CLOCKS: u64 = 0xc8;
-    /// The same for getcpu.
-    pub const GETCPU: u64 = 0xe0;
-    /// Recording: reads of this many bytes and more are traced, unless their descriptor is one of those that are copied; 0:
-    /// none are.
-    pub const CLONE_MIN: u64 = 0xe8;
-    /// Recording: one bit for each call that the program's own filters have a say in; eight words.
-    pub const JUDGED: u64 = 0xf0;
-    /// The program's rcx, on the way to [`super::CHANCE`], and at a safepoint that is whole.
-    pub const SAVED_RCX: u64 = 0x130;
-    /// The program's r11 at a safepoint that is whole.
-    pub const SAVED_R11: u64 = 0x138;
-    /// Recording: at the safepoint where the task stands, rcx and r11 are the program's.
-    pub const WHOLE: u64 = 0x140;
-    /// Recording: the current folder lies in /proc.
-    pub const IN_PROC: u64 = 0x148;
-    /// Conditional branches are counted, so recording and replay must make the same: the functions of [`CLOCKS`] are not
-    /// called. The same in all of a domain's life.
-    pub const COUNTED: u64 = 0x150;
-    /// Recording: 1 + the descriptor of a file that is mapped somewhere, and that a hooked open has cut; the hook ends at its
-    /// safepoint then.
-    pub const CUT: u64 = 0x158;
-    /// Recording: the call that a hook has left last was tried there with no time to wait, or its descriptor was asked, and it
-    /// would have waited. Set by the hook, taken back by the supervisor.
-    pub const WAITS: u64 = 0x160;
-    /// Bytes of the state.
-    pub const LEN: u64 = 0x168;
-}
-
-/// What is known of a descriptor.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum FdClass {
-    Unknown = 0,
-    /// What is written there concerns nobody but the kernel: a pipe, a socket.
-    Plain = 1,
-    /// A regular file that nobody has mapped.
-    File = 2,
-    /// Standard output of the recording, something below /proc or /dev: its calls are traced.
-    Special = 3,
-    /// What is read there is not what the kernel says: reads are traced, too.
-    Shown = 4,
-}
-
-/// What a hook does about a call beside its memory: bits of [`Row::flags`].
-pub mod flag {
-    pub const HOOKED: u16 = 1;
-    pub const WRITES_FD: u16 = 2;
-    pub const TAKES_PATH0: u16 = 4;
-    pub const TAKES_PATH1: u16 = 8;
-    pub const CLEARS_FD0: u16 = 16;
-    pub const CLEARS_FD1: u16 = 32;
-    pub const WAITS_IN: u16 = 64;
-    pub const WAITS_OUT: u16 = 128;
-    pub const ALONE_ONLY: u16 = 256;
-    pub const ALWAYS: u16 = 512;
-    pub const ASKS: u16 = 1024;
-    pub const ALIGNED: u16 = 2048;
-    pub const MAKES_FD: u16 = 4096;
-    pub const MAKES_TWO: u16 = 8192;
-    pub const COPIES_FD: u16 = 16384;
-    pub const QUICK: u16 = 32768;
-}
-
-/// How the memory behind an argument is found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[repr(u8)]
-pub enum PieceKind {
-    #[default]
-    None = 0,
-    OutFixed,
-    OutArg,
-    OutArg32,
-    OutRet,
-    OutRet32,
-    OutDeref,
-    InOutFixed,
-    InOutArg32,
-    RemFixed,
-}
-
-/// One piece of memory that a call writes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Piece {
-    /// The argument that points to it.
-    pub arg: u8,
-    pub kind: PieceKind,
-    /// The argument that holds the count, or the address of the length.
-    pub of: u8,
-    /// Bytes, or bytes for each counted thing.
-    pub size: u16,
-}
-
-/// Calls whose memory depends on what is asked, or that can be tried without waiting.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[repr(u8)]
-pub enum Shape {
-    #[default]
-    Plain = 0,
-    Fcntl,
-    Ioctl,
-    Futex,
-    Open,
-    Poll,
-    Epoll,
-    Select,
-    Vector,
-    Wait,
-    Message,
-    Receive,
-    Send,
-    Ppoll,
-    SockOpt,
-    Prctl,
-    Copy,
-    Messages,
-    Prlimit,
-    Refused,
-    /// Random bytes: many of them only where nobody waits.
-    Random,
-}
-
-/// A system call in the hooks' table. The default is one that is always traced.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Row {
-    /// Bits of [`flag`].
-    pub flags: u16,
-    pub shape: Shape,
-    /// How many of `piece` there are.
-    pub pieces: u8,
-    /// The argument that holds the flags of an open, a message, a wait.
-    pub flags_arg: u8,
-    pub piece: [Piece; 3],
-}
-
-impl Row {
-    /// Bytes of a row in memory.
-    pub const LEN: usize = 24;
-
-    fn bytes(&self) -> [u8; Row::LEN] {
-        let mut bytes = [0; Row::LEN];
-        bytes[..2].copy_from_slice(&self.flags.to_le_bytes());
-        bytes[2..5].copy_from_slice(&[self.shape as u8, self.pieces, self.flags_arg]);
-        for (piece, place) in self.piece.iter().zip(bytes[6..].chunks_exact_mut(6)) {
-            place[..3].copy_from_slice(&[piece.arg, piece.kind as u8, piece.of]);
-            place[4..].copy_from_slice(&piece.size.to_le_bytes());
-        }
-        bytes
-    }
-}
-
-/// What entries say in place of a call's number for `rdrand`; the result is the number, the data are the carry flag.
-pub const NR_RDRAND: u16 = 0x1fa;
-/// The same for `rdseed`.
-pub const NR_RDSEED: u16 = 0x1fb;
-/// The same for `rdpid`, without a flag.
-pub const NR_RDPID: u16 = 0x1fc;
-/// What entries say in place of a call's number for `rdtsc`; the result is the counter.
-pub const NR_RDTSC: u16 = 0x1fd;
-/// The same for `rdtscp`; the data are ecx.
-pub const NR_RDTSCP: u16 = 0x1fe;
-
 /// An entry of the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry<'a> {
@@ -479,23 +230,21 @@ pub struct Entry<'a> {
     pub data: &'a [u8],
 }
 
-/// Bytes of an entry before its data.
-const HEAD: usize = 16;
-
 /// The entries of a log, up to its end or its first damage.
 pub fn entries(log: &[u8]) -> impl Iterator<Item = Entry<'_>> {
     let mut rest = log;
     std::iter::from_fn(move || {
-        let head: &[u8; HEAD] = rest.first_chunk()?;
-        let word = u32::from_le_bytes(head[..4].try_into().ok()?);
-        let len = usize::try_from(word >> 12).ok()? * 8;
-        let entry = rest.get(..len).filter(|entry| entry.len() >= HEAD)?;
+        const LEN: usize = size_of::<Head>();
+        let head: &[u8; LEN] = rest.first_chunk()?;
+        let word = u32::from_le_bytes(*head[offset_of!(Head, head)..].first_chunk()?);
+        let len = usize::try_from(word >> EIGHTS).ok()? * 8;
+        let entry = rest.get(..len).filter(|entry| entry.len() >= LEN)?;
         rest = &rest[len..];
         Some(Entry {
-            nr: u16::try_from(word & 0x1ff).ok()?,
-            left: word & 0x200 != 0,
-            result: i64::from_le_bytes(head[8..].try_into().ok()?),
-            data: &entry[HEAD..],
+            nr: u16::try_from(word & CALL).ok()?,
+            left: word & LEFT != 0,
+            result: i64::from_le_bytes(*head[offset_of!(Head, result)..].first_chunk()?),
+            data: &entry[LEN..],
         })
     })
 }
@@ -503,20 +252,6 @@ pub fn entries(log: &[u8]) -> impl Iterator<Item = Entry<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// The C side's words, from its header.
-    fn header() -> &'static str {
-        include_str!("hooks/hooks.h")
-    }
-
-    fn defined(name: &str) -> u64 {
-        let line = header().lines().find(|line| line.starts_with(&format!("#define {name} ")));
-        let value =
-            line.unwrap_or_else(|| panic!("{name} is not defined")).split_whitespace().nth(2).unwrap();
-        let parsed =
-            value.strip_prefix("0x").map_or_else(|| value.parse(), |hex| u64::from_str_radix(hex, 16));
-        parsed.unwrap_or_else(|_| panic!("{name} is {value}"))
-    }
 
     #[test]
     fn nothing_jumps_on_the_line_to_which_the_kernel_returns() {
@@ -528,80 +263,6 @@ mod tests {
         let expected = [&[0x48, 0xc7, 0x04, 0x25], &phase[..], &[2, 0, 0, 0, 0xc3]].concat();
         assert_eq!(TEXT[at..at + expected.len()], expected);
         assert!(rest < expected.len(), "the ret is foreseen only {rest} bytes further");
-    }
-
-    #[test]
-    fn both_sides_have_the_same_addresses() {
-        assert_eq!(defined("TABLE_BASE"), TABLE_BASE);
-        assert_eq!(defined("CPUID_BASE"), CPUID_BASE);
-        assert_eq!(defined("AREA_BASE"), AREA_BASE);
-        assert_eq!(defined("FD_CLASS_BASE"), FD_CLASS_BASE);
-        assert!(header().contains("#define FILES_BASE (AREA_BASE + 0x200)"));
-        assert_eq!((FILES_BASE, defined("FILES_BITS")), (AREA_BASE + 0x200, FILES_BITS));
-        assert_eq!(FILES_BITS, 1 << (64 - 51));
-        assert!(header().contains("#define COPIED_BASE (AREA_BASE + 0x800)"));
-        assert_eq!(defined("LOG_BASE"), LOG_BASE);
-        assert_eq!(defined("LOG_LEN"), LOG_LEN);
-        assert_eq!(defined("SAFEPOINT"), SAFEPOINT);
-        assert_eq!(defined("CALLS"), CALLS as u64);
-        assert_eq!(defined("FDS"), FDS as u64);
-        assert_eq!(defined("RDRAND"), NR_RDRAND.into());
-        assert_eq!(defined("RDSEED"), NR_RDSEED.into());
-        assert_eq!(defined("RDPID"), NR_RDPID.into());
-        assert_eq!(defined("RDTSC"), NR_RDTSC.into());
-        assert_eq!(defined("RDTSCP"), NR_RDTSCP.into());
-    }
-
-    #[test]
-    fn both_sides_have_the_same_state() {
-        let text = header();
-        let body = text.split("struct state {").nth(1).unwrap().split("};").next().unwrap();
-        let fields: Vec<&str> =
-            body.lines().filter_map(|line| line.trim().strip_prefix("u64 ")?.split(';').next()).collect();
-        let offset = |name: &str| 8 * fields.iter().position(|field| *field == name).unwrap() as u64;
-        assert_eq!(offset("pos"), state::POS);
-        assert_eq!(offset("end"), state::END);
-        assert_eq!(offset("replay"), state::REPLAY);
-        assert_eq!(offset("stop"), state::STOP);
-        assert_eq!(offset("exit_stop"), state::EXIT_STOP);
-        assert_eq!(offset("exit"), state::EXIT);
-        assert_eq!(offset("alone"), state::ALONE);
-        assert_eq!(offset("done"), state::DONE);
-        assert_eq!(offset("in_hook"), state::IN_HOOK);
-        assert_eq!(offset("bail"), state::BAIL);
-        assert_eq!(offset("phase"), state::PHASE);
-        assert_eq!(offset("end_stop"), state::END_STOP);
-        assert_eq!(offset("no_fds"), state::NO_FDS);
-        assert_eq!(offset("watched"), state::WATCHED);
-        assert_eq!(offset("count"), state::COUNT);
-        assert_eq!(offset("writing"), state::WRITING);
-        assert_eq!(offset("outputs[4]"), state::OUTPUTS);
-        // These fields are arrays: of four words, two, three, and eight.
-        assert_eq!(state::OUTPUTS + 32, state::DEVICES);
-        assert_eq!(state::DEVICES + 16, state::TICKS);
-        assert_eq!(state::TICKS + 8, state::CLOCKS);
-        assert_eq!((state::CLOCKS + 24, state::GETCPU + 8), (state::GETCPU, state::CLONE_MIN));
-        assert_eq!((state::CLONE_MIN + 8, state::JUDGED + 64), (state::JUDGED, state::SAVED_RCX));
-        assert_eq!(fields[fields.len() - 5..], ["whole", "in_proc", "counted", "cut", "waits"]);
-        assert_eq!((state::WHOLE + 8, state::IN_PROC + 8), (state::IN_PROC, state::COUNTED));
-        assert_eq!((state::COUNTED + 8, state::CUT + 8), (state::CUT, state::WAITS));
-        assert_eq!(state::WAITS + 8, state::LEN);
-        assert_eq!(8 * (fields.len() as u64 + 3 + 1 + 2 + 7), state::LEN);
-        for (name, value) in [
-            ("STATE_SAVED_RCX", state::SAVED_RCX),
-            ("STATE_SAVED_R11", state::SAVED_R11),
-            ("STATE_WHOLE", state::WHOLE),
-        ] {
-            assert!(text.contains(&format!("#define {name} (AREA_BASE + {value:#04x})")), "{name}");
-        }
-        for (name, field) in [("STATE_RSP", "rsp"), ("STATE_DONE", "done"), ("STATE_IN_HOOK", "in_hook")] {
-            assert!(text.contains(&format!("#define {name} (AREA_BASE + {:#04x})", offset(field))), "{name}");
-        }
-        for (name, field) in
-            [("STATE_EXIT", "exit"), ("STATE_BAIL", "bail"), ("STATE_SAVED_RAX", "saved_rax")]
-        {
-            assert!(text.contains(&format!("#define {name} (AREA_BASE + {:#04x})", offset(field))), "{name}");
-        }
     }
 
     #[test]

@@ -8,6 +8,9 @@
 #![forbid(unsafe_code)]
 
 pub mod hooks;
+mod shared;
+
+pub use shared::{EXITED, KILLED, STOPPED};
 
 mod symbols {
     #![allow(dead_code, reason = "the build lists every symbol of the blob")]

@@ -7,37 +7,13 @@
  * the same signal; when it ends, we end as it did.
  */
 
-typedef unsigned long u64;
-typedef unsigned int u32;
+#include <asm/poll.h>
+#include <asm/signal.h>
+#include <asm/unistd.h>
+#include <linux/prctl.h>
+#include <linux/resource.h>
 
-/* As bis_syscalls::own says. */
-#define OWN_NUMBER 0x0b150000
-#define OWN_CHANNEL 2
-
-/* As bis-tracee/outside.rs says. */
-#define EXITED 1
-#define KILLED 2
-#define STOPPED 3
-
-#define SYS_poll 7
-#define SYS_read 0
-#define SYS_write 1
-#define SYS_rt_sigaction 13
-#define SYS_rt_sigprocmask 14
-#define SYS_getpid 39
-#define SYS_kill 62
-#define SYS_prctl 157
-#define SYS_setrlimit 160
-#define SYS_exit_group 231
-#define SYS_signalfd4 289
-#define SYS_close_range 436
-
-#define SIG_SETMASK 2
-#define SIGKILL 9
-#define SIGSTOP 19
-#define PR_SET_NAME 15
-#define RLIMIT_CORE 4
-#define POLLIN 1
+#include "shared.h"
 
 static long call(long number, u64 a, u64 b, u64 c, u64 d)
 {
@@ -49,7 +25,7 @@ static long call(long number, u64 a, u64 b, u64 c, u64 d)
 
 static void mask(u64 blocked)
 {
-	call(SYS_rt_sigprocmask, SIG_SETMASK, (u64)&blocked, 0, 8);
+	call(__NR_rt_sigprocmask, SIG_SETMASK, (u64)&blocked, 0, 8);
 }
 
 /* What the signal does by itself happens to us. */
@@ -57,8 +33,8 @@ static void suffer(u32 signal)
 {
 	u64 action[4] = { 0, 0, 0, 0 };
 	if (signal != SIGKILL && signal != SIGSTOP)
-		call(SYS_rt_sigaction, signal, (u64)action, 0, 8);
-	call(SYS_kill, call(SYS_getpid, 0, 0, 0, 0), signal, 0, 0);
+		call(__NR_rt_sigaction, signal, (u64)action, 0, 8);
+	call(__NR_kill, call(__NR_getpid, 0, 0, 0, 0), signal, 0, 0);
 	mask(~(1ul << (signal - 1)));
 	mask(~0ul);
 }
@@ -82,44 +58,44 @@ void stand_in(u64 *stack)
 	mask(~0ul);
 	long channel = call(OWN_NUMBER, OWN_CHANNEL, 0, 0, 0);
 	if (channel < 0)
-		call(SYS_exit_group, 125, 0, 0, 0);
+		call(__NR_exit_group, 125, 0, 0, 0);
 	/* What the program has open is its own to close. */
 	if (channel > 0)
-		call(SYS_close_range, 0, channel - 1, 0, 0);
-	call(SYS_close_range, channel + 1, ~0u, 0, 0);
+		call(__NR_close_range, 0, channel - 1, 0, 0);
+	call(__NR_close_range, channel + 1, ~0u, 0, 0);
 	if (stack[0] > 0)
-		call(SYS_prctl, PR_SET_NAME, (u64)base_name(argv[0]), 0, 0);
+		call(__NR_prctl, PR_SET_NAME, (u64)base_name(argv[0]), 0, 0);
 	u64 all = ~0ul;
-	long signals = call(SYS_signalfd4, -1ul, (u64)&all, 8, 0);
+	long signals = call(__NR_signalfd4, -1ul, (u64)&all, 8, 0);
 	polled[0].fd = channel;
 	polled[1].fd = signals;
 	polled[0].events = polled[1].events = POLLIN;
 	for (;;) {
 		polled[0].revents = polled[1].revents = 0;
-		if (call(SYS_poll, (u64)polled, 2, -1ul, 0) < 0)
+		if (call(__NR_poll, (u64)polled, 2, -1ul, 0) < 0)
 			continue;
-		if (polled[1].revents && call(SYS_read, signals, (u64)info, sizeof info, 0) == sizeof info) {
+		if (polled[1].revents && call(__NR_read, signals, (u64)info, sizeof info, 0) == sizeof info) {
 			message[0] = info[0]; /* ssi_signo */
 			message[1] = info[2]; /* ssi_code */
-			call(SYS_write, channel, (u64)message, sizeof message, 0);
+			call(__NR_write, channel, (u64)message, sizeof message, 0);
 		}
 		if (!polled[0].revents)
 			continue;
-		if (call(SYS_read, channel, (u64)message, sizeof message, 0) != sizeof message)
-			call(SYS_exit_group, 125, 0, 0, 0); /* nobody tells us any more how the program fares */
+		if (call(__NR_read, channel, (u64)message, sizeof message, 0) != sizeof message)
+			call(__NR_exit_group, 125, 0, 0, 0); /* nobody tells us any more how the program fares */
 		switch (message[0]) {
 		case STOPPED:
 			suffer(message[1]);
 			break;
 		case KILLED: {
 			u64 none[2] = { 0, 0 };
-			call(SYS_setrlimit, RLIMIT_CORE, (u64)none, 0, 0);
+			call(__NR_setrlimit, RLIMIT_CORE, (u64)none, 0, 0);
 			suffer(message[1]);
-			call(SYS_exit_group, 128 + message[1], 0, 0, 0);
+			call(__NR_exit_group, 128 + message[1], 0, 0, 0);
 			break;
 		}
 		case EXITED:
-			call(SYS_exit_group, message[1], 0, 0, 0);
+			call(__NR_exit_group, message[1], 0, 0, 0);
 		}
 	}
 }

@@ -17,12 +17,8 @@ use std::{
     sync::{Mutex, OnceLock, PoisonError},
 };
 
+use bis_agent::{EXITED, KILLED, STOPPED};
 use bis_trace::types::Tid;
-
-/// What the keeper tells the stand-in, each with a number: a status or a signal.
-const EXITED: u32 = 1;
-const KILLED: u32 = 2;
-const STOPPED: u32 = 3;
 
 const SIGNALS_MAX: i32 = 64;
 
@@ -367,27 +363,4 @@ pub fn kept_files(tid: Tid) -> io::Result<Vec<(RawFd, File)>> {
         }
     }
     Ok(files)
-}
-
-#[cfg(test)]
-mod tests {
-    use bis_syscalls::own;
-
-    use super::*;
-
-    #[test]
-    fn the_stand_in_has_our_numbers() {
-        let text = include_str!("../../bis-agent/src/stand_in.c");
-        let number = |name: &str| {
-            let value = text.lines().find_map(|line| line.strip_prefix(&format!("#define {name} ")));
-            let value = value.unwrap_or_else(|| panic!("{name} is not defined"));
-            match value.strip_prefix("0x") {
-                Some(hex) => u64::from_str_radix(hex, 16).unwrap(),
-                None => value.parse().unwrap(),
-            }
-        };
-        assert_eq!((number("OWN_NUMBER"), number("OWN_CHANNEL")), (own::NUMBER, own::CHANNEL));
-        let told = [EXITED, KILLED, STOPPED].map(u64::from);
-        assert_eq!(["EXITED", "KILLED", "STOPPED"].map(number), told);
-    }
 }

@@ -111,7 +111,7 @@ hooks_rdtscp:
     movl $STACK_TOP, %esp
     pushfq
     pushq %rsi
-    movl $RDTSCP, %esi
+    movl $NR_RDTSCP, %esi
     jmp 1f
     .globl hooks_rdtsc
 hooks_rdtsc:
@@ -119,7 +119,7 @@ hooks_rdtsc:
     movl $STACK_TOP, %esp
     pushfq
     pushq %rsi
-    movl $RDTSC, %esi
+    movl $NR_RDTSC, %esi
 1:  movq %rdx, STATE_DONE
     movq $1, STATE_IN_HOOK
     pushq %rdi

@@ -9,10 +9,10 @@ fn piece(from: HookPiece) -> Option<Piece> {
     let HookPiece { arg, size, reads } = from;
     let (kind, of, size) = match (size, reads) {
         (Size::Fixed(n), false) => (PieceKind::OutFixed, 0, n),
-        (Size::Fixed(n), true) => (PieceKind::InOutFixed, 0, n),
+        (Size::Fixed(n), true) => (PieceKind::InoutFixed, 0, n),
         (Size::Arg(of, n), false) => (PieceKind::OutArg, of, n),
         (Size::Arg32(of, n), false) => (PieceKind::OutArg32, of, n),
-        (Size::Arg32(of, n), true) => (PieceKind::InOutArg32, of, n),
+        (Size::Arg32(of, n), true) => (PieceKind::InoutArg32, of, n),
         // What the kernel skips between the bytes that it writes is nothing.
         (Size::Ret(of, n), _) => (PieceKind::OutRet, of, n),
         (Size::Ret32(of, n), _) => (PieceKind::OutRet32, of, n),
@@ -35,7 +35,7 @@ fn row(from: &bis_syscalls::Row) -> Option<Row> {
         HookShape::Epoll => (Shape::Epoll, 0),
         HookShape::Select => (Shape::Select, 0),
         HookShape::Vector => (Shape::Vector, 0),
-        HookShape::SockOpt => (Shape::SockOpt, 0),
+        HookShape::SockOpt => (Shape::Sockopt, 0),
         HookShape::Prctl => (Shape::Prctl, 0),
         HookShape::Copy => (Shape::Copy, 0),
         HookShape::Prlimit => (Shape::Prlimit, 0),

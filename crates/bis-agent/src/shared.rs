@@ -1,0 +1,511 @@
+//! What the hooks and the supervisor share, written once: addresses, the state, the table of calls, the log's entries. The build
+//! makes `shared.h` of it ([`header`]), which the hooks' C and assembly include; there each name is as it is here, in upper case.
+
+use std::{
+    fmt::Write,
+    mem::{offset_of, size_of},
+};
+
+use bis_syscalls::own;
+
+/// A number that both sides know by the same name.
+struct Constant {
+    name: &'static str,
+    value: u64,
+    text: &'static [&'static str],
+}
+
+/// A field of something that both sides read in memory.
+struct Field {
+    name: &'static str,
+    /// Its type, as Rust writes it.
+    of: &'static str,
+    /// In bytes.
+    offset: usize,
+    text: &'static [&'static str],
+}
+
+macro_rules! constants {
+    ($list:ident: $type:ty; $($(#[doc = $text:literal])* $name:ident = $value:expr;)*) => {
+        $($(#[doc = $text])* pub const $name: $type = $value;)*
+
+        const $list: &[Constant] = &[$(
+            Constant { name: stringify!($name), value: $name as u64, text: &[$($text),*] },
+        )*];
+    };
+}
+
+macro_rules! numbered {
+    ($list:ident; $(#[$meta:meta])* pub enum $enum:ident { $($(#[$of:meta])* $name:ident,)* }) => {
+        $(#[$meta])*
+        #[repr(u8)]
+        pub enum $enum { $($(#[$of])* $name,)* }
+
+        const $list: &[Constant] =
+            &[$(Constant { name: stringify!($name), value: $enum::$name as u64, text: &[] },)*];
+    };
+}
+
+macro_rules! layout {
+    ($list:ident; $(#[$meta:meta])* pub struct $struct:ident { $($(#[doc = $text:literal])* pub $name:ident: $type:ty,)* }) => {
+        $(#[$meta])*
+        #[repr(C)]
+        pub struct $struct { $($(#[doc = $text])* pub $name: $type,)* }
+
+        const $list: &[Field] = &[$(
+            Field { name: stringify!($name), of: stringify!($type), offset: offset_of!($struct, $name), text: &[$($text),*] },
+        )*];
+    };
+}
+
+constants! { ADDRESSES: u64;
+    /// The answers of the cpuid instruction: their count in eight bytes, then a question and its answer each.
+    CPUID_BASE = 0x7000_6000;
+    /// The table of calls, behind the text; both are mapped as one range.
+    TABLE_BASE = 0x7000_8000;
+    /// The area: the state, the classes of descriptors, the hooks' stack and scratch memory, and the log. While recording it is
+    /// shared with the supervisor.
+    AREA_BASE = 0x7000_b000;
+    /// A bit for each file that is mapped where it may change, in the state's page: others may have the same.
+    FILES_BASE = AREA_BASE + 0x200;
+    /// How many bits there are.
+    FILES_BITS = 8192;
+    /// A file's bit: the number of its inode times the first of these, xor the number of its device times the second one, shifted to
+    /// the right by the third.
+    FILE_OF_INODE = 0x9e37_79b9_7f4a_7c15;
+    FILE_OF_DEVICE = 0xc4ce_b9fe_1a85_ec53;
+    FILE_SHIFT = 51;
+    /// A bit for each descriptor that has a class, in the state's page: its large reads are copied, not cloned.
+    COPIED_BASE = AREA_BASE + 0x800;
+    /// The word that the dense text counts down, behind the state; and where a count of the dense text keeps rcx.
+    COUNTDOWN = AREA_BASE + 0xf00;
+    COUNT_RCX = COUNTDOWN + 8;
+    /// The classes of descriptors, a byte each.
+    FD_CLASS_BASE = 0x7000_c000;
+    /// The hooks' scratch memory, below which lies their stack.
+    SCRATCH_BASE = 0x7000_f000;
+    SCRATCH_LEN = 0x4000;
+    /// The log, and its bytes.
+    LOG_BASE = 0x7001_3000;
+    LOG_LEN = 0xe_d000;
+    /// The number of a system call that does not exist: the end of a hook tells the supervisor.
+    SAFEPOINT = 0x62_6973;
+}
+
+constants! { COUNTS: usize;
+    /// The numbers of system calls that the table knows are below this.
+    CALLS = 512;
+    /// Descriptors that have a class.
+    FDS = 4096;
+}
+
+const _: () = assert!(FILES_BASE >= AREA_BASE + state::LEN && FILES_BASE + FILES_BITS / 8 <= COPIED_BASE);
+const _: () = assert!(FILES_BITS == 1 << (64 - FILE_SHIFT));
+const _: () = assert!(COPIED_BASE + FDS as u64 / 8 <= COUNTDOWN && COUNT_RCX + 8 <= FD_CLASS_BASE);
+const _: () = assert!(FD_CLASS_BASE + FDS as u64 <= SCRATCH_BASE && SCRATCH_BASE + SCRATCH_LEN == LOG_BASE);
+
+/// The bit of a file among those at [`FILES_BASE`].
+pub fn file_bit(dev: u64, ino: u64) -> u64 {
+    (ino.wrapping_mul(FILE_OF_INODE) ^ dev.wrapping_mul(FILE_OF_DEVICE)) >> FILE_SHIFT
+}
+
+macro_rules! state {
+    ($($(#[doc = $text:literal])* $name:ident: $words:literal;)*) => {
+        const WORDS: &[(&str, u64, &[&str])] = &[$((stringify!($name), $words, &[$($text),*]),)*];
+
+        /// Offsets in the state at [`AREA_BASE`], each of one or more 64-bit words.
+        pub mod state {
+            const fn offset(name: &str) -> u64 {
+                let (mut at, mut offset) = (0, 0);
+                while at < super::WORDS.len() && !super::is_same(super::WORDS[at].0, name) {
+                    offset += 8 * super::WORDS[at].1;
+                    at += 1;
+                }
+                offset
+            }
+
+            $($(#[doc = $text])* pub const $name: u64 = offset(stringify!($name));)*
+            /// Bytes of the state.
+            pub const LEN: u64 = offset("");
+        }
+    };
+}
+
+/// Two texts are compared where the compiler can do no more than that.
+const fn is_same(one: &str, two: &str) -> bool {
+    let (one, two) = (one.as_bytes(), two.as_bytes());
+    let mut at = 0;
+    while at < one.len() && at < two.len() && one[at] == two[at] {
+        at += 1;
+    }
+    at == one.len() && at == two.len()
+}
+
+state! {
+    /// Bytes of the log that are used.
+    POS: 1;
+    /// Recording: the log's capacity. Replay: the bytes to be consumed.
+    END: 1;
+    /// All ones in replay, else 0.
+    REPLAY: 1;
+    /// Recording: the next hook lets its call be traced.
+    STOP: 1;
+    /// Recording: the hook under way ends at a safepoint.
+    EXIT_STOP: 1;
+    /// Nobody waits while this task does: a call may wait in its hook.
+    ALONE: 1;
+    /// The program's rsp.
+    RSP: 1;
+    /// Where the program goes on after the hook: behind its instruction, in the trampoline.
+    DONE: 1;
+    /// 1 from a hook's entry to its exit.
+    IN_HOOK: 1;
+    /// Where a hook of another instruction than a system call will jump to; for cpuid, from its begin.
+    EXIT: 1;
+    /// Recording: the hook's call is not to be made.
+    BAIL: 1;
+    /// 1: the hook under way has not made its call; 2: it has.
+    PHASE: 1;
+    /// Replay: the hook that consumes the log's last byte ends at a safepoint.
+    END_STOP: 1;
+    /// The classes of descriptors mean nothing now.
+    NO_FDS: 1;
+    /// Files that may be written are mapped somewhere: the bits at FILES_BASE count.
+    WATCHED: 1;
+    /// The program's rax at a safepoint.
+    SAVED_RAX: 1;
+    /// Hooked calls so far.
+    COUNT: 1;
+    /// The call under way may change a regular file.
+    WRITING: 1;
+    /// Device and inode of what is standard output, and of what is standard error.
+    OUTPUTS: 4;
+    /// The devices of /proc and /sys.
+    DEVICES: 2;
+    /// Recording: the time stamp counter can be read (else `rdtsc` faults).
+    TICKS: 1;
+    /// Recording: the addresses of the kernel's clock_gettime, gettimeofday and time, for the hooks to call; 0: not to be
+    /// called.
+    CLOCKS: 3;
+    /// The same for getcpu.
+    GETCPU: 1;
+    /// Recording: reads of this many bytes and more are traced, unless their descriptor is one of those that are copied; 0:
+    /// none are.
+    CLONE_MIN: 1;
+    /// Recording: one bit for each call that the program's own filters have a say in; it is traced.
+    JUDGED: 8;
+    /// The program's rcx, on the way to a hook that needs one register, and at a safepoint that is whole.
+    SAVED_RCX: 1;
+    /// The program's r11 at a safepoint that is whole.
+    SAVED_R11: 1;
+    /// Recording: at the safepoint where the task stands, rcx and r11 are the program's.
+    WHOLE: 1;
+    /// Recording: the current folder lies in /proc, and so may relative paths.
+    IN_PROC: 1;
+    /// Conditional branches are counted, so recording and replay must make the same: the functions of CLOCKS are not called.
+    /// The same in all of a domain's life.
+    COUNTED: 1;
+    /// Recording: 1 + the descriptor of a file that is mapped somewhere, and that a hooked open has cut; the hook ends at its
+    /// safepoint then.
+    CUT: 1;
+    /// Recording: the call that a hook has left last was tried there with no time to wait, or its descriptor was asked, and it
+    /// would have waited. Set by the hook, taken back by the supervisor.
+    WAITS: 1;
+}
+
+numbered! { CLASSES;
+    /// What is known of a descriptor.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub enum FdClass {
+        Unknown,
+        /// What is written there concerns nobody but the kernel: a pipe, a socket.
+        Plain,
+        /// The same, of a regular file that nobody has mapped.
+        File,
+        /// Standard output of the recording, something below /proc or /dev: its calls are traced.
+        Special,
+        /// What is read there is not what the kernel says: reads are traced, too.
+        Shown,
+    }
+}
+
+/// What a hook does about a call beside its memory: bits of [`Row::flags`].
+pub mod flag {
+    use super::Constant;
+
+    constants! { FLAGS: u16;
+        /// It may be made in a hook.
+        HOOKED = 1;
+        /// Only if its descriptor (argument 0; of a copy, 2) is plain.
+        WRITES_FD = 1 << 1;
+        /// Only if argument 0 is no path of /proc or /dev.
+        TAKES_PATH0 = 1 << 2;
+        /// The same for argument 1, relative to a descriptor in argument 0.
+        TAKES_PATH1 = 1 << 3;
+        /// The class of descriptor 0 is gone.
+        CLEARS_FD0 = 1 << 4;
+        /// Of descriptor 1.
+        CLEARS_FD1 = 1 << 5;
+        /// It waits until descriptor 0 can be read.
+        WAITS_IN = 1 << 6;
+        /// Until it can be written.
+        WAITS_OUT = 1 << 7;
+        /// It waits in ways that cannot be tried.
+        ALONE_ONLY = 1 << 8;
+        /// Its memory is written whatever the result is.
+        ALWAYS = 1 << 9;
+        /// It waits unless descriptor 0 has O_NONBLOCK.
+        ASKS = 1 << 10;
+        /// It reads descriptor 0; the kernel may want memory that is aligned, and says EINVAL for what is not.
+        ALIGNED = 1 << 11;
+        /// The result is a new descriptor that concerns nobody: of a socket, an eventfd.
+        MAKES_FD = 1 << 12;
+        /// The same for the two that its memory names.
+        MAKES_TWO = 1 << 13;
+        /// The result is one like descriptor 0.
+        COPIES_FD = 1 << 14;
+        /// No shape, at most one piece, nothing to know of descriptors or paths.
+        QUICK = 1 << 15;
+    }
+
+    pub(super) const ALL: &[Constant] = FLAGS;
+}
+
+numbered! { KINDS;
+    /// How the memory behind an argument is found.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub enum PieceKind {
+        #[default]
+        None,
+        OutFixed,
+        OutArg,
+        OutArg32,
+        OutRet,
+        OutRet32,
+        OutDeref,
+        InoutFixed,
+        InoutArg32,
+        RemFixed,
+    }
+}
+
+layout! { PIECE;
+    /// One piece of memory that a call writes.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct Piece {
+        /// The argument that points to it.
+        pub arg: u8,
+        pub kind: PieceKind,
+        /// The argument that holds the count, or the address of the length.
+        pub of: u8,
+        /// Bytes, or bytes for each counted thing.
+        pub size: u16,
+    }
+}
+
+numbered! { SHAPES;
+    /// Calls whose memory depends on what is asked, or that can be tried without waiting.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub enum Shape {
+        #[default]
+        Plain,
+        Fcntl,
+        Ioctl,
+        Futex,
+        Open,
+        Poll,
+        Epoll,
+        Select,
+        Vector,
+        Wait,
+        Message,
+        Receive,
+        Send,
+        Ppoll,
+        Sockopt,
+        Prctl,
+        Copy,
+        Messages,
+        Prlimit,
+        Refused,
+        /// Random bytes: many of them only where nobody waits.
+        Random,
+    }
+}
+
+layout! { ROW;
+    /// A system call in the hooks' table. The default is one that is always traced.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct Row {
+        /// Bits of [`flag`].
+        pub flags: u16,
+        pub shape: Shape,
+        /// How many of `piece` there are.
+        pub pieces: u8,
+        /// The argument that holds the flags of an open, a message, a wait.
+        pub flags_arg: u8,
+        pub piece: [Piece; 3],
+    }
+}
+
+impl Row {
+    /// Bytes of a row in memory.
+    pub const LEN: usize = size_of::<Row>();
+
+    pub(super) fn bytes(&self) -> [u8; Row::LEN] {
+        let mut bytes = [0; Row::LEN];
+        let flags = offset_of!(Row, flags);
+        bytes[flags..flags + 2].copy_from_slice(&self.flags.to_le_bytes());
+        bytes[offset_of!(Row, shape)] = self.shape as u8;
+        bytes[offset_of!(Row, pieces)] = self.pieces;
+        bytes[offset_of!(Row, flags_arg)] = self.flags_arg;
+        let places = bytes[offset_of!(Row, piece)..].chunks_exact_mut(size_of::<Piece>());
+        for (piece, place) in self.piece.iter().zip(places) {
+            place[offset_of!(Piece, arg)] = piece.arg;
+            place[offset_of!(Piece, kind)] = piece.kind as u8;
+            place[offset_of!(Piece, of)] = piece.of;
+            let size = offset_of!(Piece, size);
+            place[size..size + 2].copy_from_slice(&piece.size.to_le_bytes());
+        }
+        bytes
+    }
+}
+
+layout! { ENTRY;
+    /// What an entry of the log begins with; its data follow, each piece on 8 bytes.
+    pub struct Head {
+        /// Up to [`CALL`] the call's number, then [`LEFT`], [`ASKED`] and [`LATE`], from [`EIGHTS`] on the eights of all of the entry.
+        pub head: u32,
+        /// A hash of the arguments.
+        pub check: u32,
+        pub result: i64,
+    }
+}
+
+constants! { BITS: u32;
+    /// The bits of an entry's head that are the call's number.
+    CALL = 0x1ff;
+    /// The call would have waited, and is a traced one.
+    LEFT = 1 << 9;
+    /// Its descriptor was asked whether it is nonblocking; of an open: it led into /proc.
+    ASKED = 1 << 10;
+    /// It was found only when nothing was left to ask that the call would be a traced one.
+    LATE = 1 << 11;
+    /// Where the entry's length begins, in eights.
+    EIGHTS = 12;
+}
+
+constants! { NUMBERS: u16;
+    /// What entries say in place of a call's number for `rdrand`; the result is the number, the data are the carry flag.
+    NR_RDRAND = 0x1fa;
+    /// The same for `rdseed`.
+    NR_RDSEED = 0x1fb;
+    /// The same for `rdpid`, without a flag.
+    NR_RDPID = 0x1fc;
+    /// What entries say in place of a call's number for `rdtsc`; the result is the counter.
+    NR_RDTSC = 0x1fd;
+    /// The same for `rdtscp`; the data are ecx.
+    NR_RDTSCP = 0x1fe;
+}
+
+const _: () = assert!(NR_RDTSCP as u32 <= CALL && CALLS <= CALL as usize + 1 && LEFT == CALL + 1);
+
+constants! { STAND_IN: u32;
+    /// What the keeper of a program that is left out tells its stand-in, in the first of two words: the program has exited, with the status
+    /// that is the second.
+    EXITED = 1;
+    /// It was killed by that signal.
+    KILLED = 2;
+    /// It was stopped by that signal.
+    STOPPED = 3;
+}
+
+/// `InoutArg32` as `INOUT_ARG32`.
+fn upper(name: &str) -> String {
+    let mut upper = String::new();
+    for letter in name.chars() {
+        if letter.is_uppercase() && !upper.is_empty() && !upper.ends_with('_') {
+            upper.push('_');
+        }
+        upper.extend(letter.to_uppercase());
+    }
+    upper
+}
+
+fn comment(header: &mut String, indent: &str, text: &[&str]) {
+    for line in text {
+        let _ = writeln!(header, "{indent}//{line}");
+    }
+}
+
+fn define(header: &mut String, constants: &[Constant], name: impl Fn(&str) -> String) {
+    for Constant { name: own, value, text } in constants {
+        comment(header, "", text);
+        let _ = writeln!(header, "#define {} {value:#x}", name(own));
+    }
+}
+
+/// A structure in C, and what the compiler has to find of it.
+fn structure(header: &mut String, name: &str, fields: &[Field], len: usize) {
+    let _ = writeln!(header, "struct {name} {{");
+    for Field { name, of, text, .. } in fields {
+        comment(header, "  ", text);
+        let (of, many) = match of.strip_prefix('[').and_then(|of| of.strip_suffix(']')?.split_once(';')) {
+            Some((of, many)) => (of.trim(), format!("[{}]", many.trim())),
+            None => (*of, String::new()),
+        };
+        let of = match of {
+            "Piece" => "struct piece",
+            "PieceKind" | "Shape" => "u8",
+            plain => plain,
+        };
+        let _ = writeln!(header, "  {of} {name}{many};");
+    }
+    let _ = writeln!(header, "}};\n_Static_assert(sizeof(struct {name}) == {len}, \"{name}\");");
+    for Field { name: field, offset, .. } in fields {
+        let place = format!("__builtin_offsetof(struct {name}, {field})");
+        let _ = writeln!(header, "_Static_assert({place} == {offset}, \"{name}.{field}\");");
+    }
+}
+
+/// `shared.h`.
+#[allow(dead_code, reason = "it is for the build, which includes this file")]
+pub(crate) fn header() -> String {
+    let mut header = String::from(
+        "// Made by build.rs of shared.rs, where these names are said to be what they are.\n#pragma once\n\n",
+    );
+    let same = |name: &str| name.to_owned();
+    let own = [("OWN_NUMBER", own::NUMBER), ("OWN_CHANNEL", own::CHANNEL)];
+    let own = own.map(|(name, value)| Constant { name, value, text: &[" As in bis_syscalls::own."] });
+    define(&mut header, &own, same);
+    for constants in [ADDRESSES, COUNTS, flag::ALL, BITS, NUMBERS, STAND_IN] {
+        define(&mut header, constants, same);
+    }
+    define(&mut header, CLASSES, |name| format!("FD_{}", upper(name)));
+    define(&mut header, KINDS, upper);
+    define(&mut header, SHAPES, upper);
+    header.push_str("\n// For assembly.\n");
+    let mut offset = 0;
+    for (name, words, _) in WORDS {
+        let _ = writeln!(header, "#define STATE_{name} {:#x}", AREA_BASE + offset);
+        offset += 8 * words;
+    }
+    header.push_str("\n#ifndef __ASSEMBLER__\n\n");
+    for (name, of) in [("u8", "char"), ("u16", "short"), ("u32", "int"), ("u64", "long")]
+        .map(|(name, of)| (name, format!("unsigned {of}")))
+    {
+        let _ = writeln!(header, "typedef {of} {name};");
+    }
+    header.push_str("typedef long i64;\n\nstruct state {\n");
+    for (name, words, text) in WORDS {
+        comment(&mut header, "  ", text);
+        let many = if *words == 1 { String::new() } else { format!("[{words}]") };
+        let _ = writeln!(header, "  u64 {}{many};", name.to_lowercase());
+    }
+    let _ = writeln!(header, "}};\n_Static_assert(sizeof(struct state) == {}, \"state\");\n", state::LEN);
+    structure(&mut header, "piece", PIECE, size_of::<Piece>());
+    structure(&mut header, "row", ROW, size_of::<Row>());
+    structure(&mut header, "entry", ENTRY, size_of::<Head>());
+    header.push_str("\n#endif\n");
+    header
+}
