@@ -3,7 +3,7 @@
 use std::{
     ffi::CString,
     fs::{self, File},
-    os::unix::{ffi::OsStrExt, fs::MetadataExt},
+    os::unix::ffi::OsStrExt,
     sync::Arc,
 };
 
@@ -21,47 +21,18 @@ use bis_tracee::{
     pagemap::{Page, PageMap},
     remote::Remote,
     spawn::{Program, Spawn, spawn},
-    sys,
     vdso::Vdso,
 };
 
 use crate::{
     domain::Domain,
     error::{RecordError, Result},
-    process::parent_of,
     session::Session,
-    space::AddressSpace,
-    task::Task,
+    space::{AddressSpace, open_mapped, stack_floor, stack_limit},
+    task::{Task, parent_of},
 };
 
 const PAGE: u64 = 4096;
-
-/// Where the stack's growth is not limited, replay maps this much of it.
-const STACK_BYTES_MAX: u64 = 1 << 30;
-
-/// The file behind a mapping. Its name may be gone or name another file by now, so the inode must agree.
-pub fn open_mapped(tid: Tid, mapping: &Mapping) -> Option<File> {
-    let by_range = format!("/proc/{tid}/map_files/{:x}-{:x}", mapping.start, mapping.end);
-    if let Ok(file) = File::open(by_range) {
-        return Some(file);
-    }
-    let path = std::path::Path::new(std::ffi::OsStr::from_bytes(&mapping.name));
-    let rooted = std::path::Path::new(&format!("/proc/{tid}/root")).join(path.strip_prefix("/").ok()?);
-    let file = File::open(rooted).ok()?;
-    (file.metadata().ok()?.ino() == mapping.inode).then_some(file)
-}
-
-/// The limit of the main thread's stack, bytes.
-pub fn stack_limit(tid: Tid) -> u64 {
-    sys::soft_limit(tid, libc::RLIMIT_STACK).unwrap_or(STACK_BYTES_MAX).min(STACK_BYTES_MAX) & !(PAGE - 1)
-}
-
-/// The lowest address to which a stack mapping could grow: its limit, or 1 MiB (the kernel's guard gap) above
-/// the mapping below it.
-pub fn stack_floor(mappings: &[Mapping], stack: &Mapping, limit: u64) -> u64 {
-    let below = mappings.iter().filter(|m| m.end <= stack.start).map(|m| m.end).max().unwrap_or(0);
-    stack.end.saturating_sub(limit).max(below + (1 << 20)).min(stack.start)
-}
 
 impl Session {
     /// Keeps the present content of a file that is mapped shared and will change: never as a link to it.

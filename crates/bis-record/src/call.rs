@@ -15,15 +15,14 @@ use bis_trace::{
     event::{Backing, Effect, EventKind, Outcome, SignalPoint},
     types::{EventSeq, Registers, Signal, Tid},
 };
-use bis_tracee::{Memory, Resume, maps, siginfo::SigInfo};
+use bis_tracee::{Resume, maps, siginfo::SigInfo};
 
 use crate::{
-    base::{stack_floor, stack_limit},
-    calls::{is_vsyscall, reads_much_of_a_file},
+    calls::{Entry, Reader, is_vsyscall, reads_much_of_a_file},
     domain::Domain,
     error::{RecordError, Result},
     slow::PageHashes,
-    space::{self, Room},
+    space::{self, Room, stack_floor, stack_limit},
     task::InCall,
 };
 
@@ -32,18 +31,6 @@ use crate::{
 const RESTARTS: [i64; 4] = [-512, -513, -514, -516];
 
 const EINTR: i64 = -(libc::EINTR as i64);
-
-/// What to do with a call at its entry.
-pub enum Entry {
-    /// Let the kernel make it.
-    Make,
-    /// Let the kernel make it and wait for it here; it waits for nobody.
-    MakeAtOnce,
-    /// It is not made; this is its result.
-    Done(i64),
-    /// The task stands in front of it again.
-    Undone,
-}
 
 /// What comes first at the entry of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,15 +54,6 @@ impl First {
             Some(_) if overdue.is_some() => First::Call,
             _ => First::Stashed,
         }
-    }
-}
-
-/// The tracee's memory as the table wants it.
-pub struct Reader<'a>(pub &'a Memory);
-
-impl bis_syscalls::Memory for Reader<'_> {
-    fn read(&self, addr: u64, buf: &mut [u8]) -> bool {
-        self.0.read(addr, buf).is_ok()
     }
 }
 
@@ -260,24 +238,6 @@ impl Domain {
             && self.memory.read_u32(call.args[0]).is_ok_and(|value| value == call.u32(2))
     }
 
-    /// Takes the lock of standard output or error for the task's call.
-    pub fn lock_echo(&mut self, tid: Tid, number: u8) -> Result<()> {
-        if !self.session.stdio.try_lock(number, self.id) {
-            // Whoever waits here holds no token, so that the one who writes can come to an end.
-            self.release_tokens()?;
-            self.session.stdio.lock(number, self.id);
-            self.ensure_tokens()?;
-        }
-        self.call(tid)?.echo = Some(number);
-        Ok(())
-    }
-
-    /// Can nobody else run while the domain's task waits in the kernel: no other task, and no domain that waits
-    /// for a token?
-    pub fn is_alone(&self) -> bool {
-        self.tasks.len() == 1 && !self.holds_tokens()
-    }
-
     /// Lets the kernel make the call that the task is in. Waits for its exit here, unless it may take a while and
     /// others could run meanwhile.
     fn make(&mut self, tid: Tid, in_background: bool) -> Result<()> {
@@ -324,35 +284,6 @@ impl Domain {
                 Ok(false)
             }
         }
-    }
-
-    /// Sets the task back to before its `syscall` instruction.
-    pub fn undo(&mut self, tid: Tid, entry: &Registers) -> Result<()> {
-        let regs = Registers { rip: entry.rip - 2, rax: entry.orig_rax, orig_rax: u64::MAX, ..*entry };
-        self.stopped(tid)?.set_regs(&regs)?;
-        let task = self.task(tid)?;
-        task.standing.go_on_midway();
-        Ok(())
-    }
-
-    /// Ends a call that the kernel never sees.
-    pub fn not_made(&mut self, tid: Tid, call: InCall, result: i64) -> Result<()> {
-        // What the processor's syscall instruction does to rcx and r11 has been done at the entry.
-        let regs = Registers { rax: result.cast_unsigned(), orig_rax: u64::MAX, ..call.entry };
-        self.stopped(tid)?.set_regs(&regs)?;
-        let InCall { writes, effects, ours, .. } = call;
-        let mut outcome = Outcome { regs, writes, effects, ours, ..Outcome::default() };
-        self.take_mail(&mut outcome)?;
-        let (nr, entry, outcome) = (call.nr, call.entry, Box::new(outcome));
-        let kind = if call.entered {
-            EventKind::SyscallExit { nr, outcome }
-        } else {
-            EventKind::Syscall { nr, entry, outcome }
-        };
-        self.event_with(tid, kind, call.sums)?;
-        self.return_borrowed()?;
-        self.task(tid)?.standing.go_on();
-        Ok(())
     }
 
     /// The task stands at the exit of its call.

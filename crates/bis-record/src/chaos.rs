@@ -11,8 +11,6 @@
 //! the program's own time is not chaos's to choose. A recording is replayed without any of this.
 
 use std::{
-    fs, mem,
-    os::unix::fs::{FileTypeExt, MetadataExt},
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -20,10 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bis_syscalls::Call;
-use bis_trace::types::{Registers, Tid};
-
-use crate::{domain::Domain, error::Result, task::Task};
+use bis_trace::types::Tid;
 
 /// Bounds of a turn, and of the time between two looks of the watch thread.
 const TURN_MIN: Duration = Duration::from_micros(50);
@@ -53,14 +48,6 @@ const LAIN_SHARE: f64 = 0.15;
 const HELD_MAX: Duration = Duration::from_millis(300);
 const HELD_SHARE: f64 = 0.25;
 
-/// The calls that may move fewer bytes, by number: what they have in common is that the third argument says how many.
-pub const SHORTENED: [u64; 4] = [
-    libc::SYS_read.cast_unsigned(),
-    libc::SYS_write.cast_unsigned(),
-    libc::SYS_recvfrom.cast_unsigned(),
-    libc::SYS_sendto.cast_unsigned(),
-];
-
 /// What draws.
 #[derive(Debug)]
 pub struct Chaos {
@@ -80,8 +67,9 @@ pub struct Hold {
 }
 
 impl Hold {
-    fn is_over(self) -> bool {
-        Instant::now() >= self.until
+    /// Is the task held now, and if so, even where no other can run?
+    pub fn starves(self) -> Option<bool> {
+        (Instant::now() < self.until).then_some(self.hard)
     }
 }
 
@@ -92,6 +80,21 @@ pub struct Mood {
     victim: Option<(Tid, bool)>,
     /// Until when.
     ends: Option<Instant>,
+}
+
+impl Mood {
+    pub fn is_over(&self) -> bool {
+        self.ends.is_none_or(|end| Instant::now() >= end)
+    }
+
+    pub fn begin(&mut self, victim: Option<(Tid, bool)>, time: Duration) {
+        *self = Mood { victim, ends: Some(Instant::now() + time) };
+    }
+
+    /// Is it this task that is starved now, and if so, even where no other can run?
+    pub fn starves(&self, tid: Tid) -> Option<bool> {
+        self.victim.filter(|(victim, _)| *victim == tid && !self.is_over()).map(|(_, hard)| hard)
+    }
 }
 
 impl Chaos {
@@ -137,7 +140,7 @@ impl Chaos {
     }
 
     /// For the next while (the last): which of so many threads is starved, if one is, and whether even where no other can run.
-    fn mood(&self, count: usize) -> (Option<(usize, bool)>, Duration) {
+    pub fn mood(&self, count: usize) -> (Option<(usize, bool)>, Duration) {
         let victim =
             self.draw(|random| random.bool().then(|| (random.usize(..count.max(1)), random.u8(..) < 64)));
         (victim, self.time(MOOD_MIN, MOOD_MAX))
@@ -177,13 +180,13 @@ impl Chaos {
     }
 
     /// How a task is held that begins, if it is.
-    fn hold_at_birth(&self) -> Option<Hold> {
+    pub fn hold_at_birth(&self) -> Option<Hold> {
         let (is_held, hard) = self.draw(|random| (random.u8(..) < 48, random.u8(..) < 160));
         is_held.then(|| Hold { until: Instant::now() + self.time(BIRTH_MIN, BIRTH_MAX), hard })
     }
 
     /// May somebody be kept from running where nobody else can run?
-    fn may_idle(&self) -> bool {
+    pub fn may_idle(&self) -> bool {
         self.may(&self.idle_us, IDLE_MAX, IDLE_SHARE)
     }
 
@@ -204,7 +207,7 @@ impl Chaos {
     }
 
     /// How many of `len` bytes a call moves.
-    fn part(&self, len: u64) -> u64 {
+    pub fn part(&self, len: u64) -> u64 {
         self.draw(|random| if len > 1 && random.u8(..) < 64 { random.u64(1..len) } else { len })
     }
 }
@@ -213,104 +216,10 @@ fn add(total_us: &AtomicU64, time: Duration) {
     total_us.fetch_add(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
 }
 
-impl Domain {
-    /// Draws anew, when its time has come, who is starved; and for tasks that begin, whether they are held.
-    pub fn change_mood(&mut self) {
-        let Some(chaos) = &self.session.chaos else { return };
-        for task in self.tasks.values_mut() {
-            if mem::take(&mut task.is_new) {
-                task.hold = chaos.hold_at_birth();
-            }
-        }
-        if self.mood.ends.is_some_and(|end| Instant::now() < end) {
-            return;
-        }
-        let (victim, time) = chaos.mood(self.tasks.len());
-        self.mood.victim = victim.and_then(|(index, hard)| Some((*self.tasks.keys().nth(index)?, hard)));
-        self.mood.ends = Some(Instant::now() + time);
-    }
-
-    /// Why this task gets a turn only where no other can: what it was made to wait for, if it is; true: not even then.
-    fn starves(&self, task: &Task) -> Option<bool> {
-        let hold = task.hold.filter(|hold| !hold.is_over()).map(|hold| hold.hard);
-        let is_in_mood = self.mood.ends.is_some_and(|end| Instant::now() < end);
-        let mood = self.mood.victim.filter(|(tid, _)| *tid == task.tid && is_in_mood).map(|(_, hard)| hard);
-        hold.max(mood)
-    }
-
-    /// Is it this task that gets a turn only where no other can?
-    pub fn is_starved(&self, task: &Task) -> bool {
-        self.session.chaos.is_some() && self.starves(task).is_some()
-    }
-
-    /// Is it this task that gets no turn at all?
-    pub fn is_held(&self, task: &Task) -> bool {
-        self.session.chaos.as_ref().is_some_and(|chaos| self.starves(task) == Some(true) && chaos.may_idle())
-    }
-
-    /// At the entry of a call that is about to be made: asks the kernel for fewer bytes than the program does, perhaps.
-    pub fn shorten(&mut self, tid: Tid, call: &Call) -> Result<()> {
-        let Some(chaos) = self.session.chaos.clone() else { return Ok(()) };
-        if !SHORTENED.contains(&call.nr) || self.call(tid)?.echo.is_some() {
-            return Ok(());
-        }
-        let Some(least) = least(tid, call) else { return Ok(()) };
-        let len = chaos.part(call.args[2]).max(least);
-        if len >= call.args[2] {
-            return Ok(());
-        }
-        let regs = self.stopped(tid)?.regs()?;
-        self.stopped(tid)?.set_regs(&Registers { rdx: len, orig_rax: regs.orig_rax, ..regs })?;
-        self.call(tid)?.shortened = true;
-        Ok(())
-    }
-}
-
-/// The fewest bytes that this read or write may move with nothing lost, if it may move fewer than asked for: a read of a TCP
-/// socket, whose bytes come in any pieces; of a pipe or a local socket, as many as are written in one piece for certain; a
-/// write that may not wait. A write that may wait moves everything.
-fn least(tid: Tid, call: &Call) -> Option<u64> {
-    /// A write of no more than this to a pipe is not divided (pipe(7)).
-    const PIPE_BUF: u64 = 4096;
-    let socket_call = call.nr == SHORTENED[2] || call.nr == SHORTENED[3];
-    let reads = call.nr == SHORTENED[0] || call.nr == SHORTENED[2];
-    // Peeking, waiting for all of it, ends of records and out-of-band bytes depend on the length.
-    let plain_flags = u64::from((libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL).cast_unsigned());
-    let flags = if socket_call { call.args[3] } else { 0 };
-    if flags & !plain_flags != 0 {
-        return None;
-    }
-    let fd = call.i32(0);
-    let meta = fs::metadata(format!("/proc/{tid}/fd/{fd}")).ok()?;
-    let waits = flags & u64::from(libc::MSG_DONTWAIT.cast_unsigned()) == 0 && !is_nonblocking(tid, fd);
-    if !reads && waits {
-        return None;
-    }
-    if meta.file_type().is_fifo() {
-        return Some(PIPE_BUF);
-    }
-    if meta.file_type().is_socket() { least_of_socket(tid, meta.ino(), PIPE_BUF) } else { None }
-}
-
-fn is_nonblocking(tid: Tid, fd: i32) -> bool {
-    let info = fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}")).unwrap_or_default();
-    let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
-    let flags = flags.and_then(|text| i32::from_str_radix(text.trim(), 8).ok());
-    flags.is_some_and(|flags| flags & libc::O_NONBLOCK != 0)
-}
-
-/// The same for a socket; none for one of packets.
-fn least_of_socket(tid: Tid, inode: u64, local: u64) -> Option<u64> {
-    let listed = |table: &str, column: usize, matches: &dyn Fn(&[&str]) -> bool| {
-        let text = fs::read_to_string(format!("/proc/{tid}/net/{table}")).unwrap_or_default();
-        text.lines().skip(1).any(|line| {
-            let fields: Vec<&str> = line.split_whitespace().collect();
-            fields.get(column).and_then(|field| field.parse().ok()) == Some(inode) && matches(&fields)
-        })
-    };
-    // /proc/net/unix: Num RefCount Protocol Flags Type St Inode; type 1 is SOCK_STREAM.
-    if listed("unix", 6, &|fields| fields.get(4) == Some(&"0001")) {
-        return Some(local);
-    }
-    (listed("tcp", 9, &|_| true) || listed("tcp6", 9, &|_| true)).then_some(1)
-}
+/// The calls that may move fewer bytes, by number: what they have in common is that the third argument says how many.
+pub const SHORTENED: [u64; 4] = [
+    libc::SYS_read.cast_unsigned(),
+    libc::SYS_write.cast_unsigned(),
+    libc::SYS_recvfrom.cast_unsigned(),
+    libc::SYS_sendto.cast_unsigned(),
+];

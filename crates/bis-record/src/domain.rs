@@ -2,33 +2,35 @@
 //!
 //! The supervisor is an actor. It keeps one promise: at most one of its tasks executes program code at a time.
 //! Tasks that wait in the kernel are not counted; what they report is looked at only when nobody runs, so an
-//! event's effects on memory have a place in the order of events. Who runs next is in `schedule.rs`, what a
-//! system call does in `call.rs`, signals in `signals.rs`, new tasks and domains and the ends of both in
-//! `process.rs`. This file is what they all stand on: its tasks, and how they stop and go on.
-//! What is written of it goes through `events.rs`.
+//! event's effects on memory have a place in the order of events.
+//!
+//! This file names the parts that a domain is made of, and says how they are reached. It decides nothing, and calls none of the
+//! files that do. The loop that runs a domain is in `schedule.rs`; what a stop of a task means, in `reports.rs`, which names the
+//! files that deal with it.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    io, mem,
-    panic::{self, AssertUnwindSafe},
-    sync::{Arc, atomic::Ordering},
+    mem,
+    sync::Arc,
     time::Duration,
 };
 
-use bis_trace::types::{DomainId, Tid};
-use bis_tracee::{Memory, Resume, Status, Stopped, ours, siginfo::SigInfo, task};
+use bis_trace::{
+    event::{EventKind, RangeSum},
+    types::{DomainId, EventSeq, Tid},
+};
+use bis_tracee::{Memory, Status, Stopped, siginfo::SigInfo};
 
 use crate::{
     calls::ShownText,
     chaos::Mood,
     error::{RecordError, Result},
-    events::Journal,
+    events::{Journal, Recorder},
     hooks::{Hooks, watch::Watched},
-    seed::Seed,
+    places::surroundings::Surroundings,
     session::Session,
     signals::Asked,
     space::AddressSpace,
-    surroundings::Surroundings,
     task::{Handle, InCall, Task},
     tokens::Tokens,
     turns::Turns,
@@ -79,24 +81,6 @@ pub struct Domain {
 }
 
 impl Domain {
-    /// Supervises the domain to its end. Returns the seed of the one that its last task goes on in, if it does.
-    pub fn supervise(mut self) -> Result<Option<Seed>> {
-        self.watched.seat.set_supervisor(ours::thread_id());
-        self.run_or_show()
-    }
-
-    /// Runs the domain; where that fails, it can be looked at.
-    fn run_or_show(&mut self) -> Result<Option<Seed>> {
-        match panic::catch_unwind(AssertUnwindSafe(|| self.run())) {
-            Ok(result) => result.inspect_err(|error| self.show_fault(error)),
-            Err(cause) => {
-                let what = "a supervisor panicked".into();
-                self.show_fault(&RecordError::Bug { tid: self.watched.seat.runner(), what });
-                panic::resume_unwind(cause)
-            }
-        }
-    }
-
     // --- tasks
 
     pub fn task(&mut self, tid: Tid) -> Result<&mut Task> {
@@ -134,103 +118,60 @@ impl Domain {
         result
     }
 
-    /// Lets a stopped task go on; it will report.
-    pub fn resume(&mut self, tid: Tid, how: Resume) -> Result<()> {
-        if how != Resume::Listen {
-            self.obey_clock(tid)?;
-        }
-        if how == Resume::Cont {
-            self.prepare(tid);
-        }
-        let task = self.task(tid)?;
-        let signal = task.inject.take();
-        task.standing.resume(how == Resume::Listen);
-        match mem::replace(&mut task.handle, Handle::Taken) {
-            Handle::Stopped(stopped) => {
-                if std::mem::take(&mut task.is_halted) {
-                    stopped.ask()?;
-                }
-                task.handle = Handle::Running(stopped.resume(how, signal)?);
-                Ok(())
-            }
-            other => Err(RecordError::Bug { tid, what: format!("cannot resume a task that is {other:?}") }),
+    /// Can nobody else run while the domain's task waits in the kernel: no other task, and no domain that waits
+    /// for a token?
+    pub fn is_alone(&self) -> bool {
+        self.tasks.len() == 1 && !self.holds_tokens()
+    }
+
+    /// Is another domain waiting for what we hold?
+    pub fn holds_tokens(&self) -> bool {
+        self.tokens.holds_any()
+    }
+
+    // --- events
+
+    /// What writes the domain's events.
+    pub fn recorder(&mut self) -> Recorder<'_> {
+        Recorder {
+            id: self.id,
+            session: &self.session,
+            journal: &mut self.journal,
+            memory: &self.memory,
+            tasks: &mut self.tasks,
+            space: &mut self.space,
+            hooks: &mut self.hooks,
+            watched: &self.watched,
         }
     }
 
-    /// Takes down what a wait has reported.
-    pub fn note(&mut self, tid: Tid, status: Status) {
-        tracing::trace!(domain = %self.id, %tid, %status, "report");
-        self.watched.stops.fetch_add(1, Ordering::Relaxed);
-        // A thread that execs goes on under its leader's id; to us it is still the thread.
-        let tid = match status {
-            Status::Exec(former) if self.tasks.contains_key(&former) => {
-                self.zombies.remove(&tid);
-                former
-            }
-            _ => tid,
-        };
-        let Some(task) = self.tasks.get_mut(&tid) else {
-            if matches!(status, Status::Exited(_) | Status::Killed(_)) {
-                self.zombies.remove(&tid);
-                self.process_status(tid, status);
-            } else {
-                self.early.insert(tid, status);
-                if self.tasks.is_empty() {
-                    self.let_go(tid);
-                }
-            }
-            return;
-        };
-        task.standing.stop();
-        task.is_asked &= status != Status::Trap;
-        if let Some(Status::NewTask(child)) = task.report.replace(status) {
-            task.newborn = Some(child);
-        }
-        task.handle = match mem::replace(&mut task.handle, Handle::Taken) {
-            _ if matches!(status, Status::Exited(_) | Status::Killed(_)) => Handle::Taken,
-            Handle::Running(running) => Handle::Stopped(running.stopped()),
-            // One that was stopped was killed in its stop, and stops again on its way out.
-            Handle::Stopped(_) | Handle::Taken => Handle::Stopped(Stopped::adopt(tid)),
-        };
+    /// Writes an event without checksums.
+    pub fn event(&mut self, tid: Tid, kind: EventKind) -> Result<()> {
+        self.recorder().event(tid, kind, Vec::new())
     }
 
-    /// Waits until this task has something to report; what others report is taken down.
-    pub fn wait_for_report(&mut self, tid: Tid) -> Result<()> {
-        while self.tasks.get(&tid).is_some_and(|task| task.report.is_none()) {
-            self.let_orphans_go(tid);
-            match self.end_of_others(tid) {
-                None => self.wait_once()?,
-                Some(status) if !task::is_alive(tid) => self.note(tid, status),
-                Some(_) => self.wait_or_look()?,
-            }
-        }
-        Ok(())
+    /// Writes an event with the checksums of memory before it.
+    pub fn event_with(&mut self, tid: Tid, kind: EventKind, sums: Vec<RangeSum>) -> Result<()> {
+        self.recorder().event(tid, kind, sums)
     }
 
-    /// As [`Domain::wait_once`], but not for long: the task may be about to end without a word.
-    fn wait_or_look(&mut self) -> Result<()> {
-        const PAUSE: Duration = Duration::from_micros(100);
-        match task::wait_any(false) {
-            Ok(Some((tid, status))) => self.note(tid, status),
-            Ok(None) => {
-                self.look_after()?;
-                std::thread::sleep(PAUSE);
-            }
-            Err(source) => return Err(RecordError::Os { what: "wait for a task", source }),
-        }
-        Ok(())
+    pub fn event_at(&mut self, seq: EventSeq, tid: Tid, kind: EventKind, sums: Vec<RangeSum>) -> Result<()> {
+        self.recorder().event_at(seq, tid, kind, sums)
     }
 
-    /// Waits for the next report of any task.
-    pub fn wait_once(&mut self) -> Result<()> {
-        match task::wait_any(true) {
-            Ok(Some((tid, status))) => {
-                self.note(tid, status);
-                Ok(())
-            }
-            Ok(None) => Err(RecordError::Bug { tid: self.first_tid, what: "all tasks are lost".into() }),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => self.look_after(),
-            Err(source) => Err(RecordError::Os { what: "wait for a task", source }),
-        }
+    pub fn drain(&mut self, tid: Tid) -> Result<()> {
+        self.recorder().drain(tid)
+    }
+
+    pub fn sums(&mut self, tid: Tid) -> Result<Vec<RangeSum>> {
+        self.recorder().sums(tid)
+    }
+
+    pub fn write_entries(&mut self) -> Result<()> {
+        self.recorder().write_entries()
+    }
+
+    pub fn write_entry(&mut self, tid: Tid) -> Result<()> {
+        self.recorder().write_entry(tid)
     }
 }

@@ -12,8 +12,7 @@ use bis_tracee::{Resume, Status, TraceeError, sys, task as tracee_task};
 use crate::{
     domain::Domain,
     error::{RecordError, Result},
-    process::process_of,
-    task::{Handle, Task, stack_pointer},
+    task::{Handle, stack_pointer},
 };
 
 impl Domain {
@@ -180,58 +179,6 @@ impl Domain {
         self.gone(tid, TaskEnd::Killed(signal), writes)
     }
 
-    /// The task was killed while it was stopped, in the middle of something: its end is on its way, and whatever it had reported
-    /// before is not to be looked at any more.
-    pub fn await_end(&mut self, tid: Tid) -> Result<()> {
-        let task = self.task(tid)?;
-        if !matches!(task.report, Some(Status::Exited(_) | Status::Killed(_))) {
-            task.report = None;
-        }
-        if matches!(task.handle, Handle::Stopped(_)) {
-            match self.resume(tid, Resume::Cont) {
-                Err(RecordError::Tracee(TraceeError::Died(dead))) if dead == tid => {}
-                other => other?,
-            }
-        }
-        self.wait_for_report(tid)
-    }
-
-    /// What another thread of the process that this one leads has reported of its end. This one may end, too, without saying so: if
-    /// it is killed as it leaves a stop, the kernel keeps quiet about it until all others are gone.
-    pub fn end_of_others(&self, tid: Tid) -> Option<Status> {
-        let others = self.tasks.values().filter(|task| task.pid == tid && task.tid != tid);
-        let ends = |task: &Task| task.report.filter(|status| matches!(status, Status::Exit(_)));
-        others.filter_map(ends).next()
-    }
-
-    /// Threads of this process that are about to end before anybody has told of them: their maker was killed in its clone, and the
-    /// kernel keeps quiet about the first thread's end until they are gone.
-    pub fn let_orphans_go(&mut self, first: Tid) {
-        if self.early.is_empty() || self.tasks.get(&first).is_none_or(|task| task.pid != first) {
-            return;
-        }
-        let ends = self.early.iter().filter(|(_, status)| matches!(status, Status::Exit(_)));
-        let orphans: Vec<Tid> =
-            ends.map(|(tid, _)| *tid).filter(|tid| process_of(*tid) == Some(first)).collect();
-        for orphan in orphans {
-            self.let_go(orphan);
-        }
-    }
-
-    /// The first process of a pid namespace that is killed as it leaves a stop does not say so before all others of its
-    /// namespace are gone, and they may wait for tokens that its domain holds.
-    pub fn let_namespace_end(&mut self) -> Result<()> {
-        let runs = |task: &&Task| task.report.is_none() && matches!(task.handle, Handle::Running(_));
-        let Some((tid, pid)) = self.tasks.values().find(runs).map(|task| (task.tid, task.pid)) else {
-            return Ok(());
-        };
-        if self.holds_tokens() && self.session.is_init_inside(pid) && tracee_task::is_ending(pid) {
-            self.drain(tid)?;
-            self.release_tokens()?;
-        }
-        Ok(())
-    }
-
     /// Has a thread of this process reported an exec that is not handled yet?
     fn is_execing(&self, pid: Tid) -> bool {
         self.tasks.values().any(|task| task.pid == pid && matches!(task.report, Some(Status::Exec(_))))
@@ -263,15 +210,6 @@ impl Domain {
                 other => other,
             },
             None => self.announce_child(tid),
-        }
-    }
-
-    /// The kernel's own word on how a process has ended.
-    pub fn process_status(&self, tid: Tid, status: Status) {
-        match status {
-            Status::Exited(code) => self.session.process_ended(tid, code),
-            Status::Killed(signal) => self.session.process_ended(tid, 128 + signal.0),
-            _ => {}
         }
     }
 }

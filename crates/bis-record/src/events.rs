@@ -22,14 +22,12 @@ use bis_trace::{
 use bis_tracee::{Memory, balance, checksum, maps, sys, xsave};
 
 use crate::{
-    domain::Domain,
     error::{RecordError, Result},
-    hooks::{Hooks, clock, watch::Watched},
+    hooks::{Hooks, clock, counter, watch::Watched},
+    places::surroundings::saved_states,
     session::Session,
     space::AddressSpace,
-    surroundings::saved_states,
     task::{Handle, Task, stack_pointer, stack_pointers},
-    ticks::counter,
 };
 
 const NR_FUTEX: u64 = 202;
@@ -305,52 +303,6 @@ impl Recorder<'_> {
         let outcome = Box::new(Outcome { regs, writes, ..Outcome::default() });
         self.event(tid, EventKind::Syscall { nr, entry, outcome }, sums)?;
         Ok(Vec::new())
-    }
-}
-
-impl Domain {
-    /// What writes the domain's events.
-    pub fn recorder(&mut self) -> Recorder<'_> {
-        Recorder {
-            id: self.id,
-            session: &self.session,
-            journal: &mut self.journal,
-            memory: &self.memory,
-            tasks: &mut self.tasks,
-            space: &mut self.space,
-            hooks: &mut self.hooks,
-            watched: &self.watched,
-        }
-    }
-
-    /// Writes an event without checksums.
-    pub fn event(&mut self, tid: Tid, kind: EventKind) -> Result<()> {
-        self.recorder().event(tid, kind, Vec::new())
-    }
-
-    /// Writes an event with the checksums of memory before it.
-    pub fn event_with(&mut self, tid: Tid, kind: EventKind, sums: Vec<RangeSum>) -> Result<()> {
-        self.recorder().event(tid, kind, sums)
-    }
-
-    pub fn event_at(&mut self, seq: EventSeq, tid: Tid, kind: EventKind, sums: Vec<RangeSum>) -> Result<()> {
-        self.recorder().event_at(seq, tid, kind, sums)
-    }
-
-    pub fn drain(&mut self, tid: Tid) -> Result<()> {
-        self.recorder().drain(tid)
-    }
-
-    pub fn sums(&mut self, tid: Tid) -> Result<Vec<RangeSum>> {
-        self.recorder().sums(tid)
-    }
-
-    pub fn write_entries(&mut self) -> Result<()> {
-        self.recorder().write_entries()
-    }
-
-    pub fn write_entry(&mut self, tid: Tid) -> Result<()> {
-        self.recorder().write_entry(tid)
     }
 }
 

@@ -6,7 +6,6 @@
 //! special ones in `calls/`). fork and exec make new domains (`process.rs`), which get threads of their own.
 #![forbid(unsafe_code)]
 
-mod ambush;
 mod base;
 mod call;
 mod calls;
@@ -17,26 +16,20 @@ mod ends;
 mod error;
 mod events;
 mod fault;
-mod frames;
 mod hooks;
 mod mail;
-mod nearby;
-mod pause;
+mod places;
 mod process;
 mod registry;
+mod reports;
 mod schedule;
 mod seed;
 mod session;
 mod signals;
 mod slow;
 mod space;
-mod spin;
-mod stash;
 mod stdio;
-mod steps;
-mod surroundings;
 mod task;
-mod ticks;
 mod tokens;
 mod turns;
 mod views;
@@ -49,6 +42,7 @@ pub use calls::left_out::Pattern;
 pub use error::RecordError;
 pub use fault::{Fault, OnFault};
 
+use seed::Seed;
 use session::Session;
 
 /// What to record, and how.
@@ -119,5 +113,5 @@ pub fn record(options: &Options) -> Result<Ended, RecordError> {
     // First of all: a limit of files' sizes that the log exceeds has a signal, too.
     let coming = ours::catch_signals().map_err(|source| RecordError::Os { what: "catch signals", source })?;
     let session = Arc::new(Session::new(options)?);
-    session.run(coming)
+    session.run(coming, |session| Seed::Program.plant(session))
 }

@@ -9,19 +9,19 @@ use std::{mem, sync::Arc};
 use bis_syscalls::Handler;
 use bis_trace::{
     event::{Base, DomainEntry, Effect, EventKind, MemWrite, Meta, Outcome, Start, TaskEnd},
-    types::{DomainId, EventSeq, Registers, Signal, Tid},
+    types::{DomainId, EventSeq, Registers, Tid},
 };
-use bis_tracee::{Memory, Resume, Status, Stopped, TraceeError, handover::Parked, ours, task as tracee_task};
+use bis_tracee::{Memory, Resume, Status, Stopped, TraceeError, handover::Parked, task as tracee_task};
 
 use crate::{
     domain::Domain,
     error::{RecordError, Result},
     events::Journal,
+    places::surroundings::Surroundings,
     seed::{Fork, Fresh, Seed},
     session::Session,
     space::AddressSpace,
-    surroundings::Surroundings,
-    task::{ForkChild, Handle, InCall, Task, stack_pointer},
+    task::{ForkChild, Handle, InCall, Task, parent_of, stack_pointer},
     tokens::Tokens,
     turns::Turns,
 };
@@ -47,72 +47,6 @@ struct CloneArgs {
 }
 
 impl Domain {
-    /// Handles the report of a task. Returns the seed of the domain to go on with, where the last task of this one has exec'd.
-    pub fn handle(&mut self, tid: Tid) -> Result<Option<Seed>> {
-        let Some(status) = self.task(tid)?.report.take() else { return Ok(None) };
-        let result = match (self.unhush(tid), status) {
-            (Err(error), _) => Err(error),
-            (Ok(()), Status::Seccomp) => self.call_entry(tid),
-            (Ok(()), Status::Syscall) => self.call_exit(tid),
-            (Ok(()), Status::Signal(Signal::TRAP)) => self.trap(tid),
-            (Ok(()), Status::Signal(signal)) => self.signal_stop(tid, signal),
-            (Ok(()), Status::NewTask(child)) => self.new_task(tid, child, false),
-            (Ok(()), Status::Exit(wait_status)) => self.exit(tid, wait_status),
-            (Ok(()), Status::Exited(_) | Status::Killed(_)) => self.lost(tid, status),
-            (Ok(()), Status::GroupStop(signal)) => self.group_stop(tid, signal),
-            (Ok(()), Status::Trap) => self.looked_after(tid),
-            (Ok(()), Status::Exec(_)) => return self.exec(tid),
-        };
-        // It was killed under our hands; the wait will say so.
-        let dead = match &result {
-            Err(RecordError::Tracee(TraceeError::Died(dead))) => Some(*dead),
-            Err(error) if error.is_death_of(tid) => Some(tid),
-            _ => None,
-        };
-        match dead {
-            Some(dead) => {
-                tracing::debug!(%dead, "died in a stop");
-                if self.watched.seat.runner() == dead {
-                    // Others of its process end before it says that it does.
-                    self.drain(dead)?;
-                }
-                if let Some(task) = self.tasks.get_mut(&dead) {
-                    task.standing.stop();
-                    task.handle = Handle::Taken;
-                    self.announce_child(dead)?;
-                    self.drop_call(dead);
-                } else if let Status::NewTask(child) = status
-                    && dead == child
-                {
-                    // It ends with whoever made it, who will never see it.
-                    self.let_go(child);
-                }
-                Ok(None)
-            }
-            None => result.map(|()| None),
-        }
-    }
-
-    /// A call in progress will never return: lets go of what it holds.
-    pub fn drop_call(&mut self, tid: Tid) {
-        if let Some(call) = self.tasks.get_mut(&tid).and_then(|task| task.call.take())
-            && let Some(echo) = call.echo
-        {
-            self.session.stdio.unlock(echo, self.id);
-        }
-    }
-
-    fn group_stop(&mut self, tid: Tid, signal: Signal) -> Result<()> {
-        let pid = self.task(tid)?.pid;
-        self.stops_in_hook(tid)?;
-        self.resume(tid, Resume::Listen)?;
-        // Say that the terminal's user pressed ^Z: the shell waits for us to stop, too.
-        if tid == pid && self.session.is_root(pid) {
-            ours::stop_with(pid, signal);
-        }
-        Ok(())
-    }
-
     // --- clone, fork, vfork
 
     fn clone_args(&self, call: &InCall) -> CloneArgs {
@@ -191,15 +125,6 @@ impl Domain {
             return self.resume(tid, Resume::Syscall);
         }
         self.continue_call(tid)
-    }
-
-    /// Lets a task go on to its end that is no part of the recording: it was killed before it did anything.
-    pub fn let_go(&mut self, child: Tid) {
-        self.early.remove(&child);
-        match Stopped::adopt(child).resume(Resume::Cont, None) {
-            Ok(_) | Err(TraceeError::Died(_)) => {}
-            Err(error) => tracing::warn!(%child, %error, "not let go"),
-        }
     }
 
     fn copy_out(&self, addr: u64, len: usize) -> Option<MemWrite> {
@@ -316,7 +241,7 @@ impl Domain {
         let core = self.enter_core(None);
         let parent = self.id;
         let fork = Fork { id, parked, core, ppid, parent, at, writes, clear_tid, traits, space, hooks };
-        self.session.spawn(Seed::Fork(Box::new(fork)));
+        Seed::Fork(Box::new(fork)).plant(&self.session);
         Ok(())
     }
 
@@ -371,7 +296,7 @@ impl Domain {
     // --- exec
 
     /// The task has a new address space, and, if it was not the leader of its process, the leader's thread id.
-    fn exec(&mut self, former: Tid) -> Result<Option<Seed>> {
+    pub fn exec(&mut self, former: Tid) -> Result<Option<Seed>> {
         let id = self.session.new_domain_id();
         let pid = self.task(former)?.pid;
         let tid = pid;
@@ -438,19 +363,7 @@ impl Domain {
             Err(TraceeError::Died(_)) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
-        self.session.spawn(Seed::Exec(Box::new(Fresh { domain, parked: Some(parked) })));
+        Seed::Exec(Box::new(Fresh { domain, parked: Some(parked) })).plant(&self.session);
         Ok(())
     }
-}
-
-/// The process that a task belongs to.
-pub fn process_of(tid: Tid) -> Option<Tid> {
-    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
-    line.trim().parse().ok().map(Tid)
-}
-
-/// The parent's process id, as the kernel sees it now.
-pub fn parent_of(tid: Tid) -> Tid {
-    bis_tracee::names::parent(tid).unwrap_or(Tid(0))
 }

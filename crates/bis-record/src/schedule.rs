@@ -10,17 +10,22 @@
 //! - When all tasks wait in the kernel, the domain gives its run tokens back and sleeps until one reports.
 
 use std::{
-    io,
+    io, mem,
+    panic::{self, AssertUnwindSafe},
     sync::atomic::Ordering,
     time::{Duration, Instant},
 };
 
-use bis_trace::{event::EventKind, event::Meta, types::Tid};
+use bis_trace::{
+    event::{EventKind, Meta},
+    types::Tid,
+};
 use bis_tracee::{balance, ours, task};
 
 use crate::{
     domain::Domain,
     error::{RecordError, Result},
+    places::PASSED_OVER_MAX,
     seed::Seed,
     task::Task,
 };
@@ -31,9 +36,6 @@ const MOMENTS: u32 = 2;
 /// Where the core is crowded, the supervisor sleeps instead, for this long; as often as this, if the task is still on its way.
 const MOMENT: Duration = Duration::from_micros(20);
 const SHORT_SLEEPS: u32 = 10;
-
-/// How long a task is ready at most without a turn, while more urgent ones have theirs.
-const PASSED_OVER_MAX: Duration = Duration::from_millis(100);
 
 impl Domain {
     /// Runs the domain to its end. Returns the seed of the one that its last task goes on in, if it does.
@@ -226,23 +228,6 @@ impl Domain {
         }
     }
 
-    /// Has a task that is ready, or about to be, been kept from running for too long?
-    pub fn is_passed_over(&self, task: &Task) -> bool {
-        task.passed_over.map_or(self.journal.last(), |since| since).elapsed() > PASSED_OVER_MAX
-    }
-
-    /// Lower goes first: what the program has asked for, or with chaos, whether the task is starved. There, being nice is no
-    /// reason to wait: who spins for a lock that a nicer task holds would wait for ever.
-    pub fn urgency(&self, task: &Task) -> i32 {
-        const STARVED: i32 = 100;
-        match self.session.chaos {
-            None if task.is_lifted => i32::MIN,
-            None => task.traits.nice,
-            Some(_) if self.is_starved(task) => STARVED,
-            Some(_) => 0,
-        }
-    }
-
     /// Nobody is ready, or may run: waits until the kernel lets a task go on, or the watch thread kicks.
     fn sleep(&mut self) -> Result<()> {
         if let Some(front) = self.turns.front() {
@@ -267,15 +252,6 @@ impl Domain {
             self.pin();
         }
         result
-    }
-
-    /// Moves the calling thread and all tasks to the domain's core.
-    pub fn pin(&self) {
-        self.watched.seat.goes_to(self.session.cores.number(self.core));
-        self.session.cores.pin(Tid(0), self.core);
-        for tid in self.tasks.keys() {
-            self.session.cores.pin(*tid, self.core);
-        }
     }
 
     /// The domain has no task left.
@@ -303,5 +279,39 @@ impl Domain {
         let (domain, event_count) = (self.id, self.journal.count());
         let seq = self.session.writer.next_seq();
         Ok(self.session.writer.meta(&Meta::DomainEnd { domain, seq, event_count })?)
+    }
+
+    /// Supervises the domain to its end. Returns the seed of the one that its last task goes on in, if it does.
+    pub fn supervise(mut self) -> Result<Option<Seed>> {
+        self.watched.seat.set_supervisor(ours::thread_id());
+        self.run_or_show()
+    }
+
+    /// Runs the domain; where that fails, it can be looked at.
+    fn run_or_show(&mut self) -> Result<Option<Seed>> {
+        match panic::catch_unwind(AssertUnwindSafe(|| self.run())) {
+            Ok(result) => result.inspect_err(|error| self.show_fault(error)),
+            Err(cause) => {
+                let what = "a supervisor panicked".into();
+                self.show_fault(&RecordError::Bug { tid: self.watched.seat.runner(), what });
+                panic::resume_unwind(cause)
+            }
+        }
+    }
+
+    /// Draws anew, when its time has come, who is starved; and for tasks that begin, whether they are held.
+    pub fn change_mood(&mut self) {
+        let Some(chaos) = &self.session.chaos else { return };
+        for task in self.tasks.values_mut() {
+            if mem::take(&mut task.is_new) {
+                task.hold = chaos.hold_at_birth();
+            }
+        }
+        if !self.mood.is_over() {
+            return;
+        }
+        let (victim, time) = chaos.mood(self.tasks.len());
+        let victim = victim.and_then(|(index, hard)| Some((*self.tasks.keys().nth(index)?, hard)));
+        self.mood.begin(victim, time);
     }
 }

@@ -64,8 +64,13 @@ impl std::fmt::Debug for Fresh {
 }
 
 impl Seed {
+    /// Starts a supervisor thread for the domain that the seed begins.
+    pub fn plant(self, session: &Arc<Session>) {
+        session.spawn(self.name(), move |session| self.grow(session));
+    }
+
     /// What the supervisor's thread is called.
-    pub fn name(&self) -> String {
+    fn name(&self) -> String {
         match self {
             Seed::Program => "first".into(),
             Seed::Fork(fork) => format!("domain {}", fork.id),

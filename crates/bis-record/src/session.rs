@@ -31,10 +31,9 @@ use crate::{
     chaos::{self, Chaos},
     cores::Cores,
     error::{RecordError, Result},
-    hooks::{HookImage, texts::Texts, watch::Watch},
+    hooks::{image::HookImage, texts::Texts, watch::Watch},
     mail::Mail,
     registry::Registry,
-    seed::Seed,
     stdio::Stdio,
     views::Views,
 };
@@ -259,15 +258,15 @@ impl Session {
         names::outside(observer, number).unwrap_or(NOBODY)
     }
 
-    /// Runs the recording to its end; called once.
-    pub fn run(self: &Arc<Session>, coming: Coming) -> Result<Ended> {
+    /// Runs the recording to its end; called once. `begin` starts the first domain.
+    pub fn run(self: &Arc<Session>, coming: Coming, begin: impl FnOnce(&Arc<Session>)) -> Result<Ended> {
         // Before orphans come to us.
         let _ = self.reaper.set(guardian::begin_as_orphan().unwrap_or(INIT));
         // Without it (an old kernel) orphans go to init, and Yama may then refuse us.
         let _ = sys::become_subreaper();
         self.listen(coming).map_err(|failure| self.cut_by(failure))?;
         self.watch.start(&self.cores, self.chaos.clone());
-        self.spawn(Seed::Program);
+        begin(self);
         let mut progress = self.wait_for_the_look(self.wait_for_the_end());
         if progress.failure.is_some() || progress.cut.is_some() {
             // What is traced dies with us. Who should have taken these over does not come to it any more.
@@ -414,13 +413,17 @@ impl Session {
         }
     }
 
-    /// Starts a supervisor thread for the domain that the seed begins.
-    pub fn spawn(self: &Arc<Session>, seed: Seed) {
+    /// Starts a supervisor thread of this name for a domain, which is supervised by `work`.
+    pub fn spawn(
+        self: &Arc<Session>,
+        name: String,
+        work: impl FnOnce(&Arc<Session>) -> Result<()> + Send + 'static,
+    ) {
         self.update(|progress| progress.live += 1);
         let session = Arc::clone(self);
-        let thread = thread::Builder::new().name(seed.name()).stack_size(STACK_BYTES).spawn(move || {
+        let thread = thread::Builder::new().name(name).stack_size(STACK_BYTES).spawn(move || {
             cpuid_mode::as_tasks();
-            let run = || seed.grow(&session);
+            let run = || work(&session);
             // A panic must end the recording, not leave everybody waiting for this thread.
             let result = panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {
                 Err(RecordError::Bug { tid: Tid(0), what: "a supervisor panicked".into() })

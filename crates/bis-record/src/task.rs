@@ -1,6 +1,12 @@
 //! A task as its supervisor sees it.
 
+mod counter;
 mod standing;
+mod waiting;
+
+pub use counter::Counter;
+
+pub use standing::Standing;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -16,16 +22,12 @@ use bis_trace::{
 use bis_tracee::{Running, Status, Stopped, siginfo::SigInfo};
 
 use crate::{
-    ambush::Ambush,
     calls::{Held, left_out::StandIn},
     chaos::Hold,
+    places::spin::Spin,
     slow::PageHashes,
     space::Place,
-    spin::Spin,
-    ticks::Counter,
 };
-
-pub use standing::Standing;
 
 /// Whether the task is ours to touch.
 #[derive(Debug)]
@@ -87,6 +89,11 @@ pub struct InCall {
 }
 
 impl InCall {
+    /// Where a piece of the plan lies during the call.
+    pub fn place(&self, piece: usize) -> u64 {
+        self.places.as_deref().map_or(self.plan.pieces[piece].home, |places| places[piece].addr)
+    }
+
     /// A call at its entry, of which nothing is known yet but the registers, and the sums of memory before it.
     pub fn new(entry: &Registers, sums: Vec<RangeSum>) -> InCall {
         InCall {
@@ -270,6 +277,26 @@ pub fn stack_pointer(task: &Task) -> Option<u64> {
 /// Where the stacks of these tasks end, as far as that is known.
 pub fn stack_pointers(tasks: &BTreeMap<Tid, Task>) -> Vec<u64> {
     tasks.values().filter_map(stack_pointer).collect()
+}
+
+/// Breakpoints that wait for their task.
+#[derive(Clone, Debug)]
+pub struct Ambush {
+    pub addrs: Vec<u64>,
+    /// They were set where an event has left the task: what they stop in front of has not been reached since.
+    pub is_first: bool,
+}
+
+/// The process that a task belongs to.
+pub fn process_of(tid: Tid) -> Option<Tid> {
+    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
+    line.trim().parse().ok().map(Tid)
+}
+
+/// The parent's process id, as the kernel sees it now.
+pub fn parent_of(tid: Tid) -> Tid {
+    bis_tracee::names::parent(tid).unwrap_or(Tid(0))
 }
 
 #[cfg(test)]

@@ -1,27 +1,10 @@
-//! A domain's side of the run tokens: which shared memory it maps where, and when it holds the right to run.
+//! What a domain holds of the run tokens of shared memory.
 
-use std::{
-    fs,
-    os::unix::fs::MetadataExt,
-    time::{Duration, Instant},
-};
+mod held;
 
-use bis_syscalls::{Call, Handler};
-use bis_trace::{
-    event::{EventKind, Meta},
-    types::{ObjectId, Tid},
-};
+use std::time::Instant;
 
-use crate::{
-    calls::is_cloning,
-    domain::Domain,
-    error::{RecordError, Result},
-    space::{Recount, SharedRange},
-};
-
-/// How long a domain may run on while another waits for a token that it holds; looked at whenever one of its
-/// tasks stops.
-const TURN_MAX: Duration = Duration::from_millis(2);
+use bis_trace::types::ObjectId;
 
 /// What a domain holds of the tokens of shared memory. A domain that begins holds none.
 #[derive(Debug, Default)]
@@ -37,165 +20,11 @@ pub struct Tokens {
 }
 
 impl Tokens {
+    pub fn holds_any(&self) -> bool {
+        !self.held.is_empty()
+    }
+
     pub fn holds(&self, object: ObjectId) -> bool {
         self.held.contains(&object)
-    }
-}
-
-impl Domain {
-    /// A new mapping of an object that the registry has already counted. With `held`, its token is ours.
-    pub fn add_shared(&mut self, range: SharedRange, held: bool) -> Result<()> {
-        let known = self.space.shared().maps(range.object);
-        self.space.shared_mut().add(range);
-        if held {
-            self.tokens.held.push(range.object);
-        }
-        if !known {
-            self.session.writer.meta(&Meta::Share { object: range.object, domain: self.id })?;
-        }
-        Ok(())
-    }
-
-    /// The range is not mapped any more, or shows something else.
-    pub fn remove_shared(&mut self, start: u64, end: u64) -> Result<()> {
-        // The registry counts ranges.
-        for Recount { object, before, after } in self.space.shared_mut().unmap(start, end) {
-            for _ in before..after {
-                self.session.registry.add(object, self.id);
-            }
-            self.tokens.unmapped.extend((after..before).map(|_| object));
-        }
-        Ok(())
-    }
-
-    /// After the event that tells of them: lets go of objects that the domain has unmapped. Not before: in
-    /// replay, the domain would let go of them before it has done what it did up to that event.
-    pub fn finish_unmapped(&mut self) -> Result<()> {
-        for id in std::mem::take(&mut self.tokens.unmapped) {
-            if self.tokens.holds(id) && !self.objects().contains(&id) {
-                self.release(&[id])?;
-            }
-            self.session.registry.remove(id, self.id);
-        }
-        Ok(())
-    }
-
-    /// The objects whose tokens the domain needs to run: those that it maps, and those that the call in progress touches.
-    fn objects(&self) -> Vec<ObjectId> {
-        let mut ids = self.space.shared().objects();
-        ids.extend(&self.tokens.borrowed);
-        ids.sort_unstable();
-        ids.dedup();
-        ids
-    }
-
-    /// At the entry of a call that will write to an object, change its length or map it: takes its token as well, so
-    /// that the call has a place in the order of the object's turns.
-    pub fn borrow_object(&mut self, tid: Tid, object: ObjectId) -> Result<()> {
-        if self.tokens.holds(object) {
-            return Ok(());
-        }
-        self.write_entry(tid)?;
-        self.session.writer.meta(&Meta::Share { object, domain: self.id })?;
-        self.tokens.borrowed.push(object);
-        self.ensure_tokens()
-    }
-
-    /// After the event of a call: gives back what was borrowed for it, unless the domain maps it now.
-    pub fn return_borrowed(&mut self) -> Result<()> {
-        for id in std::mem::take(&mut self.tokens.borrowed) {
-            if self.tokens.holds(id) && !self.space.shared().maps(id) {
-                self.release(&[id])?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The existing object that a call at its entry is going to touch, if any.
-    pub fn touched_object(&self, tid: Tid, handler: Handler, call: &Call) -> Option<ObjectId> {
-        use Handler as H;
-        const MAP_ANONYMOUS: u64 = 0x20;
-        if self.session.registry.is_empty() {
-            return None;
-        }
-        let fd = |index: usize| format!("/proc/{tid}/fd/{}", call.i32(index));
-        let path = match handler {
-            H::Ioctl if is_cloning(call.u32(1)) => fd(0),
-            H::Mmap if call.args[3] & MAP_ANONYMOUS == 0 => fd(4),
-            // The kernel gives a segment's id as its inode, on its first anonymous device.
-            H::Shmat => return self.session.registry.find((libc::makedev(0, 1), u64::from(call.u32(0)))),
-            _ => self.target_of(tid, call.nr, call.args)?.1,
-        };
-        let meta = fs::metadata(path).ok()?;
-        self.session.registry.find((meta.dev(), meta.ino()))
-    }
-
-    /// Takes the tokens of all objects that the domain maps, waiting for them if need be. Whoever lets the
-    /// program run or touches its memory calls it first.
-    pub fn ensure_tokens(&mut self) -> Result<()> {
-        if self.space.shared().is_empty() && self.tokens.borrowed.is_empty() {
-            return Ok(());
-        }
-        let objects = self.objects();
-        if objects.iter().all(|id| self.tokens.holds(*id)) {
-            return Ok(());
-        }
-        self.release_tokens()?;
-        let session = self.session.clone();
-        session.registry.acquire(self.id, &objects, |acquired| {
-            self.token_event(EventKind::Token { acquired, released: Vec::new() })
-        })?;
-        self.tokens.held = objects;
-        self.tokens.since = Some(Instant::now());
-        Ok(())
-    }
-
-    /// The same before a task goes on in its program; if somebody else has waited long enough, it is their turn
-    /// first. Not while a task is at a place that the stream does not describe: in replay, what it did before
-    /// would come after the other's turn.
-    pub fn yield_tokens(&mut self) -> Result<()> {
-        let gives_up = std::mem::take(&mut self.gives_up);
-        let expired = gives_up || self.tokens.since.is_none_or(|since| since.elapsed() > TURN_MAX);
-        if self.holds_tokens()
-            && self.session.registry.is_wanted()
-            && expired
-            && self.tasks.values().all(|task| !task.standing.is_midway())
-        {
-            self.release_tokens()?;
-        }
-        self.ensure_tokens()
-    }
-
-    /// Gives all tokens back: before a wait for the kernel in which others should be able to run.
-    pub fn release_tokens(&mut self) -> Result<()> {
-        let held = std::mem::take(&mut self.tokens.held);
-        if held.is_empty() { Ok(()) } else { self.release(&held) }
-    }
-
-    fn release(&mut self, ids: &[ObjectId]) -> Result<()> {
-        self.tokens.held.retain(|id| !ids.contains(id));
-        // A call in progress is seen as entered by whoever runs after us.
-        self.write_entries()?;
-        if let Some(task) = self.tasks.values().find(|task| task.standing.comes_first()) {
-            let what = "a token is given back where no event describes the task's place".into();
-            return Err(RecordError::Bug { tid: task.tid, what });
-        }
-        let session = self.session.clone();
-        session.registry.release(self.id, ids, |released| {
-            if released.is_empty() {
-                return Ok(());
-            }
-            self.token_event(EventKind::Token { acquired: Vec::new(), released })
-        })
-    }
-
-    fn token_event(&mut self, kind: EventKind) -> Result<()> {
-        let tid = self.first_tid;
-        self.event(tid, kind)
-    }
-
-    /// Is another domain waiting for what we hold?
-    pub fn holds_tokens(&self) -> bool {
-        !self.tokens.held.is_empty()
     }
 }

@@ -16,6 +16,7 @@ use std::{
     collections::HashSet,
     fs::File,
     io::Seek as _,
+    ops::Range,
     os::unix::fs::MetadataExt as _,
     sync::{Mutex, PoisonError},
 };
@@ -28,7 +29,7 @@ use bis_trace::{
 };
 use bis_tracee::sys;
 
-use crate::{domain::Domain, error::Result, task::InCall};
+use crate::{calls::args::int, task::InCall};
 
 /// Reads of less than this are copied: a clone costs a stop and a change of the filesystem's trees.
 pub const CLONE_BYTES_MIN: u64 = 64 << 10;
@@ -59,6 +60,66 @@ impl Cloning {
     fn add_foreign(&self, device: u64) {
         self.foreign.lock().unwrap_or_else(PoisonError::into_inner).insert(device);
     }
+
+    /// Clones the whole blocks of what a read from a file brought: `outputs` of the call's plan, in this order.
+    pub fn attempt(&self, pid: Tid, call: &InCall, outputs: &[Output], result: i64) -> Attempt {
+        let fd = int(call.entry.args()[0]);
+        let is_short = u64::try_from(result).map_or(true, |len| len < CLONE_BYTES_MIN);
+        let (file, device) = match source(pid, fd) {
+            Some((_, device)) if self.is_foreign(device) => return Attempt::Never,
+            None => return Attempt::Never,
+            Some(_) if is_short => return Attempt::NotNow,
+            Some(source) => source,
+        };
+        let blocks = self.blocks_of(&file, call, result.cast_unsigned());
+        let Some((from, blocks)) = blocks.filter(|_| !overlap(call, outputs)) else {
+            return Attempt::NotNow;
+        };
+        let len = blocks.end - blocks.start;
+        let at = self.clones.reserve(len);
+        let clones = self.clones.file();
+        match clones.and_then(|clones| sys::clone_range(&file, blocks.start, len, clones, at)) {
+            Ok(()) => Attempt::Cloned(Run { from, len, at, buffer: Vec::new() }),
+            Err(error) => {
+                tracing::debug!(%pid, fd, %error, "not cloned");
+                let never = [libc::EXDEV, libc::EOPNOTSUPP, libc::ENOTTY, libc::ENOSYS];
+                if error.raw_os_error().is_some_and(|errno| never.contains(&errno)) {
+                    self.add_foreign(device);
+                }
+                Attempt::Never
+            }
+        }
+    }
+
+    /// The whole blocks of what a call has read (if they are worth it), in the file, and where they begin in the result.
+    fn blocks_of(&self, mut file: &File, call: &InCall, len: u64) -> Option<(u64, Range<u64>)> {
+        let [_, _, _, offset, ..] = call.entry.args();
+        let at_position = match call.nr.cast_signed() {
+            libc::SYS_pread64 | libc::SYS_preadv => false,
+            libc::SYS_preadv2 => offset == u64::MAX,
+            _ => true,
+        };
+        let start = if at_position { file.stream_position().ok()?.checked_sub(len)? } else { offset };
+        let blocks = self.clones.whole_blocks(start..start.checked_add(len)?);
+        (blocks.end - blocks.start >= CLONE_BYTES_MIN).then(|| (blocks.start - start, blocks))
+    }
+}
+
+/// What came of cloning a call's result.
+#[derive(Debug)]
+pub enum Attempt {
+    Cloned(Run),
+    /// All of it is to be copied.
+    NotNow,
+    /// The same, and so is all else that is read from this descriptor.
+    Never,
+}
+
+/// Does the call read, and enough for a clone to be worth it?
+pub fn is_worth_cloning(call: &InCall) -> bool {
+    let asked = call.plan.pieces.iter().filter(|piece| !piece.fixed && piece.dir == Dir::Out);
+    READS.contains(&call.nr.cast_signed())
+        && asked.map(|piece| piece.len).fold(0, u64::saturating_add) >= CLONE_BYTES_MIN
 }
 
 /// A part of a call's result whose blocks are cloned, not yet compared.
@@ -94,96 +155,11 @@ impl Run {
     }
 }
 
-impl Domain {
-    /// Clones the whole blocks of what a read from a file brought: `outputs` of the call's plan, in this order. None:
-    /// all of it is to be copied.
-    pub fn clone_result(
-        &mut self,
-        tid: Tid,
-        call: &InCall,
-        outputs: &[Output],
-        result: i64,
-    ) -> Result<Option<Run>> {
-        let session = self.session.clone();
-        let Some(cloning) = session.cloning.as_ref().filter(|_| READS.contains(&call.nr.cast_signed()))
-        else {
-            return Ok(None);
-        };
-        #[expect(clippy::cast_possible_truncation, reason = "the kernel's own reading of an int argument")]
-        let fd = call.entry.args()[0] as i32;
-        let asked = call.plan.pieces.iter().filter(|piece| !piece.fixed && piece.dir == Dir::Out);
-        if asked.map(|piece| piece.len).fold(0, u64::saturating_add) < CLONE_BYTES_MIN {
-            return Ok(None);
-        }
-        if self.hooks.as_ref().is_some_and(|hooks| hooks.area.is_copied(fd)) {
-            return Ok(None);
-        }
-        let pid = self.task(tid)?.pid;
-        let is_short = u64::try_from(result).map_or(true, |len| len < CLONE_BYTES_MIN);
-        let cloned = match source(pid, fd) {
-            Some((_, device)) if cloning.is_foreign(device) => None,
-            Some(_) if is_short => return Ok(None),
-            Some((file, device)) => {
-                let Some((from, blocks)) = blocks_of(cloning, &file, call, result.cast_unsigned()) else {
-                    return Ok(None);
-                };
-                if overlap(call, outputs) {
-                    return Ok(None);
-                }
-                let (len, at) =
-                    (blocks.end - blocks.start, cloning.clones.reserve(blocks.end - blocks.start));
-                let done = cloning
-                    .clones
-                    .file()
-                    .and_then(|clones| sys::clone_range(&file, blocks.start, len, clones, at));
-                match done {
-                    Ok(()) => Some(Run { from, len, at, buffer: Vec::new() }),
-                    Err(error) => {
-                        tracing::debug!(%tid, fd, %error, "not cloned");
-                        let never = [libc::EXDEV, libc::EOPNOTSUPP, libc::ENOTTY, libc::ENOSYS];
-                        if error.raw_os_error().is_some_and(|errno| never.contains(&errno)) {
-                            cloning.add_foreign(device);
-                        }
-                        None
-                    }
-                }
-            }
-            None => None,
-        };
-        // A descriptor that does not exist may come to be another one.
-        if cloned.is_none()
-            && result >= 0
-            && let Some(hooks) = &self.hooks
-        {
-            hooks.area.set_copied(fd);
-        }
-        Ok(cloned)
-    }
-}
-
 /// The regular file behind a process's descriptor, and its device.
 fn source(pid: Tid, fd: i32) -> Option<(File, u64)> {
     let file = sys::take_fd(pid, fd).ok()?;
     let meta = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
     Some((file, meta.dev()))
-}
-
-/// The whole blocks of what a call has read (if they are worth it), in the file, and where they begin in the result.
-fn blocks_of(
-    cloning: &Cloning,
-    mut file: &File,
-    call: &InCall,
-    len: u64,
-) -> Option<(u64, std::ops::Range<u64>)> {
-    let [_, _, _, offset, ..] = call.entry.args();
-    let at_position = match call.nr.cast_signed() {
-        libc::SYS_pread64 | libc::SYS_preadv => false,
-        libc::SYS_preadv2 => offset == u64::MAX,
-        _ => true,
-    };
-    let start = if at_position { file.stream_position().ok()?.checked_sub(len)? } else { offset };
-    let blocks = cloning.clones.whole_blocks(start..start.checked_add(len)?);
-    (blocks.end - blocks.start >= CLONE_BYTES_MIN).then(|| (blocks.start - start, blocks))
 }
 
 /// Do parts of the program's memory get bytes twice? Then it matters in which order.

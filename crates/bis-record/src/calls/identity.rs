@@ -8,10 +8,9 @@ use bis_trace::{
     event::{MemWrite, Outcome},
     types::{Registers, Tid},
 };
-
 use bis_tracee::sys;
 
-use crate::{call::Entry, domain::Domain, error::Result, task::InCall};
+use crate::{calls::Entry, domain::Domain, error::Result, task::InCall};
 
 /// The child would be invisible to its tracer.
 const CLONE_UNTRACED: u64 = 0x80_0000;

@@ -9,22 +9,21 @@ use std::{
 
 use bis_syscalls::Call;
 use bis_trace::{
-    event::{Backing, Effect, Outcome},
+    event::{Backing, Effect, OUTSIDE, Outcome},
     types::{ObjectId, Tid},
 };
-use bis_tracee::maps::{self, Mapping};
+use bis_tracee::maps;
 
 use super::{
-    objects::{fd_path, int},
+    args::{fd_path, int},
     outside::is_for_writing,
 };
 use crate::{
-    base::{open_mapped, stack_floor, stack_limit},
-    call::Entry,
+    calls::Entry,
     domain::Domain,
     error::{RecordError, Result},
     registry::Key,
-    space::{HeapChange, Move, SharedRange},
+    space::{HeapChange, Move, SharedRange, key_of_mapping, open_mapped, stack_floor, stack_limit},
     task::InCall,
 };
 
@@ -91,10 +90,6 @@ fn is_untouched(id: u64) -> bool {
 
 fn key_of(file: &fs::Metadata) -> Key {
     (file.st_dev(), file.st_ino())
-}
-
-pub(super) fn key_of_mapping(mapping: &Mapping) -> Key {
-    (libc::makedev(mapping.device.0, mapping.device.1), mapping.inode)
 }
 
 impl Domain {
@@ -272,6 +267,15 @@ impl Domain {
         }
         outcome.effects.push(Effect::Map { addr, len, prot, backing: Backing::Shared { object, offset } });
         self.add_shared(SharedRange { start: addr, end: addr + len, object, offset }, new)
+    }
+
+    /// The task has mapped what is behind `key`, which is new to the recording: notes who else could change it.
+    fn note_outside(&self, tid: Tid, key: Key, name: &[u8], addr: u64) -> Result<()> {
+        let user = self.session.looked.user_of(key, |pid| self.session.is_recorded(pid));
+        let Some(who) = user else { return Ok(()) };
+        let name = String::from_utf8_lossy(name);
+        let text = format!("{OUTSIDE}{name}, mapped by task {tid} at {addr:#x}: {who}");
+        self.session.note(self.session.writer.next_seq(), text)
     }
 
     pub(super) fn leave_munmap(&mut self, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {

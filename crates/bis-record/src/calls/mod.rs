@@ -1,11 +1,12 @@
 //! The calls that the table leaves to the recorder: what is done at their entry ([`Domain::enter`]) and at their
 //! exit ([`Domain::leave`]), by family.
 
+mod args;
 mod cloned;
+mod entry;
 mod failed;
 mod identity;
 pub mod left_out;
-mod limits;
 mod memory;
 mod nested;
 mod objects;
@@ -13,28 +14,27 @@ mod ours;
 mod output;
 mod outside;
 mod remote_memory;
+mod results;
 mod sandbox;
+mod shortened;
 mod shown;
+mod steps;
 mod unreadable;
 mod views;
 mod vsyscall;
 
 pub use cloned::{CLONE_BYTES_MIN, Cloning};
-pub use limits::reads_much_of_a_file;
-pub use objects::is_cloning;
+pub use entry::{Entry, Reader};
 pub use outside::Looked;
-pub use sandbox::Held;
+pub use results::reads_much_of_a_file;
+pub use sandbox::held::Held;
 pub use shown::{ShownText, is_shown};
 pub use vsyscall::is_vsyscall;
 
 use bis_syscalls::{Call, Handler};
-use bis_trace::{
-    event::{MemWrite, Outcome},
-    types::Tid,
-};
-use bis_tracee::remote::Remote;
+use bis_trace::{event::Outcome, types::Tid};
 
-use crate::{call::Entry, domain::Domain, error::Result, task::InCall};
+use crate::{domain::Domain, error::Result, task::InCall};
 
 impl Domain {
     /// Does this call wait until another task has done something, whatever the table says?
@@ -164,22 +164,5 @@ impl Domain {
             H::ProcessVmWritev => self.leave_process_vm_writev(tid, args, result, outcome),
             _ => Ok(()),
         }
-    }
-
-    /// Makes a system call in the task's name, at any stop (at an entry, its own call is skipped by it).
-    fn call_for(&mut self, tid: Tid, nr: i64, args: [u64; 6]) -> Result<i64> {
-        self.with_slot(tid, |_, slot| {
-            let mut remote = Remote::new(slot)?;
-            let result = remote.call(nr, args)?;
-            remote.finish()?;
-            Ok(result)
-        })
-    }
-
-    /// A write that the recorder itself makes in the name of the kernel.
-    fn put(&self, addr: u64, data: Vec<u8>, outcome: &mut Outcome) -> Result<()> {
-        self.memory.write(addr, &data)?;
-        outcome.writes.push(MemWrite { addr, data });
-        Ok(())
     }
 }

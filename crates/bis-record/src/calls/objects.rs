@@ -24,31 +24,20 @@ use bis_trace::{
     sparse,
     types::{ObjectId, Tid},
 };
-
 use bis_tracee::sys;
 
-use super::shown::is_shown;
+use super::args::{SHIFTS, buffers, fd_path, int};
 use crate::{
-    call::Entry,
+    calls::{Entry, is_shown},
     domain::Domain,
     error::{RecordError, Result},
-    process::process_of,
     registry::Key,
-    task::InCall,
+    task::{InCall, process_of},
     views::Change,
 };
 
 /// Content is recorded in effects of at most this many bytes.
 const PIECE_LEN: u64 = 1 << 20;
-
-/// The fallocate modes COLLAPSE_RANGE and INSERT_RANGE: all that follows moves.
-pub(super) const SHIFTS: u64 = 0x28;
-
-/// The lowest bits of an argument, as the kernel reads an int.
-#[expect(clippy::cast_possible_truncation, reason = "the kernel's own reading of an int argument")]
-pub(super) fn int(arg: u64) -> i32 {
-    arg as i32
-}
 
 /// Does this ioctl request let a file have blocks of another's: FICLONE, FICLONERANGE? (FIDEDUPERANGE does so only where both
 /// say the same already; nothing changes.)
@@ -61,10 +50,6 @@ const FICLONERANGE: u32 = 0x4020_940d;
 
 fn key_at(path: &str) -> Option<Key> {
     fs::metadata(path).ok().map(|meta| (meta.st_dev(), meta.st_ino()))
-}
-
-pub(super) fn fd_path(tid: Tid, fd: i32) -> String {
-    format!("/proc/{tid}/fd/{fd}")
 }
 
 /// A number of `/proc/TID/fdinfo/FD`.
@@ -214,7 +199,7 @@ impl Domain {
             return self.read_back(tid, call, &file, object, offset..offset + written, outcome);
         }
         // A file that may be written and not read.
-        for (addr, len) in self.buffers(target.is_vector, args, written) {
+        for (addr, len) in buffers(&self.memory, target.is_vector, args, written) {
             let mut done = 0;
             while done < len {
                 self.spill(tid, call, outcome)?;
@@ -447,5 +432,24 @@ impl Domain {
             self.tasks.contains_key(&id) || self.session.mail.is_member(pid)
         };
         is_ours(number) || is_ours(self.session.outside(tid, number))
+    }
+
+    /// The existing object that a call at its entry is going to touch, if any.
+    pub fn touched_object(&self, tid: Tid, handler: Handler, call: &Call) -> Option<ObjectId> {
+        use Handler as H;
+        const MAP_ANONYMOUS: u64 = 0x20;
+        if self.session.registry.is_empty() {
+            return None;
+        }
+        let fd = |index: usize| format!("/proc/{tid}/fd/{}", call.i32(index));
+        let path = match handler {
+            H::Ioctl if is_cloning(call.u32(1)) => fd(0),
+            H::Mmap if call.args[3] & MAP_ANONYMOUS == 0 => fd(4),
+            // The kernel gives a segment's id as its inode, on its first anonymous device.
+            H::Shmat => return self.session.registry.find((libc::makedev(0, 1), u64::from(call.u32(0)))),
+            _ => self.target_of(tid, call.nr, call.args)?.1,
+        };
+        let meta = fs::metadata(path).ok()?;
+        self.session.registry.find((meta.st_dev(), meta.st_ino()))
     }
 }

@@ -2,33 +2,15 @@
 //! goes through all of its address space (to unmap it, to protect it) finds them like everything else. Such a call is
 //! made for the parts around them; on them, it has no effect.
 
-use std::{iter::once, ops::Range};
-
-use bis_agent::{
-    AGENT_BASE, AGENT_LEN,
-    hooks::{AREA_BASE, AREA_LEN},
-};
 use bis_syscalls::{Call, Handler};
 use bis_trace::{event::Outcome, types::Tid};
 
 use super::shown::without;
-use crate::{call::Entry, domain::Domain, error::Result, space::ARENA_LEN};
+use crate::{calls::Entry, domain::Domain, error::Result};
 
 const PAGE: u64 = 4096;
 
 impl Domain {
-    /// The memory in the program's address space that is not the program's.
-    pub(super) fn ours(&self) -> Vec<Range<u64>> {
-        let scratch = self.space.scratch().ranges();
-        if self.hooks.is_none() {
-            return once(AGENT_BASE..AGENT_BASE + AGENT_LEN).chain(scratch).collect();
-        }
-        let patches = self.space.patches();
-        let arenas = patches.arenas.iter().map(|arena| arena.start..arena.start + ARENA_LEN);
-        let arenas = arenas.chain(patches.dense.ranges());
-        once(AGENT_BASE..AREA_BASE + AREA_LEN).chain(arenas).chain(scratch).collect()
-    }
-
     /// At the entry of munmap, mprotect, madvise or mremap: what to do if it concerns memory of ours; none if it does not.
     pub(super) fn enter_over_ours(
         &mut self,
@@ -84,6 +66,8 @@ impl Domain {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
     use super::*;
 
     #[test]

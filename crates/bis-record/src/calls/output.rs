@@ -7,10 +7,8 @@ use bis_trace::{
     types::{EventSeq, Tid},
 };
 
-use crate::{call::Entry, domain::Domain, error::Result, task::InCall};
-
-/// The most buffers that one call takes (UIO_MAXIOV).
-const BUFFERS_MAX: u64 = 1024;
+use super::args::buffers;
+use crate::{calls::Entry, domain::Domain, error::Result, task::InCall};
 
 impl Domain {
     /// Before a write: if it goes to standard output or error, nobody else may write there until it is known how
@@ -20,25 +18,6 @@ impl Domain {
         let Some(number) = self.session.stdio.which(tid, fd) else { return Ok(self.enter_write_to(tid, fd)) };
         self.lock_echo(tid, number)?;
         Ok(Entry::Make)
-    }
-
-    /// The buffers of a write or writev, as (address, length), cut to what was written.
-    pub(super) fn buffers(&self, vector: bool, args: [u64; 6], written: u64) -> Vec<(u64, u64)> {
-        if !vector {
-            return vec![(args[1], written)];
-        }
-        let mut left = written;
-        let mut ranges = Vec::new();
-        for index in 0..args[2].min(BUFFERS_MAX) {
-            let at = args[1] + 16 * index;
-            let (Ok(base), Ok(len)) = (self.memory.read_u64(at), self.memory.read_u64(at + 8)) else { break };
-            let len = len.min(left);
-            if len > 0 {
-                ranges.push((base, len));
-            }
-            left -= len;
-        }
-        ranges
     }
 
     fn is_vector(nr: u64) -> bool {
@@ -58,7 +37,7 @@ impl Domain {
         if let Ok(len) = u64::try_from(result)
             && len > 0
         {
-            let ranges = self.buffers(Self::is_vector(call.nr), call.entry.args(), len);
+            let ranges = buffers(&self.memory, Self::is_vector(call.nr), call.entry.args(), len);
             outcome.echo = Some(Echo { fd, ranges });
             done = self.session.writer.meta(&Meta::Echo { seq, domain: self.id, fd, len });
         }

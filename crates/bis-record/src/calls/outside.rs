@@ -13,11 +13,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bis_trace::{event::OUTSIDE, types::Tid};
+use bis_trace::types::Tid;
 use bis_tracee::maps;
 
-use super::memory::key_of_mapping;
-use crate::{domain::Domain, error::Result, registry::Key};
+use crate::{registry::Key, space::key_of_mapping};
 
 /// How long all such looks of a recording take together: a program may map thousands of files.
 const LOOKS_MAX: Duration = Duration::from_millis(300);
@@ -25,6 +24,30 @@ const LOOKS_MAX: Duration = Duration::from_millis(300);
 /// How much of that is used up, microseconds.
 #[derive(Debug, Default)]
 pub struct Looked(AtomicU64);
+
+impl Looked {
+    /// A process outside of the recording that could change this file, which is new to the recording: what it is called, and what it
+    /// has of the file.
+    pub fn user_of(&self, key: Key, is_recorded: impl Fn(Tid) -> bool) -> Option<String> {
+        if Duration::from_micros(self.0.load(Ordering::Relaxed)) > LOOKS_MAX {
+            return None;
+        }
+        let began = Instant::now();
+        let bis = executable("self");
+        let uses = |pid: Tid| {
+            let is_other = !is_recorded(pid) && executable(&pid.to_string()) != bis;
+            is_other.then(|| Use::of(pid, key)).flatten().map(|found| (pid, found))
+        };
+        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Tid));
+        let found = pids.filter_map(uses).next();
+        let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.0.fetch_add(took, Ordering::Relaxed);
+        let (pid, found) = found?;
+        let who = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        Some(format!("{} (process {pid}) {}", who.trim_end(), found.text()))
+    }
+}
 
 /// What another process has of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,34 +85,4 @@ pub fn is_for_writing(tid: Tid, fd: &str) -> bool {
 
 fn executable(pid: &str) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/exe")).ok()
-}
-
-impl Domain {
-    /// The task has mapped what is behind `key`, which is new to the recording: notes who else could change it.
-    pub(super) fn note_outside(&self, tid: Tid, key: Key, name: &[u8], addr: u64) -> Result<()> {
-        let looked = &self.session.looked.0;
-        if Duration::from_micros(looked.load(Ordering::Relaxed)) > LOOKS_MAX {
-            return Ok(());
-        }
-        let began = Instant::now();
-        let bis = executable("self");
-        let uses = |pid: Tid| {
-            let is_other = !self.session.is_recorded(pid) && executable(&pid.to_string()) != bis;
-            is_other.then(|| Use::of(pid, key)).flatten().map(|found| (pid, found))
-        };
-        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-        let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Tid));
-        let found = pids.filter_map(uses).next();
-        let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
-        looked.fetch_add(took, Ordering::Relaxed);
-        let Some((pid, found)) = found else { return Ok(()) };
-        let who = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        let text = format!(
-            "{OUTSIDE}{}, mapped by task {tid} at {addr:#x}: {} (process {pid}) {}",
-            String::from_utf8_lossy(name),
-            who.trim_end(),
-            found.text()
-        );
-        self.session.note(self.session.writer.next_seq(), text)
-    }
 }

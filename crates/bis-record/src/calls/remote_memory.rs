@@ -11,9 +11,14 @@ use bis_tracee::{
     task,
 };
 
-use super::objects::int;
-use super::views::Shown;
-use crate::{call::Entry, domain::Domain, error::Result, mail::Sent, process::process_of, task::InCall};
+use super::{args::int, views::Shown};
+use crate::{
+    calls::Entry,
+    domain::Domain,
+    error::Result,
+    mail::Sent,
+    task::{InCall, process_of},
+};
 
 /// The most pieces that one call takes (UIO_MAXIOV).
 const PIECES_MAX: u64 = 1024;

@@ -11,12 +11,14 @@
 //! Not done: a listener (SECCOMP_RET_USER_NOTIF), which is refused; the second look that the kernel takes at a call that it
 //! restarts by itself (as restart_syscall); 32-bit calls, which fail before anybody is asked.
 
+pub mod held;
+
 use std::{fs, sync::OnceLock};
 
-use bis_agent::{AGENT_BASE, AGENT_LEN, TEXT, hooks::state};
+use bis_agent::{AGENT_BASE, AGENT_LEN, TEXT};
 use bis_syscalls::{
     Call, Handler,
-    sandbox::{ARCH, Filter, INSNS_MAX, Insn, Question, Sandbox, Verdict, is_action_available},
+    sandbox::{ARCH, Filter, INSNS_MAX, Insn, Question, Verdict, is_action_available},
 };
 use bis_trace::{
     event::{MemWrite, Outcome, SignalPoint},
@@ -28,11 +30,10 @@ use bis_tracee::{
     siginfo::{Disposition, SigInfo, disposition},
     sys,
 };
+use held::Held;
 
 use super::shown::OwnSeccomp;
-use crate::{call::Entry, domain::Domain, error::Result, task::InCall};
-
-const GETPPID: usize = 110;
+use crate::{calls::Entry, domain::Domain, error::Result, task::InCall};
 
 const SIGSYS: Signal = Signal(31);
 const MODE_STRICT: u32 = 1;
@@ -61,27 +62,6 @@ const OF_VDSO: [u64; 5] = [228, 96, 201, 229, 309];
 
 /// Clocks that it knows: all but those of processes and threads (2, 3), and the alarm clocks.
 const CLOCKS_OF_VDSO: [u64; 8] = [0, 1, 4, 5, 6, 7, 10, 11];
-
-/// What a task is held to.
-#[derive(Clone, Debug, Default)]
-pub struct Held {
-    pub sandbox: Sandbox,
-    /// One bit for each call that is to be judged each time.
-    judged: [u64; 8],
-}
-
-impl Held {
-    fn new(sandbox: Sandbox) -> Held {
-        let mut judged = [0; 8];
-        if sandbox.is_there() {
-            for (word, first) in judged.iter_mut().zip((0..).step_by(64)) {
-                let is_judged = |bit: &u64| !sandbox.always_allows(first + bit);
-                *word = (0..64).filter(is_judged).fold(0, |word, bit| word | 1 << bit);
-            }
-        }
-        Held { sandbox, judged }
-    }
-}
 
 /// Can bis itself, and so everything that it starts, have no new privileges?
 fn own_no_new_privs() -> bool {
@@ -259,23 +239,6 @@ impl Domain {
     }
 
     // --- what becomes of its calls
-
-    /// Before a task goes on: tells the hooks which of its calls are to be judged.
-    pub fn show_sandbox(&mut self, tid: Tid) {
-        let Some(task) = self.tasks.get(&tid) else { return };
-        let Some(hooks) = &mut self.hooks else { return };
-        let mut judged = task.traits.wishes.held.judged;
-        if !self.session.is_root(task.pid) {
-            // It may be an orphan by then (`Session::parent_shown`).
-            judged[GETPPID / 64] |= 1 << (GETPPID % 64);
-        }
-        if hooks.judged != judged {
-            hooks.judged = judged;
-            for (offset, word) in (state::JUDGED..).step_by(8).zip(hooks.judged) {
-                hooks.area.set(offset, word);
-            }
-        }
-    }
 
     /// At the entry of a call that is new: asks the task's filters. Gives the call back if it is to be made; else all is done.
     pub fn judge(&mut self, tid: Tid, state: InCall) -> Result<Option<InCall>> {

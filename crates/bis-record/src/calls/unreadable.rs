@@ -12,8 +12,8 @@ use std::{
 use bis_syscalls::{Call, Handler};
 use bis_trace::types::Tid;
 
-use super::objects::fd_path;
-use crate::{call::Entry, domain::Domain, error::Result};
+use super::args::fd_path;
+use crate::{calls::Entry, domain::Domain, error::Result};
 
 impl Domain {
     /// At the entry of an exec: its failure, if its program is such a one.

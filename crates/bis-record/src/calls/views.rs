@@ -25,7 +25,7 @@ use bis_tracee::{
     pagemap::{Page, PageMap},
 };
 
-use super::objects::{SHIFTS, fd_path, int};
+use super::args::{SHIFTS, fd_path, int};
 use crate::{
     domain::Domain,
     error::{RecordError, Result},

@@ -17,29 +17,20 @@
 
 use std::sync::OnceLock;
 
-use bis_rewrite::{Learned, SiteKind, is_chance};
+use bis_rewrite::{Learned, SiteKind};
 use bis_trace::{
     event::{Insn, MemWrite, Outcome},
     ours::Fault,
     types::Tid,
 };
-use bis_tracee::{
-    cpu::{self, Chance},
-    sys,
-};
+use bis_tracee::cpu::{self, Chance};
 
-use super::patching::Batch;
+use super::{patching::Batch, texts::is_sought};
 use crate::{
     domain::Domain,
     error::Result,
     space::{Patches, TextRange},
 };
-
-/// Is every instruction of this kind looked for as soon as its text is mapped? Others are made to fault, or are calls.
-pub(super) fn is_sought(kind: SiteKind) -> bool {
-    static CPUID_FAULTS: OnceLock<bool> = OnceLock::new();
-    is_chance(kind) || kind == SiteKind::Cpuid && !CPUID_FAULTS.get_or_init(sys::has_cpuid_faulting)
-}
 
 /// Has the processor this instruction?
 fn exists(kind: SiteKind) -> bool {

@@ -18,23 +18,15 @@
 //! those are looked at once, where events are written ([`loses_text`]). In replay `rdtsc` faults everywhere: an
 //! instruction that was overlooked ends it with a report.
 
-use std::fs::File;
-
 use bis_agent::hooks::{AREA_BASE, AREA_LEN, TEXT_BASE, state};
-use bis_rewrite::{Learned, SiteKind, clock_fault};
 use bis_trace::{
-    event::{Backing, Effect, Event, EventKind, Insn, MemWrite, Outcome},
-    ours::Fault,
-    types::{DomainId, Tid},
+    event::{Backing, Effect, Event, EventKind},
+    types::DomainId,
 };
-use bis_tracee::{image, vdso::Vdso};
 
-use super::patching::Batch;
 use crate::{
-    domain::Domain,
-    error::Result,
     hooks::Hooks,
-    space::{AddressSpace, Clock, Patches, TextRange, clock_insn},
+    space::{AddressSpace, Clock},
 };
 
 const EXEC: u32 = 4;
@@ -86,7 +78,7 @@ pub fn close(id: DomainId, hooks: &Hooks, space: &mut AddressSpace, why: &str) {
 }
 
 /// Tells the hooks' area what the clock is.
-fn show(hooks: &Hooks, clock: &Clock) {
+pub fn show(hooks: &Hooks, clock: &Clock) {
     let open = !clock.closed;
     hooks.area.set(state::TICKS, open.into());
     let [clocks @ .., getcpu] = clock.functions;
@@ -96,165 +88,11 @@ fn show(hooks: &Hooks, clock: &Clock) {
     hooks.area.set(state::GETCPU, getcpu);
 }
 
-impl Domain {
-    /// Tells the hooks' area what the clock is; after it was made, and after each change.
-    pub fn show_clock(&self) {
-        if let Some(hooks) = &self.hooks {
-            show(hooks, self.space.clock());
-        }
-    }
-
-    /// May the domain's tasks read the time stamp counter?
-    fn is_clock_open(&self) -> bool {
-        self.hooks.is_some() && !self.space.clock().closed
-    }
-
-    /// From here on, nothing is known of the domain's executable memory: before any task goes on, `rdtsc` faults in it.
-    pub fn close_clock(&mut self, why: &str) {
-        if let Some(hooks) = &self.hooks {
-            close(self.id, hooks, &mut self.space, why);
-        }
-    }
-
-    /// At the end of an exec, when all of the image has been looked at: lets the task read the counter, or not.
-    pub fn begin_clock(&mut self, tid: Tid) -> Result<()> {
-        self.show_clock();
-        let open = self.is_clock_open();
-        self.with_slot(tid, |_, slot| Ok(image::set_tsc(slot, !open)?))?;
-        self.task(tid)?.traits.reads_tsc = open;
-        Ok(())
-    }
-
-    /// Before a task goes on: makes `rdtsc` fault in it, if the domain is closed by now.
-    pub fn obey_clock(&mut self, tid: Tid) -> Result<()> {
-        let closed = self.hooks.is_some() && self.space.clock().closed;
-        let task = self.task(tid)?;
-        // In a call, it stops again before it goes on in its program; with a signal, before it executes anything.
-        if closed && task.traits.reads_tsc && task.call.is_none() && task.inject.is_none() {
-            task.traits.reads_tsc = false;
-            self.with_slot(tid, |_, slot| Ok(image::set_tsc(slot, true)?))?;
-        }
-        Ok(())
-    }
-
-    /// The program wants `rdtsc` to be a fault, in one of its tasks.
-    pub fn forbid_clock(&mut self, outcome: &mut Outcome) -> Result<()> {
-        self.close_clock("the program wants rdtsc to be a fault");
-        self.undo_dense(0, u64::MAX, outcome)?;
-        if self.hooks.is_none() {
-            return Ok(());
-        }
-        self.space.clock_mut().forbidden = true;
-        let sites = self.space.patches().clock_faults();
-        let taken = sites.into_iter().flat_map(|site| self.space.patches_mut().take_faults(site..site + 1));
-        for (site, original) in taken.collect::<Vec<_>>() {
-            self.memory.write(site, &original)?;
-            outcome.ours().own.push((site, original.len() as u64));
-            outcome.writes.push(MemWrite { addr: site, data: original });
-        }
-        let patches = self.space.patches().within(0, u64::MAX);
-        for patch in patches.iter().filter(|patch| clock_insn(patch.kind).is_some()) {
-            self.unpatch(patch.start, patch.end, outcome)?;
-        }
-        Ok(())
-    }
-
-    /// Deals with everything in a new text that reads the counter, or might. What cannot be dealt with closes the domain.
-    pub(super) fn patch_clocks(
-        &mut self,
-        tid: Tid,
-        range: &TextRange,
-        offset: u64,
-        batch: &mut Batch,
-        outcome: &mut Outcome,
-    ) -> Result<()> {
-        if self.hooks.is_none() || self.space.clock().forbidden {
-            return Ok(());
-        }
-        let len = range.end - range.start;
-        let first = range.start.wrapping_sub(range.bias);
-        let Some(found) = range.file.clocks(offset, len, first, self.session.texts.cache()) else {
-            self.close_clock("a file's end in memory is not known");
-            return Ok(());
-        };
-        let mut unsure = Vec::new();
-        let in_dense = |site: u64| {
-            let site = site.wrapping_add(range.bias);
-            self.space.patches().dense.hooks(site)
-        };
-        let found: Vec<Learned> = found.into_iter().filter(|place| !in_dense(place.site())).collect();
-        for place in found {
-            let site = place.site();
-            let is_done = match place {
-                Learned::Inside { .. } => true,
-                Learned::Run(run) => {
-                    (Patches::lies_in(range, &run) && self.patch(tid, &run, range.bias, batch, outcome)?)
-                        || self.fault_at(run.site().wrapping_add(range.bias), run.kind(), batch)
-                }
-                Learned::Clock { site, kind } => self.fault_at(site.wrapping_add(range.bias), kind, batch),
-                Learned::Refused { reason, .. } => {
-                    tracing::debug!(site = format_args!("{site:#x}"), %reason, "perhaps an rdtsc");
-                    false
-                }
-            };
-            if !is_done {
-                unsure.push(site.wrapping_add(range.bias));
-            }
-        }
-        if !unsure.is_empty() && !self.guard(tid, range, &unsure, outcome)? {
-            self.close_clock("a file has what may be an rdtsc");
-        }
-        Ok(())
-    }
-
-    /// Overwrites an instruction by one of its length that faults. False: something else is there.
-    fn fault_at(&mut self, site: u64, kind: SiteKind, batch: &mut Batch) -> bool {
-        let (Some(fault), Some(insn)) = (clock_fault(kind), clock_insn(kind)) else { return false };
-        let original = self.memory.read_upto(site, fault.len());
-        let expected: &[u8] = if insn == Insn::Rdtsc { &[0x0f, 0x31] } else { &[0x0f, 0x01, 0xf9] };
-        if original != expected || self.space.patches().overlaps(site, site + fault.len() as u64) {
-            return false;
-        }
-        batch.sites.push(MemWrite { addr: site, data: fault.to_vec() });
-        batch.faults.push(Fault { site, insn, original: original.clone() });
-        self.space.patches_mut().add_fault(site, insn, original);
-        true
-    }
-
-    /// Executable memory that a fresh image has: the program's, other than the vdso.
-    pub(super) fn watch_image(&mut self, mapping: &bis_tracee::maps::Mapping, file: Option<&File>) {
-        if mapping.prot & WRITE != 0 || file.is_none() {
-            self.close_clock("the image has executable memory that is no file's");
-        }
-    }
-
-    /// Puts the kernel's clock functions where the hooks can call them.
-    pub(super) fn copy_vdso(&mut self, vdso: &Vdso, arena: usize, outcome: &mut Outcome) -> Result<()> {
-        self.space.clock_mut().vdso = vdso.range();
-        let arena = &mut self.space.patches_mut().arenas[arena];
-        if !arena.has_room(vdso.range().end - vdso.start) {
-            return Ok(());
-        }
-        let at = arena.next();
-        let Some(copy) = vdso.copy_for(at) else {
-            tracing::info!("the kernel's clock functions cannot be moved; they are made system calls");
-            return Ok(());
-        };
-        arena.take(copy.bytes.len());
-        let clock = self.space.clock_mut();
-        clock.text = at..at + copy.bytes.len() as u64;
-        clock.functions = copy.clocks;
-        self.memory.write(at, &copy.bytes)?;
-        outcome.writes.push(MemWrite { addr: at, data: copy.bytes });
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use bis_trace::{
-        event::Lapse,
-        types::{EventSeq, FileId},
+        event::{Lapse, Outcome},
+        types::{EventSeq, FileId, Tid},
     };
 
     use super::*;

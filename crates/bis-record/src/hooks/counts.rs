@@ -9,32 +9,17 @@ use std::{
 };
 
 use bis_agent::hooks::COUNTDOWN;
-use bis_rewrite::{Place, STATUS_FLAGS};
-use bis_trace::{
-    event::{EventKind, MemWrite, Pause, PausePlace},
-    types::{Registers, Signal, Tid},
-};
-use bis_tracee::{Status, area::Area, place, siginfo::SigInfo, task, ticks::Software};
+use bis_trace::event::MemWrite;
+use bis_tracee::{area::Area, ticks::Software};
 
-use super::need::Need;
-use crate::{domain::Domain, error::Result, steps::Step, ticks::Counter};
-
-/// How long a task that was told to stop at its next count may go without one, and how much of that it has had a core, if that
-/// does not take for ever. Then it is stopped where it is.
-const COUNT_WAIT: Duration = Duration::from_millis(2);
-const RUN_MIN: Duration = Duration::from_millis(1);
-const COUNT_WAIT_MAX: Duration = Duration::from_millis(200);
+use crate::task::Counter;
 
 /// What a domain knows of its counts.
 #[derive(Debug)]
 pub struct Counts {
     pub counter: Counter,
-    /// The running task is to stop at this count.
-    asked: Option<u64>,
-    /// Since when it is, or was and none came.
-    since: Option<Instant>,
-    /// How long it had run then.
-    run: Option<Duration>,
+    /// The running task was asked to stop at its next count, since its last event.
+    pub asked: Option<Asked>,
     /// Since when the domain has one task.
     pub alone_since: Option<Instant>,
     /// A task had to be stopped by its state although it is alone: counts would have served better.
@@ -53,8 +38,6 @@ impl Counts {
         Counts {
             counter: Counter::new(Box::new(Software::mapped(Arc::clone(area)))),
             asked: None,
-            since: None,
-            run: None,
             alone_since: None,
             is_wanted: false,
             need: Need::default(),
@@ -63,133 +46,121 @@ impl Counts {
 
     /// The task stands at an event: whatever it was to stop for is another matter.
     pub fn forget_stop(&mut self) {
-        (self.asked, self.since) = (None, None);
+        self.asked = None;
     }
 }
 
-impl Domain {
-    /// Does the domain's text count?
-    pub fn is_dense(&self) -> bool {
-        self.space.patches().dense.is_on
+/// A task is to stop at a count.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    /// At this one; none: none came, or there are none.
+    count: Option<u64>,
+    since: Instant,
+    /// How long it had run then.
+    run: Option<Duration>,
+}
+
+impl Asked {
+    pub fn new(count: Option<u64>, now: Instant, run: Option<Duration>) -> Asked {
+        Asked { count, since: now, run }
     }
 
-    /// The counts of a domain whose text has them.
-    fn dense_counts(&mut self) -> Option<&mut Counts> {
-        let hooks = self.hooks.as_mut().filter(|_| self.space.patches().dense.is_on)?;
-        Some(&mut hooks.counts)
-    }
-
-    /// The task is to stop, and computes. True: it goes on to its next count, and stops there. False: there are none, or none
-    /// came; until its next event, it does not stop at one.
-    pub fn stops_at_count(&mut self, tid: Tid) -> Result<bool> {
-        let Some(counts) = self.dense_counts() else { return Ok(false) };
-        let (since, asked, run) = (counts.since, counts.asked, counts.run);
-        let Some(since) = since else {
-            let asked = self.with_source(tid, |source, stopped, memory| source.stop_soon(stopped, memory))?;
-            if let Some(counts) = self.dense_counts() {
-                (counts.asked, counts.since) = (asked, Some(Instant::now()));
-                counts.run = task::cpu_time(tid);
-            }
-            return Ok(true);
-        };
-        // It was interrupted in the very moment when it trapped: that comes next.
-        let has_trapped = asked.is_some() && self.ticks(tid)? >= asked;
-        let waited = since.elapsed();
-        let has_run = || match (run, task::cpu_time(tid)) {
+    /// Does the task go on to its count? It has come to `reached` and has had a core for as long as `run` says. If it has come as far
+    /// as it was asked to, it was interrupted in the very moment when it trapped: that comes next.
+    pub fn goes_on(
+        &self,
+        reached: Option<u64>,
+        now: Instant,
+        run: impl FnOnce() -> Option<Duration>,
+    ) -> bool {
+        let waited = now.saturating_duration_since(self.since);
+        let has_run = || match (self.run, run()) {
             (Some(before), Some(now)) => now.saturating_sub(before) >= RUN_MIN || waited > COUNT_WAIT_MAX,
             _ => true,
         };
-        if has_trapped || waited < COUNT_WAIT || asked.is_some() && !has_run() {
-            return Ok(true);
-        }
-        self.with_source(tid, |source, stopped, memory| source.stop_at(stopped, memory, None))?;
-        if let Some(counts) = self.dense_counts() {
-            counts.asked = None;
-        }
-        Ok(false)
+        let has_trapped = self.count.is_some() && reached >= self.count;
+        has_trapped || waited < COUNT_WAIT || self.count.is_some() && !has_run()
     }
 
-    pub fn forget_stop_at_count(&mut self) {
-        if let Some(counts) = self.dense_counts() {
-            counts.forget_stop();
-        }
+    /// It was waited for a count for long enough: none came.
+    pub fn give_up(&mut self) {
+        self.count = None;
+    }
+}
+
+/// What is known of a domain's need for counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Need {
+    /// How often a task was stopped by its state.
+    pauses: u32,
+    /// When the others stood badly.
+    refused: Option<Instant>,
+}
+
+impl Need {
+    /// Have the others stood badly a short time ago?
+    pub fn is_refused(&self) -> bool {
+        self.refused.is_some_and(|refused| refused.elapsed() < AGAIN)
     }
 
-    /// The task computes, and came to no count.
-    pub fn learn_loop(&mut self, tid: Tid) -> Result<()> {
-        let rip = self.stopped(tid)?.regs()?.rip;
-        let patches = self.space.patches();
-        if patches.dense.is_on
-            && let (Some(text), Some(cache)) =
-                (patches.text_at(patches.original(rip)), self.session.texts.dense())
-        {
-            text.file.learn_loops(cache);
-        }
-        Ok(())
+    pub fn refuse(&mut self, is_refused: bool) {
+        self.refused = is_refused.then(Instant::now);
     }
 
-    /// What it means to stand there, in trampolines of dense text.
-    pub fn dense_place(&self, rip: u64) -> Option<Place> {
-        self.space.patches().dense.place(rip)
+    pub fn paused_by_state(&mut self) {
+        self.pauses = self.pauses.saturating_add(1);
     }
 
-    /// The program's own registers for a task in a trampoline: where it stands, and what a count has put aside.
-    pub fn own_registers(&self, regs: &Registers) -> Registers {
-        let mut own = Registers { rip: self.original_rip(regs.rip), ..*regs };
-        if let (Some(Place::Count { restore_rcx, flags_lost, .. }), Some(hooks)) =
-            (self.dense_place(regs.rip), &self.hooks)
-        {
-            if restore_rcx {
-                own.rcx = hooks.area.count_rcx();
-            }
-            if flags_lost {
-                own.eflags &= !STATUS_FLAGS;
-            }
-        }
-        own
+    /// Have there been enough pauses?
+    pub fn is_great(&self) -> bool {
+        self.pauses >= PAUSES_MAX
+    }
+}
+
+/// How many pauses by their state are taken before the text counts. To keep and map the dense text of a large program takes some
+/// tens of milliseconds; a pause by its state takes two or three, and in replay now and then seconds.
+const PAUSES_MAX: u32 = 3;
+
+/// How long nobody looks again where the others stood badly.
+const AGAIN: Duration = Duration::from_millis(20);
+
+/// How long a task that was told to stop at its next count may go without one, and how much of that it has had a core, if that
+/// does not take for ever. Then it is stopped where it is.
+const COUNT_WAIT: Duration = Duration::from_millis(2);
+
+const RUN_MIN: Duration = Duration::from_millis(1);
+
+const COUNT_WAIT_MAX: Duration = Duration::from_millis(200);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn a_task_is_given_time_to_come_to_its_count_and_a_core_to_come_there() {
+        let began = Instant::now();
+        let asked = Asked::new(Some(7), began, Some(5 * MS));
+        let goes_on =
+            |waited: Duration, run: Duration| asked.goes_on(Some(3), began + waited, || Some(5 * MS + run));
+        assert!(goes_on(MS, MS), "it has not waited for long");
+        assert!(goes_on(50 * MS, MS / 2), "it has hardly had a core");
+        assert!(!goes_on(50 * MS, MS));
+        assert!(!goes_on(201 * MS, MS / 2), "that does not take for ever");
+        assert!(!asked.goes_on(Some(3), began + 3 * MS, || None), "nobody knows how long it has run");
     }
 
-    /// The task has stopped at an int3. True: it was a count's, and is dealt with.
-    pub fn count_trap(&mut self, tid: Tid) -> Result<bool> {
-        if !self.is_dense() || !SigInfo(self.stopped(tid)?.siginfo()?).is_breakpoint() {
-            return Ok(false);
-        }
-        let found = self.stopped(tid)?.regs()?;
-        let Some(Place::Count { resume, flags_lost, trap: true, .. }) = self.dense_place(found.rip - 1)
-        else {
-            return Ok(false);
-        };
-        let eflags = if flags_lost { found.eflags & !STATUS_FLAGS } else { found.eflags };
-        let regs = Registers { rip: resume, eflags, orig_rax: u64::MAX, ..found };
-        self.stopped(tid)?.set_regs(&regs)?;
-        let status = Status::Signal(Signal::TRAP);
-        self.with_source(tid, |source, stopped, memory| source.stopped(stopped, memory, status))?;
-        self.forget_stop_at_count();
-        let stopped = self.task(tid)?;
-        stopped.standing.go_on_midway();
-        if !self.is_to_stop(tid)? {
-            return Ok(true);
-        }
-        // A computed jump is made first. It changes nothing but the program counter, which replay sets to what it is here.
-        if self.dense_place(resume).is_some() && self.step(tid)? == Step::Elsewhere {
-            return Ok(true);
-        }
-        let regs = self.stopped(tid)?.regs()?;
-        self.pause_at_count(tid, found.rip)?;
-        self.go_from_pause(tid, &regs)?;
-        Ok(true)
-    }
-
-    /// Writes down where the task stands, right behind a count, and where that has trapped.
-    fn pause_at_count(&mut self, tid: Tid, trap: u64) -> Result<()> {
-        self.drain(tid)?;
-        let sums = self.sums(tid)?;
-        let Some(count) = self.ticks(tid)? else { return Ok(()) };
-        let regs = self.stopped(tid)?.regs()?;
-        let extended = place::extended(&self.stopped(tid)?.xstate()?);
-        tracing::debug!(domain = %self.id, %tid, count, rip = format_args!("{:#x}", regs.rip), "pause");
-        let (held, seen, span) = (Vec::new(), Vec::new(), Vec::new());
-        let pause = Pause { place: PausePlace::Count(count), regs, extended, held, seen, span, trap };
-        self.event_with(tid, EventKind::Pause(Box::new(pause)), sums)
+    #[test]
+    fn a_task_that_has_come_to_its_count_traps_there() {
+        let began = Instant::now();
+        let mut asked = Asked::new(Some(7), began, Some(MS));
+        assert!(asked.goes_on(Some(7), began + 900 * MS, || Some(900 * MS)));
+        asked.give_up();
+        assert!(!asked.goes_on(Some(7), began + 900 * MS, || Some(900 * MS)));
+        assert!(
+            asked.goes_on(None, began + MS, || None),
+            "where there is none, it is stopped as soon as it may"
+        );
     }
 }

@@ -10,10 +10,7 @@
 //! stays, and what is known of it (`Patches::retire`); but where it leads back to must not be in such a middle. If anybody
 //! stands badly, the text is changed another time.
 
-use std::{
-    os::unix::fs::FileExt,
-    time::{Duration, Instant},
-};
+use std::os::unix::fs::FileExt;
 
 use bis_trace::types::Tid;
 use bis_tracee::maps;
@@ -24,35 +21,8 @@ use crate::{
     task::Handle,
 };
 
-/// How many pauses by their state are taken before the text counts. To keep and map the dense text of a large program takes some
-/// tens of milliseconds; a pause by its state takes two or three, and in replay now and then seconds.
-const PAUSES_MAX: u32 = 3;
-
 /// How much text is little, bytes: a program of C or Go with its libraries. To map it takes a few milliseconds.
 const SMALL: u64 = 4 << 20;
-
-/// How long nobody looks again where the others stood badly.
-const AGAIN: Duration = Duration::from_millis(20);
-
-/// What is known of a domain's need for counts.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Need {
-    /// How often a task was stopped by its state.
-    pauses: u32,
-    /// When the others stood badly.
-    refused: Option<Instant>,
-}
-
-impl Need {
-    pub fn paused_by_state(&mut self) {
-        self.pauses = self.pauses.saturating_add(1);
-    }
-
-    /// Have there been enough pauses?
-    pub fn is_great(&self) -> bool {
-        self.pauses >= PAUSES_MAX
-    }
-}
 
 impl Patches {
     /// Is there little text?
@@ -65,13 +35,13 @@ impl Domain {
     /// May the text be changed for the dense one although there are others than this task, which stands at the entry of a call?
     pub(super) fn may_change_text(&mut self, tid: Tid) -> bool {
         let Some(hooks) = &self.hooks else { return false };
-        if hooks.counts.need.refused.is_some_and(|refused| refused.elapsed() < AGAIN) {
+        if hooks.counts.need.is_refused() {
             return false;
         }
         let is_clear = self.others_are_clear(tid).unwrap_or(false);
         tracing::debug!(domain = %self.id, %tid, is_clear, "a text that counts is wanted");
         if let Some(hooks) = &mut self.hooks {
-            hooks.counts.need.refused = (!is_clear).then(Instant::now);
+            hooks.counts.need.refuse(!is_clear);
         }
         is_clear
     }

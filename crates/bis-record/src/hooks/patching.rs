@@ -19,7 +19,7 @@ use bis_trace::{
 };
 use bis_tracee::{maps, memory::Memory, remote::Remote, vdso::Vdso};
 
-use super::chance::is_sought;
+use super::texts::is_sought;
 use crate::{
     domain::Domain,
     error::Result,

@@ -10,7 +10,7 @@ use std::{
 
 use bis_rewrite::{
     CHANCE_PREFIXES_MAX, DenseCache, DenseEntry, DenseLayout, DenseName, DenseOptions, Key, Learned, Run,
-    SiteCache, SiteKind, SiteKinds, Span, Text, chance_bytes, clock_bytes, cpuid_bytes,
+    SiteCache, SiteKind, SiteKinds, Span, Text, chance_bytes, clock_bytes, cpuid_bytes, is_chance,
 };
 use bis_trace::types::FileId;
 use bis_tracee::sys::{self, MappedFile};
@@ -20,7 +20,6 @@ use object::{
     read::elf::{FileHeader, ProgramHeader},
 };
 
-use super::chance::is_sought;
 use crate::space::MadePatches;
 
 /// Device, inode, length and modification time: a changed file is another one.
@@ -389,4 +388,10 @@ impl Texts {
             files.entry(identity).or_insert_with(|| TextFile::open(file, self.cache.as_ref()).map(Arc::new));
         entry.clone()
     }
+}
+
+/// Is every instruction of this kind looked for as soon as its text is mapped? Others are made to fault, or are calls.
+pub(super) fn is_sought(kind: SiteKind) -> bool {
+    static CPUID_FAULTS: OnceLock<bool> = OnceLock::new();
+    is_chance(kind) || kind == SiteKind::Cpuid && !CPUID_FAULTS.get_or_init(sys::has_cpuid_faulting)
 }

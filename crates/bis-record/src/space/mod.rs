@@ -9,6 +9,7 @@
 
 mod clock;
 mod dense_texts;
+mod mapped;
 mod patches;
 mod scratch;
 mod shared;
@@ -20,6 +21,7 @@ use bis_trace::event::{Backing, Effect};
 
 pub use clock::Clock;
 pub use dense_texts::{Pool, READ_EXEC, chunks, shown_text};
+pub use mapped::{key_of_mapping, open_mapped, stack_floor, stack_limit};
 pub use patches::{ARENA_LEN, Arena, GUARDED, MadePatches, Patch, Patches, TextRange, clock_insn};
 pub use scratch::{Place, Room, Scratch, is_too_large, relocate};
 pub use shared::{Move, Recount, SharedMappings, SharedRange};

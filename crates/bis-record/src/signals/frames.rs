@@ -11,7 +11,7 @@ use bis_tracee::{
     siginfo::{Disposition, SigInfo, frame_ranges, is_on_alternate_stack, restore_flags},
 };
 
-use crate::{domain::Domain, error::Result, nearby::RED_ZONE};
+use crate::{domain::Domain, error::Result, places::RED_ZONE};
 
 /// No frame of a signal is larger, bytes: with all that a processor has to save, it has some 12,000.
 const FRAME_MAX: u64 = 1 << 15;

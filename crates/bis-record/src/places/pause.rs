@@ -2,42 +2,36 @@
 //! task makes no call at which it could take it.
 //!
 //! Most events need none of this. A task that makes calls gives way and takes its signals at one of them, or at the end
-//! of a hook. Only who computes for longer than a time slice while somebody waits is interrupted where it is. Its place
-//! is recorded so that replay finds it again ([`Pause`]); after that event the task is a task like all others: another may
-//! run, a signal be delivered.
+//! of a hook. Only a task that computes for longer than a time slice while somebody waits is interrupted where it is. Its
+//! place is recorded so that replay finds it again ([`Pause`]). After that event another task may run, or a signal be
+//! delivered, as after any event.
 //!
 //! Where its text counts (`hooks/counts.rs`), it goes on to its next count, and has its place there: a number. Only if none
 //! comes is it stopped by its state.
 //!
 //! The watch thread (`hooks/watch.rs`) sees that a domain has not stopped since its last look, and kicks the supervisor
-//! out of its wait; the supervisor decides here whether there is a reason to stop its task.
+//! out of its wait (`task/waiting.rs`). Whether there is a reason to stop the task is asked in `reasons.rs`.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{ops::Range, sync::Arc, time::Duration};
 
 use bis_rewrite::{Place, Run, Span};
 use bis_trace::{
-    event::{EventKind, Pause, PausePlace, SignalPoint},
+    event::{EventKind, MemWrite, Pause, PausePlace, SignalPoint},
     types::{Registers, Tid},
 };
-use bis_tracee::{TraceeError, maps, place, siginfo::SigInfo, sys, task, xsave};
+use bis_tracee::{
+    maps::{self, Mapping},
+    place,
+    siginfo::SigInfo,
+    task, xsave,
+};
 use iced_x86::{Decoder, DecoderOptions, OpKind};
 
+use super::{nearby::look_around, surroundings::saved_states};
 use crate::{
-    base::open_mapped,
-    domain::Domain,
-    error::Result,
-    hooks::texts::TextFile,
-    nearby::look_around,
-    steps::Step,
-    task::{Handle, Task},
+    domain::Domain, error::Result, hooks::texts::TextFile, places::Step, space::open_mapped,
+    task::stack_pointers,
 };
-
-/// How long a task may compute without an event while a signal waits for it; where its text counts, to stop it costs little.
-const SIGNAL_WAIT: Duration = Duration::from_millis(2);
-const SIGNAL_WAIT_COUNTED: Duration = Duration::from_micros(500);
 
 /// How long it may where replay must stop each time it comes to the place: a loop of a nanosecond comes there ten million times in ten milliseconds.
 const OPAQUE_MAX: Duration = Duration::from_millis(300);
@@ -46,15 +40,12 @@ const OPAQUE_MAX: Duration = Duration::from_millis(300);
 /// the kernel takes to let it go on and stop it again.
 const COMPUTED_MIN: Duration = Duration::from_micros(50);
 
-/// With chaos: more than the kernel takes to let a task go on and stop it again.
-const STEP_MIN: Duration = Duration::from_micros(10);
-
 /// How much of the stack is looked at, bytes.
 const STACK_LEN: u64 = 4096;
 
 /// How well replay can look for a place.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Spot {
+pub enum Spot {
     /// A breakpoint with a condition can take the place of these instructions, into whose middle nothing leads.
     Sure(Span),
     /// A breakpoint with a condition can be there.
@@ -64,90 +55,6 @@ enum Spot {
 }
 
 impl Domain {
-    /// The watch thread has kicked the supervisor out of its wait: somebody may want the running task to stop.
-    pub fn look_after(&mut self) -> Result<()> {
-        self.let_namespace_end()?;
-        let (slow, turn) = self.watched.take_kick();
-        if self.creeps {
-            // It stops by itself. To be asked for it all the time would keep it from its step on a busy machine.
-            return Ok(());
-        }
-        let runs = |task: &&Task| task.call.is_none() && matches!(task.handle, Handle::Running(_));
-        let Some(tid) = self.tasks.values().find(runs).map(|task| task.tid) else { return Ok(()) };
-        let is_due = turn && self.has_reason_to_pause(tid) && self.has_come_on(tid);
-        if !(slow || is_due || self.is_to_be_looked_at(tid)) {
-            return Ok(());
-        }
-        match sys::interrupt(tid) {
-            // Its end is on its way.
-            Err(TraceeError::Died(_)) => Ok(()),
-            other => {
-                self.task(tid)?.is_asked = true;
-                Ok(other?)
-            }
-        }
-    }
-
-    /// With chaos: has the task had the processor since it was last asked to stop? On a busy machine it may not come to its
-    /// first instruction before the next short slice is over.
-    fn has_come_on(&mut self, tid: Tid) -> bool {
-        if self.session.chaos.is_none() {
-            return true;
-        }
-        let ran = task::cpu_time(tid).map(|ran| (tid, ran));
-        let before = self.had_run.filter(|before| before.0 == tid);
-        let has_run = ran.zip(before).is_none_or(|(ran, before)| ran.1.saturating_sub(before.1) > STEP_MIN);
-        if has_run {
-            self.had_run = ran;
-        }
-        has_run
-    }
-
-    /// Is it time that this task, which computes, stops for somebody else?
-    pub fn has_reason_to_pause(&self, tid: Tid) -> bool {
-        self.is_awaited_by_signal(tid) || self.is_awaited_by_others(tid)
-    }
-
-    pub fn is_awaited_by_signal(&self, tid: Tid) -> bool {
-        let wait = if self.is_dense() { SIGNAL_WAIT_COUNTED } else { SIGNAL_WAIT };
-        self.tasks.get(&tid).is_some_and(|task| !task.stash.is_empty()) && self.has_run(wait)
-    }
-
-    pub fn is_awaited_by_others(&self, tid: Tid) -> bool {
-        let Some(task) = self.tasks.get(&tid) else { return false };
-        let waits = |other: &&Task| other.tid != tid && self.waits_for_turn(other);
-        let turn_is_over = self.is_turn_over(task);
-        let rival = |other: &Task| {
-            let (theirs, ours) = (self.urgency(other), self.urgency(task));
-            theirs < ours
-                || turn_is_over
-                    && (theirs == ours
-                        || task.is_lifted
-                        || self.session.chaos.is_none() && self.is_passed_over(other))
-        };
-        let is_wanted = self.holds_tokens() && self.session.registry.is_wanted();
-        (turn_is_over && is_wanted) || self.tasks.values().filter(waits).any(rival)
-    }
-
-    /// Would this task do something if it had the running one's turn?
-    pub fn waits_for_turn(&self, other: &Task) -> bool {
-        other.report.is_some() || other.standing.is_ready() && !self.is_idle(other)
-    }
-
-    /// Has the running task had its time slice, and computed for all of it? (With chaos, slices are short, and computing
-    /// without a call is no condition.)
-    fn is_turn_over(&self, task: &Task) -> bool {
-        match self.session.chaos {
-            None => task.spin.is_over || self.has_run(self.turns.slice()),
-            Some(_) => self.turns.used(Instant::now()) >= self.turns.slice(),
-        }
-    }
-
-    /// Has the running task computed for this long since its domain's last event?
-    pub fn has_run(&self, time: Duration) -> bool {
-        self.journal.last().elapsed() >= time
-    }
-
     /// The task has been interrupted where it makes no call and is in no hook. True: it has a place now, or something
     /// else has happened that is to be looked at.
     pub fn interrupted(&mut self, tid: Tid) -> Result<bool> {
@@ -269,7 +176,7 @@ impl Domain {
     /// Goes on for a few instructions, if need be, to one at which replay can put a breakpoint with a condition. Then, the
     /// instructions there, if they are known to be entered at their beginning alone, else nothing. None: the task's report is
     /// to be looked at first.
-    fn find_span(&mut self, tid: Tid) -> Result<Option<Spot>> {
+    pub fn find_span(&mut self, tid: Tid) -> Result<Option<Spot>> {
         /// Many places may be left alone together.
         const STEPS: usize = 16;
         let mappings = maps::read(tid)?;
@@ -339,49 +246,6 @@ impl Domain {
         Some((file, bias))
     }
 
-    /// With chaos, now and then: for how many instructions the task gets a turn.
-    pub fn draw_steps(&self, tid: Tid) -> Option<usize> {
-        let chaos = self.session.chaos.as_ref()?;
-        let task = self.tasks.get(&tid)?;
-        let is_plain = task.call.is_none()
-            && !task.standing.is_midway()
-            && task.expect_signal.is_none()
-            && !task.standing.is_in_hook()
-            && task.inject.is_none()
-            && task.stash.is_empty();
-        let others = self.tasks.len() > 1 || self.holds_tokens();
-        if is_plain && others { chaos.steps() } else { None }
-    }
-
-    /// [`Domain::creep`], for a task that may be killed meanwhile.
-    pub fn creep_on(&mut self, tid: Tid, steps: usize) -> Result<()> {
-        match self.creep(tid, steps) {
-            Err(error) if error.is_death_of(tid) => self.await_end(tid),
-            other => other,
-        }
-    }
-
-    /// Gives the task a turn of so many instructions; it ends with a pause, or with whatever comes first.
-    fn creep(&mut self, tid: Tid, steps: usize) -> Result<()> {
-        self.begin_ticks(tid)?;
-        self.prepare(tid);
-        for _ in 0..steps {
-            self.creeps = true;
-            let step = self.step(tid);
-            self.creeps = false;
-            if step? == Step::Elsewhere {
-                return Ok(());
-            }
-        }
-        let Some(span) = self.find_span(tid)? else { return Ok(()) };
-        let span = if let Spot::Sure(span) = span { span.bytes().to_vec() } else { Vec::new() };
-        self.pause(tid, span)?;
-        self.task(tid)?.standing.go_on();
-        // Somebody else is drawn.
-        self.turns.end();
-        Ok(())
-    }
-
     /// The instructions at the place where the task stands, or a few further on, if a breakpoint with a condition can be there:
     /// what [`Domain::pause`] wants to know of them. None: there can be none, or the task has a report.
     pub fn find_place(&mut self, tid: Tid) -> Result<Option<Vec<u8>>> {
@@ -390,6 +254,24 @@ impl Domain {
             Some(Spot::Good) => Some(Vec::new()),
             Some(Spot::Bad) | None => None,
         })
+    }
+
+    /// Looks at the memory of a stopped task: which words have changed since the last look.
+    pub fn look_wide(&mut self, tid: Tid) -> Result<Vec<MemWrite>> {
+        let regs = self.stopped(tid)?.regs()?;
+        let mut stacks = stack_pointers(&self.tasks);
+        stacks.extend(self.space.old_stacks());
+        // Of shared memory, what nobody else may change now.
+        let is_ours = |m: &Mapping| {
+            let range = self.space.shared().at(m.start);
+            !m.shared || range.is_some_and(|range| self.tokens.holds(range.object))
+        };
+        let mut mappings = maps::read(tid)?;
+        // Stores through a shared mapping of the file are seen there at once, and in replay later.
+        mappings.retain(|m| !self.space.views().overlaps(m.start, m.end));
+        let saved = self.saved_on_stacks(&mappings);
+        mappings.retain(is_ours);
+        Ok(self.surroundings.look(&self.memory, &regs, &stacks, &saved, &mappings))
     }
 
     /// Writes down where the task stands.
@@ -404,7 +286,7 @@ impl Domain {
         // What has changed comes first: it is what differs. Where there is a number, few places are left to tell apart.
         let mut held = if count.is_none() { self.look_wide(tid)? } else { Vec::new() };
         held.extend(look_around(&self.memory, &regs, self.space.views()));
-        let saved = self.saved_states(&maps::read(tid)?);
+        let saved = self.saved_on_stacks(&maps::read(tid)?);
         let held = place::leave_out(held, &saved);
         let mut seen = place::look(&self.memory, &xsave::leave_out(vec![(regs.rsp, STACK_LEN)], &saved));
         if count.is_none() {
@@ -422,5 +304,9 @@ impl Domain {
         };
         self.event_with(tid, EventKind::Pause(Box::new(pause)), sums)?;
         Ok(regs)
+    }
+
+    pub fn saved_on_stacks(&self, mappings: &[Mapping]) -> Vec<Range<u64>> {
+        saved_states(&self.memory, &stack_pointers(&self.tasks), mappings)
     }
 }

@@ -27,17 +27,17 @@ use std::{
 use bis_agent::OURS;
 use bis_trace::{
     event::SignalPoint,
-    types::{Registers, Signal, Tid},
+    types::{Registers, Tid},
 };
 use bis_tracee::{
-    Memory, Resume, Status,
+    Memory,
     maps::{self, Mapping},
     place,
     siginfo::{SigInfo, is_stop},
 };
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
-use crate::{chaos::Chaos, domain::Domain, error::Result};
+use crate::{chaos::Chaos, domain::Domain, error::Result, task::Ambush};
 
 /// How much of the stack, and of what the thread register points to, is looked through for addresses of code. The latter is
 /// where a thread that has just begun finds the function that it is to call.
@@ -53,14 +53,6 @@ const FRAMES_MAX: u64 = 1 << 20;
 
 /// How many breakpoints wait for a task at a time, at most [`place::BREAKPOINTS`].
 const POINTS: usize = 3;
-
-/// Breakpoints that wait for their task.
-#[derive(Clone, Debug)]
-pub struct Ambush {
-    addrs: Vec<u64>,
-    /// They were set where an event has left the task: what they stop in front of has not been reached since.
-    is_first: bool,
-}
 
 impl Domain {
     /// The task is about to go on: draws whether it is to be stopped somewhere, and where. False: it has a report, which is to be
@@ -112,36 +104,6 @@ impl Domain {
         Ok(())
     }
 
-    /// The task is not waited for any more: no trap may come between it and what happens next. Afterwards it may have a report.
-    pub fn disarm(&mut self, tid: Tid) -> Result<()> {
-        if self.task(tid)?.ambush.take().is_none() {
-            return Ok(());
-        }
-        place::clear_breakpoint(tid)?;
-        // It may have been stopped for something else in the moment when it came there: the trap is on its way.
-        while self.stopped(tid)?.pending()?.iter().any(|info| SigInfo(*info).is_debug_exception()) {
-            let was_midway = self.task(tid)?.standing.is_midway();
-            self.resume(tid, Resume::Cont)?;
-            self.wait_for_report(tid)?;
-            let is_trap = match self.task(tid)?.report {
-                Some(Status::Signal(Signal::TRAP)) => {
-                    SigInfo(self.stopped(tid)?.siginfo()?).is_debug_exception()
-                }
-                // The watch thread wants it to stop.
-                Some(Status::Trap) => true,
-                _ => false,
-            };
-            let task = self.task(tid)?;
-            task.standing.set_midway(was_midway);
-            if !is_trap {
-                return Ok(());
-            }
-            task.report = None;
-            task.standing.go_on();
-        }
-        Ok(())
-    }
-
     /// Instructions that the task may come to, a few of them.
     fn points_ahead(&mut self, tid: Tid, chaos: &Chaos) -> Result<Vec<u64>> {
         let regs = self.stopped(tid)?.regs()?;
@@ -183,17 +145,8 @@ impl Domain {
         Ok(points.into_iter().collect())
     }
 
-    /// The task has stopped for the signal of a trap.
-    pub fn trap(&mut self, tid: Tid) -> Result<()> {
-        if self.count_trap(tid)? || self.is_caught(tid)? {
-            Ok(())
-        } else {
-            self.signal_stop(tid, Signal::TRAP)
-        }
-    }
-
     /// Is the task in front of the instruction where it was waited for? True: it is, and that is done with.
-    fn is_caught(&mut self, tid: Tid) -> Result<bool> {
+    pub fn is_caught(&mut self, tid: Tid) -> Result<bool> {
         let (Some(chaos), Some(ambush)) = (self.session.chaos.clone(), self.task(tid)?.ambush.clone()) else {
             return Ok(false);
         };

@@ -158,4 +158,34 @@ impl Domain {
         }
         Ok(true)
     }
+
+    /// The task is not waited for any more: no trap may come between it and what happens next. Afterwards it may have a report.
+    pub fn disarm(&mut self, tid: Tid) -> Result<()> {
+        if self.task(tid)?.ambush.take().is_none() {
+            return Ok(());
+        }
+        place::clear_breakpoint(tid)?;
+        // It may have been stopped for something else in the moment when it came there: the trap is on its way.
+        while self.stopped(tid)?.pending()?.iter().any(|info| SigInfo(*info).is_debug_exception()) {
+            let was_midway = self.task(tid)?.standing.is_midway();
+            self.resume(tid, Resume::Cont)?;
+            self.wait_for_report(tid)?;
+            let is_trap = match self.task(tid)?.report {
+                Some(Status::Signal(Signal::TRAP)) => {
+                    SigInfo(self.stopped(tid)?.siginfo()?).is_debug_exception()
+                }
+                // The watch thread wants it to stop.
+                Some(Status::Trap) => true,
+                _ => false,
+            };
+            let task = self.task(tid)?;
+            task.standing.set_midway(was_midway);
+            if !is_trap {
+                return Ok(());
+            }
+            task.report = None;
+            task.standing.go_on();
+        }
+        Ok(())
+    }
 }

@@ -10,12 +10,12 @@ use std::ops::Range;
 
 use bis_trace::{
     event::{MemWrite, RangeSum},
-    types::{Registers, Tid},
+    types::Registers,
 };
-use bis_tracee::{Memory, checksum, maps, maps::Mapping, xsave};
+use bis_tracee::{Memory, checksum, maps::Mapping, xsave};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::{domain::Domain, error::Result, nearby::operands, task::stack_pointers};
+use super::nearby::operands;
 
 /// How much is looked at, bytes. Of a mapping larger than `WHOLE_MAX`, only pages near pointers are: so many of them, and so
 /// much more on both sides of what a register points to.
@@ -55,6 +55,35 @@ impl Surroundings {
     /// As a place has them: xxh3 of the bytes.
     pub fn sums(&self) -> impl Iterator<Item = RangeSum> + '_ {
         self.0.iter().map(|(addr, data)| RangeSum { addr: *addr, len: data.len() as u64, sum: xxh3_64(data) })
+    }
+
+    /// Looks at the memory of a stopped task with these registers: which words have changed since the last look. Stacks end at
+    /// `stacks`; of `mappings`, nothing changes but by the domain itself; what is `saved` of vector registers does not repeat.
+    pub fn look(
+        &mut self,
+        memory: &Memory,
+        regs: &Registers,
+        stacks: &[u64],
+        saved: &[Range<u64>],
+        mappings: &[Mapping],
+    ) -> Vec<MemWrite> {
+        let writable = mappings.iter().filter(|m| checksum::is_summed(m)).filter_map(|mapping| {
+            // As in checksums: what lies below a stack pointer does not all repeat.
+            let within = stacks.iter().filter(|rsp| mapping.start <= **rsp && **rsp < mapping.end);
+            let start = within.map(|rsp| rsp.next_multiple_of(PAGE)).max().unwrap_or(mapping.start);
+            (start < mapping.end).then_some((start, mapping.end))
+        });
+        let (whole, large): (Vec<_>, Vec<_>) = writable.partition(|(start, end)| end - start <= WHOLE_MAX);
+        let near = near(memory, regs, &large);
+        let read = |(addr, len): (u64, u64)| {
+            let data = memory.read_upto(addr, usize::try_from(len).unwrap_or(0));
+            (!data.is_empty()).then_some((addr, data))
+        };
+        let chosen = xsave::leave_out(choose(whole, near, regs.rip), saved);
+        let now = Surroundings(chosen.into_iter().filter_map(read).collect());
+        let changed = now.changed_since(self);
+        *self = now;
+        changed
     }
 
     /// What is here and was not there; of very much, pieces from everywhere.
@@ -102,45 +131,6 @@ pub fn saved_states(memory: &Memory, stacks: &[u64], mappings: &[Mapping]) -> Ve
     // A look at the page below a stack would make it grow.
     let is_there = |rsp: &&u64| mappings.iter().any(|m| m.start <= **rsp && **rsp < m.end);
     stacks.iter().filter(is_there).flat_map(|rsp| xsave::areas(memory, *rsp, SAVED_LEN)).collect()
-}
-
-impl Domain {
-    pub fn saved_states(&self, mappings: &[Mapping]) -> Vec<Range<u64>> {
-        saved_states(&self.memory, &stack_pointers(&self.tasks), mappings)
-    }
-
-    /// Looks at the memory of a stopped task: which words have changed since the last look.
-    pub fn look_wide(&mut self, tid: Tid) -> Result<Vec<MemWrite>> {
-        let regs = self.stopped(tid)?.regs()?;
-        let mut stacks = stack_pointers(&self.tasks);
-        stacks.extend(self.space.old_stacks());
-        // Of shared memory, what nobody else may change now.
-        let is_ours = |m: &Mapping| {
-            let range = self.space.shared().at(m.start);
-            !m.shared || range.is_some_and(|range| self.tokens.holds(range.object))
-        };
-        let mut mappings = maps::read(tid)?;
-        // Stores through a shared mapping of the file are seen there at once, and in replay later.
-        mappings.retain(|m| !self.space.views().overlaps(m.start, m.end));
-        let writable =
-            mappings.iter().filter(|m| checksum::is_summed(m) && is_ours(m)).filter_map(|mapping| {
-                // As in checksums: what lies below a stack pointer does not all repeat.
-                let within = stacks.iter().filter(|rsp| mapping.start <= **rsp && **rsp < mapping.end);
-                let start = within.map(|rsp| rsp.next_multiple_of(PAGE)).max().unwrap_or(mapping.start);
-                (start < mapping.end).then_some((start, mapping.end))
-            });
-        let (whole, large): (Vec<_>, Vec<_>) = writable.partition(|(start, end)| end - start <= WHOLE_MAX);
-        let near = near(&self.memory, &regs, &large);
-        let read = |(addr, len): (u64, u64)| {
-            let data = self.memory.read_upto(addr, usize::try_from(len).unwrap_or(0));
-            (!data.is_empty()).then_some((addr, data))
-        };
-        let chosen = xsave::leave_out(choose(whole, near, regs.rip), &self.saved_states(&mappings));
-        let now = Surroundings(chosen.into_iter().filter_map(read).collect());
-        let changed = now.changed_since(&self.surroundings);
-        self.surroundings = now;
-        Ok(changed)
-    }
 }
 
 /// Pages of large mappings that are near what registers point to, what the next instructions use, and what the top of the

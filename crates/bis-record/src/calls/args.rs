@@ -1,0 +1,39 @@
+//! What arguments say, as the kernel reads them, and where we find what they name.
+
+use bis_trace::types::Tid;
+use bis_tracee::Memory;
+
+/// The lowest bits of an argument, as the kernel reads an int.
+#[expect(clippy::cast_possible_truncation, reason = "the kernel's own reading of an int argument")]
+pub(super) fn int(arg: u64) -> i32 {
+    arg as i32
+}
+
+pub(super) fn fd_path(tid: Tid, fd: i32) -> String {
+    format!("/proc/{tid}/fd/{fd}")
+}
+
+/// The fallocate modes COLLAPSE_RANGE and INSERT_RANGE: all that follows moves.
+pub(super) const SHIFTS: u64 = 0x28;
+
+/// The most buffers that one call takes (UIO_MAXIOV).
+const BUFFERS_MAX: u64 = 1024;
+
+/// The buffers of a write or writev, as (address, length), cut to what was written.
+pub fn buffers(memory: &Memory, vector: bool, args: [u64; 6], written: u64) -> Vec<(u64, u64)> {
+    if !vector {
+        return vec![(args[1], written)];
+    }
+    let mut left = written;
+    let mut ranges = Vec::new();
+    for index in 0..args[2].min(BUFFERS_MAX) {
+        let at = args[1] + 16 * index;
+        let (Ok(base), Ok(len)) = (memory.read_u64(at), memory.read_u64(at + 8)) else { break };
+        let len = len.min(left);
+        if len > 0 {
+            ranges.push((base, len));
+        }
+        left -= len;
+    }
+    ranges
+}

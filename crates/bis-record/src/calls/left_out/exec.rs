@@ -1,0 +1,301 @@
+//! Programs that are left out of the recording: an exec of one starts it outside (`bis_tracee::outside`), and the recorded process
+//! executes a stand-in instead, which waits for it.
+//!
+//! The exec is entered twice. The first time, the program is started, and the process gets what its stand-in needs; the calls for
+//! that cost it the call that it is in, so it makes it again. The second time, it is made an exec of the stand-in.
+//! A program that cannot be started fails as an exec does.
+
+use std::{
+    ffi::{CString, OsStr},
+    fs::{self, File},
+    io::{self, Write},
+    os::{
+        fd::RawFd,
+        unix::{
+            ffi::OsStrExt,
+            fs::{OpenOptionsExt, PermissionsExt},
+        },
+    },
+    path::{Path, PathBuf},
+};
+
+use bis_agent::{MEMFD_NAME, STAND_IN_ELF};
+use bis_syscalls::{Call, Handler, own};
+use bis_trace::types::{Registers, Tid};
+use bis_tracee::{Memory, Stopped, outside, remote::Remote, sys};
+
+use super::StandIn;
+use crate::{calls::Entry, domain::Domain, error::Result};
+
+/// The fields of /proc/PID/status that say what a process may do.
+const MAY: [&str; 8] = ["Uid:", "Gid:", "Groups:", "CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"];
+const NAMESPACES: [&str; 7] = ["cgroup", "ipc", "mnt", "net", "pid", "user", "uts"];
+
+fn field<'a>(status: &'a str, name: &str) -> &'a str {
+    status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim()
+}
+
+/// Why a process of ours would not be what this one is. A program that is left out must not get out of a sandbox.
+fn why_not(pid: Tid, status: &str) -> Option<&'static str> {
+    let own = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    if MAY.iter().any(|name| field(status, name) != field(&own, name)) {
+        return Some("its user, groups or capabilities are not those of bis");
+    }
+    let differs = |name: String| {
+        let link = |process: &str| fs::read_link(format!("/proc/{process}/{name}")).ok();
+        let (its, ours) = (link(&pid.to_string()), link("thread-self"));
+        its.is_none() || its != ours
+    };
+    if differs("root".into()) || NAMESPACES.iter().any(|name| differs(format!("ns/{name}"))) {
+        return Some("it has a root folder or namespaces of its own");
+    }
+    None
+}
+
+fn errno_of(error: &io::Error) -> i64 {
+    -i64::from(error.raw_os_error().unwrap_or(libc::EIO))
+}
+
+impl Domain {
+    /// At the entry of an exec: what becomes of it, if its program is to be left out. None: it goes on as an exec.
+    pub fn enter_left_out(&mut self, tid: Tid, handler: Handler, call: &Call) -> Result<Option<Entry>> {
+        let (nr, entry) = (self.call(tid)?.nr, self.call(tid)?.entry);
+        let is_same =
+            |stand_in: &StandIn| (stand_in.entry.rip, stand_in.entry.args()) == (entry.rip, entry.args());
+        if let Some(stand_in) = self.task(tid)?.stand_in.filter(is_same) {
+            self.enter_stand_in(tid, handler, call, stand_in)?;
+            return Ok(None);
+        }
+        let is_asked = nr == own::NUMBER;
+        let is_refused = is_asked.then_some(Entry::Done(-i64::from(libc::EPERM)));
+        if !is_asked && self.session.options.left_out.is_empty() {
+            return Ok(None);
+        }
+        let Some(found) = self.program(tid, handler, call) else { return Ok(is_refused) };
+        let Ok(path) = fs::canonicalize(&found) else { return Ok(is_refused) };
+        let is_program =
+            fs::metadata(&path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
+        let named = named(tid, &found);
+        if !is_program
+            || !is_asked && !self.session.options.left_out.iter().any(|left| left.matches(&named, &path))
+        {
+            return Ok(is_refused);
+        }
+        let pid = self.task(tid)?.pid;
+        let status = fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
+        let is_confined = self
+            .task(tid)?
+            .traits
+            .wishes
+            .held
+            .sandbox
+            .is_there()
+            .then_some("it has seccomp filters of its own");
+        let shown = path.display();
+        if let Some(why) = is_confined.or_else(|| why_not(tid, &status)) {
+            let text =
+                format!("process {pid} executes {shown}, which is not left out of the recording: {why}");
+            self.session.note(self.session.writer.next_seq(), text)?;
+            return Ok(is_refused);
+        }
+        match self.begin_outside(tid, call, &named, &status)? {
+            Ok((image, channel, blocked)) => {
+                self.session.left_out(pid);
+                self.session.note(
+                    self.session.writer.next_seq(),
+                    format!("process {pid} executes {shown}, which is left out of the recording"),
+                )?;
+                self.task(tid)?.stand_in = Some(StandIn { image, channel, entry, blocked });
+                self.task(tid)?.call = None;
+                self.undo(tid, &entry)?;
+                Ok(Some(Entry::Undone))
+            }
+            Err(error) => Ok(Some(Entry::Done(errno_of(&error)))),
+        }
+    }
+
+    /// Starts the program. The descriptors of the stand-in's program and of its socket, and the signals that were blocked.
+    fn begin_outside(
+        &mut self,
+        tid: Tid,
+        call: &Call,
+        path: &Path,
+        status: &str,
+    ) -> Result<io::Result<(RawFd, RawFd, u64)>> {
+        let pid = self.task(tid)?.pid;
+        let blocked = self.stopped(tid)?.sigmask()?;
+        let strings = |addr| -> Result<Vec<CString>> {
+            let strings = self.memory.read_strings(addr)?;
+            Ok(strings.into_iter().filter_map(|string| CString::new(string).ok()).collect())
+        };
+        let Ok(program) = CString::new(path.as_os_str().as_bytes()) else {
+            return Ok(Err(io::Error::from_raw_os_error(libc::ENOENT)));
+        };
+        let skipped = usize::from(call.nr.cast_signed() == libc::SYS_execveat);
+        let (argv, envp) = (strings(call.args[1 + skipped])?, strings(call.args[2 + skipped])?);
+        let affinity = self.task(tid)?.traits.wishes.affinity.clone();
+        let affinity = affinity.unwrap_or_else(|| self.session.cores.original.clone());
+        let nice = self.task(tid)?.traits.nice;
+        let number = |name, radix| u64::from_str_radix(field(status, name), radix).unwrap_or(0);
+        let (group, _) = outside::group_and_session(pid);
+        let begin = || -> io::Result<_> {
+            let cwd = File::options()
+                .read(true)
+                .custom_flags(libc::O_PATH | libc::O_DIRECTORY)
+                .open(format!("/proc/{tid}/cwd"))?;
+            Ok((cwd, outside::kept_files(pid)?))
+        };
+        let (cwd, files) = match begin() {
+            Ok(found) => found,
+            Err(error) => return Ok(Err(error)),
+        };
+        let umask = u32::try_from(number("Umask:", 8)).unwrap_or(0o022);
+        let ignored = number("SigIgn:", 16);
+        self.with_slot(tid, |domain, slot| {
+            let made = make_descriptors(slot, pid, &domain.memory)?;
+            let (image, channel, file) = match made {
+                Ok(made) => made,
+                Err(error) => return Ok(Err(error)),
+            };
+            let mask = |slot: &mut Option<Stopped>, mask| {
+                slot.as_mut().map_or(Ok(()), |task| task.set_sigmask(mask))
+            };
+            mask(slot, u64::MAX)?;
+            let started = outside::start(&outside::Outside {
+                path: program,
+                argv,
+                envp,
+                cwd,
+                files,
+                group,
+                umask,
+                nice,
+                affinity,
+                limits: outside::limits(pid),
+                blocked,
+                ignored,
+                channel: file,
+            });
+            let mut remote = Remote::new(slot)?;
+            match &started {
+                // The stand-in gets it.
+                Ok(()) => {
+                    let fd = u64::try_from(channel).unwrap_or(0);
+                    remote.call(libc::SYS_fcntl, [fd, libc::F_SETFD as u64, 0, 0, 0, 0])?;
+                }
+                Err(_) => {
+                    for fd in [image, channel] {
+                        remote.call(libc::SYS_close, [u64::try_from(fd).unwrap_or(0), 0, 0, 0, 0, 0])?;
+                    }
+                }
+            }
+            remote.finish()?;
+            if started.is_err() {
+                mask(slot, blocked)?;
+            }
+            Ok(started.map(|()| (image, channel, blocked)))
+        })
+    }
+
+    /// The exec of the stand-in has failed, and the program outside is killed.
+    pub fn leave_no_stand_in(&mut self, tid: Tid) -> Result<()> {
+        let Some(stand_in) = self.task(tid)?.stand_in.take() else { return Ok(()) };
+        for fd in [stand_in.image, stand_in.channel] {
+            self.call_for(tid, libc::SYS_close, [u64::try_from(fd).unwrap_or(0), 0, 0, 0, 0, 0])?;
+        }
+        Ok(self.stopped(tid)?.set_sigmask(stand_in.blocked)?)
+    }
+
+    /// The exec becomes one of the stand-in, with the same arguments and variables.
+    fn enter_stand_in(&mut self, tid: Tid, handler: Handler, call: &Call, stand_in: StandIn) -> Result<()> {
+        let skipped = usize::from(handler == Handler::Execveat);
+        let name = call.args[skipped];
+        // Its end is an empty string.
+        let empty = name + self.memory.read_c_str(name)?.len() as u64;
+        let entry = self.call(tid)?.entry;
+        let regs = Registers {
+            orig_rax: libc::SYS_execveat.cast_unsigned(),
+            rdi: u64::try_from(stand_in.image).unwrap_or(0),
+            rsi: empty,
+            rdx: call.args[1 + skipped],
+            r10: call.args[2 + skipped],
+            r8: libc::AT_EMPTY_PATH as u64,
+            ..entry
+        };
+        self.stopped(tid)?.set_regs(&regs)?;
+        // If it fails, the program finds its own arguments.
+        self.call(tid)?.shortened = true;
+        Ok(())
+    }
+}
+
+/// The name under which the task knows the file that we find by this name.
+fn named(tid: Tid, found: &Path) -> PathBuf {
+    let name = found.as_os_str().as_bytes();
+    for (prefix, link) in [(format!("/proc/{tid}/root"), "/".into()), {
+        let cwd = format!("/proc/{tid}/cwd");
+        let folder = fs::read_link(&cwd).unwrap_or_default();
+        (cwd, folder)
+    }] {
+        if let Some(rest) = name.strip_prefix(prefix.as_bytes()) {
+            let rest = rest.strip_prefix(b"/").unwrap_or(rest);
+            return Path::new(&link).join(OsStr::from_bytes(rest));
+        }
+    }
+    fs::canonicalize(found).unwrap_or_else(|_| found.to_owned())
+}
+
+/// The descriptors that the stand-in needs, made by the task itself: its program, and one end of a socket, whose other end we get.
+fn make_descriptors(
+    slot: &mut Option<Stopped>,
+    pid: Tid,
+    memory: &Memory,
+) -> Result<io::Result<(RawFd, RawFd, File)>> {
+    let mut remote = Remote::new(slot)?;
+    let made = make_with(&mut remote, pid, memory)?;
+    remote.finish()?;
+    Ok(made)
+}
+
+fn make_with(remote: &mut Remote<'_>, pid: Tid, memory: &Memory) -> Result<io::Result<(RawFd, RawFd, File)>> {
+    /// Below what the program may use of its stack.
+    const BELOW: u64 = 512;
+    let failed =
+        |errno: i64| Ok(Err(io::Error::from_raw_os_error(i32::try_from(-errno).unwrap_or(libc::EIO))));
+    let cloexec = u64::from(libc::MFD_CLOEXEC);
+    let image = remote.call(libc::SYS_memfd_create, [MEMFD_NAME, cloexec, 0, 0, 0, 0])?;
+    if image < 0 {
+        return failed(image);
+    }
+    let room = (remote.saved().rsp - BELOW) & !7;
+    let before = memory.read_vec(room, 8).ok();
+    let kind = (libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC) as u64;
+    let result = remote.call(libc::SYS_socketpair, [libc::AF_UNIX as u64, kind, 0, room, 0, 0])?;
+    let pair = memory.read_u64(room);
+    if let Some(before) = before {
+        memory.write(room, &before)?;
+    }
+    if result < 0 {
+        remote.call(libc::SYS_close, [image.cast_unsigned(), 0, 0, 0, 0, 0])?;
+        return failed(result);
+    }
+    let pair = pair?;
+    let (ours, its) = (pair & 0xffff_ffff, pair >> 32);
+    let (image, channel) = (RawFd::try_from(image).unwrap_or(-1), RawFd::try_from(its).unwrap_or(-1));
+    let filled = || -> io::Result<File> {
+        // Not by its name: what is open for writing by one cannot be executed.
+        sys::take_fd(pid, image)?.write_all(STAND_IN_ELF)?;
+        sys::take_fd(pid, RawFd::try_from(ours).unwrap_or(-1))
+    };
+    let filled = filled();
+    remote.call(libc::SYS_close, [ours, 0, 0, 0, 0, 0])?;
+    match filled {
+        Ok(file) => Ok(Ok((image, channel, file))),
+        Err(error) => {
+            for fd in [image, channel] {
+                remote.call(libc::SYS_close, [u64::try_from(fd).unwrap_or(0), 0, 0, 0, 0, 0])?;
+            }
+            Ok(Err(error))
+        }
+    }
+}

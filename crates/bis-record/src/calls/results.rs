@@ -1,0 +1,217 @@
+//! Calls that write much at once: what they wrote is recorded in pieces, so that what the recorder holds in memory
+//! does not depend on the program's buffers.
+//!
+//! One `read` may bring gigabytes. The call itself is made as the program asks for it: to ask for less and let the
+//! program see a short read would be allowed, but regular files never give one, and programs rely on that. Instead
+//! the call has several events. All but the last write a piece of the result and leave the task in front of the
+//! same system call, which it then makes again in replay; the last one is the call's own. Nothing of the domain
+//! comes in between.
+//!
+//! Results that are too large for scratch memory go straight to the program's buffers. Nobody else runs meanwhile
+//! where the call comes to an end by itself, which it does when it reads a file.
+//!
+//! What calls do to shared objects (`objects.rs`) is split the same way.
+
+use std::{fs, mem};
+
+use bis_syscalls::{Call, Output, Plan};
+use bis_trace::{
+    event::{Cloned, Effect, EventKind, MemWrite, Outcome},
+    types::{Registers, Tid},
+};
+use bis_tracee::maps;
+
+use crate::{
+    calls::{
+        Reader,
+        args::int,
+        cloned::{Attempt, Run, is_worth_cloning},
+    },
+    domain::Domain,
+    error::Result,
+    space,
+    task::InCall,
+};
+
+/// Bytes of results in one event, at most (but for the last bytes that are added to many small pieces).
+const PIECE_BYTES_MAX: u64 = 1 << 20;
+
+const WRITE: u32 = 2;
+
+/// Is it a read from a file that is too large for scratch memory? It must not run beside other tasks, and need not.
+pub fn reads_much_of_a_file(tid: Tid, call: &Call, plan: &Plan) -> bool {
+    let reads = [libc::SYS_read, libc::SYS_pread64, libc::SYS_readv, libc::SYS_preadv, libc::SYS_preadv2];
+    let is_file = |fd: i32| fs::metadata(format!("/proc/{tid}/fd/{fd}")).is_ok_and(|file| file.is_file());
+    reads.contains(&call.nr.cast_signed()) && space::is_too_large(plan) && is_file(call.i32(0))
+}
+
+/// What of a call's results has been brought to where the program expects it, and is in no event yet.
+#[derive(Default)]
+struct Brought {
+    /// What is cloned of the result, if anything is.
+    clones: Option<Run>,
+    /// How far that is, in the result, bytes.
+    position: u64,
+    cloned: Vec<Cloned>,
+    writes: Vec<MemWrite>,
+    /// How many bytes the writes hold.
+    held: u64,
+}
+
+impl Brought {
+    /// Of `len` bytes of the result that come next: how many of them, from the first on, go into one piece, and whether they may be
+    /// cloned.
+    fn part(&self, len: u64) -> (u64, bool) {
+        let len = len.min(PIECE_BYTES_MAX - self.held);
+        self.clones.as_ref().map_or((len, false), |run| run.part(self.position, len))
+    }
+
+    /// What belongs into one event.
+    fn take(&mut self) -> (Vec<Cloned>, Vec<MemWrite>) {
+        self.held = 0;
+        (mem::take(&mut self.cloned), mem::take(&mut self.writes))
+    }
+}
+
+impl Domain {
+    /// Copies what the call wrote to where the program expects it, and returns what belongs into the call's event.
+    /// What is more than one event should hold has events of its own then.
+    pub fn results(
+        &mut self,
+        tid: Tid,
+        call: &mut InCall,
+        result: i64,
+    ) -> Result<(Vec<Cloned>, Vec<MemWrite>)> {
+        let mut outputs = call.plan.outputs(result, &|piece| call.place(piece), &Reader(&self.memory));
+        let clones = self.clone_result(tid, call, &outputs, result)?;
+        if clones.is_none() {
+            outputs.extend(self.torn(tid, call, result));
+        }
+        let mut brought = Brought { clones, ..Brought::default() };
+        for Output { piece, offset, len } in outputs {
+            let mut done = 0;
+            while done < len {
+                if brought.held >= PIECE_BYTES_MAX {
+                    let (clones, writes) = brought.take();
+                    self.write_early(tid, call, Outcome { clones, writes, ..Outcome::default() })?;
+                }
+                match self.bring_part(
+                    call,
+                    &mut brought,
+                    Output { piece, offset: offset + done, len: len - done },
+                )? {
+                    Some(part) => done += part,
+                    None => break,
+                }
+            }
+        }
+        Ok(brought.take())
+    }
+
+    /// What a call that failed where memory ends may have written before.
+    fn torn(&self, tid: Tid, call: &InCall, result: i64) -> Vec<Output> {
+        let mut mappings = None;
+        let mut is_writable = |page: u64| {
+            let mappings = mappings.get_or_insert_with(|| maps::read(tid).unwrap_or_default());
+            mappings
+                .iter()
+                .any(|mapping| (mapping.start..mapping.end).contains(&page) && mapping.prot & WRITE != 0)
+        };
+        let reader = Reader(&self.memory);
+        call.plan.torn(result, &|piece| call.place(piece), &reader, &mut is_writable)
+    }
+
+    /// Brings the first part of an output to where the program expects it. How long that was; none: the rest of it is not
+    /// there.
+    fn bring_part(&self, call: &InCall, brought: &mut Brought, output: Output) -> Result<Option<u64>> {
+        let Output { piece, offset, len } = output;
+        let (home, at) = (call.plan.pieces[piece].home, call.place(piece));
+        let (len, may_be_cloned) = brought.part(len);
+        // After a success that overstates its length, what can be read is what was written.
+        let data = self.memory.read_upto(at + offset, usize::try_from(len).unwrap_or(0));
+        let is_short = (data.len() as u64) < len;
+        let cloned = match (&mut brought.clones, &self.session.cloning) {
+            (Some(run), Some(cloning)) if may_be_cloned && !is_short => {
+                run.take(cloning, brought.position, home + offset, &data)
+            }
+            _ => None,
+        };
+        brought.position += len;
+        if let Some(cloned) = cloned {
+            brought.cloned.push(cloned);
+            if at != home {
+                self.memory.write(home + offset, &data)?;
+            }
+            return Ok(Some(len));
+        }
+        brought.held += len;
+        match call.places.as_deref() {
+            Some(places) if at != home => {
+                for (offset, data) in places[piece].changes(offset, data) {
+                    self.memory.write(home + offset, &data)?;
+                    brought.writes.push(MemWrite { addr: home + offset, data });
+                }
+            }
+            _ => brought.writes.push(MemWrite { addr: home + offset, data }),
+        }
+        Ok((!is_short).then_some(len))
+    }
+
+    /// Clones the whole blocks of what a read from a file brought. None: all of it is to be copied.
+    fn clone_result(
+        &mut self,
+        tid: Tid,
+        call: &InCall,
+        outputs: &[Output],
+        result: i64,
+    ) -> Result<Option<Run>> {
+        let fd = int(call.entry.args()[0]);
+        let is_copied = || self.hooks.as_ref().is_some_and(|hooks| hooks.area.is_copied(fd));
+        let Some(cloning) = &self.session.cloning else { return Ok(None) };
+        if !is_worth_cloning(call) || is_copied() {
+            return Ok(None);
+        }
+        let Some(pid) = self.tasks.get(&tid).map(|task| task.pid) else { return Ok(None) };
+        match cloning.attempt(pid, call, outputs, result) {
+            Attempt::Cloned(run) => return Ok(Some(run)),
+            // A descriptor that does not exist may come to be another one.
+            Attempt::Never if result >= 0 => {
+                self.hooks.iter().for_each(|hooks| hooks.area.set_copied(fd));
+            }
+            Attempt::Never | Attempt::NotNow => {}
+        }
+        Ok(None)
+    }
+
+    /// Writes what the call has changed so far, if it is as much as one event should hold: what the caller has still
+    /// to add goes into an outcome that is empty again. Only the order among what is added must matter, not that it
+    /// comes at one moment.
+    pub fn spill(&mut self, tid: Tid, call: &mut InCall, outcome: &mut Outcome) -> Result<()> {
+        let in_effect = |effect: &Effect| match effect {
+            Effect::WriteObject { data, .. } => data.len(),
+            _ => 0,
+        };
+        let held = outcome.writes.iter().map(|write| write.data.len()).sum::<usize>()
+            + outcome.effects.iter().map(in_effect).sum::<usize>();
+        // A call whose event has its number already (it writes to the terminal) has one event.
+        if (held as u64) < PIECE_BYTES_MAX || call.seq.is_some() {
+            return Ok(());
+        }
+        let (writes, effects) = (mem::take(&mut outcome.writes), mem::take(&mut outcome.effects));
+        let ours = outcome.ours.take();
+        self.write_early(tid, call, Outcome { writes, effects, ours, ..Outcome::default() })
+    }
+
+    /// An event of the call that has this outcome and leaves the task in front of the call.
+    fn write_early(&mut self, tid: Tid, call: &mut InCall, outcome: Outcome) -> Result<()> {
+        let (nr, entry) = (call.nr, call.entry);
+        let regs = Registers { rip: entry.rip - 2, rax: nr, orig_rax: u64::MAX, ..entry };
+        let outcome = Box::new(Outcome { regs, ..outcome });
+        let kind = if mem::take(&mut call.entered) {
+            EventKind::SyscallExit { nr, outcome }
+        } else {
+            EventKind::Syscall { nr, entry, outcome }
+        };
+        self.event_with(tid, kind, mem::take(&mut call.sums))
+    }
+}

@@ -1,0 +1,79 @@
+//! With chaos: reads and writes that move fewer bytes than they were asked to, where POSIX lets them.
+
+use std::{
+    fs,
+    os::unix::fs::{FileTypeExt, MetadataExt},
+};
+
+use bis_syscalls::Call;
+use bis_trace::types::{Registers, Tid};
+
+use crate::{chaos::SHORTENED, domain::Domain, error::Result};
+
+/// The fewest bytes that this read or write may move with nothing lost, if it may move fewer than asked for: a read of a TCP
+/// socket, whose bytes come in any pieces; of a pipe or a local socket, as many as are written in one piece for certain; a
+/// write that may not wait. A write that may wait moves everything.
+fn least(tid: Tid, call: &Call) -> Option<u64> {
+    /// A write of no more than this to a pipe is not divided (pipe(7)).
+    const PIPE_BUF: u64 = 4096;
+    let socket_call = call.nr == SHORTENED[2] || call.nr == SHORTENED[3];
+    let reads = call.nr == SHORTENED[0] || call.nr == SHORTENED[2];
+    // Peeking, waiting for all of it, ends of records and out-of-band bytes depend on the length.
+    let plain_flags = u64::from((libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL).cast_unsigned());
+    let flags = if socket_call { call.args[3] } else { 0 };
+    if flags & !plain_flags != 0 {
+        return None;
+    }
+    let fd = call.i32(0);
+    let meta = fs::metadata(format!("/proc/{tid}/fd/{fd}")).ok()?;
+    let waits = flags & u64::from(libc::MSG_DONTWAIT.cast_unsigned()) == 0 && !is_nonblocking(tid, fd);
+    if !reads && waits {
+        return None;
+    }
+    if meta.file_type().is_fifo() {
+        return Some(PIPE_BUF);
+    }
+    if meta.file_type().is_socket() { least_of_socket(tid, meta.ino(), PIPE_BUF) } else { None }
+}
+
+fn is_nonblocking(tid: Tid, fd: i32) -> bool {
+    let info = fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}")).unwrap_or_default();
+    let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
+    let flags = flags.and_then(|text| i32::from_str_radix(text.trim(), 8).ok());
+    flags.is_some_and(|flags| flags & libc::O_NONBLOCK != 0)
+}
+
+/// The same for a socket; none for one of packets.
+fn least_of_socket(tid: Tid, inode: u64, local: u64) -> Option<u64> {
+    let listed = |table: &str, column: usize, matches: &dyn Fn(&[&str]) -> bool| {
+        let text = fs::read_to_string(format!("/proc/{tid}/net/{table}")).unwrap_or_default();
+        text.lines().skip(1).any(|line| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            fields.get(column).and_then(|field| field.parse().ok()) == Some(inode) && matches(&fields)
+        })
+    };
+    // /proc/net/unix: Num RefCount Protocol Flags Type St Inode; type 1 is SOCK_STREAM.
+    if listed("unix", 6, &|fields| fields.get(4) == Some(&"0001")) {
+        return Some(local);
+    }
+    (listed("tcp", 9, &|_| true) || listed("tcp6", 9, &|_| true)).then_some(1)
+}
+
+impl Domain {
+    /// At the entry of a call that is about to be made: asks the kernel for fewer bytes than the program does, perhaps.
+    pub fn shorten(&mut self, tid: Tid, call: &Call) -> Result<()> {
+        let Some(chaos) = self.session.chaos.clone() else { return Ok(()) };
+        if !SHORTENED.contains(&call.nr) || self.call(tid)?.echo.is_some() {
+            return Ok(());
+        }
+        let Some(least) = least(tid, call) else { return Ok(()) };
+        let len = chaos.part(call.args[2]).max(least);
+        if len >= call.args[2] {
+            return Ok(());
+        }
+        let regs = self.stopped(tid)?.regs()?;
+        self.stopped(tid)?.set_regs(&Registers { rdx: len, orig_rax: regs.orig_rax, ..regs })?;
+        self.call(tid)?.shortened = true;
+        Ok(())
+    }
+}

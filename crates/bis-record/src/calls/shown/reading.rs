@@ -1,0 +1,449 @@
+//! What a program reads of its own address space: `maps`, `smaps`, `smaps_rollup`, `numa_maps`, `status`, `stat`, `statm` and `mem` of
+//! itself, of its threads, and of other processes of the recording. It sees what it would see without bis: no agent, no
+//! trampolines, no scratch memory, no tracer, and its text without jumps to hooks.
+//!
+//! A read of such a file is not made: its result is computed here, and is as long as the kernel's would be (`window.rs`): some
+//! programs stop at the first read that does not fill their buffer. Lists of mappings are made as far as they are read, like the
+//! kernel's own; other texts as a whole when they are read from their start. The position in a text is that of the
+//! descriptor, so that `lseek`, `dup` and `fork` mean what they always do.
+//!
+//! A write to `mem` is not made by the kernel either: it may change text, which is first made the program's own again.
+//!
+//! Not changed: `pagemap`, which answers for addresses that the reader has to know already; `map_files`, a folder, which lists what
+//! is mapped of the hooks' area as `memfd:bis`; and the memory of another process (`/proc/OTHER/mem`).
+
+use std::{
+    fs::{self, File},
+    iter::once,
+    ops::Range,
+    os::unix::ffi::OsStrExt,
+    sync::atomic::Ordering,
+};
+
+use bis_agent::OURS;
+use bis_syscalls::Call;
+use bis_trace::{
+    event::{MemWrite, Outcome},
+    types::Tid,
+};
+use bis_tracee::{
+    maps,
+    pagemap::{Page, PageMap},
+    sys,
+};
+
+use super::{
+    Rest, Shown, ShownFile, ShownText, shown_file,
+    text::{self, Weight},
+    window::{Records, Window},
+    without,
+};
+use crate::{
+    calls::{
+        Entry,
+        args::{buffers, fd_path},
+        outside::is_for_writing,
+    },
+    domain::Domain,
+    error::Result,
+    space::ARENA_LEN,
+    task::process_of,
+};
+
+/// The most bytes of memory that one read gives.
+const MEMORY_BYTES_MAX: u64 = 1 << 20;
+
+/// Texts that are kept for being read on.
+const TEXTS_MAX: usize = 16;
+
+/// ioctl on maps: the kernel's newer way to ask (6.11). An older one does not know it.
+const PROCMAP_QUERY: u64 = 0xc068_6611;
+
+const PAGE: u64 = 4096;
+
+/// Is this one of the calls that [`Domain::enter_shown`] looks at?
+fn is_read(nr: u64) -> bool {
+    let calls = [libc::SYS_read, libc::SYS_pread64, libc::SYS_readv, libc::SYS_preadv, libc::SYS_preadv2];
+    calls.contains(&nr.cast_signed())
+}
+
+fn is_write(nr: u64) -> bool {
+    let calls =
+        [libc::SYS_write, libc::SYS_pwrite64, libc::SYS_writev, libc::SYS_pwritev, libc::SYS_pwritev2];
+    calls.contains(&nr.cast_signed())
+}
+
+/// Where in its file a read or write begins (none: at its position), and whether it moves that.
+fn offset(call: &Call) -> (Option<u64>, bool) {
+    match call.nr.cast_signed() {
+        libc::SYS_read | libc::SYS_readv | libc::SYS_write | libc::SYS_writev => (None, true),
+        libc::SYS_preadv2 | libc::SYS_pwritev2 if call.args[3] == u64::MAX => (None, true),
+        _ => (Some(call.args[3]), false),
+    }
+}
+
+const fn errno(number: i32) -> i64 {
+    -(number as i64)
+}
+
+impl Domain {
+    /// At the entry of any call that is traced: its result, if it reads a file that is shown otherwise.
+    pub fn enter_shown(&mut self, tid: Tid, call: &Call) -> Result<Option<Entry>> {
+        let asks = call.nr.cast_signed() == libc::SYS_ioctl && call.args[1] == PROCMAP_QUERY;
+        if !self.session.shown.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        if is_write(call.nr) {
+            return self.write_memory(tid, call);
+        }
+        if !asks && !is_read(call.nr) {
+            return Ok(None);
+        }
+        let fd = call.i32(0);
+        let Some(file) = shown_file(tid, fd) else { return Ok(None) };
+        if asks {
+            return Ok((file.what == Shown::Mappings).then_some(Entry::Done(errno(libc::ENOTTY))));
+        }
+        let (at, moves) = offset(call);
+        let Some(at) = at.or_else(|| position(tid, fd)) else { return Ok(None) };
+        let buffers = self.buffers_of(call);
+        let wanted = buffers.iter().map(|(_, len)| *len).fold(0, u64::saturating_add);
+        if at.cast_signed() < 0 && file.what != Shown::Memory || wanted == 0 {
+            return Ok(None);
+        }
+        let found = if file.what == Shown::Memory {
+            if !self.tasks.contains_key(&file.number) {
+                return Ok(None);
+            }
+            Some(self.memory_as_shown(at, wanted.min(MEMORY_BYTES_MAX)))
+        } else {
+            self.text_as_shown(tid, fd, &file, at, wanted)
+        };
+        let Some(found) = found else { return Ok(None) };
+        if file.what == Shown::Memory && found.is_empty() {
+            return Ok(Some(Entry::Done(errno(libc::EIO))));
+        }
+        let given = self.give(tid, &buffers, &found)?;
+        if given == 0 && !found.is_empty() {
+            return Ok(Some(Entry::Done(errno(libc::EFAULT))));
+        }
+        if moves && given > 0 {
+            let to = at.wrapping_add(given);
+            let whence = libc::SEEK_SET.cast_unsigned().into();
+            self.call_for(tid, libc::SYS_lseek, [call.args[0], to, whence, 0, 0, 0])?;
+        }
+        Ok(Some(Entry::Done(given.cast_signed())))
+    }
+
+    /// The buffers of a read or write.
+    fn buffers_of(&self, call: &Call) -> Vec<(u64, u64)> {
+        let plain = [libc::SYS_read, libc::SYS_pread64, libc::SYS_write, libc::SYS_pwrite64];
+        let vector = !plain.contains(&call.nr.cast_signed());
+        let asked = if vector { u64::MAX } else { call.args[2] };
+        buffers(&self.memory, vector, call.args, asked)
+    }
+
+    /// At the entry of a call that writes: its result, if it writes to the memory of a process of the recording. The kernel lets that
+    /// change what the process itself may not write (its text, too), page by page, up to the first that it cannot; so does
+    /// whoever traces it.
+    fn write_memory(&mut self, tid: Tid, call: &Call) -> Result<Option<Entry>> {
+        let fd = call.i32(0);
+        let file = shown_file(tid, fd).filter(|file| file.what == Shown::Memory);
+        let Some(file) = file.filter(|_| is_for_writing(tid, &fd.to_string())) else { return Ok(None) };
+        let (at, moves) = offset(call);
+        let Some(at) = at.or_else(|| position(tid, fd)) else { return Ok(None) };
+        let buffers = self.buffers_of(call);
+        if buffers.iter().all(|(_, len)| *len == 0) {
+            return Ok(None);
+        }
+        let target = [file.number, self.session.outside(tid, file.number)];
+        let source = self.gather(buffers, MEMORY_BYTES_MAX);
+        if source.is_empty() {
+            return Ok(Some(Entry::Done(errno(libc::EFAULT))));
+        }
+        let done = if target.iter().any(|tid| self.tasks.contains_key(tid)) {
+            Some(self.change_memory(tid, at, &source)?)
+        } else {
+            let is_member =
+                |tid: &&Tid| process_of(**tid).is_some_and(|pid| self.session.mail.is_member(pid));
+            match target.iter().find(is_member) {
+                Some(target) => self.send_memory(*target, &[(at, source.len() as u64)], &source)?,
+                // It has ended, or is none of the recording's.
+                None => return Ok(None),
+            }
+        };
+        let done = match done {
+            // There is no memory any more.
+            None => 0,
+            Some(0) => return Ok(Some(Entry::Done(errno(libc::EIO)))),
+            Some(done) => done as u64,
+        };
+        if moves && done > 0 {
+            let whence = libc::SEEK_SET.cast_unsigned().into();
+            self.call_for(tid, libc::SYS_lseek, [call.args[0], at.wrapping_add(done), whence, 0, 0, 0])?;
+        }
+        Ok(Some(Entry::Done(done.cast_signed())))
+    }
+
+    /// Changes the domain's own memory, as far as that is there and the program's. How many bytes were written.
+    fn change_memory(&mut self, tid: Tid, at: u64, source: &[u8]) -> Result<usize> {
+        let range = at..at.saturating_add(source.len() as u64);
+        let first = without(range, &self.ours()).into_iter().next().filter(|part| part.start == at);
+        let Some(part) = first else { return Ok(0) };
+        let mut outcome = Outcome::default();
+        let is_text = |m: &maps::Mapping| m.prot & 4 != 0 && m.start < part.end && part.start < m.end;
+        if maps::read(tid)?.iter().any(is_text) {
+            // As before an mprotect that lets the program write there.
+            self.unpatch(part.start, part.end, &mut outcome)?;
+        }
+        let mut to = part.start;
+        while to < part.end {
+            let end = (to + 1).next_multiple_of(PAGE).min(part.end);
+            let piece = |addr: u64| usize::try_from(addr - at).unwrap_or(usize::MAX).min(source.len());
+            if self.memory.write(to, &source[piece(to)..piece(end)]).is_err() {
+                break;
+            }
+            to = end;
+        }
+        let done = usize::try_from(to - at).unwrap_or(0).min(source.len());
+        if done > 0 {
+            outcome.writes.push(MemWrite { addr: at, data: source[..done].to_vec() });
+        }
+        let state = self.call(tid)?;
+        state.effects.append(&mut outcome.effects);
+        state.writes.append(&mut outcome.writes);
+        if let Some(ours) = outcome.ours {
+            state.ours.get_or_insert_default().append(*ours);
+        }
+        Ok(done)
+    }
+
+    /// Bytes for the program's buffers, as far as those can be written.
+    fn give(&mut self, tid: Tid, buffers: &[(u64, u64)], bytes: &[u8]) -> Result<u64> {
+        let mut rest = bytes;
+        for (addr, len) in buffers.iter().copied() {
+            let len = len.min(rest.len() as u64);
+            let part = &rest[..usize::try_from(len).unwrap_or(0)];
+            // The kernel knows best what may be written. It looks at less than a list of all mappings, which a browser asks for in a
+            // thousand pieces.
+            let room = match sys::write_where_allowed(tid, addr, part) {
+                Ok(done) => done as u64,
+                Err(_) => {
+                    let room = room_at(tid, addr)?.min(len);
+                    self.memory.write(addr, &part[..usize::try_from(room).unwrap_or(0)])?;
+                    room
+                }
+            };
+            let (now, later) = rest.split_at(usize::try_from(room).unwrap_or(0));
+            if !now.is_empty() {
+                let write = MemWrite { addr, data: now.to_vec() };
+                self.call(tid)?.writes.push(write);
+            }
+            rest = later;
+            if room < len {
+                break;
+            }
+        }
+        Ok((bytes.len() - rest.len()) as u64)
+    }
+
+    /// The program's own bytes from here on, as far as there are any.
+    fn memory_as_shown(&self, at: u64, len: u64) -> Vec<u8> {
+        let range = at..at.saturating_add(len);
+        let first = without(range, &self.ours()).into_iter().next().filter(|part| part.start == at);
+        let Some(part) = first else { return Vec::new() };
+        let mut bytes = self.memory.read_upto(at, usize::try_from(part.end - at).unwrap_or(0));
+        for (addr, data) in self.space.patches().counted(at, at + bytes.len() as u64) {
+            let from = usize::try_from(addr - at).unwrap_or(bytes.len()).min(bytes.len());
+            let len = data.len().min(bytes.len() - from);
+            bytes[from..from + len].copy_from_slice(&data[..len]);
+        }
+        for patch in self.space.patches().within(at, at + bytes.len() as u64) {
+            for (addr, byte) in (patch.start..).zip(&patch.original) {
+                let offset = addr.checked_sub(at).and_then(|offset| usize::try_from(offset).ok());
+                if let Some(place) = offset.and_then(|offset| bytes.get_mut(offset)) {
+                    *place = *byte;
+                }
+            }
+        }
+        bytes
+    }
+
+    /// What a read of so many bytes gives of a text; none where it is the kernel's business (the process is gone, or not of the
+    /// recording).
+    fn text_as_shown(&mut self, tid: Tid, fd: i32, file: &ShownFile, at: u64, len: u64) -> Option<Vec<u8>> {
+        let is_it = |text: &ShownText| text.fd == fd && text.path == file.path;
+        let known = self.shown.iter().position(is_it).map(|index| self.shown.remove(index));
+        let mut text = match known.filter(|_| at != 0) {
+            Some(text) => text,
+            None => self.begin_text(tid, fd, file)?,
+        };
+        let clamped = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        let (at, len) = (clamped(at), clamped(len));
+        let reach = text.window.reach(at);
+        while text.rest.is_some() && text.text.len() < reach {
+            self.read_on(tid, file, &mut text)?;
+        }
+        let records = match file.what {
+            Shown::Mappings => Records::Mappings,
+            Shown::Numa => Records::Lines,
+            _ => Records::One,
+        };
+        let part = text.window.read(&text.text, records, at, len);
+        let found = text.text[part].to_vec();
+        if self.shown.len() >= TEXTS_MAX {
+            self.shown.remove(0);
+        }
+        self.shown.push(text);
+        Some(found)
+    }
+
+    fn begin_text(&self, tid: Tid, fd: i32, file: &ShownFile) -> Option<ShownText> {
+        let (path, window) = (file.path.clone(), Window::default());
+        if file.what != Shown::Mappings {
+            let text = self.whole_text(tid, fd, file)?;
+            return Some(ShownText { fd, path, text, rest: None, window });
+        }
+        let (_, ours) = self.ours_of(tid, file.number)?;
+        // By the descriptor: what it shows stays the same whatever its name means here.
+        let file = File::open(fd_path(tid, fd)).ok()?;
+        let rest = Some(Rest { file, raw: Vec::new(), ours });
+        Some(ShownText { fd, path, text: Vec::new(), rest, window })
+    }
+
+    /// Makes more text of a list of mappings.
+    fn read_on(&self, tid: Tid, file: &ShownFile, text: &mut ShownText) -> Option<()> {
+        let rest = text.rest.as_mut()?;
+        let is_all = rest.read().ok()?;
+        let settled = if is_all { rest.raw.len() } else { text::settled(&rest.raw) };
+        if let Some((number, ours)) = self.ours_of(tid, file.number) {
+            let before = std::mem::replace(&mut rest.ours, ours.clone());
+            let ours = [before, ours].concat();
+            let raw: Vec<u8> = rest.raw.drain(..settled).collect();
+            text.text.extend(as_seen_from(tid, self.mappings(number, &raw, &ours)));
+        } else {
+            // The process is gone, and with it what was still to be said.
+            text.rest = None;
+            return Some(());
+        }
+        if is_all {
+            text.rest = None;
+        }
+        Some(())
+    }
+
+    /// What the kernel says of mappings, as the program sees it.
+    fn mappings(&self, number: Tid, text: &[u8], ours: &[Range<u64>]) -> Vec<u8> {
+        let patches = Some(self.space.patches()).filter(|_| self.tasks.contains_key(&number));
+        let instead = patches.map(|patches| patches.dense.instead()).unwrap_or_default();
+        let kept = text::mappings(text, ours, &instead);
+        match patches.map(|patches| &patches.guards).filter(|guards| !guards.is_empty()) {
+            Some(guards) => text::unguarded(&kept, guards),
+            None => kept,
+        }
+    }
+
+    fn whole_text(&self, tid: Tid, fd: i32, file: &ShownFile) -> Option<Vec<u8>> {
+        let (number, ours) = self.ours_of(tid, file.number)?;
+        // By the descriptor, as above.
+        let text = fs::read(fd_path(tid, fd)).ok()?;
+        let kept = match file.what {
+            Shown::Numa => text::numa(&text, &ours),
+            Shown::Status => {
+                let own = fs::read("/proc/self/status").ok()?;
+                let is_self = self.is_self(tid, number);
+                text::status(&text, &own, is_self, self.own_seccomp(number), &weigh(number, &ours)?)
+            }
+            Shown::Stat => text::stat(&text, self.is_self(tid, number), &weigh(number, &ours)?),
+            Shown::Statm => text::statm(&text, &weigh(number, &ours)?),
+            Shown::Rollup => {
+                let smaps = fs::read(format!("/proc/{number}/smaps")).ok()?;
+                text::rollup(&text, &self.mappings(number, &smaps, &ours))
+            }
+            Shown::Mappings | Shown::Memory => return None,
+        };
+        Some(as_seen_from(tid, kept))
+    }
+
+    /// Is the text of this task the reader's own, or that of its process?
+    fn is_self(&self, tid: Tid, number: Tid) -> bool {
+        number == tid || self.tasks.len() == 1 && self.tasks.contains_key(&number)
+    }
+
+    /// The task that the program means, as we call it, and the memory of its process that is not the program's; none
+    /// if it is not of the recording.
+    fn ours_of(&self, tid: Tid, number: Tid) -> Option<(Tid, Vec<Range<u64>>)> {
+        [number, self.session.outside(tid, number)].into_iter().find_map(|id| {
+            if self.tasks.contains_key(&id) {
+                return Some((id, self.ours()));
+            }
+            if !self.session.mail.is_member(process_of(id)?) {
+                return None;
+            }
+            // A process that has just been forked, or is in an exec, has what others have.
+            let arenas = self.session.watch.arenas().into_iter().map(|start| start..start + ARENA_LEN);
+            Some((id, once(OURS).chain(arenas).collect()))
+        })
+    }
+}
+
+/// How many bytes from here on the task may write.
+fn room_at(tid: Tid, addr: u64) -> Result<u64> {
+    let mut end = addr;
+    for mapping in maps::read(tid)? {
+        if mapping.start <= end && end < mapping.end && mapping.prot & 2 != 0 {
+            end = mapping.end;
+        }
+    }
+    Ok(end - addr)
+}
+
+/// How much of the process's memory lies in these ranges; none if it is gone.
+fn weigh(number: Tid, ours: &[Range<u64>]) -> Option<Weight> {
+    const WRITE: u32 = 2;
+    const EXEC: u32 = 4;
+    let (mappings, pages) = (maps::read(number).ok()?, PageMap::open(number).ok()?);
+    let mut weight = Weight::default();
+    for (mapping, range) in mappings.iter().flat_map(|mapping| ours.iter().map(move |range| (mapping, range)))
+    {
+        let (start, end) = (mapping.start.max(range.start), mapping.end.min(range.end));
+        if end <= start {
+            continue;
+        }
+        let bytes = end - start;
+        weight.mapped += bytes;
+        weight.data += if mapping.prot & WRITE != 0 && !mapping.shared { bytes } else { 0 };
+        weight.exec += if mapping.prot & EXEC != 0 && mapping.prot & WRITE == 0 { bytes } else { 0 };
+        let of_file = |page: Page| page.is_there() && !page.is_own();
+        pages.each_run(start, end, Page::is_own, |from, to| weight.own += to - from).ok()?;
+        pages.each_run(start, end, of_file, |from, to| weight.shared += to - from).ok()?;
+    }
+    Some(weight)
+}
+
+/// Where the descriptor stands.
+fn position(tid: Tid, fd: i32) -> Option<u64> {
+    let info = fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}")).ok()?;
+    info.lines().find_map(|line| line.strip_prefix("pos:"))?.trim().parse().ok()
+}
+
+/// The kernel tells names as the reader finds them. A program below another root does not know what is above it.
+fn as_seen_from(tid: Tid, text: Vec<u8>) -> Vec<u8> {
+    let root = fs::read_link(format!("/proc/{tid}/root")).unwrap_or_default();
+    let root = root.as_os_str().as_bytes();
+    if root.len() <= 1 {
+        return text;
+    }
+    let needle = [b" ", root, b"/"].concat();
+    let mut seen = Vec::with_capacity(text.len());
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        match line.windows(needle.len()).position(|part| part == needle) {
+            Some(place) => {
+                seen.extend_from_slice(&line[..=place]);
+                seen.extend_from_slice(&line[place + needle.len() - 1..]);
+            }
+            None => seen.extend_from_slice(line),
+        }
+    }
+    seen
+}

@@ -1,0 +1,140 @@
+//! How a domain comes to its hooks: a fresh image gets them, and a forked child has its parent's.
+
+use std::{fs, sync::Arc};
+
+use bis_agent::{
+    AGENT_BASE,
+    hooks::{self, state},
+};
+use bis_trace::{
+    event::{Backing, Effect, MemWrite, Outcome},
+    ours::{self, AreaKind},
+    types::{TickKind, Tid},
+};
+use bis_tracee::{Stopped, TraceeError, area::Area, image, maps::Mapping};
+
+use super::{Hooks, counts, translators};
+use crate::{domain::Domain, error::Result, space::open_mapped};
+
+/// What a forked child has of its parent's hooks.
+#[derive(Debug)]
+pub struct Inherited {
+    area: Arc<Area>,
+    classes: Vec<(i32, hooks::FdClass)>,
+    /// How often a file had begun to be watched when the classes were right.
+    mapped: u64,
+    fds_differ: bool,
+}
+
+impl Domain {
+    /// Gives a fresh address space its hooks, and patches what is known of its text. To the domain's first outcome is
+    /// added what replay needs of it.
+    pub fn begin_hooks(&mut self, slot: &mut Option<Stopped>, outcome: &mut Outcome) -> Result<()> {
+        if !self.session.options.hooks {
+            return Ok(());
+        }
+        let session = Arc::clone(&self.session);
+        let executable = fs::read_link(format!("/proc/{}/exe", self.first_tid)).unwrap_or_default();
+        if let Some(name) = translators::translator(&executable) {
+            let text = format!(
+                "task {}: no hooks, all calls are traced: {name} reads the text of programs, to translate it",
+                self.first_tid
+            );
+            return session.note(session.writer.next_seq(), text);
+        }
+        let area = match image::map_hooks(slot, &self.memory, &session.hook_image.recorded) {
+            Err(TraceeError::OutOfFiles(_)) => {
+                let text = format!(
+                    "task {}: no hooks, all calls are traced: it had no descriptor left when it was executed",
+                    self.first_tid
+                );
+                return session.note(session.writer.next_seq(), text);
+            }
+            other => other?,
+        };
+        let file = session.writer.files().keep_bytes(&session.hook_image.replayed)?.file;
+        let text_len = hooks::AREA_BASE - hooks::TEXT_BASE;
+        outcome.effects.push(Effect::Map {
+            addr: hooks::TEXT_BASE,
+            len: text_len,
+            prot: 5,
+            backing: Backing::File { file, offset: 0 },
+        });
+        outcome.effects.push(Effect::Map {
+            addr: hooks::AREA_BASE,
+            len: hooks::AREA_LEN,
+            prot: 3,
+            backing: Backing::Anonymous,
+        });
+        let areas = [
+            (hooks::TEXT_BASE, text_len, AreaKind::Hooks),
+            (hooks::AREA_BASE, hooks::AREA_LEN, AreaKind::HookState),
+        ];
+        outcome.ours().areas.extend(areas.map(|(addr, len, kind)| ours::Area { addr, len, kind }));
+        outcome.writes.push(MemWrite {
+            addr: hooks::AREA_BASE,
+            data: Area::replay_state(session.ticks.counts_branches()),
+        });
+        if session.ticks.kind() == TickKind::Software {
+            outcome.writes.push(counts::full());
+        }
+        let mapped = session.watch.mapped();
+        self.hooks = Some(Hooks::new(&session, &self.watched, area, self.space.patches(), mapped));
+        self.show_folder(self.first_tid);
+        self.classify_inherited(self.first_tid);
+        if self.tasks.values().any(|task| task.traits.wishes.no_tsc) {
+            self.forbid_clock(outcome)?;
+        }
+        Ok(())
+    }
+
+    /// Patches the text that a fresh address space begins with. `mappings`: all that it had before the hooks came.
+    pub fn patch_image(&mut self, tid: Tid, mappings: &[Mapping], outcome: &mut Outcome) -> Result<()> {
+        if self.hooks.is_none() {
+            return Ok(());
+        }
+        let is_ours = |addr: u64| (AGENT_BASE..hooks::AREA_BASE).contains(&addr);
+        for mapping in mappings.iter().filter(|m| m.prot & 4 != 0 && !is_ours(m.start)) {
+            // The vdso is overwritten; the old page of system calls has nothing else, and the kernel makes those.
+            if [&b"[vdso]"[..], b"[vsyscall]"].contains(&&mapping.name[..]) {
+                continue;
+            }
+            let file = if mapping.inode == 0 { None } else { open_mapped(tid, mapping) };
+            self.watch_image(mapping, file.as_ref());
+            if let Some(file) = file {
+                self.add_text(tid, (mapping.start, mapping.end), mapping.offset, &file, outcome)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A forked child's hooks: its own area in place of the one that it shares with its parent.
+    pub fn inherit_hooks(&mut self, slot: &mut Option<Stopped>, parent: Inherited) -> Result<()> {
+        let area = parent.area.fork(slot)?;
+        if parent.fds_differ {
+            area.set(state::NO_FDS, 1);
+        } else {
+            for (fd, class) in parent.classes {
+                area.set_class(fd, class);
+            }
+        }
+        let mut hooks = Hooks::new(&self.session, &self.watched, area, self.space.patches(), parent.mapped);
+        (hooks.fds_differ, hooks.fds_shared) = (parent.fds_differ, parent.fds_differ);
+        self.hooks = Some(hooks);
+        self.show_folder(self.first_tid);
+        self.show_clock();
+        Ok(())
+    }
+
+    /// What a child that is forked now will have of the hooks.
+    pub fn hooks_for_child(&self) -> Option<Inherited> {
+        let hooks = self.hooks.as_ref()?;
+        let mapped = self.session.watch.mapped();
+        Some(Inherited {
+            mapped,
+            area: Arc::clone(&hooks.area),
+            classes: hooks.area.classes(),
+            fds_differ: hooks.fds_differ,
+        })
+    }
+}

@@ -1,0 +1,36 @@
+//! The image of the hooks that every address space gets.
+
+use bis_agent::hooks::{self, Cpuid, Row};
+use bis_tracee::cpu;
+
+/// What is behind the hooks' text in every address space.
+#[derive(Debug)]
+pub struct HookImage {
+    rows: Box<[Row; hooks::CALLS]>,
+    /// What the processor says of itself.
+    pub cpuid: Vec<Cpuid>,
+    /// As a process has it while it is recorded, and in replay.
+    pub recorded: Vec<u8>,
+    pub replayed: Vec<u8>,
+}
+
+impl HookImage {
+    /// Without the calls of `traced`.
+    pub fn new(traced: &[u64]) -> HookImage {
+        let cpuid = cpu::cpuid_answers();
+        let mut rows = Box::new(hooks::table());
+        for row in traced.iter().filter_map(|nr| usize::try_from(*nr).ok()) {
+            if let Some(row) = rows.get_mut(row) {
+                *row = Row::default();
+            }
+        }
+        let (recorded, replayed) = (hooks::image(false, &cpuid, &rows), hooks::image(true, &cpuid, &rows));
+        HookImage { rows, cpuid, recorded, replayed }
+    }
+
+    /// May the hooks make this call?
+    pub fn is_hooked(&self, nr: u64) -> bool {
+        let row = usize::try_from(nr).ok().and_then(|nr| self.rows.get(nr));
+        row.is_some_and(|row| row.flags & hooks::flag::HOOKED != 0)
+    }
+}

@@ -1,0 +1,194 @@
+//! A task that stops inside of a hook (a signal has come, or its supervisor has looked after it) is led out of it before anything
+//! else happens in the domain:
+//!
+//! - before its call was made, or when the signal has interrupted the call, the call becomes a traced one, which the
+//!   signal then interrupts as it should;
+//! - after its call was made, it goes on to the end of the hook and stops there (a *safepoint*), with nothing but the
+//!   program's own state in sight, and the signal is delivered.
+
+use bis_agent::hooks::{self, state};
+use bis_trace::{
+    event::{EventKind, Outcome, SignalPoint},
+    types::{Registers, Tid},
+};
+use bis_tracee::siginfo::{Disposition, SigInfo};
+
+use crate::{
+    domain::Domain,
+    error::{RecordError, Result},
+};
+
+/// The results with which the kernel says that a signal has interrupted a call: EINTR and ERESTART*.
+const INTERRUPTED: [i64; 5] = [-4, -512, -513, -514, -516];
+
+impl Domain {
+    /// Where is the task in a hook, if it is in one?
+    fn in_hook(&mut self, tid: Tid) -> Result<Option<Registers>> {
+        if self.hooks.is_none() {
+            return Ok(None);
+        }
+        let regs = self.stopped(tid)?.regs()?;
+        Ok(self.is_in_hooks(regs.rip).then_some(regs))
+    }
+
+    /// The task goes on in its hook, and nobody else before it.
+    fn go_on(&mut self, tid: Tid) -> Result<()> {
+        let task = self.task(tid)?;
+        task.standing.go_on_in_hook();
+        Ok(())
+    }
+
+    /// The task stops with its process, wherever it is.
+    pub fn stops_in_hook(&mut self, tid: Tid) -> Result<()> {
+        let inside = self.in_hook(tid)?.is_some();
+        self.task(tid)?.standing.halt(inside);
+        Ok(())
+    }
+
+    /// The task is gone, perhaps out of a hook.
+    pub fn end_in_hook(&self) {
+        if let Some(hooks) = &self.hooks
+            && hooks.area.get(state::IN_HOOK) != 0
+        {
+            for word in
+                [state::IN_HOOK, state::PHASE, state::WRITING, state::BAIL, state::EXIT_STOP, state::CUT]
+            {
+                hooks.area.set(word, 0);
+            }
+        }
+    }
+
+    /// A fault inside of a hook: one of the program's pointers. True: it was that.
+    pub fn fault_in_hook(&mut self, tid: Tid) -> Result<bool> {
+        let Some(regs) = self.in_hook(tid)? else { return Ok(false) };
+        if !(hooks::COPY..hooks::COPY_FAULT).contains(&regs.rip) {
+            return Err(RecordError::Bug { tid, what: format!("a fault in the hooks at {:#x}", regs.rip) });
+        }
+        self.stopped(tid)?.set_regs(&Registers { rip: hooks::COPY_FAULT, ..regs })?;
+        self.go_on(tid)?;
+        Ok(true)
+    }
+
+    /// A signal for a handler finds the task in a hook. True: it was that, and the signal is kept.
+    pub fn signal_in_hook(&mut self, tid: Tid, info: &SigInfo) -> Result<bool> {
+        let signal = info.signal();
+        let others = self.tasks.len() > 1 || self.holds_tokens();
+        match self.kernels_disposition(tid, signal) {
+            Disposition::Handler => {}
+            Disposition::Ignore => return self.ignored_in_hook(tid),
+            // It would stop in the hook, and all others could not come to where they stop.
+            Disposition::Stop if others => {}
+            _ => return Ok(false),
+        }
+        let Some(regs) = self.in_hook(tid)? else { return Ok(false) };
+        let interrupts = self.call_off(tid, &regs)?;
+        self.keep_back(tid, *info)?;
+        self.task(tid)?.interrupts = interrupts.then_some(signal);
+        if !interrupts && let Some(hooks) = &self.hooks {
+            let phase = hooks.area.get(state::PHASE);
+            // On its way out of the hook, it stops at the next one.
+            hooks.area.set(if phase == 0 { state::STOP } else { state::EXIT_STOP }, 1);
+        }
+        // What of its calls could tell has been made, or is not made in the hook.
+        self.hush(tid)?;
+        self.go_on(tid)?;
+        Ok(true)
+    }
+
+    /// A signal that is ignored finds the task in a hook. Without a tracer it would not have come: where it has ended a call that the
+    /// kernel does not make again by itself, the call becomes a traced one. True: it was that.
+    fn ignored_in_hook(&mut self, tid: Tid) -> Result<bool> {
+        let Some(regs) = self.in_hook(tid)? else { return Ok(false) };
+        let is_ended = regs.rip == hooks::SYSCALL_END && regs.result() == INTERRUPTED[0];
+        if !is_ended || !self.call_off(tid, &regs)? {
+            return Ok(false);
+        }
+        self.go_on(tid)?;
+        Ok(true)
+    }
+
+    /// Turns the call of the hook that the task is in into a traced one, if it has not been made. False: it has.
+    fn call_off(&mut self, tid: Tid, regs: &Registers) -> Result<bool> {
+        let Some(hooks) = &self.hooks else { return Ok(false) };
+        if hooks.area.get(state::PHASE) != 1 {
+            return Ok(false);
+        }
+        let interrupted = regs.rip == hooks::SYSCALL_END && INTERRUPTED.contains(&regs.result());
+        if regs.rip == hooks::SYSCALL || interrupted {
+            let bailed = Registers { rip: hooks::BAILED, orig_rax: u64::MAX, ..*regs };
+            self.stopped(tid)?.set_regs(&bailed)?;
+            return Ok(true);
+        }
+        if regs.rip == hooks::SYSCALL_END {
+            return Ok(false);
+        }
+        hooks.area.set(state::BAIL, 1);
+        if (hooks::MAKE_CHECK..hooks::SYSCALL).contains(&regs.rip) {
+            // It looks again: the branch there is made once, as in replay.
+            let check = Registers { rip: hooks::MAKE_CHECK, orig_rax: u64::MAX, ..*regs };
+            self.stopped(tid)?.set_regs(&check)?;
+        }
+        Ok(true)
+    }
+
+    /// The task has stopped because its supervisor wanted to look after it.
+    pub fn looked_after(&mut self, tid: Tid) -> Result<()> {
+        if let Some(regs) = self.in_hook(tid)? {
+            self.call_off(tid, &regs)?;
+            return self.go_on(tid);
+        }
+        let in_call = self.task(tid)?.call.is_some();
+        if !in_call && self.interrupted(tid)? {
+            return Ok(());
+        }
+        if self.in_hook(tid)?.is_some() {
+            return self.go_on(tid);
+        }
+        let task = self.task(tid)?;
+        task.standing.set_midway(!in_call);
+        task.standing.go_on();
+        Ok(())
+    }
+
+    /// A hook has ended and the task stopped there, for a signal or for what others have sent.
+    pub fn safepoint(&mut self, tid: Tid, entry: &Registers) -> Result<()> {
+        let Some(hooks) = &self.hooks else {
+            return Err(RecordError::Bug { tid, what: "a safepoint without hooks".into() });
+        };
+        let (done, rax) = (hooks.area.get(state::DONE), hooks.area.get(state::SAVED_RAX));
+        let is_whole = hooks.area.get(state::WHOLE) != 0;
+        let [rcx, r11] = [state::SAVED_RCX, state::SAVED_R11].map(|word| hooks.area.get(word));
+        hooks.area.set(state::WHOLE, 0);
+        let (rcx, r11) = if is_whole { (rcx, r11) } else { (done, entry.r11) };
+        let regs = Registers { rip: done, rcx, r11, rax, orig_rax: u64::MAX, ..*entry };
+        self.stopped(tid)?.set_regs(&regs)?;
+        self.drain(tid)?;
+        let cut = self.cut_in_hook();
+        let has_effects = is_whole || cut.is_some();
+        if has_effects || !self.deliver_stashed(tid, &regs, SignalPoint::AfterHook)? {
+            // For what others have sent, or what the hook itself could not say.
+            let mut outcome = Outcome { regs, ..Outcome::default() };
+            if let Some(fd) = cut {
+                self.tell_cut(tid, fd, &mut outcome)?;
+            }
+            self.take_mail(&mut outcome)?;
+            self.stopped(tid)?.set_regs(&regs)?;
+            self.task(tid)?.standing.go_on();
+            let (nr, outcome) = (hooks::SAFEPOINT, Box::new(outcome));
+            self.event(tid, EventKind::Syscall { nr, entry: *entry, outcome })?;
+            self.return_borrowed()?;
+            if has_effects {
+                self.deliver_stashed(tid, &regs, SignalPoint::AfterEvent)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The descriptor with which a hook has cut a mapped file, if one has since this was last asked.
+    fn cut_in_hook(&self) -> Option<i32> {
+        let area = &self.hooks.as_ref()?.area;
+        let fd = area.get(state::CUT).checked_sub(1)?;
+        area.set(state::CUT, 0);
+        i32::try_from(fd).ok()
+    }
+}

@@ -1,0 +1,135 @@
+//! What the hooks are told before a task goes on, and whenever it changes: whether the task is alone, which calls are left to be judged,
+//! whose the descriptors are, whether they may read the clock.
+
+use std::{
+    fs,
+    sync::atomic::{Ordering, fence},
+};
+
+use bis_agent::hooks::state;
+use bis_trace::types::Tid;
+use bis_tracee::image;
+
+use super::clock::{close, show};
+use crate::{domain::Domain, error::Result};
+
+const GETPPID: usize = 110;
+
+impl Domain {
+    /// The task has another current folder now: does it lie in /proc?
+    pub fn show_folder(&self, tid: Tid) {
+        let Some(hooks) = &self.hooks else { return };
+        let folder = fs::read_link(format!("/proc/{tid}/cwd")).unwrap_or_default();
+        hooks.area.set(state::IN_PROC, folder.starts_with("/proc").into());
+    }
+
+    /// Somebody of another domain will have the same descriptors (CLONE_FILES), for ever.
+    pub fn share_fds(&mut self) {
+        if let Some(hooks) = &mut self.hooks {
+            hooks.fds_shared = true;
+        }
+        self.set_fds_differ(true);
+    }
+
+    /// A task with descriptors of its own joins the domain (vfork), or one that shared them is alone again.
+    pub fn set_fds_differ(&mut self, differ: bool) {
+        if let Some(hooks) = &mut self.hooks {
+            let differ = differ || hooks.fds_shared;
+            hooks.fds_differ = differ;
+            hooks.area.forget_classes();
+            hooks.area.set(state::NO_FDS, differ.into());
+        }
+    }
+
+    /// Has the hook that has left this call found that it would wait?
+    pub fn take_tried(&self) -> bool {
+        let Some(hooks) = &self.hooks else { return false };
+        let tried = hooks.area.get(state::WAITS) != 0;
+        if tried {
+            hooks.area.set(state::WAITS, 0);
+        }
+        tried
+    }
+
+    /// Before a task goes on in its program: tells the hooks and the watch thread how things are.
+    pub fn prepare(&mut self, tid: Tid) {
+        let (alone, takes_turns) = (self.is_alone(), self.tasks.len() > 1 || self.holds_tokens());
+        let stashed = self.tasks.get(&tid).is_some_and(|task| !task.stash.is_empty());
+        self.watched.takes_turns.store(takes_turns, Ordering::Relaxed);
+        self.watched.is_awaited.store(stashed, Ordering::Relaxed);
+        if let Some(core) = self.watched.seat.take_wanted() {
+            self.core = self.session.cores.move_to(core, self.core);
+            self.pin();
+        }
+        self.watched.seat.runs(tid, self.session.cores.number(self.core));
+        self.show_sandbox(tid);
+        let Some(hooks) = &self.hooks else { return };
+        // What is logged already has been logged as things were.
+        if hooks.area.get(state::POS) == 0 {
+            hooks.area.set(state::ALONE, alone.into());
+        }
+        hooks.area.set(state::STOP, stashed.into());
+        // Whoever has just told it something has asked it to stop, too, perhaps before that was unsaid.
+        fence(Ordering::SeqCst);
+        if self.session.views.has_news(self.id) || self.session.mail.has_news(self.id) {
+            hooks.area.set(state::STOP, 1);
+        }
+    }
+
+    /// Before a task goes on: tells the hooks which of its calls are to be judged.
+    pub fn show_sandbox(&mut self, tid: Tid) {
+        let Some(task) = self.tasks.get(&tid) else { return };
+        let Some(hooks) = &mut self.hooks else { return };
+        let mut judged = task.traits.wishes.held.judged;
+        if !self.session.is_root(task.pid) {
+            // It may be an orphan by then (`Session::parent_shown`).
+            judged[GETPPID / 64] |= 1 << (GETPPID % 64);
+        }
+        if hooks.judged != judged {
+            hooks.judged = judged;
+            for (offset, word) in (state::JUDGED..).step_by(8).zip(hooks.judged) {
+                hooks.area.set(offset, word);
+            }
+        }
+    }
+
+    /// Tells the hooks' area what the clock is; after it was made, and after each change.
+    pub fn show_clock(&self) {
+        if let Some(hooks) = &self.hooks {
+            show(hooks, self.space.clock());
+        }
+    }
+
+    /// May the domain's tasks read the time stamp counter?
+    fn is_clock_open(&self) -> bool {
+        self.hooks.is_some() && !self.space.clock().closed
+    }
+
+    /// From here on, nothing is known of the domain's executable memory: before any task goes on, `rdtsc` faults in it.
+    pub fn close_clock(&mut self, why: &str) {
+        if let Some(hooks) = &self.hooks {
+            close(self.id, hooks, &mut self.space, why);
+        }
+    }
+
+    /// At the end of an exec, when all of the image has been looked at: lets the task read the counter, or not.
+    pub fn begin_clock(&mut self, tid: Tid) -> Result<()> {
+        self.show_clock();
+        let open = self.is_clock_open();
+        self.with_slot(tid, |_, slot| Ok(image::set_tsc(slot, !open)?))?;
+        self.task(tid)?.traits.reads_tsc = open;
+        Ok(())
+    }
+
+    /// Before a task goes on: makes `rdtsc` fault in it, if the domain is closed by now.
+    pub fn obey_clock(&mut self, tid: Tid) -> Result<()> {
+        let closed = self.hooks.is_some() && self.space.clock().closed;
+        let task = self.task(tid)?;
+        // In a call, it stops again before it goes on in its program; with a signal, before it executes anything.
+        if closed && task.traits.reads_tsc && task.call.is_none() && task.inject.is_none() {
+            task.traits.reads_tsc = false;
+            self.with_slot(tid, |_, slot| Ok(image::set_tsc(slot, true)?))?;
+        }
+        Ok(())
+    }
+}

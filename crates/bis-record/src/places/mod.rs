@@ -1,0 +1,17 @@
+//! The places at which a task that makes no call is stopped: which instruction, how replay finds it again, and why the task was
+//! stopped at all.
+
+mod ambush;
+mod counts;
+mod nearby;
+mod pause;
+mod reasons;
+pub mod spin;
+mod steps;
+pub mod surroundings;
+mod ticks;
+mod turn;
+
+pub use nearby::RED_ZONE;
+pub use reasons::PASSED_OVER_MAX;
+pub use steps::Step;

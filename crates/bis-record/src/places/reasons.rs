@@ -1,0 +1,95 @@
+//! Who waits for the running task, and whether that is a reason to stop it: questions, which change nothing.
+
+use std::time::{Duration, Instant};
+
+use bis_trace::types::Tid;
+
+use crate::{chaos::Hold, domain::Domain, task::Task};
+
+/// How long a task may compute without an event while a signal waits for it; where its text counts, to stop it costs little.
+const SIGNAL_WAIT: Duration = Duration::from_millis(2);
+const SIGNAL_WAIT_COUNTED: Duration = Duration::from_micros(500);
+
+/// How long a task is ready at most without a turn, while more urgent ones have theirs.
+pub const PASSED_OVER_MAX: Duration = Duration::from_millis(100);
+
+impl Domain {
+    /// Is it time that this task, which computes, stops for somebody else?
+    pub fn has_reason_to_pause(&self, tid: Tid) -> bool {
+        self.is_awaited_by_signal(tid) || self.is_awaited_by_others(tid)
+    }
+
+    /// Has a signal been kept back for this task, which has computed for long since?
+    pub fn is_awaited_by_signal(&self, tid: Tid) -> bool {
+        let wait = if self.is_dense() { SIGNAL_WAIT_COUNTED } else { SIGNAL_WAIT };
+        self.tasks.get(&tid).is_some_and(|task| !task.stash.is_empty()) && self.has_run(wait)
+    }
+
+    /// Does another task, or another domain, wait for what this task would give up if it stopped?
+    pub fn is_awaited_by_others(&self, tid: Tid) -> bool {
+        let Some(task) = self.tasks.get(&tid) else { return false };
+        let waits = |other: &&Task| other.tid != tid && self.waits_for_turn(other);
+        let turn_is_over = self.is_turn_over(task);
+        let rival = |other: &Task| {
+            let (theirs, ours) = (self.urgency(other), self.urgency(task));
+            theirs < ours
+                || turn_is_over
+                    && (theirs == ours
+                        || task.is_lifted
+                        || self.session.chaos.is_none() && self.is_passed_over(other))
+        };
+        let is_wanted = self.holds_tokens() && self.session.registry.is_wanted();
+        (turn_is_over && is_wanted) || self.tasks.values().filter(waits).any(rival)
+    }
+
+    /// Would this task do something if it had the running one's turn?
+    pub fn waits_for_turn(&self, other: &Task) -> bool {
+        other.report.is_some() || other.standing.is_ready() && !self.is_idle(other)
+    }
+
+    /// Has the running task had its time slice, and computed for all of it? (With chaos, slices are short, and computing
+    /// without a call is no condition.)
+    fn is_turn_over(&self, task: &Task) -> bool {
+        match self.session.chaos {
+            None => task.spin.is_over || self.has_run(self.turns.slice()),
+            Some(_) => self.turns.used(Instant::now()) >= self.turns.slice(),
+        }
+    }
+
+    /// Has the running task computed for this long since its domain's last event?
+    pub fn has_run(&self, time: Duration) -> bool {
+        self.journal.last().elapsed() >= time
+    }
+
+    /// Lower goes first: what the program has asked for, or with chaos, whether the task is starved. There, being nice is no
+    /// reason to wait: who spins for a lock that a nicer task holds would wait for ever.
+    pub fn urgency(&self, task: &Task) -> i32 {
+        const STARVED: i32 = 100;
+        match self.session.chaos {
+            None if task.is_lifted => i32::MIN,
+            None => task.traits.nice,
+            Some(_) if self.is_starved(task) => STARVED,
+            Some(_) => 0,
+        }
+    }
+
+    /// Has a task that is ready, or about to be, been kept from running for too long?
+    pub fn is_passed_over(&self, task: &Task) -> bool {
+        task.passed_over.map_or(self.journal.last(), |since| since).elapsed() > PASSED_OVER_MAX
+    }
+
+    /// Why this task gets a turn only where no other can: what it was made to wait for, if it is; true: not even then.
+    fn starves(&self, task: &Task) -> Option<bool> {
+        task.hold.and_then(Hold::starves).max(self.mood.starves(task.tid))
+    }
+
+    /// Is it this task that gets a turn only where no other can?
+    pub fn is_starved(&self, task: &Task) -> bool {
+        self.session.chaos.is_some() && self.starves(task).is_some()
+    }
+
+    /// Is it this task that gets no turn at all?
+    pub fn is_held(&self, task: &Task) -> bool {
+        self.session.chaos.as_ref().is_some_and(|chaos| self.starves(task) == Some(true) && chaos.may_idle())
+    }
+}

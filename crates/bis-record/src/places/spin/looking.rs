@@ -1,0 +1,148 @@
+//! A task is stepped to see whether it spins, and gives its turn away if it does.
+
+use std::{ops::Range, time::Instant};
+
+use bis_agent::hooks::state;
+use bis_rewrite::{Pointers, Touch, touches};
+use bis_trace::types::{Registers, Tid};
+use bis_tracee::task;
+
+use super::{Around, Doing, Loop, Moment, SHORT, Spin, doing};
+use crate::{domain::Domain, error::Result, places::Step};
+
+/// How many single steps are made to find a loop.
+const STEPS: usize = 80;
+
+/// How often a task is found outside of its loop until that is forgotten.
+const ELSEWHERE_MAX: u32 = 16;
+
+/// A task that did not spin is stepped again after this many slices at most.
+const SKIPS_MAX: u32 = 15;
+
+/// How far below the stack pointer calls in a loop may write.
+const CALLS_LEN: u64 = 4096;
+
+impl Domain {
+    /// The task has been stopped in the middle of computation: does it spin? [`Step::Elsewhere`]: something else has come
+    /// first.
+    pub fn look_for_spin(&mut self, tid: Tid) -> Result<Step> {
+        let is_slice_over = self.has_run(self.turns.slice());
+        let (turn, cap) = (self.journal.count(), self.turns.slice());
+        let rip = self.stopped(tid)?.regs()?.rip;
+        let has_chaos = self.session.chaos.is_some();
+        let task = self.task(tid)?;
+        if task.counter.is_some() || has_chaos {
+            return Ok(Step::Done);
+        }
+        let spin = &mut task.spin;
+        if let Some(known) = &spin.known {
+            if spin.is_over || known.places.contains(&rip) {
+                (spin.is_over, spin.elsewhere) = (true, 0);
+                // Until it comes to where it can have a place.
+                spin.begin(turn, task::cpu_time(tid), SHORT);
+            } else {
+                spin.elsewhere += 1;
+                if spin.elsewhere > ELSEWHERE_MAX {
+                    *spin = Spin::default();
+                } else {
+                    let patience = (2 * spin.patience).min(cap);
+                    spin.begin(turn, task::cpu_time(tid), patience);
+                }
+            }
+            return Ok(Step::Done);
+        }
+        if !is_slice_over || spin.turn == turn {
+            return Ok(Step::Done);
+        }
+        // Once in a slice.
+        spin.turn = turn;
+        if let Some(left) = spin.skipping.checked_sub(1) {
+            spin.skipping = left;
+            return Ok(Step::Done);
+        }
+        let task = self.task(tid)?;
+        if task.stash.is_empty() && self.is_awaited_by_others(tid) {
+            return self.find_loop(tid);
+        }
+        Ok(Step::Done)
+    }
+
+    /// Steps the task, and remembers the loop in which it spins, if it does.
+    fn find_loop(&mut self, tid: Tid) -> Result<Step> {
+        let began = Instant::now();
+        let mut moments = Vec::new();
+        let mut found = Doing::Unknown;
+        for _ in 0..STEPS {
+            let regs = self.stopped(tid)?.regs()?;
+            let (mut moment, writes) = self.moment(&regs);
+            let before = self.content(&writes);
+            moments.push(moment_of(&regs));
+            // In a trampoline of the dense text, registers are not the program's.
+            let is_own = self.dense_place(regs.rip).is_none();
+            found = if is_own { doing(&moments) } else { Doing::Unknown };
+            if found != Doing::Unknown {
+                break;
+            }
+            if self.step(tid)? == Step::Elsewhere {
+                return Ok(Step::Elsewhere);
+            }
+            moment.changes_memory = self.content(&writes) != before;
+            if let Some(last) = moments.last_mut() {
+                *last = moment;
+            }
+        }
+        let spin = &mut self.task(tid)?.spin;
+        if let Doing::Spins(len) = found {
+            let round = moments.iter().rev().skip(1).take(len);
+            let places = round.clone().map(|moment| moment.rip).collect();
+            let reads = round.flat_map(|moment| moment.reads.clone()).collect();
+            *spin = Spin { known: Some(Loop { places, reads }), is_over: true, ..Spin::default() };
+        } else {
+            spin.skips = (2 * spin.skips + 1).min(SKIPS_MAX);
+            spin.skipping = spin.skips;
+        }
+        tracing::debug!(domain = %self.id, %tid, ?found, took = ?began.elapsed(), "looked for a spinning loop");
+        Ok(Step::Done)
+    }
+
+    /// The task before it executes an instruction, and what of memory that may change for good.
+    fn moment(&self, regs: &Registers) -> (Moment, Vec<Range<u64>>) {
+        let mut moment = moment_of(regs);
+        // A count of the dense text changes nothing of the program's.
+        if self.dense_place(regs.rip).is_some() {
+            return (moment, Vec::new());
+        }
+        let (rip, general) = (regs.rip, regs.general());
+        let pointers = Pointers { rip, general, fs_base: regs.fs_base, gs_base: regs.gs_base };
+        let touched = touches(&self.memory.read_upto(rip, 15), &pointers);
+        let calls = regs.rsp.saturating_sub(CALLS_LEN)..regs.rsp;
+        let (writes, reads): (Vec<Touch>, Vec<Touch>) = touched.into_iter().partition(|touch| touch.is_write);
+        let lasts = |touch: &Touch| !calls.contains(&touch.range.start);
+        moment.reads = reads.into_iter().map(|touch| touch.range).collect();
+        (moment, writes.into_iter().filter(lasts).map(|touch| touch.range).collect())
+    }
+
+    /// The task stands at a pause. If it was stopped because it spins, all others have their turns before it.
+    pub fn give_up_spinning(&mut self, tid: Tid) -> Result<()> {
+        let task = self.task(tid)?;
+        if !std::mem::take(&mut task.spin.is_over) {
+            return Ok(());
+        }
+        let seen = self.tasks.get(&tid).map_or(0, |task| self.seen(task));
+        let hooked = self.hooks.as_ref().map_or(0, |hooks| hooks.area.get(state::COUNT));
+        let now = Some(Around { events: self.journal.happened(), hooked, seen });
+        let (short, slice) = (self.shortest(), self.turns.slice());
+        let spin = &mut self.task(tid)?.spin;
+        spin.length = if spin.before == now { (2 * spin.length).clamp(short, slice) } else { short };
+        (spin.before, spin.idle) = (now, Some(Instant::now()));
+        self.gives_up = true;
+        self.turns.give_way(tid);
+        // Who is in front now begins.
+        self.turns.begin(Instant::now());
+        Ok(())
+    }
+}
+
+fn moment_of(regs: &Registers) -> Moment {
+    Moment { rip: regs.rip, general: regs.general(), reads: Vec::new(), changes_memory: false }
+}

@@ -1,0 +1,124 @@
+//! A task's turn: it goes on in its program until it has a report, or something was done about it.
+
+use std::time::Duration;
+
+use bis_trace::types::Tid;
+use bis_tracee::{Resume, Status, ours, task, ticks::Stop};
+
+use super::{pause::Spot, spin::SHORT};
+use crate::{domain::Domain, error::Result, places::Step};
+
+/// Steps of a task between two looks whether it should stop. A task that steps keeps the watch thread content.
+const LOOK_EVERY: u32 = 64;
+
+/// How often a task is looked at for which a signal waits.
+const SIGNAL_LOOK: Duration = Duration::from_millis(1);
+
+impl Domain {
+    /// Lets a ready task go on in its program until it has a report, or something was done about it.
+    pub fn go(&mut self, tid: Tid) -> Result<()> {
+        self.begin_ticks(tid)?;
+        if self.task(tid)?.counter.is_none() {
+            self.resume(tid, Resume::Cont)?;
+            return self.wait_and_watch(tid);
+        }
+        match self.go_counted(tid) {
+            Err(error) if error.is_death_of(tid) => self.await_end(tid),
+            other => other,
+        }
+    }
+
+    fn go_counted(&mut self, tid: Tid) -> Result<()> {
+        self.prepare(tid);
+        for step in 1u32.. {
+            let how = self.with_source(tid, |source, stopped, memory| source.resume(stopped, memory))?;
+            self.resume(tid, how)?;
+            self.wait_for_report(tid)?;
+            let Some(status) = self.task(tid)?.report else { return Ok(()) };
+            if matches!(status, Status::Exited(_) | Status::Killed(_) | Status::Exit(_)) {
+                return Ok(());
+            }
+            let stop =
+                self.with_source(tid, |source, stopped, memory| source.stopped(stopped, memory, status))?;
+            let is_due = match stop {
+                Stop::Foreign => return Ok(()),
+                Stop::Interrupted => {
+                    self.task(tid)?.report = Some(Status::Trap);
+                    return Ok(());
+                }
+                // No count is asked for while recording.
+                Stop::Inside | Stop::Tick => step.is_multiple_of(LOOK_EVERY) && self.has_reason_to_pause(tid),
+            };
+            self.task(tid)?.report = None;
+            let rip = self.stopped(tid)?.regs()?.rip;
+            if is_due && !self.is_in_hooks(rip) && self.interrupted(tid)? {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// The task goes on: waits for its report. One that might spin is looked at meanwhile (`Domain::look_after`).
+    pub fn wait_and_watch(&mut self, tid: Tid) -> Result<()> {
+        if !self.is_to_be_watched(tid) {
+            let has_signal = self.tasks.get(&tid).is_some_and(|task| !task.stash.is_empty());
+            if !has_signal || !self.is_dense() || self.session.chaos.is_some() {
+                return self.wait_for_report(tid);
+            }
+            // A timer's handler is not to wait for the watch thread's next look.
+            return match ours::kicked_every(SIGNAL_LOOK, || self.wait_for_report(tid)) {
+                Some(result) => result,
+                None => self.wait_for_report(tid),
+            };
+        }
+        let (turn, short) = (self.journal.count(), self.shortest());
+        self.task(tid)?.spin.begin_turn(turn, short, || task::cpu_time(tid));
+        match ours::kicked_every(SHORT, || self.wait_for_report(tid)) {
+            Some(result) => result,
+            None => self.wait_for_report(tid),
+        }
+    }
+
+    /// With chaos, now and then: for how many instructions the task gets a turn.
+    pub fn draw_steps(&self, tid: Tid) -> Option<usize> {
+        let chaos = self.session.chaos.as_ref()?;
+        let task = self.tasks.get(&tid)?;
+        let is_plain = task.call.is_none()
+            && !task.standing.is_midway()
+            && task.expect_signal.is_none()
+            && !task.standing.is_in_hook()
+            && task.inject.is_none()
+            && task.stash.is_empty();
+        let others = self.tasks.len() > 1 || self.holds_tokens();
+        if is_plain && others { chaos.steps() } else { None }
+    }
+
+    /// [`Domain::creep`], for a task that may be killed meanwhile.
+    pub fn creep_on(&mut self, tid: Tid, steps: usize) -> Result<()> {
+        match self.creep(tid, steps) {
+            Err(error) if error.is_death_of(tid) => self.await_end(tid),
+            other => other,
+        }
+    }
+
+    /// Gives the task a turn of so many instructions; it ends with a pause, or with whatever comes first.
+    fn creep(&mut self, tid: Tid, steps: usize) -> Result<()> {
+        self.begin_ticks(tid)?;
+        self.prepare(tid);
+        for _ in 0..steps {
+            self.creeps = true;
+            let step = self.step(tid);
+            self.creeps = false;
+            if step? == Step::Elsewhere {
+                return Ok(());
+            }
+        }
+        let Some(span) = self.find_span(tid)? else { return Ok(()) };
+        let span = if let Spot::Sure(span) = span { span.bytes().to_vec() } else { Vec::new() };
+        self.pause(tid, span)?;
+        self.task(tid)?.standing.go_on();
+        // Somebody else is drawn.
+        self.turns.end();
+        Ok(())
+    }
+}

@@ -1,0 +1,80 @@
+//! What is done about a report: one place says which part of the house it is for, and what becomes of a task that was killed under
+//! our hands meanwhile.
+
+use bis_trace::types::{Signal, Tid};
+use bis_tracee::{Resume, Status, TraceeError, ours};
+
+use crate::{
+    domain::Domain,
+    error::{RecordError, Result},
+    seed::Seed,
+    task::Handle,
+};
+
+impl Domain {
+    /// Handles the report of a task. Returns the seed of the domain to go on with, where the last task of this one has exec'd.
+    pub fn handle(&mut self, tid: Tid) -> Result<Option<Seed>> {
+        let Some(status) = self.task(tid)?.report.take() else { return Ok(None) };
+        let result = match (self.unhush(tid), status) {
+            (Err(error), _) => Err(error),
+            (Ok(()), Status::Seccomp) => self.call_entry(tid),
+            (Ok(()), Status::Syscall) => self.call_exit(tid),
+            (Ok(()), Status::Signal(Signal::TRAP)) => self.trap(tid),
+            (Ok(()), Status::Signal(signal)) => self.signal_stop(tid, signal),
+            (Ok(()), Status::NewTask(child)) => self.new_task(tid, child, false),
+            (Ok(()), Status::Exit(wait_status)) => self.exit(tid, wait_status),
+            (Ok(()), Status::Exited(_) | Status::Killed(_)) => self.lost(tid, status),
+            (Ok(()), Status::GroupStop(signal)) => self.group_stop(tid, signal),
+            (Ok(()), Status::Trap) => self.looked_after(tid),
+            (Ok(()), Status::Exec(_)) => return self.exec(tid),
+        };
+        // It was killed under our hands; the wait will say so.
+        let dead = match &result {
+            Err(RecordError::Tracee(TraceeError::Died(dead))) => Some(*dead),
+            Err(error) if error.is_death_of(tid) => Some(tid),
+            _ => None,
+        };
+        match dead {
+            Some(dead) => {
+                tracing::debug!(%dead, "died in a stop");
+                if self.watched.seat.runner() == dead {
+                    // Others of its process end before it says that it does.
+                    self.drain(dead)?;
+                }
+                if let Some(task) = self.tasks.get_mut(&dead) {
+                    task.standing.stop();
+                    task.handle = Handle::Taken;
+                    self.announce_child(dead)?;
+                    self.drop_call(dead);
+                } else if let Status::NewTask(child) = status
+                    && dead == child
+                {
+                    // It ends with whoever made it, who will never see it.
+                    self.let_go(child);
+                }
+                Ok(None)
+            }
+            None => result.map(|()| None),
+        }
+    }
+
+    fn group_stop(&mut self, tid: Tid, signal: Signal) -> Result<()> {
+        let pid = self.task(tid)?.pid;
+        self.stops_in_hook(tid)?;
+        self.resume(tid, Resume::Listen)?;
+        // Say that the terminal's user pressed ^Z: the shell waits for us to stop, too.
+        if tid == pid && self.session.is_root(pid) {
+            ours::stop_with(pid, signal);
+        }
+        Ok(())
+    }
+
+    /// The task has stopped for the signal of a trap.
+    pub fn trap(&mut self, tid: Tid) -> Result<()> {
+        if self.count_trap(tid)? || self.is_caught(tid)? {
+            Ok(())
+        } else {
+            self.signal_stop(tid, Signal::TRAP)
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Signals that are kept back until there is a place for them, and the signal that is sent to bring a task to a signal stop. How a
+//! kept signal comes to its task then is in `delivery.rs`.
+
+use bis_trace::types::{Signal, Tid};
+use bis_tracee::{
+    siginfo::{SigInfo, is_of_instructions, is_stop},
+    sys,
+};
+
+use crate::{
+    domain::Domain,
+    error::{RecordError, Result},
+    signals::bit,
+    task::Handle,
+};
+
+/// si_code of a signal with a value (sigqueue).
+const SI_QUEUE: i32 = -1;
+
+impl Domain {
+    /// Keeps a signal until there is a place for it. While one waits here, the kernel queues the next: of a timer that would be
+    /// one after another, and the task would never be done with them.
+    pub fn keep_back(&mut self, tid: Tid, info: SigInfo) -> Result<()> {
+        let stash = &mut self.task(tid)?.stash;
+        match stash.iter_mut().find(|other| other.is_queued_once_with(&info)) {
+            Some(waiting) => *waiting = waiting.with_overruns_of(&info),
+            None => stash.push_back(info),
+        }
+        Ok(())
+    }
+
+    /// While a timer's signal waits here, its next one is blocked until the task's next stop ([`Domain::unhush`]). On a busy machine
+    /// a fast timer might otherwise stop the task each time before it has executed anything.
+    ///
+    /// No system call sees the mask: while something waits, hooks leave their calls to be traced ([`Domain::prepare`]), and a traced
+    /// call stops before it is made. A task in a hook makes none there that could tell: the one that it is in has become a traced one, or has been
+    /// made ([`Domain::signal_in_hook`]). But if there were another thread, the kernel would give it the signal.
+    pub fn hush(&mut self, tid: Tid) -> Result<()> {
+        if self.tasks.len() > 1 {
+            return Ok(());
+        }
+        let task = self.task(tid)?;
+        // One that an instruction raises while it is blocked would be the end of the process.
+        let timers =
+            task.stash.iter().filter(|info| info.is_of_timer() && !is_of_instructions(info.signal()));
+        let timers = timers.fold(0, |mask, info| mask | bit(info.signal()));
+        if timers == 0 || task.counter.is_some() || task.hushed.is_some() {
+            return Ok(());
+        }
+        let mask = self.stopped(tid)?.sigmask()?;
+        self.stopped(tid)?.set_sigmask(mask | timers)?;
+        self.task(tid)?.hushed = Some(mask);
+        Ok(())
+    }
+
+    /// The task has stopped: it has its own mask again.
+    pub fn unhush(&mut self, tid: Tid) -> Result<()> {
+        let task = self.task(tid)?;
+        if let Some(mask) = task.hushed.take()
+            && let Handle::Stopped(stopped) = &mut task.handle
+        {
+            stopped.set_sigmask(mask)?;
+        }
+        Ok(())
+    }
+
+    /// The process is to go on: stops that its tasks have not come to yet are none any more.
+    pub fn unstop(&mut self, pid: Tid) {
+        for task in self.tasks.values_mut().filter(|task| task.pid == pid) {
+            task.stash.retain(|info| !is_stop(info.signal()));
+        }
+    }
+
+    /// Sends a signal that only brings the task to a signal stop.
+    pub fn carry(&mut self, tid: Tid, signal: Signal) -> Result<()> {
+        let task = self.task(tid)?;
+        task.carries = Some(signal);
+        match sys::carry(task.pid, tid, signal) {
+            Err(error) if error.is_out_of_signals() => {
+                let what = "has as many signals waiting as it may (ulimit -i; raise it)".into();
+                Err(RecordError::Unsupported { tid, what })
+            }
+            other => Ok(other?),
+        }
+    }
+
+    /// Is it the signal that we sent ourselves to bring a task to a signal stop? Where as many wait as may (RLIMIT_SIGPENDING), the
+    /// kernel sends it all the same, but forgets what was to be told with it.
+    pub fn is_carrier(&self, tid: Tid, info: &SigInfo) -> bool {
+        let is_ours = info.code() == SI_QUEUE && info.value() == sys::carried_value();
+        let carries = self.tasks.get(&tid).and_then(|task| task.carries);
+        is_ours || carries == Some(info.signal()) && info.is_bare()
+    }
+
+    /// The first signal that was kept back and is not blocked.
+    pub fn take_open(&mut self, tid: Tid) -> Result<Option<SigInfo>> {
+        if self.task(tid)?.stash.is_empty() {
+            return Ok(None);
+        }
+        let mask = self.stopped(tid)?.sigmask()?;
+        let stash = &mut self.task(tid)?.stash;
+        let at = stash.iter().position(|info| mask & bit(info.signal()) == 0);
+        Ok(at.and_then(|at| stash.remove(at)))
+    }
+}

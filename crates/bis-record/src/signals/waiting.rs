@@ -1,0 +1,125 @@
+//! Which signals wait for a task, what the kernel would do with them, and which is to come before the task goes on: questions.
+
+use bis_agent::hooks::state;
+use bis_syscalls::Call;
+use bis_trace::types::{Registers, Signal, Tid};
+use bis_tracee::siginfo::{Disposition, SigInfo, disposition, has_open};
+
+use super::Asked;
+use crate::{domain::Domain, error::Result};
+
+/// A signal's place in a set of them.
+pub fn bit(signal: Signal) -> u64 {
+    1 << (u32::from(signal.0).clamp(1, 64) - 1)
+}
+
+impl Domain {
+    /// What /proc says of the signal. It says the same for as long as no task of the domain has made a call: a timer that
+    /// fires every 50 µs would leave the program no time if it were asked each time.
+    pub fn kernels_disposition(&mut self, tid: Tid, signal: Signal) -> Disposition {
+        let word = |at| self.hooks.as_ref().map_or(0, |hooks| hooks.area.get(at));
+        let moment = (self.journal.count(), word(state::POS));
+        let computes =
+            word(state::IN_HOOK) == 0 && self.tasks.get(&tid).is_some_and(|task| task.call.is_none());
+        if let Some(asked) = self.asked.as_ref().filter(|_| computes)
+            && let Some(disposition) = asked.answer(tid, signal, moment)
+        {
+            return disposition;
+        }
+        let disposition = disposition(tid, signal);
+        self.asked = Some(Asked::new(tid, signal, moment, disposition));
+        disposition
+    }
+
+    /// What the kernel will do with a signal for this task. The first process of a pid namespace gets none that it has no
+    /// handler for, but for SIGKILL and SIGSTOP.
+    pub fn disposition(&mut self, tid: Tid, signal: Signal) -> Result<Disposition> {
+        let disposition = self.kernels_disposition(tid, signal);
+        let stop = i32::from(signal.0) == libc::SIGSTOP;
+        let default = matches!(disposition, Disposition::Fatal | Disposition::Stop);
+        if default && signal != Signal::KILL && !stop {
+            let pid = self.task(tid)?.pid;
+            if self.session.is_init_inside(pid) {
+                return Ok(Disposition::Ignore);
+            }
+        }
+        Ok(disposition)
+    }
+
+    /// The signals that the kernel has for this task and that are not blocked.
+    fn deliverable(&mut self, tid: Tid) -> Result<Vec<SigInfo>> {
+        let stopped = self.stopped(tid)?;
+        let pending = stopped.pending()?;
+        if pending.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mask = stopped.sigmask()?;
+        Ok(pending.into_iter().map(SigInfo).filter(|info| mask & bit(info.signal()) == 0).collect())
+    }
+
+    /// Has nothing interrupted this task's call but us? That is so where all signals that wait for it, and are not blocked, are ones
+    /// that its process ignores, and where none waits and we have asked it to stop.
+    pub fn is_interrupted_by_us(&mut self, tid: Tid) -> Result<bool> {
+        let open = self.deliverable(tid)?;
+        if open.is_empty() {
+            return Ok(self.task(tid)?.is_asked);
+        }
+        Ok(open.iter().all(|info| disposition(tid, info.signal()) == Disposition::Ignore))
+    }
+
+    /// While the task is stopped, could others do what it would see: threads, or processes that share memory with it?
+    pub fn others_go_on(&self) -> bool {
+        self.tasks.len() > 1 || self.holds_tokens()
+    }
+
+    /// Once only, as the kernel queues it.
+    fn note_queued(&mut self, info: &SigInfo) {
+        if info.is_fault() && !self.queued_faults.iter().any(|queued| queued.is_same(info)) {
+            self.queued_faults.push(*info);
+        }
+    }
+
+    /// A process may send itself what looks like a fault (handlers of crashes do, to have the default action after all); and where
+    /// a call has ended in a fault, as rt_sigreturn from a bad frame does, the kernel has queued it. No instruction
+    /// raises such a one in replay.
+    pub fn was_queued(&mut self, info: &SigInfo) -> bool {
+        let at = self.queued_faults.iter().position(|queued| queued.is_same(info));
+        at.map(|at| self.queued_faults.swap_remove(at)).is_some()
+    }
+
+    /// Such a call has succeeded (rt_sigqueueinfo, rt_tgsigqueueinfo, pidfd_send_signal): `signal` was sent, with the information at
+    /// `addr`.
+    pub fn leave_queue(&mut self, signal: u64, addr: u64) {
+        // Without one, the kernel writes it: who has sent it.
+        if addr != 0
+            && let Some(info) = SigInfo::read(&self.memory, addr)
+        {
+            self.note_queued(&info.of_signal(Signal(u8::try_from(signal).unwrap_or(0))));
+        }
+    }
+
+    /// The task stands where its event has left it, with these registers: is a signal to come before it goes on from there?
+    /// So it is for one that was sent before whatever the event tells of.
+    pub fn expect_signal(&mut self, tid: Tid, regs: &Registers) -> Result<()> {
+        let open = self.deliverable(tid)?;
+        open.iter().for_each(|info| self.note_queued(info));
+        self.task(tid)?.expect_signal = (!open.is_empty()).then_some(*regs);
+        Ok(())
+    }
+
+    /// The same after a call. That may have sent the task itself a signal of which the kernel kept nothing but the number (see
+    /// [`Domain::is_carrier`]): so it may be with those that are sent with more than that, or by tgkill.
+    pub fn expect_signal_of(&mut self, tid: Tid, call: &Call, regs: &Registers) -> Result<()> {
+        self.expect_signal(tid, regs)?;
+        let to_itself = match call.nr.cast_signed() {
+            libc::SYS_rt_sigqueueinfo => call.i32(0) == self.task(tid)?.pid.0,
+            libc::SYS_tkill => call.i32(0) == tid.0,
+            libc::SYS_tgkill | libc::SYS_rt_tgsigqueueinfo => call.i32(1) == tid.0,
+            _ => false,
+        };
+        if to_itself && self.task(tid)?.expect_signal.is_none() && has_open(tid) {
+            self.task(tid)?.expect_signal = Some(*regs);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,246 @@
+//! How tasks go on, and what is heard of them: a task is resumed, and its supervisor waits for its report.
+//! What a wait finds out beside that (a leader that ends without a word, a kick by the watch thread) is seen to here. What a
+//! report means is another matter (`reports.rs`).
+
+use std::{io, mem, sync::atomic::Ordering, time::Duration};
+
+use bis_trace::types::Tid;
+use bis_tracee::{Resume, Status, Stopped, TraceeError, sys, task};
+
+use crate::{
+    domain::Domain,
+    error::{RecordError, Result},
+    task::{Handle, Task, process_of},
+};
+
+/// With chaos: more than the kernel takes to let a task go on and stop it again.
+const STEP_MIN: Duration = Duration::from_micros(10);
+
+impl Domain {
+    /// Lets a stopped task go on; it will report.
+    pub fn resume(&mut self, tid: Tid, how: Resume) -> Result<()> {
+        if how != Resume::Listen {
+            self.obey_clock(tid)?;
+        }
+        if how == Resume::Cont {
+            self.prepare(tid);
+        }
+        let task = self.task(tid)?;
+        let signal = task.inject.take();
+        task.standing.resume(how == Resume::Listen);
+        match mem::replace(&mut task.handle, Handle::Taken) {
+            Handle::Stopped(stopped) => {
+                if mem::take(&mut task.is_halted) {
+                    stopped.ask()?;
+                }
+                task.handle = Handle::Running(stopped.resume(how, signal)?);
+                Ok(())
+            }
+            other => Err(RecordError::Bug { tid, what: format!("cannot resume a task that is {other:?}") }),
+        }
+    }
+
+    /// Takes down what a wait has reported.
+    pub fn note(&mut self, tid: Tid, status: Status) {
+        tracing::trace!(domain = %self.id, %tid, %status, "report");
+        self.watched.stops.fetch_add(1, Ordering::Relaxed);
+        // A thread that execs goes on under its leader's id; to us it is still the thread.
+        let tid = match status {
+            Status::Exec(former) if self.tasks.contains_key(&former) => {
+                self.zombies.remove(&tid);
+                former
+            }
+            _ => tid,
+        };
+        let Some(task) = self.tasks.get_mut(&tid) else {
+            if matches!(status, Status::Exited(_) | Status::Killed(_)) {
+                self.zombies.remove(&tid);
+                self.process_status(tid, status);
+            } else {
+                self.early.insert(tid, status);
+                if self.tasks.is_empty() {
+                    self.let_go(tid);
+                }
+            }
+            return;
+        };
+        task.standing.stop();
+        task.is_asked &= status != Status::Trap;
+        if let Some(Status::NewTask(child)) = task.report.replace(status) {
+            task.newborn = Some(child);
+        }
+        task.handle = match mem::replace(&mut task.handle, Handle::Taken) {
+            _ if matches!(status, Status::Exited(_) | Status::Killed(_)) => Handle::Taken,
+            Handle::Running(running) => Handle::Stopped(running.stopped()),
+            // One that was stopped was killed in its stop, and stops again on its way out.
+            Handle::Stopped(_) | Handle::Taken => Handle::Stopped(Stopped::adopt(tid)),
+        };
+    }
+
+    /// Waits until this task has something to report; what others report is taken down.
+    pub fn wait_for_report(&mut self, tid: Tid) -> Result<()> {
+        while self.tasks.get(&tid).is_some_and(|task| task.report.is_none()) {
+            self.let_orphans_go(tid);
+            match self.end_of_others(tid) {
+                None => self.wait_once()?,
+                Some(status) if !task::is_alive(tid) => self.note(tid, status),
+                Some(_) => self.wait_or_look()?,
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`Domain::wait_once`], but not for long: the task may be about to end without a word.
+    fn wait_or_look(&mut self) -> Result<()> {
+        const PAUSE: Duration = Duration::from_micros(100);
+        match task::wait_any(false) {
+            Ok(Some((tid, status))) => self.note(tid, status),
+            Ok(None) => {
+                self.look_after()?;
+                std::thread::sleep(PAUSE);
+            }
+            Err(source) => return Err(RecordError::Os { what: "wait for a task", source }),
+        }
+        Ok(())
+    }
+
+    /// Waits for the next report of any task.
+    pub fn wait_once(&mut self) -> Result<()> {
+        match task::wait_any(true) {
+            Ok(Some((tid, status))) => {
+                self.note(tid, status);
+                Ok(())
+            }
+            Ok(None) => Err(RecordError::Bug { tid: self.first_tid, what: "all tasks are lost".into() }),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => self.look_after(),
+            Err(source) => Err(RecordError::Os { what: "wait for a task", source }),
+        }
+    }
+
+    /// Lets a task go on to its end that is no part of the recording: it was killed before it did anything.
+    pub fn let_go(&mut self, child: Tid) {
+        self.early.remove(&child);
+        match Stopped::adopt(child).resume(Resume::Cont, None) {
+            Ok(_) | Err(TraceeError::Died(_)) => {}
+            Err(error) => tracing::warn!(%child, %error, "not let go"),
+        }
+    }
+
+    /// The kernel's own word on how a process has ended.
+    pub fn process_status(&self, tid: Tid, status: Status) {
+        match status {
+            Status::Exited(code) => self.session.process_ended(tid, code),
+            Status::Killed(signal) => self.session.process_ended(tid, 128 + signal.0),
+            _ => {}
+        }
+    }
+
+    /// What another thread of the process that this one leads has reported of its end. This one may end, too, without saying so: if
+    /// it is killed as it leaves a stop, the kernel keeps quiet about it until all others are gone.
+    pub fn end_of_others(&self, tid: Tid) -> Option<Status> {
+        let others = self.tasks.values().filter(|task| task.pid == tid && task.tid != tid);
+        let ends = |task: &Task| task.report.filter(|status| matches!(status, Status::Exit(_)));
+        others.filter_map(ends).next()
+    }
+
+    /// Threads of this process that are about to end before anybody has told of them: their maker was killed in its clone, and the
+    /// kernel keeps quiet about the first thread's end until they are gone.
+    pub fn let_orphans_go(&mut self, first: Tid) {
+        if self.early.is_empty() || self.tasks.get(&first).is_none_or(|task| task.pid != first) {
+            return;
+        }
+        let ends = self.early.iter().filter(|(_, status)| matches!(status, Status::Exit(_)));
+        let orphans: Vec<Tid> =
+            ends.map(|(tid, _)| *tid).filter(|tid| process_of(*tid) == Some(first)).collect();
+        for orphan in orphans {
+            self.let_go(orphan);
+        }
+    }
+
+    /// The first process of a pid namespace that is killed as it leaves a stop does not say so before all others of its
+    /// namespace are gone, and they may wait for tokens that its domain holds.
+    pub fn let_namespace_end(&mut self) -> Result<()> {
+        let runs = |task: &&Task| task.report.is_none() && matches!(task.handle, Handle::Running(_));
+        let Some((tid, pid)) = self.tasks.values().find(runs).map(|task| (task.tid, task.pid)) else {
+            return Ok(());
+        };
+        if self.holds_tokens() && self.session.is_init_inside(pid) && task::is_ending(pid) {
+            self.drain(tid)?;
+            self.release_tokens()?;
+        }
+        Ok(())
+    }
+
+    /// The watch thread has kicked the supervisor out of its wait: somebody may want the running task to stop.
+    pub fn look_after(&mut self) -> Result<()> {
+        self.let_namespace_end()?;
+        let (slow, turn) = self.watched.take_kick();
+        if self.creeps {
+            // It stops by itself. To be asked for it all the time would keep it from its step on a busy machine.
+            return Ok(());
+        }
+        let runs = |task: &&Task| task.call.is_none() && matches!(task.handle, Handle::Running(_));
+        let Some(tid) = self.tasks.values().find(runs).map(|task| task.tid) else { return Ok(()) };
+        let is_due = turn && self.has_reason_to_pause(tid) && self.has_come_on(tid);
+        if !(slow || is_due || self.is_to_be_looked_at(tid)) {
+            return Ok(());
+        }
+        match sys::interrupt(tid) {
+            // Its end is on its way.
+            Err(TraceeError::Died(_)) => Ok(()),
+            other => {
+                self.task(tid)?.is_asked = true;
+                Ok(other?)
+            }
+        }
+    }
+
+    /// With chaos: has the task had the processor since it was last asked to stop? On a busy machine it may not come to its
+    /// first instruction before the next short slice is over.
+    fn has_come_on(&mut self, tid: Tid) -> bool {
+        if self.session.chaos.is_none() {
+            return true;
+        }
+        let ran = task::cpu_time(tid).map(|ran| (tid, ran));
+        let before = self.had_run.filter(|before| before.0 == tid);
+        let has_run = ran.zip(before).is_none_or(|(ran, before)| ran.1.saturating_sub(before.1) > STEP_MIN);
+        if has_run {
+            self.had_run = ran;
+        }
+        has_run
+    }
+
+    /// A call in progress will never return: lets go of what it holds.
+    pub fn drop_call(&mut self, tid: Tid) {
+        if let Some(call) = self.tasks.get_mut(&tid).and_then(|task| task.call.take())
+            && let Some(echo) = call.echo
+        {
+            self.session.stdio.unlock(echo, self.id);
+        }
+    }
+
+    /// Moves the calling thread and all tasks to the domain's core.
+    pub fn pin(&self) {
+        self.watched.seat.goes_to(self.session.cores.number(self.core));
+        self.session.cores.pin(Tid(0), self.core);
+        for tid in self.tasks.keys() {
+            self.session.cores.pin(*tid, self.core);
+        }
+    }
+
+    /// The task was killed while it was stopped, in the middle of something: its end is on its way, and whatever it had reported
+    /// before is not to be looked at any more.
+    pub fn await_end(&mut self, tid: Tid) -> Result<()> {
+        let task = self.task(tid)?;
+        if !matches!(task.report, Some(Status::Exited(_) | Status::Killed(_))) {
+            task.report = None;
+        }
+        if matches!(task.handle, Handle::Stopped(_)) {
+            match self.resume(tid, Resume::Cont) {
+                Err(RecordError::Tracee(TraceeError::Died(dead))) if dead == tid => {}
+                other => other?,
+            }
+        }
+        self.wait_for_report(tid)
+    }
+}
