@@ -14,10 +14,8 @@ use std::{
 use bis_trace::types::Tid;
 use bis_tracee::{balance, sys};
 
-use crate::domain::Domain;
-
 /// The slot of the first core.
-const FIRST: usize = 0;
+pub const FIRST: usize = 0;
 
 /// A core that does not come back to its supervisor in this time is one on which others compute.
 const CROWDED: Duration = Duration::from_micros(500);
@@ -148,34 +146,6 @@ impl Cores {
         if let Some(core) = self.cores.get(slot) {
             balance::pin(tid, *core);
         }
-    }
-}
-
-impl Domain {
-    /// Does `cpuid` tell the program which core it is on, unrecorded? A domain is so from its exec on, or never.
-    pub fn is_told_its_core(&self) -> bool {
-        self.hooks.is_none() && !self.session.has_cpuid_faulting
-    }
-
-    /// The slot for this domain, or a copy of it, that becomes active. It prefers `current`.
-    pub fn enter_core(&self, current: Option<usize>) -> usize {
-        let cores = &self.session.cores;
-        if self.is_told_its_core() {
-            cores.stay(FIRST);
-            return FIRST;
-        }
-        cores.enter(current)
-    }
-
-    /// At the exec, while the domain is not counted on any core: the image has its hooks by now, or will have none. Where it is told
-    /// its core, it stays on the first one.
-    pub fn settle_on_core(&mut self, tid: Tid) {
-        if !self.is_told_its_core() {
-            return;
-        }
-        self.core = FIRST;
-        self.session.cores.pin(tid, FIRST);
-        self.watched.seat.stay();
     }
 }
 

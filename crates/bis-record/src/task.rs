@@ -1,5 +1,6 @@
 //! A task as its supervisor sees it.
 
+mod core;
 mod counter;
 mod standing;
 mod waiting;

@@ -219,15 +219,6 @@ impl Domain {
         }
     }
 
-    /// Moves the calling thread and all tasks to the domain's core.
-    pub fn pin(&self) {
-        self.watched.seat.goes_to(self.session.cores.number(self.core));
-        self.session.cores.pin(Tid(0), self.core);
-        for tid in self.tasks.keys() {
-            self.session.cores.pin(*tid, self.core);
-        }
-    }
-
     /// The task was killed while it was stopped, in the middle of something: its end is on its way, and whatever it had reported
     /// before is not to be looked at any more.
     pub fn await_end(&mut self, tid: Tid) -> Result<()> {

@@ -1,0 +1,42 @@
+//! The core that a domain and all its tasks are pinned to.
+
+use bis_trace::types::Tid;
+
+use crate::{cores::FIRST, domain::Domain};
+
+impl Domain {
+    /// Does `cpuid` tell the program which core it is on, unrecorded? A domain is so from its exec on, or never.
+    pub fn is_told_its_core(&self) -> bool {
+        self.hooks.is_none() && !self.session.has_cpuid_faulting
+    }
+
+    /// The slot for this domain, or a copy of it, that becomes active. It prefers `current`.
+    pub fn enter_core(&self, current: Option<usize>) -> usize {
+        let cores = &self.session.cores;
+        if self.is_told_its_core() {
+            cores.stay(FIRST);
+            return FIRST;
+        }
+        cores.enter(current)
+    }
+
+    /// At the exec, while the domain is not counted on any core: the image has its hooks by now, or will have none. Where it is told
+    /// its core, it stays on the first one.
+    pub fn settle_on_core(&mut self, tid: Tid) {
+        if !self.is_told_its_core() {
+            return;
+        }
+        self.core = FIRST;
+        self.session.cores.pin(tid, FIRST);
+        self.watched.seat.stay();
+    }
+
+    /// Moves the calling thread and all tasks to the domain's core.
+    pub fn pin(&self) {
+        self.watched.seat.goes_to(self.session.cores.number(self.core));
+        self.session.cores.pin(Tid(0), self.core);
+        for tid in self.tasks.keys() {
+            self.session.cores.pin(*tid, self.core);
+        }
+    }
+}
