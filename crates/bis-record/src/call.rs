@@ -10,7 +10,7 @@
 //! frame comes right after); without one, the kernel makes the call again by itself, and nothing was to be seen.
 
 use bis_agent::hooks::SAFEPOINT_END;
-use bis_syscalls::{Blocks, Call, Handler, How, Planned, Row, may_block, own, plan, row};
+use bis_syscalls::{Blocks, Call, How, Planned, Row, may_block, own, plan, row};
 use bis_trace::{
     event::{Backing, Effect, EventKind, Outcome, SignalPoint},
     types::{EventSeq, Registers, Signal, Tid},
@@ -18,7 +18,7 @@ use bis_trace::{
 use bis_tracee::{Resume, maps, siginfo::SigInfo};
 
 use crate::{
-    calls::{Entry, Reader, is_vsyscall, reads_much_of_a_file},
+    calls::{Entry, Exit, Reader, is_vsyscall, reads_much_of_a_file, steps},
     domain::Domain,
     error::{RecordError, Result},
     slow::PageHashes,
@@ -117,7 +117,7 @@ impl Domain {
         let echo = call.echo_again.take();
         call.set_back = None;
         let (handler, made) = (call.handler, Call { nr: call.nr, args: call.entry.args() });
-        let blocks = may_block(&made) || handler.is_some_and(|handler| self.waits_for_others(handler, &made));
+        let blocks = may_block(&made) || self.waits_for_others(handler, &made);
         if let Some(number) = echo {
             self.lock_echo(tid, number)?;
         }
@@ -193,7 +193,7 @@ impl Domain {
         let state = self.call(tid)?;
         let handler = state.handler;
         let waits = may_block(call) && !reads_much_of_a_file(tid, call, &state.plan);
-        Ok(waits || handler.is_some_and(|handler| self.waits_for_others(handler, call)))
+        Ok(waits || self.waits_for_others(handler, call))
     }
 
     /// What special calls do before they are made, and what is to be done with the call then.
@@ -202,9 +202,6 @@ impl Domain {
             return Ok(done);
         }
         let Some(handler) = self.call(tid)?.handler else { return Ok(Entry::Make) };
-        if let Some(object) = self.touched_object(tid, handler, call) {
-            self.borrow_object(tid, object)?;
-        }
         self.enter(tid, handler, call)
     }
 
@@ -244,9 +241,8 @@ impl Domain {
         self.resume(tid, Resume::Syscall)?;
         // A fork copies memory somewhere in the call: nobody may change that before the child's place is known, even
         // if the call was interrupted, others had their turn, and it is made again.
-        let copies = self
-            .call(tid)
-            .is_ok_and(|call| matches!(call.handler, Some(Handler::Clone | Handler::Clone3 | Handler::Fork)));
+        let handler = self.call(tid).ok().and_then(|call| call.handler);
+        let copies = handler.is_some_and(|handler| steps(handler).copies_memory);
         if in_background || !copies && self.tasks.len() > 1 && self.call(tid).is_ok_and(|call| call.entered) {
             return Ok(());
         }
@@ -435,7 +431,7 @@ impl Domain {
         let result = raw.result();
         let mut outcome = self.outcome(tid, call, &raw)?;
         if let Some(handler) = call.handler {
-            self.leave(tid, handler, call, result, &mut outcome)?;
+            self.leave(handler, &mut Exit { tid, call, result, outcome: &mut outcome })?;
         }
         self.learn(tid, call, result, &mut outcome)?;
         self.show_parent(tid, call, result, &mut outcome)?;

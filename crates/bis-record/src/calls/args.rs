@@ -1,5 +1,6 @@
 //! What arguments say, as the kernel reads them, and where we find what they name.
 
+use bis_syscalls::Call;
 use bis_trace::types::Tid;
 use bis_tracee::Memory;
 
@@ -36,4 +37,26 @@ pub fn buffers(memory: &Memory, vector: bool, args: [u64; 6], written: u64) -> V
         left -= len;
     }
     ranges
+}
+
+/// The arguments of an exec, whichever was called.
+#[derive(Clone, Copy, Debug)]
+pub struct ExecArgs {
+    /// The folder's descriptor, from which a relative name leads on.
+    pub folder: i32,
+    pub name: u64,
+    pub argv: u64,
+    pub envp: u64,
+}
+
+impl ExecArgs {
+    pub fn of_execve(call: &Call) -> ExecArgs {
+        let [name, argv, envp, ..] = call.args;
+        ExecArgs { folder: libc::AT_FDCWD, name, argv, envp }
+    }
+
+    pub fn of_execveat(call: &Call) -> ExecArgs {
+        let [_, name, argv, envp, ..] = call.args;
+        ExecArgs { folder: call.i32(0), name, argv, envp }
+    }
 }

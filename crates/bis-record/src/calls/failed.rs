@@ -3,7 +3,6 @@
 
 use std::ops::Range;
 
-use bis_syscalls::Handler;
 use bis_trace::{event::Outcome, types::Tid};
 use bis_tracee::maps::{self, Mapping};
 
@@ -11,7 +10,7 @@ use super::{
     memory::{ADVICES, MADV_DONTNEED, MADV_FREE, MAP_FIXED, MAP_FIXED_NOREPLACE, PROT_GROWSDOWN, page_up},
     shown::without,
 };
-use crate::{domain::Domain, error::Result};
+use crate::{calls::Exit, domain::Domain, error::Result};
 
 /// The parts of the range that are mapped, a part for each mapping.
 fn mapped<'a>(
@@ -39,39 +38,45 @@ fn range(addr: u64, len: u64) -> Range<u64> {
 }
 
 impl Domain {
-    /// At the exit of a call that has failed.
-    pub(super) fn leave_failed(
-        &mut self,
-        tid: Tid,
-        handler: Handler,
-        args: [u64; 6],
-        outcome: &mut Outcome,
-    ) -> Result<()> {
-        let [addr, len, third, flags, target, _] = args;
-        match handler {
-            Handler::Mprotect if addr.is_multiple_of(4096) => {
-                let prot = self.prot_of(tid, third);
-                let done = protected(&maps::read(tid)?, &range(addr, len), prot);
-                // What had this protection before has it still.
-                let asked = third & !PROT_GROWSDOWN;
-                self.leave_mprotect(tid, [done.start, done.end - done.start, asked, 0, 0, 0], outcome)
-            }
-            Handler::Madvise => self.leave_failed_advice(tid, args, outcome),
-            Handler::Mmap if flags & MAP_FIXED != 0 && flags & MAP_FIXED_NOREPLACE == 0 => {
-                self.unmapped_in(tid, &range(addr, len), outcome)
-            }
-            // The target is cleared, and the end of a source that is longer, before the move itself.
-            Handler::Mremap if flags & u64::from(libc::MREMAP_FIXED.cast_unsigned()) != 0 => {
-                self.unmapped_in(tid, &range(addr, len), outcome)?;
-                self.unmapped_in(tid, &range(target, third), outcome)
-            }
-            _ => Ok(()),
+    /// An mprotect has failed.
+    pub(super) fn fail_mprotect(&mut self, tid: Tid, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
+        let [addr, len, asked, ..] = args;
+        if !addr.is_multiple_of(4096) {
+            return Ok(());
         }
+        let done = protected(&maps::read(tid)?, &range(addr, len), self.prot_of(tid, asked));
+        // What had this protection before has it still.
+        let asked = asked & !PROT_GROWSDOWN;
+        self.protected(tid, [done.start, done.end - done.start, asked, 0, 0, 0], outcome)
+    }
+
+    pub(super) fn fail_mmap(&mut self, it: &mut Exit<'_>) -> Result<()> {
+        let [addr, len, _, flags, ..] = it.args();
+        if flags & MAP_FIXED == 0 || flags & MAP_FIXED_NOREPLACE != 0 {
+            return Ok(());
+        }
+        self.unmapped_in(it.tid, &range(addr, len), it.outcome)
+    }
+
+    /// The target is cleared, and the end of a source that is longer, before the move itself.
+    pub(super) fn fail_mremap(&mut self, it: &mut Exit<'_>) -> Result<()> {
+        let [addr, len, new_len, flags, target, _] = it.args();
+        if flags & u64::from(libc::MREMAP_FIXED.cast_unsigned()) == 0 {
+            return Ok(());
+        }
+        self.unmapped_in(it.tid, &range(addr, len), it.outcome)?;
+        self.unmapped_in(it.tid, &range(target, new_len), it.outcome)
+    }
+
+    pub(super) fn fail_madvise(&mut self, it: &mut Exit<'_>) -> Result<()> {
+        // It may have been made with another advice (`enter_madvise`).
+        it.outcome.regs.rdx = it.call.entry.rdx;
+        self.fail_advice(it.tid, it.args(), it.outcome)
     }
 
     /// Advice that the kernel has given to some of the mappings. It is given to each again, which changes nothing where it
     /// was given before; the kernel goes on behind a hole, and stops at a mapping that refuses.
-    fn leave_failed_advice(&mut self, tid: Tid, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
+    pub(super) fn fail_advice(&mut self, tid: Tid, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
         let [addr, len, advice, ..] = args;
         let advice = if advice == MADV_FREE { MADV_DONTNEED } else { advice };
         if !ADVICES.contains(&advice) || !addr.is_multiple_of(4096) {
@@ -84,7 +89,7 @@ impl Domain {
             if self.call_for(tid, libc::SYS_madvise, args)? < 0 {
                 break;
             }
-            self.leave_advice(args, outcome)?;
+            self.advised(args, outcome)?;
         }
         Ok(())
     }
@@ -99,7 +104,7 @@ impl Domain {
         let there = mapped(&mappings, range).map(|(_, part)| part).chain([self.space.stack()]);
         let there: Vec<Range<u64>> = there.collect();
         for gap in without(range.clone(), &there) {
-            self.leave_munmap([gap.start, gap.end - gap.start, 0, 0, 0, 0], outcome)?;
+            self.unmapped([gap.start, gap.end - gap.start, 0, 0, 0, 0], outcome)?;
         }
         Ok(())
     }

@@ -3,14 +3,19 @@
 
 use std::fs;
 
-use bis_syscalls::{Call, Handler};
+use bis_syscalls::Call;
 use bis_trace::{
     event::{MemWrite, Outcome},
     types::{Registers, Tid},
 };
 use bis_tracee::sys;
 
-use crate::{calls::Entry, domain::Domain, error::Result, task::InCall};
+use super::args::int;
+use crate::{
+    calls::{Entry, Exit},
+    domain::Domain,
+    error::Result,
+};
 
 /// The child would be invisible to its tracer.
 const CLONE_UNTRACED: u64 = 0x80_0000;
@@ -31,19 +36,22 @@ fn failed(errno: i32) -> Entry {
 }
 
 impl Domain {
-    pub(super) fn enter_clone(&mut self, tid: Tid, handler: Handler, call: &Call) -> Result<Entry> {
-        match handler {
-            Handler::Clone if call.args[0] & CLONE_UNTRACED != 0 => {
-                let regs = self.stopped(tid)?.regs()?;
-                self.stopped(tid)?.set_regs(&Registers { rdi: regs.rdi & !CLONE_UNTRACED, ..regs })?;
-                Ok(Entry::Make)
-            }
-            Handler::Clone3 => {
-                let flags = self.memory.read_u64(call.args[0]).unwrap_or(0);
-                Ok(if flags & CLONE_UNTRACED != 0 { failed(libc::EINVAL) } else { Entry::Make })
-            }
-            _ => Ok(Entry::Make),
+    pub(super) fn enter_clone(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
+        if call.args[0] & CLONE_UNTRACED != 0 {
+            let regs = self.stopped(tid)?.regs()?;
+            self.stopped(tid)?.set_regs(&Registers { rdi: regs.rdi & !CLONE_UNTRACED, ..regs })?;
         }
+        Ok(Entry::Make)
+    }
+
+    pub(super) fn enter_clone3(&mut self, _: Tid, call: &Call) -> Result<Entry> {
+        let is_untraced = self.clone3_flags(call) & CLONE_UNTRACED != 0;
+        Ok(if is_untraced { failed(libc::EINVAL) } else { Entry::Make })
+    }
+
+    /// The flags of a clone3; none where they cannot be read.
+    pub(super) fn clone3_flags(&self, call: &Call) -> u64 {
+        self.memory.read_u64(call.args[0]).unwrap_or(0)
     }
 
     pub(super) fn enter_prctl(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
@@ -129,17 +137,12 @@ impl Domain {
     }
 
     /// The result is the personality before, with the bit as the program has set it.
-    pub(super) fn leave_personality(
-        &mut self,
-        tid: Tid,
-        call: &InCall,
-        result: i64,
-        outcome: &mut Outcome,
-    ) -> Result<()> {
+    pub(super) fn leave_personality(&mut self, it: &mut Exit<'_>) -> Result<()> {
+        let (call, outcome) = (&*it.call, &mut *it.outcome);
         outcome.regs.rdi = call.entry.rdi;
-        let wishes = &mut self.task(tid)?.traits.wishes;
+        let wishes = &mut self.task(it.tid)?.traits.wishes;
         if !wishes.no_randomize.unwrap_or_else(|| own_personality() & NO_RANDOMIZE != 0) {
-            outcome.regs.rax = result.cast_unsigned() & !NO_RANDOMIZE;
+            outcome.regs.rax = it.result.cast_unsigned() & !NO_RANDOMIZE;
         }
         if call.entry.rdi & u64::from(QUERY) != u64::from(QUERY) {
             wishes.no_randomize = Some(call.entry.rdi & NO_RANDOMIZE != 0);
@@ -168,18 +171,12 @@ impl Domain {
         Ok(Entry::Done(0))
     }
 
-    pub(super) fn leave_getaffinity(
-        &mut self,
-        tid: Tid,
-        args: [u64; 6],
-        result: i64,
-        outcome: &mut Outcome,
-    ) -> Result<()> {
-        #[expect(clippy::cast_possible_truncation, reason = "the kernel's own reading of an int argument")]
-        let target = if args[0] as i32 == 0 { tid } else { self.session.outside(tid, Tid(args[0] as i32)) };
+    pub(super) fn leave_getaffinity(&mut self, it: &mut Exit<'_>) -> Result<()> {
+        let [number, _, addr, ..] = it.args();
+        let target = if int(number) == 0 { it.tid } else { self.session.outside(it.tid, Tid(int(number))) };
         let affinity = self.tasks.get(&target).and_then(|task| task.traits.wishes.affinity.clone());
         let mut mask = affinity.unwrap_or_else(|| self.session.cores.original.clone());
-        mask.resize(usize::try_from(result).unwrap_or(0), 0);
-        self.put(args[2], mask, outcome)
+        mask.resize(usize::try_from(it.result).unwrap_or(0), 0);
+        self.put(addr, mask, it.outcome)
     }
 }

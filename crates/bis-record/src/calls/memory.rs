@@ -19,7 +19,7 @@ use super::{
     outside::is_for_writing,
 };
 use crate::{
-    calls::Entry,
+    calls::{Entry, Exit},
     domain::Domain,
     error::{RecordError, Result},
     registry::Key,
@@ -131,14 +131,10 @@ impl Domain {
         prot(asked) | if reads_execute && read { PROT_EXEC } else { 0 }
     }
 
-    pub(super) fn leave_mmap(
-        &mut self,
-        tid: Tid,
-        args: [u64; 6],
-        addr: u64,
-        outcome: &mut Outcome,
-    ) -> Result<()> {
-        let [_, len, raw_prot, flags, fd, offset] = args;
+    pub(super) fn leave_mmap(&mut self, it: &mut Exit<'_>) -> Result<()> {
+        let (tid, addr) = (it.tid, it.value());
+        let outcome = &mut *it.outcome;
+        let [_, len, raw_prot, flags, fd, offset] = it.call.entry.args();
         let (len, prot) = (page_up(len), self.prot_of(tid, raw_prot));
         self.remove_shared(addr, addr + len)?;
         self.remove_views(addr, addr + len);
@@ -278,7 +274,8 @@ impl Domain {
         self.session.note(self.session.writer.next_seq(), text)
     }
 
-    pub(super) fn leave_munmap(&mut self, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
+    /// A range is not mapped any more: munmap, with these arguments.
+    pub(super) fn unmapped(&mut self, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
         let (addr, len) = (args[0], page_up(args[1]));
         self.remove_shared(addr, addr + len)?;
         self.remove_views(addr, addr + len);
@@ -286,7 +283,8 @@ impl Domain {
         Ok(())
     }
 
-    pub(super) fn leave_mprotect(&mut self, tid: Tid, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
+    /// A range is protected anew: mprotect, with these arguments.
+    pub(super) fn protected(&mut self, tid: Tid, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
         let [addr, len, raw_prot, ..] = args;
         let range = addr..addr + page_up(len);
         let range = match raw_prot & PROT_GROWSDOWN {
@@ -307,15 +305,10 @@ impl Domain {
         Ok(())
     }
 
-    pub(super) fn leave_mremap(
-        &mut self,
-        tid: Tid,
-        args: [u64; 6],
-        new_addr: u64,
-        outcome: &mut Outcome,
-    ) -> Result<()> {
+    pub(super) fn leave_mremap(&mut self, it: &mut Exit<'_>) -> Result<()> {
         const MREMAP_DONTUNMAP: u64 = 4;
-        let [addr, old_len, new_len, flags, ..] = args;
+        let [addr, old_len, new_len, flags, ..] = it.args();
+        let new_addr = it.value();
         let (old_len, new_len) = (page_up(old_len), page_up(new_len));
         let keep = flags & MREMAP_DONTUNMAP != 0;
         // A length of 0 is a second mapping of the same pages; since Linux 6.17, several mappings can move at once.
@@ -334,11 +327,12 @@ impl Domain {
         for range in moved {
             self.add_shared(range, false)?;
         }
-        self.move_views(tid, &by, outcome)
+        self.move_views(it.tid, &by, it.outcome)
     }
 
-    pub(super) fn leave_brk(&mut self, tid: Tid, result: u64, outcome: &mut Outcome) -> Result<()> {
-        match self.space.move_brk(result) {
+    pub(super) fn leave_brk(&mut self, it: &mut Exit<'_>) -> Result<()> {
+        let (tid, break_at, outcome) = (it.tid, it.value(), &mut *it.outcome);
+        match self.space.move_brk(break_at) {
             HeapChange::None => {}
             HeapChange::Grown(Range { start: addr, end }) => {
                 let (prot, backing) = (self.prot_of(tid, 3), Backing::Anonymous);
@@ -351,28 +345,14 @@ impl Domain {
         Ok(())
     }
 
-    /// MADV_FREE lets the kernel choose when pages become zero: MADV_DONTNEED makes them so at once, which is
-    /// one of its legal behaviours.
-    pub(super) fn enter_madvise(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
-        if call.args[2] == MADV_FREE {
-            let regs = self.stopped(tid)?.regs()?;
-            let regs = bis_trace::types::Registers { rdx: MADV_DONTNEED, ..regs };
-            self.stopped(tid)?.set_regs(&regs)?;
-        }
-        Ok(Entry::Make)
+    pub(super) fn leave_madvise(&mut self, it: &mut Exit<'_>) -> Result<()> {
+        // It may have been made with another one (`enter_madvise`).
+        it.outcome.regs.rdx = it.call.entry.rdx;
+        self.advised(it.args(), it.outcome)
     }
 
-    pub(super) fn leave_madvise(
-        &mut self,
-        args: [u64; 6],
-        call: &mut InCall,
-        outcome: &mut Outcome,
-    ) -> Result<()> {
-        outcome.regs.rdx = call.entry.rdx;
-        self.leave_advice(args, outcome)
-    }
-
-    pub(super) fn leave_advice(&mut self, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
+    /// Advice is given: madvise, with these arguments.
+    pub(super) fn advised(&mut self, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
         let [addr, len, advice, ..] = args;
         let advice = if advice == MADV_FREE { MADV_DONTNEED } else { advice };
         if ADVICES.contains(&advice) && len > 0 {
@@ -393,13 +373,9 @@ impl Domain {
         Ok(Entry::Make)
     }
 
-    pub(super) fn leave_shmat(
-        &mut self,
-        tid: Tid,
-        call: &mut InCall,
-        addr: u64,
-        outcome: &mut Outcome,
-    ) -> Result<()> {
+    pub(super) fn leave_shmat(&mut self, it: &mut Exit<'_>) -> Result<()> {
+        let (tid, addr) = (it.tid, it.value());
+        let (call, outcome) = (&mut *it.call, &mut *it.outcome);
         let mappings = maps::read(tid)?;
         let mapping = mappings.into_iter().find(|m| m.start == addr).ok_or_else(|| RecordError::Bug {
             tid,
@@ -452,8 +428,8 @@ impl Domain {
         Ok(())
     }
 
-    pub(super) fn leave_shmdt(&mut self, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
-        let addr = args[0];
+    pub(super) fn leave_shmdt(&mut self, it: &mut Exit<'_>) -> Result<()> {
+        let (addr, outcome) = (it.args()[0], &mut *it.outcome);
         // A segment is detached whole: all of its object's ranges that begin at its place.
         let Some(first) = self.space.shared().at(addr) else { return Ok(()) };
         let same = |r: &&SharedRange| r.object == first.object && r.start.wrapping_sub(addr) == r.offset;

@@ -18,7 +18,7 @@ use std::{
     sync::atomic::Ordering,
 };
 
-use bis_syscalls::{Call, FileArg, Handler, Target, row};
+use bis_syscalls::{Call, FileArg, Target, row};
 use bis_trace::{
     event::{Effect, EventKind, Outcome},
     sparse,
@@ -26,9 +26,12 @@ use bis_trace::{
 };
 use bis_tracee::sys;
 
-use super::args::{SHIFTS, buffers, fd_path, int};
+use super::{
+    args::{SHIFTS, buffers, fd_path, int},
+    entry::Touches,
+};
 use crate::{
-    calls::{Entry, is_shown},
+    calls::{Entry, Exit, is_shown},
     domain::Domain,
     error::{RecordError, Result},
     registry::Key,
@@ -62,6 +65,19 @@ fn fdinfo(tid: Tid, fd: i32, field: &str, radix: u32) -> Option<u64> {
 fn is_append(tid: Tid, fd: i32) -> bool {
     let append = u64::from(libc::O_APPEND.cast_unsigned());
     fdinfo(tid, fd, "flags:", 8).is_some_and(|flags| flags & append != 0)
+}
+
+/// The part of its file (first byte, end) that fallocate may have changed, by its arguments.
+pub(super) fn fallocated([_, mode, start, len, ..]: [u64; 6]) -> (u64, u64) {
+    (start, if mode & SHIFTS != 0 { u64::MAX } else { start.saturating_add(len) })
+}
+
+/// A file that is mapped shared, whose length may be another one now.
+#[derive(Debug)]
+pub(super) struct Resized {
+    path: String,
+    object: ObjectId,
+    len: u64,
 }
 
 impl Domain {
@@ -183,17 +199,11 @@ impl Domain {
         Ok(end.unwrap_or(written).saturating_sub(written))
     }
 
-    pub(super) fn leave_write(
-        &mut self,
-        tid: Tid,
-        call: &mut InCall,
-        result: i64,
-        outcome: &mut Outcome,
-    ) -> Result<()> {
-        let args = call.entry.args();
+    pub(super) fn leave_write(&mut self, it: &mut Exit<'_>) -> Result<()> {
+        let (tid, args, written) = (it.tid, it.args(), it.value());
+        let (call, outcome) = (&mut *it.call, &mut *it.outcome);
         let Some((target, path)) = self.target_of(tid, call.nr, args) else { return Ok(()) };
         let Some(object) = self.changed_at(tid, &path, call)? else { return Ok(()) };
-        let written = result.cast_unsigned();
         let mut offset = self.start_of(tid, &target, args, written, outcome)?;
         if let Ok(file) = File::open(&path) {
             return self.read_back(tid, call, &file, object, offset..offset + written, outcome);
@@ -216,7 +226,8 @@ impl Domain {
     /// made if they cannot wait for anybody. To standard output they are refused as for a kind of file that does
     /// not support them, because replay shows what was written from the program's memory; programs fall back to
     /// reading and writing.
-    pub(super) fn enter_transfer(&mut self, tid: Tid, handler: Handler, call: &Call) -> Result<Entry> {
+    /// `is_prompt`: it waits for nobody where it reads from a regular file.
+    pub(super) fn enter_transfer(&mut self, tid: Tid, call: &Call, is_prompt: bool) -> Result<Entry> {
         let Some((target, path)) = self.target_of(tid, call.nr, call.args) else { return Ok(Entry::Make) };
         let FileArg::Fd(to) = target.file else { return Ok(Entry::Make) };
         if self.session.stdio.which(tid, call.i32(to.into())).is_some() {
@@ -226,8 +237,7 @@ impl Domain {
             return Ok(Entry::Make);
         }
         let from = target.from.map_or(-1, |from| call.i32(from.into()));
-        let prompt = matches!(handler, Handler::Sendfile | Handler::CopyFileRange)
-            && fs::metadata(fd_path(tid, from)).is_ok_and(|meta| meta.is_file());
+        let prompt = is_prompt && fs::metadata(fd_path(tid, from)).is_ok_and(|meta| meta.is_file());
         if prompt && File::open(&path).is_ok() {
             Ok(Entry::MakeAtOnce)
         } else {
@@ -235,16 +245,10 @@ impl Domain {
         }
     }
 
-    pub(super) fn leave_transfer(
-        &mut self,
-        tid: Tid,
-        call: &mut InCall,
-        result: i64,
-        outcome: &mut Outcome,
-    ) -> Result<()> {
-        let args = call.entry.args();
+    pub(super) fn leave_transfer(&mut self, it: &mut Exit<'_>) -> Result<()> {
+        let (tid, args, written) = (it.tid, it.args(), it.value());
+        let (call, outcome) = (&mut *it.call, &mut *it.outcome);
         let Some((target, path)) = self.target_of(tid, call.nr, args) else { return Ok(()) };
-        let written = result.cast_unsigned();
         let Some(object) = self.changed_at(tid, &path, call)? else { return Ok(()) };
         let start = self.start_of(tid, &target, args, written, outcome)?;
         let file = Self::open_object(&path)?;
@@ -286,30 +290,29 @@ impl Domain {
         Ok(target.map_or(Entry::Make, |(_, path)| self.enter_change(&path)))
     }
 
-    /// A file that is mapped shared has a new length, or (fallocate) holes or other content.
-    pub(super) fn leave_truncate(
-        &mut self,
-        tid: Tid,
-        handler: Handler,
-        call: &mut InCall,
-        outcome: &mut Outcome,
-    ) -> Result<()> {
-        /// The fallocate modes that leave all content where it is: 0, KEEP_SIZE, UNSHARE_RANGE.
-        const HARMLESS: u64 = 0x41;
-        let args = call.entry.args();
-        let Some((_, path)) = self.target_of(tid, call.nr, args) else { return Ok(()) };
-        let Some(object) = self.changed_at(tid, &path, call)? else { return Ok(()) };
+    /// A file that is mapped shared has a new length. Gives it back, if it is one.
+    pub(super) fn leave_truncate(&mut self, it: &mut Exit<'_>) -> Result<Option<Resized>> {
+        let Some((_, path)) = self.target_of(it.tid, it.call.nr, it.args()) else { return Ok(None) };
+        let Some(object) = self.changed_at(it.tid, &path, it.call)? else { return Ok(None) };
         let len = fs::metadata(&path).map(|meta| meta.st_size());
         let len =
             len.map_err(|source| RecordError::Os { what: "look at a file that is mapped shared", source })?;
-        outcome.effects.push(Effect::ResizeObject { object, len });
-        let mode = args[1];
-        if handler == Handler::Fallocate && mode & !HARMLESS != 0 {
-            let end = if mode & SHIFTS != 0 { u64::MAX } else { args[2].saturating_add(args[3]) };
-            let file = Self::open_object(&path)?;
-            self.clear_and_read_back(tid, call, &file, object, args[2]..end.min(len), outcome)?;
+        it.outcome.effects.push(Effect::ResizeObject { object, len });
+        Ok(Some(Resized { path, object, len }))
+    }
+
+    /// The same, and perhaps it has holes or other content.
+    pub(super) fn leave_fallocate(&mut self, it: &mut Exit<'_>) -> Result<()> {
+        /// The fallocate modes that leave all content where it is: 0, KEEP_SIZE, UNSHARE_RANGE.
+        const HARMLESS: u64 = 0x41;
+        let Some(Resized { path, object, len }) = self.leave_truncate(it)? else { return Ok(()) };
+        let [_, mode, ..] = it.args();
+        if mode & !HARMLESS == 0 {
+            return Ok(());
         }
-        Ok(())
+        let (start, end) = fallocated(it.args());
+        let file = Self::open_object(&path)?;
+        self.clear_and_read_back(it.tid, it.call, &file, object, start..end.min(len), it.outcome)
     }
 
     /// The part of its file (first byte, end) that an ioctl replaces by clones of another's blocks; none where it does not.
@@ -331,8 +334,9 @@ impl Domain {
     }
 
     /// A file that is mapped shared has other content, where it was cloned to, and perhaps another length.
-    pub(super) fn leave_ioctl(&mut self, tid: Tid, call: &mut InCall, outcome: &mut Outcome) -> Result<()> {
-        let args = call.entry.args();
+    pub(super) fn leave_ioctl(&mut self, it: &mut Exit<'_>) -> Result<()> {
+        let (tid, args) = (it.tid, it.args());
+        let (call, outcome) = (&mut *it.call, &mut *it.outcome);
         let Some((start, end)) = self.cloned_to(args) else { return Ok(()) };
         let path = fd_path(tid, int(args[0]));
         let Some(object) = self.changed_at(tid, &path, call)? else { return Ok(()) };
@@ -371,13 +375,9 @@ impl Domain {
 
     /// A file that was opened to be written: it may be empty now, and it may be a process's memory. Where nobody sees what
     /// is written there, it would come to no event: the file is closed again, and the program told that it may not open it.
-    pub(super) fn leave_open(
-        &mut self,
-        tid: Tid,
-        call: &mut InCall,
-        fd: i32,
-        outcome: &mut Outcome,
-    ) -> Result<()> {
+    pub(super) fn leave_open(&mut self, it: &mut Exit<'_>) -> Result<()> {
+        let (tid, fd) = (it.tid, i32::try_from(it.result).unwrap_or(-1));
+        let (call, outcome) = (&mut *it.call, &mut *it.outcome);
         let (_, _, flags) = self.open_args(call.nr, call.entry.args());
         if flags & libc::O_TRUNC != 0
             && let Some(object) = self.changed_at(tid, &fd_path(tid, fd), call)?
@@ -435,21 +435,24 @@ impl Domain {
     }
 
     /// The existing object that a call at its entry is going to touch, if any.
-    pub fn touched_object(&self, tid: Tid, handler: Handler, call: &Call) -> Option<ObjectId> {
-        use Handler as H;
+    pub fn touched_object(&self, tid: Tid, touches: Touches, call: &Call) -> Option<ObjectId> {
         const MAP_ANONYMOUS: u64 = 0x20;
         if self.session.registry.is_empty() {
             return None;
         }
-        let fd = |index: usize| format!("/proc/{tid}/fd/{}", call.i32(index));
-        let path = match handler {
-            H::Ioctl if is_cloning(call.u32(1)) => fd(0),
-            H::Mmap if call.args[3] & MAP_ANONYMOUS == 0 => fd(4),
+        let path = match touches {
+            Touches::Cloned => is_cloning(call.u32(1)).then(|| fd_path(tid, call.i32(0)))?,
+            Touches::Mapped => (call.args[3] & MAP_ANONYMOUS == 0).then(|| fd_path(tid, call.i32(4)))?,
             // The kernel gives a segment's id as its inode, on its first anonymous device.
-            H::Shmat => return self.session.registry.find((libc::makedev(0, 1), u64::from(call.u32(0)))),
-            _ => self.target_of(tid, call.nr, call.args)?.1,
+            Touches::Segment => {
+                return self.session.registry.find((libc::makedev(0, 1), u64::from(call.u32(0))));
+            }
+            Touches::Target | Touches::Length | Touches::Fallocated => {
+                self.target_of(tid, call.nr, call.args)?.1
+            }
+            // Whether it is cut is seen to at its entry.
+            Touches::Opened => return None,
         };
-        let meta = fs::metadata(path).ok()?;
-        self.session.registry.find((meta.st_dev(), meta.st_ino()))
+        self.object_at(&path)
     }
 }

@@ -2,57 +2,80 @@
 //! goes through all of its address space (to unmap it, to protect it) finds them like everything else. Such a call is
 //! made for the parts around them; on them, it has no effect.
 
-use bis_syscalls::{Call, Handler};
-use bis_trace::{event::Outcome, types::Tid};
+use std::ops::Range;
 
-use super::shown::without;
+use bis_syscalls::Call;
+use bis_trace::{
+    event::Outcome,
+    types::{Registers, Tid},
+};
+
+use super::{
+    memory::{MADV_DONTNEED, MADV_FREE},
+    shown::without,
+};
 use crate::{calls::Entry, domain::Domain, error::Result};
 
 const PAGE: u64 = 4096;
 
+/// What such a call does to a range, or what it has done where it failed: its arguments, and what becomes of the outcome.
+pub(super) type OfRange = fn(&mut Domain, Tid, [u64; 6], &mut Outcome) -> Result<()>;
+
 impl Domain {
-    /// At the entry of munmap, mprotect, madvise or mremap: what to do if it concerns memory of ours; none if it does not.
+    pub(super) fn enter_munmap(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
+        let unmapped: OfRange = |domain, _, args, outcome| domain.unmapped(args, outcome);
+        let entry = self.enter_over_ours(tid, call, unmapped, |_, _, _, _| Ok(()))?;
+        Ok(entry.unwrap_or(Entry::Make))
+    }
+
+    pub(super) fn enter_mprotect(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
+        let entry = self.enter_over_ours(tid, call, Domain::protected, Domain::fail_mprotect)?;
+        Ok(entry.unwrap_or(Entry::Make))
+    }
+
+    pub(super) fn enter_mremap(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
+        let [.., new_len, flags, target, _] = call.args;
+        if flags & u64::from(libc::MREMAP_FIXED.cast_unsigned()) != 0 {
+            let end = target.saturating_add(new_len);
+            if self.ours().iter().any(|gap| gap.start < end && target < gap.end) {
+                self.note_taken(tid, target, new_len)?;
+                return Ok(Entry::Done(-i64::from(libc::ENOMEM)));
+            }
+        }
+        let touched = self.touches_ours(call);
+        Ok(if touched.is_some() { Entry::Done(-i64::from(libc::EFAULT)) } else { Entry::Make })
+    }
+
+    /// The range that the call's first two arguments say, and what is ours, if it is part of that.
+    fn touches_ours(&self, call: &Call) -> Option<(Range<u64>, Vec<Range<u64>>)> {
+        let [addr, len, ..] = call.args;
+        let end = addr.checked_add(len.checked_next_multiple_of(PAGE)?)?;
+        let ours = self.ours();
+        let touches = ours.iter().any(|gap| gap.start < end && addr < gap.end);
+        // What the kernel refuses, it refuses by itself.
+        (touches && addr.is_multiple_of(PAGE)).then_some((addr..end, ours))
+    }
+
+    /// At the entry of munmap, mprotect or madvise: what to do if it concerns memory of ours; none if it does not.
     pub(super) fn enter_over_ours(
         &mut self,
         tid: Tid,
-        handler: Handler,
         call: &Call,
+        done: OfRange,
+        failed: OfRange,
     ) -> Result<Option<Entry>> {
-        let [addr, len, third, flags, target, _] = call.args;
-        if handler == Handler::Mremap && flags & libc::MREMAP_FIXED.cast_unsigned() as u64 != 0 {
-            let end = target.saturating_add(third);
-            if self.ours().iter().any(|gap| gap.start < end && target < gap.end) {
-                self.note_taken(tid, target, third)?;
-                return Ok(Some(Entry::Done(-i64::from(libc::ENOMEM))));
-            }
-        }
-        let Some(end) = len.checked_next_multiple_of(PAGE).and_then(|len| addr.checked_add(len)) else {
-            return Ok(None);
-        };
-        let ours = self.ours();
-        // What the kernel refuses, it refuses by itself.
-        let touches = ours.iter().any(|gap| gap.start < end && addr < gap.end);
-        if !touches || !addr.is_multiple_of(PAGE) {
-            return Ok(None);
-        }
-        if handler == Handler::Mremap {
-            return Ok(Some(Entry::Done(-i64::from(libc::EFAULT))));
-        }
+        let Some((range, ours)) = self.touches_ours(call) else { return Ok(None) };
         let mut outcome = Outcome::default();
         let mut result = 0;
-        for part in without(addr..end, &ours) {
-            let args = [part.start, part.end - part.start, third, 0, 0, 0];
+        for part in without(range, &ours) {
+            let args = [part.start, part.end - part.start, call.args[2], 0, 0, 0];
             let made = self.call_for(tid, call.nr.cast_signed(), args)?;
             if made < 0 {
-                self.leave_failed(tid, handler, args, &mut outcome)?;
+                failed(self, tid, args, &mut outcome)?;
                 result = made;
                 break;
             }
-            match handler {
-                Handler::Munmap => self.leave_munmap(args, &mut outcome)?,
-                Handler::Mprotect => self.leave_mprotect(tid, args, &mut outcome)?,
-                _ => self.leave_advice(args, &mut outcome)?,
-            }
+            done(self, tid, args, &mut outcome)?;
         }
         let state = self.call(tid)?;
         state.effects.append(&mut outcome.effects);
@@ -62,12 +85,25 @@ impl Domain {
         }
         Ok(Some(Entry::Done(result)))
     }
+
+    /// MADV_FREE lets the kernel choose when pages become zero: MADV_DONTNEED makes them so at once, which is
+    /// one of its legal behaviours.
+    pub(super) fn enter_madvise(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
+        let advised: OfRange = |domain, _, args, outcome| domain.advised(args, outcome);
+        if let Some(entry) = self.enter_over_ours(tid, call, advised, Domain::fail_advice)? {
+            return Ok(entry);
+        }
+        if call.args[2] == MADV_FREE {
+            let regs = self.stopped(tid)?.regs()?;
+            let regs = Registers { rdx: MADV_DONTNEED, ..regs };
+            self.stopped(tid)?.set_regs(&regs)?;
+        }
+        Ok(Entry::Make)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::ops::Range;
-
     use super::*;
 
     #[test]

@@ -13,7 +13,7 @@ use bis_tracee::{
 
 use super::{args::int, views::Shown};
 use crate::{
-    calls::Entry,
+    calls::{Entry, Exit},
     domain::Domain,
     error::Result,
     mail::Sent,
@@ -168,13 +168,9 @@ impl Domain {
     }
 
     /// Into the domain's own memory, which the kernel has done.
-    pub(super) fn leave_process_vm_writev(
-        &mut self,
-        tid: Tid,
-        args: [u64; 6],
-        result: i64,
-        outcome: &mut Outcome,
-    ) -> Result<()> {
+    pub(super) fn leave_process_vm_writev(&mut self, it: &mut Exit<'_>) -> Result<()> {
+        let (tid, args, result) = (it.tid, it.args(), it.result);
+        let outcome = &mut *it.outcome;
         let target = self.session.outside(tid, Tid(int(args[0])));
         if !self.tasks.contains_key(&target) {
             return Ok(());

@@ -9,19 +9,18 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use bis_syscalls::{Call, Handler};
 use bis_trace::types::Tid;
 
-use super::args::fd_path;
+use super::args::{ExecArgs, fd_path};
 use crate::{calls::Entry, domain::Domain, error::Result};
 
 impl Domain {
     /// At the entry of an exec: its failure, if its program is such a one.
-    pub(super) fn enter_unreadable(&self, tid: Tid, handler: Handler, call: &Call) -> Result<Option<Entry>> {
+    pub(super) fn enter_unreadable(&self, tid: Tid, exec: &ExecArgs) -> Result<Option<Entry>> {
         if self.tasks.get(&tid).is_some_and(|task| task.stand_in.is_some()) {
             return Ok(None);
         }
-        let Some(path) = self.program(tid, handler, call).filter(|path| is_unreadable(path)) else {
+        let Some(path) = self.program(tid, exec).filter(|path| is_unreadable(path)) else {
             return Ok(None);
         };
         let name = fs::read_link(&path).unwrap_or(path);
@@ -34,13 +33,9 @@ impl Domain {
     }
 
     /// The file that an exec names, as we find it.
-    pub(super) fn program(&self, tid: Tid, handler: Handler, call: &Call) -> Option<PathBuf> {
-        let (folder, name) = match handler {
-            Handler::Execveat => (call.i32(0), call.args[1]),
-            _ => (libc::AT_FDCWD, call.args[0]),
-        };
-        let name = self.memory.read_c_str(name).ok()?;
-        let root = match (name.first(), folder) {
+    pub(super) fn program(&self, tid: Tid, exec: &ExecArgs) -> Option<PathBuf> {
+        let name = self.memory.read_c_str(exec.name).ok()?;
+        let root = match (name.first(), exec.folder) {
             (Some(b'/'), _) => format!("/proc/{tid}/root"),
             (_, libc::AT_FDCWD) => format!("/proc/{tid}/cwd"),
             (None, fd) => return Some(fd_path(tid, fd).into()),

@@ -14,7 +14,6 @@ use std::{
     os::linux::fs::MetadataExt,
 };
 
-use bis_syscalls::Handler;
 use bis_trace::{
     event::{Backing, Effect, FileEntry, MemWrite, Outcome},
     sparse,
@@ -25,8 +24,13 @@ use bis_tracee::{
     pagemap::{Page, PageMap},
 };
 
-use super::args::{SHIFTS, fd_path, int};
+use super::{
+    args::{fd_path, int},
+    entry::Touches,
+    objects::fallocated,
+};
 use crate::{
+    calls::Exit,
     domain::Domain,
     error::{RecordError, Result},
     registry::Key,
@@ -380,23 +384,17 @@ impl Domain {
     }
 
     /// At the exit of a call that has changed a file: tells all who have it mapped privately.
-    pub(super) fn tell_views(
-        &mut self,
-        tid: Tid,
-        handler: Handler,
-        call: &InCall,
-        result: i64,
-        outcome: &Outcome,
-    ) -> Result<()> {
-        use Handler as H;
+    pub(super) fn tell_views(&mut self, touches: Touches, it: &Exit<'_>) -> Result<()> {
         if self.session.views.is_empty() {
             return Ok(());
         }
-        let args = call.entry.args();
-        let target = self.target_of(tid, call.nr, args);
-        let path = match handler {
-            H::Ioctl => self.cloned_to(args).map(|_| fd_path(tid, int(args[0]))),
-            H::Open if self.truncates(call) => Some(fd_path(tid, i32::try_from(result).unwrap_or(-1))),
+        let (tid, args) = (it.tid, it.args());
+        let target = self.target_of(tid, it.call.nr, args);
+        let path = match touches {
+            Touches::Cloned => self.cloned_to(args).map(|_| fd_path(tid, int(args[0]))),
+            Touches::Opened if self.truncates(it.call) => {
+                Some(fd_path(tid, i32::try_from(it.result).unwrap_or(-1)))
+            }
             _ => target.as_ref().map(|(_, path)| path.clone()),
         };
         let Some(meta) = path.and_then(|path| fs::metadata(path).ok()) else { return Ok(()) };
@@ -404,15 +402,14 @@ impl Domain {
         if !self.session.views.has(key) {
             return Ok(());
         }
-        let written = result.cast_unsigned();
-        let (start, end) = match handler {
-            H::Truncate | H::Ftruncate | H::Open => (len, len),
-            H::Fallocate if args[1] & SHIFTS != 0 => (args[2], u64::MAX),
-            H::Fallocate => (args[2], args[2].saturating_add(args[3])),
-            H::Ioctl => self.cloned_to(args).unwrap_or((0, 0)),
-            _ => {
-                let Some((target, _)) = target else { return Ok(()) };
-                let start = self.start_of(tid, &target, args, written, outcome)?;
+        let (start, end) = match (touches, target) {
+            (Touches::Length | Touches::Opened, _) => (len, len),
+            (Touches::Fallocated, _) => fallocated(args),
+            (Touches::Cloned, _) => self.cloned_to(args).unwrap_or((0, 0)),
+            (_, None) => return Ok(()),
+            (_, Some((target, _))) => {
+                let written = it.value();
+                let start = self.start_of(tid, &target, args, written, it.outcome)?;
                 (start, start.saturating_add(written))
             }
         };

@@ -11,7 +11,7 @@ use bis_tracee::{
     siginfo::{Disposition, SigInfo, frame_ranges, is_on_alternate_stack, restore_flags},
 };
 
-use crate::{domain::Domain, error::Result, places::RED_ZONE};
+use crate::{calls::Exit, domain::Domain, error::Result, places::RED_ZONE};
 
 /// No frame of a signal is larger, bytes: with all that a processor has to save, it has some 12,000.
 const FRAME_MAX: u64 = 1 << 15;
@@ -93,6 +93,12 @@ impl Domain {
         } else {
             self.fatal(tid, &instead, SignalPoint::AfterEvent)
         }
+    }
+
+    /// A handler has returned.
+    pub fn leave_sigreturn(&mut self, it: &mut Exit<'_>) -> Result<()> {
+        it.outcome.xstate = Some(self.stopped(it.tid)?.xstate()?);
+        Ok(())
     }
 
     /// What the kernel may have written of a frame before it came to where there was no room: all of the stack below `rsp`,

@@ -20,12 +20,21 @@ use std::{
 };
 
 use bis_agent::{MEMFD_NAME, STAND_IN_ELF};
-use bis_syscalls::{Call, Handler, own};
+use bis_syscalls::own;
 use bis_trace::types::{Registers, Tid};
-use bis_tracee::{Memory, Stopped, outside, remote::Remote, sys};
+use bis_tracee::{
+    Memory, Stopped,
+    outside::{self, Outside},
+    remote::Remote,
+    sys,
+};
 
 use super::StandIn;
-use crate::{calls::Entry, domain::Domain, error::Result};
+use crate::{
+    calls::{Entry, Exit, args::ExecArgs},
+    domain::Domain,
+    error::Result,
+};
 
 /// The fields of /proc/PID/status that say what a process may do.
 const MAY: [&str; 8] = ["Uid:", "Gid:", "Groups:", "CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"];
@@ -57,13 +66,36 @@ fn errno_of(error: &io::Error) -> i64 {
 }
 
 impl Domain {
+    /// At the entry of an exec.
+    pub fn enter_exec(&mut self, tid: Tid, exec: ExecArgs) -> Result<Entry> {
+        if let Some(entry) = self.enter_left_out(tid, &exec)? {
+            return Ok(entry);
+        }
+        if let Some(entry) = self.enter_unreadable(tid, &exec)? {
+            return Ok(entry);
+        }
+        let pid = self.task(tid)?.pid;
+        self.session.mail.begin_exec(pid);
+        self.ask_robust_list(tid);
+        let writes = self.orphaned_futexes(tid);
+        self.task(tid)?.at_exec = writes;
+        Ok(Entry::Make)
+    }
+
+    /// An exec has come back.
+    pub fn leave_exec(&mut self, it: &mut Exit<'_>) -> Result<()> {
+        let pid = self.task(it.tid)?.pid;
+        self.session.mail.end_exec(pid);
+        self.leave_no_stand_in(it.tid)
+    }
+
     /// At the entry of an exec: what becomes of it, if its program is to be left out. None: it goes on as an exec.
-    pub fn enter_left_out(&mut self, tid: Tid, handler: Handler, call: &Call) -> Result<Option<Entry>> {
+    fn enter_left_out(&mut self, tid: Tid, exec: &ExecArgs) -> Result<Option<Entry>> {
         let (nr, entry) = (self.call(tid)?.nr, self.call(tid)?.entry);
         let is_same =
             |stand_in: &StandIn| (stand_in.entry.rip, stand_in.entry.args()) == (entry.rip, entry.args());
         if let Some(stand_in) = self.task(tid)?.stand_in.filter(is_same) {
-            self.enter_stand_in(tid, handler, call, stand_in)?;
+            self.enter_stand_in(tid, exec, stand_in)?;
             return Ok(None);
         }
         let is_asked = nr == own::NUMBER;
@@ -71,7 +103,7 @@ impl Domain {
         if !is_asked && self.session.options.left_out.is_empty() {
             return Ok(None);
         }
-        let Some(found) = self.program(tid, handler, call) else { return Ok(is_refused) };
+        let Some(found) = self.program(tid, exec) else { return Ok(is_refused) };
         let Ok(path) = fs::canonicalize(&found) else { return Ok(is_refused) };
         let is_program =
             fs::metadata(&path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
@@ -98,7 +130,7 @@ impl Domain {
             self.session.note(self.session.writer.next_seq(), text)?;
             return Ok(is_refused);
         }
-        match self.begin_outside(tid, call, &named, &status)? {
+        match self.begin_outside(tid, exec, &named, &status)? {
             Ok((image, channel, blocked)) => {
                 self.session.left_out(pid);
                 self.session.note(
@@ -118,42 +150,17 @@ impl Domain {
     fn begin_outside(
         &mut self,
         tid: Tid,
-        call: &Call,
+        exec: &ExecArgs,
         path: &Path,
         status: &str,
     ) -> Result<io::Result<(RawFd, RawFd, u64)>> {
-        let pid = self.task(tid)?.pid;
-        let blocked = self.stopped(tid)?.sigmask()?;
-        let strings = |addr| -> Result<Vec<CString>> {
-            let strings = self.memory.read_strings(addr)?;
-            Ok(strings.into_iter().filter_map(|string| CString::new(string).ok()).collect())
-        };
-        let Ok(program) = CString::new(path.as_os_str().as_bytes()) else {
-            return Ok(Err(io::Error::from_raw_os_error(libc::ENOENT)));
-        };
-        let skipped = usize::from(call.nr.cast_signed() == libc::SYS_execveat);
-        let (argv, envp) = (strings(call.args[1 + skipped])?, strings(call.args[2 + skipped])?);
-        let affinity = self.task(tid)?.traits.wishes.affinity.clone();
-        let affinity = affinity.unwrap_or_else(|| self.session.cores.original.clone());
-        let nice = self.task(tid)?.traits.nice;
-        let number = |name, radix| u64::from_str_radix(field(status, name), radix).unwrap_or(0);
-        let (group, _) = outside::group_and_session(pid);
-        let begin = || -> io::Result<_> {
-            let cwd = File::options()
-                .read(true)
-                .custom_flags(libc::O_PATH | libc::O_DIRECTORY)
-                .open(format!("/proc/{tid}/cwd"))?;
-            Ok((cwd, outside::kept_files(pid)?))
-        };
-        let (cwd, files) = match begin() {
-            Ok(found) => found,
+        let outside = match self.outside_like(tid, exec, path, status)? {
+            Ok(outside) => outside,
             Err(error) => return Ok(Err(error)),
         };
-        let umask = u32::try_from(number("Umask:", 8)).unwrap_or(0o022);
-        let ignored = number("SigIgn:", 16);
+        let pid = self.task(tid)?.pid;
         self.with_slot(tid, |domain, slot| {
-            let made = make_descriptors(slot, pid, &domain.memory)?;
-            let (image, channel, file) = match made {
+            let (image, channel, file) = match make_descriptors(slot, pid, &domain.memory)? {
                 Ok(made) => made,
                 Err(error) => return Ok(Err(error)),
             };
@@ -161,21 +168,8 @@ impl Domain {
                 slot.as_mut().map_or(Ok(()), |task| task.set_sigmask(mask))
             };
             mask(slot, u64::MAX)?;
-            let started = outside::start(&outside::Outside {
-                path: program,
-                argv,
-                envp,
-                cwd,
-                files,
-                group,
-                umask,
-                nice,
-                affinity,
-                limits: outside::limits(pid),
-                blocked,
-                ignored,
-                channel: file,
-            });
+            let outside = outside(file);
+            let started = outside::start(&outside);
             let mut remote = Remote::new(slot)?;
             match &started {
                 // The stand-in gets it.
@@ -191,14 +185,65 @@ impl Domain {
             }
             remote.finish()?;
             if started.is_err() {
-                mask(slot, blocked)?;
+                mask(slot, outside.blocked)?;
             }
-            Ok(started.map(|()| (image, channel, blocked)))
+            Ok(started.map(|()| (image, channel, outside.blocked)))
         })
     }
 
+    /// The program outside, with all that it would have from the task that executes it; the socket's other end is still to come.
+    fn outside_like(
+        &mut self,
+        tid: Tid,
+        exec: &ExecArgs,
+        path: &Path,
+        status: &str,
+    ) -> Result<io::Result<impl FnOnce(File) -> Outside + use<>>> {
+        let pid = self.task(tid)?.pid;
+        let blocked = self.stopped(tid)?.sigmask()?;
+        let strings = |addr| -> Result<Vec<CString>> {
+            let strings = self.memory.read_strings(addr)?;
+            Ok(strings.into_iter().filter_map(|string| CString::new(string).ok()).collect())
+        };
+        let Ok(path) = CString::new(path.as_os_str().as_bytes()) else {
+            return Ok(Err(io::Error::from_raw_os_error(libc::ENOENT)));
+        };
+        let (argv, envp) = (strings(exec.argv)?, strings(exec.envp)?);
+        let traits = &self.task(tid)?.traits;
+        let (nice, affinity) = (traits.nice, traits.wishes.affinity.clone());
+        let affinity = affinity.unwrap_or_else(|| self.session.cores.original.clone());
+        let number = |name, radix| u64::from_str_radix(field(status, name), radix).unwrap_or(0);
+        let umask = u32::try_from(number("Umask:", 8)).unwrap_or(0o022);
+        let ignored = number("SigIgn:", 16);
+        let (group, _) = outside::group_and_session(pid);
+        let folder = File::options()
+            .read(true)
+            .custom_flags(libc::O_PATH | libc::O_DIRECTORY)
+            .open(format!("/proc/{tid}/cwd"));
+        let (cwd, files) = match folder.and_then(|cwd| Ok((cwd, outside::kept_files(pid)?))) {
+            Ok(found) => found,
+            Err(error) => return Ok(Err(error)),
+        };
+        let limits = outside::limits(pid);
+        Ok(Ok(move |channel| Outside {
+            path,
+            argv,
+            envp,
+            cwd,
+            files,
+            group,
+            umask,
+            nice,
+            affinity,
+            limits,
+            blocked,
+            ignored,
+            channel,
+        }))
+    }
+
     /// The exec of the stand-in has failed, and the program outside is killed.
-    pub fn leave_no_stand_in(&mut self, tid: Tid) -> Result<()> {
+    fn leave_no_stand_in(&mut self, tid: Tid) -> Result<()> {
         let Some(stand_in) = self.task(tid)?.stand_in.take() else { return Ok(()) };
         for fd in [stand_in.image, stand_in.channel] {
             self.call_for(tid, libc::SYS_close, [u64::try_from(fd).unwrap_or(0), 0, 0, 0, 0, 0])?;
@@ -207,18 +252,16 @@ impl Domain {
     }
 
     /// The exec becomes one of the stand-in, with the same arguments and variables.
-    fn enter_stand_in(&mut self, tid: Tid, handler: Handler, call: &Call, stand_in: StandIn) -> Result<()> {
-        let skipped = usize::from(handler == Handler::Execveat);
-        let name = call.args[skipped];
+    fn enter_stand_in(&mut self, tid: Tid, exec: &ExecArgs, stand_in: StandIn) -> Result<()> {
         // Its end is an empty string.
-        let empty = name + self.memory.read_c_str(name)?.len() as u64;
+        let empty = exec.name + self.memory.read_c_str(exec.name)?.len() as u64;
         let entry = self.call(tid)?.entry;
         let regs = Registers {
             orig_rax: libc::SYS_execveat.cast_unsigned(),
             rdi: u64::try_from(stand_in.image).unwrap_or(0),
             rsi: empty,
-            rdx: call.args[1 + skipped],
-            r10: call.args[2 + skipped],
+            rdx: exec.argv,
+            r10: exec.envp,
             r8: libc::AT_EMPTY_PATH as u64,
             ..entry
         };

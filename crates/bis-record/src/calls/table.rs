@@ -1,0 +1,158 @@
+//! What the recorder does at the two ends of the calls that their rows (`bis_syscalls`) leave to it: a row for each here, too, whose
+//! columns are what is special about the call. Nothing else in this crate asks which of them a call is, but `process.rs`, where the
+//! makers of tasks have their arguments in different places.
+
+use bis_syscalls::{Call, Handler};
+use bis_trace::types::Tid;
+
+use super::{
+    Entry,
+    args::ExecArgs,
+    entry::{Exit, Touches},
+};
+use crate::{domain::Domain, error::Result};
+
+type Enter = fn(&mut Domain, Tid, &Call) -> Result<Entry>;
+type Leave = fn(&mut Domain, &mut Exit<'_>) -> Result<()>;
+
+/// The row of a call.
+#[derive(Clone, Copy)]
+pub struct Steps {
+    /// Does it wait until another task has done something, whatever the table of all calls says?
+    pub waits: fn(&Domain, &Call) -> bool,
+    /// It copies the caller's memory: nobody may change that from the call's begin on, until it is known where the copy is.
+    pub copies_memory: bool,
+    /// The file or segment whose content it changes, or shows.
+    pub touches: Touches,
+    /// At its entry.
+    pub enter: Enter,
+    /// At its exit, where it has succeeded.
+    pub leave: Leave,
+    /// At its exit, where it has failed.
+    pub failed: Leave,
+    /// What it returns says nothing of how it went: it always succeeds.
+    pub returns_anything: bool,
+}
+
+const PLAIN: Steps = Steps {
+    waits: |_, _| false,
+    copies_memory: false,
+    touches: Touches::Target,
+    enter: |_, _, _| Ok(Entry::Make),
+    leave: |_, _| Ok(()),
+    failed: |_, _| Ok(()),
+    returns_anything: false,
+};
+
+const REFUSED: Steps = Steps { enter: |_, _, _| Ok(Entry::Done(-i64::from(libc::ENOSYS))), ..PLAIN };
+
+const WRITE: Steps = Steps { enter: Domain::enter_write, leave: Domain::leave_write, ..PLAIN };
+
+/// A transfer that may wait for somebody; into a shared object it is not made.
+const TRANSFER: Steps = Steps { enter: |d, tid, call| d.enter_transfer(tid, call, false), ..PLAIN };
+
+/// One that does not wait where it reads from a regular file.
+const COPY: Steps =
+    Steps { enter: |d, tid, call| d.enter_transfer(tid, call, true), leave: Domain::leave_transfer, ..PLAIN };
+
+const LENGTH: Steps = Steps {
+    touches: Touches::Length,
+    enter: Domain::enter_truncate,
+    leave: |d, it| d.leave_truncate(it).map(drop),
+    ..PLAIN
+};
+
+const EXEC: Steps =
+    Steps { waits: |_, _| true, leave: Domain::leave_exec, failed: Domain::leave_exec, ..PLAIN };
+
+const EXIT: Steps = Steps { enter: |d, tid, _| d.write_entry(tid).map(|()| Entry::Make), ..PLAIN };
+
+/// The row of the calls of this handler.
+#[rustfmt::skip]
+pub fn steps(handler: Handler) -> Steps {
+    use Handler as H;
+    match handler {
+        H::Mmap => Steps { touches: Touches::Mapped, enter: Domain::enter_mmap, leave: Domain::leave_mmap, failed: Domain::fail_mmap, ..PLAIN },
+        H::Munmap => Steps { enter: Domain::enter_munmap, leave: |d, it| d.unmapped(it.args(), it.outcome), ..PLAIN },
+        H::Mprotect => Steps { enter: Domain::enter_mprotect, leave: |d, it| d.protected(it.tid, it.args(), it.outcome), failed: |d, it| d.fail_mprotect(it.tid, it.args(), it.outcome), ..PLAIN },
+        H::Mremap => Steps { enter: Domain::enter_mremap, leave: Domain::leave_mremap, failed: Domain::fail_mremap, ..PLAIN },
+        H::Brk => Steps { leave: Domain::leave_brk, ..PLAIN },
+        H::Madvise => Steps { enter: Domain::enter_madvise, leave: Domain::leave_madvise, failed: Domain::fail_madvise, ..PLAIN },
+        H::RemapFilePages | H::PkeyMprotect => REFUSED,
+        H::Shmat => Steps { touches: Touches::Segment, enter: Domain::enter_shmat, leave: Domain::leave_shmat, ..PLAIN },
+        H::Shmdt => Steps { leave: Domain::leave_shmdt, ..PLAIN },
+
+        H::Clone => Steps { waits: |_, call| call.args[0] & CLONE_VFORK != 0, copies_memory: true, enter: Domain::enter_clone, ..PLAIN },
+        H::Clone3 => Steps { waits: |d, call| d.clone3_flags(call) & CLONE_VFORK != 0, copies_memory: true, enter: Domain::enter_clone3, ..PLAIN },
+        H::Fork => Steps { copies_memory: true, ..PLAIN },
+        H::Vfork => Steps { waits: |_, _| true, ..PLAIN },
+        H::Execve => Steps { enter: |d, tid, call| d.enter_exec(tid, ExecArgs::of_execve(call)), ..EXEC },
+        H::Execveat => Steps { enter: |d, tid, call| d.enter_exec(tid, ExecArgs::of_execveat(call)), ..EXEC },
+        H::Exit | H::ExitGroup => EXIT,
+        H::SetTidAddress => Steps { leave: |d, it| { d.task(it.tid)?.clear_tid = it.args()[0]; Ok(()) }, ..PLAIN },
+        H::SetRobustList => Steps { leave: |d, it| { d.task(it.tid)?.robust_list = it.args()[0]; Ok(()) }, ..PLAIN },
+
+        H::ArchPrctl => Steps { enter: Domain::enter_arch_prctl, ..PLAIN },
+        H::Prctl => Steps { enter: Domain::enter_prctl, ..PLAIN },
+        H::Seccomp => Steps { enter: Domain::enter_seccomp, ..PLAIN },
+        H::Personality => Steps { enter: Domain::enter_personality, leave: Domain::leave_personality, ..PLAIN },
+        H::SchedSetaffinity => Steps { enter: Domain::enter_setaffinity, ..PLAIN },
+        H::SchedGetaffinity => Steps { leave: Domain::leave_getaffinity, ..PLAIN },
+        H::ProcessVmWritev => Steps { enter: Domain::enter_process_vm_writev, leave: Domain::leave_process_vm_writev, ..PLAIN },
+
+        H::Open => Steps { touches: Touches::Opened, enter: Domain::enter_open, leave: Domain::leave_open, ..PLAIN },
+        H::Truncate | H::Ftruncate => LENGTH,
+        H::Fallocate => Steps { touches: Touches::Fallocated, leave: Domain::leave_fallocate, ..LENGTH },
+        H::Write | H::Writev | H::Pwrite64 | H::Pwritev | H::Pwritev2 => WRITE,
+        H::Sendfile | H::CopyFileRange => COPY,
+        H::Splice | H::Tee | H::Vmsplice => TRANSFER,
+        H::Ioctl => Steps { touches: Touches::Cloned, enter: |d, tid, call| Ok(d.enter_ioctl(tid, call)), leave: Domain::leave_ioctl, ..PLAIN },
+
+        H::SigReturn => Steps { leave: Domain::leave_sigreturn, returns_anything: true, ..PLAIN },
+        H::RtSigqueueinfo | H::PidfdSendSignal => Steps { leave: |d, it| { d.leave_queue(it.args()[1], it.args()[2]); Ok(()) }, ..PLAIN },
+        H::RtTgsigqueueinfo => Steps { leave: |d, it| { d.leave_queue(it.args()[2], it.args()[3]); Ok(()) }, ..PLAIN },
+        // What is special about these is not done at their two ends: their signals come like others, and the kernel restarts by itself.
+        H::SigAction | H::Kill | H::Tkill | H::Tgkill | H::RestartSyscall | H::ProcessVmReadv => PLAIN,
+    }
+}
+
+const CLONE_VFORK: u64 = 0x4000;
+
+impl Domain {
+    /// Does this call wait until another task has done something, whatever the table of all calls says?
+    pub fn waits_for_others(&self, handler: Option<Handler>, call: &Call) -> bool {
+        handler.is_some_and(|handler| (steps(handler).waits)(self, call))
+    }
+
+    /// At the entry of a call of this handler.
+    pub fn enter(&mut self, tid: Tid, handler: Handler, call: &Call) -> Result<Entry> {
+        let steps = steps(handler);
+        if let Some(object) = self.touched_object(tid, steps.touches, call) {
+            self.borrow_object(tid, object)?;
+        }
+        (steps.enter)(self, tid, call)
+    }
+
+    /// At the exit of a call of this handler that was made.
+    pub fn leave(&mut self, handler: Handler, it: &mut Exit<'_>) -> Result<()> {
+        let steps = steps(handler);
+        if it.is_error() && !steps.returns_anything {
+            return (steps.failed)(self, it);
+        }
+        self.tell_views(steps.touches, it)?;
+        (steps.leave)(self, it)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_copies_memory_makes_a_process_or_may() {
+        let copies = |handler| steps(handler).copies_memory;
+        assert!(copies(Handler::Fork) && copies(Handler::Clone) && copies(Handler::Clone3));
+        // The child of a vfork shares its parent's memory.
+        assert!(!copies(Handler::Vfork) && !copies(Handler::Execve));
+    }
+}
