@@ -10,19 +10,19 @@
 //! frame comes right after); without one, the kernel makes the call again by itself, and nothing was to be seen.
 
 use bis_agent::hooks::SAFEPOINT_END;
-use bis_syscalls::{Blocks, Call, How, Planned, Row, may_block, own, plan, row};
+use bis_syscalls::{Blocks, Call, How, Planned, Row, is_never_restarted, may_block, own, plan, row};
 use bis_trace::{
-    event::{Backing, Effect, EventKind, Outcome, SignalPoint},
+    event::{EventKind, Outcome, SignalPoint},
     types::{EventSeq, Registers, Signal, Tid},
 };
-use bis_tracee::{Resume, maps, siginfo::SigInfo};
+use bis_tracee::{Resume, siginfo::SigInfo};
 
 use crate::{
-    calls::{Entry, Exit, Reader, is_vsyscall, reads_much_of_a_file, steps},
+    calls::{Entry, Exit, Reader, is_vsyscall, learned, reads_much_of_a_file, steps},
     domain::Domain,
     error::{RecordError, Result},
     slow::PageHashes,
-    space::{self, Room, stack_floor, stack_limit},
+    space::{self, Room},
     task::InCall,
 };
 
@@ -54,6 +54,32 @@ impl First {
             Some(_) if overdue.is_some() => First::Call,
             _ => First::Stashed,
         }
+    }
+}
+
+/// How a call has come back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Return {
+    /// With its result.
+    Done,
+    /// A signal has interrupted it, and the kernel makes it again by itself, if that has no handler.
+    Restarts,
+    /// Only we have interrupted it, and the kernel would not make it again. Without a tracer, an ignored signal would not have
+    /// interrupted it, and nobody would have asked it to stop. So the task is set back to make it again.
+    SetBack,
+}
+
+impl Return {
+    fn of(
+        result: i64,
+        is_never_restarted: bool,
+        is_interrupted_by_us: impl FnOnce() -> Result<bool>,
+    ) -> Result<Return> {
+        if RESTARTS.contains(&result) {
+            return Ok(Return::Restarts);
+        }
+        let is_set_back = result == EINTR && is_never_restarted && is_interrupted_by_us()?;
+        Ok(if is_set_back { Return::SetBack } else { Return::Done })
     }
 }
 
@@ -289,116 +315,31 @@ impl Domain {
             self.task(tid)?.standing.go_on();
             return Ok(());
         }
-        let result = regs.result();
-        if RESTARTS.contains(&result) {
-            // What comes next tells: a signal, a stop of the whole process, or the same call again. A process that
-            // is stopped because it writes to its terminal must not keep others from writing there.
-            let call = self.call(tid)?;
-            call.echo_again = call.echo.take();
-            if let Some(number) = call.echo_again {
-                self.session.stdio.unlock(number, self.id);
-            }
-            let regs = Registers { rip: self.again_rip(regs.rip), ..regs };
-            self.stopped(tid)?.set_regs(&regs)?;
-            self.task(tid)?.standing.go_on();
-            return Ok(());
-        }
-        if result == EINTR && self.is_never_restarted(tid)? && self.is_interrupted_by_us(tid)? {
-            // Without a tracer, an ignored signal would not have interrupted it, and nobody would have asked it to stop.
-            let rip = self.again_rip(regs.rip) - 2;
-            let again = Registers { rip, rax: regs.orig_rax, orig_rax: u64::MAX, ..regs };
-            self.stopped(tid)?.set_regs(&again)?;
-            self.call(tid)?.set_back = Some(regs);
-            self.task(tid)?.standing.go_on();
-            return Ok(());
-        }
-        self.finish_call(tid)
-    }
-
-    /// getppid tells the parent that the program would have without bis.
-    fn show_parent(&mut self, tid: Tid, call: &InCall, result: i64, outcome: &mut Outcome) -> Result<()> {
-        if call.nr.cast_signed() == libc::SYS_getppid
-            && let Ok(parent) = i32::try_from(result)
-        {
-            let pid = self.task(tid)?.pid;
-            let shown = self.session.parent_shown(pid, Tid(parent));
-            outcome.regs.rax = u64::try_from(shown.0).unwrap_or(0);
-        }
-        Ok(())
-    }
-
-    /// What else plain calls mean: priorities for the scheduler, and how far the stack may grow.
-    fn learn(&mut self, tid: Tid, call: &InCall, result: i64, outcome: &mut Outcome) -> Result<()> {
-        if result != 0 {
-            return Ok(());
-        }
-        let [first, second, third, ..] = call.entry.args();
-        #[expect(clippy::cast_possible_truncation, reason = "the kernel's own reading of int arguments")]
-        let [first, second, third_int] = [first as i32, second as i32, third as i32];
-        let nr = call.nr.cast_signed();
-        if nr == libc::SYS_unshare && first & libc::CLONE_NEWPID != 0 {
-            self.session.has_namespaces();
-        }
-        match nr {
-            libc::SYS_setpriority if first == libc::PRIO_PROCESS.cast_signed() => {
-                let target = if second == 0 { tid } else { self.session.outside(tid, Tid(second)) };
-                if let Some(task) = self.tasks.get_mut(&target) {
-                    task.traits.nice = third_int.clamp(-20, 19);
+        let is_never_restarted = is_never_restarted(self.call(tid)?.nr);
+        match Return::of(regs.result(), is_never_restarted, || self.is_interrupted_by_us(tid))? {
+            Return::Done => self.finish_call(tid),
+            Return::Restarts => {
+                // What comes next tells: a signal, a stop of the whole process, or the same call again. A process that
+                // is stopped because it writes to its terminal must not keep others from writing there.
+                let call = self.call(tid)?;
+                call.echo_again = call.echo.take();
+                if let Some(number) = call.echo_again {
+                    self.session.stdio.unlock(number, self.id);
                 }
+                let regs = Registers { rip: self.again_rip(regs.rip), ..regs };
+                self.stopped(tid)?.set_regs(&regs)?;
+                self.task(tid)?.standing.go_on();
+                Ok(())
             }
-            libc::SYS_chdir | libc::SYS_fchdir => self.show_folder(tid),
-            libc::SYS_setns => self.session.has_namespaces(),
-            libc::SYS_unshare if first & libc::CLONE_FILES != 0 && self.tasks.len() > 1 => {
-                self.task(tid)?.own_fds = true;
-                self.set_fds_differ(true);
+            Return::SetBack => {
+                let rip = self.again_rip(regs.rip) - 2;
+                let again = Registers { rip, rax: regs.orig_rax, orig_rax: u64::MAX, ..regs };
+                self.stopped(tid)?.set_regs(&again)?;
+                self.call(tid)?.set_back = Some(regs);
+                self.task(tid)?.standing.go_on();
+                Ok(())
             }
-            libc::SYS_setrlimit if first == libc::RLIMIT_STACK.cast_signed() => {
-                self.limit_stack(tid, outcome)
-            }
-            libc::SYS_prlimit64 if second == libc::RLIMIT_STACK.cast_signed() && third != 0 => {
-                let pid = self.task(tid)?.pid;
-                if first == 0 || self.session.outside(tid, Tid(first)) == pid {
-                    self.limit_stack(tid, outcome);
-                }
-            }
-            _ => {}
         }
-        Ok(())
-    }
-
-    /// The main thread's stack has a new limit: in replay, where all that it may grow to is mapped from the start, it
-    /// must end where it now would. What it has grown to already stays.
-    fn limit_stack(&mut self, tid: Tid, outcome: &mut Outcome) {
-        let mappings = maps::read(tid).unwrap_or_default();
-        let Some(stack) = mappings.iter().find(|m| m.end == self.space.stack().end) else { return };
-        let floor = stack_floor(&mappings, stack, stack_limit(tid));
-        let (old, prot) = (self.space.stack().start, stack.prot);
-        if floor > old {
-            outcome.effects.push(Effect::Unmap { addr: old, len: floor - old });
-        } else if floor < old {
-            outcome.effects.push(Effect::Map {
-                addr: floor,
-                len: old - floor,
-                prot,
-                backing: Backing::Stack,
-            });
-        }
-        self.space.set_stack_floor(floor);
-    }
-
-    /// Calls that the kernel ends with EINTR whatever the signal does (man 7 signal).
-    fn is_never_restarted(&mut self, tid: Tid) -> Result<bool> {
-        let nr = self.call(tid)?.nr.cast_signed();
-        Ok([
-            libc::SYS_epoll_wait,
-            libc::SYS_epoll_pwait,
-            libc::SYS_epoll_pwait2,
-            libc::SYS_semop,
-            libc::SYS_semtimedop,
-            libc::SYS_rt_sigtimedwait,
-            libc::SYS_io_getevents,
-        ]
-        .contains(&nr))
     }
 
     /// Writes the event of the call that the task has returned from (or that a signal has interrupted for good):
@@ -433,8 +374,9 @@ impl Domain {
         if let Some(handler) = call.handler {
             self.leave(handler, &mut Exit { tid, call, result, outcome: &mut outcome })?;
         }
-        self.learn(tid, call, result, &mut outcome)?;
-        self.show_parent(tid, call, result, &mut outcome)?;
+        if let Some(learn) = learned(call.nr) {
+            learn(self, &mut Exit { tid, call, result, outcome: &mut outcome })?;
+        }
         self.classify(tid, call.nr, call.entry.args(), result);
         if !RESTARTS.contains(&result) {
             self.learn_site(tid, call.nr, call.entry.rip, &mut outcome)?;
@@ -517,6 +459,19 @@ mod tests {
     fn a_vsyscall_is_made_whatever_waits() {
         for interrupts in [None, Some(Signal::KILL)] {
             assert_eq!(First::of(interrupts, None, true, true), First::Call);
+        }
+    }
+
+    #[test]
+    fn a_call_that_only_we_have_interrupted_is_made_again_where_the_kernel_would_not() {
+        let of = |result, never, by_us| Return::of(result, never, || Ok(by_us)).unwrap();
+        assert_eq!(of(EINTR, true, true), Return::SetBack);
+        assert_eq!(of(EINTR, true, false), Return::Done);
+        // The program gets what the kernel has decided; nobody asks who has interrupted it.
+        let unasked = Return::of(EINTR, false, || panic!("asked")).unwrap();
+        assert_eq!((unasked, of(0, true, true)), (Return::Done, Return::Done));
+        for result in RESTARTS {
+            assert_eq!(of(result, true, true), Return::Restarts);
         }
     }
 }

@@ -197,12 +197,12 @@ impl Chaos {
     }
 
     /// So long was nobody run because of that.
-    pub fn has_idled(&self, time: Duration) {
+    pub fn count_idle(&self, time: Duration) {
         add(&self.idle_us, time);
     }
 
     /// So long has an ambush taken.
-    pub fn has_lain(&self, time: Duration) {
+    pub fn count_lain(&self, time: Duration) {
         add(&self.lain_us, time);
     }
 

@@ -86,7 +86,7 @@ impl Domain {
             return if parent_ends { Ok(()) } else { self.continue_call(tid) };
         }
         if args.flags & CLONE_NEWPID != 0 {
-            self.session.has_namespaces();
+            self.session.expect_namespaces();
         }
         let name = self.session.inside(tid, child);
         let stopped = Stopped::adopt(child);

@@ -244,7 +244,7 @@ impl Domain {
         let result = self.wait_once();
         if holds && let Some(chaos) = &self.session.chaos {
             self.watched.holds.store(false, Ordering::Relaxed);
-            chaos.has_idled(began.elapsed());
+            chaos.count_idle(began.elapsed());
         }
         let core = self.enter_core(Some(self.core));
         if core != self.core {

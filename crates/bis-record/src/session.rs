@@ -227,7 +227,7 @@ impl Session {
     }
 
     /// From here on, what tasks call each other may not be their ids.
-    pub fn has_namespaces(&self) {
+    pub fn expect_namespaces(&self) {
         self.namespaces.store(true, Ordering::Release);
     }
 

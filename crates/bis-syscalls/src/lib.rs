@@ -104,6 +104,11 @@ pub fn may_block(call: &Call) -> bool {
     }
 }
 
+/// Does the call end with EINTR whatever the signal does that has interrupted it?
+pub fn is_never_restarted(nr: u64) -> bool {
+    row(nr).is_some_and(|row| !row.restarts)
+}
+
 /// The descriptor on which it depends whether the call can wait: it cannot if this is, for example, a regular
 /// file or is in non-blocking mode. None where it does not depend on a descriptor.
 pub fn blocks_by_fd(call: &Call) -> Option<i32> {

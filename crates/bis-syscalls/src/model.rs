@@ -45,6 +45,9 @@ pub struct Row {
     pub family: Option<PlanFn>,
     /// The file whose content or length it changes.
     pub target: Option<Target>,
+    /// Does the kernel make it again after a signal that interrupts it and has no handler, or one with SA_RESTART? Those that it
+    /// never does are in signal(7).
+    pub restarts: bool,
 }
 
 /// The file whose content or length a call changes: which arguments (0..=5) say which file, and where in it.

@@ -179,4 +179,42 @@ impl Domain {
         mask.resize(usize::try_from(it.result).unwrap_or(0), 0);
         self.put(addr, mask, it.outcome)
     }
+
+    /// getppid tells the parent that the program would have without bis.
+    pub(super) fn show_parent(&mut self, it: &mut Exit<'_>) -> Result<()> {
+        if let Ok(parent) = i32::try_from(it.result) {
+            let pid = self.task(it.tid)?.pid;
+            let shown = self.session.parent_shown(pid, Tid(parent));
+            it.outcome.regs.rax = u64::try_from(shown.0).unwrap_or(0);
+        }
+        Ok(())
+    }
+
+    /// setpriority: the scheduler goes by it.
+    pub(super) fn learn_priority(&mut self, it: &mut Exit<'_>) -> Result<()> {
+        let [which, number, nice, ..] = it.args().map(int);
+        if it.result != 0 || which != libc::PRIO_PROCESS.cast_signed() {
+            return Ok(());
+        }
+        let target = if number == 0 { it.tid } else { self.session.outside(it.tid, Tid(number)) };
+        if let Some(task) = self.tasks.get_mut(&target) {
+            task.traits.nice = nice.clamp(-20, 19);
+        }
+        Ok(())
+    }
+
+    pub(super) fn learn_unshare(&mut self, it: &mut Exit<'_>) -> Result<()> {
+        let flags = int(it.args()[0]);
+        if it.result != 0 {
+            return Ok(());
+        }
+        if flags & libc::CLONE_NEWPID != 0 {
+            self.session.expect_namespaces();
+        }
+        if flags & libc::CLONE_FILES != 0 && self.tasks.len() > 1 {
+            self.task(it.tid)?.own_fds = true;
+            self.set_fds_differ(true);
+        }
+        Ok(())
+    }
 }

@@ -4,7 +4,10 @@
 use std::{
     fs::{self, File},
     ops::Range,
-    os::{linux::fs::MetadataExt, unix::fs::FileTypeExt},
+    os::{
+        linux::fs::MetadataExt,
+        unix::{ffi::OsStrExt, fs::FileTypeExt},
+    },
 };
 
 use bis_syscalls::Call;
@@ -92,6 +95,25 @@ fn key_of(file: &fs::Metadata) -> Key {
     (file.st_dev(), file.st_ino())
 }
 
+/// A mapping that the program has made.
+struct Made {
+    tid: Tid,
+    addr: u64,
+    len: u64,
+    prot: u32,
+    is_shared: bool,
+}
+
+/// The file that was mapped. Its descriptor may be good for mapping and its path not for opening.
+fn open_new(made: &Made, path: &str) -> Result<File> {
+    let file = File::open(path).or_else(|error| {
+        let mappings = maps::read(made.tid).unwrap_or_default();
+        let mapping = mappings.iter().find(|m| m.start == made.addr);
+        mapping.and_then(|mapping| open_mapped(made.tid, mapping)).ok_or(error)
+    });
+    file.map_err(|source| RecordError::Os { what: "open a file that the program has mapped", source })
+}
+
 impl Domain {
     pub(super) fn enter_mmap(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
         let [addr, len, _, flags, fd, _] = call.args;
@@ -132,73 +154,72 @@ impl Domain {
     }
 
     pub(super) fn leave_mmap(&mut self, it: &mut Exit<'_>) -> Result<()> {
-        let (tid, addr) = (it.tid, it.value());
-        let outcome = &mut *it.outcome;
-        let [_, len, raw_prot, flags, fd, offset] = it.call.entry.args();
-        let (len, prot) = (page_up(len), self.prot_of(tid, raw_prot));
+        let [_, len, asked, flags, fd, offset] = it.args();
+        let (tid, addr, len) = (it.tid, it.value(), page_up(len));
         self.remove_shared(addr, addr + len)?;
         self.remove_views(addr, addr + len);
-        let shared = matches!(flags & MAP_TYPE, MAP_SHARED | MAP_SHARED_VALIDATE);
-        if flags & MAP_ANONYMOUS != 0 && !shared {
-            if flags & MAP_GROWSDOWN != 0 {
-                return self.growing(tid, addr, prot, outcome);
-            }
-            outcome.effects.push(Effect::Map { addr, len, prot, backing: Backing::Anonymous });
-            return Ok(());
+        let is_shared = matches!(flags & MAP_TYPE, MAP_SHARED | MAP_SHARED_VALIDATE);
+        let made = Made { tid, addr, len, prot: self.prot_of(tid, asked), is_shared };
+        match (flags & MAP_ANONYMOUS != 0, flags & MAP_GROWSDOWN != 0) {
+            (false, _) => self.map_file(&made, int(fd), offset, it.outcome),
+            (true, true) if !is_shared => self.growing(&made, it.outcome),
+            (true, _) => self.map_anonymous(&made, it.outcome),
         }
-        if flags & MAP_ANONYMOUS != 0 {
-            return self.map_shared(tid, addr, len, prot, None, outcome);
+    }
+
+    /// A mapping of no file.
+    fn map_anonymous(&mut self, made: &Made, outcome: &mut Outcome) -> Result<()> {
+        if made.is_shared {
+            return self.map_shared(made, None, outcome);
         }
-        #[expect(clippy::cast_possible_truncation, reason = "the kernel's own reading of an int argument")]
-        let fd = fd as u32;
-        let path = format!("/proc/{tid}/fd/{fd}");
+        let Made { addr, len, prot, .. } = *made;
+        outcome.effects.push(Effect::Map { addr, len, prot, backing: Backing::Anonymous });
+        Ok(())
+    }
+
+    /// A mapping of the file behind a descriptor, from `offset` on.
+    fn map_file(&mut self, made: &Made, fd: i32, offset: u64, outcome: &mut Outcome) -> Result<()> {
+        let Made { tid, addr, len, prot, is_shared } = *made;
+        let path = fd_path(tid, fd);
         let name = fs::read_link(&path).unwrap_or_default();
-        let name = std::os::unix::ffi::OsStrExt::as_bytes(name.as_os_str()).to_vec();
+        let name = name.as_os_str().as_bytes().to_vec();
         let meta = fs::metadata(&path).map_err(|source| RecordError::Os {
             what: "look at a file that the program has mapped",
             source,
         })?;
         if meta.file_type().is_char_device() {
             if name == b"/dev/zero" {
-                if shared {
-                    return self.map_shared(tid, addr, len, prot, None, outcome);
-                }
-                outcome.effects.push(Effect::Map { addr, len, prot, backing: Backing::Anonymous });
-                return Ok(());
+                return self.map_anonymous(made, outcome);
             }
             let what = format!("maps the device {}", String::from_utf8_lossy(&name));
             return Err(RecordError::Unsupported { tid, what });
         }
-        let file = File::open(&path).or_else(|error| {
-            // The descriptor may be good for mapping and its path not for opening.
-            let mapping = maps::read(tid).ok().and_then(|all| all.into_iter().find(|m| m.start == addr));
-            mapping.and_then(|mapping| open_mapped(tid, &mapping)).ok_or(error)
-        });
-        let file = file
-            .map_err(|source| RecordError::Os { what: "open a file that the program has mapped", source })?;
-        let key = key_of(&meta);
-        if shared
-            && (!is_as_installed(&meta, &name)
+        let file = open_new(made, &path)?;
+        let (key, is_as_installed) = (key_of(&meta), is_as_installed(&meta, &name));
+        let may_change = || {
+            !is_as_installed
                 || is_for_writing(tid, &fd.to_string())
-                || self.session.registry.find(key).is_some())
-        {
-            return self.map_shared(tid, addr, len, prot, Some((key, file, offset, name)), outcome);
+                || self.session.registry.find(key).is_some()
+        };
+        if is_shared && may_change() {
+            return self.map_shared(made, Some((key, file, offset, name)), outcome);
         }
-        let kept = if shared || is_as_installed(&meta, &name) {
+        let kept = if is_shared || is_as_installed {
             self.session.keep(&file, &name)?
         } else {
             self.add_view((addr, len), key, offset, (&file, &name))?.file
         };
         let backing = Backing::File { file: kept, offset };
         outcome.effects.push(Effect::Map { addr, len, prot, backing });
-        if prot & 4 != 0 {
+        if prot & PROT_EXEC != 0 {
             self.add_text(tid, (addr, addr + len), offset, &file, outcome)?;
         }
         Ok(())
     }
 
     /// A private mapping that grows down like a stack: in replay, all that it could grow to is there at once.
-    fn growing(&mut self, tid: Tid, addr: u64, prot: u32, outcome: &mut Outcome) -> Result<()> {
+    fn growing(&mut self, made: &Made, outcome: &mut Outcome) -> Result<()> {
+        let Made { tid, addr, prot, .. } = *made;
         let mappings = maps::read(tid)?;
         let Some(mapping) = mappings.iter().find(|m| m.start <= addr && addr < m.end) else {
             return Ok(());
@@ -227,13 +248,11 @@ impl Domain {
     /// A shared mapping: of a file from `offset`, or anonymous.
     fn map_shared(
         &mut self,
-        tid: Tid,
-        addr: u64,
-        len: u64,
-        prot: u32,
+        made: &Made,
         file: Option<(Key, File, u64, Vec<u8>)>,
         outcome: &mut Outcome,
     ) -> Result<()> {
+        let Made { tid, addr, len, prot, .. } = *made;
         let (key, offset) = match &file {
             Some((key, _, offset, _)) => (*key, *offset),
             None => {
@@ -439,5 +458,46 @@ impl Domain {
             outcome.effects.push(Effect::Unmap { addr: part.start, len: part.end - part.start });
         }
         Ok(())
+    }
+
+    /// setrlimit has succeeded, or not.
+    pub(super) fn learn_limit(&mut self, it: &mut Exit<'_>) -> Result<()> {
+        if it.result == 0 && int(it.args()[0]) == libc::RLIMIT_STACK.cast_signed() {
+            self.limit_stack(it.tid, it.outcome);
+        }
+        Ok(())
+    }
+
+    /// The same of prlimit64, which may concern another process, and may only ask.
+    pub(super) fn learn_limit_of(&mut self, it: &mut Exit<'_>) -> Result<()> {
+        let [number, limit, new, ..] = it.args();
+        if it.result != 0 || int(limit) != libc::RLIMIT_STACK.cast_signed() || new == 0 {
+            return Ok(());
+        }
+        let pid = self.task(it.tid)?.pid;
+        if int(number) == 0 || self.session.outside(it.tid, Tid(int(number))) == pid {
+            self.limit_stack(it.tid, it.outcome);
+        }
+        Ok(())
+    }
+
+    /// The main thread's stack has a new limit: in replay, where all that it may grow to is mapped from the start, it
+    /// must end where it now would. What it has grown to already stays.
+    fn limit_stack(&mut self, tid: Tid, outcome: &mut Outcome) {
+        let mappings = maps::read(tid).unwrap_or_default();
+        let Some(stack) = mappings.iter().find(|m| m.end == self.space.stack().end) else { return };
+        let floor = stack_floor(&mappings, stack, stack_limit(tid));
+        let (old, prot) = (self.space.stack().start, stack.prot);
+        if floor > old {
+            outcome.effects.push(Effect::Unmap { addr: old, len: floor - old });
+        } else if floor < old {
+            outcome.effects.push(Effect::Map {
+                addr: floor,
+                len: old - floor,
+                prot,
+                backing: Backing::Stack,
+            });
+        }
+        self.space.set_stack_floor(floor);
     }
 }

@@ -30,5 +30,5 @@ pub use outside::Looked;
 pub use results::reads_much_of_a_file;
 pub use sandbox::held::Held;
 pub use shown::{ShownText, is_shown};
-pub use table::steps;
+pub use table::{learned, steps};
 pub use vsyscall::is_vsyscall;

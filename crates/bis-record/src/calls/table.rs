@@ -13,7 +13,7 @@ use super::{
 use crate::{domain::Domain, error::Result};
 
 type Enter = fn(&mut Domain, Tid, &Call) -> Result<Entry>;
-type Leave = fn(&mut Domain, &mut Exit<'_>) -> Result<()>;
+pub type Leave = fn(&mut Domain, &mut Exit<'_>) -> Result<()>;
 
 /// The row of a call.
 #[derive(Clone, Copy)]
@@ -117,6 +117,22 @@ pub fn steps(handler: Handler) -> Steps {
 }
 
 const CLONE_VFORK: u64 = 0x4000;
+
+/// What the recorder learns from a call whose plan says all that it does to the program's memory: at its exit, whether it has
+/// succeeded or not.
+#[rustfmt::skip]
+pub fn learned(nr: u64) -> Option<Leave> {
+    Some(match nr.cast_signed() {
+        libc::SYS_getppid => Domain::show_parent,
+        libc::SYS_setpriority => Domain::learn_priority,
+        libc::SYS_chdir | libc::SYS_fchdir => |d, it| { if it.result == 0 { d.show_folder(it.tid); } Ok(()) },
+        libc::SYS_setns => |d, it| { if it.result == 0 { d.session.expect_namespaces(); } Ok(()) },
+        libc::SYS_unshare => Domain::learn_unshare,
+        libc::SYS_setrlimit => Domain::learn_limit,
+        libc::SYS_prlimit64 => Domain::learn_limit_of,
+        _ => return None,
+    })
+}
 
 impl Domain {
     /// Does this call wait until another task has done something, whatever the table of all calls says?

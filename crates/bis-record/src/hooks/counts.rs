@@ -107,7 +107,7 @@ impl Need {
         self.refused = is_refused.then(Instant::now);
     }
 
-    pub fn paused_by_state(&mut self) {
+    pub fn count_pause(&mut self) {
         self.pauses = self.pauses.saturating_add(1);
     }
 

@@ -70,7 +70,7 @@ impl Hooks {
         }
         area.set(state::CLONE_MIN, session.cloning.as_ref().map_or(0, |_| CLONE_BYTES_MIN));
         area.set(state::COUNTED, session.ticks.counts_branches().into());
-        watched.has_hooks(Arc::clone(&area));
+        watched.set_hooks(Arc::clone(&area));
         // After that: who watches a file from here on finds the area.
         let is_new = session.watch.mapped() != mapped;
         session.watch.show_files(&area);

@@ -58,7 +58,7 @@ pub struct Watched {
 
 impl Watched {
     /// From here on, the domain has hooks.
-    pub fn has_hooks(&self, area: Arc<Area>) {
+    pub fn set_hooks(&self, area: Arc<Area>) {
         self.area.set(area).ok();
     }
 

@@ -100,7 +100,7 @@ impl Domain {
             tracing::debug!(domain = %self.id, %tid, addrs = format_args!("{addrs:x?}"), "an ambush");
             self.task(tid)?.ambush = Some(Ambush { addrs, is_first });
         }
-        chaos.has_lain(began.elapsed());
+        chaos.count_lain(began.elapsed());
         Ok(())
     }
 
@@ -146,7 +146,7 @@ impl Domain {
     }
 
     /// Is the task in front of the instruction where it was waited for? True: it is, and that is done with.
-    pub fn is_caught(&mut self, tid: Tid) -> Result<bool> {
+    pub fn catch(&mut self, tid: Tid) -> Result<bool> {
         let (Some(chaos), Some(ambush)) = (self.session.chaos.clone(), self.task(tid)?.ambush.clone()) else {
             return Ok(false);
         };
@@ -185,7 +185,7 @@ impl Domain {
             // Somebody else is drawn.
             self.turns.end();
         }
-        chaos.has_lain(began.elapsed());
+        chaos.count_lain(began.elapsed());
         Ok(true)
     }
 }

@@ -109,7 +109,7 @@ impl Domain {
             return Ok(false);
         }
         let Some(span) = self.find_span(tid)? else { return Ok(true) };
-        if span == Spot::Bad && !self.has_long_been_opaque(tid) && !self.spins(tid)? {
+        if span == Spot::Bad && !self.note_opaque(tid) && !self.spins(tid)? {
             let task = self.task(tid)?;
             return Ok(task.report.is_some() || task.standing.is_ready());
         }
@@ -121,15 +121,15 @@ impl Domain {
         if let Some(hooks) = &mut self.hooks
             && self.space.patches().text_at(self.space.patches().original(regs.rip)).is_some()
         {
-            hooks.counts.need.paused_by_state();
+            hooks.counts.need.count_pause();
             hooks.counts.is_wanted |= is_alone;
         }
         self.go_from_pause(tid, &regs)
     }
 
-    /// Has the task computed for long since the first place without an event in between at which replay could not put a breakpoint
-    /// with a condition? On a busy machine, much time may go by before it leaves such a loop.
-    fn has_long_been_opaque(&mut self, tid: Tid) -> bool {
+    /// Notes that replay could not put a breakpoint with a condition where the task is. True: it has computed for long since the
+    /// first such place without an event in between. On a busy machine, much time may go by before it leaves such a loop.
+    fn note_opaque(&mut self, tid: Tid) -> bool {
         let Some(now) = task::cpu_time(tid) else { return self.has_run(OPAQUE_MAX) };
         let here = (tid, self.journal.count());
         let (place, since) = *self.opaque.get_or_insert((here, now));

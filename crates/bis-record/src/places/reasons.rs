@@ -13,6 +13,25 @@ const SIGNAL_WAIT_COUNTED: Duration = Duration::from_micros(500);
 /// How long a task is ready at most without a turn, while more urgent ones have theirs.
 pub const PASSED_OVER_MAX: Duration = Duration::from_millis(100);
 
+/// What a task has to say for its having the turn.
+#[derive(Clone, Copy, Debug)]
+struct Claim {
+    /// Lower goes first.
+    urgency: i32,
+    /// It is the most urgent one because it was passed over; only until its turn is over.
+    is_lifted: bool,
+    /// It has been ready for too long.
+    is_passed_over: bool,
+}
+
+impl Claim {
+    /// Is the running task to stop for the one with this claim?
+    fn beats(&self, running: &Claim, is_turn_over: bool) -> bool {
+        self.urgency < running.urgency
+            || is_turn_over && (self.urgency == running.urgency || running.is_lifted || self.is_passed_over)
+    }
+}
+
 impl Domain {
     /// Is it time that this task, which computes, stops for somebody else?
     pub fn has_reason_to_pause(&self, tid: Tid) -> bool {
@@ -28,18 +47,17 @@ impl Domain {
     /// Does another task, or another domain, wait for what this task would give up if it stopped?
     pub fn is_awaited_by_others(&self, tid: Tid) -> bool {
         let Some(task) = self.tasks.get(&tid) else { return false };
-        let waits = |other: &&Task| other.tid != tid && self.waits_for_turn(other);
-        let turn_is_over = self.is_turn_over(task);
-        let rival = |other: &Task| {
-            let (theirs, ours) = (self.urgency(other), self.urgency(task));
-            theirs < ours
-                || turn_is_over
-                    && (theirs == ours
-                        || task.is_lifted
-                        || self.session.chaos.is_none() && self.is_passed_over(other))
+        let is_over = self.is_turn_over(task);
+        let ours = Claim { urgency: self.urgency(task), is_lifted: task.is_lifted, is_passed_over: false };
+        let claim = |other: &Task| Claim {
+            urgency: self.urgency(other),
+            is_lifted: other.is_lifted,
+            is_passed_over: self.session.chaos.is_none() && self.is_passed_over(other),
         };
+        let waits = |other: &&Task| other.tid != tid && self.waits_for_turn(other);
         let is_wanted = self.holds_tokens() && self.session.registry.is_wanted();
-        (turn_is_over && is_wanted) || self.tasks.values().filter(waits).any(rival)
+        (is_over && is_wanted)
+            || self.tasks.values().filter(waits).any(|other| claim(other).beats(&ours, is_over))
     }
 
     /// Would this task do something if it had the running one's turn?
@@ -91,5 +109,33 @@ impl Domain {
     /// Is it this task that gets no turn at all?
     pub fn is_held(&self, task: &Task) -> bool {
         self.session.chaos.as_ref().is_some_and(|chaos| self.starves(task) == Some(true) && chaos.may_idle())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: Claim = Claim { urgency: 0, is_lifted: false, is_passed_over: false };
+    const NICE: Claim = Claim { urgency: 10, ..PLAIN };
+
+    #[test]
+    fn among_equals_a_turn_ends_with_its_time() {
+        assert!(!PLAIN.beats(&PLAIN, false) && PLAIN.beats(&PLAIN, true));
+    }
+
+    #[test]
+    fn a_more_urgent_task_does_not_wait_and_a_less_urgent_one_waits_for_long() {
+        assert!(PLAIN.beats(&NICE, false));
+        assert!(!NICE.beats(&PLAIN, true));
+        let passed_over = Claim { is_passed_over: true, ..NICE };
+        assert!(passed_over.beats(&PLAIN, true) && !passed_over.beats(&PLAIN, false));
+    }
+
+    #[test]
+    fn a_task_that_was_lifted_is_the_most_urgent_one_for_a_turn() {
+        let lifted = Claim { urgency: i32::MIN, is_lifted: true, ..NICE };
+        assert!(lifted.beats(&PLAIN, false));
+        assert!(!PLAIN.beats(&lifted, false) && PLAIN.beats(&lifted, true));
     }
 }

@@ -181,7 +181,7 @@ impl Domain {
         }
         let runs = |task: &&Task| task.call.is_none() && matches!(task.handle, Handle::Running(_));
         let Some(tid) = self.tasks.values().find(runs).map(|task| task.tid) else { return Ok(()) };
-        let is_due = turn && self.has_reason_to_pause(tid) && self.has_come_on(tid);
+        let is_due = turn && self.has_reason_to_pause(tid) && self.note_progress(tid);
         if !(slow || is_due || self.is_to_be_looked_at(tid)) {
             return Ok(());
         }
@@ -195,9 +195,9 @@ impl Domain {
         }
     }
 
-    /// With chaos: has the task had the processor since it was last asked to stop? On a busy machine it may not come to its
-    /// first instruction before the next short slice is over.
-    fn has_come_on(&mut self, tid: Tid) -> bool {
+    /// With chaos: notes how long the task has had the processor. False: it has not had it since it was last asked to stop. On a
+    /// busy machine it may not come to its first instruction before the next short slice is over.
+    fn note_progress(&mut self, tid: Tid) -> bool {
         if self.session.chaos.is_none() {
             return true;
         }

@@ -45,7 +45,7 @@ pub(crate) const fn named(name: &'static str, names: &'static Names) -> Arg {
 
 /// A call that the plan says all about.
 pub(crate) const fn call(nr: u64, name: &'static str, args: &'static [Arg], blocks: Blocks) -> Row {
-    Row { nr, name, args, blocks, how: How::Plain, note: "", family: None, target: None }
+    Row { nr, name, args, blocks, how: How::Plain, note: "", family: None, target: None, restarts: true }
 }
 
 /// A call that is refused.
@@ -57,13 +57,23 @@ pub(crate) const fn refused(
     note: &'static str,
 ) -> Row {
     let how = How::Refused(errno);
-    Row { nr, name, args, blocks: Never, how, note, family: None, target: None }
+    Row { nr, name, args, blocks: Never, how, note, family: None, target: None, restarts: true }
 }
 
 /// A number that this kernel has no call for any more (or never had), so that it answers ENOSYS by itself.
 pub(crate) const fn gone(nr: u64, name: &'static str) -> Row {
     let note = "Linux 6.18 itself answers ENOSYS";
-    Row { nr, name, args: &[], blocks: Never, how: How::Plain, note, family: None, target: None }
+    Row {
+        nr,
+        name,
+        args: &[],
+        blocks: Never,
+        how: How::Plain,
+        note,
+        family: None,
+        target: None,
+        restarts: true,
+    }
 }
 
 impl Row {
@@ -74,6 +84,12 @@ impl Row {
 
     const fn to(mut self, target: Target) -> Row {
         self.target = Some(target);
+        self
+    }
+
+    /// Its result is EINTR whatever the signal does that has interrupted it.
+    const fn never_restarted(mut self) -> Row {
+        self.restarts = false;
         self
     }
 

@@ -100,19 +100,7 @@ impl Domain {
         }
         let is_asked = nr == own::NUMBER;
         let is_refused = is_asked.then_some(Entry::Done(-i64::from(libc::EPERM)));
-        if !is_asked && self.session.options.left_out.is_empty() {
-            return Ok(None);
-        }
-        let Some(found) = self.program(tid, exec) else { return Ok(is_refused) };
-        let Ok(path) = fs::canonicalize(&found) else { return Ok(is_refused) };
-        let is_program =
-            fs::metadata(&path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
-        let named = named(tid, &found);
-        if !is_program
-            || !is_asked && !self.session.options.left_out.iter().any(|left| left.matches(&named, &path))
-        {
-            return Ok(is_refused);
-        }
+        let Some((named, path)) = self.left_out_program(tid, exec, is_asked) else { return Ok(is_refused) };
         let pid = self.task(tid)?.pid;
         let status = fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
         let is_confined = self
@@ -144,6 +132,22 @@ impl Domain {
             }
             Err(error) => Ok(Some(Entry::Done(errno_of(&error)))),
         }
+    }
+
+    /// The program of an exec that is to be left out, if it is: what the task calls it, and where it is. With `is_asked`, any program
+    /// is.
+    fn left_out_program(&self, tid: Tid, exec: &ExecArgs, is_asked: bool) -> Option<(PathBuf, PathBuf)> {
+        let patterns = &self.session.options.left_out;
+        if !is_asked && patterns.is_empty() {
+            return None;
+        }
+        let found = self.program(tid, exec)?;
+        let path = fs::canonicalize(&found).ok()?;
+        let is_program =
+            fs::metadata(&path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
+        let named = named(tid, &found);
+        let is_meant = is_asked || patterns.iter().any(|left| left.matches(&named, &path));
+        (is_program && is_meant).then_some((named, path))
     }
 
     /// Starts the program. The descriptors of the stand-in's program and of its socket, and the signals that were blocked.
