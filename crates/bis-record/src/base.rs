@@ -11,7 +11,7 @@ use bis_agent::{AGENT_BASE, AGENT_LEN};
 use bis_trace::{
     event::{Backing, Base, Effect, MemWrite, Outcome},
     ours::{Area, AreaKind, Diverted},
-    types::{DomainId, FileId, Registers, Tid},
+    types::{DomainId, FileId, PAGE, Registers, Tid},
 };
 use bis_tracee::{
     Memory, Stopped,
@@ -33,8 +33,6 @@ use crate::{
     space::AddressSpace,
     task::Task,
 };
-
-const PAGE: u64 = 4096;
 
 /// Where the stack's growth is not limited, replay maps this much of it.
 const STACK_BYTES_MAX: u64 = 1 << 30;

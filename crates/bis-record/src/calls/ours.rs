@@ -2,6 +2,7 @@
 //! goes through all of its address space (to unmap it, to protect it) finds them like everything else. Such a call is
 //! made for the parts around them; on them, it has no effect.
 
+use bis_trace::types::PAGE;
 use std::{iter::once, ops::Range};
 
 use bis_agent::{
@@ -13,8 +14,6 @@ use bis_trace::{event::Outcome, types::Tid};
 
 use super::shown::without;
 use crate::{call::Entry, domain::Domain, error::Result, space::ARENA_LEN};
-
-const PAGE: u64 = 4096;
 
 impl Domain {
     /// The memory in the program's address space that is not the program's.

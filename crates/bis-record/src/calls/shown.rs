@@ -34,7 +34,7 @@ use bis_agent::OURS;
 use bis_syscalls::Call;
 use bis_trace::{
     event::{MemWrite, Outcome},
-    types::Tid,
+    types::{PAGE, Tid},
 };
 use bis_tracee::{
     maps,
@@ -56,8 +56,6 @@ const RAW_BYTES_MIN: usize = 16 << 10;
 
 /// ioctl on maps: the kernel's newer way to ask (6.11). An older one does not know it.
 const PROCMAP_QUERY: u64 = 0xc068_6611;
-
-const PAGE: u64 = 4096;
 
 /// Which file of a task's folder in /proc.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -254,11 +254,11 @@ impl Domain {
 mod tests {
     use bis_trace::{
         event::Lapse,
-        types::{EventSeq, FileId},
+        types::{EventSeq, FileId, PAGE},
     };
 
     use super::*;
-    use crate::space::{GUARDED, PAGE};
+    use crate::space::GUARDED;
 
     const TEXT: u64 = 0x40_0000;
 
