@@ -11,7 +11,9 @@ use bis_trace::{
     event::{Base, DomainEntry, Effect, EventKind, MemWrite, Meta, Outcome, Start, TaskEnd},
     types::{DomainId, EventSeq, Registers, Signal, Tid},
 };
-use bis_tracee::{Memory, Resume, Status, Stopped, TraceeError, handover::Parked, ours, task as tracee_task};
+use bis_tracee::{
+    Memory, Resume, Status, Stopped, TraceeError, handover::Parked, ours, proc, task as tracee_task,
+};
 
 use crate::{
     domain::Domain,
@@ -445,9 +447,7 @@ impl Domain {
 
 /// The process that a task belongs to.
 pub fn process_of(tid: Tid) -> Option<Tid> {
-    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
-    line.trim().parse().ok().map(Tid)
+    proc::Fields::of(tid)?.tid("Tgid")
 }
 
 /// The parent's process id, as the kernel sees it now.

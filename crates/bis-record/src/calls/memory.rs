@@ -188,7 +188,7 @@ impl Domain {
         let key = key_of(&meta);
         if shared
             && (!is_as_installed(&meta, &name)
-                || is_for_writing(tid, &fd.to_string())
+                || is_for_writing(tid, fd.cast_signed())
                 || self.session.registry.find(key).is_some())
         {
             return self.map_shared(tid, addr, len, prot, Some((key, file, offset, name)), outcome);

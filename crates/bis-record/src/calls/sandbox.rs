@@ -11,7 +11,7 @@
 //! Not done: a listener (SECCOMP_RET_USER_NOTIF), which is refused; the second look that the kernel takes at a call that it
 //! restarts by itself (as restart_syscall); 32-bit calls, which fail before anybody is asked.
 
-use std::{fs, sync::OnceLock};
+use std::sync::OnceLock;
 
 use bis_agent::{AGENT_BASE, AGENT_LEN, TEXT, hooks::state};
 use bis_syscalls::{
@@ -24,6 +24,7 @@ use bis_trace::{
 };
 use bis_tracee::{
     Resume, maps,
+    proc::Fields,
     remote::Remote,
     siginfo::{Disposition, SigInfo, disposition},
     sys,
@@ -86,21 +87,16 @@ impl Held {
 /// Can bis itself, and so everything that it starts, have no new privileges?
 fn own_no_new_privs() -> bool {
     static OWN: OnceLock<bool> = OnceLock::new();
-    *OWN.get_or_init(|| status_line("self", "NoNewPrivs:").is_some_and(|value| value == "1"))
-}
-
-fn status_line(process: &str, name: &str) -> Option<String> {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    status.lines().find_map(|line| line.strip_prefix(name)).map(|value| value.trim().to_owned())
+    *OWN.get_or_init(|| {
+        Fields::of_this_thread().is_some_and(|status| status.number("NoNewPrivs", 10) == Some(1))
+    })
 }
 
 /// Has the task CAP_SYS_ADMIN?
 fn is_admin(tid: Tid) -> bool {
     const CAP_SYS_ADMIN: u32 = 21;
-    let effective = status_line(&tid.to_string(), "CapEff:");
-    effective
-        .and_then(|hex| u64::from_str_radix(&hex, 16).ok())
-        .is_some_and(|caps| caps >> CAP_SYS_ADMIN & 1 != 0)
+    let effective = Fields::of(tid).and_then(|status| status.number("CapEff", 16));
+    effective.is_some_and(|caps| caps >> CAP_SYS_ADMIN & 1 != 0)
 }
 
 fn failed(errno: i32) -> Entry {

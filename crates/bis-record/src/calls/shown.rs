@@ -39,7 +39,7 @@ use bis_trace::{
 use bis_tracee::{
     maps,
     pagemap::{Page, PageMap},
-    sys,
+    proc, sys,
 };
 
 use super::{objects::fd_path, outside::is_for_writing};
@@ -236,7 +236,7 @@ impl Domain {
     fn write_memory(&mut self, tid: Tid, call: &Call) -> Result<Option<Entry>> {
         let fd = call.i32(0);
         let file = shown_file(tid, fd).filter(|file| file.what == Shown::Memory);
-        let Some(file) = file.filter(|_| is_for_writing(tid, &fd.to_string())) else { return Ok(None) };
+        let Some(file) = file.filter(|_| is_for_writing(tid, fd)) else { return Ok(None) };
         let (at, moves) = offset(call);
         let Some(at) = at.or_else(|| position(tid, fd)) else { return Ok(None) };
         let buffers = self.buffers_of(call);
@@ -510,8 +510,7 @@ fn weigh(number: Tid, ours: &[Range<u64>]) -> Option<Weight> {
 
 /// Where the descriptor stands.
 fn position(tid: Tid, fd: i32) -> Option<u64> {
-    let info = fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}")).ok()?;
-    info.lines().find_map(|line| line.strip_prefix("pos:"))?.trim().parse().ok()
+    proc::Fields::of_fd(tid, fd)?.number("pos", 10)
 }
 
 /// The kernel tells names as the reader finds them. A program below another root does not know what is above it.
