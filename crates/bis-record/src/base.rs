@@ -11,7 +11,7 @@ use bis_agent::{AGENT_BASE, AGENT_LEN};
 use bis_trace::{
     event::{Backing, Base, Effect, MemWrite, Outcome},
     ours::{Area, AreaKind, Diverted},
-    types::{DomainId, FileId, Registers, Tid},
+    types::{DomainId, FileId, PAGE, Registers, Tid},
 };
 use bis_tracee::{
     Memory, Stopped,
@@ -31,8 +31,6 @@ use crate::{
     space::{AddressSpace, open_mapped, stack_floor, stack_limit},
     task::{Task, parent_of},
 };
-
-const PAGE: u64 = 4096;
 
 impl Session {
     /// Keeps the present content of a file that is mapped shared and will change: never as a link to it.

@@ -21,7 +21,7 @@ use bis_trace::{
 use bis_tracee::{
     cpu, cpuid_mode, guardian, handover, names,
     ours::{self, Came, Coming},
-    outside, sys, task,
+    outside, proc, sys, task,
     ticks::Ticks,
 };
 
@@ -112,8 +112,7 @@ impl Progress {
             .filter(|pid| Some(*pid) != self.root && task::is_alive(*pid))
             .collect();
         there.sort_unstable();
-        let name = |pid: &Tid| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        there.into_iter().map(|pid| (name(&pid).trim_end().to_owned(), pid)).collect()
+        there.into_iter().map(|pid| (proc::name(pid), pid)).collect()
     }
 
     /// Kills what the program has left running, as often as something is left: it may be about to fork. It is recorded to its end

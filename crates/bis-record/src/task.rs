@@ -20,7 +20,7 @@ use bis_trace::{
     ours::Ours,
     types::{DomainId, EventSeq, Registers, Signal, Tid},
 };
-use bis_tracee::{Running, Status, Stopped, siginfo::SigInfo};
+use bis_tracee::{Running, Status, Stopped, proc, siginfo::SigInfo};
 
 use crate::{
     calls::{Held, left_out::StandIn},
@@ -290,9 +290,7 @@ pub struct Ambush {
 
 /// The process that a task belongs to.
 pub fn process_of(tid: Tid) -> Option<Tid> {
-    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
-    line.trim().parse().ok().map(Tid)
+    proc::Fields::of(tid)?.tid("Tgid")
 }
 
 /// The parent's process id, as the kernel sees it now.

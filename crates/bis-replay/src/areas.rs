@@ -16,15 +16,13 @@
 use std::ops::Range;
 
 use bis_rewrite::{Pointers, Touch, touches};
-use bis_trace::types::Registers;
+use bis_trace::types::{PAGE, Registers};
 use bis_tracee::{
     Memory, Stopped, TraceeError,
     debug::{Access, Watch},
     maps::Mapping,
     remote::Remote,
 };
-
-const PAGE: u64 = 4096;
 
 /// Some of the bytes that are watched, and by what.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

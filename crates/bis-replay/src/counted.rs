@@ -6,13 +6,11 @@
 //! place nearby; no room), there is none, and a breakpoint that stops each time does.
 
 use bis_rewrite::{Conditional, Countdown, Predicate, Run, Span, countdown};
-use bis_trace::types::Registers;
+use bis_trace::types::{PAGE, Registers};
 use bis_tracee::{Memory, TraceeError, maps, place, remote::Remote};
 use iced_x86::{Decoder, DecoderOptions};
 
 use crate::task::Task;
-
-const PAGE: u64 = 4096;
 
 /// When a task is to stop where it counts.
 #[derive(Clone, Copy, Debug, Default)]

@@ -61,13 +61,11 @@ use bis_trace::{
     TraceError,
     event::{Effect, Outcome, Prot},
     ours::{Area, Diverted, Fault, Ours, Patch, RUN_BYTES_MAX},
-    types::FileId,
+    types::{FileId, PAGE},
 };
 
 pub use answers::{Exit, HookedSite, Shown};
 pub use files::{TextError, TextFiles};
-
-const PAGE: u64 = 4096;
 
 /// The advices that throw private pages away: DONTNEED, DONTNEED_LOCKED, GUARD_INSTALL.
 const DISCARDS: [u32; 3] = [4, 24, 102];

@@ -10,7 +10,7 @@ use std::{
 
 use bis_trace::types::Tid;
 use bis_tracee::{
-    Resume, Status, Stopped,
+    Resume, Status, Stopped, proc,
     task::{self},
 };
 use rustix::process::{Pid, Signal};
@@ -102,9 +102,9 @@ pub(crate) fn reap(tid: Tid) {
 
 /// The threads of a process but its first: those that the kernel still knows, zombies included.
 fn other_threads(pid: Tid) -> Vec<Tid> {
-    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    let names = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Tid));
-    names.filter(|tid| *tid != pid).collect()
+    let mut threads = proc::threads(pid);
+    threads.retain(|tid| *tid != pid);
+    threads
 }
 
 impl Drop for Process {

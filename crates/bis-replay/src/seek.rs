@@ -13,7 +13,7 @@ use std::ops::Range;
 use bis_rewrite::{Condition, Conditional, Run, Span, conditional};
 use bis_trace::{
     event::Pause,
-    types::{Registers, Signal},
+    types::{PAGE, Registers, Signal},
 };
 use bis_tracee::{
     Memory, TraceeError,
@@ -27,8 +27,6 @@ use crate::{
     task::{Breakpoint, Found, Place, Task},
     traps::Traps,
 };
-
-const PAGE: u64 = 4096;
 
 /// What a condition compares at once.
 const WORD: u64 = 8;

@@ -17,7 +17,7 @@ use bis_agent::{
 };
 use bis_trace::{
     event::{Backing, Effect, MemWrite},
-    types::{FileId, ObjectId, Tid},
+    types::{FileId, ObjectId, PAGE, Tid},
 };
 use bis_tracee::{Memory, TraceeError, remote::Remote};
 
@@ -39,8 +39,6 @@ const _: () = assert!(bis_agent::TEXT.len() <= 0x800);
 
 /// The first address that no program can have (47 bits; bis never asks for more, so neither did the recorder).
 const USER_END: u64 = 1 << 47;
-const PAGE: u64 = 4096;
-
 /// Descriptors that a stub keeps open for mappings to come. A second mapping of the same open file is merged with
 /// its neighbour by the kernel as it was in the recording, which mremap depends on.
 const OPEN_MAX: usize = 128;

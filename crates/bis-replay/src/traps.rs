@@ -22,7 +22,7 @@ use std::{
     time::Duration,
 };
 
-use bis_trace::types::Tid;
+use bis_trace::types::{PAGE, Tid};
 use bis_tracee::{
     Memory, TraceeError,
     debug::{self, Triggered, Watch},
@@ -36,8 +36,6 @@ use crate::{
 };
 
 const INT3: u8 = 0xcc;
-const PAGE: u64 = 4096;
-
 /// See the module's text.
 #[derive(Clone, Debug, Default)]
 pub struct Traps {

@@ -8,6 +8,7 @@
 //! A forked child gets an area of its own in the same file, behind the others: its parent's mapping is moved there, by a call
 //! that needs no descriptor (the child may have none left), and one instead of three.
 
+use bis_trace::types::PAGE;
 use std::{
     fs::File,
     io,
@@ -54,8 +55,6 @@ unsafe impl Send for Area {}
 unsafe impl Sync for Area {}
 
 const LEN: usize = AREA_LEN as usize;
-
-const PAGE: u64 = 4096;
 
 /// How many places for areas a file has: none is used twice. Only those that are used take memory.
 const PLACES: u64 = 1 << 20;

@@ -15,7 +15,7 @@ use std::{
 
 use bis_trace::types::Tid;
 
-use crate::sys;
+use crate::{proc, sys};
 
 /// How often to look.
 pub const EVERY: Duration = Duration::from_millis(100);
@@ -189,10 +189,8 @@ struct Spent {
 impl Spent {
     /// None: the thread is gone, or the kernel does not tell.
     fn of(tid: Tid) -> Option<Spent> {
-        let text = fs::read_to_string(format!("/proc/{tid}/schedstat")).ok()?;
-        let mut words = text.split_whitespace();
-        let mut time = || words.next()?.parse().ok().map(Duration::from_nanos);
-        Some(Spent { ran: time()?, waited: time()? })
+        let (ran, waited) = proc::processor_time(tid)?;
+        Some(Spent { ran, waited })
     }
 
     fn since(&self, before: &Spent) -> Spent {
@@ -216,8 +214,7 @@ impl Spent {
 
 /// Does the thread run, or could it?
 pub fn is_runnable(tid: Tid) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{tid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R'))
+    proc::Stat::of(tid).is_ok_and(|stat| stat.state() == Some('R'))
 }
 
 /// How long each core has had nothing to do since the machine started, from the text of `/proc/stat`.

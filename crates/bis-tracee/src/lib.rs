@@ -25,6 +25,7 @@ pub mod ours;
 pub mod outside;
 pub mod pagemap;
 pub mod place;
+pub mod proc;
 pub mod remote;
 pub mod siginfo;
 pub mod spawn;

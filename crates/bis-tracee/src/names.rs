@@ -5,22 +5,22 @@
 //! A lookup reads `/proc` (some 20 µs, and all of `/proc` for [`outside`]): whoever knows that there are no
 //! namespaces need not ask.
 
-use std::{fs, path::Path};
+use std::fs;
 
 use bis_trace::types::Tid;
 
+use crate::proc::{self, Fields};
+
 /// The numbers of a task, from the one out here to the one in its own namespace; none where it is gone.
 fn numbers(tid: Tid) -> Vec<Tid> {
-    let status = fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
+    let status = Fields::of(tid);
+    let line = status.as_ref().and_then(|status| status.text("NSpid")).unwrap_or_default();
     line.split_whitespace().filter_map(|word| word.parse().ok()).map(Tid).collect()
 }
 
 /// The parent's process id, as the kernel sees it now.
 pub fn parent(tid: Tid) -> Option<Tid> {
-    let status = fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
-    line.trim().parse().ok().map(Tid)
+    Fields::of(tid)?.tid("PPid")
 }
 
 /// What a task calls itself (gettid).
@@ -46,23 +46,14 @@ pub fn outside(observer: Tid, number: Tid) -> Option<Tid> {
     if depth <= 1 {
         return Some(number);
     }
-    let space = |tid: Tid| fs::read_link(format!("/proc/{tid}/ns/pid")).ok();
+    let space = |tid: Tid| fs::read_link(proc::path(tid, "ns/pid")).ok();
     let own_space = space(observer);
     let is_it = |tid: &Tid| {
         let numbers = numbers(*tid);
         // One in a namespace further inside has a number here as well.
         numbers.get(depth - 1) == Some(&number) && (numbers.len() > depth || space(*tid) == own_space)
     };
-    entries(Path::new("/proc"))
-        .into_iter()
-        .flat_map(|pid| entries(Path::new(&format!("/proc/{pid}/task"))))
-        .find(is_it)
-}
-
-/// The entries of a folder that are numbers.
-fn entries(folder: &Path) -> Vec<Tid> {
-    let names = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
-    names.filter_map(|name| name.to_str()?.parse().ok()).map(Tid).collect()
+    proc::processes().into_iter().flat_map(proc::threads).find(is_it)
 }
 
 #[cfg(test)]

@@ -20,6 +20,8 @@ use std::{
 use bis_agent::{EXITED, KILLED, STOPPED};
 use bis_trace::types::Tid;
 
+use crate::proc;
+
 const SIGNALS_MAX: i32 = 64;
 
 /// A program to be started outside, and all that it inherits.
@@ -349,16 +351,10 @@ unsafe fn execute(prepared: &mut Prepared, outside: &Outside) -> i32 {
 /// # Errors
 /// Where one cannot be taken.
 pub fn kept_files(tid: Tid) -> io::Result<Vec<(RawFd, File)>> {
-    const CLOEXEC: u64 = 0o2_000_000;
     let mut files = Vec::new();
-    for entry in std::fs::read_dir(format!("/proc/{tid}/fd"))? {
-        let Some(fd) = entry?.file_name().to_str().and_then(|name| name.parse::<RawFd>().ok()) else {
-            continue;
-        };
-        let info = std::fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}"))?;
-        let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
-        let flags = flags.and_then(|flags| u64::from_str_radix(flags.trim(), 8).ok()).unwrap_or(0);
-        if flags & CLOEXEC == 0 {
+    for fd in proc::fds(tid) {
+        let flags = proc::open_flags(tid, fd).ok_or(io::ErrorKind::NotFound)?;
+        if flags & libc::O_CLOEXEC == 0 {
             files.push((fd, crate::sys::take_fd(tid, fd)?));
         }
     }

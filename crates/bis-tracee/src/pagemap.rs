@@ -3,9 +3,7 @@
 
 use std::{fs::File, io, os::unix::fs::FileExt};
 
-use bis_trace::types::Tid;
-
-const PAGE: u64 = 4096;
+use bis_trace::types::{PAGE, Tid};
 
 /// Pages asked for in one go.
 const BATCH: u64 = 8192;

@@ -9,15 +9,13 @@ use std::ops::Range;
 use bis_rewrite::{Conditional, Span};
 use bis_trace::{
     event::{MemWrite, RangeSum},
-    types::Tid,
+    types::{PAGE, Tid},
 };
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{error::Result, maps::Mapping, memory::Memory, remote::Remote, sys, task::Stopped, xsave};
 
 const WORD: usize = 8;
-const PAGE: u64 = 4096;
-
 /// The sums of what these ranges (address, length) hold now; what cannot be read is left out.
 pub fn look(memory: &Memory, ranges: &[(u64, u64)]) -> Vec<RangeSum> {
     let sum = |&(addr, len): &(u64, u64)| {

@@ -1,11 +1,9 @@
 //! Signals as the kernel describes them (`siginfo_t`), what a process does with them, and which part of the
 //! stack the kernel writes when it calls a handler.
 
-use std::fs;
-
 use bis_trace::types::{Signal, Tid};
 
-use crate::{error::Result, memory::Memory};
+use crate::{error::Result, memory::Memory, proc::Fields};
 
 /// si_code of the signal of a timer_create.
 const SI_TIMER: i32 = -2;
@@ -154,23 +152,20 @@ pub enum Disposition {
 
 /// Sets of signals as `/proc/TID/status` names them.
 fn signal_sets<const N: usize>(tid: Tid, names: [&str; N]) -> [u64; N] {
-    let status = fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
-    names.map(|name| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name));
-        line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0)
-    })
+    let status = Fields::of(tid);
+    names.map(|name| status.as_ref().and_then(|status| status.number(name, 16)).unwrap_or(0))
 }
 
 /// Does any signal wait for this task that it does not block? Also one of which the kernel has kept nothing but the number, because as
 /// many waited as may: of such `PTRACE_PEEKSIGINFO` does not tell. Reads `/proc/TID/status`.
 pub fn has_open(tid: Tid) -> bool {
-    let [own, shared, blocked] = signal_sets(tid, ["SigPnd:", "ShdPnd:", "SigBlk:"]);
+    let [own, shared, blocked] = signal_sets(tid, ["SigPnd", "ShdPnd", "SigBlk"]);
     (own | shared) & !blocked != 0
 }
 
 /// Reads `/proc/TID/status`: about 20 µs. SIGKILL and SIGSTOP included.
 pub fn disposition(tid: Tid, signal: Signal) -> Disposition {
-    let [caught, ignored] = signal_sets(tid, ["SigCgt:", "SigIgn:"]);
+    let [caught, ignored] = signal_sets(tid, ["SigCgt", "SigIgn"]);
     let bit = 1u64 << (u32::from(signal.0).clamp(1, 64) - 1);
     if caught & bit != 0 {
         return Disposition::Handler;

@@ -16,6 +16,7 @@ use bis_trace::types::{Registers, Signal, Tid};
 pub use crate::sys::Resume;
 use crate::{
     error::{Result, TraceeError},
+    proc::{self, Stat},
     siginfo::SigInfo,
     sys,
 };
@@ -147,27 +148,22 @@ pub fn wait_any(block: bool) -> io::Result<Option<(Tid, Status)>> {
 
 /// Has the task (or, by its first thread, the process) not ended? One that has, and is only not reaped yet, is not alive.
 pub fn is_alive(tid: Tid) -> bool {
-    match std::fs::read_to_string(format!("/proc/{tid}/stat")) {
-        // The name is in parentheses and may hold anything.
-        Ok(stat) => stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X'])),
+    match Stat::of(tid) {
+        Ok(stat) => stat.state().is_some_and(|state| !matches!(state, 'Z' | 'X')),
         Err(error) => error.kind() != io::ErrorKind::NotFound && error.raw_os_error() != Some(libc::ESRCH),
     }
 }
 
-/// How long the task has had a processor, as of when it last gave one up (or the kernel's clock last ticked there): the first
-/// number of `/proc/TID/schedstat`. None where the kernel does not say.
+/// How long the task has had a processor, as of when it last gave one up (or the kernel's clock last ticked there). None where the
+/// kernel does not say.
 pub fn cpu_time(tid: Tid) -> Option<Duration> {
-    let stat = std::fs::read_to_string(format!("/proc/{tid}/schedstat")).ok()?;
-    stat.split(' ').next()?.parse().ok().map(Duration::from_nanos)
+    proc::processor_time(tid).map(|(ran, _)| ran)
 }
 
 /// Is the task on its way out of the kernel, from where nothing brings it back? (`PF_EXITING` of `include/linux/sched.h`.)
 pub fn is_ending(tid: Tid) -> bool {
-    const FLAGS: usize = 6;
     const EXITING: u64 = 4;
-    let stat = std::fs::read_to_string(format!("/proc/{tid}/stat")).unwrap_or_default();
-    let flags = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(FLAGS)?.parse::<u64>().ok());
-    flags.is_some_and(|flags| flags & EXITING != 0)
+    Stat::of(tid).is_ok_and(|stat| stat.flags().is_some_and(|flags| flags & EXITING != 0))
 }
 
 /// The next report of one task, waiting for it.

@@ -6,6 +6,7 @@
 //! a component counts as in use depends on when the kernel last saved and loaded it, so the area is not the same in
 //! replay. The program loads it back and cannot tell; whoever compares memory can.
 
+use bis_trace::types::PAGE;
 use std::ops::Range;
 
 use crate::{Memory, cpu, sys};
@@ -14,8 +15,6 @@ use crate::{Memory, cpu, sys};
 const LEGACY_LEN: usize = 512;
 const HEADER_LEN: usize = 64;
 const ALIGN: u64 = 64;
-
-const PAGE: u64 = 4096;
 
 /// XCOMP_BV's mark of an area that `xsavec` (or `xsaves`) has written.
 const COMPACTED: u64 = 1 << 63;

@@ -12,7 +12,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use bis_tracee::nested;
+use bis_trace::types::Tid;
+use bis_tracee::{nested, proc::Fields};
 
 use crate::failure::{Failure, status};
 
@@ -21,7 +22,7 @@ use crate::failure::{Failure, status};
 pub struct Outer {
     /// Its trace; not known of one that is made by a bis which cannot be asked.
     pub trace: Option<PathBuf>,
-    process: Option<u32>,
+    process: Option<Tid>,
 }
 
 impl fmt::Display for Outer {
@@ -61,10 +62,6 @@ pub fn become_program(path: &Path, argv: &[OsString], environment: &[(OsString, 
     Failure::new(code, format!("failed to execute {shown}: {error}"))
 }
 
-fn status_field(status: &str, field: &str) -> Option<u32> {
-    status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')?.trim().parse().ok())
-}
-
 /// This whole command goes on outside of the recording that records it. Returns only with the reason why not.
 pub fn leave() -> Failure {
     let leave = || -> io::Result<io::Error> {
@@ -87,13 +84,11 @@ pub fn leave() -> Failure {
 }
 
 /// The process id of the bis that traces us, if one does.
-fn by_bis() -> Option<u32> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let tracer = status_field(&status, "TracerPid").filter(|pid| *pid != 0)?;
+fn by_bis() -> Option<Tid> {
+    let tracer = Fields::of_this_thread()?.tid("TracerPid").filter(|tid| tid.0 != 0)?;
     is_bis(&format!("/proc/{tracer}")).then(|| {
         // The tracer is a thread; people know the process.
-        let status = fs::read_to_string(format!("/proc/{tracer}/status")).unwrap_or_default();
-        status_field(&status, "Tgid").unwrap_or(tracer)
+        Fields::of(tracer).and_then(|status| status.tid("Tgid")).unwrap_or(tracer)
     })
 }
 
@@ -115,12 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_status_is_read() {
-        let status = "Name:\tx\nTgid:\t41\nTracerPid:\t7\n";
-        assert_eq!(status_field(status, "TracerPid"), Some(7));
-        assert_eq!(status_field(status, "Tgid"), Some(41));
-        assert_eq!(status_field(status, "Tg"), None);
-        // The test's own process is this very program.
+    fn the_tests_own_process_is_this_very_program() {
         assert!(is_bis("/proc/self"));
         assert!(!is_bis("/proc/0"));
     }

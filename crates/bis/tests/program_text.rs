@@ -23,14 +23,13 @@ use bis_replay::ours::{Exit, ProgramText, Shown, TextFiles};
 use bis_trace::{
     Trace,
     event::{Backing, Base, Effect, Event, EventKind, Meta, Outcome, PausePlace},
-    types::{DomainId, EventSeq, FileId},
+    types::{DomainId, EventSeq, FileId, PAGE},
 };
 use common::{Folder, Step};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
 use libtest_mimic::{Failed, Trial};
 
 const LIMIT: Duration = Duration::from_secs(60);
-const PAGE: u64 = 4096;
 const EXEC: u32 = 4;
 
 /// A program, how it is recorded, and what must have happened for the trial to mean anything.

@@ -38,7 +38,7 @@ use bis_replay::World;
 use bis_trace::{
     Trace,
     event::Base,
-    types::{DomainId, EventSeq, Registers, Tid},
+    types::{DomainId, EventSeq, PAGE, Registers, Tid},
 };
 use bis_tracee::{checksum, maps::Mapping, place, xsave};
 use common::Folder;
@@ -55,8 +55,6 @@ const MOVES_SHORT: usize = 5;
 
 /// The most bytes of a mapping that are kept for their differences: its last ones.
 const SHOWN_MAX: u64 = 1 << 15;
-
-const PAGE: u64 = 4096;
 
 /// Walks of each recording where nothing else is asked for.
 const WALKS: u64 = 6;

@@ -10,7 +10,7 @@ use std::{
 };
 
 use bis_replay::{Replica, World, ours::ProgramText};
-use bis_trace::types::{FileId, Tid};
+use bis_trace::types::{FileId, PAGE, Tid};
 use bis_tracee::maps::Mapping;
 use framehop::{
     ExplicitModuleSectionInfo, Module, Unwinder,
@@ -22,8 +22,6 @@ use crate::pack::separate;
 
 /// How deep a stack may be.
 const FRAMES_MAX: usize = 512;
-
-const PAGE: u64 = 4096;
 
 /// What is known of a file.
 struct Known {

@@ -7,6 +7,7 @@
 use std::{cell::Cell, fs, rc::Rc};
 
 use bis_trace::types::Tid;
+use bis_tracee::proc;
 
 /// What all sessions of a debugger may take together, in bytes.
 #[derive(Debug)]
@@ -49,7 +50,7 @@ pub fn beside_one(pids: &[Tid], enough: u64) -> u64 {
         return most;
     }
     without_largest(pids.iter().map(|pid| {
-        let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+        let text = fs::read_to_string(proc::path(*pid, "smaps_rollup")).unwrap_or_default();
         let part = line(&text, "Pss_Anon:").or_else(|| line(&text, "Pss:"));
         (part.unwrap_or(0), line(&text, "Anonymous:").unwrap_or(0))
     }))

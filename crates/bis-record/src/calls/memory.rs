@@ -196,11 +196,8 @@ impl Domain {
         }
         let file = open_new(made, &path)?;
         let (key, is_as_installed) = (key_of(&meta), is_as_installed(&meta, &name));
-        let may_change = || {
-            !is_as_installed
-                || is_for_writing(tid, &fd.to_string())
-                || self.session.registry.find(key).is_some()
-        };
+        let may_change =
+            || !is_as_installed || is_for_writing(tid, fd) || self.session.registry.find(key).is_some();
         if is_shared && may_change() {
             return self.map_shared(made, Some((key, file, offset, name)), outcome);
         }

@@ -24,7 +24,10 @@ use bis_trace::{
     sparse,
     types::{ObjectId, Tid},
 };
-use bis_tracee::sys;
+use bis_tracee::{
+    proc::{self, Fields},
+    sys,
+};
 
 use super::{
     args::{SHIFTS, buffers, fd_path, int},
@@ -55,16 +58,8 @@ fn key_at(path: &str) -> Option<Key> {
     fs::metadata(path).ok().map(|meta| (meta.st_dev(), meta.st_ino()))
 }
 
-/// A number of `/proc/TID/fdinfo/FD`.
-fn fdinfo(tid: Tid, fd: i32, field: &str, radix: u32) -> Option<u64> {
-    let info = fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}")).ok()?;
-    let value = info.lines().find_map(|line| line.strip_prefix(field))?;
-    u64::from_str_radix(value.trim(), radix).ok()
-}
-
 fn is_append(tid: Tid, fd: i32) -> bool {
-    let append = u64::from(libc::O_APPEND.cast_unsigned());
-    fdinfo(tid, fd, "flags:", 8).is_some_and(|flags| flags & append != 0)
+    proc::open_flags(tid, fd).is_some_and(|flags| flags & libc::O_APPEND != 0)
 }
 
 /// The part of its file (first byte, end) that fallocate may have changed, by its arguments.
@@ -194,7 +189,7 @@ impl Domain {
         } else if let Some(given) = target.given(args) {
             return Ok(given);
         } else {
-            fdinfo(tid, fd, "pos:", 10)
+            Fields::of_fd(tid, fd).and_then(|info| info.number("pos", 10))
         };
         Ok(end.unwrap_or(written).saturating_sub(written))
     }

@@ -7,7 +7,7 @@ use std::ops::Range;
 use bis_syscalls::Call;
 use bis_trace::{
     event::Outcome,
-    types::{Registers, Tid},
+    types::{PAGE, Registers, Tid},
 };
 
 use super::{
@@ -15,8 +15,6 @@ use super::{
     shown::without,
 };
 use crate::{calls::Entry, domain::Domain, error::Result};
-
-const PAGE: u64 = 4096;
 
 /// What such a call does to a range, or what it has done where it failed: its arguments, and what becomes of the outcome.
 pub(super) type OfRange = fn(&mut Domain, Tid, [u64; 6], &mut Outcome) -> Result<()>;

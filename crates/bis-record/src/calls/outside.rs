@@ -8,13 +8,12 @@
 use std::{
     fs,
     os::unix::fs::MetadataExt,
-    path::PathBuf,
     sync::atomic::{AtomicU64, Ordering},
     time::{Duration, Instant},
 };
 
 use bis_trace::types::Tid;
-use bis_tracee::maps;
+use bis_tracee::{maps, proc};
 
 use crate::{registry::Key, space::key_of_mapping};
 
@@ -33,19 +32,16 @@ impl Looked {
             return None;
         }
         let began = Instant::now();
-        let bis = executable("self");
+        let bis = fs::read_link("/proc/self/exe").ok();
         let uses = |pid: Tid| {
-            let is_other = !is_recorded(pid) && executable(&pid.to_string()) != bis;
+            let is_other = !is_recorded(pid) && proc::executable(pid) != bis;
             is_other.then(|| Use::of(pid, key)).flatten().map(|found| (pid, found))
         };
-        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-        let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Tid));
-        let found = pids.filter_map(uses).next();
+        let found = proc::processes().into_iter().find_map(uses);
         let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.0.fetch_add(took, Ordering::Relaxed);
         let (pid, found) = found?;
-        let who = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        Some(format!("{} (process {pid}) {}", who.trim_end(), found.text()))
+        Some(format!("{} (process {pid}) {}", proc::name(pid), found.text()))
     }
 }
 
@@ -62,9 +58,9 @@ impl Use {
         if mappings.iter().any(|m| m.shared && key_of_mapping(m) == key) {
             return Some(Use::Mapped);
         }
-        let fds = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-        let mut shown = fds.filter(|fd| fs::metadata(fd.path()).is_ok_and(|m| (m.dev(), m.ino()) == key));
-        shown.any(|fd| is_for_writing(pid, &fd.file_name().to_string_lossy())).then_some(Use::OpenForWriting)
+        let is_it = |fd: i32| fs::metadata(proc::fd(pid, fd)).is_ok_and(|m| (m.dev(), m.ino()) == key);
+        let mut fds = proc::fds(pid).into_iter();
+        fds.any(|fd| is_it(fd) && is_for_writing(pid, fd)).then_some(Use::OpenForWriting)
     }
 
     fn text(self) -> &'static str {
@@ -76,13 +72,6 @@ impl Use {
 }
 
 /// Is this descriptor of a task open for writing?
-pub fn is_for_writing(tid: Tid, fd: &str) -> bool {
-    let info = fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}")).unwrap_or_default();
-    let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
-    let flags = flags.and_then(|text| i32::from_str_radix(text.trim(), 8).ok());
-    flags.is_some_and(|flags| flags & libc::O_ACCMODE != libc::O_RDONLY)
-}
-
-fn executable(pid: &str) -> Option<PathBuf> {
-    fs::read_link(format!("/proc/{pid}/exe")).ok()
+pub fn is_for_writing(tid: Tid, fd: i32) -> bool {
+    proc::open_flags(tid, fd).is_some_and(|flags| flags & libc::O_ACCMODE != libc::O_RDONLY)
 }

@@ -19,7 +19,7 @@ use bis_trace::{
     event::{Cloned, Effect, EventKind, MemWrite, Outcome},
     types::{Registers, Tid},
 };
-use bis_tracee::maps;
+use bis_tracee::{maps, proc};
 
 use crate::{
     calls::{
@@ -41,7 +41,7 @@ const WRITE: u32 = 2;
 /// Is it a read from a file that is too large for scratch memory? It must not run beside other tasks, and need not.
 pub fn reads_much_of_a_file(tid: Tid, call: &Call, plan: &Plan) -> bool {
     let reads = [libc::SYS_read, libc::SYS_pread64, libc::SYS_readv, libc::SYS_preadv, libc::SYS_preadv2];
-    let is_file = |fd: i32| fs::metadata(format!("/proc/{tid}/fd/{fd}")).is_ok_and(|file| file.is_file());
+    let is_file = |fd: i32| fs::metadata(proc::fd(tid, fd)).is_ok_and(|file| file.is_file());
     reads.contains(&call.nr.cast_signed()) && space::is_too_large(plan) && is_file(call.i32(0))
 }
 

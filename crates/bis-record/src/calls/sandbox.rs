@@ -13,7 +13,7 @@
 
 pub mod held;
 
-use std::{fs, sync::OnceLock};
+use std::sync::OnceLock;
 
 use bis_agent::{AGENT_BASE, AGENT_LEN, TEXT};
 use bis_syscalls::{
@@ -26,6 +26,7 @@ use bis_trace::{
 };
 use bis_tracee::{
     Resume, maps,
+    proc::Fields,
     remote::Remote,
     siginfo::{Disposition, SigInfo, disposition},
     sys,
@@ -66,21 +67,16 @@ const CLOCKS_OF_VDSO: [u64; 8] = [0, 1, 4, 5, 6, 7, 10, 11];
 /// Can bis itself, and so everything that it starts, have no new privileges?
 fn own_no_new_privs() -> bool {
     static OWN: OnceLock<bool> = OnceLock::new();
-    *OWN.get_or_init(|| status_line("self", "NoNewPrivs:").is_some_and(|value| value == "1"))
-}
-
-fn status_line(process: &str, name: &str) -> Option<String> {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    status.lines().find_map(|line| line.strip_prefix(name)).map(|value| value.trim().to_owned())
+    *OWN.get_or_init(|| {
+        Fields::of_this_thread().is_some_and(|status| status.number("NoNewPrivs", 10) == Some(1))
+    })
 }
 
 /// Has the task CAP_SYS_ADMIN?
 fn is_admin(tid: Tid) -> bool {
     const CAP_SYS_ADMIN: u32 = 21;
-    let effective = status_line(&tid.to_string(), "CapEff:");
-    effective
-        .and_then(|hex| u64::from_str_radix(&hex, 16).ok())
-        .is_some_and(|caps| caps >> CAP_SYS_ADMIN & 1 != 0)
+    let effective = Fields::of(tid).and_then(|status| status.number("CapEff", 16));
+    effective.is_some_and(|caps| caps >> CAP_SYS_ADMIN & 1 != 0)
 }
 
 fn failed(errno: i32) -> Entry {

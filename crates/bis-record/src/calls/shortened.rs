@@ -7,6 +7,7 @@ use std::{
 
 use bis_syscalls::Call;
 use bis_trace::types::{Registers, Tid};
+use bis_tracee::proc;
 
 use crate::{chaos::SHORTENED, domain::Domain, error::Result};
 
@@ -25,7 +26,7 @@ fn least(tid: Tid, call: &Call) -> Option<u64> {
         return None;
     }
     let fd = call.i32(0);
-    let meta = fs::metadata(format!("/proc/{tid}/fd/{fd}")).ok()?;
+    let meta = fs::metadata(proc::fd(tid, fd)).ok()?;
     let waits = flags & u64::from(libc::MSG_DONTWAIT.cast_unsigned()) == 0 && !is_nonblocking(tid, fd);
     if !reads && waits {
         return None;
@@ -37,10 +38,7 @@ fn least(tid: Tid, call: &Call) -> Option<u64> {
 }
 
 fn is_nonblocking(tid: Tid, fd: i32) -> bool {
-    let info = fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}")).unwrap_or_default();
-    let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
-    let flags = flags.and_then(|text| i32::from_str_radix(text.trim(), 8).ok());
-    flags.is_some_and(|flags| flags & libc::O_NONBLOCK != 0)
+    proc::open_flags(tid, fd).is_some_and(|flags| flags & libc::O_NONBLOCK != 0)
 }
 
 /// The same for a socket; none for one of packets.

@@ -17,7 +17,7 @@ use std::{
 use bis_trace::{
     event::{Backing, Effect, FileEntry, MemWrite, Outcome},
     sparse,
-    types::Tid,
+    types::{PAGE, Tid},
 };
 use bis_tracee::{
     maps::{self, Mapping},
@@ -44,8 +44,6 @@ const PIECE_LEN: u64 = 1 << 20;
 
 /// Of a range longer than this, bytes, only what is not zero is recorded.
 const SPARSE_MIN: u64 = 4 << 20;
-
-const PAGE: u64 = 4096;
 
 fn page_up(value: u64) -> u64 {
     value.saturating_add(PAGE - 1) & !(PAGE - 1)

@@ -16,6 +16,7 @@ use std::{
 use bis_agent::hooks::FdClass;
 use bis_syscalls::{Handler, row};
 use bis_trace::types::Tid;
+use bis_tracee::proc;
 
 use crate::{calls::is_shown, domain::Domain};
 
@@ -80,11 +81,9 @@ impl Domain {
         if !self.session.shown.load(Ordering::Relaxed) && !self.session.is_root(tid) {
             return;
         }
-        for entry in fs::read_dir(format!("/proc/{tid}/fd")).into_iter().flatten().flatten() {
-            let name = entry.file_name();
-            let number = name.to_str().and_then(|name| name.parse().ok());
-            let is_of_proc = || fs::read_link(entry.path()).is_ok_and(|name| name.starts_with("/proc"));
-            let Some(fd) = number.filter(|_| is_of_proc()) else { continue };
+        let is_of_proc =
+            |fd: &i32| fs::read_link(proc::fd(tid, *fd)).is_ok_and(|name| name.starts_with("/proc"));
+        for fd in proc::fds(tid).into_iter().filter(is_of_proc) {
             let class = self.class_of(tid, fd);
             if class == FdClass::Shown {
                 self.session.shown.store(true, Ordering::Relaxed);
@@ -97,7 +96,7 @@ impl Domain {
         if self.session.stdio.which(tid, fd).is_some() {
             return FdClass::Special;
         }
-        let path = format!("/proc/{tid}/fd/{fd}");
+        let path = proc::fd(tid, fd);
         let (Ok(meta), Ok(name)) = (fs::metadata(&path), fs::read_link(&path)) else {
             return FdClass::Unknown;
         };

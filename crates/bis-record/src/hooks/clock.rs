@@ -92,11 +92,11 @@ pub fn show(hooks: &Hooks, clock: &Clock) {
 mod tests {
     use bis_trace::{
         event::{Lapse, Outcome},
-        types::{EventSeq, FileId, Tid},
+        types::{EventSeq, FileId, PAGE, Tid},
     };
 
     use super::*;
-    use crate::space::{GUARDED, PAGE};
+    use crate::space::GUARDED;
 
     const TEXT: u64 = 0x40_0000;
 

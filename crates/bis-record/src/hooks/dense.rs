@@ -36,7 +36,7 @@ use bis_syscalls::Call;
 use bis_trace::{
     event::{Backing, Effect, EventKind, MemWrite, Outcome},
     ours,
-    types::{Registers, Tid},
+    types::{PAGE, Registers, Tid},
 };
 use bis_tracee::{
     Stopped,
@@ -49,7 +49,7 @@ use crate::{
     Counting,
     domain::Domain,
     error::Result,
-    space::{PAGE, Pool, READ_EXEC, TextRange, chunks, shown_text},
+    space::{Pool, READ_EXEC, TextRange, chunks, shown_text},
 };
 
 const GIB: i64 = 1 << 30;

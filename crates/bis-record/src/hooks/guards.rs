@@ -13,14 +13,14 @@ use std::collections::BTreeSet;
 use bis_trace::{
     event::{Effect, EventKind, Outcome, SignalEvent, SignalPoint},
     ours::Guard,
-    types::{Registers, Tid},
+    types::{PAGE, Registers, Tid},
 };
 use bis_tracee::{maps, remote::Remote, siginfo::SigInfo};
 
 use crate::{
     domain::Domain,
     error::Result,
-    space::{GUARDED, PAGE, READ_EXEC, TextRange},
+    space::{GUARDED, READ_EXEC, TextRange},
 };
 
 /// A text with more such pages than this closes its domain.

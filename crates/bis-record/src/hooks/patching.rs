@@ -15,7 +15,7 @@ use bis_rewrite::{Hook, Run, SiteKind, Trampoline, clock_fault, trampoline};
 use bis_trace::{
     event::{Backing, Effect, MemWrite, Outcome},
     ours::{self, AreaKind},
-    types::{FileId, Tid},
+    types::{FileId, PAGE, Tid},
 };
 use bis_tracee::{maps, memory::Memory, remote::Remote, vdso::Vdso};
 
@@ -23,7 +23,7 @@ use super::texts::is_sought;
 use crate::{
     domain::Domain,
     error::Result,
-    space::{ARENA_LEN, Arena, PAGE, Patch, Patches, TextRange},
+    space::{ARENA_LEN, Arena, Patch, Patches, TextRange},
     task::Handle,
 };
 

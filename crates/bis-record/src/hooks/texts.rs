@@ -12,7 +12,7 @@ use bis_rewrite::{
     CHANCE_PREFIXES_MAX, DenseCache, DenseEntry, DenseLayout, DenseName, DenseOptions, Key, Learned, Run,
     SiteCache, SiteKind, SiteKinds, Span, Text, chance_bytes, clock_bytes, cpuid_bytes, is_chance,
 };
-use bis_trace::types::FileId;
+use bis_trace::types::{FileId, PAGE};
 use bis_tracee::sys::{self, MappedFile};
 use object::{
     LittleEndian,
@@ -219,7 +219,6 @@ impl TextFile {
 
     /// What a mapping of the file from `offset` at `addr` adds to the file's own addresses.
     pub fn bias(&self, addr: u64, offset: u64) -> Option<u64> {
-        const PAGE: u64 = 4096;
         let holds = |part: &&Segment| part.offset & !(PAGE - 1) <= offset && offset < part.offset + part.len;
         let part = self.segments.iter().find(holds)?;
         Some(addr.wrapping_sub(part.vaddr.wrapping_sub(part.offset).wrapping_add(offset)))

@@ -16,6 +16,7 @@
 //! Replay needs no more than for any pause, and less than for most: the task comes to the place for the first time since
 //! its last event, so the first stop is the right one.
 
+use bis_trace::types::PAGE;
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -265,7 +266,6 @@ struct Code<'a> {
 
 impl Code<'_> {
     fn decode(&self, at: u64) -> Instruction {
-        const PAGE: u64 = 4096;
         let page = at & !(PAGE - 1);
         let mut pages = self.pages.borrow_mut();
         // With so much of the next page that an instruction may have there.

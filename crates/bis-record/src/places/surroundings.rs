@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use bis_trace::{
     event::{MemWrite, RangeSum},
-    types::Registers,
+    types::{PAGE, Registers},
 };
 use bis_tracee::{Memory, checksum, maps::Mapping, xsave};
 use xxhash_rust::xxh3::xxh3_64;
@@ -36,8 +36,6 @@ const SAVED_LEN: usize = 16 << 10;
 const PIECE_LEN: usize = 64;
 const PIECES_MAX: usize = 96;
 const WORD: usize = 8;
-
-const PAGE: u64 = 4096;
 
 /// More than the bytes that replay's breakpoint takes the place of, if they are in memory that can be written.
 const PATCH_LEN: u64 = 64;

@@ -4,12 +4,10 @@
 use std::{collections::BTreeSet, ops::Range, sync::Arc};
 
 use bis_rewrite::{DenseMap, Place, SiteKind, clock_fault};
+use bis_trace::types::PAGE;
 use bis_tracee::maps::Mapping;
 
-use super::{
-    PAGE,
-    patches::{ARENA_LEN, GUARDED, TextRange},
-};
+use super::patches::{ARENA_LEN, GUARDED, TextRange};
 use crate::hooks::texts::{DenseFile, TextFile};
 
 /// How text is mapped.

@@ -5,10 +5,9 @@ use std::{
     os::unix::{ffi::OsStrExt, fs::MetadataExt},
 };
 
-use bis_trace::types::Tid;
+use bis_trace::types::{PAGE, Tid};
 use bis_tracee::{maps::Mapping, sys};
 
-use super::PAGE;
 use crate::registry::Key;
 
 /// Where the stack's growth is not limited, replay maps this much of it.

@@ -17,7 +17,10 @@ mod views;
 
 use std::{collections::BTreeSet, ops::Range};
 
-use bis_trace::event::{Backing, Effect};
+use bis_trace::{
+    event::{Backing, Effect},
+    types::PAGE,
+};
 
 pub use clock::Clock;
 pub use dense_texts::{Pool, READ_EXEC, chunks, shown_text};
@@ -26,9 +29,6 @@ pub use patches::{ARENA_LEN, Arena, GUARDED, MadePatches, Patch, Patches, TextRa
 pub use scratch::{Place, Room, Scratch, is_too_large, relocate};
 pub use shared::{Move, Recount, SharedMappings, SharedRange};
 pub use views::{FileViews, View, split};
-
-/// Bytes of a page.
-pub const PAGE: u64 = 4096;
 
 fn page_up(value: u64) -> u64 {
     value.saturating_add(PAGE - 1) & !(PAGE - 1)

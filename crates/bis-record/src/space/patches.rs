@@ -12,10 +12,14 @@ use std::{
 
 use bis_agent::hooks;
 use bis_rewrite::{Run, SiteKind, Trampoline, clock_fault, is_chance};
-use bis_trace::{event::Insn, ours, types::FileId};
+use bis_trace::{
+    event::Insn,
+    ours,
+    types::{FileId, PAGE},
+};
 use bis_tracee::cpu::instruction_of;
 
-use super::{PAGE, dense_texts::DenseTexts};
+use super::dense_texts::DenseTexts;
 use crate::hooks::texts::TextFile;
 
 /// Bytes of an arena: at its start the address of the hooks, behind it some hundred trampolines.

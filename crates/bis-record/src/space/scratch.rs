@@ -8,7 +8,7 @@ use std::{collections::HashMap, ops::Range};
 
 use bis_agent::{SCRATCH_BASE, SCRATCH_END};
 use bis_syscalls::{Dir, Plan, Slot};
-use bis_trace::types::{Registers, Tid};
+use bis_trace::types::{PAGE, Registers, Tid};
 use bis_tracee::{Memory, Stopped, remote::Remote};
 
 use crate::error::Result;
@@ -17,8 +17,6 @@ const BLOCK_LEN_MIN: u64 = 64 * 1024;
 /// A call that needs more than this keeps its own buffers.
 const BLOCK_LEN_MAX: u64 = 16 * 1024 * 1024;
 const ALIGN: u64 = 64;
-const PAGE: u64 = 4096;
-
 /// The blocks of one address space.
 #[derive(Clone, Debug)]
 pub struct Scratch {

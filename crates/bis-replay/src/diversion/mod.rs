@@ -9,7 +9,7 @@
 
 mod kernel;
 
-use bis_trace::types::{Registers, Signal, Tid};
+use bis_trace::types::{PAGE, Registers, Signal, Tid};
 use bis_tracee::{TraceeError, cpu, maps, remote::Remote, siginfo::SigInfo};
 
 use crate::{
@@ -20,8 +20,6 @@ use crate::{
     traps::Traps,
 };
 use kernel::{Answer, Kernel};
-
-const PAGE: u64 = 4096;
 
 /// si_code of a fault that has no address: the instruction is not allowed.
 const GENERAL_PROTECTION: i32 = 0x80;

@@ -17,7 +17,7 @@ use bis_trace::{
         Backing, Base, DomainEntry, Echo, Effect, Event, EventKind, Lapse, Machine, MemWrite, Meta, Outcome,
         Start, TaskEnd,
     },
-    types::{DomainId, EventSeq, FileId, ObjectId, Registers, Tid},
+    types::{DomainId, EventSeq, FileId, ObjectId, PAGE, Registers, Tid},
 };
 
 use crate::{Options, ReplayError, Summary, replay_to};
@@ -25,8 +25,6 @@ use crate::{Options, ReplayError, Summary, replay_to};
 /// Where the tests' programs lie, and their one page of data.
 pub(super) const CODE: u64 = 0x40_0000;
 pub(super) const DATA: u64 = 0x50_0000;
-pub(super) const PAGE: u64 = 0x1000;
-
 const MINUS_ENOSYS: u64 = (-38i64).cast_unsigned();
 
 /// A recording under construction.

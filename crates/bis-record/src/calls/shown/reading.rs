@@ -24,12 +24,12 @@ use bis_agent::OURS;
 use bis_syscalls::Call;
 use bis_trace::{
     event::{MemWrite, Outcome},
-    types::Tid,
+    types::{PAGE, Tid},
 };
 use bis_tracee::{
     maps,
     pagemap::{Page, PageMap},
-    sys,
+    proc, sys,
 };
 
 use super::{
@@ -58,8 +58,6 @@ const TEXTS_MAX: usize = 16;
 
 /// ioctl on maps: the kernel's newer way to ask (6.11). An older one does not know it.
 const PROCMAP_QUERY: u64 = 0xc068_6611;
-
-const PAGE: u64 = 4096;
 
 /// Is this one of the calls that [`Domain::enter_shown`] looks at?
 fn is_read(nr: u64) -> bool {
@@ -149,7 +147,7 @@ impl Domain {
     fn write_memory(&mut self, tid: Tid, call: &Call) -> Result<Option<Entry>> {
         let fd = call.i32(0);
         let file = shown_file(tid, fd).filter(|file| file.what == Shown::Memory);
-        let Some(file) = file.filter(|_| is_for_writing(tid, &fd.to_string())) else { return Ok(None) };
+        let Some(file) = file.filter(|_| is_for_writing(tid, fd)) else { return Ok(None) };
         let (at, moves) = offset(call);
         let Some(at) = at.or_else(|| position(tid, fd)) else { return Ok(None) };
         let buffers = self.buffers_of(call);
@@ -423,8 +421,7 @@ fn weigh(number: Tid, ours: &[Range<u64>]) -> Option<Weight> {
 
 /// Where the descriptor stands.
 fn position(tid: Tid, fd: i32) -> Option<u64> {
-    let info = fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}")).ok()?;
-    info.lines().find_map(|line| line.strip_prefix("pos:"))?.trim().parse().ok()
+    proc::Fields::of_fd(tid, fd)?.number("pos", 10)
 }
 
 /// The kernel tells names as the reader finds them. A program below another root does not know what is above it.

@@ -1,0 +1,165 @@
+//! What the kernel says of tasks below `/proc` (proc(5)): the one place that knows how these files are written.
+//!
+//! A file there takes some 20 µs to read. Of a task that is gone, or that this process may not look at, there is nothing.
+
+use std::{fs, path::PathBuf, time::Duration};
+
+use bis_trace::types::Tid;
+
+/// A file or link of a task's folder.
+pub fn path(tid: Tid, name: &str) -> PathBuf {
+    format!("/proc/{tid}/{name}").into()
+}
+
+/// The link that stands for a descriptor: to open it is to open the same file anew, to look at it is to look at the file.
+pub fn fd(tid: Tid, fd: i32) -> PathBuf {
+    path(tid, &format!("fd/{fd}"))
+}
+
+/// The program that a task executes. Where the program was removed, the path ends with " (deleted)".
+pub fn executable(tid: Tid) -> Option<PathBuf> {
+    fs::read_link(path(tid, "exe")).ok()
+}
+
+/// What a task calls itself: 15 bytes at most.
+pub fn name(tid: Tid) -> String {
+    let name = fs::read_to_string(path(tid, "comm")).unwrap_or_default();
+    name.trim_end().to_owned()
+}
+
+/// The entries of a folder that are numbers.
+fn numbers(folder: PathBuf) -> Vec<i32> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// All processes of which this one may know.
+pub fn processes() -> Vec<Tid> {
+    numbers("/proc".into()).into_iter().map(Tid).collect()
+}
+
+/// The threads of a process, also those that have ended and are not reaped.
+pub fn threads(pid: Tid) -> Vec<Tid> {
+    numbers(path(pid, "task")).into_iter().map(Tid).collect()
+}
+
+/// The descriptors of a task.
+pub fn fds(tid: Tid) -> Vec<i32> {
+    numbers(path(tid, "fd"))
+}
+
+/// The flags with which a descriptor was opened (`O_*` of open(2)), with `O_CLOEXEC` if it is closed at an exec.
+pub fn open_flags(tid: Tid, fd: i32) -> Option<i32> {
+    let flags = Fields::of_fd(tid, fd)?.number("flags", 8)?;
+    i32::try_from(flags).ok()
+}
+
+/// A file that says one thing a line, with a name and a colon before it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fields(String);
+
+impl Fields {
+    /// `/proc/TID/status`.
+    pub fn of(tid: Tid) -> Option<Fields> {
+        fs::read_to_string(path(tid, "status")).ok().map(Fields)
+    }
+
+    /// The same of the thread that asks.
+    pub fn of_this_thread() -> Option<Fields> {
+        fs::read_to_string("/proc/thread-self/status").ok().map(Fields)
+    }
+
+    /// `/proc/TID/fdinfo/FD`.
+    pub fn of_fd(tid: Tid, fd: i32) -> Option<Fields> {
+        fs::read_to_string(path(tid, &format!("fdinfo/{fd}"))).ok().map(Fields)
+    }
+
+    /// What stands behind this name.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        let line = self.0.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        Some(line.trim())
+    }
+
+    /// The same as a number, in decimals (10), as masks are written (16), or as the flags of descriptors are (8).
+    pub fn number(&self, name: &str, radix: u32) -> Option<u64> {
+        u64::from_str_radix(self.text(name)?, radix).ok()
+    }
+
+    /// The same as a task's id.
+    pub fn tid(&self, name: &str) -> Option<Tid> {
+        self.text(name)?.parse().ok().map(Tid)
+    }
+}
+
+/// `/proc/TID/stat`, from its third field on: the second is a name, which may hold anything.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stat(String);
+
+impl Stat {
+    /// # Errors
+    /// As reading the file has them.
+    pub fn of(tid: Tid) -> std::io::Result<Stat> {
+        fs::read_to_string(path(tid, "stat")).map(Stat)
+    }
+
+    /// A field by its number in proc(5), which counts from 1.
+    fn field(&self, number: usize) -> Option<&str> {
+        const FIRST: usize = 3;
+        let (_, rest) = self.0.rsplit_once(") ")?;
+        rest.split_whitespace().nth(number.checked_sub(FIRST)?)
+    }
+
+    /// `R` for a task that runs or could, `Z` for one that has ended and is not reaped, ...
+    pub fn state(&self) -> Option<char> {
+        self.field(3)?.chars().next()
+    }
+
+    /// `PF_*` of the kernel's `include/linux/sched.h`.
+    pub fn flags(&self) -> Option<u64> {
+        self.field(9)?.parse().ok()
+    }
+}
+
+/// How long a task has had a processor, and how long it has waited for one, as of when it last gave one up (or the kernel's clock last
+/// ticked there): `/proc/TID/schedstat`. None where the kernel does not say.
+pub fn processor_time(tid: Tid) -> Option<(Duration, Duration)> {
+    let text = fs::read_to_string(path(tid, "schedstat")).ok()?;
+    let mut words = text.split_whitespace();
+    let mut time = || words.next()?.parse().ok().map(Duration::from_nanos);
+    Some((time()?, time()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_found_by_their_whole_name() {
+        let fields = Fields("Name:\tx: y\nTgid:\t41\nSigBlk:\t00000000000000ff\nTracerPid:\t7\n".into());
+        assert_eq!(fields.text("Name"), Some("x: y"));
+        assert_eq!((fields.tid("Tgid"), fields.tid("Tg"), fields.tid("Name")), (Some(Tid(41)), None, None));
+        assert_eq!(fields.number("SigBlk", 16), Some(0xff));
+        assert_eq!(fields.number("TracerPid", 10), Some(7));
+    }
+
+    #[test]
+    fn a_name_does_not_hide_what_is_behind_it() {
+        let stat = Stat("77 (a) R (b) ) S 1 77 77 0 -1 4194308 1".into());
+        assert_eq!((stat.state(), stat.flags()), (Some('S'), Some(0x40_0004)));
+        assert_eq!((Stat(String::new()).state(), Stat("1 (x) ".into()).flags()), (None, None));
+    }
+
+    #[test]
+    fn this_process_is_known() {
+        let me = crate::ours::thread_id();
+        let process = Fields::of_this_thread().and_then(|fields| fields.tid("Tgid")).unwrap();
+        assert!(threads(process).contains(&me) && processes().contains(&process));
+        assert_eq!(executable(process), std::env::current_exe().ok());
+        let file = fs::File::open("/dev/null").unwrap();
+        let number = std::os::fd::AsRawFd::as_raw_fd(&file);
+        assert!(fds(process).contains(&number) && fs::read_link(fd(process, number)).is_ok());
+        assert_eq!(open_flags(process, number).map(|flags| flags & libc::O_ACCMODE), Some(libc::O_RDONLY));
+        assert_eq!(Stat::of(me).unwrap().state(), Some('R'));
+        assert!(processor_time(me).is_some());
+    }
+}
