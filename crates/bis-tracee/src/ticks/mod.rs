@@ -8,7 +8,7 @@
 //! A source counts one task (the software source: the tasks of one address space, of which one runs at a time). It begins at
 //! an event and must come to the same number at the same place whenever the task runs there from the same event, whoever
 //! else runs on the machine. It knows nothing of events, of what a stop was for, of texts, or of the search for a place: that is
-//! the recorder's (`bis-record/ticks.rs`, `hooks/counts.rs`) and the replayer's (`bis-replay/count.rs`).
+//! the recorder's (`bis-record/places/ticks.rs`, `hooks/counts.rs`) and the replayer's (`bis-replay/count.rs`).
 //!
 //! How a supervisor lets a task run that is counted: until a stop is [`Stop::Foreign`] or [`Stop::Tick`], ask
 //! [`TickSource::resume`] how to resume it, do that, wait, and tell [`TickSource::stopped`] what the wait has said.
