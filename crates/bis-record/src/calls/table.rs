@@ -1,6 +1,6 @@
 //! What the recorder does at the two ends of the calls that their rows (`bis_syscalls`) leave to it: a row for each here, too, whose
-//! columns are what is special about the call. Nothing else in this crate asks which of them a call is, but `process.rs`, where the
-//! makers of tasks have their arguments in different places.
+//! columns are what is special about the call. Two others ask which of them a call is: `process.rs`, because the makers of tasks have
+//! their arguments in different places, and `hooks/classes.rs`, which looks at what was opened.
 
 use bis_syscalls::{Call, Handler};
 use bis_trace::types::Tid;
