@@ -20,7 +20,7 @@ static void *read_slowly(void *arg) {
   int fd = (int)(intptr_t)arg;
   static char got[LEN];
   long all = 0;
-  for (ssize_t n; (n = read(fd, got, 20000)) > 0; all += n) {
+  for (ssize_t n; (n = read(fd, got, 100000)) > 0; all += n) {
     for (ssize_t i = 0; i < n; i++) CHECK(got[i] == (char)((all + i) * 7 / 3));
     usleep(2000);
   }
