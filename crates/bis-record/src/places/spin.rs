@@ -4,7 +4,8 @@
 //! Nothing but its computation tells such a task from one that works. So a task whose slice is over is stepped, now and
 //! then. It spins if the steps bring it back to where it was and have changed nothing in memory; of its registers, one may
 //! count ([`doing`]). From then on it is looked at early in its turns, and stopped if it is in that loop again. A task that
-//! is found elsewhere has its turn like any other. And a task that spins gets no turn before others while what it looks at
+//! is found elsewhere has its turn like any other; where that was a whole slice, it is stepped again, because a task may spin at several
+//! places by turns (redis' main thread waits for its helpers where they read, and where they write). And a task that spins gets no turn before others while what it looks at
 //! stays as it was: it would find the same.
 //!
 //! What is decided here is when a turn ends, not what the stream says of it: the place is that of a pause (`pause.rs`).
@@ -34,13 +35,17 @@ const COUNT_MAX: u64 = 64;
 /// What is known of a task's spinning.
 #[derive(Debug, Default)]
 pub struct Spin {
-    /// The loop in which it was found; none: it is not known to spin.
-    known: Option<Loop>,
+    /// The loops in which it was found, the latest new one last; none: it is not known to spin.
+    known: Vec<Loop>,
+    /// Which of them it was in when it was found in one.
+    current: usize,
     /// How often it was found elsewhere since.
     elsewhere: u32,
     /// How many slices are skipped when it is stepped next and does not spin; how many are still to be skipped.
     skips: u32,
     skipping: u32,
+    /// The number of the domain's events when its slice was last found to be over.
+    over_at: u64,
     /// The number of the domain's events when it was last looked at, or its turn began.
     turn: u64,
     /// How long it had had the processor then, and how long it may go on until it is looked at.

@@ -13,7 +13,10 @@ use crate::{domain::Domain, error::Result, places::Step};
 /// How many single steps are made to find a loop.
 const STEPS: usize = 80;
 
-/// How often a task is found outside of its loop until that is forgotten.
+/// How many loops are known of a task, at most.
+const LOOPS_MAX: usize = 4;
+
+/// How often a task is found outside of its loops until they are forgotten.
 const ELSEWHERE_MAX: u32 = 16;
 
 /// A task that did not spin is stepped again after this many slices at most.
@@ -35,27 +38,28 @@ impl Domain {
             return Ok(Step::Done);
         }
         let spin = &mut task.spin;
-        if let Some(known) = &spin.known {
-            if spin.is_over || known.places.contains(&rip) {
-                (spin.is_over, spin.elsewhere) = (true, 0);
-                // Until it comes to where it can have a place.
-                spin.begin(turn, task::cpu_time(tid), SHORT);
-            } else {
-                spin.elsewhere += 1;
-                if spin.elsewhere > ELSEWHERE_MAX {
-                    *spin = Spin::default();
-                } else {
-                    let patience = (2 * spin.patience).min(cap);
-                    spin.begin(turn, task::cpu_time(tid), patience);
-                }
-            }
+        let found = spin.known.iter().position(|known| known.places.contains(&rip));
+        if spin.is_over || found.is_some() {
+            (spin.is_over, spin.elsewhere) = (true, 0);
+            spin.current = found.unwrap_or(spin.current);
+            // Until it comes to where it can have a place.
+            spin.begin(turn, task::cpu_time(tid), SHORT);
             return Ok(Step::Done);
         }
-        if !is_slice_over || spin.turn == turn {
+        if !spin.known.is_empty() {
+            spin.elsewhere += 1;
+            if spin.elsewhere > ELSEWHERE_MAX {
+                *spin = Spin::default();
+            } else {
+                let patience = (2 * spin.patience).min(cap);
+                spin.begin(turn, task::cpu_time(tid), patience);
+            }
+        }
+        if !is_slice_over || spin.over_at == turn {
             return Ok(Step::Done);
         }
         // Once in a slice.
-        spin.turn = turn;
+        spin.over_at = turn;
         if let Some(left) = spin.skipping.checked_sub(1) {
             spin.skipping = left;
             return Ok(Step::Done);
@@ -67,7 +71,7 @@ impl Domain {
         Ok(Step::Done)
     }
 
-    /// Steps the task, and remembers the loop in which it spins, if it does.
+    /// Steps the task, and remembers the loop in which it spins, if it does. It is none that is known.
     fn find_loop(&mut self, tid: Tid) -> Result<Step> {
         let began = Instant::now();
         let mut moments = Vec::new();
@@ -96,7 +100,12 @@ impl Domain {
             let round = moments.iter().rev().skip(1).take(len);
             let places = round.clone().map(|moment| moment.rip).collect();
             let reads = round.flat_map(|moment| moment.reads.clone()).collect();
-            *spin = Spin { known: Some(Loop { places, reads }), is_over: true, ..Spin::default() };
+            let mut known = std::mem::take(&mut spin.known);
+            if known.len() == LOOPS_MAX {
+                known.remove(0);
+            }
+            known.push(Loop { places, reads });
+            *spin = Spin { current: known.len() - 1, known, is_over: true, ..Spin::default() };
         } else {
             spin.skips = (2 * spin.skips + 1).min(SKIPS_MAX);
             spin.skipping = spin.skips;

@@ -16,7 +16,7 @@ impl Domain {
     /// Might this task spin while others wait, so that it is to be looked at early?
     pub fn is_to_be_watched(&self, tid: Tid) -> bool {
         self.session.chaos.is_none()
-            && self.tasks.get(&tid).is_some_and(|task| task.spin.known.is_some() && task.counter.is_none())
+            && self.tasks.get(&tid).is_some_and(|task| !task.spin.known.is_empty() && task.counter.is_none())
             && (self.tasks.len() > 1 || self.holds_tokens())
     }
 
@@ -29,7 +29,7 @@ impl Domain {
     /// What the task's loop looks at, as it is now: xxh3.
     pub fn seen(&self, task: &Task) -> u64 {
         let mut seen = Xxh3::new();
-        let reads = task.spin.known.as_ref().map_or(&[][..], |known| &known.reads);
+        let reads = task.spin.known.get(task.spin.current).map_or(&[][..], |known| &known.reads);
         self.content(reads).iter().for_each(|bytes| seen.update(bytes));
         seen.digest()
     }
