@@ -10,7 +10,7 @@ use std::{
 use bis_replay::{Halt, ReplayError};
 use bis_trace::{
     Trace,
-    event::{Backing, Base, DomainEntry, Effect, EventKind, FileEntry},
+    event::{Backing, DomainEntry, Effect, EventKind, FileEntry, Program},
     types::DomainId,
 };
 
@@ -125,8 +125,7 @@ impl Which {
                 trace.domains().filter(|entry| entry.pid.0 == *pid).max_by_key(|entry| entry.seq)
             }
             Which::Forked(pid) => {
-                let forked =
-                    |entry: &&DomainEntry| entry.pid.0 == *pid && matches!(entry.base, Base::Fork { .. });
+                let forked = |entry: &&DomainEntry| entry.pid.0 == *pid && entry.base.is_copy();
                 trace.domains().find(forked)
             }
             Which::Command(name) => trace.domains().find(|entry| executes(entry, name)),
@@ -145,12 +144,11 @@ impl Which {
 /// The path of the executable that a domain runs.
 pub(crate) fn executable_of<'t>(trace: &'t Trace, mut entry: &'t DomainEntry) -> Option<&'t Path> {
     loop {
-        match &entry.base {
-            Base::Exec { path, .. } => return Some(Path::new(std::ffi::OsStr::from_bytes(path))),
-            Base::Fork { parent, .. } => {
-                entry = trace.domains().find(|other| other.domain == *parent)?;
-            }
+        if let Some(program) = entry.base.program() {
+            return Some(Path::new(std::ffi::OsStr::from_bytes(program.path)));
         }
+        let (parent, _) = entry.base.copied_from()?;
+        entry = trace.domains().find(|other| other.domain == parent)?;
     }
 }
 
@@ -184,11 +182,11 @@ pub(crate) fn executable(trace: &Trace, options: &Options) -> Result<Executable,
 
 /// The files of a fresh program: its own, and its dynamic linker if it has one.
 fn image<'t>(trace: &'t Trace, mut entry: &'t DomainEntry) -> Vec<&'t FileEntry> {
-    while let Base::Fork { parent, .. } = &entry.base {
-        let Some(parent) = trace.domains().find(|other| other.domain == *parent) else { return Vec::new() };
+    while let Some((parent, _)) = entry.base.copied_from() {
+        let Some(parent) = trace.domains().find(|other| other.domain == parent) else { return Vec::new() };
         entry = parent;
     }
-    let Base::Exec { path, .. } = &entry.base else { return Vec::new() };
+    let Some(Program { path, .. }) = entry.base.program() else { return Vec::new() };
     let Some(Ok(first)) = trace.events(entry.domain).next() else { return Vec::new() };
     let EventKind::Start(start) = first.kind else { return Vec::new() };
     let mut files: Vec<&FileEntry> = Vec::new();
@@ -228,7 +226,7 @@ pub(crate) fn file_for_debugger(trace: &Trace, entry: &FileEntry) -> Option<Path
 }
 
 pub(crate) fn executes(entry: &DomainEntry, name: &str) -> bool {
-    let Base::Exec { path, argv, .. } = &entry.base else { return false };
+    let Some(Program { path, argv, .. }) = entry.base.program() else { return false };
     let tail = format!("/{name}");
     [Some(path), argv.first()]
         .into_iter()

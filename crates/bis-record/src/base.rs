@@ -49,13 +49,31 @@ impl Session {
     }
 }
 
-/// The non-zero pages of a mapping, joined where they touch.
-fn content(tid: Tid, memory: &Memory, mapping: &Mapping) -> Result<Vec<MemWrite>> {
+/// What a mapping holds, but for pages of zeros: each run of pages.
+pub fn content(tid: Tid, memory: &Memory, mapping: &Mapping) -> Result<Vec<MemWrite>> {
+    // A page of plain memory that is not there is zero; not so one of the vdso, or of a file that cannot be opened.
+    let is_plain = mapping.inode == 0 && mapping.name != b"[vdso]";
+    let is_told = |page: &[u8]| page.iter().any(|byte| *byte != 0);
+    pages(tid, memory, mapping, |page| !is_plain || page.is_there(), is_told)
+}
+
+/// The pages of a private mapping of a file that are the process's own: it has written to them.
+pub fn own_pages(tid: Tid, memory: &Memory, mapping: &Mapping) -> Result<Vec<MemWrite>> {
+    pages(tid, memory, mapping, Page::is_own, |_| true)
+}
+
+fn pages(
+    tid: Tid,
+    memory: &Memory,
+    mapping: &Mapping,
+    wanted: impl Fn(Page) -> bool,
+    is_told: impl Fn(&[u8]) -> bool,
+) -> Result<Vec<MemWrite>> {
     let mut writes: Vec<MemWrite> = Vec::new();
     let found = |from: u64, to: u64| {
         for addr in (from..to).step_by(4096) {
             let page = memory.read_upto(addr, 4096);
-            if page.iter().all(|byte| *byte == 0) {
+            if !is_told(&page) {
                 continue;
             }
             match writes.last_mut() {
@@ -64,13 +82,29 @@ fn content(tid: Tid, memory: &Memory, mapping: &Mapping) -> Result<Vec<MemWrite>
             }
         }
     };
-    // A page of plain memory that is not there is zero; not so one of the vdso, or of a file that cannot be opened.
-    let is_plain = mapping.inode == 0
-        && (mapping.name.is_empty() || [&b"[heap]"[..], b"[stack]"].contains(&&mapping.name[..]));
-    let wanted = |page: Page| !is_plain || page.is_there();
     let read = PageMap::open(tid).and_then(|pages| pages.each_run(mapping.start, mapping.end, wanted, found));
     read.map_err(|source| RecordError::Os { what: "read the page map", source })?;
     Ok(writes)
+}
+
+/// The program that a process runs, and how it was started, as /proc tells.
+pub struct Started {
+    pub path: Vec<u8>,
+    pub argv: Vec<Vec<u8>>,
+    pub envp: Vec<Vec<u8>>,
+    pub cwd: Vec<u8>,
+}
+
+impl Started {
+    pub fn of(tid: Tid) -> Started {
+        let read = |name: &str| fs::read(format!("/proc/{tid}/{name}")).unwrap_or_default();
+        let link = |name: &str| {
+            let target = fs::read_link(format!("/proc/{tid}/{name}")).unwrap_or_default();
+            target.as_os_str().as_bytes().to_vec()
+        };
+        let (argv, envp) = (split_nul(&read("cmdline")), split_nul(&read("environ")));
+        Started { path: link("exe"), argv, envp, cwd: link("cwd") }
+    }
 }
 
 /// Everything that a task's address space is made of, as effects and writes.
@@ -122,7 +156,7 @@ fn image_of(
 }
 
 /// What is ours in every fresh image: the agent, and what the vdso's functions have become.
-fn say_ours(vdso: Option<&Vdso>, outcome: &mut Outcome) {
+pub fn say_ours(vdso: Option<&Vdso>, outcome: &mut Outcome) {
     let ours = outcome.ours();
     ours.areas.push(Area { addr: AGENT_BASE, len: AGENT_LEN, kind: AreaKind::Agent });
     let changed = vdso.into_iter().flat_map(Vdso::changed);
@@ -172,17 +206,8 @@ impl Domain {
         let (effects, writes) = image_of(session, tid, &memory, &mappings)?;
         let regs = Registers { orig_rax: u64::MAX, ..stopped.regs()? };
         let xstate = Some(stopped.xstate()?);
-        let read = |name: &str| fs::read(format!("/proc/{tid}/{name}")).unwrap_or_default();
-        let link = |name: &str| {
-            let target = fs::read_link(format!("/proc/{tid}/{name}")).unwrap_or_default();
-            target.as_os_str().as_bytes().to_vec()
-        };
-        let base = Base::Exec {
-            path: link("exe"),
-            argv: split_nul(&read("cmdline")),
-            envp: split_nul(&read("environ")),
-            cwd: link("cwd"),
-        };
+        let Started { path, argv, envp, cwd } = Started::of(tid);
+        let base = Base::Exec { path, argv, envp, cwd };
         task.handle = crate::task::Handle::Stopped(stopped);
         session.mail.join(tid, id);
         let space = AddressSpace::fresh(brk, &effects);

@@ -3,7 +3,7 @@
 use std::{error::Error, io, sync::Arc};
 
 use bis_trace::{error::TraceError, types::Tid};
-use bis_tracee::{TraceeError, memory, spawn::SpawnError, ticks::TicksError};
+use bis_tracee::{TraceeError, found::FoundError, memory, spawn::SpawnError, ticks::TicksError};
 
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
@@ -16,6 +16,9 @@ pub enum RecordError {
     Ticks(#[from] TicksError),
     #[error(transparent)]
     Tracee(#[from] TraceeError),
+    /// A process that runs already cannot be recorded. It goes on by itself.
+    #[error(transparent)]
+    Found(#[from] FoundError),
     #[error("failed to {what}: {source}")]
     Os { what: &'static str, source: io::Error },
     /// Something that cannot be recorded, named.

@@ -16,6 +16,7 @@ mod ends;
 mod error;
 mod events;
 mod fault;
+mod found;
 mod hooks;
 mod mail;
 mod places;
@@ -48,6 +49,9 @@ use session::Session;
 /// What to record, and how.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// Record this process, from where it is, and start no program: `program`, `argv` and `cwd` are then what it runs, and `env`
+    /// means nothing.
+    pub attach: Option<Tid>,
     /// The executable: an absolute path, or one relative to `cwd`.
     pub program: PathBuf,
     /// All arguments, the zeroth included.
@@ -113,5 +117,6 @@ pub fn record(options: &Options) -> Result<Ended, RecordError> {
     // First of all: a limit of files' sizes that the log exceeds has a signal, too.
     let coming = ours::catch_signals().map_err(|source| RecordError::Os { what: "catch signals", source })?;
     let session = Arc::new(Session::new(options)?);
-    session.run(coming, |session| Seed::Program.plant(session))
+    let seed = options.attach.map_or(Seed::Program, Seed::Image);
+    session.run(coming, |session| seed.plant(session))
 }

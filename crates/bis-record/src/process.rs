@@ -156,7 +156,7 @@ impl Domain {
             let write = self.copy_out(args.child_tid, 4);
             self.call(tid)?.writes.extend(write);
         }
-        self.call(tid)?.effects.push(Effect::NewTask { tid: child, regs });
+        self.call(tid)?.effects.push(Effect::NewTask { tid: child, regs, xstate: None });
         let own_fds = args.flags & CLONE_FILES == 0;
         if own_fds {
             self.set_fds_differ(true);
@@ -290,6 +290,9 @@ impl Domain {
         self.session.process_begins(pid);
         let entry = DomainEntry { domain, pid, ppid, tid, base: base.clone(), seq };
         self.session.writer.meta(&Meta::Domain(entry))?;
+        for tid in self.tasks.keys().copied().filter(|other| *other != tid) {
+            self.session.writer.meta(&Meta::Task { domain, tid, pid, seq })?;
+        }
         self.event_at(seq, tid, EventKind::Start(Box::new(Start { base, outcome })), Vec::new())
     }
 

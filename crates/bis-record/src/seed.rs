@@ -25,6 +25,8 @@ use crate::{
 pub enum Seed {
     /// The program itself, of which nothing is there yet.
     Program,
+    /// An image of a process that runs already.
+    Image(Tid),
     /// The child of a fork.
     Fork(Box<Fork>),
     /// A fresh image, made by an exec.
@@ -72,7 +74,7 @@ impl Seed {
     /// What the supervisor's thread is called.
     fn name(&self) -> String {
         match self {
-            Seed::Program => "first".into(),
+            Seed::Program | Seed::Image(_) => "first".into(),
             Seed::Fork(fork) => format!("domain {}", fork.id),
             Seed::Exec(fresh) => format!("domain {}", fresh.domain.id),
         }
@@ -95,6 +97,7 @@ impl Seed {
     fn begin(self, session: &Arc<Session>) -> Result<Option<Domain>> {
         match self {
             Seed::Program => Domain::first(session).map(Some),
+            Seed::Image(pid) => Domain::from_found(session, pid).map(Some),
             Seed::Fork(fork) => fork.begin(session),
             Seed::Exec(fresh) => fresh.begin(session).map(Some),
         }

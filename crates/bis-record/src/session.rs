@@ -173,14 +173,17 @@ impl Session {
     pub fn new(options: &Options) -> Result<Session> {
         sys::few_arenas();
         let ticks = Ticks::begin(options.ticks)?;
-        let writer = Writer::create(&options.trace_dir)?;
+        let writer = match options.attach {
+            None => Writer::create(&options.trace_dir)?,
+            Some(_) => Writer::create_for_images(&options.trace_dir)?,
+        };
         let cloning = options.cloning.then(|| writer.clones().map(Cloning::new)).flatten();
         let session = Session {
             writer,
             began: Instant::now(),
             cloning,
             options: options.clone(),
-            stdio: Stdio::new(),
+            stdio: Stdio::of(options.attach),
             cores: Arc::new(Cores::new()),
             has_cpuid_faulting: sys::has_cpuid_faulting(),
             registry: Registry::default(),
@@ -402,7 +405,8 @@ impl Session {
                     self.changed.notify_all();
                 }
             }
-            Some(root) if sender.is_some() || hangup => {
+            // What was found running is in another group: the terminal's do not come to it.
+            Some(root) if sender.is_some() || hangup || self.options.attach.is_some() => {
                 tracing::debug!(%signal, %root, "passed on");
                 // It may have ended just now.
                 let _ = ours::send(root, signal);

@@ -1,12 +1,12 @@
 //! Which writes are the program's standard output and error, and their order.
 //!
-//! Replay shows what the program wrote to the descriptors 1 and 2 that bis itself was started with, wherever in
-//! the tree and through whatever descriptor it was written. Two domains may write at the same time: a lock for
+//! Replay shows what the program wrote to the descriptors 1 and 2 that bis itself was started with (or those that a process
+//! had when it was found running), wherever in the tree and through whatever descriptor it was written. Two domains may write at the same time: a lock for
 //! each of the two files makes the order of the events the order in which the kernel took the bytes.
 
 use std::{
-    fs,
-    os::unix::fs::MetadataExt,
+    fs::{self, File},
+    os::{fd::AsRawFd, unix::fs::MetadataExt},
     sync::{Condvar, Mutex, PoisonError},
 };
 
@@ -19,9 +19,30 @@ type Identity = (u64, u64, u64);
 #[derive(Debug)]
 struct Stream {
     identity: Option<Identity>,
+    /// The open file as a descriptor of ours.
+    file: Descriptor,
     /// The domain that is writing, and how many of its tasks are.
     holder: Mutex<Option<(DomainId, u32)>>,
     free: Condvar,
+}
+
+#[derive(Debug)]
+enum Descriptor {
+    /// The program has it from us.
+    Own(i32),
+    /// The process was found with it.
+    Taken(File),
+    None,
+}
+
+impl Descriptor {
+    fn number(&self) -> i32 {
+        match self {
+            Descriptor::Own(fd) => *fd,
+            Descriptor::Taken(file) => file.as_raw_fd(),
+            Descriptor::None => -1,
+        }
+    }
 }
 
 /// The two streams of the recording.
@@ -35,11 +56,17 @@ fn identity(path: &str) -> Option<Identity> {
 }
 
 impl Stdio {
-    pub fn new() -> Stdio {
-        let stream = |fd: i32| Stream {
-            identity: identity(&format!("/proc/self/fd/{fd}")),
-            holder: Mutex::new(None),
-            free: Condvar::new(),
+    /// Ours, or those of the process that is found running.
+    pub fn of(found: Option<Tid>) -> Stdio {
+        let stream = |fd: i32| {
+            let (path, file) = match found {
+                None => (format!("/proc/self/fd/{fd}"), Descriptor::Own(fd)),
+                Some(pid) => {
+                    let taken = sys::take_fd(pid, fd).map_or(Descriptor::None, Descriptor::Taken);
+                    (format!("/proc/{pid}/fd/{fd}"), taken)
+                }
+            };
+            Stream { identity: identity(&path), file, holder: Mutex::new(None), free: Condvar::new() }
         };
         Stdio { streams: [stream(1), stream(2)] }
     }
@@ -50,14 +77,14 @@ impl Stdio {
         [out.0, out.1, err.0, err.1]
     }
 
-    /// Is descriptor `fd` of this task our standard output (1) or error (2)? First by identity of the open file;
+    /// Is descriptor `fd` of this task the recording's standard output (1) or error (2)? First by identity of the open file;
     /// a file that was opened anew (/dev/stderr) is known by its inode.
     pub fn which(&self, tid: Tid, fd: i32) -> Option<u8> {
         let theirs = identity(&format!("/proc/{tid}/fd/{fd}"))?;
         let candidates = [1u8, 2].into_iter().filter(|n| self.stream(*n).identity == Some(theirs));
         let mut found = None;
         for number in candidates {
-            if sys::same_open_file(tid, fd, i32::from(number)).unwrap_or(false) {
+            if sys::same_open_file(tid, fd, self.stream(number).file.number()).unwrap_or(false) {
                 return Some(number);
             }
             found = found.or(Some(number));

@@ -176,7 +176,10 @@ impl Replica<'_> {
                 | Effect::WriteObject { .. }
                 | Effect::ResizeObject { .. }
                 | Effect::ClearObject { .. } => self.object_effect(effect, host),
-                Effect::NewTask { tid, regs } => self.new_task(&mut remote, *tid, regs),
+                Effect::NewTask { tid, regs, xstate } => {
+                    self.new_task(&mut remote, (seq, *tid), regs, xstate.as_deref())?;
+                    Ok(())
+                }
                 Effect::Fork { domain, .. } => {
                     self.fork(&mut remote, *domain, host)?;
                     Ok(())
@@ -221,12 +224,22 @@ impl Replica<'_> {
     }
 
     /// Makes a thread of the replayed process for a new task of the domain.
-    fn new_task(&mut self, remote: &mut Remote<'_>, tid: Tid, regs: &Registers) -> Result<(), EffectError> {
+    fn new_task(
+        &mut self,
+        remote: &mut Remote<'_>,
+        (seq, tid): (EventSeq, Tid),
+        regs: &Registers,
+        xstate: Option<&[u8]>,
+    ) -> Result<(), Halt> {
+        let failed = |error: EffectError| self.effect_failed(seq, format!("make task {tid}"), error);
         if self.tasks.contains_key(&tid) {
-            return Err(EffectError::Forbidden(format!("task {tid} exists already")));
+            return Err(failed(EffectError::Forbidden(format!("task {tid} exists already"))));
         }
-        let mut task = Task::new(make_thread(remote)?);
-        task.set_regs(regs)?;
+        let mut task = Task::new(make_thread(remote).map_err(|error| failed(error.into()))?);
+        if let Some(xstate) = xstate {
+            self.set_xstate(&mut task, xstate)?;
+        }
+        task.set_regs(regs).map_err(|error| failed(error.into()))?;
         self.tasks.insert(tid, task);
         Ok(())
     }

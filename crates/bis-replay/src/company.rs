@@ -13,10 +13,7 @@ use std::{
     rc::Rc,
 };
 
-use bis_trace::{
-    event::Base,
-    types::{DomainId, EventSeq},
-};
+use bis_trace::types::{DomainId, EventSeq};
 
 use crate::{
     checkpoint::Kept,
@@ -67,10 +64,8 @@ impl<'t> Company<'t> {
         let mut shown = BTreeSet::new();
         let mut next = Some(domain);
         while let Some(domain) = next.filter(|domain| shown.insert(*domain)) {
-            next = match world.entries.get(&domain).map(|entry| &entry.base) {
-                Some(Base::Fork { parent, .. }) => Some(*parent),
-                _ => None,
-            };
+            let copied = world.entries.get(&domain).and_then(|entry| entry.base.copied_from());
+            next = copied.map(|(parent, _)| parent);
         }
         let extents = select::group(&world.facts, domain);
         Company { extents: Rc::new(extents), shown: Rc::new(shown), ..Company::default() }
@@ -122,7 +117,7 @@ impl<'t> Company<'t> {
                 // Others begin when they are forked.
                 None => {
                     let entry = world.entries.get(domain);
-                    entry.filter(|entry| matches!(entry.base, Base::Exec { .. })).map(|entry| entry.seq)
+                    entry.filter(|entry| !entry.base.is_copy()).map(|entry| entry.seq)
                 }
             };
             let next = next.map(|next| (next, *domain));

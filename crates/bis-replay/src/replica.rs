@@ -23,7 +23,7 @@ use bis_agent::hooks::{TEXT_BASE, entries};
 use bis_rewrite::Predicate;
 use bis_trace::{
     Events,
-    event::{Base, DomainEntry, Effect, Event, EventKind, Outcome, TaskEnd, Turn},
+    event::{DomainEntry, Effect, Event, EventKind, Outcome, TaskEnd, Turn},
     types::{EventSeq, Registers, Signal, TickKind, Tid},
 };
 use bis_tracee::{
@@ -220,7 +220,7 @@ impl<'t> Replica<'t> {
                 return Err(replica.inconsistent(seq, what));
             }
         };
-        if matches!(entry.base, Base::Exec { .. }) {
+        if !entry.base.is_copy() {
             replica.space.is_told_its_core = !hooks && !world.machine.cpuid_faulting;
         }
         // What it forks, threads and copies, is there, too: the kernel sees to that.

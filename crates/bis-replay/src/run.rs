@@ -5,7 +5,7 @@
 use std::{fs::File, io, sync::Arc, thread};
 
 use bis_trace::{
-    event::{Base, DomainEntry, Turn},
+    event::{DomainEntry, Turn},
     types::{DomainId, EventSeq, ObjectId, Tid},
 };
 use bis_tracee::{
@@ -139,7 +139,7 @@ fn from_exec<'scope, 'env: 'scope>(
 ) -> Result<(), Halt> {
     let shared = context.shared;
     let held = Held::new(&shared.board, Some(slot));
-    if !matches!(entry.base, Base::Exec { .. }) {
+    if entry.base.is_copy() {
         return Err(Halt::Failed(ReplayError::Inconsistent {
             domain: entry.domain,
             seq: entry.seq,

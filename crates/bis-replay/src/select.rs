@@ -9,7 +9,7 @@
 use std::collections::{HashMap, HashSet};
 
 use bis_trace::{
-    event::{Base, DomainEntry},
+    event::DomainEntry,
     types::{DomainId, EventSeq, ObjectId, Tid},
 };
 
@@ -73,8 +73,8 @@ fn complete(facts: &Facts, extents: &mut HashMap<DomainId, Extent>) {
         let fellows = objects_of.remove(&domain).unwrap_or_default();
         let fellows = fellows.iter().flat_map(|object| sharers.remove(object).unwrap_or_default());
         let mut wanted: Vec<(DomainId, Extent)> = fellows.map(|fellow| (fellow, Extent::Whole)).collect();
-        if let Some(Base::Fork { parent, at }) = entries.get(&domain).map(|entry| &entry.base) {
-            wanted.push((*parent, Extent::Until(*at)));
+        if let Some((parent, at)) = entries.get(&domain).and_then(|entry| entry.base.copied_from()) {
+            wanted.push((parent, Extent::Until(at)));
         }
         for (domain, extent) in wanted {
             let known = extents.get(&domain).copied();
@@ -107,8 +107,7 @@ pub(crate) fn select(facts: &Facts, pid: Option<Tid>) -> Result<Selection, Repla
             (group(facts, domain), HashSet::from([domain]))
         }
     };
-    let is_root =
-        |entry: &&DomainEntry| matches!(entry.base, Base::Exec { .. }) && extents.contains_key(&entry.domain);
+    let is_root = |entry: &&DomainEntry| !entry.base.is_copy() && extents.contains_key(&entry.domain);
     let mut roots: Vec<(EventSeq, DomainId)> =
         facts.domains.iter().filter(is_root).map(|entry| (entry.seq, entry.domain)).collect();
     roots.sort();
@@ -117,6 +116,8 @@ pub(crate) fn select(facts: &Facts, pid: Option<Tid>) -> Result<Selection, Repla
 
 #[cfg(test)]
 mod tests {
+    use bis_trace::event::Base;
+
     use super::*;
 
     const EXEC: Base = Base::Exec { path: vec![], argv: vec![], envp: vec![], cwd: vec![] };

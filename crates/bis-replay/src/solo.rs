@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, fmt, fs::File, io, sync::Arc};
 
 use bis_trace::{
-    event::{Base, DomainEntry, Turn},
+    event::{DomainEntry, Turn},
     types::{DomainId, EventSeq, ObjectId},
 };
 use bis_tracee::Stopped;
@@ -109,7 +109,7 @@ impl<'t> Solo<'t> {
         let entry = self.world.entry(domain)?;
         self.company = Company::of(self.world, domain);
         self.driven = Some(domain);
-        if matches!(entry.base, Base::Exec { .. }) {
+        if !entry.base.is_copy() {
             self.company.end(domain);
             return self.execute(entry);
         }

@@ -9,7 +9,7 @@ use std::{
 
 use bis_trace::{
     Trace,
-    event::{Base, DomainEntry, FileEntry, Machine, Meta, OUTSIDE},
+    event::{DomainEntry, FileEntry, Machine, Meta, OUTSIDE},
     types::{DomainId, EventSeq, FileId, TickKind, Tid},
 };
 use bis_tracee::{balance, sys, ticks::Ticks};
@@ -100,15 +100,13 @@ impl<'t> World<'t> {
         let mut base = &entry.base;
         // No chain of copies is longer than there are domains, whatever the trace says.
         for _ in 0..=self.entries.len() {
-            match base {
-                Base::Exec { argv, .. } => {
-                    let words: Vec<_> = argv.iter().map(|word| String::from_utf8_lossy(word)).collect();
-                    return words.join(" ");
-                }
-                Base::Fork { parent, .. } => match self.entries.get(parent) {
-                    Some(entry) => base = &entry.base,
-                    None => break,
-                },
+            if let Some(program) = base.program() {
+                let words: Vec<_> = program.argv.iter().map(|word| String::from_utf8_lossy(word)).collect();
+                return words.join(" ");
+            }
+            match base.copied_from().and_then(|(parent, _)| self.entries.get(&parent)) {
+                Some(entry) => base = &entry.base,
+                None => break,
             }
         }
         String::new()

@@ -255,6 +255,7 @@ struct Effect {
   struct NewTask {
     tid @0 :Int32;              # > 0
     regs @1 :Data;              # registers
+    xstate @2 :Data;            # null: its maker's; not null only in an image
   }
 
   struct Fork {
@@ -288,6 +289,7 @@ struct Base {
   union {
     exec @0 :Exec;
     fork @1 :Fork;
+    image @2 :Image;            # from format 5 on, and only where the log's header asks for a reader of that
   }
 
   struct Exec {
@@ -300,6 +302,11 @@ struct Base {
   struct Fork {
     parent @0 :UInt32;          # > 0
     at @1 :UInt64;
+  }
+
+  struct Image {
+    program @0 :Exec;
+    auxv @1 :Data;
   }
 }
 

@@ -12,15 +12,18 @@ use xxhash_rust::xxh3::Xxh3Default;
 /// The format that this bis writes, and the newest that it reads.
 ///
 /// 1: the first. 2: a pause says what memory held (it was sums before), and events have counts. 3: outcomes say what of the memory that
-/// they change is bis's own, which a reader that only replays may ignore. 4: events have times.
-pub const FORMAT: u32 = 4;
+/// they change is bis's own, which a reader that only replays may ignore. 4: events have times. 5: a stream may begin with the image of
+/// a process that was found running; a log that has one is for readers of this format only.
+pub const FORMAT: u32 = 5;
+/// The first format with images ([`crate::event::Base::Image`]).
+pub const FORMAT_IMAGES: u32 = 5;
 /// The first format in which events have times ([`crate::event::Lapse`]).
 pub const FORMAT_TIMES: u32 = 4;
 /// The first format with what is bis's own ([`crate::event::Outcome::ours`]).
 pub const FORMAT_OURS: u32 = 3;
 /// The oldest format that this bis reads.
 pub const FORMAT_MIN: u32 = 2;
-/// The oldest reader that is right about what this bis writes.
+/// The oldest reader that is right about what this bis writes, unless the log has an image.
 pub const READER_FORMAT_MIN: u32 = 2;
 
 pub const LOG_MAGIC: [u8; 8] = *b"BISTRACE";
@@ -33,11 +36,11 @@ pub const CHUNK_HEADER_BYTES: usize = 48;
 pub const RAW_BYTES_MAX: u32 = 512 << 20;
 
 /// magic, format, least reader, checksum of these.
-pub fn log_header() -> [u8; LOG_HEADER_BYTES] {
+pub fn log_header(reader: u32) -> [u8; LOG_HEADER_BYTES] {
     let mut bytes = [0; LOG_HEADER_BYTES];
     bytes[..8].copy_from_slice(&LOG_MAGIC);
     bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
-    bytes[12..16].copy_from_slice(&READER_FORMAT_MIN.to_le_bytes());
+    bytes[12..16].copy_from_slice(&reader.to_le_bytes());
     let sum = xxhash_rust::xxh3::xxh3_64(&bytes[..16]);
     bytes[16..].copy_from_slice(&sum.to_le_bytes());
     bytes

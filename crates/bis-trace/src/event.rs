@@ -217,6 +217,7 @@ pub struct Echo {
 pub type Prot = u32;
 
 /// An operation on address spaces or tasks that replay must carry out.
+#[expect(clippy::large_enum_variant, reason = "a new task is rare, and effects live with their event")]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Effect {
     /// Map `len` bytes at exactly `addr`, replacing what was there.
@@ -273,10 +274,12 @@ pub enum Effect {
         offset: u64,
         len: u64,
     },
-    /// A new task in this domain, which starts with these registers.
+    /// A new task in this domain, which starts with these registers. Its extended state is that of the task that has made it,
+    /// but where this says another: for the tasks of an image.
     NewTask {
         tid: Tid,
         regs: Registers,
+        xstate: Option<Vec<u8>>,
     },
     /// A new domain with a copy of this address space. Its own stream has the rest.
     Fork {
@@ -320,6 +323,43 @@ pub enum Base {
     Exec { path: Vec<u8>, argv: Vec<Vec<u8>>, envp: Vec<Vec<u8>>, cwd: Vec<u8> },
     /// A copy of `parent`'s address space as of its event `at` (the event that has the `Effect::Fork`).
     Fork { parent: DomainId, at: EventSeq },
+    /// A process as it stood when it was found running. The effects of the outcome build its address space, and make all of its tasks
+    /// but the first; the writes are what its memory held. `path` and the rest are as they were then; `auxv` is what the
+    /// kernel once told the program of itself and the machine (/proc/PID/auxv).
+    Image { path: Vec<u8>, argv: Vec<Vec<u8>>, envp: Vec<Vec<u8>>, cwd: Vec<u8>, auxv: Vec<u8> },
+}
+
+/// The program that a base is an image of.
+#[derive(Clone, Copy, Debug)]
+pub struct Program<'a> {
+    pub path: &'a Vec<u8>,
+    pub argv: &'a [Vec<u8>],
+    pub envp: &'a [Vec<u8>],
+    pub cwd: &'a [u8],
+}
+
+impl Base {
+    /// The program, where the base itself says it. A copy has its parent's.
+    pub fn program(&self) -> Option<Program<'_>> {
+        match self {
+            Base::Exec { path, argv, envp, cwd } | Base::Image { path, argv, envp, cwd, .. } => {
+                Some(Program { path, argv, envp, cwd })
+            }
+            Base::Fork { .. } => None,
+        }
+    }
+
+    /// The domain that this is a copy of, and the event at which it was copied. None: the domain can be replayed by itself.
+    pub fn copied_from(&self) -> Option<(DomainId, EventSeq)> {
+        match self {
+            Base::Fork { parent, at } => Some((*parent, *at)),
+            Base::Exec { .. } | Base::Image { .. } => None,
+        }
+    }
+
+    pub fn is_copy(&self) -> bool {
+        self.copied_from().is_some()
+    }
 }
 
 #[derive(Clone, PartialEq, Debug)]

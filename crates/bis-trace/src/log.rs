@@ -128,6 +128,18 @@ impl Writer {
     /// Creates a trace in `dir`, which must not exist (its parent must) or be an empty folder. Only its owner
     /// can look into it.
     pub fn create(dir: &Path) -> Result<Writer> {
+        Writer::create_for(dir, chunk::READER_FORMAT_MIN)
+    }
+
+    /// The same for a trace in which streams begin with images ([`Base::Image`](crate::event::Base::Image)): older readers refuse it.
+    ///
+    /// # Errors
+    /// As [`Writer::create`].
+    pub fn create_for_images(dir: &Path) -> Result<Writer> {
+        Writer::create_for(dir, chunk::FORMAT_IMAGES)
+    }
+
+    fn create_for(dir: &Path, reader: u32) -> Result<Writer> {
         let failed = |source| TraceError::Create { path: dir.into(), source: Arc::new(source) };
         match DirBuilder::new().mode(0o700).create(dir) {
             Ok(()) => {}
@@ -145,7 +157,7 @@ impl Writer {
         }
         DirBuilder::new().mode(0o700).create(dir.join(FILES)).map_err(failed)?;
         let mut log = new_file(&dir.join(LOG)).map_err(failed)?;
-        log.write_all(&chunk::log_header()).map_err(failed)?;
+        log.write_all(&chunk::log_header(reader)).map_err(failed)?;
         // On a disk that is nearly full already, the recording can go on without it.
         let reserve = new_file(&dir.join(RESERVE)).and_then(|file| {
             Ok(rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, RESERVE_BYTES)?)

@@ -463,7 +463,8 @@ fn check_header(log: &File, len: u64, dir: &Path) -> Result<u32> {
     let part = &mut header[..usize::try_from(len).unwrap_or(usize::MAX).min(LOG_HEADER_BYTES)];
     log.read_exact_at(part, 0).map_err(failed)?;
     if part.len() < LOG_HEADER_BYTES {
-        let ours = chunk::log_header().starts_with(part);
+        let magic = &chunk::LOG_MAGIC;
+        let ours = part.starts_with(&magic[..part.len().min(magic.len())]);
         return Err(if ours { empty(dir) } else { TraceError::NotATrace(dir.into()) });
     }
     match chunk::check_log_header(&header) {

@@ -20,6 +20,15 @@ pub struct Instruction {
     k: u32,
 }
 
+impl Instruction {
+    /// As it lies in memory.
+    pub fn to_bytes(self) -> [u8; 8] {
+        let [a, b] = self.code.to_le_bytes();
+        let [c, d, e, f] = self.k.to_le_bytes();
+        [a, b, self.jump_true, self.jump_false, c, d, e, f]
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
     Record,

@@ -21,7 +21,7 @@ use crate::{
     vdso,
 };
 
-const ARCH_CPUID_SET: u64 = 0x1012;
+pub(crate) const ARCH_CPUID_SET: u64 = 0x1012;
 
 /// What the recorder did to a fresh image.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,7 +33,11 @@ pub struct Prepared {
 }
 
 /// Maps the agent into an address space that has none. `slot` holds a task stopped outside of any system call.
-fn inject_agent(slot: &mut Option<Stopped>, memory: &Memory, mappings: &[maps::Mapping]) -> Result<()> {
+pub(crate) fn inject_agent(
+    slot: &mut Option<Stopped>,
+    memory: &Memory,
+    mappings: &[maps::Mapping],
+) -> Result<()> {
     const BOOT: [u8; 3] = [0x0f, 0x05, 0xcc]; // syscall; int3
     const MAP_FLAGS: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
     let mut remote = Remote::new(slot)?;

@@ -13,6 +13,7 @@ pub mod debug;
 pub mod doctor;
 pub mod error;
 pub mod filter;
+pub mod found;
 pub mod guardian;
 pub mod handover;
 pub mod image;

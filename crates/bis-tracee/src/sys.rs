@@ -165,6 +165,41 @@ pub fn event_message(tid: Tid) -> Result<u64> {
     Ok(message)
 }
 
+/// The option of prctl that says which address the kernel clears at the caller's end (`include/uapi/linux/prctl.h`).
+pub const PR_GET_TID_ADDRESS: u64 = 40;
+
+/// Does the kernel answer it?
+pub fn tells_tid_address() -> bool {
+    let mut addr = 0u64;
+    // SAFETY: the kernel fills `addr`, which lives, and reads nothing.
+    unsafe { libc::syscall(libc::SYS_prctl, PR_GET_TID_ADDRESS, ptr::from_mut(&mut addr), 0, 0, 0) == 0 }
+}
+
+/// Where a thread has registered its restartable sequences.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rseq {
+    pub addr: u64,
+    pub len: u32,
+    pub signature: u32,
+}
+
+/// The restartable sequences of a stopped thread. None: it has none, or the kernel (before 5.13) does not tell.
+pub fn rseq_of(tid: Tid) -> Option<Rseq> {
+    const PTRACE_GET_RSEQ_CONFIGURATION: libc::c_uint = 0x420f;
+    #[repr(C)]
+    struct Configuration {
+        addr: u64,
+        len: u32,
+        signature: u32,
+        flags: u32,
+        unused: u32,
+    }
+    let mut told = Configuration { addr: 0, len: 0, signature: 0, flags: 0, unused: 0 };
+    let len = mem::size_of::<Configuration>();
+    with_data("ask for restartable sequences", PTRACE_GET_RSEQ_CONFIGURATION, tid, len, &mut told).ok()?;
+    (told.addr != 0).then_some(Rseq { addr: told.addr, len: told.len, signature: told.signature })
+}
+
 /// The signals queued for the task alone (`shared` false) or for its process, at most 32.
 pub fn peek_pending(tid: Tid, shared: bool) -> Result<Vec<[u8; 128]>> {
     #[repr(C)]

@@ -83,7 +83,8 @@ impl Command {
 /// Run a program and record everything that it and its descendants do
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "bis record [OPTIONS] [--] PROGRAM [ARGS]...",
+    override_usage = "bis record [OPTIONS] [--] PROGRAM [ARGS]...
+       bis record [OPTIONS] --attach PID",
     after_help = "The program's terminal, pipes, signals and exit status are as without bis.
 Everything after PROGRAM belongs to the program.
 
@@ -93,6 +94,7 @@ Examples:
   bis record --env LANG=C --cwd build ctest
   bis record --ticks=stepping -o t /bin/true
   bis record --detach=git --detach=/usr/bin/ssh ./test.sh
+  bis record --attach 4711
   while bis record --chaos -o t ./flaky_test; do bis rm t; done"
 )]
 pub struct Record {
@@ -161,8 +163,15 @@ pub struct Record {
     /// What to do where this bis is itself being recorded by bis
     #[arg(long, value_name = "HOW", default_value = "join")]
     pub nested: Nested,
+    /// Record a process that runs already, from where it is, with all its threads
+    ///
+    /// It is recorded to its end, and cannot go on without bis: where the recording is ended, so is the process. What comes to bis from
+    /// its terminal (^C) is passed on to it. Until it executes another program, all its calls stop. It takes the right to trace the
+    /// process, and 400 MiB of memory of its own are the most that it may have.
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..), conflicts_with_all = ["command", "env", "cwd"])]
+    pub attach: Option<i32>,
     /// The program, looked for as a shell does, and its arguments
-    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
+    #[arg(required_unless_present = "attach", trailing_var_arg = true, value_name = "PROGRAM")]
     pub command: Vec<OsString>,
 }
 

@@ -161,7 +161,9 @@ fn effect(effect: &Effect) -> Value {
         Effect::ClearObject { object, offset, len } => {
             json!({"kind": "clear_object", "object": object.0, "offset": offset, "len": len})
         }
-        Effect::NewTask { tid, regs } => json!({"kind": "new_task", "tid": tid.0, "regs": registers(regs)}),
+        Effect::NewTask { tid, regs, .. } => {
+            json!({"kind": "new_task", "tid": tid.0, "regs": registers(regs)})
+        }
         Effect::Fork { domain, tid } => json!({"kind": "fork", "domain": domain.0, "tid": tid.0}),
     }
 }
@@ -170,6 +172,10 @@ fn base(base: &Base) -> Value {
     match base {
         Base::Exec { path, argv, envp, cwd } => json!({
             "kind": "exec", "path": human::text(path), "argv": strings(argv), "envp": strings(envp),
+            "cwd": human::text(cwd),
+        }),
+        Base::Image { path, argv, envp, cwd, .. } => json!({
+            "kind": "image", "path": human::text(path), "argv": strings(argv), "envp": strings(envp),
             "cwd": human::text(cwd),
         }),
         Base::Fork { parent, at } => json!({"kind": "fork", "parent": parent.0, "at": at.0}),

@@ -309,7 +309,9 @@ impl Walk<'_> {
 
     fn domain(&mut self, domain: DomainId, base: &Base) -> Result<(), Failed> {
         let mut space = match base {
-            Base::Exec { .. } => Space { text: ProgramText::new(self.files.clone()), ..Space::default() },
+            Base::Exec { .. } | Base::Image { .. } => {
+                Space { text: ProgramText::new(self.files.clone()), ..Space::default() }
+            }
             Base::Fork { parent, at } => {
                 self.see(Fork, true);
                 self.forks.get(&(*parent, *at)).cloned().ok_or("a fork without a parent")?

@@ -15,7 +15,6 @@ use std::{
 use bis_replay::{Interrupt, Limit, Replica, Solo, Stop, World};
 use bis_trace::{
     Trace,
-    event::Base,
     types::{DomainId, Tid},
 };
 use bis_tracee::{balance, task};
@@ -90,12 +89,12 @@ pub fn profile(trace: &Trace, which: Option<&Which>) -> Result<Profile, DebugErr
 
 /// The name of the program that a domain runs: the outermost frame.
 fn program_of(trace: &Trace, world: &World<'_>, domain: DomainId) -> String {
-    let path =
-        world.domains().iter().find(|entry| entry.domain == domain).and_then(|entry| match &entry.base {
-            Base::Exec { path, .. } => Some(String::from_utf8_lossy(path).into_owned()),
-            Base::Fork { .. } => executable_of(trace, entry).map(|path| path.to_string_lossy().into_owned()),
-        });
-    let path = path.unwrap_or_default();
+    let path = world
+        .domains()
+        .iter()
+        .find(|entry| entry.domain == domain)
+        .and_then(|entry| executable_of(trace, entry));
+    let path = path.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
     path.rsplit('/').next().unwrap_or_default().to_owned()
 }
 

@@ -94,6 +94,7 @@ impl<'t> Served<'t> {
                 let end = next.or(life.end).map_or("?".into(), |end| end.to_string());
                 let how = match &entry.base {
                     Base::Exec { .. } => String::new(),
+                    Base::Image { .. } => " (found running)".into(),
                     Base::Fork { parent, .. } => world
                         .entry(*parent)
                         .map_or_else(|_| String::new(), |parent| format!(" (forked by {})", parent.pid)),
@@ -128,6 +129,11 @@ pub(super) fn before_begin(session: &Session<'_>) -> Option<String> {
         let parent = session.world().entry(*parent).ok()?.pid;
         return Some(format!(
             "bis: process {pid} begins here: process {parent} has forked it at event {at} (`process {parent}` goes there)"
+        ));
+    }
+    if let Base::Image { .. } = &entry.base {
+        return Some(format!(
+            "bis: the recording of process {pid} begins here: it was running already, and what it did before was not recorded"
         ));
     }
     let life = processes::lives(session.world()).into_iter().find(|life| life.has(entry.domain))?;

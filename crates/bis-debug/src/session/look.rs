@@ -88,18 +88,21 @@ impl Session<'_> {
     fn executed(&self) -> Option<DomainId> {
         let mut entry = self.entry();
         loop {
-            match &entry.base {
-                Base::Exec { .. } => return Some(entry.domain),
-                Base::Fork { parent, .. } => entry = self.world.entry(*parent).ok()?,
+            match entry.base.copied_from() {
+                None => return Some(entry.domain),
+                Some((parent, _)) => entry = self.world.entry(parent).ok()?,
             }
         }
     }
 
-    /// What the kernel has told the program of itself and the machine (getauxval): it lies on the stack, behind the arguments and
-    /// the environment.
+    /// What the kernel has told the program of itself and the machine (getauxval). At an exec it lies on the stack, behind the arguments
+    /// and the environment.
     pub fn auxv(&self) -> Option<Vec<u8>> {
         const WORD: usize = 8;
         let domain = self.executed()?;
+        if let Base::Image { auxv, .. } = &self.world.entry(domain).ok()?.base {
+            return Some(auxv.clone());
+        }
         let first = self.world.trace().events(domain).next()?.ok()?;
         let EventKind::Start(start) = first.kind else { return None };
         let stack = self.read_memory(start.outcome.regs.rsp, STACK_MAX as u64);
@@ -128,10 +131,7 @@ impl Session<'_> {
 
     /// Where the program began.
     pub fn working_directory(&self) -> Option<Vec<u8>> {
-        match &self.world.entry(self.executed()?).ok()?.base {
-            Base::Exec { cwd, .. } => Some(cwd.clone()),
-            Base::Fork { .. } => None,
-        }
+        self.world.entry(self.executed()?).ok()?.base.program().map(|program| program.cwd.to_vec())
     }
 
     pub(super) fn read_word(&self, addr: u64) -> Option<u64> {
@@ -293,12 +293,9 @@ impl Session<'_> {
 
     fn command_line(&self) -> Vec<u8> {
         let entry = self.executed().and_then(|domain| self.world.entry(domain).ok());
-        match entry.map(|entry| &entry.base) {
-            Some(Base::Exec { argv, .. }) => {
-                argv.iter().flat_map(|word| [&word[..], b"\0"].concat()).collect()
-            }
-            _ => Vec::new(),
-        }
+        let program = entry.and_then(|entry| entry.base.program());
+        let words = program.map_or(&[][..], |program| program.argv);
+        words.iter().flat_map(|word| [&word[..], b"\0"].concat()).collect()
     }
 
     /// The first event of the session's process.

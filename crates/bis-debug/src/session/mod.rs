@@ -48,7 +48,7 @@ use std::{
 
 use bis_replay::{Company, Halt, Interrupt, Limit, ReplayError, Replica, Solo, Stop, World, solo::Ear};
 use bis_trace::{
-    event::{Base, DomainEntry, EventKind, TaskEnd},
+    event::{DomainEntry, EventKind, TaskEnd},
     types::{DomainId, EventSeq, Signal, Tid},
 };
 
@@ -584,8 +584,7 @@ fn images(world: &World<'_>, first: &DomainEntry) -> Vec<DomainId> {
         world.domains().iter().filter(|entry| entry.pid == first.pid && entry.seq >= first.seq).collect();
     images.sort_by_key(|entry| entry.seq);
     // A number may come again for another process.
-    let is_next =
-        |entry: &&&DomainEntry| entry.domain == first.domain || matches!(entry.base, Base::Exec { .. });
+    let is_next = |entry: &&&DomainEntry| entry.domain == first.domain || !entry.base.is_copy();
     images.iter().filter(is_next).map(|entry| entry.domain).collect()
 }
 

@@ -2,7 +2,7 @@
 
 use bis_replay::World;
 use bis_trace::{
-    event::{Base, DomainEntry, Meta},
+    event::{DomainEntry, Meta},
     types::{DomainId, EventSeq, Tid},
 };
 
@@ -39,7 +39,7 @@ pub fn lives<'t>(world: &World<'t>) -> Vec<Life<'t>> {
     for entry in entries {
         // A number may come again, for another process.
         let known = lives.iter_mut().rev().find(|life| life.first().pid == entry.pid);
-        match known.filter(|_| matches!(entry.base, Base::Exec { .. })) {
+        match known.filter(|_| !entry.base.is_copy()) {
             Some(life) => life.images.push(entry),
             None => lives.push(Life { images: vec![entry], end: None }),
         }

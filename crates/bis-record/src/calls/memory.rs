@@ -61,7 +61,7 @@ fn prot(value: u64) -> u32 {
 
 /// Is this file one that nobody changes while programs use it? A read-only shared mapping of such a file (a locale, a
 /// cache of fonts) need not be an object: it costs no token.
-fn is_as_installed(meta: &fs::Metadata, name: &[u8]) -> bool {
+pub(super) fn is_as_installed(meta: &fs::Metadata, name: &[u8]) -> bool {
     const ROOTS: [&[u8]; 10] = [
         b"/usr/",
         b"/lib/",
@@ -91,7 +91,7 @@ fn is_untouched(id: u64) -> bool {
     })
 }
 
-fn key_of(file: &fs::Metadata) -> Key {
+pub(super) fn key_of(file: &fs::Metadata) -> Key {
     (file.st_dev(), file.st_ino())
 }
 
@@ -243,7 +243,7 @@ impl Domain {
     }
 
     /// A shared mapping: of a file from `offset`, or anonymous.
-    fn map_shared(
+    pub(super) fn map_shared(
         &mut self,
         made: &Made,
         file: Option<(Key, File, u64, Vec<u8>)>,

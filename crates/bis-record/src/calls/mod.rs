@@ -7,6 +7,7 @@ mod entry;
 mod failed;
 mod identity;
 pub mod left_out;
+mod mapped;
 mod memory;
 mod nested;
 mod objects;

@@ -27,7 +27,10 @@ fn a_new_task_runs_in_the_same_memory() {
     let new = Tid(555);
     let regs = Registers { rip: CODE + 32, rsp: DATA + 0x400, fs_base: DATA, ..first_regs() };
     let entry = at_call(&first_regs(), 7, 56);
-    let made = Outcome { effects: vec![Effect::NewTask { tid: new, regs }], ..outcome(returns(&entry, 555)) };
+    let made = Outcome {
+        effects: vec![Effect::NewTask { tid: new, regs, xstate: None }],
+        ..outcome(returns(&entry, 555))
+    };
     let after = tape.call_with(A, entry, made);
     // The new task runs first, while the first one waits in the clone's outcome.
     let entry = at_call(&regs, 47, 1);

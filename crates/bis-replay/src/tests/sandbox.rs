@@ -169,7 +169,9 @@ impl Numbers {
             // Not beyond what a test may fill.
             9 => Effect::ResizeObject { object, len: len % (1 << 20) },
             10 => Effect::ClearObject { object, offset, len },
-            11 => Effect::NewTask { tid: Tid(self.one_of(&[101, 7, 8, 9])), regs: first_regs() },
+            11 => {
+                Effect::NewTask { tid: Tid(self.one_of(&[101, 7, 8, 9])), regs: first_regs(), xstate: None }
+            }
             _ => Effect::Fork { domain: DomainId(self.one_of(&[1, 2, 3])), tid: Tid(5) },
         }
     }

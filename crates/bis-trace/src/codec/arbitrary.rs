@@ -118,7 +118,11 @@ fn effect() -> impl Strategy<Value = Effect> {
             offset,
             len
         }),
-        (tid(), registers()).prop_map(|(tid, regs)| Effect::NewTask { tid, regs }),
+        (tid(), registers(), option::of(bytes())).prop_map(|(tid, regs, xstate)| Effect::NewTask {
+            tid,
+            regs,
+            xstate
+        }),
         (domain(), tid()).prop_map(|(domain, tid)| Effect::Fork { domain, tid }),
     ]
 }
@@ -213,6 +217,8 @@ fn base() -> impl Strategy<Value = Base> {
         (bytes(), vec(bytes(), 0..4), vec(bytes(), 0..4), bytes())
             .prop_map(|(path, argv, envp, cwd)| Base::Exec { path, argv, envp, cwd }),
         (domain(), seq()).prop_map(|(parent, at)| Base::Fork { parent, at }),
+        (bytes(), vec(bytes(), 0..4), vec(bytes(), 0..4), bytes(), bytes())
+            .prop_map(|(path, argv, envp, cwd, auxv)| Base::Image { path, argv, envp, cwd, auxv }),
     ]
 }
 

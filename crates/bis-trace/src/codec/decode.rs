@@ -144,6 +144,17 @@ pub(super) fn base(from: schema::base::Reader<'_>) -> Result<Base> {
                 cwd: exec.get_cwd()?.to_vec(),
             }
         }
+        Which::Image(image) => {
+            let image = image?;
+            let program = image.get_program()?;
+            Base::Image {
+                path: program.get_path()?.to_vec(),
+                argv: data_list(program.get_argv()?)?,
+                envp: data_list(program.get_envp()?)?,
+                cwd: program.get_cwd()?.to_vec(),
+                auxv: image.get_auxv()?.to_vec(),
+            }
+        }
         Which::Fork(fork) => {
             let fork = fork?;
             Base::Fork { parent: domain(fork.get_parent())?, at: EventSeq(fork.get_at()) }
@@ -249,7 +260,8 @@ fn effect(from: schema::effect::Reader<'_>) -> Result<Effect> {
         }
         Which::NewTask(new) => {
             let new = new?;
-            Effect::NewTask { tid: tid(new.get_tid())?, regs: registers_from_bytes(new.get_regs()?)? }
+            let xstate = if new.has_xstate() { Some(new.get_xstate()?.to_vec()) } else { None };
+            Effect::NewTask { tid: tid(new.get_tid())?, regs: registers_from_bytes(new.get_regs()?)?, xstate }
         }
         Which::Fork(fork) => {
             let fork = fork?;

@@ -7,8 +7,8 @@ use super::{
 use crate::{
     bis_capnp as schema,
     event::{
-        Backing, Base, Cloned, Echo, Effect, Event, EventKind, MemWrite, Outcome, PausePlace, RangeSum,
-        SignalEvent, SignalPoint, TaskEnd, Turn,
+        Backing, Base, Cloned, Echo, Effect, Event, EventKind, MemWrite, Outcome, PausePlace, Program,
+        RangeSum, SignalEvent, SignalPoint, TaskEnd, Turn,
     },
     types::Registers,
 };
@@ -145,14 +145,22 @@ pub(super) fn data_list(items: &[Vec<u8>], mut to: capnp::data_list::Builder<'_>
     }
 }
 
+fn program(base: &Base, mut to: schema::base::exec::Builder<'_>) -> Result<()> {
+    let Some(Program { path, argv, envp, cwd }) = base.program() else { return Ok(()) };
+    to.set_path(path);
+    data_list(argv, to.reborrow().init_argv(count(argv.len())?));
+    data_list(envp, to.reborrow().init_envp(count(envp.len())?));
+    to.set_cwd(cwd);
+    Ok(())
+}
+
 pub(super) fn base(base: &Base, to: schema::base::Builder<'_>) -> Result<()> {
     match base {
-        Base::Exec { path, argv, envp, cwd } => {
-            let mut to = to.init_exec();
-            to.set_path(path);
-            data_list(argv, to.reborrow().init_argv(count(argv.len())?));
-            data_list(envp, to.reborrow().init_envp(count(envp.len())?));
-            to.set_cwd(cwd);
+        Base::Exec { .. } => program(base, to.init_exec())?,
+        Base::Image { auxv, .. } => {
+            let mut to = to.init_image();
+            program(base, to.reborrow().init_program())?;
+            to.set_auxv(auxv);
         }
         Base::Fork { parent, at } => {
             check_domain(parent.0)?;
@@ -282,11 +290,14 @@ fn effect(effect: &Effect, to: schema::effect::Builder<'_>) -> Result<()> {
             to.set_offset(*offset);
             to.set_len(*len);
         }
-        Effect::NewTask { tid, regs } => {
+        Effect::NewTask { tid, regs, xstate } => {
             check_tid(tid.0)?;
             let mut to = to.init_new_task();
             to.set_tid(tid.0);
             to.set_regs(&registers_to_bytes(regs));
+            if let Some(xstate) = xstate {
+                to.set_xstate(xstate);
+            }
         }
         Effect::Fork { domain, tid } => {
             check_domain(domain.0)?;

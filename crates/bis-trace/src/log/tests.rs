@@ -186,7 +186,7 @@ fn a_full_disk_ends_the_trace_and_says_so() {
     for reserve in [0, 4096] {
         let dir = tempfile::tempdir().unwrap();
         let mut log = new_file(&dir.path().join(LOG)).unwrap();
-        log.write_all(&chunk::log_header()).unwrap();
+        log.write_all(&chunk::log_header(chunk::READER_FORMAT_MIN)).unwrap();
         let writer =
             Writer::with_sink(dir.path(), Box::new(SmallDisk { log, left: 20_000, reserve })).unwrap();
         writer.meta(&machine()).unwrap();

@@ -195,12 +195,12 @@ fn what_is_no_trace() {
         Trace::open(dir.path()).unwrap_err()
     };
     assert!(matches!(open(b""), TraceError::Empty { .. }));
-    assert!(matches!(open(&chunk::log_header()), TraceError::Empty { .. }));
+    assert!(matches!(open(&chunk::log_header(chunk::READER_FORMAT_MIN)), TraceError::Empty { .. }));
     assert!(matches!(open(b"#!/bin/sh"), TraceError::NotATrace(_)));
     assert!(matches!(open(&[0; 4096]), TraceError::NotATrace(_)));
     assert!(matches!(Trace::open(&dir.path().join("none")), Err(TraceError::Read { .. })));
     assert!(matches!(Trace::open(&dir.path().join(LOG)), Err(TraceError::NotATrace(_))));
-    let mut newer = chunk::log_header();
+    let mut newer = chunk::log_header(chunk::READER_FORMAT_MIN);
     newer[8] = 9;
     newer[12] = 7;
     let sum = xxhash_rust::xxh3::xxh3_64(&newer[..16]);
@@ -209,13 +209,13 @@ fn what_is_no_trace() {
     assert!(text.contains("format 9 and needs a reader of format 7") && text.contains("newer bis"), "{text}");
     newer[8] = 1;
     assert!(matches!(open(&newer), TraceError::Damaged { offset: 0, .. }));
-    let mut older = chunk::log_header();
+    let mut older = chunk::log_header(chunk::READER_FORMAT_MIN);
     (older[8], older[12]) = (1, 1);
     let sum = xxhash_rust::xxh3::xxh3_64(&older[..16]);
     older[16..].copy_from_slice(&sum.to_le_bytes());
     let text = open(&older).to_string();
     assert!(text.contains("another format version, 1") && text.contains("record again"), "{text}");
-    let mut bad = chunk::log_header().to_vec();
+    let mut bad = chunk::log_header(chunk::READER_FORMAT_MIN).to_vec();
     bad.extend([0; 100]);
     assert!(matches!(open(&bad), TraceError::Damaged { offset: 24, .. }));
     fs::remove_file(dir.path().join(LOG)).unwrap();
@@ -294,7 +294,8 @@ fn a_forged_chunk_is_refused() {
         let chunk =
             Chunk { stream: 1, ordinal: 0, first_seq: 1, last_seq: 1, event_count, raw_len, payload_len };
         let dir = tempfile::tempdir().unwrap();
-        let log = [&chunk::log_header()[..], &chunk.to_bytes(&payload), &payload].concat();
+        let log =
+            [&chunk::log_header(chunk::READER_FORMAT_MIN)[..], &chunk.to_bytes(&payload), &payload].concat();
         fs::write(dir.path().join(LOG), log).unwrap();
         let trace = Trace::open(dir.path()).unwrap();
         trace.events(DomainId(1)).last().unwrap().is_ok()

@@ -159,6 +159,10 @@ impl Text {
                     format!("-- domain {domain}: exec {}: {}", human::text(path), human::command_line(argv))
                 }
                 Base::Fork { parent, at } => format!("-- domain {domain}: copy of domain {parent} at {at}"),
+                Base::Image { path, argv, .. } => {
+                    let command = human::command_line(argv);
+                    format!("-- domain {domain}: found running, {}: {command}", human::text(path))
+                }
             },
             EventKind::Syscall { nr: SAFEPOINT, .. } => {
                 "-- what others have sent, after a hooked call".into()

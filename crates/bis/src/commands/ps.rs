@@ -31,6 +31,7 @@ struct Process {
     domains: Vec<DomainId>,
     /// The last exec's arguments; what a fork copied until then.
     argv: Vec<Vec<u8>>,
+    /// How many programs it has run of which the trace says all. The one in which it was found running is one.
     exec_count: usize,
     tasks: Vec<Task>,
     event_count: u64,
@@ -88,16 +89,12 @@ fn processes(metas: impl Iterator<Item = Meta>) -> Vec<Process> {
         match meta {
             Meta::Domain(entry) => {
                 let known = by_pid.get(&entry.pid).copied();
-                let at = match (&entry.base, known) {
-                    (Base::Exec { .. }, Some(at)) => at,
-                    (base, _) => {
+                let at = match (entry.base.copied_from(), known) {
+                    (None, Some(at)) => at,
+                    (copied, _) => {
                         let parent = by_pid.get(&entry.ppid).copied();
-                        let argv = match base {
-                            Base::Fork { parent, .. } => {
-                                by_domain.get(parent).map(|at| all[*at].argv.clone())
-                            }
-                            Base::Exec { .. } => None,
-                        };
+                        let argv = copied
+                            .and_then(|(parent, _)| by_domain.get(&parent).map(|at| all[*at].argv.clone()));
                         all.push(Process::new(&entry, parent, argv.unwrap_or_default()));
                         by_pid.insert(entry.pid, all.len() - 1);
                         all.len() - 1
@@ -108,8 +105,8 @@ fn processes(metas: impl Iterator<Item = Meta>) -> Vec<Process> {
                 let process = &mut all[at];
                 process.domains.push(entry.domain);
                 process.tasks.push(Task { tid: entry.tid, from: entry.seq, end: None });
-                if let Base::Exec { argv, .. } = entry.base {
-                    process.argv = argv;
+                if let Some(program) = entry.base.program() {
+                    process.argv = program.argv.to_vec();
                     process.exec_count += 1;
                 }
             }

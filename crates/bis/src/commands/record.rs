@@ -38,6 +38,11 @@ fn record(args: Record) -> Result<u8> {
     if args.nested != Nested::Ignore
         && let Some(outer) = nested::outer()
     {
+        if let Some(pid) = args.attach {
+            return Err(Failure::usage(format!(
+                "failed to record process {pid}: this process is being recorded by bis{outer}, and bis cannot trace others in there"
+            )));
+        }
         match (args.nested, &outer) {
             (Nested::Join, Outer { trace: Some(trace), .. }) => return join(&args, trace),
             (Nested::Detach, Outer { trace: Some(_), .. }) => return Err(nested::leave()),
@@ -62,8 +67,13 @@ fn record(args: Record) -> Result<u8> {
         ));
     }
     let search = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
-    let found = program::find(&args.command, search, args.cwd.as_deref())?;
-    let place = Place::make(args.output.as_deref(), Path::new(&args.command[0]))?;
+    let attach = args.attach.map(Tid);
+    let (found, cwd) = match attach {
+        Some(pid) => running(pid),
+        None => (program::find(&args.command, search, args.cwd.as_deref())?, args.cwd.clone()),
+    };
+    let name = args.command.first().map_or(found.path.as_os_str(), OsString::as_os_str).to_owned();
+    let place = Place::make(args.output.as_deref(), Path::new(&name))?;
     if let Some(fd) = args.print_trace_dir
         && let Err(failure) = print_path(fd, &place.path)
     {
@@ -73,10 +83,11 @@ fn record(args: Record) -> Result<u8> {
     let mark = folder::mark_recording(&place.path);
     folder::leave_word_in(&place.path);
     let result = bis_record::record(&Options {
+        attach,
         program: found.path,
         argv: found.argv,
         env: environment,
-        cwd: args.cwd,
+        cwd,
         trace_dir: place.path.clone(),
         checksum: args.checksum,
         slice: Duration::from_millis(args.slice),
@@ -105,7 +116,7 @@ fn record(args: Record) -> Result<u8> {
             Ok(exit_code)
         }
         Err(error) => {
-            let failure = failure(&error, &args.command[0]);
+            let failure = failure(&error, &name);
             if matches!(error, RecordError::Trace(TraceError::Gone(_))) {
                 return Err(failure);
             }
@@ -121,6 +132,16 @@ fn record(args: Record) -> Result<u8> {
             Err(failure)
         }
     }
+}
+
+/// What a process runs, and its current folder, as far as can be told.
+fn running(pid: Tid) -> (program::Found, Option<PathBuf>) {
+    let link = |name: &str| fs::read_link(format!("/proc/{pid}/{name}")).ok();
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words = line.strip_suffix(b"\0").unwrap_or(&line).split(|byte| *byte == 0);
+    let argv = words.map(|word| OsStr::from_bytes(word).to_owned()).collect();
+    let path = link("exe").unwrap_or_else(|| format!("process-{pid}").into());
+    (program::Found { path, argv }, link("cwd"))
 }
 
 /// The program becomes a part of the recording that this process is in: it takes our place. Returns only if it cannot.
@@ -272,7 +293,10 @@ impl Place {
 fn began(error: &RecordError) -> bool {
     !matches!(
         error,
-        RecordError::Spawn(_) | RecordError::Ticks(_) | RecordError::Trace(TraceError::Create { .. })
+        RecordError::Spawn(_)
+            | RecordError::Found(_)
+            | RecordError::Ticks(_)
+            | RecordError::Trace(TraceError::Create { .. })
     )
 }
 
@@ -296,6 +320,9 @@ fn failure(error: &RecordError, name: &OsStr) -> Failure {
     };
     let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
     let text = error.to_string();
+    if matches!(error, RecordError::Found(_)) {
+        return Failure::new(code, format!("failed to attach: {text}"));
+    }
     // The libraries' texts begin with what failed; the name of the program is what people look for.
     let message = format!("failed to record {}: {text}{hint}", Path::new(name).display());
     if matches!(error, RecordError::Bug { .. }) {

@@ -4,7 +4,7 @@
 use std::{io::IsTerminal, num::NonZero, thread};
 
 use bis_replay::{Options, ReplayError};
-use bis_trace::{Ending, Trace, event::Base, types::Tid};
+use bis_trace::{Ending, Trace, types::Tid};
 
 use crate::{
     args::{ProcessArg, Replay},
@@ -87,9 +87,9 @@ fn pid_of(trace: &Trace, process: &ProcessArg) -> Result<Tid> {
     };
     let tail = format!("/{name}");
     let matches = |word: &Vec<u8>| word == name.as_bytes() || word.ends_with(tail.as_bytes());
-    let found = trace.domains().find(|entry| match &entry.base {
-        Base::Exec { path, argv, .. } => matches(path) || argv.first().is_some_and(matches),
-        Base::Fork { .. } => false,
+    let found = trace.domains().find(|entry| {
+        let program = entry.base.program();
+        program.is_some_and(|program| matches(program.path) || program.argv.first().is_some_and(matches))
     });
     found.map(|entry| entry.pid).ok_or_else(|| {
         Failure::usage(format!(

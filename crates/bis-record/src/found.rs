@@ -1,0 +1,175 @@
+//! The base of a stream that begins with a process that was found running: an image of it as it stands.
+//!
+//! The image is told by the same effects as that of an exec, and by what memory holds: files that are mapped are kept in the
+//! trace, and of their pages those that the process has written to are told; other memory is told whole, but for zeros. All
+//! other tasks are made by an effect, with all of their registers.
+//!
+//! What the recorder knows of a process from its beginning on, it asks here: what the kernel writes when a thread ends, how nice
+//! it is, on which cores it wants to run. Its text is not searched for what the hooks could replace: so there are no hooks,
+//! until the process executes another program.
+
+use std::{fs, sync::Arc};
+
+use bis_agent::AGENT_BASE;
+use bis_trace::{
+    event::{Backing, Base, Effect, Outcome},
+    types::{Registers, Tid},
+};
+use bis_tracee::{
+    Memory,
+    found::{Found, FoundError, Prepared, Thread},
+    maps::{self, Mapping},
+    names,
+    pagemap::{Page, PageMap},
+    remote::Remote,
+    sys,
+};
+
+use crate::{
+    base::{Started, open_mapped, say_ours, stack_floor, stack_limit},
+    domain::Domain,
+    error::{RecordError, Result},
+    process::parent_of,
+    session::Session,
+    space::AddressSpace,
+    task::{Task, Traits, Wishes},
+};
+
+/// The most memory of its own that a process may have: all of it is in one event.
+const OWN_BYTES_MAX: u64 = 400 << 20;
+
+/// Is there anything in it that an image cannot tell? Before anything is changed.
+fn check(pid: Tid, mappings: &[Mapping]) -> Result<(), FoundError> {
+    let unsupported = |what: String| Err(FoundError::Unsupported { pid, what });
+    let mut own = 0;
+    let pages = PageMap::open(pid).ok();
+    for mapping in mappings.iter().filter(|mapping| !mapping.is_vvar()) {
+        let name = String::from_utf8_lossy(&mapping.name);
+        let is_memory = ["/dev/shm/", "/dev/zero"].iter().any(|known| name.starts_with(known));
+        if name.starts_with("/dev/") && !is_memory {
+            return unsupported(format!("it has mapped the device {name}"));
+        }
+        if mapping.shared && mapping.inode != 0 && open_mapped(pid, mapping).is_none() {
+            return unsupported(format!(
+                "it has memory that it may share with others, which bis cannot read ({name}; root can)"
+            ));
+        }
+        if let Some(pages) = &pages {
+            let add = |from: u64, to: u64| own += to - from;
+            let _ = pages.each_run(mapping.start, mapping.end, Page::is_own, add);
+        }
+    }
+    if own > OWN_BYTES_MAX {
+        let (own, most) = (own >> 20, OWN_BYTES_MAX >> 20);
+        return unsupported(format!("it has {own} MiB of memory, and an image can have {most} MiB"));
+    }
+    Ok(())
+}
+
+/// What a thread has asked of the kernel before it was found.
+fn traits_of(tid: Tid) -> Traits {
+    const NO_RANDOMIZE: u32 = 0x4_0000;
+    const READ_IMPLIES_EXEC: u32 = 0x40_0000;
+    /// The place of the nice value in `/proc/TID/stat`, behind the name.
+    const NICE: usize = 16;
+    let read = |name: &str| fs::read_to_string(format!("/proc/{tid}/{name}")).unwrap_or_default();
+    let personality = u32::from_str_radix(read("personality").trim(), 16).unwrap_or(0);
+    let stat = read("stat");
+    let nice = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(NICE)?.parse().ok());
+    let wishes = Wishes {
+        affinity: sys::get_affinity(tid).ok(),
+        no_randomize: Some(personality & NO_RANDOMIZE != 0),
+        reads_execute: personality & READ_IMPLIES_EXEC != 0,
+        no_new_privs: read("status").lines().any(|line| line == "NoNewPrivs:\t1"),
+        ..Wishes::default()
+    };
+    Traits { nice: nice.unwrap_or(0), wishes, reads_tsc: false }
+}
+
+impl Domain {
+    /// A domain around a process that runs already, whose tracer the calling thread becomes; writes its first event.
+    pub fn from_found(session: &Arc<Session>, pid: Tid) -> Result<Domain> {
+        let core = session.cores.best(None);
+        session.cores.pin(Tid(0), core);
+        let found = Found::seize(pid)?;
+        check(pid, &found.mappings()?)?;
+        let memory = Memory::open(pid)?;
+        if names::own(pid).is_some_and(|own| own != pid) {
+            session.has_namespaces();
+        }
+        let traits: Vec<(Tid, Traits)> = found.tids().map(|tid| (tid, traits_of(tid))).collect();
+        let Prepared { threads, vdso } = found.prepare(&memory)?;
+        session.set_root(pid);
+        let id = session.new_domain_id();
+        session.mail.join(pid, id);
+
+        let mut tasks = Vec::new();
+        let mut others = Vec::new();
+        let (mut first, mut brk) = (None, 0);
+        for Thread { stopped, is_halted, clear_tid } in threads {
+            let tid = stopped.tid();
+            let mut slot = Some(stopped);
+            if tid == pid {
+                let mut remote = Remote::new(&mut slot)?;
+                brk = remote.must("find the heap", libc::SYS_brk, [0; 6])?;
+                remote.finish()?;
+            }
+            let Some(stopped) = slot else {
+                return Err(RecordError::Bug { tid, what: "lost while its image was made".into() });
+            };
+            let regs = Registers { orig_rax: u64::MAX, ..stopped.regs()? };
+            let xstate = Some(stopped.xstate()?);
+            match first {
+                None => first = Some((regs, xstate)),
+                Some(_) => others.push(Effect::NewTask { tid, regs, xstate }),
+            }
+            let traits = traits.iter().find(|(known, _)| *known == tid).map(|(_, traits)| traits.clone());
+            let traits = traits.unwrap_or_default();
+            let own_name = session.own_name(tid);
+            tasks.push(Task { clear_tid, traits, is_halted, own_name, ..Task::new(stopped, pid) });
+        }
+        let Some((regs, xstate)) = first else {
+            return Err(RecordError::Bug { tid: pid, what: "a process without a thread".into() });
+        };
+
+        let mut tasks = tasks.into_iter();
+        let Some(task) = tasks.next() else {
+            return Err(RecordError::Bug { tid: pid, what: "a process without a thread".into() });
+        };
+        let mappings = maps::read(pid)?;
+        let mut outcome = Outcome { regs, xstate, ..Outcome::default() };
+        if let Some(stack) = mappings.iter().find(|mapping| mapping.name == b"[stack]") {
+            let floor = stack_floor(&mappings, stack, stack_limit(pid));
+            let (len, prot) = (stack.end - floor, stack.prot);
+            outcome.effects.push(Effect::Map { addr: floor, len, prot, backing: Backing::Stack });
+        }
+        let space = AddressSpace::fresh(brk, &outcome.effects);
+        let mut domain = Domain::new(session, id, memory, space, task, core);
+        for task in tasks {
+            domain.turns.join(task.tid);
+            domain.tasks.insert(task.tid, task);
+        }
+        domain.settle_on_core(pid);
+        session.cores.stay(domain.core);
+        domain.pin();
+        for mapping in mappings.iter().filter(|m| !m.is_vvar() && m.start != AGENT_BASE) {
+            domain.tell_mapping(pid, mapping, &mut outcome)?;
+        }
+        outcome.effects.extend(others);
+        say_ours(vdso.as_ref(), &mut outcome);
+        let tids: Vec<Tid> = domain.tasks.keys().copied().collect();
+        for tid in tids {
+            domain.begin_clock(tid)?;
+        }
+        let Started { path, argv, envp, cwd } = Started::of(pid);
+        let auxv = fs::read(format!("/proc/{pid}/auxv")).unwrap_or_default();
+        domain.start(parent_of(pid), Base::Image { path, argv, envp, cwd, auxv }, outcome)?;
+        let text = format!(
+            "process {pid} was found running, with {} threads: until it executes another program there are no hooks, and all \
+             its calls are traced",
+            domain.tasks.len()
+        );
+        session.note(session.writer.next_seq(), text)?;
+        Ok(domain)
+    }
+}

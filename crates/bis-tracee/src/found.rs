@@ -1,0 +1,398 @@
+//! A process that was found running, and is to be recorded from where it stands: all of its threads are seized and stopped, and
+//! then it gets what a recorded process has from its exec on (the agent, the filter, instructions that fault).
+//!
+//! Each thread is made to stand where only its program goes on: a call that the stop has interrupted is about to be made
+//! again, from its beginning, and nobody stands in the vdso's functions, which are overwritten. What the kernel would write to a
+//! thread's memory by itself ends: its restartable sequences are unregistered, as a program has none when it is recorded from
+//! its exec on.
+//!
+//! Until [`Found::prepare`], nothing has changed: dropped before that, the process goes on by itself. From then on it cannot go on
+//! without a supervisor, because a filter stays for ever.
+
+use std::{collections::BTreeMap, fs, io};
+
+use bis_agent::{AGENT_BASE, AGENT_LEN};
+use bis_trace::types::{Registers, Tid};
+
+use crate::{
+    error::TraceeError,
+    filter::{self, Mode},
+    image,
+    maps::{self, Mapping},
+    memory::Memory,
+    remote::Remote,
+    sys,
+    task::{self, Resume, Running, Status, Stopped},
+    vdso,
+};
+
+const PAGE: u64 = 4096;
+
+/// What a call's result says that is made again (`include/linux/errno.h`): ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND,
+/// ERESTART_RESTARTBLOCK.
+const AGAIN: [i64; 4] = [-512, -513, -514, -516];
+
+/// The code segment of 64-bit programs.
+const CS_64: u64 = 0x33;
+
+/// More instructions than any function of a vdso executes, but for one that waits for the kernel's clock to be set.
+const STEPS_MAX: u32 = 1_000_000;
+
+#[derive(Debug, thiserror::Error)]
+pub enum FoundError {
+    #[error("there is no process {0}")]
+    NoProcess(Tid),
+    /// The kernel lets nobody, or not us, trace it.
+    #[error("process {pid} cannot be traced: {why}")]
+    Refused { pid: Tid, why: String },
+    #[error("cannot record process {pid}: {what}")]
+    Unsupported { pid: Tid, what: String },
+    #[error(transparent)]
+    Tracee(#[from] TraceeError),
+}
+
+/// A thread of the process.
+#[derive(Debug)]
+pub struct Thread {
+    pub stopped: Stopped,
+    /// Its process is stopped (SIGSTOP): who lets it go on must ask it first ([`Stopped::ask`]).
+    pub is_halted: bool,
+    /// The address that the kernel clears at its end (set_tid_address), or 0. Known once it is prepared.
+    pub clear_tid: u64,
+}
+
+/// A process all of whose threads are stopped and traced by the calling thread.
+#[derive(Debug)]
+pub struct Found {
+    pid: Tid,
+    /// The first thread is the process's own. Empty: given away.
+    threads: Vec<Thread>,
+    /// It goes on by itself, if nobody takes it.
+    is_as_found: bool,
+}
+
+/// What it is once it is prepared, the first thread first.
+#[derive(Debug)]
+pub struct Prepared {
+    pub threads: Vec<Thread>,
+    /// The vdso, which is diverted.
+    pub vdso: Option<vdso::Vdso>,
+}
+
+impl Drop for Found {
+    fn drop(&mut self) {
+        if !self.is_as_found {
+            return;
+        }
+        for thread in self.threads.drain(..) {
+            let tid = thread.stopped.tid();
+            if let Err(error) = thread.stopped.detach() {
+                tracing::debug!(%tid, %error, "not let go");
+            }
+        }
+    }
+}
+
+/// A field of `/proc/PID/status`.
+fn status_of(pid: Tid, field: &str) -> Option<String> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
+    Some(line.trim().to_owned())
+}
+
+fn threads_of(pid: Tid) -> Vec<Tid> {
+    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let mut all: Vec<Tid> =
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Tid)).collect();
+    all.sort_unstable_by_key(|tid| (*tid != pid, *tid));
+    all
+}
+
+/// Who traces it already, in words.
+fn tracer_of(pid: Tid) -> Option<String> {
+    let tracer = status_of(pid, "TracerPid").filter(|tracer| tracer != "0")?;
+    let name = fs::read_to_string(format!("/proc/{tracer}/comm")).unwrap_or_default();
+    Some(format!("{} (process {tracer}) traces it already", name.trim_end()))
+}
+
+/// Why the kernel does not let us trace it, in words.
+fn refusal(source: &io::Error) -> String {
+    let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    match scope.trim() {
+        "3" => "this machine lets nobody trace a process (kernel.yama.ptrace_scope is 3)".into(),
+        "2" => format!("{source} (kernel.yama.ptrace_scope is 2: only root may; try sudo)"),
+        "1" => format!(
+            "{source} (kernel.yama.ptrace_scope is 1: only a process's ancestors may; try sudo, or set it to 0)"
+        ),
+        _ => format!("{source} (it is another user's, or has more rights than bis; try sudo)"),
+    }
+}
+
+impl Found {
+    /// Seizes and stops all threads of a process.
+    ///
+    /// # Errors
+    /// [`FoundError::NoProcess`], [`FoundError::Refused`]; [`FoundError::Unsupported`] for what cannot be recorded from where it
+    /// stands. The process goes on then.
+    pub fn seize(pid: Tid) -> Result<Found, FoundError> {
+        let leader = status_of(pid, "Tgid").ok_or(FoundError::NoProcess(pid))?;
+        let unsupported = |what: String| Err(FoundError::Unsupported { pid, what });
+        if leader != pid.to_string() {
+            return unsupported(format!("it is a thread of process {leader}"));
+        }
+        if fs::read_link(format!("/proc/{pid}/exe"))
+            .is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+        {
+            return unsupported(if task::is_alive(pid) {
+                "it is the kernel's own, or its first thread has ended".into()
+            } else {
+                "it has ended".into()
+            });
+        }
+        if let Some(why) = tracer_of(pid) {
+            return Err(FoundError::Refused { pid, why });
+        }
+        if status_of(pid, "Seccomp").is_some_and(|mode| mode != "0") {
+            return unsupported("it has a seccomp filter of its own, which would answer before bis".into());
+        }
+        if !sys::tells_tid_address() {
+            return unsupported(
+                "this kernel does not tell what it clears at a thread's end (CONFIG_CHECKPOINT_RESTORE)"
+                    .into(),
+            );
+        }
+        let mut found = Found { pid, threads: Vec::new(), is_as_found: true };
+        // Those that run may make more.
+        while let Some(tid) = threads_of(pid).into_iter().find(|tid| !found.has(*tid)) {
+            if let Some(thread) = found.stop(tid)? {
+                found.threads.push(thread);
+            } else if tid == pid {
+                return Err(FoundError::NoProcess(pid));
+            }
+        }
+        let cs = found.threads.first().map_or(Ok(0), |first| first.stopped.regs().map(|regs| regs.cs))?;
+        if cs != CS_64 {
+            return unsupported("it is a 32-bit program; bis records 64-bit ones".into());
+        }
+        Ok(found)
+    }
+
+    fn has(&self, tid: Tid) -> bool {
+        self.threads.iter().any(|thread| thread.stopped.tid() == tid)
+    }
+
+    /// Seizes one thread and stops it. None: it has ended. A signal that comes first takes effect: the thread stands at the first
+    /// instruction of its handler then.
+    fn stop(&self, tid: Tid) -> Result<Option<Thread>, FoundError> {
+        match sys::seize(tid) {
+            Ok(()) => {}
+            Err(TraceeError::Died(_)) => return Ok(None),
+            // Made by a thread that was seized already: it is traced by itself.
+            Err(_) if status_of(tid, "TracerPid") == Some(std::process::id().to_string()) => {}
+            Err(TraceeError::Os { .. }) if !task::is_alive(tid) => return Ok(None),
+            Err(TraceeError::Os { source, .. }) => {
+                return Err(FoundError::Refused { pid: self.pid, why: refusal(&source) });
+            }
+            Err(error) => return Err(error.into()),
+        }
+        sys::interrupt(tid)?;
+        let mut running = Running::new(tid);
+        loop {
+            let status = task::wait_for(tid)?;
+            let signal = match status {
+                Status::Exited(_) | Status::Killed(_) => return Ok(None),
+                Status::Trap | Status::GroupStop(_) => {
+                    let is_halted = matches!(status, Status::GroupStop(_));
+                    return Ok(Some(Thread { stopped: running.stopped(), is_halted, clear_tid: 0 }));
+                }
+                Status::Signal(signal) => Some(signal),
+                _ => None,
+            };
+            // Any stop is the one that was asked for.
+            if !matches!(status, Status::Exit(_)) {
+                sys::interrupt(tid)?;
+            }
+            running = running.stopped().resume(Resume::Cont, signal)?;
+        }
+    }
+
+    pub fn pid(&self) -> Tid {
+        self.pid
+    }
+
+    /// Its threads, its own first.
+    pub fn tids(&self) -> impl Iterator<Item = Tid> + '_ {
+        self.threads.iter().map(|thread| thread.stopped.tid())
+    }
+
+    /// What it has mapped.
+    ///
+    /// # Errors
+    /// Where it was killed meanwhile.
+    pub fn mappings(&self) -> Result<Vec<Mapping>, FoundError> {
+        Ok(maps::read(self.pid)?)
+    }
+
+    /// Makes it a recorded process. It cannot go on without a supervisor from here on.
+    ///
+    /// # Errors
+    /// Where it was killed meanwhile, or has no room for what is ours.
+    pub fn prepare(mut self, memory: &Memory) -> Result<Prepared, FoundError> {
+        let mappings = self.mappings()?;
+        if mappings.iter().any(|mapping| mapping.start < AGENT_BASE + AGENT_LEN && AGENT_BASE < mapping.end) {
+            let what = format!("it has memory at {AGENT_BASE:#x}, where bis needs some");
+            return Err(FoundError::Unsupported { pid: self.pid, what });
+        }
+        let vdso = vdso::find(&mappings);
+        let within = |rip: u64| vdso.is_some_and(|vdso| vdso.start <= rip && rip < vdso.end);
+        for thread in &mut self.threads {
+            set_out_again(&mut thread.stopped)?;
+        }
+        let mut stepped = BTreeMap::new();
+        let pid = self.pid;
+        for thread in self.threads.drain(..) {
+            let Thread { stopped, is_halted, .. } = thread;
+            let tid = stopped.tid();
+            let stopped = leave(stopped, memory, within)?;
+            stepped.insert((tid != pid, tid), (stopped, is_halted));
+        }
+        self.is_as_found = false;
+        let mut threads = Vec::new();
+        let mut page = None;
+        for (stopped, is_halted) in stepped.into_values() {
+            let mut slot = Some(stopped);
+            if page.is_none() {
+                image::inject_agent(&mut slot, memory, &mappings)?;
+                page = Some(make_page(&mut slot)?);
+            }
+            let clear_tid = match page {
+                Some(page) => bind(&mut slot, memory, page)?,
+                None => 0,
+            };
+            let stopped = slot.expect("a finished remote call leaves the task stopped");
+            threads.push(Thread { stopped, is_halted, clear_tid });
+        }
+        if let (Some(page), Some(last)) = (page, threads.pop()) {
+            let mut slot = Some(last.stopped);
+            let mut remote = Remote::new(&mut slot)?;
+            remote.must("unmap a page", libc::SYS_munmap, [page, PAGE, 0, 0, 0, 0])?;
+            remote.finish()?;
+            let stopped = slot.expect("a finished remote call leaves the task stopped");
+            threads.push(Thread { stopped, ..last });
+        }
+        let vdso = vdso::divert(&mappings, memory)?;
+        Ok(Prepared { threads, vdso })
+    }
+}
+
+/// A call that the stop has interrupted is about to be made again, as the kernel would have it. (One that has waited for a while, and
+/// would only wait for the rest, waits for the whole time again.)
+fn set_out_again(stopped: &mut Stopped) -> Result<(), TraceeError> {
+    const SYSCALL_LEN: u64 = 2;
+    let regs = stopped.regs()?;
+    let mut now = Registers { orig_rax: u64::MAX, ..regs };
+    if regs.orig_rax.cast_signed() >= 0 && AGAIN.contains(&regs.result()) {
+        now = Registers { rip: regs.rip - SYSCALL_LEN, rax: regs.orig_rax, ..now };
+    }
+    stopped.set_regs(&now)
+}
+
+/// Lets a thread leave the functions that are about to be overwritten, by single steps; no signal is delivered meanwhile. In a
+/// restartable sequence it goes to where the sequence is given up, as after any preemption.
+fn leave(mut stopped: Stopped, memory: &Memory, within: impl Fn(u64) -> bool) -> Result<Stopped, FoundError> {
+    let tid = stopped.tid();
+    let sigmask = stopped.sigmask()?;
+    let mut steps = 0;
+    while within(stopped.regs()?.rip) {
+        if steps == 0 {
+            stopped.set_sigmask(u64::MAX)?;
+        }
+        steps += 1;
+        if steps > STEPS_MAX {
+            let found = "it does not leave the vdso".into();
+            return Err(TraceeError::Unexpected { tid, doing: "attaching", found }.into());
+        }
+        let running = stopped.resume(Resume::Step, None)?;
+        match task::wait_for(tid)? {
+            status @ (Status::Exited(_) | Status::Killed(_) | Status::Exit(_)) => {
+                task::put_back(tid, status);
+                return Err(TraceeError::Died(tid).into());
+            }
+            _ => stopped = running.stopped(),
+        }
+    }
+    if steps > 0 {
+        stopped.set_sigmask(sigmask)?;
+    }
+    if let Some(abort) = sequence(tid, memory, stopped.regs()?.rip) {
+        let regs = stopped.regs()?;
+        stopped.set_regs(&Registers { rip: abort, ..regs })?;
+    }
+    Ok(stopped)
+}
+
+/// Where the restartable sequence (`struct rseq_cs`) is given up in whose middle the thread stands, if it does.
+fn sequence(tid: Tid, memory: &Memory, rip: u64) -> Option<u64> {
+    const RSEQ_CS: u64 = 8;
+    let area = sys::rseq_of(tid)?;
+    let described = memory.read_u64(area.addr + RSEQ_CS).ok().filter(|addr| *addr != 0)?;
+    let word = |index: u64| memory.read_u64(described + 8 * index).ok();
+    let (start, len, abort) = (word(1)?, word(2)?, word(3)?);
+    (rip.wrapping_sub(start) < len).then_some(abort)
+}
+
+/// A page of memory for what is passed to calls.
+fn make_page(slot: &mut Option<Stopped>) -> Result<u64, TraceeError> {
+    const FLAGS: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    let prot = (libc::PROT_READ | libc::PROT_WRITE).cast_unsigned().into();
+    let mut remote = Remote::new(slot)?;
+    let args = [0, PAGE, prot, FLAGS.cast_unsigned().into(), u64::MAX, 0];
+    let page = remote.must("map a page", libc::SYS_mmap, args)?;
+    remote.finish()?;
+    Ok(page)
+}
+
+/// Makes one thread a recorded one: ends its restartable sequences, makes instructions fault, and puts it under the filter. The
+/// address that the kernel clears at its end.
+fn bind(slot: &mut Option<Stopped>, memory: &Memory, page: u64) -> Result<u64, TraceeError> {
+    const RSEQ_FLAG_UNREGISTER: u64 = 1;
+    const ADDR_NO_RANDOMIZE: u64 = 0x4_0000;
+    const ASK: u64 = 0xffff_ffff;
+    const EACCES: i64 = -(libc::EACCES as i64);
+    let tid = slot.as_ref().map(Stopped::tid).expect("a stopped task");
+    let rseq = sys::rseq_of(tid);
+    let mut remote = Remote::new(slot)?;
+    let prctl = |option: i32| u64::from(option.cast_unsigned());
+    remote.must(
+        "find what is cleared at its end",
+        libc::SYS_prctl,
+        [sys::PR_GET_TID_ADDRESS, page, 0, 0, 0, 0],
+    )?;
+    let clear_tid = memory.read_u64(page)?;
+    if let Some(area) = rseq {
+        let args = [area.addr, area.len.into(), RSEQ_FLAG_UNREGISTER, area.signature.into(), 0, 0];
+        remote.must("end its restartable sequences", libc::SYS_rseq, args)?;
+    }
+    // Programs that it executes are laid out as always in a recording.
+    let personality = remote.must("ask for its personality", libc::SYS_personality, [ASK, 0, 0, 0, 0, 0])?;
+    let fixed = personality | ADDR_NO_RANDOMIZE;
+    remote.must("turn off address space randomisation", libc::SYS_personality, [fixed, 0, 0, 0, 0, 0])?;
+    // It may be that the processor cannot.
+    remote.call(libc::SYS_arch_prctl, [image::ARCH_CPUID_SET, 0, 0, 0, 0, 0])?;
+    let instructions = filter::program(Mode::Record);
+    let mut bytes = vec![0u8; 16];
+    bytes[..2].copy_from_slice(&u16::try_from(instructions.len()).unwrap_or(0).to_le_bytes());
+    bytes[8..].copy_from_slice(&(page + 16).to_le_bytes());
+    bytes.extend(instructions.iter().flat_map(|instruction| instruction.to_bytes()));
+    memory.write(page, &bytes)?;
+    let filter = u64::from(libc::SECCOMP_MODE_FILTER);
+    let install = [prctl(libc::PR_SET_SECCOMP), filter, page, 0, 0, 0];
+    if remote.call(libc::SYS_prctl, install)? == EACCES {
+        // Without CAP_SYS_ADMIN a filter may be had only by who gives up set-user-ID programs.
+        let give_up = [prctl(libc::PR_SET_NO_NEW_PRIVS), 1, 0, 0, 0, 0];
+        remote.must("give up new privileges", libc::SYS_prctl, give_up)?;
+        remote.must("install the seccomp filter", libc::SYS_prctl, install)?;
+    }
+    remote.finish()?;
+    Ok(clear_tid)
+}
