@@ -26,13 +26,12 @@ use bis_tracee::{
 };
 
 use crate::{
-    base::{Started, open_mapped, say_ours, stack_floor, stack_limit},
+    base::{Started, say_ours},
     domain::Domain,
     error::{RecordError, Result},
-    process::parent_of,
     session::Session,
-    space::AddressSpace,
-    task::{Task, Traits, Wishes},
+    space::{AddressSpace, open_mapped, stack_floor, stack_limit},
+    task::{Task, Traits, Wishes, parent_of},
 };
 
 /// The most memory of its own that a process may have: all of it is in one event.
@@ -165,9 +164,7 @@ impl Domain {
         let auxv = fs::read(format!("/proc/{pid}/auxv")).unwrap_or_default();
         domain.start(parent_of(pid), Base::Image { path, argv, envp, cwd, auxv }, outcome)?;
         let text = format!(
-            "process {pid} was found running, with {} threads: until it executes another program there are no hooks, and all \
-             its calls are traced",
-            domain.tasks.len()
+            "process {pid} was found running: until it executes another program there are no hooks, and all its calls are traced"
         );
         session.note(session.writer.next_seq(), text)?;
         Ok(domain)

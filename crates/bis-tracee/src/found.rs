@@ -20,6 +20,7 @@ use crate::{
     image,
     maps::{self, Mapping},
     memory::Memory,
+    ours,
     remote::Remote,
     sys,
     task::{self, Resume, Running, Status, Stopped},
@@ -188,7 +189,7 @@ impl Found {
             Ok(()) => {}
             Err(TraceeError::Died(_)) => return Ok(None),
             // Made by a thread that was seized already: it is traced by itself.
-            Err(_) if status_of(tid, "TracerPid") == Some(std::process::id().to_string()) => {}
+            Err(_) if status_of(tid, "TracerPid") == Some(ours::thread_id().to_string()) => {}
             Err(TraceeError::Os { .. }) if !task::is_alive(tid) => return Ok(None),
             Err(TraceeError::Os { source, .. }) => {
                 return Err(FoundError::Refused { pid: self.pid, why: refusal(&source) });
@@ -206,6 +207,10 @@ impl Found {
                     return Ok(Some(Thread { stopped: running.stopped(), is_halted, clear_tid: 0 }));
                 }
                 Status::Signal(signal) => Some(signal),
+                Status::NewTask(child) => {
+                    self.let_go(child)?;
+                    None
+                }
                 _ => None,
             };
             // Any stop is the one that was asked for.
@@ -216,8 +221,15 @@ impl Found {
         }
     }
 
-    pub fn pid(&self) -> Tid {
-        self.pid
+    /// A task that is traced because its maker is: a child process, of another address space, is not to be recorded.
+    fn let_go(&self, child: Tid) -> Result<(), FoundError> {
+        if status_of(child, "Tgid").is_none_or(|leader| leader == self.pid.to_string()) {
+            return Ok(());
+        }
+        match task::wait_for(child).and_then(|_| Stopped::adopt(child).detach()) {
+            Ok(_) | Err(TraceeError::Died(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Its threads, its own first.

@@ -9,11 +9,12 @@ use bis_trace::{
 };
 use bis_tracee::maps::Mapping;
 
-use super::memory::{is_as_installed, key_of};
+use super::memory::{Made, is_as_installed, key_of};
 use crate::{
-    base::{content, open_mapped, own_pages},
+    base::{content, own_pages},
     domain::Domain,
     error::{RecordError, Result},
+    space::open_mapped,
 };
 
 const PROT_WRITE: u32 = 2;
@@ -41,7 +42,8 @@ impl Domain {
         let is_as_installed = is_as_installed(&meta, &name);
         let is_open = || self.session.registry.find(key).is_some();
         if mapping.shared && (!is_as_installed || prot & PROT_WRITE != 0 || is_open()) {
-            return self.map_shared(tid, addr, len, prot, Some((key, file, offset, name)), outcome);
+            let made = Made { tid, addr, len, prot, is_shared: true };
+            return self.map_shared(&made, Some((key, file, offset, name)), outcome);
         }
         let file = if is_as_installed || mapping.shared {
             self.session.keep(&file, &name)?

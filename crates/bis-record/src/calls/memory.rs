@@ -96,12 +96,12 @@ pub(super) fn key_of(file: &fs::Metadata) -> Key {
 }
 
 /// A mapping that the program has made.
-struct Made {
-    tid: Tid,
-    addr: u64,
-    len: u64,
-    prot: u32,
-    is_shared: bool,
+pub(super) struct Made {
+    pub tid: Tid,
+    pub addr: u64,
+    pub len: u64,
+    pub prot: u32,
+    pub is_shared: bool,
 }
 
 /// The file that was mapped. Its descriptor may be good for mapping and its path not for opening.
