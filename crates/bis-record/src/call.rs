@@ -191,7 +191,12 @@ impl Domain {
         };
         tracing::trace!(domain = %self.id, %tid, name = row.name, "call");
         match row.how {
-            How::Refused(errno) => return self.not_made(tid, state, -i64::from(errno)).map(|()| None),
+            How::Refused(errno) => {
+                let has_rseq = self.task(tid)?.traits.wishes.has_rseq;
+                let is_had = has_rseq && call.nr == libc::SYS_rseq.cast_unsigned();
+                let result = if is_had { 0 } else { -i64::from(errno) };
+                return self.not_made(tid, state, result).map(|()| None);
+            }
             How::Recorder(handler) => state.handler = Some(handler),
             How::Plain | How::Slow => {}
         }

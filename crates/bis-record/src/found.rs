@@ -21,6 +21,7 @@ use bis_tracee::{
     maps::{self, Mapping},
     names,
     pagemap::{Page, PageMap},
+    proc,
     remote::Remote,
     sys,
 };
@@ -66,23 +67,22 @@ fn check(pid: Tid, mappings: &[Mapping]) -> Result<(), FoundError> {
 }
 
 /// What a thread has asked of the kernel before it was found.
-fn traits_of(tid: Tid) -> Traits {
+fn traits_of(tid: Tid, has_rseq: bool) -> Traits {
     const NO_RANDOMIZE: u32 = 0x4_0000;
     const READ_IMPLIES_EXEC: u32 = 0x40_0000;
-    /// The place of the nice value in `/proc/TID/stat`, behind the name.
-    const NICE: usize = 16;
-    let read = |name: &str| fs::read_to_string(format!("/proc/{tid}/{name}")).unwrap_or_default();
-    let personality = u32::from_str_radix(read("personality").trim(), 16).unwrap_or(0);
-    let stat = read("stat");
-    let nice = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(NICE)?.parse().ok());
+    let personality = fs::read_to_string(proc::path(tid, "personality")).unwrap_or_default();
+    let personality = u32::from_str_radix(personality.trim(), 16).unwrap_or(0);
+    let status = proc::Fields::of(tid);
     let wishes = Wishes {
         affinity: sys::get_affinity(tid).ok(),
         no_randomize: Some(personality & NO_RANDOMIZE != 0),
         reads_execute: personality & READ_IMPLIES_EXEC != 0,
-        no_new_privs: read("status").lines().any(|line| line == "NoNewPrivs:\t1"),
+        no_new_privs: status.is_some_and(|status| status.text("NoNewPrivs") == Some("1")),
+        has_rseq,
         ..Wishes::default()
     };
-    Traits { nice: nice.unwrap_or(0), wishes, reads_tsc: false }
+    let nice = proc::Stat::of(tid).ok().and_then(|stat| stat.nice()).unwrap_or(0);
+    Traits { nice, wishes, reads_tsc: false }
 }
 
 impl Domain {
@@ -96,7 +96,9 @@ impl Domain {
         if names::own(pid).is_some_and(|own| own != pid) {
             session.has_namespaces();
         }
-        let traits: Vec<(Tid, Traits)> = found.tids().map(|tid| (tid, traits_of(tid))).collect();
+        // A thread that has just begun has not registered them yet.
+        let has_rseq = found.tids().any(|tid| sys::rseq_of(tid).is_some());
+        let traits: Vec<(Tid, Traits)> = found.tids().map(|tid| (tid, traits_of(tid, has_rseq))).collect();
         let Prepared { threads, vdso } = found.prepare(&memory)?;
         session.set_root(pid);
         let id = session.new_domain_id();
@@ -161,7 +163,7 @@ impl Domain {
             domain.begin_clock(tid)?;
         }
         let Started { path, argv, envp, cwd } = Started::of(pid);
-        let auxv = fs::read(format!("/proc/{pid}/auxv")).unwrap_or_default();
+        let auxv = fs::read(proc::path(pid, "auxv")).unwrap_or_default();
         domain.start(parent_of(pid), Base::Image { path, argv, envp, cwd, auxv }, outcome)?;
         let text = format!(
             "process {pid} was found running: until it executes another program there are no hooks, and all its calls are traced"

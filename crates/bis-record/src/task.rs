@@ -140,6 +140,9 @@ pub struct Wishes {
     pub no_new_privs: bool,
     /// Its own seccomp filters.
     pub held: Held,
+    /// It was found with restartable sequences, and registers those of new threads: it has them, as far as it knows. (A C library that
+    /// has them in its first thread ends the program where it gets none in another.) Gone with an exec.
+    pub has_rseq: bool,
 }
 
 /// What a task has from the task that has made it, a thread as well as the child of a fork.
@@ -156,7 +159,7 @@ impl Traits {
     /// What the task keeps in the image that it executes.
     pub fn after_exec(self) -> Traits {
         // A fresh image asks nothing of cpuid or of memory; whether it may read the counter is seen when it is looked at.
-        let wishes = Wishes { no_cpuid: false, reads_execute: false, ..self.wishes };
+        let wishes = Wishes { no_cpuid: false, reads_execute: false, has_rseq: false, ..self.wishes };
         Traits { nice: self.nice, wishes, reads_tsc: false }
     }
 }
@@ -312,11 +315,13 @@ mod tests {
             reads_execute: true,
             no_new_privs: true,
             held: Held::default(),
+            has_rseq: true,
         };
         let kept = Traits { nice: 5, wishes, reads_tsc: true }.after_exec();
         assert_eq!((kept.nice, kept.reads_tsc), (5, false));
         let wishes = kept.wishes;
         assert!(wishes.no_tsc && wishes.no_new_privs && !wishes.no_cpuid && !wishes.reads_execute);
+        assert!(!wishes.has_rseq);
         assert_eq!((wishes.affinity, wishes.no_randomize), (Some(vec![1]), Some(true)));
     }
 }

@@ -12,7 +12,7 @@
 use std::{collections::BTreeMap, fs, io};
 
 use bis_agent::{AGENT_BASE, AGENT_LEN};
-use bis_trace::types::{Registers, Tid};
+use bis_trace::types::{PAGE, Registers, Tid};
 
 use crate::{
     error::TraceeError,
@@ -20,14 +20,12 @@ use crate::{
     image,
     maps::{self, Mapping},
     memory::Memory,
-    ours,
+    ours, proc,
     remote::Remote,
     sys,
     task::{self, Resume, Running, Status, Stopped},
     vdso,
 };
-
-const PAGE: u64 = 4096;
 
 /// What a call's result says that is made again (`include/linux/errno.h`): ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND,
 /// ERESTART_RESTARTBLOCK.
@@ -66,7 +64,6 @@ pub struct Thread {
 #[derive(Debug)]
 pub struct Found {
     pid: Tid,
-    /// The first thread is the process's own. Empty: given away.
     threads: Vec<Thread>,
     /// It goes on by itself, if nobody takes it.
     is_as_found: bool,
@@ -94,26 +91,15 @@ impl Drop for Found {
     }
 }
 
-/// A field of `/proc/PID/status`.
-fn status_of(pid: Tid, field: &str) -> Option<String> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
-    Some(line.trim().to_owned())
-}
-
-fn threads_of(pid: Tid) -> Vec<Tid> {
-    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let mut all: Vec<Tid> =
-        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Tid)).collect();
-    all.sort_unstable_by_key(|tid| (*tid != pid, *tid));
-    all
+/// A field of a task's status.
+fn status_of(tid: Tid, field: &str) -> Option<String> {
+    proc::Fields::of(tid)?.text(field).map(str::to_owned)
 }
 
 /// Who traces it already, in words.
 fn tracer_of(pid: Tid) -> Option<String> {
-    let tracer = status_of(pid, "TracerPid").filter(|tracer| tracer != "0")?;
-    let name = fs::read_to_string(format!("/proc/{tracer}/comm")).unwrap_or_default();
-    Some(format!("{} (process {tracer}) traces it already", name.trim_end()))
+    let tracer = proc::Fields::of(pid)?.tid("TracerPid").filter(|tracer| tracer.0 != 0)?;
+    Some(format!("{} (process {tracer}) traces it already", proc::name(tracer)))
 }
 
 /// Why the kernel does not let us trace it, in words.
@@ -164,7 +150,7 @@ impl Found {
         }
         let mut found = Found { pid, threads: Vec::new(), is_as_found: true };
         // Those that run may make more.
-        while let Some(tid) = threads_of(pid).into_iter().find(|tid| !found.has(*tid)) {
+        while let Some(tid) = proc::threads(pid).into_iter().find(|tid| !found.has(*tid)) {
             if let Some(thread) = found.stop(tid)? {
                 found.threads.push(thread);
             } else if tid == pid {
@@ -232,7 +218,7 @@ impl Found {
         }
     }
 
-    /// Its threads, its own first.
+    /// Its threads.
     pub fn tids(&self) -> impl Iterator<Item = Tid> + '_ {
         self.threads.iter().map(|thread| thread.stopped.tid())
     }

@@ -118,6 +118,11 @@ impl Stat {
     pub fn flags(&self) -> Option<u64> {
         self.field(9)?.parse().ok()
     }
+
+    /// How nice it is: -20 to 19.
+    pub fn nice(&self) -> Option<i32> {
+        self.field(19)?.parse().ok()
+    }
 }
 
 /// How long a task has had a processor, and how long it has waited for one, as of when it last gave one up (or the kernel's clock last
@@ -145,7 +150,9 @@ mod tests {
     #[test]
     fn a_name_does_not_hide_what_is_behind_it() {
         let stat = Stat("77 (a) R (b) ) S 1 77 77 0 -1 4194308 1".into());
-        assert_eq!((stat.state(), stat.flags()), (Some('S'), Some(0x40_0004)));
+        assert_eq!((stat.state(), stat.flags(), stat.nice()), (Some('S'), Some(0x40_0004), None));
+        let stat = Stat("1 (x) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 20 -5 1".into());
+        assert_eq!(stat.nice(), Some(-5));
         assert_eq!((Stat(String::new()).state(), Stat("1 (x) ".into()).flags()), (None, None));
     }
 

@@ -60,9 +60,18 @@ fn main() {
 
 /// A program that runs, and is ready to be found.
 struct Subject {
-    running: Running,
+    /// None: it was waited for.
+    running: Option<Running>,
     go: PathBuf,
     folder: PathBuf,
+}
+
+impl Drop for Subject {
+    fn drop(&mut self) {
+        if let Some(running) = &mut self.running {
+            running.kill();
+        }
+    }
 }
 
 impl Subject {
@@ -72,9 +81,18 @@ impl Subject {
         let mut command = common::command(&program, folder);
         command.arg(&go);
         let running = common::start(command, "program", folder, None)?;
-        let subject = Subject { running, go, folder: folder.to_owned() };
+        let subject = Subject { running: Some(running), go, folder: folder.to_owned() };
         until("it is ready", || Ok(subject.written()?.starts_with(b"ready\n")))?;
         Ok(subject)
+    }
+
+    fn pid(&self) -> i32 {
+        self.running.as_ref().map_or(0, Running::pid)
+    }
+
+    /// Its end.
+    fn wait(&mut self) -> Result<Step, Failed> {
+        self.running.take().ok_or("it was waited for")?.wait(LIMIT)
     }
 
     fn written(&self) -> Result<Vec<u8>, Failed> {
@@ -83,7 +101,7 @@ impl Subject {
 
     fn attach(&self, options: &[&str]) -> Result<Running, Failed> {
         let mut record = common::command(bis(), &self.folder);
-        record.args(["record", "-o", "trace", "--attach"]).arg(self.running.pid().to_string()).args(options);
+        record.args(["record", "-o", "trace", "--attach"]).arg(self.pid().to_string()).args(options);
         common::start(record, "record", &self.folder, None)
     }
 
@@ -94,7 +112,7 @@ impl Subject {
                 let said = fs::read_to_string(self.folder.join("record.err"))?;
                 return Err(format!("bis has ended: {said}").into());
             }
-            let pid = self.running.pid();
+            let pid = self.pid();
             for task in fs::read_dir(format!("/proc/{pid}/task"))? {
                 if status_of(&task?.path(), "Seccomp:")? != "2" {
                     return Ok(false);
@@ -110,16 +128,15 @@ impl Subject {
     }
 
     /// Both to their ends, which must be the same; and the replay.
-    fn end(self, recorder: Running) -> Result<(), Failed> {
-        let Subject { running, folder, .. } = self;
+    fn end(mut self, recorder: Running) -> Result<(), Failed> {
         let recorded = recorder.wait(LIMIT)?;
-        let ended = running.wait(LIMIT)?;
+        let ended = self.wait()?;
         if recorded.status != ended.status {
             return Err(format!("the program ended with {}\n{}", ended.status, recorded.shown()).into());
         }
         let stdout = ended.stdout.strip_prefix(b"ready\n").unwrap_or_default().to_vec();
         let seen = Step { stdout, ..ended };
-        common::replay_and_compare(&folder.join("trace"), &seen, &folder, LIMIT)?;
+        common::replay_and_compare(&self.folder.join("trace"), &seen, &self.folder, LIMIT)?;
         Ok(())
     }
 }
@@ -192,16 +209,16 @@ fn traced_already(folder: &Folder) -> Result<(), Failed> {
     let subject = Subject::start(Path::new("sleeping.c"), folder.path())?;
     let mut recorder = subject.attach(&[])?;
     subject.found(&mut recorder)?;
-    refused(folder.path(), subject.running.pid(), "traces it already")?;
+    refused(folder.path(), subject.pid(), "traces it already")?;
     subject.go()?;
     subject.end(recorder)
 }
 
 fn stopped(folder: &Folder) -> Result<(), Failed> {
     let subject = Subject::start(Path::new("threads.c"), folder.path())?;
-    let pid = rustix::process::Pid::from_raw(subject.running.pid()).ok_or("no process")?;
+    let pid = rustix::process::Pid::from_raw(subject.pid()).ok_or("no process")?;
     rustix::process::kill_process(pid, rustix::process::Signal::STOP)?;
-    let task = PathBuf::from(format!("/proc/{}", subject.running.pid()));
+    let task = PathBuf::from(format!("/proc/{}", subject.pid()));
     until("it is stopped", || Ok(status_of(&task, "State:")?.starts_with('T')))?;
     let mut recorder = subject.attach(&[])?;
     subject.found(&mut recorder)?;
@@ -216,11 +233,11 @@ fn stopped(folder: &Folder) -> Result<(), Failed> {
 
 /// It cannot go on without bis.
 fn recorder_killed(folder: &Folder) -> Result<(), Failed> {
-    let subject = Subject::start(Path::new("computing.c"), folder.path())?;
+    let mut subject = Subject::start(Path::new("computing.c"), folder.path())?;
     let mut recorder = subject.attach(&[])?;
     subject.found(&mut recorder)?;
     recorder.kill();
-    let ended = subject.running.wait(LIMIT)?;
+    let ended = subject.wait()?;
     if ended.status != 128 + 9 {
         return Err(format!("it was not killed\n{}", ended.shown()).into());
     }
@@ -228,13 +245,13 @@ fn recorder_killed(folder: &Folder) -> Result<(), Failed> {
 }
 
 fn interrupted(folder: &Folder) -> Result<(), Failed> {
-    let subject = Subject::start(Path::new("sleeping.c"), folder.path())?;
+    let mut subject = Subject::start(Path::new("sleeping.c"), folder.path())?;
     let mut recorder = subject.attach(&[])?;
     subject.found(&mut recorder)?;
     let pid = rustix::process::Pid::from_raw(recorder.pid()).ok_or("no process")?;
     rustix::process::kill_process(pid, rustix::process::Signal::INT)?;
     let recorded = recorder.wait(LIMIT)?;
-    let ended = subject.running.wait(LIMIT)?;
+    let ended = subject.wait()?;
     if (recorded.status, ended.status) != (130, 130) {
         return Err(format!("it ended with {}\n{}", ended.status, recorded.shown()).into());
     }
