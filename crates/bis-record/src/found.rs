@@ -94,7 +94,7 @@ impl Domain {
         check(pid, &found.mappings()?)?;
         let memory = Memory::open(pid)?;
         if names::own(pid).is_some_and(|own| own != pid) {
-            session.has_namespaces();
+            session.expect_namespaces();
         }
         // A thread that has just begun has not registered them yet.
         let has_rseq = found.tids().any(|tid| sys::rseq_of(tid).is_some());
