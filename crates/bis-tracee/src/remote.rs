@@ -1,6 +1,6 @@
 //! System calls that the supervisor makes in a task's name, through the agent's untraced instruction.
 //!
-//! [`Remote`] is a guard: it saves the registers when it begins and puts them back when it is finished. It may
+//! [`Remote`] is a guard: it saves the registers when it begins and puts them back when it is finished or dropped. It may
 //! begin at any stop at which the task would return to its program: after a system call's exit, at a signal,
 //! at a first stop, and at a seccomp stop: there the pending call is skipped, and who wants it made sets the
 //! registers to make it again.
@@ -149,16 +149,28 @@ impl<'a> Remote<'a> {
     }
 
     /// Puts the registers back (with `orig_rax` of -1: no call is in progress any more) and the signal mask, and
-    /// ends.
+    /// ends. A guard that is dropped without, because something in between has failed, does the same.
+    ///
+    /// # Errors
+    /// Where the task has died.
     pub fn finish(mut self) -> Result<()> {
-        let slot = self.task.take().expect("finish consumes the guard");
-        if let Some(stopped) = slot.as_mut() {
-            stopped.set_regs(&Registers { orig_rax: u64::MAX, ..self.saved })?;
-            stopped.set_sigmask(self.sigmask)?;
-            for info in self.arrived.iter().filter(|info| info.signal() == Signal::STOP) {
-                sys::kill(stopped.tid(), info.signal())?;
-            }
+        self.put_back()
+    }
+
+    fn put_back(&mut self) -> Result<()> {
+        let Some(Some(stopped)) = self.task.take() else { return Ok(()) };
+        stopped.set_regs(&Registers { orig_rax: u64::MAX, ..self.saved })?;
+        stopped.set_sigmask(self.sigmask)?;
+        for info in self.arrived.iter().filter(|info| info.signal() == Signal::STOP) {
+            sys::kill(stopped.tid(), info.signal())?;
         }
         Ok(())
+    }
+}
+
+impl Drop for Remote<'_> {
+    fn drop(&mut self) {
+        // Whatever led here is what is told; a task that has died meanwhile needs nothing.
+        let _ = self.put_back();
     }
 }
