@@ -1,4 +1,5 @@
-//! The command line, and what follows from it alone: which workloads are meant, where the `bis` to measure is.
+//! The command line, and what follows from it alone: which workloads are meant, where the `bis` to measure
+//! is.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -40,7 +41,8 @@ pub struct Args {
     /// More columns: the same with these flags of `bis record`
     #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
     pub columns: Vec<Column>,
-    /// Another recorder, in the same turns; {trace} becomes the trace's folder, {cmd} the program and its arguments
+    /// Another recorder, in the same turns; {trace} becomes the trace's folder, {cmd} the program and its
+    /// arguments
     #[arg(long, num_args = 2, value_names = ["RECORD CMD", "REPLAY CMD"])]
     pub vs: Vec<String>,
     /// Write the figures as JSON, with those of every round

@@ -1,25 +1,26 @@
 //! `bis-bench`: how much slower programs are when they are recorded and replayed.
 //!
-//! It prepares whole workloads in a temporary folder, runs each natively, recorded and replayed, in turn, and prints
-//! the medians of the ratios, what the traces weigh, and the peak of memory; with `--vs` another recorder runs in the
-//! same turns. It knows nothing of how bis works: it only runs the command, so it measures any build of it.
-//! It is not for functions (that would be a microbenchmark), and it never judges a time: no test depends on one.
+//! It prepares whole workloads in a temporary folder, runs each natively, recorded and replayed, in turn, and
+//! prints the medians of the ratios, what the traces weigh, and the peak of memory; with `--vs` another
+//! recorder runs in the same turns. It knows nothing of how bis works: it only runs the command, so it
+//! measures any build of it. It is not for functions (that would be a microbenchmark), and it never judges a
+//! time: no test depends on one.
 //!
 //! How it measures, and why so:
 //!
-//! - *Interleaved.* A machine's speed drifts; a ratio is taken between neighbours in time (record of round i by native
-//!   of round i), and the median over the rounds is shown with the least and the greatest.
-//! - *A warm-up round*, which counts nowhere, fills caches and is the round in which results are compared: what the
-//!   program wrote when it was replayed must be what it wrote when it was recorded.
-//! - *Every run is checked.* A workload that failed, or whose result is wrong, is reported with its message and has no
-//!   figures.
+//! - *Interleaved.* A machine's speed drifts; a ratio is taken between neighbours in time (record of round i
+//!   by native of round i), and the median over the rounds is shown with the least and the greatest.
+//! - *A warm-up round*, which counts nowhere, fills caches and is the round in which results are compared:
+//!   what the program wrote when it was replayed must be what it wrote when it was recorded.
+//! - *Every run is checked.* A workload that failed, or whose result is wrong, is reported with its message
+//!   and has no figures.
 //! - *Memory in a round of its own*, because sampling it takes time.
 //! - Before each timed run, what earlier ones wrote is brought to the disk, so that nobody pays for another.
 //!
 //! `bis-bench debug` is about something else: how long single commands take in a debugger ([`debug`]).
 //!
-//! Exit statuses: 0; 1 when a workload failed natively or with bis; 2 for a bad command line or when the benchmark
-//! itself could not work.
+//! Exit statuses: 0; 1 when a workload failed natively or with bis; 2 for a bad command line or when the
+//! benchmark itself could not work.
 #![forbid(unsafe_code)]
 
 mod args;

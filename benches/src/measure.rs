@@ -1,8 +1,8 @@
 //! The rounds: native, then record and replay of each subject, again and again, with a check after each run.
 //!
-//! A failure of a native run ends its workload; a failure of a subject ends only that subject's part in it, so another
-//! recorder's failure costs none of our figures. A subject that failed has no figures at all, not those of the rounds
-//! before.
+//! A failure of a native run ends its workload; a failure of a subject ends only that subject's part in it,
+//! so another recorder's failure costs none of our figures. A subject that failed has no figures at all, not
+//! those of the rounds before.
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -80,8 +80,8 @@ pub struct Side {
 pub struct Weight {
     /// Files that are only this trace's.
     pub own: u64,
-    /// Files that have further names: kept once for several traces. And blocks that files have in common (reflinks), where
-    /// `filefrag` is installed to tell; else they are counted as the trace's own.
+    /// Files that have further names: kept once for several traces. And blocks that files have in common
+    /// (reflinks), where `filefrag` is installed to tell; else they are counted as the trace's own.
     pub shared: u64,
 }
 

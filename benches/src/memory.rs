@@ -1,10 +1,10 @@
 //! The peak of memory of a tree of processes.
 //!
-//! What is summed is PSS, the kernel's "proportional set size": a page that n processes map counts 1/n in each, so a
-//! buffer that a recorder shares with its program counts once. It is read from `/proc/PID/smaps_rollup`, every 10 ms;
-//! a peak between two samples is missed, and a process that ends while the tree is walked counts nothing. Memory that
-//! nobody maps (the page cache, what lies in pipes) is not in it. A run that was over before the third sample has no
-//! peak: what was seen of it may be its first moment.
+//! What is summed is PSS, the kernel's "proportional set size": a page that n processes map counts 1/n in
+//! each, so a buffer that a recorder shares with its program counts once. It is read from
+//! `/proc/PID/smaps_rollup`, every 10 ms; a peak between two samples is missed, and a process that ends while
+//! the tree is walked counts nothing. Memory that nobody maps (the page cache, what lies in pipes) is not in
+//! it. A run that was over before the third sample has no peak: what was seen of it may be its first moment.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 const INTERVAL: Duration = Duration::from_millis(10);
 const SAMPLES_MIN: u32 = 3;
 
-/// Samples the tree below (and with) process `root` until `over` becomes true; the greatest sum, in bytes, or none if
-/// the time was too short to say.
+/// Samples the tree below (and with) process `root` until `over` becomes true; the greatest sum, in bytes, or
+/// none if the time was too short to say.
 pub fn peak_pss(root: u32, over: &AtomicBool) -> Option<u64> {
     let (mut peak, mut samples) = (0, 0);
     let mut due = Instant::now();

@@ -1,7 +1,8 @@
 //! One run of one command: its time, its outputs, its end.
 //!
-//! Standard input is empty, the outputs go to files. The command has a process group of its own, which is killed when
-//! it takes longer than its limit. No thread of ours runs beside a timed command: the wait is one `poll`.
+//! Standard input is empty, the outputs go to files. The command has a process group of its own, which is
+//! killed when it takes longer than its limit. No thread of ours runs beside a timed command: the wait is one
+//! `poll`.
 
 use std::ffi::OsString;
 use std::fs::{self, File};

@@ -11,7 +11,8 @@ use crate::subject::Subject;
 /// The whole text, with a line feed at its end.
 pub fn render(subjects: &[Subject], outcomes: &[Outcome]) -> String {
     let mut table = Table::new();
-    // As Markdown, so that it can be put into a note; wider than the terminal is better than broken within figures.
+    // As Markdown, so that it can be put into a note; wider than the terminal is better than broken within
+    // figures.
     table.load_style(presets::ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled);
     let head = head(subjects);
     table.set_header(head);
@@ -58,7 +59,8 @@ fn head(subjects: &[Subject]) -> Vec<String> {
     head
 }
 
-/// Our other flags are there for their ratios and traces; the first subject and the other recorder have all columns.
+/// Our other flags are there for their ratios and traces; the first subject and the other recorder have all
+/// columns.
 fn has_details(at: usize, subject: &Subject) -> bool {
     at == 0 || !subject.ours
 }

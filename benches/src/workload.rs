@@ -43,8 +43,8 @@ pub struct Job {
     pub argv: Vec<OsString>,
     /// How often it runs in one round; times are divided by it. For what is too short to be timed once.
     pub repeat: u32,
-    /// How many of what it is about (calls, turns) one run makes, if that is worth a figure: the table then says how
-    /// long one takes.
+    /// How many of what it is about (calls, turns) one run makes, if that is worth a figure: the table then
+    /// says how long one takes.
     pub units: Option<u64>,
     /// Standard output is the same in all runs, so recording must not change it.
     pub same_output: bool,

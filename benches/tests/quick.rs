@@ -1,5 +1,6 @@
-//! Runs the benchmark with small sizes and looks at its report: that every workload did its work natively, recorded
-//! and replayed, and that the figures are all there. No time is judged, so a busy machine fails nothing.
+//! Runs the benchmark with small sizes and looks at its report: that every workload did its work natively,
+//! recorded and replayed, and that the figures are all there. No time is judged, so a busy machine fails
+//! nothing.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -10,8 +11,8 @@ use serde_json::Value;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_bis-bench");
 
-/// The `bis` beside the benchmark, built if `cargo test -p bis-bench` did not: a package's tests build its own
-/// programs only.
+/// The `bis` beside the benchmark, built if `cargo test -p bis-bench` did not: a package's tests build its
+/// own programs only.
 fn bis() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {

@@ -1,4 +1,5 @@
-//! Assembles and links the agent's two parts, the stub and the hooks, and tells the crate where their symbols lie.
+//! Assembles and links the agent's two parts, the stub and the hooks, and tells the crate where their symbols
+//! lie.
 
 use std::{
     env,
@@ -19,8 +20,8 @@ fn run(command: &mut Command) {
     assert!(status.success(), "{command:?} ended with {status}");
 }
 
-/// The hooks run without a stack protector, vector registers, relocations, or anything of a C library; and no jump
-/// tables, so that each of their conditional branches is one that a reader of the source sees.
+/// The hooks run without a stack protector, vector registers, relocations, or anything of a C library; and no
+/// jump tables, so that each of their conditional branches is one that a reader of the source sees.
 const HOOKS_FLAGS: [&str; 17] = [
     "-std=gnu11",
     "-O2",

@@ -1,6 +1,7 @@
 //! A gdb with a recording, to which commands are typed: how long does each take?
 //!
-//! Behind each command comes an `echo` of a mark, and its time is from when it was written until its mark is read.
+//! Behind each command comes an `echo` of a mark, and its time is from when it was written until its mark is
+//! read.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -25,7 +26,8 @@ pub struct Gdb {
 }
 
 impl Gdb {
-    /// Starts `PROGRAM replay TRACE` (bis and rr understand the same words) and waits for its prompt: how long was that?
+    /// Starts `PROGRAM replay TRACE` (bis and rr understand the same words) and waits for its prompt: how
+    /// long was that?
     pub fn start(program: &Path, trace: &Path, limit: Duration) -> Result<(Gdb, Duration)> {
         let mut command = Command::new(program);
         command.arg("replay").arg(trace).args(["-o", "-nx", "-o", "-q"]);

@@ -1,8 +1,8 @@
 //! `bis-bench debug`: how long a person waits in a debugger.
 //!
-//! Each row records a program and drives gdb as a person would, one command after the other. Its figures are times of single
-//! commands (medians of several where they come in a row) and amounts of memory, beside what we want of them. Where rr records on
-//! this machine, it goes through the same rows.
+//! Each row records a program and drives gdb as a person would, one command after the other. Its figures are
+//! times of single commands (medians of several where they come in a row) and amounts of memory, beside what
+//! we want of them. Where rr records on this machine, it goes through the same rows.
 //!
 //! A row that fails says why, and has no figures. No time is judged.
 

@@ -1,4 +1,5 @@
-//! `git status` and `git log --stat` in a repository of 20,000 files and 500 commits, made by `git fast-import`.
+//! `git status` and `git log --stat` in a repository of 20,000 files and 500 commits, made by `git
+//! fast-import`.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};

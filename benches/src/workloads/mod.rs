@@ -1,7 +1,7 @@
 //! The list of workloads. Each file prepares one kind; a job's results are checked where they are known.
 //!
-//! All content is made here, by fixed rules, so every machine measures the same work; but tools of different versions
-//! (compilers, interpreters) do it differently, so figures compare only within one machine.
+//! All content is made here, by fixed rules, so every machine measures the same work; but tools of different
+//! versions (compilers, interpreters) do it differently, so figures compare only within one machine.
 
 mod content;
 mod git;

@@ -1,5 +1,5 @@
-//! The programs of `benches/programs/`, compiled where they are prepared. Each checks itself; its output is the same
-//! in all runs, and that is checked too.
+//! The programs of `benches/programs/`, compiled where they are prepared. Each checks itself; its output is
+//! the same in all runs, and that is checked too.
 
 use std::ffi::OsString;
 use std::fs;
@@ -78,9 +78,9 @@ fn size(size: u64) -> OsString {
     size.to_string().into()
 }
 
-/// The first call of `traced_calls.c` for which bis stops each time. Which calls are hooked changes with bis, and a
-/// figure for a hooked one would be a good figure for something else; so it is tried: a call that was traced is an
-/// event of its own in the trace.
+/// The first call of `traced_calls.c` for which bis stops each time. Which calls are hooked changes with bis,
+/// and a figure for a hooked one would be a good figure for something else; so it is tried: a call that was
+/// traced is an event of its own in the trace.
 fn unhooked_call(site: &Site, program: &Path) -> Result<&'static str> {
     const CALLS: [&str; 5] = ["sigaltstack", "personality", "umask", "getpgid", "getpriority"];
     const TIMES: usize = 100;

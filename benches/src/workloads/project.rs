@@ -1,4 +1,5 @@
-//! `make` of a C project: a hundred small files with their headers, each a run of gcc, cc1 and as; then a link.
+//! `make` of a C project: a hundred small files with their headers, each a run of gcc, cc1 and as; then a
+//! link.
 //!
 //! The built program is run (never recorded), and must give the number that the same arithmetic gives here.
 

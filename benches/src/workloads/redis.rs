@@ -1,5 +1,6 @@
-//! A redis server that is recorded, under a `redis-benchmark` that is not: what counts is how long the benchmark takes
-//! for a fixed number of requests. The time of the replay is that of the whole server, since it has no client then.
+//! A redis server that is recorded, under a `redis-benchmark` that is not: what counts is how long the
+//! benchmark takes for a fixed number of requests. The time of the replay is that of the whole server, since
+//! it has no client then.
 //!
 //! They talk over a Unix socket in the job's folder, so no port can be taken by somebody else.
 

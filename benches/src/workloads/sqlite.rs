@@ -1,7 +1,7 @@
 //! One `sqlite3` that fills, changes and asks a database on the disk, then one in memory.
 //!
-//! The disk is not waited for (`synchronous = OFF`): what a disk takes is the same with and without a recorder, and
-//! differs from run to run by more than the recorder costs.
+//! The disk is not waited for (`synchronous = OFF`): what a disk takes is the same with and without a
+//! recorder, and differs from run to run by more than the recorder costs.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -1,6 +1,6 @@
-//! The hooks as the supervisor sees them: where their parts lie, the state that both share, the table of the calls
-//! that they may make, and the entries of their log. What both sides must say alike is in [`crate::shared`] alone, of which the build makes the header
-//! that the hooks' own sources include.
+//! The hooks as the supervisor sees them: where their parts lie, the state that both share, the table of the
+//! calls that they may make, and the entries of their log. What both sides must say alike is in
+//! [`crate::shared`] alone, of which the build makes the header that the hooks' own sources include.
 
 mod table;
 
@@ -52,10 +52,11 @@ pub const RDTSC: u64 = symbols::RDTSC;
 pub const RDTSCP: u64 = symbols::RDTSCP;
 /// Where a trampoline of a cpuid instruction enters, with rdx = the address behind the trampoline's own.
 pub const CPUID: u64 = symbols::CPUID;
-/// Where a trampoline of an rdrand, rdseed or rdpid instruction enters, with rcx = the address behind the trampoline's own, and
-/// the program's rcx at [`state::SAVED_RCX`].
+/// Where a trampoline of an rdrand, rdseed or rdpid instruction enters, with rcx = the address behind the
+/// trampoline's own, and the program's rcx at [`state::SAVED_RCX`].
 pub const CHANCE: u64 = symbols::CHANCE;
-/// Address just after that hook. All of the ways into hooks, and out of them but to a safepoint, lie between [`ENTER`] and here.
+/// Address just after that hook. All of the ways into hooks, and out of them but to a safepoint, lie between
+/// [`ENTER`] and here.
 pub const CPUID_END: u64 = symbols::MAKE;
 /// From here to [`SYSCALL`] inclusive, a call can still be called off: by going on at [`BAILED`].
 pub const MAKE_CHECK: u64 = symbols::MAKE_CHECK;
@@ -69,8 +70,8 @@ pub const BAILED: u64 = symbols::BAILED;
 pub const COPY: u64 = symbols::COPY;
 /// Goes on after such a fault.
 pub const COPY_FAULT: u64 = symbols::COPY_FAULT;
-/// What a seccomp filter sees of the traced call at the end of a hook: all registers are the program's, but for rip
-/// and rax, which are in the state. The call is [`SAFEPOINT`].
+/// What a seccomp filter sees of the traced call at the end of a hook: all registers are the program's, but
+/// for rip and rax, which are in the state. The call is [`SAFEPOINT`].
 pub const SAFEPOINT_END: u64 = symbols::SAFEPOINT_END;
 /// An int3: the replayed program made another call than the log has.
 pub const DIVERGED: u64 = symbols::DIVERGED;
@@ -82,8 +83,9 @@ const _: () = assert!(TEXT_BASE == crate::AGENT_BASE + crate::AGENT_LEN);
 const _: () = assert!(TEXT_BASE + TEXT.len() as u64 <= PLACES_BASE);
 const _: () = assert!(TABLE_BASE + TABLE_LEN as u64 <= AREA_BASE);
 
-/// Where in the hooks' text a replay must know its way. They lie elsewhere in the hooks of each version, and of each compiler: a trace
-/// is replayed with its own hooks, and these say it themselves, in the last bytes before the answers of cpuid.
+/// Where in the hooks' text a replay must know its way. They lie elsewhere in the hooks of each version, and
+/// of each compiler: a trace is replayed with its own hooks, and these say it themselves, in the last bytes
+/// before the answers of cpuid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Places {
     /// As [`ENTER`], and so on.
@@ -98,8 +100,9 @@ pub struct Places {
     pub diverged: u64,
 }
 
-/// What replay and hooks agree on beside [`Places`]: the addresses of text, table, area and log, [`state`]'s offsets, and the log's
-/// entries. To be raised when one of these changes its meaning; then replay needs to know both, or refuses the older.
+/// What replay and hooks agree on beside [`Places`]: the addresses of text, table, area and log, [`state`]'s
+/// offsets, and the log's entries. To be raised when one of these changes its meaning; then replay needs to
+/// know both, or refuses the older.
 const AGREEMENT: u64 = 1;
 
 const PLACES_MAGIC: [u8; 8] = *b"BISHOOKS";
@@ -185,8 +188,8 @@ fn is_replayed_text(text: &[u8]) -> bool {
         && text[at + 2..] == TEXT[at + 2..]
 }
 
-/// Text and table as one piece for [`TEXT_BASE`]; for replay with an instruction that does nothing in place of
-/// the system call.
+/// Text and table as one piece for [`TEXT_BASE`]; for replay with an instruction that does nothing in place
+/// of the system call.
 pub fn image(replay: bool, cpuid: &[Cpuid], table: &[Row; CALLS]) -> Vec<u8> {
     let table_at = usize::try_from(TABLE_BASE - TEXT_BASE).unwrap_or(0);
     let mut image = vec![0; table_at + TABLE_LEN];

@@ -1,10 +1,10 @@
 //! The agent: the blob that bis maps at a fixed place into every address space that it records or replays,
 //! and the one description of it that the supervisor has.
 //!
-//! It has two parts. The stub (`agent.S`) holds the instruction through which the supervisor makes system calls in a
-//! task, the place where a task waits between two supervisors, and the entry by which it serves as the replayer's
-//! stub; it is that of whichever bis runs. The [`hooks`] make the program's system calls without a stop and log them;
-//! their text is kept in the trace, because replay must execute the very same.
+//! It has two parts. The stub (`agent.S`) holds the instruction through which the supervisor makes system
+//! calls in a task, the place where a task waits between two supervisors, and the entry by which it serves as
+//! the replayer's stub; it is that of whichever bis runs. The [`hooks`] make the program's system calls
+//! without a stop and log them; their text is kept in the trace, because replay must execute the very same.
 #![forbid(unsafe_code)]
 
 pub mod hooks;
@@ -30,8 +30,8 @@ pub const SCRATCH_BASE: u64 = 0x6000_0000;
 /// The end of the range of [`SCRATCH_BASE`].
 pub const SCRATCH_END: u64 = AGENT_BASE;
 
-/// Where memory of ours may be in a recorded address space, but for arenas and dense text, which replay has, too: scratch memory, the
-/// agent, the hooks and their area.
+/// Where memory of ours may be in a recorded address space, but for arenas and dense text, which replay has,
+/// too: scratch memory, the agent, the hooks and their area.
 pub const OURS: std::ops::Range<u64> = SCRATCH_BASE..hooks::AREA_BASE + hooks::AREA_LEN;
 
 /// The `syscall` instruction for the supervisor's own calls, followed by an `int3`.
@@ -55,7 +55,8 @@ pub const TEXT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/agent.bin"));
 /// A static ELF executable that consists of the agent only; its entry is an `int3`.
 pub const STUB_ELF: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/agent.elf"));
 
-/// A static ELF executable: what a recorded process becomes in place of a program that is left out of the recording.
+/// A static ELF executable: what a recorded process becomes in place of a program that is left out of the
+/// recording.
 pub const STAND_IN_ELF: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/stand_in.elf"));
 
 const _: () = assert!(symbols::TEXT_BASE == AGENT_BASE);

@@ -1,5 +1,6 @@
-//! What the hooks and the supervisor share, written once: addresses, the state, the table of calls, the log's entries. The build
-//! makes `shared.h` of it ([`header`]), which the hooks' C and assembly include; there each name is as it is here, in upper case.
+//! What the hooks and the supervisor share, written once: addresses, the state, the table of calls, the log's
+//! entries. The build makes `shared.h` of it ([`header`]), which the hooks' C and assembly include; there
+//! each name is as it is here, in upper case.
 
 use std::{
     fmt::Write,
@@ -63,21 +64,23 @@ constants! { ADDRESSES: u64;
     CPUID_BASE = 0x7000_6000;
     /// The table of calls, behind the text; both are mapped as one range.
     TABLE_BASE = 0x7000_8000;
-    /// The area: the state, the classes of descriptors, the hooks' stack and scratch memory, and the log. While recording it is
-    /// shared with the supervisor.
+    /// The area: the state, the classes of descriptors, the hooks' stack and scratch memory, and the log.
+    /// While recording it is shared with the supervisor.
     AREA_BASE = 0x7000_b000;
     /// A bit for each file that is mapped where it may change, in the state's page: others may have the same.
     FILES_BASE = AREA_BASE + 0x200;
     /// How many bits there are.
     FILES_BITS = 8192;
-    /// A file's bit: the number of its inode times the first of these, xor the number of its device times the second one, shifted to
-    /// the right by the third.
+    /// A file's bit: the number of its inode times the first of these, xor the number of its device times the
+    /// second one, shifted to the right by the third.
     FILE_OF_INODE = 0x9e37_79b9_7f4a_7c15;
     FILE_OF_DEVICE = 0xc4ce_b9fe_1a85_ec53;
     FILE_SHIFT = 51;
-    /// A bit for each descriptor that has a class, in the state's page: its large reads are copied, not cloned.
+    /// A bit for each descriptor that has a class, in the state's page: its large reads are copied, not
+    /// cloned.
     COPIED_BASE = AREA_BASE + 0x800;
-    /// The word that the dense text counts down, behind the state; and where a count of the dense text keeps rcx.
+    /// The word that the dense text counts down, behind the state; and where a count of the dense text keeps
+    /// rcx.
     COUNTDOWN = AREA_BASE + 0xf00;
     COUNT_RCX = COUNTDOWN + 8;
     /// The classes of descriptors, a byte each.
@@ -184,13 +187,13 @@ state! {
     DEVICES: 2;
     /// Recording: the time stamp counter can be read (else `rdtsc` faults).
     TICKS: 1;
-    /// Recording: the addresses of the kernel's clock_gettime, gettimeofday and time, for the hooks to call; 0: not to be
-    /// called.
+    /// Recording: the addresses of the kernel's clock_gettime, gettimeofday and time, for the hooks to call;
+    /// 0: not to be called.
     CLOCKS: 3;
     /// The same for getcpu.
     GETCPU: 1;
-    /// Recording: reads of this many bytes and more are traced, unless their descriptor is one of those that are copied; 0:
-    /// none are.
+    /// Recording: reads of this many bytes and more are traced, unless their descriptor is one of those that
+    /// are copied; 0: none are.
     CLONE_MIN: 1;
     /// Recording: one bit for each call that the program's own filters have a say in; it is traced.
     JUDGED: 8;
@@ -202,14 +205,14 @@ state! {
     WHOLE: 1;
     /// Recording: the current folder lies in /proc, and so may relative paths.
     IN_PROC: 1;
-    /// Conditional branches are counted, so recording and replay must make the same: the functions of CLOCKS are not called.
-    /// The same in all of a domain's life.
+    /// Conditional branches are counted, so recording and replay must make the same: the functions of CLOCKS
+    /// are not called. The same in all of a domain's life.
     COUNTED: 1;
-    /// Recording: 1 + the descriptor of a file that is mapped somewhere, and that a hooked open has cut; the hook ends at its
-    /// safepoint then.
+    /// Recording: 1 + the descriptor of a file that is mapped somewhere, and that a hooked open has cut; the
+    /// hook ends at its safepoint then.
     CUT: 1;
-    /// Recording: the call that a hook has left last was tried there with no time to wait, or its descriptor was asked, and it
-    /// would have waited. Set by the hook, taken back by the supervisor.
+    /// Recording: the call that a hook has left last was tried there with no time to wait, or its descriptor
+    /// was asked, and it would have waited. Set by the hook, taken back by the supervisor.
     WAITS: 1;
 }
 
@@ -256,7 +259,8 @@ pub mod flag {
         ALWAYS = 1 << 9;
         /// It waits unless descriptor 0 has O_NONBLOCK.
         ASKS = 1 << 10;
-        /// It reads descriptor 0; the kernel may want memory that is aligned, and says EINVAL for what is not.
+        /// It reads descriptor 0; the kernel may want memory that is aligned, and says EINVAL for what is
+        /// not.
         ALIGNED = 1 << 11;
         /// The result is a new descriptor that concerns nobody: of a socket, an eventfd.
         MAKES_FD = 1 << 12;
@@ -374,7 +378,8 @@ impl Row {
 layout! { ENTRY;
     /// What an entry of the log begins with; its data follow, each piece on 8 bytes.
     pub struct Head {
-        /// Up to [`CALL`] the call's number, then [`LEFT`], [`ASKED`] and [`LATE`], from [`EIGHTS`] on the eights of all of the entry.
+        /// Up to [`CALL`] the call's number, then [`LEFT`], [`ASKED`] and [`LATE`], from [`EIGHTS`] on the
+        /// eights of all of the entry.
         pub head: u32,
         /// A hash of the arguments.
         pub check: u32,
@@ -396,7 +401,8 @@ constants! { BITS: u32;
 }
 
 constants! { NUMBERS: u16;
-    /// What entries say in place of a call's number for `rdrand`; the result is the number, the data are the carry flag.
+    /// What entries say in place of a call's number for `rdrand`; the result is the number, the data are the
+    /// carry flag.
     NR_RDRAND = 0x1fa;
     /// The same for `rdseed`.
     NR_RDSEED = 0x1fb;
@@ -411,8 +417,8 @@ constants! { NUMBERS: u16;
 const _: () = assert!(NR_RDTSCP as u32 <= CALL && CALLS <= CALL as usize + 1 && LEFT == CALL + 1);
 
 constants! { STAND_IN: u32;
-    /// What the keeper of a program that is left out tells its stand-in, in the first of two words: the program has exited, with the status
-    /// that is the second.
+    /// What the keeper of a program that is left out tells its stand-in, in the first of two words: the
+    /// program has exited, with the status that is the second.
     EXITED = 1;
     /// It was killed by that signal.
     KILLED = 2;

@@ -1,8 +1,10 @@
-//! The debugger's side of bis: what a gdb, LLDB or Delve client says, what it is answered, and how that is found out.
+//! The debugger's side of bis: what a gdb, LLDB or Delve client says, what it is answered, and how that is
+//! found out.
 //!
-//! [`protocol`] is the gdb remote serial protocol: bytes in, commands out; replies in, bytes out. It knows nothing of
-//! processes or of replay. [`session`] is one process of a recording, which can be gone through forwards and backwards; it knows
-//! nothing of packets. [`server`] has a client on one side and a session on the other.
+//! [`protocol`] is the gdb remote serial protocol: bytes in, commands out; replies in, bytes out. It knows
+//! nothing of processes or of replay. [`session`] is one process of a recording, which can be gone through
+//! forwards and backwards; it knows nothing of packets. [`server`] has a client on one side and a session on
+//! the other.
 #![forbid(unsafe_code)]
 
 mod options;

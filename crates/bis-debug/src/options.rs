@@ -207,7 +207,8 @@ fn image<'t>(trace: &'t Trace, mut entry: &'t DomainEntry) -> Vec<&'t FileEntry>
     files
 }
 
-/// Where a debugger finds the program of a domain: where it was, or what the trace has kept of it, if another file has its name now.
+/// Where a debugger finds the program of a domain: where it was, or what the trace has kept of it, if another
+/// file has its name now.
 pub(crate) fn symbols_of(trace: &Trace, entry: &DomainEntry) -> Option<PathBuf> {
     let was = executable_of(trace, entry)?;
     match image(trace, entry).first() {
@@ -216,7 +217,8 @@ pub(crate) fn symbols_of(trace: &Trace, entry: &DomainEntry) -> Option<PathBuf> 
     }
 }
 
-/// Where the trace has a file that the machine has no more. None: the machine has it, or the trace's own was changed as well.
+/// Where the trace has a file that the machine has no more. None: the machine has it, or the trace's own was
+/// changed as well.
 pub(crate) fn file_for_debugger(trace: &Trace, entry: &FileEntry) -> Option<PathBuf> {
     if entry.path.is_empty() || trace.is_still_there(entry.file) {
         return None;

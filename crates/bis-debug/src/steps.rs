@@ -1,5 +1,5 @@
-//! A replay that goes on by single instructions from an event on, and shows the registers in front of each: for whoever compares what
-//! two replays do.
+//! A replay that goes on by single instructions from an event on, and shows the registers in front of each:
+//! for whoever compares what two replays do.
 
 use bis_replay::{Limit, Solo, Stop, World};
 use bis_trace::{
@@ -22,8 +22,8 @@ pub struct Step {
     pub registers: Registers,
 }
 
-/// Replays all processes or one, one after the other, and shows each instruction behind the last event before `from`. False: the
-/// recording was cut short, and so was this.
+/// Replays all processes or one, one after the other, and shows each instruction behind the last event before
+/// `from`. False: the recording was cut short, and so was this.
 ///
 /// # Errors
 /// Where the trace has no such process, cannot be replayed, or `show` fails.

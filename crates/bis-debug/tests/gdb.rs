@@ -1,6 +1,6 @@
-//! The protocol against a real gdb: a server of one thread that does not exist, written with nothing but this crate.
-//! gdb says whether it takes our target description and replies, and its compiler of agent expressions says whether
-//! we run its bytecode right. Where there is no gdb, nothing is tested, and the test says so.
+//! The protocol against a real gdb: a server of one thread that does not exist, written with nothing but this
+//! crate. gdb says whether it takes our target description and replies, and its compiler of agent expressions
+//! says whether we run its bytecode right. Where there is no gdb, nothing is tested, and the test says so.
 
 use std::{
     io::{Read, Write},

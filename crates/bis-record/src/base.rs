@@ -51,7 +51,8 @@ impl Session {
 
 /// What a mapping holds, but for pages of zeros: each run of pages.
 pub fn content(tid: Tid, memory: &Memory, mapping: &Mapping) -> Result<Vec<MemWrite>> {
-    // A page of plain memory that is not there is zero; not so one of the vdso, or of a file that cannot be opened.
+    // A page of plain memory that is not there is zero; not so one of the vdso, or of a file that cannot be
+    // opened.
     let is_plain = mapping.inode == 0 && mapping.name != b"[vdso]";
     let is_told = |page: &[u8]| page.iter().any(|byte| *byte != 0);
     pages(tid, memory, mapping, |page| !is_plain || page.is_there(), is_told)

@@ -1,13 +1,14 @@
 //! A system call from its entry to its event.
 //!
-//! A task's call stops twice: at its entry (the seccomp filter) and at its exit. At the entry the table says who
-//! records it and the plan which memory it will touch; a call that may block while others could run gets scratch
-//! memory for its results. At the exit the plan says what was written, special calls add their effects
-//! (`calls/`), and the event is written.
+//! A task's call stops twice: at its entry (the seccomp filter) and at its exit. At the entry the table says
+//! who records it and the plan which memory it will touch; a call that may block while others could run gets
+//! scratch memory for its results. At the exit the plan says what was written, special calls add their
+//! effects (`calls/`), and the event is written.
 //!
-//! A call that a signal interrupts stays in progress until it is known what the signal does: with a handler, the
-//! call's event is written with the kernel's internal result (-512...; the program never sees it, the handler's
-//! frame comes right after); without one, the kernel makes the call again by itself, and nothing was to be seen.
+//! A call that a signal interrupts stays in progress until it is known what the signal does: with a handler,
+//! the call's event is written with the kernel's internal result (-512...; the program never sees it, the
+//! handler's frame comes right after); without one, the kernel makes the call again by itself, and nothing
+//! was to be seen.
 
 use bis_agent::hooks::SAFEPOINT_END;
 use bis_syscalls::{Blocks, Call, How, Planned, Row, is_never_restarted, may_block, own, plan, row};
@@ -39,14 +40,16 @@ enum First {
     Call,
     /// It is made, and this signal finds the task in it.
     CallWith(Signal),
-    /// A signal that was kept back is delivered, if one is not blocked: the task makes the call when its handler has returned.
+    /// A signal that was kept back is delivered, if one is not blocked: the task makes the call when its
+    /// handler has returned.
     Stashed,
 }
 
 impl First {
-    /// `interrupts`: this signal was sent while the task's hook waited in this very call, so it has to find the task in the call.
-    /// `overdue`: the signal of a timer that has fired again while its handler ran, which must not keep the call from being
-    /// made for ever. A task cannot be set back to before a `vsyscall`.
+    /// `interrupts`: this signal was sent while the task's hook waited in this very call, so it has to find
+    /// the task in the call. `overdue`: the signal of a timer that has fired again while its handler ran,
+    /// which must not keep the call from being made for ever. A task cannot be set back to before a
+    /// `vsyscall`.
     fn of(interrupts: Option<Signal>, overdue: Option<Signal>, may_block: bool, vsyscall: bool) -> First {
         match interrupts.or(overdue) {
             _ if vsyscall => First::Call,
@@ -64,8 +67,9 @@ enum Return {
     Done,
     /// A signal has interrupted it, and the kernel makes it again by itself, if that has no handler.
     Restarts,
-    /// Only we have interrupted it, and the kernel would not make it again. Without a tracer, an ignored signal would not have
-    /// interrupted it, and nobody would have asked it to stop. So the task is set back to make it again.
+    /// Only we have interrupted it, and the kernel would not make it again. Without a tracer, an ignored
+    /// signal would not have interrupted it, and nobody would have asked it to stop. So the task is set back
+    /// to make it again.
     SetBack,
 }
 
@@ -256,8 +260,8 @@ impl Domain {
         Ok(())
     }
 
-    /// Does this call wait because its futex has the value that it names? Nobody changes that while we have our turn, but for
-    /// those outside of the recording.
+    /// Does this call wait because its futex has the value that it names? Nobody changes that while we have
+    /// our turn, but for those outside of the recording.
     fn waits_for_futex(&self, call: &Call) -> bool {
         const COMMAND: i32 = !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME);
         let command = call.i32(1) & COMMAND;
@@ -266,12 +270,12 @@ impl Domain {
             && self.memory.read_u32(call.args[0]).is_ok_and(|value| value == call.u32(2))
     }
 
-    /// Lets the kernel make the call that the task is in. Waits for its exit here, unless it may take a while and
-    /// others could run meanwhile.
+    /// Lets the kernel make the call that the task is in. Waits for its exit here, unless it may take a while
+    /// and others could run meanwhile.
     fn make(&mut self, tid: Tid, in_background: bool) -> Result<()> {
         self.resume(tid, Resume::Syscall)?;
-        // A fork copies memory somewhere in the call: nobody may change that before the child's place is known, even
-        // if the call was interrupted, others had their turn, and it is made again.
+        // A fork copies memory somewhere in the call: nobody may change that before the child's place is
+        // known, even if the call was interrupted, others had their turn, and it is made again.
         let handler = self.call(tid).ok().and_then(|call| call.handler);
         let copies = handler.is_some_and(|handler| steps(handler).copies_memory);
         if in_background || !copies && self.tasks.len() > 1 && self.call(tid).is_ok_and(|call| call.entered) {
@@ -284,8 +288,8 @@ impl Domain {
         self.wait_for_report(tid)
     }
 
-    /// Moves the call's pieces of memory to scratch. False: a block has to be mapped first, for which the call
-    /// was undone; the task makes it again.
+    /// Moves the call's pieces of memory to scratch. False: a block has to be mapped first, for which the
+    /// call was undone; the task makes it again.
     fn relocate(&mut self, tid: Tid) -> Result<bool> {
         let call = self.call(tid)?;
         let (plan, entry) = (call.plan.clone(), call.entry);
@@ -324,8 +328,9 @@ impl Domain {
         match Return::of(regs.result(), is_never_restarted, || self.is_interrupted_by_us(tid))? {
             Return::Done => self.finish_call(tid),
             Return::Restarts => {
-                // What comes next tells: a signal, a stop of the whole process, or the same call again. A process that
-                // is stopped because it writes to its terminal must not keep others from writing there.
+                // What comes next tells: a signal, a stop of the whole process, or the same call again. A
+                // process that is stopped because it writes to its terminal must not keep others from writing
+                // there.
                 let call = self.call(tid)?;
                 call.echo_again = call.echo.take();
                 if let Some(number) = call.echo_again {
@@ -347,8 +352,8 @@ impl Domain {
         }
     }
 
-    /// Writes the event of the call that the task has returned from (or that a signal has interrupted for good):
-    /// its registers are the call's result.
+    /// Writes the event of the call that the task has returned from (or that a signal has interrupted for
+    /// good): its registers are the call's result.
     pub fn finish_call(&mut self, tid: Tid) -> Result<()> {
         let Some(mut call) = self.task(tid)?.call.take() else { return Ok(()) };
         // A maker that is killed now leaves a child all the same ([`Domain::announce_child`]).
@@ -430,8 +435,8 @@ impl Domain {
         }
         self.task(tid)?.has_returned = call.nr.cast_signed() == libc::SYS_rt_sigreturn;
         if self.task(tid)?.has_returned && self.task(tid)?.stash.iter().any(|info| !info.is_of_timer()) {
-            // Its mask may let through what was kept back. A timer that fires as fast as its handlers run has to wait: the
-            // program itself comes on between two of them.
+            // Its mask may let through what was kept back. A timer that fires as fast as its handlers run has
+            // to wait: the program itself comes on between two of them.
             if self.deliver_stashed(tid, regs, SignalPoint::AfterEvent)? {
                 return Ok(());
             }

@@ -1,14 +1,16 @@
 //! Chaos: scheduling that a program may meet, and hardly ever does, so that rare bugs become frequent.
 //!
 //! - Turns last from a single instruction to twenty milliseconds, and who gets the next is drawn.
-//! - Now and then, for a while, one thread gets a turn only when no other of its domain can run, or not even then: the
-//!   waiting thread that never came in time, the writer that nobody saw halfway.
-//! - Threads are stopped in front of instructions that touch memory which others see, and kept there (`ambush.rs`).
-//! - Reads of pipes and stream sockets, and writes to them that may not wait, move fewer bytes than they were asked to,
-//!   where POSIX lets them.
+//! - Now and then, for a while, one thread gets a turn only when no other of its domain can run, or not even
+//!   then: the waiting thread that never came in time, the writer that nobody saw halfway.
+//! - Threads are stopped in front of instructions that touch memory which others see, and kept there
+//!   (`ambush.rs`).
+//! - Reads of pipes and stream sockets, and writes to them that may not wait, move fewer bytes than they were
+//!   asked to, where POSIX lets them.
 //!
-//! All draws come from one seed. With the same seed a recording makes the same choices, though not at the same moments:
-//! the program's own time is not chaos's to choose. A recording is replayed without any of this.
+//! All draws come from one seed. With the same seed a recording makes the same choices, though not at the
+//! same moments: the program's own time is not chaos's to choose. A recording is replayed without any of
+//! this.
 
 use std::{
     sync::{
@@ -43,8 +45,8 @@ const IDLE_SHARE: f64 = 0.15;
 const LAIN_MAX: Duration = Duration::from_millis(50);
 const LAIN_SHARE: f64 = 0.15;
 
-/// For how long tasks are held where they were waited for, likewise, all of them together: others may do nothing all that time but
-/// wait for what a held one has locked.
+/// For how long tasks are held where they were waited for, likewise, all of them together: others may do
+/// nothing all that time but wait for what a held one has locked.
 const HELD_MAX: Duration = Duration::from_millis(300);
 const HELD_SHARE: f64 = 0.25;
 
@@ -53,7 +55,8 @@ const HELD_SHARE: f64 = 0.25;
 pub struct Chaos {
     random: Mutex<fastrand::Rng>,
     began: Instant,
-    /// For how long domains have been idle for held tasks, and what ambushes have cost, and for how long tasks have been held after them, microseconds.
+    /// For how long domains have been idle for held tasks, and what ambushes have cost, and for how long
+    /// tasks have been held after them, microseconds.
     idle_us: AtomicU64,
     lain_us: AtomicU64,
     held_us: AtomicU64,
@@ -119,8 +122,8 @@ impl Chaos {
         self.time(TURN_MIN, TURN_MAX)
     }
 
-    /// How many instructions a turn lasts, if it is one of the very short ones: no timer is fine enough for the few
-    /// instructions between a check and what relies on it.
+    /// How many instructions a turn lasts, if it is one of the very short ones: no timer is fine enough for
+    /// the few instructions between a check and what relies on it.
     pub fn steps(&self) -> Option<usize> {
         const MAX_LOG2: u32 = 9;
         self.draw(|random| {
@@ -139,7 +142,8 @@ impl Chaos {
         self.draw(|random| if random.u8(..) < 85 { random.usize(..count.max(1)) } else { 0 })
     }
 
-    /// For the next while (the last): which of so many threads is starved, if one is, and whether even where no other can run.
+    /// For the next while (the last): which of so many threads is starved, if one is, and whether even where
+    /// no other can run.
     pub fn mood(&self, count: usize) -> (Option<(usize, bool)>, Duration) {
         let victim =
             self.draw(|random| random.bool().then(|| (random.usize(..count.max(1)), random.u8(..) < 64)));
@@ -216,7 +220,8 @@ fn add(total_us: &AtomicU64, time: Duration) {
     total_us.fetch_add(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
 }
 
-/// The calls that may move fewer bytes, by number: what they have in common is that the third argument says how many.
+/// The calls that may move fewer bytes, by number: what they have in common is that the third argument says
+/// how many.
 pub const SHORTENED: [u64; 4] = [
     libc::SYS_read.cast_unsigned(),
     libc::SYS_write.cast_unsigned(),

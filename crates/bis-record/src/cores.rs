@@ -1,10 +1,12 @@
 //! Where domains run. A supervisor and its tasks share one core, because a stop costs 25 times as much when
-//! they do not (DESIGN.md: 3.2 µs against 76 µs). Domains are spread over the cores that bis itself may use: each
-//! goes to the core with the fewest active ones, at its beginning and whenever it wakes up, and away from a core that others
-//! crowd (`bis_tracee::balance`). The first begins where bis itself was put: the kernel knows which core had room.
+//! they do not (DESIGN.md: 3.2 µs against 76 µs). Domains are spread over the cores that bis itself may use:
+//! each goes to the core with the fewest active ones, at its beginning and whenever it wakes up, and away
+//! from a core that others crowd (`bis_tracee::balance`). The first begins where bis itself was put: the
+//! kernel knows which core had room.
 //!
-//! A domain in which `cpuid` tells which core it is executed on, and nothing records that (no hooks, and a processor that cannot make it
-//! fault), is on the first core, recorded and replayed ([`Domain::is_told_its_core`]).
+//! A domain in which `cpuid` tells which core it is executed on, and nothing records that (no hooks, and a
+//! processor that cannot make it fault), is on the first core, recorded and replayed
+//! ([`Domain::is_told_its_core`]).
 
 use std::{
     sync::atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -69,9 +71,9 @@ impl Cores {
         balance::cores_of(&self.original).len()
     }
 
-    /// Gives the core to a task that shares it with its supervisor; false: not done, because others would have it, too, each for a
-    /// time slice of theirs. (And whoever yields has used up a slice of its own, as the kernel counts: it waits for all of them then,
-    /// at its next wakings, too.)
+    /// Gives the core to a task that shares it with its supervisor; false: not done, because others would
+    /// have it, too, each for a time slice of theirs. (And whoever yields has used up a slice of its own, as
+    /// the kernel counts: it waits for all of them then, at its next wakings, too.)
     pub fn yield_now(&self) -> bool {
         let before = self.began.elapsed();
         if micros(before) < self.crowded_until.load(Ordering::Relaxed) {

@@ -1,12 +1,12 @@
 //! A domain: one address space, its tasks, and the supervisor thread that owns it.
 //!
-//! The supervisor is an actor. It keeps one promise: at most one of its tasks executes program code at a time.
-//! Tasks that wait in the kernel are not counted; what they report is looked at only when nobody runs, so an
-//! event's effects on memory have a place in the order of events.
+//! The supervisor is an actor. It keeps one promise: at most one of its tasks executes program code at a
+//! time. Tasks that wait in the kernel are not counted; what they report is looked at only when nobody runs,
+//! so an event's effects on memory have a place in the order of events.
 //!
-//! This file names the parts that a domain is made of, and says how they are reached. It decides nothing, and calls none of the
-//! files that do. The loop that runs a domain is in `schedule.rs`; what a stop of a task means, in `reports.rs`, which names the
-//! files that deal with it.
+//! This file names the parts that a domain is made of, and says how they are reached. It decides nothing, and
+//! calls none of the files that do. The loop that runs a domain is in `schedule.rs`; what a stop of a task
+//! means, in `reports.rs`, which names the files that deal with it.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -66,7 +66,8 @@ pub struct Domain {
     pub surroundings: Surroundings,
     /// Whose memory was last looked at for them, and how long it had had the processor then.
     pub looked_at: Option<(Tid, Duration)>,
-    /// A task and the number of the domain's events when it had no good place first, and how long it had had the processor then.
+    /// A task and the number of the domain's events when it had no good place first, and how long it had had
+    /// the processor then.
     pub opaque: Option<((Tid, u64), Duration)>,
     /// Signals that look as if an instruction had raised them, but were sent or wait already.
     pub queued_faults: Vec<SigInfo>,
@@ -118,8 +119,8 @@ impl Domain {
         result
     }
 
-    /// Can nobody else run while the domain's task waits in the kernel: no other task, and no domain that waits
-    /// for a token?
+    /// Can nobody else run while the domain's task waits in the kernel: no other task, and no domain that
+    /// waits for a token?
     pub fn is_alone(&self) -> bool {
         self.tasks.len() == 1 && !self.holds_tokens()
     }

@@ -1,7 +1,7 @@
 //! The ends of tasks: by exit, by a signal, with their whole process, or without a word.
 //!
-//! What the kernel writes into memory that others still use when a task goes, and which event says so. (The end of a
-//! domain is in `schedule.rs`, with its loop.)
+//! What the kernel writes into memory that others still use when a task goes, and which event says so. (The
+//! end of a domain is in `schedule.rs`, with its loop.)
 
 use bis_trace::{
     event::{EventKind, MemWrite, Meta, Outcome, TaskEnd},
@@ -16,9 +16,9 @@ use crate::{
 };
 
 impl Domain {
-    /// What the kernel writes when a task ends whose memory others still use: it clears the word that the task
-    /// has named (set_tid_address) and marks the robust futexes that the task holds. Both are as the kernel's
-    /// `mm_release` and `exit_robust_list` do it.
+    /// What the kernel writes when a task ends whose memory others still use: it clears the word that the
+    /// task has named (set_tid_address) and marks the robust futexes that the task holds. Both are as the
+    /// kernel's `mm_release` and `exit_robust_list` do it.
     pub fn last_writes(&mut self, tid: Tid) -> Vec<MemWrite> {
         let mut writes = self.orphaned_futexes(tid);
         writes.extend(self.cleared_word(tid));
@@ -32,7 +32,8 @@ impl Domain {
         writes
     }
 
-    /// Of these last writes, those that have happened. The memory may be gone, or not be writable: the kernel does not mind.
+    /// Of these last writes, those that have happened. The memory may be gone, or not be writable: the kernel
+    /// does not mind.
     pub fn happened(&self, mut writes: Vec<MemWrite>) -> Vec<MemWrite> {
         // With its last task the process's memory goes, and what it shares with others stays.
         let is_last = self.tasks.len() <= 1;
@@ -80,8 +81,8 @@ impl Domain {
         writes
     }
 
-    /// Where the task has its list of robust futexes, before the kernel forgets it. The hooks make set_robust_list without a
-    /// word.
+    /// Where the task has its list of robust futexes, before the kernel forgets it. The hooks make
+    /// set_robust_list without a word.
     pub fn ask_robust_list(&mut self, tid: Tid) {
         if let (Ok(head), Some(task)) = (sys::robust_list(tid), self.tasks.get_mut(&tid)) {
             task.robust_list = head;
@@ -131,8 +132,8 @@ impl Domain {
         }
         self.resume(tid, Resume::Cont)?;
         if leads_others {
-            // The kernel keeps it as a zombie until the last of its threads is gone; or one of them execs and takes
-            // its id over, and it is never seen to end.
+            // The kernel keeps it as a zombie until the last of its threads is gone; or one of them execs and
+            // takes its id over, and it is never seen to end.
             while self.task(tid)?.report.is_none() && !self.is_execing(pid) {
                 if !tracee_task::is_alive(tid) {
                     self.zombies.insert(tid);

@@ -30,7 +30,8 @@ pub enum RecordError {
 }
 
 impl RecordError {
-    /// Was it that this task, or all that have its address space, were killed meanwhile? Of a task that is being looked after.
+    /// Was it that this task, or all that have its address space, were killed meanwhile? Of a task that is
+    /// being looked after.
     pub fn is_death_of(&self, tid: Tid) -> bool {
         match self {
             Self::Tracee(TraceeError::Died(dead)) => *dead == tid,

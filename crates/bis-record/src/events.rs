@@ -1,14 +1,14 @@
-//! The one writer of a domain's events. Whatever is recorded goes through a [`Recorder`], which borrows the parts of the domain
-//! that an event is made of, and decides nothing. It adds what belongs to each event:
+//! The one writer of a domain's events. Whatever is recorded goes through a [`Recorder`], which borrows the
+//! parts of the domain that an event is made of, and decides nothing. It adds what belongs to each event:
 //!
-//! - before it, the log of the calls that hooks have made since the last one: an event of its own, of the task that ran
-//!   ([`Recorder::drain`]);
+//! - before it, the log of the calls that hooks have made since the last one: an event of its own, of the
+//!   task that ran ([`Recorder::drain`]);
 //! - its number in the counts of its task (`ticks.rs`), and the time that has passed;
 //! - checksums of memory, where they are wanted ([`Recorder::sums`]).
 //!
-//! And it says what follows from each event for whoever asks later: its task's place is described, its domain's clock is
-//! closed where there is text now that nothing is known of. Calls in progress are events, too, as soon as others may come
-//! before their return ([`Recorder::write_entries`]).
+//! And it says what follows from each event for whoever asks later: its task's place is described, its
+//! domain's clock is closed where there is text now that nothing is known of. Calls in progress are events,
+//! too, as soon as others may come before their return ([`Recorder::write_entries`]).
 
 use std::{collections::BTreeMap, mem, time::Instant};
 
@@ -207,8 +207,8 @@ impl Recorder<'_> {
         Ok(number)
     }
 
-    /// Checksums of all memory that the program can change, if they are wanted. Bytes that only the kernel or a
-    /// domain with the token may touch are stable here.
+    /// Checksums of all memory that the program can change, if they are wanted. Bytes that only the kernel or
+    /// a domain with the token may touch are stable here.
     pub fn sums(&self, tid: Tid) -> Result<Vec<RangeSum>> {
         if !self.session.options.checksum {
             return Ok(Vec::new());
@@ -223,12 +223,13 @@ impl Recorder<'_> {
         let is_away = |(left, now): &(u64, u64)| !mappings.iter().any(|m| is_in(m, *left) && is_in(m, *now));
         stacks.extend(left.filter(is_away).map(|(left, _)| left));
         let mut sums = Vec::new();
-        // A file that another domain changes shows that at once; the stream says it at the next event's outcome.
+        // A file that another domain changes shows that at once; the stream says it at the next event's
+        // outcome.
         let shows = |m: &maps::Mapping| self.space.views().overlaps(m.start, m.end);
         for mapping in mappings.iter().filter(|m| checksum::is_summed(m) && !shows(m)) {
-            // Below a stack pointer is nothing that the program can rely on, and not all of it repeats: what xsave
-            // leaves there says which vector registers the processor thinks are in use. A stack that has run over has
-            // such bytes in all of its frames that were not written.
+            // Below a stack pointer is nothing that the program can rely on, and not all of it repeats: what
+            // xsave leaves there says which vector registers the processor thinks are in use. A stack that
+            // has run over has such bytes in all of its frames that were not written.
             let is_run_over =
                 |rsp: u64| mappings.iter().find(|m| rsp < m.end).is_some_and(|m| m.start == mapping.start);
             let begin = |rsp: &u64| match is_in(mapping, *rsp) {
@@ -271,9 +272,9 @@ impl Recorder<'_> {
         self.event(tid, EventKind::SyscallEnter { nr, entry }, sums)
     }
 
-    /// The kernel writes the words of a priority-inheriting futex when it puts a task to sleep on it, not when the
-    /// call returns. They get an event of their own before the call's entry: one that leaves the task in front of
-    /// the same system call.
+    /// The kernel writes the words of a priority-inheriting futex when it puts a task to sleep on it, not
+    /// when the call returns. They get an event of their own before the call's entry: one that leaves the
+    /// task in front of the same system call.
     ///
     /// Gives the checksums back if there was nothing to write.
     fn write_early_words(

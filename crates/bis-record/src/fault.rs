@@ -1,6 +1,8 @@
-//! A fault of a recording, for somebody to look at: the process in whose supervisor it was found, as it stands there.
+//! A fault of a recording, for somebody to look at: the process in whose supervisor it was found, as it
+//! stands there.
 //!
-//! Its tasks are stopped where they are. They do not go on, because nothing would be recorded of that any more.
+//! Its tasks are stopped where they are. They do not go on, because nothing would be recorded of that any
+//! more.
 
 use std::{
     fmt, fs,
@@ -23,7 +25,8 @@ use crate::{
 /// How long a task may take to stop.
 const STOP_MAX: Duration = Duration::from_secs(1);
 
-/// Is given each fault, on the thread of the supervisor that has found it. The recording ends when it returns.
+/// Is given each fault, on the thread of the supervisor that has found it. The recording ends when it
+/// returns.
 #[derive(Clone)]
 pub struct OnFault(Arc<dyn Fn(&Fault<'_>) + Send + Sync>);
 

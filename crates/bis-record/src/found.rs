@@ -1,12 +1,12 @@
 //! The base of a stream that begins with a process that was found running: an image of it as it stands.
 //!
-//! The image is told by the same effects as that of an exec, and by what memory holds: files that are mapped are kept in the
-//! trace, and of their pages those that the process has written to are told; other memory is told whole, but for zeros. All
-//! other tasks are made by an effect, with all of their registers.
+//! The image is told by the same effects as that of an exec, and by what memory holds: files that are mapped
+//! are kept in the trace, and of their pages those that the process has written to are told; other memory is
+//! told whole, but for zeros. All other tasks are made by an effect, with all of their registers.
 //!
-//! What the recorder knows of a process from its beginning on, it asks here: what the kernel writes when a thread ends, how nice
-//! it is, on which cores it wants to run. Its text is not searched for what the hooks could replace: so there are no hooks,
-//! until the process executes another program.
+//! What the recorder knows of a process from its beginning on, it asks here: what the kernel writes when a
+//! thread ends, how nice it is, on which cores it wants to run. Its text is not searched for what the hooks
+//! could replace: so there are no hooks, until the process executes another program.
 
 use std::{fs, sync::Arc};
 
@@ -86,7 +86,8 @@ fn traits_of(tid: Tid, has_rseq: bool) -> Traits {
 }
 
 impl Domain {
-    /// A domain around a process that runs already, whose tracer the calling thread becomes; writes its first event.
+    /// A domain around a process that runs already, whose tracer the calling thread becomes; writes its first
+    /// event.
     pub fn from_found(session: &Arc<Session>, pid: Tid) -> Result<Domain> {
         let core = session.cores.best(None);
         session.cores.pin(Tid(0), core);

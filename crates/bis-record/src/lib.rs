@@ -1,9 +1,10 @@
 //! The recorder: domains, scheduling, the making of events.
 //!
-//! The way of a program: [`record`] opens the trace and starts a thread for the first domain, which starts the
-//! program under its supervision (`domain.rs`). Each system call of a task stops at the supervisor, which looks
-//! the call up in the table of `bis-syscalls`, lets it be made, and writes an event of what changed (`call.rs`;
-//! special ones in `calls/`). fork and exec make new domains (`process.rs`), which get threads of their own.
+//! The way of a program: [`record`] opens the trace and starts a thread for the first domain, which starts
+//! the program under its supervision (`domain.rs`). Each system call of a task stops at the supervisor, which
+//! looks the call up in the table of `bis-syscalls`, lets it be made, and writes an event of what changed
+//! (`call.rs`; special ones in `calls/`). fork and exec make new domains (`process.rs`), which get threads of
+//! their own.
 #![forbid(unsafe_code)]
 
 mod base;
@@ -49,8 +50,8 @@ use session::Session;
 /// What to record, and how.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Record this process, from where it is, and start no program: `program`, `argv` and `cwd` are then what it runs, and `env`
-    /// means nothing.
+    /// Record this process, from where it is, and start no program: `program`, `argv` and `cwd` are then what
+    /// it runs, and `env` means nothing.
     pub attach: Option<Tid>,
     /// The executable: an absolute path, or one relative to `cwd`.
     pub program: PathBuf,
@@ -78,8 +79,8 @@ pub struct Options {
     pub cloning: bool,
     /// Record on until all that the program has left running has ended, however long that is.
     pub wait: bool,
-    /// The folder in which it is remembered which instructions of which programs the hooks replace. None: found anew
-    /// each time.
+    /// The folder in which it is remembered which instructions of which programs the hooks replace. None:
+    /// found anew each time.
     pub site_cache: Option<PathBuf>,
     /// Commands that are not recorded.
     pub left_out: Vec<Pattern>,
@@ -101,14 +102,16 @@ pub enum Counting {
 pub struct Ended {
     /// The program's exit status, or 128 plus the signal that killed it.
     pub exit_code: u8,
-    /// The processes that the program had left running, and that ended with the recording: name and process id.
+    /// The processes that the program had left running, and that ended with the recording: name and process
+    /// id.
     pub left: Vec<(String, Tid)>,
     /// Those that stood in for programs outside of the recording, which go on.
     pub go_on: Vec<(String, Tid)>,
 }
 
-/// Records a run of a program and of all its descendants. What the program has left running when it ends is recorded on for
-/// a moment, or with [`Options::wait`] until it has ended; then it is ended, because what is recorded cannot go on without us.
+/// Records a run of a program and of all its descendants. What the program has left running when it ends is
+/// recorded on for a moment, or with [`Options::wait`] until it has ended; then it is ended, because what is
+/// recorded cannot go on without us.
 ///
 /// # Errors
 /// When the program could not be started, the trace could not be written, or bis met something that it cannot

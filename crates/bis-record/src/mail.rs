@@ -1,20 +1,21 @@
 //! What one domain writes into another's private memory (process_vm_writev), on its way there.
 //!
-//! Only a domain's own supervisor may change its memory, and only at a place that its stream describes. So the call
-//! of the writer is not made: its bytes wait here, and the target's supervisor puts them into the target's memory
-//! with the next event that it writes (the end of a system call, or the frame of a signal's handler), and into
-//! that event.
+//! Only a domain's own supervisor may change its memory, and only at a place that its stream describes. So
+//! the call of the writer is not made: its bytes wait here, and the target's supervisor puts them into the
+//! target's memory with the next event that it writes (the end of a system call, or the frame of a signal's
+//! handler), and into that event.
 //!
 //! That is early enough for the program: whatever the writer does next that the target could observe (a byte
-//! through a pipe, a futex, a signal, its own end) comes to the target through a later system call or signal, and
-//! the bytes come with that one at the latest. A target that waits in the kernel gets them when it returns. What
-//! comes late is a store that the target looks out for without ever making a call; and whoever looks into the
-//! target meanwhile (process_vm_readv) sees the old bytes.
+//! through a pipe, a futex, a signal, its own end) comes to the target through a later system call or signal,
+//! and the bytes come with that one at the latest. A target that waits in the kernel gets them when it
+//! returns. What comes late is a store that the target looks out for without ever making a call; and whoever
+//! looks into the target meanwhile (process_vm_readv) sees the old bytes.
 
 //!
-//! An exec replaces the memory. From the call's entry until the new image is known, or the call has failed, nobody knows
-//! which of the two a write would reach: who writes waits so long ([`Mail::target`]), and the bytes go to the one that
-//! there is then. What still waits for the old one is lost with it, as its memory is.
+//! An exec replaces the memory. From the call's entry until the new image is known, or the call has failed,
+//! nobody knows which of the two a write would reach: who writes waits so long ([`Mail::target`]), and the
+//! bytes go to the one that there is then. What still waits for the old one is lost with it, as its memory
+//! is.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -90,8 +91,8 @@ impl Mail {
         self.with(|books| books.execing.contains(&pid))
     }
 
-    /// Which domain the process is, once it is in no exec; none: it is not of the recording. `is_there` says whether the
-    /// process exists; one that was killed in its exec never leaves it.
+    /// Which domain the process is, once it is in no exec; none: it is not of the recording. `is_there` says
+    /// whether the process exists; one that was killed in its exec never leaves it.
     pub fn target(&self, pid: Tid, is_there: impl Fn() -> bool) -> Option<DomainId> {
         let mut books = self.books.lock().unwrap_or_else(PoisonError::into_inner);
         while books.execing.contains(&pid) && is_there() {

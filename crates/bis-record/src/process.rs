@@ -1,8 +1,9 @@
 //! The life of tasks and domains: clone, fork and vfork; exec. Their ends are in `ends.rs`.
 //!
-//! A new task of the same address space (a thread, a vfork child) joins the domain. A new address space (fork,
-//! exec) is a new domain with a supervisor thread of its own: the task is parked, and the other thread takes it
-//! over (`bis_tracee::handover`). Only where exec leaves nobody behind does the same thread go on with it.
+//! A new task of the same address space (a thread, a vfork child) joins the domain. A new address space
+//! (fork, exec) is a new domain with a supervisor thread of its own: the task is parked, and the other thread
+//! takes it over (`bis_tracee::handover`). Only where exec leaves nobody behind does the same thread go on
+//! with it.
 
 use std::{mem, sync::Arc};
 
@@ -178,9 +179,10 @@ impl Domain {
         Ok(self.session.writer.meta(&Meta::Task { domain: self.id, tid: child, pid, seq })?)
     }
 
-    /// Writes the event of a clone that has made a child and has not returned. After a vfork the parent sleeps until
-    /// its child execs or exits, but its event must come before the child's, which shares its memory; and a parent
-    /// that is killed before its call returns leaves a child all the same. The result is known: the child's id.
+    /// Writes the event of a clone that has made a child and has not returned. After a vfork the parent
+    /// sleeps until its child execs or exits, but its event must come before the child's, which shares its
+    /// memory; and a parent that is killed before its call returns leaves a child all the same. The result is
+    /// known: the child's id.
     pub fn announce_child(&mut self, tid: Tid) -> Result<()> {
         let Some(call) = self.tasks.get_mut(&tid).and_then(|task| task.call.as_mut()) else { return Ok(()) };
         let Some(made) = call.made.filter(|_| !call.silent) else { return Ok(()) };
@@ -298,7 +300,8 @@ impl Domain {
 
     // --- exec
 
-    /// The task has a new address space, and, if it was not the leader of its process, the leader's thread id.
+    /// The task has a new address space, and, if it was not the leader of its process, the leader's thread
+    /// id.
     pub fn exec(&mut self, former: Tid) -> Result<Option<Seed>> {
         let id = self.session.new_domain_id();
         let pid = self.task(former)?.pid;

@@ -1,9 +1,9 @@
 //! Memory that several domains map, and the run tokens that guard it.
 //!
-//! Every such piece of memory is an object, known by the inode that the kernel gives it (shared anonymous memory
-//! and System V segments have one too). A domain may execute its program only while it holds the tokens of all
-//! objects that it maps; it takes them all at once or waits with none, so that no two domains can wait for each
-//! other. Each grant is a turn; the order of an object's turns is what replay keeps.
+//! Every such piece of memory is an object, known by the inode that the kernel gives it (shared anonymous
+//! memory and System V segments have one too). A domain may execute its program only while it holds the
+//! tokens of all objects that it maps; it takes them all at once or waits with none, so that no two domains
+//! can wait for each other. Each grant is a turn; the order of an object's turns is what replay keeps.
 //!
 //! A domain that is alone with an object keeps its token for ever: the price of a mapping that nobody shares
 //! is one comparison at each stop.
@@ -39,7 +39,8 @@ struct Object {
 struct Waiter {
     ticket: u64,
     ids: Vec<ObjectId>,
-    /// Of this one alone: to wake all that wait whenever one of them can go on costs each of them a core for a moment.
+    /// Of this one alone: to wake all that wait whenever one of them can go on costs each of them a core for
+    /// a moment.
     woken: Arc<Condvar>,
 }
 
@@ -48,8 +49,8 @@ struct State {
     objects: HashMap<ObjectId, Object>,
     by_key: HashMap<Key, ObjectId>,
     next: u32,
-    /// Who waits for which objects, in the order in which they came. Without it, a domain that gives its token back
-    /// and wants it again would have it before the others were awake.
+    /// Who waits for which objects, in the order in which they came. Without it, a domain that gives its
+    /// token back and wants it again would have it before the others were awake.
     waiters: Vec<Waiter>,
     next_ticket: u64,
 }
@@ -92,8 +93,8 @@ impl Registry {
         self.with(|state| state.by_key.get(&key).copied())
     }
 
-    /// A mapping of the object with this key by a domain; `true` if the object is new, and its turn 0 is then the
-    /// domain's.
+    /// A mapping of the object with this key by a domain; `true` if the object is new, and its turn 0 is then
+    /// the domain's.
     pub fn open(&self, key: Key, domain: DomainId) -> (ObjectId, bool) {
         self.with(|state| {
             if let Some(id) = state.by_key.get(&key).copied() {
@@ -148,8 +149,8 @@ impl Registry {
         self.waiting.load(Ordering::Acquire) != 0
     }
 
-    /// Waits until all these objects are free, and takes them. `granted` is called with the turns while nobody
-    /// else can be granted one.
+    /// Waits until all these objects are free, and takes them. `granted` is called with the turns while
+    /// nobody else can be granted one.
     pub fn acquire<T>(&self, domain: DomainId, ids: &[ObjectId], granted: impl FnOnce(Vec<Turn>) -> T) -> T {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if !state.is_turn(ids, u64::MAX) {

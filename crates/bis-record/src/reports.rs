@@ -1,5 +1,5 @@
-//! What is done about a report: one place says which part of the house it is for, and what becomes of a task that was killed under
-//! our hands meanwhile.
+//! What is done about a report: one place says which part of the house it is for, and what becomes of a task
+//! that was killed under our hands meanwhile.
 
 use bis_trace::types::{Signal, Tid};
 use bis_tracee::{Resume, Status, TraceeError, ours};
@@ -12,7 +12,8 @@ use crate::{
 };
 
 impl Domain {
-    /// Handles the report of a task. Returns the seed of the domain to go on with, where the last task of this one has exec'd.
+    /// Handles the report of a task. Returns the seed of the domain to go on with, where the last task of
+    /// this one has exec'd.
     pub fn handle(&mut self, tid: Tid) -> Result<Option<Seed>> {
         let Some(status) = self.task(tid)?.report.take() else { return Ok(None) };
         let result = match (self.unhush(tid), status) {

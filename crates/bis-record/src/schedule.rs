@@ -1,12 +1,13 @@
 //! Who runs next. One task of a domain at a time executes program code:
 //!
 //! - The running task keeps its turn over system calls that return at once, until its time slice is over and
-//!   another of at least its priority is ready. The slice is looked at when the task makes a call; one that makes none
-//!   is stopped where it is (`pause.rs`).
-//! - A call that may block is made, and the task gets a moment to come back (supervisor and task share a core, so
-//!   a yield lets it run; not for a call that is known to wait). If it does not, the call is written down as entered, and the next ready task runs.
-//! - Priorities order (the lower `nice` first, round robin among equals), and starve nobody: a task that has been ready for
-//!   long has a turn before more urgent ones. They may spin until it has run.
+//!   another of at least its priority is ready. The slice is looked at when the task makes a call; one that
+//!   makes none is stopped where it is (`pause.rs`).
+//! - A call that may block is made, and the task gets a moment to come back (supervisor and task share a
+//!   core, so a yield lets it run; not for a call that is known to wait). If it does not, the call is written
+//!   down as entered, and the next ready task runs.
+//! - Priorities order (the lower `nice` first, round robin among equals), and starve nobody: a task that has
+//!   been ready for long has a turn before more urgent ones. They may spin until it has run.
 //! - When all tasks wait in the kernel, the domain gives its run tokens back and sleeps until one reports.
 
 use std::{
@@ -33,7 +34,8 @@ use crate::{
 /// How often a task in a call that may block gets the core before it counts as blocked.
 const MOMENTS: u32 = 2;
 
-/// Where the core is crowded, the supervisor sleeps instead, for this long; as often as this, if the task is still on its way.
+/// Where the core is crowded, the supervisor sleeps instead, for this long; as often as this, if the task is
+/// still on its way.
 const MOMENT: Duration = Duration::from_micros(20);
 const SHORT_SLEEPS: u32 = 10;
 
@@ -83,7 +85,8 @@ impl Domain {
         if let Some(task) = self.tasks.values().find(|task| task.standing.is_in_hook()) {
             return task.report.is_some().then_some(task.tid);
         }
-        // What it has computed and logged is in no event yet. One that it has woken may have come out of its call meanwhile.
+        // What it has computed and logged is in no event yet. One that it has woken may have come out of its
+        // call meanwhile.
         let runner = self.watched.seat.runner();
         if self.tasks.get(&runner).is_some_and(|task| task.report.is_some()) {
             return Some(runner);
@@ -110,8 +113,8 @@ impl Domain {
         Ok(())
     }
 
-    /// Collects reports that are there already. If there is none, the task that has just gone into a call gets
-    /// a moment to come out again; true if anything was reported.
+    /// Collects reports that are there already. If there is none, the task that has just gone into a call
+    /// gets a moment to come out again; true if anything was reported.
     fn wait_a_moment(&mut self) -> Result<bool> {
         let front = self.turns.front().and_then(|tid| self.tasks.get(&tid));
         let is_fresh = |task: &&Task| {
@@ -145,7 +148,8 @@ impl Domain {
         }
     }
 
-    /// Sleeps until a task reports, or the one that has just gone into a call sleeps in it. True: something was reported.
+    /// Sleeps until a task reports, or the one that has just gone into a call sleeps in it. True: something
+    /// was reported.
     fn sleep_a_moment(&mut self, fresh: Tid) -> Result<bool> {
         let wait = || {
             for _ in 0..SHORT_SLEEPS {
@@ -209,7 +213,8 @@ impl Domain {
         ready.into_iter().filter(is_best).map(|task| task.tid).collect()
     }
 
-    /// Tasks that more urgent ones have kept from running for long become the most urgent ones, each for a turn.
+    /// Tasks that more urgent ones have kept from running for long become the most urgent ones, each for a
+    /// turn.
     fn lift_passed_over(&mut self) {
         let mut nices = self.tasks.values().map(|task| task.traits.nice);
         let first = nices.next();
@@ -281,7 +286,8 @@ impl Domain {
         Ok(self.session.writer.meta(&Meta::DomainEnd { domain, seq, event_count })?)
     }
 
-    /// Supervises the domain to its end. Returns the seed of the one that its last task goes on in, if it does.
+    /// Supervises the domain to its end. Returns the seed of the one that its last task goes on in, if it
+    /// does.
     pub fn supervise(mut self) -> Result<Option<Seed>> {
         self.watched.seat.set_supervisor(ours::thread_id());
         self.run_or_show()

@@ -1,8 +1,10 @@
-//! How a domain begins, whichever way: a [`Seed`] is all that the supervisor thread of a domain needs to begin with it.
+//! How a domain begins, whichever way: a [`Seed`] is all that the supervisor thread of a domain needs to
+//! begin with it.
 //!
-//! Who makes a seed has given the domain its number and its core, and has entered it in the session's books (its
-//! shared memory, its views), because all this has a place in the order of the parent's events. The thread takes the
-//! task over and writes the domain's first event. Where the task was killed meanwhile there is no domain.
+//! Who makes a seed has given the domain its number and its core, and has entered it in the session's books
+//! (its shared memory, its views), because all this has a place in the order of the parent's events. The
+//! thread takes the task over and writes the domain's first event. Where the task was killed meanwhile there
+//! is no domain.
 
 use std::sync::Arc;
 
@@ -55,7 +57,8 @@ pub struct Fork {
 /// A domain that has begun under the supervisor whose own task has made it: its first event is written.
 pub struct Fresh {
     pub domain: Domain,
-    /// Its one task, where another supervisor takes it over: the exec has left other tasks behind. None: the domain has it.
+    /// Its one task, where another supervisor takes it over: the exec has left other tasks behind. None: the
+    /// domain has it.
     pub parked: Option<Parked>,
 }
 
@@ -80,8 +83,8 @@ impl Seed {
         }
     }
 
-    /// In the supervisor's own thread: supervises the domain that begins with the seed, and those that its last task makes by
-    /// exec, until there is none left.
+    /// In the supervisor's own thread: supervises the domain that begins with the seed, and those that its
+    /// last task makes by exec, until there is none left.
     pub fn grow(self, session: &Arc<Session>) -> Result<()> {
         let mut next = Some(self);
         while let Some(seed) = next {

@@ -41,8 +41,8 @@ use crate::{
 /// A signal that comes to us so soon after the program's end is the one that has ended it.
 const SAME_SIGNAL: Duration = Duration::from_millis(300);
 
-/// How long what the program has left running is recorded on, unless that is wanted until its end: what would have ended by itself
-/// in a moment does.
+/// How long what the program has left running is recorded on, unless that is wanted until its end: what would
+/// have ended by itself in a moment does.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// How often it is looked then whether there is anything but supervisors that finish their work.
@@ -51,11 +51,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long what is killed then may take to end; a process that waits for a device may take for ever.
 const KILL_MAX: Duration = Duration::from_secs(10);
 
-/// How often what waits to be written is looked through: what was recorded longer ago than this and a second is in
-/// the trace, also if we are killed.
+/// How often what waits to be written is looked through: what was recorded longer ago than this and a second
+/// is in the trace, also if we are killed.
 const FLUSH_EVERY: Duration = Duration::from_millis(500);
 
-/// How long a supervisor may take to meet a failure that nobody's was: of a log that cannot be written it hears with its next event.
+/// How long a supervisor may take to meet a failure that nobody's was: of a log that cannot be written it
+/// hears with its next event.
 const MEET_MAX: Duration = Duration::from_secs(2);
 
 /// A supervisor needs little: its buffers are on the heap.
@@ -115,8 +116,8 @@ impl Progress {
         there.into_iter().map(|pid| (proc::name(pid), pid)).collect()
     }
 
-    /// Kills what the program has left running, as often as something is left: it may be about to fork. It is recorded to its end
-    /// like everything else. False: it has not ended in time.
+    /// Kills what the program has left running, as often as something is left: it may be about to fork. It is
+    /// recorded to its end like everything else. False: it has not ended in time.
     fn kill_left(&mut self) -> bool {
         let there = self.still_there();
         if there.is_empty() {
@@ -306,8 +307,8 @@ impl Session {
         failure
     }
 
-    /// Waits until no supervisor is left, or the recording has failed. Meanwhile, writes what gets old: a supervisor
-    /// whose tasks wait does nothing.
+    /// Waits until no supervisor is left, or the recording has failed. Meanwhile, writes what gets old: a
+    /// supervisor whose tasks wait does nothing.
     fn wait_for_the_end(&self) -> MutexGuard<'_, Progress> {
         let mut flushed = Instant::now();
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
@@ -396,7 +397,8 @@ impl Session {
             return;
         }
         match progress.root {
-            // Only the processes that the program has left are still there: it does not wait for them, nor need we.
+            // Only the processes that the program has left are still there: it does not wait for them, nor
+            // need we.
             Some(_) if progress.exit_code.is_some() => {
                 let ends =
                     [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM].contains(&signal.0.into());
@@ -452,8 +454,8 @@ impl Session {
         self.changed.notify_all();
     }
 
-    /// One failed domain ends the recording: its tasks are killed with its thread, and all the others' with the
-    /// process; so nothing runs on unrecorded.
+    /// One failed domain ends the recording: its tasks are killed with its thread, and all the others' with
+    /// the process; so nothing runs on unrecorded.
     fn fail(&self, progress: &mut Progress, error: RecordError) {
         tracing::error!(%error, "the recording fails");
         progress.failure.get_or_insert(error);
@@ -494,7 +496,8 @@ impl Session {
         });
     }
 
-    /// The parent that this process has in its own eyes: an orphan of the recording has the one that it would have without us.
+    /// The parent that this process has in its own eyes: an orphan of the recording has the one that it would
+    /// have without us.
     pub fn parent_shown(&self, pid: Tid, parent: Tid) -> Tid {
         let is_orphan = parent == ours::process_id() && !self.is_root(pid);
         if is_orphan { self.reaper.get().copied().unwrap_or(INIT) } else { parent }

@@ -3,20 +3,21 @@
 //! The kernel decides what a signal does and builds the frame; we choose the moment, and it must be one that
 //! replay can find again:
 //!
-//! - A fault comes from the task's own instruction and comes again in replay. (One that was sent, or that the kernel raises at the
-//!   end of a call, is a signal like others.)
-//! - A signal that interrupts a system call, or is pending when a call returns that can leave one pending (kill,
-//!   sigprocmask, ...), takes effect right after that call's event.
+//! - A fault comes from the task's own instruction and comes again in replay. (One that was sent, or that the
+//!   kernel raises at the end of a call, is a signal like others.)
+//! - A signal that interrupts a system call, or is pending when a call returns that can leave one pending
+//!   (kill, sigprocmask, ...), takes effect right after that call's event.
 //! - A signal for a handler that arrives in the middle of computation is kept back, and is delivered at the
 //!   task's next call, before the call is made. Or, if that does not come soon,
 //!   where the task is (`pause.rs`).
-//! - A signal that ends the process may take effect anywhere: nothing follows. One that is ignored changes nothing that replay
-//!   could see. So does one that stops the process, if that has one task; if it has several, or shares memory with others, they run in
-//!   another order from there on, and it is kept back like one for a handler: until an event tells where the task is, or SIGCONT comes. (Whoever
-//!   sends a stop and SIGCONT within the few microseconds in which we send it anew, may have the latter lost.)
+//! - A signal that ends the process may take effect anywhere: nothing follows. One that is ignored changes
+//!   nothing that replay could see. So does one that stops the process, if that has one task; if it has
+//!   several, or shares memory with others, they run in another order from there on, and it is kept back like
+//!   one for a handler: until an event tells where the task is, or SIGCONT comes. (Whoever sends a stop and
+//!   SIGCONT within the few microseconds in which we send it anew, may have the latter lost.)
 //!
-//! How a handler is called is in `frames.rs`; what is kept back, in `stash.rs`; how that is delivered later, in `delivery.rs`;
-//! which signals wait, and what the kernel would do with them, in `waiting.rs`.
+//! How a handler is called is in `frames.rs`; what is kept back, in `stash.rs`; how that is delivered later,
+//! in `delivery.rs`; which signals wait, and what the kernel would do with them, in `waiting.rs`.
 
 mod answers;
 mod asked;
@@ -87,12 +88,14 @@ impl Domain {
         self.answer(tid, info, answer, place.filter(|_| is_expected))
     }
 
-    /// The signal itself in the place of the one that was sent to bring it: one that had come while a hook waited in this call,
-    /// or when it would have found a handler. None: `info` is no such signal, or its place is not here.
+    /// The signal itself in the place of the one that was sent to bring it: one that had come while a hook
+    /// waited in this call, or when it would have found a handler. None: `info` is no such signal, or its
+    /// place is not here.
     fn take_carried(&mut self, tid: Tid, info: &SigInfo, is_told: bool) -> Result<Option<SigInfo>> {
         let signal = info.signal();
         let at = self.task(tid)?.stash.iter().position(|other| other.signal() == signal);
-        // Where it has interrupted a call that is never made again, that call's event is written: the handler comes right after it.
+        // Where it has interrupted a call that is never made again, that call's event is written: the handler
+        // comes right after it.
         let due = is_told || self.kernels_disposition(tid, signal) != Disposition::Handler;
         let Some(at) = at.filter(|_| self.is_carrier(tid, info) && due) else { return Ok(None) };
         let Some(real) = self.task(tid)?.stash.remove(at) else { return Ok(None) };
@@ -131,7 +134,8 @@ impl Domain {
         }
     }
 
-    /// Keeps a signal for which there is no place here. Perhaps one has waited long enough: the task stands here anyway.
+    /// Keeps a signal for which there is no place here. Perhaps one has waited long enough: the task stands
+    /// here anyway.
     fn wait_for_place(&mut self, tid: Tid, info: SigInfo) -> Result<()> {
         self.keep_back(tid, info)?;
         if !self.interrupted(tid)? {
@@ -140,9 +144,9 @@ impl Domain {
         Ok(())
     }
 
-    /// Has a timer fired again before the handler of its signal, or of another, has returned? Then it waits, so that the
-    /// program itself comes on between two handlers, however slow we are: it is delivered at the next call, or a few
-    /// milliseconds later.
+    /// Has a timer fired again before the handler of its signal, or of another, has returned? Then it waits,
+    /// so that the program itself comes on between two handlers, however slow we are: it is delivered at the
+    /// next call, or a few milliseconds later.
     fn is_storm(&mut self, tid: Tid, info: &SigInfo) -> Result<bool> {
         Ok(info.is_of_timer() && self.task(tid)?.has_returned)
     }

@@ -1,6 +1,6 @@
-//! The general slow path: what a call that bis does not know has changed is found by comparing all memory that
-//! the program can write, before and after it. Only hashes are kept (16 bytes for each page of 4 KiB), so the
-//! cost is two readings of the resident memory: about 0.2 s for each GiB.
+//! The general slow path: what a call that bis does not know has changed is found by comparing all memory
+//! that the program can write, before and after it. Only hashes are kept (16 bytes for each page of 4 KiB),
+//! so the cost is two readings of the resident memory: about 0.2 s for each GiB.
 
 use std::collections::HashMap;
 

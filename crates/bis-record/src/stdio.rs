@@ -1,8 +1,9 @@
 //! Which writes are the program's standard output and error, and their order.
 //!
-//! Replay shows what the program wrote to the descriptors 1 and 2 that bis itself was started with (or those that a process
-//! had when it was found running), wherever in the tree and through whatever descriptor it was written. Two domains may write at the same time: a lock for
-//! each of the two files makes the order of the events the order in which the kernel took the bytes.
+//! Replay shows what the program wrote to the descriptors 1 and 2 that bis itself was started with (or those
+//! that a process had when it was found running), wherever in the tree and through whatever descriptor it was
+//! written. Two domains may write at the same time: a lock for each of the two files makes the order of the
+//! events the order in which the kernel took the bytes.
 
 use std::{
     fs::{self, File},
@@ -77,8 +78,8 @@ impl Stdio {
         [out.0, out.1, err.0, err.1]
     }
 
-    /// Is descriptor `fd` of this task the recording's standard output (1) or error (2)? First by identity of the open file;
-    /// a file that was opened anew (/dev/stderr) is known by its inode.
+    /// Is descriptor `fd` of this task the recording's standard output (1) or error (2)? First by identity of
+    /// the open file; a file that was opened anew (/dev/stderr) is known by its inode.
     pub fn which(&self, tid: Tid, fd: i32) -> Option<u8> {
         let theirs = identity(&format!("/proc/{tid}/fd/{fd}"))?;
         let candidates = [1u8, 2].into_iter().filter(|n| self.stream(*n).identity == Some(theirs));

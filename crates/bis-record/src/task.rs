@@ -79,10 +79,11 @@ pub struct InCall {
     pub before: Option<PageHashes>,
     /// It writes to standard output (1) or error (2), whose lock we hold.
     pub echo: Option<u8>,
-    /// The same, for a call that was interrupted before it wrote anything and may be made again: meanwhile we do
-    /// not hold the lock.
+    /// The same, for a call that was interrupted before it wrote anything and may be made again: meanwhile we
+    /// do not hold the lock.
     pub echo_again: Option<u8>,
-    /// As it came back with EINTR, because of us alone: the task has been set back, and is about to make it again.
+    /// As it came back with EINTR, because of us alone: the task has been set back, and is about to make it
+    /// again.
     pub set_back: Option<Registers>,
     pub child: Option<ForkChild>,
     /// The task that it has made, as its maker calls it: the result of the call.
@@ -95,7 +96,8 @@ impl InCall {
         self.places.as_deref().map_or(self.plan.pieces[piece].home, |places| places[piece].addr)
     }
 
-    /// A call at its entry, of which nothing is known yet but the registers, and the sums of memory before it.
+    /// A call at its entry, of which nothing is known yet but the registers, and the sums of memory before
+    /// it.
     pub fn new(entry: &Registers, sums: Vec<RangeSum>) -> InCall {
         InCall {
             nr: entry.orig_rax,
@@ -122,8 +124,8 @@ impl InCall {
     }
 }
 
-/// What the program has asked for where bis has set something else: it is told that it has it. Inherited by children,
-/// and kept over exec but for `no_cpuid`.
+/// What the program has asked for where bis has set something else: it is told that it has it. Inherited by
+/// children, and kept over exec but for `no_cpuid`.
 #[derive(Clone, Debug, Default)]
 pub struct Wishes {
     /// The cores that it wants to run on; none: those that bis may.
@@ -140,8 +142,9 @@ pub struct Wishes {
     pub no_new_privs: bool,
     /// Its own seccomp filters.
     pub held: Held,
-    /// It was found with restartable sequences, and registers those of new threads: it has them, as far as it knows. (A C library that
-    /// has them in its first thread ends the program where it gets none in another.) Gone with an exec.
+    /// It was found with restartable sequences, and registers those of new threads: it has them, as far as it
+    /// knows. (A C library that has them in its first thread ends the program where it gets none in another.)
+    /// Gone with an exec.
     pub has_rseq: bool,
 }
 
@@ -158,7 +161,8 @@ pub struct Traits {
 impl Traits {
     /// What the task keeps in the image that it executes.
     pub fn after_exec(self) -> Traits {
-        // A fresh image asks nothing of cpuid or of memory; whether it may read the counter is seen when it is looked at.
+        // A fresh image asks nothing of cpuid or of memory; whether it may read the counter is seen when it
+        // is looked at.
         let wishes = Wishes { no_cpuid: false, reads_execute: false, has_rseq: false, ..self.wishes };
         Traits { nice: self.nice, wishes, reads_tsc: false }
     }
@@ -187,8 +191,8 @@ pub struct Task {
     pub stash: VecDeque<SigInfo>,
     /// The mask that it has, while it runs with more signals blocked.
     pub hushed: Option<u64>,
-    /// The `syscall` instruction whose call was put off for a handler, and the stack pointer there: the handler may make
-    /// calls through the same instruction.
+    /// The `syscall` instruction whose call was put off for a handler, and the stack pointer there: the
+    /// handler may make calls through the same instruction.
     pub undone: Option<(u64, u64)>,
     /// Where its stack ended when a handler was last called on another one.
     pub left_stack: Option<u64>,
@@ -196,14 +200,15 @@ pub struct Task {
     pub has_returned: bool,
     /// Its process was stopped while nobody traced it.
     pub is_halted: bool,
-    /// The signal that was sent last to bring it to a signal stop ([`Domain::carry`](crate::domain::Domain::carry)).
+    /// The signal that was sent last to bring it to a signal stop
+    /// ([`Domain::carry`](crate::domain::Domain::carry)).
     pub carries: Option<Signal>,
     /// This one, in the stash, has interrupted a hook in its call.
     pub interrupts: Option<Signal>,
     /// Its descriptors are not those of the domain's other tasks.
     pub own_fds: bool,
-    /// The kernel has a signal pending, which comes before the task executes anything: it has these registers then. (Or
-    /// another thread gets it.)
+    /// The kernel has a signal pending, which comes before the task executes anything: it has these registers
+    /// then. (Or another thread gets it.)
     pub expect_signal: Option<Registers>,
     /// What its hooks have logged is the last that the stream says of it.
     pub has_log: bool,
@@ -220,7 +225,8 @@ pub struct Task {
     pub traits: Traits,
     /// What counts how far it has come; none: nothing does, or it has not run yet.
     pub counter: Option<Counter>,
-    /// With chaos: where it is to be stopped; how it is kept from its turn; whether that has not been drawn yet.
+    /// With chaos: where it is to be stopped; how it is kept from its turn; whether that has not been drawn
+    /// yet.
     pub ambush: Option<Ambush>,
     pub hold: Option<Hold>,
     pub is_new: bool,

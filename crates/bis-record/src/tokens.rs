@@ -12,8 +12,8 @@ pub struct Tokens {
     /// The objects whose tokens the domain holds.
     held: Vec<ObjectId>,
     since: Option<Instant>,
-    /// Objects whose tokens the domain did not hold, but that the call in progress touches; the registry counts
-    /// them as mappings.
+    /// Objects whose tokens the domain did not hold, but that the call in progress touches; the registry
+    /// counts them as mappings.
     borrowed: Vec<ObjectId>,
     /// Mappings that are gone, but whose end is not written yet: one entry for each.
     unmapped: Vec<ObjectId>,

@@ -1,5 +1,6 @@
-//! Whose turn it is: the order of a domain's tasks, and the time slice of the one that has its turn. A value that knows tasks by
-//! their ids. Which of them are ready, and which are the most urgent, is asked by the scheduler (`schedule.rs`).
+//! Whose turn it is: the order of a domain's tasks, and the time slice of the one that has its turn. A value
+//! that knows tasks by their ids. Which of them are ready, and which are the most urgent, is asked by the
+//! scheduler (`schedule.rs`).
 
 use std::{
     collections::VecDeque,
@@ -8,8 +9,8 @@ use std::{
 
 use bis_trace::types::Tid;
 
-/// How much of its time slice a task uses at least before it gives way at a call of its own: then it need not be
-/// interrupted elsewhere.
+/// How much of its time slice a task uses at least before it gives way at a call of its own: then it need not
+/// be interrupted elsewhere.
 const GIVES_WAY_AFTER: f64 = 0.4;
 
 #[derive(Debug)]
@@ -81,13 +82,14 @@ impl Turns {
         self.slice = Duration::ZERO;
     }
 
-    /// Gives the turn to one of the `candidates`: ready tasks that nobody ready is more urgent than, in their order. The task at
-    /// the front keeps it until it has used enough of its time slice and another candidate waits.
+    /// Gives the turn to one of the `candidates`: ready tasks that nobody ready is more urgent than, in their
+    /// order. The task at the front keeps it until it has used enough of its time slice and another candidate
+    /// waits.
     pub fn choose(&mut self, candidates: &[Tid], is_front_ready: bool, now: Instant) -> Option<Tid> {
         let first = *candidates.first()?;
         if self.front() != Some(first) {
-            // A task that has gone to sleep has had its turn: were it to keep its place, two tasks that sleep and wake
-            // by turns would keep all others from running.
+            // A task that has gone to sleep has had its turn: were it to keep its place, two tasks that sleep
+            // and wake by turns would keep all others from running.
             if let Some(front) = self.front().filter(|_| !is_front_ready) {
                 self.give_way(front);
             }

@@ -1,16 +1,17 @@
 //! Private mappings of files that may change: *views*.
 //!
-//! A page of a private mapping that the process has not written shows the file as it is now, not as it was when it
-//! was mapped. Replay maps what the file was then. So whoever changes a file by a call says so here, and each
-//! domain that has a view of it reads its own memory again at its next event, and records what it shows
-//! (`calls/views.rs`; where an address space shows what is `space/views.rs`). Only reads: a store by us would make the page the process's own.
+//! A page of a private mapping that the process has not written shows the file as it is now, not as it was
+//! when it was mapped. Replay maps what the file was then. So whoever changes a file by a call says so here,
+//! and each domain that has a view of it reads its own memory again at its next event, and records what it
+//! shows (`calls/views.rs`; where an address space shows what is `space/views.rs`). Only reads: a store by us
+//! would make the page the process's own.
 //!
-//! As with mail (`mail.rs`), that is early enough for a program that learns of the change by a call, and too late
-//! for one that looks out for it without making any. What is not seen at all: stores through a shared mapping of
-//! the same file, and what processes outside of the recording write.
+//! As with mail (`mail.rs`), that is early enough for a program that learns of the change by a call, and too
+//! late for one that looks out for it without making any. What is not seen at all: stores through a shared
+//! mapping of the same file, and what processes outside of the recording write.
 //!
-//! Files of the system, which nobody changes while programs use them, are not views; with none, all this costs one
-//! load.
+//! Files of the system, which nobody changes while programs use them, are not views; with none, all this
+//! costs one load.
 
 use std::{
     collections::{HashMap, hash_map::Entry},

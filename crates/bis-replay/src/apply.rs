@@ -1,5 +1,5 @@
-//! Making an event's outcome true: output first, as long as memory still holds what went out; then the effects,
-//! in order; then the bytes that the kernel wrote; then the registers.
+//! Making an event's outcome true: output first, as long as memory still holds what went out; then the
+//! effects, in order; then the bytes that the kernel wrote; then the registers.
 
 use std::ops::Range;
 
@@ -268,8 +268,9 @@ pub(crate) fn copy_process(remote: &mut Remote<'_>) -> Result<Stopped, TraceeErr
     remote.take_new_task()
 }
 
-/// The first turns of the shared objects that are mapped here and were made elsewhere. A domain maps an object before it
-/// has its first turn with it, so no turn of its own tells that another has come to the place where it makes it.
+/// The first turns of the shared objects that are mapped here and were made elsewhere. A domain maps an
+/// object before it has its first turn with it, so no turn of its own tells that another has come to the
+/// place where it makes it.
 pub(crate) fn objects_of_others(effects: &[Effect]) -> Vec<Turn> {
     let mapped = effects.iter().filter_map(|effect| match effect {
         Effect::Map { backing: Backing::Shared { object, .. }, .. } => Some(*object),

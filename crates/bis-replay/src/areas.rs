@@ -1,17 +1,19 @@
 //! Watched bytes that no debug register has room for.
 //!
-//! While a task runs, the pages of such an *area* may not be written, or not be touched at all. So the instruction that wants to faults;
-//! its page is let go, the instruction is executed alone, and what it has done to the area is looked at: of one that is watched for writes
-//! that is whether its bytes are others now, of one that is watched for all accesses it is what the instruction says of itself. Then the page is
+//! While a task runs, the pages of such an *area* may not be written, or not be touched at all. So the
+//! instruction that wants to faults; its page is let go, the instruction is executed alone, and what it has
+//! done to the area is looked at: of one that is watched for writes that is whether its bytes are others now,
+//! of one that is watched for all accesses it is what the instruction says of itself. Then the page is
 //! protected again, and the task goes on. Whoever stops the task finds the pages as the program has them.
 //!
-//! The driver's breakpoints in text that the program may write are guarded in the same way: an instruction that writes to such a page is
-//! executed without them ([`Areas::set_text`]).
+//! The driver's breakpoints in text that the program may write are guarded in the same way: an instruction
+//! that writes to such a page is executed without them ([`Areas::set_text`]).
 //!
-//! What the kernel writes (the outcomes of events) does not fault: that is seen by whoever compares the bytes at events.
+//! What the kernel writes (the outcomes of events) does not fault: that is seen by whoever compares the bytes
+//! at events.
 //!
-//! A program that works on such a page all the time, as on its stack, is some hundred times as slow there. What is not on such a page runs as
-//! fast as ever.
+//! A program that works on such a page all the time, as on its stack, is some hundred times as slow there.
+//! What is not on such a page runs as fast as ever.
 
 use std::ops::Range;
 
@@ -204,8 +206,8 @@ impl Areas {
         Ok(held)
     }
 
-    /// The numbers of the areas that an instruction has touched, for which pages were let go. It is in these bytes, and its accesses are asked
-    /// for only where they matter.
+    /// The numbers of the areas that an instruction has touched, for which pages were let go. It is in these
+    /// bytes, and its accesses are asked for only where they matter.
     pub(crate) fn touched(
         &self,
         memory: &Memory,
@@ -306,7 +308,8 @@ fn spans(areas: &[(usize, Area)], text: &[u64], mappings: &[Mapping]) -> Vec<Spa
     spans
 }
 
-/// The memory that an instruction touches which is about to be executed with these registers, as far as it says. `code`: what is there.
+/// The memory that an instruction touches which is about to be executed with these registers, as far as it
+/// says. `code`: what is there.
 pub(crate) fn accesses(code: &[u8], regs: &Registers) -> Vec<Touch> {
     let (rip, general) = (regs.rip, regs.general());
     touches(code, &Pointers { rip, general, fs_base: regs.fs_base, gs_base: regs.gs_base })

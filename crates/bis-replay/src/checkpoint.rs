@@ -1,11 +1,13 @@
 //! Checkpoints: a replica that is put aside, and can be gone on with any number of times.
 //!
-//! A checkpoint is a copy of the process, which has one task and does not run, with all else as plain data. Its other threads are
-//! made when somebody goes on from it. The kernel copies memory when it is written, so a checkpoint costs what has changed since.
+//! A checkpoint is a copy of the process, which has one task and does not run, with all else as plain data.
+//! Its other threads are made when somebody goes on from it. The kernel copies memory when it is written, so
+//! a checkpoint costs what has changed since.
 //!
-//! What a fork of the kernel's does not copy is dealt with here: memory that the program has asked not to be forked (its advice is
-//! taken back for a moment), and shared objects, of which each checkpoint, and each replica made of one, has a copy of its own. A
-//! replica that shares memory with others is kept together with them ([`crate::company`]).
+//! What a fork of the kernel's does not copy is dealt with here: memory that the program has asked not to be
+//! forked (its advice is taken back for a moment), and shared objects, of which each checkpoint, and each
+//! replica made of one, has a copy of its own. A replica that shares memory with others is kept together with
+//! them ([`crate::company`]).
 
 use std::collections::BTreeMap;
 
@@ -35,7 +37,8 @@ pub struct Checkpoint<'t> {
     company: Company<'t>,
 }
 
-/// One replica that is put aside, without the objects that its process maps: the copy shows those of the replica that it is of.
+/// One replica that is put aside, without the objects that its process maps: the copy shows those of the
+/// replica that it is of.
 #[derive(Debug)]
 pub(crate) struct Kept<'t> {
     world: &'t World<'t>,
@@ -105,8 +108,9 @@ fn advise_again(remote: &mut Remote<'_>, space: &Space) -> Result<(), TraceeErro
 }
 
 impl<'t> Replica<'t> {
-    /// A checkpoint of where the replica stands, and its company. None: it cannot be copied here (all of its tasks are gone, or
-    /// something counts one of them that cannot be copied, or the company is on its way); another place will do.
+    /// A checkpoint of where the replica stands, and its company. None: it cannot be copied here (all of its
+    /// tasks are gone, or something counts one of them that cannot be copied, or the company is on its way);
+    /// another place will do.
     ///
     /// # Errors
     /// Where a process is gone, or the machine has no room.
@@ -173,8 +177,8 @@ impl<'t> Checkpoint<'t> {
         Ok((replica, company))
     }
 
-    /// A copy of it, for another thread. None: the replica shares memory with others, which are traced here, or something counts a task that
-    /// cannot be copied.
+    /// A copy of it, for another thread. None: the replica shares memory with others, which are traced here,
+    /// or something counts a task that cannot be copied.
     ///
     /// # Errors
     /// Where the machine has no room.

@@ -1,11 +1,14 @@
-//! The company of a replica that is driven alone: the domains that share memory with it, and the files of what they share.
+//! The company of a replica that is driven alone: the domains that share memory with it, and the files of
+//! what they share.
 //!
-//! They are replicas too, and are let go on only where the driven one waits for a turn of theirs: always the one whose next event comes
-//! first in the trace's order, by one event, until the turn has come. So where they stand depends only on where the driven one
-//! stands, whatever the way that led there; and a checkpoint of the driven one is a checkpoint of all.
+//! They are replicas too, and are let go on only where the driven one waits for a turn of theirs: always the
+//! one whose next event comes first in the trace's order, by one event, until the turn has come. So where
+//! they stand depends only on where the driven one stands, whatever the way that led there; and a checkpoint
+//! of the driven one is a checkpoint of all.
 //!
-//! Most of the time they stand still. One that has not moved since it was kept is not kept again, and one that was kept gets a process
-//! of its own only when it goes on: a company that is copied often costs a fork for each of its domains that has moved.
+//! Most of the time they stand still. One that has not moved since it was kept is not kept again, and one
+//! that was kept gets a process of its own only when it goes on: a company that is copied often costs a fork
+//! for each of its domains that has moved.
 
 use std::{
     cell::RefCell,

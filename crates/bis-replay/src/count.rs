@@ -1,13 +1,15 @@
-//! Finding a place by its number, the counts of a tick source since the event before: the same for every source.
+//! Finding a place by its number, the counts of a tick source since the event before: the same for every
+//! source.
 //!
-//! One that counts branches interrupts late by an unknown few, its skid; so it is asked to by as much earlier, and from there a
-//! breakpoint at the place stops the task each time that it comes by, until the count is right and registers and memory are, too.
-//! Between two conditional branches the task hardly comes there twice; if it does, in a loop that has none, that comparison tells
-//! the two apart, or nothing can. A task that has more counts than it should has missed its place, and is not let run on.
+//! One that counts branches interrupts late by an unknown few, its skid; so it is asked to by as much
+//! earlier, and from there a breakpoint at the place stops the task each time that it comes by, until the
+//! count is right and registers and memory are, too. Between two conditional branches the task hardly comes
+//! there twice; if it does, in a loop that has none, that comparison tells the two apart, or nothing can. A
+//! task that has more counts than it should has missed its place, and is not let run on.
 //!
-//! The counts of dense text trap right behind themselves: that is the place, or the replay has diverged. The replayed program
-//! executes the same text as the recorded one, at the same addresses: what its counts take down, and where they trap, is all that
-//! there is to know of rewriting here.
+//! The counts of dense text trap right behind themselves: that is the place, or the replay has diverged. The
+//! replayed program executes the same text as the recorded one, at the same addresses: what its counts take
+//! down, and where they trap, is all that there is to know of rewriting here.
 
 use bis_rewrite::STATUS_FLAGS;
 use bis_trace::{
@@ -193,8 +195,8 @@ impl Replica<'_> {
     }
 }
 
-/// The registers of a task that has been stopped by a count's trap, as the program has them behind the count: it goes on
-/// elsewhere, and where nobody looks at the flags, they are those of a count that has not trapped.
+/// The registers of a task that has been stopped by a count's trap, as the program has them behind the count:
+/// it goes on elsewhere, and where nobody looks at the flags, they are those of a count that has not trapped.
 fn behind_count(found: &Registers, wanted: &Registers) -> Registers {
     let differ = found.eflags ^ wanted.eflags;
     let are_lost = differ & !STATUS_FLAGS == 0 && wanted.eflags & STATUS_FLAGS == 0;

@@ -1,9 +1,10 @@
-//! Addresses at which the program itself counts how often it comes there ([`bis_rewrite::countdown`]), between two events: a
-//! place that is the millionth arrival is gone to at the program's own speed.
+//! Addresses at which the program itself counts how often it comes there ([`bis_rewrite::countdown`]),
+//! between two events: a place that is the millionth arrival is gone to at the program's own speed.
 //!
-//! A jump takes the place of the instructions there. It is taken away, with its pages, before anything becomes of an event, and while
-//! anybody may look ([`crate::traps::Traps::disarm`]). Where it cannot be (text that may be written, or that counts; a search for a
-//! place nearby; no room), there is none, and a breakpoint that stops each time does.
+//! A jump takes the place of the instructions there. It is taken away, with its pages, before anything
+//! becomes of an event, and while anybody may look ([`crate::traps::Traps::disarm`]). Where it cannot be
+//! (text that may be written, or that counts; a search for a place nearby; no room), there is none, and a
+//! breakpoint that stops each time does.
 
 use bis_rewrite::{Conditional, Countdown, Predicate, Run, Span, countdown};
 use bis_trace::types::{PAGE, Registers};
@@ -36,8 +37,8 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// Puts the pages of a countdown into the process of a task, but not its jump. `in_the_way`: what must stay where it is. None: there
-    /// can be none here.
+    /// Puts the pages of a countdown into the process of a task, but not its jump. `in_the_way`: what must
+    /// stay where it is. None: there can be none here.
     pub(crate) fn new(
         task: &mut Task,
         memory: &Memory,
@@ -144,7 +145,8 @@ impl Counted {
         Ok(Some(Registers { rip: self.place, eflags, rax, rcx, ..*regs }))
     }
 
-    /// Where a task goes on that has come to the middle of the instructions which have given way; `trap` is where it trapped.
+    /// Where a task goes on that has come to the middle of the instructions which have given way; `trap` is
+    /// where it trapped.
     pub(crate) fn inside(&self, trap: u64) -> Option<u64> {
         self.made.copies.iter().skip(1).find(|(original, _)| *original == trap).map(|(_, copy)| *copy)
     }
@@ -168,8 +170,8 @@ impl Counted {
     }
 }
 
-/// Is this a string instruction that repeats itself? A breakpoint stops a task in front of each round of one, and so does a step: each is an
-/// arrival. A countdown would be come by once.
+/// Is this a string instruction that repeats itself? A breakpoint stops a task in front of each round of one,
+/// and so does a step: each is an arrival. A countdown would be come by once.
 fn is_repeated(code: &[u8]) -> bool {
     let instruction = Decoder::new(64, code, DecoderOptions::NONE).decode();
     instruction.is_string_instruction() && (instruction.has_rep_prefix() || instruction.has_repne_prefix())

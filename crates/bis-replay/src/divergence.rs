@@ -1,7 +1,7 @@
 //! The report of a divergence: a replayed program did something else than it did when it was recorded.
 //!
-//! It is made for somebody who has to find out why: what was expected and what was found side by side, where in
-//! which file the program stood, the code there, what it did before, and which of the known causes fits.
+//! It is made for somebody who has to find out why: what was expected and what was found side by side, where
+//! in which file the program stood, the code there, what it did before, and which of the known causes fits.
 
 use std::fmt;
 
@@ -82,12 +82,12 @@ pub(crate) enum Leave {
     OrigRax,
 }
 
-/// The registers that differ. Left out always: the trap and resume flags, which belong to whoever traces, and the
-/// data segment selectors, which 64-bit code does not use.
+/// The registers that differ. Left out always: the trap and resume flags, which belong to whoever traces, and
+/// the data segment selectors, which 64-bit code does not use.
 pub(crate) fn compare(expected: &Registers, found: &Registers, leave: Leave) -> Vec<RegisterDifference> {
     const TRAP_AND_RESUME: u64 = 0x100 | 0x10000;
-    // The kernel saves eflags in r11 at a system call; r11 is as good as eflags then, but for the resume flag,
-    // which the processor clears in it.
+    // The kernel saves eflags in r11 at a system call; r11 is as good as eflags then, but for the resume
+    // flag, which the processor clears in it.
     let masked = |name: &str, value: u64| if name == "eflags" { value & !TRAP_AND_RESUME } else { value };
     let skipped = |name: &str| {
         matches!(name, "ds" | "es" | "fs" | "gs") || (leave == Leave::OrigRax && name == "orig_rax")

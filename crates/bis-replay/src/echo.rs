@@ -1,13 +1,13 @@
 //! What the program wrote to its standard output and error, written again in the recorded order.
 //!
-//! Domains replay in parallel, so their output comes in any order. The trace's meta stream has the one order of
-//! all echoes; what comes before its turn waits in memory and, beyond [`HELD_BYTES_MAX`], in a temporary file
-//! that has no name.
+//! Domains replay in parallel, so their output comes in any order. The trace's meta stream has the one order
+//! of all echoes; what comes before its turn waits in memory and, beyond [`HELD_BYTES_MAX`], in a temporary
+//! file that has no name.
 //!
-//! What is written is a beginning of what the program wrote, whatever a cut or damaged trace lacks. So the order
-//! ends with the first turn that does not become whole: nothing after it is shown, although domains that go on may
-//! hand it in. Bytes of events that the order does not have (its entries were lost, and who knows which others)
-//! are not shown either.
+//! What is written is a beginning of what the program wrote, whatever a cut or damaged trace lacks. So the
+//! order ends with the first turn that does not become whole: nothing after it is shown, although domains
+//! that go on may hand it in. Bytes of events that the order does not have (its entries were lost, and who
+//! knows which others) are not shown either.
 //!
 //! This is not a stream library: there is one writer, and a reader that went away ends the replay quietly.
 

@@ -1,8 +1,8 @@
 //! What can go wrong in a replay, and how a domain's thread learns that it must stop.
 //!
 //! Three kinds are kept apart: the trace (damaged, or at odds with itself), this machine (something that the
-//! recorded one had is missing), and the replay proper, where a program did something else than it did when it
-//! was recorded: [`ReplayError::Divergence`].
+//! recorded one had is missing), and the replay proper, where a program did something else than it did when
+//! it was recorded: [`ReplayError::Divergence`].
 
 use std::io;
 
@@ -46,7 +46,8 @@ pub enum ReplayError {
         #[source]
         source: Box<ReplayError>,
     },
-    /// The program runs hooks that this version does not know: how they are stopped and led on would be guessed.
+    /// The program runs hooks that this version does not know: how they are stopped and led on would be
+    /// guessed.
     #[error(
         "the trace was recorded with other hooks than this version of bis has: replay it with the version that \
          recorded it (bis info says which)"

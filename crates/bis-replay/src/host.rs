@@ -1,5 +1,6 @@
-//! What is around a replica: who else is replayed, where its output goes, what is known of its pauses. A replica asks its host;
-//! a host never calls a replica. A job's host waits for nothing either: where a turn has not come, the replica stops and says so.
+//! What is around a replica: who else is replayed, where its output goes, what is known of its pauses. A
+//! replica asks its host; a host never calls a replica. A job's host waits for nothing either: where a turn
+//! has not come, the replica stops and says so.
 
 use std::{fs::File, io, sync::Arc};
 

@@ -1,17 +1,18 @@
 //! Who may run: slots, turns, and the end of everything when one domain fails.
 //!
-//! Every domain has a thread. A thread runs its domain only while it holds a slot; there are `jobs` of them, each
-//! with a core of its own. Who waits for something that another domain must do first (the turn of a shared object)
-//! gives its slot back meanwhile, so that jobs which have not begun get their chance: no number of slots can
-//! lock up. Among those that want a slot, domains that exist already (forked ones, and those that waited) go
-//! before new ones: what is there ends soonest, and the number of living processes stays small.
+//! Every domain has a thread. A thread runs its domain only while it holds a slot; there are `jobs` of them,
+//! each with a core of its own. Who waits for something that another domain must do first (the turn of a
+//! shared object) gives its slot back meanwhile, so that jobs which have not begun get their chance: no
+//! number of slots can lock up. Among those that want a slot, domains that exist already (forked ones, and
+//! those that waited) go before new ones: what is there ends soonest, and the number of living processes
+//! stays small.
 //!
-//! One mutex and one condition variable for all of it: it is entered a few times in the life of a domain and once
-//! for each turn, never for each event.
+//! One mutex and one condition variable for all of it: it is entered a few times in the life of a domain and
+//! once for each turn, never for each event.
 //!
-//! Nothing here may hang. The first error cancels all: sleeping threads wake up, and every replayed process is
-//! killed, so that a thread which waits for its task sees it die. And if every domain that is not at its end
-//! waits for a turn, no turn will come: that is the mark of a trace that was cut.
+//! Nothing here may hang. The first error cancels all: sleeping threads wake up, and every replayed process
+//! is killed, so that a thread which waits for its task sees it die. And if every domain that is not at its
+//! end waits for a turn, no turn will come: that is the mark of a trace that was cut.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -74,7 +75,8 @@ pub(crate) enum Ended {
     Whole,
     /// The trace was cut.
     Cut(String),
-    /// A place was taken for another, or a jump was seen: it has to begin again, with what was learnt from that.
+    /// A place was taken for another, or a jump was seen: it has to begin again, with what was learnt from
+    /// that.
     Again,
     /// It took longer than it may.
     TooLong,

@@ -1,15 +1,17 @@
 //! What attempts to replay a trace have taught about its pauses.
 //!
-//! A place is known by its state, and that can deceive: the task may have been there before in what looks the same, and
-//! then what follows differs. No look at the state tells; only the divergence does. So the replay goes back to before that pause
-//! (to a checkpoint of the domain, if there is one that depends on nobody else: [`crate::run`]; else to the begin of everything), and
-//! takes the next place that fits. And a program that reads its own text must not find a jump there: where one does,
-//! that pause is looked for by a debug register alone. A pause that was missed is looked for by less of its memory.
+//! A place is known by its state, and that can deceive: the task may have been there before in what looks the
+//! same, and then what follows differs. No look at the state tells; only the divergence does. So the replay
+//! goes back to before that pause (to a checkpoint of the domain, if there is one that depends on nobody
+//! else: [`crate::run`]; else to the begin of everything), and takes the next place that fits. And a program
+//! that reads its own text must not find a jump there: where one does, that pause is looked for by a debug
+//! register alone. A pause that was missed is looked for by less of its memory.
 //!
-//! Which pause is to blame is a guess: the last ones before the divergence, one after another. A guess that does not take
-//! the replay further is given up. What was right is kept in the trace's folder ([`FILE_NAME`]), so that it is learnt
-//! once; without that file, or with a wrong one, a replay only takes longer. It also says whether a replay of all was ever right to
-//! its end: before that a debugger's session, which cannot begin again, has one made ([`has_guesses`]).
+//! Which pause is to blame is a guess: the last ones before the divergence, one after another. A guess that
+//! does not take the replay further is given up. What was right is kept in the trace's folder
+//! ([`FILE_NAME`]), so that it is learnt once; without that file, or with a wrong one, a replay only takes
+//! longer. It also says whether a replay of all was ever right to its end: before that a debugger's session,
+//! which cannot begin again, has one made ([`has_guesses`]).
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -32,8 +34,8 @@ pub const FILE_NAME: &str = "places";
 /// A line of that file: a replay of the whole trace has found all pauses so.
 const PROVEN: &str = "proven";
 
-/// How many of the pauses before a divergence are suspected, how many places of each are tried, and how many attempts
-/// there are in all.
+/// How many of the pauses before a divergence are suspected, how many places of each are tried, and how many
+/// attempts there are in all.
 const SUSPECTS_MAX: usize = 3;
 const SKIPS_MAX: u32 = 4;
 const ATTEMPTS_MAX: u32 = 40;
@@ -45,13 +47,14 @@ pub struct How {
     pub skips: u32,
     /// No jump may be put into the text.
     pub no_jump: bool,
-    /// Of its memory, only what is compared word by word is to be as it was, not what there are sums of: a program may have
-    /// copied what an xsave left on its stack, which does not repeat.
+    /// Of its memory, only what is compared word by word is to be as it was, not what there are sums of: a
+    /// program may have copied what an xsave left on its stack, which does not repeat.
     pub loose: bool,
 }
 
-/// Does a trace have pauses that are found by their state, and no replay of all of it has shown yet that these are the right places?
-/// Who goes through a part of it alone would meet a wrong one as a divergence, somewhere.
+/// Does a trace have pauses that are found by their state, and no replay of all of it has shown yet that
+/// these are the right places? Who goes through a part of it alone would meet a wrong one as a divergence,
+/// somewhere.
 #[must_use]
 pub fn has_guesses(trace: &Trace) -> bool {
     if is_proven(trace) {
@@ -121,8 +124,8 @@ impl Learnt {
         Learnt(text.lines().filter_map(line).collect())
     }
 
-    /// A line for each pause: the event, how many places come before it, "register" where no jump may be used, and "loose" for
-    /// [`How::loose`].
+    /// A line for each pause: the event, how many places come before it, "register" where no jump may be
+    /// used, and "loose" for [`How::loose`].
     #[must_use]
     pub fn to_text(&self) -> String {
         let line = |(seq, how): (EventSeq, How)| {
@@ -228,8 +231,8 @@ impl Search {
         self.trials.remove(&domain);
     }
 
-    /// What to do after a divergence in an attempt that found these pauses: the first pause that is looked for in another way
-    /// from now on.
+    /// What to do after a divergence in an attempt that found these pauses: the first pause that is looked
+    /// for in another way from now on.
     ///
     /// # Errors
     /// The divergence to report, when there is nothing else to try.

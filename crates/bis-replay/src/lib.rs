@@ -1,20 +1,22 @@
 //! Replay: the programs of a trace run again and do exactly what they did.
 //!
-//! Bird's eye. [`replay`] selects what to replay ([`select`]), and starts one thread for each domain that began
-//! with an exec, a few at a time ([`job`]). A thread gets an empty process ([`run`]) and makes a [`replica`] of the domain, which
-//! builds the recorded address space in it ([`space`]) and lets its tasks run from event to event; at each it compares what the
-//! task does with what it did, and makes the recorded outcome true ([`apply`]). Where the recording forked, the
-//! process is copied and a further thread takes the copy. A debugger drives replicas without such threads: it is another
-//! [`host`], with a [`company`] where memory is shared. A copy that runs what was not recorded is a [`diversion`]. Memory that
-//! domains share is in [`objects`]; the
-//! program's output is put into its one order by [`echo`]; a difference becomes a report ([`divergence`]).
+//! Bird's eye. [`replay`] selects what to replay ([`select`]), and starts one thread for each domain that
+//! began with an exec, a few at a time ([`job`]). A thread gets an empty process ([`run`]) and makes a
+//! [`replica`] of the domain, which builds the recorded address space in it ([`space`]) and lets its tasks
+//! run from event to event; at each it compares what the task does with what it did, and makes the recorded
+//! outcome true ([`apply`]). Where the recording forked, the process is copied and a further thread takes the
+//! copy. A debugger drives replicas without such threads: it is another [`host`], with a [`company`] where
+//! memory is shared. A copy that runs what was not recorded is a [`diversion`]. Memory that domains share is
+//! in [`objects`]; the program's output is put into its one order by [`echo`]; a difference becomes a report
+//! ([`divergence`]).
 //!
-//! A place in the middle of computation is found by its state, which may deceive: then the domain goes back to a checkpoint in front
-//! of it ([`retry`]), or all begins again, with what was learnt ([`learnt`]).
+//! A place in the middle of computation is found by its state, which may deceive: then the domain goes back
+//! to a checkpoint in front of it ([`retry`]), or all begins again, with what was learnt ([`learnt`]).
 //!
-//! What is deliberately absent: knowledge of system calls. An event says what the kernel did, and no recorded call
-//! is ever made: the filter under which a stub runs lets nothing through but what its supervisor asks for, and
-//! [`space`] is all that it ever asks for. A trace from a stranger can use up time and memory, not more.
+//! What is deliberately absent: knowledge of system calls. An event says what the kernel did, and no recorded
+//! call is ever made: the filter under which a stub runs lets nothing through but what its supervisor asks
+//! for, and [`space`] is all that it ever asks for. A trace from a stranger can use up time and memory, not
+//! more.
 #![forbid(unsafe_code)]
 
 mod apply;
@@ -124,8 +126,8 @@ pub struct Summary {
 }
 
 /// Replays a trace, or one process of it, on threads of its own; returns when all have ended and no replayed
-/// process is left. Output of the program goes to our standard output and error in the recorded order; a closed
-/// pipe there ends the replay quietly, as if it were whole.
+/// process is left. Output of the program goes to our standard output and error in the recorded order; a
+/// closed pipe there ends the replay quietly, as if it were whole.
 ///
 /// # Errors
 /// [`ReplayError::Divergence`] when a program did something else than it did when it was recorded, whose text

@@ -1,4 +1,5 @@
-//! What tasks are called, and the system calls that they make in hooks: what is known of a replica beside its memory and registers.
+//! What tasks are called, and the system calls that they make in hooks: what is known of a replica beside its
+//! memory and registers.
 
 use bis_agent::hooks::{Entry, entries};
 use bis_trace::{
@@ -17,7 +18,8 @@ impl Replica<'_> {
         self.space.names.get(&tid).map(Vec::as_slice)
     }
 
-    /// An event is about to come true: whoever it makes has its maker's name, and a task may give itself another.
+    /// An event is about to come true: whoever it makes has its maker's name, and a task may give itself
+    /// another.
     pub(crate) fn name_tasks(&mut self, event: &Event) {
         let effects = event.outcome().map_or(&[][..], |outcome| &outcome.effects);
         for effect in effects {
@@ -40,8 +42,8 @@ impl Replica<'_> {
         }
     }
 
-    /// The number of the system call that the running task makes next without an event of its own. Where it stands at a `syscall`
-    /// instruction: is that the one?
+    /// The number of the system call that the running task makes next without an event of its own. Where it
+    /// stands at a `syscall` instruction: is that the one?
     pub fn hooked_call(&self) -> Option<u64> {
         self.entry_at(|log, used| entries(log.get(used..)?).next())
     }

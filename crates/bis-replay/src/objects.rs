@@ -1,8 +1,9 @@
 //! The memory that several domains map: one file in memory for each shared object, and whose turn it is.
 //!
 //! Whoever replays one domain knows only its own stream; the turns of the run tokens are all that domains
-//! replayed side by side have to agree on. Turn n of an object begins when turn n-1 was released; turn 0 belongs
-//! to the domain that the object came from. This file keeps the books; waiting is [`crate::job::Board`]'s.
+//! replayed side by side have to agree on. Turn n of an object begins when turn n-1 was released; turn 0
+//! belongs to the domain that the object came from. This file keeps the books; waiting is
+//! [`crate::job::Board`]'s.
 
 use std::{
     collections::{HashMap, HashSet},

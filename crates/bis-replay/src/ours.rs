@@ -1,52 +1,65 @@
 //! The program's own text: what a debugger shows where the replayed memory holds what bis has put there.
 //!
-//! The problem. A replayed process executes what the recorded one executed: text in which runs of instructions have given way to
-//! jumps, trampolines with copies of those instructions, hooks, text that counts. The user of a debugger knows none of it. The user
-//! asks for the bytes at an address, for the instruction at which a task stands, and for the task to stop where an
-//! instruction of the program is about to be executed.
+//! The problem. A replayed process executes what the recorded one executed: text in which runs of
+//! instructions have given way to jumps, trampolines with copies of those instructions, hooks, text that
+//! counts. The user of a debugger knows none of it. The user asks for the bytes at an address, for the
+//! instruction at which a task stands, and for the task to stop where an instruction of the program is about
+//! to be executed.
 //!
-//! [`ProgramText`] answers. It is a value, fed with the outcomes of a domain's events in their order ([`ProgramText::apply`]), cheap to
-//! clone, and knows nothing of processes. A forked child begins with a clone of its parent's as of the event of the fork, an exec
-//! with a new one. Of a trace that does not say what is bis's own ([`bis_trace::Trace::says_ours`]) it knows nothing: every
-//! address is shown as the program's, with the bytes that are in memory.
+//! [`ProgramText`] answers. It is a value, fed with the outcomes of a domain's events in their order
+//! ([`ProgramText::apply`]), cheap to clone, and knows nothing of processes. A forked child begins with a
+//! clone of its parent's as of the event of the fork, an exec with a new one. Of a trace that does not say
+//! what is bis's own ([`bis_trace::Trace::says_ours`]) it knows nothing: every address is shown as the
+//! program's, with the bytes that are in memory.
 //!
-//! **Bytes** ([`ProgramText::show`]). They are exact for all text of files and for the vdso. Two limits: text that the program moves with
-//! mremap is shown as it lies in memory, at its new place; and where text was mapped writable from the start, and the program has stored over
-//! one of our jumps, the bytes from before are shown. (A program that makes text writable later gets its own bytes back first.)
-//! Memory that the program does not have is no matter of bytes but of [`ProgramText::is_ours`].
+//! **Bytes** ([`ProgramText::show`]). They are exact for all text of files and for the vdso. Two limits: text
+//! that the program moves with mremap is shown as it lies in memory, at its new place; and where text was
+//! mapped writable from the start, and the program has stored over one of our jumps, the bytes from before
+//! are shown. (A program that makes text writable later gets its own bytes back first.) Memory that the
+//! program does not have is no matter of bytes but of [`ProgramText::is_ours`].
 //!
-//! **Where a task stands** ([`ProgramText::original`]). An instruction of the program ([`Shown::Program`]) is named only where the task's
-//! whole state is that of a task of the unchanged program which is about to execute that instruction. This is so in the text itself, at the
-//! begin of each copy, and at our jumps to a copy and back from a trampoline, which change nothing
-//! ([`ProgramText::leads_to`]). Everywhere else the answer is [`Shown::Within`]: a way to a hook has put an address into rcx or rdx; a count
-//! has changed its word, perhaps flags and rcx; in the place of a function of the vdso there are other instructions.
+//! **Where a task stands** ([`ProgramText::original`]). An instruction of the program ([`Shown::Program`]) is
+//! named only where the task's whole state is that of a task of the unchanged program which is about to
+//! execute that instruction. This is so in the text itself, at the begin of each copy, and at our jumps to a
+//! copy and back from a trampoline, which change nothing ([`ProgramText::leads_to`]). Everywhere else the
+//! answer is [`Shown::Within`]: a way to a hook has put an address into rcx or rdx; a count has changed its
+//! word, perhaps flags and rcx; in the place of a function of the vdso there are other instructions.
 //!
-//! **Where to catch a task** ([`ProgramText::places`]). An instruction of the program is executed in the text, if its bytes are
-//! there, or as a copy. All these addresses are the places of the instruction, and an arrival at the instruction is an
-//! arrival at one of its places. An arrival passes exactly one place, once, whatever way the task came:
+//! **Where to catch a task** ([`ProgramText::places`]). An instruction of the program is executed in the
+//! text, if its bytes are there, or as a copy. All these addresses are the places of the instruction, and an
+//! arrival at the instruction is an arrival at one of its places. An arrival passes exactly one place, once,
+//! whatever way the task came:
 //!
-//! - *An instruction that has not moved*: the place is its address. So it is for an instruction that has given way to one that
-//!   faults, in a page that cannot be executed (there the fault comes first, and the task arrives again after it), and for a branch in dense
-//!   text that has another displacement only.
-//! - *The first instruction of a run*: a task that comes to the run's start executes our jump there, then the copy. The copy is the
-//!   place, and the jump is not, because the copy can be reached without the jump: in dense text a loop that leads to the start of its own
-//!   run goes to the copy at once; the recorder puts a task there whose call it has undone. In a sparse run the jump is executed
-//!   exactly as often as the copy; but one rule for all is simpler.
-//! - *An instruction in the middle of a run* is reached from the one before it, or because the recorder puts a task there: both at its copy.
-//! - *A site*: its copy begins with the way to the hook, and that begin is the place. The instruction itself stands further on (the trampoline's
-//!   own copy, where the call is traced); a task that comes there has passed the place before.
-//! - *Trampolines to which nothing leads any more*: text is changed while tasks are in trampolines, and these tasks go on there. The
-//!   copies in them stay places. So an instruction may have several places, of which all but one are mostly idle.
-//! - *A function of the vdso*: the place of its first instruction is its start. Its other instructions have no place: they are not executed.
+//! - *An instruction that has not moved*: the place is its address. So it is for an instruction that has
+//!   given way to one that faults, in a page that cannot be executed (there the fault comes first, and the
+//!   task arrives again after it), and for a branch in dense text that has another displacement only.
+//! - *The first instruction of a run*: a task that comes to the run's start executes our jump there, then the
+//!   copy. The copy is the place, and the jump is not, because the copy can be reached without the jump: in
+//!   dense text a loop that leads to the start of its own run goes to the copy at once; the recorder puts a
+//!   task there whose call it has undone. In a sparse run the jump is executed exactly as often as the copy;
+//!   but one rule for all is simpler.
+//! - *An instruction in the middle of a run* is reached from the one before it, or because the recorder puts
+//!   a task there: both at its copy.
+//! - *A site*: its copy begins with the way to the hook, and that begin is the place. The instruction itself
+//!   stands further on (the trampoline's own copy, where the call is traced); a task that comes there has
+//!   passed the place before.
+//! - *Trampolines to which nothing leads any more*: text is changed while tasks are in trampolines, and these
+//!   tasks go on there. The copies in them stay places. So an instruction may have several places, of which
+//!   all but one are mostly idle.
+//! - *A function of the vdso*: the place of its first instruction is its start. Its other instructions have
+//!   no place: they are not executed.
 //!
-//! A system call that is made again after an interruption, or by an event that leaves the task in front of its call, is a new arrival
-//! where the instruction has not moved, or where the event has changed the text; it is none where the task goes on at the
-//! trampoline's own copy. Who wants one arrival for each call catches events, not arrivals.
+//! A system call that is made again after an interruption, or by an event that leaves the task in front of
+//! its call, is a new arrival where the instruction has not moved, or where the event has changed the text;
+//! it is none where the task goes on at the trampoline's own copy. Who wants one arrival for each call
+//! catches events, not arrivals.
 //!
-//! A task that stands at a jump of ours ([`ProgramText::leads_to`]) is shown at an instruction and has not arrived at its place yet. To
-//! step such a task by one instruction is to let it execute the jump first; otherwise the step would execute nothing of the program.
+//! A task that stands at a jump of ours ([`ProgramText::leads_to`]) is shown at an instruction and has not
+//! arrived at its place yet. To step such a task by one instruction is to let it execute the jump first;
+//! otherwise the step would execute nothing of the program.
 //!
-//! Events change places (a site is patched, text begins to count); [`ProgramText::version`] tells when to ask again.
+//! Events change places (a site is patched, text begins to count); [`ProgramText::version`] tells when to ask
+//! again.
 
 mod answers;
 mod files;

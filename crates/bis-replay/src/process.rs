@@ -1,4 +1,5 @@
-//! A replayed process as a thing that must be cleaned up: whatever becomes of its replica, the process is killed and reaped.
+//! A replayed process as a thing that must be cleaned up: whatever becomes of its replica, the process is
+//! killed and reaped.
 
 use std::{
     collections::HashSet,

@@ -1,5 +1,6 @@
-//! How a task gets to where an event was recorded: to a system call, to an instruction that traps, to a signal, to a place in
-//! the middle of its computation; and the check that it has come there and nowhere else.
+//! How a task gets to where an event was recorded: to a system call, to an instruction that traps, to a
+//! signal, to a place in the middle of its computation; and the check that it has come there and nowhere
+//! else.
 
 use std::{ops::Range, time::Instant};
 
@@ -169,7 +170,8 @@ impl Replica<'_> {
         }
     }
 
-    /// Lets the task go on until something comes of the program, or of a search for a place, or of the driver.
+    /// Lets the task go on until something comes of the program, or of a search for a place, or of the
+    /// driver.
     pub(crate) fn go(
         &mut self,
         task: &mut Task,
@@ -189,7 +191,8 @@ impl Replica<'_> {
         }
         let told = task.told.take().filter(|told| *told == rip && self.traps.program_at(*told).is_some());
         let mut lifted = told;
-        // Where the program counts by itself, it goes on behind that; and in the copies of what has given way.
+        // Where the program counts by itself, it goes on behind that; and in the copies of what has given
+        // way.
         let past = told.and_then(|told| {
             self.traps.counted().iter().find(|counted| counted.place == told).and_then(Counted::past)
         });
@@ -288,8 +291,8 @@ impl Replica<'_> {
         })
     }
 
-    /// Lets the task run to where it was interrupted in the middle of its computation: the first place with the state
-    /// that was recorded, after all hooked calls of its log.
+    /// Lets the task run to where it was interrupted in the middle of its computation: the first place with
+    /// the state that was recorded, after all hooked calls of its log.
     fn reach_pause(
         &mut self,
         task: &mut Task,
@@ -315,8 +318,8 @@ impl Replica<'_> {
         }
         let mut seek = match slot.take() {
             Some(seek) => {
-                // Stopped on its way by something else, it may have come to the very place; from there it may be led on by a jump
-                // of ours, past the breakpoint.
+                // Stopped on its way by something else, it may have come to the very place; from there it may
+                // be led on by a jump of ours, past the breakpoint.
                 let regs = task.regs()?;
                 let is_new = |at: &Registers| !compare(at, &regs, Leave::OrigRax).is_empty();
                 if regs.rip == pause.regs.rip && looked_at.as_deref().is_none_or(is_new) {
@@ -399,7 +402,8 @@ impl Replica<'_> {
             };
             let place = match (gone, leaving.take()) {
                 (Gone::Stopped(stop), left) => {
-                    // A breakpoint that it has come to is counted, and must be told of; who asked, still asks.
+                    // A breakpoint that it has come to is counted, and must be told of; who asked, still
+                    // asks.
                     let is_counted = matches!(stop, Stop::Point(..) | Stop::Watched(..));
                     let stop = left.filter(|_| !is_counted).unwrap_or(stop);
                     if seek.is_looking(task.regs()?.rip) {

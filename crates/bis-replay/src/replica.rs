@@ -1,17 +1,18 @@
-//! A replica: one domain under replay, as data. It has no thread and no slot; whoever holds it, on the thread that traces its
-//! process, lets it go on as far as it is wanted ([`Replica::advance`]), and may copy it ([`Replica::checkpoint`]).
+//! A replica: one domain under replay, as data. It has no thread and no slot; whoever holds it, on the thread
+//! that traces its process, lets it go on as far as it is wanted ([`Replica::advance`]), and may copy it
+//! ([`Replica::checkpoint`]).
 //!
-//! Every task of the domain is stopped but while an event lets it run, and an event lets one task run at most,
-//! to its next system call or fault. What is found there must be what the event says; then the event's outcome
-//! is applied, and the task waits for its next event. A system call is never made: its task is sent on with
-//! registers that skip it.
+//! Every task of the domain is stopped but while an event lets it run, and an event lets one task run at
+//! most, to its next system call or fault. What is found there must be what the event says; then the event's
+//! outcome is applied, and the task waits for its next event. A system call is never made: its task is sent
+//! on with registers that skip it.
 //!
-//! On the way to an event's place the driver may stop the task as often as it likes: what is half done then (a log that was put
-//! where the hooks find it, a search for a place) is in the [`Underway`] event, as data. So a replica can be copied there, and
-//! the copy goes on where it stands.
+//! On the way to an event's place the driver may stop the task as often as it likes: what is half done then
+//! (a log that was put where the hooks find it, a search for a place) is in the [`Underway`] event, as data.
+//! So a replica can be copied there, and the copy goes on where it stands.
 //!
-//! This file knows the events. How a task gets to an event's place is in [`crate::reach`]; what an outcome does to memory is in
-//! [`crate::apply`]; threads, slots and turns are in [`crate::job`] and [`crate::run`].
+//! This file knows the events. How a task gets to an event's place is in [`crate::reach`]; what an outcome
+//! does to memory is in [`crate::apply`]; threads, slots and turns are in [`crate::job`] and [`crate::run`].
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -135,7 +136,8 @@ pub enum Stop {
     Point(Tid, u64),
     /// This task is at a place at which it was to be stopped for a moment: not for the driver.
     Moment(Tid),
-    /// This task has executed an instruction that touched watched bytes: the numbers of those in [`Replica::set_watches`].
+    /// This task has executed an instruction that touched watched bytes: the numbers of those in
+    /// [`Replica::set_watches`].
     Watched(Tid, Vec<usize>),
     /// The task of this event is at its place, and nothing of its outcome is done: a limit.
     Before(EventSeq),
@@ -190,11 +192,12 @@ fn has_hooks(image: &Outcome) -> bool {
 }
 
 impl<'t> Replica<'t> {
-    /// A domain before its first event. `stopped` is a process that has what its base says: nothing for an exec, its parent's memory
-    /// for a fork, with what else is inherited.
+    /// A domain before its first event. `stopped` is a process that has what its base says: nothing for an
+    /// exec, its parent's memory for a fork, with what else is inherited.
     ///
     /// # Errors
-    /// [`Halt::Cut`] where the trace has no events of it; else where the trace cannot be read, or the process is gone.
+    /// [`Halt::Cut`] where the trace has no events of it; else where the trace cannot be read, or the process
+    /// is gone.
     pub(crate) fn new(
         world: &'t World<'t>,
         entry: &'t DomainEntry,
@@ -231,7 +234,8 @@ impl<'t> Replica<'t> {
         Ok(replica)
     }
 
-    /// The number of the core on which its tasks have to run, if any will not do: the first one, where it was recorded.
+    /// The number of the core on which its tasks have to run, if any will not do: the first one, where it was
+    /// recorded.
     pub fn own_core(&self) -> Option<usize> {
         self.space.is_told_its_core.then(|| self.world.cores[0])
     }
@@ -268,7 +272,8 @@ impl<'t> Replica<'t> {
         self.cursor.done
     }
 
-    /// When the last event was recorded that is done: the time since the recording's begin. None: the trace does not say.
+    /// When the last event was recorded that is done: the time since the recording's begin. None: the trace
+    /// does not say.
     pub fn elapsed(&self) -> Option<Duration> {
         self.world.trace.says_times().then(|| Duration::from_millis(self.cursor.elapsed_ms))
     }
@@ -328,7 +333,8 @@ impl<'t> Replica<'t> {
         Some((task.ours, self.led_to(task.regs().ok()?.rip)))
     }
 
-    /// Where a jump of ours leads that is here: to the copy of an instruction of the program, or back from one. Else the same.
+    /// Where a jump of ours leads that is here: to the copy of an instruction of the program, or back from
+    /// one. Else the same.
     pub(crate) fn led_to(&self, rip: u64) -> u64 {
         let Some(text) = &self.space.text else { return rip };
         let mut rip = rip;
@@ -375,8 +381,9 @@ impl<'t> Replica<'t> {
         maps::read(tid)
     }
 
-    /// Is this the event, which is the next one, with which the domain ends? A signal or a call that ends a process ends its tasks one after
-    /// the other; the first of these ends is meant, because all tasks can be looked at there. `is_last`: no other task is left.
+    /// Is this the event, which is the next one, with which the domain ends? A signal or a call that ends a
+    /// process ends its tasks one after the other; the first of these ends is meant, because all tasks can be
+    /// looked at there. `is_last`: no other task is left.
     fn is_end(&self, event: &Event, is_last: bool) -> bool {
         let is_of_process = |kind: &EventKind| {
             let EventKind::TaskExit { status, .. } = kind else { return false };
@@ -411,7 +418,8 @@ impl<'t> Replica<'t> {
         self.cursor.underway.as_ref().is_none_or(|underway| !underway.is_begun())
     }
 
-    /// Where the tasks are to stop: whenever one is about to execute the instruction at one of these addresses.
+    /// Where the tasks are to stop: whenever one is about to execute the instruction at one of these
+    /// addresses.
     ///
     /// # Errors
     /// Where the process is gone.
@@ -422,9 +430,10 @@ impl<'t> Replica<'t> {
         Ok(traps.set_points(&space.memory, points, is_at_event, places)?)
     }
 
-    /// From here to the next event, the program counts its arrivals at this address by itself; with `stop_at`, the task stops at that one
-    /// of them, as at a breakpoint. There must be one of [`Replica::set_points`], and it stops the task no more. False: that cannot be
-    /// here, and the breakpoint stays as it is.
+    /// From here to the next event, the program counts its arrivals at this address by itself; with
+    /// `stop_at`, the task stops at that one of them, as at a breakpoint. There must be one of
+    /// [`Replica::set_points`], and it stops the task no more. False: that cannot be here, and the breakpoint
+    /// stays as it is.
     ///
     /// # Errors
     /// Where the process is gone.
@@ -442,7 +451,8 @@ impl<'t> Replica<'t> {
 
     fn let_count(&mut self, addr: u64, until: Until<'_>) -> Result<bool, Halt> {
         let Some((tid, _)) = self.next_task()? else { return Ok(false) };
-        // What counts arrivals has branches of its own, and how far the task has come would be counted with them.
+        // What counts arrivals has branches of its own, and how far the task has come would be counted with
+        // them.
         let is_to_pause = self.next_event()?.is_some_and(|event| is_pause(&event.kind));
         if self.world.ticks.counts_branches() && (is_to_pause || !self.is_attended) {
             return Ok(false);
@@ -502,7 +512,8 @@ impl<'t> Replica<'t> {
         Ok(())
     }
 
-    /// A task that was stopped in the middle of what counts stands in the program's own text then. It goes on being counted.
+    /// A task that was stopped in the middle of what counts stands in the program's own text then. It goes on
+    /// being counted.
     ///
     /// # Errors
     /// Where the process is gone.
@@ -517,14 +528,15 @@ impl<'t> Replica<'t> {
         Ok(())
     }
 
-    /// Whatever the tasks touch of these bytes stops them. Of debug registers there are as many as the processor has, less one for the
-    /// search for a place.
+    /// Whatever the tasks touch of these bytes stops them. Of debug registers there are as many as the
+    /// processor has, less one for the search for a place.
     ///
     /// # Errors
     /// Where the process is gone.
     pub fn set_watches(&mut self, watches: &[Piece]) -> Result<(), Halt> {
         let is_at_event = self.is_at_event();
-        // A source that steps uses a register for instructions that it does not step over; and the search for a place needs one.
+        // A source that steps uses a register for instructions that it does not step over; and the search for
+        // a place needs one.
         let room =
             if self.world.ticks.kind() == TickKind::Stepping { debug::COUNT - 2 } else { debug::COUNT };
         self.traps.set_watches(watches, room, is_at_event);
@@ -546,7 +558,8 @@ impl<'t> Replica<'t> {
         Ok(Registers { orig_rax: task.in_call.unwrap_or(u64::MAX), rip, ..regs })
     }
 
-    /// As much of the program's memory at an address as can be read without a gap, with the program's own text.
+    /// As much of the program's memory at an address as can be read without a gap, with the program's own
+    /// text.
     pub fn read_program(&self, addr: u64, len: usize) -> Vec<u8> {
         let mut bytes = self.traps.read(&self.space.memory, addr, len);
         let Some(text) = &self.space.text else { return bytes };
@@ -561,7 +574,8 @@ impl<'t> Replica<'t> {
         bytes
     }
 
-    /// What of the memory is bis's own, and what the program believes to be mapped. None: nobody has asked for it.
+    /// What of the memory is bis's own, and what the program believes to be mapped. None: nobody has asked
+    /// for it.
     pub fn text(&self) -> Option<&ProgramText> {
         self.space.text.as_ref()
     }
@@ -582,8 +596,9 @@ impl<'t> Replica<'t> {
     /// Lets the replica go on, up to the first of its limits or traps.
     ///
     /// # Errors
-    /// [`Halt::Failed`] with a [`ReplayError::Divergence`] when a program did something else than it did when it was recorded: the
-    /// task stands there, and can be looked at. The other kinds when trace or machine are at fault, or all is cancelled.
+    /// [`Halt::Failed`] with a [`ReplayError::Divergence`] when a program did something else than it did when
+    /// it was recorded: the task stands there, and can be looked at. The other kinds when trace or machine
+    /// are at fault, or all is cancelled.
     pub fn advance(&mut self, host: &mut dyn Host, limit: &Limit<'_>) -> Result<Stop, Halt> {
         if !self.is_attended {
             return self.go_on(host, limit);
@@ -602,8 +617,9 @@ impl<'t> Replica<'t> {
         stop
     }
 
-    /// The same as [`Replica::go_on`], for somebody who sees the program's own instructions only: a step is one of those, and whoever
-    /// has been stopped in the middle of what is executed in place of one goes on behind it.
+    /// The same as [`Replica::go_on`], for somebody who sees the program's own instructions only: a step is
+    /// one of those, and whoever has been stopped in the middle of what is executed in place of one goes on
+    /// behind it.
     fn go_on_in_program(&mut self, host: &mut dyn Host, limit: &Limit<'_>) -> Result<Stop, Halt> {
         let stop = self.go_on(host, limit)?;
         let tid = match &stop {
@@ -626,7 +642,8 @@ impl<'t> Replica<'t> {
         })
     }
 
-    /// Lets a task go on until it stands at an instruction of the program. Some: it was stopped by something else.
+    /// Lets a task go on until it stands at an instruction of the program. Some: it was stopped by something
+    /// else.
     fn leave(
         &mut self,
         tid: Tid,
@@ -653,7 +670,8 @@ impl<'t> Replica<'t> {
             };
             let step = moments.is_empty();
             self.traps.set_moment(&self.space.memory, &moments)?;
-            // Not to be interrupted, which is soon enough behind it: what was touched so far would be forgotten.
+            // Not to be interrupted, which is soon enough behind it: what was touched so far would be
+            // forgotten.
             match self.go_on(host, &Limit { step, each_event: true, interrupt: None, ..*limit })? {
                 Stop::Stepped(_) | Stop::Moment(_) => {}
                 Stop::Watched(_, pieces) => {
@@ -764,9 +782,9 @@ impl<'t> Replica<'t> {
         flow
     }
 
-    /// Are the branches counted that a task makes on its way to such an event? Where somebody looks on, that is done only where a place is found by
-    /// them, as single steps take long, and arrivals cannot be counted meanwhile. At the other events the count is only checked, which
-    /// a whole replay does.
+    /// Are the branches counted that a task makes on its way to such an event? Where somebody looks on, that
+    /// is done only where a place is found by them, as single steps take long, and arrivals cannot be counted
+    /// meanwhile. At the other events the count is only checked, which a whole replay does.
     fn is_counted_to(&self, kind: &EventKind) -> bool {
         !self.is_attended || !self.world.ticks.counts_branches() || is_pause(kind)
     }
@@ -952,8 +970,8 @@ impl<'t> Replica<'t> {
         Ok(Flow::Done)
     }
 
-    /// At an event's place, before its outcome: is the task where it was by its counts, and is memory what it was, if these
-    /// were recorded?
+    /// At an event's place, before its outcome: is the task where it was by its counts, and is memory what it
+    /// was, if these were recorded?
     pub(crate) fn check(
         &self,
         task: &mut Task,

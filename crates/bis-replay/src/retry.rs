@@ -1,10 +1,11 @@
-//! Going back in `replay -a`: where a place that is found by its state was taken for another, the domain begins again at a checkpoint in
-//! front of it, and not everybody at the begin of everything.
+//! Going back in `replay -a`: where a place that is found by its state was taken for another, the domain
+//! begins again at a checkpoint in front of it, and not everybody at the begin of everything.
 //!
-//! Checkpoints are made in front of such places, and only as long as no replay of all has shown that the right ones are found. They cost
-//! little: one is made only when what has passed since the one before is many times what that has cost, and there are few of them. Whatever
-//! others have seen of the domain cannot be undone (a process that it has forked, a turn that it has ended), so its checkpoints are
-//! forgotten then, and a domain with shared memory has none. Without one, all begins again.
+//! Checkpoints are made in front of such places, and only as long as no replay of all has shown that the
+//! right ones are found. They cost little: one is made only when what has passed since the one before is many
+//! times what that has cost, and there are few of them. Whatever others have seen of the domain cannot be
+//! undone (a process that it has forked, a turn that it has ended), so its checkpoints are forgotten then,
+//! and a domain with shared memory has none. Without one, all begins again.
 //!
 //! A wrong guess may lead the program into a loop for ever. So it is given up after some time.
 
@@ -77,7 +78,8 @@ impl<'t> Retries<'t> {
         Retries { domain, ways: VecDeque::new(), next: None, trial: None, shared }
     }
 
-    /// Makes a checkpoint where the replica stands, if that is in front of a place that may be taken for another, and there is room.
+    /// Makes a checkpoint where the replica stands, if that is in front of a place that may be taken for
+    /// another, and there is room.
     pub(crate) fn keep(&mut self, replica: &mut Replica<'t>) -> Result<(), Halt> {
         if !self.shared.is_guessing
             || !replica.is_at_event()
@@ -142,7 +144,8 @@ impl<'t> Retries<'t> {
         }
     }
 
-    /// It was interrupted. If that is because it has followed a guess for too long: the pause that is looked for otherwise from now on.
+    /// It was interrupted. If that is because it has followed a guess for too long: the pause that is looked
+    /// for otherwise from now on.
     pub(crate) fn interrupted(&mut self) -> Result<Option<EventSeq>, Halt> {
         let Some(trial) = &self.trial else { return Ok(None) };
         if !trial.interrupt.take() || Instant::now() < trial.until {

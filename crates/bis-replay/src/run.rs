@@ -173,7 +173,8 @@ fn from_copy<'scope, 'env: 'scope>(context: Context<'scope, 'env>, copy: Copy<'e
     Job { host: JobHost::new(context, held), replica, retries, extent, core: None, seat, counted: 0 }.run()
 }
 
-/// A replica on its way to its end. Its fields are dropped in order: the process ends before its slot is given back.
+/// A replica on its way to its end. Its fields are dropped in order: the process ends before its slot is
+/// given back.
 struct Job<'scope, 'env> {
     replica: Replica<'env>,
     /// Where it may go back to.
@@ -252,7 +253,8 @@ impl Job<'_, '_> {
         }
     }
 
-    /// The replica cannot go on. If a place may have been taken for another, or a jump was seen, there is another try.
+    /// The replica cannot go on. If a place may have been taken for another, or a jump was seen, there is
+    /// another try.
     fn retry(&mut self, halt: Halt) -> Result<(), Halt> {
         if self.host.is_cancelled() {
             return Err(Halt::Cancelled);
@@ -475,8 +477,8 @@ pub fn allow_many_files() {
     }
 }
 
-/// The numbers of the cores for `jobs` slots, spread over those that this process may use. The last is taken first: it is the
-/// one where the kernel has put this process, because it had room.
+/// The numbers of the cores for `jobs` slots, spread over those that this process may use. The last is taken
+/// first: it is the one where the kernel has put this process, because it had room.
 pub(crate) fn cores(jobs: usize, world: &World<'_>) -> Vec<usize> {
     let usable = &world.cores;
     let jobs = if jobs == 0 { usable.len() } else { jobs };

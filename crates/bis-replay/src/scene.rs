@@ -1,5 +1,5 @@
-//! The scene of a divergence: what a stopped process can still tell about itself. Reads only; whatever cannot be
-//! read is left out of the report rather than spoiling it.
+//! The scene of a divergence: what a stopped process can still tell about itself. Reads only; whatever cannot
+//! be read is left out of the report rather than spoiling it.
 
 use bis_trace::{
     event::{FileEntry, Machine},

@@ -1,12 +1,13 @@
-//! Finding a place that only its state tells: a breakpoint where the task was, and a look at the task each time it
-//! comes there.
+//! Finding a place that only its state tells: a breakpoint where the task was, and a look at the task each
+//! time it comes there.
 //!
-//! A stop takes microseconds, and a loop may pass the place a million times. So once a debug register has stopped the
-//! task there in vain, the instructions at the place give way to a jump: the task itself compares its registers, and what
-//! of its memory was different the last time, with what is wanted ([`bis_rewrite::conditional`]), and stops only where
-//! they are the same. Meanwhile no other task of the domain runs, so nobody sees that the text is another. Text that the
-//! program may write is protected from that for as long; who writes it nevertheless finds the text that was there. Who reads
-//! it is noticed, by debug registers, but too late: then the replay begins again and does without a jump there.
+//! A stop takes microseconds, and a loop may pass the place a million times. So once a debug register has
+//! stopped the task there in vain, the instructions at the place give way to a jump: the task itself compares
+//! its registers, and what of its memory was different the last time, with what is wanted
+//! ([`bis_rewrite::conditional`]), and stops only where they are the same. Meanwhile no other task of the
+//! domain runs, so nobody sees that the text is another. Text that the program may write is protected from
+//! that for as long; who writes it nevertheless finds the text that was there. Who reads it is noticed, by
+//! debug registers, but too late: then the replay begins again and does without a jump there.
 
 use std::ops::Range;
 
@@ -34,7 +35,8 @@ const WORD: u64 = 8;
 /// How many stops cost about as much as it does to put a jump into the text and to take it away.
 const STOPS_OF_A_JUMP: u64 = 32;
 
-/// The flag that keeps a debug register from stopping the task where it stands (Intel SDM volume 3, 18.3.1.1).
+/// The flag that keeps a debug register from stopping the task where it stands (Intel SDM volume 3,
+/// 18.3.1.1).
 const RESUME: u64 = 0x1_0000;
 
 /// A breakpoint at the place that is looked for.
@@ -64,7 +66,8 @@ pub(crate) struct Patched {
 }
 
 impl Patched {
-    /// The processor remembers where the last x87 instruction was, and that may have been a copy of the program's.
+    /// The processor remembers where the last x87 instruction was, and that may have been a copy of the
+    /// program's.
     fn correct_x87(&self, task: &mut Task) -> Result<(), TraceeError> {
         const INSTRUCTION: Range<usize> = 8..16;
         let Some(stopped) = task.stopped.as_mut() else { return Ok(()) };
@@ -121,7 +124,8 @@ impl Seek {
         is_ours && !it.made.copies.iter().any(|(_, copy)| *copy == rip)
     }
 
-    /// The task is to be stopped and looked at by others, too: a breakpoint in the text gives way to a debug register.
+    /// The task is to be stopped and looked at by others, too: a breakpoint in the text gives way to a debug
+    /// register.
     pub(crate) fn stand_aside(
         &mut self,
         task: &mut Task,
@@ -140,7 +144,8 @@ impl Seek {
         Ok(())
     }
 
-    /// Sets the breakpoint. `task` is stopped anywhere in its program. `was_checked`: if that is the place, it was looked at in vain.
+    /// Sets the breakpoint. `task` is stopped anywhere in its program. `was_checked`: if that is the place,
+    /// it was looked at in vain.
     pub(crate) fn begin(
         task: &mut Task,
         pause: &Pause,
@@ -166,7 +171,8 @@ impl Seek {
     ) -> Result<Option<Seek>, TraceeError> {
         const CODE_MAX: usize = 64;
         let start = pause.regs.rip;
-        // All debug registers are needed then, and the driver's breakpoints are in the text that would give way.
+        // All debug registers are needed then, and the driver's breakpoints are in the text that would give
+        // way.
         if !traps.watches().is_empty() || traps.has_point_in(start..start + Run::MAX as u64) {
             return Ok(None);
         }
@@ -232,8 +238,8 @@ impl Seek {
         }
     }
 
-    /// The task stands at the breakpoint, and it is not the place: lets it go on past it. What was different becomes a part
-    /// of the condition, so that it will not be stopped for that again.
+    /// The task stands at the breakpoint, and it is not the place: lets it go on past it. What was different
+    /// becomes a part of the condition, so that it will not be stopped for that again.
     pub(crate) fn pass(
         &mut self,
         task: &mut Task,
@@ -284,9 +290,9 @@ impl Seek {
         task.set_regs(&Registers { rip: made.miss, ..regs })
     }
 
-    /// Did the task fault because of the breakpoint alone? Then it goes on as it should: past a condition that read what
-    /// is not mapped yet; from the middle of the instructions that have given way; or with a write to the text, of which
-    /// the breakpoint is taken away for that.
+    /// Did the task fault because of the breakpoint alone? Then it goes on as it should: past a condition
+    /// that read what is not mapped yet; from the middle of the instructions that have given way; or with a
+    /// write to the text, of which the breakpoint is taken away for that.
     pub(crate) fn forgive(
         &mut self,
         task: &mut Task,

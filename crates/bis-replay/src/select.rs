@@ -1,8 +1,8 @@
 //! What to replay: everything, or what one process needs.
 //!
-//! A process is replayed from its last exec. If it never exec'd, its domain is a copy of its parent's, and so the
-//! parent is replayed as far as the fork, and so on up to an exec. Domains that map the same shared object are
-//! replayed together, whole: each waits for the turns of the others.
+//! A process is replayed from its last exec. If it never exec'd, its domain is a copy of its parent's, and so
+//! the parent is replayed as far as the fork, and so on up to an exec. Domains that map the same shared
+//! object are replayed together, whole: each waits for the turns of the others.
 //!
 //! Pure: facts in, a selection out.
 

@@ -66,7 +66,8 @@ impl Shared<'_> {
         seat
     }
 
-    /// Moves domains away from cores that are crowded, until all is done, or for so long. True: it was done in time.
+    /// Moves domains away from cores that are crowded, until all is done, or for so long. True: it was done
+    /// in time.
     pub(crate) fn balance(&self, done: &Receiver<()>, limit: Option<Duration>) -> bool {
         let (began, mut balance) = (Instant::now(), Balance::new(self.world.cores.clone()));
         loop {
@@ -104,7 +105,8 @@ impl Shared<'_> {
         self.search.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a domain does after a failure with which the search may have another try: the first pause that it looks for otherwise.
+    /// What a domain does after a failure with which the search may have another try: the first pause that it
+    /// looks for otherwise.
     pub(crate) fn learn<T>(&self, from: impl FnOnce(&mut Search, &learnt::Found) -> T) -> T {
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         from(&mut self.search(), &found)

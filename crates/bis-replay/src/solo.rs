@@ -1,5 +1,5 @@
-//! The host of a replica that somebody drives alone: a debugger, or a query. Only who shares memory with it is replayed beside it, on
-//! the same thread, and only as far as it waits for them ([`crate::company`]).
+//! The host of a replica that somebody drives alone: a debugger, or a query. Only who shares memory with it
+//! is replayed beside it, on the same thread, and only as far as it waits for them ([`crate::company`]).
 
 use std::{collections::BTreeSet, fmt, fs::File, io, sync::Arc};
 
@@ -56,7 +56,8 @@ pub struct Other<'t> {
     pub event: EventSeq,
 }
 
-/// Who wants to know when a replica begins to wait (none), and of each [`Other`] that does something meanwhile.
+/// Who wants to know when a replica begins to wait (none), and of each [`Other`] that does something
+/// meanwhile.
 pub type Observer<'a, 't> = &'a mut dyn FnMut(&Replica<'t>, Option<Other<'t>>);
 
 /// What has become of the turns that a replica waits for.
@@ -100,8 +101,8 @@ impl<'t> Solo<'t> {
         &mut self.learnt
     }
 
-    /// A replica of a domain, in front of its first event: from its exec, or from that of the ancestor that it is a copy of. The
-    /// company is then its own.
+    /// A replica of a domain, in front of its first event: from its exec, or from that of the ancestor that
+    /// it is a copy of. The company is then its own.
     ///
     /// # Errors
     /// As [`Replica::advance`]; and where the trace lacks what is needed.

@@ -1,9 +1,10 @@
 //! One replayed address space, and the operations on it that a trace may ask for.
 //!
 //! Every operation is a system call that the supervisor makes in a task's name. It is also the wall between a
-//! trace from a stranger and this machine: what may be asked for is only what is here, with addresses that are
-//! the program's own (never the agent's), with bits that are known, on files of the trace or files in memory.
-//! Files reach the task by their descriptor in our own process (`/proc/PID/fd/N`), never by a name of the trace.
+//! trace from a stranger and this machine: what may be asked for is only what is here, with addresses that
+//! are the program's own (never the agent's), with bits that are known, on files of the trace or files in
+//! memory. Files reach the task by their descriptor in our own process (`/proc/PID/fd/N`), never by a name of
+//! the trace.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -37,14 +38,15 @@ type Around<'a> = (&'a World<'a>, &'a dyn Host);
 const STRING_AT: u64 = AGENT_BASE + 0x800;
 const _: () = assert!(bis_agent::TEXT.len() <= 0x800);
 
-/// The first address that no program can have (47 bits; bis never asks for more, so neither did the recorder).
+/// The first address that no program can have (47 bits; bis never asks for more, so neither did the
+/// recorder).
 const USER_END: u64 = 1 << 47;
-/// Descriptors that a stub keeps open for mappings to come. A second mapping of the same open file is merged with
-/// its neighbour by the kernel as it was in the recording, which mremap depends on.
+/// Descriptors that a stub keeps open for mappings to come. A second mapping of the same open file is merged
+/// with its neighbour by the kernel as it was in the recording, which mremap depends on.
 const OPEN_MAX: usize = 128;
 
-/// The advices that change content or inheritance, all of them harmless to others: DONTNEED, REMOVE, DONTFORK,
-/// DOFORK, WIPEONFORK, KEEPONFORK, DONTNEED_LOCKED, GUARD_INSTALL, GUARD_REMOVE.
+/// The advices that change content or inheritance, all of them harmless to others: DONTNEED, REMOVE,
+/// DONTFORK, DOFORK, WIPEONFORK, KEEPONFORK, DONTNEED_LOCKED, GUARD_INSTALL, GUARD_REMOVE.
 const ADVICES: [u32; 9] = [4, 9, 10, 11, 18, 19, 24, 102, 103];
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -74,8 +76,8 @@ pub(crate) struct Space {
     pub open: HashMap<Source, u64>,
     /// What the program has said of ranges (address, length) about forks, in order.
     pub fork_advice: Vec<(u64, u64, u32)>,
-    /// What of it is the program's, where somebody is to be shown that; else nothing is spent on it. It is fed with events that are
-    /// read whole (not [`bis_trace::Events::without_ours`]).
+    /// What of it is the program's, where somebody is to be shown that; else nothing is spent on it. It is
+    /// fed with events that are read whole (not [`bis_trace::Events::without_ours`]).
     pub text: Option<ProgramText>,
     /// What the tasks have called themselves, where somebody is to be shown that.
     pub names: BTreeMap<Tid, Vec<u8>>,
@@ -83,7 +85,8 @@ pub(crate) struct Space {
     pub brk: Option<u64>,
     /// Of the program's hooks, if it has any.
     pub hooks: hooks::Places,
-    /// `cpuid` tells the program which core it is on, and nothing has recorded that: it was recorded on the first one.
+    /// `cpuid` tells the program which core it is on, and nothing has recorded that: it was recorded on the
+    /// first one.
     pub is_told_its_core: bool,
 }
 
@@ -190,7 +193,8 @@ impl Space {
         }
     }
 
-    /// Puts hooked calls where the hooks find them. With `end_stop`, the hook that consumes the last one stops.
+    /// Puts hooked calls where the hooks find them. With `end_stop`, the hook that consumes the last one
+    /// stops.
     pub(crate) fn put_log(&self, hooked: &Hooked, end_stop: bool) -> Result<(), EffectError> {
         let len = hooked.log.len() as u64;
         if len > LOG_LEN {
@@ -378,7 +382,8 @@ impl Space {
     }
 }
 
-/// Where a replay must know its way in the trace's hooks. Their text, their table of calls and what cpuid answered are the trace's own.
+/// Where a replay must know its way in the trace's hooks. Their text, their table of calls and what cpuid
+/// answered are the trace's own.
 fn places_of_hooks(world: &World<'_>, file: FileId) -> Result<hooks::Places, EffectError> {
     let mut image = vec![0; hooks::Places::SEEN];
     let read = world.mappable(file)?.read_exact_at(&mut image, 0);

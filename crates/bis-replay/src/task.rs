@@ -44,7 +44,8 @@ pub struct Task {
     /// What that needs of debug registers: the breakpoint, or the bytes of the text that has given way.
     pub own_watches: Vec<Watch>,
     registers: DebugRegisters,
-    /// Its driver knows that it is about to execute the instruction here: a breakpoint there does not stop it again.
+    /// Its driver knows that it is about to execute the instruction here: a breakpoint there does not stop it
+    /// again.
     pub told: Option<u64>,
     /// It stands at the entry of a system call, and nothing was done with it since.
     at_entry: bool,
@@ -89,8 +90,8 @@ pub(crate) enum Found {
     Breakpoint,
     /// About to execute the instruction at a breakpoint of the driver's.
     Point(u64),
-    /// Behind an instruction that has touched bytes which the driver watches; the registers of the search come first in it. What
-    /// it has touched of areas is in [`Traps::take_touched`].
+    /// Behind an instruction that has touched bytes which the driver watches; the registers of the search
+    /// come first in it. What it has touched of areas is in [`Traps::take_touched`].
     Watched(Triggered),
     /// Its instruction wants to touch a page that is guarded, here: only within [`Task::run`].
     Guarded(u64),
@@ -182,7 +183,8 @@ impl Task {
         }
     }
 
-    /// All but its thread, for a copy. None: a copy cannot count on from here; with `is_counting` it would have to.
+    /// All but its thread, for a copy. None: a copy cannot count on from here; with `is_counting` it would
+    /// have to.
     pub(crate) fn freeze(&self, is_counting: bool) -> Option<Task> {
         let ticks = match &self.ticks {
             Some(source) if is_counting => Some(source.duplicate()?),
@@ -294,8 +296,8 @@ impl Task {
         self.ticks.as_mut().map_or(Ok(()), |source| source.stop_at(stopped, memory, Some(count)))
     }
 
-    /// Lets the task run to its next system call or fault, or to what its driver stops it for. Signals that somebody sends it meanwhile
-    /// are dropped: those of the recording are not delivered but written.
+    /// Lets the task run to its next system call or fault, or to what its driver stops it for. Signals that
+    /// somebody sends it meanwhile are dropped: those of the recording are not delivered but written.
     pub(crate) fn run(
         &mut self,
         memory: &Memory,
@@ -341,8 +343,8 @@ impl Task {
         }
     }
 
-    /// The task is about to execute an instruction that wants to touch a guarded page, at `addr`: lets it, and looks what comes of it.
-    /// [`Found::Stepped`]: nothing that is watched.
+    /// The task is about to execute an instruction that wants to touch a guarded page, at `addr`: lets it,
+    /// and looks what comes of it. [`Found::Stepped`]: nothing that is watched.
     fn touch(
         &mut self,
         memory: &Memory,
@@ -483,7 +485,8 @@ impl Task {
                     Stop::Inside if run.step => {
                         return Ok(Place { found: Found::Stepped, regs: stopped.regs()? });
                     }
-                    // A source that steps lets it run for one instruction at a time: nobody could interrupt that.
+                    // A source that steps lets it run for one instruction at a time: nobody could interrupt
+                    // that.
                     Stop::Inside | Stop::Interrupted
                         if status == Status::Signal(Signal::TRAP)
                             && run.interrupt.is_some_and(Interrupt::is_asked) =>
@@ -549,7 +552,8 @@ impl Task {
                     {
                         let mut regs = Registers { rip: addr, ..stopped_at };
                         if begin.rip == addr {
-                            // The task has not gone on. A debug register there, which it had passed, must not stop it again.
+                            // The task has not gone on. A debug register there, which it had passed, must not
+                            // stop it again.
                             regs.eflags |= begin.eflags & RESUME_FLAG;
                         }
                         stopped.set_regs(&Registers { orig_rax: u64::MAX, ..regs })?;
@@ -557,7 +561,8 @@ impl Task {
                     }
                     if info.is_fault() && info.signal() == signal {
                         let mut regs = stopped_at;
-                        // That first: what it has put into the text is gone then, and what areas guard is guarded still.
+                        // That first: what it has put into the text is gone then, and what areas guard is
+                        // guarded still.
                         if self.guarded.contains(&info.addr()) {
                             return Ok(Place { found: Found::Fault(info), regs });
                         }
@@ -613,7 +618,8 @@ fn is_pushf(code: &[u8]) -> bool {
     code.iter().find(|byte| matches!(byte, 0x9c | 0x9d)) == Some(&0x9c)
 }
 
-/// A `pushf` that was single-stepped has pushed the flag of the step, which is in nothing that the program can see.
+/// A `pushf` that was single-stepped has pushed the flag of the step, which is in nothing that the program
+/// can see.
 fn correct_pushed(
     memory: &Memory,
     (begin, instruction): (&Registers, &[u8]),
@@ -638,7 +644,8 @@ pub(crate) fn shown(regs: &Registers) -> Registers {
     Registers { eflags: regs.eflags & !(TRAP_FLAG | RESUME_FLAG), ..*regs }
 }
 
-/// The registers that a task goes on with, or stops with (true), whose trap belongs to a place at which the program counts by itself.
+/// The registers that a task goes on with, or stops with (true), whose trap belongs to a place at which the
+/// program counts by itself.
 fn at_counted(
     traps: &Traps,
     memory: &Memory,

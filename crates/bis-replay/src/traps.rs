@@ -1,20 +1,24 @@
-//! The places and bytes at which a replica stops for its driver: breakpoints in its text, debug registers, and pages that
-//! are protected while a task runs ([`crate::areas`]). They have one owner, this; a search for a place asks it for the registers that it needs.
+//! The places and bytes at which a replica stops for its driver: breakpoints in its text, debug registers,
+//! and pages that are protected while a task runs ([`crate::areas`]). They have one owner, this; a search for
+//! a place asks it for the registers that it needs.
 //!
-//! A breakpoint is an `int3` over the first byte of an instruction. It is put into memory before a task runs ([`Traps::arm`]) and stays
-//! there; whoever shows memory hides it ([`Traps::hide`]), and whoever copies the process, or changes what is mapped or written, takes all of
-//! them away first ([`Traps::disarm`]).
+//! A breakpoint is an `int3` over the first byte of an instruction. It is put into memory before a task runs
+//! ([`Traps::arm`]) and stays there; whoever shows memory hides it ([`Traps::hide`]), and whoever copies the
+//! process, or changes what is mapped or written, takes all of them away first ([`Traps::disarm`]).
 //!
-//! Text that the program may write is guarded meanwhile: an instruction that writes to its page finds the program's bytes there, and what it
-//! has written gets the `int3` again. In memory that is no text (yet) there is none. (An instruction that only reads such text finds the `int3`.)
+//! Text that the program may write is guarded meanwhile: an instruction that writes to its page finds the
+//! program's bytes there, and what it has written gets the `int3` again. In memory that is no text (yet)
+//! there is none. (An instruction that only reads such text finds the `int3`.)
 //!
-//! A breakpoint is at an address of the program's own. Where the instruction has moved, the `int3` is at its copy
-//! ([`crate::ours::ProgramText::places`]), and all that is said of it here is said by the program's address.
+//! A breakpoint is at an address of the program's own. Where the instruction has moved, the `int3` is at its
+//! copy ([`crate::ours::ProgramText::places`]), and all that is said of it here is said by the program's
+//! address.
 //!
-//! An *arrival* at an address is that a task is about to execute the instruction there. Arrivals at breakpoints are counted
-//! since the last event, which gives places between events their numbers. An arrival is counted when the task stops there: at
-//! the breakpoint, or behind a single step that leads there; not when a watch or an interrupt stops it in front of a breakpoint,
-//! which it has yet to come to. Where an event has left its own task is not an arrival: that place has the event for a name.
+//! An *arrival* at an address is that a task is about to execute the instruction there. Arrivals at
+//! breakpoints are counted since the last event, which gives places between events their numbers. An arrival
+//! is counted when the task stops there: at the breakpoint, or behind a single step that leads there; not
+//! when a watch or an interrupt stops it in front of a breakpoint, which it has yet to come to. Where an
+//! event has left its own task is not an arrival: that place has the event for a name.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -53,7 +57,8 @@ pub struct Traps {
     pub(crate) areas: Areas,
     /// Which areas the last instruction has touched that was looked at.
     pub(crate) touched: Vec<usize>,
-    /// What the program may do with the pages of breakpoints, as far as that was asked since these were mapped.
+    /// What the program may do with the pages of breakpoints, as far as that was asked since these were
+    /// mapped.
     pages: BTreeMap<u64, Allowed>,
     /// How often tasks have come to each since the last event.
     arrivals: BTreeMap<u64, u64>,
@@ -270,7 +275,8 @@ impl Traps {
         self.points.iter().find(|(_, point)| is_it(point)).map(|(place, _)| *place)
     }
 
-    /// The debug registers of a task that needs some itself: those first, then as many of ours as there is room for.
+    /// The debug registers of a task that needs some itself: those first, then as many of ours as there is
+    /// room for.
     pub(crate) fn registers(&self, own: &[Watch]) -> [Option<Watch>; debug::COUNT] {
         let mut registers = [None; debug::COUNT];
         let driver = self.in_registers().map(|(_, watch)| watch);
@@ -288,7 +294,8 @@ impl Traps {
         })
     }
 
-    /// The numbers of what was touched by the instruction behind which a task has stopped that uses so many debug registers for itself.
+    /// The numbers of what was touched by the instruction behind which a task has stopped that uses so many
+    /// debug registers for itself.
     pub(crate) fn take_touched(&mut self, own: usize, triggered: Triggered) -> Vec<usize> {
         let mut numbers = std::mem::take(&mut self.touched);
         let of_registers = (own..debug::COUNT).zip(self.in_registers());
@@ -307,7 +314,8 @@ impl Traps {
         self.pages.clear();
     }
 
-    /// Puts the breakpoints into memory. Where there is no text, there is none: it would be in data, which the program reads, and writes.
+    /// Puts the breakpoints into memory. Where there is no text, there is none: it would be in data, which
+    /// the program reads, and writes.
     pub(crate) fn arm(
         &mut self,
         memory: &Memory,
@@ -341,7 +349,8 @@ impl Traps {
         Ok(())
     }
 
-    /// Takes those away that are on pages which a task is let write to, for one instruction. What was taken away is to be put back.
+    /// Takes those away that are on pages which a task is let write to, for one instruction. What was taken
+    /// away is to be put back.
     pub(crate) fn lift_freed(&mut self, memory: &Memory) -> Result<Vec<u64>, TraceeError> {
         let mut freed = self.areas.freed_text();
         freed.retain(|at| self.points.get(at).is_some_and(|point| point.byte.is_some()));
@@ -424,8 +433,8 @@ impl Traps {
         self.last = Some((tid, place));
     }
 
-    /// A task was interrupted here. May it be that it has not gone on from where the last event has left it? Where there is a breakpoint,
-    /// it surely has not.
+    /// A task was interrupted here. May it be that it has not gone on from where the last event has left it?
+    /// Where there is a breakpoint, it surely has not.
     pub(crate) fn may_stand(&self, place: (Tid, u64)) -> bool {
         self.standing == Some(place) && !self.stops_at(place.1)
     }
@@ -437,7 +446,8 @@ impl Traps {
 
     /// A task has run, and come to this.
     pub(crate) fn ran(&mut self, tid: Tid, place: &Place) {
-        // A task that stands before a breakpoint when it is interrupted has not gone on: that would have stopped it.
+        // A task that stands before a breakpoint when it is interrupted has not gone on: that would have
+        // stopped it.
         let is_there = match place.found {
             Found::Point(at) => self.standing == Some((tid, at)),
             Found::Interrupted => self.stops_at(place.regs.rip),
@@ -474,7 +484,8 @@ impl Traps {
         self.ran += time;
     }
 
-    /// For how long tasks have run since the last event, by the clock: that is not exact, and not the same another time.
+    /// For how long tasks have run since the last event, by the clock: that is not exact, and not the same
+    /// another time.
     pub fn ran_for(&self) -> Duration {
         self.ran
     }
@@ -489,7 +500,8 @@ impl Traps {
         self.before.get(&addr).copied().unwrap_or(0)
     }
 
-    /// Of all addresses where all arrivals since the last event were counted, and none are now by the program itself.
+    /// Of all addresses where all arrivals since the last event were counted, and none are now by the program
+    /// itself.
     pub fn all_arrivals(&self) -> BTreeMap<u64, u64> {
         let is_counted = |addr: u64| self.counted.iter().any(|counted| counted.program == addr);
         let whole = self.wanted.iter().filter(|addr| !self.late.contains(addr) && !is_counted(**addr));

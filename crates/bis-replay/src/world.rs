@@ -1,5 +1,5 @@
-//! What all replicas of one trace know, whoever drives them: the trace, what it says of itself, and its kept files. It does not
-//! change, but for what is found out once.
+//! What all replicas of one trace know, whoever drives them: the trace, what it says of itself, and its kept
+//! files. It does not change, but for what is found out once.
 
 use std::{
     collections::HashMap,
@@ -23,7 +23,8 @@ pub struct World<'t> {
     pub(crate) trace: &'t Trace,
     pub(crate) machine: Machine,
     pub(crate) ticks: Ticks,
-    /// The numbers of the cores that the replay may use, one at least: those of the thread that has made this.
+    /// The numbers of the cores that the replay may use, one at least: those of the thread that has made
+    /// this.
     pub(crate) cores: Vec<usize>,
     pub(crate) entries: HashMap<DomainId, DomainEntry>,
     pub(crate) files: HashMap<FileId, FileEntry>,
@@ -32,8 +33,8 @@ pub struct World<'t> {
     copies: Mutex<HashMap<FileId, Arc<File>>>,
 }
 
-/// The numbers of the cores that the calling thread may use for a recording of `machine`: where nothing has recorded what `cpuid`
-/// says of its core, the first one, on which the recording was.
+/// The numbers of the cores that the calling thread may use for a recording of `machine`: where nothing has
+/// recorded what `cpuid` says of its core, the first one, on which the recording was.
 fn usable_cores(machine: &Machine) -> Vec<usize> {
     let mut usable = balance::cores_of(&sys::get_affinity(Tid(0)).unwrap_or_default());
     if !machine.hooks && !machine.cpuid_faulting {

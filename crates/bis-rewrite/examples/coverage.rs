@@ -1,4 +1,5 @@
-//! Counts, for each file named, the sites that can be patched, and why the others cannot; and says how long that took.
+//! Counts, for each file named, the sites that can be patched, and why the others cannot; and says how long
+//! that took.
 //!
 //! `cargo run --release -p bis-rewrite --example coverage FILE...`, with `-v` first: each refused site.
 

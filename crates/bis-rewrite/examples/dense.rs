@@ -1,7 +1,7 @@
 //! What the dense text of each file named would cover, why the rest is left, and how long that takes.
 //!
-//! `cargo run --release -p bis-rewrite --example dense FILE...`; with `-s` first, short loops are counted; with `-v` first,
-//! each place that is left is named.
+//! `cargo run --release -p bis-rewrite --example dense FILE...`; with `-s` first, short loops are counted;
+//! with `-v` first, each place that is left is named.
 
 use std::time::Instant;
 

@@ -1,5 +1,5 @@
-//! What a recorder asks of a file before the program runs: what is at each place that may read the clock, or ask the processor
-//! for chance. Prints how many places there are, by answer, and how long the slowest took.
+//! What a recorder asks of a file before the program runs: what is at each place that may read the clock, or
+//! ask the processor for chance. Prints how many places there are, by answer, and how long the slowest took.
 
 use std::{collections::BTreeMap, error::Error, time::Instant};
 

@@ -1,5 +1,5 @@
-//! A set of addresses in a file's text: one bit for each byte of its executable sections. It is what an analysis that
-//! looks at every byte once, and is asked about each many times, can afford.
+//! A set of addresses in a file's text: one bit for each byte of its executable sections. It is what an
+//! analysis that looks at every byte once, and is asked about each many times, can afford.
 
 use crate::text::Text;
 
@@ -31,7 +31,8 @@ impl Bits {
         self.sections.last().map_or(0, |last| last.0 + last.1)
     }
 
-    /// Number of the bit of an address; none outside of the text. Addresses of one section have successive numbers.
+    /// Number of the bit of an address; none outside of the text. Addresses of one section have successive
+    /// numbers.
     #[inline]
     pub fn index(&self, address: u64) -> Option<usize> {
         self.sections

@@ -1,10 +1,11 @@
-//! Where a text asks the processor for what no recording can know and nothing can make a fault: `rdrand`, `rdseed`, `rdpid`,
-//! and transactions, which fail when they like (`xbegin`); on processors without faulting of it, and in many virtual machines, `cpuid`,
-//! which says on which core it is executed.
+//! Where a text asks the processor for what no recording can know and nothing can make a fault: `rdrand`,
+//! `rdseed`, `rdpid`, and transactions, which fail when they like (`xbegin`); on processors without faulting
+//! of it, and in many virtual machines, `cpuid`, which says on which core it is executed.
 //!
-//! A recorder hides the others from programs that ask `cpuid`; some do not ask. Their instructions can be replaced
-//! where they are found, and only where they are sure: an occurrence of the bytes in text of which nothing is known is left,
-//! because it may be a number, or data. So this, other than `clock`, gives no guarantee. Nothing here looks at processes.
+//! A recorder hides the others from programs that ask `cpuid`; some do not ask. Their instructions can be
+//! replaced where they are found, and only where they are sure: an occurrence of the bytes in text of which
+//! nothing is known is left, because it may be a number, or data. So this, other than `clock`, gives no
+//! guarantee. Nothing here looks at processes.
 
 use iced_x86::Instruction;
 use memchr::memmem;
@@ -93,7 +94,8 @@ fn is_near(begin: u64, opcode: u64) -> bool {
     begin <= opcode && opcode <= begin.saturating_add(CHANCE_PREFIXES_MAX)
 }
 
-/// Is it such an instruction, whose opcode is at this address, and which replacing leaves something to go on with?
+/// Is it such an instruction, whose opcode is at this address, and which replacing leaves something to go on
+/// with?
 fn is_that(it: &Instruction, vaddr: u64) -> bool {
     is_near(it.ip(), vaddr)
         && SiteKind::of(it).is_some_and(is_sought)

@@ -1,8 +1,8 @@
 //! The choice of a run for a site.
 //!
-//! Runs that begin at the site are tried first: with them, a task that stands at the site stands at the patch, and
-//! nothing that the hook must know of has run before it. Then those that begin one instruction earlier, two, and so on,
-//! each only as long as it must be.
+//! Runs that begin at the site are tried first: with them, a task that stands at the site stands at the
+//! patch, and nothing that the hook must know of has run before it. Then those that begin one instruction
+//! earlier, two, and so on, each only as long as it must be.
 
 use std::sync::Arc;
 
@@ -194,8 +194,9 @@ impl Chooser<'_, '_> {
         Ok(())
     }
 
-    /// Whether a jump of 8 bits from outside of the function (or, where functions are not known, from anywhere) leads
-    /// to an address of `from..to`. As with longer ones, every byte counts as such a jump until it is shown to be none.
+    /// Whether a jump of 8 bits from outside of the function (or, where functions are not known, from
+    /// anywhere) leads to an address of `from..to`. As with longer ones, every byte counts as such a jump
+    /// until it is shown to be none.
     fn near(&self, from: u64, to: u64) -> bool {
         let Some(section) = self.text.code_at(from) else { return true };
         (from.saturating_sub(NEAR)..to + NEAR).any(|place| {

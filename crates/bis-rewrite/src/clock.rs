@@ -1,13 +1,14 @@
 //! Where a text reads the processor's time stamp counter, and where its bytes only look as if they did.
 //!
-//! A recorder that lets `rdtsc` run (because it does not make it fault) must be sure that no such instruction is
-//! left in a program. The bytes tell: without `0f 31` and `0f 01 f9` anywhere in executable memory there is none, at any
-//! alignment. Where they occur, [`Text::clock_at`] says what they are: an instruction with a [`Run`]; an instruction that
-//! has too little room for a jump, but can be overwritten by one that faults ([`Learned::Clock`]); the inside of another
-//! instruction, into which nothing leads ([`Learned::Inside`]); or something uncertain, which is refused.
+//! A recorder that lets `rdtsc` run (because it does not make it fault) must be sure that no such instruction
+//! is left in a program. The bytes tell: without `0f 31` and `0f 01 f9` anywhere in executable memory there
+//! is none, at any alignment. Where they occur, [`Text::clock_at`] says what they are: an instruction with a
+//! [`Run`]; an instruction that has too little room for a jump, but can be overwritten by one that faults
+//! ([`Learned::Clock`]); the inside of another instruction, into which nothing leads ([`Learned::Inside`]);
+//! or something uncertain, which is refused.
 //!
-//! [`moved`] makes a copy of the vdso's text for another place, so that a hook can read the clock as the program would.
-//! Nothing here looks at processes.
+//! [`moved`] makes a copy of the vdso's text for another place, so that a hook can read the clock as the
+//! program would. Nothing here looks at processes.
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
 use memchr::memmem;
@@ -29,8 +30,8 @@ pub fn clock_bytes(code: &[u8]) -> Vec<usize> {
     found
 }
 
-/// `hlt`, and `nop`s up to the length of the instruction whose place it takes: a general protection fault for a program,
-/// as `rdtsc` is where it is not allowed. None for other instructions.
+/// `hlt`, and `nop`s up to the length of the instruction whose place it takes: a general protection fault for
+/// a program, as `rdtsc` is where it is not allowed. None for other instructions.
 #[must_use]
 pub fn clock_fault(kind: SiteKind) -> Option<&'static [u8]> {
     match kind {
@@ -46,7 +47,8 @@ const UNSURE_MAX: u64 = 32 << 20;
 pub(crate) fn clock_at(text: &Text<'_>, vaddr: u64) -> Learned {
     let refused = |reason| Learned::Refused { site: vaddr, reason };
     let Some(region) = text.functions().region(text, vaddr) else { return refused(Reason::NotASite) };
-    // Most of what looks like it in text that nobody tells of is something else, and there may be very much of that.
+    // Most of what looks like it in text that nobody tells of is something else, and there may be very much
+    // of that.
     if !region.sure && region.len() > UNSURE_MAX || text.is_tired() {
         return refused(Reason::Undecoded);
     }
@@ -78,9 +80,10 @@ pub(crate) fn clock_at(text: &Text<'_>, vaddr: u64) -> Learned {
     }
 }
 
-/// Text that lies at `from` in a larger image (of addresses `image`), as it must be when the whole image lies at `to`
-/// instead of at `image.start`: what it refers to outside of the image stays where it is. Each `syscall` becomes `mov al,
-/// FALLBACK`, so that a function which would return a call's result returns a number that ends in [`FALLBACK`].
+/// Text that lies at `from` in a larger image (of addresses `image`), as it must be when the whole image lies
+/// at `to` instead of at `image.start`: what it refers to outside of the image stays where it is. Each
+/// `syscall` becomes `mov al, FALLBACK`, so that a function which would return a call's result returns a
+/// number that ends in [`FALLBACK`].
 ///
 /// None where it cannot be told what the text refers to, or where that is too far from `to`.
 #[must_use]
@@ -134,7 +137,8 @@ mod tests {
 
     #[test]
     fn what_lies_outside_is_reached_from_the_new_place() {
-        // 0x1100: mov eax, [rip - 0x2106] (0xf000 below... an address outside); lea rcx, [rip + 1] (inside); syscall; ret
+        // 0x1100: mov eax, [rip - 0x2106] (0xf000 below... an address outside); lea rcx, [rip + 1] (inside);
+        // syscall; ret
         let outside = 0x1106u64.wrapping_sub(0x2106);
         let code = [
             &[0x8b, 0x05][..],

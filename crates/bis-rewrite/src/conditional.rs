@@ -1,6 +1,6 @@
-//! A breakpoint with a condition that the program checks itself: it stops where its registers and some words of its
-//! memory have given values, and goes on by itself a million times where they have not. A stop of a traced task takes
-//! microseconds, the check a few nanoseconds.
+//! A breakpoint with a condition that the program checks itself: it stops where its registers and some words
+//! of its memory have given values, and goes on by itself a million times where they have not. A stop of a
+//! traced task takes microseconds, the check a few nanoseconds.
 
 use iced_x86::{Decoder, DecoderOptions};
 
@@ -21,8 +21,9 @@ pub struct Condition {
     pub flags: u64,
     /// Eight bytes of memory, by address. They are read only where all registers fit.
     pub words: Vec<(u64, u64)>,
-    /// Eight bytes of the x87, SSE, AVX and AVX-512 registers, by offset in the area of an `xsave` without compaction: below
-    /// 512, or from 576 to [`Conditional::EXTENDED_MAX`]. Only for processors and kernels that have `xsave`.
+    /// Eight bytes of the x87, SSE, AVX and AVX-512 registers, by offset in the area of an `xsave` without
+    /// compaction: below 512, or from 576 to [`Conditional::EXTENDED_MAX`]. Only for processors and kernels
+    /// that have `xsave`.
     pub extended: Vec<(u16, u64)>,
 }
 
@@ -35,15 +36,17 @@ pub struct Conditional {
     pub data: Vec<u8>,
     /// What takes the place of the span: a jump, then `int3`.
     pub patch: Vec<u8>,
-    /// Where the program goes on, from anywhere in the code before it and also from [`Conditional::hit`]: the same address
-    /// for all conditions of one span and place.
+    /// Where the program goes on, from anywhere in the code before it and also from [`Conditional::hit`]: the
+    /// same address for all conditions of one span and place.
     pub miss: u64,
-    /// Every instruction of the span: its address, and the address of its copy. Who traps at the first goes on at the second.
+    /// Every instruction of the span: its address, and the address of its copy. Who traps at the first goes
+    /// on at the second.
     pub copies: Vec<(u64, u64)>,
     /// Where the comparisons begin; they go on to [`Conditional::hit`].
     pub checks: u64,
-    /// The program counter after the `int3` that stops the program where everything fits. The instruction pointer and
-    /// the arithmetic flags are the code's own then; all else is the program's, which stands at the span's beginning.
+    /// The program counter after the `int3` that stops the program where everything fits. The instruction
+    /// pointer and the arithmetic flags are the code's own then; all else is the program's, which stands at
+    /// the span's beginning.
     pub hit: u64,
 }
 
@@ -65,7 +68,8 @@ impl Conditional {
     /// End of what may be looked at of an `xsave` area: that of AVX-512's registers, where they are last.
     pub const EXTENDED_MAX: u16 = 2688;
 
-    /// The program's own flags, when it has stopped with `eflags`, and the eight bytes at `data + 8` are `kept`.
+    /// The program's own flags, when it has stopped with `eflags`, and the eight bytes at `data + 8` are
+    /// `kept`.
     #[must_use]
     pub fn flags(eflags: u64, kept: u64) -> u64 {
         let low = kept >> 8 & LOW;
@@ -99,8 +103,8 @@ impl Checks {
     }
 }
 
-/// The program goes on: its flags and rax come back, the span's instructions follow, and a jump behind the span. Where each instruction is
-/// now.
+/// The program goes on: its flags and rax come back, the span's instructions follow, and a jump behind the
+/// span. Where each instruction is now.
 pub(crate) fn go_on(
     out: &mut Builder,
     span: &Span,
@@ -126,12 +130,13 @@ pub(crate) fn go_on(
     Ok(copies)
 }
 
-/// Makes a breakpoint at the beginning of `span`, with code at `at` and data at `data`, a multiple of 64, that stops where
-/// `condition` holds. Of words, and of extended registers, the first [`Conditional::CHECKS_MAX`] are looked at.
+/// Makes a breakpoint at the beginning of `span`, with code at `at` and data at `data`, a multiple of 64,
+/// that stops where `condition` holds. Of words, and of extended registers, the first
+/// [`Conditional::CHECKS_MAX`] are looked at.
 ///
 /// # Errors
-/// If code, data, span and what the span's instructions refer to are too far from one another for displacements of 32
-/// bits.
+/// If code, data, span and what the span's instructions refer to are too far from one another for
+/// displacements of 32 bits.
 pub fn conditional(span: &Span, at: u64, data: u64, condition: &Condition) -> Result<Conditional, Error> {
     let (saved_rax, saved_flags) = (data, data + 8);
     let mut out = Builder::new(at);

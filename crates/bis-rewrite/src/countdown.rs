@@ -1,5 +1,6 @@
-//! A place at which the program counts how often it comes there, and stops by itself at the last time: a few nanoseconds each time,
-//! where a stop of a traced task takes microseconds. It is made like a [`crate::conditional`] breakpoint, of which it has the way in and out.
+//! A place at which the program counts how often it comes there, and stops by itself at the last time: a few
+//! nanoseconds each time, where a stop of a traced task takes microseconds. It is made like a
+//! [`crate::conditional`] breakpoint, of which it has the way in and out.
 
 use crate::{
     conditional,
@@ -16,19 +17,20 @@ pub struct Countdown {
     pub code: Vec<u8>,
     /// What takes the place of the span: a jump, then `int3`.
     pub patch: Vec<u8>,
-    /// Every instruction of the span: its address, and the address of its copy. Who traps at the first goes on at the second; so does
-    /// who stands at the span's beginning and was counted.
+    /// Every instruction of the span: its address, and the address of its copy. Who traps at the first goes
+    /// on at the second; so does who stands at the span's beginning and was counted.
     pub copies: Vec<(u64, u64)>,
     /// The code of the condition: a fault in it is one of the condition's.
     pub condition: std::ops::Range<u64>,
-    /// The program counter after the `int3` that stops the program when the word has come to zero. The instruction pointer and
-    /// the arithmetic flags ([`crate::Conditional::flags`]) are the code's own then; all else is the program's, which stands at the
-    /// span's beginning.
+    /// The program counter after the `int3` that stops the program when the word has come to zero. The
+    /// instruction pointer and the arithmetic flags ([`crate::Conditional::flags`]) are the code's own then;
+    /// all else is the program's, which stands at the span's beginning.
     pub hit: u64,
 }
 
 impl Countdown {
-    /// Bytes of data: rax and the flags while they are kept, the word that is counted down, rcx, and the stack of a condition.
+    /// Bytes of data: rax and the flags while they are kept, the word that is counted down, rcx, and the
+    /// stack of a condition.
     pub const DATA_LEN: u64 = 32 + 8 * DEPTH_MAX as u64;
     /// Where in the data the kept registers are.
     pub const RAX: u64 = 0;
@@ -40,11 +42,12 @@ impl Countdown {
     pub const CODE_MAX: u64 = 3072;
 }
 
-/// Makes a countdown at the beginning of `span`, with code at `at` and data at `data`. It stops also each time that the condition holds.
+/// Makes a countdown at the beginning of `span`, with code at `at` and data at `data`. It stops also each
+/// time that the condition holds.
 ///
 /// # Errors
-/// If code, data, span and what the span's instructions refer to are too far from one another for displacements of 32
-/// bits.
+/// If code, data, span and what the span's instructions refer to are too far from one another for
+/// displacements of 32 bits.
 pub fn countdown(span: &Span, at: u64, data: u64, condition: Option<&Predicate>) -> Result<Countdown, Error> {
     let (saved_rax, saved_flags, word) = (data, data + 8, data + Countdown::WORD);
     let mut out = Builder::new(at);

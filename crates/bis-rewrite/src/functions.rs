@@ -1,9 +1,10 @@
 //! Which bytes of the text are one function.
 //!
-//! Unwind tables (.eh_frame) say it for compiled code and for most assembly, symbols with a size for some of the rest.
-//! Such a *region* decodes from its start, and its instructions are known. What lies between is a region too, but
-//! not a *sure* one: there may be data in it, after which decoding goes on in step only by luck. Nothing that is
-//! concluded from the instructions of an unsure region may make the analysis less careful.
+//! Unwind tables (.eh_frame) say it for compiled code and for most assembly, symbols with a size for some of
+//! the rest. Such a *region* decodes from its start, and its instructions are known. What lies between is a
+//! region too, but not a *sure* one: there may be data in it, after which decoding goes on in step only by
+//! luck. Nothing that is concluded from the instructions of an unsure region may make the analysis less
+//! careful.
 
 use gimli::{BaseAddresses, CieOrFde, EhFrame, LittleEndian, Pointer, UnwindSection as _};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SymbolKind};
@@ -39,8 +40,8 @@ impl Region {
         self.end - self.start
     }
 
-    /// Whether nothing that its instructions would say is believed: several say what is here, or it is longer than any function, and to
-    /// decode it for each place would take for ever.
+    /// Whether nothing that its instructions would say is believed: several say what is here, or it is longer
+    /// than any function, and to decode it for each place would take for ever.
     pub fn is_doubtful(&self) -> bool {
         self.disputed || self.sure && self.len() > FUNCTION_MAX
     }
@@ -83,8 +84,8 @@ impl Functions {
         &self.regions
     }
 
-    /// Whether unwind tables tell of more than half of the text. What they do not tell of is then something special: written by
-    /// hand, or generated, and perhaps data to somebody.
+    /// Whether unwind tables tell of more than half of the text. What they do not tell of is then something
+    /// special: written by hand, or generated, and perhaps data to somebody.
     pub fn mostly_unwound(&self, text: &Text<'_>) -> bool {
         let code: u64 = text.code().map(|section| section.data.len() as u64).sum();
         let told = self.regions.iter().filter(|region| region.unwound);
@@ -155,8 +156,8 @@ fn unwind_tables(text: &Text<'_>) -> (Vec<Region>, bool) {
             // An address at which nothing readable is: the region's landing pads count as unknown.
             Pointer::Indirect(_) => u64::MAX,
         });
-        // The frames of signals begin one byte early, for unwinders that look one byte before a return address. That
-        // byte may be the last of another instruction.
+        // The frames of signals begin one byte early, for unwinders that look one byte before a return
+        // address. That byte may be the last of another instruction.
         let early = u64::from(function.is_signal_trampoline());
         let (start, len) = (function.initial_address(), function.len());
         let region = region(text, start.saturating_add(early), len.saturating_sub(early), lsda);
@@ -177,8 +178,8 @@ fn dispute_data(text: &Text<'_>, regions: &mut [Region]) {
     }
 }
 
-/// What symbols know and unwind tables do not: whole functions, and the rest of functions whose unwinding is described
-/// in part (`clone`: its child has nobody to return to).
+/// What symbols know and unwind tables do not: whole functions, and the rest of functions whose unwinding is
+/// described in part (`clone`: its child has nobody to return to).
 fn symbols(text: &Text<'_>, known: &[Region]) -> Vec<Region> {
     let mut found = Vec::new();
     let all = text.file.symbols().chain(text.file.dynamic_symbols());
@@ -204,8 +205,9 @@ fn symbols(text: &Text<'_>, known: &[Region]) -> Vec<Region> {
     found
 }
 
-/// Where exceptions that pass through the function at `start` land, from its table at `lsda` (the format is that of all
-/// C++ compilers on ELF: where pads count from, types, then a list of calls). `None` if it cannot be read.
+/// Where exceptions that pass through the function at `start` land, from its table at `lsda` (the format is
+/// that of all C++ compilers on ELF: where pads count from, types, then a list of calls). `None` if it cannot
+/// be read.
 pub(crate) fn landing_pads(text: &Text<'_>, start: u64, lsda: u64) -> Option<Vec<u64>> {
     const OMITTED: u8 = 0xff;
     let mut table = Table { at: lsda, rest: text.bytes_from(lsda)? };
@@ -287,8 +289,8 @@ impl Table<'_> {
 mod tests {
     use super::*;
 
-    /// Landing pads of a real C++ library: all can be read, and each is an instruction of its function (or of the part
-    /// of it that lies elsewhere).
+    /// Landing pads of a real C++ library: all can be read, and each is an instruction of its function (or of
+    /// the part of it that lies elsewhere).
     #[test]
     fn landing_pads_of_a_library() {
         let folders =

@@ -1,9 +1,10 @@
-//! Which file it is, for the cache: a name that two files share only if they are the same in all that the analysis looks
-//! at, and that costs little to find.
+//! Which file it is, for the cache: a name that two files share only if they are the same in all that the
+//! analysis looks at, and that costs little to find.
 //!
-//! A build-id alone is not enough: builds that fix it to a constant exist, and so do tools that edit a file and leave it
-//! as it was. The file's size and its first and last page, where headers are, go into the name too. A file without
-//! a build-id is named by all of its code, unless that is too much to hash for every process that starts.
+//! A build-id alone is not enough: builds that fix it to a constant exist, and so do tools that edit a file
+//! and leave it as it was. The file's size and its first and last page, where headers are, go into the name
+//! too. A file without a build-id is named by all of its code, unless that is too much to hash for every
+//! process that starts.
 
 use crate::text::Text;
 
@@ -15,8 +16,8 @@ const BUILD_ID_MIN: usize = 8;
 /// A file without a build-id that has this many bytes of code is not cached.
 const CODE_MAX: usize = 64 << 20;
 
-/// Of what follows the last section in memory (debugging information, symbols, the section headers), the last so many bytes
-/// are hashed for an exact name.
+/// Of what follows the last section in memory (debugging information, symbols, the section headers), the last
+/// so many bytes are hashed for an exact name.
 const REST_MAX: usize = 64 << 20;
 
 /// Bytes that are read at once.
@@ -27,7 +28,8 @@ const PART: usize = 1 << 20;
 pub struct Key(pub(crate) [u8; 32]);
 
 impl Key {
-    /// The name of a file, of which `elf` is all bytes and `text` the analysis. None if finding it would take too long.
+    /// The name of a file, of which `elf` is all bytes and `text` the analysis. None if finding it would take
+    /// too long.
     #[must_use]
     pub fn of(elf: &[u8], text: &Text<'_>) -> Option<Self> {
         let mut hasher = blake3::Hasher::new();
@@ -55,11 +57,12 @@ impl Key {
         Some(Self(hasher.finalize().into()))
     }
 
-    /// The name of a file by all that it has in memory, whatever its build-id says. For what is believed without a look at the
-    /// memory: a dense text takes the place of the whole of the file's, so it must be of this very file.
+    /// The name of a file by all that it has in memory, whatever its build-id says. For what is believed
+    /// without a look at the memory: a dense text takes the place of the whole of the file's, so it must be
+    /// of this very file.
     ///
-    /// It reads all of it (about 3 ms for each 10 MiB); remember the answer for as long as the file surely stays the same. `seen` is
-    /// told each part that has been read: who has mapped the file may let go of it.
+    /// It reads all of it (about 3 ms for each 10 MiB); remember the answer for as long as the file surely
+    /// stays the same. `seen` is told each part that has been read: who has mapped the file may let go of it.
     #[must_use]
     pub fn exact(elf: &[u8], text: &Text<'_>, seen: impl Fn(&[u8])) -> Self {
         let mut hasher = blake3::Hasher::new();

@@ -1,22 +1,25 @@
 //! Rewriting of program text: which instructions can give way to a jump, and what the jump leads to.
 //!
-//! The problem. A `syscall` instruction has two bytes, a jump to anywhere useful has five. To put a hook where a program
-//! calls the kernel (or reads the time, or asks for chance), instructions around it must move elsewhere. That is right
-//! only when each of them does the same in its new place, and when nothing in the program ever jumps into the middle of
-//! the bytes that the jump now takes.
+//! The problem. A `syscall` instruction has two bytes, a jump to anywhere useful has five. To put a hook
+//! where a program calls the kernel (or reads the time, or asks for chance), instructions around it must move
+//! elsewhere. That is right only when each of them does the same in its new place, and when nothing in the
+//! program ever jumps into the middle of the bytes that the jump now takes.
 //!
-//! The policy: **sure or untouched**. [`Text`] reads one ELF file, and [`Text::run_at`] finds the shortest *run* of whole
-//! instructions around a site, at least five bytes long, that may move ([`Run`]); whatever is uncertain is refused with a
-//! [`Reason`], and the site stays as it is (slower, and right). [`trampoline`] makes the new place of a run.
-//! [`SiteCache`] remembers runs on disk, by the file's identity.
+//! The policy: **sure or untouched**. [`Text`] reads one ELF file, and [`Text::run_at`] finds the shortest
+//! *run* of whole instructions around a site, at least five bytes long, that may move ([`Run`]); whatever is
+//! uncertain is refused with a [`Reason`], and the site stays as it is (slower, and right). [`trampoline`]
+//! makes the new place of a run. [`SiteCache`] remembers runs on disk, by the file's identity.
 //!
-//! The modules: [`Text`] (`text`) reads the file; `functions` says which bytes are one function, `stretch` what little is known of the rest; `targets` collects
-//! everything in the file that names an address in the text, `scan` the fast half of that; `tables` judges computed jumps; `choose` picks the run; `clock` tells what reads the time stamp counter;
-//! `trampoline` builds; `span`, `conditional` and `countdown` are for looking at a program at one place for a while; `touch` says which memory an instruction touches; `cache` remembers, by the name that `key` gives a file, in the form that `record` fixes.
+//! The modules: [`Text`] (`text`) reads the file; `functions` says which bytes are one function, `stretch`
+//! what little is known of the rest; `targets` collects everything in the file that names an address in the
+//! text, `scan` the fast half of that; `tables` judges computed jumps; `choose` picks the run; `clock` tells
+//! what reads the time stamp counter; `trampoline` builds; `span`, `conditional` and `countdown` are for
+//! looking at a program at one place for a while; `touch` says which memory an instruction touches; `cache`
+//! remembers, by the name that `key` gives a file, in the form that `record` fixes.
 //!
-//! This crate is pure: bytes in, bytes out (the cache alone touches files). It knows nothing of processes; when the
-//! bytes of a run are really in memory ([`Run::matches`]), whether a task stands in the middle of them, and how the
-//! patch gets there, is for others to care about.
+//! This crate is pure: bytes in, bytes out (the cache alone touches files). It knows nothing of processes;
+//! when the bytes of a run are really in memory ([`Run::matches`]), whether a task stands in the middle of
+//! them, and how the patch gets there, is for others to care about.
 #![forbid(unsafe_code)]
 
 mod bits;

@@ -1,8 +1,9 @@
-//! Conditions that the program tests by itself where it counts ([`crate::countdown`]): a stack machine's steps, as code.
+//! Conditions that the program tests by itself where it counts ([`crate::countdown`]): a stack machine's
+//! steps, as code.
 //!
-//! The machine's stack is memory beside the code: how deep it is at each step is known when the code is made. The code uses rax and
-//! rcx, whose values were put aside, and the arithmetic flags, which are, too. A load may fault: who sees the fault takes it for a stop, and
-//! tests the condition by other means.
+//! The machine's stack is memory beside the code: how deep it is at each step is known when the code is made.
+//! The code uses rax and rcx, whose values were put aside, and the arithmetic flags, which are, too. A load
+//! may fault: who sees the fault takes it for a stop, and tests the condition by other means.
 
 use crate::{run::Error, trampoline::Builder};
 
@@ -100,8 +101,8 @@ impl Predicate {
         Some(Predicate { steps, depths })
     }
 
-    /// Code that goes on behind itself if the condition does not hold, and jumps to `hit` if it does. `saved` has rax and rcx; the
-    /// machine's stack is at `stack`.
+    /// Code that goes on behind itself if the condition does not hold, and jumps to `hit` if it does. `saved`
+    /// has rax and rcx; the machine's stack is at `stack`.
     pub(crate) fn code(&self, out: &mut Builder, saved: [u64; 2], stack: u64, hit: u64) -> Result<(), Error> {
         // Every step's code is as long wherever a jump in it leads: the first time tells where the steps are.
         let begin = out.here();

@@ -1,4 +1,5 @@
-//! The form of what a cache file holds: records of 64 bytes, each with a checksum, the first of which is the header.
+//! The form of what a cache file holds: records of 64 bytes, each with a checksum, the first of which is the
+//! header.
 //!
 //! All numbers are little-endian. Records have one size so that after a damaged one the next is found.
 //!
@@ -14,8 +15,8 @@
 //! | 24..56 | | the run's bytes, then 0 | 0 |
 //! | 56..64 | checksum | checksum | checksum |
 //!
-//! The checksum is the first 8 bytes of the blake3 of the file's key and the record's other bytes: a record that was
-//! copied from the entry of another file is damaged.
+//! The checksum is the first 8 bytes of the blake3 of the file's key and the record's other bytes: a record
+//! that was copied from the entry of another file is damaged.
 
 use crate::{
     key::Key,
@@ -43,7 +44,8 @@ pub enum Learned {
         /// Why.
         reason: Reason,
     },
-    /// It reads the time stamp counter, or is one of `chance`, and can be overwritten only by an instruction of its own length.
+    /// It reads the time stamp counter, or is one of `chance`, and can be overwritten only by an instruction
+    /// of its own length.
     Clock {
         /// The file's address of the instruction.
         site: u64,

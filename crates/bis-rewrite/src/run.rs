@@ -11,7 +11,8 @@ pub enum Error {
     /// The file is not what this crate reads: ELF, 64 bits, x86-64, little-endian, with section headers.
     #[error("failed to read the ELF file: {0}")]
     Elf(String),
-    /// Two addresses that a displacement of 32 bits must connect are too far apart, or wrap around the address space.
+    /// Two addresses that a displacement of 32 bits must connect are too far apart, or wrap around the
+    /// address space.
     #[error("{from:#x} and {to:#x} are more than 2 GiB apart; place the trampoline nearer to its run")]
     TooFar {
         /// Where the displacement counts from.
@@ -19,7 +20,8 @@ pub enum Error {
         /// What it should reach.
         to: u64,
     },
-    /// The run is not one that [`crate::Text::run_at`] gives: it was made by hand, or read from somewhere untrusted.
+    /// The run is not one that [`crate::Text::run_at`] gives: it was made by hand, or read from somewhere
+    /// untrusted.
     #[error(
         "the run at {0:#x} holds instructions that cannot be moved; it was not made by this version's analysis"
     )]
@@ -60,8 +62,8 @@ pub enum SiteKind {
     Xbegin = 8,
 }
 
-/// How a trampoline hands over to the hook: which register holds [`crate::Trampoline::done`] when the hook is entered.
-/// Every other register, the flags, and the stack are as the program left them.
+/// How a trampoline hands over to the hook: which register holds [`crate::Trampoline::done`] when the hook is
+/// entered. Every other register, the flags, and the stack are as the program left them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Entry {
     /// In rcx, whose value the instruction destroys anyway (`syscall`; r11 is free for the hook too).
@@ -70,15 +72,16 @@ pub enum Entry {
     Rdx,
     /// In rcx, after rcx was stored at [`crate::Hook::save`]; the hook restores it from there (the rest).
     ///
-    /// Two threads that run at once would overwrite one another's; a signal between the store and the hook's load
-    /// too. The caller must exclude both, or leave such sites alone.
+    /// Two threads that run at once would overwrite one another's; a signal between the store and the hook's
+    /// load too. The caller must exclude both, or leave such sites alone.
     SavedRcx,
 }
 
 /// The destination register of `rdrand`, `rdseed` and `rdpid`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Operand {
-    /// Its number as the processor counts: 0 rax, 1 rcx, 2 rdx, 3 rbx, 4 rsp, 5 rbp, 6 rsi, 7 rdi, 8 to 15 r8 to r15.
+    /// Its number as the processor counts: 0 rax, 1 rcx, 2 rdx, 3 rbx, 4 rsp, 5 rbp, 6 rsi, 7 rdi, 8 to 15 r8
+    /// to r15.
     pub register: u8,
     /// Bytes written: 2 (the rest of the register stays), 4 (the upper half becomes zero) or 8.
     pub width: u8,
@@ -129,8 +132,8 @@ pub enum Reason {
     /// Nothing executable in the file at that address, or another instruction.
     #[error("no such instruction at this address of the file")]
     NotASite = 1,
-    /// The instructions of the function around it cannot be told: some bytes decode to nothing, decoding does not
-    /// arrive at the site, or two functions claim it.
+    /// The instructions of the function around it cannot be told: some bytes decode to nothing, decoding does
+    /// not arrive at the site, or two functions claim it.
     #[error("the instructions around it cannot be told with certainty")]
     Undecoded = 2,
     /// A jump or call enters the bytes that the patch would take.
@@ -175,10 +178,11 @@ impl Reason {
     ];
 }
 
-/// Whole instructions that may move together, with a site among them. Addresses are the file's own (add the bias).
+/// Whole instructions that may move together, with a site among them. Addresses are the file's own (add the
+/// bias).
 ///
-/// Runs of one file may overlap one another. [`Run::matches`] keeps that harmless: once one is patched, the other's
-/// bytes are no longer there.
+/// Runs of one file may overlap one another. [`Run::matches`] keeps that harmless: once one is patched, the
+/// other's bytes are no longer there.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Run {
     pub(crate) start: u64,
@@ -195,7 +199,8 @@ pub(crate) struct Bytes {
 }
 
 impl Run {
-    /// The most bytes a run has. Room for the worst: an instruction of 15 bytes before the site, one of 15 after it.
+    /// The most bytes a run has. Room for the worst: an instruction of 15 bytes before the site, one of 15
+    /// after it.
     pub const MAX: usize = 32;
 
     /// Checks shape alone: lengths, and that the instructions are whole with the site among them.
@@ -251,7 +256,8 @@ impl Run {
         &self.bytes.bytes[..usize::from(self.bytes.len)]
     }
 
-    /// Whether `memory` (read at the run's start) begins with the bytes that the analysis saw. Patch only then.
+    /// Whether `memory` (read at the run's start) begins with the bytes that the analysis saw. Patch only
+    /// then.
     #[must_use]
     pub fn matches(&self, memory: &[u8]) -> bool {
         memory.starts_with(self.bytes())

@@ -1,14 +1,15 @@
-//! Search of code at every byte for what could be an address. It decides nothing: what it finds is judged elsewhere.
+//! Search of code at every byte for what could be an address. It decides nothing: what it finds is judged
+//! elsewhere.
 //!
-//! It looks at all the text of a file (tens of megabytes for some), and is most of the time that a first run costs. So it
-//! asks a coarse question of 64 bytes at once, in loops that compilers turn into vector instructions, and the exact one
-//! only where the answer was yes.
+//! It looks at all the text of a file (tens of megabytes for some), and is most of the time that a first run
+//! costs. So it asks a coarse question of 64 bytes at once, in loops that compilers turn into vector
+//! instructions, and the exact one only where the answer was yes.
 
 /// Bytes looked at together.
 const BLOCK: usize = 64;
 
-/// Every 4 bytes, at any alignment, that could be the displacement of a jump, call, `xbegin` or `lea`: their offset
-/// and value.
+/// Every 4 bytes, at any alignment, that could be the displacement of a jump, call, `xbegin` or `lea`: their
+/// offset and value.
 pub(crate) fn displacements(code: &[u8]) -> impl Iterator<Item = (usize, i32)> + '_ {
     let first = (!code.is_empty()).then(|| (0, code[0])).filter(|(_, opcode)| matches!(opcode, 0xe8 | 0xe9));
     let opcodes = first.map(|_| 0).into_iter().chain(
@@ -48,8 +49,8 @@ pub(crate) fn numbers(code: &[u8], low: u64, high: u64) -> impl Iterator<Item = 
     })
 }
 
-/// The offsets that `mark` marks. It is given [`BLOCK`] bytes and `width - 1` (at most 3) of those that follow, and sets
-/// marks to 0 or 1. Offsets at which fewer than `width` bytes are left are not given.
+/// The offsets that `mark` marks. It is given [`BLOCK`] bytes and `width - 1` (at most 3) of those that
+/// follow, and sets marks to 0 or 1. Offsets at which fewer than `width` bytes are left are not given.
 fn marked<'a>(
     code: &'a [u8],
     width: usize,

@@ -1,15 +1,15 @@
 //! Spans: whole instructions from one address on that may give way to a jump, whatever they are.
 //!
-//! A [`crate::Run`] is chosen around a special instruction, for good. A span begins exactly where somebody wants to look at
-//! a program each time it comes there, for a while ([`crate::conditional`]).
+//! A [`crate::Run`] is chosen around a special instruction, for good. A span begins exactly where somebody
+//! wants to look at a program each time it comes there, for a while ([`crate::conditional`]).
 //!
 //! After an x87 instruction in a span's copy, the processor remembers an address in the copy as the last such
 //! instruction's. Who takes the copy away may want to correct that.
 //!
-//! In the middle of a run, nothing of the program may ever arrive, so only an analysis of the file finds one. A span can
-//! do without. Where an instruction in its middle begins, the jump that takes its place has a byte that is an `int3` when it is
-//! executed: its displacement is chosen so ([`Span::is_trap`]), by choosing where the jump leads. Whoever arrives there
-//! traps, and is sent on to where that instruction has gone.
+//! In the middle of a run, nothing of the program may ever arrive, so only an analysis of the file finds one.
+//! A span can do without. Where an instruction in its middle begins, the jump that takes its place has a byte
+//! that is an `int3` when it is executed: its displacement is chosen so ([`Span::is_trap`]), by choosing
+//! where the jump leads. Whoever arrives there traps, and is sent on to where that instruction has gone.
 
 use iced_x86::{Decoder, DecoderOptions, Instruction};
 
@@ -28,9 +28,9 @@ pub struct Span {
 }
 
 impl Span {
-    /// A span of these bytes at `start`; none if they are not 5 to [`Run::MAX`] bytes of whole instructions, each of
-    /// which may move. Whether anything leads into the middle of them, only an analysis of the file can say
-    /// ([`crate::Text::span_at`]).
+    /// A span of these bytes at `start`; none if they are not 5 to [`Run::MAX`] bytes of whole instructions,
+    /// each of which may move. Whether anything leads into the middle of them, only an analysis of the file
+    /// can say ([`crate::Text::span_at`]).
     #[must_use]
     pub fn new(start: u64, bytes: &[u8]) -> Option<Self> {
         start.checked_add(bytes.len() as u64)?;
@@ -43,7 +43,8 @@ impl Span {
         sound.then_some(span)
     }
 
-    /// The shortest span at `start`, where memory begins with these bytes. None where an instruction may not move.
+    /// The shortest span at `start`, where memory begins with these bytes. None where an instruction may not
+    /// move.
     #[must_use]
     pub fn begin(start: u64, memory: &[u8]) -> Option<Self> {
         let mut decoder = Decoder::with_ip(64, memory, start, DecoderOptions::NONE);
@@ -63,8 +64,8 @@ impl Span {
         self.interior().iter().all(|offset| distance.get(offset - 1).is_none_or(|byte| *byte == INT3))
     }
 
-    /// Addresses to which a jump in the span's place would be such a trap, nearest kinds first; some tens of thousands at
-    /// most. With `sure`, nobody arrives in the middle, and any address will do.
+    /// Addresses to which a jump in the span's place would be such a trap, nearest kinds first; some tens of
+    /// thousands at most. With `sure`, nobody arrives in the middle, and any address will do.
     pub fn places(&self, sure: bool) -> impl Iterator<Item = u64> + use<> {
         let interior = if sure { Vec::new() } else { self.interior() };
         let fixed = move |index: usize| interior.contains(&(index + 1));

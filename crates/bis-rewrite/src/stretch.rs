@@ -1,11 +1,13 @@
-//! A long stretch of text of which nothing is known: all that is between two functions that the file tells of. A stripped Go
-//! program is one such stretch of 50 MB, and Chromium has some of up to 100 MB, with thousands of places to be asked about.
+//! A long stretch of text of which nothing is known: all that is between two functions that the file tells
+//! of. A stripped Go program is one such stretch of 50 MB, and Chromium has some of up to 100 MB, with
+//! thousands of places to be asked about.
 //!
-//! Somebody who decoded all of it for each place, or kept its instructions (ten times its size), would not come to an end.
-//! So a stretch is decoded as a whole once, from its start, and what is kept of it is small: where in each block the
-//! first instruction begins, from which a few instructions are decoded again for each place, and which of the stretch's own addresses its
-//! operands name. When it is first asked whether all its computed jumps are understood, it is decoded once more; that
-//! answer is for the whole stretch, as it is for a function.
+//! Somebody who decoded all of it for each place, or kept its instructions (ten times its size), would not
+//! come to an end. So a stretch is decoded as a whole once, from its start, and what is kept of it is small:
+//! where in each block the first instruction begins, from which a few instructions are decoded again for each
+//! place, and which of the stretch's own addresses its operands name. When it is first asked whether all its
+//! computed jumps are understood, it is decoded once more; that answer is for the whole stretch, as it is for
+//! a function.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 

@@ -1,10 +1,11 @@
 //! Computed jumps: may one of them lead between the instructions of a run?
 //!
-//! A jump through a pointer that was loaded from memory or handed in leads to an address that the file names somewhere
-//! whole (a relocation, a symbol, a `lea`), and `targets.rs` has all of those. What is left are addresses that the
-//! function *computes*. Compilers compute one kind: a table of 32-bit distances, `movsxd x, [base + index * 4]`,
-//! `add x, base`, `jmp x`, with the base from a `lea`. That one is known, and its table is read. In a function that
-//! jumps to anything else computed, no run may have an interior in which an instruction begins.
+//! A jump through a pointer that was loaded from memory or handed in leads to an address that the file names
+//! somewhere whole (a relocation, a symbol, a `lea`), and `targets.rs` has all of those. What is left are
+//! addresses that the function *computes*. Compilers compute one kind: a table of 32-bit distances, `movsxd
+//! x, [base + index * 4]`, `add x, base`, `jmp x`, with the base from a `lea`. That one is known, and its
+//! table is read. In a function that jumps to anything else computed, no run may have an interior in which an
+//! instruction begins.
 
 use std::cell::OnceCell;
 
@@ -32,8 +33,8 @@ pub(crate) fn understood(text: &Text<'_>, instructions: &[Instruction]) -> bool 
     Jumps { targets: text.targets(), instructions, lands: &lands }.all_known()
 }
 
-/// The same, for text of which nobody wants to have all instructions at once: the answer needs those before a jump, and of all
-/// others where they lead and what they write.
+/// The same, for text of which nobody wants to have all instructions at once: the answer needs those before a
+/// jump, and of all others where they lead and what they write.
 pub(crate) fn understood_in(text: &Text<'_>, region: &Region) -> bool {
     let all = || stretch::instructions(text, region.start, region);
     let landed = OnceCell::new();
@@ -180,7 +181,8 @@ impl Writes {
         }
     }
 
-    /// Whether every value that a register ever gets, by way of others too, is a pointer that came whole from elsewhere.
+    /// Whether every value that a register ever gets, by way of others too, is a pointer that came whole from
+    /// elsewhere.
     fn is_pointer(&self, register: Register) -> bool {
         if !register.is_gpr64() {
             return false;
@@ -221,7 +223,8 @@ fn written(it: &Instruction, info: &mut InstructionInfoFactory) -> impl Iterator
 
 /// What an instruction puts into a register.
 enum Source {
-    /// A pointer that came whole from memory, from the file's own words, or from nobody who computes addresses.
+    /// A pointer that came whole from memory, from the file's own words, or from nobody who computes
+    /// addresses.
     Elsewhere,
     Register(Register),
     Other,
@@ -266,7 +269,8 @@ fn is_cmov(it: &Instruction) -> bool {
 }
 
 impl Jumps<'_> {
-    /// Whether the register of the jump at `index` was loaded from memory, whole, shortly before, on the only way there.
+    /// Whether the register of the jump at `index` was loaded from memory, whole, shortly before, on the only
+    /// way there.
     fn is_loaded(&self, index: usize, register: Register, info: &mut InstructionInfoFactory) -> bool {
         let first = index.saturating_sub(LOOK_BACK);
         for at in (first..index).rev() {
@@ -307,14 +311,16 @@ impl Jumps<'_> {
                 if let Some((_, base)) = sum
                     && writes(it, base, info)
                 {
-                    // The base may come between the load and the sum only if the load used it too: it did not.
+                    // The base may come between the load and the sum only if the load used it too: it did
+                    // not.
                     return None;
                 }
                 continue;
             }
             match sum {
                 None => {
-                    // add x, base; jmp x: the load of x is before; or add base, x; jmp base: x is the other one.
+                    // add x, base; jmp x: the load of x is before; or add base, x; jmp base: x is the other
+                    // one.
                     let (one, other) = terms(it).filter(|_| it.op0_register() == register)?;
                     let loaded = self.instructions[first..at]
                         .iter()
@@ -376,8 +382,9 @@ impl Jumps<'_> {
         self.base(base, it, info)
     }
 
-    /// The last thing put into `base` before the load, in the order of the text, if it is the address of a table. Every
-    /// other address that a `lea` of the file gives is read as a table anyway, if it looks like one.
+    /// The last thing put into `base` before the load, in the order of the text, if it is the address of a
+    /// table. Every other address that a `lea` of the file gives is read as a table anyway, if it looks like
+    /// one.
     fn base(&self, base: Register, load: &Instruction, info: &mut InstructionInfoFactory) -> Option<u64> {
         let before = self.instructions.partition_point(|it| it.ip() < load.ip());
         let mut near = self.instructions[..before].iter().rev().take(BASE_BACK);

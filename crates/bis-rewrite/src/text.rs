@@ -1,8 +1,8 @@
 //! One ELF file as the analysis sees it: its sections in memory order, and where its sites are.
 //!
-//! Parsing reads headers alone. Functions (`functions.rs`) and what points into the text (`targets.rs`) are worked out
-//! when first needed, once. Section headers are believed about where code and data lie: a file that lies there gives
-//! runs whose bytes are not in memory, and `Run::matches` is false.
+//! Parsing reads headers alone. Functions (`functions.rs`) and what points into the text (`targets.rs`) are
+//! worked out when first needed, once. Section headers are believed about where code and data lie: a file
+//! that lies there gives runs whose bytes are not in memory, and `Run::matches` is false.
 
 use std::sync::{
     Arc, Mutex, OnceLock, PoisonError,
@@ -29,8 +29,8 @@ use crate::{
 /// The most sections that a file has in memory; real ones have some thirty.
 const SECTIONS_MAX: usize = 1000;
 
-/// Much more is done for a file's places than decoding all its text so often, and so many bytes more, and no further one is
-/// judged.
+/// Much more is done for a file's places than decoding all its text so often, and so many bytes more, and no
+/// further one is judged.
 const WORK_FACTOR: u64 = 8;
 const WORK_MIN: u64 = 64 << 20;
 
@@ -81,8 +81,8 @@ pub struct Text<'a> {
 type Seen<'a> = dyn Fn(&[u8]) + Send + Sync + 'a;
 
 impl<'a> Text<'a> {
-    /// The same, and `seen` is told each section that an analysis of the whole file is done with: who has mapped the file may
-    /// let go of it.
+    /// The same, and `seen` is told each section that an analysis of the whole file is done with: who has
+    /// mapped the file may let go of it.
     #[must_use]
     pub fn telling(self, seen: impl Fn(&[u8]) + Send + Sync + 'a) -> Self {
         Self { seen: Some(Box::new(seen)), ..self }
@@ -162,8 +162,8 @@ impl<'a> Text<'a> {
         self.build_id
     }
 
-    /// Every special instruction in the functions that the file tells of, in order of addresses. What merely looks like
-    /// one, inside another instruction or in data between functions, is not listed.
+    /// Every special instruction in the functions that the file tells of, in order of addresses. What merely
+    /// looks like one, inside another instruction or in data between functions, is not listed.
     pub fn sites(&self) -> impl Iterator<Item = (u64, SiteKind)> + use<> {
         let mut sites = Vec::new();
         let mut decoded: Option<(Region, Arc<[Instruction]>)> = None;
@@ -196,9 +196,10 @@ impl<'a> Text<'a> {
 
     /// The shortest run around the special instruction at `vaddr`.
     ///
-    /// Where the file tells of no function (hand-written assembly, stripped programs without unwind tables), this
-    /// believes the caller that the program really executes the instruction there; so ask only for what was seen to
-    /// trap, or for what [`Text::sites`] gave. An answer for one that is really data would change the data.
+    /// Where the file tells of no function (hand-written assembly, stripped programs without unwind tables),
+    /// this believes the caller that the program really executes the instruction there; so ask only for what
+    /// was seen to trap, or for what [`Text::sites`] gave. An answer for one that is really data would change
+    /// the data.
     ///
     /// # Errors
     /// Why this site is better left alone.
@@ -212,7 +213,8 @@ impl<'a> Text<'a> {
         clock::clock_at(self, vaddr)
     }
 
-    /// What the bytes at `vaddr` are, where [`crate::chance_bytes`] or [`crate::cpuid_bytes`] has found an opcode.
+    /// What the bytes at `vaddr` are, where [`crate::chance_bytes`] or [`crate::cpuid_bytes`] has found an
+    /// opcode.
     #[must_use]
     pub fn chance_at(&self, vaddr: u64) -> Learned {
         chance::chance_at(self, vaddr)
@@ -280,14 +282,15 @@ impl<'a> Text<'a> {
         self.worked(bytes / 16);
     }
 
-    /// How much has been done to answer what was asked so far: bytes that were decoded, or as much work in other ways.
+    /// How much has been done to answer what was asked so far: bytes that were decoded, or as much work in
+    /// other ways.
     #[must_use]
     pub fn work(&self) -> u64 {
         self.work.load(Ordering::Relaxed)
     }
 
-    /// Whether so much has been done that all further places are refused. No real file comes near; a file of which each
-    /// byte is to be asked about would.
+    /// Whether so much has been done that all further places are refused. No real file comes near; a file of
+    /// which each byte is to be asked about would.
     pub(crate) fn is_tired(&self) -> bool {
         let all: u64 = self.code().map(|section| section.data.len() as u64).sum();
         self.work() > WORK_MIN + all * WORK_FACTOR

@@ -24,7 +24,8 @@ pub struct Pointers {
     pub gs_base: u64,
 }
 
-/// The memory that an instruction touches which is about to be executed with these registers, as far as it says. `code`: what is there.
+/// The memory that an instruction touches which is about to be executed with these registers, as far as it
+/// says. `code`: what is there.
 pub fn touches(code: &[u8], pointers: &Pointers) -> Vec<Touch> {
     let mut decoder = Decoder::with_ip(64, code, pointers.rip, DecoderOptions::NONE);
     let instruction = decoder.decode();

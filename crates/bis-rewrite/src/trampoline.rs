@@ -1,11 +1,12 @@
 //! Making the new place of a run.
 //!
-//! A trampoline is: the instructions before the site; the way to the hook; the site's own instruction, to which the hook
-//! jumps when it wants it executed after all; the instructions after it; a jump back. It never touches the stack, below
-//! or above the stack pointer, nor a flag, nor any register but the one that [`crate::Entry`] names.
+//! A trampoline is: the instructions before the site; the way to the hook; the site's own instruction, to
+//! which the hook jumps when it wants it executed after all; the instructions after it; a jump back. It never
+//! touches the stack, below or above the stack pointer, nor a flag, nor any register but the one that
+//! [`crate::Entry`] names.
 //!
-//! Moved instructions keep their bytes, except for displacements, which are counted from the new place, and for jumps,
-//! which get their long form. Nothing is encoded afresh, so nothing can be encoded differently.
+//! Moved instructions keep their bytes, except for displacements, which are counted from the new place, and
+//! for jumps, which get their long form. Nothing is encoded afresh, so nothing can be encoded differently.
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind};
 
@@ -36,17 +37,17 @@ pub struct Trampoline {
     pub done: u64,
     /// For `xbegin`: where the program goes on when the transaction fails.
     pub abort: Option<u64>,
-    /// Every instruction boundary of the run, in order: (address in the run, address in the trampoline). The site's is
-    /// the way to the hook; the run's end is the jump back.
+    /// Every instruction boundary of the run, in order: (address in the run, address in the trampoline). The
+    /// site's is the way to the hook; the run's end is the jump back.
     pub places: Vec<(u64, u64)>,
 }
 
 impl Trampoline {
-    /// The address in the run that corresponds to a program counter in the trampoline; none if it is outside, or not
-    /// between instructions as far as this can tell.
+    /// The address in the run that corresponds to a program counter in the trampoline; none if it is outside,
+    /// or not between instructions as far as this can tell.
     ///
-    /// Anywhere from the way to the hook up to [`Trampoline::traced`] is the site: as if it had not begun. For
-    /// [`Entry::SavedRcx`] that is not quite so, rcx may have its value elsewhere.
+    /// Anywhere from the way to the hook up to [`Trampoline::traced`] is the site: as if it had not begun.
+    /// For [`Entry::SavedRcx`] that is not quite so, rcx may have its value elsewhere.
     #[must_use]
     pub fn original(&self, pc: u64) -> Option<u64> {
         if let Some((original, _)) = self.places.iter().find(|(_, place)| *place == pc) {
@@ -58,11 +59,12 @@ impl Trampoline {
     }
 }
 
-/// Makes the trampoline for `run` of a file that is loaded `bias` bytes above its own addresses, to lie at `at`.
+/// Makes the trampoline for `run` of a file that is loaded `bias` bytes above its own addresses, to lie at
+/// `at`.
 ///
 /// # Errors
-/// If the run, the trampoline, the hook's slot, or what the run's instructions refer to are too far from one another for
-/// displacements of 32 bits; if a place to save a register is needed and missing.
+/// If the run, the trampoline, the hook's slot, or what the run's instructions refer to are too far from one
+/// another for displacements of 32 bits; if a place to save a register is needed and missing.
 pub fn trampoline(run: &Run, bias: u64, at: u64, hook: Hook) -> Result<Trampoline, Error> {
     let bad = || Error::BadRun(run.start());
     let mut out = Builder { at, bytes: Vec::with_capacity(80) };
@@ -89,8 +91,8 @@ pub fn trampoline(run: &Run, bias: u64, at: u64, hook: Hook) -> Result<Trampolin
             done = Some(out.here());
             out.finish(way)?;
         } else {
-            // A run from `run_at` is known to be movable, but one from a cache may be anything. Filler after the
-            // code's end is int3 at times.
+            // A run from `run_at` is known to be movable, but one from a cache may be anything. Filler after
+            // the code's end is int3 at times.
             let filler = bytes == [0xcc] && done.is_some();
             if !movable(&it) && !filler {
                 return Err(bad());

@@ -1,4 +1,5 @@
-//! The cache of sites: what was added is there again, whatever happened to the files meanwhile that can happen.
+//! The cache of sites: what was added is there again, whatever happened to the files meanwhile that can
+//! happen.
 
 mod common;
 

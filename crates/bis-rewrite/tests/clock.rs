@@ -1,5 +1,5 @@
-//! What the bytes of `rdtsc` and `rdtscp` are said to be, in files made by hand: each kind, and next to it the same with
-//! something that makes it uncertain.
+//! What the bytes of `rdtsc` and `rdtscp` are said to be, in files made by hand: each kind, and next to it
+//! the same with something that makes it uncertain.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Each form of a count, on code made by hand: what takes the place of the original, what the map says of every address, and
-//! what is left, and why.
+//! Each form of a count, on code made by hand: what takes the place of the original, what the map says of
+//! every address, and what is left, and why.
 
 mod common;
 
@@ -256,7 +256,8 @@ fn a_computed_jump_is_counted_before_it_is_made() {
 
 #[test]
 fn a_hook_may_have_a_count_beside_it() {
-    // 20 adds; syscall; test eax, eax; jne back; ret: with the branch within the hook's run when it begins there.
+    // 20 adds; syscall; test eax, eax; jne back; ret: with the branch within the hook's run when it begins
+    // there.
     let code = [&adds(20)[..], &[0x0f, 0x05, 0x85, 0xc0, 0x75, 0xd2, 0xc3]].concat();
     let made = functions(&[&code], false);
     assert_eq!((made.coverage.hooks.taken, made.coverage.backward.taken), (1, 1), "{:?}", made.left);
@@ -331,7 +332,8 @@ fn what_is_not_sure_is_left() {
         backward,
         Reason::JumpTable,
     );
-    // Two sites side by side: neither can move with the other (and the second has a return after it, too short).
+    // Two sites side by side: neither can move with the other (and the second has a return after it, too
+    // short).
     let made = functions(&[&[0x0f, 0xa2, 0x0f, 0xa2, 0xc3]], true);
     assert_eq!(made.coverage.hooks.left(Reason::Unmovable), 2, "{:?}", made.left);
     let hooks: fn(&Coverage) -> &Tally = |coverage| &coverage.hooks;

@@ -1,5 +1,6 @@
-//! Whole programs with a dense text: the dynamic linker, the libraries and the program itself are rewritten, and must do
-//! what they did before. With few counts set, the same programs must die of a trap: so they really count.
+//! Whole programs with a dense text: the dynamic linker, the libraries and the program itself are rewritten,
+//! and must do what they did before. With few counts set, the same programs must die of a trap: so they
+//! really count.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Random programs, run natively and with a dense text: without a trap, with a trap at every count, and at every third. All must
-//! say the same.
+//! Random programs, run natively and with a dense text: without a trap, with a trap at every count, and at
+//! every third. All must say the same.
 
 mod common;
 

@@ -36,8 +36,8 @@ fn nearly_every_branch_of_the_c_library_is_covered() {
 
 const BIAS: u64 = 0x1000_0000;
 
-/// Follows every changed place of every library: what its trampoline does is what the original did, instruction by
-/// instruction, apart from the counts.
+/// Follows every changed place of every library: what its trampoline does is what the original did,
+/// instruction by instruction, apart from the counts.
 #[test]
 fn every_trampoline_does_what_the_text_did() {
     for bytes in common::libraries() {
@@ -66,7 +66,8 @@ fn every_trampoline_does_what_the_text_did() {
                     offset += 1;
                     continue;
                 }
-                // The first byte that differs is an opcode, or in a displacement: find the instruction by trying.
+                // The first byte that differs is an opcode, or in a displacement: find the instruction by
+                // trying.
                 let (start, changed) = (0..=5)
                     .filter_map(|back| {
                         let start = offset.checked_sub(back)?;
@@ -183,8 +184,8 @@ fn exit(trampolines: &[Instruction], pc: u64) -> &Instruction {
     trampolines[first..].iter().take(9).find(is_exit).expect("an exit")
 }
 
-/// A function of a library that calls itself by way of the linkage table, which somebody else's function of the same name
-/// might have taken.
+/// A function of a library that calls itself by way of the linkage table, which somebody else's function of
+/// the same name might have taken.
 #[test]
 fn recursion_through_the_linkage_table_is_counted() {
     let dir = tempfile::tempdir().expect("a temporary folder");
@@ -202,7 +203,8 @@ fn recursion_through_the_linkage_table_is_counted() {
     let text = Text::parse(&bytes).expect("a library");
     let plan = text.dense(DenseOptions::default());
     let calls = plan.coverage().calls;
-    // fib calls itself twice, caller calls leaf twice; the compiler's start files may have calls of their own.
+    // fib calls itself twice, caller calls leaf twice; the compiler's start files may have calls of their
+    // own.
     assert!(calls.seen >= 4, "{calls:?}");
     assert_eq!((calls.taken, calls.left_in_all()), (2, 0), "{:?}", plan.left());
 }

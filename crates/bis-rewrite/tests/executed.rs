@@ -1,6 +1,7 @@
-//! Trampolines, executed. A copy of a real program or library is rewritten as a file: every run that the analysis
-//! allows is patched, the trampolines and a hook come in a segment of their own. The hook does nothing but make the call,
-//! at the trampoline's own instruction. The program must then do what it did before.
+//! Trampolines, executed. A copy of a real program or library is rewritten as a file: every run that the
+//! analysis allows is patched, the trampolines and a hook come in a segment of their own. The hook does
+//! nothing but make the call, at the trampoline's own instruction. The program must then do what it did
+//! before.
 //!
 //! With a hook that is an invalid instruction instead, it must die of that: so the calls really go this way.
 

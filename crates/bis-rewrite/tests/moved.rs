@@ -1,5 +1,5 @@
-//! Every run of real libraries, moved to many places: what the trampoline holds is decoded again and compared with the
-//! run, instruction by instruction, by what each one reads, writes and branches to.
+//! Every run of real libraries, moved to many places: what the trampoline holds is decoded again and compared
+//! with the run, instruction by instruction, by what each one reads, writes and branches to.
 //!
 //! Nothing is executed here.
 

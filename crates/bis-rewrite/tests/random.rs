@@ -1,8 +1,8 @@
 //! Random functions, and damaged files.
 //!
-//! A function is a random row of instructions with one site and jumps between random instructions. Whatever run
-//! comes out, a plain search over all jumps must agree that none leads into it, and its trampoline must hold the same
-//! instructions. Where nothing stands in the way, a run must come out.
+//! A function is a random row of instructions with one site and jumps between random instructions. Whatever
+//! run comes out, a plain search over all jumps must agree that none leads into it, and its trampoline must
+//! hold the same instructions. Where nothing stands in the way, a run must come out.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Files made by hand, one for each way in which something may lead into a run; and next to each, the same file without
-//! it, which must not be refused.
+//! Files made by hand, one for each way in which something may lead into a run; and next to each, the same
+//! file without it, which must not be refused.
 
 mod common;
 

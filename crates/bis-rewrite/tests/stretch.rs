@@ -1,5 +1,6 @@
-//! Text in which no function is told of, and functions that are longer than any: what is said of a place does not depend on
-//! how long the text around it is, and the work for all places grows with the text, not with the text times its places.
+//! Text in which no function is told of, and functions that are longer than any: what is said of a place does
+//! not depend on how long the text around it is, and the work for all places grows with the text, not with
+//! the text times its places.
 
 mod common;
 
@@ -12,8 +13,8 @@ const READ: [u8; 10] = [0x0f, 0x31, 0x48, 0xc1, 0xe2, 0x20, 0x48, 0x09, 0xd0, 0x
 /// mov eax, 0x310f; ret
 const NUMBER: [u8; 6] = [0xb8, 0x0f, 0x31, 0, 0, 0xc3];
 
-/// What may surround a place: what moves and what does not, numbers that look like an `rdtsc`, jumps of which it is known
-/// where they lead and others, and what makes the others pointers or not.
+/// What may surround a place: what moves and what does not, numbers that look like an `rdtsc`, jumps of which
+/// it is known where they lead and others, and what makes the others pointers or not.
 const PIECES: &[&[u8]] = &[
     &READ,
     &READ,
@@ -62,7 +63,8 @@ proptest! {
     }
 }
 
-/// A stretch is decoded when the first of its places is asked for, and again for whether its jumps are understood.
+/// A stretch is decoded when the first of its places is asked for, and again for whether its jumps are
+/// understood.
 #[test]
 fn a_stretch_is_decoded_twice_whatever_it_has() {
     for (count, places) in [(100_000, 10), (100_000, 10_000), (2 << 20, 10_000)] {

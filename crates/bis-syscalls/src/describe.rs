@@ -7,8 +7,8 @@ use crate::family::ioctl_name;
 use crate::model::{Call, Kind, Names};
 use std::fmt::Write;
 
-/// The call as a line of text, like `openat(AT_FDCWD, 0x7f..., O_RDONLY|O_CLOEXEC, 0) = 3`. `ret` is the kernel's
-/// result (a negated errno on failure); leave it out for a call that has not returned.
+/// The call as a line of text, like `openat(AT_FDCWD, 0x7f..., O_RDONLY|O_CLOEXEC, 0) = 3`. `ret` is the
+/// kernel's result (a negated errno on failure); leave it out for a call that has not returned.
 pub fn describe(call: &Call, ret: Option<i64>) -> String {
     let mut text = String::new();
     match crate::row(call.nr) {

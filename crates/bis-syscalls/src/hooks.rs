@@ -1,8 +1,8 @@
 //! Which calls the agent's hooks may make without a stop, and what a hook must know of each.
 //!
-//! Most rows say it by themselves: a call that waits for nobody, whose memory its arguments' kinds describe, and that
-//! the recorder need not know of. The lists here are the exceptions in both directions, each with its reason.
-//! A call that is not here is traced.
+//! Most rows say it by themselves: a call that waits for nobody, whose memory its arguments' kinds describe,
+//! and that the recorder need not know of. The lists here are the exceptions in both directions, each with
+//! its reason. A call that is not here is traced.
 
 use crate::model::{Blocks, Handler, How, Kind, Row, Size};
 use crate::plan::Dir;
@@ -30,8 +30,8 @@ pub enum HookShape {
     Select,
     /// Reads into the vectors in argument 1.
     Vector,
-    /// The argument that holds the flags of a message that is received, whose header is in argument 1; not MSG_TRUNC
-    /// or MSG_ERRQUEUE.
+    /// The argument that holds the flags of a message that is received, whose header is in argument 1; not
+    /// MSG_TRUNC or MSG_ERRQUEUE.
     Message(u8),
     /// The argument that holds the flags, for several messages, whose headers are in argument 1.
     Messages(u8),
@@ -95,15 +95,16 @@ pub struct Hook {
     pub pieces: Vec<HookPiece>,
     /// It waits unless its descriptor is ready.
     pub waits: Option<HookWait>,
-    /// It writes to the descriptor in its first argument (or where the shape says), so it matters what that is.
+    /// It writes to the descriptor in its first argument (or where the shape says), so it matters what that
+    /// is.
     pub writes: bool,
     /// It opens what this argument names.
     pub path: Option<u8>,
     /// The descriptor in this argument means something else afterwards.
     pub clears: Option<u8>,
     pub makes: Option<HookMakes>,
-    /// It reads the descriptor in its first argument: the kernel may want memory that is aligned (O_DIRECT), which the log is
-    /// not, and says EINVAL then.
+    /// It reads the descriptor in its first argument: the kernel may want memory that is aligned (O_DIRECT),
+    /// which the log is not, and says EINVAL then.
     pub aligned: bool,
 }
 

@@ -4,12 +4,12 @@
 //! A call has one row ([`row`]): its number, name, arguments, whether it can block ([`may_block`]), who
 //! records it ([`How`]), and what a reader should know. From the row comes the plan of a call ([`plan`]): the
 //! pieces of memory behind its pointers; and after the call the bytes that the kernel wrote
-//! ([`Plan::outputs`]). Where an argument's kind is not enough (vectors, messages, ioctl, ...) a function in the
-//! family's file under `family/` makes the plan. The text for people comes from the same rows ([`describe()`],
-//! [`markdown`]).
+//! ([`Plan::outputs`]). Where an argument's kind is not enough (vectors, messages, ioctl, ...) a function in
+//! the family's file under `family/` makes the plan. The text for people comes from the same rows
+//! ([`describe()`], [`markdown`]).
 //!
-//! Beside the table: what a program's own seccomp filters say of a call ([`sandbox`]); and the call that bis itself
-//! answers ([`own`]).
+//! Beside the table: what a program's own seccomp filters say of a call ([`sandbox`]); and the call that bis
+//! itself answers ([`own`]).
 //!
 //! This crate knows nothing of ptrace, of traces, or of how the recorder works, and does no IO: the
 //! task's memory is the trait [`Memory`]. What is not known is never guessed: it is [`Planned::Slow`], and

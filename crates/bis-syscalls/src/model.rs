@@ -45,8 +45,8 @@ pub struct Row {
     pub family: Option<PlanFn>,
     /// The file whose content or length it changes.
     pub target: Option<Target>,
-    /// Does the kernel make it again after a signal that interrupts it and has no handler, or one with SA_RESTART? Those that it
-    /// never does are in signal(7).
+    /// Does the kernel make it again after a signal that interrupts it and has no handler, or one with
+    /// SA_RESTART? Those that it never does are in signal(7).
     pub restarts: bool,
 }
 

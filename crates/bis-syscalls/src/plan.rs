@@ -10,11 +10,11 @@
 //! kernel only reads and that holds no such pointer (a path, a buffer to write) is left out.
 //!
 //! How exact the outputs are depends on the direction. Of an `Out` piece, what `outputs` says was written was
-//! written. Of an `InOut` piece it may say a little more (a buffer that an error may have touched); bytes that
-//! the kernel did not touch are then what was copied in, and recording them is harmless. Who copies an `InOut`
-//! piece back from scratch should leave bytes alone that are still what was copied in, because another thread
-//! may have changed them at home in the meantime. Relocation also hides a bad address of the program from
-//! the kernel: before relocating, see that the homes of the pieces can be written.
+//! written. Of an `InOut` piece it may say a little more (a buffer that an error may have touched); bytes
+//! that the kernel did not touch are then what was copied in, and recording them is harmless. Who copies an
+//! `InOut` piece back from scratch should leave bytes alone that are still what was copied in, because
+//! another thread may have changed them at home in the meantime. Relocation also hides a bad address of the
+//! program from the kernel: before relocating, see that the homes of the pieces can be written.
 
 use crate::errno::EFAULT;
 use crate::model::{Arg, Call, Kind, Row, Size};
@@ -217,11 +217,12 @@ impl Plan {
         found
     }
 
-    /// What the kernel may have written besides the outputs, in a call that succeeded with less than it was asked for: where memory
-    /// cannot be written it stops, tells of what is whole, and leaves what it has begun (the next event of an `epoll_wait`, the
-    /// next name in a folder, the message that `recvmmsg` does not count, a control message for which there is no room).
-    /// What it writes elsewhere than at home has no such end. `is_writable` is asked about pages, and only where much would be
-    /// said to be written otherwise.
+    /// What the kernel may have written besides the outputs, in a call that succeeded with less than it was
+    /// asked for: where memory cannot be written it stops, tells of what is whole, and leaves what it has
+    /// begun (the next event of an `epoll_wait`, the next name in a folder, the message that `recvmmsg` does
+    /// not count, a control message for which there is no room). What it writes elsewhere than at home has no
+    /// such end. `is_writable` is asked about pages, and only where much would be said to be written
+    /// otherwise.
     pub fn torn(
         &self,
         ret: i64,

@@ -1,5 +1,5 @@
-//! The judging of calls by filters, against the kernel's: programs at random are given to both. Each is tried in a thread
-//! of its own, because a filter stays for as long as the thread lives.
+//! The judging of calls by filters, against the kernel's: programs at random are given to both. Each is tried
+//! in a thread of its own, because a filter stays for as long as the thread lives.
 
 use bis_syscalls::sandbox::{Filter, Insn, Question, Sandbox, Verdict};
 use proptest::{prelude::*, test_runner::TestRunner};
@@ -107,7 +107,8 @@ fn programs_mean_what_the_kernel_takes_them_for() {
     let mut runner = TestRunner::new(config);
     let taken = std::cell::Cell::new(0);
     let result = runner.run(&(bodies, calls), |(body, calls)| {
-        // The instruction's address differs; a body that returns by itself, or divides by zero, might kill us.
+        // The instruction's address differs; a body that returns by itself, or divides by zero, might kill
+        // us.
         let looks = |insn: &Insn| insn.code == 0x20 && (insn.k == 8 || insn.k == 12);
         let ends = |insn: &Insn| insn.code & 7 == 6 || insn.code == 0x3c;
         prop_assume!(!body.iter().any(|insn| looks(insn) || ends(insn)));

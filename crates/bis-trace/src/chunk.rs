@@ -1,19 +1,21 @@
 //! The log's frame: the header of the file, and that of each chunk.
 //!
-//! A log is [`LOG_HEADER_BYTES`] of header, then chunks with nothing between them. A chunk is [`CHUNK_HEADER_BYTES`]
-//! of header and a zstd frame; its checksum is over both, so neither can be read for the other's. All numbers are
-//! little-endian. The chunks of a stream are numbered from 0 without gaps: a missing one is noticed.
+//! A log is [`LOG_HEADER_BYTES`] of header, then chunks with nothing between them. A chunk is
+//! [`CHUNK_HEADER_BYTES`] of header and a zstd frame; its checksum is over both, so neither can be read for
+//! the other's. All numbers are little-endian. The chunks of a stream are numbered from 0 without gaps: a
+//! missing one is noticed.
 //!
-//! Which reader may read a log is said by two numbers: the format in which it was written, and the least that a
-//! reader must know. They differ after an addition that an older reader may ignore.
+//! Which reader may read a log is said by two numbers: the format in which it was written, and the least that
+//! a reader must know. They differ after an addition that an older reader may ignore.
 
 use xxhash_rust::xxh3::Xxh3Default;
 
 /// The format that this bis writes, and the newest that it reads.
 ///
-/// 1: the first. 2: a pause says what memory held (it was sums before), and events have counts. 3: outcomes say what of the memory that
-/// they change is bis's own, which a reader that only replays may ignore. 4: events have times. 5: a stream may begin with the image of
-/// a process that was found running; a log that has one is for readers of this format only.
+/// 1: the first. 2: a pause says what memory held (it was sums before), and events have counts. 3: outcomes
+/// say what of the memory that they change is bis's own, which a reader that only replays may ignore. 4:
+/// events have times. 5: a stream may begin with the image of a process that was found running; a log that
+/// has one is for readers of this format only.
 pub const FORMAT: u32 = 5;
 /// The first format with images ([`crate::event::Base::Image`]).
 pub const FORMAT_IMAGES: u32 = 5;

@@ -1,15 +1,17 @@
-//! The trace's `clones` file: what the program read in large pieces, as blocks that it has in common with the files
-//! that they were read from.
+//! The trace's `clones` file: what the program read in large pieces, as blocks that it has in common with the
+//! files that they were read from.
 //!
-//! On a filesystem that clones blocks (btrfs, XFS, ...) a range of a file becomes a range of another one without its
-//! bytes being copied, and whoever writes to either gets new blocks. So a large read costs the trace a few bytes of the
-//! log: an event says where in `clones` its bytes are ([`crate::event::Cloned`]). The file only grows, and a range is
-//! in it before the event that names it goes to the log: a trace that is cut short anywhere has what its events need.
+//! On a filesystem that clones blocks (btrfs, XFS, ...) a range of a file becomes a range of another one
+//! without its bytes being copied, and whoever writes to either gets new blocks. So a large read costs the
+//! trace a few bytes of the log: an event says where in `clones` its bytes are ([`crate::event::Cloned`]).
+//! The file only grows, and a range is in it before the event that names it goes to the log: a trace that is
+//! cut short anywhere has what its events need.
 //!
-//! Whether a clone holds what the program read is not known here: whoever makes it compares. The log's checksums do not
-//! cover the file, so each event has a sum of its own; [`Source::read`] checks it.
+//! Whether a clone holds what the program read is not known here: whoever makes it compares. The log's
+//! checksums do not cover the file, so each event has a sum of its own; [`Source::read`] checks it.
 //!
-//! The cloning itself is one ioctl that takes a pointer, so it is not in this crate, which has no unsafe code.
+//! The cloning itself is one ioctl that takes a pointer, so it is not in this crate, which has no unsafe
+//! code.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -40,7 +42,8 @@ const BLOCK_MIN: u64 = 4096;
 /// Larger blocks than these would leave nothing to clone, bytes.
 const BLOCK_MAX: u64 = 1 << 20;
 
-/// The `clones` file of a trace that is being written, made when it is needed; used by several threads at once.
+/// The `clones` file of a trace that is being written, made when it is needed; used by several threads at
+/// once.
 #[derive(Debug)]
 pub struct Clones {
     file: OnceLock<File>,
@@ -89,7 +92,8 @@ impl Clones {
         Ok(self.file.get_or_init(|| file))
     }
 
-    /// Does the file hold just this from `offset` on? The clones of one call are looked at through one buffer.
+    /// Does the file hold just this from `offset` on? The clones of one call are looked at through one
+    /// buffer.
     pub fn holds(&self, offset: u64, bytes: &[u8], buffer: &mut Vec<u8>) -> bool {
         buffer.resize(bytes.len(), 0);
         let read = self.file.get().is_some_and(|file| file.read_exact_at(buffer, offset).is_ok());

@@ -1,7 +1,7 @@
 //! What can go wrong with a trace, one clear line each.
 //!
-//! Two kinds: the environment (a folder that cannot be made, a disk that is full) and a trace that is not as it
-//! should be (damaged, cut, from a newer bis). What a program did wrong is no matter of this crate.
+//! Two kinds: the environment (a folder that cannot be made, a disk that is full) and a trace that is not as
+//! it should be (damaged, cut, from a newer bis). What a program did wrong is no matter of this crate.
 
 use std::{io, path::PathBuf, sync::Arc};
 

@@ -4,8 +4,8 @@
 //! task must find at that place (registers, call number, signal) and what must become true after it
 //! (operations on the address space, bytes, registers). Whoever replays needs to know nothing of any system
 //! call. The order within one event is: the state before is checked; [`Outcome::effects`] in order;
-//! [`Outcome::clones`] and [`Outcome::writes`] in order; registers. [`Outcome::ours`] changes nothing: it tells what of the memory
-//! that was changed is not the program's.
+//! [`Outcome::clones`] and [`Outcome::writes`] in order; registers. [`Outcome::ours`] changes nothing: it
+//! tells what of the memory that was changed is not the program's.
 
 use crate::{
     ours::Ours,
@@ -22,18 +22,20 @@ pub struct Event {
     pub tid: Tid,
     pub kind: EventKind,
     /// How many counts the task has made since its previous event, in the measure of the trace's tick source
-    /// ([`Machine::tick_source`]). None where that does not count, or counted nothing that repeats: the event did not come of
-    /// the task's running, or what came (a signal that ended it) may come anywhere. A pause has it in its place.
+    /// ([`Machine::tick_source`]). None where that does not count, or counted nothing that repeats: the event
+    /// did not come of the task's running, or what came (a signal that ended it) may come anywhere. A pause
+    /// has it in its place.
     pub ticks: Option<u64>,
     /// Checksums of memory before the event's outcome is applied (`record --checksum`); else empty.
     pub sums: Vec<RangeSum>,
-    /// The time that had passed when it was written: since its stream's previous event, of the first one since the
-    /// recording's begin. The sum over a stream is exact to a millisecond (to a second behind a very long wait).
+    /// The time that had passed when it was written: since its stream's previous event, of the first one
+    /// since the recording's begin. The sum over a stream is exact to a millisecond (to a second behind a
+    /// very long wait).
     pub lapse: Lapse,
 }
 
-/// A stretch of time in the 16 bits that an event has room for: milliseconds, or seconds where it takes more than half a minute. What
-/// does not fit goes to the event after it.
+/// A stretch of time in the 16 bits that an event has room for: milliseconds, or seconds where it takes more
+/// than half a minute. What does not fit goes to the event after it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Lapse(pub u16);
 
@@ -55,8 +57,8 @@ impl Lapse {
 }
 
 impl Event {
-    /// Does its task stand at one place when it is done, from which counts begin? Not so for what belongs to the event
-    /// after it, and for a signal that came anywhere.
+    /// Does its task stand at one place when it is done, from which counts begin? Not so for what belongs to
+    /// the event after it, and for a signal that came anywhere.
     pub fn is_place(&self) -> bool {
         match &self.kind {
             EventKind::Hooked { .. } | EventKind::Token { .. } => false,
@@ -105,17 +107,18 @@ pub enum EventKind {
     /// The task is gone. Its outcome holds what the kernel wrote on its way out (clear_child_tid, robust
     /// futexes); `outcome.regs` is meaningless.
     TaskExit { status: TaskEnd, outcome: Box<Outcome> },
-    /// Run tokens change hands. `tid` is the domain's first task. In replay, wait until each acquired object's
-    /// turn has come; announce each released one.
+    /// Run tokens change hands. `tid` is the domain's first task. In replay, wait until each acquired
+    /// object's turn has come; announce each released one.
     Token { acquired: Vec<Turn>, released: Vec<Turn> },
     /// The last event of a complete stream: every task of the domain is gone.
     End,
-    /// The task was stopped between two instructions of its own, where it makes no call: it was another's turn, or a
-    /// signal came (which is the next event then). In replay it stands there when this event is done.
+    /// The task was stopped between two instructions of its own, where it makes no call: it was another's
+    /// turn, or a signal came (which is the next event then). In replay it stands there when this event is
+    /// done.
     Pause(Box<Pause>),
-    /// System calls that this task made without a stop, up to its next event: what the agent's hooks have logged
-    /// (`bis_agent::hooks::entries`), never empty. In replay the log is put where the hooks find it, and the task
-    /// has consumed all of it when it reaches its next event.
+    /// System calls that this task made without a stop, up to its next event: what the agent's hooks have
+    /// logged (`bis_agent::hooks::entries`), never empty. In replay the log is put where the hooks find it,
+    /// and the task has consumed all of it when it reaches its next event.
     Hooked {
         /// The calls could wait in their hooks, because nobody else was waiting for the task.
         alone: bool,
@@ -129,17 +132,18 @@ pub struct Pause {
     pub place: PausePlace,
     /// All general registers there.
     pub regs: Registers,
-    /// The x87 and vector registers: the extended state (NT_X86_XSTATE, not compacted) with zeros for all that says nothing
-    /// about the program, without the zeros at its end.
+    /// The x87 and vector registers: the extended state (NT_X86_XSTATE, not compacted) with zeros for all
+    /// that says nothing about the program, without the zeros at its end.
     pub extended: Vec<u8>,
     /// What some of the memory held there that the task works with.
     pub held: Vec<MemWrite>,
     /// The same of more of it. Here, unlike elsewhere, a sum is xxh3 of the bytes.
     pub seen: Vec<RangeSum>,
-    /// The instructions from there on that may give way to a jump while the place is looked for; empty: none may.
+    /// The instructions from there on that may give way to a jump while the place is looked for; empty: none
+    /// may.
     pub span: Vec<u8>,
-    /// Where a count of the text trapped: the program counter right behind its `int3`, in code that the program does not know.
-    /// `regs` says where that is to the program. 0: the task was not stopped so.
+    /// Where a count of the text trapped: the program counter right behind its `int3`, in code that the
+    /// program does not know. `regs` says where that is to the program. 0: the task was not stopped so.
     pub trap: u64,
 }
 
@@ -148,11 +152,11 @@ pub struct Pause {
 pub enum PausePlace {
     /// By its state: it is the first place after the task's last event with these registers and these bytes.
     State,
-    /// By the number of counts, in the measure of the trace's tick source ([`Machine::tick_source`]), that the task has made
-    /// since its previous event that [is a place](Event::is_place).
-    /// One task of a domain runs at a time, and each stands at an event when another does: so that is also what the domain
-    /// has made since its own previous event. Registers and memory are as in a place by its state, less of the memory; the
-    /// place is the first with this count at which they agree.
+    /// By the number of counts, in the measure of the trace's tick source ([`Machine::tick_source`]), that
+    /// the task has made since its previous event that [is a place](Event::is_place). One task of a domain
+    /// runs at a time, and each stands at an event when another does: so that is also what the domain has
+    /// made since its own previous event. Registers and memory are as in a place by its state, less of the
+    /// memory; the place is the first with this count at which they agree.
     Count(u64),
 }
 
@@ -170,8 +174,8 @@ pub struct Outcome {
     pub writes: Vec<MemWrite>,
     /// What this call wrote to the program's original standard output or error.
     pub echo: Option<Echo>,
-    /// What of the memory that the effects and writes have changed is bis's own. Traces of formats before 3 do not say so
-    /// ([`crate::Trace::says_ours`]).
+    /// What of the memory that the effects and writes have changed is bis's own. Traces of formats before 3
+    /// do not say so ([`crate::Trace::says_ours`]).
     pub ours: Option<Box<Ours>>,
 }
 
@@ -192,8 +196,8 @@ pub struct MemWrite {
 /// The most that one [`Cloned`] may stand for, bytes.
 pub const CLONED_BYTES_MAX: u64 = 1 << 20;
 
-/// Bytes that the kernel put into the task's memory, and that are in the trace's `clones` file: blocks that it has in
-/// common with the file from which the program read them.
+/// Bytes that the kernel put into the task's memory, and that are in the trace's `clones` file: blocks that
+/// it has in common with the file from which the program read them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cloned {
     pub addr: u64,
@@ -274,8 +278,8 @@ pub enum Effect {
         offset: u64,
         len: u64,
     },
-    /// A new task in this domain, which starts with these registers. Its extended state is that of the task that has made it,
-    /// but where this says another: for the tasks of an image.
+    /// A new task in this domain, which starts with these registers. Its extended state is that of the task
+    /// that has made it, but where this says another: for the tasks of an image.
     NewTask {
         tid: Tid,
         regs: Registers,
@@ -323,9 +327,10 @@ pub enum Base {
     Exec { path: Vec<u8>, argv: Vec<Vec<u8>>, envp: Vec<Vec<u8>>, cwd: Vec<u8> },
     /// A copy of `parent`'s address space as of its event `at` (the event that has the `Effect::Fork`).
     Fork { parent: DomainId, at: EventSeq },
-    /// A process as it stood when it was found running. The effects of the outcome build its address space, and make all of its tasks
-    /// but the first; the writes are what its memory held. `path` and the rest are as they were then; `auxv` is what the
-    /// kernel once told the program of itself and the machine (/proc/PID/auxv).
+    /// A process as it stood when it was found running. The effects of the outcome build its address space,
+    /// and make all of its tasks but the first; the writes are what its memory held. `path` and the rest are
+    /// as they were then; `auxv` is what the kernel once told the program of itself and the machine
+    /// (/proc/PID/auxv).
     Image { path: Vec<u8>, argv: Vec<Vec<u8>>, envp: Vec<Vec<u8>>, cwd: Vec<u8>, auxv: Vec<u8> },
 }
 
@@ -349,7 +354,8 @@ impl Base {
         }
     }
 
-    /// The domain that this is a copy of, and the event at which it was copied. None: the domain can be replayed by itself.
+    /// The domain that this is a copy of, and the event at which it was copied. None: the domain can be
+    /// replayed by itself.
     pub fn copied_from(&self) -> Option<(DomainId, EventSeq)> {
         match self {
             Base::Fork { parent, at } => Some((*parent, *at)),
@@ -371,13 +377,14 @@ pub struct SignalEvent {
     /// The task's registers where the signal took effect.
     pub before: Registers,
     /// The handler's frame and the registers at the handler's first instruction; none where the signal ended
-    /// the task. Where the stack had no room for the frame it is what is left of that, and the registers are as they
-    /// were; the next event of the task is the SIGSEGV that comes instead.
+    /// the task. Where the stack had no room for the frame it is what is left of that, and the registers are
+    /// as they were; the next event of the task is the SIGSEGV that comes instead.
     pub handler: Option<Outcome>,
 }
 
 impl SignalEvent {
-    /// Is it none of the program's? The instruction faulted because its text was not to be executed yet; it is executed again.
+    /// Is it none of the program's? The instruction faulted because its text was not to be executed yet; it
+    /// is executed again.
     pub fn is_of_text(&self) -> bool {
         self.handler
             .as_ref()
@@ -554,8 +561,8 @@ pub enum Kept {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DomainEntry {
     pub domain: DomainId,
-    /// The process id, and that of the parent process, as they were seen where bis ran: in a pid namespace of its own, the
-    /// program knew others.
+    /// The process id, and that of the parent process, as they were seen where bis ran: in a pid namespace of
+    /// its own, the program knew others.
     pub pid: Tid,
     pub ppid: Tid,
     pub tid: Tid,

@@ -1,11 +1,13 @@
 //! The content of files that the program maps, kept once each in the trace's `files/` folder.
 //!
-//! A mapped file may be replaced, or gone, when the trace is replayed. So its content is kept: as a reflink where
-//! the filesystem can (free, and nothing can change it), as a hard link where the file is one that nobody edits
-//! in place (system files: packages are updated by renaming new files over old ones), else as a copy that is
-//! sparse where the content is zero. The name is the content's blake3 hash: the same content is kept once.
+//! A mapped file may be replaced, or gone, when the trace is replayed. So its content is kept: as a reflink
+//! where the filesystem can (free, and nothing can change it), as a hard link where the file is one that
+//! nobody edits in place (system files: packages are updated by renaming new files over old ones), else as a
+//! copy that is sparse where the content is zero. The name is the content's blake3 hash: the same content is
+//! kept once.
 //!
-//! The hash of a file with large holes is of what is there only: reading zeros costs as much as reading anything.
+//! The hash of a file with large holes is of what is there only: reading zeros costs as much as reading
+//! anything.
 //!
 //! Hashing a large file costs more than all else here, so a file is hashed once for as long as its identity,
 //! size and times stay. A file that has just been changed, or lives in memory only, is hashed every time: its
@@ -41,8 +43,8 @@ const SETTLED_NS: i64 = 2_000_000_000;
 /// A file of which more than this are holes, bytes, is hashed without them.
 const HOLES_MIN: u64 = 64 << 20;
 
-/// What the hash of a file with large holes is derived with (blake3's derive_key): the file's length follows, and offset,
-/// length and content of each piece that is not all zero; numbers are 64 bits, least byte first.
+/// What the hash of a file with large holes is derived with (blake3's derive_key): the file's length follows,
+/// and offset, length and content of each piece that is not all zero; numbers are 64 bits, least byte first.
 const SPARSE_CONTEXT: &str = "bis 2026-11 content of a file with holes";
 
 /// Where files are changed by replacing them, never in place.
@@ -84,8 +86,9 @@ pub struct FileStore<'a> {
 }
 
 impl FileStore<'_> {
-    /// Keeps the present content of a regular file (a memfd too), open for reading; its position stays. `path` is
-    /// where it was, for messages and to know system files. The entry is in the meta stream when this returns.
+    /// Keeps the present content of a regular file (a memfd too), open for reading; its position stays.
+    /// `path` is where it was, for messages and to know system files. The entry is in the meta stream when
+    /// this returns.
     pub fn keep(&self, source: &File, path: &[u8]) -> Result<FileEntry> {
         self.keep_as(source, path, Fate::Unknown)
     }
@@ -95,7 +98,8 @@ impl FileStore<'_> {
         self.keep_as(source, path, Fate::Changes)
     }
 
-    /// The same for a file of which it is known that nobody edits it in place: it is linked to wherever that can be.
+    /// The same for a file of which it is known that nobody edits it in place: it is linked to wherever that
+    /// can be.
     pub fn keep_linked(&self, source: &File, path: &[u8]) -> Result<FileEntry> {
         self.keep_as(source, path, Fate::Stays)
     }
@@ -218,8 +222,8 @@ struct Placed {
     len: u64,
 }
 
-/// Makes `temporary` have the content of `source`, in the cheapest way that is safe. The hash is of what is there
-/// then, whatever happens to the source meanwhile.
+/// Makes `temporary` have the content of `source`, in the cheapest way that is safe. The hash is of what is
+/// there then, whatever happens to the source meanwhile.
 fn place(
     source: &File,
     key: &Key,
@@ -252,8 +256,8 @@ fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Puts a copy in the place of a kept file that is a hard link; the file's other names go on naming the original. An error where `content` is
-/// not what the entry says.
+/// Puts a copy in the place of a kept file that is a hard link; the file's other names go on naming the
+/// original. An error where `content` is not what the entry says.
 pub(crate) fn replace_by_copy(path: &Path, entry: &FileEntry, content: &File) -> io::Result<()> {
     let temporary = path.with_extension(format!("tmp-{}", std::process::id()));
     let made = create(&temporary).and_then(|file| {

@@ -1,9 +1,9 @@
 //! Which chunks a log has, and where: from the `index` file, or by reading the log.
 //!
-//! The index is only a shortcut. It is believed if its checksum holds and it is of a log of this length, and even
-//! then each chunk is checked when it is read. Otherwise the log is walked from its beginning. Where a chunk is
-//! not sound, the walk looks for the next sound one, so that damage costs what it hit and no more; the gap in
-//! the streams' numbering shows later what is missing.
+//! The index is only a shortcut. It is believed if its checksum holds and it is of a log of this length, and
+//! even then each chunk is checked when it is read. Otherwise the log is walked from its beginning. Where a
+//! chunk is not sound, the walk looks for the next sound one, so that damage costs what it hit and no more;
+//! the gap in the streams' numbering shows later what is missing.
 
 use std::{
     collections::BTreeMap,
@@ -21,7 +21,8 @@ use crate::{
 };
 
 const INDEX_MAGIC: [u8; 8] = *b"BISINDEX";
-/// magic; the log's length; how many chunks. Chunks follow: an offset, and the chunk's header as it is in the log.
+/// magic; the log's length; how many chunks. Chunks follow: an offset, and the chunk's header as it is in the
+/// log.
 const INDEX_HEADER_BYTES: usize = 24;
 const ENTRY_BYTES: usize = 8 + CHUNK_HEADER_BYTES;
 const SUM_BYTES: usize = 8;
@@ -36,7 +37,8 @@ pub struct Place {
 /// What is wrong with a log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Damage {
-    /// It ends in the middle of the chunk that begins at this byte: nothing unusual for one that was cut short.
+    /// It ends in the middle of the chunk that begins at this byte: nothing unusual for one that was cut
+    /// short.
     HalfChunk(u64),
     /// The chunk at this byte is not what was written.
     Bad(u64),
@@ -103,7 +105,8 @@ impl Headers<'_> {
     }
 }
 
-/// The table from the index file; none if it is missing, damaged, or of another log: it says of each chunk what the log says there.
+/// The table from the index file; none if it is missing, damaged, or of another log: it says of each chunk
+/// what the log says there.
 pub fn load(dir: &Path, log: &File, log_len: u64) -> Option<Table> {
     let file = File::open(dir.join(INDEX)).ok()?;
     let len = file.metadata().ok()?.len();
@@ -179,7 +182,8 @@ struct Scan<'a> {
     log: &'a File,
     log_len: u64,
     payload: Vec<u8>,
-    /// Bytes that may still be spent on what only looks like a chunk: a hostile log could have one at every byte.
+    /// Bytes that may still be spent on what only looks like a chunk: a hostile log could have one at every
+    /// byte.
     budget: u64,
 }
 

@@ -2,12 +2,13 @@
 //!
 //! Each stream has a buffer of its own, which its supervisor fills. A buffer goes to the background thread
 //! (`queue.rs`) when it is full, or when it has waited for a while and somebody asks ([`Writer::flush_old`]):
-//! a supervisor whose tasks all wait pushes nothing, perhaps for hours, and what it pushed last must not be lost
-//! if the recording is killed meanwhile. So a buffer has a lock, which nobody else wants but once a second.
+//! a supervisor whose tasks all wait pushes nothing, perhaps for hours, and what it pushed last must not be
+//! lost if the recording is killed meanwhile. So a buffer has a lock, which nobody else wants but once a
+//! second.
 //!
-//! Before any domain's buffer, what the meta stream has goes too: a trace that is cut short never shows events of
-//! files and domains that it does not know of. For that, whoever hands over a domain's buffer locks it before the
-//! meta stream's: what the events in it need was said before they were pushed.
+//! Before any domain's buffer, what the meta stream has goes too: a trace that is cut short never shows
+//! events of files and domains that it does not know of. For that, whoever hands over a domain's buffer locks
+//! it before the meta stream's: what the events in it need was said before they were pushed.
 
 use std::{
     collections::BTreeMap,
@@ -131,7 +132,8 @@ impl Writer {
         Writer::create_for(dir, chunk::READER_FORMAT_MIN)
     }
 
-    /// The same for a trace in which streams begin with images ([`Base::Image`](crate::event::Base::Image)): older readers refuse it.
+    /// The same for a trace in which streams begin with images ([`Base::Image`](crate::event::Base::Image)):
+    /// older readers refuse it.
     ///
     /// # Errors
     /// As [`Writer::create`].
@@ -201,7 +203,8 @@ impl Writer {
         EventSeq(self.inner.next_seq.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// The stream of a domain. At most one for each domain: its chunks are numbered in the order of their coming.
+    /// The stream of a domain. At most one for each domain: its chunks are numbered in the order of their
+    /// coming.
     pub fn stream(&self, domain: DomainId) -> StreamWriter {
         let buffer = Buffer { raw: Raw { stream: domain.0, ..Raw::default() }, since: None };
         let buffer = Arc::new(Mutex::new(buffer));
@@ -212,12 +215,12 @@ impl Writer {
         StreamWriter { inner: Arc::clone(&self.inner), buffer, domain: domain.0 }
     }
 
-    /// Hands over what all streams have if any of it has waited for longer than a second. To be called every now and
-    /// then, by any thread; may wait as a push may, and fails where one would.
+    /// Hands over what all streams have if any of it has waited for longer than a second. To be called every
+    /// now and then, by any thread; may wait as a push may, and fails where one would.
     ///
-    /// Nobody pushes meanwhile, so what is handed over has, with an event, all that was pushed before it anywhere.
-    /// And of what is handed over, a domain's beginning never comes before the event of another at which it
-    /// begins: it has the higher number.
+    /// Nobody pushes meanwhile, so what is handed over has, with an event, all that was pushed before it
+    /// anywhere. And of what is handed over, a domain's beginning never comes before the event of another at
+    /// which it begins: it has the higher number.
     pub fn flush_old(&self) -> Result<()> {
         self.inner.queue.check()?;
         let buffers: Vec<_> = lock(&self.inner.streams).values().map(Arc::clone).collect();
@@ -235,8 +238,8 @@ impl Writer {
         self.inner.meta(entry)
     }
 
-    /// The file for what is not copied into the log but cloned; none where the trace's filesystem does not clone. Called
-    /// at most once.
+    /// The file for what is not copied into the log but cloned; none where the trace's filesystem does not
+    /// clone. Called at most once.
     pub fn clones(&self) -> Option<Clones> {
         Clones::create(&self.inner.dir)
     }
@@ -246,8 +249,8 @@ impl Writer {
         FileStore { inner: &self.inner }
     }
 
-    /// Writes what was handed over, and the index. Streams must have been flushed or dropped before; what comes
-    /// later is refused. Fails if anything before could not be written, or nobody will find it.
+    /// Writes what was handed over, and the index. Streams must have been flushed or dropped before; what
+    /// comes later is refused. Fails if anything before could not be written, or nobody will find it.
     pub fn finish(&self) -> Result<()> {
         let flushed = self.inner.flush_meta();
         self.inner.close(true);
@@ -324,8 +327,8 @@ pub struct StreamWriter {
 }
 
 impl StreamWriter {
-    /// Adds an event. Usually only a copy into a buffer; waits where the disk cannot keep up. Fails where this
-    /// or anything before could not be written.
+    /// Adds an event. Usually only a copy into a buffer; waits where the disk cannot keep up. Fails where
+    /// this or anything before could not be written.
     pub fn push(&mut self, event: &Event) -> Result<()> {
         self.inner.queue.check()?;
         let bytes = codec::content_bytes(event);

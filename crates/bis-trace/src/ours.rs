@@ -1,16 +1,18 @@
 //! What of a recorded address space is bis's, and where the program's own instructions are meanwhile.
 //!
-//! The recorder changes text: instructions give way to jumps, to others that fault, to whole variants of a file's text that
-//! count. Replay needs none of this to run: to it, all of that is bytes and mappings like any others. A debugger needs it to show the
-//! program. So an outcome that changes text says what it has changed ([`crate::event::Outcome::ours`]).
+//! The recorder changes text: instructions give way to jumps, to others that fault, to whole variants of a
+//! file's text that count. Replay needs none of this to run: to it, all of that is bytes and mappings like
+//! any others. A debugger needs it to show the program. So an outcome that changes text says what it has
+//! changed ([`crate::event::Outcome::ours`]).
 //!
-//! What is said holds until the memory shows something else: a mapping over the range, its end, its move, an advice that throws
-//! its private pages away, another protection for a guarded page. None of these is said again here. Only where the recorder puts the
-//! program's bytes back by writing them does [`Ours::own`] say so. Trampolines stay when the text that leads to
-//! them is gone, because tasks may stand in them; areas and pools stay until the address space ends.
+//! What is said holds until the memory shows something else: a mapping over the range, its end, its move, an
+//! advice that throws its private pages away, another protection for a guarded page. None of these is said
+//! again here. Only where the recorder puts the program's bytes back by writing them does [`Ours::own`] say
+//! so. Trampolines stay when the text that leads to them is gone, because tasks may stand in them; areas and
+//! pools stay until the address space ends.
 //!
-//! A forked child has what its parent has. Memory that replay does not have (scratch memory for calls that wait) is not
-//! mentioned.
+//! A forked child has what its parent has. Memory that replay does not have (scratch memory for calls that
+//! wait) is not mentioned.
 
 use std::sync::Arc;
 
@@ -19,11 +21,12 @@ use crate::{
     types::FileId,
 };
 
-/// What an outcome changes, in the order in which it applies; all of it after the outcome's effects and writes.
+/// What an outcome changes, in the order in which it applies; all of it after the outcome's effects and
+/// writes.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Ours {
-    /// Ranges (address, length in bytes) of text that hold the program's own bytes again. Patches, faults and dense text
-    /// in them are no more. A dense text goes on around the range.
+    /// Ranges (address, length in bytes) of text that hold the program's own bytes again. Patches, faults and
+    /// dense text in them are no more. A dense text goes on around the range.
     pub own: Vec<(u64, u64)>,
     /// Memory that the program does not have.
     pub areas: Vec<Area>,
@@ -33,7 +36,8 @@ pub struct Ours {
     pub pools: Vec<Pool>,
     /// Text that counts, mapped over the program's own.
     pub dense: Vec<DenseText>,
-    /// Runs of instructions that have given way to jumps. Shared, because processes that map the same files have the same.
+    /// Runs of instructions that have given way to jumps. Shared, because processes that map the same files
+    /// have the same.
     pub patches: Vec<Arc<Patch>>,
     /// Instructions that have given way to ones that fault.
     pub faults: Vec<Fault>,
@@ -42,8 +46,8 @@ pub struct Ours {
 }
 
 impl Ours {
-    /// Adds what was changed after this. What became the program's own later is said first all the same, so nothing before may be
-    /// about the same range.
+    /// Adds what was changed after this. What became the program's own later is said first all the same, so
+    /// nothing before may be about the same range.
     pub fn append(&mut self, later: Ours) {
         let Ours { own, areas, diverted, pools, dense, patches, faults, guards } = later;
         self.own.extend(own);
@@ -88,7 +92,8 @@ pub struct Diverted {
     pub is_function: bool,
 }
 
-/// The trampolines of a dense text, which lie at a fixed distance from it. They are no memory of the program's.
+/// The trampolines of a dense text, which lie at a fixed distance from it. They are no memory of the
+/// program's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pool {
     pub addr: u64,
@@ -116,8 +121,8 @@ pub struct DenseText {
 /// The longest run of instructions that gives way to a jump, bytes.
 pub const RUN_BYTES_MAX: usize = 32;
 
-/// A run of whole instructions that has given way to a jump, with `int3` behind it; and the trampoline to which that leads.
-/// The offsets are in bytes: in the run from `start`, in the trampoline from `trampoline`.
+/// A run of whole instructions that has given way to a jump, with `int3` behind it; and the trampoline to
+/// which that leads. The offsets are in bytes: in the run from `start`, in the trampoline from `trampoline`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Patch {
     pub start: u64,
@@ -130,10 +135,12 @@ pub struct Patch {
     pub site: u8,
     /// What that is; none: a system call.
     pub insn: Option<Insn>,
-    /// For each instruction of the run, and for the run's end, its offset in the run and where its copy begins in the trampoline. The
-    /// copy of the site is the way to its hook. The copy of the run's end is a jump there. In order.
+    /// For each instruction of the run, and for the run's end, its offset in the run and where its copy
+    /// begins in the trampoline. The copy of the site is the way to its hook. The copy of the run's end is a
+    /// jump there. In order.
     pub moved: Vec<[u8; 2]>,
-    /// For `xbegin`, and only then: where the program goes on. The last copy leads there, not to the run's end.
+    /// For `xbegin`, and only then: where the program goes on. The last copy leads there, not to the run's
+    /// end.
     pub abort: Option<u64>,
 }
 
@@ -153,8 +160,8 @@ impl Patch {
         self.start.wrapping_add(self.site.into())
     }
 
-    /// (address of an instruction of the program, address of its copy), in order. The last one is where the trampoline leads back to,
-    /// and the jump that does.
+    /// (address of an instruction of the program, address of its copy), in order. The last one is where the
+    /// trampoline leads back to, and the jump that does.
     pub fn places(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> + '_ {
         let len = self.original.len();
         self.moved.iter().map(move |[from, to]| {
@@ -164,14 +171,15 @@ impl Patch {
         })
     }
 
-    /// The address of the copy after the site's: where the hook continues the program, and what the hook is entered with.
+    /// The address of the copy after the site's: where the hook continues the program, and what the hook is
+    /// entered with.
     pub fn done(&self) -> Option<u64> {
         let next = self.moved.iter().find(|[from, _]| *from > self.site)?;
         Some(self.trampoline.wrapping_add(next[1].into()))
     }
 
-    /// The address of the trampoline's own copy of the site's instruction, which ends at [`Patch::done`]; a system call is
-    /// traced there. None for `xbegin`, which has no copy.
+    /// The address of the trampoline's own copy of the site's instruction, which ends at [`Patch::done`]; a
+    /// system call is traced there. None for `xbegin`, which has no copy.
     pub fn traced(&self) -> Option<u64> {
         let next = self.moved.iter().find(|[from, _]| *from > self.site)?;
         let done = self.trampoline.wrapping_add(next[1].into());

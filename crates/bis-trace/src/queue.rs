@@ -2,11 +2,12 @@
 //!
 //! The recorded program waits while its supervisor does, so compression is not the supervisor's work. The
 //! queue between them is bounded by bytes: at most [`QUEUED_BYTES_MAX`] wait (or one larger buffer alone),
-//! beyond that whoever has more waits too. Chunks stand in the log in the order in which they were handed over.
+//! beyond that whoever has more waits too. Chunks stand in the log in the order in which they were handed
+//! over.
 //!
-//! When a write fails, the chunk it broke is cut off, so the log stays whole chunks; a last chunk says why the
-//! recording ended, in space that was kept back for it; what comes after is dropped, and everybody who still
-//! writes gets the error.
+//! When a write fails, the chunk it broke is cut off, so the log stays whole chunks; a last chunk says why
+//! the recording ended, in space that was kept back for it; what comes after is dropped, and everybody who
+//! still writes gets the error.
 
 use std::{
     collections::{HashMap, VecDeque},

@@ -1,8 +1,8 @@
 //! Reading a trace: what it says about itself, and the events of each stream.
 //!
-//! Opening reads the meta stream into memory; events are read when they are asked for, a chunk at a time, by any
-//! number of threads. A trace that was cut short is a trace: [`Trace::ended`] says where and why. Only what
-//! cannot be read at all is an error of [`Trace::open`].
+//! Opening reads the meta stream into memory; events are read when they are asked for, a chunk at a time, by
+//! any number of threads. A trace that was cut short is a trace: [`Trace::ended`] says where and why. Only
+//! what cannot be read at all is an error of [`Trace::open`].
 
 use std::{
     cell::RefCell,
@@ -83,8 +83,8 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Opens a trace, whole or cut short. Fails if it is none, is empty, needs a newer reader, or says what no
-    /// recorder would.
+    /// Opens a trace, whole or cut short. Fails if it is none, is empty, needs a newer reader, or says what
+    /// no recorder would.
     pub fn open(dir: &Path) -> Result<Trace> {
         let failed = |source| TraceError::Read { path: dir.into(), source: Arc::new(source) };
         let log = match OpenOptions::new().read(true).custom_flags(NO_LINKS).open(dir.join(LOG)) {
@@ -145,8 +145,8 @@ impl Trace {
         &self.dir
     }
 
-    /// Does the trace say what of the recorded memory is bis's own ([`crate::event::Outcome::ours`])? Those of older formats do not:
-    /// what they show of a program's text is what replay has there.
+    /// Does the trace say what of the recorded memory is bis's own ([`crate::event::Outcome::ours`])? Those
+    /// of older formats do not: what they show of a program's text is what replay has there.
     pub fn says_ours(&self) -> bool {
         self.format >= chunk::FORMAT_OURS
     }
@@ -161,8 +161,8 @@ impl Trace {
         &self.metas
     }
 
-    /// What was written to the program's output, in the order of the events. Where a part of the meta stream is
-    /// lost: what was written before that, as nobody knows what else was.
+    /// What was written to the program's output, in the order of the events. Where a part of the meta stream
+    /// is lost: what was written before that, as nobody knows what else was.
     pub fn echoes(&self) -> &[EchoEntry] {
         &self.echoes
     }
@@ -241,7 +241,8 @@ impl Trace {
         }
     }
 
-    /// Makes a kept file the trace's own, if it is a hard link to a file of the machine's: a copy takes its place. How many bytes that took.
+    /// Makes a kept file the trace's own, if it is a hard link to a file of the machine's: a copy takes its
+    /// place. How many bytes that took.
     pub fn own_file(&self, file: FileId) -> Result<u64> {
         let entry = self.file(file)?;
         let content = self.open_file(file)?;
@@ -253,8 +254,8 @@ impl Trace {
         Ok(entry.len)
     }
 
-    /// Has the machine this file still, with the content that was kept? The first answer holds for good, so that whoever asks
-    /// again while the file is being replaced hears the same.
+    /// Has the machine this file still, with the content that was kept? The first answer holds for good, so
+    /// that whoever asks again while the file is being replaced hears the same.
     pub fn is_still_there(&self, file: FileId) -> bool {
         let mut found = self.still_there.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(is_there) = found.get(&file) {
@@ -294,8 +295,8 @@ impl Trace {
         self.clones.read(&self.dir, cloned, buffer)
     }
 
-    /// The events of a domain, in their order. The stream is over after an error. A stream of a trace that was
-    /// cut short ends without [`EventKind::End`].
+    /// The events of a domain, in their order. The stream is over after an error. A stream of a trace that
+    /// was cut short ends without [`EventKind::End`].
     pub fn events(&self, domain: DomainId) -> Events<'_> {
         Events {
             chunks: self.chunks(domain.0),
@@ -387,8 +388,8 @@ impl Trace {
         Ending::Cut { why }
     }
 
-    /// What is wrong if a domain has ended after another number of events than its stream has: each chunk may be sound, and one of
-    /// them not there, or there as another stream's.
+    /// What is wrong if a domain has ended after another number of events than its stream has: each chunk may
+    /// be sound, and one of them not there, or there as another stream's.
     fn lost_events(&self) -> Option<String> {
         self.metas.iter().find_map(|meta| {
             let Meta::DomainEnd { domain, event_count, .. } = meta else { return None };
@@ -421,8 +422,8 @@ impl Trace {
     }
 }
 
-/// Into the room that there is. A context is kept for each thread: to make one, zstd asks the processor what it can, and
-/// where `cpuid` faults (in a supervisor's thread) that takes longer than most chunks.
+/// Into the room that there is. A context is kept for each thread: to make one, zstd asks the processor what
+/// it can, and where `cpuid` faults (in a supervisor's thread) that takes longer than most chunks.
 fn decompress(payload: &[u8], messages: &mut Vec<u8>) -> std::io::Result<usize> {
     thread_local! {
         static CONTEXT: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
@@ -436,7 +437,8 @@ fn decompress(payload: &[u8], messages: &mut Vec<u8>) -> std::io::Result<usize> 
     })
 }
 
-/// What the recorder said when it could write no log any more. It may be a stranger's trace: a line of its beginning.
+/// What the recorder said when it could write no log any more. It may be a stranger's trace: a line of its
+/// beginning.
 fn last_words(dir: &Path) -> Option<String> {
     let path = dir.join(OsStr::from_bytes(LAST_WORDS.to_bytes()));
     let file = OpenOptions::new().read(true).custom_flags(NO_LINKS).open(path).ok()?;
@@ -538,8 +540,8 @@ pub struct Events<'a> {
 }
 
 impl Events<'_> {
-    /// The same events, but what they say of bis's own memory ([`crate::event::Outcome::ours`]) is left out: to replay alone, nobody needs
-    /// it, and it takes time to read.
+    /// The same events, but what they say of bis's own memory ([`crate::event::Outcome::ours`]) is left out:
+    /// to replay alone, nobody needs it, and it takes time to read.
     #[must_use]
     pub fn without_ours(self) -> Self {
         Self { read: codec::read_event_to_replay, ..self }

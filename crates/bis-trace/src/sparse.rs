@@ -1,8 +1,9 @@
 //! Files with holes: reads what is there, and nothing else.
 //!
-//! A program may map a file or memory of any size of which it uses a few pages (heaps of runtimes, databases). What
-//! bis does with it must cost what is used, not what is mapped. The file system tells where a file has data
-//! (SEEK_DATA); one that cannot tell says that it is everywhere, and then zeros are at least not handed on.
+//! A program may map a file or memory of any size of which it uses a few pages (heaps of runtimes,
+//! databases). What bis does with it must cost what is used, not what is mapped. The file system tells where
+//! a file has data (SEEK_DATA); one that cannot tell says that it is everywhere, and then zeros are at least
+//! not handed on.
 
 use std::{fs::File, io, ops::Range, os::fd::AsRawFd as _, os::unix::fs::FileExt as _};
 
@@ -11,8 +12,8 @@ use rustix::fs::SeekFrom;
 /// Read at once, bytes. Pieces begin at multiples of it.
 pub const PIECE_BYTES: usize = 64 << 10;
 
-/// Calls `take` with offset and content of each piece of these bytes of the file that is not all zero, in order. The file's
-/// position stays.
+/// Calls `take` with offset and content of each piece of these bytes of the file that is not all zero, in
+/// order. The file's position stays.
 ///
 /// # Errors
 /// What reading fails with, and what `take` fails with.

@@ -140,7 +140,8 @@ pub const REGISTER_NAMES: [&str; REGISTER_COUNT] = [
 ];
 
 impl Registers {
-    /// The general registers, in the order of the processor's numbers for them: rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 to r15.
+    /// The general registers, in the order of the processor's numbers for them: rax, rcx, rdx, rbx, rsp, rbp,
+    /// rsi, rdi, r8 to r15.
     pub fn general(&self) -> [u64; 16] {
         let r = self;
         [
@@ -233,8 +234,9 @@ impl Registers {
     }
 }
 
-/// What measures a program's progress between two events, so that a place in the middle of a computation has a number.
-/// Named in the trace ([`crate::event::Machine::tick_source`]), because its places mean nothing in another's measure.
+/// What measures a program's progress between two events, so that a place in the middle of a computation has
+/// a number. Named in the trace ([`crate::event::Machine::tick_source`]), because its places mean nothing in
+/// another's measure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum TickKind {
     /// Nothing: a place is known by its state.

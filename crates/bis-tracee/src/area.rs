@@ -1,12 +1,12 @@
-//! The hooks' area of a recorded address space, shared with its supervisor: the state, the classes of descriptors,
-//! and the log, in one memory file that both map.
+//! The hooks' area of a recorded address space, shared with its supervisor: the state, the classes of
+//! descriptors, and the log, in one memory file that both map.
 //!
-//! The supervisor reads and writes it without a system call. It may do so at any time, also while the task runs: all
-//! words are accessed atomically, and the log is read only up to a position that the hooks have published, while the
-//! task is stopped.
+//! The supervisor reads and writes it without a system call. It may do so at any time, also while the task
+//! runs: all words are accessed atomically, and the log is read only up to a position that the hooks have
+//! published, while the task is stopped.
 //!
-//! A forked child gets an area of its own in the same file, behind the others: its parent's mapping is moved there, by a call
-//! that needs no descriptor (the child may have none left), and one instead of three.
+//! A forked child gets an area of its own in the same file, behind the others: its parent's mapping is moved
+//! there, by a call that needs no descriptor (the child may have none left), and one instead of three.
 
 use bis_trace::types::PAGE;
 use std::{
@@ -49,7 +49,8 @@ struct Places {
     count: u64,
 }
 
-// SAFETY: the mapping is owned and stays until it is dropped; all access to what the task may change is atomic.
+// SAFETY: the mapping is owned and stays until it is dropped; all access to what the task may change is
+// atomic.
 unsafe impl Send for Area {}
 // SAFETY: as above.
 unsafe impl Sync for Area {}
@@ -60,12 +61,12 @@ const LEN: usize = AREA_LEN as usize;
 const PLACES: u64 = 1 << 20;
 
 impl Area {
-    /// Gives the address space an area of its own, in place of one that it may share with somebody, and maps it
-    /// here. `slot` holds a task stopped outside of any system call.
+    /// Gives the address space an area of its own, in place of one that it may share with somebody, and maps
+    /// it here. `slot` holds a task stopped outside of any system call.
     ///
     /// # Errors
-    /// [`TraceeError::Died`] when the task was killed meanwhile; else where the kernel refuses. Where the task has no descriptor
-    /// left ([`TraceeError::OutOfFiles`]), it is as it was.
+    /// [`TraceeError::Died`] when the task was killed meanwhile; else where the kernel refuses. Where the
+    /// task has no descriptor left ([`TraceeError::OutOfFiles`]), it is as it was.
     pub fn make(slot: &mut Option<Stopped>) -> Result<Area> {
         let mut remote = Remote::new(slot)?;
         let tid = remote.tid();
@@ -95,8 +96,9 @@ impl Area {
         Ok(area)
     }
 
-    /// Gives a child that was forked from the address space of this area one of its own, in place of this one, and maps it here.
-    /// `slot` holds the child, stopped outside of any system call, which has not run yet. The parent may: this one stays its own.
+    /// Gives a child that was forked from the address space of this area one of its own, in place of this
+    /// one, and maps it here. `slot` holds the child, stopped outside of any system call, which has not run
+    /// yet. The parent may: this one stays its own.
     ///
     /// # Errors
     /// As [`Area::make`].
@@ -123,8 +125,8 @@ impl Area {
 
     /// Another mapping of the same file, which begins with this page of it.
     fn beside(&self, page: u64) -> io::Result<Area> {
-        // SAFETY: with an old size of 0, mremap leaves our mapping alone and makes another of the same shared memory, at an
-        // address of the kernel's choice.
+        // SAFETY: with an old size of 0, mremap leaves our mapping alone and makes another of the same shared
+        // memory, at an address of the kernel's choice.
         let base = unsafe { libc::mremap(self.base.cast(), 0, LEN, libc::MREMAP_MAYMOVE) };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -195,8 +197,8 @@ impl Area {
     pub fn take_log(&self) -> Vec<u8> {
         let len = usize::try_from(self.get(state::POS).min(LOG_LEN)).unwrap_or(0);
         let mut log = Vec::with_capacity(len);
-        // SAFETY: the log lies within the mapping, and `len` is at most its length; nobody writes it now. All of the
-        // vector's length is written.
+        // SAFETY: the log lies within the mapping, and `len` is at most its length; nobody writes it now. All
+        // of the vector's length is written.
         unsafe {
             let from = self.base.add((LOG_BASE - AREA_BASE) as usize);
             ptr::copy_nonoverlapping(from, log.as_mut_ptr(), len);
@@ -231,7 +233,8 @@ impl Area {
         unsafe { AtomicU8::from_ptr(self.base.add((COPIED_BASE - AREA_BASE) as usize + fd / 8)) }
     }
 
-    /// Large reads of this descriptor need not be traced any more, until it is closed. Only while the task is stopped.
+    /// Large reads of this descriptor need not be traced any more, until it is closed. Only while the task is
+    /// stopped.
     pub fn set_copied(&self, fd: i32) {
         if let Some(fd) = usize::try_from(fd).ok().filter(|fd| *fd < FDS) {
             self.copied(fd).fetch_or(1 << (fd % 8), Ordering::Relaxed);
@@ -296,8 +299,8 @@ impl Area {
 
 impl Drop for Area {
     fn drop(&mut self) {
-        // Its pages are given back, even if others live on in the file.
-        // SAFETY: the mapping is ours alone and nothing refers to it any more. The address space is gone, or about to be killed.
+        // Its pages are given back, even if others live on in the file. SAFETY: the mapping is ours alone and
+        // nothing refers to it any more. The address space is gone, or about to be killed.
         unsafe {
             libc::madvise(self.base.cast(), LEN, libc::MADV_REMOVE);
             libc::munmap(self.base.cast(), LEN);

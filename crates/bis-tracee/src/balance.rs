@@ -1,9 +1,10 @@
 //! Which core is crowded, and which has room.
 //!
-//! A supervisor and its tasks are pinned to one core, so the kernel cannot move them when others come to that core: several
-//! recordings at once, or a build beside one, would share one core while another has nothing to do. So we look ourselves, now
-//! and then: how long threads have waited for their core while they could run (`/proc/TID/schedstat`, the kernel's
-//! sched-stats.rst), and only where that is much, how busy the cores are (`/proc/stat`).
+//! A supervisor and its tasks are pinned to one core, so the kernel cannot move them when others come to that
+//! core: several recordings at once, or a build beside one, would share one core while another has nothing to
+//! do. So we look ourselves, now and then: how long threads have waited for their core while they could run
+//! (`/proc/TID/schedstat`, the kernel's sched-stats.rst), and only where that is much, how busy the cores are
+//! (`/proc/stat`).
 
 use std::{
     collections::HashMap,
@@ -20,14 +21,16 @@ use crate::{proc, sys};
 /// How often to look.
 pub const EVERY: Duration = Duration::from_millis(100);
 
-/// Whose threads have waited for more than this part of the time, and run for less than that, finds its core crowded. (Who
-/// stops all the time waits much, too: each switch from one to the other is some microseconds. But one of them always runs.)
+/// Whose threads have waited for more than this part of the time, and run for less than that, finds its core
+/// crowded. (Who stops all the time waits much, too: each switch from one to the other is some microseconds.
+/// But one of them always runs.)
 const WAITED: f64 = 0.3;
 const RAN: f64 = 0.75;
 
-/// Whose threads have waited for more than this part of the time, and run for less than that, starve. Among fair shares there is
-/// no such wait. But a kernel may give a core to one session alone: Linux 6.18 does for seconds, where two of its threads hand over to each other
-/// on that core and a third wakes now and then on another one (groups of tasks by session: sched_autogroup).
+/// Whose threads have waited for more than this part of the time, and run for less than that, starve. Among
+/// fair shares there is no such wait. But a kernel may give a core to one session alone: Linux 6.18 does for
+/// seconds, where two of its threads hand over to each other on that core and a third wakes now and then on
+/// another one (groups of tasks by session: sched_autogroup).
 const STARVED_WAITED: f64 = 0.8;
 const STARVED_RAN: f64 = 0.02;
 
@@ -115,8 +118,8 @@ impl Seat {
         self.runner.store(runner.0, Ordering::Relaxed);
     }
 
-    /// The supervisor is about to pin itself and its tasks to the core of this number. It says so before: it may starve there
-    /// at once.
+    /// The supervisor is about to pin itself and its tasks to the core of this number. It says so before: it
+    /// may starve there at once.
     pub fn goes_to(&self, core: usize) {
         self.core.store(core, Ordering::Relaxed);
     }
@@ -141,7 +144,8 @@ pub fn cores_of(mask: &[u8]) -> Vec<usize> {
     (0..mask.len() * 8).filter(|core| mask[core / 8] & (1 << (core % 8)) != 0).collect()
 }
 
-/// Pins a task, or with `Tid(0)` the calling thread, to a core. Where that is not allowed it runs anywhere, slower.
+/// Pins a task, or with `Tid(0)` the calling thread, to a core. Where that is not allowed it runs anywhere,
+/// slower.
 pub fn pin(tid: Tid, core: usize) {
     let mut mask = vec![0u8; core / 64 * 8 + 8];
     mask[core / 8] |= 1 << (core % 8);
@@ -235,8 +239,9 @@ impl Balance {
         Balance { cores, at: Instant::now(), spent: HashMap::new(), idle: None }
     }
 
-    /// To be called about [`EVERY`] so often: sends at most one of the seats, which the caller calls by the numbers, to another
-    /// core. To one that has room only by chance: another process may be about to do the same, and both would meet again.
+    /// To be called about [`EVERY`] so often: sends at most one of the seats, which the caller calls by the
+    /// numbers, to another core. To one that has room only by chance: another process may be about to do the
+    /// same, and both would meet again.
     ///
     /// Returns the core on which that one starved, if it did.
     pub fn look<'a>(&mut self, seats: impl Iterator<Item = (u64, &'a Seat)> + Clone) -> Option<usize> {
@@ -311,7 +316,8 @@ mod tests {
         Pinned { id, core, supervisor: Tid(first), runner: Tid(first + 1) }
     }
 
-    /// Three looks, 100 ms after another, with what each thread runs and waits and each core idles in that time, ms.
+    /// Three looks, 100 ms after another, with what each thread runs and waits and each core idles in that
+    /// time, ms.
     fn looks(all: &[Pinned], spend: &[(i32, u64, u64)], idles: &[(usize, u64)]) -> Vec<Option<(u64, usize)>> {
         let mut balance = Balance::new(idles.iter().map(|(core, _)| *core).collect());
         let mut looks = Vec::new();

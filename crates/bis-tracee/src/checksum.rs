@@ -1,5 +1,5 @@
-//! Checksums of a task's memory that do not depend on which pages the kernel happens to have allocated: a zero
-//! page counts like a page that is not there.
+//! Checksums of a task's memory that do not depend on which pages the kernel happens to have allocated: a
+//! zero page counts like a page that is not there.
 
 use std::{fs::File, os::unix::fs::FileExt};
 
@@ -17,10 +17,10 @@ const PAGE: usize = 4096;
 /// Pages looked at in one go.
 const BATCH: usize = 256;
 
-/// The checksum of `len` bytes from `addr`, both multiples of the page size; see [`RangeSum::sum`]. Pages that cannot
-/// be read count as zero. (Recorders before November 2026 had ranges that ended or began within a page, and what was
-/// summed then went on to the end of a page's length: their traces are summed as they were.) Reads the task's mappings:
-/// who has them already calls [`sum_mapped`].
+/// The checksum of `len` bytes from `addr`, both multiples of the page size; see [`RangeSum::sum`]. Pages
+/// that cannot be read count as zero. (Recorders before November 2026 had ranges that ended or began within a
+/// page, and what was summed then went on to the end of a page's length: their traces are summed as they
+/// were.) Reads the task's mappings: who has them already calls [`sum_mapped`].
 ///
 /// # Errors
 /// Where the task is gone.
@@ -39,8 +39,8 @@ pub fn sum_mapped(tid: Tid, memory: &Memory, mappings: &[Mapping], addr: u64, le
     let end = addr.saturating_add(len);
     for mapping in mappings.iter().filter(|m| m.start < end && addr < m.end) {
         let (start, end) = (mapping.start.max(addr), mapping.end.min(end));
-        // Whether a page of a file, or of memory that others share, is present says nothing about its content:
-        // the kernel maps such pages when it likes.
+        // Whether a page of a file, or of memory that others share, is present says nothing about its
+        // content: the kernel maps such pages when it likes.
         let sparse = mapping.inode == 0;
         for base in (start..end).step_by(PAGE * BATCH) {
             let count = usize::try_from((end - base).div_ceil(PAGE as u64)).unwrap_or(BATCH).min(BATCH);
@@ -87,7 +87,8 @@ impl Sum<'_> {
                 }
             }
         } else if count > 1 {
-            // A page of it cannot be read (it lies beyond the end of its file, or is a guard): the others can.
+            // A page of it cannot be read (it lies beyond the end of its file, or is a guard): the others
+            // can.
             for page in 0..count {
                 self.add(addr + (page * PAGE) as u64, 1);
             }

@@ -1,6 +1,7 @@
 //! Instructions whose result is not a function of the program's state, made to fault and carried out here:
-//! `rdtsc`, `rdtscp`, `cpuid`; where they were overwritten by something that faults, `rdrand`, `rdseed`, `rdpid` and `xbegin`. What `cpuid` answers is the processor's own answer without the features whose
-//! use could not be replayed.
+//! `rdtsc`, `rdtscp`, `cpuid`; where they were overwritten by something that faults, `rdrand`, `rdseed`,
+//! `rdpid` and `xbegin`. What `cpuid` answers is the processor's own answer without the features whose use
+//! could not be replayed.
 
 use bis_agent::hooks::Cpuid;
 use bis_rewrite::SiteKind;
@@ -36,15 +37,15 @@ fn low_half(value: u64) -> u32 {
     u32::try_from(value & 0xffff_ffff).expect("32 bits")
 }
 
-/// Where a component of the extended state lies (Intel SDM volume 1, 13.2): size, offset in bytes, and flags. All zeros: this
-/// processor has none of that number.
+/// Where a component of the extended state lies (Intel SDM volume 1, 13.2): size, offset in bytes, and flags.
+/// All zeros: this processor has none of that number.
 pub fn component(number: u32) -> [u32; 4] {
     const EXTENDED_STATE: u32 = 0xd;
     sys::cpuid(EXTENDED_STATE, number)
 }
 
-/// Carries the instruction out: the registers after it. What is asked of `cpuid` is looked up in `answers` first, as the hooks
-/// do: a program is not to get two answers.
+/// Carries the instruction out: the registers after it. What is asked of `cpuid` is looked up in `answers`
+/// first, as the hooks do: a program is not to get two answers.
 pub fn emulate(insn: Insn, len: u64, before: &Registers, answers: &[Cpuid]) -> Registers {
     let mut after = Registers { rip: before.rip + len, ..*before };
     match insn {
@@ -70,9 +71,9 @@ pub fn emulate(insn: Insn, len: u64, before: &Registers, answers: &[Cpuid]) -> R
     after
 }
 
-/// The answer without: rdrand, rdseed (chance), rdpid, umonitor/tpause (the time stamp without rdtsc), hardware
-/// transactions (aborts are not reproducible), memory protection keys and shadow stacks (their system calls are
-/// refused), and AMX (its state is too large to save with every signal).
+/// The answer without: rdrand, rdseed (chance), rdpid, umonitor/tpause (the time stamp without rdtsc),
+/// hardware transactions (aborts are not reproducible), memory protection keys and shadow stacks (their
+/// system calls are refused), and AMX (its state is too large to save with every signal).
 fn masked(leaf: u32, subleaf: u32, [eax, mut ebx, mut ecx, mut edx]: [u32; 4]) -> [u32; 4] {
     match (leaf, subleaf) {
         (1, _) => ecx &= !(1 << 30), // RDRAND
@@ -86,11 +87,12 @@ fn masked(leaf: u32, subleaf: u32, [eax, mut ebx, mut ecx, mut edx]: [u32; 4]) -
     [eax, ebx, ecx, edx]
 }
 
-/// The questions that programs ask of cpuid, with the answers that they get. Leaves whose answer depends on the core
-/// are answered as on the calling thread's.
+/// The questions that programs ask of cpuid, with the answers that they get. Leaves whose answer depends on
+/// the core are answered as on the calling thread's.
 ///
-/// To ask takes a virtual machine 10 µs or more, so nothing is asked that nobody asks, behind a leaf's last subleaf: that is
-/// answered when the instruction traps. (It need not be zeros: virtual machines tell of state that leaf 13 does not list.)
+/// To ask takes a virtual machine 10 µs or more, so nothing is asked that nobody asks, behind a leaf's last
+/// subleaf: that is answered when the instruction traps. (It need not be zeros: virtual machines tell of
+/// state that leaf 13 does not list.)
 pub fn cpuid_answers() -> Vec<Cpuid> {
     let mut answers = Vec::new();
     let mut ask = |leaf, subleaf: Option<u32>| {

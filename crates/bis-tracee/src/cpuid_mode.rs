@@ -1,12 +1,13 @@
 //! Supervisor threads let `cpuid` fault for themselves, as it does for their tasks.
 //!
-//! Why: supervisor and task take turns on one core, and whether `cpuid` faults is a bit of a model specific register,
-//! which the kernel writes whenever two threads that differ in it take turns. In a virtual machine that write goes
-//! to the host: it was measured at 7 µs, 14 µs for a stop that costs 3 µs without it. Where both have the same
-//! mode, nothing is written.
+//! Why: supervisor and task take turns on one core, and whether `cpuid` faults is a bit of a model specific
+//! register, which the kernel writes whenever two threads that differ in it take turns. In a virtual machine
+//! that write goes to the host: it was measured at 7 µs, 14 µs for a stop that costs 3 µs without it. Where
+//! both have the same mode, nothing is written.
 //!
-//! The price is that a `cpuid` of our own faults too (feature detection of libraries; our answer to a task's): the
-//! handler here makes it with the fault turned off. A fault of any other kind goes where it went before.
+//! The price is that a `cpuid` of our own faults too (feature detection of libraries; our answer to a
+//! task's): the handler here makes it with the fault turned off. A fault of any other kind goes where it went
+//! before.
 
 use std::{mem, ptr, sync::OnceLock};
 
@@ -21,7 +22,8 @@ static BEFORE: OnceLock<Option<libc::sigaction>> = OnceLock::new();
 
 /// Async-signal-safe. Fails where the processor cannot do it.
 fn set_faulting(faulting: bool) -> bool {
-    // SAFETY: plain numbers; changes the calling thread only. The handler below stands before the first fault.
+    // SAFETY: plain numbers; changes the calling thread only. The handler below stands before the first
+    // fault.
     unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_SET_CPUID, i64::from(!faulting)) == 0 }
 }
 
@@ -36,10 +38,10 @@ fn register(context: &mut libc::ucontext_t, index: libc::c_int) -> &mut i64 {
 }
 
 extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the kernel gives valid pointers to a handler with SA_SIGINFO. An instruction that has raised a general
-    // protection fault by being executed can be read, two bytes of it (no faulting instruction is shorter; a page may
-    // end after the first byte only where the code itself would go on into the next). The old handler gets what
-    // it would have got.
+    // SAFETY: the kernel gives valid pointers to a handler with SA_SIGINFO. An instruction that has raised a
+    // general protection fault by being executed can be read, two bytes of it (no faulting instruction is
+    // shorter; a page may end after the first byte only where the code itself would go on into the next). The
+    // old handler gets what it would have got.
     unsafe {
         let errno = *libc::__errno_location();
         let ours = &mut *context.cast::<libc::ucontext_t>();
@@ -72,8 +74,8 @@ extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context:
     }
 }
 
-/// The calling thread is a supervisor of tasks for which `cpuid` faults: from now on it does for the thread (and for
-/// threads that it starts) too. Where that cannot be, nothing changes.
+/// The calling thread is a supervisor of tasks for which `cpuid` faults: from now on it does for the thread
+/// (and for threads that it starts) too. Where that cannot be, nothing changes.
 pub fn as_tasks() {
     let before = BEFORE.get_or_init(|| {
         // What the libraries look at is asked once, and here without a fault for each question.

@@ -1,11 +1,12 @@
-//! The debug registers of one task as a value: what each of the four watches, and which of them have triggered.
+//! The debug registers of one task as a value: what each of the four watches, and which of them have
+//! triggered.
 //!
-//! A task has one owner of its debug registers. Whoever replays a task uses [`DebugRegisters`] for all of its breakpoints and
-//! watchpoints; the recorder, which needs one or two for a moment, uses the functions of [`crate::place`]. One task is not used
-//! with both.
+//! A task has one owner of its debug registers. Whoever replays a task uses [`DebugRegisters`] for all of its
+//! breakpoints and watchpoints; the recorder, which needs one or two for a moment, uses the functions of
+//! [`crate::place`]. One task is not used with both.
 //!
-//! The kernel gives a new thread or process no debug registers (`flush_ptrace_hw_breakpoint`), so a copy of a task begins with
-//! [`DebugRegisters::default`].
+//! The kernel gives a new thread or process no debug registers (`flush_ptrace_hw_breakpoint`), so a copy of a
+//! task begins with [`DebugRegisters::default`].
 
 use crate::{error::Result, sys, task::Stopped};
 
@@ -109,7 +110,8 @@ impl DebugRegisters {
             return Ok(());
         }
         let tid = stopped.tid();
-        // An address may be changed only while its register is off: the kernel checks it against the length that it has.
+        // An address may be changed only while its register is off: the kernel checks it against the length
+        // that it has.
         sys::set_debug_register(tid, 7, 0)?;
         self.set = [None; COUNT];
         let mut control = 0;

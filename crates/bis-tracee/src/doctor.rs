@@ -38,7 +38,8 @@ fn true_program() -> Spawn {
     }
 }
 
-/// Starts a process under trace and carries it through everything that a recording does to one, then kills it.
+/// Starts a process under trace and carries it through everything that a recording does to one, then kills
+/// it.
 fn try_tracing() -> Vec<Check> {
     let mut checks = Vec::new();
     let mut push = |name, ok, found: String, remedy| {

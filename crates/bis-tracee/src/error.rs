@@ -10,7 +10,8 @@ pub enum TraceeError {
     /// fault: the next wait says how it ended.
     #[error("task {0} died")]
     Died(Tid),
-    /// The task has no descriptor left, or the system has none for it. The supervisor's own want of one is [`TraceeError::Os`].
+    /// The task has no descriptor left, or the system has none for it. The supervisor's own want of one is
+    /// [`TraceeError::Os`].
     #[error("task {0} has no descriptor left")]
     OutOfFiles(Tid),
     /// The kernel refused an operation.
@@ -25,8 +26,8 @@ pub enum TraceeError {
 }
 
 impl TraceeError {
-    /// Was there no address space any more? The last task that had it is dead then; the kernel's `mem_rw` (fs/proc/base.c)
-    /// transfers nothing, where an address that is not mapped is an error.
+    /// Was there no address space any more? The last task that had it is dead then; the kernel's `mem_rw`
+    /// (fs/proc/base.c) transfers nothing, where an address that is not mapped is an error.
     #[must_use]
     pub fn is_without_memory(&self) -> bool {
         let Self::Memory { source, .. } = self else { return false };

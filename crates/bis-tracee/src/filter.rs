@@ -1,12 +1,13 @@
 //! The seccomp filters under which recorded and replayed tasks run: a handful of classic BPF instructions.
 //!
 //! Recording: every system call stops at the supervisor, but for those made at the agent's own instructions.
-//! Replay: every one stops, the supervisor's own included; only a parked task may sleep, in pause(), which can
-//! do no harm from wherever it is called. So a replayed program can reach no kernel function by itself, even if it
-//! jumps into the agent.
+//! Replay: every one stops, the supervisor's own included; only a parked task may sleep, in pause(), which
+//! can do no harm from wherever it is called. So a replayed program can reach no kernel function by itself,
+//! even if it jumps into the agent.
 //!
-//! A 32-bit call (`int 0x80`) out of a 64-bit program has numbers of another table, and would be taken for another
-//! call. In both modes it fails with ENOSYS, without a stop: the same when recorded and when replayed.
+//! A 32-bit call (`int 0x80`) out of a 64-bit program has numbers of another table, and would be taken for
+//! another call. In both modes it fails with ENOSYS, without a stop: the same when recorded and when
+//! replayed.
 
 use bis_agent::{PARK_END, UNTRACED_SYSCALL_END, hooks};
 

@@ -1,13 +1,14 @@
-//! A process that was found running, and is to be recorded from where it stands: all of its threads are seized and stopped, and
-//! then it gets what a recorded process has from its exec on (the agent, the filter, instructions that fault).
+//! A process that was found running, and is to be recorded from where it stands: all of its threads are
+//! seized and stopped, and then it gets what a recorded process has from its exec on (the agent, the filter,
+//! instructions that fault).
 //!
-//! Each thread is made to stand where only its program goes on: a call that the stop has interrupted is about to be made
-//! again, from its beginning, and nobody stands in the vdso's functions, which are overwritten. What the kernel would write to a
-//! thread's memory by itself ends: its restartable sequences are unregistered, as a program has none when it is recorded from
-//! its exec on.
+//! Each thread is made to stand where only its program goes on: a call that the stop has interrupted is about
+//! to be made again, from its beginning, and nobody stands in the vdso's functions, which are overwritten.
+//! What the kernel would write to a thread's memory by itself ends: its restartable sequences are
+//! unregistered, as a program has none when it is recorded from its exec on.
 //!
-//! Until [`Found::prepare`], nothing has changed: dropped before that, the process goes on by itself. From then on it cannot go on
-//! without a supervisor, because a filter stays for ever.
+//! Until [`Found::prepare`], nothing has changed: dropped before that, the process goes on by itself. From
+//! then on it cannot go on without a supervisor, because a filter stays for ever.
 
 use std::{collections::BTreeMap, fs, io};
 
@@ -27,14 +28,15 @@ use crate::{
     vdso,
 };
 
-/// What a call's result says that is made again (`include/linux/errno.h`): ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND,
-/// ERESTART_RESTARTBLOCK.
+/// What a call's result says that is made again (`include/linux/errno.h`): ERESTARTSYS, ERESTARTNOINTR,
+/// ERESTARTNOHAND, ERESTART_RESTARTBLOCK.
 const AGAIN: [i64; 4] = [-512, -513, -514, -516];
 
 /// The code segment of 64-bit programs.
 const CS_64: u64 = 0x33;
 
-/// More instructions than any function of a vdso executes, but for one that waits for the kernel's clock to be set.
+/// More instructions than any function of a vdso executes, but for one that waits for the kernel's clock to
+/// be set.
 const STEPS_MAX: u32 = 1_000_000;
 
 #[derive(Debug, thiserror::Error)]
@@ -119,8 +121,8 @@ impl Found {
     /// Seizes and stops all threads of a process.
     ///
     /// # Errors
-    /// [`FoundError::NoProcess`], [`FoundError::Refused`]; [`FoundError::Unsupported`] for what cannot be recorded from where it
-    /// stands. The process goes on then.
+    /// [`FoundError::NoProcess`], [`FoundError::Refused`]; [`FoundError::Unsupported`] for what cannot be
+    /// recorded from where it stands. The process goes on then.
     pub fn seize(pid: Tid) -> Result<Found, FoundError> {
         let leader = status_of(pid, "Tgid").ok_or(FoundError::NoProcess(pid))?;
         let unsupported = |what: String| Err(FoundError::Unsupported { pid, what });
@@ -168,8 +170,8 @@ impl Found {
         self.threads.iter().any(|thread| thread.stopped.tid() == tid)
     }
 
-    /// Seizes one thread and stops it. None: it has ended. A signal that comes first takes effect: the thread stands at the first
-    /// instruction of its handler then.
+    /// Seizes one thread and stops it. None: it has ended. A signal that comes first takes effect: the thread
+    /// stands at the first instruction of its handler then.
     fn stop(&self, tid: Tid) -> Result<Option<Thread>, FoundError> {
         match sys::seize(tid) {
             Ok(()) => {}
@@ -207,7 +209,8 @@ impl Found {
         }
     }
 
-    /// A task that is traced because its maker is: a child process, of another address space, is not to be recorded.
+    /// A task that is traced because its maker is: a child process, of another address space, is not to be
+    /// recorded.
     fn let_go(&self, child: Tid) -> Result<(), FoundError> {
         if status_of(child, "Tgid").is_none_or(|leader| leader == self.pid.to_string()) {
             return Ok(());
@@ -283,8 +286,8 @@ impl Found {
     }
 }
 
-/// A call that the stop has interrupted is about to be made again, as the kernel would have it. (One that has waited for a while, and
-/// would only wait for the rest, waits for the whole time again.)
+/// A call that the stop has interrupted is about to be made again, as the kernel would have it. (One that has
+/// waited for a while, and would only wait for the rest, waits for the whole time again.)
 fn set_out_again(stopped: &mut Stopped) -> Result<(), TraceeError> {
     const SYSCALL_LEN: u64 = 2;
     let regs = stopped.regs()?;
@@ -295,8 +298,9 @@ fn set_out_again(stopped: &mut Stopped) -> Result<(), TraceeError> {
     stopped.set_regs(&now)
 }
 
-/// Lets a thread leave the functions that are about to be overwritten, by single steps; no signal is delivered meanwhile. In a
-/// restartable sequence it goes to where the sequence is given up, as after any preemption.
+/// Lets a thread leave the functions that are about to be overwritten, by single steps; no signal is
+/// delivered meanwhile. In a restartable sequence it goes to where the sequence is given up, as after any
+/// preemption.
 fn leave(mut stopped: Stopped, memory: &Memory, within: impl Fn(u64) -> bool) -> Result<Stopped, FoundError> {
     let tid = stopped.tid();
     let sigmask = stopped.sigmask()?;
@@ -329,7 +333,8 @@ fn leave(mut stopped: Stopped, memory: &Memory, within: impl Fn(u64) -> bool) ->
     Ok(stopped)
 }
 
-/// Where the restartable sequence (`struct rseq_cs`) is given up in whose middle the thread stands, if it does.
+/// Where the restartable sequence (`struct rseq_cs`) is given up in whose middle the thread stands, if it
+/// does.
 fn sequence(tid: Tid, memory: &Memory, rip: u64) -> Option<u64> {
     const RSEQ_CS: u64 = 8;
     let area = sys::rseq_of(tid)?;
@@ -350,8 +355,8 @@ fn make_page(slot: &mut Option<Stopped>) -> Result<u64, TraceeError> {
     Ok(page)
 }
 
-/// Makes one thread a recorded one: ends its restartable sequences, makes instructions fault, and puts it under the filter. The
-/// address that the kernel clears at its end.
+/// Makes one thread a recorded one: ends its restartable sequences, makes instructions fault, and puts it
+/// under the filter. The address that the kernel clears at its end.
 fn bind(slot: &mut Option<Stopped>, memory: &Memory, page: u64) -> Result<u64, TraceeError> {
     const RSEQ_FLAG_UNREGISTER: u64 = 1;
     const ADDR_NO_RANDOMIZE: u64 = 0x4_0000;

@@ -1,8 +1,10 @@
-//! Whatever becomes of us, SIGKILL included, no task that is parked sleeps for ever: nobody traces it, so the kernel does not end it with us.
+//! Whatever becomes of us, SIGKILL included, no task that is parked sleeps for ever: nobody traces it, so the
+//! kernel does not end it with us.
 //!
-//! A process of our own, begun with the first task that is parked, waits for the end of a pipe whose other end only we have. Then it kills
-//! those whose ids are in a table in memory that both share. It is in a session of its own, blocks all signals, and has nothing
-//! else open; it is nobody's child that anybody waits for.
+//! A process of our own, begun with the first task that is parked, waits for the end of a pipe whose other
+//! end only we have. Then it kills those whose ids are in a table in memory that both share. It is in a
+//! session of its own, blocks all signals, and has nothing else open; it is nobody's child that anybody waits
+//! for.
 
 use std::{
     collections::BTreeMap,
@@ -43,8 +45,9 @@ fn table() -> &'static [AtomicI32] {
     })
 }
 
-/// Begins the guardian now; and says who gets orphans that we do not: its parent is the one who is the parent of the program's
-/// orphans where nobody records it. Only before this process takes orphans itself ([`crate::sys::become_subreaper`]).
+/// Begins the guardian now; and says who gets orphans that we do not: its parent is the one who is the parent
+/// of the program's orphans where nobody records it. Only before this process takes orphans itself
+/// ([`crate::sys::become_subreaper`]).
 pub fn begin_as_orphan() -> Option<Tid> {
     table();
     let guardian = GUARDIAN.load(Ordering::Acquire);
@@ -70,7 +73,8 @@ pub fn let_go(tid: Tid) {
     }
 }
 
-/// Kills all that are parked. For who is about to exit, and takes no more over: threads that would are not waited for.
+/// Kills all that are parked. For who is about to exit, and takes no more over: threads that would are not
+/// waited for.
 pub fn kill_parked() {
     for tid in all_parked().keys() {
         // It may be gone.
@@ -81,8 +85,8 @@ pub fn kill_parked() {
 fn begin() -> io::Result<&'static [AtomicI32]> {
     let len = SLOTS * mem::size_of::<AtomicI32>();
     let (end, ours) = io::pipe()?;
-    // SAFETY: new shared memory of zeroes, which is never unmapped; any bytes are an AtomicI32. The forked child makes system
-    // calls only. The mask is put back.
+    // SAFETY: new shared memory of zeroes, which is never unmapped; any bytes are an AtomicI32. The forked
+    // child makes system calls only. The mask is put back.
     unsafe {
         let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
         let memory = libc::mmap(ptr::null_mut(), len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);

@@ -1,8 +1,8 @@
 //! Handing a task from one supervisor thread to another.
 //!
-//! A tracer is a thread, and only the tracer itself can let a task go. In between nobody traces the task, so it
-//! must do nothing: it sleeps in pause() inside the agent, with every signal blocked, so that none is delivered
-//! while nobody looks (SIGKILL alone gets through, as it must).
+//! A tracer is a thread, and only the tracer itself can let a task go. In between nobody traces the task, so
+//! it must do nothing: it sleeps in pause() inside the agent, with every signal blocked, so that none is
+//! delivered while nobody looks (SIGKILL alone gets through, as it must).
 
 use bis_agent::PARK;
 use bis_trace::types::{Registers, Signal, Tid};
@@ -14,8 +14,8 @@ use crate::{
     task::{self, Resume, Running, Status, Stopped},
 };
 
-/// A task that no thread traces. Send it to its next supervisor, who calls [`Parked::seize`]. If nobody does, because something
-/// has failed before, it is killed: it would sleep for ever.
+/// A task that no thread traces. Send it to its next supervisor, who calls [`Parked::seize`]. If nobody does,
+/// because something has failed before, it is killed: it would sleep for ever.
 #[derive(Debug)]
 pub struct Parked {
     tid: Tid,
@@ -61,9 +61,9 @@ impl Parked {
         Ok(parked)
     }
 
-    /// Takes the task over: the calling thread is its supervisor from now on, and its registers and signal mask
-    /// are as they were. True beside it: its process has been stopped meanwhile (SIGSTOP), and who lets it go on must
-    /// ask it first ([`Stopped::ask`]).
+    /// Takes the task over: the calling thread is its supervisor from now on, and its registers and signal
+    /// mask are as they were. True beside it: its process has been stopped meanwhile (SIGSTOP), and who lets
+    /// it go on must ask it first ([`Stopped::ask`]).
     ///
     /// # Errors
     /// [`TraceeError::Died`] where it was killed while it was parked; its end is then reported to its parent

@@ -1,5 +1,5 @@
-//! Preparing a fresh address space: what the recorder does after every exec, and how the replayer gets an empty
-//! one.
+//! Preparing a fresh address space: what the recorder does after every exec, and how the replayer gets an
+//! empty one.
 
 use std::{ffi::CString, os::unix::fs::FileExt};
 
@@ -32,7 +32,8 @@ pub struct Prepared {
     pub vdso: Option<vdso::Vdso>,
 }
 
-/// Maps the agent into an address space that has none. `slot` holds a task stopped outside of any system call.
+/// Maps the agent into an address space that has none. `slot` holds a task stopped outside of any system
+/// call.
 pub(crate) fn inject_agent(
     slot: &mut Option<Stopped>,
     memory: &Memory,
@@ -41,8 +42,9 @@ pub(crate) fn inject_agent(
     const BOOT: [u8; 3] = [0x0f, 0x05, 0xcc]; // syscall; int3
     const MAP_FLAGS: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
     let mut remote = Remote::new(slot)?;
-    // The first call has to be made from somewhere: for a moment, from the vdso, or where there is none, from the program's own
-    // first instructions. (Those need not be there: then it dies of its first one, and that is recorded.)
+    // The first call has to be made from somewhere: for a moment, from the vdso, or where there is none, from
+    // the program's own first instructions. (Those need not be there: then it dies of its first one, and that
+    // is recorded.)
     let place = vdso::find(mappings).map_or(remote.saved().rip, |vdso| vdso.start);
     let original = memory.read_vec(place, BOOT.len())?;
     memory.write(place, &BOOT)?;
@@ -80,8 +82,8 @@ pub fn map_hooks(slot: &mut Option<Stopped>, memory: &Memory, image: &[u8]) -> R
     Ok(area)
 }
 
-/// After an exec, at its exit: maps the agent, makes (where the processor can) `cpuid` fault, and turns the vdso's
-/// functions into real system calls. Whether `rdtsc` faults is as it was before ([`set_tsc`]).
+/// After an exec, at its exit: maps the agent, makes (where the processor can) `cpuid` fault, and turns the
+/// vdso's functions into real system calls. Whether `rdtsc` faults is as it was before ([`set_tsc`]).
 ///
 /// # Errors
 /// [`TraceeError::Died`] when the task was killed meanwhile; else a bug.

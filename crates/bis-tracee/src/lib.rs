@@ -1,5 +1,5 @@
-//! One traced task and address space: registers, memory, remote system calls, the agent's injection. All ptrace
-//! of bis is here, behind safe names; policy (what to record, whom to run) is not.
+//! One traced task and address space: registers, memory, remote system calls, the agent's injection. All
+//! ptrace of bis is here, behind safe names; policy (what to record, whom to run) is not.
 //!
 //! Start at [`task`] for the states of a task, [`remote`] for calls in its name, [`image`] for fresh address
 //! spaces, [`handover`] for changing the supervisor, [`ticks`] for what counts a task's progress.

@@ -113,9 +113,9 @@ impl Memory {
         self.file.write_all_at(data, addr).map_err(|source| TraceeError::Memory { addr, len, source })
     }
 
-    /// Makes all of these writes, in order. Many small ones that follow each other on one page, as those of patched text do, are
-    /// made as one, with what lies between them as it is: the kernel looks a page up for each, which takes longer than to read
-    /// the page. So nobody else may write there meanwhile.
+    /// Makes all of these writes, in order. Many small ones that follow each other on one page, as those of
+    /// patched text do, are made as one, with what lies between them as it is: the kernel looks a page up for
+    /// each, which takes longer than to read the page. So nobody else may write there meanwhile.
     ///
     /// # Errors
     /// As [`Memory::write`].

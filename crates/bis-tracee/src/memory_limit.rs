@@ -1,5 +1,5 @@
-//! The allocator of the command: the C library's, which says in one line when there is no memory left and ends the process.
-//! Rust's own way is to abort, with a status that could be the recorded program's.
+//! The allocator of the command: the C library's, which says in one line when there is no memory left and
+//! ends the process. Rust's own way is to abort, with a status that could be the recorded program's.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -31,8 +31,8 @@ pub fn say_with_status(status: u8) {
     STATUS.store(status.into(), Ordering::Relaxed);
 }
 
-/// From here on, a process without memory leaves the line that it says in a file `name` in this folder, too: whoever
-/// looks at what it has left finds there why it ended. Only the first call counts.
+/// From here on, a process without memory leaves the line that it says in a file `name` in this folder, too:
+/// whoever looks at what it has left finds there why it ended. Only the first call counts.
 pub fn leave_word_in(folder: OwnedFd, name: &'static CStr) {
     let _ = WORD.set((folder, name));
 }
@@ -42,7 +42,8 @@ fn leave_word() {
     // Several threads may come here at once, and each ends the process: each writes the whole word first.
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_NOFOLLOW | libc::O_CLOEXEC;
     let word = &LINE[WORD_AT..];
-    // SAFETY: system calls on constant bytes and plain numbers; where one fails, the line has been said at least.
+    // SAFETY: system calls on constant bytes and plain numbers; where one fails, the line has been said at
+    // least.
     unsafe {
         let file = libc::openat(folder.as_raw_fd(), name.as_ptr(), flags, 0o600);
         libc::write(file, word.as_ptr().cast(), word.len());

@@ -1,6 +1,6 @@
-//! The numbers by which tasks know each other. A task in a pid namespace of its own (containers, `unshare -p`) has one
-//! number in there and another out here. All ids of bis are those out here; this file translates the ones that a
-//! program gives to the kernel or gets from it.
+//! The numbers by which tasks know each other. A task in a pid namespace of its own (containers, `unshare
+//! -p`) has one number in there and another out here. All ids of bis are those out here; this file translates
+//! the ones that a program gives to the kernel or gets from it.
 //!
 //! A lookup reads `/proc` (some 20 µs, and all of `/proc` for [`outside`]): whoever knows that there are no
 //! namespaces need not ask.

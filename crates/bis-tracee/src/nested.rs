@@ -1,5 +1,5 @@
-//! For a bis that is itself a recorded program: asking its recorder ([`bis_syscalls::own`]), and becoming the program that it was to
-//! record.
+//! For a bis that is itself a recorded program: asking its recorder ([`bis_syscalls::own`]), and becoming the
+//! program that it was to record.
 
 use std::{
     ffi::{CStr, CString, OsStr, c_char},
@@ -41,7 +41,8 @@ pub fn become_program(path: &CStr, argv: &[CString], envp: &[CString]) -> io::Er
 /// As [`become_program`], but the program runs outside of the recording, and this process stands for it.
 pub fn leave_recording(path: &CStr, argv: &[CString], envp: &[CString]) -> io::Error {
     executed(argv, envp, |argv, envp| {
-        // SAFETY: as `executed` says; a recorder takes the arguments as execve does, and no kernel has this call.
+        // SAFETY: as `executed` says; a recorder takes the arguments as execve does, and no kernel has this
+        // call.
         unsafe { libc::syscall(own::NUMBER.cast_signed(), own::LEAVE, path.as_ptr(), argv, envp) };
     })
 }

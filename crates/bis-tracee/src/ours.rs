@@ -1,5 +1,5 @@
-//! The signals that the recorder's own process gets. Whoever started it believes it to be the program: so what is
-//! sent to it is meant for the program, and when the program stops, it has to be seen to stop.
+//! The signals that the recorder's own process gets. Whoever started it believes it to be the program: so
+//! what is sent to it is meant for the program, and when the program stops, it has to be seen to stop.
 //!
 //! The handlers only write what came to a pipe; what to do about it is for who reads there.
 
@@ -20,16 +20,16 @@ use bis_trace::types::{Signal, Tid};
 
 use crate::error::Result;
 
-/// Of the signals that a program may be sent, those that we leave as they are: what cannot be caught, what the C library
-/// keeps for itself (32, 33), SIGPIPE (our own writes fail instead), SIGCHLD (of our own tasks) and SIGCONT (which lets us
-/// go on as it does the program).
+/// Of the signals that a program may be sent, those that we leave as they are: what cannot be caught, what
+/// the C library keeps for itself (32, 33), SIGPIPE (our own writes fail instead), SIGCHLD (of our own tasks)
+/// and SIGCONT (which lets us go on as it does the program).
 const LEFT: [i32; 5] = [libc::SIGKILL, libc::SIGSTOP, libc::SIGPIPE, libc::SIGCHLD, libc::SIGCONT];
 
 /// What our own instructions may raise; then it is a bug of ours, which ends us as usual.
 const FAULTS: [i32; 5] = [libc::SIGILL, libc::SIGTRAP, libc::SIGBUS, libc::SIGFPE, libc::SIGSEGV];
 
-/// What would end or stop us, and what people send to programs: all but SIGKILL. A program may ignore SIGABRT and send it
-/// to its group, which is ours.
+/// What would end or stop us, and what people send to programs: all but SIGKILL. A program may ignore SIGABRT
+/// and send it to its group, which is ours.
 fn caught() -> impl Iterator<Item = i32> {
     (1..32).chain(libc::SIGRTMIN()..=libc::SIGRTMAX()).filter(|signal| !LEFT.contains(signal))
 }
@@ -70,7 +70,8 @@ static FAULT_ACTIONS: [OnceLock<libc::sigaction>; FAULTS.len()] = [const { OnceL
 
 extern "C" fn came(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     let mut record = [0u8; RECORD_BYTES];
-    // SAFETY: the kernel gives a valid siginfo; write and sigaction are async-signal-safe, and errno is put back.
+    // SAFETY: the kernel gives a valid siginfo; write and sigaction are async-signal-safe, and errno is put
+    // back.
     unsafe {
         let (code, sender) = ((*info).si_code, (*info).si_pid());
         let fault = FAULTS.iter().position(|fault| *fault == signal).filter(|_| code > 0);
@@ -82,8 +83,8 @@ extern "C" fn came(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void
         if signal == kick_signal() && code == SI_TIMER {
             return;
         }
-        // From ourselves: an abort, which comes again with the default action; a file that has become too large, of
-        // which the write tells; a kick.
+        // From ourselves: an abort, which comes again with the default action; a file that has become too
+        // large, of which the write tells; a kick.
         if code <= 0 && sender == libc::getpid() {
             return;
         }
@@ -113,13 +114,13 @@ extern "C" fn look_at_sigpipe() {
 
 /// Runs before `main`, where Rust's runtime sets SIGPIPE to be ignored, whatever it was.
 #[used]
-// SAFETY: the section is one of pointers to functions without arguments, which the loader calls once; this one needs
-// nothing of Rust's runtime.
+// SAFETY: the section is one of pointers to functions without arguments, which the loader calls once; this
+// one needs nothing of Rust's runtime.
 #[unsafe(link_section = ".init_array")]
 static LOOK_AT_SIGPIPE: extern "C" fn() = look_at_sigpipe;
 
-/// What SIGPIPE is to do in the program: ignored if it was when bis was started, else the default. Safe to be called
-/// between fork and exec.
+/// What SIGPIPE is to do in the program: ignored if it was when bis was started, else the default. Safe to be
+/// called between fork and exec.
 pub fn inherited_sigpipe() -> libc::sighandler_t {
     SIGPIPE_ACTION.load(Ordering::Relaxed)
 }
@@ -129,15 +130,15 @@ fn kick_signal() -> i32 {
     libc::SIGRTMIN() + 5
 }
 
-/// Interrupts a blocking wait of a thread of this process, once [`catch_signals`] was called; one that is gone does not matter. It may come a moment before
-/// the thread begins to wait, and is lost then: kick again.
+/// Interrupts a blocking wait of a thread of this process, once [`catch_signals`] was called; one that is
+/// gone does not matter. It may come a moment before the thread begins to wait, and is lost then: kick again.
 pub fn kick(thread: Tid) {
     // SAFETY: tgkill takes plain numbers, and the signal has a handler.
     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread.0, kick_signal()) };
 }
 
-/// Runs `use_it`; until it returns, the calling thread is called away from waiting again and again. None: there is no timer to do
-/// it with.
+/// Runs `use_it`; until it returns, the calling thread is called away from waiting again and again. None:
+/// there is no timer to do it with.
 pub fn kicked_every<T>(period: Duration, use_it: impl FnOnce() -> T) -> Option<T> {
     thread_local! {
         static TIMER: Option<KickTimer> = KickTimer::new();
@@ -198,8 +199,8 @@ pub fn thread_id() -> Tid {
 
 extern "C" fn outlived(_: i32) {}
 
-/// From now on, this process outlives what a terminal sends for ^C and ^\: they are meant for a program that it has
-/// started and waits for. Programs that it starts have the usual actions.
+/// From now on, this process outlives what a terminal sends for ^C and ^\: they are meant for a program that
+/// it has started and waits for. Programs that it starts have the usual actions.
 pub fn outlive_interrupts() {
     for signal in [libc::SIGINT, libc::SIGQUIT] {
         // SAFETY: the handler does nothing; SA_RESTART keeps our own calls whole.
@@ -216,8 +217,8 @@ pub fn outlive_interrupts() {
     }
 }
 
-/// From now on, this process outlives the signals that are meant for its program, and tells of them. One that it
-/// was started to ignore stays ignored, here and in the program.
+/// From now on, this process outlives the signals that are meant for its program, and tells of them. One that
+/// it was started to ignore stays ignored, here and in the program.
 pub fn catch_signals() -> io::Result<Coming> {
     let (read, write) = io::pipe()?;
     // A full pipe must not make a handler wait.
@@ -225,8 +226,8 @@ pub fn catch_signals() -> io::Result<Coming> {
     unsafe { libc::fcntl(write.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
     PIPE.store(write.into_raw_fd(), Ordering::Relaxed);
     for signal in caught() {
-        // SAFETY: the handler is async-signal-safe; SA_RESTART keeps our own calls whole, and SA_ONSTACK lets the handler
-        // run where the stack is used up.
+        // SAFETY: the handler is async-signal-safe; SA_RESTART keeps our own calls whole, and SA_ONSTACK lets
+        // the handler run where the stack is used up.
         unsafe {
             let mut action: libc::sigaction = mem::zeroed();
             libc::sigaction(signal, ptr::null(), &raw mut action);
@@ -237,7 +238,8 @@ pub fn catch_signals() -> io::Result<Coming> {
                 let _ = FAULT_ACTIONS[at].set(action);
             }
             action.sa_sigaction = came as *const () as usize;
-            // Many at once, one handler upon the other, have no room on an alternate stack: the kernel ends us then with SIGSEGV.
+            // Many at once, one handler upon the other, have no room on an alternate stack: the kernel ends
+            // us then with SIGSEGV.
             libc::sigfillset(&raw mut action.sa_mask);
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
             if signal != kick_signal() {
@@ -256,9 +258,9 @@ pub fn lead_session() -> bool {
 }
 
 /// The program (process `pid`) was stopped. Whoever waits for us with job control has to see it: stops this
-/// process until SIGCONT, which the program will get too. Not where the program has gone into a group of its own:
-/// then it is a shell, or whoever stopped it knows it by its own number. And not for a SIGSTOP in the background,
-/// where another process of the recording may be the one that lets it go on.
+/// process until SIGCONT, which the program will get too. Not where the program has gone into a group of its
+/// own: then it is a shell, or whoever stopped it knows it by its own number. And not for a SIGSTOP in the
+/// background, where another process of the recording may be the one that lets it go on.
 pub fn stop_with(pid: Tid, signal: Signal) {
     let by_terminal = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].contains(&i32::from(signal.0));
     let Ok(terminal) = File::open("/dev/tty") else { return };

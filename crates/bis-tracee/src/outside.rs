@@ -1,11 +1,12 @@
-//! Programs that are left out of the recording. A recorded process cannot get rid of its filter, so such a program is a fresh process
-//! of ours, made as the recorded one would have become; the recorded one executes the stand-in (`bis-agent/src/stand_in.c`), which
-//! waits for it.
+//! Programs that are left out of the recording. A recorded process cannot get rid of its filter, so such a
+//! program is a fresh process of ours, made as the recorded one would have become; the recorded one executes
+//! the stand-in (`bis-agent/src/stand_in.c`), which waits for it.
 //!
-//! Between the two is a *keeper*, the program's parent: a process without anything but a socket to the stand-in. It sends the program
-//! the signals that the stand-in is told of, tells the stand-in when the program stops or ends, and waits for the orphans of what the
-//! program has started. When the stand-in is killed, or dies with the recorder, the program is killed too; only the end of a recording
-//! lets it go ([`let_all_go`]).
+//! Between the two is a *keeper*, the program's parent: a process without anything but a socket to the
+//! stand-in. It sends the program the signals that the stand-in is told of, tells the stand-in when the
+//! program stops or ends, and waits for the orphans of what the program has started. When the stand-in is
+//! killed, or dies with the recorder, the program is killed too; only the end of a recording lets it go
+//! ([`let_all_go`]).
 
 use std::{
     ffi::{CString, c_char},
@@ -116,8 +117,8 @@ pub fn start(outside: &Outside) -> io::Result<()> {
         life: life()?.0.as_raw_fd(),
         report: write.as_raw_fd(),
     };
-    // SAFETY: the child makes system calls only, on memory that was laid out before, and ends. All signals are blocked meanwhile, so
-    // that no handler of ours runs in it; the mask is put back.
+    // SAFETY: the child makes system calls only, on memory that was laid out before, and ends. All signals
+    // are blocked meanwhile, so that no handler of ours runs in it; the mask is put back.
     unsafe {
         let (mut all, mut old): (libc::sigset_t, libc::sigset_t) = (mem::zeroed(), mem::zeroed());
         libc::sigfillset(&raw mut all);
@@ -158,7 +159,8 @@ pub fn start(outside: &Outside) -> io::Result<()> {
     }
 }
 
-/// Waits for the keepers that have ended; they are children of this process, of none of its threads in particular.
+/// Waits for the keepers that have ended; they are children of this process, of none of its threads in
+/// particular.
 pub fn reap() {
     let mut keepers = KEEPERS.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: plain numbers.
@@ -207,7 +209,8 @@ unsafe fn keep(prepared: &mut Prepared, outside: &Outside) -> ! {
         let mut polled =
             [channel, life, ended].map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
         loop {
-            // The program, and orphans of what it has started: they are ours to wait for until the recording ends.
+            // The program, and orphans of what it has started: they are ours to wait for until the recording
+            // ends.
             loop {
                 let mut status = 0;
                 match libc::waitpid(-1, &raw mut status, libc::WNOHANG | libc::WUNTRACED) {
@@ -329,7 +332,8 @@ unsafe fn execute(prepared: &mut Prepared, outside: &Outside) -> i32 {
         }
         for signal in 1..=SIGNALS_MAX {
             let is_ignored = outside.ignored & (1 << (signal - 1)) != 0;
-            // The kernel's own struct: handler, flags, restorer, mask. The C library keeps two signals to itself.
+            // The kernel's own struct: handler, flags, restorer, mask. The C library keeps two signals to
+            // itself.
             let action = [if is_ignored { libc::SIG_IGN } else { libc::SIG_DFL }, 0, 0, 0];
             libc::syscall(libc::SYS_rt_sigaction, signal, action.as_ptr(), ptr::null_mut::<usize>(), 8);
         }

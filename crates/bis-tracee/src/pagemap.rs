@@ -1,5 +1,5 @@
-//! Which pages of an address space are there (`/proc/PID/pagemap`): so that memory of which little is used costs little
-//! to look at.
+//! Which pages of an address space are there (`/proc/PID/pagemap`): so that memory of which little is used
+//! costs little to look at.
 
 use std::{fs::File, io, os::unix::fs::FileExt};
 
@@ -35,8 +35,8 @@ impl PageMap {
         File::open(format!("/proc/{tid}/pagemap")).map(PageMap)
     }
 
-    /// Calls `found` with the first address of each run of pages in `start..end` (whole pages) that are `wanted`, and
-    /// the one after the run. Runs that touch may come apart.
+    /// Calls `found` with the first address of each run of pages in `start..end` (whole pages) that are
+    /// `wanted`, and the one after the run. Runs that touch may come apart.
     ///
     /// # Errors
     /// Where the map cannot be read.

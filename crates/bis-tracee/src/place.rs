@@ -1,8 +1,8 @@
 //! A place in the middle of a task's computation: what identifies it, and a breakpoint to find it again.
 //!
-//! Between two instructions, a task's state is its registers and its memory. Its registers and a well-chosen part of
-//! its memory say where it is, unless it has been in exactly that state before; and then, all that it works with being
-//! the same, it does the same from there.
+//! Between two instructions, a task's state is its registers and its memory. Its registers and a well-chosen
+//! part of its memory say where it is, unless it has been in exactly that state before; and then, all that it
+//! works with being the same, it does the same from there.
 
 use std::ops::Range;
 
@@ -26,7 +26,8 @@ pub fn look(memory: &Memory, ranges: &[(u64, u64)]) -> Vec<RangeSum> {
     ranges.iter().filter_map(sum).collect()
 }
 
-/// The first of these ranges that does not hold what it held when it was looked at. `read`: as much as can be read of memory.
+/// The first of these ranges that does not hold what it held when it was looked at. `read`: as much as can be
+/// read of memory.
 pub fn first_other(read: impl Fn(u64, usize) -> Vec<u8>, seen: &[RangeSum]) -> Option<RangeSum> {
     /// More than [`look`] is ever asked for: a trace may say anything.
     const LEN_MAX: u64 = 1 << 20;
@@ -37,7 +38,8 @@ pub fn first_other(read: impl Fn(u64, usize) -> Vec<u8>, seen: &[RangeSum]) -> O
     seen.iter().find(|range| !holds(range)).copied()
 }
 
-/// What of these ranges (address, length) can be read, where it is at least eight bytes: less cannot be a condition.
+/// What of these ranges (address, length) can be read, where it is at least eight bytes: less cannot be a
+/// condition.
 pub fn read(memory: &Memory, ranges: &[(u64, u64)]) -> Vec<MemWrite> {
     let read = |&(addr, len): &(u64, u64)| {
         let data = memory.read_upto(addr, usize::try_from(len).unwrap_or(0));
@@ -46,7 +48,8 @@ pub fn read(memory: &Memory, ranges: &[(u64, u64)]) -> Vec<MemWrite> {
     ranges.iter().filter_map(read).collect()
 }
 
-/// These, without what lies in one of the areas; pieces of less than eight bytes cannot be a condition and are left out.
+/// These, without what lies in one of the areas; pieces of less than eight bytes cannot be a condition and
+/// are left out.
 pub fn leave_out(held: Vec<MemWrite>, areas: &[Range<u64>]) -> Vec<MemWrite> {
     let piece = |(held, addr, len): (&MemWrite, u64, u64)| {
         let from = usize::try_from(addr - held.addr).ok()?;
@@ -60,8 +63,8 @@ pub fn leave_out(held: Vec<MemWrite>, areas: &[Range<u64>]) -> Vec<MemWrite> {
     held.into_iter().flat_map(pieces).collect()
 }
 
-/// The first eight bytes of these that memory does not hold, with where they are and what should be there. None: it holds
-/// all of these bytes. `read`: as much as can be read of memory.
+/// The first eight bytes of these that memory does not hold, with where they are and what should be there.
+/// None: it holds all of these bytes. `read`: as much as can be read of memory.
 pub fn first_difference(read: impl Fn(u64, usize) -> Vec<u8>, held: &[MemWrite]) -> Option<(u64, u64)> {
     held.iter().find_map(|wanted| {
         let found = read(wanted.addr, wanted.data.len());
@@ -77,9 +80,10 @@ pub fn first_difference(read: impl Fn(u64, usize) -> Vec<u8>, held: &[MemWrite])
     })
 }
 
-/// The x87 and vector registers, out of the extended state as [`Stopped::xstate`] gives it: every offset is as there (Intel
-/// SDM volume 1, 13.4), zeros stand for what says nothing about the program, and zeros at the end are left out. What
-/// says where the last x87 instruction was is left out too: processors forget it at times.
+/// The x87 and vector registers, out of the extended state as [`Stopped::xstate`] gives it: every offset is
+/// as there (Intel SDM volume 1, 13.4), zeros stand for what says nothing about the program, and zeros at the
+/// end are left out. What says where the last x87 instruction was is left out too: processors forget it at
+/// times.
 pub fn extended(xstate: &[u8]) -> Vec<u8> {
     /// Control, status and tags of the x87; MXCSR; x87 and SSE registers; AVX and AVX-512.
     const KEPT: [Range<usize>; 4] = [0..5, 24..28, 32..416, 576..Conditional::EXTENDED_MAX as usize];
@@ -93,8 +97,8 @@ pub fn extended(xstate: &[u8]) -> Vec<u8> {
     kept
 }
 
-/// Eight bytes of the x87 and vector registers that are not what they should be: their offset, and what they should be;
-/// only such as a condition can look at. Both as [`extended`] gives them.
+/// Eight bytes of the x87 and vector registers that are not what they should be: their offset, and what they
+/// should be; only such as a condition can look at. Both as [`extended`] gives them.
 pub fn extended_difference(found: &[u8], wanted: &[u8]) -> Option<(u16, u64)> {
     let word = |bytes: &[u8], at: usize| {
         u64::from_le_bytes(std::array::from_fn(|i| bytes.get(at + i).copied().unwrap_or(0)))
@@ -104,10 +108,12 @@ pub fn extended_difference(found: &[u8], wanted: &[u8]) -> Option<(u16, u64)> {
     Some((u16::try_from(at).ok()?, word(wanted, at)))
 }
 
-/// Pages for the code of a breakpoint with a condition, which may begin anywhere in the first; one more is for its data.
+/// Pages for the code of a breakpoint with a condition, which may begin anywhere in the first; one more is
+/// for its data.
 pub const CODE_PAGES: u64 = 2;
 
-/// Maps what [`room`] has found, in the task: [`CODE_PAGES`] for code, and behind them a page for data. `what` is for the error's text.
+/// Maps what [`room`] has found, in the task: [`CODE_PAGES`] for code, and behind them a page for data.
+/// `what` is for the error's text.
 ///
 /// # Errors
 /// Where something is mapped there, or the task was killed.
@@ -123,8 +129,8 @@ pub fn map_room(remote: &mut Remote<'_>, pages: u64, what: &'static str) -> Resu
     Ok(())
 }
 
-/// Where a jump in the span's place may lead, so that there is room for code and data between these mappings. With `sure`,
-/// nothing leads into the span's middle.
+/// Where a jump in the span's place may lead, so that there is room for code and data between these mappings.
+/// With `sure`, nothing leads into the span's middle.
 pub fn room(mappings: &[Mapping], span: &Span, sure: bool) -> Option<u64> {
     let is_free = |at: &u64| {
         let start = at & !(PAGE - 1);
@@ -139,8 +145,8 @@ pub fn room(mappings: &[Mapping], span: &Span, sure: bool) -> Option<u64> {
 /// How many breakpoints a task can have.
 pub const BREAKPOINTS: usize = 4;
 
-/// The task stops before it executes the instruction at `addr`, until [`clear_breakpoint`]: a debug register, so the
-/// text stays as it is. Other tasks of the address space are not concerned.
+/// The task stops before it executes the instruction at `addr`, until [`clear_breakpoint`]: a debug register,
+/// so the text stays as it is. Other tasks of the address space are not concerned.
 ///
 /// # Errors
 /// Where the task was killed, or the kernel gives no debug register.
@@ -170,8 +176,8 @@ pub fn set_breakpoints(stopped: &Stopped, addrs: &[u64]) -> Result<()> {
 /// The debug register of [`set_behind`], which no other function here uses for a task that has it.
 const BEHIND: usize = 3;
 
-/// The task stops at this address, too, until [`clear_behind`]: a breakpoint beside those of [`set_breakpoint`] and of up
-/// to three in [`set_breakpoints`].
+/// The task stops at this address, too, until [`clear_behind`]: a breakpoint beside those of
+/// [`set_breakpoint`] and of up to three in [`set_breakpoints`].
 ///
 /// # Errors
 /// Where the task was killed, or the kernel gives no debug register.
@@ -201,8 +207,9 @@ pub fn clear_breakpoint(tid: Tid) -> Result<()> {
     sys::set_debug_register(tid, 7, 0)
 }
 
-/// The task stops after it reads or writes data in these bytes, until [`clear_breakpoint`], instead of at a breakpoint
-/// of [`set_breakpoint`]. The processor fetches instructions from them without that. Some bytes more may be watched.
+/// The task stops after it reads or writes data in these bytes, until [`clear_breakpoint`], instead of at a
+/// breakpoint of [`set_breakpoint`]. The processor fetches instructions from them without that. Some bytes
+/// more may be watched.
 ///
 /// # Errors
 /// Where the task was killed, or the kernel gives no debug registers.
@@ -230,8 +237,8 @@ pub fn is_triggered(stopped: &Stopped) -> Result<bool> {
     Ok(sys::get_debug_register(stopped.tid(), 6)? & 0xf != 0)
 }
 
-/// The same of debug registers other than that of [`set_behind`]; and forgets it: the kernel keeps what it has said of one
-/// exception until the next.
+/// The same of debug registers other than that of [`set_behind`]; and forgets it: the kernel keeps what it
+/// has said of one exception until the next.
 ///
 /// # Errors
 /// Where the task was killed.
@@ -243,8 +250,8 @@ pub fn take_trigger(stopped: &Stopped) -> Result<bool> {
     Ok(triggered)
 }
 
-/// At most four pieces (address, length) that debug registers can watch, which cover these at most 24 bytes, if
-/// possible without more than them.
+/// At most four pieces (address, length) that debug registers can watch, which cover these at most 24 bytes,
+/// if possible without more than them.
 fn pieces(range: &Range<u64>) -> Vec<(u64, u64)> {
     const REGISTERS: usize = 4;
     let exact = |mut at: u64| {

@@ -1,6 +1,8 @@
-//! What the kernel says of tasks below `/proc` (proc(5)): the one place that knows how these files are written.
+//! What the kernel says of tasks below `/proc` (proc(5)): the one place that knows how these files are
+//! written.
 //!
-//! A file there takes some 20 µs to read. Of a task that is gone, or that this process may not look at, there is nothing.
+//! A file there takes some 20 µs to read. Of a task that is gone, or that this process may not look at, there
+//! is nothing.
 
 use std::{fs, path::PathBuf, time::Duration};
 
@@ -11,7 +13,8 @@ pub fn path(tid: Tid, name: &str) -> PathBuf {
     format!("/proc/{tid}/{name}").into()
 }
 
-/// The link that stands for a descriptor: to open it is to open the same file anew, to look at it is to look at the file.
+/// The link that stands for a descriptor: to open it is to open the same file anew, to look at it is to look
+/// at the file.
 pub fn fd(tid: Tid, fd: i32) -> PathBuf {
     path(tid, &format!("fd/{fd}"))
 }
@@ -48,7 +51,8 @@ pub fn fds(tid: Tid) -> Vec<i32> {
     numbers(path(tid, "fd"))
 }
 
-/// The flags with which a descriptor was opened (`O_*` of open(2)), with `O_CLOEXEC` if it is closed at an exec.
+/// The flags with which a descriptor was opened (`O_*` of open(2)), with `O_CLOEXEC` if it is closed at an
+/// exec.
 pub fn open_flags(tid: Tid, fd: i32) -> Option<i32> {
     let flags = Fields::of_fd(tid, fd)?.number("flags", 8)?;
     i32::try_from(flags).ok()
@@ -80,7 +84,8 @@ impl Fields {
         Some(line.trim())
     }
 
-    /// The same as a number, in decimals (10), as masks are written (16), or as the flags of descriptors are (8).
+    /// The same as a number, in decimals (10), as masks are written (16), or as the flags of descriptors are
+    /// (8).
     pub fn number(&self, name: &str, radix: u32) -> Option<u64> {
         u64::from_str_radix(self.text(name)?, radix).ok()
     }
@@ -125,8 +130,8 @@ impl Stat {
     }
 }
 
-/// How long a task has had a processor, and how long it has waited for one, as of when it last gave one up (or the kernel's clock last
-/// ticked there): `/proc/TID/schedstat`. None where the kernel does not say.
+/// How long a task has had a processor, and how long it has waited for one, as of when it last gave one up
+/// (or the kernel's clock last ticked there): `/proc/TID/schedstat`. None where the kernel does not say.
 pub fn processor_time(tid: Tid) -> Option<(Duration, Duration)> {
     let text = fs::read_to_string(path(tid, "schedstat")).ok()?;
     let mut words = text.split_whitespace();

@@ -1,13 +1,13 @@
 //! System calls that the supervisor makes in a task's name, through the agent's untraced instruction.
 //!
-//! [`Remote`] is a guard: it saves the registers when it begins and puts them back when it is finished or dropped. It may
-//! begin at any stop at which the task would return to its program: after a system call's exit, at a signal,
-//! at a first stop, and at a seccomp stop: there the pending call is skipped, and who wants it made sets the
-//! registers to make it again.
+//! [`Remote`] is a guard: it saves the registers when it begins and puts them back when it is finished or
+//! dropped. It may begin at any stop at which the task would return to its program: after a system call's
+//! exit, at a signal, at a first stop, and at a seccomp stop: there the pending call is skipped, and who
+//! wants it made sets the registers to make it again.
 //!
-//! Meanwhile the task's signals are blocked: one that comes waits in the kernel, with all that it says, until the
-//! guard is finished. Not the ones of faults: the call ends with an int3, and a blocked SIGTRAP would cost the
-//! program its handler. Nor can SIGSTOP be blocked; it is sent again at the end.
+//! Meanwhile the task's signals are blocked: one that comes waits in the kernel, with all that it says, until
+//! the guard is finished. Not the ones of faults: the call ends with an int3, and a blocked SIGTRAP would
+//! cost the program its handler. Nor can SIGSTOP be blocked; it is sent again at the end.
 
 use bis_agent::{UNTRACED_SYSCALL, UNTRACED_SYSCALL_END};
 use bis_trace::types::{Registers, Signal, Tid};
@@ -70,8 +70,8 @@ impl<'a> Remote<'a> {
         self.call_at(UNTRACED_SYSCALL, UNTRACED_SYSCALL_END, nr, args)
     }
 
-    /// Like [`Remote::call`], at another `syscall; int3`, whose int3 is at `end`: for an address space that has
-    /// no agent yet.
+    /// Like [`Remote::call`], at another `syscall; int3`, whose int3 is at `end`: for an address space that
+    /// has no agent yet.
     pub fn call_at(&mut self, at: u64, end: u64, nr: i64, args: [u64; 6]) -> Result<i64> {
         let slot = self.task.as_mut().expect("a guard that is not finished");
         let mut stopped = slot.take().expect("a stopped task");
@@ -148,8 +148,8 @@ impl<'a> Remote<'a> {
         Ok(result.cast_unsigned())
     }
 
-    /// Puts the registers back (with `orig_rax` of -1: no call is in progress any more) and the signal mask, and
-    /// ends. A guard that is dropped without, because something in between has failed, does the same.
+    /// Puts the registers back (with `orig_rax` of -1: no call is in progress any more) and the signal mask,
+    /// and ends. A guard that is dropped without, because something in between has failed, does the same.
     ///
     /// # Errors
     /// Where the task has died.

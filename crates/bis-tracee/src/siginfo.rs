@@ -15,7 +15,8 @@ pub const SIGSEGV: Signal = Signal(11);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SigInfo(pub [u8; 128]);
 
-/// The kernel keeps this much of one, bytes (`struct kernel_siginfo`); it need not read more of what a program hands it.
+/// The kernel keeps this much of one, bytes (`struct kernel_siginfo`); it need not read more of what a
+/// program hands it.
 const KEPT: usize = 48;
 
 impl SigInfo {
@@ -95,14 +96,15 @@ impl SigInfo {
         (self.code() == SI_TIMER).then(|| (self.int(16), self.value()))
     }
 
-    /// Would the kernel not queue the one while the other waits? So it is for two of a classic signal, and for two of a timer.
+    /// Would the kernel not queue the one while the other waits? So it is for two of a classic signal, and
+    /// for two of a timer.
     pub fn is_queued_once_with(&self, other: &SigInfo) -> bool {
         let same = self.signal() == other.signal();
         same && (self.signal().0 < 32 || self.timer().is_some() && self.timer() == other.timer())
     }
 
-    /// The same, of a timer that has run out once more, and as often as `later` says besides, before its signal was delivered
-    /// (si_overrun). Of all other signals, the same.
+    /// The same, of a timer that has run out once more, and as often as `later` says besides, before its
+    /// signal was delivered (si_overrun). Of all other signals, the same.
     #[must_use]
     pub fn with_overruns_of(&self, later: &SigInfo) -> SigInfo {
         let mut info = *self;
@@ -156,8 +158,9 @@ fn signal_sets<const N: usize>(tid: Tid, names: [&str; N]) -> [u64; N] {
     names.map(|name| status.as_ref().and_then(|status| status.number(name, 16)).unwrap_or(0))
 }
 
-/// Does any signal wait for this task that it does not block? Also one of which the kernel has kept nothing but the number, because as
-/// many waited as may: of such `PTRACE_PEEKSIGINFO` does not tell. Reads `/proc/TID/status`.
+/// Does any signal wait for this task that it does not block? Also one of which the kernel has kept nothing
+/// but the number, because as many waited as may: of such `PTRACE_PEEKSIGINFO` does not tell. Reads
+/// `/proc/TID/status`.
 pub fn has_open(tid: Tid) -> bool {
     let [own, shared, blocked] = signal_sets(tid, ["SigPnd", "ShdPnd", "SigBlk"]);
     (own | shared) & !blocked != 0
@@ -217,13 +220,13 @@ pub fn frame_ranges(memory: &Memory, rsp: u64) -> Vec<(u64, u64)> {
     ranges
 }
 
-/// The flags that the frame of a handler that is about to begin keeps for the interrupted program: makes them `eflags`
-/// again if the trap flag is all that is different.
+/// The flags that the frame of a handler that is about to begin keeps for the interrupted program: makes them
+/// `eflags` again if the trap flag is all that is different.
 ///
-/// A signal is delivered under a single step. The kernel takes the step's trap flag out again before it builds the
-/// frame, but not where the next instruction looks like one that sets the flags (popf, iret): it thinks that the
-/// program will want it. It looks at the bytes behind the instruction pointer, which are anything at all where a jump to
-/// a trampoline has taken the place of instructions.
+/// A signal is delivered under a single step. The kernel takes the step's trap flag out again before it
+/// builds the frame, but not where the next instruction looks like one that sets the flags (popf, iret): it
+/// thinks that the program will want it. It looks at the bytes behind the instruction pointer, which are
+/// anything at all where a jump to a trampoline has taken the place of instructions.
 ///
 /// # Errors
 /// Where the frame cannot be written.
@@ -238,8 +241,8 @@ pub fn restore_flags(memory: &Memory, rsp: u64, eflags: u64) -> Result<()> {
     Ok(())
 }
 
-/// Does the frame of a handler that is about to begin lie on an alternate stack (sigaltstack)? The frame says where
-/// the task has one.
+/// Does the frame of a handler that is about to begin lie on an alternate stack (sigaltstack)? The frame says
+/// where the task has one.
 pub fn is_on_alternate_stack(memory: &Memory, rsp: u64) -> bool {
     // Behind pretcode, flags and link: `stack_t`, which is address, flags, size.
     const STACK_AT: u64 = 8 + 8 + 8;

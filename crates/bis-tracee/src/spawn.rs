@@ -93,8 +93,9 @@ unsafe fn child(prepared: &Prepared) -> (u8, i32) {
     let errno = || io::Error::last_os_error().raw_os_error().unwrap_or(0);
     // SAFETY: as the function's contract says; each call gets what its manual asks for.
     unsafe {
-        // Nobody traces it yet: if the supervisor is killed now, only this ends it. The end of the pipe would not come, because
-        // this process, and whatever else is forked meanwhile, have the pipe's other end too.
+        // Nobody traces it yet: if the supervisor is killed now, only this ends it. The end of the pipe would
+        // not come, because this process, and whatever else is forked meanwhile, have the pipe's other end
+        // too.
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         let mut byte = 0u8;
         if libc::getppid() != prepared.parent || libc::read(prepared.go, (&raw mut byte).cast(), 1) != 1 {
@@ -163,8 +164,8 @@ fn fork_child(prepared: &Prepared) -> Result<Tid, SpawnError> {
     }
 }
 
-/// Starts the program and returns it stopped at the exit of its execve: nothing of it has run yet. The calling
-/// thread is its supervisor and its kernel parent.
+/// Starts the program and returns it stopped at the exit of its execve: nothing of it has run yet. The
+/// calling thread is its supervisor and its kernel parent.
 ///
 /// # Errors
 /// [`SpawnError::Child`] when the program could not be executed; the child is gone then.

@@ -50,7 +50,8 @@ fn with_data<T>(
     addr: usize,
     data: &mut T,
 ) -> Result<libc::c_long> {
-    // SAFETY: `data` is valid for the whole call; callers in this file pair each request with its kernel type.
+    // SAFETY: `data` is valid for the whole call; callers in this file pair each request with its kernel
+    // type.
     let value = unsafe { libc::ptrace(request, tid.0, addr, ptr::from_mut(data)) };
     check(what, tid, value)
 }
@@ -112,7 +113,8 @@ pub fn set_registers(tid: Tid, regs: &Registers) -> Result<()> {
 /// What the kernel shows of a debug register; of the sixth, what the last debug exception was for.
 pub fn get_debug_register(tid: Tid, index: usize) -> Result<u64> {
     let offset = std::mem::offset_of!(libc::user, u_debugreg) + index * size_of::<u64>();
-    // SAFETY: for this request the library's function has the kernel write to a variable of its own, and returns that.
+    // SAFETY: for this request the library's function has the kernel write to a variable of its own, and
+    // returns that.
     let value = unsafe { libc::ptrace(libc::PTRACE_PEEKUSER, tid.0, offset, 0usize) };
     check("read a debug register", tid, value).map(libc::c_long::cast_unsigned)
 }
@@ -165,7 +167,8 @@ pub fn event_message(tid: Tid) -> Result<u64> {
     Ok(message)
 }
 
-/// The option of prctl that says which address the kernel clears at the caller's end (`include/uapi/linux/prctl.h`).
+/// The option of prctl that says which address the kernel clears at the caller's end
+/// (`include/uapi/linux/prctl.h`).
 pub const PR_GET_TID_ADDRESS: u64 = 40;
 
 /// Does the kernel answer it?
@@ -183,7 +186,8 @@ pub struct Rseq {
     pub signature: u32,
 }
 
-/// The restartable sequences of a stopped thread. None: it has none, or the kernel (before 5.13) does not tell.
+/// The restartable sequences of a stopped thread. None: it has none, or the kernel (before 5.13) does not
+/// tell.
 pub fn rseq_of(tid: Tid) -> Option<Rseq> {
     const PTRACE_GET_RSEQ_CONFIGURATION: libc::c_uint = 0x420f;
     #[repr(C)]
@@ -224,7 +228,8 @@ pub fn peek_pending(tid: Tid, shared: bool) -> Result<Vec<[u8; 128]>> {
 }
 
 /// A raw wait status of one task traced by (or a child of) the calling thread; `None` with `block` false when
-/// none is there, an error ECHILD when there is nothing to wait for, and EINTR when a signal came to this thread.
+/// none is there, an error ECHILD when there is nothing to wait for, and EINTR when a signal came to this
+/// thread.
 pub fn wait(tid: Option<Tid>, block: bool) -> io::Result<Option<(Tid, i32)>> {
     let flags = libc::__WALL | libc::__WNOTHREAD | if block { 0 } else { libc::WNOHANG };
     let mut status = 0;
@@ -260,8 +265,8 @@ pub fn kill_task(tid: Tid, signal: Signal) -> Result<()> {
     check("send a signal", tid, value).map(drop)
 }
 
-/// What a signal of ours to a task carries (si_value), so that we know it again. Its sender does not tell: in a pid
-/// namespace of its own, a task is not told who we are.
+/// What a signal of ours to a task carries (si_value), so that we know it again. Its sender does not tell: in
+/// a pid namespace of its own, a task is not told who we are.
 pub fn carried_value() -> u64 {
     u64::from(std::process::id()) << 32 | 0x6269_7321
 }
@@ -367,8 +372,9 @@ pub fn robust_list(tid: Tid) -> io::Result<u64> {
     if result == 0 { Ok(head) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Lets the C library's allocator have no more arenas than there are processors, at least two. It has eight times as many by
-/// default, and each keeps what the supervisors that use it had in hand at their busiest moment: 6 MB with a hundred processes.
+/// Lets the C library's allocator have no more arenas than there are processors, at least two. It has eight
+/// times as many by default, and each keeps what the supervisors that use it had in hand at their busiest
+/// moment: 6 MB with a hundred processes.
 #[cfg(target_env = "gnu")]
 pub fn few_arenas() {
     let count = std::thread::available_parallelism().map_or(2, |count| count.get().clamp(2, 64));
@@ -451,7 +457,8 @@ pub fn has_cpuid_faulting() -> bool {
     }
 }
 
-/// A descriptor of ours for what a process's descriptor `fd` means: the same open file, with the same position.
+/// A descriptor of ours for what a process's descriptor `fd` means: the same open file, with the same
+/// position.
 ///
 /// # Errors
 /// Where there is no such process or descriptor, it is not ours to trace, or the kernel is older than 5.6.
@@ -469,8 +476,8 @@ pub fn take_fd(pid: Tid, fd: i32) -> io::Result<std::fs::File> {
     Ok(taken.into())
 }
 
-/// The open file behind our own descriptor `fd`, which somebody else has given us, as a descriptor of its own. What we
-/// start does not get the one given, unless it is a standard one.
+/// The open file behind our own descriptor `fd`, which somebody else has given us, as a descriptor of its
+/// own. What we start does not get the one given, unless it is a standard one.
 ///
 /// # Errors
 /// Where there is no such descriptor.
@@ -494,7 +501,8 @@ pub fn adopt_fd(fd: i32) -> io::Result<std::fs::File> {
 /// Lets `len` bytes of `to` from `at` on have the blocks of `from` at `offset`; numbers in whole blocks.
 ///
 /// # Errors
-/// Where the filesystem cannot do it: it is not the same, has no such thing, or the range is not aligned or not there.
+/// Where the filesystem cannot do it: it is not the same, has no such thing, or the range is not aligned or
+/// not there.
 pub fn clone_range(
     from: &std::fs::File,
     offset: u64,
@@ -512,9 +520,9 @@ pub fn clone_range(
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// All bytes of a file, for as long as this process lives. Pages are read when they are looked at, and the kernel may
-/// forget them again. Whoever makes the file shorter meanwhile makes reads beyond its new end fatal: so only for
-/// programs and libraries, which are replaced and not rewritten.
+/// All bytes of a file, for as long as this process lives. Pages are read when they are looked at, and the
+/// kernel may forget them again. Whoever makes the file shorter meanwhile makes reads beyond its new end
+/// fatal: so only for programs and libraries, which are replaced and not rewritten.
 #[derive(Clone, Copy, Debug)]
 pub struct MappedFile(&'static [u8]);
 
@@ -523,8 +531,8 @@ impl MappedFile {
         self.0
     }
 
-    /// This part of it has been looked at, and will hardly be again: the whole pages in it are ours no longer, until they
-    /// are looked at. What is no part of the file is left alone.
+    /// This part of it has been looked at, and will hardly be again: the whole pages in it are ours no
+    /// longer, until they are looked at. What is no part of the file is left alone.
     pub fn forget(self, part: &[u8]) {
         const PAGE: usize = 4096;
         let within = self.0.as_ptr_range();
@@ -535,8 +543,8 @@ impl MappedFile {
         let (start, end) = ((asked.start as usize).next_multiple_of(PAGE), asked.end as usize & !(PAGE - 1));
         if start < end {
             let skipped = start - asked.start as usize;
-            // SAFETY: these pages lie in a private mapping of a file that nobody writes to, made by `map_file`: whoever looks at
-            // them again finds what the file has there, which is what they hold.
+            // SAFETY: these pages lie in a private mapping of a file that nobody writes to, made by
+            // `map_file`: whoever looks at them again finds what the file has there, which is what they hold.
             unsafe {
                 libc::madvise(asked.start.add(skipped).cast_mut().cast(), end - start, libc::MADV_DONTNEED);
             }
@@ -551,8 +559,8 @@ impl MappedFile {
 pub fn map_file(file: &std::fs::File) -> io::Result<MappedFile> {
     use std::os::fd::AsRawFd;
     let len = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
-    // SAFETY: a new private mapping at an address of the kernel's choice; it is never unmapped, so the slice may
-    // live for ever.
+    // SAFETY: a new private mapping at an address of the kernel's choice; it is never unmapped, so the slice
+    // may live for ever.
     unsafe {
         let at = libc::mmap(ptr::null_mut(), len, libc::PROT_READ, libc::MAP_PRIVATE, file.as_raw_fd(), 0);
         if at == libc::MAP_FAILED {

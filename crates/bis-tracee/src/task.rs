@@ -1,5 +1,5 @@
-//! A traced task as a value: [`Stopped`] or [`Running`], never both. Resuming consumes the stop, so nothing can
-//! touch the registers of a task that runs.
+//! A traced task as a value: [`Stopped`] or [`Running`], never both. Resuming consumes the stop, so nothing
+//! can touch the registers of a task that runs.
 //!
 //! The wait of a supervisor goes through this file too. Waits are a matter of threads (`__WNOTHREAD`): each
 //! supervisor thread sees only its own tasks.
@@ -25,8 +25,8 @@ use crate::{
 #[derive(Debug)]
 pub struct Stopped {
     tid: Tid,
-    /// Its general registers, once somebody has asked for them in this stop: nobody else changes them, and each question is a system
-    /// call.
+    /// Its general registers, once somebody has asked for them in this stop: nobody else changes them, and
+    /// each question is a system call.
     regs: Cell<Option<Registers>>,
 }
 
@@ -83,8 +83,8 @@ fn signal(number: i32) -> Signal {
     Signal(u8::try_from(number).unwrap_or(0))
 }
 
-/// The task that a stop's message names. None where the task that stopped was killed meanwhile: the message is of
-/// its end then.
+/// The task that a stop's message names. None where the task that stopped was killed meanwhile: the message
+/// is of its end then.
 fn message_tid(tid: Tid) -> Option<Tid> {
     let message = sys::event_message(tid).ok().and_then(|m| i32::try_from(m).ok());
     let overtaken = sys::get_siginfo(tid).map_or(true, |info| SigInfo(info).is_of_exit_stop());
@@ -129,12 +129,12 @@ pub fn put_back(tid: Tid, status: Status) {
     PUT_BACK.with_borrow_mut(|queue| queue.push_back((tid, status)));
 }
 
-/// The next report of any task of this thread. `None`: with `block` false, nothing to report yet; with `block`
-/// true, there is no task left.
+/// The next report of any task of this thread. `None`: with `block` false, nothing to report yet; with
+/// `block` true, there is no task left.
 ///
 /// # Errors
-/// Whatever waitpid fails with, but for "no children"; with `block`, `Interrupted` where somebody kicked this thread
-/// ([`crate::ours::kick`]).
+/// Whatever waitpid fails with, but for "no children"; with `block`, `Interrupted` where somebody kicked this
+/// thread ([`crate::ours::kick`]).
 pub fn wait_any(block: bool) -> io::Result<Option<(Tid, Status)>> {
     if let Some(report) = PUT_BACK.with_borrow_mut(VecDeque::pop_front) {
         return Ok(Some(report));
@@ -146,7 +146,8 @@ pub fn wait_any(block: bool) -> io::Result<Option<(Tid, Status)>> {
     }
 }
 
-/// Has the task (or, by its first thread, the process) not ended? One that has, and is only not reaped yet, is not alive.
+/// Has the task (or, by its first thread, the process) not ended? One that has, and is only not reaped yet,
+/// is not alive.
 pub fn is_alive(tid: Tid) -> bool {
     match Stat::of(tid) {
         Ok(stat) => stat.state().is_some_and(|state| !matches!(state, 'Z' | 'X')),
@@ -154,13 +155,14 @@ pub fn is_alive(tid: Tid) -> bool {
     }
 }
 
-/// How long the task has had a processor, as of when it last gave one up (or the kernel's clock last ticked there). None where the
-/// kernel does not say.
+/// How long the task has had a processor, as of when it last gave one up (or the kernel's clock last ticked
+/// there). None where the kernel does not say.
 pub fn cpu_time(tid: Tid) -> Option<Duration> {
     proc::processor_time(tid).map(|(ran, _)| ran)
 }
 
-/// Is the task on its way out of the kernel, from where nothing brings it back? (`PF_EXITING` of `include/linux/sched.h`.)
+/// Is the task on its way out of the kernel, from where nothing brings it back? (`PF_EXITING` of
+/// `include/linux/sched.h`.)
 pub fn is_ending(tid: Tid) -> bool {
     const EXITING: u64 = 4;
     Stat::of(tid).is_ok_and(|stat| stat.flags().is_some_and(|flags| flags & EXITING != 0))
@@ -178,8 +180,8 @@ pub fn wait_for(tid: Tid) -> Result<Status> {
     }
     let waited = loop {
         match sys::wait(Some(tid), true) {
-            // Somebody wonders why this takes so long. A first thread that was killed as it left a stop is reported only after all
-            // its others, which may wait for us.
+            // Somebody wonders why this takes so long. A first thread that was killed as it left a stop is
+            // reported only after all its others, which may wait for us.
             Err(error) if error.kind() == io::ErrorKind::Interrupted && is_alive(tid) => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(TraceeError::Died(tid)),
             waited => break waited,
@@ -221,7 +223,8 @@ impl Stopped {
     }
 
     /// # Errors
-    /// [`TraceeError::Died`] where the task was killed meanwhile; so for all functions here. (Registers that were read before are still told.)
+    /// [`TraceeError::Died`] where the task was killed meanwhile; so for all functions here. (Registers that
+    /// were read before are still told.)
     pub fn regs(&self) -> Result<Registers> {
         if let Some(regs) = self.regs.get() {
             return Ok(regs);
@@ -249,8 +252,8 @@ impl Stopped {
     /// The signal that the task is about to receive (`siginfo_t`).
     pub fn siginfo(&self) -> Result<[u8; 128]> {
         let info = sys::get_siginfo(self.tid)?;
-        // Killed in its stop, the task goes on by itself as far as its next one, on its way out. That has information
-        // too, which is none of a signal; the report of it is still to come.
+        // Killed in its stop, the task goes on by itself as far as its next one, on its way out. That has
+        // information too, which is none of a signal; the report of it is still to come.
         if SigInfo(info).is_of_exit_stop() { Err(TraceeError::Died(self.tid)) } else { Ok(info) }
     }
 
@@ -274,9 +277,9 @@ impl Stopped {
         Ok(all)
     }
 
-    /// Lets the task go on. A task that was killed meanwhile counts as running: the next wait reports its end.
-    /// Makes the task report again as soon as it is resumed, before it executes anything: as in a group-stop, if its
-    /// process is stopped.
+    /// Lets the task go on. A task that was killed meanwhile counts as running: the next wait reports its
+    /// end. Makes the task report again as soon as it is resumed, before it executes anything: as in a
+    /// group-stop, if its process is stopped.
     ///
     /// # Errors
     /// [`TraceeError::Died`] where it was killed.
@@ -291,8 +294,8 @@ impl Stopped {
     pub fn resume(self, how: Resume, signal: Option<Signal>) -> Result<Running> {
         match sys::resume(self.tid, how, signal) {
             Ok(()) | Err(TraceeError::Died(_)) => Ok(Running { tid: self.tid }),
-            // Only who stands in a group-stop can be left in it. Whoever was killed there stands, a moment later, in
-            // the stop that tells of its end, and the next wait says so.
+            // Only who stands in a group-stop can be left in it. Whoever was killed there stands, a moment
+            // later, in the stop that tells of its end, and the next wait says so.
             Err(error) if how == Resume::Listen && error.is_of_another_stop() => {
                 Ok(Running { tid: self.tid })
             }
@@ -324,8 +327,8 @@ mod tests {
             .unwrap()
     }
 
-    /// Killed at a signal's stop, the task moves to the stop of its end before anybody waits for it: what the kernel
-    /// says there must not be taken for a fault of the program.
+    /// Killed at a signal's stop, the task moves to the stop of its end before anybody waits for it: what the
+    /// kernel says there must not be taken for a fault of the program.
     #[test]
     fn a_task_that_was_killed_in_its_stop_has_no_signal() {
         let stopped = begun();
@@ -352,7 +355,8 @@ mod tests {
         assert_eq!(wait_for(tid).unwrap(), Status::Killed(Signal::KILL));
     }
 
-    /// Killed in its group-stop, the task moves to the stop of its end, where there is no group-stop to be left in.
+    /// Killed in its group-stop, the task moves to the stop of its end, where there is no group-stop to be
+    /// left in.
     #[test]
     fn a_task_that_was_killed_in_its_group_stop_cannot_be_left_in_it() {
         let stopped = begun();

@@ -1,5 +1,6 @@
 //! The vdso's functions read the clock without a system call, so nothing would record them: in a recorded
-//! process each is overwritten with the system call that it stands for. The hooks may call a copy of what was there.
+//! process each is overwritten with the system call that it stands for. The hooks may call a copy of what was
+//! there.
 
 use std::ops::Range;
 
@@ -38,8 +39,8 @@ const CLOCKS: [u32; 4] = [228, 96, 201, 309];
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Vdso {
     pub start: u64,
-    /// The address of each `syscall` instruction that is there now, and the call's number; each is followed by a `ret`, and by
-    /// at least two bytes of the old function that nobody executes.
+    /// The address of each `syscall` instruction that is there now, and the call's number; each is followed
+    /// by a `ret`, and by at least two bytes of the old function that nobody executes.
     pub sites: Vec<(u64, u32)>,
     /// What was there before.
     image: Vec<u8>,
@@ -55,8 +56,8 @@ pub struct Vdso {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClockText {
     pub bytes: Vec<u8>,
-    /// The addresses of clock_gettime, gettimeofday, time and getcpu; what they return instead of making a system call ends in
-    /// [`bis_rewrite::FALLBACK`].
+    /// The addresses of clock_gettime, gettimeofday, time and getcpu; what they return instead of making a
+    /// system call ends in [`bis_rewrite::FALLBACK`].
     pub clocks: [u64; 4],
 }
 
@@ -66,8 +67,9 @@ impl Vdso {
         self.start..self.start + self.image.len() as u64
     }
 
-    /// What was overwritten: each address with the bytes that were there, and whether a function begins there that was diverted. Else it
-    /// is in the rest of one, where nobody comes. In the order in which it was done.
+    /// What was overwritten: each address with the bytes that were there, and whether a function begins there
+    /// that was diverted. Else it is in the rest of one, where nobody comes. In the order in which it was
+    /// done.
     pub fn changed(&self) -> impl Iterator<Item = (u64, &[u8], bool)> {
         self.changed.iter().filter_map(|(addr, len, is_function)| {
             let from = usize::try_from(addr - self.start).ok()?;
@@ -75,8 +77,8 @@ impl Vdso {
         })
     }
 
-    /// The kernel's own text, to lie at `at`, within 2 GiB of the vdso: it reads the pages beside the vdso from there. None
-    /// if it cannot be moved for sure.
+    /// The kernel's own text, to lie at `at`, within 2 GiB of the vdso: it reads the pages beside the vdso
+    /// from there. None if it cannot be moved for sure.
     pub fn copy_for(&self, at: u64) -> Option<ClockText> {
         let (from, to) = self.text;
         let part = usize::try_from(from).ok()?..usize::try_from(to).ok()?;
@@ -95,8 +97,8 @@ pub fn find(mappings: &[Mapping]) -> Option<&Mapping> {
     mappings.iter().find(|mapping| mapping.name == b"[vdso]")
 }
 
-/// Overwrites the functions of the vdso among `mappings`, if there is one, and whatever else reads the time stamp
-/// counter there.
+/// Overwrites the functions of the vdso among `mappings`, if there is one, and whatever else reads the time
+/// stamp counter there.
 ///
 /// # Errors
 /// Where its memory cannot be read or written.

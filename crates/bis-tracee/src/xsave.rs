@@ -1,10 +1,11 @@
 //! What `xsavec` has left in a task's memory.
 //!
-//! The dynamic linker saves the vector registers on the stack before it looks for a function, and so do other runtimes.
-//! With `xsavec` only those components are written that the processor thinks are in use; of the others, their place
-//! keeps what was there before, and a mask in the area's header says which are which (Intel SDM volume 1, 13.10). Whether
-//! a component counts as in use depends on when the kernel last saved and loaded it, so the area is not the same in
-//! replay. The program loads it back and cannot tell; whoever compares memory can.
+//! The dynamic linker saves the vector registers on the stack before it looks for a function, and so do other
+//! runtimes. With `xsavec` only those components are written that the processor thinks are in use; of the
+//! others, their place keeps what was there before, and a mask in the area's header says which are which
+//! (Intel SDM volume 1, 13.10). Whether a component counts as in use depends on when the kernel last saved
+//! and loaded it, so the area is not the same in replay. The program loads it back and cannot tell; whoever
+//! compares memory can.
 
 use bis_trace::types::PAGE;
 use std::ops::Range;
@@ -115,7 +116,8 @@ mod tests {
         #[repr(align(64))]
         struct Area([u8; 16384]);
         let mut area = Box::new(Area([0; 16384]));
-        // SAFETY: the area is aligned and longer than all components together (AMX's, the largest, has 8 KiB).
+        // SAFETY: the area is aligned and longer than all components together (AMX's, the largest, has 8
+        // KiB).
         unsafe { std::arch::x86_64::_xsavec64(area.0.as_mut_ptr(), 0b111) };
         let start = area.0.as_ptr().addr() as u64;
         let found = find(&area.0, start, cpu::xcr0(), component_len);

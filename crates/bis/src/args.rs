@@ -98,8 +98,8 @@ Examples:
   while bis record --chaos -o t ./flaky_test; do bis rm t; done"
 )]
 pub struct Record {
-    /// Make the trace in this folder, which must not exist or be empty [default: a new one, `PROGRAM-N`, in the
-    /// folder of the traces]
+    /// Make the trace in this folder, which must not exist or be empty [default: a new one, `PROGRAM-N`, in
+    /// the folder of the traces]
     #[arg(short, long, value_name = "DIR", alias = "output-trace-dir")]
     pub output: Option<PathBuf>,
     /// Stop at every system call: without the hooks, which make the usual ones inside of the process
@@ -107,21 +107,23 @@ pub struct Record {
     pub no_hooks: bool,
     /// Copy what the program reads into the trace, all of it
     ///
-    /// Where the program's files and the trace are on one filesystem that clones blocks (btrfs, XFS), reads of 64 KiB and
-    /// more are not copied: the trace gets the file's own blocks, which take no room of their own until the file is
-    /// changed. With this flag they are compressed into the log, as they are elsewhere.
+    /// Where the program's files and the trace are on one filesystem that clones blocks (btrfs, XFS), reads
+    /// of 64 KiB and more are not copied: the trace gets the file's own blocks, which take no room of their
+    /// own until the file is changed. With this flag they are compressed into the log, as they are elsewhere.
     #[arg(long)]
     pub no_cloning: bool,
     /// Record on until all that the program has left running has ended
     ///
-    /// Without it, the recording ends with the program: processes that it has left (daemons, jobs in the background) have
-    /// another second, and are killed then, because what is recorded cannot go on by itself. bis says which ones those were.
+    /// Without it, the recording ends with the program: processes that it has left (daemons, jobs in the
+    /// background) have another second, and are killed then, because what is recorded cannot go on by itself.
+    /// bis says which ones those were.
     #[arg(long)]
     pub wait: bool,
     /// How long a thread may run while others of its process could, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub slice: u64,
-    /// Look for rare bugs: turns of random length, threads that are starved for a while, short reads and writes
+    /// Look for rare bugs: turns of random length, threads that are starved for a while, short reads and
+    /// writes
     #[arg(long)]
     pub chaos: bool,
     /// The number from which --chaos draws [default: another each time]
@@ -140,8 +142,8 @@ pub struct Record {
     /// memory differs
     #[arg(long)]
     pub checksum: bool,
-    /// Write the trace's path and a newline to this descriptor, before the program starts; it does not get the
-    /// descriptor
+    /// Write the trace's path and a newline to this descriptor, before the program starts; it does not get
+    /// the descriptor
     #[arg(short, long, value_name = "FD", value_parser = clap::value_parser!(i32).range(0..))]
     pub print_trace_dir: Option<i32>,
     /// Say where the trace is, also when standard error is not a terminal
@@ -150,14 +152,15 @@ pub struct Record {
     /// When the recording fails: `debug` starts gdb on the process with which it does, as it stands there
     #[arg(long, value_name = "WHAT", value_parser = ["debug"])]
     pub on_error: Option<String>,
-    /// With --on-error=debug: start no gdb, but serve one at this port (0: any free one), and say on standard error how to connect
+    /// With --on-error=debug: start no gdb, but serve one at this port (0: any free one), and say on standard
+    /// error how to connect
     #[arg(short = 's', long, value_name = "PORT", requires = "on_error")]
     pub port: Option<u16>,
     /// Leave this command out of the recording wherever the program executes it; can be given several times
     ///
-    /// A name like `git` means all programs of that name, and with a slash it is a path; `*` and `?` stand for any text and any
-    /// character. Such a program, with all that it starts, runs as without bis; the recording has a process that waits for it and has
-    /// its exit status. PROGRAM itself is always recorded.
+    /// A name like `git` means all programs of that name, and with a slash it is a path; `*` and `?` stand
+    /// for any text and any character. Such a program, with all that it starts, runs as without bis; the
+    /// recording has a process that waits for it and has its exit status. PROGRAM itself is always recorded.
     #[arg(long, value_name = "COMMAND")]
     pub detach: Vec<OsString>,
     /// What to do where this bis is itself being recorded by bis
@@ -165,9 +168,10 @@ pub struct Record {
     pub nested: Nested,
     /// Record a process that runs already, from where it is, with all its threads
     ///
-    /// It is recorded to its end, and cannot go on without bis: where the recording is ended, so is the process. What comes to bis from
-    /// its terminal (^C) is passed on to it. Until it executes another program, all its calls stop. It takes the right to trace the
-    /// process, and 400 MiB of memory of its own are the most that it may have.
+    /// It is recorded to its end, and cannot go on without bis: where the recording is ended, so is the
+    /// process. What comes to bis from its terminal (^C) is passed on to it. Until it executes another
+    /// program, all its calls stop. It takes the right to trace the process, and 400 MiB of memory of its own
+    /// are the most that it may have.
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..), conflicts_with_all = ["command", "env", "cwd"])]
     pub attach: Option<i32>,
     /// The program, looked for as a shell does, and its arguments
@@ -202,7 +206,8 @@ pub enum TicksArg {
 }
 
 impl TicksArg {
-    /// `plain`: nothing is to be counted unless that is asked for: so with chaos, which stops programs anywhere, and without hooks.
+    /// `plain`: nothing is to be counted unless that is asked for: so with chaos, which stops programs
+    /// anywhere, and without hooks.
     pub fn kind(self, plain: bool) -> TickKind {
         match self {
             TicksArg::Auto if plain => TickKind::State,
@@ -301,9 +306,11 @@ pub struct Replay {
     /// How much memory checkpoints may take, like 512M or 2G [default: a quarter of the machine's]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub checkpoint_memory: Option<u64>,
-    /// Start no debugger: sample where the recorded run computed, and print it as folded stacks, in microseconds
+    /// Start no debugger: sample where the recorded run computed, and print it as folded stacks, in
+    /// microseconds
     ///
-    /// Of all processes, or of the one that --pid or --forked names. Time in the kernel is not in it: no recorded call is made again.
+    /// Of all processes, or of the one that --pid or --forked names. Time in the kernel is not in it: no
+    /// recorded call is made again.
     #[arg(long, conflicts_with_all = ["autopilot", "server", "debugger", "commands", "trace_at", "goto", "end", "debugger_args"])]
     pub profile: bool,
     /// With --profile: write the folded stacks to this file
@@ -314,7 +321,8 @@ pub struct Replay {
     pub svg: Option<PathBuf>,
     /// Start no debugger: show the registers in front of each instruction, from this event on
     ///
-    /// On standard error, a line for each. Of all processes, one after the other, or of the one that --pid or --forked names.
+    /// On standard error, a line for each. Of all processes, one after the other, or of the one that --pid or
+    /// --forked names.
     #[arg(short, long, value_name = "EVENT", alias = "trace",
           conflicts_with_all = ["server", "debugger", "commands", "trace_at", "profile", "goto", "end", "debugger_args", "on_error"])]
     pub trace_from: Option<u64>,
@@ -652,7 +660,8 @@ Examples:
   tar -cSf server-3.tar -C ~/.local/share/bis server-3"
 )]
 pub struct Pack {
-    /// With the symbols that lie apart from the programs: those of distributions, and those that debuginfod has fetched
+    /// With the symbols that lie apart from the programs: those of distributions, and those that debuginfod
+    /// has fetched
     #[arg(long)]
     pub symbols: bool,
     /// With the source files of all programs and libraries, as far as this machine has them

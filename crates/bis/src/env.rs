@@ -1,5 +1,5 @@
-//! Every environment variable that bis reads, each with its meaning: the only place where one is named. The help
-//! text and docs/using.md come from here.
+//! Every environment variable that bis reads, each with its meaning: the only place where one is named. The
+//! help text and docs/using.md come from here.
 
 use std::{env, ffi::OsString};
 

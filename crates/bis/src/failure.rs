@@ -1,4 +1,5 @@
-//! A failure as the command shows it: one text, one exit status. Libraries have error types; here they become this.
+//! A failure as the command shows it: one text, one exit status. Libraries have error types; here they become
+//! this.
 
 use std::{fmt::Display, io};
 

@@ -1,5 +1,5 @@
-//! The folder of the traces: where it is, the names in it, making a new one, the `latest` link, and finding a trace
-//! by name. What is in a trace is not known here, but for the mark by which one is recognised.
+//! The folder of the traces: where it is, the names in it, making a new one, the `latest` link, and finding a
+//! trace by name. What is in a trace is not known here, but for the mark by which one is recognised.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -120,8 +120,8 @@ pub fn is_trace(path: &Path) -> bool {
     read.is_ok() && LOG_MAGIC.starts_with(&head)
 }
 
-/// Whether a folder was made for a trace that never came: an empty one in the folder of the traces, which a killed
-/// recorder leaves.
+/// Whether a folder was made for a trace that never came: an empty one in the folder of the traces, which a
+/// killed recorder leaves.
 pub fn is_unborn(path: &Path) -> bool {
     let ours = traces().and_then(|traces| fs::canonicalize(traces).map_err(Failure::from)).ok();
     ours.is_some_and(|traces| path.parent() == Some(&traces))

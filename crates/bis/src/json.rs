@@ -1,6 +1,6 @@
-//! Events as JSON, for `bis dump --json`: the whole model, one object for each event. Names are those of the model
-//! (`bis-trace`); registers are an object of hexadecimal strings, bytes are hexadecimal, and names that the program
-//! gave (paths, arguments) are text with escapes.
+//! Events as JSON, for `bis dump --json`: the whole model, one object for each event. Names are those of the
+//! model (`bis-trace`); registers are an object of hexadecimal strings, bytes are hexadecimal, and names that
+//! the program gave (paths, arguments) are text with escapes.
 
 use bis_agent::hooks::entries;
 use bis_syscalls::{Call, describe, row};

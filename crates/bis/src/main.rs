@@ -1,14 +1,15 @@
 //! `bis`, the command: records a run of a program and replays it, exactly, as often as wanted.
 //!
-//! This crate is the edge of the project: it reads arguments and environment, finds programs and traces by name,
-//! prints, and chooses exit statuses. It knows nothing of ptrace, of system calls, or of the trace's format; that
-//! is the business of `bis-record`, `bis-replay` and `bis-trace`, and those print nothing.
+//! This crate is the edge of the project: it reads arguments and environment, finds programs and traces by
+//! name, prints, and chooses exit statuses. It knows nothing of ptrace, of system calls, or of the trace's
+//! format; that is the business of `bis-record`, `bis-replay` and `bis-trace`, and those print nothing.
 //!
-//! Exit statuses (also in `bis --help`): `record` gives the program's own, or 128 + the signal that killed it; 125
-//! when bis itself failed, 126 when the program cannot be executed, 127 when it was not found: the habits of env
-//! and timeout. `replay`: with a debugger, the debugger's own; without, 0 for the whole run without divergence, 1 for a divergence, 2 for a bad command line or
-//! trace, 3 for a trace that was cut short and replayed without divergence as far as it goes. The others: 0, or 2
-//! when they failed; `doctor`: 1 when something that bis needs is missing.
+//! Exit statuses (also in `bis --help`): `record` gives the program's own, or 128 + the signal that killed
+//! it; 125 when bis itself failed, 126 when the program cannot be executed, 127 when it was not found: the
+//! habits of env and timeout. `replay`: with a debugger, the debugger's own; without, 0 for the whole run
+//! without divergence, 1 for a divergence, 2 for a bad command line or trace, 3 for a trace that was cut
+//! short and replayed without divergence as far as it goes. The others: 0, or 2 when they failed; `doctor`: 1
+//! when something that bis needs is missing.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -80,7 +81,8 @@ const ONLY_RR: [(&[&str], &str); 4] = [
     ),
 ];
 
-/// What is said of an option that `bis replay` does not know. None: clap knows of one that is like it, and says so.
+/// What is said of an option that `bis replay` does not know. None: clap knows of one that is like it, and
+/// says so.
 fn unknown_option(error: &clap::Error) -> Option<String> {
     if error.kind() != ErrorKind::UnknownArgument || error.get(ContextKind::SuggestedArg).is_some() {
         return None;
@@ -117,9 +119,9 @@ fn usage_error(error: &clap::Error) -> ! {
     process::exit(i32::from(code))
 }
 
-/// A panic anywhere, in a supervisor thread too, ends the process at once with a line that asks for a report: the
-/// other threads might wait for the one that is gone. The kernel then kills what was traced, and a trace that was
-/// being written can be read up to its last whole chunk.
+/// A panic anywhere, in a supervisor thread too, ends the process at once with a line that asks for a report:
+/// the other threads might wait for the one that is gone. The kernel then kills what was traced, and a trace
+/// that was being written can be read up to its last whole chunk.
 fn name_bugs(code: u8) {
     panic::set_hook(Box::new(move |info| {
         let thread = std::thread::current();
@@ -146,7 +148,8 @@ fn name_bugs(code: u8) {
     }));
 }
 
-/// Sends the log to standard error if `BIS_LOG` asks for one. A filter that makes no sense is named, not ignored.
+/// Sends the log to standard error if `BIS_LOG` asks for one. A filter that makes no sense is named, not
+/// ignored.
 fn start_log() {
     let Some(filter) = env::BIS_LOG.get() else { return };
     let filter = filter.to_string_lossy().into_owned();

@@ -1,5 +1,5 @@
-//! A bis that runs inside of a recording: whether it does, and becoming the program that it was to record. A task has one tracer, so
-//! a recording cannot start another one inside of itself.
+//! A bis that runs inside of a recording: whether it does, and becoming the program that it was to record. A
+//! task has one tracer, so a recording cannot start another one inside of itself.
 
 use std::{
     env,

@@ -1,5 +1,5 @@
-//! Writing to people: lines on standard error, pages on standard output, tables. Writing never panics; a reader
-//! that went away is an `io::Error` that `failure.rs` makes silent.
+//! Writing to people: lines on standard error, pages on standard output, tables. Writing never panics; a
+//! reader that went away is an `io::Error` that `failure.rs` makes silent.
 
 use std::io::{self, BufWriter, StdoutLock, Write};
 

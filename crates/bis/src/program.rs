@@ -1,5 +1,5 @@
-//! Finding the program to record, as `execvp` does: a name with a slash is a path; another is looked for in the
-//! folders of the program's own `PATH`; a text without `#!` is a script for `/bin/sh`.
+//! Finding the program to record, as `execvp` does: a name with a slash is a path; another is looked for in
+//! the folders of the program's own `PATH`; a text without `#!` is a script for `/bin/sh`.
 
 use std::{
     ffi::{OsStr, OsString},

@@ -1,4 +1,5 @@
-//! What a recording is asked without a debugger's prompt: `bis replay --trace-at`, and `--profile`; and `bis pack`.
+//! What a recording is asked without a debugger's prompt: `bis replay --trace-at`, and `--profile`; and `bis
+//! pack`.
 //!
 //! Ignored where gcc or gdb is missing.
 
@@ -91,7 +92,8 @@ fn must(program: &str, arguments: &[&str], cwd: &Path) -> Result<(), Failed> {
     Err(format!("{program}: {}", String::from_utf8_lossy(&output.stderr)).into())
 }
 
-/// The program, its symbols in a file of their own, and its sources are gone; compiled in another folder than theirs.
+/// The program, its symbols in a file of their own, and its sources are gone; compiled in another folder than
+/// theirs.
 fn it_is_debugged_where_nothing_is_left() -> Result<(), Failed> {
     let folder = Folder::new("pack-gone")?;
     let machine = folder.sub("machine")?;
@@ -334,7 +336,8 @@ const GO: Language = Language {
         if all == 0 { panic(all) } }\n",
     compiler: &["go", "build", "-o"],
     trace_at: ["main.spin", "times"],
-    // `main` has no frame of its own here: the unwinder takes a leaf's caller by the frame pointer, and `spin` makes no frame.
+    // `main` has no frame of its own here: the unwinder takes a leaf's caller by the frame pointer, and
+    // `spin` makes no frame.
     stack: ";main.spin",
 };
 

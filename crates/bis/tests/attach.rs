@@ -1,6 +1,7 @@
-//! Recordings that begin with a process that runs already: `tests/attach/`, in which each program is started, found by bis once it is
-//! ready, and told that by the file it is given. What it writes from then on, and its end, must be that of the replay; where
-//! there is a transcript beside it (`NAME.gdb`), a debugger must show the lines behind `#>` in it, in their order.
+//! Recordings that begin with a process that runs already: `tests/attach/`, in which each program is started,
+//! found by bis once it is ready, and told that by the file it is given. What it writes from then on, and its
+//! end, must be that of the replay; where there is a transcript beside it (`NAME.gdb`), a debugger must show
+//! the lines behind `#>` in it, in their order.
 
 mod common;
 

@@ -1,7 +1,9 @@
-//! What a person gets for bad input: one clear line on standard error, a status that is not 0, no panic, no hang.
+//! What a person gets for bad input: one clear line on standard error, a status that is not 0, no panic, no
+//! hang.
 //!
-//! Programs that cannot be started, folders that cannot be used, and traces that are missing, empty, cut short,
-//! damaged or from another version. Damage may leave a part that replays; see [`honest`] for what holds then.
+//! Programs that cannot be started, folders that cannot be used, and traces that are missing, empty, cut
+//! short, damaged or from another version. Damage may leave a part that replays; see [`honest`] for what
+//! holds then.
 
 mod common;
 
@@ -84,7 +86,8 @@ fn replay(folder: &Folder, trace: &Path) -> Result<Step, Failed> {
     bis(folder, &["replay".as_ref(), "-a".as_ref(), trace.as_os_str()])
 }
 
-/// A refusal: this status, nothing on stdout, one line on stderr that begins with `bis: ` and has all `words`.
+/// A refusal: this status, nothing on stdout, one line on stderr that begins with `bis: ` and has all
+/// `words`.
 fn refused(step: &Step, status: impl Into<Option<i32>>, words: &[&str]) -> Result<(), Failed> {
     let text = step.stderr_text();
     let wrong = if status.into().map_or(step.status == 0, |status| step.status != status) {
@@ -172,8 +175,9 @@ fn used_folder(folder: &Folder) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Whatever the recorder could open before it had no descriptor left, what it recorded was the program's own doing: it says that
-/// it cannot go on, and how it could. Some processes run side by side, so that it happens in many places.
+/// Whatever the recorder could open before it had no descriptor left, what it recorded was the program's own
+/// doing: it says that it cannot go on, and how it could. Some processes run side by side, so that it happens
+/// in many places.
 fn no_descriptors(folder: &Folder) -> Result<(), Failed> {
     const PROGRAM: &str =
         "/bin/echo a; /bin/echo b | cat; for i in 1 2 3; do (/bin/sleep .02; /bin/true) & done; wait; exit 3";
@@ -208,7 +212,8 @@ fn no_descriptors(folder: &Folder) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Where memory ends, and in which of its threads, is chance: each time there is one line that names the limit.
+/// Where memory ends, and in which of its threads, is chance: each time there is one line that names the
+/// limit.
 fn no_memory(folder: &Folder) -> Result<(), Failed> {
     let mut ends = [0, 0];
     // With the first, it is always too low.
@@ -399,8 +404,8 @@ fn not_a_trace(folder: &Folder) -> Result<(), Failed> {
     refused(&replay(folder, &file)?, None, &["plain"])
 }
 
-/// A damaged trace tells the truth as far as it goes: what replays is a beginning of the recorded output, with status
-/// 0 only where all of it is there; and `info` says that the trace is not whole.
+/// A damaged trace tells the truth as far as it goes: what replays is a beginning of the recorded output,
+/// with status 0 only where all of it is there; and `info` says that the trace is not whole.
 fn honest(folder: &Folder, trace: &Path, recorded: &Step, what: &str) -> Result<(), Failed> {
     let (step, info) = (replay(folder, trace)?, bis(folder, &["info".as_ref(), trace.as_os_str()])?);
     let wrong = if !recorded.stdout.starts_with(&step.stdout) {
@@ -434,8 +439,8 @@ fn cut_short(folder: &Folder) -> Result<(), Failed> {
     Ok(())
 }
 
-/// A cut trace of which everything else is there: all output is replayed, with the status of cut traces, and both
-/// replay and `info` say why.
+/// A cut trace of which everything else is there: all output is replayed, with the status of cut traces, and
+/// both replay and `info` say why.
 fn cut_after(folder: &Folder, trace: &Path, output: &[u8], why: &str) -> Result<(), Failed> {
     let (step, info) = (replay(folder, trace)?, bis(folder, &["info".as_ref(), trace.as_os_str()])?);
     let report = String::from_utf8_lossy(&info.stdout).into_owned();
@@ -464,8 +469,8 @@ fn no_last_words(folder: &Folder) -> Result<(), Failed> {
     cut_after(folder, &cut, &recorded.stdout, "the recorder was killed")
 }
 
-/// Where the chunks of a log are, with their headers. A header has 48 bytes: at 4 its stream, at 36 how many bytes
-/// follow it.
+/// Where the chunks of a log are, with their headers. A header has 48 bytes: at 4 its stream, at 36 how many
+/// bytes follow it.
 fn chunks(log: &[u8]) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut at = 24;
@@ -477,14 +482,16 @@ fn chunks(log: &[u8]) -> Vec<Range<usize>> {
     found
 }
 
-/// A program that waits, and a recorder that is killed meanwhile: all that came before the waiting is in the trace.
+/// A program that waits, and a recorder that is killed meanwhile: all that came before the waiting is in the
+/// trace.
 fn killed_recorder(folder: &Folder) -> Result<(), Failed> {
     let trace = folder.path().join("trace");
     let argv = ["sh", "-c", "echo one; sleep 100"].map(OsStr::new);
     let mut command = common::record_command(&trace, &[], &argv, folder.path());
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut recorder = command.spawn().map_err(|e| format!("failed to start {command:?}: {e}"))?;
-    // What has been recorded must get to the disk while the program does nothing, and so its recorder neither.
+    // What has been recorded must get to the disk while the program does nothing, and so its recorder
+    // neither.
     let arrived = wait_for_events(folder, &trace, &["write(1, ", ": sleep 100"]);
     let _ = recorder.kill();
     let _ = recorder.wait();
@@ -522,8 +529,8 @@ fn flipped_bits(folder: &Folder) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Each chunk damaged in turn. Many processes write by turns, so that whatever is lost, others that can still be
-/// replayed wrote before and after it.
+/// Each chunk damaged in turn. Many processes write by turns, so that whatever is lost, others that can still
+/// be replayed wrote before and after it.
 fn lost_chunks(folder: &Folder) -> Result<(), Failed> {
     let trace = folder.path().join("good");
     let script =

@@ -1,5 +1,5 @@
-//! The command line from outside: help, names of traces, what each command shows of a small trace that is made here
-//! by the trace writer, exit statuses, and the lines that a user sees when something is wrong.
+//! The command line from outside: help, names of traces, what each command shows of a small trace that is
+//! made here by the trace writer, exit statuses, and the lines that a user sees when something is wrong.
 //!
 //! Recording and replaying are not tested here; `guests.rs` and `real.rs` do that.
 
@@ -455,7 +455,8 @@ fn ls_and_rm() {
 
     assert!(desk.refuses(&["rm", "keep"], 2).contains("not a trace"));
     assert!(desk.refuses(&["rm", desk.folder.path().to_str().unwrap()], 2).contains("not a trace"));
-    // An empty folder is what a recorder leaves that was killed at once, but only in the folder of the traces.
+    // An empty folder is what a recorder leaves that was killed at once, but only in the folder of the
+    // traces.
     for (folder, status) in [(desk.traces().join("unborn-0"), 0), (desk.folder.path().join("elsewhere"), 2)] {
         fs::create_dir(&folder).unwrap();
         assert_eq!(desk.run(&["rm", folder.to_str().unwrap()]).status, status);
@@ -531,7 +532,8 @@ fn a_debugger_is_started_with_what_it_needs() {
     assert_eq!(lines[..5], ["-l", "10000", "-ex", "set sysroot /", "-x"]);
     assert!(lines[7].starts_with("target extended-remote 127.0.0.1:"), "{lines:?}");
     assert_eq!(lines[8..], ["-batch", "-nx", "/bin/ls"]);
-    // The file with gdb's own commands was there; and SIGINT, which bis outlived, is the debugger's to handle.
+    // The file with gdb's own commands was there; and SIGINT, which bis outlived, is the debugger's to
+    // handle.
     let asked = fs::read_to_string(desk.folder.path().join("asked")).unwrap();
     let (count, ignored) = asked.split_once("\nSigIgn:").expect("two lines");
     assert!(count.parse::<u32>().unwrap() > 1, "{asked}");
@@ -605,7 +607,8 @@ fn the_path_of_a_trace_is_told_to_a_descriptor() {
     assert!(!desk.traces().join("true-0").exists());
 }
 
-/// A file that somebody outside of the recording has mapped, too, and changes: the trace says so, and the divergence names it.
+/// A file that somebody outside of the recording has mapped, too, and changes: the trace says so, and the
+/// divergence names it.
 #[test]
 fn memory_that_somebody_outside_changes() {
     let desk = Desk::new();
@@ -650,7 +653,8 @@ fn memory_that_somebody_outside_changes() {
     assert!(!replayed.stderr.contains("report it"), "{}", replayed.stderr);
 }
 
-/// A program that leaves a daemon: the recording ends with the program, unless it is to wait, and says what it has left.
+/// A program that leaves a daemon: the recording ends with the program, unless it is to wait, and says what
+/// it has left.
 #[test]
 fn what_a_program_has_left_running() {
     let desk = Desk::new();
@@ -746,7 +750,8 @@ fn doctor_looks_at_a_text() {
     assert!(ran.stderr.contains("failed to look at /etc/passwd"), "{}", ran.stderr);
 }
 
-/// Whatever the machine: a recording by the processor's counters is one that replays, or is refused with what to do.
+/// Whatever the machine: a recording by the processor's counters is one that replays, or is refused with what
+/// to do.
 #[test]
 fn counting_by_the_processor_works_or_says_why_not() {
     let desk = Desk::new();

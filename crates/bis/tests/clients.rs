@@ -1,5 +1,5 @@
-//! Clients that are not a person at gdb's prompt: an editor that speaks gdb/MI, Midas (VS Code), which starts everything by rr's name,
-//! and Delve, which debugs Go programs.
+//! Clients that are not a person at gdb's prompt: an editor that speaks gdb/MI, Midas (VS Code), which starts
+//! everything by rr's name, and Delve, which debugs Go programs.
 //!
 //! Delve is looked for as `dlv` on the path; where it is missing, its trial is ignored.
 

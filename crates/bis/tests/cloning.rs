@@ -1,12 +1,14 @@
-//! Large reads on filesystems that clone blocks: `tests/guests/files/clones.c` is recorded on btrfs and on XFS, both in
-//! images that are mounted here, and replayed after all that it had read is gone. (And `copies_many.c` and `clones_mapped.c`, which clone.)
+//! Large reads on filesystems that clone blocks: `tests/guests/files/clones.c` is recorded on btrfs and on
+//! XFS, both in images that are mounted here, and replayed after all that it had read is gone. (And
+//! `copies_many.c` and `clones_mapped.c`, which clone.)
 //!
-//! What is tried: that reads are cloned at all (and not with `--no-cloning`), with hooks and without; that the trace is as
-//! good in another place, without cloning; and that a trace whose clones are missing, short or damaged is refused with
-//! words that say so. The ordinary guests' driver runs the same guest where nothing is cloned.
+//! What is tried: that reads are cloned at all (and not with `--no-cloning`), with hooks and without; that
+//! the trace is as good in another place, without cloning; and that a trace whose clones are missing, short
+//! or damaged is refused with words that say so. The ordinary guests' driver runs the same guest where
+//! nothing is cloned.
 //!
-//! It needs root, loop devices, and the tools that make both filesystems; without them its trials are ignored, and it
-//! says why. The mounts are in a mount namespace of this process and go with it.
+//! It needs root, loop devices, and the tools that make both filesystems; without them its trials are
+//! ignored, and it says why. The mounts are in a mount namespace of this process and go with it.
 
 mod common;
 

@@ -1,20 +1,24 @@
-//! Runs every transcript of `tests/debug/` and every hunt of `examples/` with gdb on a recording, in every mode of recording.
+//! Runs every transcript of `tests/debug/` and every hunt of `examples/` with gdb on a recording, in every
+//! mode of recording.
 //!
-//! A transcript is a file `tests/debug/NAME.gdb` or `examples/NAME/hunt.gdb`; whatever lies there is found, there is no list. It holds gdb's commands, one a
-//! line. Behind a command, lines that begin with `#>` say what gdb must show before the next command, in this order:
-//! `#> TEXT` (a line has it somewhere), `#> ~ REGEX` (the same for an expression), `#> ! TEXT` (not before what the next
-//! `#>` line of that command wants, nor at all if it is the last one). What the program writes counts as shown.
+//! A transcript is a file `tests/debug/NAME.gdb` or `examples/NAME/hunt.gdb`; whatever lies there is found,
+//! there is no list. It holds gdb's commands, one a line. Behind a command, lines that begin with `#>` say
+//! what gdb must show before the next command, in this order: `#> TEXT` (a line has it somewhere), `#> ~
+//! REGEX` (the same for an expression), `#> ! TEXT` (not before what the next `#>` line of that command
+//! wants, nor at all if it is the last one). What the program writes counts as shown.
 //!
-//! The comments of the first lines say what is recorded, and how:
-//! `program:` a file of `tests/debug/programs/`, or one beside the hunt (.c, .cc, .rs, .go, and .sh or .py, which are not compiled); `cflags:` for its compiler,
-//! instead of -O0, and `cflags library:` the same for the library, in which `{python}` stands for what Python's modules need; `args:` for the program; `other:` a second program, and `library:` a shared library, whose paths `args:` may
-//! have as `{other}` and `{library}`; `command:` what is recorded instead of the program, which
-//! may be in it as `{program}`; `until: fails`: record again and again, until the program fails; `stdin:` one line of input;
-//! `record:` and `replay:` more options, in which, as in commands, `{first}`, `{fork}` and `{third}` are the numbers of the first,
-//! second and third process of the recording;
-//! `needs:` programs without which it cannot run; `modes:` of `hooks`, `no-hooks` and `software` (default: the first two, and all
-//! three where the program has threads); `broken:` why it is known to fail: it is run, and then counted as ignored, or as a failure
-//! if it passes; `broken no-hooks:` the same for one mode; `flaky:` as `broken:`, for what sometimes passes.
+//! The comments of the first lines say what is recorded, and how: `program:` a file of
+//! `tests/debug/programs/`, or one beside the hunt (.c, .cc, .rs, .go, and .sh or .py, which are not
+//! compiled); `cflags:` for its compiler, instead of -O0, and `cflags library:` the same for the library, in
+//! which `{python}` stands for what Python's modules need; `args:` for the program; `other:` a second
+//! program, and `library:` a shared library, whose paths `args:` may have as `{other}` and `{library}`;
+//! `command:` what is recorded instead of the program, which may be in it as `{program}`; `until: fails`:
+//! record again and again, until the program fails; `stdin:` one line of input; `record:` and `replay:` more
+//! options, in which, as in commands, `{first}`, `{fork}` and `{third}` are the numbers of the first, second
+//! and third process of the recording; `needs:` programs without which it cannot run; `modes:` of `hooks`,
+//! `no-hooks` and `software` (default: the first two, and all three where the program has threads); `broken:`
+//! why it is known to fail: it is run, and then counted as ignored, or as a failure if it passes; `broken
+//! no-hooks:` the same for one mode; `flaky:` as `broken:`, for what sometimes passes.
 //!
 //! A file `NAME.lldb` is the same for LLDB, whose trials are named `NAME.lldb::mode`.
 //!
@@ -41,7 +45,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// The same for one that is known to fail.
 const LIMIT_BROKEN: Duration = Duration::from_secs(15);
 
-/// In how many recordings a failure is looked for. Missing it in all of them is as good as impossible (`tests/rare.rs` says the same).
+/// In how many recordings a failure is looked for. Missing it in all of them is as good as impossible
+/// (`tests/rare.rs` says the same).
 const RUNS_MAX: u32 = 400;
 
 /// What stands in gdb's output in front of what command number N shows.
@@ -439,7 +444,8 @@ impl Transcript {
             words.push(pids.fill(word));
         }
         if self.debugger == Debugger::Lldb {
-            // An error would end the commands of a file, and of several lines at the standard input it does not wait for each.
+            // An error would end the commands of a file, and of several lines at the standard input it does
+            // not wait for each.
             let on = "settings set interpreter.stop-command-source-on-error false";
             words.extend(["-d", "lldb", "-x"].map(String::from));
             words.push(input.display().to_string());
@@ -580,7 +586,8 @@ fn python_flags() -> Result<String, Failed> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Compiles into the cache unless the result there is newer than the source. The flags are part of the cached name.
+/// Compiles into the cache unless the result there is newer than the source. The flags are part of the cached
+/// name.
 fn build(source: &Path, flags: Option<&str>, is_library: bool) -> Result<PathBuf, Failed> {
     // Two trials may want the same, and neither may replace what the other's gdb reads.
     static AT_WORK: Mutex<()> = Mutex::new(());

@@ -1,5 +1,5 @@
-//! A replay that does something else than the recording can be looked at where it does: `bis replay -a --on-error=debug` starts gdb there,
-//! and a session stops there, and can be led backwards from it.
+//! A replay that does something else than the recording can be looked at where it does: `bis replay -a
+//! --on-error=debug` starts gdb there, and a session stops there, and can be led backwards from it.
 //!
 //! The recording is made to say something that the program has not done (`common/told.rs`).
 

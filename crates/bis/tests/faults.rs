@@ -1,6 +1,8 @@
-//! `bis record --on-error=debug`: a process with which the recording fails can be looked at, as it stands there.
+//! `bis record --on-error=debug`: a process with which the recording fails can be looked at, as it stands
+//! there.
 //!
-//! It fails because the trace may not get larger (`prlimit --fsize`), in the middle of what the program reads.
+//! It fails because the trace may not get larger (`prlimit --fsize`), in the middle of what the program
+//! reads.
 
 mod common;
 

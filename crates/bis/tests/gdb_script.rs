@@ -1,6 +1,7 @@
-//! The commands that gdb has in `bis replay`, in a real gdb, against a server of nothing (`tests/gdb/server.py`), which
-//! shows what it was asked. So they are tested without a recording: what gdb makes of stops that come from far away is
-//! the hard part. It needs python3 and gdb with Python; without those, the tests say so and pass.
+//! The commands that gdb has in `bis replay`, in a real gdb, against a server of nothing
+//! (`tests/gdb/server.py`), which shows what it was asked. So they are tested without a recording: what gdb
+//! makes of stops that come from far away is the hard part. It needs python3 and gdb with Python; without
+//! those, the tests say so and pass.
 
 mod common;
 

@@ -1,8 +1,9 @@
-//! Places that are found by their state, and deceive: the replay goes back and takes the next one that fits. It goes back to a
-//! checkpoint in front of the place, and to the begin of everything only where others have seen what the domain has done since.
+//! Places that are found by their state, and deceive: the replay goes back and takes the next one that fits.
+//! It goes back to a checkpoint in front of the place, and to the begin of everything only where others have
+//! seen what the domain has done since.
 //!
-//! The recording is told without the memory by which the place is known (`common/told.rs`), so that an earlier one fits
-//! (`tests/lies/looks_the_same.c`).
+//! The recording is told without the memory by which the place is known (`common/told.rs`), so that an
+//! earlier one fits (`tests/lies/looks_the_same.c`).
 
 mod common;
 
@@ -21,7 +22,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// The rounds in which the signal may come: as many places are tried, and in the first one nothing deceives.
 const ROUNDS: std::ops::RangeInclusive<u32> = 1..=3;
 
-/// So many recordings are made until it comes in one of them. It depends on how the machine counts processor time.
+/// So many recordings are made until it comes in one of them. It depends on how the machine counts processor
+/// time.
 const RECORDINGS_MAX: usize = 20;
 
 /// Events that are behind the program in front of the place.

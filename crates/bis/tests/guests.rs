@@ -1,15 +1,16 @@
-//! Runs every guest of `tests/guests/` natively, recorded and replayed, also with software ticks, with memory checksums, and with `--chaos`.
+//! Runs every guest of `tests/guests/` natively, recorded and replayed, also with software ticks, with memory
+//! checksums, and with `--chaos`.
 //!
 //! A guest is a file `tests/guests/<family>/<name>` with the ending `.c`, `.S`, `.sh` or `.py`; whatever lies
-//! there is found, there is no list. It must end with its expected status, and its last line of output must be
-//! `guest ok`. Comments in its first lines say what is special: `cflags:` (for gcc), `status:` (when not 0),
-//! `needs:` (words: a program, `root`, or a path that must exist), `stdin:` (one line of input), `unsummed:` (why it
-//! is not run with checksums: they read all memory at each event), `calm:` (why it is not run with chaos), `hooked:` (why
-//! it is not run without hooks), `steps:` (it is run with `--ticks=stepping`, too, compiled statically and with these flags,
-//! which make it small: an instruction takes 25 µs). `hooked without cpuid_fault:` says why not
-//! where the processor has no such flag.
-//! Those with chaos run only where `BIS_TEST_CHAOS` is set: chaos finds bugs of bis, too, and not all of them are fixed.
-//! Trials are named `family/name::mode`; `BIS_TEST_REPEAT=N` runs each N times.
+//! there is found, there is no list. It must end with its expected status, and its last line of output must
+//! be `guest ok`. Comments in its first lines say what is special: `cflags:` (for gcc), `status:` (when not
+//! 0), `needs:` (words: a program, `root`, or a path that must exist), `stdin:` (one line of input),
+//! `unsummed:` (why it is not run with checksums: they read all memory at each event), `calm:` (why it is not
+//! run with chaos), `hooked:` (why it is not run without hooks), `steps:` (it is run with `--ticks=stepping`,
+//! too, compiled statically and with these flags, which make it small: an instruction takes 25 µs). `hooked
+//! without cpuid_fault:` says why not where the processor has no such flag. Those with chaos run only where
+//! `BIS_TEST_CHAOS` is set: chaos finds bugs of bis, too, and not all of them are fixed. Trials are named
+//! `family/name::mode`; `BIS_TEST_REPEAT=N` runs each N times.
 //!
 //! This file knows nothing of what a guest does; what is common to all drivers is in `common`.
 

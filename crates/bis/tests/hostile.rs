@@ -1,6 +1,6 @@
-//! Clients that send anything: packets that are damaged, half, huge, out of order or made up, with interrupts between, and that leave
-//! at any time. The server is the real one, on a real recording. After each of them a decent client must be answered, and the server
-//! must not grow.
+//! Clients that send anything: packets that are damaged, half, huge, out of order or made up, with interrupts
+//! between, and that leave at any time. The server is the real one, on a real recording. After each of them a
+//! decent client must be answered, and the server must not grow.
 //!
 //! `BIS_HOSTILE_SECONDS=N` takes N seconds in place of a few, with other clients each time.
 

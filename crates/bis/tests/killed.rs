@@ -1,8 +1,8 @@
-//! Whatever is killed without a warning, at any moment, no process stays behind: of a recording, of a whole replay, of a server with its
-//! client, and of a server whose debugger is killed.
+//! Whatever is killed without a warning, at any moment, no process stays behind: of a recording, of a whole
+//! replay, of a server with its client, and of a server whose debugger is killed.
 //!
-//! The moments are drawn, the same ones each time; `BIS_KILL_ROUNDS=N` tries N of each (default: 4). Who is left by its parent comes to
-//! this process, so what has stayed behind is what is below it.
+//! The moments are drawn, the same ones each time; `BIS_KILL_ROUNDS=N` tries N of each (default: 4). Who is
+//! left by its parent comes to this process, so what has stayed behind is what is below it.
 
 mod common;
 

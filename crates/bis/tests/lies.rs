@@ -1,10 +1,11 @@
-//! Replay tells when the program does something else than it did when it was recorded: at the event where it is seen first, with
-//! a status that is not 0.
+//! Replay tells when the program does something else than it did when it was recorded: at the event where it
+//! is seen first, with a status that is not 0.
 //!
-//! A replay that goes as it should proves little of that. So one program with a little of everything (`tests/lies/`) is recorded,
-//! and replay is told one lie about each kind of event that it can check: another register, another call, another signal, another
-//! count, an event less. The true trace replays; each of the others is a divergence, at that event. (What is said wrongly of a log is
-//! seen at the event that uses it, and that one is missing at the one behind it.)
+//! A replay that goes as it should proves little of that. So one program with a little of everything
+//! (`tests/lies/`) is recorded, and replay is told one lie about each kind of event that it can check:
+//! another register, another call, another signal, another count, an event less. The true trace replays; each
+//! of the others is a divergence, at that event. (What is said wrongly of a log is seen at the event that
+//! uses it, and that one is missing at the one behind it.)
 
 mod common;
 
@@ -122,7 +123,8 @@ const MODES: [Mode; 2] = [
     },
 ];
 
-/// In an entry of a log (`bis_agent::hooks::entries`): the hash of the arguments, and where its memory begins.
+/// In an entry of a log (`bis_agent::hooks::entries`): the hash of the arguments, and where its memory
+/// begins.
 const CHECK_AT: usize = 4;
 const DATA_AT: usize = 16;
 
@@ -162,8 +164,8 @@ fn with_log(event: &Event, change: impl Fn(&mut Vec<u8>)) -> Option<EventKind> {
     }
 }
 
-/// Only of a pause by count. One by its state is looked for: if what comes later is wrong, it may have been taken for another, and
-/// it takes a while until all that it could have been is tried. The program has none.
+/// Only of a pause by count. One by its state is looked for: if what comes later is wrong, it may have been
+/// taken for another, and it takes a while until all that it could have been is tried. The program has none.
 fn with_pause(event: &Event, change: impl Fn(&mut Pause)) -> Option<EventKind> {
     match event.kind.clone() {
         EventKind::Pause(mut pause) if pause.place != PausePlace::State => {
@@ -190,8 +192,8 @@ fn replay(folder: &Folder, trace: &Path) -> Result<Step, Failed> {
     common::run(command, "replay", folder.path(), None, LIMIT)
 }
 
-/// Replays it with one event told otherwise, or left out: that must be seen there, or at the first event behind it that is a
-/// place.
+/// Replays it with one event told otherwise, or left out: that must be seen there, or at the first event
+/// behind it that is a place.
 fn tell(
     told: &Told,
     folder: &Folder,

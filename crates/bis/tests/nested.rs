@@ -1,4 +1,5 @@
-//! A bis inside of a recording: what it does there by `--nested`, and that the outer trace replays whatever it was.
+//! A bis inside of a recording: what it does there by `--nested`, and that the outer trace replays whatever
+//! it was.
 
 mod common;
 
@@ -143,7 +144,8 @@ fn program(folder: &Folder, name: &str, script: &str) -> Result<(), Failed> {
     Ok(fs::set_permissions(&path, Permissions::from_mode(0o755))?)
 }
 
-/// Records a script with the program `left` left out, and replays it: what `left` wrote is not in the replay, all else is.
+/// Records a script with the program `left` left out, and replays it: what `left` wrote is not in the replay,
+/// all else is.
 fn leaving(folder: &Folder, left: &str, script: &str, stdout: &str, replayed: &str) -> Result<Step, Failed> {
     program(folder, "left", left)?;
     for (round, extra) in [&["--detach=left"][..], &["--detach=left", "--no-hooks"]].into_iter().enumerate() {

@@ -1,8 +1,10 @@
-//! Traces that earlier versions wrote, or versions built by other compilers, are replayed and debugged for ever: `tests/traces/`.
+//! Traces that earlier versions wrote, or versions built by other compilers, are replayed and debugged for
+//! ever: `tests/traces/`.
 //!
-//! Each folder there has a `trace`; `replayed`, all that `bis replay -a` must print, and the status with which it must end;
-//! `debugged`, lines that a session with `tests/traces/commands.gdb` must show, in this order. (All are recordings of
-//! `tests/traces/program.c`.) To add one is to add a folder. `examples/read_trace.py` must read them all, too.
+//! Each folder there has a `trace`; `replayed`, all that `bis replay -a` must print, and the status with
+//! which it must end; `debugged`, lines that a session with `tests/traces/commands.gdb` must show, in this
+//! order. (All are recordings of `tests/traces/program.c`.) To add one is to add a folder.
+//! `examples/read_trace.py` must read them all, too.
 
 mod common;
 

@@ -1,8 +1,10 @@
 //! What a trace says of the program's own text is true.
 //!
-//! Real programs (none of which writes to its own text) are recorded, and their events gone through without replaying them: what mappings and writes make of an address space is
-//! kept here, as far as files are mapped. At each event that changes anything:
-//! - all text, with what the trace says put over it, has the bytes that the program's file has on the disk; so has the vdso those of ours;
+//! Real programs (none of which writes to its own text) are recorded, and their events gone through without
+//! replaying them: what mappings and writes make of an address space is kept here, as far as files are
+//! mapped. At each event that changes anything:
+//! - all text, with what the trace says put over it, has the bytes that the program's file has on the disk;
+//!   so has the vdso those of ours;
 //! - each instruction that has moved is the same one in its place, and our jumps lead where they are said to;
 //! - the places of events are places of the program: a call is made right behind a system call instruction.
 

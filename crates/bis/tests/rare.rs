@@ -1,10 +1,11 @@
-//! Programs with rare bugs (`tests/rare/`): `bis record --chaos` finds each, and the recording of a failure shows it again.
+//! Programs with rare bugs (`tests/rare/`): `bis record --chaos` finds each, and the recording of a failure
+//! shows it again.
 //!
-//! For each program there are two trials. `found` records it with one seed after the other until it fails, and replays that
-//! recording several times: the same output each time. Chaos does not choose all that happens, so a bug that it finds in
-//! one run of twenty is looked for in up to [`RUNS_MAX`]; that it is missed in all of them is as good as impossible, and says
-//! that chaos has become worse. `right` runs the program by itself, where its bug hardly ever shows: it ends in one of the two
-//! ways that it has.
+//! For each program there are two trials. `found` records it with one seed after the other until it fails,
+//! and replays that recording several times: the same output each time. Chaos does not choose all that
+//! happens, so a bug that it finds in one run of twenty is looked for in up to [`RUNS_MAX`]; that it is
+//! missed in all of them is as good as impossible, and says that chaos has become worse. `right` runs the
+//! program by itself, where its bug hardly ever shows: it ends in one of the two ways that it has.
 //!
 //! How often a bug shows is not asserted: `tests/rare/rates.sh` measures it.
 

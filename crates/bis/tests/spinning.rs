@@ -1,5 +1,6 @@
-//! Threads that spin for each other give their turns away early: a handoff takes a small part of what it takes between threads
-//! that work meanwhile, which keep their whole time slice. Both are measured in one recording, in time of the processor.
+//! Threads that spin for each other give their turns away early: a handoff takes a small part of what it
+//! takes between threads that work meanwhile, which keep their whole time slice. Both are measured in one
+//! recording, in time of the processor.
 
 mod common;
 
@@ -10,7 +11,8 @@ use libtest_mimic::{Failed, Trial};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// How many times as long a handoff between threads that work takes at least. (It is about 8, and 2.4 where only one of the four places is known.)
+/// How many times as long a handoff between threads that work takes at least. (It is about 8, and 2.4 where
+/// only one of the four places is known.)
 const TIMES_MIN: u64 = 3;
 
 fn main() {

@@ -1,5 +1,6 @@
-//! bis at a terminal: the scripts of `tests/terminal/` sit at a pseudo-terminal, type, press ^C and ^Z, and look at
-//! what a user would see; then they replay. They need python3 and bash; without those, the tests say so and pass.
+//! bis at a terminal: the scripts of `tests/terminal/` sit at a pseudo-terminal, type, press ^C and ^Z, and
+//! look at what a user would see; then they replay. They need python3 and bash; without those, the tests say
+//! so and pass.
 //!
 //! What goes on inside of a recording between a program and a terminal that it has made is in the guests.
 

@@ -1,16 +1,17 @@
 //! Random walks through recordings, forwards and backwards: the same place must always show the same program.
 //!
-//! Each program of `tests/walks/` is recorded, in the modes that its first lines name, and a session walks through it: steps, steps
-//! back, runs to breakpoints and watchpoints in both directions, jumps to events and to places where it was before, and interrupts.
-//! At each stop the registers of all tasks and sums of all memory that the program may write are compared with what was found under the same
-//! name before, in any walk through the same recording. Some moves are tried together with their inverse.
+//! Each program of `tests/walks/` is recorded, in the modes that its first lines name, and a session walks
+//! through it: steps, steps back, runs to breakpoints and watchpoints in both directions, jumps to events and
+//! to places where it was before, and interrupts. At each stop the registers of all tasks and sums of all
+//! memory that the program may write are compared with what was found under the same name before, in any walk
+//! through the same recording. Some moves are tried together with their inverse.
 //!
-//! `BIS_WALKS=N` makes N walks of each program in each mode, with the seeds 1 to N (default: 6). A failure names its trace, which is kept, and its seed:
-//! `BIS_WALK_TRACE=DIR BIS_WALK_SEED=N` walks there again. `BIS_WALK_LOG=1` prints the moves, and `BIS_LOG`
-//! what the session does.
+//! `BIS_WALKS=N` makes N walks of each program in each mode, with the seeds 1 to N (default: 6). A failure
+//! names its trace, which is kept, and its seed: `BIS_WALK_TRACE=DIR BIS_WALK_SEED=N` walks there again.
+//! `BIS_WALK_LOG=1` prints the moves, and `BIS_LOG` what the session does.
 //!
-//! The lines `modes:`, `which: forked` (walk through the first child that was forked) and `short` (few moves: each is slow) are
-//! looked for in the comments of a program.
+//! The lines `modes:`, `which: forked` (walk through the first child that was forked) and `short` (few moves:
+//! each is slow) are looked for in the comments of a program.
 
 mod common;
 
@@ -59,10 +60,11 @@ const SHOWN_MAX: u64 = 1 << 15;
 /// Walks of each recording where nothing else is asked for.
 const WALKS: u64 = 6;
 
-/// A mode in which the dynamic linker binds functions when they are called first. It saves the vector registers on the stack then, by an
-/// `xsavec`, and what that writes is not the same each time: the processor says which registers are in use, and whether zeros are
-/// may change when the kernel switches tasks. What it leaves, and what lies below the lowest stack pointer, is left out of the sums of
-/// this mode. In all others functions are bound when a program begins, and all of memory is compared.
+/// A mode in which the dynamic linker binds functions when they are called first. It saves the vector
+/// registers on the stack then, by an `xsavec`, and what that writes is not the same each time: the processor
+/// says which registers are in use, and whether zeros are may change when the kernel switches tasks. What it
+/// leaves, and what lies below the lowest stack pointer, is left out of the sums of this mode. In all others
+/// functions are bound when a program begins, and all of memory is compared.
 const LAZY: &str = "lazy";
 
 fn main() {
@@ -142,7 +144,8 @@ fn trial(source: &Path, mode: &str) -> Result<(), Failed> {
     let (began, mut done) = (Instant::now(), 0);
     let mut facts = Facts::default();
     if mode == "no-hooks" {
-        // Without hooks, `cpuid` is the processor's own where it cannot be trapped: it says which processor it is.
+        // Without hooks, `cpuid` is the processor's own where it cannot be trapped: it says which processor
+        // it is.
         let mut one = rustix::thread::CpuSet::new();
         one.set(rustix::thread::sched_getcpu());
         let _ = rustix::thread::sched_setaffinity(None, &one);
@@ -320,8 +323,9 @@ struct State {
     bytes: BTreeMap<u64, Vec<u8>>,
 }
 
-/// What memory holds from here on that is the same each time where functions are bound [lazily](LAZY), if it is not too much. None: all
-/// of it is, or nobody has looked. `used`: where a stack that is in this memory begins.
+/// What memory holds from here on that is the same each time where functions are bound [lazily](LAZY), if it
+/// is not too much. None: all of it is, or nobody has looked. `used`: where a stack that is in this memory
+/// begins.
 fn what_repeats(session: &Session<'_>, start: u64, end: u64, used: Option<u64>) -> Option<Vec<u8>> {
     const LEN_MAX: u64 = 16 << 20;
     if end - start > LEN_MAX {
@@ -769,7 +773,8 @@ impl Walk<'_, '_> {
 
     /// The state now must be as before: as far as this task is concerned, and if it is the only one, in all.
     fn must_be(&self, tid: Tid, before: &State, what: &str) -> Result<(), String> {
-        // A signal in the place of a call comes when the processor has put the two registers away that a call loses.
+        // A signal in the place of a call comes when the processor has put the two registers away that a call
+        // loses.
         let lost = |state: &State| {
             let mut state = state.clone();
             state.tasks.values_mut().for_each(|(regs, _)| (regs.rcx, regs.r11) = (0, 0));
@@ -813,14 +818,16 @@ impl Walk<'_, '_> {
         self.state.tasks.get(&tid).map(|(registers, _)| registers.rip)
     }
 
-    /// One step; signals that it comes by do not count, but one at this position, which is the end. False: it was no step.
+    /// One step; signals that it comes by do not count, but one at this position, which is the end. False: it
+    /// was no step.
     fn until_step(&mut self, tid: Tid, end: Option<&Position>) -> Result<bool, String> {
         for _ in 0..10 {
             let before = self.rip(tid);
             match self.step(tid)? {
                 Why::Step => return Ok(true),
                 Why::Signal(_) if end == Some(self.session.position()) => return Ok(true),
-                // A call that a hook has made, and the signal comes behind that: the call is an instruction that is done.
+                // A call that a hook has made, and the signal comes behind that: the call is an instruction
+                // that is done.
                 Why::Signal(_) if self.rip(tid) != before => return Ok(true),
                 Why::Signal(_) => {}
                 _ => return Ok(false),

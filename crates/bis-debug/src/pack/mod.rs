@@ -1,8 +1,9 @@
-//! A trace that needs nothing of the machine on which it was recorded, to be debugged on another one, or after that one was updated.
+//! A trace that needs nothing of the machine on which it was recorded, to be debugged on another one, or
+//! after that one was updated.
 //!
-//! The files that the program mapped are in each trace, but some are hard links to the machine's own: here they become copies. On
-//! request, the symbols that the machine has apart from its programs ([`symbols`]) and the sources of all of them ([`sources`]) come along.
-//! A debugger is told of both ([`Found`]).
+//! The files that the program mapped are in each trace, but some are hard links to the machine's own: here
+//! they become copies. On request, the symbols that the machine has apart from its programs ([`symbols`]) and
+//! the sources of all of them ([`sources`]) come along. A debugger is told of both ([`Found`]).
 
 mod sources;
 mod symbols;
@@ -57,7 +58,8 @@ pub struct Packed {
     pub without_symbols: BTreeSet<PathBuf>,
     /// Sources that the programs name and the machine has not.
     pub missing_sources: BTreeSet<PathBuf>,
-    /// Programs whose symbols lie in files of their own beside the objects (`-gsplit-dwarf`), which are not packed.
+    /// Programs whose symbols lie in files of their own beside the objects (`-gsplit-dwarf`), which are not
+    /// packed.
     pub split: BTreeSet<PathBuf>,
 }
 
@@ -153,7 +155,8 @@ fn reading(source: io::Error) -> DebugError {
     DebugError::Io { what: "read a program or its symbols", source }
 }
 
-/// A place in the trace. A stranger's trace may have links there, which would lead out of it: they are refused.
+/// A place in the trace. A stranger's trace may have links there, which would lead out of it: they are
+/// refused.
 fn place(trace: &Path, inside: &Path) -> Result<PathBuf, DebugError> {
     let mut place = trace.to_owned();
     for component in inside.components() {

@@ -16,7 +16,8 @@ use crate::options::DebugError;
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
-/// Puts the sources of a program into the trace, under their own paths. `bytes`: the file with its line tables.
+/// Puts the sources of a program into the trace, under their own paths. `bytes`: the file with its line
+/// tables.
 pub(super) fn keep(
     trace: &Path,
     program: &Path,

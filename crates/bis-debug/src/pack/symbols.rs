@@ -1,4 +1,5 @@
-//! Symbols that lie apart from their programs, as distributions have them: found by build-id, as debuggers do.
+//! Symbols that lie apart from their programs, as distributions have them: found by build-id, as debuggers
+//! do.
 
 use std::{
     env, fs,
@@ -13,7 +14,8 @@ use crate::options::DebugError;
 /// Where the machine has symbols.
 const SYSTEM: &str = "/usr/lib/debug";
 
-/// The file of a program's symbols: in the trace, on the machine, or where debuginfod has put what it fetched.
+/// The file of a program's symbols: in the trace, on the machine, or where debuginfod has put what it
+/// fetched.
 pub fn separate(trace: &Path, program: &Path, file: &object::File<'_>) -> Option<PathBuf> {
     let by_id = file.build_id().ok().flatten().and_then(|id| {
         let in_folders = [trace.join(SYMBOLS), SYSTEM.into()].into_iter().map(|folder| folder.join(name(id)));
@@ -60,7 +62,8 @@ pub(super) fn keep(
     count: &mut Count,
 ) -> Result<(), DebugError> {
     let folder = Path::new(SYMBOLS);
-    // Without a build-id, debuggers look for the program's own name for it, in the folder of the program below this one.
+    // Without a build-id, debuggers look for the program's own name for it, in the folder of the program
+    // below this one.
     let own = match program.build_id().ok().flatten() {
         Some(id) => folder.join(name(id)),
         None => {

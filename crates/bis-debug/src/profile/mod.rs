@@ -1,8 +1,10 @@
-//! Where the recorded run spent its time: a replay that is stopped a thousand times a second, and asked where it is.
+//! Where the recorded run spent its time: a replay that is stopped a thousand times a second, and asked where
+//! it is.
 //!
-//! The replicas are driven one process after the other. At each sample the task that computes is stopped, its stack is unwound
-//! ([`stacks`]) and counts with the processor time that the task has used since its last sample; what the replay itself needs is not
-//! in it. Time in the kernel is not either, because no recorded call is made.
+//! The replicas are driven one process after the other. At each sample the task that computes is stopped, its
+//! stack is unwound ([`stacks`]) and counts with the processor time that the task has used since its last
+//! sample; what the replay itself needs is not in it. Time in the kernel is not either, because no recorded
+//! call is made.
 
 mod stacks;
 
@@ -25,8 +27,8 @@ use crate::{
     session::alarm::Alarm,
 };
 
-/// When a task is asked next: after half a millisecond to one and a half, in steps of the golden ratio. What a program does in
-/// circles would else be met in the same place again and again.
+/// When a task is asked next: after half a millisecond to one and a half, in steps of the golden ratio. What
+/// a program does in circles would else be met in the same place again and again.
 fn interval(sample: u64) -> Duration {
     const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
     const SPREAD_NS: u64 = 1_000_000;
@@ -42,7 +44,8 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// A line for each stack: frames with semicolons between, a space, and microseconds; as flame graphs are made of.
+    /// A line for each stack: frames with semicolons between, a space, and microseconds; as flame graphs are
+    /// made of.
     pub fn folded(&self) -> Vec<String> {
         let line = |(stack, micros): (&Vec<String>, &u64)| format!("{} {micros}", stack.join(";"));
         self.stacks.iter().filter(|(_, micros)| **micros > 0).map(line).collect()
@@ -131,7 +134,8 @@ impl<'t> Sampled<'t> {
         }
     }
 
-    /// The task that computes, where it is. One that has not computed since the last sample was in nobody's way.
+    /// The task that computes, where it is. One that has not computed since the last sample was in nobody's
+    /// way.
     fn sample(&mut self, stacks: &mut Stacks<'_>, profile: &mut Profile) -> Result<(), DebugError> {
         let Some((tid, ours)) = self.replica.next_task()? else { return Ok(()) };
         let now = task::cpu_time(ours).unwrap_or_default();

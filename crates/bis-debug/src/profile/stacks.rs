@@ -1,8 +1,9 @@
 //! Stacks of replayed tasks, as names of functions.
 //!
-//! Programs are compiled without frame pointers, so stacks are unwound by the tables of the trace's own files (`.eh_frame`), which is
-//! `framehop`'s work. A file without such tables, and code that is made at run time, are left by frame pointers, if at all. Names are those
-//! of the files' symbol tables; of a stripped file, of its separate one if there is one ([`crate::pack`]).
+//! Programs are compiled without frame pointers, so stacks are unwound by the tables of the trace's own files
+//! (`.eh_frame`), which is `framehop`'s work. A file without such tables, and code that is made at run time,
+//! are left by frame pointers, if at all. Names are those of the files' symbol tables; of a stripped file, of
+//! its separate one if there is one ([`crate::pack`]).
 
 use std::{
     collections::HashMap, ffi::OsStr, fs, io::Read, ops::Range, os::unix::ffi::OsStrExt as _, path::Path,
@@ -26,8 +27,8 @@ const FRAMES_MAX: usize = 512;
 /// What is known of a file.
 struct Known {
     name: String,
-    /// Its segments of code: offset in the file, and address. A mapping begins and ends with whole pages, so it has the end of the
-    /// segment before it as well, which some linkers place without a gap.
+    /// Its segments of code: offset in the file, and address. A mapping begins and ends with whole pages, so
+    /// it has the end of the segment before it as well, which some linkers place without a gap.
     segments: Vec<(Range<u64>, u64)>,
     sections: Sections,
     /// Addresses and names, sorted.
@@ -123,7 +124,8 @@ impl<'w> Stacks<'w> {
         self.mapped = texts;
     }
 
-    /// The texts that are mapped. What counts in the place of a file's text is mapped from elsewhere; then the file is meant.
+    /// The texts that are mapped. What counts in the place of a file's text is mapped from elsewhere; then
+    /// the file is meant.
     fn texts(&self, replica: &Replica<'_>) -> Vec<Text> {
         let believed = || replica.text().into_iter().flat_map(ProgramText::believed);
         let mut texts: Vec<Text> = believed()

@@ -1,5 +1,5 @@
-//! The checksum of `qCRC`, by which a client compares memory with a file's sections: CRC-32 with the most significant
-//! bit first, beginning with ones, without a final inversion.
+//! The checksum of `qCRC`, by which a client compares memory with a file's sections: CRC-32 with the most
+//! significant bit first, beginning with ones, without a final inversion.
 
 /// A checksum under way. Memory may come in pieces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -15,14 +15,15 @@ pub enum Feature {
     Value(String),
 }
 
-/// Which program the client is, as far as its features tell. Clients differ in what they make of the same packets.
+/// Which program the client is, as far as its features tell. Clients differ in what they make of the same
+/// packets.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Client {
     Gdb,
     /// LLDB, and CodeLLDB, which uses it.
     Lldb,
-    /// It probes for LLDB's packets too, `QThreadSuffixSupported` even before `qSupported`. If that is answered, it
-    /// cannot run backwards: answer LLDB's packets only to LLDB.
+    /// It probes for LLDB's packets too, `QThreadSuffixSupported` even before `qSupported`. If that is
+    /// answered, it cannot run backwards: answer LLDB's packets only to LLDB.
     Delve,
     Other,
 }

@@ -1,15 +1,18 @@
-//! Packets: how a payload travels as `$payload#checksum`, with acknowledgements and the interrupt byte between packets.
+//! Packets: how a payload travels as `$payload#checksum`, with acknowledgements and the interrupt byte
+//! between packets.
 //!
-//! [`Decoder`] is fed with bytes in pieces of any size, and yields [`Item`]s; it keeps at most one packet. [`encode`] is
-//! the other direction. The escapes of binary data are undone and made here, so a payload is always plain bytes.
+//! [`Decoder`] is fed with bytes in pieces of any size, and yields [`Item`]s; it keeps at most one packet.
+//! [`encode`] is the other direction. The escapes of binary data are undone and made here, so a payload is
+//! always plain bytes.
 //!
-//! The protocol allows run lengths (`*`) in replies only. In a request a `*` is itself: a client may put it into a
-//! packet of text without an escape. [`Decoder::of_replies`] expands run lengths, for programs that are clients.
+//! The protocol allows run lengths (`*`) in replies only. In a request a `*` is itself: a client may put it
+//! into a packet of text without an escape. [`Decoder::of_replies`] expands run lengths, for programs that
+//! are clients.
 
 use std::collections::VecDeque;
 
-/// The largest payload that is kept, in bytes as they come. It is more than a client ever sends: gdb and LLDB keep to
-/// the `PacketSize` that the server gives.
+/// The largest payload that is kept, in bytes as they come. It is more than a client ever sends: gdb and LLDB
+/// keep to the `PacketSize` that the server gives.
 pub const PAYLOAD_MAX: usize = 1 << 20;
 
 /// The byte that asks a running program to stop.

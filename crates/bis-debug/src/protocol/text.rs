@@ -1,4 +1,5 @@
-//! A cursor over a packet's payload: numbers, hexadecimal bytes, separators. Every parser of a command is made of it.
+//! A cursor over a packet's payload: numbers, hexadecimal bytes, separators. Every parser of a command is
+//! made of it.
 
 use super::error::Problem;
 

@@ -38,8 +38,8 @@ impl ThreadId {
         ThreadId { process: None, thread: Which::One(thread) }
     }
 
-    /// Does a thread of this process belong here, if `current` is the process of ids that do not name one? A thread
-    /// of `Any` is any.
+    /// Does a thread of this process belong here, if `current` is the process of ids that do not name one? A
+    /// thread of `Any` is any.
     pub fn includes(self, process: Tid, thread: Tid, current: Tid) -> bool {
         let is_one = |which: Which, id: Tid| match which {
             Which::All | Which::Any => true,

@@ -1,4 +1,5 @@
-//! The connection with a client: packets in, packets out. A thread reads, so that an interrupt is seen while the session is at work.
+//! The connection with a client: packets in, packets out. A thread reads, so that an interrupt is seen while
+//! the session is at work.
 
 use std::{
     io::{self, Read, Write},
@@ -12,8 +13,8 @@ use crate::{
     session::Stopper,
 };
 
-/// How many packets may wait for the session. Clients wait for the answer to one before they send the next, or send a few ahead; one
-/// that sends on and on has to wait, and so does its interrupt.
+/// How many packets may wait for the session. Clients wait for the answer to one before they send the next,
+/// or send a few ahead; one that sends on and on has to wait, and so does its interrupt.
 const WAITING_MAX: usize = 64;
 
 /// See the module's text. Dropping it ends the connection.

@@ -52,7 +52,8 @@ const FEATURES: [&str; 25] = [
 /// The most that is watched by one watchpoint: what is there is kept, to be compared.
 const WATCH_MAX: u64 = 1 << 30;
 
-/// A symbol of glibc's, made for libthread_db: where in the description of a loaded library the number of its thread-local variables is.
+/// A symbol of glibc's, made for libthread_db: where in the description of a loaded library the number of its
+/// thread-local variables is.
 const MODULE_DESCRIPTOR: &str = "_thread_db_link_map_l_tls_modid";
 
 /// The register that says in which system call a thread is.
@@ -239,7 +240,8 @@ impl<'t> Served<'t> {
             }
             Command::ReadRegisters { thread } => self.read_registers(thread),
             Command::ReadRegister { number, thread } => self.read_register(number, thread),
-            // Behind `run`, gdb says where the program is to go on, as if it were in no call: nobody asks for that, and it is read anew.
+            // Behind `run`, gdb says where the program is to go on, as if it were in no call: nobody asks for
+            // that, and it is read anew.
             Command::WriteRegister { number: ORIG_RAX, data, .. }
                 if self.memory.has_just_run && data.iter().all(|byte| *byte == 0xff) =>
             {
@@ -441,8 +443,9 @@ impl<'t> Served<'t> {
         self.tell(report)
     }
 
-    /// The client has been told of a vfork. Whatever it does next, the parent has its memory for itself again as far as the client
-    /// is concerned: it would wait for that without its breakpoints, and the user may go elsewhere.
+    /// The client has been told of a vfork. Whatever it does next, the parent has its memory for itself again
+    /// as far as the client is concerned: it would wait for that without its breakpoints, and the user may go
+    /// elsewhere.
     fn vfork_done(&mut self) -> Option<Vec<u8>> {
         if !std::mem::take(&mut self.waits_for_vfork) {
             return None;
@@ -457,7 +460,8 @@ impl<'t> Served<'t> {
     }
 
     pub(super) fn tell(&mut self, report: Report) -> Vec<u8> {
-        // The session's own may be another one when a copy has been thrown away, of which a client is not told.
+        // The session's own may be another one when a copy has been thrown away, of which a client is not
+        // told.
         (self.general, self.resumed) = (Some(report.tid), None);
         if let Why::Broken(text) = &report.why {
             self.session.say_line(text);

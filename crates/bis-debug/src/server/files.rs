@@ -1,5 +1,5 @@
-//! `vFile`: files that the client reads through the server. They are the trace's own where the machine's have changed or the user wants it
-//! so, and the machine's otherwise; nothing is ever written.
+//! `vFile`: files that the client reads through the server. They are the trace's own where the machine's have
+//! changed or the user wants it so, and the machine's otherwise; nothing is ever written.
 
 use std::{
     collections::BTreeMap,

@@ -1,5 +1,5 @@
-//! What only LLDB asks, and what is told to it in other words. Delve probes for some of these packets too, and cannot go backwards where
-//! they are answered: so they are answered to LLDB alone.
+//! What only LLDB asks, and what is told to it in other words. Delve probes for some of these packets too,
+//! and cannot go backwards where they are answered: so they are answered to LLDB alone.
 
 use bis_trace::types::{Signal, Tid};
 
@@ -16,11 +16,12 @@ use crate::{
     session::{Report, Why},
 };
 
-/// What the server can do for LLDB. Without processes in the ids of threads, and without forks: it has one process.
+/// What the server can do for LLDB. Without processes in the ids of threads, and without forks: it has one
+/// process.
 ///
-/// With `qXfer:libraries-svr4`: by itself LLDB 14 compares the lists from before and after a `dlopen`, and a C library from 2.35 on tells of
-/// the first when the new entry is already in it. Who says so must answer `qShlibInfoAddr`, too: LLDB would take the program's entry in the list for
-/// what leads to the list.
+/// With `qXfer:libraries-svr4`: by itself LLDB 14 compares the lists from before and after a `dlopen`, and a
+/// C library from 2.35 on tells of the first when the new entry is already in it. Who says so must answer
+/// `qShlibInfoAddr`, too: LLDB would take the program's entry in the list for what leads to the list.
 pub(super) const FEATURES: [&str; 11] = [
     "QStartNoAckMode+",
     "QThreadSuffixSupported+",
@@ -43,7 +44,8 @@ const STACK_TOP: u64 = 16;
 
 impl Served<'_> {
     pub(super) fn is_lldb(&self) -> bool {
-        // Some of its questions come before it has said who it is; Delve asks the same then, and goes without.
+        // Some of its questions come before it has said who it is; Delve asks the same then, and goes
+        // without.
         self.features.client() == Client::Lldb
     }
 
@@ -105,8 +107,8 @@ impl Served<'_> {
             | LldbCommand::DetachAndStayStopped
             | LldbCommand::StructuredDataPlugins
             | LldbCommand::LoadedLibraries(_)
-            // To an error it gives no heed: it takes the address that it has not got for one that it has, and says that memory is full.
-            // Where the packet is not known, it evaluates expressions by itself.
+            // To an error it gives no heed: it takes the address that it has not got for one that it has, and
+            // says that memory is full. Where the packet is not known, it evaluates expressions by itself.
             | LldbCommand::Allocate { .. }
             | LldbCommand::Free { .. } => reply::empty(),
         }

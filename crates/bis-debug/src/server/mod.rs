@@ -1,10 +1,12 @@
 //! A debug server: a client of the gdb protocol on one side, a session on the other.
 //!
-//! The session's thread is the one that traces the replayed processes; it answers packets in order ([`dispatch`]). A second thread reads
-//! what the client sends ([`connection`]), because a client may ask a program that runs to stop.
+//! The session's thread is the one that traces the replayed processes; it answers packets in order
+//! ([`dispatch`]). A second thread reads what the client sends ([`connection`]), because a client may ask a
+//! program that runs to stop.
 //!
-//! What moves the program and what only looks at it are kept apart: a command of `monitor` never moves it. It says where to go,
-//! and the next resume goes there ([`monitor`]; the text at the head of `gdb_script.gdb` is the contract).
+//! What moves the program and what only looks at it are kept apart: a command of `monitor` never moves it. It
+//! says where to go, and the next resume goes there ([`monitor`]; the text at the head of `gdb_script.gdb` is
+//! the contract).
 
 mod connection;
 mod dispatch;
@@ -65,7 +67,8 @@ impl Server {
         options::executable(trace, options)
     }
 
-    /// Shows a debugger a process that goes no further, until it leaves; or until nobody is left who would come.
+    /// Shows a debugger a process that goes no further, until it leaves; or until nobody is left who would
+    /// come.
     ///
     /// # Errors
     /// Where nobody can come, or what comes cannot be spoken to.

@@ -1,5 +1,6 @@
-//! The commands of `monitor`, which gdb's own commands for recordings are made of, and those of rr that Delve and Midas send. The contract
-//! is at the head of `gdb_script.gdb`. They look, and they say where the next resume goes; they move nothing.
+//! The commands of `monitor`, which gdb's own commands for recordings are made of, and those of rr that Delve
+//! and Midas send. The contract is at the head of `gdb_script.gdb`. They look, and they say where the next
+//! resume goes; they move nothing.
 
 use std::{fmt::Write as _, str::FromStr};
 
@@ -22,7 +23,8 @@ pub(super) struct Memory {
     target: Option<Target>,
     /// Where the program went by itself after a `vRun`: the resume that follows is for nothing.
     pub has_just_run: bool,
-    /// A step back has led over an exec. gdb, where nothing catches that, goes on backwards by itself, and not by a step.
+    /// A step back has led over an exec. gdb, where nothing catches that, goes on backwards by itself, and
+    /// not by a step.
     pub has_crossed_exec: bool,
     /// The client speaks of another process now.
     pub is_elsewhere: bool,
@@ -230,7 +232,8 @@ impl<'t> Served<'t> {
         Some(self.tell(report))
     }
 
-    /// One step back of a task. Where it leads to the program before, a client that tells what its user sees stays there.
+    /// One step back of a task. Where it leads to the program before, a client that tells what its user sees
+    /// stays there.
     pub(super) fn step_back(&mut self, tid: Tid) -> Vec<u8> {
         let reply = self.backwards(|session| session.reverse_step(tid));
         self.memory.has_crossed_exec = matches!(self.last.why, Why::Exec(_))

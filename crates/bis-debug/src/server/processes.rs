@@ -1,5 +1,6 @@
-//! Other processes of the recording: the list of them, and how a client goes from one to another. Each that was visited has a session
-//! of its own, which stays where it was left with all that it knows, so that coming back is quick.
+//! Other processes of the recording: the list of them, and how a client goes from one to another. Each that
+//! was visited has a session of its own, which stays where it was left with all that it knows, so that coming
+//! back is quick.
 
 use std::fmt::Write as _;
 
@@ -24,7 +25,8 @@ pub(super) struct Entrance {
 }
 
 impl<'t> Served<'t> {
-    /// The same moment of another process; of one that does not live then, the closest that it has. An error is for people.
+    /// The same moment of another process; of one that does not live then, the closest that it has. An error
+    /// is for people.
     pub(super) fn entrance(&self, pid: Tid) -> Result<Entrance, String> {
         let world = self.session.world();
         let now = self.session.replica().done().0;
@@ -68,8 +70,8 @@ impl<'t> Served<'t> {
         Ok(())
     }
 
-    /// A client that is told of a fork, and then lets the parent go, wants to go on with the child (`set follow-fork-mode child`). False:
-    /// that is not so here.
+    /// A client that is told of a fork, and then lets the parent go, wants to go on with the child (`set
+    /// follow-fork-mode child`). False: that is not so here.
     pub(super) fn follow_child(&mut self) -> bool {
         let Why::Fork { pid, is_vfork: false } = self.last.why else { return false };
         let Ok(Entrance { domain, position, .. }) = self.entrance(pid) else { return false };

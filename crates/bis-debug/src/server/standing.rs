@@ -1,4 +1,5 @@
-//! A process that stands and goes no further, shown to a debugger: one with which a recording has failed. It can be looked at, and that is all.
+//! A process that stands and goes no further, shown to a debugger: one with which a recording has failed. It
+//! can be looked at, and that is all.
 
 use std::{io, net::TcpStream, path::PathBuf};
 

@@ -1,5 +1,5 @@
-//! An alarm: interrupts a replica that has run for a while. One thread, which sleeps until somebody sets it; for the shortest times it
-//! spins, because sleeping takes longer.
+//! An alarm: interrupts a replica that has run for a while. One thread, which sleeps until somebody sets it;
+//! for the shortest times it spins, because sleeping takes longer.
 
 use std::{
     sync::{Arc, Condvar, Mutex, PoisonError},

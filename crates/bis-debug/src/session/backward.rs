@@ -1,11 +1,12 @@
 //! Backwards: the last thing that happened before where the user stands.
 //!
-//! A stretch of the past is run through from the last checkpoint before it, with the user's points in it, up to where the user stands
-//! (or to where the stretch behind it begins); the last stop on the way is the answer, and if there is none, the stretch before
-//! is looked at. On the way checkpoints are made, so that the next search is shorter.
+//! A stretch of the past is run through from the last checkpoint before it, with the user's points in it, up
+//! to where the user stands (or to where the stretch behind it begins); the last stop on the way is the
+//! answer, and if there is none, the stretch before is looked at. On the way checkpoints are made, so that
+//! the next search is shorter.
 //!
-//! A watchpoint is told of in front of the instruction that has touched the bytes: going backwards, that is where they get the value
-//! that they had before.
+//! A watchpoint is told of in front of the instruction that has touched the bytes: going backwards, that is
+//! where they get the value that they had before.
 //!
 //! How one step back is made is in [`super::window`].
 
@@ -51,7 +52,8 @@ impl Hit {
     }
 }
 
-/// What the last search has found on its way, up to where the user stands now: a search on for the same need not look again.
+/// What the last search has found on its way, up to where the user stands now: a search on for the same need
+/// not look again.
 pub(super) struct Hits {
     wanted: Wanted,
     hits: Vec<Hit>,
@@ -103,7 +105,8 @@ struct Search {
     hits: u64,
 }
 
-/// Rounds of a loop in which much happens that are searched at once, and how many times as much is searched if nothing was found.
+/// Rounds of a loop in which much happens that are searched at once, and how many times as much is searched
+/// if nothing was found.
 const ROUNDS: u64 = 64;
 const MORE: u64 = 8;
 
@@ -164,8 +167,9 @@ impl<'t> Session<'t> {
         }
     }
 
-    /// Goes to the last breakpoint in front of the user's place where the window knows that nothing else lies in between.
-    /// A client that steps back from a breakpoint and searches on comes here, as it does for each stop that it is to ignore.
+    /// Goes to the last breakpoint in front of the user's place where the window knows that nothing else lies
+    /// in between. A client that steps back from a breakpoint and searches on comes here, as it does for each
+    /// stop that it is to ignore.
     fn hit_in_window(&mut self) -> Result<Option<Report>, Trouble> {
         if self.points.has_watchpoints() {
             return Ok(None);
@@ -179,9 +183,9 @@ impl<'t> Session<'t> {
         Ok(self.breakpoint_hit(&self.live, tid, addr))
     }
 
-    /// What comes before the last hit, where the last search knows it and the user stands at that hit, or the window knows
-    /// that nothing lies between. Watches are left to a search: where one has triggered is named by the instruction that
-    /// triggered it, and the user never stands there.
+    /// What comes before the last hit, where the last search knows it and the user stands at that hit, or the
+    /// window knows that nothing lies between. Watches are left to a search: where one has triggered is named
+    /// by the instruction that triggered it, and the user never stands there.
     fn known_hit(&mut self) -> Option<Hit> {
         let mut known = self.hits.take()?;
         let last = known.hits.pop()?;
@@ -237,8 +241,8 @@ impl<'t> Session<'t> {
         Ok(hit)
     }
 
-    /// Looks for it. A long way is cut into pieces, unless it is one, and so is one on which much happens: the last of them are looked at
-    /// first.
+    /// Looks for it. A long way is cut into pieces, unless it is one, and so is one on which much happens:
+    /// the last of them are looked at first.
     fn find_last_hit(
         &mut self,
         from: &Mark<'t>,
@@ -274,7 +278,8 @@ impl<'t> Session<'t> {
         }
     }
 
-    /// The same where much happens, mostly with a task at this address. `events`: how much of the way is cut off at its end.
+    /// The same where much happens, mostly with a task at this address. `events`: how much of the way is cut
+    /// off at its end.
     fn last_of_many(
         &mut self,
         from: &Mark<'t>,
@@ -302,8 +307,8 @@ impl<'t> Session<'t> {
         self.last_hit(from, &end, Patience::Endless)
     }
 
-    /// A mark behind an event of the process that lies between these: so many events before the end, or in the middle if
-    /// there are not so many.
+    /// A mark behind an event of the process that lies between these: so many events before the end, or in
+    /// the middle if there are not so many.
     fn event_between(
         &mut self,
         from: &Position,
@@ -411,7 +416,8 @@ impl<'t> Session<'t> {
         // Nothing must be missed: a mark that does not lead there is no begin of a search.
         let Some(goal) = Goal::from(end, &live, &from.position) else { return Err(no_way(end)) };
         let mut goal = Goal { stops: Some(&wanted), ..goal };
-        // In front of the end's event nobody asks for the arrivals by which the end is named: each would be a stop.
+        // In front of the end's event nobody asks for the arrivals by which the end is named: each would be a
+        // stop.
         let mut is_near = goal.is_near(&mut live)?;
         if is_near {
             points.extend(end.arrivals());
@@ -608,8 +614,8 @@ impl<'t> Session<'t> {
         Some(Hit::new(position, tid, why))
     }
 
-    /// One instruction of this task back, with everything that has happened since. With `is_told`, watched bytes that it changes are told of, and
-    /// breakpoints.
+    /// One instruction of this task back, with everything that has happened since. With `is_told`, watched
+    /// bytes that it changes are told of, and breakpoints.
     fn step_back(&mut self, tid: Tid, is_told: bool) -> Result<Report, Trouble> {
         let before = self.points.values(&self.live.replica);
         let Some(position) = self.position_before(tid)? else {
@@ -660,8 +666,8 @@ impl<'t> Session<'t> {
         }
     }
 
-    /// Does something happen between these that the user wants to know of? The clock is not exact: the place that it has chosen may be
-    /// behind where the program was stopped.
+    /// Does something happen between these that the user wants to know of? The clock is not exact: the place
+    /// that it has chosen may be behind where the program was stopped.
     fn is_passed(&mut self, from: &Mark<'t>, end: &Position) -> Result<bool, Trouble> {
         if from.position == *end
             || self.places(&self.live.replica).is_empty() && !self.points.has_watchpoints()

@@ -1,6 +1,8 @@
-//! A replica that cannot go on, because it does something else than what was recorded, or because the trace contradicts itself.
+//! A replica that cannot go on, because it does something else than what was recorded, or because the trace
+//! contradicts itself.
 //!
-//! It stands where that was seen, to be looked at. That place has a position as any other, from which one goes backwards.
+//! It stands where that was seen, to be looked at. That place has a position as any other, from which one
+//! goes backwards.
 
 use bis_replay::{Halt, Limit, ReplayError};
 use bis_trace::types::Tid;
@@ -31,8 +33,9 @@ impl Session<'_> {
         report
     }
 
-    /// The last place in front of the live replica that can be gone to: an arrival at the instruction at which the task stands, or at the
-    /// system call that it has made. None: it has come to neither since the last event.
+    /// The last place in front of the live replica that can be gone to: an arrival at the instruction at
+    /// which the task stands, or at the system call that it has made. None: it has come to neither since the
+    /// last event.
     fn position_of_break(&mut self, tid: Tid) -> Option<Position> {
         let rip = self.live.replica.registers(tid).ok()?.rip;
         let call = rip.wrapping_sub(SYSCALL.len() as u64);
@@ -51,7 +54,8 @@ impl Session<'_> {
         None
     }
 
-    /// How often tasks arrive at an address behind an event, until the replica cannot go on. It is the same each time.
+    /// How often tasks arrive at an address behind an event, until the replica cannot go on. It is the same
+    /// each time.
     fn arrivals_up_to_break(&mut self, base: &Position, addr: u64) -> Result<u64, Trouble> {
         let mut live = self.travel(base)?;
         live.replica.set_points(&[addr].into())?;

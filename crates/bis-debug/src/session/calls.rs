@@ -1,6 +1,6 @@
-//! System calls that hooks have made. They are no events, so they are caught where the program's own instruction is: a task that comes to
-//! the `syscall` enters the call, and one that comes to the instruction behind it has returned. Which call it is, and whether it is one
-//! of those at all, is in the hooks' log.
+//! System calls that hooks have made. They are no events, so they are caught where the program's own
+//! instruction is: a task that comes to the `syscall` enters the call, and one that comes to the instruction
+//! behind it has returned. Which call it is, and whether it is one of those at all, is in the hooks' log.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,8 @@ use super::{Catch, Session, Why};
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
 impl Session<'_> {
-    /// Where breakpoints have to be, for what the user wants to know: those that the user has, and where hooked calls are caught.
+    /// Where breakpoints have to be, for what the user wants to know: those that the user has, and where
+    /// hooked calls are caught.
     pub(super) fn places(&self, replica: &Replica<'_>) -> BTreeSet<u64> {
         let mut places = self.points.breakpoints();
         if self.caught_calls != Catch::None

@@ -1,7 +1,8 @@
-//! Copies of a replica on its way to a position, ever closer: from the last of them the rest of the way is gone step by step.
+//! Copies of a replica on its way to a position, ever closer: from the last of them the rest of the way is
+//! gone step by step.
 //!
-//! Most are made after some time. Because programs go in rounds, the last ones are made at arrivals that are counted: some rounds in front of the
-//! end, or, if the end is behind loops, in the last rounds of those.
+//! Most are made after some time. Because programs go in rounds, the last ones are made at arrivals that are
+//! counted: some rounds in front of the end, or, if the end is behind loops, in the last rounds of those.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -35,7 +36,8 @@ const ROUNDS_MAX: u64 = 32;
 /// Stops for which nobody waits.
 const STOPS_MAX: u64 = 2000;
 
-/// An end that is more steps away than this is far: there may be loops on the way, of which the last rounds are near.
+/// An end that is more steps away than this is far: there may be loops on the way, of which the last rounds
+/// are near.
 const FAR: u64 = 200;
 
 /// Steps in such rounds that are left; and what a window is to have at least.
@@ -132,7 +134,8 @@ impl<'t> Rung<'t> {
 }
 
 impl<'t> Session<'t> {
-    /// A position by a name to which a mark leads that is near; where there is none in a long computation, some are made.
+    /// A position by a name to which a mark leads that is near; where there is none in a long computation,
+    /// some are made.
     fn near(&mut self, position: &Position) -> Result<Position, Trouble> {
         let name = self.history.name(position);
         let image = self.image_of(position.event);
@@ -156,8 +159,9 @@ impl<'t> Session<'t> {
         Ok(live.replica.set_points(&points)?)
     }
 
-    /// Copies of a replica on its way to a position, ever closer; and the position by the name by which it is gone to. None: nothing is
-    /// in front of it. `than`: the mark from which it was tried, and which is not far enough before.
+    /// Copies of a replica on its way to a position, ever closer; and the position by the name by which it is
+    /// gone to. None: nothing is in front of it. `than`: the mark from which it was tried, and which is not
+    /// far enough before.
     pub(super) fn climb(
         &mut self,
         own_end: &Position,
@@ -198,8 +202,8 @@ impl<'t> Session<'t> {
         Ok(Some(climb))
     }
 
-    /// Makes the copies behind the first one. Is there more than that in front of the end? `is_last`: nothing in front of the last interval is
-    /// wanted.
+    /// Makes the copies behind the first one. Is there more than that in front of the end? `is_last`: nothing
+    /// in front of the last interval is wanted.
     fn climb_to(
         &mut self,
         Climb { from, end, rungs, steps, steps_before, others, is_new }: &mut Climb<'t>,
@@ -288,8 +292,8 @@ impl<'t> Session<'t> {
         Ok(())
     }
 
-    /// On a busy machine a replica may be at the end before a short time is known to be over. Nobody has to wait for the last event in
-    /// front of the end, behind which arrivals are counted by themselves.
+    /// On a busy machine a replica may be at the end before a short time is known to be over. Nobody has to
+    /// wait for the last event in front of the end, behind which arrivals are counted by themselves.
     fn last_interval(&mut self, end: &Position, rungs: &mut Vec<Rung<'t>>) -> Result<(), Trouble> {
         let Some(last) = rungs.last_mut() else { return Ok(()) };
         if !end.legs.is_empty() {
@@ -312,8 +316,8 @@ impl<'t> Session<'t> {
         if event > first { self.rung_at(rungs, end, Position::at(event)) } else { Ok(()) }
     }
 
-    /// The last rung may be many thousands of instructions away. Programs go in rounds: the last times that a task was about to execute
-    /// what it is about to execute at the end are nearly always close.
+    /// The last rung may be many thousands of instructions away. Programs go in rounds: the last times that a
+    /// task was about to execute what it is about to execute at the end are nearly always close.
     fn last_rounds(&mut self, end: &Position, rungs: &mut Vec<Rung<'t>>) -> Result<(), Trouble> {
         let Some(last) = rungs.last_mut() else { return Ok(()) };
         let (legs, has_steps) = match end.legs.as_slice() {
@@ -347,8 +351,8 @@ impl<'t> Session<'t> {
             Some(_) => live.replica.next_event()?.map(|event| event.tid),
         };
         let Some(tid) = tid else { return Ok(()) };
-        // Only where a task has stood there surely begins an instruction: a point elsewhere would change what the program does.
-        // A task that has ended stands nowhere.
+        // Only where a task has stood there surely begins an instruction: a point elsewhere would change what
+        // the program does. A task that has ended stands nowhere.
         let Ok(rip) = live.replica.registers(tid).map(|registers| registers.rip) else { return Ok(()) };
         if end.arrivals().contains(&rip) {
             return Ok(());
@@ -365,11 +369,12 @@ impl<'t> Session<'t> {
         Self::add_rung(rungs, &mut live, done)
     }
 
-    /// How far the end is from a rung; if it is far, there is a rung behind this one: in the last rounds of a loop that lies between, or in the last
-    /// call that takes long.
+    /// How far the end is from a rung; if it is far, there is a rung behind this one: in the last rounds of a
+    /// loop that lies between, or in the last call that takes long.
     ///
-    /// It goes there step by step, over such calls, and looks ever less often at what has repeated, first after so many steps; so it ends, even
-    /// where nothing does. `passed`: copies that it has made on the way.
+    /// It goes there step by step, over such calls, and looks ever less often at what has repeated, first
+    /// after so many steps; so it ends, even where nothing does. `passed`: copies that it has made on the
+    /// way.
     fn nearer(
         &mut self,
         rung: &mut Rung<'t>,
@@ -430,7 +435,8 @@ impl<'t> Session<'t> {
                 let count = match self.count_rounds(rung, end, addr, None)? {
                     Rounds::All(count, ..) => count,
                     Rounds::TooMany(rung) => {
-                        // What the program does not count by itself is asked of the one that comes least often.
+                        // What the program does not count by itself is asked of the one that comes least
+                        // often.
                         looks.clear();
                         let least = often.last().filter(|_| too_many.is_none());
                         looks.extend(least.filter(|least| **least != addr));
@@ -482,7 +488,8 @@ impl<'t> Session<'t> {
         Ok(live.replica.set_points(&points)?)
     }
 
-    /// A rung in front of one from which few steps lead to the end, some more rounds before; as far as `from`, another rung.
+    /// A rung in front of one from which few steps lead to the end, some more rounds before; as far as
+    /// `from`, another rung.
     ///
     /// `seen`: how often each address comes in those steps.
     pub(super) fn farther(
@@ -527,8 +534,8 @@ impl<'t> Session<'t> {
         Self::add_rung(rungs, &mut live, done)
     }
 
-    /// How often tasks come to an address between a rung and the end; with `until`, the replica stays at that time. None: that would take
-    /// too long to find out.
+    /// How often tasks come to an address between a rung and the end; with `until`, the replica stays at that
+    /// time. None: that would take too long to find out.
     pub(super) fn rounds(
         &mut self,
         rung: &mut Rung<'t>,
@@ -592,8 +599,8 @@ impl<'t> Session<'t> {
     }
 }
 
-/// The addresses that come more than twice, the most frequent first; of those that come equally often, and so are likely in the same loop,
-/// few.
+/// The addresses that come more than twice, the most frequent first; of those that come equally often, and so
+/// are likely in the same loop, few.
 fn most_often(seen: &BTreeMap<u64, u64>) -> Vec<u64> {
     let mut often: Vec<(u64, u64)> = seen.iter().map(|(addr, hits)| (*hits, *addr)).collect();
     often.retain(|(hits, _)| *hits > 2);

@@ -1,11 +1,11 @@
 //! Several stretches of the past at once, each on a core of its own.
 //!
-//! What lies between two marks depends on nothing else, so copies of several marks run side by side, the latest stretches first. Each copy is
-//! handed to a thread, which traces it and looks with a session of its own. What the latest of them finds is the answer, and the
-//! others are given up.
+//! What lies between two marks depends on nothing else, so copies of several marks run side by side, the
+//! latest stretches first. Each copy is handed to a thread, which traces it and looks with a session of its
+//! own. What the latest of them finds is the answer, and the others are given up.
 //!
-//! As many run as there are cores, and as fit into what checkpoints may take: each may come to need as much memory as the process has.
-//! A process that shares memory with others is searched by the session alone.
+//! As many run as there are cores, and as fit into what checkpoints may take: each may come to need as much
+//! memory as the process has. A process that shares memory with others is searched by the session alone.
 
 use std::{
     collections::BTreeMap,

@@ -1,14 +1,16 @@
 //! Calls of functions, and all else that a user does to the program: in a copy of it, which is thrown away.
 //!
-//! gdb calls a function by itself: it writes arguments, a return address and registers, lets the program go on to a breakpoint
-//! at that address, and puts the registers back. Nothing in its packets says so but this: before the first write it reads what is
-//! known of the last signal (`qXfer:siginfo:read`), and when all is over it writes that back. A user who looks at `$_siginfo`
-//! makes gdb read it, too. So it is the first write behind such a reading that makes the copy ([`Aside::is_asked`]).
+//! gdb calls a function by itself: it writes arguments, a return address and registers, lets the program go
+//! on to a breakpoint at that address, and puts the registers back. Nothing in its packets says so but this:
+//! before the first write it reads what is known of the last signal (`qXfer:siginfo:read`), and when all is
+//! over it writes that back. A user who looks at `$_siginfo` makes gdb read it, too. So it is the first write
+//! behind such a reading that makes the copy ([`Aside::is_asked`]).
 //!
-//! When the function has returned, gdb may still look at what it has left: the string to which it returns a pointer. And the
-//! bytes of a literal are written behind the call of `malloc` that makes room for them, and before the call in which they are an
-//! argument. So the copy stays until the program goes on, or gdb's prompt is there again (`gdb_script.gdb` tells); in this time
-//! nothing can be written but where the last function's result points.
+//! When the function has returned, gdb may still look at what it has left: the string to which it returns a
+//! pointer. And the bytes of a literal are written behind the call of `malloc` that makes room for them, and
+//! before the call in which they are an argument. So the copy stays until the program goes on, or gdb's
+//! prompt is there again (`gdb_script.gdb` tells); in this time nothing can be written but where the last
+//! function's result points.
 //!
 //! A user who wants to write, or to try what would happen next, asks for a copy in so many words (`divert`).
 
@@ -105,8 +107,8 @@ impl<'t> Session<'t> {
         }
     }
 
-    /// The client is at rest, and the user about to say what comes next. Was a copy thrown away that was still to be looked at? And
-    /// what was refused meanwhile, and not told.
+    /// The client is at rest, and the user about to say what comes next. Was a copy thrown away that was
+    /// still to be looked at? And what was refused meanwhile, and not told.
     pub fn at_prompt(&mut self) -> (bool, Option<String>) {
         self.aside.is_asked = false;
         self.forget_given_up();
@@ -132,7 +134,8 @@ impl<'t> Session<'t> {
         Ok(())
     }
 
-    /// A client that gives a call up in which another one was made does not say so; but its registers are back.
+    /// A client that gives a call up in which another one was made does not say so; but its registers are
+    /// back.
     pub fn forget_given_up(&mut self) {
         let Some(diverted) = &mut self.aside.diverted else { return };
         let of = |replica: &bis_replay::Replica<'t>| replica.registers(diverted.tid).ok();
@@ -271,8 +274,8 @@ impl<'t> Session<'t> {
         Ok(diverted.diversion.set_registers(tid, &registers, extended)?)
     }
 
-    /// Lets the copy go on: one task in it, by one instruction with `step`, or as many as lie in a range. A signal is what the
-    /// client wants the program to get.
+    /// Lets the copy go on: one task in it, by one instruction with `step`, or as many as lie in a range. A
+    /// signal is what the client wants the program to get.
     pub fn go_diverted(&mut self, step: Option<(Tid, Option<(u64, u64)>)>, signal: Option<Signal>) -> Report {
         self.stopper.take();
         self.stopper.interrupt_of().take();
@@ -385,7 +388,8 @@ impl<'t> Session<'t> {
         stops.then_some(Why::Breakpoint { is_hardware })
     }
 
-    /// A function that the user has called has returned: what it has left in the C library's buffers is shown.
+    /// A function that the user has called has returned: what it has left in the C library's buffers is
+    /// shown.
     fn show_held(&mut self, tid: Tid, at: u64) {
         let Some(fflush) = self.fflush else { return };
         let Some(diverted) = self.aside.diverted.as_mut().filter(|diverted| diverted.calls == 1) else {

@@ -31,7 +31,8 @@ pub(super) struct Way {
     falses: (EventSeq, BTreeMap<u64, u64>),
     /// What is counted for marks in a long computation.
     pub trail: Option<Trail>,
-    /// The last event behind which the replica has stopped for nothing that the user was told of, since the way began.
+    /// The last event behind which the replica has stopped for nothing that the user was told of, since the
+    /// way began.
     pub was_stopped_in: Option<EventSeq>,
     /// Behind this event nothing can be counted for marks.
     pub given_up: Option<EventSeq>,
@@ -92,8 +93,8 @@ impl Way {
 }
 
 impl<'t> Session<'t> {
-    /// A replica has stopped at a breakpoint whose condition does not hold. Where that happens often between two events, the program tests it by
-    /// itself from here on.
+    /// A replica has stopped at a breakpoint whose condition does not hold. Where that happens often between
+    /// two events, the program tests it by itself from here on.
     pub(super) fn was_false(
         points: &Points,
         live: &mut Live<'t>,
@@ -185,8 +186,8 @@ impl<'t> Session<'t> {
         }
     }
 
-    /// Does the user stand where the process ends, or where the replica cannot go on? There it stays. Where it executes the next program, that
-    /// begins.
+    /// Does the user stand where the process ends, or where the replica cannot go on? There it stays. Where
+    /// it executes the next program, that begins.
     fn at_end(&mut self) -> Result<Option<Report>, Trouble> {
         if let Some(report) = &self.live.broken {
             return Ok(Some(report.clone()));
@@ -595,7 +596,8 @@ impl Told {
         Told { seq: *seq, tid: *tid, is_step, call, fork, new_task }
     }
 
-    /// This event, if it is a whole system call that is caught: it is told of at its place, too, where the call is entered.
+    /// This event, if it is a whole system call that is caught: it is told of at its place, too, where the
+    /// call is entered.
     pub(super) fn caught_call(&self, session: &Session<'_>) -> Option<EventSeq> {
         matches!(self.call, Some((nr, None)) if session.caught_calls.has(nr)).then_some(self.seq)
     }

@@ -25,7 +25,8 @@ pub(super) struct Goal<'p> {
 pub(super) struct Done {
     /// The leg that is underway.
     leg: usize,
-    /// Of a leg of arrivals: what was counted when it began, less what was counted in intervals that are over (so it wraps).
+    /// Of a leg of arrivals: what was counted when it began, less what was counted in intervals that are over
+    /// (so it wraps).
     base: u64,
     /// Of a leg of steps or of triggers: how many are done.
     count: u64,
@@ -57,7 +58,8 @@ impl Goal<'_> {
         Some(Goal { position, done, stops: None })
     }
 
-    /// The goal of a replica that is on the first leg of its way, and has done so many of that leg's arrivals at this address.
+    /// The goal of a replica that is on the first leg of its way, and has done so many of that leg's arrivals
+    /// at this address.
     pub(super) fn with_arrivals<'p>(
         position: &'p Position,
         addr: u64,
@@ -217,8 +219,9 @@ fn arrivals(legs: &[Leg]) -> BTreeSet<u64> {
 }
 
 impl<'t> Session<'t> {
-    /// Lets a replica go on toward a position, up to its next stop. None: it is there. The points that the position counts are in it;
-    /// `watches` are those that the caller wants to hear of, and `wanted` is what else stops the replica.
+    /// Lets a replica go on toward a position, up to its next stop. None: it is there. The points that the
+    /// position counts are in it; `watches` are those that the caller wants to hear of, and `wanted` is what
+    /// else stops the replica.
     pub(super) fn toward(
         &mut self,
         live: &mut Live<'t>,

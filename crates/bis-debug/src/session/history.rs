@@ -1,10 +1,11 @@
 //! The marks of a session: where it can begin to run from, to get to a position.
 //!
-//! A *mark* is a checkpoint at a place with a name. Most stand right behind an event; in a long computation there are such as stand
-//! at an arrival ([`super::strides`]). Of two places between the same two events, the names tell which comes first only where one
-//! begins as the other one does: a mark leads to the positions whose names go on from its own. A position that is known by another
-//! name, and is found to lie behind a mark, gets a second name that goes on from there ([`History::also_known`]). So does one that is
-//! named by more arrivals at an address than had been counted there when the mark was made.
+//! A *mark* is a checkpoint at a place with a name. Most stand right behind an event; in a long computation
+//! there are such as stand at an arrival ([`super::strides`]). Of two places between the same two events, the
+//! names tell which comes first only where one begins as the other one does: a mark leads to the positions
+//! whose names go on from its own. A position that is known by another name, and is found to lie behind a
+//! mark, gets a second name that goes on from there ([`History::also_known`]). So does one that is named by
+//! more arrivals at an address than had been counted there when the mark was made.
 
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
 
@@ -166,7 +167,8 @@ impl<'t> History<'t> {
         }
     }
 
-    /// One in so many of the marks goes that are not the first of their image, the newest ones excepted. Has one gone?
+    /// One in so many of the marks goes that are not the first of their image, the newest ones excepted. Has
+    /// one gone?
     fn thin_out(&mut self, spared: u64, one_in: usize) -> bool {
         let marks: Vec<(u64, usize)> =
             self.marks.iter().map(|(number, mark)| (*number, mark.image)).collect();
@@ -252,8 +254,8 @@ impl<'t> History<'t> {
         self.name_by_counts(name).unwrap_or_else(|| name.clone())
     }
 
-    /// The name of a position that goes on from the last mark at which there had been fewer arrivals than the position is named by. None:
-    /// there is no such mark, or the position's name goes on from it anyway.
+    /// The name of a position that goes on from the last mark at which there had been fewer arrivals than the
+    /// position is named by. None: there is no such mark, or the position's name goes on from it anyway.
     fn name_by_counts(&self, position: &Position) -> Option<Position> {
         let (Leg::Arrive { addr, n }, rest) = position.legs.split_first()? else { return None };
         let before = self.marks.iter().filter_map(|(_, mark)| {
@@ -269,8 +271,8 @@ impl<'t> History<'t> {
         Some(rest.iter().fold(name, |name, leg| name.then(leg.clone())))
     }
 
-    /// The next of the marks that cut a long computation behind one of them, or behind an event: its position, and the arrivals that lead
-    /// there from this one.
+    /// The next of the marks that cut a long computation behind one of them, or behind an event: its
+    /// position, and the arrivals that lead there from this one.
     pub fn next_stride(&self, from: &Position) -> Option<(Position, u64, u64)> {
         let marks = self.marks.iter().map(|(_, mark)| mark);
         marks.filter(|mark| mark.is_stride && mark.position != *from).find_map(|mark| {
@@ -287,7 +289,8 @@ impl<'t> History<'t> {
         self.marks.iter().any(|(_, mark)| mark.is_stride && mark.position == *position)
     }
 
-    /// The last mark in front of a position, or at it, that is right behind an event or cuts a long computation.
+    /// The last mark in front of a position, or at it, that is right behind an event or cuts a long
+    /// computation.
     pub fn last_stride(&self, image: usize, position: &Position) -> Option<Mark<'t>> {
         self.last(image, position, |mark| mark.is_stride || mark.position.legs.is_empty())
     }

@@ -1,7 +1,8 @@
-//! The dynamic linker's own list of what it has loaded, walked here: a debugger would ask for each entry in turn, and for the whole
-//! list again at each `dlopen`.
+//! The dynamic linker's own list of what it has loaded, walked here: a debugger would ask for each entry in
+//! turn, and for the whole list again at each `dlopen`.
 //!
-//! Where the list is, the program's dynamic section says (`DT_DEBUG`); the C library's `link.h` has the two structures.
+//! Where the list is, the program's dynamic section says (`DT_DEBUG`); the C library's `link.h` has the two
+//! structures.
 
 use bis_trace::types::Tid;
 use object::elf::{DT_DEBUG, PT_DYNAMIC, PT_PHDR, PT_TLS};
@@ -54,7 +55,8 @@ struct Headers {
 }
 
 impl Session<'_> {
-    /// None: the program has no dynamic linker that tells of itself. Before that has begun, the list is empty.
+    /// None: the program has no dynamic linker that tells of itself. Before that has begun, the list is
+    /// empty.
     pub fn libraries(&self, part: Part, serves_files: bool) -> Option<Libraries> {
         let mut found = Libraries::default();
         if let Some(from) = part.from {
@@ -173,18 +175,20 @@ impl Session<'_> {
         header.starts_with(b"\x7fELF") && headers.is_some_and(|headers| headers.has_tls)
     }
 
-    /// Where musl has a thread's copy of the variables of the library that `map` describes (0: of a program without libraries).
-    /// None: the C library is not musl, or there are no such variables.
+    /// Where musl has a thread's copy of the variables of the library that `map` describes (0: of a program
+    /// without libraries). None: the C library is not musl, or there are no such variables.
     ///
-    /// musl's description of a thread begins with its own address, that of a table, and those of the thread before and the one
-    /// behind it. The table begins with the number of its words; they are the addresses for the libraries that have such variables,
-    /// in the order in which they were loaded. No library is ever unloaded.
+    /// musl's description of a thread begins with its own address, that of a table, and those of the thread
+    /// before and the one behind it. The table begins with the number of its words; they are the addresses
+    /// for the libraries that have such variables, in the order in which they were loaded. No library is ever
+    /// unloaded.
     pub fn musl_tls(&self, tid: Tid, map: u64) -> Option<u64> {
         let thread = self.shown().registers(tid).ok()?.fs_base;
         let word = |addr: u64, at: u64| self.read_word(addr.checked_add(at)?);
         let (third, fourth) = (word(thread, 16)?, word(thread, 24)?);
-        // glibc's begins with its address as well, and has it once more in the third word, where musl has the thread before: that is
-        // the thread itself where there is no other, and nothing yet where the thread is new.
+        // glibc's begins with its address as well, and has it once more in the third word, where musl has the
+        // thread before: that is the thread itself where there is no other, and nothing yet where the thread
+        // is new.
         let is_glibc = third == thread && fourth != thread;
         if word(thread, 0)? != thread || is_glibc {
             return None;

@@ -95,8 +95,8 @@ impl Session<'_> {
         }
     }
 
-    /// What the kernel has told the program of itself and the machine (getauxval). At an exec it lies on the stack, behind the arguments
-    /// and the environment.
+    /// What the kernel has told the program of itself and the machine (getauxval). At an exec it lies on the
+    /// stack, behind the arguments and the environment.
     pub fn auxv(&self) -> Option<Vec<u8>> {
         const WORD: usize = 8;
         let domain = self.executed()?;
@@ -139,8 +139,9 @@ impl Session<'_> {
         Some(u64::from_le_bytes(bytes.try_into().ok()?))
     }
 
-    /// The number that glibc has given to a loaded library's thread-local variables. `map` is the library's description (its link
-    /// map); `descriptor` says where in it the number is: three words of 32 bits, the last of which is the offset.
+    /// The number that glibc has given to a loaded library's thread-local variables. `map` is the library's
+    /// description (its link map); `descriptor` says where in it the number is: three words of 32 bits, the
+    /// last of which is the offset.
     pub fn tls_module(&self, map: u64, descriptor: u64) -> Option<u64> {
         let bytes = self.read_memory(descriptor, 12);
         let offset = u32::from_le_bytes(bytes.get(8..12)?.try_into().ok()?);
@@ -149,7 +150,8 @@ impl Session<'_> {
 
     /// Where a thread's copy of a library's thread-local variables is. None: the thread has none yet.
     pub fn tls(&self, tid: Tid, module: u64) -> Option<u64> {
-        // The word behind the thread's own address is that of a table: two words for each library, the first of which is the address.
+        // The word behind the thread's own address is that of a table: two words for each library, the first
+        // of which is the address.
         const NOT_YET: u64 = u64::MAX;
         let registers = self.shown().registers(tid).ok()?;
         let table = self.read_word(registers.fs_base.checked_add(8)?)?;
@@ -200,7 +202,8 @@ impl Session<'_> {
         self.world.files().find(|entry| !shown.is_empty() && entry.name.as_bytes() == shown)
     }
 
-    /// Where a link of /proc/PID leads: its program, and the folder in which it began (where it went since, nobody has noted).
+    /// Where a link of /proc/PID leads: its program, and the folder in which it began (where it went since,
+    /// nobody has noted).
     pub fn proc_link(&self, path: &[u8]) -> Option<Vec<u8>> {
         let (pid, link) = std::str::from_utf8(path).ok()?.strip_prefix("/proc/")?.split_once('/')?;
         if Tid(pid.parse().ok()?) != self.pid() {
@@ -280,7 +283,8 @@ impl Session<'_> {
         [format!("{head:<73}").as_bytes(), name, b"\n"].concat()
     }
 
-    /// The same with what /proc/PID/smaps adds: for whoever makes core files, all of private memory is the program's own.
+    /// The same with what /proc/PID/smaps adds: for whoever makes core files, all of private memory is the
+    /// program's own.
     fn lines(&self, mapping: &Mapping) -> Vec<u8> {
         let size = mapping.len() / 1024;
         let shared = if mapping.shared { " sh" } else { "" };

@@ -1,8 +1,9 @@
 //! What the marks of a session take of memory, and how much they may.
 //!
-//! A mark is a process that does not run. It has most of its pages together with the replica and with other marks, so what it takes
-//! can be said of all of them only: the kernel divides each page among those that have it, and the parts of all marks are added up.
-//! Of that, as much as one of them has is what the replica has anyway.
+//! A mark is a process that does not run. It has most of its pages together with the replica and with other
+//! marks, so what it takes can be said of all of them only: the kernel divides each page among those that
+//! have it, and the parts of all marks are added up. Of that, as much as one of them has is what the replica
+//! has anyway.
 
 use std::{cell::Cell, fs, rc::Rc};
 
@@ -42,8 +43,8 @@ impl Budget {
     }
 }
 
-/// What these marks' processes take beside the one of them that has most. Where it cannot be more than `enough`, it is a
-/// number that it is not above: finding out takes a look at each page.
+/// What these marks' processes take beside the one of them that has most. Where it cannot be more than
+/// `enough`, it is a number that it is not above: finding out takes a look at each page.
 pub fn beside_one(pids: &[Tid], enough: u64) -> u64 {
     let most = without_largest(pids.iter().map(|pid| (resident(*pid), resident(*pid))));
     if most <= enough {
@@ -79,7 +80,8 @@ fn line(text: &str, name: &str) -> Option<u64> {
 
 /// Which marks stay: the first of each image, the newest, and of the others all but one in so many.
 ///
-/// `marks`: the number of each over the whole session, and its image, in the order of places. `newest`: those above it.
+/// `marks`: the number of each over the whole session, and its image, in the order of places. `newest`: those
+/// above it.
 pub fn staying(marks: &[(u64, usize)], newest: u64, one_in: usize) -> Vec<bool> {
     let (mut first, mut count) = (None, 0);
     let stays = |(number, image): &(u64, usize)| {
@@ -118,7 +120,8 @@ mod tests {
 
     #[test]
     fn what_one_of_them_has_is_not_counted() {
-        // Three copies of a process that has written to nothing since, and two that have all pages for themselves.
+        // Three copies of a process that has written to nothing since, and two that have all pages for
+        // themselves.
         assert_eq!(without_largest([(25, 100), (25, 100), (25, 100)].into_iter()), 0);
         assert_eq!(without_largest([(100, 100), (80, 80)].into_iter()), 80);
         assert_eq!(without_largest(std::iter::empty()), 0);

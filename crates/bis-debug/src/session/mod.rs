@@ -1,12 +1,15 @@
 //! One process of a recording, as somebody goes through it: forwards, backwards, to any place.
 //!
-//! The session has one live replica, which stands where the user does. It never runs a replica backwards: to get back, it takes a copy
-//! of a checkpoint before ([`history`]) and runs that forward. Where it stands is a [`place::Position`], which can be gone to again
-//! exactly. Searches backwards look at what lies between two checkpoints, the latest first ([`backward`]).
+//! The session has one live replica, which stands where the user does. It never runs a replica backwards: to
+//! get back, it takes a copy of a checkpoint before ([`history`]) and runs that forward. Where it stands is a
+//! [`place::Position`], which can be gone to again exactly. Searches backwards look at what lies between two
+//! checkpoints, the latest first ([`backward`]).
 //!
-//! A process may execute several programs. Each of these *images* is a domain of its own; the session goes from one to the next.
+//! A process may execute several programs. Each of these *images* is a domain of its own; the session goes
+//! from one to the next.
 //!
-//! What a user does to the program, in calls of functions say, is done to a copy of the replica ([`diversion`]).
+//! What a user does to the program, in calls of functions say, is done to a copy of the replica
+//! ([`diversion`]).
 //!
 //! What the program writes is heard when the user goes forward, not in searches.
 
@@ -291,7 +294,8 @@ impl<'t> Session<'t> {
         Session::begin(world, images(world, entry), 0, (ear, Stopper::default()), history)
     }
 
-    /// A session on the process of another domain, at the begin of that. Whoever stops this one stops that one, too.
+    /// A session on the process of another domain, at the begin of that. Whoever stops this one stops that
+    /// one, too.
     ///
     /// # Errors
     /// As [`Session::open`].
@@ -304,7 +308,8 @@ impl<'t> Session<'t> {
         Session::begin(self.world, images, image, (None, self.stopper.clone()), history)
     }
 
-    /// How many checkpoints it has made for itself, what they take of memory, and what all of its kind may take, in bytes.
+    /// How many checkpoints it has made for itself, what they take of memory, and what all of its kind may
+    /// take, in bytes.
     pub fn checkpoints(&self) -> (usize, u64, u64) {
         let (count, used) = self.history.size();
         (count, used, self.history.budget().bound())

@@ -1,5 +1,5 @@
-//! The processes that share memory with the session's: they go on where its replica waits for them, and what they change of the bytes
-//! that the user watches is theirs.
+//! The processes that share memory with the session's: they go on where its replica waits for them, and what
+//! they change of the bytes that the user watches is theirs.
 
 use bis_replay::{Halt, Limit, Solo, Stop, solo::Other};
 

@@ -1,9 +1,9 @@
-//! Calls that a replica makes on its way to a position, step by step, and that it need not go through: what is wanted is what lies closely in
-//! front of the position.
+//! Calls that a replica makes on its way to a position, step by step, and that it need not go through: what
+//! is wanted is what lies closely in front of the position.
 //!
-//! A call is known by what it does: the stack grows by one word, which is the address behind the instruction. When a replica has been in a call for
-//! some steps, it runs to where that returns. If it comes to the position first, the position is within the call, and the replica goes on from
-//! where it was.
+//! A call is known by what it does: the stack grows by one word, which is the address behind the instruction.
+//! When a replica has been in a call for some steps, it runs to where that returns. If it comes to the
+//! position first, the position is within the call, and the replica goes on from where it was.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,8 @@ use bis_trace::types::{Registers, Tid};
 
 use super::{Live, Session, Trouble, climb::Rung, goal::Goal, place::Position};
 
-/// Steps in a call before it is gone over, at least and at most: in between, as many as take as long as a copy and a run.
+/// Steps in a call before it is gone over, at least and at most: in between, as many as take as long as a
+/// copy and a run.
 const STEPS_INSIDE: u64 = 32;
 const STEPS_INSIDE_MAX: u64 = 2000;
 

@@ -1,8 +1,9 @@
 //! Copies of a replica that were made on the way to a place, for the way to another place in front of that.
 //!
-//! Who steps back goes on with it, and the ways to where the user then stands are nearly the same. How far a copy has come on such a way is not known by
-//! itself: the place is named by arrivals at an address that nobody has counted there. But the copy leads to the first place, and how
-//! often a task comes to the address up to that is soon counted: from the copy on, and from the last event on. The difference lies in front of
+//! Who steps back goes on with it, and the ways to where the user then stands are nearly the same. How far a
+//! copy has come on such a way is not known by itself: the place is named by arrivals at an address that
+//! nobody has counted there. But the copy leads to the first place, and how often a task comes to the address
+//! up to that is soon counted: from the copy on, and from the last event on. The difference lies in front of
 //! the copy.
 
 use bis_trace::types::Tid;
@@ -56,7 +57,8 @@ impl<'t> Passed<'t> {
 }
 
 impl<'t> Session<'t> {
-    /// The last two of the copies that were made on another way that are in front of a position. `first`: a rung behind the position's event.
+    /// The last two of the copies that were made on another way that are in front of a position. `first`: a
+    /// rung behind the position's event.
     pub(super) fn passed_before(
         &mut self,
         end: &Position,

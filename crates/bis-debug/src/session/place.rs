@@ -1,11 +1,13 @@
 //! Where a session stands: a position that can be gone to again.
 //!
-//! A *position* is the last event that is done, and how to go on from there: legs. Each leg is exact, because a replica does the same
-//! each time: the n-th arrival of a task at an address, the n-th time that watched bytes are touched, n instructions of a task, or the place
-//! of the next event with nothing of its outcome done.
+//! A *position* is the last event that is done, and how to go on from there: legs. Each leg is exact, because
+//! a replica does the same each time: the n-th arrival of a task at an address, the n-th time that watched
+//! bytes are touched, n instructions of a task, or the place of the next event with nothing of its outcome
+//! done.
 //!
-//! A position is written so: `1234` (event 1234 is done); `1234+0x401136#5` (since then, a task is about to execute 0x401136 for the
-//! fifth time); `+3i:77` (task 77 has executed three instructions more); `-2i` (two steps before that).
+//! A position is written so: `1234` (event 1234 is done); `1234+0x401136#5` (since then, a task is about to
+//! execute 0x401136 for the fifth time); `+3i:77` (task 77 has executed three instructions more); `-2i` (two
+//! steps before that).
 
 use std::{fmt, str::FromStr, sync::Arc};
 
@@ -24,7 +26,8 @@ pub enum Leg {
     Step { tid: Tid, n: u64 },
     /// The task of this event, which is the next one, is at its place.
     Before(EventSeq),
-    /// So many steps in front of another position, which a search has found by single steps. It is given its own way when that is needed.
+    /// So many steps in front of another position, which a search has found by single steps. It is given its
+    /// own way when that is needed.
     Back { n: u64, of: Arc<Position> },
 }
 
@@ -54,8 +57,8 @@ impl Position {
         position
     }
 
-    /// How much of the way to this position is done at that one: how many legs, and how much of the next. None: it is behind this
-    /// one, or the names do not tell.
+    /// How much of the way to this position is done at that one: how many legs, and how much of the next.
+    /// None: it is behind this one, or the names do not tell.
     pub fn done_at(&self, other: &Position) -> Option<(usize, u64)> {
         if other.event != self.event {
             return (other.event < self.event).then_some((0, 0));

@@ -1,7 +1,8 @@
 //! What a session stops at: breakpoints and watchpoints as a client has put them in, with their conditions.
 //!
-//! A condition is asked where the program stands: a breakpoint's before its instruction is executed, a watchpoint's behind the
-//! instruction that has touched the bytes. A condition that cannot be evaluated holds, so that nothing is missed.
+//! A condition is asked where the program stands: a breakpoint's before its instruction is executed, a
+//! watchpoint's behind the instruction that has touched the bytes. A condition that cannot be evaluated
+//! holds, so that nothing is missed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -36,8 +37,8 @@ struct Watchpoint {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Points {
     breakpoints: BTreeMap<u64, Point>,
-    /// Where called functions return to, in memory in which nothing is executed. A client keeps those of calls that it has given up, and in
-    /// the recording the program has its own bytes there.
+    /// Where called functions return to, in memory in which nothing is executed. A client keeps those of
+    /// calls that it has given up, and in the recording the program has its own bytes there.
     returns: BTreeSet<u64>,
     watchpoints: Vec<Watchpoint>,
     /// Conditions that a client gives for writes to a range (address, length) by a command of its own.
@@ -45,8 +46,8 @@ pub struct Points {
 }
 
 impl Points {
-    /// Puts a point in, or gives one that is there its new conditions. The first watchpoints have debug registers, as far as these go; the
-    /// others' pages are guarded.
+    /// Puts a point in, or gives one that is there its new conditions. The first watchpoints have debug
+    /// registers, as far as these go; the others' pages are guarded.
     pub fn insert(&mut self, point: Point) {
         if point.kind.is_breakpoint() {
             self.breakpoints.insert(point.addr, point);
@@ -127,7 +128,8 @@ impl Points {
             .is_some_and(|point| point.conditions.is_empty() && point.commands.is_empty())
     }
 
-    /// The condition of a breakpoint, if it has one and only stops where that holds, as the program can test it by itself.
+    /// The condition of a breakpoint, if it has one and only stops where that holds, as the program can test
+    /// it by itself.
     pub fn predicate(&self, addr: u64) -> Option<Predicate> {
         let point = self.breakpoints.get(&addr).filter(|point| !point.conditions.is_empty())?;
         agent::compile(&point.conditions, addr)
@@ -142,7 +144,8 @@ impl Points {
         Values(self.watchpoints.iter().map(read).collect())
     }
 
-    /// The watchpoint that is to be told of, after these pieces were touched (none: by a system call), and what the bytes hold now.
+    /// The watchpoint that is to be told of, after these pieces were touched (none: by a system call), and
+    /// what the bytes hold now.
     pub fn watchpoint(
         &self,
         touched: Option<&[usize]>,

@@ -1,7 +1,8 @@
 //! What is known of the past: stretches in which there is nothing of what the user wants to know.
 //!
-//! A stretch lies between two positions, by the names by which it was searched. Marks keep their names, so who looks backwards again over the same
-//! stretches need not run through them, unless what is looked for has changed.
+//! A stretch lies between two positions, by the names by which it was searched. Marks keep their names, so
+//! who looks backwards again over the same stretches need not run through them, unless what is looked for has
+//! changed.
 
 use std::{collections::BTreeSet, rc::Rc};
 

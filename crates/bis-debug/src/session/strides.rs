@@ -1,8 +1,9 @@
 //! Marks in the middle of long computations, where no event gives a place its name.
 //!
-//! A replica runs from a mark for a while and is interrupted, somewhere. Some steps from there on show which instructions the program executes
-//! often; so another replica runs from the same mark, and the program itself counts how often it comes to one of them. When that
-//! one is interrupted, it goes on to the next arrival: that place has a name. For the next stride the same address mostly does.
+//! A replica runs from a mark for a while and is interrupted, somewhere. Some steps from there on show which
+//! instructions the program executes often; so another replica runs from the same mark, and the program
+//! itself counts how often it comes to one of them. When that one is interrupted, it goes on to the next
+//! arrival: that place has a name. For the next stride the same address mostly does.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -38,8 +39,8 @@ const LOOK: usize = 300;
 const TRIED_MAX: usize = 10;
 
 impl<'t> Session<'t> {
-    /// Marks every so much of the way from a mark to a position that it leads to. The position gets a name that goes on from the last
-    /// mark. Without a name on the way, they end there.
+    /// Marks every so much of the way from a mark to a position that it leads to. The position gets a name
+    /// that goes on from the last mark. Without a name on the way, they end there.
     pub(super) fn strides(
         &mut self,
         from: &Mark<'t>,
@@ -64,8 +65,8 @@ impl<'t> Session<'t> {
         }
     }
 
-    /// Goes from a mark toward a position in the same interval, to this arrival; there is a mark then, and the position by a name
-    /// that goes on from there. None: the position comes first.
+    /// Goes from a mark toward a position in the same interval, to this arrival; there is a mark then, and
+    /// the position by a name that goes on from there. None: the position comes first.
     pub(super) fn go_to_arrival(
         &mut self,
         from: &Mark<'t>,
@@ -148,8 +149,8 @@ impl<'t> Session<'t> {
         Ok(Stride::Nameless)
     }
 
-    /// Lets a replica run toward a position until so much time is over; with `may_be_longer`, a little more, up to an event. False:
-    /// it is there.
+    /// Lets a replica run toward a position until so much time is over; with `may_be_longer`, a little more,
+    /// up to an event. False: it is there.
     fn run_for(
         &mut self,
         live: &mut Live<'t>,
@@ -181,7 +182,8 @@ impl<'t> Session<'t> {
         Ok(is_on_the_way)
     }
 
-    /// From where it was interrupted, to the next arrival at what was counted. None: nothing was, or it does not come there any more.
+    /// From where it was interrupted, to the next arrival at what was counted. None: nothing was, or it does
+    /// not come there any more.
     fn finish_stride(
         &mut self,
         live: &mut Live<'t>,
@@ -225,8 +227,8 @@ impl<'t> Session<'t> {
         self.mark(live, position, &goal).map(Some)
     }
 
-    /// Addresses that the program executes often from where this replica stands, which is stepped on: only where a task has stood there
-    /// surely begins an instruction.
+    /// Addresses that the program executes often from where this replica stands, which is stepped on: only
+    /// where a task has stood there surely begins an instruction.
     pub(super) fn frequent(&mut self, live: &mut Live<'t>) -> Result<Vec<u64>, Trouble> {
         live.replica.end_counts()?;
         live.replica.set_points(&BTreeSet::new())?;

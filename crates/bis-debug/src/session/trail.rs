@@ -1,12 +1,14 @@
-//! Marks on the way of a user who goes forward through a long computation, where no event gives a place its name.
+//! Marks on the way of a user who goes forward through a long computation, where no event gives a place its
+//! name.
 //!
-//! When the live replica has run for a while without an event, it stands somewhere. Some steps of a copy show which instructions the program
-//! executes often, and the live replica begins again at the last mark: nothing has stopped it since, so nothing is told twice. This time the
-//! program counts by itself how often it comes to one of these instructions. Whenever a mark is due from then on, the next arrival
-//! there has a name.
+//! When the live replica has run for a while without an event, it stands somewhere. Some steps of a copy show
+//! which instructions the program executes often, and the live replica begins again at the last mark: nothing
+//! has stopped it since, so nothing is told twice. This time the program counts by itself how often it comes
+//! to one of these instructions. Whenever a mark is due from then on, the next arrival there has a name.
 //!
-//! Where the user has been before there are marks ahead. Then what these are named by is counted, and the replica stops at each of them for a
-//! moment: from there on places are named as they were the first time, and what was found out then is known.
+//! Where the user has been before there are marks ahead. Then what these are named by is counted, and the
+//! replica stops at each of them for a moment: from there on places are named as they were the first time,
+//! and what was found out then is known.
 
 use bis_replay::Limit;
 use bis_trace::types::EventSeq;
@@ -71,7 +73,8 @@ impl<'t> Session<'t> {
         Ok(Due::Stop)
     }
 
-    /// The live replica has come to a breakpoint that is none for the user now, or to what is counted for marks. True: it was for a mark.
+    /// The live replica has come to a breakpoint that is none for the user now, or to what is counted for
+    /// marks. True: it was for a mark.
     pub(super) fn mark_at_point(&mut self, way: &mut Way, addr: u64, due: &mut Due) -> Result<bool, Trouble> {
         let (event, _) = self.live.replica.done();
         let Some(trail) = way.trail.as_ref().filter(|trail| trail.addr == addr) else {
@@ -151,7 +154,8 @@ impl<'t> Session<'t> {
         Ok(self.live.replica.set_points(&points)?)
     }
 
-    /// The live replica begins again where the way does, and from the mark before that on something is counted. False: nothing can be.
+    /// The live replica begins again where the way does, and from the mark before that on something is
+    /// counted. False: nothing can be.
     fn begin_trail(&mut self, way: &mut Way) -> Result<bool, Trouble> {
         let was_audible = std::mem::replace(&mut self.host.is_audible, false);
         let begun = self.begin_trail_unheard(way);
@@ -200,7 +204,8 @@ impl<'t> Session<'t> {
             live.replica.set_watches(&self.points.watches())?;
             live.replica.acknowledge();
             self.live = live;
-            // Where what was counted did not come again, the next try is waited for longer: it begins here, too.
+            // Where what was counted did not come again, the next try is waited for longer: it begins here,
+            // too.
             let wait = if way.trail.is_some() { way.wait * 2 } else { way.wait };
             *way = Way::new(self, &self.live, base);
             way.wait = wait;

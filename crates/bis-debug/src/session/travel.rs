@@ -53,7 +53,8 @@ impl<'t> Session<'t> {
         self.run_from(live, &Position::at(live.replica.done().0), position, Allowance::Endless).map(drop)
     }
 
-    /// Lets a replica that stands at a place, which leads to a position, run there. False: it is not there when the alarm rings.
+    /// Lets a replica that stands at a place, which leads to a position, run there. False: it is not there
+    /// when the alarm rings.
     fn run_from(
         &mut self,
         live: &mut Live<'t>,
@@ -119,7 +120,8 @@ impl<'t> Session<'t> {
         let limit = Limit { event: Some(event), end: true, ..Limit::default() };
         loop {
             match self.run_a_while(live, &limit)? {
-                // Events that come behind it may be none of the program's own; and where its last task ends, there it stays.
+                // Events that come behind it may be none of the program's own; and where its last task ends,
+                // there it stays.
                 Stop::Event(_) | Stop::Before(_) | Stop::Cut => return Ok(true),
                 Stop::Interrupted if allowance == Allowance::UntilAlarm => return Ok(false),
                 Stop::Interrupted => {}

@@ -1,7 +1,8 @@
-//! What a called function has written to a stream of the C library, and that has not: a library keeps it until its buffer is full,
-//! and the copy in which the function ran is thrown away. So when the function has returned, the library is made to write
-//! all that it holds (`fflush(NULL)`). What it held before, of the program itself, comes out with it and is left out: it is what the same
-//! call writes in a copy in which nothing was called.
+//! What a called function has written to a stream of the C library, and that has not: a library keeps it
+//! until its buffer is full, and the copy in which the function ran is thrown away. So when the function has
+//! returned, the library is made to write all that it holds (`fflush(NULL)`). What it held before, of the
+//! program itself, comes out with it and is left out: it is what the same call writes in a copy in which
+//! nothing was called.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,12 +1,14 @@
 //! One step back, and the names of places that were found so.
 //!
-//! A replica is run to just before where the user stands, and copied on the way, ever closer ([`super::climb`]); from the last copy it goes on instruction
-//! by instruction, each of which is remembered: a [`Window`]. Further steps back need only that.
+//! A replica is run to just before where the user stands, and copied on the way, ever closer
+//! ([`super::climb`]); from the last copy it goes on instruction by instruction, each of which is remembered:
+//! a [`Window`]. Further steps back need only that.
 //!
-//! A place in a window has a name at once that says how many steps in front of the window's end it is. Its *exact* name says
-//! how to get there by going forward alone: so many steps behind the nearest arrival in the window at the address by which the end is named.
-//! Where there is none, it takes a run from the mark before: how often tasks arrive at the place's address up to the end of the window,
-//! less those that are in the window from there on.
+//! A place in a window has a name at once that says how many steps in front of the window's end it is. Its
+//! *exact* name says how to get there by going forward alone: so many steps behind the nearest arrival in the
+//! window at the address by which the end is named. Where there is none, it takes a run from the mark before:
+//! how often tasks arrive at the place's address up to the end of the window, less those that are in the
+//! window from there on.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -33,13 +35,15 @@ use super::{
 /// Steps between two copies in a window.
 const COPY_EVERY: usize = 400;
 
-/// How far in front of a place in a window that is gone to a copy is made, where the last one is farther: who steps back does it again.
+/// How far in front of a place in a window that is gone to a copy is made, where the last one is farther: who
+/// steps back does it again.
 const NEAR: usize = 24;
 
 /// The most steps that a window has.
 const WINDOW_MAX: usize = 100_000;
 
-/// A window with fewer steps is begun as early as the copy before, if that is no more steps in front of the end.
+/// A window with fewer steps is begun as early as the copy before, if that is no more steps in front of the
+/// end.
 const LONG_ENOUGH: usize = 100;
 const NEAR_ENOUGH: usize = 200;
 
@@ -80,8 +84,9 @@ impl<'t> Window<'t> {
         if self.from.position.event == event { self.from.position.clone() } else { Position::at(event) }
     }
 
-    /// The name of the place before a step, if it is in the interval in which the window ends, with an arrival and some steps behind it:
-    /// so many steps behind that arrival, or an earlier one at the same address.
+    /// The name of the place before a step, if it is in the interval in which the window ends, with an
+    /// arrival and some steps behind it: so many steps behind that arrival, or an earlier one at the same
+    /// address.
     fn name_by_arrival(&self, index: usize) -> Option<Position> {
         let step = self.steps.get(index)?;
         let (addr, last, prefix, behind) = match self.end.legs.as_slice() {
@@ -225,8 +230,8 @@ fn one_step(live: &mut Live<'_>) -> Result<Limit<'static>, Trouble> {
 }
 
 impl<'t> Session<'t> {
-    /// Lets the live replica stand one instruction of this task before where it stands; its position. None: there is none in this
-    /// image.
+    /// Lets the live replica stand one instruction of this task before where it stands; its position. None:
+    /// there is none in this image.
     pub(super) fn position_before(&mut self, tid: Tid) -> Result<Option<Position>, Trouble> {
         let mut end = self.position.clone();
         let mut index = self.index_in_window(&end);
@@ -252,7 +257,8 @@ impl<'t> Session<'t> {
             let Some(first) = window.steps.first() else { return Ok(None) };
             // In the interval in which a window begins, only the task runs that makes its first step.
             let (image, event) = (self.image_of(first.event), first.event);
-            // It may also begin in the middle of what is executed in place of an instruction: the first of that is in front of it.
+            // It may also begin in the middle of what is executed in place of an instruction: the first of
+            // that is in front of it.
             let is_later = first.tid == tid && first.name != Name::Event && !is_in_call;
             let begin = if is_later { self.begin_of_window()? } else { None };
             end = match begin {
@@ -293,8 +299,8 @@ impl<'t> Session<'t> {
         (known == position && self.window.is_some()).then_some(*index)
     }
 
-    /// The last arrival at one of these addresses in front of the user's place that the window knows, if it is in the same interval: with its
-    /// task.
+    /// The last arrival at one of these addresses in front of the user's place that the window knows, if it
+    /// is in the same interval: with its task.
     pub(super) fn last_arrival_in_window(&self, places: &BTreeSet<u64>) -> Option<(usize, Tid, u64)> {
         let window = self.window.as_ref()?;
         let here = match self.index_in_window(&self.position) {
@@ -314,7 +320,8 @@ impl<'t> Session<'t> {
         None
     }
 
-    /// Is the user's place in the window in front of this position, in the same interval, with none of these addresses on the way?
+    /// Is the user's place in the window in front of this position, in the same interval, with none of these
+    /// addresses on the way?
     pub(super) fn is_closely_before(&self, position: &Position, places: &BTreeSet<u64>) -> bool {
         let Some(window) = self.window.as_ref().filter(|window| window.end == *position) else {
             return false;
@@ -372,7 +379,8 @@ impl<'t> Session<'t> {
         Position { event: step.event, legs: vec![Leg::Back { n, of: Arc::new(window.end.clone()) }] }
     }
 
-    /// The first position in the window that has a name. What is in front of it is no instruction. None: there is none in front of its end.
+    /// The first position in the window that has a name. What is in front of it is no instruction. None:
+    /// there is none in front of its end.
     fn begin_of_window(&mut self) -> Result<Option<Position>, Trouble> {
         let steps = self.window.as_ref().map_or(&[][..], |window| &window.steps);
         let Some(first) = steps.iter().position(|step| step.name != Name::None) else { return Ok(None) };
@@ -380,8 +388,8 @@ impl<'t> Session<'t> {
         self.exact(&position).map(Some)
     }
 
-    /// A position that says how it is reached by going forward alone: one that was found by steps back is given the number of
-    /// the arrival.
+    /// A position that says how it is reached by going forward alone: one that was found by steps back is
+    /// given the number of the arrival.
     pub(super) fn exact(&mut self, position: &Position) -> Result<Position, Trouble> {
         let Some(Leg::Back { n, of }) = position.legs.first() else { return Ok(position.clone()) };
         let of = self.exact(of)?;
@@ -430,8 +438,8 @@ impl<'t> Session<'t> {
         Ok(exact)
     }
 
-    /// How often tasks arrive at an address behind this place, where a replica stands, up to the next event; or in front of this
-    /// position, if that is in the same interval.
+    /// How often tasks arrive at an address behind this place, where a replica stands, up to the next event;
+    /// or in front of this position, if that is in the same interval.
     pub(super) fn arrivals_between(
         &mut self,
         mut live: Live<'t>,
@@ -470,7 +478,8 @@ impl<'t> Session<'t> {
         Ok(live.replica.traps().arrivals(addr) - first - u64::from(ends_here))
     }
 
-    /// The instructions in front of a position. There are none in it where it begins behind an event, and only others come then.
+    /// The instructions in front of a position. There are none in it where it begins behind an event, and
+    /// only others come then.
     fn make_window(&mut self, end: &Position) -> Result<Option<Window<'t>>, Trouble> {
         self.windows(end, |window| {
             window.steps.first().is_some_and(|first| first.name == Name::Event)

@@ -1,16 +1,18 @@
-//! Large reads of files: their blocks are cloned into the trace, where both are on a filesystem that can (btrfs, XFS),
-//! so that what the program read is not written a second time.
+//! Large reads of files: their blocks are cloned into the trace, where both are on a filesystem that can
+//! (btrfs, XFS), so that what the program read is not written a second time.
 //!
-//! The call is made as always. At its exit the whole blocks of what it read are cloned from the program's file, by the
-//! very descriptor that it read from (`pidfd_getfd` gives a second one for the same open file). Between the read and the
-//! clone another process may have written to the file, and the position of a file that processes share may have moved.
-//! So the clone is compared with what the program got, piece by piece, and a piece that differs is copied: nothing that
-//! is believed here about files and positions can make a trace wrong. Comparing takes a pass over memory, and reads the
-//! clone's blocks, which the page cache does not know yet; that is still several times faster than compressing and
-//! writing them. What is before the first whole block and behind the last is copied.
+//! The call is made as always. At its exit the whole blocks of what it read are cloned from the program's
+//! file, by the very descriptor that it read from (`pidfd_getfd` gives a second one for the same open file).
+//! Between the read and the clone another process may have written to the file, and the position of a file
+//! that processes share may have moved. So the clone is compared with what the program got, piece by piece,
+//! and a piece that differs is copied: nothing that is believed here about files and positions can make a
+//! trace wrong. Comparing takes a pass over memory, and reads the clone's blocks, which the page cache does
+//! not know yet; that is still several times faster than compressing and writing them. What is before the
+//! first whole block and behind the last is copied.
 //!
-//! The hooks leave large reads to be traced, where cloning is possible at all, until a descriptor turns out to be none
-//! whose blocks can be cloned (`copied`, one bit for each); from then on its reads are hooked like any others.
+//! The hooks leave large reads to be traced, where cloning is possible at all, until a descriptor turns out
+//! to be none whose blocks can be cloned (`copied`, one bit for each); from then on its reads are hooked like
+//! any others.
 
 use std::{
     collections::HashSet,
@@ -61,7 +63,8 @@ impl Cloning {
         self.foreign.lock().unwrap_or_else(PoisonError::into_inner).insert(device);
     }
 
-    /// Clones the whole blocks of what a read from a file brought: `outputs` of the call's plan, in this order.
+    /// Clones the whole blocks of what a read from a file brought: `outputs` of the call's plan, in this
+    /// order.
     pub fn attempt(&self, pid: Tid, call: &InCall, outputs: &[Output], result: i64) -> Attempt {
         let fd = int(call.entry.args()[0]);
         let is_short = u64::try_from(result).map_or(true, |len| len < CLONE_BYTES_MIN);
@@ -91,7 +94,8 @@ impl Cloning {
         }
     }
 
-    /// The whole blocks of what a call has read (if they are worth it), in the file, and where they begin in the result.
+    /// The whole blocks of what a call has read (if they are worth it), in the file, and where they begin in
+    /// the result.
     fn blocks_of(&self, mut file: &File, call: &InCall, len: u64) -> Option<(u64, Range<u64>)> {
         let [_, _, _, offset, ..] = call.entry.args();
         let at_position = match call.nr.cast_signed() {
@@ -134,8 +138,8 @@ pub struct Run {
 }
 
 impl Run {
-    /// Of `len` bytes from `position` of the result on: how many of them, from the first on, are treated alike, and
-    /// whether they may be cloned.
+    /// Of `len` bytes from `position` of the result on: how many of them, from the first on, are treated
+    /// alike, and whether they may be cloned.
     pub fn part(&self, position: u64, len: u64) -> (u64, bool) {
         let end = self.from + self.len;
         if position < self.from {

@@ -1,5 +1,6 @@
-//! Calls that failed after they had changed the address space: the kernel goes through a range mapping by mapping, and stops
-//! at one that is not there, or that refuses. How far it came is not in the result; it is in what the memory is now.
+//! Calls that failed after they had changed the address space: the kernel goes through a range mapping by
+//! mapping, and stops at one that is not there, or that refuses. How far it came is not in the result; it is
+//! in what the memory is now.
 
 use std::ops::Range;
 
@@ -74,8 +75,9 @@ impl Domain {
         self.fail_advice(it.tid, it.args(), it.outcome)
     }
 
-    /// Advice that the kernel has given to some of the mappings. It is given to each again, which changes nothing where it
-    /// was given before; the kernel goes on behind a hole, and stops at a mapping that refuses.
+    /// Advice that the kernel has given to some of the mappings. It is given to each again, which changes
+    /// nothing where it was given before; the kernel goes on behind a hole, and stops at a mapping that
+    /// refuses.
     pub(super) fn fail_advice(&mut self, tid: Tid, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
         let [addr, len, advice, ..] = args;
         let advice = if advice == MADV_FREE { MADV_DONTNEED } else { advice };

@@ -1,5 +1,5 @@
-//! Calls that would undo what the recorder depends on, or tell the program of it: they get the answer that they
-//! would get without bis.
+//! Calls that would undo what the recorder depends on, or tell the program of it: they get the answer that
+//! they would get without bis.
 
 use std::fs;
 
@@ -124,7 +124,8 @@ impl Domain {
         })
     }
 
-    /// Programs that are exec'd stay without address space randomisation, whatever personality the task takes.
+    /// Programs that are exec'd stay without address space randomisation, whatever personality the task
+    /// takes.
     pub(super) fn enter_personality(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
         if call.u32(0) != QUERY {
             if call.u32(0) & READ_IMPLIES_EXEC != 0 {
@@ -151,7 +152,8 @@ impl Domain {
         Ok(())
     }
 
-    /// The task is pinned beside its supervisor; what the program asks for is remembered for when it asks back.
+    /// The task is pinned beside its supervisor; what the program asks for is remembered for when it asks
+    /// back.
     pub(super) fn enter_setaffinity(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
         let target = if call.i32(0) == 0 { tid } else { self.session.outside(tid, Tid(call.i32(0))) };
         if !self.tasks.contains_key(&target) && fs::metadata(format!("/proc/{target}")).is_err() {

@@ -1,4 +1,5 @@
-//! Which commands are left out of a recording, and what a process has that is about to execute the stand-in of one.
+//! Which commands are left out of a recording, and what a process has that is about to execute the stand-in
+//! of one.
 
 mod exec;
 
@@ -18,12 +19,13 @@ pub struct StandIn {
     pub channel: RawFd,
     /// The exec that is made again.
     entry: Registers,
-    /// The signals that it has blocked until then. From the program's start on, all are: they are for the stand-in to tell of.
+    /// The signals that it has blocked until then. From the program's start on, all are: they are for the
+    /// stand-in to tell of.
     blocked: u64,
 }
 
-/// Which commands are left out: a name for programs in any folder, or, with a slash, an absolute path. `*` stands for any text, `?`
-/// for any one byte.
+/// Which commands are left out: a name for programs in any folder, or, with a slash, an absolute path. `*`
+/// stands for any text, `?` for any one byte.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Pattern(pub Vec<u8>);
 

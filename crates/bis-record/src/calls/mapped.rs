@@ -1,5 +1,5 @@
-//! Memory that was mapped before the process was found: each mapping is told as if its call had just been made, with what the
-//! memory holds.
+//! Memory that was mapped before the process was found: each mapping is told as if its call had just been
+//! made, with what the memory holds.
 
 use std::os::unix::fs::FileTypeExt;
 
@@ -20,8 +20,8 @@ use crate::{
 const PROT_WRITE: u32 = 2;
 
 impl Domain {
-    /// Adds a mapping to the outcome that builds the address space, but for the main thread's stack, of which this tells only what
-    /// it holds.
+    /// Adds a mapping to the outcome that builds the address space, but for the main thread's stack, of which
+    /// this tells only what it holds.
     pub fn tell_mapping(&mut self, tid: Tid, mapping: &Mapping, outcome: &mut Outcome) -> Result<()> {
         let looked_at =
             |source| RecordError::Os { what: "look at a file that the program has mapped", source };

@@ -1,5 +1,5 @@
-//! The calls that change the address space. Their effects are what replay carries out; the kernel has chosen the
-//! addresses already.
+//! The calls that change the address space. Their effects are what replay carries out; the kernel has chosen
+//! the addresses already.
 
 use std::{
     fs::{self, File},
@@ -59,8 +59,8 @@ fn prot(value: u64) -> u32 {
     u32::try_from(value & 7).unwrap_or(0)
 }
 
-/// Is this file one that nobody changes while programs use it? A read-only shared mapping of such a file (a locale, a
-/// cache of fonts) need not be an object: it costs no token.
+/// Is this file one that nobody changes while programs use it? A read-only shared mapping of such a file (a
+/// locale, a cache of fonts) need not be an object: it costs no token.
 pub(super) fn is_as_installed(meta: &fs::Metadata, name: &[u8]) -> bool {
     const ROOTS: [&[u8]; 10] = [
         b"/usr/",
@@ -81,8 +81,9 @@ pub(super) fn is_as_installed(meta: &fs::Metadata, name: &[u8]) -> bool {
         && ROOTS.iter().any(|root| name.starts_with(root))
 }
 
-/// Has nobody ever touched this System V segment? To look at a page of one makes the page. The kernel gives the
-/// identifier as the inode of its mappings, and in /proc/sysvipc/shm (proc_sysvipc_shm(5)) what is in memory or swapped.
+/// Has nobody ever touched this System V segment? To look at a page of one makes the page. The kernel gives
+/// the identifier as the inode of its mappings, and in /proc/sysvipc/shm (proc_sysvipc_shm(5)) what is in
+/// memory or swapped.
 fn is_untouched(id: u64) -> bool {
     let list = fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
     list.lines().skip(1).any(|line| {
@@ -145,8 +146,8 @@ impl Domain {
         self.session.note(seq, text)
     }
 
-    /// The protection that memory has for which the program asks for this one: what can be read can be executed, if it has the
-    /// personality READ_IMPLIES_EXEC.
+    /// The protection that memory has for which the program asks for this one: what can be read can be
+    /// executed, if it has the personality READ_IMPLIES_EXEC.
     pub(super) fn prot_of(&self, tid: Tid, asked: u64) -> u32 {
         let reads_execute = self.tasks.get(&tid).is_some_and(|task| task.traits.wishes.reads_execute);
         let read = asked & PROT_READ != 0;
@@ -228,8 +229,8 @@ impl Domain {
         Ok(())
     }
 
-    /// What an mprotect with PROT_GROWSDOWN has protected: from where the mapping begins that `addr` lies in. What that will grow by
-    /// is protected like it, and is there in replay already.
+    /// What an mprotect with PROT_GROWSDOWN has protected: from where the mapping begins that `addr` lies in.
+    /// What that will grow by is protected like it, and is there in replay already.
     fn protected_below(&self, tid: Tid, addr: u64, end: u64) -> Result<Range<u64>> {
         let mappings = maps::read(tid)?;
         let Some(mapping) = mappings.iter().find(|m| m.start <= addr && addr < m.end) else {
@@ -281,7 +282,8 @@ impl Domain {
         self.add_shared(SharedRange { start: addr, end: addr + len, object, offset }, new)
     }
 
-    /// The task has mapped what is behind `key`, which is new to the recording: notes who else could change it.
+    /// The task has mapped what is behind `key`, which is new to the recording: notes who else could change
+    /// it.
     fn note_outside(&self, tid: Tid, key: Key, name: &[u8], addr: u64) -> Result<()> {
         let user = self.session.looked.user_of(key, |pid| self.session.is_recorded(pid));
         let Some(who) = user else { return Ok(()) };
@@ -327,7 +329,8 @@ impl Domain {
         let new_addr = it.value();
         let (old_len, new_len) = (page_up(old_len), page_up(new_len));
         let keep = flags & MREMAP_DONTUNMAP != 0;
-        // A length of 0 is a second mapping of the same pages; since Linux 6.17, several mappings can move at once.
+        // A length of 0 is a second mapping of the same pages; since Linux 6.17, several mappings can move at
+        // once.
         let by = Move { addr, old_len, new_addr, new_len, keep };
         let moved = self.space.shared().moved(&by);
         if new_addr != addr {
@@ -416,8 +419,8 @@ impl Domain {
         self.add_shared(SharedRange { start: addr, end: addr + len, object, offset: 0 }, new)
     }
 
-    /// What a segment that is new to the recording shows: it may have been filled by somebody before. What is zero
-    /// there is zero in replay anyway.
+    /// What a segment that is new to the recording shows: it may have been filled by somebody before. What is
+    /// zero there is zero in replay anyway.
     fn attached_content(
         &mut self,
         tid: Tid,
@@ -478,8 +481,8 @@ impl Domain {
         Ok(())
     }
 
-    /// The main thread's stack has a new limit: in replay, where all that it may grow to is mapped from the start, it
-    /// must end where it now would. What it has grown to already stays.
+    /// The main thread's stack has a new limit: in replay, where all that it may grow to is mapped from the
+    /// start, it must end where it now would. What it has grown to already stays.
     fn limit_stack(&mut self, tid: Tid, outcome: &mut Outcome) {
         let mappings = maps::read(tid).unwrap_or_default();
         let Some(stack) = mappings.iter().find(|m| m.end == self.space.stack().end) else { return };

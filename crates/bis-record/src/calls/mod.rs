@@ -1,5 +1,5 @@
-//! The calls that the table of all calls leaves to the recorder. What is done at their entry and at their exit are columns of
-//! `table.rs`; the functions in them are here by family.
+//! The calls that the table of all calls leaves to the recorder. What is done at their entry and at their
+//! exit are columns of `table.rs`; the functions in them are here by family.
 
 mod args;
 mod cloned;

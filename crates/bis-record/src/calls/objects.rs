@@ -1,14 +1,14 @@
-//! Calls that change a shared object other than by a store: writes through a descriptor, new lengths, copies that
-//! the kernel makes between files.
+//! Calls that change a shared object other than by a store: writes through a descriptor, new lengths, copies
+//! that the kernel makes between files.
 //!
-//! Whoever makes such a call need not map the object. So that its bytes change at the same place in the order of
-//! turns when it is replayed, the domain *borrows* the object from before the call to after its event: for that
-//! long it holds the token as if it mapped the object (`tokens.rs`). What has changed is read back from the file itself, which
-//! is right whatever the call was told to write.
+//! Whoever makes such a call need not map the object. So that its bytes change at the same place in the order
+//! of turns when it is replayed, the domain *borrows* the object from before the call to after its event: for
+//! that long it holds the token as if it mapped the object (`tokens.rs`). What has changed is read back from
+//! the file itself, which is right whatever the call was told to write.
 //!
-//! While a token is borrowed its call is made at once, never in the background: regular files (what objects are)
-//! keep nobody waiting. A `splice` could wait for its pipe, whose writer could wait for the token; it is refused,
-//! as by a file system that cannot do it.
+//! While a token is borrowed its call is made at once, never in the background: regular files (what objects
+//! are) keep nobody waiting. A `splice` could wait for its pipe, whose writer could wait for the token; it is
+//! refused, as by a file system that cannot do it.
 
 use std::{
     fs::{self, File},
@@ -45,8 +45,8 @@ use crate::{
 /// Content is recorded in effects of at most this many bytes.
 const PIECE_LEN: u64 = 1 << 20;
 
-/// Does this ioctl request let a file have blocks of another's: FICLONE, FICLONERANGE? (FIDEDUPERANGE does so only where both
-/// say the same already; nothing changes.)
+/// Does this ioctl request let a file have blocks of another's: FICLONE, FICLONERANGE? (FIDEDUPERANGE does so
+/// only where both say the same already; nothing changes.)
 pub fn is_cloning(request: u32) -> bool {
     matches!(request, FICLONE | FICLONERANGE)
 }
@@ -170,8 +170,8 @@ impl Domain {
         Ok(())
     }
 
-    /// Where a call that wrote `written` bytes into its target began: where it was told to, or where the descriptor's position
-    /// says, or at the end.
+    /// Where a call that wrote `written` bytes into its target began: where it was told to, or where the
+    /// descriptor's position says, or at the end.
     pub(super) fn start_of(
         &self,
         tid: Tid,
@@ -217,11 +217,10 @@ impl Domain {
         Ok(())
     }
 
-    /// Calls that move data between descriptors without showing it to the program. Into a shared object they are
-    /// made if they cannot wait for anybody. To standard output they are refused as for a kind of file that does
-    /// not support them, because replay shows what was written from the program's memory; programs fall back to
-    /// reading and writing.
-    /// `is_prompt`: it waits for nobody where it reads from a regular file.
+    /// Calls that move data between descriptors without showing it to the program. Into a shared object they
+    /// are made if they cannot wait for anybody. To standard output they are refused as for a kind of file
+    /// that does not support them, because replay shows what was written from the program's memory; programs
+    /// fall back to reading and writing. `is_prompt`: it waits for nobody where it reads from a regular file.
     pub(super) fn enter_transfer(&mut self, tid: Tid, call: &Call, is_prompt: bool) -> Result<Entry> {
         let Some((target, path)) = self.target_of(tid, call.nr, call.args) else { return Ok(Entry::Make) };
         let FileArg::Fd(to) = target.file else { return Ok(Entry::Make) };
@@ -310,12 +309,14 @@ impl Domain {
         self.clear_and_read_back(it.tid, it.call, &file, object, start..end.min(len), it.outcome)
     }
 
-    /// The part of its file (first byte, end) that an ioctl replaces by clones of another's blocks; none where it does not.
+    /// The part of its file (first byte, end) that an ioctl replaces by clones of another's blocks; none
+    /// where it does not.
     pub(super) fn cloned_to(&self, args: [u64; 6]) -> Option<(u64, u64)> {
         match int(args[1]).cast_unsigned() {
             FICLONE => Some((0, u64::MAX)),
             FICLONERANGE => {
-                // struct file_clone_range: at 16 the length, 0 for all that the source has from there on; at 24 the place.
+                // struct file_clone_range: at 16 the length, 0 for all that the source has from there on; at
+                // 24 the place.
                 let len = self.memory.read_u64(args[2].wrapping_add(16)).ok()?;
                 let start = self.memory.read_u64(args[2].wrapping_add(24)).ok()?;
                 Some((start, if len == 0 { u64::MAX } else { start.saturating_add(len) }))
@@ -368,8 +369,9 @@ impl Domain {
         Ok(Entry::MakeAtOnce)
     }
 
-    /// A file that was opened to be written: it may be empty now, and it may be a process's memory. Where nobody sees what
-    /// is written there, it would come to no event: the file is closed again, and the program told that it may not open it.
+    /// A file that was opened to be written: it may be empty now, and it may be a process's memory. Where
+    /// nobody sees what is written there, it would come to no event: the file is closed again, and the
+    /// program told that it may not open it.
     pub(super) fn leave_open(&mut self, it: &mut Exit<'_>) -> Result<()> {
         let (tid, fd) = (it.tid, i32::try_from(it.result).unwrap_or(-1));
         let (call, outcome) = (&mut *it.call, &mut *it.outcome);
@@ -395,7 +397,8 @@ impl Domain {
         Ok(())
     }
 
-    /// A hook has cut a mapped file, because its name led to another one when the hook asked. As after a traced open.
+    /// A hook has cut a mapped file, because its name led to another one when the hook asked. As after a
+    /// traced open.
     pub fn tell_cut(&mut self, tid: Tid, fd: i32, outcome: &mut Outcome) -> Result<()> {
         let path = fd_path(tid, fd);
         if let Some(object) = self.object_at(&path) {
@@ -409,8 +412,8 @@ impl Domain {
         Ok(())
     }
 
-    /// Is this file the memory of a process of the recording? Its path ends with the process's id (or a task's) as its
-    /// /proc has it, which may be that of a pid namespace.
+    /// Is this file the memory of a process of the recording? Its path ends with the process's id (or a
+    /// task's) as its /proc has it, which may be that of a pid namespace.
     fn is_memory_of_ours(&self, tid: Tid, fd: i32) -> bool {
         let path = fd_path(tid, fd);
         let target = fs::read_link(&path).unwrap_or_default();

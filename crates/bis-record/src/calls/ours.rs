@@ -1,6 +1,6 @@
-//! Calls that would change memory which is not the program's: the agent's, and that of the trampolines. A program that
-//! goes through all of its address space (to unmap it, to protect it) finds them like everything else. Such a call is
-//! made for the parts around them; on them, it has no effect.
+//! Calls that would change memory which is not the program's: the agent's, and that of the trampolines. A
+//! program that goes through all of its address space (to unmap it, to protect it) finds them like everything
+//! else. Such a call is made for the parts around them; on them, it has no effect.
 
 use std::ops::Range;
 
@@ -16,7 +16,8 @@ use super::{
 };
 use crate::{calls::Entry, domain::Domain, error::Result};
 
-/// What such a call does to a range, or what it has done where it failed: its arguments, and what becomes of the outcome.
+/// What such a call does to a range, or what it has done where it failed: its arguments, and what becomes of
+/// the outcome.
 pub(super) type OfRange = fn(&mut Domain, Tid, [u64; 6], &mut Outcome) -> Result<()>;
 
 impl Domain {
@@ -54,7 +55,8 @@ impl Domain {
         (touches && addr.is_multiple_of(PAGE)).then_some((addr..end, ours))
     }
 
-    /// At the entry of munmap, mprotect or madvise: what to do if it concerns memory of ours; none if it does not.
+    /// At the entry of munmap, mprotect or madvise: what to do if it concerns memory of ours; none if it does
+    /// not.
     pub(super) fn enter_over_ours(
         &mut self,
         tid: Tid,

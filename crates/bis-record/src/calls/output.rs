@@ -11,8 +11,8 @@ use super::args::buffers;
 use crate::{calls::Entry, domain::Domain, error::Result, task::InCall};
 
 impl Domain {
-    /// Before a write: if it goes to standard output or error, nobody else may write there until it is known how
-    /// much was written.
+    /// Before a write: if it goes to standard output or error, nobody else may write there until it is known
+    /// how much was written.
     pub(super) fn enter_write(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
         let fd = call.i32(0);
         let Some(number) = self.session.stdio.which(tid, fd) else { return Ok(self.enter_write_to(tid, fd)) };

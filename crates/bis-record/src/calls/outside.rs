@@ -1,9 +1,10 @@
-//! Memory that somebody outside of the recording can change: a file that another process has mapped shared too, or open for
-//! writing, a segment that another one has attached. What that process stores there is in no event, and replay diverges where the
-//! program depends on it. So the trace says at the mapping who that was, `bis info` lists it, and a divergence names it.
+//! Memory that somebody outside of the recording can change: a file that another process has mapped shared
+//! too, or open for writing, a segment that another one has attached. What that process stores there is in no
+//! event, and replay diverges where the program depends on it. So the trace says at the mapping who that was,
+//! `bis info` lists it, and a divergence names it.
 //!
-//! Who has what is looked up in /proc, which shows it for the processes of the same user (to root, for all). One that
-//! comes later is not seen.
+//! Who has what is looked up in /proc, which shows it for the processes of the same user (to root, for all).
+//! One that comes later is not seen.
 
 use std::{
     fs,
@@ -25,8 +26,8 @@ const LOOKS_MAX: Duration = Duration::from_millis(300);
 pub struct Looked(AtomicU64);
 
 impl Looked {
-    /// A process outside of the recording that could change this file, which is new to the recording: what it is called, and what it
-    /// has of the file.
+    /// A process outside of the recording that could change this file, which is new to the recording: what it
+    /// is called, and what it has of the file.
     pub fn user_of(&self, key: Key, is_recorded: impl Fn(Tid) -> bool) -> Option<String> {
         if Duration::from_micros(self.0.load(Ordering::Relaxed)) > LOOKS_MAX {
             return None;

@@ -1,5 +1,5 @@
-//! process_vm_writev: into the caller's own memory, into that of another domain (by mail, see `mail.rs`), or out
-//! of the recording (then it is nobody's concern).
+//! process_vm_writev: into the caller's own memory, into that of another domain (by mail, see `mail.rs`), or
+//! out of the recording (then it is nobody's concern).
 
 use bis_syscalls::Call;
 use bis_trace::{
@@ -30,8 +30,8 @@ fn failed(errno: i32) -> Entry {
     Entry::Done(-i64::from(errno))
 }
 
-/// What of `source` goes where: up to the first byte that cannot be written, as the kernel has it; and how many
-/// bytes that are.
+/// What of `source` goes where: up to the first byte that cannot be written, as the kernel has it; and how
+/// many bytes that are.
 fn writable(mappings: &[Mapping], remote: &[(u64, u64)], source: &[u8]) -> (Vec<MemWrite>, usize) {
     // How much of a range can be written, from its beginning.
     let good_len = |addr: u64, len: u64| {
@@ -92,8 +92,8 @@ impl Domain {
         })
     }
 
-    /// Sends these bytes to the memory of another process of the recording, up to the first that cannot be written. How many they
-    /// were; none: it has ended.
+    /// Sends these bytes to the memory of another process of the recording, up to the first that cannot be
+    /// written. How many they were; none: it has ended.
     pub(super) fn send_memory(
         &mut self,
         target: Tid,
@@ -129,7 +129,8 @@ impl Domain {
         }
     }
 
-    /// What these buffers of the caller hold, up to the first byte that cannot be read, and no more than `most`.
+    /// What these buffers of the caller hold, up to the first byte that cannot be read, and no more than
+    /// `most`.
     pub(super) fn gather(&self, buffers: Vec<(u64, u64)>, most: u64) -> Vec<u8> {
         let mut source = Vec::new();
         for (addr, len) in buffers {

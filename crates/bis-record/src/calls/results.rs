@@ -1,14 +1,14 @@
-//! Calls that write much at once: what they wrote is recorded in pieces, so that what the recorder holds in memory
-//! does not depend on the program's buffers.
+//! Calls that write much at once: what they wrote is recorded in pieces, so that what the recorder holds in
+//! memory does not depend on the program's buffers.
 //!
-//! One `read` may bring gigabytes. The call itself is made as the program asks for it: to ask for less and let the
-//! program see a short read would be allowed, but regular files never give one, and programs rely on that. Instead
-//! the call has several events. All but the last write a piece of the result and leave the task in front of the
-//! same system call, which it then makes again in replay; the last one is the call's own. Nothing of the domain
-//! comes in between.
+//! One `read` may bring gigabytes. The call itself is made as the program asks for it: to ask for less and
+//! let the program see a short read would be allowed, but regular files never give one, and programs rely on
+//! that. Instead the call has several events. All but the last write a piece of the result and leave the task
+//! in front of the same system call, which it then makes again in replay; the last one is the call's own.
+//! Nothing of the domain comes in between.
 //!
-//! Results that are too large for scratch memory go straight to the program's buffers. Nobody else runs meanwhile
-//! where the call comes to an end by itself, which it does when it reads a file.
+//! Results that are too large for scratch memory go straight to the program's buffers. Nobody else runs
+//! meanwhile where the call comes to an end by itself, which it does when it reads a file.
 //!
 //! What calls do to shared objects (`objects.rs`) is split the same way.
 
@@ -38,7 +38,8 @@ const PIECE_BYTES_MAX: u64 = 1 << 20;
 
 const WRITE: u32 = 2;
 
-/// Is it a read from a file that is too large for scratch memory? It must not run beside other tasks, and need not.
+/// Is it a read from a file that is too large for scratch memory? It must not run beside other tasks, and
+/// need not.
 pub fn reads_much_of_a_file(tid: Tid, call: &Call, plan: &Plan) -> bool {
     let reads = [libc::SYS_read, libc::SYS_pread64, libc::SYS_readv, libc::SYS_preadv, libc::SYS_preadv2];
     let is_file = |fd: i32| fs::metadata(proc::fd(tid, fd)).is_ok_and(|file| file.is_file());
@@ -59,8 +60,8 @@ struct Brought {
 }
 
 impl Brought {
-    /// Of `len` bytes of the result that come next: how many of them, from the first on, go into one piece, and whether they may be
-    /// cloned.
+    /// Of `len` bytes of the result that come next: how many of them, from the first on, go into one piece,
+    /// and whether they may be cloned.
     fn part(&self, len: u64) -> (u64, bool) {
         let len = len.min(PIECE_BYTES_MAX - self.held);
         self.clones.as_ref().map_or((len, false), |run| run.part(self.position, len))
@@ -74,8 +75,8 @@ impl Brought {
 }
 
 impl Domain {
-    /// Copies what the call wrote to where the program expects it, and returns what belongs into the call's event.
-    /// What is more than one event should hold has events of its own then.
+    /// Copies what the call wrote to where the program expects it, and returns what belongs into the call's
+    /// event. What is more than one event should hold has events of its own then.
     pub fn results(
         &mut self,
         tid: Tid,
@@ -121,8 +122,8 @@ impl Domain {
         call.plan.torn(result, &|piece| call.place(piece), &reader, &mut is_writable)
     }
 
-    /// Brings the first part of an output to where the program expects it. How long that was; none: the rest of it is not
-    /// there.
+    /// Brings the first part of an output to where the program expects it. How long that was; none: the rest
+    /// of it is not there.
     fn bring_part(&self, call: &InCall, brought: &mut Brought, output: Output) -> Result<Option<u64>> {
         let Output { piece, offset, len } = output;
         let (home, at) = (call.plan.pieces[piece].home, call.place(piece));
@@ -183,9 +184,9 @@ impl Domain {
         Ok(None)
     }
 
-    /// Writes what the call has changed so far, if it is as much as one event should hold: what the caller has still
-    /// to add goes into an outcome that is empty again. Only the order among what is added must matter, not that it
-    /// comes at one moment.
+    /// Writes what the call has changed so far, if it is as much as one event should hold: what the caller
+    /// has still to add goes into an outcome that is empty again. Only the order among what is added must
+    /// matter, not that it comes at one moment.
     pub fn spill(&mut self, tid: Tid, call: &mut InCall, outcome: &mut Outcome) -> Result<()> {
         let in_effect = |effect: &Effect| match effect {
             Effect::WriteObject { data, .. } => data.len(),

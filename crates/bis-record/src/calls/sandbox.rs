@@ -1,15 +1,16 @@
-//! The program's own seccomp: what it installs is kept here and never reaches the kernel, and each of its calls is judged
-//! before it is made (`bis_syscalls::sandbox` says why, and what filters mean).
+//! The program's own seccomp: what it installs is kept here and never reaches the kernel, and each of its
+//! calls is judged before it is made (`bis_syscalls::sandbox` says why, and what filters mean).
 //!
 //! - Filters belong to a task, go to its children and stay over exec: they are among its wishes.
-//! - Calls of which a filter says, whatever their arguments, that they are made, stay with the hooks; all others are traced:
-//!   the hooks are told which they are before a task goes on ([`Domain::show_sandbox`]). What the vdso answers is no call.
-//! - A call that fails is an event like that of any call that is not made. One that raises SIGSYS for a handler
-//!   is one that leaves the registers as they were, and the signal right after it. A task that is to end gets a real filter
-//!   that says so, and makes its call: the kernel ends it as it would have without us.
+//! - Calls of which a filter says, whatever their arguments, that they are made, stay with the hooks; all
+//!   others are traced: the hooks are told which they are before a task goes on ([`Domain::show_sandbox`]).
+//!   What the vdso answers is no call.
+//! - A call that fails is an event like that of any call that is not made. One that raises SIGSYS for a
+//!   handler is one that leaves the registers as they were, and the signal right after it. A task that is to
+//!   end gets a real filter that says so, and makes its call: the kernel ends it as it would have without us.
 //!
-//! Not done: a listener (SECCOMP_RET_USER_NOTIF), which is refused; the second look that the kernel takes at a call that it
-//! restarts by itself (as restart_syscall); 32-bit calls, which fail before anybody is asked.
+//! Not done: a listener (SECCOMP_RET_USER_NOTIF), which is refused; the second look that the kernel takes at
+//! a call that it restarts by itself (as restart_syscall); 32-bit calls, which fail before anybody is asked.
 
 pub mod held;
 
@@ -236,7 +237,8 @@ impl Domain {
 
     // --- what becomes of its calls
 
-    /// At the entry of a call that is new: asks the task's filters. Gives the call back if it is to be made; else all is done.
+    /// At the entry of a call that is new: asks the task's filters. Gives the call back if it is to be made;
+    /// else all is done.
     pub fn judge(&mut self, tid: Tid, state: InCall) -> Result<Option<InCall>> {
         if !self.task(tid)?.traits.wishes.held.sandbox.is_there() || self.is_of_vdso(tid, &state)? {
             return Ok(Some(state));

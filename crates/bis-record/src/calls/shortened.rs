@@ -11,9 +11,9 @@ use bis_tracee::proc;
 
 use crate::{chaos::SHORTENED, domain::Domain, error::Result};
 
-/// The fewest bytes that this read or write may move with nothing lost, if it may move fewer than asked for: a read of a TCP
-/// socket, whose bytes come in any pieces; of a pipe or a local socket, as many as are written in one piece for certain; a
-/// write that may not wait. A write that may wait moves everything.
+/// The fewest bytes that this read or write may move with nothing lost, if it may move fewer than asked for:
+/// a read of a TCP socket, whose bytes come in any pieces; of a pipe or a local socket, as many as are
+/// written in one piece for certain; a write that may not wait. A write that may wait moves everything.
 fn least(tid: Tid, call: &Call) -> Option<u64> {
     /// A write of no more than this to a pipe is not divided (pipe(7)).
     const PIPE_BUF: u64 = 4096;
@@ -58,7 +58,8 @@ fn least_of_socket(tid: Tid, inode: u64, local: u64) -> Option<u64> {
 }
 
 impl Domain {
-    /// At the entry of a call that is about to be made: asks the kernel for fewer bytes than the program does, perhaps.
+    /// At the entry of a call that is about to be made: asks the kernel for fewer bytes than the program
+    /// does, perhaps.
     pub fn shorten(&mut self, tid: Tid, call: &Call) -> Result<()> {
         let Some(chaos) = self.session.chaos.clone() else { return Ok(()) };
         if !SHORTENED.contains(&call.nr) || self.call(tid)?.echo.is_some() {

@@ -30,8 +30,8 @@ pub struct ShownText {
     window: Window,
 }
 
-/// What of a list of mappings has not been made into text yet. Many a reader stops where it has found what it looked for, and the kernel
-/// looks at each page for what it says in smaps.
+/// What of a list of mappings has not been made into text yet. Many a reader stops where it has found what it
+/// looked for, and the kernel looks at each page for what it says in smaps.
 #[derive(Debug)]
 struct Rest {
     file: File,

@@ -1,4 +1,5 @@
-//! Steps that calls share: a task is set back to before its call, a call is not made, standard output is locked.
+//! Steps that calls share: a task is set back to before its call, a call is not made, standard output is
+//! locked.
 
 use bis_trace::{
     event::{EventKind, MemWrite, Outcome},

@@ -1,6 +1,7 @@
-//! What the recorder does at the two ends of the calls that their rows (`bis_syscalls`) leave to it: a row for each here, too, whose
-//! columns are what is special about the call. Two others ask which of them a call is: `process.rs`, because the makers of tasks have
-//! their arguments in different places, and `hooks/classes.rs`, which looks at what was opened.
+//! What the recorder does at the two ends of the calls that their rows (`bis_syscalls`) leave to it: a row
+//! for each here, too, whose columns are what is special about the call. Two others ask which of them a call
+//! is: `process.rs`, because the makers of tasks have their arguments in different places, and
+//! `hooks/classes.rs`, which looks at what was opened.
 
 use bis_syscalls::{Call, Handler};
 use bis_trace::types::Tid;
@@ -20,7 +21,8 @@ pub type Leave = fn(&mut Domain, &mut Exit<'_>) -> Result<()>;
 pub struct Steps {
     /// Does it wait until another task has done something, whatever the table of all calls says?
     pub waits: fn(&Domain, &Call) -> bool,
-    /// It copies the caller's memory: nobody may change that from the call's begin on, until it is known where the copy is.
+    /// It copies the caller's memory: nobody may change that from the call's begin on, until it is known
+    /// where the copy is.
     pub copies_memory: bool,
     /// The file or segment whose content it changes, or shows.
     pub touches: Touches,
@@ -111,15 +113,16 @@ pub fn steps(handler: Handler) -> Steps {
         H::SigReturn => Steps { leave: Domain::leave_sigreturn, returns_anything: true, ..PLAIN },
         H::RtSigqueueinfo | H::PidfdSendSignal => Steps { leave: |d, it| { d.leave_queue(it.args()[1], it.args()[2]); Ok(()) }, ..PLAIN },
         H::RtTgsigqueueinfo => Steps { leave: |d, it| { d.leave_queue(it.args()[2], it.args()[3]); Ok(()) }, ..PLAIN },
-        // What is special about these is not done at their two ends: their signals come like others, and the kernel restarts by itself.
+        // What is special about these is not done at their two ends: their signals come like others, and the
+        // kernel restarts by itself.
         H::SigAction | H::Kill | H::Tkill | H::Tgkill | H::RestartSyscall | H::ProcessVmReadv => PLAIN,
     }
 }
 
 const CLONE_VFORK: u64 = 0x4000;
 
-/// What the recorder learns from a call whose plan says all that it does to the program's memory: at its exit, whether it has
-/// succeeded or not.
+/// What the recorder learns from a call whose plan says all that it does to the program's memory: at its
+/// exit, whether it has succeeded or not.
 #[rustfmt::skip]
 pub fn learned(nr: u64) -> Option<Leave> {
     Some(match nr.cast_signed() {

@@ -1,6 +1,7 @@
-//! Programs that may be executed but not read (mode 0711). The kernel shows their memory to root alone, so an ordinary user's recorder
-//! cannot record them. Their exec fails, as that of a program which may not be executed does: whoever wanted to start it is
-//! told so, and goes on. Only where such a program is the recording's first is there nothing to record.
+//! Programs that may be executed but not read (mode 0711). The kernel shows their memory to root alone, so an
+//! ordinary user's recorder cannot record them. Their exec fails, as that of a program which may not be
+//! executed does: whoever wanted to start it is told so, and goes on. Only where such a program is the
+//! recording's first is there nothing to record.
 
 use std::{
     fs::{self, File},

@@ -1,13 +1,14 @@
-//! Private mappings of files that change: who changes one by a call tells it, and who looks at one records what it
-//! shows (`views.rs` is about when and why).
+//! Private mappings of files that change: who changes one by a call tells it, and who looks at one records
+//! what it shows (`views.rs` is about when and why).
 //!
-//! What it shows is read from the domain's own memory, so it is right whatever has happened to the file and to the
-//! pages since, and also for pages that the process has made its own.
+//! What it shows is read from the domain's own memory, so it is right whatever has happened to the file and
+//! to the pages since, and also for pages that the process has made its own.
 //!
-//! A file that gets shorter takes the pages beyond its new end from all who have mapped it (an access is a SIGBUS then),
-//! also those that a process has made its own. In replay, an empty file is mapped there, which does the same. Where
-//! a file grows, replay gets anonymous memory: what was kept of the file is too short, or shows what was before. So in
-//! replay one mapping may come to be several, and where the program moves it, each is moved by itself.
+//! A file that gets shorter takes the pages beyond its new end from all who have mapped it (an access is a
+//! SIGBUS then), also those that a process has made its own. In replay, an empty file is mapped there, which
+//! does the same. Where a file grows, replay gets anonymous memory: what was kept of the file is too short,
+//! or shows what was before. So in replay one mapping may come to be several, and where the program moves it,
+//! each is moved by itself.
 
 use std::{
     fs::{self, File},
@@ -49,8 +50,8 @@ fn page_up(value: u64) -> u64 {
     value.saturating_add(PAGE - 1) & !(PAGE - 1)
 }
 
-/// Maps something else over a part of a view, with the protection that each part of it has; it is then a view of its
-/// own.
+/// Maps something else over a part of a view, with the protection that each part of it has; it is then a view
+/// of its own.
 fn map_over(
     mappings: &[Mapping],
     pieces: &mut Vec<View>,
@@ -154,7 +155,8 @@ impl Domain {
         Ok(())
     }
 
-    /// Moves what in replay are several mappings, and cuts off what is too long. What a view grows by is not here.
+    /// Moves what in replay are several mappings, and cuts off what is too long. What a view grows by is not
+    /// here.
     fn move_pieces(by: &Move, sources: &[View], outcome: &mut Outcome) {
         let old_end = by.addr + by.old_len;
         let end = by.addr + by.old_len.min(by.new_len);
@@ -204,7 +206,8 @@ impl Domain {
         Ok(Backing::File { file, offset: 0 })
     }
 
-    /// Pages of this range may show the file again, and not what the process has written there (MADV_DONTNEED).
+    /// Pages of this range may show the file again, and not what the process has written there
+    /// (MADV_DONTNEED).
     pub(super) fn show_again(&mut self, start: u64, end: u64, outcome: &mut Outcome) -> Result<()> {
         let shows = |view: &View| view.changed && view.part(start, end).is_some();
         if !self.space.views().iter().any(shows) {
@@ -223,8 +226,9 @@ impl Domain {
         Ok(())
     }
 
-    /// A range of a view, up to the file's end, shows what it shows now, whatever it shows in replay. Where it is large
-    /// it begins there with zeros, and only what is the process's own or there in the file is `shown`.
+    /// A range of a view, up to the file's end, shows what it shows now, whatever it shows in replay. Where
+    /// it is large it begins there with zeros, and only what is the process's own or there in the file is
+    /// `shown`.
     fn refresh(
         &self,
         pieces: &mut Vec<View>,
@@ -277,8 +281,8 @@ impl Domain {
         }
     }
 
-    /// At an event: what has changed in files that this domain has mapped privately. The effects of it, and the ranges
-    /// whose content is to be shown after them.
+    /// At an event: what has changed in files that this domain has mapped privately. The effects of it, and
+    /// the ranges whose content is to be shown after them.
     pub(super) fn find_changes(&mut self, outcome: &mut Outcome) -> Result<Vec<Shown>> {
         let mut shown = Vec::new();
         let changes = self.session.views.take(self.id);
@@ -325,9 +329,9 @@ impl Domain {
         Ok(())
     }
 
-    /// These views of one file show it after these changes. Its length is what it is now, because that is what
-    /// can be accessed now, and the changes may have been told late; but what it was cut off to in between tells
-    /// which pages were lost.
+    /// These views of one file show it after these changes. Its length is what it is now, because that is
+    /// what can be accessed now, and the changes may have been told late; but what it was cut off to in
+    /// between tells which pages were lost.
     fn show_file(
         &self,
         views: Vec<View>,

@@ -1,8 +1,8 @@
-//! The vsyscall page: three functions at fixed addresses that old programs and static ones call for the time. The
-//! kernel emulates them in a page fault. A filter stops the task there as at a system call, but nothing stops it at
-//! the "exit", and the instruction pointer may not be changed (`emulate_vsyscall` in
-//! `arch/x86/entry/vsyscall/vsyscall_64.c`). So the call is skipped, which makes the kernel return to the caller, and
-//! its result is made here.
+//! The vsyscall page: three functions at fixed addresses that old programs and static ones call for the time.
+//! The kernel emulates them in a page fault. A filter stops the task there as at a system call, but nothing
+//! stops it at the "exit", and the instruction pointer may not be changed (`emulate_vsyscall` in
+//! `arch/x86/entry/vsyscall/vsyscall_64.c`). So the call is skipped, which makes the kernel return to the
+//! caller, and its result is made here.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -39,7 +39,8 @@ impl Domain {
             _ => (0, [(first, vec![0; 4]), (second, vec![0; 4])]),
         };
         for (addr, data) in outputs {
-            // The kernel sends SIGSEGV for a bad address; a program that does that on purpose gets nothing here.
+            // The kernel sends SIGSEGV for a bad address; a program that does that on purpose gets nothing
+            // here.
             if addr != 0 && self.memory.write(addr, &data).is_ok() {
                 call.writes.push(MemWrite { addr, data });
             }

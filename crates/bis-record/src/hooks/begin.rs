@@ -27,8 +27,8 @@ pub struct Inherited {
 }
 
 impl Domain {
-    /// Gives a fresh address space its hooks, and patches what is known of its text. To the domain's first outcome is
-    /// added what replay needs of it.
+    /// Gives a fresh address space its hooks, and patches what is known of its text. To the domain's first
+    /// outcome is added what replay needs of it.
     pub fn begin_hooks(&mut self, slot: &mut Option<Stopped>, outcome: &mut Outcome) -> Result<()> {
         if !self.session.options.hooks {
             return Ok(());
@@ -88,14 +88,16 @@ impl Domain {
         Ok(())
     }
 
-    /// Patches the text that a fresh address space begins with. `mappings`: all that it had before the hooks came.
+    /// Patches the text that a fresh address space begins with. `mappings`: all that it had before the hooks
+    /// came.
     pub fn patch_image(&mut self, tid: Tid, mappings: &[Mapping], outcome: &mut Outcome) -> Result<()> {
         if self.hooks.is_none() {
             return Ok(());
         }
         let is_ours = |addr: u64| (AGENT_BASE..hooks::AREA_BASE).contains(&addr);
         for mapping in mappings.iter().filter(|m| m.prot & 4 != 0 && !is_ours(m.start)) {
-            // The vdso is overwritten; the old page of system calls has nothing else, and the kernel makes those.
+            // The vdso is overwritten; the old page of system calls has nothing else, and the kernel makes
+            // those.
             if [&b"[vdso]"[..], b"[vsyscall]"].contains(&&mapping.name[..]) {
                 continue;
             }

@@ -1,19 +1,19 @@
-//! Instructions that ask the processor for what no recording can know: `rdrand`, `rdseed`, `rdpid`; and transactions, which
-//! begin with `xbegin` and may fail at any time.
+//! Instructions that ask the processor for what no recording can know: `rdrand`, `rdseed`, `rdpid`; and
+//! transactions, which begin with `xbegin` and may fail at any time.
 //!
-//! And `cpuid`, on processors that have no faulting of it: it tells the core's number, of which replay knows nothing, and would
-//! tell of instructions that bis hides.
+//! And `cpuid`, on processors that have no faulting of it: it tells the core's number, of which replay knows
+//! nothing, and would tell of instructions that bis hides.
 //!
-//! None of them can be made to fault, so nothing traps them. `cpuid` says that there are none, which is enough for programs
-//! that ask it first. For the others, each place of a mapped file where one is for sure (`bis_rewrite::Text::chance_at`) is
-//! patched before it can be executed: the first three lead to a hook that executes and logs them, `cpuid` to the hook that has its
-//! answers, a transaction fails at once,
-//! each time, with a status that says not to try again. Where there is no room for a jump, an instruction that faults takes
-//! its place.
+//! None of them can be made to fault, so nothing traps them. `cpuid` says that there are none, which is
+//! enough for programs that ask it first. For the others, each place of a mapped file where one is for sure
+//! (`bis_rewrite::Text::chance_at`) is patched before it can be executed: the first three lead to a hook that
+//! executes and logs them, `cpuid` to the hook that has its answers, a transaction fails at once, each time,
+//! with a status that says not to try again. Where there is no room for a jump, an instruction that faults
+//! takes its place.
 //!
-//! Not covered: text of which it is not known where instructions begin, code that is made while the program runs, and programs
-//! recorded without hooks. What is not there (the processor does not have it) stays as it is: it
-//! raises SIGILL.
+//! Not covered: text of which it is not known where instructions begin, code that is made while the program
+//! runs, and programs recorded without hooks. What is not there (the processor does not have it) stays as it
+//! is: it raises SIGILL.
 
 use std::sync::OnceLock;
 

@@ -1,8 +1,8 @@
 //! What the hooks are told of descriptors: whether a write to one concerns anybody but the kernel.
 //!
-//! A descriptor of which nothing is known is written to by a traced call, and afterwards its class is known. The hooks
-//! forget a class when the descriptor is closed or replaced; everything else that makes descriptors gives numbers that
-//! were free. Files lose their classes when somebody maps one (`watch.rs`).
+//! A descriptor of which nothing is known is written to by a traced call, and afterwards its class is known.
+//! The hooks forget a class when the descriptor is closed or replaced; everything else that makes descriptors
+//! gives numbers that were free. Files lose their classes when somebody maps one (`watch.rs`).
 
 use std::{
     fs,
@@ -57,7 +57,8 @@ impl Domain {
         }
         let opens = row(nr).is_some_and(|row| row.how == bis_syscalls::How::Recorder(Handler::Open));
         if let Some(made) = i32::try_from(result).ok().filter(|fd| opens && *fd >= 0) {
-            // Opened by a traced call, where a hook could not know what it is: so that its first write need not be traced, too.
+            // Opened by a traced call, where a hook could not know what it is: so that its first write need
+            // not be traced, too.
             let mapped = self.session.watch.mapped();
             hooks.area.set_class(made, self.class_of(tid, made));
             if self.session.watch.mapped() != mapped {
@@ -74,8 +75,8 @@ impl Domain {
         }
     }
 
-    /// In a fresh image: descriptors of /proc that came with the exec. Before anybody has opened one of those that are shown
-    /// otherwise, only the program that bis was given can have any, from its own caller.
+    /// In a fresh image: descriptors of /proc that came with the exec. Before anybody has opened one of those
+    /// that are shown otherwise, only the program that bis was given can have any, from its own caller.
     pub fn classify_inherited(&self, tid: Tid) {
         let Some(hooks) = &self.hooks else { return };
         if !self.session.shown.load(Ordering::Relaxed) && !self.session.is_root(tid) {

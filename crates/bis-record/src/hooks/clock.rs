@@ -1,22 +1,25 @@
-//! Reading the time without a stop: when the time stamp counter may be left readable in a domain, and what that takes.
+//! Reading the time without a stop: when the time stamp counter may be left readable in a domain, and what
+//! that takes.
 //!
-//! The kernel's own clock functions read the time stamp counter, and so must the hooks that call them. But a task in
-//! which `rdtsc` does not fault could read it unrecorded, and whether it faults can be changed only by a system
-//! call, which costs ten times what the clock does. So it is left readable (the domain is *open*) exactly as long as it is
-//! known that none of its executable memory has such an instruction:
+//! The kernel's own clock functions read the time stamp counter, and so must the hooks that call them. But a
+//! task in which `rdtsc` does not fault could read it unrecorded, and whether it faults can be changed only
+//! by a system call, which costs ten times what the clock does. So it is left readable (the domain is *open*)
+//! exactly as long as it is known that none of its executable memory has such an instruction:
 //!
-//! - All executable memory shows files, privately, and is not writable. Each place where a file has the bytes of `rdtsc`
-//!   or `rdtscp`, at any alignment, is a patched run, or overwritten by an instruction that faults, or lies inside of
-//!   another instruction that nothing leads into (`bis_rewrite::clock_at`), or in a page that cannot be executed without our
-//!   being told (`guards.rs`). The vdso is overwritten in the same way.
-//! - Where that is not so (code of a JIT compiler, an executable stack, a file of which not enough is known, text that
-//!   becomes writable or is thrown away), the domain is *closed*, until its next exec: before any of its tasks goes on, `rdtsc`
-//!   faults in it, and the hooks make system calls where they would read the counter. Nothing opens it again.
+//! - All executable memory shows files, privately, and is not writable. Each place where a file has the bytes
+//!   of `rdtsc` or `rdtscp`, at any alignment, is a patched run, or overwritten by an instruction that
+//!   faults, or lies inside of another instruction that nothing leads into (`bis_rewrite::clock_at`), or in a
+//!   page that cannot be executed without our being told (`guards.rs`). The vdso is overwritten in the same
+//!   way.
+//! - Where that is not so (code of a JIT compiler, an executable stack, a file of which not enough is known,
+//!   text that becomes writable or is thrown away), the domain is *closed*, until its next exec: before any
+//!   of its tasks goes on, `rdtsc` faults in it, and the hooks make system calls where they would read the
+//!   counter. Nothing opens it again.
 //! - A program that asks for `rdtsc` to be a fault closes its domain, and gets its own instructions back.
 //!
-//! Executable memory comes from calls that are traced, all of them; what they did is in their events' effects, and
-//! those are looked at once, where events are written ([`loses_text`]). In replay `rdtsc` faults everywhere: an
-//! instruction that was overlooked ends it with a report.
+//! Executable memory comes from calls that are traced, all of them; what they did is in their events'
+//! effects, and those are looked at once, where events are written ([`loses_text`]). In replay `rdtsc` faults
+//! everywhere: an instruction that was overlooked ends it with a report.
 
 use bis_agent::hooks::{AREA_BASE, AREA_LEN, TEXT_BASE, state};
 use bis_trace::{

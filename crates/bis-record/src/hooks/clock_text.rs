@@ -1,4 +1,5 @@
-//! The places of a text that read the time stamp counter give way to instructions that fault, or to hooks (`clock.rs` says why).
+//! The places of a text that read the time stamp counter give way to instructions that fault, or to hooks
+//! (`clock.rs` says why).
 
 use std::fs::File;
 
@@ -42,7 +43,8 @@ impl Domain {
         Ok(())
     }
 
-    /// Deals with everything in a new text that reads the counter, or might. What cannot be dealt with closes the domain.
+    /// Deals with everything in a new text that reads the counter, or might. What cannot be dealt with closes
+    /// the domain.
     pub(super) fn patch_clocks(
         &mut self,
         tid: Tid,

@@ -1,7 +1,8 @@
-//! Counts of the dense text while recording: stopping a task at its next count, and what the trap there means to the program.
+//! Counts of the dense text while recording: stopping a task at its next count, and what the trap there means
+//! to the program.
 //!
-//! What counts is a tick source like others (`bis_tracee::ticks::Software`), one for each domain, whose tasks run one at a
-//! time; the numbers that events have are in `ticks.rs`.
+//! What counts is a tick source like others (`bis_tracee::ticks::Software`), one for each domain, whose tasks
+//! run one at a time; the numbers that events have are in `ticks.rs`.
 
 use std::{
     sync::Arc,
@@ -65,8 +66,9 @@ impl Asked {
         Asked { count, since: now, run }
     }
 
-    /// Does the task go on to its count? It has come to `reached` and has had a core for as long as `run` says. If it has come as far
-    /// as it was asked to, it was interrupted in the very moment when it trapped: that comes next.
+    /// Does the task go on to its count? It has come to `reached` and has had a core for as long as `run`
+    /// says. If it has come as far as it was asked to, it was interrupted in the very moment when it trapped:
+    /// that comes next.
     pub fn goes_on(
         &self,
         reached: Option<u64>,
@@ -117,15 +119,16 @@ impl Need {
     }
 }
 
-/// How many pauses by their state are taken before the text counts. To keep and map the dense text of a large program takes some
-/// tens of milliseconds; a pause by its state takes two or three, and in replay now and then seconds.
+/// How many pauses by their state are taken before the text counts. To keep and map the dense text of a large
+/// program takes some tens of milliseconds; a pause by its state takes two or three, and in replay now and
+/// then seconds.
 const PAUSES_MAX: u32 = 3;
 
 /// How long nobody looks again where the others stood badly.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// How long a task that was told to stop at its next count may go without one, and how much of that it has had a core, if that
-/// does not take for ever. Then it is stopped where it is.
+/// How long a task that was told to stop at its next count may go without one, and how much of that it has
+/// had a core, if that does not take for ever. Then it is stopped where it is.
 const COUNT_WAIT: Duration = Duration::from_millis(2);
 
 const RUN_MIN: Duration = Duration::from_millis(1);

@@ -1,22 +1,26 @@
 //! The dense text in an address space: when a domain's text begins to count, and how it comes there.
 //!
-//! As long as a domain has one task, and no signal has had to stop it in its computation, nothing needs a count, and its text is
-//! the sparse one, which costs nothing. The switch is made at the entry of a call: of the clone that makes the second task, or
-//! of any call once it is wanted. The call is undone, the dense variant of each text is mapped over it, and what was
-//! patched in the text before is patched again where the dense one has not taken it. All of that is the outcome of an event that
-//! leaves the task in front of its call: replay maps the same files and knows nothing of rewriting, but for the word that
-//! is counted down. There is one task then, so nobody else stands anywhere in that text; what is in signal frames and on stacks
-//! are the program's own addresses. Text that comes later is dense from the start. A fork's child has what its parent had.
+//! As long as a domain has one task, and no signal has had to stop it in its computation, nothing needs a
+//! count, and its text is the sparse one, which costs nothing. The switch is made at the entry of a call: of
+//! the clone that makes the second task, or of any call once it is wanted. The call is undone, the dense
+//! variant of each text is mapped over it, and what was patched in the text before is patched again where the
+//! dense one has not taken it. All of that is the outcome of an event that leaves the task in front of its
+//! call: replay maps the same files and knows nothing of rewriting, but for the word that is counted down.
+//! There is one task then, so nobody else stands anywhere in that text; what is in signal frames and on
+//! stacks are the program's own addresses. Text that comes later is dense from the start. A fork's child has
+//! what its parent had.
 //!
 //! Back to the sparse text it goes the same way, when only one task has been left for a while.
 //!
-//! With `--ticks=auto` the text counts only where that has turned out to be needed, and there may be other tasks by then (`need.rs`).
+//! With `--ticks=auto` the text counts only where that has turned out to be needed, and there may be other
+//! tasks by then (`need.rs`).
 //!
-//! Trampolines lie at the same distance from their text in every process if they can, so that all share one file of the cache.
-//! Once mapped, they stay until the next exec: a task may stand in them though the text that leads there is gone.
+//! Trampolines lie at the same distance from their text in every process if they can, so that all share one
+//! file of the cache. Once mapped, they stay until the next exec: a task may stand in them though the text
+//! that leads there is gone.
 //!
-//! Not everything can be had: a file without a name in the task's world, text that the program has changed, no room.
-//! Such text stays as it is, and a task that computes in it is stopped by its state (`pause.rs`).
+//! Not everything can be had: a file without a name in the task's world, text that the program has changed,
+//! no room. Such text stays as it is, and a task that computes in it is stopped by its state (`pause.rs`).
 
 use std::{
     ffi::OsStr,
@@ -58,13 +62,13 @@ const GIB: i64 = 1 << 30;
 const STRING_AT: u64 = AGENT_BASE + 0x800;
 const STRING_MAX: usize = (AGENT_LEN - 0x800) as usize;
 
-/// How long a task has been alone before its text stops to count, and how often that may happen in one address space: each
-/// time takes some room for trampolines.
+/// How long a task has been alone before its text stops to count, and how often that may happen in one
+/// address space: each time takes some room for trampolines.
 const ALONE_MIN: Duration = Duration::from_millis(30);
 const RETURNS_MAX: u32 = 8;
 
-/// How far trampolines may lie from the file's own addresses, as they are tried. Files keep their distances from one another,
-/// so their trampolines do, too.
+/// How far trampolines may lie from the file's own addresses, as they are tried. Files keep their distances
+/// from one another, so their trampolines do, too.
 const DISTANCES: [i64; 7] = [-GIB, -GIB / 4 * 5, -GIB / 2, -GIB / 2 * 3, GIB / 4, GIB / 2, GIB];
 
 /// Programs that lie low have theirs here, behind the hooks' area.
@@ -157,8 +161,8 @@ impl Domain {
             && !makes_thread(call, &self.memory)
     }
 
-    /// Lets no text count any more, as far as it can be mapped as it was. The only task stands at the entry of a call, which is
-    /// undone.
+    /// Lets no text count any more, as far as it can be mapped as it was. The only task stands at the entry
+    /// of a call, which is undone.
     pub fn end_dense(&mut self, tid: Tid, nr: u64, entry: &Registers) -> Result<()> {
         let sums = self.sums(tid)?;
         let site = self.original_rip(entry.rip - 2);
@@ -273,7 +277,8 @@ impl Domain {
     /// The trampolines for a text: those that are mapped, or (true) new ones with a place for them.
     pub(super) fn pool(&self, range: &TextRange, mappings: &[Mapping]) -> Option<(Pool, bool)> {
         let patches = self.space.patches();
-        // Who maps a part of its own text again elsewhere (V8 does, for each of its threads) would need one more text for it.
+        // Who maps a part of its own text again elsewhere (V8 does, for each of its threads) would need one
+        // more text for it.
         let loaded = patches.texts.iter().find(|text| Arc::ptr_eq(&text.file, &range.file));
         if loaded.is_some_and(|text| text.bias != range.bias) {
             return None;
@@ -319,7 +324,8 @@ impl Domain {
         None
     }
 
-    /// Puts the program's own bytes back where text of this range counts. Tasks may stand in the trampolines, and go on there.
+    /// Puts the program's own bytes back where text of this range counts. Tasks may stand in the trampolines,
+    /// and go on there.
     pub(super) fn undo_dense(&mut self, start: u64, end: u64, outcome: &mut Outcome) -> Result<()> {
         let patches = self.space.patches();
         let touched: Vec<TextRange> = patches
@@ -347,8 +353,9 @@ impl Domain {
     }
 }
 
-/// Maps these pieces (address, length, offset, whether nothing may be there yet) of a file, open here, into the task's address
-/// space, readable and executable. False: the task cannot open the file, or there is no room.
+/// Maps these pieces (address, length, offset, whether nothing may be there yet) of a file, open here, into
+/// the task's address space, readable and executable. False: the task cannot open the file, or there is no
+/// room.
 fn map_pieces(
     slot: &mut Option<Stopped>,
     memory: &bis_tracee::Memory,

@@ -1,12 +1,12 @@
 //! Pages of text that may have an instruction which reads the time stamp counter, where it cannot be told.
 //!
-//! Mostly they have none: OpenSSL keeps tables of numbers between its functions, compilers have bytes in the middle of
-//! instructions that look like `rdtsc`. What would have to be executed to read the counter is taken the permission to be
-//! executed. If it is ever tried, the domain is closed (`clock.rs`), and the page gets its permission back: one fault, which
-//! comes again in replay, where the event after it says the same.
+//! Mostly they have none: OpenSSL keeps tables of numbers between its functions, compilers have bytes in the
+//! middle of instructions that look like `rdtsc`. What would have to be executed to read the counter is taken
+//! the permission to be executed. If it is ever tried, the domain is closed (`clock.rs`), and the page gets
+//! its permission back: one fault, which comes again in replay, where the event after it says the same.
 //!
-//! The program sees its text in `/proc/PID/maps` as it would be (`calls/shown`). When it changes the protection of such a page by
-//! itself, the domain is closed, too.
+//! The program sees its text in `/proc/PID/maps` as it would be (`calls/shown`). When it changes the
+//! protection of such a page by itself, the domain is closed, too.
 
 use std::collections::BTreeSet;
 

@@ -1,10 +1,10 @@
-//! A task that stops inside of a hook (a signal has come, or its supervisor has looked after it) is led out of it before anything
-//! else happens in the domain:
+//! A task that stops inside of a hook (a signal has come, or its supervisor has looked after it) is led out
+//! of it before anything else happens in the domain:
 //!
-//! - before its call was made, or when the signal has interrupted the call, the call becomes a traced one, which the
-//!   signal then interrupts as it should;
-//! - after its call was made, it goes on to the end of the hook and stops there (a *safepoint*), with nothing but the
-//!   program's own state in sight, and the signal is delivered.
+//! - before its call was made, or when the signal has interrupted the call, the call becomes a traced one,
+//!   which the signal then interrupts as it should;
+//! - after its call was made, it goes on to the end of the hook and stops there (a *safepoint*), with nothing
+//!   but the program's own state in sight, and the signal is delivered.
 
 use bis_agent::hooks::{self, state};
 use bis_trace::{
@@ -95,8 +95,9 @@ impl Domain {
         Ok(true)
     }
 
-    /// A signal that is ignored finds the task in a hook. Without a tracer it would not have come: where it has ended a call that the
-    /// kernel does not make again by itself, the call becomes a traced one. True: it was that.
+    /// A signal that is ignored finds the task in a hook. Without a tracer it would not have come: where it
+    /// has ended a call that the kernel does not make again by itself, the call becomes a traced one. True:
+    /// it was that.
     fn ignored_in_hook(&mut self, tid: Tid) -> Result<bool> {
         let Some(regs) = self.in_hook(tid)? else { return Ok(false) };
         let is_ended = regs.rip == hooks::SYSCALL_END && regs.result() == INTERRUPTED[0];
@@ -107,7 +108,8 @@ impl Domain {
         Ok(true)
     }
 
-    /// Turns the call of the hook that the task is in into a traced one, if it has not been made. False: it has.
+    /// Turns the call of the hook that the task is in into a traced one, if it has not been made. False: it
+    /// has.
     fn call_off(&mut self, tid: Tid, regs: &Registers) -> Result<bool> {
         let Some(hooks) = &self.hooks else { return Ok(false) };
         if hooks.area.get(state::PHASE) != 1 {

@@ -1,11 +1,11 @@
 //! The recorder's side of the hooks: what a domain does so that its tasks' system calls need not stop.
 //!
-//! The hooks log the calls that they make; the log becomes an event of the running task right before the task's next
-//! event ([`Recorder::drain`](crate::events::Recorder::drain)). One log for each domain is enough, because one of its tasks runs at a time and the log is
-//! taken at every event.
+//! The hooks log the calls that they make; the log becomes an event of the running task right before the
+//! task's next event ([`Recorder::drain`](crate::events::Recorder::drain)). One log for each domain is
+//! enough, because one of its tasks runs at a time and the log is taken at every event.
 //!
-//! This file holds what a domain has of hooks. How it comes to them is in `begin.rs`, what they are told in `told.rs`, and how a task
-//! that stops inside of a hook is led out of it in `inside.rs`.
+//! This file holds what a domain has of hooks. How it comes to them is in `begin.rs`, what they are told in
+//! `told.rs`, and how a task that stops inside of a hook is led out of it in `inside.rs`.
 
 mod begin;
 mod chance;
@@ -59,7 +59,8 @@ pub struct Hooks {
 }
 
 impl Hooks {
-    /// Hooks for an area whose classes are right if no file has begun to be watched since there were `mapped`.
+    /// Hooks for an area whose classes are right if no file has begun to be watched since there were
+    /// `mapped`.
     fn new(session: &Session, watched: &Watched, area: Area, patches: &Patches, mapped: u64) -> Hooks {
         let area = Arc::new(area);
         for (offset, word) in (state::OUTPUTS..).step_by(8).zip(session.stdio.inodes()) {

@@ -1,14 +1,15 @@
-//! Whether a domain's text is to count although nobody has asked for it (`--ticks=auto`): from the second task on if there is
-//! little of it, which costs hardly anything; else when tasks have had to be stopped in it by their state a few times. A large program
-//! whose threads sleep, or give way at their calls, or compute in code that was made at run time, never comes to that, and its text
-//! costs nothing.
+//! Whether a domain's text is to count although nobody has asked for it (`--ticks=auto`): from the second
+//! task on if there is little of it, which costs hardly anything; else when tasks have had to be stopped in
+//! it by their state a few times. A large program whose threads sleep, or give way at their calls, or compute
+//! in code that was made at run time, never comes to that, and its text costs nothing.
 //!
-//! By then there may be many tasks, and text is changed at the entry of a call that one of them makes. The others stand somewhere:
-//! behind a call that they have made or wait in, where they were paused, or where they begin. They go on in the new text as if
-//! nothing had happened, if they do not stand in the middle of what gives way to a jump there. (What is on their stacks are addresses
-//! behind calls, and into those the text can always be entered.) Who stands in a trampoline of the text before goes on in that: it
-//! stays, and what is known of it (`Patches::retire`); but where it leads back to must not be in such a middle. If anybody
-//! stands badly, the text is changed another time.
+//! By then there may be many tasks, and text is changed at the entry of a call that one of them makes. The
+//! others stand somewhere: behind a call that they have made or wait in, where they were paused, or where
+//! they begin. They go on in the new text as if nothing had happened, if they do not stand in the middle of
+//! what gives way to a jump there. (What is on their stacks are addresses behind calls, and into those the
+//! text can always be entered.) Who stands in a trampoline of the text before goes on in that: it stays, and
+//! what is known of it (`Patches::retire`); but where it leads back to must not be in such a middle. If
+//! anybody stands badly, the text is changed another time.
 
 use std::os::unix::fs::FileExt;
 
@@ -21,7 +22,8 @@ use crate::{
     task::Handle,
 };
 
-/// How much text is little, bytes: a program of C or Go with its libraries. To map it takes a few milliseconds.
+/// How much text is little, bytes: a program of C or Go with its libraries. To map it takes a few
+/// milliseconds.
 const SMALL: u64 = 4 << 20;
 
 impl Patches {
@@ -32,7 +34,8 @@ impl Patches {
 }
 
 impl Domain {
-    /// May the text be changed for the dense one although there are others than this task, which stands at the entry of a call?
+    /// May the text be changed for the dense one although there are others than this task, which stands at
+    /// the entry of a call?
     pub(super) fn may_change_text(&mut self, tid: Tid) -> bool {
         let Some(hooks) = &self.hooks else { return false };
         if hooks.counts.need.is_refused() {
@@ -59,7 +62,8 @@ impl Domain {
             if let Some(patch) = patches.in_trampoline(rip) {
                 places.push(patch.end);
             } else if self.is_in_hooks(rip) || patches.is_trampoline(rip) || task.call.is_some() {
-                // An interrupted call is made again by the instruction in front of it, which would have given way.
+                // An interrupted call is made again by the instruction in front of it, which would have given
+                // way.
                 return None;
             } else {
                 places.push(rip);

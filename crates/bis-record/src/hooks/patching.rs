@@ -1,7 +1,7 @@
 //! Changing text: known sites when it is mapped, new ones when they trap.
 //!
-//! A patch is bytes like any others: the event that is being written holds them, with the mapping of a new arena, and
-//! replay needs to know no more.
+//! A patch is bytes like any others: the event that is being written holds them, with the mapping of a new
+//! arena, and replay needs to know no more.
 
 use std::{
     collections::HashMap,
@@ -29,11 +29,12 @@ use crate::{
 
 const PROT_READ_EXEC: u32 = 5;
 
-/// Where arenas are tried first: between the highest mapping and the stack's farthest end, where the kernel puts
-/// nothing by itself, and behind the hooks, for programs that lie low.
+/// Where arenas are tried first: between the highest mapping and the stack's farthest end, where the kernel
+/// puts nothing by itself, and behind the hooks, for programs that lie low.
 const PLACES: [u64; 2] = [0x7fff_f800_0000, 0x7020_0000];
 
-/// Patches that are written together: trampolines lie side by side, and go into memory by one write; so do the sites of a page.
+/// Patches that are written together: trampolines lie side by side, and go into memory by one write; so do
+/// the sites of a page.
 #[derive(Default)]
 pub(super) struct Batch {
     trampolines: Vec<MemWrite>,
@@ -41,7 +42,8 @@ pub(super) struct Batch {
     /// What these are to the trace.
     patches: Vec<Arc<ours::Patch>>,
     pub(super) faults: Vec<ours::Fault>,
-    /// What the text's pages hold until the batch is written: some pages have dozens of sites. None where a page cannot be read.
+    /// What the text's pages hold until the batch is written: some pages have dozens of sites. None where a
+    /// page cannot be read.
     pages: HashMap<u64, Option<Vec<u8>>>,
 }
 
@@ -73,7 +75,8 @@ impl Batch {
     }
 }
 
-/// A transaction that fails at once, and is not worth another try: eax is 0, and the program goes on where it deals with that.
+/// A transaction that fails at once, and is not worth another try: eax is 0, and the program goes on where it
+/// deals with that.
 fn without_transaction(made: Trampoline, at: u64) -> Option<Trampoline> {
     const EAX_0: [u8; 5] = [0xb8, 0, 0, 0, 0];
     const JUMP: u64 = 5;
@@ -89,8 +92,8 @@ fn without_transaction(made: Trampoline, at: u64) -> Option<Trampoline> {
     Some(Trampoline { bytes, traced: at, done: jump, places, ..made })
 }
 
-/// A trampoline whose own instruction, if it reads the time stamp counter, is a fault; and which needs no hook for a
-/// transaction. None where that cannot be.
+/// A trampoline whose own instruction, if it reads the time stamp counter, is a fault; and which needs no
+/// hook for a transaction. None where that cannot be.
 fn adapted(mut made: Trampoline, kind: SiteKind, at: u64) -> Option<Trampoline> {
     if kind == SiteKind::Xbegin {
         return without_transaction(made, at);
@@ -164,8 +167,8 @@ impl Domain {
         self.space.patches_mut().forget(start, end);
     }
 
-    /// An instruction that is no system call has trapped: if it can be patched, it will be in all later address spaces.
-    /// (Programs ask for such things as they start.)
+    /// An instruction that is no system call has trapped: if it can be patched, it will be in all later
+    /// address spaces. (Programs ask for such things as they start.)
     pub fn learn_instruction(&self, site: u64) {
         let Some(text) = self.space.patches().text_at(site) else { return };
         text.file.learn(site.wrapping_sub(text.bias), self.session.texts.cache());
@@ -237,8 +240,9 @@ impl Domain {
         self.write_batch(batch, outcome)
     }
 
-    /// Does another task go on there, whatever happens? One that is stopped there; one whose call is still to be made, or to be
-    /// made again, which goes on at the instruction that it stands behind; and one whose return was told beforehand.
+    /// Does another task go on there, whatever happens? One that is stopped there; one whose call is still to
+    /// be made, or to be made again, which goes on at the instruction that it stands behind; and one whose
+    /// return was told beforehand.
     fn is_anybody_in(&self, tid: Tid, start: u64, end: u64) -> bool {
         let is_within = |rip: u64| start < rip && rip < end;
         self.tasks.values().filter(|task| task.tid != tid).any(|task| match (&task.call, &task.handle) {
@@ -296,7 +300,8 @@ impl Domain {
 
     /// Writes trampolines, then what leads to them.
     pub(super) fn write_batch(&self, mut batch: Batch, outcome: &mut Outcome) -> Result<()> {
-        // In the order of their addresses, here and in replay those of a page are one write. They do not overlap.
+        // In the order of their addresses, here and in replay those of a page are one write. They do not
+        // overlap.
         batch.sites.sort_unstable_by_key(|site| site.addr);
         for writes in [batch.trampolines, batch.sites] {
             self.memory.write_all(&writes)?;
@@ -310,8 +315,8 @@ impl Domain {
         Ok(())
     }
 
-    /// Lets the diverted functions of the vdso enter the hooks. They are no part of any file, and what they are is known:
-    /// a system call and a return.
+    /// Lets the diverted functions of the vdso enter the hooks. They are no part of any file, and what they
+    /// are is known: a system call and a return.
     pub fn patch_vdso(&mut self, tid: Tid, vdso: Option<&Vdso>, outcome: &mut Outcome) -> Result<()> {
         const RET: u8 = 0xc3;
         /// clock_gettime, gettimeofday, time, getcpu.

@@ -46,8 +46,8 @@ pub struct TextFile {
     key: Option<Key>,
     /// What was found, here or in earlier recordings.
     learned: Mutex<Places>,
-    /// Where parts of the file (offset, length) have the bytes of rdtsc, and of what else is special: every process maps the
-    /// same ones.
+    /// Where parts of the file (offset, length) have the bytes of rdtsc, and of what else is special: every
+    /// process maps the same ones.
     scanned: Mutex<HashMap<(u64, u64), Scanned>>,
     /// The name of its whole content.
     exact: OnceLock<Key>,
@@ -71,7 +71,8 @@ impl std::fmt::Debug for TextFile {
     }
 }
 
-/// What is known of places, in the order in which it was found. Some files have thousands, which each process asks for.
+/// What is known of places, in the order in which it was found. Some files have thousands, which each process
+/// asks for.
 #[derive(Default)]
 struct Places {
     all: Vec<Learned>,
@@ -182,7 +183,8 @@ impl TextFile {
         *self.short_loops.get_or_init(|| cache.counts_short_loops(self.exact()))
     }
 
-    /// A task was caught where the dense text does not count: later processes count in this file's short loops, too.
+    /// A task was caught where the dense text does not count: later processes count in this file's short
+    /// loops, too.
     pub fn learn_loops(&self, cache: &DenseCache) {
         if !self.counts_short_loops(cache)
             && let Err(error) = cache.count_short_loops(self.exact())
@@ -191,8 +193,9 @@ impl TextFile {
         }
     }
 
-    /// The dense text whose trampolines lie `distance` bytes above the file's own addresses, made if it is not there yet;
-    /// `keep` puts it into the trace. None where there can be none, with `kinds` of sites hooked as `layout` says.
+    /// The dense text whose trampolines lie `distance` bytes above the file's own addresses, made if it is
+    /// not there yet; `keep` puts it into the trace. None where there can be none, with `kinds` of sites
+    /// hooked as `layout` says.
     pub fn dense(
         &self,
         cache: &DenseCache,
@@ -229,9 +232,9 @@ impl TextFile {
         self.text.span_at(vaddr).ok()
     }
 
-    /// What is at each place of a mapping that has the bytes of an instruction which reads the time stamp counter. It shows `len`
-    /// bytes of the file from `offset`, of which `first` is the file's own address. None where such bytes might go on behind
-    /// the mapping.
+    /// What is at each place of a mapping that has the bytes of an instruction which reads the time stamp
+    /// counter. It shows `len` bytes of the file from `offset`, of which `first` is the file's own address.
+    /// None where such bytes might go on behind the mapping.
     pub fn clocks(
         &self,
         offset: u64,
@@ -268,8 +271,9 @@ impl TextFile {
         Some(found)
     }
 
-    /// What is at each place of a mapping (as for [`TextFile::clocks`]) that has the opcode of an instruction which asks
-    /// the processor for a number, begins a transaction, or, where nothing makes it fault, asks the processor about itself.
+    /// What is at each place of a mapping (as for [`TextFile::clocks`]) that has the opcode of an instruction
+    /// which asks the processor for a number, begins a transaction, or, where nothing makes it fault, asks
+    /// the processor about itself.
     pub fn chances(&self, offset: u64, len: u64, first: u64, cache: Option<&SiteCache>) -> Vec<Learned> {
         let from = usize::try_from(offset).unwrap_or(usize::MAX).min(self.elf.bytes().len());
         let shown = &self.elf.bytes()[from..];
@@ -307,8 +311,8 @@ impl TextFile {
         learned.all.iter().filter_map(run).collect()
     }
 
-    /// The run around the instruction at this address of the file, which the program has executed; remembered for later
-    /// domains and recordings.
+    /// The run around the instruction at this address of the file, which the program has executed; remembered
+    /// for later domains and recordings.
     pub fn learn(&self, site: u64, cache: Option<&SiteCache>) -> Option<Run> {
         let mut learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
         let found = learned.at(site).cloned().unwrap_or_else(|| {
@@ -349,8 +353,9 @@ pub struct Texts {
 }
 
 impl Texts {
-    /// `folder` is where sites are remembered between recordings; without it, or where it cannot be written, they are
-    /// found anew each time. With `counts`, dense texts will be asked for; they are kept beside them.
+    /// `folder` is where sites are remembered between recordings; without it, or where it cannot be written,
+    /// they are found anew each time. With `counts`, dense texts will be asked for; they are kept beside
+    /// them.
     pub fn new(folder: Option<&PathBuf>, counts: bool) -> Texts {
         let cache = folder.and_then(|folder| match SiteCache::open(folder) {
             Ok(cache) => Some(cache),
@@ -389,7 +394,8 @@ impl Texts {
     }
 }
 
-/// Is every instruction of this kind looked for as soon as its text is mapped? Others are made to fault, or are calls.
+/// Is every instruction of this kind looked for as soon as its text is mapped? Others are made to fault, or
+/// are calls.
 pub(super) fn is_sought(kind: SiteKind) -> bool {
     static CPUID_FAULTS: OnceLock<bool> = OnceLock::new();
     is_chance(kind) || kind == SiteKind::Cpuid && !CPUID_FAULTS.get_or_init(sys::has_cpuid_faulting)

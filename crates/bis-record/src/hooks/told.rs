@@ -1,5 +1,5 @@
-//! What the hooks are told before a task goes on, and whenever it changes: whether the task is alone, which calls are left to be judged,
-//! whose the descriptors are, whether they may read the clock.
+//! What the hooks are told before a task goes on, and whenever it changes: whether the task is alone, which
+//! calls are left to be judged, whose the descriptors are, whether they may read the clock.
 
 use std::{
     fs,
@@ -105,14 +105,16 @@ impl Domain {
         self.hooks.is_some() && !self.space.clock().closed
     }
 
-    /// From here on, nothing is known of the domain's executable memory: before any task goes on, `rdtsc` faults in it.
+    /// From here on, nothing is known of the domain's executable memory: before any task goes on, `rdtsc`
+    /// faults in it.
     pub fn close_clock(&mut self, why: &str) {
         if let Some(hooks) = &self.hooks {
             close(self.id, hooks, &mut self.space, why);
         }
     }
 
-    /// At the end of an exec, when all of the image has been looked at: lets the task read the counter, or not.
+    /// At the end of an exec, when all of the image has been looked at: lets the task read the counter, or
+    /// not.
     pub fn begin_clock(&mut self, tid: Tid) -> Result<()> {
         self.show_clock();
         let open = self.is_clock_open();
@@ -125,7 +127,8 @@ impl Domain {
     pub fn obey_clock(&mut self, tid: Tid) -> Result<()> {
         let closed = self.hooks.is_some() && self.space.clock().closed;
         let task = self.task(tid)?;
-        // In a call, it stops again before it goes on in its program; with a signal, before it executes anything.
+        // In a call, it stops again before it goes on in its program; with a signal, before it executes
+        // anything.
         if closed && task.traits.reads_tsc && task.call.is_none() && task.inject.is_none() {
             task.traits.reads_tsc = false;
             self.with_slot(tid, |_, slot| Ok(image::set_tsc(slot, true)?))?;

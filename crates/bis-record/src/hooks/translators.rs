@@ -1,8 +1,9 @@
-//! Programs that translate the text of other programs, and run only their translation: they read what they have mapped as data, and would
-//! translate our jumps, too, and follow them out of it. They run without hooks: what they read is the program's own.
+//! Programs that translate the text of other programs, and run only their translation: they read what they
+//! have mapped as data, and would translate our jumps, too, and follow them out of it. They run without
+//! hooks: what they read is the program's own.
 //!
-//! Nothing that a process does tells this in time: its first reading of text is an instruction like any other. So they are
-//! known by the names of their executables.
+//! Nothing that a process does tells this in time: its first reading of text is an instruction like any
+//! other. So they are known by the names of their executables.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! What concerns the hooks of all domains at once: a file that somebody maps, a turn that is over, a call that waits
-//! in its hook though nobody thought it would.
+//! What concerns the hooks of all domains at once: a file that somebody maps, a turn that is over, a call
+//! that waits in its hook though nobody thought it would.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -24,7 +24,8 @@ use crate::{chaos::Chaos, cores::Cores, registry::Key};
 /// How often domains are looked at. A task whose turn may be over stops at its next hook.
 const TICK: Duration = Duration::from_millis(3);
 
-/// How long a hook's call may take before its supervisor looks after it: where others wait, and where nobody does.
+/// How long a hook's call may take before its supervisor looks after it: where others wait, and where nobody
+/// does.
 const SLOW: Duration = Duration::from_millis(12);
 const SLOW_ALONE: Duration = Duration::from_millis(200);
 
@@ -106,8 +107,8 @@ struct Done {
     stops: u64,
 }
 
-/// A domain that makes this many hooked calls between two looks, and stops no more than that, gains nothing from sharing
-/// a core with its supervisor.
+/// A domain that makes this many hooked calls between two looks, and stops no more than that, gains nothing
+/// from sharing a core with its supervisor.
 const HOOKED_MIN: u64 = 30;
 const STOPS_MAX: u64 = 2;
 
@@ -136,8 +137,8 @@ impl Watch {
         })
     }
 
-    /// All domains are to come to an event before they learn anything by a call: at the end of the hook that they are
-    /// in, or at their next.
+    /// All domains are to come to an event before they learn anything by a call: at the end of the hook that
+    /// they are in, or at their next.
     pub fn call_all(&self) {
         // What they are told has been put where they look for it (`Domain::prepare`) before.
         fence(Ordering::SeqCst);
@@ -147,8 +148,9 @@ impl Watch {
         }
     }
 
-    /// This file was mapped where writes to it will be seen, and is known to be (in the registry, or as a view): from here on,
-    /// the hooks leave writes to it alone, and have to find out again what their descriptors are.
+    /// This file was mapped where writes to it will be seen, and is known to be (in the registry, or as a
+    /// view): from here on, the hooks leave writes to it alone, and have to find out again what their
+    /// descriptors are.
     pub fn watch_file(&self, (dev, ino): Key) {
         let bit = file_bit(dev, ino);
         self.files.lock().unwrap_or_else(PoisonError::into_inner).insert(bit);
@@ -174,15 +176,16 @@ impl Watch {
         }
     }
 
-    /// Tells new hooks which files are mapped. They are among [`Watch::of`]'s already, and hear of others by themselves.
+    /// Tells new hooks which files are mapped. They are among [`Watch::of`]'s already, and hear of others by
+    /// themselves.
     pub fn show_files(&self, area: &Area) {
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         files.iter().for_each(|bit| area.add_file(*bit));
         area.set(state::WATCHED, u64::from(!files.is_empty()));
     }
 
-    /// How often a file has begun to be watched. Who finds out what a descriptor is, and then tells the hooks, looks here before
-    /// and after: in between, it may have become something else.
+    /// How often a file has begun to be watched. Who finds out what a descriptor is, and then tells the
+    /// hooks, looks here before and after: in between, it may have become something else.
     pub fn mapped(&self) -> u64 {
         self.mapped.load(Ordering::SeqCst)
     }
@@ -209,9 +212,9 @@ impl Watch {
         }
     }
 
-    /// A task that is alone, makes many calls and hardly stops may run on any core: who talks to another process over
-    /// pipes runs best where the kernel puts it, mostly on one core with its partner. Once it stops more often, it is pinned
-    /// again.
+    /// A task that is alone, makes many calls and hardly stops may run on any core: who talks to another
+    /// process over pipes runs best where the kernel puts it, mostly on one core with its partner. Once it
+    /// stops more often, it is pinned again.
     fn loosen(&self, done: &mut HashMap<DomainId, Done>, cores: &Cores, impatient: bool) {
         let all = self.all();
         done.retain(|domain, _| all.iter().any(|(id, _)| id == domain));
@@ -239,7 +242,8 @@ impl Watch {
         }
     }
 
-    /// A domain whose core is crowded goes to one that has room. Those that are not pinned are the kernel's to place.
+    /// A domain whose core is crowded goes to one that has room. Those that are not pinned are the kernel's
+    /// to place.
     fn balance(&self, balance: &mut Balance, cores: &Cores) {
         let all = self.all();
         let pinned = all.iter().filter(|(_, watched)| !watched.loose.load(Ordering::Relaxed));

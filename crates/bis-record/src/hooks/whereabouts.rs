@@ -19,8 +19,9 @@ impl Domain {
             || self.space.patches().is_on_the_way(rip)
     }
 
-    /// Is the task about to make a call that its hook has left to us? A handler that came now would return to before the hook.
-    /// Where that takes longer than a timer does (a task that is stepped), the call would never be made.
+    /// Is the task about to make a call that its hook has left to us? A handler that came now would return to
+    /// before the hook. Where that takes longer than a timer does (a task that is stepped), the call would
+    /// never be made.
     pub fn is_left_by_hook(&self, rip: u64) -> bool {
         self.space.patches().is_left(rip)
     }
@@ -50,7 +51,8 @@ impl Domain {
         self.space.patches().dense.place(rip)
     }
 
-    /// The program's own registers for a task in a trampoline: where it stands, and what a count has put aside.
+    /// The program's own registers for a task in a trampoline: where it stands, and what a count has put
+    /// aside.
     pub fn own_registers(&self, regs: &Registers) -> Registers {
         let mut own = Registers { rip: self.original_rip(regs.rip), ..*regs };
         if let (Some(Place::Count { restore_rcx, flags_lost, .. }), Some(hooks)) =

@@ -1,20 +1,21 @@
-//! With chaos: stopping a task right in front of an instruction that others may care about, and keeping it there.
+//! With chaos: stopping a task right in front of an instruction that others may care about, and keeping it
+//! there.
 //!
-//! A race needs somebody who is stopped between two accesses to memory, and others who come by meanwhile. In time such
-//! a window is nanoseconds wide, and no timer finds it; but a program has not many instructions that touch memory that
-//! others see, and a stop in front of each of them in turn visits every window that there is. So chaos draws an
-//! instruction that the task is likely to come to soon, and sets a breakpoint there, a debug register: the task runs at
-//! full speed until it is at it. There it is paused, and *held* for a while: it gets a turn only where no other task
-//! can run, or not even then.
+//! A race needs somebody who is stopped between two accesses to memory, and others who come by meanwhile. In
+//! time such a window is nanoseconds wide, and no timer finds it; but a program has not many instructions
+//! that touch memory that others see, and a stop in front of each of them in turn visits every window that
+//! there is. So chaos draws an instruction that the task is likely to come to soon, and sets a breakpoint
+//! there, a debug register: the task runs at full speed until it is at it. There it is paused, and *held* for
+//! a while: it gets a turn only where no other task can run, or not even then.
 //!
-//! Which instructions come soon is not known, but guessed: where the task stands, and the addresses on its stack, are
-//! where it will be or return to; from there the code is followed, both ways at each branch. A wrong guess costs
-//! nothing: the task just does not come there.
+//! Which instructions come soon is not known, but guessed: where the task stands, and the addresses on its
+//! stack, are where it will be or return to; from there the code is followed, both ways at each branch. A
+//! wrong guess costs nothing: the task just does not come there.
 //!
 //! A signal that finds its task computing is treated likewise: its handler is called at a drawn instruction.
 //!
-//! Replay needs no more than for any pause, and less than for most: the task comes to the place for the first time since
-//! its last event, so the first stop is the right one.
+//! Replay needs no more than for any pause, and less than for most: the task comes to the place for the first
+//! time since its last event, so the first stop is the right one.
 
 use bis_trace::types::PAGE;
 use std::{
@@ -40,8 +41,8 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKi
 
 use crate::{chaos::Chaos, domain::Domain, error::Result, task::Ambush};
 
-/// How much of the stack, and of what the thread register points to, is looked through for addresses of code. The latter is
-/// where a thread that has just begun finds the function that it is to call.
+/// How much of the stack, and of what the thread register points to, is looked through for addresses of code.
+/// The latter is where a thread that has just begun finds the function that it is to call.
 const STACK_LEN: usize = 2048;
 const THREAD_LEN: usize = 2304;
 
@@ -49,15 +50,16 @@ const THREAD_LEN: usize = 2304;
 const WALK_MAX: usize = 400;
 const INSTRUCTION_MAX: usize = 15;
 
-/// The frames of a stack are no further from its pointer than this: what is addressed by the frame pointer then is a task's own.
+/// The frames of a stack are no further from its pointer than this: what is addressed by the frame pointer
+/// then is a task's own.
 const FRAMES_MAX: u64 = 1 << 20;
 
 /// How many breakpoints wait for a task at a time, at most [`place::BREAKPOINTS`].
 const POINTS: usize = 3;
 
 impl Domain {
-    /// The task is about to go on: draws whether it is to be stopped somewhere, and where. False: it has a report, which is to be
-    /// looked at first.
+    /// The task is about to go on: draws whether it is to be stopped somewhere, and where. False: it has a
+    /// report, which is to be looked at first.
     pub fn lie_in_wait(&mut self, tid: Tid) -> Result<bool> {
         match self.try_to_lie_in_wait(tid) {
             // Its end is on its way.
@@ -132,7 +134,8 @@ impl Domain {
         let files: Vec<u64> = files.into_iter().collect();
         let mut points = BTreeSet::new();
         for _ in 0..POINTS {
-            // Half of the time in the program itself; else every file has the same chance, however many of its addresses there are.
+            // Half of the time in the program itself; else every file has the same chance, however many of
+            // its addresses there are.
             let file =
                 if files.contains(&program) && chaos.coin() { Some(program) } else { chaos.one_of(&files) };
             let starts: Vec<_> = starts.iter().filter(|(.., text)| Some(text.inode) == file).collect();
@@ -201,7 +204,8 @@ fn is_text(mapping: &Mapping) -> bool {
 /// Does a call end in front of this address, so that it may be where a function returns to?
 fn is_behind_call(memory: &Memory, addr: u64) -> bool {
     const RELATIVE: u64 = 5;
-    /// `call` by a register, or by memory with a displacement of none, one or four bytes, or one byte more for a base and index.
+    /// `call` by a register, or by memory with a displacement of none, one or four bytes, or one byte more
+    /// for a base and index.
     const INDIRECT: [u64; 5] = [2, 3, 4, 6, 7];
     let ends_here = |len: u64| {
         let bytes = memory.read_upto(addr.wrapping_sub(len), usize::try_from(len).unwrap_or(0));
@@ -212,9 +216,9 @@ fn is_behind_call(memory: &Memory, addr: u64) -> bool {
     ends_here(RELATIVE) || INDIRECT.into_iter().any(ends_here)
 }
 
-/// The instructions that can be reached from `start`, within a mapping, and touch memory which others may see, or call what is
-/// elsewhere: the nearest first. At branches both ways are gone; where the first function returns, it goes on at the next of
-/// `frames`.
+/// The instructions that can be reached from `start`, within a mapping, and touch memory which others may
+/// see, or call what is elsewhere: the nearest first. At branches both ways are gone; where the first
+/// function returns, it goes on at the next of `frames`.
 fn ahead(memory: &Memory, regs: &Registers, text: &Mapping, start: u64, frames: &[u64]) -> Vec<u64> {
     let is_here = |addr: u64| (text.start..text.end).contains(&addr);
     let code = Code { memory, pages: RefCell::default() };

@@ -31,7 +31,8 @@ impl Domain {
         if !self.is_to_stop(tid)? {
             return Ok(true);
         }
-        // A computed jump is made first. It changes nothing but the program counter, which replay sets to what it is here.
+        // A computed jump is made first. It changes nothing but the program counter, which replay sets to
+        // what it is here.
         if self.dense_place(resume).is_some() && self.step(tid)? == Step::Elsewhere {
             return Ok(true);
         }

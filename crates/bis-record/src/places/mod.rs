@@ -1,5 +1,5 @@
-//! The places at which a task that makes no call is stopped: which instruction, how replay finds it again, and why the task was
-//! stopped at all.
+//! The places at which a task that makes no call is stopped: which instruction, how replay finds it again,
+//! and why the task was stopped at all.
 
 mod ambush;
 mod counts;

@@ -1,5 +1,5 @@
-//! What of a task's memory identifies its place at a pause, as far as registers and the next instructions lead.
-//! (`surroundings.rs` sees to what changes where none of them points.)
+//! What of a task's memory identifies its place at a pause, as far as registers and the next instructions
+//! lead. (`surroundings.rs` sees to what changes where none of them points.)
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -28,13 +28,13 @@ const SPAN_MAX: u64 = 32;
 /// Ranges that are looked at because something else points to them.
 const SECOND_MAX: usize = 200;
 
-/// What lies below the stack pointer is the program's own only this far, bytes (the red zone of the ABI): no signal's frame is
-/// written there.
+/// What lies below the stack pointer is the program's own only this far, bytes (the red zone of the ABI): no
+/// signal's frame is written there.
 pub const RED_ZONE: u64 = 128;
 
-/// What the memory around a place holds: the top of the stack, what registers point to, what the next instructions
-/// will use, and what all these point to in turn. Two passes of a loop that differ in nothing of all that will hardly
-/// differ in anything.
+/// What the memory around a place holds: the top of the stack, what registers point to, what the next
+/// instructions will use, and what all these point to in turn. Two passes of a loop that differ in nothing of
+/// all that will hardly differ in anything.
 pub fn look_around(memory: &Memory, regs: &Registers, views: &FileViews) -> Vec<MemWrite> {
     let [rdi, rsi, rdx, r10, r8, r9] = regs.args();
     let pointers = [
@@ -58,8 +58,8 @@ pub fn look_around(memory: &Memory, regs: &Registers, views: &FileViews) -> Vec<
     held
 }
 
-/// Those of these ranges that say something, and will say it in replay: not our own memory. A number of the program's may look like an
-/// address there.
+/// Those of these ranges that say something, and will say it in replay: not our own memory. A number of the
+/// program's may look like an address there.
 fn worth_reading(mut ranges: Vec<(u64, u64)>, regs: &Registers, views: &FileViews) -> Vec<(u64, u64)> {
     // What lies below the stack is whatever was left there.
     let stale = regs.rsp.saturating_sub(1 << 20)..regs.rsp.saturating_sub(RED_ZONE);
@@ -77,8 +77,8 @@ fn worth_reading(mut ranges: Vec<(u64, u64)>, regs: &Registers, views: &FileView
     ranges
 }
 
-/// The addresses in memory that the next instructions use, as far as the registers say them now, on all ways that the
-/// program may go.
+/// The addresses in memory that the next instructions use, as far as the registers say them now, on all ways
+/// that the program may go.
 pub fn operands(memory: &Memory, regs: &Registers) -> Vec<u64> {
     const CODE_LEN: usize = 160;
     let mut found = Vec::new();

@@ -1,16 +1,17 @@
-//! Stopping a task in the middle of its computation: because it is another's turn, or because a signal has come and the
-//! task makes no call at which it could take it.
+//! Stopping a task in the middle of its computation: because it is another's turn, or because a signal has
+//! come and the task makes no call at which it could take it.
 //!
-//! Most events need none of this. A task that makes calls gives way and takes its signals at one of them, or at the end
-//! of a hook. Only a task that computes for longer than a time slice while somebody waits is interrupted where it is. Its
-//! place is recorded so that replay finds it again ([`Pause`]). After that event another task may run, or a signal be
-//! delivered, as after any event.
+//! Most events need none of this. A task that makes calls gives way and takes its signals at one of them, or
+//! at the end of a hook. Only a task that computes for longer than a time slice while somebody waits is
+//! interrupted where it is. Its place is recorded so that replay finds it again ([`Pause`]). After that event
+//! another task may run, or a signal be delivered, as after any event.
 //!
-//! Where its text counts (`hooks/counts.rs`), it goes on to its next count, and has its place there: a number. Only if none
-//! comes is it stopped by its state.
+//! Where its text counts (`hooks/counts.rs`), it goes on to its next count, and has its place there: a
+//! number. Only if none comes is it stopped by its state.
 //!
-//! The watch thread (`hooks/watch.rs`) sees that a domain has not stopped since its last look, and kicks the supervisor
-//! out of its wait (`task/waiting.rs`). Whether there is a reason to stop the task is asked in `reasons.rs`.
+//! The watch thread (`hooks/watch.rs`) sees that a domain has not stopped since its last look, and kicks the
+//! supervisor out of its wait (`task/waiting.rs`). Whether there is a reason to stop the task is asked in
+//! `reasons.rs`.
 
 use std::{ops::Range, sync::Arc, time::Duration};
 
@@ -33,11 +34,12 @@ use crate::{
     task::stack_pointers,
 };
 
-/// How long it may where replay must stop each time it comes to the place: a loop of a nanosecond comes there ten million times in ten milliseconds.
+/// How long it may where replay must stop each time it comes to the place: a loop of a nanosecond comes there
+/// ten million times in ten milliseconds.
 const OPAQUE_MAX: Duration = Duration::from_millis(300);
 
-/// How long a task has to have had the processor for a second look at its memory to tell what its loop changes: several times what
-/// the kernel takes to let it go on and stop it again.
+/// How long a task has to have had the processor for a second look at its memory to tell what its loop
+/// changes: several times what the kernel takes to let it go on and stop it again.
 const COMPUTED_MIN: Duration = Duration::from_micros(50);
 
 /// How much of the stack is looked at, bytes.
@@ -46,7 +48,8 @@ const STACK_LEN: u64 = 4096;
 /// How well replay can look for a place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Spot {
-    /// A breakpoint with a condition can take the place of these instructions, into whose middle nothing leads.
+    /// A breakpoint with a condition can take the place of these instructions, into whose middle nothing
+    /// leads.
     Sure(Span),
     /// A breakpoint with a condition can be there.
     Good,
@@ -55,8 +58,8 @@ pub enum Spot {
 }
 
 impl Domain {
-    /// The task has been interrupted where it makes no call and is in no hook. True: it has a place now, or something
-    /// else has happened that is to be looked at.
+    /// The task has been interrupted where it makes no call and is in no hook. True: it has a place now, or
+    /// something else has happened that is to be looked at.
     pub fn interrupted(&mut self, tid: Tid) -> Result<bool> {
         let rip = self.stopped(tid)?.regs()?.rip;
         if self.is_left_by_hook(rip) {
@@ -80,8 +83,8 @@ impl Domain {
         self.pause_by_state(tid)
     }
 
-    /// A task that has loaded the word of the counts and not stored it yet would overwrite our new value: steps it past the
-    /// store.
+    /// A task that has loaded the word of the counts and not stored it yet would overwrite our new value:
+    /// steps it past the store.
     fn leave_count(&mut self, tid: Tid) -> Result<Step> {
         loop {
             let rip = self.stopped(tid)?.regs()?.rip;
@@ -96,11 +99,12 @@ impl Domain {
         }
     }
 
-    /// [`Domain::interrupted`] for a task that is to stop, and comes to no count: it has its place by its state, once enough is
-    /// known of that.
+    /// [`Domain::interrupted`] for a task that is to stop, and comes to no count: it has its place by its
+    /// state, once enough is known of that.
     fn pause_by_state(&mut self, tid: Tid) -> Result<bool> {
         if !self.surroundings.is_known() {
-            // Once more, to see what has changed meanwhile: that is what tells one pass of a loop from the next.
+            // Once more, to see what has changed meanwhile: that is what tells one pass of a loop from the
+            // next.
             self.look_wide(tid)?;
             self.looked_at = task::cpu_time(tid).map(|ran| (tid, ran));
             return Ok(false);
@@ -127,8 +131,9 @@ impl Domain {
         self.go_from_pause(tid, &regs)
     }
 
-    /// Notes that replay could not put a breakpoint with a condition where the task is. True: it has computed for long since the
-    /// first such place without an event in between. On a busy machine, much time may go by before it leaves such a loop.
+    /// Notes that replay could not put a breakpoint with a condition where the task is. True: it has computed
+    /// for long since the first such place without an event in between. On a busy machine, much time may go
+    /// by before it leaves such a loop.
     fn note_opaque(&mut self, tid: Tid) -> bool {
         let Some(now) = task::cpu_time(tid) else { return self.has_run(OPAQUE_MAX) };
         let here = (tid, self.journal.count());
@@ -140,7 +145,8 @@ impl Domain {
         now.saturating_sub(since) >= OPAQUE_MAX
     }
 
-    /// Has the task had the processor since its memory was looked at? A signal or a kick may come before it has executed anything.
+    /// Has the task had the processor since its memory was looked at? A signal or a kick may come before it
+    /// has executed anything.
     fn has_computed_since_look(&self, tid: Tid) -> bool {
         let Some((_, then)) = self.looked_at.filter(|looked| looked.0 == tid) else { return true };
         task::cpu_time(tid).is_none_or(|now| now.saturating_sub(then) > COMPUTED_MIN)
@@ -173,9 +179,9 @@ impl Domain {
         Ok(true)
     }
 
-    /// Goes on for a few instructions, if need be, to one at which replay can put a breakpoint with a condition. Then, the
-    /// instructions there, if they are known to be entered at their beginning alone, else nothing. None: the task's report is
-    /// to be looked at first.
+    /// Goes on for a few instructions, if need be, to one at which replay can put a breakpoint with a
+    /// condition. Then, the instructions there, if they are known to be entered at their beginning alone,
+    /// else nothing. None: the task's report is to be looked at first.
     pub fn find_span(&mut self, tid: Tid) -> Result<Option<Spot>> {
         /// Many places may be left alone together.
         const STEPS: usize = 16;
@@ -208,8 +214,8 @@ impl Domain {
         Ok(Some(Spot::Bad))
     }
 
-    /// Does a branch not far behind these instructions lead into their middle? Whoever comes there traps in replay, which
-    /// takes too long in a loop.
+    /// Does a branch not far behind these instructions lead into their middle? Whoever comes there traps in
+    /// replay, which takes too long in a loop.
     fn is_entered(&self, span: &Span) -> bool {
         const CODE_LEN: usize = 256;
         let code = self.memory.read_upto(span.start(), CODE_LEN);
@@ -234,7 +240,8 @@ impl Domain {
         file.span_at(start.wrapping_sub(bias)).is_some_and(|known| known.bytes() == span.bytes())
     }
 
-    /// The file whose text the program executes at this address, and what is added to the file's own addresses.
+    /// The file whose text the program executes at this address, and what is added to the file's own
+    /// addresses.
     fn text_at(&self, tid: Tid, rip: u64) -> Option<(Arc<TextFile>, u64)> {
         if let Some(text) = self.space.patches().text_at(rip) {
             return Some((Arc::clone(&text.file), text.bias));
@@ -246,8 +253,9 @@ impl Domain {
         Some((file, bias))
     }
 
-    /// The instructions at the place where the task stands, or a few further on, if a breakpoint with a condition can be there:
-    /// what [`Domain::pause`] wants to know of them. None: there can be none, or the task has a report.
+    /// The instructions at the place where the task stands, or a few further on, if a breakpoint with a
+    /// condition can be there: what [`Domain::pause`] wants to know of them. None: there can be none, or the
+    /// task has a report.
     pub fn find_place(&mut self, tid: Tid) -> Result<Option<Vec<u8>>> {
         Ok(match self.find_span(tid)? {
             Some(Spot::Sure(span)) => Some(span.bytes().to_vec()),
@@ -283,7 +291,8 @@ impl Domain {
         let extended = place::extended(&xstate);
         // In text that counts, only the places behind a count have a number (`hooks/counts.rs`).
         let count = if self.is_dense() { None } else { self.ticks(tid)? };
-        // What has changed comes first: it is what differs. Where there is a number, few places are left to tell apart.
+        // What has changed comes first: it is what differs. Where there is a number, few places are left to
+        // tell apart.
         let mut held = if count.is_none() { self.look_wide(tid)? } else { Vec::new() };
         held.extend(look_around(&self.memory, &regs, self.space.views()));
         let saved = self.saved_on_stacks(&maps::read(tid)?);

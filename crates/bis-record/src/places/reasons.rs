@@ -6,7 +6,8 @@ use bis_trace::types::Tid;
 
 use crate::{chaos::Hold, domain::Domain, task::Task};
 
-/// How long a task may compute without an event while a signal waits for it; where its text counts, to stop it costs little.
+/// How long a task may compute without an event while a signal waits for it; where its text counts, to stop
+/// it costs little.
 const SIGNAL_WAIT: Duration = Duration::from_millis(2);
 const SIGNAL_WAIT_COUNTED: Duration = Duration::from_micros(500);
 
@@ -65,8 +66,8 @@ impl Domain {
         other.report.is_some() || other.standing.is_ready() && !self.is_idle(other)
     }
 
-    /// Has the running task had its time slice, and computed for all of it? (With chaos, slices are short, and computing
-    /// without a call is no condition.)
+    /// Has the running task had its time slice, and computed for all of it? (With chaos, slices are short,
+    /// and computing without a call is no condition.)
     fn is_turn_over(&self, task: &Task) -> bool {
         match self.session.chaos {
             None => task.spin.is_over || self.has_run(self.turns.slice()),
@@ -79,8 +80,8 @@ impl Domain {
         self.journal.last().elapsed() >= time
     }
 
-    /// Lower goes first: what the program has asked for, or with chaos, whether the task is starved. There, being nice is no
-    /// reason to wait: who spins for a lock that a nicer task holds would wait for ever.
+    /// Lower goes first: what the program has asked for, or with chaos, whether the task is starved. There,
+    /// being nice is no reason to wait: who spins for a lock that a nicer task holds would wait for ever.
     pub fn urgency(&self, task: &Task) -> i32 {
         const STARVED: i32 = 100;
         match self.session.chaos {
@@ -96,7 +97,8 @@ impl Domain {
         task.passed_over.map_or(self.journal.last(), |since| since).elapsed() > PASSED_OVER_MAX
     }
 
-    /// Why this task gets a turn only where no other can: what it was made to wait for, if it is; true: not even then.
+    /// Why this task gets a turn only where no other can: what it was made to wait for, if it is; true: not
+    /// even then.
     fn starves(&self, task: &Task) -> Option<bool> {
         task.hold.and_then(Hold::starves).max(self.mood.starves(task.tid))
     }

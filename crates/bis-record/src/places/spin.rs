@@ -1,20 +1,23 @@
-//! Tasks that spin: that look at memory again and again until another task changes it. On one core, such a task waits for a
-//! turn that it keeps the other from having; its whole time slice is lost.
+//! Tasks that spin: that look at memory again and again until another task changes it. On one core, such a
+//! task waits for a turn that it keeps the other from having; its whole time slice is lost.
 //!
-//! Nothing but its computation tells such a task from one that works. So a task whose slice is over is stepped, now and
-//! then. It spins if the steps bring it back to where it was and have changed nothing in memory; of its registers, one may
-//! count ([`doing`]). From then on it is looked at early in its turns, and stopped if it is in that loop again. A task that
-//! is found elsewhere has its turn like any other; where that was a whole slice, it is stepped again, because a task may spin at several
-//! places by turns (redis' main thread waits for its helpers where they read, and where they write). And a task that spins gets no turn before others while what it looks at
-//! stays as it was: it would find the same.
+//! Nothing but its computation tells such a task from one that works. So a task whose slice is over is
+//! stepped, now and then. It spins if the steps bring it back to where it was and have changed nothing in
+//! memory; of its registers, one may count ([`doing`]). From then on it is looked at early in its turns, and
+//! stopped if it is in that loop again. A task that is found elsewhere has its turn like any other; where
+//! that was a whole slice, it is stepped again, because a task may spin at several places by turns (redis'
+//! main thread waits for its helpers where they read, and where they write). And a task that spins gets no
+//! turn before others while what it looks at stays as it was: it would find the same.
 //!
-//! What is decided here is when a turn ends, not what the stream says of it: the place is that of a pause (`pause.rs`).
+//! What is decided here is when a turn ends, not what the stream says of it: the place is that of a pause
+//! (`pause.rs`).
 //!
-//! This file holds what is known of a task's spinning, and tells from a few of its instructions what it does. `questions.rs` asks whether it
-//! is time to look; `looking.rs` takes the steps.
+//! This file holds what is known of a task's spinning, and tells from a few of its instructions what it does.
+//! `questions.rs` asks whether it is time to look; `looking.rs` takes the steps.
 //!
-//! A task may spin for something that does not come for long. Where nothing has happened in its domain since it last gave
-//! its turn away, and what it looks at has not changed, its turns become longer, up to a whole slice.
+//! A task may spin for something that does not come for long. Where nothing has happened in its domain since
+//! it last gave its turn away, and what it looks at has not changed, its turns become longer, up to a whole
+//! slice.
 
 mod looking;
 mod questions;
@@ -24,8 +27,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a task that is known to spin computes until it is looked at: where its text counts, and where its place has to
-/// be told by its state, which takes some milliseconds.
+/// How long a task that is known to spin computes until it is looked at: where its text counts, and where its
+/// place has to be told by its state, which takes some milliseconds.
 pub const SHORT: Duration = Duration::from_micros(200);
 const SHORT_BY_STATE: Duration = Duration::from_millis(1);
 
@@ -41,7 +44,8 @@ pub struct Spin {
     current: usize,
     /// How often it was found elsewhere since.
     elsewhere: u32,
-    /// How many slices are skipped when it is stepped next and does not spin; how many are still to be skipped.
+    /// How many slices are skipped when it is stepped next and does not spin; how many are still to be
+    /// skipped.
     skips: u32,
     skipping: u32,
     /// The number of the domain's events when its slice was last found to be over.
@@ -80,7 +84,8 @@ impl Spin {
 /// What differs where something has happened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Around {
-    /// How many events the domain has had that are not pauses or turns, and how many calls its hooks have made.
+    /// How many events the domain has had that are not pauses or turns, and how many calls its hooks have
+    /// made.
     events: u64,
     hooked: u64,
     /// What the loop looks at: xxh3.
@@ -116,7 +121,8 @@ enum Doing {
     Unknown,
 }
 
-/// A task only looks if all registers are as they were one round ago; or one of them counts, and the round before was the same.
+/// A task only looks if all registers are as they were one round ago; or one of them counts, and the round
+/// before was the same.
 fn doing(moments: &[Moment]) -> Doing {
     let Some(last) = moments.len().checked_sub(1) else { return Doing::Unknown };
     let now = &moments[last];
@@ -160,7 +166,8 @@ mod tests {
 
     type Round = fn(u64) -> (u64, u64, u64, bool);
 
-    /// Rounds of two instructions; `each` says what is in the registers, what is read, and whether memory changes.
+    /// Rounds of two instructions; `each` says what is in the registers, what is read, and whether memory
+    /// changes.
     fn moments(rounds: u64, each: impl Fn(u64) -> (u64, u64, u64, bool)) -> Vec<Moment> {
         let both = |n: u64| {
             let (rax, rbx, read, changes) = each(n);

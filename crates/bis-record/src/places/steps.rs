@@ -1,5 +1,6 @@
-//! Steps of a stopped task before its place is written down, or instead: out of an instruction or a trampoline in which it can have
-//! no place, or around a loop to see whether it turns. What would keep the trap flag of a step goes by a breakpoint.
+//! Steps of a stopped task before its place is written down, or instead: out of an instruction or a
+//! trampoline in which it can have no place, or around a loop to see whether it turns. What would keep the
+//! trap flag of a step goes by a breakpoint.
 
 use bis_trace::types::{Signal, Tid};
 use bis_tracee::{Resume, Status, place, siginfo::SigInfo};
@@ -15,14 +16,15 @@ const SPIN_MAX: usize = 40;
 pub enum Step {
     /// The task stands behind the instruction, in its program.
     Done,
-    /// It stands at a system call or in a hook, and goes on from there; or something else has happened, which is its report.
+    /// It stands at a system call or in a hook, and goes on from there; or something else has happened, which
+    /// is its report.
     Elsewhere,
 }
 
 impl Domain {
-    /// A string instruction with a repeat prefix can be interrupted between two of its rounds, but a breakpoint stops in
-    /// front of the first one only: that is no place that replay could find. Lets the task come to its end.
-    /// False: something else has come first.
+    /// A string instruction with a repeat prefix can be interrupted between two of its rounds, but a
+    /// breakpoint stops in front of the first one only: that is no place that replay could find. Lets the
+    /// task come to its end. False: something else has come first.
     pub fn leave_repetition(&mut self, tid: Tid) -> Result<bool> {
         loop {
             let rip = self.stopped(tid)?.regs()?.rip;
@@ -40,8 +42,8 @@ impl Domain {
         }
     }
 
-    /// Lets the task execute the instruction that it stands at, to its end, by a breakpoint behind it. False: something
-    /// else has come first, which is its report.
+    /// Lets the task execute the instruction that it stands at, to its end, by a breakpoint behind it. False:
+    /// something else has come first, which is its report.
     fn run_behind(&mut self, tid: Tid, it: &Instruction) -> Result<bool> {
         loop {
             place::set_breakpoint(self.stopped(tid)?, it.next_ip())?;
@@ -65,8 +67,8 @@ impl Domain {
         }
     }
 
-    /// Does the task do nothing but look whether something has changed? Single steps bring it back to exactly the
-    /// registers that it has now.
+    /// Does the task do nothing but look whether something has changed? Single steps bring it back to exactly
+    /// the registers that it has now.
     pub fn spins(&mut self, tid: Tid) -> Result<bool> {
         let first = self.stopped(tid)?.regs()?;
         let extended = place::extended(&self.stopped(tid)?.xstate()?);
@@ -84,9 +86,9 @@ impl Domain {
 
     /// Lets the task execute one instruction of its own.
     ///
-    /// An instruction that stores the flags would store the trap flag of the step with them; it is left to a breakpoint
-    /// behind it. So is one that loads them: after a step over it, the kernel takes the trap flag of the next for the
-    /// program's own. A system call would store it in r11: it is not made here.
+    /// An instruction that stores the flags would store the trap flag of the step with them; it is left to a
+    /// breakpoint behind it. So is one that loads them: after a step over it, the kernel takes the trap flag
+    /// of the next for the program's own. A system call would store it in r11: it is not made here.
     pub fn step(&mut self, tid: Tid) -> Result<Step> {
         self.hush(tid)?;
         let step = self.step_hushed(tid);
@@ -110,8 +112,8 @@ impl Domain {
             | Mnemonic::Popfd
             | Mnemonic::Popfq => self.run_behind(tid, &it)?,
             _ => {
-                // The watch thread may have asked for a stop. It comes before the step is made, or before its trap is told of;
-                // that comes then, without another step.
+                // The watch thread may have asked for a stop. It comes before the step is made, or before its
+                // trap is told of; that comes then, without another step.
                 loop {
                     self.resume(tid, Resume::Step)?;
                     self.wait_for_report(tid)?;
@@ -140,12 +142,13 @@ impl Domain {
         Ok(Step::Done)
     }
 
-    /// Lets a task that stands in a trampoline of dense text come out of it: in the middle of a count, a register of the program's may
-    /// be where another task's would be, too; and who takes the address in a handler's frame for one to jump to must find the
-    /// program there, not the middle of a jump. False: something else has come first.
+    /// Lets a task that stands in a trampoline of dense text come out of it: in the middle of a count, a
+    /// register of the program's may be where another task's would be, too; and who takes the address in a
+    /// handler's frame for one to jump to must find the program there, not the middle of a jump. False:
+    /// something else has come first.
     pub fn leave_trampoline(&mut self, tid: Tid) -> Result<bool> {
-        /// About as many instructions as the longest trampoline has. A loop may never leave it: then its place is there, but not
-        /// in a count; and a timer must not come before the steps are made.
+        /// About as many instructions as the longest trampoline has. A loop may never leave it: then its
+        /// place is there, but not in a count; and a timer must not come before the steps are made.
         const STEPS: usize = 16;
         for _ in 0..STEPS {
             let rip = self.stopped(tid)?.regs()?.rip;
@@ -159,13 +162,15 @@ impl Domain {
         Ok(true)
     }
 
-    /// The task is not waited for any more: no trap may come between it and what happens next. Afterwards it may have a report.
+    /// The task is not waited for any more: no trap may come between it and what happens next. Afterwards it
+    /// may have a report.
     pub fn disarm(&mut self, tid: Tid) -> Result<()> {
         if self.task(tid)?.ambush.take().is_none() {
             return Ok(());
         }
         place::clear_breakpoint(tid)?;
-        // It may have been stopped for something else in the moment when it came there: the trap is on its way.
+        // It may have been stopped for something else in the moment when it came there: the trap is on its
+        // way.
         while self.stopped(tid)?.pending()?.iter().any(|info| SigInfo(*info).is_debug_exception()) {
             let was_midway = self.task(tid)?.standing.is_midway();
             self.resume(tid, Resume::Cont)?;

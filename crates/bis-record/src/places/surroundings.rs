@@ -1,10 +1,11 @@
 //! What a task's memory holds at a pause, further around than registers and the next instructions lead
 //! (`nearby.rs` sees to those).
 //!
-//! A loop's state may be a counter in a page that nothing points to. No list of what to look at would find it, but it
-//! has one property: it changes. So a copy is kept of a good part of what the program can write, and words that are
-//! not what they were at the last pause are kept with the place, for replay to compare first; of all the rest, a sum.
-//! This is not all of memory: what a pause may cost is limited, and large mappings are seen near pointers only.
+//! A loop's state may be a counter in a page that nothing points to. No list of what to look at would find
+//! it, but it has one property: it changes. So a copy is kept of a good part of what the program can write,
+//! and words that are not what they were at the last pause are kept with the place, for replay to compare
+//! first; of all the rest, a sum. This is not all of memory: what a pause may cost is limited, and large
+//! mappings are seen near pointers only.
 
 use std::ops::Range;
 
@@ -17,8 +18,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::nearby::operands;
 
-/// How much is looked at, bytes. Of a mapping larger than `WHOLE_MAX`, only pages near pointers are: so many of them, and so
-/// much more on both sides of what a register points to.
+/// How much is looked at, bytes. Of a mapping larger than `WHOLE_MAX`, only pages near pointers are: so many
+/// of them, and so much more on both sides of what a register points to.
 const TOTAL_MAX: u64 = 1 << 20;
 const WHOLE_MAX: u64 = 256 << 10;
 const NEAR_MAX: usize = 128;
@@ -31,13 +32,15 @@ const OBJECT_LEN: usize = 64;
 /// How much of each stack is searched for saved vector registers, bytes.
 const SAVED_LEN: usize = 16 << 10;
 
-/// Changed words are kept with a place; those side by side together, up to so many bytes, and so many pieces of all that have
-/// changed. After a call like printf much has; the one word that a loop changes must still be among them.
+/// Changed words are kept with a place; those side by side together, up to so many bytes, and so many pieces
+/// of all that have changed. After a call like printf much has; the one word that a loop changes must still
+/// be among them.
 const PIECE_LEN: usize = 64;
 const PIECES_MAX: usize = 96;
 const WORD: usize = 8;
 
-/// More than the bytes that replay's breakpoint takes the place of, if they are in memory that can be written.
+/// More than the bytes that replay's breakpoint takes the place of, if they are in memory that can be
+/// written.
 const PATCH_LEN: u64 = 64;
 
 /// Copies of memory: address, content, in order.
@@ -55,8 +58,9 @@ impl Surroundings {
         self.0.iter().map(|(addr, data)| RangeSum { addr: *addr, len: data.len() as u64, sum: xxh3_64(data) })
     }
 
-    /// Looks at the memory of a stopped task with these registers: which words have changed since the last look. Stacks end at
-    /// `stacks`; of `mappings`, nothing changes but by the domain itself; what is `saved` of vector registers does not repeat.
+    /// Looks at the memory of a stopped task with these registers: which words have changed since the last
+    /// look. Stacks end at `stacks`; of `mappings`, nothing changes but by the domain itself; what is `saved`
+    /// of vector registers does not repeat.
     pub fn look(
         &mut self,
         memory: &Memory,
@@ -124,15 +128,16 @@ impl Surroundings {
     }
 }
 
-/// What tasks have saved of their vector registers on their stacks, which end here, and will not be the same in replay.
+/// What tasks have saved of their vector registers on their stacks, which end here, and will not be the same
+/// in replay.
 pub fn saved_states(memory: &Memory, stacks: &[u64], mappings: &[Mapping]) -> Vec<Range<u64>> {
     // A look at the page below a stack would make it grow.
     let is_there = |rsp: &&u64| mappings.iter().any(|m| m.start <= **rsp && **rsp < m.end);
     stacks.iter().filter(is_there).flat_map(|rsp| xsave::areas(memory, *rsp, SAVED_LEN)).collect()
 }
 
-/// Pages of large mappings that are near what registers point to, what the next instructions use, and what the top of the
-/// stack, and then what all of it points to, point to.
+/// Pages of large mappings that are near what registers point to, what the next instructions use, and what
+/// the top of the stack, and then what all of it points to, point to.
 fn near(memory: &Memory, regs: &Registers, large: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let mut pages: Vec<(u64, u64)> = Vec::new();
     let mut add = |words: &[u64], around: u64| {

@@ -1,10 +1,10 @@
-//! Counting while recording: how a task whose branches a tick source counts is let run, and which number an event gets
-//! ([`bis_tracee::ticks`] says what a source is; a task that is not counted goes through here and notices nothing). How
-//! a task is stopped at a count of its dense text is in `hooks/counts.rs`.
+//! Counting while recording: how a task whose branches a tick source counts is let run, and which number an
+//! event gets ([`bis_tracee::ticks`] says what a source is; a task that is not counted goes through here and
+//! notices nothing). How a task is stopped at a count of its dense text is in `hooks/counts.rs`.
 //!
-//! An event's number counts from the task's previous event (that of the dense text from its domain's, of which one task runs at a
-//! time). The source is read when the event is written and begins anew when the task goes on: in between, only the
-//! supervisor's calls are made in its name, and those have no counts.
+//! An event's number counts from the task's previous event (that of the dense text from its domain's, of
+//! which one task runs at a time). The source is read when the event is written and begins anew when the task
+//! goes on: in between, only the supervisor's calls are made in its name, and those have no counts.
 
 use std::{mem, time::Instant};
 
@@ -73,8 +73,8 @@ impl Domain {
         Some(&mut hooks.counts)
     }
 
-    /// The task is to stop, and computes. True: it goes on to its next count, and stops there. False: there are none, or none
-    /// came; until its next event, it does not stop at one.
+    /// The task is to stop, and computes. True: it goes on to its next count, and stops there. False: there
+    /// are none, or none came; until its next event, it does not stop at one.
     pub fn stops_at_count(&mut self, tid: Tid) -> Result<bool> {
         let Some(counts) = self.dense_counts() else { return Ok(false) };
         let Some(asked) = counts.asked else {

@@ -8,7 +8,8 @@ use bis_tracee::{Resume, Status, ours, task, ticks::Stop};
 use super::{pause::Spot, spin::SHORT};
 use crate::{domain::Domain, error::Result, places::Step};
 
-/// Steps of a task between two looks whether it should stop. A task that steps keeps the watch thread content.
+/// Steps of a task between two looks whether it should stop. A task that steps keeps the watch thread
+/// content.
 const LOOK_EVERY: u32 = 64;
 
 /// How often a task is looked at for which a signal waits.
@@ -58,7 +59,8 @@ impl Domain {
         Ok(())
     }
 
-    /// The task goes on: waits for its report. One that might spin is looked at meanwhile (`Domain::look_after`).
+    /// The task goes on: waits for its report. One that might spin is looked at meanwhile
+    /// (`Domain::look_after`).
     pub fn wait_and_watch(&mut self, tid: Tid) -> Result<()> {
         if !self.is_to_be_watched(tid) {
             let has_signal = self.tasks.get(&tid).is_some_and(|task| !task.stash.is_empty());

@@ -1,5 +1,5 @@
-//! What is done about a signal that has come: decisions, which know the task's place in a few words and touch nothing.
-//! `signals.rs` and `stash.rs` carry them out.
+//! What is done about a signal that has come: decisions, which know the task's place in a few words and touch
+//! nothing. `signals.rs` and `stash.rs` carry them out.
 
 use bis_tracee::siginfo::Disposition;
 
@@ -29,7 +29,8 @@ pub enum Answer {
     Keep,
     /// The task goes on as if nothing had come.
     Ignore,
-    /// The task goes on to a place before it stops: what it has computed comes before what others do meanwhile.
+    /// The task goes on to a place before it stops: what it has computed comes before what others do
+    /// meanwhile.
     StopLater,
     /// The kernel stops the task's process, at once.
     Stop,
@@ -74,7 +75,8 @@ impl Meeting {
             Disposition::Ignore => Meeting::Drop,
             Disposition::Handler if is_carrier => Meeting::Drop,
             Disposition::Handler => Meeting::Keep,
-            // While the task is stopped, others would go on, and no event says where it is yet. It stops at its next place.
+            // While the task is stopped, others would go on, and no event says where it is yet. It stops at
+            // its next place.
             Disposition::Stop if others_go_on => Meeting::Keep,
             Disposition::Stop | Disposition::Fatal => Meeting::Give,
         }

@@ -1,5 +1,5 @@
-//! How a signal that was kept back comes to its task: only the kernel can bring a task to a signal stop, so another signal is sent that
-//! carries the task there.
+//! How a signal that was kept back comes to its task: only the kernel can bring a task to a signal stop, so
+//! another signal is sent that carries the task there.
 
 use bis_trace::{
     event::SignalPoint,
@@ -13,9 +13,9 @@ use bis_tracee::{
 use crate::{domain::Domain, error::Result, signals::Meeting};
 
 impl Domain {
-    /// At the entry of a call, or after an event: delivers a signal that was kept back, if there is one that is not blocked
-    /// now. A call is undone; the task will make it when the handler has returned. True: the task goes on from here, or has a
-    /// report that is to be looked at first.
+    /// At the entry of a call, or after an event: delivers a signal that was kept back, if there is one that
+    /// is not blocked now. A call is undone; the task will make it when the handler has returned. True: the
+    /// task goes on from here, or has a report that is to be looked at first.
     pub fn deliver_stashed(&mut self, tid: Tid, before: &Registers, point: SignalPoint) -> Result<bool> {
         let Some(info) = self.take_open(tid)? else { return Ok(false) };
         self.disarm(tid)?;
@@ -45,8 +45,8 @@ impl Domain {
         }
     }
 
-    /// A stop that was kept back comes when the call that is about to be made, or the event that is about to be written, says where
-    /// the task is. True: the task goes on to it from here.
+    /// A stop that was kept back comes when the call that is about to be made, or the event that is about to
+    /// be written, says where the task is. True: the task goes on to it from here.
     fn carry_stop(&mut self, tid: Tid, info: SigInfo, point: SignalPoint) -> Result<bool> {
         let pending = self.stopped(tid)?.pending()?;
         if pending.iter().any(|info| SigInfo(*info).signal() == Signal::CONT) {
@@ -64,8 +64,9 @@ impl Domain {
         Ok(is_there)
     }
 
-    /// Brings the task to the signal stop of a signal that has a handler. Only the kernel can; what the signal says is
-    /// replaced there. False: the task was killed, or has stopped with its process, and the signal is tried again later.
+    /// Brings the task to the signal stop of a signal that has a handler. Only the kernel can; what the
+    /// signal says is replaced there. False: the task was killed, or has stopped with its process, and the
+    /// signal is tried again later.
     fn bring(&mut self, tid: Tid, info: SigInfo) -> Result<bool> {
         let signal = info.signal();
         self.carry(tid, signal)?;

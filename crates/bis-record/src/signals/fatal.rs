@@ -17,8 +17,8 @@ impl Domain {
         self.suffer(tid, info.signal())
     }
 
-    /// The first process of a pid namespace has raised a signal that ends it; but as long as somebody traces it, the
-    /// kernel does not let that happen, and would have the instruction raise it again for ever.
+    /// The first process of a pid namespace has raised a signal that ends it; but as long as somebody traces
+    /// it, the kernel does not let that happen, and would have the instruction raise it again for ever.
     pub fn fatal_for_init(&mut self, tid: Tid, info: &SigInfo, point: SignalPoint) -> Result<()> {
         let signal = info.signal();
         let before = self.stopped(tid)?.regs()?;

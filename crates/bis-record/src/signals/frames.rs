@@ -1,5 +1,6 @@
-//! Calls of handlers. A handler's frame is written by letting the kernel deliver the signal under a single step: the task stops
-//! again before the handler's first instruction, and the frame lies at the stack pointer.
+//! Calls of handlers. A handler's frame is written by letting the kernel deliver the signal under a single
+//! step: the task stops again before the handler's first instruction, and the frame lies at the stack
+//! pointer.
 
 use bis_trace::{
     event::{EventKind, MemWrite, Outcome, RangeSum, SignalEvent, SignalPoint},
@@ -51,7 +52,8 @@ impl Domain {
             writes.push(MemWrite { addr, data });
         }
         if self.session.options.checksum && is_on_alternate_stack(&self.memory, regs.rsp) {
-            // What is left there when the handler has returned is checked no more than what lies below any stack.
+            // What is left there when the handler has returned is checked no more than what lies below any
+            // stack.
             self.space.leave_stack(regs.rsp);
             // Unless it was there already: then its frame lies right below.
             if own.rsp.wrapping_sub(regs.rsp) > FRAME_MAX {
@@ -69,8 +71,9 @@ impl Domain {
         self.expect_signal(tid, &regs)
     }
 
-    /// The stack had no room for the frame. The signal is gone, and the kernel raises SIGSEGV in its place (`force_sigsegv`):
-    /// in replay nothing raises it, it takes effect right after the event of the signal that had no room.
+    /// The stack had no room for the frame. The signal is gone, and the kernel raises SIGSEGV in its place
+    /// (`force_sigsegv`): in replay nothing raises it, it takes effect right after the event of the signal
+    /// that had no room.
     fn no_room(
         &mut self,
         tid: Tid,
@@ -101,8 +104,8 @@ impl Domain {
         Ok(())
     }
 
-    /// What the kernel may have written of a frame before it came to where there was no room: all of the stack below `rsp`,
-    /// as far as a frame reaches.
+    /// What the kernel may have written of a frame before it came to where there was no room: all of the
+    /// stack below `rsp`, as far as a frame reaches.
     fn torn_frame(&self, tid: Tid, rsp: u64) -> Result<Vec<MemWrite>> {
         let top = rsp.saturating_sub(RED_ZONE);
         let mappings = maps::read(tid)?;

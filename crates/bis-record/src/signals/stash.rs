@@ -1,5 +1,5 @@
-//! Signals that are kept back until there is a place for them, and the signal that is sent to bring a task to a signal stop. How a
-//! kept signal comes to its task then is in `delivery.rs`.
+//! Signals that are kept back until there is a place for them, and the signal that is sent to bring a task to
+//! a signal stop. How a kept signal comes to its task then is in `delivery.rs`.
 
 use bis_trace::types::{Signal, Tid};
 use bis_tracee::{
@@ -18,8 +18,8 @@ use crate::{
 const SI_QUEUE: i32 = -1;
 
 impl Domain {
-    /// Keeps a signal until there is a place for it. While one waits here, the kernel queues the next: of a timer that would be
-    /// one after another, and the task would never be done with them.
+    /// Keeps a signal until there is a place for it. While one waits here, the kernel queues the next: of a
+    /// timer that would be one after another, and the task would never be done with them.
     pub fn keep_back(&mut self, tid: Tid, info: SigInfo) -> Result<()> {
         let stash = &mut self.task(tid)?.stash;
         match stash.iter_mut().find(|other| other.is_queued_once_with(&info)) {
@@ -29,12 +29,14 @@ impl Domain {
         Ok(())
     }
 
-    /// While a timer's signal waits here, its next one is blocked until the task's next stop ([`Domain::unhush`]). On a busy machine
-    /// a fast timer might otherwise stop the task each time before it has executed anything.
+    /// While a timer's signal waits here, its next one is blocked until the task's next stop
+    /// ([`Domain::unhush`]). On a busy machine a fast timer might otherwise stop the task each time before it
+    /// has executed anything.
     ///
-    /// No system call sees the mask: while something waits, hooks leave their calls to be traced ([`Domain::prepare`]), and a traced
-    /// call stops before it is made. A task in a hook makes none there that could tell: the one that it is in has become a traced one, or has been
-    /// made ([`Domain::signal_in_hook`]). But if there were another thread, the kernel would give it the signal.
+    /// No system call sees the mask: while something waits, hooks leave their calls to be traced
+    /// ([`Domain::prepare`]), and a traced call stops before it is made. A task in a hook makes none there
+    /// that could tell: the one that it is in has become a traced one, or has been made
+    /// ([`Domain::signal_in_hook`]). But if there were another thread, the kernel would give it the signal.
     pub fn hush(&mut self, tid: Tid) -> Result<()> {
         if self.tasks.len() > 1 {
             return Ok(());
@@ -84,8 +86,8 @@ impl Domain {
         }
     }
 
-    /// Is it the signal that we sent ourselves to bring a task to a signal stop? Where as many wait as may (RLIMIT_SIGPENDING), the
-    /// kernel sends it all the same, but forgets what was to be told with it.
+    /// Is it the signal that we sent ourselves to bring a task to a signal stop? Where as many wait as may
+    /// (RLIMIT_SIGPENDING), the kernel sends it all the same, but forgets what was to be told with it.
     pub fn is_carrier(&self, tid: Tid, info: &SigInfo) -> bool {
         let is_ours = info.code() == SI_QUEUE && info.value() == sys::carried_value();
         let carries = self.tasks.get(&tid).and_then(|task| task.carries);

@@ -1,4 +1,5 @@
-//! Which signals wait for a task, what the kernel would do with them, and which is to come before the task goes on: questions.
+//! Which signals wait for a task, what the kernel would do with them, and which is to come before the task
+//! goes on: questions.
 
 use bis_agent::hooks::state;
 use bis_syscalls::Call;
@@ -14,8 +15,8 @@ pub fn bit(signal: Signal) -> u64 {
 }
 
 impl Domain {
-    /// What /proc says of the signal. It says the same for as long as no task of the domain has made a call: a timer that
-    /// fires every 50 µs would leave the program no time if it were asked each time.
+    /// What /proc says of the signal. It says the same for as long as no task of the domain has made a call:
+    /// a timer that fires every 50 µs would leave the program no time if it were asked each time.
     pub fn kernels_disposition(&mut self, tid: Tid, signal: Signal) -> Disposition {
         let word = |at| self.hooks.as_ref().map_or(0, |hooks| hooks.area.get(at));
         let moment = (self.journal.count(), word(state::POS));
@@ -31,8 +32,8 @@ impl Domain {
         disposition
     }
 
-    /// What the kernel will do with a signal for this task. The first process of a pid namespace gets none that it has no
-    /// handler for, but for SIGKILL and SIGSTOP.
+    /// What the kernel will do with a signal for this task. The first process of a pid namespace gets none
+    /// that it has no handler for, but for SIGKILL and SIGSTOP.
     pub fn disposition(&mut self, tid: Tid, signal: Signal) -> Result<Disposition> {
         let disposition = self.kernels_disposition(tid, signal);
         let stop = i32::from(signal.0) == libc::SIGSTOP;
@@ -57,8 +58,8 @@ impl Domain {
         Ok(pending.into_iter().map(SigInfo).filter(|info| mask & bit(info.signal()) == 0).collect())
     }
 
-    /// Has nothing interrupted this task's call but us? That is so where all signals that wait for it, and are not blocked, are ones
-    /// that its process ignores, and where none waits and we have asked it to stop.
+    /// Has nothing interrupted this task's call but us? That is so where all signals that wait for it, and
+    /// are not blocked, are ones that its process ignores, and where none waits and we have asked it to stop.
     pub fn is_interrupted_by_us(&mut self, tid: Tid) -> Result<bool> {
         let open = self.deliverable(tid)?;
         if open.is_empty() {
@@ -67,7 +68,8 @@ impl Domain {
         Ok(open.iter().all(|info| disposition(tid, info.signal()) == Disposition::Ignore))
     }
 
-    /// While the task is stopped, could others do what it would see: threads, or processes that share memory with it?
+    /// While the task is stopped, could others do what it would see: threads, or processes that share memory
+    /// with it?
     pub fn others_go_on(&self) -> bool {
         self.tasks.len() > 1 || self.holds_tokens()
     }
@@ -79,16 +81,16 @@ impl Domain {
         }
     }
 
-    /// A process may send itself what looks like a fault (handlers of crashes do, to have the default action after all); and where
-    /// a call has ended in a fault, as rt_sigreturn from a bad frame does, the kernel has queued it. No instruction
-    /// raises such a one in replay.
+    /// A process may send itself what looks like a fault (handlers of crashes do, to have the default action
+    /// after all); and where a call has ended in a fault, as rt_sigreturn from a bad frame does, the kernel
+    /// has queued it. No instruction raises such a one in replay.
     pub fn was_queued(&mut self, info: &SigInfo) -> bool {
         let at = self.queued_faults.iter().position(|queued| queued.is_same(info));
         at.map(|at| self.queued_faults.swap_remove(at)).is_some()
     }
 
-    /// Such a call has succeeded (rt_sigqueueinfo, rt_tgsigqueueinfo, pidfd_send_signal): `signal` was sent, with the information at
-    /// `addr`.
+    /// Such a call has succeeded (rt_sigqueueinfo, rt_tgsigqueueinfo, pidfd_send_signal): `signal` was sent,
+    /// with the information at `addr`.
     pub fn leave_queue(&mut self, signal: u64, addr: u64) {
         // Without one, the kernel writes it: who has sent it.
         if addr != 0
@@ -98,8 +100,8 @@ impl Domain {
         }
     }
 
-    /// The task stands where its event has left it, with these registers: is a signal to come before it goes on from there?
-    /// So it is for one that was sent before whatever the event tells of.
+    /// The task stands where its event has left it, with these registers: is a signal to come before it goes
+    /// on from there? So it is for one that was sent before whatever the event tells of.
     pub fn expect_signal(&mut self, tid: Tid, regs: &Registers) -> Result<()> {
         let open = self.deliverable(tid)?;
         open.iter().for_each(|info| self.note_queued(info));
@@ -107,8 +109,9 @@ impl Domain {
         Ok(())
     }
 
-    /// The same after a call. That may have sent the task itself a signal of which the kernel kept nothing but the number (see
-    /// [`Domain::is_carrier`]): so it may be with those that are sent with more than that, or by tgkill.
+    /// The same after a call. That may have sent the task itself a signal of which the kernel kept nothing
+    /// but the number (see [`Domain::is_carrier`]): so it may be with those that are sent with more than
+    /// that, or by tgkill.
     pub fn expect_signal_of(&mut self, tid: Tid, call: &Call, regs: &Registers) -> Result<()> {
         self.expect_signal(tid, regs)?;
         let to_itself = match call.nr.cast_signed() {

@@ -1,5 +1,5 @@
-//! What may be done about the time in an address space: whether its text may read the time stamp counter, and where the
-//! kernel's clock functions are. What changes it, and why, is in `hooks/clock.rs`.
+//! What may be done about the time in an address space: whether its text may read the time stamp counter, and
+//! where the kernel's clock functions are. What changes it, and why, is in `hooks/clock.rs`.
 
 use std::ops::Range;
 
@@ -19,7 +19,8 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Does the kernel's image with the clock's functions lie here? A program that moves it away has nobody call it.
+    /// Does the kernel's image with the clock's functions lie here? A program that moves it away has nobody
+    /// call it.
     pub fn is_of_vdso(&self, address: u64) -> bool {
         self.vdso.contains(&address)
     }

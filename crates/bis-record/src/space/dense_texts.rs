@@ -1,5 +1,5 @@
-//! Which text of an address space counts, where its trampolines are, and what addresses in them mean to the program. Data and
-//! lookups, like `patches.rs`; how the text comes there is in `hooks/dense.rs`.
+//! Which text of an address space counts, where its trampolines are, and what addresses in them mean to the
+//! program. Data and lookups, like `patches.rs`; how the text comes there is in `hooks/dense.rs`.
 
 use std::{collections::BTreeSet, ops::Range, sync::Arc};
 
@@ -136,8 +136,8 @@ impl DenseTexts {
     }
 }
 
-/// The mapping that shows this text, as it was before some of its pages became guards; none if it is not what the program has
-/// mapped.
+/// The mapping that shows this text, as it was before some of its pages became guards; none if it is not what
+/// the program has mapped.
 pub fn shown_text(mappings: &[Mapping], text: Range<u64>, guards: &BTreeSet<u64>) -> Option<Mapping> {
     let end = text.end.next_multiple_of(PAGE);
     let is_guarded = |m: &Mapping| {
@@ -192,7 +192,8 @@ mod tests {
         let ends = [mapping(0x2000, 0x5000, GUARDED), mapping(0x5000, 0x7000, READ_EXEC)];
         let ends = [&ends[..], &[mapping(0x7000, 0xc000, GUARDED)]].concat();
         assert_eq!(shown(&ends, &[0x4000, 0x7000, 0x8000]), Some(whole));
-        // What nobody guards was protected by the program; a hole, another file, and memory of others are none of the file's text.
+        // What nobody guards was protected by the program; a hole, another file, and memory of others are
+        // none of the file's text.
         assert_eq!(shown(&middle, &[]), None);
         assert_eq!(shown(&ends, &[0x4000, 0x7000]), None);
         assert_eq!(shown(&middle[1..], &[0x6000]), None);

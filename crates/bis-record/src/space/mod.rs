@@ -1,11 +1,13 @@
-//! An address space as a value: what the recorder knows of a process's memory beyond what the kernel says of it.
+//! An address space as a value: what the recorder knows of a process's memory beyond what the kernel says of
+//! it.
 //!
-//! It knows no policy, makes no event, and asks nobody. An exec makes a new one ([`AddressSpace::fresh`]); a forked
-//! child has its parent's ([`AddressSpace::for_child`]), whole: what is added here is copied by itself. What only the
-//! one domain has, because it is about its running (tokens, surroundings, reports), is not here.
+//! It knows no policy, makes no event, and asks nobody. An exec makes a new one ([`AddressSpace::fresh`]); a
+//! forked child has its parent's ([`AddressSpace::for_child`]), whole: what is added here is copied by
+//! itself. What only the one domain has, because it is about its running (tokens, surroundings, reports), is
+//! not here.
 //!
-//! What is ours in it is here, too: the patches, their trampolines, and which text counts. How they come there is the
-//! hooks' (`hooks/patching.rs`, `hooks/dense.rs`).
+//! What is ours in it is here, too: the patches, their trampolines, and which text counts. How they come
+//! there is the hooks' (`hooks/patching.rs`, `hooks/dense.rs`).
 
 mod clock;
 mod dense_texts;
@@ -44,7 +46,8 @@ pub struct AddressSpace {
     grows: Vec<Range<u64>>,
     /// Where the stacks of tasks ended that are no more (or, in a forked child, never were).
     old_stacks: Vec<u64>,
-    /// Where handlers have interrupted computation: the program may go on there by any way it likes, a jump or a return.
+    /// Where handlers have interrupted computation: the program may go on there by any way it likes, a jump
+    /// or a return.
     interrupted_at: BTreeSet<u64>,
     /// What the program believes of its "dumpable" attribute, which belongs to the address space.
     is_dumpable: bool,
@@ -79,8 +82,8 @@ impl AddressSpace {
         }
     }
 
-    /// The copy that a forked child has. It has one task, so the others' scratch blocks are free in it; `others` is
-    /// where their stacks end, of which only the memory is left.
+    /// The copy that a forked child has. It has one task, so the others' scratch blocks are free in it;
+    /// `others` is where their stacks end, of which only the memory is left.
     pub fn for_child(&self, others: impl IntoIterator<Item = u64>) -> AddressSpace {
         let mut copy = self.clone();
         copy.old_stacks.extend(others);

@@ -1,8 +1,8 @@
-//! What is patched in one address space: runs that have given way to jumps, their trampolines, and the arenas in which
-//! those lie. Data and lookups; the memory itself is changed in `hooks/patching.rs`.
+//! What is patched in one address space: runs that have given way to jumps, their trampolines, and the arenas
+//! in which those lie. Data and lookups; the memory itself is changed in `hooks/patching.rs`.
 //!
-//! Without address space randomisation, processes that map the same files have the same patches. Each is kept once
-//! ([`MadePatches`]); an address space has its place only.
+//! Without address space randomisation, processes that map the same files have the same patches. Each is kept
+//! once ([`MadePatches`]); an address space has its place only.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -108,7 +108,8 @@ impl Patch {
     /// With what the trace says of it. None where it cannot be said: no patch is as long as that.
     pub fn told(mut self) -> Option<Patch> {
         let within = |addr: u64, from: u64| u8::try_from(addr.wrapping_sub(from)).ok();
-        // Of a transaction, the last place is where it fails, which may be anywhere; its copy stands for the run's end.
+        // Of a transaction, the last place is where it fails, which may be anywhere; its copy stands for the
+        // run's end.
         let original = |addr: u64, copy: u64| {
             if self.trampoline.abort.is_some() && copy == self.trampoline.done { self.end } else { addr }
         };
@@ -139,8 +140,8 @@ pub fn clock_insn(kind: SiteKind) -> Option<Insn> {
     }
 }
 
-/// What a patch follows from: the run, what is added to its addresses, where the trampoline lies, and where its hook's address
-/// does.
+/// What a patch follows from: the run, what is added to its addresses, where the trampoline lies, and where
+/// its hook's address does.
 type Origin = (Run, u64, u64, u64);
 
 /// The patches of all domains.
@@ -235,8 +236,9 @@ impl Patches {
         place.map_or(rip, |(_, place)| *place)
     }
 
-    /// Where a task has to stand after an interrupted call that is traced, at `rip` by itself, so that the kernel makes the same call
-    /// again, traced: the kernel goes back by the length of a `syscall`, and there may be a patch by now.
+    /// Where a task has to stand after an interrupted call that is traced, at `rip` by itself, so that the
+    /// kernel makes the same call again, traced: the kernel goes back by the length of a `syscall`, and there
+    /// may be a patch by now.
     pub fn again(&self, rip: u64) -> u64 {
         let site = rip.wrapping_sub(SYSCALL_LEN);
         let patch = self.run_at(site).filter(|patch| patch.site == site && patch.kind == SiteKind::Syscall);

@@ -1,6 +1,6 @@
-//! Scratch memory: where the kernel writes the results of a call that may block, so that it does not write behind
-//! the back of another task that runs meanwhile (the rr paper, 2.3.1). What it wrote is copied to its place when
-//! the call has returned and nobody else runs.
+//! Scratch memory: where the kernel writes the results of a call that may block, so that it does not write
+//! behind the back of another task that runs meanwhile (the rr paper, 2.3.1). What it wrote is copied to its
+//! place when the call has returned and nobody else runs.
 //!
 //! Each task has one block, below the agent, which grows when a call needs more. Replay knows nothing of it.
 
@@ -50,8 +50,8 @@ pub enum Room {
     None,
 }
 
-/// Reads that bypass the page cache (O_DIRECT) want memory that is aligned to a sector or a page, and at least a
-/// sector long.
+/// Reads that bypass the page cache (O_DIRECT) want memory that is aligned to a sector or a page, and at
+/// least a sector long.
 const SECTOR: u64 = 512;
 
 /// A piece from `home` lies where in a page it was, if that can matter.
@@ -129,8 +129,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// The parts of `data`, which stands `offset` bytes into the piece, that are not what was copied in: only they
-    /// go back, because another task may have changed the others at home meanwhile.
+    /// The parts of `data`, which stands `offset` bytes into the piece, that are not what was copied in: only
+    /// they go back, because another task may have changed the others at home meanwhile.
     pub fn changes(&self, offset: u64, data: Vec<u8>) -> Vec<(u64, Vec<u8>)> {
         let start = usize::try_from(offset).unwrap_or(usize::MAX);
         let Some(before) = self.before.as_ref().and_then(|b| b.get(start..start + data.len())) else {
@@ -152,8 +152,8 @@ impl Place {
     }
 }
 
-/// Puts the pieces of a plan into a block: copies what the kernel reads, and patches the pointers. Returns the
-/// pieces' places and the registers to make the call with; none where a piece cannot be read.
+/// Puts the pieces of a plan into a block: copies what the kernel reads, and patches the pointers. Returns
+/// the pieces' places and the registers to make the call with; none where a piece cannot be read.
 pub fn relocate(
     plan: &Plan,
     base: u64,

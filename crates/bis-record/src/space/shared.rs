@@ -1,5 +1,5 @@
-//! The shared mappings of an address space: which ranges show which shared object. Who may touch the objects when is
-//! in `tokens.rs`, who maps them in `registry.rs`.
+//! The shared mappings of an address space: which ranges show which shared object. Who may touch the objects
+//! when is in `tokens.rs`, who maps them in `registry.rs`.
 
 use bis_trace::{event::Effect, types::ObjectId};
 
@@ -109,8 +109,8 @@ impl SharedMappings {
         moved.filter(|range| range.start < range.end).collect()
     }
 
-    /// The range is not mapped any more, or shows something else. Says of each object how many mappings of it there
-    /// are now; a range that loses its middle becomes two. Nothing where nothing shared was there.
+    /// The range is not mapped any more, or shows something else. Says of each object how many mappings of it
+    /// there are now; a range that loses its middle becomes two. Nothing where nothing shared was there.
     pub fn unmap(&mut self, start: u64, end: u64) -> Vec<Recount> {
         let before = self.ranges.clone();
         if self.cut(start, end).is_empty() {

@@ -4,8 +4,8 @@ use bis_trace::types::FileId;
 
 use crate::registry::Key;
 
-/// A range of a domain's address space that shows a file. What replay has there need not be of one piece: there is
-/// one view for each, so that each can be moved by itself.
+/// A range of a domain's address space that shows a file. What replay has there need not be of one piece:
+/// there is one view for each, so that each can be moved by itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct View {
     pub start: u64,
@@ -13,8 +13,8 @@ pub struct View {
     pub key: Key,
     /// The file's byte at `start`.
     pub offset: u64,
-    /// The file's length as far as the domain's events tell it, bytes. In replay, the pages up to there can be accessed,
-    /// and no others.
+    /// The file's length as far as the domain's events tell it, bytes. In replay, the pages up to there can
+    /// be accessed, and no others.
     pub len: u64,
     /// The content of the file when it was mapped, and the length of that, bytes.
     pub kept: FileId,

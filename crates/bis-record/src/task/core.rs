@@ -5,7 +5,8 @@ use bis_trace::types::Tid;
 use crate::{cores::FIRST, domain::Domain};
 
 impl Domain {
-    /// Does `cpuid` tell the program which core it is on, unrecorded? A domain is so from its exec on, or never.
+    /// Does `cpuid` tell the program which core it is on, unrecorded? A domain is so from its exec on, or
+    /// never.
     pub fn is_told_its_core(&self) -> bool {
         self.hooks.is_none() && !self.session.has_cpuid_faulting
     }
@@ -20,8 +21,8 @@ impl Domain {
         cores.enter(current)
     }
 
-    /// At the exec, while the domain is not counted on any core: the image has its hooks by now, or will have none. Where it is told
-    /// its core, it stays on the first one.
+    /// At the exec, while the domain is not counted on any core: the image has its hooks by now, or will have
+    /// none. Where it is told its core, it stays on the first one.
     pub fn settle_on_core(&mut self, tid: Tid) {
         if !self.is_told_its_core() {
             return;

@@ -1,4 +1,5 @@
-//! What counts how far a task has come: one for each task, or one for all tasks of a domain whose text is dense.
+//! What counts how far a task has come: one for each task, or one for all tasks of a domain whose text is
+//! dense.
 
 use std::mem;
 

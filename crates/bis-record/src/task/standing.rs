@@ -5,14 +5,15 @@
 enum Place {
     /// An event describes it.
     Told,
-    /// No event does: until the task's next event nobody else may run, or replay would order the two otherwise.
+    /// No event does: until the task's next event nobody else may run, or replay would order the two
+    /// otherwise.
     Midway,
     /// In a hook, where no event can be. The task must have left it before anybody else of its domain runs.
     InHook,
 }
 
-/// A value that only the transitions here change: a task may be resumed when it is *ready*, and its place says whether it
-/// must be resumed before others.
+/// A value that only the transitions here change: a task may be resumed when it is *ready*, and its place
+/// says whether it must be resumed before others.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Standing {
     is_ready: bool,
@@ -82,12 +83,14 @@ impl Standing {
         }
     }
 
-    /// Its place is described, by an event that is written or by a call whose entry can be written at any time.
+    /// Its place is described, by an event that is written or by a call whose entry can be written at any
+    /// time.
     pub fn describe(&mut self) {
         self.set_midway(false);
     }
 
-    /// A stop has shown whether its place is one that an event describes. A task leaves a hook by running, and not by that.
+    /// A stop has shown whether its place is one that an event describes. A task leaves a hook by running,
+    /// and not by that.
     pub fn set_midway(&mut self, is_midway: bool) {
         if self.place != Place::InHook {
             self.place = if is_midway { Place::Midway } else { Place::Told };

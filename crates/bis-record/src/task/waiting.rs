@@ -1,6 +1,6 @@
 //! How tasks go on, and what is heard of them: a task is resumed, and its supervisor waits for its report.
-//! What a wait finds out beside that (a leader that ends without a word, a kick by the watch thread) is seen to here. What a
-//! report means is another matter (`reports.rs`).
+//! What a wait finds out beside that (a leader that ends without a word, a kick by the watch thread) is seen
+//! to here. What a report means is another matter (`reports.rs`).
 
 use std::{io, mem, sync::atomic::Ordering, time::Duration};
 
@@ -135,16 +135,17 @@ impl Domain {
         }
     }
 
-    /// What another thread of the process that this one leads has reported of its end. This one may end, too, without saying so: if
-    /// it is killed as it leaves a stop, the kernel keeps quiet about it until all others are gone.
+    /// What another thread of the process that this one leads has reported of its end. This one may end, too,
+    /// without saying so: if it is killed as it leaves a stop, the kernel keeps quiet about it until all
+    /// others are gone.
     pub fn end_of_others(&self, tid: Tid) -> Option<Status> {
         let others = self.tasks.values().filter(|task| task.pid == tid && task.tid != tid);
         let ends = |task: &Task| task.report.filter(|status| matches!(status, Status::Exit(_)));
         others.filter_map(ends).next()
     }
 
-    /// Threads of this process that are about to end before anybody has told of them: their maker was killed in its clone, and the
-    /// kernel keeps quiet about the first thread's end until they are gone.
+    /// Threads of this process that are about to end before anybody has told of them: their maker was killed
+    /// in its clone, and the kernel keeps quiet about the first thread's end until they are gone.
     pub fn let_orphans_go(&mut self, first: Tid) {
         if self.early.is_empty() || self.tasks.get(&first).is_none_or(|task| task.pid != first) {
             return;
@@ -157,8 +158,8 @@ impl Domain {
         }
     }
 
-    /// The first process of a pid namespace that is killed as it leaves a stop does not say so before all others of its
-    /// namespace are gone, and they may wait for tokens that its domain holds.
+    /// The first process of a pid namespace that is killed as it leaves a stop does not say so before all
+    /// others of its namespace are gone, and they may wait for tokens that its domain holds.
     pub fn let_namespace_end(&mut self) -> Result<()> {
         let runs = |task: &&Task| task.report.is_none() && matches!(task.handle, Handle::Running(_));
         let Some((tid, pid)) = self.tasks.values().find(runs).map(|task| (task.tid, task.pid)) else {
@@ -171,12 +172,14 @@ impl Domain {
         Ok(())
     }
 
-    /// The watch thread has kicked the supervisor out of its wait: somebody may want the running task to stop.
+    /// The watch thread has kicked the supervisor out of its wait: somebody may want the running task to
+    /// stop.
     pub fn look_after(&mut self) -> Result<()> {
         self.let_namespace_end()?;
         let (slow, turn) = self.watched.take_kick();
         if self.creeps {
-            // It stops by itself. To be asked for it all the time would keep it from its step on a busy machine.
+            // It stops by itself. To be asked for it all the time would keep it from its step on a busy
+            // machine.
             return Ok(());
         }
         let runs = |task: &&Task| task.call.is_none() && matches!(task.handle, Handle::Running(_));
@@ -195,8 +198,9 @@ impl Domain {
         }
     }
 
-    /// With chaos: notes how long the task has had the processor. False: it has not had it since it was last asked to stop. On a
-    /// busy machine it may not come to its first instruction before the next short slice is over.
+    /// With chaos: notes how long the task has had the processor. False: it has not had it since it was last
+    /// asked to stop. On a busy machine it may not come to its first instruction before the next short slice
+    /// is over.
     fn note_progress(&mut self, tid: Tid) -> bool {
         if self.session.chaos.is_none() {
             return true;
@@ -219,8 +223,8 @@ impl Domain {
         }
     }
 
-    /// The task was killed while it was stopped, in the middle of something: its end is on its way, and whatever it had reported
-    /// before is not to be looked at any more.
+    /// The task was killed while it was stopped, in the middle of something: its end is on its way, and
+    /// whatever it had reported before is not to be looked at any more.
     pub fn await_end(&mut self, tid: Tid) -> Result<()> {
         let task = self.task(tid)?;
         if !matches!(task.report, Some(Status::Exited(_) | Status::Killed(_))) {

@@ -55,7 +55,8 @@ impl Domain {
         Ok(())
     }
 
-    /// The objects whose tokens the domain needs to run: those that it maps, and those that the call in progress touches.
+    /// The objects whose tokens the domain needs to run: those that it maps, and those that the call in
+    /// progress touches.
     fn objects(&self) -> Vec<ObjectId> {
         let mut ids = self.space.shared().objects();
         ids.extend(&self.tokens.borrowed);
@@ -64,8 +65,8 @@ impl Domain {
         ids
     }
 
-    /// At the entry of a call that will write to an object, change its length or map it: takes its token as well, so
-    /// that the call has a place in the order of the object's turns.
+    /// At the entry of a call that will write to an object, change its length or map it: takes its token as
+    /// well, so that the call has a place in the order of the object's turns.
     pub fn borrow_object(&mut self, tid: Tid, object: ObjectId) -> Result<()> {
         if self.tokens.holds(object) {
             return Ok(());
@@ -106,9 +107,9 @@ impl Domain {
         Ok(())
     }
 
-    /// The same before a task goes on in its program; if somebody else has waited long enough, it is their turn
-    /// first. Not while a task is at a place that the stream does not describe: in replay, what it did before
-    /// would come after the other's turn.
+    /// The same before a task goes on in its program; if somebody else has waited long enough, it is their
+    /// turn first. Not while a task is at a place that the stream does not describe: in replay, what it did
+    /// before would come after the other's turn.
     pub fn yield_tokens(&mut self) -> Result<()> {
         let gives_up = std::mem::take(&mut self.gives_up);
         let expired = gives_up || self.tokens.since.is_none_or(|since| since.elapsed() > TURN_MAX);

@@ -1,6 +1,6 @@
-//! What stands in for the kernel in a diversion. Memory is had from the kernel, in the copy; the time and who the machine is, too. The
-//! recording says who the process is. Output is heard by the user. Whatever would need another thread, or leave the copy, ends
-//! the diversion or does not exist.
+//! What stands in for the kernel in a diversion. Memory is had from the kernel, in the copy; the time and who
+//! the machine is, too. The recording says who the process is. Output is heard by the user. Whatever would
+//! need another thread, or leave the copy, ends the diversion or does not exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -258,7 +258,8 @@ fn is_empty(replica: &Replica<'_>, addr: u64) -> bool {
     replica.space.memory.read_upto(addr, 1) == [0]
 }
 
-/// Standard output is a terminal, as far as a diversion goes: so a library that has not used it yet will write whole lines.
+/// Standard output is a terminal, as far as a diversion goes: so a library that has not used it yet will
+/// write whole lines.
 fn terminal(replica: &Replica<'_>, addr: u64) -> Answer {
     const MODE_AT: usize = 24;
     const LEN: usize = 144;

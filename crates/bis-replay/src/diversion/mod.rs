@@ -1,11 +1,12 @@
-//! A diversion: a copy of a replica that runs what was never recorded, a function that the user of a debugger calls, say. It is thrown away
-//! afterwards, and the replica that it is a copy of knows nothing of it.
+//! A diversion: a copy of a replica that runs what was never recorded, a function that the user of a debugger
+//! calls, say. It is thrown away afterwards, and the replica that it is a copy of knows nothing of it.
 //!
-//! The copy has the program's own text: the jumps to the hooks would lead to a log that says nothing of these calls, and counts
-//! would trap. (The functions of the vdso stay what they are in every recorded process, system calls.) One task runs, the one in
-//! which the function is called; the others stand still. Every system call stops at us, as in any replayed process, and is
-//! answered by a stand-in for the kernel ([`kernel`]): some are made in the copy, some answered, the rest does not exist. So a
-//! diversion can do as little to this machine as a replay can.
+//! The copy has the program's own text: the jumps to the hooks would lead to a log that says nothing of these
+//! calls, and counts would trap. (The functions of the vdso stay what they are in every recorded process,
+//! system calls.) One task runs, the one in which the function is called; the others stand still. Every
+//! system call stops at us, as in any replayed process, and is answered by a stand-in for the kernel
+//! ([`kernel`]): some are made in the copy, some answered, the rest does not exist. So a diversion can do as
+//! little to this machine as a replay can.
 
 mod kernel;
 
@@ -69,7 +70,8 @@ pub struct Going<'a> {
 }
 
 impl<'t> Replica<'t> {
-    /// Makes a diversion of this replica, whose company this is. It is a copy, which nobody needs for anything else.
+    /// Makes a diversion of this replica, whose company this is. It is a copy, which nobody needs for
+    /// anything else.
     ///
     /// # Errors
     /// Where the process is gone, or the program's own text cannot be had.
@@ -234,8 +236,8 @@ impl<'t> Diversion<'t> {
         Ok(task.set_regs(&Registers { rax: result.cast_unsigned(), ..*regs })?)
     }
 
-    /// An instruction has raised a signal. It may be one that is to be carried out here, or a breakpoint where nothing can be executed: that is
-    /// how a called function returns to who called it.
+    /// An instruction has raised a signal. It may be one that is to be carried out here, or a breakpoint
+    /// where nothing can be executed: that is how a called function returns to who called it.
     fn fault(&mut self, going: &Going<'_>, regs: &Registers, info: SigInfo) -> Result<Option<Paused>, Halt> {
         if self.replica.traps.has_point(regs.rip) && info.addr() == regs.rip {
             return Ok(Some(Paused::Point(regs.rip)));

@@ -18,8 +18,8 @@ use super::{Believed, Dense, Known, Pool, ProgramText, TextError};
 pub enum Shown {
     /// About to execute this instruction of the program, with nothing else changed.
     Program { addr: u64 },
-    /// In what is executed on behalf of the instruction at `addr`, or on the way to it: no place of the program's. Of a
-    /// function of the vdso, `addr` is the begin.
+    /// In what is executed on behalf of the instruction at `addr`, or on the way to it: no place of the
+    /// program's. Of a function of the vdso, `addr` is the begin.
     Within { addr: u64, exit: Exit },
     /// In the hooks. [`ProgramText::original_of`] knows more.
     Hook,
@@ -30,9 +30,10 @@ pub enum Shown {
 /// How a task comes to stand at an instruction of the program's again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Exit {
-    /// By going on to this address of the replayed process, which is [`Shown::Program`]: a breakpoint there catches the task. Before it comes
-    /// there, its events may come, and a signal's handler may run. It never comes there if its call does not return, or if
-    /// an event on the way puts it elsewhere (text is changed in front of a call): look again after each of its events.
+    /// By going on to this address of the replayed process, which is [`Shown::Program`]: a breakpoint there
+    /// catches the task. Before it comes there, its events may come, and a signal's handler may run. It never
+    /// comes there if its call does not return, or if an event on the way puts it elsewhere (text is changed
+    /// in front of a call): look again after each of its events.
     At(u64),
     /// By going on to this instruction, before any other of the program: [`ProgramText::places`] of it.
     Instruction(u64),
@@ -123,8 +124,8 @@ impl ProgramText {
         known.in_program(pc)
     }
 
-    /// The same, for a task with these registers in an address space of which `word` reads 64 bits: in the hooks, what they
-    /// are executed for.
+    /// The same, for a task with these registers in an address space of which `word` reads 64 bits: in the
+    /// hooks, what they are executed for.
     pub fn original_of(&self, regs: &Registers, hooks: &Places, word: impl Fn(u64) -> Option<u64>) -> Shown {
         match self.original(regs.rip) {
             Shown::Hook => match self.hook_of(regs, hooks, word) {
@@ -150,7 +151,8 @@ impl ProgramText {
             let again = is_cpuid.then(|| self.hooked_site(written.wrapping_add(2))).flatten();
             self.hooked_site(written).or(again)
         };
-        // At the very begin of a hook the address is in a register only; later, the register may have been another hook's.
+        // At the very begin of a hook the address is in a register only; later, the register may have been
+        // another hook's.
         let is_begin = state(state::IN_HOOK)? == 0 && (hooks.enter..hooks.cpuid_end).contains(&regs.rip);
         let in_rdx = is_cpuid || (hooks.rdtscp..hooks.chance).contains(&regs.rip);
         let register = if in_rdx { regs.rdx } else { regs.rcx };
@@ -172,8 +174,8 @@ impl ProgramText {
         Some(HookedSite { addr, insn: patch.insn, done })
     }
 
-    /// Where a jump of ours leads that is at `pc`. The task is shown at an instruction of the program ([`Shown::Program`]) which
-    /// lies elsewhere; to execute the jump executes nothing of the program.
+    /// Where a jump of ours leads that is at `pc`. The task is shown at an instruction of the program
+    /// ([`Shown::Program`]) which lies elsewhere; to execute the jump executes nothing of the program.
     pub fn leads_to(&self, pc: u64) -> Option<u64> {
         let known = &*self.known;
         if let Some(patch) = known.patches.get(&pc) {
@@ -197,8 +199,8 @@ impl ProgramText {
         known.dense_copy(pc)
     }
 
-    /// Where breakpoints catch a task that is about to execute the program's instruction at `addr`: each arrival passes exactly
-    /// one of these. Empty where nobody arrives. The module's essay says why.
+    /// Where breakpoints catch a task that is about to execute the program's instruction at `addr`: each
+    /// arrival passes exactly one of these. Empty where nobody arrives. The module's essay says why.
     pub fn places(&self, addr: u64) -> Vec<u64> {
         let known = &*self.known;
         if self.is_ours(addr) {
@@ -226,8 +228,8 @@ impl ProgramText {
         places
     }
 
-    /// The system call instructions that lead to hooks, by the program's addresses, also where the text is gone that led there. Not
-    /// the functions of the vdso.
+    /// The system call instructions that lead to hooks, by the program's addresses, also where the text is
+    /// gone that led there. Not the functions of the vdso.
     pub fn hooked_sites(&self) -> impl Iterator<Item = u64> + '_ {
         let patches = self.known.trampolines.values().filter(|patch| patch.insn.is_none());
         let patches = patches.map(|patch| patch.site());
@@ -241,8 +243,9 @@ impl ProgramText {
         patches.chain(self.known.pools.iter().flat_map(in_pool))
     }
 
-    /// Every instruction that has moved, also where the text is gone that led to the copy: the program's address, and the copy's. Not
-    /// transactions, which fail in their place, nor what is in the place of the vdso's functions.
+    /// Every instruction that has moved, also where the text is gone that led to the copy: the program's
+    /// address, and the copy's. Not transactions, which fail in their place, nor what is in the place of the
+    /// vdso's functions.
     pub fn copies(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let patches = self.known.trampolines.values();
         let in_run = |patch: &Arc<Patch>| {

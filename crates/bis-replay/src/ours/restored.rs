@@ -7,8 +7,8 @@ use bis_trace::ours::{Area, AreaKind};
 use super::{Known, ProgramText, TextError, answers::read};
 
 impl ProgramText {
-    /// The bytes that have to be written, in this order, for the program's instructions to be where it has them. Not those of the
-    /// vdso's functions, which stay system calls.
+    /// The bytes that have to be written, in this order, for the program's instructions to be where it has
+    /// them. Not those of the vdso's functions, which stay system calls.
     ///
     /// # Errors
     /// Where the program's own file in the trace cannot be read.

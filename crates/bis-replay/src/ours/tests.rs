@@ -248,7 +248,8 @@ fn text_that_counts_shows_the_programs_file() {
 }
 
 proptest! {
-    /// Whatever is patched, the program's bytes come back; and each instruction has one place, which is shown as the instruction.
+    /// Whatever is patched, the program's bytes come back; and each instruction has one place, which is shown
+    /// as the instruction.
     #[test]
     fn overlays_restore_the_text(
         seed in proptest::collection::vec(any::<u8>(), 600),

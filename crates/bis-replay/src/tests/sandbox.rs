@@ -4,8 +4,9 @@ use bis_trace::event::MemWrite;
 
 use super::*;
 
-/// A program that makes the call `creat(path)` itself, through the instruction at `via`, or through its own if
-/// that is none. The trace says what really happens, so nothing but the filter and the supervisor is in its way.
+/// A program that makes the call `creat(path)` itself, through the instruction at `via`, or through its own
+/// if that is none. The trace says what really happens, so nothing but the filter and the supervisor is in
+/// its way.
 fn tries_to_create(path: &str, via: Option<u64>) -> Tape {
     let mut tape = Tape::new();
     // mov eax, 85 (creat); mov edi, DATA; mov esi, 0666; then jmp rbx, or syscall and exit_group.

@@ -26,7 +26,8 @@ fn a_program_is_replayed_to_its_end() {
     assert_eq!(summary, Summary { domains: 1, events: 5, incomplete: None });
 }
 
-/// Each version's hooks, and each compiler's, are another text: a trace brings its own, which say where their parts are.
+/// Each version's hooks, and each compiler's, are another text: a trace brings its own, which say where their
+/// parts are.
 #[test]
 fn hooks_of_another_build_are_replayed_and_of_another_agreement_refused_in_one_line() {
     let at = |addr: u64| usize::try_from(addr - hooks::TEXT_BASE).unwrap();
@@ -273,7 +274,8 @@ fn the_address_space_follows_the_effects() {
         ..outcome(returns(&entry, 0))
     };
     let after = tape.call_with(A, entry, moved);
-    // The byte that the program stored has moved: `load` finds it in al, and the call's number hides it again.
+    // The byte that the program stored has moved: `load` finds it in al, and the call's number hides it
+    // again.
     tape.exit(A, at_call(&after, 25, 231));
     assert_eq!(tape.replay().unwrap().0.domains, 1);
 }

@@ -1,7 +1,9 @@
-//! The making of a dense text: the file's executable segments, rewritten, and the trampolines that they lead to.
+//! The making of a dense text: the file's executable segments, rewritten, and the trampolines that they lead
+//! to.
 //!
-//! The trampolines begin with one 8-byte word for each kind of site, in the order of [`SiteKind::ALL`], with its hook's address.
-//! Those words, and the words that counts use, are the only absolute addresses in all of it.
+//! The trampolines begin with one 8-byte word for each kind of site, in the order of [`SiteKind::ALL`], with
+//! its hook's address. Those words, and the words that counts use, are the only absolute addresses in all of
+//! it.
 
 use super::{DenseMap, DensePlan, count::Words, emit::Emitter, map::MapBuilder};
 use crate::{
@@ -19,9 +21,10 @@ pub struct DenseLayout {
     pub trampolines: u64,
     /// The word that is counted down: a multiple of 8 below 2 GiB. A count that takes it below zero traps.
     pub counter: u32,
-    /// A word where a count that must keep the flags puts rcx: a multiple of 8 below 2 GiB. One for each address space,
-    /// of which only one task runs at a time; one that is stopped inside of a count must be led out of it
-    /// ([`crate::Place::Count`]) before another one runs. Memory of the program's own must not be there.
+    /// A word where a count that must keep the flags puts rcx: a multiple of 8 below 2 GiB. One for each
+    /// address space, of which only one task runs at a time; one that is stopped inside of a count must be
+    /// led out of it ([`crate::Place::Count`]) before another one runs. Memory of the program's own must not
+    /// be there.
     pub save: u32,
     /// The hook of each kind of site that the options ask for.
     pub hooks: Vec<(SiteKind, u64)>,
@@ -57,8 +60,8 @@ impl DensePlan<'_, '_> {
     /// The result depends on `bias` and [`DenseLayout::trampolines`] by their difference only.
     ///
     /// # Errors
-    /// If the trampolines are too far from the text or the text is too large, if a hook is missing that the options
-    /// ask for, or a word is not where it must be.
+    /// If the trampolines are too far from the text or the text is too large, if a hook is missing that the
+    /// options ask for, or a word is not where it must be.
     pub fn build(&self, bias: u64, layout: &DenseLayout) -> Result<Dense, Error> {
         let distance = layout.trampolines.wrapping_sub(bias);
         for word in [Some(layout.counter), Some(layout.save), layout.hook_save].into_iter().flatten() {

@@ -1,14 +1,15 @@
-//! Dense texts on disk. An entry is two files: `NAME.text`, all segments and the trampolines in whole pages, to be mapped over
-//! the original; and `NAME.map`, what is in the first and what addresses in it mean.
+//! Dense texts on disk. An entry is two files: `NAME.text`, all segments and the trampolines in whole pages,
+//! to be mapped over the original; and `NAME.map`, what is in the first and what addresses in it mean.
 //!
-//! The name is a hash of everything that the bytes depend on: the file's whole content in memory, the options, the distance between text
-//! and trampolines, the words and the hooks, and the version of this code. So an entry never changes: it is there or
-//! it is not, and two recorders that make the same one at the same time make the same bytes. Each file is written
-//! under another name, brought to the disk, and renamed, the map last; so what has its name is whole, whenever
-//! somebody is killed or the power fails. Readers take no lock. Who has mapped an entry that is removed keeps what
-//! he has.
+//! The name is a hash of everything that the bytes depend on: the file's whole content in memory, the
+//! options, the distance between text and trampolines, the words and the hooks, and the version of this code.
+//! So an entry never changes: it is there or it is not, and two recorders that make the same one at the same
+//! time make the same bytes. Each file is written under another name, brought to the disk, and renamed, the
+//! map last; so what has its name is whole, whenever somebody is killed or the power fails. Readers take no
+//! lock. Who has mapped an entry that is removed keeps what he has.
 //!
-//! Beside them are empty files `KEY.loops`: of the file with this name, short loops are to be counted as well.
+//! Beside them are empty files `KEY.loops`: of the file with this name, short loops are to be counted as
+//! well.
 //!
 //! It is a cache: an entry that cannot be read, or is damaged, counts as not there, and is made anew.
 
@@ -115,8 +116,8 @@ pub struct DenseCache {
 }
 
 impl DenseCache {
-    /// Opens the folder; makes it (and those above it), for this user alone, if it is not there. When the entries
-    /// together have more than `limit_bytes`, those made longest ago are removed.
+    /// Opens the folder; makes it (and those above it), for this user alone, if it is not there. When the
+    /// entries together have more than `limit_bytes`, those made longest ago are removed.
     ///
     /// # Errors
     /// If it cannot be made, is not a folder, belongs to somebody else, or others may write in it.
@@ -224,8 +225,8 @@ impl DenseCache {
         })
     }
 
-    /// Removes what was left behind by the killed, and the oldest entries as long as all together are too many bytes.
-    /// Whatever cannot be removed stays.
+    /// Removes what was left behind by the killed, and the oldest entries as long as all together are too
+    /// many bytes. Whatever cannot be removed stays.
     fn make_room(&self, keep: &DenseName) {
         let Ok(folder) = fs::read_dir(&self.dir) else { return };
         let mut texts = Vec::new();

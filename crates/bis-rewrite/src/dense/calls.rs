@@ -1,17 +1,19 @@
-//! The circles that functions make with one another: which calls, and which jumps between functions, must be counted.
+//! The circles that functions make with one another: which calls, and which jumps between functions, must be
+//! counted.
 //!
-//! The calls of the file are walked from those functions that nobody calls, each function once, and an edge that leads to a
-//! function which is still on the way to where the walk stands closes a circle. All such edges are counted, and then no
-//! circle is left. Which direction a call has in memory plays no part, since any call can be counted; walking from the
-//! top finds the edges that really recurse, where "backward calls within a circle of calls" would be half of all calls in
-//! it.
+//! The calls of the file are walked from those functions that nobody calls, each function once, and an edge
+//! that leads to a function which is still on the way to where the walk stands closes a circle. All such
+//! edges are counted, and then no circle is left. Which direction a call has in memory plays no part, since
+//! any call can be counted; walking from the top finds the edges that really recurse, where "backward calls
+//! within a circle of calls" would be half of all calls in it.
 //!
-//! Jumps that cross from one function to another are edges like calls (the cold half of a function and its hot half
-//! make a circle; the jump back is the one that is found).
+//! Jumps that cross from one function to another are edges like calls (the cold half of a function and its
+//! hot half make a circle; the jump back is the one that is found).
 //!
-//! Calls through pointers and into other files are not seen. To take them as leading everywhere would put nearly all
-//! functions of a program on one circle, and the count of the direct calls of it would still not break those which
-//! consist of calls through pointers alone. So they are left out, and what that means is said in the module above.
+//! Calls through pointers and into other files are not seen. To take them as leading everywhere would put
+//! nearly all functions of a program on one circle, and the count of the direct calls of it would still not
+//! break those which consist of calls through pointers alone. So they are left out, and what that means is
+//! said in the module above.
 
 use super::survey::Edge;
 
@@ -23,8 +25,8 @@ enum State {
     Done,
 }
 
-/// For each edge, whether it is to be counted. `edges` are in the order of the functions that they start from; functions
-/// have numbers below `functions`.
+/// For each edge, whether it is to be counted. `edges` are in the order of the functions that they start
+/// from; functions have numbers below `functions`.
 pub(super) fn closing(edges: &[Edge], functions: usize) -> Vec<bool> {
     let mut first = vec![0_u32; functions + 1];
     let mut called = vec![false; functions];
@@ -106,7 +108,8 @@ mod tests {
         fn no_circle_is_left(pairs in prop::collection::vec((0_u32..12, 0_u32..12), 0..40)) {
             let edges = edges(&pairs);
             let closes = closing(&edges, 12);
-            // Without the counted edges, functions can be taken away one after the other, each with no edge to one left.
+            // Without the counted edges, functions can be taken away one after the other, each with no edge
+            // to one left.
             let mut left: Vec<u32> = (0..12).collect();
             let open: Vec<(u32, u32)> = edges
                 .iter()

@@ -1,5 +1,5 @@
-//! What a pass over all instructions asks of each, in one byte for each opcode: the tables of the decoder that say the same
-//! are larger than the processor's first cache.
+//! What a pass over all instructions asks of each, in one byte for each opcode: the tables of the decoder
+//! that say the same are larger than the processor's first cache.
 
 use std::sync::LazyLock;
 

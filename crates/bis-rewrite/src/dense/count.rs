@@ -1,9 +1,10 @@
-//! The instructions that count. Two forms; both take one count from the word at `counter`, and run into an `int3` of their own
-//! when none was left.
+//! The instructions that count. Two forms; both take one count from the word at `counter`, and run into an
+//! `int3` of their own when none was left.
 //!
-//! The word is [`count_word`] of the counts that are left: 256 times them, plus 128. So whatever is left, the subtraction
-//! leaves the same flags (all six are 0), but where it traps. Who counts down from one number and who counts down from another
-//! cannot be told apart afterwards, although flags that nobody looks at live on: `syscall` puts them into r11.
+//! The word is [`count_word`] of the counts that are left: 256 times them, plus 128. So whatever is left, the
+//! subtraction leaves the same flags (all six are 0), but where it traps. Who counts down from one number and
+//! who counts down from another cannot be told apart afterwards, although flags that nobody looks at live on:
+//! `syscall` puts them into r11.
 //!
 //! The plain one changes the flags:
 //!
@@ -14,8 +15,8 @@
 //! | 14 | the exit: a jump to where the program goes |
 //! | trap | `int3` |
 //!
-//! The other keeps all flags, and puts rcx aside at `save` meanwhile. It knows a negative word by its highest byte, which is
-//! -1 (the word never gets as low as -2^56):
+//! The other keeps all flags, and puts rcx aside at `save` meanwhile. It knows a negative word by its highest
+//! byte, which is -1 (the word never gets as low as -2^56):
 //!
 //! | offset | |
 //! | --- | --- |
@@ -30,13 +31,15 @@
 //! | 52 | the exit |
 //! | cold | `mov rcx, [save]`, then the trap: `int3` |
 //!
-//! Neither touches the stack. `save` is in use between the first instruction and the restoring one only, and belongs to the
-//! address space: whoever stops a task there leads it out ([`Stage`] says how) before another task of the address space runs.
+//! Neither touches the stack. `save` is in use between the first instruction and the restoring one only, and
+//! belongs to the address space: whoever stops a task there leads it out ([`Stage`] says how) before another
+//! task of the address space runs.
 
 /// What one count takes from the word.
 const UNIT: u32 = 256;
 
-/// The status flags: what a plain count leaves is that they are 0, but where it traps; who goes on from there clears them.
+/// The status flags: what a plain count leaves is that they are 0, but where it traps; who goes on from there
+/// clears them.
 pub const STATUS_FLAGS: u64 = 0x8d5;
 
 /// The most counts that a word can hold.

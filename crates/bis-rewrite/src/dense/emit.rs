@@ -1,7 +1,7 @@
 //! Makes trampolines, one after the other, and writes down what each stretch of them stands for.
 //!
-//! All addresses are the file's own. A trampoline names the text, and itself, by displacements only, so the bytes are
-//! right wherever the file is loaded, as long as the trampolines are at the same distance.
+//! All addresses are the file's own. A trampoline names the text, and itself, by displacements only, so the
+//! bytes are right wherever the file is loaded, as long as the trampolines are at the same distance.
 
 use iced_x86::{FlowControl, Instruction, OpKind};
 
@@ -105,8 +105,8 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// A moved branch with its count. Whether execution goes on after it. `own_run` is the start of the run, and where that is
-    /// now.
+    /// A moved branch with its count. Whether execution goes on after it. `own_run` is the start of the run,
+    /// and where that is now.
     fn counted(
         &mut self,
         it: &Instruction,

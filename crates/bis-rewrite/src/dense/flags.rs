@@ -1,8 +1,9 @@
 //! Whether the code at an address looks at the flags that a count changes: all six status flags.
 //!
-//! Execution is followed from the address, both ways at a branch, until each way has set the flags anew or called
-//! somebody, to whom flags are not handed by the calling convention (unless his first instructions read them: then he
-//! is asked). If a way ends otherwise, or has not ended after some instructions, the flags are kept.
+//! Execution is followed from the address, both ways at a branch, until each way has set the flags anew or
+//! called somebody, to whom flags are not handed by the calling convention (unless his first instructions
+//! read them: then he is asked). If a way ends otherwise, or has not ended after some instructions, the flags
+//! are kept.
 
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, RflagsBits};
 
@@ -78,7 +79,8 @@ pub(super) fn dead(text: &Text<'_>, survey: &Survey, target: u64, called: bool) 
     true
 }
 
-/// Whether an instruction always sets the flags that it may set. Shifts by nothing and repetitions of nothing do not.
+/// Whether an instruction always sets the flags that it may set. Shifts by nothing and repetitions of nothing
+/// do not.
 fn sets(it: &Instruction) -> bool {
     use Mnemonic::{Rcl, Rcr, Rol, Ror, Sal, Sar, Shl, Shld, Shr, Shrd};
     let shift = matches!(it.mnemonic(), Rcl | Rcr | Rol | Ror | Sal | Sar | Shl | Shld | Shr | Shrd);

@@ -1,15 +1,18 @@
-//! The circles of one function: which of its backward branches must be counted, so that each circle has a count.
+//! The circles of one function: which of its backward branches must be counted, so that each circle has a
+//! count.
 //!
-//! Without its backward branches a function only leads onwards, and ends. So to count all of them is enough, and it is
-//! more than enough: where the compiler has put a block out of line at the end, the branch back from there closes no circle.
-//! The branches are taken one by one, the last first, and each is let off if its target cannot come back to it by
-//! branches that are not counted. What remains without counts never has a circle, but for short loops, which are
-//! let off by wish: they may be part of a larger circle, and are gone through in the search.
+//! Without its backward branches a function only leads onwards, and ends. So to count all of them is enough,
+//! and it is more than enough: where the compiler has put a block out of line at the end, the branch back
+//! from there closes no circle. The branches are taken one by one, the last first, and each is let off if its
+//! target cannot come back to it by branches that are not counted. What remains without counts never has a
+//! circle, but for short loops, which are let off by wish: they may be part of a larger circle, and are gone
+//! through in the search.
 //!
-//! The search for all branches of a function together takes a bounded number of steps for each of its blocks. When
-//! they are used up, what is left of the branches is counted.
+//! The search for all branches of a function together takes a bounded number of steps for each of its blocks.
+//! When they are used up, what is left of the branches is counted.
 //!
-//! Calls are taken to return, and jumps to other functions to be gone for good; `calls` sees to circles through those.
+//! Calls are taken to return, and jumps to other functions to be gone for good; `calls` sees to circles
+//! through those.
 
 use iced_x86::Instruction;
 
@@ -66,7 +69,8 @@ pub(super) struct Flow {
     todo: Vec<u32>,
     searches: u32,
     knots: Knots,
-    /// By offset from the function's start, the index of the instruction there. Where none begins it may hold anything.
+    /// By offset from the function's start, the index of the instruction there. Where none begins it may hold
+    /// anything.
     index_at: Vec<u32>,
 }
 
@@ -88,13 +92,14 @@ impl Flow {
         self.branches.push((index, target));
     }
 
-    /// The instruction of this index is a computed jump that is not counted, and leads to pointed addresses after it.
+    /// The instruction of this index is a computed jump that is not counted, and leads to pointed addresses
+    /// after it.
     pub fn table(&mut self, index: usize) {
         self.tables.push(index);
     }
 
-    /// What to do with each backward branch: (index of the instruction, what to do). `pointers` are the addresses that
-    /// the file names.
+    /// What to do with each backward branch: (index of the instruction, what to do). `pointers` are the
+    /// addresses that the file names.
     pub fn verdicts(
         &mut self,
         instructions: &[Instruction],
@@ -191,7 +196,8 @@ impl Flow {
         backward: &mut [(usize, usize, Verdict)],
     ) {
         let mut steps = self.blocks.len() * STEPS;
-        // The last block from which a branch that is not counted leads backwards: a search need not go on after that.
+        // The last block from which a branch that is not counted leads backwards: a search need not go on
+        // after that.
         let mut last = 0;
         for (index, _, verdict) in backward.iter() {
             if *verdict == Verdict::Short {
@@ -221,8 +227,8 @@ impl Flow {
         }
     }
 
-    /// Whether execution gets from the start of one block to the end of another without a count, by blocks up to
-    /// `last`. None if that would take too long to find out.
+    /// Whether execution gets from the start of one block to the end of another without a count, by blocks up
+    /// to `last`. None if that would take too long to find out.
     fn reaches(
         &mut self,
         instructions: &[Instruction],
@@ -276,7 +282,8 @@ impl Flow {
     }
 }
 
-/// Finds the knots of a function in one walk (by Tarjan's algorithm): a branch from one to another closes no circle.
+/// Finds the knots of a function in one walk (by Tarjan's algorithm): a branch from one to another closes no
+/// circle.
 #[derive(Default)]
 struct Knots {
     /// By block: when the walk came there, counted from 1; the earliest that it leads back to.
@@ -345,7 +352,8 @@ impl Knots {
     }
 }
 
-/// Whether the branch at `from` back to `to` is a short loop, with nothing in it that takes long, and no other loop.
+/// Whether the branch at `from` back to `to` is a short loop, with nothing in it that takes long, and no
+/// other loop.
 fn is_short(instructions: &[Instruction], backward: &[(usize, usize)], to: usize, from: usize) -> bool {
     let leaves = |it: &Instruction| {
         matches!(Class::of(it), Class::Call | Class::Away | Class::Site | Class::Other)
@@ -378,8 +386,8 @@ mod tests {
         Bits::new(&Text::parse(&bytes).expect("an ELF file"))
     }
 
-    /// The verdicts on a function of jumps of 6 bytes: (conditional, where to), or none for an instruction that goes on. With
-    /// each, the indices of both ends.
+    /// The verdicts on a function of jumps of 6 bytes: (conditional, where to), or none for an instruction
+    /// that goes on. With each, the indices of both ends.
     fn verdicts(jumps: &[Option<(bool, usize)>], short_loops: bool) -> Vec<(usize, usize, Verdict)> {
         let mut code = Vec::new();
         for (index, jump) in jumps.iter().enumerate() {

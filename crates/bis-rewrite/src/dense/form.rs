@@ -13,8 +13,8 @@
 //! | 8, then 48 each | number of sites; each: kind, site, entry, traced, done, abort (-1 for none) |
 //! | 32 | blake3 of all before |
 //!
-//! A change of the form, of the code that is made, or of what is counted, counts [`VERSION`] up. Traces keep maps
-//! ([`DenseMap::load`]): who changes the form goes on reading those of before.
+//! A change of the form, of the code that is made, or of what is counted, counts [`VERSION`] up. Traces keep
+//! maps ([`DenseMap::load`]): who changes the form goes on reading those of before.
 
 use super::{
     cache::{DenseName, StoredSegment},

@@ -12,7 +12,8 @@ pub(super) const PAGE: u64 = 4096;
 pub(super) struct Load {
     /// The file's address of its first byte.
     pub start: u64,
-    /// Bytes of it that come from the file, at `offset` there. The last page's rest is zero where the file ends before.
+    /// Bytes of it that come from the file, at `offset` there. The last page's rest is zero where the file
+    /// ends before.
     pub len: u64,
     pub offset: u64,
 }

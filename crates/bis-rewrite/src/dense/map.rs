@@ -1,5 +1,5 @@
-//! What a supervisor asks about a dense text: what an address in the trampolines stands for, and where in them a task goes on
-//! that stands in the middle of what was patched.
+//! What a supervisor asks about a dense text: what an address in the trampolines stands for, and where in
+//! them a task goes on that stands in the middle of what was patched.
 //!
 //! All answers come from sorted arrays of small fixed-size pieces, which are also what is stored on disk.
 
@@ -12,16 +12,17 @@ use crate::{
 /// Where a task is whose program counter is in the trampolines. Addresses are those of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// At an instruction of the program: its state is exactly that of a task that stands at this address of the
-    /// original text. That includes the way to a hook, where the site has not begun (for
+    /// At an instruction of the program: its state is exactly that of a task that stands at this address of
+    /// the original text. That includes the way to a hook, where the site has not begun (for
     /// [`crate::Entry::SavedRcx`], rcx may have its value elsewhere).
     Program {
         /// The address in the text.
         address: u64,
     },
-    /// In a count, or at its trap. The branch, call or jump has been made (a call's return address is on the stack), and the program
-    /// stands at `address`; what is left of the count can be done by hand: if it is not `taken`, take one count from the
-    /// word; if `restore_rcx`, load rcx from the save word; then go on at `resume`.
+    /// In a count, or at its trap. The branch, call or jump has been made (a call's return address is on the
+    /// stack), and the program stands at `address`; what is left of the count can be done by hand: if it is
+    /// not `taken`, take one count from the word; if `restore_rcx`, load rcx from the save word; then go on
+    /// at `resume`.
     Count {
         /// Where the program stands: at the target; at the jump itself, if that is a computed one.
         address: u64,
@@ -31,10 +32,11 @@ pub enum Place {
         taken: bool,
         /// rcx is in the save word.
         restore_rcx: bool,
-        /// The status flags are not the program's, which nobody looks at: they count as cleared ([`crate::STATUS_FLAGS`]).
+        /// The status flags are not the program's, which nobody looks at: they count as cleared
+        /// ([`crate::STATUS_FLAGS`]).
         flags_lost: bool,
-        /// This is the address of the `int3`: the count went below zero. All has been done, but that the flags are to be cleared if
-        /// they are lost.
+        /// This is the address of the `int3`: the count went below zero. All has been done, but that the
+        /// flags are to be cleared if they are lost.
         trap: bool,
     },
 }
@@ -117,16 +119,17 @@ pub struct DenseMap {
 }
 
 impl DenseMap {
-    /// A map as [`super::DenseEntry::stored_map`] has it. None if it is damaged, or stored by a version that is not known here.
-    /// Whatever the bytes, its answers do no harm.
+    /// A map as [`super::DenseEntry::stored_map`] has it. None if it is damaged, or stored by a version that
+    /// is not known here. Whatever the bytes, its answers do no harm.
     #[must_use]
     pub fn load(bytes: &[u8]) -> Option<Self> {
         form::decode(&form::name(bytes)?, bytes).map(|stored| stored.map)
     }
 
-    /// The instruction of the program whose copy begins at `pc`, in the trampolines, in a process where the file is loaded `bias` above its
-    /// own addresses: who comes there is about to execute it, and has all that the program has. The copy of a hooked site is
-    /// the way to its hook, that of a counted branch begins with the count (if it is no conditional one).
+    /// The instruction of the program whose copy begins at `pc`, in the trampolines, in a process where the
+    /// file is loaded `bias` above its own addresses: who comes there is about to execute it, and has all
+    /// that the program has. The copy of a hooked site is the way to its hook, that of a counted branch
+    /// begins with the count (if it is no conditional one).
     #[must_use]
     pub fn copy_of(&self, bias: u64, pc: u64) -> Option<u64> {
         let offset = u32::try_from(pc.wrapping_sub(bias).wrapping_sub(self.distance)).ok()?;
@@ -144,8 +147,8 @@ impl DenseMap {
         self.enters.iter().map(place)
     }
 
-    /// Where a task is that stands at `pc`, in a process where the file is loaded `bias` above its own addresses. None
-    /// outside of the trampolines, or between two instructions' starts.
+    /// Where a task is that stands at `pc`, in a process where the file is loaded `bias` above its own
+    /// addresses. None outside of the trampolines, or between two instructions' starts.
     ///
     /// After a trap the program counter is one past the `int3`: ask for the address before it.
     #[must_use]
@@ -183,8 +186,8 @@ impl DenseMap {
         self.place(bias, pc).map(|place| place.address())
     }
 
-    /// Where a task goes on that stands at `address`, at an instruction whose bytes have given way to a jump. None for all
-    /// others: those are where they were.
+    /// Where a task goes on that stands at `address`, at an instruction whose bytes have given way to a jump.
+    /// None for all others: those are where they were.
     #[must_use]
     pub fn enter(&self, bias: u64, address: u64) -> Option<u64> {
         let offset = u32::try_from(address.wrapping_sub(bias).wrapping_sub(self.base)).ok()?;
@@ -198,7 +201,8 @@ impl DenseMap {
         &self.sites
     }
 
-    /// The hooked site whose hook, entered, has `done` to return to ([`DenseSite::done`] with the bias added).
+    /// The hooked site whose hook, entered, has `done` to return to ([`DenseSite::done`] with the bias
+    /// added).
     #[must_use]
     pub fn site_of(&self, bias: u64, done: u64) -> Option<&DenseSite> {
         let wanted = done.wrapping_sub(bias);

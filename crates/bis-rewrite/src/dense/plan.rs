@@ -1,5 +1,5 @@
-//! The plan of a dense text: which bytes of the file give way, and to what. It knows no place for the trampolines yet, so it
-//! is right for all of them.
+//! The plan of a dense text: which bytes of the file give way, and to what. It knows no place for the
+//! trampolines yet, so it is right for all of them.
 
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction};
 
@@ -40,8 +40,8 @@ pub struct DensePlan<'t, 'a> {
 }
 
 impl<'a> Text<'a> {
-    /// Works out the dense variant of this text: one look at all of it, in time that grows with the file's size alone
-    /// (about 10 ms for each MiB).
+    /// Works out the dense variant of this text: one look at all of it, in time that grows with the file's
+    /// size alone (about 10 ms for each MiB).
     #[must_use]
     pub fn dense(&self, options: DenseOptions) -> DensePlan<'_, 'a> {
         DensePlan::new(self, options)
@@ -103,7 +103,8 @@ struct Planner<'p, 'a> {
 }
 
 impl Planner<'_, '_> {
-    /// First the hooks, which matter most; then what needs a run, which may take in what would need none; then the rest.
+    /// First the hooks, which matter most; then what needs a run, which may take in what would need none;
+    /// then the rest.
     fn all(&mut self) {
         let survey = self.chooser.survey;
         for hooks in [true, false] {
@@ -232,8 +233,8 @@ impl Planner<'_, '_> {
         }
     }
 
-    /// Whether computed jumps of a function must keep the flags: they lead to addresses in it that the file names, or to
-    /// the starts of other functions, which look at no flags.
+    /// Whether computed jumps of a function must keep the flags: they lead to addresses in it that the file
+    /// names, or to the starts of other functions, which look at no flags.
     fn computed_keep(&self, region: u32) -> bool {
         let Chooser { text, survey, .. } = self.chooser;
         let known = survey.obscure.binary_search(&region).is_err();

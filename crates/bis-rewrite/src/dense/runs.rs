@@ -1,8 +1,8 @@
-//! Room for a jump around a candidate: the shortest run of whole instructions, at least 5 bytes long, with the candidate in it, into
-//! which nothing leads.
+//! Room for a jump around a candidate: the shortest run of whole instructions, at least 5 bytes long, with
+//! the candidate in it, into which nothing leads.
 //!
-//! This is what `choose` does for one site, for very many: all questions are put to the bits that the survey left, and only
-//! the instructions next to the candidate are decoded again.
+//! This is what `choose` does for one site, for very many: all questions are put to the bits that the survey
+//! left, and only the instructions next to the candidate are decoded again.
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
 
@@ -141,8 +141,9 @@ impl Chooser<'_, '_> {
     }
 }
 
-/// Whether a run is a computed jump and, right before it, the instruction that computes where it leads. Another computed jump
-/// cannot well lead between these two: what would be jumped through there was made for the first one.
+/// Whether a run is a computed jump and, right before it, the instruction that computes where it leads.
+/// Another computed jump cannot well lead between these two: what would be jumped through there was made for
+/// the first one.
 fn is_pair(row: &Row) -> bool {
     let [first, jump] = row.as_slice() else { return false };
     jump.flow_control() == FlowControl::IndirectBranch

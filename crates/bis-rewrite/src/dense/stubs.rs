@@ -1,8 +1,9 @@
-//! Calls of a library to its own functions by way of its linkage table. Compilers make such calls wherever another file might
-//! have a function of the same name; mostly none has, and then a recursion goes through the table.
+//! Calls of a library to its own functions by way of its linkage table. Compilers make such calls wherever
+//! another file might have a function of the same name; mostly none has, and then a recursion goes through
+//! the table.
 //!
-//! A stub jumps through a slot that the dynamic linker fills, and the file's relocations say with which symbol. If the file itself
-//! defines that, the stub counts as leading there.
+//! A stub jumps through a slot that the dynamic linker fills, and the file's relocations say with which
+//! symbol. If the file itself defines that, the stub counts as leading there.
 
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl};
 use object::{

@@ -1,8 +1,9 @@
 //! The first look at a file: every function that the file tells of is decoded once, from its start.
 //!
-//! It leaves behind, in one bit for each byte of text: where instructions begin, and which addresses are *entered*, that
-//! is named by any instruction (or by anything that could be one, in the bytes that belong to no known function);
-//! and the list of what may have to be counted or hooked. Nothing of this is looked for again later.
+//! It leaves behind, in one bit for each byte of text: where instructions begin, and which addresses are
+//! *entered*, that is named by any instruction (or by anything that could be one, in the bytes that belong to
+//! no known function); and the list of what may have to be counted or hooked. Nothing of this is looked for
+//! again later.
 
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction, OpKind, Register};
 
@@ -69,7 +70,8 @@ pub(super) struct Survey {
     pub coverage: Coverage,
 }
 
-/// Finds the function at an address in constant time: the first function that ends after each line of the text begins.
+/// Finds the function at an address in constant time: the first function that ends after each line of the
+/// text begins.
 struct Lines {
     lines: Vec<u32>,
 }
@@ -127,8 +129,9 @@ impl Survey {
                         break;
                     }
                     let number = (first + index) as u32;
-                    // A program that generates code may keep a store of it in its text, to copy from (V8 does, and gives
-                    // each piece a symbol). A copy would lead to the trampolines from the wrong place.
+                    // A program that generates code may keep a store of it in its text, to copy from (V8
+                    // does, and gives each piece a symbol). A copy would lead to the trampolines from the
+                    // wrong place.
                     let told = region.unwound || !mostly_unwound;
                     if region.sure && !region.disputed && told && look.decode(section, region) {
                         survey.unknown(section, known, region.start);
@@ -214,8 +217,8 @@ impl Look<'_, '_> {
         self.flow.begin(region);
         for (index, it) in self.instructions.iter().enumerate() {
             survey.starts.set_index(first + (it.ip() - region.start) as usize);
-            // Any number that is an address in the text counts as one, whatever the instruction does with it. For a
-            // branch the number is where it leads.
+            // Any number that is an address in the text counts as one, whatever the instruction does with it.
+            // For a branch the number is where it leads.
             for number in [it.memory_displacement64(), it.immediate64()] {
                 if number.wrapping_sub(low) < high - low {
                     survey.entered.set(number);
@@ -323,8 +326,8 @@ impl Look<'_, '_> {
         }
     }
 
-    /// Whether a computed jump surely leads to later addresses of its own function only: a `switch`. Its table has as
-    /// many entries as the comparison before it says.
+    /// Whether a computed jump surely leads to later addresses of its own function only: a `switch`. Its
+    /// table has as many entries as the comparison before it says.
     fn leads_forward(&self, jumps: &Jumps<'_>, index: usize, region: &Region) -> bool {
         let jump = &self.instructions[index];
         let Some(count) = bound(&self.instructions[..index]) else { return false };

@@ -1,9 +1,9 @@
-//! Files that really run with a dense text: a copy of a program or library whose executable segments are the rewritten ones,
-//! with the trampolines in a segment of their own.
+//! Files that really run with a dense text: a copy of a program or library whose executable segments are the
+//! rewritten ones, with the trampolines in a segment of their own.
 //!
-//! The words and the hooks are at fixed addresses, and somebody must map them before the first count. The entry point of
-//! a *starter* (a static program, or the dynamic linker) is preceded by code that does. Other programs are run through
-//! a dynamic linker that is a starter.
+//! The words and the hooks are at fixed addresses, and somebody must map them before the first count. The
+//! entry point of a *starter* (a static program, or the dynamic linker) is preceded by code that does. Other
+//! programs are run through a dynamic linker that is a starter.
 
 use std::{
     fs,
@@ -82,8 +82,8 @@ fn starter(at: u64, entry: u64, words: &[(u64, u64)], linker: Option<u64>) -> Ve
     code
 }
 
-/// As [`rewrite`], for a program of `program.rs` with a handler: each count after the first `counts` traps, and it goes on with
-/// `again` more.
+/// As [`rewrite`], for a program of `program.rs` with a handler: each count after the first `counts` traps,
+/// and it goes on with `again` more.
 pub fn rewrite_trapping(
     elf: &[u8],
     short_loops: bool,
@@ -93,8 +93,8 @@ pub fn rewrite_trapping(
     make(elf, short_loops, Some(counts), Some(again))
 }
 
-/// A copy of `elf` with a dense text. `counts`: it is a starter, and traps after so many. Nothing if there is no header to
-/// spare.
+/// A copy of `elf` with a dense text. `counts`: it is a starter, and traps after so many. Nothing if there is
+/// no header to spare.
 pub fn rewrite(elf: &[u8], short_loops: bool, counts: Option<u64>) -> Option<(Vec<u8>, Coverage)> {
     make(elf, short_loops, counts, None)
 }
@@ -135,7 +135,8 @@ fn make(
     let mut added = dense.trampolines;
     if let Some(counts) = counts {
         let (at, entry) = (new + added.len() as u64, number::<8>(elf, 24));
-        // A dynamic linker looks whether it was started at its own entry point, so that must stay where it is.
+        // A dynamic linker looks whether it was started at its own entry point, so that must stay where it
+        // is.
         let first = loads.iter().find_map(|at| {
             let (offset, start) = (number::<8>(elf, at + 8), number::<8>(elf, at + 16));
             (start..start + number::<8>(elf, at + 32))
@@ -178,8 +179,8 @@ fn make(
     Some((out, *plan.coverage()))
 }
 
-/// Held while a program's file is open for writing, and while a child is started: a child that inherits the open file, for the
-/// moment before its exec, would make the kernel refuse to execute the program.
+/// Held while a program's file is open for writing, and while a child is started: a child that inherits the
+/// open file, for the moment before its exec, would make the kernel refuse to execute the program.
 static STARTING: Mutex<()> = Mutex::new(());
 
 pub fn starting() -> MutexGuard<'static, ()> {

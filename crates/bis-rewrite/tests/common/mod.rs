@@ -61,8 +61,8 @@ pub fn meaning(it: &Instruction, bias: u64) -> String {
     words
 }
 
-/// Makes a dense text of a file of any kind, and checks that map and bytes fit together: every instruction of the trampolines
-/// has a place, nothing else has, and whatever is entered is an instruction there.
+/// Makes a dense text of a file of any kind, and checks that map and bytes fit together: every instruction of
+/// the trampolines has a place, nothing else has, and whatever is entered is an instruction there.
 pub fn dense_is_sound(text: &Text<'_>, short_loops: bool) {
     let hooks = SiteKind::ALL.map(|kind| (kind, 0x7000_2000)).to_vec();
     let plan = text.dense(DenseOptions { short_loops, hooks: SiteKinds::of(&SiteKind::ALL) });

@@ -1,9 +1,10 @@
-//! Static programs made of random functions. A function is a random tree of statements (arithmetic, conditions, loops of
-//! all shapes, recursion, jump tables, blocks out of line, looks at the flags); each ends, whatever the registers
-//! hold. The program calls each with random registers, writes what comes out to its standard output, and exits.
+//! Static programs made of random functions. A function is a random tree of statements (arithmetic,
+//! conditions, loops of all shapes, recursion, jump tables, blocks out of line, looks at the flags); each
+//! ends, whatever the registers hold. The program calls each with random registers, writes what comes out to
+//! its standard output, and exits.
 //!
-//! For the dense text there may be a handler of SIGTRAP in it, which goes on where a table says, so that a program can trap
-//! at every count and must still give the same answers.
+//! For the dense text there may be a handler of SIGTRAP in it, which goes on where a table says, so that a
+//! program can trap at every count and must still give the same answers.
 
 use super::elf::rel32;
 
@@ -97,8 +98,8 @@ impl Program {
         self.functions.push((start, end));
         // push rbx, rbp, r12, r13
         self.put([0x53, 0x55, 0x41, 0x54, 0x41, 0x55]);
-        // test rax, rax: nobody hands it flags. Without that the carry, which few instructions set, could be read further on
-        // than anybody looks.
+        // test rax, rax: nobody hands it flags. Without that the carry, which few instructions set, could be
+        // read further on than anybody looks.
         self.put(two(0x85, 0, 0));
         let statements = 2 + choices.next(6);
         for _ in 0..statements {
@@ -140,7 +141,8 @@ impl Program {
                     _ => own,
                 };
                 let over = self.label();
-                // sub qword [FUEL], 1; js over; call; test rax, rax: flags are handed to nobody, and by nobody.
+                // sub qword [FUEL], 1; js over; call; test rax, rax: flags are handed to nobody, and by
+                // nobody.
                 let word = (FUEL as u32).to_le_bytes();
                 self.put([&[0x48, 0x83, 0x2c, 0x25][..], &word, &[1]].concat());
                 self.items.push(Item::Jump(Some(8), choices.next(2) == 0, over));
@@ -269,7 +271,8 @@ impl Program {
         }
     }
 
-    /// Puts what the flags say into a register, without the adjust flag, which instructions may leave undefined.
+    /// Puts what the flags say into a register, without the adjust flag, which instructions may leave
+    /// undefined.
     fn observe(&mut self, choices: &mut Choices<'_>) {
         match choices.next(4) {
             // setcc r8b; add rax, r8 (which sets them anew)
@@ -327,12 +330,14 @@ impl Program {
         start
     }
 
-    /// rt_sigaction(SIGTRAP, {on_trap, SA_SIGINFO | SA_RESTORER | SA_ONSTACK, restorer, 0}, 0, 8), with a stack of its own.
+    /// rt_sigaction(SIGTRAP, {on_trap, SA_SIGINFO | SA_RESTORER | SA_ONSTACK, restorer, 0}, 0, 8), with a
+    /// stack of its own.
     fn install(&mut self, on_trap: usize, restorer: usize) {
         let at = DATA as u32 + 0x300;
         // A call that pushes the address of what follows: pop it, and it is the handler's address.
         for (offset, label) in [(0, on_trap), (16, restorer)] {
-            // call label's address getter: `call label` with label: pop rax; jmp back is not needed: lea by a table entry.
+            // call label's address getter: `call label` with label: pop rax; jmp back is not needed: lea by a
+            // table entry.
             self.items.push(Item::Table(vec![label]));
             // movsxd rax, [r10]; add rax, r10; mov [at + offset], rax
             self.put([0x49, 0x63, 0x02, 0x4c, 0x01, 0xd0, 0x48, 0x89, 0x04, 0x25]);
@@ -370,7 +375,8 @@ impl Program {
         self.items.push(Item::Jump(Some(5), true, again));
         self.put([0xf4]);
         self.items.push(Item::Label(found));
-        // mov rax, [rcx + 8]; mov [rdx + 168], rax; inc qword [TRAPS]; mov rax, [AGAIN]; mov [counter], rax; ret
+        // mov rax, [rcx + 8]; mov [rdx + 168], rax; inc qword [TRAPS]; mov rax, [AGAIN]; mov [counter], rax;
+        // ret
         self.put([0x48, 0x8b, 0x41, 8, 0x48, 0x89, 0x82, 168, 0, 0, 0]);
         self.put([&[0x48, 0xff, 0x04, 0x25][..], &(TRAPS as u32).to_le_bytes()].concat());
         self.put([&[0x48, 0x8b, 0x04, 0x25][..], &(AGAIN as u32).to_le_bytes()].concat());

@@ -96,7 +96,8 @@ fn flock_waits(call: &Call) -> bool {
     call.u32(1) & (4 | 8) == 0
 }
 
-/// Not SPLICE_F_NONBLOCK. For `splice` itself that says nothing: the flag concerns its pipe, not what is at the other end.
+/// Not SPLICE_F_NONBLOCK. For `splice` itself that says nothing: the flag concerns its pipe, not what is at
+/// the other end.
 fn tee_waits(call: &Call) -> bool {
     call.u32(3) & 2 == 0
 }

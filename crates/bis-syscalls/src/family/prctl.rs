@@ -44,8 +44,8 @@ fn prctl(b: &mut Builder<'_>) -> Verdict {
 
 fn arch_prctl(b: &mut Builder<'_>) -> Verdict {
     match b.call.u32(0) {
-        // GET_FS, GET_GS; GET_XCOMP_SUPP, GET_XCOMP_PERM, GET_XCOMP_GUEST_PERM; GET_UNTAG_MASK, GET_MAX_TAG_BITS;
-        // SHSTK_STATUS.
+        // GET_FS, GET_GS; GET_XCOMP_SUPP, GET_XCOMP_PERM, GET_XCOMP_GUEST_PERM; GET_UNTAG_MASK,
+        // GET_MAX_TAG_BITS; SHSTK_STATUS.
         0x1003 | 0x1004 | 0x1021 | 0x1022 | 0x1024 | 0x4001 | 0x4003 | 0x5005 => b.out(1, 8),
         // SET_GS, SET_FS; GET_CPUID, SET_CPUID; REQ_XCOMP_PERM, REQ_XCOMP_GUEST_PERM.
         0x1001 | 0x1002 | 0x1011 | 0x1012 | 0x1023 | 0x1025 => None,

@@ -30,8 +30,8 @@ pub(crate) static ROWS: &[Row] = &[
     call(324, "membarrier", &[int("cmd"), hex("flags"), int("cpu")], Never),
 ];
 
-/// `struct sched_attr` begins with its size (0 means the first version's 48). The kernel stores the size that it
-/// knows there when it fails with E2BIG.
+/// `struct sched_attr` begins with its size (0 means the first version's 48). The kernel stores the size that
+/// it knows there when it fails with E2BIG.
 fn sched_setattr(b: &mut Builder<'_>) -> Verdict {
     let len = match b.u32_at(b.call.args[1]) {
         None | Some(0) => 48,

@@ -21,8 +21,8 @@ pub(crate) static ROWS: &[Row] = &[
     call(461, "lsm_list_modules", &[via("ids", OUT), always("size", Fixed(4)), hex("flags")], Never).plan(|b| sized(b, 0, 1)),
 ];
 
-/// The header's version says how long the data is. With a version that it does not know the kernel writes its own
-/// into the header.
+/// The header's version says how long the data is. With a version that it does not know the kernel writes its
+/// own into the header.
 fn capget(b: &mut Builder<'_>) -> Verdict {
     capset(b)?;
     match b.u32_at(b.call.args[0]) {

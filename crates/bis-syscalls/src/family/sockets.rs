@@ -79,8 +79,8 @@ fn sendmmsg(b: &mut Builder<'_>) -> Verdict {
 }
 
 impl Builder<'_> {
-    /// What a `struct msghdr` at `at` bytes of piece `parent` (whose home is `home`) points to. `index` is its
-    /// place in an array of messages, each of which has its own count of bytes.
+    /// What a `struct msghdr` at `at` bytes of piece `parent` (whose home is `home`) points to. `index` is
+    /// its place in an array of messages, each of which has its own count of bytes.
     fn message(&mut self, parent: usize, home: u64, at: u64, flags: u32, index: Option<u32>) {
         let base = home.wrapping_add(at);
         let Some(hdr) = self.bytes::<56>(base) else { return };

@@ -1,13 +1,13 @@
 //! The program's own seccomp filters: what the kernel would answer to a call of a task that has them.
 //!
-//! The recorder never installs them. The kernel takes the strictest answer of all filters that a task has, so one of the
-//! program's would come before the recorder's: calls would fail, or end the task, where nobody could write it down, and the
-//! calls that the agent makes in the task's name would be judged as if they were the program's. So filters are kept here, and
-//! each call is judged before it is made.
+//! The recorder never installs them. The kernel takes the strictest answer of all filters that a task has, so
+//! one of the program's would come before the recorder's: calls would fail, or end the task, where nobody
+//! could write it down, and the calls that the agent makes in the task's name would be judged as if they were
+//! the program's. So filters are kept here, and each call is judged before it is made.
 //!
-//! A filter is a program of classic BPF over `struct seccomp_data` (man 2 seccomp). `check` refuses those that the kernel
-//! refuses, `run` executes one. (There are crates that make such programs, and machines for the newer BPF, which is another
-//! language; none that runs these.)
+//! A filter is a program of classic BPF over `struct seccomp_data` (man 2 seccomp). `check` refuses those
+//! that the kernel refuses, `run` executes one. (There are crates that make such programs, and machines for
+//! the newer BPF, which is another language; none that runs these.)
 
 mod check;
 mod run;
@@ -119,7 +119,8 @@ fn rank(answer: u32) -> i32 {
     (answer & action::MASK).cast_signed()
 }
 
-/// Is this what filters may answer (SECCOMP_GET_ACTION_AVAIL)? A listener is not to be had, so its action is not.
+/// Is this what filters may answer (SECCOMP_GET_ACTION_AVAIL)? A listener is not to be had, so its action is
+/// not.
 pub fn is_action_available(answer: u32) -> bool {
     use action::{ALLOW, ERRNO, KILL_PROCESS, KILL_THREAD, LOG, TRACE, TRAP};
     [KILL_PROCESS, KILL_THREAD, TRAP, ERRNO, TRACE, LOG, ALLOW].contains(&answer)
@@ -209,8 +210,8 @@ impl Sandbox {
         Ok(())
     }
 
-    /// Has `other` all filters that this one has, and perhaps more? Then its owner may make this one's owner have the same
-    /// (SECCOMP_FILTER_FLAG_TSYNC).
+    /// Has `other` all filters that this one has, and perhaps more? Then its owner may make this one's owner
+    /// have the same (SECCOMP_FILTER_FLAG_TSYNC).
     pub fn is_ancestor_of(&self, other: &Sandbox) -> bool {
         let is_same = |(a, b): (&Arc<Filter>, &Arc<Filter>)| Arc::ptr_eq(a, b);
         !self.is_strict

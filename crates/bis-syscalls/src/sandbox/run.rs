@@ -1,7 +1,8 @@
 //! Executes a program of classic BPF that `check` has found good.
 //!
-//! Jumps lead forwards only, so it ends after at most as many steps as it has instructions. Divided by a register that is
-//! zero, a program ends with 0, which kills; a shift by a register counts modulo 32, as the kernel's machine has it.
+//! Jumps lead forwards only, so it ends after at most as many steps as it has instructions. Divided by a
+//! register that is zero, a program ends with 0, which kills; a shift by a register counts modulo 32, as the
+//! kernel's machine has it.
 
 use super::{ARCH, DATA_LEN, Insn, Question};
 

@@ -1,4 +1,5 @@
-//! What filters say, and which of several is heard. (Programs at random, against the kernel: `tests/sandbox.rs`.)
+//! What filters say, and which of several is heard. (Programs at random, against the kernel:
+//! `tests/sandbox.rs`.)
 
 use super::*;
 

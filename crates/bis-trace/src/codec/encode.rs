@@ -172,8 +172,8 @@ pub(super) fn base(base: &Base, to: schema::base::Builder<'_>) -> Result<()> {
     Ok(())
 }
 
-/// `entry`: the registers at a system call's entry. Most calls change only rax (rcx and r11 have their new values
-/// at the entry stop already), and then only rax is kept.
+/// `entry`: the registers at a system call's entry. Most calls change only rax (rcx and r11 have their new
+/// values at the entry stop already), and then only rax is kept.
 fn outcome(outcome: &Outcome, entry: Option<&Registers>, mut to: schema::outcome::Builder<'_>) -> Result<()> {
     let mut regs = to.reborrow().init_regs();
     let rax = outcome.regs.rax;

@@ -2,8 +2,8 @@
 //!
 //! A message stands in the standard framing (segment table, segments; not packed: zstd comes after). Writing
 //! trusts the caller but for the few rules that the schema states; both directions check those, so that a
-//! recorder's fault is found while recording. Reading trusts nothing: whatever the bytes, the result is a value
-//! within the schema's constraints or an error, and it costs memory in proportion to the bytes.
+//! recorder's fault is found while recording. Reading trusts nothing: whatever the bytes, the result is a
+//! value within the schema's constraints or an error, and it costs memory in proportion to the bytes.
 
 mod decode;
 mod encode;
@@ -23,8 +23,8 @@ use crate::{
     types::{REGISTER_COUNT, Registers},
 };
 
-/// The most that one event may hold, in bytes of memory content. (Cap'n Proto's own limit for one piece of data
-/// is 512 MiB.)
+/// The most that one event may hold, in bytes of memory content. (Cap'n Proto's own limit for one piece of
+/// data is 512 MiB.)
 pub const EVENT_BYTES_MAX: u64 = 480 << 20;
 
 /// Bytes of a message that fit without allocation; a plain system call takes about 400.
@@ -123,16 +123,16 @@ pub fn read_meta(bytes: &mut &[u8]) -> Result<Meta> {
 fn read<'a>(
     bytes: &mut &'a [u8],
 ) -> Result<capnp::message::Reader<capnp::serialize::NoAllocBufferSegments<&'a [u8]>>> {
-    // Only the segment table is looked at: how long is this message? By itself, Cap'n Proto refuses what is longer
-    // than 64 MiB.
+    // Only the segment table is looked at: how long is this message? By itself, Cap'n Proto refuses what is
+    // longer than 64 MiB.
     let mut rest = *bytes;
     let mut any_len = ReaderOptions::new();
     any_len.traversal_limit_in_words(None);
     serialize::read_message_from_flat_slice_no_alloc(&mut rest, any_len)?;
     let len_words = (bytes.len() - rest.len()) / 8;
     let mut options = ReaderOptions::new();
-    // Pointers of a hostile message may all point at the same bytes: what is read in all is bounded by what is
-    // there. Our own messages are read once, so twice their length and a little is plenty.
+    // Pointers of a hostile message may all point at the same bytes: what is read in all is bounded by what
+    // is there. Our own messages are read once, so twice their length and a little is plenty.
     options.traversal_limit_in_words(Some(2 * len_words + 64)).nesting_limit(16);
     Ok(serialize::read_message_from_flat_slice_no_alloc(bytes, options)?)
 }

@@ -77,7 +77,8 @@ fn a_message_cannot_be_read_many_times_over() {
     encode::data_list(&argv, exec.reborrow().init_argv(20_000));
     exec.set_path(&vec![2; 1 << 20]);
     let mut bytes = serialize::write_message_to_words(&message);
-    // All elements of argv become the pointer of `path`, shifted to where they are. Found by its length field.
+    // All elements of argv become the pointer of `path`, shifted to where they are. Found by its length
+    // field.
     let words = bytes.len() / 8;
     let word = |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at * 8..at * 8 + 8].try_into().unwrap());
     let is_path = |word: u64| word & 3 == 1 && word >> 35 == 1 << 20 && word >> 32 & 7 == 2;

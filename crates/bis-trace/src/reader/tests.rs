@@ -1,5 +1,5 @@
-//! The reader against logs that were cut, flipped, shuffled and forged: it never panics, never passes off damage as
-//! sound, and still gives what is whole.
+//! The reader against logs that were cut, flipped, shuffled and forged: it never panics, never passes off
+//! damage as sound, and still gives what is whole.
 
 use std::{fs, os::unix::fs::symlink};
 
@@ -224,7 +224,8 @@ fn what_is_no_trace() {
     assert!(Trace::open(dir.path()).is_err());
 }
 
-/// Whoever changes a stream's name, in the index or in the log, can make the checksums right again: what is missing is noticed all the same.
+/// Whoever changes a stream's name, in the index or in the log, can make the checksums right again: what is
+/// missing is noticed all the same.
 #[test]
 fn a_chunk_of_another_stream_is_missed() {
     let dir = tempfile::tempdir().unwrap();

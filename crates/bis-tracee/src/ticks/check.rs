@@ -1,6 +1,7 @@
-//! Does a source that counts branches count right? A loop of known length is run in a process of its own, under the
-//! source, as a replay runs a program: it must come to the same number each time, and be stopped at numbers no later than
-//! the source says. Made for the hardware source at its start; the stepping source goes through it in a test.
+//! Does a source that counts branches count right? A loop of known length is run in a process of its own,
+//! under the source, as a replay runs a program: it must come to the same number each time, and be stopped at
+//! numbers no later than the source says. Made for the hardware source at its start; the stepping source goes
+//! through it in a test.
 
 use bis_trace::types::{Signal, Tid};
 

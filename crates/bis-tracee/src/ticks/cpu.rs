@@ -1,6 +1,7 @@
-//! Which event of which processor counts retired conditional branches, and what is known to be wrong with it. Facts from
-//! the makers' event tables (Intel's perfmon files, AMD's PPRs) and from what users of these events have found; this file
-//! asks the processor who it is, and nothing else. The check in `hardware.rs` asks whether it counts right.
+//! Which event of which processor counts retired conditional branches, and what is known to be wrong with it.
+//! Facts from the makers' event tables (Intel's perfmon files, AMD's PPRs) and from what users of these
+//! events have found; this file asks the processor who it is, and nothing else. The check in `hardware.rs`
+//! asks whether it counts right.
 
 use crate::sys::cpuid;
 
@@ -52,7 +53,8 @@ impl Model {
     }
 }
 
-/// BR_INST_RETIRED.CONDITIONAL until Comet Lake; since Ice Lake it is called COND, with another mask; Atoms have JCC.
+/// BR_INST_RETIRED.CONDITIONAL until Comet Lake; since Ice Lake it is called COND, with another mask; Atoms
+/// have JCC.
 const CONDITIONAL: u64 = 0x01c4;
 const COND: u64 = 0x11c4;
 const JCC: u64 = 0x7ec4;

@@ -1,16 +1,19 @@
-//! The source that counts retired conditional branches with the processor's own counters: nothing is slower for it.
+//! The source that counts retired conditional branches with the processor's own counters: nothing is slower
+//! for it.
 //!
-//! *Counting.* One event for each task, pinned to a counter, of user code only. When recording, nothing else is needed: a
-//! task is stopped as any task is, and the counter read.
+//! *Counting.* One event for each task, pinned to a counter, of user code only. When recording, nothing else
+//! is needed: a task is stopped as any task is, and the counter read.
 //!
-//! *Stopping at a number.* In replay a counter can interrupt after so many branches. The interrupt becomes a signal to the
-//! task itself (one to the supervisor would come a wake-up later), and its delivery a stop; the task never gets it. All
-//! that comes late, by a bounded number of branches, the *skid*. A replayed program has no mask of signals of its own that
-//! matters, so the signal is unblocked there; in a recorded one no such signal is ever asked for.
+//! *Stopping at a number.* In replay a counter can interrupt after so many branches. The interrupt becomes a
+//! signal to the task itself (one to the supervisor would come a wake-up later), and its delivery a stop; the
+//! task never gets it. All that comes late, by a bounded number of branches, the *skid*. A replayed program
+//! has no mask of signals of its own that matters, so the signal is unblocked there; in a recorded one no
+//! such signal is ever asked for.
 //!
-//! *Trust.* A counter that is wrong by one makes recordings that do not replay. So before it is used, a loop of known
-//! length is run in a process of its own, through all of this, some times with and some without interrupts and locked
-//! instructions (`check.rs`); and what is known of a processor but cannot be seen in a moment is looked up.
+//! *Trust.* A counter that is wrong by one makes recordings that do not replay. So before it is used, a loop
+//! of known length is run in a process of its own, through all of this, some times with and some without
+//! interrupts and locked instructions (`check.rs`); and what is known of a processor but cannot be seen in a
+//! moment is looked up.
 
 use std::{fs, io, path::Path};
 
@@ -36,13 +39,14 @@ const SIGNAL: Signal = Signal(16);
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
     counter: Counter,
-    /// PERF_TYPE_RAW, or on a processor with two kinds of cores, the kernel's number for the fast ones' counters.
+    /// PERF_TYPE_RAW, or on a processor with two kinds of cores, the kernel's number for the fast ones'
+    /// counters.
     pmu: u32,
 }
 
 impl Setup {
-    /// Finds this machine's counter, and makes sure that it counts right. On a processor with two kinds of cores, the calling
-    /// process keeps to the fast ones from now on.
+    /// Finds this machine's counter, and makes sure that it counts right. On a processor with two kinds of
+    /// cores, the calling process keeps to the fast ones from now on.
     pub fn begin() -> Result<Setup, TicksError> {
         let model = Model::here();
         let counter = counter(&model).ok_or_else(|| TicksError::UnknownProcessor {
@@ -255,8 +259,8 @@ mod tests {
         assert!(text(libc::EMFILE).contains("failed to"));
     }
 
-    /// Where there are counters, the check of them has run and succeeded, or says why not; where there are none, that is
-    /// what it says.
+    /// Where there are counters, the check of them has run and succeeded, or says why not; where there are
+    /// none, that is what it says.
     #[test]
     fn the_counter_is_used_only_where_it_is_right() {
         let there = Path::new("/sys/bus/event_source/devices/cpu").exists()

@@ -1,13 +1,13 @@
-//! What a source must know of the instruction that a task stands at: is it a conditional branch, and may it be
-//! single-stepped? Only opcodes are looked at (Intel SDM volume 2, appendix A); no operand is decoded.
+//! What a source must know of the instruction that a task stands at: is it a conditional branch, and may it
+//! be single-stepped? Only opcodes are looked at (Intel SDM volume 2, appendix A); no operand is decoded.
 
 /// An instruction's kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Class {
     /// jcc, jrcxz, loop, loope, loopne: a conditional branch, whether it is taken or not.
     Branch,
-    /// `pushf`: under a single step it would store the trap flag of the step. And `popf`: after a step over it, the kernel
-    /// takes the flag of the next steps for the program's own, and leaves it set.
+    /// `pushf`: under a single step it would store the trap flag of the step. And `popf`: after a step over
+    /// it, the kernel takes the flag of the next steps for the program's own, and leaves it set.
     Flags,
     /// `syscall`: under a single step it would leave the trap flag in r11.
     Call,

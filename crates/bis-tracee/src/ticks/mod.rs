@@ -1,20 +1,23 @@
-//! Tick sources: what measures a task's progress between two of its events, so that a place in the middle of its
-//! computation has a number. Which one a trace was made with stands in the trace ([`TickKind`]), and replay uses the same.
+//! Tick sources: what measures a task's progress between two of its events, so that a place in the middle of
+//! its computation has a number. Which one a trace was made with stands in the trace ([`TickKind`]), and
+//! replay uses the same.
 //!
-//! They are behind one trait, [`TickSource`]. Those that count conditional *branches* (hardware, stepping) let a task be stopped
-//! anywhere, and can stop it at a number only roughly: the rest of the way is a matter of breakpoints. The software source has the
-//! counts of the dense text: a task stands at a number only right behind one, and it is stopped there exactly.
+//! They are behind one trait, [`TickSource`]. Those that count conditional *branches* (hardware, stepping)
+//! let a task be stopped anywhere, and can stop it at a number only roughly: the rest of the way is a matter
+//! of breakpoints. The software source has the counts of the dense text: a task stands at a number only right
+//! behind one, and it is stopped there exactly.
 //!
-//! A source counts one task (the software source: the tasks of one address space, of which one runs at a time). It begins at
-//! an event and must come to the same number at the same place whenever the task runs there from the same event, whoever
-//! else runs on the machine. It knows nothing of events, of what a stop was for, of texts, or of the search for a place: that is
-//! the recorder's (`bis-record/places/ticks.rs`, `hooks/counts.rs`) and the replayer's (`bis-replay/count.rs`).
+//! A source counts one task (the software source: the tasks of one address space, of which one runs at a
+//! time). It begins at an event and must come to the same number at the same place whenever the task runs
+//! there from the same event, whoever else runs on the machine. It knows nothing of events, of what a stop
+//! was for, of texts, or of the search for a place: that is the recorder's (`bis-record/places/ticks.rs`,
+//! `hooks/counts.rs`) and the replayer's (`bis-replay/count.rs`).
 //!
 //! How a supervisor lets a task run that is counted: until a stop is [`Stop::Foreign`] or [`Stop::Tick`], ask
-//! [`TickSource::resume`] how to resume it, do that, wait, and tell [`TickSource::stopped`] what the wait has said.
-//! Every other way to resume a task must not make it execute its program's code, nor that of the hooks. (Only where branches
-//! are counted. The text counts by itself: there, [`TickSource::resume`] is always to go on, and only of a SIGTRAP
-//! [`TickSource::stopped`] has something to say.)
+//! [`TickSource::resume`] how to resume it, do that, wait, and tell [`TickSource::stopped`] what the wait has
+//! said. Every other way to resume a task must not make it execute its program's code, nor that of the hooks.
+//! (Only where branches are counted. The text counts by itself: there, [`TickSource::resume`] is always to go
+//! on, and only of a SIGTRAP [`TickSource::stopped`] has something to say.)
 
 mod check;
 mod cpu;
@@ -39,8 +42,8 @@ use crate::{
 /// Bytes of the longest instruction.
 pub use instruction::LEN_MAX as INSTRUCTION_LEN_MAX;
 
-/// Do these bytes begin with `pushf` or `popf`? Under a single step, those see or leave the flag by which the processor is told to
-/// step.
+/// Do these bytes begin with `pushf` or `popf`? Under a single step, those see or leave the flag by which the
+/// processor is told to step.
 pub fn is_of_flags(code: &[u8]) -> bool {
     instruction::class(code).0 == instruction::Class::Flags
 }
@@ -54,40 +57,46 @@ pub enum Stop {
     Tick,
     /// Whatever the wait has said.
     Foreign,
-    /// It was a matter of the source alone; but before, the task was interrupted, and the source has not told of it yet.
+    /// It was a matter of the source alone; but before, the task was interrupted, and the source has not told
+    /// of it yet.
     Interrupted,
 }
 
 /// What counts for one task.
 ///
 /// # Errors
-/// All functions fail where the task was killed, or the kernel refuses what worked at the source's start-up check.
+/// All functions fail where the task was killed, or the kernel refuses what worked at the source's start-up
+/// check.
 pub trait TickSource: fmt::Debug + Send {
     /// A task that is to stop at a count stops at most so many counts later, never before.
     fn skid(&self) -> u64;
 
-    /// The task stands where an event has left it: from here on is counted, from zero, and no count is asked for.
+    /// The task stands where an event has left it: from here on is counted, from zero, and no count is asked
+    /// for.
     fn begin(&mut self, memory: &Memory) -> Result<()>;
 
-    /// The counts since [`TickSource::begin`]. The task does not run in its program now; it may be in the kernel.
+    /// The counts since [`TickSource::begin`]. The task does not run in its program now; it may be in the
+    /// kernel.
     fn count(&mut self, memory: &Memory) -> Result<u64>;
 
-    /// The task is to stop when there are so many counts, more than there are now; or with none, not to stop at a count any
-    /// more. Holds for one [`Stop::Tick`], or until it is asked for another or begins anew.
+    /// The task is to stop when there are so many counts, more than there are now; or with none, not to stop
+    /// at a count any more. Holds for one [`Stop::Tick`], or until it is asked for another or begins anew.
     fn stop_at(&mut self, stopped: &Stopped, memory: &Memory, count: Option<u64>) -> Result<()>;
 
-    /// The task, which was interrupted, is to stop at the next place that has a number. None: it stands at one, as it does wherever
-    /// branches are counted. Else it has been asked to stop at this count, as by [`TickSource::stop_at`].
+    /// The task, which was interrupted, is to stop at the next place that has a number. None: it stands at
+    /// one, as it does wherever branches are counted. Else it has been asked to stop at this count, as by
+    /// [`TickSource::stop_at`].
     fn stop_soon(&mut self, stopped: &Stopped, memory: &Memory) -> Result<Option<u64>>;
 
     /// The task is about to go on in its program: how it is to be resumed, without a signal.
     fn resume(&mut self, stopped: &Stopped, memory: &Memory) -> Result<Resume>;
 
-    /// The same for a copy of the task, which stands where the task stands and has the same memory. None: a copy's counts cannot
-    /// begin anywhere but where this source's did.
+    /// The same for a copy of the task, which stands where the task stands and has the same memory. None: a
+    /// copy's counts cannot begin anywhere but where this source's did.
     fn duplicate(&self) -> Option<Box<dyn TickSource>>;
 
-    /// The task has reported after that. It is not called for a task that is gone, nor for one on its way out.
+    /// The task has reported after that. It is not called for a task that is gone, nor for one on its way
+    /// out.
     fn stopped(&mut self, stopped: &Stopped, memory: &Memory, status: Status) -> Result<Stop>;
 }
 
@@ -158,8 +167,9 @@ impl Ticks {
         matches!(self.kind, TickKind::Hardware | TickKind::Stepping)
     }
 
-    /// A task's own source, for one that is replayed or whose branches are counted; none if nothing is counted. (Of the dense text's
-    /// word, the recorder has one for each address space: [`Software::mapped`].)
+    /// A task's own source, for one that is replayed or whose branches are counted; none if nothing is
+    /// counted. (Of the dense text's word, the recorder has one for each address space:
+    /// [`Software::mapped`].)
     ///
     /// # Errors
     /// Where the kernel gives this task no counter.

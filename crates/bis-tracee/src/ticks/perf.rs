@@ -1,4 +1,5 @@
-//! The kernel's interface to one performance counter (`perf_event_open(2)`): as plain functions, one call each. No policy.
+//! The kernel's interface to one performance counter (`perf_event_open(2)`): as plain functions, one call
+//! each. No policy.
 
 use std::{
     fs::File,
@@ -30,7 +31,8 @@ const _: () = assert!(size_of::<Attr>() == ATTR_SIZE as usize);
 /// PERF_TYPE_RAW.
 pub const RAW: u32 = 4;
 
-/// Bits of `flags`: the event is always on its counter, or in error; only what user code does, and no virtual machine's.
+/// Bits of `flags`: the event is always on its counter, or in error; only what user code does, and no virtual
+/// machine's.
 const PINNED: u64 = 1 << 2;
 const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
@@ -51,8 +53,8 @@ pub struct Event(File);
 
 impl Event {
     /// # Errors
-    /// ENOENT, EOPNOTSUPP, ENODEV: there is no such counter here; EACCES, EPERM: it is not allowed; EINVAL: the machine's
-    /// counters do not know the event; others as the kernel has them.
+    /// ENOENT, EOPNOTSUPP, ENODEV: there is no such counter here; EACCES, EPERM: it is not allowed; EINVAL:
+    /// the machine's counters do not know the event; others as the kernel has them.
     pub fn open(tid: Tid, pmu: u32, config: u64) -> io::Result<Event> {
         let attr = Attr {
             kind: pmu,
@@ -62,7 +64,8 @@ impl Event {
             flags: PINNED | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR | EXCLUDE_GUEST,
             ..Attr::default()
         };
-        // SAFETY: the kernel reads `size` bytes of `attr`; the rest are numbers. The descriptor returned is new and ours.
+        // SAFETY: the kernel reads `size` bytes of `attr`; the rest are numbers. The descriptor returned is
+        // new and ours.
         unsafe {
             let fd = libc::syscall(libc::SYS_perf_event_open, &raw const attr, tid.0, -1, -1, CLOSE_ON_EXEC);
             let fd = i32::try_from(fd).unwrap_or(-1);

@@ -1,14 +1,15 @@
-//! The source in software: the counts of a dense text (`bis-rewrite`), which take down one word of the address space and trap
-//! when it is used up. Nothing interrupts late: a task that is to stop at a count traps right behind it, so there is no skid and
-//! nothing to search.
+//! The source in software: the counts of a dense text (`bis-rewrite`), which take down one word of the
+//! address space and trap when it is used up. Nothing interrupts late: a task that is to stop at a count
+//! traps right behind it, so there is no skid and nothing to search.
 //!
-//! As long as no stop is asked for, the word says how many counts were made in this address space, from the day on that it had
-//! [`Software::FULL`]; so whoever looks at it can count, with nothing else to know. For a stop it is set to the counts that are
-//! left until then, and once that has come, or is not wanted any more, to what it would be without. What a count leaves in the
-//! flags does not depend on the word (`bis_rewrite::count_word`): a program that was stopped so cannot be told from one that was not.
+//! As long as no stop is asked for, the word says how many counts were made in this address space, from the
+//! day on that it had [`Software::FULL`]; so whoever looks at it can count, with nothing else to know. For a
+//! stop it is set to the counts that are left until then, and once that has come, or is not wanted any more,
+//! to what it would be without. What a count leaves in the flags does not depend on the word
+//! (`bis_rewrite::count_word`): a program that was stopped so cannot be told from one that was not.
 //!
-//! What a trap means to the program (where it goes on, which registers are its own) is not known here, but to the recorder,
-//! who has put the text there, and from the event to the replayer.
+//! What a trap means to the program (where it goes on, which registers are its own) is not known here, but to
+//! the recorder, who has put the text there, and from the event to the replayer.
 
 use std::sync::Arc;
 
@@ -249,7 +250,8 @@ mod tests {
         }
     }
 
-    /// It stops at each number that it is asked for and nowhere else, and what it counts does not depend on that.
+    /// It stops at each number that it is asked for and nowhere else, and what it counts does not depend on
+    /// that.
     #[test]
     fn it_stops_at_the_count_itself() {
         let mut guest = Guest::new();

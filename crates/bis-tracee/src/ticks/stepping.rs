@@ -1,16 +1,18 @@
-//! The source that single-steps: it sees each instruction before it is executed, and counts conditional branches.
-//! Exact, and slow (about 25 µs an instruction): for tests. What it counts is what the hardware source counts, so it
-//! stands for that where the processor has no counters, its skid included.
+//! The source that single-steps: it sees each instruction before it is executed, and counts conditional
+//! branches. Exact, and slow (about 25 µs an instruction): for tests. What it counts is what the hardware
+//! source counts, so it stands for that where the processor has no counters, its skid included.
 //!
-//! It never stops a task where it is asked to, but a few branches later, by turns between none and [`SKID_MAX`]: that is
-//! what a counter's interrupt does, and the logic that deals with it should meet all of it.
+//! It never stops a task where it is asked to, but a few branches later, by turns between none and
+//! [`SKID_MAX`]: that is what a counter's interrupt does, and the logic that deals with it should meet all of
+//! it.
 //!
-//! Some instructions are not stepped, because they would see the flag by which the processor is told to. For `pushf` and
-//! `popf` a breakpoint behind them does, in a debug register that nobody else uses. `syscall` leaves the flags in r11, and may change
-//! the mask of signals; the program's own stop at its entry by themselves, that of the hooks at entry and exit.
+//! Some instructions are not stepped, because they would see the flag by which the processor is told to. For
+//! `pushf` and `popf` a breakpoint behind them does, in a debug register that nobody else uses. `syscall`
+//! leaves the flags in r11, and may change the mask of signals; the program's own stop at its entry by
+//! themselves, that of the hooks at entry and exit.
 //!
-//! A step's trap is a SIGTRAP, and the kernel takes its handler away from a program that blocks it. So it is unblocked
-//! for as long as the task runs. (The mask is the task's again whenever anybody else looks at it.)
+//! A step's trap is a SIGTRAP, and the kernel takes its handler away from a program that blocks it. So it is
+//! unblocked for as long as the task runs. (The mask is the task's again whenever anybody else looks at it.)
 
 use bis_agent::hooks;
 use bis_trace::types::Signal;
@@ -183,8 +185,8 @@ impl TickSource for Stepping {
                 Step::None | Step::Entry | Step::Exit => false,
             };
             if !is_done {
-                // Nothing was executed: somebody's breakpoint has come before the instruction; or the kernel tells of the end
-                // of a system call that was skipped, as of a step.
+                // Nothing was executed: somebody's breakpoint has come before the instruction; or the kernel
+                // tells of the end of a system call that was skipped, as of a step.
                 let is_step = matches!(self.step, Step::One { .. });
                 self.step = Step::None;
                 let is_breakpoint = place::take_trigger(stopped)?;
@@ -212,8 +214,8 @@ impl TickSource for Stepping {
             && matches!(self.step, Step::One { .. } | Step::Behind { .. })
             && is_on_its_way()?
         {
-            // Without this, the trap would come between whatever is done with the task and what it does then. It must not be
-            // blocked before.
+            // Without this, the trap would come between whatever is done with the task and what it does then.
+            // It must not be blocked before.
             self.clear_behind(stopped)?;
             self.done();
             (self.step, self.interrupted) = (Step::Told, true);

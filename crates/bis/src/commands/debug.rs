@@ -1,10 +1,10 @@
-//! `bis replay` with a debugger: serves one that somebody else starts (`--port`, `--host`), or starts gdb or LLDB
-//! itself and is over when that is. The server is `bis-debug`; here are the debugger's command line, and the lines
-//! that say how to connect.
+//! `bis replay` with a debugger: serves one that somebody else starts (`--port`, `--host`), or starts gdb or
+//! LLDB itself and is over when that is. The server is `bis-debug`; here are the debugger's command line, and
+//! the lines that say how to connect.
 //!
-//! Those lines are read by programs: Delve takes the address and the executable from them. It looks for a line that
-//! begins with `  gdb `, in it for `-ex` and `target extended-remote ADDRESS` in single quotes, and takes the last
-//! word for the executable.
+//! Those lines are read by programs: Delve takes the address and the executable from them. It looks for a
+//! line that begins with `  gdb `, in it for `-ex` and `target extended-remote ADDRESS` in single quotes, and
+//! takes the last word for the executable.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -84,7 +84,8 @@ fn listen(host: &str, port: u16) -> Result<Server> {
         .map_err(|error| Failure::of(format!("listen for a debugger at {host}:{port}"), error))
 }
 
-/// Lets a debugger look at a process with which a recording fails, as it stands there: gdb, or whoever comes to this port.
+/// Lets a debugger look at a process with which a recording fails, as it stands there: gdb, or whoever comes
+/// to this port.
 pub(super) fn at_fault(fault: &Fault<'_>, port: Option<u16>) -> Result<()> {
     output::note(&format!("bis: the recording fails: {}", fault.error()));
     let server = listen(LOOPBACK, port.unwrap_or(0))?;
@@ -153,8 +154,8 @@ pub(super) fn with_gdb(args: &Replay, commands: &str, outputs: Outputs) -> Resul
     start(server, trace, options, OsStr::new(GDB), &line, outputs.stdout)
 }
 
-/// Where the debugger finds the program. Where the machine has another dynamic linker by now, no file of the machine's will do: the
-/// debugger looks for that one by its name.
+/// Where the debugger finds the program. Where the machine has another dynamic linker by now, no file of the
+/// machine's will do: the debugger looks for that one by its name.
 fn executable(trace: &Trace, options: &mut Options) -> Result<Executable> {
     let executable = Server::executable(trace, options).map_err(|error| failure(&error))?;
     if let Some(was) = &executable.replaced {
@@ -385,8 +386,8 @@ fn start(
     })
 }
 
-/// Serves on a thread of its own. What goes wrong is shown at once, because the debugger only sees that nobody answers
-/// any more; its status comes here.
+/// Serves on a thread of its own. What goes wrong is shown at once, because the debugger only sees that
+/// nobody answers any more; its status comes here.
 fn serve(server: Server, trace: Trace, options: Options) -> Result<Receiver<Option<u8>>> {
     let (tell, served) = mpsc::channel();
     let work = move || {

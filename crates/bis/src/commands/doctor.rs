@@ -1,5 +1,5 @@
-//! `bis doctor`: what works on this machine, each thing tried, and what to do about what does not. The trials of
-//! tracing are in `bis-tracee`; here are those of the surroundings: disk, folder, limits, kernel.
+//! `bis doctor`: what works on this machine, each thing tried, and what to do about what does not. The trials
+//! of tracing are in `bis-tracee`; here are those of the surroundings: disk, folder, limits, kernel.
 
 use std::{fs, io::Write, path::Path};
 

@@ -1,5 +1,5 @@
-//! `bis doctor --text FILE`: how much of a program's or library's text can be made to count, and why the rest cannot. It only
-//! looks: nothing is changed, cached or run.
+//! `bis doctor --text FILE`: how much of a program's or library's text can be made to count, and why the rest
+//! cannot. It only looks: nothing is changed, cached or run.
 
 use std::{fs, io::Write, path::Path};
 

@@ -1,5 +1,5 @@
-//! `bis dump`: the events of all domains in their one order. Each domain's stream is opened when its turn comes
-//! and closed at its end, so that memory holds one chunk for each domain that was alive at that place.
+//! `bis dump`: the events of all domains in their one order. Each domain's stream is opened when its turn
+//! comes and closed at its end, so that memory holds one chunk for each domain that was alive at that place.
 
 use std::{
     cmp::Reverse,

@@ -1,5 +1,5 @@
-//! An event as text for `bis dump`: one line, and with `--full` lines below it for registers, address space and
-//! memory. Reading memory back is not possible here: a path in a system call is shown as its address.
+//! An event as text for `bis dump`: one line, and with `--full` lines below it for registers, address space
+//! and memory. Reading memory back is not possible here: a path in a system call is shown as its address.
 
 use std::{
     collections::HashMap,

@@ -1,5 +1,5 @@
-//! `bis info`: what a recording says about itself: where and when it was made, how it ended, and where its space
-//! goes.
+//! `bis info`: what a recording says about itself: where and when it was made, how it ended, and where its
+//! space goes.
 
 use std::{
     cmp::Reverse,
@@ -22,8 +22,8 @@ use crate::{args::Info, commands::stops::Stops, failure::Result, folder, human, 
 /// Streams that are listed one by one.
 const STREAMS_SHOWN_MAX: usize = 10;
 
-/// Bytes that a folder takes on its disk. Files with other names elsewhere (hard links) would not be freed with it
-/// and do not count; content shared by reflink cannot be told apart and does.
+/// Bytes that a folder takes on its disk. Files with other names elsewhere (hard links) would not be freed
+/// with it and do not count; content shared by reflink cannot be told apart and does.
 pub fn size_on_disk(path: &Path) -> u64 {
     let Ok(metadata) = fs::symlink_metadata(path) else { return 0 };
     if !metadata.is_dir() {
@@ -230,7 +230,8 @@ fn write_space(
         writeln!(out, "    and {} more", stats.len() - STREAMS_SHOWN_MAX)?;
     }
     if let Ok(clones) = fs::metadata(path.join("clones")) {
-        // Their blocks are those of the files until these change; what of it is the trace's own cannot be told.
+        // Their blocks are those of the files until these change; what of it is the trace's own cannot be
+        // told.
         writeln!(out, "  clones     {} of large reads", human::bytes(clones.len()))?;
     }
     for (kept, (number, len)) in &sums.files {

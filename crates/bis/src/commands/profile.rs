@@ -1,5 +1,5 @@
-//! `bis replay --profile`: where the recorded run spent its time, as folded stacks and as a flame graph. The samples are `bis-debug`'s,
-//! the picture is `inferno`'s.
+//! `bis replay --profile`: where the recorded run spent its time, as folded stacks and as a flame graph. The
+//! samples are `bis-debug`'s, the picture is `inferno`'s.
 
 use std::{
     fs::File,

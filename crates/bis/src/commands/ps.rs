@@ -1,5 +1,5 @@
-//! `bis ps`: the processes of a recording as a tree, with what became of each. A process is made of domains: the
-//! copy that a fork made of its parent, then one for each exec.
+//! `bis ps`: the processes of a recording as a tree, with what became of each. A process is made of domains:
+//! the copy that a fork made of its parent, then one for each exec.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -31,7 +31,8 @@ struct Process {
     domains: Vec<DomainId>,
     /// The last exec's arguments; what a fork copied until then.
     argv: Vec<Vec<u8>>,
-    /// How many programs it has run of which the trace says all. The one in which it was found running is one.
+    /// How many programs it has run of which the trace says all. The one in which it was found running is
+    /// one.
     exec_count: usize,
     tasks: Vec<Task>,
     event_count: u64,
@@ -54,7 +55,8 @@ impl Process {
         }
     }
 
-    /// How the process ended: its leader's end where that is known, else the last end of a task. None while it runs.
+    /// How the process ended: its leader's end where that is known, else the last end of a task. None while
+    /// it runs.
     fn end(&self) -> Option<TaskEnd> {
         let last = |tasks: &mut dyn DoubleEndedIterator<Item = &Task>| {
             tasks.rev().find_map(|task| {
@@ -77,8 +79,8 @@ impl Process {
     }
 }
 
-/// Puts the trace's entries together. Process ids may be used again in a long recording: a process is the newest
-/// one of its id that has begun.
+/// Puts the trace's entries together. Process ids may be used again in a long recording: a process is the
+/// newest one of its id that has begun.
 fn processes(metas: impl Iterator<Item = Meta>) -> Vec<Process> {
     let mut all: Vec<Process> = Vec::new();
     let mut by_pid: HashMap<Tid, usize> = HashMap::new();
@@ -182,8 +184,8 @@ fn tree(all: &[Process]) -> Vec<(usize, String)> {
     order
 }
 
-/// A process as rr shows it. The first one has no parent in the recording; a status below zero is a signal; and one
-/// whose end was not seen counts as killed.
+/// A process as rr shows it. The first one has no parent in the recording; a status below zero is a signal;
+/// and one whose end was not seen counts as killed.
 fn line_of_rr(process: &Process) -> String {
     let ppid = process.parent.map_or_else(|| "--".into(), |_| process.ppid.to_string());
     let exit = match process.end() {

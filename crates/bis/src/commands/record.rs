@@ -1,8 +1,8 @@
 //! `bis record`: everything around a recording. Finds the program, makes the trace's folder, and gives the
 //! program's exit status; the recording itself is `bis-record`.
 //!
-//! A successful recording adds nothing to the program's output: where the trace is, is said on a terminal only, or
-//! when asked for. A recording that never began leaves nothing behind.
+//! A successful recording adds nothing to the program's output: where the trace is, is said on a terminal
+//! only, or when asked for. A recording that never began leaves nothing behind.
 
 use std::{
     env as std_env,
@@ -144,7 +144,8 @@ fn running(pid: Tid) -> (program::Found, Option<PathBuf>) {
     (program::Found { path, argv }, link("cwd"))
 }
 
-/// The program becomes a part of the recording that this process is in: it takes our place. Returns only if it cannot.
+/// The program becomes a part of the recording that this process is in: it takes our place. Returns only if
+/// it cannot.
 fn join(args: &Record, trace: &Path) -> Result<u8> {
     let environment = environment(&args.env)?;
     if let Some(cwd) = &args.cwd {
@@ -207,8 +208,8 @@ fn left_out(command: &OsString) -> Pattern {
     Pattern(absolute.map_or_else(|| command.clone(), PathBuf::into_os_string).into_vec())
 }
 
-/// Writes where the trace will be to a descriptor that we were started with. The program does not get it, so that who
-/// reads there does not wait for the program's descendants.
+/// Writes where the trace will be to a descriptor that we were started with. The program does not get it, so
+/// that who reads there does not wait for the program's descendants.
 fn print_path(fd: i32, trace: &Path) -> Result<()> {
     let what = |error| Failure::of(format!("write the trace's path to descriptor {fd}"), error);
     let mut to = bis_tracee::sys::adopt_fd(fd).map_err(what)?;

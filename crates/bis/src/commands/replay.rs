@@ -1,5 +1,6 @@
-//! `bis replay`; with a debugger it is `debug.rs`, and here without: `bis replay -a`, a whole recording replayed without a debugger.
-//! The replay is `bis-replay`, which also writes the program's output; here is the exit status.
+//! `bis replay`; with a debugger it is `debug.rs`, and here without: `bis replay -a`, a whole recording
+//! replayed without a debugger. The replay is `bis-replay`, which also writes the program's output; here is
+//! the exit status.
 
 use std::{io::IsTerminal, num::NonZero, thread};
 
@@ -63,8 +64,8 @@ pub fn run(args: &Replay) -> Result<u8> {
     }
 }
 
-/// Replays all of a trace for the sake of its places that are found by their state, if no replay has yet shown that these are right:
-/// a session with a debugger cannot begin again where one turns out to be wrong.
+/// Replays all of a trace for the sake of its places that are found by their state, if no replay has yet
+/// shown that these are right: a session with a debugger cannot begin again where one turns out to be wrong.
 pub fn prove(trace: &Trace) {
     if !bis_replay::learnt::has_guesses(trace) {
         return;
@@ -78,8 +79,8 @@ pub fn prove(trace: &Trace) {
     }
 }
 
-/// The process that was named. By its program it is the first one that executed it: its base name or whole path, as the
-/// kernel or as the program knew it.
+/// The process that was named. By its program it is the first one that executed it: its base name or whole
+/// path, as the kernel or as the program knew it.
 fn pid_of(trace: &Trace, process: &ProcessArg) -> Result<Tid> {
     let name = match process {
         ProcessArg::Pid(pid) => return Ok(Tid(*pid)),
@@ -98,8 +99,9 @@ fn pid_of(trace: &Trace, process: &ProcessArg) -> Result<Tid> {
     })
 }
 
-/// Why the trace as a whole is not complete. A whole replay of it is none of the program's run, also where no domain
-/// shows it: the cut may have come before the first event. One process can be complete in a trace that is not.
+/// Why the trace as a whole is not complete. A whole replay of it is none of the program's run, also where no
+/// domain shows it: the cut may have come before the first event. One process can be complete in a trace that
+/// is not.
 fn cut(trace: &Trace, args: &Replay) -> Option<String> {
     match trace.ended() {
         Ending::Cut { why } if args.pid.is_none() => Some(why.clone()),

@@ -1,6 +1,6 @@
-//! `bis info --stops`: why the tasks of a recording stopped, counted from its events. A call of the hooks is no stop; a
-//! traced call is, and the reason can be told from where it was made: by the program's own instruction (its place in the
-//! text was not patched), or in a trampoline, behind the hook that left it.
+//! `bis info --stops`: why the tasks of a recording stopped, counted from its events. A call of the hooks is
+//! no stop; a traced call is, and the reason can be told from where it was made: by the program's own
+//! instruction (its place in the text was not patched), or in a trampoline, behind the hook that left it.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -31,7 +31,8 @@ struct Calls {
     unhooked: u64,
     /// Its hook found that it would wait, or what only the kernel can say.
     left: u64,
-    /// Its hook did not begin: the descriptor or the path is a special one, the results are too many, a stop was asked for.
+    /// Its hook did not begin: the descriptor or the path is a special one, the results are too many, a stop
+    /// was asked for.
     declined: u64,
     /// Its instruction is not patched: it is the first time, it cannot be, or its code is no file's.
     unpatched: u64,

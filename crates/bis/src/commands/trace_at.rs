@@ -1,5 +1,6 @@
-//! `bis replay --trace-at`: prints at each arrival at some places, without a prompt. It is gdb that knows what places and expressions
-//! are; the commands that it gets (`trace_at.gdb`) leave what they can to the server, where an arrival costs some microseconds.
+//! `bis replay --trace-at`: prints at each arrival at some places, without a prompt. It is gdb that knows
+//! what places and expressions are; the commands that it gets (`trace_at.gdb`) leave what they can to the
+//! server, where an arrival costs some microseconds.
 
 use std::{
     io::{self, Write},

@@ -116,7 +116,8 @@ pub fn command(program: impl AsRef<std::ffi::OsStr>, cwd: &Path) -> Command {
     command
 }
 
-/// Starts the command in a process group of its own, its outputs going to `name.out` and `name.err` in `logs`.
+/// Starts the command in a process group of its own, its outputs going to `name.out` and `name.err` in
+/// `logs`.
 pub fn start(mut command: Command, name: &str, logs: &Path, stdin: Option<&[u8]>) -> Result<Running, Failed> {
     let file = |suffix: &str| {
         let path = logs.join(format!("{name}.{suffix}"));

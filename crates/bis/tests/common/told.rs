@@ -1,4 +1,5 @@
-//! A trace with all of its events, to be written again with some of them told otherwise: what a replay must see.
+//! A trace with all of its events, to be written again with some of them told otherwise: what a replay must
+//! see.
 
 use std::{collections::BTreeMap, fmt::Display, fs, path::Path};
 

@@ -1,11 +1,12 @@
-//! Bytecode as steps that the program can execute by itself ([`bis_replay::Predicate`]): a condition that is false a million times
-//! stops nobody then. What has no such step is left to [`super::run`].
+//! Bytecode as steps that the program can execute by itself ([`bis_replay::Predicate`]): a condition that is
+//! false a million times stops nobody then. What has no such step is left to [`super::run`].
 
 use bis_replay::{Predicate, Test};
 
 use super::op::Op;
 
-/// The processor's numbers of the general registers, in the order of gdb's numbers (rax, rbx, rcx, rdx, rsi, rdi, rbp, rsp, r8 to r15).
+/// The processor's numbers of the general registers, in the order of gdb's numbers (rax, rbx, rcx, rdx, rsi,
+/// rdi, rbp, rsp, r8 to r15).
 const REGISTERS: [u8; 16] = [0, 3, 1, 2, 6, 7, 5, 4, 8, 9, 10, 11, 12, 13, 14, 15];
 
 /// gdb's number of the program counter.

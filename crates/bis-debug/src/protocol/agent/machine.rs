@@ -172,8 +172,9 @@ impl Machine<'_> {
         self.push(value)
     }
 
-    /// Operands: how many arguments, the format's length (with its final zero) and text. On the stack: the arguments,
-    /// the first on top, and above them two words (a channel and a function) that have no meaning here.
+    /// Operands: how many arguments, the format's length (with its final zero) and text. On the stack: the
+    /// arguments, the first on top, and above them two words (a channel and a function) that have no meaning
+    /// here.
     fn printf(&mut self, look: &mut dyn Look) -> Result<(), Fault> {
         let count = usize::from(self.bytes(1)?[0]);
         let len = usize::from(self.operand16()?);

@@ -1,16 +1,17 @@
-//! The interpreter of agent expressions: the bytecode of breakpoint conditions and commands (gdb manual, "The GDB Agent
-//! Expression Mechanism").
+//! The interpreter of agent expressions: the bytecode of breakpoint conditions and commands (gdb manual, "The
+//! GDB Agent Expression Mechanism").
 //!
-//! gdb compiles a condition such as `argc == 5` to bytecode and sends it with the breakpoint. Run where the program is,
-//! a condition that does not hold costs no exchange of packets. Commands are bytecode too: `dprintf` with the style
-//! `agent` becomes the instruction `printf`.
+//! gdb compiles a condition such as `argc == 5` to bytecode and sends it with the breakpoint. Run where the
+//! program is, a condition that does not hold costs no exchange of packets. Commands are bytecode too:
+//! `dprintf` with the style `agent` becomes the instruction `printf`.
 //!
-//! The machine has a stack of 64-bit words and reads the program through [`Look`]. It changes nothing but trace state
-//! variables, if the implementation of [`Look`] has them. Bytecode comes from a client, and may be anything: [`Limits`]
-//! bound its steps, its stack and its output, and what is wrong with it is a [`Fault`].
+//! The machine has a stack of 64-bit words and reads the program through [`Look`]. It changes nothing but
+//! trace state variables, if the implementation of [`Look`] has them. Bytecode comes from a client, and may
+//! be anything: [`Limits`] bound its steps, its stack and its output, and what is wrong with it is a
+//! [`Fault`].
 //!
-//! The instructions that record memory for tracepoints do nothing. Those for floating-point numbers are not supported:
-//! gdb never makes them.
+//! The instructions that record memory for tracepoints do nothing. Those for floating-point numbers are not
+//! supported: gdb never makes them.
 
 mod compile;
 mod machine;

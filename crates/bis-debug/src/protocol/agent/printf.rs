@@ -1,7 +1,7 @@
 //! `printf` of agent expressions: the format as the user has typed it, with C's escapes and conversions.
 //!
-//! An argument is a 64-bit word; how many bits of it count, the conversion's length says. A number for `%f` and its like
-//! is the bits of a double. `%n`, `%a` and widths that are arguments are not supported.
+//! An argument is a 64-bit word; how many bits of it count, the conversion's length says. A number for `%f`
+//! and its like is the bits of a double. `%n`, `%a` and widths that are arguments are not supported.
 
 use super::{Fault, Look};
 

@@ -1,4 +1,5 @@
-//! `vFile`: the client reads files through the server. Flags and modes are the protocol's own, not those of Linux.
+//! `vFile`: the client reads files through the server. Flags and modes are the protocol's own, not those of
+//! Linux.
 
 use bis_trace::types::Tid;
 

@@ -38,7 +38,8 @@ pub enum LldbCommand {
     SaveRegisters { thread: Option<ThreadId> },
     /// `QRestoreRegisterState:NUMBER`
     RestoreRegisters { number: u64, thread: Option<ThreadId> },
-    /// `qShlibInfoAddr`: where the address of the dynamic linker's `r_debug` is, in the program's dynamic section.
+    /// `qShlibInfoAddr`: where the address of the dynamic linker's `r_debug` is, in the program's dynamic
+    /// section.
     SharedLibraryInfo,
     /// `qGetWorkingDir`
     WorkingDirectory,

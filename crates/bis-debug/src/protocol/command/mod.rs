@@ -1,8 +1,9 @@
 //! Commands: what a client asks for, as values. [`parse`] makes one of a packet's payload.
 //!
-//! The families have a file each: `memory`, `registers`, `points` (breakpoints and watchpoints), `resume`, `query`
-//! (`q`), `set` (`Q`), `verbose` (`v`), `file` (`vFile`), `transfer` (`qXfer`) and `lldb` for what only LLDB sends.
-//! Numbers are hexadecimal unless said otherwise; strings that travel as hexadecimal digits are here as bytes or text.
+//! The families have a file each: `memory`, `registers`, `points` (breakpoints and watchpoints), `resume`,
+//! `query` (`q`), `set` (`Q`), `verbose` (`v`), `file` (`vFile`), `transfer` (`qXfer`) and `lldb` for what
+//! only LLDB sends. Numbers are hexadecimal unless said otherwise; strings that travel as hexadecimal digits
+//! are here as bytes or text.
 
 mod file;
 mod lldb;
@@ -85,7 +86,8 @@ pub enum Command {
     MoreThreads,
     /// `qThreadExtraInfo,THREAD`
     ThreadExtraInfo(ThreadId),
-    /// `qGetTLSAddr:THREAD,OFFSET,MAP`: where a thread's variable is. `map` is the address of the library's link map.
+    /// `qGetTLSAddr:THREAD,OFFSET,MAP`: where a thread's variable is. `map` is the address of the library's
+    /// link map.
     TlsAddress { thread: ThreadId, offset: u64, map: u64 },
     /// `QThreadEvents`
     ThreadEvents(bool),
@@ -147,12 +149,13 @@ pub enum Command {
     Symbol { name: String, value: Option<u64> },
     /// `qRcmd`: `monitor`.
     Monitor(String),
-    /// `qRRCmd`: a command of rr, as Delve and the scripts of rr and Midas send it. `thread` is which thread the
-    /// client looks at, if it says.
+    /// `qRRCmd`: a command of rr, as Delve and the scripts of rr and Midas send it. `thread` is which thread
+    /// the client looks at, if it says.
     RrCommand { name: String, thread: Option<Tid>, arguments: Vec<String> },
 
     // Settings.
-    /// `QPassSignals`: signals that the program gets without a stop. Those that Linux does not have are left out.
+    /// `QPassSignals`: signals that the program gets without a stop. Those that Linux does not have are left
+    /// out.
     PassSignals(Vec<Signal>),
     /// `QProgramSignals`: signals that the program may get when it is resumed with one.
     ProgramSignals(Vec<Signal>),

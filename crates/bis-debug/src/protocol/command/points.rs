@@ -1,4 +1,5 @@
-//! `z` and `Z`: breakpoints and watchpoints, with conditions and commands as bytecode for [`super::super::agent`].
+//! `z` and `Z`: breakpoints and watchpoints, with conditions and commands as bytecode for
+//! [`super::super::agent`].
 
 use super::{
     super::{
@@ -46,8 +47,8 @@ pub struct Point {
     pub size: u64,
     /// The point counts if one of them is not zero, or if there are none.
     pub conditions: Vec<Bytecode>,
-    /// To be run where the point counts. The program then goes on: a point with commands does not stop it, as in
-    /// gdbserver.
+    /// To be run where the point counts. The program then goes on: a point with commands does not stop it, as
+    /// in gdbserver.
     pub commands: Vec<Bytecode>,
     /// The commands stay when the client has gone.
     pub persist: bool,

@@ -57,8 +57,8 @@ fn symbol(mut text: Text) -> Parsed<Command> {
     Ok(Command::Symbol { name: hex_text(text.rest())?, value })
 }
 
-/// `NAME:THREAD:ARGUMENT...`, the thread in decimal and the arguments in hexadecimal digits. Older clients put the
-/// name in hexadecimal digits, and no thread.
+/// `NAME:THREAD:ARGUMENT...`, the thread in decimal and the arguments in hexadecimal digits. Older clients
+/// put the name in hexadecimal digits, and no thread.
 fn rr(text: Text) -> Parsed<Command> {
     let mut words = text.0.split(|byte| *byte == b':');
     let name =

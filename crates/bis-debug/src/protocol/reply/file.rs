@@ -21,8 +21,8 @@ pub fn file_data(data: &[u8]) -> Payload {
     [head.as_bytes(), data].concat()
 }
 
-/// The protocol's number of an error (gdb manual, "Errno Values"). They are those of Linux but for few; what the
-/// protocol does not have is 9999.
+/// The protocol's number of an error (gdb manual, "Errno Values"). They are those of Linux but for few; what
+/// the protocol does not have is 9999.
 fn to_protocol(errno: i32) -> i32 {
     const ENAMETOOLONG: i32 = 36;
     const ENOSYS: i32 = 38;

@@ -1,7 +1,8 @@
 //! Replies: what a server answers, as the payload of a packet ([`super::packet::encode`] frames it).
 //!
-//! `stop` has the replies to what makes the program run, `file` those of `vFile`, `objects` the XML that `qXfer` reads,
-//! `lldb` the answers to LLDB's own questions. This file has what they share, and the short ones.
+//! `stop` has the replies to what makes the program run, `file` those of `vFile`, `objects` the XML that
+//! `qXfer` reads, `lldb` the answers to LLDB's own questions. This file has what they share, and the short
+//! ones.
 
 mod errors;
 mod file;
@@ -66,16 +67,16 @@ pub fn unavailable(len: usize) -> Payload {
     vec![b'x'; 2 * len]
 }
 
-/// The answer to `x`. gdb 16 and LLDB 21 want a mark (`b`) before the data, and ask only a server that has said
-/// `binary-upload+`. Older LLDBs want the data alone; they ask for 0 bytes at 0 first, and where the answer is not `OK`
-/// they use `m`.
+/// The answer to `x`. gdb 16 and LLDB 21 want a mark (`b`) before the data, and ask only a server that has
+/// said `binary-upload+`. Older LLDBs want the data alone; they ask for 0 bytes at 0 first, and where the
+/// answer is not `OK` they use `m`.
 #[must_use]
 pub fn memory_binary(data: &[u8], has_mark: bool) -> Payload {
     if has_mark { [b"b", data].concat() } else { data.to_vec() }
 }
 
-/// A piece of an object that `qXfer` reads: at most `len` bytes from `offset` on, and no more than fit a packet of
-/// `len` bytes with the escapes that they need.
+/// A piece of an object that `qXfer` reads: at most `len` bytes from `offset` on, and no more than fit a
+/// packet of `len` bytes with the escapes that they need.
 #[must_use]
 pub fn chunk(object: &[u8], offset: u64, len: u64) -> Payload {
     let rest = usize::try_from(offset).ok().and_then(|offset| object.get(offset..)).unwrap_or_default();
@@ -103,8 +104,8 @@ pub fn console(output: &[u8]) -> Payload {
     text(format_args!("O{}", hex_string(output)))
 }
 
-/// The answer to `qSupported`: the largest packet that the server takes, and features as the protocol writes them
-/// (`multiprocess+`, `qXfer:auxv:read+`).
+/// The answer to `qSupported`: the largest packet that the server takes, and features as the protocol writes
+/// them (`multiprocess+`, `qXfer:auxv:read+`).
 #[must_use]
 pub fn supported(packet_size: usize, features: &[&str]) -> Payload {
     text(format_args!("PacketSize={packet_size:x};{}", features.join(";")))

@@ -1,14 +1,15 @@
 //! The register file of an x86-64 Linux thread, as clients see it.
 //!
-//! One table ([`Target::registers`]) says for each register its number, its place in the block of `g`, and where it
-//! really lives: a word of [`Registers`], bytes of the extended state, or an x87 field that has to be made. From the
-//! table come the target description (`xml`), reading and writing (`access`), and LLDB's `qRegisterInfo` (`info`).
+//! One table ([`Target::registers`]) says for each register its number, its place in the block of `g`, and
+//! where it really lives: a word of [`Registers`], bytes of the extended state, or an x87 field that has to
+//! be made. From the table come the target description (`xml`), reading and writing (`access`), and LLDB's
+//! `qRegisterInfo` (`info`).
 //!
-//! The numbers are those that gdb gives to the registers of the features in this order: core, SSE, Linux, segments,
-//! AVX, AVX-512, protection keys. A feature is there if the program's XCR0 has its components.
+//! The numbers are those that gdb gives to the registers of the features in this order: core, SSE, Linux,
+//! segments, AVX, AVX-512, protection keys. A feature is there if the program's XCR0 has its components.
 //!
-//! The extended state is the XSAVE area in the standard (non-compacted) form, as ptrace and signal frames have it
-//! (Intel SDM volume 1, 13.4). It may be cut: what is not there holds its initial value.
+//! The extended state is the XSAVE area in the standard (non-compacted) form, as ptrace and signal frames
+//! have it (Intel SDM volume 1, 13.4). It may be cut: what is not there holds its initial value.
 
 mod access;
 mod info;
@@ -24,8 +25,8 @@ use bis_trace::types::Registers;
 pub use access::WriteError;
 pub use table::{Feature, Format, Register};
 
-/// Where the components of the extended state lie, in bytes from its start. The processor tells: `cpuid` leaf 0xd,
-/// subleaf of the component, ebx. The legacy area (x87 and SSE) and the header are the same everywhere.
+/// Where the components of the extended state lie, in bytes from its start. The processor tells: `cpuid` leaf
+/// 0xd, subleaf of the component, ebx. The legacy area (x87 and SSE) and the header are the same everywhere.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Offsets {
     /// The upper halves of ymm0 to ymm15 (component 2).
@@ -47,7 +48,8 @@ impl Default for Offsets {
     }
 }
 
-/// The longest extended state that is believed, in bytes. With AMX, the largest component, it is about 11 KiB.
+/// The longest extended state that is believed, in bytes. With AMX, the largest component, it is about 11
+/// KiB.
 pub const EXTENDED_MAX: usize = 1 << 16;
 
 /// Where a register lives.
@@ -70,8 +72,8 @@ pub struct Target {
 }
 
 impl Target {
-    /// `xcr0` says which components there are. One whose offset is beyond [`EXTENDED_MAX`] is left out: the numbers may
-    /// be those of a trace from a stranger.
+    /// `xcr0` says which components there are. One whose offset is beyond [`EXTENDED_MAX`] is left out: the
+    /// numbers may be those of a trace from a stranger.
     #[must_use]
     pub fn new(xcr0: u64, offsets: &Offsets) -> Target {
         let registers = table::table(xcr0, offsets);
@@ -97,8 +99,8 @@ impl Target {
         self.registers.iter().find(|register| register.name == name)
     }
 
-    /// A file of the target description, by the annex of `qXfer:features`: at first `target.xml`, then those that it
-    /// includes.
+    /// A file of the target description, by the annex of `qXfer:features`: at first `target.xml`, then those
+    /// that it includes.
     #[must_use]
     pub fn xml(&self, annex: &str) -> Option<&str> {
         self.files.iter().find(|(name, _)| name == annex).map(|(_, text)| text.as_str())
@@ -128,8 +130,8 @@ impl Target {
         self.registers.iter().flat_map(|register| access::read(register, registers, extended)).collect()
     }
 
-    /// Writes one register. An extended state that is too short for it grows, and its header says that the register's
-    /// component is in use.
+    /// Writes one register. An extended state that is too short for it grows, and its header says that the
+    /// register's component is in use.
     ///
     /// # Errors
     /// Where there is no such register, or it has another length. Nothing has changed then.

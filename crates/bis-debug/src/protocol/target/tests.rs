@@ -53,7 +53,8 @@ fn numbers_are_those_of_gdb() {
 
 #[test]
 fn the_block_has_the_registers_in_order() {
-    // 17 words of 8 bytes, eflags and 6 selectors of 4, st of 10, x87 words of 4, xmm, mxcsr, three words of 8.
+    // 17 words of 8 bytes, eflags and 6 selectors of 4, st of 10, x87 words of 4, xmm, mxcsr, three words of
+    // 8.
     assert_eq!(target(X87_SSE).block_len(), 17 * 8 + 7 * 4 + 80 + 32 + 256 + 4 + 24);
     let registers = Registers { rax: 1, rip: 0x1234, eflags: 0x246, fs_base: 0x7fff, ..Registers::default() };
     let target = target(X87_SSE);

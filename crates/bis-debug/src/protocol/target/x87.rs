@@ -1,5 +1,6 @@
-//! The x87's control registers. gdb sees them as `fstenv` has them, 32 bits each and a tag word of two bits for each
-//! register; the extended state has them shorter, and one bit of tag for each register (Intel SDM volume 1, 10.5.1).
+//! The x87's control registers. gdb sees them as `fstenv` has them, 32 bits each and a tag word of two bits
+//! for each register; the extended state has them shorter, and one bit of tag for each register (Intel SDM
+//! volume 1, 10.5.1).
 
 /// A control register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,11 +1,13 @@
-//! The target description: which registers there are, for gdb, LLDB and Delve (gdb manual, "Target Descriptions").
+//! The target description: which registers there are, for gdb, LLDB and Delve (gdb manual, "Target
+//! Descriptions").
 //!
-//! Names of features, of registers, and of the types that users see (`$xmm0.v4_float`) are gdb's. Types that came late
-//! to gdb (`bfloat16`) are left out: a gdb that does not know one refuses the whole description.
+//! Names of features, of registers, and of the types that users see (`$xmm0.v4_float`) are gdb's. Types that
+//! came late to gdb (`bfloat16`) are left out: a gdb that does not know one refuses the whole description.
 //!
-//! Delve decides the form. It finds registers only in files of their own, whose includes have the prefix `xi` without a
-//! declaration (gdb has that from the DTD, LLDB takes the name as it is); it takes an opening brace for an escape, and
-//! an asterisk for a run length. So `target.xml` includes a file for each feature, and none has such a character.
+//! Delve decides the form. It finds registers only in files of their own, whose includes have the prefix `xi`
+//! without a declaration (gdb has that from the DTD, LLDB takes the name as it is); it takes an opening brace
+//! for an escape, and an asterisk for a run length. So `target.xml` includes a file for each feature, and
+//! none has such a character.
 
 use std::fmt::Write as _;
 

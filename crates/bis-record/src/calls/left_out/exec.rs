@@ -1,9 +1,9 @@
-//! Programs that are left out of the recording: an exec of one starts it outside (`bis_tracee::outside`), and the recorded process
-//! executes a stand-in instead, which waits for it.
+//! Programs that are left out of the recording: an exec of one starts it outside (`bis_tracee::outside`), and
+//! the recorded process executes a stand-in instead, which waits for it.
 //!
-//! The exec is entered twice. The first time, the program is started, and the process gets what its stand-in needs; the calls for
-//! that cost it the call that it is in, so it makes it again. The second time, it is made an exec of the stand-in.
-//! A program that cannot be started fails as an exec does.
+//! The exec is entered twice. The first time, the program is started, and the process gets what its stand-in
+//! needs; the calls for that cost it the call that it is in, so it makes it again. The second time, it is
+//! made an exec of the stand-in. A program that cannot be started fails as an exec does.
 
 use std::{
     ffi::{CString, OsStr},
@@ -44,7 +44,8 @@ fn field<'a>(status: &'a str, name: &str) -> &'a str {
     status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim()
 }
 
-/// Why a process of ours would not be what this one is. A program that is left out must not get out of a sandbox.
+/// Why a process of ours would not be what this one is. A program that is left out must not get out of a
+/// sandbox.
 fn why_not(pid: Tid, status: &str) -> Option<&'static str> {
     let own = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     if MAY.iter().any(|name| field(status, name) != field(&own, name)) {
@@ -89,7 +90,8 @@ impl Domain {
         self.leave_no_stand_in(it.tid)
     }
 
-    /// At the entry of an exec: what becomes of it, if its program is to be left out. None: it goes on as an exec.
+    /// At the entry of an exec: what becomes of it, if its program is to be left out. None: it goes on as an
+    /// exec.
     fn enter_left_out(&mut self, tid: Tid, exec: &ExecArgs) -> Result<Option<Entry>> {
         let (nr, entry) = (self.call(tid)?.nr, self.call(tid)?.entry);
         let is_same =
@@ -134,8 +136,8 @@ impl Domain {
         }
     }
 
-    /// The program of an exec that is to be left out, if it is: what the task calls it, and where it is. With `is_asked`, any program
-    /// is.
+    /// The program of an exec that is to be left out, if it is: what the task calls it, and where it is. With
+    /// `is_asked`, any program is.
     fn left_out_program(&self, tid: Tid, exec: &ExecArgs, is_asked: bool) -> Option<(PathBuf, PathBuf)> {
         let patterns = &self.session.options.left_out;
         if !is_asked && patterns.is_empty() {
@@ -150,7 +152,8 @@ impl Domain {
         (is_program && is_meant).then_some((named, path))
     }
 
-    /// Starts the program. The descriptors of the stand-in's program and of its socket, and the signals that were blocked.
+    /// Starts the program. The descriptors of the stand-in's program and of its socket, and the signals that
+    /// were blocked.
     fn begin_outside(
         &mut self,
         tid: Tid,
@@ -195,7 +198,8 @@ impl Domain {
         })
     }
 
-    /// The program outside, with all that it would have from the task that executes it; the socket's other end is still to come.
+    /// The program outside, with all that it would have from the task that executes it; the socket's other
+    /// end is still to come.
     fn outside_like(
         &mut self,
         tid: Tid,
@@ -292,7 +296,8 @@ fn named(tid: Tid, found: &Path) -> PathBuf {
     fs::canonicalize(found).unwrap_or_else(|_| found.to_owned())
 }
 
-/// The descriptors that the stand-in needs, made by the task itself: its program, and one end of a socket, whose other end we get.
+/// The descriptors that the stand-in needs, made by the task itself: its program, and one end of a socket,
+/// whose other end we get.
 fn make_descriptors(
     slot: &mut Option<Stopped>,
     pid: Tid,

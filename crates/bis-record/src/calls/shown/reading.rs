@@ -1,16 +1,20 @@
-//! What a program reads of its own address space: `maps`, `smaps`, `smaps_rollup`, `numa_maps`, `status`, `stat`, `statm` and `mem` of
-//! itself, of its threads, and of other processes of the recording. It sees what it would see without bis: no agent, no
-//! trampolines, no scratch memory, no tracer, and its text without jumps to hooks.
+//! What a program reads of its own address space: `maps`, `smaps`, `smaps_rollup`, `numa_maps`, `status`,
+//! `stat`, `statm` and `mem` of itself, of its threads, and of other processes of the recording. It sees what
+//! it would see without bis: no agent, no trampolines, no scratch memory, no tracer, and its text without
+//! jumps to hooks.
 //!
-//! A read of such a file is not made: its result is computed here, and is as long as the kernel's would be (`window.rs`): some
-//! programs stop at the first read that does not fill their buffer. Lists of mappings are made as far as they are read, like the
-//! kernel's own; other texts as a whole when they are read from their start. The position in a text is that of the
-//! descriptor, so that `lseek`, `dup` and `fork` mean what they always do.
+//! A read of such a file is not made: its result is computed here, and is as long as the kernel's would be
+//! (`window.rs`): some programs stop at the first read that does not fill their buffer. Lists of mappings are
+//! made as far as they are read, like the kernel's own; other texts as a whole when they are read from their
+//! start. The position in a text is that of the descriptor, so that `lseek`, `dup` and `fork` mean what they
+//! always do.
 //!
-//! A write to `mem` is not made by the kernel either: it may change text, which is first made the program's own again.
+//! A write to `mem` is not made by the kernel either: it may change text, which is first made the program's
+//! own again.
 //!
-//! Not changed: `pagemap`, which answers for addresses that the reader has to know already; `map_files`, a folder, which lists what
-//! is mapped of the hooks' area as `memfd:bis`; and the memory of another process (`/proc/OTHER/mem`).
+//! Not changed: `pagemap`, which answers for addresses that the reader has to know already; `map_files`, a
+//! folder, which lists what is mapped of the hooks' area as `memfd:bis`; and the memory of another process
+//! (`/proc/OTHER/mem`).
 
 use std::{
     fs::{self, File},
@@ -141,9 +145,9 @@ impl Domain {
         buffers(&self.memory, vector, call.args, asked)
     }
 
-    /// At the entry of a call that writes: its result, if it writes to the memory of a process of the recording. The kernel lets that
-    /// change what the process itself may not write (its text, too), page by page, up to the first that it cannot; so does
-    /// whoever traces it.
+    /// At the entry of a call that writes: its result, if it writes to the memory of a process of the
+    /// recording. The kernel lets that change what the process itself may not write (its text, too), page by
+    /// page, up to the first that it cannot; so does whoever traces it.
     fn write_memory(&mut self, tid: Tid, call: &Call) -> Result<Option<Entry>> {
         let fd = call.i32(0);
         let file = shown_file(tid, fd).filter(|file| file.what == Shown::Memory);
@@ -183,7 +187,8 @@ impl Domain {
         Ok(Some(Entry::Done(done.cast_signed())))
     }
 
-    /// Changes the domain's own memory, as far as that is there and the program's. How many bytes were written.
+    /// Changes the domain's own memory, as far as that is there and the program's. How many bytes were
+    /// written.
     fn change_memory(&mut self, tid: Tid, at: u64, source: &[u8]) -> Result<usize> {
         let range = at..at.saturating_add(source.len() as u64);
         let first = without(range, &self.ours()).into_iter().next().filter(|part| part.start == at);
@@ -222,8 +227,8 @@ impl Domain {
         for (addr, len) in buffers.iter().copied() {
             let len = len.min(rest.len() as u64);
             let part = &rest[..usize::try_from(len).unwrap_or(0)];
-            // The kernel knows best what may be written. It looks at less than a list of all mappings, which a browser asks for in a
-            // thousand pieces.
+            // The kernel knows best what may be written. It looks at less than a list of all mappings, which
+            // a browser asks for in a thousand pieces.
             let room = match sys::write_where_allowed(tid, addr, part) {
                 Ok(done) => done as u64,
                 Err(_) => {
@@ -267,8 +272,8 @@ impl Domain {
         bytes
     }
 
-    /// What a read of so many bytes gives of a text; none where it is the kernel's business (the process is gone, or not of the
-    /// recording).
+    /// What a read of so many bytes gives of a text; none where it is the kernel's business (the process is
+    /// gone, or not of the recording).
     fn text_as_shown(&mut self, tid: Tid, fd: i32, file: &ShownFile, at: u64, len: u64) -> Option<Vec<u8>> {
         let is_it = |text: &ShownText| text.fd == fd && text.path == file.path;
         let known = self.shown.iter().position(is_it).map(|index| self.shown.remove(index));
@@ -368,8 +373,8 @@ impl Domain {
         number == tid || self.tasks.len() == 1 && self.tasks.contains_key(&number)
     }
 
-    /// The task that the program means, as we call it, and the memory of its process that is not the program's; none
-    /// if it is not of the recording.
+    /// The task that the program means, as we call it, and the memory of its process that is not the
+    /// program's; none if it is not of the recording.
     fn ours_of(&self, tid: Tid, number: Tid) -> Option<(Tid, Vec<Range<u64>>)> {
         [number, self.session.outside(tid, number)].into_iter().find_map(|id| {
             if self.tasks.contains_key(&id) {
@@ -424,7 +429,8 @@ fn position(tid: Tid, fd: i32) -> Option<u64> {
     proc::Fields::of_fd(tid, fd)?.number("pos", 10)
 }
 
-/// The kernel tells names as the reader finds them. A program below another root does not know what is above it.
+/// The kernel tells names as the reader finds them. A program below another root does not know what is above
+/// it.
 fn as_seen_from(tid: Tid, text: Vec<u8>) -> Vec<u8> {
     let root = fs::read_link(format!("/proc/{tid}/root")).unwrap_or_default();
     let root = root.as_os_str().as_bytes();

@@ -1,7 +1,7 @@
 //! What `/proc/PID/maps` and its relatives say, without the memory that is bis's. Pure: text in, text out.
 //!
-//! The kernel's lines stay as they are, byte for byte, but for those that begin a mapping of ours, which go with all
-//! that is said of it. One that the kernel has merged with a neighbour of the program's is cut.
+//! The kernel's lines stay as they are, byte for byte, but for those that begin a mapping of ours, which go
+//! with all that is said of it. One that the kernel has merged with a neighbour of the program's is cut.
 
 use std::{collections::BTreeSet, ops::Range};
 
@@ -16,8 +16,8 @@ fn header(line: &[u8]) -> Option<(Range<u64>, &[u8])> {
     Some((hex(start)?..hex(end)?, &line[space + 1..]))
 }
 
-/// How long the beginning of a text of maps or smaps is that what follows cannot change: up to the last mapping that touches
-/// none before it. `text` may end anywhere.
+/// How long the beginning of a text of maps or smaps is that what follows cannot change: up to the last
+/// mapping that touches none before it. `text` may end anywhere.
 pub fn settled(text: &[u8]) -> usize {
     let (mut settled, mut at, mut end) = (0, 0, None);
     for line in text.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")) {
@@ -70,8 +70,8 @@ fn part_line(whole: &Range<u64>, part: &Range<u64>, rest: &[u8]) -> Option<Vec<u
     Some(line.into_bytes())
 }
 
-/// Where something else is mapped than the program knows of: the range, and what the kernel's line would say behind the
-/// addresses.
+/// Where something else is mapped than the program knows of: the range, and what the kernel's line would say
+/// behind the addresses.
 pub type Instead = (Range<u64>, Vec<u8>);
 
 /// The text of maps or smaps without what it says of `ours`, and with what is `instead`.
@@ -102,8 +102,8 @@ pub fn mappings(text: &[u8], ours: &[Range<u64>], instead: &[Instead]) -> Vec<u8
     kept
 }
 
-/// The text of maps or smaps, in which these pages of text are executable as the text around them. Where nothing stands
-/// between them (in maps), lines of one mapping become one.
+/// The text of maps or smaps, in which these pages of text are executable as the text around them. Where
+/// nothing stands between them (in maps), lines of one mapping become one.
 pub fn unguarded(text: &[u8], guards: &BTreeSet<u64>) -> Vec<u8> {
     let mut kept: Vec<u8> = Vec::with_capacity(text.len());
     // Where the last line begins in `kept`, if it may grow: with its range, and whether it is a guard's.
@@ -233,7 +233,8 @@ fn lessened<'a>(words: impl Iterator<Item = &'a str>, less: &[(usize, u64)]) -> 
     words.enumerate().map(word).collect()
 }
 
-/// The text of statm without `ours`: pages that are mapped, in memory, in memory and of files; code; 0; data; 0.
+/// The text of statm without `ours`: pages that are mapped, in memory, in memory and of files; code; 0; data;
+/// 0.
 pub fn statm(text: &[u8], ours: &Weight) -> Vec<u8> {
     let less = [(0, ours.mapped), (1, ours.own + ours.shared), (2, ours.shared), (5, ours.data)];
     let less = less.map(|(place, bytes)| (place, pages(bytes)));
@@ -241,8 +242,8 @@ pub fn statm(text: &[u8], ours: &Weight) -> Vec<u8> {
     format!("{}\n", lessened(text.split_whitespace(), &less).join(" ")).into_bytes()
 }
 
-/// The text of stat without `ours`. A task's name may hold anything; what follows the last parenthesis are words: the state is
-/// the first, then with 20 the bytes that are mapped and with 21 the pages in memory.
+/// The text of stat without `ours`. A task's name may hold anything; what follows the last parenthesis are
+/// words: the state is the first, then with 20 the bytes that are mapped and with 21 the pages in memory.
 pub fn stat(text: &[u8], is_self: bool, ours: &Weight) -> Vec<u8> {
     let Some(end) = text.iter().rposition(|byte| *byte == b')') else { return text.to_vec() };
     let (name, rest) = text.split_at(end + 1);
@@ -269,8 +270,9 @@ fn of_status(name: &[u8], ours: &Weight) -> Option<u64> {
     Some(bytes / 1024)
 }
 
-/// The text of status as it would be without a tracer and its filter: `own` is the recorder's own, and `seccomp` what the task
-/// itself has added to that; none where that is not known. `ours` is memory that is not the program's.
+/// The text of status as it would be without a tracer and its filter: `own` is the recorder's own, and
+/// `seccomp` what the task itself has added to that; none where that is not known. `ours` is memory that is
+/// not the program's.
 pub fn status(text: &[u8], own: &[u8], is_self: bool, seccomp: Option<OwnSeccomp>, ours: &Weight) -> Vec<u8> {
     let own = String::from_utf8_lossy(own);
     let mut out = Vec::with_capacity(text.len());

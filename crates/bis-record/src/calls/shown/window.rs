@@ -1,6 +1,6 @@
-//! How much one read of a file of /proc gives. The kernel makes such a text record by record into a buffer of a page
-//! (fs/seq_file.c: seq_read_iter): a read gives what is left in it, and then as many whole records as fit, so it is often shorter than
-//! it was asked for. Pure.
+//! How much one read of a file of /proc gives. The kernel makes such a text record by record into a buffer of
+//! a page (fs/seq_file.c: seq_read_iter): a read gives what is left in it, and then as many whole records as
+//! fit, so it is often shorter than it was asked for. Pure.
 
 use std::ops::Range;
 
@@ -44,7 +44,8 @@ impl Default for Window {
 }
 
 impl Window {
-    /// How much of the text a read from `at` can need: what is left, what fills the buffer, and a record behind it.
+    /// How much of the text a read from `at` can need: what is left, what fills the buffer, and a record
+    /// behind it.
     pub fn reach(&self, at: usize) -> usize {
         at.max(self.end).saturating_add(self.size.saturating_mul(3))
     }

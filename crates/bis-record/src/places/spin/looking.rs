@@ -26,8 +26,8 @@ const SKIPS_MAX: u32 = 15;
 const CALLS_LEN: u64 = 4096;
 
 impl Domain {
-    /// The task has been stopped in the middle of computation: does it spin? [`Step::Elsewhere`]: something else has come
-    /// first.
+    /// The task has been stopped in the middle of computation: does it spin? [`Step::Elsewhere`]: something
+    /// else has come first.
     pub fn look_for_spin(&mut self, tid: Tid) -> Result<Step> {
         let is_slice_over = self.has_run(self.turns.slice());
         let (turn, cap) = (self.journal.count(), self.turns.slice());

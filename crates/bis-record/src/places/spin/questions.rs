@@ -9,7 +9,8 @@ use xxhash_rust::xxh3::Xxh3;
 use super::{SHORT, SHORT_BY_STATE};
 use crate::{domain::Domain, task::Task};
 
-/// How long a task that has spun is passed over, at most, if what it looks at does not change: its loop may end by its count.
+/// How long a task that has spun is passed over, at most, if what it looks at does not change: its loop may
+/// end by its count.
 const IDLE_MAX: Duration = Duration::from_millis(10);
 
 impl Domain {
