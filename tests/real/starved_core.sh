@@ -1,6 +1,7 @@
 # Linux 6.18 gives a core for seconds to one of two sessions alone, where two processes of one hand over to each other there
 # and a third wakes now and then on another core: to which of the two is chance. A supervisor that starves there goes to another core.
 # needs: gcc
+# needs hooks: with `-n` nothing keeps what cpuid says of the core from the program, so all of the recording stays on the first one
 # limit: 60
 # setup
 cat >hog.c <<'end'

@@ -5,8 +5,8 @@
 //! beside it (a client for a server) and must succeed; `# check` runs natively afterwards, with the recorded
 //! output in `$OUT` and `$ERR`. Before the sections, `# needs: PROGRAM...` names what must be installed; a
 //! trial without it is ignored, and says which package brings it. `# source: PACKAGE` likewise names a source
-//! package that `tests/real/sources.sh` fetches; it is in `$SOURCES/PACKAGE/`. `# limit: SECONDS` is the time
-//! one step may take (else 180).
+//! package that `tests/real/sources.sh` fetches; it is in `$SOURCES/PACKAGE/`. `# needs hooks: REASON` leaves out
+//! the trial without hooks. `# limit: SECONDS` is the time one step may take (else 180).
 //!
 //! Like `guests`, with the same names of modes; `tests/real/soak.sh` runs each many times.
 
@@ -26,6 +26,8 @@ struct Real {
     name: String,
     needs: Vec<String>,
     source: Option<String>,
+    /// Why it does not hold without hooks.
+    needs_hooks: Option<String>,
     limit: Duration,
     setup: String,
     record: String,
@@ -42,6 +44,8 @@ fn main() {
             [("native", None), ("replay", Some(&[])), ("no_hooks", Some(&["--no-hooks"]))];
         for (mode, recorded) in modes {
             let name = format!("{}::{mode}", real.name);
+            let without_hooks = real.needs_hooks.clone().filter(|_| mode == "no_hooks");
+            let missing = missing.clone().or(without_hooks);
             if let Some(why) = &missing {
                 println!("ignored: {name}: {why}");
             }
@@ -95,6 +99,7 @@ impl Real {
             name: path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
             needs: needs.chain(["bash"]).map(str::to_owned).collect(),
             source: directive("# source:").map(str::to_owned),
+            needs_hooks: directive("# needs hooks:").map(str::to_owned),
             limit: Duration::from_secs(limit),
             setup: section("setup").unwrap_or_default(),
             record: required("record").trim().to_owned(),

@@ -13,9 +13,10 @@ const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
 impl Session<'_> {
     /// Where breakpoints have to be, for what the user wants to know: those that the user has, and where
-    /// hooked calls are caught.
+    /// hooked calls are caught; and where a task leaves a range of instructions that it is to run through.
     pub(super) fn places(&self, replica: &Replica<'_>) -> BTreeSet<u64> {
         let mut places = self.points.breakpoints();
+        places.extend(self.exits.iter().flat_map(|exits| &exits.places));
         if self.caught_calls != Catch::None
             && let Some(text) = replica.text()
         {

@@ -13,6 +13,7 @@ use super::{
     history::Mark,
     place::{Leg, Position},
     points::{Asker, Points, Values},
+    range::STEPS,
     trail::{Due, Trail},
     unexpected,
 };
@@ -159,7 +160,7 @@ impl<'t> Session<'t> {
     }
 
     /// The live replica, to be moved on, with the user's points in it.
-    fn arm(&mut self) -> Result<(), Trouble> {
+    pub(super) fn arm(&mut self) -> Result<(), Trouble> {
         let points = self.places(&self.live.replica);
         self.live.replica.set_points(&points)?;
         let watches = self.points.watches();
@@ -219,7 +220,7 @@ impl<'t> Session<'t> {
     }
 
     /// Lets the live replica run to its next stop. None: it is none for the user.
-    fn leg_forward(
+    pub(super) fn leg_forward(
         &mut self,
         way: &mut Way,
         each_event: bool,
@@ -335,6 +336,8 @@ impl<'t> Session<'t> {
                 if !printed.is_empty() {
                     self.printed(tid, printed);
                 }
+                let is_exit = |exits: &super::range::Exits| exits.tid == tid && exits.places.contains(&addr);
+                let why = why.or_else(|| self.exits.as_ref().is_some_and(is_exit).then_some(Why::Step));
                 let Some(why) = why else {
                     if !self.mark_at_point(way, addr, due)? {
                         Self::was_false(&self.points, &mut self.live, way, addr)?;
@@ -455,6 +458,7 @@ impl<'t> Session<'t> {
         self.host.is_audible = true;
         let mut way = Way::new(self, &self.live, self.position.clone());
         let limit = Limit { signals: true, end: true, ..Limit::default() };
+        let (mut exits, mut count) = (None, 0);
         loop {
             let from = self.position.clone();
             match self.step_live(tid, &limit, &mut way)? {
@@ -482,6 +486,18 @@ impl<'t> Session<'t> {
             if self.stopper.take() {
                 return Ok(Report { tid, why: Why::Interrupted });
             }
+            count += 1;
+            if count == STEPS {
+                exits = range.and_then(|range| self.exits_of(tid, range));
+            }
+            let Some(exits) = exits.clone() else { continue };
+            let report = self.run_to_exit(exits)?;
+            let rip = self.live.replica.registers(tid).map_or(0, |registers| registers.rip);
+            let in_range = range.is_some_and(|(start, end)| (start..end).contains(&rip));
+            if report.why != Why::Step || !in_range {
+                return Ok(report);
+            }
+            way = Way::new(self, &self.live, self.position.clone());
         }
     }
 

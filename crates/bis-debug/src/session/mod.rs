@@ -32,6 +32,7 @@ mod passed;
 pub mod place;
 pub mod points;
 pub mod processes;
+mod range;
 mod searched;
 mod strides;
 mod trail;
@@ -268,6 +269,8 @@ pub struct Session<'t> {
     pub tells_threads: bool,
     /// The program has begun by a caught call, of whose return the client is told when it goes on.
     exec_return: Option<Report>,
+    /// A task runs through a range of instructions, and is to be stopped where it leaves it.
+    exits: Option<range::Exits>,
     aside: Aside<'t>,
     /// The address of the C library's fflush, if there is one.
     fflush: Option<u64>,
@@ -412,6 +415,7 @@ impl<'t> Session<'t> {
             catches_forks: false,
             tells_threads: false,
             exec_return: None,
+            exits: None,
             aside: Aside::default(),
             fflush: None,
             console: VecDeque::new(),
