@@ -5,8 +5,8 @@
 //! beside it (a client for a server) and must succeed; `# check` runs natively afterwards, with the recorded
 //! output in `$OUT` and `$ERR`. Before the sections, `# needs: PROGRAM...` names what must be installed; a
 //! trial without it is ignored, and says which package brings it. `# source: PACKAGE` likewise names a source
-//! package that `tests/real/sources.sh` fetches; it is in `$SOURCES/PACKAGE/`. `# needs hooks: REASON` leaves out
-//! the trial without hooks. `# limit: SECONDS` is the time one step may take (else 180).
+//! package that `tests/real/sources.sh` fetches; it is in `$SOURCES/PACKAGE/`. `# needs hooks: REASON` leaves
+//! out the trial without hooks. `# limit: SECONDS` is the time one step may take (else 180).
 //!
 //! Like `guests`, with the same names of modes; `tests/real/soak.sh` runs each many times.
 
