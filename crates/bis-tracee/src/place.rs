@@ -65,18 +65,33 @@ pub fn leave_out(held: Vec<MemWrite>, areas: &[Range<u64>]) -> Vec<MemWrite> {
 
 /// The first eight bytes of these that memory does not hold, with where they are and what should be there.
 /// None: it holds all of these bytes. `read`: as much as can be read of memory.
+///
+/// What an `xsavec` has left of MXCSR says nothing ([`xsave`]): it is written or not, and where the rest of
+/// the area was overwritten since, nothing else tells that there was one.
 pub fn first_difference(read: impl Fn(u64, usize) -> Vec<u8>, held: &[MemWrite]) -> Option<(u64, u64)> {
     held.iter().find_map(|wanted| {
         let found = read(wanted.addr, wanted.data.len());
         if found == wanted.data {
             return None;
         }
-        let at = wanted.data.iter().zip(&found).position(|(a, b)| a != b).unwrap_or(found.len());
-        let at = (at & !(WORD - 1)).min(wanted.data.len().saturating_sub(WORD));
-        let mut word = [0; WORD];
-        let bytes = wanted.data.get(at..at + WORD).unwrap_or_default();
-        word[..bytes.len()].copy_from_slice(bytes);
-        Some((wanted.addr + at as u64, u64::from_le_bytes(word)))
+        let word = |bytes: &[u8], at: usize| {
+            let bytes = bytes.get(at..at + WORD)?;
+            Some(u64::from_le_bytes(std::array::from_fn(|i| bytes[i])))
+        };
+        let is_left = |at: usize| {
+            let is_mxcsr = |bytes: &[u8]| {
+                word(bytes, at).is_some_and(|word| xsave::is_mxcsr(wanted.addr + at as u64, word))
+            };
+            is_mxcsr(&wanted.data) || found.len() >= at + WORD && is_mxcsr(&found)
+        };
+        // The last eight bytes may overlap those before.
+        let last = wanted.data.len().saturating_sub(WORD);
+        let mut places = (0..wanted.data.len()).step_by(WORD).map(|at| at.min(last));
+        let at = places.find(|at| {
+            let range = *at..(at + WORD).min(wanted.data.len());
+            found.get(range.clone()) != wanted.data.get(range) && !is_left(*at)
+        })?;
+        Some((wanted.addr + at as u64, word(&wanted.data, at).unwrap_or_default()))
     })
 }
 
@@ -274,6 +289,33 @@ fn pieces(range: &Range<u64>) -> Vec<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_word_that_differs_is_found_but_for_what_xsavec_left_of_mxcsr() {
+        const LEFT: u64 = 0x2_ffff_0000_1f80;
+        let bytes = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+        let differ = |wanted: &[u64], found: &[u64]| {
+            let held = [MemWrite { addr: 0x1000, data: bytes(wanted) }];
+            first_difference(|_, len| bytes(found)[..len.min(8 * found.len())].to_vec(), &held)
+        };
+        assert_eq!(differ(&[1, 2, 3, 4], &[1, 2, 3, 4]), None);
+        assert_eq!(differ(&[1, 2, 3, 4, 5], &[1, 2, 3, 7, 6]), Some((0x1018, 4)));
+        for (wanted, found) in [(LEFT, 0), (7, LEFT)] {
+            assert_eq!(differ(&[1, 2, 3, wanted], &[1, 2, 3, found]), None);
+            assert_eq!(differ(&[1, 2, 3, wanted, 5], &[1, 2, 3, found, 6]), Some((0x1020, 5)));
+            assert_eq!(
+                differ(&[1, wanted], &[1, found]),
+                Some((0x1008, wanted)),
+                "it is elsewhere in an area"
+            );
+        }
+        // Memory that is not there differs.
+        assert_eq!(differ(&[1, 2, 3, LEFT], &[1, 2]), Some((0x1010, 3)));
+        // Less than eight bytes at the end.
+        let held = [MemWrite { addr: 0x1000, data: vec![1; 12] }];
+        let found = |_, _| [vec![1; 11], vec![2]].concat();
+        assert_eq!(first_difference(found, &held), Some((0x1004, 0x0101_0101_0101_0101)));
+    }
 
     #[test]
     fn watched_pieces_cover_all_and_fit_the_registers() {

@@ -57,6 +57,16 @@ fn component_len(bit: u32) -> u64 {
     u64::from(sys::cpuid(13, bit)[0]).next_multiple_of(ALIGN)
 }
 
+/// Is this word what is left of an area: MXCSR, and behind it the mask of the bits that it may have? It lies
+/// 24 bytes behind the area's begin.
+#[must_use]
+pub fn is_mxcsr(addr: u64, word: u64) -> bool {
+    const OFFSET: u64 = 24;
+    // With denormals-are-zeros (bit 6) or without, and of AMD's processors with bit 17 (misaligned accesses).
+    const MASKS: [u64; 3] = [0xffbf, 0xffff, 0x2_ffff];
+    addr % ALIGN == OFFSET && MASKS.contains(&(word >> 32)) && word & 0xffff_0000 == 0
+}
+
 /// These ranges (address, length), without what lies in one of the areas, and without those that are empty.
 #[must_use]
 pub fn leave_out(mut ranges: Vec<(u64, u64)>, areas: &[Range<u64>]) -> Vec<(u64, u64)> {
