@@ -29,7 +29,7 @@ use crate::{
     hooks::{Hooks, watch::Watched},
     places::surroundings::Surroundings,
     session::Session,
-    signals::Asked,
+    signals::asked::Asked,
     space::AddressSpace,
     task::{Handle, InCall, Task},
     tokens::Tokens,

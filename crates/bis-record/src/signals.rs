@@ -20,7 +20,7 @@
 //! in `delivery.rs`; which signals wait, and what the kernel would do with them, in `waiting.rs`.
 
 mod answers;
-mod asked;
+pub mod asked;
 mod delivery;
 mod fatal;
 mod frames;
@@ -28,7 +28,6 @@ mod stash;
 mod waiting;
 
 pub use answers::Meeting;
-pub use asked::Asked;
 pub use waiting::bit;
 
 use bis_trace::{

@@ -21,7 +21,8 @@ use crate::{
     image,
     maps::{self, Mapping},
     memory::Memory,
-    ours, proc,
+    ours,
+    proc::{self, Fields},
     remote::Remote,
     sys,
     task::{self, Resume, Running, Status, Stopped},
@@ -93,14 +94,14 @@ impl Drop for Found {
     }
 }
 
-/// A field of a task's status.
-fn status_of(tid: Tid, field: &str) -> Option<String> {
-    proc::Fields::of(tid)?.text(field).map(str::to_owned)
+/// A task that another one's status names.
+fn field_of(tid: Tid, field: &str) -> Option<Tid> {
+    Fields::of(tid)?.tid(field)
 }
 
 /// Who traces it already, in words.
-fn tracer_of(pid: Tid) -> Option<String> {
-    let tracer = proc::Fields::of(pid)?.tid("TracerPid").filter(|tracer| tracer.0 != 0)?;
+fn tracer_of(status: &Fields) -> Option<String> {
+    let tracer = status.tid("TracerPid").filter(|tracer| tracer.0 != 0)?;
     Some(format!("{} (process {tracer}) traces it already", proc::name(tracer)))
 }
 
@@ -124,24 +125,24 @@ impl Found {
     /// [`FoundError::NoProcess`], [`FoundError::Refused`]; [`FoundError::Unsupported`] for what cannot be
     /// recorded from where it stands. The process goes on then.
     pub fn seize(pid: Tid) -> Result<Found, FoundError> {
-        let leader = status_of(pid, "Tgid").ok_or(FoundError::NoProcess(pid))?;
+        let status = Fields::of(pid).ok_or(FoundError::NoProcess(pid))?;
+        let leader = status.tid("Tgid").ok_or(FoundError::NoProcess(pid))?;
         let unsupported = |what: String| Err(FoundError::Unsupported { pid, what });
-        if leader != pid.to_string() {
+        if leader != pid {
             return unsupported(format!("it is a thread of process {leader}"));
         }
-        if fs::read_link(format!("/proc/{pid}/exe"))
-            .is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
-        {
+        let executable = fs::read_link(proc::path(pid, "exe"));
+        if executable.is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
             return unsupported(if task::is_alive(pid) {
                 "it is the kernel's own, or its first thread has ended".into()
             } else {
                 "it has ended".into()
             });
         }
-        if let Some(why) = tracer_of(pid) {
+        if let Some(why) = tracer_of(&status) {
             return Err(FoundError::Refused { pid, why });
         }
-        if status_of(pid, "Seccomp").is_some_and(|mode| mode != "0") {
+        if status.text("Seccomp").is_some_and(|mode| mode != "0") {
             return unsupported("it has a seccomp filter of its own, which would answer before bis".into());
         }
         if !sys::tells_tid_address() {
@@ -159,7 +160,7 @@ impl Found {
                 return Err(FoundError::NoProcess(pid));
             }
         }
-        let cs = found.threads.first().map_or(Ok(0), |first| first.stopped.regs().map(|regs| regs.cs))?;
+        let cs = found.threads.first().ok_or(FoundError::NoProcess(pid))?.stopped.regs()?.cs;
         if cs != CS_64 {
             return unsupported("it is a 32-bit program; bis records 64-bit ones".into());
         }
@@ -177,7 +178,7 @@ impl Found {
             Ok(()) => {}
             Err(TraceeError::Died(_)) => return Ok(None),
             // Made by a thread that was seized already: it is traced by itself.
-            Err(_) if status_of(tid, "TracerPid") == Some(ours::thread_id().to_string()) => {}
+            Err(_) if field_of(tid, "TracerPid") == Some(ours::thread_id()) => {}
             Err(TraceeError::Os { .. }) if !task::is_alive(tid) => return Ok(None),
             Err(TraceeError::Os { source, .. }) => {
                 return Err(FoundError::Refused { pid: self.pid, why: refusal(&source) });
@@ -212,7 +213,7 @@ impl Found {
     /// A task that is traced because its maker is: a child process, of another address space, is not to be
     /// recorded.
     fn let_go(&self, child: Tid) -> Result<(), FoundError> {
-        if status_of(child, "Tgid").is_none_or(|leader| leader == self.pid.to_string()) {
+        if field_of(child, "Tgid").is_none_or(|leader| leader == self.pid) {
             return Ok(());
         }
         match task::wait_for(child).and_then(|_| Stopped::adopt(child).detach()) {

@@ -356,7 +356,7 @@ unsafe fn execute(prepared: &mut Prepared, outside: &Outside) -> i32 {
 /// Where one cannot be taken.
 pub fn kept_files(tid: Tid) -> io::Result<Vec<(RawFd, File)>> {
     let mut files = Vec::new();
-    for fd in proc::fds(tid) {
+    for fd in proc::fds(tid)? {
         let flags = proc::open_flags(tid, fd).ok_or(io::ErrorKind::NotFound)?;
         if flags & libc::O_CLOEXEC == 0 {
             files.push((fd, crate::sys::take_fd(tid, fd)?));

@@ -4,7 +4,7 @@
 //! A file there takes some 20 µs to read. Of a task that is gone, or that this process may not look at, there
 //! is nothing.
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{fs, io, path::PathBuf, time::Duration};
 
 use bis_trace::types::Tid;
 
@@ -31,23 +31,30 @@ pub fn name(tid: Tid) -> String {
 }
 
 /// The entries of a folder that are numbers.
-fn numbers(folder: PathBuf) -> Vec<i32> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+fn numbers(folder: PathBuf) -> io::Result<Vec<i32>> {
+    let names = fs::read_dir(folder)?.flatten().map(|entry| entry.file_name());
+    Ok(names.filter_map(|name| name.to_str()?.parse().ok()).collect())
+}
+
+fn tids(folder: PathBuf) -> Vec<Tid> {
+    numbers(folder).unwrap_or_default().into_iter().map(Tid).collect()
 }
 
 /// All processes of which this one may know.
 pub fn processes() -> Vec<Tid> {
-    numbers("/proc".into()).into_iter().map(Tid).collect()
+    tids("/proc".into())
 }
 
 /// The threads of a process, also those that have ended and are not reaped.
 pub fn threads(pid: Tid) -> Vec<Tid> {
-    numbers(path(pid, "task")).into_iter().map(Tid).collect()
+    tids(path(pid, "task"))
 }
 
 /// The descriptors of a task.
-pub fn fds(tid: Tid) -> Vec<i32> {
+///
+/// # Errors
+/// Where the task is gone, or this process may not look at it.
+pub fn fds(tid: Tid) -> io::Result<Vec<i32>> {
     numbers(path(tid, "fd"))
 }
 
@@ -103,7 +110,7 @@ pub struct Stat(String);
 impl Stat {
     /// # Errors
     /// As reading the file has them.
-    pub fn of(tid: Tid) -> std::io::Result<Stat> {
+    pub fn of(tid: Tid) -> io::Result<Stat> {
         fs::read_to_string(path(tid, "stat")).map(Stat)
     }
 
@@ -169,7 +176,7 @@ mod tests {
         assert_eq!(executable(process), std::env::current_exe().ok());
         let file = fs::File::open("/dev/null").unwrap();
         let number = std::os::fd::AsRawFd::as_raw_fd(&file);
-        assert!(fds(process).contains(&number) && fs::read_link(fd(process, number)).is_ok());
+        assert!(fds(process).unwrap().contains(&number) && fs::read_link(fd(process, number)).is_ok());
         assert_eq!(open_flags(process, number).map(|flags| flags & libc::O_ACCMODE), Some(libc::O_RDONLY));
         assert_eq!(Stat::of(me).unwrap().state(), Some('R'));
         assert!(processor_time(me).is_some());

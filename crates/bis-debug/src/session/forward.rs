@@ -160,7 +160,7 @@ impl<'t> Session<'t> {
     }
 
     /// The live replica, to be moved on, with the user's points in it.
-    pub(super) fn arm(&mut self) -> Result<(), Trouble> {
+    fn arm(&mut self) -> Result<(), Trouble> {
         let points = self.places(&self.live.replica);
         self.live.replica.set_points(&points)?;
         let watches = self.points.watches();
@@ -172,9 +172,14 @@ impl<'t> Session<'t> {
         if let Some(end) = self.at_end()? {
             return Ok(end);
         }
+        self.host.is_audible = is_audible;
+        self.run_on()
+    }
+
+    /// Lets the live replica run from where it stands until something happens that the user is told of.
+    pub(super) fn run_on(&mut self) -> Result<Report, Trouble> {
         self.arm()?;
         self.live.replica.acknowledge();
-        self.host.is_audible = is_audible;
         let mut way = Way::new(self, &self.live, self.position.clone());
         let mut due = Due::Not;
         self.alarm.set(CHECKPOINT_EVERY);
@@ -220,7 +225,7 @@ impl<'t> Session<'t> {
     }
 
     /// Lets the live replica run to its next stop. None: it is none for the user.
-    pub(super) fn leg_forward(
+    fn leg_forward(
         &mut self,
         way: &mut Way,
         each_event: bool,

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use bis_trace::types::Tid;
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic};
 
-use super::{CHECKPOINT_EVERY, Report, Session, Trouble, forward::Way, trail::Due};
+use super::{Report, Session, Trouble};
 
 /// So many steps are made one by one before.
 pub(super) const STEPS: u64 = 200;
@@ -56,7 +56,7 @@ fn exits(start: u64, code: &[u8]) -> Option<BTreeSet<u64>> {
     (places.len() <= EXITS_MAX).then_some(places)
 }
 
-impl<'t> Session<'t> {
+impl Session<'_> {
     /// Where this task can leave a range of the program's text, if it is worth it to wait for it there.
     pub(super) fn exits_of(&self, tid: Tid, (start, end): (u64, u64)) -> Option<Exits> {
         let len = end.checked_sub(start).filter(|len| *len <= LEN_MAX)?;
@@ -69,26 +69,12 @@ impl<'t> Session<'t> {
     /// else comes that the user is told of.
     pub(super) fn run_to_exit(&mut self, exits: Exits) -> Result<Report, Trouble> {
         self.exits = Some(exits);
-        let report = self.run_to_any_exit();
+        let report = self.run_on();
         self.exits = None;
         self.alarm.clear();
-        self.live.replica.end_counts()?;
         let points = self.places(&self.live.replica);
         self.live.replica.set_points(&points)?;
         report
-    }
-
-    fn run_to_any_exit(&mut self) -> Result<Report, Trouble> {
-        self.arm()?;
-        let mut way = Way::new(self, &self.live, self.position.clone());
-        let mut due = Due::Not;
-        self.alarm.set(CHECKPOINT_EVERY);
-        loop {
-            let each = due != Due::Not || self.looks_at_events();
-            if let Some(report) = self.leg_forward(&mut way, each, &mut due)? {
-                return Ok(report);
-            }
-        }
     }
 }
 

@@ -60,7 +60,7 @@ impl Use {
             return Some(Use::Mapped);
         }
         let is_it = |fd: i32| fs::metadata(proc::fd(pid, fd)).is_ok_and(|m| (m.dev(), m.ino()) == key);
-        let mut fds = proc::fds(pid).into_iter();
+        let mut fds = proc::fds(pid).unwrap_or_default().into_iter();
         fds.any(|fd| is_it(fd) && is_for_writing(pid, fd)).then_some(Use::OpenForWriting)
     }
 

@@ -84,7 +84,7 @@ impl Domain {
         }
         let is_of_proc =
             |fd: &i32| fs::read_link(proc::fd(tid, *fd)).is_ok_and(|name| name.starts_with("/proc"));
-        for fd in proc::fds(tid).into_iter().filter(is_of_proc) {
+        for fd in proc::fds(tid).unwrap_or_default().into_iter().filter(is_of_proc) {
             let class = self.class_of(tid, fd);
             if class == FdClass::Shown {
                 self.session.shown.store(true, Ordering::Relaxed);

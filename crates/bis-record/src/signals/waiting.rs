@@ -6,7 +6,7 @@ use bis_syscalls::Call;
 use bis_trace::types::{Registers, Signal, Tid};
 use bis_tracee::siginfo::{Disposition, SigInfo, disposition, has_open};
 
-use super::Asked;
+use super::asked::Asked;
 use crate::{domain::Domain, error::Result};
 
 /// A signal's place in a set of them.

@@ -25,6 +25,7 @@ use bis_trace::types::{Registers, Tid};
 use bis_tracee::{
     Memory, Stopped,
     outside::{self, Outside},
+    proc::{self, Fields},
     remote::Remote,
     sys,
 };
@@ -37,18 +38,19 @@ use crate::{
 };
 
 /// The fields of /proc/PID/status that say what a process may do.
-const MAY: [&str; 8] = ["Uid:", "Gid:", "Groups:", "CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"];
+const MAY: [&str; 8] = ["Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"];
 const NAMESPACES: [&str; 7] = ["cgroup", "ipc", "mnt", "net", "pid", "user", "uts"];
-
-fn field<'a>(status: &'a str, name: &str) -> &'a str {
-    status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim()
-}
 
 /// Why a process of ours would not be what this one is. A program that is left out must not get out of a
 /// sandbox.
-fn why_not(pid: Tid, status: &str) -> Option<&'static str> {
-    let own = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
-    if MAY.iter().any(|name| field(status, name) != field(&own, name)) {
+fn why_not(pid: Tid, status: Option<&Fields>) -> Option<&'static str> {
+    let own = Fields::of_this_thread();
+    let is_other = |name: &str| {
+        let field = |status: Option<&Fields>| Some(status?.text(name)?.to_owned());
+        let its = field(status);
+        its.is_none() || its != field(own.as_ref())
+    };
+    if MAY.iter().any(|name| is_other(name)) {
         return Some("its user, groups or capabilities are not those of bis");
     }
     let differs = |name: String| {
@@ -104,7 +106,7 @@ impl Domain {
         let is_refused = is_asked.then_some(Entry::Done(-i64::from(libc::EPERM)));
         let Some((named, path)) = self.left_out_program(tid, exec, is_asked) else { return Ok(is_refused) };
         let pid = self.task(tid)?.pid;
-        let status = fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
+        let status = Fields::of(tid);
         let is_confined = self
             .task(tid)?
             .traits
@@ -114,13 +116,13 @@ impl Domain {
             .is_there()
             .then_some("it has seccomp filters of its own");
         let shown = path.display();
-        if let Some(why) = is_confined.or_else(|| why_not(tid, &status)) {
+        if let Some(why) = is_confined.or_else(|| why_not(tid, status.as_ref())) {
             let text =
                 format!("process {pid} executes {shown}, which is not left out of the recording: {why}");
             self.session.note(self.session.writer.next_seq(), text)?;
             return Ok(is_refused);
         }
-        match self.begin_outside(tid, exec, &named, &status)? {
+        match self.begin_outside(tid, exec, &named, status.as_ref())? {
             Ok((image, channel, blocked)) => {
                 self.session.left_out(pid);
                 self.session.note(
@@ -159,7 +161,7 @@ impl Domain {
         tid: Tid,
         exec: &ExecArgs,
         path: &Path,
-        status: &str,
+        status: Option<&Fields>,
     ) -> Result<io::Result<(RawFd, RawFd, u64)>> {
         let outside = match self.outside_like(tid, exec, path, status)? {
             Ok(outside) => outside,
@@ -205,7 +207,7 @@ impl Domain {
         tid: Tid,
         exec: &ExecArgs,
         path: &Path,
-        status: &str,
+        status: Option<&Fields>,
     ) -> Result<io::Result<impl FnOnce(File) -> Outside + use<>>> {
         let pid = self.task(tid)?.pid;
         let blocked = self.stopped(tid)?.sigmask()?;
@@ -220,14 +222,14 @@ impl Domain {
         let traits = &self.task(tid)?.traits;
         let (nice, affinity) = (traits.nice, traits.wishes.affinity.clone());
         let affinity = affinity.unwrap_or_else(|| self.session.cores.original.clone());
-        let number = |name, radix| u64::from_str_radix(field(status, name), radix).unwrap_or(0);
-        let umask = u32::try_from(number("Umask:", 8)).unwrap_or(0o022);
-        let ignored = number("SigIgn:", 16);
+        let number = |name, radix| status.and_then(|status| status.number(name, radix)).unwrap_or(0);
+        let umask = u32::try_from(number("Umask", 8)).unwrap_or(0o022);
+        let ignored = number("SigIgn", 16);
         let (group, _) = outside::group_and_session(pid);
         let folder = File::options()
             .read(true)
             .custom_flags(libc::O_PATH | libc::O_DIRECTORY)
-            .open(format!("/proc/{tid}/cwd"));
+            .open(proc::path(tid, "cwd"));
         let (cwd, files) = match folder.and_then(|cwd| Ok((cwd, outside::kept_files(pid)?))) {
             Ok(found) => found,
             Err(error) => return Ok(Err(error)),
