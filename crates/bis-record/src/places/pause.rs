@@ -28,7 +28,10 @@ use bis_tracee::{
 };
 use iced_x86::{Decoder, DecoderOptions, OpKind};
 
-use super::{nearby::look_around, surroundings::saved_states};
+use super::{
+    nearby::look_around,
+    surroundings::{Surroundings, saved_states},
+};
 use crate::{
     domain::Domain, error::Result, hooks::texts::TextFile, places::Step, space::open_mapped,
     task::stack_pointers,
@@ -41,6 +44,10 @@ const OPAQUE_MAX: Duration = Duration::from_millis(300);
 /// How long a task has to have had the processor for a second look at its memory to tell what its loop
 /// changes: several times what the kernel takes to let it go on and stop it again.
 const COMPUTED_MIN: Duration = Duration::from_micros(50);
+
+/// How long it has to have had it if nothing in memory has changed: its loop changes registers alone. Kicks
+/// that come one after the other, or a hypervisor that gives the core away, count as `COMPUTED_MIN` too.
+const UNCHANGED_MIN: Duration = Duration::from_millis(5);
 
 /// How much of the stack is looked at, bytes.
 const STACK_LEN: u64 = 4096;
@@ -109,9 +116,10 @@ impl Domain {
             self.looked_at = task::cpu_time(tid).map(|ran| (tid, ran));
             return Ok(false);
         }
-        if !self.has_run(OPAQUE_MAX) && !self.has_computed_since_look(tid) {
+        if !self.has_computed_since_look(tid)? {
             return Ok(false);
         }
+        self.looked_at = None;
         let Some(span) = self.find_span(tid)? else { return Ok(true) };
         if span == Spot::Bad && !self.note_opaque(tid) && !self.spins(tid)? {
             let task = self.task(tid)?;
@@ -145,11 +153,14 @@ impl Domain {
         now.saturating_sub(since) >= OPAQUE_MAX
     }
 
-    /// Has the task had the processor since its memory was looked at? A signal or a kick may come before it
-    /// has executed anything.
-    fn has_computed_since_look(&self, tid: Tid) -> bool {
-        let Some((_, then)) = self.looked_at.filter(|looked| looked.0 == tid) else { return true };
-        task::cpu_time(tid).is_none_or(|now| now.saturating_sub(then) > COMPUTED_MIN)
+    /// Has the task computed since its memory was looked at? A signal or a kick may come before it has
+    /// executed anything.
+    fn has_computed_since_look(&mut self, tid: Tid) -> Result<bool> {
+        let Some((_, then)) = self.looked_at.filter(|looked| looked.0 == tid) else { return Ok(true) };
+        let Some(now) = task::cpu_time(tid) else { return Ok(true) };
+        let ran = now.saturating_sub(then);
+        Ok(ran >= UNCHANGED_MIN
+            || ran > COMPUTED_MIN && !self.around(tid)?.changed_since(&self.surroundings).is_empty())
     }
 
     /// Is there still a reason to stop this task, which has stopped?
@@ -266,6 +277,14 @@ impl Domain {
 
     /// Looks at the memory of a stopped task: which words have changed since the last look.
     pub fn look_wide(&mut self, tid: Tid) -> Result<Vec<MemWrite>> {
+        let now = self.around(tid)?;
+        let changed = now.changed_since(&self.surroundings);
+        self.surroundings = now;
+        Ok(changed)
+    }
+
+    /// The memory of a stopped task, as far as a place is known by it.
+    fn around(&mut self, tid: Tid) -> Result<Surroundings> {
         let regs = self.stopped(tid)?.regs()?;
         let mut stacks = stack_pointers(&self.tasks);
         stacks.extend(self.space.old_stacks());
@@ -279,7 +298,7 @@ impl Domain {
         mappings.retain(|m| !self.space.views().overlaps(m.start, m.end));
         let saved = self.saved_on_stacks(&mappings);
         mappings.retain(is_ours);
-        Ok(self.surroundings.look(&self.memory, &regs, &stacks, &saved, &mappings))
+        Ok(Surroundings::look(&self.memory, &regs, &stacks, &saved, &mappings))
     }
 
     /// Writes down where the task stands.

@@ -58,17 +58,15 @@ impl Surroundings {
         self.0.iter().map(|(addr, data)| RangeSum { addr: *addr, len: data.len() as u64, sum: xxh3_64(data) })
     }
 
-    /// Looks at the memory of a stopped task with these registers: which words have changed since the last
-    /// look. Stacks end at `stacks`; of `mappings`, nothing changes but by the domain itself; what is `saved`
-    /// of vector registers does not repeat.
+    /// Looks at the memory of a stopped task with these registers. Stacks end at `stacks`; of `mappings`,
+    /// nothing changes but by the domain itself; what is `saved` of vector registers does not repeat.
     pub fn look(
-        &mut self,
         memory: &Memory,
         regs: &Registers,
         stacks: &[u64],
         saved: &[Range<u64>],
         mappings: &[Mapping],
-    ) -> Vec<MemWrite> {
+    ) -> Surroundings {
         let writable = mappings.iter().filter(|m| checksum::is_summed(m)).filter_map(|mapping| {
             // As in checksums: what lies below a stack pointer does not all repeat.
             let within = stacks.iter().filter(|rsp| mapping.start <= **rsp && **rsp < mapping.end);
@@ -82,14 +80,11 @@ impl Surroundings {
             (!data.is_empty()).then_some((addr, data))
         };
         let chosen = xsave::leave_out(choose(whole, near, regs.rip), saved);
-        let now = Surroundings(chosen.into_iter().filter_map(read).collect());
-        let changed = now.changed_since(self);
-        *self = now;
-        changed
+        Surroundings(chosen.into_iter().filter_map(read).collect())
     }
 
     /// What is here and was not there; of very much, pieces from everywhere.
-    fn changed_since(&self, before: &Surroundings) -> Vec<MemWrite> {
+    pub fn changed_since(&self, before: &Surroundings) -> Vec<MemWrite> {
         let mut changed: Vec<MemWrite> = Vec::new();
         for (addr, data) in &self.0 {
             for (before_addr, before) in &before.0 {
