@@ -185,6 +185,9 @@ impl Domain {
             (own::NUMBER, [own::LEAVE, path, argv, envp, ..]) => {
                 Call { nr: libc::SYS_execve.cast_unsigned(), args: [path, argv, envp, 0, 0, 0] }
             }
+            (own::NUMBER, [own::CHECKPOINT..=own::HOW, ..]) => {
+                return self.asked_of_checkpoints(tid, state, call).map(|()| None);
+            }
             (own::NUMBER, _) => return self.asked_of_us(tid, state, call).map(|()| None),
             _ => *call,
         };

@@ -24,6 +24,7 @@ use bis_tracee::{Memory, Status, Stopped, siginfo::SigInfo};
 use crate::{
     calls::ShownText,
     chaos::Mood,
+    checkpoints::Checkpoints,
     error::{RecordError, Result},
     events::{Journal, Recorder},
     hooks::{Hooks, watch::Watched},
@@ -58,6 +59,8 @@ pub struct Domain {
     pub watched: Arc<Watched>,
     pub tokens: Tokens,
     pub space: AddressSpace,
+    /// What the program has kept of itself.
+    pub checkpoints: Checkpoints,
     /// What its tasks are reading of address spaces.
     pub shown: Vec<ShownText>,
     /// None: every call is traced.
@@ -143,6 +146,7 @@ impl Domain {
             space: &mut self.space,
             hooks: &mut self.hooks,
             watched: &self.watched,
+            checkpoints: &mut self.checkpoints,
         }
     }
 

@@ -22,6 +22,7 @@ use bis_trace::{
 use bis_tracee::{Memory, balance, checksum, maps, sys, xsave};
 
 use crate::{
+    checkpoints::Checkpoints,
     error::{RecordError, Result},
     hooks::{Hooks, clock, counter, watch::Watched},
     places::surroundings::saved_states,
@@ -124,6 +125,7 @@ pub struct Recorder<'a> {
     pub space: &'a mut AddressSpace,
     pub hooks: &'a mut Option<Hooks>,
     pub watched: &'a Watched,
+    pub checkpoints: &'a mut Checkpoints,
 }
 
 impl Recorder<'_> {
@@ -175,6 +177,9 @@ impl Recorder<'_> {
                 EventKind::Token { .. } => task.has_log,
                 _ => false,
             };
+        }
+        if let EventKind::Syscall { outcome, .. } | EventKind::SyscallExit { outcome, .. } = &kind {
+            self.checkpoints.note(&outcome.effects);
         }
         let lapse = self.journal.lapse();
         let event = Event { seq, tid, kind, ticks, sums, lapse };

@@ -11,6 +11,7 @@ mod base;
 mod call;
 mod calls;
 mod chaos;
+mod checkpoints;
 mod cores;
 mod domain;
 mod ends;

@@ -15,6 +15,7 @@ use bis_trace::{
 use bis_tracee::{Memory, Resume, Status, Stopped, TraceeError, handover::Parked, task as tracee_task};
 
 use crate::{
+    checkpoints::Checkpoints,
     domain::Domain,
     error::{RecordError, Result},
     events::Journal,
@@ -106,6 +107,7 @@ impl Domain {
             if args.flags & CLONE_FILES != 0 {
                 self.share_fds();
             }
+            self.checkpoints.note_copy();
             let mut writes = Vec::new();
             if args.flags & CLONE_CHILD_SETTID != 0 {
                 let theirs = Memory::open(child)?;
@@ -273,6 +275,7 @@ impl Domain {
             watched: session.watch.of(id),
             tokens: Tokens::default(),
             space,
+            checkpoints: Checkpoints::default(),
             shown: Vec::new(),
             hooks: None,
             surroundings: Surroundings::default(),

@@ -7,7 +7,7 @@ use std::{
     panic::{self, AssertUnwindSafe},
     sync::{
         Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicBool, AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -164,6 +164,7 @@ pub struct Session {
     /// How long it was looked who outside has what is mapped (`calls/outside.rs`).
     pub looked: Looked,
     next_domain: AtomicU32,
+    next_checkpoint: AtomicU64,
     /// Has a process of the recording a pid namespace of its own?
     namespaces: AtomicBool,
     progress: Mutex<Progress>,
@@ -200,6 +201,7 @@ impl Session {
             shown: AtomicBool::new(false),
             looked: Looked::default(),
             next_domain: AtomicU32::new(1),
+            next_checkpoint: AtomicU64::new(1),
             namespaces: AtomicBool::new(false),
             progress: Mutex::default(),
             changed: Condvar::new(),
@@ -227,6 +229,11 @@ impl Session {
 
     pub fn new_domain_id(&self) -> DomainId {
         DomainId(self.next_domain.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// A number that no other checkpoint has.
+    pub fn new_checkpoint(&self) -> u64 {
+        self.next_checkpoint.fetch_add(1, Ordering::Relaxed)
     }
 
     /// From here on, what tasks call each other may not be their ids.

@@ -180,6 +180,10 @@ impl Replica<'_> {
                     self.new_task(&mut remote, (seq, *tid), regs, xstate.as_deref())?;
                     Ok(())
                 }
+                Effect::SetTask { tid, regs, xstate } => {
+                    self.set_task((seq, *tid), regs, xstate)?;
+                    Ok(())
+                }
                 Effect::Fork { domain, .. } => {
                     self.fork(&mut remote, *domain, host)?;
                     Ok(())
@@ -244,6 +248,24 @@ impl Replica<'_> {
         Ok(())
     }
 
+    /// Another task goes on from elsewhere.
+    fn set_task(
+        &mut self,
+        (seq, tid): (EventSeq, Tid),
+        regs: &Registers,
+        xstate: &[u8],
+    ) -> Result<(), Halt> {
+        let Some(mut task) = self.tasks.remove(&tid) else {
+            let error = EffectError::Forbidden("there is no such task, or it is the one that asks".into());
+            return Err(self.effect_failed(seq, format!("set task {tid} back"), error));
+        };
+        let set = self.set_xstate(&mut task, xstate).and_then(|()| Ok(task.set_regs(regs)?));
+        task.leave_events();
+        task.in_call = None;
+        self.tasks.insert(tid, task);
+        set
+    }
+
     /// Copies the process for a domain that begins here, if that is wanted.
     fn fork(&mut self, remote: &mut Remote<'_>, domain: DomainId, host: &mut dyn Host) -> Result<(), Halt> {
         if !host.wants_fork(domain) {
@@ -298,6 +320,7 @@ fn remapped(effect: &Effect) -> Vec<Range<u64>> {
         | Effect::ResizeObject { .. }
         | Effect::ClearObject { .. }
         | Effect::NewTask { .. }
+        | Effect::SetTask { .. }
         | Effect::Fork { .. } => Vec::new(),
     }
 }

@@ -213,6 +213,7 @@ impl ProgramText {
             | Effect::ResizeObject { .. }
             | Effect::ClearObject { .. }
             | Effect::NewTask { .. }
+            | Effect::SetTask { .. }
             | Effect::Fork { .. } => {}
         }
     }

@@ -164,6 +164,7 @@ pub(crate) fn name_of(effect: &Effect) -> String {
             format!("clear {len:#x} bytes at {offset:#x} of shared object {object}")
         }
         Effect::NewTask { tid, .. } => format!("make task {tid}"),
+        Effect::SetTask { tid, .. } => format!("set task {tid} back"),
         Effect::Fork { domain, .. } => format!("fork domain {domain}"),
     }
 }
@@ -356,6 +357,7 @@ impl Space {
             | Effect::ResizeObject { .. }
             | Effect::ClearObject { .. }
             | Effect::NewTask { .. }
+            | Effect::SetTask { .. }
             | Effect::Fork { .. } => unreachable!("not an effect on an address space"),
         }
         Ok(())

@@ -29,6 +29,10 @@ pub fn describe(call: &Call, ret: Option<i64>) -> String {
             }
             text.push(')');
         }
+        None if call.nr == crate::own::NUMBER && crate::own::name_of(call.args[0]).is_some() => {
+            let name = crate::own::name_of(call.args[0]).unwrap_or(crate::own::NAME);
+            put(&mut text, format_args!("{name}({:#x})", call.args[1]));
+        }
         None if call.nr == crate::own::NUMBER => {
             put(&mut text, format_args!("{}({}, {:#x})", crate::own::NAME, call.args[0], call.args[1]));
         }

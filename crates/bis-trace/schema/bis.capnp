@@ -197,6 +197,7 @@ struct Effect {
     newTask @8 :NewTask;
     fork @9 :Fork;
     clearObject @10 :ClearObject;
+    setTask @11 :NewTask;       # only where a domain goes back to a checkpoint
   }
 
   struct Map {
@@ -255,7 +256,7 @@ struct Effect {
   struct NewTask {
     tid @0 :Int32;              # > 0
     regs @1 :Data;              # registers
-    xstate @2 :Data;            # null: its maker's; not null only in an image
+    xstate @2 :Data;            # null: its maker's; not null in an image, and in setTask
   }
 
   struct Fork {

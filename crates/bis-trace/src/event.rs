@@ -285,6 +285,13 @@ pub enum Effect {
         regs: Registers,
         xstate: Option<Vec<u8>>,
     },
+    /// Another task of this domain goes on from here, wherever it is: in no system call, with these registers
+    /// and this extended state. (The domain goes back to a checkpoint of its own.)
+    SetTask {
+        tid: Tid,
+        regs: Registers,
+        xstate: Vec<u8>,
+    },
     /// A new domain with a copy of this address space. Its own stream has the rest.
     Fork {
         domain: DomainId,

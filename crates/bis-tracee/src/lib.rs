@@ -28,6 +28,7 @@ pub mod pagemap;
 pub mod place;
 pub mod proc;
 pub mod remote;
+pub mod shadow;
 pub mod siginfo;
 pub mod spawn;
 pub mod sys;

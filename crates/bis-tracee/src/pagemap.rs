@@ -22,6 +22,12 @@ impl Page {
     pub fn is_own(self) -> bool {
         self.is_there() && self.0 & (1 << 61) == 0
     }
+
+    /// It is [its own](Page::is_own), and no copy of the address space shows the same memory any more, or it is
+    /// swapped out, where that is not known: since the last copy was made, it may have been written to.
+    pub fn may_have_changed(self) -> bool {
+        self.is_own() && self.0 & (1 << 56 | 1 << 62) != 0
+    }
 }
 
 /// The page map of a task.
@@ -33,6 +39,17 @@ impl PageMap {
     /// Where the task is gone.
     pub fn open(tid: Tid) -> io::Result<PageMap> {
         File::open(format!("/proc/{tid}/pagemap")).map(PageMap)
+    }
+
+    /// What it says of the pages of `start..end` (whole pages), in order.
+    ///
+    /// # Errors
+    /// Where the map cannot be read.
+    pub fn range(&self, start: u64, end: u64) -> io::Result<Vec<Page>> {
+        let count = end.saturating_sub(start) / PAGE;
+        let mut bytes = vec![0; usize::try_from(count * 8).unwrap_or(0)];
+        self.0.read_exact_at(&mut bytes, start / PAGE * 8)?;
+        Ok(bytes.as_chunks::<8>().0.iter().map(|word| Page(u64::from_le_bytes(*word))).collect())
     }
 
     /// Calls `found` with the first address of each run of pages in `start..end` (whole pages) that are

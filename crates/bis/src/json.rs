@@ -164,6 +164,9 @@ fn effect(effect: &Effect) -> Value {
         Effect::NewTask { tid, regs, .. } => {
             json!({"kind": "new_task", "tid": tid.0, "regs": registers(regs)})
         }
+        Effect::SetTask { tid, regs, .. } => {
+            json!({"kind": "set_task", "tid": tid.0, "regs": registers(regs)})
+        }
         Effect::Fork { domain, tid } => json!({"kind": "fork", "domain": domain.0, "tid": tid.0}),
     }
 }

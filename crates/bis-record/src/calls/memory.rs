@@ -293,7 +293,7 @@ impl Domain {
     }
 
     /// A range is not mapped any more: munmap, with these arguments.
-    pub(super) fn unmapped(&mut self, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
+    pub fn unmapped(&mut self, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
         let (addr, len) = (args[0], page_up(args[1]));
         self.remove_shared(addr, addr + len)?;
         self.remove_views(addr, addr + len);
@@ -302,7 +302,7 @@ impl Domain {
     }
 
     /// A range is protected anew: mprotect, with these arguments.
-    pub(super) fn protected(&mut self, tid: Tid, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
+    pub fn protected(&mut self, tid: Tid, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
         let [addr, len, raw_prot, ..] = args;
         let range = addr..addr + page_up(len);
         let range = match raw_prot & PROT_GROWSDOWN {
@@ -350,8 +350,14 @@ impl Domain {
     }
 
     pub(super) fn leave_brk(&mut self, it: &mut Exit<'_>) -> Result<()> {
-        let (tid, break_at, outcome) = (it.tid, it.value(), &mut *it.outcome);
-        match self.space.move_brk(break_at) {
+        let change = self.space.move_brk(it.value());
+        self.heap_changed(it.tid, change, it.outcome);
+        Ok(())
+    }
+
+    /// The heap ends elsewhere.
+    pub fn heap_changed(&mut self, tid: Tid, change: HeapChange, outcome: &mut Outcome) {
+        match change {
             HeapChange::None => {}
             HeapChange::Grown(Range { start: addr, end }) => {
                 let (prot, backing) = (self.prot_of(tid, 3), Backing::Anonymous);
@@ -361,7 +367,6 @@ impl Domain {
                 outcome.effects.push(Effect::Unmap { addr, len: end - addr });
             }
         }
-        Ok(())
     }
 
     pub(super) fn leave_madvise(&mut self, it: &mut Exit<'_>) -> Result<()> {

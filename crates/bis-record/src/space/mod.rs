@@ -93,6 +93,11 @@ impl AddressSpace {
 
     // --- the heap
 
+    /// The end of the heap.
+    pub fn brk(&self) -> u64 {
+        self.brk
+    }
+
     /// The heap has this end now. Says which pages that adds, or takes.
     pub fn move_brk(&mut self, brk: u64) -> HeapChange {
         let (old, new) = (page_up(self.brk), page_up(brk));

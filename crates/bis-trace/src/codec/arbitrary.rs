@@ -123,6 +123,7 @@ fn effect() -> impl Strategy<Value = Effect> {
             regs,
             xstate
         }),
+        (tid(), registers(), bytes()).prop_map(|(tid, regs, xstate)| Effect::SetTask { tid, regs, xstate }),
         (domain(), tid()).prop_map(|(domain, tid)| Effect::Fork { domain, tid }),
     ]
 }

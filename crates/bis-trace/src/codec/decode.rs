@@ -263,6 +263,11 @@ fn effect(from: schema::effect::Reader<'_>) -> Result<Effect> {
             let xstate = if new.has_xstate() { Some(new.get_xstate()?.to_vec()) } else { None };
             Effect::NewTask { tid: tid(new.get_tid())?, regs: registers_from_bytes(new.get_regs()?)?, xstate }
         }
+        Which::SetTask(set) => {
+            let set = set?;
+            let regs = registers_from_bytes(set.get_regs()?)?;
+            Effect::SetTask { tid: tid(set.get_tid())?, regs, xstate: set.get_xstate()?.to_vec() }
+        }
         Which::Fork(fork) => {
             let fork = fork?;
             Effect::Fork { domain: domain(fork.get_domain())?, tid: tid(fork.get_tid())? }

@@ -299,6 +299,13 @@ fn effect(effect: &Effect, to: schema::effect::Builder<'_>) -> Result<()> {
                 to.set_xstate(xstate);
             }
         }
+        Effect::SetTask { tid, regs, xstate } => {
+            check_tid(tid.0)?;
+            let mut to = to.init_set_task();
+            to.set_tid(tid.0);
+            to.set_regs(&registers_to_bytes(regs));
+            to.set_xstate(xstate);
+        }
         Effect::Fork { domain, tid } => {
             check_domain(domain.0)?;
             check_tid(tid.0)?;

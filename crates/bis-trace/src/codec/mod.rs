@@ -79,7 +79,7 @@ fn outcome_bytes(outcome: &Outcome) -> u64 {
     let writes = outcome.writes.iter().map(|write| write.data.len() as u64).sum::<u64>();
     let effects = outcome.effects.iter().map(|effect| match effect {
         Effect::WriteObject { data, .. } => data.len() as u64,
-        Effect::NewTask { xstate: Some(xstate), .. } => xstate.len() as u64,
+        Effect::NewTask { xstate: Some(xstate), .. } | Effect::SetTask { xstate, .. } => xstate.len() as u64,
         _ => 0,
     });
     writes + effects.sum::<u64>() + outcome.xstate.as_ref().map_or(0, |x| x.len() as u64)

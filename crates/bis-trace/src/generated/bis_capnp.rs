@@ -6937,7 +6937,7 @@ pub mod range_sum {
 }
 
 pub mod effect {
-    pub use self::Which::{Map,Unmap,Protect,Remap,Advise,NewObject,WriteObject,ResizeObject,NewTask,Fork,ClearObject};
+    pub use self::Which::{Map,Unmap,Protect,Remap,Advise,NewObject,WriteObject,ResizeObject,NewTask,Fork,ClearObject,SetTask};
 
     #[derive(Copy, Clone)]
     pub struct Owned(());
@@ -7055,6 +7055,11 @@ pub mod effect {
             !self.reader.get_pointer_field(0).is_null()
         }
         #[inline]
+        pub fn has_set_task(&self) -> bool {
+            if self.reader.get_data_field::<u16>(0) != 11 { return false; }
+            !self.reader.get_pointer_field(0).is_null()
+        }
+        #[inline]
         pub fn which(self) -> ::core::result::Result<WhichReader<'a,>, ::capnp::NotInSchema> {
             match self.reader.get_data_field::<u16>(0) {
                 0 => {
@@ -7109,6 +7114,11 @@ pub mod effect {
                 }
                 10 => {
                     ::core::result::Result::Ok(ClearObject(
+                        ::capnp::traits::FromPointerReader::get_from_pointer(&self.reader.get_pointer_field(0), ::core::option::Option::None)
+                    ))
+                }
+                11 => {
+                    ::core::result::Result::Ok(SetTask(
                         ::capnp::traits::FromPointerReader::get_from_pointer(&self.reader.get_pointer_field(0), ::core::option::Option::None)
                     ))
                 }
@@ -7335,6 +7345,21 @@ pub mod effect {
             !self.builder.is_pointer_field_null(0)
         }
         #[inline]
+        pub fn set_set_task(&mut self, value: crate::bis_capnp::effect::new_task::Reader<'_>) -> ::capnp::Result<()> {
+            self.builder.set_data_field::<u16>(0, 11);
+            ::capnp::traits::SetterInput::set_pointer_builder(self.builder.reborrow().get_pointer_field(0), value, false)
+        }
+        #[inline]
+        pub fn init_set_task(self, ) -> crate::bis_capnp::effect::new_task::Builder<'a> {
+            self.builder.set_data_field::<u16>(0, 11);
+            ::capnp::traits::FromPointerBuilder::init_pointer(self.builder.get_pointer_field(0), 0)
+        }
+        #[inline]
+        pub fn has_set_task(&self) -> bool {
+            if self.builder.get_data_field::<u16>(0) != 11 { return false; }
+            !self.builder.is_pointer_field_null(0)
+        }
+        #[inline]
         pub fn which(self) -> ::core::result::Result<WhichBuilder<'a,>, ::capnp::NotInSchema> {
             match self.builder.get_data_field::<u16>(0) {
                 0 => {
@@ -7392,6 +7417,11 @@ pub mod effect {
                         ::capnp::traits::FromPointerBuilder::get_from_pointer(self.builder.get_pointer_field(0), ::core::option::Option::None)
                     ))
                 }
+                11 => {
+                    ::core::result::Result::Ok(SetTask(
+                        ::capnp::traits::FromPointerBuilder::get_from_pointer(self.builder.get_pointer_field(0), ::core::option::Option::None)
+                    ))
+                }
                 x => ::core::result::Result::Err(::capnp::NotInSchema(x))
             }
         }
@@ -7406,17 +7436,17 @@ pub mod effect {
     impl Pipeline  {
     }
     mod _private {
-        pub(crate) static ENCODED_NODE: [::capnp::Word; 220] = [
+        pub(crate) static ENCODED_NODE: [::capnp::Word; 235] = [
             ::capnp::word(0, 0, 0, 0, 5, 0, 6, 0),
             ::capnp::word(36, 45, 56, 173, 115, 184, 113, 213),
             ::capnp::word(10, 0, 0, 0, 1, 0, 1, 0),
             ::capnp::word(65, 92, 158, 59, 240, 167, 194, 209),
-            ::capnp::word(1, 0, 7, 0, 0, 0, 11, 0),
+            ::capnp::word(1, 0, 7, 0, 0, 0, 12, 0),
             ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
             ::capnp::word(21, 0, 0, 0, 138, 0, 0, 0),
             ::capnp::word(29, 0, 0, 0, 167, 0, 0, 0),
             ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-            ::capnp::word(161, 0, 0, 0, 111, 2, 0, 0),
+            ::capnp::word(161, 0, 0, 0, 167, 2, 0, 0),
             ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
             ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
             ::capnp::word(98, 105, 115, 46, 99, 97, 112, 110),
@@ -7457,84 +7487,91 @@ pub mod effect {
             ::capnp::word(70, 111, 114, 107, 0, 0, 0, 0),
             ::capnp::word(67, 108, 101, 97, 114, 79, 98, 106),
             ::capnp::word(101, 99, 116, 0, 0, 0, 0, 0),
-            ::capnp::word(44, 0, 0, 0, 3, 0, 4, 0),
+            ::capnp::word(48, 0, 0, 0, 3, 0, 4, 0),
             ::capnp::word(0, 0, 255, 255, 0, 0, 0, 0),
             ::capnp::word(0, 0, 1, 0, 0, 0, 0, 0),
             ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-            ::capnp::word(37, 1, 0, 0, 34, 0, 0, 0),
+            ::capnp::word(65, 1, 0, 0, 34, 0, 0, 0),
             ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-            ::capnp::word(32, 1, 0, 0, 3, 0, 1, 0),
-            ::capnp::word(44, 1, 0, 0, 2, 0, 1, 0),
+            ::capnp::word(60, 1, 0, 0, 3, 0, 1, 0),
+            ::capnp::word(72, 1, 0, 0, 2, 0, 1, 0),
             ::capnp::word(1, 0, 254, 255, 0, 0, 0, 0),
             ::capnp::word(0, 0, 1, 0, 1, 0, 0, 0),
             ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-            ::capnp::word(41, 1, 0, 0, 50, 0, 0, 0),
-            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-            ::capnp::word(36, 1, 0, 0, 3, 0, 1, 0),
-            ::capnp::word(48, 1, 0, 0, 2, 0, 1, 0),
-            ::capnp::word(2, 0, 253, 255, 0, 0, 0, 0),
-            ::capnp::word(0, 0, 1, 0, 2, 0, 0, 0),
-            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-            ::capnp::word(45, 1, 0, 0, 66, 0, 0, 0),
-            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-            ::capnp::word(40, 1, 0, 0, 3, 0, 1, 0),
-            ::capnp::word(52, 1, 0, 0, 2, 0, 1, 0),
-            ::capnp::word(3, 0, 252, 255, 0, 0, 0, 0),
-            ::capnp::word(0, 0, 1, 0, 3, 0, 0, 0),
-            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-            ::capnp::word(49, 1, 0, 0, 50, 0, 0, 0),
-            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-            ::capnp::word(44, 1, 0, 0, 3, 0, 1, 0),
-            ::capnp::word(56, 1, 0, 0, 2, 0, 1, 0),
-            ::capnp::word(4, 0, 251, 255, 0, 0, 0, 0),
-            ::capnp::word(0, 0, 1, 0, 4, 0, 0, 0),
-            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-            ::capnp::word(53, 1, 0, 0, 58, 0, 0, 0),
-            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-            ::capnp::word(48, 1, 0, 0, 3, 0, 1, 0),
-            ::capnp::word(60, 1, 0, 0, 2, 0, 1, 0),
-            ::capnp::word(5, 0, 250, 255, 0, 0, 0, 0),
-            ::capnp::word(0, 0, 1, 0, 5, 0, 0, 0),
-            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-            ::capnp::word(57, 1, 0, 0, 82, 0, 0, 0),
-            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-            ::capnp::word(56, 1, 0, 0, 3, 0, 1, 0),
-            ::capnp::word(68, 1, 0, 0, 2, 0, 1, 0),
-            ::capnp::word(6, 0, 249, 255, 0, 0, 0, 0),
-            ::capnp::word(0, 0, 1, 0, 6, 0, 0, 0),
-            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-            ::capnp::word(65, 1, 0, 0, 98, 0, 0, 0),
+            ::capnp::word(69, 1, 0, 0, 50, 0, 0, 0),
             ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
             ::capnp::word(64, 1, 0, 0, 3, 0, 1, 0),
             ::capnp::word(76, 1, 0, 0, 2, 0, 1, 0),
-            ::capnp::word(7, 0, 248, 255, 0, 0, 0, 0),
-            ::capnp::word(0, 0, 1, 0, 7, 0, 0, 0),
+            ::capnp::word(2, 0, 253, 255, 0, 0, 0, 0),
+            ::capnp::word(0, 0, 1, 0, 2, 0, 0, 0),
             ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-            ::capnp::word(73, 1, 0, 0, 106, 0, 0, 0),
+            ::capnp::word(73, 1, 0, 0, 66, 0, 0, 0),
+            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(68, 1, 0, 0, 3, 0, 1, 0),
+            ::capnp::word(80, 1, 0, 0, 2, 0, 1, 0),
+            ::capnp::word(3, 0, 252, 255, 0, 0, 0, 0),
+            ::capnp::word(0, 0, 1, 0, 3, 0, 0, 0),
+            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(77, 1, 0, 0, 50, 0, 0, 0),
             ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
             ::capnp::word(72, 1, 0, 0, 3, 0, 1, 0),
             ::capnp::word(84, 1, 0, 0, 2, 0, 1, 0),
-            ::capnp::word(8, 0, 247, 255, 0, 0, 0, 0),
-            ::capnp::word(0, 0, 1, 0, 8, 0, 0, 0),
+            ::capnp::word(4, 0, 251, 255, 0, 0, 0, 0),
+            ::capnp::word(0, 0, 1, 0, 4, 0, 0, 0),
             ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-            ::capnp::word(81, 1, 0, 0, 66, 0, 0, 0),
+            ::capnp::word(81, 1, 0, 0, 58, 0, 0, 0),
             ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
             ::capnp::word(76, 1, 0, 0, 3, 0, 1, 0),
             ::capnp::word(88, 1, 0, 0, 2, 0, 1, 0),
+            ::capnp::word(5, 0, 250, 255, 0, 0, 0, 0),
+            ::capnp::word(0, 0, 1, 0, 5, 0, 0, 0),
+            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(85, 1, 0, 0, 82, 0, 0, 0),
+            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(84, 1, 0, 0, 3, 0, 1, 0),
+            ::capnp::word(96, 1, 0, 0, 2, 0, 1, 0),
+            ::capnp::word(6, 0, 249, 255, 0, 0, 0, 0),
+            ::capnp::word(0, 0, 1, 0, 6, 0, 0, 0),
+            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(93, 1, 0, 0, 98, 0, 0, 0),
+            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(92, 1, 0, 0, 3, 0, 1, 0),
+            ::capnp::word(104, 1, 0, 0, 2, 0, 1, 0),
+            ::capnp::word(7, 0, 248, 255, 0, 0, 0, 0),
+            ::capnp::word(0, 0, 1, 0, 7, 0, 0, 0),
+            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(101, 1, 0, 0, 106, 0, 0, 0),
+            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(100, 1, 0, 0, 3, 0, 1, 0),
+            ::capnp::word(112, 1, 0, 0, 2, 0, 1, 0),
+            ::capnp::word(8, 0, 247, 255, 0, 0, 0, 0),
+            ::capnp::word(0, 0, 1, 0, 8, 0, 0, 0),
+            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(109, 1, 0, 0, 66, 0, 0, 0),
+            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(104, 1, 0, 0, 3, 0, 1, 0),
+            ::capnp::word(116, 1, 0, 0, 2, 0, 1, 0),
             ::capnp::word(9, 0, 246, 255, 0, 0, 0, 0),
             ::capnp::word(0, 0, 1, 0, 9, 0, 0, 0),
             ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-            ::capnp::word(85, 1, 0, 0, 42, 0, 0, 0),
+            ::capnp::word(113, 1, 0, 0, 42, 0, 0, 0),
             ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-            ::capnp::word(80, 1, 0, 0, 3, 0, 1, 0),
-            ::capnp::word(92, 1, 0, 0, 2, 0, 1, 0),
+            ::capnp::word(108, 1, 0, 0, 3, 0, 1, 0),
+            ::capnp::word(120, 1, 0, 0, 2, 0, 1, 0),
             ::capnp::word(10, 0, 245, 255, 0, 0, 0, 0),
             ::capnp::word(0, 0, 1, 0, 10, 0, 0, 0),
             ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-            ::capnp::word(89, 1, 0, 0, 98, 0, 0, 0),
+            ::capnp::word(117, 1, 0, 0, 98, 0, 0, 0),
             ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
-            ::capnp::word(88, 1, 0, 0, 3, 0, 1, 0),
-            ::capnp::word(100, 1, 0, 0, 2, 0, 1, 0),
+            ::capnp::word(116, 1, 0, 0, 3, 0, 1, 0),
+            ::capnp::word(128, 1, 0, 0, 2, 0, 1, 0),
+            ::capnp::word(11, 0, 244, 255, 0, 0, 0, 0),
+            ::capnp::word(0, 0, 1, 0, 11, 0, 0, 0),
+            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(125, 1, 0, 0, 66, 0, 0, 0),
+            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(120, 1, 0, 0, 3, 0, 1, 0),
+            ::capnp::word(132, 1, 0, 0, 2, 0, 1, 0),
             ::capnp::word(109, 97, 112, 0, 0, 0, 0, 0),
             ::capnp::word(16, 0, 0, 0, 0, 0, 0, 0),
             ::capnp::word(134, 213, 49, 62, 65, 107, 50, 185),
@@ -7627,6 +7664,14 @@ pub mod effect {
             ::capnp::word(16, 0, 0, 0, 0, 0, 0, 0),
             ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
             ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(115, 101, 116, 84, 97, 115, 107, 0),
+            ::capnp::word(16, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(185, 182, 86, 72, 248, 233, 80, 177),
+            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(16, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
+            ::capnp::word(0, 0, 0, 0, 0, 0, 0, 0),
         ];
         pub(crate) fn get_field_types(index: u16) -> ::capnp::introspect::Type {
             match index {
@@ -7641,6 +7686,7 @@ pub mod effect {
                 8 => <crate::bis_capnp::effect::new_task::Owned as ::capnp::introspect::Introspect>::introspect(),
                 9 => <crate::bis_capnp::effect::fork::Owned as ::capnp::introspect::Introspect>::introspect(),
                 10 => <crate::bis_capnp::effect::clear_object::Owned as ::capnp::introspect::Introspect>::introspect(),
+                11 => <crate::bis_capnp::effect::new_task::Owned as ::capnp::introspect::Introspect>::introspect(),
                 _ => ::capnp::introspect::panic_invalid_field_index(index),
             }
         }
@@ -7655,11 +7701,11 @@ pub mod effect {
             MEMBERS_BY_NAME
         );
         pub(crate) static NONUNION_MEMBERS : &[u16] = &[];
-        pub(crate) static MEMBERS_BY_DISCRIMINANT : &[u16] = &[0,1,2,3,4,5,6,7,8,9,10];
-        pub(crate) static MEMBERS_BY_NAME : &[u16] = &[4,10,9,0,5,8,2,3,7,1,6];
+        pub(crate) static MEMBERS_BY_DISCRIMINANT : &[u16] = &[0,1,2,3,4,5,6,7,8,9,10,11];
+        pub(crate) static MEMBERS_BY_NAME : &[u16] = &[4,10,9,0,5,8,2,3,7,11,1,6];
         pub(crate) const TYPE_ID: u64 = 0xd571_b873_ad38_2d24;
     }
-    pub enum Which<A0,A1,A2,A3,A4,A5,A6,A7,A8,A9,A10> {
+    pub enum Which<A0,A1,A2,A3,A4,A5,A6,A7,A8,A9,A10,A11> {
         Map(A0),
         Unmap(A1),
         Protect(A2),
@@ -7671,9 +7717,10 @@ pub mod effect {
         NewTask(A8),
         Fork(A9),
         ClearObject(A10),
+        SetTask(A11),
     }
-    pub type WhichReader<'a,> = Which<::capnp::Result<crate::bis_capnp::effect::map::Reader<'a>>,::capnp::Result<crate::bis_capnp::range::Reader<'a>>,::capnp::Result<crate::bis_capnp::effect::protect::Reader<'a>>,::capnp::Result<crate::bis_capnp::effect::remap::Reader<'a>>,::capnp::Result<crate::bis_capnp::effect::advise::Reader<'a>>,::capnp::Result<crate::bis_capnp::effect::new_object::Reader<'a>>,::capnp::Result<crate::bis_capnp::effect::write_object::Reader<'a>>,::capnp::Result<crate::bis_capnp::effect::resize_object::Reader<'a>>,::capnp::Result<crate::bis_capnp::effect::new_task::Reader<'a>>,::capnp::Result<crate::bis_capnp::effect::fork::Reader<'a>>,::capnp::Result<crate::bis_capnp::effect::clear_object::Reader<'a>>>;
-    pub type WhichBuilder<'a,> = Which<::capnp::Result<crate::bis_capnp::effect::map::Builder<'a>>,::capnp::Result<crate::bis_capnp::range::Builder<'a>>,::capnp::Result<crate::bis_capnp::effect::protect::Builder<'a>>,::capnp::Result<crate::bis_capnp::effect::remap::Builder<'a>>,::capnp::Result<crate::bis_capnp::effect::advise::Builder<'a>>,::capnp::Result<crate::bis_capnp::effect::new_object::Builder<'a>>,::capnp::Result<crate::bis_capnp::effect::write_object::Builder<'a>>,::capnp::Result<crate::bis_capnp::effect::resize_object::Builder<'a>>,::capnp::Result<crate::bis_capnp::effect::new_task::Builder<'a>>,::capnp::Result<crate::bis_capnp::effect::fork::Builder<'a>>,::capnp::Result<crate::bis_capnp::effect::clear_object::Builder<'a>>>;
+    pub type WhichReader<'a,> = Which<::capnp::Result<crate::bis_capnp::effect::map::Reader<'a>>,::capnp::Result<crate::bis_capnp::range::Reader<'a>>,::capnp::Result<crate::bis_capnp::effect::protect::Reader<'a>>,::capnp::Result<crate::bis_capnp::effect::remap::Reader<'a>>,::capnp::Result<crate::bis_capnp::effect::advise::Reader<'a>>,::capnp::Result<crate::bis_capnp::effect::new_object::Reader<'a>>,::capnp::Result<crate::bis_capnp::effect::write_object::Reader<'a>>,::capnp::Result<crate::bis_capnp::effect::resize_object::Reader<'a>>,::capnp::Result<crate::bis_capnp::effect::new_task::Reader<'a>>,::capnp::Result<crate::bis_capnp::effect::fork::Reader<'a>>,::capnp::Result<crate::bis_capnp::effect::clear_object::Reader<'a>>,::capnp::Result<crate::bis_capnp::effect::new_task::Reader<'a>>>;
+    pub type WhichBuilder<'a,> = Which<::capnp::Result<crate::bis_capnp::effect::map::Builder<'a>>,::capnp::Result<crate::bis_capnp::range::Builder<'a>>,::capnp::Result<crate::bis_capnp::effect::protect::Builder<'a>>,::capnp::Result<crate::bis_capnp::effect::remap::Builder<'a>>,::capnp::Result<crate::bis_capnp::effect::advise::Builder<'a>>,::capnp::Result<crate::bis_capnp::effect::new_object::Builder<'a>>,::capnp::Result<crate::bis_capnp::effect::write_object::Builder<'a>>,::capnp::Result<crate::bis_capnp::effect::resize_object::Builder<'a>>,::capnp::Result<crate::bis_capnp::effect::new_task::Builder<'a>>,::capnp::Result<crate::bis_capnp::effect::fork::Builder<'a>>,::capnp::Result<crate::bis_capnp::effect::clear_object::Builder<'a>>,::capnp::Result<crate::bis_capnp::effect::new_task::Builder<'a>>>;
 
     pub mod map {
         #[derive(Copy, Clone)]

@@ -117,6 +117,7 @@ fn effect(effect: &Effect) -> String {
             format!("clear {len} bytes at {offset} of object {object}")
         }
         Effect::NewTask { tid, .. } => format!("new thread {tid}"),
+        Effect::SetTask { tid, regs, .. } => format!("thread {tid} goes on at {:#x}", regs.rip),
         Effect::Fork { domain, tid } => format!("new process {tid}, domain {domain}"),
     }
 }

@@ -1,0 +1,319 @@
+//! A domain goes back to a checkpoint.
+
+use std::ops::Range;
+
+use bis_agent::UNTRACED_SYSCALL;
+use bis_syscalls::own;
+use bis_trace::{
+    event::{Effect, EventKind, MemWrite, Outcome},
+    types::{Registers, Tid},
+};
+use bis_tracee::{
+    Resume, Status, TraceeError, maps, maps::Mapping, pagemap::PageMap, place, siginfo::SigInfo,
+};
+
+use super::{
+    Checkpoint, Kept,
+    content::Sides,
+    layout::{self, Step},
+};
+use crate::{
+    domain::Domain,
+    error::{RecordError, Result},
+    task::{Handle, InCall, Standing},
+};
+
+/// Below a stack pointer, functions may have this much without moving it (the ABI's red zone), bytes.
+const RED_ZONE: u64 = 128;
+
+impl Domain {
+    /// The task asks to go back to this checkpoint, in this way.
+    pub(super) fn go_back(&mut self, tid: Tid, state: InCall, (handle, how): (u64, u64)) -> Result<()> {
+        let Some(mut checkpoint) = self.checkpoints.0.remove(&handle).filter(|_| how == own::RETRY) else {
+            return self.not_made(tid, state, -i64::from(libc::EINVAL));
+        };
+        let refused = self.may_go_back(tid, &checkpoint)?;
+        if let Some(errno) = refused {
+            self.checkpoints.0.insert(handle, checkpoint);
+            return self.not_made(tid, state, -i64::from(errno));
+        }
+        let result = self.go_back_to(tid, state, &mut checkpoint, how);
+        self.checkpoints.0.insert(handle, checkpoint);
+        result
+    }
+
+    /// The number of the error why not.
+    fn may_go_back(&mut self, tid: Tid, checkpoint: &Checkpoint) -> Result<Option<i32>> {
+        if !checkpoint.tasks.contains_key(&tid) {
+            return Ok(Some(libc::EPERM));
+        }
+        let others: Vec<Tid> = self.tasks.keys().copied().filter(|other| *other != tid).collect();
+        for other in others {
+            self.halt(other)?;
+        }
+        let is_there = |tid: &Tid| {
+            let ends = |status| matches!(status, Status::Exit(_) | Status::Exited(_) | Status::Killed(_));
+            self.tasks.get(tid).is_some_and(|task| !task.report.is_some_and(ends))
+        };
+        if !checkpoint.tasks.keys().all(is_there) {
+            return Ok(Some(libc::ESRCH));
+        }
+        let is_stopped = |task: &crate::task::Task| matches!(task.handle, Handle::Stopped(_));
+        let makes_one = |task: &crate::task::Task| {
+            task.newborn.is_some()
+                || matches!(task.report, Some(Status::NewTask(_)))
+                || task.call.as_ref().is_some_and(|call| call.silent)
+        };
+        let is_busy = self.tasks.values().any(|task| !is_stopped(task) || makes_one(task));
+        Ok(is_busy.then_some(libc::EBUSY))
+    }
+
+    fn go_back_to(&mut self, tid: Tid, mut state: InCall, checkpoint: &mut Checkpoint, how: u64) -> Result<()> {
+        self.end_newer(tid, &mut state, checkpoint)?;
+        let InCall { nr, entry, writes, effects, ours, .. } = &mut state;
+        let (nr, entry) = (*nr, *entry);
+        let mut outcome = Outcome {
+            writes: std::mem::take(writes),
+            effects: std::mem::take(effects),
+            ours: ours.take(),
+            ..Outcome::default()
+        };
+        self.restore_layout(tid, checkpoint, &mut outcome)?;
+        self.restore_content(tid, checkpoint, &mut outcome)?;
+        self.restore_kernel(tid, &mut checkpoint.shadow, &checkpoint.kernel)?;
+        checkpoint.count += 1;
+        checkpoint.how = how;
+        for (other, kept) in checkpoint.tasks.iter().filter(|(other, _)| **other != tid) {
+            let regs = self.set_back(*other, kept, checkpoint)?;
+            let xstate = kept.xstate.clone();
+            outcome.effects.push(Effect::SetTask { tid: *other, regs, xstate });
+        }
+        if let Some(kept) = checkpoint.tasks.get(&tid) {
+            outcome.regs = self.set_back(tid, kept, checkpoint)?;
+            outcome.xstate = Some(kept.xstate.clone());
+        }
+        self.take_mail(&mut outcome)?;
+        let outcome = Box::new(outcome);
+        let kind = match state.entered {
+            true => EventKind::SyscallExit { nr, outcome },
+            false => EventKind::Syscall { nr, entry, outcome },
+        };
+        self.event_with(tid, kind, state.sums)?;
+        self.return_borrowed()?;
+        self.task(tid)?.standing.go_on();
+        Ok(())
+    }
+
+    /// Ends the tasks that have begun since the checkpoint.
+    fn end_newer(&mut self, tid: Tid, state: &mut InCall, checkpoint: &Checkpoint) -> Result<()> {
+        let newer: Vec<Tid> =
+            self.tasks.keys().copied().filter(|tid| !checkpoint.tasks.contains_key(tid)).collect();
+        if newer.is_empty() {
+            return Ok(());
+        }
+        state.entered = true;
+        let (nr, entry) = (state.nr, state.entry);
+        self.event_with(tid, EventKind::SyscallEnter { nr, entry }, std::mem::take(&mut state.sums))?;
+        for other in newer {
+            let task = self.task(other)?;
+            task.inject = None;
+            let status = match task.report {
+                Some(Status::Exit(status)) => status,
+                _ => {
+                    task.report = None;
+                    let regs = self.stopped(other)?.regs()?;
+                    let exit = Registers {
+                        rip: UNTRACED_SYSCALL,
+                        rax: libc::SYS_exit.cast_unsigned(),
+                        orig_rax: u64::MAX,
+                        rdi: 0,
+                        ..regs
+                    };
+                    self.stopped(other)?.set_regs(&exit)?;
+                    self.end_of(other)?
+                }
+            };
+            self.task(other)?.report = None;
+            self.drop_call(other);
+            self.exit(other, status)?;
+        }
+        Ok(())
+    }
+
+    /// Lets a task that is about to end come to its end.
+    fn end_of(&mut self, tid: Tid) -> Result<i32> {
+        loop {
+            self.resume(tid, Resume::Cont)?;
+            self.wait_for_report(tid)?;
+            match self.task(tid)?.report.take() {
+                Some(Status::Exit(status)) => return Ok(status),
+                Some(Status::Exited(_) | Status::Killed(_)) | None => {
+                    return Err(RecordError::Tracee(TraceeError::Died(tid)));
+                }
+                // We have asked it to stop, or a signal has come that nobody will handle.
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// What is ours, or the program's text that it has not changed: it stays as it is.
+    fn left_alone(&self, checkpoint: &Checkpoint) -> Vec<Range<u64>> {
+        let mut left = self.ours();
+        let texts = self.space.patches().texts.iter().filter(|text| !text.is_changed);
+        let then = &checkpoint.space.patches().texts;
+        let is_old = |start: u64, end: u64| {
+            then.iter().any(|text| (text.start, text.end, text.is_changed) == (start, end, false))
+        };
+        left.extend(texts.filter(|text| is_old(text.start, text.end)).map(|text| text.start..text.end));
+        left
+    }
+
+    /// What is mapped becomes what was mapped.
+    fn restore_layout(&mut self, tid: Tid, checkpoint: &Checkpoint, outcome: &mut Outcome) -> Result<()> {
+        let brk = checkpoint.space.brk();
+        if brk != self.space.brk() {
+            self.call_for(tid, libc::SYS_brk, [brk, 0, 0, 0, 0, 0])?;
+            let change = self.space.move_brk(brk);
+            self.heap_changed(tid, change, outcome);
+        }
+        let (now, then) = (mappings(tid)?, mappings(checkpoint.shadow.pid())?);
+        for step in layout::steps(&now, &then, &self.left_alone(checkpoint)) {
+            match step {
+                Step::Unmap(range) => {
+                    let args = [range.start, range.end - range.start, 0, 0, 0, 0];
+                    self.call_for(tid, libc::SYS_munmap, args)?;
+                    self.unmapped(args, outcome)?;
+                }
+                Step::Protect(range, prot) => {
+                    let args = [range.start, range.end - range.start, prot.into(), 0, 0, 0];
+                    self.call_for(tid, libc::SYS_mprotect, args)?;
+                    self.protected(tid, args, outcome)?;
+                }
+                Step::Map(mapping) => self.map_again(tid, &mapping, outcome)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Maps what is not mapped any more. Its bytes come with those of all others.
+    fn map_again(&mut self, tid: Tid, mapping: &Mapping, outcome: &mut Outcome) -> Result<()> {
+        let flags = u64::from((libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED).cast_unsigned());
+        let args = [mapping.start, mapping.len(), mapping.prot.into(), flags, u64::MAX, 0];
+        let mapped = self.call_for(tid, libc::SYS_mmap, args)?;
+        if mapped != mapping.start.cast_signed() {
+            let what = format!("cannot have its memory at {:#x} back ({mapped})", mapping.start);
+            return Err(RecordError::Unsupported { tid, what });
+        }
+        let (addr, len, prot) = (mapping.start, mapping.len(), mapping.prot);
+        self.unmapped([addr, len, 0, 0, 0, 0], outcome)?;
+        let backing = bis_trace::event::Backing::Anonymous;
+        outcome.effects.push(Effect::Map { addr, len, prot, backing });
+        Ok(())
+    }
+
+    /// Memory holds what it held.
+    fn restore_content(&mut self, tid: Tid, checkpoint: &Checkpoint, outcome: &mut Outcome) -> Result<()> {
+        let lost = |source| RecordError::Os { what: "read the page map", source };
+        let sides = Sides {
+            memory: &self.memory,
+            pages: PageMap::open(tid).map_err(lost)?,
+            shadow: &checkpoint.shadow,
+            shadow_pages: PageMap::open(checkpoint.shadow.pid()).map_err(lost)?,
+            since: &checkpoint.since,
+        };
+        let now = mappings(tid)?;
+        // The shadow's text may have been patched otherwise.
+        let patches = checkpoint.space.patches();
+        let own = |addr: u64, bytes: &mut [u8]| {
+            for patch in patches.within(addr, addr + bytes.len() as u64) {
+                for (at, byte) in (patch.start..).zip(&patch.original) {
+                    let index = usize::try_from(at.wrapping_sub(addr)).unwrap_or(usize::MAX);
+                    if let Some(place) = bytes.get_mut(index) {
+                        *place = *byte;
+                    }
+                }
+            }
+        };
+        let mut writes = Vec::new();
+        let then = mappings(checkpoint.shadow.pid())?;
+        for mapping in layout::outside(&now, &self.left_alone(checkpoint)) {
+            for then in then.iter().filter(|then| !mapping.shared && !then.shared) {
+                let range = mapping.start.max(then.start)..mapping.end.min(then.end);
+                sides.differences(range, &own, &mut writes).map_err(lost)?;
+            }
+        }
+        // What lay below a stack pointer until now need not be the same in replay, even where it is as it was.
+        for (task, kept) in &checkpoint.tasks {
+            writes.extend(self.popped_since(*task, kept, &now, checkpoint)?);
+        }
+        self.memory.write_all(&writes)?;
+        outcome.writes.extend(writes);
+        Ok(())
+    }
+
+    /// The part of a task's stack that it had then and has not now.
+    fn popped_since(
+        &mut self,
+        tid: Tid,
+        kept: &Kept,
+        mappings: &[Mapping],
+        checkpoint: &Checkpoint,
+    ) -> Result<Option<MemWrite>> {
+        let (then, now) = (kept.regs.rsp, self.stopped(tid)?.regs()?.rsp);
+        let is_in = |mapping: &&Mapping| mapping.start <= then && then < mapping.end;
+        let Some(stack) = mappings.iter().find(is_in) else { return Ok(None) };
+        let end = if now < stack.start || now >= stack.end { stack.end } else { now };
+        let begin = then.saturating_sub(RED_ZONE).max(stack.start);
+        if begin >= end || stack.shared {
+            return Ok(None);
+        }
+        let len = usize::try_from(end - begin).unwrap_or(0);
+        Ok(Some(MemWrite { addr: begin, data: checkpoint.shadow.memory().read_vec(begin, len)? }))
+    }
+
+    /// A task stands where it stood. Returns its registers.
+    fn set_back(&mut self, tid: Tid, kept: &Kept, checkpoint: &Checkpoint) -> Result<Registers> {
+        let regs = match tid == checkpoint.maker {
+            true => Registers { rax: checkpoint.count, ..kept.regs },
+            false => kept.regs,
+        };
+        // Signals that have come meanwhile, and one that was about to be delivered, come all the same.
+        let mut since = std::mem::take(&mut self.task(tid)?.stash);
+        if let Some(Status::Signal(_)) = self.task(tid)?.report {
+            since.push_back(SigInfo(self.stopped(tid)?.siginfo()?));
+        }
+        self.drop_call(tid);
+        let stopped = self.stopped(tid)?;
+        stopped.set_regs(&regs)?;
+        stopped.set_xstate(&kept.xstate)?;
+        stopped.set_sigmask(kept.sigmask)?;
+        if self.task(tid)?.ambush.take().is_some() {
+            place::set_breakpoints(self.stopped(tid)?, &[])?;
+        }
+        let task = self.task(tid)?;
+        task.report = None;
+        task.standing = Standing::new();
+        task.stash = kept.stash.clone();
+        task.hushed = None;
+        task.undone = None;
+        task.left_stack = kept.left_stack;
+        task.has_returned = false;
+        task.interrupts = None;
+        task.expect_signal = None;
+        task.inject = None;
+        for info in since {
+            if !self.task(tid)?.stash.contains(&info) {
+                self.keep_back(tid, info)?;
+            }
+        }
+        Ok(regs)
+    }
+}
+
+/// What is mapped, but for what the kernel keeps there itself.
+fn mappings(tid: Tid) -> Result<Vec<Mapping>> {
+    let mut mappings = maps::read(tid)?;
+    mappings.retain(|mapping| !mapping.is_vvar());
+    Ok(mappings)
+}
+

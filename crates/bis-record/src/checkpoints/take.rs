@@ -1,0 +1,124 @@
+//! A checkpoint is made.
+
+use std::io;
+
+use bis_trace::{
+    event::MemWrite,
+    types::{Registers, Tid},
+};
+use bis_tracee::{Status, TraceeError, shadow::Shadow, sys};
+
+use super::{Checkpoint, Kept, Kernel, Since};
+use crate::{
+    domain::Domain,
+    error::{RecordError, Result},
+    task::{Handle, InCall},
+};
+
+/// Before the `syscall` instruction of the call whose entry this is.
+pub(super) fn before(entry: &Registers) -> Registers {
+    Registers { rip: entry.rip.wrapping_sub(2), rax: entry.orig_rax, orig_rax: u64::MAX, ..*entry }
+}
+
+impl Domain {
+    /// The task asks for a checkpoint, whose handle goes to `addr`.
+    pub(super) fn take_checkpoint(&mut self, tid: Tid, mut state: InCall, addr: u64) -> Result<()> {
+        let handle = self.session.new_checkpoint();
+        let data = handle.to_le_bytes().to_vec();
+        if self.memory.write(addr, &data).is_err() {
+            return self.not_made(tid, state, -i64::from(libc::EFAULT));
+        }
+        state.writes.push(MemWrite { addr, data });
+        let regs = Registers { rax: 0, orig_rax: u64::MAX, ..state.entry };
+        let result = match self.checkpoint_of(tid, regs)? {
+            Ok(checkpoint) => {
+                self.checkpoints.note_copy();
+                self.checkpoints.0.insert(handle, checkpoint);
+                0
+            }
+            Err(errno) => -i64::from(errno),
+        };
+        self.not_made(tid, state, result)
+    }
+
+    /// The domain as it is, with `regs` for the task that asks. Else the number of an error.
+    fn checkpoint_of(&mut self, tid: Tid, regs: Registers) -> Result<std::result::Result<Checkpoint, i32>> {
+        let others: Vec<Tid> = self.tasks.keys().copied().filter(|other| *other != tid).collect();
+        for other in &others {
+            self.halt(*other)?;
+        }
+        let mut tasks = std::collections::BTreeMap::new();
+        for other in others {
+            match self.keep(other, None)? {
+                Some(kept) => tasks.insert(other, kept),
+                None => return Ok(Err(libc::EAGAIN)),
+            };
+        }
+        let Some(own) = self.keep(tid, Some(regs))? else { return Ok(Err(libc::EAGAIN)) };
+        tasks.insert(tid, own);
+        let shadow = match self.with_slot(tid, |_, slot| Ok(Shadow::of(slot)?)) {
+            Ok(shadow) => shadow,
+            Err(error) => return no_room(error).map(Err),
+        };
+        let pid = self.task(tid)?.pid;
+        let kernel = self.with_slot(tid, |domain, slot| Kernel::of(slot, pid, &domain.memory))?;
+        let space = self.space.clone();
+        let (maker, since, count, how) = (tid, Since::default(), 0, 0);
+        Ok(Ok(Checkpoint { shadow, maker, tasks, space, kernel, since, count, how }))
+    }
+
+    /// Brings a task that waits in the kernel to a stop, if it does. What it reports then is handled when its
+    /// turn comes.
+    pub(super) fn halt(&mut self, tid: Tid) -> Result<()> {
+        let task = self.task(tid)?;
+        if task.report.is_some() || !matches!(task.handle, Handle::Running(_)) {
+            return Ok(());
+        }
+        match sys::interrupt(tid) {
+            Ok(()) => self.task(tid)?.is_asked = true,
+            // Its end is on its way.
+            Err(TraceeError::Died(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        self.wait_for_report(tid)
+    }
+
+    /// A stopped task as it is; with `regs` where it is in the call that asks. None: it is where that cannot be
+    /// told, or is about to end.
+    fn keep(&mut self, tid: Tid, regs: Option<Registers>) -> Result<Option<Kept>> {
+        let task = self.task(tid)?;
+        let is_ending = matches!(task.report, Some(Status::Exit(_) | Status::Exited(_) | Status::Killed(_)));
+        let Handle::Stopped(stopped) = &task.handle else { return Ok(None) };
+        let regs = match (regs, &task.call) {
+            (Some(regs), _) => regs,
+            (None, Some(call)) if call.silent || call.made.is_some() || call.child.is_some() => return Ok(None),
+            (None, Some(call)) => before(&call.entry),
+            (None, None) if task.standing.is_midway() || task.report.is_some() => return Ok(None),
+            (None, None) => Registers { orig_rax: u64::MAX, ..stopped.regs()? },
+        };
+        if is_ending {
+            return Ok(None);
+        }
+        let sigmask = match task.hushed {
+            Some(mask) => mask,
+            None => stopped.sigmask()?,
+        };
+        let (xstate, stash, left_stack) = (stopped.xstate()?, task.stash.clone(), task.left_stack);
+        Ok(Some(Kept { regs, xstate, sigmask, stash, left_stack }))
+    }
+}
+
+/// What the program is told where the machine has no room.
+fn no_room(error: RecordError) -> Result<i32> {
+    let errno = match &error {
+        RecordError::Tracee(TraceeError::Os { source, .. }) => source.raw_os_error(),
+        _ => None,
+    };
+    match errno {
+        Some(errno @ (libc::EAGAIN | libc::ENOMEM)) => {
+            tracing::debug!(error = %io::Error::from_raw_os_error(errno), "no checkpoint");
+            Ok(errno)
+        }
+        _ => Err(error),
+    }
+}

@@ -1,0 +1,79 @@
+//! A shadow: a copy of a process that never runs, and holds its memory as it was (the Flashback paper, 3.1).
+//!
+//! The kernel copies memory when it is written, so a shadow costs what has changed since. It is a child of the
+//! process, but of a kind that only who asks for it waits for (its end raises no signal), in a session of its
+//! own, so that signals for the process's group do not reach it.
+
+use bis_trace::types::{Signal, Tid};
+
+use crate::{
+    error::Result,
+    memory::Memory,
+    remote::Remote,
+    sys,
+    task::{self, Resume, Status, Stopped},
+};
+
+/// See the module's text. The thread that has made it must use it, and drop it.
+#[derive(Debug)]
+pub struct Shadow {
+    slot: Option<Stopped>,
+    tid: Tid,
+    memory: Memory,
+}
+
+impl Shadow {
+    /// Copies the process of the task in `slot`, at a stop where remote calls can be made. No call of the task
+    /// is in progress then.
+    ///
+    /// # Errors
+    /// Where the machine has no room, or the process may have no more children (EAGAIN, ENOMEM); where the task
+    /// has died.
+    pub fn of(slot: &mut Option<Stopped>) -> Result<Shadow> {
+        let mut remote = Remote::new(slot)?;
+        // No flag, and no signal at its end.
+        remote.must("copy the process", libc::SYS_clone, [0; 6])?;
+        let copy = remote.take_new_task()?;
+        remote.finish()?;
+        let tid = copy.tid();
+        let memory = Memory::open(tid)?;
+        let mut shadow = Shadow { slot: Some(copy), tid, memory };
+        shadow.call(libc::SYS_setsid, [0; 6])?;
+        Ok(shadow)
+    }
+
+    pub fn pid(&self) -> Tid {
+        self.tid
+    }
+
+    /// What the process's memory held.
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// Makes a system call in its name: the kernel's result, a negated errno on failure.
+    ///
+    /// # Errors
+    /// Where somebody has killed it.
+    pub fn call(&mut self, nr: i64, args: [u64; 6]) -> Result<i64> {
+        let mut remote = Remote::new(&mut self.slot)?;
+        let result = remote.call(nr, args)?;
+        remote.finish()?;
+        Ok(result)
+    }
+}
+
+impl Drop for Shadow {
+    fn drop(&mut self) {
+        if sys::kill(self.tid, Signal::KILL).is_err() {
+            return;
+        }
+        // Its memory is free when this returns. Its number is its parent's to give back.
+        while let Ok(status) = task::wait_for(self.tid) {
+            match status {
+                Status::Exited(_) | Status::Killed(_) => return,
+                _ => drop(Stopped::adopt(self.tid).resume(Resume::Cont, None)),
+            }
+        }
+    }
+}
