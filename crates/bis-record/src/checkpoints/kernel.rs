@@ -1,14 +1,10 @@
 //! What the kernel knows of a process beside its memory and registers, as far as a checkpoint has it: what its
 //! signals do, the stack of its handlers, its timers.
 
-use bis_agent::{AGENT_BASE, AGENT_LEN};
 use bis_trace::types::Tid;
 use bis_tracee::{Memory, Stopped, proc, remote::Remote, shadow::Shadow};
 
-use crate::{domain::Domain, error::Result};
-
-/// Where calls made in a task's name have their arguments and results: in the agent's page, behind its text.
-const BUFFER: u64 = AGENT_BASE + AGENT_LEN - 0x100;
+use crate::{domain::Domain, error::Result, space::Room};
 
 /// The kernel's `struct sigaction`, `stack_t` and `struct itimerval`, in bytes.
 const ACTION_LEN: usize = 32;
@@ -22,20 +18,23 @@ const TIMERS: [u64; 3] = [0, 1, 2];
 pub(super) struct Kernel {
     /// What is left of each interval timer, and its interval; none: it does not run.
     timers: [Option<Vec<u8>>; 3],
+    /// Where calls made in the name of the process and of its shadow have their arguments and results: scratch
+    /// memory of the task that has made the checkpoint.
+    buffer: u64,
 }
 
 impl Kernel {
     /// Of a process, in the name of one of its tasks.
-    pub(super) fn of(slot: &mut Option<Stopped>, _pid: Tid, memory: &Memory) -> Result<Kernel> {
+    pub(super) fn of(slot: &mut Option<Stopped>, memory: &Memory, buffer: u64) -> Result<Kernel> {
         let mut remote = Remote::new(slot)?;
         let mut timers = [const { None }; 3];
         for (timer, which) in timers.iter_mut().zip(TIMERS) {
-            remote.call(libc::SYS_getitimer, [which, BUFFER, 0, 0, 0, 0])?;
-            let value = memory.read_vec(BUFFER, TIMER_LEN)?;
+            remote.call(libc::SYS_getitimer, [which, buffer, 0, 0, 0, 0])?;
+            let value = memory.read_vec(buffer, TIMER_LEN)?;
             *timer = value.iter().any(|byte| *byte != 0).then_some(value);
         }
         remote.finish()?;
-        Ok(Kernel { timers })
+        Ok(Kernel { timers, buffer })
     }
 }
 
@@ -47,28 +46,42 @@ fn changed_signals(tid: Tid) -> u64 {
 }
 
 impl Domain {
+    /// Scratch memory of the task. None: there is no room.
+    pub(super) fn buffer(&mut self, tid: Tid) -> Result<Option<u64>> {
+        const LEN: u64 = 64;
+        loop {
+            match self.space.scratch_mut().block(tid, LEN) {
+                Room::At(base) => return Ok(Some(base)),
+                Room::Map(base, len) => self
+                    .with_slot(tid, |domain, slot| domain.space.scratch_mut().map(slot, tid, base, len))?,
+                Room::None => return Ok(None),
+            }
+        }
+    }
+
     /// Signals do again what they did, handlers have their stack, and timers run on from where they were.
     pub(super) fn restore_kernel(&mut self, tid: Tid, shadow: &mut Shadow, kernel: &Kernel) -> Result<()> {
+        let buffer = kernel.buffer;
         let changed = changed_signals(tid) | changed_signals(shadow.pid());
         for signal in (1..=64u64).filter(|signal| changed & 1 << (signal - 1) != 0) {
-            shadow.call(libc::SYS_rt_sigaction, [signal, 0, BUFFER, 8, 0, 0])?;
-            let action = shadow.memory().read_vec(BUFFER, ACTION_LEN)?;
-            self.memory.write(BUFFER, &action)?;
-            self.call_for(tid, libc::SYS_rt_sigaction, [signal, BUFFER, 0, 8, 0, 0])?;
+            shadow.call(libc::SYS_rt_sigaction, [signal, 0, buffer, 8, 0, 0])?;
+            let action = shadow.memory().read_vec(buffer, ACTION_LEN)?;
+            self.memory.write(buffer, &action)?;
+            self.call_for(tid, libc::SYS_rt_sigaction, [signal, buffer, 0, 8, 0, 0])?;
         }
         self.asked = None;
-        shadow.call(libc::SYS_sigaltstack, [0, BUFFER, 0, 0, 0, 0])?;
-        let stack = shadow.memory().read_vec(BUFFER, ALT_STACK_LEN)?;
-        self.memory.write(BUFFER, &stack)?;
+        shadow.call(libc::SYS_sigaltstack, [0, buffer, 0, 0, 0, 0])?;
+        let stack = shadow.memory().read_vec(buffer, ALT_STACK_LEN)?;
+        self.memory.write(buffer, &stack)?;
         // Refused where it stands on it: then it has it.
-        self.call_for(tid, libc::SYS_sigaltstack, [BUFFER, 0, 0, 0, 0, 0])?;
+        self.call_for(tid, libc::SYS_sigaltstack, [buffer, 0, 0, 0, 0, 0])?;
         for (timer, which) in kernel.timers.iter().zip(TIMERS) {
-            self.call_for(tid, libc::SYS_getitimer, [which, BUFFER, 0, 0, 0, 0])?;
-            let runs = self.memory.read_vec(BUFFER, TIMER_LEN)?.iter().any(|byte| *byte != 0);
+            self.call_for(tid, libc::SYS_getitimer, [which, buffer, 0, 0, 0, 0])?;
+            let runs = self.memory.read_vec(buffer, TIMER_LEN)?.iter().any(|byte| *byte != 0);
             if runs || timer.is_some() {
                 let value = timer.clone().unwrap_or_else(|| vec![0; TIMER_LEN]);
-                self.memory.write(BUFFER, &value)?;
-                self.call_for(tid, libc::SYS_setitimer, [which, BUFFER, 0, 0, 0, 0])?;
+                self.memory.write(buffer, &value)?;
+                self.call_for(tid, libc::SYS_setitimer, [which, buffer, 0, 0, 0, 0])?;
             }
         }
         Ok(())

@@ -56,12 +56,12 @@ impl Domain {
         }
         let Some(own) = self.keep(tid, Some(regs))? else { return Ok(Err(libc::EAGAIN)) };
         tasks.insert(tid, own);
+        let Some(buffer) = self.buffer(tid)? else { return Ok(Err(libc::ENOMEM)) };
         let shadow = match self.with_slot(tid, |_, slot| Ok(Shadow::of(slot)?)) {
             Ok(shadow) => shadow,
             Err(error) => return no_room(error).map(Err),
         };
-        let pid = self.task(tid)?.pid;
-        let kernel = self.with_slot(tid, |domain, slot| Kernel::of(slot, pid, &domain.memory))?;
+        let kernel = self.with_slot(tid, |domain, slot| Kernel::of(slot, &domain.memory, buffer))?;
         let space = self.space.clone();
         let (maker, since, count, how) = (tid, Since::default(), 0, 0);
         Ok(Ok(Checkpoint { shadow, maker, tasks, space, kernel, since, count, how }))

@@ -75,7 +75,11 @@ impl Scratch {
         if is_too_large(plan) {
             return Room::None;
         }
-        let needed = needed(plan);
+        self.block(tid, needed(plan))
+    }
+
+    /// Where so many bytes could lie, not more than a block can have.
+    pub fn block(&mut self, tid: Tid, needed: u64) -> Room {
         if let Some((base, len)) = self.blocks.get(&tid)
             && *len >= needed
         {
