@@ -337,6 +337,43 @@ pub fn same_open_file(tid: Tid, fd: i32, ours: i32) -> io::Result<bool> {
     if value < 0 { Err(io::Error::last_os_error()) } else { Ok(value == 0) }
 }
 
+/// Do the descriptors with the number `fd` of two tasks name the same open file? Errors where the kernel has no
+/// kcmp, or one of them has no such descriptor.
+pub fn share_open_file(one: Tid, other: Tid, fd: i32) -> io::Result<bool> {
+    const KCMP_FILE: i32 = 0;
+    let fd = i64::from(fd);
+    // SAFETY: kcmp takes plain numbers.
+    let value = unsafe { libc::syscall(libc::SYS_kcmp, one.0, other.0, KCMP_FILE, fd, fd) };
+    if value < 0 { Err(io::Error::last_os_error()) } else { Ok(value == 0) }
+}
+
+/// Sends a descriptor of ours through a unix socket (SCM_RIGHTS), with one byte.
+///
+/// # Errors
+/// As sendmsg(2).
+pub fn send_fd(socket: &std::fs::File, file: &std::fs::File) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+    let mut byte = 0u8;
+    let mut control = [0u64; 3];
+    let mut part = libc::iovec { iov_base: ptr::from_mut(&mut byte).cast(), iov_len: 1 };
+    // SAFETY: a message header is plain data, for which zeros are valid; all that it points to lives until
+    // sendmsg returns, and `control` is aligned and long enough for a header (16 bytes) and one descriptor.
+    let sent = unsafe {
+        let mut message: libc::msghdr = std::mem::zeroed();
+        message.msg_iov = &raw mut part;
+        message.msg_iovlen = 1;
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = libc::CMSG_SPACE(4) as usize;
+        let header = libc::CMSG_FIRSTHDR(&raw const message);
+        (*header).cmsg_level = libc::SOL_SOCKET;
+        (*header).cmsg_type = libc::SCM_RIGHTS;
+        (*header).cmsg_len = libc::CMSG_LEN(4) as usize;
+        libc::CMSG_DATA(header).cast::<i32>().write_unaligned(file.as_raw_fd());
+        libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL)
+    };
+    if sent == 1 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// The orphans of our tree become children of this process instead of init's.
 pub fn become_subreaper() -> io::Result<()> {
     // SAFETY: prctl takes plain numbers here.

@@ -20,7 +20,7 @@ pub(super) struct Kernel {
     timers: [Option<Vec<u8>>; 3],
     /// Where calls made in the name of the process and of its shadow have their arguments and results: scratch
     /// memory of the task that has made the checkpoint.
-    buffer: u64,
+    pub(super) buffer: u64,
 }
 
 impl Kernel {

@@ -10,6 +10,7 @@
 //! bytes. So replay needs to know nothing of checkpoints, and a debugger moves through both branches.
 
 mod content;
+mod descriptors;
 mod kernel;
 mod layout;
 mod restore;
@@ -29,6 +30,7 @@ use bis_tracee::{shadow::Shadow, siginfo::SigInfo};
 
 use crate::{domain::Domain, error::Result, space::AddressSpace, task::InCall};
 
+use descriptors::Descriptors;
 use kernel::Kernel;
 
 /// The checkpoints of one domain, by their handles.
@@ -44,6 +46,7 @@ struct Checkpoint {
     /// What was known of the address space.
     space: AddressSpace,
     kernel: Kernel,
+    descriptors: Descriptors,
     since: Since,
     /// How often the process has gone back to it, and in which way the last time.
     count: u64,

@@ -8,7 +8,7 @@ use bis_trace::{
 };
 use bis_tracee::{Status, TraceeError, shadow::Shadow, sys};
 
-use super::{Checkpoint, Kept, Kernel, Since};
+use super::{Checkpoint, Descriptors, Kept, Kernel, Since};
 use crate::{
     domain::Domain,
     error::{RecordError, Result},
@@ -57,14 +57,16 @@ impl Domain {
         let Some(own) = self.keep(tid, Some(regs))? else { return Ok(Err(libc::EAGAIN)) };
         tasks.insert(tid, own);
         let Some(buffer) = self.buffer(tid)? else { return Ok(Err(libc::ENOMEM)) };
-        let shadow = match self.with_slot(tid, |_, slot| Ok(Shadow::of(slot)?)) {
+        let descriptors = Descriptors::of(tid);
+        let mut shadow = match self.with_slot(tid, |_, slot| Ok(Shadow::of(slot)?)) {
             Ok(shadow) => shadow,
             Err(error) => return no_room(error).map(Err),
         };
+        descriptors.close_others(&mut shadow)?;
         let kernel = self.with_slot(tid, |domain, slot| Kernel::of(slot, &domain.memory, buffer))?;
         let space = self.space.clone();
         let (maker, since, count, how) = (tid, Since::default(), 0, 0);
-        Ok(Ok(Checkpoint { shadow, maker, tasks, space, kernel, since, count, how }))
+        Ok(Ok(Checkpoint { shadow, maker, tasks, space, kernel, descriptors, since, count, how }))
     }
 
     /// Brings a task that waits in the kernel to a stop, if it does. What it reports then is handled when its

@@ -1,0 +1,251 @@
+//! The descriptor table of a checkpoint: which descriptors there were, with their positions.
+//!
+//! The shadow keeps files and folders open. Pipes, sockets, terminals and all others it closes: the other end
+//! would wait for the end of what a shadow has open. So one of those that the program closes is gone. The position
+//! of the recording's own output stays where it is, too.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    os::{linux::fs::MetadataExt, unix::fs::FileTypeExt},
+};
+
+use bis_trace::types::Tid;
+use bis_tracee::{Memory, Result as TraceeResult, proc, remote::Remote, shadow::Shadow, sys};
+
+use crate::{domain::Domain, error::Result};
+
+/// What fcntl can change of a descriptor's flags, beside close-on-exec.
+const CHANGEABLE: i32 = libc::O_APPEND | libc::O_ASYNC | libc::O_DIRECT | libc::O_NOATIME | libc::O_NONBLOCK;
+
+/// A descriptor as it was.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Descriptor {
+    /// (device, inode).
+    file: (u64, u64),
+    /// The shadow has it.
+    is_held: bool,
+    /// Of a regular file, in bytes.
+    position: Option<u64>,
+    /// Its `O_*` flags, with O_CLOEXEC.
+    flags: i32,
+    /// Of a file that may be written through it: its length and when it was changed last (seconds,
+    /// nanoseconds).
+    content: Option<(u64, i64, i64)>,
+}
+
+impl Descriptor {
+    fn of(tid: Tid, fd: i32) -> Option<Descriptor> {
+        let meta = fs::metadata(proc::fd(tid, fd)).ok()?;
+        let fields = proc::Fields::of_fd(tid, fd)?;
+        let flags = fields.number("flags", 8).and_then(|flags| i32::try_from(flags).ok())?;
+        let kind = meta.file_type();
+        let is_file = kind.is_file();
+        let is_written = is_file && flags & libc::O_ACCMODE != libc::O_RDONLY;
+        Some(Descriptor {
+            file: (meta.st_dev(), meta.st_ino()),
+            is_held: (is_file || kind.is_dir()) && !kind.is_socket(),
+            position: if is_file { fields.number("pos", 10) } else { None },
+            flags,
+            content: is_written.then(|| (meta.st_size(), meta.st_mtime(), meta.st_mtime_nsec())),
+        })
+    }
+}
+
+/// The descriptors of a process.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Descriptors(BTreeMap<i32, Descriptor>);
+
+impl Descriptors {
+    pub(super) fn of(tid: Tid) -> Descriptors {
+        let fds = proc::fds(tid).unwrap_or_default();
+        Descriptors(fds.into_iter().filter_map(|fd| Some((fd, Descriptor::of(tid, fd)?))).collect())
+    }
+
+    /// The shadow closes those that it must not keep open.
+    pub(super) fn close_others(&self, shadow: &mut Shadow) -> TraceeResult<()> {
+        let mut first = 0;
+        let held = self.0.iter().filter(|(_, known)| known.is_held).map(|(fd, _)| i64::from(*fd));
+        for fd in held.chain([i64::from(u32::MAX) + 1]) {
+            if first < fd {
+                let args = [first.cast_unsigned(), (fd - 1).cast_unsigned(), 0, 0, 0, 0];
+                shadow.call(libc::SYS_close_range, args)?;
+            }
+            first = fd + 1;
+        }
+        Ok(())
+    }
+}
+
+/// A way from our descriptors to a process's: a socket that it has one end of.
+struct Passage {
+    ours: fs::File,
+    theirs: u64,
+}
+
+/// Where a received descriptor's message lies behind the begin of the buffer, and its parts: the header (56
+/// bytes), the one piece, the byte, the control message.
+const PIECE: u64 = 64;
+const BYTE: u64 = 80;
+const CONTROL: u64 = 96;
+const CONTROL_LEN: u64 = 24;
+
+impl Passage {
+    /// The process's end gets a number above `highest`.
+    fn open(
+        remote: &mut Remote<'_>,
+        memory: &Memory,
+        (buffer, highest): (u64, i32),
+    ) -> Result<Option<Passage>> {
+        let kind = u64::from((libc::SOCK_DGRAM | libc::SOCK_CLOEXEC).cast_unsigned());
+        let unix = u64::from(libc::AF_UNIX.cast_unsigned());
+        if remote.call(libc::SYS_socketpair, [unix, kind, 0, buffer, 0, 0])? < 0 {
+            return Ok(None);
+        }
+        let (one, other) = (memory.read_u32(buffer)?, memory.read_u32(buffer + 4)?);
+        let ours = sys::take_fd(remote.tid(), other.cast_signed());
+        let above = u64::from(highest.cast_unsigned()) + 1;
+        let copy = u64::from(libc::F_DUPFD_CLOEXEC.cast_unsigned());
+        let theirs = remote.call(libc::SYS_fcntl, [one.into(), copy, above, 0, 0, 0])?;
+        for fd in [one, other] {
+            remote.call(libc::SYS_close, [fd.into(), 0, 0, 0, 0, 0])?;
+        }
+        match (ours, u64::try_from(theirs)) {
+            (Ok(ours), Ok(theirs)) => Ok(Some(Passage { ours, theirs })),
+            (ours, theirs) => {
+                tracing::debug!(?ours, ?theirs, "no way for descriptors");
+                if let Ok(theirs) = theirs {
+                    remote.call(libc::SYS_close, [theirs, 0, 0, 0, 0, 0])?;
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// The process gets this file as descriptor `fd`. False: it does not.
+    fn pass(
+        &self,
+        remote: &mut Remote<'_>,
+        memory: &Memory,
+        (buffer, fd): (u64, i32),
+        file: &fs::File,
+    ) -> Result<bool> {
+        if sys::send_fd(&self.ours, file).is_err() {
+            return Ok(false);
+        }
+        // struct msghdr, then struct iovec.
+        let header = [0u64, 0, buffer + PIECE, 1, buffer + CONTROL, CONTROL_LEN, 0];
+        let piece = [buffer + BYTE, 1];
+        let bytes = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+        memory.write(buffer, &bytes(&header))?;
+        memory.write(buffer + PIECE, &bytes(&piece))?;
+        if remote.call(libc::SYS_recvmsg, [self.theirs, buffer, 0, 0, 0, 0])? != 1 {
+            return Ok(false);
+        }
+        // Behind the header of the control message.
+        let received = u64::from(memory.read_u32(buffer + CONTROL + 16)?);
+        let fd = u64::from(fd.cast_unsigned());
+        if received != fd {
+            remote.call(libc::SYS_dup3, [received, fd, 0, 0, 0, 0])?;
+            remote.call(libc::SYS_close, [received, 0, 0, 0, 0, 0])?;
+        }
+        Ok(true)
+    }
+}
+
+impl Domain {
+    /// The process has the descriptors again that it had, at their positions.
+    pub(super) fn restore_descriptors(
+        &mut self,
+        tid: Tid,
+        shadow: &Shadow,
+        then: &Descriptors,
+        buffer: u64,
+    ) -> Result<()> {
+        let now = Descriptors::of(tid);
+        // What was printed is printed, and others write there, too.
+        let is_output = |fd: &i32| self.session.stdio.which(tid, *fd).is_some();
+        let output: BTreeSet<i32> = then.0.keys().copied().filter(is_output).collect();
+        let mut remarks = Vec::new();
+        self.with_slot(tid, |domain, slot| {
+            let memory = &domain.memory;
+            let mut remote = Remote::new(slot)?;
+            restore(&mut remote, memory, (shadow, buffer), (&now, then), &output, &mut remarks)?;
+            remote.finish()?;
+            Ok(())
+        })?;
+        if let Some(hooks) = &self.hooks {
+            hooks.area.forget_classes();
+        }
+        for remark in remarks {
+            self.session.note(self.session.writer.next_seq(), remark)?;
+        }
+        Ok(())
+    }
+}
+
+fn restore(
+    remote: &mut Remote<'_>,
+    memory: &Memory,
+    (shadow, buffer): (&Shadow, u64),
+    (now, then): (&Descriptors, &Descriptors),
+    output: &BTreeSet<i32>,
+    remarks: &mut Vec<String>,
+) -> Result<()> {
+    let tid = remote.tid();
+    let number = |fd: i32| u64::from(fd.cast_unsigned());
+    let name = |tid: Tid, fd: i32| {
+        fs::read_link(proc::fd(tid, fd)).map(|name| name.display().to_string()).unwrap_or_default()
+    };
+    let is_same = |fd: i32, now: &Descriptor, then: &Descriptor| {
+        let by_kernel = if then.is_held { sys::share_open_file(tid, shadow.pid(), fd).ok() } else { None };
+        by_kernel.unwrap_or(now.file == then.file)
+    };
+    let stays = |fd: i32| matches!((now.0.get(&fd), then.0.get(&fd)), (Some(now), Some(then)) if is_same(fd, now, then));
+    for fd in now.0.keys().filter(|fd| !stays(**fd)) {
+        remote.call(libc::SYS_close, [number(*fd), 0, 0, 0, 0, 0])?;
+    }
+    let mut passage: Option<Passage> = None;
+    for (fd, known) in then.0.iter().filter(|(fd, _)| !stays(**fd)) {
+        let file = if known.is_held { sys::take_fd(shadow.pid(), *fd).ok() } else { None };
+        if passage.is_none() && file.is_some() {
+            let highest = then.0.keys().max().copied().unwrap_or(0);
+            passage = Passage::open(remote, memory, (buffer, highest))?;
+        }
+        let is_back = match (&file, &passage) {
+            (Some(file), Some(passage)) => passage.pass(remote, memory, (buffer, *fd), file)?,
+            _ => false,
+        };
+        if !is_back {
+            remarks.push(format!(
+                "back at its checkpoint, task {tid} has descriptor {fd} no more: it was closed since, and only files \
+                 and folders are kept open"
+            ));
+        }
+    }
+    if let Some(passage) = passage {
+        remote.call(libc::SYS_close, [passage.theirs, 0, 0, 0, 0, 0])?;
+    }
+    for (fd, known) in then.0.iter().filter(|(fd, _)| !output.contains(fd)) {
+        let Some(found) = Descriptor::of(tid, *fd) else { continue };
+        if let Some(position) = known.position.filter(|position| found.position != Some(*position)) {
+            remote.call(libc::SYS_lseek, [number(*fd), position, 0, 0, 0, 0])?;
+        }
+        if (found.flags ^ known.flags) & CHANGEABLE != 0 {
+            let set = u64::from(libc::F_SETFL.cast_unsigned());
+            remote.call(libc::SYS_fcntl, [number(*fd), set, number(known.flags & CHANGEABLE), 0, 0, 0])?;
+        }
+        if (found.flags ^ known.flags) & libc::O_CLOEXEC != 0 {
+            let set = u64::from(libc::F_SETFD.cast_unsigned());
+            let closes = u64::from(known.flags & libc::O_CLOEXEC != 0);
+            remote.call(libc::SYS_fcntl, [number(*fd), set, closes, 0, 0, 0])?;
+        }
+        if known.content.is_some() && found.content != known.content {
+            remarks.push(format!(
+                "task {tid} went back to a checkpoint; {} (descriptor {fd}) was written to since, and stays as it is",
+                name(tid, *fd)
+            ));
+        }
+    }
+    Ok(())
+}
