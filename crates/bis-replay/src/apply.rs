@@ -249,12 +249,7 @@ impl Replica<'_> {
     }
 
     /// Another task goes on from elsewhere.
-    fn set_task(
-        &mut self,
-        (seq, tid): (EventSeq, Tid),
-        regs: &Registers,
-        xstate: &[u8],
-    ) -> Result<(), Halt> {
+    fn set_task(&mut self, (seq, tid): (EventSeq, Tid), regs: &Registers, xstate: &[u8]) -> Result<(), Halt> {
         let Some(mut task) = self.tasks.remove(&tid) else {
             let error = EffectError::Forbidden("there is no such task, or it is the one that asks".into());
             return Err(self.effect_failed(seq, format!("set task {tid} back"), error));

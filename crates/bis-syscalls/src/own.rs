@@ -1,6 +1,6 @@
 //! The one system call that is bis's own: by it a bis that runs inside of a recording finds out that it does,
-//! and asks the recorder for what only the recorder can do; and a program makes checkpoints of itself and goes
-//! back to them (`include/bis.h`). No kernel has it, so outside of a recording it fails with ENOSYS.
+//! and asks the recorder for what only the recorder can do; and a program makes checkpoints of itself and
+//! goes back to them (`include/bis.h`). No kernel has it, so outside of a recording it fails with ENOSYS.
 //!
 //! Its first argument says what is asked. What the recorder answers is recorded like the result of any other
 //! call.
@@ -26,13 +26,13 @@ pub const CHANNEL: u64 = 2;
 
 /// "Keep the process as it is now." The second argument is where to write the handle, eight bytes: a number
 /// that no other checkpoint of the recording has. Returns 0; and again, after each time that the process has
-/// gone back to it, how often it has by then. EAGAIN: a thread is where no event can tell of it, for a moment;
-/// ENOMEM: the machine has no room; EFAULT.
+/// gone back to it, how often it has by then. EAGAIN: a thread is where no event can tell of it, for a
+/// moment; ENOMEM: the machine has no room; EFAULT.
 pub const CHECKPOINT: u64 = 3;
 
-/// "Go back." The second argument is a handle, the third [`RETRY`]. Does not return where it succeeds. EINVAL:
-/// this process has no such checkpoint, or the third argument is something else; ESRCH: a thread of the
-/// checkpoint has ended; EBUSY: a thread is in a call that cannot be left; EAGAIN, ENOMEM.
+/// "Go back." The second argument is a handle, the third [`RETRY`]. Does not return where it succeeds.
+/// EINVAL: this process has no such checkpoint, or the third argument is something else; ESRCH: a thread of
+/// the checkpoint has ended; EBUSY: a thread is in a call that cannot be left; EAGAIN, ENOMEM.
 pub const ROLLBACK: u64 = 4;
 
 /// "Forget it." The second argument is a handle. EINVAL: this process has no such checkpoint.

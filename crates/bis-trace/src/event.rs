@@ -221,7 +221,6 @@ pub struct Echo {
 pub type Prot = u32;
 
 /// An operation on address spaces or tasks that replay must carry out.
-#[expect(clippy::large_enum_variant, reason = "a new task is rare, and effects live with their event")]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Effect {
     /// Map `len` bytes at exactly `addr`, replacing what was there.

@@ -23,8 +23,8 @@ impl Page {
         self.is_there() && self.0 & (1 << 61) == 0
     }
 
-    /// It is [its own](Page::is_own), and no copy of the address space shows the same memory any more, or it is
-    /// swapped out, where that is not known: since the last copy was made, it may have been written to.
+    /// It is [its own](Page::is_own), and no copy of the address space shows the same memory any more, or it
+    /// is swapped out, where that is not known: since the last copy was made, it may have been written to.
     pub fn may_have_changed(self) -> bool {
         self.is_own() && self.0 & (1 << 56 | 1 << 62) != 0
     }

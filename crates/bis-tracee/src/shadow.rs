@@ -1,8 +1,8 @@
 //! A shadow: a copy of a process that never runs, and holds its memory as it was (the Flashback paper, 3.1).
 //!
-//! The kernel copies memory when it is written, so a shadow costs what has changed since. It is a child of the
-//! process, but of a kind that only who asks for it waits for (its end raises no signal), in a session of its
-//! own, so that signals for the process's group do not reach it.
+//! The kernel copies memory when it is written, so a shadow costs what has changed since. It is a child of
+//! the process, but of a kind that only who asks for it waits for (its end raises no signal), in a session of
+//! its own, so that signals for the process's group do not reach it.
 
 use bis_trace::types::{Signal, Tid};
 
@@ -23,12 +23,12 @@ pub struct Shadow {
 }
 
 impl Shadow {
-    /// Copies the process of the task in `slot`, at a stop where remote calls can be made. No call of the task
-    /// is in progress then.
+    /// Copies the process of the task in `slot`, at a stop where remote calls can be made. No call of the
+    /// task is in progress then.
     ///
     /// # Errors
-    /// Where the machine has no room, or the process may have no more children (EAGAIN, ENOMEM); where the task
-    /// has died.
+    /// Where the machine has no room, or the process may have no more children (EAGAIN, ENOMEM); where the
+    /// task has died.
     pub fn of(slot: &mut Option<Stopped>) -> Result<Shadow> {
         let mut remote = Remote::new(slot)?;
         // No flag, and no signal at its end.

@@ -337,8 +337,8 @@ pub fn same_open_file(tid: Tid, fd: i32, ours: i32) -> io::Result<bool> {
     if value < 0 { Err(io::Error::last_os_error()) } else { Ok(value == 0) }
 }
 
-/// Do the descriptors with the number `fd` of two tasks name the same open file? Errors where the kernel has no
-/// kcmp, or one of them has no such descriptor.
+/// Do the descriptors with the number `fd` of two tasks name the same open file? Errors where the kernel has
+/// no kcmp, or one of them has no such descriptor.
 pub fn share_open_file(one: Tid, other: Tid, fd: i32) -> io::Result<bool> {
     const KCMP_FILE: i32 = 0;
     let fd = i64::from(fd);

@@ -1,12 +1,12 @@
-//! What memory holds that a shadow has otherwise: found page by page, where the two may differ, and told by the
-//! bytes that do.
+//! What memory holds that a shadow has otherwise: found page by page, where the two may differ, and told by
+//! the bytes that do.
 
 use std::{io, ops::Range};
 
 use bis_trace::{event::MemWrite, types::PAGE};
 use bis_tracee::{Memory, pagemap::PageMap, shadow::Shadow};
 
-use super::Since;
+use super::held::Since;
 
 /// The process as it is, beside its shadow.
 pub struct Sides<'a> {
@@ -21,13 +21,14 @@ pub struct Sides<'a> {
 /// Pages that are compared in one go.
 const BATCH: u64 = 256;
 
-/// Two bytes that differ with fewer than so many equal ones between them are told as one piece.
+/// Words that differ, with fewer equal bytes than so many between them, are told as one piece.
 const GAP: usize = 64;
+const WORD: usize = 8;
 
 impl Sides<'_> {
-    /// The pieces in which the shadow's bytes are not the process's, in a range of private memory (whole pages)
-    /// that both have mapped.
-    /// `own` changes what is read of the shadow to what the program would find there.
+    /// The pieces in which the shadow's bytes are not the process's, in a range of private memory (whole
+    /// pages) that both have mapped. `own` changes what is read of the shadow to what the program would find
+    /// there.
     ///
     /// # Errors
     /// Where one of the processes is gone.
@@ -70,30 +71,24 @@ impl Sides<'_> {
     }
 }
 
-/// The pieces of `then` that are not as they are `now`.
+/// The pieces of `then` that are not as they are `now`, by whole words.
 fn pieces(addr: u64, now: &[u8], then: &[u8], writes: &mut Vec<MemWrite>) {
     let page = usize::try_from(PAGE).unwrap_or(1);
     for (at, (now, then)) in (0..).step_by(page).zip(now.chunks(page).zip(then.chunks(page))) {
         if now == then {
             continue;
         }
-        let differ = now.iter().zip(then).enumerate().filter(|(_, (now, then))| now != then);
-        let mut piece: Option<(usize, usize)> = None;
-        let mut push = |(from, to): (usize, usize)| {
-            let data = then.get(from..to).unwrap_or_default();
+        let words = now.chunks(WORD).zip(then.chunks(WORD)).enumerate();
+        let mut differ =
+            words.filter(|(_, (now, then))| now != then).map(|(index, _)| index * WORD).peekable();
+        while let Some(from) = differ.next() {
+            let mut to = from + WORD;
+            while let Some(next) = differ.next_if(|next| next - to < GAP) {
+                to = next + WORD;
+            }
+            let data = then.get(from..to.min(then.len())).unwrap_or_default();
             writes.push(MemWrite { addr: addr + (at + from) as u64, data: data.to_vec() });
-        };
-        for (index, _) in differ {
-            piece = match piece {
-                Some((from, to)) if index - to < GAP => Some((from, index + 1)),
-                Some(done) => {
-                    push(done);
-                    Some((index, index + 1))
-                }
-                None => Some((index, index + 1)),
-            };
         }
-        piece.into_iter().for_each(push);
     }
 }
 
@@ -102,14 +97,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_differs_is_told_and_not_byte_by_byte() {
+    fn only_what_differs_is_told_and_not_word_by_word() {
         let now = vec![0; 3 * 4096];
         let mut then = now.clone();
-        (then[10], then[20], then[4000], then[2 * 4096 + 5]) = (1, 2, 3, 4);
+        (then[10], then[23], then[4000], then[2 * 4096 + 5]) = (1, 2, 3, 4);
         let mut writes = Vec::new();
         pieces(0x7000, &now, &then, &mut writes);
         let write = |addr, data: &[u8]| MemWrite { addr, data: data.to_vec() };
-        let near = [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
-        assert_eq!(writes, [write(0x700a, &near), write(0x7fa0, &[3]), write(0x9005, &[4])]);
+        let near = [0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
+        let (far, last) = ([3, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 4, 0, 0]);
+        assert_eq!(writes, [write(0x7008, &near), write(0x7fa0, &far), write(0x9000, &last)]);
+        pieces(0x7000, &now, &now.clone(), &mut writes);
+        assert_eq!(writes.len(), 3);
     }
 }

@@ -1,9 +1,10 @@
-//! What the kernel knows of a process beside its memory and registers, as far as a checkpoint has it: what its
-//! signals do, the stack of its handlers, its timers.
+//! What the kernel knows of a process beside its memory and registers, as far as a checkpoint has it: what
+//! its signals do, the stack of its handlers, its timers.
 
 use bis_trace::types::Tid;
 use bis_tracee::{Memory, Stopped, proc, remote::Remote, shadow::Shadow};
 
+use super::held::Kernel;
 use crate::{domain::Domain, error::Result, space::Room};
 
 /// The kernel's `struct sigaction`, `stack_t` and `struct itimerval`, in bytes.
@@ -13,15 +14,6 @@ const TIMER_LEN: usize = 32;
 
 /// ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF.
 const TIMERS: [u64; 3] = [0, 1, 2];
-
-#[derive(Debug)]
-pub(super) struct Kernel {
-    /// What is left of each interval timer, and its interval; none: it does not run.
-    timers: [Option<Vec<u8>>; 3],
-    /// Where calls made in the name of the process and of its shadow have their arguments and results: scratch
-    /// memory of the task that has made the checkpoint.
-    pub(super) buffer: u64,
-}
 
 impl Kernel {
     /// Of a process, in the name of one of its tasks.
@@ -52,8 +44,9 @@ impl Domain {
         loop {
             match self.space.scratch_mut().block(tid, LEN) {
                 Room::At(base) => return Ok(Some(base)),
-                Room::Map(base, len) => self
-                    .with_slot(tid, |domain, slot| domain.space.scratch_mut().map(slot, tid, base, len))?,
+                Room::Map(base, len) => {
+                    self.with_slot(tid, |domain, slot| domain.space.scratch_mut().map(slot, tid, base, len))?
+                }
                 Room::None => return Ok(None),
             }
         }

@@ -1,5 +1,5 @@
-//! What has to be mapped, unmapped and protected so that an address space looks as another one did: a question
-//! about two lists of mappings, and no more.
+//! What has to be mapped, unmapped and protected so that an address space looks as another one did: a
+//! question about two lists of mappings, and no more.
 
 use std::{collections::BTreeSet, ops::Range};
 
@@ -32,11 +32,12 @@ fn is_alike(now: &Mapping, then: &Mapping) -> bool {
         && (now.inode == 0 || file(now) == file(then))
 }
 
-/// The steps from `now` to `then`, in order of address. Nothing is done to ranges that are `left` alone. A stack
-/// that has grown stays as long as it is.
+/// The steps from `now` to `then`, in order of address. Nothing is done to ranges that are `left` alone. A
+/// stack that has grown stays as long as it is.
 pub fn steps(now: &[Mapping], then: &[Mapping], left: &[Range<u64>]) -> Vec<Step> {
     let bounds = now.iter().chain(then).flat_map(|mapping| [mapping.start, mapping.end]);
-    let bounds: BTreeSet<u64> = bounds.chain(left.iter().flat_map(|range| [range.start, range.end])).collect();
+    let bounds: BTreeSet<u64> =
+        bounds.chain(left.iter().flat_map(|range| [range.start, range.end])).collect();
     let at = |mappings: &'_ [Mapping], range: &Range<u64>| -> Option<Mapping> {
         let index = mappings.partition_point(|mapping| mapping.end <= range.start);
         let found = mappings.get(index).filter(|mapping| mapping.start <= range.start)?;
@@ -55,7 +56,9 @@ pub fn steps(now: &[Mapping], then: &[Mapping], left: &[Range<u64>]) -> Vec<Step
             (Some(_), Some(_)) => None,
         };
         match (steps.last_mut(), step) {
-            (Some(Step::Unmap(last)), Some(Step::Unmap(range))) if last.end == range.start => last.end = range.end,
+            (Some(Step::Unmap(last)), Some(Step::Unmap(range))) if last.end == range.start => {
+                last.end = range.end
+            }
             (Some(Step::Protect(last, prot)), Some(Step::Protect(range, same)))
                 if last.end == range.start && *prot == same =>
             {
@@ -71,7 +74,8 @@ pub fn steps(now: &[Mapping], then: &[Mapping], left: &[Range<u64>]) -> Vec<Step
 /// Is it the next part of the same mapping?
 fn continues(last: &Mapping, next: &Mapping) -> bool {
     let offset = if last.inode == 0 { 0 } else { last.offset + last.len() };
-    last.end == next.start && Mapping { start: last.start, end: last.end, offset: last.offset, ..next.clone() } == *last
+    last.end == next.start
+        && Mapping { start: last.start, end: last.end, offset: last.offset, ..next.clone() } == *last
         && offset == next.offset
 }
 
@@ -134,7 +138,8 @@ mod tests {
         let now = [memory(0x1000, 0x4000, 3), memory(0x7000, 0x9000, 3)];
         let then = [memory(0x7000, 0x9000, 1)];
         let left = [0x2000..0x3000, 0x7000..0x8000];
-        let back = [Step::Unmap(0x1000..0x2000), Step::Unmap(0x3000..0x4000), Step::Protect(0x8000..0x9000, 1)];
+        let back =
+            [Step::Unmap(0x1000..0x2000), Step::Unmap(0x3000..0x4000), Step::Protect(0x8000..0x9000, 1)];
         assert_eq!(steps(&now, &then, &left), back);
         let parts = [memory(0x1000, 0x2000, 3), memory(0x3000, 0x4000, 3), memory(0x8000, 0x9000, 3)];
         assert_eq!(outside(&now, &left), parts);

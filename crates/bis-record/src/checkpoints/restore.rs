@@ -13,8 +13,8 @@ use bis_tracee::{
 };
 
 use super::{
-    Checkpoint, Kept,
     content::Sides,
+    held::{Checkpoint, Kept},
     layout::{self, Step},
 };
 use crate::{
@@ -68,7 +68,13 @@ impl Domain {
         Ok(is_busy.then_some(libc::EBUSY))
     }
 
-    fn go_back_to(&mut self, tid: Tid, mut state: InCall, checkpoint: &mut Checkpoint, how: u64) -> Result<()> {
+    fn go_back_to(
+        &mut self,
+        tid: Tid,
+        mut state: InCall,
+        checkpoint: &mut Checkpoint,
+        how: u64,
+    ) -> Result<()> {
         self.end_newer(tid, &mut state, checkpoint)?;
         let InCall { nr, entry, writes, effects, ours, .. } = &mut state;
         let (nr, entry) = (*nr, *entry);
@@ -243,7 +249,8 @@ impl Domain {
                 sides.differences(range, &own, &mut writes).map_err(lost)?;
             }
         }
-        // What lay below a stack pointer until now need not be the same in replay, even where it is as it was.
+        // What lay below a stack pointer until now need not be the same in replay, even where it is as it
+        // was.
         for (task, kept) in &checkpoint.tasks {
             writes.extend(self.popped_since(*task, kept, &now, checkpoint)?);
         }
@@ -317,4 +324,3 @@ fn mappings(tid: Tid) -> Result<Vec<Mapping>> {
     mappings.retain(|mapping| !mapping.is_vvar());
     Ok(mappings)
 }
-

@@ -8,7 +8,10 @@ use bis_trace::{
 };
 use bis_tracee::{Status, TraceeError, shadow::Shadow, sys};
 
-use super::{Checkpoint, Descriptors, Kept, Kernel, Since};
+use super::{
+    held::{Checkpoint, Kept, Kernel, Since},
+    table::Descriptors,
+};
 use crate::{
     domain::Domain,
     error::{RecordError, Result},
@@ -85,15 +88,17 @@ impl Domain {
         self.wait_for_report(tid)
     }
 
-    /// A stopped task as it is; with `regs` where it is in the call that asks. None: it is where that cannot be
-    /// told, or is about to end.
+    /// A stopped task as it is; with `regs` where it is in the call that asks. None: it is where that cannot
+    /// be told, or is about to end.
     fn keep(&mut self, tid: Tid, regs: Option<Registers>) -> Result<Option<Kept>> {
         let task = self.task(tid)?;
         let is_ending = matches!(task.report, Some(Status::Exit(_) | Status::Exited(_) | Status::Killed(_)));
         let Handle::Stopped(stopped) = &task.handle else { return Ok(None) };
         let regs = match (regs, &task.call) {
             (Some(regs), _) => regs,
-            (None, Some(call)) if call.silent || call.made.is_some() || call.child.is_some() => return Ok(None),
+            (None, Some(call)) if call.silent || call.made.is_some() || call.child.is_some() => {
+                return Ok(None);
+            }
             (None, Some(call)) => before(&call.entry),
             (None, None) if task.standing.is_midway() || task.report.is_some() => return Ok(None),
             (None, None) => Registers { orig_rax: u64::MAX, ..stopped.regs()? },

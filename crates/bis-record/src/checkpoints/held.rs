@@ -1,0 +1,133 @@
+//! What is kept of a process: the checkpoints of a domain as values.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    ops::Range,
+};
+
+use bis_trace::{
+    event::Effect,
+    types::{Registers, Tid},
+};
+use bis_tracee::{shadow::Shadow, siginfo::SigInfo};
+
+use super::table::Descriptors;
+use crate::space::AddressSpace;
+
+/// The checkpoints of one domain, by their handles.
+#[derive(Debug, Default)]
+pub struct Checkpoints(pub(super) BTreeMap<u64, Checkpoint>);
+
+#[derive(Debug)]
+pub(super) struct Checkpoint {
+    pub shadow: Shadow,
+    /// The task that has made it.
+    pub maker: Tid,
+    pub tasks: BTreeMap<Tid, Kept>,
+    /// What was known of the address space.
+    pub space: AddressSpace,
+    pub kernel: Kernel,
+    pub descriptors: Descriptors,
+    pub since: Since,
+    /// How often the process has gone back to it, and in which way the last time.
+    pub count: u64,
+    pub how: u64,
+}
+
+/// What may make pages that the process still has in common with somebody other than the shadow's.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Since {
+    /// The address space was copied again.
+    is_copied: bool,
+    /// What was mapped, moved or forgotten there. (A page of zeros that was only read is everybody's, and one
+    /// that was moved shows what was elsewhere.)
+    remapped: Vec<Range<u64>>,
+}
+
+impl Since {
+    /// More ranges than this are not worth to be remembered.
+    const RANGES_MAX: usize = 4096;
+
+    fn remap(&mut self, range: Range<u64>) {
+        let is_full = self.remapped.len() >= Since::RANGES_MAX;
+        match self.remapped.last_mut() {
+            _ if range.is_empty() => {}
+            Some(last) if last.end == range.start => last.end = range.end,
+            _ if is_full => self.is_copied = true,
+            _ => self.remapped.push(range),
+        }
+    }
+
+    /// Is a page the same as the shadow's that both have in common with somebody?
+    pub fn tells(&self, page: u64) -> bool {
+        !self.is_copied && !self.remapped.iter().any(|range| range.contains(&page))
+    }
+}
+
+/// What the kernel knows of the process beside its memory and registers.
+#[derive(Debug)]
+pub(super) struct Kernel {
+    /// What is left of each interval timer, and its interval; none: it does not run.
+    pub timers: [Option<Vec<u8>>; 3],
+    /// Where calls made in the name of the process and of its shadow have their arguments and results:
+    /// scratch memory of the task that has made the checkpoint.
+    pub buffer: u64,
+}
+
+/// A task as it was.
+#[derive(Clone, Debug)]
+pub(super) struct Kept {
+    /// In no system call: before one that it was in.
+    pub regs: Registers,
+    pub xstate: Vec<u8>,
+    pub sigmask: u64,
+    pub stash: VecDeque<SigInfo>,
+    pub left_stack: Option<u64>,
+}
+
+impl Checkpoints {
+    /// The address space is copied (by a fork, or for another checkpoint): from now on, a page may be one
+    /// that nobody has written to since and differ from a shadow's all the same.
+    pub fn note_copy(&mut self) {
+        self.0.values_mut().for_each(|checkpoint| checkpoint.since.is_copied = true);
+    }
+
+    /// The address space changes by these effects.
+    pub fn note(&mut self, effects: &[Effect]) {
+        for checkpoint in self.0.values_mut() {
+            for effect in effects {
+                let (addr, len) = match *effect {
+                    Effect::Map { addr, len, .. }
+                    | Effect::Unmap { addr, len }
+                    | Effect::Advise { addr, len, .. } => (addr, len),
+                    Effect::Remap { addr, old_len, new_addr, new_len, .. } => {
+                        checkpoint.since.remap(addr..addr.saturating_add(old_len));
+                        (new_addr, new_len)
+                    }
+                    _ => continue,
+                };
+                checkpoint.since.remap(addr..addr.saturating_add(len));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_in_common_tell_nothing_where_something_else_was_mapped_or_after_a_copy() {
+        let mut since = Since::default();
+        assert!(since.tells(0x5000));
+        since.remap(0x4000..0x6000);
+        since.remap(0x6000..0x7000);
+        since.remap(0x9000..0x9000);
+        assert_eq!(since.remapped, vec![0x4000..0x7000; 1]);
+        assert!(!since.tells(0x5000) && !since.tells(0x6000) && since.tells(0x7000));
+        for at in 0..2 * Since::RANGES_MAX as u64 {
+            since.remap(at << 20..(at << 20) + 0x1000);
+        }
+        assert!(since.is_copied && since.remapped.len() == Since::RANGES_MAX && !since.tells(0x7000));
+    }
+}
