@@ -48,6 +48,9 @@ pub(super) const MADV_FREE: u64 = 8;
 /// KEEPONFORK, DONTNEED_LOCKED, GUARD_INSTALL, GUARD_REMOVE.
 pub(super) const ADVICES: [u64; 9] = [MADV_DONTNEED, 9, 10, 11, 18, 19, 24, 102, 103];
 
+/// Those of them that are about forks alone.
+const FORK_ADVICES: [u64; 4] = [10, 11, 18, 19];
+
 pub(super) fn page_up(value: u64) -> u64 {
     value.saturating_add(4095) & !4095
 }
@@ -379,6 +382,9 @@ impl Domain {
     pub(super) fn advised(&mut self, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
         let [addr, len, advice, ..] = args;
         let advice = if advice == MADV_FREE { MADV_DONTNEED } else { advice };
+        if FORK_ADVICES.contains(&advice) && len > 0 {
+            self.space.advise_of_forks(addr, page_up(len), advice);
+        }
         if ADVICES.contains(&advice) && len > 0 {
             let advice = u32::try_from(advice).unwrap_or(0);
             outcome.effects.push(Effect::Advise { addr, len: page_up(len), advice });

@@ -69,6 +69,8 @@ impl Since {
 pub(super) struct Kernel {
     /// What is left of each interval timer, and its interval; none: it does not run.
     pub timers: [Option<Vec<u8>>; 3],
+    /// The same of the timers that timer_create has made, by their ids.
+    pub made_timers: BTreeMap<u64, Vec<u8>>,
     /// Where calls made in the name of the process and of its shadow have their arguments and results:
     /// scratch memory of the task that has made the checkpoint.
     pub buffer: u64,

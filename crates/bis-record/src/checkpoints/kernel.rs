@@ -1,6 +1,8 @@
 //! What the kernel knows of a process beside its memory and registers, as far as a checkpoint has it: what
 //! its signals do, the stack of its handlers, its timers.
 
+use std::{collections::BTreeMap, fs};
+
 use bis_trace::types::Tid;
 use bis_tracee::{Memory, Stopped, proc, remote::Remote, shadow::Shadow};
 
@@ -25,9 +27,21 @@ impl Kernel {
             let value = memory.read_vec(buffer, TIMER_LEN)?;
             *timer = value.iter().any(|byte| *byte != 0).then_some(value);
         }
+        let mut made_timers = BTreeMap::new();
+        for id in made_timers_of(remote.tid()) {
+            if remote.call(libc::SYS_timer_gettime, [id, buffer, 0, 0, 0, 0])? == 0 {
+                made_timers.insert(id, memory.read_vec(buffer, TIMER_LEN)?);
+            }
+        }
         remote.finish()?;
-        Ok(Kernel { timers, buffer })
+        Ok(Kernel { timers, made_timers, buffer })
     }
+}
+
+/// The timers that timer_create has made for a process.
+fn made_timers_of(tid: Tid) -> Vec<u64> {
+    let list = fs::read_to_string(proc::path(tid, "timers")).unwrap_or_default();
+    list.lines().filter_map(|line| line.strip_prefix("ID:")?.trim().parse().ok()).collect()
 }
 
 /// The signals that do something else than by default, a bit each.
@@ -53,7 +67,13 @@ impl Domain {
     }
 
     /// Signals do again what they did, handlers have their stack, and timers run on from where they were.
-    pub(super) fn restore_kernel(&mut self, tid: Tid, shadow: &mut Shadow, kernel: &Kernel) -> Result<()> {
+    pub(super) fn restore_kernel(
+        &mut self,
+        tid: Tid,
+        maker: Tid,
+        shadow: &mut Shadow,
+        kernel: &Kernel,
+    ) -> Result<()> {
         let buffer = kernel.buffer;
         let changed = changed_signals(tid) | changed_signals(shadow.pid());
         for signal in (1..=64u64).filter(|signal| changed & 1 << (signal - 1) != 0) {
@@ -63,11 +83,13 @@ impl Domain {
             self.call_for(tid, libc::SYS_rt_sigaction, [signal, buffer, 0, 8, 0, 0])?;
         }
         self.asked = None;
-        shadow.call(libc::SYS_sigaltstack, [0, buffer, 0, 0, 0, 0])?;
-        let stack = shadow.memory().read_vec(buffer, ALT_STACK_LEN)?;
-        self.memory.write(buffer, &stack)?;
-        // Refused where it stands on it: then it has it.
-        self.call_for(tid, libc::SYS_sigaltstack, [buffer, 0, 0, 0, 0, 0])?;
+        if tid == maker {
+            shadow.call(libc::SYS_sigaltstack, [0, buffer, 0, 0, 0, 0])?;
+            let stack = shadow.memory().read_vec(buffer, ALT_STACK_LEN)?;
+            self.memory.write(buffer, &stack)?;
+            // Refused where it stands on it: then it has it.
+            self.call_for(tid, libc::SYS_sigaltstack, [buffer, 0, 0, 0, 0, 0])?;
+        }
         for (timer, which) in kernel.timers.iter().zip(TIMERS) {
             self.call_for(tid, libc::SYS_getitimer, [which, buffer, 0, 0, 0, 0])?;
             let runs = self.memory.read_vec(buffer, TIMER_LEN)?.iter().any(|byte| *byte != 0);
@@ -75,6 +97,15 @@ impl Domain {
                 let value = timer.clone().unwrap_or_else(|| vec![0; TIMER_LEN]);
                 self.memory.write(buffer, &value)?;
                 self.call_for(tid, libc::SYS_setitimer, [which, buffer, 0, 0, 0, 0])?;
+            }
+        }
+        for id in made_timers_of(tid) {
+            match kernel.made_timers.get(&id) {
+                Some(value) => {
+                    self.memory.write(buffer, value)?;
+                    self.call_for(tid, libc::SYS_timer_settime, [id, 0, buffer, 0, 0, 0])?;
+                }
+                None => drop(self.call_for(tid, libc::SYS_timer_delete, [id, 0, 0, 0, 0, 0])?),
             }
         }
         Ok(())

@@ -86,7 +86,7 @@ impl Domain {
         };
         self.restore_layout(tid, checkpoint, &mut outcome)?;
         self.restore_content(tid, checkpoint, &mut outcome)?;
-        self.restore_kernel(tid, &mut checkpoint.shadow, &checkpoint.kernel)?;
+        self.restore_kernel(tid, checkpoint.maker, &mut checkpoint.shadow, &checkpoint.kernel)?;
         self.restore_descriptors(tid, &checkpoint.shadow, &checkpoint.descriptors, checkpoint.kernel.buffer)?;
         checkpoint.count += 1;
         checkpoint.how = how;

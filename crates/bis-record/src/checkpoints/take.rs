@@ -18,6 +18,12 @@ use crate::{
     task::{Handle, InCall},
 };
 
+/// madvise(2): what decides on the fate of memory in a fork, and what takes it back.
+const DONT_FORK: u64 = 10;
+const DO_FORK: u64 = 11;
+const WIPE_ON_FORK: u64 = 18;
+const KEEP_ON_FORK: u64 = 19;
+
 /// Before the `syscall` instruction of the call whose entry this is.
 pub(super) fn before(entry: &Registers) -> Registers {
     Registers { rip: entry.rip.wrapping_sub(2), rax: entry.orig_rax, orig_rax: u64::MAX, ..*entry }
@@ -61,7 +67,14 @@ impl Domain {
         tasks.insert(tid, own);
         let Some(buffer) = self.buffer(tid)? else { return Ok(Err(libc::ENOMEM)) };
         let descriptors = Descriptors::of(tid);
-        let mut shadow = match self.with_slot(tid, |_, slot| Ok(Shadow::of(slot)?)) {
+        self.advise_of_forks(tid, |advice| match advice {
+            DONT_FORK => DO_FORK,
+            WIPE_ON_FORK => KEEP_ON_FORK,
+            other => other,
+        })?;
+        let shadow = self.with_slot(tid, |_, slot| Ok(Shadow::of(slot)?));
+        self.advise_of_forks(tid, |advice| advice)?;
+        let mut shadow = match shadow {
             Ok(shadow) => shadow,
             Err(error) => return no_room(error).map(Err),
         };
@@ -70,6 +83,16 @@ impl Domain {
         let space = self.space.clone();
         let (maker, since, count, how) = (tid, Since::default(), 0, 0);
         Ok(Ok(Checkpoint { shadow, maker, tasks, space, kernel, descriptors, since, count, how }))
+    }
+
+    /// Says again what the program has said about forks of its memory, or something else instead: a shadow has
+    /// all of it.
+    fn advise_of_forks(&mut self, tid: Tid, instead: impl Fn(u64) -> u64) -> Result<()> {
+        for (addr, len, advice) in self.space.fork_advice().to_vec() {
+            // What it was said of may be gone.
+            self.call_for(tid, libc::SYS_madvise, [addr, len, instead(advice), 0, 0, 0])?;
+        }
+        Ok(())
     }
 
     /// Brings a task that waits in the kernel to a stop, if it does. What it reports then is handled when its

@@ -49,6 +49,8 @@ pub struct AddressSpace {
     /// Where handlers have interrupted computation: the program may go on there by any way it likes, a jump
     /// or a return.
     interrupted_at: BTreeSet<u64>,
+    /// What the program has said about forks of its memory (madvise), in order: address, length, advice.
+    fork_advice: Vec<(u64, u64, u64)>,
     /// What the program believes of its "dumpable" attribute, which belongs to the address space.
     is_dumpable: bool,
     shared: SharedMappings,
@@ -73,6 +75,7 @@ impl AddressSpace {
             grows: Vec::new(),
             old_stacks: Vec::new(),
             interrupted_at: BTreeSet::new(),
+            fork_advice: Vec::new(),
             is_dumpable: true,
             shared: SharedMappings::default(),
             views: FileViews::default(),
@@ -154,6 +157,18 @@ impl AddressSpace {
     /// Has a handler interrupted the program anywhere in here?
     pub fn is_interrupted_in(&self, range: Range<u64>) -> bool {
         self.interrupted_at.range(range).next().is_some()
+    }
+
+    // --- forks
+
+    /// The program says what becomes of this memory in a fork.
+    pub fn advise_of_forks(&mut self, addr: u64, len: u64, advice: u64) {
+        self.fork_advice.push((addr, len, advice));
+    }
+
+    /// What it has said, in order.
+    pub fn fork_advice(&self) -> &[(u64, u64, u64)] {
+        &self.fork_advice
     }
 
     // --- attributes
