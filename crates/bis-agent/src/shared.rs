@@ -214,6 +214,11 @@ state! {
     /// Recording: the call that a hook has left last was tried there with no time to wait, or its descriptor
     /// was asked, and it would have waited. Set by the hook, taken back by the supervisor.
     WAITS: 1;
+    /// Recording: for so long, a call that waits for descriptors waits in its hook although others could run
+    /// meanwhile; nanoseconds.
+    LINGER: 1;
+    /// How many such calls had something to say.
+    ANSWERED: 1;
 }
 
 numbered! { CLASSES;

@@ -144,6 +144,8 @@ pub struct Session {
     pub cores: Arc<Cores>,
     /// Can this processor make `cpuid` fault?
     pub has_cpuid_faulting: bool,
+    /// May calls wait in their hooks before tokens are given away (`tokens/linger.rs`)?
+    pub lingers: bool,
     pub registry: Registry,
     /// The limit of open files that we were started with.
     pub file_limit: Option<libc::rlimit>,
@@ -188,6 +190,7 @@ impl Session {
             stdio: Stdio::of(options.attach),
             cores: Arc::new(Cores::new()),
             has_cpuid_faulting: sys::has_cpuid_faulting(),
+            lingers: options.chaos.is_none() && sys::has_epoll_pwait2(),
             registry: Registry::default(),
             file_limit: sys::raise_file_limit(),
             mail: Mail::default(),

@@ -1,10 +1,13 @@
 //! What a domain holds of the run tokens of shared memory.
 
 mod held;
+mod linger;
 
 use std::time::Instant;
 
 use bis_trace::types::ObjectId;
+
+use linger::Linger;
 
 /// What a domain holds of the tokens of shared memory. A domain that begins holds none.
 #[derive(Debug, Default)]
@@ -17,6 +20,8 @@ pub struct Tokens {
     borrowed: Vec<ObjectId>,
     /// Mappings that are gone, but whose end is not written yet: one entry for each.
     unmapped: Vec<ObjectId>,
+    /// Whether calls wait for an answer before tokens are given away.
+    pub linger: Linger,
 }
 
 impl Tokens {

@@ -178,6 +178,14 @@ pub fn tells_tid_address() -> bool {
     unsafe { libc::syscall(libc::SYS_prctl, PR_GET_TID_ADDRESS, ptr::from_mut(&mut addr), 0, 0, 0) == 0 }
 }
 
+/// Has the kernel `epoll_pwait2` (5.11)?
+pub fn has_epoll_pwait2() -> bool {
+    let none = ptr::null::<libc::c_void>();
+    // SAFETY: there is no such descriptor, so nothing is read or written.
+    let value = unsafe { libc::syscall(libc::SYS_epoll_pwait2, -1, none, 0, none, none, 0) };
+    value == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ENOSYS)
+}
+
 /// Where a thread has registered its restartable sequences.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rseq {

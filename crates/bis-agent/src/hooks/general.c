@@ -256,6 +256,7 @@ static enum leaving make(struct plan *p, struct entry *e) {
     S->waits = 1;
     return LATELY;
   }
+  S->answered += p->patient;
   return STAYS;
 }
 

@@ -11,7 +11,7 @@
 #define MANY_MAX 64
 #define MANY_VECTORS (SCRATCH_BASE + 0x3800) // the kernel's vectors for them, one each
 #define ONE_VECTOR (SCRATCH_BASE + 0x3c00)   // the kernel's
-#define NO_TIME (SCRATCH_BASE + 0x3c20)      // a struct timespec of zeros
+#define NO_TIME (SCRATCH_BASE + 0x3c20)      // a struct timespec: no time, or little
 #define POLLFD (SCRATCH_BASE + 0x3c40)
 
 // A number that no system call has: the kernel says ENOSYS.

@@ -69,17 +69,32 @@ u64 hooks_is_long(const struct plan *p) {
   return 1;
 }
 
+// `nr`, or `other` where all bits of `mask` are set.
+static u64 change(u64 nr, u64 other, u64 mask) {
+  return nr ^ ((nr ^ other) & mask);
+}
+
+// The call has no time to wait, or the little that its supervisor has said (in replay, nobody asks how much it was). Counted in
+// milliseconds that would be too long, so it is made by a relative that counts in nanoseconds.
 void hooks_hurry(struct plan *p) {
-  u64 *none = (u64 *)NO_TIME;
-  none[0] = none[1] = 0;
+  u64 *time = (u64 *)NO_TIME;
+  u64 lingers = -(is(S->linger) & p->patient);
+  time[0] = 0;
+  time[1] = S->linger & lingers;
   switch (p->row->shape) {
   case POLL:
-    p->args[2] = 0;
+    p->nr = change(p->nr, __NR_ppoll, lingers);
+    p->args[2] = NO_TIME & lingers;
+    p->args[3] &= ~lingers;
     break;
   case EPOLL:
-    p->args[3] = p->nr == __NR_epoll_pwait2 ? NO_TIME : 0;
+    p->args[3] = NO_TIME & (lingers | -(u64)(p->nr == __NR_epoll_pwait2));
+    p->args[4] &= ~lingers;
+    p->nr = change(p->nr, __NR_epoll_pwait2, lingers);
     break;
   case SELECT:
+    // select counts microseconds.
+    if (p->nr == __NR_select) time[1] /= 1000;
     p->args[4] = NO_TIME;
     p->user[3] = 0;
     break;

@@ -4,6 +4,7 @@
 use std::{
     fs,
     sync::atomic::{Ordering, fence},
+    time::Duration,
 };
 
 use bis_agent::hooks::state;
@@ -42,11 +43,12 @@ impl Domain {
     }
 
     /// Has the hook that has left this call found that it would wait?
-    pub fn take_tried(&self) -> bool {
+    pub fn take_tried(&mut self) -> bool {
         let Some(hooks) = &self.hooks else { return false };
         let tried = hooks.area.get(state::WAITS) != 0;
         if tried {
             hooks.area.set(state::WAITS, 0);
+            self.tokens.linger.left(hooks.area.get(state::ANSWERED));
         }
         tried
     }
@@ -69,6 +71,10 @@ impl Domain {
             hooks.area.set(state::ALONE, alone.into());
         }
         hooks.area.set(state::STOP, stashed.into());
+        // Where tasks of its own wait for their turns, too, it gives way at once; and where turns are drawn.
+        let lingers = takes_turns && self.tasks.len() == 1 && self.session.lingers;
+        let time = if lingers { self.tokens.linger.time() } else { Duration::ZERO };
+        hooks.area.set(state::LINGER, time.as_nanos().try_into().unwrap_or(0));
         // Whoever has just told it something has asked it to stop, too, perhaps before that was unsaid.
         fence(Ordering::SeqCst);
         if self.session.views.has_news(self.id) || self.session.mail.has_news(self.id) {

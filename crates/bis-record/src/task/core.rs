@@ -1,5 +1,7 @@
 //! The core that a domain and all its tasks are pinned to.
 
+use std::sync::atomic::Ordering;
+
 use bis_trace::types::Tid;
 
 use crate::{cores::FIRST, domain::Domain};
@@ -35,6 +37,8 @@ impl Domain {
     /// Moves the calling thread and all tasks to the domain's core.
     pub fn pin(&self) {
         self.watched.seat.goes_to(self.session.cores.number(self.core));
+        // The watch thread lets the running task go again, if it is still one that gains by it.
+        self.watched.loose.store(false, Ordering::Relaxed);
         self.session.cores.pin(Tid(0), self.core);
         for tid in self.tasks.keys() {
             self.session.cores.pin(*tid, self.core);
