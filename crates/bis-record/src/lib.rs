@@ -83,6 +83,10 @@ pub struct Options {
     /// The folder in which it is remembered which instructions of which programs the hooks replace. None:
     /// found anew each time.
     pub site_cache: Option<PathBuf>,
+    /// The folder in which it is remembered what content files have.
+    pub known_files: Option<PathBuf>,
+    /// The folder of what all traces share, if one is on the trace's filesystem.
+    pub store: Option<PathBuf>,
     /// Commands that are not recorded.
     pub left_out: Vec<Pattern>,
     /// Who looks at a process with which the recording fails, before it is killed.

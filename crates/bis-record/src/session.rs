@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashSet,
-    env, fs,
+    env, fs, io,
     os::unix::ffi::OsStrExt,
     panic::{self, AssertUnwindSafe},
     sync::{
@@ -14,7 +14,7 @@ use std::{
 };
 
 use bis_trace::{
-    Writer,
+    ContentStore, KnownFiles, Writer,
     event::{Machine, Meta},
     types::{DomainId, EventSeq, Signal, TickKind, Tid},
 };
@@ -173,6 +173,23 @@ pub struct Session {
     changed: Condvar,
 }
 
+/// Lets the trace share what others have. A recording can do without.
+fn share(writer: &Writer, options: &Options) {
+    let failed = |what: &'static str| move |error: &io::Error| tracing::info!(%error, what);
+    let store = options.store.as_ref().and_then(|dir| {
+        let store = ContentStore::open(dir, &options.trace_dir);
+        store.inspect_err(failed("nothing is shared with other traces")).ok()
+    });
+    let known = options.known_files.as_ref().and_then(|dir| {
+        let known = KnownFiles::open(dir, sys::is_at_rest);
+        known.inspect_err(failed("what content files have is not remembered")).ok()
+    });
+    if let Some(store) = &store {
+        store.sweep_daily();
+    }
+    writer.files().share(store, known);
+}
+
 impl Session {
     pub fn new(options: &Options) -> Result<Session> {
         sys::few_arenas();
@@ -181,6 +198,7 @@ impl Session {
             None => Writer::create(&options.trace_dir)?,
             Some(_) => Writer::create_for_images(&options.trace_dir)?,
         };
+        share(&writer, options);
         let cloning = options.cloning.then(|| writer.clones().map(Cloning::new)).flatten();
         let session = Session {
             writer,

@@ -36,7 +36,7 @@ const RECORDS_MAX: usize = 1 << 20;
 /// A folder of what was learned.
 #[derive(Clone, Debug)]
 pub struct SiteCache {
-    dir: PathBuf,
+    pub(crate) dir: PathBuf,
 }
 
 /// What a file of the cache says.
@@ -114,7 +114,7 @@ impl SiteCache {
     }
 }
 
-fn options() -> OpenOptions {
+pub(crate) fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     // A pipe in the cache's place must not make anybody wait.
     options.read(true).custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC).bits() as i32);

@@ -11,7 +11,7 @@ use std::sync::{
 
 use iced_x86::Instruction;
 use object::{
-    LittleEndian, Object as _,
+    LittleEndian,
     elf::{self, FileHeader64},
     read::elf::{ElfFile64, FileHeader as _, SectionHeader as _},
 };
@@ -65,7 +65,6 @@ impl<'a> Section<'a> {
 /// One ELF file's text as it lies in the file. Parsed once; analysed when first asked.
 pub struct Text<'a> {
     pub(crate) file: ElfFile64<'a, LittleEndian>,
-    pub(crate) build_id: Option<&'a [u8]>,
     /// Sorted by address; executable ones do not overlap.
     pub(crate) sections: Vec<Section<'a>>,
     pub(crate) functions: OnceLock<Functions>,
@@ -142,10 +141,8 @@ impl<'a> Text<'a> {
         if code.windows(2).any(|two| two[0].end() > two[1].start) {
             return Err(Error::Elf("its executable sections overlap".into()));
         }
-        let build_id = file.build_id().map_err(bad)?;
         Ok(Self {
             file,
-            build_id,
             sections,
             functions: OnceLock::new(),
             targets: OnceLock::new(),
@@ -154,12 +151,6 @@ impl<'a> Text<'a> {
             work: AtomicU64::new(0),
             seen: None,
         })
-    }
-
-    /// The linker's name for this very file, if it gave one.
-    #[must_use]
-    pub fn build_id(&self) -> Option<&[u8]> {
-        self.build_id
     }
 
     /// Every special instruction in the functions that the file tells of, in order of addresses. What merely

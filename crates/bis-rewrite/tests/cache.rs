@@ -7,7 +7,7 @@ use std::{
     collections::HashSet, fs, io::Write as _, os::unix::fs::PermissionsExt as _, path::PathBuf, thread,
 };
 
-use bis_rewrite::{Key, Learned, Reason, SiteCache, Text};
+use bis_rewrite::{Key, Learned, Reason, Scan, SiteCache, Text};
 use common::elf::{CODE, Elf};
 use proptest::prelude::*;
 
@@ -26,7 +26,7 @@ fn sample() -> (Key, Vec<Learned>) {
         .collect();
     assert_eq!(learned.len(), 21);
     assert_eq!(learned[20], Learned::Refused { site: CODE + 181, reason: Reason::TooShort });
-    (Key::of(&elf, &text).expect("a small file"), learned)
+    (Key::of_content(blake3::hash(&elf).as_bytes()), learned)
 }
 
 struct Folder {
@@ -134,10 +134,7 @@ fn files_of_others() {
     newer[8] += 1;
     // Another file's entry, under this name
     let mut bytes = Elf::function(&[0x0f, 0x05, 0x90, 0x90, 0x90]).bytes();
-    let other = {
-        let text = Text::parse(&bytes).expect("an ELF file");
-        Key::of(&bytes, &text).expect("a small file")
-    };
+    let other = Key::of_content(blake3::hash(&bytes).as_bytes());
     folder.cache.add(&other, &learned).expect("room");
     let moved = fs::read(folder.file(&other)).expect("its file");
     let text = b"#!/bin/sh\nThis is something else altogether, and it is longer than a header is.".to_vec();
@@ -154,8 +151,7 @@ fn files_of_others() {
     // A changed file has another name.
     let code = bytes.windows(2).position(|two| two == [0x0f, 0x05]).expect("its code");
     bytes[code + 2] = 0x50;
-    let text = Text::parse(&bytes).expect("an ELF file");
-    assert_ne!(Key::of(&bytes, &text), Some(other));
+    assert_ne!(Key::of_content(blake3::hash(&bytes).as_bytes()), other);
 
     // Not a file at all
     fs::remove_file(folder.file(&key)).expect("ours");
@@ -167,13 +163,30 @@ fn files_of_others() {
 }
 
 #[test]
-fn libraries_have_names_of_their_own() {
-    let keys: Vec<Key> = common::libraries()
-        .iter()
-        .map(|elf| Key::of(elf, &Text::parse(elf).expect("a library")).expect("with a build-id"))
-        .collect();
-    assert!(!keys.is_empty());
-    assert_eq!(keys.iter().collect::<HashSet<_>>().len(), keys.len());
+fn what_was_looked_through_is_known() {
+    let (folder, (key, _)) = (folder(), sample());
+    assert!(folder.cache.scans(&key).is_empty());
+    let first = Scan { part: (0x1000, 0x2000), has_cpuid: true, clocks: vec![1, 2], chances: vec![3] };
+    let scans = [first, Scan { part: (0x3000, 8), ..Scan::default() }];
+    folder.cache.set_scans(&key, &scans[..1]).expect("room");
+    assert_eq!(folder.cache.scans(&key), scans[..1]);
+    folder.cache.set_scans(&key, &scans).expect("room");
+    assert_eq!(folder.cache.scans(&key), scans);
+    assert_eq!(fs::read_dir(folder.file(&key).parent().expect("the folder")).expect("ours").count(), 1);
+    // Whatever bit flips, wherever it ends, or of another file: it is not known.
+    let path = folder.file(&key).with_extension("scan");
+    let whole = fs::read(&path).expect("its file");
+    for at in 0..whole.len() {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1 << (at % 8);
+        fs::write(&path, bytes).expect("ours");
+        assert!(folder.cache.scans(&key).is_empty(), "{at}");
+        fs::write(&path, &whole[..at]).expect("ours");
+        assert!(folder.cache.scans(&key).is_empty(), "{at}");
+    }
+    let other = Key::of_content(&[7; 32]);
+    fs::write(folder.file(&other).with_extension("scan"), whole).expect("ours");
+    assert!(folder.cache.scans(&other).is_empty());
 }
 
 proptest! {

@@ -223,7 +223,6 @@ fn small_program() -> Vec<u8> {
 
 fn analyse(bytes: &[u8]) {
     let Ok(text) = Text::parse(bytes) else { return };
-    let _ = text.build_id();
     common::dense_is_sound(&text, true);
     for (site, kind) in
         text.sites().take(20).chain([(CODE + 7, SiteKind::Syscall), (u64::MAX, SiteKind::Syscall)])

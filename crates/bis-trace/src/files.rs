@@ -9,6 +9,9 @@
 //! The hash of a file with large holes is of what is there only: reading zeros costs as much as reading
 //! anything.
 //!
+//! Where the user has a store for all traces (`store.rs`), the content is in that, and the trace's file is a
+//! hard link to its entry, which nobody edits. Then a file that is known (`known.rs`) is not even read.
+//!
 //! Hashing a large file costs more than all else here, so a file is hashed once for as long as its identity,
 //! size and times stay. A file that has just been changed, or lives in memory only, is hashed every time: its
 //! times prove nothing. A store through a shared mapping may also leave the times alone; content that is
@@ -24,7 +27,7 @@ use std::{
     },
     path::{Path, PathBuf},
     sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, UNIX_EPOCH},
 };
 
 use rustix::fs::{AtFlags, CWD};
@@ -32,13 +35,12 @@ use rustix::fs::{AtFlags, CWD};
 use crate::{
     error::{Result, TraceError, show},
     event::{FileEntry, Kept, Meta},
+    known::{Identity, KnownFiles, Name, is_system_file},
     log::{FILES, Inner},
     sparse::{self, PIECE_BYTES},
+    store::ContentStore,
     types::FileId,
 };
-
-/// Times younger than this prove nothing: filesystems' clocks tick coarsely.
-const SETTLED_NS: i64 = 2_000_000_000;
 
 /// A file of which more than this are holes, bytes, is hashed without them.
 const HOLES_MIN: u64 = 64 << 20;
@@ -47,27 +49,17 @@ const HOLES_MIN: u64 = 64 << 20;
 /// and offset, length and content of each piece that is not all zero; numbers are 64 bits, least byte first.
 const SPARSE_CONTEXT: &str = "bis 2026-11 content of a file with holes";
 
-/// Where files are changed by replacing them, never in place.
-const SYSTEM: [&[u8]; 8] = [b"/usr", b"/lib", b"/lib64", b"/bin", b"/sbin", b"/opt", b"/nix", b"/gnu"];
-
-/// A file's identity and what changes when its content does.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Key {
-    dev: u64,
-    ino: u64,
-    len: u64,
-    mtime_ns: i64,
-    ctime_ns: i64,
-}
-
 /// What is kept so far.
 #[derive(Default)]
 pub(crate) struct Store {
     entries: Vec<FileEntry>,
-    by_key: HashMap<Key, usize>,
+    by_key: HashMap<Identity, usize>,
     by_digest: HashMap<[u8; 32], usize>,
     /// Devices whose files could not be reflinked here.
     no_reflink: HashSet<u64>,
+    /// What all traces share, and what is known of files.
+    shared: Option<ContentStore>,
+    known: Option<KnownFiles>,
     temporary_count: u64,
 }
 
@@ -115,22 +107,20 @@ impl FileStore<'_> {
             Fate::Changes => false,
             Fate::Stays => true,
         };
-        let key = Key {
-            dev: stat.dev(),
-            ino: stat.ino(),
-            len: stat.len(),
-            mtime_ns: nanoseconds(stat.mtime(), stat.mtime_nsec()),
+        let key = Identity {
             // Our own links change it, and those of other recordings: not the content.
             ctime_ns: if linkable { 0 } else { nanoseconds(stat.ctime(), stat.ctime_nsec()) },
+            ..Identity::of(&stat)
         };
-        let settled = fate != Fate::Changes && is_settled(&key) && !is_in_memory(source);
+        let settled = fate != Fate::Changes && key.is_settled() && !is_in_memory(source);
         let mut store = self.inner.files();
         if settled && let Some(index) = store.by_key.get(&key) {
             return Ok(store.entries[*index].clone());
         }
+        let source = Source { file: source, path, stat: &stat, fate, linkable };
         let folder = self.inner.dir.join(FILES);
         let temporary = store.temporary(&folder);
-        let placed = place(source, &key, &temporary, linkable, &mut store.no_reflink);
+        let placed = store.place(&source, &temporary);
         let entry = placed.and_then(|placed| {
             if let Some(index) = store.by_digest.get(&placed.digest) {
                 return Ok(*index);
@@ -146,6 +136,19 @@ impl FileStore<'_> {
             store.by_key.insert(key, index);
         }
         Ok(store.entries[index].clone())
+    }
+
+    /// The hash of the content of a file that was kept, and the content, which nothing changes any more.
+    pub fn content(&self, file: FileId) -> Option<([u8; 32], File)> {
+        let digest = self.inner.files().entries.get(usize::try_from(file.0).ok()?)?.digest;
+        let content = File::open(self.inner.dir.join(FILES).join(name(&digest))).ok()?;
+        Some((digest, content))
+    }
+
+    /// From here on, what other traces have is not kept again, and what is known of a file is not found again.
+    pub fn share(&self, shared: Option<ContentStore>, known: Option<KnownFiles>) {
+        let mut store = self.inner.files();
+        (store.shared, store.known) = (shared, known);
     }
 
     /// Keeps content that no file has. The entry is in the meta stream when this returns.
@@ -193,7 +196,124 @@ impl FileStore<'_> {
     }
 }
 
+/// A file that is to be kept.
+struct Source<'a> {
+    file: &'a File,
+    path: &'a [u8],
+    stat: &'a fs::Metadata,
+    fate: Fate,
+    linkable: bool,
+}
+
+impl Source<'_> {
+    /// What its content is known by, if it is known by anything now.
+    fn name(&self, known: &KnownFiles) -> Option<Name> {
+        let stat = self.file.metadata().ok()?;
+        match self.fate {
+            Fate::Changes => None,
+            Fate::Unknown => known.name(self.file, &stat, self.path),
+            Fate::Stays => KnownFiles::name_of_ours(self.file, &stat),
+        }
+    }
+
+    fn is_shared_content(&self) -> bool {
+        // The hash of a file with large holes is not that of its copy, if that has others.
+        self.fate != Fate::Changes && matches!(sparse_len(self.file), Ok(None))
+    }
+
+    /// A hard link to the file itself. Refused across filesystems, and to those who do not own the file
+    /// (fs.protected_hardlinks).
+    fn link(&self, to: &Path) -> bool {
+        let open = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        rustix::fs::linkat(CWD, open.as_str(), CWD, to, AtFlags::SYMLINK_FOLLOW).is_ok()
+    }
+}
+
 impl Store {
+    /// Makes `temporary` have the content of a file, without reading it if it is known.
+    fn place(&mut self, source: &Source<'_>, temporary: &Path) -> io::Result<Placed> {
+        let name = self.known.as_ref().and_then(|known| source.name(known));
+        let digest = self.known.as_ref().zip(name).and_then(|(known, name)| known.find(&name));
+        if let Some(digest) = digest
+            && let Some(placed) = self.place_known(source, digest, temporary)?
+        {
+            return Ok(placed);
+        }
+        let placed = self.place_read(source, temporary)?;
+        if let Some((known, name)) = self.known.as_ref().zip(name)
+            // Nobody has changed it while it was read.
+            && source.name(known) == Some(name)
+        {
+            known.add(&name, &placed.digest);
+        }
+        Ok(placed)
+    }
+
+    /// The same for content with this hash. None: it has to be read.
+    fn place_known(
+        &mut self,
+        source: &Source<'_>,
+        digest: [u8; 32],
+        temporary: &Path,
+    ) -> io::Result<Option<Placed>> {
+        let len = source.stat.len();
+        if self.by_digest.contains_key(&digest) {
+            return Ok(Some(Placed { kept: Kept::Copy, digest, len }));
+        }
+        if source.fate == Fate::Stays && source.link(temporary) {
+            return Ok(Some(Placed { kept: Kept::HardLink, digest, len }));
+        }
+        let linked = self.shared.as_ref().map(|shared| shared.link(&digest, len, temporary));
+        // With any trouble the store has, the trace does without.
+        let is_linked = matches!(linked, Some(Ok(true)));
+        Ok(is_linked.then_some(Placed { kept: Kept::Copy, digest, len }))
+    }
+
+    /// The same for content that is not known.
+    fn place_read(&mut self, source: &Source<'_>, temporary: &Path) -> io::Result<Placed> {
+        if source.fate == Fate::Stays && source.link(temporary) {
+            let (digest, len) = hash(source.file)?;
+            return Ok(Placed { kept: Kept::HardLink, digest, len });
+        }
+        if let Some(shared) = self.shared.as_ref().filter(|_| source.is_shared_content()) {
+            let is_full = |error: &io::Error| {
+                [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded].contains(&error.kind())
+            };
+            let mut added = shared.add(source.file, temporary);
+            if added.as_ref().is_err_and(is_full) && shared.sweep(Duration::ZERO).bytes > 0 {
+                added = shared.add(source.file, temporary);
+            }
+            if let Ok(linked) = added {
+                let kept = if linked.is_reflink { Kept::Reflink } else { Kept::Copy };
+                return Ok(Placed { kept, digest: linked.digest, len: linked.len });
+            }
+            // A disk may be too full for a copy, and have room for a link.
+            let _ = fs::remove_file(temporary);
+        }
+        self.place_alone(source, temporary)
+    }
+
+    /// Makes `temporary` have the content of a file, in the cheapest way that is safe. The hash is of what is
+    /// there then, whatever happens to the file meanwhile.
+    fn place_alone(&mut self, source: &Source<'_>, temporary: &Path) -> io::Result<Placed> {
+        let dev = source.stat.dev();
+        if !self.no_reflink.contains(&dev) {
+            let file = create(temporary)?;
+            if rustix::fs::ioctl_ficlone(&file, source.file).is_ok() {
+                let (digest, len) = hash(&file)?;
+                return Ok(Placed { kept: Kept::Reflink, digest, len });
+            }
+            self.no_reflink.insert(dev);
+            fs::remove_file(temporary)?;
+        }
+        if source.linkable && source.link(temporary) {
+            let (digest, len) = hash(source.file)?;
+            return Ok(Placed { kept: Kept::HardLink, digest, len });
+        }
+        let (digest, len) = copy(source.file, &create(temporary)?)?;
+        Ok(Placed { kept: Kept::Copy, digest, len })
+    }
+
     fn temporary(&mut self, folder: &Path) -> PathBuf {
         self.temporary_count += 1;
         folder.join(format!("tmp-{}", self.temporary_count))
@@ -220,36 +340,6 @@ struct Placed {
     kept: Kept,
     digest: [u8; 32],
     len: u64,
-}
-
-/// Makes `temporary` have the content of `source`, in the cheapest way that is safe. The hash is of what is
-/// there then, whatever happens to the source meanwhile.
-fn place(
-    source: &File,
-    key: &Key,
-    temporary: &Path,
-    linkable: bool,
-    no_reflink: &mut HashSet<u64>,
-) -> io::Result<Placed> {
-    if !no_reflink.contains(&key.dev) {
-        let file = create(temporary)?;
-        if rustix::fs::ioctl_ficlone(&file, source).is_ok() {
-            let (digest, len) = hash(&file)?;
-            return Ok(Placed { kept: Kept::Reflink, digest, len });
-        }
-        no_reflink.insert(key.dev);
-        fs::remove_file(temporary)?;
-    }
-    if linkable {
-        let open = format!("/proc/self/fd/{}", source.as_raw_fd());
-        // Refused across filesystems, and to those who do not own the file (fs.protected_hardlinks).
-        if rustix::fs::linkat(CWD, open.as_str(), CWD, temporary, AtFlags::SYMLINK_FOLLOW).is_ok() {
-            let (digest, len) = hash(source)?;
-            return Ok(Placed { kept: Kept::HardLink, digest, len });
-        }
-    }
-    let (digest, len) = copy(source, &create(temporary)?)?;
-    Ok(Placed { kept: Kept::Copy, digest, len })
 }
 
 fn create(path: &Path) -> io::Result<File> {
@@ -281,7 +371,7 @@ pub(crate) fn hash(file: &File) -> io::Result<([u8; 32], u64)> {
 }
 
 /// The length of a file with large holes, bytes; none of any other.
-fn sparse_len(file: &File) -> io::Result<Option<u64>> {
+pub(crate) fn sparse_len(file: &File) -> io::Result<Option<u64>> {
     let stat = file.metadata()?;
     let holes = stat.len().saturating_sub(stat.blocks().saturating_mul(512));
     Ok((holes > HOLES_MIN).then_some(stat.len()))
@@ -303,7 +393,7 @@ fn each_piece_of_sparse(
 }
 
 /// Copies by position: the descriptor may be shared with the program, whose file position must stay.
-fn copy(source: &File, to: &File) -> io::Result<([u8; 32], u64)> {
+pub(crate) fn copy(source: &File, to: &File) -> io::Result<([u8; 32], u64)> {
     let (digest, len) = each_piece(source, |offset, piece| write_piece(to, offset, piece))?;
     to.set_len(len)?;
     Ok((digest, len))
@@ -346,7 +436,7 @@ fn each_piece(
     }
 }
 
-fn name(digest: &[u8; 32]) -> String {
+pub(crate) fn name(digest: &[u8; 32]) -> String {
     blake3::Hash::from_bytes(*digest).to_hex().to_string()
 }
 
@@ -354,27 +444,11 @@ pub(crate) fn nanoseconds(seconds: i64, rest: i64) -> i64 {
     seconds.saturating_mul(1_000_000_000).saturating_add(rest)
 }
 
-/// Whether a change since would show in the times.
-fn is_settled(key: &Key) -> bool {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos());
-    let now = i64::try_from(now).unwrap_or(i64::MAX);
-    key.mtime_ns.max(key.ctime_ns) < now.saturating_sub(SETTLED_NS)
-}
-
 /// Whether a file is on a filesystem that has no times for stores through mappings (memfd, /dev/shm).
 fn is_in_memory(file: &File) -> bool {
     const TMPFS: i64 = 0x0102_1994;
     const HUGETLBFS: i64 = 0x9584_58f6;
     rustix::fs::fstatfs(file).map_or(true, |fs| [TMPFS, HUGETLBFS].contains(&fs.f_type))
-}
-
-/// Whether a file is one that is replaced, never edited: then a link to it keeps the content.
-fn is_system_file(stat: &fs::Metadata, path: &[u8]) -> bool {
-    const SET_ID: u32 = 0o6000;
-    const OTHERS_WRITE: u32 = 0o022;
-    let below = |root: &&[u8]| path.strip_prefix(*root).is_some_and(|rest| rest.first() == Some(&b'/'));
-    // A link to a set-user-id file would outlive the update that fixes it.
-    stat.uid() == 0 && stat.mode() & (SET_ID | OTHERS_WRITE) == 0 && SYSTEM.iter().any(below)
 }
 
 #[cfg(test)]

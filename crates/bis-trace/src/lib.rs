@@ -3,7 +3,8 @@
 //! Pure: knows nothing of processes or of ptrace. `event.rs` is the model (`ours.rs`: the part that tells bis
 //! from the program), `codec/` turns it into Cap'n Proto messages (`schema/bis.capnp`) and back, `log.rs` and
 //! `queue.rs` write them in chunks (`chunk.rs`), `index.rs` and `reader.rs` find and read them, `files.rs`
-//! keeps the content of mapped files (`sparse.rs`: but for their holes), `clones.rs` what was read in large
+//! keeps the content of mapped files (`sparse.rs`: but for their holes; `store.rs`: once for all traces;
+//! `known.rs`: what content a file has that was seen before), `clones.rs` what was read in large
 //! pieces.
 //!
 //! What is in a trace comes from somebody else: nothing that a file says is believed unchecked.
@@ -16,11 +17,13 @@ pub mod error;
 pub mod event;
 mod files;
 mod index;
+mod known;
 mod log;
 pub mod ours;
 mod queue;
 mod reader;
 pub mod sparse;
+mod store;
 pub mod types;
 
 #[path = "generated/bis_capnp.rs"]
@@ -30,5 +33,7 @@ mod bis_capnp;
 
 pub use error::TraceError;
 pub use files::FileStore;
+pub use known::{AtRest, KnownFiles};
 pub use log::{LAST_WORDS, StreamWriter, Writer};
 pub use reader::{EchoEntry, Ending, Events, StreamStats, Trace};
+pub use store::{ContentStore, Swept};

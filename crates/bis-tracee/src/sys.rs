@@ -634,3 +634,19 @@ pub fn write_where_allowed(tid: Tid, addr: u64, bytes: &[u8]) -> io::Result<usiz
         Err(_) => Err(error),
     }
 }
+
+/// Whether it is certain that no process has this file open for writing now, or mapped so: the kernel gives a
+/// lease for reading to its owner only then. `file` is open for reading, by a description of its own.
+#[must_use]
+pub fn is_at_rest(file: &std::fs::File) -> bool {
+    use std::os::fd::AsRawFd;
+    const F_SETSIG: i32 = 10;
+    let fd = file.as_raw_fd();
+    // SAFETY: fcntl on a descriptor of ours, with numbers. Who opens the file for writing while the lease is
+    // there waits until it is not, and we are told by a signal that means nothing to us.
+    unsafe {
+        libc::fcntl(fd, F_SETSIG, libc::SIGCHLD) == 0
+            && libc::fcntl(fd, libc::F_SETLEASE, libc::F_RDLCK) == 0
+            && libc::fcntl(fd, libc::F_SETLEASE, libc::F_UNLCK) == 0
+    }
+}

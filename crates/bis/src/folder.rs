@@ -7,7 +7,7 @@ use std::{
     io::{self, Read},
     os::unix::{
         ffi::OsStrExt,
-        fs::{DirBuilderExt, symlink},
+        fs::{DirBuilderExt, MetadataExt, symlink},
     },
     path::{Path, PathBuf},
     process,
@@ -26,6 +26,8 @@ use crate::{
 pub const LATEST: &str = "latest";
 /// What rr calls that link. Scripts of its users find the newest trace by it.
 const LATEST_OF_RR: &str = "latest-trace";
+/// What traces share is in this folder beside them.
+const STORE: &str = "store";
 /// The file that every trace has, and how it begins.
 const LOG: &str = "log";
 const LOG_MAGIC: &[u8] = b"BISTRACE";
@@ -37,10 +39,7 @@ pub fn traces() -> Result<PathBuf> {
     if let Some(folder) = env::BIS_TRACES.get().or_else(|| env::RR_TRACE_DIR.get()) {
         return Ok(folder.into());
     }
-    // The XDG rules say that a relative path is to be ignored.
-    let data = env::XDG_DATA_HOME.get().map(PathBuf::from).filter(|path| path.is_absolute());
-    let data = data.or_else(|| Some(PathBuf::from(env::HOME.get()?).join(".local/share")));
-    data.map(|folder| folder.join("bis")).ok_or_else(|| {
+    data_home().map(|folder| folder.join("bis")).ok_or_else(|| {
         Failure::usage(format!(
             "failed to find the folder of the traces: neither {} nor {} is set; set {} to a folder, or give one with -o",
             env::XDG_DATA_HOME.name,
@@ -50,11 +49,37 @@ pub fn traces() -> Result<PathBuf> {
     })
 }
 
-/// The folder in which it is remembered what was learned of programs' text; none where no home is known.
-pub fn site_cache() -> Option<PathBuf> {
+fn data_home() -> Option<PathBuf> {
+    // The XDG rules say that a relative path is to be ignored.
+    let data = env::XDG_DATA_HOME.get().map(PathBuf::from).filter(|path| path.is_absolute());
+    data.or_else(|| Some(PathBuf::from(env::HOME.get()?).join(".local/share")))
+}
+
+/// The folders in which there may be a store of what traces share: the user's, and the one beside the traces.
+pub fn stores() -> Vec<PathBuf> {
+    let users = data_home().map(|folder| folder.join("bis").join(STORE));
+    let beside =
+        traces().ok().map(|folder| folder.join(STORE)).filter(|beside| Some(beside) != users.as_ref());
+    users.into_iter().chain(beside).collect()
+}
+
+/// The store for a trace in this folder, which is there: the first one on its filesystem. It need not exist
+/// yet.
+pub fn store_for(trace: &Path) -> Option<PathBuf> {
+    let device = fs::metadata(trace).ok()?.dev();
+    // Of a folder that is to be made: that of the first one above it that is there.
+    let is_near = |store: &PathBuf| {
+        let there = store.ancestors().find_map(|folder| fs::metadata(folder).ok());
+        there.is_some_and(|folder| folder.dev() == device)
+    };
+    stores().into_iter().find(is_near)
+}
+
+/// The folder in which one kind of thing is remembered between recordings; none where no home is known.
+pub fn cache(kind: &str) -> Option<PathBuf> {
     let cache = env::XDG_CACHE_HOME.get().map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = cache.or_else(|| Some(PathBuf::from(env::HOME.get()?).join(".cache")));
-    cache.map(|folder| folder.join("bis/sites"))
+    cache.map(|folder| folder.join("bis").join(kind))
 }
 
 /// Makes a folder that only its owner may read, and its parents as needed.

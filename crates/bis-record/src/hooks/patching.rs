@@ -126,17 +126,19 @@ impl Domain {
         if self.hooks.is_none() {
             return Ok(());
         }
-        let text = self.session.texts.of(file);
-        let bias = text.as_ref().and_then(|text| text.bias(start, offset));
         // A file without a name is one that the program has made for this.
         let is_named = file.metadata().is_ok_and(|meta| meta.nlink() > 0);
-        let (Some(text), Some(bias), true) = (text, bias, is_named) else {
+        let kept = match kept_at(start, outcome) {
+            Some(kept) => Some(kept),
+            None if is_named => Some(self.session.keep(file, b"")?),
+            None => None,
+        };
+        let content = kept.and_then(|kept| self.session.writer.files().content(kept));
+        let text = self.session.texts.of(file, content).filter(|_| is_named);
+        let bias = text.as_ref().and_then(|text| text.bias(start, offset));
+        let (Some(text), Some(bias), Some(kept)) = (text, bias, kept) else {
             self.close_clock("a file that is no program has been mapped to be executed");
             return Ok(());
-        };
-        let kept = match kept_at(start, outcome) {
-            Some(kept) => kept,
-            None => self.session.keep(file, b"")?,
         };
         let range = TextRange { start, end, bias, offset, is_changed: false, file: text, kept };
         self.space.patches_mut().texts.push(range.clone());

@@ -10,7 +10,7 @@ use std::{
 
 use bis_rewrite::{
     CHANCE_PREFIXES_MAX, DenseCache, DenseEntry, DenseLayout, DenseName, DenseOptions, Key, Learned, Run,
-    SiteCache, SiteKind, SiteKinds, Span, Text, chance_bytes, clock_bytes, cpuid_bytes, is_chance,
+    Scan, SiteCache, SiteKind, SiteKinds, Span, Text, chance_bytes, clock_bytes, cpuid_bytes, is_chance,
 };
 use bis_trace::types::{FileId, PAGE};
 use bis_tracee::sys::{self, MappedFile};
@@ -22,8 +22,9 @@ use object::{
 
 use crate::space::MadePatches;
 
-/// Device, inode, length and modification time: a changed file is another one.
-type Identity = (u64, u64, u64, i64, i64);
+/// Device, inode, length and modification time, and the hash of the content where that is known: a changed
+/// file is another one.
+type Identity = (u64, u64, u64, i64, i64, Option<[u8; 32]>);
 
 /// What is kept of dense texts between recordings, bytes.
 const DENSE_MAX: u64 = 2 << 30;
@@ -43,14 +44,13 @@ pub struct TextFile {
     /// All of it.
     elf: MappedFile,
     text: Text<'static>,
+    /// The name of its content, if that is known.
     key: Option<Key>,
     /// What was found, here or in earlier recordings.
     learned: Mutex<Places>,
-    /// Where parts of the file (offset, length) have the bytes of rdtsc, and of what else is special: every
-    /// process maps the same ones.
-    scanned: Mutex<HashMap<(u64, u64), Scanned>>,
-    /// The name of its whole content.
-    exact: OnceLock<Key>,
+    /// Where parts of the file have the bytes of rdtsc, and of what else is special: every process maps the
+    /// same ones.
+    scanned: Mutex<Vec<Scan>>,
     /// Short loops count. All processes of a recording share one dense text.
     short_loops: OnceLock<bool>,
     /// Its dense texts; none where there cannot be one.
@@ -103,20 +103,17 @@ impl Places {
     }
 }
 
-/// The offsets of what may be special in a part of a file.
-struct Scanned {
-    clocks: Vec<usize>,
-    chances: Vec<usize>,
-}
-
 /// Looks through all of a text, of which little will be looked at again.
-fn scan(shown: &[u8], file: MappedFile) -> Scanned {
-    let mut scanned = Scanned { clocks: clock_bytes(shown), chances: chance_bytes(shown) };
-    if is_sought(SiteKind::Cpuid) {
-        scanned.chances.extend(cpuid_bytes(shown));
+fn scan(part: (u64, u64), shown: &[u8], file: MappedFile) -> Scan {
+    let offsets = |found: Vec<usize>| found.into_iter().map(|at| at as u64).collect();
+    let has_cpuid = is_sought(SiteKind::Cpuid);
+    let mut chances = chance_bytes(shown);
+    if has_cpuid {
+        chances.extend(cpuid_bytes(shown));
     }
+    let scan = Scan { part, has_cpuid, clocks: offsets(clock_bytes(shown)), chances: offsets(chances) };
     file.forget(shown);
-    scanned
+    scan
 }
 
 fn segments(elf: &[u8]) -> Option<Vec<Segment>> {
@@ -132,13 +129,19 @@ fn segments(elf: &[u8]) -> Option<Vec<Segment>> {
 }
 
 impl TextFile {
-    fn open(file: &File, cache: Option<&SiteCache>) -> Option<TextFile> {
-        let (source, elf) = (file.try_clone().ok()?, sys::map_file(file).ok()?);
+    /// `content` is what `file` has, where nobody changes it: what is remembered is told of that.
+    fn open(
+        file: &File,
+        (key, content): (Option<Key>, &File),
+        cache: Option<&SiteCache>,
+    ) -> Option<TextFile> {
+        let (source, elf) = (file.try_clone().ok()?, sys::map_file(content).ok()?);
         let (segments, text) =
             (segments(elf.bytes())?, Text::parse(elf.bytes()).ok()?.telling(move |part| elf.forget(part)));
-        let key = cache.and_then(|_| Key::of(elf.bytes(), &text));
-        let learned = cache.zip(key.as_ref()).map_or_else(Vec::new, |(cache, key)| cache.load(key));
-        // Symbols and unwind tables have been read, all of them.
+        let (learned, scanned) = cache
+            .zip(key.as_ref())
+            .map_or_else(Default::default, |(cache, key)| (cache.load(key), cache.scans(key)));
+        // Its headers have been read.
         elf.forget(elf.bytes());
         Some(TextFile {
             source,
@@ -147,8 +150,7 @@ impl TextFile {
             text,
             key,
             learned: Mutex::new(Places::of(learned)),
-            scanned: Mutex::default(),
-            exact: OnceLock::new(),
+            scanned: Mutex::new(scanned),
             short_loops: OnceLock::new(),
             dense: Mutex::default(),
         })
@@ -175,19 +177,46 @@ impl TextFile {
         bytes
     }
 
-    fn exact(&self) -> &Key {
-        self.exact.get_or_init(|| Key::exact(self.elf.bytes(), &self.text, |part| self.elf.forget(part)))
+    /// Calls `take` with what a look through a part (offset, length) of the file finds, of which `shown` is
+    /// what there is: here, or in an earlier recording.
+    fn with_scan<T>(
+        &self,
+        part: (u64, u64),
+        shown: &[u8],
+        cache: Option<&SiteCache>,
+        take: impl FnOnce(&Scan) -> T,
+    ) -> T {
+        let mut scanned = self.scanned.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_cpuid = is_sought(SiteKind::Cpuid);
+        // Damage that goes unnoticed could name places that are not there.
+        let is_in = |places: &[u64]| places.iter().all(|at| *at < shown.len() as u64);
+        let known = scanned.iter().position(|scan| {
+            (scan.part, scan.has_cpuid) == (part, has_cpuid) && is_in(&scan.clocks) && is_in(&scan.chances)
+        });
+        if let Some(known) = known {
+            return take(&scanned[known]);
+        }
+        let found = scan(part, shown, self.elf);
+        let result = take(&found);
+        scanned.push(found);
+        if let (Some(cache), Some(key)) = (cache, &self.key)
+            && let Err(error) = cache.set_scans(key, &scanned)
+        {
+            tracing::info!(%error, "what was found of a file is not remembered");
+        }
+        result
     }
 
-    fn counts_short_loops(&self, cache: &DenseCache) -> bool {
-        *self.short_loops.get_or_init(|| cache.counts_short_loops(self.exact()))
+    fn counts_short_loops(&self, key: &Key, cache: &DenseCache) -> bool {
+        *self.short_loops.get_or_init(|| cache.counts_short_loops(key))
     }
 
     /// A task was caught where the dense text does not count: later processes count in this file's short
     /// loops, too.
     pub fn learn_loops(&self, cache: &DenseCache) {
-        if !self.counts_short_loops(cache)
-            && let Err(error) = cache.count_short_loops(self.exact())
+        if let Some(key) = &self.key
+            && !self.counts_short_loops(key, cache)
+            && let Err(error) = cache.count_short_loops(key)
         {
             tracing::info!(%error, "a short loop is not remembered");
         }
@@ -203,9 +232,10 @@ impl TextFile {
         layout: &DenseLayout,
         keep: impl FnOnce(&DenseEntry) -> Option<(FileId, FileId)>,
     ) -> Option<Arc<DenseFile>> {
-        let short_loops = self.counts_short_loops(cache);
+        let key = self.key.as_ref()?;
+        let short_loops = self.counts_short_loops(key, cache);
         let options = DenseOptions { short_loops, hooks: kinds };
-        let name = DenseName::of(self.exact(), options, 0, layout);
+        let name = DenseName::of(key, options, 0, layout);
         let mut dense = self.dense.lock().unwrap_or_else(PoisonError::into_inner);
         let make = || {
             let entry = cache.load(&name).or_else(|| {
@@ -250,8 +280,8 @@ impl TextFile {
         }
         let mut learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
         let mut news = Vec::new();
-        let mut look = |at: usize| {
-            let site = first.wrapping_add(at as u64);
+        let mut look = |at: &u64| {
+            let site = first.wrapping_add(*at);
             if let Some(known) = learned.at(site) {
                 return known.clone();
             }
@@ -260,9 +290,8 @@ impl TextFile {
             news.push(found.clone());
             found
         };
-        let mut scanned = self.scanned.lock().unwrap_or_else(PoisonError::into_inner);
-        let places = &scanned.entry((offset, len)).or_insert_with(|| scan(shown, self.elf)).clocks;
-        let found = places.iter().copied().map(&mut look).collect();
+        let found =
+            self.with_scan((offset, len), shown, cache, |scan| scan.clocks.iter().map(&mut look).collect());
         if let (Some(cache), Some(key)) = (cache, &self.key)
             && let Err(error) = cache.add(key, &news)
         {
@@ -280,8 +309,8 @@ impl TextFile {
         let shown = &shown[..usize::try_from(len).unwrap_or(usize::MAX).min(shown.len())];
         let mut learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
         let mut news = Vec::new();
-        let mut look = |at: usize| {
-            let site = first.wrapping_add(at as u64);
+        let mut look = |at: &u64| {
+            let site = first.wrapping_add(*at);
             if let Some(known) = learned.of_chance(site) {
                 return known.clone();
             }
@@ -290,9 +319,8 @@ impl TextFile {
             news.push(found.clone());
             found
         };
-        let mut scanned = self.scanned.lock().unwrap_or_else(PoisonError::into_inner);
-        let places = &scanned.entry((offset, len)).or_insert_with(|| scan(shown, self.elf)).chances;
-        let found = places.iter().copied().map(&mut look).collect();
+        let found =
+            self.with_scan((offset, len), shown, cache, |scan| scan.chances.iter().map(&mut look).collect());
         if let (Some(cache), Some(key)) = (cache, &self.key)
             && let Err(error) = cache.add(key, &news)
         {
@@ -383,14 +411,18 @@ impl Texts {
         self.cache.as_ref()
     }
 
-    /// What is known of a file; none if it has no text that could be patched.
-    pub fn of(&self, file: &File) -> Option<Arc<TextFile>> {
+    /// What is known of a file; none if it has no text that could be patched. `kept` is the hash of its
+    /// content, and that itself, as the trace keeps it; without them, nothing is remembered.
+    pub fn of(&self, file: &File, kept: Option<([u8; 32], File)>) -> Option<Arc<TextFile>> {
+        let digest = kept.as_ref().map(|(digest, _)| *digest);
         let meta = file.metadata().ok()?;
-        let identity = (meta.dev(), meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec());
+        let identity = (meta.dev(), meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec(), digest);
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry =
-            files.entry(identity).or_insert_with(|| TextFile::open(file, self.cache.as_ref()).map(Arc::new));
-        entry.clone()
+        let open = || {
+            let content = kept.as_ref().map_or(file, |(_, content)| content);
+            TextFile::open(file, (digest.as_ref().map(Key::of_content), content), self.cache.as_ref())
+        };
+        files.entry(identity).or_insert_with(|| open().map(Arc::new)).clone()
     }
 }
 

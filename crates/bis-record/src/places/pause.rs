@@ -259,7 +259,7 @@ impl Domain {
         }
         let mappings = maps::read(tid).ok()?;
         let mapping = mappings.iter().find(|m| m.start <= rip && rip < m.end && m.inode != 0)?;
-        let file = self.session.texts.of(&open_mapped(tid, mapping)?)?;
+        let file = self.session.texts.of(&open_mapped(tid, mapping)?, None)?;
         let bias = file.bias(mapping.start, mapping.offset)?;
         Some((file, bias))
     }

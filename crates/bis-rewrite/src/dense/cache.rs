@@ -1,7 +1,7 @@
 //! Dense texts on disk. An entry is two files: `NAME.text`, all segments and the trampolines in whole pages,
 //! to be mapped over the original; and `NAME.map`, what is in the first and what addresses in it mean.
 //!
-//! The name is a hash of everything that the bytes depend on: the file's whole content in memory, the
+//! The name is a hash of everything that the bytes depend on: the file's whole content, the
 //! options, the distance between text and trampolines, the words and the hooks, and the version of this code.
 //! So an entry never changes: it is there or it is not, and two recorders that make the same one at the same
 //! time make the same bytes. Each file is written under another name, brought to the disk, and renamed, the
@@ -41,7 +41,7 @@ const STALE: Duration = Duration::from_secs(3600);
 pub struct DenseName(pub(super) [u8; 32]);
 
 impl DenseName {
-    /// The name of the text that `plan.build(bias, layout)` makes. `key` must be from [`Key::exact`].
+    /// The name of the text that `plan.build(bias, layout)` makes.
     #[must_use]
     pub fn of(key: &Key, options: DenseOptions, bias: u64, layout: &DenseLayout) -> Self {
         let mut hasher = blake3::Hasher::new();

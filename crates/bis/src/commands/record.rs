@@ -97,7 +97,9 @@ fn record(args: Record) -> Result<u8> {
         hooks: !args.no_hooks,
         cloning: !args.no_cloning,
         wait: args.wait,
-        site_cache: folder::site_cache(),
+        site_cache: folder::cache("sites"),
+        known_files: folder::cache("known"),
+        store: folder::store_for(&place.path),
         left_out: args.detach.iter().map(left_out).collect(),
         on_fault: args.on_error.is_some().then(|| on_fault(args.port)),
     });
