@@ -85,8 +85,8 @@ pub struct Options {
     pub site_cache: Option<PathBuf>,
     /// The folder in which it is remembered what content files have.
     pub known_files: Option<PathBuf>,
-    /// The folder of what all traces share, if one is on the trace's filesystem.
-    pub store: Option<PathBuf>,
+    /// Folders on the trace's filesystem for what all traces share: the first that can be used is.
+    pub stores: Vec<PathBuf>,
     /// Commands that are not recorded.
     pub left_out: Vec<Pattern>,
     /// Who looks at a process with which the recording fails, before it is killed.

@@ -176,7 +176,7 @@ pub struct Session {
 /// Lets the trace share what others have. A recording can do without.
 fn share(writer: &Writer, options: &Options) {
     let failed = |what: &'static str| move |error: &io::Error| tracing::info!(%error, what);
-    let store = options.store.as_ref().and_then(|dir| {
+    let store = options.stores.iter().find_map(|dir| {
         let store = ContentStore::open(dir, &options.trace_dir);
         store.inspect_err(failed("nothing is shared with other traces")).ok()
     });

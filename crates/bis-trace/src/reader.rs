@@ -83,6 +83,19 @@ pub struct Trace {
     ending: Ending,
 }
 
+/// Who has a kept file beside the trace.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Sharing {
+    /// Nobody.
+    Own,
+    /// The store, for this trace alone.
+    Stored,
+    /// The store, for other traces too.
+    Shared,
+    /// It is a file of the machine.
+    Machine,
+}
+
 impl Trace {
     /// Opens a trace, whole or cut short. Fails if it is none, is empty, needs a newer reader, or says what
     /// no recorder would.
@@ -239,6 +252,20 @@ impl Trace {
             let what = format!("its content of {original} was changed: {what}");
             Err(TraceError::Damaged { path, offset: 0, what })
         }
+    }
+
+    /// Who has a kept file beside this trace, and the bytes that it takes on the disk.
+    pub fn sharing(&self, file: FileId) -> Result<(Sharing, u64)> {
+        let path = self.file_path(file)?;
+        let stat = std::fs::symlink_metadata(&path)
+            .map_err(|source| TraceError::Read { path, source: Arc::new(source) })?;
+        let sharing = match stat.nlink() {
+            0 | 1 => Sharing::Own,
+            _ if !is_marked(&stat, &self.file(file)?.digest) => Sharing::Machine,
+            2 => Sharing::Stored,
+            _ => Sharing::Shared,
+        };
+        Ok((sharing, stat.blocks() * 512))
     }
 
     /// Makes a kept file the trace's own, if it is a hard link to a file of the machine's: a copy takes its

@@ -47,7 +47,7 @@ const SYNCED: u32 = 0o444;
 const WRITTEN_BACK: Duration = Duration::from_secs(60);
 
 /// A file under its first name that is younger may not be locked yet.
-const LOCKED_AFTER: Duration = Duration::from_secs(10);
+const LOCKED_AFTER: Duration = Duration::from_secs(2);
 
 /// What no trace has needed for so long goes when a recorder looks, and how often one does.
 const SPARE: Duration = Duration::from_secs(24 * 3600);
@@ -174,7 +174,7 @@ impl ContentStore {
             Err(error) => return Err(error),
         }
         // Looked at by the new name, which nobody else removes.
-        let is_sound = is_sound(to, digest, len);
+        let is_sound = is_sound(to, digest, len, since_boot());
         if !matches!(is_sound, Ok(true)) {
             fs::remove_file(to)?;
             let _ = fs::remove_file(&entry);
@@ -243,21 +243,6 @@ impl ContentStore {
             self.sweep(SPARE);
         }
     }
-
-    /// How many entries there are, and their bytes on the disk.
-    #[must_use]
-    pub fn content(&self) -> Swept {
-        let mut all = Swept::default();
-        for item in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
-            if is_entry(&item.file_name().to_string_lossy())
-                && let Ok(stat) = item.metadata()
-            {
-                all.files += 1;
-                all.bytes += stat.blocks() * 512;
-            }
-        }
-        all
-    }
 }
 
 fn is_entry(file_name: &str) -> bool {
@@ -281,8 +266,9 @@ fn is_locked(path: &Path) -> bool {
 
 const NO_WAIT: i32 = (OFlags::NOFOLLOW.bits() | OFlags::NONBLOCK.bits()).cast_signed();
 
-/// Whether an entry is what its name says, which mostly is seen without reading it.
-fn is_sound(path: &Path, digest: &[u8; 32], len: u64) -> io::Result<bool> {
+/// Whether an entry is what its name says, which mostly is seen without reading it. The machine began
+/// `since_boot` ago.
+fn is_sound(path: &Path, digest: &[u8; 32], len: u64, since_boot: Duration) -> io::Result<bool> {
     let file = OpenOptions::new().read(true).custom_flags(NO_WAIT).open(path)?;
     let stat = file.metadata()?;
     if !stat.is_file() || stat.len() != len || stat.uid() != rustix::process::geteuid().as_raw() {
@@ -291,7 +277,7 @@ fn is_sound(path: &Path, digest: &[u8; 32], len: u64) -> io::Result<bool> {
     let is_synced = stat.mode() & 0o777 == SYNCED;
     let since_written = stat.created().ok().and_then(|at| SystemTime::now().duration_since(at).ok());
     // Without a time of birth it may be of any boot.
-    let is_of_this_boot = since_written.is_some_and(|since| since < since_boot());
+    let is_of_this_boot = since_written.is_some_and(|since| since < since_boot);
     if is_marked(&stat, digest) && (is_synced || is_of_this_boot) {
         if !is_synced && since_written.is_some_and(|since| since > WRITTEN_BACK) {
             sync(&file)?;

@@ -63,16 +63,15 @@ pub fn stores() -> Vec<PathBuf> {
     users.into_iter().chain(beside).collect()
 }
 
-/// The store for a trace in this folder, which is there: the first one on its filesystem. It need not exist
-/// yet.
-pub fn store_for(trace: &Path) -> Option<PathBuf> {
-    let device = fs::metadata(trace).ok()?.dev();
+/// The stores on the filesystem of a trace's folder, which is there. They need not exist yet.
+pub fn stores_for(trace: &Path) -> Vec<PathBuf> {
+    let Ok(device) = fs::metadata(trace).map(|folder| folder.dev()) else { return Vec::new() };
     // Of a folder that is to be made: that of the first one above it that is there.
     let is_near = |store: &PathBuf| {
         let there = store.ancestors().find_map(|folder| fs::metadata(folder).ok());
         there.is_some_and(|folder| folder.dev() == device)
     };
-    stores().into_iter().find(is_near)
+    stores().into_iter().filter(is_near).collect()
 }
 
 /// The folder in which one kind of thing is remembered between recordings; none where no home is known.

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::*;
-use crate::{Trace, Writer};
+use crate::{Sharing, Trace, Writer};
 
 struct Set {
     dir: tempfile::TempDir,
@@ -150,18 +150,47 @@ fn what_is_no_file_is_refused() {
     assert_eq!(set.kept_count(), 0);
 }
 
+/// With a store, two traces have one file, and the second does not read what the first has kept.
 #[test]
-fn only_system_files_are_linked() {
-    let dir = tempfile::tempdir().unwrap();
-    let mine = dir.path().join("mine");
-    fs::write(&mine, "").unwrap();
-    let stat = fs::metadata("/usr/bin/env").unwrap();
-    assert!(is_system_file(&stat, b"/usr/bin/env"));
-    assert!(!is_system_file(&stat, b"/usrlocal/env"));
-    assert!(!is_system_file(&stat, b"/home/me/env"));
-    assert!(!is_system_file(&stat, b"usr/bin/env"));
-    fs::set_permissions(&mine, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
-    assert!(!is_system_file(&fs::metadata(&mine).unwrap(), b"/usr/mine"));
+fn traces_share() {
+    let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+    let path = dir.path().join("file");
+    fs::write(&path, vec![1; 100_000]).unwrap();
+    let write = |name: &str| {
+        let writer = Writer::create(&dir.path().join(name)).unwrap();
+        let store = ContentStore::open(&dir.path().join("store"), &dir.path().join(name)).unwrap();
+        let known = KnownFiles::open(&dir.path().join("known"), |_| true).unwrap();
+        writer.files().share(Some(store), Some(known));
+        let entry = writer.files().keep(&File::open(&path).unwrap(), b"/some/where").unwrap();
+        writer.finish().unwrap();
+        let trace = Trace::open(&dir.path().join(name)).unwrap();
+        let inode = fs::metadata(trace.file_path(entry.file).unwrap()).unwrap().ino();
+        (trace, entry, inode)
+    };
+    let (first, entry, inode) = write("a");
+    assert_eq!(first.sharing(entry.file).unwrap().0, Sharing::Stored);
+    assert_eq!(write("b").2, inode);
+    // It is known from the next on.
+    std::thread::sleep(std::time::Duration::from_millis(2200));
+    write("c");
+    let (last, known, same) = write("d");
+    assert_eq!((&known, same), (&entry, inode));
+    assert_eq!(last.sharing(known.file).unwrap().0, Sharing::Shared);
+    // Who damages it damages them all, and each says so.
+    let damaged = last.file_path(known.file).unwrap();
+    fs::set_permissions(&damaged, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    fs::write(&damaged, vec![2; 100_000]).unwrap();
+    assert!(first.check_file(known.file).unwrap_err().to_string().contains("its content"));
+    let (fresh, again, other) = write("e");
+    fresh.check_file(again.file).unwrap();
+    assert_ne!(other, inode);
+    // A copy of the folder needs nothing.
+    fs::copy(fresh.file_path(again.file).unwrap(), dir.path().join("copy")).unwrap();
+    assert!(fs::read(dir.path().join("copy")).unwrap() == vec![1; 100_000]);
+    // Nor a trace whose store is gone.
+    fs::remove_dir_all(dir.path().join("store")).unwrap();
+    fresh.check_file(again.file).unwrap();
+    assert_eq!(fresh.sharing(again.file).unwrap().0, Sharing::Own);
 }
 
 /// Makes a trace with one entry that says it is a hard link, whatever this filesystem can do.

@@ -12,7 +12,7 @@ use std::{
 
 use bis_replay::learnt::{How, Learnt};
 use bis_trace::{
-    Ending, StreamStats, Trace,
+    Ending, Sharing, StreamStats, Trace,
     event::{Kept, Meta},
     types::{DomainId, EventSeq, Tid},
 };
@@ -66,7 +66,9 @@ struct Sums {
     processes: HashSet<Tid>,
     threads: u64,
     /// How each kind of kept file is called, how many there are, and their bytes.
-    files: BTreeMap<&'static str, (u64, u64)>,
+    files: BTreeMap<(Sharing, &'static str), (u64, u64)>,
+    /// What the store has for this trace, and of that for no other, bytes on the disk.
+    stored: (u64, u64),
     notes: Vec<(EventSeq, String)>,
 }
 
@@ -90,7 +92,20 @@ impl Sums {
                         Kept::HardLink => "hard link",
                         Kept::Copy => "copy",
                     };
-                    let of_kind = sums.files.entry(kept).or_default();
+                    let (sharing, bytes) = trace.sharing(entry.file).unwrap_or((Sharing::Own, 0));
+                    let kept = match sharing {
+                        Sharing::Own | Sharing::Machine => kept,
+                        Sharing::Stored | Sharing::Shared => "file",
+                    };
+                    match sharing {
+                        Sharing::Own | Sharing::Machine => {}
+                        Sharing::Shared => sums.stored.0 += bytes,
+                        Sharing::Stored => {
+                            sums.stored.0 += bytes;
+                            sums.stored.1 += bytes;
+                        }
+                    }
+                    let of_kind = sums.files.entry((sharing, kept)).or_default();
                     *of_kind = (of_kind.0 + 1, of_kind.1 + entry.len);
                 }
                 Meta::Note { seq, text } => sums.notes.push((*seq, text.clone())),
@@ -216,6 +231,14 @@ fn write_space(
 ) -> io::Result<()> {
     let (raw, compressed) = stats.iter().fold((0, 0), |(r, c), s| (r + s.raw_len, c + s.compressed_len));
     writeln!(out, "\nsize on disk {}", human::bytes(size_on_disk(path)))?;
+    if let (all @ 1.., alone) = sums.stored {
+        let alone = human::bytes(alone);
+        writeln!(
+            out,
+            "  store      {} beside that, of which {alone} for this trace alone",
+            human::bytes(all)
+        )?;
+    }
     writeln!(out, "  log        {} ({} before compression)", human::bytes(compressed), human::bytes(raw))?;
     stats.sort_by_key(|s| Reverse(s.compressed_len));
     for s in stats.iter().take(STREAMS_SHOWN_MAX) {
@@ -234,8 +257,14 @@ fn write_space(
         // told.
         writeln!(out, "  clones     {} of large reads", human::bytes(clones.len()))?;
     }
-    for (kept, (number, len)) in &sums.files {
-        writeln!(out, "  files      {}, {}", human::counted(*number, kept), human::bytes(*len))?;
+    for ((sharing, kept), (number, len)) in &sums.files {
+        let whose = match sharing {
+            Sharing::Own => "",
+            Sharing::Stored => " in the store, for this trace alone",
+            Sharing::Shared => " in the store, for other traces too",
+            Sharing::Machine => " to the machine's own",
+        };
+        writeln!(out, "  files      {}{whose}, {}", human::counted(*number, kept), human::bytes(*len))?;
     }
     Ok(())
 }

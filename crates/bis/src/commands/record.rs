@@ -99,7 +99,7 @@ fn record(args: Record) -> Result<u8> {
         wait: args.wait,
         site_cache: folder::cache("sites"),
         known_files: folder::cache("known"),
-        store: folder::store_for(&place.path),
+        stores: folder::stores_for(&place.path),
         left_out: args.detach.iter().map(left_out).collect(),
         on_fault: args.on_error.is_some().then(|| on_fault(args.port)),
     });

@@ -1,14 +1,15 @@
-//! `bis rm`: removes traces, and nothing that is not one. It asks nothing and says what it removed.
+//! `bis rm`: removes traces, and nothing that is not one, and what they shared as soon as no other trace needs
+//! it. It asks nothing and says what it removed.
 
 use std::{
     fs,
     io::{self, Write},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use bis_trace::Trace;
+use bis_trace::{ContentStore, Trace};
 
 use crate::{
     args::Rm,
@@ -42,6 +43,13 @@ pub fn run(args: &Rm) -> Result<u8> {
                 failure.print();
                 code = status::USAGE;
             }
+        }
+    }
+    for store in folder::stores().iter().filter_map(|dir| ContentStore::existing(dir)) {
+        let swept = store.sweep(Duration::ZERO);
+        if swept.files > 0 {
+            let (files, bytes) = (human::counted(swept.files, "file"), human::bytes(swept.bytes));
+            writeln!(out, "removed {files} that no trace needs from {} ({bytes})", store.dir().display())?;
         }
     }
     if let Ok(traces) = traces
