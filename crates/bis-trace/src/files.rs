@@ -38,7 +38,7 @@ use crate::{
     known::{Identity, KnownFiles, Name, is_system_file},
     log::{FILES, Inner},
     sparse::{self, PIECE_BYTES},
-    store::ContentStore,
+    store::{ContentStore, Spare},
     types::FileId,
 };
 
@@ -239,7 +239,8 @@ impl Store {
         {
             return Ok(placed);
         }
-        let placed = self.place_read(source, temporary)?;
+        // What is known was in the store, mostly.
+        let placed = self.place_read(source, temporary, digest.is_some())?;
         if let Some((known, name)) = self.known.as_ref().zip(name)
             // Nobody has changed it while it was read.
             && source.name(known) == Some(name)
@@ -270,7 +271,7 @@ impl Store {
     }
 
     /// The same for content that is not known.
-    fn place_read(&mut self, source: &Source<'_>, temporary: &Path) -> io::Result<Placed> {
+    fn place_read(&mut self, source: &Source<'_>, temporary: &Path, again: bool) -> io::Result<Placed> {
         if source.fate == Fate::Stays && source.link(temporary) {
             let (digest, len) = hash(source.file)?;
             return Ok(Placed { kept: Kept::HardLink, digest, len });
@@ -279,9 +280,9 @@ impl Store {
             let is_full = |error: &io::Error| {
                 [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded].contains(&error.kind())
             };
-            let mut added = shared.add(source.file, temporary);
-            if added.as_ref().is_err_and(is_full) && shared.sweep(Duration::ZERO).bytes > 0 {
-                added = shared.add(source.file, temporary);
+            let mut added = shared.add(source.file, temporary, again);
+            if added.as_ref().is_err_and(is_full) && shared.sweep(Spare::Nothing).bytes > 0 {
+                added = shared.add(source.file, temporary, again);
             }
             if let Ok(linked) = added {
                 let kept = if linked.is_reflink { Kept::Reflink } else { Kept::Copy };

@@ -36,4 +36,4 @@ pub use files::FileStore;
 pub use known::{AtRest, KnownFiles};
 pub use log::{LAST_WORDS, StreamWriter, Writer};
 pub use reader::{EchoEntry, Ending, Events, Sharing, StreamStats, Trace};
-pub use store::{ContentStore, Swept};
+pub use store::{ContentStore, Spare, Swept};

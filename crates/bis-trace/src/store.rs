@@ -18,6 +18,10 @@
 //! time. Then it is read, and mended or replaced. A machine that loses its power may lose content that was
 //! not on the disk yet, but not the name of the file; so an entry of an earlier boot is read once, and brought
 //! to the disk, and from then on others may read it: that is how it is known.
+//!
+//! Who records a program in a loop, and removes each trace, would have its content copied each time. So
+//! content that is needed again after it was removed is marked by one more of its permissions, and stays for
+//! an hour ([`Spare`]) when the next trace is removed.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, Permissions},
@@ -41,6 +45,11 @@ use crate::files::{copy, hash, name};
 /// The mode of an entry that may not be on the disk yet, and of one that surely is.
 const WRITTEN: u32 = 0o400;
 const SYNCED: u32 = 0o444;
+/// Added to it where the content was needed, removed, and needed again.
+const AGAIN: u32 = 0o100;
+
+/// So long an entry with that mark stays without being needed.
+const AGAIN_STAYS: Duration = Duration::from_secs(3600);
 
 /// After this long the kernel has brought what was written to the disk, mostly, and waiting for the rest costs
 /// little.
@@ -96,6 +105,18 @@ pub struct Swept {
     pub files: u64,
     /// On the disk.
     pub bytes: u64,
+    /// What is not needed, and stays: files, and bytes on the disk.
+    pub spared: (u64, u64),
+}
+
+/// What of that which no trace needs stays all the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Spare {
+    Nothing,
+    /// What is recorded again and again.
+    Again,
+    /// What was needed a short while ago.
+    For(Duration),
 }
 
 /// Content as it was put into a trace.
@@ -184,11 +205,12 @@ impl ContentStore {
 
     /// Puts the content of a file, which may change meanwhile, into `to`, which is not there, and into the
     /// store. The hash is of what is there then.
-    pub(crate) fn add(&self, source: &File, to: &Path) -> io::Result<Linked> {
+    /// `again`: this content was in the store before.
+    pub(crate) fn add(&self, source: &File, to: &Path, again: bool) -> io::Result<Linked> {
         let first = self.first()?;
         let is_reflink = rustix::fs::ioctl_ficlone(&first.file, source).is_ok();
         let (digest, len) = if is_reflink { hash(&first.file)? } else { copy(source, &first.file)? };
-        first.file.set_permissions(Permissions::from_mode(WRITTEN))?;
+        first.file.set_permissions(Permissions::from_mode(if again { WRITTEN | AGAIN } else { WRITTEN }))?;
         first.file.set_modified(marked(&digest))?;
         let linked = Linked { digest, len, is_reflink };
         // Somebody else may have made it since.
@@ -210,24 +232,34 @@ impl ContentStore {
         Ok(linked)
     }
 
-    /// Removes what no trace needs, and has not for `spare`, and what was left behind by the killed. What
-    /// cannot be removed stays.
-    pub fn sweep(&self, spare: Duration) -> Swept {
+    /// Removes what no trace needs, but for `spare`, and what was left behind by the killed. What cannot be
+    /// removed stays.
+    pub fn sweep(&self, spare: Spare) -> Swept {
         let mut swept = Swept::default();
         for item in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
             let (path, file_name) = (item.path(), item.file_name());
             let file_name = file_name.to_string_lossy();
             let Ok(stat) = fs::symlink_metadata(&path) else { continue };
-            let age = age(&stat);
+            let (age, bytes) = (age(&stat), stat.blocks() * 512);
             let goes = if file_name.starts_with(FIRST) {
                 age > LOCKED_AFTER && !is_locked(&path)
-            } else {
+            } else if is_entry(&file_name) && stat.nlink() == 1 {
                 // A link that is gone has changed the time.
-                is_entry(&file_name) && stat.nlink() == 1 && age >= spare
+                let goes = match spare {
+                    Spare::Nothing => true,
+                    Spare::Again => stat.mode() & AGAIN == 0 || age >= AGAIN_STAYS,
+                    Spare::For(time) => age >= time,
+                };
+                if !goes {
+                    swept.spared = (swept.spared.0 + 1, swept.spared.1 + bytes);
+                }
+                goes
+            } else {
+                false
             };
             if goes && fs::remove_file(&path).is_ok() && stat.nlink() == 1 {
                 swept.files += 1;
-                swept.bytes += stat.blocks() * 512;
+                swept.bytes += bytes;
             }
         }
         swept
@@ -240,7 +272,7 @@ impl ContentStore {
         let is_due = fs::symlink_metadata(&marker).map_or(true, |stat| age(&stat) > SPARE);
         let write = || OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&marker);
         if is_due && write().and_then(|file| file.set_modified(SystemTime::now())).is_ok() {
-            self.sweep(SPARE);
+            self.sweep(Spare::For(SPARE));
         }
     }
 }
@@ -274,7 +306,7 @@ fn is_sound(path: &Path, digest: &[u8; 32], len: u64, since_boot: Duration) -> i
     if !stat.is_file() || stat.len() != len || stat.uid() != rustix::process::geteuid().as_raw() {
         return Ok(false);
     }
-    let is_synced = stat.mode() & 0o777 == SYNCED;
+    let is_synced = stat.mode() & SYNCED == SYNCED;
     let since_written = stat.created().ok().and_then(|at| SystemTime::now().duration_since(at).ok());
     // Without a time of birth it may be of any boot.
     let is_of_this_boot = since_written.is_some_and(|since| since < since_boot);
@@ -295,7 +327,8 @@ fn is_sound(path: &Path, digest: &[u8; 32], len: u64, since_boot: Duration) -> i
 
 fn sync(file: &File) -> io::Result<()> {
     file.sync_all()?;
-    file.set_permissions(Permissions::from_mode(SYNCED))
+    let again = file.metadata()?.mode() & AGAIN;
+    file.set_permissions(Permissions::from_mode(SYNCED | again))
 }
 
 fn set_modified(file: &File, seconds: i64) -> io::Result<()> {

@@ -326,6 +326,17 @@ fn removed_and_moved(home: &Home) -> Result<(), Failed> {
     ensure(said.contains("that no trace needs from"), || said)?;
     let left = files(&home.store())?;
     ensure(left.iter().all(|(name, ..)| name == "swept"), || format!("{left:?} are left"))?;
+    // In a loop, from the third time on nothing is copied.
+    let mut inodes = Vec::new();
+    for _ in 0..3 {
+        let recorded = home.record(&[&file])?;
+        inodes.push(large(&home.trace(0).join("files"))?.1);
+        home.replays(0, &recorded)?;
+        home.says(&["rm", "maps-0"])?;
+    }
+    ensure(inodes[1] == inodes[2], || format!("{inodes:?}"))?;
+    let said = home.says(&["rm", "--all"])?;
+    ensure(said.contains("removed") && !said.contains("left"), || said)?;
     fs::remove_file(&file)?;
     common::replay_and_compare(&copy, &recorded, home.folder.path(), LIMIT)?;
     // A trace of which the store knows nothing.

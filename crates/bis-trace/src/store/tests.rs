@@ -28,7 +28,7 @@ impl Set {
     }
 
     fn add(&self, content: &[u8], name: &str) -> [u8; 32] {
-        self.store.add(&self.source(content), &self.to(name)).unwrap().digest
+        self.store.add(&self.source(content), &self.to(name), false).unwrap().digest
     }
 
     fn inode(&self, name: &str) -> (u64, u64) {
@@ -58,14 +58,33 @@ fn content_is_there_once_and_goes_with_the_last_that_needs_it() {
     assert_eq!(fs::read(set.to("two")).unwrap(), b"same");
     assert!(!set.store.link(&[7; 32], 4, &set.to("four")).unwrap());
     assert!(!set.to("four").exists());
-    assert_eq!(set.store.sweep(Duration::ZERO), Swept::default());
+    assert_eq!(set.store.sweep(Spare::Nothing), Swept::default());
     for name in ["one", "two", "three"] {
         fs::remove_file(set.to(name)).unwrap();
     }
-    assert_eq!(set.store.sweep(Duration::from_secs(60)).files, 0, "not yet");
-    assert_eq!(set.store.sweep(Duration::ZERO).files, 1);
+    assert_eq!(set.store.sweep(Spare::For(Duration::from_secs(60))).files, 0, "not yet");
+    assert_eq!(set.store.sweep(Spare::Nothing).files, 1);
     assert_eq!(set.count(), 0);
     assert!(!set.store.link(&digest, 4, &set.to("five")).unwrap());
+}
+
+#[test]
+fn what_is_needed_again_and_again_stays_for_a_while() {
+    let set = Set::new();
+    let once = set.add(b"once", "one");
+    let again = set.store.add(&set.source(b"again"), &set.to("two"), true).unwrap().digest;
+    assert_eq!(set.store.sweep(Spare::Again), Swept::default());
+    // It is known also when it is on the disk.
+    sync(&File::open(set.to("two")).unwrap()).unwrap();
+    fs::remove_file(set.to("one")).unwrap();
+    fs::remove_file(set.to("two")).unwrap();
+    let swept = set.store.sweep(Spare::Again);
+    assert_eq!((swept.files, swept.spared.0), (1, 1));
+    assert!(!set.store.link(&once, 4, &set.to("one")).unwrap());
+    assert!(set.store.link(&again, 5, &set.to("two")).unwrap());
+    fs::remove_file(set.to("two")).unwrap();
+    assert_eq!(set.store.sweep(Spare::Nothing).files, 1);
+    assert_eq!(set.count(), 0);
 }
 
 fn write_anyway(path: &Path, content: &[u8]) {
@@ -143,9 +162,9 @@ fn what_the_killed_have_left_goes_and_what_is_being_written_stays() {
     let left = set.store.dir.join("new-1-2-3");
     fs::write(&left, "half").unwrap();
     fs::write(set.store.dir.join("notes"), "of somebody's").unwrap();
-    assert_eq!(set.store.sweep(Duration::ZERO).files, 0, "it may be about to be locked");
+    assert_eq!(set.store.sweep(Spare::Nothing).files, 0, "it may be about to be locked");
     thread::sleep(LOCKED_AFTER + Duration::from_millis(1100));
-    assert_eq!(set.store.sweep(Duration::ZERO).files, 1);
+    assert_eq!(set.store.sweep(Spare::Nothing).files, 1);
     assert!(written.path.exists() && !left.exists());
     drop(written);
     assert_eq!(set.count(), 1);
@@ -171,12 +190,12 @@ fn many_add_while_many_remove() {
         for _ in 0..2 {
             scope.spawn(|| {
                 (0..400).for_each(|_| {
-                    set.store.sweep(Duration::ZERO);
+                    set.store.sweep(Spare::Nothing);
                 })
             });
         }
     });
-    set.store.sweep(Duration::ZERO);
+    set.store.sweep(Spare::Nothing);
     assert_eq!(set.count(), 0);
 }
 

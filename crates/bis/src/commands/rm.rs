@@ -6,10 +6,10 @@ use std::{
     io::{self, Write},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
-use bis_trace::{ContentStore, Trace};
+use bis_trace::{ContentStore, Spare, Trace};
 
 use crate::{
     args::Rm,
@@ -46,10 +46,17 @@ pub fn run(args: &Rm) -> Result<u8> {
         }
     }
     for store in folder::stores().iter().filter_map(|dir| ContentStore::existing(dir)) {
-        let swept = store.sweep(Duration::ZERO);
+        let swept = store.sweep(if args.all { Spare::Nothing } else { Spare::Again });
         if swept.files > 0 {
             let (files, bytes) = (human::counted(swept.files, "file"), human::bytes(swept.bytes));
             writeln!(out, "removed {files} that no trace needs from {} ({bytes})", store.dir().display())?;
+        }
+        if let (files @ 1.., bytes) = swept.spared {
+            let (files, bytes) = (human::counted(files, "file"), human::bytes(bytes));
+            writeln!(
+                out,
+                "left {files} that no trace needs, but are recorded again and again, for an hour ({bytes}; bis rm --all removes them)"
+            )?;
         }
     }
     if let Ok(traces) = traces
