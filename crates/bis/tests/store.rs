@@ -377,6 +377,8 @@ fn many_at_once(home: &Home) -> Result<(), Failed> {
             (0..4).map(|number| scope.spawn(move || run(number).map_err(|e| format!("{e:?}")))).collect();
         running.into_iter().try_for_each(|one| one.join().unwrap_or_else(|_| Err("it panicked".into())))
     })?;
+    // What was needed again and again would stay.
+    home.says(&["rm", "--all"])?;
     let left = files(&home.store())?;
     ensure(left.iter().all(|(name, ..)| name == "swept"), || format!("{left:?} are left"))
 }
