@@ -11,9 +11,9 @@ use super::held::Since;
 /// The process as it is, beside its shadow.
 pub struct Sides<'a> {
     pub memory: &'a Memory,
-    pub pages: PageMap,
+    pub pages: &'a PageMap,
     pub shadow: &'a Shadow,
-    pub shadow_pages: PageMap,
+    pub shadow_pages: &'a PageMap,
     /// Whether pages that the two have in common with somebody are the same.
     pub since: &'a Since,
 }

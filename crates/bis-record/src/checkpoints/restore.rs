@@ -1,6 +1,6 @@
 //! A domain goes back to a checkpoint.
 
-use std::ops::Range;
+use std::{mem, ops::Range};
 
 use bis_agent::UNTRACED_SYSCALL;
 use bis_syscalls::own;
@@ -76,16 +76,15 @@ impl Domain {
         how: u64,
     ) -> Result<()> {
         self.end_newer(tid, &mut state, checkpoint)?;
-        let InCall { nr, entry, writes, effects, ours, .. } = &mut state;
-        let (nr, entry) = (*nr, *entry);
+        let (nr, entry) = (state.nr, state.entry);
         let mut outcome = Outcome {
-            writes: std::mem::take(writes),
-            effects: std::mem::take(effects),
-            ours: ours.take(),
+            writes: mem::take(&mut state.writes),
+            effects: mem::take(&mut state.effects),
+            ours: state.ours.take(),
             ..Outcome::default()
         };
         self.restore_layout(tid, checkpoint, &mut outcome)?;
-        self.restore_content(tid, checkpoint, &mut outcome)?;
+        self.restore_content(tid, &mut state, checkpoint, &mut outcome)?;
         self.restore_kernel(tid, checkpoint.maker, &mut checkpoint.shadow, &checkpoint.kernel)?;
         self.restore_descriptors(tid, &checkpoint.shadow, &checkpoint.descriptors, checkpoint.kernel.buffer)?;
         checkpoint.count += 1;
@@ -120,7 +119,7 @@ impl Domain {
         }
         state.entered = true;
         let (nr, entry) = (state.nr, state.entry);
-        self.event_with(tid, EventKind::SyscallEnter { nr, entry }, std::mem::take(&mut state.sums))?;
+        self.event_with(tid, EventKind::SyscallEnter { nr, entry }, mem::take(&mut state.sums))?;
         for other in newer {
             let task = self.task(other)?;
             task.inject = None;
@@ -218,17 +217,18 @@ impl Domain {
         Ok(())
     }
 
-    /// Memory holds what it held.
-    fn restore_content(&mut self, tid: Tid, checkpoint: &Checkpoint, outcome: &mut Outcome) -> Result<()> {
+    /// Memory holds what it held. What is much has events of its own.
+    fn restore_content(
+        &mut self,
+        tid: Tid,
+        state: &mut InCall,
+        checkpoint: &Checkpoint,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
         let lost = |source| RecordError::Os { what: "read the page map", source };
-        let sides = Sides {
-            memory: &self.memory,
-            pages: PageMap::open(tid).map_err(lost)?,
-            shadow: &checkpoint.shadow,
-            shadow_pages: PageMap::open(checkpoint.shadow.pid()).map_err(lost)?,
-            since: &checkpoint.since,
-        };
-        let now = mappings(tid)?;
+        let pages = PageMap::open(tid).map_err(lost)?;
+        let shadow_pages = PageMap::open(checkpoint.shadow.pid()).map_err(lost)?;
+        let (now, then) = (mappings(tid)?, mappings(checkpoint.shadow.pid())?);
         // The shadow's text may have been patched otherwise.
         let patches = checkpoint.space.patches();
         let own = |addr: u64, bytes: &mut [u8]| {
@@ -241,21 +241,22 @@ impl Domain {
                 }
             }
         };
-        let mut writes = Vec::new();
-        let then = mappings(checkpoint.shadow.pid())?;
-        for mapping in layout::outside(&now, &self.left_alone(checkpoint)) {
-            for then in then.iter().filter(|then| !mapping.shared && !then.shared) {
-                let range = mapping.start.max(then.start)..mapping.end.min(then.end);
-                sides.differences(range, &own, &mut writes).map_err(lost)?;
-            }
+        for range in in_common(&layout::outside(&now, &self.left_alone(checkpoint)), &then) {
+            let (memory, shadow, since) = (&self.memory, &checkpoint.shadow, &checkpoint.since);
+            let sides = Sides { memory, pages: &pages, shadow, shadow_pages: &shadow_pages, since };
+            let mut writes = Vec::new();
+            sides.differences(range, &own, &mut writes).map_err(lost)?;
+            self.memory.write_all(&writes)?;
+            outcome.writes.extend(writes);
+            self.spill(tid, state, outcome)?;
         }
         // What lay below a stack pointer until now need not be the same in replay, even where it is as it
         // was.
         for (task, kept) in &checkpoint.tasks {
-            writes.extend(self.popped_since(*task, kept, &now, checkpoint)?);
+            let popped = self.popped_since(*task, kept, &now, checkpoint)?;
+            self.memory.write_all(popped.as_slice())?;
+            outcome.writes.extend(popped);
         }
-        self.memory.write_all(&writes)?;
-        outcome.writes.extend(writes);
         Ok(())
     }
 
@@ -286,7 +287,7 @@ impl Domain {
             false => kept.regs,
         };
         // Signals that have come meanwhile, and one that was about to be delivered, come all the same.
-        let mut since = std::mem::take(&mut self.task(tid)?.stash);
+        let mut since = mem::take(&mut self.task(tid)?.stash);
         if let Some(Status::Signal(_)) = self.task(tid)?.report {
             since.push_back(SigInfo(self.stopped(tid)?.siginfo()?));
         }
@@ -316,6 +317,23 @@ impl Domain {
         }
         Ok(regs)
     }
+}
+
+/// The private memory that both have, in pieces that are not too large to be told at once.
+fn in_common(now: &[Mapping], then: &[Mapping]) -> Vec<Range<u64>> {
+    const LEN: u64 = 16 << 20;
+    let pairs = now.iter().flat_map(|now| {
+        let first = then.partition_point(|then| then.end <= now.start);
+        let rest = then.get(first..).unwrap_or_default().iter();
+        rest.take_while(|then| then.start < now.end).map(move |then| (now, then))
+    });
+    let common = pairs.filter(|(now, then)| !now.shared && !then.shared);
+    let ranges = common.map(|(now, then)| now.start.max(then.start)..now.end.min(then.end));
+    let pieces = ranges.filter(|range| range.start < range.end).flat_map(|Range { start, end }| {
+        let step = usize::try_from(LEN).unwrap_or(usize::MAX);
+        (start..end).step_by(step).map(move |at| at..end.min(at + LEN))
+    });
+    pieces.collect()
 }
 
 /// What is mapped, but for what the kernel keeps there itself.

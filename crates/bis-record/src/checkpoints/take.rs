@@ -85,8 +85,8 @@ impl Domain {
         Ok(Ok(Checkpoint { shadow, maker, tasks, space, kernel, descriptors, since, count, how }))
     }
 
-    /// Says again what the program has said about forks of its memory, or something else instead: a shadow has
-    /// all of it.
+    /// Says again what the program has said about forks of its memory, or something else instead: a shadow
+    /// has all of it.
     fn advise_of_forks(&mut self, tid: Tid, instead: impl Fn(u64) -> u64) -> Result<()> {
         for (addr, len, advice) in self.space.fork_advice().to_vec() {
             // What it was said of may be gone.
