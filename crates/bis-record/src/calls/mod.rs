@@ -9,6 +9,7 @@ mod identity;
 pub mod left_out;
 mod mapped;
 mod memory;
+mod narrow;
 mod nested;
 mod objects;
 mod ours;

@@ -11,7 +11,7 @@ pub(crate) static ROWS: &[Row] = &[
     call(248, "add_key", &[path("type"), path("description"), inp("payload"), size("len"), int("keyring")], Never),
     call(249, "request_key", &[path("type"), path("description"), path("info"), int("keyring")], May),
     call(250, "keyctl", &[int("command"), hex("arg2"), hex("arg3"), hex("arg4"), hex("arg5")], May).plan(keyctl),
-    call(317, "seccomp", &[uint("operation"), hex("flags"), via("args", INOUT)], Never).by(Handler::Seccomp).plan(seccomp),
+    call(317, "seccomp", &[uint("operation"), hex("flags"), via("args", INOUT)], Never).by(Handler::Seccomp).plan(seccomp).note("a filter with a listener is refused with EINVAL, and SECCOMP_RET_USER_NOTIF said not to be there, as before Linux 5.0"),
     refused(321, "bpf", &[int("command"), ptr("attr"), uint("size")], EPERM, "maps can be mapped and change at any time; as without CAP_BPF"),
     call(444, "landlock_create_ruleset", &[inp("attr"), size("size"), hex("flags")], Never),
     call(445, "landlock_add_rule", &[fd("ruleset"), int("type"), inp("attr"), hex("flags")], Never),
