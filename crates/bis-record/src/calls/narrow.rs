@@ -1,7 +1,7 @@
 //! 32-bit programs, whose calls and registers are others. Their exec fails with ENOEXEC, as on a kernel that
-//! runs 64-bit ones only: whoever wanted to start one is told so, and goes on. What is executed may be a script
-//! whose interpreter is such a program. Where the recording's first program is one, there is nothing to record
-//! (`base.rs`).
+//! runs 64-bit ones only: whoever wanted to start one is told so, and goes on. What is executed may be a
+//! script whose interpreter is such a program. Where the recording's first program is one, there is nothing
+//! to record (`base.rs`).
 
 use std::{
     fs::{self, File},
