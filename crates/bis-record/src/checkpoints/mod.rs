@@ -20,6 +20,7 @@ mod take;
 
 use bis_syscalls::{Call, own};
 use bis_trace::types::Tid;
+use bis_tracee::names;
 
 pub use held::Checkpoints;
 
@@ -35,9 +36,9 @@ impl Domain {
             own::DISCARD => {
                 let result = match self.checkpoints.0.remove(&handle) {
                     Some(checkpoint) => {
-                        let shadow = checkpoint.shadow.pid();
+                        let shadow = names::own(checkpoint.shadow.pid());
                         drop(checkpoint);
-                        self.reap(tid, shadow)?;
+                        shadow.map(|shadow| self.reap(tid, shadow)).transpose()?;
                         0
                     }
                     None => -i64::from(libc::EINVAL),
@@ -51,7 +52,8 @@ impl Domain {
         }
     }
 
-    /// A shadow has ended, and is its parent's to reap: who else would, only sees it end with the process.
+    /// A shadow has ended, by its number in its own pid namespace, and is its parent's to reap: who else
+    /// would, only sees it end with the process.
     fn reap(&mut self, tid: Tid, shadow: Tid) -> Result<()> {
         let flags = u64::from((libc::__WALL | libc::WNOHANG).cast_unsigned());
         let shadow = u64::from(shadow.0.cast_unsigned());

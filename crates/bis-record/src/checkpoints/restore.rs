@@ -16,6 +16,7 @@ use super::{
     content::Sides,
     held::{Checkpoint, Kept},
     layout::{self, Step},
+    take::has_made_child,
 };
 use crate::{
     domain::Domain,
@@ -62,7 +63,7 @@ impl Domain {
         let makes_one = |task: &crate::task::Task| {
             task.newborn.is_some()
                 || matches!(task.report, Some(Status::NewTask(_)))
-                || task.call.as_ref().is_some_and(|call| call.silent)
+                || task.call.as_ref().is_some_and(has_made_child)
         };
         let is_busy = self.tasks.values().any(|task| !is_stopped(task) || makes_one(task));
         Ok(is_busy.then_some(libc::EBUSY))

@@ -29,6 +29,11 @@ pub(super) fn before(entry: &Registers) -> Registers {
     Registers { rip: entry.rip.wrapping_sub(2), rax: entry.orig_rax, orig_rax: u64::MAX, ..*entry }
 }
 
+/// Has it made a child, and not returned?
+pub(super) fn has_made_child(call: &InCall) -> bool {
+    call.silent || call.made.is_some() || call.child.is_some()
+}
+
 impl Domain {
     /// The task asks for a checkpoint, whose handle goes to `addr`.
     pub(super) fn take_checkpoint(&mut self, tid: Tid, mut state: InCall, addr: u64) -> Result<()> {
@@ -99,7 +104,9 @@ impl Domain {
     /// turn comes.
     pub(super) fn halt(&mut self, tid: Tid) -> Result<()> {
         let task = self.task(tid)?;
-        if task.report.is_some() || !matches!(task.handle, Handle::Running(_)) {
+        // The parent of a vfork sleeps until its child, which may be a task of ours, has gone on.
+        let may_stop = task.call.as_ref().is_none_or(|call| !has_made_child(call));
+        if task.report.is_some() || !may_stop || !matches!(task.handle, Handle::Running(_)) {
             return Ok(());
         }
         match sys::interrupt(tid) {
@@ -119,9 +126,7 @@ impl Domain {
         let Handle::Stopped(stopped) = &task.handle else { return Ok(None) };
         let regs = match (regs, &task.call) {
             (Some(regs), _) => regs,
-            (None, Some(call)) if call.silent || call.made.is_some() || call.child.is_some() => {
-                return Ok(None);
-            }
+            (None, Some(call)) if has_made_child(call) => return Ok(None),
             (None, Some(call)) => before(&call.entry),
             (None, None) if task.standing.is_midway() || task.report.is_some() => return Ok(None),
             (None, None) => Registers { orig_rax: u64::MAX, ..stopped.regs()? },
