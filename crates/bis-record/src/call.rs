@@ -11,7 +11,7 @@
 //! was to be seen.
 
 use bis_agent::hooks::SAFEPOINT_END;
-use bis_syscalls::{Blocks, Call, How, Planned, Row, is_never_restarted, may_block, own, plan, row};
+use bis_syscalls::{Blocks, Call, Handler, How, Planned, Row, is_never_restarted, may_block, own, plan, row};
 use bis_trace::{
     event::{EventKind, Outcome, SignalPoint},
     types::{EventSeq, Registers, Signal, Tid},
@@ -148,6 +148,14 @@ impl Domain {
         call.set_back = None;
         let (handler, made) = (call.handler, Call { nr: call.nr, args: call.entry.args() });
         let blocks = may_block(&made) || self.waits_for_others(handler, &made);
+        if handler == Some(Handler::Wait) {
+            if let Some(result) = self.told_of_tracee(tid)? {
+                let state = self.task(tid)?.call.take();
+                let state = state.ok_or_else(|| RecordError::Bug { tid, what: "no call".into() })?;
+                return self.not_made(tid, state, result);
+            }
+            self.pause_in_wait(tid)?;
+        }
         if let Some(number) = echo {
             self.lock_echo(tid, number)?;
         }
@@ -328,6 +336,11 @@ impl Domain {
             return Ok(());
         }
         let is_never_restarted = is_never_restarted(self.call(tid)?.nr);
+        let is_wait = self.call(tid)?.handler == Some(Handler::Wait);
+        let regs = if is_wait { self.woken_in_wait(tid, regs)? } else { regs };
+        if is_wait && self.waits_for_tracees(tid, &regs)? {
+            return Ok(());
+        }
         match Return::of(regs.result(), is_never_restarted, || self.is_interrupted_by_us(tid))? {
             Return::Done => self.finish_call(tid),
             Return::Restarts => {
@@ -379,6 +392,9 @@ impl Domain {
         let raw = self.stopped(tid)?.regs()?;
         if call.silent {
             self.check_silent(tid, call, &raw)?;
+            if self.session.traced.is_used() {
+                self.call_is_over(tid, call);
+            }
             // Only a fatal signal ends the wait of a vfork; all others are delivered when it returns.
             return self.expect_signal(tid, &raw);
         }
@@ -409,6 +425,9 @@ impl Domain {
             EventKind::Syscall { nr: call.nr, entry: call.entry, outcome }
         };
         self.event_at(seq, tid, kind, std::mem::take(&mut call.sums))?;
+        if self.session.traced.is_used() && !RESTARTS.contains(&result) {
+            self.call_is_over(tid, call);
+        }
         call.silent = true;
         self.go_from_call(tid, call, seq, &regs)
     }

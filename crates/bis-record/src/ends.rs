@@ -97,6 +97,7 @@ impl Domain {
             let left = self.tasks.get(&tid).and_then(stack_pointer);
             left.into_iter().for_each(|pointer| self.space.leave_stack(pointer));
         }
+        self.tell_end(tid, status);
         self.drop_call(tid);
         self.end_in_hook();
         if self.tasks.remove(&tid).is_some_and(|task| task.own_fds) {

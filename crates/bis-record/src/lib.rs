@@ -34,6 +34,7 @@ mod space;
 mod stdio;
 mod task;
 mod tokens;
+mod traced;
 mod turns;
 mod views;
 

@@ -103,6 +103,7 @@ impl Domain {
         }
         if args.flags & CLONE_VM != 0 {
             self.new_task_here(tid, stopped, args, clear_tid, status)?;
+            self.is_born(tid, child, self.id, args.flags)?;
         } else {
             if args.flags & CLONE_FILES != 0 {
                 self.share_fds();
@@ -115,6 +116,7 @@ impl Domain {
                 writes.push(MemWrite { addr: args.child_tid, data });
             }
             let domain = self.session.new_domain_id();
+            self.is_born(tid, child, domain, args.flags)?;
             let call = self.call(tid)?;
             call.effects.push(Effect::Fork { domain, tid: child });
             call.child = Some(ForkChild { stopped, domain, writes, clear_tid });
@@ -125,9 +127,22 @@ impl Domain {
         }
         if args.flags & CLONE_VFORK != 0 {
             self.announce_child(tid)?;
+            if self.session.traced.is_used() && self.holds_at_vfork(tid)? {
+                return Ok(());
+            }
             return self.resume(tid, Resume::Syscall);
         }
         self.continue_call(tid)
+    }
+
+    /// A tracee's child may be traced, too, and holds before it has done anything.
+    fn is_born(&mut self, tid: Tid, child: Tid, domain: DomainId, flags: u64) -> Result<()> {
+        if self.session.traced.is_used() {
+            let nr = self.call(tid)?.nr;
+            let pid = if flags & CLONE_THREAD != 0 { self.task(tid)?.pid } else { child };
+            self.tell_birth(tid, child, pid, domain, nr, flags);
+        }
+        Ok(())
     }
 
     fn copy_out(&self, addr: u64, len: usize) -> Option<MemWrite> {
@@ -346,6 +361,9 @@ impl Domain {
         let stopped = running.stopped();
         let core = if self.tasks.is_empty() { self.core } else { self.session.cores.best(None) };
         let session = Arc::clone(&self.session);
+        if session.traced.is_used() {
+            self.tell_exec(former, tid, id);
+        }
         let task = Task { traits, stand_in, own_name: session.own_name(pid), ..Task::new(stopped, pid) };
         let domain = match Domain::from_exec(&session, id, task, ppid, core) {
             Err(RecordError::Tracee(TraceeError::Died(_))) => return Ok(None),

@@ -16,19 +16,27 @@ impl Domain {
     /// this one has exec'd.
     pub fn handle(&mut self, tid: Tid) -> Result<Option<Seed>> {
         let Some(status) = self.task(tid)?.report.take() else { return Ok(None) };
-        let result = match (self.unhush(tid), status) {
-            (Err(error), _) => Err(error),
-            (Ok(()), Status::Seccomp) => self.call_entry(tid),
-            (Ok(()), Status::Syscall) => self.call_exit(tid),
-            (Ok(()), Status::Signal(Signal::TRAP)) => self.trap(tid),
-            (Ok(()), Status::Signal(signal)) => self.signal_stop(tid, signal),
-            (Ok(()), Status::NewTask(child)) => self.new_task(tid, child, false),
-            (Ok(()), Status::Exit(wait_status)) => self.exit(tid, wait_status),
-            (Ok(()), Status::Exited(_) | Status::Killed(_)) => self.lost(tid, status),
-            (Ok(()), Status::GroupStop(signal)) => self.group_stop(tid, signal),
-            (Ok(()), Status::Trap) => self.looked_after(tid),
-            (Ok(()), Status::Exec(_)) => return self.exec(tid),
+        let told = self.session.traced.is_used() && self.tasks.contains_key(&tid);
+        let holds = |domain: &mut Domain| match domain.unhush(tid) {
+            Ok(()) if told => domain.holds_at(tid, status),
+            other => other.map(|()| false),
         };
+        let result = match (holds(self), status) {
+            (Err(error), _) => Err(error),
+            (Ok(true), _) => Ok(()),
+            (Ok(false), Status::Seccomp) if self.skips_call(tid) => Ok(()),
+            (Ok(false), Status::Seccomp) => self.call_entry(tid),
+            (Ok(false), Status::Syscall) => self.call_exit(tid),
+            (Ok(false), Status::Signal(Signal::TRAP)) => self.trap(tid),
+            (Ok(false), Status::Signal(signal)) => self.signal_stop(tid, signal),
+            (Ok(false), Status::NewTask(child)) => self.new_task(tid, child, false),
+            (Ok(false), Status::Exit(wait_status)) => self.exit(tid, wait_status),
+            (Ok(false), Status::Exited(_) | Status::Killed(_)) => self.lost(tid, status),
+            (Ok(false), Status::GroupStop(signal)) => self.group_stop(tid, signal),
+            (Ok(false), Status::Trap) => self.looked_after(tid),
+            (Ok(false), Status::Exec(_)) => return self.exec(tid),
+        };
+        let result = result.and_then(|()| if told { self.holds_due(tid).map(drop) } else { Ok(()) });
         // It was killed under our hands; the wait will say so.
         let dead = match &result {
             Err(RecordError::Tracee(TraceeError::Died(dead))) => Some(*dead),
@@ -59,6 +67,15 @@ impl Domain {
         }
     }
 
+    /// The task holds for its tracer no longer.
+    pub fn let_released_go(&mut self, tid: Tid) -> Result<()> {
+        match self.go_from_hold(tid) {
+            Err(RecordError::Tracee(TraceeError::Died(dead))) if dead == tid => self.await_end(tid),
+            Err(error) if error.is_death_of(tid) => self.await_end(tid),
+            other => other,
+        }
+    }
+
     fn group_stop(&mut self, tid: Tid, signal: Signal) -> Result<()> {
         let pid = self.task(tid)?.pid;
         self.stops_in_hook(tid)?;
@@ -72,6 +89,6 @@ impl Domain {
 
     /// The task has stopped for the signal of a trap.
     pub fn trap(&mut self, tid: Tid) -> Result<()> {
-        if self.count_trap(tid)? || self.catch(tid)? { Ok(()) } else { self.signal_stop(tid, Signal::TRAP) }
+        if self.count_trap(tid)? || self.catch(tid)? || self.tell_step(tid)? { Ok(()) } else { self.signal_stop(tid, Signal::TRAP) }
     }
 }

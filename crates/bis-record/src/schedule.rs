@@ -42,9 +42,17 @@ const SHORT_SLEEPS: u32 = 10;
 impl Domain {
     /// Runs the domain to its end. Returns the seed of the one that its last task goes on in, if it does.
     pub fn run(&mut self) -> Result<Option<Seed>> {
+        self.holds_due(self.first_tid)?;
         loop {
             if self.tasks.is_empty() {
                 return self.end().map(|()| None);
+            }
+            self.hear_of_tracers()?;
+            if let Some(tid) = self.released() {
+                self.settle(Some(tid))?;
+                self.ensure_tokens()?;
+                self.let_released_go(tid)?;
+                continue;
             }
             if let Some(tid) = self.reported() {
                 self.settle(Some(tid))?;

@@ -35,6 +35,7 @@ use crate::{
     mail::Mail,
     registry::Registry,
     stdio::Stdio,
+    traced::Books,
     views::Views,
 };
 
@@ -150,6 +151,8 @@ pub struct Session {
     /// The limit of open files that we were started with.
     pub file_limit: Option<libc::rlimit>,
     pub mail: Mail,
+    /// Which of its tasks trace others of them.
+    pub traced: Books,
     pub views: Views,
     /// What is put into every address space, and what is known of texts.
     pub hook_image: HookImage,
@@ -212,6 +215,7 @@ impl Session {
             registry: Registry::default(),
             file_limit: sys::raise_file_limit(),
             mail: Mail::default(),
+            traced: Books::default(),
             views: Views::default(),
             hook_image: HookImage::new(if options.chaos.is_some() { &chaos::SHORTENED } else { &[] }),
             ticks,

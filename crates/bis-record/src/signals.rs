@@ -39,7 +39,7 @@ use bis_tracee::{
     siginfo::{Disposition, SigInfo, is_stop},
 };
 
-use crate::{domain::Domain, error::Result};
+use crate::{domain::Domain, error::Result, traced::Told};
 use answers::{Answer, Arrival};
 
 /// Has a task not moved between these? The kernel's note of the call that it was in does not matter.
@@ -81,6 +81,19 @@ impl Domain {
         let (is_storm, others_go_on) = (self.is_storm(tid, &info)?, self.others_go_on());
         let arrival = Arrival { in_call, is_expected, is_due, is_storm, others_go_on };
         self.task(tid)?.standing.set_midway(arrival.is_midway());
+        let info = if self.session.traced.is_used() {
+            match self.tell_signal(tid, &info, place)? {
+                Told::Holds => return Ok(()),
+                Told::Decided(None) => {
+                    return self.answer(tid, info, Answer::Ignore, place.filter(|_| is_expected));
+                }
+                Told::Decided(Some(given)) if given != signal => info.of_signal(given),
+                Told::Decided(Some(_)) | Told::Nobody => info,
+            }
+        } else {
+            info
+        };
+        let signal = info.signal();
         let disposition = self.disposition(tid, signal)?;
         let answer = arrival.answer(disposition);
         tracing::debug!(domain = %self.id, %tid, %signal, ?disposition, ?answer, "signal");
@@ -170,9 +183,13 @@ impl Domain {
             }
             self.stopped(tid)?.set_regs(&after)?;
             self.task(tid)?.standing.go_on();
+            self.instruction_is_over(tid);
             return self.event(tid, EventKind::Instruction { insn, before, after });
         }
         if signal == Signal::SEGV && self.unguard(tid, info, &before)? {
+            return Ok(());
+        }
+        if self.tell_fault(tid, info, &before)? {
             return Ok(());
         }
         if self.kernels_disposition(tid, signal) == Disposition::Handler {

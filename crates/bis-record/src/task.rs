@@ -85,6 +85,8 @@ pub struct InCall {
     /// As it came back with EINTR, because of us alone: the task has been set back, and is about to make it
     /// again.
     pub set_back: Option<Registers>,
+    /// It waits for tracees of whom the kernel does not know, in a `pause`.
+    pub pauses: bool,
     pub child: Option<ForkChild>,
     /// The task that it has made, as its maker calls it: the result of the call.
     pub made: Option<Tid>,
@@ -118,6 +120,7 @@ impl InCall {
             echo: None,
             echo_again: None,
             set_back: None,
+            pauses: false,
             child: None,
             made: None,
         }
@@ -232,6 +235,12 @@ pub struct Task {
     pub is_new: bool,
     /// Its program is one that is left out of the recording.
     pub stand_in: Option<StandIn>,
+    /// Its tracer, another task of the program, has to let it go on, and this is done then.
+    pub held: Option<crate::traced::Held>,
+    /// What its tracer has decided about the report that it has, of which the tracer has heard: the signal.
+    pub passed: Option<Option<Signal>>,
+    /// Its tracer wants that the call at whose entry it stands is not made.
+    pub is_skipped: bool,
     /// Whether it only waits for others when it computes.
     pub spin: Spin,
 }
@@ -271,6 +280,9 @@ impl Task {
             hold: None,
             is_new: true,
             stand_in: None,
+            held: None,
+            passed: None,
+            is_skipped: false,
             spin: Spin::default(),
         }
     }

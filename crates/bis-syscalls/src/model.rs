@@ -285,6 +285,8 @@ pub enum Handler {
     RtSigqueueinfo,
     RtTgsigqueueinfo,
     PidfdSendSignal,
+    Ptrace,
+    Wait,
 }
 
 #[cfg(test)]

@@ -24,6 +24,9 @@ impl Domain {
         // What the processor's syscall instruction does to rcx and r11 has been done at the entry.
         let regs = Registers { rax: result.cast_unsigned(), orig_rax: u64::MAX, ..call.entry };
         self.stopped(tid)?.set_regs(&regs)?;
+        if self.session.traced.is_used() {
+            self.call_is_over(tid, &call);
+        }
         let InCall { writes, effects, ours, .. } = call;
         let mut outcome = Outcome { regs, writes, effects, ours, ..Outcome::default() };
         self.take_mail(&mut outcome)?;

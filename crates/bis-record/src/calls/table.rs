@@ -113,6 +113,8 @@ pub fn steps(handler: Handler) -> Steps {
         H::SigReturn => Steps { leave: Domain::leave_sigreturn, returns_anything: true, ..PLAIN },
         H::RtSigqueueinfo | H::PidfdSendSignal => Steps { leave: |d, it| { d.leave_queue(it.args()[1], it.args()[2]); Ok(()) }, ..PLAIN },
         H::RtTgsigqueueinfo => Steps { leave: |d, it| { d.leave_queue(it.args()[2], it.args()[3]); Ok(()) }, ..PLAIN },
+        H::Ptrace => Steps { enter: Domain::enter_ptrace, ..PLAIN },
+        H::Wait => Steps { enter: Domain::enter_wait, failed: Domain::fail_wait, ..PLAIN },
         // What is special about these is not done at their two ends: their signals come like others, and the
         // kernel restarts by itself.
         H::SigAction | H::Kill | H::Tkill | H::Tgkill | H::RestartSyscall | H::ProcessVmReadv => PLAIN,

@@ -33,6 +33,10 @@ impl Domain {
         if !self.session.options.hooks {
             return Ok(());
         }
+        if self.session.traced.is_tracee(self.first_tid) {
+            // Its tracer looks at its text, and at each of its calls.
+            return Ok(());
+        }
         let session = Arc::clone(&self.session);
         let executable = fs::read_link(format!("/proc/{}/exe", self.first_tid)).unwrap_or_default();
         if let Some(name) = translators::translator(&executable) {

@@ -23,7 +23,7 @@ const INTERRUPTED: [i64; 5] = [-4, -512, -513, -514, -516];
 
 impl Domain {
     /// Where is the task in a hook, if it is in one?
-    fn in_hook(&mut self, tid: Tid) -> Result<Option<Registers>> {
+    pub fn in_hook(&mut self, tid: Tid) -> Result<Option<Registers>> {
         if self.hooks.is_none() {
             return Ok(None);
         }

@@ -91,6 +91,9 @@ impl Domain {
             // It may be an orphan by then (`Session::parent_shown`).
             judged[GETPPID / 64] |= 1 << (GETPPID % 64);
         }
+        if self.session.traced.concerns(task.pid) {
+            judged.fill(u64::MAX);
+        }
         if hooks.judged != judged {
             hooks.judged = judged;
             for (offset, word) in (state::JUDGED..).step_by(8).zip(hooks.judged) {

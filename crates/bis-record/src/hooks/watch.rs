@@ -47,6 +47,8 @@ pub struct Watched {
     slow: AtomicBool,
     /// The same: it has not stopped for a while, and somebody may want it to.
     turn: AtomicBool,
+    /// There is something to hear of tracers or tracees among its tasks.
+    news: AtomicBool,
     /// The supervisor sleeps though a task could run, and is to be woken again and again.
     pub holds: AtomicBool,
     /// How often a task of the domain has stopped.
@@ -66,6 +68,11 @@ impl Watched {
     /// Why the supervisor was kicked, if it was: a hook takes long; a turn may be over.
     pub fn take_kick(&self) -> (bool, bool) {
         (self.slow.swap(false, Ordering::AcqRel), self.turn.swap(false, Ordering::AcqRel))
+    }
+
+    /// Is there something to hear of tracers or tracees? Asked once.
+    pub fn take_news(&self) -> bool {
+        self.news.load(Ordering::Acquire) && self.news.swap(false, Ordering::AcqRel)
     }
 
     fn kick(&self, why: &AtomicBool) {
@@ -135,6 +142,13 @@ impl Watch {
             domains.insert(domain, Arc::downgrade(&watched));
             watched
         })
+    }
+
+    /// There is something to hear for the supervisor of this domain.
+    pub fn call(&self, domain: DomainId) {
+        if let Some((_, watched)) = self.all().into_iter().find(|(id, _)| *id == domain) {
+            watched.kick(&watched.news);
+        }
     }
 
     /// All domains are to come to an event before they learn anything by a call: at the end of the hook that
@@ -257,6 +271,10 @@ impl Watch {
         for (domain, watched) in &all {
             if watched.holds.load(Ordering::Relaxed) {
                 watched.kick(&watched.turn);
+            }
+            if watched.news.load(Ordering::Acquire) {
+                // A kick that comes before its supervisor waits is lost.
+                watched.kick(&watched.news);
             }
             let takes_turns = watched.takes_turns.load(Ordering::Relaxed);
             if takes_turns {

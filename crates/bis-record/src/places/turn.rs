@@ -20,7 +20,11 @@ impl Domain {
     pub fn go(&mut self, tid: Tid) -> Result<()> {
         self.begin_ticks(tid)?;
         if self.task(tid)?.counter.is_none() {
-            self.resume(tid, Resume::Cont)?;
+            let how = self.way_on(tid);
+            if how == Resume::Step {
+                self.prepare(tid);
+            }
+            self.resume(tid, how)?;
             return self.wait_and_watch(tid);
         }
         match self.go_counted(tid) {

@@ -176,6 +176,7 @@ impl Domain {
     /// stop.
     pub fn look_after(&mut self) -> Result<()> {
         self.let_namespace_end()?;
+        self.hear_of_tracers()?;
         let (slow, turn) = self.watched.take_kick();
         if self.creeps {
             // It stops by itself. To be asked for it all the time would keep it from its step on a busy

@@ -1,0 +1,333 @@
+//! Who traces whom, and where a tracee stands: what tracers and tracees, which have different supervisors,
+//! have to know of each other.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use bis_trace::{
+    event::MemWrite,
+    types::{DomainId, Registers, Signal, Tid},
+};
+
+/// As a tracee goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Mode {
+    #[default]
+    Cont,
+    /// To the entry or exit of a call.
+    Syscall,
+    /// For one instruction.
+    Step,
+    /// Not at all, until its process goes on.
+    Listen,
+    /// For ever: nobody traces it any more.
+    Detached,
+}
+
+/// At what of a tracee its tracer stops it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// In front of a call.
+    Entry { nr: u64, args: [u64; 6] },
+    /// Behind a call.
+    Exit { nr: u64 },
+    /// At a signal that it is about to get.
+    Signal,
+    /// Its process was stopped.
+    Group,
+    /// Something else that the tracer wants to hear of (PTRACE_EVENT_*).
+    Event,
+}
+
+/// What is to be told of a tracee once what it does is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Due {
+    /// The event of this number, and its message.
+    Event(i32, u64),
+    /// The call of this number has come back.
+    Exit(u64),
+    /// One instruction was executed, or a program.
+    Trap,
+    /// It has begun, traced by somebody who knows nothing of PTRACE_SEIZE.
+    Begun,
+}
+
+/// A tracee that holds, as its tracer sees it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Stop {
+    pub kind: Kind,
+    /// What a wait tells of it.
+    pub status: i32,
+    pub is_waited: bool,
+    pub message: u64,
+    pub regs: Registers,
+    pub xstate: Vec<u8>,
+    pub sigmask: u64,
+    pub siginfo: [u8; 128],
+    /// What the tracer has changed.
+    pub change: Change,
+}
+
+/// What a tracer changes in a tracee.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Change {
+    pub regs: bool,
+    pub xstate: bool,
+    pub siginfo: bool,
+    pub writes: Vec<MemWrite>,
+    /// Nobody else uses the memory: what is written is there at once.
+    pub is_at_once: bool,
+}
+
+impl Change {
+    /// Is there anything that an event has to say?
+    pub fn is_of_state(&self) -> bool {
+        self.regs || self.xstate || !self.writes.is_empty()
+    }
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub enum State {
+    Runs,
+    Holds(Box<Stop>),
+    /// Its tracer lets it go on, and its supervisor has not heard of it yet.
+    Released(Box<Stop>, Option<Signal>),
+    /// With this status, which nobody has waited for.
+    Ended(i32),
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub struct Tracee {
+    /// The tracing process.
+    pub tracer: Tid,
+    /// The process of the tracee.
+    pub pid: Tid,
+    /// The kernel tells the tracer of its end: it is the tracer's child.
+    pub is_child: bool,
+    pub domain: DomainId,
+    pub is_seized: bool,
+    /// PTRACE_O_*.
+    pub options: u64,
+    pub mode: Mode,
+    pub state: State,
+    pub due: VecDeque<Due>,
+    /// It is to stop wherever it is (PTRACE_INTERRUPT).
+    pub is_asked: bool,
+    /// The program counter and the stack pointer at the entry that it was last held at.
+    pub entered: Option<(u64, u64)>,
+    /// Its call, which may be made again, was told to have come back.
+    pub is_exit_told: bool,
+}
+
+impl Tracee {
+    pub fn new(tracer: Tid, pid: Tid, domain: DomainId) -> Tracee {
+        Tracee {
+            tracer,
+            pid,
+            is_child: false,
+            domain,
+            is_seized: false,
+            options: 0,
+            mode: Mode::Cont,
+            state: State::Runs,
+            due: VecDeque::new(),
+            is_asked: false,
+            entered: None,
+            is_exit_told: false,
+        }
+    }
+
+    pub fn wants(&self, option: i32) -> bool {
+        self.options & u64::from(option.cast_unsigned()) != 0
+    }
+
+    /// The stop in which it holds.
+    pub fn stop(&mut self) -> Option<&mut Stop> {
+        match &mut self.state {
+            State::Holds(stop) => Some(stop),
+            _ => None,
+        }
+    }
+
+    /// What a wait has to tell of it; `keeps` leaves it to be told again.
+    fn report(&mut self, keeps: bool) -> Option<i32> {
+        match &mut self.state {
+            State::Holds(stop) if !stop.is_waited => {
+                stop.is_waited = !keeps;
+                Some(stop.status)
+            }
+            State::Ended(status) => Some(*status),
+            _ => None,
+        }
+    }
+
+    fn has_report(&self) -> bool {
+        match &self.state {
+            State::Holds(stop) => !stop.is_waited,
+            State::Ended(_) => true,
+            _ => false,
+        }
+    }
+}
+
+/// All tracees of the recording, by their ids.
+#[derive(Debug, Default)]
+pub struct Books {
+    tracees: Mutex<BTreeMap<Tid, Tracee>>,
+    is_used: AtomicBool,
+}
+
+impl Books {
+    /// Has there ever been a tracee? One load.
+    pub fn is_used(&self) -> bool {
+        self.is_used.load(Ordering::Acquire)
+    }
+
+    fn lock<T>(&self, use_it: impl FnOnce(&mut BTreeMap<Tid, Tracee>) -> T) -> T {
+        use_it(&mut self.tracees.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A task has a tracer from here on. False: it has one already.
+    pub fn enter(&self, tid: Tid, tracee: Tracee) -> bool {
+        self.is_used.store(true, Ordering::Release);
+        self.lock(|tracees| {
+            let is_free = tracees.get(&tid).is_none_or(|known| matches!(known.state, State::Ended(_)));
+            if is_free {
+                tracees.insert(tid, tracee);
+            }
+            is_free
+        })
+    }
+
+    /// What is known of a tracee. None: nobody traces the task.
+    pub fn with<T>(&self, tid: Tid, use_it: impl FnOnce(&mut Tracee) -> T) -> Option<T> {
+        if !self.is_used() {
+            return None;
+        }
+        self.lock(|tracees| tracees.get_mut(&tid).map(use_it))
+    }
+
+    /// The same, for a tracee that has not ended.
+    pub fn with_live<T>(&self, tid: Tid, use_it: impl FnOnce(&mut Tracee) -> T) -> Option<T> {
+        self.with(tid, |it| (!matches!(it.state, State::Ended(_))).then(|| use_it(it))).flatten()
+    }
+
+    pub fn is_tracee(&self, tid: Tid) -> bool {
+        self.with_live(tid, |_| ()).is_some()
+    }
+
+    /// Does anybody trace a task of this process, or does this process trace?
+    pub fn concerns(&self, pid: Tid) -> bool {
+        self.is_used() && self.lock(|all| all.values().any(|it| it.pid == pid || it.tracer == pid))
+    }
+
+    pub fn remove(&self, tid: Tid) {
+        self.lock(|tracees| tracees.remove(&tid));
+    }
+
+    /// A thread that execs goes on under its process's id, in another domain.
+    pub fn execed(&self, former: Tid, tid: Tid, domain: DomainId) {
+        self.lock(|tracees| {
+            if let Some(mut tracee) = tracees.remove(&former) {
+                tracee.domain = domain;
+                tracee.entered = None;
+                tracees.insert(tid, tracee);
+            }
+        });
+    }
+
+    /// The tracees of a process.
+    pub fn of_tracer(&self, pid: Tid) -> Vec<Tid> {
+        if !self.is_used() {
+            return Vec::new();
+        }
+        let of = |tracees: &mut BTreeMap<Tid, Tracee>| {
+            tracees.iter().filter(|(_, it)| it.tracer == pid).map(|(tid, _)| *tid).collect()
+        };
+        self.lock(of)
+    }
+
+    /// What a tracer's wait for those whom `is_meant` names has to tell: of whom, and what. One that has ended
+    /// is forgotten then.
+    pub fn take_report(
+        &self,
+        tracer: Tid,
+        keeps: bool,
+        is_meant: impl Fn(Tid, &Tracee) -> bool,
+    ) -> Option<(Tid, i32)> {
+        self.lock(|tracees| {
+            let found = tracees.iter_mut().find_map(|(tid, it)| {
+                let is_it = it.tracer == tracer && is_meant(*tid, it);
+                is_it.then(|| it.report(keeps)).flatten().map(|status| (*tid, status))
+            })?;
+            if !keeps && tracees.get(&found.0).is_some_and(|it| matches!(it.state, State::Ended(_))) {
+                tracees.remove(&found.0);
+            }
+            Some(found)
+        })
+    }
+
+    pub fn has_report(&self, tracer: Tid, is_meant: impl Fn(Tid, &Tracee) -> bool) -> bool {
+        self.lock(|all| all.iter().any(|(tid, it)| it.tracer == tracer && is_meant(*tid, it) && it.has_report()))
+    }
+
+    /// Is there anybody whom such a wait of the tracer could tell of?
+    pub fn has_tracee(&self, tracer: Tid, is_meant: impl Fn(Tid, &Tracee) -> bool) -> bool {
+        self.is_used() && self.lock(|all| all.iter().any(|(tid, it)| it.tracer == tracer && is_meant(*tid, it)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TRACER: Tid = Tid(1);
+    const TRACEE: Tid = Tid(2);
+
+    fn holds(status: i32) -> State {
+        State::Holds(Box::new(Stop {
+            kind: Kind::Signal,
+            status,
+            is_waited: false,
+            message: 0,
+            regs: Registers::default(),
+            xstate: Vec::new(),
+            sigmask: 0,
+            siginfo: [0; 128],
+            change: Change::default(),
+        }))
+    }
+
+    #[test]
+    fn a_stop_is_told_once_and_an_end_is_the_last_that_is_told() {
+        let books = Books::default();
+        assert!(!books.is_used() && !books.is_tracee(TRACEE));
+        assert!(books.enter(TRACEE, Tracee::new(TRACER, TRACEE, DomainId(1))));
+        assert!(!books.enter(TRACEE, Tracee::new(Tid(3), TRACEE, DomainId(1))));
+        assert_eq!(books.take_report(TRACER, false, |_, _| true), None);
+        books.with(TRACEE, |it| it.state = holds(7));
+        assert_eq!(books.take_report(Tid(3), false, |_, _| true), None);
+        assert_eq!(books.take_report(TRACER, true, |_, _| true), Some((TRACEE, 7)));
+        assert_eq!(books.take_report(TRACER, false, |_, _| true), Some((TRACEE, 7)));
+        assert!(!books.has_report(TRACER, |_, _| true) && books.has_tracee(TRACER, |_, _| true));
+        books.with(TRACEE, |it| it.state = State::Ended(9));
+        assert!(!books.is_tracee(TRACEE));
+        assert_eq!(books.take_report(TRACER, false, |tid, _| tid != TRACEE), None);
+        assert_eq!(books.take_report(TRACER, false, |_, _| true), Some((TRACEE, 9)));
+        assert!(!books.has_tracee(TRACER, |_, _| true));
+    }
+
+    #[test]
+    fn a_tracee_that_execs_is_the_same_one() {
+        let books = Books::default();
+        books.enter(Tid(5), Tracee { options: 3, ..Tracee::new(TRACER, TRACEE, DomainId(1)) });
+        books.execed(Tid(5), TRACEE, DomainId(2));
+        assert!(!books.is_tracee(Tid(5)));
+        assert_eq!(books.with(TRACEE, |it| (it.options, it.domain)), Some((3, DomainId(2))));
+    }
+}

@@ -1,0 +1,139 @@
+//! What a tracer has changed in a tracee, as the tracee's own stream says it.
+
+use bis_trace::{
+    event::{EventKind, Outcome, SignalEvent, SignalPoint},
+    types::{Registers, Signal, Tid},
+};
+use bis_tracee::{Status, siginfo::SigInfo};
+
+use super::{
+    books::{Kind, Stop},
+    stops::Held,
+};
+use crate::{domain::Domain, error::Result, task::InCall};
+
+/// With these results, the kernel makes an interrupted call again when the task leaves its stop.
+const RESTARTS: [i64; 3] = [-512, -513, -514];
+const RESTART_BLOCK: i64 = -516;
+
+impl Domain {
+    /// A tracee goes on: what its tracer has changed is done, and written.
+    pub(super) fn make_changes(&mut self, tid: Tid, held: Held, stop: &Stop) -> Result<()> {
+        if stop.change.siginfo && matches!(held, Held::Report(Status::Signal(_)) | Held::Fault(_)) {
+            self.stopped(tid)?.set_siginfo(&stop.siginfo)?;
+        }
+        if !stop.change.is_of_state() {
+            return Ok(());
+        }
+        if matches!(stop.kind, Kind::Entry { .. }) {
+            return self.change_call(tid, stop);
+        }
+        if self.task(tid)?.call.is_some() {
+            // What the task shows now is how its call has ended.
+            if let Some(regs) = self.call(tid)?.set_back.take() {
+                self.stopped(tid)?.set_regs(&regs)?;
+            }
+            self.finish_call(tid)?;
+        }
+        let before = self.stopped(tid)?.regs()?;
+        let mut next = self.changed(&before, stop);
+        let in_signal = matches!(held, Held::Report(_) | Held::Fault(_));
+        let is_again = RESTARTS.contains(&next.result()) || next.result() == RESTART_BLOCK;
+        if in_signal && is_again && next.orig_rax.cast_signed() >= 0 {
+            // The kernel would do this.
+            let again = libc::SYS_restart_syscall.cast_unsigned();
+            next.rax = if next.result() == RESTART_BLOCK { again } else { next.orig_rax };
+            (next.rip, next.orig_rax) = (next.rip - 2, u64::MAX);
+        }
+        self.stopped(tid)?.set_regs(&next)?;
+        let mut outcome = self.changed_memory(tid, stop)?;
+        let regs = self.stopped(tid)?.regs()?;
+        outcome.regs = regs;
+        let mut siginfo = SigInfo([0; 128]).of_signal(Signal::TRAP);
+        if let Held::Fault(info) = held {
+            siginfo = info;
+        }
+        let (signal, siginfo) = (siginfo.signal(), siginfo.0.to_vec());
+        let (point, handler) = (SignalPoint::AfterEvent, Some(outcome));
+        let event = SignalEvent { signal, siginfo, point, before, handler };
+        self.event(tid, EventKind::Signal(Box::new(event)))?;
+        let task = self.task(tid)?;
+        task.standing.describe();
+        task.expect_signal = Some(regs);
+        Ok(())
+    }
+
+    /// The same at the entry of a call: it is another call now, or none.
+    fn change_call(&mut self, tid: Tid, stop: &Stop) -> Result<()> {
+        if self.task(tid)?.call.is_some() {
+            // One that is made again. It has ended in front of itself.
+            let call = self.task(tid)?.call.take();
+            let entry = self.stopped(tid)?.regs()?;
+            if let Some(call) = call {
+                self.end_in_front(tid, call, &entry)?;
+            }
+        }
+        let entry = self.stopped(tid)?.regs()?;
+        let next = Registers { rcx: entry.rcx, r11: entry.r11, rip: entry.rip, ..self.changed(&entry, stop) };
+        let outcome = self.changed_memory(tid, stop)?;
+        if next.orig_rax.cast_signed() >= 0 {
+            self.stopped(tid)?.set_regs(&next)?;
+            return self.set_back(tid, &entry, &next, outcome);
+        }
+        // The event of the call that is not made has its outcome.
+        self.stopped(tid)?.set_regs(&next)?;
+        let regs = Registers { orig_rax: u64::MAX, ..next };
+        let (nr, outcome) = (entry.orig_rax, Box::new(Outcome { regs, ..outcome }));
+        self.event(tid, EventKind::Syscall { nr, entry, outcome })?;
+        let task = self.task(tid)?;
+        task.standing.describe();
+        task.is_skipped = true;
+        Ok(())
+    }
+
+    fn end_in_front(&mut self, tid: Tid, call: InCall, entry: &Registers) -> Result<()> {
+        let regs = Registers { rip: entry.rip - 2, rax: entry.orig_rax, orig_rax: u64::MAX, ..*entry };
+        let nr = call.nr;
+        let outcome = Box::new(Outcome { regs, ..Outcome::default() });
+        let kind = if call.entered {
+            EventKind::SyscallExit { nr, outcome }
+        } else {
+            EventKind::Syscall { nr, entry: call.entry, outcome }
+        };
+        self.event(tid, kind)
+    }
+
+    /// The registers that the tracer wants, of those that it may have.
+    fn changed(&self, before: &Registers, stop: &Stop) -> Registers {
+        if !stop.change.regs {
+            return *before;
+        }
+        let mut next = stop.regs;
+        // What it was shown for these was not what they are.
+        let own = self.own_registers(before);
+        if next.rip == own.rip {
+            next.rip = before.rip;
+        }
+        if let Kind::Exit { nr } = stop.kind
+            && next.orig_rax == nr
+        {
+            next.orig_rax = before.orig_rax;
+        }
+        let Registers { cs, ss, ds, es, fs, gs, .. } = *before;
+        Registers { cs, ss, ds, es, fs, gs, ..next }
+    }
+
+    fn changed_memory(&mut self, tid: Tid, stop: &Stop) -> Result<Outcome> {
+        let mut outcome = Outcome::default();
+        for piece in &stop.change.writes {
+            if stop.change.is_at_once || self.memory.write(piece.addr, &piece.data).is_ok() {
+                outcome.writes.push(piece.clone());
+            }
+        }
+        if stop.change.xstate {
+            self.stopped(tid)?.set_xstate(&stop.xstate)?;
+            outcome.xstate = Some(self.stopped(tid)?.xstate()?);
+        }
+        Ok(outcome)
+    }
+}

@@ -1,0 +1,373 @@
+//! What a tracer asks of its tracees: the `ptrace` call.
+
+use bis_syscalls::Call;
+use bis_trace::{
+    event::MemWrite,
+    types::{REGISTER_COUNT, Registers, Signal, Tid},
+};
+use bis_tracee::{Memory, maps, sys};
+
+use super::books::{Kind, Mode, State, Stop, Tracee};
+use crate::{
+    calls::Entry,
+    domain::Domain,
+    error::Result,
+    task::{parent_of, process_of},
+};
+
+const WORD: usize = 8;
+/// The registers of `struct user`, and where its debug registers begin and end.
+const REGS_LEN: usize = REGISTER_COUNT * WORD;
+const DEBUG_REGS: std::ops::Range<u64> = 848..912;
+const USER_LEN: u64 = 912;
+/// Of the extended state, what FXSAVE knows.
+const FPREGS_LEN: usize = 512;
+
+const NT_PRSTATUS: u64 = 1;
+const NT_PRFPREG: u64 = 2;
+const NT_X86_XSTATE: u64 = 0x202;
+
+const PTRACE_GET_SYSCALL_INFO: i32 = 0x420e;
+const PTRACE_GETFPREGS: i32 = 14;
+const PTRACE_SETFPREGS: i32 = 15;
+const PTRACE_OLDSETOPTIONS: i32 = 21;
+const PTRACE_SETSIGMASK: i32 = 0x420b;
+const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
+
+/// PTRACE_O_* that are served; PTRACE_O_TRACESECCOMP and PTRACE_O_SUSPEND_SECCOMP are not.
+const OPTIONS: u64 = 0x7f | 0x10_0000;
+
+/// What a request comes to: a result, or the error's number.
+type Answer<T = i64> = std::result::Result<T, i32>;
+
+fn bytes_of(regs: &Registers) -> Vec<u8> {
+    regs.words().into_iter().flat_map(u64::to_le_bytes).collect()
+}
+
+/// These bytes of registers in place of those from `at` on.
+fn put_registers(regs: &mut Registers, at: usize, data: &[u8]) -> Answer<()> {
+    let mut bytes = bytes_of(regs);
+    let place = bytes.get_mut(at..at + data.len()).ok_or(libc::EIO)?;
+    place.copy_from_slice(data);
+    let mut words = [0; REGISTER_COUNT];
+    for (word, chunk) in words.iter_mut().zip(bytes.chunks_exact(WORD)) {
+        *word = u64::from_le_bytes(chunk.try_into().map_err(|_| libc::EIO)?);
+    }
+    *regs = Registers::from_words(words);
+    Ok(())
+}
+
+/// What PTRACE_GET_SYSCALL_INFO says of a stop.
+fn call_info(stop: &Stop) -> Vec<u8> {
+    let op: u8 = match stop.kind {
+        Kind::Entry { .. } => 1,
+        Kind::Exit { .. } => 2,
+        _ => 0,
+    };
+    let mut info = vec![op, 0, 0, 0];
+    info.extend(AUDIT_ARCH_X86_64.to_le_bytes());
+    info.extend(stop.regs.rip.to_le_bytes());
+    info.extend(stop.regs.rsp.to_le_bytes());
+    match stop.kind {
+        Kind::Entry { nr, args } => {
+            info.extend(nr.to_le_bytes());
+            info.extend(args.into_iter().flat_map(u64::to_le_bytes));
+        }
+        Kind::Exit { .. } => {
+            let result = stop.regs.rax.cast_signed();
+            info.extend(result.to_le_bytes());
+            info.push(u8::from((-4095..0).contains(&result)));
+        }
+        _ => {}
+    }
+    info
+}
+
+/// A signal of a request's argument.
+fn signal_of(data: u64) -> Answer<Option<Signal>> {
+    match u8::try_from(data) {
+        Ok(0) => Ok(None),
+        Ok(number) if number <= 64 => Ok(Some(Signal(number))),
+        _ => Err(libc::EIO),
+    }
+}
+
+impl Domain {
+    pub fn enter_ptrace(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
+        let pid = self.task(tid)?.pid;
+        let request = call.args[0].cast_signed();
+        let answer = match i32::try_from(request) {
+            Ok(0) => self.trace_me(tid, pid),
+            Ok(request) => {
+                let target = self.session.outside(tid, Tid(call.i32(1)));
+                match request.cast_unsigned() {
+                    libc::PTRACE_ATTACH | libc::PTRACE_SEIZE => self.attach(pid, target, request, call),
+                    _ => self.request(tid, pid, target, request, call),
+                }
+            }
+            Err(_) => Err(libc::EIO),
+        };
+        Ok(Entry::Done(answer.unwrap_or_else(|errno| -i64::from(errno))))
+    }
+
+    fn trace_me(&mut self, tid: Tid, pid: Tid) -> Answer {
+        let tracer = parent_of(pid);
+        // Its tracer may have no need of us; but then nobody serves it.
+        if !self.session.mail.is_member(tracer) {
+            return Err(libc::EPERM);
+        }
+        let tracee = Tracee { is_child: tid == pid, ..Tracee::new(tracer, pid, self.id) };
+        if self.session.traced.enter(tid, tracee) { Ok(0) } else { Err(libc::EPERM) }
+    }
+
+    fn attach(&mut self, tracer: Tid, target: Tid, request: i32, call: &Call) -> Answer {
+        let is_seized = request.cast_unsigned() == libc::PTRACE_SEIZE;
+        if is_seized && call.args[2] != 0 {
+            return Err(libc::EIO);
+        }
+        if is_seized && call.args[3] & !OPTIONS != 0 {
+            return Err(libc::EINVAL);
+        }
+        let pid = process_of(target).ok_or(libc::ESRCH)?;
+        let domain = self.session.mail.target(pid, || false).ok_or(libc::EPERM)?;
+        if pid == tracer || self.session.traced.is_tracee(target) {
+            return Err(libc::EPERM);
+        }
+        let options = if is_seized { call.args[3] } else { 0 };
+        let is_child = parent_of(pid) == tracer && target == pid;
+        let tracee = Tracee { is_seized, options, is_child, ..Tracee::new(tracer, pid, domain) };
+        if !self.session.traced.enter(target, tracee) {
+            return Err(libc::EPERM);
+        }
+        if !is_seized {
+            sys::tgkill(pid, target, Signal::STOP).map_err(|_| libc::ESRCH)?;
+        }
+        Ok(0)
+    }
+
+    /// A request to a tracee of the process `tracer`.
+    fn request(&mut self, tid: Tid, tracer: Tid, target: Tid, request: i32, call: &Call) -> Answer {
+        let is_ours = self.session.traced.with_live(target, |it| it.tracer == tracer);
+        if is_ours != Some(true) {
+            return Err(libc::ESRCH);
+        }
+        let (addr, data) = (call.args[2], call.args[3]);
+        match request.cast_unsigned() {
+            libc::PTRACE_KILL => {
+                let _ = sys::kill_task(target, Signal::KILL);
+                return Ok(0);
+            }
+            libc::PTRACE_INTERRUPT => {
+                let asked = self.session.traced.with_live(target, |it| {
+                    if !it.is_seized {
+                        return Err(libc::EIO);
+                    }
+                    it.is_asked |= it.state == State::Runs;
+                    Ok(it.domain)
+                });
+                let domain = asked.ok_or(libc::ESRCH)??;
+                self.session.watch.call(domain);
+                return Ok(0);
+            }
+            _ => {}
+        }
+        let stop = self.session.traced.with_live(target, |it| it.stop().cloned()).flatten();
+        let stop = stop.ok_or(libc::ESRCH)?;
+        match request.cast_unsigned() {
+            libc::PTRACE_PEEKTEXT | libc::PTRACE_PEEKDATA => {
+                let word = self.peek(target, &stop, addr, WORD)?;
+                self.answer_with(tid, data, word)
+            }
+            libc::PTRACE_POKETEXT | libc::PTRACE_POKEDATA => {
+                self.poke(target, &stop, addr, data.to_le_bytes().to_vec())
+            }
+            libc::PTRACE_PEEKUSER => {
+                let at = usize::try_from(addr).map_err(|_| libc::EIO)?;
+                if !at.is_multiple_of(WORD) || addr >= USER_LEN {
+                    return Err(libc::EIO);
+                }
+                let word = bytes_of(&stop.regs).get(at..at + WORD).map_or(vec![0; WORD], <[u8]>::to_vec);
+                self.answer_with(tid, data, word)
+            }
+            libc::PTRACE_POKEUSER if DEBUG_REGS.contains(&addr) && data == 0 => Ok(0),
+            libc::PTRACE_POKEUSER => {
+                let at = usize::try_from(addr).map_err(|_| libc::EIO)?;
+                self.change_regs(target, at, &data.to_le_bytes())
+            }
+            libc::PTRACE_GETREGS => self.answer_with(tid, data, bytes_of(&stop.regs)),
+            libc::PTRACE_SETREGS => {
+                let bytes = self.memory.read_vec(data, REGS_LEN).map_err(|_| libc::EFAULT)?;
+                self.change_regs(target, 0, &bytes)
+            }
+            libc::PTRACE_GETREGSET => self.get_set(tid, &stop, addr, data),
+            libc::PTRACE_SETREGSET => self.put_set(tid, target, addr, data),
+            libc::PTRACE_GETSIGINFO if matches!(stop.kind, Kind::Group) => Err(libc::EINVAL),
+            libc::PTRACE_GETSIGINFO => self.answer_with(tid, data, stop.siginfo.to_vec()),
+            libc::PTRACE_SETSIGINFO => {
+                let bytes = self.memory.read_vec(data, stop.siginfo.len()).map_err(|_| libc::EFAULT)?;
+                self.with_stop(target, |stop| {
+                    stop.siginfo.copy_from_slice(&bytes);
+                    stop.change.siginfo = true;
+                })
+            }
+            libc::PTRACE_GETSIGMASK if addr != WORD as u64 => Err(libc::EINVAL),
+            libc::PTRACE_GETSIGMASK => self.answer_with(tid, data, stop.sigmask.to_le_bytes().to_vec()),
+            libc::PTRACE_GETEVENTMSG => self.answer_with(tid, data, stop.message.to_le_bytes().to_vec()),
+            libc::PTRACE_SETOPTIONS => self.set_options(target, data),
+            libc::PTRACE_LISTEN => {
+                let may = self.session.traced.with_live(target, |it| it.is_seized);
+                let is_stop = stop.status >> 16 == super::stops::EVENT_STOP;
+                if may != Some(true) || !is_stop {
+                    return Err(libc::EIO);
+                }
+                self.let_tracee_go(target, Mode::Listen, None);
+                Ok(0)
+            }
+            libc::PTRACE_CONT => self.let_go_on(target, Mode::Cont, data),
+            libc::PTRACE_SYSCALL => self.let_go_on(target, Mode::Syscall, data),
+            libc::PTRACE_SINGLESTEP => self.let_go_on(target, Mode::Step, data),
+            libc::PTRACE_DETACH => self.let_go_on(target, Mode::Detached, data),
+            _ => match request {
+                PTRACE_GETFPREGS => {
+                    let bytes = stop.xstate.get(..FPREGS_LEN).ok_or(libc::EIO)?.to_vec();
+                    self.answer_with(tid, data, bytes)
+                }
+                PTRACE_SETFPREGS => {
+                    let bytes = self.memory.read_vec(data, FPREGS_LEN).map_err(|_| libc::EFAULT)?;
+                    self.change_xstate(target, &bytes)
+                }
+                PTRACE_OLDSETOPTIONS => self.set_options(target, data),
+                PTRACE_GET_SYSCALL_INFO => {
+                    let info = call_info(&stop);
+                    let len = usize::try_from(addr).unwrap_or(usize::MAX).min(info.len());
+                    self.answer_with(tid, data, info[..len].to_vec())?;
+                    Ok(i64::try_from(info.len()).unwrap_or(0))
+                }
+                // To be had by nobody but a process that was checkpointed.
+                PTRACE_SETSIGMASK => Err(libc::EIO),
+                _ => Err(libc::EIO),
+            },
+        }
+    }
+
+    fn let_go_on(&mut self, target: Tid, mode: Mode, data: u64) -> Answer {
+        let signal = signal_of(data)?;
+        self.let_tracee_go(target, mode, signal);
+        Ok(0)
+    }
+
+    fn set_options(&mut self, target: Tid, options: u64) -> Answer {
+        if options & !OPTIONS != 0 {
+            return Err(libc::EINVAL);
+        }
+        self.session.traced.with_live(target, |it| it.options = options);
+        Ok(0)
+    }
+
+    fn with_stop(&mut self, target: Tid, use_it: impl FnOnce(&mut Stop)) -> Answer {
+        let done = self.session.traced.with_live(target, |it| it.stop().map(use_it));
+        done.flatten().map(|()| 0).ok_or(libc::ESRCH)
+    }
+
+    /// The caller is given these bytes.
+    pub(super) fn answer_with(&mut self, tid: Tid, addr: u64, data: Vec<u8>) -> Answer {
+        self.memory.write(addr, &data).map_err(|_| libc::EFAULT)?;
+        let call = self.call(tid).map_err(|_| libc::ESRCH)?;
+        call.writes.push(MemWrite { addr, data });
+        Ok(0)
+    }
+
+    /// A tracee's memory, with what its tracer has put there.
+    fn peek(&self, target: Tid, stop: &Stop, addr: u64, len: usize) -> Answer<Vec<u8>> {
+        let read = if self.tasks.contains_key(&target) {
+            self.memory.read_vec(addr, len)
+        } else {
+            Memory::open(target).and_then(|memory| memory.read_vec(addr, len))
+        };
+        let mut bytes = read.map_err(|_| libc::EIO)?;
+        if !stop.change.is_at_once {
+            for piece in &stop.change.writes {
+                for (at, byte) in (piece.addr..).zip(&piece.data) {
+                    let offset = usize::try_from(at.wrapping_sub(addr)).unwrap_or(usize::MAX);
+                    if let Some(place) = bytes.get_mut(offset) {
+                        *place = *byte;
+                    }
+                }
+            }
+        }
+        Ok(bytes)
+    }
+
+    fn poke(&mut self, target: Tid, stop: &Stop, addr: u64, data: Vec<u8>) -> Answer {
+        self.peek(target, stop, addr, data.len())?;
+        let mappings = maps::read(target).map_err(|_| libc::ESRCH)?;
+        // What processes share has an order of its own, in which nothing says when this comes.
+        if mappings.iter().any(|m| m.shared && m.start <= addr && addr < m.end) {
+            return Err(libc::EIO);
+        }
+        if stop.change.is_at_once {
+            let memory = Memory::open(target).map_err(|_| libc::EIO)?;
+            memory.write(addr, &data).map_err(|_| libc::EIO)?;
+        }
+        self.with_stop(target, |stop| stop.change.writes.push(MemWrite { addr, data }))
+    }
+
+    fn change_regs(&mut self, target: Tid, at: usize, data: &[u8]) -> Answer {
+        let mut result = Ok(());
+        self.with_stop(target, |stop| {
+            result = put_registers(&mut stop.regs, at, data);
+            stop.change.regs |= result.is_ok();
+        })?;
+        result.map(|()| 0)
+    }
+
+    fn change_xstate(&mut self, target: Tid, data: &[u8]) -> Answer {
+        let mut result = Err(libc::EIO);
+        self.with_stop(target, |stop| {
+            if let Some(place) = stop.xstate.get_mut(..data.len()) {
+                place.copy_from_slice(data);
+                stop.change.xstate = true;
+                result = Ok(0);
+            }
+        })?;
+        result
+    }
+
+    /// The buffer of a `struct iovec`.
+    fn buffer(&self, iov: u64) -> Answer<(u64, usize)> {
+        let word = |at: u64| self.memory.read_u64(at).map_err(|_| libc::EFAULT);
+        Ok((word(iov)?, usize::try_from(word(iov + 8)?).map_err(|_| libc::EINVAL)?))
+    }
+
+    fn get_set(&mut self, tid: Tid, stop: &Stop, set: u64, iov: u64) -> Answer {
+        let (base, room) = self.buffer(iov)?;
+        let bytes = match set {
+            NT_PRSTATUS => bytes_of(&stop.regs),
+            NT_PRFPREG => stop.xstate.get(..FPREGS_LEN).ok_or(libc::EIO)?.to_vec(),
+            NT_X86_XSTATE => stop.xstate.clone(),
+            _ => return Err(libc::EINVAL),
+        };
+        if !room.is_multiple_of(if set == NT_PRFPREG { 4 } else { WORD }) {
+            return Err(libc::EINVAL);
+        }
+        let len = room.min(bytes.len());
+        self.answer_with(tid, base, bytes[..len].to_vec())?;
+        self.answer_with(tid, iov + 8, (len as u64).to_le_bytes().to_vec())
+    }
+
+    fn put_set(&mut self, tid: Tid, target: Tid, set: u64, iov: u64) -> Answer {
+        let (base, len) = self.buffer(iov)?;
+        let most = match set {
+            NT_PRSTATUS => REGS_LEN,
+            NT_PRFPREG => FPREGS_LEN,
+            NT_X86_XSTATE => usize::MAX,
+            _ => return Err(libc::EINVAL),
+        };
+        let bytes = self.memory.read_vec(base, len.min(most)).map_err(|_| libc::EFAULT)?;
+        match set {
+            NT_PRSTATUS => self.change_regs(target, 0, &bytes)?,
+            _ => self.change_xstate(target, &bytes)?,
+        };
+        self.answer_with(tid, iov + 8, (bytes.len() as u64).to_le_bytes().to_vec())
+    }
+}

@@ -1,0 +1,225 @@
+//! How a tracer waits for its tracees: `wait4` and `waitid`.
+//!
+//! The kernel knows the caller's children. What it does not know is that we hold a tracee, and who traces a
+//! task that is no child of its tracer. So the books are asked first, whenever the call is made; while it
+//! waits in the kernel, it is interrupted when there is something to tell, and asks again. Where the kernel
+//! has nobody to wait for, and the books have, it waits in a `pause` in place of its own call.
+
+use bis_syscalls::Call;
+use bis_trace::types::{Registers, Tid};
+
+use super::books::Tracee;
+use crate::{
+    calls::{Entry, Exit},
+    domain::Domain,
+    error::Result,
+    task::Handle,
+};
+
+const WNOHANG: u32 = 1;
+const WNOWAIT: u32 = 0x0100_0000;
+const WEXITED: u32 = 4;
+const CHILD: i64 = -(libc::ECHILD as i64);
+/// What a `pause` is interrupted with, and what a wait is.
+const RESTARTNOHAND: i64 = -514;
+const RESTARTSYS: i64 = -512;
+const RUSAGE_LEN: usize = 144;
+
+/// Of whom a wait wants to hear.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Whom {
+    Anybody,
+    Task(Tid),
+    Group(i32),
+}
+
+/// A `wait4` or `waitid`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Wait {
+    whom: Whom,
+    flags: u32,
+    /// Where the status, or the `siginfo_t`, is to be written.
+    at: u64,
+    usage: u64,
+    is_waitid: bool,
+}
+
+impl Wait {
+    fn keeps(&self) -> bool {
+        self.flags & WNOWAIT != 0
+    }
+
+    /// Does this wait want to hear of this tracee?
+    fn is_meant(&self, tid: Tid, it: &Tracee) -> bool {
+        let is_end = matches!(it.state, super::books::State::Ended(_));
+        if is_end && self.is_waitid && self.flags & WEXITED == 0 {
+            return false;
+        }
+        match self.whom {
+            Whom::Anybody => true,
+            Whom::Task(wanted) => wanted == tid,
+            Whom::Group(group) => group_of(it.pid) == Some(group),
+        }
+    }
+}
+
+/// The process group of a process.
+fn group_of(pid: Tid) -> Option<i32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(2)?.parse().ok()
+}
+
+impl Domain {
+    fn wait_of(&self, tid: Tid, call: &Call) -> Option<Wait> {
+        let task = |number: i32| Whom::Task(self.session.outside(tid, Tid(number)));
+        let own = || Whom::Group(self.tasks.get(&tid).and_then(|task| group_of(task.pid)).unwrap_or(0));
+        match call.nr.cast_signed() {
+            libc::SYS_wait4 => {
+                let whom = match call.i32(0) {
+                    -1 => Whom::Anybody,
+                    0 => own(),
+                    number if number > 0 => task(number),
+                    number => Whom::Group(number.saturating_neg()),
+                };
+                let [_, at, _, usage, ..] = call.args;
+                Some(Wait { whom, flags: call.u32(2), at, usage, is_waitid: false })
+            }
+            libc::SYS_waitid => {
+                let whom = match call.u32(0) {
+                    libc::P_ALL => Whom::Anybody,
+                    libc::P_PID => task(call.i32(1)),
+                    libc::P_PGID if call.i32(1) == 0 => own(),
+                    libc::P_PGID => Whom::Group(call.i32(1)),
+                    _ => return None,
+                };
+                Some(Wait { whom, flags: call.u32(3), at: call.args[2], usage: call.args[4], is_waitid: true })
+            }
+            _ => None,
+        }
+    }
+
+    /// The wait that a task is in, of a process that traces others.
+    fn traced_wait(&mut self, tid: Tid) -> Option<(Tid, Wait)> {
+        if !self.session.traced.is_used() {
+            return None;
+        }
+        let task = self.tasks.get(&tid)?;
+        let call = task.call.as_ref()?;
+        let call = Call { nr: call.nr, args: call.entry.args() };
+        Some((task.pid, self.wait_of(tid, &call)?))
+    }
+
+    pub fn enter_wait(&mut self, tid: Tid, _call: &Call) -> Result<Entry> {
+        Ok(self.told_of_tracee(tid)?.map_or(Entry::Make, Entry::Done))
+    }
+
+    /// The result of the wait that the task is about to make, if there is a tracee to tell of.
+    pub fn told_of_tracee(&mut self, tid: Tid) -> Result<Option<i64>> {
+        let Some((pid, wait)) = self.traced_wait(tid) else { return Ok(None) };
+        let found = self.session.traced.take_report(pid, wait.keeps(), |tid, it| wait.is_meant(tid, it));
+        let Some((tracee, status)) = found else { return Ok(None) };
+        let name = self.session.inside(tid, tracee);
+        let (whole, zeros) = (if wait.is_waitid { info(name, status) } else { status.to_le_bytes().to_vec() }, vec![0; RUSAGE_LEN]);
+        if wait.at != 0 && self.answer_with(tid, wait.at, whole).is_err() {
+            return Ok(Some(-i64::from(libc::EFAULT)));
+        }
+        if wait.usage != 0 {
+            let _ = self.answer_with(tid, wait.usage, zeros);
+        }
+        Ok(Some(if wait.is_waitid { 0 } else { name.0.into() }))
+    }
+
+    /// Does the task wait in the kernel though there is a tracee to tell it of?
+    pub(super) fn waits_in_vain(&mut self, tid: Tid) -> bool {
+        let runs = |task: &crate::task::Task| matches!(task.handle, Handle::Running(_));
+        if !self.tasks.get(&tid).is_some_and(runs) {
+            return false;
+        }
+        let Some((pid, wait)) = self.traced_wait(tid) else { return false };
+        self.session.traced.has_report(pid, |tid, it| wait.is_meant(tid, it))
+    }
+
+    /// A wait has come back without a child to tell of. True: it has tracees to wait for, and makes the call
+    /// again.
+    pub fn waits_for_tracees(&mut self, tid: Tid, regs: &Registers) -> Result<bool> {
+        if regs.result() != CHILD {
+            return Ok(false);
+        }
+        let Some((pid, wait)) = self.traced_wait(tid) else { return Ok(false) };
+        let has = self.session.traced.has_tracee(pid, |tid, it| wait.is_meant(tid, it));
+        if !has || wait.flags & WNOHANG != 0 {
+            return Ok(false);
+        }
+        let rip = self.again_rip(regs.rip) - 2;
+        let again = Registers { rip, rax: regs.orig_rax, orig_rax: u64::MAX, ..*regs };
+        self.stopped(tid)?.set_regs(&again)?;
+        self.call(tid)?.pauses = true;
+        self.task(tid)?.standing.go_on();
+        Ok(true)
+    }
+
+    /// The kernel is about to make a wait that has only tracees to wait for.
+    pub fn pause_in_wait(&mut self, tid: Tid) -> Result<()> {
+        if self.call(tid)?.pauses {
+            let regs = self.stopped(tid)?.regs()?;
+            let pause = Registers { orig_rax: libc::SYS_pause.cast_unsigned(), ..regs };
+            self.stopped(tid)?.set_regs(&pause)?;
+        }
+        Ok(())
+    }
+
+    /// What a wait that has waited so has come back with, as the wait would have.
+    pub fn woken_in_wait(&mut self, tid: Tid, regs: Registers) -> Result<Registers> {
+        let call = self.call(tid)?;
+        if !call.pauses || regs.result() != RESTARTNOHAND {
+            return Ok(regs);
+        }
+        let own = Registers { rax: RESTARTSYS.cast_unsigned(), orig_rax: call.nr, ..regs };
+        self.stopped(tid)?.set_regs(&own)?;
+        Ok(own)
+    }
+
+    /// A wait has failed: where that is because the kernel knows no child, and there are tracees, nobody has
+    /// anything to tell.
+    pub fn fail_wait(&mut self, it: &mut Exit<'_>) -> Result<()> {
+        let call = Call { nr: it.call.nr, args: it.args() };
+        let pid = self.task(it.tid)?.pid;
+        if it.result == CHILD
+            && let Some(wait) = self.wait_of(it.tid, &call)
+            && self.session.traced.has_tracee(pid, |tid, it| wait.is_meant(tid, it))
+        {
+            it.outcome.regs.rax = 0;
+        }
+        Ok(())
+    }
+}
+
+/// The fields of a `siginfo_t` that `waitid` writes.
+fn info(tid: Tid, status: i32) -> Vec<u8> {
+    let (code, number) = if status & 0x7f == 0x7f {
+        (libc::CLD_TRAPPED, status >> 8)
+    } else if status & 0x7f == 0 {
+        (libc::CLD_EXITED, status >> 8)
+    } else {
+        (libc::CLD_KILLED, status & 0x7f)
+    };
+    // signo, errno, code, padding, pid, uid, status.
+    [libc::SIGCHLD, 0, code, 0, tid.0, 0, number].into_iter().flat_map(i32::to_le_bytes).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waitid_says_of_a_status() {
+        let fields = |status| {
+            let bytes = info(Tid(7), status);
+            let int = |at: usize| i32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+            (int(0), int(8), int(16), int(24))
+        };
+        assert_eq!(fields(0x057f), (17, libc::CLD_TRAPPED, 7, 5));
+        assert_eq!(fields(0x0300), (17, libc::CLD_EXITED, 7, 3));
+        assert_eq!(fields(9), (17, libc::CLD_KILLED, 7, 9));
+    }
+}
