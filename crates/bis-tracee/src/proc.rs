@@ -13,6 +13,11 @@ pub fn path(tid: Tid, name: &str) -> PathBuf {
     format!("/proc/{tid}/{name}").into()
 }
 
+/// Is there such a task? One that has ended is there until it has been waited for.
+pub fn exists(tid: Tid) -> bool {
+    path(tid, "").exists()
+}
+
 /// The link that stands for a descriptor: to open it is to open the same file anew, to look at it is to look
 /// at the file.
 pub fn fd(tid: Tid, fd: i32) -> PathBuf {

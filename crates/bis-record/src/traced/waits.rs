@@ -7,6 +7,7 @@
 
 use bis_syscalls::Call;
 use bis_trace::types::{Registers, Tid};
+use bis_tracee::proc;
 
 use super::books::Tracee;
 use crate::{
@@ -146,6 +147,7 @@ impl Domain {
             return Ok(false);
         }
         let Some((pid, wait)) = self.traced_wait(tid) else { return Ok(false) };
+        self.forget_children(pid);
         let has = self.session.traced.has_tracee(pid, |tid, it| wait.is_meant(tid, it));
         if !has || wait.flags & WNOHANG != 0 {
             return Ok(false);
@@ -179,11 +181,23 @@ impl Domain {
         Ok(own)
     }
 
+    /// The kernel tells a tracer of the ends of its own children, perhaps before their supervisors have come
+    /// to say so here.
+    fn forget_children(&self, tracer: Tid) {
+        for tid in self.session.traced.of_tracer(tracer) {
+            let is_child = self.session.traced.with(tid, |it| it.is_child);
+            if is_child == Some(true) && !proc::exists(tid) {
+                self.session.traced.remove(tid);
+            }
+        }
+    }
+
     /// A wait has failed: where that is because the kernel knows no child, and there are tracees, nobody has
     /// anything to tell.
     pub fn fail_wait(&mut self, it: &mut Exit<'_>) -> Result<()> {
         let call = Call { nr: it.call.nr, args: it.args() };
         let pid = self.task(it.tid)?.pid;
+        self.forget_children(pid);
         if it.result == CHILD
             && let Some(wait) = self.wait_of(it.tid, &call)
             && self.session.traced.has_tracee(pid, |tid, it| wait.is_meant(tid, it))
