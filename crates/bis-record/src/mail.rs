@@ -112,6 +112,11 @@ impl Mail {
         });
     }
 
+    /// Is this domain one process, and not several that share their memory?
+    pub fn is_one(&self, domain: DomainId) -> bool {
+        self.with(|books| books.domains.values().filter(|other| **other == domain).count() == 1)
+    }
+
     pub fn is_member(&self, pid: Tid) -> bool {
         self.with(|books| books.domains.contains_key(&pid))
     }

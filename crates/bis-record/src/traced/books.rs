@@ -2,7 +2,7 @@
 //! have to know of each other.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -73,22 +73,12 @@ pub struct Stop {
     pub change: Change,
 }
 
-/// What a tracer changes in a tracee.
-#[derive(Clone, PartialEq, Debug, Default)]
+/// What a tracer has changed in a tracee, beside its memory.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Change {
     pub regs: bool,
     pub xstate: bool,
     pub siginfo: bool,
-    pub writes: Vec<MemWrite>,
-    /// Nobody else uses the memory: what is written is there at once.
-    pub is_at_once: bool,
-}
-
-impl Change {
-    /// Is there anything that an event has to say?
-    pub fn is_of_state(&self) -> bool {
-        self.regs || self.xstate || !self.writes.is_empty()
-    }
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -179,6 +169,9 @@ impl Tracee {
 #[derive(Debug, Default)]
 pub struct Books {
     tracees: Mutex<BTreeMap<Tid, Tracee>>,
+    /// What tracers have written to the memory of domains, and no event says yet: the next of their tracees
+    /// that goes on has one.
+    writes: Mutex<HashMap<DomainId, Vec<MemWrite>>>,
     is_used: AtomicBool,
 }
 
@@ -224,6 +217,39 @@ impl Books {
     /// Does anybody trace a task of this process, or does this process trace?
     pub fn concerns(&self, pid: Tid) -> bool {
         self.is_used() && self.lock(|all| all.values().any(|it| it.pid == pid || it.tracer == pid))
+    }
+
+    fn with_writes<T>(&self, use_it: impl FnOnce(&mut HashMap<DomainId, Vec<MemWrite>>) -> T) -> T {
+        use_it(&mut self.writes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A tracer writes to the memory of a domain.
+    pub fn write(&self, domain: DomainId, piece: MemWrite) {
+        self.with_writes(|writes| writes.entry(domain).or_default().push(piece));
+    }
+
+    /// What tracers have written there, in order, for the event that says so.
+    pub fn take_writes(&self, domain: DomainId) -> Vec<MemWrite> {
+        self.with_writes(|writes| writes.remove(&domain).unwrap_or_default())
+    }
+
+    /// What is at `addr` of a domain's memory, which holds `bytes` there, with all that was written.
+    pub fn overlay(&self, domain: DomainId, addr: u64, bytes: &mut [u8]) {
+        self.with_writes(|writes| {
+            let pieces = writes.get(&domain).into_iter().flatten();
+            for (at, byte) in pieces.flat_map(|piece| (piece.addr..).zip(&piece.data)) {
+                let offset = usize::try_from(at.wrapping_sub(addr)).unwrap_or(usize::MAX);
+                if let Some(place) = bytes.get_mut(offset) {
+                    *place = *byte;
+                }
+            }
+        });
+    }
+
+    /// Do all of these tasks hold?
+    pub fn hold_all(&self, tids: &[Tid]) -> bool {
+        let holds = |tid: &Tid| self.with(*tid, |it| matches!(it.state, State::Holds(_))) == Some(true);
+        tids.iter().all(holds)
     }
 
     pub fn remove(&self, tid: Tid) {

@@ -1,7 +1,7 @@
 //! What a tracer has changed in a tracee, as the tracee's own stream says it.
 
 use bis_trace::{
-    event::{EventKind, Outcome, SignalEvent, SignalPoint},
+    event::{EventKind, MemWrite, Outcome, SignalEvent, SignalPoint},
     types::{Registers, Signal, Tid},
 };
 use bis_tracee::{Status, siginfo::SigInfo};
@@ -22,11 +22,12 @@ impl Domain {
         if stop.change.siginfo && matches!(held, Held::Report(Status::Signal(_)) | Held::Fault(_)) {
             self.stopped(tid)?.set_siginfo(&stop.siginfo)?;
         }
-        if !stop.change.is_of_state() {
+        let writes = self.session.traced.take_writes(self.id);
+        if !stop.change.regs && !stop.change.xstate && writes.is_empty() {
             return Ok(());
         }
         if matches!(stop.kind, Kind::Entry { .. }) {
-            return self.change_call(tid, stop);
+            return self.change_call(tid, stop, writes);
         }
         if self.task(tid)?.call.is_some() {
             // What the task shows now is how its call has ended.
@@ -46,7 +47,7 @@ impl Domain {
             (next.rip, next.orig_rax) = (next.rip - 2, u64::MAX);
         }
         self.stopped(tid)?.set_regs(&next)?;
-        let mut outcome = self.changed_memory(tid, stop)?;
+        let mut outcome = self.changed_memory(tid, stop, writes)?;
         let regs = self.stopped(tid)?.regs()?;
         outcome.regs = regs;
         let mut siginfo = SigInfo([0; 128]).of_signal(Signal::TRAP);
@@ -64,7 +65,7 @@ impl Domain {
     }
 
     /// The same at the entry of a call: it is another call now, or none.
-    fn change_call(&mut self, tid: Tid, stop: &Stop) -> Result<()> {
+    fn change_call(&mut self, tid: Tid, stop: &Stop, writes: Vec<MemWrite>) -> Result<()> {
         if self.task(tid)?.call.is_some() {
             // One that is made again. It has ended in front of itself.
             let call = self.task(tid)?.call.take();
@@ -75,7 +76,7 @@ impl Domain {
         }
         let entry = self.stopped(tid)?.regs()?;
         let next = Registers { rcx: entry.rcx, r11: entry.r11, rip: entry.rip, ..self.changed(&entry, stop) };
-        let outcome = self.changed_memory(tid, stop)?;
+        let outcome = self.changed_memory(tid, stop, writes)?;
         if next.orig_rax.cast_signed() >= 0 {
             self.stopped(tid)?.set_regs(&next)?;
             return self.set_back(tid, &entry, &next, outcome);
@@ -123,13 +124,10 @@ impl Domain {
         Registers { cs, ss, ds, es, fs, gs, ..next }
     }
 
-    fn changed_memory(&mut self, tid: Tid, stop: &Stop) -> Result<Outcome> {
-        let mut outcome = Outcome::default();
-        for piece in &stop.change.writes {
-            if stop.change.is_at_once || self.memory.write(piece.addr, &piece.data).is_ok() {
-                outcome.writes.push(piece.clone());
-            }
-        }
+    fn changed_memory(&mut self, tid: Tid, stop: &Stop, writes: Vec<MemWrite>) -> Result<Outcome> {
+        let mut outcome = Outcome { writes, ..Outcome::default() };
+        // What is there already is there again.
+        outcome.writes.retain(|piece| self.memory.write(piece.addr, &piece.data).is_ok());
         if stop.change.xstate {
             self.stopped(tid)?.set_xstate(&stop.xstate)?;
             outcome.xstate = Some(self.stopped(tid)?.xstate()?);

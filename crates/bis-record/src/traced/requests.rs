@@ -5,7 +5,7 @@ use bis_trace::{
     event::MemWrite,
     types::{REGISTER_COUNT, Registers, Signal, Tid},
 };
-use bis_tracee::{Memory, maps, sys};
+use bis_tracee::{Memory, maps, proc, sys};
 
 use super::books::{Kind, Mode, State, Stop, Tracee};
 use crate::{
@@ -16,6 +16,7 @@ use crate::{
 };
 
 const WORD: usize = 8;
+const PAGE: u64 = 4096;
 /// The registers of `struct user`, and where its debug registers begin and end.
 const REGS_LEN: usize = REGISTER_COUNT * WORD;
 const DEBUG_REGS: std::ops::Range<u64> = 848..912;
@@ -175,11 +176,11 @@ impl Domain {
         let stop = stop.ok_or(libc::ESRCH)?;
         match request.cast_unsigned() {
             libc::PTRACE_PEEKTEXT | libc::PTRACE_PEEKDATA => {
-                let word = self.peek(target, &stop, addr, WORD)?;
+                let word = self.peek(target, addr, WORD)?;
                 self.answer_with(tid, data, word)
             }
             libc::PTRACE_POKETEXT | libc::PTRACE_POKEDATA => {
-                self.poke(target, &stop, addr, data.to_le_bytes().to_vec())
+                self.poke(target, addr, &data.to_le_bytes())
             }
             libc::PTRACE_PEEKUSER => {
                 let at = usize::try_from(addr).map_err(|_| libc::EIO)?;
@@ -277,39 +278,60 @@ impl Domain {
         Ok(0)
     }
 
-    /// A tracee's memory, with what its tracer has put there.
-    fn peek(&self, target: Tid, stop: &Stop, addr: u64, len: usize) -> Answer<Vec<u8>> {
+    /// A tracee's memory, with what its tracers have put there.
+    fn peek(&self, target: Tid, addr: u64, len: usize) -> Answer<Vec<u8>> {
         let read = if self.tasks.contains_key(&target) {
             self.memory.read_vec(addr, len)
         } else {
             Memory::open(target).and_then(|memory| memory.read_vec(addr, len))
         };
         let mut bytes = read.map_err(|_| libc::EIO)?;
-        if !stop.change.is_at_once {
-            for piece in &stop.change.writes {
-                for (at, byte) in (piece.addr..).zip(&piece.data) {
-                    let offset = usize::try_from(at.wrapping_sub(addr)).unwrap_or(usize::MAX);
-                    if let Some(place) = bytes.get_mut(offset) {
-                        *place = *byte;
-                    }
-                }
-            }
+        if let Some(domain) = self.session.traced.with(target, |it| it.domain) {
+            self.session.traced.overlay(domain, addr, &mut bytes);
         }
         Ok(bytes)
     }
 
-    fn poke(&mut self, target: Tid, stop: &Stop, addr: u64, data: Vec<u8>) -> Answer {
-        self.peek(target, stop, addr, data.len())?;
+    /// Writes to a tracee's memory. Where nobody uses that, it is there at once, for whatever way it is read;
+    /// else, when the next of its tracees goes on.
+    fn poke(&self, target: Tid, addr: u64, data: &[u8]) -> Answer {
+        self.peek(target, addr, data.len())?;
+        let known = self.session.traced.with_live(target, |it| (it.pid, it.domain));
+        let (pid, domain) = known.ok_or(libc::ESRCH)?;
         let mappings = maps::read(target).map_err(|_| libc::ESRCH)?;
         // What processes share has an order of its own, in which nothing says when this comes.
         if mappings.iter().any(|m| m.shared && m.start <= addr && addr < m.end) {
             return Err(libc::EIO);
         }
-        if stop.change.is_at_once {
+        let is_quiet = self.session.mail.is_one(domain) && self.session.traced.hold_all(&proc::threads(pid));
+        if is_quiet {
             let memory = Memory::open(target).map_err(|_| libc::EIO)?;
-            memory.write(addr, &data).map_err(|_| libc::EIO)?;
+            memory.write(addr, data).map_err(|_| libc::EIO)?;
         }
-        self.with_stop(target, |stop| stop.change.writes.push(MemWrite { addr, data }))
+        self.session.traced.write(domain, MemWrite { addr, data: data.to_vec() });
+        Ok(0)
+    }
+
+    /// A write to the memory of `target` through its file in /proc: how many bytes of it were written; none:
+    /// the caller's process does not trace it, or it does not hold.
+    pub fn poke_through_file(&self, tid: Tid, target: Tid, addr: u64, data: &[u8]) -> Option<usize> {
+        let pid = self.tasks.get(&tid)?.pid;
+        let traces = |tid: &Tid| {
+            let it = |it: &mut Tracee| it.tracer == pid && it.stop().is_some();
+            self.session.traced.with(*tid, it) == Some(true)
+        };
+        let held = proc::threads(process_of(target)?).into_iter().find(traces)?;
+        let (mut at, mut done) = (addr, 0);
+        while done < data.len() {
+            let room = usize::try_from((at + 1).next_multiple_of(PAGE) - at).unwrap_or(usize::MAX);
+            let end = done.saturating_add(room).min(data.len());
+            if self.poke(held, at, &data[done..end]).is_err() {
+                break;
+            }
+            at += (end - done) as u64;
+            done = end;
+        }
+        Some(done)
     }
 
     fn change_regs(&mut self, target: Tid, at: usize, data: &[u8]) -> Answer {

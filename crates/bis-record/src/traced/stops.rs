@@ -81,11 +81,10 @@ impl Domain {
         if let Kind::Exit { nr } = kind {
             regs.orig_rax = nr;
         }
-        let is_alone = self.tasks.len() == 1;
         let task = self.task(tid)?;
         task.standing.stop();
         task.held = Some(held);
-        let change = super::books::Change { is_at_once: is_alone, ..Default::default() };
+        let change = super::books::Change::default();
         let stop =
             Stop { kind, status, is_waited: false, message, regs, xstate, sigmask, siginfo, change };
         tracing::debug!(domain = %self.id, %tid, ?kind, status = format_args!("{status:#x}"), "holds");

@@ -168,7 +168,10 @@ impl Domain {
         } else {
             let is_member =
                 |tid: &&Tid| process_of(**tid).is_some_and(|pid| self.session.mail.is_member(pid));
-            match target.iter().find(is_member) {
+            let member = target.iter().find(is_member);
+            let poked = member.and_then(|target| self.poke_through_file(tid, *target, at, &source));
+            match member {
+                Some(_) if poked.is_some() => poked,
                 Some(target) => self.send_memory(*target, &[(at, source.len() as u64)], &source)?,
                 // It has ended, or is none of the recording's.
                 None => return Ok(None),
