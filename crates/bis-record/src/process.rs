@@ -40,8 +40,8 @@ const CLONE_CHILD_SETTID: u64 = 0x100_0000;
 
 /// The arguments of clone and its relatives, whichever was called.
 #[derive(Clone, Copy, Debug, Default)]
-struct CloneArgs {
-    flags: u64,
+pub struct CloneArgs {
+    pub flags: u64,
     /// Where the process descriptor goes.
     pidfd: u64,
     child_tid: u64,
@@ -51,7 +51,7 @@ struct CloneArgs {
 impl Domain {
     // --- clone, fork, vfork
 
-    fn clone_args(&self, call: &InCall) -> CloneArgs {
+    pub fn clone_args(&self, call: &InCall) -> CloneArgs {
         let [first, _, parent_tid, child_tid, ..] = call.entry.args();
         match call.handler {
             // One argument for two purposes, which exclude each other.
@@ -141,6 +141,9 @@ impl Domain {
             let nr = self.call(tid)?.nr;
             let pid = if flags & CLONE_THREAD != 0 { self.task(tid)?.pid } else { child };
             self.tell_birth(tid, child, pid, domain, nr, flags);
+            if self.tasks.contains_key(&child) {
+                self.holds_due(child)?;
+            }
         }
         Ok(())
     }

@@ -20,7 +20,7 @@ impl Domain {
     pub fn go(&mut self, tid: Tid) -> Result<()> {
         self.begin_ticks(tid)?;
         if self.task(tid)?.counter.is_none() {
-            let how = self.way_on(tid);
+            let how = self.way_on(tid)?;
             if how == Resume::Step {
                 self.prepare(tid);
             }

@@ -136,6 +136,11 @@ impl Tracee {
         self.options & u64::from(option.cast_unsigned()) != 0
     }
 
+    /// Is this process its tracer, and has not let it go for ever?
+    pub fn is_traced_by(&self, tracer: Tid) -> bool {
+        self.tracer == tracer && self.mode != Mode::Detached
+    }
+
     /// The stop in which it holds.
     pub fn stop(&mut self) -> Option<&mut Stop> {
         match &mut self.state {
@@ -299,12 +304,15 @@ impl Books {
     }
 
     pub fn has_report(&self, tracer: Tid, is_meant: impl Fn(Tid, &Tracee) -> bool) -> bool {
-        self.lock(|all| all.iter().any(|(tid, it)| it.tracer == tracer && is_meant(*tid, it) && it.has_report()))
+        self.lock(|all| {
+            all.iter().any(|(tid, it)| it.tracer == tracer && is_meant(*tid, it) && it.has_report())
+        })
     }
 
     /// Is there anybody whom such a wait of the tracer could tell of?
     pub fn has_tracee(&self, tracer: Tid, is_meant: impl Fn(Tid, &Tracee) -> bool) -> bool {
-        self.is_used() && self.lock(|all| all.iter().any(|(tid, it)| it.tracer == tracer && is_meant(*tid, it)))
+        self.is_used()
+            && self.lock(|all| all.iter().any(|(tid, it)| it.is_traced_by(tracer) && is_meant(*tid, it)))
     }
 }
 

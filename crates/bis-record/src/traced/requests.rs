@@ -7,7 +7,7 @@ use bis_trace::{
 };
 use bis_tracee::{Memory, maps, proc, sys};
 
-use super::books::{Kind, Mode, State, Stop, Tracee};
+use super::books::{Kind, Mode, Stop, Tracee};
 use crate::{
     calls::Entry,
     domain::Domain,
@@ -148,7 +148,7 @@ impl Domain {
 
     /// A request to a tracee of the process `tracer`.
     fn request(&mut self, tid: Tid, tracer: Tid, target: Tid, request: i32, call: &Call) -> Answer {
-        let is_ours = self.session.traced.with_live(target, |it| it.tracer == tracer);
+        let is_ours = self.session.traced.with_live(target, |it| it.is_traced_by(tracer));
         if is_ours != Some(true) {
             return Err(libc::ESRCH);
         }
@@ -163,7 +163,7 @@ impl Domain {
                     if !it.is_seized {
                         return Err(libc::EIO);
                     }
-                    it.is_asked |= it.state == State::Runs;
+                    it.is_asked = true;
                     Ok(it.domain)
                 });
                 let domain = asked.ok_or(libc::ESRCH)??;
@@ -179,9 +179,7 @@ impl Domain {
                 let word = self.peek(target, addr, WORD)?;
                 self.answer_with(tid, data, word)
             }
-            libc::PTRACE_POKETEXT | libc::PTRACE_POKEDATA => {
-                self.poke(target, addr, &data.to_le_bytes())
-            }
+            libc::PTRACE_POKETEXT | libc::PTRACE_POKEDATA => self.poke(target, addr, &data.to_le_bytes()),
             libc::PTRACE_PEEKUSER => {
                 let at = usize::try_from(addr).map_err(|_| libc::EIO)?;
                 if !at.is_multiple_of(WORD) || addr >= USER_LEN {

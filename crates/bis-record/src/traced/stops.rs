@@ -85,8 +85,7 @@ impl Domain {
         task.standing.stop();
         task.held = Some(held);
         let change = super::books::Change::default();
-        let stop =
-            Stop { kind, status, is_waited: false, message, regs, xstate, sigmask, siginfo, change };
+        let stop = Stop { kind, status, is_waited: false, message, regs, xstate, sigmask, siginfo, change };
         tracing::debug!(domain = %self.id, %tid, ?kind, status = format_args!("{status:#x}"), "holds");
         let tracer = self.session.traced.with(tid, |it| {
             it.state = State::Holds(Box::new(stop));
@@ -244,8 +243,7 @@ impl Domain {
         let held = Held::Report(Status::Signal(signal));
         let nr = self.task(tid)?.call.as_ref().map_or(0, |call| call.nr);
         let told = self.session.traced.with_live(tid, |it| {
-            let is_exit =
-                in_call && it.mode == Mode::Syscall && it.entered.is_some() && !it.is_exit_told;
+            let is_exit = in_call && it.mode == Mode::Syscall && it.entered.is_some() && !it.is_exit_told;
             let good = if it.wants(libc::PTRACE_O_TRACESYSGOOD) { SYSGOOD } else { 0 };
             if is_exit {
                 it.is_exit_told = true;
@@ -313,7 +311,7 @@ impl Domain {
 
     /// The call of a task is over, and its event is written.
     pub fn call_is_over(&mut self, tid: Tid, call: &InCall) {
-        let flags = if call.made.is_some() { call.entry.args()[0] } else { 0 };
+        let flags = if call.made.is_some() { self.clone_args(call).flags } else { 0 };
         let is_vfork = call.made.is_some() && is_vfork(call.nr, flags);
         self.session.traced.with_live(tid, |it| {
             if is_vfork && it.wants(libc::PTRACE_O_TRACEVFORKDONE) {
@@ -369,7 +367,15 @@ impl Domain {
     // --- births and ends
 
     /// A tracee has made a task: does its tracer trace that, too, and hear of it?
-    pub fn tell_birth(&mut self, tid: Tid, child: Tid, child_pid: Tid, domain: DomainId, nr: u64, flags: u64) {
+    pub fn tell_birth(
+        &mut self,
+        tid: Tid,
+        child: Tid,
+        child_pid: Tid,
+        domain: DomainId,
+        nr: u64,
+        flags: u64,
+    ) {
         let name = |it: &Tracee| self.session.inside(it.tracer, child);
         let born = self.session.traced.with_live(tid, |it| {
             let event = match flags {
@@ -437,7 +443,7 @@ impl Domain {
         };
         let tracer = self.session.traced.with_live(tid, |it| {
             it.state = State::Ended(status);
-            (it.tracer, it.is_child)
+            (it.tracer, it.is_child || it.mode == Mode::Detached)
         });
         match tracer {
             Some((_, true)) => self.session.traced.remove(tid),
@@ -507,7 +513,7 @@ impl Domain {
                     other => other?,
                 }
             }
-            Handle::Stopped(stopped) if task.report.is_none() && task.held.is_none() => stopped.ask()?,
+            Handle::Stopped(stopped) if task.held.is_none() => stopped.ask()?,
             _ => {}
         }
         Ok(())
@@ -516,6 +522,11 @@ impl Domain {
     /// A task that holds and may go on.
     pub fn released(&self) -> Option<Tid> {
         if !self.session.traced.is_used() || self.tasks.values().any(|task| task.standing.comes_first()) {
+            return None;
+        }
+        // The event that tells of a new task has to come first.
+        let makes = |call: &InCall| call.made.is_some() && !call.silent;
+        if self.tasks.values().any(|task| task.call.as_ref().is_some_and(makes)) {
             return None;
         }
         let is_released = |tid: &Tid| {
@@ -527,15 +538,18 @@ impl Domain {
 
     /// The task goes on from where it holds.
     pub fn go_from_hold(&mut self, tid: Tid) -> Result<()> {
-        let released = self.session.traced.with(tid, |it| {
-            match std::mem::replace(&mut it.state, State::Runs) {
+        let released =
+            self.session.traced.with(tid, |it| match std::mem::replace(&mut it.state, State::Runs) {
                 State::Released(stop, signal) => Some((stop, signal, it.mode)),
                 other => {
                     it.state = other;
                     None
                 }
-            }
-        });
+            });
+        if self.session.traced.with(tid, |it| it.is_asked) == Some(true) {
+            // It was to stop again before this was heard.
+            self.session.watch.call(self.id);
+        }
         let Some((stop, signal, mode)) = released.flatten() else { return Ok(()) };
         let Some(held) = self.task(tid)?.held.take() else { return Ok(()) };
         if mode == Mode::Detached {
@@ -601,10 +615,14 @@ impl Domain {
         skips
     }
 
-    /// How a task goes on in its program.
-    pub fn way_on(&self, tid: Tid) -> Resume {
-        let steps = self.session.traced.with_live(tid, |it| it.mode == Mode::Step);
-        if steps == Some(true) { Resume::Step } else { Resume::Cont }
+    /// How a task goes on in its program. One that is to stop does so before it executes anything; any other
+    /// stop on its way here has made the kernel forget that.
+    pub fn way_on(&mut self, tid: Tid) -> Result<Resume> {
+        let way = self.session.traced.with_live(tid, |it| (it.mode, it.is_asked));
+        if let Some((_, true)) = way {
+            self.stopped(tid)?.ask()?;
+        }
+        Ok(if let Some((Mode::Step, _)) = way { Resume::Step } else { Resume::Cont })
     }
 }
 

@@ -93,7 +93,13 @@ impl Domain {
                     libc::P_PGID => Whom::Group(call.i32(1)),
                     _ => return None,
                 };
-                Some(Wait { whom, flags: call.u32(3), at: call.args[2], usage: call.args[4], is_waitid: true })
+                Some(Wait {
+                    whom,
+                    flags: call.u32(3),
+                    at: call.args[2],
+                    usage: call.args[4],
+                    is_waitid: true,
+                })
             }
             _ => None,
         }
@@ -120,7 +126,10 @@ impl Domain {
         let found = self.session.traced.take_report(pid, wait.keeps(), |tid, it| wait.is_meant(tid, it));
         let Some((tracee, status)) = found else { return Ok(None) };
         let name = self.session.inside(tid, tracee);
-        let (whole, zeros) = (if wait.is_waitid { info(name, status) } else { status.to_le_bytes().to_vec() }, vec![0; RUSAGE_LEN]);
+        let (whole, zeros) = (
+            if wait.is_waitid { info(name, status) } else { status.to_le_bytes().to_vec() },
+            vec![0; RUSAGE_LEN],
+        );
         if wait.at != 0 && self.answer_with(tid, wait.at, whole).is_err() {
             return Ok(Some(-i64::from(libc::EFAULT)));
         }
