@@ -172,7 +172,8 @@ u64 hooks_shape(struct plan *p) {
   case SELECT:
     return hooks_plan_select(p);
   case WAIT:
-    p->refused = !(flags & WNOHANG) & !is(S->alone);
+    // The recorder has tracees to tell of that the kernel does not know to be stopped.
+    p->refused = !(flags & WNOHANG);
     return 1;
   }
   return 1;
