@@ -79,7 +79,7 @@ impl Domain {
         let outcome = self.changed_memory(tid, stop, writes)?;
         if next.orig_rax.cast_signed() >= 0 {
             self.stopped(tid)?.set_regs(&next)?;
-            return self.set_back(tid, &entry, &next, outcome);
+            return self.say_set_back(tid, &entry, &next, outcome);
         }
         // The event of the call that is not made has its outcome.
         self.stopped(tid)?.set_regs(&next)?;

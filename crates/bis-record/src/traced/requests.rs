@@ -354,13 +354,13 @@ impl Domain {
     }
 
     /// The buffer of a `struct iovec`.
-    fn buffer(&self, iov: u64) -> Answer<(u64, usize)> {
+    fn set_buffer(&self, iov: u64) -> Answer<(u64, usize)> {
         let word = |at: u64| self.memory.read_u64(at).map_err(|_| libc::EFAULT);
         Ok((word(iov)?, usize::try_from(word(iov + 8)?).map_err(|_| libc::EINVAL)?))
     }
 
     fn get_set(&mut self, tid: Tid, stop: &Stop, set: u64, iov: u64) -> Answer {
-        let (base, room) = self.buffer(iov)?;
+        let (base, room) = self.set_buffer(iov)?;
         let bytes = match set {
             NT_PRSTATUS => bytes_of(&stop.regs),
             NT_PRFPREG => stop.xstate.get(..FPREGS_LEN).ok_or(libc::EIO)?.to_vec(),
@@ -376,7 +376,7 @@ impl Domain {
     }
 
     fn put_set(&mut self, tid: Tid, target: Tid, set: u64, iov: u64) -> Answer {
-        let (base, len) = self.buffer(iov)?;
+        let (base, len) = self.set_buffer(iov)?;
         let most = match set {
             NT_PRSTATUS => REGS_LEN,
             NT_PRFPREG => FPREGS_LEN,

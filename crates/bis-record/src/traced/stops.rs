@@ -101,7 +101,11 @@ impl Domain {
         if matches!(kind, Kind::Entry { .. }) && self.task(tid)?.call.is_none() {
             let has_company = self.tasks.len() > 1 || self.space.shared().iter().next().is_some();
             let entry = self.stopped(tid)?.regs()?;
-            return if has_company { self.set_back(tid, &entry, &entry, Outcome::default()) } else { Ok(()) };
+            return if has_company {
+                self.say_set_back(tid, &entry, &entry, Outcome::default())
+            } else {
+                Ok(())
+            };
         }
         if self.task(tid)?.standing.is_midway() && self.task(tid)?.call.is_none() {
             self.pause(tid, Vec::new())?;
@@ -112,7 +116,7 @@ impl Domain {
 
     /// Writes that a task which stands at the entry of a call, with the registers `entry`, is in front of the
     /// call that `next` says.
-    pub(super) fn set_back(
+    pub(super) fn say_set_back(
         &mut self,
         tid: Tid,
         entry: &Registers,
