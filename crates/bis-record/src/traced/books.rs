@@ -283,8 +283,8 @@ impl Books {
         self.lock(of)
     }
 
-    /// What a tracer's wait for those whom `is_meant` names has to tell: of whom, and what. One that has ended
-    /// is forgotten then.
+    /// What a tracer's wait for those whom `is_meant` names has to tell: of whom, and what. One that has
+    /// ended is forgotten then.
     pub fn take_report(
         &self,
         tracer: Tid,
