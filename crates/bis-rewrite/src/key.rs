@@ -4,7 +4,8 @@
 //! A build-id is no such name: builds that fix it to a constant exist, and so do tools that edit a file and
 //! leave it as it was; and not every linker makes one.
 
-/// The name of a file's entry in a [`crate::SiteCache`], and of what is made of it in a [`crate::DenseCache`].
+/// The name of a file's entry in a [`crate::SiteCache`], and of what is made of it in a
+/// [`crate::DenseCache`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key(pub(crate) [u8; 32]);
 

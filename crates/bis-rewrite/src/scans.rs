@@ -1,10 +1,11 @@
 //! Where a file's parts have bytes that may be special, on disk: beside what was learned of the file's sites,
 //! in `KEY.scan`. Looking for them reads all of the text, which is much where a program is big.
 //!
-//! The file is written whole under another name, and renamed. Of two recorders that write it at the same time,
-//! one wins, and the other's part is looked through again some day. Numbers are 64 bits, least byte first:
-//! magic, key (4), the number of parts; of each part its offset and length, 1 if `cpuid` was looked for, the
-//! numbers of both kinds of places, and the places; then the first 8 bytes of the blake3 of all that.
+//! The file is written whole under another name, and renamed. Of two recorders that write it at the same
+//! time, one wins, and the other's part is looked through again some day. Numbers are 64 bits, least byte
+//! first: magic, key (4), the number of parts; of each part its offset and length, 1 if `cpuid` was looked
+//! for, the numbers of both kinds of places, and the places; then the first 8 bytes of the blake3 of all
+//! that.
 
 use std::{
     fs,

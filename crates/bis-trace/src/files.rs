@@ -145,7 +145,8 @@ impl FileStore<'_> {
         Some((digest, content))
     }
 
-    /// From here on, what other traces have is not kept again, and what is known of a file is not found again.
+    /// From here on, what other traces have is not kept again, and what is known of a file is not found
+    /// again.
     pub fn share(&self, shared: Option<ContentStore>, known: Option<KnownFiles>) {
         let mut store = self.inner.files();
         (store.shared, store.known) = (shared, known);

@@ -1,25 +1,25 @@
 //! What content a file has, found by the file's identity, without reading it.
 //!
-//! Hashing a big program costs more than its run. So the hash of a file is remembered, over recordings, for as
-//! long as its [`Identity`] stays: device, inode, length, the times of its last change in nanoseconds, and its
-//! first and last page (where an ELF file has its headers and its build-id). Believing that needs care. An
-//! identity is only taken, when it is remembered and when it is looked up, of a file
+//! Hashing a big program costs more than its run. So the hash of a file is remembered, over recordings, for
+//! as long as its [`Identity`] stays: device, inode, length, the times of its last change in nanoseconds, and
+//! its first and last page (where an ELF file has its headers and its build-id). Believing that needs care.
+//! An identity is only taken, when it is remembered and when it is looked up, of a file
 //!
 //! - on a filesystem that is known to change ctime at every change, by this machine's clock; so not on one in
 //!   memory, of a network, or whose times come out of an image. Of overlayfs, whose device numbers are used
 //!   again, the boot and the number of the mount belong to the identity, and it is believed of system files
 //!   only: what its upper layer does with times is not known;
-//! - whose times are old: filesystems' clocks tick coarsely, and a second change within a tick leaves the time
-//!   as it is;
-//! - that nobody has open for writing. A store through a shared mapping changes the times when it makes a page
-//!   dirty, and not again until that page was written back. Who holds such a mapping has the file open for
-//!   writing, so the kernel knows; it tells by a lease, for which one has to own the file. A system file, which
-//!   only root could write, and nobody edits in place, is believed without.
+//! - whose times are old: filesystems' clocks tick coarsely, and a second change within a tick leaves the
+//!   time as it is;
+//! - that nobody has open for writing. A store through a shared mapping changes the times when it makes a
+//!   page dirty, and not again until that page was written back. Who holds such a mapping has the file open
+//!   for writing, so the kernel knows; it tells by a lease, for which one has to own the file. A system file,
+//!   which only root could write, and nobody edits in place, is believed without.
 //!
 //! And it is taken before and after the file is read, and must be the same.
 //!
-//! A file of our own that gets its name when it is whole, and is never written to then (a dense text), is told
-//! without the time of its status, which each new link changes.
+//! A file of our own that gets its name when it is whole, and is never written to then (a dense text), is
+//! told without the time of its status, which each new link changes.
 //!
 //! The table is one file of [`BUCKETS`] times [`SLOTS`] records, found by a hash of device and inode: a file
 //! that has changed takes the place of what it was, and the oldest record gives way. Recorders read and write

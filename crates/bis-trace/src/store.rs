@@ -13,11 +13,11 @@
 //! keeps the content alone, or after, and the recorder makes it again. What has a first name is locked by its
 //! writer; without that lock it was left behind by one that was killed.
 //!
-//! Nobody changes an entry: it can be read only. Whether somebody did all the same is told without reading it,
-//! by its length and its time of modification, which the hash says ([`mark`]): who writes to it leaves another
-//! time. Then it is read, and mended or replaced. A machine that loses its power may lose content that was
-//! not on the disk yet, but not the name of the file; so an entry of an earlier boot is read once, and brought
-//! to the disk, and from then on others may read it: that is how it is known.
+//! Nobody changes an entry: it can be read only. Whether somebody did all the same is told without reading
+//! it, by its length and its time of modification, which the hash says ([`mark`]): who writes to it leaves
+//! another time. Then it is read, and mended or replaced. A machine that loses its power may lose content
+//! that was not on the disk yet, but not the name of the file; so an entry of an earlier boot is read once,
+//! and brought to the disk, and from then on others may read it: that is how it is known.
 //!
 //! Who records a program in a loop, and removes each trace, would have its content copied each time. So
 //! content that is needed again after it was removed is marked by one more of its permissions, and stays for
@@ -51,8 +51,8 @@ const AGAIN: u32 = 0o100;
 /// So long an entry with that mark stays without being needed.
 const AGAIN_STAYS: Duration = Duration::from_secs(3600);
 
-/// After this long the kernel has brought what was written to the disk, mostly, and waiting for the rest costs
-/// little.
+/// After this long the kernel has brought what was written to the disk, mostly, and waiting for the rest
+/// costs little.
 const WRITTEN_BACK: Duration = Duration::from_secs(60);
 
 /// A file under its first name that is younger may not be locked yet.

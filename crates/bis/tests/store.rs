@@ -1,9 +1,9 @@
-//! What traces share: files that programs map are in one store for all traces, and a file that is known is not
-//! read again. Each trial has a home of its own, so a store and caches of its own.
+//! What traces share: files that programs map are in one store for all traces, and a file that is known is
+//! not read again. Each trial has a home of its own, so a store and caches of its own.
 //!
 //! What is tried: the second recording reads and copies nothing; whatever changes a file, also what its times
-//! do not tell, is replayed as it was; a damaged entry; removing, moving and copying; recorders and `bis rm` at
-//! the same time; recorders that are killed; a full disk, and a filesystem whose files cannot be linked to
+//! do not tell, is replayed as it was; a damaged entry; removing, moving and copying; recorders and `bis rm`
+//! at the same time; recorders that are killed; a full disk, and a filesystem whose files cannot be linked to
 //! (both need root, for a mount).
 
 mod common;

@@ -1,9 +1,9 @@
 //! Whether a domain that holds run tokens waits a little before it gives them away. A value.
 //!
 //! A server whose processes share memory answers a client, and waits for the client's next question. Given
-//! away at once, the tokens go to another process of the server, and come back with the answer: two stops, and
-//! two supervisors that sleep and wake. That takes longer than a client on the same machine that is asked a
-//! short question (100 µs and more; 30 to 60). So the call waits in its hook, for so long. Only others can
+//! away at once, the tokens go to another process of the server, and come back with the answer: two stops,
+//! and two supervisors that sleep and wake. That takes longer than a client on the same machine that is asked
+//! a short question (100 µs and more; 30 to 60). So the call waits in its hook, for so long. Only others can
 //! tell whether that pays: where nothing comes several times in a row, it is left for a while.
 
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! `bis rm`: removes traces, and nothing that is not one, and what they shared as soon as no other trace needs
-//! it. It asks nothing and says what it removed.
+//! `bis rm`: removes traces, and nothing that is not one, and what they shared as soon as no other trace
+//! needs it. It asks nothing and says what it removed.
 
 use std::{
     fs,
