@@ -45,7 +45,7 @@ __attribute__((returns_twice, unused)) static inline int bis_checkpoint(bis_hand
 
 /* Goes back to a checkpoint of this process, in this way. Returns only if it cannot. -EINVAL: there is no such
  * checkpoint, or no such way; -ESRCH: a thread of the checkpoint has ended; -EPERM: the calling thread has begun
- * after it; -EBUSY: a thread is in a call that cannot be left. */
+ * after it; -EBUSY: a thread is in a call that cannot be left; -EOPNOTSUPP: shared memory was unmapped since. */
 __attribute__((unused)) static inline int bis_rollback(bis_handle handle, int how) {
   return (int)bis_call_(4, handle, (uint64_t)how);
 }

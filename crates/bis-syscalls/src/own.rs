@@ -32,7 +32,8 @@ pub const CHECKPOINT: u64 = 3;
 
 /// "Go back." The second argument is a handle, the third [`RETRY`]. Does not return where it succeeds.
 /// EINVAL: this process has no such checkpoint, or the third argument is something else; ESRCH: a thread of
-/// the checkpoint has ended; EBUSY: a thread is in a call that cannot be left; EAGAIN, ENOMEM.
+/// the checkpoint has ended; EOPNOTSUPP: shared memory that it has is not mapped any more; EBUSY: a thread is
+/// in a call that cannot be left, or held by its tracer.
 pub const ROLLBACK: u64 = 4;
 
 /// "Forget it." The second argument is a handle. EINVAL: this process has no such checkpoint.

@@ -45,6 +45,8 @@ impl Desk {
     fn command<S: AsRef<OsStr>>(&self, args: &[S]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_bis"));
         command.args(args).stdin(Stdio::null()).env("BIS_TRACES", self.traces()).env_remove("BIS_LOG");
+        // A store of its own: what `bis rm` says depends on it.
+        command.env("XDG_DATA_HOME", self.folder.path().join("data"));
         command.current_dir(self.folder.path());
         command
     }

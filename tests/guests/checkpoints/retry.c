@@ -22,6 +22,7 @@ int main(void) {
   int times = bis_checkpoint(&handle);
   CHECK(times >= 0 && handle != 0);
   CHECK(bis_how(handle) == (times ? BIS_RETRY : 0));
+  CHECK(bis_rollback(handle, 0) == -EINVAL && bis_rollback(handle, 99) == -EINVAL);
   printf("%d: %s %d %d %d\n", times, heap, global, local, many[5000]);
   strcpy(heap, "after");
   global += 10;

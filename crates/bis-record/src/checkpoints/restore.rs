@@ -5,7 +5,7 @@ use std::{mem, ops::Range};
 use bis_agent::UNTRACED_SYSCALL;
 use bis_syscalls::own;
 use bis_trace::{
-    event::{Effect, EventKind, MemWrite, Outcome},
+    event::{Backing, Effect, EventKind, MemWrite, Outcome},
     types::{Registers, Tid},
 };
 use bis_tracee::{
@@ -21,7 +21,8 @@ use super::{
 use crate::{
     domain::Domain,
     error::{RecordError, Result},
-    task::{Handle, InCall, Standing},
+    space::TextRange,
+    task::{Handle, InCall, Standing, Task},
 };
 
 /// Below a stack pointer, functions may have this much without moving it (the ABI's red zone), bytes.
@@ -30,7 +31,8 @@ const RED_ZONE: u64 = 128;
 impl Domain {
     /// The task asks to go back to this checkpoint, in this way.
     pub(super) fn go_back(&mut self, tid: Tid, state: InCall, (handle, how): (u64, u64)) -> Result<()> {
-        let Some(mut checkpoint) = self.checkpoints.0.remove(&handle).filter(|_| how == own::RETRY) else {
+        let found = if how == own::RETRY { self.checkpoints.0.remove(&handle) } else { None };
+        let Some(mut checkpoint) = found else {
             return self.not_made(tid, state, -i64::from(libc::EINVAL));
         };
         let refused = self.may_go_back(tid, &checkpoint)?;
@@ -59,14 +61,21 @@ impl Domain {
         if !checkpoint.tasks.keys().all(is_there) {
             return Ok(Some(libc::ESRCH));
         }
-        let is_stopped = |task: &crate::task::Task| matches!(task.handle, Handle::Stopped(_));
-        let makes_one = |task: &crate::task::Task| {
+        let is_stopped = |task: &Task| matches!(task.handle, Handle::Stopped(_));
+        let is_engaged = |task: &Task| {
             task.newborn.is_some()
                 || matches!(task.report, Some(Status::NewTask(_)))
                 || task.call.as_ref().is_some_and(has_made_child)
+                || task.held.is_some()
         };
-        let is_busy = self.tasks.values().any(|task| !is_stopped(task) || makes_one(task));
-        Ok(is_busy.then_some(libc::EBUSY))
+        if self.tasks.values().any(|task| !is_stopped(task) || is_engaged(task)) {
+            return Ok(Some(libc::EBUSY));
+        }
+        // What is shared is not the process's alone, and nobody has kept it.
+        let (now, then) = (mappings(tid)?, mappings(checkpoint.shadow.pid())?);
+        let steps = layout::steps(&now, &then, &self.left_alone(checkpoint));
+        let is_lost = |step: &Step| matches!(step, Step::Map(mapping) if mapping.shared);
+        Ok(steps.iter().any(is_lost).then_some(libc::EOPNOTSUPP))
     }
 
     fn go_back_to(
@@ -137,7 +146,7 @@ impl Domain {
                         ..regs
                     };
                     self.stopped(other)?.set_regs(&exit)?;
-                    self.end_of(other)?
+                    self.end_of(other, tid)?
                 }
             };
             self.task(other)?.report = None;
@@ -147,8 +156,9 @@ impl Domain {
         Ok(())
     }
 
-    /// Lets a task that is about to end come to its end.
-    fn end_of(&mut self, tid: Tid) -> Result<i32> {
+    /// Lets a task that is about to end come to its end. Signals that come to it meanwhile, which may be the
+    /// process's, are its heir's.
+    fn end_of(&mut self, tid: Tid, heir: Tid) -> Result<i32> {
         loop {
             self.resume(tid, Resume::Cont)?;
             self.wait_for_report(tid)?;
@@ -157,7 +167,11 @@ impl Domain {
                 Some(Status::Exited(_) | Status::Killed(_)) | None => {
                     return Err(RecordError::Tracee(TraceeError::Died(tid)));
                 }
-                // We have asked it to stop, or a signal has come that nobody will handle.
+                Some(Status::Signal(_)) => {
+                    let info = SigInfo(self.stopped(tid)?.siginfo()?);
+                    self.keep_back(heir, info)?;
+                }
+                // We have asked it to stop.
                 Some(_) => {}
             }
         }
@@ -168,10 +182,10 @@ impl Domain {
         let mut left = self.ours();
         let texts = self.space.patches().texts.iter().filter(|text| !text.is_changed);
         let then = &checkpoint.space.patches().texts;
-        let is_old = |start: u64, end: u64| {
-            then.iter().any(|text| (text.start, text.end, text.is_changed) == (start, end, false))
-        };
-        left.extend(texts.filter(|text| is_old(text.start, text.end)).map(|text| text.start..text.end));
+        let shows = |text: &TextRange| (text.start, text.end, text.kept, text.offset);
+        let is_old =
+            |text: &&TextRange| then.iter().any(|then| !then.is_changed && shows(then) == shows(text));
+        left.extend(texts.filter(is_old).map(|text| text.start..text.end));
         left
     }
 
@@ -213,8 +227,7 @@ impl Domain {
         }
         let (addr, len, prot) = (mapping.start, mapping.len(), mapping.prot);
         self.unmapped([addr, len, 0, 0, 0, 0], outcome)?;
-        let backing = bis_trace::event::Backing::Anonymous;
-        outcome.effects.push(Effect::Map { addr, len, prot, backing });
+        outcome.effects.push(Effect::Map { addr, len, prot, backing: Backing::Anonymous });
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! A checkpoint is made.
 
-use std::io;
+use std::{collections::BTreeMap, io};
 
 use bis_trace::{
     event::MemWrite,
@@ -61,7 +61,7 @@ impl Domain {
         for other in &others {
             self.halt(*other)?;
         }
-        let mut tasks = std::collections::BTreeMap::new();
+        let mut tasks = BTreeMap::new();
         for other in others {
             match self.keep(other, None)? {
                 Some(kept) => tasks.insert(other, kept),
@@ -131,7 +131,8 @@ impl Domain {
             (None, None) if task.standing.is_midway() || task.report.is_some() => return Ok(None),
             (None, None) => Registers { orig_rax: u64::MAX, ..stopped.regs()? },
         };
-        if is_ending {
+        // What its tracer, who is recorded too, has been told of it cannot be taken back.
+        if is_ending || task.held.is_some() {
             return Ok(None);
         }
         let sigmask = match task.hushed {
