@@ -24,7 +24,7 @@ use bis_tracee::{Memory, Status, Stopped, siginfo::SigInfo};
 use crate::{
     calls::ShownText,
     chaos::Mood,
-    checkpoints::Checkpoints,
+    checkpoints::held::Checkpoints,
     error::{RecordError, Result},
     events::{Journal, Recorder},
     hooks::{Hooks, watch::Watched},

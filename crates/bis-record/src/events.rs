@@ -22,7 +22,7 @@ use bis_trace::{
 use bis_tracee::{Memory, balance, checksum, maps, sys, xsave};
 
 use crate::{
-    checkpoints::Checkpoints,
+    checkpoints::held::Checkpoints,
     error::{RecordError, Result},
     hooks::{Hooks, clock, counter, watch::Watched},
     places::surroundings::saved_states,

@@ -15,7 +15,7 @@ use bis_trace::{
 use bis_tracee::{Memory, Resume, Status, Stopped, TraceeError, handover::Parked, task as tracee_task};
 
 use crate::{
-    checkpoints::Checkpoints,
+    checkpoints::held::Checkpoints,
     domain::Domain,
     error::{RecordError, Result},
     events::Journal,

@@ -11,7 +11,7 @@
 
 mod content;
 mod descriptors;
-mod held;
+pub mod held;
 mod kernel;
 mod layout;
 mod restore;
@@ -21,8 +21,6 @@ mod take;
 use bis_syscalls::{Call, own};
 use bis_trace::types::Tid;
 use bis_tracee::names;
-
-pub use held::Checkpoints;
 
 use crate::{domain::Domain, error::Result, task::InCall};
 
