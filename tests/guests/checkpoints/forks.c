@@ -10,7 +10,7 @@ int main(void) {
   static volatile int before, after[3000];
   before = 1;
   bis_handle handle;
-  int times = bis_checkpoint(&handle);
+  volatile int times = bis_checkpoint(&handle);
   CHECK(times >= 0 && before == 1 && after[2000] == 0 && outside[0] == times);
   before = 2;
   after[2000] = 7;
@@ -24,7 +24,7 @@ int main(void) {
     CHECK(again >= 0 && before == 2);
     before = 3;
     if (again < 2) bis_rollback(own, BIS_RETRY);
-    outside[1]++;
+    __atomic_fetch_add(&outside[1], 1, __ATOMIC_SEQ_CST);
     _exit(again == 2 ? 40 + times : 1);
   }
   outside[0]++;
