@@ -20,7 +20,9 @@ typedef uint64_t bis_handle;
 /* The ways back. */
 enum {
   /* All threads go on from the checkpoint, and may take another path. */
-  BIS_RETRY = 1
+  BIS_RETRY = 1,
+  /* What was done since the checkpoint is executed again, exactly; then the program goes on behind its call. */
+  BIS_REPLAY = 2
 };
 
 #define BIS_CALL 0x0b150000
@@ -43,7 +45,10 @@ __attribute__((returns_twice, unused)) static inline int bis_checkpoint(bis_hand
   return (int)bis_call_(3, (uint64_t)(uintptr_t)handle, 0);
 }
 
-/* Goes back to a checkpoint of this process, in this way. Returns only if it cannot. -EINVAL: there is no such
+/* Goes back to a checkpoint of this process, in this way. With BIS_RETRY it returns only if it cannot. With BIS_REPLAY
+ * it returns 0 when what was done since the checkpoint (since it returned last) was executed again, under a debugger
+ * if `bis record --on-replay` asks for one, and -EIO where that was not possible: an exact repetition ends where it was
+ * asked for, and so the program goes on behind this call. -EINVAL: there is no such
  * checkpoint, or no such way; -ESRCH: a thread of the checkpoint has ended; -EPERM: the calling thread has begun
  * after it; -EBUSY: a thread is in a call that cannot be left; -EOPNOTSUPP: shared memory was unmapped since. */
 __attribute__((unused)) static inline int bis_rollback(bis_handle handle, int how) {
@@ -55,8 +60,8 @@ __attribute__((unused)) static inline int bis_discard(bis_handle handle) {
   return (int)bis_call_(5, handle, 0);
 }
 
-/* In which way the process came back to a checkpoint last: 0 (it has not), or BIS_RETRY. -EINVAL: this process
- * has no such checkpoint. */
+/* In which way the process came back to a checkpoint last: 0 (it has not), BIS_RETRY, or BIS_REPLAY.
+ * -EINVAL: this process has no such checkpoint. */
 __attribute__((unused)) static inline int bis_how(bis_handle handle) { return (int)bis_call_(6, handle, 0); }
 
 #ifdef __cplusplus

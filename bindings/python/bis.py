@@ -16,10 +16,12 @@ import errno
 import os
 import platform
 
-__all__ = ["RETRY", "Checkpoint", "checkpoint"]
+__all__ = ["REPLAY", "RETRY", "Checkpoint", "checkpoint"]
 
 #: A way back: all threads go on from the checkpoint, and may take another path.
 RETRY = 1
+#: A way back: what was done since the checkpoint is executed again, exactly; then the program goes on behind its call.
+REPLAY = 2
 
 _CALL = 0x0B150000
 _CHECKPOINT, _ROLLBACK, _DISCARD, _HOW = 3, 4, 5, 6
@@ -48,7 +50,7 @@ class Checkpoint:
         self.times = times
 
     def rollback(self, how=RETRY):
-        """Goes back: `checkpoint()` returns again. Raises OSError where that cannot be."""
+        """Goes back: `checkpoint()` returns again, or, with REPLAY, this call. Raises OSError where that cannot be."""
         _ask(_ROLLBACK, self._handle, how)
 
     def discard(self):
@@ -57,7 +59,7 @@ class Checkpoint:
 
     @property
     def how(self):
-        """In which way the process came back to it last: 0 (it has not), or RETRY."""
+        """In which way the process came back to it last: 0 (it has not), RETRY or REPLAY."""
         return _ask(_HOW, self._handle)
 
 

@@ -26,6 +26,7 @@ const ROLLBACK: u64 = 4;
 const DISCARD: u64 = 5;
 const HOW: u64 = 6;
 const RETRY: u64 = 1;
+const REPLAY: u64 = 2;
 
 /// # Safety
 /// What the operation does to the process must be fine at this place.
@@ -89,7 +90,17 @@ impl Checkpoint {
         }
     }
 
-    /// Has the process come back to it?
+    /// Executes again what the process did since the checkpoint (since it returned last), exactly, under a debugger if
+    /// `bis record --on-replay` asks for one. The process itself is not changed by it.
+    ///
+    /// # Errors
+    /// EINVAL: this process does not have the checkpoint. EIO: the repetition failed.
+    pub fn replay(&self) -> io::Result<()> {
+        // SAFETY: it changes nothing of the process.
+        unsafe { ask(ROLLBACK, self.handle, REPLAY) }.map(drop)
+    }
+
+    /// Has the process come back to it, in either way?
     ///
     /// # Errors
     /// EINVAL: this process does not have it (it is its parent's).

@@ -38,6 +38,7 @@ pub struct Journal {
     stream: StreamWriter,
     count: u64,
     happened: u64,
+    last_seq: EventSeq,
     last: Instant,
     /// When the recording began, and the time since then that the events have told of, milliseconds.
     began: Instant,
@@ -46,7 +47,15 @@ pub struct Journal {
 
 impl Journal {
     pub fn new(stream: StreamWriter, began: Instant) -> Journal {
-        Journal { stream, count: 0, happened: 0, last: Instant::now(), began, told_ms: 0 }
+        Journal {
+            stream,
+            count: 0,
+            happened: 0,
+            last_seq: EventSeq(0),
+            last: Instant::now(),
+            began,
+            told_ms: 0,
+        }
     }
 
     /// How many events the domain has had.
@@ -57,6 +66,11 @@ impl Journal {
     /// How many of them were neither pauses nor turns.
     pub fn happened(&self) -> u64 {
         self.happened
+    }
+
+    /// The number of the last one.
+    pub fn last_seq(&self) -> EventSeq {
+        self.last_seq
     }
 
     /// When the last one was written.
@@ -181,6 +195,7 @@ impl Recorder<'_> {
         if let EventKind::Syscall { outcome, .. } | EventKind::SyscallExit { outcome, .. } = &kind {
             self.checkpoints.note(&outcome.effects);
         }
+        self.journal.last_seq = seq;
         let lapse = self.journal.lapse();
         let event = Event { seq, tid, kind, ticks, sums, lapse };
         if let Some(hooks) = &self.hooks

@@ -43,6 +43,7 @@ use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 use bis_trace::types::{TickKind, Tid};
 use bis_tracee::ours;
 pub use calls::left_out::Pattern;
+pub use checkpoints::replayed::{OnReplay, Stretch};
 pub use error::RecordError;
 pub use fault::{Fault, OnFault};
 
@@ -92,6 +93,9 @@ pub struct Options {
     pub left_out: Vec<Pattern>,
     /// Who looks at a process with which the recording fails, before it is killed.
     pub on_fault: Option<OnFault>,
+    /// Who executes again what was recorded since a checkpoint, where a program asks for it. None: nobody,
+    /// and such a request fails.
+    pub on_replay: Option<OnReplay>,
 }
 
 /// Where the text of a program counts, if there are counts.

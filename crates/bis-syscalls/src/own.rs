@@ -30,21 +30,26 @@ pub const CHANNEL: u64 = 2;
 /// moment; ENOMEM: the machine has no room; EFAULT.
 pub const CHECKPOINT: u64 = 3;
 
-/// "Go back." The second argument is a handle, the third [`RETRY`]. Does not return where it succeeds.
-/// EINVAL: this process has no such checkpoint, or the third argument is something else; ESRCH: a thread of
-/// the checkpoint has ended; EOPNOTSUPP: shared memory that it has is not mapped any more; EBUSY: a thread is
-/// in a call that cannot be left, or held by its tracer.
+/// "Go back." The second argument is a handle, the third [`RETRY`] or [`REPLAY`]. Does not return where
+/// [`RETRY`] succeeds, and returns 0 where [`REPLAY`] does. EINVAL: this process has no such checkpoint, or
+/// the third argument is something else; ESRCH: a thread of the checkpoint has ended; EOPNOTSUPP: shared
+/// memory that it has is not mapped any more; EBUSY: a thread is in a call that cannot be left, or held by
+/// its tracer; EIO: what was recorded since the checkpoint could not be executed again.
 pub const ROLLBACK: u64 = 4;
 
 /// "Forget it." The second argument is a handle. EINVAL: this process has no such checkpoint.
 pub const DISCARD: u64 = 5;
 
 /// "In which way did the process come back to it last?" The second argument is a handle. Returns 0 where it
-/// has not yet, or [`RETRY`]. EINVAL: this process has no such checkpoint.
+/// has not yet, [`RETRY`] or [`REPLAY`]. EINVAL: this process has no such checkpoint.
 pub const HOW: u64 = 6;
 
 /// A way back: the process goes on, and may take another path.
 pub const RETRY: u64 = 1;
+
+/// A way back: what was recorded since the checkpoint is executed again, beside the process; then it goes on
+/// where it was.
+pub const REPLAY: u64 = 2;
 
 /// What people call an operation of this call that its first argument names.
 pub fn name_of(operation: u64) -> Option<&'static str> {

@@ -217,16 +217,31 @@ impl Writer {
 
     /// Hands over what all streams have if any of it has waited for longer than a second. To be called every
     /// now and then, by any thread; may wait as a push may, and fails where one would.
+    pub fn flush_old(&self) -> Result<()> {
+        self.hand_all_over(|meta, buffers| meta.is_old() || buffers.iter().any(|buffer| buffer.is_old()))
+    }
+
+    /// Writes all that was pushed so far: who opens the trace when this has returned finds it there. Fails
+    /// where it could not be written.
+    pub fn flush(&self) -> Result<()> {
+        self.hand_all_over(|_, _| true)?;
+        self.inner.queue.wait_until_written()
+    }
+
+    /// Hands over what all streams have, if `is_wanted` says so of the meta stream and the others.
     ///
     /// Nobody pushes meanwhile, so what is handed over has, with an event, all that was pushed before it
     /// anywhere. And of what is handed over, a domain's beginning never comes before the event of another at
     /// which it begins: it has the higher number.
-    pub fn flush_old(&self) -> Result<()> {
+    fn hand_all_over(
+        &self,
+        is_wanted: impl FnOnce(&Buffer, &[MutexGuard<'_, Buffer>]) -> bool,
+    ) -> Result<()> {
         self.inner.queue.check()?;
         let buffers: Vec<_> = lock(&self.inner.streams).values().map(Arc::clone).collect();
         let mut buffers: Vec<_> = buffers.iter().map(|buffer| lock(buffer)).collect();
         let mut meta = lock(&self.inner.meta);
-        if !meta.is_old() && !buffers.iter().any(|buffer| buffer.is_old()) {
+        if !is_wanted(&meta, &buffers) {
             return Ok(());
         }
         meta.hand_over(&self.inner.queue)?;

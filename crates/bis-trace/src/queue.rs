@@ -65,6 +65,9 @@ pub trait Sink: Send {
 struct State {
     waiting: VecDeque<Raw>,
     queued_bytes: usize,
+    /// How many buffers were handed over, and how many of them are done with.
+    submitted: u64,
+    done: u64,
     spare: Vec<Vec<u8>>,
     failure: Option<TraceError>,
     closed: bool,
@@ -118,9 +121,22 @@ impl Queue {
         let mut state = self.room.wait_while(self.lock(), full).unwrap_or_else(PoisonError::into_inner);
         Queue::refusal(&state)?;
         state.queued_bytes += len;
+        state.submitted += 1;
         state.waiting.push_back(raw);
         self.work.notify_one();
         Ok(())
+    }
+
+    /// Waits until all that was handed over so far is written. Fails where it could not be.
+    pub fn wait_until_written(&self) -> Result<()> {
+        let state = self.lock();
+        let until = state.submitted;
+        let is_waiting = |state: &mut State| state.done < until && state.failure.is_none();
+        let state = self.room.wait_while(state, is_waiting).unwrap_or_else(PoisonError::into_inner);
+        match &state.failure {
+            Some(failure) => Err(failure.clone()),
+            None => Ok(()),
+        }
     }
 
     /// No more comes. What is queued will be written.
@@ -155,6 +171,7 @@ impl Queue {
     fn done(&self, mut bytes: Vec<u8>) {
         let mut state = self.lock();
         state.queued_bytes -= bytes.len();
+        state.done += 1;
         if state.spare.len() < SPARE_COUNT_MAX && bytes.capacity() <= REUSED_BYTES_MAX {
             bytes.clear();
             state.spare.push(bytes);

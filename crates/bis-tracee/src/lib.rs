@@ -7,6 +7,7 @@
 pub mod area;
 pub mod balance;
 pub mod checksum;
+pub mod companion;
 pub mod cpu;
 pub mod cpuid_mode;
 pub mod debug;

@@ -250,6 +250,18 @@ pub fn wait(tid: Option<Tid>, block: bool) -> io::Result<Option<(Tid, i32)>> {
     }
 }
 
+/// Is there a wait status of this task, traced by the calling thread, that [`wait`] has not given yet?
+pub fn has_report(tid: Tid) -> bool {
+    let flags = libc::WEXITED | libc::WSTOPPED | libc::WNOHANG | libc::WNOWAIT;
+    let Ok(id) = libc::id_t::try_from(tid.0) else { return false };
+    // SAFETY: a siginfo of zeroes is valid, and the kernel fills it; without a report it leaves the pid zero.
+    unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        let flags = flags | libc::__WALL | libc::__WNOTHREAD;
+        libc::waitid(libc::P_PID, id, &raw mut info, flags) == 0 && info.si_pid() != 0
+    }
+}
+
 /// How large a file this process may make, bytes (RLIMIT_FSIZE). To go beyond is a signal that kills.
 pub fn file_size_limit() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };

@@ -156,6 +156,10 @@ pub struct Record {
     /// error how to connect
     #[arg(short = 's', long, value_name = "PORT", requires = "on_error")]
     pub port: Option<u16>,
+    /// What to do where the program asks for a replay of what it did since one of its checkpoints
+    /// (bis_rollback with BIS_REPLAY)
+    #[arg(long, value_name = "HOW", default_value = "check")]
+    pub on_replay: OnReplayArg,
     /// Leave this command out of the recording wherever the program executes it; can be given several times
     ///
     /// A name like `git` means all programs of that name, and with a slash it is a path; `*` and `?` stand
@@ -177,6 +181,19 @@ pub struct Record {
     /// The program, looked for as a shell does, and its arguments
     #[arg(required_unless_present = "attach", trailing_var_arg = true, value_name = "PROGRAM")]
     pub command: Vec<OsString>,
+}
+
+/// How what a program did since a checkpoint is executed again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum OnReplayArg {
+    /// Execute it again, and see that it does the same
+    Check,
+    /// Start gdb on it, at the terminal, and go on when that has ended
+    Gdb,
+    /// Serve a debugger that you start, and go on when that has left; standard error says how to connect
+    Server,
+    /// Write to standard error where it computed, as folded stacks
+    Profile,
 }
 
 /// What a `bis record` does inside of a recording.
@@ -326,6 +343,12 @@ pub struct Replay {
     #[arg(short, long, value_name = "EVENT", alias = "trace",
           conflicts_with_all = ["server", "debugger", "commands", "trace_at", "profile", "goto", "end", "debugger_args", "on_error"])]
     pub trace_from: Option<u64>,
+    /// The part of the recording that a process was (of the companion that a recording starts)
+    #[arg(long, hide = true, value_name = "N", conflicts_with_all = ["pid", "forked"])]
+    pub domain: Option<u32>,
+    /// With --profile: only what came behind this event
+    #[arg(long, hide = true, value_name = "EVENT", requires = "profile")]
+    pub profile_from: Option<u64>,
     /// As rr's, which pins a replay to a core unless it is told not to; bis never does
     #[arg(short = 'u', long, hide = true)]
     pub cpu_unbound: bool,

@@ -17,7 +17,7 @@ use std::{
 use bis_replay::{Interrupt, Limit, Replica, Solo, Stop, World};
 use bis_trace::{
     Trace,
-    types::{DomainId, Tid},
+    types::{DomainId, EventSeq, Tid},
 };
 use bis_tracee::{balance, task};
 
@@ -57,17 +57,21 @@ impl Profile {
     }
 }
 
-/// Replays one process, or all of them, and says where they spent their time.
+/// Replays one process, or all of them, and says where they spent their time; with `from`, of one domain, and
+/// only what came behind this event.
 ///
 /// # Errors
 /// Where the trace has no such process, or cannot be replayed.
-pub fn profile(trace: &Trace, which: Option<&Which>) -> Result<Profile, DebugError> {
+pub fn profile(trace: &Trace, which: Option<&Which>, from: Option<EventSeq>) -> Result<Profile, DebugError> {
     check_format(trace)?;
     bis_replay::allow_many_files();
     let world = World::new(trace)?;
     let chosen = which.map(|which| which.entry(trace)).transpose()?;
     let is_meant = |pid: Tid, seq| chosen.is_none_or(|entry| entry.pid == pid && entry.seq <= seq);
     let mut domains: Vec<_> = world.domains().iter().filter(|entry| is_meant(entry.pid, entry.seq)).collect();
+    if let (Some(chosen), Some(_)) = (chosen, from) {
+        domains.retain(|entry| entry.domain == chosen.domain);
+    }
     domains.sort_by_key(|entry| entry.seq);
     let domains: Vec<DomainId> = domains.iter().map(|entry| entry.domain).collect();
     // Together with its tasks, as a session.
@@ -79,7 +83,14 @@ pub fn profile(trace: &Trace, which: Option<&Which>) -> Result<Profile, DebugErr
     let mut stacks = Stacks::new(&world);
     for domain in domains {
         let mut host = Solo::new(&world, None);
-        let replica = host.begin(domain)?;
+        let mut replica = host.begin(domain)?;
+        if let Some(from) = from {
+            let limit = Limit { event: Some(from), ..Limit::default() };
+            while replica.done().0 < from
+                && !matches!(host.advance(&mut replica, &limit, &mut |_, _| {})?, Stop::End | Stop::Cut)
+            {
+            }
+        }
         Sampled { replica, known: HashMap::new(), program: program_of(trace, &world, domain) }.run(
             &mut host,
             (&alarm, &interrupt),

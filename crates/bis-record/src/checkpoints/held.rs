@@ -7,7 +7,7 @@ use std::{
 
 use bis_trace::{
     event::Effect,
-    types::{Registers, Tid},
+    types::{EventSeq, Registers, Tid},
 };
 use bis_tracee::{shadow::Shadow, siginfo::SigInfo};
 
@@ -32,6 +32,8 @@ pub(super) struct Checkpoint {
     /// How often the process has gone back to it, and in which way the last time.
     pub count: u64,
     pub how: u64,
+    /// The event with which it has returned last: that of its making, or of the last way back to it.
+    pub at: EventSeq,
 }
 
 /// What may make pages that the process still has in common with somebody other than the shadow's.

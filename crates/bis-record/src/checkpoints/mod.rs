@@ -8,12 +8,15 @@
 //!
 //! In the trace a way back is one event, the call that asks for it: its outcome has all of that, as effects
 //! and bytes. So replay needs to know nothing of checkpoints, and a debugger moves through both branches.
+//!
+//! The other way back, by which what has happened since is only executed again, is `replayed.rs`.
 
 mod content;
 mod descriptors;
 pub mod held;
 mod kernel;
 mod layout;
+pub mod replayed;
 mod restore;
 mod table;
 mod take;
@@ -30,7 +33,16 @@ impl Domain {
         let [operation, handle, how, ..] = call.args;
         match operation {
             own::CHECKPOINT => self.take_checkpoint(tid, state, handle),
-            own::ROLLBACK => self.go_back(tid, state, (handle, how)),
+            own::ROLLBACK if how == own::REPLAY => self.replay_since(tid, state, handle),
+            own::ROLLBACK => {
+                let times = |domain: &Domain| domain.checkpoints.0.get(&handle).map(|kept| kept.count);
+                let before = times(self);
+                self.go_back(tid, state, (handle, how))?;
+                if times(self) != before {
+                    self.note_return(handle);
+                }
+                Ok(())
+            }
             own::DISCARD => {
                 let result = match self.checkpoints.0.remove(&handle) {
                     Some(checkpoint) => {

@@ -52,7 +52,16 @@ impl Domain {
             }
             Err(errno) => -i64::from(errno),
         };
-        self.not_made(tid, state, result)
+        self.not_made(tid, state, result)?;
+        self.note_return(handle);
+        Ok(())
+    }
+
+    /// The checkpoint has returned with the last event.
+    pub(super) fn note_return(&mut self, handle: u64) {
+        if let Some(checkpoint) = self.checkpoints.0.get_mut(&handle) {
+            checkpoint.at = self.journal.last_seq();
+        }
     }
 
     /// The domain as it is, with `regs` for the task that asks. Else the number of an error.
@@ -87,7 +96,8 @@ impl Domain {
         let kernel = self.with_slot(tid, |domain, slot| Kernel::of(slot, &domain.memory, buffer))?;
         let space = self.space.clone();
         let (maker, since, count, how) = (tid, Since::default(), 0, 0);
-        Ok(Ok(Checkpoint { shadow, maker, tasks, space, kernel, descriptors, since, count, how }))
+        let at = self.journal.last_seq();
+        Ok(Ok(Checkpoint { shadow, maker, tasks, space, kernel, descriptors, since, count, how, at }))
     }
 
     /// Says again what the program has said about forks of its memory, or something else instead: a shadow

@@ -189,6 +189,7 @@ fn failure(error: &DebugError) -> Failure {
 
 pub(super) fn options(args: &Replay, listener: Option<Listener>) -> Result<Options> {
     let which = match (&args.pid, args.forked) {
+        (None, None) if let Some(domain) = args.domain => Which::Domain(DomainId(domain)),
         (_, Some(pid)) => Which::Forked(pid),
         (Some(ProcessArg::Pid(pid)), None) => Which::Pid(*pid),
         (Some(ProcessArg::Command(name)), None) => Which::Command(name.clone()),

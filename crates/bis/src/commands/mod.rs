@@ -9,6 +9,7 @@ mod gdbinit;
 mod info;
 mod ls;
 mod manual;
+mod on_replay;
 mod pack;
 mod profile;
 mod ps;

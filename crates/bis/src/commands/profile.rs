@@ -8,7 +8,10 @@ use std::{
 };
 
 use bis_debug::Which;
-use bis_trace::Trace;
+use bis_trace::{
+    Trace,
+    types::{DomainId, EventSeq},
+};
 use inferno::flamegraph;
 
 use crate::{
@@ -20,13 +23,14 @@ use crate::{
 pub fn run(args: &Replay) -> Result<u8> {
     let trace = Trace::open(&folder::find(&args.trace.name)?)?;
     let which = match (&args.pid, args.forked) {
+        (None, None) if let Some(domain) = args.domain => Some(Which::Domain(DomainId(domain))),
         (_, Some(pid)) => Some(Which::Forked(pid)),
         (Some(ProcessArg::Pid(pid)), None) => Some(Which::Pid(*pid)),
         (Some(ProcessArg::Command(name)), None) => Some(Which::Command(name.clone())),
         (None, None) => None,
     };
-    let profile =
-        bis_debug::profile(&trace, which.as_ref()).map_err(|error| Failure::usage(error.to_string()))?;
+    let profile = bis_debug::profile(&trace, which.as_ref(), args.profile_from.map(EventSeq))
+        .map_err(|error| Failure::usage(error.to_string()))?;
     let lines = profile.folded();
     if let Some(path) = &args.svg {
         draw(path, &lines)?;

@@ -19,7 +19,7 @@ use bis_trace::{TraceError, types::Tid};
 
 use crate::{
     args::{Nested, Record, TicksArg},
-    commands::debug,
+    commands::{debug, on_replay},
     env,
     failure::{Failure, Result, status},
     folder,
@@ -101,6 +101,7 @@ fn record(args: Record) -> Result<u8> {
         known_files: folder::cache("known"),
         stores: folder::stores_for(&place.path),
         left_out: args.detach.iter().map(left_out).collect(),
+        on_replay: Some(on_replay::replayed(args.on_replay)),
         on_fault: args.on_error.is_some().then(|| on_fault(args.port)),
     });
     drop(mark);

@@ -1,0 +1,36 @@
+// A loop that spoils its sum at one step, sees that, and asks for a replay. With an argument it waits for a line of
+// input before.
+#include "../../include/bis.h"
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static long sum;
+
+__attribute__((noinline)) static void add(int step, int value) {
+  for (volatile int i = 0; i < 300000; i++) {
+  }
+  sum += step == 7 ? -value : value;
+}
+
+int main(int argc, char **argv) {
+  setvbuf(stdout, NULL, _IONBF, 0);
+  bis_handle before = 0;
+  int tries = bis_checkpoint(&before);
+  long right = 0;
+  for (int step = 0; step < 12; step++) {
+    add(step, step + tries);
+    right += step + tries;
+    printf(".");
+  }
+  printf("%d: the sum is %s\n", getpid() > 0 ? tries : 0, sum == right ? "right" : "wrong");
+  if (argc > 1 && strcmp(argv[1], "wait") == 0) {
+    char line[16];
+    if (read(0, line, sizeof line) <= 0) return 1;
+  }
+  int result = bis_rollback(before, BIS_REPLAY);
+  printf("%d: result %d, how %d\n", tries, result, bis_how(before));
+  if (tries < 1) bis_rollback(before, BIS_RETRY);
+  printf("end\n");
+  return 0;
+}
