@@ -1,10 +1,12 @@
 """gdb at the terminal of a recording: its ^C is gdb's alone, ^Z does nothing, and the program goes on at the terminal when
 gdb has ended."""
 from common import *
-import pty, select, signal
+import fcntl, pty, struct, termios
 
 pid, terminal = pty.fork()
 if pid == 0:
+    # So that gdb shows no pages.
+    fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 1000, 200, 0, 0))
     os.environ["TERM"] = "dumb"
     os.environ["HOME"] = folder
     os.execv(bis, [bis, "record", "-o", trace, "--on-replay=gdb", "--", program, "wait"])
@@ -38,12 +40,10 @@ for n in (0, 1):
     until("asks for a replay since its checkpoint")
     until("(gdb) ")
     wanted(os.tcgetpgrp(terminal) != pid, "gdb is not in front")
-    # Who asks questions, or shows pages, waits for answers.
     ask("set confirm off")
-    ask("set pagination off")
     wanted("$1 = 0" in ask("print sum"), "the begin")
     ask("break add if step == 7")
-    wanted("step=7" in ask("continue"), "the fault")
+    wanted("Breakpoint 1, add (step=" in ask("continue"), "the fault")
     os.write(terminal, b"\x03")
     until("Quit\n")
     until("(gdb) ")
