@@ -8,7 +8,7 @@
 static long sum;
 
 __attribute__((noinline)) static void add(int step, int value) {
-  for (volatile int i = 0; i < 300000; i++) {
+  for (volatile int i = 0; i < 3000000; i++) {
   }
   sum += step == 7 ? -value : value;
 }
