@@ -1,6 +1,6 @@
 //! What a program did since one of its checkpoints is executed again while it waits (`bis record
-//! --on-replay`). Each script `tests/on_replay/NAME.py` but `common.py` is a trial: it is called with bis, the
-//! program `tests/on_replay/faulty.c`, and an empty folder, and ends with 0 where all is as it wants it.
+//! --on-replay`). Each script `tests/on_replay/NAME.py` but `common.py` is a trial: it is called with bis,
+//! the program `tests/on_replay/faulty.c`, and an empty folder, and ends with 0 where all is as it wants it.
 //! `BIS_TEST_REPEAT=N` runs each N times.
 
 mod common;
