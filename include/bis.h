@@ -50,7 +50,8 @@ __attribute__((returns_twice, unused)) static inline int bis_checkpoint(bis_hand
  * if `bis record --on-replay` asks for one, and -EIO where that was not possible: an exact repetition ends where it was
  * asked for, and so the program goes on behind this call. -EINVAL: there is no such
  * checkpoint, or no such way; -ESRCH: a thread of the checkpoint has ended; -EPERM: the calling thread has begun
- * after it; -EBUSY: a thread is in a call that cannot be left; -EOPNOTSUPP: shared memory was unmapped since. */
+ * after it; -EBUSY: a thread is in a call that cannot be left, or a process
+ * that shares the memory has begun since; -EOPNOTSUPP: shared memory was unmapped since. */
 __attribute__((unused)) static inline int bis_rollback(bis_handle handle, int how) {
   return (int)bis_call_(4, handle, (uint64_t)how);
 }

@@ -62,8 +62,13 @@ impl Domain {
             return Ok(Some(libc::ESRCH));
         }
         let is_stopped = |task: &Task| matches!(task.handle, Handle::Stopped(_));
+        let pid = self.task(tid)?.pid;
+        // A process that shares the memory and has begun since is not this one's to end. It may be about to
+        // leave: what has made it has gone on already when its exec is reported.
+        let is_anothers = |task: &Task| task.pid != pid && !checkpoint.tasks.contains_key(&task.tid);
         let is_engaged = |task: &Task| {
-            task.newborn.is_some()
+            is_anothers(task)
+                || task.newborn.is_some()
                 || matches!(task.report, Some(Status::NewTask(_)))
                 || task.call.as_ref().is_some_and(has_made_child)
                 || task.held.is_some()

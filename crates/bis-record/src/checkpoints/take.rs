@@ -132,7 +132,11 @@ impl Domain {
     /// be told, or is about to end.
     fn keep(&mut self, tid: Tid, regs: Option<Registers>) -> Result<Option<Kept>> {
         let task = self.task(tid)?;
-        let is_ending = matches!(task.report, Some(Status::Exit(_) | Status::Exited(_) | Status::Killed(_)));
+        // One that has executed another program is about to leave the domain, with which it shared memory.
+        let is_leaving = matches!(
+            task.report,
+            Some(Status::Exit(_) | Status::Exited(_) | Status::Killed(_) | Status::Exec(_))
+        );
         let Handle::Stopped(stopped) = &task.handle else { return Ok(None) };
         let regs = match (regs, &task.call) {
             (Some(regs), _) => regs,
@@ -142,7 +146,7 @@ impl Domain {
             (None, None) => Registers { orig_rax: u64::MAX, ..stopped.regs()? },
         };
         // What its tracer, who is recorded too, has been told of it cannot be taken back.
-        if is_ending || task.held.is_some() {
+        if is_leaving || task.held.is_some() {
             return Ok(None);
         }
         let sigmask = match task.hushed {
