@@ -9,7 +9,7 @@ use std::{
 
 use bis_replay::{Halt, ReplayError};
 use bis_trace::{
-    Trace,
+    Trace, TraceError,
     event::{Backing, DomainEntry, Effect, EventKind, FileEntry, Program},
     types::DomainId,
 };
@@ -87,6 +87,10 @@ pub enum DebugError {
     Older,
     #[error("failed to debug: the trace has no event {0} (bis dump shows its events)")]
     NoEvent(u64),
+    #[error("failed to compare: the trace has no steps (record them: bis record --steps A..B)")]
+    NoSteps,
+    #[error(transparent)]
+    Trace(#[from] TraceError),
     /// The replay that was to be looked at does what was recorded.
     #[error(
         "failed to go to the divergence: this time the replay of that process went on to its end without one"

@@ -93,7 +93,7 @@ impl Domain {
     pub fn gone(&mut self, tid: Tid, status: TaskEnd, writes: Vec<MemWrite>) -> Result<()> {
         let outcome = Box::new(Outcome { writes, ..Outcome::default() });
         self.event(tid, EventKind::TaskExit { status, outcome })?;
-        if self.session.options.checksum {
+        if self.session.options.checksum.is_some() {
             let left = self.tasks.get(&tid).and_then(stack_pointer);
             left.into_iter().for_each(|pointer| self.space.leave_stack(pointer));
         }

@@ -22,6 +22,7 @@ use bis_trace::{
 use bis_tracee::{Memory, balance, checksum, maps, sys, xsave};
 
 use crate::{
+    Checksum,
     checkpoints::held::Checkpoints,
     error::{RecordError, Result},
     hooks::{Hooks, clock, counter, watch::Watched},
@@ -181,6 +182,7 @@ impl Recorder<'_> {
     /// Writes an event, and nothing else.
     fn push(&mut self, seq: EventSeq, tid: Tid, kind: EventKind, sums: Vec<RangeSum>) -> Result<()> {
         let ticks = self.number(tid, &kind)?;
+        self.keep_steps(tid, seq, &kind)?;
         let happens = self.journal.counts(&kind);
         if let Some(task) = self.tasks.get_mut(&tid) {
             task.spin.is_over &= !happens;
@@ -204,6 +206,19 @@ impl Recorder<'_> {
             clock::close(self.id, hooks, self.space, "there is executable memory that is no file's");
         }
         Ok(self.journal.stream.push(&event)?)
+    }
+
+    /// The steps that have led a task to an event that is about to be written.
+    fn keep_steps(&mut self, tid: Tid, seq: EventSeq, kind: &EventKind) -> Result<()> {
+        let Some(writer) = &self.session.steps else { return Ok(()) };
+        let Some(task) = self.tasks.get_mut(&tid).filter(|_| !matches!(kind, EventKind::Token { .. })) else {
+            return Ok(());
+        };
+        let stretch = task.steps.take();
+        if !stretch.is_empty() {
+            writer.push(self.id, tid, seq, &stretch)?;
+        }
+        Ok(())
     }
 
     /// The number of an event that is about to be written. From here on is counted anew.
@@ -230,9 +245,7 @@ impl Recorder<'_> {
     /// Checksums of all memory that the program can change, if they are wanted. Bytes that only the kernel or
     /// a domain with the token may touch are stable here.
     pub fn sums(&self, tid: Tid) -> Result<Vec<RangeSum>> {
-        if !self.session.options.checksum {
-            return Ok(Vec::new());
-        }
+        let Some(checksum) = self.session.options.checksum else { return Ok(Vec::new()) };
         let mappings = maps::read(tid)?;
         let mut stacks = stack_pointers(self.tasks);
         let saved = xsave::pages(&saved_states(self.memory, &stacks, &mappings));
@@ -262,6 +275,12 @@ impl Recorder<'_> {
             }
             for (start, len) in xsave::leave_out(vec![(start, mapping.end.saturating_sub(start))], &saved) {
                 sums.push(checksum::sum_mapped(tid, self.memory, &mappings, start, len)?);
+            }
+        }
+        if checksum == Checksum::All {
+            for constant in mappings.iter().filter(|m| checksum::is_constant(m) && !shows(m)) {
+                let len = constant.end - constant.start;
+                sums.push(checksum::sum_mapped(tid, self.memory, &mappings, constant.start, len)?);
             }
         }
         Ok(sums)

@@ -40,7 +40,7 @@ mod views;
 
 use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
-use bis_trace::types::{TickKind, Tid};
+use bis_trace::types::{EventSeq, TickKind, Tid};
 use bis_tracee::ours;
 pub use calls::left_out::Pattern;
 pub use checkpoints::replayed::{OnReplay, Stretch};
@@ -66,8 +66,11 @@ pub struct Options {
     pub cwd: Option<PathBuf>,
     /// A folder that does not exist or is empty.
     pub trace_dir: PathBuf,
-    /// Record checksums of all writable memory at every traced event: slow, for finding divergences.
-    pub checksum: bool,
+    /// Record checksums of memory: slow, for finding divergences. None: no such sums.
+    pub checksum: Option<Checksum>,
+    /// Single-step all tasks from the first of these events to the second, and record their registers behind
+    /// each instruction. Without hooks only, and without chaos.
+    pub steps: Option<(EventSeq, EventSeq)>,
     /// How long a task runs while others of its domain could.
     pub slice: Duration,
     /// Draw from this seed who runs when, and how much reads and writes move, to meet rare bugs.
@@ -96,6 +99,17 @@ pub struct Options {
     /// Who executes again what was recorded since a checkpoint, where a program asks for it. None: nobody,
     /// and such a request fails.
     pub on_replay: Option<OnReplay>,
+}
+
+/// How often memory is summed, and how much of it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Checksum {
+    /// What the program can write, at every traced event.
+    Events,
+    /// The same; and each system call is traced, also those that hooks could make.
+    Calls,
+    /// The same; and what the program has of files and cannot write is summed, too: text and constants.
+    All,
 }
 
 /// Where the text of a program counts, if there are counts.

@@ -249,7 +249,7 @@ impl Domain {
         };
         let parent = self.task(tid)?;
         let (ppid, traits) = (parent.pid, parent.traits.clone());
-        let is_other = |task: &&Task| self.session.options.checksum && task.tid != tid;
+        let is_other = |task: &&Task| self.session.options.checksum.is_some() && task.tid != tid;
         let others = self.tasks.values().filter(is_other).filter_map(stack_pointer);
         let space = self.space.for_child(others);
         for range in space.shared().iter() {

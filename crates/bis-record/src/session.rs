@@ -16,6 +16,7 @@ use std::{
 use bis_trace::{
     ContentStore, KnownFiles, Writer,
     event::{Machine, Meta},
+    steps::StepsWriter,
     types::{DomainId, EventSeq, Signal, TickKind, Tid},
 };
 use bis_tracee::{
@@ -139,6 +140,8 @@ impl Progress {
 
 pub struct Session {
     pub writer: Writer,
+    /// Where steps are written, if they are wanted.
+    pub steps: Option<StepsWriter>,
     pub began: Instant,
     pub options: Options,
     pub stdio: Stdio,
@@ -203,8 +206,11 @@ impl Session {
         };
         share(&writer, options);
         let cloning = options.cloning.then(|| writer.clones().map(Cloning::new)).flatten();
+        let steps =
+            options.steps.map(|events| StepsWriter::create(&options.trace_dir, events)).transpose()?;
         let session = Session {
             writer,
+            steps,
             began: Instant::now(),
             cloning,
             options: options.clone(),
@@ -241,7 +247,7 @@ impl Session {
             core_count: u32::try_from(session.cores.count()).unwrap_or(u32::MAX),
             tick_source: session.ticks.kind().name().into(),
             hooks: options.hooks,
-            checksums: options.checksum,
+            checksums: options.checksum.is_some(),
             started_s: SystemTime::now()
                 .duration_since(UNIX_EPOCH)
                 .map_or(0, |d| i64::try_from(d.as_secs()).unwrap_or(0)),

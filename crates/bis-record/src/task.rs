@@ -3,11 +3,13 @@
 mod core;
 mod counter;
 mod standing;
+mod stepped;
 mod waiting;
 
 pub use counter::Counter;
 
 pub use standing::Standing;
+pub use stepped::Stepped;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -228,6 +230,8 @@ pub struct Task {
     pub traits: Traits,
     /// What counts how far it has come; none: nothing does, or it has not run yet.
     pub counter: Option<Counter>,
+    /// What steps it for the sake of its steps' registers, and those.
+    pub steps: Stepped,
     /// With chaos: where it is to be stopped; how it is kept from its turn; whether that has not been drawn
     /// yet.
     pub ambush: Option<Ambush>,
@@ -276,6 +280,7 @@ impl Task {
             at_exec: Vec::new(),
             traits: Traits::default(),
             counter: None,
+            steps: Stepped::default(),
             ambush: None,
             hold: None,
             is_new: true,

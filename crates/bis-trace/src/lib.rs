@@ -23,6 +23,7 @@ pub mod ours;
 mod queue;
 mod reader;
 pub mod sparse;
+pub mod steps;
 mod store;
 pub mod types;
 

@@ -203,6 +203,11 @@ impl Writer {
         EventSeq(self.inner.next_seq.fetch_add(1, Ordering::Relaxed))
     }
 
+    /// The last number that was given; 0: none was.
+    pub fn last_seq(&self) -> EventSeq {
+        EventSeq(self.inner.next_seq.load(Ordering::Relaxed) - 1)
+    }
+
     /// The stream of a domain. At most one for each domain: its chunks are numbered in the order of their
     /// coming.
     pub fn stream(&self, domain: DomainId) -> StreamWriter {

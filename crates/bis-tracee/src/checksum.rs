@@ -96,6 +96,12 @@ impl Sum<'_> {
     }
 }
 
+/// Is this a mapping of a file, private, that the program can read and not change?
+pub fn is_constant(mapping: &Mapping) -> bool {
+    let ours = mapping.start >= OURS.start && mapping.end <= OURS.end;
+    mapping.prot & 3 == 1 && !mapping.shared && mapping.inode != 0 && !ours
+}
+
 /// Is this a mapping whose content the program can change, so that it belongs into a checksum? Bis's own
 /// memory does not.
 pub fn is_summed(mapping: &Mapping) -> bool {

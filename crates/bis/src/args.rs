@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
-use bis_record::Counting;
+use bis_record::{Checksum, Counting};
 use bis_trace::types::TickKind;
 use clap::{
     Arg, ArgAction, ArgGroup, ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum,
@@ -138,10 +138,16 @@ pub struct Record {
     /// Run the program in this folder
     #[arg(short = 'C', long, value_name = "DIR")]
     pub cwd: Option<PathBuf>,
-    /// Record checksums of memory at every traced event: slow, but replay then finds the first event at which
-    /// memory differs
-    #[arg(long)]
-    pub checksum: bool,
+    /// Record checksums of memory: slow, but replay then finds the first event at which memory differs
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "events")]
+    pub checksum: Option<ChecksumArg>,
+    /// Record the registers behind each instruction between these two events, for `bis replay
+    /// --compare-steps`
+    ///
+    /// Events have numbers, which bis dump shows. All threads are single-stepped there, some 100,000
+    /// instructions a second; and the hooks are left out of the whole recording, as with --no-hooks.
+    #[arg(long, value_name = "A..B", value_parser = steps, conflicts_with_all = ["chaos", "attach", "ticks"])]
+    pub steps: Option<(u64, u64)>,
     /// Write the trace's path and a newline to this descriptor, before the program starts; it does not get
     /// the descriptor
     #[arg(short, long, value_name = "FD", value_parser = clap::value_parser!(i32).range(0..))]
@@ -207,6 +213,27 @@ pub enum Nested {
     Detach,
     /// Try to record, as if there was no other recording
     Ignore,
+}
+
+/// When memory is summed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum ChecksumArg {
+    /// At every traced event, what the program can write
+    Events,
+    /// The same, and each system call is traced: the hooks make none
+    Calls,
+    /// The same, and text and constants are summed too
+    All,
+}
+
+impl From<ChecksumArg> for Checksum {
+    fn from(arg: ChecksumArg) -> Checksum {
+        match arg {
+            ChecksumArg::Events => Checksum::Events,
+            ChecksumArg::Calls => Checksum::Calls,
+            ChecksumArg::All => Checksum::All,
+        }
+    }
 }
 
 /// Tick sources as people name them.
@@ -349,6 +376,12 @@ pub struct Replay {
     /// With --profile: only what came behind this event
     #[arg(long, hide = true, value_name = "EVENT", requires = "profile")]
     pub profile_from: Option<u64>,
+    /// Start no debugger: compare the registers behind each instruction of which the recording has them
+    /// (record --steps)
+    ///
+    /// The first instruction that does something else than it did is shown, with the registers. Status 1 then.
+    #[arg(long, conflicts_with_all = ["autopilot", "server", "debugger", "commands", "trace_at", "profile", "trace_from", "goto", "end", "debugger_args", "on_error"])]
+    pub compare_steps: bool,
     /// As rr's, which pins a replay to a core unless it is told not to; bis never does
     #[arg(short = 'u', long, hide = true)]
     pub cpu_unbound: bool,
@@ -519,6 +552,14 @@ impl GotoArg {
             _ => Ok(text.parse().map_or_else(|_| GotoArg::Place(text.into()), GotoArg::Event)),
         }
     }
+}
+
+/// Two numbers of events, the second greater than the first.
+fn steps(text: &str) -> Result<(u64, u64), String> {
+    let wrong = || "give the numbers of two events, like 120..135".to_owned();
+    let (from, to) = text.split_once("..").ok_or_else(wrong)?;
+    let (from, to) = (from.parse().map_err(|_| wrong())?, to.parse().map_err(|_| wrong())?);
+    if from < to { Ok((from, to)) } else { Err("the second event is not behind the first".into()) }
 }
 
 /// A number of bytes, with K, M, G or T for powers of 1024.
@@ -831,6 +872,19 @@ mod tests {
             &["--tty", "x", "-q"],
         ] {
             assert!(replay(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn steps_are_between_two_events() {
+        assert_eq!(steps("7..9"), Ok((7, 9)));
+        assert_eq!(steps("0..1"), Ok((0, 1)));
+        for wrong in ["", "7", "7..", "..9", "9..7", "7..7", "a..b", "1..2..3", "-1..4"] {
+            assert!(steps(wrong).is_err(), "{wrong}");
+        }
+        for wrong in ["--chaos", "--attach=1", "--ticks=stepping"] {
+            let words = ["bis", "record", "--steps=1..2", wrong, "true"];
+            assert!(Cli::try_parse_from(words).is_err(), "{wrong}");
         }
     }
 

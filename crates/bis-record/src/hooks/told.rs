@@ -12,7 +12,7 @@ use bis_trace::types::Tid;
 use bis_tracee::image;
 
 use super::clock::{close, show};
-use crate::{domain::Domain, error::Result};
+use crate::{Checksum, domain::Domain, error::Result};
 
 const GETPPID: usize = 110;
 
@@ -91,7 +91,8 @@ impl Domain {
             // It may be an orphan by then (`Session::parent_shown`).
             judged[GETPPID / 64] |= 1 << (GETPPID % 64);
         }
-        if self.session.traced.concerns(task.pid) {
+        let all_traced = self.session.options.checksum.is_some_and(|checksum| checksum >= Checksum::Calls);
+        if all_traced || self.session.traced.concerns(task.pid) {
             judged.fill(u64::MAX);
         }
         if hooks.judged != judged {

@@ -3,14 +3,25 @@
 use std::time::Duration;
 
 use bis_trace::types::Tid;
-use bis_tracee::{Resume, Status, ours, task, ticks::Stop};
+use bis_tracee::{
+    Memory, Resume, Status, Stopped, ours, task,
+    ticks::{self, Stop, TickSource},
+};
 
 use super::{pause::Spot, spin::SHORT};
-use crate::{domain::Domain, error::Result, places::Step};
+use crate::{
+    domain::Domain,
+    error::{RecordError, Result},
+    places::Step,
+    task::Handle,
+};
 
 /// Steps of a task between two looks whether it should stop. A task that steps keeps the watch thread
 /// content.
 const LOOK_EVERY: u32 = 64;
+
+/// The instruction of a call.
+const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
 /// How often a task is looked at for which a signal waits.
 const SIGNAL_LOOK: Duration = Duration::from_millis(1);
@@ -19,6 +30,12 @@ impl Domain {
     /// Lets a ready task go on in its program until it has a report, or something was done about it.
     pub fn go(&mut self, tid: Tid) -> Result<()> {
         self.begin_ticks(tid)?;
+        if self.is_stepped(tid)? {
+            return match self.go_stepped(tid) {
+                Err(error) if error.is_death_of(tid) => self.await_end(tid),
+                other => other,
+            };
+        }
         if self.task(tid)?.counter.is_none() {
             let how = self.way_on(tid)?;
             if how == Resume::Step {
@@ -31,6 +48,83 @@ impl Domain {
             Err(error) if error.is_death_of(tid) => self.await_end(tid),
             other => other,
         }
+    }
+
+    /// Are the task's steps to be recorded that it makes now?
+    fn is_stepped(&mut self, tid: Tid) -> Result<bool> {
+        let Some((from, to)) = self.session.options.steps else { return Ok(false) };
+        let now = self.session.writer.last_seq();
+        let is_traced = {
+            let pid = self.task(tid)?.pid;
+            self.session.traced.concerns(pid)
+        };
+        let task = self.task(tid)?;
+        let is_plain = task.call.is_none()
+            && task.counter.is_none()
+            && task.expect_signal.is_none()
+            && task.inject.is_none()
+            && !is_traced;
+        let is_wanted = is_plain && from <= now && now < to;
+        // At the instruction of a call, which stops by itself, nothing is lost.
+        let rip = self.stopped(tid)?.regs()?.rip;
+        if !is_wanted && self.memory.read_upto(rip, 2) != SYSCALL {
+            self.task(tid)?.steps.interrupt();
+        }
+        Ok(is_wanted)
+    }
+
+    /// As [`Domain::go_counted`], with a source that nobody asks for its counts.
+    fn go_stepped(&mut self, tid: Tid) -> Result<()> {
+        self.prepare(tid);
+        self.note_step(tid)?;
+        for step in 1u32.. {
+            let how = self.with_stepping(tid, |source, stopped, memory| source.resume(stopped, memory))?;
+            self.resume(tid, how)?;
+            self.creeps = true;
+            let waited = self.wait_for_report(tid);
+            self.creeps = false;
+            waited?;
+            let Some(status) = self.task(tid)?.report else { return Ok(()) };
+            if matches!(status, Status::Exited(_) | Status::Killed(_) | Status::Exit(_)) {
+                return Ok(());
+            }
+            let stop =
+                self.with_stepping(tid, |source, stopped, memory| source.stopped(stopped, memory, status))?;
+            match stop {
+                Stop::Foreign => return Ok(()),
+                Stop::Interrupted => {
+                    self.task(tid)?.report = Some(Status::Trap);
+                    return Ok(());
+                }
+                Stop::Inside | Stop::Tick => {}
+            }
+            self.task(tid)?.report = None;
+            self.note_step(tid)?;
+            // Where a signal waits for a place, or it is another's turn.
+            if step.is_multiple_of(LOOK_EVERY) && self.has_reason_to_pause(tid) && self.is_to_stop(tid)? {
+                return self.end_turn(tid);
+            }
+        }
+        Ok(())
+    }
+
+    fn note_step(&mut self, tid: Tid) -> Result<()> {
+        let regs = self.stopped(tid)?.regs()?;
+        self.task(tid)?.steps.push(&regs);
+        Ok(())
+    }
+
+    /// Asks what steps this task, which is stopped.
+    fn with_stepping<T>(
+        &mut self,
+        tid: Tid,
+        use_it: impl FnOnce(&mut dyn TickSource, &Stopped, &Memory) -> bis_tracee::Result<T>,
+    ) -> Result<T> {
+        let task = self.tasks.get_mut(&tid);
+        let Some((task, Handle::Stopped(stopped))) = task.map(|task| (&mut task.steps, &task.handle)) else {
+            return Err(RecordError::Bug { tid, what: "a task that is stepped is not stopped".into() });
+        };
+        Ok(use_it(task.source(ticks::stepping), stopped, &self.memory)?)
     }
 
     fn go_counted(&mut self, tid: Tid) -> Result<()> {
@@ -119,6 +213,11 @@ impl Domain {
                 return Ok(());
             }
         }
+        self.end_turn(tid)
+    }
+
+    /// The task has a pause where it stands, and somebody else the next turn; unless something comes first.
+    fn end_turn(&mut self, tid: Tid) -> Result<()> {
         let Some(span) = self.find_span(tid)? else { return Ok(()) };
         let span = if let Spot::Sure(span) = span { span.bytes().to_vec() } else { Vec::new() };
         self.pause(tid, span)?;

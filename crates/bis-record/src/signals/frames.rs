@@ -51,7 +51,7 @@ impl Domain {
             let data = self.memory.read_vec(addr, usize::try_from(len).unwrap_or(0))?;
             writes.push(MemWrite { addr, data });
         }
-        if self.session.options.checksum && is_on_alternate_stack(&self.memory, regs.rsp) {
+        if self.session.options.checksum.is_some() && is_on_alternate_stack(&self.memory, regs.rsp) {
             // What is left there when the handler has returned is checked no more than what lies below any
             // stack.
             self.space.leave_stack(regs.rsp);

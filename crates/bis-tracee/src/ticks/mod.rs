@@ -100,6 +100,11 @@ pub trait TickSource: fmt::Debug + Send {
     fn stopped(&mut self, stopped: &Stopped, memory: &Memory, status: Status) -> Result<Stop>;
 }
 
+/// A source that single-steps, for one task.
+pub fn stepping() -> Box<dyn TickSource> {
+    Box::new(stepping::Stepping::default())
+}
+
 /// Why a source cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TicksError {

@@ -15,7 +15,10 @@ use std::{
 };
 
 use bis_record::{Ended, OnFault, Options, Pattern, RecordError};
-use bis_trace::{TraceError, types::Tid};
+use bis_trace::{
+    TraceError,
+    types::{EventSeq, Tid},
+};
 
 use crate::{
     args::{Nested, Record, TicksArg},
@@ -82,6 +85,7 @@ fn record(args: Record) -> Result<u8> {
     }
     let mark = folder::mark_recording(&place.path);
     folder::leave_word_in(&place.path);
+    let no_hooks = args.no_hooks || args.steps.is_some();
     let result = bis_record::record(&Options {
         attach,
         program: found.path,
@@ -89,12 +93,13 @@ fn record(args: Record) -> Result<u8> {
         env: environment,
         cwd,
         trace_dir: place.path.clone(),
-        checksum: args.checksum,
+        checksum: args.checksum.map(Into::into),
+        steps: args.steps.map(|(from, to)| (EventSeq(from), EventSeq(to))),
         slice: Duration::from_millis(args.slice),
         chaos: args.chaos.then(|| args.seed.unwrap_or_else(|| u64::from(std::process::id()))),
-        ticks: args.ticks.kind(args.chaos || args.no_hooks),
+        ticks: args.ticks.kind(args.chaos || no_hooks),
         counts: args.ticks.counts(),
-        hooks: !args.no_hooks,
+        hooks: !no_hooks,
         cloning: !args.no_cloning,
         wait: args.wait,
         site_cache: folder::cache("sites"),

@@ -26,6 +26,9 @@ pub fn run(args: &Replay) -> Result<u8> {
     if let Some(event) = args.trace_from {
         return steps::run(args, event);
     }
+    if args.compare_steps {
+        return steps::compare(args);
+    }
     if !args.trace_at.points.is_empty() {
         return trace_at::run(args);
     }
