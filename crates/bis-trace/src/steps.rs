@@ -11,9 +11,9 @@
 //! | 4..12 | xxh3-64 of the compressed content |
 //! | 12.. | the content, as a zstd frame |
 //!
-//! All numbers are little-endian. The content: the domain's number (4 bytes), the task's (4), that of the event
-//! to which the stretch leads (8), the number of states (4); then for each state the changes from the one
-//! before it (before the first of a frame: from zeros): a mask (4) with a bit for each of
+//! All numbers are little-endian. The content: the domain's number (4 bytes), the task's (4), that of the
+//! event to which the stretch leads (8), the number of states (4); then for each state the changes from the
+//! one before it (before the first of a frame: from zeros): a mask (4) with a bit for each of
 //! [`Registers::words`], and the words (8) whose bits are set. The first state of a stretch is where the task
 //! stood at its begin. A state that equals the one before it is left out: whether the kernel tells of a
 //! step that has done nothing differs from run to run.

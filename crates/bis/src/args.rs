@@ -379,7 +379,8 @@ pub struct Replay {
     /// Start no debugger: compare the registers behind each instruction of which the recording has them
     /// (record --steps)
     ///
-    /// The first instruction that does something else than it did is shown, with the registers. Status 1 then.
+    /// The first instruction that does something else than it did is shown, with the registers. Status 1
+    /// then.
     #[arg(long, conflicts_with_all = ["autopilot", "server", "debugger", "commands", "trace_at", "profile", "trace_from", "goto", "end", "debugger_args", "on_error"])]
     pub compare_steps: bool,
     /// As rr's, which pins a replay to a core unless it is told not to; bis never does
