@@ -301,10 +301,10 @@ impl Domain {
 
     /// A task stands where it stood. Returns its registers.
     fn set_back(&mut self, tid: Tid, kept: &Kept, checkpoint: &Checkpoint) -> Result<Registers> {
-        let regs = match tid == checkpoint.maker {
-            true => Registers { rax: checkpoint.count, ..kept.regs },
-            false => kept.regs,
-        };
+        // Where it stood, there may be a patch by now.
+        let rip = self.patched_rip(kept.regs.rip);
+        let rax = if tid == checkpoint.maker { checkpoint.count } else { kept.regs.rax };
+        let regs = Registers { rip, rax, ..kept.regs };
         // Signals that have come meanwhile, and one that was about to be delivered, come all the same.
         let mut since = mem::take(&mut self.task(tid)?.stash);
         if let Some(Status::Signal(_)) = self.task(tid)?.report {
