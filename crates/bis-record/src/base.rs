@@ -244,12 +244,12 @@ impl Domain {
             file_limit: session.file_limit,
             mode: Mode::Record,
         };
-        let core = session.cores.best(None);
-        session.cores.pin(Tid(0), core);
+        let id = session.new_domain_id();
+        let (core, watched) = session.settle(id);
         let stopped = spawn(&spec)?;
         let tid = stopped.tid();
+        watched.seat.runs(tid, session.cores.number(core));
         session.set_root(tid);
-        let id = session.new_domain_id();
         let domain = Domain::from_exec(session, id, Task::new(stopped, tid), parent_of(tid), core)?;
         session.cores.stay(domain.core);
         if domain.is_told_its_core() {

@@ -89,8 +89,9 @@ impl Domain {
     /// A domain around a process that runs already, whose tracer the calling thread becomes; writes its first
     /// event.
     pub fn from_found(session: &Arc<Session>, pid: Tid) -> Result<Domain> {
-        let core = session.cores.best(None);
-        session.cores.pin(Tid(0), core);
+        let id = session.new_domain_id();
+        // Kept until the domain has it.
+        let (core, _watched) = session.settle(id);
         let found = Found::seize(pid)?;
         check(pid, &found.mappings()?)?;
         let memory = Memory::open(pid)?;
@@ -102,7 +103,6 @@ impl Domain {
         let traits: Vec<(Tid, Traits)> = found.tids().map(|tid| (tid, traits_of(tid, has_rseq))).collect();
         let Prepared { threads, vdso } = found.prepare(&memory)?;
         session.set_root(pid);
-        let id = session.new_domain_id();
         session.mail.join(pid, id);
 
         let mut tasks = Vec::new();

@@ -368,13 +368,20 @@ impl Domain {
             self.tell_exec(former, tid, id);
         }
         let task = Task { traits, stand_in, own_name: session.own_name(pid), ..Task::new(stopped, pid) };
-        let domain = match Domain::from_exec(&session, id, task, ppid, core) {
+        let mut domain = match Domain::from_exec(&session, id, task, ppid, core) {
             Err(RecordError::Tracee(TraceeError::Died(_))) => return Ok(None),
             Err(error) if error.is_death_of(tid) => return Ok(None),
             other => other?,
         };
         session.cores.stay(domain.core);
         if self.tasks.is_empty() {
+            // This thread goes on as its supervisor, on the core to which it was sent meanwhile.
+            if let Some(core) = self.watched.seat.take_wanted()
+                && !domain.is_told_its_core()
+            {
+                domain.core = session.cores.move_to(core, domain.core);
+            }
+            domain.watched.seat.goes_to(session.cores.number(domain.core));
             self.end()?;
             return Ok(Some(Seed::Exec(Box::new(Fresh { domain, parked: None }))));
         }

@@ -32,7 +32,11 @@ use crate::{
     chaos::{self, Chaos},
     cores::Cores,
     error::{RecordError, Result},
-    hooks::{image::HookImage, texts::Texts, watch::Watch},
+    hooks::{
+        image::HookImage,
+        texts::Texts,
+        watch::{Watch, Watched},
+    },
     mail::Mail,
     registry::Registry,
     stdio::Stdio,
@@ -260,6 +264,16 @@ impl Session {
 
     pub fn new_domain_id(&self) -> DomainId {
         DomainId(self.next_domain.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// A domain of this number begins in the calling thread, which settles on a core, of the slot that is
+    /// returned. From here on it is looked whether it starves there.
+    pub fn settle(&self, domain: DomainId) -> (usize, Arc<Watched>) {
+        let core = self.cores.best(None);
+        let watched = self.watch.of(domain);
+        watched.seat.goes_to(self.cores.number(core));
+        self.cores.pin(Tid(0), core);
+        (core, watched)
     }
 
     /// A number that no other checkpoint has.

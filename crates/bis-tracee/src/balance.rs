@@ -161,7 +161,7 @@ pub struct Balance {
     cores: Vec<usize>,
     at: Instant,
     /// What each had spent.
-    spent: HashMap<u64, (Pinned, Vec<Spent>)>,
+    spent: HashMap<u64, (Pinned, Vec<(Tid, Spent)>)>,
     /// How long each core has been idle; known while one is crowded.
     idle: Option<HashMap<usize, Duration>>,
 }
@@ -273,11 +273,14 @@ impl Balance {
         let before = std::mem::take(&mut self.spent);
         let mut crowded: Option<(Need, Pinned)> = None;
         for pinned in all {
-            let Some(now) = pinned.threads().map(&spent).collect::<Option<Vec<_>>>() else { continue };
+            // A task that has ended may still be the runner, and its supervisor has something to do all the same.
+            let now: Vec<(Tid, Spent)> =
+                pinned.threads().filter_map(|tid| Some((tid, spent(tid)?))).collect();
             self.spent.insert(pinned.id, (*pinned, now.clone()));
             let Some((_, then)) = before.get(&pinned.id).filter(|(same, _)| same == pinned) else { continue };
             let mut sum = Spent::default();
-            for ((now, then), tid) in now.iter().zip(then).zip(pinned.threads()) {
+            for (tid, now) in now {
+                let Some((_, then)) = then.iter().find(|(of, _)| *of == tid) else { continue };
                 let since = now.since(then);
                 // The kernel counts a wait when it is over.
                 let waits = since == Spent::default() && is_runnable(tid);
@@ -377,6 +380,18 @@ mod tests {
             [look(), look(), look()].map(|found| found.map(|found| (found.need, found.core)))
         });
         assert_eq!(found, [[None, None, Some((Need::AnyOther, 1))], [None; 3]]);
+    }
+
+    #[test]
+    fn a_supervisor_starves_though_its_runner_is_gone() {
+        let mut balance = Balance::new(vec![0, 1]);
+        let mut look = || {
+            // Of seat 1, 10 is the supervisor and 11 the runner.
+            let spent = |tid| (tid == Tid(10)).then(Spent::default);
+            balance.choose(&[pinned(1, 0)], PASSED, spent, |_| true, || HashMap::from([(1, PASSED)]))
+        };
+        let found = [look(), look(), look()].map(|found| found.map(|found| (found.need, found.core)));
+        assert_eq!(found, [None, None, Some((Need::AnyOther, 1))]);
     }
 
     #[test]

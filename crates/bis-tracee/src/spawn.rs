@@ -148,9 +148,12 @@ unsafe fn child(prepared: &Prepared) -> (u8, i32) {
 }
 
 fn fork_child(prepared: &Prepared) -> Result<Tid, SpawnError> {
-    // SAFETY: the child only runs `child` and `_exit`: no allocation, no lock, no unwinding.
+    // Not libc's: that holds all of malloc's locks, and who gets nothing of its core in the middle of it would
+    // keep everybody waiting, also the thread that sends it to another core.
+    // SAFETY: the child only runs `child` and `_exit`: no allocation, no lock, no unwinding, and nothing that
+    // asks libc for the thread's id.
     unsafe {
-        match libc::fork() {
+        match libc::syscall(libc::SYS_fork) {
             -1 => Err(SpawnError::Fork(io::Error::last_os_error())),
             0 => {
                 let (step, errno) = child(prepared);
@@ -159,7 +162,7 @@ fn fork_child(prepared: &Prepared) -> Result<Tid, SpawnError> {
                 libc::write(prepared.failed, report.as_ptr().cast(), report.len());
                 libc::_exit(127)
             }
-            pid => Ok(Tid(pid)),
+            pid => Ok(Tid(i32::try_from(pid).unwrap_or(-1))),
         }
     }
 }

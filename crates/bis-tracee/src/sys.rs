@@ -250,6 +250,21 @@ pub fn wait(tid: Option<Tid>, block: bool) -> io::Result<Option<(Tid, i32)>> {
     }
 }
 
+/// The calling thread runs as soon as it can, whoever else wants its core: the lowest real-time priority, which
+/// what it begins does not inherit (sched(7)).
+///
+/// # Errors
+/// EPERM: that needs `CAP_SYS_NICE`, or an RLIMIT_RTPRIO that is not 0.
+pub fn run_at_once() -> io::Result<()> {
+    let param = libc::sched_param { sched_priority: 1 };
+    let policy = libc::SCHED_RR | libc::SCHED_RESET_ON_FORK;
+    // SAFETY: `param` is valid for the call; 0 is the calling thread.
+    match unsafe { libc::sched_setscheduler(0, policy, &raw const param) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Is there a wait status of this task, traced by the calling thread, that [`wait`] has not given yet?
 pub fn has_report(tid: Tid) -> bool {
     let flags = libc::WEXITED | libc::WSTOPPED | libc::WNOHANG | libc::WNOWAIT;

@@ -16,7 +16,7 @@ use bis_trace::types::{DomainId, Tid};
 use bis_tracee::{
     area::Area,
     balance::{self, Balance, Seat},
-    ours,
+    ours, sys,
 };
 
 use crate::{chaos::Chaos, cores::Cores, registry::Key};
@@ -208,6 +208,10 @@ impl Watch {
     pub fn start(self: &Arc<Watch>, cores: &Arc<Cores>, chaos: Option<Arc<Chaos>>) {
         let (watch, cores) = (Arc::downgrade(self), Arc::clone(cores));
         let look = move || {
+            // It hardly computes; and whoever starves goes on only when it has looked ([`Watch::balance`]).
+            if let Err(error) = sys::run_at_once() {
+                tracing::debug!(%error, "who watches waits for its core as all others do");
+            }
             let (mut seen, mut done) = (HashMap::new(), HashMap::new());
             let (mut balance, mut balanced) = (Balance::new(cores.numbers().to_vec()), Instant::now());
             loop {
