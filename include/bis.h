@@ -45,13 +45,13 @@ __attribute__((returns_twice, unused)) static inline int bis_checkpoint(bis_hand
   return (int)bis_call_(3, (uint64_t)(uintptr_t)handle, 0);
 }
 
-/* Goes back to a checkpoint of this process, in this way. With BIS_RETRY it returns only if it cannot. With BIS_REPLAY
- * it returns 0 when what was done since the checkpoint (since it returned last) was executed again, under a debugger
- * if `bis record --on-replay` asks for one, and -EIO where that was not possible: an exact repetition ends where it was
- * asked for, and so the program goes on behind this call. -EINVAL: there is no such
- * checkpoint, or no such way; -ESRCH: a thread of the checkpoint has ended; -EPERM: the calling thread has begun
- * after it; -EBUSY: a thread is in a call that cannot be left, or a process
- * that shares the memory has begun since; -EOPNOTSUPP: shared memory was unmapped since. */
+/* Goes back to a checkpoint of this process, in this way. With BIS_RETRY it returns only if it cannot. With
+ * BIS_REPLAY it returns 0 when what was done since the checkpoint (since it returned last) was executed again, under
+ * a debugger if `bis record --on-replay` asks for one: an exact repetition ends where it was asked for, and so the
+ * program goes on behind this call; -EIO: that was not possible. -EINVAL: there is no such checkpoint, or no such
+ * way. Of BIS_RETRY: -ESRCH: a thread of the checkpoint has ended; -EPERM: the calling thread has begun after it;
+ * -EBUSY: a thread is in a call that cannot be left, or a process that shares the memory has begun since;
+ * -EOPNOTSUPP: shared memory was unmapped since. */
 __attribute__((unused)) static inline int bis_rollback(bis_handle handle, int how) {
   return (int)bis_call_(4, handle, (uint64_t)how);
 }

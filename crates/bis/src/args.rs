@@ -144,7 +144,7 @@ pub struct Record {
     /// Record the registers behind each instruction between these two events, for `bis replay
     /// --compare-steps`
     ///
-    /// Events have numbers, which bis dump shows. All threads are single-stepped there, some 100,000
+    /// Events have numbers, which bis dump shows. All threads are single-stepped there, some 30,000
     /// instructions a second; and the hooks are left out of the whole recording, as with --no-hooks.
     #[arg(long, value_name = "A..B", value_parser = steps, conflicts_with_all = ["chaos", "attach", "ticks"])]
     pub steps: Option<(u64, u64)>,

@@ -34,15 +34,7 @@ impl Domain {
         match operation {
             own::CHECKPOINT => self.take_checkpoint(tid, state, handle),
             own::ROLLBACK if how == own::REPLAY => self.replay_since(tid, state, handle),
-            own::ROLLBACK => {
-                let times = |domain: &Domain| domain.checkpoints.0.get(&handle).map(|kept| kept.count);
-                let before = times(self);
-                self.go_back(tid, state, (handle, how))?;
-                if times(self) != before {
-                    self.note_return(handle);
-                }
-                Ok(())
-            }
+            own::ROLLBACK => self.go_back(tid, state, (handle, how)),
             own::DISCARD => {
                 let result = match self.checkpoints.0.remove(&handle) {
                     Some(checkpoint) => {

@@ -120,6 +120,7 @@ impl Domain {
             false => EventKind::Syscall { nr, entry, outcome },
         };
         self.event_with(tid, kind, state.sums)?;
+        checkpoint.at = self.journal.last_seq();
         self.return_borrowed()?;
         self.task(tid)?.standing.go_on();
         Ok(())

@@ -53,15 +53,10 @@ impl Domain {
             Err(errno) => -i64::from(errno),
         };
         self.not_made(tid, state, result)?;
-        self.note_return(handle);
-        Ok(())
-    }
-
-    /// The checkpoint has returned with the last event.
-    pub(super) fn note_return(&mut self, handle: u64) {
         if let Some(checkpoint) = self.checkpoints.0.get_mut(&handle) {
             checkpoint.at = self.journal.last_seq();
         }
+        Ok(())
     }
 
     /// The domain as it is, with `regs` for the task that asks. Else the number of an error.

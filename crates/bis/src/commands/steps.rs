@@ -92,7 +92,7 @@ fn shown(difference: &StepDifference) -> String {
     }
     text += &format!("\n  {:<10} {:>18} {:>18}", "register", "recorded", "replayed");
     // Selectors that 64-bit code does not use, and the number of a call, are not compared.
-    let is_shown = |name: &str| !matches!(name, "ds" | "es" | "fs" | "gs" | "cs" | "ss" | "orig_rax");
+    let is_shown = |name: &str| !matches!(name, "ds" | "es" | "fs" | "gs" | "orig_rax");
     let pairs = recorded.words().into_iter().zip(replayed.words());
     for (name, (recorded, replayed)) in REGISTER_NAMES.iter().zip(pairs).filter(|(name, _)| is_shown(name)) {
         let mark = if recorded == replayed { "" } else { "  <- differs" };
