@@ -273,7 +273,8 @@ impl Balance {
         let before = std::mem::take(&mut self.spent);
         let mut crowded: Option<(Need, Pinned)> = None;
         for pinned in all {
-            // A task that has ended may still be the runner, and its supervisor has something to do all the same.
+            // A task that has ended may still be the runner, and its supervisor has something to do all the
+            // same.
             let now: Vec<(Tid, Spent)> =
                 pinned.threads().filter_map(|tid| Some((tid, spent(tid)?))).collect();
             self.spent.insert(pinned.id, (*pinned, now.clone()));

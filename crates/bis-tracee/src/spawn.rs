@@ -148,8 +148,8 @@ unsafe fn child(prepared: &Prepared) -> (u8, i32) {
 }
 
 fn fork_child(prepared: &Prepared) -> Result<Tid, SpawnError> {
-    // Not libc's: that holds all of malloc's locks, and who gets nothing of its core in the middle of it would
-    // keep everybody waiting, also the thread that sends it to another core.
+    // Not libc's: that holds all of malloc's locks, and who gets nothing of its core in the middle of it
+    // would keep everybody waiting, also the thread that sends it to another core.
     // SAFETY: the child only runs `child` and `_exit`: no allocation, no lock, no unwinding, and nothing that
     // asks libc for the thread's id.
     unsafe {

@@ -250,8 +250,8 @@ pub fn wait(tid: Option<Tid>, block: bool) -> io::Result<Option<(Tid, i32)>> {
     }
 }
 
-/// The calling thread runs as soon as it can, whoever else wants its core: the lowest real-time priority, which
-/// what it begins does not inherit (sched(7)).
+/// The calling thread runs as soon as it can, whoever else wants its core: the lowest real-time priority,
+/// which what it begins does not inherit (sched(7)).
 ///
 /// # Errors
 /// EPERM: that needs `CAP_SYS_NICE`, or an RLIMIT_RTPRIO that is not 0.

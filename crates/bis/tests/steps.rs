@@ -1,6 +1,6 @@
 //! Steps are recorded (`bis record --steps A..B`) and compared (`bis replay --compare-steps`): the same trace
-//! is the same, and one of which a byte or a register is told otherwise is narrowed to the instruction that the
-//! lie changes first. The programs are in `tests/steps/`.
+//! is the same, and one of which a byte or a register is told otherwise is narrowed to the instruction that
+//! the lie changes first. The programs are in `tests/steps/`.
 
 mod common;
 
