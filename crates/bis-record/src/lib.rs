@@ -46,6 +46,7 @@ pub use calls::left_out::Pattern;
 pub use checkpoints::replayed::{OnReplay, Stretch};
 pub use error::RecordError;
 pub use fault::{Fault, OnFault};
+pub use hooks::makers::{TextMakers, TextOrders};
 
 use seed::Seed;
 use session::Session;
@@ -88,6 +89,11 @@ pub struct Options {
     /// The folder in which it is remembered which instructions of which programs the hooks replace. None:
     /// found anew each time.
     pub site_cache: Option<PathBuf>,
+    /// What dense texts beside that folder may have together, bytes.
+    pub text_bytes_max: u64,
+    /// Who makes dense texts of large programs while the recording goes on. None: the recorder makes them,
+    /// and the program waits.
+    pub text_makers: Option<TextMakers>,
     /// The folder in which it is remembered what content files have.
     pub known_files: Option<PathBuf>,
     /// Folders on the trace's filesystem for what all traces share: the first that can be used is.

@@ -230,7 +230,10 @@ impl Session {
             hook_image: HookImage::new(if options.chaos.is_some() { &chaos::SHORTENED } else { &[] }),
             ticks,
             chaos: options.chaos.map(|seed| Arc::new(Chaos::new(seed))),
-            texts: Texts::new(options.site_cache.as_ref(), options.ticks == TickKind::Software),
+            texts: Texts::new(
+                options.site_cache.as_ref(),
+                (options.ticks == TickKind::Software).then_some(options.text_bytes_max),
+            ),
             watch: Arc::default(),
             reaper: OnceLock::new(),
             shown: AtomicBool::new(false),

@@ -54,9 +54,9 @@ pub use conditional::{Condition, Conditional, conditional};
 
 pub use countdown::{Countdown, countdown};
 pub use dense::{
-    COUNTS_MAX, Coverage, Dense, DenseCache, DenseEntry, DenseLayout, DenseMap, DenseName, DenseOptions,
-    DensePlan, DenseSite, Place, SHORT, STATUS_FLAGS, Segment, SiteKinds, StoredSegment, Tally, count_word,
-    counts_left,
+    COUNTS_MAX, Coverage, Dense, DenseCache, DenseEntry, DenseLayout, DenseLock, DenseMap, DenseName,
+    DenseOptions, DenseOrder, DensePlan, DenseSite, NoOrder, Place, SHORT, STATUS_FLAGS, Segment, SiteKinds,
+    StoredSegment, Tally, count_word, counts_left,
 };
 pub use key::Key;
 pub use predicate::{Predicate, Test};

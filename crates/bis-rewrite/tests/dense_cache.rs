@@ -5,7 +5,8 @@ mod common;
 use std::{fs, io::Read as _, os::unix::fs::FileExt as _};
 
 use bis_rewrite::{
-    Dense, DenseCache, DenseLayout, DenseMap, DenseName, DenseOptions, Key, SiteKind, SiteKinds, Text,
+    Dense, DenseCache, DenseLayout, DenseMap, DenseName, DenseOptions, DenseOrder, Key, SiteKind, SiteKinds,
+    Text,
 };
 
 const PAGE: u64 = 4096;
@@ -223,6 +224,76 @@ fn the_oldest_make_room() {
     let (name, dense, _) = &made[3];
     DenseCache::open(dir.path(), u64::MAX).and_then(|cache| cache.store(name, dense)).expect("room");
     assert_eq!(fs::read_dir(dir.path()).expect("ours").count(), 2);
+}
+
+/// Which entries go is a matter of their last use, not of when they were made.
+#[test]
+fn those_used_longest_ago_make_room() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let bytes = library();
+    let text = Text::parse(&bytes).expect("an ELF file");
+    let key = Key::of_content(blake3::hash(&bytes).as_bytes());
+    let plan = text.dense(options());
+    let made = |number: u32| {
+        let mut layout = layout();
+        layout.counter += 64 * number;
+        let name = DenseName::of(&key, options(), BIAS, &layout);
+        (name, plan.build(BIAS, &layout).expect("near enough"))
+    };
+    let all = DenseCache::open(dir.path(), u64::MAX).expect("ours");
+    let (a, b, c) = (made(0), made(1), made(2));
+    let hours_ago = |name: &DenseName, hours: u64| {
+        let then = std::time::SystemTime::now() - std::time::Duration::from_secs(3600 * hours);
+        let times = fs::FileTimes::new().set_accessed(then).set_modified(then);
+        for kind in ["text", "map"] {
+            let file = fs::File::open(dir.path().join(format!("{name}.{kind}")));
+            file.and_then(|file| file.set_times(times)).expect("ours");
+        }
+    };
+    for ((name, dense), hours) in [(&a, 9), (&b, 5)] {
+        all.store(name, dense).expect("room");
+        hours_ago(name, hours);
+    }
+    // The older one is used.
+    assert!(all.load(&a.0).is_some());
+    let bound = all.size(&a.0) + all.size(&b.0) + all.size(&b.0) / 2;
+    DenseCache::open(dir.path(), bound).and_then(|cache| cache.store(&c.0, &c.1)).expect("room");
+    assert_eq!([&a, &b, &c].map(|(name, _)| all.is_made(name)), [true, false, true]);
+    assert!(all.size(&a.0) + all.size(&c.0) <= bound);
+}
+
+#[test]
+fn one_makes_a_text_and_others_know() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let cache = DenseCache::open(dir.path(), u64::MAX).expect("ours");
+    let (name, _) = make(&library());
+    assert!(!cache.is_being_made(&name));
+    let lock = cache.lock(&name).expect("ours").expect("nobody else has it");
+    assert!(cache.is_being_made(&name) && cache.lock(&name).expect("ours").is_none());
+    drop(lock);
+    assert!(!cache.is_being_made(&name));
+    assert_eq!(fs::read_dir(dir.path()).expect("ours").count(), 0, "the lock's file goes with it");
+    // Whoever was killed leaves the file, and nobody has its lock.
+    fs::write(dir.path().join(format!(".{name}.lock")), "").expect("ours");
+    assert!(!cache.is_being_made(&name) && cache.lock(&name).expect("ours").is_some());
+}
+
+#[test]
+fn an_order_is_filled_once() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let cache = DenseCache::open(dir.path(), u64::MAX).expect("ours");
+    let bytes = library();
+    let key = Key::of_content(blake3::hash(&bytes).as_bytes());
+    let layout = DenseLayout { trampolines: 0x1000_0000, ..layout() };
+    let order = DenseOrder { key, options: options(), layout };
+    order.fill(&cache, &bytes).expect("room");
+    let entry = cache.load(&order.name()).expect("it is there");
+    let own = Text::parse(&bytes).expect("an ELF file");
+    assert_eq!(entry.map, own.dense(options()).build(0, &order.layout).expect("near enough").map);
+    // What cannot be made is not tried again.
+    let far = DenseOrder { layout: DenseLayout { trampolines: 1 << 40, ..order.layout.clone() }, ..order };
+    far.fill(&cache, &bytes).expect("it is noted");
+    assert!(cache.is_refused(&far.name()) && !cache.is_made(&far.name()));
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! spaces, [`handover`] for changing the supervisor, [`ticks`] for what counts a task's progress.
 
 pub mod area;
+pub mod background;
 pub mod balance;
 pub mod checksum;
 pub mod companion;

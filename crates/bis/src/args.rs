@@ -3,6 +3,7 @@
 use std::{ffi::OsString, path::PathBuf};
 
 use bis_record::{Checksum, Counting};
+use bis_rewrite::DenseOrder;
 use bis_trace::types::TickKind;
 use clap::{
     Arg, ArgAction, ArgGroup, ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum,
@@ -67,6 +68,8 @@ pub enum Command {
     Completions(Completions),
     Man(Man),
     Gdbinit(Gdbinit),
+    #[command(hide = true)]
+    MakeTexts(MakeTexts),
 }
 
 impl Command {
@@ -564,7 +567,7 @@ fn steps(text: &str) -> Result<(u64, u64), String> {
 }
 
 /// A number of bytes, with K, M, G or T for powers of 1024.
-fn size(text: &str) -> Result<u64, String> {
+pub fn size(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|end: char| end.is_ascii_alphabetic());
     let shift = match text[digits.len()..].to_ascii_uppercase().as_str() {
         "" | "B" => 0,
@@ -659,7 +662,8 @@ pub enum EventName {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   bis info
-  bis info --stops /tmp/trace")]
+  bis info --stops /tmp/trace
+  bis info --cache")]
 pub struct Info {
     #[command(flatten)]
     pub trace: TraceArg,
@@ -669,6 +673,9 @@ pub struct Info {
     /// With --stops: one JSON object
     #[arg(long, requires = "stops")]
     pub json: bool,
+    /// Show what is remembered between recordings instead: where it is, and how much
+    #[arg(long, conflicts_with_all = ["stops", "json", "name"])]
+    pub cache: bool,
 }
 
 /// List the recordings
@@ -698,7 +705,8 @@ pub struct Ls {
 Examples:
   bis rm make-3 make-4
   bis rm --older-than 7
-  bis rm --all")]
+  bis rm --all
+  bis rm --cache")]
 pub struct Rm {
     /// Every trace in the folder of the traces
     #[arg(long, conflicts_with_all = ["older_than", "traces"])]
@@ -706,8 +714,11 @@ pub struct Rm {
     /// Every trace in the folder of the traces that was begun more than this many days ago
     #[arg(long, value_name = "DAYS", conflicts_with = "traces")]
     pub older_than: Option<u32>,
+    /// No trace, but all that is remembered between recordings: it will be found again
+    #[arg(long, conflicts_with_all = ["all", "older_than", "traces"])]
+    pub cache: bool,
     /// Names of traces, or paths
-    #[arg(value_name = "TRACE", required_unless_present_any = ["all", "older_than"])]
+    #[arg(value_name = "TRACE", required_unless_present_any = ["all", "older_than", "cache"])]
     pub traces: Vec<OsString>,
 }
 
@@ -795,6 +806,33 @@ pub struct Man {
   bis gdbinit > ~/.config/bis.gdb
   gdb -x ~/.config/bis.gdb -ex 'target extended-remote :1234' ./program")]
 pub struct Gdbinit {}
+
+/// Make dense texts for recordings to come (started by a recording)
+#[derive(Debug, Args)]
+pub struct MakeTexts {
+    /// Where they are kept
+    #[arg(long)]
+    pub folder: PathBuf,
+    /// What all in there may have together, bytes
+    #[arg(long)]
+    pub limit: u64,
+    /// The number of the descriptor of a program's file, and what to make of it
+    #[arg(value_name = "FD=ORDER", required = true, value_parser = order)]
+    pub orders: Vec<Order>,
+}
+
+/// A text that is to be made of the file that is open there.
+#[derive(Clone, Debug)]
+pub struct Order {
+    pub fd: i32,
+    pub order: DenseOrder,
+}
+
+fn order(text: &str) -> Result<Order, String> {
+    let (fd, order) = text.split_once('=').ok_or("give it as FD=ORDER")?;
+    let fd = fd.parse().map_err(|_| "a descriptor is a number".to_owned())?;
+    Ok(Order { fd, order: order.parse::<DenseOrder>().map_err(|error| error.to_string())? })
+}
 
 #[derive(Debug, Args)]
 pub struct TraceArg {

@@ -27,7 +27,15 @@ pub const XDG_DATA_HOME: Variable =
     Variable { name: "XDG_DATA_HOME", meaning: "where programs keep data (default: $HOME/.local/share)" };
 pub const XDG_CACHE_HOME: Variable = Variable {
     name: "XDG_CACHE_HOME",
-    meaning: "where what bis learned of programs is kept, in bis/sites (default: $HOME/.cache)",
+    meaning: "where what bis learned of programs is kept, in bis (default: $HOME/.cache)",
+};
+pub const BIS_CACHE_SIZE: Variable = Variable {
+    name: "BIS_CACHE_SIZE",
+    meaning: "how much of the disk the texts that count may take in the cache, like 512M (default: 2G)",
+};
+pub const BIS_TEXTS: Variable = Variable {
+    name: "BIS_TEXTS",
+    meaning: "how the texts that count of large programs are made: in the background (default), or wait for them",
 };
 pub const HOME: Variable = Variable { name: "HOME", meaning: "your home folder" };
 pub const BIS_LOG: Variable = Variable {
@@ -38,8 +46,17 @@ pub const RUST_BACKTRACE: Variable =
     Variable { name: "RUST_BACKTRACE", meaning: "1: add a backtrace to the report of a bug in bis" };
 
 /// All of them, in the order of the help.
-pub const ALL: [Variable; 7] =
-    [BIS_TRACES, RR_TRACE_DIR, BIS_LOG, XDG_DATA_HOME, XDG_CACHE_HOME, HOME, RUST_BACKTRACE];
+pub const ALL: [Variable; 9] = [
+    BIS_TRACES,
+    RR_TRACE_DIR,
+    BIS_LOG,
+    BIS_CACHE_SIZE,
+    BIS_TEXTS,
+    XDG_DATA_HOME,
+    XDG_CACHE_HOME,
+    HOME,
+    RUST_BACKTRACE,
+];
 
 /// The section of `--help`.
 pub fn help() -> String {

@@ -18,7 +18,7 @@ use bis_tracee::memory_limit;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::{
-    env,
+    args, env,
     failure::{Failure, Result},
 };
 
@@ -28,6 +28,13 @@ pub const LATEST: &str = "latest";
 const LATEST_OF_RR: &str = "latest-trace";
 /// What traces share is in this folder beside them.
 const STORE: &str = "store";
+/// What there is in the cache, each in a folder of its name: where programs have what the hooks replace,
+/// dense texts (`bis-record` knows that these are beside the sites), and what content files have.
+pub const SITES: &str = "sites";
+pub const DENSE: &str = "dense";
+pub const KNOWN: &str = "known";
+/// What dense texts may have together, bytes, if nobody says anything else.
+const CACHE_SIZE: u64 = 2 << 30;
 /// The file that every trace has, and how it begins.
 const LOG: &str = "log";
 const LOG_MAGIC: &[u8] = b"BISTRACE";
@@ -79,6 +86,15 @@ pub fn cache(kind: &str) -> Option<PathBuf> {
     let cache = env::XDG_CACHE_HOME.get().map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = cache.or_else(|| Some(PathBuf::from(env::HOME.get()?).join(".cache")));
     cache.map(|folder| folder.join("bis").join(kind))
+}
+
+/// What dense texts may have together, bytes.
+pub fn cache_size() -> Result<u64> {
+    let Some(value) = env::BIS_CACHE_SIZE.get() else { return Ok(CACHE_SIZE) };
+    let value = value.to_string_lossy();
+    args::size(&value).map_err(|error| {
+        Failure::usage(format!("failed to read {}={value}: {error}", env::BIS_CACHE_SIZE.name))
+    })
 }
 
 /// Makes a folder that only its owner may read, and its parents as needed.

@@ -427,6 +427,48 @@ fn a_reader_that_goes_away_is_no_failure() {
 }
 
 #[test]
+fn the_cache_is_shown_and_emptied() {
+    let desk = Desk::new();
+    let home = desk.folder.path().join("home");
+    let cache = home.join("bis/dense");
+    fs::create_dir_all(&cache).unwrap();
+    fs::write(cache.join(format!("{}.text", "0".repeat(64))), vec![1; 64 << 10]).unwrap();
+    // What is beside it is not ours.
+    fs::write(home.join("bis/other"), "x").unwrap();
+    let run = |args: &[&str], size: &str| {
+        let output =
+            desk.command(args).env("XDG_CACHE_HOME", &home).env("BIS_CACHE_SIZE", size).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code().unwrap(), String::from_utf8(text).unwrap())
+    };
+    let (status, shown) = run(&["info", "--cache"], "512M");
+    assert_eq!(status, 0, "{shown}");
+    for line in [
+        &*format!("folder       {}/bis/", home.display()),
+        "dense        1 file, 64.0 KiB: ",
+        "sites        0 files, 0 B: ",
+        "all          1 file, 64.0 KiB",
+        "bound        512 MiB for dense (BIS_CACHE_SIZE)",
+    ] {
+        assert!(shown.lines().any(|shown| shown.starts_with(line)), "no {line:?} in\n{shown}");
+    }
+    let (status, shown) = run(&["info", "--cache"], "much");
+    assert!(status == 2 && shown.contains("BIS_CACHE_SIZE=much"), "{shown}");
+    let (status, shown) = run(&["rm", "--cache"], "");
+    assert_eq!((status, &*shown), (0, &*format!("removed 1 file from {}/bis/ (64.0 KiB)\n", home.display())));
+    assert_eq!(fs::read_dir(&cache).unwrap().count(), 0);
+    assert!(home.join("bis/other").exists());
+    // A program records whatever there is to be read, but not with a bound that nobody can know.
+    let (status, shown) = run(&["record", "-o", "t", "true"], "much");
+    assert!(status == 125 && shown.contains("BIS_CACHE_SIZE=much"), "{shown}");
+    let (status, shown) = run(&["record", "-o", "u", "true"], "1G");
+    assert_eq!((status, &*shown), (0, ""));
+    let wrong = desk.command(&["record", "-o", "v", "true"]).env("BIS_TEXTS", "never").output().unwrap();
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("BIS_TEXTS=never"));
+    assert!(!desk.folder.path().join("v").exists());
+}
+
+#[test]
 fn ls_and_rm() {
     let desk = Desk::new();
     let empty = desk.run(&["ls"]);

@@ -97,6 +97,8 @@ pub struct Need {
     pauses: u32,
     /// When the others stood badly.
     refused: Option<Instant>,
+    /// When it was looked whether the dense texts are there.
+    looked: Option<Instant>,
 }
 
 impl Need {
@@ -113,6 +115,20 @@ impl Need {
         self.pauses = self.pauses.saturating_add(1);
     }
 
+    /// Has there been one pause?
+    pub fn is_first(&self) -> bool {
+        self.pauses == 1
+    }
+
+    /// Is it time to look whether the dense texts are there?
+    pub fn looks_for_texts(&self) -> bool {
+        self.looked.is_none_or(|looked| looked.elapsed() >= LOOK_AGAIN)
+    }
+
+    pub fn has_looked(&mut self) {
+        self.looked = Some(Instant::now());
+    }
+
     /// Have there been enough pauses?
     pub fn is_great(&self) -> bool {
         self.pauses >= PAUSES_MAX
@@ -126,6 +142,9 @@ const PAUSES_MAX: u32 = 3;
 
 /// How long nobody looks again where the others stood badly.
 const AGAIN: Duration = Duration::from_millis(20);
+
+/// How long nobody looks again for dense texts that are being made.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// How long a task that was told to stop at its next count may go without one, and how much of that it has
 /// had a core, if that does not take for ever. Then it is stopped where it is.

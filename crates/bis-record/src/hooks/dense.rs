@@ -78,7 +78,7 @@ const LOW: u64 = 0x7040_0000;
 const USER_END: u64 = 0x7fff_ffff_f000;
 
 /// The kinds of sites that lead to hooks.
-const HOOKED: [(SiteKind, u64); 4] = [
+pub(super) const HOOKED: [(SiteKind, u64); 4] = [
     (SiteKind::Syscall, hooks::ENTER),
     (SiteKind::Cpuid, hooks::CPUID),
     (SiteKind::Rdtsc, hooks::RDTSC),
@@ -111,10 +111,12 @@ impl Domain {
         {
             return false;
         }
-        if self.tasks.len() == 1 {
-            return hooks.counts.is_wanted || makes_thread(call, &self.memory);
-        }
-        waits_for_need && hooks.counts.need.is_great() && self.may_change_text(tid)
+        let is_alone = self.tasks.len() == 1;
+        let is_wanted = match is_alone {
+            true => hooks.counts.is_wanted || makes_thread(call, &self.memory),
+            false => waits_for_need && hooks.counts.need.is_great(),
+        };
+        is_wanted && self.has_dense_texts(tid) && (is_alone || self.may_change_text(tid))
     }
 
     /// Lets all text count. The task stands at the entry of a call, which is undone.
@@ -214,6 +216,12 @@ impl Domain {
         let shown = shown_text(&mappings, range.start..range.end, &self.space.patches().guards)
             .filter(|_| !range.is_changed);
         let Some(shown) = shown else { return Ok(false) };
+        if self.leaves_making()
+            && let Some(order) = self.missing(range, &mappings)
+        {
+            self.order(&[(range, order)]);
+            return Ok(false);
+        }
         let Some((pool, is_new)) = self.pool(range, &mappings) else { return Ok(false) };
         let (first, end) = (range.start.wrapping_sub(range.bias), range.end.wrapping_sub(range.bias));
         let holds = |part: &&bis_rewrite::StoredSegment| part.start <= first && end <= part.start + part.len;
@@ -276,37 +284,12 @@ impl Domain {
 
     /// The trampolines for a text: those that are mapped, or (true) new ones with a place for them.
     pub(super) fn pool(&self, range: &TextRange, mappings: &[Mapping]) -> Option<(Pool, bool)> {
-        let patches = self.space.patches();
-        // Who maps a part of its own text again elsewhere (V8 does, for each of its threads) would need one
-        // more text for it.
-        let loaded = patches.texts.iter().find(|text| Arc::ptr_eq(&text.file, &range.file));
-        if loaded.is_some_and(|text| text.bias != range.bias) {
-            return None;
-        }
-        let dense = &patches.dense;
-        let is_it = |pool: &&Pool| pool.bias == range.bias && Arc::ptr_eq(&pool.text, &range.file);
-        if let Some(known) = dense.pools.iter().find(is_it) {
+        if let Some(known) = self.own_pool(range) {
             return Some((known.clone(), false));
         }
         let cache = self.session.texts.dense()?;
-        let (first, end) = range.file.extent();
-        let (first, end) = (first.wrapping_add(range.bias), end.wrapping_add(range.bias));
-        let is_free = |start: u64, len: u64| {
-            let end = start.saturating_add(len);
-            start >= PAGE && end <= USER_END && !mappings.iter().any(|m| m.start < end && start < m.end)
-        };
-        let low = (end < LOW).then_some(LOW);
-        let far = DISTANCES.into_iter().filter(|_| low.is_none());
-        let far = far.filter_map(|distance| (first & !(PAGE - 1)).checked_add_signed(distance));
         let kinds = SiteKinds::of(&HOOKED.map(|(kind, _)| kind));
-        for start in low.into_iter().chain(far).filter(|start| is_free(*start, (end - first) / 4)) {
-            let layout = DenseLayout {
-                trampolines: start.wrapping_sub(range.bias),
-                counter: u32::try_from(hooks::COUNTDOWN).ok()?,
-                save: u32::try_from(hooks::COUNT_RCX).ok()?,
-                hooks: HOOKED.to_vec(),
-                hook_save: None,
-            };
+        for (start, layout) in self.layouts(range, mappings) {
             let keep_one = |file: &File, path: &Path| {
                 let kept = self.session.keep_linked(file, path.as_os_str().as_bytes());
                 kept.inspect_err(|error| tracing::warn!(%error, "failed to keep a dense text")).ok()
@@ -316,12 +299,50 @@ impl Domain {
             };
             let Some(file) = range.file.dense(cache, kinds, &layout, keep) else { continue };
             let len = file.entry.trampolines_len.next_multiple_of(PAGE);
-            if is_free(start, len) {
+            if is_free(mappings, start, len) {
                 let (text, bias) = (Arc::clone(&range.file), range.bias);
                 return Some((Pool { start, end: start + len, bias, text, file }, true));
             }
         }
         None
+    }
+
+    /// The trampolines that are mapped for a text.
+    fn own_pool(&self, range: &TextRange) -> Option<&Pool> {
+        let is_it = |pool: &&Pool| pool.bias == range.bias && Arc::ptr_eq(&pool.text, &range.file);
+        self.space.patches().dense.pools.iter().find(is_it)
+    }
+
+    /// Where trampolines for a text may begin that has none yet, and all that its dense text depends on then;
+    /// the best first.
+    pub(super) fn layouts<'a>(
+        &self,
+        range: &TextRange,
+        mappings: &'a [Mapping],
+    ) -> impl Iterator<Item = (u64, DenseLayout)> + use<'a> {
+        // Who maps a part of its own text again elsewhere (V8 does, for each of its threads) would need one
+        // more text for it.
+        let loaded = self.space.patches().texts.iter().find(|text| Arc::ptr_eq(&text.file, &range.file));
+        let is_one = loaded.is_none_or(|text| text.bias == range.bias) && self.own_pool(range).is_none();
+        let (first, end) = range.file.extent();
+        let (first, end) = (first.wrapping_add(range.bias), end.wrapping_add(range.bias));
+        let low = (end < LOW).then_some(LOW);
+        let far = DISTANCES.into_iter().filter(move |_| low.is_none());
+        let far = far.filter_map(move |distance| (first & !(PAGE - 1)).checked_add_signed(distance));
+        let free =
+            low.into_iter().chain(far).filter(move |start| is_free(mappings, *start, (end - first) / 4));
+        let bias = range.bias;
+        let layout = move |start: u64| {
+            let layout = DenseLayout {
+                trampolines: start.wrapping_sub(bias),
+                counter: u32::try_from(hooks::COUNTDOWN).ok()?,
+                save: u32::try_from(hooks::COUNT_RCX).ok()?,
+                hooks: HOOKED.to_vec(),
+                hook_save: None,
+            };
+            Some((start, layout))
+        };
+        free.filter(move |_| is_one).filter_map(layout)
     }
 
     /// Puts the program's own bytes back where text of this range counts. Tasks may stand in the trampolines,
@@ -351,6 +372,12 @@ impl Domain {
         self.patch_sites(tid, range, &mut batch, outcome)?;
         self.write_batch(batch, outcome)
     }
+}
+
+/// Is there room for so many bytes?
+fn is_free(mappings: &[Mapping], start: u64, len: u64) -> bool {
+    let end = start.saturating_add(len);
+    start >= PAGE && end <= USER_END && !mappings.iter().any(|m| m.start < end && start < m.end)
 }
 
 /// Maps these pieces (address, length, offset, whether nothing may be there yet) of a file, open here, into

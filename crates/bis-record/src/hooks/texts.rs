@@ -1,7 +1,7 @@
 //! The files whose text may be patched, as far as all domains share what is known of them.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fs::File,
     os::unix::fs::MetadataExt,
     path::PathBuf,
@@ -9,8 +9,9 @@ use std::{
 };
 
 use bis_rewrite::{
-    CHANCE_PREFIXES_MAX, DenseCache, DenseEntry, DenseLayout, DenseName, DenseOptions, Key, Learned, Run,
-    Scan, SiteCache, SiteKind, SiteKinds, Span, Text, chance_bytes, clock_bytes, cpuid_bytes, is_chance,
+    CHANCE_PREFIXES_MAX, DenseCache, DenseEntry, DenseLayout, DenseName, DenseOptions, DenseOrder, Key,
+    Learned, Run, Scan, SiteCache, SiteKind, SiteKinds, Span, Text, chance_bytes, clock_bytes, cpuid_bytes,
+    is_chance,
 };
 use bis_trace::types::{FileId, PAGE};
 use bis_tracee::sys::{self, MappedFile};
@@ -25,9 +26,6 @@ use crate::space::MadePatches;
 /// Device, inode, length and modification time, and the hash of the content where that is known: a changed
 /// file is another one.
 type Identity = (u64, u64, u64, i64, i64, Option<[u8; 32]>);
-
-/// What is kept of dense texts between recordings, bytes.
-const DENSE_MAX: u64 = 2 << 30;
 
 /// A part of a file that is mapped where the file's own addresses say, plus a bias.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +53,17 @@ pub struct TextFile {
     short_loops: OnceLock<bool>,
     /// Its dense texts; none where there cannot be one.
     dense: Mutex<HashMap<DenseName, Option<Arc<DenseFile>>>>,
+}
+
+/// What is missing before a text can count.
+#[derive(Debug)]
+pub enum Lacks {
+    /// It is there.
+    Nothing,
+    /// There can be none that way.
+    All,
+    /// This is to be made.
+    One(DenseOrder),
 }
 
 /// A dense text that the trace keeps.
@@ -211,6 +220,23 @@ impl TextFile {
         *self.short_loops.get_or_init(|| cache.counts_short_loops(key))
     }
 
+    /// What is missing for the dense text whose trampolines lie as `layout` says, with `kinds` of sites
+    /// hooked?
+    pub fn lacks(&self, cache: &DenseCache, kinds: SiteKinds, layout: DenseLayout) -> Lacks {
+        let Some(key) = self.key else { return Lacks::All };
+        let short_loops = self.counts_short_loops(&key, cache);
+        let options = DenseOptions { short_loops, hooks: kinds };
+        let order = DenseOrder { key, options, layout };
+        let name = order.name();
+        match self.dense.lock().unwrap_or_else(PoisonError::into_inner).get(&name) {
+            Some(Some(_)) => Lacks::Nothing,
+            Some(None) => Lacks::All,
+            None if cache.is_made(&name) => Lacks::Nothing,
+            None if cache.is_refused(&name) => Lacks::All,
+            None => Lacks::One(order),
+        }
+    }
+
     /// A task was caught where the dense text does not count: later processes count in this file's short
     /// loops, too.
     pub fn learn_loops(&self, cache: &DenseCache) {
@@ -239,8 +265,17 @@ impl TextFile {
         let mut dense = self.dense.lock().unwrap_or_else(PoisonError::into_inner);
         let make = || {
             let entry = cache.load(&name).or_else(|| {
+                if cache.is_refused(&name) {
+                    return None;
+                }
                 let made = self.text.dense(options).build(0, layout);
-                let made = made.inspect_err(|error| tracing::info!(%error, "a text is not counted")).ok()?;
+                let refuse = |error: &bis_rewrite::Error| {
+                    tracing::info!(%error, "a text is not counted");
+                    if let Err(error) = cache.refuse(&name) {
+                        tracing::info!(%error, "that is not remembered");
+                    }
+                };
+                let made = made.inspect_err(refuse).ok()?;
                 let stored = cache.store(&name, &made);
                 stored.inspect_err(|error| tracing::warn!(%error, "failed to write a dense text")).ok()
             })?;
@@ -375,6 +410,8 @@ impl TextFile {
 pub struct Texts {
     cache: Option<SiteCache>,
     dense: Option<DenseCache>,
+    /// Dense texts that others were asked to make.
+    asked: Mutex<HashSet<DenseName>>,
     files: Mutex<HashMap<Identity, Option<Arc<TextFile>>>>,
     /// What has been made of them.
     pub made: MadePatches,
@@ -382,9 +419,9 @@ pub struct Texts {
 
 impl Texts {
     /// `folder` is where sites are remembered between recordings; without it, or where it cannot be written,
-    /// they are found anew each time. With `counts`, dense texts will be asked for; they are kept beside
-    /// them.
-    pub fn new(folder: Option<&PathBuf>, counts: bool) -> Texts {
+    /// they are found anew each time. With `dense_bytes_max`, dense texts will be asked for; they are kept
+    /// beside them, and have no more than these bytes together.
+    pub fn new(folder: Option<&PathBuf>, dense_bytes_max: Option<u64>) -> Texts {
         let cache = folder.and_then(|folder| match SiteCache::open(folder) {
             Ok(cache) => Some(cache),
             Err(error) => {
@@ -392,19 +429,23 @@ impl Texts {
                 None
             }
         });
-        let dense = folder.filter(|_| counts).and_then(|folder| match DenseCache::open(&folder.with_file_name("dense"), DENSE_MAX) {
-            Ok(dense) => Some(dense),
-            Err(error) => {
-                tracing::warn!(%error, "failed to open the folder of the dense texts: nothing is counted");
-                None
-            }
+        let dense = folder.zip(dense_bytes_max).and_then(|(folder, bytes_max)| {
+            let dense = DenseCache::open(&folder.with_file_name("dense"), bytes_max);
+            let failed =
+                |error: &_| tracing::warn!(%error, "failed to open the folder of the dense texts: nothing is counted");
+            dense.inspect_err(failed).ok()
         });
-        Texts { cache, dense, files: Mutex::default(), made: MadePatches::default() }
+        Texts { cache, dense, asked: Mutex::default(), files: Mutex::default(), made: MadePatches::default() }
     }
 
     /// Where dense texts are kept; none: there can be none.
     pub fn dense(&self) -> Option<&DenseCache> {
         self.dense.as_ref()
+    }
+
+    /// Was nobody in this recording asked to make this text before?
+    pub fn is_asked_for_first(&self, name: DenseName) -> bool {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).insert(name)
     }
 
     pub fn cache(&self) -> Option<&SiteCache> {

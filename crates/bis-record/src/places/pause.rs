@@ -135,6 +135,9 @@ impl Domain {
         {
             hooks.counts.need.count_pause();
             hooks.counts.is_wanted |= is_alone;
+            if hooks.counts.need.is_first() {
+                self.foresee_need(tid);
+            }
         }
         self.go_from_pause(tid, &regs)
     }

@@ -8,12 +8,17 @@
 //! map last; so what has its name is whole, whenever somebody is killed or the power fails. Readers take no
 //! lock. Who has mapped an entry that is removed keeps what he has.
 //!
-//! Beside them are empty files `KEY.loops`: of the file with this name, short loops are to be counted as
-//! well.
+//! Beside them are empty files: `KEY.loops`, of the file with this name, short loops are to be counted as
+//! well; `NAME.none`, no such text can be made; and `.NAME.lock`, somebody makes it now, for as long as that
+//! process holds the file's lock (flock). The lock saves work, and nothing else depends on it.
+//!
+//! All entries together have a bound. Those that were used longest ago go first: whoever loads an entry sets
+//! the time at which its map was read, because filesystems note reads rarely, or not at all.
 //!
 //! It is a cache: an entry that cannot be read, or is damaged, counts as not there, and is made anew.
 
 use std::{
+    collections::HashMap,
     fs::{self, File, OpenOptions},
     io::{self, ErrorKind, Read as _, Write as _},
     os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
@@ -22,7 +27,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use rustix::fs::OFlags;
+use rustix::fs::{FlockOperation, OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 
 use super::{
     Dense, DenseLayout, DenseMap, DenseOptions,
@@ -115,9 +120,28 @@ pub struct DenseCache {
     limit_bytes: u64,
 }
 
+/// A lock in the folder, which its holder's end gives back, however that ends.
+#[derive(Debug)]
+pub struct DenseLock {
+    file: File,
+    /// Where it is, if it goes with its holder.
+    path: Option<PathBuf>,
+}
+
+impl Drop for DenseLock {
+    fn drop(&mut self) {
+        // While it is still locked: who has opened it meanwhile finds that it is there no more.
+        if let Some(path) = &self.path {
+            let _ = fs::remove_file(path);
+        }
+        let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
 impl DenseCache {
-    /// Opens the folder; makes it (and those above it), for this user alone, if it is not there. When the
-    /// entries together have more than `limit_bytes`, those made longest ago are removed.
+    /// Opens the folder; makes it (and those above it), for this user alone, if it is not there. When an
+    /// entry is stored, and all together have more than `limit_bytes` then, those used longest ago are
+    /// removed.
     ///
     /// # Errors
     /// If it cannot be made, is not a folder, belongs to somebody else, or others may write in it.
@@ -130,7 +154,14 @@ impl DenseCache {
     #[must_use]
     pub fn load(&self, name: &DenseName) -> Option<DenseEntry> {
         match self.read(name) {
-            Ok(entry) => Some(entry),
+            Ok(entry) => {
+                let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+                let as_it_is = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+                // Where that cannot be set, the entry is as old as its content.
+                let times = Timestamps { last_access: now, last_modification: as_it_is };
+                let _ = rustix::fs::futimens(&entry.stored_map, &times);
+                Some(entry)
+            }
             Err(error) => {
                 if error.kind() != ErrorKind::NotFound {
                     tracing::warn!(path = %self.path(name, "map").display(), %error, "failed to read a dense text");
@@ -140,12 +171,106 @@ impl DenseCache {
         }
     }
 
+    /// Is an entry of this name there? It may be damaged.
+    #[must_use]
+    pub fn is_made(&self, name: &DenseName) -> bool {
+        self.path(name, "map").is_file()
+    }
+
+    /// Bytes that the entry of this name takes; 0: there is none.
+    #[must_use]
+    pub fn size(&self, name: &DenseName) -> u64 {
+        let paths = ["text", "map"].map(|kind| self.path(name, kind));
+        paths.iter().filter_map(|path| fs::metadata(path).ok()).map(|found| found.blocks() * 512).sum()
+    }
+
+    /// Was it found that there can be no such text?
+    #[must_use]
+    pub fn is_refused(&self, name: &DenseName) -> bool {
+        self.path(name, "none").is_file()
+    }
+
+    /// Remembers that there can be no such text.
+    ///
+    /// # Errors
+    /// If that cannot be written.
+    pub fn refuse(&self, name: &DenseName) -> io::Result<()> {
+        let mut options = options();
+        options.write(true).create(true).truncate(false).mode(0o600);
+        options.open(self.path(name, "none")).map(drop)
+    }
+
+    /// Says to others that the text of this name is being made, as long as the lock is held. None: somebody
+    /// else makes it.
+    ///
+    /// # Errors
+    /// If the folder cannot be written to.
+    pub fn lock(&self, name: &DenseName) -> io::Result<Option<DenseLock>> {
+        let path = self.lock_path(name);
+        loop {
+            let mut options = options();
+            options.write(true).create(true).truncate(false).mode(0o600);
+            let file = options.open(&path)?;
+            match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
+                other => other?,
+            }
+            // Its holder may have removed it since we have opened it.
+            let is_it = fs::symlink_metadata(&path).is_ok_and(|there| {
+                file.metadata().is_ok_and(|ours| (ours.dev(), ours.ino()) == (there.dev(), there.ino()))
+            });
+            if is_it {
+                return Ok(Some(DenseLock { file, path: Some(path) }));
+            }
+        }
+    }
+
+    /// Does somebody make the text of this name?
+    #[must_use]
+    pub fn is_being_made(&self, name: &DenseName) -> bool {
+        let Ok(file) = open(&self.lock_path(name)) else { return false };
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK)
+    }
+
+    /// Waits until nobody else has the turn: making a text takes much memory, so makers take turns.
+    ///
+    /// # Errors
+    /// If the folder cannot be written to.
+    pub fn turn(&self) -> io::Result<DenseLock> {
+        let mut options = options();
+        options.write(true).create(true).truncate(false).mode(0o600);
+        let file = options.open(self.dir.join(".turn"))?;
+        rustix::io::retry_on_intr(|| rustix::fs::flock(&file, FlockOperation::LockExclusive))?;
+        Ok(DenseLock { file, path: None })
+    }
+
+    /// How many bytes the folder's filesystem has left for this user.
+    #[must_use]
+    pub fn room(&self) -> u64 {
+        rustix::fs::statvfs(&self.dir).map_or(0, |fs| fs.f_bavail.saturating_mul(fs.f_frsize))
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// What all entries together may have, bytes.
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        self.limit_bytes
+    }
+
+    fn lock_path(&self, name: &DenseName) -> PathBuf {
+        self.dir.join(format!(".{name}.lock"))
+    }
+
     /// Stores a dense text, and gives the entry.
     ///
     /// # Errors
     /// If it cannot be written. There is then no entry, or the one that somebody else has made.
     pub fn store(&self, name: &DenseName, dense: &Dense) -> io::Result<DenseEntry> {
-        self.make_room(name);
         let mut segments = Vec::new();
         let mut at = 0;
         for segment in &dense.segments {
@@ -158,8 +283,11 @@ impl DenseCache {
         let mut parts: Vec<&[u8]> = dense.segments.iter().map(|segment| &segment.bytes[..]).collect();
         parts.extend([&dense.trampolines[..], &padding]);
         let stored = Stored { segments, trampolines, map: dense.map.clone() };
+        let map = form::encode(name, &stored);
+        let all = parts.iter().map(|part| part.len() as u64).sum::<u64>() + map.len() as u64;
+        self.make_room(name, all);
         self.write(name, "text", &parts)?;
-        self.write(name, "map", &[&form::encode(name, &stored)])?;
+        self.write(name, "map", &[&map])?;
         self.read(name)
     }
 
@@ -225,36 +353,48 @@ impl DenseCache {
         })
     }
 
-    /// Removes what was left behind by the killed, and the oldest entries as long as all together are too
-    /// many bytes. Whatever cannot be removed stays.
-    fn make_room(&self, keep: &DenseName) {
+    /// Removes what was left behind by the killed, and the entries used longest ago as long as all together,
+    /// with as many bytes as are `coming`, are too many. Whatever cannot be removed stays.
+    fn make_room(&self, keep: &DenseName, coming: u64) {
         let Ok(folder) = fs::read_dir(&self.dir) else { return };
-        let mut texts = Vec::new();
+        let mut entries: HashMap<String, (SystemTime, u64)> = HashMap::new();
         for item in folder.flatten() {
             let (path, Ok(metadata)) = (item.path(), item.metadata()) else { continue };
-            let old = metadata.modified().ok().and_then(|at| SystemTime::now().duration_since(at).ok());
+            let changed = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+            let old = SystemTime::now().duration_since(changed).unwrap_or_default();
             let file = item.file_name();
             let file = file.to_string_lossy();
             let is_first_name = file.starts_with('.') && (file.contains(".text.") || file.contains(".map."));
-            if is_first_name && old.is_some_and(|old| old > STALE) {
+            if is_first_name && old > STALE {
                 let _ = fs::remove_file(&path);
-            } else if file.len() == 64 + 5 && file.ends_with(".text") {
-                texts.push((old.unwrap_or_default(), metadata.blocks() * 512, path));
+            } else if file.starts_with('.') && file.ends_with(".lock") && old > STALE {
+                // Its lock is in the way of whoever holds it.
+                if let Ok(lock) = open(&path)
+                    && rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()
+                {
+                    let _ = fs::remove_file(&path);
+                }
+            } else if let Some((name, "text" | "map")) = file.split_once('.')
+                && name.len() == 64
+            {
+                let used = metadata.accessed().unwrap_or(changed).max(changed);
+                let entry = entries.entry(name.to_owned()).or_insert((used, 0));
+                *entry = (entry.0.max(used), entry.1 + metadata.blocks() * 512);
             }
         }
-        let mut all: u64 = texts.iter().map(|(_, bytes, _)| bytes).sum();
-        texts.sort_by_key(|(old, ..)| std::cmp::Reverse(*old));
-        for (_, bytes, path) in texts {
-            if all <= self.limit_bytes {
+        // It is written anew.
+        entries.remove(&keep.to_string());
+        let mut all: u64 = entries.values().map(|(_, bytes)| bytes).sum();
+        let mut entries: Vec<_> = entries.into_iter().collect();
+        entries.sort_by(|(a, (a_used, _)), (b, (b_used, _))| (a_used, a).cmp(&(b_used, b)));
+        for (name, (_, bytes)) in entries {
+            if all.saturating_add(coming) <= self.limit_bytes {
                 break;
             }
-            if path == self.path(keep, "text") {
-                continue;
-            }
             // The map first: without it the text is not looked for.
-            let _ = fs::remove_file(path.with_extension("map"));
-            let _ = fs::remove_file(&path);
-            all -= bytes;
+            let _ = fs::remove_file(self.dir.join(format!("{name}.map")));
+            let _ = fs::remove_file(self.dir.join(format!("{name}.text")));
+            all = all.saturating_sub(bytes);
         }
     }
 }

@@ -32,7 +32,7 @@
 //!
 //! The modules: `survey` decodes all of the file once, `flow` and `calls` choose, `flags` looks at targets,
 //! `runs` finds room, `plan` puts that in order; `emit` makes bytes, `build` the whole text; `map` is what a
-//! supervisor asks; `cache` keeps both on disk.
+//! supervisor asks; `cache` keeps both on disk, and `order` says to another process what to make.
 
 mod build;
 mod cache;
@@ -45,15 +45,17 @@ mod flow;
 mod form;
 mod loads;
 mod map;
+mod order;
 mod plan;
 mod runs;
 mod stubs;
 mod survey;
 
 pub use build::{Dense, DenseLayout, Segment};
-pub use cache::{DenseCache, DenseEntry, DenseName, StoredSegment};
+pub use cache::{DenseCache, DenseEntry, DenseLock, DenseName, StoredSegment};
 pub use count::{COUNTS_MAX, STATUS_FLAGS, count_word, counts_left};
 pub use map::{DenseMap, DenseSite, Place};
+pub use order::{DenseOrder, NoOrder};
 pub use plan::DensePlan;
 
 use crate::run::{Reason, SiteKind};

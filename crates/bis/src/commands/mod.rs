@@ -1,5 +1,6 @@
 //! What each command does, a file for each. A command gives its exit status, or a failure to show.
 
+mod cache;
 mod debug;
 mod doctor;
 mod doctor_text;
@@ -8,6 +9,7 @@ mod dump_text;
 mod gdbinit;
 mod info;
 mod ls;
+mod make_texts;
 mod manual;
 mod on_replay;
 mod pack;
@@ -29,8 +31,10 @@ pub fn run(command: Command) -> Result<u8> {
         Command::Replay(args) => replay::run(&args),
         Command::Ps(args) => ps::run(&args),
         Command::Dump(args) => dump::run(&args),
+        Command::Info(args) if args.cache => cache::show(),
         Command::Info(args) => info::run(&args),
         Command::Ls(args) => ls::run(&args),
+        Command::Rm(args) if args.cache => cache::empty(),
         Command::Rm(args) => rm::run(&args),
         Command::Pack(args) => pack::run(&args),
         Command::Doctor(args) => doctor::run(&args),
@@ -38,5 +42,6 @@ pub fn run(command: Command) -> Result<u8> {
         Command::Completions(args) => manual::completions(&args),
         Command::Man(args) => manual::pages(&args),
         Command::Gdbinit(_) => gdbinit::run(),
+        Command::MakeTexts(args) => make_texts::run(&args),
     }
 }

@@ -22,7 +22,7 @@ use bis_trace::{
 
 use crate::{
     args::{Nested, Record, TicksArg},
-    commands::{debug, on_replay},
+    commands::{debug, make_texts, on_replay},
     env,
     failure::{Failure, Result, status},
     folder,
@@ -75,6 +75,7 @@ fn record(args: Record) -> Result<u8> {
         Some(pid) => running(pid),
         None => (program::find(&args.command, search, args.cwd.as_deref())?, args.cwd.clone()),
     };
+    let (text_bytes_max, text_makers) = (folder::cache_size()?, make_texts::makers()?);
     let name = args.command.first().map_or(found.path.as_os_str(), OsString::as_os_str).to_owned();
     let place = Place::make(args.output.as_deref(), Path::new(&name))?;
     if let Some(fd) = args.print_trace_dir
@@ -102,8 +103,10 @@ fn record(args: Record) -> Result<u8> {
         hooks: !no_hooks,
         cloning: !args.no_cloning,
         wait: args.wait,
-        site_cache: folder::cache("sites"),
-        known_files: folder::cache("known"),
+        site_cache: folder::cache(folder::SITES),
+        text_bytes_max,
+        text_makers,
+        known_files: folder::cache(folder::KNOWN),
         stores: folder::stores_for(&place.path),
         left_out: args.detach.iter().map(left_out).collect(),
         on_replay: Some(on_replay::replayed(args.on_replay)),

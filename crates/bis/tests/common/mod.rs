@@ -108,6 +108,8 @@ pub fn command(program: impl AsRef<std::ffi::OsStr>, cwd: &Path) -> Command {
     command.env_clear().current_dir(cwd);
     command.env("PATH", FOLDERS.join(":"));
     command.env("HOME", cwd).env("LANG", "C.UTF-8").env("TERM", "dumb").env("TMPDIR", "/tmp");
+    // What is made in the background would be for a cache that goes with the trial.
+    command.env("BIS_TEXTS", "wait");
     for name in ["BIS_LOG", "RUST_BACKTRACE"] {
         if let Some(value) = std::env::var_os(name) {
             command.env(name, value);
