@@ -43,6 +43,28 @@ impl Session {
         Ok(self.writer.files().keep_linked(file, path)?.file)
     }
 
+    /// How the program is started.
+    pub fn spawn_spec(&self, mode: Mode) -> Result<Spawn> {
+        let options = &self.options;
+        let c_string = |bytes: &[u8]| {
+            CString::new(bytes).map_err(|source| RecordError::Os {
+                what: "pass an argument that contains a NUL byte",
+                source: source.into(),
+            })
+        };
+        let join = |(name, value): &(std::ffi::OsString, std::ffi::OsString)| {
+            c_string(&[name.as_bytes(), b"=", value.as_bytes()].concat())
+        };
+        Ok(Spawn {
+            program: Program::Path(c_string(options.program.as_os_str().as_bytes())?),
+            argv: options.argv.iter().map(|arg| c_string(arg.as_bytes())).collect::<Result<_>>()?,
+            envp: options.env.iter().map(join).collect::<Result<_>>()?,
+            cwd: options.cwd.as_ref().map(|cwd| c_string(cwd.as_os_str().as_bytes())).transpose()?,
+            file_limit: self.file_limit,
+            mode,
+        })
+    }
+
     /// Keeps a file's content in the trace.
     pub fn keep(&self, file: &File, path: &[u8]) -> Result<FileId> {
         Ok(self.writer.files().keep(file, path)?.file)
@@ -226,24 +248,7 @@ impl Domain {
 
     /// Starts the program itself, in the calling thread.
     pub fn first(session: &Arc<Session>) -> Result<Domain> {
-        let options = &session.options;
-        let c_string = |bytes: &[u8]| {
-            CString::new(bytes).map_err(|source| RecordError::Os {
-                what: "pass an argument that contains a NUL byte",
-                source: source.into(),
-            })
-        };
-        let join = |(name, value): &(std::ffi::OsString, std::ffi::OsString)| {
-            c_string(&[name.as_bytes(), b"=", value.as_bytes()].concat())
-        };
-        let spec = Spawn {
-            program: Program::Path(c_string(options.program.as_os_str().as_bytes())?),
-            argv: options.argv.iter().map(|arg| c_string(arg.as_bytes())).collect::<Result<_>>()?,
-            envp: options.env.iter().map(join).collect::<Result<_>>()?,
-            cwd: options.cwd.as_ref().map(|cwd| c_string(cwd.as_os_str().as_bytes())).transpose()?,
-            file_limit: session.file_limit,
-            mode: Mode::Record,
-        };
+        let spec = session.spawn_spec(Mode::Record)?;
         let id = session.new_domain_id();
         let (core, watched) = session.settle(id);
         let stopped = spawn(&spec)?;

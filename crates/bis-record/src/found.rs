@@ -8,22 +8,24 @@
 //! thread ends, how nice it is, on which cores it wants to run. Its text is not searched for what the hooks
 //! could replace: so there are no hooks, until the process executes another program.
 
-use std::{fs, sync::Arc};
+use std::{collections::BTreeMap, fs, sync::Arc};
 
 use bis_agent::AGENT_BASE;
 use bis_trace::{
     event::{Backing, Base, Effect, Outcome},
-    types::{Registers, Tid},
+    types::{DomainId, Registers, Tid},
 };
 use bis_tracee::{
-    Memory,
-    found::{Found, FoundError, Prepared, Thread},
+    Memory, TraceeError,
+    found::{Found, FoundError, Prepared, Thread, is_in_the_way},
+    handover::Parked,
     maps::{self, Mapping},
     names,
     pagemap::{Page, PageMap},
     proc,
     remote::Remote,
     sys,
+    vdso::Vdso,
 };
 
 use crate::{
@@ -41,6 +43,9 @@ const OWN_BYTES_MAX: u64 = 400 << 20;
 /// Is there anything in it that an image cannot tell? Before anything is changed.
 fn check(pid: Tid, mappings: &[Mapping]) -> Result<(), FoundError> {
     let unsupported = |what: String| Err(FoundError::Unsupported { pid, what });
+    if mappings.iter().any(is_in_the_way) {
+        return unsupported(format!("it has memory at {AGENT_BASE:#x}, where bis needs some"));
+    }
     let mut own = 0;
     let pages = PageMap::open(pid).ok();
     for mapping in mappings.iter().filter(|mapping| !mapping.is_vvar()) {
@@ -85,6 +90,81 @@ fn traits_of(tid: Tid, has_rseq: bool) -> Traits {
     Traits { nice, wishes, reads_tsc: false }
 }
 
+/// A process that was found, and is a recorded one from here on.
+#[derive(Debug)]
+pub struct Image {
+    pid: Tid,
+    traits: BTreeMap<Tid, Traits>,
+    prepared: Prepared,
+}
+
+impl Image {
+    /// Asks what there is to know of a process, and makes it a recorded one.
+    ///
+    /// # Errors
+    /// Where it cannot be recorded from where it stands, or was killed meanwhile. It is given to `refused`
+    /// before anything is changed.
+    pub fn of(session: &Session, pid: Tid, found: Found, refused: impl FnOnce(Found)) -> Result<Image> {
+        if let Err(error) = found.mappings().and_then(|mappings| check(pid, &mappings)) {
+            refused(found);
+            return Err(error.into());
+        }
+        let memory = Memory::open(pid)?;
+        if names::own(pid).is_some_and(|own| own != pid) {
+            session.expect_namespaces();
+        }
+        // A thread that has just begun has not registered them yet.
+        let has_rseq = found.tids().any(|tid| sys::rseq_of(tid).is_some());
+        let traits = found.tids().map(|tid| (tid, traits_of(tid, has_rseq))).collect();
+        Ok(Image { pid, traits, prepared: found.prepare(&memory)? })
+    }
+
+    /// The same, with threads that nobody traces until another supervisor takes them over.
+    ///
+    /// # Errors
+    /// Where it was killed meanwhile.
+    pub fn park(self) -> Result<ParkedImage> {
+        let Image { pid, traits, prepared: Prepared { threads, vdso } } = self;
+        let park = |thread: Thread| Ok((Parked::park(thread.stopped)?, thread.clear_tid));
+        Ok(ParkedImage { pid, traits, threads: threads.into_iter().map(park).collect::<Result<_>>()?, vdso })
+    }
+}
+
+/// An [`Image`] on its way from one supervisor to another.
+#[derive(Debug)]
+pub struct ParkedImage {
+    pid: Tid,
+    traits: BTreeMap<Tid, Traits>,
+    /// Each with the address that the kernel clears at its end.
+    threads: Vec<(Parked, u64)>,
+    vdso: Option<Vdso>,
+}
+
+impl ParkedImage {
+    /// A domain around the process, whose tracer the calling thread becomes; writes its first event. None: it
+    /// was killed meanwhile.
+    pub fn begin(self, session: &Arc<Session>) -> Result<Option<Domain>> {
+        let ParkedImage { pid, traits, threads, vdso } = self;
+        let id = session.new_domain_id();
+        // Kept until the domain has it.
+        let (core, _watched) = session.settle(id);
+        let mut seized = Vec::new();
+        for (parked, clear_tid) in threads {
+            match parked.seize() {
+                Ok((stopped, is_halted)) => seized.push(Thread { stopped, is_halted, clear_tid }),
+                // All of them were: they end with this thread.
+                Err(TraceeError::Died(_)) => {
+                    session.cores.leave(core);
+                    return Ok(None);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let image = Image { pid, traits, prepared: Prepared { threads: seized, vdso } };
+        Domain::from_image(session, id, core, image).map(Some)
+    }
+}
+
 impl Domain {
     /// A domain around a process that runs already, whose tracer the calling thread becomes; writes its first
     /// event.
@@ -92,17 +172,14 @@ impl Domain {
         let id = session.new_domain_id();
         // Kept until the domain has it.
         let (core, _watched) = session.settle(id);
-        let found = Found::seize(pid)?;
-        check(pid, &found.mappings()?)?;
-        let memory = Memory::open(pid)?;
-        if names::own(pid).is_some_and(|own| own != pid) {
-            session.expect_namespaces();
-        }
-        // A thread that has just begun has not registered them yet.
-        let has_rseq = found.tids().any(|tid| sys::rseq_of(tid).is_some());
-        let traits: Vec<(Tid, Traits)> = found.tids().map(|tid| (tid, traits_of(tid, has_rseq))).collect();
-        let Prepared { threads, vdso } = found.prepare(&memory)?;
+        let image = Image::of(session, pid, Found::seize(pid)?, drop)?;
         session.set_root(pid);
+        Domain::from_image(session, id, core, image)
+    }
+
+    fn from_image(session: &Arc<Session>, id: DomainId, core: usize, image: Image) -> Result<Domain> {
+        let Image { pid, traits, prepared: Prepared { threads, vdso } } = image;
+        let memory = Memory::open(pid)?;
         session.mail.join(pid, id);
 
         let mut tasks = Vec::new();
@@ -125,8 +202,7 @@ impl Domain {
                 None => first = Some((regs, xstate)),
                 Some(_) => others.push(Effect::NewTask { tid, regs, xstate }),
             }
-            let traits = traits.iter().find(|(known, _)| *known == tid).map(|(_, traits)| traits.clone());
-            let traits = traits.unwrap_or_default();
+            let traits = traits.get(&tid).cloned().unwrap_or_default();
             let own_name = session.own_name(tid);
             tasks.push(Task { clear_tid, traits, is_halted, own_name, ..Task::new(stopped, pid) });
         }

@@ -20,6 +20,7 @@ mod events;
 mod fault;
 mod found;
 mod hooks;
+mod live;
 mod mail;
 mod places;
 mod process;
@@ -54,9 +55,7 @@ use session::Session;
 /// What to record, and how.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Record this process, from where it is, and start no program: `program`, `argv` and `cwd` are then what
-    /// it runs, and `env` means nothing.
-    pub attach: Option<Tid>,
+    pub begins: Begins,
     /// The executable: an absolute path, or one relative to `cwd`.
     pub program: PathBuf,
     /// All arguments, the zeroth included.
@@ -107,6 +106,25 @@ pub struct Options {
     pub on_replay: Option<OnReplay>,
 }
 
+/// What is recorded from where on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Begins {
+    /// A program, from its first instruction on.
+    WithProgram,
+    /// A program is started, and each process of it is recorded from where it asks for its first checkpoint.
+    WithCheckpoints,
+    /// This process, from where it is, and no program is started: `program`, `argv` and `cwd` are then what it
+    /// runs, and `env` means nothing.
+    WithProcess(Tid),
+}
+
+impl Begins {
+    /// The process that is there already.
+    pub fn found(self) -> Option<Tid> {
+        if let Begins::WithProcess(pid) = self { Some(pid) } else { None }
+    }
+}
+
 /// How often memory is summed, and how much of it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Checksum {
@@ -137,6 +155,10 @@ pub struct Ended {
     pub left: Vec<(String, Tid)>,
     /// Those that stood in for programs outside of the recording, which go on.
     pub go_on: Vec<(String, Tid)>,
+    /// Has anything been recorded? Not where a program made no checkpoint that was to begin with one.
+    pub is_recorded: bool,
+    /// Why processes that asked for their first checkpoint did not get it.
+    pub refused: Vec<String>,
 }
 
 /// Records a run of a program and of all its descendants. What the program has left running when it ends is
@@ -150,6 +172,9 @@ pub fn record(options: &Options) -> Result<Ended, RecordError> {
     // First of all: a limit of files' sizes that the log exceeds has a signal, too.
     let coming = ours::catch_signals().map_err(|source| RecordError::Os { what: "catch signals", source })?;
     let session = Arc::new(Session::new(options)?);
-    let seed = options.attach.map_or(Seed::Program, Seed::Image);
-    session.run(coming, |session| seed.plant(session))
+    session.run(coming, |session| match options.begins {
+        Begins::WithProgram => Seed::Program.plant(session),
+        Begins::WithCheckpoints => live::begin(session),
+        Begins::WithProcess(pid) => Seed::Image(pid).plant(session),
+    })
 }

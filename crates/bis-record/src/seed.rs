@@ -17,6 +17,7 @@ use bis_tracee::{Memory, TraceeError, handover::Parked, ours};
 use crate::{
     domain::Domain,
     error::Result,
+    found::ParkedImage,
     hooks::Inherited,
     session::Session,
     space::AddressSpace,
@@ -29,6 +30,8 @@ pub enum Seed {
     Program,
     /// An image of a process that runs already.
     Image(Tid),
+    /// An image of one that was watched until it asked for its first checkpoint.
+    Watched(Box<ParkedImage>),
     /// The child of a fork.
     Fork(Box<Fork>),
     /// A fresh image, made by an exec.
@@ -78,6 +81,7 @@ impl Seed {
     fn name(&self) -> String {
         match self {
             Seed::Program | Seed::Image(_) => "first".into(),
+            Seed::Watched(_) => "image".into(),
             Seed::Fork(fork) => format!("domain {}", fork.id),
             Seed::Exec(fresh) => format!("domain {}", fresh.domain.id),
         }
@@ -101,6 +105,7 @@ impl Seed {
         match self {
             Seed::Program => Domain::first(session).map(Some),
             Seed::Image(pid) => Domain::from_found(session, pid).map(Some),
+            Seed::Watched(image) => image.begin(session),
             Seed::Fork(fork) => fork.begin(session),
             Seed::Exec(fresh) => fresh.begin(session).map(Some),
         }

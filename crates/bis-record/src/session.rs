@@ -27,7 +27,7 @@ use bis_tracee::{
 };
 
 use crate::{
-    Ended, Options,
+    Begins, Ended, Options,
     calls::{Cloning, Looked},
     chaos::{self, Chaos},
     cores::Cores,
@@ -97,6 +97,8 @@ struct Progress {
     /// The failure was seen by nobody who supervises.
     is_nobodys: bool,
     looking: Looking,
+    is_recorded: bool,
+    refused: Vec<String>,
 }
 
 /// Whether somebody looks at what the recording fails with ([`crate::fault`]).
@@ -204,9 +206,11 @@ impl Session {
     pub fn new(options: &Options) -> Result<Session> {
         sys::few_arenas();
         let ticks = Ticks::begin(options.ticks)?;
-        let writer = match options.attach {
-            None => Writer::create(&options.trace_dir)?,
-            Some(_) => Writer::create_for_images(&options.trace_dir)?,
+        let writer = match options.begins {
+            Begins::WithProgram => Writer::create(&options.trace_dir)?,
+            Begins::WithCheckpoints | Begins::WithProcess(_) => {
+                Writer::create_for_images(&options.trace_dir)?
+            }
         };
         share(&writer, options);
         let cloning = options.cloning.then(|| writer.clones().map(Cloning::new)).flatten();
@@ -218,7 +222,7 @@ impl Session {
             began: Instant::now(),
             cloning,
             options: options.clone(),
-            stdio: Stdio::of(options.attach),
+            stdio: Stdio::of(options.begins.found()),
             cores: Arc::new(Cores::new()),
             has_cpuid_faulting: sys::has_cpuid_faulting(),
             lingers: options.chaos.is_none() && sys::has_epoll_pwait2(),
@@ -320,8 +324,9 @@ impl Session {
     pub fn run(self: &Arc<Session>, coming: Coming, begin: impl FnOnce(&Arc<Session>)) -> Result<Ended> {
         // Before orphans come to us.
         let _ = self.reaper.set(guardian::begin_as_orphan().unwrap_or(INIT));
-        // Without it (an old kernel) orphans go to init, and Yama may then refuse us.
-        let _ = sys::become_subreaper();
+        if self.options.begins != Begins::WithCheckpoints {
+            self.begins_recording();
+        }
         self.listen(coming).map_err(|failure| self.cut_by(failure))?;
         self.watch.start(&self.cores, self.chaos.clone());
         begin(self);
@@ -334,8 +339,14 @@ impl Session {
             return Err(self.cut_by(failure));
         }
         let exit_code = progress.exit_code.unwrap_or(0);
-        let left = std::mem::take(&mut progress.left);
-        let go_on = std::mem::take(&mut progress.go_on);
+        let ended = Ended {
+            exit_code,
+            left: std::mem::take(&mut progress.left),
+            go_on: std::mem::take(&mut progress.go_on),
+            is_recorded: progress.is_recorded,
+            refused: std::mem::take(&mut progress.refused),
+        };
+        let left = &ended.left;
         if !left.is_empty() {
             let names: Vec<String> =
                 left.iter().map(|(name, pid)| format!("{name} (process {pid})")).collect();
@@ -346,11 +357,11 @@ impl Session {
         if let Some(why) = progress.cut.take() {
             self.writer.meta(&Meta::Cut { why })?;
             self.writer.finish()?;
-            return Ok(Ended { exit_code, left, go_on });
+            return Ok(ended);
         }
         self.writer.meta(&Meta::End { exit_code, seq: self.writer.next_seq() })?;
         self.writer.finish()?;
-        Ok(Ended { exit_code, left, go_on })
+        Ok(ended)
     }
 
     /// Ends the trace with the failure of its recording, which it returns.
@@ -463,7 +474,7 @@ impl Session {
                 }
             }
             // What was found running is in another group: the terminal's do not come to it.
-            Some(root) if sender.is_some() || hangup || self.options.attach.is_some() => {
+            Some(root) if sender.is_some() || hangup || self.options.begins.found().is_some() => {
                 tracing::debug!(%signal, %root, "passed on");
                 // It may have ended just now.
                 let _ = ours::send(root, signal);
@@ -524,6 +535,23 @@ impl Session {
                 let _ = ours::send(tid, signal);
             }
         });
+    }
+
+    /// There is something to record from here on.
+    pub fn begins_recording(&self) {
+        // Without it (an old kernel) orphans go to init, and Yama may then refuse us.
+        let _ = sys::become_subreaper();
+        self.update(|progress| progress.is_recorded = true);
+    }
+
+    /// A process asked for its first checkpoint, and did not get it.
+    pub fn refuses(&self, why: String) {
+        self.update(|progress| progress.refused.push(why));
+    }
+
+    /// Has the program ended?
+    pub fn has_ended(&self) -> bool {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner).ended.is_some()
     }
 
     /// A process of the recording begins.

@@ -1,15 +1,18 @@
-//! The seccomp filters under which recorded and replayed tasks run: a handful of classic BPF instructions.
+//! The seccomp filters under which watched, recorded and replayed tasks run: a handful of classic BPF instructions.
 //!
 //! Recording: every system call stops at the supervisor, but for those made at the agent's own instructions.
 //! Replay: every one stops, the supervisor's own included; only a parked task may sleep, in pause(), which
 //! can do no harm from wherever it is called. So a replayed program can reach no kernel function by itself,
 //! even if it jumps into the agent.
 //!
+//! Before a recording, where a program runs by itself until it asks for its first checkpoint: only the call
+//! that is bis's own stops. Both filters stand then; of two that say the same, the later one's word counts.
+//!
 //! A 32-bit call (`int 0x80`) out of a 64-bit program has numbers of another table, and would be taken for
-//! another call. In both modes it fails with ENOSYS, without a stop: the same when recorded and when
-//! replayed.
+//! another call. Recorded and replayed it fails with ENOSYS, without a stop: the same both times.
 
 use bis_agent::{PARK_END, UNTRACED_SYSCALL_END, hooks};
+use bis_syscalls::own;
 
 /// One instruction of classic BPF (`struct sock_filter`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,6 +35,8 @@ impl Instruction {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
+    /// Until the program asks for something that is bis's own.
+    Watch,
     Record,
     Replay,
 }
@@ -75,6 +80,14 @@ fn low(addr: u64) -> u32 {
 /// The filter of a mode.
 pub fn program(mode: Mode) -> Vec<Instruction> {
     match mode {
+        Mode::Watch => vec![
+            load(ARCH),
+            must_equal(AUDIT_ARCH_X86_64, 3),
+            load(NR),
+            must_equal(u32::try_from(own::NUMBER).expect("a number of 32 bits"), 1),
+            give(TRACE),
+            give(ALLOW),
+        ],
         Mode::Record => vec![
             load(ARCH),
             must_equal(AUDIT_ARCH_X86_64, 8),
@@ -147,6 +160,16 @@ mod tests {
         check(Mode::Record, 0, AUDIT_ARCH_X86_64, UNTRACED_SYSCALL_END + (1 << 32), TRACE);
         check(Mode::Record, 0, 0x4000_0003, UNTRACED_SYSCALL_END, NO_SUCH_CALL);
         check(Mode::Record, 20, 0x4000_0003, 0x40_1000, NO_SUCH_CALL);
+    }
+
+    #[test]
+    fn watching_stops_only_our_own_call() {
+        let own = u32::try_from(own::NUMBER).unwrap();
+        check(Mode::Watch, own, AUDIT_ARCH_X86_64, 0x40_1000, TRACE);
+        check(Mode::Watch, own, 0x4000_0003, 0x40_1000, ALLOW);
+        for nr in 0..500 {
+            check(Mode::Watch, nr, AUDIT_ARCH_X86_64, 0x7fff_f7e0_0000, ALLOW);
+        }
     }
 
     #[test]

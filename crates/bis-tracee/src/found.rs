@@ -40,6 +40,9 @@ const CS_64: u64 = 0x33;
 /// be set.
 const STEPS_MAX: u32 = 1_000_000;
 
+/// Why a process with a filter of its own cannot be recorded from where it is.
+pub const OWN_FILTER: &str = "it has a seccomp filter of its own, which would answer before bis";
+
 #[derive(Debug, thiserror::Error)]
 pub enum FoundError {
     #[error("there is no process {0}")]
@@ -63,13 +66,23 @@ pub struct Thread {
     pub clear_tid: u64,
 }
 
+/// What becomes of a found process that nobody takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Untaken {
+    /// It goes on by itself.
+    LetGo,
+    /// It goes on, and the calling thread traces it as before.
+    GoesOn,
+    /// It has a supervisor, or comes to nothing.
+    Nothing,
+}
+
 /// A process all of whose threads are stopped and traced by the calling thread.
 #[derive(Debug)]
 pub struct Found {
     pid: Tid,
     threads: Vec<Thread>,
-    /// It goes on by itself, if nobody takes it.
-    is_as_found: bool,
+    untaken: Untaken,
 }
 
 /// What it is once it is prepared, the first thread first.
@@ -82,12 +95,15 @@ pub struct Prepared {
 
 impl Drop for Found {
     fn drop(&mut self) {
-        if !self.is_as_found {
-            return;
-        }
-        for thread in self.threads.drain(..) {
-            let tid = thread.stopped.tid();
-            if let Err(error) = thread.stopped.detach() {
+        for Thread { stopped, is_halted, .. } in self.threads.drain(..) {
+            let tid = stopped.tid();
+            let how = if is_halted { Resume::Listen } else { Resume::Cont };
+            let gone = match self.untaken {
+                Untaken::LetGo => stopped.detach().map(drop),
+                Untaken::GoesOn => stopped.resume(how, None).map(drop),
+                Untaken::Nothing => Ok(()),
+            };
+            if let Err(error) = gone {
                 tracing::debug!(%tid, %error, "not let go");
             }
         }
@@ -143,28 +159,67 @@ impl Found {
             return Err(FoundError::Refused { pid, why });
         }
         if status.text("Seccomp").is_some_and(|mode| mode != "0") {
-            return unsupported("it has a seccomp filter of its own, which would answer before bis".into());
+            return unsupported(OWN_FILTER.into());
         }
+        let mut found = Found { pid, threads: Vec::new(), untaken: Untaken::LetGo };
+        for child in found.stop_all()? {
+            found.let_go(child)?;
+        }
+        Ok(found)
+    }
+
+    /// Stops all threads of a process that the calling thread traces already, and has let run with no filter
+    /// but [`Mode::Watch`]'s: `asker` stands at the entry of a call, which it is to make again. The child
+    /// processes that it has made meanwhile are traced as it was.
+    ///
+    /// # Errors
+    /// [`FoundError::NoProcess`]: it has ended meanwhile; [`FoundError::Unsupported`]. It goes on then, and
+    /// makes its call again.
+    pub fn of_watched(pid: Tid, mut asker: Stopped) -> Result<(Found, Vec<Tid>), FoundError> {
+        make_again(&mut asker)?;
+        sys::interrupt(asker.tid())?;
+        asker.resume(Resume::Cont, None)?;
+        let mut found = Found { pid, threads: Vec::new(), untaken: Untaken::GoesOn };
+        let children = found.stop_all()?;
+        Ok((found, children))
+    }
+
+    /// Stops all of its threads. The tasks that they have made meanwhile.
+    fn stop_all(&mut self) -> Result<Vec<Tid>, FoundError> {
+        let pid = self.pid;
+        let unsupported = |what: &str| Err(FoundError::Unsupported { pid, what: what.to_owned() });
         if !sys::tells_tid_address() {
             return unsupported(
-                "this kernel does not tell what it clears at a thread's end (CONFIG_CHECKPOINT_RESTORE)"
-                    .into(),
+                "this kernel does not tell what it clears at a thread's end (CONFIG_CHECKPOINT_RESTORE)",
             );
         }
-        let mut found = Found { pid, threads: Vec::new(), is_as_found: true };
+        let mut made = Vec::new();
         // Those that run may make more.
-        while let Some(tid) = proc::threads(pid).into_iter().find(|tid| !found.has(*tid)) {
-            if let Some(thread) = found.stop(tid)? {
-                found.threads.push(thread);
+        while let Some(tid) = proc::threads(pid).into_iter().find(|tid| !self.has(*tid)) {
+            if let Some(thread) = self.stop(tid, &mut made)? {
+                self.threads.push(thread);
             } else if tid == pid {
                 return Err(FoundError::NoProcess(pid));
             }
         }
-        let cs = found.threads.first().ok_or(FoundError::NoProcess(pid))?.stopped.regs()?.cs;
+        let cs = self.threads.first().ok_or(FoundError::NoProcess(pid))?.stopped.regs()?.cs;
         if cs != CS_64 {
-            return unsupported("it is a 32-bit program; bis records 64-bit ones".into());
+            return unsupported("it is a 32-bit program; bis records 64-bit ones");
         }
-        Ok(found)
+        Ok(made)
+    }
+
+    /// The thread's call, which it was about to make again, has this result instead.
+    ///
+    /// # Errors
+    /// [`TraceeError::Died`] where it was killed meanwhile.
+    pub fn answer(&mut self, tid: Tid, result: i64) -> Result<(), TraceeError> {
+        for thread in self.threads.iter_mut().filter(|thread| thread.stopped.tid() == tid) {
+            let regs = thread.stopped.regs()?;
+            let rax = result.cast_unsigned();
+            thread.stopped.set_regs(&Registers { rip: regs.rip + SYSCALL_LEN, rax, ..regs })?;
+        }
+        Ok(())
     }
 
     fn has(&self, tid: Tid) -> bool {
@@ -172,8 +227,8 @@ impl Found {
     }
 
     /// Seizes one thread and stops it. None: it has ended. A signal that comes first takes effect: the thread
-    /// stands at the first instruction of its handler then.
-    fn stop(&self, tid: Tid) -> Result<Option<Thread>, FoundError> {
+    /// stands at the first instruction of its handler then. The tasks that it makes meanwhile are noted.
+    fn stop(&self, tid: Tid, made: &mut Vec<Tid>) -> Result<Option<Thread>, FoundError> {
         match sys::seize(tid) {
             Ok(()) => {}
             Err(TraceeError::Died(_)) => return Ok(None),
@@ -197,8 +252,16 @@ impl Found {
                 }
                 Status::Signal(signal) => Some(signal),
                 Status::NewTask(child) => {
-                    self.let_go(child)?;
+                    made.push(child);
                     None
+                }
+                // It asks, too.
+                Status::Seccomp => {
+                    sys::interrupt(tid)?;
+                    let mut stopped = running.stopped();
+                    make_again(&mut stopped)?;
+                    running = stopped.resume(Resume::Cont, None)?;
+                    continue;
                 }
                 _ => None,
             };
@@ -222,6 +285,11 @@ impl Found {
         }
     }
 
+    /// Its process id.
+    pub fn pid(&self) -> Tid {
+        self.pid
+    }
+
     /// Its threads.
     pub fn tids(&self) -> impl Iterator<Item = Tid> + '_ {
         self.threads.iter().map(|thread| thread.stopped.tid())
@@ -235,16 +303,13 @@ impl Found {
         Ok(maps::read(self.pid)?)
     }
 
-    /// Makes it a recorded process. It cannot go on without a supervisor from here on.
+    /// Makes it a recorded process, whose mappings leave room for what is ours ([`is_in_the_way`]). It cannot
+    /// go on without a supervisor from here on.
     ///
     /// # Errors
-    /// Where it was killed meanwhile, or has no room for what is ours.
+    /// Where it was killed meanwhile.
     pub fn prepare(mut self, memory: &Memory) -> Result<Prepared, FoundError> {
         let mappings = self.mappings()?;
-        if mappings.iter().any(|mapping| mapping.start < AGENT_BASE + AGENT_LEN && AGENT_BASE < mapping.end) {
-            let what = format!("it has memory at {AGENT_BASE:#x}, where bis needs some");
-            return Err(FoundError::Unsupported { pid: self.pid, what });
-        }
         let vdso = vdso::find(&mappings);
         let within = |rip: u64| vdso.is_some_and(|vdso| vdso.start <= rip && rip < vdso.end);
         for thread in &mut self.threads {
@@ -258,7 +323,7 @@ impl Found {
             let stopped = leave(stopped, memory, within)?;
             stepped.insert((tid != pid, tid), (stopped, is_halted));
         }
-        self.is_as_found = false;
+        self.untaken = Untaken::Nothing;
         let mut threads = Vec::new();
         let mut page = None;
         for (stopped, is_halted) in stepped.into_values() {
@@ -287,10 +352,24 @@ impl Found {
     }
 }
 
+/// Does the mapping lie where what is ours will be?
+pub fn is_in_the_way(mapping: &Mapping) -> bool {
+    mapping.start < AGENT_BASE + AGENT_LEN && AGENT_BASE < mapping.end
+}
+
+/// The length of the instruction `syscall`.
+const SYSCALL_LEN: u64 = 2;
+
+/// The call at whose entry the thread stands is not made now, and is the first thing that it does then.
+fn make_again(stopped: &mut Stopped) -> Result<(), TraceeError> {
+    let regs = stopped.regs()?;
+    let (rip, rax) = (regs.rip - SYSCALL_LEN, regs.orig_rax);
+    stopped.set_regs(&Registers { rip, rax, orig_rax: u64::MAX, ..regs })
+}
+
 /// A call that the stop has interrupted is about to be made again, as the kernel would have it. (One that has
 /// waited for a while, and would only wait for the rest, waits for the whole time again.)
 fn set_out_again(stopped: &mut Stopped) -> Result<(), TraceeError> {
-    const SYSCALL_LEN: u64 = 2;
     let regs = stopped.regs()?;
     let mut now = Registers { orig_rax: u64::MAX, ..regs };
     if regs.orig_rax.cast_signed() >= 0 && AGAIN.contains(&regs.result()) {

@@ -2,7 +2,8 @@
 //! ptrace of bis is here, behind safe names; policy (what to record, whom to run) is not.
 //!
 //! Start at [`task`] for the states of a task, [`remote`] for calls in its name, [`image`] for fresh address
-//! spaces, [`handover`] for changing the supervisor, [`ticks`] for what counts a task's progress.
+//! spaces, [`handover`] for changing the supervisor, [`lookout`] for
+//! programs that are not recorded yet, [`ticks`] for what counts a task's progress.
 
 pub mod area;
 pub mod background;
@@ -19,6 +20,7 @@ pub mod found;
 pub mod guardian;
 pub mod handover;
 pub mod image;
+pub mod lookout;
 pub mod maps;
 pub mod memory;
 pub mod memory_limit;

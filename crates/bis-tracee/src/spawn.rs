@@ -7,9 +7,11 @@
 
 use std::{
     ffi::CString,
-    io::{self, Read, Write},
+    io::{self, PipeReader, PipeWriter, Read, Write},
     os::fd::{AsRawFd, OwnedFd, RawFd},
     ptr,
+    sync::mpsc,
+    thread,
 };
 
 use bis_trace::types::{Signal, Tid};
@@ -78,6 +80,8 @@ struct Prepared {
     parent: libc::pid_t,
     go: RawFd,
     failed: RawFd,
+    /// Addresses are to be the same each time.
+    fixed: bool,
 }
 
 fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
@@ -104,8 +108,9 @@ unsafe fn child(prepared: &Prepared) -> (u8, i32) {
         libc::prctl(libc::PR_SET_PDEATHSIG, 0);
         // Rust's runtime ignores SIGPIPE: the program gets it as we did. Our handlers are reset by exec.
         libc::signal(libc::SIGPIPE, ours::inherited_sigpipe());
-        let old = libc::personality(0xffff_ffff);
-        if old == -1 || libc::personality((old | libc::ADDR_NO_RANDOMIZE).cast_unsigned().into()) == -1 {
+        let old = if prepared.fixed { libc::personality(0xffff_ffff) } else { 0 };
+        let fixed = (old | libc::ADDR_NO_RANDOMIZE).cast_unsigned().into();
+        if prepared.fixed && (old == -1 || libc::personality(fixed) == -1) {
             return (0, errno());
         }
         if let Some(limit) = &prepared.file_limit {
@@ -167,14 +172,40 @@ fn fork_child(prepared: &Prepared) -> Result<Tid, SpawnError> {
     }
 }
 
+/// Forks in a thread of its own, which ends when `then` has returned: the child's parent is the first thread
+/// of this process then. (A thread's wait for its tasks also finds its children, whoever traces them.)
+fn fork_elsewhere<T>(
+    prepared: &Prepared,
+    then: impl FnOnce(Tid) -> Result<T, SpawnError>,
+) -> Result<T, SpawnError> {
+    struct Lent<'a>(&'a Prepared);
+    // SAFETY: all that it points to outlives the thread, and nobody changes it.
+    unsafe impl Send for Lent<'_> {}
+    let lent = Lent(prepared);
+    let (tell, told) = mpsc::channel();
+    let (over, is_over) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        let fork = move || {
+            let lent = lent;
+            let _ = tell.send(fork_child(lent.0));
+            let _ = is_over.recv();
+        };
+        thread::Builder::new().name("parent".into()).spawn_scoped(scope, fork).map_err(SpawnError::Fork)?;
+        let tid = told.recv().unwrap_or_else(|_| Err(SpawnError::Fork(io::ErrorKind::Other.into())))?;
+        let result = then(tid);
+        drop(over);
+        result
+    })
+}
+
 /// Starts the program and returns it stopped at the exit of its execve: nothing of it has run yet. The
-/// calling thread is its supervisor and its kernel parent.
+/// calling thread is its supervisor, and but with [`Mode::Watch`] its kernel parent.
 ///
 /// # Errors
 /// [`SpawnError::Child`] when the program could not be executed; the child is gone then.
 pub fn spawn(spec: &Spawn) -> Result<Stopped, SpawnError> {
-    let (go_read, mut go_write) = io::pipe().map_err(SpawnError::Fork)?;
-    let (mut failed_read, failed_write) = io::pipe().map_err(SpawnError::Fork)?;
+    let (go_read, go_write) = io::pipe().map_err(SpawnError::Fork)?;
+    let (failed_read, failed_write) = io::pipe().map_err(SpawnError::Fork)?;
     let prepared = Prepared {
         path: if let Program::Path(path) = &spec.program { path.as_ptr() } else { ptr::null() },
         file: if let Program::File(file) = &spec.program { file.as_raw_fd() } else { -1 },
@@ -186,8 +217,26 @@ pub fn spawn(spec: &Spawn) -> Result<Stopped, SpawnError> {
         parent: std::process::id().cast_signed(),
         go: go_read.as_raw_fd(),
         failed: failed_write.as_raw_fd(),
+        fixed: spec.mode != Mode::Watch,
     };
-    let tid = fork_child(&prepared)?;
+    let pipes = Pipes { go_read, go_write, failed_read, failed_write };
+    match spec.mode {
+        Mode::Watch => fork_elsewhere(&prepared, |tid| executed(tid, pipes)),
+        Mode::Record | Mode::Replay => executed(fork_child(&prepared)?, pipes),
+    }
+}
+
+/// What the new process and its supervisor say to each other before the exec.
+struct Pipes {
+    go_read: PipeReader,
+    go_write: PipeWriter,
+    failed_read: PipeReader,
+    failed_write: PipeWriter,
+}
+
+/// Seizes the new process, and brings it to the exit of its execve.
+fn executed(tid: Tid, pipes: Pipes) -> Result<Stopped, SpawnError> {
+    let Pipes { go_read, mut go_write, mut failed_read, failed_write } = pipes;
     drop((go_read, failed_write));
     if let Err(error) = sys::seize(tid) {
         // It waits for a word that nobody will say.
@@ -288,6 +337,7 @@ mod tests {
                 parent: std::process::id().cast_signed(),
                 go: go_read.as_raw_fd(),
                 failed: failed_write.as_raw_fd(),
+                fixed: true,
             };
             println!("\nforked {}", fork_child(&prepared).unwrap());
             loop {

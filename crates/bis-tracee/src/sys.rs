@@ -24,6 +24,9 @@ pub const OPTIONS: i32 = libc::PTRACE_O_TRACESYSGOOD
     | libc::PTRACE_O_TRACESECCOMP
     | libc::PTRACE_O_EXITKILL;
 
+/// For tasks that run by themselves until one of them asks for something: neither an exec nor an end stops.
+pub const LIVE_OPTIONS: i32 = OPTIONS & !(libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_TRACEEXIT);
+
 fn check(what: &'static str, tid: Tid, value: libc::c_long) -> Result<libc::c_long> {
     if value != -1 {
         return Ok(value);
@@ -60,12 +63,23 @@ pub fn seize(tid: Tid) -> Result<()> {
     request("seize", libc::PTRACE_SEIZE, tid, 0, OPTIONS as usize)
 }
 
+/// What a task reports from now on, and all that it makes: [`OPTIONS`] or [`LIVE_OPTIONS`]. It must be
+/// stopped.
+pub fn set_options(tid: Tid, options: i32) -> Result<()> {
+    request("choose what it reports", libc::PTRACE_SETOPTIONS, tid, 0, options as usize)
+}
+
 pub fn interrupt(tid: Tid) -> Result<()> {
     request("interrupt", libc::PTRACE_INTERRUPT, tid, 0, 0)
 }
 
 pub fn detach(tid: Tid) -> Result<()> {
-    request("detach", libc::PTRACE_DETACH, tid, 0, 0)
+    detach_with(tid, None)
+}
+
+/// The task goes on without us, with this signal.
+pub fn detach_with(tid: Tid, signal: Option<Signal>) -> Result<()> {
+    request("detach", libc::PTRACE_DETACH, tid, 0, signal.map_or(0, |signal| usize::from(signal.0)))
 }
 
 /// How a stopped task goes on.
@@ -379,6 +393,14 @@ pub fn share_open_file(one: Tid, other: Tid, fd: i32) -> io::Result<bool> {
     let fd = i64::from(fd);
     // SAFETY: kcmp takes plain numbers.
     let value = unsafe { libc::syscall(libc::SYS_kcmp, one.0, other.0, KCMP_FILE, fd, fd) };
+    if value < 0 { Err(io::Error::last_os_error()) } else { Ok(value == 0) }
+}
+
+/// Do two tasks have one address space? Errors where the kernel has no kcmp, or one of them is gone.
+pub fn share_memory(one: Tid, other: Tid) -> io::Result<bool> {
+    const KCMP_VM: i32 = 1;
+    // SAFETY: kcmp takes plain numbers.
+    let value = unsafe { libc::syscall(libc::SYS_kcmp, one.0, other.0, KCMP_VM, 0, 0) };
     if value < 0 { Err(io::Error::last_os_error()) } else { Ok(value == 0) }
 }
 

@@ -21,6 +21,9 @@ const EXIT_STATUSES: &str = "Exit status:
   doctor  0 bis can record here, 1 it cannot
   others  0, or 2 when they failed";
 
+/// How long a thread may run while others of its process could, if nothing else is said.
+const SLICE_MS: u64 = 10;
+
 #[derive(Debug, Parser)]
 #[command(
     name = "bis",
@@ -56,6 +59,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Record(Record),
+    Run(Run),
     Replay(Box<Replay>),
     Ps(Ps),
     Dump(Dump),
@@ -123,7 +127,7 @@ pub struct Record {
     #[arg(long)]
     pub wait: bool,
     /// How long a thread may run while others of its process could, in milliseconds
-    #[arg(long, value_name = "MS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    #[arg(long, value_name = "MS", default_value_t = SLICE_MS, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub slice: u64,
     /// Look for rare bugs: turns of random length, threads that are starved for a while, short reads and
     /// writes
@@ -190,6 +194,79 @@ pub struct Record {
     /// The program, looked for as a shell does, and its arguments
     #[arg(required_unless_present = "attach", trailing_var_arg = true, value_name = "PROGRAM")]
     pub command: Vec<OsString>,
+}
+
+/// Run a program live, and record each process of it from its first checkpoint on
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "bis run [OPTIONS] [--] PROGRAM [ARGS]...",
+    after_help = "A program makes checkpoints of itself with bis.h (docs/checkpoints.md). Until then it runs as without bis, on
+all cores. From a process's first checkpoint on, that process and what it begins is recorded, as by bis
+record; where none makes one there is no trace.
+
+Examples:
+  bis run ./server
+  bis run --on-replay=gdb -o /tmp/trace -- ./solver --retry"
+)]
+pub struct Run {
+    /// Make the trace in this folder, which must not exist or be empty [default: a new one, `PROGRAM-N`, in
+    /// the folder of the traces]
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Go on until all that the program has left running has ended
+    ///
+    /// Without it, what is recorded of that is killed a second after the program's end, and the rest goes on
+    /// without bis: it gets no checkpoints then.
+    #[arg(long)]
+    pub wait: bool,
+    /// Set a variable in the program's environment; can be given several times
+    #[arg(short, long, value_name = "NAME=VALUE")]
+    pub env: Vec<OsString>,
+    /// Run the program in this folder
+    #[arg(short = 'C', long, value_name = "DIR")]
+    pub cwd: Option<PathBuf>,
+    /// Record checksums of memory: slow, but replay then finds the first event at which memory differs
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "events")]
+    pub checksum: Option<ChecksumArg>,
+    /// Say where the trace is, also when standard error is not a terminal
+    #[arg(short, long)]
+    pub verbose: bool,
+    /// What to do where the program asks for a replay of what it did since one of its checkpoints
+    /// (bis_rollback with BIS_REPLAY)
+    #[arg(long, value_name = "HOW", default_value = "check")]
+    pub on_replay: OnReplayArg,
+    /// The program, looked for as a shell does, and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
+    pub command: Vec<OsString>,
+}
+
+impl From<Run> for Record {
+    fn from(run: Run) -> Record {
+        let Run { output, wait, env, cwd, checksum, verbose, on_replay, command } = run;
+        Record {
+            output,
+            no_hooks: false,
+            no_cloning: false,
+            wait,
+            slice: SLICE_MS,
+            chaos: false,
+            seed: None,
+            ticks: TicksArg::Auto,
+            env,
+            cwd,
+            checksum,
+            steps: None,
+            print_trace_dir: None,
+            verbose,
+            on_error: None,
+            port: None,
+            on_replay,
+            detach: Vec::new(),
+            nested: Nested::Error,
+            attach: None,
+            command,
+        }
+    }
 }
 
 /// How what a program did since a checkpoint is executed again.

@@ -45,7 +45,11 @@ fn main() {
     if called_rr() {
         cli.command.like_rr();
     }
-    let bug_status = if matches!(cli.command, Command::Record(_)) { status::RECORD } else { status::BUG };
+    let bug_status = if matches!(cli.command, Command::Record(_) | Command::Run(_)) {
+        status::RECORD
+    } else {
+        status::BUG
+    };
     if bug_status == status::RECORD {
         memory::say_with_status(status::RECORD);
     }

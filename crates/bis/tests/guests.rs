@@ -1,5 +1,5 @@
 //! Runs every guest of `tests/guests/` natively, recorded and replayed, also with software ticks, with memory
-//! checksums, and with `--chaos`.
+//! checksums, and with `--chaos`; those that make checkpoints, also by `bis run`, of which the end is replayed.
 //!
 //! A guest is a file `tests/guests/<family>/<name>` with the ending `.c`, `.S`, `.sh` or `.py`; whatever lies
 //! there is found, there is no list. It must end with its expected status, and its last line of output must
@@ -42,6 +42,8 @@ struct Guest {
     /// Flags for the program that is stepped; none: it is not.
     steps: Option<Vec<String>>,
     hooked: Option<String>,
+    /// It makes checkpoints of itself.
+    has_checkpoints: bool,
     program: OnceLock<Result<PathBuf, String>>,
     small: OnceLock<Result<PathBuf, String>>,
 }
@@ -55,6 +57,7 @@ enum Mode {
     Checksum,
     Chaos,
     Stepping,
+    Live,
 }
 
 impl Mode {
@@ -67,6 +70,7 @@ impl Mode {
             Self::Checksum => "checksum",
             Self::Chaos => "chaos",
             Self::Stepping => "stepping",
+            Self::Live => "live",
         }
     }
 }
@@ -86,8 +90,14 @@ fn main() {
             Mode::Checksum,
             Mode::Chaos,
             Mode::Stepping,
+            Mode::Live,
         ] {
-            if matches!(mode, Mode::Stepping) && guest.steps.is_none() {
+            let is_for_it = match mode {
+                Mode::Stepping => guest.steps.is_some(),
+                Mode::Live => guest.has_checkpoints,
+                _ => true,
+            };
+            if !is_for_it {
                 continue;
             }
             let name = format!("{}::{}", guest.name, mode.name());
@@ -183,6 +193,7 @@ impl Guest {
             hooked: directive("hooked:")
                 .or_else(|| directive("hooked without cpuid_fault:").filter(|_| !has_cpuid_faulting())),
             program: OnceLock::new(),
+            has_checkpoints: text.contains("#include \"checkpoints.h\"") || text.contains("/checkpoints.h\""),
             small: OnceLock::new(),
             source,
         }
@@ -260,13 +271,17 @@ impl Guest {
             Mode::Checksum => &["--checksum"],
             Mode::Chaos => &["--chaos", "--seed", &seed],
             Mode::Stepping => &["--ticks=stepping"],
+            Mode::Live => &[],
         };
         let trace = folder.path().join("trace");
-        let record = common::record_command(&trace, extra, &[program.as_os_str()], &cwd);
+        let is_live = matches!(mode, Mode::Live);
+        let record = if is_live { common::run_command } else { common::record_command };
+        let record = record(&trace, extra, &[program.as_os_str()], &cwd);
         let recorded = common::run(record, "record", folder.path(), stdin, STEP_LIMIT)
             .and_then(|step| self.check("record", &step).map(|()| step))
             .map_err(|e| common::explain(&e, &trace))?;
-        common::replay_and_compare(&trace, &recorded, folder.path(), STEP_LIMIT)?;
+        let replay = if is_live { common::replay_and_compare_ends } else { common::replay_and_compare };
+        replay(&trace, &recorded, folder.path(), STEP_LIMIT)?;
         folder.done();
         Ok(())
     }

@@ -28,6 +28,7 @@ use crate::{args::Command, failure::Result};
 pub fn run(command: Command) -> Result<u8> {
     match command {
         Command::Record(args) => record::run(args),
+        Command::Run(args) => record::run_live(args),
         Command::Replay(args) => replay::run(&args),
         Command::Ps(args) => ps::run(&args),
         Command::Dump(args) => dump::run(&args),

@@ -14,14 +14,14 @@ use std::{
     time::Duration,
 };
 
-use bis_record::{Ended, OnFault, Options, Pattern, RecordError};
+use bis_record::{Begins, Ended, OnFault, Options, Pattern, RecordError};
 use bis_trace::{
     TraceError,
     types::{EventSeq, Tid},
 };
 
 use crate::{
-    args::{Nested, Record, TicksArg},
+    args::{Nested, Record, Run, TicksArg},
     commands::{debug, make_texts, on_replay},
     env,
     failure::{Failure, Result, status},
@@ -31,13 +31,20 @@ use crate::{
 };
 
 pub fn run(args: Record) -> Result<u8> {
-    record(args).map_err(|failure| match failure.status {
-        status::USAGE => failure.with_status(status::RECORD),
-        _ => failure,
-    })
+    record(args, false).map_err(as_of_a_program)
 }
 
-fn record(args: Record) -> Result<u8> {
+/// `bis run`: the program runs live until it makes its first checkpoint.
+pub fn run_live(args: Run) -> Result<u8> {
+    record(args.into(), true).map_err(as_of_a_program)
+}
+
+/// What we fail with is not to be taken for the program's own status.
+fn as_of_a_program(failure: Failure) -> Failure {
+    if failure.status == status::USAGE { failure.with_status(status::RECORD) } else { failure }
+}
+
+fn record(args: Record, live: bool) -> Result<u8> {
     if args.nested != Nested::Ignore
         && let Some(outer) = nested::outer()
     {
@@ -88,7 +95,11 @@ fn record(args: Record) -> Result<u8> {
     folder::leave_word_in(&place.path);
     let no_hooks = args.no_hooks || args.steps.is_some();
     let result = bis_record::record(&Options {
-        attach,
+        begins: match attach {
+            Some(pid) => Begins::WithProcess(pid),
+            None if live => Begins::WithCheckpoints,
+            None => Begins::WithProgram,
+        },
         program: found.path,
         argv: found.argv,
         env: environment,
@@ -114,7 +125,17 @@ fn record(args: Record) -> Result<u8> {
     });
     drop(mark);
     match result {
-        Ok(Ended { exit_code, left, go_on }) => {
+        Ok(Ended { exit_code, left, go_on, is_recorded, refused }) => {
+            for why in refused {
+                output::note(&format!("bis: a checkpoint was refused: {why}"));
+            }
+            if !is_recorded {
+                if args.verbose {
+                    output::note("bis: the program has made no checkpoint: there is no trace");
+                }
+                place.undo();
+                return Ok(exit_code);
+            }
             if let Some(text) = tell_going_on(&go_on) {
                 output::note(&text);
             }

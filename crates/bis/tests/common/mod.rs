@@ -229,12 +229,39 @@ pub fn record_command(trace: &Path, extra: &[&str], argv: &[&std::ffi::OsStr], c
     record
 }
 
+/// `bis run -o trace -- argv`, in `cwd`.
+pub fn run_command(trace: &Path, extra: &[&str], argv: &[&std::ffi::OsStr], cwd: &Path) -> Command {
+    let mut run = command(bis(), cwd);
+    run.args(["run", "--wait"]).args(extra).arg("-o").arg(trace).arg("--").args(argv);
+    run
+}
+
 /// Replays `trace` and compares both outputs with those of the recorded run.
 pub fn replay_and_compare(
     trace: &Path,
     recorded: &Step,
     logs: &Path,
     limit: Duration,
+) -> Result<Step, Failed> {
+    replay_and_see(trace, recorded, logs, limit, |then, now| then == now)
+}
+
+/// The same for a run that was recorded from somewhere in the middle on.
+pub fn replay_and_compare_ends(
+    trace: &Path,
+    recorded: &Step,
+    logs: &Path,
+    limit: Duration,
+) -> Result<Step, Failed> {
+    replay_and_see(trace, recorded, logs, limit, |then, now| then.ends_with(now))
+}
+
+fn replay_and_see(
+    trace: &Path,
+    recorded: &Step,
+    logs: &Path,
+    limit: Duration,
+    is_as_it_was: fn(&[u8], &[u8]) -> bool,
 ) -> Result<Step, Failed> {
     let mut replay = command(bis(), logs);
     replay.arg("replay").arg("-a").arg(trace);
@@ -246,7 +273,7 @@ pub fn replay_and_compare(
     for (what, then, now) in
         [("stdout", &recorded.stdout, &step.stdout), ("stderr", &recorded.stderr, &step.stderr)]
     {
-        if then != now {
+        if !is_as_it_was(then, now) {
             let _ = writeln!(
                 wrong,
                 "replay: {what} is not what the recorded run wrote\n{}",
