@@ -1,4 +1,4 @@
-/* Checkpoints of a running program, and ways back to them: for programs that run under `bis record`.
+/* Checkpoints of a running program, and ways back to them: for programs that run under `bis run` or `bis record`.
  *
  * There is nothing to link. Each function is one system call with a number that no kernel has: where the program
  * does not run under bis, it returns -ENOSYS at once. A negative result is the number of an error (<errno.h>),

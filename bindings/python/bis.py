@@ -1,4 +1,4 @@
-"""Checkpoints of a running Python program, and ways back to them, for programs that run under `bis record`.
+"""Checkpoints of a running Python program, and ways back to them, for programs that run under `bis run` or `bis record`.
 
     import bis
 

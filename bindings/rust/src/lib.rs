@@ -1,4 +1,4 @@
-//! Checkpoints of a running program, and ways back to them, for programs that run under `bis record`.
+//! Checkpoints of a running program, and ways back to them, for programs that run under `bis run` or `bis record`.
 //!
 //! ```no_run
 //! # fn work(_: u32) -> bool { true }

@@ -5,14 +5,20 @@
 //! told whole, but for zeros. All other tasks are made by an effect, with all of their registers.
 //!
 //! What the recorder knows of a process from its beginning on, it asks here: what the kernel writes when a
-//! thread ends, how nice it is, on which cores it wants to run. Its text is not searched for what the hooks
-//! could replace: so there are no hooks, until the process executes another program.
+//! thread ends, how nice it is, on which cores it wants to run. Its text is patched as that of a fresh image,
+//! though threads stand anywhere in it: each goes on where the patches lead, and what memory may lead into
+//! the middle of is left as it is.
 
-use std::{collections::BTreeMap, fs, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    ops::Range,
+    sync::Arc,
+};
 
-use bis_agent::AGENT_BASE;
+use bis_agent::{AGENT_BASE, OURS, hooks};
 use bis_trace::{
-    event::{Backing, Base, Effect, Outcome},
+    event::{Backing, Base, Effect, MemWrite, Outcome},
     types::{DomainId, Registers, Tid},
 };
 use bis_tracee::{
@@ -36,6 +42,8 @@ use crate::{
     space::{AddressSpace, open_mapped, stack_floor, stack_limit},
     task::{Task, Traits, Wishes, parent_of},
 };
+
+const PROT_EXEC: u32 = 4;
 
 /// The most memory of its own that a process may have: all of it is in one event.
 const OWN_BYTES_MAX: u64 = 400 << 20;
@@ -88,6 +96,27 @@ fn traits_of(tid: Tid, has_rseq: bool) -> Traits {
     };
     let nice = proc::Stat::of(tid).ok().and_then(|stat| stat.nice()).unwrap_or(0);
     Traits { nice, wishes, reads_tsc: false }
+}
+
+/// The words in memory that may lead into one of these texts, in order: return addresses, and what a
+/// handler's frame or a coroutine has kept of an interrupted computation.
+fn pointers_into(texts: &[Range<u64>], writes: &[MemWrite]) -> Vec<u64> {
+    let (Some(from), Some(to)) =
+        (texts.iter().map(|text| text.start).min(), texts.iter().map(|text| text.end).max())
+    else {
+        return Vec::new();
+    };
+    let mut found = BTreeSet::new();
+    for MemWrite { addr, data } in writes {
+        let skipped = usize::try_from(addr.wrapping_neg() % 8).unwrap_or(0);
+        let words = data.get(skipped..).unwrap_or_default().chunks_exact(8);
+        for word in words.filter_map(|word| word.try_into().ok().map(u64::from_le_bytes)) {
+            if from <= word && word < to && texts.iter().any(|text| text.contains(&word)) {
+                found.insert(word);
+            }
+        }
+    }
+    found.into_iter().collect()
 }
 
 /// A process that was found, and is a recorded one from here on.
@@ -182,9 +211,7 @@ impl Domain {
         let memory = Memory::open(pid)?;
         session.mail.join(pid, id);
 
-        let mut tasks = Vec::new();
-        let mut others = Vec::new();
-        let (mut first, mut brk) = (None, 0);
+        let (mut tasks, mut brk) = (Vec::new(), 0);
         for Thread { stopped, is_halted, clear_tid } in threads {
             let tid = stopped.tid();
             let mut slot = Some(stopped);
@@ -196,26 +223,16 @@ impl Domain {
             let Some(stopped) = slot else {
                 return Err(RecordError::Bug { tid, what: "lost while its image was made".into() });
             };
-            let regs = Registers { orig_rax: u64::MAX, ..stopped.regs()? };
-            let xstate = Some(stopped.xstate()?);
-            match first {
-                None => first = Some((regs, xstate)),
-                Some(_) => others.push(Effect::NewTask { tid, regs, xstate }),
-            }
             let traits = traits.get(&tid).cloned().unwrap_or_default();
             let own_name = session.own_name(tid);
             tasks.push(Task { clear_tid, traits, is_halted, own_name, ..Task::new(stopped, pid) });
         }
-        let Some((regs, xstate)) = first else {
-            return Err(RecordError::Bug { tid: pid, what: "a process without a thread".into() });
-        };
-
         let mut tasks = tasks.into_iter();
         let Some(task) = tasks.next() else {
             return Err(RecordError::Bug { tid: pid, what: "a process without a thread".into() });
         };
         let mappings = maps::read(pid)?;
-        let mut outcome = Outcome { regs, xstate, ..Outcome::default() };
+        let mut outcome = Outcome::default();
         if let Some(stack) = mappings.iter().find(|mapping| mapping.name == b"[stack]") {
             let floor = stack_floor(&mappings, stack, stack_limit(pid));
             let (len, prot) = (stack.end - floor, stack.prot);
@@ -233,8 +250,9 @@ impl Domain {
         for mapping in mappings.iter().filter(|m| !m.is_vvar() && m.start != AGENT_BASE) {
             domain.tell_mapping(pid, mapping, &mut outcome)?;
         }
-        outcome.effects.extend(others);
         say_ours(vdso.as_ref(), &mut outcome);
+        domain.hook_found(pid, &mappings, vdso.as_ref(), &mut outcome)?;
+        domain.tell_threads(pid, &mut outcome)?;
         let tids: Vec<Tid> = domain.tasks.keys().copied().collect();
         for tid in tids {
             domain.begin_clock(tid)?;
@@ -242,10 +260,54 @@ impl Domain {
         let Started { path, argv, envp, cwd } = Started::of(pid);
         let auxv = fs::read(proc::path(pid, "auxv")).unwrap_or_default();
         domain.start(parent_of(pid), Base::Image { path, argv, envp, cwd, auxv }, outcome)?;
-        let text = format!(
-            "process {pid} was found running: until it executes another program there are no hooks, and all its calls are traced"
-        );
-        session.note(session.writer.next_seq(), text)?;
         Ok(domain)
+    }
+
+    /// Gives a process that runs already its hooks, where there is room for them, and patches its text: but
+    /// not where a thread may come back into the middle of a patch by what it has in memory.
+    fn hook_found(
+        &mut self,
+        pid: Tid,
+        mappings: &[Mapping],
+        vdso: Option<&Vdso>,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        let is_taken = |m: &Mapping| m.start < OURS.end && hooks::TEXT_BASE < m.end;
+        if mappings.iter().any(is_taken) {
+            let text =
+                format!("process {pid}: no hooks, all calls are traced: it has memory where they would be");
+            return self.session.note(self.session.writer.next_seq(), text);
+        }
+        let texts = mappings.iter().filter(|m| m.prot & PROT_EXEC != 0).map(|m| m.start..m.end);
+        let avoided = pointers_into(&texts.collect::<Vec<_>>(), &outcome.writes);
+        self.space.patches_mut().avoid(avoided);
+        self.with_slot(pid, |domain, slot| domain.begin_hooks(slot, outcome))?;
+        self.patch_image(pid, mappings, outcome)?;
+        self.patch_vdso(pid, vdso, outcome)
+    }
+
+    /// Tells of all threads where they stand. One that would go on in the middle of a patch does so where
+    /// that leads to.
+    fn tell_threads(&mut self, pid: Tid, outcome: &mut Outcome) -> Result<()> {
+        let tids: Vec<Tid> = self.tasks.keys().copied().collect();
+        for tid in tids {
+            let (regs, xstate) = self.with_slot(tid, |domain, slot| {
+                let Some(stopped) = slot else {
+                    return Err(RecordError::Bug { tid, what: "lost while its image was made".into() });
+                };
+                let regs = stopped.regs()?;
+                let rip = domain.patched_rip(regs.rip);
+                if rip != regs.rip {
+                    stopped.set_regs(&Registers { rip, ..regs })?;
+                }
+                Ok((Registers { rip, orig_rax: u64::MAX, ..regs }, Some(stopped.xstate()?)))
+            })?;
+            if tid == pid {
+                (outcome.regs, outcome.xstate) = (regs, xstate);
+            } else {
+                outcome.effects.push(Effect::NewTask { tid, regs, xstate });
+            }
+        }
+        Ok(())
     }
 }

@@ -113,8 +113,8 @@ pub enum Begins {
     WithProgram,
     /// A program is started, and each process of it is recorded from where it asks for its first checkpoint.
     WithCheckpoints,
-    /// This process, from where it is, and no program is started: `program`, `argv` and `cwd` are then what it
-    /// runs, and `env` means nothing.
+    /// This process, from where it is, and no program is started: `program`, `argv` and `cwd` are then what
+    /// it runs, and `env` means nothing.
     WithProcess(Tid),
 }
 

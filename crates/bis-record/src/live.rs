@@ -1,9 +1,10 @@
-//! A program that runs live: nothing of it is recorded until one of its processes asks for its first checkpoint.
+//! A program that runs live: nothing of it is recorded until one of its processes asks for its first
+//! checkpoint.
 //!
 //! One thread watches all that the program begins ([`bis_tracee::lookout`]). A process that asks becomes a
-//! domain, from an image of it as it stands (`found.rs`): its threads are parked, a supervisor of its own takes
-//! them over, and the first thing that happens there is that the call is made again. The others are watched on;
-//! each of them that asks becomes a domain as well.
+//! domain, from an image of it as it stands (`found.rs`): its threads are parked, a supervisor of its own
+//! takes them over, and the first thing that happens there is that the call is made again. The others are
+//! watched on; each of them that asks becomes a domain as well.
 
 use std::{sync::Arc, time::Duration};
 
@@ -41,8 +42,8 @@ fn watch(session: &Arc<Session>) -> Result<()> {
 /// Until there is nobody to be watched, or the program has ended and nobody waits for what it has left.
 fn look(session: &Arc<Session>, lookout: &mut Lookout) -> Result<()> {
     loop {
-        match lookout.next()? {
-            Seen::Asks(asker) => take(session, lookout, asker)?,
+        match lookout.wait()? {
+            Seen::Asks(asker) => take(session, lookout, *asker)?,
             Seen::Ended(code) => session.process_ended(lookout.root(), code),
             Seen::Kicked => {}
             Seen::Nobody => return Ok(()),

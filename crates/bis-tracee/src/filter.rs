@@ -1,4 +1,5 @@
-//! The seccomp filters under which watched, recorded and replayed tasks run: a handful of classic BPF instructions.
+//! The seccomp filters under which watched, recorded and replayed tasks run: a handful of classic BPF
+//! instructions.
 //!
 //! Recording: every system call stops at the supervisor, but for those made at the agent's own instructions.
 //! Replay: every one stops, the supervisor's own included; only a parked task may sleep, in pause(), which

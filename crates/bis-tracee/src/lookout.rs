@@ -1,9 +1,10 @@
 //! Processes that run by themselves, and are only watched: until one of them makes the call that is bis's own
-//! and asks for a checkpoint. Their filter ([`Mode::Watch`](crate::filter::Mode)) stops that call alone; beside
-//! it, they stop for a moment where they make a task, and where they get a signal.
+//! and asks for a checkpoint. Their filter ([`Mode::Watch`](crate::filter::Mode)) stops that call alone;
+//! beside it, they stop for a moment where they make a task, and where they get a signal.
 //!
-//! Who asks is taken out of the lookout, with all of its threads, and is a [`Found`] process from there on; the
-//! others are watched as before. When it is over they are let go: then that call has no answer, as without us.
+//! Who asks is taken out of the lookout, with all of its threads, and is a [`Found`] process from there on;
+//! the others are watched as before. When it is over they are let go: then that call has no answer, as
+//! without us.
 
 use std::{collections::BTreeSet, io};
 
@@ -32,7 +33,7 @@ pub struct Lookout {
 #[derive(Debug)]
 pub enum Seen {
     /// A task, which stands at the entry of its call, asks for a checkpoint.
-    Asks(Stopped),
+    Asks(Box<Stopped>),
     /// The program itself has ended: its exit status, or 128 plus the signal that has killed it.
     Ended(u8),
     /// Somebody kicked the thread ([`crate::ours::kick`]).
@@ -46,7 +47,7 @@ fn filters_of(fields: Option<Fields>) -> u64 {
 }
 
 impl Lookout {
-    /// Starts the program, which runs as soon as [`Lookout::next`] is called.
+    /// Starts the program, which runs as soon as [`Lookout::wait`] is called.
     ///
     /// # Errors
     /// As [`spawn`].
@@ -68,7 +69,7 @@ impl Lookout {
     ///
     /// # Errors
     /// Whatever the kernel refuses.
-    pub fn next(&mut self) -> Result<Seen> {
+    pub fn wait(&mut self) -> Result<Seen> {
         loop {
             let (tid, status) = match task::wait_any(true) {
                 Ok(Some(report)) => report,
@@ -102,7 +103,7 @@ impl Lookout {
             Status::Seccomp => {
                 let regs = stopped.regs()?;
                 if regs.rdi == own::CHECKPOINT {
-                    return Ok(Some(Seen::Asks(stopped)));
+                    return Ok(Some(Seen::Asks(Box::new(stopped))));
                 }
                 let is_of_checkpoints = own::name_of(regs.rdi).is_some();
                 let errno = if is_of_checkpoints { libc::EINVAL } else { libc::ENOSYS };
@@ -124,8 +125,8 @@ impl Lookout {
     /// Takes the process of a task that asks out of the lookout. None: it is gone.
     ///
     /// # Errors
-    /// [`FoundError::Unsupported`] where it cannot be recorded from where it is; the task has an error for its
-    /// answer then, and goes on.
+    /// [`FoundError::Unsupported`] where it cannot be recorded from where it is; the task has an error for
+    /// its answer then, and goes on.
     pub fn take(&mut self, mut asker: Stopped) -> Result<Option<Found>, FoundError> {
         let tid = asker.tid();
         let Some((status, pid)) = Fields::of(tid).and_then(|s| s.tid("Tgid").map(|pid| (s, pid))) else {

@@ -272,9 +272,19 @@ impl Stopped {
 
     /// The signals that wait for this task or its process, blocked ones included.
     pub fn pending(&self) -> Result<Vec<[u8; 128]>> {
-        let mut all = sys::peek_pending(self.tid, false)?;
-        all.extend(sys::peek_pending(self.tid, true)?);
+        let mut all = self.own_pending()?;
+        all.extend(self.shared_pending()?);
         Ok(all)
+    }
+
+    /// Those that wait for this task alone.
+    pub fn own_pending(&self) -> Result<Vec<[u8; 128]>> {
+        sys::peek_pending(self.tid, false)
+    }
+
+    /// Those that wait for any task of its process.
+    pub fn shared_pending(&self) -> Result<Vec<[u8; 128]>> {
+        sys::peek_pending(self.tid, true)
     }
 
     /// Lets the task go on. A task that was killed meanwhile counts as running: the next wait reports its

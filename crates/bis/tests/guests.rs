@@ -1,5 +1,6 @@
 //! Runs every guest of `tests/guests/` natively, recorded and replayed, also with software ticks, with memory
-//! checksums, and with `--chaos`; those that make checkpoints, also by `bis run`, of which the end is replayed.
+//! checksums, and with `--chaos`; those that make checkpoints, also by `bis run`, of which the end is
+//! replayed.
 //!
 //! A guest is a file `tests/guests/<family>/<name>` with the ending `.c`, `.S`, `.sh` or `.py`; whatever lies
 //! there is found, there is no list. It must end with its expected status, and its last line of output must

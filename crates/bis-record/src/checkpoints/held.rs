@@ -73,6 +73,8 @@ pub(super) struct Kernel {
     pub timers: [Option<Vec<u8>>; 3],
     /// The same of the timers that timer_create has made, by their ids.
     pub made_timers: BTreeMap<u64, Vec<u8>>,
+    /// The signals that wait for any task of the process.
+    pub pending: Vec<SigInfo>,
     /// Where calls made in the name of the process and of its shadow have their arguments and results:
     /// scratch memory of the task that has made the checkpoint.
     pub buffer: u64,
@@ -85,6 +87,8 @@ pub(super) struct Kept {
     pub regs: Registers,
     pub xstate: Vec<u8>,
     pub sigmask: u64,
+    /// The signals that wait in the kernel for it alone.
+    pub pending: Vec<SigInfo>,
     pub stash: VecDeque<SigInfo>,
     pub left_stack: Option<u64>,
 }

@@ -4,9 +4,9 @@
 use std::{collections::BTreeMap, fs};
 
 use bis_trace::types::Tid;
-use bis_tracee::{Memory, Stopped, proc, remote::Remote, shadow::Shadow};
+use bis_tracee::{Memory, Stopped, proc, remote::Remote, shadow::Shadow, siginfo::SigInfo};
 
-use super::held::Kernel;
+use super::held::{Kept, Kernel};
 use crate::{domain::Domain, error::Result, space::Room};
 
 /// The kernel's `struct sigaction`, `stack_t` and `struct itimerval`, in bytes.
@@ -20,12 +20,13 @@ const TIMERS: [u64; 3] = [0, 1, 2];
 impl Kernel {
     /// Of a process, in the name of one of its tasks.
     pub(super) fn of(slot: &mut Option<Stopped>, memory: &Memory, buffer: u64) -> Result<Kernel> {
+        let pending = slot.as_ref().map_or_else(|| Ok(Vec::new()), Stopped::shared_pending)?;
         let mut remote = Remote::new(slot)?;
         let mut timers = [const { None }; 3];
         for (timer, which) in timers.iter_mut().zip(TIMERS) {
             remote.call(libc::SYS_getitimer, [which, buffer, 0, 0, 0, 0])?;
             let value = memory.read_vec(buffer, TIMER_LEN)?;
-            *timer = value.iter().any(|byte| *byte != 0).then_some(value);
+            *timer = value.iter().any(|byte| *byte != 0).then(|| as_it_goes_on(value));
         }
         let mut made_timers = BTreeMap::new();
         for id in made_timers_of(remote.tid()) {
@@ -34,8 +35,30 @@ impl Kernel {
             }
         }
         remote.finish()?;
-        Ok(Kernel { timers, made_timers, buffer })
+        let pending = pending.into_iter().map(SigInfo).collect();
+        Ok(Kernel { timers, made_timers, pending, buffer })
     }
+}
+
+/// An interval timer that can be set again. Between its signal and the moment in which somebody takes that,
+/// the kernel says of one with an interval that nothing is left: it would not run.
+fn as_it_goes_on(mut value: Vec<u8>) -> Vec<u8> {
+    const LEFT: usize = TIMER_LEN / 2;
+    if let Some(left) = value.get_mut(LEFT..).filter(|left| left.iter().all(|byte| *byte == 0)) {
+        // A microsecond.
+        left[LEFT / 2] = 1;
+    }
+    value
+}
+
+/// Those of the signals that waited then and do not wait now. Of most, one at a time may.
+fn lost(then: &[SigInfo], now: &[SigInfo]) -> Vec<SigInfo> {
+    const FIRST_QUEUED: u8 = 32;
+    let is_there = |info: &SigInfo| match info.signal() {
+        signal if signal.0 < FIRST_QUEUED => now.iter().any(|other| other.signal() == signal),
+        _ => now.contains(info),
+    };
+    then.iter().filter(|info| !is_there(info)).copied().collect()
 }
 
 /// The timers that timer_create has made for a process.
@@ -54,7 +77,7 @@ fn changed_signals(tid: Tid) -> u64 {
 impl Domain {
     /// Scratch memory of the task. None: there is no room.
     pub(super) fn buffer(&mut self, tid: Tid) -> Result<Option<u64>> {
-        const LEN: u64 = 64;
+        const LEN: u64 = 128;
         loop {
             match self.space.scratch_mut().block(tid, LEN) {
                 Room::At(base) => return Ok(Some(base)),
@@ -64,6 +87,33 @@ impl Domain {
                 Room::None => return Ok(None),
             }
         }
+    }
+
+    /// Signals that waited in the kernel, and were taken since, wait again. (A task may send itself any
+    /// signal with all that it says, and the first one the process.)
+    pub(super) fn restore_pending(&mut self, kernel: &Kernel, tasks: &BTreeMap<Tid, Kept>) -> Result<()> {
+        let buffer = kernel.buffer;
+        for (tid, kept) in tasks {
+            let now = self.stopped(*tid)?.own_pending()?.into_iter().map(SigInfo).collect::<Vec<_>>();
+            let pid = self.task(*tid)?.pid;
+            let (own, process) = (self.session.own_name(*tid), self.session.own_name(pid));
+            let [own_id, process_id] = [own, process].map(|tid| u64::from(tid.0.cast_unsigned()));
+            for info in lost(&kept.pending, &now) {
+                self.memory.write(buffer, &info.0)?;
+                let args = [process_id, own_id, info.signal().0.into(), buffer, 0, 0];
+                self.call_for(*tid, libc::SYS_rt_tgsigqueueinfo, args)?;
+            }
+            if pid != *tid {
+                continue;
+            }
+            let now = self.stopped(*tid)?.shared_pending()?.into_iter().map(SigInfo).collect::<Vec<_>>();
+            for info in lost(&kernel.pending, &now) {
+                self.memory.write(buffer, &info.0)?;
+                let args = [process_id, info.signal().0.into(), buffer, 0, 0, 0];
+                self.call_for(*tid, libc::SYS_rt_sigqueueinfo, args)?;
+            }
+        }
+        Ok(())
     }
 
     /// Signals do again what they did, handlers have their stack, and timers run on from where they were.

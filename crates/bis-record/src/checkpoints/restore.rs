@@ -113,6 +113,7 @@ impl Domain {
             outcome.regs = self.set_back(tid, kept, checkpoint)?;
             outcome.xstate = Some(kept.xstate.clone());
         }
+        self.restore_pending(&checkpoint.kernel, &checkpoint.tasks)?;
         self.take_mail(&mut outcome)?;
         let outcome = Box::new(outcome);
         let kind = match state.entered {

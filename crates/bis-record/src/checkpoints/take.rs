@@ -6,7 +6,7 @@ use bis_trace::{
     event::MemWrite,
     types::{Registers, Tid},
 };
-use bis_tracee::{Status, TraceeError, shadow::Shadow, sys};
+use bis_tracee::{Status, TraceeError, shadow::Shadow, siginfo::SigInfo, sys};
 
 use super::{
     held::{Checkpoint, Kept, Kernel, Since},
@@ -148,8 +148,9 @@ impl Domain {
             Some(mask) => mask,
             None => stopped.sigmask()?,
         };
+        let pending = stopped.own_pending()?.into_iter().map(SigInfo).collect();
         let (xstate, stash, left_stack) = (stopped.xstate()?, task.stash.clone(), task.left_stack);
-        Ok(Some(Kept { regs, xstate, sigmask, stash, left_stack }))
+        Ok(Some(Kept { regs, xstate, sigmask, pending, stash, left_stack }))
     }
 }
 

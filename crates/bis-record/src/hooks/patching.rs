@@ -268,7 +268,8 @@ impl Domain {
     ) -> Result<bool> {
         let start = run.start().wrapping_add(bias);
         let end = start + u64::from(run.len());
-        if self.space.patches().overlaps(start, end) {
+        let patches = self.space.patches();
+        if patches.overlaps(start, end) || patches.is_avoided(start, end) {
             return Ok(false);
         }
         if !batch.matches(&self.memory, run, start) {

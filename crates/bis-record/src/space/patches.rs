@@ -208,9 +208,23 @@ pub struct Patches {
     pub left: HashSet<u64>,
     /// Text that counts.
     pub dense: DenseTexts,
+    /// Addresses at which a thread may go on by what it has in memory, in order: those of a process that was
+    /// found running.
+    avoided: Arc<Vec<u64>>,
 }
 
 impl Patches {
+    /// From here on there are no patches with one of these addresses in their middle.
+    pub fn avoid(&mut self, sorted: Vec<u64>) {
+        self.avoided = Arc::new(sorted);
+    }
+
+    /// May a thread come into the middle of this range?
+    pub fn is_avoided(&self, start: u64, end: u64) -> bool {
+        let after = self.avoided.partition_point(|addr| *addr <= start);
+        self.avoided.get(after).is_some_and(|addr| *addr < end)
+    }
+
     pub fn add(&mut self, patch: Arc<Patch>) {
         self.by_place.insert(patch.place.0, patch.start);
         self.runs.insert(patch.start, patch);
