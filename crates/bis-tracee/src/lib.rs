@@ -8,6 +8,7 @@
 pub mod area;
 pub mod background;
 pub mod balance;
+pub mod bulk;
 pub mod checksum;
 pub mod companion;
 pub mod cpu;

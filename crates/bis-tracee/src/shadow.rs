@@ -7,6 +7,7 @@
 use bis_trace::types::{Signal, Tid};
 
 use crate::{
+    bulk::Bulk,
     error::Result,
     memory::Memory,
     remote::Remote,
@@ -49,6 +50,11 @@ impl Shadow {
     /// What the process's memory held.
     pub fn memory(&self) -> &Memory {
         &self.memory
+    }
+
+    /// The same, for much of it.
+    pub fn bulk(&self) -> Bulk<'_> {
+        Bulk::new(&self.memory, self.tid)
     }
 
     /// Makes a system call in its name: the kernel's result, a negated errno on failure.

@@ -396,6 +396,31 @@ pub fn share_open_file(one: Tid, other: Tid, fd: i32) -> io::Result<bool> {
     if value < 0 { Err(io::Error::last_os_error()) } else { Ok(value == 0) }
 }
 
+/// Reads memory of a process from `addr` (process_vm_readv): how many bytes, up to the first page that cannot
+/// be read.
+pub fn read_memory(pid: Tid, addr: u64, buf: &mut [u8]) -> io::Result<usize> {
+    let to = libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: buf.len() };
+    // An address of the other process, which is never followed here; 64 bits are 64 bits.
+    let from = libc::iovec { iov_base: ptr::without_provenance_mut(addr as usize), iov_len: buf.len() };
+    // SAFETY: the kernel writes to `buf` only, and no more than its length.
+    let count = unsafe { libc::process_vm_readv(pid.0, &raw const to, 1, &raw const from, 1, 0) };
+    usize::try_from(count).map_err(|_| io::Error::last_os_error())
+}
+
+/// Writes memory of a process (process_vm_writev), each piece at its address: how many bytes in all, up to
+/// the first page that the process may not write. At most 1024 pieces (UIO_MAXIOV).
+pub fn write_memory<'a>(pid: Tid, pieces: impl Iterator<Item = (u64, &'a [u8])>) -> io::Result<usize> {
+    let (mut from, mut to) = (Vec::new(), Vec::new());
+    for (addr, data) in pieces {
+        from.push(libc::iovec { iov_base: data.as_ptr().cast_mut().cast(), iov_len: data.len() });
+        to.push(libc::iovec { iov_base: ptr::without_provenance_mut(addr as usize), iov_len: data.len() });
+    }
+    let count = libc::c_ulong::try_from(from.len()).unwrap_or(libc::c_ulong::MAX);
+    // SAFETY: the kernel only reads what `from` points to, which lives; both arrays have `count` elements.
+    let count = unsafe { libc::process_vm_writev(pid.0, from.as_ptr(), count, to.as_ptr(), count, 0) };
+    usize::try_from(count).map_err(|_| io::Error::last_os_error())
+}
+
 /// Do two tasks have one address space? Errors where the kernel has no kcmp, or one of them is gone.
 pub fn share_memory(one: Tid, other: Tid) -> io::Result<bool> {
     const KCMP_VM: i32 = 1;

@@ -1,73 +1,110 @@
-//! What memory holds that a shadow has otherwise: found page by page, where the two may differ, and told by
-//! the bytes that do.
+//! What memory holds that a shadow has otherwise: found page by page, where the two may differ, put back, and
+//! told by the bytes that did.
 
-use std::{io, ops::Range};
+use std::{io, ops::Range, thread};
 
 use bis_trace::{event::MemWrite, types::PAGE};
-use bis_tracee::{Memory, pagemap::PageMap, shadow::Shadow};
+use bis_tracee::{bulk::Bulk, pagemap::PageMap};
 
 use super::held::Since;
 
 /// The process as it is, beside its shadow.
 pub struct Sides<'a> {
-    pub memory: &'a Memory,
+    pub memory: Bulk<'a>,
     pub pages: &'a PageMap,
-    pub shadow: &'a Shadow,
+    pub shadow: Bulk<'a>,
     pub shadow_pages: &'a PageMap,
     /// Whether pages that the two have in common with somebody are the same.
     pub since: &'a Since,
 }
 
-/// Pages that are compared in one go.
-const BATCH: u64 = 256;
+/// Pages whose state is looked at in one go.
+const BATCH: u64 = 4096;
+
+/// Bytes that are compared in one go: they stay in the processor's cache.
+const COMPARED: u64 = 256 << 10;
+
+/// So many of them are worth another thread.
+const WORTH_A_THREAD: u64 = 4 << 20;
 
 /// Words that differ, with fewer equal bytes than so many between them, are told as one piece.
 const GAP: usize = 64;
 const WORD: usize = 8;
 
+/// What changes what is read of a shadow to what the program would find there.
+pub type Own<'a> = &'a (dyn Fn(u64, &mut [u8]) + Sync);
+
 impl Sides<'_> {
-    /// The pieces in which the shadow's bytes are not the process's, in a range of private memory (whole
-    /// pages) that both have mapped. `own` changes what is read of the shadow to what the program would find
-    /// there.
+    /// Makes the process's memory what the shadow's is, in a range of private memory (whole pages) that both
+    /// have mapped; with up to `threads` threads, each of which begins with `begin`. Gives the pieces that
+    /// were different, in order.
     ///
     /// # Errors
     /// Where one of the processes is gone.
-    pub fn differences(
+    pub fn restore(
         &self,
         range: Range<u64>,
-        own: &dyn Fn(u64, &mut [u8]),
-        writes: &mut Vec<MemWrite>,
-    ) -> io::Result<()> {
+        own: Own<'_>,
+        threads: usize,
+        begin: &(dyn Fn() + Sync),
+    ) -> io::Result<Vec<MemWrite>> {
+        let parts = self.may_differ(range)?;
+        let len: u64 = parts.iter().map(|part| part.end - part.start).sum();
+        let wanted = usize::try_from(len / WORTH_A_THREAD).unwrap_or(usize::MAX);
+        let threads = threads.min(wanted).max(1);
+        if threads == 1 {
+            return self.restore_parts(&parts, own);
+        }
+        let share = parts.len().div_ceil(threads);
+        thread::scope(|scope| {
+            let work = |share| {
+                begin();
+                self.restore_parts(share, own)
+            };
+            let workers: Vec<_> = parts.chunks(share).map(|share| scope.spawn(move || work(share))).collect();
+            let mut writes = Vec::new();
+            for worker in workers {
+                writes.extend(worker.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))?);
+            }
+            Ok(writes)
+        })
+    }
+
+    /// The parts of a range that may differ, none of them long.
+    fn may_differ(&self, range: Range<u64>) -> io::Result<Vec<Range<u64>>> {
+        let mut parts: Vec<Range<u64>> = Vec::new();
         let mut base = range.start;
         while base < range.end {
             let end = range.end.min(base + BATCH * PAGE);
             let (now, then) = (self.pages.range(base, end)?, self.shadow_pages.range(base, end)?);
-            let pages = (base..).step_by(4096).zip(now.iter().zip(&then));
-            let may_differ = pages.map(|(page, (now, then))| match self.since.tells(page) {
-                true => now.may_have_changed() || now.is_own() != then.is_own(),
-                false => now.is_own() || then.is_own(),
-            });
-            let mut run = None;
-            for (page, may_differ) in (base..).step_by(4096).zip(may_differ.chain([false])) {
-                match (run, may_differ) {
-                    (None, true) => run = Some(page),
-                    (Some(from), false) => {
-                        self.compare(from, page - from, own, writes);
-                        run = None;
-                    }
-                    _ => {}
+            for (page, (now, then)) in (base..).step_by(4096).zip(now.iter().zip(&then)) {
+                let may_differ = match self.since.tells(page) {
+                    true => now.may_have_changed() || now.is_own() != then.is_own(),
+                    false => now.is_own() || then.is_own(),
+                };
+                match parts.last_mut() {
+                    _ if !may_differ => {}
+                    Some(last) if last.end == page && page - last.start < COMPARED => last.end += PAGE,
+                    _ => parts.push(page..page + PAGE),
                 }
             }
             base = end;
         }
-        Ok(())
+        Ok(parts)
     }
 
-    fn compare(&self, addr: u64, len: u64, own: &dyn Fn(u64, &mut [u8]), writes: &mut Vec<MemWrite>) {
-        let len = usize::try_from(len).unwrap_or(0);
-        let (now, mut then) = (self.memory.read_upto(addr, len), self.shadow.memory().read_upto(addr, len));
-        own(addr, &mut then);
-        pieces(addr, &now, &then, writes);
+    fn restore_parts(&self, parts: &[Range<u64>], own: Own<'_>) -> io::Result<Vec<MemWrite>> {
+        let (mut now, mut then, mut all) = (Vec::new(), Vec::new(), Vec::new());
+        for part in parts {
+            let len = usize::try_from(part.end - part.start).unwrap_or(0);
+            self.memory.read_upto(part.start, len, &mut now);
+            self.shadow.read_upto(part.start, len, &mut then);
+            own(part.start, &mut then);
+            let from = all.len();
+            pieces(part.start, &now, &then, &mut all);
+            self.memory.write_all(&all[from..]).map_err(io::Error::other)?;
+        }
+        Ok(all)
     }
 }
 

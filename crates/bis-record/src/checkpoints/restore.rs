@@ -1,6 +1,6 @@
 //! A domain goes back to a checkpoint.
 
-use std::{mem, ops::Range};
+use std::{mem, ops::Range, sync::Arc};
 
 use bis_agent::UNTRACED_SYSCALL;
 use bis_syscalls::own;
@@ -9,7 +9,7 @@ use bis_trace::{
     types::{Registers, Tid},
 };
 use bis_tracee::{
-    Resume, Status, TraceeError, maps, maps::Mapping, pagemap::PageMap, place, siginfo::SigInfo,
+    Resume, Status, TraceeError, bulk::Bulk, maps, maps::Mapping, pagemap::PageMap, place, siginfo::SigInfo,
 };
 
 use super::{
@@ -252,6 +252,7 @@ impl Domain {
         let (now, then) = (mappings(tid)?, mappings(checkpoint.shadow.pid())?);
         // The shadow's text may have been patched otherwise.
         let patches = checkpoint.space.patches();
+        let (pid, cores) = (self.task(tid)?.pid, Arc::clone(&self.session.cores));
         let own = |addr: u64, bytes: &mut [u8]| {
             for patch in patches.within(addr, addr + bytes.len() as u64) {
                 for (at, byte) in (patch.start..).zip(&patch.original) {
@@ -263,12 +264,11 @@ impl Domain {
             }
         };
         for range in in_common(&layout::outside(&now, &self.left_alone(checkpoint)), &then) {
-            let (memory, shadow, since) = (&self.memory, &checkpoint.shadow, &checkpoint.since);
+            let (memory, shadow) = (Bulk::new(&self.memory, pid), checkpoint.shadow.bulk());
+            let since = &checkpoint.since;
             let sides = Sides { memory, pages: &pages, shadow, shadow_pages: &shadow_pages, since };
-            let mut writes = Vec::new();
-            sides.differences(range, &own, &mut writes).map_err(lost)?;
-            self.memory.write_all(&writes)?;
-            outcome.writes.extend(writes);
+            let writes = sides.restore(range, &own, cores.count(), &|| cores.unpin(Tid(0)));
+            outcome.writes.extend(writes.map_err(lost)?);
             self.spill(tid, state, outcome)?;
         }
         // What lay below a stack pointer until now need not be the same in replay, even where it is as it
