@@ -10,12 +10,32 @@ LOG_HEADER = struct.Struct("<8sIIQ")        # magic, format, least reader, check
 CHUNK_HEADER = struct.Struct("<4sIIIQQIIQ")  # magic, stream, ordinal, events, first, last, length, compressed, checksum
 
 
-def chunks(log):
+REFERENCE = struct.Struct("<IIQIIQ")        # where among the messages, length; where in `blocks`, bytes there, 0, checksum
+
+
+def unfold(folded, folder):
+    """The messages of a folded chunk: what they have in common with others is in the file `blocks`."""
+    (count,) = struct.unpack_from("<I", folded)
+    rest, messages = folded[4 + count * REFERENCE.size :], b""
+    with open(folder / "blocks", "rb") as blocks:
+        for at, length, offset, stored, _, checksum in REFERENCE.iter_unpack(folded[4 : 4 + count * REFERENCE.size]):
+            before = at - len(messages)
+            blocks.seek(offset)
+            block = blocks.read(stored)
+            if stored < length:
+                block = zstandard.ZstdDecompressor().decompress(block, max_output_size=length)
+            if xxhash.xxh3_64_intdigest(block) != checksum:
+                sys.exit(f"the file blocks is damaged at byte {offset}")
+            messages, rest = messages + rest[:before] + block, rest[before:]
+    return messages + rest
+
+
+def chunks(log, folder):
     """(stream, messages) of each whole chunk, in the order of the log."""
     magic, written, reader, checksum = LOG_HEADER.unpack_from(log)
     if magic != b"BISTRACE" or xxhash.xxh3_64_intdigest(log[:16]) != checksum:
         sys.exit("this is no log of bis")
-    if reader > 5:
+    if reader > 6:
         sys.exit(f"format {written} needs a reader of format {reader}")
     print(f"format {written}")
     at, expected = LOG_HEADER.size, {}
@@ -28,7 +48,9 @@ def chunks(log):
         if xxhash.xxh3_64_intdigest(header + payload) != checksum or ordinal != expected.get(stream, 0):
             sys.exit(f"the log is damaged before byte {at}")
         expected[stream] = ordinal + 1
-        yield stream, zstandard.ZstdDecompressor().decompress(payload, max_output_size=length)
+        folded, length = length >> 31, length & 0x7FFFFFFF
+        messages = zstandard.ZstdDecompressor().decompress(payload, max_output_size=2 * length + 4)
+        yield stream, unfold(messages, folder) if folded else messages
 
 
 def brief(event):
@@ -48,7 +70,7 @@ def main():
     folder = pathlib.Path(sys.argv[1])
     schema = capnp.load(sys.argv[2] if len(sys.argv) > 2 else str(SCHEMA))
     events = []
-    for stream, messages in chunks((folder / "log").read_bytes()):
+    for stream, messages in chunks((folder / "log").read_bytes(), folder):
         if stream == 0:
             for entry in schema.Meta.read_multiple_bytes(messages):
                 print(f"about itself: {entry.which()}")

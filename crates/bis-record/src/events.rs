@@ -10,9 +10,9 @@
 //! domain's clock is closed where there is text now that nothing is known of. Calls in progress are events,
 //! too, as soon as others may come before their return ([`Recorder::write_entries`]).
 
-use std::{collections::BTreeMap, mem, time::Instant};
+use std::{collections::BTreeMap, mem, ops::Range, time::Instant};
 
-use bis_agent::hooks::state;
+use bis_agent::hooks::{entries, state};
 use bis_syscalls::Dir;
 use bis_trace::{
     StreamWriter,
@@ -130,6 +130,16 @@ fn begins_count(kind: &EventKind) -> bool {
     }
 }
 
+/// Where a log of hooked calls has what they wrote to memory, as far as it is much.
+fn contents(log: &[u8]) -> Vec<Range<usize>> {
+    const MUCH: usize = 512;
+    let found = entries(log).filter(|entry| entry.data.len() >= MUCH).map(|entry| {
+        let start = entry.data.as_ptr().addr() - log.as_ptr().addr();
+        start..start + entry.data.len()
+    });
+    found.collect()
+}
+
 /// Writes a domain's events.
 pub struct Recorder<'a> {
     pub id: DomainId,
@@ -205,7 +215,11 @@ impl Recorder<'_> {
         {
             clock::close(self.id, hooks, self.space, "there is executable memory that is no file's");
         }
-        Ok(self.journal.stream.push(&event)?)
+        let content = match &event.kind {
+            EventKind::Hooked { log, .. } => contents(log),
+            _ => Vec::new(),
+        };
+        Ok(self.journal.stream.push_with(&event, &content)?)
     }
 
     /// The steps that have led a task to an event that is about to be written.

@@ -15,8 +15,11 @@ use xxhash_rust::xxh3::Xxh3Default;
 /// 1: the first. 2: a pause says what memory held (it was sums before), and events have counts. 3: outcomes
 /// say what of the memory that they change is bis's own, which a reader that only replays may ignore. 4:
 /// events have times. 5: a stream may begin with the image of a process that was found running; a log that
-/// has one is for readers of this format only.
-pub const FORMAT: u32 = 5;
+/// has one is for readers of this format only. 6: a chunk may be folded; a log that has such
+/// chunks is for readers of this format only.
+pub const FORMAT: u32 = 6;
+/// The first format with folded chunks ([`Chunk::is_folded`]).
+pub const FORMAT_FOLDED: u32 = 6;
 /// The first format with images ([`crate::event::Base::Image`]).
 pub const FORMAT_IMAGES: u32 = 5;
 /// The first format in which events have times ([`crate::event::Lapse`]).
@@ -25,7 +28,7 @@ pub const FORMAT_TIMES: u32 = 4;
 pub const FORMAT_OURS: u32 = 3;
 /// The oldest format that this bis reads.
 pub const FORMAT_MIN: u32 = 2;
-/// The oldest reader that is right about what this bis writes, unless the log has an image.
+/// The oldest reader that is right about what this bis writes, unless the log has an image or folded chunks.
 pub const READER_FORMAT_MIN: u32 = 2;
 
 pub const LOG_MAGIC: [u8; 8] = *b"BISTRACE";
@@ -36,6 +39,8 @@ pub const CHUNK_HEADER_BYTES: usize = 48;
 
 /// No chunk is larger than this before compression: a few buffers, or one event of the largest size.
 pub const RAW_BYTES_MAX: u32 = 512 << 20;
+/// In the place of the length before compression: the chunk is folded.
+const FOLDED: u32 = 1 << 31;
 
 /// magic, format, least reader, checksum of these.
 pub fn log_header(reader: u32) -> [u8; LOG_HEADER_BYTES] {
@@ -81,8 +86,10 @@ pub struct Chunk {
     pub first_seq: u64,
     pub last_seq: u64,
     pub event_count: u32,
-    /// Bytes of messages, before compression.
+    /// Bytes of messages, before they were folded and compressed.
     pub raw_len: u32,
+    /// What is compressed has references to the file `blocks` (`blocks.rs`).
+    pub is_folded: bool,
     /// Bytes that follow the header.
     pub payload_len: u32,
 }
@@ -101,7 +108,8 @@ impl Chunk {
         bytes[12..16].copy_from_slice(&self.event_count.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.first_seq.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.last_seq.to_le_bytes());
-        bytes[32..36].copy_from_slice(&self.raw_len.to_le_bytes());
+        let folded = if self.is_folded { FOLDED } else { 0 };
+        bytes[32..36].copy_from_slice(&(self.raw_len | folded).to_le_bytes());
         bytes[36..40].copy_from_slice(&self.payload_len.to_le_bytes());
         let sum = checksum(&bytes, payload);
         bytes[40..].copy_from_slice(&sum.to_le_bytes());
@@ -116,7 +124,8 @@ impl Chunk {
             event_count: u32_at(bytes, 12),
             first_seq: u64_at(bytes, 16),
             last_seq: u64_at(bytes, 24),
-            raw_len: u32_at(bytes, 32),
+            raw_len: u32_at(bytes, 32) & !FOLDED,
+            is_folded: u32_at(bytes, 32) & FOLDED != 0,
             payload_len: u32_at(bytes, 36),
         };
         // zstd's worst case is a little above the raw length.

@@ -10,6 +10,7 @@
 //! What is in a trace comes from somebody else: nothing that a file says is believed unchecked.
 #![forbid(unsafe_code)]
 
+mod blocks;
 mod chunk;
 pub mod clones;
 pub mod codec;

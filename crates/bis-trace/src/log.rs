@@ -15,7 +15,8 @@ use std::{
     ffi::CStr,
     fs::{DirBuilder, File, OpenOptions},
     io::{self, Write as _},
-    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
+    ops::Range,
+    os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -26,11 +27,12 @@ use std::{
 };
 
 use crate::{
+    blocks,
     chunk::{self, LOG_HEADER_BYTES},
     clones::Clones,
     codec,
     error::{Result, TraceError},
-    event::{Event, Meta},
+    event::{Event, EventKind, Meta},
     files::{self, FileStore},
     index,
     queue::{Drain, Queue, Raw, Sink},
@@ -168,7 +170,7 @@ impl Writer {
             let _ = std::fs::remove_file(dir.join(RESERVE));
         }
         let identity = log.metadata().map(|log| (log.dev(), log.ino())).map_err(failed)?;
-        Writer::begin(dir, Some(identity), Box::new(Disk { log, dir: dir.into() }))
+        Writer::begin(dir, Some(identity), Box::new(Disk { log, reader, dir: dir.into() }))
     }
 
     /// Writes anywhere.
@@ -350,6 +352,15 @@ impl StreamWriter {
     /// Adds an event. Usually only a copy into a buffer; waits where the disk cannot keep up. Fails where
     /// this or anything before could not be written.
     pub fn push(&mut self, event: &Event) -> Result<()> {
+        self.push_with(event, &[])
+    }
+
+    /// The same for an event with a log of hooked calls, of which these parts, in their order, are the
+    /// content of memory: what comes again is written once.
+    ///
+    /// # Errors
+    /// As [`StreamWriter::push`].
+    pub fn push_with(&mut self, event: &Event, content: &[Range<usize>]) -> Result<()> {
         self.inner.queue.check()?;
         let bytes = codec::content_bytes(event);
         if bytes > codec::EVENT_BYTES_MAX {
@@ -369,6 +380,7 @@ impl StreamWriter {
             buffer.raw.bytes.truncate(before);
             return Err(TraceError::TooLarge { seq: event.seq, bytes: (len - before) as u64 });
         }
+        note_content(event, content, before, &mut buffer.raw);
         buffer.added(event.seq.0);
         let count = self.inner.stream_count.load(Ordering::Relaxed);
         if buffer.is_full(count) { self.inner.hand_over(buffer) } else { Ok(()) }
@@ -377,6 +389,35 @@ impl StreamWriter {
     /// Hands everything over that was pushed.
     pub fn flush(&mut self) -> Result<()> {
         self.inner.hand_over(&mut lock(&self.buffer))
+    }
+}
+
+/// Notes where in a buffer there is content of memory: the event is what was added `from` there on.
+fn note_content(event: &Event, content: &[Range<usize>], mut from: usize, raw: &mut Raw) {
+    let Raw { bytes, content: noted, .. } = raw;
+    // Messages are not packed: what an event holds is there as it is.
+    let mut find = |piece: &[u8]| {
+        let first = piece.first_chunk::<{ blocks::PIECE_MIN }>()?;
+        let finder = memchr::memmem::Finder::new(first);
+        let is_it = |at: &usize| bytes[from + at..].starts_with(piece);
+        let at = from + finder.find_iter(&bytes[from..]).find(is_it)?;
+        from = at + piece.len();
+        Some(at)
+    };
+    let mut note = |at: usize, len: usize| noted.extend(u32::try_from(at).ok().zip(u32::try_from(len).ok()));
+    match &event.kind {
+        EventKind::Hooked { log, .. } if !content.is_empty() => {
+            let Some(at) = find(log) else { return };
+            let long = content.iter().filter(|part| part.len() >= blocks::PIECE_MIN && part.end <= log.len());
+            long.for_each(|part| note(at + part.start, part.len()));
+        }
+        EventKind::Syscall { outcome, .. } | EventKind::SyscallExit { outcome, .. } => {
+            for write in outcome.writes.iter().filter(|write| write.data.len() >= blocks::PIECE_MIN) {
+                let Some(at) = find(&write.data) else { return };
+                note(at, write.data.len());
+            }
+        }
+        _ => {}
     }
 }
 
@@ -397,12 +438,19 @@ fn new_file(path: &Path) -> io::Result<File> {
 /// The log's file.
 struct Disk {
     log: File,
+    /// The least format that its readers must know.
+    reader: u32,
     dir: PathBuf,
 }
 
 impl Sink for Disk {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.log.write_all(bytes)
+    }
+
+    fn require_reader(&mut self, format: u32) -> io::Result<()> {
+        let known = self.reader.max(format);
+        self.log.write_all_at(&chunk::log_header(known), 0)
     }
 
     fn cut(&mut self, len: u64) -> io::Result<()> {

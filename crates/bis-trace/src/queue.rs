@@ -20,7 +20,8 @@ use std::{
 };
 
 use crate::{
-    chunk::{CHUNK_HEADER_BYTES, Chunk},
+    blocks::Folder,
+    chunk::{CHUNK_HEADER_BYTES, Chunk, FORMAT_FOLDED},
     codec,
     error::{Result, TraceError},
     event::Meta,
@@ -47,12 +48,16 @@ pub struct Raw {
     pub last_seq: u64,
     pub event_count: u32,
     pub bytes: Vec<u8>,
+    /// Where in them there is content of memory: offset and length.
+    pub content: Vec<(u32, u32)>,
 }
 
 /// Where chunks go. A trait so that tests can have a disk that is full.
 pub trait Sink: Send {
     /// Appends all of `bytes`, or fails, having written any part of them.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// From here on, the log is for readers of this format, and newer ones, only.
+    fn require_reader(&mut self, format: u32) -> io::Result<()>;
     /// Cuts the log to `len` bytes.
     fn cut(&mut self, len: u64) -> io::Result<()>;
     /// Gives back the space that was kept for the last words.
@@ -187,6 +192,9 @@ pub struct Drain {
     path: PathBuf,
     sink: Box<dyn Sink>,
     compressor: zstd::bulk::Compressor<'static>,
+    blocks: Folder,
+    /// There is a folded chunk in the log.
+    has_folded: bool,
     /// Header and compressed payload of the chunk in hand; longer than it needs to be.
     packed: Vec<u8>,
     /// Bytes of the log so far.
@@ -199,7 +207,17 @@ impl Drain {
     /// `len` is what the log holds already, bytes.
     pub fn new(queue: Arc<Queue>, path: PathBuf, sink: Box<dyn Sink>, len: u64) -> io::Result<Drain> {
         let compressor = zstd::bulk::Compressor::new(LEVEL)?;
-        Ok(Drain { queue, path, sink, compressor, packed: Vec::new(), len, ordinals: HashMap::new() })
+        Ok(Drain {
+            blocks: Folder::new(&path),
+            queue,
+            path,
+            sink,
+            compressor,
+            has_folded: false,
+            packed: Vec::new(),
+            len,
+            ordinals: HashMap::new(),
+        })
     }
 
     /// Writes until the queue is closed and empty.
@@ -215,6 +233,7 @@ impl Drain {
             self.queue.done(raw.bytes);
             if self.packed.len() > 2 * REUSED_BYTES_MAX {
                 self.packed = Vec::new();
+                self.blocks.forget_messages();
             }
         }
         let finished = self.queue.lock().finished;
@@ -224,12 +243,19 @@ impl Drain {
     /// Appends a chunk, whole or not at all.
     fn write(&mut self, raw: &Raw) -> io::Result<()> {
         let too_long = |_| io::Error::other("a chunk is too long");
-        let room = CHUNK_HEADER_BYTES + zstd::zstd_safe::compress_bound(raw.bytes.len());
+        let folded = self.blocks.fold(&raw.bytes, &raw.content);
+        let is_folded = folded.is_some();
+        if is_folded && !self.has_folded {
+            self.sink.require_reader(FORMAT_FOLDED)?;
+            self.has_folded = true;
+        }
+        let bytes = folded.unwrap_or(&raw.bytes);
+        let room = CHUNK_HEADER_BYTES + zstd::zstd_safe::compress_bound(bytes.len());
         if self.packed.len() < room {
             self.packed.resize(room, 0);
         }
         let payload_len =
-            self.compressor.compress_to_buffer(&raw.bytes, &mut self.packed[CHUNK_HEADER_BYTES..])?;
+            self.compressor.compress_to_buffer(bytes, &mut self.packed[CHUNK_HEADER_BYTES..])?;
         let ordinal = self.ordinals.get(&raw.stream).copied().unwrap_or(0);
         let chunk = Chunk {
             stream: raw.stream,
@@ -238,6 +264,7 @@ impl Drain {
             last_seq: raw.last_seq,
             event_count: raw.event_count,
             raw_len: u32::try_from(raw.bytes.len()).map_err(too_long)?,
+            is_folded,
             payload_len: u32::try_from(payload_len).map_err(too_long)?,
         };
         let (header, rest) = self.packed.split_at_mut(CHUNK_HEADER_BYTES);

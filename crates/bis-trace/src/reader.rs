@@ -19,6 +19,7 @@ use std::{
 };
 
 use crate::{
+    blocks,
     chunk::{self, CHUNK_HEADER_BYTES, Chunk, LOG_HEADER_BYTES, LogHeader},
     clones, codec,
     error::{Result, TraceError, show},
@@ -80,6 +81,7 @@ pub struct Trace {
     /// What [`Trace::is_still_there`] has found.
     still_there: Mutex<HashMap<FileId, bool>>,
     clones: clones::Source,
+    blocks: blocks::Source,
     ending: Ending,
 }
 
@@ -127,6 +129,7 @@ impl Trace {
             compared: Mutex::default(),
             still_there: Mutex::default(),
             clones: clones::Source::default(),
+            blocks: blocks::Source::default(),
             ending: Ending::Cut { why: String::new() },
         };
         if let Some(table) = index::load(dir, &trace.log, stat.len()) {
@@ -452,16 +455,35 @@ impl Trace {
         let raw_len = place.chunk.raw_len as usize;
         messages.clear();
         messages.reserve(raw_len);
+        if place.chunk.is_folded {
+            return self.unfold(place, &payload, messages);
+        }
         match decompress(&payload, messages) {
             Ok(len) if len == raw_len && messages.len() == raw_len => Ok(()),
             Ok(_) | Err(_) => Err(self.damaged(place.offset, "the chunk cannot be decompressed")),
+        }
+    }
+
+    /// The same for a folded chunk.
+    fn unfold(&self, place: &Place, payload: &[u8], messages: &mut Vec<u8>) -> Result<()> {
+        let raw_len = place.chunk.raw_len as usize;
+        let mut folded = Vec::with_capacity(blocks::folded_len_max(raw_len));
+        if decompress(payload, &mut folded).is_err() {
+            return Err(self.damaged(place.offset, "the chunk cannot be decompressed"));
+        }
+        match self.blocks.unfold(&self.dir, &folded, raw_len, messages) {
+            Ok(()) => Ok(()),
+            Err(blocks::Unfolded::Failed(error)) => Err(error),
+            Err(blocks::Unfolded::Damaged) => {
+                Err(self.damaged(place.offset, "the chunk's references make no sense"))
+            }
         }
     }
 }
 
 /// Into the room that there is. A context is kept for each thread: to make one, zstd asks the processor what
 /// it can, and where `cpuid` faults (in a supervisor's thread) that takes longer than most chunks.
-fn decompress(payload: &[u8], messages: &mut Vec<u8>) -> std::io::Result<usize> {
+pub(crate) fn decompress(payload: &[u8], messages: &mut Vec<u8>) -> std::io::Result<usize> {
     thread_local! {
         static CONTEXT: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
     }

@@ -166,6 +166,10 @@ impl Sink for SmallDisk {
         if part < bytes.len() { Err(io::Error::from(io::ErrorKind::StorageFull)) } else { Ok(()) }
     }
 
+    fn require_reader(&mut self, _: u32) -> io::Result<()> {
+        Ok(())
+    }
+
     fn cut(&mut self, len: u64) -> io::Result<()> {
         use std::io::Seek as _;
         self.log.set_len(len)?;
@@ -229,6 +233,9 @@ fn the_queue_is_bounded() {
     impl Sink for Slow {
         fn append(&mut self, _: &[u8]) -> io::Result<()> {
             thread::sleep(Duration::from_millis(20));
+            Ok(())
+        }
+        fn require_reader(&mut self, _: u32) -> io::Result<()> {
             Ok(())
         }
         fn cut(&mut self, _: u64) -> io::Result<()> {
@@ -369,4 +376,59 @@ fn chunk_streams(mut log: &[u8]) -> Vec<u32> {
         log = &log[usize::try_from(chunk.total_len()).unwrap()..];
     }
     streams
+}
+
+/// What was read again is in the trace once, and events are as they were pushed; only then it asks for newer
+/// readers.
+#[test]
+fn content_that_repeats_is_written_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = Writer::create(dir.path()).unwrap();
+    let mut stream = writer.stream(DomainId(1));
+    let mut noise = 1u64;
+    let page: Vec<u8> = (0..3 * 4096 + 700)
+        .map(|_| {
+            noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (noise >> 56) as u8
+        })
+        .collect();
+    let reader = || {
+        let header: [u8; LOG_HEADER_BYTES] =
+            std::fs::read(dir.path().join(LOG)).unwrap()[..LOG_HEADER_BYTES].try_into().unwrap();
+        assert!(matches!(chunk::check_log_header(&header), chunk::LogHeader::Good { .. }));
+        u32::from_le_bytes(header[12..16].try_into().unwrap())
+    };
+    let mut pushed = Vec::new();
+    for round in 0..40 {
+        let seq = writer.next_seq();
+        let event = if round % 2 == 0 {
+            plain(seq.0, &page)
+        } else {
+            // As the hooks' log has it: something before it, and behind it.
+            let log = [&[round; 16][..], &page, &[1; 24], &page[..4096]].concat();
+            let kind = EventKind::Hooked { alone: true, log };
+            Event { seq, tid: Tid(7), kind, ticks: None, sums: vec![], lapse: Lapse::default() }
+        };
+        let start = 16 + page.len() + 24;
+        let content = [16..16 + page.len(), start..start + 4096];
+        stream.push_with(&event, if round % 2 == 0 { &[] } else { &content }).unwrap();
+        stream.flush().unwrap();
+        writer.flush().unwrap();
+        pushed.push(event);
+        assert_eq!(reader(), if round == 0 { chunk::READER_FORMAT_MIN } else { chunk::FORMAT_FOLDED });
+        // Whoever reads while it is written has all that was flushed.
+        let trace = Trace::open(dir.path()).unwrap();
+        let read: Vec<Event> = trace.events(DomainId(1)).map(Result::unwrap).collect();
+        assert_eq!(read, pushed);
+    }
+    drop(stream);
+    writer.finish().unwrap();
+    assert_eq!(std::fs::metadata(dir.path().join("blocks")).unwrap().len(), page.len() as u64);
+    assert!(std::fs::metadata(dir.path().join(LOG)).unwrap().len() < 2 * page.len() as u64);
+    std::fs::remove_file(dir.path().join("blocks")).unwrap();
+    let trace = Trace::open(dir.path()).unwrap();
+    let read: Vec<_> = trace.events(DomainId(1)).collect();
+    assert!(read.len() == 2 && read[0].is_ok(), "the first time, it is in the log");
+    let error = read[1].as_ref().unwrap_err().to_string();
+    assert!(error.contains("blocks"), "{error}");
 }

@@ -292,8 +292,16 @@ fn a_forged_chunk_is_refused() {
     let forge = |raw: &[u8], raw_len: u32, event_count: u32| {
         let payload = zstd::bulk::compress(raw, 1).unwrap();
         let payload_len = payload.len() as u32;
-        let chunk =
-            Chunk { stream: 1, ordinal: 0, first_seq: 1, last_seq: 1, event_count, raw_len, payload_len };
+        let chunk = Chunk {
+            stream: 1,
+            ordinal: 0,
+            first_seq: 1,
+            last_seq: 1,
+            event_count,
+            raw_len,
+            is_folded: false,
+            payload_len,
+        };
         let dir = tempfile::tempdir().unwrap();
         let log =
             [&chunk::log_header(chunk::READER_FORMAT_MIN)[..], &chunk.to_bytes(&payload), &payload].concat();

@@ -252,6 +252,9 @@ fn write_space(
     if stats.len() > STREAMS_SHOWN_MAX {
         writeln!(out, "    and {} more", stats.len() - STREAMS_SHOWN_MAX)?;
     }
+    if let Ok(blocks) = fs::metadata(path.join("blocks")) {
+        writeln!(out, "  blocks     {} of content that it has several times", human::bytes(blocks.len()))?;
+    }
     if let Ok(clones) = fs::metadata(path.join("clones")) {
         // Their blocks are those of the files until these change; what of it is the trace's own cannot be
         // told.

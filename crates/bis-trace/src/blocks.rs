@@ -1,0 +1,321 @@
+//! The trace's `blocks` file: content that the trace has again and again, once.
+//!
+//! Programs read the same pages of a database, and the same headers, many times, and each time the log would
+//! have them anew. So whoever writes chunks looks at the content of memory in them, in pieces of a page: one
+//! that comes for the second time goes to `blocks`, and from then on the chunks have references to it. (The
+//! first time it is in the log, like all else: most content never comes again.) A chunk with references is
+//! *folded*: its payload has, before compression, how many there are, the references, and the messages
+//! without what they stand for. Whoever reads it gets the messages as they were.
+//!
+//! The file only grows, and a block is in it before the chunk that names it goes to the log: a trace that is
+//! cut short anywhere has what its chunks need. A reference has a sum of what it stands for, because the
+//! log's checksums do not cover the file.
+//!
+//! Two pieces are the same if their blake3 hashes are. All that is remembered has a bound: of pieces that
+//! came once, a hash in a table where later ones push earlier ones out; of blocks, where they are, up to
+//! [`STORED_MAX`]. Beyond that, what is new stays in the log.
+
+use std::{
+    collections::HashMap,
+    fs::{File, OpenOptions},
+    io,
+    os::unix::fs::{FileExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::{
+    error::{Result, TraceError},
+    reader::NO_LINKS,
+};
+
+pub(crate) const BLOCKS: &str = "blocks";
+
+/// A piece has at most this many bytes: what databases and the kernel call a page.
+const PIECE_MAX: usize = 4096;
+/// Shorter ones are not worth a reference, bytes.
+pub const PIECE_MIN: usize = 512;
+
+/// Pieces that came once and are remembered: those of 1 GiB, in 2 MiB.
+const ONCE: usize = 1 << 18;
+/// How many blocks the file has at most: 1 GiB, of which the recorder remembers 16 MiB.
+const STORED_MAX: usize = 1 << 18;
+
+/// Blocks that a reader keeps: 32 MiB.
+const CACHED: usize = 8192;
+
+/// zstd's level for a block.
+const LEVEL: i32 = 1;
+
+/// A reference in a folded chunk: where among the messages (4 bytes), how long (4), where in the file (8),
+/// how many bytes there (4), 0 (4), xxh3-64 of the bytes (8).
+const REFERENCE: usize = 32;
+/// How many references there are comes first.
+const COUNT: usize = 4;
+
+/// Where a block is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Block {
+    offset: u64,
+    /// Bytes in the file; if it is the block's own length, it is not compressed.
+    stored: u32,
+    sum: u64,
+}
+
+/// The `blocks` file of a trace that is being written.
+pub(crate) struct Folder {
+    path: PathBuf,
+    /// Made when it is needed; none after a failure: then the log has all.
+    file: Option<Option<File>>,
+    len: u64,
+    once: Vec<u64>,
+    stored: HashMap<u128, Block>,
+    compressor: Option<zstd::bulk::Compressor<'static>>,
+    packed: Vec<u8>,
+    references: Vec<u8>,
+    /// The folded messages.
+    folded: Vec<u8>,
+}
+
+impl Folder {
+    pub fn new(dir: &Path) -> Folder {
+        Folder {
+            path: dir.join(BLOCKS),
+            file: None,
+            len: 0,
+            once: Vec::new(),
+            stored: HashMap::new(),
+            compressor: None,
+            packed: Vec::new(),
+            references: Vec::new(),
+            folded: Vec::new(),
+        }
+    }
+
+    /// The messages with references to blocks in place of what these hold; none: there is nothing to refer
+    /// to. `content` is where in the messages there is content of memory (offset and length), in that order.
+    pub fn fold(&mut self, messages: &[u8], content: &[(u32, u32)]) -> Option<&[u8]> {
+        if content.is_empty() || self.file.as_ref().is_some_and(Option::is_none) {
+            return None;
+        }
+        self.references.clear();
+        self.folded.clear();
+        let mut done = 0;
+        for (at, len) in content {
+            let (mut at, end) = (*at as usize, *at as usize + *len as usize);
+            while end - at >= PIECE_MIN {
+                let piece = &messages[at..end.min(at + PIECE_MAX)];
+                if let Some(block) = self.block(piece) {
+                    if done == 0 && self.folded.is_empty() {
+                        self.folded.extend([0; COUNT]);
+                    }
+                    let words = [at as u32, piece.len() as u32].map(u32::to_le_bytes);
+                    self.references.extend(words.as_flattened());
+                    self.references.extend(block.offset.to_le_bytes());
+                    self.references.extend([block.stored, 0].map(u32::to_le_bytes).as_flattened());
+                    self.references.extend(block.sum.to_le_bytes());
+                    // The references come in front, when all are known.
+                    self.folded.extend(&messages[done..at]);
+                    done = at + piece.len();
+                }
+                at += piece.len();
+            }
+        }
+        if self.references.is_empty() {
+            return None;
+        }
+        self.folded.extend(&messages[done..]);
+        debug_assert!(self.folded.len() <= messages.len() + COUNT);
+        let count = (self.references.len() / REFERENCE) as u32;
+        self.folded[..COUNT].copy_from_slice(&count.to_le_bytes());
+        let references = std::mem::take(&mut self.references);
+        self.folded.splice(COUNT..COUNT, references.iter().copied());
+        self.references = references;
+        Some(&self.folded)
+    }
+
+    /// Takes no more memory for messages that were long.
+    pub fn forget_messages(&mut self) {
+        (self.folded, self.references) = (Vec::new(), Vec::new());
+    }
+
+    /// Where this is, if it has come before.
+    fn block(&mut self, piece: &[u8]) -> Option<Block> {
+        let hash = blake3::hash(piece);
+        let (low, _) = hash.as_bytes().split_first_chunk::<16>()?;
+        // What has the same bytes and another length has another hash.
+        let hash = u128::from_le_bytes(*low);
+        if let Some(block) = self.stored.get(&hash) {
+            return Some(*block);
+        }
+        if self.once.is_empty() {
+            self.once.resize(ONCE, 0);
+        }
+        let word = (hash >> 64) as u64;
+        let slot = &mut self.once[hash as usize % ONCE];
+        if *slot != word {
+            *slot = word;
+            return None;
+        }
+        if self.stored.len() >= STORED_MAX {
+            return None;
+        }
+        let Ok(block) = self.store(piece) else {
+            // The disk is full, perhaps: what repeats is written again each time, as far as that goes.
+            self.file = Some(None);
+            return None;
+        };
+        self.stored.insert(hash, block);
+        Some(block)
+    }
+
+    fn store(&mut self, piece: &[u8]) -> io::Result<Block> {
+        let compressor = match &mut self.compressor {
+            Some(compressor) => compressor,
+            None => self.compressor.insert(zstd::bulk::Compressor::new(LEVEL)?),
+        };
+        self.packed.resize(zstd::zstd_safe::compress_bound(PIECE_MAX), 0);
+        let len = compressor.compress_to_buffer(piece, &mut self.packed[..])?;
+        // To read one that is hardly shorter takes longer than it is worth.
+        let bytes = if len <= piece.len() / 4 * 3 { &self.packed[..len] } else { piece };
+        let file = match &self.file {
+            Some(Some(file)) => file,
+            _ => {
+                let mut options = OpenOptions::new();
+                let made = options.write(true).create_new(true).mode(0o600).open(&self.path)?;
+                self.file.insert(Some(made)).as_ref().ok_or(io::ErrorKind::NotFound)?
+            }
+        };
+        file.write_all_at(bytes, self.len)?;
+        let block = Block { offset: self.len, stored: bytes.len() as u32, sum: xxh3_64(piece) };
+        self.len += bytes.len() as u64;
+        Ok(block)
+    }
+}
+
+/// How long a folded chunk's payload is before compression, at most, whose messages have `raw_len` bytes.
+pub(crate) fn folded_len_max(raw_len: usize) -> usize {
+    COUNT + raw_len + raw_len / PIECE_MIN * REFERENCE
+}
+
+/// The blocks that a reader has had, by their places in the file: a later one takes the place of an earlier
+/// one.
+type Cache = Vec<Option<(u64, Arc<[u8]>)>>;
+
+/// The `blocks` file of a trace that is read; opened when it is needed.
+#[derive(Debug, Default)]
+pub(crate) struct Source {
+    file: OnceLock<File>,
+    cache: Mutex<Cache>,
+}
+
+/// What is wrong with a folded chunk.
+#[derive(Debug)]
+pub(crate) enum Unfolded {
+    /// Its references make no sense.
+    Damaged,
+    Failed(TraceError),
+}
+
+impl Source {
+    /// Appends the messages of a folded chunk to `messages`: they have just `raw_len` bytes.
+    pub fn unfold(
+        &self,
+        dir: &Path,
+        folded: &[u8],
+        raw_len: usize,
+        messages: &mut Vec<u8>,
+    ) -> Result<(), Unfolded> {
+        let references = || {
+            let (count, rest) = folded.split_first_chunk::<COUNT>()?;
+            let len = (u32::from_le_bytes(*count) as usize).checked_mul(REFERENCE)?;
+            let (references, rest) = rest.split_at_checked(len)?;
+            Some((references.as_chunks::<REFERENCE>().0, rest))
+        };
+        let (references, mut rest) = references().ok_or(Unfolded::Damaged)?;
+        let start = messages.len();
+        for reference in references {
+            let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| reference[at + i]));
+            let long = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| reference[at + i]));
+            let (at, len) = (word(0) as usize, word(4) as usize);
+            let block = Block { offset: long(8), stored: word(16), sum: long(24) };
+            let before = at.checked_sub(messages.len() - start).and_then(|len| rest.split_at_checked(len));
+            let (before, behind) = before.ok_or(Unfolded::Damaged)?;
+            let is_one = (PIECE_MIN..=PIECE_MAX).contains(&len) && block.stored as usize <= len;
+            if !is_one || at + len > raw_len {
+                return Err(Unfolded::Damaged);
+            }
+            messages.extend(before);
+            messages.extend(&*self.block(dir, &block, len).map_err(Unfolded::Failed)?);
+            rest = behind;
+        }
+        messages.extend(rest);
+        if messages.len() - start == raw_len { Ok(()) } else { Err(Unfolded::Damaged) }
+    }
+
+    fn block(&self, dir: &Path, block: &Block, len: usize) -> Result<Arc<[u8]>> {
+        // Neighbours are read one after another: they shall not push one another out.
+        let slot = (block.offset.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % CACHED;
+        let cache = || self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Some((offset, bytes))) = cache().get(slot)
+            && *offset == block.offset
+            && bytes.len() == len
+        {
+            return Ok(Arc::clone(bytes));
+        }
+        let bytes: Arc<[u8]> = self.read(dir, block, len)?.into();
+        let mut cache = cache();
+        if cache.is_empty() {
+            cache.resize(CACHED, None);
+        }
+        cache[slot] = Some((block.offset, Arc::clone(&bytes)));
+        Ok(bytes)
+    }
+
+    fn read(&self, dir: &Path, block: &Block, len: usize) -> Result<Vec<u8>> {
+        let path = || dir.join(BLOCKS);
+        let failed = |source| TraceError::Read { path: path(), source: Arc::new(source) };
+        let damaged = |what: &str| TraceError::Damaged {
+            path: path(),
+            offset: block.offset,
+            what: format!("{what} {len} bytes that the trace has several times"),
+        };
+        let file = match self.file.get() {
+            Some(file) => file,
+            None => {
+                let mut options = OpenOptions::new();
+                let opened = options.read(true).custom_flags(NO_LINKS).open(path()).map_err(failed)?;
+                if !opened.metadata().map_err(failed)?.is_file() {
+                    return Err(damaged("it is no file, and should have the"));
+                }
+                self.file.get_or_init(|| opened)
+            }
+        };
+        let mut stored = vec![0; block.stored as usize];
+        match file.read_exact_at(&mut stored, block.offset) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                return Err(damaged("it ends before the"));
+            }
+            // An offset that no file can have.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                return Err(damaged("it has no place for the"));
+            }
+            Err(error) => return Err(failed(error)),
+        }
+        let mut bytes = stored;
+        if bytes.len() < len {
+            let mut unpacked = Vec::with_capacity(len);
+            match crate::reader::decompress(&bytes, &mut unpacked) {
+                Ok(_) if unpacked.len() == len => bytes = unpacked,
+                Ok(_) | Err(_) => return Err(damaged("it does not hold the")),
+            }
+        }
+        if xxh3_64(&bytes) == block.sum { Ok(bytes) } else { Err(damaged("the checksum is wrong of the")) }
+    }
+}
+
+#[cfg(test)]
+mod tests;
