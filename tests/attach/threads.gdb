@@ -1,8 +1,8 @@
 # All threads are there from the first place on.
 python print(len(gdb.selected_inferior().threads()), "threads")
 #> 5 threads
-thread 4
-bt
+# Their numbers follow those of the kernel, which may begin again from below between two of them.
+thread apply all bt
 #> in await (arg=0x3)
 break printf
 continue

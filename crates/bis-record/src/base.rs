@@ -19,6 +19,7 @@ use bis_tracee::{
     image,
     maps::{self, Mapping},
     pagemap::{Page, PageMap},
+    proc,
     remote::Remote,
     spawn::{Program, Spawn, spawn},
     vdso::Vdso,
@@ -120,7 +121,7 @@ pub struct Started {
 
 impl Started {
     pub fn of(tid: Tid) -> Started {
-        let read = |name: &str| fs::read(format!("/proc/{tid}/{name}")).unwrap_or_default();
+        let read = |name: &str| proc::read(proc::path(tid, name)).unwrap_or_default();
         let link = |name: &str| {
             let target = fs::read_link(format!("/proc/{tid}/{name}")).unwrap_or_default();
             target.as_os_str().as_bytes().to_vec()

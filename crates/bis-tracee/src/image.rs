@@ -1,7 +1,7 @@
 //! Preparing a fresh address space: what the recorder does after every exec, and how the replayer gets an
 //! empty one.
 
-use std::{ffi::CString, os::unix::fs::FileExt};
+use std::{ffi::CString, os::unix::fs::FileExt, sync::OnceLock};
 
 use bis_agent::{
     AGENT_BASE, AGENT_LEN, STUB_ELF, TEXT,
@@ -88,14 +88,19 @@ pub fn map_hooks(slot: &mut Option<Stopped>, memory: &Memory, image: &[u8]) -> R
 /// # Errors
 /// [`TraceeError::Died`] when the task was killed meanwhile; else a bug.
 pub fn prepare_recorded(slot: &mut Option<Stopped>, memory: &Memory) -> Result<Prepared> {
+    static CAN_FAULT: OnceLock<bool> = OnceLock::new();
     let tid = slot.as_ref().map(Stopped::tid).expect("a stopped task");
     let mappings = maps::read(tid)?;
     inject_agent(slot, memory, &mappings)?;
-    let mut remote = Remote::new(slot)?;
-    let faulting = remote.call(libc::SYS_arch_prctl, [ARCH_CPUID_SET, 0, 0, 0, 0, 0])?;
-    remote.finish()?;
+    // Where the processor cannot, nobody is asked: that is a call in each process.
+    let mut cpuid_faults = *CAN_FAULT.get_or_init(sys::has_cpuid_faulting);
+    if cpuid_faults {
+        let mut remote = Remote::new(slot)?;
+        cpuid_faults = remote.call(libc::SYS_arch_prctl, [ARCH_CPUID_SET, 0, 0, 0, 0, 0])? == 0;
+        remote.finish()?;
+    }
     let vdso = vdso::divert(&mappings, memory)?;
-    Ok(Prepared { cpuid_faults: faulting == 0, vdso })
+    Ok(Prepared { cpuid_faults, vdso })
 }
 
 /// Makes `rdtsc` and `rdtscp` fault in a task, or not. What it starts later has the same.

@@ -1,10 +1,11 @@
 //! An address space's mappings, as `/proc/PID/maps` tells them.
 
-use std::fs;
-
 use bis_trace::types::Tid;
 
-use crate::error::{Result, TraceeError};
+use crate::{
+    error::{Result, TraceeError},
+    proc,
+};
 
 /// One line of `/proc/PID/maps`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -73,7 +74,7 @@ fn parse_line(line: &[u8]) -> Option<Mapping> {
 /// # Errors
 /// Where the task is gone.
 pub fn read(tid: Tid) -> Result<Vec<Mapping>> {
-    let text = fs::read(format!("/proc/{tid}/maps"));
+    let text = proc::read(proc::path(tid, "maps"));
     let text = text.map_err(|source| TraceeError::Os { what: "read the mappings", tid, source })?;
     let lines = text.split(|b| *b == b'\n').filter(|line| !line.is_empty());
     Ok(lines.filter_map(parse_line).filter(|m| m.start < 1 << 63).collect())

@@ -1,16 +1,54 @@
 //! What the kernel says of tasks below `/proc` (proc(5)): the one place that knows how these files are
 //! written.
 //!
-//! A file there takes some 20 µs to read. Of a task that is gone, or that this process may not look at, there
-//! is nothing.
+//! A file there takes some 10 to 40 µs to read. Of a task that is gone, or that this process may not look at,
+//! there is nothing.
 
-use std::{fs, io, path::PathBuf, time::Duration};
+use std::{
+    fs::{self, File},
+    io::{self, Read},
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use bis_trace::types::Tid;
 
 /// A file or link of a task's folder.
 pub fn path(tid: Tid, name: &str) -> PathBuf {
     format!("/proc/{tid}/{name}").into()
+}
+
+/// All of a file below `/proc`. The kernel makes it as it is read, and says no length before: whoever grows
+/// a buffer from nothing, as [`fs::read`] does, asks it eight times for what one or two reads give.
+///
+/// # Errors
+/// As opening and reading the file have them.
+pub fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    /// The most that it gives at once of most files.
+    const PAGE: usize = 4096;
+    let mut file = File::open(path)?;
+    let (mut bytes, mut len) = (vec![0; 4 * PAGE], 0);
+    loop {
+        match file.read(&mut bytes[len..]) {
+            Ok(0) => break,
+            Ok(more) => len += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        if bytes.len() - len < PAGE {
+            bytes.resize(2 * bytes.len(), 0);
+        }
+    }
+    bytes.truncate(len);
+    Ok(bytes)
+}
+
+/// [`read`], as text.
+///
+/// # Errors
+/// As [`read`], and where it is none.
+pub fn read_text(path: impl AsRef<Path>) -> io::Result<String> {
+    String::from_utf8(read(path)?).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
 /// Is there such a task? One that has ended is there until it has been waited for.
@@ -31,7 +69,7 @@ pub fn executable(tid: Tid) -> Option<PathBuf> {
 
 /// What a task calls itself: 15 bytes at most.
 pub fn name(tid: Tid) -> String {
-    let name = fs::read_to_string(path(tid, "comm")).unwrap_or_default();
+    let name = read_text(path(tid, "comm")).unwrap_or_default();
     name.trim_end().to_owned()
 }
 
@@ -77,17 +115,17 @@ pub struct Fields(String);
 impl Fields {
     /// `/proc/TID/status`.
     pub fn of(tid: Tid) -> Option<Fields> {
-        fs::read_to_string(path(tid, "status")).ok().map(Fields)
+        read_text(path(tid, "status")).ok().map(Fields)
     }
 
     /// The same of the thread that asks.
     pub fn of_this_thread() -> Option<Fields> {
-        fs::read_to_string("/proc/thread-self/status").ok().map(Fields)
+        read_text("/proc/thread-self/status").ok().map(Fields)
     }
 
     /// `/proc/TID/fdinfo/FD`.
     pub fn of_fd(tid: Tid, fd: i32) -> Option<Fields> {
-        fs::read_to_string(path(tid, &format!("fdinfo/{fd}"))).ok().map(Fields)
+        read_text(path(tid, &format!("fdinfo/{fd}"))).ok().map(Fields)
     }
 
     /// What stands behind this name.
@@ -116,7 +154,7 @@ impl Stat {
     /// # Errors
     /// As reading the file has them.
     pub fn of(tid: Tid) -> io::Result<Stat> {
-        fs::read_to_string(path(tid, "stat")).map(Stat)
+        read_text(path(tid, "stat")).map(Stat)
     }
 
     /// A field by its number in proc(5), which counts from 1.
@@ -145,7 +183,7 @@ impl Stat {
 /// How long a task has had a processor, and how long it has waited for one, as of when it last gave one up
 /// (or the kernel's clock last ticked there): `/proc/TID/schedstat`. None where the kernel does not say.
 pub fn processor_time(tid: Tid) -> Option<(Duration, Duration)> {
-    let text = fs::read_to_string(path(tid, "schedstat")).ok()?;
+    let text = read_text(path(tid, "schedstat")).ok()?;
     let mut words = text.split_whitespace();
     let mut time = || words.next()?.parse().ok().map(Duration::from_nanos);
     Some((time()?, time()?))

@@ -107,13 +107,23 @@ pub fn divert(mappings: &[Mapping], memory: &Memory) -> Result<Option<Vdso>> {
     let image = memory.read_vec(vdso.start, usize::try_from(vdso.len()).unwrap_or(0))?;
     let Ok(file) = object::File::parse(&*image) else { return Ok(None) };
     let (mut sites, mut clocks, mut changed) = (Vec::new(), [0; CLOCKS.len()], Vec::new());
+    // Each process that begins has this done to it: it is one write.
+    let mut now = image.clone();
+    let put = |at: u64, bytes: &[u8], now: &mut [u8]| {
+        let at = usize::try_from(at).unwrap_or(usize::MAX);
+        let end = at.saturating_add(bytes.len());
+        // A symbol that lies elsewhere is none of a function.
+        now.get_mut(at..end).map(|place| place.copy_from_slice(bytes)).is_some()
+    };
     for symbol in file.dynamic_symbols() {
         let known = FUNCTIONS.iter().find(|(name, _)| symbol.name() == Ok(name));
         if let Some((_, nr)) = known {
             // The image is linked at 0.
             let start = vdso.start + symbol.address();
             let code = code(*nr);
-            memory.write(start, &code)?;
+            if !put(symbol.address(), &code, &mut now) {
+                continue;
+            }
             let change = (start, code.len() as u64, true);
             if !changed.contains(&change) {
                 changed.push(change);
@@ -130,12 +140,15 @@ pub fn divert(mappings: &[Mapping], memory: &Memory) -> Result<Option<Vdso>> {
     }
     let text = file.section_by_name(".text").map_or((0, 0), |s| (s.address(), s.address() + s.size()));
     // Nobody executes the rest of the functions; if somebody does, it is a fault.
-    let now = memory.read_vec(vdso.start, image.len())?;
     for at in clock_bytes(&now) {
         let kind = if now[at + 1] == 0x31 { SiteKind::Rdtsc } else { SiteKind::Rdtscp };
         let (addr, fault) = (vdso.start + at as u64, clock_fault(kind).unwrap_or_default());
-        memory.write(addr, fault)?;
+        put(at as u64, fault, &mut now);
         changed.push((addr, fault.len() as u64, false));
     }
+    let from = changed.iter().map(|(addr, ..)| *addr).min().unwrap_or(vdso.start);
+    let to = changed.iter().map(|(addr, len, _)| addr + len).max().unwrap_or(from);
+    let part = |addr: u64| usize::try_from(addr - vdso.start).unwrap_or(0);
+    memory.write(from, &now[part(from)..part(to)])?;
     Ok(Some(Vdso { start: vdso.start, sites, image, text, clocks, changed }))
 }

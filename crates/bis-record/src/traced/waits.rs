@@ -66,7 +66,7 @@ impl Wait {
 
 /// The process group of a process.
 fn group_of(pid: Tid) -> Option<i32> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let stat = proc::read_text(proc::path(pid, "stat")).ok()?;
     stat.rsplit_once(')')?.1.split_whitespace().nth(2)?.parse().ok()
 }
 
