@@ -118,6 +118,9 @@ impl Domain {
         } else {
             TaskEnd::Exited(u8::try_from(libc::WEXITSTATUS(wait_status)).unwrap_or(0))
         };
+        if status == TaskEnd::Killed(Signal::KILL) {
+            self.tell_last_place(tid)?;
+        }
         self.drain(tid)?;
         self.end_of_clone(tid)?;
         self.write_entry(tid)?;

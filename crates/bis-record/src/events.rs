@@ -203,6 +203,7 @@ impl Recorder<'_> {
                 EventKind::Token { .. } => task.has_log,
                 _ => false,
             };
+            task.has_gone_on &= matches!(kind, EventKind::Token { .. } | EventKind::Hooked { .. });
         }
         if let EventKind::Syscall { outcome, .. } | EventKind::SyscallExit { outcome, .. } = &kind {
             self.checkpoints.note(&outcome.effects);

@@ -10,11 +10,14 @@
 //! - A signal for a handler that arrives in the middle of computation is kept back, and is delivered at the
 //!   task's next call, before the call is made. Or, if that does not come soon,
 //!   where the task is (`pause.rs`).
-//! - A signal that ends the process may take effect anywhere: nothing follows. One that is ignored changes
-//!   nothing that replay could see. So does one that stops the process, if that has one task; if it has
-//!   several, or shares memory with others, they run in another order from there on, and it is kept back like
-//!   one for a handler: until an event tells where the task is, or SIGCONT comes. (Whoever sends a stop and
-//!   SIGCONT within the few microseconds in which we send it anew, may have the latter lost.)
+//! - A signal that ends the process may take effect anywhere: nothing follows. But where another process
+//!   sees its memory, it is kept back until an event tells how far the task has come. SIGKILL cannot be: of
+//!   that the event is written when the task is on its way out (`places/last.rs`).
+//! - One that is ignored changes nothing that replay could see. So does one that stops the process, if that
+//!   has one task; if it has several, or shares memory with others, they run in another order from there on,
+//!   and it is kept back like one for a handler: until an event tells where the task is, or SIGCONT comes.
+//!   (Whoever sends a stop and SIGCONT within the few microseconds in which we send it anew, may have the
+//!   latter lost.)
 //!
 //! How a handler is called is in `frames.rs`; what is kept back, in `stash.rs`; how that is delivered later,
 //! in `delivery.rs`; which signals wait, and what the kernel would do with them, in `waiting.rs`.
@@ -36,7 +39,7 @@ use bis_trace::{
 };
 use bis_tracee::{
     cpu::{self, Chance},
-    siginfo::{Disposition, SigInfo, is_stop},
+    siginfo::{Disposition, SigInfo},
 };
 
 use crate::{domain::Domain, error::Result, traced::Told};
@@ -68,7 +71,7 @@ impl Domain {
         };
         let in_call = self.task(tid)?.call.is_some();
         let real = self.take_carried(tid, &info, in_call || is_expected)?;
-        let is_due = real.is_some() && is_stop(signal);
+        let is_due = real.is_some() && self.disposition(tid, signal)? != Disposition::Handler;
         let info = real.unwrap_or(info);
         if self.is_carrier(tid, &info) {
             // It was overtaken; what it was sent for still waits in the stash.
@@ -79,7 +82,8 @@ impl Domain {
             return Ok(());
         }
         let (is_storm, others_go_on) = (self.is_storm(tid, &info)?, self.others_go_on());
-        let arrival = Arrival { in_call, is_expected, is_due, is_storm, others_go_on };
+        let is_outlived = self.is_outlived(tid);
+        let arrival = Arrival { in_call, is_expected, is_due, is_storm, others_go_on, is_outlived };
         self.task(tid)?.standing.set_midway(arrival.is_midway());
         let info = if self.session.traced.is_used() {
             match self.tell_signal(tid, &info, place)? {
@@ -140,7 +144,7 @@ impl Domain {
                 self.task(tid)?.standing.go_on();
                 place.map_or(Ok(()), |place| self.expect_signal(tid, &place))
             }
-            Answer::StopLater => self.wait_for_place(tid, info),
+            Answer::Later => self.wait_for_place(tid, info),
             Answer::Stop => self.suffer(tid, info.signal()),
             Answer::End => self.fatal(tid, &info, SignalPoint::Anywhere),
         }

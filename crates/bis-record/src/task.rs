@@ -217,6 +217,8 @@ pub struct Task {
     pub expect_signal: Option<Registers>,
     /// What its hooks have logged is the last that the stream says of it.
     pub has_log: bool,
+    /// It has gone on in its program since its last event.
+    pub has_gone_on: bool,
     /// We have asked it to stop, and it has not stopped for that yet.
     pub is_asked: bool,
     /// To be given to the task when it is resumed.
@@ -270,6 +272,7 @@ impl Task {
             is_halted: false,
             carries: None,
             has_log: false,
+            has_gone_on: false,
             is_asked: false,
             interrupts: None,
             own_fds: false,

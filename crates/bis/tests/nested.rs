@@ -26,7 +26,7 @@ fn main() {
         ("join::a_program_that_is_not_there_is_not_found", joined_and_missing),
         ("join::sigpipe_is_what_it_was", joined_with_sigpipe),
         ("error::it_is_refused", refused),
-        ("ignore::the_kernel_refuses_it", ignored),
+        ("ignore::it_is_refused_in_one_line", ignored),
         ("detach::a_command_is_left_out", left_out),
         ("detach::it_has_what_it_would_have", left_out_inherits),
         ("detach::the_recorder_does_not_count_what_it_does", left_out_traces),
@@ -133,7 +133,12 @@ fn refused(folder: &Folder) -> Result<(), Failed> {
 
 fn ignored(folder: &Folder) -> Result<(), Failed> {
     let step = both(folder, &[], "$BIS record --nested=ignore -o inner true; echo gave $?")?;
-    expect(&step, 0, "gave 125\n", &["failed to record true: failed to seize"])?;
+    let why = ["failed to record: this process is being recorded by bis (into ", "; without --nested=ignore "];
+    expect(&step, 0, "gave 125\n", &why)?;
+    let lines = step.stderr_text().lines().filter(|line| line.contains("record")).count();
+    if lines != 1 {
+        return Err(format!("one line says why, and these are {lines}\n{}", step.shown()).into());
+    }
     has_no(&folder.path().join("inner"))
 }
 

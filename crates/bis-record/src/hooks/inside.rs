@@ -78,6 +78,8 @@ impl Domain {
             Disposition::Ignore => return self.ignored_in_hook(tid),
             // It would stop in the hook, and all others could not come to where they stop.
             Disposition::Stop if others => {}
+            // Others see what it has done before.
+            Disposition::Fatal if self.is_outlived(tid) => {}
             _ => return Ok(false),
         }
         let Some(regs) = self.in_hook(tid)? else { return Ok(false) };

@@ -3,6 +3,7 @@
 
 mod ambush;
 mod counts;
+mod last;
 mod nearby;
 mod pause;
 mod reasons;

@@ -11,8 +11,6 @@ use bis_trace::{event::MemWrite, types::Registers};
 use bis_tracee::{Memory, place};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
 
-use crate::space::FileViews;
-
 /// How many of the instructions that come next are asked which memory they use.
 const INSTRUCTIONS: usize = 64;
 const IN_A_ROW: usize = 16;
@@ -35,7 +33,11 @@ pub const RED_ZONE: u64 = 128;
 /// What the memory around a place holds: the top of the stack, what registers point to, what the next
 /// instructions will use, and what all these point to in turn. Two passes of a loop that differ in nothing of
 /// all that will hardly differ in anything.
-pub fn look_around(memory: &Memory, regs: &Registers, views: &FileViews) -> Vec<MemWrite> {
+pub fn look_around(
+    memory: &Memory,
+    regs: &Registers,
+    is_shown: impl Fn(&Range<u64>) -> bool,
+) -> Vec<MemWrite> {
     let [rdi, rsi, rdx, r10, r8, r9] = regs.args();
     let pointers = [
         regs.rax, regs.rbx, regs.rcx, rdx, rsi, rdi, regs.rbp, r8, r9, r10, regs.r11, regs.r12, regs.r13,
@@ -44,13 +46,13 @@ pub fn look_around(memory: &Memory, regs: &Registers, views: &FileViews) -> Vec<
     let pointed = pointers.into_iter().map(|addr| (addr, POINTED_LEN));
     let used = operands(memory, regs).into_iter().map(|addr| (addr, OPERAND_LEN));
     let first = [(regs.rsp, TOP_LEN)].into_iter().chain(used).chain(pointed);
-    let first = place::read(memory, &worth_reading(first.collect(), regs, views));
+    let first = place::read(memory, &worth_reading(first.collect(), regs, &is_shown));
     let words = first.iter().flat_map(|held| held.data.chunks_exact(8));
     let words = words.map(|word| u64::from_le_bytes(std::array::from_fn(|i| word[i])));
     // What looks like the address of something a program has: aligned, above the lowest pages.
     let looks = |word: &u64| word.is_multiple_of(8) && (0x1_0000..0x7fff_ffff_f000).contains(word);
     let second: Vec<(u64, u64)> = words.filter(looks).map(|addr| (addr, POINTED_LEN)).collect();
-    let mut second = worth_reading(second, regs, views);
+    let mut second = worth_reading(second, regs, &is_shown);
     second.retain(|range| first.iter().all(|held| held.addr != range.0));
     second.truncate(SECOND_MAX);
     let mut held = first;
@@ -60,7 +62,11 @@ pub fn look_around(memory: &Memory, regs: &Registers, views: &FileViews) -> Vec<
 
 /// Those of these ranges that say something, and will say it in replay: not our own memory. A number of the
 /// program's may look like an address there.
-fn worth_reading(mut ranges: Vec<(u64, u64)>, regs: &Registers, views: &FileViews) -> Vec<(u64, u64)> {
+fn worth_reading(
+    mut ranges: Vec<(u64, u64)>,
+    regs: &Registers,
+    is_shown: impl Fn(&Range<u64>) -> bool,
+) -> Vec<(u64, u64)> {
     // What lies below the stack is whatever was left there.
     let stale = regs.rsp.saturating_sub(1 << 20)..regs.rsp.saturating_sub(RED_ZONE);
     // Where replay puts its breakpoint.
@@ -68,9 +74,7 @@ fn worth_reading(mut ranges: Vec<(u64, u64)>, regs: &Registers, views: &FileView
     ranges.retain(|(addr, len)| {
         let end = addr.saturating_add(*len);
         let is_apart = |range: &Range<u64>| end <= range.start || range.end <= *addr;
-        // Stores through a shared mapping of the file are seen here at once, and in replay later.
-        [&stale, &patched, &OURS].into_iter().all(is_apart)
-            && views.iter().all(|view| is_apart(&(view.start..view.end)))
+        [&stale, &patched, &OURS].into_iter().all(is_apart) && !is_shown(&(*addr..end))
     });
     ranges.sort_unstable();
     ranges.dedup();

@@ -18,10 +18,12 @@ use std::{ops::Range, sync::Arc, time::Duration};
 use bis_rewrite::{Place, Run, Span};
 use bis_trace::{
     event::{EventKind, MemWrite, Pause, PausePlace, SignalPoint},
-    types::{Registers, Tid},
+    types::{PAGE, Registers, Tid},
 };
 use bis_tracee::{
+    TraceeError,
     maps::{self, Mapping},
+    pagemap::{Page, PageMap},
     place,
     siginfo::SigInfo,
     task, xsave,
@@ -230,7 +232,7 @@ impl Domain {
 
     /// Does a branch not far behind these instructions lead into their middle? Whoever comes there traps in
     /// replay, which takes too long in a loop.
-    fn is_entered(&self, span: &Span) -> bool {
+    pub fn is_entered(&self, span: &Span) -> bool {
         const CODE_LEN: usize = 256;
         let code = self.memory.read_upto(span.start(), CODE_LEN);
         let middle = span.start() + 1..span.end();
@@ -243,7 +245,7 @@ impl Domain {
     }
 
     /// Does the file say that nothing leads into the middle of these instructions?
-    fn is_sure(&self, tid: Tid, span: &Span) -> bool {
+    pub fn is_sure(&self, tid: Tid, span: &Span) -> bool {
         let (start, end) = (span.start(), span.end());
         let patched = self.space.patches().overlaps(start, end);
         // Where a handler has interrupted the program, it may go on by any way it likes.
@@ -297,11 +299,40 @@ impl Domain {
             !m.shared || range.is_some_and(|range| self.tokens.holds(range.object))
         };
         let mut mappings = maps::read(tid)?;
-        // Stores through a shared mapping of the file are seen there at once, and in replay later.
-        mappings.retain(|m| !self.space.views().overlaps(m.start, m.end));
+        self.keep_own_pages(tid, &mut mappings)?;
         let saved = self.saved_on_stacks(&mappings);
         mappings.retain(is_ours);
         Ok(Surroundings::look(&self.memory, &regs, &stacks, &saved, &mappings))
+    }
+
+    /// Leaves of private mappings of files that may change what the program itself has written there: stores
+    /// through a shared mapping of the file are seen in the other pages at once, and in replay later.
+    fn keep_own_pages(&self, tid: Tid, mappings: &mut Vec<Mapping>) -> Result<()> {
+        if self.space.views().is_empty() {
+            return Ok(());
+        }
+        let os = |source| TraceeError::Os { what: "read the page map", tid, source };
+        let pages = PageMap::open(tid).map_err(os)?;
+        let mut kept = Vec::new();
+        for mapping in mappings.drain(..) {
+            if !self.space.views().overlaps(mapping.start, mapping.end) {
+                kept.push(mapping);
+            } else if mapping.prot & libc::PROT_WRITE.cast_unsigned() != 0 && !mapping.shared {
+                let own = |start, end| kept.push(Mapping { start, end, ..mapping.clone() });
+                pages.each_run(mapping.start, mapping.end, Page::is_own, own).map_err(os)?;
+            }
+        }
+        *mappings = kept;
+        Ok(())
+    }
+
+    /// Does anything of this range show what a file has that may change?
+    fn is_shown_of_file(&self, tid: Tid, range: &Range<u64>) -> bool {
+        let (start, end) = (range.start & !(PAGE - 1), range.end.next_multiple_of(PAGE));
+        self.space.views().overlaps(start, end)
+            && !PageMap::open(tid)
+                .and_then(|pages| pages.range(start, end))
+                .is_ok_and(|pages| pages.into_iter().all(Page::is_own))
     }
 
     /// Writes down where the task stands.
@@ -316,7 +347,7 @@ impl Domain {
         // What has changed comes first: it is what differs. Where there is a number, few places are left to
         // tell apart.
         let mut held = if count.is_none() { self.look_wide(tid)? } else { Vec::new() };
-        held.extend(look_around(&self.memory, &regs, self.space.views()));
+        held.extend(look_around(&self.memory, &regs, |range| self.is_shown_of_file(tid, range)));
         let saved = self.saved_on_stacks(&maps::read(tid)?);
         let held = place::leave_out(held, &saved);
         let mut seen = place::look(&self.memory, &xsave::leave_out(vec![(regs.rsp, STACK_LEN)], &saved));

@@ -16,6 +16,8 @@ pub struct Arrival {
     pub is_storm: bool,
     /// While the task is stopped, others could do what it would see.
     pub others_go_on: bool,
+    /// Others see the process's memory when it has ended.
+    pub is_outlived: bool,
 }
 
 /// What is done about a signal that has found its task outside of a hook.
@@ -29,9 +31,9 @@ pub enum Answer {
     Keep,
     /// The task goes on as if nothing had come.
     Ignore,
-    /// The task goes on to a place before it stops: what it has computed comes before what others do
+    /// The task goes on to a place before it stops or ends: what it has computed comes before what others do
     /// meanwhile.
-    StopLater,
+    Later,
     /// The kernel stops the task's process, at once.
     Stop,
     /// The kernel ends the task's process, and an event says so.
@@ -50,8 +52,9 @@ impl Arrival {
             Disposition::Handler if self.is_expected && !self.is_storm => Answer::Deliver,
             Disposition::Handler => Answer::Keep,
             Disposition::Ignore => Answer::Ignore,
-            Disposition::Stop if self.is_midway() && self.others_go_on => Answer::StopLater,
+            Disposition::Stop if self.is_midway() && self.others_go_on => Answer::Later,
             Disposition::Stop => Answer::Stop,
+            Disposition::Fatal if self.is_midway() && self.is_outlived => Answer::Later,
             Disposition::Fatal => Answer::End,
         }
     }
@@ -69,8 +72,8 @@ pub enum Meeting {
 }
 
 impl Meeting {
-    /// `is_carrier`: it was sent by us, for a signal that is kept already. `others_go_on`: as in [`Arrival`].
-    pub fn of(disposition: Disposition, is_carrier: bool, others_go_on: bool) -> Meeting {
+    /// `is_carrier`: it was sent by us, for a signal that is kept already. The others are as in [`Arrival`].
+    pub fn of(disposition: Disposition, is_carrier: bool, others_go_on: bool, is_outlived: bool) -> Meeting {
         match disposition {
             Disposition::Ignore => Meeting::Drop,
             Disposition::Handler if is_carrier => Meeting::Drop,
@@ -78,6 +81,7 @@ impl Meeting {
             // While the task is stopped, others would go on, and no event says where it is yet. It stops at
             // its next place.
             Disposition::Stop if others_go_on => Meeting::Keep,
+            Disposition::Fatal if is_outlived => Meeting::Keep,
             Disposition::Stop | Disposition::Fatal => Meeting::Give,
         }
     }
@@ -87,8 +91,14 @@ impl Meeting {
 mod tests {
     use super::*;
 
-    const MIDWAY: Arrival =
-        Arrival { in_call: false, is_expected: false, is_due: false, is_storm: false, others_go_on: false };
+    const MIDWAY: Arrival = Arrival {
+        in_call: false,
+        is_expected: false,
+        is_due: false,
+        is_storm: false,
+        others_go_on: false,
+        is_outlived: false,
+    };
 
     #[test]
     fn a_handler_is_called_where_an_event_describes_the_place() {
@@ -111,7 +121,7 @@ mod tests {
     fn a_stop_waits_for_a_place_only_where_others_would_go_on_and_there_is_none() {
         let watched = Arrival { others_go_on: true, ..MIDWAY };
         assert_eq!(MIDWAY.answer(Disposition::Stop), Answer::Stop);
-        assert_eq!(watched.answer(Disposition::Stop), Answer::StopLater);
+        assert_eq!(watched.answer(Disposition::Stop), Answer::Later);
         for place in [
             Arrival { in_call: true, ..watched },
             Arrival { is_expected: true, ..watched },
@@ -120,6 +130,14 @@ mod tests {
             assert!(!place.is_midway());
             assert_eq!(place.answer(Disposition::Stop), Answer::Stop);
         }
+    }
+
+    #[test]
+    fn what_ends_the_process_waits_for_a_place_only_where_others_see_its_memory() {
+        let seen = Arrival { others_go_on: true, is_outlived: true, ..MIDWAY };
+        assert_eq!(seen.answer(Disposition::Fatal), Answer::Later);
+        assert_eq!(Arrival { is_due: true, ..seen }.answer(Disposition::Fatal), Answer::End);
+        assert_eq!(Arrival { in_call: true, ..seen }.answer(Disposition::Fatal), Answer::End);
     }
 
     #[test]
@@ -132,11 +150,12 @@ mod tests {
 
     #[test]
     fn a_signal_met_on_the_way_is_kept_once() {
-        assert_eq!(Meeting::of(Disposition::Handler, false, false), Meeting::Keep);
-        assert_eq!(Meeting::of(Disposition::Handler, true, false), Meeting::Drop);
-        assert_eq!(Meeting::of(Disposition::Ignore, false, true), Meeting::Drop);
-        assert_eq!(Meeting::of(Disposition::Stop, false, true), Meeting::Keep);
-        assert_eq!(Meeting::of(Disposition::Stop, false, false), Meeting::Give);
-        assert_eq!(Meeting::of(Disposition::Fatal, true, true), Meeting::Give);
+        assert_eq!(Meeting::of(Disposition::Handler, false, false, false), Meeting::Keep);
+        assert_eq!(Meeting::of(Disposition::Handler, true, false, false), Meeting::Drop);
+        assert_eq!(Meeting::of(Disposition::Ignore, false, true, false), Meeting::Drop);
+        assert_eq!(Meeting::of(Disposition::Stop, false, true, false), Meeting::Keep);
+        assert_eq!(Meeting::of(Disposition::Stop, false, false, false), Meeting::Give);
+        assert_eq!(Meeting::of(Disposition::Fatal, true, true, false), Meeting::Give);
+        assert_eq!(Meeting::of(Disposition::Fatal, false, true, true), Meeting::Keep);
     }
 }

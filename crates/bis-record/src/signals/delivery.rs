@@ -7,7 +7,7 @@ use bis_trace::{
 };
 use bis_tracee::{
     Resume, Status,
-    siginfo::{Disposition, SigInfo},
+    siginfo::{Disposition, SigInfo, is_stop},
 };
 
 use crate::{domain::Domain, error::Result, signals::Meeting};
@@ -27,6 +27,7 @@ impl Domain {
         match self.disposition(tid, info.signal())? {
             Disposition::Ignore => Ok(false),
             Disposition::Stop => self.carry_stop(tid, info, point),
+            Disposition::Fatal if self.is_outlived(tid) => self.carry_stop(tid, info, point),
             Disposition::Fatal => {
                 self.stopped(tid)?.set_regs(before)?;
                 let task = self.task(tid)?;
@@ -45,11 +46,11 @@ impl Domain {
         }
     }
 
-    /// A stop that was kept back comes when the call that is about to be made, or the event that is about to
+    /// A stop or an end that was kept back comes when the call that is about to be made, or the event that is about to
     /// be written, says where the task is. True: the task goes on to it from here.
     fn carry_stop(&mut self, tid: Tid, info: SigInfo, point: SignalPoint) -> Result<bool> {
         let pending = self.stopped(tid)?.pending()?;
-        if pending.iter().any(|info| SigInfo(*info).signal() == Signal::CONT) {
+        if is_stop(info.signal()) && pending.iter().any(|info| SigInfo(*info).signal() == Signal::CONT) {
             // Sent again, it would take back what is to take it back.
             let pid = self.task(tid)?.pid;
             self.unstop(pid);
@@ -104,7 +105,12 @@ impl Domain {
             let pid = self.task(tid)?.pid;
             self.unstop(pid);
         }
-        match Meeting::of(self.disposition(tid, found)?, is_carrier, self.others_go_on()) {
+        match Meeting::of(
+            self.disposition(tid, found)?,
+            is_carrier,
+            self.others_go_on(),
+            self.is_outlived(tid),
+        ) {
             Meeting::Drop => Ok(()),
             Meeting::Keep => self.keep_back(tid, arrived),
             Meeting::Give => {

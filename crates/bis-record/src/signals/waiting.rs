@@ -74,6 +74,13 @@ impl Domain {
         self.tasks.len() > 1 || self.holds_tokens()
     }
 
+    /// Is there memory that others see when the task's process has ended: that of another process with the
+    /// same address space, or shared memory?
+    pub fn is_outlived(&self, tid: Tid) -> bool {
+        let pid = self.tasks.get(&tid).map(|task| task.pid);
+        self.holds_tokens() || self.tasks.values().any(|task| Some(task.pid) != pid)
+    }
+
     /// Once only, as the kernel queues it.
     fn note_queued(&mut self, info: &SigInfo) {
         if info.is_fault() && !self.queued_faults.iter().any(|queued| queued.is_same(info)) {

@@ -61,6 +61,10 @@ impl FileViews {
         self.views.iter()
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.views.is_empty()
+    }
+
     /// Is anything of this range a view?
     pub fn overlaps(&self, start: u64, end: u64) -> bool {
         self.views.iter().any(|view| view.start < end && start < view.end)

@@ -27,6 +27,7 @@ impl Domain {
         }
         let task = self.task(tid)?;
         let signal = task.inject.take();
+        task.has_gone_on |= how != Resume::Listen && task.call.is_none();
         task.standing.resume(how == Resume::Listen);
         match mem::replace(&mut task.handle, Handle::Taken) {
             Handle::Stopped(stopped) => {

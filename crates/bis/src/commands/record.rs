@@ -45,9 +45,9 @@ fn as_of_a_program(failure: Failure) -> Failure {
 }
 
 fn record(args: Record, live: bool) -> Result<u8> {
-    if args.nested != Nested::Ignore
-        && let Some(outer) = nested::outer()
-    {
+    // One that cannot be asked is known by its name only, and may be no bis: with `ignore`, that is tried.
+    let outer = nested::outer().filter(|outer| args.nested != Nested::Ignore || outer.trace.is_some());
+    if let Some(outer) = outer {
         if let Some(pid) = args.attach {
             return Err(Failure::usage(format!(
                 "failed to record process {pid}: this process is being recorded by bis{outer}, and bis cannot trace others in there"
@@ -56,6 +56,13 @@ fn record(args: Record, live: bool) -> Result<u8> {
         match (args.nested, &outer) {
             (Nested::Join, Outer { trace: Some(trace), .. }) => return join(&args, trace),
             (Nested::Detach, Outer { trace: Some(_), .. }) => return Err(nested::leave()),
+            (Nested::Ignore, _) => {
+                return Err(Failure::usage(format!(
+                    "failed to record: this process is being recorded by bis{outer}, and a process has one tracer; without \
+                     --nested=ignore the program becomes a part of that recording, with --nested=detach it gets a recording \
+                     of its own outside of it"
+                )));
+            }
             _ => {
                 return Err(Failure::usage(format!(
                     "failed to record: this process is already being recorded by bis{outer}; a recording covers all child \

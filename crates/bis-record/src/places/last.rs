@@ -1,0 +1,265 @@
+//! The last place of a task that was killed. SIGKILL asks nobody: the kernel shows the task once more on its
+//! way out, with the registers that it had, and it never goes on. Where others see the memory that it had in
+//! common with them (a process with the same address space, shared memory), what it has stored since its last
+//! event is a part of what they saw; so there is an event that says how far it came.
+//!
+//! A living task that is paused is let run on to a place that replay finds fast (`pause.rs`). This one cannot
+//! run: the few instructions that lie between mostly, a jump and a store in front of it, are done by hand, as
+//! if it had been killed a moment later.
+
+use bis_rewrite::{Place, Run, STATUS_FLAGS, Span, count_word};
+use bis_trace::{
+    event::EventKind,
+    types::{Registers, Tid},
+};
+use bis_tracee::{maps, place};
+use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
+
+use crate::{domain::Domain, error::Result};
+
+/// Instructions that are done by hand, at most.
+const BY_HAND_MAX: usize = 16;
+
+/// What a count takes from its word.
+const COUNT: u64 = count_word(1) - count_word(0);
+
+/// Where a task was killed that was in no call that its stream knows of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Killed {
+    Computing,
+    /// At the entry of a call, which was not made.
+    InFrontOfCall,
+    /// Where replay has it already (behind a call), or could not stop it: in a hook, or in the middle of an
+    /// instruction that repeats itself.
+    Elsewhere,
+}
+
+impl Killed {
+    /// `is_in_hook`: at these registers it is in a hook, or on the way to one.
+    fn at(regs: &Registers, is_in_hook: bool, it: &Instruction) -> Killed {
+        let is_in_call = regs.orig_rax.cast_signed() >= 0;
+        let repeats = it.is_string_instruction() && (it.has_rep_prefix() || it.has_repne_prefix());
+        match (is_in_hook, is_in_call) {
+            (true, _) => Killed::Elsewhere,
+            (false, true) if regs.result() == -i64::from(libc::ENOSYS) => Killed::InFrontOfCall,
+            (false, true) => Killed::Elsewhere,
+            (false, false) if repeats => Killed::Elsewhere,
+            (false, false) => Killed::Computing,
+        }
+    }
+}
+
+/// What an instruction does that can be done by hand.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Done {
+    Jump,
+    /// A register is loaded or stored: where that is in memory, and what is stored there.
+    Store {
+        addr: u64,
+        bytes: Vec<u8>,
+    },
+    Load,
+}
+
+/// Does an instruction by hand, of those that are short and touch no flags. `load` reads memory.
+fn by_hand(
+    regs: &mut Registers,
+    it: &Instruction,
+    load: impl Fn(u64, usize) -> Option<Vec<u8>>,
+) -> Option<Done> {
+    if it.is_jmp_short_or_near() {
+        regs.rip = it.near_branch_target();
+        return Some(Done::Jump);
+    }
+    if it.mnemonic() != Mnemonic::Mov || it.op_count() != 2 || it.has_segment_prefix() {
+        return None;
+    }
+    let address = |regs: &Registers| {
+        let value = |register: Register| match register {
+            Register::None => Some(0),
+            Register::RIP => Some(0),
+            register if register.is_gpr64() => Some(regs.general()[register.number()]),
+            _ => None,
+        };
+        if it.is_ip_rel_memory_operand() {
+            return Some(it.ip_rel_memory_address());
+        }
+        let index = value(it.memory_index())?.wrapping_mul(u64::from(it.memory_index_scale()));
+        Some(value(it.memory_base())?.wrapping_add(index).wrapping_add(it.memory_displacement64()))
+    };
+    let is_plain = |register: Register| register.is_gpr64() || register.is_gpr32();
+    let done = match (it.op0_kind(), it.op1_kind()) {
+        (OpKind::Memory, OpKind::Register) if is_plain(it.op1_register()) => {
+            let value = regs.general()[it.op1_register().number()].to_le_bytes();
+            Done::Store { addr: address(regs)?, bytes: value[..it.op1_register().size()].to_vec() }
+        }
+        (OpKind::Register, OpKind::Memory) if is_plain(it.op0_register()) => {
+            let bytes = load(address(regs)?, it.op0_register().size())?;
+            let mut value = [0; 8];
+            value.get_mut(..bytes.len())?.copy_from_slice(&bytes);
+            *register(regs, it.op0_register())? = u64::from_le_bytes(value);
+            Done::Load
+        }
+        (OpKind::Register, OpKind::Register)
+            if is_plain(it.op0_register()) && it.op0_register().size() == it.op1_register().size() =>
+        {
+            let value = regs.general()[it.op1_register().number()];
+            let is_half = it.op0_register().is_gpr32();
+            *register(regs, it.op0_register())? = if is_half { value & 0xffff_ffff } else { value };
+            Done::Load
+        }
+        _ => return None,
+    };
+    regs.rip = it.next_ip();
+    Some(done)
+}
+
+/// The place of a general register.
+fn register(regs: &mut Registers, register: Register) -> Option<&mut u64> {
+    Some(match register.full_register() {
+        Register::RAX => &mut regs.rax,
+        Register::RCX => &mut regs.rcx,
+        Register::RDX => &mut regs.rdx,
+        Register::RBX => &mut regs.rbx,
+        Register::RSP => &mut regs.rsp,
+        Register::RBP => &mut regs.rbp,
+        Register::RSI => &mut regs.rsi,
+        Register::RDI => &mut regs.rdi,
+        Register::R8 => &mut regs.r8,
+        Register::R9 => &mut regs.r9,
+        Register::R10 => &mut regs.r10,
+        Register::R11 => &mut regs.r11,
+        Register::R12 => &mut regs.r12,
+        Register::R13 => &mut regs.r13,
+        Register::R14 => &mut regs.r14,
+        Register::R15 => &mut regs.r15,
+        _ => return None,
+    })
+}
+
+impl Domain {
+    /// The task was killed by SIGKILL, and is on its way out: says how far it came, if others see that.
+    pub fn tell_last_place(&mut self, tid: Tid) -> Result<()> {
+        let task = self.task(tid)?;
+        if !task.has_gone_on || task.call.is_some() || !self.is_outlived(tid) {
+            return Ok(());
+        }
+        let regs = self.stopped(tid)?.regs()?;
+        match Killed::at(&regs, self.is_in_hooks(regs.rip), &self.instruction(regs.rip)) {
+            Killed::Computing => {
+                let span = self.find_span_by_hand(tid)?;
+                self.pause(tid, span)?;
+                Ok(())
+            }
+            Killed::InFrontOfCall => {
+                let sums = self.sums(tid)?;
+                self.event_with(tid, EventKind::SyscallEnter { nr: regs.orig_rax, entry: regs }, sums)
+            }
+            Killed::Elsewhere => Ok(()),
+        }
+    }
+
+    fn instruction(&self, rip: u64) -> Instruction {
+        Decoder::with_ip(64, &self.memory.read_upto(rip, 15), rip, DecoderOptions::NONE).decode()
+    }
+
+    /// As [`Domain::find_span`], for a task that cannot run. It ends where replay finds it, if possible.
+    fn find_span_by_hand(&mut self, tid: Tid) -> Result<Vec<u8>> {
+        let mappings = maps::read(tid)?;
+        for _ in 0..BY_HAND_MAX {
+            if self.leave_count_by_hand(tid)? {
+                continue;
+            }
+            let mut regs = self.stopped(tid)?.regs()?;
+            if let Some(span) = self.span_to_find(tid, regs.rip, &mappings) {
+                return Ok(span);
+            }
+            let it = self.instruction(regs.rip);
+            let load = |addr, len| self.memory.read_vec(addr, len).ok();
+            match by_hand(&mut regs, &it, load) {
+                Some(Done::Store { addr, bytes }) if self.memory.write(addr, &bytes).is_err() => break,
+                Some(_) if !self.is_in_hooks(regs.rip) => self.stopped(tid)?.set_regs(&regs)?,
+                _ => break,
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    /// The instructions at this address that can give way to a breakpoint with a condition, where that must
+    /// be known; empty: it need not be. None: there can be none.
+    fn span_to_find(&self, tid: Tid, rip: u64, mappings: &[maps::Mapping]) -> Option<Vec<u8>> {
+        let span = Span::begin(rip, &self.memory.read_upto(rip, 2 * Run::MAX))?;
+        if self.is_entered(&span) {
+            return None;
+        }
+        if place::room(mappings, &span, false).is_some() {
+            return Some(Vec::new());
+        }
+        let is_sure = self.is_sure(tid, &span) && place::room(mappings, &span, true).is_some();
+        is_sure.then(|| span.bytes().to_vec())
+    }
+
+    /// In the middle of a count of dense text: what is left of that is done by hand. False: it is in none.
+    fn leave_count_by_hand(&mut self, tid: Tid) -> Result<bool> {
+        let regs = self.stopped(tid)?.regs()?;
+        let Some(Place::Count { resume, taken, restore_rcx, flags_lost, .. }) = self.dense_place(regs.rip)
+        else {
+            return Ok(false);
+        };
+        let Some(hooks) = &self.hooks else { return Ok(false) };
+        if !taken {
+            hooks.area.set_countdown(hooks.area.countdown().wrapping_sub(COUNT));
+        }
+        let rcx = if restore_rcx { hooks.area.count_rcx() } else { regs.rcx };
+        let eflags = if flags_lost { regs.eflags & !STATUS_FLAGS } else { regs.eflags };
+        self.stopped(tid)?.set_regs(&Registers { rip: resume, rcx, eflags, ..regs })?;
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decode(code: &[u8]) -> Instruction {
+        Decoder::with_ip(64, code, 0x1000, DecoderOptions::NONE).decode()
+    }
+
+    fn computing() -> Registers {
+        Registers { rip: 0x1000, orig_rax: u64::MAX, ..Registers::default() }
+    }
+
+    #[test]
+    fn what_a_killed_task_shows_tells_where_it_was() {
+        let add = decode(&[0x48, 0x83, 0xc0, 0x01]);
+        assert_eq!(Killed::at(&computing(), false, &add), Killed::Computing);
+        assert_eq!(Killed::at(&computing(), true, &add), Killed::Elsewhere);
+        let not_made = Registers { orig_rax: 39, rax: (-38i64).cast_unsigned(), ..computing() };
+        assert_eq!(Killed::at(&not_made, false, &add), Killed::InFrontOfCall);
+        let made = Registers { orig_rax: 39, rax: 7, ..computing() };
+        assert_eq!(Killed::at(&made, false, &add), Killed::Elsewhere);
+        let rep_stosb = decode(&[0xf3, 0xaa]);
+        assert_eq!(Killed::at(&computing(), false, &rep_stosb), Killed::Elsewhere);
+    }
+
+    #[test]
+    fn jumps_and_moves_are_done_by_hand_and_nothing_else() {
+        let none = |_, _| None;
+        let mut regs = computing();
+        assert_eq!(by_hand(&mut regs, &decode(&[0xeb, 0xf0]), none), Some(Done::Jump));
+        assert_eq!(regs, Registers { rip: 0xff2, ..computing() });
+        // mov %rax,8(%rdi)
+        let mut regs = Registers { rax: 0x0102_0304_0506_0708, rdi: 0x2000, ..computing() };
+        let stored = by_hand(&mut regs, &decode(&[0x48, 0x89, 0x47, 0x08]), none);
+        assert_eq!(stored, Some(Done::Store { addr: 0x2008, bytes: vec![8, 7, 6, 5, 4, 3, 2, 1] }));
+        assert_eq!(regs.rip, 0x1004);
+        // mov (%rdi,%rcx,4),%eax
+        let mut regs = Registers { rax: u64::MAX, rdi: 0x2000, rcx: 3, ..computing() };
+        let word = |addr, len| (addr == 0x200c && len == 4).then(|| vec![1, 0, 0, 0x80]);
+        assert_eq!(by_hand(&mut regs, &decode(&[0x8b, 0x04, 0x8f]), word), Some(Done::Load));
+        assert_eq!((regs.rax, regs.rip), (0x8000_0001, 0x1003));
+        let mut regs = computing();
+        assert_eq!(by_hand(&mut regs, &decode(&[0x48, 0x83, 0xc0, 0x01]), none), None);
+        assert_eq!(regs, computing());
+    }
+}

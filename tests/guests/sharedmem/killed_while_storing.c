@@ -1,0 +1,40 @@
+// A process is killed by one that does not share its memory, while it computes into memory that others see: its last
+// stores are seen in replay, too, and at the same time.
+#include "../guest.h"
+
+static void *stores(void *arg) {
+  volatile unsigned long *counts = arg;
+  for (;;) counts[1] = counts[0]++;
+  return NULL;
+}
+
+static void kills(pid_t victim, volatile unsigned long *counts, int round) {
+  // It has no turns of the memory to wait for.
+  CHECK(munmap((void *)counts, PAGE) == 0);
+  usleep(500 * (round / 3));
+  CHECK(kill(victim, round % 2 ? SIGKILL : SIGTERM) == 0);
+  _exit(0);
+}
+
+int main(void) {
+  volatile unsigned long *counts = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  for (int round = 0; round < 12; round++) {
+    unsigned long before = counts[0];
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+      if (round % 3 == 1) start_thread(stores, (void *)counts);
+      stores((void *)counts);
+    }
+    while (counts[0] == before) sched_yield();
+    pid_t killer = fork();
+    CHECK(killer >= 0);
+    if (killer == 0) kills(child, counts, round);
+    check_killed(child, round % 2 ? SIGKILL : SIGTERM);
+    unsigned long last = counts[0];
+    CHECK(last > before && counts[1] >= last - 2);
+    printf("%d: %lu %lu\n", round, last, counts[1]);
+    check_exited(killer, 0);
+  }
+  return guest_ok();
+}
