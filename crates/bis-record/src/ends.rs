@@ -118,9 +118,7 @@ impl Domain {
         } else {
             TaskEnd::Exited(u8::try_from(libc::WEXITSTATUS(wait_status)).unwrap_or(0))
         };
-        if status == TaskEnd::Killed(Signal::KILL) {
-            self.tell_last_place(tid)?;
-        }
+        self.tell_last_place(tid, status)?;
         self.drain(tid)?;
         self.end_of_clone(tid)?;
         self.write_entry(tid)?;

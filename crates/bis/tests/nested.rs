@@ -133,7 +133,8 @@ fn refused(folder: &Folder) -> Result<(), Failed> {
 
 fn ignored(folder: &Folder) -> Result<(), Failed> {
     let step = both(folder, &[], "$BIS record --nested=ignore -o inner true; echo gave $?")?;
-    let why = ["failed to record: this process is being recorded by bis (into ", "; without --nested=ignore "];
+    let why =
+        ["failed to record: this process is being recorded by bis (into ", "; without --nested=ignore "];
     expect(&step, 0, "gave 125\n", &why)?;
     let lines = step.stderr_text().lines().filter(|line| line.contains("record")).count();
     if lines != 1 {

@@ -22,8 +22,9 @@ static void over(int sig) {
   stop = 1;
 }
 
-static void child(int from) {
+static void child(int from, int ready) {
   on_signal(SIGUSR1, over, SA_RESTART);
+  CHECK(write(ready, "r", 1) == 1);
   pthread_t watcher = start_thread(watch, NULL);
   char c;
   while (!stop) {
@@ -38,13 +39,16 @@ static void child(int from) {
 }
 
 int main(void) {
-  int fd[2];
-  CHECK(pipe(fd) == 0);
+  int fd[2], ready[2];
+  char c;
+  CHECK(pipe(fd) == 0 && pipe(ready) == 0);
   pid_t pid = fork();
   if (pid == 0) {
     CHECK(close(fd[1]) == 0);
-    child(fd[0]);
+    child(fd[0], ready[1]);
   }
+  // Before it has its handler, the last signal would end it.
+  CHECK(read(ready[0], &c, 1) == 1);
   for (int i = 0; i < TIMES; i++) {
     int status;
     CHECK(write(fd[1], "x", 1) == 1 && kill(pid, SIGSTOP) == 0);

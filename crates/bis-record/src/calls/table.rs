@@ -67,7 +67,9 @@ const LENGTH: Steps = Steps {
 const EXEC: Steps =
     Steps { waits: |_, _| true, leave: Domain::leave_exec, failed: Domain::leave_exec, ..PLAIN };
 
-const EXIT: Steps = Steps { enter: |d, tid, _| d.write_entry(tid).map(|()| Entry::Make), ..PLAIN };
+/// Until it is on its way out, nobody else goes on: another thread of a process that ends would be killed in
+/// the middle of what it does.
+const EXIT: Steps = Steps { enter: |d, tid, _| d.write_entry(tid).map(|()| Entry::MakeAtOnce), ..PLAIN };
 
 /// The row of the calls of this handler.
 #[rustfmt::skip]

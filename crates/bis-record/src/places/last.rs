@@ -1,5 +1,5 @@
-//! The last place of a task that was killed. SIGKILL asks nobody: the kernel shows the task once more on its
-//! way out, with the registers that it had, and it never goes on. Where others see the memory that it had in
+//! The last place of a task that was killed. SIGKILL asks nobody, and neither does another thread's exec: the
+//! kernel shows the task once more on its way out, with the registers that it had, and it never goes on. Where others see the memory that it had in
 //! common with them (a process with the same address space, shared memory), what it has stored since its last
 //! event is a part of what they saw; so there is an event that says how far it came.
 //!
@@ -9,8 +9,8 @@
 
 use bis_rewrite::{Place, Run, STATUS_FLAGS, Span, count_word};
 use bis_trace::{
-    event::EventKind,
-    types::{Registers, Tid},
+    event::{EventKind, TaskEnd},
+    types::{Registers, Signal, Tid},
 };
 use bis_tracee::{maps, place};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
@@ -138,8 +138,8 @@ fn register(regs: &mut Registers, register: Register) -> Option<&mut u64> {
 }
 
 impl Domain {
-    /// The task was killed by SIGKILL, and is on its way out: says how far it came, if others see that.
-    pub fn tell_last_place(&mut self, tid: Tid) -> Result<()> {
+    /// The task is on its way out, perhaps because it was killed: says how far it came, if others see that.
+    pub fn tell_last_place(&mut self, tid: Tid, end: TaskEnd) -> Result<()> {
         let task = self.task(tid)?;
         if !task.has_gone_on || task.call.is_some() || !self.is_outlived(tid) {
             return Ok(());
@@ -151,11 +151,12 @@ impl Domain {
                 self.pause(tid, span)?;
                 Ok(())
             }
-            Killed::InFrontOfCall => {
+            // (One that is ended by a way back to a checkpoint is in a call of ours.)
+            Killed::InFrontOfCall if end == TaskEnd::Killed(Signal::KILL) => {
                 let sums = self.sums(tid)?;
                 self.event_with(tid, EventKind::SyscallEnter { nr: regs.orig_rax, entry: regs }, sums)
             }
-            Killed::Elsewhere => Ok(()),
+            Killed::InFrontOfCall | Killed::Elsewhere => Ok(()),
         }
     }
 

@@ -46,8 +46,8 @@ impl Domain {
         }
     }
 
-    /// A stop or an end that was kept back comes when the call that is about to be made, or the event that is about to
-    /// be written, says where the task is. True: the task goes on to it from here.
+    /// A stop or an end that was kept back comes when the call that is about to be made, or the event that is
+    /// about to be written, says where the task is. True: the task goes on to it from here.
     fn carry_stop(&mut self, tid: Tid, info: SigInfo, point: SignalPoint) -> Result<bool> {
         let pending = self.stopped(tid)?.pending()?;
         if is_stop(info.signal()) && pending.iter().any(|info| SigInfo(*info).signal() == Signal::CONT) {
