@@ -1,6 +1,6 @@
 #!/bin/bash
-# strace follows a shell with pipes and a python with threads and children, and changes a call's result; gdb runs a
-# program to its crash, and another one from breakpoint to breakpoint: both trace what they look at.
+# strace follows a shell with pipes and a python with threads and children, changes a call's result, has a filter ask it,
+# and attaches to a process that sleeps; gdb runs a program to its crash, and another one from breakpoint to breakpoint: both trace what they look at.
 # needs: strace gdb gcc python3
 # setup
 cat > crash.c <<'C'
@@ -32,6 +32,12 @@ threads = [threading.Thread(target=lambda: subprocess.run(["true"])) for _ in ra
 [thread.join() for thread in threads]
 print("joined")'
 strace -e trace=getppid -e inject=getppid:retval=4711 -o inject.txt python3 -c 'import os; print(os.getppid())'
+strace --seccomp-bpf -f -e trace=getppid -o filtered.txt python3 -c 'import os; print(os.getppid() > 0)'
+sleep 60 &
+sleeps=$!
+until strace -o attached.txt -p $sleeps 2> attach.err & tracer=$!; sleep 0.5; grep -q attached attach.err; do :; done
+kill $sleeps
+wait $sleeps $tracer
 gdb -q -nx -batch -ex run -ex bt ./crash 2>&1
 gdb -q -nx -batch -ex 'break depth' -ex run -ex 'p n' -ex 'set var n=1' -ex 'p n' -ex c -ex 'p (int) abs(-5)' \
   -ex delete -ex stepi -ex c --args ./crash x 2>&1
@@ -42,6 +48,10 @@ test "$(grep -c 'exited with 0' shell.txt)" = 3
 test "$(grep -c 'exited with 0' threads.txt)" -ge 7
 grep -q 'getppid() *= 4711 (INJECTED)' inject.txt
 grep -q '^joined$' "$OUT"
+grep -q '^True$' "$OUT"
+grep -q 'getppid() *= [0-9]' filtered.txt
+grep -q 'nanosleep' attached.txt || grep -q 'restart_syscall' attached.txt
+grep -q '+++ killed by SIGTERM +++' attached.txt
 grep -q '^4711$' "$OUT"
 grep -q '^#4 .* in main (argc=1,' "$OUT"
 grep -q '^\$1 = 3$' "$OUT"

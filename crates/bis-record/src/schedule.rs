@@ -17,6 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bis_syscalls::Handler;
 use bis_trace::{
     event::{EventKind, Meta},
     types::Tid,
@@ -28,7 +29,7 @@ use crate::{
     error::{RecordError, Result},
     places::PASSED_OVER_MAX,
     seed::Seed,
-    task::Task,
+    task::{InCall, Task},
 };
 
 /// How often a task in a call that may block gets the core before it counts as blocked.
@@ -191,6 +192,9 @@ impl Domain {
         if let Some(task) = self.tasks.values().find(|task| task.standing.comes_first()) {
             return Some(task.tid);
         }
+        if self.is_execing_beside_others() {
+            return None;
+        }
         self.change_mood();
         self.lift_passed_over();
         let candidates = self.candidates();
@@ -207,6 +211,17 @@ impl Domain {
         let drawn = candidates.get(chaos.next(candidates.len())).copied().unwrap_or(first);
         self.turns.give(drawn, &candidates, chaos.turn(), now);
         Some(drawn)
+    }
+
+    /// Does a task execute a program whose memory another process goes on with, and in which the kernel writes
+    /// something for it on its way? That is in order only if nobody goes on meanwhile.
+    fn is_execing_beside_others(&self) -> bool {
+        let writes = |task: &Task| task.clear_tid != 0 || !task.at_exec.is_empty();
+        let is_in_exec = |call: &InCall| matches!(call.handler, Some(Handler::Execve | Handler::Execveat));
+        let execs = |task: &&Task| {
+            task.report.is_none() && task.call.as_ref().is_some_and(is_in_exec) && writes(task)
+        };
+        self.tasks.values().find(execs).is_some_and(|task| self.tasks.values().any(|it| it.pid != task.pid))
     }
 
     /// The tasks that may have the next turn: the most urgent ready ones, in their order.

@@ -35,7 +35,7 @@ use bis_tracee::{
 use held::Held;
 
 use super::shown::OwnSeccomp;
-use crate::{calls::Entry, domain::Domain, error::Result, task::InCall};
+use crate::{calls::Entry, domain::Domain, error::Result, task::InCall, traced::Asked};
 
 const SIGSYS: Signal = Signal(31);
 const MODE_STRICT: u32 = 1;
@@ -253,6 +253,11 @@ impl Domain {
         match verdict {
             Verdict::Allow => return Ok(Some(state)),
             Verdict::Errno(errno) => self.not_made(tid, state, -i64::from(errno))?,
+            Verdict::Trace(data) => match self.tell_filtered(tid, data)? {
+                Asked::Holds => {}
+                Asked::Answered => return Ok(Some(state)),
+                Asked::Nobody => self.not_made(tid, state, -i64::from(libc::ENOSYS))?,
+            },
             Verdict::Trap(data) => self.trap_call(tid, state, ip, data)?,
             Verdict::KillThread => self.end_by_filter(tid, state, false)?,
             Verdict::KillProcess => self.end_by_filter(tid, state, true)?,

@@ -110,6 +110,15 @@ impl Domain {
         Ok(true)
     }
 
+    /// The task, which is in a hook, stops at its end if it has made its call there.
+    pub fn stop_behind_hook(&self) {
+        if let Some(hooks) = &self.hooks
+            && hooks.area.get(state::PHASE) != 0
+        {
+            hooks.area.set(state::EXIT_STOP, 1);
+        }
+    }
+
     /// Turns the call of the hook that the task is in into a traced one, if it has not been made. False: it
     /// has.
     fn call_off(&mut self, tid: Tid, regs: &Registers) -> Result<bool> {

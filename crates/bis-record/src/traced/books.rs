@@ -23,17 +23,33 @@ pub enum Mode {
     Syscall,
     /// For one instruction.
     Step,
+    /// To the entry of a call, which is not made (PTRACE_SYSEMU).
+    Emulate,
+    /// The same, or for one instruction.
+    EmulateStep,
     /// Not at all, until its process goes on.
     Listen,
     /// For ever: nobody traces it any more.
     Detached,
 }
 
+impl Mode {
+    /// Is the tracee to stop behind an instruction?
+    pub fn is_step(self) -> bool {
+        matches!(self, Mode::Step | Mode::EmulateStep)
+    }
+
+    /// Is a call that it comes to left to its tracer?
+    pub fn emulates(self) -> bool {
+        matches!(self, Mode::Emulate | Mode::EmulateStep)
+    }
+}
+
 /// At what of a tracee its tracer stops it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// In front of a call.
-    Entry { nr: u64, args: [u64; 6] },
+    /// In front of a call. One that is emulated is not made, whatever its tracer does.
+    Entry { nr: u64, args: [u64; 6], is_emulated: bool },
     /// Behind a call.
     Exit { nr: u64 },
     /// At a signal that it is about to get.
@@ -112,6 +128,10 @@ pub struct Tracee {
     pub entered: Option<(u64, u64)>,
     /// Its call, which may be made again, was told to have come back.
     pub is_exit_told: bool,
+    /// It goes on by one instruction from behind a call that was not made.
+    pub is_behind_skipped: bool,
+    /// Its tracer has been asked about the call that it stands in front of, because a filter wants that.
+    pub is_asked_by_filter: bool,
 }
 
 impl Tracee {
@@ -129,6 +149,8 @@ impl Tracee {
             is_asked: false,
             entered: None,
             is_exit_told: false,
+            is_behind_skipped: false,
+            is_asked_by_filter: false,
         }
     }
 

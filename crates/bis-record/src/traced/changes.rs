@@ -23,6 +23,10 @@ impl Domain {
             self.stopped(tid)?.set_siginfo(&stop.siginfo)?;
         }
         let writes = self.session.traced.take_writes(self.id);
+        let is_emulated = matches!(stop.kind, Kind::Entry { is_emulated: true, .. });
+        if is_emulated {
+            return self.change_call(tid, stop, writes);
+        }
         if !stop.change.regs && !stop.change.xstate && writes.is_empty() {
             return Ok(());
         }
@@ -75,7 +79,12 @@ impl Domain {
             }
         }
         let entry = self.stopped(tid)?.regs()?;
-        let next = Registers { rcx: entry.rcx, r11: entry.r11, rip: entry.rip, ..self.changed(&entry, stop) };
+        let changed = self.changed(&entry, stop);
+        let next = match stop.kind {
+            // It goes on wherever its tracer wants.
+            Kind::Entry { is_emulated: true, .. } => Registers { orig_rax: u64::MAX, ..changed },
+            _ => Registers { rcx: entry.rcx, r11: entry.r11, rip: entry.rip, ..changed },
+        };
         let outcome = self.changed_memory(tid, stop, writes)?;
         if next.orig_rax.cast_signed() >= 0 {
             self.stopped(tid)?.set_regs(&next)?;

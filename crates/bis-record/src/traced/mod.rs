@@ -24,4 +24,4 @@ mod stops;
 mod waits;
 
 pub use books::Books;
-pub use stops::{Held, Told};
+pub use stops::{Asked, Held, Told};

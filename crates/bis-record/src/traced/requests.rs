@@ -7,7 +7,10 @@ use bis_trace::{
 };
 use bis_tracee::{Memory, maps, proc, sys};
 
-use super::books::{Kind, Mode, Stop, Tracee};
+use super::{
+    books::{Kind, Mode, Stop, Tracee},
+    stops::EVENT_SECCOMP,
+};
 use crate::{
     calls::Entry,
     domain::Domain,
@@ -33,10 +36,15 @@ const PTRACE_GETFPREGS: i32 = 14;
 const PTRACE_SETFPREGS: i32 = 15;
 const PTRACE_OLDSETOPTIONS: i32 = 21;
 const PTRACE_SETSIGMASK: i32 = 0x420b;
+const PTRACE_SYSEMU: i32 = 31;
+const PTRACE_SYSEMU_SINGLESTEP: i32 = 32;
 const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
 
-/// PTRACE_O_* that are served; PTRACE_O_TRACESECCOMP and PTRACE_O_SUSPEND_SECCOMP are not.
-const OPTIONS: u64 = 0x7f | 0x10_0000;
+/// PTRACE_O_* that are served.
+const OPTIONS: u64 = 0xff | 0x10_0000;
+
+/// PTRACE_O_SUSPEND_SECCOMP, which the kernel has for who may administer it.
+const SUSPEND_SECCOMP: u64 = 0x20_0000;
 
 /// What a request comes to: a result, or the error's number.
 type Answer<T = i64> = std::result::Result<T, i32>;
@@ -60,7 +68,11 @@ fn put_registers(regs: &mut Registers, at: usize, data: &[u8]) -> Answer<()> {
 
 /// What PTRACE_GET_SYSCALL_INFO says of a stop.
 fn call_info(stop: &Stop) -> Vec<u8> {
+    let is_filtered = stop.status >> 16 == EVENT_SECCOMP;
     let op: u8 = match stop.kind {
+        Kind::Entry { .. } if is_filtered => 3,
+        // Its tracer has asked it to stop there.
+        Kind::Entry { .. } if stop.status >> 16 != 0 => 0,
         Kind::Entry { .. } => 1,
         Kind::Exit { .. } => 2,
         _ => 0,
@@ -70,9 +82,12 @@ fn call_info(stop: &Stop) -> Vec<u8> {
     info.extend(stop.regs.rip.to_le_bytes());
     info.extend(stop.regs.rsp.to_le_bytes());
     match stop.kind {
-        Kind::Entry { nr, args } => {
+        Kind::Entry { nr, args, .. } if op != 0 => {
             info.extend(nr.to_le_bytes());
             info.extend(args.into_iter().flat_map(u64::to_le_bytes));
+            if is_filtered {
+                info.extend((stop.message & u64::from(u32::MAX)).to_le_bytes());
+            }
         }
         Kind::Exit { .. } => {
             let result = stop.regs.rax.cast_signed();
@@ -90,6 +105,24 @@ fn signal_of(data: u64) -> Answer<Option<Signal>> {
         Ok(0) => Ok(None),
         Ok(number) if number <= 64 => Ok(Some(Signal(number))),
         _ => Err(libc::EIO),
+    }
+}
+
+/// May a tracer have these options?
+fn check_options(options: u64) -> Answer<()> {
+    if options & !(OPTIONS | SUSPEND_SECCOMP) != 0 {
+        return Err(libc::EINVAL);
+    }
+    if options & SUSPEND_SECCOMP != 0 { Err(libc::EPERM) } else { Ok(()) }
+}
+
+/// A write to a debug register: as where all of them are in use. What says what has happened can be written.
+fn write_debug_register(addr: u64, data: u64) -> Answer {
+    const STATUS: u64 = 6;
+    match (addr - DEBUG_REGS.start) / WORD as u64 {
+        4 | 5 => Err(libc::EIO),
+        number if data == 0 || number == STATUS => Ok(0),
+        _ => Err(libc::ENOSPC),
     }
 }
 
@@ -126,8 +159,8 @@ impl Domain {
         if is_seized && call.args[2] != 0 {
             return Err(libc::EIO);
         }
-        if is_seized && call.args[3] & !OPTIONS != 0 {
-            return Err(libc::EINVAL);
+        if is_seized {
+            check_options(call.args[3])?;
         }
         let pid = process_of(target).ok_or(libc::ESRCH)?;
         let domain = self.session.mail.target(pid, || false).ok_or(libc::EPERM)?;
@@ -188,7 +221,9 @@ impl Domain {
                 let word = bytes_of(&stop.regs).get(at..at + WORD).map_or(vec![0; WORD], <[u8]>::to_vec);
                 self.answer_with(tid, data, word)
             }
-            libc::PTRACE_POKEUSER if DEBUG_REGS.contains(&addr) && data == 0 => Ok(0),
+            libc::PTRACE_POKEUSER if DEBUG_REGS.contains(&addr) && addr.is_multiple_of(WORD as u64) => {
+                write_debug_register(addr, data)
+            }
             libc::PTRACE_POKEUSER => {
                 let at = usize::try_from(addr).map_err(|_| libc::EIO)?;
                 self.change_regs(target, at, &data.to_le_bytes())
@@ -235,6 +270,8 @@ impl Domain {
                     let bytes = self.memory.read_vec(data, FPREGS_LEN).map_err(|_| libc::EFAULT)?;
                     self.change_xstate(target, &bytes)
                 }
+                PTRACE_SYSEMU => self.let_go_on(target, Mode::Emulate, data),
+                PTRACE_SYSEMU_SINGLESTEP => self.let_go_on(target, Mode::EmulateStep, data),
                 PTRACE_OLDSETOPTIONS => self.set_options(target, data),
                 PTRACE_GET_SYSCALL_INFO => {
                     let info = call_info(&stop);
@@ -256,9 +293,7 @@ impl Domain {
     }
 
     fn set_options(&mut self, target: Tid, options: u64) -> Answer {
-        if options & !OPTIONS != 0 {
-            return Err(libc::EINVAL);
-        }
+        check_options(options)?;
         self.session.traced.with_live(target, |it| it.options = options);
         Ok(0)
     }

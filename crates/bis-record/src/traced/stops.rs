@@ -1,6 +1,9 @@
 //! Where a tracee holds, and how it goes on.
 
+use std::mem::take;
+
 use bis_agent::hooks::SAFEPOINT_END;
+use bis_syscalls::{Call, may_block};
 use bis_trace::{
     event::{EventKind, Outcome, SignalEvent, SignalPoint, TaskEnd},
     types::{DomainId, Registers, Signal, Tid},
@@ -15,12 +18,22 @@ use crate::{
     task::{Handle, InCall},
 };
 
+/// The instruction of a call.
+const SYSCALL: [u8; 2] = [0x0f, 0x05];
+
 pub const EVENT_STOP: i32 = 128;
 pub const EVENT_VFORK_DONE: i32 = 5;
+pub const EVENT_SECCOMP: i32 = 7;
+pub const O_TRACESECCOMP: i32 = 1 << EVENT_SECCOMP;
 const SYSGOOD: i32 = 0x80;
 const CHLD: Signal = Signal(17);
 /// si_code of a trap behind one instruction.
 const TRAP_TRACE: i32 = 2;
+/// Results of calls that the kernel makes again: ERESTARTSYS, ERESTART_RESTARTBLOCK.
+const RESTARTS_CALL: i64 = -512;
+const RESTARTS_BLOCK: i64 = -516;
+/// si_code of a trap behind a call, which need not have been made. (With PTRACE_SYSEMU_SINGLESTEP there is none.)
+const TRAP_BRKPT: i32 = 1;
 const CLONE_UNTRACED: u64 = 0x80_0000;
 const CLONE_PTRACE: u64 = 0x2000;
 const CLONE_VFORK: u64 = 0x4000;
@@ -47,6 +60,17 @@ pub enum Told {
     /// It has a tracer, who has decided: this signal, or none.
     Decided(Option<Signal>),
     /// Nobody is to hear of it.
+    Nobody,
+}
+
+/// What becomes of a call about which a filter wants the tracer to be asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Asked {
+    /// The task holds in front of it.
+    Holds,
+    /// It is what the tracer has made of it.
+    Answered,
+    /// There is nobody to be asked.
     Nobody,
 }
 
@@ -81,6 +105,9 @@ impl Domain {
         if let Kind::Exit { nr } = kind {
             regs.orig_rax = nr;
         }
+        if status >> 16 == EVENT_STOP {
+            regs = self.as_interrupted(tid, kind, regs)?;
+        }
         let task = self.task(tid)?;
         task.standing.stop();
         task.held = Some(held);
@@ -93,6 +120,24 @@ impl Domain {
         });
         tracer.into_iter().for_each(|tracer| self.tell_tracer(tracer));
         Ok(())
+    }
+
+    /// The registers of a task that its tracer has asked to stop, and that is in a call or about to make one which
+    /// may wait: as the kernel shows a call that it makes again afterwards.
+    fn as_interrupted(&mut self, tid: Tid, kind: Kind, regs: Registers) -> Result<Registers> {
+        const RESTART_SYSCALL: u64 = 219;
+        let rax = |result: i64| result.cast_unsigned();
+        if let Kind::Entry { nr, args, .. } = kind {
+            let waits = may_block(&Call { nr, args });
+            return Ok(if waits { Registers { rax: rax(RESTARTS_CALL), ..regs } } else { regs });
+        }
+        let Some(nr) = self.task(tid)?.call.as_ref().map(|call| call.nr) else { return Ok(regs) };
+        if regs.orig_rax != u64::MAX {
+            return Ok(regs);
+        }
+        // The kernel has set it back to in front of the call.
+        let result = if regs.rax == RESTART_SYSCALL { RESTARTS_BLOCK } else { RESTARTS_CALL };
+        Ok(Registers { rip: regs.rip + 2, rax: rax(result), orig_rax: nr, ..regs })
     }
 
     /// While a task holds, others go on, and its memory may be changed: an event says where it is.
@@ -168,22 +213,49 @@ impl Domain {
         }
         let has_call = self.task(tid)?.call.is_some();
         let here = Some((regs.rip, regs.rsp));
-        let kind = Kind::Entry { nr: regs.orig_rax, args: regs.args() };
         let told = self.session.traced.with_live(tid, |it| {
-            if std::mem::take(&mut it.is_asked) {
-                return Some((kind, status_of(libc::SIGTRAP, EVENT_STOP)));
+            let entry = |is_emulated| Kind::Entry { nr: regs.orig_rax, args: regs.args(), is_emulated };
+            it.is_asked_by_filter = false;
+            if take(&mut it.is_asked) {
+                return Some((entry(false), status_of(libc::SIGTRAP, EVENT_STOP)));
             }
             let is_known = it.entered == here && !it.is_exit_told;
-            if it.mode != Mode::Syscall || is_known || has_call && !it.is_exit_told {
+            let is_wanted = it.mode == Mode::Syscall || it.mode.emulates();
+            if !is_wanted || is_known || has_call && !it.is_exit_told {
                 return None;
             }
             (it.entered, it.is_exit_told) = (here, false);
+            let kind = entry(it.mode.emulates());
             let good = if it.wants(libc::PTRACE_O_TRACESYSGOOD) { SYSGOOD } else { 0 };
             Some((kind, status_of(libc::SIGTRAP | good, 0)))
         });
         let Some((kind, status)) = told.flatten() else { return Ok(Told::Nobody) };
         self.hold(tid, Held::Report(Status::Seccomp), kind, status, 1)?;
         Ok(Told::Holds)
+    }
+
+    /// A filter of the program's own wants the tracer to be asked about the call that the task stands in front
+    /// of, and told this number.
+    pub fn tell_filtered(&mut self, tid: Tid, data: u32) -> Result<Asked> {
+        let regs = self.stopped(tid)?.regs()?;
+        let asked = self.session.traced.with_live(tid, |it| {
+            if !it.wants(O_TRACESECCOMP) {
+                return Asked::Nobody;
+            }
+            if take(&mut it.is_asked_by_filter) {
+                return Asked::Answered;
+            }
+            it.is_asked_by_filter = true;
+            (it.entered, it.is_exit_told) = (Some((regs.rip, regs.rsp)), false);
+            Asked::Holds
+        });
+        let asked = asked.unwrap_or(Asked::Nobody);
+        if asked == Asked::Holds {
+            let kind = Kind::Entry { nr: regs.orig_rax, args: regs.args(), is_emulated: false };
+            let status = status_of(libc::SIGTRAP, EVENT_SECCOMP);
+            self.hold(tid, Held::Report(Status::Seccomp), kind, status, data.into())?;
+        }
+        Ok(asked)
     }
 
     fn tell_trap(&mut self, tid: Tid) -> Result<Told> {
@@ -193,9 +265,12 @@ impl Domain {
         if self.in_hook(tid)?.is_some() {
             return Ok(Told::Nobody);
         }
+        if self.tell_interrupted(tid)? {
+            return Ok(Told::Holds);
+        }
         let is_wanted = self.session.traced.with_live(tid, |it| {
             let listens = it.mode == Mode::Listen;
-            std::mem::take(&mut it.is_asked) || it.is_seized && listens
+            take(&mut it.is_asked) || it.is_seized && listens
         });
         if is_wanted != Some(true) {
             return Ok(Told::Nobody);
@@ -204,6 +279,24 @@ impl Domain {
         self.task(tid)?.standing.set_midway(!in_call);
         self.hold(tid, Held::Report(Status::Trap), Kind::Event, status_of(libc::SIGTRAP, EVENT_STOP), 0)?;
         Ok(Told::Holds)
+    }
+
+    /// Its tracer has asked a task to stop that is in a call, and hears of calls: the call comes back, to be made
+    /// again later, and that is the stop. True: it holds.
+    fn tell_interrupted(&mut self, tid: Tid) -> Result<bool> {
+        let Some(nr) = self.task(tid)?.call.as_ref().map(|call| call.nr) else { return Ok(false) };
+        let told = self.session.traced.with_live(tid, |it| {
+            let is_exit = it.mode == Mode::Syscall && it.entered.is_some() && !it.is_exit_told;
+            // Its entry is told anew.
+            it.is_exit_told |= it.is_asked;
+            let good = if it.wants(libc::PTRACE_O_TRACESYSGOOD) { SYSGOOD } else { 0 };
+            let is_it = it.is_asked && is_exit;
+            it.is_asked &= !is_it;
+            is_it.then_some(status_of(libc::SIGTRAP | good, 0))
+        });
+        let Some(status) = told.flatten() else { return Ok(false) };
+        self.hold(tid, Held::Report(Status::Trap), Kind::Exit { nr }, status, 2)?;
+        Ok(true)
     }
 
     fn tell_group_stop(&mut self, tid: Tid, signal: Signal) -> Result<Told> {
@@ -301,12 +394,19 @@ impl Domain {
     /// The task has stopped for the trap behind an instruction that its tracer has let it execute. True: it
     /// holds.
     pub fn tell_step(&mut self, tid: Tid) -> Result<bool> {
-        if self.session.traced.with_live(tid, |it| it.mode == Mode::Step) != Some(true) {
+        if self.session.traced.with_live(tid, |it| it.mode.is_step()) != Some(true) {
             return Ok(false);
         }
         let info = SigInfo(self.stopped(tid)?.siginfo()?);
-        if info.code() != TRAP_TRACE {
-            return Ok(false);
+        let skipped = self.session.traced.with_live(tid, |it| (take(&mut it.is_behind_skipped), it.mode));
+        match info.code() {
+            TRAP_TRACE => {}
+            TRAP_BRKPT if skipped == Some((true, Mode::EmulateStep)) => {
+                self.task(tid)?.standing.go_on();
+                return Ok(true);
+            }
+            TRAP_BRKPT if matches!(skipped, Some((true, _))) => {}
+            _ => return Ok(false),
         }
         self.task(tid)?.standing.set_midway(true);
         self.hold(tid, Held::Place, Kind::Signal, status_of(libc::SIGTRAP, 0), 0)?;
@@ -325,7 +425,7 @@ impl Domain {
             if it.mode == Mode::Syscall && !it.is_exit_told {
                 it.due.push_back(Due::Exit(call.nr));
             }
-            if it.mode == Mode::Step {
+            if it.mode.is_step() {
                 it.due.push_back(Due::Trap);
             }
             (it.entered, it.is_exit_told) = (None, false);
@@ -335,7 +435,7 @@ impl Domain {
     /// An instruction that bis has executed for the program is over.
     pub fn instruction_is_over(&self, tid: Tid) {
         self.session.traced.with_live(tid, |it| {
-            if it.mode == Mode::Step {
+            if it.mode.is_step() {
                 it.due.push_back(Due::Trap);
             }
         });
@@ -567,8 +667,10 @@ impl Domain {
             Held::Report(status) => {
                 let task = self.task(tid)?;
                 task.report = Some(status);
-                // Behind its call, it has not come to the signal yet that has interrupted it.
-                let is_decided = !matches!(stop.kind, Kind::Exit { .. });
+                // Behind its call, it has not come to the signal yet that has interrupted it; and the entry of one
+                // that is made again is still to be told.
+                let is_asked = matches!(stop.kind, Kind::Entry { .. }) && stop.status >> 16 == EVENT_STOP;
+                let is_decided = !is_asked && !matches!(stop.kind, Kind::Exit { .. });
                 task.passed = is_decided.then_some(signal);
             }
             Held::Place => {
@@ -608,11 +710,12 @@ impl Domain {
     /// Does the tracer want that the call at whose entry the task stands is not made? Then that is so.
     pub fn skips_call(&mut self, tid: Tid) -> bool {
         let Some(task) = self.tasks.get_mut(&tid) else { return false };
-        let skips = std::mem::take(&mut task.is_skipped);
+        let skips = take(&mut task.is_skipped);
         if skips {
             task.standing.go_on();
             self.session.traced.with_live(tid, |it| {
                 it.due.extend((it.mode == Mode::Syscall).then_some(Due::Exit(u64::MAX)));
+                it.is_behind_skipped = it.mode.is_step();
                 it.entered = None;
             });
         }
@@ -624,9 +727,16 @@ impl Domain {
     pub fn way_on(&mut self, tid: Tid) -> Result<Resume> {
         let way = self.session.traced.with_live(tid, |it| (it.mode, it.is_asked));
         if let Some((_, true)) = way {
-            self.stopped(tid)?.ask()?;
+            match self.in_hook(tid)? {
+                // Its call has become a traced one, at which it stops, or it stops behind it.
+                Some(_) => self.stop_behind_hook(),
+                None => self.stopped(tid)?.ask()?,
+            }
         }
-        Ok(if let Some((Mode::Step, _)) = way { Resume::Step } else { Resume::Cont })
+        // A call stops by itself, and the flag of a step would be seen in r11.
+        let rip = self.stopped(tid)?.regs()?.rip;
+        let steps = way.is_some_and(|(mode, _)| mode.is_step()) && self.memory.read_upto(rip, 2) != SYSCALL;
+        Ok(if steps { Resume::Step } else { Resume::Cont })
     }
 }
 

@@ -74,6 +74,8 @@ pub enum Verdict {
     Allow,
     /// It fails with this errno.
     Errno(i32),
+    /// A tracer that wants to is asked, and is told this number; without one it fails with ENOSYS.
+    Trace(u32),
     /// It is not made; the task gets SIGSYS, with this in si_errno.
     Trap(i32),
     /// The task ends, with SIGSYS where it is the last of its process.
@@ -101,13 +103,14 @@ mod action {
 const ENOSYS: i32 = 38;
 const ERRNO_MAX: u32 = 4095;
 
-/// What a filter's answer means to a task that has no tracer and no listener.
+/// What a filter's answer means to a task that has no listener.
 fn verdict(answer: u32) -> Verdict {
     let data = answer & !action::MASK;
     match answer & action::MASK {
         action::ALLOW | action::LOG => Verdict::Allow,
         action::ERRNO => Verdict::Errno(i32::try_from(data.min(ERRNO_MAX)).unwrap_or(0)),
-        action::TRACE | action::USER_NOTIF => Verdict::Errno(ENOSYS),
+        action::TRACE => Verdict::Trace(data),
+        action::USER_NOTIF => Verdict::Errno(ENOSYS),
         action::TRAP => Verdict::Trap(i32::try_from(data).unwrap_or(0)),
         action::KILL_THREAD => Verdict::KillThread,
         _ => Verdict::KillProcess,

@@ -45,7 +45,7 @@ fn the_strictest_answer_wins_and_of_equals_the_newest() {
     assert_eq!(sandbox.judge(&call(2)), Verdict::Allow);
     assert_eq!(sandbox.judge(&call(3)), Verdict::Trap(9));
     assert_eq!(sandbox.judge(&call(4)), Verdict::KillProcess);
-    assert_eq!(sandbox.judge(&call(5)), Verdict::Errno(38));
+    assert_eq!(sandbox.judge(&call(5)), Verdict::Trace(3));
     // No action that there is.
     assert_eq!(sandbox.judge(&call(6)), Verdict::KillProcess);
     assert_eq!(sandbox.judge(&call(7)), Verdict::Errno(4095));
