@@ -1,6 +1,7 @@
 #!/bin/bash
 # strace follows a shell with pipes and a python with threads and children, changes a call's result, has a filter ask it,
-# and attaches to a process that sleeps; gdb runs a program to its crash, and another one from breakpoint to breakpoint: both trace what they look at.
+# and attaches to a process that sleeps; gdb runs a program to its crash, and another one from breakpoint to breakpoint:
+# both trace what they look at.
 # needs: strace gdb gcc python3
 # setup
 cat > crash.c <<'C'
@@ -35,7 +36,10 @@ strace -e trace=getppid -e inject=getppid:retval=4711 -o inject.txt python3 -c '
 strace --seccomp-bpf -f -e trace=getppid -o filtered.txt python3 -c 'import os; print(os.getppid() > 0)'
 sleep 60 &
 sleeps=$!
-until strace -o attached.txt -p $sleeps 2> attach.err & tracer=$!; sleep 0.5; grep -q attached attach.err; do :; done
+until grep -q '(sleep) S' /proc/$sleeps/stat; do sleep 0.1; done
+strace -o attached.txt -p $sleeps 2> attach.err &
+tracer=$!
+until grep -q attached attach.err; do sleep 0.1; done
 kill $sleeps
 wait $sleeps $tracer
 gdb -q -nx -batch -ex run -ex bt ./crash 2>&1

@@ -213,8 +213,8 @@ impl Domain {
         Some(drawn)
     }
 
-    /// Does a task execute a program whose memory another process goes on with, and in which the kernel writes
-    /// something for it on its way? That is in order only if nobody goes on meanwhile.
+    /// Does a task execute a program whose memory another process goes on with, and in which the kernel
+    /// writes something for it on its way? That is in order only if nobody goes on meanwhile.
     fn is_execing_beside_others(&self) -> bool {
         let writes = |task: &Task| task.clear_tid != 0 || !task.at_exec.is_empty();
         let is_in_exec = |call: &InCall| matches!(call.handler, Some(Handler::Execve | Handler::Execveat));

@@ -1,7 +1,8 @@
 //! The last place of a task that was killed. SIGKILL asks nobody, and neither does another thread's exec: the
-//! kernel shows the task once more on its way out, with the registers that it had, and it never goes on. Where others see the memory that it had in
-//! common with them (a process with the same address space, shared memory), what it has stored since its last
-//! event is a part of what they saw; so there is an event that says how far it came.
+//! kernel shows the task once more on its way out, with the registers that it had, and it never goes on.
+//! Where others see the memory that it had in common with them (a process with the same address space, shared
+//! memory), what it has stored since its last event is a part of what they saw; so there is an event that
+//! says how far it came.
 //!
 //! A living task that is paused is let run on to a place that replay finds fast (`pause.rs`). This one cannot
 //! run: the few instructions that lie between mostly, a jump and a store in front of it, are done by hand, as

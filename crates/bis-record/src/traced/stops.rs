@@ -32,7 +32,8 @@ const TRAP_TRACE: i32 = 2;
 /// Results of calls that the kernel makes again: ERESTARTSYS, ERESTART_RESTARTBLOCK.
 const RESTARTS_CALL: i64 = -512;
 const RESTARTS_BLOCK: i64 = -516;
-/// si_code of a trap behind a call, which need not have been made. (With PTRACE_SYSEMU_SINGLESTEP there is none.)
+/// si_code of a trap behind a call, which need not have been made. (With PTRACE_SYSEMU_SINGLESTEP there is
+/// none.)
 const TRAP_BRKPT: i32 = 1;
 const CLONE_UNTRACED: u64 = 0x80_0000;
 const CLONE_PTRACE: u64 = 0x2000;
@@ -122,8 +123,8 @@ impl Domain {
         Ok(())
     }
 
-    /// The registers of a task that its tracer has asked to stop, and that is in a call or about to make one which
-    /// may wait: as the kernel shows a call that it makes again afterwards.
+    /// The registers of a task that its tracer has asked to stop, and that is in a call or about to make one
+    /// which may wait: as the kernel shows a call that it makes again afterwards.
     fn as_interrupted(&mut self, tid: Tid, kind: Kind, regs: Registers) -> Result<Registers> {
         const RESTART_SYSCALL: u64 = 219;
         let rax = |result: i64| result.cast_unsigned();
@@ -234,8 +235,8 @@ impl Domain {
         Ok(Told::Holds)
     }
 
-    /// A filter of the program's own wants the tracer to be asked about the call that the task stands in front
-    /// of, and told this number.
+    /// A filter of the program's own wants the tracer to be asked about the call that the task stands in
+    /// front of, and told this number.
     pub fn tell_filtered(&mut self, tid: Tid, data: u32) -> Result<Asked> {
         let regs = self.stopped(tid)?.regs()?;
         let asked = self.session.traced.with_live(tid, |it| {
@@ -281,8 +282,8 @@ impl Domain {
         Ok(Told::Holds)
     }
 
-    /// Its tracer has asked a task to stop that is in a call, and hears of calls: the call comes back, to be made
-    /// again later, and that is the stop. True: it holds.
+    /// Its tracer has asked a task to stop that is in a call, and hears of calls: the call comes back, to be
+    /// made again later, and that is the stop. True: it holds.
     fn tell_interrupted(&mut self, tid: Tid) -> Result<bool> {
         let Some(nr) = self.task(tid)?.call.as_ref().map(|call| call.nr) else { return Ok(false) };
         let told = self.session.traced.with_live(tid, |it| {
@@ -667,8 +668,8 @@ impl Domain {
             Held::Report(status) => {
                 let task = self.task(tid)?;
                 task.report = Some(status);
-                // Behind its call, it has not come to the signal yet that has interrupted it; and the entry of one
-                // that is made again is still to be told.
+                // Behind its call, it has not come to the signal yet that has interrupted it; and the entry
+                // of one that is made again is still to be told.
                 let is_asked = matches!(stop.kind, Kind::Entry { .. }) && stop.status >> 16 == EVENT_STOP;
                 let is_decided = !is_asked && !matches!(stop.kind, Kind::Exit { .. });
                 task.passed = is_decided.then_some(signal);
