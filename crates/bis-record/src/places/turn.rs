@@ -37,7 +37,10 @@ impl Domain {
             };
         }
         if self.task(tid)?.counter.is_none() {
-            let how = self.way_on(tid)?;
+            let how = match self.way_on(tid) {
+                Err(error) if error.is_death_of(tid) => return self.await_end(tid),
+                other => other?,
+            };
             if how == Resume::Step {
                 self.prepare(tid);
             }

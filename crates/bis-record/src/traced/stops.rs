@@ -734,10 +734,13 @@ impl Domain {
                 None => self.stopped(tid)?.ask()?,
             }
         }
+        if !way.is_some_and(|(mode, _)| mode.is_step()) {
+            return Ok(Resume::Cont);
+        }
         // A call stops by itself, and the flag of a step would be seen in r11.
         let rip = self.stopped(tid)?.regs()?.rip;
-        let steps = way.is_some_and(|(mode, _)| mode.is_step()) && self.memory.read_upto(rip, 2) != SYSCALL;
-        Ok(if steps { Resume::Step } else { Resume::Cont })
+        let is_call = self.memory.read_upto(rip, 2) == SYSCALL;
+        Ok(if is_call { Resume::Cont } else { Resume::Step })
     }
 }
 
