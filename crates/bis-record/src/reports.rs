@@ -46,7 +46,8 @@ impl Domain {
         match dead {
             Some(dead) => {
                 tracing::debug!(%dead, "died in a stop");
-                if self.watched.seat.runner() == dead {
+                let has_run = self.watched.seat.runner() == dead;
+                if has_run {
                     // Others of its process end before it says that it does.
                     self.drain(dead)?;
                 }
@@ -55,6 +56,10 @@ impl Domain {
                     task.handle = Handle::Taken;
                     self.announce_child(dead)?;
                     self.drop_call(dead);
+                    if has_run {
+                        // What it has done comes before what others do.
+                        self.wait_for_report(dead)?;
+                    }
                 } else if let Status::NewTask(child) = status
                     && dead == child
                 {

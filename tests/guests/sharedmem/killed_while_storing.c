@@ -2,9 +2,13 @@
 // stores are seen in replay, too, and at the same time.
 #include "../guest.h"
 
+// Not for ever: on a busy machine it may be long until the other one comes to kill it.
+#define STORES 30000000
+
 static void *stores(void *arg) {
   volatile unsigned long *counts = arg;
-  for (;;) counts[1] = counts[0]++;
+  for (long i = 0; i < STORES; i++) counts[1] = counts[0]++;
+  for (;;) pause();
   return NULL;
 }
 
