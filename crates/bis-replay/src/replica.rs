@@ -16,6 +16,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ops::Range,
     sync::Arc,
     time::Duration,
 };
@@ -43,6 +44,7 @@ use crate::{
     process::{self, Process},
     reach::{Going, Reach, found_text},
     scene::{Clues, Scene},
+    seek,
     space::{Inherited, Space},
     task::{self, Found, Hooked, Interrupt, Place, Run, Task},
     traps::Traps,
@@ -304,6 +306,23 @@ impl<'t> Replica<'t> {
             self.cursor.underway = Some(Underway { event: Arc::new(event?), stage: Stage::Fresh });
         }
         Ok(self.cursor.underway.as_ref().map(|underway| &*underway.event))
+    }
+
+    /// How long its tasks have had a processor, all together. Of what the kernel does not tell: none.
+    pub fn processor_time(&self) -> Duration {
+        self.tasks.values().filter_map(|task| waiting::cpu_time(task.ours)).sum()
+    }
+
+    /// Where a count of the text would be in the way of the search for the next event, which is a pause.
+    /// None: nowhere.
+    ///
+    /// # Errors
+    /// As [`Replica::next_event`].
+    pub fn sought(&mut self) -> Result<Option<Range<u64>>, Halt> {
+        Ok(self.next_event()?.and_then(|event| match &event.kind {
+            EventKind::Pause(pause) => Some(seek::text_about(pause)),
+            _ => None,
+        }))
     }
 
     /// The event that is underway, if its task has set out for it or stands at its place. True: at its place.

@@ -106,6 +106,13 @@ impl Patched {
     }
 }
 
+/// The text that may give way to a jump while a pause is looked for, and in front of it what may not be
+/// another jump that reaches into it.
+pub(crate) fn text_about(pause: &Pause) -> Range<u64> {
+    let len = Run::MAX as u64;
+    pause.regs.rip.saturating_sub(len)..pause.regs.rip.saturating_add(len)
+}
+
 /// Watches that cover these at most 24 bytes, if possible without more than them.
 fn watched(range: &Range<u64>) -> Vec<Watch> {
     let exact = Watch::cover(range.start, range.end - range.start, Access::Any);
@@ -171,15 +178,19 @@ impl Seek {
     ) -> Result<Option<Seek>, TraceeError> {
         const CODE_MAX: usize = 64;
         let start = pause.regs.rip;
-        // All debug registers are needed then, and the driver's breakpoints are in the text that would give
-        // way.
-        if !traps.watches().is_empty() || traps.has_point_in(start..start + Run::MAX as u64) {
+        // All debug registers are needed then.
+        if !traps.watches().is_empty() || traps.is_counted_near(start) {
             return Ok(None);
         }
-        let Some(span) = Span::begin(start, &memory.read_upto(start, CODE_MAX)) else {
+        let Some(span) = Span::begin(start, &traps.read(memory, start, CODE_MAX)) else {
             tracing::debug!(task = %task.ours, start = format_args!("{start:#x}"), "no jump can be there");
             return Ok(None);
         };
+        // A breakpoint of the driver's is in the text that would give way. (One behind it stops the task as
+        // ever.)
+        if traps.has_point_in(span.start()..span.end()) {
+            return Ok(None);
+        }
         let mappings = maps::read(task.ours)?;
         let sure = span.bytes() == pause.span;
         let Some(code) = place::room(&mappings, &span, sure) else {
@@ -267,8 +278,8 @@ impl Seek {
         let regs = task.regs()?;
         let word = place::first_difference(|addr, len| traps.read(memory, addr, len), &pause.held);
         let is_new = if let Some(word) = word {
-            // The program itself would see the driver's breakpoints.
-            let has_point = traps.has_point_in(word.0..word.0 + WORD);
+            // The program itself would see the driver's breakpoints, and counts.
+            let has_point = traps.has_point_in(word.0..word.0 + WORD) || traps.is_counted_near(word.0);
             !has_point && condition.words.len() < Conditional::CHECKS_MAX && {
                 condition.words.push(word);
                 true

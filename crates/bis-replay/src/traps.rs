@@ -225,9 +225,14 @@ impl Traps {
         self.points.get(&place).and_then(|point| point.program)
     }
 
+    /// Is there an `int3` in this range?
     pub(crate) fn has_point_in(&self, range: std::ops::Range<u64>) -> bool {
-        self.counted.iter().any(|counted| counted.overlaps(range.start))
-            || self.points.range(range).next().is_some()
+        self.points.range(range).next().is_some()
+    }
+
+    /// Does the program count where a jump that begins here may be in the way?
+    pub(crate) fn is_counted_near(&self, place: u64) -> bool {
+        self.counted.iter().any(|counted| counted.overlaps(place))
     }
 
     /// Where the program counts by itself.

@@ -228,10 +228,13 @@ impl<'t> Session<'t> {
     }
 
     /// Addresses that the program executes often from where this replica stands, which is stepped on: only
-    /// where a task has stood there surely begins an instruction.
+    /// where a task has stood there surely begins an instruction. Not where the next event is looked for, a
+    /// pause, by a jump in its text: with a count there, the task would have to be stopped each time that it
+    /// comes by.
     pub(super) fn frequent(&mut self, live: &mut Live<'t>) -> Result<Vec<u64>, Trouble> {
         live.replica.end_counts()?;
         live.replica.set_points(&BTreeSet::new())?;
+        let sought = live.replica.sought()?;
         let mut seen: BTreeMap<u64, usize> = BTreeMap::new();
         for _ in 0..LOOK {
             let Some(tid) = live.replica.next_event()?.map(|event| event.tid) else { break };
@@ -242,6 +245,7 @@ impl<'t> Session<'t> {
                 break;
             }
         }
+        seen.retain(|addr, _| sought.as_ref().is_none_or(|text| !text.contains(addr)));
         let mut often: Vec<(usize, u64)> = seen.into_iter().map(|(addr, count)| (count, addr)).collect();
         often.sort_unstable_by(|one, other| other.cmp(one));
         Ok(often.into_iter().map(|(_, addr)| addr).take(TRIED_MAX).collect())

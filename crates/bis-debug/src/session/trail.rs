@@ -10,6 +10,8 @@
 //! replica stops at each of them for a moment: from there on places are named as they were the first time,
 //! and what was found out then is known.
 
+use std::time::Duration;
+
 use bis_replay::Limit;
 use bis_trace::types::EventSeq;
 
@@ -21,6 +23,9 @@ use super::{
     place::{Leg, Position},
 };
 
+/// How long the program takes to count one arrival, nanoseconds: some 25 where it does nothing else.
+const COUNT_NS: u64 = 20;
+
 /// What is counted on the way.
 #[derive(Clone, Debug)]
 pub(super) struct Trail {
@@ -30,6 +35,8 @@ pub(super) struct Trail {
     /// Where it began, and how many arrivals there were then.
     from: Position,
     first: u64,
+    /// The processor's time when it began.
+    begun: Duration,
     /// The next mark that is there already, and its number of arrivals.
     ahead: Option<(Position, u64)>,
 }
@@ -93,11 +100,25 @@ impl<'t> Session<'t> {
                 self.go_on_from(way, position);
                 self.count_trail(way)?;
             }
+        } else if *due == Due::Stop && self.slows(trail, arrivals) {
+            tracing::debug!(addr = format_args!("{addr:#x}"), "too frequent to be counted");
+            self.leave_trail(way)?;
+            way.given_up = Some(event);
+            *due = Due::Not;
+            self.alarm.set(way.wait);
         } else if *due == Due::Stop {
             let position = trail.from.then(Leg::Arrive { addr, n: arrivals - trail.first });
             self.mark_here(way, &position, due)?;
         }
         Ok(true)
+    }
+
+    /// Is what is counted so frequent that the program does little else than count? It is better off without
+    /// marks then: the whole way once more takes less.
+    fn slows(&self, trail: &Trail, arrivals: u64) -> bool {
+        let ran = self.live.replica.processor_time().saturating_sub(trail.begun);
+        let counting = Duration::from_nanos(COUNT_NS.saturating_mul(arrivals.saturating_sub(trail.first)));
+        ran > Duration::ZERO && counting > ran / 4
     }
 
     /// The live replica has stopped where the user is told nothing. A mark that is due is made there.
@@ -131,6 +152,7 @@ impl<'t> Session<'t> {
         if let Some(trail) = &mut trail {
             trail.from = position.clone();
             trail.first = self.live.replica.traps().arrivals(trail.addr);
+            trail.begun = self.live.replica.processor_time();
         }
         *way = Way::new(self, &self.live, position);
         way.trail = trail;
@@ -209,7 +231,8 @@ impl<'t> Session<'t> {
             let wait = if way.trail.is_some() { way.wait * 2 } else { way.wait };
             *way = Way::new(self, &self.live, base);
             way.wait = wait;
-            way.trail = Some(Trail { addr, event, from: mark.position, first, ahead: None });
+            let begun = self.live.replica.processor_time();
+            way.trail = Some(Trail { addr, event, from: mark.position, first, begun, ahead: None });
             self.count_trail(way)?;
             return Ok(true);
         }
