@@ -30,7 +30,7 @@ use bis_trace::{
 };
 use bis_tracee::{
     Memory, Resume, Status, Stopped, TraceeError, balance, checksum, debug, maps, remote::Remote,
-    siginfo::SigInfo, task as waiting,
+    siginfo::SigInfo, task as waiting, xlayout::Moved,
 };
 
 use crate::{
@@ -78,6 +78,28 @@ pub(crate) struct Cursor<'t> {
     pub underway: Option<Underway>,
     /// Its last task is gone.
     pub is_ended: bool,
+}
+
+/// Makes the recorded vector registers this processor's. Those that do not fit stay, and whoever sets them
+/// says so.
+fn move_registers(event: &mut Event, moved: &Moved) {
+    let fit = |state: &mut Vec<u8>| {
+        if let Some(there) = moved.state(state) {
+            *state = there;
+        }
+    };
+    if let EventKind::Pause(pause) = &mut event.kind {
+        pause.extended = moved.extended(&pause.extended);
+    }
+    let Some(outcome) = event.outcome_mut() else { return };
+    outcome.xstate.iter_mut().for_each(fit);
+    for effect in &mut outcome.effects {
+        match effect {
+            Effect::NewTask { xstate, .. } => xstate.iter_mut().for_each(fit),
+            Effect::SetTask { xstate, .. } => fit(xstate),
+            _ => {}
+        }
+    }
 }
 
 /// An event that is not done.
@@ -303,7 +325,11 @@ impl<'t> Replica<'t> {
         if self.cursor.underway.is_none()
             && let Some(event) = self.cursor.events.next()
         {
-            self.cursor.underway = Some(Underway { event: Arc::new(event?), stage: Stage::Fresh });
+            let mut event = event?;
+            if let Some(moved) = &self.world.moved {
+                move_registers(&mut event, moved);
+            }
+            self.cursor.underway = Some(Underway { event: Arc::new(event), stage: Stage::Fresh });
         }
         Ok(self.cursor.underway.as_ref().map(|underway| &*underway.event))
     }

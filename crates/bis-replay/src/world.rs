@@ -9,10 +9,14 @@ use std::{
 
 use bis_trace::{
     Trace,
-    event::{DomainEntry, FileEntry, Machine, Meta, OUTSIDE},
+    event::{DomainEntry, EventKind, FileEntry, Machine, Meta, OUTSIDE},
     types::{DomainId, EventSeq, FileId, TickKind, Tid},
 };
-use bis_tracee::{balance, sys, ticks::Ticks};
+use bis_tracee::{
+    balance, sys,
+    ticks::Ticks,
+    xlayout::{Layout, Moved},
+};
 use rustix::fs::StatVfsMountFlags;
 
 use crate::{error::ReplayError, objects, select::Facts};
@@ -29,6 +33,8 @@ pub struct World<'t> {
     pub(crate) entries: HashMap<DomainId, DomainEntry>,
     pub(crate) files: HashMap<FileId, FileEntry>,
     pub(crate) facts: Facts,
+    /// How the recorded vector registers become this processor's. None: they are as they are here.
+    pub(crate) moved: Option<Moved>,
     /// Copies in memory of kept files, where the trace's own may not be executed.
     copies: Mutex<HashMap<FileId, Arc<File>>>,
 }
@@ -41,6 +47,15 @@ fn usable_cores(machine: &Machine) -> Vec<usize> {
         usable.truncate(1);
     }
     if usable.is_empty() { vec![0] } else { usable }
+}
+
+/// How vector registers are moved that were recorded on `machine`: the trace's first state shows how long
+/// they are.
+fn moved(trace: &Trace, machine: &Machine, domains: &[DomainEntry]) -> Option<Moved> {
+    let first = trace.events(domains.first()?.domain).without_ours().next()?.ok()?;
+    let EventKind::Start(start) = first.kind else { return None };
+    let recorded = Layout::of_recorded(machine.xcr0, start.outcome.xstate?.len());
+    Moved::between(recorded, Layout::here()?)
 }
 
 impl<'t> World<'t> {
@@ -67,7 +82,8 @@ impl<'t> World<'t> {
         let machine = trace.machine().cloned().unwrap_or_default();
         let entries = facts.domains.iter().map(|entry| (entry.domain, entry.clone())).collect();
         let cores = usable_cores(&machine);
-        Ok(World { trace, machine, ticks, cores, entries, files, facts, copies: Mutex::default() })
+        let moved = moved(trace, &machine, &facts.domains);
+        Ok(World { trace, machine, ticks, cores, entries, files, facts, moved, copies: Mutex::default() })
     }
 
     pub fn trace(&self) -> &'t Trace {

@@ -83,6 +83,23 @@ impl Event {
             | EventKind::Hooked { .. } => None,
         }
     }
+
+    /// The same, to be changed.
+    pub fn outcome_mut(&mut self) -> Option<&mut Outcome> {
+        match &mut self.kind {
+            EventKind::Start(start) => Some(&mut start.outcome),
+            EventKind::Syscall { outcome, .. }
+            | EventKind::SyscallExit { outcome, .. }
+            | EventKind::TaskExit { outcome, .. } => Some(outcome),
+            EventKind::Signal(signal) => signal.handler.as_mut(),
+            EventKind::SyscallEnter { .. }
+            | EventKind::Instruction { .. }
+            | EventKind::Token { .. }
+            | EventKind::End
+            | EventKind::Pause(_)
+            | EventKind::Hooked { .. } => None,
+        }
+    }
 }
 
 /// What happened.

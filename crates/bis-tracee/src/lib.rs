@@ -40,6 +40,7 @@ pub mod sys;
 pub mod task;
 pub mod ticks;
 pub mod vdso;
+pub mod xlayout;
 pub mod xsave;
 
 pub use error::{Result, TraceeError};
