@@ -6,9 +6,9 @@ continue
 #> Breakpoint 1, seen
 print told == recorded
 #> = 1
+set $then = told
 reverse-stepi 20
-up
-print told == recorded || told == 0
+print told == $then || told == 0
 #> = 1
 tbreak main
 reverse-continue

@@ -60,5 +60,6 @@ grep -q '^4711$' "$OUT"
 grep -q '^#4 .* in main (argc=1,' "$OUT"
 grep -q '^\$1 = 3$' "$OUT"
 grep -q '^\$2 = 1$' "$OUT"
-grep -q '^\$3 = 5$' "$OUT"
+# Where a processor has matrix registers, gdb 13 cannot call functions without bis.
+grep -q '^\$3 = 5$' "$OUT" || { grep -q amx_tile /proc/cpuinfo && grep -q '^Couldn.t write extended state status' "$OUT"; }
 grep -q '^sum 1$' "$OUT"
