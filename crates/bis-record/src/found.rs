@@ -119,6 +119,15 @@ fn pointers_into(texts: &[Range<u64>], writes: &[MemWrite]) -> Vec<u64> {
     found.into_iter().collect()
 }
 
+/// Opens the memory of a process that can be recorded from where it stands. Nothing of it is changed.
+///
+/// # Errors
+/// Where it cannot, or was killed meanwhile.
+pub fn look(found: &Found) -> Result<Memory> {
+    check(found.pid(), &found.mappings()?)?;
+    Ok(Memory::open(found.pid())?)
+}
+
 /// A process that was found, and is a recorded one from here on.
 #[derive(Debug)]
 pub struct Image {
@@ -128,24 +137,20 @@ pub struct Image {
 }
 
 impl Image {
-    /// Asks what there is to know of a process, and makes it a recorded one.
+    /// Asks what there is to know of a process, whose memory [`look`] has opened, and makes it a recorded
+    /// one.
     ///
     /// # Errors
-    /// Where it cannot be recorded from where it stands, or was killed meanwhile. It is given to `refused`
-    /// before anything is changed.
-    pub fn of(session: &Session, pid: Tid, found: Found, refused: impl FnOnce(Found)) -> Result<Image> {
-        if let Err(error) = found.mappings().and_then(|mappings| check(pid, &mappings)) {
-            refused(found);
-            return Err(error.into());
-        }
-        let memory = Memory::open(pid)?;
+    /// Where it was killed meanwhile.
+    pub fn of(session: &Session, found: Found, memory: &Memory) -> Result<Image> {
+        let pid = found.pid();
         if names::own(pid).is_some_and(|own| own != pid) {
             session.expect_namespaces();
         }
         // A thread that has just begun has not registered them yet.
         let has_rseq = found.tids().any(|tid| sys::rseq_of(tid).is_some());
         let traits = found.tids().map(|tid| (tid, traits_of(tid, has_rseq))).collect();
-        Ok(Image { pid, traits, prepared: found.prepare(&memory)? })
+        Ok(Image { pid, traits, prepared: found.prepare(memory)? })
     }
 
     /// The same, with threads that nobody traces until another supervisor takes them over.
@@ -201,7 +206,9 @@ impl Domain {
         let id = session.new_domain_id();
         // Kept until the domain has it.
         let (core, _watched) = session.settle(id);
-        let image = Image::of(session, pid, Found::seize(pid)?, drop)?;
+        let found = Found::seize(pid)?;
+        let memory = look(&found)?;
+        let image = Image::of(session, found, &memory)?;
         session.set_root(pid);
         Domain::from_image(session, id, core, image)
     }

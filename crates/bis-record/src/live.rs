@@ -12,14 +12,14 @@ use bis_trace::types::Tid;
 use bis_tracee::{
     Stopped, TraceeError,
     filter::Mode,
-    found::{Found, FoundError},
+    found::FoundError,
     lookout::{Lookout, Seen},
     ours,
 };
 
 use crate::{
     error::{RecordError, Result},
-    found::{Image, ParkedImage},
+    found::{self, Image},
     seed::Seed,
     session::Session,
 };
@@ -58,37 +58,45 @@ fn look(session: &Arc<Session>, lookout: &mut Lookout) -> Result<()> {
 /// A task asks for a checkpoint: its process is recorded from here on. Where that cannot be, the call fails.
 fn take(session: &Arc<Session>, lookout: &mut Lookout, asker: Stopped) -> Result<()> {
     let tid = asker.tid();
-    let taken = match lookout.take(asker) {
-        Ok(Some(found)) => parked(session, lookout, tid, found),
+    let found = match lookout.take(asker) {
+        Ok(Some(found)) => found,
         Ok(None) => return Ok(()),
-        Err(error) => Err(error.into()),
+        Err(error) => return refused(session, tid, error.into()),
     };
-    match taken {
+    let memory = match found::look(&found) {
+        Ok(memory) => memory,
+        Err(error) => {
+            if let Err(error) = lookout.give_back(found, tid, libc::EOPNOTSUPP) {
+                tracing::debug!(%tid, %error, "not given back");
+            }
+            return refused(session, tid, error);
+        }
+    };
+    match Image::of(session, found, &memory).and_then(Image::park) {
         Ok(image) => {
             session.begins_recording();
             Seed::Watched(Box::new(image)).plant(session);
             Ok(())
         }
-        // It was killed meanwhile.
-        Err(
-            RecordError::Tracee(TraceeError::Died(_))
-            | RecordError::Found(FoundError::NoProcess(_) | FoundError::Tracee(TraceeError::Died(_))),
-        ) => Ok(()),
-        Err(error) if error.is_death_of(tid) => Ok(()),
-        Err(RecordError::Found(error @ FoundError::Unsupported { .. })) => {
-            session.refuses(error.to_string());
-            Ok(())
-        }
+        Err(error) if is_end(tid, &error) => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-/// The process as an image that another thread may take over.
-fn parked(session: &Session, lookout: &mut Lookout, asker: Tid, found: Found) -> Result<ParkedImage> {
-    let refused = |found| {
-        if let Err(error) = lookout.give_back(found, asker, libc::EOPNOTSUPP) {
-            tracing::debug!(%asker, %error, "not given back");
-        }
-    };
-    Image::of(session, found.pid(), found, refused)?.park()
+/// A process goes on as it was, unless it has ended.
+fn refused(session: &Session, tid: Tid, why: RecordError) -> Result<()> {
+    if !is_end(tid, &why) {
+        session.refuses(why.to_string());
+    }
+    Ok(())
+}
+
+/// Was the process killed meanwhile?
+fn is_end(tid: Tid, error: &RecordError) -> bool {
+    let is_dead = matches!(
+        error,
+        RecordError::Tracee(TraceeError::Died(_))
+            | RecordError::Found(FoundError::NoProcess(_) | FoundError::Tracee(TraceeError::Died(_)))
+    );
+    is_dead || error.is_death_of(tid)
 }

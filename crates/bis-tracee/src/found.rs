@@ -43,6 +43,10 @@ const STEPS_MAX: u32 = 1_000_000;
 /// Why a process with a filter of its own cannot be recorded from where it is.
 pub const OWN_FILTER: &str = "it has a seccomp filter of its own, which would answer before bis";
 
+/// Why nothing can be recorded from where it is on this kernel.
+pub const NO_TID_ADDRESS: &str =
+    "this kernel does not tell what it clears at a thread's end (CONFIG_CHECKPOINT_RESTORE)";
+
 #[derive(Debug, thiserror::Error)]
 pub enum FoundError {
     #[error("there is no process {0}")]
@@ -189,9 +193,7 @@ impl Found {
         let pid = self.pid;
         let unsupported = |what: &str| Err(FoundError::Unsupported { pid, what: what.to_owned() });
         if !sys::tells_tid_address() {
-            return unsupported(
-                "this kernel does not tell what it clears at a thread's end (CONFIG_CHECKPOINT_RESTORE)",
-            );
+            return unsupported(NO_TID_ADDRESS);
         }
         let mut made = Vec::new();
         // Those that run may make more.

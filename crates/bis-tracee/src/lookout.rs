@@ -139,6 +139,8 @@ impl Lookout {
             Some((libc::EBUSY, "another process shares its memory"))
         } else if filters_of(Some(status)) > self.filters {
             Some((libc::EOPNOTSUPP, found::OWN_FILTER))
+        } else if !sys::tells_tid_address() {
+            Some((libc::EOPNOTSUPP, found::NO_TID_ADDRESS))
         } else {
             None
         };

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn this_processors_own_is_as_long_as_the_kernels() {
+    fn what_the_length_of_a_state_tells_is_true_of_this_processor() {
         let Some(here) = Layout::here() else { return };
         let again = Layout::of_recorded(cpu::xcr0(), here.len);
         assert_eq!(here.offsets, again.offsets, "of {} (XCR0 {:#x})", cpu::brand(), cpu::xcr0());
