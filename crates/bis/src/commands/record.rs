@@ -44,35 +44,15 @@ fn as_of_a_program(failure: Failure) -> Failure {
     if failure.status == status::USAGE { failure.with_status(status::RECORD) } else { failure }
 }
 
+/// Records. `live`: each process from its first checkpoint on.
 fn record(args: Record, live: bool) -> Result<u8> {
     // One that cannot be asked is known by its name only, and may be no bis: with `ignore`, that is tried.
     let outer = nested::outer().filter(|outer| args.nested != Nested::Ignore || outer.trace.is_some());
     if let Some(outer) = outer {
-        if let Some(pid) = args.attach {
-            return Err(Failure::usage(format!(
-                "failed to record process {pid}: this process is being recorded by bis{outer}, and bis cannot trace others in there"
-            )));
-        }
-        match (args.nested, &outer) {
-            (Nested::Join, Outer { trace: Some(trace), .. }) => return join(&args, trace),
-            (Nested::Detach, Outer { trace: Some(_), .. }) => return Err(nested::leave()),
-            (Nested::Ignore, _) => {
-                return Err(Failure::usage(format!(
-                    "failed to record: this process is being recorded by bis{outer}, and a process has one tracer; without \
-                     --nested=ignore the program becomes a part of that recording, with --nested=detach it gets a recording \
-                     of its own outside of it"
-                )));
-            }
-            _ => {
-                return Err(Failure::usage(format!(
-                    "failed to record: this process is already being recorded by bis{outer}; a recording covers all child \
-                     processes, so run the program itself here"
-                )));
-            }
-        }
+        return inside(&args, &outer);
     }
-    let environment = environment(&args.env)?;
-    if let Some(cwd) = &args.cwd
+    let environment = environment(&args.making.env)?;
+    if let Some(cwd) = &args.making.cwd
         && !cwd.is_dir()
     {
         return Err(Failure::usage(format!("failed to run in {}: no such folder", cwd.display())));
@@ -83,15 +63,10 @@ fn record(args: Record, live: bool) -> Result<u8> {
                 .to_owned(),
         ));
     }
-    let search = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
-    let attach = args.attach.map(Tid);
-    let (found, cwd) = match attach {
-        Some(pid) => running(pid),
-        None => (program::find(&args.command, search, args.cwd.as_deref())?, args.cwd.clone()),
-    };
+    let (begins, found, cwd) = beginning(&args, &environment, live)?;
     let (text_bytes_max, text_makers) = (folder::cache_size()?, make_texts::makers()?);
     let name = args.command.first().map_or(found.path.as_os_str(), OsString::as_os_str).to_owned();
-    let place = Place::make(args.output.as_deref(), Path::new(&name))?;
+    let place = Place::make(args.making.output.as_deref(), Path::new(&name))?;
     if let Some(fd) = args.print_trace_dir
         && let Err(failure) = print_path(fd, &place.path)
     {
@@ -102,17 +77,13 @@ fn record(args: Record, live: bool) -> Result<u8> {
     folder::leave_word_in(&place.path);
     let no_hooks = args.no_hooks || args.steps.is_some();
     let result = bis_record::record(&Options {
-        begins: match attach {
-            Some(pid) => Begins::WithProcess(pid),
-            None if live => Begins::WithCheckpoints,
-            None => Begins::WithProgram,
-        },
+        begins,
         program: found.path,
         argv: found.argv,
         env: environment,
         cwd,
         trace_dir: place.path.clone(),
-        checksum: args.checksum.map(Into::into),
+        checksum: args.making.checksum.map(Into::into),
         steps: args.steps.map(|(from, to)| (EventSeq(from), EventSeq(to))),
         slice: Duration::from_millis(args.slice),
         chaos: args.chaos.then(|| args.seed.unwrap_or_else(|| u64::from(std::process::id()))),
@@ -127,50 +98,96 @@ fn record(args: Record, live: bool) -> Result<u8> {
         known_files: folder::cache(folder::KNOWN),
         stores: folder::stores_for(&place.path),
         left_out: args.detach.iter().map(left_out).collect(),
-        on_replay: Some(on_replay::replayed(args.on_replay)),
+        on_replay: Some(on_replay::replayed(args.making.on_replay)),
         on_fault: args.on_error.is_some().then(|| on_fault(args.port)),
     });
     drop(mark);
     match result {
-        Ok(Ended { exit_code, left, go_on, is_recorded, refused }) => {
-            for why in refused {
-                output::note(&format!("bis: a checkpoint was refused: {why}"));
-            }
-            if !is_recorded {
-                if args.verbose {
-                    output::note("bis: the program has made no checkpoint: there is no trace");
-                }
-                place.undo();
-                return Ok(exit_code);
-            }
-            if let Some(text) = tell_going_on(&go_on) {
-                output::note(&text);
-            }
-            if let Some(text) = tell_left(&left) {
-                output::note(&text);
-            }
-            if args.verbose || io::stderr().is_terminal() {
-                output::note(&format!("bis: trace: {}", place.path.display()));
-            }
-            Ok(exit_code)
-        }
-        Err(error) => {
-            let failure = failure(&error, &name);
-            if matches!(error, RecordError::Trace(TraceError::Gone(_))) {
-                return Err(failure);
-            }
-            if began(&error) {
-                let kept = format!(
-                    "{}\nbis: what was recorded until then is in {}",
-                    failure.message,
-                    place.path.display()
-                );
-                return Err(Failure::new(failure.status, kept));
-            }
-            place.undo();
-            Err(failure)
-        }
+        Ok(ended) => Ok(tell(ended, place, args.making.verbose)),
+        Err(error) => Err(told(&error, &name, place)),
     }
+}
+
+/// What is done inside of another bis's recording.
+fn inside(args: &Record, outer: &Outer) -> Result<u8> {
+    if let Some(pid) = args.attach {
+        return Err(Failure::usage(format!(
+            "failed to record process {pid}: this process is being recorded by bis{outer}, and bis cannot trace others in there"
+        )));
+    }
+    match (args.nested, outer) {
+        (Nested::Join, Outer { trace: Some(trace), .. }) => join(args, trace),
+        (Nested::Detach, Outer { trace: Some(_), .. }) => Err(nested::leave()),
+        (Nested::Ignore, _) => Err(Failure::usage(format!(
+            "failed to record: this process is being recorded by bis{outer}, and a process has one tracer; without \
+             --nested=ignore the program becomes a part of that recording, with --nested=detach it gets a recording \
+             of its own outside of it"
+        ))),
+        _ => Err(Failure::usage(format!(
+            "failed to record: this process is already being recorded by bis{outer}; a recording covers all child \
+             processes, so run the program itself here"
+        ))),
+    }
+}
+
+/// From where on is recorded, which program that is, and the folder in which it runs.
+fn beginning(
+    args: &Record,
+    environment: &[(OsString, OsString)],
+    live: bool,
+) -> Result<(Begins, program::Found, Option<PathBuf>)> {
+    if let Some(pid) = args.attach.map(Tid) {
+        let (found, cwd) = running(pid);
+        return Ok((Begins::WithProcess(pid), found, cwd));
+    }
+    let begins = if live { Begins::WithCheckpoints } else { Begins::WithProgram };
+    let cwd = args.making.cwd.clone();
+    Ok((begins, program::find(&args.command, search_path(environment), cwd.as_deref())?, cwd))
+}
+
+/// Where programs are looked for by their names.
+fn search_path(environment: &[(OsString, OsString)]) -> Option<&OsStr> {
+    environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str())
+}
+
+/// Says what there is to say about a recording that has come to its end. The exit status.
+fn tell(ended: Ended, place: Place, verbose: bool) -> u8 {
+    let Ended { exit_code, left, go_on, is_recorded, refused } = ended;
+    for why in refused {
+        output::note(&format!("bis: a checkpoint was refused: {why}"));
+    }
+    if !is_recorded {
+        if verbose {
+            output::note("bis: the program has made no checkpoint: there is no trace");
+        }
+        place.undo();
+        return exit_code;
+    }
+    if let Some(text) = tell_going_on(&go_on) {
+        output::note(&text);
+    }
+    if let Some(text) = tell_left(&left) {
+        output::note(&text);
+    }
+    if verbose || io::stderr().is_terminal() {
+        output::note(&format!("bis: trace: {}", place.path.display()));
+    }
+    exit_code
+}
+
+/// What is to be said about a recording that has failed. Its trace stays if it has begun.
+fn told(error: &RecordError, name: &OsStr, place: Place) -> Failure {
+    let failure = failure(error, name);
+    if matches!(error, RecordError::Trace(TraceError::Gone(_))) {
+        return failure;
+    }
+    if began(error) {
+        let kept =
+            format!("{}\nbis: what was recorded until then is in {}", failure.message, place.path.display());
+        return Failure::new(failure.status, kept);
+    }
+    place.undo();
+    failure
 }
 
 /// What a process runs, and its current folder, as far as can be told.
@@ -186,17 +203,16 @@ fn running(pid: Tid) -> (program::Found, Option<PathBuf>) {
 /// The program becomes a part of the recording that this process is in: it takes our place. Returns only if
 /// it cannot.
 fn join(args: &Record, trace: &Path) -> Result<u8> {
-    let environment = environment(&args.env)?;
-    if let Some(cwd) = &args.cwd {
+    let environment = environment(&args.making.env)?;
+    if let Some(cwd) = &args.making.cwd {
         std_env::set_current_dir(cwd)
             .map_err(|error| Failure::of(format!("run in {}", cwd.display()), error))?;
     }
-    let search = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
-    let found = program::find(&args.command, search, None)?;
+    let found = program::find(&args.command, search_path(&environment), None)?;
     if let Some(fd) = args.print_trace_dir {
         print_path(fd, trace)?;
     }
-    let instead = args.output.as_ref().map(|path| format!(", and none is made in {}", path.display()));
+    let instead = args.making.output.as_ref().map(|path| format!(", and none is made in {}", path.display()));
     output::note(&format!(
         "bis: joined the recording that this runs in: the trace is {}{}",
         trace.display(),
