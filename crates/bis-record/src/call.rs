@@ -13,23 +13,19 @@
 use bis_agent::hooks::SAFEPOINT_END;
 use bis_syscalls::{Blocks, Call, Handler, How, Planned, Row, is_never_restarted, may_block, own, plan, row};
 use bis_trace::{
-    event::{EventKind, Outcome, SignalPoint},
-    types::{EventSeq, Registers, Signal, Tid},
+    event::SignalPoint,
+    types::{Registers, Signal, Tid},
 };
 use bis_tracee::{Resume, siginfo::SigInfo};
 
 use crate::{
-    calls::{Entry, Exit, Reader, is_vsyscall, learned, reads_much_of_a_file, steps},
+    calls::{Entry, Reader, finish::RESTARTS, is_vsyscall, reads_much_of_a_file, steps},
     domain::Domain,
     error::{RecordError, Result},
     slow::PageHashes,
     space::{self, Room},
     task::InCall,
 };
-
-/// The results with which the kernel asks itself to make an interrupted call again
-/// (`include/linux/errno.h`): ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK.
-const RESTARTS: [i64; 4] = [-512, -513, -514, -516];
 
 const EINTR: i64 = -(libc::EINTR as i64);
 
@@ -366,104 +362,6 @@ impl Domain {
                 Ok(())
             }
         }
-    }
-
-    /// Writes the event of the call that the task has returned from (or that a signal has interrupted for
-    /// good): its registers are the call's result.
-    pub fn finish_call(&mut self, tid: Tid) -> Result<()> {
-        let Some(mut call) = self.task(tid)?.call.take() else { return Ok(()) };
-        // A maker that is killed now leaves a child all the same ([`Domain::announce_child`]).
-        let changes = |call: &InCall| (call.effects.clone(), call.writes.clone(), call.ours.clone());
-        let made = call.made.filter(|_| !call.silent).map(|_| changes(&call));
-        let result = self.finish(tid, &mut call);
-        if let (Err(error), Some((effects, writes, ours))) = (&result, made)
-            && error.is_death_of(tid)
-            && !call.silent
-            && let Some(task) = self.tasks.get_mut(&tid)
-        {
-            (call.effects, call.writes, call.ours) = (effects, writes, ours);
-            task.call = Some(call);
-        }
-        result
-    }
-
-    fn finish(&mut self, tid: Tid, call: &mut InCall) -> Result<()> {
-        self.task(tid)?.standing.go_on();
-        let raw = self.stopped(tid)?.regs()?;
-        if call.silent {
-            self.check_silent(tid, call, &raw)?;
-            if self.session.traced.is_used() {
-                self.call_is_over(tid, call);
-            }
-            // Only a fatal signal ends the wait of a vfork; all others are delivered when it returns.
-            return self.expect_signal(tid, &raw);
-        }
-        let result = raw.result();
-        let mut outcome = self.outcome(tid, call, &raw)?;
-        if let Some(handler) = call.handler {
-            self.leave(handler, &mut Exit { tid, call, result, outcome: &mut outcome })?;
-        }
-        if let Some(learn) = learned(call.nr) {
-            learn(self, &mut Exit { tid, call, result, outcome: &mut outcome })?;
-        }
-        self.classify(tid, call.nr, call.entry.args(), result);
-        if !RESTARTS.contains(&result) {
-            self.learn_site(tid, call.nr, call.entry.rip, &mut outcome)?;
-        }
-        outcome.regs.rip = self.patched_rip(outcome.regs.rip);
-        self.take_mail_of_call(tid, call, &mut outcome)?;
-        if outcome.regs != raw {
-            self.stopped(tid)?.set_regs(&outcome.regs)?;
-        }
-        let regs = outcome.regs;
-        let seq = call.seq.unwrap_or_else(|| self.session.writer.next_seq());
-        self.echoed(call, result, seq, &mut outcome)?;
-        let outcome = Box::new(outcome);
-        let kind = if call.entered {
-            EventKind::SyscallExit { nr: call.nr, outcome }
-        } else {
-            EventKind::Syscall { nr: call.nr, entry: call.entry, outcome }
-        };
-        self.event_at(seq, tid, kind, std::mem::take(&mut call.sums))?;
-        if self.session.traced.is_used() && !RESTARTS.contains(&result) {
-            self.call_is_over(tid, call);
-        }
-        call.silent = true;
-        self.go_from_call(tid, call, seq, &regs)
-    }
-
-    /// What the kernel has done in a call that came back with these registers.
-    fn outcome(&mut self, tid: Tid, call: &mut InCall, raw: &Registers) -> Result<Outcome> {
-        let (clones, writes) = self.results(tid, call, raw.result())?;
-        let mut outcome = Outcome { clones, writes, regs: *raw, ..Outcome::default() };
-        (outcome.effects, outcome.ours) = (std::mem::take(&mut call.effects), call.ours.take());
-        outcome.writes.append(&mut call.writes);
-        if let Some(before) = &call.before {
-            outcome.writes.append(&mut before.changes(tid, &self.memory)?);
-        }
-        if call.places.is_some() || call.shortened {
-            let [rdi, rsi, rdx, r10, r8, r9] = call.entry.args();
-            outcome.regs = Registers { rdi, rsi, rdx, r10, r8, r9, ..*raw };
-        }
-        Ok(outcome)
-    }
-
-    /// A call's event is written: what is done after it.
-    fn go_from_call(&mut self, tid: Tid, call: &mut InCall, seq: EventSeq, regs: &Registers) -> Result<()> {
-        self.finish_unmapped()?;
-        self.return_borrowed()?;
-        if let Some(child) = call.child.take() {
-            self.send_off(tid, child, seq)?;
-        }
-        self.task(tid)?.has_returned = call.nr.cast_signed() == libc::SYS_rt_sigreturn;
-        if self.task(tid)?.has_returned && self.task(tid)?.stash.iter().any(|info| !info.is_of_timer()) {
-            // Its mask may let through what was kept back. A timer that fires as fast as its handlers run has
-            // to wait: the program itself comes on between two of them.
-            if self.deliver_stashed(tid, regs, SignalPoint::AfterEvent)? {
-                return Ok(());
-            }
-        }
-        self.expect_signal_of(tid, &Call { nr: call.nr, args: call.entry.args() }, regs)
     }
 }
 

@@ -1,10 +1,11 @@
-//! The ends of tasks: by exit, by a signal, with their whole process, or without a word.
+//! The ends of tasks: by exit, by a signal, with their whole process, or without a word; and the end of a
+//! domain.
 //!
-//! What the kernel writes into memory that others still use when a task goes, and which event says so. (The
-//! end of a domain is in `schedule.rs`, with its loop.)
+//! What the kernel writes into memory that others still use when a task ends is in `task/last_writes.rs`; the
+//! event that says so, in `task/gone.rs`.
 
 use bis_trace::{
-    event::{EventKind, MemWrite, Meta, Outcome, TaskEnd},
+    event::{EventKind, Meta, TaskEnd},
     types::{Signal, Tid},
 };
 use bis_tracee::{Resume, Status, TraceeError, sys, task as tracee_task};
@@ -12,102 +13,34 @@ use bis_tracee::{Resume, Status, TraceeError, sys, task as tracee_task};
 use crate::{
     domain::Domain,
     error::{RecordError, Result},
-    task::{Handle, stack_pointer},
 };
 
 impl Domain {
-    /// What the kernel writes when a task ends whose memory others still use: it clears the word that the
-    /// task has named (set_tid_address) and marks the robust futexes that the task holds. Both are as the
-    /// kernel's `mm_release` and `exit_robust_list` do it.
-    pub fn last_writes(&mut self, tid: Tid) -> Vec<MemWrite> {
-        let mut writes = self.orphaned_futexes(tid);
-        writes.extend(self.cleared_word(tid));
-        writes
-    }
-
-    /// Of these last writes, those that change something. Only before they happen.
-    fn changes(&self, mut writes: Vec<MemWrite>) -> Vec<MemWrite> {
-        let memory = |write: &MemWrite| self.memory.read_vec(write.addr, write.data.len());
-        writes.retain(|write| memory(write).is_ok_and(|data| data != write.data));
-        writes
-    }
-
-    /// Of these last writes, those that have happened. The memory may be gone, or not be writable: the kernel
-    /// does not mind.
-    pub fn happened(&self, mut writes: Vec<MemWrite>) -> Vec<MemWrite> {
-        // With its last task the process's memory goes, and what it shares with others stays.
-        let is_last = self.tasks.len() <= 1;
-        let memory = |write: &MemWrite| self.memory.read_vec(write.addr, write.data.len());
-        writes.retain(|write| memory(write).map_or(is_last, |data| data == write.data));
-        writes
-    }
-
-    /// The word that it has named.
-    pub fn cleared_word(&self, tid: Tid) -> Option<MemWrite> {
-        let clear_tid = self.tasks.get(&tid)?.clear_tid;
-        let is_read = clear_tid != 0 && self.tasks.len() > 1;
-        is_read.then(|| MemWrite { addr: clear_tid, data: vec![0; 4] })
-    }
-
-    /// The robust futexes. Only while the task's memory is there.
-    pub fn orphaned_futexes(&self, tid: Tid) -> Vec<MemWrite> {
-        const FUTEX_WAITERS: u32 = 0x8000_0000;
-        const FUTEX_OWNER_DIED: u32 = 0x4000_0000;
-        const FUTEX_TID_MASK: u32 = 0x3fff_ffff;
-        /// ROBUST_LIST_LIMIT.
-        const ENTRIES_MAX: usize = 2048;
-        let Some(task) = self.tasks.get(&tid) else { return Vec::new() };
-        let (robust_list, name) = (task.robust_list, task.own_name);
-        let mut writes = Vec::new();
-        if robust_list != 0 {
-            let word = |addr: u64| self.memory.read_u64(addr).unwrap_or(0);
-            let (offset, pending) = (word(robust_list + 8), word(robust_list + 16));
-            let mut entry = word(robust_list);
-            let mut entries = vec![pending];
-            while entry & !1 != robust_list && entry != 0 && entries.len() < ENTRIES_MAX {
-                entries.push(entry);
-                entry = word(entry & !1);
-            }
-            for entry in entries.into_iter().filter(|entry| *entry != 0) {
-                let addr = (entry & !1).wrapping_add(offset);
-                if let Ok(value) = self.memory.read_u32(addr)
-                    && value & FUTEX_TID_MASK == name.0.cast_unsigned()
-                {
-                    let value = value & FUTEX_WAITERS | FUTEX_OWNER_DIED;
-                    writes.push(MemWrite { addr, data: value.to_le_bytes().to_vec() });
-                }
-            }
+    /// The domain has no task left.
+    pub fn end(&mut self) -> Result<()> {
+        self.session.mail.leave(self.id);
+        self.session.views.leave(self.id);
+        self.release_tokens()?;
+        self.return_borrowed()?;
+        let ranges = self.space.shared_mut().take_all();
+        let first = self.first_tid;
+        self.event(first, EventKind::End)?;
+        for range in ranges {
+            self.session.registry.remove(range.object, self.id);
         }
-        writes
-    }
-
-    /// Where the task has its list of robust futexes, before the kernel forgets it. The hooks make
-    /// set_robust_list without a word.
-    pub fn ask_robust_list(&mut self, tid: Tid) {
-        if let (Ok(head), Some(task)) = (sys::robust_list(tid), self.tasks.get_mut(&tid)) {
-            task.robust_list = head;
+        // Children of a clone in which its maker was killed: the kernel does not tell of them then.
+        let unknown: Vec<Tid> = self.early.keys().copied().collect();
+        for tid in unknown {
+            self.let_go(tid);
         }
-    }
-
-    /// The task leaves the domain: its last event.
-    pub fn gone(&mut self, tid: Tid, status: TaskEnd, writes: Vec<MemWrite>) -> Result<()> {
-        let outcome = Box::new(Outcome { writes, ..Outcome::default() });
-        self.event(tid, EventKind::TaskExit { status, outcome })?;
-        if self.session.options.checksum.is_some() {
-            let left = self.tasks.get(&tid).and_then(stack_pointer);
-            left.into_iter().for_each(|pointer| self.space.leave_stack(pointer));
+        while !self.zombies.is_empty() {
+            self.wait_once()?;
         }
-        self.tell_end(tid, status);
-        self.drop_call(tid);
-        self.end_in_hook();
-        if self.tasks.remove(&tid).is_some_and(|task| task.own_fds) {
-            let differ = self.tasks.values().any(|task| task.own_fds);
-            self.set_fds_differ(differ);
-        }
-        self.turns.leave(tid);
-        self.space.scratch_mut().forget(tid);
-        let (domain, seq) = (self.id, self.session.writer.next_seq());
-        Ok(self.session.writer.meta(&Meta::TaskEnd { domain, tid, status, seq })?)
+        self.journal.flush()?;
+        self.session.cores.leave(self.core);
+        let (domain, event_count) = (self.id, self.journal.count());
+        let seq = self.session.writer.next_seq();
+        Ok(self.session.writer.meta(&Meta::DomainEnd { domain, seq, event_count })?)
     }
 
     /// The task is about to end. It is let go at once, and followed until it is gone, so that what the kernel
@@ -155,31 +88,6 @@ impl Domain {
         }
         let writes = self.happened(writes);
         self.gone(tid, status, writes)
-    }
-
-    /// Lets go of a task that is about to be ended by this signal, which its instruction will raise again.
-    pub fn end_untraced(&mut self, tid: Tid, signal: Signal) -> Result<()> {
-        self.ask_robust_list(tid);
-        let writes = self.last_writes(tid);
-        let writes = self.changes(writes);
-        self.release_tokens()?;
-        let handle = std::mem::replace(&mut self.task(tid)?.handle, Handle::Taken);
-        if let Handle::Stopped(stopped) = handle {
-            match stopped.detach() {
-                Ok(_) | Err(TraceeError::Died(_)) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        // Its end is told to its parent only. Others of its namespace end before it.
-        while tracee_task::is_alive(tid) {
-            match tracee_task::wait_any(false) {
-                Ok(Some((other, status))) => self.note(other, status),
-                Ok(None) => sys::yield_now(),
-                Err(source) => return Err(RecordError::Os { what: "wait for a task", source }),
-            }
-        }
-        let writes = self.happened(writes);
-        self.gone(tid, TaskEnd::Killed(signal), writes)
     }
 
     /// Has a thread of this process reported an exec that is not handled yet?

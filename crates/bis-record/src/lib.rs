@@ -1,10 +1,10 @@
 //! The recorder: domains, scheduling, the making of events.
 //!
 //! The way of a program: [`record`] opens the trace and starts a thread for the first domain, which starts
-//! the program under its supervision (`domain.rs`). Each system call of a task stops at the supervisor, which
-//! looks the call up in the table of `bis-syscalls`, lets it be made, and writes an event of what changed
-//! (`call.rs`; special ones in `calls/`). fork and exec make new domains (`process.rs`), which get threads of
-//! their own.
+//! the program under its supervision (`supervise.rs`). Each system call of a task stops at the supervisor,
+//! which looks the call up in the table of `bis-syscalls`, lets it be made, and writes an event of what
+//! changed (`call.rs`; special ones in `calls/`). fork and exec make new domains (`process.rs`), which get
+//! threads of their own.
 #![forbid(unsafe_code)]
 
 mod base;
@@ -33,6 +33,7 @@ mod signals;
 mod slow;
 mod space;
 mod stdio;
+mod supervise;
 mod task;
 mod tokens;
 mod traced;
@@ -173,8 +174,8 @@ pub fn record(options: &Options) -> Result<Ended, RecordError> {
     let coming = ours::catch_signals().map_err(|source| RecordError::Os { what: "catch signals", source })?;
     let session = Arc::new(Session::new(options)?);
     session.run(coming, |session| match options.begins {
-        Begins::WithProgram => Seed::Program.plant(session),
+        Begins::WithProgram => session.plant(Seed::Program),
         Begins::WithCheckpoints => live::begin(session),
-        Begins::WithProcess(pid) => Seed::Image(pid).plant(session),
+        Begins::WithProcess(pid) => session.plant(Seed::Image(pid)),
     })
 }

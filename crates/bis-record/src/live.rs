@@ -75,7 +75,7 @@ fn take(session: &Arc<Session>, lookout: &mut Lookout, asker: Stopped) -> Result
     match Image::of(session, found, &memory).and_then(Image::park) {
         Ok(image) => {
             session.begins_recording();
-            Seed::Watched(Box::new(image)).plant(session);
+            session.plant(Seed::Watched(Box::new(image)));
             Ok(())
         }
         Err(error) if is_end(tid, &error) => Ok(()),

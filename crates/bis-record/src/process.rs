@@ -7,64 +7,32 @@
 
 use std::{mem, sync::Arc};
 
-use bis_syscalls::Handler;
 use bis_trace::{
     event::{Base, DomainEntry, Effect, EventKind, MemWrite, Meta, Outcome, Start, TaskEnd},
-    types::{DomainId, EventSeq, Registers, Tid},
+    types::{DomainId, Registers, Tid},
 };
 use bis_tracee::{Memory, Resume, Status, Stopped, TraceeError, handover::Parked, task as tracee_task};
 
 use crate::{
+    calls::fork::{
+        CLONE_CHILD_CLEARTID, CLONE_CHILD_SETTID, CLONE_FILES, CLONE_NEWPID, CLONE_PARENT_SETTID,
+        CLONE_PIDFD, CLONE_THREAD, CLONE_VFORK, CLONE_VM, CloneArgs,
+    },
     checkpoints::held::Checkpoints,
     domain::Domain,
     error::{RecordError, Result},
     events::Journal,
     places::surroundings::Surroundings,
-    seed::{Fork, Fresh, Seed},
+    seed::{Fresh, Seed},
     session::Session,
     space::AddressSpace,
-    task::{ForkChild, Handle, InCall, Task, parent_of, stack_pointer},
+    task::{ForkChild, Handle, Task, parent_of},
     tokens::Tokens,
     turns::Turns,
 };
 
-const CLONE_VM: u64 = 0x100;
-const CLONE_FILES: u64 = 0x400;
-const CLONE_PIDFD: u64 = 0x1000;
-const CLONE_VFORK: u64 = 0x4000;
-const CLONE_THREAD: u64 = 0x1_0000;
-const CLONE_PARENT_SETTID: u64 = 0x10_0000;
-const CLONE_CHILD_CLEARTID: u64 = 0x20_0000;
-const CLONE_NEWPID: u64 = 0x2000_0000;
-const CLONE_CHILD_SETTID: u64 = 0x100_0000;
-
-/// The arguments of clone and its relatives, whichever was called.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct CloneArgs {
-    pub flags: u64,
-    /// Where the process descriptor goes.
-    pidfd: u64,
-    child_tid: u64,
-    parent_tid: u64,
-}
-
 impl Domain {
     // --- clone, fork, vfork
-
-    pub fn clone_args(&self, call: &InCall) -> CloneArgs {
-        let [first, _, parent_tid, child_tid, ..] = call.entry.args();
-        match call.handler {
-            // One argument for two purposes, which exclude each other.
-            Some(Handler::Clone) => CloneArgs { flags: first, pidfd: parent_tid, child_tid, parent_tid },
-            Some(Handler::Vfork) => CloneArgs { flags: CLONE_VM | CLONE_VFORK, ..CloneArgs::default() },
-            Some(Handler::Clone3) => {
-                // struct clone_args: flags, pidfd, child_tid, parent_tid, ...
-                let word = |index: u64| self.memory.read_u64(first + 8 * index).unwrap_or(0);
-                CloneArgs { flags: word(0), pidfd: word(1), child_tid: word(2), parent_tid: word(3) }
-            }
-            _ => CloneArgs::default(),
-        }
-    }
 
     /// The task's clone, fork or vfork has made a child; the call itself has not returned.
     /// With `parent_ends` it never will: the task was killed in it.
@@ -226,47 +194,6 @@ impl Domain {
         Ok(())
     }
 
-    /// A vfork has returned whose event is long written.
-    pub fn check_silent(&mut self, tid: Tid, call: &InCall, raw: &Registers) -> Result<()> {
-        let result = call.made.map(|made| i64::from(made.0));
-        let predicted =
-            self.tasks.contains_key(&tid) && result == Some(raw.result()) && raw.rsp == call.entry.rsp;
-        if !predicted {
-            let what = format!("returned {} from a vfork that had a child", raw.result());
-            return Err(RecordError::Unsupported { tid, what });
-        }
-        Ok(())
-    }
-
-    /// Hands the child of a fork to a supervisor of its own.
-    pub fn send_off(&mut self, tid: Tid, child: ForkChild, at: EventSeq) -> Result<()> {
-        let ForkChild { stopped, domain: id, writes, clear_tid } = child;
-        self.session.mail.join(stopped.tid(), id);
-        let parked = match Parked::park(stopped) {
-            Ok(parked) => parked,
-            Err(TraceeError::Died(_)) => return Ok(()),
-            Err(error) => return Err(error.into()),
-        };
-        let parent = self.task(tid)?;
-        let (ppid, traits) = (parent.pid, parent.traits.clone());
-        let is_other = |task: &&Task| self.session.options.checksum.is_some() && task.tid != tid;
-        let others = self.tasks.values().filter(is_other).filter_map(stack_pointer);
-        let space = self.space.for_child(others);
-        for range in space.shared().iter() {
-            self.session.registry.add(range.object, id);
-        }
-        for object in space.shared().objects() {
-            self.session.writer.meta(&Meta::Share { object, domain: id })?;
-        }
-        self.session.views.inherit(self.id, id);
-        let hooks = self.hooks_for_child();
-        let core = self.enter_core(None);
-        let parent = self.id;
-        let fork = Fork { id, parked, core, ppid, parent, at, writes, clear_tid, traits, space, hooks };
-        Seed::Fork(Box::new(fork)).plant(&self.session);
-        Ok(())
-    }
-
     pub fn new(
         session: &Arc<Session>,
         id: DomainId,
@@ -400,7 +327,7 @@ impl Domain {
             Err(TraceeError::Died(_)) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
-        Seed::Exec(Box::new(Fresh { domain, parked: Some(parked) })).plant(&self.session);
+        self.session.plant(Seed::Exec(Box::new(Fresh { domain, parked: Some(parked) })));
         Ok(())
     }
 }

@@ -21,8 +21,7 @@ use bis_trace::{
     types::{DomainId, ObjectId},
 };
 
-/// Device and inode of what is mapped.
-pub type Key = (u64, u64);
+use crate::space::Key;
 
 #[derive(Debug)]
 struct Object {

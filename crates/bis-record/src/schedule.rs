@@ -12,16 +12,12 @@
 
 use std::{
     io, mem,
-    panic::{self, AssertUnwindSafe},
     sync::atomic::Ordering,
     time::{Duration, Instant},
 };
 
 use bis_syscalls::Handler;
-use bis_trace::{
-    event::{EventKind, Meta},
-    types::Tid,
-};
+use bis_trace::types::Tid;
 use bis_tracee::{balance, ours, task};
 
 use crate::{
@@ -280,52 +276,6 @@ impl Domain {
             self.pin();
         }
         result
-    }
-
-    /// The domain has no task left.
-    pub fn end(&mut self) -> Result<()> {
-        self.session.mail.leave(self.id);
-        self.session.views.leave(self.id);
-        self.release_tokens()?;
-        self.return_borrowed()?;
-        let ranges = self.space.shared_mut().take_all();
-        let first = self.first_tid;
-        self.event(first, EventKind::End)?;
-        for range in ranges {
-            self.session.registry.remove(range.object, self.id);
-        }
-        // Children of a clone in which its maker was killed: the kernel does not tell of them then.
-        let unknown: Vec<Tid> = self.early.keys().copied().collect();
-        for tid in unknown {
-            self.let_go(tid);
-        }
-        while !self.zombies.is_empty() {
-            self.wait_once()?;
-        }
-        self.journal.flush()?;
-        self.session.cores.leave(self.core);
-        let (domain, event_count) = (self.id, self.journal.count());
-        let seq = self.session.writer.next_seq();
-        Ok(self.session.writer.meta(&Meta::DomainEnd { domain, seq, event_count })?)
-    }
-
-    /// Supervises the domain to its end. Returns the seed of the one that its last task goes on in, if it
-    /// does.
-    pub fn supervise(mut self) -> Result<Option<Seed>> {
-        self.watched.seat.set_supervisor(ours::thread_id());
-        self.run_or_show()
-    }
-
-    /// Runs the domain; where that fails, it can be looked at.
-    fn run_or_show(&mut self) -> Result<Option<Seed>> {
-        match panic::catch_unwind(AssertUnwindSafe(|| self.run())) {
-            Ok(result) => result.inspect_err(|error| self.show_fault(error)),
-            Err(cause) => {
-                let what = "a supervisor panicked".into();
-                self.show_fault(&RecordError::Bug { tid: self.watched.seat.runner(), what });
-                panic::resume_unwind(cause)
-            }
-        }
     }
 
     /// Draws anew, when its time has come, who is starved; and for tasks that begin, whether they are held.

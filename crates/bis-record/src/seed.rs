@@ -9,19 +9,18 @@
 use std::sync::Arc;
 
 use bis_trace::{
-    event::{Base, MemWrite, Outcome, TaskEnd},
-    types::{DomainId, EventSeq, Signal, Tid},
+    event::{Base, Outcome, TaskEnd},
+    types::{Signal, Tid},
 };
 use bis_tracee::{Memory, TraceeError, handover::Parked, ours};
 
 use crate::{
+    calls::Fork,
     domain::Domain,
     error::Result,
     found::ParkedImage,
-    hooks::Inherited,
     session::Session,
-    space::AddressSpace,
-    task::{Handle, Task, Traits},
+    task::{Handle, Task},
 };
 
 #[derive(Debug)]
@@ -36,25 +35,6 @@ pub enum Seed {
     Fork(Box<Fork>),
     /// A fresh image, made by an exec.
     Exec(Box<Fresh>),
-}
-
-/// A forked child, with all that it has from its parent.
-#[derive(Debug)]
-pub struct Fork {
-    pub id: DomainId,
-    pub parked: Parked,
-    /// The slot of the session's cores.
-    pub core: usize,
-    pub ppid: Tid,
-    pub parent: DomainId,
-    /// The parent's event that tells of the child.
-    pub at: EventSeq,
-    /// What the kernel has written to the child's memory alone.
-    pub writes: Vec<MemWrite>,
-    pub clear_tid: u64,
-    pub traits: Traits,
-    pub space: AddressSpace,
-    pub hooks: Option<Inherited>,
 }
 
 /// A domain that has begun under the supervisor whose own task has made it: its first event is written.
@@ -72,13 +52,8 @@ impl std::fmt::Debug for Fresh {
 }
 
 impl Seed {
-    /// Starts a supervisor thread for the domain that the seed begins.
-    pub fn plant(self, session: &Arc<Session>) {
-        session.spawn(self.name(), move |session| self.grow(session));
-    }
-
     /// What the supervisor's thread is called.
-    fn name(&self) -> String {
+    pub fn name(&self) -> String {
         match self {
             Seed::Program | Seed::Image(_) => "first".into(),
             Seed::Watched(_) => "image".into(),
@@ -87,21 +62,8 @@ impl Seed {
         }
     }
 
-    /// In the supervisor's own thread: supervises the domain that begins with the seed, and those that its
-    /// last task makes by exec, until there is none left.
-    pub fn grow(self, session: &Arc<Session>) -> Result<()> {
-        let mut next = Some(self);
-        while let Some(seed) = next {
-            next = match seed.begin(session)? {
-                Some(domain) => domain.supervise()?,
-                None => None,
-            };
-        }
-        Ok(())
-    }
-
     /// The domain, with its task and its first event. None: the task was killed.
-    fn begin(self, session: &Arc<Session>) -> Result<Option<Domain>> {
+    pub fn begin(self, session: &Arc<Session>) -> Result<Option<Domain>> {
         match self {
             Seed::Program => Domain::first(session).map(Some),
             Seed::Image(pid) => Domain::from_found(session, pid).map(Some),

@@ -202,6 +202,18 @@ fn share(writer: &Writer, options: &Options) {
     writer.files().share(store, known);
 }
 
+/// How a domain begins, and what becomes of it: what its supervisor's thread does.
+pub trait Beginning: Send + 'static {
+    /// What the thread is called.
+    fn name(&self) -> String;
+
+    /// In that thread, until there is nothing left to supervise.
+    ///
+    /// # Errors
+    /// When the recording cannot go on.
+    fn supervise(self, session: &Arc<Session>) -> Result<()>;
+}
+
 impl Session {
     pub fn new(options: &Options) -> Result<Session> {
         sys::few_arenas();
@@ -484,7 +496,12 @@ impl Session {
         }
     }
 
-    /// Starts a supervisor thread of this name for a domain, which is supervised by `work`.
+    /// Starts a supervisor thread for the domain that begins so.
+    pub fn plant(self: &Arc<Session>, beginning: impl Beginning) {
+        self.spawn(beginning.name(), |session| beginning.supervise(session));
+    }
+
+    /// Starts a thread of this name that supervises, as `work` does it.
     pub fn spawn(
         self: &Arc<Session>,
         name: String,

@@ -31,7 +31,6 @@ mod stash;
 mod waiting;
 
 pub use answers::Meeting;
-pub use waiting::bit;
 
 use bis_trace::{
     event::{EventKind, Insn, SignalPoint},

@@ -1,7 +1,10 @@
 //! A task as its supervisor sees it.
 
+mod by_hand;
 mod core;
 mod counter;
+mod gone;
+mod last_writes;
 mod standing;
 mod stepped;
 mod waiting;

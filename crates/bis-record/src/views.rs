@@ -24,7 +24,7 @@ use std::{
 
 use bis_trace::types::DomainId;
 
-use crate::registry::Key;
+use crate::space::Key;
 
 /// A file has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

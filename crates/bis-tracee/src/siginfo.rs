@@ -183,6 +183,11 @@ pub fn disposition(tid: Tid, signal: Signal) -> Disposition {
     }
 }
 
+/// A signal's place in a set of them.
+pub fn bit(signal: Signal) -> u64 {
+    1 << (u32::from(signal.0).clamp(1, 64) - 1)
+}
+
 /// Can an instruction raise this signal?
 pub fn is_of_instructions(signal: Signal) -> bool {
     [libc::SIGILL, libc::SIGTRAP, libc::SIGBUS, libc::SIGFPE, libc::SIGSEGV].contains(&signal.0.into())

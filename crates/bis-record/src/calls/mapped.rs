@@ -11,10 +11,9 @@ use bis_tracee::maps::Mapping;
 
 use super::memory::{Made, is_as_installed, key_of};
 use crate::{
-    base::{content, own_pages},
     domain::Domain,
     error::{RecordError, Result},
-    space::open_mapped,
+    space::{content, open_mapped, own_pages},
 };
 
 const PROT_WRITE: u32 = 2;

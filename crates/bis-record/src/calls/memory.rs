@@ -25,7 +25,7 @@ use crate::{
     calls::{Entry, Exit},
     domain::Domain,
     error::{RecordError, Result},
-    registry::Key,
+    space::Key,
     space::{HeapChange, Move, SharedRange, key_of_mapping, open_mapped, stack_floor, stack_limit},
     task::InCall,
 };

@@ -37,7 +37,7 @@ use crate::{
     calls::{Entry, Exit, is_shown},
     domain::Domain,
     error::{RecordError, Result},
-    registry::Key,
+    space::Key,
     task::{InCall, process_of},
     views::Change,
 };

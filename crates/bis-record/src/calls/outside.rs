@@ -16,7 +16,7 @@ use std::{
 use bis_trace::types::Tid;
 use bis_tracee::{maps, proc};
 
-use crate::{registry::Key, space::key_of_mapping};
+use crate::space::{Key, key_of_mapping};
 
 /// How long all such looks of a recording take together: a program may map thousands of files.
 const LOOKS_MAX: Duration = Duration::from_millis(300);

@@ -2,22 +2,19 @@
 //! out of the recording (then it is nobody's concern).
 
 use bis_syscalls::Call;
-use bis_trace::{
-    event::{MemWrite, Outcome},
-    types::Tid,
-};
+use bis_trace::{event::MemWrite, types::Tid};
 use bis_tracee::{
     maps::{self, Mapping},
     task,
 };
 
-use super::{args::int, views::Shown};
+use super::args::int;
 use crate::{
     calls::{Entry, Exit},
     domain::Domain,
     error::Result,
     mail::Sent,
-    task::{InCall, process_of},
+    task::process_of,
 };
 
 /// The most pieces that one call takes (UIO_MAXIOV).
@@ -186,29 +183,5 @@ impl Domain {
             left -= len;
         }
         Ok(())
-    }
-
-    /// Bytes that other domains have sent come with this outcome. Last, so that memory and the outcome agree
-    /// whatever the kernel has written.
-    pub fn take_mail(&mut self, outcome: &mut Outcome) -> Result<()> {
-        let shown = self.take_letters(outcome)?;
-        self.show_all(shown, outcome);
-        Ok(())
-    }
-
-    /// The same at the exit of a call; what is much has events of its own.
-    pub fn take_mail_of_call(&mut self, tid: Tid, call: &mut InCall, outcome: &mut Outcome) -> Result<()> {
-        let shown = self.take_letters(outcome)?;
-        self.show_in_pieces(tid, call, shown, outcome)
-    }
-
-    fn take_letters(&mut self, outcome: &mut Outcome) -> Result<Vec<Shown>> {
-        for piece in self.session.mail.take(self.id) {
-            // It may be unmapped by now; then nobody can miss it.
-            if self.memory.write(piece.addr, &piece.data).is_ok() {
-                outcome.writes.push(piece);
-            }
-        }
-        self.find_changes(outcome)
     }
 }

@@ -34,7 +34,7 @@ use crate::{
     calls::Exit,
     domain::Domain,
     error::{RecordError, Result},
-    registry::Key,
+    space::Key,
     space::{self, Move, View},
     task::InCall,
     views::Change,

@@ -1,6 +1,10 @@
 //! How a domain comes to its hooks: a fresh image gets them, and a forked child has its parent's.
 
-use std::{fs, sync::Arc};
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    sync::{Arc, PoisonError},
+};
 
 use bis_agent::{
     AGENT_BASE,
@@ -13,8 +17,19 @@ use bis_trace::{
 };
 use bis_tracee::{Stopped, TraceeError, area::Area, image, maps::Mapping};
 
-use super::{Hooks, counts, translators};
-use crate::{domain::Domain, error::Result, space::open_mapped};
+use super::{
+    Hooks,
+    counts::{self, Counts},
+    translators,
+    watch::Watched,
+};
+use crate::{
+    calls::CLONE_BYTES_MIN,
+    domain::Domain,
+    error::Result,
+    session::Session,
+    space::{Patches, open_mapped},
+};
 
 /// What a forked child has of its parent's hooks.
 #[derive(Debug)]
@@ -24,6 +39,34 @@ pub struct Inherited {
     /// How often a file had begun to be watched when the classes were right.
     mapped: u64,
     fds_differ: bool,
+}
+
+impl Hooks {
+    /// Hooks for an area whose classes are right if no file has begun to be watched since there were
+    /// `mapped`.
+    fn new(session: &Session, watched: &Watched, area: Area, patches: &Patches, mapped: u64) -> Hooks {
+        let area = Arc::new(area);
+        for (offset, word) in (state::OUTPUTS..).step_by(8).zip(session.stdio.inodes()) {
+            area.set(offset, word);
+        }
+        for (offset, root) in (state::DEVICES..).step_by(8).zip(["/proc", "/sys"]) {
+            area.set(offset, fs::metadata(root).map_or(0, |meta| meta.dev()));
+        }
+        area.set(state::CLONE_MIN, session.cloning.as_ref().map_or(0, |_| CLONE_BYTES_MIN));
+        area.set(state::COUNTED, session.ticks.counts_branches().into());
+        watched.set_hooks(Arc::clone(&area));
+        // After that: who watches a file from here on finds the area.
+        let is_new = session.watch.mapped() != mapped;
+        session.watch.show_files(&area);
+        if is_new {
+            area.forget_files();
+        }
+        let arenas = patches.arenas.iter().map(|arena| arena.start);
+        let arenas = arenas.chain(patches.dense.chunks()).collect();
+        *watched.arenas.lock().unwrap_or_else(PoisonError::into_inner) = arenas;
+        let counts = Counts::new(&area);
+        Hooks { area, counts, fds_differ: false, fds_shared: false, judged: [0; 8] }
+    }
 }
 
 impl Domain {

@@ -30,12 +30,12 @@ use std::{
         unix::{ffi::OsStrExt, fs::MetadataExt},
     },
     path::Path,
-    sync::{Arc, PoisonError},
+    sync::PoisonError,
     time::{Duration, Instant},
 };
 
-use bis_agent::{AGENT_BASE, AGENT_LEN, hooks};
-use bis_rewrite::{DenseEntry, DenseLayout, SiteKind, SiteKinds, clock_fault};
+use bis_agent::{AGENT_BASE, AGENT_LEN};
+use bis_rewrite::clock_fault;
 use bis_syscalls::Call;
 use bis_trace::{
     event::{Backing, Effect, EventKind, MemWrite, Outcome},
@@ -44,7 +44,7 @@ use bis_trace::{
 };
 use bis_tracee::{
     Stopped,
-    maps::{self, Mapping},
+    maps::{self},
     remote::Remote,
 };
 
@@ -56,8 +56,6 @@ use crate::{
     space::{Pool, READ_EXEC, TextRange, chunks, shown_text},
 };
 
-const GIB: i64 = 1 << 30;
-
 /// Where in the agent's page the names of files are put, and how long they are at most.
 const STRING_AT: u64 = AGENT_BASE + 0x800;
 const STRING_MAX: usize = (AGENT_LEN - 0x800) as usize;
@@ -66,24 +64,6 @@ const STRING_MAX: usize = (AGENT_LEN - 0x800) as usize;
 /// address space: each time takes some room for trampolines.
 const ALONE_MIN: Duration = Duration::from_millis(30);
 const RETURNS_MAX: u32 = 8;
-
-/// How far trampolines may lie from the file's own addresses, as they are tried. Files keep their distances
-/// from one another, so their trampolines do, too.
-const DISTANCES: [i64; 7] = [-GIB, -GIB / 4 * 5, -GIB / 2, -GIB / 2 * 3, GIB / 4, GIB / 2, GIB];
-
-/// Programs that lie low have theirs here, behind the hooks' area.
-const LOW: u64 = 0x7040_0000;
-
-/// Where the addresses end that programs have.
-const USER_END: u64 = 0x7fff_ffff_f000;
-
-/// The kinds of sites that lead to hooks.
-pub(super) const HOOKED: [(SiteKind, u64); 4] = [
-    (SiteKind::Syscall, hooks::ENTER),
-    (SiteKind::Cpuid, hooks::CPUID),
-    (SiteKind::Rdtsc, hooks::RDTSC),
-    (SiteKind::Rdtscp, hooks::RDTSCP),
-];
 
 /// Does this call make a second task in the same address space, which runs beside its maker?
 fn makes_thread(call: &Call, memory: &bis_tracee::Memory) -> bool {
@@ -282,69 +262,6 @@ impl Domain {
         Ok(())
     }
 
-    /// The trampolines for a text: those that are mapped, or (true) new ones with a place for them.
-    pub(super) fn pool(&self, range: &TextRange, mappings: &[Mapping]) -> Option<(Pool, bool)> {
-        if let Some(known) = self.own_pool(range) {
-            return Some((known.clone(), false));
-        }
-        let cache = self.session.texts.dense()?;
-        let kinds = SiteKinds::of(&HOOKED.map(|(kind, _)| kind));
-        for (start, layout) in self.layouts(range, mappings) {
-            let keep_one = |file: &File, path: &Path| {
-                let kept = self.session.keep_linked(file, path.as_os_str().as_bytes());
-                kept.inspect_err(|error| tracing::warn!(%error, "failed to keep a dense text")).ok()
-            };
-            let keep = |entry: &DenseEntry| {
-                Some((keep_one(&entry.text, &entry.path)?, keep_one(&entry.stored_map, &entry.map_path)?))
-            };
-            let Some(file) = range.file.dense(cache, kinds, &layout, keep) else { continue };
-            let len = file.entry.trampolines_len.next_multiple_of(PAGE);
-            if is_free(mappings, start, len) {
-                let (text, bias) = (Arc::clone(&range.file), range.bias);
-                return Some((Pool { start, end: start + len, bias, text, file }, true));
-            }
-        }
-        None
-    }
-
-    /// The trampolines that are mapped for a text.
-    fn own_pool(&self, range: &TextRange) -> Option<&Pool> {
-        let is_it = |pool: &&Pool| pool.bias == range.bias && Arc::ptr_eq(&pool.text, &range.file);
-        self.space.patches().dense.pools.iter().find(is_it)
-    }
-
-    /// Where trampolines for a text may begin that has none yet, and all that its dense text depends on then;
-    /// the best first.
-    pub(super) fn layouts<'a>(
-        &self,
-        range: &TextRange,
-        mappings: &'a [Mapping],
-    ) -> impl Iterator<Item = (u64, DenseLayout)> + use<'a> {
-        // Who maps a part of its own text again elsewhere (V8 does, for each of its threads) would need one
-        // more text for it.
-        let loaded = self.space.patches().texts.iter().find(|text| Arc::ptr_eq(&text.file, &range.file));
-        let is_one = loaded.is_none_or(|text| text.bias == range.bias) && self.own_pool(range).is_none();
-        let (first, end) = range.file.extent();
-        let (first, end) = (first.wrapping_add(range.bias), end.wrapping_add(range.bias));
-        let low = (end < LOW).then_some(LOW);
-        let far = DISTANCES.into_iter().filter(move |_| low.is_none());
-        let far = far.filter_map(move |distance| (first & !(PAGE - 1)).checked_add_signed(distance));
-        let free =
-            low.into_iter().chain(far).filter(move |start| is_free(mappings, *start, (end - first) / 4));
-        let bias = range.bias;
-        let layout = move |start: u64| {
-            let layout = DenseLayout {
-                trampolines: start.wrapping_sub(bias),
-                counter: u32::try_from(hooks::COUNTDOWN).ok()?,
-                save: u32::try_from(hooks::COUNT_RCX).ok()?,
-                hooks: HOOKED.to_vec(),
-                hook_save: None,
-            };
-            Some((start, layout))
-        };
-        free.filter(move |_| is_one).filter_map(layout)
-    }
-
     /// Puts the program's own bytes back where text of this range counts. Tasks may stand in the trampolines,
     /// and go on there.
     pub(super) fn undo_dense(&mut self, start: u64, end: u64, outcome: &mut Outcome) -> Result<()> {
@@ -372,12 +289,6 @@ impl Domain {
         self.patch_sites(tid, range, &mut batch, outcome)?;
         self.write_batch(batch, outcome)
     }
-}
-
-/// Is there room for so many bytes?
-fn is_free(mappings: &[Mapping], start: u64, len: u64) -> bool {
-    let end = start.saturating_add(len);
-    start >= PAGE && end <= USER_END && !mappings.iter().any(|m| m.start < end && start < m.end)
 }
 
 /// Maps these pieces (address, length, offset, whether nothing may be there yet) of a file, open here, into

@@ -45,19 +45,6 @@ impl Domain {
         Ok(())
     }
 
-    /// The task is gone, perhaps out of a hook.
-    pub fn end_in_hook(&self) {
-        if let Some(hooks) = &self.hooks
-            && hooks.area.get(state::IN_HOOK) != 0
-        {
-            for word in
-                [state::IN_HOOK, state::PHASE, state::WRITING, state::BAIL, state::EXIT_STOP, state::CUT]
-            {
-                hooks.area.set(word, 0);
-            }
-        }
-    }
-
     /// A fault inside of a hook: one of the program's pointers. True: it was that.
     pub fn fault_in_hook(&mut self, tid: Tid) -> Result<bool> {
         let Some(regs) = self.in_hook(tid)? else { return Ok(false) };

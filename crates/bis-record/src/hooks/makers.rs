@@ -15,7 +15,7 @@ use bis_rewrite::{DenseOrder, SiteKinds};
 use bis_trace::types::Tid;
 use bis_tracee::maps::{self, Mapping};
 
-use super::dense::HOOKED;
+use super::pools::HOOKED;
 use crate::{Counting, domain::Domain, hooks::texts::Lacks, space::TextRange};
 
 /// Dense texts that are to be made.

@@ -20,6 +20,7 @@ mod inside;
 pub mod makers;
 mod need;
 mod patching;
+mod pools;
 pub mod texts;
 mod told;
 mod translators;
@@ -28,23 +29,12 @@ mod whereabouts;
 
 pub use begin::Inherited;
 
-use std::{
-    fs,
-    os::unix::fs::MetadataExt,
-    sync::{Arc, PoisonError},
-};
+use std::sync::Arc;
 
-use bis_agent::hooks::state;
 use bis_tracee::area::Area;
 
-use crate::{
-    calls::CLONE_BYTES_MIN,
-    session::Session,
-    space::Patches,
-    task::{Counter, Task},
-};
+use crate::task::{Counter, Task};
 use counts::Counts;
-use watch::Watched;
 
 /// The hooks of one domain.
 #[derive(Debug)]
@@ -57,34 +47,6 @@ pub struct Hooks {
     pub fds_shared: bool,
     /// The calls that are left to be judged (`calls/sandbox.rs`), as the area has them.
     pub judged: [u64; 8],
-}
-
-impl Hooks {
-    /// Hooks for an area whose classes are right if no file has begun to be watched since there were
-    /// `mapped`.
-    fn new(session: &Session, watched: &Watched, area: Area, patches: &Patches, mapped: u64) -> Hooks {
-        let area = Arc::new(area);
-        for (offset, word) in (state::OUTPUTS..).step_by(8).zip(session.stdio.inodes()) {
-            area.set(offset, word);
-        }
-        for (offset, root) in (state::DEVICES..).step_by(8).zip(["/proc", "/sys"]) {
-            area.set(offset, fs::metadata(root).map_or(0, |meta| meta.dev()));
-        }
-        area.set(state::CLONE_MIN, session.cloning.as_ref().map_or(0, |_| CLONE_BYTES_MIN));
-        area.set(state::COUNTED, session.ticks.counts_branches().into());
-        watched.set_hooks(Arc::clone(&area));
-        // After that: who watches a file from here on finds the area.
-        let is_new = session.watch.mapped() != mapped;
-        session.watch.show_files(&area);
-        if is_new {
-            area.forget_files();
-        }
-        let arenas = patches.arenas.iter().map(|arena| arena.start);
-        let arenas = arenas.chain(patches.dense.chunks()).collect();
-        *watched.arenas.lock().unwrap_or_else(PoisonError::into_inner) = arenas;
-        let counts = Counts::new(&area);
-        Hooks { area, counts, fds_differ: false, fds_shared: false, judged: [0; 8] }
-    }
 }
 
 /// The counter for a task, if it has one: the domain's, where its text counts (`is_dense`).

@@ -17,6 +17,19 @@ use crate::{Checksum, domain::Domain, error::Result};
 const GETPPID: usize = 110;
 
 impl Domain {
+    /// The task is gone, perhaps out of a hook.
+    pub fn end_in_hook(&self) {
+        if let Some(hooks) = &self.hooks
+            && hooks.area.get(state::IN_HOOK) != 0
+        {
+            for word in
+                [state::IN_HOOK, state::PHASE, state::WRITING, state::BAIL, state::EXIT_STOP, state::CUT]
+            {
+                hooks.area.set(word, 0);
+            }
+        }
+    }
+
     /// The task has another current folder now: does it lie in /proc?
     pub fn show_folder(&self, tid: Tid) {
         let Some(hooks) = &self.hooks else { return };

@@ -19,7 +19,7 @@ use bis_tracee::{
     ours, sys,
 };
 
-use crate::{chaos::Chaos, cores::Cores, registry::Key};
+use crate::{chaos::Chaos, cores::Cores, space::Key};
 
 /// How often domains are looked at. A task whose turn may be over stops at its next hook.
 const TICK: Duration = Duration::from_millis(3);

@@ -3,14 +3,13 @@
 
 use bis_trace::types::{Signal, Tid};
 use bis_tracee::{
-    siginfo::{SigInfo, is_of_instructions, is_stop},
+    siginfo::{SigInfo, bit, is_of_instructions, is_stop},
     sys,
 };
 
 use crate::{
     domain::Domain,
     error::{RecordError, Result},
-    signals::bit,
     task::Handle,
 };
 

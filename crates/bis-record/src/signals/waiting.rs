@@ -4,15 +4,10 @@
 use bis_agent::hooks::state;
 use bis_syscalls::Call;
 use bis_trace::types::{Registers, Signal, Tid};
-use bis_tracee::siginfo::{Disposition, SigInfo, disposition, has_open};
+use bis_tracee::siginfo::{Disposition, SigInfo, bit, disposition, has_open};
 
 use super::asked::Asked;
 use crate::{domain::Domain, error::Result};
-
-/// A signal's place in a set of them.
-pub fn bit(signal: Signal) -> u64 {
-    1 << (u32::from(signal.0).clamp(1, 64) - 1)
-}
 
 impl Domain {
     /// What /proc says of the signal. It says the same for as long as no task of the domain has made a call:

@@ -8,7 +8,8 @@ use std::{
 use bis_trace::types::{PAGE, Tid};
 use bis_tracee::{maps::Mapping, sys};
 
-use crate::registry::Key;
+/// Device and inode of what is mapped.
+pub type Key = (u64, u64);
 
 /// Where the stack's growth is not limited, replay maps this much of it.
 const STACK_BYTES_MAX: u64 = 1 << 30;

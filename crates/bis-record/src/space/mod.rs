@@ -10,6 +10,7 @@
 //! there is the hooks' (`hooks/patching.rs`, `hooks/dense.rs`).
 
 mod clock;
+mod content;
 mod dense_texts;
 mod mapped;
 mod patches;
@@ -25,8 +26,9 @@ use bis_trace::{
 };
 
 pub use clock::Clock;
+pub use content::{content, own_pages};
 pub use dense_texts::{Pool, READ_EXEC, chunks, shown_text};
-pub use mapped::{key_of_mapping, open_mapped, stack_floor, stack_limit};
+pub use mapped::{Key, key_of_mapping, open_mapped, stack_floor, stack_limit};
 pub use patches::{ARENA_LEN, Arena, GUARDED, MadePatches, Patch, Patches, TextRange, clock_insn};
 pub use scratch::{Place, Room, Scratch, is_too_large, relocate};
 pub use shared::{Move, Recount, SharedMappings, SharedRange};

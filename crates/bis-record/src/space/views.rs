@@ -2,7 +2,7 @@
 
 use bis_trace::types::FileId;
 
-use crate::registry::Key;
+use super::mapped::Key;
 
 /// A range of a domain's address space that shows a file. What replay has there need not be of one piece:
 /// there is one view for each, so that each can be moved by itself.

@@ -7,8 +7,8 @@ use bis_trace::{
 use bis_tracee::{Status, siginfo::SigInfo};
 
 use super::{
+    Held,
     books::{Kind, Stop},
-    stops::Held,
 };
 use crate::{domain::Domain, error::Result, task::InCall};
 

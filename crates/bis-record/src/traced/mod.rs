@@ -12,16 +12,25 @@
 //! else of its domain could run; else it gets a pause first. Until the tracee goes on, its memory is as it
 //! was, and the tracer's own questions are answered with what it has put there.
 //!
-//! Where a tracee holds is in `stops.rs`. Tracer and tracee may be in one domain (LeakSanitizer's tracer
-//! shares its memory with those whom it traces); nothing here depends on that.
+//! Where a tracee holds, and what its tracer hears of there, is in `hold.rs` and `told.rs`; what is told
+//! behind an event in `due.rs`; how it goes on in `going.rs`. Tracer and tracee may be in one domain
+//! (LeakSanitizer's tracer shares its memory with those whom it traces); nothing here depends on that.
 //!
 //! What the program can tell from the real thing is in `docs/syscalls.md`.
 
 mod books;
 mod changes;
+mod due;
+mod ends;
+mod going;
+mod heard;
+mod held;
+mod hold;
 mod requests;
-mod stops;
+mod told;
 mod waits;
+mod wanted;
 
 pub use books::Books;
-pub use stops::{Asked, Held, Told};
+pub use held::Held;
+pub use told::{Asked, Told};

@@ -9,7 +9,7 @@ use bis_tracee::{Memory, maps, proc, sys};
 
 use super::{
     books::{Kind, Mode, Stop, Tracee},
-    stops::EVENT_SECCOMP,
+    told::EVENT_SECCOMP,
 };
 use crate::{
     calls::Entry,
@@ -250,7 +250,7 @@ impl Domain {
             libc::PTRACE_SETOPTIONS => self.set_options(target, data),
             libc::PTRACE_LISTEN => {
                 let may = self.session.traced.with_live(target, |it| it.is_seized);
-                let is_stop = stop.status >> 16 == super::stops::EVENT_STOP;
+                let is_stop = stop.status >> 16 == super::hold::EVENT_STOP;
                 if may != Some(true) || !is_stop {
                     return Err(libc::EIO);
                 }

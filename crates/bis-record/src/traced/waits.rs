@@ -9,113 +9,20 @@ use bis_syscalls::Call;
 use bis_trace::types::{Registers, Tid};
 use bis_tracee::proc;
 
-use super::books::Tracee;
 use crate::{
     calls::{Entry, Exit},
     domain::Domain,
     error::Result,
-    task::Handle,
 };
 
 const WNOHANG: u32 = 1;
-const WNOWAIT: u32 = 0x0100_0000;
-const WEXITED: u32 = 4;
 const CHILD: i64 = -(libc::ECHILD as i64);
 /// What a `pause` is interrupted with, and what a wait is.
 const RESTARTNOHAND: i64 = -514;
 const RESTARTSYS: i64 = -512;
 const RUSAGE_LEN: usize = 144;
 
-/// Of whom a wait wants to hear.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Whom {
-    Anybody,
-    Task(Tid),
-    Group(i32),
-}
-
-/// A `wait4` or `waitid`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Wait {
-    whom: Whom,
-    flags: u32,
-    /// Where the status, or the `siginfo_t`, is to be written.
-    at: u64,
-    usage: u64,
-    is_waitid: bool,
-}
-
-impl Wait {
-    fn keeps(&self) -> bool {
-        self.flags & WNOWAIT != 0
-    }
-
-    /// Does this wait want to hear of this tracee?
-    fn is_meant(&self, tid: Tid, it: &Tracee) -> bool {
-        let is_end = matches!(it.state, super::books::State::Ended(_));
-        if is_end && self.is_waitid && self.flags & WEXITED == 0 {
-            return false;
-        }
-        match self.whom {
-            Whom::Anybody => true,
-            Whom::Task(wanted) => wanted == tid,
-            Whom::Group(group) => group_of(it.pid) == Some(group),
-        }
-    }
-}
-
-/// The process group of a process.
-fn group_of(pid: Tid) -> Option<i32> {
-    let stat = proc::read_text(proc::path(pid, "stat")).ok()?;
-    stat.rsplit_once(')')?.1.split_whitespace().nth(2)?.parse().ok()
-}
-
 impl Domain {
-    fn wait_of(&self, tid: Tid, call: &Call) -> Option<Wait> {
-        let task = |number: i32| Whom::Task(self.session.outside(tid, Tid(number)));
-        let own = || Whom::Group(self.tasks.get(&tid).and_then(|task| group_of(task.pid)).unwrap_or(0));
-        match call.nr.cast_signed() {
-            libc::SYS_wait4 => {
-                let whom = match call.i32(0) {
-                    -1 => Whom::Anybody,
-                    0 => own(),
-                    number if number > 0 => task(number),
-                    number => Whom::Group(number.saturating_neg()),
-                };
-                let [_, at, _, usage, ..] = call.args;
-                Some(Wait { whom, flags: call.u32(2), at, usage, is_waitid: false })
-            }
-            libc::SYS_waitid => {
-                let whom = match call.u32(0) {
-                    libc::P_ALL => Whom::Anybody,
-                    libc::P_PID => task(call.i32(1)),
-                    libc::P_PGID if call.i32(1) == 0 => own(),
-                    libc::P_PGID => Whom::Group(call.i32(1)),
-                    _ => return None,
-                };
-                Some(Wait {
-                    whom,
-                    flags: call.u32(3),
-                    at: call.args[2],
-                    usage: call.args[4],
-                    is_waitid: true,
-                })
-            }
-            _ => None,
-        }
-    }
-
-    /// The wait that a task is in, of a process that traces others.
-    fn traced_wait(&mut self, tid: Tid) -> Option<(Tid, Wait)> {
-        if !self.session.traced.is_used() {
-            return None;
-        }
-        let task = self.tasks.get(&tid)?;
-        let call = task.call.as_ref()?;
-        let call = Call { nr: call.nr, args: call.entry.args() };
-        Some((task.pid, self.wait_of(tid, &call)?))
-    }
-
     pub fn enter_wait(&mut self, tid: Tid, _call: &Call) -> Result<Entry> {
         Ok(self.told_of_tracee(tid)?.map_or(Entry::Make, Entry::Done))
     }
@@ -137,16 +44,6 @@ impl Domain {
             let _ = self.answer_with(tid, wait.usage, zeros);
         }
         Ok(Some(if wait.is_waitid { 0 } else { name.0.into() }))
-    }
-
-    /// Does the task wait in the kernel though there is a tracee to tell it of?
-    pub(super) fn waits_in_vain(&mut self, tid: Tid) -> bool {
-        let runs = |task: &crate::task::Task| matches!(task.handle, Handle::Running(_));
-        if !self.tasks.get(&tid).is_some_and(runs) {
-            return false;
-        }
-        let Some((pid, wait)) = self.traced_wait(tid) else { return false };
-        self.session.traced.has_report(pid, |tid, it| wait.is_meant(tid, it))
     }
 
     /// A wait has come back without a child to tell of. True: it has tracees to wait for, and makes the call

@@ -1,13 +1,13 @@
-//! Steps that calls share: a task is set back to before its call, a call is not made, standard output is
-//! locked.
+//! What a supervisor does by hand to a stopped task: sets it back to before its call, makes a call in its
+//! name, writes to memory in the kernel's name; and the lock of standard output, which its call needs.
 
 use bis_trace::{
-    event::{EventKind, MemWrite, Outcome},
+    event::{MemWrite, Outcome},
     types::{Registers, Tid},
 };
 use bis_tracee::remote::Remote;
 
-use crate::{domain::Domain, error::Result, task::InCall};
+use crate::{domain::Domain, error::Result};
 
 impl Domain {
     /// Sets the task back to before its `syscall` instruction.
@@ -16,29 +16,6 @@ impl Domain {
         self.stopped(tid)?.set_regs(&regs)?;
         let task = self.task(tid)?;
         task.standing.go_on_midway();
-        Ok(())
-    }
-
-    /// Ends a call that the kernel never sees.
-    pub fn not_made(&mut self, tid: Tid, call: InCall, result: i64) -> Result<()> {
-        // What the processor's syscall instruction does to rcx and r11 has been done at the entry.
-        let regs = Registers { rax: result.cast_unsigned(), orig_rax: u64::MAX, ..call.entry };
-        self.stopped(tid)?.set_regs(&regs)?;
-        if self.session.traced.is_used() {
-            self.call_is_over(tid, &call);
-        }
-        let InCall { writes, effects, ours, .. } = call;
-        let mut outcome = Outcome { regs, writes, effects, ours, ..Outcome::default() };
-        self.take_mail(&mut outcome)?;
-        let (nr, entry, outcome) = (call.nr, call.entry, Box::new(outcome));
-        let kind = if call.entered {
-            EventKind::SyscallExit { nr, outcome }
-        } else {
-            EventKind::Syscall { nr, entry, outcome }
-        };
-        self.event_with(tid, kind, call.sums)?;
-        self.return_borrowed()?;
-        self.task(tid)?.standing.go_on();
         Ok(())
     }
 

@@ -1,0 +1,104 @@
+//! Where the trampolines of a dense text lie: those that are mapped for it, or where they may begin.
+
+use std::{fs::File, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
+
+use bis_agent::hooks;
+use bis_rewrite::{DenseEntry, DenseLayout, SiteKind, SiteKinds};
+use bis_trace::types::PAGE;
+use bis_tracee::maps::Mapping;
+
+use crate::{
+    domain::Domain,
+    space::{Pool, TextRange},
+};
+
+const GIB: i64 = 1 << 30;
+
+/// How far trampolines may lie from the file's own addresses, as they are tried. Files keep their distances
+/// from one another, so their trampolines do, too.
+const DISTANCES: [i64; 7] = [-GIB, -GIB / 4 * 5, -GIB / 2, -GIB / 2 * 3, GIB / 4, GIB / 2, GIB];
+
+/// Programs that lie low have theirs here, behind the hooks' area.
+const LOW: u64 = 0x7040_0000;
+
+/// Where the addresses end that programs have.
+const USER_END: u64 = 0x7fff_ffff_f000;
+
+/// The kinds of sites that lead to hooks.
+pub(super) const HOOKED: [(SiteKind, u64); 4] = [
+    (SiteKind::Syscall, hooks::ENTER),
+    (SiteKind::Cpuid, hooks::CPUID),
+    (SiteKind::Rdtsc, hooks::RDTSC),
+    (SiteKind::Rdtscp, hooks::RDTSCP),
+];
+
+impl Domain {
+    /// The trampolines for a text: those that are mapped, or (true) new ones with a place for them.
+    pub(super) fn pool(&self, range: &TextRange, mappings: &[Mapping]) -> Option<(Pool, bool)> {
+        if let Some(known) = self.own_pool(range) {
+            return Some((known.clone(), false));
+        }
+        let cache = self.session.texts.dense()?;
+        let kinds = SiteKinds::of(&HOOKED.map(|(kind, _)| kind));
+        for (start, layout) in self.layouts(range, mappings) {
+            let keep_one = |file: &File, path: &Path| {
+                let kept = self.session.keep_linked(file, path.as_os_str().as_bytes());
+                kept.inspect_err(|error| tracing::warn!(%error, "failed to keep a dense text")).ok()
+            };
+            let keep = |entry: &DenseEntry| {
+                Some((keep_one(&entry.text, &entry.path)?, keep_one(&entry.stored_map, &entry.map_path)?))
+            };
+            let Some(file) = range.file.dense(cache, kinds, &layout, keep) else { continue };
+            let len = file.entry.trampolines_len.next_multiple_of(PAGE);
+            if is_free(mappings, start, len) {
+                let (text, bias) = (Arc::clone(&range.file), range.bias);
+                return Some((Pool { start, end: start + len, bias, text, file }, true));
+            }
+        }
+        None
+    }
+
+    /// The trampolines that are mapped for a text.
+    fn own_pool(&self, range: &TextRange) -> Option<&Pool> {
+        let is_it = |pool: &&Pool| pool.bias == range.bias && Arc::ptr_eq(&pool.text, &range.file);
+        self.space.patches().dense.pools.iter().find(is_it)
+    }
+
+    /// Where trampolines for a text may begin that has none yet, and all that its dense text depends on then;
+    /// the best first.
+    pub(super) fn layouts<'a>(
+        &self,
+        range: &TextRange,
+        mappings: &'a [Mapping],
+    ) -> impl Iterator<Item = (u64, DenseLayout)> + use<'a> {
+        // Who maps a part of its own text again elsewhere (V8 does, for each of its threads) would need one
+        // more text for it.
+        let loaded = self.space.patches().texts.iter().find(|text| Arc::ptr_eq(&text.file, &range.file));
+        let is_one = loaded.is_none_or(|text| text.bias == range.bias) && self.own_pool(range).is_none();
+        let (first, end) = range.file.extent();
+        let (first, end) = (first.wrapping_add(range.bias), end.wrapping_add(range.bias));
+        let low = (end < LOW).then_some(LOW);
+        let far = DISTANCES.into_iter().filter(move |_| low.is_none());
+        let far = far.filter_map(move |distance| (first & !(PAGE - 1)).checked_add_signed(distance));
+        let free =
+            low.into_iter().chain(far).filter(move |start| is_free(mappings, *start, (end - first) / 4));
+        let bias = range.bias;
+        let layout = move |start: u64| {
+            let layout = DenseLayout {
+                trampolines: start.wrapping_sub(bias),
+                counter: u32::try_from(hooks::COUNTDOWN).ok()?,
+                save: u32::try_from(hooks::COUNT_RCX).ok()?,
+                hooks: HOOKED.to_vec(),
+                hook_save: None,
+            };
+            Some((start, layout))
+        };
+        free.filter(move |_| is_one).filter_map(layout)
+    }
+}
+
+/// Is there room for so many bytes?
+fn is_free(mappings: &[Mapping], start: u64, len: u64) -> bool {
+    let end = start.saturating_add(len);
+    start >= PAGE && end <= USER_END && !mappings.iter().any(|m| m.start < end && start < m.end)
+}

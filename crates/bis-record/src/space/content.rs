@@ -1,0 +1,49 @@
+//! What memory holds, page by page, as writes that an outcome can tell.
+
+use bis_trace::{event::MemWrite, types::Tid};
+use bis_tracee::{
+    Memory,
+    maps::Mapping,
+    pagemap::{Page, PageMap},
+};
+
+use crate::error::{RecordError, Result};
+
+/// What a mapping holds, but for pages of zeros: each run of pages.
+pub fn content(tid: Tid, memory: &Memory, mapping: &Mapping) -> Result<Vec<MemWrite>> {
+    // A page of plain memory that is not there is zero; not so one of the vdso, or of a file that cannot be
+    // opened.
+    let is_plain = mapping.inode == 0 && mapping.name != b"[vdso]";
+    let is_told = |page: &[u8]| page.iter().any(|byte| *byte != 0);
+    pages(tid, memory, mapping, |page| !is_plain || page.is_there(), is_told)
+}
+
+/// The pages of a private mapping of a file that are the process's own: it has written to them.
+pub fn own_pages(tid: Tid, memory: &Memory, mapping: &Mapping) -> Result<Vec<MemWrite>> {
+    pages(tid, memory, mapping, Page::is_own, |_| true)
+}
+
+fn pages(
+    tid: Tid,
+    memory: &Memory,
+    mapping: &Mapping,
+    wanted: impl Fn(Page) -> bool,
+    is_told: impl Fn(&[u8]) -> bool,
+) -> Result<Vec<MemWrite>> {
+    let mut writes: Vec<MemWrite> = Vec::new();
+    let found = |from: u64, to: u64| {
+        for addr in (from..to).step_by(4096) {
+            let page = memory.read_upto(addr, 4096);
+            if !is_told(&page) {
+                continue;
+            }
+            match writes.last_mut() {
+                Some(last) if last.addr + last.data.len() as u64 == addr => last.data.extend(page),
+                _ => writes.push(MemWrite { addr, data: page }),
+            }
+        }
+    };
+    let read = PageMap::open(tid).and_then(|pages| pages.each_run(mapping.start, mapping.end, wanted, found));
+    read.map_err(|source| RecordError::Os { what: "read the page map", source })?;
+    Ok(writes)
+}

@@ -1,0 +1,143 @@
+//! How a tracee that has held goes on.
+
+use std::mem::take;
+
+use bis_trace::{
+    event::SignalPoint,
+    types::{Signal, Tid},
+};
+use bis_tracee::{
+    Resume, Status,
+    siginfo::{Disposition, SigInfo},
+    sys,
+};
+
+use super::{
+    Held,
+    books::{Due, Kind, Mode, State},
+    hold::EVENT_STOP,
+};
+use crate::{domain::Domain, error::Result, task::InCall};
+
+/// The instruction of a call.
+const SYSCALL: [u8; 2] = [0x0f, 0x05];
+
+impl Domain {
+    /// A task that holds and may go on.
+    pub fn released(&self) -> Option<Tid> {
+        if !self.session.traced.is_used() || self.tasks.values().any(|task| task.standing.comes_first()) {
+            return None;
+        }
+        // The event that tells of a new task has to come first.
+        let makes = |call: &InCall| call.made.is_some() && !call.silent;
+        if self.tasks.values().any(|task| task.call.as_ref().is_some_and(makes)) {
+            return None;
+        }
+        let is_released = |tid: &Tid| {
+            self.session.traced.with(*tid, |it| matches!(it.state, State::Released(..))) == Some(true)
+        };
+        let mut held = self.tasks.values().filter(|task| task.held.is_some() && task.report.is_none());
+        held.find_map(|task| is_released(&task.tid).then_some(task.tid))
+    }
+
+    /// The task goes on from where it holds.
+    pub fn go_from_hold(&mut self, tid: Tid) -> Result<()> {
+        let released =
+            self.session.traced.with(tid, |it| match std::mem::replace(&mut it.state, State::Runs) {
+                State::Released(stop, signal) => Some((stop, signal, it.mode)),
+                other => {
+                    it.state = other;
+                    None
+                }
+            });
+        if self.session.traced.with(tid, |it| it.is_asked) == Some(true) {
+            // It was to stop again before this was heard.
+            self.session.watch.call(self.id);
+        }
+        let Some((stop, signal, mode)) = released.flatten() else { return Ok(()) };
+        let Some(held) = self.task(tid)?.held.take() else { return Ok(()) };
+        if mode == Mode::Detached {
+            self.session.traced.remove(tid);
+        }
+        self.make_changes(tid, held, &stop)?;
+        match held {
+            Held::Report(Status::GroupStop(_)) if mode != Mode::Listen && mode != Mode::Detached => {
+                self.task(tid)?.standing.go_on();
+            }
+            Held::Report(status) => {
+                let task = self.task(tid)?;
+                task.report = Some(status);
+                // Behind its call, it has not come to the signal yet that has interrupted it; and the entry
+                // of one that is made again is still to be told.
+                let is_asked = matches!(stop.kind, Kind::Entry { .. }) && stop.status >> 16 == EVENT_STOP;
+                let is_decided = !is_asked && !matches!(stop.kind, Kind::Exit { .. });
+                task.passed = is_decided.then_some(signal);
+            }
+            Held::Place => {
+                self.task(tid)?.standing.go_on();
+                if let Some(signal) = signal {
+                    let pid = self.task(tid)?.pid;
+                    sys::tgkill(pid, tid, signal)?;
+                    let regs = self.stopped(tid)?.regs()?;
+                    self.task(tid)?.expect_signal = Some(regs);
+                }
+                self.holds_due(tid)?;
+            }
+            Held::Fault(info) => self.go_from_fault(tid, &info, signal)?,
+            Held::Vfork => self.resume(tid, Resume::Syscall)?,
+        }
+        Ok(())
+    }
+
+    fn go_from_fault(&mut self, tid: Tid, info: &SigInfo, signal: Option<Signal>) -> Result<()> {
+        let Some(signal) = signal else {
+            self.task(tid)?.standing.go_on();
+            return Ok(());
+        };
+        let info = info.of_signal(signal);
+        match self.kernels_disposition(tid, signal) {
+            Disposition::Handler => self.deliver(tid, &info, SignalPoint::AfterEvent),
+            Disposition::Fatal => self.fatal(tid, &info, SignalPoint::AfterEvent),
+            Disposition::Ignore => {
+                self.task(tid)?.standing.go_on();
+                Ok(())
+            }
+            Disposition::Stop => self.suffer(tid, signal),
+        }
+    }
+
+    /// Does the tracer want that the call at whose entry the task stands is not made? Then that is so.
+    pub fn skips_call(&mut self, tid: Tid) -> bool {
+        let Some(task) = self.tasks.get_mut(&tid) else { return false };
+        let skips = take(&mut task.is_skipped);
+        if skips {
+            task.standing.go_on();
+            self.session.traced.with_live(tid, |it| {
+                it.due.extend((it.mode == Mode::Syscall).then_some(Due::Exit(u64::MAX)));
+                it.is_behind_skipped = it.mode.is_step();
+                it.entered = None;
+            });
+        }
+        skips
+    }
+
+    /// How a task goes on in its program. One that is to stop does so before it executes anything; any other
+    /// stop on its way here has made the kernel forget that.
+    pub fn way_on(&mut self, tid: Tid) -> Result<Resume> {
+        let way = self.session.traced.with_live(tid, |it| (it.mode, it.is_asked));
+        if let Some((_, true)) = way {
+            match self.in_hook(tid)? {
+                // Its call has become a traced one, at which it stops, or it stops behind it.
+                Some(_) => self.stop_behind_hook(),
+                None => self.stopped(tid)?.ask()?,
+            }
+        }
+        if !way.is_some_and(|(mode, _)| mode.is_step()) {
+            return Ok(Resume::Cont);
+        }
+        // A call stops by itself, and the flag of a step would be seen in r11.
+        let rip = self.stopped(tid)?.regs()?.rip;
+        let is_call = self.memory.read_upto(rip, 2) == SYSCALL;
+        Ok(if is_call { Resume::Cont } else { Resume::Step })
+    }
+}

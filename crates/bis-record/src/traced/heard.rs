@@ -1,0 +1,52 @@
+//! What supervisors hear of each other's tasks for their tracers' sake.
+
+use bis_trace::types::{Signal, Tid};
+use bis_tracee::{TraceeError, ours, sys};
+
+use super::books::State;
+use crate::{domain::Domain, error::Result, task::Handle};
+
+pub(super) const CHLD: Signal = Signal(17);
+
+impl Domain {
+    /// There is something to hear for this tracer.
+    pub(super) fn tell_tracer(&mut self, tracer: Tid) {
+        // It may be waiting for a signal, too.
+        let _ = ours::send(tracer, CHLD);
+        if let Some(domain) = self.session.mail.target(tracer, || false) {
+            self.session.watch.call(domain);
+        }
+    }
+
+    /// Whatever others have asked of the domain's tasks for their tracers' sake, or told its tracers. Changes
+    /// nothing that an event would have to say.
+    pub fn hear_of_tracers(&mut self) -> Result<()> {
+        if !self.session.traced.is_used() || !self.watched.take_news() {
+            return Ok(());
+        }
+        let tids: Vec<Tid> = self.tasks.keys().copied().collect();
+        for tid in tids {
+            let is_asked = self.session.traced.with_live(tid, |it| it.is_asked && it.state == State::Runs);
+            if is_asked == Some(true) || self.waits_in_vain(tid) {
+                self.ask_to_stop(tid)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn ask_to_stop(&mut self, tid: Tid) -> Result<()> {
+        let task = self.task(tid)?;
+        match &task.handle {
+            Handle::Running(_) => {
+                task.is_asked = true;
+                match sys::interrupt(tid) {
+                    Err(TraceeError::Died(_)) => {}
+                    other => other?,
+                }
+            }
+            Handle::Stopped(stopped) if task.held.is_none() => stopped.ask()?,
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,123 @@
+//! A tracee holds: it stays where it is until its tracer lets it go on. Others may go on meanwhile, and its
+//! memory may be changed, so an event says where it is.
+
+use bis_syscalls::{Call, may_block};
+use bis_trace::{
+    event::{EventKind, Outcome},
+    types::{Registers, Tid},
+};
+use bis_tracee::Status;
+
+use super::{
+    Held,
+    books::{Change, Kind, State, Stop},
+};
+use crate::{domain::Domain, error::Result};
+
+pub const EVENT_STOP: i32 = 128;
+pub(super) const SYSGOOD: i32 = 0x80;
+/// si_code of a trap behind one instruction.
+pub(super) const TRAP_TRACE: i32 = 2;
+/// Results of calls that the kernel makes again: ERESTARTSYS, ERESTART_RESTARTBLOCK.
+const RESTARTS_CALL: i64 = -512;
+const RESTARTS_BLOCK: i64 = -516;
+
+/// The wait status of a stop.
+pub(super) fn status_of(signal: i32, event: i32) -> i32 {
+    event << 16 | signal << 8 | 0x7f
+}
+
+/// `siginfo_t` of a signal, as far as these say it.
+fn siginfo(signal: i32, code: i32) -> [u8; 128] {
+    let mut info = [0; 128];
+    info[..4].copy_from_slice(&signal.to_le_bytes());
+    info[8..12].copy_from_slice(&code.to_le_bytes());
+    info
+}
+
+impl Domain {
+    /// The task stays where it is until its tracer lets it go on.
+    pub(super) fn hold(&mut self, tid: Tid, held: Held, kind: Kind, status: i32, message: u64) -> Result<()> {
+        self.describe_held(tid, kind)?;
+        let stopped = self.stopped(tid)?;
+        let (regs, xstate, sigmask) = (stopped.regs()?, stopped.xstate()?, stopped.sigmask()?);
+        let siginfo = match (kind, held) {
+            (Kind::Signal, Held::Report(Status::Signal(_))) => stopped.siginfo()?,
+            (Kind::Signal, Held::Fault(info)) => info.0,
+            (Kind::Signal, _) => siginfo(status >> 8, TRAP_TRACE),
+            _ => siginfo(libc::SIGTRAP, status >> 8),
+        };
+        let mut regs = self.own_registers(&regs);
+        if let Kind::Exit { nr } = kind {
+            regs.orig_rax = nr;
+        }
+        if status >> 16 == EVENT_STOP {
+            regs = self.as_interrupted(tid, kind, regs)?;
+        }
+        let task = self.task(tid)?;
+        task.standing.stop();
+        task.held = Some(held);
+        let change = Change::default();
+        let stop = Stop { kind, status, is_waited: false, message, regs, xstate, sigmask, siginfo, change };
+        tracing::debug!(domain = %self.id, %tid, ?kind, status = format_args!("{status:#x}"), "holds");
+        let tracer = self.session.traced.with(tid, |it| {
+            it.state = State::Holds(Box::new(stop));
+            it.tracer
+        });
+        tracer.into_iter().for_each(|tracer| self.tell_tracer(tracer));
+        Ok(())
+    }
+
+    /// The registers of a task that its tracer has asked to stop, and that is in a call or about to make one
+    /// which may wait: as the kernel shows a call that it makes again afterwards.
+    fn as_interrupted(&mut self, tid: Tid, kind: Kind, regs: Registers) -> Result<Registers> {
+        const RESTART_SYSCALL: u64 = 219;
+        let rax = |result: i64| result.cast_unsigned();
+        if let Kind::Entry { nr, args, .. } = kind {
+            let waits = may_block(&Call { nr, args });
+            return Ok(if waits { Registers { rax: rax(RESTARTS_CALL), ..regs } } else { regs });
+        }
+        let Some(nr) = self.task(tid)?.call.as_ref().map(|call| call.nr) else { return Ok(regs) };
+        if regs.orig_rax != u64::MAX {
+            return Ok(regs);
+        }
+        // The kernel has set it back to in front of the call.
+        let result = if regs.rax == RESTART_SYSCALL { RESTARTS_BLOCK } else { RESTARTS_CALL };
+        Ok(Registers { rip: regs.rip + 2, rax: rax(result), orig_rax: nr, ..regs })
+    }
+
+    /// While a task holds, others go on, and its memory may be changed: an event says where it is.
+    fn describe_held(&mut self, tid: Tid, kind: Kind) -> Result<()> {
+        self.drain(tid)?;
+        if matches!(kind, Kind::Entry { .. }) && self.task(tid)?.call.is_none() {
+            let has_company = self.tasks.len() > 1 || self.space.shared().iter().next().is_some();
+            let entry = self.stopped(tid)?.regs()?;
+            return if has_company {
+                self.say_set_back(tid, &entry, &entry, Outcome::default())
+            } else {
+                Ok(())
+            };
+        }
+        if self.task(tid)?.standing.is_midway() && self.task(tid)?.call.is_none() {
+            self.pause(tid, Vec::new())?;
+        }
+        self.task(tid)?.standing.describe();
+        Ok(())
+    }
+
+    /// Writes that a task which stands at the entry of a call, with the registers `entry`, is in front of the
+    /// call that `next` says.
+    pub(super) fn say_set_back(
+        &mut self,
+        tid: Tid,
+        entry: &Registers,
+        next: &Registers,
+        outcome: Outcome,
+    ) -> Result<()> {
+        let regs = Registers { rip: next.rip - 2, rax: next.orig_rax, orig_rax: u64::MAX, ..*next };
+        let outcome = Box::new(Outcome { regs, ..outcome });
+        self.event(tid, EventKind::Syscall { nr: entry.orig_rax, entry: *entry, outcome })?;
+        self.task(tid)?.standing.describe();
+        Ok(())
+    }
+}
