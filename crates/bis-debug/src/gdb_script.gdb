@@ -21,6 +21,8 @@
 #   checkpoint WHERE         -> `Checkpoint N at WHERE`: keeps the current place; WHERE is free text that may be empty
 #   delete checkpoint N      -> `Deleted checkpoint N.`
 #   say TEXT [thread TID]    -> `ok`: shows TEXT (bytes as hexadecimal) as if a breakpoint's command had printed it
+#   output [TEXT]            -> lines for people: what the program wrote that has TEXT (bytes as hexadecimal), with the events that
+#                               wrote it. It takes a replay of all.
 #   info checkpoints         -> `ID<tab>WHEN<tab>WHERE`, then a line for each; or `No checkpoints.`
 #
 # MOVING: seek PLACE, back [N], forward [N], restart N, process PID|PROGRAM. The request itself does not move anything. It arms a
@@ -419,13 +421,23 @@ def bis_is_of_forks(point):
         return False
 
 
+class BisSeen:
+    """Does a user see the stops that there are now? Those on the way to an answer are seen by nobody."""
+
+    is_told = True
+
+
 def bis_stopped(event):
-    """Sets $_bis_event and $_bis_place, and tells the server that a user sees this stop."""
     if not BisTarget.is_bis():
         return
     bis_catches(None)
     BisWatched.look_again()
-    for line in bis_ask("stopped" + bis_thread()).splitlines():
+    bis_seen()
+
+
+def bis_seen():
+    """Sets $_bis_event and $_bis_place, and tells the server of a stop that a user sees."""
+    for line in bis_ask(("stopped" if BisSeen.is_told else "where") + bis_thread()).splitlines():
         name, _, value = line.partition(" ")
         if name == "event" and value.isdigit():
             gdb.set_convenience_variable("_bis_event", int(value))
@@ -478,6 +490,8 @@ back, forward         to where the program stood before, and back again
 checkpoint, restart N keep a place, and go there; info checkpoints, delete checkpoint N
 when, when-ticks, when-tid, when-end, elapsed-time, info recording
                       where this is; also in $_bis_event and $_bis_place
+last EXPR             go back to the last change of a value; changes EXPR [N] lists the last N
+output [TEXT]         what the program wrote that has TEXT, with the events that wrote it
 process [PID|PROGRAM] the processes of the recording; go to one
 run [EVENT]           begin anew, or at an event
 divert, divert end    try something out in a copy of the program, which can be changed

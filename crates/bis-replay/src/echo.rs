@@ -19,7 +19,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use bis_trace::types::DomainId;
+use bis_trace::types::{DomainId, EventSeq};
 
 /// Bytes that wait in memory for their turn; more go to a file.
 const HELD_BYTES_MAX: u64 = 32 << 20;
@@ -44,8 +44,17 @@ pub enum Reader {
     Gone,
 }
 
-/// Where the bytes go: our own standard output and error, or a test's buffer.
-pub(crate) type Sink = Box<dyn FnMut(u8, &[u8]) -> io::Result<()> + Send>;
+/// Whose bytes those are that are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Source {
+    pub event: EventSeq,
+    pub domain: DomainId,
+    /// 1 or 2.
+    pub fd: u8,
+}
+
+/// Where the bytes go: our own standard output and error, somebody who listens, or a test's buffer.
+pub(crate) type Sink = Box<dyn FnMut(Source, &[u8]) -> io::Result<()> + Send>;
 
 struct State {
     /// The turns by their numbers, as far as all of them may still come.
@@ -72,7 +81,7 @@ fn turns(order: impl Iterator<Item = (u64, DomainId)>) -> Vec<Turn> {
 
 /// Writes to our own standard output (1) or error (2), past the buffers of the standard library.
 pub(crate) fn to_our_own() -> Sink {
-    Box::new(|fd, mut bytes| {
+    Box::new(|Source { fd, .. }, mut bytes| {
         let (out, err) = (io::stdout(), io::stderr());
         let target = if fd == 2 { err.as_fd() } else { out.as_fd() };
         while !bytes.is_empty() {
@@ -92,8 +101,10 @@ pub(crate) fn to_our_own() -> Sink {
 }
 
 impl State {
+    /// Writes bytes of the turn that is next.
     fn write(&mut self, fd: u8, bytes: &[u8]) -> io::Result<Reader> {
-        match (self.sink)(fd, bytes) {
+        let Turn { seq, domain, .. } = self.order[self.next];
+        match (self.sink)(Source { event: EventSeq(seq), domain, fd }, bytes) {
             Ok(()) => Ok(Reader::There),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Reader::Gone),
             Err(error) => Err(error),

@@ -7,8 +7,8 @@
 //! outcome true ([`apply`]). Where the recording forked, the process is copied and a further thread takes the
 //! copy. A debugger drives replicas without such threads: it is another [`host`], with a [`company`] where
 //! memory is shared. A copy that runs what was not recorded is a [`diversion`]. Memory that domains share is
-//! in [`objects`]; the program's output is put into its one order by [`echo`]; a difference becomes a report
-//! ([`divergence`]).
+//! in [`objects`]; the program's output is put into its one order by [`echo`], and is had line by line from
+//! [`output`]; a difference becomes a report ([`divergence`]).
 //!
 //! A place in the middle of computation is found by its state, which may deceive: then the domain goes back
 //! to a checkpoint in front of it ([`retry`]), or all begins again, with what was learnt ([`learnt`]).
@@ -35,6 +35,7 @@ pub mod learnt;
 mod names;
 mod objects;
 pub mod ours;
+pub mod output;
 mod process;
 mod reach;
 pub mod replica;
@@ -133,7 +134,7 @@ pub struct Summary {
 /// [`ReplayError::Divergence`] when a program did something else than it did when it was recorded, whose text
 /// is the report; the other kinds of [`ReplayError`] when the trace or this machine is at fault.
 pub fn replay(trace: &Trace, options: &Options) -> Result<Summary, ReplayError> {
-    replay_to(trace, options, echo::to_our_own())
+    replay_to(trace, options, !options.quiet, echo::to_our_own())
 }
 
 /// How long what follows a guess may take which took this long before, when it was not given up.
@@ -142,10 +143,16 @@ fn trial_limit(before: Duration) -> Duration {
     TRIAL_MIN + 10 * before
 }
 
-fn replay_to(trace: &Trace, options: &Options, sink: echo::Sink) -> Result<Summary, ReplayError> {
+/// What the program wrote goes to `sink`, if it is heard at all.
+fn replay_to(
+    trace: &Trace,
+    options: &Options,
+    is_heard: bool,
+    sink: echo::Sink,
+) -> Result<Summary, ReplayError> {
     let world = World::new(trace)?;
     let selection = select::select(&world.facts, options.pid)?;
-    let whole = Whole { world: &world, options, selection };
+    let whole = Whole { world: &world, options, selection, is_heard };
     run::allow_many_files();
     let known = Learnt::of_trace(trace);
     let mut search = Search::new(known.clone());
@@ -186,13 +193,13 @@ struct Shown {
 fn sink_of_attempt(shown: &Arc<Mutex<Shown>>) -> echo::Sink {
     let shown = shown.clone();
     let mut skip = shown.lock().unwrap_or_else(PoisonError::into_inner).bytes;
-    Box::new(move |fd, bytes| {
+    Box::new(move |source, bytes| {
         let known = usize::try_from(skip).unwrap_or(usize::MAX).min(bytes.len());
         skip -= known as u64;
         let bytes = &bytes[known..];
         let mut shown = shown.lock().unwrap_or_else(PoisonError::into_inner);
         if !bytes.is_empty() {
-            (shown.sink)(fd, bytes)?;
+            (shown.sink)(source, bytes)?;
             shown.bytes += bytes.len() as u64;
         }
         Ok(())
@@ -204,6 +211,7 @@ struct Whole<'t> {
     world: &'t World<'t>,
     options: &'t Options,
     selection: Selection,
+    is_heard: bool,
 }
 
 enum Attempt {
@@ -220,9 +228,9 @@ impl Whole<'_> {
         sink: &Arc<Mutex<Shown>>,
         limit: Option<Duration>,
     ) -> (Result<Attempt, ReplayError>, learnt::Found, Search) {
-        let Whole { world, options, selection } = self;
+        let Whole { world, options, selection, is_heard } = self;
         let trace = world.trace;
-        let echo = (!options.quiet).then(|| {
+        let echo = is_heard.then(|| {
             // Where all is to be heard, so is what a cut trace has lost but for its place.
             let is_heard = |domain| options.pid.is_none() || selection.heard.contains(domain);
             let heard = trace.echoes().iter().filter(|echo| is_heard(&echo.domain));

@@ -18,6 +18,7 @@ mod objects;
 mod processes;
 mod standing;
 mod stops;
+mod written;
 
 use std::{
     io,

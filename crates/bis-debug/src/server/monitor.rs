@@ -105,6 +105,10 @@ impl<'t> Served<'t> {
                 Ok("ok\n".into())
             }
             ["info", "recording"] => Ok(self.recording()),
+            ["output", rest @ ..] => {
+                let text = bytes(rest.first().unwrap_or(&"")).ok_or("the text is not hexadecimal")?;
+                Ok(self.written(&text))
+            }
             ["checkpoint", note @ ..] => Ok(self.keep(&note.join(" "))),
             ["delete", "checkpoint", number] => self.forget(number),
             ["info", "checkpoints"] => Ok(self.kept()),
@@ -166,6 +170,7 @@ impl<'t> Served<'t> {
                 Ok(format!("go {}\n", self.position()))
             }
             ["stopped"] => Ok(self.stopped()),
+            ["where"] => Ok(self.where_it_is()),
             ["catch-forks", on @ ("on" | "off")] => {
                 self.session.catches_forks = *on == "on";
                 Ok("ok\n".into())
@@ -353,7 +358,6 @@ impl<'t> Served<'t> {
     /// The user sees this stop.
     fn stopped(&mut self) -> String {
         let spot = self.spot();
-        let position = spot.position.clone();
         let Memory { seen, now, has_crossed_exec, .. } = &mut self.memory;
         *has_crossed_exec = false;
         if seen.get(*now) != Some(&spot) {
@@ -361,7 +365,11 @@ impl<'t> Served<'t> {
             seen.push(spot);
             *now = seen.len() - 1;
         }
-        format!("event {}\nplace {position}\n", self.session.replica().done().0)
+        self.where_it_is()
+    }
+
+    fn where_it_is(&self) -> String {
+        format!("event {}\nplace {}\n", self.session.replica().done().0, self.position())
     }
 
     fn recording(&self) -> String {

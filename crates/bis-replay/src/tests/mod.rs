@@ -206,7 +206,7 @@ impl Tape {
             copy.lock().unwrap().extend_from_slice(bytes);
             Ok(())
         });
-        let summary = replay_to(&trace, options, sink)?;
+        let summary = replay_to(&trace, options, !options.quiet, sink)?;
         let text = String::from_utf8(out.lock().unwrap().clone()).unwrap();
         Ok((summary, text))
     }

@@ -7,6 +7,7 @@ mod info;
 mod ls;
 mod make_texts;
 mod manual;
+mod output;
 mod pack;
 mod ps;
 mod record;
@@ -26,6 +27,7 @@ pub use info::Info;
 pub use ls::Ls;
 pub use make_texts::{MakeTexts, Order};
 pub use manual::{Completions, Gdbinit, Man};
+pub use output::Output;
 pub use pack::Pack;
 pub use ps::Ps;
 pub use record::{Nested, OnReplayArg, Record, Run, TicksArg};
@@ -80,6 +82,7 @@ pub enum Command {
     Replay(Box<Replay>),
     Ps(Ps),
     Dump(Dump),
+    Output(Output),
     Info(Info),
     Ls(Ls),
     Rm(Rm),

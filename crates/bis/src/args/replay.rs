@@ -155,7 +155,7 @@ pub enum ProcessArg {
 }
 
 impl ProcessArg {
-    fn parse(text: &str) -> Result<ProcessArg, String> {
+    pub(super) fn parse(text: &str) -> Result<ProcessArg, String> {
         if text.is_empty() {
             return Err("give the number of a process, or the name of its program".into());
         }

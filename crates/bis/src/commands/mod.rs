@@ -22,6 +22,7 @@ mod steps;
 mod stops;
 mod syscalls;
 mod trace_at;
+mod written;
 
 use crate::{args::Command, failure::Result};
 
@@ -32,6 +33,7 @@ pub fn run(command: Command) -> Result<u8> {
         Command::Replay(args) => replay::run(&args),
         Command::Ps(args) => ps::run(&args),
         Command::Dump(args) => dump::run(&args),
+        Command::Output(args) => written::run(&args),
         Command::Info(args) if args.cache => cache::show(),
         Command::Info(args) => info::run(&args),
         Command::Ls(args) => ls::run(&args),

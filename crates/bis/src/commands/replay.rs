@@ -53,10 +53,7 @@ pub fn run(args: &Replay) -> Result<u8> {
             }
         }),
         Err(error) => {
-            let failure = match error {
-                ReplayError::Divergence(_) => Failure::new(status::DIVERGED, error.to_string()),
-                _ => Failure::usage(error.to_string()),
-            };
+            let failure = failure_of(&error);
             let Some(domain) = error.domain().filter(|_| args.on_error.debugs) else { return Err(failure) };
             let status = failure.status;
             failure.print();
@@ -64,6 +61,14 @@ pub fn run(args: &Replay) -> Result<u8> {
             // Whatever the debugger's own was.
             Ok(status)
         }
+    }
+}
+
+/// What is said of a replay that failed, and its exit status.
+pub fn failure_of(error: &ReplayError) -> Failure {
+    match error {
+        ReplayError::Divergence(_) => Failure::new(status::DIVERGED, error.to_string()),
+        _ => Failure::usage(error.to_string()),
     }
 }
 
@@ -84,7 +89,7 @@ pub fn prove(trace: &Trace) {
 
 /// The process that was named. By its program it is the first one that executed it: its base name or whole
 /// path, as the kernel or as the program knew it.
-fn pid_of(trace: &Trace, process: &ProcessArg) -> Result<Tid> {
+pub fn pid_of(trace: &Trace, process: &ProcessArg) -> Result<Tid> {
     let name = match process {
         ProcessArg::Pid(pid) => return Ok(Tid(*pid)),
         ProcessArg::Command(name) => name,

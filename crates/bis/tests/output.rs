@@ -1,0 +1,127 @@
+//! `bis output`: each line that a recorded program wrote, with the event that wrote it, in the order in which
+//! they were written; what is asked for by text or by process; and that a debugger stands behind the write at
+//! that event.
+
+mod common;
+
+use std::{ffi::OsStr, path::Path, time::Duration};
+
+use common::{Folder, Step};
+use libtest_mimic::{Failed, Trial};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Two processes that write by turns, one of them to standard error and in pieces.
+const SCRIPT: &str = r#"
+echo "parent begins"
+sh -c 'printf "child: "; printf "all is %s\n" lost; printf "no newline"' >&2
+echo "parent ends"
+"#;
+
+fn main() {
+    let trials = vec![
+        Trial::test("all_lines_in_their_order", all_lines_in_their_order),
+        Trial::test("a_text_leads_to_the_event_that_wrote_it", a_text_leads_to_the_event_that_wrote_it),
+        Trial::test("one_process", one_process),
+        Trial::test("a_cut_trace_shows_what_it_has", a_cut_trace_shows_what_it_has),
+    ];
+    libtest_mimic::run(&common::arguments(), trials).exit();
+}
+
+fn recorded(folder: &Folder) -> Result<std::path::PathBuf, Failed> {
+    let trace = folder.path().join("trace");
+    let argv = ["sh", "-c", SCRIPT].map(OsStr::new);
+    let record = common::record_command(&trace, &[], &argv, folder.path());
+    let step = common::run(record, "record", folder.path(), None, LIMIT)?;
+    if step.status != 0 {
+        return Err(format!("failed to record: {}\n{}", step.status, step.shown()).into());
+    }
+    Ok(trace)
+}
+
+fn bis(folder: &Folder, name: &str, args: &[&str], trace: &Path) -> Result<Step, Failed> {
+    let mut command = common::command(common::bis(), folder.path());
+    command.args(args).arg(trace);
+    common::run(command, name, folder.path(), None, LIMIT)
+}
+
+/// What `bis output --json` says: event, process, descriptor and line.
+fn lines(
+    folder: &Folder,
+    name: &str,
+    args: &[&str],
+    trace: &Path,
+) -> Result<Vec<(u64, i64, u64, String)>, Failed> {
+    let args: Vec<&str> = ["output", "--json"].iter().chain(args).copied().collect();
+    let step = bis(folder, name, &args, trace)?;
+    if step.status != 0 {
+        return Err(format!("bis output ended with {}\n{}", step.status, step.shown()).into());
+    }
+    let text = String::from_utf8(step.stdout)?;
+    let line = |line: &str| -> Result<_, Failed> {
+        let value: serde_json::Value = serde_json::from_str(line)?;
+        let number = |key: &str| value[key].as_i64().ok_or_else(|| Failed::from(format!("{key} in {line}")));
+        let written = value["line"].as_str().ok_or("no line")?.to_owned();
+        Ok((number("event")?.try_into()?, number("pid")?, number("fd")?.try_into()?, written))
+    };
+    text.lines().map(line).collect()
+}
+
+fn all_lines_in_their_order() -> Result<(), Failed> {
+    let folder = Folder::new("output_all")?;
+    let trace = recorded(&folder)?;
+    let found = lines(&folder, "output", &[], &trace)?;
+    let texts: Vec<(u64, &str)> = found.iter().map(|(_, _, fd, text)| (*fd, text.as_str())).collect();
+    let wanted = [(1, "parent begins"), (2, "child: all is lost"), (1, "parent ends"), (2, "no newline")];
+    assert_eq!(texts, wanted);
+    let (parent, child) = (found[0].1, found[1].1);
+    assert!(parent != child && found[2].1 == parent, "{found:?}");
+    assert!(found[0].0 < found[1].0 && found[1].0 < found[2].0, "{found:?}");
+    let people = bis(&folder, "people", &["output"], &trace)?;
+    let people = String::from_utf8(people.stdout)?;
+    assert_eq!(people.lines().count(), 5, "{people}");
+    assert!(people.lines().nth(2).is_some_and(|line| line.ends_with(" 2  child: all is lost")), "{people}");
+    folder.done();
+    Ok(())
+}
+
+fn a_text_leads_to_the_event_that_wrote_it() -> Result<(), Failed> {
+    let folder = Folder::new("output_find")?;
+    let trace = recorded(&folder)?;
+    let begin = lines(&folder, "begin", &["--find", "child"], &trace)?;
+    let rest = lines(&folder, "rest", &["--find", "lost"], &trace)?;
+    assert_eq!((begin.len(), rest.len()), (1, 1));
+    assert!(begin[0].0 < rest[0].0, "the line was written by two calls: {begin:?} {rest:?}");
+    assert_eq!(lines(&folder, "none", &["--find", "found"], &trace)?, []);
+    let (from, to) = (rest[0].0.to_string(), rest[0].0.to_string());
+    let dump = bis(&folder, "dump", &["dump", "--from", &from, "--to", &to], &trace)?;
+    let dump = String::from_utf8(dump.stdout)?;
+    // The child's descriptor 1 is its parent's standard error.
+    assert!(dump.contains("write(1, "), "{dump}");
+    folder.done();
+    Ok(())
+}
+
+fn one_process() -> Result<(), Failed> {
+    let folder = Folder::new("output_process")?;
+    let trace = recorded(&folder)?;
+    let all = lines(&folder, "all", &[], &trace)?;
+    let child = all[1].1.to_string();
+    let found = lines(&folder, "child", &["-p", &child], &trace)?;
+    let texts: Vec<&str> = found.iter().map(|(.., text)| text.as_str()).collect();
+    assert_eq!(texts, ["child: all is lost", "no newline"]);
+    folder.done();
+    Ok(())
+}
+
+fn a_cut_trace_shows_what_it_has() -> Result<(), Failed> {
+    let folder = Folder::new("output_cut")?;
+    let trace = recorded(&folder)?;
+    let log = std::fs::OpenOptions::new().write(true).open(trace.join("log"))?;
+    log.set_len(log.metadata()?.len() / 2)?;
+    let step = bis(&folder, "cut", &["output"], &trace)?;
+    assert_eq!(step.status, 3, "{}", step.shown());
+    assert!(step.stderr_text().contains("it was cut short"), "{}", step.shown());
+    folder.done();
+    Ok(())
+}
