@@ -135,8 +135,9 @@ impl<'a> Scene<'a> {
             return cause;
         }
         if self.maps.iter().any(|m| m.shared) {
-            return "memory that the process shares with others had other content than in the recording: a \
-                    change whose order was not recorded; please report it"
+            return "memory that the process shares with others had other content than in the recording: either a \
+                    process outside of the recording has written to it, which is not recorded; or, if there is \
+                    no such process, the order of a change was not recorded, and then please report it"
                 .into();
         }
         if let Some(cause) = other_processor(&self.world.machine) {
