@@ -17,9 +17,9 @@ describes (setup, record, drive, check). More may stand before the sections:
 
 Each run has a fresh folder, always with the same path. The program runs natively twice (what differs between the
 two is not compared), and then N times recorded, each replayed. A run counts as recorded if the status and the output
-are the native ones and the check holds; it counts as replayed if `bis replay -a` ends with 0 and writes what the recorded run wrote. Of the last run, gdb goes to the end,
-two instructions back, to the begin, and to the end again. Results go to target/survey/results/NAME.json;
-a failed run keeps its trace and output in target/survey/failed/.
+are the native ones and the check holds; it counts as replayed if `bis replay -a` ends with 0 and writes what the
+recorded run wrote. Of the last run, gdb goes to the end, two instructions back, to the begin, and to the end again.
+Results go to target/survey/results/NAME.json; a failed run keeps its trace and output in target/survey/failed/.
 """
 import argparse, json, os, re, shutil, signal, subprocess, sys, time
 
@@ -36,6 +36,17 @@ reverse-continue
 when
 continue
 when
+"""
+
+INTRODUCTION = """# Programs that were tried
+
+Written by `tests/survey/survey.py --table`, from what `tests/survey/survey.py` has seen on the machine of this date.
+Each program is a file of `tests/survey` or `tests/real`; most of them run several programs, as servers with their
+clients do. *recorded*: how many of the recordings had the status and the output of native runs (where two native runs
+have the same), and did what the file checks. *replayed*: how many of those replayed with status 0 and the same output.
+*gdb*: in the last recording, gdb went to the end, two instructions back, to the begin, and to the end again. The times
+are of one native run and of the middle recording, on a machine with two cores that did other work meanwhile: they say
+that nothing stalls, and no more.
 """
 
 
@@ -78,7 +89,7 @@ class Failure(Exception):
     pass
 
 
-def run(argv, cwd, out, err, limit, env=None):
+def start(argv, cwd, out, err, env=None):
     """Starts argv, in a session of its own, and returns its process; its outputs go to files."""
     return subprocess.Popen(argv, cwd=cwd, stdin=subprocess.DEVNULL, stdout=open(out, "wb"), stderr=open(err, "wb"),
                             env=env, start_new_session=True)
@@ -110,7 +121,7 @@ class Survey:
         if not text:
             return
         argv = ["bash", "-euo", "pipefail", "-c", text]
-        process = run(argv, self.cwd, f"{self.logs}/{section}.out", f"{self.logs}/{section}.err", program.limit, env)
+        process = start(argv, self.cwd, f"{self.logs}/{section}.out", f"{self.logs}/{section}.err", env)
         status = finish(process, program.limit, section)
         if status:
             last = read(f"{self.logs}/{section}.err")[-300:].decode(errors="replace")
@@ -127,7 +138,7 @@ class Survey:
         argv = before + ["sh", "-c", program.sections["record"].strip()]
         plain = dict(os.environ, PATH=self.path)
         began = time.time()
-        process = run(argv, self.cwd, out, err, program.limit, plain)
+        process = start(argv, self.cwd, out, err, plain)
         try:
             self.script(program, "drive", env)
         except Failure:
@@ -152,7 +163,7 @@ class Survey:
 
     def replay(self, program, recorded, trace):
         out, err = f"{self.logs}/replay.out", f"{self.logs}/replay.err"
-        process = run([self.args.bis, "replay", "-a", trace], self.logs, out, err, program.limit)
+        process = start([self.args.bis, "replay", "-a", trace], self.logs, out, err)
         status = finish(process, 2 * program.limit, "replay")
         if status:
             raise Failure(f"replay: status {status}: {read(err)[-600:].decode(errors='replace')}")
@@ -165,7 +176,7 @@ class Survey:
         argv = [self.args.bis, "replay", "-q", "-e", "-o", "--batch", "-x", commands]
         argv += ["-p", program.keys["gdb"]] if "gdb" in program.keys else []
         limit = max(300, 2 * program.limit)
-        process = run(argv + [trace], self.logs, out, err, limit)
+        process = start(argv + [trace], self.logs, out, err)
         status = finish(process, limit, "gdb")
         text = read(out).decode(errors="replace")
         places = [int(n) for n in re.findall(r"Completed event: (\d+)", text)]
@@ -238,6 +249,7 @@ def programs():
 
 def table(results):
     rows = [json.load(open(f"{results}/{file}")) for file in sorted(os.listdir(results))]
+    print(INTRODUCTION)
     print("| program | version | recorded | replayed | gdb | native s | recorded s | remarks |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     words = {True: "yes", False: "no", None: "not tried"}
@@ -247,6 +259,7 @@ def table(results):
         print("|", " | ".join([row["name"], row["version"], *counts, words[row["gdb"]], *times, row["remark"]]), "|")
     runs, held = sum(row["runs"] for row in rows), sum(row["replayed"] for row in rows)
     print(f"\n{len(rows)} programs, {runs} recordings, of which {held} were as natively and replayed.")
+    print(open(f"{TREE}/tests/survey/suites.md").read(), end="")
 
 
 def main():
