@@ -1,0 +1,182 @@
+//! Where the tasks of a replica are to stop for the driver, and what the program counts by itself on its way.
+
+use std::collections::BTreeSet;
+
+use bis_rewrite::Predicate;
+use bis_trace::{
+    event::EventKind,
+    types::{Registers, TickKind},
+};
+use bis_tracee::debug;
+
+use super::{Replica, is_pause};
+use crate::{
+    areas::Piece,
+    counted::{Counted, Until},
+    error::Halt,
+    space::Space,
+    task::{Found, Run, Task},
+    traps::Traps,
+};
+
+impl Replica<'_> {
+    /// Where the tasks are to stop: whenever one is about to execute the instruction at one of these
+    /// addresses.
+    ///
+    /// # Errors
+    /// Where the process is gone.
+    pub fn set_points(&mut self, points: &BTreeSet<u64>) -> Result<(), Halt> {
+        let is_at_event = self.is_at_event();
+        let Replica { traps, space, .. } = self;
+        let places = |addr| space.text.as_ref().map_or_else(|| vec![addr], |text| text.places(addr));
+        Ok(traps.set_points(&space.memory, points, is_at_event, places)?)
+    }
+
+    /// From here to the next event, the program counts its arrivals at this address by itself; with
+    /// `stop_at`, the task stops at that one of them, as at a breakpoint. There must be one of
+    /// [`Replica::set_points`], and it stops the task no more. False: that cannot be here, and the breakpoint
+    /// stays as it is.
+    ///
+    /// # Errors
+    /// Where the process is gone.
+    pub fn count_arrivals(&mut self, addr: u64, stop_at: Option<u64>) -> Result<bool, Halt> {
+        self.let_count(addr, Until { arrival: stop_at, condition: None })
+    }
+
+    /// The same, and the task stops each time that the condition holds, or cannot be tested.
+    ///
+    /// # Errors
+    /// Where the process is gone.
+    pub fn count_where(&mut self, addr: u64, condition: &Predicate) -> Result<bool, Halt> {
+        self.let_count(addr, Until { arrival: None, condition: Some(condition) })
+    }
+
+    fn let_count(&mut self, addr: u64, until: Until<'_>) -> Result<bool, Halt> {
+        let Some((tid, _)) = self.next_task()? else { return Ok(false) };
+        // What counts arrivals has branches of its own, and how far the task has come would be counted with
+        // them.
+        let is_to_pause = self.next_event()?.is_some_and(|event| is_pause(&event.kind));
+        if self.world.ticks.counts_branches() && (is_to_pause || !self.is_attended) {
+            return Ok(false);
+        }
+        let places = self.space.text.as_ref().map_or_else(|| vec![addr], |text| text.places(addr));
+        let [place] = places[..] else { return Ok(false) };
+        // Copies of moved instructions have counts beside them, or jumps of ours.
+        let is_moved = place != addr || self.space.text.as_ref().is_some_and(|text| text.is_ours(place));
+        let searched = match self.cursor.underway.as_ref().map(|underway| &underway.event.kind) {
+            Some(EventKind::Pause(pause)) => Some(pause.regs.rip),
+            _ => None,
+        };
+        let base = self.traps.arrivals(addr);
+        if is_moved
+            || !self.traps.has_point(addr)
+            || searched == Some(place)
+            || self.traps.counted().iter().any(|counted| counted.covers(place))
+            || until.arrival.is_some_and(|stop_at| stop_at <= base)
+        {
+            return Ok(false);
+        }
+        self.traps.disarm(&self.space.memory)?;
+        // Text that has given way to something of ours may be in the way, too.
+        let near = self.space.memory.read_upto(place, 16);
+        if self.read_program(place, 16) != near {
+            return Ok(false);
+        }
+        let Some(task) = self.tasks.get_mut(&tid).filter(|task| task.stopped.is_some()) else {
+            return Ok(false);
+        };
+        let counted = self.traps.counted().iter().map(|counted| counted.place);
+        let in_the_way: Vec<u64> = counted.chain(searched).collect();
+        let counted = Counted::new(task, &self.space.memory, (addr, place), base, until, &in_the_way)?;
+        let is_counted = counted.is_some();
+        if let Some(counted) = counted {
+            self.traps.add_counted(counted);
+            // Where the last event has left this task is no arrival.
+            if self.traps.standing == Some((task.ours, place)) {
+                task.told = Some(place);
+            }
+        }
+        Ok(is_counted)
+    }
+
+    /// The program counts nothing any more.
+    ///
+    /// # Errors
+    /// Where the process is gone.
+    pub fn end_counts(&mut self) -> Result<(), Halt> {
+        if self.traps.counted().is_empty() {
+            return Ok(());
+        }
+        self.leave_counts()?;
+        let counted = self.traps.take_counted(&self.space.memory)?;
+        let Some(task) = self.tasks.values_mut().find(|task| task.stopped.is_some()) else { return Ok(()) };
+        counted.iter().try_for_each(|counted| counted.end(task))?;
+        Ok(())
+    }
+
+    /// A task that was stopped in the middle of what counts stands in the program's own text then. It goes on
+    /// being counted.
+    ///
+    /// # Errors
+    /// Where the process is gone.
+    pub fn leave_counts(&mut self) -> Result<(), Halt> {
+        if self.traps.counted().is_empty() {
+            return Ok(());
+        }
+        self.traps.disarm(&self.space.memory)?;
+        for task in self.tasks.values_mut() {
+            end_counts_of(task, &self.space, &mut self.traps)?;
+        }
+        Ok(())
+    }
+
+    /// Whatever the tasks touch of these bytes stops them. Of debug registers there are as many as the
+    /// processor has, less one for the search for a place.
+    ///
+    /// # Errors
+    /// Where the process is gone.
+    pub fn set_watches(&mut self, watches: &[Piece]) -> Result<(), Halt> {
+        let is_at_event = self.is_at_event();
+        // A source that steps uses a register for instructions that it does not step over; and the search for
+        // a place needs one.
+        let room =
+            if self.world.ticks.kind() == TickKind::Stepping { debug::COUNT - 2 } else { debug::COUNT };
+        self.traps.set_watches(watches, room, is_at_event);
+        Ok(())
+    }
+}
+
+/// A task that stands in the middle of what counts goes on in the program's own text.
+fn end_counts_of(task: &mut Task, space: &Space, traps: &mut Traps) -> Result<(), Halt> {
+    if task.stopped.is_none() {
+        return Ok(());
+    }
+    // In front of the copies there is a dozen instructions, and a condition.
+    const STEPS_MAX: usize = 1024;
+    for _ in 0..STEPS_MAX {
+        let regs = task.regs()?;
+        if let Some(rip) = traps.counted().iter().find_map(|counted| counted.original(regs.rip)) {
+            task.set_regs(&Registers { rip, ..regs })?;
+            if traps.counted().iter().any(|counted| counted.place == rip) {
+                stands_counted(task, traps, rip);
+            }
+            return Ok(());
+        }
+        if !traps.counted().iter().any(|counted| counted.has(regs.rip)) {
+            return Ok(());
+        }
+        let place =
+            task.run(&space.memory, traps, Run { interrupt: None, step: true, hooks: space.hooks })?;
+        if let Found::Point(place) = place.found {
+            stands_counted(task, traps, place);
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// The task stands at a place, and that arrival was counted: a breakpoint there must not stop it again.
+fn stands_counted(task: &mut Task, traps: &mut Traps, place: u64) {
+    task.told = Some(place);
+    traps.last = Some((task.ours, place));
+}
