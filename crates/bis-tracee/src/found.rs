@@ -25,7 +25,7 @@ use crate::{
     proc::{self, Fields},
     remote::Remote,
     sys,
-    task::{self, Resume, Running, Status, Stopped},
+    task::{self, Resume, Running, Status, Stopped, Undisturbed},
     vdso,
 };
 
@@ -385,11 +385,11 @@ fn set_out_again(stopped: &mut Stopped) -> Result<(), TraceeError> {
 /// preemption.
 fn leave(mut stopped: Stopped, memory: &Memory, within: impl Fn(u64) -> bool) -> Result<Stopped, FoundError> {
     let tid = stopped.tid();
-    let sigmask = stopped.sigmask()?;
+    let mut undisturbed = None;
     let mut steps = 0;
     while within(stopped.regs()?.rip) {
-        if steps == 0 {
-            stopped.set_sigmask(u64::MAX)?;
+        if undisturbed.is_none() {
+            undisturbed = Some(Undisturbed::begin(&mut stopped)?);
         }
         steps += 1;
         if steps > STEPS_MAX {
@@ -405,9 +405,7 @@ fn leave(mut stopped: Stopped, memory: &Memory, within: impl Fn(u64) -> bool) ->
             _ => stopped = running.stopped(),
         }
     }
-    if steps > 0 {
-        stopped.set_sigmask(sigmask)?;
-    }
+    drop(undisturbed);
     if let Some(abort) = sequence(tid, memory, stopped.regs()?.rip) {
         let regs = stopped.regs()?;
         stopped.set_regs(&Registers { rip: abort, ..regs })?;

@@ -100,6 +100,8 @@ impl<'a> Remote<'a> {
                     }
                     if info.is_fault() {
                         let found = format!("{found} at {:#x}", regs.rip);
+                        // Whoever looks at it sees the program's registers, not those of this call.
+                        **slot = Some(stopped);
                         return Err(TraceeError::Unexpected { tid, doing: "making a remote call", found });
                     }
                     self.arrived.push(info);
@@ -108,6 +110,7 @@ impl<'a> Remote<'a> {
                 Status::NewTask(child) => self.new_task = Some(child),
                 other => {
                     let found = other.to_string();
+                    **slot = Some(stopped);
                     return Err(TraceeError::Unexpected { tid, doing: "making a remote call", found });
                 }
             }
@@ -172,5 +175,40 @@ impl Drop for Remote<'_> {
     fn drop(&mut self) {
         // Whatever led here is what is told; a task that has died meanwhile needs nothing.
         let _ = self.put_back();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::CString;
+
+    use super::*;
+    use crate::{
+        filter::Mode,
+        spawn::{Program, Spawn, spawn},
+        task::Undisturbed,
+    };
+
+    #[test]
+    fn a_call_that_faults_leaves_registers_and_mask_as_they_were() {
+        let path = CString::new("/bin/true").unwrap();
+        let (argv, program) = (vec![path.clone()], Program::Path(path));
+        let stopped =
+            spawn(&Spawn { program, argv, envp: vec![], cwd: None, file_limit: None, mode: Mode::Record })
+                .unwrap();
+        let (tid, regs, mask) = (stopped.tid(), stopped.regs().unwrap(), stopped.sigmask().unwrap());
+        let mut slot = Some(stopped);
+        let mut remote = Remote::new(&mut slot).unwrap();
+        let error = remote.call_at(16, 18, libc::SYS_getpid, [0; 6]).unwrap_err();
+        assert!(matches!(error, TraceeError::Unexpected { .. }), "{error}");
+        drop(remote);
+        let mut stopped = slot.expect("it is stopped still");
+        assert_eq!(stopped.regs().unwrap(), Registers { orig_rax: u64::MAX, ..regs });
+        assert_eq!(stopped.sigmask().unwrap(), mask);
+        let undisturbed = Undisturbed::begin(&mut stopped).unwrap();
+        assert_ne!(stopped.sigmask().unwrap(), mask);
+        drop(undisturbed);
+        assert_eq!(stopped.sigmask().unwrap(), mask);
+        sys::kill(tid, Signal::KILL).unwrap();
     }
 }

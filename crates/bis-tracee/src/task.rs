@@ -212,6 +212,31 @@ impl Running {
     }
 }
 
+/// All signals of a stopped task are blocked, until this is dropped, and the task, stopped again, has its own
+/// mask back.
+#[derive(Debug)]
+pub struct Undisturbed {
+    tid: Tid,
+    mask: u64,
+}
+
+impl Undisturbed {
+    /// # Errors
+    /// [`TraceeError::Died`] where the task was killed meanwhile.
+    pub fn begin(stopped: &mut Stopped) -> Result<Undisturbed> {
+        let undisturbed = Undisturbed { tid: stopped.tid, mask: stopped.sigmask()? };
+        stopped.set_sigmask(u64::MAX)?;
+        Ok(undisturbed)
+    }
+}
+
+impl Drop for Undisturbed {
+    fn drop(&mut self) {
+        // A task that has died has no mask.
+        let _ = sys::set_sigmask(self.tid, self.mask);
+    }
+}
+
 impl Stopped {
     /// A task that a wait has just reported as stopped and that nobody holds a value of: a new one.
     pub fn adopt(tid: Tid) -> Stopped {
