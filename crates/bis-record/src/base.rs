@@ -11,7 +11,7 @@ use bis_agent::{AGENT_BASE, AGENT_LEN};
 use bis_trace::{
     event::{Backing, Base, Effect, MemWrite, Outcome},
     ours::{Area, AreaKind, Diverted},
-    types::{DomainId, FileId, PAGE, Registers, Tid},
+    types::{DomainId, FileId, PAGE, PAGE_LEN, Registers, Tid},
 };
 use bis_tracee::{
     Memory, Stopped,
@@ -118,7 +118,7 @@ fn image_of(
                 // The kernel has cleared the rest of the last page of the file's part.
                 writes.extend(
                     memory
-                        .read_vec(mapping.end - PAGE, 4096)
+                        .read_vec(mapping.end - PAGE, PAGE_LEN)
                         .ok()
                         .map(|data| MemWrite { addr: mapping.end - PAGE, data }),
                 );

@@ -17,7 +17,7 @@ use bis_syscalls::Dir;
 use bis_trace::{
     StreamWriter,
     event::{Event, EventKind, Lapse, MemWrite, Outcome, PausePlace, RangeSum, SignalPoint},
-    types::{DomainId, EventSeq, Registers, Tid},
+    types::{DomainId, EventSeq, PAGE, Registers, Tid},
 };
 use bis_tracee::{Memory, balance, checksum, maps, sys, xsave};
 
@@ -281,7 +281,7 @@ impl Recorder<'_> {
             let is_run_over =
                 |rsp: u64| mappings.iter().find(|m| rsp < m.end).is_some_and(|m| m.start == mapping.start);
             let begin = |rsp: &u64| match is_in(mapping, *rsp) {
-                true => Some(rsp.next_multiple_of(4096)),
+                true => Some(rsp.next_multiple_of(PAGE)),
                 false => is_run_over(*rsp).then_some(mapping.end),
             };
             let start = stacks.iter().filter_map(begin).max().unwrap_or(mapping.start);

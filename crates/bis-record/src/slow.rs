@@ -4,7 +4,10 @@
 
 use std::collections::HashMap;
 
-use bis_trace::{event::MemWrite, types::Tid};
+use bis_trace::{
+    event::MemWrite,
+    types::{PAGE_LEN, Tid},
+};
 use bis_tracee::{
     Memory, checksum, maps,
     pagemap::{Page, PageMap},
@@ -22,10 +25,10 @@ pub struct PageHashes {
 fn for_each_page(tid: Tid, memory: &Memory, mut found: impl FnMut(u64, &[u8])) -> Result<()> {
     let os = |source| RecordError::Os { what: "read the page map", source };
     let pagemap = PageMap::open(tid).map_err(os)?;
-    let mut page = vec![0u8; 4096];
+    let mut page = vec![0u8; PAGE_LEN];
     for mapping in maps::read(tid)?.iter().filter(|m| checksum::is_summed(m)) {
         let read = |start: u64, end: u64| {
-            for addr in (start..end).step_by(4096) {
+            for addr in (start..end).step_by(PAGE_LEN) {
                 if memory.read(addr, &mut page).is_ok() {
                     found(addr, &page);
                 }

@@ -14,7 +14,7 @@ use std::ops::Range;
 use bis_rewrite::{Condition, Conditional, Run, Span, conditional};
 use bis_trace::{
     event::Pause,
-    types::{PAGE, Registers, Signal},
+    types::{PAGE, PAGE_LEN, Registers, Signal},
 };
 use bis_tracee::{
     Memory, TraceeError,
@@ -202,7 +202,7 @@ impl Seek {
         let (wanted, found) = (pause.regs.general(), task.regs()?.general());
         let within = |page: u64| mappings.iter().find(|m| (m.start..m.end).contains(&page));
         let mut guarded = Vec::new();
-        for page in (start & !(PAGE - 1)..span.end()).step_by(4096) {
+        for page in (start & !(PAGE - 1)..span.end()).step_by(PAGE_LEN) {
             match within(page) {
                 // Others may write it elsewhere.
                 Some(mapping) if mapping.shared => return Ok(None),

@@ -5,6 +5,9 @@ use std::fmt;
 /// Bytes of a page on x86-64.
 pub const PAGE: u64 = 4096;
 
+/// The same, as the length of bytes that we hold.
+pub const PAGE_LEN: usize = PAGE as usize;
+
 /// A thread id as the recorded program saw it (kernel `pid_t` of the thread). Always positive.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Tid(pub i32);

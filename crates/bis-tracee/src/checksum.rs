@@ -4,7 +4,10 @@
 use std::{fs::File, os::unix::fs::FileExt};
 
 use bis_agent::OURS;
-use bis_trace::{event::RangeSum, types::Tid};
+use bis_trace::{
+    event::RangeSum,
+    types::{PAGE_LEN, Tid},
+};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::{
@@ -13,7 +16,6 @@ use crate::{
     memory::Memory,
 };
 
-const PAGE: usize = 4096;
 /// Pages looked at in one go.
 const BATCH: usize = 256;
 
@@ -42,20 +44,20 @@ pub fn sum_mapped(tid: Tid, memory: &Memory, mappings: &[Mapping], addr: u64, le
         // Whether a page of a file, or of memory that others share, is present says nothing about its
         // content: the kernel maps such pages when it likes.
         let sparse = mapping.inode == 0;
-        for base in (start..end).step_by(PAGE * BATCH) {
-            let count = usize::try_from((end - base).div_ceil(PAGE as u64)).unwrap_or(BATCH).min(BATCH);
+        for base in (start..end).step_by(PAGE_LEN * BATCH) {
+            let count = usize::try_from((end - base).div_ceil(PAGE_LEN as u64)).unwrap_or(BATCH).min(BATCH);
             if !sparse {
                 sum.add(base, count);
                 continue;
             }
             let mut entries = vec![0u8; 8 * count];
-            pagemap.read_exact_at(&mut entries, base / PAGE as u64 * 8).map_err(os)?;
+            pagemap.read_exact_at(&mut entries, base / PAGE_LEN as u64 * 8).map_err(os)?;
             // Bit 63: present; bit 62: swapped out (Documentation/admin-guide/mm/pagemap.rst).
             let present = |page: usize| entries[8 * page + 7] & 0xc0 != 0;
             let mut page = 0;
             while page < count {
                 let run = (page..count).take_while(|p| present(*p)).count();
-                sum.add(base + (page * PAGE) as u64, run);
+                sum.add(base + (page * PAGE_LEN) as u64, run);
                 page += run.max(1);
             }
         }
@@ -75,14 +77,14 @@ impl Sum<'_> {
         if count == 0 {
             return;
         }
-        if self.data.len() < count * PAGE {
-            self.data.resize(count * PAGE, 0);
+        if self.data.len() < count * PAGE_LEN {
+            self.data.resize(count * PAGE_LEN, 0);
         }
-        let bytes = &mut self.data[..count * PAGE];
+        let bytes = &mut self.data[..count * PAGE_LEN];
         if self.memory.read(addr, bytes).is_ok() {
-            for (index, content) in bytes.chunks_exact(PAGE).enumerate() {
+            for (index, content) in bytes.chunks_exact(PAGE_LEN).enumerate() {
                 if content.iter().any(|byte| *byte != 0) {
-                    let seed = addr + (index * PAGE) as u64;
+                    let seed = addr + (index * PAGE_LEN) as u64;
                     self.value = self.value.wrapping_add(xxh3_64_with_seed(content, seed));
                 }
             }
@@ -90,7 +92,7 @@ impl Sum<'_> {
             // A page of it cannot be read (it lies beyond the end of its file, or is a guard): the others
             // can.
             for page in 0..count {
-                self.add(addr + (page * PAGE) as u64, 1);
+                self.add(addr + (page * PAGE_LEN) as u64, 1);
             }
         }
     }

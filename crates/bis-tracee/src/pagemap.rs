@@ -3,7 +3,7 @@
 
 use std::{fs::File, io, os::unix::fs::FileExt};
 
-use bis_trace::types::{PAGE, Tid};
+use bis_trace::types::{PAGE, PAGE_LEN, Tid};
 
 /// Pages asked for in one go.
 const BATCH: u64 = 8192;
@@ -75,7 +75,7 @@ impl PageMap {
             self.0.read_exact_at(&mut bytes, base / PAGE * 8)?;
             let mut run = None;
             let words = bytes.as_chunks::<8>().0.iter().map(|word| wanted(Page(u64::from_le_bytes(*word))));
-            for (at, is_wanted) in (base..).step_by(4096).zip(words.chain([false])) {
+            for (at, is_wanted) in (base..).step_by(PAGE_LEN).zip(words.chain([false])) {
                 match (run, is_wanted) {
                     (None, true) => run = Some(at),
                     (Some(from), false) => {

@@ -4,7 +4,10 @@
 
 use std::ops::Range;
 
-use bis_trace::{event::Outcome, types::Tid};
+use bis_trace::{
+    event::Outcome,
+    types::{PAGE, Tid},
+};
 use bis_tracee::maps::{self, Mapping};
 
 use super::{
@@ -42,7 +45,7 @@ impl Domain {
     /// An mprotect has failed.
     pub(super) fn fail_mprotect(&mut self, tid: Tid, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
         let [addr, len, asked, ..] = args;
-        if !addr.is_multiple_of(4096) {
+        if !addr.is_multiple_of(PAGE) {
             return Ok(());
         }
         let done = protected(&maps::read(tid)?, &range(addr, len), self.prot_of(tid, asked));
@@ -81,7 +84,7 @@ impl Domain {
     pub(super) fn fail_advice(&mut self, tid: Tid, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
         let [addr, len, advice, ..] = args;
         let advice = if advice == MADV_FREE { MADV_DONTNEED } else { advice };
-        if !ADVICES.contains(&advice) || !addr.is_multiple_of(4096) {
+        if !ADVICES.contains(&advice) || !addr.is_multiple_of(PAGE) {
             return Ok(());
         }
         let whole = range(addr, len);
@@ -98,7 +101,7 @@ impl Domain {
 
     /// What is not mapped (any more) in this range: the old mapping gives way before the new one is refused.
     fn unmapped_in(&mut self, tid: Tid, range: &Range<u64>, outcome: &mut Outcome) -> Result<()> {
-        if !range.start.is_multiple_of(4096) || range.is_empty() {
+        if !range.start.is_multiple_of(PAGE) || range.is_empty() {
             return Ok(());
         }
         let mappings = maps::read(tid)?;

@@ -17,7 +17,7 @@
 //! Replay needs no more than for any pause, and less than for most: the task comes to the place for the first
 //! time since its last event, so the first stop is the right one.
 
-use bis_trace::types::PAGE;
+use bis_trace::types::{PAGE, PAGE_LEN};
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -273,7 +273,7 @@ impl Code<'_> {
         let page = at & !(PAGE - 1);
         let mut pages = self.pages.borrow_mut();
         // With so much of the next page that an instruction may have there.
-        let read = || self.memory.read_upto(page, 4096 + INSTRUCTION_MAX);
+        let read = || self.memory.read_upto(page, PAGE_LEN + INSTRUCTION_MAX);
         let bytes = pages.entry(page).or_insert_with(read);
         let from = usize::try_from(at - page).unwrap_or(0).min(bytes.len());
         Decoder::with_ip(64, &bytes[from..], at, DecoderOptions::NONE).decode()

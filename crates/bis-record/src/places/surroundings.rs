@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use bis_trace::{
     event::{MemWrite, RangeSum},
-    types::{PAGE, Registers},
+    types::{PAGE, PAGE_LEN, Registers},
 };
 use bis_tracee::{Memory, checksum, maps::Mapping, xsave};
 use xxhash_rust::xxh3::xxh3_64;
@@ -142,7 +142,7 @@ fn near(memory: &Memory, regs: &Registers, large: &[(u64, u64)]) -> Vec<(u64, u6
             };
             let page = word & !(PAGE - 1);
             let from = page.saturating_sub(around).max(*start);
-            for page in (from..(page + PAGE + around).min(*end)).step_by(4096) {
+            for page in (from..(page + PAGE + around).min(*end)).step_by(PAGE_LEN) {
                 if pages.len() < NEAR_MAX && !pages.contains(&(page, page + PAGE)) {
                     pages.push((page, page + PAGE));
                 }

@@ -1,6 +1,9 @@
 //! What memory holds, page by page, as writes that an outcome can tell.
 
-use bis_trace::{event::MemWrite, types::Tid};
+use bis_trace::{
+    event::MemWrite,
+    types::{PAGE_LEN, Tid},
+};
 use bis_tracee::{
     Memory,
     maps::Mapping,
@@ -32,8 +35,8 @@ fn pages(
 ) -> Result<Vec<MemWrite>> {
     let mut writes: Vec<MemWrite> = Vec::new();
     let found = |from: u64, to: u64| {
-        for addr in (from..to).step_by(4096) {
-            let page = memory.read_upto(addr, 4096);
+        for addr in (from..to).step_by(PAGE_LEN) {
+            let page = memory.read_upto(addr, PAGE_LEN);
             if !is_told(&page) {
                 continue;
             }

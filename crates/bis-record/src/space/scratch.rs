@@ -91,7 +91,7 @@ impl Scratch {
             self.blocks.insert(tid, block);
             return Room::At(block.0);
         }
-        let len = needed.max(BLOCK_LEN_MIN).next_multiple_of(4096);
+        let len = needed.max(BLOCK_LEN_MIN).next_multiple_of(PAGE);
         if self.next + len > SCRATCH_END { Room::None } else { Room::Map(self.next, len) }
     }
 

@@ -3,7 +3,7 @@
 use bis_syscalls::Call;
 use bis_trace::{
     event::MemWrite,
-    types::{REGISTER_COUNT, Registers, Signal, Tid},
+    types::{PAGE, REGISTER_COUNT, Registers, Signal, Tid},
 };
 use bis_tracee::{Memory, maps, proc, sys};
 
@@ -19,7 +19,6 @@ use crate::{
 };
 
 const WORD: usize = 8;
-const PAGE: u64 = 4096;
 /// The registers of `struct user`, and where its debug registers begin and end.
 const REGS_LEN: usize = REGISTER_COUNT * WORD;
 const DEBUG_REGS: std::ops::Range<u64> = 848..912;

@@ -22,9 +22,9 @@ impl Replica<'_> {
     /// Lets the replica go on, up to the first of its limits or traps.
     ///
     /// # Errors
-    /// [`Halt::Failed`] with a [`ReplayError::Divergence`](crate::error::ReplayError::Divergence) when a program did something else than it did when
-    /// it was recorded: the task stands there, and can be looked at. The other kinds when trace or machine
-    /// are at fault, or all is cancelled.
+    /// [`Halt::Failed`] with a divergence when a program did something else than it did when it was recorded:
+    /// the task stands there, and can be looked at. The other kinds when trace or machine are at fault, or
+    /// all is cancelled.
     pub fn advance(&mut self, host: &mut dyn Host, limit: &Limit<'_>) -> Result<Stop, Halt> {
         if !self.is_attended {
             return self.go_on(host, limit);

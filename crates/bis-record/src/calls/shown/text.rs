@@ -5,6 +5,8 @@
 
 use std::{collections::BTreeSet, ops::Range};
 
+use bis_trace::types::PAGE;
+
 /// The kernel's padding before a name (fs/proc/task_mmu.c: show_map_vma).
 const NAME_COLUMN: usize = 73;
 
@@ -219,7 +221,7 @@ pub struct Weight {
 
 /// The pages of 4 KiB that so many bytes are.
 fn pages(bytes: u64) -> u64 {
-    bytes / 4096
+    bytes / PAGE
 }
 
 /// The words of a line, where each is less by what belongs to it.
