@@ -1,0 +1,203 @@
+//! Descriptors and open files, ours and other processes'.
+
+use std::{io, ptr};
+
+use bis_trace::types::{PAGE_LEN, Tid};
+
+/// An anonymous file in memory, close-on-exec.
+pub fn memfd(name: &std::ffi::CStr) -> io::Result<std::os::fd::OwnedFd> {
+    use std::os::fd::FromRawFd;
+    // SAFETY: `name` is a valid C string; the descriptor returned is new and ours.
+    unsafe {
+        let fd = libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC);
+        if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(std::os::fd::OwnedFd::from_raw_fd(fd)) }
+    }
+}
+
+/// A descriptor of ours for what a process's descriptor `fd` means: the same open file, with the same
+/// position.
+///
+/// # Errors
+/// Where there is no such process or descriptor, it is not ours to trace, or the kernel is older than 5.6.
+pub fn take_fd(pid: Tid, fd: i32) -> io::Result<std::fs::File> {
+    use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+    let opened = |value: libc::c_long| match i32::try_from(value) {
+        // SAFETY: the kernel has just made it; nobody else knows it.
+        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(io::Error::last_os_error()),
+    };
+    // SAFETY: plain numbers.
+    let process = opened(unsafe { libc::syscall(libc::SYS_pidfd_open, pid.0, 0) })?;
+    // SAFETY: plain numbers.
+    let taken = opened(unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd, 0) })?;
+    Ok(taken.into())
+}
+
+/// The open file behind our own descriptor `fd`, which somebody else has given us, as a descriptor of its
+/// own. What we start does not get the one given, unless it is a standard one.
+///
+/// # Errors
+/// Where there is no such descriptor.
+pub fn adopt_fd(fd: i32) -> io::Result<std::fs::File> {
+    use std::os::fd::{FromRawFd, OwnedFd};
+    // SAFETY: plain numbers; a descriptor that dup makes is new and ours.
+    let own = unsafe {
+        let own = libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, libc::STDERR_FILENO + 1);
+        if own < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        OwnedFd::from_raw_fd(own)
+    };
+    if fd > libc::STDERR_FILENO {
+        // SAFETY: plain numbers; close-on-exec changes nothing for this process.
+        unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
+    }
+    Ok(own.into())
+}
+
+/// Lets `len` bytes of `to` from `at` on have the blocks of `from` at `offset`; numbers in whole blocks.
+///
+/// # Errors
+/// Where the filesystem cannot do it: it is not the same, has no such thing, or the range is not aligned or
+/// not there.
+pub fn clone_range(
+    from: &std::fs::File,
+    offset: u64,
+    len: u64,
+    to: &std::fs::File,
+    at: u64,
+) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+    /// `_IOW(0x94, 13, struct file_clone_range)` (`include/uapi/linux/fs.h`).
+    const FICLONERANGE: libc::c_ulong = 0x4020_940d;
+    // `struct file_clone_range`: the source's descriptor, its offset, the length, the offset to go to.
+    let range = [i64::from(from.as_raw_fd()).cast_unsigned(), offset, len, at];
+    // SAFETY: the kernel reads `range`, which lives during the call.
+    let done = unsafe { libc::ioctl(to.as_raw_fd(), FICLONERANGE, &raw const range) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Whether it is certain that no process has this file open for writing now, or mapped so: the kernel gives a
+/// lease for reading to its owner only then. `file` is open for reading, by a description of its own.
+#[must_use]
+pub fn is_at_rest(file: &std::fs::File) -> bool {
+    use std::os::fd::AsRawFd;
+    const F_SETSIG: i32 = 10;
+    let fd = file.as_raw_fd();
+    // SAFETY: fcntl on a descriptor of ours, with numbers. Who opens the file for writing while the lease is
+    // there waits until it is not, and we are told by a signal that means nothing to us.
+    unsafe {
+        libc::fcntl(fd, F_SETSIG, libc::SIGCHLD) == 0
+            && libc::fcntl(fd, libc::F_SETLEASE, libc::F_RDLCK) == 0
+            && libc::fcntl(fd, libc::F_SETLEASE, libc::F_UNLCK) == 0
+    }
+}
+
+/// Is this a file of a /proc, wherever that is mounted?
+pub fn is_on_procfs(path: &str) -> bool {
+    let Ok(path) = std::ffi::CString::new(path) else { return false };
+    // SAFETY: an all-zero statfs is valid; the kernel fills it, and reads a string.
+    let (found, fs) = unsafe {
+        let mut fs: libc::statfs = std::mem::zeroed();
+        (libc::statfs(path.as_ptr(), &raw mut fs), fs)
+    };
+    found == 0 && fs.f_type == libc::PROC_SUPER_MAGIC
+}
+
+/// Do descriptor `fd` of task `tid` and our own descriptor `ours` name the same open file? Errors where the
+/// kernel has no kcmp.
+pub fn same_open_file(tid: Tid, fd: i32, ours: i32) -> io::Result<bool> {
+    const KCMP_FILE: i32 = 0;
+    // SAFETY: kcmp takes plain numbers.
+    let value = unsafe {
+        libc::syscall(libc::SYS_kcmp, libc::getpid(), tid.0, KCMP_FILE, i64::from(ours), i64::from(fd))
+    };
+    if value < 0 { Err(io::Error::last_os_error()) } else { Ok(value == 0) }
+}
+
+/// Do the descriptors with the number `fd` of two tasks name the same open file? Errors where the kernel has
+/// no kcmp, or one of them has no such descriptor.
+pub fn share_open_file(one: Tid, other: Tid, fd: i32) -> io::Result<bool> {
+    const KCMP_FILE: i32 = 0;
+    let fd = i64::from(fd);
+    // SAFETY: kcmp takes plain numbers.
+    let value = unsafe { libc::syscall(libc::SYS_kcmp, one.0, other.0, KCMP_FILE, fd, fd) };
+    if value < 0 { Err(io::Error::last_os_error()) } else { Ok(value == 0) }
+}
+
+/// Sends a descriptor of ours through a unix socket (SCM_RIGHTS), with one byte.
+///
+/// # Errors
+/// As sendmsg(2).
+pub fn send_fd(socket: &std::fs::File, file: &std::fs::File) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+    let mut byte = 0u8;
+    let mut control = [0u64; 3];
+    let mut part = libc::iovec { iov_base: ptr::from_mut(&mut byte).cast(), iov_len: 1 };
+    // SAFETY: a message header is plain data, for which zeros are valid; all that it points to lives until
+    // sendmsg returns, and `control` is aligned and long enough for a header (16 bytes) and one descriptor.
+    let sent = unsafe {
+        let mut message: libc::msghdr = std::mem::zeroed();
+        message.msg_iov = &raw mut part;
+        message.msg_iovlen = 1;
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = libc::CMSG_SPACE(4) as usize;
+        let header = libc::CMSG_FIRSTHDR(&raw const message);
+        (*header).cmsg_level = libc::SOL_SOCKET;
+        (*header).cmsg_type = libc::SCM_RIGHTS;
+        (*header).cmsg_len = libc::CMSG_LEN(4) as usize;
+        libc::CMSG_DATA(header).cast::<i32>().write_unaligned(file.as_raw_fd());
+        libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL)
+    };
+    if sent == 1 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// All bytes of a file, for as long as this process lives. Pages are read when they are looked at, and the
+/// kernel may forget them again. Whoever makes the file shorter meanwhile makes reads beyond its new end
+/// fatal: so only for programs and libraries, which are replaced and not rewritten.
+#[derive(Clone, Copy, Debug)]
+pub struct MappedFile(&'static [u8]);
+
+impl MappedFile {
+    pub fn bytes(self) -> &'static [u8] {
+        self.0
+    }
+
+    /// This part of it has been looked at, and will hardly be again: the whole pages in it are ours no
+    /// longer, until they are looked at. What is no part of the file is left alone.
+    pub fn forget(self, part: &[u8]) {
+        let within = self.0.as_ptr_range();
+        let asked = part.as_ptr_range();
+        if !(within.start <= asked.start && asked.end <= within.end) {
+            return;
+        }
+        let (start, end) =
+            ((asked.start as usize).next_multiple_of(PAGE_LEN), asked.end as usize & !(PAGE_LEN - 1));
+        if start < end {
+            let skipped = start - asked.start as usize;
+            // SAFETY: these pages lie in a private mapping of a file that nobody writes to, made by
+            // `map_file`: whoever looks at them again finds what the file has there, which is what they hold.
+            unsafe {
+                libc::madvise(asked.start.add(skipped).cast_mut().cast(), end - start, libc::MADV_DONTNEED);
+            }
+        }
+    }
+}
+
+/// Maps a file, to be read.
+///
+/// # Errors
+/// Where the file cannot be mapped: it is empty, or no regular file.
+pub fn map_file(file: &std::fs::File) -> io::Result<MappedFile> {
+    use std::os::fd::AsRawFd;
+    let len = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+    // SAFETY: a new private mapping at an address of the kernel's choice; it is never unmapped, so the slice
+    // may live for ever.
+    unsafe {
+        let at = libc::mmap(ptr::null_mut(), len, libc::PROT_READ, libc::MAP_PRIVATE, file.as_raw_fd(), 0);
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(MappedFile(std::slice::from_raw_parts(at.cast(), len)))
+    }
+}

@@ -1,0 +1,58 @@
+//! The memory of other processes, by the kernel's calls that copy between processes.
+
+use std::{io, ptr};
+
+use bis_trace::types::Tid;
+
+/// Reads memory of a process from `addr` (process_vm_readv): how many bytes, up to the first page that cannot
+/// be read.
+pub fn read_memory(pid: Tid, addr: u64, buf: &mut [u8]) -> io::Result<usize> {
+    let to = libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: buf.len() };
+    // An address of the other process, which is never followed here; 64 bits are 64 bits.
+    let from = libc::iovec { iov_base: ptr::without_provenance_mut(addr as usize), iov_len: buf.len() };
+    // SAFETY: the kernel writes to `buf` only, and no more than its length.
+    let count = unsafe { libc::process_vm_readv(pid.0, &raw const to, 1, &raw const from, 1, 0) };
+    usize::try_from(count).map_err(|_| io::Error::last_os_error())
+}
+
+/// Writes memory of a process (process_vm_writev), each piece at its address: how many bytes in all, up to
+/// the first page that the process may not write. At most 1024 pieces (UIO_MAXIOV).
+pub fn write_memory<'a>(pid: Tid, pieces: impl Iterator<Item = (u64, &'a [u8])>) -> io::Result<usize> {
+    let (mut from, mut to) = (Vec::new(), Vec::new());
+    for (addr, data) in pieces {
+        from.push(libc::iovec { iov_base: data.as_ptr().cast_mut().cast(), iov_len: data.len() });
+        to.push(libc::iovec { iov_base: ptr::without_provenance_mut(addr as usize), iov_len: data.len() });
+    }
+    let count = libc::c_ulong::try_from(from.len()).unwrap_or(libc::c_ulong::MAX);
+    // SAFETY: the kernel only reads what `from` points to, which lives; both arrays have `count` elements.
+    let count = unsafe { libc::process_vm_writev(pid.0, from.as_ptr(), count, to.as_ptr(), count, 0) };
+    usize::try_from(count).map_err(|_| io::Error::last_os_error())
+}
+
+/// Writes to a task's memory as far as the task itself may write there: how many bytes.
+///
+/// # Errors
+/// If the kernel does not let us do it at all.
+pub fn write_where_allowed(tid: Tid, addr: u64, bytes: &[u8]) -> io::Result<usize> {
+    if bytes.is_empty() {
+        return Ok(0);
+    }
+    let from = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    let to = libc::iovec { iov_base: ptr::without_provenance_mut(addr as usize), iov_len: bytes.len() };
+    // SAFETY: our bytes are only read, and live as long as the call; the other address is of another process.
+    let done = unsafe { libc::process_vm_writev(tid.0, &raw const from, 1, &raw const to, 1, 0) };
+    let error = io::Error::last_os_error();
+    match usize::try_from(done) {
+        Ok(done) => Ok(done),
+        Err(_) if error.raw_os_error() == Some(libc::EFAULT) => Ok(0),
+        Err(_) => Err(error),
+    }
+}
+
+/// Do two tasks have one address space? Errors where the kernel has no kcmp, or one of them is gone.
+pub fn share_memory(one: Tid, other: Tid) -> io::Result<bool> {
+    const KCMP_VM: i32 = 1;
+    // SAFETY: kcmp takes plain numbers.
+    let value = unsafe { libc::syscall(libc::SYS_kcmp, one.0, other.0, KCMP_VM, 0, 0) };
+    if value < 0 { Err(io::Error::last_os_error()) } else { Ok(value == 0) }
+}

@@ -1,0 +1,60 @@
+//! What the processor itself says: `cpuid`, chance, its time stamp counter.
+
+/// The processor's own answer to `cpuid`; (eax, ebx, ecx, edx).
+pub fn cpuid(leaf: u32, subleaf: u32) -> [u32; 4] {
+    #[allow(unused_unsafe, reason = "safe in newer compilers")]
+    // SAFETY: every x86-64 processor has cpuid.
+    let r = unsafe { core::arch::x86_64::__cpuid_count(leaf, subleaf) };
+    [r.eax, r.ebx, r.ecx, r.edx]
+}
+
+/// A number from the processor; none if it has none now. It must have the instruction.
+pub fn rdrand() -> Option<u64> {
+    let (number, given): (u64, u8);
+    // SAFETY: writes two registers and the flags, and nothing else.
+    unsafe {
+        std::arch::asm!("rdrand {0}", "setc {1}", out(reg) number, out(reg_byte) given, options(nomem, nostack));
+    }
+    (given != 0).then_some(number)
+}
+
+/// The same, from what it makes such numbers of.
+pub fn rdseed() -> Option<u64> {
+    let (number, given): (u64, u8);
+    // SAFETY: as for `rdrand`.
+    unsafe {
+        std::arch::asm!("rdseed {0}", "setc {1}", out(reg) number, out(reg_byte) given, options(nomem, nostack));
+    }
+    (given != 0).then_some(number)
+}
+
+/// The processor's time stamp counter.
+pub fn rdtsc() -> u64 {
+    // SAFETY: every x86-64 processor has rdtsc, and this process has not turned it off.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// The time stamp counter and IA32_TSC_AUX.
+pub fn rdtscp() -> (u64, u32) {
+    let mut aux = 0;
+    // SAFETY: only called in answer to a rdtscp that the processor has faulted on, so it has the instruction.
+    let tsc = unsafe { core::arch::x86_64::__rdtscp(&raw mut aux) };
+    (tsc, aux)
+}
+
+/// May this process turn cpuid into a fault (ARCH_CPUID_SET)? Asks the kernel without changing anything that
+/// lasts.
+pub fn has_cpuid_faulting() -> bool {
+    const ARCH_CPUID_SET: i64 = 0x1012;
+    if crate::cpuid_mode::is_faulting() {
+        return true;
+    }
+    // SAFETY: plain numbers; faulting is turned off again before the next cpuid can be executed here.
+    unsafe {
+        let off = libc::syscall(libc::SYS_arch_prctl, ARCH_CPUID_SET, 0i64);
+        if off != 0 {
+            return false;
+        }
+        libc::syscall(libc::SYS_arch_prctl, ARCH_CPUID_SET, 1i64) == 0
+    }
+}
