@@ -14,10 +14,7 @@ use bis_trace::{
 use bis_tracee::{Memory, Resume, Status, Stopped, TraceeError, handover::Parked, task as tracee_task};
 
 use crate::{
-    calls::fork::{
-        CLONE_CHILD_CLEARTID, CLONE_CHILD_SETTID, CLONE_FILES, CLONE_NEWPID, CLONE_PARENT_SETTID,
-        CLONE_PIDFD, CLONE_THREAD, CLONE_VFORK, CLONE_VM, CloneArgs,
-    },
+    calls::fork::{Birth, CloneArgs},
     checkpoints::held::Checkpoints,
     domain::Domain,
     error::{RecordError, Result},
@@ -55,45 +52,27 @@ impl Domain {
             }
             return if parent_ends { Ok(()) } else { self.continue_call(tid) };
         }
-        if args.flags & CLONE_NEWPID != 0 {
+        let birth = args.birth();
+        if birth.is_init {
             self.session.expect_namespaces();
         }
         let name = self.session.inside(tid, child);
         let stopped = Stopped::adopt(child);
-        let clear_tid = if args.flags & CLONE_CHILD_CLEARTID != 0 { args.child_tid } else { 0 };
-        if args.flags & CLONE_PARENT_SETTID != 0 {
-            let write = self.copy_out(args.parent_tid, 4);
+        for addr in args.told_maker() {
+            let write = self.copy_out(addr, 4);
             self.call(tid)?.writes.extend(write);
         }
-        if args.flags & CLONE_PIDFD != 0 {
-            let write = self.copy_out(args.pidfd, 4);
-            self.call(tid)?.writes.extend(write);
-        }
-        if args.flags & CLONE_VM != 0 {
-            self.new_task_here(tid, stopped, args, clear_tid, status)?;
-            self.is_born(tid, child, self.id, args.flags)?;
+        if birth.is_here {
+            self.new_task_here(tid, stopped, args, birth, status)?;
+            self.tell_of_birth(tid, child, self.id, &args)?;
         } else {
-            if args.flags & CLONE_FILES != 0 {
-                self.share_fds();
-            }
-            self.checkpoints.note_copy();
-            let mut writes = Vec::new();
-            if args.flags & CLONE_CHILD_SETTID != 0 {
-                let theirs = Memory::open(child)?;
-                let data = theirs.read_vec(args.child_tid, 4)?;
-                writes.push(MemWrite { addr: args.child_tid, data });
-            }
-            let domain = self.session.new_domain_id();
-            self.is_born(tid, child, domain, args.flags)?;
-            let call = self.call(tid)?;
-            call.effects.push(Effect::Fork { domain, tid: child });
-            call.child = Some(ForkChild { stopped, domain, writes, clear_tid });
+            self.new_task_elsewhere(tid, stopped, args, birth)?;
         }
         self.call(tid)?.made = Some(name);
         if parent_ends {
             return self.announce_child(tid);
         }
-        if args.flags & CLONE_VFORK != 0 {
+        if birth.is_awaited {
             self.announce_child(tid)?;
             if self.session.traced.is_used() && self.holds_at_vfork(tid)? {
                 return Ok(());
@@ -104,11 +83,11 @@ impl Domain {
     }
 
     /// A tracee's child may be traced, too, and holds before it has done anything.
-    fn is_born(&mut self, tid: Tid, child: Tid, domain: DomainId, flags: u64) -> Result<()> {
+    fn tell_of_birth(&mut self, tid: Tid, child: Tid, domain: DomainId, args: &CloneArgs) -> Result<()> {
         if self.session.traced.is_used() {
             let nr = self.call(tid)?.nr;
-            let pid = if flags & CLONE_THREAD != 0 { self.task(tid)?.pid } else { child };
-            self.tell_birth(tid, child, pid, domain, nr, flags);
+            let pid = if args.birth().is_thread { self.task(tid)?.pid } else { child };
+            self.tell_birth(tid, child, pid, domain, nr, args.flags);
             if self.tasks.contains_key(&child) {
                 self.holds_due(child)?;
             }
@@ -125,33 +104,60 @@ impl Domain {
         self.wait_for_report(tid)
     }
 
+    /// The child of a fork waits, stopped, until the event of its making is written.
+    fn new_task_elsewhere(
+        &mut self,
+        tid: Tid,
+        stopped: Stopped,
+        args: CloneArgs,
+        birth: Birth,
+    ) -> Result<()> {
+        let child = stopped.tid();
+        if birth.shares_fds {
+            self.share_fds();
+        }
+        self.checkpoints.note_copy();
+        let mut writes = Vec::new();
+        if let Some(addr) = args.told_child() {
+            let data = Memory::open(child)?.read_vec(addr, 4)?;
+            writes.push(MemWrite { addr, data });
+        }
+        let domain = self.session.new_domain_id();
+        self.tell_of_birth(tid, child, domain, &args)?;
+        let call = self.call(tid)?;
+        call.effects.push(Effect::Fork { domain, tid: child });
+        call.child = Some(ForkChild { stopped, domain, writes, clear_tid: args.cleared_word() });
+        Ok(())
+    }
+
+    /// A task of this domain.
     fn new_task_here(
         &mut self,
         tid: Tid,
         stopped: Stopped,
         args: CloneArgs,
-        clear_tid: u64,
+        birth: Birth,
         status: Status,
     ) -> Result<()> {
         let child = stopped.tid();
         let regs = Registers { orig_rax: u64::MAX, ..stopped.regs()? };
         let parent = self.task(tid)?;
         let (parent_pid, traits) = (parent.pid, parent.traits.clone());
-        let pid = if args.flags & CLONE_THREAD != 0 { parent_pid } else { child };
+        let pid = if birth.is_thread { parent_pid } else { child };
         if pid == child {
             self.session.process_begins(pid);
         }
-        if args.flags & CLONE_CHILD_SETTID != 0 {
-            let write = self.copy_out(args.child_tid, 4);
+        if let Some(addr) = args.told_child() {
+            let write = self.copy_out(addr, 4);
             self.call(tid)?.writes.extend(write);
         }
         self.call(tid)?.effects.push(Effect::NewTask { tid: child, regs, xstate: None });
-        let own_fds = args.flags & CLONE_FILES == 0;
+        let own_fds = !birth.shares_fds;
         if own_fds {
             self.set_fds_differ(true);
         }
         let task = Task {
-            clear_tid,
+            clear_tid: args.cleared_word(),
             traits,
             own_fds,
             own_name: self.session.own_name(child),

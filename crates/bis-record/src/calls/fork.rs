@@ -16,24 +16,69 @@ use crate::{
     task::{ForkChild, InCall, Task, Traits, stack_pointer},
 };
 
-pub const CLONE_VM: u64 = 0x100;
-pub const CLONE_FILES: u64 = 0x400;
-pub const CLONE_PIDFD: u64 = 0x1000;
+const CLONE_VM: u64 = 0x100;
+const CLONE_FILES: u64 = 0x400;
+const CLONE_PIDFD: u64 = 0x1000;
 pub const CLONE_VFORK: u64 = 0x4000;
-pub const CLONE_THREAD: u64 = 0x1_0000;
-pub const CLONE_PARENT_SETTID: u64 = 0x10_0000;
-pub const CLONE_CHILD_CLEARTID: u64 = 0x20_0000;
-pub const CLONE_NEWPID: u64 = 0x2000_0000;
-pub const CLONE_CHILD_SETTID: u64 = 0x100_0000;
+const CLONE_THREAD: u64 = 0x1_0000;
+const CLONE_PARENT_SETTID: u64 = 0x10_0000;
+const CLONE_CHILD_CLEARTID: u64 = 0x20_0000;
+const CLONE_NEWPID: u64 = 0x2000_0000;
+const CLONE_CHILD_SETTID: u64 = 0x100_0000;
 
 /// The arguments of clone and its relatives, whichever was called.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CloneArgs {
     pub flags: u64,
     /// Where the process descriptor goes.
-    pub pidfd: u64,
-    pub child_tid: u64,
-    pub parent_tid: u64,
+    pidfd: u64,
+    child_tid: u64,
+    parent_tid: u64,
+}
+
+/// What kind of task a clone, fork or vfork makes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Birth {
+    /// It shares its maker's memory: it is a task of the same domain.
+    pub is_here: bool,
+    /// It is a thread of its maker's process.
+    pub is_thread: bool,
+    /// It has its maker's descriptors themselves, not a copy of them.
+    pub shares_fds: bool,
+    /// Its maker sleeps until it executes a program or ends.
+    pub is_awaited: bool,
+    /// It is the first of a pid namespace.
+    pub is_init: bool,
+}
+
+impl CloneArgs {
+    pub fn birth(&self) -> Birth {
+        let has = |flag: u64| self.flags & flag != 0;
+        Birth {
+            is_here: has(CLONE_VM),
+            is_thread: has(CLONE_THREAD),
+            shares_fds: has(CLONE_FILES),
+            is_awaited: has(CLONE_VFORK),
+            is_init: has(CLONE_NEWPID),
+        }
+    }
+
+    /// The word that the kernel clears when the child ends, or 0.
+    pub fn cleared_word(&self) -> u64 {
+        if self.flags & CLONE_CHILD_CLEARTID != 0 { self.child_tid } else { 0 }
+    }
+
+    /// Where the kernel writes the child's number in the child's memory.
+    pub fn told_child(&self) -> Option<u64> {
+        (self.flags & CLONE_CHILD_SETTID != 0).then_some(self.child_tid)
+    }
+
+    /// Where it writes to its maker's memory: the child's number, and its process descriptor.
+    pub fn told_maker(&self) -> impl Iterator<Item = u64> {
+        let number = (self.flags & CLONE_PARENT_SETTID != 0).then_some(self.parent_tid);
+        let descriptor = (self.flags & CLONE_PIDFD != 0).then_some(self.pidfd);
+        number.into_iter().chain(descriptor)
+    }
 }
 
 /// A forked child, with all that it has from its parent.
@@ -110,5 +155,44 @@ impl Domain {
         let fork = Fork { id, parked, core, ppid, parent, at, writes, clear_tid, traits, space, hooks };
         self.session.plant(fork);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(flags: u64) -> CloneArgs {
+        CloneArgs { flags, pidfd: 1, child_tid: 2, parent_tid: 3 }
+    }
+
+    #[test]
+    fn a_thread_is_a_task_of_its_makers_domain_and_nobody_waits_for_it() {
+        // As the C library makes one.
+        let thread = with(0x003d_0f00).birth();
+        assert!(thread.is_here && thread.is_thread && thread.shares_fds);
+        assert!(!thread.is_awaited && !thread.is_init);
+    }
+
+    #[test]
+    fn a_fork_begins_a_domain_and_a_vfork_does_not() {
+        let (fork, vfork) = (with(libc::SIGCHLD as u64).birth(), with(CLONE_VM | CLONE_VFORK).birth());
+        assert!(!fork.is_here && !fork.shares_fds && !fork.is_awaited);
+        assert!(vfork.is_here && vfork.is_awaited && !vfork.is_thread && !vfork.shares_fds);
+    }
+
+    #[test]
+    fn a_namespace_is_begun_by_a_process_of_its_own() {
+        let first = with(CLONE_NEWPID | libc::SIGCHLD as u64).birth();
+        assert!(first.is_init && !first.is_here);
+    }
+
+    #[test]
+    fn the_kernel_writes_what_it_is_asked_for() {
+        let none = with(0);
+        assert_eq!((none.cleared_word(), none.told_child(), none.told_maker().count()), (0, None, 0));
+        let all = with(CLONE_CHILD_CLEARTID | CLONE_CHILD_SETTID | CLONE_PARENT_SETTID | CLONE_PIDFD);
+        assert_eq!((all.cleared_word(), all.told_child()), (2, Some(2)));
+        assert_eq!(all.told_maker().collect::<Vec<_>>(), [3, 1]);
     }
 }
