@@ -27,7 +27,8 @@ impl Domain {
         let name = fs::read_link(&path).unwrap_or(path);
         let name = name.display();
         let text = format!(
-            "task {tid}: the exec of {name} fails: it may be executed but not read; only root can record it"
+            "task {tid}: the exec of {name} fails: it may be executed but not read; only root can record it, and \
+             --detach leaves it out of the recording"
         );
         self.session.note(self.session.writer.next_seq(), text)?;
         Ok(Some(Entry::Done(-i64::from(libc::EACCES))))
