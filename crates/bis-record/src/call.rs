@@ -240,6 +240,9 @@ impl Domain {
 
     /// What special calls do before they are made, and what is to be done with the call then.
     fn enter_special(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
+        if let Some(entry) = self.enter_ended(tid, call)? {
+            return Ok(entry);
+        }
         if let Some(done @ Entry::Done(_)) = self.enter_shown(tid, call)? {
             return Ok(done);
         }

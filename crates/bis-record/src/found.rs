@@ -2,7 +2,7 @@
 //!
 //! The image is told by the same effects as that of an exec, and by what memory holds: files that are mapped
 //! are kept in the trace, and of their pages those that the process has written to are told; other memory is
-//! told whole, but for zeros. All other tasks are made by an effect, with all of their registers.
+//! told whole, but for zeros, and where it is much in events behind the base. All other tasks are made by an effect, with all of their registers.
 //!
 //! What the recorder knows of a process from its beginning on, it asks here: what the kernel writes when a
 //! thread ends, how nice it is, on which cores it wants to run. Its text is patched as that of a fresh image,
@@ -18,8 +18,8 @@ use std::{
 
 use bis_agent::{AGENT_BASE, OURS, hooks};
 use bis_trace::{
-    event::{Backing, Base, Effect, MemWrite, Outcome},
-    types::{DomainId, Registers, Tid},
+    event::{Backing, Base, Effect, EventKind, MemWrite, Outcome, SignalEvent, SignalPoint},
+    types::{DomainId, Registers, Signal, Tid},
 };
 use bis_tracee::{
     Memory, TraceeError,
@@ -30,6 +30,7 @@ use bis_tracee::{
     pagemap::{Page, PageMap},
     proc,
     remote::Remote,
+    siginfo::SigInfo,
     sys,
     vdso::Vdso,
 };
@@ -39,14 +40,33 @@ use crate::{
     domain::Domain,
     error::{RecordError, Result},
     session::Session,
-    space::{AddressSpace, open_mapped, stack_floor, stack_limit},
+    space::{AddressSpace, content_within, open_mapped, stack_floor, stack_limit},
     task::{Task, Traits, Wishes, parent_of},
 };
 
 const PROT_EXEC: u32 = 4;
 
-/// The most memory of its own that a process may have: all of it is in one event.
-const OWN_BYTES_MAX: u64 = 400 << 20;
+/// Of the memory of its own that a process has, what is more than this is in events of its own.
+const BASE_BYTES_MAX: u64 = 64 << 20;
+
+/// Bytes that are looked at for one of those.
+const PIECE: usize = 8 << 20;
+
+/// Whose content may wait until the base is told: plain memory, in which nothing of ours is put.
+fn may_wait(mapping: &Mapping) -> bool {
+    mapping.inode == 0
+        && !mapping.shared
+        && mapping.prot & PROT_EXEC == 0
+        && (mapping.name.is_empty() || mapping.name == b"[heap]" || mapping.name.starts_with(b"[anon"))
+}
+
+/// How much memory of its own a process has there, bytes.
+fn own_bytes(pages: &PageMap, mapping: &Mapping) -> u64 {
+    let mut own = 0;
+    let add = |from: u64, to: u64| own += to - from;
+    let _ = pages.each_run(mapping.start, mapping.end, Page::is_own, add);
+    own
+}
 
 /// Is there anything in it that an image cannot tell? Before anything is changed.
 fn check(pid: Tid, mappings: &[Mapping]) -> Result<(), FoundError> {
@@ -54,8 +74,6 @@ fn check(pid: Tid, mappings: &[Mapping]) -> Result<(), FoundError> {
     if mappings.iter().any(is_in_the_way) {
         return unsupported(format!("it has memory at {AGENT_BASE:#x}, where bis needs some"));
     }
-    let mut own = 0;
-    let pages = PageMap::open(pid).ok();
     for mapping in mappings.iter().filter(|mapping| !mapping.is_vvar()) {
         let name = String::from_utf8_lossy(&mapping.name);
         let is_memory = ["/dev/shm/", "/dev/zero"].iter().any(|known| name.starts_with(known));
@@ -67,14 +85,6 @@ fn check(pid: Tid, mappings: &[Mapping]) -> Result<(), FoundError> {
                 "it has memory that it may share with others, which bis cannot read ({name}; root can)"
             ));
         }
-        if let Some(pages) = &pages {
-            let add = |from: u64, to: u64| own += to - from;
-            let _ = pages.each_run(mapping.start, mapping.end, Page::is_own, add);
-        }
-    }
-    if own > OWN_BYTES_MAX {
-        let (own, most) = (own >> 20, OWN_BYTES_MAX >> 20);
-        return unsupported(format!("it has {own} MiB of memory, and an image can have {most} MiB"));
     }
     Ok(())
 }
@@ -100,11 +110,11 @@ fn traits_of(tid: Tid, has_rseq: bool) -> Traits {
 
 /// The words in memory that may lead into one of these texts, in order: return addresses, and what a
 /// handler's frame or a coroutine has kept of an interrupted computation.
-fn pointers_into(texts: &[Range<u64>], writes: &[MemWrite]) -> Vec<u64> {
+fn pointers_into(texts: &[Range<u64>], writes: &[MemWrite]) -> BTreeSet<u64> {
     let (Some(from), Some(to)) =
         (texts.iter().map(|text| text.start).min(), texts.iter().map(|text| text.end).max())
     else {
-        return Vec::new();
+        return BTreeSet::new();
     };
     let mut found = BTreeSet::new();
     for MemWrite { addr, data } in writes {
@@ -116,7 +126,7 @@ fn pointers_into(texts: &[Range<u64>], writes: &[MemWrite]) -> Vec<u64> {
             }
         }
     }
-    found.into_iter().collect()
+    found
 }
 
 /// Opens the memory of a process that can be recorded from where it stands. Nothing of it is changed.
@@ -254,11 +264,23 @@ impl Domain {
         domain.settle_on_core(pid);
         session.cores.stay(domain.core);
         domain.pin();
+        let mut waiting = Vec::new();
+        let pages =
+            PageMap::open(pid).map_err(|source| RecordError::Os { what: "read the page map", source })?;
+        let mut told = 0;
         for mapping in mappings.iter().filter(|m| !m.is_vvar() && m.start != AGENT_BASE) {
-            domain.tell_mapping(pid, mapping, &mut outcome)?;
+            told += own_bytes(&pages, mapping);
+            if told > BASE_BYTES_MAX && may_wait(mapping) {
+                let Mapping { start: addr, prot, .. } = *mapping;
+                let (len, backing) = (mapping.len(), Backing::Anonymous);
+                outcome.effects.push(Effect::Map { addr, len, prot, backing });
+                waiting.push(mapping.clone());
+            } else {
+                domain.tell_mapping(pid, mapping, &mut outcome)?;
+            }
         }
         say_ours(vdso.as_ref(), &mut outcome);
-        domain.hook_found(pid, &mappings, vdso.as_ref(), &mut outcome)?;
+        domain.hook_found(pid, (&mappings, &waiting), vdso.as_ref(), &mut outcome)?;
         domain.tell_threads(pid, &mut outcome)?;
         let tids: Vec<Tid> = domain.tasks.keys().copied().collect();
         for tid in tids {
@@ -266,8 +288,30 @@ impl Domain {
         }
         let Started { path, argv, envp, cwd } = Started::of(pid);
         let auxv = fs::read(proc::path(pid, "auxv")).unwrap_or_default();
+        let regs = outcome.regs;
         domain.start(parent_of(pid), Base::Image { path, argv, envp, cwd, auxv }, outcome)?;
+        domain.tell_waiting(pid, &regs, &waiting)?;
         Ok(domain)
+    }
+
+    /// Tells what this memory holds, which the base has only mapped: in events of the first task, which has not
+    /// executed anything. As where a tracer has changed memory, they are signals that leave the task where it is.
+    fn tell_waiting(&mut self, pid: Tid, regs: &Registers, waiting: &[Mapping]) -> Result<()> {
+        for mapping in waiting {
+            for start in (mapping.start..mapping.end).step_by(PIECE) {
+                let part = start..mapping.end.min(start + PIECE as u64);
+                let writes = content_within(pid, &self.memory, mapping, part)?;
+                if writes.is_empty() {
+                    continue;
+                }
+                let (signal, point, before) = (Signal::TRAP, SignalPoint::AfterEvent, *regs);
+                let siginfo = SigInfo([0; 128]).of_signal(signal).0.to_vec();
+                let handler = Some(Outcome { regs: *regs, writes, ..Outcome::default() });
+                let event = SignalEvent { signal, siginfo, point, before, handler };
+                self.event(pid, EventKind::Signal(Box::new(event)))?;
+            }
+        }
+        Ok(())
     }
 
     /// Gives a process that runs already its hooks, where there is room for them, and patches its text: but
@@ -275,7 +319,7 @@ impl Domain {
     fn hook_found(
         &mut self,
         pid: Tid,
-        mappings: &[Mapping],
+        (mappings, waiting): (&[Mapping], &[Mapping]),
         vdso: Option<&Vdso>,
         outcome: &mut Outcome,
     ) -> Result<()> {
@@ -286,8 +330,16 @@ impl Domain {
             return self.session.note(self.session.writer.next_seq(), text);
         }
         let texts = mappings.iter().filter(|m| m.prot & PROT_EXEC != 0).map(|m| m.start..m.end);
-        let avoided = pointers_into(&texts.collect::<Vec<_>>(), &outcome.writes);
-        self.space.patches_mut().avoid(avoided);
+        let texts = texts.collect::<Vec<_>>();
+        let mut avoided = pointers_into(&texts, &outcome.writes);
+        for mapping in waiting {
+            for start in (mapping.start..mapping.end).step_by(PIECE) {
+                let part = start..mapping.end.min(start + PIECE as u64);
+                let writes = content_within(pid, &self.memory, mapping, part)?;
+                avoided.extend(pointers_into(&texts, &writes));
+            }
+        }
+        self.space.patches_mut().avoid(avoided.into_iter().collect());
         self.with_slot(pid, |domain, slot| domain.begin_hooks(slot, outcome))?;
         self.patch_image(pid, mappings, outcome)?;
         self.patch_vdso(pid, vdso, outcome)

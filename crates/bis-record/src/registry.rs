@@ -112,6 +112,12 @@ impl Registry {
         })
     }
 
+    /// Does this domain map the object, and no other one?
+    pub fn is_alone(&self, id: ObjectId, domain: DomainId) -> bool {
+        let is_alone = |object: &Object| object.users.len() == 1 && object.users.contains_key(&domain);
+        self.with(|state| state.objects.get(&id).is_some_and(is_alone))
+    }
+
     /// One more mapping of an object that the domain (or, at a fork, its parent) maps.
     pub fn add(&self, id: ObjectId, domain: DomainId) {
         self.with(|state| {

@@ -406,12 +406,21 @@ pub struct SignalEvent {
 }
 
 impl SignalEvent {
-    /// Is it none of the program's? The instruction faulted because its text was not to be executed yet; it
-    /// is executed again.
+    /// Is it none of the program's? The instruction faulted because its text was not to be executed yet, and
+    /// is executed again; or it only tells [what memory holds](SignalEvent::is_of_memory).
     pub fn is_of_text(&self) -> bool {
-        self.handler
-            .as_ref()
-            .is_some_and(|outcome| outcome.regs.rip == self.before.rip && !outcome.effects.is_empty())
+        let is_of_text =
+            |outcome: &Outcome| outcome.regs.rip == self.before.rip && !outcome.effects.is_empty();
+        self.is_of_memory() || self.handler.as_ref().is_some_and(is_of_text)
+    }
+
+    /// Does it do nothing but to tell what memory holds? A large image is told so, and what a tracer writes to
+    /// memory.
+    pub fn is_of_memory(&self) -> bool {
+        let only_writes = |outcome: &Outcome| outcome.regs == self.before && outcome.xstate.is_none();
+        self.signal == Signal::TRAP
+            && self.point == SignalPoint::AfterEvent
+            && self.handler.as_ref().is_some_and(only_writes)
     }
 }
 

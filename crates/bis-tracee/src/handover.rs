@@ -61,6 +61,11 @@ impl Parked {
         Ok(parked)
     }
 
+    /// Leaves it to its process, which nobody has to be told of it: it ends when that ends.
+    pub fn leave(mut self) {
+        self.is_settled = true;
+    }
+
     /// Takes the task over: the calling thread is its supervisor from now on, and its registers and signal
     /// mask are as they were. True beside it: its process has been stopped meanwhile (SIGSTOP), and who lets
     /// it go on must ask it first ([`Stopped::ask`]).

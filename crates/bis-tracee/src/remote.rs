@@ -38,6 +38,8 @@ pub struct Remote<'a> {
     arrived: Vec<SigInfo>,
     /// The task that the last call made (clone, fork).
     new_task: Option<Tid>,
+    /// The task was at the exit of a call, which the kernel makes again if it was interrupted.
+    is_in_call: bool,
 }
 
 impl<'a> Remote<'a> {
@@ -49,7 +51,26 @@ impl<'a> Remote<'a> {
         let stopped = slot.as_mut().expect("a remote call needs a stopped task");
         let (saved, sigmask) = (stopped.regs()?, stopped.sigmask()?);
         stopped.set_sigmask(BLOCKED)?;
-        Ok(Remote { task: Some(slot), saved, sigmask, arrived: Vec::new(), new_task: None })
+        Ok(Remote {
+            task: Some(slot),
+            saved,
+            sigmask,
+            arrived: Vec::new(),
+            new_task: None,
+            is_in_call: false,
+        })
+    }
+
+    /// The same at the exit of a call, which stays in progress: if it was interrupted, the kernel makes it again
+    /// when the task goes on. (It looks at the registers for that, wherever the task was stopped last.) Only for
+    /// calls that do not wait themselves.
+    ///
+    /// # Errors
+    /// As [`Stopped::regs`].
+    pub fn within_call(slot: &'a mut Option<Stopped>) -> Result<Remote<'a>> {
+        let mut remote = Remote::new(slot)?;
+        remote.is_in_call = true;
+        Ok(remote)
     }
 
     /// The registers as they were, and as they will be again.
@@ -162,7 +183,8 @@ impl<'a> Remote<'a> {
 
     fn put_back(&mut self) -> Result<()> {
         let Some(Some(stopped)) = self.task.take() else { return Ok(()) };
-        stopped.set_regs(&Registers { orig_rax: u64::MAX, ..self.saved })?;
+        let orig_rax = if self.is_in_call { self.saved.orig_rax } else { u64::MAX };
+        stopped.set_regs(&Registers { orig_rax, ..self.saved })?;
         stopped.set_sigmask(self.sigmask)?;
         for info in self.arrived.iter().filter(|info| info.signal() == Signal::STOP) {
             sys::kill(stopped.tid(), info.signal())?;

@@ -6,7 +6,7 @@ static volatile int *outside;
 
 int main(void) {
   needs_bis();
-  outside = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  outside = stays();
   static volatile int before, after[3000];
   before = 1;
   bis_handle handle;

@@ -10,8 +10,7 @@ static int state[COUNT][1000];
 int main(void) {
   needs_bis();
   bis_handle handles[COUNT];
-  steps = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  CHECK(steps != MAP_FAILED);
+  steps = stays();
   for (int i = 0; i < COUNT; i++) {
     int times = bis_checkpoint(&handles[i]);
     CHECK(times >= 0);

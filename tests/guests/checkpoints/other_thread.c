@@ -20,7 +20,7 @@ static void *too_young(void *arg) {
 
 int main(void) {
   needs_bis();
-  outside = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  outside = stays();
   pthread_t thread, young;
   CHECK(pthread_create(&thread, NULL, goes_back, NULL) == 0);
   int times = bis_checkpoint(&handle);

@@ -20,7 +20,7 @@ static void second(int sig) {
 
 int main(void) {
   needs_bis();
-  outside = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  outside = stays();
   stack_t on = {.ss_sp = stack, .ss_size = sizeof stack}, off = {.ss_flags = SS_DISABLE}, now;
   CHECK(sigaltstack(&on, NULL) == 0);
   struct sigaction action = {.sa_handler = first, .sa_flags = SA_ONSTACK}, found;

@@ -19,7 +19,7 @@ static void *spawns(void *arg) {
 
 int main(void) {
   needs_bis();
-  sleeps = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  sleeps = stays();
   bis_handle early, handle = 0;
   pthread_t thread;
   CHECK(pthread_create(&thread, NULL, spawns, NULL) == 0);

@@ -285,6 +285,18 @@ impl Domain {
         self.add_shared(SharedRange { start: addr, end: addr + len, object, offset }, new)
     }
 
+    /// Anonymous shared memory that was mapped for the task: address, length, protection. A new object.
+    pub fn map_new_shared(
+        &mut self,
+        tid: Tid,
+        (addr, len, prot): (u64, u64, u32),
+        outcome: &mut Outcome,
+    ) -> Result<ObjectId> {
+        self.map_shared(&Made { tid, addr, len, prot, is_shared: true }, None, outcome)?;
+        let object = self.space.shared().at(addr).map(|range| range.object);
+        object.ok_or_else(|| RecordError::Bug { tid, what: "new shared memory that is not known".into() })
+    }
+
     /// The task has mapped what is behind `key`, which is new to the recording: notes who else could change
     /// it.
     fn note_outside(&self, tid: Tid, key: Key, name: &[u8], addr: u64) -> Result<()> {

@@ -46,6 +46,15 @@ impl Looked {
     }
 }
 
+/// Does a process outside of the recording map this file shared?
+pub fn is_mapped_outside(key: Key, is_ours: impl Fn(Tid) -> bool) -> bool {
+    let maps = |pid: &Tid| {
+        let mappings = maps::read(*pid).unwrap_or_default();
+        mappings.iter().any(|m| m.shared && key_of_mapping(m) == key)
+    };
+    proc::processes().into_iter().filter(|pid| !is_ours(*pid)).any(|pid| maps(&pid))
+}
+
 /// What another process has of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Use {

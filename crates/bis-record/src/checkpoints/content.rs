@@ -109,7 +109,7 @@ impl Sides<'_> {
 }
 
 /// The pieces of `then` that are not as they are `now`, by whole words.
-fn pieces(addr: u64, now: &[u8], then: &[u8], writes: &mut Vec<MemWrite>) {
+pub(super) fn pieces(addr: u64, now: &[u8], then: &[u8], writes: &mut Vec<MemWrite>) {
     let page = usize::try_from(PAGE).unwrap_or(1);
     for (at, (now, then)) in (0..).step_by(page).zip(now.chunks(page).zip(then.chunks(page))) {
         if now == then {

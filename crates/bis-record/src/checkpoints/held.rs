@@ -7,16 +7,22 @@ use std::{
 
 use bis_trace::{
     event::Effect,
-    types::{EventSeq, Registers, Tid},
+    types::{EventSeq, ObjectId, Registers, Tid},
 };
 use bis_tracee::{shadow::Shadow, siginfo::SigInfo};
 
-use super::table::Descriptors;
+use super::{ended::Ended, shared::KeptShared, table::Descriptors};
 use crate::space::AddressSpace;
 
-/// The checkpoints of one domain, by their handles.
+/// The checkpoints of one domain.
 #[derive(Debug, Default)]
-pub struct Checkpoints(pub(super) BTreeMap<u64, Checkpoint>);
+pub struct Checkpoints {
+    pub(super) by_handle: BTreeMap<u64, Checkpoint>,
+    /// Which shared objects no process outside of the recording was seen to map.
+    pub(super) alone: BTreeMap<ObjectId, bool>,
+    /// The threads that have ended for others, and are in a checkpoint.
+    pub(super) ended: BTreeMap<Tid, Ended>,
+}
 
 #[derive(Debug)]
 pub(super) struct Checkpoint {
@@ -27,6 +33,8 @@ pub(super) struct Checkpoint {
     /// What was known of the address space.
     pub space: AddressSpace,
     pub kernel: Kernel,
+    /// The shared memory that only this process maps.
+    pub shared: Vec<KeptShared>,
     pub descriptors: Descriptors,
     pub since: Since,
     /// How often the process has gone back to it, and in which way the last time.
@@ -91,18 +99,23 @@ pub(super) struct Kept {
     pub pending: Vec<SigInfo>,
     pub stash: VecDeque<SigInfo>,
     pub left_stack: Option<u64>,
+    /// Its stack for handlers (a `stack_t`); none: that could not be asked.
+    pub alt_stack: Option<Vec<u8>>,
+    /// What the kernel clears at its end, and where it has its robust futexes: addresses, or 0.
+    pub clear_tid: u64,
+    pub robust_list: u64,
 }
 
 impl Checkpoints {
     /// The address space is copied (by a fork, or for another checkpoint): from now on, a page may be one
     /// that nobody has written to since and differ from a shadow's all the same.
     pub fn note_copy(&mut self) {
-        self.0.values_mut().for_each(|checkpoint| checkpoint.since.is_copied = true);
+        self.by_handle.values_mut().for_each(|checkpoint| checkpoint.since.is_copied = true);
     }
 
     /// The address space changes by these effects.
     pub fn note(&mut self, effects: &[Effect]) {
-        for checkpoint in self.0.values_mut() {
+        for checkpoint in self.by_handle.values_mut() {
             for effect in effects {
                 let (addr, len) = match *effect {
                     Effect::Map { addr, len, .. }

@@ -1,17 +1,16 @@
 //! What the kernel knows of a process beside its memory and registers, as far as a checkpoint has it: what
-//! its signals do, the stack of its handlers, its timers.
+//! its signals do, its timers; and of a task: the stack of its handlers, what it does at the task's end.
 
 use std::{collections::BTreeMap, fs};
 
 use bis_trace::types::Tid;
-use bis_tracee::{Memory, Stopped, proc, remote::Remote, shadow::Shadow, siginfo::SigInfo};
+use bis_tracee::{Memory, Stopped, proc, remote::Remote, shadow::Shadow, siginfo::SigInfo, sys};
 
 use super::held::{Kept, Kernel};
 use crate::{domain::Domain, error::Result, space::Room};
 
-/// The kernel's `struct sigaction`, `stack_t` and `struct itimerval`, in bytes.
+/// The kernel's `struct sigaction` and `struct itimerval`, in bytes.
 const ACTION_LEN: usize = 32;
-const ALT_STACK_LEN: usize = 24;
 const TIMER_LEN: usize = 32;
 
 /// ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF.
@@ -116,14 +115,28 @@ impl Domain {
         Ok(())
     }
 
-    /// Signals do again what they did, handlers have their stack, and timers run on from where they were.
-    pub(super) fn restore_kernel(
-        &mut self,
-        tid: Tid,
-        maker: Tid,
-        shadow: &mut Shadow,
-        kernel: &Kernel,
-    ) -> Result<()> {
+    /// A task that stands where it stood has its stack for handlers, and names for its end what it named.
+    pub(super) fn restore_named(&mut self, tid: Tid, kept: &Kept, buffer: u64) -> Result<()> {
+        const ROBUST_LIST_LEN: u64 = 24;
+        if let Some(stack) = &kept.alt_stack {
+            self.memory.write(buffer, stack)?;
+            // Refused where it stands on it: then it has it.
+            self.call_for(tid, libc::SYS_sigaltstack, [buffer, 0, 0, 0, 0, 0])?;
+        }
+        if sys::robust_list(tid).is_ok_and(|head| head != kept.robust_list) {
+            self.call_for(tid, libc::SYS_set_robust_list, [kept.robust_list, ROBUST_LIST_LEN, 0, 0, 0, 0])?;
+        }
+        let task = self.task(tid)?;
+        task.robust_list = kept.robust_list;
+        if task.clear_tid != kept.clear_tid {
+            task.clear_tid = kept.clear_tid;
+            self.call_for(tid, libc::SYS_set_tid_address, [kept.clear_tid, 0, 0, 0, 0, 0])?;
+        }
+        Ok(())
+    }
+
+    /// Signals do again what they did, and timers run on from where they were.
+    pub(super) fn restore_kernel(&mut self, tid: Tid, shadow: &mut Shadow, kernel: &Kernel) -> Result<()> {
         let buffer = kernel.buffer;
         let changed = changed_signals(tid) | changed_signals(shadow.pid());
         for signal in (1..=64u64).filter(|signal| changed & 1 << (signal - 1) != 0) {
@@ -133,13 +146,6 @@ impl Domain {
             self.call_for(tid, libc::SYS_rt_sigaction, [signal, buffer, 0, 8, 0, 0])?;
         }
         self.asked = None;
-        if tid == maker {
-            shadow.call(libc::SYS_sigaltstack, [0, buffer, 0, 0, 0, 0])?;
-            let stack = shadow.memory().read_vec(buffer, ALT_STACK_LEN)?;
-            self.memory.write(buffer, &stack)?;
-            // Refused where it stands on it: then it has it.
-            self.call_for(tid, libc::SYS_sigaltstack, [buffer, 0, 0, 0, 0, 0])?;
-        }
         for (timer, which) in kernel.timers.iter().zip(TIMERS) {
             self.call_for(tid, libc::SYS_getitimer, [which, buffer, 0, 0, 0, 0])?;
             let runs = self.memory.read_vec(buffer, TIMER_LEN)?.iter().any(|byte| *byte != 0);

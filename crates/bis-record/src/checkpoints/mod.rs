@@ -13,17 +13,19 @@
 
 mod content;
 mod descriptors;
+mod ended;
 pub mod held;
 mod kernel;
 mod layout;
 pub mod replayed;
 mod restore;
+mod shared;
 mod table;
 mod take;
 
 use bis_syscalls::{Call, own};
 use bis_trace::types::Tid;
-use bis_tracee::names;
+use bis_tracee::{names, shadow::Shadow};
 
 use crate::{domain::Domain, error::Result, task::InCall};
 
@@ -36,11 +38,10 @@ impl Domain {
             own::ROLLBACK if how == own::REPLAY => self.replay_since(tid, state, handle),
             own::ROLLBACK => self.go_back(tid, state, (handle, how)),
             own::DISCARD => {
-                let result = match self.checkpoints.0.remove(&handle) {
+                let result = match self.checkpoints.by_handle.remove(&handle) {
                     Some(checkpoint) => {
-                        let shadow = names::own(checkpoint.shadow.pid());
-                        drop(checkpoint);
-                        shadow.map(|shadow| self.reap(tid, shadow)).transpose()?;
+                        self.end_shadow(tid, checkpoint.shadow)?;
+                        self.end_unknown()?;
                         0
                     }
                     None => -i64::from(libc::EINVAL),
@@ -48,15 +49,18 @@ impl Domain {
                 self.not_made(tid, state, result)
             }
             _ => {
-                let how = self.checkpoints.0.get(&handle).map(|checkpoint| checkpoint.how.cast_signed());
+                let how =
+                    self.checkpoints.by_handle.get(&handle).map(|checkpoint| checkpoint.how.cast_signed());
                 self.not_made(tid, state, how.unwrap_or(-i64::from(libc::EINVAL)))
             }
         }
     }
 
-    /// A shadow has ended, by its number in its own pid namespace, and is its parent's to reap: who else
-    /// would, only sees it end with the process.
-    fn reap(&mut self, tid: Tid, shadow: Tid) -> Result<()> {
+    /// Ends a shadow. It is its parent's to reap: who else would, only sees it end with the process.
+    fn end_shadow(&mut self, tid: Tid, shadow: Shadow) -> Result<()> {
+        let name = names::own(shadow.pid());
+        drop(shadow);
+        let Some(shadow) = name else { return Ok(()) };
         let flags = u64::from((libc::__WALL | libc::WNOHANG).cast_unsigned());
         let shadow = u64::from(shadow.0.cast_unsigned());
         self.call_for(tid, libc::SYS_wait4, [shadow, 0, flags, 0, 0, 0]).map(drop)

@@ -65,7 +65,7 @@ impl fmt::Debug for OnReplay {
 impl Domain {
     /// The task asks that what was recorded since this checkpoint is executed again.
     pub(super) fn replay_since(&mut self, tid: Tid, mut state: InCall, handle: u64) -> Result<()> {
-        let Some(from) = self.checkpoints.0.get(&handle).map(|checkpoint| checkpoint.at) else {
+        let Some(from) = self.checkpoints.by_handle.get(&handle).map(|checkpoint| checkpoint.at) else {
             return self.not_made(tid, state, -i64::from(libc::EINVAL));
         };
         let (nr, entry) = (state.nr, state.entry);
@@ -81,7 +81,7 @@ impl Domain {
         };
         let result = match self.execute_again(tid, stretch)? {
             true => {
-                if let Some(checkpoint) = self.checkpoints.0.get_mut(&handle) {
+                if let Some(checkpoint) = self.checkpoints.by_handle.get_mut(&handle) {
                     checkpoint.how = own::REPLAY;
                 }
                 0

@@ -1,6 +1,6 @@
 //! A domain goes back to a checkpoint.
 
-use std::{mem, ops::Range, sync::Arc};
+use std::{collections::BTreeSet, mem, ops::Range, sync::Arc};
 
 use bis_agent::UNTRACED_SYSCALL;
 use bis_syscalls::own;
@@ -16,6 +16,7 @@ use super::{
     content::Sides,
     held::{Checkpoint, Kept},
     layout::{self, Step},
+    shared,
     take::has_made_child,
 };
 use crate::{
@@ -31,17 +32,17 @@ const RED_ZONE: u64 = 128;
 impl Domain {
     /// The task asks to go back to this checkpoint, in this way.
     pub(super) fn go_back(&mut self, tid: Tid, state: InCall, (handle, how): (u64, u64)) -> Result<()> {
-        let found = if how == own::RETRY { self.checkpoints.0.remove(&handle) } else { None };
+        let found = if how == own::RETRY { self.checkpoints.by_handle.remove(&handle) } else { None };
         let Some(mut checkpoint) = found else {
             return self.not_made(tid, state, -i64::from(libc::EINVAL));
         };
         let refused = self.may_go_back(tid, &checkpoint)?;
         if let Some(errno) = refused {
-            self.checkpoints.0.insert(handle, checkpoint);
+            self.checkpoints.by_handle.insert(handle, checkpoint);
             return self.not_made(tid, state, -i64::from(errno));
         }
         let result = self.go_back_to(tid, state, &mut checkpoint, how);
-        self.checkpoints.0.insert(handle, checkpoint);
+        self.checkpoints.by_handle.insert(handle, checkpoint);
         result
     }
 
@@ -58,7 +59,7 @@ impl Domain {
             let ends = |status| matches!(status, Status::Exit(_) | Status::Exited(_) | Status::Killed(_));
             self.tasks.get(tid).is_some_and(|task| !task.report.is_some_and(ends))
         };
-        if !checkpoint.tasks.keys().all(is_there) {
+        if !checkpoint.tasks.keys().all(|tid| is_there(tid) || self.can_come_back(*tid)) {
             return Ok(Some(libc::ESRCH));
         }
         let is_stopped = |task: &Task| matches!(task.handle, Handle::Stopped(_));
@@ -76,10 +77,11 @@ impl Domain {
         if self.tasks.values().any(|task| !is_stopped(task) || is_engaged(task)) {
             return Ok(Some(libc::EBUSY));
         }
-        // What is shared is not the process's alone, and nobody has kept it.
-        let (now, then) = (mappings(tid)?, mappings(checkpoint.shadow.pid())?);
+        // Shared memory that others may have, too, or that has a name, was not kept.
+        let (now, then) = (mappings(tid)?, self.mappings_then(checkpoint)?);
         let steps = layout::steps(&now, &then, &self.left_alone(checkpoint));
-        let is_lost = |step: &Step| matches!(step, Step::Map(mapping) if mapping.shared);
+        let is_kept = |mapping: &Mapping| shared::again(&checkpoint.shared, mapping).is_some();
+        let is_lost = |step: &Step| matches!(step, Step::Map(mapping) if mapping.shared && !is_kept(mapping));
         Ok(steps.iter().any(is_lost).then_some(libc::EOPNOTSUPP))
     }
 
@@ -91,6 +93,7 @@ impl Domain {
         how: u64,
     ) -> Result<()> {
         self.end_newer(tid, &mut state, checkpoint)?;
+        let back = self.bring_back(checkpoint)?;
         let (nr, entry) = (state.nr, state.entry);
         let mut outcome = Outcome {
             writes: mem::take(&mut state.writes),
@@ -98,20 +101,27 @@ impl Domain {
             ours: state.ours.take(),
             ..Outcome::default()
         };
-        self.restore_layout(tid, checkpoint, &mut outcome)?;
+        self.restore_layout(tid, &mut state, checkpoint, &mut outcome)?;
+        self.restore_shared(tid, &mut state, checkpoint, &mut outcome)?;
         self.restore_content(tid, &mut state, checkpoint, &mut outcome)?;
-        self.restore_kernel(tid, checkpoint.maker, &mut checkpoint.shadow, &checkpoint.kernel)?;
+        self.restore_kernel(tid, &mut checkpoint.shadow, &checkpoint.kernel)?;
         self.restore_descriptors(tid, &checkpoint.shadow, &checkpoint.descriptors, checkpoint.kernel.buffer)?;
         checkpoint.count += 1;
         checkpoint.how = how;
         for (other, kept) in checkpoint.tasks.iter().filter(|(other, _)| **other != tid) {
             let regs = self.set_back(*other, kept, checkpoint)?;
-            let xstate = kept.xstate.clone();
-            outcome.effects.push(Effect::SetTask { tid: *other, regs, xstate });
+            let (tid, xstate) = (*other, kept.xstate.clone());
+            outcome.effects.push(match back.contains(&tid) {
+                true => Effect::NewTask { tid, regs, xstate: Some(xstate) },
+                false => Effect::SetTask { tid, regs, xstate },
+            });
         }
         if let Some(kept) = checkpoint.tasks.get(&tid) {
             outcome.regs = self.set_back(tid, kept, checkpoint)?;
             outcome.xstate = Some(kept.xstate.clone());
+        }
+        for (other, kept) in &checkpoint.tasks {
+            self.restore_named(*other, kept, checkpoint.kernel.buffer)?;
         }
         self.restore_pending(&checkpoint.kernel, &checkpoint.tasks)?;
         self.take_mail(&mut outcome)?;
@@ -138,6 +148,12 @@ impl Domain {
         let (nr, entry) = (state.nr, state.entry);
         self.event_with(tid, EventKind::SyscallEnter { nr, entry }, mem::take(&mut state.sums))?;
         for other in newer {
+            if self.comes_back(other) && !matches!(self.task(other)?.report, Some(Status::Exit(_))) {
+                // Another checkpoint has it.
+                self.drop_call(other);
+                self.end_for_others(other, 0)?;
+                continue;
+            }
             let task = self.task(other)?;
             task.inject = None;
             let status = match task.report {
@@ -197,14 +213,21 @@ impl Domain {
     }
 
     /// What is mapped becomes what was mapped.
-    fn restore_layout(&mut self, tid: Tid, checkpoint: &Checkpoint, outcome: &mut Outcome) -> Result<()> {
+    fn restore_layout(
+        &mut self,
+        tid: Tid,
+        state: &mut InCall,
+        checkpoint: &Checkpoint,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
         let brk = checkpoint.space.brk();
         if brk != self.space.brk() {
             self.call_for(tid, libc::SYS_brk, [brk, 0, 0, 0, 0, 0])?;
             let change = self.space.move_brk(brk);
             self.heap_changed(tid, change, outcome);
         }
-        let (now, then) = (mappings(tid)?, mappings(checkpoint.shadow.pid())?);
+        let (now, then) = (mappings(tid)?, self.mappings_then(checkpoint)?);
+        let mut again = BTreeSet::new();
         for step in layout::steps(&now, &then, &self.left_alone(checkpoint)) {
             match step {
                 Step::Unmap(range) => {
@@ -216,6 +239,13 @@ impl Domain {
                     let args = [range.start, range.end - range.start, prot.into(), 0, 0, 0];
                     self.call_for(tid, libc::SYS_mprotect, args)?;
                     self.protected(tid, args, outcome)?;
+                }
+                Step::Map(mapping) if mapping.shared => {
+                    let parts = shared::again(&checkpoint.shared, &mapping).unwrap_or_default();
+                    // All of it is there with its first part.
+                    if parts.first().is_some_and(|first| again.insert(first.range.start)) {
+                        self.map_shared_again(tid, &parts, state, (&checkpoint.shadow, outcome))?;
+                    }
                 }
                 Step::Map(mapping) => self.map_again(tid, &mapping, outcome)?,
             }
@@ -249,7 +279,7 @@ impl Domain {
         let lost = |source| RecordError::Os { what: "read the page map", source };
         let pages = PageMap::open(tid).map_err(lost)?;
         let shadow_pages = PageMap::open(checkpoint.shadow.pid()).map_err(lost)?;
-        let (now, then) = (mappings(tid)?, mappings(checkpoint.shadow.pid())?);
+        let (now, then) = (mappings(tid)?, self.mappings_then(checkpoint)?);
         // The shadow's text may have been patched otherwise.
         let patches = checkpoint.space.patches();
         let (pid, cores) = (self.task(tid)?.pid, Arc::clone(&self.session.cores));
@@ -358,7 +388,7 @@ fn in_common(now: &[Mapping], then: &[Mapping]) -> Vec<Range<u64>> {
 }
 
 /// What is mapped, but for what the kernel keeps there itself.
-fn mappings(tid: Tid) -> Result<Vec<Mapping>> {
+pub(super) fn mappings(tid: Tid) -> Result<Vec<Mapping>> {
     let mut mappings = maps::read(tid)?;
     mappings.retain(|mapping| !mapping.is_vvar());
     Ok(mappings)

@@ -6,7 +6,7 @@ use bis_trace::{
     event::MemWrite,
     types::{Registers, Tid},
 };
-use bis_tracee::{Status, TraceeError, shadow::Shadow, siginfo::SigInfo, sys};
+use bis_tracee::{Status, TraceeError, remote::Remote, shadow::Shadow, siginfo::SigInfo, sys};
 
 use super::{
     held::{Checkpoint, Kept, Kernel, Since},
@@ -23,6 +23,9 @@ const DONT_FORK: u64 = 10;
 const DO_FORK: u64 = 11;
 const WIPE_ON_FORK: u64 = 18;
 const KEEP_ON_FORK: u64 = 19;
+
+/// The kernel's `stack_t`, in bytes.
+const ALT_STACK_LEN: usize = 24;
 
 /// Before the `syscall` instruction of the call whose entry this is.
 pub(super) fn before(entry: &Registers) -> Registers {
@@ -47,13 +50,13 @@ impl Domain {
         let result = match self.checkpoint_of(tid, regs)? {
             Ok(checkpoint) => {
                 self.checkpoints.note_copy();
-                self.checkpoints.0.insert(handle, checkpoint);
+                self.checkpoints.by_handle.insert(handle, checkpoint);
                 0
             }
             Err(errno) => -i64::from(errno),
         };
         self.not_made(tid, state, result)?;
-        if let Some(checkpoint) = self.checkpoints.0.get_mut(&handle) {
+        if let Some(checkpoint) = self.checkpoints.by_handle.get_mut(&handle) {
             checkpoint.at = self.journal.last_seq();
         }
         Ok(())
@@ -65,16 +68,16 @@ impl Domain {
         for other in &others {
             self.halt(*other)?;
         }
+        let Some(buffer) = self.buffer(tid)? else { return Ok(Err(libc::ENOMEM)) };
         let mut tasks = BTreeMap::new();
         for other in others {
-            match self.keep(other, None)? {
+            match self.keep(other, None, buffer)? {
                 Some(kept) => tasks.insert(other, kept),
                 None => return Ok(Err(libc::EAGAIN)),
             };
         }
-        let Some(own) = self.keep(tid, Some(regs))? else { return Ok(Err(libc::EAGAIN)) };
+        let Some(own) = self.keep(tid, Some(regs), buffer)? else { return Ok(Err(libc::EAGAIN)) };
         tasks.insert(tid, own);
-        let Some(buffer) = self.buffer(tid)? else { return Ok(Err(libc::ENOMEM)) };
         let descriptors = Descriptors::of(tid);
         self.advise_of_forks(tid, |advice| match advice {
             DONT_FORK => DO_FORK,
@@ -88,11 +91,15 @@ impl Domain {
             Err(error) => return no_room(error).map(Err),
         };
         descriptors.close_others(&mut shadow)?;
+        let Some(shared) = self.keep_shared(tid, &mut shadow)? else {
+            self.end_shadow(tid, shadow)?;
+            return Ok(Err(libc::ENOMEM));
+        };
         let kernel = self.with_slot(tid, |domain, slot| Kernel::of(slot, &domain.memory, buffer))?;
         let space = self.space.clone();
         let (maker, since, count, how) = (tid, Since::default(), 0, 0);
         let at = self.journal.last_seq();
-        Ok(Ok(Checkpoint { shadow, maker, tasks, space, kernel, descriptors, since, count, how, at }))
+        Ok(Ok(Checkpoint { shadow, maker, tasks, space, kernel, shared, descriptors, since, count, how, at }))
     }
 
     /// Says again what the program has said about forks of its memory, or something else instead: a shadow
@@ -125,7 +132,7 @@ impl Domain {
 
     /// A stopped task as it is; with `regs` where it is in the call that asks. None: it is where that cannot
     /// be told, or is about to end.
-    fn keep(&mut self, tid: Tid, regs: Option<Registers>) -> Result<Option<Kept>> {
+    fn keep(&mut self, tid: Tid, regs: Option<Registers>, buffer: u64) -> Result<Option<Kept>> {
         let task = self.task(tid)?;
         // One that has executed another program is about to leave the domain, with which it shared memory.
         let is_leaving = matches!(
@@ -150,7 +157,38 @@ impl Domain {
         };
         let pending = stopped.own_pending()?.into_iter().map(SigInfo).collect();
         let (xstate, stash, left_stack) = (stopped.xstate()?, task.stash.clone(), task.left_stack);
-        Ok(Some(Kept { regs, xstate, sigmask, pending, stash, left_stack }))
+        let (clear_tid, robust_list) = (task.clear_tid, sys::robust_list(tid).unwrap_or(task.robust_list));
+        let alt_stack = self.alt_stack(tid, buffer)?;
+        Ok(Some(Kept {
+            regs,
+            xstate,
+            sigmask,
+            pending,
+            stash,
+            left_stack,
+            alt_stack,
+            clear_tid,
+            robust_list,
+        }))
+    }
+
+    /// The task's stack for handlers, as the kernel has it (a `stack_t`). None: it stands where it cannot be
+    /// asked for that.
+    fn alt_stack(&mut self, tid: Tid, buffer: u64) -> Result<Option<Vec<u8>>> {
+        let task = self.task(tid)?;
+        // A call that was interrupted is made again by the kernel.
+        let is_in_call = match (&task.call, task.report) {
+            (None, None) => false,
+            (Some(_), Some(Status::Syscall)) => true,
+            _ => return Ok(None),
+        };
+        let result = self.with_slot(tid, |_, slot| {
+            let mut remote = if is_in_call { Remote::within_call(slot)? } else { Remote::new(slot)? };
+            let result = remote.call(libc::SYS_sigaltstack, [0, buffer, 0, 0, 0, 0])?;
+            remote.finish()?;
+            Ok(result)
+        })?;
+        Ok(if result == 0 { Some(self.memory.read_vec(buffer, ALT_STACK_LEN)?) } else { None })
     }
 }
 

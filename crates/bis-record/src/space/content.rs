@@ -1,5 +1,7 @@
 //! What memory holds, page by page, as writes that an outcome can tell.
 
+use std::ops::Range;
+
 use bis_trace::{
     event::MemWrite,
     types::{PAGE_LEN, Tid},
@@ -14,22 +16,32 @@ use crate::error::{RecordError, Result};
 
 /// What a mapping holds, but for pages of zeros: each run of pages.
 pub fn content(tid: Tid, memory: &Memory, mapping: &Mapping) -> Result<Vec<MemWrite>> {
+    content_within(tid, memory, mapping, mapping.start..mapping.end)
+}
+
+/// The same of a part of it, in whole pages.
+pub fn content_within(
+    tid: Tid,
+    memory: &Memory,
+    mapping: &Mapping,
+    part: Range<u64>,
+) -> Result<Vec<MemWrite>> {
     // A page of plain memory that is not there is zero; not so one of the vdso, or of a file that cannot be
     // opened.
     let is_plain = mapping.inode == 0 && mapping.name != b"[vdso]";
     let is_told = |page: &[u8]| page.iter().any(|byte| *byte != 0);
-    pages(tid, memory, mapping, |page| !is_plain || page.is_there(), is_told)
+    pages(tid, memory, part, |page| !is_plain || page.is_there(), is_told)
 }
 
 /// The pages of a private mapping of a file that are the process's own: it has written to them.
 pub fn own_pages(tid: Tid, memory: &Memory, mapping: &Mapping) -> Result<Vec<MemWrite>> {
-    pages(tid, memory, mapping, Page::is_own, |_| true)
+    pages(tid, memory, mapping.start..mapping.end, Page::is_own, |_| true)
 }
 
 fn pages(
     tid: Tid,
     memory: &Memory,
-    mapping: &Mapping,
+    part: Range<u64>,
     wanted: impl Fn(Page) -> bool,
     is_told: impl Fn(&[u8]) -> bool,
 ) -> Result<Vec<MemWrite>> {
@@ -46,7 +58,7 @@ fn pages(
             }
         }
     };
-    let read = PageMap::open(tid).and_then(|pages| pages.each_run(mapping.start, mapping.end, wanted, found));
+    let read = PageMap::open(tid).and_then(|pages| pages.each_run(part.start, part.end, wanted, found));
     read.map_err(|source| RecordError::Os { what: "read the page map", source })?;
     Ok(writes)
 }

@@ -26,7 +26,7 @@ use bis_trace::{
 };
 
 pub use clock::Clock;
-pub use content::{content, own_pages};
+pub use content::{content, content_within, own_pages};
 pub use dense_texts::{Pool, READ_EXEC, chunks, shown_text};
 pub use mapped::{Key, key_of_mapping, open_mapped, stack_floor, stack_limit};
 pub use patches::{ARENA_LEN, Arena, GUARDED, MadePatches, Patch, Patches, TextRange, clock_insn};

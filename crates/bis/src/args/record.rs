@@ -90,9 +90,8 @@ pub struct Record {
     /// Record a process that runs already, from where it is, with all its threads
     ///
     /// It is recorded to its end, and cannot go on without bis: where the recording is ended, so is the
-    /// process. What comes to bis from its terminal (^C) is passed on to it. Until it executes another
-    /// program, all its calls stop. It takes the right to trace the process, and 400 MiB of memory of its own
-    /// are the most that it may have.
+    /// process. What comes to bis from its terminal (^C) is passed on to it. It takes the right to trace the
+    /// process.
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..), conflicts_with_all = ["command", "env", "cwd"])]
     pub attach: Option<i32>,
     /// The program, looked for as a shell does, and its arguments

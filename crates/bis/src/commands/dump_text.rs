@@ -186,6 +186,7 @@ impl Text {
             }
             EventKind::Signal(signal) => {
                 let handler = match &signal.handler {
+                    Some(_) if signal.is_of_memory() => "memory holds what it is found to hold".into(),
                     Some(_) if signal.is_of_text() => "its text may be executed from here on".into(),
                     Some(outcome) if outcome.regs.rip == signal.before.rip => {
                         "no room for its frame on the stack".into()

@@ -1,0 +1,349 @@
+//! Shared memory in checkpoints: what only this process maps comes back, what others map as well is theirs,
+//! too, and stays.
+//!
+//! A fork does not copy shared memory. So a copy of what it holds is made at the checkpoint, in the shadow's
+//! own memory, beside the mapping, which the shadow keeps: so the object stays, whatever the process unmaps,
+//! and the way back is made through the shadow's mapping. That costs a copy of all that the memory holds, at
+//! each checkpoint, whether it changes or not.
+//!
+//! Only memory without a name is kept: anonymous, of a memfd, of a System V segment. A file with a name in a
+//! file system is found by others by that, and what files contain is not the process's state.
+
+use std::{fs, io, ops::Range};
+
+use bis_trace::{
+    event::{Effect, MemWrite, Outcome},
+    types::{PAGE, Tid},
+};
+use bis_tracee::{maps::Mapping, pagemap::PageMap, shadow::Shadow};
+
+use super::{content::pieces, held::Checkpoint, layout, restore::mappings};
+use crate::{
+    calls::is_mapped_outside,
+    domain::Domain,
+    error::{RecordError, Result},
+    registry::Key,
+    space::key_of_mapping,
+    task::InCall,
+};
+
+const PROT_READ: u32 = 1;
+const PROT_WRITE: u32 = 2;
+
+/// Bytes that are copied, or compared, in one go.
+const PIECE: u64 = 1 << 20;
+
+/// A shared mapping whose content is kept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct KeptShared {
+    pub range: Range<u64>,
+    /// As the kernel knows the object. The shadow maps it, so no other one has this name meanwhile.
+    pub key: Key,
+    /// The object's byte at the range's begin.
+    offset: u64,
+    prot: u32,
+    is_anonymous: bool,
+    /// The memory of the shadow's own with the copy; behind it there is a byte for each of its pages.
+    copy: Range<u64>,
+}
+
+/// Is it memory, and no file that others find by its name?
+fn has_no_name(mapping: &Mapping) -> bool {
+    mapping.name.ends_with(b" (deleted)")
+}
+
+fn is_anonymous(mapping: &Mapping) -> bool {
+    mapping.name == b"/dev/zero (deleted)"
+}
+
+/// Is anything swapped out on this machine? Then the kernel says of pages of shared memory that they are not
+/// there although they hold something.
+fn may_be_swapped() -> bool {
+    fs::read_to_string("/proc/swaps").map_or(true, |list| list.lines().count() > 1)
+}
+
+fn lost(source: io::Error) -> RecordError {
+    RecordError::Os { what: "look at shared memory", source }
+}
+
+impl KeptShared {
+    fn len(&self) -> u64 {
+        self.range.end - self.range.start
+    }
+
+    /// Where the copy of the byte at this address is.
+    fn copied(&self, addr: u64) -> u64 {
+        self.copy.start + (addr - self.range.start)
+    }
+
+    /// Which parts of the object are in memory, as the shadow's mapping shows it (mincore(2)): all others are
+    /// zeros.
+    fn present(&self, shadow: &mut Shadow) -> Result<Vec<Range<u64>>> {
+        let (start, len) = (self.range.start, self.len());
+        if may_be_swapped() {
+            return Ok(vec![self.range.clone()]);
+        }
+        let table = self.copy.start + len;
+        if shadow.call(libc::SYS_mincore, [start, len, table, 0, 0, 0])? != 0 {
+            return Ok(vec![self.range.clone()]);
+        }
+        let count = usize::try_from(len / PAGE).unwrap_or(0);
+        let table = shadow.memory().read_vec(table, count)?;
+        let mut found: Vec<Range<u64>> = Vec::new();
+        for (at, _) in (start..).step_by(4096).zip(&table).filter(|(_, byte)| **byte & 1 != 0) {
+            match found.last_mut() {
+                Some(last) if last.end == at => last.end += PAGE,
+                _ => found.push(at..at + PAGE),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Copies what the object holds. False: there is no room.
+    fn fill(&self, shadow: &mut Shadow) -> Result<bool> {
+        let present = self.present(shadow)?;
+        let bulk = shadow.bulk();
+        let mut data = Vec::new();
+        for part in present.into_iter().flat_map(in_pieces) {
+            let len = usize::try_from(part.end - part.start).unwrap_or(0);
+            bulk.read_upto(part.start, len, &mut data);
+            let write = MemWrite { addr: self.copied(part.start), data: std::mem::take(&mut data) };
+            if bulk.write_all(std::slice::from_ref(&write)).is_err() {
+                return Ok(false);
+            }
+            data = write.data;
+        }
+        Ok(true)
+    }
+
+    /// The parts in which the object may hold something, or held something then.
+    fn may_differ(&self, shadow: &mut Shadow) -> Result<Vec<Range<u64>>> {
+        let mut parts = self.present(shadow)?;
+        parts.extend(self.held_then(shadow)?);
+        parts.sort_by_key(|part| part.start);
+        let mut joined: Vec<Range<u64>> = Vec::new();
+        for part in parts {
+            match joined.last_mut() {
+                Some(last) if part.start <= last.end => last.end = last.end.max(part.end),
+                _ => joined.push(part),
+            }
+        }
+        Ok(joined.into_iter().flat_map(in_pieces).collect())
+    }
+
+    /// The parts of the object that held something then.
+    fn held_then(&self, shadow: &Shadow) -> Result<Vec<Range<u64>>> {
+        let mut parts = Vec::new();
+        let pages = PageMap::open(shadow.pid()).map_err(lost)?;
+        let end = self.copied(self.range.end);
+        let back = |addr: u64| self.range.start + (addr - self.copy.start);
+        let found = |from, to| parts.push(back(from)..back(to));
+        pages.each_run(self.copy.start, end, |page| page.is_there(), found).map_err(lost)?;
+        Ok(parts)
+    }
+
+    /// What the object holds otherwise now, as the pieces that it held then; and whether it is shorter now.
+    fn differences(&self, shadow: &mut Shadow, part: Range<u64>) -> (Vec<MemWrite>, bool) {
+        let (mut now, mut then, mut writes) = (Vec::new(), Vec::new(), Vec::new());
+        let len = usize::try_from(part.end - part.start).unwrap_or(0);
+        let bulk = shadow.bulk();
+        bulk.read_upto(part.start, len, &mut now);
+        bulk.read_upto(self.copied(part.start), len, &mut then);
+        pieces(part.start, &now, &then, &mut writes);
+        (writes, now.len() < then.len())
+    }
+}
+
+fn in_pieces(Range { start, end }: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+    (start..end).step_by(1 << 20).map(move |at| at..end.min(at + PIECE))
+}
+
+impl Domain {
+    /// Keeps the content of the shared memory that only this process maps. None: there is no room.
+    pub(super) fn keep_shared(&mut self, tid: Tid, shadow: &mut Shadow) -> Result<Option<Vec<KeptShared>>> {
+        if self.space.shared().is_empty() {
+            return Ok(Some(Vec::new()));
+        }
+        let mut kept = Vec::new();
+        let ours = self.ours();
+        let is_ours = |mapping: &Mapping| ours.iter().any(|range| range.contains(&mapping.start));
+        for mapping in mappings(tid)? {
+            if !mapping.shared || !has_no_name(&mapping) || is_ours(&mapping) {
+                continue;
+            }
+            let key = key_of_mapping(&mapping);
+            if !self.maps_alone(key, shadow.pid()) {
+                continue;
+            }
+            let (range, len) = (mapping.start..mapping.end, mapping.len());
+            let room = len + (len / PAGE).next_multiple_of(PAGE);
+            let prot = u64::from(PROT_READ | PROT_WRITE);
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+            let flags = u64::from(flags.cast_unsigned());
+            let start = shadow.call(libc::SYS_mmap, [0, room, prot, flags, u64::MAX, 0])?;
+            let Ok(start) = u64::try_from(start) else { return Ok(None) };
+            let (is_anonymous, copy) = (is_anonymous(&mapping), start..start + room);
+            let Mapping { prot, offset, .. } = mapping;
+            let found = KeptShared { range, key, offset, prot, is_anonymous, copy };
+            if !found.fill(shadow)? {
+                return Ok(None);
+            }
+            kept.push(found);
+        }
+        Ok(Some(kept))
+    }
+
+    /// Does no other process map this object, beside our shadows, of which `shadow` may be too new to be
+    /// known? As far as the kernel tells us.
+    fn maps_alone(&mut self, key: Key, shadow: Tid) -> bool {
+        let registry = &self.session.registry;
+        let Some(object) = registry.find(key).filter(|object| registry.is_alone(*object, self.id)) else {
+            return false;
+        };
+        let shadows: Vec<Tid> =
+            self.checkpoints.by_handle.values().map(|checkpoint| checkpoint.shadow.pid()).collect();
+        let is_ours = |pid: Tid| pid == shadow || self.session.is_recorded(pid) || shadows.contains(&pid);
+        let look = || !is_mapped_outside(key, is_ours);
+        *self.checkpoints.alone.entry(object).or_insert_with(look)
+    }
+
+    /// The mappings of the process that a shadow is a copy of: without those that hold copies.
+    pub(super) fn mappings_then(&self, checkpoint: &Checkpoint) -> Result<Vec<Mapping>> {
+        let mappings = mappings(checkpoint.shadow.pid())?;
+        let copies: Vec<Range<u64>> = checkpoint.shared.iter().map(|kept| kept.copy.clone()).collect();
+        Ok(if copies.is_empty() { mappings } else { layout::outside(&mappings, &copies) })
+    }
+
+    /// Shared memory that only this process maps holds again what it held.
+    pub(super) fn restore_shared(
+        &mut self,
+        tid: Tid,
+        state: &mut InCall,
+        checkpoint: &mut Checkpoint,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        for kept in checkpoint.shared.clone() {
+            let key = kept.key;
+            // Where it is mapped no more, there is another one in its place, which has its content.
+            let Some(object) = self.session.registry.find(key) else { continue };
+            if !self.maps_alone(key, checkpoint.shadow.pid()) {
+                self.remark(format!(
+                    "task {tid} went back to a checkpoint; another process maps the shared memory at {:#x} by now, \
+                     which stays as it is",
+                    kept.range.start
+                ))?;
+                continue;
+            }
+            let shadow = &mut checkpoint.shadow;
+            let protect = |shadow: &mut Shadow, prot: u32| {
+                let range = [kept.range.start, kept.len(), prot.into(), 0, 0, 0];
+                if kept.prot & PROT_WRITE == 0 { shadow.call(libc::SYS_mprotect, range) } else { Ok(0) }
+            };
+            if protect(shadow, PROT_READ | PROT_WRITE)? != 0 {
+                // Nothing can be stored through this mapping.
+                continue;
+            }
+            let mut is_cut = false;
+            for part in kept.may_differ(shadow)? {
+                let (writes, is_short) = kept.differences(shadow, part);
+                is_cut |= is_short;
+                shadow.bulk().write_all(&writes)?;
+                outcome.effects.extend(writes.into_iter().map(|MemWrite { addr, data }| {
+                    let offset = kept.offset + (addr - kept.range.start);
+                    Effect::WriteObject { object, offset, data }
+                }));
+                self.spill(tid, state, outcome)?;
+            }
+            protect(shadow, kept.prot)?;
+            if is_cut {
+                self.remark(format!(
+                    "task {tid} went back to a checkpoint; the shared memory at {:#x} was made shorter since, and \
+                     stays so",
+                    kept.range.start
+                ))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn remark(&self, text: String) -> Result<()> {
+        self.session.note(self.session.writer.next_seq(), text)
+    }
+
+    /// Maps an object again of which a part is mapped no more: anonymous memory that nobody else has, so that
+    /// other memory with the same content is as good.
+    pub(super) fn map_shared_again(
+        &mut self,
+        tid: Tid,
+        parts: &[&KeptShared],
+        state: &mut InCall,
+        (shadow, outcome): (&Shadow, &mut Outcome),
+    ) -> Result<()> {
+        let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return Ok(()) };
+        let flags = u64::from((libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_FIXED).cast_unsigned());
+        let (addr, len) = (first.range.start, last.range.end - first.range.start);
+        let prot = PROT_READ | PROT_WRITE;
+        let mapped = self.call_for(tid, libc::SYS_mmap, [addr, len, prot.into(), flags, u64::MAX, 0])?;
+        if mapped != addr.cast_signed() {
+            let what = format!("cannot have its shared memory at {addr:#x} back ({mapped})");
+            return Err(RecordError::Unsupported { tid, what });
+        }
+        self.unmapped([addr, len, 0, 0, 0, 0], outcome)?;
+        let object = self.map_new_shared(tid, (addr, len, prot), outcome)?;
+        for kept in parts {
+            for part in kept.held_then(shadow)?.into_iter().flat_map(in_pieces) {
+                let len = usize::try_from(part.end - part.start).unwrap_or(0);
+                let data = shadow.memory().read_vec(kept.copied(part.start), len)?;
+                self.memory.write(part.start, &data)?;
+                outcome.effects.push(Effect::WriteObject { object, offset: part.start - addr, data });
+                self.spill(tid, state, outcome)?;
+            }
+            if kept.prot != prot {
+                let args = [kept.range.start, kept.len(), kept.prot.into(), 0, 0, 0];
+                self.call_for(tid, libc::SYS_mprotect, args)?;
+                self.protected(tid, args, outcome)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// All parts of the object that this was a mapping of, if that can be mapped again: it is anonymous, and was
+/// mapped once, from its begin.
+pub(super) fn again<'a>(kept: &'a [KeptShared], mapping: &Mapping) -> Option<Vec<&'a KeptShared>> {
+    let found = kept.iter().find(|kept| kept.range.contains(&mapping.start) && mapping.shared)?;
+    let parts: Vec<&KeptShared> = kept.iter().filter(|other| other.key == found.key).collect();
+    let follows = |one: &KeptShared, next: &KeptShared| {
+        one.range.end == next.range.start && one.offset + one.len() == next.offset
+    };
+    let is_once = parts.first()?.offset == 0 && parts.windows(2).all(|pair| follows(pair[0], pair[1]));
+    (found.is_anonymous && is_once).then_some(parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(start: u64, end: u64, offset: u64, inode: u64) -> KeptShared {
+        let copy = start + 0x10_0000..end + 0x10_0000;
+        KeptShared { range: start..end, key: (1, inode), offset, prot: 3, is_anonymous: true, copy }
+    }
+
+    fn mapping(start: u64, end: u64) -> Mapping {
+        let name = b"/dev/zero (deleted)".to_vec();
+        Mapping { start, end, prot: 3, shared: true, offset: 0, device: (0, 1), inode: 7, name }
+    }
+
+    #[test]
+    fn an_object_is_mapped_again_as_a_whole_if_it_was_mapped_once() {
+        let all = [kept(0x1000, 0x2000, 0, 7), kept(0x2000, 0x4000, 0x1000, 7), kept(0x4000, 0x5000, 0, 8)];
+        let whole = vec![&all[0], &all[1]];
+        assert_eq!(again(&all, &mapping(0x3000, 0x4000)), Some(whole));
+        assert_eq!(again(&all, &mapping(0x4000, 0x5000)), Some(vec![&all[2]]));
+        assert_eq!(again(&all, &mapping(0x6000, 0x7000)), None);
+        // A second mapping, or one of a part.
+        let twice = [kept(0x1000, 0x2000, 0, 7), kept(0x5000, 0x6000, 0, 7)];
+        assert_eq!(again(&twice, &mapping(0x1000, 0x2000)), None);
+        assert_eq!(again(&[kept(0x1000, 0x2000, 0x1000, 7)], &mapping(0x1000, 0x2000)), None);
+    }
+}
