@@ -49,9 +49,9 @@ __attribute__((returns_twice, unused)) static inline int bis_checkpoint(bis_hand
  * BIS_REPLAY it returns 0 when what was done since the checkpoint (since it returned last) was executed again, under
  * a debugger if `bis record --on-replay` asks for one: an exact repetition ends where it was asked for, and so the
  * program goes on behind this call; -EIO: that was not possible. -EINVAL: there is no such checkpoint, or no such
- * way. Of BIS_RETRY: -ESRCH: a thread of the checkpoint has ended; -EPERM: the calling thread has begun after it;
+ * way. Of BIS_RETRY: -ESRCH: a thread of it has ended and cannot come back; -EPERM: the calling thread has begun after it;
  * -EBUSY: a thread is in a call that cannot be left, or a process that shares the memory has begun since;
- * -EOPNOTSUPP: shared memory was unmapped since. */
+ * -EOPNOTSUPP: shared memory was unmapped since that cannot be mapped again. */
 __attribute__((unused)) static inline int bis_rollback(bis_handle handle, int how) {
   return (int)bis_call_(4, handle, (uint64_t)how);
 }

@@ -18,7 +18,7 @@ int main(void) {
   int rw = PROT_READ | PROT_WRITE;
   volatile int *own = map(-1, rw, LEN), *lost = map(-1, rw, 3 * 4096), *outside = stays();
   // Much of it was never touched.
-  volatile int *sparse = map(-1, rw, 1 << 30);
+  volatile int *sparse = map(-1, rw, 32 << 20);
   int fd = memfd_create("shared", 0);
   CHECK(fd >= 0 && ftruncate(fd, LEN) == 0);
   volatile int *of_file = map(fd, rw, LEN), *read_only = map(fd, PROT_READ, LEN);
@@ -28,7 +28,7 @@ int main(void) {
   CHECK(attached != (void *)-1 && shmctl(segment, IPC_RMID, NULL) == 0);
   for (int i = 0; i < LEN / 4; i += 512) own[i] = of_file[i] = attached[i] = i;
   lost[1024] = 77;
-  sparse[100 << 20 >> 2] = 5;
+  sparse[10 << 20 >> 2] = 5;
   CHECK(mprotect((void *)lost, 4096, PROT_READ) == 0);
   bis_handle handle;
   int times = bis_checkpoint(&handle);
@@ -38,19 +38,19 @@ int main(void) {
     int then = i % 512 ? 0 : i;
     CHECK(own[i] == then && of_file[i] == then && read_only[i] == then && attached[i] == then);
   }
-  CHECK(lost[1024] == 77 && lost[0] == 0 && sparse[100 << 20 >> 2] == 5 && sparse[200 << 20 >> 2] == 0);
+  CHECK(lost[1024] == 77 && lost[0] == 0 && sparse[10 << 20 >> 2] == 5 && sparse[20 << 20 >> 2] == 0);
   ++*outside;
   for (int i = 0; i < LEN / 4; i += 300) own[i] = attached[i] = -i - 1;
   int written = 4711;
   CHECK(pwrite(fd, &written, sizeof written, 8 << 12) == sizeof written && read_only[8 << 10] == 4711);
   of_file[9 << 10] = 4712;
-  sparse[100 << 20 >> 2] = 6, sparse[200 << 20 >> 2] = 7;
+  sparse[10 << 20 >> 2] = 6, sparse[20 << 20 >> 2] = 7;
   static volatile int *newer;
   CHECK(newer == NULL);
   newer = map(-1, rw, 4096);
   *newer = 5;
   if (times == 1) CHECK(mprotect((void *)own, LEN, PROT_READ) == 0);
-  if (times == 2) CHECK(munmap((void *)lost, 3 * 4096) == 0 && munmap((void *)sparse, 1 << 30) == 0);
+  if (times == 2) CHECK(munmap((void *)lost, 3 * 4096) == 0 && munmap((void *)sparse, 32 << 20) == 0);
   if (times == 4) CHECK(munmap((void *)own, 4096) == 0);
   if (times == 3) {
     CHECK(mprotect((void *)lost, 3 * 4096, rw) == 0);

@@ -61,8 +61,10 @@ fn run(how: OnReplayArg, stretch: &Stretch, is_wanted: &dyn Fn() -> bool) -> io:
     let code = ended.code().map(|code| u8::try_from(code).unwrap_or(status::USAGE));
     let is_right = match how {
         OnReplayArg::Check | OnReplayArg::Profile => matches!(code, Some(0 | status::CUT)),
-        // The status is the debugger's own.
-        OnReplayArg::Gdb | OnReplayArg::Server => code.is_some(),
+        // The status is the debugger's own, but where there was none.
+        OnReplayArg::Gdb | OnReplayArg::Server => {
+            code.is_some_and(|code| ![status::USAGE, status::BUG].contains(&code))
+        }
     };
     if !is_right {
         let mut text = String::new();
