@@ -18,6 +18,14 @@ pub struct Sides<'a> {
     pub since: &'a Since,
 }
 
+/// What the bytes of both sides are read into, by one thread: used again and again, because memory that was
+/// never used before costs as much as to copy there.
+#[derive(Debug, Default)]
+pub struct Buffers {
+    now: Vec<u8>,
+    then: Vec<u8>,
+}
+
 /// Pages whose state is looked at in one go.
 const BATCH: u64 = 4096;
 
@@ -36,8 +44,8 @@ pub type Own<'a> = &'a (dyn Fn(u64, &mut [u8]) + Sync);
 
 impl Sides<'_> {
     /// Makes the process's memory what the shadow's is, in a range of private memory (whole pages) that both
-    /// have mapped; with up to `threads` threads, each of which begins with `begin`. Gives the pieces that
-    /// were different, in order.
+    /// have mapped; with up to as many threads as there are buffers, each of which begins with `begin`.
+    /// Gives the pieces that were different, in order.
     ///
     /// # Errors
     /// Where one of the processes is gone.
@@ -45,23 +53,25 @@ impl Sides<'_> {
         &self,
         range: Range<u64>,
         own: Own<'_>,
-        threads: usize,
+        buffers: &mut [Buffers],
         begin: &(dyn Fn() + Sync),
     ) -> io::Result<Vec<MemWrite>> {
         let parts = self.may_differ(range)?;
         let len: u64 = parts.iter().map(|part| part.end - part.start).sum();
         let wanted = usize::try_from(len / WORTH_A_THREAD).unwrap_or(usize::MAX);
-        let threads = threads.min(wanted).max(1);
+        let threads = buffers.len().min(wanted).max(1);
         if threads == 1 {
-            return self.restore_parts(&parts, own);
+            return self.restore_parts(&parts, own, buffers.first_mut().unwrap_or(&mut Buffers::default()));
         }
         let share = parts.len().div_ceil(threads);
         thread::scope(|scope| {
-            let work = |share| {
+            let work = |share: &[Range<u64>], buffers: &mut Buffers| {
                 begin();
-                self.restore_parts(share, own)
+                self.restore_parts(share, own, buffers)
             };
-            let workers: Vec<_> = parts.chunks(share).map(|share| scope.spawn(move || work(share))).collect();
+            let shares = parts.chunks(share).zip(buffers);
+            let workers: Vec<_> =
+                shares.map(|(share, buffers)| scope.spawn(move || work(share, buffers))).collect();
             let mut writes = Vec::new();
             for worker in workers {
                 writes.extend(worker.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))?);
@@ -93,15 +103,20 @@ impl Sides<'_> {
         Ok(parts)
     }
 
-    fn restore_parts(&self, parts: &[Range<u64>], own: Own<'_>) -> io::Result<Vec<MemWrite>> {
-        let (mut now, mut then, mut all) = (Vec::new(), Vec::new(), Vec::new());
+    fn restore_parts(
+        &self,
+        parts: &[Range<u64>],
+        own: Own<'_>,
+        Buffers { now, then }: &mut Buffers,
+    ) -> io::Result<Vec<MemWrite>> {
+        let mut all = Vec::new();
         for part in parts {
             let len = usize::try_from(part.end - part.start).unwrap_or(0);
-            self.memory.read_upto(part.start, len, &mut now);
-            self.shadow.read_upto(part.start, len, &mut then);
-            own(part.start, &mut then);
+            self.memory.read_upto(part.start, len, now);
+            self.shadow.read_upto(part.start, len, then);
+            own(part.start, then);
             let from = all.len();
-            pieces(part.start, &now, &then, &mut all);
+            pieces(part.start, now, then, &mut all);
             self.memory.write_all(&all[from..]).map_err(io::Error::other)?;
         }
         Ok(all)

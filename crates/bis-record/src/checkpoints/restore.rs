@@ -13,7 +13,7 @@ use bis_tracee::{
 };
 
 use super::{
-    content::Sides,
+    content::{Buffers, Sides},
     held::{Checkpoint, Kept},
     layout::{self, Step},
     shared,
@@ -293,11 +293,12 @@ impl Domain {
                 }
             }
         };
+        let mut buffers: Vec<Buffers> = (0..cores.count().max(1)).map(|_| Buffers::default()).collect();
         for range in in_common(&layout::outside(&now, &self.left_alone(checkpoint)), &then) {
             let (memory, shadow) = (Bulk::new(&self.memory, pid), checkpoint.shadow.bulk());
             let since = &checkpoint.since;
             let sides = Sides { memory, pages: &pages, shadow, shadow_pages: &shadow_pages, since };
-            let writes = sides.restore(range, &own, cores.count(), &|| cores.unpin(Tid(0)));
+            let writes = sides.restore(range, &own, &mut buffers, &|| cores.unpin(Tid(0)));
             outcome.writes.extend(writes.map_err(lost)?);
             self.spill(tid, state, outcome)?;
         }
