@@ -5,8 +5,8 @@ usage: benches/scripts/web_server.py [--seconds N] [--clients 1,2,...] [--kinds 
                                      [--bis PATH] [--into FILE] [--svg FILE]
 
 Apache (Debian's, unchanged) serves files of 5 KB to 5 MB on loopback, with a process for each connection or with threads: without
-bis (native), under `bis record` (record), and so with three checkpoints for each request (checkpoints), which a preloaded library
-makes (benches/programs/web_shim.c). benches/programs/web_load.c asks. Nothing else should run meanwhile. --into keeps the results
+bis (native), under `bis record` (record), and so (checkpoints) or under `bis run` (run) with three checkpoints for each request,
+which a preloaded library makes (benches/programs/web_shim.c). benches/programs/web_load.c asks. Nothing else should run meanwhile. --into keeps the results
 as JSON, and adds to what is there: so it can be run in parts.
 """
 import argparse
@@ -41,7 +41,7 @@ SERVERS = {
     "processes": ("prefork", "StartServers 33\nMinSpareServers 1\nMaxSpareServers 64\nMaxRequestWorkers 64"),
     "threads": ("worker", "StartServers 1\nServerLimit 1\nThreadsPerChild 36\nMaxRequestWorkers 36\nMinSpareThreads 1"),
 }
-COLOURS = {"native": "#888888", "record": "#1f6fb4", "checkpoints": "#c0392b"}
+COLOURS = {"native": "#888888", "record": "#1f6fb4", "checkpoints": "#c0392b", "run": "#2a9d55"}
 TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -66,10 +66,10 @@ class Server:
         command = ["/usr/sbin/apache2", "-DFOREGROUND", "-f", str(config)]
         if way != "native":
             more = []
-            if way == "checkpoints":
+            if way in ("checkpoints", "run"):
                 threads = ["-e", "WEB_SHIM=threads"] if kind == "threads" else []
                 more = ["-e", f"LD_PRELOAD={folder}/shim.so", *threads]
-            command = [bis, "record", "-o", str(folder / "trace"), *more, "--", *command]
+            command = [bis, "run" if way == "run" else "record", "-o", str(folder / "trace"), *more, "--", *command]
         self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
         for _ in range(600):
             if self.process.poll() is not None:
