@@ -18,33 +18,16 @@ use bis_trace::{
 };
 use bis_tracee::{TraceeError, handover::Parked, remote::Remote};
 
-use super::held::Checkpoint;
+use super::held::{Checkpoint, Ended};
 use crate::{
     calls::Entry,
     domain::Domain,
     error::{RecordError, Result},
-    task::{Handle, Task, Traits},
+    task::{Handle, Task},
 };
 
 const FUTEX_WAKE: u64 = 1;
 const FUTEX_WAITERS: u32 = 0x8000_0000;
-
-/// A thread that has ended for others.
-#[derive(Debug)]
-pub(super) struct Ended {
-    /// Taken by whoever goes on with it.
-    parked: Option<Parked>,
-    pid: Tid,
-    own_name: Tid,
-    traits: Traits,
-}
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        // It ends with its process.
-        self.parked.take().map(Parked::leave);
-    }
-}
 
 impl Domain {
     /// What calls come to that end threads, or concern threads that have ended for others.
@@ -136,9 +119,9 @@ impl Domain {
 
     /// Ends those of the threads that have ended for others.
     fn end_ended(&mut self, is_meant: impl Fn(Tid) -> bool) -> Result<()> {
-        for mut ended in
-            self.checkpoints.ended.extract_if(.., |tid, _| is_meant(*tid)).map(|(_, ended)| ended)
-        {
+        let tids: Vec<Tid> = self.checkpoints.ended.keys().copied().filter(|tid| is_meant(*tid)).collect();
+        for tid in tids {
+            let Some(mut ended) = self.checkpoints.ended.remove(&tid) else { continue };
             let Some(parked) = ended.parked.take() else { continue };
             let end = || {
                 let (mut stopped, _) = parked.seize()?;

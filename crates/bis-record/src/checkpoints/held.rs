@@ -9,10 +9,13 @@ use bis_trace::{
     event::Effect,
     types::{EventSeq, ObjectId, Registers, Tid},
 };
-use bis_tracee::{shadow::Shadow, siginfo::SigInfo};
+use bis_tracee::{handover::Parked, shadow::Shadow, siginfo::SigInfo};
 
-use super::{ended::Ended, shared::KeptShared, table::Descriptors};
-use crate::space::AddressSpace;
+use super::table::Descriptors;
+use crate::{
+    space::{AddressSpace, Key},
+    task::Traits,
+};
 
 /// The checkpoints of one domain.
 #[derive(Debug, Default)]
@@ -104,6 +107,39 @@ pub(super) struct Kept {
     /// What the kernel clears at its end, and where it has its robust futexes: addresses, or 0.
     pub clear_tid: u64,
     pub robust_list: u64,
+}
+
+/// A shared mapping whose content is kept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct KeptShared {
+    pub range: Range<u64>,
+    /// As the kernel knows the object. The shadow maps it, so no other one has this name meanwhile.
+    pub key: Key,
+    /// The object's byte at the range's begin.
+    pub offset: u64,
+    pub prot: u32,
+    pub is_anonymous: bool,
+    /// The memory of the shadow's own with the copy; behind it there is a byte for each of its pages.
+    pub copy: Range<u64>,
+}
+
+/// A thread that has ended for others.
+#[derive(Debug)]
+pub(super) struct Ended {
+    /// Taken by whoever goes on with it.
+    pub parked: Option<Parked>,
+    pub pid: Tid,
+    pub own_name: Tid,
+    pub traits: Traits,
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        // It ends with its process.
+        if let Some(parked) = self.parked.take() {
+            parked.leave();
+        }
+    }
 }
 
 impl Checkpoints {

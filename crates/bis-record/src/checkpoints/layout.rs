@@ -3,7 +3,17 @@
 
 use std::{collections::BTreeSet, ops::Range};
 
-use bis_tracee::maps::Mapping;
+use bis_trace::types::Tid;
+use bis_tracee::maps::{self, Mapping};
+
+use crate::error::Result;
+
+/// What is mapped, but for what the kernel keeps there itself.
+pub(super) fn mappings(tid: Tid) -> Result<Vec<Mapping>> {
+    let mut mappings = maps::read(tid)?;
+    mappings.retain(|mapping| !mapping.is_vvar());
+    Ok(mappings)
+}
 
 /// A step on the way back.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -25,7 +25,6 @@ mod take;
 
 use bis_syscalls::{Call, own};
 use bis_trace::types::Tid;
-use bis_tracee::{names, shadow::Shadow};
 
 use crate::{domain::Domain, error::Result, task::InCall};
 
@@ -54,15 +53,5 @@ impl Domain {
                 self.not_made(tid, state, how.unwrap_or(-i64::from(libc::EINVAL)))
             }
         }
-    }
-
-    /// Ends a shadow. It is its parent's to reap: who else would, only sees it end with the process.
-    fn end_shadow(&mut self, tid: Tid, shadow: Shadow) -> Result<()> {
-        let name = names::own(shadow.pid());
-        drop(shadow);
-        let Some(shadow) = name else { return Ok(()) };
-        let flags = u64::from((libc::__WALL | libc::WNOHANG).cast_unsigned());
-        let shadow = u64::from(shadow.0.cast_unsigned());
-        self.call_for(tid, libc::SYS_wait4, [shadow, 0, flags, 0, 0, 0]).map(drop)
     }
 }

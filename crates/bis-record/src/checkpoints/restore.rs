@@ -9,13 +9,13 @@ use bis_trace::{
     types::{Registers, Tid},
 };
 use bis_tracee::{
-    Resume, Status, TraceeError, bulk::Bulk, maps, maps::Mapping, pagemap::PageMap, place, siginfo::SigInfo,
+    Resume, Status, TraceeError, bulk::Bulk, maps::Mapping, pagemap::PageMap, place, siginfo::SigInfo,
 };
 
 use super::{
     content::{Buffers, Sides},
     held::{Checkpoint, Kept},
-    layout::{self, Step},
+    layout::{self, Step, mappings},
     shared,
     take::has_made_child,
 };
@@ -386,11 +386,4 @@ fn in_common(now: &[Mapping], then: &[Mapping]) -> Vec<Range<u64>> {
         (start..end).step_by(step).map(move |at| at..end.min(at + LEN))
     });
     pieces.collect()
-}
-
-/// What is mapped, but for what the kernel keeps there itself.
-pub(super) fn mappings(tid: Tid) -> Result<Vec<Mapping>> {
-    let mut mappings = maps::read(tid)?;
-    mappings.retain(|mapping| !mapping.is_vvar());
-    Ok(mappings)
 }

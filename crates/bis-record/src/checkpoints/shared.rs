@@ -17,13 +17,16 @@ use bis_trace::{
 };
 use bis_tracee::{maps::Mapping, pagemap::PageMap, shadow::Shadow};
 
-use super::{content::pieces, held::Checkpoint, layout, restore::mappings};
+use super::{
+    content::pieces,
+    held::{Checkpoint, KeptShared},
+    layout::{self, mappings},
+};
 use crate::{
     calls::is_mapped_outside,
     domain::Domain,
     error::{RecordError, Result},
-    registry::Key,
-    space::key_of_mapping,
+    space::{Key, key_of_mapping},
     task::InCall,
 };
 
@@ -32,20 +35,6 @@ const PROT_WRITE: u32 = 2;
 
 /// Bytes that are copied, or compared, in one go.
 const PIECE: u64 = 1 << 20;
-
-/// A shared mapping whose content is kept.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct KeptShared {
-    pub range: Range<u64>,
-    /// As the kernel knows the object. The shadow maps it, so no other one has this name meanwhile.
-    pub key: Key,
-    /// The object's byte at the range's begin.
-    offset: u64,
-    prot: u32,
-    is_anonymous: bool,
-    /// The memory of the shadow's own with the copy; behind it there is a byte for each of its pages.
-    copy: Range<u64>,
-}
 
 /// Is it memory, and no file that others find by its name?
 fn has_no_name(mapping: &Mapping) -> bool {

@@ -6,7 +6,7 @@ use bis_trace::{
     event::MemWrite,
     types::{Registers, Tid},
 };
-use bis_tracee::{Status, TraceeError, remote::Remote, shadow::Shadow, siginfo::SigInfo, sys};
+use bis_tracee::{Status, TraceeError, names, remote::Remote, shadow::Shadow, siginfo::SigInfo, sys};
 
 use super::{
     held::{Checkpoint, Kept, Kernel, Since},
@@ -100,6 +100,16 @@ impl Domain {
         let (maker, since, count, how) = (tid, Since::default(), 0, 0);
         let at = self.journal.last_seq();
         Ok(Ok(Checkpoint { shadow, maker, tasks, space, kernel, shared, descriptors, since, count, how, at }))
+    }
+
+    /// Ends a shadow. It is its parent's to reap: who else would, only sees it end with the process.
+    pub(super) fn end_shadow(&mut self, tid: Tid, shadow: Shadow) -> Result<()> {
+        let name = names::own(shadow.pid());
+        drop(shadow);
+        let Some(shadow) = name else { return Ok(()) };
+        let flags = u64::from((libc::__WALL | libc::WNOHANG).cast_unsigned());
+        let shadow = u64::from(shadow.0.cast_unsigned());
+        self.call_for(tid, libc::SYS_wait4, [shadow, 0, flags, 0, 0, 0]).map(drop)
     }
 
     /// Says again what the program has said about forks of its memory, or something else instead: a shadow
