@@ -158,9 +158,10 @@ def plot(results):
                     for index, count in enumerate(counts):
                         parts.append(f'<text x="{x(index)}" y="{down + high + 14}" text-anchor="middle">{count}</text>')
             parts.append(f'<text x="{across + wide / 2}" y="{down + high + 30}" text-anchor="middle">clients</text>')
-    for number, (way, colour) in enumerate(COLOURS.items()):
+    measured = [way for way in COLOURS if any(way in ways for ways in results.values())]
+    for number, way in enumerate(measured):
         at = 30 + (high + 80) * len(results)
-        parts.append(f'<text x="{left + number * 120}" y="{at}" fill="{colour}">{way}</text>')
+        parts.append(f'<text x="{left + number * 120}" y="{at}" fill="{COLOURS[way]}">{way}</text>')
     return "\n".join([*parts, "</svg>", ""])
 
 

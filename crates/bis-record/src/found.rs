@@ -2,7 +2,8 @@
 //!
 //! The image is told by the same effects as that of an exec, and by what memory holds: files that are mapped
 //! are kept in the trace, and of their pages those that the process has written to are told; other memory is
-//! told whole, but for zeros, and where it is much in events behind the base. All other tasks are made by an effect, with all of their registers.
+//! told whole, but for zeros, and where it is much in events behind the base. All other tasks are made by an
+//! effect, with all of their registers.
 //!
 //! What the recorder knows of a process from its beginning on, it asks here: what the kernel writes when a
 //! thread ends, how nice it is, on which cores it wants to run. Its text is patched as that of a fresh image,
@@ -294,8 +295,9 @@ impl Domain {
         Ok(domain)
     }
 
-    /// Tells what this memory holds, which the base has only mapped: in events of the first task, which has not
-    /// executed anything. As where a tracer has changed memory, they are signals that leave the task where it is.
+    /// Tells what this memory holds, which the base has only mapped: in events of the first task, which has
+    /// not executed anything. As where a tracer has changed memory, they are signals that leave the task
+    /// where it is.
     fn tell_waiting(&mut self, pid: Tid, regs: &Registers, waiting: &[Mapping]) -> Result<()> {
         for mapping in waiting {
             for start in (mapping.start..mapping.end).step_by(PIECE) {

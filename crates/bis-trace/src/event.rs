@@ -414,8 +414,8 @@ impl SignalEvent {
         self.is_of_memory() || self.handler.as_ref().is_some_and(is_of_text)
     }
 
-    /// Does it do nothing but to tell what memory holds? A large image is told so, and what a tracer writes to
-    /// memory.
+    /// Does it do nothing but to tell what memory holds? A large image is told so, and what a tracer writes
+    /// to memory.
     pub fn is_of_memory(&self) -> bool {
         let only_writes = |outcome: &Outcome| outcome.regs == self.before && outcome.xstate.is_none();
         self.signal == Signal::TRAP

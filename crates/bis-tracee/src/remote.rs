@@ -61,9 +61,9 @@ impl<'a> Remote<'a> {
         })
     }
 
-    /// The same at the exit of a call, which stays in progress: if it was interrupted, the kernel makes it again
-    /// when the task goes on. (It looks at the registers for that, wherever the task was stopped last.) Only for
-    /// calls that do not wait themselves.
+    /// The same at the exit of a call, which stays in progress: if it was interrupted, the kernel makes it
+    /// again when the task goes on. (It looks at the registers for that, wherever the task was stopped last.)
+    /// Only for calls that do not wait themselves.
     ///
     /// # Errors
     /// As [`Stopped::regs`].
