@@ -20,6 +20,15 @@ const _: () = assert!(mem::size_of::<Registers>() == mem::size_of::<libc::user_r
 /// The note type of the extended state in PTRACE_GETREGSET (`include/uapi/linux/elf.h`).
 const NT_X86_XSTATE: usize = 0x202;
 
+/// The same of what FXSAVE saves: the legacy part.
+const NT_PRFPREG: usize = 2;
+
+/// The legacy part of the extended state, and the header behind it, bytes; x87 and SSE in the header's first
+/// byte.
+const LEGACY_LEN: usize = 512;
+const HEADER_LEN: usize = 64;
+const LEGACY_COMPONENTS: u8 = 3;
+
 /// More than any XSAVE area: AVX-512 takes 2.7 KiB, AMX 11 KiB.
 const XSTATE_BYTES_MAX: usize = 32 * 1024;
 
@@ -148,17 +157,42 @@ pub fn set_debug_register(tid: Tid, index: usize, value: u64) -> Result<()> {
     request("set a debug register", libc::PTRACE_POKEUSER, tid, offset, value as usize)
 }
 
+/// The extended state in its standard form. A processor without XSAVE (before 2011, and some that virtual
+/// machines emulate) has the legacy part of it, of which both components are said to be in use.
 pub fn get_xstate(tid: Tid) -> Result<Vec<u8>> {
     let mut bytes = vec![0u8; XSTATE_BYTES_MAX];
     let mut iov = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
-    with_data("read the extended state", libc::PTRACE_GETREGSET, tid, NT_X86_XSTATE, &mut iov)?;
-    bytes.truncate(iov.iov_len);
+    let what = "read the extended state";
+    match with_data(what, libc::PTRACE_GETREGSET, tid, NT_X86_XSTATE, &mut iov) {
+        Err(error) if has_no_xsave(&error) => {
+            iov.iov_len = LEGACY_LEN;
+            with_data(what, libc::PTRACE_GETREGSET, tid, NT_PRFPREG, &mut iov)?;
+            bytes.truncate(LEGACY_LEN + HEADER_LEN);
+            bytes[LEGACY_LEN] = LEGACY_COMPONENTS;
+        }
+        result => {
+            result?;
+            bytes.truncate(iov.iov_len);
+        }
+    }
     Ok(bytes)
+}
+
+/// Does the kernel not know of any extended state?
+fn has_no_xsave(error: &TraceeError) -> bool {
+    matches!(error, TraceeError::Os { source, .. } if source.raw_os_error() == Some(libc::ENODEV))
 }
 
 pub fn set_xstate(tid: Tid, xstate: &[u8]) -> Result<()> {
     let mut iov = libc::iovec { iov_base: xstate.as_ptr().cast_mut().cast(), iov_len: xstate.len() };
-    with_data("set the extended state", libc::PTRACE_SETREGSET, tid, NT_X86_XSTATE, &mut iov).map(drop)
+    let what = "set the extended state";
+    match with_data(what, libc::PTRACE_SETREGSET, tid, NT_X86_XSTATE, &mut iov) {
+        Err(error) if has_no_xsave(&error) => {
+            iov.iov_len = xstate.len().min(LEGACY_LEN);
+            with_data(what, libc::PTRACE_SETREGSET, tid, NT_PRFPREG, &mut iov).map(drop)
+        }
+        result => result.map(drop),
+    }
 }
 
 pub fn get_siginfo(tid: Tid) -> Result<[u8; 128]> {

@@ -35,9 +35,13 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// This processor's. None where it has no XSAVE.
+    /// This processor's. None where it does not say.
     pub fn here() -> Option<Layout> {
         let xcr0 = cpu::xcr0();
+        if xcr0 == 0 {
+            // No XSAVE: the legacy part is all (`sys::get_xstate`).
+            return Some(Layout { offsets: [None; LENGTHS.len()], len: FIXED });
+        }
         let offset = |number: u32| {
             let [_, offset, ..] = cpu::component(number);
             let is_there = xcr0 & 1 << number != 0 && offset != 0;
