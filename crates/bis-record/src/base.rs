@@ -15,6 +15,7 @@ use bis_trace::{
 };
 use bis_tracee::{
     Memory, Stopped,
+    features::Level,
     filter::Mode,
     image,
     maps::{self, Mapping},
@@ -89,6 +90,37 @@ impl Started {
         };
         let (argv, envp) = (split_nul(&read("cmdline")), split_nul(&read("environ")));
         Started { path: link("exe"), argv, envp, cwd: link("cwd") }
+    }
+}
+
+/// Takes out of a fresh image's auxiliary values what tells of an instruction beyond the level: AT_HWCAP2 has
+/// a bit for `rdfsbase` and its relatives (arch/x86/include/uapi/asm/hwcap2.h). (AT_HWCAP has only what every
+/// 64-bit processor has.)
+fn hide_instructions(level: Level, memory: &Memory, rsp: u64) -> Result<()> {
+    const WORD: u64 = 8;
+    const FSGSBASE: u64 = 1 << 1;
+    if level == Level::Native {
+        return Ok(());
+    }
+    let word = |addr: u64| -> Result<u64> {
+        let bytes = memory.read_vec(addr, 8)?;
+        Ok(u64::from_le_bytes(*bytes.first_chunk().unwrap_or(&[0; 8])))
+    };
+    // argc, the arguments and a null, the variables and a null, pairs that end with AT_NULL.
+    let mut at = rsp + WORD * (word(rsp)? + 2);
+    while word(at)? != 0 {
+        at += WORD;
+    }
+    at += WORD;
+    loop {
+        let (key, value) = (word(at)?, word(at + WORD)?);
+        if key == libc::AT_NULL {
+            return Ok(());
+        }
+        if key == libc::AT_HWCAP2 {
+            memory.write(at + WORD, &(value & !FSGSBASE).to_le_bytes())?;
+        }
+        at += 2 * WORD;
     }
 }
 
@@ -188,6 +220,7 @@ impl Domain {
             return Err(RecordError::Bug { tid, what: "lost while its image was prepared".into() });
         };
         let mappings = maps::read(tid)?;
+        hide_instructions(session.options.cpu, &memory, stopped.regs()?.rsp)?;
         let (effects, writes) = image_of(session, tid, &memory, &mappings)?;
         let regs = Registers { orig_rax: u64::MAX, ..stopped.regs()? };
         let xstate = Some(stopped.xstate()?);

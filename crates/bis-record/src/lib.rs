@@ -43,6 +43,7 @@ mod views;
 use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
 use bis_trace::types::{EventSeq, TickKind, Tid};
+pub use bis_tracee::features::Level;
 use bis_tracee::ours;
 pub use calls::left_out::Pattern;
 pub use checkpoints::replayed::{OnReplay, Stretch};
@@ -80,6 +81,9 @@ pub struct Options {
     pub ticks: TickKind,
     /// With [`TickKind::Software`]: which text counts.
     pub counts: Counting,
+    /// The most that `cpuid` may tell the programs. Less than [`Level::Native`] takes hooks, or a processor
+    /// that can make `cpuid` fault.
+    pub cpu: Level,
     /// Use the agent's hooks: calls that programs make often do not stop.
     pub hooks: bool,
     /// Clone the blocks of large reads into the trace, where the filesystem can.

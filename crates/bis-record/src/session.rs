@@ -20,7 +20,7 @@ use bis_trace::{
     types::{DomainId, EventSeq, Signal, TickKind, Tid},
 };
 use bis_tracee::{
-    cpu, cpuid_mode, guardian, handover, names,
+    cpu, cpuid_mode, features, guardian, handover, names,
     ours::{self, Came, Coming},
     outside, proc, sys, task,
     ticks::Ticks,
@@ -243,7 +243,10 @@ impl Session {
             mail: Mail::default(),
             traced: Books::default(),
             views: Views::default(),
-            hook_image: HookImage::new(if options.chaos.is_some() { &chaos::SHORTENED } else { &[] }),
+            hook_image: HookImage::new(
+                if options.chaos.is_some() { &chaos::SHORTENED } else { &[] },
+                options.cpu,
+            ),
             ticks,
             chaos: options.chaos.map(|seed| Arc::new(Chaos::new(seed))),
             texts: Texts::new(
@@ -277,6 +280,7 @@ impl Session {
             argv: options.argv.iter().map(|arg| arg.as_bytes().to_vec()).collect(),
             cwd: cwd.as_os_str().as_bytes().to_vec(),
             xcr0: cpu::xcr0(),
+            features: features::offered(options.cpu),
         })))?;
         Ok(session)
     }

@@ -179,7 +179,9 @@ impl Domain {
             let chance = self.space.patches().fault_bytes(before.rip).and_then(Chance::decode);
             let after = match chance {
                 Some(chance) => chance.emulate(&before),
-                None => cpu::emulate(insn, len, &before, &self.session.hook_image.cpuid),
+                None => {
+                    cpu::emulate(insn, len, &before, &self.session.hook_image.cpuid, self.session.options.cpu)
+                }
             };
             if insn == Insn::Cpuid {
                 self.learn_instruction(before.rip);

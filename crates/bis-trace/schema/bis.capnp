@@ -428,6 +428,7 @@ struct Machine {
   argv @9 :List(Data);
   cwd @10 :Data;
   xcr0 @11 :UInt64;
+  features @12 :List(UInt32);   # what cpuid told the programs (docs/trace-format.md); none: not said
 }
 
 struct FileEntry {

@@ -565,6 +565,9 @@ pub struct Machine {
     pub cwd: Vec<u8>,
     /// What the recorded machine's kernel offers to extended state (XCR0).
     pub xcr0: u64,
+    /// What `cpuid` told the programs of the instructions that they may use, in the order that
+    /// docs/trace-format.md has. Empty: an older version, which did not say.
+    pub features: Vec<u32>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]

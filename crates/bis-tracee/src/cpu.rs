@@ -7,7 +7,7 @@ use bis_agent::hooks::Cpuid;
 use bis_rewrite::SiteKind;
 use bis_trace::{event::Insn, types::Registers};
 
-use crate::{memory::Memory, sys};
+use crate::{features::Level, memory::Memory, sys};
 
 /// What the trace calls an instruction that a hook takes the place of; none: a system call.
 pub fn instruction_of(kind: SiteKind) -> Option<Insn> {
@@ -45,8 +45,8 @@ pub fn component(number: u32) -> [u32; 4] {
 }
 
 /// Carries the instruction out: the registers after it. What is asked of `cpuid` is looked up in `answers`
-/// first, as the hooks do: a program is not to get two answers.
-pub fn emulate(insn: Insn, len: u64, before: &Registers, answers: &[Cpuid]) -> Registers {
+/// first, as the hooks do: a program is not to get two answers. Nothing beyond `level` is told.
+pub fn emulate(insn: Insn, len: u64, before: &Registers, answers: &[Cpuid], level: Level) -> Registers {
     let mut after = Registers { rip: before.rip + len, ..*before };
     match insn {
         Insn::Rdtsc => {
@@ -61,8 +61,7 @@ pub fn emulate(insn: Insn, len: u64, before: &Registers, answers: &[Cpuid]) -> R
             let (leaf, subleaf) = (low_half(before.rax), low_half(before.rcx));
             let is_asked = |it: &&Cpuid| it.leaf == leaf && it.subleaf.is_none_or(|asked| asked == subleaf);
             let known = answers.iter().find(is_asked).map(|it| it.answer);
-            let [eax, ebx, ecx, edx] =
-                known.unwrap_or_else(|| masked(leaf, subleaf, sys::cpuid(leaf, subleaf)));
+            let [eax, ebx, ecx, edx] = known.unwrap_or_else(|| told(level, leaf, subleaf));
             (after.rax, after.rbx, after.rcx, after.rdx) = (eax.into(), ebx.into(), ecx.into(), edx.into());
         }
         // `Chance::emulate`: what they do is said by more than their kind.
@@ -87,17 +86,23 @@ fn masked(leaf: u32, subleaf: u32, [eax, mut ebx, mut ecx, mut edx]: [u32; 4]) -
     [eax, ebx, ecx, edx]
 }
 
-/// The questions that programs ask of cpuid, with the answers that they get. Leaves whose answer depends on
+/// What programs are told: without what cannot be recorded, and what is beyond `level`.
+pub(crate) fn told(level: Level, leaf: u32, subleaf: u32) -> [u32; 4] {
+    level.masked(leaf, subleaf, masked(leaf, subleaf, sys::cpuid(leaf, subleaf)))
+}
+
+/// The questions that programs ask of cpuid, with the answers that they get at this level. Leaves whose answer depends on
 /// the core are answered as on the calling thread's.
 ///
 /// To ask takes a virtual machine 10 µs or more, so nothing is asked that nobody asks, behind a leaf's last
 /// subleaf: that is answered when the instruction traps. (It need not be zeros: virtual machines tell of
 /// state that leaf 13 does not list.)
-pub fn cpuid_answers() -> Vec<Cpuid> {
+pub fn cpuid_answers(level: Level) -> Vec<Cpuid> {
     let mut answers = Vec::new();
     let mut ask = |leaf, subleaf: Option<u32>| {
         let told = sys::cpuid(leaf, subleaf.unwrap_or(0));
-        answers.push(Cpuid { leaf, subleaf, answer: masked(leaf, subleaf.unwrap_or(0), told) });
+        let answer = masked(leaf, subleaf.unwrap_or(0), told);
+        answers.push(Cpuid { leaf, subleaf, answer: level.masked(leaf, subleaf.unwrap_or(0), answer) });
         told
     };
     for first in [0, 0x4000_0000, 0x8000_0000] {
@@ -305,7 +310,7 @@ mod tests {
 
     #[test]
     fn what_programs_ask_first_is_answered_once() {
-        let answers = cpuid_answers();
+        let answers = cpuid_answers(Level::Native);
         let mut asked: Vec<(u32, Option<u32>)> = answers.iter().map(|it| (it.leaf, it.subleaf)).collect();
         for question in [
             (0, None),
@@ -361,8 +366,8 @@ mod tests {
     #[test]
     fn time_goes_on() {
         let before = Registers { rip: 100, ..Registers::default() };
-        let first = emulate(Insn::Rdtsc, 2, &before, &[]);
-        let second = emulate(Insn::Rdtsc, 2, &before, &[]);
+        let first = emulate(Insn::Rdtsc, 2, &before, &[], Level::Native);
+        let second = emulate(Insn::Rdtsc, 2, &before, &[], Level::Native);
         let whole = |r: Registers| r.rdx << 32 | r.rax;
         assert!(whole(second) > whole(first));
         assert_eq!(first.rip, 102);

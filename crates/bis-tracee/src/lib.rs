@@ -16,6 +16,7 @@ pub mod cpuid_mode;
 pub mod debug;
 pub mod doctor;
 pub mod error;
+pub mod features;
 pub mod filter;
 pub mod found;
 pub mod guardian;

@@ -1,7 +1,7 @@
 //! The image of the hooks that every address space gets.
 
 use bis_agent::hooks::{self, Cpuid, Row};
-use bis_tracee::cpu;
+use bis_tracee::{cpu, features::Level};
 
 /// What is behind the hooks' text in every address space.
 #[derive(Debug)]
@@ -15,9 +15,9 @@ pub struct HookImage {
 }
 
 impl HookImage {
-    /// Without the calls of `traced`.
-    pub fn new(traced: &[u64]) -> HookImage {
-        let cpuid = cpu::cpuid_answers();
+    /// Without the calls of `traced`; `cpuid` tells of no more than `level`.
+    pub fn new(traced: &[u64], level: Level) -> HookImage {
+        let cpuid = cpu::cpuid_answers(level);
         let mut rows = Box::new(hooks::table());
         for row in traced.iter().filter_map(|nr| usize::try_from(*nr).ok()) {
             if let Some(row) = rows.get_mut(row) {

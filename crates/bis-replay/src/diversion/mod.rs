@@ -11,7 +11,7 @@
 mod kernel;
 
 use bis_trace::types::{PAGE, Registers, Signal, Tid};
-use bis_tracee::{TraceeError, cpu, maps, remote::Remote, siginfo::SigInfo};
+use bis_tracee::{TraceeError, cpu, features::Level, maps, remote::Remote, siginfo::SigInfo};
 
 use crate::{
     company::Company,
@@ -245,7 +245,7 @@ impl<'t> Diversion<'t> {
         let is_trapped = info.signal() == Signal::SEGV && info.code() == GENERAL_PROTECTION;
         let trapped = is_trapped.then(|| cpu::trapped_instruction(&self.replica.space.memory, regs.rip));
         let Some((insn, len)) = trapped.flatten() else { return Ok(Some(Paused::Signal(info))) };
-        let after = cpu::emulate(insn, len, regs, &[]);
+        let after = cpu::emulate(insn, len, regs, &[], Level::Native);
         let task = self.replica.tasks.get_mut(&going.tid).ok_or(TraceeError::Died(going.tid))?;
         task.set_regs(&after)?;
         Ok(going.step.then_some(Paused::Stepped))

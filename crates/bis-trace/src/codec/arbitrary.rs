@@ -301,8 +301,9 @@ pub fn event() -> impl Strategy<Value = Event> {
 fn machine() -> impl Strategy<Value = Machine> {
     let texts = (any::<String>(), any::<String>(), any::<String>(), any::<String>());
     let numbers = any::<(u32, i64, u64)>();
-    (texts, any::<(bool, bool, bool)>(), numbers, vec(bytes(), 0..4), bytes()).prop_map(
-        |(texts, flags, (core_count, started_s, xcr0), argv, cwd)| {
+    let paths = (vec(bytes(), 0..4), bytes());
+    (texts, any::<(bool, bool, bool)>(), numbers, paths, vec(any::<u32>(), 0..12)).prop_map(
+        |(texts, flags, (core_count, started_s, xcr0), (argv, cwd), features)| {
             let ((bis_version, kernel, cpu, tick_source), (cpuid_faulting, hooks, checksums)) =
                 (texts, flags);
             Machine {
@@ -318,6 +319,7 @@ fn machine() -> impl Strategy<Value = Machine> {
                 argv,
                 cwd,
                 xcr0,
+                features,
             }
         },
     )

@@ -85,6 +85,7 @@ fn machine_to(machine: &Machine, mut to: schema::machine::Builder<'_>) -> Result
     encode::data_list(&machine.argv, to.reborrow().init_argv(encode::count(machine.argv.len())?));
     to.set_cwd(&machine.cwd);
     to.set_xcr0(machine.xcr0);
+    to.set_features(&machine.features[..])?;
     Ok(())
 }
 
@@ -196,6 +197,9 @@ pub(super) fn decode(from: schema::meta::Reader<'_>) -> Result<Meta> {
     })
 }
 
+/// More words than any processor has, against traces that were made to use up memory.
+const FEATURES_MAX: u32 = 1024;
+
 fn machine(from: schema::machine::Reader<'_>) -> Result<Machine> {
     Ok(Machine {
         bis_version: text(from.get_bis_version()?)?,
@@ -210,6 +214,10 @@ fn machine(from: schema::machine::Reader<'_>) -> Result<Machine> {
         argv: data_list(from.get_argv()?)?,
         cwd: from.get_cwd()?.to_vec(),
         xcr0: from.get_xcr0(),
+        features: {
+            let words = from.get_features()?;
+            (0..words.len().min(FEATURES_MAX)).map(|index| words.get(index)).collect()
+        },
     })
 }
 

@@ -30,7 +30,7 @@ pub use manual::{Completions, Gdbinit, Man};
 pub use output::Output;
 pub use pack::Pack;
 pub use ps::Ps;
-pub use record::{Nested, OnReplayArg, Record, Run, TicksArg};
+pub use record::{CpuArg, Nested, OnReplayArg, Record, Run, TicksArg};
 pub use replay::{GotoArg, ProcessArg, Replay};
 pub use rm::Rm;
 pub use syscalls::Syscalls;

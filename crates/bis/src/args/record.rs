@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
-use bis_record::{Checksum, Counting};
+use bis_record::{Checksum, Counting, Level};
 use bis_trace::types::TickKind;
 use clap::{Args, ValueEnum};
 
@@ -49,6 +49,15 @@ pub struct Record {
     /// How long a thread may run while others of its process could, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = SLICE_MS, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub slice: u64,
+    /// Tell the program of no more than a processor of this level has, so that its recording replays on
+    /// older ones
+    ///
+    /// Programs and libraries choose their instructions by what the `cpuid` instruction says. It says no
+    /// more than is in this level: not even what nearly all processors have beside it, like AES. What a
+    /// program executes without asking is not kept from it (docs/using.md). It takes the hooks, or a
+    /// processor that can make `cpuid` fault.
+    #[arg(long, value_name = "LEVEL", default_value = "native", conflicts_with = "attach")]
+    pub cpu: CpuArg,
     /// Look for rare bugs: turns of random length, threads that are starved for a while, short reads and
     /// writes
     #[arg(long)]
@@ -162,6 +171,7 @@ impl From<Run> for Record {
             chaos: false,
             seed: None,
             ticks: TicksArg::Auto,
+            cpu: CpuArg::Native,
             steps: None,
             print_trace_dir: None,
             on_error: None,
@@ -170,6 +180,33 @@ impl From<Run> for Record {
             nested: Nested::Error,
             attach: None,
             command,
+        }
+    }
+}
+
+/// What programs are told of the processor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum CpuArg {
+    /// SSE4.2 and POPCNT, as processors since 2009 have them
+    #[value(name = "x86-64-v2")]
+    V2,
+    /// AVX2, BMI and FMA, as most since 2013 and 2015 have them
+    #[value(name = "x86-64-v3")]
+    V3,
+    /// AVX-512
+    #[value(name = "x86-64-v4")]
+    V4,
+    /// All that this one has
+    Native,
+}
+
+impl From<CpuArg> for Level {
+    fn from(arg: CpuArg) -> Level {
+        match arg {
+            CpuArg::V2 => Level::V2,
+            CpuArg::V3 => Level::V3,
+            CpuArg::V4 => Level::V4,
+            CpuArg::Native => Level::Native,
         }
     }
 }

@@ -48,6 +48,12 @@ pub struct Replay {
     /// Replay to the end, without a debugger
     #[arg(short = 'a', long)]
     pub autopilot: bool,
+    /// Try it also on a processor that lacks something which the recorded one offered to its programs
+    ///
+    /// Without it, such a replay is refused at once. With it, a program that has used what is not here does
+    /// something else than it did, which is reported as always.
+    #[arg(long)]
+    pub any_cpu: bool,
     /// This process, from its last exec: its number, or the first one whose program has this name or path
     #[arg(short, long, value_name = "PID|COMMAND", alias = "onprocess", value_parser = ProcessArg::parse)]
     pub pid: Option<ProcessArg>,

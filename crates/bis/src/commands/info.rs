@@ -16,6 +16,7 @@ use bis_trace::{
     event::{Kept, Meta},
     types::{DomainId, EventSeq, Tid},
 };
+use bis_tracee::features;
 
 use crate::{args::Info, commands::stops::Stops, failure::Result, folder, human, output};
 
@@ -172,6 +173,9 @@ fn write_origin(out: &mut impl Write, trace: &Trace, path: &Path) -> io::Result<
         let cpu = human::text(machine.cpu.as_bytes());
         let cores = human::counted(machine.core_count.into(), "core");
         writeln!(out, "machine      {cpu}, {cores}, Linux {}", machine.kernel)?;
+        if !machine.features.is_empty() {
+            writeln!(out, "cpuid says   {}", features::described(&machine.features))?;
+        }
         writeln!(
             out,
             "recording    tick source: {}; hooks: {}; checksums: {}; cpuid recorded: {}",

@@ -21,7 +21,7 @@ use bis_trace::{
 };
 
 use crate::{
-    args::{Nested, Record, Run, TicksArg},
+    args::{CpuArg, Nested, Record, Run, TicksArg},
     commands::{debug, make_texts, on_replay},
     env,
     failure::{Failure, Result, status},
@@ -63,6 +63,14 @@ fn record(args: Record, live: bool) -> Result<u8> {
                 .to_owned(),
         ));
     }
+    let no_hooks = args.no_hooks || args.steps.is_some();
+    if args.cpu != CpuArg::Native && no_hooks && !bis_tracee::sys::has_cpuid_faulting() {
+        return Err(Failure::usage(
+            "failed to record with --cpu and without hooks: cpuid cannot be made to fault here, so only the hooks can answer it; leave \
+             out --no-hooks and --steps"
+                .to_owned(),
+        ));
+    }
     let (begins, found, cwd) = beginning(&args, &environment, live)?;
     let (text_bytes_max, text_makers) = (folder::cache_size()?, make_texts::makers()?);
     let name = args.command.first().map_or(found.path.as_os_str(), OsString::as_os_str).to_owned();
@@ -75,7 +83,6 @@ fn record(args: Record, live: bool) -> Result<u8> {
     }
     let mark = folder::mark_recording(&place.path);
     folder::leave_word_in(&place.path);
-    let no_hooks = args.no_hooks || args.steps.is_some();
     let result = bis_record::record(&Options {
         begins,
         program: found.path,
@@ -89,6 +96,7 @@ fn record(args: Record, live: bool) -> Result<u8> {
         chaos: args.chaos.then(|| args.seed.unwrap_or_else(|| u64::from(std::process::id()))),
         ticks: args.ticks.kind(args.chaos || no_hooks),
         counts: args.ticks.counts(),
+        cpu: args.cpu.into(),
         hooks: !no_hooks,
         cloning: !args.no_cloning,
         wait: args.wait,

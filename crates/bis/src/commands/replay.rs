@@ -6,6 +6,7 @@ use std::{io::IsTerminal, num::NonZero, thread};
 
 use bis_replay::{Options, ReplayError};
 use bis_trace::{Ending, Trace, types::Tid};
+use bis_tracee::features::{self, Level};
 
 use crate::{
     args::{ProcessArg, Replay},
@@ -19,6 +20,9 @@ pub fn run(args: &Replay) -> Result<u8> {
     if nested::outer().is_some_and(|outer| outer.trace.is_some()) {
         // A replay needs to trace, which a recorded process cannot.
         return Err(nested::leave());
+    }
+    if !args.any_cpu {
+        fits_here(&Trace::open(&folder::find(&args.trace.name)?)?)?;
     }
     if args.profile {
         return profile::run(args);
@@ -70,6 +74,24 @@ pub fn failure_of(error: &ReplayError) -> Failure {
         ReplayError::Divergence(_) => Failure::new(status::DIVERGED, error.to_string()),
         _ => Failure::usage(error.to_string()),
     }
+}
+
+/// Has this processor all that the recording's programs were told that they may use?
+fn fits_here(trace: &Trace) -> Result<()> {
+    let Some(machine) = trace.machine().filter(|machine| !machine.features.is_empty()) else {
+        return Ok(());
+    };
+    let lacking = features::lacking(&machine.features, &features::offered(Level::Native));
+    if lacking.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "failed to replay on this processor: it lacks {}, which the recording's programs were told that they may use (it was made on \
+         {}); replay it on a processor that has that, or record with `bis record --cpu=x86-64-v3` or -v2 there; --any-cpu tries it \
+         all the same",
+        lacking.join(", "),
+        machine.cpu
+    )))
 }
 
 /// Replays all of a trace for the sake of its places that are found by their state, if no replay has yet

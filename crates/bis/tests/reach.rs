@@ -1,0 +1,162 @@
+//! Traces that travel, and places where bis must work: `record --cpu`, a replay on a processor that lacks
+//! something, and a recording by the first process of a container.
+
+mod common;
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use bis_trace::{
+    Writer,
+    event::{Machine, Meta},
+};
+use common::{Folder, bis, tree};
+use libtest_mimic::{Failed, Trial};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn main() {
+    let has_gcc = common::installed("gcc");
+    let has_unshare = common::installed("unshare") && rustix::process::geteuid().is_root();
+    let faults = bis_tracee::sys::has_cpuid_faulting();
+    let trials = vec![
+        Trial::test("a_level_is_all_that_is_told", a_level_is_all_that_is_told).with_ignored_flag(!has_gcc),
+        Trial::test("what_this_processor_lacks_is_refused", what_this_processor_lacks_is_refused),
+        Trial::test("no_level_without_hooks", no_level_without_hooks).with_ignored_flag(faults),
+        Trial::test("first_process_of_a_container", first_process_of_a_container)
+            .with_ignored_flag(!has_unshare),
+    ];
+    libtest_mimic::run(&common::arguments(), trials).exit();
+}
+
+fn asks(folder: &Folder) -> Result<PathBuf, Failed> {
+    let program = folder.path().join("asks");
+    common::compile(&tree().join("tests/cpu/asks.c"), &program)?;
+    Ok(program)
+}
+
+fn a_level_is_all_that_is_told() -> Result<(), Failed> {
+    let folder = Folder::new("cpu-level")?;
+    let program = asks(&folder)?;
+    for (level, hidden) in [
+        ("x86-64-v2", &["avx", "osxsave", "aes", "avx2", "avx512f", "supports.avx2"][..]),
+        ("x86-64-v3", &["aes", "avx512f"]),
+        ("x86-64-v4", &["aes"]),
+    ] {
+        let trace = folder.path().join(level);
+        let flag = format!("--cpu={level}");
+        let command = common::record_command(&trace, &[&flag], &[program.as_os_str()], folder.path());
+        let recorded = common::run(command, "record", folder.path(), None, LIMIT)?;
+        let said = String::from_utf8_lossy(&recorded.stdout).into_owned();
+        for name in [hidden, &["fsgsbase", "unknown", "hwcap2.fsgsbase"]].concat() {
+            if !said.lines().any(|line| line == format!("{name} 0")) {
+                return Err(format!("{level}: {name} is told:\n{said}").into());
+            }
+        }
+        if !said.contains("copied 299 0") {
+            return Err(format!("{level}: its functions do not work:\n{said}").into());
+        }
+        common::replay_and_compare(&trace, &recorded, folder.path(), LIMIT)?;
+        let mut info = common::command(bis(), folder.path());
+        info.arg("info").arg(&trace);
+        let info = common::run(info, "info", folder.path(), None, LIMIT)?;
+        let info = String::from_utf8_lossy(&info.stdout).into_owned();
+        let told = info.lines().find_map(|line| line.strip_prefix("cpuid says")).unwrap_or_default().trim();
+        // A processor that has less offers less: then it is described by a lower level.
+        if told.is_empty() || told.contains("aes") || level == "x86-64-v2" && told.contains("avx") {
+            return Err(format!("{level}: bis info does not say what was told: {told:?}\n{info}").into());
+        }
+    }
+    folder.done();
+    Ok(())
+}
+
+fn made_on(path: &Path, features: Vec<u32>) -> Result<(), Failed> {
+    let writer = Writer::create(path)?;
+    writer.meta(&Meta::Machine(Box::new(Machine {
+        cpu: "A processor of next year".into(),
+        tick_source: "state".into(),
+        features,
+        ..Machine::default()
+    })))?;
+    writer.finish()?;
+    Ok(())
+}
+
+fn what_this_processor_lacks_is_refused() -> Result<(), Failed> {
+    let folder = Folder::new("cpu-lacks")?;
+    let here = bis_tracee::features::offered(bis_tracee::features::Level::Native);
+    let (fits, lacks) = (folder.path().join("fits"), folder.path().join("lacks"));
+    let mut more = here.clone();
+    more[5] |= 1 << 13; // of leaf 7.1, eax: no instruction that anybody knows
+    made_on(&fits, here)?;
+    made_on(&lacks, more)?;
+    let replay = |trace: &Path, flags: &[&str]| {
+        let mut command = common::command(bis(), folder.path());
+        command.arg("replay").args(flags).arg(trace);
+        common::run(command, "replay", folder.path(), None, LIMIT)
+    };
+    for flags in [&["-a"][..], &["--profile"], &["-s", "0"]] {
+        let step = replay(&lacks, flags)?;
+        let said = step.stderr_text();
+        let wanted =
+            ["it lacks bit 13 of eax of cpuid leaf 0x7.1, which", "A processor of next year", "--any-cpu"];
+        if step.status != 2 || wanted.iter().any(|text| !said.contains(text)) {
+            return Err(format!("{flags:?}: status {}, said {said:?}", step.status).into());
+        }
+    }
+    for (trace, flags) in [(&fits, &["-a"][..]), (&lacks, &["-a", "--any-cpu"])] {
+        let said = replay(trace, flags)?.stderr_text();
+        if said.contains("lacks") {
+            return Err(format!("{flags:?} of {}: refused: {said:?}", trace.display()).into());
+        }
+    }
+    folder.done();
+    Ok(())
+}
+
+fn no_level_without_hooks() -> Result<(), Failed> {
+    let folder = Folder::new("cpu-no-hooks")?;
+    let trace = folder.path().join("trace");
+    let argv = [std::ffi::OsStr::new("true")];
+    let command = common::record_command(&trace, &["-n", "--cpu=x86-64-v2"], &argv, folder.path());
+    let step = common::run(command, "record", folder.path(), None, LIMIT)?;
+    if step.status != 125 || !step.stderr_text().contains("cpuid cannot be made to fault") {
+        return Err(format!("status {}: {}", step.status, step.stderr_text()).into());
+    }
+    folder.done();
+    Ok(())
+}
+
+/// The recorder is process 1 of a pid namespace with a /proc of its own: its program is its only child, and
+/// orphans become children of its.
+fn first_process_of_a_container() -> Result<(), Failed> {
+    let folder = Folder::new("container-init")?;
+    let trace = folder.path().join("trace");
+    let script = "echo recorder $PPID; (sh -c 'sleep 0.1; echo orphan') & (kill -0 1 && echo alive); exit 5";
+    let inside = |arguments: &[&std::ffi::OsStr]| {
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", "--mount-proc", "--kill-child", "--"]).arg(bis()).args(arguments);
+        command.current_dir(folder.path());
+        command
+    };
+    let os = std::ffi::OsStr::new;
+    let record = [os("record"), os("--wait"), os("-o"), trace.as_os_str(), os("sh"), os("-c"), os(script)];
+    let recorded = common::run(inside(&record), "record", folder.path(), None, LIMIT)?;
+    let said = String::from_utf8_lossy(&recorded.stdout).into_owned();
+    if recorded.status != 5 || said != "recorder 1\nalive\norphan\n" {
+        return Err(format!("status {}, wrote {said:?}\n{}", recorded.status, recorded.stderr_text()).into());
+    }
+    // Replayed outside, and by the first process of another container.
+    common::replay_and_compare(&trace, &recorded, folder.path(), LIMIT)?;
+    let replay = [os("replay"), os("-a"), trace.as_os_str()];
+    let replayed = common::run(inside(&replay), "replay", folder.path(), None, LIMIT)?;
+    if replayed.status != 0 || replayed.stdout != recorded.stdout {
+        return Err(format!("inside: status {}: {}", replayed.status, replayed.stderr_text()).into());
+    }
+    folder.done();
+    Ok(())
+}
