@@ -1,4 +1,5 @@
 // What the recorded traces beside it are of: small, without a libc, so that each trace has all it needs in a few kilobytes.
+// With -DBLOCKS and a file as standard input, it reads that several times: a trace of format 6.
 // build: gcc -O1 -g -static -nostdlib -fno-stack-protector -fno-asynchronous-unwind-tables -o program program.c
 #include <linux/futex.h>
 #include <linux/sched.h>
@@ -53,6 +54,16 @@ __attribute__((used, force_align_arg_pointer)) static void program(void) {
   call(SYS_getrandom, (long)random, sizeof random, 0, 0, 0, 0);
   say("random ", random[0] ^ random[1]);
   say("time stamp ", __builtin_ia32_rdtsc());
+
+#ifdef BLOCKS
+  static unsigned long block[512];
+  unsigned long sum = 0;
+  for (int round = 0; round < 8; round++) {
+    call(SYS_pread64, 0, (long)block, sizeof block, 0, 0, 0);
+    for (int i = 0; i < 512; i++) sum = sum * 31 + block[i];
+  }
+  say("read ", sum);
+#endif
 
   unsigned long *pages = (void *)call(SYS_mmap, 0, 1 << 16, 3, 0x22, -1, 0);
   for (unsigned long i = 0; i < (1 << 13); i++) pages[i] = random[i & 1] * i;
