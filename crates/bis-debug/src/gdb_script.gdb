@@ -23,9 +23,11 @@
 #   say TEXT [thread TID]    -> `ok`: shows TEXT (bytes as hexadecimal) as if a breakpoint's command had printed it
 #   output [TEXT]            -> lines for people: what the program wrote that has TEXT (bytes as hexadecimal), with the events that
 #                               wrote it. It takes a replay of all.
+#   discard N                -> the same as `delete checkpoint N`
+#   checkpoint-interval off|N [seconds]|N events -> `ok`: from here on, checkpoints are made by themselves so often
 #   info checkpoints         -> `ID<tab>WHEN<tab>WHERE`, then a line for each; or `No checkpoints.`
 #
-# MOVING: seek PLACE, back [N], forward [N], restart N, process PID|PROGRAM. The request itself does not move anything. It arms a
+# MOVING: seek PLACE, back [N], forward [N], restart N, rollback [N], process PID|PROGRAM. The request itself does not move anything. It arms a
 # target, and the server answers at once, with one of
 #   go PLACE                 the target is in the memory of the present program. The next resume of any kind (vCont, bc,
 #                            bs; one step or more, of any thread) leads there, forwards or backwards as needed, and the
@@ -276,6 +278,32 @@ The note is shown by `info checkpoints`; without one, it is where the program st
         gdb.write(bis_ask("checkpoint " + (argument.strip() or bis_where())))
 
 
+class BisInterval(gdb.Parameter):
+    """How often checkpoints are made by themselves: as N seconds, N events, or off.
+They are made at the first event behind that, where the program comes for the first time, and `info checkpoints` lists them.
+Where their copies of the process take more memory than checkpoints may, the oldest are discarded."""
+
+    set_doc = "Set how often checkpoints are made by themselves."
+    show_doc = "Show how often checkpoints are made by themselves."
+
+    def __init__(self):
+        super().__init__("checkpoint-interval", gdb.COMMAND_RUNNING, gdb.PARAM_STRING)
+        self.value = self.before = "off"
+
+    def get_set_string(self):
+        value = (self.value or "off").strip()
+        try:
+            bis_ask("checkpoint-interval " + value)
+        except gdb.GdbError:
+            self.value = self.before
+            raise
+        self.before = self.value = value
+        return ""
+
+    def get_show_string(self, value):
+        return "Checkpoints are made by themselves: %s." % value
+
+
 class BisDivert(gdb.Command):
     """Try something out, in a copy of the program.
 Usage: divert, and divert end
@@ -476,6 +504,13 @@ BisMove("forward", """Undo `back`.
 Usage: forward [N]""")
 BisMove("restart", """Go to a place that `checkpoint` has kept.
 Usage: restart N""", "the number of a checkpoint")
+BisMove("rollback", """Go back to a place that `checkpoint` has kept.
+Usage: rollback [N]
+Without N, to the one that was kept last. From there, what was done is done again, and behind that a live program
+(bis run --gdb) goes on.""")
+BisLook("discard", """Forget a place that `checkpoint` has kept: as `delete checkpoint`.
+Usage: discard N""")
+BisInterval()
 BisCheckpoint()
 BisProcess()
 BisDivert()
@@ -488,6 +523,10 @@ class BisHelp(gdb.Command):
 seek PLACE            go to an event, a place, `start` or `end`
 back, forward         to where the program stood before, and back again
 checkpoint, restart N keep a place, and go there; info checkpoints, delete checkpoint N
+rollback [N], discard N
+                      go back to the last one, or to N; the same as delete checkpoint N
+set checkpoint-interval N seconds|N events|off
+                      make checkpoints by themselves
 when, when-ticks, when-tid, when-end, elapsed-time, info recording
                       where this is; also in $_bis_event and $_bis_place
 last EXPR             go back to the last change of a value; changes EXPR [N] lists the last N

@@ -18,6 +18,7 @@ mod steps;
 pub use options::{Begin, DebugError, Executable, Listener, News, Options, Which};
 pub use profile::{Profile, profile};
 pub use server::{Server, Standing};
+pub use session::source::{Advance, LiveProgram, Onward, Source};
 pub use steps::{Compared, Step, StepDifference, compare, steps};
 
 /// The text of gdb's own commands (when, seek, ...), for `gdb -x` and `bis gdbinit`.

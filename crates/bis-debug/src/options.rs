@@ -14,7 +14,7 @@ use bis_trace::{
     types::DomainId,
 };
 
-use crate::session::place::NoPlace;
+use crate::session::{place::NoPlace, source::LiveProgram};
 
 /// Where a session begins.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -74,6 +74,8 @@ pub struct Options {
     pub echo_to: Option<File>,
     /// Who is told of what breakpoints print, and of other news. None: the debugger.
     pub listener: Option<Listener>,
+    /// The program that the trace is being made of: the session follows it.
+    pub program: Option<LiveProgram>,
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -46,7 +46,7 @@ pub fn steps(
     };
     let is_meant =
         |entry: &&DomainEntry| chosen.is_none_or(|chosen| chosen.pid == entry.pid && chosen.seq <= entry.seq);
-    let mut domains: Vec<&DomainEntry> = world.domains().iter().filter(is_meant).collect();
+    let mut domains: Vec<&DomainEntry> = world.domains().filter(is_meant).collect();
     domains.sort_by_key(|entry| entry.seq);
     let mut is_whole = true;
     for domain in domains {
@@ -129,7 +129,7 @@ pub fn compare(trace: &Trace, options: &Options) -> Result<Compared, DebugError>
         steps.events(entry.domain).next().is_some()
             && chosen.is_none_or(|chosen| chosen.pid == entry.pid && chosen.seq <= entry.seq)
     };
-    let mut domains: Vec<&DomainEntry> = world.domains().iter().filter(is_meant).collect();
+    let mut domains: Vec<&DomainEntry> = world.domains().filter(is_meant).collect();
     domains.sort_by_key(|entry| entry.seq);
     let mut compared = Compared { instructions: 0, difference: None, divergence: None, is_cut: steps.is_cut };
     for domain in domains {

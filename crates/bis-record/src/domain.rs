@@ -27,6 +27,7 @@ use crate::{
     checkpoints::held::Checkpoints,
     error::{RecordError, Result},
     events::{Journal, Recorder},
+    guided::Guided,
     hooks::{Hooks, watch::Watched},
     places::surroundings::Surroundings,
     session::Session,
@@ -61,6 +62,8 @@ pub struct Domain {
     pub space: AddressSpace,
     /// What the program has kept of itself.
     pub checkpoints: Checkpoints,
+    /// None: nobody says how far it goes on.
+    pub guided: Option<Guided>,
     /// What its tasks are reading of address spaces.
     pub shown: Vec<ShownText>,
     /// None: every call is traced.
@@ -152,11 +155,14 @@ impl Domain {
 
     /// Writes an event without checksums.
     pub fn event(&mut self, tid: Tid, kind: EventKind) -> Result<()> {
-        self.recorder().event(tid, kind, Vec::new())
+        self.event_with(tid, kind, Vec::new())
     }
 
     /// Writes an event with the checksums of memory before it.
     pub fn event_with(&mut self, tid: Tid, kind: EventKind, sums: Vec<RangeSum>) -> Result<()> {
+        if let (Some(guided), EventKind::Signal(_)) = (&mut self.guided, &kind) {
+            guided.is_to_hear();
+        }
         self.recorder().event(tid, kind, sums)
     }
 

@@ -19,6 +19,8 @@ mod error;
 mod events;
 mod fault;
 mod found;
+mod guide;
+mod guided;
 mod hooks;
 mod live;
 mod mail;
@@ -49,6 +51,7 @@ pub use calls::left_out::Pattern;
 pub use checkpoints::replayed::{OnReplay, Stretch};
 pub use error::RecordError;
 pub use fault::{Fault, OnFault};
+pub use guide::{Guide, Guiding, Points, Stand, Watched, Wish};
 pub use hooks::makers::{TextMakers, TextOrders};
 
 use seed::Seed;
@@ -109,6 +112,8 @@ pub struct Options {
     /// Who executes again what was recorded since a checkpoint, where a program asks for it. None: nobody,
     /// and such a request fails.
     pub on_replay: Option<OnReplay>,
+    /// Who says how far the program goes on. Without hooks only. None: it runs.
+    pub guide: Option<Guide>,
 }
 
 /// What is recorded from where on.

@@ -227,6 +227,7 @@ impl Domain {
             tokens: Tokens::default(),
             space,
             checkpoints: Checkpoints::default(),
+            guided: None,
             shown: Vec::new(),
             hooks: None,
             surroundings: Surroundings::default(),

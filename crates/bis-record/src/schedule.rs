@@ -40,9 +40,15 @@ impl Domain {
     /// Runs the domain to its end. Returns the seed of the one that its last task goes on in, if it does.
     pub fn run(&mut self) -> Result<Option<Seed>> {
         self.holds_due(self.first_tid)?;
+        self.begin_guided()?;
         loop {
             if self.tasks.is_empty() {
-                return self.end().map(|()| None);
+                self.end()?;
+                return self.end_guided().map(|()| None);
+            }
+            if self.is_to_stand() {
+                self.stand()?;
+                continue;
             }
             self.hear_of_tracers()?;
             if let Some(tid) = self.released() {
@@ -64,8 +70,15 @@ impl Domain {
                 continue;
             }
             if let Some(tid) = self.choose() {
+                let to_step = self.to_step_for_guide();
+                let comes_first = self.tasks.get(&tid).is_some_and(|task| task.standing.comes_first());
+                let tid = to_step.filter(|_| !comes_first).unwrap_or(tid);
                 self.settle(Some(tid))?;
                 self.yield_tokens()?;
+                if to_step == Some(tid) {
+                    self.step_for_guide(tid)?;
+                    continue;
+                }
                 if let Some(steps) = self.draw_steps(tid) {
                     self.creep_on(tid, steps)?;
                     continue;

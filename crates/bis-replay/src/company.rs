@@ -67,10 +67,10 @@ impl<'t> Company<'t> {
         let mut shown = BTreeSet::new();
         let mut next = Some(domain);
         while let Some(domain) = next.filter(|domain| shown.insert(*domain)) {
-            let copied = world.entries.get(&domain).and_then(|entry| entry.base.copied_from());
+            let copied = world.known(domain).and_then(|entry| entry.base.copied_from());
             next = copied.map(|(parent, _)| parent);
         }
-        let extents = select::group(&world.facts, domain);
+        let extents = select::group(&world.facts_now(), domain);
         Company { extents: Rc::new(extents), shown: Rc::new(shown), ..Company::default() }
     }
 
@@ -119,7 +119,7 @@ impl<'t> Company<'t> {
                 Some(Member::Over) => None,
                 // Others begin when they are forked.
                 None => {
-                    let entry = world.entries.get(domain);
+                    let entry = world.known(*domain);
                     entry.filter(|entry| !entry.base.is_copy()).map(|entry| entry.seq)
                 }
             };

@@ -56,9 +56,9 @@ impl<'a> Scene<'a> {
         if let Some(id) = name.strip_prefix(b"/memfd:bis-file-") {
             let digits = id.split(|byte| *byte == b' ').next()?;
             let id = std::str::from_utf8(digits).ok()?.parse().ok()?;
-            return self.world.files.get(&FileId(id));
+            return self.world.trace.file(FileId(id)).ok();
         }
-        self.world.files.values().find(|entry| !shown.is_empty() && entry.name.as_bytes() == shown)
+        self.world.files().find(|entry| !shown.is_empty() && entry.name.as_bytes() == shown)
     }
 
     /// An address in words: the file or kind of memory, and the offset in it.

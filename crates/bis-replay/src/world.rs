@@ -31,7 +31,6 @@ pub struct World<'t> {
     /// this.
     pub(crate) cores: Vec<usize>,
     pub(crate) entries: HashMap<DomainId, DomainEntry>,
-    pub(crate) files: HashMap<FileId, FileEntry>,
     pub(crate) facts: Facts,
     /// How the recorded vector registers become this processor's. None: they are as they are here.
     pub(crate) moved: Option<Moved>,
@@ -58,24 +57,26 @@ fn moved(trace: &Trace, machine: &Machine, domains: &[DomainEntry]) -> Option<Mo
     Moved::between(recorded, Layout::here()?)
 }
 
+/// What a trace says of its domains and of what they share.
+fn facts_of(trace: &Trace) -> Facts {
+    let mut facts = Facts::default();
+    for meta in trace.metas() {
+        match meta {
+            Meta::Domain(entry) => facts.domains.push(entry.clone()),
+            Meta::Task { domain, pid, .. } => facts.tasks.push((*domain, *pid)),
+            Meta::Note { text, .. } => facts.outside.extend(text.strip_prefix(OUTSIDE).map(str::to_owned)),
+            Meta::Share { object, domain } => facts.shares.push((*object, *domain)),
+            _ => {}
+        }
+    }
+    facts
+}
+
 impl<'t> World<'t> {
     /// # Errors
     /// Where this machine cannot count what the trace's places are counted in.
     pub fn new(trace: &'t Trace) -> Result<World<'t>, ReplayError> {
-        let mut facts = Facts::default();
-        let mut files = HashMap::new();
-        for meta in trace.metas() {
-            match meta {
-                Meta::Domain(entry) => facts.domains.push(entry.clone()),
-                Meta::Task { domain, pid, .. } => facts.tasks.push((*domain, *pid)),
-                Meta::Note { text, .. } => {
-                    facts.outside.extend(text.strip_prefix(OUTSIDE).map(str::to_owned))
-                }
-                Meta::Share { object, domain } => facts.shares.push((*object, *domain)),
-                Meta::File(entry) => drop(files.insert(entry.file, entry.clone())),
-                _ => {}
-            }
-        }
+        let facts = facts_of(trace);
         // A trace that names none was made by hand; there is nothing to count in it.
         let ticks = trace.machine().map_or("", |machine| &machine.tick_source);
         let ticks = if ticks.is_empty() { Ticks::begin(TickKind::State)? } else { Ticks::named(ticks)? };
@@ -83,7 +84,7 @@ impl<'t> World<'t> {
         let entries = facts.domains.iter().map(|entry| (entry.domain, entry.clone())).collect();
         let cores = usable_cores(&machine);
         let moved = moved(trace, &machine, &facts.domains);
-        Ok(World { trace, machine, ticks, cores, entries, files, facts, moved, copies: Mutex::default() })
+        Ok(World { trace, machine, ticks, cores, entries, facts, moved, copies: Mutex::default() })
     }
 
     pub fn trace(&self) -> &'t Trace {
@@ -95,33 +96,48 @@ impl<'t> World<'t> {
     /// # Errors
     /// Where it has none of this number.
     pub fn entry(&self, domain: DomainId) -> Result<&DomainEntry, ReplayError> {
-        self.entries.get(&domain).ok_or_else(|| ReplayError::Inconsistent {
+        self.known(domain).ok_or_else(|| ReplayError::Inconsistent {
             domain,
             seq: EventSeq(0),
             what: "the trace does not say how it begins".into(),
         })
     }
 
+    /// The same, where the trace may say nothing of it.
+    pub(crate) fn known(&self, domain: DomainId) -> Option<&DomainEntry> {
+        let known = self.entries.get(&domain);
+        // One that has begun since the trace was opened ([`Trace::follow`]).
+        known.or_else(|| self.trace.domains().find(|entry| entry.domain == domain))
+    }
+
     /// The kept files.
     pub fn files(&self) -> impl Iterator<Item = &FileEntry> {
-        self.files.values()
+        self.trace.metas().filter_map(|meta| match meta {
+            Meta::File(entry) => Some(entry),
+            _ => None,
+        })
     }
 
     /// All domains, in the order in which they began.
-    pub fn domains(&self) -> &[DomainEntry] {
-        &self.facts.domains
+    pub fn domains(&self) -> impl Iterator<Item = &DomainEntry> {
+        self.trace.domains()
+    }
+
+    /// What the trace says by now, also where it has grown since this was made.
+    pub(crate) fn facts_now(&self) -> Facts {
+        facts_of(self.trace)
     }
 
     /// The command line of a domain's process: its own, or that of the ancestor that it is a copy of.
     pub fn command(&self, entry: &DomainEntry) -> String {
         let mut base = &entry.base;
         // No chain of copies is longer than there are domains, whatever the trace says.
-        for _ in 0..=self.entries.len() {
+        for _ in 0..=self.trace.domains().count() {
             if let Some(program) = base.program() {
                 let words: Vec<_> = program.argv.iter().map(|word| String::from_utf8_lossy(word)).collect();
                 return words.join(" ");
             }
-            match base.copied_from().and_then(|(parent, _)| self.entries.get(&parent)) {
+            match base.copied_from().and_then(|(parent, _)| self.known(parent)) {
                 Some(entry) => base = &entry.base,
                 None => break,
             }

@@ -422,6 +422,25 @@ impl SignalEvent {
             && self.point == SignalPoint::AfterEvent
             && self.handler.as_ref().is_some_and(only_writes)
     }
+
+    /// Is it none of the program's? A debugger's user has changed memory here, while the program stood still.
+    pub fn is_of_user(&self) -> bool {
+        self.signal == Signal::TRAP && self.siginfo == SignalEvent::info_of_user()
+    }
+
+    /// What no kernel says of a signal.
+    pub fn info_of_user() -> Vec<u8> {
+        const MARK: i32 = i32::from_be_bytes(*b"\0bis");
+        let (number, code) = (i32::from(Signal::TRAP.0).to_le_bytes(), i32::MIN.to_le_bytes());
+        let mut info = [number, MARK.to_le_bytes(), code].concat();
+        info.resize(128, 0);
+        info
+    }
+
+    /// Is it none of the program's, for one reason or the other?
+    pub fn is_silent(&self) -> bool {
+        self.is_of_text() || self.is_of_user()
+    }
 }
 
 /// Where a signal took effect.

@@ -56,6 +56,20 @@ impl Table {
     fn add(&mut self, place: Place) {
         self.streams.entry(place.chunk.stream).or_default().push(place);
     }
+
+    /// Where the last sound chunk ends, in bytes from the log's beginning.
+    pub fn end(&self) -> u64 {
+        let last = |places: &Vec<Place>| places.last().map(|place| place.offset + place.chunk.total_len());
+        self.streams.values().filter_map(last).max().unwrap_or(LOG_HEADER_BYTES as u64)
+    }
+
+    /// Adds what the log has behind this table.
+    pub fn extend(&mut self, behind: &Table) {
+        for (stream, places) in &behind.streams {
+            self.streams.entry(*stream).or_default().extend(places);
+        }
+        self.damage.clone_from(&behind.damage);
+    }
 }
 
 /// Writes the index of a complete log. In memory it needs no more for a long log than for a short one.
@@ -150,9 +164,13 @@ fn word(bytes: &[u8]) -> u64 {
 
 /// The table by reading all of the log.
 pub fn scan(log: &File, log_len: u64) -> io::Result<Table> {
+    scan_from(log, LOG_HEADER_BYTES as u64, log_len)
+}
+
+/// The table of what the log has from this chunk on.
+pub fn scan_from(log: &File, mut at: u64, log_len: u64) -> io::Result<Table> {
     let mut scan = Scan { log, log_len, payload: Vec::new(), budget: log_len.saturating_mul(2) };
     let mut table = Table::default();
-    let mut at = LOG_HEADER_BYTES as u64;
     while at < log_len {
         match scan.chunk(at)? {
             Found::Sound(chunk) => {

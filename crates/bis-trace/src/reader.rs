@@ -15,7 +15,7 @@ use std::{
         fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _},
     },
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard},
 };
 
 use crate::{
@@ -71,8 +71,10 @@ pub struct Trace {
     /// In which it was written.
     format: u32,
     log: File,
-    table: Table,
+    table: RwLock<Table>,
     metas: Vec<Meta>,
+    /// What the meta stream has got since the trace was opened ([`Trace::follow`]).
+    later: boxcar::Vec<Meta>,
     echoes: Vec<EchoEntry>,
     /// By id, into `metas`.
     files: HashMap<FileId, usize>,
@@ -122,8 +124,9 @@ impl Trace {
             dir: dir.into(),
             format,
             log,
-            table: Table::default(),
+            table: RwLock::default(),
             metas: Vec::new(),
+            later: boxcar::Vec::new(),
             echoes: Vec::new(),
             files: HashMap::new(),
             compared: Mutex::default(),
@@ -133,16 +136,19 @@ impl Trace {
             ending: Ending::Cut { why: String::new() },
         };
         if let Some(table) = index::load(dir, &trace.log, stat.len()) {
-            trace.table = table;
+            trace.table = RwLock::new(table);
             if trace.read_metas().is_ok() {
                 trace.ending = trace.find_ending();
                 return Ok(trace);
             }
         }
         // No index, or it does not fit: what the log itself has counts.
-        trace.table = index::scan(&trace.log, stat.len()).map_err(failed)?;
-        if trace.table.streams.is_empty() {
-            return Err(match trace.table.damage {
+        let table = index::scan(&trace.log, stat.len()).map_err(failed)?;
+        let damage = table.damage.clone();
+        let is_empty = table.streams.is_empty();
+        trace.table = RwLock::new(table);
+        if is_empty {
+            return Err(match damage {
                 Some(Damage::Bad(offset)) => trace.damaged(offset, "no part of it is readable"),
                 Some(Damage::HalfChunk(_)) | None => empty(dir),
             });
@@ -150,7 +156,7 @@ impl Trace {
         match trace.read_metas() {
             Ok(()) => {}
             // Sound chunks around a gap: what they say still holds, and the ending tells of the damage.
-            Err(TraceError::MissingChunk { .. }) if trace.table.damage.is_some() => {}
+            Err(TraceError::MissingChunk { .. }) if damage.is_some() => {}
             Err(error) => return Err(error),
         }
         trace.ending = trace.find_ending();
@@ -174,8 +180,46 @@ impl Trace {
     }
 
     /// All entries of the meta stream in their order, but for [`Meta::Echo`].
-    pub fn metas(&self) -> &[Meta] {
-        &self.metas
+    pub fn metas(&self) -> impl Iterator<Item = &Meta> {
+        self.metas.iter().chain(self.later.iter().map(|(_, meta)| meta))
+    }
+
+    /// Takes in what the recorder has written since: streams that had ended have more events, and there may
+    /// be more files and domains. (Echoes, and how the recording has ended, stay as they were when the trace
+    /// was opened.) True: there is more than before.
+    ///
+    /// The recorder hands over whole chunks in an order in which nothing refers to what is not there yet
+    /// ([`crate::Writer::flush`]); a chunk that is only half in the log is taken in later.
+    ///
+    /// # Errors
+    /// Where the log cannot be read, or is damaged.
+    pub fn follow(&self) -> Result<bool> {
+        let failed = |source| TraceError::Read { path: self.dir.clone(), source: Arc::new(source) };
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let (end, len) = (table.end(), self.log.metadata().map_err(failed)?.len());
+        if end >= len {
+            return Ok(false);
+        }
+        let more = index::scan_from(&self.log, end, len).map_err(failed)?;
+        let metas = more.streams.get(&DomainId::META.0).cloned().unwrap_or_default();
+        for place in metas {
+            let mut messages = Vec::new();
+            self.read(&place, &mut messages)?;
+            let mut rest = messages.as_slice();
+            while !rest.is_empty() {
+                match codec::read_meta(&mut rest) {
+                    Ok(Meta::Echo { .. }) => {}
+                    Ok(meta) => drop(self.later.push(meta)),
+                    Err(malformed) => return Err(self.damaged(place.offset, &malformed.to_string())),
+                }
+            }
+        }
+        table.extend(&more);
+        Ok(!more.streams.is_empty())
+    }
+
+    fn table(&self) -> RwLockReadGuard<'_, Table> {
+        self.table.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What was written to the program's output, in the order of the events. Where a part of the meta stream
@@ -186,14 +230,14 @@ impl Trace {
 
     /// Where it was recorded; none if its recorder ended before it could say.
     pub fn machine(&self) -> Option<&Machine> {
-        self.metas.iter().find_map(|meta| match meta {
+        self.metas().find_map(|meta| match meta {
             Meta::Machine(machine) => Some(&**machine),
             _ => None,
         })
     }
 
     pub fn domains(&self) -> impl Iterator<Item = &DomainEntry> {
-        self.metas.iter().filter_map(|meta| match meta {
+        self.metas().filter_map(|meta| match meta {
             Meta::Domain(domain) => Some(domain),
             _ => None,
         })
@@ -207,8 +251,16 @@ impl Trace {
     pub fn file(&self, file: FileId) -> Result<&FileEntry> {
         match self.files.get(&file).and_then(|index| self.metas.get(*index)) {
             Some(Meta::File(entry)) => Ok(entry),
-            _ => Err(TraceError::UnknownFile(file)),
+            _ => self.file_since(file).ok_or(TraceError::UnknownFile(file)),
         }
+    }
+
+    /// One that was kept since the trace was opened.
+    fn file_since(&self, file: FileId) -> Option<&FileEntry> {
+        self.later.iter().find_map(|(_, meta)| match meta {
+            Meta::File(entry) if entry.file == file => Some(entry),
+            _ => None,
+        })
     }
 
     /// Where a kept file's content is. (Its name cannot lead out of the trace; [`Trace::open_file`] also
@@ -336,7 +388,7 @@ impl Trace {
     }
 
     /// The events of a domain, in their order. The stream is over after an error. A stream of a trace that
-    /// was cut short ends without [`EventKind::End`].
+    /// was cut short ends without [`EventKind::End`], and goes on where [`Trace::follow`] has found more.
     pub fn events(&self, domain: DomainId) -> Events<'_> {
         Events {
             chunks: self.chunks(domain.0),
@@ -351,7 +403,8 @@ impl Trace {
 
     /// How many events of a domain the log has.
     pub fn event_count(&self, domain: DomainId) -> u64 {
-        let places = self.table.streams.get(&domain.0).map_or(&[][..], Vec::as_slice);
+        let table = self.table();
+        let places = table.streams.get(&domain.0).map_or(&[][..], Vec::as_slice);
         places.iter().map(|place| u64::from(place.chunk.event_count)).sum()
     }
 
@@ -367,12 +420,16 @@ impl Trace {
                 compressed_len: sum(Chunk::total_len),
             }
         };
-        self.table.streams.iter().map(stats).collect()
+        self.table().streams.iter().map(stats).collect()
     }
 
     fn chunks(&self, stream: u32) -> Chunks<'_> {
-        let places = self.table.streams.get(&stream).map_or(&[][..], Vec::as_slice);
-        Chunks { trace: self, stream, places: places.iter(), ordinal: 0, spare: Vec::new() }
+        Chunks { trace: self, stream, next: 0, ordinal: 0, spare: Vec::new() }
+    }
+
+    /// The n-th chunk of a stream that the log has.
+    fn place(&self, stream: u32, index: usize) -> Option<Place> {
+        self.table().streams.get(&stream)?.get(index).copied()
     }
 
     /// Reads the meta stream. After an error, what could be read is there.
@@ -414,7 +471,7 @@ impl Trace {
     }
 
     fn find_ending(&self) -> Ending {
-        let why = match (&self.table.damage, self.metas.last()) {
+        let why = match (&self.table().damage, self.metas.last()) {
             (Some(Damage::Bad(offset)), _) => format!("the chunk at byte {offset} is damaged (checksum)"),
             (_, Some(Meta::Cut { why })) => why.clone(),
             (Some(Damage::HalfChunk(offset)), _) => last_words(&self.dir)
@@ -550,27 +607,28 @@ fn check_header(log: &File, len: u64, dir: &Path) -> Result<u32> {
 struct Chunks<'a> {
     trace: &'a Trace,
     stream: u32,
-    places: std::slice::Iter<'a, Place>,
+    /// The index of the next chunk among those that the log has.
+    next: usize,
     /// The next chunk's number.
     ordinal: u32,
     /// What the last chunk was in, to be used again.
     spare: Vec<u8>,
 }
 
-impl<'a> Iterator for Chunks<'a> {
-    type Item = Result<(&'a Place, Vec<u8>)>;
+impl Iterator for Chunks<'_> {
+    type Item = Result<(Place, Vec<u8>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let place = self.places.as_slice().first()?;
+        let place = self.trace.place(self.stream, self.next)?;
         if place.chunk.ordinal != self.ordinal {
             let missing = TraceError::MissingChunk { stream: DomainId(self.stream), ordinal: self.ordinal };
             self.ordinal = place.chunk.ordinal;
             return Some(Err(missing));
         }
-        self.places.next();
+        self.next += 1;
         self.ordinal = self.ordinal.wrapping_add(1);
         let mut messages = std::mem::take(&mut self.spare);
-        Some(self.trace.read(place, &mut messages).map(|()| (place, messages)))
+        Some(self.trace.read(&place, &mut messages).map(|()| (place, messages)))
     }
 }
 
@@ -621,7 +679,7 @@ impl Events<'_> {
                     (self.left, self.offset) = (place.chunk.event_count, place.offset);
                 }
                 None => {
-                    return match trace.table.damage {
+                    return match trace.table().damage {
                         // What was there may have been this stream's.
                         Some(Damage::Bad(offset)) if self.state != State::Ended => {
                             Err(trace.damaged(offset, "events of this domain may be lost there"))
@@ -650,7 +708,8 @@ impl Iterator for Events<'_> {
             return None;
         }
         let next = self.step().transpose();
-        if !matches!(next, Some(Ok(_))) {
+        // Where there is nothing more, there may be later.
+        if matches!(next, Some(Err(_))) {
             self.state = State::Over;
         }
         next

@@ -9,7 +9,7 @@ use std::{
     fs::{File, OpenOptions},
     io, mem,
     os::{
-        fd::{AsRawFd, RawFd},
+        fd::{AsRawFd, BorrowedFd, RawFd},
         unix::process::{CommandExt, ExitStatusExt},
     },
     process::{Command, ExitStatus},
@@ -84,16 +84,18 @@ fn while_not_stopped(call: impl FnOnce() -> libc::c_int) {
     }
 }
 
-/// Runs a command to its end, at the terminal if one is given. None: it was killed, because `is_wanted` said
-/// no more.
+/// Runs a command to its end, at the terminal if one is given. It gets the descriptor `kept` by the same
+/// number. None: it was killed, because `is_wanted` said no more.
 ///
 /// # Errors
 /// Where it cannot be started.
 pub fn run(
     mut command: Command,
     terminal: Option<&Terminal>,
+    kept: Option<BorrowedFd<'_>>,
     is_wanted: &dyn Fn() -> bool,
 ) -> io::Result<Option<ExitStatus>> {
+    let kept = kept.map(|fd| fd.as_raw_fd());
     let fd = terminal.map(|terminal| terminal.file.as_raw_fd());
     let every_core =
         vec![u8::MAX; sys::get_affinity(crate::ours::thread_id()).map_or(128, |mask| mask.len())];
@@ -104,6 +106,9 @@ pub fn run(
             libc::sched_setaffinity(0, every_core.len(), every_core.as_ptr().cast());
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
             libc::setpgid(0, 0);
+            if let Some(kept) = kept {
+                libc::fcntl(kept, libc::F_SETFD, 0);
+            }
             if let Some(fd) = fd {
                 put_in_front(fd, libc::getpid());
             }

@@ -16,7 +16,8 @@
 //! record again and again, until the program fails; `stdin:` one line of input; `record:` and `replay:` more
 //! options, in which, as in commands, `{first}`, `{fork}` and `{third}` are the numbers of the first, second
 //! and third process of the recording; `needs:` programs without which it cannot run; `modes:` of `hooks`,
-//! `no-hooks` and `software` (default: the first two, and all three where the program has threads); `broken:`
+//! `no-hooks` and `software` (default: the first two, and all three where the program has threads), and
+//! `live`, where gdb is on the program while it is recorded (`bis run --gdb`), and ends with `status:`; `broken:`
 //! why it is known to fail: it is run, and then counted as ignored, or as a failure if it passes; `broken
 //! no-hooks:` the same for one mode; `flaky:` as `broken:`, for what sometimes passes.
 //!
@@ -76,22 +77,25 @@ enum Mode {
     Hooks,
     NoHooks,
     Software,
+    /// While gdb is on it.
+    Live,
 }
 
 impl Mode {
-    const ALL: [Mode; 3] = [Mode::Hooks, Mode::NoHooks, Mode::Software];
+    const ALL: [Mode; 4] = [Mode::Hooks, Mode::NoHooks, Mode::Software, Mode::Live];
 
     fn name(self) -> &'static str {
         match self {
             Self::Hooks => "hooks",
             Self::NoHooks => "no-hooks",
             Self::Software => "software",
+            Self::Live => "live",
         }
     }
 
     fn options(self) -> &'static [&'static str] {
         match self {
-            Self::Hooks => &[],
+            Self::Hooks | Self::Live => &[],
             Self::NoHooks => &["--no-hooks"],
             Self::Software => &["--ticks=software"],
         }
@@ -313,7 +317,7 @@ impl Transcript {
                 .any(|word| text.contains(word))
         };
         let is_asked = |mode: &Mode| match asked.as_slice() {
-            [] => *mode != Mode::Software || has_threads(),
+            [] => *mode != Mode::Live && (*mode != Mode::Software || has_threads()),
             asked => asked.contains(&mode.name()),
         };
         Mode::ALL.into_iter().filter(is_asked).collect()
@@ -330,8 +334,12 @@ impl Transcript {
         let Some(why) = self.broken(mode) else {
             let once = || {
                 let folder = Folder::new(&format!("debug.{}", self.name))?;
-                let trace = self.recording(mode, folder.path())?;
-                self.session(&trace, folder.path(), LIMIT)?;
+                if mode == Mode::Live {
+                    self.live(folder.path())?;
+                } else {
+                    let trace = self.recording(mode, folder.path())?;
+                    self.session(&trace, folder.path(), LIMIT)?;
+                }
                 folder.done();
                 Ok(())
             };
@@ -409,6 +417,54 @@ impl Transcript {
             return Err(self.failure("gdb has failed an assertion of its own", &shown, &again));
         }
         self.check(&shown, &pids).map_err(|why| self.failure(&why, &shown, &again))
+    }
+
+    /// What gdb shows of a program that is being recorded; and the trace that is left replays.
+    fn live(&self, folder: &Path) -> Result<(), Failed> {
+        let (trace, cwd, rc) = (folder.join("trace"), folder.join("cwd"), folder.join("gdb.rc"));
+        let write = |path: &Path, text: &str| {
+            fs::write(path, text).map_err(|e| format!("failed to write {}: {e}", path.display()))
+        };
+        fs::create_dir_all(&cwd).map_err(|e| format!("failed to make {}: {e}", cwd.display()))?;
+        write(&rc, "set width 0\nset debuginfod enabled off\nset confirm off\n")?;
+        let (none, input) = (Pids(Vec::new()), self.input());
+        write(&folder.join("gdb.in"), &input)?;
+        let argv = self.argv(&cwd)?;
+        let mut words: Vec<OsString> = ["run", "--gdb", "-x"].map(OsString::from).into();
+        words.extend([rc.into_os_string(), "-o".into(), trace.clone().into_os_string(), "--".into()]);
+        words.extend(argv);
+        let line: Vec<String> = words.iter().map(|word| quoted(&word.to_string_lossy())).collect();
+        let again = format!(
+            "again, by hand: cd {} && {} {} < {}",
+            cwd.display(),
+            common::bis().display(),
+            line.join(" "),
+            folder.join("gdb.in").display()
+        );
+        // Without a terminal, where gdb would read. And the program's output goes into one file with gdb's.
+        let mut shell = common::command("setsid", &cwd);
+        shell.args(["-w", "sh", "-c", "exec \"$@\" 2>&1", "sh"]).arg(common::bis()).args(&words);
+        let step = common::run(shell, "gdb", folder, Some(input.as_bytes()), LIMIT).map_err(|_| {
+            let why = format!("no end after {} s", LIMIT.as_secs());
+            self.failure(&why, &read(&folder.join("gdb.out")), &again)
+        })?;
+        let shown = String::from_utf8_lossy(&step.stdout);
+        if shown.contains("internal-error") {
+            return Err(self.failure("gdb has failed an assertion of its own", &shown, &again));
+        }
+        self.check(&shown, &none).map_err(|why| self.failure(&why, &shown, &again))?;
+        let status = self.head("status").map_or(Ok(0), str::parse);
+        if status != Ok(step.status) {
+            return Err(self.failure(&format!("bis run: exit status {}", step.status), &shown, &again));
+        }
+        let mut replay = common::command("sh", &cwd);
+        replay.args(["-c", "exec \"$@\" 2>&1", "sh"]).arg(common::bis()).args(["replay", "-a", "--quiet"]);
+        replay.arg(&trace);
+        let step = common::run(replay, "replay", folder, None, LIMIT)?;
+        if step.status != 0 {
+            return Err(format!("the trace does not replay: {}\n{again}", step.shown()).into());
+        }
+        Ok(())
     }
 
     /// What is recorded.

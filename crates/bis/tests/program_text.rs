@@ -205,7 +205,7 @@ fn run(case: &Case) -> Result<(), Failed> {
     if !trace.says_ours() {
         return Err("the trace does not say what is bis's own".into());
     }
-    let paths = trace.metas().iter().filter_map(|meta| match meta {
+    let paths = trace.metas().filter_map(|meta| match meta {
         Meta::File(entry) => Some((entry.file, PathBuf::from(OsStr::from_bytes(&entry.path)))),
         _ => None,
     });

@@ -97,7 +97,7 @@ impl Found {
 /// # Errors
 /// Where a file of the trace is not what it was, or the trace cannot be written.
 pub fn pack(trace: &Trace, wanted: Wanted, mut progress: impl FnMut(u64, u64)) -> Result<Packed, DebugError> {
-    let files: Vec<&FileEntry> = trace.metas().iter().filter_map(file_of).collect();
+    let files: Vec<&FileEntry> = trace.metas().filter_map(file_of).collect();
     let mut packed = Packed::default();
     for (done, entry) in (0..).zip(&files) {
         progress(done, files.len() as u64);

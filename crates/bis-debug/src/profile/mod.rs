@@ -68,7 +68,7 @@ pub fn profile(trace: &Trace, which: Option<&Which>, from: Option<EventSeq>) -> 
     let world = World::new(trace)?;
     let chosen = which.map(|which| which.entry(trace)).transpose()?;
     let is_meant = |pid: Tid, seq| chosen.is_none_or(|entry| entry.pid == pid && entry.seq <= seq);
-    let mut domains: Vec<_> = world.domains().iter().filter(|entry| is_meant(entry.pid, entry.seq)).collect();
+    let mut domains: Vec<_> = world.domains().filter(|entry| is_meant(entry.pid, entry.seq)).collect();
     if let (Some(chosen), Some(_)) = (chosen, from) {
         domains.retain(|entry| entry.domain == chosen.domain);
     }
@@ -103,11 +103,8 @@ pub fn profile(trace: &Trace, which: Option<&Which>, from: Option<EventSeq>) -> 
 
 /// The name of the program that a domain runs: the outermost frame.
 fn program_of(trace: &Trace, world: &World<'_>, domain: DomainId) -> String {
-    let path = world
-        .domains()
-        .iter()
-        .find(|entry| entry.domain == domain)
-        .and_then(|entry| executable_of(trace, entry));
+    let path =
+        world.domains().find(|entry| entry.domain == domain).and_then(|entry| executable_of(trace, entry));
     let path = path.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
     path.rsplit('/').next().unwrap_or_default().to_owned()
 }

@@ -160,6 +160,7 @@ impl<'t> Served<'t> {
                 if is_other || process.is_some() && self.follow_child() {
                     reply::ok()
                 } else {
+                    self.session.let_program_go();
                     return Answer::Leave(Some(reply::ok()));
                 }
             }
@@ -460,6 +461,7 @@ impl<'t> Served<'t> {
     }
 
     pub(super) fn tell(&mut self, report: Report) -> Vec<u8> {
+        self.keep_made();
         // The session's own may be another one when a copy has been thrown away, of which a client is not
         // told.
         (self.general, self.resumed) = (Some(report.tid), None);

@@ -73,6 +73,7 @@ impl<'t> Served<'t> {
             return reply;
         }
         if !self.session.end_diversion() {
+            self.session.is_behind();
             return self.moved(how);
         }
         self.session.say_line("bis: back from the copy of the program, which is thrown away.");

@@ -105,6 +105,7 @@ impl Server {
             let mut session =
                 Session::open(&world, &options.which, ear(options)?, options.checkpoint_memory)?;
             session.tell(options.listener);
+            session.follow(options.program.clone());
             session.go_to_begin(&options.begin)?;
             let (stream, _) = self.listener.accept().map_err(failed("accept a debugger"))?;
             stream.set_nodelay(true).map_err(failed("speak to a debugger"))?;

@@ -2,18 +2,20 @@
 //! and Midas send. The contract is at the head of `gdb_script.gdb`. They look, and they say where the next
 //! resume goes; they move nothing.
 
-use std::{fmt::Write as _, str::FromStr};
+use std::{fmt::Write as _, str::FromStr, time::Duration};
 
 use bis_trace::types::{DomainId, EventSeq, Tid};
 
 use super::{dispatch::Served, processes::Entrance};
-use crate::session::{Report, Trouble, Why, place::Position, processes};
+use crate::session::{Report, Trouble, Why, intervals::Interval, place::Position, processes};
 
 /// What a server remembers for its client.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     /// Places that the user keeps: their numbers, and notes.
     kept: Vec<(u64, Spot, String)>,
+    /// Those of them that were made by themselves.
+    automatic: Vec<u64>,
     next: u64,
     /// Where the program has been, as the user saw it.
     seen: Vec<Spot>,
@@ -110,7 +112,15 @@ impl<'t> Served<'t> {
                 Ok(self.written(&text))
             }
             ["checkpoint", note @ ..] => Ok(self.keep(&note.join(" "))),
-            ["delete", "checkpoint", number] => self.forget(number),
+            ["delete", "checkpoint", number] | ["discard", number] => self.forget(number),
+            ["checkpoint-interval", words @ ..] => {
+                self.session.set_interval(interval(words)?);
+                Ok("ok\n".into())
+            }
+            ["rollback"] => {
+                let last = self.memory.kept.last().map(|(_, spot, _)| spot.clone());
+                self.aim(last.ok_or("there is no checkpoint")?, None)
+            }
             ["info", "checkpoints"] => Ok(self.kept()),
             ["seek", place] => {
                 let position = match *place {
@@ -136,7 +146,7 @@ impl<'t> Served<'t> {
                 let spot = self.memory.seen.get(to).cloned().ok_or("there is nothing behind that")?;
                 self.aim(spot, Some(to))
             }
-            ["restart", number] => {
+            ["restart" | "rollback", number] => {
                 let number: u64 = self::number(number.trim_start_matches('c'), "the number of a checkpoint")?;
                 let found = self.memory.kept.iter().find(|(known, ..)| *known == number);
                 let spot = found.map(|(_, spot, _)| spot.clone());
@@ -220,6 +230,7 @@ impl<'t> Served<'t> {
         self.memory.has_crossed_exec = false;
         let target = self.memory.target.take()?;
         self.session.end_diversion();
+        self.session.is_behind();
         if let Err(why) = self.enter(target.spot.domain) {
             self.session.say_line(&format!("bis: {why}"));
         }
@@ -286,6 +297,7 @@ impl<'t> Served<'t> {
         let argument = arguments.first().map(|argument| String::from_utf8_lossy(argument).into_owned());
         let target = self.memory.target.take();
         self.session.end_diversion();
+        self.session.is_behind();
         let seen = target.as_ref().and_then(|target| target.seen);
         let note = target.as_ref().and_then(|target| target.note.clone());
         let here = |position| Spot { domain: self.session.image_domain(EventSeq(0)), position };
@@ -334,10 +346,35 @@ impl<'t> Served<'t> {
         format!("Checkpoint {number} at {note}\n")
     }
 
+    /// What the session has kept by itself while it went on gets numbers. Where copies of the process had to go
+    /// because they took too much memory, as many of the oldest go.
+    pub(super) fn keep_made(&mut self) {
+        let made = self.session.take_made();
+        if made.is_empty() {
+            return;
+        }
+        for position in made {
+            let domain = self.session.image_domain(position.event);
+            let note = format!("event {} (automatic)", position.event);
+            self.memory.next += 1;
+            self.memory.automatic.push(self.memory.next);
+            self.memory.kept.push((self.memory.next, Spot { domain, position }, note));
+        }
+        let Memory { kept, automatic, .. } = &mut self.memory;
+        let is_gone = |(number, spot, _): &&(u64, Spot, String)| {
+            automatic.contains(number) && !self.session.has_copy(&spot.position)
+        };
+        let gone = kept.iter().filter(is_gone).count();
+        for number in automatic.drain(..gone.min(automatic.len())) {
+            kept.retain(|(known, ..)| *known != number);
+        }
+    }
+
     fn forget(&mut self, number: &str) -> Answered {
         let number: u64 = self::number(number, "the number of a checkpoint")?;
         let before = self.memory.kept.len();
         self.memory.kept.retain(|(known, ..)| *known != number);
+        self.memory.automatic.retain(|known| *known != number);
         if self.memory.kept.len() == before {
             return Err(Refused(format!("there is no checkpoint {number}")));
         }
@@ -391,6 +428,26 @@ impl<'t> Served<'t> {
             machine.kernel,
             machine.bis_version
         )
+    }
+}
+
+/// How often checkpoints are to be made: `N`, `N seconds`, `N events` or `off`.
+fn interval(words: &[&str]) -> Result<Interval, String> {
+    const USAGE: &str = "give it as SECONDS, as N events, or as off";
+    let time = |text: &str| {
+        let seconds: f64 = text.parse().map_err(|_| USAGE.to_owned())?;
+        let time = Duration::try_from_secs_f64(seconds).map_err(|_| USAGE.to_owned())?;
+        Ok(if time.is_zero() { Interval::Never } else { Interval::Time(time) })
+    };
+    match words {
+        ["off"] => Ok(Interval::Never),
+        [seconds] | [seconds, "s" | "second" | "seconds"] => time(seconds),
+        [count, "event" | "events"] => match count.parse() {
+            Ok(0) => Ok(Interval::Never),
+            Ok(count) => Ok(Interval::Events(count)),
+            Err(_) => Err(USAGE.to_owned()),
+        },
+        _ => Err(USAGE.to_owned()),
     }
 }
 

@@ -572,7 +572,7 @@ impl<'t> Session<'t> {
         let tid = event.tid;
         let why = match &event.kind {
             EventKind::Signal(signal) => Some(Why::Signal(signal.signal))
-                .filter(|_| !signal.is_of_text() && !self.passed_signals.contains(&signal.signal)),
+                .filter(|_| !signal.is_silent() && !self.passed_signals.contains(&signal.signal)),
             kind => call_of(kind).map(|nr| Why::Call { nr, is_entry: true }),
         };
         let position = Position { event: live.replica.done().0, legs: vec![Leg::Before(seq)] };

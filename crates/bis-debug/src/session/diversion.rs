@@ -32,6 +32,11 @@ use crate::protocol::{
 const NO_WRITING: &str = "The recording cannot be changed, its registers and memory are as they were. `divert` makes a copy of the \
                           program here, in which they can be.";
 
+/// The same where the program still runs.
+const NO_WRITING_BEHIND: &str = "What the program has done cannot be changed: its memory can be written where it stands itself, at the \
+                                 end of the log (`continue` leads there), if one of its threads is in no system call there. `divert` makes a \
+                                 copy of the program here, which can be changed.";
+
 /// How a session stands to diversions.
 #[derive(Debug, Default)]
 pub(super) struct Aside<'t> {
@@ -237,7 +242,12 @@ impl<'t> Session<'t> {
             Some(diverted) if diverted.may_write(addr) => {
                 diverted.diversion.write(addr, bytes).map_err(Refusal::from)
             }
-            _ => Err(Refusal::Failed(NO_WRITING.into())),
+            Some(_) => Err(Refusal::Failed(NO_WRITING.into())),
+            None => match self.write_to_program(tid, addr, bytes)? {
+                true => Ok(()),
+                false if self.is_live() => Err(Refusal::Failed(NO_WRITING_BEHIND.into())),
+                false => Err(Refusal::Failed(NO_WRITING.into())),
+            },
         };
         if let Err(refusal) = &result {
             self.aside.refused = Some(refusal.text());

@@ -14,6 +14,7 @@ use super::{
     place::{Leg, Position},
     points::{Asker, Points, Values},
     range::STEPS,
+    source::Further,
     trail::{Due, Trail},
     unexpected,
 };
@@ -169,7 +170,7 @@ impl<'t> Session<'t> {
     }
 
     pub(super) fn forward(&mut self, is_audible: bool) -> Result<Report, Trouble> {
-        if let Some(end) = self.at_end()? {
+        if let Some(end) = self.at_end(None)? {
             return Ok(end);
         }
         self.host.is_audible = is_audible;
@@ -193,10 +194,16 @@ impl<'t> Session<'t> {
     }
 
     /// Does the user stand where the process ends, or where the replica cannot go on? There it stays. Where
-    /// it executes the next program, that begins.
-    fn at_end(&mut self) -> Result<Option<Report>, Trouble> {
+    /// it executes the next program, that begins. Where the program still runs, it goes on first: for `step`,
+    /// see [`Session::further`].
+    fn at_end(&mut self, step: Option<(Tid, Option<(u64, u64)>)>) -> Result<Option<Report>, Trouble> {
         if let Some(report) = &self.live.broken {
             return Ok(Some(report.clone()));
+        }
+        if self.live.replica.next_event()?.is_none()
+            && let Further::Stopped(report) = self.further(step)?
+        {
+            return Ok(Some(report));
         }
         let is_last = self.live.replica.tasks().count() <= 1;
         let is_there = self.live.replica.underway().is_some_and(|(_, is_there)| is_there);
@@ -222,6 +229,7 @@ impl<'t> Session<'t> {
             || self.caught_calls != super::Catch::None
             || self.catches_forks
             || self.tells_threads
+            || self.intervals.is_on()
     }
 
     /// Lets the live replica run to its next stop. None: it is none for the user.
@@ -282,7 +290,7 @@ impl<'t> Session<'t> {
         others.advance(host, points, live, limit)
     }
 
-    fn save_live(&mut self) -> Result<(), Trouble> {
+    pub(super) fn save_live(&mut self) -> Result<(), Trouble> {
         let Session { live, history, .. } = self;
         let (event, _) = live.replica.done();
         if live.replica.is_at_event()
@@ -364,6 +372,18 @@ impl<'t> Session<'t> {
                 Ok(Some(Report { tid, why: Why::Watchpoint { kind, addr } }))
             }
             Stop::Before(event) => self.before(event),
+            Stop::Cut if let Some((tid, addr)) = self.unseen_point() => {
+                self.live.replica.acknowledge_arrival(tid);
+                self.at_stop(way, Stop::Point(tid, addr), due)
+            }
+            Stop::Cut if self.is_live() => match self.further(None)? {
+                Further::Events => Ok(None),
+                Further::Nothing => self.at_stop(way, Stop::End, due),
+                Further::Stopped(report) => {
+                    self.position = Position::at(self.live.replica.done().0);
+                    Ok(Some(report))
+                }
+            },
             Stop::End | Stop::Cut => {
                 self.position = Position::at(self.live.replica.done().0);
                 Ok(Some(Report { tid: self.tid, why: Why::End(None) }))
@@ -377,7 +397,7 @@ impl<'t> Session<'t> {
         let Some(event) = self.live.replica.next_event()? else { return Ok(None) };
         let tid = event.tid;
         let (signal, end) = match &event.kind {
-            EventKind::Signal(signal) if signal.is_of_text() => return Ok(None),
+            EventKind::Signal(signal) if signal.is_silent() => return Ok(None),
             EventKind::Signal(signal) => (Some(signal.signal), None),
             kind => (None, end_of(kind)),
         };
@@ -427,6 +447,7 @@ impl<'t> Session<'t> {
     /// An event is done.
     fn at_event(&mut self, way: &mut Way, event: Option<Told>) -> Result<Option<Report>, Trouble> {
         let (seq, tid) = self.live.replica.done();
+        self.keep_in_intervals()?;
         if self.points.has_watchpoints() {
             let asker = &mut Asker { replica: &self.live.replica, target: &self.target, tid };
             let (found, now) = self.points.watchpoint(None, &way.values, asker);
@@ -450,7 +471,7 @@ impl<'t> Session<'t> {
     }
 
     fn step_range(&mut self, tid: Tid, range: Option<(u64, u64)>) -> Result<Report, Trouble> {
-        if let Some(end) = self.at_end()? {
+        if let Some(end) = self.at_end(Some((tid, range)))? {
             return Ok(end);
         }
         // Points that were there stay: their arrivals go on being counted.
@@ -466,7 +487,7 @@ impl<'t> Session<'t> {
         let (mut exits, mut count) = (None, 0);
         loop {
             let from = self.position.clone();
-            match self.step_live(tid, &limit, &mut way)? {
+            match self.step_live((tid, range), &limit, &mut way)? {
                 Ok(()) => {}
                 Err(report) => return Ok(report),
             }
@@ -509,12 +530,19 @@ impl<'t> Session<'t> {
     /// One instruction of this task. The inner error is what stopped it before.
     fn step_live(
         &mut self,
-        tid: Tid,
+        (tid, range): (Tid, Option<(u64, u64)>),
         limit: &Limit<'_>,
         way: &mut Way,
     ) -> Result<Result<(), Report>, Trouble> {
         loop {
-            let event = self.peek()?;
+            let mut event = self.peek()?;
+            if event.is_none() && self.is_live() {
+                if let Further::Stopped(report) = self.further(Some((tid, range)))? {
+                    self.position = Position::at(self.live.replica.done().0);
+                    return Ok(Err(report));
+                }
+                event = self.peek()?;
+            }
             let before = event.as_ref().and_then(|event| event.caught_call(self));
             let is_own = event.as_ref().is_some_and(|event| event.tid == tid);
             let is_its_step = event.as_ref().is_some_and(|event| event.is_step);
@@ -555,6 +583,10 @@ impl<'t> Session<'t> {
 
     /// Goes forward to the end of the process, stopping nowhere.
     pub(super) fn run_to_end(&mut self) -> Result<Report, Trouble> {
+        self.without_program(Session::run_to_end_of_trace)
+    }
+
+    fn run_to_end_of_trace(&mut self) -> Result<Report, Trouble> {
         let points = std::mem::take(&mut self.points);
         let passed = std::mem::take(&mut self.passed_signals);
         let caught = std::mem::take(&mut self.caught_calls);

@@ -76,7 +76,7 @@ impl Session<'_> {
     pub fn is_other_process(&self, task: Tid) -> bool {
         let domain = self.entry().domain;
         let is_it = |meta: &Meta| matches!(meta, Meta::Task { domain: of, tid, pid, .. } if *of == domain && *tid == task && *pid != self.pid());
-        self.world.trace().metas().iter().any(is_it)
+        self.world.trace().metas().any(is_it)
     }
 
     /// The path of the executable, for a debugger: in the trace, where the machine has it no more.
@@ -311,7 +311,7 @@ impl Session<'_> {
     /// The event with which the process ends, if the recording says so.
     pub fn end_event(&self) -> Option<EventSeq> {
         let last = self.images.last()?;
-        self.world.trace().metas().iter().find_map(|meta| match meta {
+        self.world.trace().metas().find_map(|meta| match meta {
             Meta::DomainEnd { domain, seq, .. } if domain == last => Some(*seq),
             _ => None,
         })

@@ -23,6 +23,7 @@ pub mod diversion;
 mod forward;
 mod goal;
 mod history;
+pub mod intervals;
 pub mod libraries;
 mod look;
 mod memory;
@@ -34,6 +35,7 @@ pub mod points;
 pub mod processes;
 mod range;
 mod searched;
+pub mod source;
 mod strides;
 mod trail;
 mod travel;
@@ -128,6 +130,11 @@ impl Stopper {
     /// All of them are gone.
     fn forget_helpers(&self) {
         self.helpers.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// Has somebody asked, and is not answered yet?
+    fn is_asked(&self) -> bool {
+        self.is_asked.load(Ordering::SeqCst)
     }
 
     fn interrupt_of(&self) -> &Interrupt {
@@ -272,6 +279,10 @@ pub struct Session<'t> {
     /// A task runs through a range of instructions, and is to be stopped where it leaves it.
     exits: Option<range::Exits>,
     aside: Aside<'t>,
+    /// The program that the trace is being made of, if it is.
+    origin: source::Origin,
+    /// Checkpoints that are made by themselves, for the user.
+    intervals: intervals::Intervals,
     /// The address of the C library's fflush, if there is one.
     fflush: Option<u64>,
     /// What breakpoints' commands have printed, and other news for the user.
@@ -417,6 +428,8 @@ impl<'t> Session<'t> {
             exec_return: None,
             exits: None,
             aside: Aside::default(),
+            origin: source::Origin::default(),
+            intervals: intervals::Intervals::default(),
             fflush: None,
             console: VecDeque::new(),
             listener: None,
@@ -590,7 +603,7 @@ impl<'t> Session<'t> {
 /// The programs that a process executes one after the other, from this one on.
 fn images(world: &World<'_>, first: &DomainEntry) -> Vec<DomainId> {
     let mut images: Vec<&DomainEntry> =
-        world.domains().iter().filter(|entry| entry.pid == first.pid && entry.seq >= first.seq).collect();
+        world.domains().filter(|entry| entry.pid == first.pid && entry.seq >= first.seq).collect();
     images.sort_by_key(|entry| entry.seq);
     // A number may come again for another process.
     let is_next = |entry: &&&DomainEntry| entry.domain == first.domain || !entry.base.is_copy();

@@ -74,7 +74,7 @@ pub fn owner(world: &World<'_>, event: EventSeq) -> Option<Tid> {
 
 /// The process in whose memory this one lives, made by vfork, until it executes a program.
 pub fn lender(world: &World<'_>, pid: Tid) -> Option<Tid> {
-    let domain = world.trace().metas().iter().find_map(|meta| match meta {
+    let domain = world.trace().metas().find_map(|meta| match meta {
         Meta::Task { domain, pid: whose, .. } if *whose == pid => Some(*domain),
         _ => None,
     })?;

@@ -167,7 +167,7 @@ const LONG_WAY: Duration = Duration::from_millis(800);
 /// Is such an event what a task does when it is let execute one instruction?
 pub(super) fn is_step(kind: &EventKind) -> bool {
     match kind {
-        EventKind::Signal(signal) => !signal.is_of_text(),
+        EventKind::Signal(signal) => !signal.is_silent(),
         EventKind::Syscall { .. }
         | EventKind::SyscallExit { .. }
         | EventKind::Instruction { .. }

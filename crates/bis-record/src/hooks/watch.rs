@@ -19,7 +19,7 @@ use bis_tracee::{
     ours, sys,
 };
 
-use crate::{chaos::Chaos, cores::Cores, space::Key};
+use crate::{chaos::Chaos, cores::Cores, guide::Guide, space::Key};
 
 /// How often domains are looked at. A task whose turn may be over stops at its next hook.
 const TICK: Duration = Duration::from_millis(3);
@@ -53,6 +53,8 @@ pub struct Watched {
     pub holds: AtomicBool,
     /// How often a task of the domain has stopped.
     pub stops: AtomicU64,
+    /// Who says how far the domain goes on; not set: nobody.
+    guide: OnceLock<Guide>,
     /// The running task is not pinned now.
     pub loose: AtomicBool,
     /// Where its trampolines lie (`patches.rs`).
@@ -63,6 +65,11 @@ impl Watched {
     /// From here on, the domain has hooks.
     pub fn set_hooks(&self, area: Arc<Area>) {
         self.area.set(area).ok();
+    }
+
+    /// From here on, this one says how far the domain goes on.
+    pub fn set_guide(&self, guide: Guide) {
+        self.guide.set(guide).ok();
     }
 
     /// Why the supervisor was kicked, if it was: a hook takes long; a turn may be over.
@@ -273,7 +280,8 @@ impl Watch {
         let all = self.all();
         seen.retain(|domain, _| all.iter().any(|(id, _)| id == domain));
         for (domain, watched) in &all {
-            if watched.holds.load(Ordering::Relaxed) {
+            let is_asked = watched.guide.get().is_some_and(|guide| guide.is_asking());
+            if is_asked || watched.holds.load(Ordering::Relaxed) {
                 watched.kick(&watched.turn);
             }
             if watched.news.load(Ordering::Acquire) {

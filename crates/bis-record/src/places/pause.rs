@@ -174,7 +174,7 @@ impl Domain {
         let is_open = |info: &SigInfo| mask & (1 << (u32::from(info.signal().0).clamp(1, 64) - 1)) == 0;
         // A signal that is blocked now (the handler of the one before runs) is no reason.
         let by_signal = self.is_awaited_by_signal(tid) && self.task(tid)?.stash.iter().any(is_open);
-        Ok(by_signal || self.is_awaited_by_others(tid))
+        Ok(by_signal || self.is_awaited_by_others(tid) || self.is_wanted_by_guide())
     }
 
     /// [`Domain::interrupted`] for a task whose branches are counted: it has a place where it stands.

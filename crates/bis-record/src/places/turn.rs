@@ -44,6 +44,14 @@ impl Domain {
             if how == Resume::Step {
                 self.prepare(tid);
             }
+            if self.guided.is_some() && self.task(tid)?.call.is_none() {
+                match self.go_to_points(tid) {
+                    Ok(true) => {}
+                    Ok(false) => return Ok(()),
+                    Err(error) if error.is_death_of(tid) => return self.await_end(tid),
+                    Err(error) => return Err(error),
+                }
+            }
             self.resume(tid, how)?;
             return self.wait_and_watch(tid);
         }

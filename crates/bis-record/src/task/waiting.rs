@@ -76,6 +76,7 @@ impl Domain {
             // One that was stopped was killed in its stop, and stops again on its way out.
             Handle::Stopped(_) | Handle::Taken => Handle::Stopped(Stopped::adopt(tid)),
         };
+        self.take_points_out(tid);
     }
 
     /// Waits until this task has something to report; what others report is taken down.
@@ -186,7 +187,8 @@ impl Domain {
         }
         let runs = |task: &&Task| task.call.is_none() && matches!(task.handle, Handle::Running(_));
         let Some(tid) = self.tasks.values().find(runs).map(|task| task.tid) else { return Ok(()) };
-        let is_due = turn && self.has_reason_to_pause(tid) && self.note_progress(tid);
+        let is_due =
+            turn && (self.has_reason_to_pause(tid) || self.is_wanted_by_guide()) && self.note_progress(tid);
         if !(slow || is_due || self.is_to_be_looked_at(tid)) {
             return Ok(());
         }

@@ -49,6 +49,12 @@ impl Replica<'_> {
         }
     }
 
+    /// Does the driver know where this task stands?
+    pub fn is_told(&self, tid: Tid) -> bool {
+        let place = self.place_of(tid).map(|(_, place)| place);
+        self.tasks.get(&tid).is_some_and(|task| task.told.is_some() && task.told == place)
+    }
+
     /// The driver knows where this task has come to: a breakpoint there does not stop it again.
     pub fn acknowledge_arrival(&mut self, tid: Tid) {
         let place = self.place_of(tid).map(|(_, place)| place);

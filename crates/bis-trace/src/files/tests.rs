@@ -64,7 +64,7 @@ fn content_is_kept_once() {
     assert_ne!(set.keep(&other).file, kept.file);
     assert_eq!(set.kept_count(), 2);
     let trace = set.finish();
-    assert_eq!(trace.metas().len(), 2);
+    assert_eq!(trace.metas().count(), 2);
     assert_eq!(fs::read(trace.file_path(kept.file).unwrap()).unwrap(), b"same");
     assert_eq!(trace.file(kept.file).unwrap(), &kept);
     assert!(matches!(trace.file(FileId(9)), Err(TraceError::UnknownFile(FileId(9)))));

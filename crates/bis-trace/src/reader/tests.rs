@@ -72,11 +72,54 @@ fn content(dir: &Path) -> Option<Content> {
         }
         events.push(of_domain);
     }
-    Some(Content { metas: trace.metas().to_vec(), events, well })
+    Some(Content { metas: trace.metas().cloned().collect(), events, well })
 }
 
 fn is_part(part: &Content, whole: &Content) -> bool {
     part.events.iter().zip(&whole.events).all(|(part, whole)| whole.starts_with(part))
+}
+
+#[test]
+fn a_trace_that_grows_is_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = Writer::create(dir.path()).unwrap();
+    let mut stream = writer.stream(DomainId(1));
+    let note = |text: &str| Meta::Note { seq: EventSeq(0), text: text.into() };
+    writer.meta(&note("first")).unwrap();
+    stream.push(&plain(1, b"one")).unwrap();
+    writer.flush().unwrap();
+    let trace = Trace::open(dir.path()).unwrap();
+    let mut events = trace.events(DomainId(1));
+    let mut next = || events.next().map(|event| event.unwrap().seq.0);
+    assert_eq!((next(), next(), next()), (Some(1), None, None));
+    assert!(!trace.follow().unwrap());
+    let first = trace.metas().next().unwrap();
+    for round in 0..3 {
+        stream.push(&plain(2 + round, b"more")).unwrap();
+        stream.push(&plain(12 + round, b"more")).unwrap();
+        let mut other = writer.stream(DomainId(10 + u32::try_from(round).unwrap()));
+        other.push(&plain(100, b"another")).unwrap();
+        writer.meta(&note("more")).unwrap();
+        // What is not written yet is not there.
+        assert_eq!(next(), None);
+        writer.flush().unwrap();
+        assert!(trace.follow().unwrap() && !trace.follow().unwrap());
+        assert_eq!((next(), next(), next()), (Some(2 + round), Some(12 + round), None));
+        assert_eq!(trace.events(DomainId(10 + u32::try_from(round).unwrap())).count(), 1);
+    }
+    assert_eq!(trace.metas().filter(|meta| matches!(meta, Meta::Note { .. })).count(), 4);
+    assert_eq!(first, &note("first"));
+    // A chunk of which only a part is there yet.
+    stream.push(&plain(50, b"last")).unwrap();
+    writer.flush().unwrap();
+    let log = dir.path().join(LOG);
+    let whole = fs::read(&log).unwrap();
+    fs::write(&log, &whole[..whole.len() - 1]).unwrap();
+    assert!(!trace.follow().unwrap());
+    assert_eq!(next(), None);
+    fs::write(&log, &whole).unwrap();
+    assert!(trace.follow().unwrap());
+    assert_eq!((next(), next()), (Some(50), None));
 }
 
 #[test]
@@ -242,7 +285,8 @@ fn a_chunk_of_another_stream_is_missed() {
     writer.finish().unwrap();
     assert_eq!(Trace::open(dir.path()).unwrap().ended(), &Ending::Complete { exit_code: 0 });
 
-    let last = *Trace::open(dir.path()).unwrap().table.streams[&1].last().unwrap();
+    let trace = Trace::open(dir.path()).unwrap();
+    let last = *trace.table().streams[&1].last().unwrap();
     let other = Chunk { stream: 7, ordinal: 0, ..last.chunk };
     let (mut log, mut index) =
         (fs::read(dir.path().join(LOG)).unwrap(), fs::read(dir.path().join(INDEX)).unwrap());

@@ -60,20 +60,20 @@ pub struct Record {
     pub cpu: CpuArg,
     /// Look for rare bugs: turns of random length, threads that are starved for a while, short reads and
     /// writes
-    #[arg(long)]
+    #[arg(long, conflicts_with = "gdb")]
     pub chaos: bool,
     /// The number from which --chaos draws [default: another each time]
     #[arg(long, value_name = "N", requires = "chaos")]
     pub seed: Option<u64>,
     /// What measures how far a thread has come when it is stopped in the middle of its computation
-    #[arg(long, value_name = "SOURCE", default_value = "auto")]
+    #[arg(long, value_name = "SOURCE", default_value = "auto", conflicts_with = "gdb")]
     pub ticks: TicksArg,
     /// Record the registers behind each instruction between these two events, for `bis replay
     /// --compare-steps`
     ///
     /// Events have numbers, which bis dump shows. All threads are single-stepped there, some 30,000
     /// instructions a second; and the hooks are left out of the whole recording, as with --no-hooks.
-    #[arg(long, value_name = "A..B", value_parser = steps, conflicts_with_all = ["chaos", "attach", "ticks"])]
+    #[arg(long, value_name = "A..B", value_parser = steps, conflicts_with_all = ["chaos", "attach", "ticks", "gdb"])]
     pub steps: Option<(u64, u64)>,
     /// Write the trace's path and a newline to this descriptor, before the program starts; it does not get
     /// the descriptor
@@ -101,7 +101,7 @@ pub struct Record {
     /// It is recorded to its end, and cannot go on without bis: where the recording is ended, so is the
     /// process. What comes to bis from its terminal (^C) is passed on to it. It takes the right to trace the
     /// process.
-    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..), conflicts_with_all = ["command", "env", "cwd"])]
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..), conflicts_with_all = ["command", "env", "cwd", "gdb"])]
     pub attach: Option<i32>,
     /// The program, looked for as a shell does, and its arguments
     #[arg(required_unless_present = "attach", trailing_var_arg = true, value_name = "PROGRAM")]
@@ -118,6 +118,7 @@ record; where none makes one there is no trace.
 
 Examples:
   bis run ./server
+  bis run --gdb ./server --port 8080     gdb on the live program, forwards and backwards
   bis run --on-replay=gdb -o /tmp/trace -- ./solver --retry"
 )]
 pub struct Run {
@@ -154,6 +155,15 @@ pub struct Making {
     /// (bis_rollback with BIS_REPLAY)
     #[arg(long, value_name = "HOW", default_value = "check")]
     pub on_replay: OnReplayArg,
+    /// Start gdb on the program, and record it from its first instruction on
+    ///
+    /// The program goes on only as far as gdb lets it, and gdb leads back in what it has done, as in a replay:
+    /// reverse-continue, checkpoint, rollback. gdb has the terminal. See docs/debugging.md.
+    #[arg(long)]
+    pub gdb: bool,
+    /// With --gdb: let gdb execute the commands in this file; can be given several times
+    #[arg(short = 'x', long = "commands", value_name = "FILE", requires = "gdb")]
+    pub commands: Vec<OsString>,
     /// Say where the trace is, also when standard error is not a terminal
     #[arg(short, long)]
     pub verbose: bool,

@@ -83,6 +83,9 @@ pub struct Replay {
     /// Pass this argument to the debugger; can be given several times
     #[arg(short = 'o', long = "debugger-option", value_name = "OPTION", allow_hyphen_values = true)]
     pub debugger_options: Vec<OsString>,
+    /// The trace is being made: the recorder is at the other end of this descriptor
+    #[arg(long, value_name = "FD", hide = true)]
+    pub live_fd: Option<i32>,
     /// Let gdb execute the commands in this file, once it is connected; can be given several times
     #[arg(short = 'x', long = "commands", value_name = "FILE", alias = "gdb-x")]
     pub commands: Vec<OsString>,

@@ -33,7 +33,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::{
     args::{Cli, GotoArg, ProcessArg, Replay},
-    commands::replay,
+    commands::{guided, replay},
     failure::{Failure, Result, status},
     folder, output,
 };
@@ -66,7 +66,10 @@ fn with_debugger(args: &Replay, trace: Trace, mut options: Options) -> Result<u8
     let executable = executable(&trace, &mut options)?;
     let host = args.host.as_deref().unwrap_or(LOOPBACK);
     let port = args.port.unwrap_or(0);
-    replay::prove(&trace);
+    // What is known of a trace that grows is not known of all of it.
+    if options.program.is_none() {
+        replay::prove(&trace);
+    }
     let server = listen(host, port)?;
     let script = Script::new(bis_debug::gdb_script())?;
     let debugger = args.debugger.clone().unwrap_or_else(|| GDB.into());
@@ -215,6 +218,7 @@ pub(super) fn options(args: &Replay, listener: Option<Listener>) -> Result<Optio
         checkpoint_memory: args.checkpoint_memory,
         echo_to: args.tty.as_ref().map(open).transpose()?,
         listener,
+        program: args.live_fd.map(guided::program).transpose()?,
     })
 }
 

@@ -186,6 +186,11 @@ impl Text {
             }
             EventKind::Signal(signal) => {
                 let handler = match &signal.handler {
+                    Some(outcome) if signal.is_of_user() => {
+                        let bytes: usize = outcome.writes.iter().map(|write| write.data.len()).sum();
+                        let addr = outcome.writes.first().map_or(0, |write| write.addr);
+                        return format!("-- the debugger's user has written {bytes} bytes at {addr:#x}");
+                    }
                     Some(_) if signal.is_of_memory() => "memory holds what it is found to hold".into(),
                     Some(_) if signal.is_of_text() => "its text may be executed from here on".into(),
                     Some(outcome) if outcome.regs.rip == signal.before.rip => {

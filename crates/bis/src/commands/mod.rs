@@ -7,6 +7,7 @@ mod doctor_text;
 mod dump;
 mod dump_text;
 mod gdbinit;
+mod guided;
 mod info;
 mod ls;
 mod make_texts;

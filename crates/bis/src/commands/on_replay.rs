@@ -57,7 +57,7 @@ fn run(how: OnReplayArg, stretch: &Stretch, is_wanted: &dyn Fn() -> bool) -> io:
             "bis: process {pid} asks for a replay since its checkpoint: events {from} to {to}"
         ));
     }
-    let Some(ended) = companion::run(command, terminal.as_ref(), is_wanted)? else { return Ok(false) };
+    let Some(ended) = companion::run(command, terminal.as_ref(), None, is_wanted)? else { return Ok(false) };
     let code = ended.code().map(|code| u8::try_from(code).unwrap_or(status::USAGE));
     let is_right = match how {
         OnReplayArg::Check | OnReplayArg::Profile => matches!(code, Some(0 | status::CUT)),

@@ -202,7 +202,7 @@ fn line_of_rr(process: &Process) -> String {
 
 pub fn run(args: &Ps) -> Result<u8> {
     let trace = Trace::open(&folder::find(&args.trace.name)?)?;
-    let mut all = processes(trace.metas().iter().cloned());
+    let mut all = processes(trace.metas().cloned());
     count_unfinished(&trace, &mut all);
     let mut out = output::page();
     if args.rr {
@@ -259,7 +259,6 @@ pub fn run(args: &Ps) -> Result<u8> {
 fn count_unfinished(trace: &Trace, all: &mut [Process]) {
     let ended: HashSet<DomainId> = trace
         .metas()
-        .iter()
         .filter_map(|meta| match meta {
             Meta::DomainEnd { domain, .. } => Some(*domain),
             _ => None,

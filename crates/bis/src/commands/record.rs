@@ -22,7 +22,7 @@ use bis_trace::{
 
 use crate::{
     args::{CpuArg, Nested, Record, Run, TicksArg},
-    commands::{debug, make_texts, on_replay},
+    commands::{debug, guided::Guided, make_texts, on_replay},
     env,
     failure::{Failure, Result, status},
     folder,
@@ -63,7 +63,7 @@ fn record(args: Record, live: bool) -> Result<u8> {
                 .to_owned(),
         ));
     }
-    let no_hooks = args.no_hooks || args.steps.is_some();
+    let no_hooks = args.no_hooks || args.steps.is_some() || args.making.gdb;
     if args.cpu != CpuArg::Native && no_hooks && !bis_tracee::sys::has_cpuid_faulting() {
         return Err(Failure::usage(
             "failed to record with --cpu and without hooks: cpuid cannot be made to fault here, so only the hooks can answer it; leave \
@@ -81,6 +81,14 @@ fn record(args: Record, live: bool) -> Result<u8> {
         place.undo();
         return Err(failure);
     }
+    let making = &args.making;
+    let guided = match making.gdb.then(|| Guided::new(making.commands.clone())).transpose() {
+        Ok(guided) => guided,
+        Err(failure) => {
+            place.undo();
+            return Err(failure);
+        }
+    };
     let mark = folder::mark_recording(&place.path);
     folder::leave_word_in(&place.path);
     let result = bis_record::record(&Options {
@@ -107,9 +115,13 @@ fn record(args: Record, live: bool) -> Result<u8> {
         stores: folder::stores_for(&place.path),
         left_out: args.detach.iter().map(left_out).collect(),
         on_replay: Some(on_replay::replayed(args.making.on_replay)),
+        guide: guided.as_ref().map(Guided::guide),
         on_fault: args.on_error.is_some().then(|| on_fault(args.port)),
     });
     drop(mark);
+    if let Some(guided) = guided {
+        guided.wait();
+    }
     match result {
         Ok(ended) => Ok(tell(ended, place, args.making.verbose)),
         Err(error) => Err(told(&error, &name, place)),
@@ -148,7 +160,7 @@ fn beginning(
         let (found, cwd) = running(pid);
         return Ok((Begins::WithProcess(pid), found, cwd));
     }
-    let begins = if live { Begins::WithCheckpoints } else { Begins::WithProgram };
+    let begins = if live && !args.making.gdb { Begins::WithCheckpoints } else { Begins::WithProgram };
     let cwd = args.making.cwd.clone();
     Ok((begins, program::find(&args.command, search_path(environment), cwd.as_deref())?, cwd))
 }

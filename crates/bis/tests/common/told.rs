@@ -40,7 +40,7 @@ impl Told {
             fs::hard_link(entry.path(), dir.join("files").join(entry.file_name()))?;
         }
         let (last, first): (Vec<_>, Vec<_>) =
-            self.trace.metas().iter().partition(|meta| matches!(meta, Meta::End { .. }));
+            self.trace.metas().partition(|meta| matches!(meta, Meta::End { .. }));
         for meta in first {
             let mut meta = meta.clone();
             if let Meta::DomainEnd { domain, event_count, .. } = &mut meta {
