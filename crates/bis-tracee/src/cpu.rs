@@ -91,8 +91,8 @@ pub(crate) fn told(level: Level, leaf: u32, subleaf: u32) -> [u32; 4] {
     level.masked(leaf, subleaf, masked(leaf, subleaf, sys::cpuid(leaf, subleaf)))
 }
 
-/// The questions that programs ask of cpuid, with the answers that they get at this level. Leaves whose answer depends on
-/// the core are answered as on the calling thread's.
+/// The questions that programs ask of cpuid, with the answers that they get at this level. Leaves whose
+/// answer depends on the core are answered as on the calling thread's.
 ///
 /// To ask takes a virtual machine 10 µs or more, so nothing is asked that nobody asks, behind a leaf's last
 /// subleaf: that is answered when the instruction traps. (It need not be zeros: virtual machines tell of

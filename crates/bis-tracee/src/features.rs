@@ -1,11 +1,11 @@
 //! What `cpuid` offers to programs: which instructions a recorded program could have used, which of them the
-//! processor of a replay lacks, and how a recording offers no more than a level of x86-64 (psABI: v2, v3, v4).
-//! Pure, but for [`offered`], which asks the processor.
+//! processor of a replay lacks, and how a recording offers no more than a level of x86-64 (psABI: v2, v3,
+//! v4). Pure, but for [`offered`], which asks the processor.
 //!
 //! Bits of `cpuid` are of three kinds. Those that tell of instructions that programs execute have a name here
 //! and the level that they belong to. Those that tell of what only a kernel uses, of speed or of faults mean
-//! nothing to a replay. All others are not known to this version: they may tell of an instruction, so a replay
-//! asks for them, too, and a level does not have them.
+//! nothing to a replay. All others are not known to this version: they may tell of an instruction, so a
+//! replay asks for them, too, and a level does not have them.
 
 use std::fmt::Write as _;
 

@@ -17,9 +17,9 @@
 //! options, in which, as in commands, `{first}`, `{fork}` and `{third}` are the numbers of the first, second
 //! and third process of the recording; `needs:` programs without which it cannot run; `modes:` of `hooks`,
 //! `no-hooks` and `software` (default: the first two, and all three where the program has threads), and
-//! `live`, where gdb is on the program while it is recorded (`bis run --gdb`), and ends with `status:`; `broken:`
-//! why it is known to fail: it is run, and then counted as ignored, or as a failure if it passes; `broken
-//! no-hooks:` the same for one mode; `flaky:` as `broken:`, for what sometimes passes.
+//! `live`, where gdb is on the program while it is recorded (`bis run --gdb`), and ends with `status:`;
+//! `broken:` why it is known to fail: it is run, and then counted as ignored, or as a failure if it passes;
+//! `broken no-hooks:` the same for one mode; `flaky:` as `broken:`, for what sometimes passes.
 //!
 //! A file `NAME.lldb` is the same for LLDB, whose trials are named `NAME.lldb::mode`.
 //!

@@ -346,8 +346,8 @@ impl<'t> Served<'t> {
         format!("Checkpoint {number} at {note}\n")
     }
 
-    /// What the session has kept by itself while it went on gets numbers. Where copies of the process had to go
-    /// because they took too much memory, as many of the oldest go.
+    /// What the session has kept by itself while it went on gets numbers. Where copies of the process had to
+    /// go because they took too much memory, as many of the oldest go.
     pub(super) fn keep_made(&mut self) {
         let made = self.session.take_made();
         if made.is_empty() {

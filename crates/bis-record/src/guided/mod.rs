@@ -1,10 +1,10 @@
 //! A program that goes on only as far as its guide lets it ([`crate::guide`]): what a domain knows of that.
 //!
-//! Breakpoints are `int3` in memory, and watches debug registers, only while a task executes the program: they
-//! are put in when it goes on (`points.rs`), and taken out when it reports, before anybody looks at memory. So
-//! nothing of them is in the trace, in a forked child, or in what the kernel reads of the program. At one,
-//! the task gets a pause: the first of a domain's arrivals at an address since its last event has that
-//! address and those registers, so replay cannot take another place for it.
+//! Breakpoints are `int3` in memory, and watches debug registers, only while a task executes the program:
+//! they are put in when it goes on (`points.rs`), and taken out when it reports, before anybody looks at
+//! memory. So nothing of them is in the trace, in a forked child, or in what the kernel reads of the program.
+//! At one, the task gets a pause: the first of a domain's arrivals at an address since its last event has
+//! that address and those registers, so replay cannot take another place for it.
 //!
 //! Where the program stands still (`stops.rs`), every task's place is described by events.
 

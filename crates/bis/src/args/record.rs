@@ -157,8 +157,8 @@ pub struct Making {
     pub on_replay: OnReplayArg,
     /// Start gdb on the program, and record it from its first instruction on
     ///
-    /// The program goes on only as far as gdb lets it, and gdb leads back in what it has done, as in a replay:
-    /// reverse-continue, checkpoint, rollback. gdb has the terminal. See docs/debugging.md.
+    /// The program goes on only as far as gdb lets it, and gdb leads back in what it has done, as in a
+    /// replay: reverse-continue, checkpoint, rollback. gdb has the terminal. See docs/debugging.md.
     #[arg(long)]
     pub gdb: bool,
     /// With --gdb: let gdb execute the commands in this file; can be given several times
