@@ -42,8 +42,8 @@ last 1+1
 #> is not in memory
 last
 #> Usage: last EXPR
-output
+written
 #> EVENT
 #> total
-output nothing that it wrote
+written nothing that it wrote
 #> The program wrote no such line.

@@ -159,21 +159,21 @@ Each has its place: `seek PLACE` leads in front of it. N is how many are wanted 
             gdb.write("%s was not changed between the begin of the process and here.\n" % expression)
 
 
-class BisOutput(gdb.Command):
+class BisWritten(gdb.Command):
     """List the lines that the program wrote to its standard output and error, with the events that wrote them.
-Usage: output [TEXT]
+Usage: written [TEXT]
 With TEXT, only lines that have it; the event is the one that wrote its begin. `seek EVENT` leads there, in another process after
 `process PID`. All processes are replayed for this once more."""
 
     def __init__(self):
-        super().__init__("output", gdb.COMMAND_STATUS)
+        super().__init__("written", gdb.COMMAND_STATUS)
 
     def invoke(self, argument, from_tty):
         self.dont_repeat()
-        gdb.write(bis_ask("output " + argument.encode().hex()))
+        gdb.write(bis_ask("written " + argument.encode().hex()))
 
 
 BisLast()
 BisChanges()
-BisOutput()
+BisWritten()
 end

@@ -21,7 +21,7 @@
 #   checkpoint WHERE         -> `Checkpoint N at WHERE`: keeps the current place; WHERE is free text that may be empty
 #   delete checkpoint N      -> `Deleted checkpoint N.`
 #   say TEXT [thread TID]    -> `ok`: shows TEXT (bytes as hexadecimal) as if a breakpoint's command had printed it
-#   output [TEXT]            -> lines for people: what the program wrote that has TEXT (bytes as hexadecimal), with the events that
+#   written [TEXT]           -> lines for people: what the program wrote that has TEXT (bytes as hexadecimal), with the events that
 #                               wrote it. It takes a replay of all.
 #   discard N                -> the same as `delete checkpoint N`
 #   checkpoint-interval off|N [seconds]|N events -> `ok`: from here on, checkpoints are made by themselves so often
@@ -530,7 +530,7 @@ set checkpoint-interval N seconds|N events|off
 when, when-ticks, when-tid, when-end, elapsed-time, info recording
                       where this is; also in $_bis_event and $_bis_place
 last EXPR             go back to the last change of a value; changes EXPR [N] lists the last N
-output [TEXT]         what the program wrote that has TEXT, with the events that wrote it
+written [TEXT]        what the program wrote that has TEXT, with the events that wrote it
 process [PID|PROGRAM] the processes of the recording; go to one
 run [EVENT]           begin anew, or at an event
 divert, divert end    try something out in a copy of the program, which can be changed

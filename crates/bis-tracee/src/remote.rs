@@ -104,6 +104,10 @@ impl<'a> Remote<'a> {
             let status = task::wait_for(tid)?;
             stopped = match status {
                 Status::Exited(_) | Status::Killed(_) | Status::Exit(_) => {
+                    if matches!(status, Status::Exit(_)) {
+                        // Who asks how far it came means the program, and not this call.
+                        let _ = running.stopped().set_regs(&self.saved);
+                    }
                     task::put_back(tid, status);
                     return Err(TraceeError::Died(tid));
                 }

@@ -107,7 +107,7 @@ impl<'t> Served<'t> {
                 Ok("ok\n".into())
             }
             ["info", "recording"] => Ok(self.recording()),
-            ["output", rest @ ..] => {
+            ["written", rest @ ..] => {
                 let text = bytes(rest.first().unwrap_or(&"")).ok_or("the text is not hexadecimal")?;
                 Ok(self.written(&text))
             }

@@ -9,7 +9,7 @@ use super::{TraceArg, replay::ProcessArg};
 /// Show what the program wrote, each line with the event that wrote it
 #[derive(Debug, Args)]
 #[command(
-    after_help = "`bis replay -p PROCESS -g EVENT` leads to where a line was written, and so does `output` in gdb.
+    after_help = "`bis replay -p PROCESS -g EVENT` leads to where a line was written, and `written` in gdb shows the same.
 The output is found by a replay, which takes as long as `bis replay -a`.
 
 Examples:

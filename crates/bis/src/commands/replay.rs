@@ -21,7 +21,8 @@ pub fn run(args: &Replay) -> Result<u8> {
         // A replay needs to trace, which a recorded process cannot.
         return Err(nested::leave());
     }
-    if !args.any_cpu {
+    // `-h` alone is a call for help.
+    if !args.any_cpu && args.host.as_deref() != Some("") {
         fits_here(&Trace::open(&folder::find(&args.trace.name)?)?)?;
     }
     if args.profile {
