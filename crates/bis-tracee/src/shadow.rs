@@ -81,5 +81,10 @@ impl Drop for Shadow {
                 _ => drop(Stopped::adopt(self.tid).resume(Resume::Cont, None)),
             }
         }
+        // It may have ended just as a signal came to this thread, which is no answer: its parent can reap it
+        // only when its tracer has.
+        while sys::wait(Some(self.tid), true)
+            .is_err_and(|error| error.kind() == std::io::ErrorKind::Interrupted)
+        {}
     }
 }
