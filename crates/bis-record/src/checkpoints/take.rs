@@ -96,7 +96,6 @@ impl Domain {
             return Ok(Err(libc::ENOMEM));
         };
         let kernel = self.with_slot(tid, |domain, slot| Kernel::of(slot, &domain.memory, buffer))?;
-        self.learn_heap();
         let space = self.space.clone();
         let (maker, since, count, how) = (tid, Since::default(), 0, 0);
         let at = self.journal.last_seq();

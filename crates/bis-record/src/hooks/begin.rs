@@ -2,7 +2,6 @@
 
 use std::{
     fs,
-    ops::Range,
     os::unix::fs::MetadataExt,
     sync::{Arc, PoisonError},
 };
@@ -40,8 +39,6 @@ pub struct Inherited {
     /// How often a file had begun to be watched when the classes were right.
     mapped: u64,
     fds_differ: bool,
-    /// The ranges that hooks may change.
-    plain: Vec<Range<u64>>,
 }
 
 impl Hooks {
@@ -130,7 +127,6 @@ impl Domain {
         }
         let mapped = session.watch.mapped();
         self.hooks = Some(Hooks::new(&session, &self.watched, area, self.space.patches(), mapped));
-        self.show_heap();
         self.show_folder(self.first_tid);
         self.classify_inherited(self.first_tid);
         if self.tasks.values().any(|task| task.traits.wishes.no_tsc) {
@@ -173,9 +169,7 @@ impl Domain {
         }
         let mut hooks = Hooks::new(&self.session, &self.watched, area, self.space.patches(), parent.mapped);
         (hooks.fds_differ, hooks.fds_shared) = (parent.fds_differ, parent.fds_differ);
-        hooks.area.set_plain(&parent.plain);
         self.hooks = Some(hooks);
-        self.show_heap();
         self.show_folder(self.first_tid);
         self.show_clock();
         Ok(())
@@ -190,7 +184,6 @@ impl Domain {
             area: Arc::clone(&hooks.area),
             classes: hooks.area.classes(),
             fds_differ: hooks.fds_differ,
-            plain: hooks.area.plain(),
         })
     }
 }

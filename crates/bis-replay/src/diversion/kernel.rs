@@ -60,7 +60,7 @@ impl Kernel {
         Kernel {
             pid: replica.entry.pid,
             ppid: replica.entry.ppid,
-            brk: replica.brk(),
+            brk: replica.space.brk,
             masks: BTreeMap::new(),
             told: BTreeSet::new(),
         }
