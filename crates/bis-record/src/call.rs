@@ -105,11 +105,8 @@ impl Domain {
         if self.is_interrupted_first(tid, &call, &entry, vsyscall)? {
             return Ok(());
         }
-        if !vsyscall && self.wants_dense(tid, &call) {
-            return self.begin_dense(tid, call.nr, &entry);
-        }
-        if !vsyscall && self.wants_sparse(&call) {
-            return self.end_dense(tid, call.nr, &entry);
+        if !vsyscall && self.change_text(tid, &call, &entry)? {
+            return Ok(());
         }
         let state = InCall::new(&entry, self.sums(tid)?);
         if vsyscall {
@@ -135,6 +132,25 @@ impl Domain {
                 self.not_made(tid, state, result)
             }
         }
+    }
+
+    /// At the entry of a call: its text counts from here on, or no longer, if that is due. True: the call is
+    /// undone. A task that is killed meanwhile still stands in front of the call.
+    fn change_text(&mut self, tid: Tid, call: &Call, entry: &Registers) -> Result<bool> {
+        let begins = self.wants_dense(tid, call);
+        if !begins && !self.wants_sparse(call) {
+            return Ok(false);
+        }
+        self.task(tid)?.in_front = Some(*entry);
+        if begins {
+            // What was not told of does not count.
+            let begun = self.begin_dense(tid, call.nr, entry);
+            begun.inspect_err(|_| self.space.patches_mut().dense.is_on = false)?;
+        } else {
+            self.end_dense(tid, call.nr, entry)?;
+        }
+        self.task(tid)?.in_front = None;
+        Ok(true)
     }
 
     /// The kernel makes a call again that was interrupted, perhaps as restart_syscall.

@@ -222,6 +222,8 @@ pub struct Task {
     pub has_log: bool,
     /// It has gone on in its program since its last event.
     pub has_gone_on: bool,
+    /// The registers at the entry of a call, while what it stands in is changed before the call is looked at.
+    pub in_front: Option<Registers>,
     /// We have asked it to stop, and it has not stopped for that yet.
     pub is_asked: bool,
     /// To be given to the task when it is resumed.
@@ -276,6 +278,7 @@ impl Task {
             carries: None,
             has_log: false,
             has_gone_on: false,
+            in_front: None,
             is_asked: false,
             interrupts: None,
             own_fds: false,

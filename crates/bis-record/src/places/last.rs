@@ -145,7 +145,11 @@ impl Domain {
         if !task.has_gone_on || task.call.is_some() || !self.is_outlived(tid) {
             return Ok(());
         }
-        let regs = self.stopped(tid)?.regs()?;
+        let in_front = self.task(tid)?.in_front.take();
+        let regs = match in_front {
+            Some(entry) => entry,
+            None => self.stopped(tid)?.regs()?,
+        };
         match Killed::at(&regs, self.is_in_hooks(regs.rip), &self.instruction(regs.rip)) {
             Killed::Computing => {
                 let span = self.find_span_by_hand(tid)?;
