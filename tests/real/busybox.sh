@@ -1,6 +1,7 @@
 #!/bin/bash
 # busybox, statically linked: its shell, and its tools in one process image after another.
 # needs: busybox
+# package: busybox-static
 # setup
 cat > script <<'SCRIPT'
 echo "ash $$"

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Thirty processes, a text of 236 MB of which the file tells nearly nothing, and a compiler at run time.
 # needs: chromium
+# package: chromium
 # limit: 600
 # setup
 cat > page.html <<'END'

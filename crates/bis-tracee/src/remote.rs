@@ -105,7 +105,7 @@ impl<'a> Remote<'a> {
             stopped = match status {
                 Status::Exited(_) | Status::Killed(_) | Status::Exit(_) => {
                     if matches!(status, Status::Exit(_)) {
-                        // Who asks how far it came means the program, and not this call.
+                        // Whoever asks how far this task came means its program, and not this call.
                         let _ = running.stopped().set_regs(&self.saved);
                     }
                     task::put_back(tid, status);

@@ -550,6 +550,10 @@ fn replay_names_what_it_needs() {
     let said = String::from_utf8(ran.stderr).unwrap();
     assert_eq!((ran.status.code(), said.lines().count()), (Some(2), 1), "{said}");
     assert!(said.contains("install gdb") && said.contains("-s PORT"), "{said}");
+    let ran = desk.command(&["run", "--gdb", "/bin/true"]).env("PATH", "/nowhere").output().unwrap();
+    let said = String::from_utf8(ran.stderr).unwrap();
+    assert!(said.contains("install gdb") && said.lines().count() == 1, "{said}");
+    assert_eq!((ran.status.code(), desk.traces().join("true-0").exists()), (Some(125), false), "{said}");
     // A recorder that was killed before it wrote an event.
     fs::create_dir_all(desk.traces()).unwrap();
     let writer = Writer::create(&desk.traces().join("cut-0")).unwrap();

@@ -13,7 +13,7 @@ use std::{fs, io, ops::Range};
 
 use bis_trace::{
     event::{Effect, MemWrite, Outcome},
-    types::{PAGE, Tid},
+    types::{PAGE, PAGE_LEN, Tid},
 };
 use bis_tracee::{maps::Mapping, pagemap::PageMap, shadow::Shadow};
 
@@ -34,7 +34,7 @@ const PROT_READ: u32 = 1;
 const PROT_WRITE: u32 = 2;
 
 /// Bytes that are copied, or compared, in one go.
-const PIECE: u64 = 1 << 20;
+const PIECE: usize = 1 << 20;
 
 /// Is it memory, and no file that others find by its name?
 fn has_no_name(mapping: &Mapping) -> bool {
@@ -79,7 +79,7 @@ impl KeptShared {
         let count = usize::try_from(len / PAGE).unwrap_or(0);
         let table = shadow.memory().read_vec(table, count)?;
         let mut found: Vec<Range<u64>> = Vec::new();
-        for (at, _) in (start..).step_by(4096).zip(&table).filter(|(_, byte)| **byte & 1 != 0) {
+        for (at, _) in (start..).step_by(PAGE_LEN).zip(&table).filter(|(_, byte)| **byte & 1 != 0) {
             match found.last_mut() {
                 Some(last) if last.end == at => last.end += PAGE,
                 _ => found.push(at..at + PAGE),
@@ -144,7 +144,7 @@ impl KeptShared {
 }
 
 fn in_pieces(Range { start, end }: Range<u64>) -> impl Iterator<Item = Range<u64>> {
-    (start..end).step_by(1 << 20).map(move |at| at..end.min(at + PIECE))
+    (start..end).step_by(PIECE).map(move |at| at..end.min(at + PIECE as u64))
 }
 
 impl Domain {

@@ -40,6 +40,7 @@ const EXIT_STATUSES: &str = "Exit status:
           125 bis failed, 126 the program cannot be executed, 127 it was not found
   replay  the debugger's own; with -a: 0 replayed to the end, 1 divergence, 2 bad command line or trace,
           3 the trace was cut short and replayed as far as it goes
+  output  as replay -a
   doctor  0 bis can record here, 1 it cannot
   others  0, or 2 when they failed";
 

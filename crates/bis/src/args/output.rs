@@ -24,6 +24,9 @@ pub struct Output {
     /// Only this process, from its last exec; a program's name means the first process that executed it
     #[arg(short, long, value_name = "PID|COMMAND", value_parser = ProcessArg::parse)]
     pub pid: Option<ProcessArg>,
+    /// Try it also on a processor that lacks something which the recorded one offered to its programs
+    #[arg(long)]
+    pub any_cpu: bool,
     /// One JSON object a line
     #[arg(long)]
     pub json: bool,

@@ -71,6 +71,11 @@ fn record(args: Record, live: bool) -> Result<u8> {
                 .to_owned(),
         ));
     }
+    if args.making.gdb && program::find(&["gdb".into()], std::env::var_os("PATH").as_deref(), None).is_err() {
+        return Err(Failure::usage(
+            "failed to start the debugger gdb: there is no such program; install gdb, or leave out --gdb",
+        ));
+    }
     let (begins, found, cwd) = beginning(&args, &environment, live)?;
     let (text_bytes_max, text_makers) = (folder::cache_size()?, make_texts::makers()?);
     let name = args.command.first().map_or(found.path.as_os_str(), OsString::as_os_str).to_owned();

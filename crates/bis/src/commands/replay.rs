@@ -78,7 +78,7 @@ pub fn failure_of(error: &ReplayError) -> Failure {
 }
 
 /// Has this processor all that the recording's programs were told that they may use?
-fn fits_here(trace: &Trace) -> Result<()> {
+pub fn fits_here(trace: &Trace) -> Result<()> {
     let Some(machine) = trace.machine().filter(|machine| !machine.features.is_empty()) else {
         return Ok(());
     };

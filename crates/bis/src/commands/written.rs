@@ -18,7 +18,7 @@ use bis_trace::{
 };
 use serde_json::json;
 
-use super::replay::{failure_of, pid_of};
+use super::replay::{failure_of, fits_here, pid_of};
 use crate::{
     args::Output,
     failure::{Result, status},
@@ -33,6 +33,9 @@ pub fn run(args: &Output) -> Result<u8> {
         return Err(nested::leave());
     }
     let trace = Trace::open(&folder::find(&args.trace.name)?)?;
+    if !args.any_cpu {
+        fits_here(&trace)?;
+    }
     let options = Options {
         jobs: 0,
         quiet: false,
