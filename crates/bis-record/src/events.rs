@@ -284,12 +284,14 @@ impl Recorder<'_> {
                 true => Some(rsp.next_multiple_of(PAGE)),
                 false => is_run_over(*rsp).then_some(mapping.end),
             };
-            let start = stacks.iter().filter_map(begin).max().unwrap_or(mapping.start);
+            let top = stacks.iter().filter_map(begin).max();
+            let start = top.unwrap_or(mapping.start);
             if start == mapping.end {
                 continue;
             }
+            let sum = if top.is_some() { checksum::sum_stack } else { checksum::sum_mapped };
             for (start, len) in xsave::leave_out(vec![(start, mapping.end.saturating_sub(start))], &saved) {
-                sums.push(checksum::sum_mapped(tid, self.memory, &mappings, start, len)?);
+                sums.push(sum(tid, self.memory, &mappings, start, len)?);
             }
         }
         if checksum == Checksum::All {

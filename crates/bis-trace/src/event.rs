@@ -507,7 +507,8 @@ pub enum TaskEnd {
 pub struct RangeSum {
     pub addr: u64,
     pub len: u64,
-    /// Sum over the non-zero 4 KiB pages of xxh3(page) keyed by the page's address.
+    /// Sum over the non-zero 4 KiB pages of xxh3(page) keyed by the page's address. Of a stack, words at
+    /// multiples of 64 that are less than 256 count as zero there.
     pub sum: u64,
 }
 

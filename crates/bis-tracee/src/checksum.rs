@@ -14,6 +14,7 @@ use crate::{
     error::{Result, TraceeError},
     maps::{self, Mapping},
     memory::Memory,
+    xsave,
 };
 
 /// Pages looked at in one go.
@@ -35,9 +36,22 @@ pub fn sum_range(tid: Tid, memory: &Memory, addr: u64, len: u64) -> Result<Range
 /// # Errors
 /// Where the task is gone.
 pub fn sum_mapped(tid: Tid, memory: &Memory, mappings: &[Mapping], addr: u64, len: u64) -> Result<RangeSum> {
+    sum(tid, Sum { memory, is_stack: false, value: 0, data: Vec::new() }, mappings, addr, len)
+}
+
+/// Like [`sum_mapped`], of a stack: the words that say which vector registers the processor took to be in use
+/// when the dynamic linker kept them count as zero ([`xsave::is_mask`]). Such a word can outlive all else that
+/// would tell of it, in the frame of a later call that has not written there, and is another one in replay.
+///
+/// # Errors
+/// Where the task is gone.
+pub fn sum_stack(tid: Tid, memory: &Memory, mappings: &[Mapping], addr: u64, len: u64) -> Result<RangeSum> {
+    sum(tid, Sum { memory, is_stack: true, value: 0, data: Vec::new() }, mappings, addr, len)
+}
+
+fn sum(tid: Tid, mut sum: Sum<'_>, mappings: &[Mapping], addr: u64, len: u64) -> Result<RangeSum> {
     let os = |source| TraceeError::Os { what: "read the page map", tid, source };
     let pagemap = File::open(format!("/proc/{tid}/pagemap")).map_err(os)?;
-    let mut sum = Sum { memory, value: 0, data: Vec::new() };
     let end = addr.saturating_add(len);
     for mapping in mappings.iter().filter(|m| m.start < end && addr < m.end) {
         let (start, end) = (mapping.start.max(addr), mapping.end.min(end));
@@ -67,6 +81,7 @@ pub fn sum_mapped(tid: Tid, memory: &Memory, mappings: &[Mapping], addr: u64, le
 
 struct Sum<'a> {
     memory: &'a Memory,
+    is_stack: bool,
     value: u64,
     data: Vec<u8>,
 }
@@ -82,7 +97,10 @@ impl Sum<'_> {
         }
         let bytes = &mut self.data[..count * PAGE_LEN];
         if self.memory.read(addr, bytes).is_ok() {
-            for (index, content) in bytes.chunks_exact(PAGE_LEN).enumerate() {
+            for (index, content) in bytes.chunks_exact_mut(PAGE_LEN).enumerate() {
+                if self.is_stack {
+                    clear_masks(content);
+                }
                 if content.iter().any(|byte| *byte != 0) {
                     let seed = addr + (index * PAGE_LEN) as u64;
                     self.value = self.value.wrapping_add(xxh3_64_with_seed(content, seed));
@@ -95,6 +113,16 @@ impl Sum<'_> {
                 self.add(addr + (page * PAGE_LEN) as u64, 1);
             }
         }
+    }
+}
+
+/// Makes the words of a page zero that are masks of vector registers, or small numbers in such a place.
+fn clear_masks(page: &mut [u8]) {
+    let words = (0..).step_by(8).zip(page.chunks_exact_mut(8));
+    for (_, word) in
+        words.filter(|(at, word)| xsave::is_mask(*at, u64::from_le_bytes(std::array::from_fn(|i| word[i]))))
+    {
+        word.fill(0);
     }
 }
 

@@ -34,14 +34,11 @@ fn find(data: &[u8], start: u64, enabled: u64, component_len: impl Fn(u32) -> u6
     let skip = usize::try_from(start.next_multiple_of(ALIGN) - start).unwrap_or(usize::MAX);
     let mut found = Vec::new();
     for (index, header) in (0u64..).zip(data.get(skip..).unwrap_or_default().chunks_exact(HEADER_LEN)) {
-        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| header[8 * at + i]));
-        let (used, layout) = (word(0), word(1));
+        // XCOMP_BV alone: the frame of a later call may lie over the rest of the header, and what is left of
+        // the area is no more the same in replay for that.
+        let layout = u64::from_le_bytes(std::array::from_fn(|i| header[8 + i]));
         let saved = layout & !COMPACTED;
-        let is_header = layout & COMPACTED != 0
-            && saved != 0
-            && saved & !enabled == 0
-            && used & !saved == 0
-            && header[16..].iter().all(|byte| *byte == 0);
+        let is_header = layout & COMPACTED != 0 && saved != 0 && saved & !enabled == 0;
         if is_header {
             let at = start + skip as u64 + index * HEADER_LEN as u64;
             let others = (0..63).filter(|bit| saved & !LEGACY & 1 << bit != 0).map(&component_len);
@@ -50,6 +47,28 @@ fn find(data: &[u8], start: u64, enabled: u64, component_len: impl Fn(u32) -> u6
         }
     }
     found
+}
+
+/// May this word of a stack be what is left of an area of which another frame covers the rest: the mask of the
+/// components that were in use (XSTATE_BV)? So may small numbers be that the program needs.
+#[must_use]
+pub fn is_mask(addr: u64, word: u64) -> bool {
+    addr.is_multiple_of(ALIGN) && word <= MASK_MAX
+}
+
+/// All components that `xsavec` keeps on stacks.
+const MASK_MAX: u64 = 0xff;
+
+/// The words in this much of a stack from `start` on, in bytes, that are masks ([`is_mask`]) of something.
+#[must_use]
+pub fn masks(memory: &Memory, start: u64, len: usize) -> Vec<Range<u64>> {
+    let first = start.next_multiple_of(ALIGN);
+    let skip = usize::try_from(first - start).unwrap_or(usize::MAX);
+    let data = memory.read_upto(start, len);
+    let words = data.get(skip..).unwrap_or_default().chunks_exact(HEADER_LEN);
+    let word = |piece: &[u8]| u64::from_le_bytes(std::array::from_fn(|i| piece[i]));
+    let masks = (first..).step_by(HEADER_LEN).zip(words.map(word));
+    masks.filter(|(at, word)| *word != 0 && is_mask(*at, *word)).map(|(at, _)| at..at + 8).collect()
 }
 
 /// How much room a component has in an area, in bytes, with what may be left for its alignment.
@@ -111,10 +130,10 @@ mod tests {
         };
         assert_eq!(one([0b10, COMPACTED | 0b111, 0]), (0x7ff0_0080, 512 + 64 + 256));
         assert_eq!(one([0, COMPACTED | 0b10, 0]), (0x7ff0_0080, 512 + 64));
-        assert!(areas([0b1000, COMPACTED | 0b111, 0]).is_empty(), "in use, but not saved");
+        assert_eq!(one([0x7fff_f7e4_a89f, COMPACTED | 0b111, 1]).0, 0x7ff0_0080, "written over beside it");
         assert!(areas([0, COMPACTED | 0b1_0000_0000, 0]).is_empty(), "a component that there is not");
         assert!(areas([0b10, 0b111, 0]).is_empty(), "not compacted");
-        assert!(areas([0b10, COMPACTED | 0b111, 1]).is_empty(), "words that are zero in all headers");
+        assert!(areas([0b10, COMPACTED, 0]).is_empty(), "of nothing");
         assert!(find(&[], 1, 7, lens).is_empty());
     }
 
@@ -133,6 +152,23 @@ mod tests {
         let found = find(&area.0, start, cpu::xcr0(), component_len);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].start, start);
+    }
+
+    #[test]
+    fn masks_are_small_words_at_the_places_of_headers() {
+        let stack: Vec<u64> = (0..32).map(|i| [0xa2, 7, 0x7fff_0000, 0][i / 8]).collect();
+        let bytes: Vec<u8> = stack.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let own = Memory::open(bis_trace::types::Tid(std::process::id().cast_signed())).expect("own memory");
+        let start = bytes.as_ptr().addr() as u64;
+        let expected: Vec<u64> = (0..bytes.len() as u64)
+            .step_by(8)
+            .filter(|at| (start + at).is_multiple_of(ALIGN))
+            .filter(|at| matches!(stack[usize::try_from(at / 8).unwrap()], 0xa2 | 7))
+            .map(|at| start + at)
+            .collect();
+        assert!(!expected.is_empty() || !start.is_multiple_of(8));
+        let found: Vec<u64> = masks(&own, start, bytes.len()).iter().map(|range| range.start).collect();
+        assert_eq!(found, expected);
     }
 
     #[test]

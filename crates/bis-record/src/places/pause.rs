@@ -32,7 +32,7 @@ use iced_x86::{Decoder, DecoderOptions, OpKind};
 
 use super::{
     nearby::look_around,
-    surroundings::{Surroundings, saved_states},
+    surroundings::{Surroundings, saved_masks, saved_states},
 };
 use crate::{
     domain::Domain, error::Result, hooks::texts::TextFile, places::Step, space::open_mapped,
@@ -369,6 +369,9 @@ impl Domain {
     }
 
     pub fn saved_on_stacks(&self, mappings: &[Mapping]) -> Vec<Range<u64>> {
-        saved_states(&self.memory, &stack_pointers(&self.tasks), mappings)
+        let stacks = stack_pointers(&self.tasks);
+        let mut saved = saved_states(&self.memory, &stacks, mappings);
+        saved.extend(saved_masks(&self.memory, &stacks, mappings));
+        saved
     }
 }

@@ -131,6 +131,13 @@ pub fn saved_states(memory: &Memory, stacks: &[u64], mappings: &[Mapping]) -> Ve
     stacks.iter().filter(is_there).flat_map(|rsp| xsave::areas(memory, *rsp, SAVED_LEN)).collect()
 }
 
+/// The words of those stacks that may be all that is left in sight of such a state. To look for a place, what
+/// else there is is enough.
+pub fn saved_masks(memory: &Memory, stacks: &[u64], mappings: &[Mapping]) -> Vec<Range<u64>> {
+    let is_there = |rsp: &&u64| mappings.iter().any(|m| m.start <= **rsp && **rsp < m.end);
+    stacks.iter().filter(is_there).flat_map(|rsp| xsave::masks(memory, *rsp, SAVED_LEN)).collect()
+}
+
 /// Pages of large mappings that are near what registers point to, what the next instructions use, and what
 /// the top of the stack, and then what all of it points to, point to.
 fn near(memory: &Memory, regs: &Registers, large: &[(u64, u64)]) -> Vec<(u64, u64)> {
