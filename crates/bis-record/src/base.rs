@@ -227,6 +227,7 @@ impl Domain {
         let Started { path, argv, envp, cwd } = Started::of(tid);
         let base = Base::Exec { path, argv, envp, cwd };
         task.handle = crate::task::Handle::Stopped(stopped);
+        task.alt_stack = None;
         session.mail.join(tid, id);
         let space = AddressSpace::fresh(brk, &effects);
         let mut domain = Domain::new(session, id, memory, space, task, core);

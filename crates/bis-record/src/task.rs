@@ -232,6 +232,8 @@ pub struct Task {
     pub clear_tid: u64,
     /// The head of the robust futex list, or 0.
     pub robust_list: u64,
+    /// Its stack for handlers, as the kernel has it (a `stack_t`); none: it was not asked, or has changed since.
+    pub alt_stack: Option<Vec<u8>>,
     /// In an exec: what the kernel writes if it succeeds. The memory is gone then.
     pub at_exec: Vec<MemWrite>,
     pub traits: Traits,
@@ -286,6 +288,7 @@ impl Task {
             inject: None,
             clear_tid: 0,
             robust_list: 0,
+            alt_stack: None,
             at_exec: Vec::new(),
             traits: Traits::default(),
             counter: None,

@@ -125,6 +125,8 @@ const TRACED: &[&str] = &[
     // The recorder learns from them.
     "setpriority",
     "setrlimit",
+    "setitimer",
+    "alarm",
     "sched_setscheduler",
     "sched_setparam",
     "sched_setattr",

@@ -7,6 +7,8 @@
 //! [`Outcome::clones`] and [`Outcome::writes`] in order; registers. [`Outcome::ours`] changes nothing: it
 //! tells what of the memory that was changed is not the program's.
 
+use std::fmt;
+
 use crate::{
     ours::Ours,
     types::{DomainId, EventSeq, FileId, ObjectId, Registers, Signal, Tid},
@@ -514,6 +516,32 @@ pub struct RangeSum {
 
 /// How a [`Meta::Note`] begins that tells of memory which somebody outside of the recording could change.
 pub const OUTSIDE: &str = "shared with somebody outside of the recording: ";
+
+/// What a [`Meta::Note`] says, as its text, of a process that has gone back to a checkpoint of itself, by the
+/// event that the note is at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WayBack {
+    pub pid: Tid,
+    /// The event behind which the process was as it is again: the return of the checkpoint.
+    pub to: EventSeq,
+}
+
+impl WayBack {
+    const PROCESS: &str = "went back to a checkpoint: process ";
+    const EVENT: &str = " is as it was behind event ";
+
+    /// None: the note is another one.
+    pub fn of(note: &str) -> Option<WayBack> {
+        let (pid, to) = note.strip_prefix(Self::PROCESS)?.split_once(Self::EVENT)?;
+        Some(WayBack { pid: Tid(pid.parse().ok()?), to: EventSeq(to.parse().ok()?) })
+    }
+}
+
+impl fmt::Display for WayBack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}{}{}", Self::PROCESS, self.pid, Self::EVENT, self.to)
+    }
+}
 
 /// What the trace says about itself, in the meta stream.
 #[derive(Clone, PartialEq, Debug)]

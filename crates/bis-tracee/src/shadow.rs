@@ -4,11 +4,13 @@
 //! the process, but of a kind that only who asks for it waits for (its end raises no signal), in a session of
 //! its own, so that signals for the process's group do not reach it.
 
+use std::{cell::OnceCell, ops::RangeInclusive};
+
 use bis_trace::types::{Signal, Tid};
 
 use crate::{
     bulk::Bulk,
-    error::Result,
+    error::{Result, TraceeError},
     memory::Memory,
     remote::Remote,
     sys,
@@ -20,26 +22,32 @@ use crate::{
 pub struct Shadow {
     slot: Option<Stopped>,
     tid: Tid,
-    memory: Memory,
+    /// Opened when it is looked at first.
+    memory: OnceCell<Memory>,
 }
 
 impl Shadow {
     /// Copies the process of the task in `slot`, at a stop where remote calls can be made. No call of the
-    /// task is in progress then.
+    /// task is in progress then. The copy has these descriptors no more.
     ///
     /// # Errors
     /// Where the machine has no room, or the process may have no more children (EAGAIN, ENOMEM); where the
     /// task has died.
-    pub fn of(slot: &mut Option<Stopped>) -> Result<Shadow> {
+    pub fn of(slot: &mut Option<Stopped>, closed: &[RangeInclusive<i32>]) -> Result<Shadow> {
         let mut remote = Remote::new(slot)?;
         // No flag, and no signal at its end.
         remote.must("copy the process", libc::SYS_clone, [0; 6])?;
         let copy = remote.take_new_task()?;
         remote.finish()?;
         let tid = copy.tid();
-        let memory = Memory::open(tid)?;
-        let mut shadow = Shadow { slot: Some(copy), tid, memory };
-        shadow.call(libc::SYS_setsid, [0; 6])?;
+        let mut shadow = Shadow { slot: Some(copy), tid, memory: OnceCell::new() };
+        let mut remote = Remote::new(&mut shadow.slot)?;
+        remote.call(libc::SYS_setsid, [0; 6])?;
+        for run in closed {
+            let [first, last] = [run.start(), run.end()].map(|fd| u64::from(fd.cast_unsigned()));
+            remote.call(libc::SYS_close_range, [first, last, 0, 0, 0, 0])?;
+        }
+        remote.finish()?;
         Ok(shadow)
     }
 
@@ -48,13 +56,23 @@ impl Shadow {
     }
 
     /// What the process's memory held.
-    pub fn memory(&self) -> &Memory {
-        &self.memory
+    ///
+    /// # Errors
+    /// Where somebody has killed it.
+    pub fn memory(&self) -> Result<&Memory> {
+        if self.memory.get().is_none() {
+            // Nobody else has set it meanwhile.
+            let _ = self.memory.set(Memory::open(self.tid)?);
+        }
+        self.memory.get().ok_or(TraceeError::Died(self.tid))
     }
 
     /// The same, for much of it.
-    pub fn bulk(&self) -> Bulk<'_> {
-        Bulk::new(&self.memory, self.tid)
+    ///
+    /// # Errors
+    /// As [`Shadow::memory`].
+    pub fn bulk(&self) -> Result<Bulk<'_>> {
+        Ok(Bulk::new(self.memory()?, self.tid))
     }
 
     /// Makes a system call in its name: the kernel's result, a negated errno on failure.

@@ -134,6 +134,8 @@ pub fn learned(nr: u64) -> Option<Leave> {
         libc::SYS_setpriority => Domain::learn_priority,
         libc::SYS_chdir | libc::SYS_fchdir => |d, it| { if it.result == 0 { d.show_folder(it.tid); } Ok(()) },
         libc::SYS_setns => |d, it| { if it.result == 0 { d.session.expect_namespaces(); } Ok(()) },
+        libc::SYS_setitimer | libc::SYS_alarm | libc::SYS_timer_create => |d, _| { d.checkpoints.note_timer(); Ok(()) },
+        libc::SYS_sigaltstack => |d, it| { d.task(it.tid)?.alt_stack = None; Ok(()) },
         libc::SYS_unshare => Domain::learn_unshare,
         libc::SYS_setrlimit => Domain::learn_limit,
         libc::SYS_prlimit64 => Domain::learn_limit_of,

@@ -32,66 +32,130 @@ const BATCH: u64 = 4096;
 /// Bytes that are compared in one go: they stay in the processor's cache.
 const COMPARED: u64 = 256 << 10;
 
-/// So many of them are worth another thread.
+/// Bytes in pages that differ that are worth another thread, and bytes in pages whose state is looked at.
 const WORTH_A_THREAD: u64 = 4 << 20;
+const WORTH_A_LOOK: u64 = 64 << 20;
 
 /// Words that differ, with fewer equal bytes than so many between them, are told as one piece.
 const GAP: usize = 64;
 const WORD: usize = 8;
+const BLOCK: usize = 64;
 
 /// What changes what is read of a shadow to what the program would find there.
 pub type Own<'a> = &'a (dyn Fn(u64, &mut [u8]) + Sync);
 
+/// Does this work in as many threads as there are shares. The results, in order.
+fn in_threads<T: Sync, R: Send>(
+    shares: Vec<T>,
+    begin: &(dyn Fn() + Sync),
+    work: impl Fn(T) -> io::Result<Vec<R>> + Sync,
+) -> io::Result<Vec<R>>
+where
+    T: Send,
+{
+    let (begin, work) = (&begin, &work);
+    thread::scope(|scope| {
+        let run = |share: T| {
+            begin();
+            work(share)
+        };
+        let workers: Vec<_> = shares.into_iter().map(|share| scope.spawn(move || run(share))).collect();
+        let mut all = Vec::new();
+        for worker in workers {
+            all.extend(worker.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))?);
+        }
+        Ok(all)
+    })
+}
+
+/// How many threads of so many are worth it for this much work.
+fn worth(threads: usize, len: u64, each: u64) -> usize {
+    threads.min(usize::try_from(len / each).unwrap_or(usize::MAX)).max(1)
+}
+
+fn len_of(parts: &[Range<u64>]) -> u64 {
+    parts.iter().map(|part| part.end - part.start).sum()
+}
+
+/// The parts, in runs of about this many bytes.
+pub fn in_runs(parts: &[Range<u64>], len: u64) -> Vec<&[Range<u64>]> {
+    let (mut runs, mut rest) = (Vec::new(), parts);
+    while !rest.is_empty() {
+        let mut held = 0;
+        let is_within = |part: &&Range<u64>| {
+            held += part.end - part.start;
+            held <= len
+        };
+        let count = rest.iter().take_while(is_within).count().max(1);
+        let (run, behind) = rest.split_at(count);
+        runs.push(run);
+        rest = behind;
+    }
+    runs
+}
+
 impl Sides<'_> {
-    /// Makes the process's memory what the shadow's is, in a range of private memory (whole pages) that both
-    /// have mapped; with up to as many threads as there are buffers, each of which begins with `begin`.
-    /// Gives the pieces that were different, in order.
+    /// The parts of these ranges of private memory (whole pages), which both have mapped, that may differ,
+    /// none of them long; looked at by up to so many threads, each of which begins with `begin`.
+    ///
+    /// # Errors
+    /// Where one of the processes is gone.
+    pub fn parts(
+        &self,
+        ranges: &[Range<u64>],
+        threads: usize,
+        begin: &(dyn Fn() + Sync),
+    ) -> io::Result<Vec<Range<u64>>> {
+        let work = |ranges: &[Range<u64>]| {
+            let mut parts = Vec::new();
+            ranges.iter().try_for_each(|range| self.may_differ(range.clone(), &mut parts))?;
+            Ok(parts)
+        };
+        match worth(threads, len_of(ranges), WORTH_A_LOOK) {
+            1 => work(ranges),
+            threads => in_threads(ranges.chunks(ranges.len().div_ceil(threads)).collect(), begin, work),
+        }
+    }
+
+    /// Makes the process's memory what the shadow's is, in such parts; with up to as many threads as there
+    /// are buffers. Gives the pieces that were different, in order.
     ///
     /// # Errors
     /// Where one of the processes is gone.
     pub fn restore(
         &self,
-        range: Range<u64>,
+        parts: &[Range<u64>],
         own: Own<'_>,
         buffers: &mut [Buffers],
         begin: &(dyn Fn() + Sync),
     ) -> io::Result<Vec<MemWrite>> {
-        let parts = self.may_differ(range)?;
-        let len: u64 = parts.iter().map(|part| part.end - part.start).sum();
-        let wanted = usize::try_from(len / WORTH_A_THREAD).unwrap_or(usize::MAX);
-        let threads = buffers.len().min(wanted).max(1);
-        if threads == 1 {
-            return self.restore_parts(&parts, own, buffers.first_mut().unwrap_or(&mut Buffers::default()));
-        }
-        let share = parts.len().div_ceil(threads);
-        thread::scope(|scope| {
-            let work = |share: &[Range<u64>], buffers: &mut Buffers| {
-                begin();
-                self.restore_parts(share, own, buffers)
-            };
-            let shares = parts.chunks(share).zip(buffers);
-            let workers: Vec<_> =
-                shares.map(|(share, buffers)| scope.spawn(move || work(share, buffers))).collect();
-            let mut writes = Vec::new();
-            for worker in workers {
-                writes.extend(worker.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))?);
+        match worth(buffers.len(), len_of(parts), WORTH_A_THREAD) {
+            1 => self.restore_parts(parts, own, buffers.first_mut().unwrap_or(&mut Buffers::default())),
+            threads => {
+                let shares = parts.chunks(parts.len().div_ceil(threads)).zip(buffers).collect();
+                in_threads(shares, begin, |(share, buffers)| self.restore_parts(share, own, buffers))
             }
-            Ok(writes)
-        })
+        }
     }
 
-    /// The parts of a range that may differ, none of them long.
-    fn may_differ(&self, range: Range<u64>) -> io::Result<Vec<Range<u64>>> {
-        let mut parts: Vec<Range<u64>> = Vec::new();
+    /// Adds the parts of a range that may differ.
+    fn may_differ(&self, range: Range<u64>, parts: &mut Vec<Range<u64>>) -> io::Result<()> {
         let mut base = range.start;
         while base < range.end {
             let end = range.end.min(base + BATCH * PAGE);
-            let (now, then) = (self.pages.range(base, end)?, self.shadow_pages.range(base, end)?);
-            for (page, (now, then)) in (base..).step_by(4096).zip(now.iter().zip(&then)) {
-                let may_differ = match self.since.tells(page) {
-                    true => now.may_have_changed() || now.is_own() != then.is_own(),
-                    false => now.is_own() || then.is_own(),
+            let now = self.pages.range(base, end)?;
+            let tells: Vec<bool> = (base..end).step_by(4096).map(|page| self.since.tells(page)).collect();
+            // A page that the process has, and has in common, is the shadow's: the shadow is asked only of
+            // the others.
+            let is_known = now.iter().zip(&tells).all(|(now, tells)| *tells && now.is_own());
+            let then = if is_known { Vec::new() } else { self.shadow_pages.range(base, end)? };
+            for (index, (now, tells)) in now.iter().zip(tells).enumerate() {
+                let is_then = then.get(index).map_or(now.is_own(), |then| then.is_own());
+                let may_differ = match tells {
+                    true => now.may_have_changed() || now.is_own() != is_then,
+                    false => now.is_own() || is_then,
                 };
+                let page = base + index as u64 * PAGE;
                 match parts.last_mut() {
                     _ if !may_differ => {}
                     Some(last) if last.end == page && page - last.start < COMPARED => last.end += PAGE,
@@ -100,7 +164,7 @@ impl Sides<'_> {
             }
             base = end;
         }
-        Ok(parts)
+        Ok(())
     }
 
     fn restore_parts(
@@ -130,9 +194,16 @@ pub(super) fn pieces(addr: u64, now: &[u8], then: &[u8], writes: &mut Vec<MemWri
         if now == then {
             continue;
         }
-        let words = now.chunks(WORD).zip(then.chunks(WORD)).enumerate();
-        let mut differ =
-            words.filter(|(_, (now, then))| now != then).map(|(index, _)| index * WORD).peekable();
+        // Whole blocks first: to compare is a call, which takes longer than a word.
+        let blocks =
+            now.chunks(BLOCK).zip(then.chunks(BLOCK)).enumerate().filter(|(_, (now, then))| now != then);
+        let mut differ = blocks
+            .flat_map(|(block, (now, then))| {
+                let words = now.chunks(WORD).zip(then.chunks(WORD)).enumerate();
+                let differ = words.filter(|(_, (now, then))| now != then);
+                differ.map(move |(word, _)| block * BLOCK + word * WORD)
+            })
+            .peekable();
         while let Some(from) = differ.next() {
             let mut to = from + WORD;
             while let Some(next) = differ.next_if(|next| next - to < GAP) {
@@ -161,5 +232,14 @@ mod tests {
         assert_eq!(writes, [write(0x7008, &near), write(0x7fa0, &far), write(0x9000, &last)]);
         pieces(0x7000, &now, &now.clone(), &mut writes);
         assert_eq!(writes.len(), 3);
+    }
+
+    #[test]
+    fn parts_come_in_runs_of_a_length() {
+        let part = |from: u64, to: u64| from << 12..to << 12;
+        let parts = [part(0, 2), part(3, 4), part(5, 9), part(20, 29), part(30, 31)];
+        let runs = in_runs(&parts, 4 << 12);
+        assert_eq!(runs, [&parts[..2], &parts[2..3], &parts[3..4], &parts[4..]]);
+        assert_eq!(in_runs(&[], 4 << 12), [[]; 0]);
     }
 }

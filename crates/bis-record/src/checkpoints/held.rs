@@ -1,7 +1,7 @@
 //! What is kept of a process: the checkpoints of a domain as values.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     ops::Range,
 };
 
@@ -11,7 +11,7 @@ use bis_trace::{
 };
 use bis_tracee::{handover::Parked, shadow::Shadow, siginfo::SigInfo};
 
-use super::table::Descriptors;
+use super::{files::KeptFile, table::Descriptors};
 use crate::{
     space::{AddressSpace, Key},
     task::Traits,
@@ -25,6 +25,8 @@ pub struct Checkpoints {
     pub(super) alone: BTreeMap<ObjectId, bool>,
     /// The threads that have ended for others, and are in a checkpoint.
     pub(super) ended: BTreeMap<Tid, Ended>,
+    /// The processes that have no timer: they had none when the kernel was asked, and none was made since.
+    pub(super) timeless: BTreeSet<Tid>,
 }
 
 #[derive(Debug)]
@@ -38,11 +40,15 @@ pub(super) struct Checkpoint {
     pub kernel: Kernel,
     /// The shared memory that only this process maps.
     pub shared: Vec<KeptShared>,
+    /// The files that it may write to by its memory.
+    pub files: Vec<KeptFile>,
     pub descriptors: Descriptors,
     pub since: Since,
     /// How often the process has gone back to it, and in which way the last time.
     pub count: u64,
     pub how: u64,
+    /// The event of its making.
+    pub made: EventSeq,
     /// The event with which it has returned last: that of its making, or of the last way back to it.
     pub at: EventSeq,
 }
@@ -143,6 +149,11 @@ impl Drop for Ended {
 }
 
 impl Checkpoints {
+    /// A task makes a timer.
+    pub fn note_timer(&mut self) {
+        self.timeless.clear();
+    }
+
     /// The address space is copied (by a fork, or for another checkpoint): from now on, a page may be one
     /// that nobody has written to since and differ from a shadow's all the same.
     pub fn note_copy(&mut self) {

@@ -18,24 +18,36 @@ const TIMERS: [u64; 3] = [0, 1, 2];
 
 impl Kernel {
     /// Of a process, in the name of one of its tasks.
-    pub(super) fn of(slot: &mut Option<Stopped>, memory: &Memory, buffer: u64) -> Result<Kernel> {
+    pub(super) fn of(
+        slot: &mut Option<Stopped>,
+        memory: &Memory,
+        buffer: u64,
+        has_timers: bool,
+    ) -> Result<Kernel> {
         let pending = slot.as_ref().map_or_else(|| Ok(Vec::new()), Stopped::shared_pending)?;
-        let mut remote = Remote::new(slot)?;
+        let pending = pending.into_iter().map(SigInfo).collect();
         let mut timers = [const { None }; 3];
+        let mut made_timers = BTreeMap::new();
+        if !has_timers {
+            return Ok(Kernel { timers, made_timers, pending, buffer });
+        }
+        let mut remote = Remote::new(slot)?;
         for (timer, which) in timers.iter_mut().zip(TIMERS) {
             remote.call(libc::SYS_getitimer, [which, buffer, 0, 0, 0, 0])?;
             let value = memory.read_vec(buffer, TIMER_LEN)?;
             *timer = value.iter().any(|byte| *byte != 0).then(|| as_it_goes_on(value));
         }
-        let mut made_timers = BTreeMap::new();
         for id in made_timers_of(remote.tid()) {
             if remote.call(libc::SYS_timer_gettime, [id, buffer, 0, 0, 0, 0])? == 0 {
                 made_timers.insert(id, memory.read_vec(buffer, TIMER_LEN)?);
             }
         }
         remote.finish()?;
-        let pending = pending.into_iter().map(SigInfo).collect();
         Ok(Kernel { timers, made_timers, pending, buffer })
+    }
+
+    pub(super) fn has_timers(&self) -> bool {
+        self.timers.iter().any(Option::is_some) || !self.made_timers.is_empty()
     }
 }
 
@@ -118,7 +130,10 @@ impl Domain {
     /// A task that stands where it stood has its stack for handlers, and names for its end what it named.
     pub(super) fn restore_named(&mut self, tid: Tid, kept: &Kept, buffer: u64) -> Result<()> {
         const ROBUST_LIST_LEN: u64 = 24;
-        if let Some(stack) = &kept.alt_stack {
+        if let Some(stack) = &kept.alt_stack
+            && self.task(tid)?.alt_stack.as_ref() != Some(stack)
+        {
+            self.task(tid)?.alt_stack = None;
             self.memory.write(buffer, stack)?;
             // Refused where it stands on it: then it has it.
             self.call_for(tid, libc::SYS_sigaltstack, [buffer, 0, 0, 0, 0, 0])?;
@@ -141,11 +156,16 @@ impl Domain {
         let changed = changed_signals(tid) | changed_signals(shadow.pid());
         for signal in (1..=64u64).filter(|signal| changed & 1 << (signal - 1) != 0) {
             shadow.call(libc::SYS_rt_sigaction, [signal, 0, buffer, 8, 0, 0])?;
-            let action = shadow.memory().read_vec(buffer, ACTION_LEN)?;
+            let action = shadow.memory()?.read_vec(buffer, ACTION_LEN)?;
             self.memory.write(buffer, &action)?;
             self.call_for(tid, libc::SYS_rt_sigaction, [signal, buffer, 0, 8, 0, 0])?;
         }
         self.asked = None;
+        let pid = self.task(tid)?.pid;
+        if !kernel.has_timers() && self.checkpoints.timeless.contains(&pid) {
+            return Ok(());
+        }
+        self.checkpoints.note_timer();
         for (timer, which) in kernel.timers.iter().zip(TIMERS) {
             self.call_for(tid, libc::SYS_getitimer, [which, buffer, 0, 0, 0, 0])?;
             let runs = self.memory.read_vec(buffer, TIMER_LEN)?.iter().any(|byte| *byte != 0);

@@ -14,6 +14,7 @@
 mod content;
 mod descriptors;
 mod ended;
+mod files;
 pub mod held;
 mod kernel;
 mod layout;

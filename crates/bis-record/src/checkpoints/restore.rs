@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, mem, ops::Range, sync::Arc};
 use bis_agent::UNTRACED_SYSCALL;
 use bis_syscalls::own;
 use bis_trace::{
-    event::{Backing, Effect, EventKind, MemWrite, Outcome},
+    event::{Backing, Effect, EventKind, MemWrite, Outcome, WayBack},
     types::{Registers, Tid},
 };
 use bis_tracee::{
@@ -13,7 +13,7 @@ use bis_tracee::{
 };
 
 use super::{
-    content::{Buffers, Sides},
+    content::{Buffers, Sides, in_runs},
     held::{Checkpoint, Kept},
     layout::{self, Step, mappings},
     shared,
@@ -28,6 +28,9 @@ use crate::{
 
 /// Below a stack pointer, functions may have this much without moving it (the ABI's red zone), bytes.
 const RED_ZONE: u64 = 128;
+
+/// Bytes for each thread that are put back before what was different is told.
+const RUN: u64 = 16 << 20;
 
 impl Domain {
     /// The task asks to go back to this checkpoint, in this way.
@@ -106,6 +109,7 @@ impl Domain {
         self.restore_content(tid, &mut state, checkpoint, &mut outcome)?;
         self.restore_kernel(tid, &mut checkpoint.shadow, &checkpoint.kernel)?;
         self.restore_descriptors(tid, &checkpoint.shadow, &checkpoint.descriptors, checkpoint.kernel.buffer)?;
+        self.tell_files(tid, checkpoint)?;
         checkpoint.count += 1;
         checkpoint.how = how;
         for (other, kept) in checkpoint.tasks.iter().filter(|(other, _)| **other != tid) {
@@ -132,6 +136,8 @@ impl Domain {
         };
         self.event_with(tid, kind, state.sums)?;
         checkpoint.at = self.journal.last_seq();
+        let way_back = WayBack { pid: self.task(tid)?.pid, to: checkpoint.made };
+        self.session.note(checkpoint.at, way_back.to_string())?;
         self.return_borrowed()?;
         self.task(tid)?.standing.go_on();
         Ok(())
@@ -294,12 +300,14 @@ impl Domain {
             }
         };
         let mut buffers: Vec<Buffers> = (0..cores.count().max(1)).map(|_| Buffers::default()).collect();
-        for range in in_common(&layout::outside(&now, &self.left_alone(checkpoint)), &then) {
-            let (memory, shadow) = (Bulk::new(&self.memory, pid), checkpoint.shadow.bulk());
-            let since = &checkpoint.since;
-            let sides = Sides { memory, pages: &pages, shadow, shadow_pages: &shadow_pages, since };
-            let writes = sides.restore(range, &own, &mut buffers, &|| cores.unpin(Tid(0)));
-            outcome.writes.extend(writes.map_err(lost)?);
+        let unpin = || cores.unpin(Tid(0));
+        let ranges = in_common(&layout::outside(&now, &self.left_alone(checkpoint)), &then);
+        let sides = sides_of(Bulk::new(&self.memory, pid), checkpoint, &pages, &shadow_pages)?;
+        let parts = sides.parts(&ranges, buffers.len(), &unpin).map_err(lost)?;
+        for run in in_runs(&parts, buffers.len() as u64 * RUN) {
+            let memory = Bulk::new(&self.memory, pid);
+            let sides = sides_of(memory, checkpoint, &pages, &shadow_pages)?;
+            outcome.writes.extend(sides.restore(run, &own, &mut buffers, &unpin).map_err(lost)?);
             self.spill(tid, state, outcome)?;
         }
         // What lay below a stack pointer until now need not be the same in replay, even where it is as it
@@ -329,7 +337,7 @@ impl Domain {
             return Ok(None);
         }
         let len = usize::try_from(end - begin).unwrap_or(0);
-        Ok(Some(MemWrite { addr: begin, data: checkpoint.shadow.memory().read_vec(begin, len)? }))
+        Ok(Some(MemWrite { addr: begin, data: checkpoint.shadow.memory()?.read_vec(begin, len)? }))
     }
 
     /// A task stands where it stood. Returns its registers.
@@ -371,7 +379,17 @@ impl Domain {
     }
 }
 
-/// The private memory that both have, in pieces that are not too large to be told at once.
+fn sides_of<'a>(
+    memory: Bulk<'a>,
+    checkpoint: &'a Checkpoint,
+    pages: &'a PageMap,
+    shadow_pages: &'a PageMap,
+) -> Result<Sides<'a>> {
+    let shadow = checkpoint.shadow.bulk()?;
+    Ok(Sides { memory, pages, shadow, shadow_pages, since: &checkpoint.since })
+}
+
+/// The private memory that both have, in pieces that threads share among them.
 fn in_common(now: &[Mapping], then: &[Mapping]) -> Vec<Range<u64>> {
     const LEN: u64 = 16 << 20;
     let pairs = now.iter().flat_map(|now| {

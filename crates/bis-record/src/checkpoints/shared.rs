@@ -19,6 +19,7 @@ use bis_tracee::{maps::Mapping, pagemap::PageMap, shadow::Shadow};
 
 use super::{
     content::pieces,
+    files::KeptFile,
     held::{Checkpoint, KeptShared},
     layout::{self, mappings},
 };
@@ -77,7 +78,7 @@ impl KeptShared {
             return Ok(vec![self.range.clone()]);
         }
         let count = usize::try_from(len / PAGE).unwrap_or(0);
-        let table = shadow.memory().read_vec(table, count)?;
+        let table = shadow.memory()?.read_vec(table, count)?;
         let mut found: Vec<Range<u64>> = Vec::new();
         for (at, _) in (start..).step_by(PAGE_LEN).zip(&table).filter(|(_, byte)| **byte & 1 != 0) {
             match found.last_mut() {
@@ -91,7 +92,7 @@ impl KeptShared {
     /// Copies what the object holds. False: there is no room.
     fn fill(&self, shadow: &mut Shadow) -> Result<bool> {
         let present = self.present(shadow)?;
-        let bulk = shadow.bulk();
+        let bulk = shadow.bulk()?;
         let mut data = Vec::new();
         for part in present.into_iter().flat_map(in_pieces) {
             let len = usize::try_from(part.end - part.start).unwrap_or(0);
@@ -132,14 +133,14 @@ impl KeptShared {
     }
 
     /// What the object holds otherwise now, as the pieces that it held then; and whether it is shorter now.
-    fn differences(&self, shadow: &mut Shadow, part: Range<u64>) -> (Vec<MemWrite>, bool) {
+    fn differences(&self, shadow: &mut Shadow, part: Range<u64>) -> Result<(Vec<MemWrite>, bool)> {
         let (mut now, mut then, mut writes) = (Vec::new(), Vec::new(), Vec::new());
         let len = usize::try_from(part.end - part.start).unwrap_or(0);
-        let bulk = shadow.bulk();
+        let bulk = shadow.bulk()?;
         bulk.read_upto(part.start, len, &mut now);
         bulk.read_upto(self.copied(part.start), len, &mut then);
         pieces(part.start, &now, &then, &mut writes);
-        (writes, now.len() < then.len())
+        Ok((writes, now.len() < then.len()))
     }
 }
 
@@ -148,16 +149,26 @@ fn in_pieces(Range { start, end }: Range<u64>) -> impl Iterator<Item = Range<u64
 }
 
 impl Domain {
-    /// Keeps the content of the shared memory that only this process maps. None: there is no room.
-    pub(super) fn keep_shared(&mut self, tid: Tid, shadow: &mut Shadow) -> Result<Option<Vec<KeptShared>>> {
+    /// Keeps the content of the shared memory that only this process maps, and how the files are that it has
+    /// mapped. None: there is no room.
+    pub(super) fn keep_shared(
+        &mut self,
+        tid: Tid,
+        shadow: &mut Shadow,
+    ) -> Result<Option<(Vec<KeptShared>, Vec<KeptFile>)>> {
+        let (mut kept, mut files) = (Vec::new(), Vec::new());
         if self.space.shared().is_empty() {
-            return Ok(Some(Vec::new()));
+            return Ok(Some((kept, files)));
         }
-        let mut kept = Vec::new();
+        let pages = PageMap::open(tid).map_err(lost)?;
         let ours = self.ours();
         let is_ours = |mapping: &Mapping| ours.iter().any(|range| range.contains(&mapping.start));
         for mapping in mappings(tid)? {
-            if !mapping.shared || !has_no_name(&mapping) || is_ours(&mapping) {
+            if !mapping.shared || is_ours(&mapping) {
+                continue;
+            }
+            if !has_no_name(&mapping) {
+                files.extend(KeptFile::of(&mapping, shadow, &pages)?);
                 continue;
             }
             let key = key_of_mapping(&mapping);
@@ -179,7 +190,21 @@ impl Domain {
             }
             kept.push(found);
         }
-        Ok(Some(kept))
+        Ok(Some((kept, files)))
+    }
+
+    /// Says which of the files that the process had mapped were written to since.
+    pub(super) fn tell_files(&self, tid: Tid, checkpoint: &mut Checkpoint) -> Result<()> {
+        let descriptors = &checkpoint.descriptors;
+        let is_known = |file| descriptors.are_of_written(tid, file);
+        for kept in &mut checkpoint.files {
+            if let Some(name) = kept.written(&checkpoint.shadow, is_known)? {
+                self.remark(format!(
+                    "task {tid} went back to a checkpoint; {name}, which it has mapped, was written to since, and stays as it is"
+                ))?;
+            }
+        }
+        Ok(())
     }
 
     /// Does no other process map this object, beside our shadows, of which `shadow` may be too new to be
@@ -234,9 +259,9 @@ impl Domain {
             }
             let mut is_cut = false;
             for part in kept.may_differ(shadow)? {
-                let (writes, is_short) = kept.differences(shadow, part);
+                let (writes, is_short) = kept.differences(shadow, part)?;
                 is_cut |= is_short;
-                shadow.bulk().write_all(&writes)?;
+                shadow.bulk()?.write_all(&writes)?;
                 outcome.effects.extend(writes.into_iter().map(|MemWrite { addr, data }| {
                     let offset = kept.offset + (addr - kept.range.start);
                     Effect::WriteObject { object, offset, data }
@@ -282,7 +307,7 @@ impl Domain {
         for kept in parts {
             for part in kept.held_then(shadow)?.into_iter().flat_map(in_pieces) {
                 let len = usize::try_from(part.end - part.start).unwrap_or(0);
-                let data = shadow.memory().read_vec(kept.copied(part.start), len)?;
+                let data = shadow.memory()?.read_vec(kept.copied(part.start), len)?;
                 self.memory.write(part.start, &data)?;
                 outcome.effects.push(Effect::WriteObject { object, offset: part.start - addr, data });
                 self.spill(tid, state, outcome)?;

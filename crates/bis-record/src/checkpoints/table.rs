@@ -6,11 +6,12 @@
 use std::{
     collections::BTreeMap,
     fs,
+    ops::RangeInclusive,
     os::{linux::fs::MetadataExt, unix::fs::FileTypeExt},
 };
 
 use bis_trace::types::Tid;
-use bis_tracee::{Result, proc, shadow::Shadow};
+use bis_tracee::proc;
 
 /// A descriptor as it was.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -56,17 +57,41 @@ impl Descriptors {
         Descriptors(fds.into_iter().filter_map(|fd| Some((fd, Descriptor::of(tid, fd)?))).collect())
     }
 
-    /// The shadow closes those that it must not keep open.
-    pub(super) fn close_others(&self, shadow: &mut Shadow) -> Result<()> {
-        let mut first = 0;
-        let held = self.0.iter().filter(|(_, known)| known.is_held).map(|(fd, _)| i64::from(*fd));
-        for fd in held.chain([i64::from(u32::MAX) + 1]) {
-            if first < fd {
-                let args = [first.cast_unsigned(), (fd - 1).cast_unsigned(), 0, 0, 0, 0];
-                shadow.call(libc::SYS_close_range, args)?;
-            }
-            first = fd + 1;
-        }
-        Ok(())
+    /// Is one of them of this file, and was that written to since, as its descriptor shows?
+    pub(super) fn are_of_written(&self, tid: Tid, file: (u64, u64)) -> bool {
+        let is_written = |fd: i32, known: &Descriptor| {
+            Descriptor::of(tid, fd).is_some_and(|found| found.file == file && found.content != known.content)
+        };
+        let mut known = self.0.iter().filter(|(_, known)| known.file == file && known.content.is_some());
+        known.any(|(fd, known)| is_written(*fd, known))
+    }
+
+    /// Those that a shadow must not keep open, in runs with none between them that it has.
+    pub(super) fn others(&self) -> Vec<RangeInclusive<i32>> {
+        let runs = self.0.iter().collect::<Vec<_>>();
+        let runs = runs.chunk_by(|(_, one), (_, next)| one.is_held == next.is_held);
+        let others = runs.filter_map(|run| match (run.first(), run.last()) {
+            (Some((first, known)), Some((last, _))) if !known.is_held => Some(**first..=**last),
+            _ => None,
+        });
+        others.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptors_are_closed_in_runs() {
+        let table = |fds: &[(i32, bool)]| {
+            let descriptor =
+                |is_held| Descriptor { file: (1, 2), is_held, position: None, flags: 0, content: None };
+            Descriptors(fds.iter().map(|(fd, is_held)| (*fd, descriptor(*is_held))).collect())
+        };
+        assert_eq!(table(&[]).others(), []);
+        assert_eq!(table(&[(0, true), (7, true)]).others(), []);
+        let mixed = table(&[(0, false), (2, false), (3, true), (5, false), (9, true), (251, false)]);
+        assert_eq!(mixed.others(), [0..=2, 5..=5, 251..=251]);
     }
 }

@@ -6,7 +6,7 @@ use bis_trace::{
     event::MemWrite,
     types::{Registers, Tid},
 };
-use bis_tracee::{Status, TraceeError, names, remote::Remote, shadow::Shadow, siginfo::SigInfo, sys};
+use bis_tracee::{Status, TraceeError, remote::Remote, shadow::Shadow, siginfo::SigInfo, sys};
 
 use super::{
     held::{Checkpoint, Kept, Kernel, Since},
@@ -26,6 +26,10 @@ const KEEP_ON_FORK: u64 = 19;
 
 /// The kernel's `stack_t`, in bytes.
 const ALT_STACK_LEN: usize = 24;
+
+/// The highest byte of its flags, and what SS_AUTODISARM is of that.
+const FLAGS_TOP: usize = 11;
+const AUTODISARM_TOP: u8 = 0x80;
 
 /// Before the `syscall` instruction of the call whose entry this is.
 pub(super) fn before(entry: &Registers) -> Registers {
@@ -58,6 +62,7 @@ impl Domain {
         self.not_made(tid, state, result)?;
         if let Some(checkpoint) = self.checkpoints.by_handle.get_mut(&handle) {
             checkpoint.at = self.journal.last_seq();
+            checkpoint.made = checkpoint.at;
         }
         Ok(())
     }
@@ -84,29 +89,50 @@ impl Domain {
             WIPE_ON_FORK => KEEP_ON_FORK,
             other => other,
         })?;
-        let shadow = self.with_slot(tid, |_, slot| Ok(Shadow::of(slot)?));
+        let shadow = self.with_slot(tid, |_, slot| Ok(Shadow::of(slot, &descriptors.others())?));
         self.advise_of_forks(tid, |advice| advice)?;
         let mut shadow = match shadow {
             Ok(shadow) => shadow,
             Err(error) => return no_room(error).map(Err),
         };
-        descriptors.close_others(&mut shadow)?;
-        let Some(shared) = self.keep_shared(tid, &mut shadow)? else {
+        let Some((shared, files)) = self.keep_shared(tid, &mut shadow)? else {
             self.end_shadow(tid, shadow)?;
             return Ok(Err(libc::ENOMEM));
         };
-        let kernel = self.with_slot(tid, |domain, slot| Kernel::of(slot, &domain.memory, buffer))?;
+        let pid = self.task(tid)?.pid;
+        let has_timers = !self.checkpoints.timeless.contains(&pid);
+        let kernel =
+            self.with_slot(tid, |domain, slot| Kernel::of(slot, &domain.memory, buffer, has_timers))?;
+        if !kernel.has_timers() {
+            self.checkpoints.timeless.insert(pid);
+        }
         let space = self.space.clone();
         let (maker, since, count, how) = (tid, Since::default(), 0, 0);
         let at = self.journal.last_seq();
-        Ok(Ok(Checkpoint { shadow, maker, tasks, space, kernel, shared, descriptors, since, count, how, at }))
+        Ok(Ok(Checkpoint {
+            shadow,
+            maker,
+            tasks,
+            space,
+            kernel,
+            shared,
+            files,
+            descriptors,
+            since,
+            count,
+            how,
+            made: at,
+            at,
+        }))
     }
 
     /// Ends a shadow. It is its parent's to reap: who else would, only sees it end with the process.
     pub(super) fn end_shadow(&mut self, tid: Tid, shadow: Shadow) -> Result<()> {
-        let name = names::own(shadow.pid());
-        drop(shadow);
-        let Some(shadow) = name else { return Ok(()) };
+        let shadow = {
+            let name = self.session.own_name(shadow.pid());
+            drop(shadow);
+            name
+        };
         let flags = u64::from((libc::__WALL | libc::WNOHANG).cast_unsigned());
         let shadow = u64::from(shadow.0.cast_unsigned());
         self.call_for(tid, libc::SYS_wait4, [shadow, 0, flags, 0, 0, 0]).map(drop)
@@ -186,6 +212,9 @@ impl Domain {
     /// asked for that.
     fn alt_stack(&mut self, tid: Tid, buffer: u64) -> Result<Option<Vec<u8>>> {
         let task = self.task(tid)?;
+        if task.alt_stack.is_some() {
+            return Ok(task.alt_stack.clone());
+        }
         // A call that was interrupted is made again by the kernel.
         let is_in_call = match (&task.call, task.report) {
             (None, None) => false,
@@ -198,7 +227,16 @@ impl Domain {
             remote.finish()?;
             Ok(result)
         })?;
-        Ok(if result == 0 { Some(self.memory.read_vec(buffer, ALT_STACK_LEN)?) } else { None })
+        if result != 0 {
+            return Ok(None);
+        }
+        let stack = self.memory.read_vec(buffer, ALT_STACK_LEN)?;
+        // It stays so until the task asks for another one, or returns from a handler; but not where each
+        // handler takes it away.
+        if stack.get(FLAGS_TOP).is_some_and(|flags| flags & AUTODISARM_TOP == 0) {
+            self.task(tid)?.alt_stack = Some(stack.clone());
+        }
+        Ok(Some(stack))
     }
 }
 

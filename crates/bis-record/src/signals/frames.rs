@@ -101,6 +101,8 @@ impl Domain {
     /// A handler has returned.
     pub fn leave_sigreturn(&mut self, it: &mut Exit<'_>) -> Result<()> {
         it.outcome.xstate = Some(self.stopped(it.tid)?.xstate()?);
+        // What was interrupted has its own.
+        self.task(it.tid)?.alt_stack = None;
         Ok(())
     }
 
