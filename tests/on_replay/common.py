@@ -22,6 +22,24 @@ def replays(expected):
     wanted(done.returncode == 0 and done.stdout == expected, done)
 
 
-def record(*words, args=(), **more):
-    line = [bis, "record", "-o", trace, *words, "--", program, *args]
+def record(*words, args=(), how="record", **more):
+    line = [bis, how, "-o", trace, *words, "--", program, *args]
     return subprocess.Popen(line, text=True, **more)
+
+
+def address(done):
+    """Where the recording says that a debugger can be connected."""
+    for line in done.stderr:
+        found = re.search(r"target extended-remote ([\d.:]+)'", line)
+        if found:
+            return found[1]
+    sys.exit("no address was said")
+
+
+def gdb(where, *commands):
+    """What gdb shows, connected there."""
+    line = ["gdb", "-nx", "-batch", "-iex", "set debuginfod enabled off"]
+    for command in ["set width 0", "set sysroot /", f"target extended-remote {where}", *commands]:
+        line += ["-ex", command]
+    done = subprocess.run([*line, program], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    return done.stdout + done.stderr

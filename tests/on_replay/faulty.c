@@ -1,5 +1,5 @@
 // A loop that spoils its sum at one step, sees that, and asks for a replay. With an argument it waits for a line of
-// input before.
+// input before; with another one, it has a checkpoint around that, and asks for a replay since each of them.
 #include "../../include/bis.h"
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,13 @@ __attribute__((noinline)) static void add(int step, int value) {
 
 int main(int argc, char **argv) {
   setvbuf(stdout, NULL, _IONBF, 0);
-  bis_handle before = 0;
+  bis_handle around = 0, before = 0;
+  int is_nested = argc > 1 && strcmp(argv[1], "nested") == 0;
+  if (is_nested) {
+    bis_checkpoint(&around);
+    sum = 1000;
+    add(1, -1000);
+  }
   int tries = bis_checkpoint(&before);
   long right = 0;
   for (int step = 0; step < 12; step++) {
@@ -30,6 +36,10 @@ int main(int argc, char **argv) {
   }
   int result = bis_rollback(before, BIS_REPLAY);
   printf("%d: result %d, how %d\n", tries, result, bis_how(before));
+  if (is_nested) {
+    result = bis_rollback(around, BIS_REPLAY);
+    printf("%d: around it %d, how %d\n", tries, result, bis_how(around));
+  }
   if (tries < 1) bis_rollback(before, BIS_RETRY);
   printf("end\n");
   return 0;

@@ -3,23 +3,10 @@ is killed meanwhile, nobody waits any more."""
 from common import *
 from subprocess import PIPE
 
-
-def address(done):
-    for line in done.stderr:
-        found = re.search(r"target extended-remote ([\d.:]+)'", line)
-        if found:
-            return found[1]
-    sys.exit("no address was said")
-
-
 done = record("--on-replay=server", stdout=PIPE, stderr=PIPE)
 for n in (0, 1):
-    commands = ["set sysroot /", f"target extended-remote {address(done)}", "print sum", "break add if step == 7",
-                "continue", "print step", "finish", "print sum", "continue", "backtrace 2"]
-    line = ["gdb", "-nx", "-batch", "-iex", "set debuginfod enabled off"]
-    for command in commands:
-        line += ["-ex", command]
-    shown = subprocess.run([*line, program], stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout
+    shown = gdb(address(done), "print sum", "break add if step == 7", "continue", "print step", "finish", "print sum",
+                "continue", "backtrace 2")
     before = 21 + 7 * n
     for text in ("$1 = 0\n", "$2 = 7\n", f"$3 = {before - 7 - n}\n", "bis_rollback (how=2"):
         wanted(text in shown, (n, text, shown))

@@ -10,8 +10,8 @@ use std::{
 use bis_syscalls::row;
 use bis_trace::{
     Trace, TraceError,
-    event::{Event, EventKind, Meta},
-    types::{DomainId, Tid},
+    event::{Event, EventKind, Meta, WayBack},
+    types::{DomainId, EventSeq, Tid},
 };
 
 use crate::{
@@ -165,6 +165,16 @@ impl<'a> Filter<'a> {
     }
 }
 
+/// The events by which a process goes back to a checkpoint of itself, each with the one behind which that was
+/// made.
+fn ways_back(trace: &Trace) -> HashMap<EventSeq, EventSeq> {
+    let way = |meta: &Meta| match meta {
+        Meta::Note { seq, text } => Some((*seq, WayBack::of(text)?.to)),
+        _ => None,
+    };
+    trace.metas().filter_map(way).collect()
+}
+
 pub fn run(args: &Dump) -> Result<u8> {
     let filter = Filter::new(args)?;
     let trace = Trace::open(&folder::find(&args.trace.name)?)?;
@@ -175,6 +185,7 @@ pub fn run(args: &Dump) -> Result<u8> {
     }
     let mut out = output::page();
     let mut text = Text::new(args.full);
+    text.ways_back = ways_back(&trace);
     for item in Merged::new(&trace, domains.into_iter()) {
         let (domain, event) = match item {
             Ok(item) => item,
@@ -194,7 +205,11 @@ pub fn run(args: &Dump) -> Result<u8> {
             continue;
         }
         if args.json {
-            writeln!(out, "{}", json::event(&event, domain.0, pid))?;
+            let mut value = json::event(&event, domain.0, pid);
+            if let Some(to) = text.ways_back.get(&event.seq) {
+                value["back_to"] = to.0.into();
+            }
+            writeln!(out, "{value}")?;
         } else {
             text.write(&mut out, domain, pid, &event)?;
         }

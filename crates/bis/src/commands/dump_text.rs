@@ -14,7 +14,7 @@ use bis_trace::{
         Turn,
     },
     ours::Ours,
-    types::{DomainId, REGISTER_NAMES, Registers, Tid},
+    types::{DomainId, EventSeq, REGISTER_NAMES, Registers, Tid},
 };
 
 use crate::{human, json};
@@ -26,6 +26,8 @@ const SHOWN_BYTES_MAX: usize = 64;
 pub struct Text {
     full: bool,
     entered: HashMap<(DomainId, Tid), Call>,
+    /// The events by which a process goes back to a checkpoint of itself, and behind which one that is.
+    pub ways_back: HashMap<EventSeq, EventSeq>,
 }
 
 pub fn task_end(end: TaskEnd) -> String {
@@ -137,7 +139,7 @@ fn bytes(data: &[u8]) -> String {
 
 impl Text {
     pub fn new(full: bool) -> Text {
-        Text { full, entered: HashMap::new() }
+        Text { full, entered: HashMap::new(), ways_back: HashMap::new() }
     }
 
     /// To be told of every event, shown or not.
@@ -243,7 +245,8 @@ impl Text {
 
     pub fn write(&self, out: &mut impl Write, domain: DomainId, pid: Tid, event: &Event) -> io::Result<()> {
         let task = if pid == event.tid { format!("{pid}") } else { format!("{pid}/{}", event.tid) };
-        writeln!(out, "{:>8} {task:<11} {}", event.seq.0, self.line(domain, event))?;
+        let back = self.ways_back.get(&event.seq).map_or(String::new(), |to| format!(", back to event {to}"));
+        writeln!(out, "{:>8} {task:<11} {}{back}", event.seq.0, self.line(domain, event))?;
         if !self.full {
             return Ok(());
         }

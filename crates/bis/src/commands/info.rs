@@ -13,7 +13,7 @@ use std::{
 use bis_replay::learnt::{How, Learnt};
 use bis_trace::{
     Ending, Sharing, StreamStats, Trace,
-    event::{Kept, Meta},
+    event::{Kept, Meta, WayBack},
     types::{DomainId, EventSeq, Tid},
 };
 use bis_tracee::features;
@@ -71,6 +71,7 @@ struct Sums {
     /// What the store has for this trace, and of that for no other, bytes on the disk.
     stored: (u64, u64),
     notes: Vec<(EventSeq, String)>,
+    ways_back: u64,
 }
 
 impl Sums {
@@ -109,6 +110,8 @@ impl Sums {
                     let of_kind = sums.files.entry((sharing, kept)).or_default();
                     *of_kind = (of_kind.0 + 1, of_kind.1 + entry.len);
                 }
+                // `bis ps` shows these.
+                Meta::Note { text, .. } if WayBack::of(text).is_some() => sums.ways_back += 1,
                 Meta::Note { seq, text } => sums.notes.push((*seq, text.clone())),
                 _ => {}
             }
@@ -146,6 +149,9 @@ pub fn run(args: &Info) -> Result<u8> {
         human::counted(sums.domains, "domain")
     )?;
     writeln!(out, "events       {}", human::count(events))?;
+    if sums.ways_back > 0 {
+        writeln!(out, "ways back    {} (to checkpoints; bis ps shows them)", human::count(sums.ways_back))?;
+    }
     write_calls(&mut out, &trace)?;
     write_places(&mut out, &trace)?;
     write_space(&mut out, &path, stats, &sums)?;

@@ -2,13 +2,13 @@
 //! the copy that a fork made of its parent, then one for each exec.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     io::Write,
 };
 
 use bis_trace::{
     Trace,
-    event::{Base, DomainEntry, Meta, TaskEnd},
+    event::{Base, DomainEntry, Meta, TaskEnd, WayBack},
     types::{DomainId, EventSeq, Signal, Tid},
 };
 use serde_json::json;
@@ -36,6 +36,8 @@ struct Process {
     exec_count: usize,
     tasks: Vec<Task>,
     event_count: u64,
+    /// By which event it has gone back to a checkpoint of itself, and behind which event that was made.
+    ways_back: Vec<(EventSeq, EventSeq)>,
     parent: Option<usize>,
     from: EventSeq,
 }
@@ -50,6 +52,7 @@ impl Process {
             exec_count: 0,
             tasks: Vec::new(),
             event_count: 0,
+            ways_back: Vec::new(),
             parent,
             from: entry.seq,
         }
@@ -72,6 +75,26 @@ impl Process {
 
     fn thread_count(&self) -> usize {
         self.tasks.iter().map(|task| task.tid).collect::<HashSet<_>>().len()
+    }
+
+    /// Its ways back, as lines: one for each checkpoint.
+    fn shown_ways_back(&self) -> Vec<String> {
+        /// More events than these are counted only.
+        const SHOWN: usize = 4;
+        let mut by_checkpoint: BTreeMap<EventSeq, Vec<EventSeq>> = BTreeMap::new();
+        for (at, to) in &self.ways_back {
+            by_checkpoint.entry(*to).or_default().push(*at);
+        }
+        let line = |(to, all): (&EventSeq, &Vec<EventSeq>)| {
+            let (shown, rest) = all.split_at(all.len().min(SHOWN));
+            let shown = shown.iter().map(EventSeq::to_string).collect::<Vec<_>>().join(", ");
+            let plural = if all.len() == 1 { "" } else { "s" };
+            match rest.len() {
+                0 => format!("back to event {to}, by event{plural} {shown}"),
+                more => format!("back to event {to}, by events {shown} and {more} more"),
+            }
+        };
+        by_checkpoint.iter().map(line).collect()
     }
 
     fn shown_end(&self) -> String {
@@ -154,6 +177,13 @@ fn processes(metas: impl Iterator<Item = Meta>) -> Vec<Process> {
                     all[*at].event_count += event_count;
                 }
             }
+            Meta::Note { seq, text } => {
+                if let Some(way) = WayBack::of(&text)
+                    && let Some(at) = by_pid.get(&way.pid)
+                {
+                    all[*at].ways_back.push((seq, way.to));
+                }
+            }
             _ => {}
         }
     }
@@ -217,12 +247,14 @@ pub fn run(args: &Ps) -> Result<u8> {
                 .iter()
                 .map(|task| json!({"tid": task.tid.0, "from": task.from.0, "end": task.end.map(json::task_end)}))
                 .collect();
+            let way = |(at, to): &(EventSeq, EventSeq)| json!({"by": at.0, "to": to.0});
             let value = json!({
                 "pid": process.pid.0, "ppid": process.ppid.0, "from": process.from.0,
                 "domains": process.domains.iter().map(|domain| domain.0).collect::<Vec<_>>(),
                 "argv": process.argv.iter().map(|arg| human::text(arg)).collect::<Vec<_>>(),
                 "execs": process.exec_count, "threads": process.thread_count(), "events": process.event_count,
                 "end": process.end().map(json::task_end), "tasks": tasks,
+                "ways_back": process.ways_back.iter().map(way).collect::<Vec<_>>(),
             });
             writeln!(out, "{value}")?;
         }
@@ -241,6 +273,10 @@ pub fn run(args: &Ps) -> Result<u8> {
                 process.shown_end(),
                 human::shortened(&command, room),
             ]);
+            for line in process.shown_ways_back() {
+                let none = String::new;
+                table.push([none(), none(), none(), none(), none(), line]);
+            }
             if args.threads {
                 for task in &process.tasks {
                     let end = task.end.map_or_else(|| "not seen".into(), dump_text::task_end);
@@ -318,6 +354,22 @@ mod tests {
             })
             .collect();
         assert_eq!(shown, ["10 sh 1 0 not seen", "├─ 11 ls 2 40 exit 2", "└─ 13 cc 1 0 not seen"]);
+    }
+
+    #[test]
+    fn ways_back_are_shown_by_their_checkpoints() {
+        let note = |seq, to| {
+            let text = WayBack { pid: Tid(10), to: EventSeq(to) }.to_string();
+            Meta::Note { seq: EventSeq(seq), text }
+        };
+        let other = Meta::Note { seq: EventSeq(7), text: "went back to a checkpoint: it rains".into() };
+        let backs = [20, 22, 24, 26, 28, 30].map(|seq| note(seq, 12));
+        let metas = [exec(1, 10, 9, 1, "sh"), note(9, 5), other].into_iter().chain(backs);
+        let shown = processes(metas)[0].shown_ways_back();
+        assert_eq!(
+            shown,
+            ["back to event 5, by event 9", "back to event 12, by events 20, 22, 24, 26 and 2 more"]
+        );
     }
 
     #[test]
