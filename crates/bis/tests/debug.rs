@@ -431,7 +431,9 @@ impl Transcript {
         write(&folder.join("gdb.in"), &input)?;
         let argv = self.argv(&cwd)?;
         let mut words: Vec<OsString> = ["run", "--gdb", "-x"].map(OsString::from).into();
-        words.extend([rc.into_os_string(), "-o".into(), trace.clone().into_os_string(), "--".into()]);
+        words.push(rc.into_os_string());
+        words.extend(self.words("record").into_iter().map(OsString::from));
+        words.extend(["-o".into(), trace.clone().into_os_string(), "--".into()]);
         words.extend(argv);
         let line: Vec<String> = words.iter().map(|word| quoted(&word.to_string_lossy())).collect();
         let again = format!(

@@ -37,6 +37,15 @@ fn signals_of_the_terminal_and_of_others() {
 }
 
 #[test]
+fn gdb_on_a_program_that_runs() {
+    if ["gdb", "gcc"].iter().all(|program| common::installed(program)) {
+        sit("gdb.py");
+    } else {
+        eprintln!("ignored: gdb.py: needs gdb and gcc");
+    }
+}
+
+#[test]
 fn a_program_that_is_left_out() {
     sit("left_out.py");
 }

@@ -6,6 +6,8 @@ use bis_record::{Checksum, Counting, Level};
 use bis_trace::types::TickKind;
 use clap::{Args, ValueEnum};
 
+use super::size;
+
 /// How long a thread may run while others of its process could, if nothing else is said.
 const SLICE_MS: u64 = 10;
 
@@ -164,6 +166,10 @@ pub struct Making {
     /// With --gdb: let gdb execute the commands in this file; can be given several times
     #[arg(short = 'x', long = "commands", value_name = "FILE", requires = "gdb")]
     pub commands: Vec<OsString>,
+    /// With --gdb: how much memory its checkpoints may take, like 512M or 2G [default: a quarter of the
+    /// machine's]
+    #[arg(long, value_name = "SIZE", value_parser = size, requires = "gdb")]
+    pub checkpoint_memory: Option<u64>,
     /// Say where the trace is, also when standard error is not a terminal
     #[arg(short, long)]
     pub verbose: bool,

@@ -101,6 +101,8 @@ pub(super) struct Guided(Arc<Link>);
 
 struct Link {
     commands: Vec<OsString>,
+    /// How much memory checkpoints may take, bytes.
+    memory: Option<u64>,
     /// What gdb reads where there is no terminal: our standard input, as it was.
     input: Mutex<Option<OwnedFd>>,
     terminal: Mutex<Option<Terminal>>,
@@ -133,8 +135,9 @@ impl Asked {
 }
 
 impl Guided {
-    /// gdb is started when the program stands at its begin, and executes these files.
-    pub(super) fn new(commands: Vec<OsString>) -> Result<Guided> {
+    /// gdb is started when the program stands at its begin, and executes these files. Its checkpoints may
+    /// take so much memory, bytes.
+    pub(super) fn new(commands: Vec<OsString>, memory: Option<u64>) -> Result<Guided> {
         let what = |error| Failure::of("speak to a debugger".to_owned(), error);
         let (own, other) = UnixStream::pair().map_err(what)?;
         let terminal = Terminal::own();
@@ -152,6 +155,7 @@ impl Guided {
         thread.spawn(move || listen(reading, &tell, &told)).map_err(what)?;
         Ok(Guided(Arc::new(Link {
             commands,
+            memory,
             input: Mutex::new(Some(input)),
             terminal: Mutex::new(terminal),
             to: Mutex::new(own),
@@ -206,6 +210,9 @@ impl Link {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["replay", "--quiet", "--live-fd"]).arg(other.as_raw_fd().to_string());
         command.args(["--domain".into(), stand.domain.0.to_string()]);
+        if let Some(memory) = self.memory {
+            command.args(["--checkpoint-memory".into(), memory.to_string()]);
+        }
         for file in &self.commands {
             command.arg("-x").arg(file);
         }

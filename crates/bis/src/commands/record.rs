@@ -87,7 +87,11 @@ fn record(args: Record, live: bool) -> Result<u8> {
         return Err(failure);
     }
     let making = &args.making;
-    let guided = match making.gdb.then(|| Guided::new(making.commands.clone())).transpose() {
+    let guided = match making
+        .gdb
+        .then(|| Guided::new(making.commands.clone(), making.checkpoint_memory))
+        .transpose()
+    {
         Ok(guided) => guided,
         Err(failure) => {
             place.undo();
