@@ -5,8 +5,8 @@
 
 enum { COUNT = 100, PAGES = 50 };
 
-// Processes that this one has made.
-static int count_children(void) {
+// Processes that this one has made: by all that the machine has.
+static int count_in_proc(void) {
   DIR *all = opendir("/proc");
   CHECK(all != NULL);
   int count = 0;
@@ -23,6 +23,18 @@ static int count_children(void) {
     if (behind != NULL && sscanf(behind, ") %*c %d", &parent) == 1) count += parent == getpid();
   }
   CHECK(closedir(all) == 0);
+  return count;
+}
+
+// The same, by the kernel's list where there is one: that of the machine may be long.
+static int count_children(void) {
+  char name[64], text[1024];
+  snprintf(name, sizeof name, "/proc/self/task/%d/children", (int)getpid());
+  int fd = open(name, O_RDONLY), count = 0;
+  if (fd < 0) return count_in_proc();
+  for (ssize_t len; (len = read(fd, text, sizeof text)) > 0;)
+    for (ssize_t at = 0; at < len; at++) count += text[at] == ' ';
+  CHECK(close(fd) == 0);
   return count;
 }
 

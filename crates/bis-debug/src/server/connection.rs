@@ -49,8 +49,12 @@ impl Connection {
                 };
                 decoder.feed(&buffer[..count]);
                 while let Some(item) = decoder.next_item() {
-                    if item == Item::Interrupt {
-                        stopper.ask();
+                    match item {
+                        Item::Interrupt => stopper.ask(),
+                        // What came before it was for what the client has heard the end of. What comes behind
+                        // it is for this, whether the session has begun with it or not.
+                        Item::Packet(_) => stopper.forget(),
+                        _ => {}
                     }
                     if matches!(&item, Item::Packet(payload) if payload == b"QStartNoAckMode") {
                         decoder.set_no_ack(true);

@@ -641,7 +641,6 @@ impl<'t> Session<'t> {
     /// # Errors
     /// Where there is no such place in this process; the session stays where it was.
     pub fn seek(&mut self, position: &Position) -> Result<Report, Trouble> {
-        self.stopper.take();
         let position = self.exact(position)?;
         self.settle(position)?;
         self.position = self.own_name();

@@ -287,8 +287,6 @@ impl<'t> Session<'t> {
     /// Lets the copy go on: one task in it, by one instruction with `step`, or as many as lie in a range. A
     /// signal is what the client wants the program to get.
     pub fn go_diverted(&mut self, step: Option<(Tid, Option<(u64, u64)>)>, signal: Option<Signal>) -> Report {
-        self.stopper.take();
-        self.stopper.interrupt_of().take();
         let report = match signal {
             Some(signal) => Ok(self.over(&format!("would get {signal} now, which only the recording can"))),
             None => self.diverted_forward(step),

@@ -143,7 +143,6 @@ impl<'t> Session<'t> {
         &mut self,
         work: impl FnOnce(&mut Session<'t>) -> Result<Report, Trouble>,
     ) -> Report {
-        self.stopper.take();
         self.exec_return = None;
         let report = work(self);
         self.alarm.clear();

@@ -116,6 +116,11 @@ impl Stopper {
         helpers.iter().for_each(Stopper::ask);
     }
 
+    /// Whoever has asked does not want it any more.
+    pub fn forget(&self) {
+        self.is_asked.store(false, Ordering::SeqCst);
+    }
+
     /// One for a session that helps this one, which is asked when this one is.
     fn helper(&self) -> Stopper {
         let helper = Stopper::default();

@@ -200,7 +200,14 @@ impl Session<'_> {
         self.world.trace().follow().map_err(Halt::from)?;
         let first = self.images.first().copied().unwrap_or(self.entry().domain);
         self.images = images(self.world, self.world.entry(first).map_err(Halt::from)?);
-        Ok(if self.live.replica.next_event()?.is_some() { Further::Events } else { Further::Nothing })
+        if self.live.replica.next_event()?.is_some() {
+            return Ok(Further::Events);
+        }
+        // Asked before it has done anything, it stands where it stood.
+        let report = Report { tid: self.tid, why: Why::Interrupted };
+        let is_interrupted =
+            advance == Some(Advance::Further) && std::mem::take(&mut self.origin.is_interrupted);
+        Ok(if is_interrupted { Further::Stopped(report) } else { Further::Nothing })
     }
 
     /// Does the user stand where the program itself does: at the end of the trace, or at the place of the
