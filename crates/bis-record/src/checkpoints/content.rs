@@ -45,14 +45,11 @@ const BLOCK: usize = 64;
 pub type Own<'a> = &'a (dyn Fn(u64, &mut [u8]) + Sync);
 
 /// Does this work in as many threads as there are shares. The results, in order.
-fn in_threads<T: Sync, R: Send>(
+fn in_threads<T: Send, R: Send>(
     shares: Vec<T>,
     begin: &(dyn Fn() + Sync),
     work: impl Fn(T) -> io::Result<Vec<R>> + Sync,
-) -> io::Result<Vec<R>>
-where
-    T: Send,
-{
+) -> io::Result<Vec<R>> {
     let (begin, work) = (&begin, &work);
     thread::scope(|scope| {
         let run = |share: T| {
