@@ -2,8 +2,8 @@
 
 use std::{
     ffi::CString,
-    fs::{self, File},
-    os::unix::ffi::OsStrExt,
+    fs::File,
+    os::unix::ffi::{OsStrExt, OsStringExt},
     sync::Arc,
 };
 
@@ -84,10 +84,7 @@ pub struct Started {
 impl Started {
     pub fn of(tid: Tid) -> Started {
         let read = |name: &str| proc::read(proc::path(tid, name)).unwrap_or_default();
-        let link = |name: &str| {
-            let target = fs::read_link(format!("/proc/{tid}/{name}")).unwrap_or_default();
-            target.as_os_str().as_bytes().to_vec()
-        };
+        let link = |name: &str| proc::link(tid, name).unwrap_or_default().into_os_string().into_vec();
         let (argv, envp) = (split_nul(&read("cmdline")), split_nul(&read("environ")));
         Started { path: link("exe"), argv, envp, cwd: link("cwd") }
     }
@@ -208,7 +205,7 @@ impl Domain {
         let mut slot: Option<Stopped> = Some(stopped);
         let cs = slot.as_ref().map_or(Ok(0x33), |stopped| stopped.regs().map(|regs| regs.cs))?;
         if cs != 0x33 {
-            let path = fs::read_link(format!("/proc/{tid}/exe")).unwrap_or_default();
+            let path = proc::executable(tid).unwrap_or_default();
             let what = format!("executes {}, a 32-bit program; bis records 64-bit ones", path.display());
             return Err(RecordError::Unsupported { tid, what });
         }

@@ -5,7 +5,7 @@
 //! more.
 
 use std::{
-    fmt, fs,
+    fmt,
     path::PathBuf,
     sync::Arc,
     thread,
@@ -13,7 +13,7 @@ use std::{
 };
 
 use bis_trace::types::{Registers, Tid};
-use bis_tracee::{Memory, TraceeError, sys, task};
+use bis_tracee::{Memory, TraceeError, proc, sys, task};
 
 use crate::{
     domain::Domain,
@@ -86,12 +86,12 @@ impl Fault<'_> {
 
     /// Its auxiliary vector.
     pub fn auxv(&self) -> Vec<u8> {
-        fs::read(format!("/proc/{}/auxv", self.pid)).unwrap_or_default()
+        proc::read(proc::path(self.pid, "auxv")).unwrap_or_default()
     }
 
     /// Its executable.
     pub fn executable(&self) -> Option<PathBuf> {
-        fs::read_link(format!("/proc/{}/exe", self.pid)).ok()
+        proc::executable(self.pid)
     }
 }
 

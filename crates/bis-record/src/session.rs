@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashSet,
-    env, fs, io,
+    env, io,
     os::unix::ffi::OsStrExt,
     panic::{self, AssertUnwindSafe},
     sync::{
@@ -264,10 +264,9 @@ impl Session {
             changed: Condvar::new(),
         };
         let cwd = options.cwd.clone().or_else(|| env::current_dir().ok()).unwrap_or_default();
-        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         session.writer.meta(&Meta::Machine(Box::new(Machine {
             bis_version: env!("CARGO_PKG_VERSION").into(),
-            kernel: release.trim().into(),
+            kernel: proc::setting("kernel/osrelease").unwrap_or_default(),
             cpu: cpu::brand(),
             cpuid_faulting: session.has_cpuid_faulting,
             core_count: u32::try_from(session.cores.count()).unwrap_or(u32::MAX),

@@ -8,11 +8,12 @@
 use std::{
     fs::{self, File},
     os::{fd::AsRawFd, unix::fs::MetadataExt},
+    path::Path,
     sync::{Condvar, Mutex, PoisonError},
 };
 
 use bis_trace::types::{DomainId, Tid};
-use bis_tracee::sys;
+use bis_tracee::{ours, proc, sys};
 
 /// Device, inode, and device number of an open file.
 type Identity = (u64, u64, u64);
@@ -52,7 +53,7 @@ pub struct Stdio {
     streams: [Stream; 2],
 }
 
-fn identity(path: &str) -> Option<Identity> {
+fn identity(path: &Path) -> Option<Identity> {
     fs::metadata(path).ok().map(|m| (m.dev(), m.ino(), m.rdev()))
 }
 
@@ -61,10 +62,10 @@ impl Stdio {
     pub fn of(found: Option<Tid>) -> Stdio {
         let stream = |fd: i32| {
             let (path, file) = match found {
-                None => (format!("/proc/self/fd/{fd}"), Descriptor::Own(fd)),
+                None => (proc::fd(ours::process_id(), fd), Descriptor::Own(fd)),
                 Some(pid) => {
                     let taken = sys::take_fd(pid, fd).map_or(Descriptor::None, Descriptor::Taken);
-                    (format!("/proc/{pid}/fd/{fd}"), taken)
+                    (proc::fd(pid, fd), taken)
                 }
             };
             Stream { identity: identity(&path), file, holder: Mutex::new(None), free: Condvar::new() }
@@ -81,7 +82,7 @@ impl Stdio {
     /// Is descriptor `fd` of this task the recording's standard output (1) or error (2)? First by identity of
     /// the open file; a file that was opened anew (/dev/stderr) is known by its inode.
     pub fn which(&self, tid: Tid, fd: i32) -> Option<u8> {
-        let theirs = identity(&format!("/proc/{tid}/fd/{fd}"))?;
+        let theirs = identity(&proc::fd(tid, fd))?;
         let candidates = [1u8, 2].into_iter().filter(|n| self.stream(*n).identity == Some(theirs));
         let mut found = None;
         for number in candidates {

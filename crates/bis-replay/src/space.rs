@@ -9,7 +9,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fs::File,
-    os::{fd::AsRawFd, unix::fs::FileExt},
+    os::unix::{ffi::OsStrExt, fs::FileExt},
 };
 
 use bis_agent::{
@@ -20,7 +20,7 @@ use bis_trace::{
     event::{Backing, Effect, MemWrite},
     types::{FileId, ObjectId, PAGE, Tid},
 };
-use bis_tracee::{Memory, TraceeError, remote::Remote};
+use bis_tracee::{Memory, TraceeError, proc, remote::Remote};
 
 use crate::{
     checkpoint,
@@ -272,8 +272,8 @@ impl Space {
 
     /// Opens in the task what we have open.
     fn open_ours(&self, remote: &mut Remote<'_>, file: &File, mode: i32) -> Result<u64, EffectError> {
-        let path = format!("/proc/{}/fd/{}\0", std::process::id(), file.as_raw_fd());
-        self.memory.write(STRING_AT, path.as_bytes())?;
+        let path = proc::own_fd(file);
+        self.memory.write(STRING_AT, &[path.as_os_str().as_bytes(), b"\0"].concat())?;
         let args = [STRING_AT, flags(mode | libc::O_CLOEXEC | libc::O_NOCTTY), 0, 0, 0, 0];
         Ok(remote.must("open a file in the replayed process", libc::SYS_open, args)?)
     }

@@ -225,9 +225,14 @@ impl Source<'_> {
     /// A hard link to the file itself. Refused across filesystems, and to those who do not own the file
     /// (fs.protected_hardlinks).
     fn link(&self, to: &Path) -> bool {
-        let open = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-        rustix::fs::linkat(CWD, open.as_str(), CWD, to, AtFlags::SYMLINK_FOLLOW).is_ok()
+        rustix::fs::linkat(CWD, name_of(self.file), CWD, to, AtFlags::SYMLINK_FOLLOW).is_ok()
     }
+}
+
+/// A name for a file that is open, as long as it is: to open it is to open the file anew, with a position and
+/// rights of its own.
+pub(crate) fn name_of(file: &File) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
 impl Store {

@@ -28,10 +28,7 @@
 use std::{
     fs::{self, File, OpenOptions},
     io,
-    os::{
-        fd::AsRawFd as _,
-        unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _},
-    },
+    os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::Path,
     sync::OnceLock,
     time::{SystemTime, UNIX_EPOCH},
@@ -39,7 +36,10 @@ use std::{
 
 use rustix::fs::{AtFlags, OFlags, StatxFlags};
 
-use crate::{files::nanoseconds, store::claim};
+use crate::{
+    files::{name_of, nanoseconds},
+    store::claim,
+};
 
 /// Times younger than this prove nothing: filesystems' clocks tick coarsely.
 const SETTLED_NS: i64 = 2_000_000_000;
@@ -192,7 +192,7 @@ impl KnownFiles {
         let own = OpenOptions::new()
             .read(true)
             .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
-            .open(format!("/proc/self/fd/{}", source.as_raw_fd()));
+            .open(name_of(source));
         own.is_ok_and(|own| (self.at_rest)(&own))
     }
 

@@ -5,9 +5,11 @@
 //! a file has data (SEEK_DATA); one that cannot tell says that it is everywhere, and then zeros are at least
 //! not handed on.
 
-use std::{fs::File, io, ops::Range, os::fd::AsRawFd as _, os::unix::fs::FileExt as _};
+use std::{fs::File, io, ops::Range, os::unix::fs::FileExt as _};
 
 use rustix::fs::SeekFrom;
+
+use crate::files::name_of;
 
 /// Read at once, bytes. Pieces begin at multiples of it.
 pub const PIECE_BYTES: usize = 64 << 10;
@@ -23,7 +25,7 @@ pub fn each_piece(
     mut take: impl FnMut(u64, &[u8]) -> io::Result<()>,
 ) -> io::Result<()> {
     // A position of its own, where that can be had: it is moved.
-    let own = File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).ok();
+    let own = File::open(name_of(file)).ok();
     let mut piece = vec![0; PIECE_BYTES];
     let (mut offset, len) = (range.start, range.end);
     while offset < len {

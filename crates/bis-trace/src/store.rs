@@ -26,10 +26,7 @@
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, Permissions},
     io::{self, ErrorKind},
-    os::{
-        fd::AsRawFd as _,
-        unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
-    },
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -40,7 +37,7 @@ use rustix::{
     time::{ClockId, clock_gettime},
 };
 
-use crate::files::{copy, hash, name};
+use crate::files::{copy, hash, name, name_of};
 
 /// The mode of an entry that may not be on the disk yet, and of one that surely is.
 const WRITTEN: u32 = 0o400;
@@ -336,8 +333,7 @@ fn set_modified(file: &File, seconds: i64) -> io::Result<()> {
     let stays = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
     let times =
         Timestamps { last_access: stays, last_modification: Timespec { tv_sec: seconds, tv_nsec: 0 } };
-    let open = format!("/proc/self/fd/{}", file.as_raw_fd());
-    Ok(rustix::fs::utimensat(CWD, open.as_str(), &times, AtFlags::empty())?)
+    Ok(rustix::fs::utimensat(CWD, name_of(file), &times, AtFlags::empty())?)
 }
 
 fn since_boot() -> Duration {

@@ -30,6 +30,7 @@ use bis_agent::{
 
 use crate::{
     error::{Result, TraceeError},
+    proc,
     remote::Remote,
     sys,
     task::Stopped,
@@ -82,7 +83,7 @@ impl Area {
             }
             return Err(failed("make the hooks' memory")(io::Error::from_raw_os_error(errno)));
         };
-        let file = File::options().read(true).write(true).open(format!("/proc/{tid}/fd/{fd}"));
+        let file = File::options().read(true).write(true).open(proc::path(tid, &format!("fd/{fd}")));
         let file = file.map_err(failed("open the hooks' memory"))?;
         let count = PLACES.min(sys::file_size_limit() / AREA_LEN).max(1);
         file.set_len(count * AREA_LEN).map_err(failed("make room for the hooks' memory"))?;

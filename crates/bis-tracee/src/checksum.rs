@@ -14,7 +14,7 @@ use crate::{
     error::{Result, TraceeError},
     maps::{self, Mapping},
     memory::Memory,
-    xsave,
+    proc, xsave,
 };
 
 /// Pages looked at in one go.
@@ -51,7 +51,7 @@ pub fn sum_stack(tid: Tid, memory: &Memory, mappings: &[Mapping], addr: u64, len
 
 fn sum(tid: Tid, mut sum: Sum<'_>, mappings: &[Mapping], addr: u64, len: u64) -> Result<RangeSum> {
     let os = |source| TraceeError::Os { what: "read the page map", tid, source };
-    let pagemap = File::open(format!("/proc/{tid}/pagemap")).map_err(os)?;
+    let pagemap = File::open(proc::path(tid, "pagemap")).map_err(os)?;
     let end = addr.saturating_add(len);
     for mapping in mappings.iter().filter(|m| m.start < end && addr < m.end) {
         let (start, end) = (mapping.start.max(addr), mapping.end.min(end));

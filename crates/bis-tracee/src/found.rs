@@ -127,8 +127,7 @@ fn tracer_of(status: &Fields) -> Option<String> {
 
 /// Why the kernel does not let us trace it, in words.
 fn refusal(source: &io::Error) -> String {
-    let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
-    match scope.trim() {
+    match proc::setting("kernel/yama/ptrace_scope").as_deref().unwrap_or_default() {
         "3" => "this machine lets nobody trace a process (kernel.yama.ptrace_scope is 3)".into(),
         "2" => format!("{source} (kernel.yama.ptrace_scope is 2: only root may; try sudo)"),
         "1" => format!(

@@ -1,6 +1,7 @@
 //! A task's memory, through `/proc/PID/mem`: reads and writes what the page tables allow and, as a debugger
 //! does, private pages that the program itself may not write.
 
+use crate::proc;
 use std::{
     fs::{File, OpenOptions},
     io,
@@ -37,7 +38,7 @@ impl Memory {
     /// # Errors
     /// Where the task is gone or not ours to trace.
     pub fn open(tid: Tid) -> Result<Memory> {
-        let file = OpenOptions::new().read(true).write(true).open(format!("/proc/{tid}/mem"));
+        let file = OpenOptions::new().read(true).write(true).open(proc::path(tid, "mem"));
         let file = file.map_err(|source| TraceeError::Os { what: OPEN, tid, source })?;
         Ok(Memory { file })
     }

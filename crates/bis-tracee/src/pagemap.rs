@@ -1,6 +1,7 @@
 //! Which pages of an address space are there (`/proc/PID/pagemap`): so that memory of which little is used
 //! costs little to look at.
 
+use crate::proc;
 use std::{fs::File, io, os::unix::fs::FileExt};
 
 use bis_trace::types::{PAGE, PAGE_LEN, Tid};
@@ -38,7 +39,7 @@ impl PageMap {
     /// # Errors
     /// Where the task is gone.
     pub fn open(tid: Tid) -> io::Result<PageMap> {
-        File::open(format!("/proc/{tid}/pagemap")).map(PageMap)
+        File::open(proc::path(tid, "pagemap")).map(PageMap)
     }
 
     /// What it says of the pages of `start..end` (whole pages), in order.

@@ -5,13 +5,20 @@
 //! there is nothing.
 
 use std::{
+    ffi::{OsStr, OsString},
     fs::{self, File},
     io::{self, Read},
+    os::{
+        fd::{AsFd, AsRawFd},
+        unix::{ffi::OsStrExt, fs::MetadataExt},
+    },
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use bis_trace::types::Tid;
+
+use crate::ours;
 
 /// A file or link of a task's folder.
 pub fn path(tid: Tid, name: &str) -> PathBuf {
@@ -51,6 +58,12 @@ pub fn read_text(path: impl AsRef<Path>) -> io::Result<String> {
     String::from_utf8(read(path)?).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
+/// Where a link of a task's folder leads: `exe`, `cwd`, `root`, those of `ns` and `fd`. None as well where this
+/// process may not look.
+pub fn link(tid: Tid, name: &str) -> Option<PathBuf> {
+    fs::read_link(path(tid, name)).ok()
+}
+
 /// Is there such a task? One that has ended is there until it has been waited for.
 pub fn exists(tid: Tid) -> bool {
     path(tid, "").exists()
@@ -62,9 +75,44 @@ pub fn fd(tid: Tid, fd: i32) -> PathBuf {
     path(tid, &format!("fd/{fd}"))
 }
 
+/// The same of a descriptor of this process, under the name by which others find it, too.
+pub fn own_fd(fd: &impl AsFd) -> PathBuf {
+    path(ours::process_id(), &format!("fd/{}", fd.as_fd().as_raw_fd()))
+}
+
+/// Where this process finds the file that a task gives this name to a call, beside the descriptor `folder` (or
+/// AT_FDCWD). It leads through the task's folder, so it is no longer good when that is gone.
+pub fn seen_by(tid: Tid, folder: i32, name: &[u8]) -> PathBuf {
+    let start = match (name.first(), folder) {
+        (Some(b'/'), _) => path(tid, "root"),
+        (_, libc::AT_FDCWD) => path(tid, "cwd"),
+        (_, of_folder) => fd(tid, of_folder),
+    };
+    let below = &name[name.iter().take_while(|byte| **byte == b'/').count()..];
+    if below.is_empty() { start } else { start.join(OsStr::from_bytes(below)) }
+}
+
+/// What tells a file from all others, as long as it is there: device and inode. Of a link, where it leads.
+pub fn identity(file: impl AsRef<Path>) -> Option<(u64, u64)> {
+    fs::metadata(file).ok().map(|meta| (meta.dev(), meta.ino()))
+}
+
+/// The words with which a task's program was started, as they are in its memory now.
+pub fn command_line(tid: Tid) -> Vec<OsString> {
+    let line = read(path(tid, "cmdline")).unwrap_or_default();
+    let words = line.strip_suffix(b"\0").unwrap_or(&line).split(|byte| *byte == 0);
+    words.map(|word| OsStr::from_bytes(word).to_owned()).collect()
+}
+
+/// A setting of the kernel's, by its path below `/proc/sys`; none: this kernel has it not.
+pub fn setting(name: &str) -> Option<String> {
+    let text = read_text(Path::new("/proc/sys").join(name)).ok()?;
+    Some(text.trim_end().to_owned())
+}
+
 /// The program that a task executes. Where the program was removed, the path ends with " (deleted)".
 pub fn executable(tid: Tid) -> Option<PathBuf> {
-    fs::read_link(path(tid, "exe")).ok()
+    link(tid, "exe")
 }
 
 /// What a task calls itself: 15 bytes at most.
@@ -216,6 +264,19 @@ mod tests {
     }
 
     #[test]
+    fn a_name_is_found_as_its_task_finds_it() {
+        let seen = |folder, name: &[u8]| seen_by(Tid(7), folder, name);
+        assert_eq!(seen(3, b"/etc/passwd"), Path::new("/proc/7/root/etc/passwd"));
+        assert_eq!(seen(libc::AT_FDCWD, b"//"), Path::new("/proc/7/root"));
+        assert_eq!(seen(libc::AT_FDCWD, b"a/b"), Path::new("/proc/7/cwd/a/b"));
+        assert_eq!(seen(3, b"a"), Path::new("/proc/7/fd/3/a"));
+        assert_eq!(seen(3, b""), Path::new("/proc/7/fd/3"));
+        let me = ours::process_id();
+        assert_eq!(identity(seen_by(me, libc::AT_FDCWD, b"/")), identity("/"));
+        assert_eq!(identity("/no such file"), None);
+    }
+
+    #[test]
     fn this_process_is_known() {
         let me = crate::ours::thread_id();
         let process = Fields::of_this_thread().and_then(|fields| fields.tid("Tgid")).unwrap();
@@ -224,6 +285,9 @@ mod tests {
         let file = fs::File::open("/dev/null").unwrap();
         let number = std::os::fd::AsRawFd::as_raw_fd(&file);
         assert!(fds(process).unwrap().contains(&number) && fs::read_link(fd(process, number)).is_ok());
+        assert_eq!(fs::read_link(own_fd(&file)).ok(), Some("/dev/null".into()));
+        assert_eq!(command_line(process), std::env::args_os().collect::<Vec<_>>());
+        assert!(setting("kernel/osrelease").is_some() && setting("kernel/no_such_setting").is_none());
         assert_eq!(open_flags(process, number).map(|flags| flags & libc::O_ACCMODE), Some(libc::O_RDONLY));
         assert_eq!(Stat::of(me).unwrap().state(), Some('R'));
         assert!(processor_time(me).is_some());

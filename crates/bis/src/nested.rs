@@ -4,16 +4,16 @@
 use std::{
     env,
     ffi::{CString, OsString},
-    fmt, fs, io,
-    os::unix::{
-        ffi::{OsStrExt, OsStringExt},
-        fs::MetadataExt,
-    },
+    fmt, io,
+    os::unix::ffi::{OsStrExt, OsStringExt},
     path::{Path, PathBuf},
 };
 
 use bis_trace::types::Tid;
-use bis_tracee::{nested, proc::Fields};
+use bis_tracee::{
+    nested,
+    proc::{self, Fields},
+};
 
 use crate::failure::{Failure, status};
 
@@ -86,20 +86,19 @@ pub fn leave() -> Failure {
 /// The process id of the bis that traces us, if one does.
 fn by_bis() -> Option<Tid> {
     let tracer = Fields::of_this_thread()?.tid("TracerPid").filter(|tid| tid.0 != 0)?;
-    is_bis(&format!("/proc/{tracer}")).then(|| {
+    is_bis(tracer).then(|| {
         // The tracer is a thread; people know the process.
         Fields::of(tracer).and_then(|status| status.tid("Tgid")).unwrap_or(tracer)
     })
 }
 
-fn is_bis(process: &str) -> bool {
-    let identity = |path: String| fs::metadata(path).ok().map(|m| (m.dev(), m.ino()));
-    let ours = identity("/proc/self/exe".into());
-    if ours.is_some() && identity(format!("{process}/exe")) == ours {
+fn is_bis(process: Tid) -> bool {
+    let ours = proc::identity("/proc/self/exe");
+    if ours.is_some() && proc::identity(proc::path(process, "exe")) == ours {
         return true;
     }
     // Another build of bis; the link says so also when the file was replaced meanwhile.
-    fs::read_link(format!("{process}/exe")).is_ok_and(|path| {
+    proc::executable(process).is_some_and(|path| {
         let path = path.to_string_lossy().replace(" (deleted)", "");
         Path::new(&path).file_name().is_some_and(|name| name == "bis")
     })
@@ -111,7 +110,7 @@ mod tests {
 
     #[test]
     fn the_tests_own_process_is_this_very_program() {
-        assert!(is_bis("/proc/self"));
-        assert!(!is_bis("/proc/0"));
+        assert!(is_bis(Tid(std::process::id().cast_signed())));
+        assert!(!is_bis(Tid(0)));
     }
 }

@@ -66,7 +66,7 @@ fn without_largest(all: impl Iterator<Item = (u64, u64)>) -> u64 {
 
 /// The memory of a process that is not of files, also what it has together with others.
 pub fn resident(pid: Tid) -> u64 {
-    let text = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
+    let text = proc::read_text(proc::path(pid, "statm")).unwrap_or_default();
     let mut pages = text.split(' ').skip(1).map_while(|word| word.parse::<u64>().ok());
     let (resident, of_files) = (pages.next().unwrap_or(0), pages.next().unwrap_or(0));
     resident.saturating_sub(of_files) * 4096

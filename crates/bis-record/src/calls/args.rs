@@ -1,17 +1,12 @@
 //! What arguments say, as the kernel reads them, and where we find what they name.
 
 use bis_syscalls::Call;
-use bis_trace::types::Tid;
 use bis_tracee::Memory;
 
 /// The lowest bits of an argument, as the kernel reads an int.
 #[expect(clippy::cast_possible_truncation, reason = "the kernel's own reading of an int argument")]
 pub(super) fn int(arg: u64) -> i32 {
     arg as i32
-}
-
-pub(super) fn fd_path(tid: Tid, fd: i32) -> String {
-    format!("/proc/{tid}/fd/{fd}")
 }
 
 /// The fallocate modes COLLAPSE_RANGE and INSERT_RANGE: all that follows moves.

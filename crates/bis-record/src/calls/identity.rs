@@ -1,14 +1,12 @@
 //! Calls that would undo what the recorder depends on, or tell the program of it: they get the answer that
 //! they would get without bis.
 
-use std::fs;
-
 use bis_syscalls::Call;
 use bis_trace::{
     event::{MemWrite, Outcome},
     types::{Registers, Tid},
 };
-use bis_tracee::sys;
+use bis_tracee::{proc, sys};
 
 use super::args::int;
 use crate::{
@@ -27,7 +25,7 @@ const READ_IMPLIES_EXEC: u32 = 0x40_0000;
 
 /// The personality that bis was started with.
 fn own_personality() -> u64 {
-    let text = fs::read_to_string("/proc/self/personality").unwrap_or_default();
+    let text = proc::read_text("/proc/self/personality").unwrap_or_default();
     u64::from_str_radix(text.trim(), 16).unwrap_or(0)
 }
 
@@ -156,7 +154,7 @@ impl Domain {
     /// back.
     pub(super) fn enter_setaffinity(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
         let target = if call.i32(0) == 0 { tid } else { self.session.outside(tid, Tid(call.i32(0))) };
-        if !self.tasks.contains_key(&target) && fs::metadata(format!("/proc/{target}")).is_err() {
+        if !self.tasks.contains_key(&target) && !proc::exists(target) {
             return Ok(failed(libc::ESRCH));
         }
         let original = self.session.cores.original.clone();

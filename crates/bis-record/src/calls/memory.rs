@@ -8,6 +8,7 @@ use std::{
         linux::fs::MetadataExt,
         unix::{ffi::OsStrExt, fs::FileTypeExt},
     },
+    path::Path,
 };
 
 use bis_syscalls::Call;
@@ -15,12 +16,9 @@ use bis_trace::{
     event::{Backing, Effect, OUTSIDE, Outcome},
     types::{ObjectId, Tid},
 };
-use bis_tracee::maps;
+use bis_tracee::{maps, proc};
 
-use super::{
-    args::{fd_path, int},
-    outside::is_for_writing,
-};
+use super::{args::int, outside::is_for_writing};
 use crate::{
     calls::{Entry, Exit},
     domain::Domain,
@@ -109,7 +107,7 @@ pub(super) struct Made {
 }
 
 /// The file that was mapped. Its descriptor may be good for mapping and its path not for opening.
-fn open_new(made: &Made, path: &str) -> Result<File> {
+fn open_new(made: &Made, path: &Path) -> Result<File> {
     let file = File::open(path).or_else(|error| {
         let mappings = maps::read(made.tid).unwrap_or_default();
         let mapping = mappings.iter().find(|m| m.start == made.addr);
@@ -122,7 +120,7 @@ impl Domain {
     pub(super) fn enter_mmap(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
         let [addr, len, _, flags, fd, _] = call.args;
         // A TCP socket can be mapped, and the kernel then puts received pages there: as before that was so.
-        let path = fd_path(tid, int(fd));
+        let path = proc::fd(tid, int(fd));
         if flags & MAP_ANONYMOUS == 0 && fs::metadata(path).is_ok_and(|meta| meta.file_type().is_socket()) {
             return Ok(Entry::Done(-i64::from(libc::ENODEV)));
         }
@@ -184,7 +182,7 @@ impl Domain {
     /// A mapping of the file behind a descriptor, from `offset` on.
     fn map_file(&mut self, made: &Made, fd: i32, offset: u64, outcome: &mut Outcome) -> Result<()> {
         let Made { tid, addr, len, prot, is_shared } = *made;
-        let path = fd_path(tid, fd);
+        let path = proc::fd(tid, fd);
         let name = fs::read_link(&path).unwrap_or_default();
         let name = name.as_os_str().as_bytes().to_vec();
         let meta = fs::metadata(&path).map_err(|source| RecordError::Os {

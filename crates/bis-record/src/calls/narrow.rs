@@ -3,11 +3,12 @@
 //! script whose interpreter is such a program. Where the recording's first program is one, there is nothing
 //! to record (`base.rs`).
 
+use bis_tracee::proc;
 use std::{
     fs::{self, File},
     io::Read as _,
-    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
-    path::{Path, PathBuf},
+    os::unix::fs::PermissionsExt,
+    path::PathBuf,
 };
 
 use bis_trace::types::Tid;
@@ -53,11 +54,8 @@ fn narrow_program(tid: Tid, mut path: PathBuf) -> Option<PathBuf> {
         if is_narrow(&head) {
             return Some(path);
         }
-        let interpreter = Path::new(std::ffi::OsStr::from_bytes(interpreter(&head)?));
-        path = match interpreter.strip_prefix("/") {
-            Ok(below) => Path::new(&format!("/proc/{tid}/root")).join(below),
-            Err(_) => Path::new(&format!("/proc/{tid}/cwd")).join(interpreter),
-        };
+        let interpreter = interpreter(&head)?;
+        path = proc::seen_by(tid, libc::AT_FDCWD, interpreter);
     }
     None
 }

@@ -14,7 +14,7 @@ use std::{
     fs::{self, File},
     ops::Range,
     os::{linux::fs::MetadataExt, unix::fs::FileExt},
-    path::Path,
+    path::{Path, PathBuf},
     sync::atomic::Ordering,
 };
 
@@ -30,7 +30,7 @@ use bis_tracee::{
 };
 
 use super::{
-    args::{SHIFTS, buffers, fd_path, int},
+    args::{SHIFTS, buffers, int},
     entry::Touches,
 };
 use crate::{
@@ -54,7 +54,7 @@ pub fn is_cloning(request: u32) -> bool {
 const FICLONE: u32 = 0x4004_9409;
 const FICLONERANGE: u32 = 0x4020_940d;
 
-fn key_at(path: &str) -> Option<Key> {
+fn key_at(path: &Path) -> Option<Key> {
     fs::metadata(path).ok().map(|meta| (meta.st_dev(), meta.st_ino()))
 }
 
@@ -70,14 +70,14 @@ pub(super) fn fallocated([_, mode, start, len, ..]: [u64; 6]) -> (u64, u64) {
 /// A file that is mapped shared, whose length may be another one now.
 #[derive(Debug)]
 pub(super) struct Resized {
-    path: String,
+    path: PathBuf,
     object: ObjectId,
     len: u64,
 }
 
 impl Domain {
     /// The shared object that a path names.
-    fn object_at(&self, path: &str) -> Option<ObjectId> {
+    fn object_at(&self, path: &Path) -> Option<ObjectId> {
         if self.session.registry.is_empty() {
             return None;
         }
@@ -85,17 +85,17 @@ impl Domain {
     }
 
     /// How a call that changes what this path names is made. If it is an object, its token is ours already.
-    fn enter_change(&self, path: &str) -> Entry {
+    fn enter_change(&self, path: &Path) -> Entry {
         if self.object_at(path).is_some() || self.is_viewed(path) { Entry::MakeAtOnce } else { Entry::Make }
     }
 
     pub(super) fn enter_write_to(&self, tid: Tid, fd: i32) -> Entry {
-        self.enter_change(&fd_path(tid, fd))
+        self.enter_change(&proc::fd(tid, fd))
     }
 
     /// At the exit: the object that the call has changed. If it became one while the call was made, it is
     /// borrowed now, and what is read back from it is what it shows now.
-    fn changed_at(&mut self, tid: Tid, path: &str, call: &mut InCall) -> Result<Option<ObjectId>> {
+    fn changed_at(&mut self, tid: Tid, path: &Path, call: &mut InCall) -> Result<Option<ObjectId>> {
         let Some(object) = self.object_at(path) else { return Ok(None) };
         if !self.tokens.holds(object) {
             if !call.entered {
@@ -134,7 +134,7 @@ impl Domain {
     }
 
     /// A file that is mapped shared, to be read back.
-    fn open_object(path: &str) -> Result<File> {
+    fn open_object(path: &Path) -> Result<File> {
         File::open(path)
             .map_err(|source| RecordError::Os { what: "open a file that is mapped shared", source })
     }
@@ -183,7 +183,7 @@ impl Domain {
         let FileArg::Fd(index) = target.file else { return Ok(0) };
         let fd = int(args[usize::from(index)]);
         let end = if target.appends(args) || is_append(tid, fd) {
-            fs::metadata(fd_path(tid, fd)).ok().map(|meta| meta.st_size())
+            fs::metadata(proc::fd(tid, fd)).ok().map(|meta| meta.st_size())
         } else if let Some(pointer) = target.behind(args) {
             return self.moved_offset(pointer, written, outcome);
         } else if let Some(given) = target.given(args) {
@@ -231,7 +231,7 @@ impl Domain {
             return Ok(Entry::Make);
         }
         let from = target.from.map_or(-1, |from| call.i32(from.into()));
-        let prompt = is_prompt && fs::metadata(fd_path(tid, from)).is_ok_and(|meta| meta.is_file());
+        let prompt = is_prompt && fs::metadata(proc::fd(tid, from)).is_ok_and(|meta| meta.is_file());
         if prompt && File::open(&path).is_ok() {
             Ok(Entry::MakeAtOnce)
         } else {
@@ -257,23 +257,15 @@ impl Domain {
     }
 
     /// Where we find a path that the program gives; `dirfd` may be AT_FDCWD.
-    fn path_of(&self, tid: Tid, dirfd: i32, addr: u64) -> Option<String> {
-        let name = self.memory.read_c_str(addr).ok()?;
-        let name = String::from_utf8(name).ok()?;
-        Some(if name.starts_with('/') {
-            format!("/proc/{tid}/root{name}")
-        } else if dirfd == libc::AT_FDCWD {
-            format!("/proc/{tid}/cwd/{name}")
-        } else {
-            format!("{}/{name}", fd_path(tid, dirfd))
-        })
+    fn path_of(&self, tid: Tid, dirfd: i32, addr: u64) -> Option<PathBuf> {
+        Some(proc::seen_by(tid, dirfd, &self.memory.read_c_str(addr).ok()?))
     }
 
     /// What the table says of the file that a call changes, and where we find that file.
-    pub fn target_of(&self, tid: Tid, nr: u64, args: [u64; 6]) -> Option<(Target, String)> {
+    pub fn target_of(&self, tid: Tid, nr: u64, args: [u64; 6]) -> Option<(Target, PathBuf)> {
         let target = row(nr)?.target?;
         let path = match target.file {
-            FileArg::Fd(index) => fd_path(tid, int(args[usize::from(index)])),
+            FileArg::Fd(index) => proc::fd(tid, int(args[usize::from(index)])),
             FileArg::Path(index) => self.path_of(tid, libc::AT_FDCWD, args[usize::from(index)])?,
         };
         Some((target, path))
@@ -326,7 +318,7 @@ impl Domain {
     }
 
     pub(super) fn enter_ioctl(&self, tid: Tid, call: &Call) -> Entry {
-        if is_cloning(call.u32(1)) { self.enter_change(&fd_path(tid, call.i32(0))) } else { Entry::Make }
+        if is_cloning(call.u32(1)) { self.enter_change(&proc::fd(tid, call.i32(0))) } else { Entry::Make }
     }
 
     /// A file that is mapped shared has other content, where it was cloned to, and perhaps another length.
@@ -334,7 +326,7 @@ impl Domain {
         let (tid, args) = (it.tid, it.args());
         let (call, outcome) = (&mut *it.call, &mut *it.outcome);
         let Some((start, end)) = self.cloned_to(args) else { return Ok(()) };
-        let path = fd_path(tid, int(args[0]));
+        let path = proc::fd(tid, int(args[0]));
         let Some(object) = self.changed_at(tid, &path, call)? else { return Ok(()) };
         let file = Self::open_object(&path)?;
         let len = file.metadata().map(|meta| meta.st_size());
@@ -377,7 +369,7 @@ impl Domain {
         let (call, outcome) = (&mut *it.call, &mut *it.outcome);
         let (_, _, flags) = self.open_args(call.nr, call.entry.args());
         if flags & libc::O_TRUNC != 0
-            && let Some(object) = self.changed_at(tid, &fd_path(tid, fd), call)?
+            && let Some(object) = self.changed_at(tid, &proc::fd(tid, fd), call)?
         {
             outcome.effects.push(Effect::ResizeObject { object, len: 0 });
         }
@@ -400,7 +392,7 @@ impl Domain {
     /// A hook has cut a mapped file, because its name led to another one when the hook asked. As after a
     /// traced open.
     pub fn tell_cut(&mut self, tid: Tid, fd: i32, outcome: &mut Outcome) -> Result<()> {
-        let path = fd_path(tid, fd);
+        let path = proc::fd(tid, fd);
         if let Some(object) = self.object_at(&path) {
             self.borrow_object(tid, object)?;
             outcome.effects.push(Effect::ResizeObject { object, len: 0 });
@@ -415,7 +407,7 @@ impl Domain {
     /// Is this file the memory of a process of the recording? Its path ends with the process's id (or a
     /// task's) as its /proc has it, which may be that of a pid namespace.
     fn is_memory_of_ours(&self, tid: Tid, fd: i32) -> bool {
-        let path = fd_path(tid, fd);
+        let path = proc::fd(tid, fd);
         let target = fs::read_link(&path).unwrap_or_default();
         if target.file_name().is_none_or(|name| name != "mem") {
             return false;
@@ -439,8 +431,8 @@ impl Domain {
             return None;
         }
         let path = match touches {
-            Touches::Cloned => is_cloning(call.u32(1)).then(|| fd_path(tid, call.i32(0)))?,
-            Touches::Mapped => (call.args[3] & MAP_ANONYMOUS == 0).then(|| fd_path(tid, call.i32(4)))?,
+            Touches::Cloned => is_cloning(call.u32(1)).then(|| proc::fd(tid, call.i32(0)))?,
+            Touches::Mapped => (call.args[3] & MAP_ANONYMOUS == 0).then(|| proc::fd(tid, call.i32(4)))?,
             // The kernel gives a segment's id as its inode, on its first anonymous device.
             Touches::Segment => {
                 return self.session.registry.find((libc::makedev(0, 1), u64::from(call.u32(0))));

@@ -44,7 +44,7 @@ fn is_nonblocking(tid: Tid, fd: i32) -> bool {
 /// The same for a socket; none for one of packets.
 fn least_of_socket(tid: Tid, inode: u64, local: u64) -> Option<u64> {
     let listed = |table: &str, column: usize, matches: &dyn Fn(&[&str]) -> bool| {
-        let text = fs::read_to_string(format!("/proc/{tid}/net/{table}")).unwrap_or_default();
+        let text = proc::read_text(proc::path(tid, &format!("net/{table}"))).unwrap_or_default();
         text.lines().skip(1).any(|line| {
             let fields: Vec<&str> = line.split_whitespace().collect();
             fields.get(column).and_then(|field| field.parse().ok()) == Some(inode) && matches(&fields)

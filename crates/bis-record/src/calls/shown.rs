@@ -10,14 +10,13 @@ use std::{
     fs::{self, File},
     io::{self, Read as _},
     ops::Range,
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
 use bis_trace::types::Tid;
-use bis_tracee::sys;
+use bis_tracee::{proc, sys};
 
-use crate::calls::{args::fd_path, shown::window::Window};
+use crate::calls::shown::window::Window;
 
 /// A text that is being read.
 #[derive(Debug)]
@@ -91,7 +90,7 @@ fn by_name(path: &Path) -> Option<(Shown, Tid)> {
 }
 
 fn shown_file(tid: Tid, fd: i32) -> Option<ShownFile> {
-    let link = fd_path(tid, fd);
+    let link = proc::fd(tid, fd);
     let path = fs::read_link(&link).ok()?;
     let (what, number) = by_name(&path)?;
     if is_bis(tid) {
@@ -102,10 +101,9 @@ fn shown_file(tid: Tid, fd: i32) -> Option<ShownFile> {
 
 /// Is this bis itself, which has to find out that it is recorded, or another build of it? It sees what is so.
 fn is_bis(tid: Tid) -> bool {
-    let path = format!("/proc/{tid}/exe");
-    let identity = |path: &str| fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()));
-    fs::read_link(&path).is_ok_and(|exe| exe.file_name().is_some_and(|name| name == "bis"))
-        || identity(&path).is_some_and(|it| identity("/proc/self/exe") == Some(it))
+    let executed = proc::identity(proc::path(tid, "exe"));
+    proc::executable(tid).is_some_and(|exe| exe.file_name().is_some_and(|name| name == "bis"))
+        || executed.is_some_and(|it| proc::identity("/proc/self/exe") == Some(it))
 }
 
 /// Is what a descriptor shows computed here?

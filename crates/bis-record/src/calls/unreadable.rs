@@ -3,16 +3,17 @@
 //! executed does: whoever wanted to start it is told so, and goes on. Only where such a program is the
 //! recording's first is there nothing to record.
 
+use bis_tracee::proc;
 use std::{
     fs::{self, File},
     io::ErrorKind,
-    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
 use bis_trace::types::Tid;
 
-use super::args::{ExecArgs, fd_path};
+use super::args::ExecArgs;
 use crate::{calls::Entry, domain::Domain, error::Result};
 
 impl Domain {
@@ -37,14 +38,7 @@ impl Domain {
     /// The file that an exec names, as we find it.
     pub(super) fn program(&self, tid: Tid, exec: &ExecArgs) -> Option<PathBuf> {
         let name = self.memory.read_c_str(exec.name).ok()?;
-        let root = match (name.first(), exec.folder) {
-            (Some(b'/'), _) => format!("/proc/{tid}/root"),
-            (_, libc::AT_FDCWD) => format!("/proc/{tid}/cwd"),
-            (None, fd) => return Some(fd_path(tid, fd).into()),
-            (_, fd) => fd_path(tid, fd),
-        };
-        let name = std::ffi::OsStr::from_bytes(&name);
-        Some(Path::new(&root).join(Path::new(name).strip_prefix("/").unwrap_or(Path::new(name))))
+        Some(proc::seen_by(tid, exec.folder, &name))
     }
 }
 

@@ -13,6 +13,7 @@
 use std::{
     fs::{self, File},
     os::linux::fs::MetadataExt,
+    path::Path,
 };
 
 use bis_trace::{
@@ -23,13 +24,10 @@ use bis_trace::{
 use bis_tracee::{
     maps::{self, Mapping},
     pagemap::{Page, PageMap},
+    proc,
 };
 
-use super::{
-    args::{fd_path, int},
-    entry::Touches,
-    objects::fallocated,
-};
+use super::{args::int, entry::Touches, objects::fallocated};
 use crate::{
     calls::Exit,
     domain::Domain,
@@ -380,7 +378,7 @@ impl Domain {
     }
 
     /// May somebody have a view of the file that this path names?
-    pub(super) fn is_viewed(&self, path: &str) -> bool {
+    pub(super) fn is_viewed(&self, path: &Path) -> bool {
         !self.session.views.is_empty()
             && fs::metadata(path).is_ok_and(|meta| self.session.views.has((meta.st_dev(), meta.st_ino())))
     }
@@ -393,9 +391,9 @@ impl Domain {
         let (tid, args) = (it.tid, it.args());
         let target = self.target_of(tid, it.call.nr, args);
         let path = match touches {
-            Touches::Cloned => self.cloned_to(args).map(|_| fd_path(tid, int(args[0]))),
+            Touches::Cloned => self.cloned_to(args).map(|_| proc::fd(tid, int(args[0]))),
             Touches::Opened if self.truncates(it.call) => {
-                Some(fd_path(tid, i32::try_from(it.result).unwrap_or(-1)))
+                Some(proc::fd(tid, i32::try_from(it.result).unwrap_or(-1)))
             }
             _ => target.as_ref().map(|(_, path)| path.clone()),
         };

@@ -15,7 +15,7 @@ use bis_trace::{
     ours::{self, AreaKind},
     types::{TickKind, Tid},
 };
-use bis_tracee::{Stopped, TraceeError, area::Area, image, maps::Mapping};
+use bis_tracee::{Stopped, TraceeError, area::Area, image, maps::Mapping, proc};
 
 use super::{
     Hooks,
@@ -81,7 +81,7 @@ impl Domain {
             return Ok(());
         }
         let session = Arc::clone(&self.session);
-        let executable = fs::read_link(format!("/proc/{}/exe", self.first_tid)).unwrap_or_default();
+        let executable = proc::executable(self.first_tid).unwrap_or_default();
         if let Some(name) = translators::translator(&executable) {
             let text = format!(
                 "task {}: no hooks, all calls are traced: {name} reads the text of programs, to translate it",

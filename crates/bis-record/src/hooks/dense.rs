@@ -25,10 +25,7 @@
 use std::{
     ffi::OsStr,
     fs::File,
-    os::{
-        fd::AsRawFd,
-        unix::{ffi::OsStrExt, fs::MetadataExt},
-    },
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::Path,
     sync::PoisonError,
     time::{Duration, Instant},
@@ -45,6 +42,7 @@ use bis_trace::{
 use bis_tracee::{
     Stopped,
     maps::{self},
+    proc,
     remote::Remote,
 };
 
@@ -304,9 +302,9 @@ fn map_pieces(
     let mut remote = Remote::new(slot)?;
     let tid = remote.tid();
     // By its name, which it may not have there (another root, another user); or as we have it open.
-    let ours = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+    let ours = proc::own_fd(file);
     let mut fd = None;
-    for name in [path.as_os_str().as_bytes(), ours.as_bytes()] {
+    for name in [path.as_os_str().as_bytes(), ours.as_os_str().as_bytes()] {
         if name.len() >= STRING_MAX || !name.starts_with(b"/") {
             continue;
         }
@@ -317,9 +315,9 @@ fn map_pieces(
         if found < 0 {
             continue;
         }
-        let opened = std::fs::metadata(format!("/proc/{tid}/fd/{found}"));
+        let opened = i32::try_from(found).ok().and_then(|fd| proc::identity(proc::fd(tid, fd)));
         let found = found.cast_unsigned();
-        if opened.is_ok_and(|opened| (opened.dev(), opened.ino()) == (meta.dev(), meta.ino())) {
+        if opened == Some((meta.dev(), meta.ino())) {
             fd = Some(found);
             break;
         }

@@ -2,14 +2,13 @@
 //! calls are left to be judged, whose the descriptors are, whether they may read the clock.
 
 use std::{
-    fs,
     sync::atomic::{Ordering, fence},
     time::Duration,
 };
 
 use bis_agent::hooks::state;
 use bis_trace::types::Tid;
-use bis_tracee::image;
+use bis_tracee::{image, proc};
 
 use super::clock::{close, show};
 use crate::{Checksum, domain::Domain, error::Result};
@@ -33,7 +32,7 @@ impl Domain {
     /// The task has another current folder now: does it lie in /proc?
     pub fn show_folder(&self, tid: Tid) {
         let Some(hooks) = &self.hooks else { return };
-        let folder = fs::read_link(format!("/proc/{tid}/cwd")).unwrap_or_default();
+        let folder = proc::link(tid, "cwd").unwrap_or_default();
         hooks.area.set(state::IN_PROC, folder.starts_with("/proc").into());
     }
 

@@ -21,8 +21,6 @@ use bis_trace::types::{PAGE, PAGE_LEN};
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet, VecDeque},
-    fs,
-    os::unix::fs::MetadataExt,
     time::Instant,
 };
 
@@ -34,7 +32,7 @@ use bis_trace::{
 use bis_tracee::{
     Memory,
     maps::{self, Mapping},
-    place,
+    place, proc,
     siginfo::{SigInfo, is_stop},
 };
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
@@ -129,7 +127,7 @@ impl Domain {
         let starts = starts.chain(begins.into_iter().map(|addr| (addr, frames.len())));
         let starts: Vec<(u64, usize, &Mapping)> =
             starts.filter_map(|(addr, depth)| Some((addr, depth, text_of(addr)?))).collect();
-        let program = fs::metadata(format!("/proc/{tid}/exe")).map(|meta| meta.ino()).unwrap_or(0);
+        let program = proc::identity(proc::path(tid, "exe")).map_or(0, |(_, inode)| inode);
         let files: BTreeSet<u64> = starts.iter().map(|(.., text)| text.inode).collect();
         let files: Vec<u64> = files.into_iter().collect();
         let mut points = BTreeSet::new();

@@ -1,12 +1,9 @@
 //! Mappings: the files behind them, and how far stacks may grow.
 
-use std::{
-    fs::File,
-    os::unix::{ffi::OsStrExt, fs::MetadataExt},
-};
+use std::{fs::File, os::unix::fs::MetadataExt};
 
 use bis_trace::types::{PAGE, Tid};
-use bis_tracee::{maps::Mapping, sys};
+use bis_tracee::{maps::Mapping, proc, sys};
 
 /// Device and inode of what is mapped.
 pub type Key = (u64, u64);
@@ -16,13 +13,14 @@ const STACK_BYTES_MAX: u64 = 1 << 30;
 
 /// The file behind a mapping. Its name may be gone or name another file by now, so the inode must agree.
 pub fn open_mapped(tid: Tid, mapping: &Mapping) -> Option<File> {
-    let by_range = format!("/proc/{tid}/map_files/{:x}-{:x}", mapping.start, mapping.end);
+    let by_range = proc::path(tid, &format!("map_files/{:x}-{:x}", mapping.start, mapping.end));
     if let Ok(file) = File::open(by_range) {
         return Some(file);
     }
-    let path = std::path::Path::new(std::ffi::OsStr::from_bytes(&mapping.name));
-    let rooted = std::path::Path::new(&format!("/proc/{tid}/root")).join(path.strip_prefix("/").ok()?);
-    let file = File::open(rooted).ok()?;
+    if !mapping.name.starts_with(b"/") {
+        return None;
+    }
+    let file = File::open(proc::seen_by(tid, libc::AT_FDCWD, &mapping.name)).ok()?;
     (file.metadata().ok()?.ino() == mapping.inode).then_some(file)
 }
 

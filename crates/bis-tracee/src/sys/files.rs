@@ -1,6 +1,6 @@
 //! Descriptors and open files, ours and other processes'.
 
-use std::{io, ptr};
+use std::{io, os::unix::ffi::OsStrExt, path::Path, ptr};
 
 use bis_trace::types::{PAGE_LEN, Tid};
 
@@ -94,8 +94,8 @@ pub fn is_at_rest(file: &std::fs::File) -> bool {
 }
 
 /// Is this a file of a /proc, wherever that is mounted?
-pub fn is_on_procfs(path: &str) -> bool {
-    let Ok(path) = std::ffi::CString::new(path) else { return false };
+pub fn is_on_procfs(path: &Path) -> bool {
+    let Ok(path) = std::ffi::CString::new(path.as_os_str().as_bytes()) else { return false };
     // SAFETY: an all-zero statfs is valid; the kernel fills it, and reads a string.
     let (found, fs) = unsafe {
         let mut fs: libc::statfs = std::mem::zeroed();

@@ -6,17 +6,15 @@
 //! line that begins with `  gdb `, in it for `-ex` and `target extended-remote ADDRESS` in single quotes, and
 //! takes the last word for the executable.
 
+use bis_tracee::proc;
 use std::{
     ffi::{OsStr, OsString},
     fs::{File, OpenOptions},
     io::{self, Write},
     net::SocketAddr,
-    os::{
-        fd::{AsRawFd, OwnedFd},
-        unix::process::ExitStatusExt,
-    },
+    os::{fd::OwnedFd, unix::process::ExitStatusExt},
     path::{Path, PathBuf},
-    process::{self, Command, ExitStatus, Stdio},
+    process::{Command, ExitStatus, Stdio},
     sync::mpsc::{self, Receiver},
     thread,
     time::Duration,
@@ -250,7 +248,7 @@ impl Script {
 
     /// Its path, for other processes as well.
     fn path(&self) -> PathBuf {
-        format!("/proc/{}/fd/{}", process::id(), self.0.as_raw_fd()).into()
+        proc::own_fd(&self.0)
     }
 }
 

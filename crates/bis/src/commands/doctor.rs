@@ -1,6 +1,7 @@
 //! `bis doctor`: what works on this machine, each thing tried, and what to do about what does not. The trials
 //! of tracing are in `bis-tracee`; here are those of the surroundings: disk, folder, limits, kernel.
 
+use bis_tracee::proc;
 use std::{fs, io::Write, path::Path};
 
 use rustix::{
@@ -50,7 +51,7 @@ fn read(path: &str) -> Option<String> {
 }
 
 fn kernel() -> Check {
-    let release = read("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let release = proc::setting("kernel/osrelease").unwrap_or_default();
     if enough(&release) {
         return Check::good("kernel", format!("Linux {release}"));
     }
@@ -81,7 +82,7 @@ fn processor() -> Check {
 }
 
 fn yama() -> Check {
-    match read("/proc/sys/kernel/yama/ptrace_scope").as_deref() {
+    match proc::setting("kernel/yama/ptrace_scope").as_deref() {
         None => Check::good("yama", "not in this kernel: ptrace is not restricted by it"),
         Some("0" | "1") => Check::good("yama", "ptrace_scope allows tracing of own children"),
         Some(scope) => Check::bad(

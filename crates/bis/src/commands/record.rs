@@ -4,6 +4,7 @@
 //! A successful recording adds nothing to the program's output: where the trace is, is said on a terminal
 //! only, or when asked for. A recording that never began leaves nothing behind.
 
+use bis_tracee::proc;
 use std::{
     env as std_env,
     ffi::{OsStr, OsString},
@@ -221,12 +222,8 @@ fn told(error: &RecordError, name: &OsStr, place: Place) -> Failure {
 
 /// What a process runs, and its current folder, as far as can be told.
 fn running(pid: Tid) -> (program::Found, Option<PathBuf>) {
-    let link = |name: &str| fs::read_link(format!("/proc/{pid}/{name}")).ok();
-    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let words = line.strip_suffix(b"\0").unwrap_or(&line).split(|byte| *byte == 0);
-    let argv = words.map(|word| OsStr::from_bytes(word).to_owned()).collect();
-    let path = link("exe").unwrap_or_else(|| format!("process-{pid}").into());
-    (program::Found { path, argv }, link("cwd"))
+    let path = proc::executable(pid).unwrap_or_else(|| format!("process-{pid}").into());
+    (program::Found { path, argv: proc::command_line(pid) }, proc::link(pid, "cwd"))
 }
 
 /// The program becomes a part of the recording that this process is in: it takes our place. Returns only if

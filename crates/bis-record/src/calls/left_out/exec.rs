@@ -6,7 +6,7 @@
 //! made an exec of the stand-in. A program that cannot be started fails as an exec does.
 
 use std::{
-    ffi::{CString, OsStr},
+    ffi::CString,
     fs::{self, File},
     io::{self, Write},
     os::{
@@ -54,8 +54,7 @@ fn why_not(pid: Tid, status: Option<&Fields>) -> Option<&'static str> {
         return Some("its user, groups or capabilities are not those of bis");
     }
     let differs = |name: String| {
-        let link = |process: &str| fs::read_link(format!("/proc/{process}/{name}")).ok();
-        let (its, ours) = (link(&pid.to_string()), link("thread-self"));
+        let (its, ours) = (proc::link(pid, &name), proc::link(bis_tracee::ours::thread_id(), &name));
         its.is_none() || its != ours
     };
     if differs("root".into()) || NAMESPACES.iter().any(|name| differs(format!("ns/{name}"))) {
@@ -287,15 +286,9 @@ impl Domain {
 
 /// The name under which the task knows the file that we find by this name.
 fn named(tid: Tid, found: &Path) -> PathBuf {
-    let name = found.as_os_str().as_bytes();
-    for (prefix, link) in [(format!("/proc/{tid}/root"), "/".into()), {
-        let cwd = format!("/proc/{tid}/cwd");
-        let folder = fs::read_link(&cwd).unwrap_or_default();
-        (cwd, folder)
-    }] {
-        if let Some(rest) = name.strip_prefix(prefix.as_bytes()) {
-            let rest = rest.strip_prefix(b"/").unwrap_or(rest);
-            return Path::new(&link).join(OsStr::from_bytes(rest));
+    for (link, leads_to) in [("root", "/".into()), ("cwd", proc::link(tid, "cwd").unwrap_or_default())] {
+        if let Ok(rest) = found.strip_prefix(proc::path(tid, link)) {
+            return leads_to.join(rest);
         }
     }
     fs::canonicalize(found).unwrap_or_else(|_| found.to_owned())

@@ -43,11 +43,7 @@ use super::{
     without,
 };
 use crate::{
-    calls::{
-        Entry,
-        args::{buffers, fd_path},
-        outside::is_for_writing,
-    },
+    calls::{Entry, args::buffers, outside::is_for_writing},
     domain::Domain,
     error::Result,
     space::ARENA_LEN,
@@ -312,7 +308,7 @@ impl Domain {
         }
         let (_, ours) = self.ours_of(tid, file.number)?;
         // By the descriptor: what it shows stays the same whatever its name means here.
-        let file = File::open(fd_path(tid, fd)).ok()?;
+        let file = File::open(proc::fd(tid, fd)).ok()?;
         let rest = Some(Rest { file, raw: Vec::new(), ours });
         Some(ShownText { fd, path, text: Vec::new(), rest, window })
     }
@@ -352,18 +348,18 @@ impl Domain {
     fn whole_text(&self, tid: Tid, fd: i32, file: &ShownFile) -> Option<Vec<u8>> {
         let (number, ours) = self.ours_of(tid, file.number)?;
         // By the descriptor, as above.
-        let text = fs::read(fd_path(tid, fd)).ok()?;
+        let text = fs::read(proc::fd(tid, fd)).ok()?;
         let kept = match file.what {
             Shown::Numa => text::numa(&text, &ours),
             Shown::Status => {
-                let own = fs::read("/proc/self/status").ok()?;
+                let own = proc::read("/proc/self/status").ok()?;
                 let is_self = self.is_self(tid, number);
                 text::status(&text, &own, is_self, self.own_seccomp(number), &weigh(number, &ours)?)
             }
             Shown::Stat => text::stat(&text, self.is_self(tid, number), &weigh(number, &ours)?),
             Shown::Statm => text::statm(&text, &weigh(number, &ours)?),
             Shown::Rollup => {
-                let smaps = fs::read(format!("/proc/{number}/smaps")).ok()?;
+                let smaps = proc::read(proc::path(number, "smaps")).ok()?;
                 text::rollup(&text, &self.mappings(number, &smaps, &ours))
             }
             Shown::Mappings | Shown::Memory => return None,
@@ -435,7 +431,7 @@ fn position(tid: Tid, fd: i32) -> Option<u64> {
 /// The kernel tells names as the reader finds them. A program below another root does not know what is above
 /// it.
 fn as_seen_from(tid: Tid, text: Vec<u8>) -> Vec<u8> {
-    let root = fs::read_link(format!("/proc/{tid}/root")).unwrap_or_default();
+    let root = proc::link(tid, "root").unwrap_or_default();
     let root = root.as_os_str().as_bytes();
     if root.len() <= 1 {
         return text;
