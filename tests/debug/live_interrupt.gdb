@@ -6,7 +6,8 @@
 # On a busy machine ^C may come before the program has gone on, or before gdb has let it: it is pressed until it has.
 python import os, subprocess
 python def press(): subprocess.Popen(["sh", "-c", f"sleep 0.4; kill -INT {os.getpid()}"])
-python exec("def until(moved):\n while not int(gdb.parse_and_eval(moved)):\n  try:\n   press()\n   gdb.execute('continue')\n  except (KeyboardInterrupt, gdb.error): pass")
+python exec("def once():\n while True:\n  try:\n   press()\n   return gdb.execute('continue')\n  except (KeyboardInterrupt, gdb.error): pass")
+python exec("def until(moved):\n while not int(gdb.parse_and_eval(moved)): once()")
 tbreak main
 continue
 #> main (
@@ -23,8 +24,7 @@ reverse-continue
 print spins
 #> = 0
 # Where it is only done again, ^C may lead back to where that began: places in the middle have no names at first.
-shell (sleep 0.4; kill -INT $PPID) &
-continue
+python once()
 #> SIGINT
 rollback
 print spins == $s
