@@ -62,7 +62,7 @@ impl Session {
             argv: options.argv.iter().map(|arg| c_string(arg.as_bytes())).collect::<Result<_>>()?,
             envp: options.env.iter().map(join).collect::<Result<_>>()?,
             cwd: options.cwd.as_ref().map(|cwd| c_string(cwd.as_os_str().as_bytes())).transpose()?,
-            file_limit: self.file_limit,
+            file_limit: self.file_limit.clone(),
             mode,
         })
     }

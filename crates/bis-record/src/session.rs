@@ -158,7 +158,7 @@ pub struct Session {
     pub lingers: bool,
     pub registry: Registry,
     /// The limit of open files that we were started with.
-    pub file_limit: Option<libc::rlimit>,
+    pub file_limit: Option<rustix::process::Rlimit>,
     pub mail: Mail,
     /// Which of its tasks trace others of them.
     pub traced: Books,

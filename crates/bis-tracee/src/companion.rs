@@ -9,12 +9,17 @@ use std::{
     fs::{File, OpenOptions},
     io, mem,
     os::{
-        fd::{AsRawFd, BorrowedFd, RawFd},
+        fd::{AsFd, AsRawFd, BorrowedFd},
         unix::process::{CommandExt, ExitStatusExt},
     },
     process::{Command, ExitStatus},
     ptr,
     time::Duration,
+};
+
+use rustix::{
+    process::Pid,
+    termios::{self, OptionalActions, Termios},
 };
 
 use crate::sys;
@@ -27,20 +32,15 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 pub struct Terminal {
     file: File,
     /// The group in front, before.
-    group: libc::pid_t,
-    modes: Option<libc::termios>,
+    group: Option<Pid>,
+    modes: Option<Termios>,
 }
 
 impl Terminal {
     /// None: there is none.
     pub fn own() -> Option<Terminal> {
         let file = OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
-        // SAFETY: plain numbers; termios is valid for the call, and any bytes are one.
-        let (group, modes) = unsafe {
-            let mut modes: libc::termios = mem::zeroed();
-            let is_known = libc::tcgetattr(file.as_raw_fd(), &raw mut modes) == 0;
-            (libc::tcgetpgrp(file.as_raw_fd()), is_known.then_some(modes))
-        };
+        let (group, modes) = (termios::tcgetpgrp(&file).ok(), termios::tcgetattr(&file).ok());
         Some(Terminal { file, group, modes })
     }
 
@@ -54,24 +54,23 @@ impl Terminal {
 
     /// As it was before.
     fn give_back(&self) {
-        let fd = self.file.as_raw_fd();
-        put_in_front(fd, self.group);
+        if let Some(group) = self.group {
+            put_in_front(self.file.as_fd(), group);
+        }
         if let Some(modes) = &self.modes {
             // From the background, the terminal's driver would stop us for that.
-            // SAFETY: the modes are valid.
-            while_not_stopped(|| unsafe { libc::tcsetattr(fd, libc::TCSADRAIN, ptr::from_ref(modes)) });
+            while_not_stopped(|| termios::tcsetattr(&self.file, OptionalActions::Drain, modes));
         }
     }
 }
 
 /// Makes a group the one in front. Async-signal-safe.
-fn put_in_front(fd: RawFd, group: libc::pid_t) {
-    // SAFETY: plain numbers.
-    while_not_stopped(|| unsafe { libc::tcsetpgrp(fd, group) });
+fn put_in_front(terminal: BorrowedFd<'_>, group: Pid) {
+    while_not_stopped(|| termios::tcsetpgrp(terminal, group));
 }
 
 /// Makes a call on the terminal for which a process in the background is stopped otherwise.
-fn while_not_stopped(call: impl FnOnce() -> libc::c_int) {
+fn while_not_stopped(call: impl FnOnce() -> rustix::io::Result<()>) {
     // SAFETY: both sets are valid for the calls; the mask is put back.
     unsafe {
         let (mut set, mut old): (libc::sigset_t, libc::sigset_t) = (mem::zeroed(), mem::zeroed());
@@ -79,7 +78,7 @@ fn while_not_stopped(call: impl FnOnce() -> libc::c_int) {
         libc::sigaddset(&raw mut set, libc::SIGTTOU);
         libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, &raw mut old);
         // A terminal that has hung up needs nothing.
-        call();
+        let _ = call();
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const old, ptr::null_mut());
     }
 }
@@ -100,7 +99,8 @@ pub fn run(
     let every_core =
         vec![u8::MAX; sys::get_affinity(crate::ours::thread_id()).map_or(128, |mask| mask.len())];
     let ready = move || {
-        // SAFETY: async-signal-safe calls on plain numbers, and on memory that is there before the fork.
+        // SAFETY: async-signal-safe calls on plain numbers, and on memory that is there before the fork. The
+        // terminal stays open until its command has ended.
         unsafe {
             // The program's supervisor, whose thread's child this may be, has one core.
             libc::sched_setaffinity(0, every_core.len(), every_core.as_ptr().cast());
@@ -110,7 +110,7 @@ pub fn run(
                 libc::fcntl(kept, libc::F_SETFD, 0);
             }
             if let Some(fd) = fd {
-                put_in_front(fd, libc::getpid());
+                put_in_front(BorrowedFd::borrow_raw(fd), rustix::process::getpid());
             }
             let mut none: libc::sigset_t = mem::zeroed();
             libc::sigemptyset(&raw mut none);

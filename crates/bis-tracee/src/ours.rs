@@ -7,7 +7,7 @@ use std::{
     fs::File,
     io::{self, Read},
     mem,
-    os::fd::{AsRawFd, IntoRawFd},
+    os::fd::IntoRawFd,
     ptr,
     sync::{
         OnceLock,
@@ -187,14 +187,12 @@ impl Drop for KickTimer {
 
 /// The calling process.
 pub fn process_id() -> Tid {
-    // SAFETY: getpid takes nothing.
-    Tid(unsafe { libc::getpid() })
+    Tid(rustix::process::getpid().as_raw_pid())
 }
 
 /// The calling thread.
 pub fn thread_id() -> Tid {
-    // SAFETY: gettid takes nothing.
-    Tid(unsafe { libc::gettid() })
+    Tid(rustix::thread::gettid().as_raw_pid())
 }
 
 extern "C" fn outlived(_: i32) {}
@@ -222,8 +220,7 @@ pub fn outlive_interrupts() {
 pub fn catch_signals() -> io::Result<Coming> {
     let (read, write) = io::pipe()?;
     // A full pipe must not make a handler wait.
-    // SAFETY: fcntl on a descriptor of ours.
-    unsafe { libc::fcntl(write.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
+    rustix::fs::fcntl_setfl(&write, rustix::fs::OFlags::NONBLOCK)?;
     PIPE.store(write.into_raw_fd(), Ordering::Relaxed);
     for signal in caught() {
         // SAFETY: the handler is async-signal-safe; SA_RESTART keeps our own calls whole, and SA_ONSTACK lets
@@ -253,8 +250,7 @@ pub fn catch_signals() -> io::Result<Coming> {
 
 /// Does this process lead its session? Then the kernel tells of a hangup of the terminal to it alone.
 pub fn lead_session() -> bool {
-    // SAFETY: no arguments that matter.
-    unsafe { libc::getsid(0) == libc::getpid() }
+    rustix::process::getsid(None).is_ok_and(|session| session == rustix::process::getpid())
 }
 
 /// The program (process `pid`) was stopped. Whoever waits for us with job control has to see it: stops this
@@ -264,15 +260,16 @@ pub fn lead_session() -> bool {
 pub fn stop_with(pid: Tid, signal: Signal) {
     let by_terminal = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].contains(&i32::from(signal.0));
     let Ok(terminal) = File::open("/dev/tty") else { return };
-    // SAFETY: plain numbers, and a sigaction of zeroes is a valid one, with an empty mask.
+    let group = rustix::process::getpgrp();
+    let in_front = rustix::termios::tcgetpgrp(&terminal).is_ok_and(|front| front == group);
+    let its = rustix::process::getpgid(rustix::process::Pid::from_raw(pid.0));
+    if its != Ok(group) || !(by_terminal || in_front) {
+        return;
+    }
+    // By the same signal: shells show which it was. Our handler would keep it from stopping us.
+    let number = i32::from(signal.0);
+    // SAFETY: a sigaction of zeroes is a valid one, with an empty mask; raise takes a plain number.
     unsafe {
-        let group = libc::getpgrp();
-        let in_front = libc::tcgetpgrp(terminal.as_raw_fd()) == group;
-        if libc::getpgid(pid.0) != group || !(by_terminal || in_front) {
-            return;
-        }
-        // By the same signal: shells show which it was. Our handler would keep it from stopping us.
-        let number = i32::from(signal.0);
         let mut handler: libc::sigaction = mem::zeroed();
         let mut default: libc::sigaction = mem::zeroed();
         default.sa_sigaction = libc::SIG_DFL;

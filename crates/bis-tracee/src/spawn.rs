@@ -15,6 +15,7 @@ use std::{
 };
 
 use bis_trace::types::{Signal, Tid};
+use rustix::process::{Resource, Rlimit, setrlimit};
 
 use crate::{
     error::{Result, TraceeError},
@@ -38,7 +39,7 @@ pub struct Spawn {
     pub envp: Vec<CString>,
     pub cwd: Option<CString>,
     /// The limit of open files that the program gets; none: ours.
-    pub file_limit: Option<libc::rlimit>,
+    pub file_limit: Option<Rlimit>,
     pub mode: Mode,
 }
 
@@ -75,7 +76,7 @@ struct Prepared {
     argv: Vec<*const libc::c_char>,
     envp: Vec<*const libc::c_char>,
     cwd: *const libc::c_char,
-    file_limit: Option<libc::rlimit>,
+    file_limit: Option<Rlimit>,
     filter: Vec<filter::Instruction>,
     parent: libc::pid_t,
     go: RawFd,
@@ -114,8 +115,8 @@ unsafe fn child(prepared: &Prepared) -> (u8, i32) {
             return (0, errno());
         }
         if let Some(limit) = &prepared.file_limit {
-            // Lowering a soft limit cannot fail.
-            libc::setrlimit(libc::RLIMIT_NOFILE, limit);
+            // Lowering a soft limit cannot fail. (rustix makes the call itself, and takes no memory.)
+            let _ = setrlimit(Resource::Nofile, limit.clone());
         }
         if !prepared.cwd.is_null() && libc::chdir(prepared.cwd) != 0 {
             return (1, errno());
@@ -212,7 +213,7 @@ pub fn spawn(spec: &Spawn) -> Result<Stopped, SpawnError> {
         argv: pointers(&spec.argv),
         envp: pointers(&spec.envp),
         cwd: spec.cwd.as_ref().map_or(ptr::null(), |cwd| cwd.as_ptr()),
-        file_limit: spec.file_limit,
+        file_limit: spec.file_limit.clone(),
         filter: filter::program(spec.mode),
         parent: std::process::id().cast_signed(),
         go: go_read.as_raw_fd(),

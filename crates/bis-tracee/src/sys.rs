@@ -12,6 +12,7 @@ pub use processor::*;
 use std::{io, mem, ptr};
 
 use bis_trace::types::{Registers, Signal, Tid};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::error::{Result, TraceeError};
 
@@ -335,12 +336,7 @@ pub fn has_report(tid: Tid) -> bool {
 
 /// How large a file this process may make, bytes (RLIMIT_FSIZE). To go beyond is a signal that kills.
 pub fn file_size_limit() -> u64 {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is valid for the call.
-    match unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) } {
-        0 => limit.rlim_cur,
-        _ => 0,
-    }
+    getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX)
 }
 
 pub fn tgkill(tgid: Tid, tid: Tid, signal: Signal) -> Result<()> {
@@ -393,10 +389,9 @@ pub fn get_affinity(tid: Tid) -> Result<Vec<u8>> {
     Ok(mask)
 }
 
-/// The number of the core that the calling thread runs on, if the kernel tells.
-pub fn current_core() -> Option<usize> {
-    // SAFETY: it takes nothing and writes nowhere.
-    usize::try_from(unsafe { libc::sched_getcpu() }).ok()
+/// The number of the core that the calling thread runs on.
+pub fn current_core() -> usize {
+    rustix::thread::sched_getcpu()
 }
 
 /// The reverse of [`get_affinity`].
@@ -408,29 +403,20 @@ pub fn set_affinity(tid: Tid, mask: &[u8]) -> Result<()> {
 
 /// The orphans of our tree become children of this process instead of init's.
 pub fn become_subreaper() -> io::Result<()> {
-    // SAFETY: prctl takes plain numbers here.
-    let value = unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
-    if value == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    Ok(rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?)
 }
 
 /// Gives the rest of our time slice to others on this core.
 pub fn yield_now() {
-    // SAFETY: no arguments.
-    unsafe { libc::sched_yield() };
+    rustix::thread::sched_yield();
 }
 
 /// Raises this process's soft limit of open files to the hard one: a supervisor has a few for each process.
 /// Returns the limit as it was, which recorded programs should get back.
-pub fn raise_file_limit() -> Option<libc::rlimit> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is valid for both calls.
-    unsafe {
-        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) != 0 {
-            return None;
-        }
-        let raised = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
-        (libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised) == 0).then_some(limit)
-    }
+pub fn raise_file_limit() -> Option<Rlimit> {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, ..limit.clone() };
+    setrlimit(Resource::Nofile, raised).ok().map(|()| limit)
 }
 
 /// Where the task's list of robust futexes begins, in its memory; 0: it has none.

@@ -1,17 +1,17 @@
 //! Descriptors and open files, ours and other processes'.
 
-use std::{io, os::unix::ffi::OsStrExt, path::Path, ptr};
+use std::{io, mem::MaybeUninit, os::fd::AsFd, path::Path, ptr};
 
 use bis_trace::types::{PAGE_LEN, Tid};
+use rustix::{
+    fs::MemfdFlags,
+    net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags},
+    process::{Pid, PidfdFlags, PidfdGetfdFlags},
+};
 
 /// An anonymous file in memory, close-on-exec.
 pub fn memfd(name: &std::ffi::CStr) -> io::Result<std::os::fd::OwnedFd> {
-    use std::os::fd::FromRawFd;
-    // SAFETY: `name` is a valid C string; the descriptor returned is new and ours.
-    unsafe {
-        let fd = libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC);
-        if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(std::os::fd::OwnedFd::from_raw_fd(fd)) }
-    }
+    Ok(rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?)
 }
 
 /// A descriptor of ours for what a process's descriptor `fd` means: the same open file, with the same
@@ -20,17 +20,9 @@ pub fn memfd(name: &std::ffi::CStr) -> io::Result<std::os::fd::OwnedFd> {
 /// # Errors
 /// Where there is no such process or descriptor, it is not ours to trace, or the kernel is older than 5.6.
 pub fn take_fd(pid: Tid, fd: i32) -> io::Result<std::fs::File> {
-    use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-    let opened = |value: libc::c_long| match i32::try_from(value) {
-        // SAFETY: the kernel has just made it; nobody else knows it.
-        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
-        _ => Err(io::Error::last_os_error()),
-    };
-    // SAFETY: plain numbers.
-    let process = opened(unsafe { libc::syscall(libc::SYS_pidfd_open, pid.0, 0) })?;
-    // SAFETY: plain numbers.
-    let taken = opened(unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd, 0) })?;
-    Ok(taken.into())
+    let pid = Pid::from_raw(pid.0).ok_or(io::ErrorKind::InvalidInput)?;
+    let process = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
+    Ok(rustix::process::pidfd_getfd(process, fd, PidfdGetfdFlags::empty())?.into())
 }
 
 /// The open file behind our own descriptor `fd`, which somebody else has given us, as a descriptor of its
@@ -95,13 +87,7 @@ pub fn is_at_rest(file: &std::fs::File) -> bool {
 
 /// Is this a file of a /proc, wherever that is mounted?
 pub fn is_on_procfs(path: &Path) -> bool {
-    let Ok(path) = std::ffi::CString::new(path.as_os_str().as_bytes()) else { return false };
-    // SAFETY: an all-zero statfs is valid; the kernel fills it, and reads a string.
-    let (found, fs) = unsafe {
-        let mut fs: libc::statfs = std::mem::zeroed();
-        (libc::statfs(path.as_ptr(), &raw mut fs), fs)
-    };
-    found == 0 && fs.f_type == libc::PROC_SUPER_MAGIC
+    rustix::fs::statfs(path).is_ok_and(|fs| fs.f_type == rustix::fs::PROC_SUPER_MAGIC)
 }
 
 /// Do descriptor `fd` of task `tid` and our own descriptor `ours` name the same open file? Errors where the
@@ -130,26 +116,12 @@ pub fn share_open_file(one: Tid, other: Tid, fd: i32) -> io::Result<bool> {
 /// # Errors
 /// As sendmsg(2).
 pub fn send_fd(socket: &std::fs::File, file: &std::fs::File) -> io::Result<()> {
-    use std::os::fd::AsRawFd;
-    let mut byte = 0u8;
-    let mut control = [0u64; 3];
-    let mut part = libc::iovec { iov_base: ptr::from_mut(&mut byte).cast(), iov_len: 1 };
-    // SAFETY: a message header is plain data, for which zeros are valid; all that it points to lives until
-    // sendmsg returns, and `control` is aligned and long enough for a header (16 bytes) and one descriptor.
-    let sent = unsafe {
-        let mut message: libc::msghdr = std::mem::zeroed();
-        message.msg_iov = &raw mut part;
-        message.msg_iovlen = 1;
-        message.msg_control = control.as_mut_ptr().cast();
-        message.msg_controllen = libc::CMSG_SPACE(4) as usize;
-        let header = libc::CMSG_FIRSTHDR(&raw const message);
-        (*header).cmsg_level = libc::SOL_SOCKET;
-        (*header).cmsg_type = libc::SCM_RIGHTS;
-        (*header).cmsg_len = libc::CMSG_LEN(4) as usize;
-        libc::CMSG_DATA(header).cast::<i32>().write_unaligned(file.as_raw_fd());
-        libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL)
-    };
-    if sent == 1 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut room);
+    let fds = [file.as_fd()];
+    control.push(SendAncillaryMessage::ScmRights(&fds));
+    rustix::net::sendmsg(socket, &[io::IoSlice::new(&[0])], &mut control, SendFlags::NOSIGNAL)?;
+    Ok(())
 }
 
 /// All bytes of a file, for as long as this process lives. Pages are read when they are looked at, and the
