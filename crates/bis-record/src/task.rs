@@ -232,7 +232,8 @@ pub struct Task {
     pub clear_tid: u64,
     /// The head of the robust futex list, or 0.
     pub robust_list: u64,
-    /// Its stack for handlers, as the kernel has it (a `stack_t`); none: it was not asked, or has changed since.
+    /// Its stack for handlers, as the kernel has it (a `stack_t`); none: it was not asked, or has changed
+    /// since.
     pub alt_stack: Option<Vec<u8>>,
     /// In an exec: what the kernel writes if it succeeds. The memory is gone then.
     pub at_exec: Vec<MemWrite>,

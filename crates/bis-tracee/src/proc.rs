@@ -58,8 +58,8 @@ pub fn read_text(path: impl AsRef<Path>) -> io::Result<String> {
     String::from_utf8(read(path)?).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// Where a link of a task's folder leads: `exe`, `cwd`, `root`, those of `ns` and `fd`. None as well where this
-/// process may not look.
+/// Where a link of a task's folder leads: `exe`, `cwd`, `root`, those of `ns` and `fd`. None as well where
+/// this process may not look.
 pub fn link(tid: Tid, name: &str) -> Option<PathBuf> {
     fs::read_link(path(tid, name)).ok()
 }
@@ -80,8 +80,8 @@ pub fn own_fd(fd: &impl AsFd) -> PathBuf {
     path(ours::process_id(), &format!("fd/{}", fd.as_fd().as_raw_fd()))
 }
 
-/// Where this process finds the file that a task gives this name to a call, beside the descriptor `folder` (or
-/// AT_FDCWD). It leads through the task's folder, so it is no longer good when that is gone.
+/// Where this process finds the file that a task gives this name to a call, beside the descriptor `folder`
+/// (or AT_FDCWD). It leads through the task's folder, so it is no longer good when that is gone.
 pub fn seen_by(tid: Tid, folder: i32, name: &[u8]) -> PathBuf {
     let start = match (name.first(), folder) {
         (Some(b'/'), _) => path(tid, "root"),
