@@ -40,8 +40,8 @@ pub fn sum_mapped(tid: Tid, memory: &Memory, mappings: &[Mapping], addr: u64, le
 }
 
 /// Like [`sum_mapped`], of a stack: the words that say which vector registers the processor took to be in use
-/// when the dynamic linker kept them count as zero ([`xsave::is_mask`]). Such a word can outlive all else that
-/// would tell of it, in the frame of a later call that has not written there, and is another one in replay.
+/// when the dynamic linker kept them count as zero ([`xsave::is_mask`]). Such a word can outlive all else
+/// that would tell of it, in the frame of a later call that has not written there, and is another one in replay.
 ///
 /// # Errors
 /// Where the task is gone.

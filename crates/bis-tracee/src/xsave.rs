@@ -49,8 +49,8 @@ fn find(data: &[u8], start: u64, enabled: u64, component_len: impl Fn(u32) -> u6
     found
 }
 
-/// May this word of a stack be what is left of an area of which another frame covers the rest: the mask of the
-/// components that were in use (XSTATE_BV)? So may small numbers be that the program needs.
+/// May this word of a stack be what is left of an area of which another frame covers the rest: the mask of
+/// the components that were in use (XSTATE_BV)? So may small numbers be that the program needs.
 #[must_use]
 pub fn is_mask(addr: u64, word: u64) -> bool {
     addr.is_multiple_of(ALIGN) && word <= MASK_MAX
