@@ -1,1 +1,0 @@
-/dev/fd/3: line 112: ../bis: No such file or directory
