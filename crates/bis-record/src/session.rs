@@ -219,6 +219,7 @@ impl Session {
         sys::few_arenas();
         let ticks = Ticks::begin(options.ticks)?;
         let writer = match options.begins {
+            _ if options.checksum.is_some() => Writer::create_for_stacks(&options.trace_dir)?,
             Begins::WithProgram => Writer::create(&options.trace_dir)?,
             Begins::WithCheckpoints | Begins::WithProcess(_) => {
                 Writer::create_for_images(&options.trace_dir)?

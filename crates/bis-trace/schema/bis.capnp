@@ -182,6 +182,7 @@ struct RangeSum {
   addr @0 :UInt64;
   len @1 :UInt64;
   sum @2 :UInt64;
+  isStack @3 :Bool;             # words at multiples of 64 that are less than 256 count as zero
 }
 
 struct Effect {

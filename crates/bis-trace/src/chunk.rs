@@ -15,11 +15,13 @@ use xxhash_rust::xxh3::Xxh3Default;
 /// 1: the first. 2: a pause says what memory held (it was sums before), and events have counts. 3: outcomes
 /// say what of the memory that they change is bis's own, which a reader that only replays may ignore. 4:
 /// events have times. 5: a stream may begin with the image of a process that was found running; a log that
-/// has one is for readers of this format only. 6: a chunk may be folded; a log that has such
-/// chunks is for readers of this format only.
+/// has one is for readers of this format only. 6: a chunk may be folded, and checksums may be of stacks; a
+/// log that has either is for readers of this format only.
 pub const FORMAT: u32 = 6;
 /// The first format with folded chunks ([`Chunk::is_folded`]).
 pub const FORMAT_FOLDED: u32 = 6;
+/// The first format in which checksums may be of stacks ([`crate::event::RangeSum::is_stack`]).
+pub const FORMAT_STACKS: u32 = 6;
 /// The first format with images ([`crate::event::Base::Image`]).
 pub const FORMAT_IMAGES: u32 = 5;
 /// The first format in which events have times ([`crate::event::Lapse`]).
@@ -28,7 +30,8 @@ pub const FORMAT_TIMES: u32 = 4;
 pub const FORMAT_OURS: u32 = 3;
 /// The oldest format that this bis reads.
 pub const FORMAT_MIN: u32 = 2;
-/// The oldest reader that is right about what this bis writes, unless the log has an image or folded chunks.
+/// The oldest reader that is right about what this bis writes, unless the log has an image, folded chunks,
+/// or checksums of stacks.
 pub const READER_FORMAT_MIN: u32 = 2;
 
 pub const LOG_MAGIC: [u8; 8] = *b"BISTRACE";

@@ -509,9 +509,10 @@ pub enum TaskEnd {
 pub struct RangeSum {
     pub addr: u64,
     pub len: u64,
-    /// Sum over the non-zero 4 KiB pages of xxh3(page) keyed by the page's address. Of a stack, words at
-    /// multiples of 64 that are less than 256 count as zero there.
+    /// Sum over the non-zero 4 KiB pages of xxh3(page) keyed by the page's address.
     pub sum: u64,
+    /// It is of a stack: words at multiples of 64 that are less than 256 count as zero.
+    pub is_stack: bool,
 }
 
 /// How a [`Meta::Note`] begins that tells of memory which somebody outside of the recording could change.

@@ -143,6 +143,15 @@ impl Writer {
         Writer::create_for(dir, chunk::FORMAT_IMAGES)
     }
 
+    /// The same for a trace with checksums of stacks
+    /// ([`RangeSum::is_stack`](crate::event::RangeSum::is_stack)), and perhaps with images.
+    ///
+    /// # Errors
+    /// As [`Writer::create`].
+    pub fn create_for_stacks(dir: &Path) -> Result<Writer> {
+        Writer::create_for(dir, chunk::FORMAT_STACKS)
+    }
+
     fn create_for(dir: &Path, reader: u32) -> Result<Writer> {
         let failed = |source| TraceError::Create { path: dir.into(), source: Arc::new(source) };
         match DirBuilder::new().mode(0o700).create(dir) {

@@ -39,9 +39,10 @@ pub fn sum_mapped(tid: Tid, memory: &Memory, mappings: &[Mapping], addr: u64, le
     sum(tid, Sum { memory, is_stack: false, value: 0, data: Vec::new() }, mappings, addr, len)
 }
 
-/// Like [`sum_mapped`], of a stack: the words that say which vector registers the processor took to be in use
-/// when the dynamic linker kept them count as zero ([`xsave::is_mask`]). Such a word can outlive all else
-/// that would tell of it, in the frame of a later call that has not written there, and is another one in replay.
+/// Like [`sum_mapped`], of a stack: the words count as zero that say which vector registers the processor
+/// took to be in use when the dynamic linker kept them ([`xsave::is_mask`]). Such a word can outlive all else
+/// that would tell of it, in the frame of a later call that has not written there, and is another one in
+/// replay.
 ///
 /// # Errors
 /// Where the task is gone.
@@ -76,7 +77,7 @@ fn sum(tid: Tid, mut sum: Sum<'_>, mappings: &[Mapping], addr: u64, len: u64) ->
             }
         }
     }
-    Ok(RangeSum { addr, len, sum: sum.value })
+    Ok(RangeSum { addr, len, sum: sum.value, is_stack: sum.is_stack })
 }
 
 struct Sum<'a> {
@@ -118,11 +119,10 @@ impl Sum<'_> {
 
 /// Makes the words of a page zero that are masks of vector registers, or small numbers in such a place.
 fn clear_masks(page: &mut [u8]) {
-    let words = (0..).step_by(8).zip(page.chunks_exact_mut(8));
-    for (_, word) in
-        words.filter(|(at, word)| xsave::is_mask(*at, u64::from_le_bytes(std::array::from_fn(|i| word[i]))))
-    {
-        word.fill(0);
+    for (at, word) in (0..).step_by(8).zip(page.chunks_exact_mut(8)).step_by(xsave::WORDS_APART) {
+        if xsave::is_mask(at, u64::from_le_bytes(std::array::from_fn(|i| word[i]))) {
+            word.fill(0);
+        }
     }
 }
 
@@ -137,4 +137,44 @@ pub fn is_constant(mapping: &Mapping) -> bool {
 pub fn is_summed(mapping: &Mapping) -> bool {
     let ours = mapping.start >= OURS.start && mapping.end <= OURS.end;
     mapping.prot & 2 != 0 && !mapping.is_vvar() && !ours
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ours;
+
+    /// The sums, as of a stack and as of other memory, of a page with these words (number, value).
+    fn sums(words: &[(usize, u64)]) -> [u64; 2] {
+        let mut room = vec![0u64; 2 * PAGE_LEN / 8];
+        let skip = room.as_ptr().align_offset(PAGE_LEN);
+        words.iter().for_each(|(at, word)| room[skip + at] = *word);
+        let (tid, addr) = (ours::process_id(), room[skip..].as_ptr().addr() as u64);
+        let (memory, mappings) = (Memory::open(tid).unwrap(), maps::read(tid).unwrap());
+        let sum = |sum: fn(Tid, &Memory, &[Mapping], u64, u64) -> Result<RangeSum>| {
+            sum(tid, &memory, &mappings, addr, PAGE_LEN as u64).unwrap()
+        };
+        let (stack, other) = (sum(sum_stack), sum(sum_mapped));
+        assert!(stack.is_stack && !other.is_stack);
+        // What the page's address adds to it is not the same each time.
+        let of = |content: &[u64]| {
+            let bytes: Vec<u8> = content.iter().flat_map(|word| word.to_le_bytes()).collect();
+            xxh3_64_with_seed(&bytes, addr)
+        };
+        let content = &room[skip..skip + PAGE_LEN / 8];
+        assert_eq!(other.sum, if content.iter().all(|word| *word == 0) { 0 } else { of(content) });
+        [stack.sum, other.sum]
+    }
+
+    #[test]
+    fn only_of_stacks_small_words_at_the_places_of_masks_are_left_out() {
+        for at in [0, 8, 504] {
+            let [stack, other] = sums(&[(at, 0xa2)]);
+            assert!(stack == 0 && other != 0, "word {at}");
+        }
+        for (at, word) in [(1, 0xa2), (8, 0x100), (15, 1)] {
+            let [stack, other] = sums(&[(at, word)]);
+            assert!(stack == other && stack != 0, "word {at}: {word:#x}");
+        }
+    }
 }

@@ -21,7 +21,7 @@ pub fn look(memory: &Memory, ranges: &[(u64, u64)]) -> Vec<RangeSum> {
     let sum = |&(addr, len): &(u64, u64)| {
         let data = memory.read_upto(addr, usize::try_from(len).unwrap_or(0));
         let len = data.len() as u64;
-        (len > 0).then(|| RangeSum { addr, len, sum: xxh3_64(&data) })
+        (len > 0).then(|| RangeSum { addr, len, sum: xxh3_64(&data), is_stack: false })
     };
     ranges.iter().filter_map(sum).collect()
 }

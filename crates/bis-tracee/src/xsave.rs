@@ -56,6 +56,9 @@ pub fn is_mask(addr: u64, word: u64) -> bool {
     addr.is_multiple_of(ALIGN) && word <= MASK_MAX
 }
 
+/// So many words are from one that may be a mask to the next.
+pub const WORDS_APART: usize = ALIGN as usize / 8;
+
 /// All components that `xsavec` keeps on stacks.
 const MASK_MAX: u64 = 0xff;
 

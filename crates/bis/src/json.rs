@@ -194,7 +194,8 @@ fn turns(turns: &[Turn]) -> Value {
 }
 
 fn sum(sum: &RangeSum) -> Value {
-    json!({"addr": address(sum.addr), "len": sum.len, "sum": format!("{:016x}", sum.sum)})
+    let RangeSum { addr, len, sum, is_stack } = *sum;
+    json!({"addr": address(addr), "len": len, "sum": format!("{sum:016x}"), "stack": is_stack})
 }
 
 fn point(point: SignalPoint) -> &'static str {

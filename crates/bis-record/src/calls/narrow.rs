@@ -3,7 +3,6 @@
 //! script whose interpreter is such a program. Where the recording's first program is one, there is nothing
 //! to record (`base.rs`).
 
-use bis_tracee::proc;
 use std::{
     fs::{self, File},
     io::Read as _,
@@ -12,6 +11,7 @@ use std::{
 };
 
 use bis_trace::types::Tid;
+use bis_tracee::proc;
 
 use super::args::ExecArgs;
 use crate::{calls::Entry, domain::Domain, error::Result};

@@ -55,7 +55,12 @@ impl Surroundings {
 
     /// As a place has them: xxh3 of the bytes.
     pub fn sums(&self) -> impl Iterator<Item = RangeSum> + '_ {
-        self.0.iter().map(|(addr, data)| RangeSum { addr: *addr, len: data.len() as u64, sum: xxh3_64(data) })
+        self.0.iter().map(|(addr, data)| RangeSum {
+            addr: *addr,
+            len: data.len() as u64,
+            sum: xxh3_64(data),
+            is_stack: false,
+        })
     }
 
     /// Looks at the memory of a stopped task with these registers. Stacks end at `stacks`; of `mappings`,
@@ -126,16 +131,19 @@ impl Surroundings {
 /// What tasks have saved of their vector registers on their stacks, which end here, and will not be the same
 /// in replay.
 pub fn saved_states(memory: &Memory, stacks: &[u64], mappings: &[Mapping]) -> Vec<Range<u64>> {
-    // A look at the page below a stack would make it grow.
-    let is_there = |rsp: &&u64| mappings.iter().any(|m| m.start <= **rsp && **rsp < m.end);
-    stacks.iter().filter(is_there).flat_map(|rsp| xsave::areas(memory, *rsp, SAVED_LEN)).collect()
+    there(stacks, mappings).flat_map(|rsp| xsave::areas(memory, rsp, SAVED_LEN)).collect()
 }
 
 /// The words of those stacks that may be all that is left in sight of such a state. To look for a place, what
 /// else there is is enough.
 pub fn saved_masks(memory: &Memory, stacks: &[u64], mappings: &[Mapping]) -> Vec<Range<u64>> {
-    let is_there = |rsp: &&u64| mappings.iter().any(|m| m.start <= **rsp && **rsp < m.end);
-    stacks.iter().filter(is_there).flat_map(|rsp| xsave::masks(memory, *rsp, SAVED_LEN)).collect()
+    there(stacks, mappings).flat_map(|rsp| xsave::masks(memory, rsp, SAVED_LEN)).collect()
+}
+
+/// The stacks that are mapped where they end: a look at the page below one would make it grow.
+fn there(stacks: &[u64], mappings: &[Mapping]) -> impl Iterator<Item = u64> {
+    let is_there = |rsp: &u64| mappings.iter().any(|m| m.start <= *rsp && *rsp < m.end);
+    stacks.iter().copied().filter(is_there)
 }
 
 /// Pages of large mappings that are near what registers point to, what the next instructions use, and what

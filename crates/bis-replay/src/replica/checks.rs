@@ -54,13 +54,9 @@ impl Replica<'_> {
         let mappings = maps::read(task.ours)?;
         for wanted in sums {
             let (addr, len) = (wanted.addr, wanted.len);
-            let found = checksum::sum_mapped(task.ours, &self.space.memory, &mappings, addr, len)?;
-            // Which of the two it was, the recording does not say: of a stack, its words in certain places do
-            // not count.
-            let is_same = found.sum == wanted.sum
-                || checksum::sum_stack(task.ours, &self.space.memory, &mappings, addr, len)?.sum
-                    == wanted.sum;
-            if is_same {
+            let sum = if wanted.is_stack { checksum::sum_stack } else { checksum::sum_mapped };
+            let found = sum(task.ours, &self.space.memory, &mappings, addr, len)?;
+            if found.sum == wanted.sum {
                 continue;
             }
             let (start, end) = (wanted.addr, wanted.addr.saturating_add(wanted.len));

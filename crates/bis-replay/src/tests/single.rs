@@ -324,7 +324,7 @@ fn summed(sum: u64) -> Result<(Summary, String), ReplayError> {
     tape.exec(A, &two_calls());
     let entry = at_call(&first_regs(), 7, 39);
     let kind = EventKind::Syscall { nr: 39, entry, outcome: Box::new(outcome(returns(&entry, 1))) };
-    let sums = vec![RangeSum { addr: DATA, len: PAGE, sum }];
+    let sums = vec![RangeSum { addr: DATA, len: PAGE, sum, is_stack: false }];
     let seq = tape.next();
     tape.push(A, &Event { seq, tid: tid(A), kind, ticks: None, sums, lapse: Lapse::default() });
     tape.exit(A, at_call(&returns(&entry, 1), 14, 231));

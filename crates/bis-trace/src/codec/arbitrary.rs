@@ -282,7 +282,8 @@ fn kind() -> impl Strategy<Value = EventKind> {
 }
 
 fn sums() -> impl Strategy<Value = Vec<RangeSum>> {
-    vec(any::<(u64, u64, u64)>().prop_map(|(addr, len, sum)| RangeSum { addr, len, sum }), 0..4)
+    let sum = |(addr, len, sum, is_stack)| RangeSum { addr, len, sum, is_stack };
+    vec(any::<(u64, u64, u64, bool)>().prop_map(sum), 0..4)
 }
 
 pub fn event() -> impl Strategy<Value = Event> {

@@ -111,7 +111,13 @@ pub(super) fn event(from: schema::event::Reader<'_>, ours: bool) -> Result<Event
 }
 
 fn range_sums(list: capnp::struct_list::Reader<'_, schema::range_sum::Owned>) -> Vec<RangeSum> {
-    list.iter().map(|s| RangeSum { addr: s.get_addr(), len: s.get_len(), sum: s.get_sum() }).collect()
+    let sum = |s: schema::range_sum::Reader<'_>| RangeSum {
+        addr: s.get_addr(),
+        len: s.get_len(),
+        sum: s.get_sum(),
+        is_stack: s.get_is_stack(),
+    };
+    list.iter().map(sum).collect()
 }
 
 fn mem_write(write: schema::mem_write::Reader<'_>) -> Result<MemWrite> {

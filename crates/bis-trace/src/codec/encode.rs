@@ -111,6 +111,7 @@ fn sums(sums: &[RangeSum], mut to: capnp::struct_list::Builder<'_, schema::range
         entry.set_addr(sum.addr);
         entry.set_len(sum.len);
         entry.set_sum(sum.sum);
+        entry.set_is_stack(sum.is_stack);
     }
 }
 
