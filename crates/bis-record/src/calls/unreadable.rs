@@ -3,7 +3,6 @@
 //! executed does: whoever wanted to start it is told so, and goes on. Only where such a program is the
 //! recording's first is there nothing to record.
 
-use bis_tracee::proc;
 use std::{
     fs::{self, File},
     io::ErrorKind,
@@ -12,6 +11,7 @@ use std::{
 };
 
 use bis_trace::types::Tid;
+use bis_tracee::proc;
 
 use super::args::ExecArgs;
 use crate::{calls::Entry, domain::Domain, error::Result};

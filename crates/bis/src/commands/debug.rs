@@ -6,7 +6,6 @@
 //! line that begins with `  gdb `, in it for `-ex` and `target extended-remote ADDRESS` in single quotes, and
 //! takes the last word for the executable.
 
-use bis_tracee::proc;
 use std::{
     ffi::{OsStr, OsString},
     fs::{File, OpenOptions},
@@ -26,6 +25,7 @@ use bis_trace::{
     Trace,
     types::{DomainId, Registers, Tid},
 };
+use bis_tracee::proc;
 use clap::CommandFactory;
 use rustix::fs::{MemfdFlags, memfd_create};
 

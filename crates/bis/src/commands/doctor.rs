@@ -1,9 +1,9 @@
 //! `bis doctor`: what works on this machine, each thing tried, and what to do about what does not. The trials
 //! of tracing are in `bis-tracee`; here are those of the surroundings: disk, folder, limits, kernel.
 
-use bis_tracee::proc;
 use std::{fs, io::Write, path::Path};
 
+use bis_tracee::proc;
 use rustix::{
     fs::statvfs,
     process::{Resource, getrlimit},

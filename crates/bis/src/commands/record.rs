@@ -4,7 +4,6 @@
 //! A successful recording adds nothing to the program's output: where the trace is, is said on a terminal
 //! only, or when asked for. A recording that never began leaves nothing behind.
 
-use bis_tracee::proc;
 use std::{
     env as std_env,
     ffi::{OsStr, OsString},
@@ -20,6 +19,7 @@ use bis_trace::{
     TraceError,
     types::{EventSeq, Tid},
 };
+use bis_tracee::proc;
 
 use crate::{
     args::{CpuArg, Nested, Record, Run, TicksArg},
