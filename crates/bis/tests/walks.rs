@@ -761,13 +761,16 @@ impl Walk<'_, '_> {
     fn interrupted(&mut self) -> Result<(), String> {
         self.clear_points();
         let stopper = self.session.stopper();
+        let its_stopper = stopper.clone();
         let after = Duration::from_micros(self.dice.next() % 30_000);
         let asker = thread::spawn(move || {
             thread::sleep(after);
-            stopper.ask();
+            its_stopper.ask();
         });
         let report = self.session.go();
         let _ = asker.join();
+        // It may have come behind the end.
+        stopper.forget();
         self.told("interrupt", &report)
     }
 

@@ -116,9 +116,11 @@ impl Stopper {
         helpers.iter().for_each(Stopper::ask);
     }
 
-    /// Whoever has asked does not want it any more.
+    /// Whoever has asked does not want it any more. Nobody but they can tell: what is asked for before the
+    /// session has begun with what it is to stop holds for that; what comes behind its end, for nothing.
     pub fn forget(&self) {
         self.is_asked.store(false, Ordering::SeqCst);
+        self.interrupt.take();
     }
 
     /// One for a session that helps this one, which is asked when this one is.
