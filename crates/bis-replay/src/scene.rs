@@ -7,6 +7,7 @@ use bis_trace::{
 };
 use bis_tracee::{
     Memory, cpu,
+    features::{self, Level},
     maps::{self, Mapping},
     siginfo::SigInfo,
 };
@@ -211,6 +212,13 @@ impl<'a> Scene<'a> {
 /// Was the trace recorded on another kind of processor, with programs free to see it?
 fn other_processor(machine: &Machine) -> Option<String> {
     let here = cpu::brand();
+    if let Some(names) = features::lacking(&machine.features, &features::offered(Level::Native)).listed() {
+        return Some(format!(
+            "this processor ({here}) lacks {names}, which the recording's programs were told that they may use; the trace was \
+             recorded on another one ({}): replay it on one of that kind",
+            machine.cpu
+        ));
+    }
     let lacking = machine.xcr0 & !cpu::xcr0();
     (machine.cpu != here && (lacking != 0 || !machine.cpuid_faulting)).then(|| {
         format!(

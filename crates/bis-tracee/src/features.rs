@@ -220,6 +220,11 @@ const NAMED: &[(usize, u32, &str, Level)] = &[
     (10, 4, "rdpru", Level::Native),
 ];
 
+/// What only AMD's processors have, and hardly a program uses: a processor that lacks nothing else replays
+/// nearly all of what was recorded on one that has it. Where a program did use it, the replay faults at that
+/// instruction, and the recording did not: that is a divergence, never a wrong replay.
+const SELDOM_USED: &[&str] = &["sse4a", "misalignsse", "mwaitx", "clzero", "rdpru"];
+
 /// The bits of a word that a program may be told at this level.
 fn allowed(word: usize, level: Level) -> u32 {
     let named = NAMED.iter().filter(|(at, _, _, of)| *at == word && *of <= level);
@@ -278,10 +283,28 @@ fn names(words: &[u32], without: impl Fn(usize) -> u32) -> Vec<String> {
     names
 }
 
-/// What a recording's programs were told that they may use, and that a processor with `here` does not have.
-/// A trace of a version that did not say lacks nothing.
-pub fn lacking(recorded: &[u32], here: &[u32]) -> Vec<String> {
-    names(recorded, |index| here.get(index).copied().unwrap_or(0))
+/// What a recording's programs were told that they may use, and that a processor does not have.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Lacking {
+    /// Programs choose their code by these: without them a replay hardly comes to its end.
+    pub needed: Vec<String>,
+    pub seldom_used: Vec<String>,
+}
+
+impl Lacking {
+    /// All names, for people; none if nothing is lacking.
+    pub fn listed(&self) -> Option<String> {
+        let all = [&self.needed[..], &self.seldom_used].concat();
+        (!all.is_empty()).then(|| all.join(", "))
+    }
+}
+
+/// What a processor with `here` lacks of what was `recorded`. A trace of a version that did not say asks for
+/// nothing.
+pub fn lacking(recorded: &[u32], here: &[u32]) -> Lacking {
+    let names = names(recorded, |index| here.get(index).copied().unwrap_or(0));
+    let (seldom_used, needed) = names.into_iter().partition(|name| SELDOM_USED.contains(&name.as_str()));
+    Lacking { needed, seldom_used }
 }
 
 /// For people: the highest level of which all was offered, and what is beyond it.
@@ -355,18 +378,31 @@ mod tests {
     }
 
     #[test]
+    fn what_is_seldom_used_has_a_bit() {
+        for name in SELDOM_USED {
+            assert!(NAMED.iter().any(|(_, _, it, level)| it == name && *level == Level::Native), "{name}");
+        }
+    }
+
+    #[test]
     fn what_is_lacking_is_named() {
         let mut here = vec![0; WORDS.len()];
         here[2] = bits(&[5]);
         let mut recorded = here.clone();
-        assert_eq!(lacking(&recorded, &here), [""; 0]);
+        assert_eq!(lacking(&recorded, &here), Lacking::default());
         recorded[2] |= bits(&[7, 16]); // SMEP, which is the kernel's; AVX-512
-        assert_eq!(lacking(&recorded, &here), ["avx512f"]);
+        assert_eq!(lacking(&recorded, &here).needed, ["avx512f"]);
         recorded[5] = bits(&[13]);
         recorded.push(1);
-        let unknown = ["avx512f", "bit 13 of eax of cpuid leaf 0x7.1", "bit 0 of word 11"];
-        assert_eq!(lacking(&recorded, &here), unknown);
-        assert_eq!(lacking(&[], &here), [""; 0], "an older trace");
+        recorded[8] |= bits(&[6, 16]);
+        let lacking_here = lacking(&recorded, &here);
+        assert_eq!(
+            lacking_here.needed,
+            ["avx512f", "bit 13 of eax of cpuid leaf 0x7.1", "fma4", "bit 0 of word 11"]
+        );
+        assert_eq!(lacking_here.seldom_used, ["sse4a"]);
+        assert!(lacking_here.listed().is_some_and(|names| names.ends_with("bit 0 of word 11, sse4a")));
+        assert_eq!(lacking(&[], &here), Lacking::default(), "an older trace");
     }
 
     #[test]
@@ -386,7 +422,7 @@ mod tests {
         assert!(described(&here).starts_with("x86-64"), "{}", described(&here));
         for level in [Level::V1, Level::V2, Level::V3, Level::V4] {
             let less = offered(level);
-            assert_eq!(lacking(&less, &here), [""; 0]);
+            assert_eq!(lacking(&less, &here), Lacking::default());
             for (word, told) in less.iter().enumerate() {
                 assert_eq!(told & !allowed(word, level), 0, "{level:?}, word {word}");
             }

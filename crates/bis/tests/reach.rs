@@ -11,9 +11,9 @@ use std::{
 
 use bis_trace::{
     Writer,
-    event::{Machine, Meta},
+    event::{EventKind, Machine, Meta},
 };
-use common::{Folder, bis, tree};
+use common::{Folder, bis, told::Told, tree};
 use libtest_mimic::{Failed, Trial};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -28,9 +28,12 @@ fn main() {
         );
     }
     let faults = bis_tracee::sys::has_cpuid_faulting();
+    let seldom = seldom_used_and_lacking();
     let trials = vec![
         Trial::test("a_level_is_all_that_is_told", a_level_is_all_that_is_told).with_ignored_flag(!has_gcc),
         Trial::test("what_this_processor_lacks_is_refused", what_this_processor_lacks_is_refused),
+        Trial::test("what_is_seldom_used_is_not_refused", move || what_is_seldom_used_is_not_refused(seldom))
+            .with_ignored_flag(seldom.is_none()),
         Trial::test("no_level_without_hooks", no_level_without_hooks).with_ignored_flag(faults),
         Trial::test("first_process_of_a_container", first_process_of_a_container)
             .with_ignored_flag(!has_unshare),
@@ -123,6 +126,55 @@ fn what_this_processor_lacks_is_refused() -> Result<(), Failed> {
         if said.contains("lacks") {
             return Err(format!("{flags:?} of {}: refused: {said:?}", trace.display()).into());
         }
+    }
+    folder.done();
+    Ok(())
+}
+
+/// Word, bit and name of something that hardly a program uses, and that this processor lacks. Processors of
+/// AMD have all of it where no hypervisor hides some.
+fn seldom_used_and_lacking() -> Option<(usize, u32, &'static str)> {
+    let here = bis_tracee::features::offered(bis_tracee::features::Level::Native);
+    let all = [(8, 6, "sse4a"), (8, 29, "mwaitx"), (10, 4, "rdpru")];
+    all.into_iter().find(|&(word, bit, _)| here[word] >> bit & 1 == 0)
+}
+
+/// What hardly a program uses is no reason to refuse; it is named where a replay diverges.
+fn what_is_seldom_used_is_not_refused(seldom: Option<(usize, u32, &str)>) -> Result<(), Failed> {
+    let (word, bit, name) = seldom.ok_or("this processor lacks none of it")?;
+    let folder = Folder::new("cpu-seldom")?;
+    let trace = folder.path().join("trace");
+    let command = common::record_command(&trace, &[], &[std::ffi::OsStr::new("true")], folder.path());
+    common::run(command, "record", folder.path(), None, LIMIT)?;
+    let mut told = Told::read(&trace)?;
+    told.features[word] |= 1 << bit;
+    told.features[2] |= 1 << 22; // pcommit, which no processor ever had
+    let replay = |told: &Told, name: &str| {
+        let dir = folder.path().join(name);
+        told.write(&told.events, &dir)?;
+        let mut command = common::command(bis(), folder.path());
+        command.args(["replay", "-a"]).arg(&dir);
+        common::run(command, "replay", folder.path(), None, LIMIT)
+    };
+    let step = replay(&told, "refused")?;
+    if step.status != 2 || !step.stderr_text().contains("it lacks pcommit, which") {
+        return Err(format!("not refused\n{}", step.shown()).into());
+    }
+    told.features[2] &= !(1 << 22);
+    let step = replay(&told, "replayed")?;
+    if step.status != 0 || !step.stderr_text().is_empty() {
+        return Err(format!("not replayed in silence\n{}", step.shown()).into());
+    }
+    let lie = told.events.values_mut().flatten().find_map(|event| match &mut event.kind {
+        EventKind::Syscall { entry, .. } => Some(entry),
+        _ => None,
+    });
+    lie.ok_or("there is no call")?.r12 ^= 1;
+    let step = replay(&told, "diverged")?;
+    if step.status == 0
+        || !step.stderr_text().contains(&format!("lacks {name}, which the recording's programs"))
+    {
+        return Err(format!("the divergence does not name it\n{}", step.shown()).into());
     }
     folder.done();
     Ok(())

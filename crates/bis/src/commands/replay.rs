@@ -77,20 +77,21 @@ pub fn failure_of(error: &ReplayError) -> Failure {
     }
 }
 
-/// Has this processor all that the recording's programs were told that they may use?
+/// Has this processor all that the recording's programs are likely to have used? What else it lacks is named
+/// where the replay diverges.
 pub fn fits_here(trace: &Trace) -> Result<()> {
     let Some(machine) = trace.machine().filter(|machine| !machine.features.is_empty()) else {
         return Ok(());
     };
     let lacking = features::lacking(&machine.features, &features::offered(Level::Native));
-    if lacking.is_empty() {
+    if lacking.needed.is_empty() {
         return Ok(());
     }
     Err(Failure::usage(format!(
         "failed to replay on this processor: it lacks {}, which the recording's programs were told that they may use (it was made on \
          {}); replay it on a processor that has that, or record with `bis record --cpu=x86-64-v3` or -v2 there; --any-cpu tries it \
          all the same",
-        lacking.join(", "),
+        lacking.needed.join(", "),
         machine.cpu
     )))
 }

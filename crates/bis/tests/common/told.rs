@@ -19,6 +19,8 @@ pub struct Told {
     trace: Trace,
     /// By domain.
     pub events: BTreeMap<u32, Vec<Event>>,
+    /// What `cpuid` offered to its programs (`Machine::features`).
+    pub features: Vec<u32>,
 }
 
 impl Told {
@@ -29,7 +31,8 @@ impl Told {
             let all: Result<Vec<Event>, _> = trace.events(domain.domain).collect();
             events.insert(domain.domain.0, all.map_err(failed)?);
         }
-        Ok(Told { trace, events })
+        let features = trace.machine().map(|machine| machine.features.clone()).unwrap_or_default();
+        Ok(Told { trace, events, features })
     }
 
     /// Writes it as it is told.
@@ -45,6 +48,9 @@ impl Told {
             let mut meta = meta.clone();
             if let Meta::DomainEnd { domain, event_count, .. } = &mut meta {
                 *event_count = events[&domain.0].len() as u64;
+            }
+            if let Meta::Machine(machine) = &mut meta {
+                machine.features.clone_from(&self.features);
             }
             writer.meta(&meta).map_err(failed)?;
         }
