@@ -2,7 +2,7 @@
 //! the addresses already.
 
 use std::{
-    fs::{self, File},
+    fs::{self, File, Metadata},
     ops::Range,
     os::{
         linux::fs::MetadataExt,
@@ -116,12 +116,15 @@ fn open_new(made: &Made, path: &Path) -> Result<File> {
     file.map_err(|source| RecordError::Os { what: "open a file that the program has mapped", source })
 }
 
+/// Is it /dev/zero, by whatever name? What is mapped of it is anonymous memory.
+fn is_zero_device(meta: &Metadata) -> bool {
+    meta.file_type().is_char_device() && meta.st_rdev() == libc::makedev(1, 5)
+}
+
 impl Domain {
     pub(super) fn enter_mmap(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
         let [addr, len, _, flags, fd, _] = call.args;
-        // A TCP socket can be mapped, and the kernel then puts received pages there: as before that was so.
-        let path = proc::fd(tid, int(fd));
-        if flags & MAP_ANONYMOUS == 0 && fs::metadata(path).is_ok_and(|meta| meta.file_type().is_socket()) {
+        if flags & MAP_ANONYMOUS == 0 && self.is_changed_by_others(tid, int(fd))? {
             return Ok(Entry::Done(-i64::from(libc::ENODEV)));
         }
         let end = addr.saturating_add(len);
@@ -135,6 +138,25 @@ impl Domain {
             return Ok(Entry::Done(-i64::from(if noreplace { libc::EEXIST } else { libc::ENOMEM })));
         }
         Ok(Entry::Make)
+    }
+
+    /// Is the descriptor one whose memory, once mapped, a device or the kernel writes to, unseen by bis? Such
+    /// are devices, sockets (the kernel puts received pages there) and most anonymous inodes. Their mappings
+    /// are refused, as those of files that cannot be mapped, and programs read and write instead.
+    fn is_changed_by_others(&self, tid: Tid, fd: i32) -> Result<bool> {
+        let path = proc::fd(tid, fd);
+        // Without a descriptor, the kernel refuses it.
+        let Ok(meta) = fs::metadata(&path) else { return Ok(false) };
+        let kind = meta.file_type();
+        if kind.is_file() || kind.is_dir() || kind.is_fifo() || is_zero_device(&meta) {
+            return Ok(false);
+        }
+        if kind.is_block_device() || kind.is_char_device() {
+            let name = fs::read_link(&path).unwrap_or_default();
+            let text = format!("task {tid} wants to map the device {}: refused (ENODEV)", name.display());
+            self.session.note(self.session.writer.next_seq(), text)?;
+        }
+        Ok(true)
     }
 
     /// The program wants memory where bis has some, and is refused it.
@@ -189,12 +211,8 @@ impl Domain {
             what: "look at a file that the program has mapped",
             source,
         })?;
-        if meta.file_type().is_char_device() {
-            if name == b"/dev/zero" {
-                return self.map_anonymous(made, outcome);
-            }
-            let what = format!("maps the device {}", String::from_utf8_lossy(&name));
-            return Err(RecordError::Unsupported { tid, what });
+        if is_zero_device(&meta) {
+            return self.map_anonymous(made, outcome);
         }
         let file = open_new(made, &path)?;
         let (key, is_as_installed) = (key_of(&meta), is_as_installed(&meta, &name));
