@@ -38,9 +38,9 @@ type Around<'a> = (&'a World<'a>, &'a dyn Host);
 const STRING_AT: u64 = AGENT_BASE + 0x800;
 const _: () = assert!(bis_agent::TEXT.len() <= 0x800);
 
-/// The first address that no program can have (47 bits; bis never asks for more, so neither did the
-/// recorder).
-const USER_END: u64 = 1 << 47;
+/// The first address that no program can have: 56 bits with page tables of five levels, where a program that
+/// asks for an address beyond 47 bits gets it. With four levels the kernel refuses what is beyond.
+const USER_END: u64 = 1 << 56;
 /// Descriptors that a stub keeps open for mappings to come. A second mapping of the same open file is merged
 /// with its neighbour by the kernel as it was in the recording, which mremap depends on.
 const OPEN_MAX: usize = 128;

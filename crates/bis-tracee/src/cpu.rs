@@ -275,6 +275,11 @@ pub fn chances() -> Chances {
     }
 }
 
+/// Has this processor the rdtscp instruction?
+pub fn has_rdtscp() -> bool {
+    sys::cpuid(0x8000_0000, 0)[0] > 0x8000_0000 && sys::cpuid(0x8000_0001, 0)[3] >> 27 & 1 != 0
+}
+
 /// The state components that the operating system has turned on (XCR0), from cpuid leaf 13; 0 where the
 /// processor has no XSAVE.
 pub fn xcr0() -> u64 {

@@ -1,6 +1,10 @@
 // steps:
-// rdtsc and rdtscp: they go up, in one thread and from several; the values and the core are printed.
+// rdtsc and rdtscp: they go up, in one thread and from several; the values and the core are printed. Where the processor
+// has no rdtscp, that is an illegal instruction.
 #include "../guest.h"
+
+#include <cpuid.h>
+#include <setjmp.h>
 
 static uint64_t rdtsc(void) {
   uint32_t lo, hi;
@@ -25,9 +29,31 @@ static void *body(void *arg) {
   return (void *)sum;
 }
 
+static sigjmp_buf back;
+
+static void on_illegal(int sig) {
+  (void)sig;
+  siglongjmp(back, 1);
+}
+
+static bool has_rdtscp(void) {
+  unsigned a, b, c, d = 0;
+  return __get_cpuid(0x80000001, &a, &b, &c, &d) && d >> 27 & 1;
+}
+
+static uint64_t rdtscp_or_illegal(uint32_t *aux) {
+  if (has_rdtscp()) return rdtscp(aux);
+  signal(SIGILL, on_illegal);
+  if (sigsetjmp(back, 1) == 0) {
+    rdtscp(aux);
+    CHECK(!"rdtscp was executed");
+  }
+  return rdtsc();
+}
+
 int main(void) {
-  uint32_t aux;
-  uint64_t a = rdtsc(), b = rdtscp(&aux), c = rdtsc();
+  uint32_t aux = 0;
+  uint64_t a = rdtsc(), b = rdtscp_or_illegal(&aux), c = rdtsc();
   CHECK(a < b && b < c);
   uint64_t sum = (uint64_t)body(&c);
   void *in_thread = join_thread(start_thread(body, &c));

@@ -14,7 +14,7 @@ use super::{
     memory::{ADVICES, MADV_DONTNEED, MADV_FREE, MAP_FIXED, MAP_FIXED_NOREPLACE, PROT_GROWSDOWN, page_up},
     shown::without,
 };
-use crate::{calls::Exit, domain::Domain, error::Result};
+use crate::{calls::Exit, domain::Domain, error::Result, space::USER_END};
 
 /// The parts of the range that are mapped, a part for each mapping.
 fn mapped<'a>(
@@ -100,8 +100,10 @@ impl Domain {
     }
 
     /// What is not mapped (any more) in this range: the old mapping gives way before the new one is refused.
+    /// A range that no memory can have is refused before that. (With page tables of five levels there is
+    /// memory beyond [`USER_END`]; that a call has failed there after it had unmapped something is not seen.)
     fn unmapped_in(&mut self, tid: Tid, range: &Range<u64>, outcome: &mut Outcome) -> Result<()> {
-        if !range.start.is_multiple_of(PAGE) || range.is_empty() {
+        if !range.start.is_multiple_of(PAGE) || range.is_empty() || range.end > USER_END {
             return Ok(());
         }
         let mappings = maps::read(tid)?;

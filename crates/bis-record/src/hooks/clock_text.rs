@@ -9,7 +9,7 @@ use bis_trace::{
     ours::Fault,
     types::Tid,
 };
-use bis_tracee::vdso::Vdso;
+use bis_tracee::{cpu, vdso::Vdso};
 
 use crate::{
     domain::Domain,
@@ -67,7 +67,14 @@ impl Domain {
             let site = site.wrapping_add(range.bias);
             self.space.patches().dense.hooks(site)
         };
-        let found: Vec<Learned> = found.into_iter().filter(|place| !in_dense(place.site())).collect();
+        // Where the processor has no rdtscp, it is illegal by itself.
+        let illegal = |place: &Learned| match place {
+            Learned::Run(run) => run.kind() == SiteKind::Rdtscp && !cpu::has_rdtscp(),
+            Learned::Clock { kind, .. } => *kind == SiteKind::Rdtscp && !cpu::has_rdtscp(),
+            _ => false,
+        };
+        let is_left = |place: &Learned| !in_dense(place.site()) && !illegal(place);
+        let found: Vec<Learned> = found.into_iter().filter(is_left).collect();
         for place in found {
             let site = place.site();
             let is_done = match place {

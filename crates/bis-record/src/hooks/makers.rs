@@ -11,11 +11,11 @@
 
 use std::{fmt, fs::File, io, path::PathBuf, sync::Arc};
 
-use bis_rewrite::{DenseOrder, SiteKinds};
+use bis_rewrite::DenseOrder;
 use bis_trace::types::Tid;
 use bis_tracee::maps::{self, Mapping};
 
-use super::pools::HOOKED;
+use super::pools::hooked_kinds;
 use crate::{Counting, domain::Domain, hooks::texts::Lacks, space::TextRange};
 
 /// Dense texts that are to be made.
@@ -85,7 +85,7 @@ impl Domain {
     /// none.
     pub(super) fn missing(&self, range: &TextRange, mappings: &[Mapping]) -> Option<DenseOrder> {
         let cache = self.session.texts.dense()?;
-        let kinds = SiteKinds::of(&HOOKED.map(|(kind, _)| kind));
+        let kinds = hooked_kinds();
         for (_, layout) in self.layouts(range, mappings) {
             match range.file.lacks(cache, kinds, layout) {
                 Lacks::Nothing => return None,

@@ -1,15 +1,20 @@
 //! Where the trampolines of a dense text lie: those that are mapped for it, or where they may begin.
 
-use std::{fs::File, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
+use std::{
+    fs::File,
+    os::unix::ffi::OsStrExt,
+    path::Path,
+    sync::{Arc, LazyLock},
+};
 
 use bis_agent::hooks;
 use bis_rewrite::{DenseEntry, DenseLayout, SiteKind, SiteKinds};
 use bis_trace::types::PAGE;
-use bis_tracee::maps::Mapping;
+use bis_tracee::{cpu, maps::Mapping};
 
 use crate::{
     domain::Domain,
-    space::{Pool, TextRange},
+    space::{Pool, TextRange, USER_END},
 };
 
 const GIB: i64 = 1 << 30;
@@ -21,16 +26,25 @@ const DISTANCES: [i64; 7] = [-GIB, -GIB / 4 * 5, -GIB / 2, -GIB / 2 * 3, GIB / 4
 /// Programs that lie low have theirs here, behind the hooks' area.
 const LOW: u64 = 0x7040_0000;
 
-/// Where the addresses end that programs have.
-const USER_END: u64 = 0x7fff_ffff_f000;
+/// The kinds of sites that lead to hooks: of instructions that the processor has. Others are illegal for the
+/// program, as they would be for a hook.
+pub(super) fn hooked() -> Vec<(SiteKind, u64)> {
+    static HOOKED: LazyLock<Vec<(SiteKind, u64)>> = LazyLock::new(|| {
+        let all = [
+            (SiteKind::Syscall, hooks::ENTER),
+            (SiteKind::Cpuid, hooks::CPUID),
+            (SiteKind::Rdtsc, hooks::RDTSC),
+            (SiteKind::Rdtscp, hooks::RDTSCP),
+        ];
+        all.into_iter().filter(|(kind, _)| *kind != SiteKind::Rdtscp || cpu::has_rdtscp()).collect()
+    });
+    HOOKED.clone()
+}
 
-/// The kinds of sites that lead to hooks.
-pub(super) const HOOKED: [(SiteKind, u64); 4] = [
-    (SiteKind::Syscall, hooks::ENTER),
-    (SiteKind::Cpuid, hooks::CPUID),
-    (SiteKind::Rdtsc, hooks::RDTSC),
-    (SiteKind::Rdtscp, hooks::RDTSCP),
-];
+/// The same, without where they lead to.
+pub(super) fn hooked_kinds() -> SiteKinds {
+    SiteKinds::of(&hooked().iter().map(|(kind, _)| *kind).collect::<Vec<_>>())
+}
 
 impl Domain {
     /// The trampolines for a text: those that are mapped, or (true) new ones with a place for them.
@@ -39,7 +53,7 @@ impl Domain {
             return Some((known.clone(), false));
         }
         let cache = self.session.texts.dense()?;
-        let kinds = SiteKinds::of(&HOOKED.map(|(kind, _)| kind));
+        let kinds = hooked_kinds();
         for (start, layout) in self.layouts(range, mappings) {
             let keep_one = |file: &File, path: &Path| {
                 let kept = self.session.keep_linked(file, path.as_os_str().as_bytes());
@@ -88,7 +102,7 @@ impl Domain {
                 trampolines: start.wrapping_sub(bias),
                 counter: u32::try_from(hooks::COUNTDOWN).ok()?,
                 save: u32::try_from(hooks::COUNT_RCX).ok()?,
-                hooks: HOOKED.to_vec(),
+                hooks: hooked(),
                 hook_save: None,
             };
             Some((start, layout))

@@ -34,6 +34,10 @@ pub use scratch::{Place, Room, Scratch, is_too_large, relocate};
 pub use shared::{Move, Recount, SharedMappings, SharedRange};
 pub use views::{FileViews, View, split};
 
+/// Where the addresses end that programs have, but for those that ask for more where page tables have five
+/// levels.
+pub const USER_END: u64 = 0x7fff_ffff_f000;
+
 fn page_up(value: u64) -> u64 {
     value.saturating_add(PAGE - 1) & !(PAGE - 1)
 }
