@@ -1,6 +1,7 @@
 #!/bin/bash
 # go: goroutines in loops without calls, which the runtime stops by signals, and the garbage collector beside them.
 # needs: go
+# version: go version
 # setup
 cat > work.go <<'SCRIPT'
 package main

@@ -25,7 +25,8 @@ import argparse, json, os, re, shutil, signal, subprocess, sys, time
 
 TREE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SECTIONS = ("setup", "record", "drive", "check")
-NOT_PROGRAMS = ("soak.sh", "sources.sh")
+# What is no program, or is about bis alone: it does something else natively.
+NOT_PROGRAMS = ("soak.sh", "sources.sh", "checkpoints_python.sh")
 GDB = """set pagination off
 set confirm off
 when
