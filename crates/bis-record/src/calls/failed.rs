@@ -100,10 +100,11 @@ impl Domain {
     }
 
     /// What is not mapped (any more) in this range: the old mapping gives way before the new one is refused.
-    /// A range that no memory can have is refused before that. (With page tables of five levels there is
-    /// memory beyond [`USER_END`]; that a call has failed there after it had unmapped something is not seen.)
+    /// Beyond [`USER_END`] nothing can have been. (With page tables of five levels there can; that a call has
+    /// failed after it had unmapped something there is not seen.)
     fn unmapped_in(&mut self, tid: Tid, range: &Range<u64>, outcome: &mut Outcome) -> Result<()> {
-        if !range.start.is_multiple_of(PAGE) || range.is_empty() || range.end > USER_END {
+        let range = &(range.start..range.end.min(USER_END));
+        if !range.start.is_multiple_of(PAGE) || range.is_empty() {
             return Ok(());
         }
         let mappings = maps::read(tid)?;
