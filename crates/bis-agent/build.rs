@@ -43,8 +43,8 @@ const HOOKS_FLAGS: [&str; 17] = [
 ];
 
 /// The hooks' sources, beside their ways in and out.
-const HOOKS: [&str; 9] =
-    ["quick", "general", "log", "classes", "shapes", "vectors", "waits", "clock", "chance"];
+const HOOKS: [&str; 10] =
+    ["quick", "general", "log", "classes", "shapes", "vectors", "waits", "clock", "chance", "memory"];
 
 struct Build {
     out: PathBuf,

@@ -9,9 +9,9 @@ use std::mem::offset_of;
 use crate::shared::{CALL, EIGHTS, Head, LEFT};
 
 pub use crate::shared::{
-    AREA_BASE, CALLS, COPIED_BASE, COUNT_RCX, COUNTDOWN, CPUID_BASE, FD_CLASS_BASE, FDS, FILES_BASE,
-    FILES_BITS, FdClass, LOG_BASE, LOG_LEN, NR_RDPID, NR_RDRAND, NR_RDSEED, NR_RDTSC, NR_RDTSCP, Piece,
-    PieceKind, Row, SAFEPOINT, Shape, TABLE_BASE, file_bit, flag, state,
+    AREA_BASE, CALLS, COPIED_BASE, COUNT_RCX, COUNTDOWN, CPUID_BASE, Change, FD_CLASS_BASE, FDS, FILES_BASE,
+    FILES_BITS, FdClass, LOG_BASE, LOG_LEN, NR_RDPID, NR_RDRAND, NR_RDSEED, NR_RDTSC, NR_RDTSCP, PLAIN_BASE,
+    PLAIN_MAX, Piece, PieceKind, Row, SAFEPOINT, Shape, TABLE_BASE, file_bit, flag, state,
 };
 pub use table::table;
 
@@ -73,6 +73,8 @@ pub const COPY_FAULT: u64 = symbols::COPY_FAULT;
 /// What a seccomp filter sees of the traced call at the end of a hook: all registers are the program's, but
 /// for rip and rax, which are in the state. The call is [`SAFEPOINT`].
 pub const SAFEPOINT_END: u64 = symbols::SAFEPOINT_END;
+/// What a seccomp filter sees of a call with which a hook changes the address space in replay.
+pub const CHANGE_END: u64 = symbols::CHANGE_END;
 /// An int3: the replayed program made another call than the log has.
 pub const DIVERGED: u64 = symbols::DIVERGED;
 
@@ -98,12 +100,20 @@ pub struct Places {
     pub copy_fault: u64,
     pub safepoint_end: u64,
     pub diverged: u64,
+    /// Behind the call with which a hook changes the address space in replay; 0: these hooks do not.
+    pub change_end: u64,
 }
 
 /// What replay and hooks agree on beside [`Places`]: the addresses of text, table, area and log, [`state`]'s
 /// offsets, and the log's entries. To be raised when one of these changes its meaning; then replay needs to
 /// know both, or refuses the older.
-const AGREEMENT: u64 = 1;
+///
+/// 2: hooks change the address space, and an entry of such a call has a [`Change`].
+const AGREEMENT: u64 = 2;
+
+/// The one before, which has no such calls, says one place less, and has the answers of cpuid here.
+const AGREEMENT_BEFORE: u64 = 1;
+const CPUID_BASE_BEFORE: u64 = 0x7000_6000;
 
 const PLACES_MAGIC: [u8; 8] = *b"BISHOOKS";
 
@@ -112,7 +122,10 @@ const PLACES_BASE: u64 = CPUID_BASE - Places::LEN as u64;
 
 impl Places {
     /// Bytes.
-    pub const LEN: usize = 8 * 11;
+    pub const LEN: usize = 8 * 12;
+
+    /// Of the agreement before.
+    const LEN_BEFORE: usize = 8 * 11;
 
     /// Those of this version's hooks.
     pub const OURS: Places = Places {
@@ -125,6 +138,7 @@ impl Places {
         copy_fault: COPY_FAULT,
         safepoint_end: SAFEPOINT_END,
         diverged: DIVERGED,
+        change_end: CHANGE_END,
     };
 
     /// Bytes of an image's begin that [`Places::of`] wants to see.
@@ -133,13 +147,23 @@ impl Places {
     /// The places of these hooks, of which `image` is the begin; none if this version cannot replay them.
     pub fn of(image: &[u8]) -> Option<Places> {
         let (text, said) = image.get(..Self::SEEN)?.split_at(Self::SEEN - Self::LEN);
-        if said.iter().all(|byte| *byte == 0) {
-            // Hooks from before they said it.
-            return is_replayed_text(text.get(..TEXT.len())?).then_some(Places::OURS);
+        if let Some(words) = said.strip_prefix(&PLACES_MAGIC) {
+            return Places::said(words, AGREEMENT);
         }
-        let (magic, words) = said.split_at(8);
+        let before = usize::try_from(CPUID_BASE_BEFORE - TEXT_BASE).unwrap_or(0);
+        let before = text.get(before - Self::LEN_BEFORE..before)?;
+        if let Some(words) = before.strip_prefix(&PLACES_MAGIC) {
+            return Places::said(words, AGREEMENT_BEFORE);
+        }
+        // Or hooks that do not say it.
+        let is_silent = said.iter().all(|byte| *byte == 0);
+        (is_silent && is_replayed_text(text.get(..TEXT.len())?)).then_some(Places::OURS)
+    }
+
+    /// What hooks of this agreement say, behind the magic.
+    fn said(words: &[u8], agreement: u64) -> Option<Places> {
         let word = |at: usize| Some(u64::from_le_bytes(words.get(8 * at..8 * at + 8)?.try_into().ok()?));
-        if magic != PLACES_MAGIC || word(0)? != AGREEMENT {
+        if word(0)? != agreement {
             return None;
         }
         let place = |at: usize| word(at).filter(|place| (TEXT_BASE..PLACES_BASE).contains(place));
@@ -153,13 +177,25 @@ impl Places {
             copy_fault: place(7)?,
             safepoint_end: place(8)?,
             diverged: place(9)?,
+            change_end: if agreement == AGREEMENT { place(10)? } else { 0 },
         })
     }
 
     fn bytes(&self) -> [u8; Self::LEN] {
-        let Places { enter, rdtscp, chance, cpuid, cpuid_end, copy, copy_fault, safepoint_end, diverged } =
-            *self;
-        let places = [enter, rdtscp, chance, cpuid, cpuid_end, copy, copy_fault, safepoint_end, diverged];
+        let Places {
+            enter,
+            rdtscp,
+            chance,
+            cpuid,
+            cpuid_end,
+            copy,
+            copy_fault,
+            safepoint_end,
+            diverged,
+            change_end,
+        } = *self;
+        let places =
+            [enter, rdtscp, chance, cpuid, cpuid_end, copy, copy_fault, safepoint_end, diverged, change_end];
         let mut bytes = [0; Self::LEN];
         bytes[..8].copy_from_slice(&PLACES_MAGIC);
         for (word, place) in [AGREEMENT].iter().chain(&places).zip(bytes[8..].chunks_exact_mut(8)) {
@@ -233,6 +269,39 @@ pub struct Entry<'a> {
     pub data: &'a [u8],
 }
 
+impl Entry<'_> {
+    /// What the call has changed of the address space, if it has.
+    pub fn change(&self) -> Option<Change> {
+        let is_memory = !self.left && MEMORY_CALLS.contains(&self.nr);
+        let data: &[u8; size_of::<Change>()] = self.data.try_into().ok().filter(|_| is_memory)?;
+        let word = |at: usize| data[at..at + 8].try_into().map(u64::from_le_bytes).ok();
+        Some(Change {
+            nr: word(offset_of!(Change, nr))?,
+            addr: word(offset_of!(Change, addr))?,
+            len: word(offset_of!(Change, len))?,
+            how: word(offset_of!(Change, how))?,
+        })
+    }
+}
+
+impl Change {
+    pub const MMAP: u64 = 9;
+    pub const MPROTECT: u64 = 10;
+    pub const MUNMAP: u64 = 11;
+    pub const MADVISE: u64 = 28;
+
+    /// The arguments with which replay's hook makes it.
+    pub fn args(&self) -> [u64; 6] {
+        /// MAP_PRIVATE, MAP_FIXED, MAP_ANONYMOUS and MAP_NORESERVE.
+        const MAP_AGAIN: u64 = 0x2 | 0x10 | 0x20 | 0x4000;
+        let (flags, fd) = if self.nr == Change::MMAP { (MAP_AGAIN, u64::MAX) } else { (0, 0) };
+        [self.addr, self.len, self.how, flags, fd, 0]
+    }
+}
+
+/// The calls whose entries may have a [`Change`]: mmap, mprotect, munmap, brk, madvise.
+const MEMORY_CALLS: [u16; 5] = [9, 10, 11, 12, 28];
+
 /// The entries of a log, up to its end or its first damage.
 pub fn entries(log: &[u8]) -> impl Iterator<Item = Entry<'_>> {
     let mut rest = log;
@@ -283,12 +352,12 @@ mod tests {
     #[test]
     fn the_system_call_instructions_are_those_that_the_supervisor_knows() {
         let found = system_calls(TEXT);
-        assert_eq!(found, [SYSCALL, SAFEPOINT_END - 2]);
+        assert_eq!(found, [SYSCALL, SAFEPOINT_END - 2, CHANGE_END - 2]);
         let replayed = image(true, &[], &table());
         assert!(is_replayed_text(&replayed[..TEXT.len()]));
         assert!(!is_replayed_text(TEXT));
         assert!(!is_replayed_text(&replayed));
-        assert_eq!(system_calls(&replayed[..TEXT.len()]), [SAFEPOINT_END - 2]);
+        assert_eq!(system_calls(&replayed[..TEXT.len()]), [SAFEPOINT_END - 2, CHANGE_END - 2]);
     }
 
     #[test]

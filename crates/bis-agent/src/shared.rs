@@ -61,7 +61,7 @@ macro_rules! layout {
 
 constants! { ADDRESSES: u64;
     /// The answers of the cpuid instruction: their count in eight bytes, then a question and its answer each.
-    CPUID_BASE = 0x7000_6000;
+    CPUID_BASE = 0x7000_7000;
     /// The table of calls, behind the text; both are mapped as one range.
     TABLE_BASE = 0x7000_8000;
     /// The area: the state, the classes of descriptors, the hooks' stack and scratch memory, and the log.
@@ -79,6 +79,8 @@ constants! { ADDRESSES: u64;
     /// A bit for each descriptor that has a class, in the state's page: its large reads are copied, not
     /// cloned.
     COPIED_BASE = AREA_BASE + 0x800;
+    /// The plain ranges of memory, in the state's page: where each begins and where it ends. (Recording.)
+    PLAIN_BASE = AREA_BASE + 0xa00;
     /// The word that the dense text counts down, behind the state; and where a count of the dense text keeps
     /// rcx.
     COUNTDOWN = AREA_BASE + 0xf00;
@@ -100,11 +102,14 @@ constants! { COUNTS: usize;
     CALLS = 512;
     /// Descriptors that have a class.
     FDS = 4096;
+    /// Plain ranges that there is room for.
+    PLAIN_MAX = 64;
 }
 
 const _: () = assert!(FILES_BASE >= AREA_BASE + state::LEN && FILES_BASE + FILES_BITS / 8 <= COPIED_BASE);
 const _: () = assert!(FILES_BITS == 1 << (64 - FILE_SHIFT));
-const _: () = assert!(COPIED_BASE + FDS as u64 / 8 <= COUNTDOWN && COUNT_RCX + 8 <= FD_CLASS_BASE);
+const _: () = assert!(COPIED_BASE + FDS as u64 / 8 <= PLAIN_BASE && COUNT_RCX + 8 <= FD_CLASS_BASE);
+const _: () = assert!(PLAIN_BASE + 16 * PLAIN_MAX as u64 <= COUNTDOWN);
 const _: () = assert!(FD_CLASS_BASE + FDS as u64 <= SCRATCH_BASE && SCRATCH_BASE + SCRATCH_LEN == LOG_BASE);
 
 /// The bit of a file among those at [`FILES_BASE`].
@@ -219,6 +224,13 @@ state! {
     LINGER: 1;
     /// How many such calls had something to say.
     ANSWERED: 1;
+    /// Recording: hooks may change the address space, in its plain ranges.
+    CHANGES: 1;
+    /// Recording: the end of the heap, as the kernel knows it; 0: not known.
+    BRK: 1;
+    /// Recording: how many plain ranges there are. What lies in one is mapped, is the program's, and the
+    /// recorder knows nothing of it: private, not executable, not growing, no file that may change.
+    PLAINS: 1;
 }
 
 numbered! { CLASSES;
@@ -339,6 +351,8 @@ numbered! { SHAPES;
         Refused,
         /// Random bytes: many of them only where nobody waits.
         Random,
+        /// It changes the address space (`memory.c`).
+        Memory,
     }
 }
 
@@ -389,6 +403,20 @@ layout! { ENTRY;
         /// A hash of the arguments.
         pub check: u32,
         pub result: i64,
+    }
+}
+
+layout! { CHANGE;
+    /// The data of a call that has changed the address space: what replay does so that the same is so.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Change {
+        /// mmap (of private memory, at this place), munmap, mprotect or madvise.
+        pub nr: u64,
+        pub addr: u64,
+        /// Bytes, whole pages.
+        pub len: u64,
+        /// The protection, or the advice.
+        pub how: u64,
     }
 }
 
@@ -517,6 +545,7 @@ pub(crate) fn header() -> String {
     structure(&mut header, "piece", PIECE, size_of::<Piece>());
     structure(&mut header, "row", ROW, size_of::<Row>());
     structure(&mut header, "entry", ENTRY, size_of::<Head>());
+    structure(&mut header, "change", CHANGE, size_of::<Change>());
     header.push_str("\n#endif\n");
     header
 }

@@ -25,7 +25,7 @@ use crate::{
     Checksum,
     checkpoints::held::Checkpoints,
     error::{RecordError, Result},
-    hooks::{Hooks, clock, counter, watch::Watched},
+    hooks::{Hooks, clock, counter, plain, watch::Watched},
     places::surroundings::saved_states,
     session::Session,
     space::AddressSpace,
@@ -185,6 +185,7 @@ impl Recorder<'_> {
         }
         let alone = hooks.area.get(state::ALONE) != 0;
         let log = hooks.area.take_log();
+        self.checkpoints.note(&plain::changes(&log));
         let seq = self.session.writer.next_seq();
         self.push(seq, tid, EventKind::Hooked { alone, log }, Vec::new())
     }
@@ -211,6 +212,9 @@ impl Recorder<'_> {
         self.journal.last_seq = seq;
         let lapse = self.journal.lapse();
         let event = Event { seq, tid, kind, ticks, sums, lapse };
+        if let Some(hooks) = &self.hooks {
+            plain::follow(&hooks.area, &event, self.space);
+        }
         if let Some(hooks) = &self.hooks
             && clock::loses_text(&event, self.space)
         {

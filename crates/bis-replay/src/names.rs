@@ -9,6 +9,12 @@ use bis_trace::{
 
 use crate::replica::{Replica, Stage};
 
+/// Where the last brk of a log says that the data segment ends.
+pub(crate) fn last_brk(log: &[u8]) -> Option<u64> {
+    let is_brk = |entry: &Entry<'_>| !entry.left && i64::from(entry.nr) == libc::SYS_brk;
+    entries(log).filter(is_brk).last().map(|entry| entry.result.cast_unsigned())
+}
+
 /// The longest name that the kernel keeps, with the null behind it.
 const NAME_LEN: usize = 16;
 
@@ -51,6 +57,19 @@ impl Replica<'_> {
     /// The same of the call that it has made last since the last event.
     pub fn last_hooked_call(&self) -> Option<u64> {
         self.entry_at(|log, used| entries(log.get(..used)?).last())
+    }
+
+    /// Where the program's data segment ends, if that is known.
+    pub(crate) fn brk(&self) -> Option<u64> {
+        let underway = self.cursor.underway.as_ref();
+        let used = underway.and_then(|underway| match &underway.stage {
+            Stage::Going(going) => {
+                let used = usize::try_from(self.space.log_used().ok()?).ok()?;
+                last_brk(going.hooked.as_ref()?.log.get(..used)?)
+            }
+            _ => None,
+        });
+        used.or(self.space.brk)
     }
 
     fn entry_at(&self, find: impl for<'a> Fn(&'a [u8], usize) -> Option<Entry<'a>>) -> Option<u64> {

@@ -264,6 +264,7 @@ impl Replica<'_> {
                 let what = format!("put {:#x} bytes of hooked calls where they belong", hooked.log.len());
                 self.effect_failed(who.seq, what, error)
             })?;
+            task.begin_log(hooked);
         }
         Ok(hooked)
     }

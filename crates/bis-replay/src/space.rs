@@ -83,6 +83,8 @@ pub(crate) struct Space {
     pub names: BTreeMap<Tid, Vec<u8>>,
     /// Where the program's data segment ends, as its last brk has said. Diversions need it, replay does not.
     pub brk: Option<u64>,
+    /// The same of the last brk in the log that hooks are about to consume.
+    pub hooked_brk: Option<u64>,
     /// Of the program's hooks, if it has any.
     pub hooks: hooks::Places,
     /// `cpuid` tells the program which core it is on, and nothing has recorded that: it was recorded on the
@@ -172,7 +174,8 @@ pub(crate) fn name_of(effect: &Effect) -> String {
 impl Space {
     pub(crate) fn new(memory: Memory, inherited: Inherited) -> Space {
         let Inherited { open, fork_advice, text, names, brk, hooks, is_told_its_core } = inherited;
-        Space { memory, open, fork_advice, text, names, brk, hooks, is_told_its_core }
+        let hooked_brk = None;
+        Space { memory, open, fork_advice, text, names, brk, hooked_brk, hooks, is_told_its_core }
     }
 
     /// Does it map memory that others share with it?

@@ -6,18 +6,19 @@ use std::{
     sync::atomic::{AtomicBool, AtomicI32, Ordering},
 };
 
-use bis_agent::hooks::Places;
+use bis_agent::hooks::{Change, Places, entries};
 use bis_trace::types::{EventSeq, Registers, Signal, Tid};
 use bis_tracee::{
     Memory, Resume, Status, Stopped, TraceeError,
     debug::{DebugRegisters, Triggered, Watch},
     maps, place,
+    remote::Remote,
     siginfo::SigInfo,
     sys, task,
     ticks::{self, Stop, TickSource, Ticks},
 };
 
-use crate::{areas, counted::Counted, divergence::Brief, traps::Traps};
+use crate::{areas, counted::Counted, divergence::Brief, space, traps::Traps};
 
 /// Events of a task that are kept for a report.
 const RECENT_MAX: usize = 5;
@@ -59,6 +60,8 @@ pub struct Task {
     ticks: Option<Box<dyn TickSource>>,
     /// What its hooks have to consume before its next event.
     pub hooked: Option<Hooked>,
+    /// What the hooks that consume a log now will yet change of the address space, in order.
+    changes: VecDeque<Change>,
 }
 
 /// A log of hooked calls.
@@ -171,6 +174,7 @@ impl Task {
             in_call: None,
             recent,
             hooked: None,
+            changes: VecDeque::new(),
             ticks: None,
             breakpoint: None,
             own_watches: Vec::new(),
@@ -205,6 +209,7 @@ impl Task {
             is_watched: self.is_watched,
             ticks,
             hooked: self.hooked.clone(),
+            changes: self.changes.clone(),
         })
     }
 
@@ -215,6 +220,7 @@ impl Task {
             in_call: self.in_call,
             recent: self.recent.clone(),
             hooked: self.hooked.clone(),
+            changes: self.changes.clone(),
             ticks,
             breakpoint: self.breakpoint,
             own_watches: self.own_watches.clone(),
@@ -234,6 +240,53 @@ impl Task {
         self.is_watched = false;
         self.ticks = None;
         self.hooked = None;
+        self.changes.clear();
+    }
+
+    /// Its hooks begin to consume this log.
+    pub(crate) fn begin_log(&mut self, hooked: &Hooked) {
+        self.changes = entries(&hooked.log).filter_map(|entry| entry.change()).collect();
+    }
+
+    /// It stands in front of a call with which a hook changes the address space. None: of another one, or of
+    /// one that its log does not have.
+    fn next_change(&mut self, regs: &Registers, hooks: Places) -> Option<Change> {
+        if regs.rip != hooks.change_end {
+            return None;
+        }
+        let is_next = |change: &Change| {
+            let [addr, len, how, ..] = change.args();
+            (change.nr, change.args()) == (regs.orig_rax, regs.args())
+                && space::is_own(addr, len)
+                && may_change(change.nr, how)
+        };
+        let change = self.changes.front().copied().filter(is_next)?;
+        self.changes.pop_front();
+        Some(change)
+    }
+
+    /// Makes the call that it stands in front of while bytes are watched, with which it may have to do. It
+    /// stands behind the call.
+    fn change_watched(
+        &mut self,
+        traps: &mut Traps,
+        (change, regs): (Change, Registers),
+    ) -> Result<Registers, TraceeError> {
+        let is_guarded = !traps.areas.is_empty();
+        if is_guarded {
+            traps.areas.free(&mut self.stopped)?;
+            traps.areas.forget_mappings();
+        }
+        let mut remote = Remote::new(&mut self.stopped)?;
+        let made = remote.call(change.nr.cast_signed(), change.args())?;
+        remote.finish()?;
+        let regs = Registers { rax: made.cast_unsigned(), orig_rax: u64::MAX, ..regs };
+        self.set_regs(&regs)?;
+        if is_guarded {
+            let ours = self.ours;
+            traps.areas.guard(&mut self.stopped, || maps::read(ours))?;
+        }
+        Ok(regs)
     }
 
     /// Does nothing count it that cannot be copied?
@@ -506,6 +559,25 @@ impl Task {
                         regs.r11 &= !TRAP_FLAG;
                         stopped.set_regs(&regs)?;
                     }
+                    if let Some(change) = self.next_change(&regs, run.hooks) {
+                        let range = change.addr..change.addr.saturating_add(change.len);
+                        traps.forget_pages(range.clone());
+                        let has_content = change.nr != Change::MPROTECT;
+                        let touched = if has_content { traps.watched_in(&range) } else { Vec::new() };
+                        if traps.areas.is_empty() && touched.is_empty() {
+                            // The kernel makes it as the task goes on.
+                            continue;
+                        }
+                        let regs = self.change_watched(traps, (change, regs))?;
+                        if !touched.is_empty() {
+                            traps.touched = touched;
+                            return Ok(Place { found: Found::Watched(Triggered::default()), regs });
+                        }
+                        if run.step {
+                            return Ok(Place { found: Found::Stepped, regs });
+                        }
+                        continue;
+                    }
                     self.at_entry = true;
                     let found =
                         if regs.rip == run.hooks.safepoint_end { Found::Safepoint } else { Found::Call };
@@ -601,6 +673,17 @@ impl Task {
                 _ => {}
             }
         }
+    }
+}
+
+/// Is that what a recording makes in a hook?
+fn may_change(nr: u64, how: u64) -> bool {
+    const READ_AND_WRITE: u64 = 3;
+    match nr {
+        Change::MMAP | Change::MPROTECT => how <= READ_AND_WRITE,
+        Change::MUNMAP => how == 0,
+        Change::MADVISE => space::is_harmless(how),
+        _ => false,
     }
 }
 

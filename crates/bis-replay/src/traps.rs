@@ -29,7 +29,7 @@ use std::{
 use bis_trace::types::{PAGE, Tid};
 use bis_tracee::{
     Memory, TraceeError,
-    debug::{self, Triggered, Watch},
+    debug::{self, Access, Triggered, Watch},
     maps::Mapping,
 };
 
@@ -307,6 +307,21 @@ impl Traps {
         numbers.extend(of_registers.filter(|(at, _)| triggered.has(*at)).map(|(_, (number, _))| number));
         numbers.sort_unstable();
         numbers
+    }
+
+    /// The numbers of what is watched there, and is written or looked at by something that is no instruction
+    /// of the program's: the memory gets another content.
+    pub(crate) fn watched_in(&self, range: &Range<u64>) -> Vec<usize> {
+        let is_there = |piece: &Piece| {
+            let (addr, len) = match piece {
+                Piece::Register(Watch { access: Access::Execute, .. }) => return false,
+                Piece::Register(watch) => (watch.addr, watch.len.into()),
+                Piece::Pages(area) => (area.addr, area.len),
+            };
+            addr < range.end && range.start < addr.saturating_add(len)
+        };
+        let numbers = self.fitting.iter().enumerate().filter(|(_, piece)| is_there(piece));
+        numbers.map(|(number, _)| number).collect()
     }
 
     /// The mappings in this range are others now.

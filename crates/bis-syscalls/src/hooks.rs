@@ -53,6 +53,8 @@ pub enum HookShape {
     Refused,
     /// Random bytes: many of them only where nobody waits for the task.
     Random,
+    /// It changes the address space, in memory of which the recorder knows nothing.
+    Memory,
 }
 
 /// What the first argument, a descriptor, must be ready for, or the call would wait.
@@ -230,6 +232,7 @@ fn shaped(name: &str) -> Option<Hook> {
         "ioctl" => (HookShape::Ioctl, vec![]),
         "futex" => (HookShape::Futex, vec![]),
         "prctl" => (HookShape::Prctl, vec![]),
+        "mmap" | "munmap" | "mprotect" | "brk" | "madvise" => (HookShape::Memory, vec![]),
         "select" | "pselect6" => (HookShape::Select, vec![]),
         "poll" => (HookShape::Poll, vec![piece(0, Size::Arg32(1, 8))]),
         "ppoll" => (HookShape::Ppoll, vec![piece(0, Size::Arg32(1, 8)), piece(2, Size::Fixed(16))]),
@@ -369,6 +372,8 @@ mod tests {
             "sendfile",
             "copy_file_range",
             "ftruncate",
+            "mmap",
+            "brk",
         ] {
             assert!(by_name(name).is_some(), "{name}");
         }
@@ -377,9 +382,8 @@ mod tests {
     #[test]
     fn what_the_recorder_must_see_is_not() {
         for name in [
-            "mmap",
-            "munmap",
-            "brk",
+            "mremap",
+            "pkey_mprotect",
             "clone",
             "clone3",
             "fork",

@@ -12,6 +12,7 @@ use bis_trace::types::PAGE;
 use std::{
     fs::File,
     io,
+    ops::Range,
     os::fd::AsRawFd,
     ptr,
     sync::{
@@ -24,7 +25,7 @@ use bis_agent::{
     MEMFD_NAME,
     hooks::{
         self, AREA_BASE, AREA_LEN, COPIED_BASE, COUNT_RCX, COUNTDOWN, FD_CLASS_BASE, FDS, FILES_BASE,
-        FILES_BITS, FdClass, LOG_BASE, LOG_LEN, state,
+        FILES_BITS, FdClass, LOG_BASE, LOG_LEN, PLAIN_BASE, PLAIN_MAX, state,
     },
 };
 
@@ -57,6 +58,9 @@ unsafe impl Send for Area {}
 unsafe impl Sync for Area {}
 
 const LEN: usize = AREA_LEN as usize;
+
+/// Where the plain ranges are.
+const PLAIN: u64 = PLAIN_BASE - AREA_BASE;
 
 /// How many places for areas a file has: none is used twice. Only those that are used take memory.
 const PLACES: u64 = 1 << 20;
@@ -164,8 +168,9 @@ impl Area {
     }
 
     fn word(&self, offset: u64) -> &AtomicU64 {
-        let is_known =
-            offset < state::LEN || [COUNTDOWN - AREA_BASE, COUNT_RCX - AREA_BASE].contains(&offset);
+        let is_known = offset < state::LEN
+            || [COUNTDOWN - AREA_BASE, COUNT_RCX - AREA_BASE].contains(&offset)
+            || (PLAIN..PLAIN + 16 * PLAIN_MAX as u64).contains(&offset);
         assert!(is_known && offset.is_multiple_of(8), "{offset:#x} is no word of the state");
         // SAFETY: within the mapping, which lives as long as `self`, and aligned; shared only as an atomic.
         unsafe { AtomicU64::from_ptr(self.base.add(offset as usize).cast()) }
@@ -192,6 +197,23 @@ impl Area {
     /// The program's rcx, while a task is in the middle of a count that keeps the flags.
     pub fn count_rcx(&self) -> u64 {
         self.get(COUNT_RCX - AREA_BASE)
+    }
+
+    /// The ranges of memory that hooks may change. Only while no task runs; as with [`Area::set_plain`].
+    pub fn plain(&self) -> Vec<Range<u64>> {
+        let count = self.get(state::PLAINS).min(PLAIN_MAX as u64);
+        let range = |at: u64| self.get(PLAIN + 16 * at)..self.get(PLAIN + 16 * at + 8);
+        (0..count).map(range).collect()
+    }
+
+    /// Says which they are. Those for which there is no room are left out.
+    pub fn set_plain(&self, ranges: &[Range<u64>]) {
+        let ranges = &ranges[..ranges.len().min(PLAIN_MAX)];
+        for (at, range) in (PLAIN..).step_by(16).zip(ranges) {
+            self.set(at, range.start);
+            self.set(at + 8, range.end);
+        }
+        self.set(state::PLAINS, ranges.len() as u64);
     }
 
     /// Takes what the log holds. Only while the task is stopped outside of the hooks, or gone.

@@ -336,6 +336,22 @@ hooks_safepoint:
 hooks_safepoint_end:
     ud2
 
+    // i64 hooks_change(const u64 *args, u64 nr): in replay, a call that changes the address space. It stops, and the supervisor lets
+    // it be made if the log says so.
+    .globl hooks_change
+hooks_change:
+    movq %rsi, %rax
+    movq 32(%rdi), %r8
+    movq 40(%rdi), %r9
+    movq 24(%rdi), %r10
+    movq 16(%rdi), %rdx
+    movq 8(%rdi), %rsi
+    movq (%rdi), %rdi
+    syscall
+    .globl hooks_change_end
+hooks_change_end:
+    ret
+
     // The replayed program made another call than the recorded one.
     .globl hooks_diverged
 hooks_diverged:

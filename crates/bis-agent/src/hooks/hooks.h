@@ -48,6 +48,7 @@ struct counter_frame {
 
 // The instructions of `entry.S`.
 extern i64 hooks_make(const u64 *args, u64 nr);
+extern i64 hooks_change(const u64 *args, u64 nr);
 extern u64 hooks_copy(void *to, const void *from, u64 len);
 extern u64 hooks_touch(void *at, u64 len);
 extern u64 hooks_put(void *to, u64 first, u64 second);

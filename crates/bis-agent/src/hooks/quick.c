@@ -94,5 +94,6 @@ u64 hooks_call(struct frame *f) {
   const struct row *row = &TABLE[nr < CALLS ? nr : CALLS - 1];
   if (!((row->flags ^ (HOOKED | QUICK)) | row->pieces)) return bare(f, nr);
   if (row->flags & QUICK) return quick(f, row, nr);
+  if (row->shape == MEMORY) return hooks_memory(f, nr);
   return hooks_general(f, row, nr, 0);
 }

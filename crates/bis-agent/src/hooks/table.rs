@@ -41,6 +41,7 @@ fn row(from: &bis_syscalls::Row) -> Option<Row> {
         HookShape::Prlimit => (Shape::Prlimit, 0),
         HookShape::Refused => (Shape::Refused, 0),
         HookShape::Random => (Shape::Random, 0),
+        HookShape::Memory => (Shape::Memory, 0),
         HookShape::Messages(arg) => (Shape::Messages, arg),
         HookShape::Open(arg) => (Shape::Open, arg),
         HookShape::Wait(arg) => (Shape::Wait, arg),
@@ -117,7 +118,8 @@ mod tests {
         assert_eq!(read.piece[0], Piece { arg: 1, kind: PieceKind::OutRet, of: 2, size: 1 });
         let accept4 = table[288];
         assert_eq!((accept4.pieces, accept4.piece[0].kind), (2, PieceKind::OutDeref));
-        assert_eq!(table[9], Row::default());
+        assert_eq!((table[9].flags, table[9].shape), (flag::HOOKED, Shape::Memory));
+        assert_eq!(table[25], Row::default());
         assert_eq!(table[CALLS - 1], Row::default());
     }
 }

@@ -140,7 +140,8 @@ impl Domain {
         let parent = self.task(tid)?;
         let (ppid, traits) = (parent.pid, parent.traits.clone());
         let is_other = |task: &&Task| self.session.options.checksum.is_some() && task.tid != tid;
-        let others = self.tasks.values().filter(is_other).filter_map(stack_pointer);
+        let others: Vec<u64> = self.tasks.values().filter(is_other).filter_map(stack_pointer).collect();
+        self.learn_heap();
         let space = self.space.for_child(others);
         for range in space.shared().iter() {
             self.session.registry.add(range.object, id);

@@ -381,7 +381,9 @@ impl Domain {
     }
 
     pub(super) fn leave_brk(&mut self, it: &mut Exit<'_>) -> Result<()> {
+        self.learn_heap();
         let change = self.space.move_brk(it.value());
+        self.show_heap();
         self.heap_changed(it.tid, change, it.outcome);
         Ok(())
     }

@@ -95,6 +95,8 @@ impl Domain {
         checkpoint: &mut Checkpoint,
         how: u64,
     ) -> Result<()> {
+        // What hooks have changed since is noted with the checkpoint.
+        self.drain(tid)?;
         self.end_newer(tid, &mut state, checkpoint)?;
         let back = self.bring_back(checkpoint)?;
         let (nr, entry) = (state.nr, state.entry);
@@ -226,10 +228,12 @@ impl Domain {
         checkpoint: &Checkpoint,
         outcome: &mut Outcome,
     ) -> Result<()> {
+        self.learn_heap();
         let brk = checkpoint.space.brk();
         if brk != self.space.brk() {
             self.call_for(tid, libc::SYS_brk, [brk, 0, 0, 0, 0, 0])?;
             let change = self.space.move_brk(brk);
+            self.show_heap();
             self.heap_changed(tid, change, outcome);
         }
         let (now, then) = (mappings(tid)?, self.mappings_then(checkpoint)?);

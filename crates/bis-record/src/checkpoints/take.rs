@@ -106,6 +106,7 @@ impl Domain {
         if !kernel.has_timers() {
             self.checkpoints.timeless.insert(pid);
         }
+        self.learn_heap();
         let space = self.space.clone();
         let (maker, since, count, how) = (tid, Since::default(), 0, 0);
         let at = self.journal.last_seq();

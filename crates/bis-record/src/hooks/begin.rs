@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    ops::Range,
     os::unix::fs::MetadataExt,
     sync::{Arc, PoisonError},
 };
@@ -39,6 +40,8 @@ pub struct Inherited {
     /// How often a file had begun to be watched when the classes were right.
     mapped: u64,
     fds_differ: bool,
+    /// The ranges that hooks may change.
+    plain: Vec<Range<u64>>,
 }
 
 impl Hooks {
@@ -127,6 +130,7 @@ impl Domain {
         }
         let mapped = session.watch.mapped();
         self.hooks = Some(Hooks::new(&session, &self.watched, area, self.space.patches(), mapped));
+        self.show_heap();
         self.show_folder(self.first_tid);
         self.classify_inherited(self.first_tid);
         if self.tasks.values().any(|task| task.traits.wishes.no_tsc) {
@@ -169,7 +173,9 @@ impl Domain {
         }
         let mut hooks = Hooks::new(&self.session, &self.watched, area, self.space.patches(), parent.mapped);
         (hooks.fds_differ, hooks.fds_shared) = (parent.fds_differ, parent.fds_differ);
+        hooks.area.set_plain(&parent.plain);
         self.hooks = Some(hooks);
+        self.show_heap();
         self.show_folder(self.first_tid);
         self.show_clock();
         Ok(())
@@ -184,6 +190,7 @@ impl Domain {
             area: Arc::clone(&hooks.area),
             classes: hooks.area.classes(),
             fds_differ: hooks.fds_differ,
+            plain: hooks.area.plain(),
         })
     }
 }

@@ -20,6 +20,7 @@ mod inside;
 pub mod makers;
 mod need;
 mod patching;
+pub mod plain;
 mod pools;
 pub mod texts;
 mod told;

@@ -10,7 +10,10 @@ use bis_agent::hooks::state;
 use bis_trace::types::Tid;
 use bis_tracee::{image, proc};
 
-use super::clock::{close, show};
+use super::{
+    clock::{close, show},
+    plain,
+};
 use crate::{Checksum, domain::Domain, error::Result};
 
 const GETPPID: usize = 110;
@@ -83,6 +86,10 @@ impl Domain {
             hooks.area.set(state::ALONE, alone.into());
         }
         hooks.area.set(state::STOP, stashed.into());
+        // What can be read can be executed there; and steps must be the same in replay.
+        let reads_execute = self.tasks.get(&tid).is_some_and(|task| task.traits.wishes.reads_execute);
+        let changes = !reads_execute && self.session.steps.is_none();
+        hooks.area.set(state::CHANGES, changes.into());
         // Where tasks of its own wait for their turns, too, it gives way at once; and where turns are drawn.
         let lingers = takes_turns && self.tasks.len() == 1 && self.session.lingers;
         let time = if lingers { self.tokens.linger.time() } else { Duration::ZERO };
@@ -112,6 +119,20 @@ impl Domain {
             for (offset, word) in (state::JUDGED..).step_by(8).zip(hooks.judged) {
                 hooks.area.set(offset, word);
             }
+        }
+    }
+
+    /// The hooks may have moved the end of the heap since it was looked at last.
+    pub fn learn_heap(&mut self) {
+        if let Some(brk) = self.hooks.as_ref().and_then(|hooks| plain::heap(&hooks.area)) {
+            self.space.move_brk(brk);
+        }
+    }
+
+    /// Tells the hooks where the heap ends: after it was moved without them.
+    pub fn show_heap(&self) {
+        if let Some(hooks) = &self.hooks {
+            hooks.area.set(state::BRK, self.space.brk());
         }
     }
 

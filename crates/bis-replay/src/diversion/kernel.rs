@@ -60,7 +60,7 @@ impl Kernel {
         Kernel {
             pid: replica.entry.pid,
             ppid: replica.entry.ppid,
-            brk: replica.space.brk,
+            brk: replica.brk(),
             masks: BTreeMap::new(),
             told: BTreeSet::new(),
         }

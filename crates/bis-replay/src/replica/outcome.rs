@@ -12,6 +12,7 @@ use crate::{
     divergence::{Brief, call_name},
     error::Halt,
     host::Host,
+    names::last_brk,
     ours::ProgramText,
     process,
     task::{Hooked, Task},
@@ -56,6 +57,10 @@ impl Replica<'_> {
         if self.space.text.is_some() {
             self.name_tasks(event);
         }
+        if !matches!(event.kind, EventKind::Token { .. }) {
+            // The log before it is used up.
+            self.space.brk = self.space.hooked_brk.take().or(self.space.brk);
+        }
         match &event.kind {
             EventKind::Syscall { nr, outcome, .. } => {
                 self.check(task, who, &event.sums)?;
@@ -97,6 +102,7 @@ impl Replica<'_> {
                 task.remember(seq, Brief::Pause(pause.regs.rip));
             }
             EventKind::Hooked { alone, log } => {
+                self.space.hooked_brk = last_brk(log);
                 let hooked = Hooked { alone: *alone, log: log.clone() };
                 if task.hooked.replace(hooked).is_some() {
                     let what =

@@ -1,0 +1,198 @@
+// Calls that change the address space: mmap, munmap, mprotect, brk, madvise. They are made here where they concern plain memory
+// only: what is mapped, is the program's, and is nothing that the recorder knows of. The ranges of which that is so are in a list
+// that is kept here and by the supervisor, which takes out of it what any event changes. What is missing in it is only slower.
+//
+// Replay must do the same to its address space. An entry says what, so that it comes at the same place among the program's stores;
+// there the call stops, and its supervisor lets it be made.
+//
+// The two ways have different branches. So where branches are counted, nothing is done here.
+#include <asm/unistd.h>
+#include <linux/mman.h>
+
+#include "log.h"
+#include "ways.h"
+
+#define PAGE 4096ul
+#define PAGE_UP(n) (((n) + (PAGE - 1)) & ~(PAGE - 1))
+
+// What a plain mapping may be asked to be.
+#define MAP_PLAIN (MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE | MAP_STACK | MAP_POPULATE | MAP_DENYWRITE | MAP_EXECUTABLE)
+
+// What the program may have of it.
+#define PROT_PLAIN (PROT_READ | PROT_WRITE)
+
+// What replay maps is the same, wherever the kernel has put it, and takes nothing of the machine before it is used.
+#define MAP_AGAIN (MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE)
+
+struct range {
+  u64 start, end;
+};
+
+#define RANGES ((volatile struct range *)PLAIN_BASE)
+
+static __attribute__((noinline)) u64 is_plain(u64 start, u64 end) {
+  if (start >= end) return 0;
+  for (u64 i = 0; i < S->plains; i++)
+    if (RANGES[i].start <= start && end <= RANGES[i].end) return 1;
+  return 0;
+}
+
+static __attribute__((noinline)) void remove(u64 i) {
+  u64 last = S->plains - 1;
+  RANGES[i].start = RANGES[last].start;
+  RANGES[i].end = RANGES[last].end;
+  S->plains = last;
+}
+
+// The range is one from here on, with those that it touches. Where there is no room, it stays out of the list.
+static __attribute__((noinline)) void add_plain(u64 start, u64 end) {
+  for (u64 i = 0; i < S->plains;) {
+    u64 first = RANGES[i].start, last = RANGES[i].end;
+    if (first > end || start > last) {
+      i++;
+      continue;
+    }
+    start = first < start ? first : start;
+    end = last > end ? last : end;
+    remove(i);
+  }
+  u64 count = S->plains;
+  if (count >= PLAIN_MAX) return;
+  RANGES[count].start = start;
+  RANGES[count].end = end;
+  S->plains = count + 1;
+}
+
+// Nothing is mapped there any more. It lies in one of the ranges.
+static __attribute__((noinline)) void cut_plain(u64 start, u64 end) {
+  for (u64 i = 0; i < S->plains; i++) {
+    u64 first = RANGES[i].start, last = RANGES[i].end;
+    if (first > start || end > last) continue;
+    remove(i);
+    if (first < start) add_plain(first, start);
+    if (end < last) add_plain(end, last);
+    return;
+  }
+}
+
+// What a call comes to, as far as that is known before it is made. 0: it cannot be made here.
+static u64 plan_change(u64 *a, u64 nr, struct change *c) {
+  u64 len = PAGE_UP(a[1]);
+  *c = (struct change){.nr = nr, .addr = a[0], .len = len, .how = a[2]};
+  u64 is_range = !(a[0] & (PAGE - 1)) && len >= a[1] && len && a[0] + len > a[0];
+  switch (nr) {
+  case __NR_mmap:
+    if (a[2] & ~(u64)PROT_PLAIN || a[3] & ~(u64)MAP_PLAIN || !len || len < a[1]) return 0;
+    if ((a[3] & (MAP_PRIVATE | MAP_ANONYMOUS)) != (MAP_PRIVATE | MAP_ANONYMOUS)) return 0;
+    return !(a[3] & MAP_FIXED) || (is_range && is_plain(a[0], a[0] + len));
+  case __NR_mprotect:
+    return !(a[2] & ~(u64)PROT_PLAIN) && is_range && is_plain(a[0], a[0] + len);
+  case __NR_munmap:
+    c->how = 0;
+    return is_range && is_plain(a[0], a[0] + len);
+  case __NR_madvise:
+    switch ((u32)a[2]) {
+    case MADV_FREE:
+      // When the kernel would take it is not known.
+      c->how = a[2] = MADV_DONTNEED;
+      break;
+    case MADV_DONTNEED:
+      c->how = MADV_DONTNEED;
+      break;
+    case MADV_NORMAL:
+    case MADV_RANDOM:
+    case MADV_SEQUENTIAL:
+    case MADV_WILLNEED:
+    case MADV_HUGEPAGE:
+    case MADV_NOHUGEPAGE:
+    case MADV_COLD:
+    case MADV_PAGEOUT:
+      // They change nothing that the program could see.
+      c->nr = 0;
+      break;
+    default:
+      return 0;
+    }
+    return is_range && is_plain(a[0], a[0] + len);
+  case __NR_brk:
+    // It shrinks by what is plain.
+    if (!S->brk) return 0;
+    return !a[0] || PAGE_UP(a[0]) >= PAGE_UP(S->brk) || is_plain(PAGE_UP(a[0]), PAGE_UP(S->brk));
+  }
+  return 0;
+}
+
+// The heap has this end now.
+static void move_heap(u64 brk, struct change *c) {
+  u64 old = PAGE_UP(S->brk), new = PAGE_UP(brk);
+  S->brk = brk;
+  c->nr = 0;
+  if (new > old) {
+    *c = (struct change){.nr = __NR_mmap, .addr = old, .len = new - old, .how = PROT_PLAIN};
+    add_plain(old, new);
+  } else if (new < old) {
+    *c = (struct change){.nr = __NR_munmap, .addr = new, .len = old - new};
+    cut_plain(new, old);
+  }
+}
+
+// Recording. A call that fails leaves no trace: it is made once more, and its supervisor finds out how far it came.
+static u64 change(struct frame *f, u64 nr, u64 check) {
+  u64 a[6], pos = S->pos;
+  for (u64 i = 0; i < 6; i++) a[i] = f->args[i];
+  struct change c;
+  u64 room = S->end - pos, need = sizeof(struct entry) + sizeof c;
+  if (!S->changes || S->stop || is_judged(nr) || room < need || pos > LOG_SOON) return hooks_leave_traced();
+  if (!plan_change(a, nr, &c)) return hooks_leave_traced();
+  i64 result = hooks_make(a, nr);
+  if ((u64)result >= -4096ul) return hooks_leave_traced();
+  switch (nr) {
+  case __NR_mmap:
+    c.addr = result;
+    add_plain(c.addr, c.addr + c.len);
+    break;
+  case __NR_munmap:
+    cut_plain(c.addr, c.addr + c.len);
+    break;
+  case __NR_brk:
+    move_heap(result, &c);
+    break;
+  }
+  struct entry *e = next_entry();
+  u64 len = sizeof *e;
+  e->check = check;
+  e->result = result;
+  if (c.nr) {
+    *(struct change *)(e + 1) = c;
+    len += sizeof c;
+  }
+  e->head = nr | len << (EIGHTS - 3);
+  S->pos = pos + len;
+  f->rax = result;
+  S->count++;
+  return hooks_leave();
+}
+
+// Replay.
+static u64 change_again(struct frame *f, u64 nr, u64 check) {
+  if (S->pos == S->end) return hooks_leave_traced();
+  struct entry *e = next_entry();
+  if ((e->head & CALL) != nr || e->check != (u32)check) hooks_diverged();
+  u64 len = (u64)(e->head >> EIGHTS) << 3;
+  if (len > sizeof *e) {
+    const struct change *c = (const struct change *)(e + 1);
+    u64 is_map = c->nr == __NR_mmap;
+    u64 a[6] = {c->addr, c->len, c->how, is_map ? MAP_AGAIN : 0, is_map ? -1ul : 0, 0};
+    if (hooks_change(a, c->nr) != (is_map ? (i64)c->addr : 0)) hooks_diverged();
+  }
+  S->pos += len;
+  f->rax = e->result;
+  S->count++;
+  return hooks_leave();
+}
+
+u64 hooks_memory(struct frame *f, u64 nr) {
+  if (S->counted) return hooks_leave_traced();
+  u64 check = (u32)hash(nr, f->args);
+  return S->replay ? change_again(f, nr, check) : change(f, nr, check);
+}

@@ -1,0 +1,152 @@
+//! Calls of hooks that have changed the address space, and the list of the ranges in which they may.
+//!
+//! A range is *plain* if it is mapped, is the program's, and nothing is known of it here: private, not
+//! executable, not one that grows, no file that may change. The hooks (`memory.c`) add what they map. What an
+//! event changes is taken out as the event is written ([`follow`]), whoever has changed it. What is missing
+//! is only slower. What a program's begin has mapped, or a call of its own, is added there, if it is plain.
+
+use std::ops::Range;
+
+use bis_agent::hooks::{Change, entries, state};
+use bis_trace::event::{Backing, Base, Effect, Event, EventKind, Outcome};
+use bis_tracee::area::Area;
+
+use crate::space::AddressSpace;
+
+const EXEC: u32 = 4;
+const NR_MMAP: u64 = 9;
+const MAP_PRIVATE: u64 = 2;
+const MAP_GROWSDOWN: u64 = 0x100;
+
+/// What the calls of a log have changed, in order.
+pub fn changes(log: &[u8]) -> Vec<Effect> {
+    entries(log).filter_map(|entry| effect(&entry.change()?)).collect()
+}
+
+fn effect(change: &Change) -> Option<Effect> {
+    let Change { nr, addr, len, how } = *change;
+    let how = u32::try_from(how).ok()?;
+    Some(match nr {
+        Change::MMAP => Effect::Map { addr, len, prot: how, backing: Backing::Anonymous },
+        Change::MPROTECT => Effect::Protect { addr, len, prot: how },
+        Change::MUNMAP => Effect::Unmap { addr, len },
+        Change::MADVISE => Effect::Advise { addr, len, advice: how },
+        _ => return None,
+    })
+}
+
+/// Takes a range out.
+fn cut(ranges: &mut Vec<Range<u64>>, gone: &Range<u64>) {
+    let before = std::mem::take(ranges);
+    for range in before {
+        let parts = [range.start..range.end.min(gone.start), range.start.max(gone.end)..range.end];
+        match range.start < gone.end && gone.start < range.end {
+            true => ranges.extend(parts.into_iter().filter(|part| part.start < part.end)),
+            false => ranges.push(range),
+        }
+    }
+}
+
+/// Adds one, which becomes one with those that it touches.
+fn add(ranges: &mut Vec<Range<u64>>, mut new: Range<u64>) {
+    ranges.retain(|range| {
+        let touches = range.start <= new.end && new.start <= range.end;
+        if touches {
+            new = new.start.min(range.start)..new.end.max(range.end);
+        }
+        !touches
+    });
+    ranges.push(new);
+}
+
+/// The ranges whose mapping an effect changes.
+fn changed(effect: &Effect) -> Vec<Range<u64>> {
+    let range = |addr: u64, len: u64| addr..addr.saturating_add(len).saturating_add(0xfff) & !0xfff;
+    match *effect {
+        Effect::Map { addr, len, .. }
+        | Effect::Unmap { addr, len }
+        | Effect::Protect { addr, len, .. }
+        | Effect::Advise { addr, len, .. } => vec![range(addr, len)],
+        Effect::Remap { addr, old_len, new_addr, new_len, .. } => {
+            vec![range(addr, old_len), range(new_addr, new_len)]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// An outcome whose mappings are the program's own, as it has made them: the event is the program's begin, or
+/// a call of its that has done nothing but to map.
+fn own(event: &Event) -> Option<&Outcome> {
+    match &event.kind {
+        EventKind::Start(start) => matches!(start.base, Base::Exec { .. }).then_some(&start.outcome),
+        EventKind::Syscall { nr: NR_MMAP, entry, outcome } => {
+            let is_private = entry.r10 & (MAP_PRIVATE | MAP_GROWSDOWN) == MAP_PRIVATE;
+            (is_private && outcome.effects.len() == 1).then_some(outcome)
+        }
+        _ => None,
+    }
+}
+
+/// An event is written: the hooks may not change any more what it has changed, and what it has mapped they
+/// may, if that is plain.
+pub fn follow(area: &Area, event: &Event, space: &AddressSpace) {
+    let Some(outcome) = event.outcome().filter(|outcome| !outcome.effects.is_empty()) else { return };
+    let own = own(event).is_some();
+    let before = area.plain();
+    let mut ranges = before.clone();
+    for effect in &outcome.effects {
+        changed(effect).iter().for_each(|range| cut(&mut ranges, range));
+        if let Effect::Map { addr, len, prot, backing } = effect
+            && own
+            && prot & EXEC == 0
+            && is_plain(backing, event)
+        {
+            let end = addr.saturating_add(*len).saturating_add(0xfff) & !0xfff;
+            if !space.views().overlaps(*addr, end) {
+                add(&mut ranges, *addr..end);
+            }
+        }
+    }
+    if ranges != before {
+        area.set_plain(&ranges);
+    }
+}
+
+/// May a private mapping of this be plain? Of a program's begin, what is no file's is not only its own.
+fn is_plain(backing: &Backing, event: &Event) -> bool {
+    match backing {
+        Backing::File { .. } => true,
+        Backing::Anonymous => !matches!(event.kind, EventKind::Start(_)),
+        Backing::Stack | Backing::Shared { .. } => false,
+    }
+}
+
+/// Where the heap ends, as the hooks know it; none: they do not.
+pub fn heap(area: &Area) -> Option<u64> {
+    Some(area.get(state::BRK)).filter(|brk| *brk != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_touches_becomes_one_and_a_hole_makes_two() {
+        let mut ranges = vec![0x1000..0x2000, 0x5000..0x6000];
+        add(&mut ranges, 0x2000..0x5000);
+        assert_eq!(ranges, vec![0x1000..0x6000; 1]);
+        cut(&mut ranges, &(0x2000..0x3000));
+        assert_eq!(ranges, [0x1000..0x2000, 0x3000..0x6000]);
+        cut(&mut ranges, &(0x1800..0x5000));
+        assert_eq!(ranges, [0x1000..0x1800, 0x5000..0x6000]);
+        cut(&mut ranges, &(0..u64::MAX));
+        assert!(ranges.is_empty());
+    }
+
+    #[test]
+    fn an_effect_changes_whole_pages_of_both_its_ends() {
+        let remap =
+            Effect::Remap { addr: 0x1000, old_len: 1, new_addr: 0x9000, new_len: 0x1001, keep: false };
+        assert_eq!(changed(&remap), [0x1000..0x2000, 0x9000..0xb000]);
+    }
+}
