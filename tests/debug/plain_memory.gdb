@@ -39,12 +39,24 @@ reverse-continue
 print turn
 #> = 30
 delete
-tbreak protected if turn == 40
+# The program tests this condition by itself after some times, in pages that must not lie where its heap grows meanwhile.
+tbreak plain_memory.c:33 if turn == 500
+continue
+#> main
+print turn
+#> = 500
+tbreak plain_memory.c:33 if turn == 300
+reverse-continue
+#> main
+print turn
+#> = 300
+delete
+tbreak protected if turn == 340
 continue
 #> protected
 up
-print memory[0]
-#> = 40
+print (unsigned char)memory[0]
+#> = 84
 reverse-finish
 stepi
 reverse-stepi

@@ -67,7 +67,8 @@ impl Counted {
         if [place & !(PAGE - 1), (span.end() - 1) & !(PAGE - 1)].into_iter().any(may_change) {
             return Ok(None);
         }
-        let Some(code) = place::room(&mappings, &span, false) else { return Ok(None) };
+        let taken = task.to_be_mapped();
+        let Some(code) = place::room(&mappings, &taken, &span, false) else { return Ok(None) };
         let pages = code & !(PAGE - 1);
         let data = pages + place::CODE_PAGES * PAGE;
         let condition = until.condition;

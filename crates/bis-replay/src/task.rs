@@ -248,6 +248,24 @@ impl Task {
         self.changes = entries(&hooked.log).filter_map(|entry| entry.change()).collect();
     }
 
+    /// What its hooks will yet map before its next event, where nothing else may be put meanwhile: in order,
+    /// and none touches another.
+    pub(crate) fn to_be_mapped(&self) -> Vec<Range<u64>> {
+        let log = self.hooked.iter().flat_map(|hooked| entries(&hooked.log)).filter_map(|it| it.change());
+        let maps = self.changes.iter().copied().chain(log).filter(|change| change.nr == Change::MMAP);
+        let mut ranges: Vec<Range<u64>> =
+            maps.map(|change| change.addr..change.addr.saturating_add(change.len)).collect();
+        ranges.sort_unstable_by_key(|range| range.start);
+        ranges.dedup_by(|next, last| {
+            let touches = next.start <= last.end;
+            if touches {
+                last.end = last.end.max(next.end);
+            }
+            touches
+        });
+        ranges
+    }
+
     /// It stands in front of a call with which a hook changes the address space. None: of another one, or of
     /// one that its log does not have.
     fn next_change(&mut self, regs: &Registers, hooks: Places) -> Option<Change> {

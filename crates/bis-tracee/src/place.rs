@@ -144,15 +144,17 @@ pub fn map_room(remote: &mut Remote<'_>, pages: u64, what: &'static str) -> Resu
     Ok(())
 }
 
-/// Where a jump in the span's place may lead, so that there is room for code and data between these mappings.
-/// With `sure`, nothing leads into the span's middle.
-pub fn room(mappings: &[Mapping], span: &Span, sure: bool) -> Option<u64> {
+/// Where a jump in the span's place may lead, so that there is room for code and data between these mappings,
+/// and in none of the ranges that are `taken` besides. With `sure`, nothing leads into the span's middle.
+pub fn room(mappings: &[Mapping], taken: &[Range<u64>], span: &Span, sure: bool) -> Option<u64> {
     let is_free = |at: &u64| {
         let start = at & !(PAGE - 1);
+        let end = start + (CODE_PAGES + 1) * PAGE;
         // Not the lowest pages, which nobody may map, nor the highest part, where the stack may have to grow.
         let next = mappings.partition_point(|m| m.end <= start);
         (0x1_0000..0x7fff_f7f0_0000).contains(&start)
-            && mappings.get(next).is_none_or(|m| start + (CODE_PAGES + 1) * PAGE <= m.start)
+            && mappings.get(next).is_none_or(|m| end <= m.start)
+            && !taken.iter().any(|range| start < range.end && range.start < end)
     };
     span.places(sure).find(is_free)
 }

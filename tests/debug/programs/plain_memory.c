@@ -24,7 +24,7 @@ __attribute__((noinline)) void protected(void)
 int main(void)
 {
     pid = getpid();
-    for (turn = 0; turn < 60; turn++) {
+    for (turn = 0; turn < 600; turn++) {
         memory = mmap(0, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (memory == MAP_FAILED || memory[0] || memory[BYTES - 1])
             return 1;
@@ -32,7 +32,8 @@ int main(void)
         filled();
         if (mprotect(memory, 4096, PROT_READ) != 0)
             return 2;
-        if (sbrk(4096) == (void *)-1)
+        /* So much that it soon lies where something near the text has room. */
+        if (sbrk(16 * 4096) == (void *)-1)
             return 3;
         end = sbrk(0);
         protected();
