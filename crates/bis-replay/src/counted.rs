@@ -174,8 +174,14 @@ impl Counted {
 /// Is this a string instruction that repeats itself? A breakpoint stops a task in front of each round of one,
 /// and so does a step: each is an arrival. A countdown would be come by once.
 fn is_repeated(code: &[u8]) -> bool {
+    repeated_len(code).is_some()
+}
+
+/// The length of such an instruction; none: it is another one.
+pub(crate) fn repeated_len(code: &[u8]) -> Option<usize> {
     let instruction = Decoder::new(64, code, DecoderOptions::NONE).decode();
-    instruction.is_string_instruction() && (instruction.has_rep_prefix() || instruction.has_repne_prefix())
+    let has_prefix = instruction.has_rep_prefix() || instruction.has_repne_prefix();
+    (instruction.is_string_instruction() && has_prefix).then_some(instruction.len())
 }
 
 #[cfg(test)]

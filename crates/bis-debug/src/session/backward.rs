@@ -293,9 +293,13 @@ impl<'t> Session<'t> {
                 hit => Ok(hit),
             };
         }
-        // The program can count how often it comes there.
-        let mut total = self.arrivals_between(from.resume()?, &from.position, addr, end)?;
-        let (mut end, mut rounds) = (end.clone(), ROUNDS);
+        // The program can count how often it comes there; or behind there, where it would stop at each round of
+        // a string instruction: much happens in each of these.
+        let live = from.resume()?;
+        let behind = live.replica.behind_repeated(addr);
+        let (addr, mut rounds) = behind.map_or((addr, ROUNDS), |behind| (behind, 1));
+        let mut total = self.arrivals_between(live, &from.position, addr, end)?;
+        let mut end = end.clone();
         while total > 2 * rounds
             && let Some((mark, name)) = self.go_to_arrival(from, &end, addr, total - rounds)?
         {

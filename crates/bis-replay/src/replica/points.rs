@@ -12,7 +12,7 @@ use bis_tracee::debug;
 use super::{Replica, is_pause};
 use crate::{
     areas::Piece,
-    counted::{Counted, Until},
+    counted::{self, Counted, Until},
     error::Halt,
     space::Space,
     task::{Found, Run, Task},
@@ -97,6 +97,16 @@ impl Replica<'_> {
             }
         }
         Ok(is_counted)
+    }
+
+    /// The address behind an instruction that repeats itself, so that the program cannot count its arrivals.
+    /// None: it is another one.
+    #[must_use]
+    pub fn behind_repeated(&self, addr: u64) -> Option<u64> {
+        /// The longest instruction.
+        const CODE_MAX: usize = 15;
+        let len = counted::repeated_len(&self.read_program(addr, CODE_MAX))?;
+        Some(addr.saturating_add(len as u64))
     }
 
     /// The program counts nothing any more.
