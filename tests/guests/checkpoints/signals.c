@@ -25,7 +25,8 @@ int main(void) {
   CHECK(sigaltstack(&on, NULL) == 0);
   struct sigaction action = {.sa_handler = first, .sa_flags = SA_ONSTACK}, found;
   CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
-  CHECK(signal(SIGUSR2, SIG_IGN) != SIG_ERR);
+  // A program that nohup has started begins with another one.
+  CHECK(signal(SIGUSR2, SIG_IGN) != SIG_ERR && signal(SIGHUP, SIG_DFL) != SIG_ERR);
   sigset_t blocked, mask;
   sigemptyset(&blocked);
   sigaddset(&blocked, SIGWINCH);
