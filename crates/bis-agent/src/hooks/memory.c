@@ -149,7 +149,8 @@ static u64 change(struct frame *f, u64 nr, u64 check) {
   switch (nr) {
   case __NR_mmap:
     c.addr = result;
-    add_plain(c.addr, c.addr + c.len);
+    // Above that the stack may grow.
+    if (c.addr + c.len <= S->changes) add_plain(c.addr, c.addr + c.len);
     break;
   case __NR_munmap:
     cut_plain(c.addr, c.addr + c.len);

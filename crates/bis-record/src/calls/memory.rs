@@ -332,6 +332,30 @@ impl Domain {
         Ok(())
     }
 
+    /// A munmap, with these arguments, has been made.
+    pub(super) fn leave_munmap(&mut self, tid: Tid, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
+        self.unmapped(args, outcome)?;
+        let range = args[0]..args[0].saturating_add(page_up(args[1]));
+        self.free_for_stack(tid, &range, outcome);
+        Ok(())
+    }
+
+    /// Nothing is mapped in this range any more. Where the main thread's stack may grow to, it is there in
+    /// replay.
+    fn free_for_stack(&self, tid: Tid, range: &Range<u64>, outcome: &mut Outcome) {
+        let room = self.space.stack();
+        if range.start >= room.end || range.end <= room.start {
+            return;
+        }
+        let mappings = maps::read(tid).unwrap_or_default();
+        let Some(stack) = mappings.iter().find(|m| m.end == room.end) else { return };
+        let floor = stack_floor(&mappings, stack, stack_limit(tid)).max(room.start);
+        if floor < range.end && range.start < stack.start {
+            let len = stack.start - floor;
+            outcome.effects.push(Effect::Map { addr: floor, len, prot: stack.prot, backing: Backing::Stack });
+        }
+    }
+
     /// A range is protected anew: mprotect, with these arguments.
     pub fn protected(&mut self, tid: Tid, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
         let [addr, len, raw_prot, ..] = args;

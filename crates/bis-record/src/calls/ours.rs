@@ -22,8 +22,7 @@ pub(super) type OfRange = fn(&mut Domain, Tid, [u64; 6], &mut Outcome) -> Result
 
 impl Domain {
     pub(super) fn enter_munmap(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
-        let unmapped: OfRange = |domain, _, args, outcome| domain.unmapped(args, outcome);
-        let entry = self.enter_over_ours(tid, call, unmapped, |_, _, _, _| Ok(()))?;
+        let entry = self.enter_over_ours(tid, call, Domain::leave_munmap, |_, _, _, _| Ok(()))?;
         Ok(entry.unwrap_or(Entry::Make))
     }
 

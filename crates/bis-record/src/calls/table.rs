@@ -77,7 +77,7 @@ pub fn steps(handler: Handler) -> Steps {
     use Handler as H;
     match handler {
         H::Mmap => Steps { touches: Touches::Mapped, enter: Domain::enter_mmap, leave: Domain::leave_mmap, failed: Domain::fail_mmap, ..PLAIN },
-        H::Munmap => Steps { enter: Domain::enter_munmap, leave: |d, it| d.unmapped(it.args(), it.outcome), ..PLAIN },
+        H::Munmap => Steps { enter: Domain::enter_munmap, leave: |d, it| d.leave_munmap(it.tid, it.args(), it.outcome), ..PLAIN },
         H::Mprotect => Steps { enter: Domain::enter_mprotect, leave: |d, it| d.protected(it.tid, it.args(), it.outcome), failed: |d, it| d.fail_mprotect(it.tid, it.args(), it.outcome), ..PLAIN },
         H::Mremap => Steps { enter: Domain::enter_mremap, leave: Domain::leave_mremap, failed: Domain::fail_mremap, ..PLAIN },
         H::Brk => Steps { leave: Domain::leave_brk, ..PLAIN },

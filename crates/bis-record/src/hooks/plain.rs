@@ -1,7 +1,7 @@
 //! Calls of hooks that have changed the address space, and the list of the ranges in which they may.
 //!
 //! A range is *plain* if it is mapped, is the program's, and nothing is known of it here: private, not
-//! executable, not one that grows, no file that may change. The hooks (`memory.c`) add what they map. What an
+//! executable, not where something may grow to, no file that may change. The hooks (`memory.c`) add what they map. What an
 //! event changes is taken out as the event is written ([`follow`]), whoever has changed it. What is missing
 //! is only slower. What a program's begin has mapped, or a call of its own, is added there, if it is plain.
 
@@ -16,7 +16,12 @@ use crate::space::AddressSpace;
 const EXEC: u32 = 4;
 const NR_MMAP: u64 = 9;
 const MAP_PRIVATE: u64 = 2;
-const MAP_GROWSDOWN: u64 = 0x100;
+
+/// What an mmap may ask for so that its mapping can be plain: MAP_PRIVATE, with MAP_FIXED, MAP_ANONYMOUS,
+/// MAP_32BIT, MAP_DENYWRITE, MAP_EXECUTABLE, MAP_NORESERVE, MAP_POPULATE, MAP_NONBLOCK, MAP_STACK and
+/// MAP_FIXED_NOREPLACE. Large pages are counted otherwise, and what grows is the recorder's to know.
+const PLAIN_FLAGS: u64 =
+    MAP_PRIVATE | 0x10 | 0x20 | 0x40 | 0x800 | 0x1000 | 0x4000 | 0x8000 | 0x1_0000 | 0x2_0000 | 0x10_0000;
 
 /// What the calls of a log have changed, in order.
 pub fn changes(log: &[u8]) -> Vec<Effect> {
@@ -74,14 +79,18 @@ fn changed(effect: &Effect) -> Vec<Range<u64>> {
     }
 }
 
+/// Can what an mmap with these flags has mapped be plain?
+fn may_be_plain(flags: u64) -> bool {
+    flags & MAP_PRIVATE != 0 && flags & !PLAIN_FLAGS == 0
+}
+
 /// An outcome whose mappings are the program's own, as it has made them: the event is the program's begin, or
 /// a call of its that has done nothing but to map.
 fn own(event: &Event) -> Option<&Outcome> {
     match &event.kind {
         EventKind::Start(start) => matches!(start.base, Base::Exec { .. }).then_some(&start.outcome),
         EventKind::Syscall { nr: NR_MMAP, entry, outcome } => {
-            let is_private = entry.r10 & (MAP_PRIVATE | MAP_GROWSDOWN) == MAP_PRIVATE;
-            (is_private && outcome.effects.len() == 1).then_some(outcome)
+            (may_be_plain(entry.r10) && outcome.effects.len() == 1).then_some(outcome)
         }
         _ => None,
     }
@@ -102,7 +111,7 @@ pub fn follow(area: &Area, event: &Event, space: &AddressSpace) {
             && is_plain(backing, event)
         {
             let end = addr.saturating_add(*len).saturating_add(0xfff) & !0xfff;
-            if !space.views().overlaps(*addr, end) {
+            if !space.views().overlaps(*addr, end) && !space.is_grown_into(&(*addr..end)) {
                 add(&mut ranges, *addr..end);
             }
         }
@@ -141,6 +150,21 @@ mod tests {
         assert_eq!(ranges, [0x1000..0x1800, 0x5000..0x6000]);
         cut(&mut ranges, &(0..u64::MAX));
         assert!(ranges.is_empty());
+    }
+
+    #[test]
+    fn only_what_is_private_and_of_common_pages_can_be_plain() {
+        const ANONYMOUS: u64 = 0x20;
+        const SHARED: u64 = 1;
+        const GROWSDOWN: u64 = 0x100;
+        const HUGETLB: u64 = 0x4_0000;
+        const DROPPABLE: u64 = 8;
+        const FIXED_NOREPLACE: u64 = 0x10_0000;
+        assert!(may_be_plain(MAP_PRIVATE) && may_be_plain(MAP_PRIVATE | ANONYMOUS | FIXED_NOREPLACE));
+        for other in [GROWSDOWN, HUGETLB, DROPPABLE, SHARED] {
+            assert!(!may_be_plain(MAP_PRIVATE | ANONYMOUS | other), "{other:#x}");
+        }
+        assert!(!may_be_plain(SHARED | ANONYMOUS) && !may_be_plain(DROPPABLE | ANONYMOUS));
     }
 
     #[test]

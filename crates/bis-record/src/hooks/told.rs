@@ -86,10 +86,7 @@ impl Domain {
             hooks.area.set(state::ALONE, alone.into());
         }
         hooks.area.set(state::STOP, stashed.into());
-        // What can be read can be executed there; and steps must be the same in replay.
-        let reads_execute = self.tasks.get(&tid).is_some_and(|task| task.traits.wishes.reads_execute);
-        let changes = !reads_execute && self.session.steps.is_none();
-        hooks.area.set(state::CHANGES, changes.into());
+        hooks.area.set(state::CHANGES, self.may_change(tid));
         // Where tasks of its own wait for their turns, too, it gives way at once; and where turns are drawn.
         let lingers = takes_turns && self.tasks.len() == 1 && self.session.lingers;
         let time = if lingers { self.tokens.linger.time() } else { Duration::ZERO };
@@ -99,6 +96,19 @@ impl Domain {
         if self.session.views.has_news(self.id) || self.session.mail.has_news(self.id) {
             hooks.area.set(state::STOP, 1);
         }
+    }
+
+    /// Up to which address the hooks of this task may change its memory; 0: they may not.
+    fn may_change(&self, tid: Tid) -> u64 {
+        let Some(task) = self.tasks.get(&tid) else { return 0 };
+        // A process that is killed in the middle of a hook may have changed what is not in the log: another one
+        // with this memory would see that.
+        let has_others = self.tasks.values().any(|other| other.pid != task.pid);
+        // What can be read can be executed there; and steps must be the same in replay.
+        if task.traits.wishes.reads_execute || has_others || self.session.steps.is_some() {
+            return 0;
+        }
+        self.space.below_what_grows().unwrap_or(0)
     }
 
     /// Before a task goes on: tells the hooks which of its calls are to be judged.

@@ -135,6 +135,18 @@ impl AddressSpace {
         self.grows.push(range);
     }
 
+    /// May a stack, or what else grows, come to be in this range?
+    pub fn is_grown_into(&self, range: &Range<u64>) -> bool {
+        let mut rooms = self.grows.iter().chain([&self.stack]);
+        rooms.any(|room| room.start < range.end && range.start < room.end)
+    }
+
+    /// Below this address, nothing grows. None: beside the main thread's stack there is something that does.
+    pub fn below_what_grows(&self) -> Option<u64> {
+        let is_known = self.grows.is_empty() && self.stack.start != 0;
+        is_known.then_some(self.stack.start)
+    }
+
     /// How far down what is mapped at this address may grow: the highest such floor, if it may grow at all.
     pub fn growth_floor(&self, addr: u64) -> Option<u64> {
         let ranges = self.grows.iter().chain([&self.stack]).filter(|range| range.contains(&addr));
