@@ -229,6 +229,18 @@ fn tell(
     Ok(())
 }
 
+/// Is this a call that is missed where its event is not there? One that the kernel makes again (a clone that
+/// a signal has interrupted, on a busy machine) has the same event again behind it.
+fn is_missed(event: &Event) -> bool {
+    const INSTRUCTION_LEN: u64 = 2;
+    match &event.kind {
+        EventKind::Syscall { nr, entry, outcome } => {
+            is_call(*nr) && outcome.regs.rip.wrapping_add(INSTRUCTION_LEN) != entry.rip
+        }
+        _ => false,
+    }
+}
+
 /// Some of so many.
 fn some<T: Copy>(all: &[T]) -> Vec<T> {
     let wanted = EACH.min(all.len());
@@ -282,11 +294,8 @@ fn tell_lies(mode: &Mode) -> Result<(), Failed> {
     if let Some((what, _)) = LIES.iter().find(|(what, _)| !is_told(what)) {
         return Err(format!("there is no event of which to say that {what}").into());
     }
-    let left_out: Vec<(u32, usize)> = places
-        .iter()
-        .copied()
-        .filter(|(domain, at)| matches!(told.events[domain][*at].kind, EventKind::Syscall { nr, .. } if is_call(nr)))
-        .collect();
+    let left_out: Vec<(u32, usize)> =
+        places.iter().copied().filter(|(domain, at)| is_missed(&told.events[domain][*at])).collect();
     for (domain, at) in some(&left_out) {
         tell(&told, &folder, "a call is missing", domain, at, None)?;
     }
