@@ -9,6 +9,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fs::File,
+    ops::Range,
     os::unix::{ffi::OsStrExt, fs::FileExt},
 };
 
@@ -20,7 +21,7 @@ use bis_trace::{
     event::{Backing, Effect, MemWrite},
     types::{FileId, ObjectId, PAGE, Tid},
 };
-use bis_tracee::{Memory, TraceeError, proc, remote::Remote};
+use bis_tracee::{Memory, TraceeError, maps, proc, remote::Remote};
 
 use crate::{
     checkpoint,
@@ -335,15 +336,7 @@ impl Space {
             Effect::Remap { addr, old_len, new_addr, new_len, keep } => {
                 own(addr, old_len)?;
                 own(new_addr, new_len)?;
-                let moves = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-                let how = match (new_addr == addr, keep) {
-                    (true, _) => 0,
-                    (false, false) => moves,
-                    (false, true) => moves | libc::MREMAP_DONTUNMAP,
-                };
-                let args = [addr, old_len, new_len, flags(how), new_addr, 0];
-                let found = remote.must("move memory", libc::SYS_mremap, args)?;
-                expect_at(new_addr, found)?;
+                remap(remote, &(addr..addr + old_len), &(new_addr..new_addr + new_len), keep)?;
             }
             Effect::Advise { addr, len, advice } => {
                 own(addr, len)?;
@@ -385,6 +378,46 @@ impl Space {
         writes.iter().try_for_each(|write| own(write.addr, write.data.len() as u64))?;
         Ok(self.memory.write_all(writes)?)
     }
+}
+
+/// Moves memory, or gives it another length. What was one mapping in the recording may be several here: whether
+/// the kernel makes one of two neighbours depends on what of them was written before which fork.
+fn remap(remote: &mut Remote<'_>, from: &Range<u64>, to: &Range<u64>, keep: bool) -> Result<(), EffectError> {
+    let tid = remote.tid();
+    let is_moved = to.start != from.start;
+    let moves = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+    let how = match (is_moved, keep) {
+        (false, _) => 0,
+        (true, false) => moves,
+        (true, true) => moves | libc::MREMAP_DONTUNMAP,
+    };
+    let mut make = |from: &Range<u64>, to: &Range<u64>| {
+        let args = [from.start, from.end - from.start, to.end - to.start, flags(how), to.start, 0];
+        remote.must("move memory", libc::SYS_mremap, args)
+    };
+    let is_several = |error: &TraceeError| matches!(error, TraceeError::Os { source, .. } if source.raw_os_error() == Some(libc::EFAULT));
+    match make(from, to) {
+        Err(error) if is_several(&error) => {}
+        found => return expect_at(to.start, found?),
+    }
+    // What it is shorter by is gone; what it is longer by belongs to the last of them.
+    let (from, gone) = match from.end - from.start > to.end - to.start {
+        true => (from.start..from.start + (to.end - to.start), from.start + (to.end - to.start)..from.end),
+        false => (from.clone(), from.end..from.end),
+    };
+    for mapping in maps::read(tid)?.iter().filter(|m| m.start < from.end && from.start < m.end) {
+        let part = mapping.start.max(from.start)..mapping.end.min(from.end);
+        let is_last = part.end == from.end;
+        if is_moved || is_last {
+            let start = to.start + (part.start - from.start);
+            let end = if is_last { to.end } else { start + (part.end - part.start) };
+            expect_at(start, make(&part, &(start..end))?)?;
+        }
+    }
+    if !gone.is_empty() {
+        remote.must("unmap memory", libc::SYS_munmap, [gone.start, gone.end - gone.start, 0, 0, 0, 0])?;
+    }
+    Ok(())
 }
 
 /// Where a replay must know its way in the trace's hooks. Their text, their table of calls and what cpuid

@@ -281,6 +281,47 @@ fn the_address_space_follows_the_effects() {
 }
 
 #[test]
+fn memory_that_is_several_mappings_here_moves_and_grows_as_one() {
+    let mut tape = Tape::new();
+    let (high, higher) = (0x7000_0000_0000, 0x7000_0010_0000);
+    // mov byte [DATA+PAGE], 1; getpid; mov al, [r8]; exit_group
+    let store = [0xc6, 0x04, 0x25, 0, 0x10, 0x50, 0, 1];
+    let load = [0x41, 0x8a, 0x00];
+    let code = [&store[..], &call_code(39), &load, &call_code(231)].concat();
+    let mut start = image(&code);
+    // Other than the recording's, their protections differ, so that the kernel does not make one of them.
+    start.effects.extend([
+        Effect::Map { addr: DATA + PAGE, len: 2 * PAGE, prot: 3, backing: Backing::Anonymous },
+        Effect::Protect { addr: DATA + 2 * PAGE, len: PAGE, prot: 1 },
+    ]);
+    start.regs.r8 = higher;
+    tape.start(A, exec_base(), start);
+    let entry = at_call(&Registers { r8: higher, ..first_regs() }, 15, 39);
+    let remap = |addr: u64, old: u64, new_addr: u64, new: u64| Effect::Remap {
+        addr,
+        old_len: old * PAGE,
+        new_addr,
+        new_len: new * PAGE,
+        keep: false,
+    };
+    let moved = Outcome {
+        effects: vec![
+            remap(DATA + PAGE, 2, high, 3),
+            remap(high, 3, high, 5),
+            remap(high, 5, higher, 7),
+            Effect::Protect { addr: higher + PAGE, len: PAGE, prot: 3 },
+            remap(higher, 7, high, 6),
+            remap(high, 6, higher, 6),
+            Effect::Protect { addr: higher, len: 6 * PAGE, prot: 1 },
+        ],
+        ..outcome(returns(&entry, 0))
+    };
+    let after = tape.call_with(A, entry, moved);
+    tape.exit(A, at_call(&after, 25, 231));
+    assert_eq!(tape.replay().unwrap().0.domains, 1);
+}
+
+#[test]
 fn vector_registers_are_set() {
     let mut tape = Tape::new();
     // movq rax, xmm0; mov rbx, rax; exit_group
