@@ -68,7 +68,7 @@ impl Counted {
             return Ok(None);
         }
         let taken = task.to_be_mapped();
-        let Some(code) = place::room(&mappings, &taken, &span, false) else { return Ok(None) };
+        let Some(code) = place::room_beside(&mappings, &taken, &span, false) else { return Ok(None) };
         let pages = code & !(PAGE - 1);
         let data = pages + place::CODE_PAGES * PAGE;
         let condition = until.condition;

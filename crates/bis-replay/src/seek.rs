@@ -193,7 +193,7 @@ impl Seek {
         }
         let mappings = maps::read(task.ours)?;
         let sure = span.bytes() == pause.span;
-        let Some(code) = place::room(&mappings, &task.to_be_mapped(), &span, sure) else {
+        let Some(code) = place::room_beside(&mappings, &task.to_be_mapped(), &span, sure) else {
             tracing::debug!(task = %task.ours, ?span, "no room for a jump");
             return Ok(None);
         };

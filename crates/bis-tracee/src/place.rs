@@ -144,9 +144,14 @@ pub fn map_room(remote: &mut Remote<'_>, pages: u64, what: &'static str) -> Resu
     Ok(())
 }
 
-/// Where a jump in the span's place may lead, so that there is room for code and data between these mappings,
-/// and in none of the ranges that are `taken` besides. With `sure`, nothing leads into the span's middle.
-pub fn room(mappings: &[Mapping], taken: &[Range<u64>], span: &Span, sure: bool) -> Option<u64> {
+/// Where a jump in the span's place may lead, so that there is room for code and data between these mappings.
+/// With `sure`, nothing leads into the span's middle.
+pub fn room(mappings: &[Mapping], span: &Span, sure: bool) -> Option<u64> {
+    room_beside(mappings, &[], span, sure)
+}
+
+/// The same, in none of the ranges that are `taken` besides.
+pub fn room_beside(mappings: &[Mapping], taken: &[Range<u64>], span: &Span, sure: bool) -> Option<u64> {
     let is_free = |at: &u64| {
         let start = at & !(PAGE - 1);
         let end = start + (CODE_PAGES + 1) * PAGE;

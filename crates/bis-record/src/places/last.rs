@@ -198,10 +198,10 @@ impl Domain {
         if self.is_entered(&span) {
             return None;
         }
-        if place::room(mappings, &[], &span, false).is_some() {
+        if place::room(mappings, &span, false).is_some() {
             return Some(Vec::new());
         }
-        let is_sure = self.is_sure(tid, &span) && place::room(mappings, &[], &span, true).is_some();
+        let is_sure = self.is_sure(tid, &span) && place::room(mappings, &span, true).is_some();
         is_sure.then(|| span.bytes().to_vec())
     }
 

@@ -216,10 +216,10 @@ impl Domain {
                 && let Some(span) = Span::begin(rip, &memory)
                 && !self.is_entered(&span)
             {
-                if place::room(&mappings, &[], &span, false).is_some() {
+                if place::room(&mappings, &span, false).is_some() {
                     return Ok(Some(Spot::Good));
                 }
-                if self.is_sure(tid, &span) && place::room(&mappings, &[], &span, true).is_some() {
+                if self.is_sure(tid, &span) && place::room(&mappings, &span, true).is_some() {
                     return Ok(Some(Spot::Sure(span)));
                 }
             }
