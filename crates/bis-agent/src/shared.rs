@@ -224,8 +224,8 @@ state! {
     LINGER: 1;
     /// How many such calls had something to say.
     ANSWERED: 1;
-    /// Recording: hooks may change the address space, in its plain ranges, of which none reaches this address;
-    /// 0: they may not.
+    /// Recording: hooks may change the address space, in its plain ranges, of which none reaches this
+    /// address; 0: they may not.
     CHANGES: 1;
     /// Recording: the end of the heap, as the kernel knows it; 0: not known.
     BRK: 1;

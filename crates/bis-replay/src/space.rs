@@ -380,8 +380,8 @@ impl Space {
     }
 }
 
-/// Moves memory, or gives it another length. What was one mapping in the recording may be several here: whether
-/// the kernel makes one of two neighbours depends on what of them was written before which fork.
+/// Moves memory, or gives it another length. What was one mapping in the recording may be several here:
+/// whether the kernel makes one of two neighbours depends on what of them was written before which fork.
 fn remap(remote: &mut Remote<'_>, from: &Range<u64>, to: &Range<u64>, keep: bool) -> Result<(), EffectError> {
     let tid = remote.tid();
     let is_moved = to.start != from.start;

@@ -293,8 +293,8 @@ impl<'t> Session<'t> {
                 hit => Ok(hit),
             };
         }
-        // The program can count how often it comes there; or behind there, where it would stop at each round of
-        // a string instruction: much happens in each of these.
+        // The program can count how often it comes there; or behind there, where it would stop at each round
+        // of a string instruction: much happens in each of these.
         let live = from.resume()?;
         let behind = live.replica.behind_repeated(addr);
         let (addr, mut rounds) = behind.map_or((addr, ROUNDS), |behind| (behind, 1));

@@ -101,8 +101,8 @@ impl Domain {
     /// Up to which address the hooks of this task may change its memory; 0: they may not.
     fn may_change(&self, tid: Tid) -> u64 {
         let Some(task) = self.tasks.get(&tid) else { return 0 };
-        // A process that is killed in the middle of a hook may have changed what is not in the log: another one
-        // with this memory would see that.
+        // A process that is killed in the middle of a hook may have changed what is not in the log: another
+        // one with this memory would see that.
         let has_others = self.tasks.values().any(|other| other.pid != task.pid);
         // What can be read can be executed there; and steps must be the same in replay.
         if task.traits.wishes.reads_execute || has_others || self.session.steps.is_some() {
