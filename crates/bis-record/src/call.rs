@@ -90,6 +90,15 @@ impl Domain {
         if entry.rip == SAFEPOINT_END && self.hooks.is_some() {
             return self.safepoint(tid, &entry);
         }
+        self.task(tid)?.in_front = Some(entry);
+        self.call_at(tid, entry)?;
+        if let Some(task) = self.tasks.get_mut(&tid) {
+            task.in_front = None;
+        }
+        Ok(())
+    }
+
+    fn call_at(&mut self, tid: Tid, entry: Registers) -> Result<()> {
         self.drain(tid)?;
         let tried = self.take_tried();
         self.task(tid)?.expect_signal = None;
@@ -116,6 +125,7 @@ impl Domain {
         let Some((call, row, state)) = self.look_up(tid, &call, state)? else { return Ok(()) };
         let task = self.task(tid)?;
         task.call = Some(state);
+        task.in_front = None;
         // From here on its place can be written down.
         task.standing.describe();
         let blocks = self.blocks(tid, &call)?;
@@ -135,13 +145,12 @@ impl Domain {
     }
 
     /// At the entry of a call: its text counts from here on, or no longer, if that is due. True: the call is
-    /// undone. A task that is killed meanwhile still stands in front of the call.
+    /// undone.
     fn change_text(&mut self, tid: Tid, call: &Call, entry: &Registers) -> Result<bool> {
         let begins = self.wants_dense(tid, call);
         if !begins && !self.wants_sparse(call) {
             return Ok(false);
         }
-        self.task(tid)?.in_front = Some(*entry);
         if begins {
             // What was not told of does not count.
             let begun = self.begin_dense(tid, call.nr, entry);
@@ -149,7 +158,6 @@ impl Domain {
         } else {
             self.end_dense(tid, call.nr, entry)?;
         }
-        self.task(tid)?.in_front = None;
         Ok(true)
     }
 

@@ -104,7 +104,10 @@ impl Domain {
         };
         self.process_status(tid, status);
         self.drain(tid)?;
+        self.tell_call_in_front(tid)?;
         self.end_of_clone(tid)?;
+        // Killed in front of a call as it was let go into it.
+        self.write_entry(tid)?;
         let writes = self.last_writes(tid);
         let writes = self.happened(writes);
         self.gone(tid, end, writes)

@@ -45,15 +45,24 @@ impl Domain {
         };
         match dead {
             Some(dead) => {
-                tracing::debug!(%dead, "died in a stop");
+                if let Some(task) = self.tasks.get_mut(&tid).filter(|_| dead != tid) {
+                    task.in_front = None;
+                }
+                tracing::debug!(%dead, of = %tid, %status, "died in a stop");
                 let has_run = self.watched.seat.runner() == dead;
                 if has_run {
                     // Others of its process end before it says that it does.
                     self.drain(dead)?;
+                    // Of a call that it has gone into, its registers do not tell any more; what it has
+                    // stored before is a part of what others see.
+                    self.write_entry(dead)?;
                 }
                 if let Some(task) = self.tasks.get_mut(&dead) {
                     task.standing.stop();
-                    task.handle = Handle::Taken;
+                    // It may have come to the stop of its end already.
+                    if !matches!(task.report, Some(Status::Exit(_))) {
+                        task.handle = Handle::Taken;
+                    }
                     self.announce_child(dead)?;
                     self.drop_call(dead);
                     if has_run {

@@ -79,6 +79,7 @@ fn is_plain_count(made: &Made, offset: u64, target: u64) {
             taken,
             restore_rcx: false,
             flags_lost: taken,
+            loses_flags: true,
             trap,
         };
         assert_eq!(made.place(offset + pc), Some(expected), "{pc}");
@@ -203,8 +204,15 @@ fn flags_that_are_looked_at_are_kept() {
     let made = functions(&[&code], false);
     assert_eq!(made.coverage.backward.flags_kept, 1);
     let at = |pc: u64, taken: bool, restore_rcx: bool, trap: bool| {
-        let flags_lost = false;
-        let expected = Place::Count { address: CODE, resume: CODE, taken, restore_rcx, flags_lost, trap };
+        let expected = Place::Count {
+            address: CODE,
+            resume: CODE,
+            taken,
+            restore_rcx,
+            flags_lost: false,
+            loses_flags: false,
+            trap,
+        };
         assert_eq!(made.place(pc), Some(expected), "{pc}");
     };
     at(0, false, false, false);
@@ -245,6 +253,7 @@ fn a_computed_jump_is_counted_before_it_is_made() {
         taken,
         restore_rcx: false,
         flags_lost: taken,
+        loses_flags: true,
         trap,
     };
     assert_eq!(made.place(3), Some(place(false, false)));

@@ -153,6 +153,16 @@ impl Registers {
         ]
     }
 
+    /// The general register of this number, of those that [`Registers::general`] has.
+    pub fn general_mut(&mut self, number: usize) -> Option<&mut u64> {
+        let r = self;
+        let all = [
+            &mut r.rax, &mut r.rcx, &mut r.rdx, &mut r.rbx, &mut r.rsp, &mut r.rbp, &mut r.rsi, &mut r.rdi,
+            &mut r.r8, &mut r.r9, &mut r.r10, &mut r.r11, &mut r.r12, &mut r.r13, &mut r.r14, &mut r.r15,
+        ];
+        all.into_iter().nth(number)
+    }
+
     /// All registers as words, in the kernel's order.
     pub fn words(&self) -> [u64; REGISTER_COUNT] {
         let r = self;

@@ -8,12 +8,12 @@
 //! run: the few instructions that lie between mostly, a jump and a store in front of it, are done by hand, as
 //! if it had been killed a moment later.
 
-use bis_rewrite::{Place, Run, STATUS_FLAGS, Span, count_word};
+use bis_rewrite::{Place, Run, STATUS_FLAGS, Span, count_word, counts_left};
 use bis_trace::{
-    event::{EventKind, TaskEnd},
+    event::{EventKind, RangeSum, TaskEnd},
     types::{Registers, Signal, Tid},
 };
-use bis_tracee::{maps, place};
+use bis_tracee::{TraceeError, maps, place};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
 use crate::{domain::Domain, error::Result};
@@ -28,7 +28,7 @@ const COUNT: u64 = count_word(1) - count_word(0);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Killed {
     Computing,
-    /// At the entry of a call, which was not made.
+    /// At the entry of a call, which was not made; or which a hook has left to be made here.
     InFrontOfCall,
     /// Where replay has it already (behind a call), or could not stop it: in a hook, or in the middle of an
     /// instruction that repeats itself.
@@ -36,7 +36,8 @@ enum Killed {
 }
 
 impl Killed {
-    /// `is_in_hook`: at these registers it is in a hook, or on the way to one.
+    /// `is_in_hook`: at these registers it is in a hook, or on the way to one, and not behind the instruction
+    /// that makes a call which the hook does not make.
     fn at(regs: &Registers, is_in_hook: bool, it: &Instruction) -> Killed {
         let is_in_call = regs.orig_rax.cast_signed() >= 0;
         let repeats = it.is_string_instruction() && (it.has_rep_prefix() || it.has_repne_prefix());
@@ -117,40 +118,30 @@ fn by_hand(
 
 /// The place of a general register.
 fn register(regs: &mut Registers, register: Register) -> Option<&mut u64> {
-    Some(match register.full_register() {
-        Register::RAX => &mut regs.rax,
-        Register::RCX => &mut regs.rcx,
-        Register::RDX => &mut regs.rdx,
-        Register::RBX => &mut regs.rbx,
-        Register::RSP => &mut regs.rsp,
-        Register::RBP => &mut regs.rbp,
-        Register::RSI => &mut regs.rsi,
-        Register::RDI => &mut regs.rdi,
-        Register::R8 => &mut regs.r8,
-        Register::R9 => &mut regs.r9,
-        Register::R10 => &mut regs.r10,
-        Register::R11 => &mut regs.r11,
-        Register::R12 => &mut regs.r12,
-        Register::R13 => &mut regs.r13,
-        Register::R14 => &mut regs.r14,
-        Register::R15 => &mut regs.r15,
-        _ => return None,
-    })
+    let full = register.full_register();
+    regs.general_mut(full.number()).filter(|_| full.is_gpr64())
 }
 
 impl Domain {
     /// The task is on its way out, perhaps because it was killed: says how far it came, if others see that.
     pub fn tell_last_place(&mut self, tid: Tid, end: TaskEnd) -> Result<()> {
-        let task = self.task(tid)?;
-        if !task.has_gone_on || task.call.is_some() || !self.is_outlived(tid) {
+        if !self.is_place_untold(tid)? {
             return Ok(());
         }
         let in_front = self.task(tid)?.in_front.take();
         let regs = match in_front {
             Some(entry) => entry,
-            None => self.stopped(tid)?.regs()?,
+            None => match self.stopped(tid)?.regs() {
+                // It has gone without the stop of its end: there is nobody left to ask.
+                Err(TraceeError::Died(dead)) if dead == tid => return Ok(()),
+                regs => regs?,
+            },
         };
-        match Killed::at(&regs, self.is_in_hooks(regs.rip), &self.instruction(regs.rip)) {
+        let is_left = regs.orig_rax.cast_signed() >= 0 && self.is_left_by_hook(regs.rip.wrapping_sub(2));
+        let is_in_hook = self.is_in_hooks(regs.rip) && !is_left;
+        let killed = Killed::at(&regs, is_in_hook, &self.instruction(regs.rip));
+        tracing::debug!(domain = %self.id, %tid, ?killed, rip = format_args!("{:#x}", regs.rip), "last place");
+        match killed {
             Killed::Computing => {
                 let span = self.find_span_by_hand(tid)?;
                 self.pause(tid, span)?;
@@ -159,10 +150,30 @@ impl Domain {
             // (One that is ended by a way back to a checkpoint is in a call of ours.)
             Killed::InFrontOfCall if end == TaskEnd::Killed(Signal::KILL) => {
                 let sums = self.sums(tid)?;
-                self.event_with(tid, EventKind::SyscallEnter { nr: regs.orig_rax, entry: regs }, sums)
+                self.stands_in_front(tid, regs, sums)
             }
             Killed::InFrontOfCall | Killed::Elsewhere => Ok(()),
         }
+    }
+
+    /// As [`Domain::tell_last_place`], of a task that is gone already: it was killed as the call that it
+    /// stood in front of was looked at.
+    pub fn tell_call_in_front(&mut self, tid: Tid) -> Result<()> {
+        let in_front = self.task(tid)?.in_front.take();
+        match in_front {
+            Some(entry) if self.is_place_untold(tid)? => self.stands_in_front(tid, entry, Vec::new()),
+            _ => Ok(()),
+        }
+    }
+
+    fn is_place_untold(&mut self, tid: Tid) -> Result<bool> {
+        let task = self.task(tid)?;
+        Ok(task.has_gone_on && task.call.is_none() && self.is_outlived(tid))
+    }
+
+    fn stands_in_front(&mut self, tid: Tid, entry: Registers, sums: Vec<RangeSum>) -> Result<()> {
+        self.drain(tid)?;
+        self.event_with(tid, EventKind::SyscallEnter { nr: entry.orig_rax, entry }, sums)
     }
 
     fn instruction(&self, rip: u64) -> Instruction {
@@ -208,16 +219,23 @@ impl Domain {
     /// In the middle of a count of dense text: what is left of that is done by hand. False: it is in none.
     fn leave_count_by_hand(&mut self, tid: Tid) -> Result<bool> {
         let regs = self.stopped(tid)?.regs()?;
-        let Some(Place::Count { resume, taken, restore_rcx, flags_lost, .. }) = self.dense_place(regs.rip)
-        else {
+        let Some(hooks) = &self.hooks else { return Ok(false) };
+        // A word is below zero only until its trap is dealt with. The processor stands behind that by then.
+        let has_trapped = counts_left(hooks.area.countdown()) < 0;
+        let trap = self.dense_place(regs.rip.wrapping_sub(1));
+        let place = match trap.filter(|place| has_trapped && matches!(place, Place::Count { trap: true, .. }))
+        {
+            None => self.dense_place(regs.rip),
+            trapped => trapped,
+        };
+        let Some(Place::Count { resume, taken, restore_rcx, loses_flags, .. }) = place else {
             return Ok(false);
         };
-        let Some(hooks) = &self.hooks else { return Ok(false) };
         if !taken {
             hooks.area.set_countdown(hooks.area.countdown().wrapping_sub(COUNT));
         }
         let rcx = if restore_rcx { hooks.area.count_rcx() } else { regs.rcx };
-        let eflags = if flags_lost { regs.eflags & !STATUS_FLAGS } else { regs.eflags };
+        let eflags = if loses_flags { regs.eflags & !STATUS_FLAGS } else { regs.eflags };
         self.stopped(tid)?.set_regs(&Registers { rip: resume, rcx, eflags, ..regs })?;
         Ok(true)
     }

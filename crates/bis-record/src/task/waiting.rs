@@ -18,12 +18,21 @@ const STEP_MIN: Duration = Duration::from_micros(10);
 
 impl Domain {
     /// Lets a stopped task go on; it will report.
+    ///
+    /// A task that was killed in its stop stands in the one of its end by now, and would be let go on from
+    /// there, with nobody having asked how far it had come. So where others see that, it is looked first:
+    /// it has its report then.
     pub fn resume(&mut self, tid: Tid, how: Resume) -> Result<()> {
         if how != Resume::Listen {
             self.obey_clock(tid)?;
         }
         if how == Resume::Cont {
             self.prepare(tid);
+        }
+        if self.is_outlived(tid) && sys::has_report(tid) {
+            let status = task::wait_for(tid)?;
+            self.note(tid, status);
+            return Ok(());
         }
         let task = self.task(tid)?;
         let signal = task.inject.take();

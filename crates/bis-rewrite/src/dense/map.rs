@@ -21,8 +21,8 @@ pub enum Place {
     },
     /// In a count, or at its trap. The branch, call or jump has been made (a call's return address is on the
     /// stack), and the program stands at `address`; what is left of the count can be done by hand: if it is
-    /// not `taken`, take one count from the word; if `restore_rcx`, load rcx from the save word; then go on
-    /// at `resume`.
+    /// not `taken`, take one count from the word; if `restore_rcx`, load rcx from the save word; if
+    /// `loses_flags`, clear the status flags; then go on at `resume`.
     Count {
         /// Where the program stands: at the target; at the jump itself, if that is a computed one.
         address: u64,
@@ -35,6 +35,8 @@ pub enum Place {
         /// The status flags are not the program's, which nobody looks at: they count as cleared
         /// ([`crate::STATUS_FLAGS`]).
         flags_lost: bool,
+        /// They are not when the count has been done, even if they still are.
+        loses_flags: bool,
         /// This is the address of the `int3`: the count went below zero. All has been done, but that the
         /// flags are to be cleared if they are lost.
         trap: bool,
@@ -176,6 +178,7 @@ impl DenseMap {
             taken: stage.taken,
             restore_rcx: stage.restore,
             flags_lost: !keep && stage.taken,
+            loses_flags: !keep,
             trap: stage.trap,
         })
     }
