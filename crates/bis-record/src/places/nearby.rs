@@ -9,7 +9,7 @@ use std::{
 use bis_agent::OURS;
 use bis_trace::{event::MemWrite, types::Registers};
 use bis_tracee::{Memory, place};
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
 /// How many of the instructions that come next are asked which memory they use.
 const INSTRUCTIONS: usize = 64;
@@ -81,20 +81,20 @@ fn worth_reading(
     ranges
 }
 
-/// The addresses in memory that the next instructions use, as far as the registers say them now, on all ways
-/// that the program may go.
+/// The addresses in memory that the next instructions use, as far as the registers say them now and what they
+/// load says it then, on all ways that the program may go.
 pub fn operands(memory: &Memory, regs: &Registers) -> Vec<u64> {
     const CODE_LEN: usize = 160;
     let mut found = Vec::new();
-    let mut ways = VecDeque::from([regs.rip]);
+    let mut ways = VecDeque::from([(regs.rip, *regs)]);
     let mut been = BTreeSet::new();
     let mut left = INSTRUCTIONS;
-    while let Some(way) = ways.pop_front() {
+    while let Some((way, mut regs)) = ways.pop_front() {
         let code = memory.read_upto(way, CODE_LEN);
         let mut decoder = Decoder::with_ip(64, &code, way, DecoderOptions::NONE);
         for count in 0.. {
             if count == IN_A_ROW {
-                ways.push_back(decoder.ip());
+                ways.push_back((decoder.ip(), regs));
                 break;
             }
             if left == 0 || !decoder.can_decode() {
@@ -105,11 +105,15 @@ pub fn operands(memory: &Memory, regs: &Registers) -> Vec<u64> {
                 break;
             }
             left -= 1;
-            found.extend(operand(&it, regs));
+            let used = operand(&it, &regs);
+            found.extend(used);
+            if let Some(addr) = used {
+                load(memory, &it, addr, &mut regs);
+            }
             let flow = it.flow_control();
             let is_near = it.op_count() == 1 && it.op0_kind() == OpKind::NearBranch64;
             if is_near && matches!(flow, FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch) {
-                ways.push_back(it.near_branch_target());
+                ways.push_back((it.near_branch_target(), regs));
             }
             if matches!(
                 flow,
@@ -123,6 +127,18 @@ pub fn operands(memory: &Memory, regs: &Registers) -> Vec<u64> {
         }
     }
     found
+}
+
+/// Where an instruction only loads a pointer from memory, what comes behind it leads on from that.
+fn load(memory: &Memory, it: &Instruction, addr: u64, regs: &mut Registers) {
+    let is_load = it.mnemonic() == Mnemonic::Mov && it.op0_kind() == OpKind::Register;
+    if is_load
+        && it.op0_register().is_gpr64()
+        && let Some(register) = regs.general_mut(it.op0_register().number())
+        && let Ok(Ok(word)) = memory.read_vec(addr, 8).map(<[u8; 8]>::try_from)
+    {
+        *register = u64::from_le_bytes(word);
+    }
 }
 
 /// The address that an instruction reads or writes by a memory operand of the usual kind.
