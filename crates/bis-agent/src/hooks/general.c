@@ -123,7 +123,7 @@ static u64 is_refused(struct plan *p) {
   // sendfile reads the other one, and so does a copy.
   refused |= (p->nr == __NR_sendfile) & (fd_class(p->args[1]) == FD_SHOWN);
   // As a copy between files (`hooks_shape`).
-  refused |= (p->nr == __NR_sendfile) & below(COPY_MAX, p->args[3]) & !is(S->alone);
+  refused |= (p->nr == __NR_sendfile) & below(COPY_MAX, p->args[3]);
   return refused | ((u64)(row->shape == COPY) & (class0 == FD_SHOWN));
 }
 
@@ -163,6 +163,21 @@ static u64 would_wait(struct entry *e, u64 fd, u64 events) {
   return waits;
 }
 
+// Would a pipe or a socket take it in parts, waiting in between? Whoever is looked after then would be told of the parts so far
+// alone, as if a signal had come. A file takes it without waiting. In replay, as the entry says.
+static u64 may_be_cut(struct plan *p, struct entry *e) {
+  u64 asks = pick(is_left_early(e) | is(e->head & ASKED), is(p->class ^ FD_FILE));
+  e->head |= ASKED & -asks;
+  if (asks && !is_nonblocking(e, p->args[0])) return 1;
+  S->phase = 1;
+  return 0;
+}
+
+// May its descriptor not take it at once? A message that is not to wait does not.
+static u64 waits_out(const struct plan *p) {
+  return (p->row->flags & WAITS_OUT) && !(p->row->shape == SEND && (p->args[p->row->flags_arg] & MSG_DONTWAIT));
+}
+
 // A call that others would wait for: does it wait?
 static enum leaving ask_for_others(struct plan *p, struct entry *e) {
   const struct row *row = p->row;
@@ -173,16 +188,10 @@ static enum leaving ask_for_others(struct plan *p, struct entry *e) {
   if (row->shape == RECEIVE || row->shape == MESSAGE || row->shape == MESSAGES) {
     p->tried = !(*flags & MSG_DONTWAIT);
     *flags |= MSG_DONTWAIT;
-  } else if ((row->flags & (WAITS_IN | WAITS_OUT)) && !(row->shape == SEND && (*flags & MSG_DONTWAIT))) {
-    if ((row->flags & WAITS_OUT) && hooks_is_long(p)) {
-      // A file takes it without waiting. In replay, as the entry says.
-      u64 asks = pick(is_left_early(e) | is(e->head & ASKED), is(p->class ^ FD_FILE));
-      e->head |= ASKED & -asks;
-      if (asks && !is_nonblocking(e, fd)) return EARLY;
-      S->phase = 1;
-    } else {
-      if (would_wait(e, fd, row->flags & WAITS_IN ? POLLIN : POLLOUT)) return WAITING;
-    }
+  } else if (waits_out(p) && hooks_is_long(p)) {
+    if (may_be_cut(p, e)) return EARLY;
+  } else if ((row->flags & WAITS_IN) || waits_out(p)) {
+    if (would_wait(e, fd, row->flags & WAITS_IN ? POLLIN : POLLOUT)) return WAITING;
   }
   hooks_hurry(p);
   return STAYS;
@@ -196,6 +205,10 @@ static enum leaving ask(struct plan *p, struct entry *e) {
     S->phase = 1;
   }
   if (!S->alone) return ask_for_others(p, e);
+  if (waits_out(p) && hooks_is_long(p)) {
+    e->result = pick(e->result, 0);
+    if (may_be_cut(p, e)) return EARLY;
+  }
   // Whoever is looked after in the middle of its time would begin it again.
   if (p->finite) hooks_hurry(p);
   else p->patient = 0;

@@ -139,16 +139,16 @@ u64 hooks_shape(struct plan *p) {
     return 1;
   case RECEIVE:
   case MESSAGE:
-    // It may not wait for all.
-    p->refused = is(flags & MSG_WAITALL) & !is(S->alone);
+    // Who is looked after while it waits for all would get less, as a signal would have it.
+    p->refused = is(flags & MSG_WAITALL);
     if (flags & (MSG_TRUNC | MSG_ERRQUEUE)) return 0;
     return row->shape == RECEIVE || hooks_plan_message(p);
   case COPY:
-    // Who asks for a stop meanwhile would get less copied, as a signal would.
-    p->refused = below(COPY_MAX, a[4]) & !is(S->alone);
+    // The same.
+    p->refused = below(COPY_MAX, a[4]);
     return 1;
   case MESSAGES:
-    p->refused = is(flags & MSG_WAITALL) & !is(S->alone);
+    p->refused = is(flags & MSG_WAITALL);
     return !(flags & (MSG_TRUNC | MSG_ERRQUEUE)) && hooks_plan_messages(p);
   case RANDOM:
     // The same; up to 256 bytes come whole (random(7)).
