@@ -222,8 +222,8 @@ pub struct Task {
     pub has_log: bool,
     /// It has gone on in its program since its last event.
     pub has_gone_on: bool,
-    /// The registers at the entry of a call, until what becomes of that is known: one that is killed meanwhile
-    /// has come so far, whatever its registers are by then.
+    /// The registers at the entry of a call, until what becomes of that is known: one that is killed
+    /// meanwhile has come so far, whatever its registers are by then.
     pub in_front: Option<Registers>,
     /// We have asked it to stop, and it has not stopped for that yet.
     pub is_asked: bool,
