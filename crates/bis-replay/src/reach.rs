@@ -48,6 +48,7 @@ pub(crate) enum Search {
         passed: u64,
         /// In which state it was there last.
         looked_at: Option<Box<Registers>>,
+        in_vain: InVain,
     },
     /// By its count.
     Count {
@@ -57,6 +58,32 @@ pub(crate) enum Search {
         is_asked: bool,
         seek: Option<Seek>,
     },
+}
+
+/// Arrivals one after another at a place where all is right but memory that only a sum is known of, and that
+/// is the same each time: something on the stack that does not repeat (what an xsave left), and would be
+/// looked for for ever.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct InVain {
+    sum: u64,
+    times: u32,
+}
+
+impl InVain {
+    /// So many do not come about by a program that waits for that memory to change: seconds of them.
+    const TIMES_MAX: u32 = 20_000;
+
+    /// It was there again; `sum`, if nothing else was wrong.
+    fn count(&mut self, sum: Option<u64>) {
+        match sum {
+            Some(sum) if sum == self.sum => self.times += 1,
+            sum => *self = InVain { sum: sum.unwrap_or(0), times: 0 },
+        }
+    }
+
+    fn is_for_ever(self) -> bool {
+        self.times >= Self::TIMES_MAX
+    }
 }
 
 /// What letting a task go on has come to.
@@ -105,7 +132,13 @@ impl Replica<'_> {
             EventKind::Pause(pause) => (
                 false,
                 match pause.place {
-                    PausePlace::State => Search::State { seek: None, skips: 0, passed: 0, looked_at: None },
+                    PausePlace::State => Search::State {
+                        seek: None,
+                        skips: 0,
+                        passed: 0,
+                        looked_at: None,
+                        in_vain: InVain::default(),
+                    },
                     PausePlace::Count(_) => Search::Count { is_near: false, is_asked: false, seek: None },
                 },
             ),
@@ -304,14 +337,15 @@ impl Replica<'_> {
         limit: &Limit<'_>,
     ) -> Result<Reach, Halt> {
         let how = host.how(who.seq);
-        let Going { hooked, search: Search::State { seek: slot, skips, passed, looked_at } } = going else {
+        let Going { hooked, search: Search::State { seek: slot, skips, passed, looked_at, in_vain } } = going
+        else {
             return Err(self.inconsistent(who.seq, "a place is looked for in two ways".into()));
         };
         if slot.is_none() {
             host.begin_pause(self.entry.domain, who.seq);
             *skips = how.skips;
             let regs = task.regs()?;
-            if self.is_pause(task, who, pause, &regs, hooked.as_ref(), skips, how.loose)? {
+            if self.is_pause(task, who, pause, &regs, hooked.as_ref(), (skips, in_vain), how.loose)? {
                 host.end_pause(self.entry.domain);
                 return Ok(Reach::There);
             }
@@ -324,7 +358,7 @@ impl Replica<'_> {
                 let regs = task.regs()?;
                 let is_new = |at: &Registers| !compare(at, &regs, Leave::OrigRax).is_empty();
                 if regs.rip == pause.regs.rip && looked_at.as_deref().is_none_or(is_new) {
-                    if self.is_pause(task, who, pause, &regs, hooked.as_ref(), skips, how.loose)? {
+                    if self.is_pause(task, who, pause, &regs, hooked.as_ref(), (skips, in_vain), how.loose)? {
                         let place = Place { found: Found::Breakpoint, regs };
                         seek.end(task, &self.space.memory, &place)?;
                         host.end_pause(self.entry.domain);
@@ -343,7 +377,7 @@ impl Replica<'_> {
             task,
             who,
             pause,
-            (hooked.as_ref(), skips, passed, looked_at),
+            (hooked.as_ref(), skips, passed, looked_at, in_vain),
             &mut seek,
             host,
             limit,
@@ -379,11 +413,12 @@ impl Replica<'_> {
         task: &mut Task,
         who: Who,
         pause: &Pause,
-        (hooked, skips, passed, looked_at): (
+        (hooked, skips, passed, looked_at, in_vain): (
             Option<&Hooked>,
             &mut u32,
             &mut u64,
             &mut Option<Box<Registers>>,
+            &mut InVain,
         ),
         seek: &mut Seek,
         host: &mut dyn Host,
@@ -435,11 +470,14 @@ impl Replica<'_> {
                 return Ok(Sought::Missed(place));
             }
             let regs = seek.true_registers(memory, place.regs)?;
-            if self.is_pause(task, who, pause, &regs, hooked, skips, loose)? {
+            if self.is_pause(task, who, pause, &regs, hooked, (skips, in_vain), loose)? {
                 task.set_regs(&regs)?;
                 return Ok(Sought::Found(place));
             }
             *passed += 1;
+            if in_vain.is_for_ever() {
+                return Ok(Sought::Missed(place));
+            }
             last = Some(regs);
             seek.pass(task, &self.space.memory, pause, &self.traps)?;
             self.traps.areas.forget_mappings();
@@ -458,7 +496,7 @@ impl Replica<'_> {
         pause: &Pause,
         regs: &Registers,
         hooked: Option<&Hooked>,
-        skips: &mut u32,
+        (skips, in_vain): (&mut u32, &mut InVain),
         loose: bool,
     ) -> Result<bool, Halt> {
         let memory = &self.space.memory;
@@ -478,6 +516,7 @@ impl Replica<'_> {
         let extended = task.extended()? == pause.extended;
         let log = self.log_is_used(hooked)?;
         tracing::debug!(same_memory, extended, log, "the place with its registers");
+        in_vain.count(other.filter(|_| word.is_none() && extended && log).map(|other| other.now));
         if !(same_memory && extended && log) {
             return Ok(false);
         }

@@ -26,16 +26,23 @@ pub fn look(memory: &Memory, ranges: &[(u64, u64)]) -> Vec<RangeSum> {
     ranges.iter().filter_map(sum).collect()
 }
 
-/// The first of these ranges that does not hold what it held when it was looked at. `read`: as much as can be
-/// read of memory.
-pub fn first_other(read: impl Fn(u64, usize) -> Vec<u8>, seen: &[RangeSum]) -> Option<RangeSum> {
+/// A range that does not hold what it held when it was looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Other {
+    pub range: RangeSum,
+    /// The sum of what can be read there now.
+    pub now: u64,
+}
+
+/// The first of these ranges that does not hold what it held. `read`: as much as can be read of memory.
+pub fn first_other(read: impl Fn(u64, usize) -> Vec<u8>, seen: &[RangeSum]) -> Option<Other> {
     /// More than [`look`] is ever asked for: a trace may say anything.
     const LEN_MAX: u64 = 1 << 20;
-    let holds = |range: &&RangeSum| {
+    seen.iter().copied().find_map(|range| {
         let data = read(range.addr, usize::try_from(range.len.min(LEN_MAX)).unwrap_or(0));
-        data.len() as u64 == range.len && xxh3_64(&data) == range.sum
-    };
-    seen.iter().find(|range| !holds(range)).copied()
+        let now = xxh3_64(&data);
+        (data.len() as u64 != range.len || now != range.sum).then_some(Other { range, now })
+    })
 }
 
 /// What of these ranges (address, length) can be read, where it is at least eight bytes: less cannot be a

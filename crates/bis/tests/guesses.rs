@@ -13,7 +13,10 @@ use std::{
     time::Duration,
 };
 
-use bis_trace::event::EventKind;
+use bis_trace::{
+    event::{EventKind, PausePlace, RangeSum},
+    types::PAGE,
+};
 use common::{Folder, Step, told::Told};
 use libtest_mimic::{Failed, Trial};
 
@@ -38,6 +41,7 @@ fn main() {
     for (mode, flag) in [("hooks", "--ticks=auto"), ("no_hooks", "--no-hooks")] {
         trials.push(Trial::test(format!("from_a_checkpoint::{mode}"), move || from_a_checkpoint(flag)));
         trials.push(Trial::test(format!("from_the_begin::{mode}"), move || from_the_begin(flag)));
+        trials.push(Trial::test(format!("never_as_it_was::{mode}"), move || never_as_it_was(flag)));
         trials.push(Trial::test(format!("what_was_kept_is_wrong::{mode}"), move || kept_wrongly(flag)));
     }
     let trials = trials.into_iter().map(|trial| trial.with_ignored_flag(missing)).collect();
@@ -164,6 +168,33 @@ fn from_the_begin(flag: &str) -> Result<(), Failed> {
     if again != round as usize || !goes_back(&step).is_empty() {
         return Err(format!("all was to begin again {round} times, not {again}\n{}", step.shown()).into());
     }
+    folder.done();
+    Ok(())
+}
+
+/// Some of the memory is never as it was, and the program comes by the place for ever: it is looked for by less
+/// of its memory.
+fn never_as_it_was(flag: &str) -> Result<(), Failed> {
+    let folder = Folder::new("guesses.never_as_it_was")?;
+    let program = folder.path().join("program");
+    common::compile(&common::tree().join("tests/lies/for_ever.c"), &program)?;
+    let trace = folder.path().join("trace");
+    let record = common::record_command(&trace, &[flag], &[program.as_os_str()], folder.path());
+    let recorded = common::run(record, "record", folder.path(), None, LIMIT)?;
+    let told = Told::read(&trace)?;
+    let mut events = told.events.clone();
+    let pauses = events.values_mut().flatten().filter_map(|event| match &mut event.kind {
+        EventKind::Pause(pause) if pause.place == PausePlace::State => Some((event.seq.0, pause)),
+        _ => None,
+    });
+    let Some((seq, pause)) = pauses.last() else { return Err("there is no pause by its state".into()) };
+    let addr = pause.regs.rsp & !(PAGE - 1);
+    pause.seen.insert(0, RangeSum { addr, len: PAGE, sum: 1, is_stack: false });
+    let lie = folder.path().join("lie");
+    told.write(&events, &lie)?;
+    let step = replay(&folder, &lie)?;
+    must_replay(&step, &recorded.stdout)?;
+    must_know(&lie, &format!("proven\n{seq} 0 loose\n"))?;
     folder.done();
     Ok(())
 }

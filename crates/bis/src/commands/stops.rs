@@ -284,10 +284,10 @@ mod tests {
         call(&mut stops, &mut last, 0, 0x10_0010); // left by its hook
         call(&mut stops, &mut last, 0, 0x10_0010); // declined
         call(&mut stops, &mut last, 0, 0x5000); // elsewhere
-        call(&mut stops, &mut last, 9, 0x5000); // mmap
+        call(&mut stops, &mut last, 57, 0x5000); // fork
         let read = stops.calls[&0];
         assert_eq!((read.left, read.declined, read.unpatched, read.unhooked, read.hooked), (1, 1, 1, 0, 0));
-        assert_eq!((stops.calls[&9].unhooked, stops.calls[&39].hooked), (1, 1));
+        assert_eq!((stops.calls[&57].unhooked, stops.calls[&39].hooked), (1, 1));
         assert_eq!((stops.hooked(), stops.traced_calls()), (1, 4));
     }
 
