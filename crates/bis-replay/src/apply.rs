@@ -7,14 +7,14 @@ use bis_trace::{
     event::{Backing, Echo, Effect, Outcome, Turn},
     types::{DomainId, EventSeq, ObjectId, Registers, Tid},
 };
-use bis_tracee::{Stopped, TraceeError, remote::Remote};
+use bis_tracee::{Stopped, TraceeError, checksum, remote::Remote};
 
 use crate::{
     echo::Reader,
     error::{Halt, ReplayError},
     host::Host,
     objects,
-    replica::Replica,
+    replica::{Mismatch, Replica, Who},
     space::{self, EffectError},
     task::Task,
 };
@@ -129,14 +129,37 @@ impl Replica<'_> {
         }
     }
 
-    fn echo(&self, seq: EventSeq, echo: &Echo, host: &mut dyn Host) -> Result<(), Halt> {
-        if !host.hears(self.entry.domain) {
+    /// Has the call written to standard output or error what it wrote there when it was recorded? Nothing
+    /// else may tell: the call's registers are the same, whatever is in its buffer.
+    pub(crate) fn check_echo(&self, task: &Task, who: Who, outcome: &Outcome) -> Result<(), Halt> {
+        let Some(echo) = outcome.echo.as_ref().filter(|echo| echo.sum != 0) else { return Ok(()) };
+        let total = self.echo_len(who.seq, echo)?;
+        let read = |addr, len| self.traps.read(&self.space.memory, addr, len);
+        let sum = checksum::sum_in_a_row(read, &echo.ranges);
+        if sum == echo.sum {
             return Ok(());
         }
+        let stream = if echo.fd == 1 { "output" } else { "error" };
+        let expected = format!("{total} bytes written to standard {stream} with checksum {:#018x}", echo.sum);
+        let mut mismatch = Mismatch::new(expected, format!("checksum {sum:#018x}"), task.regs()?);
+        mismatch.memory = echo.ranges.first().map(|(addr, len)| (*addr, addr.saturating_add(*len)));
+        Err(self.diverged(task, who, mismatch))
+    }
+
+    /// Bytes; no more than a call can write, whatever a trace says.
+    fn echo_len(&self, seq: EventSeq, echo: &Echo) -> Result<u64, Halt> {
         let total = echo.ranges.iter().fold(0u64, |sum, (_, len)| sum.saturating_add(*len));
         if total > CALL_BYTES_MAX {
             return Err(self.inconsistent(seq, format!("one call wrote {total:#x} bytes")));
         }
+        Ok(total)
+    }
+
+    fn echo(&self, seq: EventSeq, echo: &Echo, host: &mut dyn Host) -> Result<(), Halt> {
+        if !host.hears(self.entry.domain) {
+            return Ok(());
+        }
+        self.echo_len(seq, echo)?;
         let handed = |result: std::io::Result<Reader>| match result {
             Ok(Reader::There) => Ok(()),
             Ok(Reader::Gone) => Err(Halt::Cancelled),

@@ -171,6 +171,7 @@ struct Cloned {
 struct Echo {
   fd @0 :UInt8;                 # 1 or 2
   ranges @1 :List(Range);
+  sum @2 :UInt64;               # xxh3-64 of what went out; 0: not known
 }
 
 struct Range {

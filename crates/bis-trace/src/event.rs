@@ -234,6 +234,8 @@ pub struct Echo {
     pub fd: u8,
     /// (address, length in bytes); the lengths add up to what the call wrote.
     pub ranges: Vec<(u64, u64)>,
+    /// xxh3-64 of what went out, all ranges in a row. 0: it is not known.
+    pub sum: u64,
 }
 
 /// Kernel protection bits: PROT_READ 1, PROT_WRITE 2, PROT_EXEC 4.

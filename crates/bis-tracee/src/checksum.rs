@@ -8,7 +8,7 @@ use bis_trace::{
     event::RangeSum,
     types::{PAGE_LEN, Tid},
 };
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
 use crate::{
     error::{Result, TraceeError},
@@ -48,6 +48,26 @@ pub fn sum_mapped(tid: Tid, memory: &Memory, mappings: &[Mapping], addr: u64, le
 /// Where the task is gone.
 pub fn sum_stack(tid: Tid, memory: &Memory, mappings: &[Mapping], addr: u64, len: u64) -> Result<RangeSum> {
     sum(tid, Sum { memory, is_stack: true, value: 0, data: Vec::new() }, mappings, addr, len)
+}
+
+/// The xxh3-64 of these ranges (address, length) in a row, in pieces; never 0. `read`: as much as can be read
+/// of memory. What cannot be read is left out.
+pub fn sum_in_a_row(read: impl Fn(u64, usize) -> Vec<u8>, ranges: &[(u64, u64)]) -> u64 {
+    const PIECE: u64 = 256 << 10;
+    let mut hash = Xxh3::new();
+    for (addr, len) in ranges {
+        let mut done = 0;
+        while done < *len {
+            let piece = PIECE.min(len - done);
+            let data = read(addr.wrapping_add(done), usize::try_from(piece).unwrap_or(0));
+            hash.update(&data);
+            if (data.len() as u64) < piece {
+                break;
+            }
+            done += piece;
+        }
+    }
+    hash.digest().max(1)
 }
 
 fn sum(tid: Tid, mut sum: Sum<'_>, mappings: &[Mapping], addr: u64, len: u64) -> Result<RangeSum> {

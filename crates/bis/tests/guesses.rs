@@ -172,8 +172,8 @@ fn from_the_begin(flag: &str) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Some of the memory is never as it was, and the program comes by the place for ever: it is looked for by less
-/// of its memory.
+/// Some of the memory is never as it was, and the program comes by the place for ever: it is looked for by
+/// less of its memory.
 fn never_as_it_was(flag: &str) -> Result<(), Failed> {
     let folder = Folder::new("guesses.never_as_it_was")?;
     let program = folder.path().join("program");

@@ -27,7 +27,7 @@ const EACH: usize = 4;
 /// What can be said wrongly of an event. None: of this one it cannot.
 type Lie = fn(&Event) -> Option<EventKind>;
 
-const LIES: [(&str, Lie); 20] = [
+const LIES: [(&str, Lie); 21] = [
     ("a call has another number", |event| match event.kind.clone() {
         EventKind::Syscall { nr, entry, outcome } if is_call(nr) => {
             Some(EventKind::Syscall { nr: nr + 1, entry, outcome })
@@ -41,6 +41,17 @@ const LIES: [(&str, Lie); 20] = [
     ("a call is made with another stack", |event| with_entry(event, |regs| regs.rsp -= 8)),
     ("a call is made with other flags", |event| with_entry(event, |regs| regs.eflags ^= 1)),
     ("a call is made by another thread's registers", |event| with_entry(event, |regs| regs.fs_base += 64)),
+    ("a call writes other output", |event| match event.kind.clone() {
+        EventKind::Syscall { nr, entry, mut outcome } => {
+            outcome.echo.as_mut()?.sum ^= 2;
+            Some(EventKind::Syscall { nr, entry, outcome })
+        }
+        EventKind::SyscallExit { nr, mut outcome } => {
+            outcome.echo.as_mut()?.sum ^= 2;
+            Some(EventKind::SyscallExit { nr, outcome })
+        }
+        _ => None,
+    }),
     ("a hooked call has other arguments", |event| with_log(event, |log| log[CHECK_AT] ^= 1)),
     ("a hooked call has another number", |event| with_log(event, |log| log[0] ^= 1)),
     ("a hooked call is missing", |event| {

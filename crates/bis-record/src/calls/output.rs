@@ -6,6 +6,7 @@ use bis_trace::{
     event::{Echo, Meta, Outcome},
     types::{EventSeq, Tid},
 };
+use bis_tracee::checksum;
 
 use super::args::buffers;
 use crate::{calls::Entry, domain::Domain, error::Result, task::InCall};
@@ -38,7 +39,8 @@ impl Domain {
             && len > 0
         {
             let ranges = buffers(&self.memory, Self::is_vector(call.nr), call.entry.args(), len);
-            outcome.echo = Some(Echo { fd, ranges });
+            let sum = checksum::sum_in_a_row(|addr, len| self.memory.read_upto(addr, len), &ranges);
+            outcome.echo = Some(Echo { fd, ranges, sum });
             done = self.session.writer.meta(&Meta::Echo { seq, domain: self.id, fd, len });
         }
         self.session.stdio.unlock(fd, self.id);

@@ -64,6 +64,7 @@ impl Replica<'_> {
         match &event.kind {
             EventKind::Syscall { nr, outcome, .. } => {
                 self.check(task, who, &event.sums)?;
+                self.check_echo(task, who, outcome)?;
                 self.apply(task, seq, outcome, host)?;
                 if i64::try_from(*nr) == Ok(libc::SYS_brk) {
                     self.space.brk = Some(outcome.regs.rax);
@@ -82,6 +83,7 @@ impl Replica<'_> {
                     );
                 }
                 self.check(task, who, &event.sums)?;
+                self.check_echo(task, who, outcome)?;
                 self.apply(task, seq, outcome, host)?;
                 task.remember(seq, Brief::Exit { nr: *nr, result: outcome.regs.result() });
             }

@@ -35,7 +35,7 @@ fn a_new_task_runs_in_the_same_memory() {
     // The new task runs first, while the first one waits in the clone's outcome.
     let entry = at_call(&regs, 47, 1);
     tape.meta(&Meta::Echo { seq: tape.next(), domain: A, fd: 1, len: 1 });
-    let echo = Some(Echo { fd: 1, ranges: vec![(DATA, 1)] });
+    let echo = Some(Echo { fd: 1, ranges: vec![(DATA, 1)], sum: 0 });
     let written = Outcome { echo, ..outcome(returns(&entry, 1)) };
     let kind = EventKind::Syscall { nr: 1, entry, outcome: Box::new(written.clone()) };
     tape.event_of(A, new, kind);

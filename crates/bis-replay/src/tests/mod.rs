@@ -153,7 +153,7 @@ impl Tape {
     /// A write to standard output of bytes that lie at `DATA`.
     pub(super) fn output(&mut self, domain: DomainId, entry: Registers, len: u64) -> Registers {
         self.meta(&Meta::Echo { seq: self.next(), domain, fd: 1, len });
-        let echo = Some(Echo { fd: 1, ranges: vec![(DATA, len)] });
+        let echo = Some(Echo { fd: 1, ranges: vec![(DATA, len)], sum: 0 });
         self.call_with(domain, entry, Outcome { echo, ..outcome(returns(&entry, len)) })
     }
 

@@ -81,7 +81,7 @@ fn output_comes_from_memory_before_the_outcome() {
     let seq = tape.next();
     tape.meta(&Meta::Echo { seq, domain: A, fd: 1, len: 2 });
     let after = Outcome {
-        echo: Some(Echo { fd: 1, ranges: vec![(DATA, 1), (DATA, 1)] }),
+        echo: Some(Echo { fd: 1, ranges: vec![(DATA, 1), (DATA, 1)], sum: 0 }),
         writes: vec![MemWrite { addr: DATA, data: b"y".to_vec() }],
         ..outcome(returns(&entry, 2))
     };

@@ -130,7 +130,11 @@ fn effect() -> impl Strategy<Value = Effect> {
 
 fn outcome() -> impl Strategy<Value = Outcome> {
     let write = (any::<u64>(), bytes()).prop_map(|(addr, data)| MemWrite { addr, data });
-    let echo = (1u8..=2, vec(any::<(u64, u64)>(), 0..4)).prop_map(|(fd, ranges)| Echo { fd, ranges });
+    let echo = (1u8..=2, vec(any::<(u64, u64)>(), 0..4), any::<u64>()).prop_map(|(fd, ranges, sum)| Echo {
+        fd,
+        ranges,
+        sum,
+    });
     let cloned = (any::<(u64, u64, u64)>(), 1..=CLONED_BYTES_MAX)
         .prop_map(|((addr, offset, sum), len)| Cloned { addr, offset, len, sum });
     let memory = (vec(cloned, 0..4), vec(write, 0..4));

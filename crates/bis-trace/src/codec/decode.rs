@@ -192,7 +192,7 @@ fn outcome(
         let echo = from.get_echo()?;
         check_echo(echo.get_fd())?;
         let ranges = echo.get_ranges()?.iter().map(|range| (range.get_addr(), range.get_len())).collect();
-        Some(Echo { fd: echo.get_fd(), ranges })
+        Some(Echo { fd: echo.get_fd(), ranges, sum: echo.get_sum() })
     } else {
         None
     };

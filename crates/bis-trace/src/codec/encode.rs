@@ -206,10 +206,11 @@ fn outcome(outcome: &Outcome, entry: Option<&Registers>, mut to: schema::outcome
     if let Some(from) = &outcome.ours {
         ours::encode(from, to.reborrow().init_ours())?;
     }
-    if let Some(Echo { fd, ranges }) = &outcome.echo {
+    if let Some(Echo { fd, ranges, sum }) = &outcome.echo {
         check_echo(*fd)?;
         let mut to = to.init_echo();
         to.set_fd(*fd);
+        to.set_sum(*sum);
         let mut list = to.init_ranges(count(ranges.len())?);
         for (index, (addr, len)) in (0..).zip(ranges) {
             let mut entry = list.reborrow().get(index);
