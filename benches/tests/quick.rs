@@ -6,10 +6,27 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
+use std::time::SystemTime;
 
 use serde_json::Value;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_bis-bench");
+
+/// Is this file newer than all that it is built from? (`--workspace` has built it just now; to ask Cargo for
+/// this package alone would build its dependencies again, with other features.)
+fn is_current(program: &Path) -> bool {
+    fn newest(folder: &Path) -> Option<SystemTime> {
+        let entries = std::fs::read_dir(folder).ok()?.flatten();
+        let time = |entry: std::fs::DirEntry| match entry.file_type().ok()?.is_dir() {
+            true => newest(&entry.path()),
+            false => entry.metadata().ok()?.modified().ok(),
+        };
+        entries.filter_map(time).max()
+    }
+    let sources = newest(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates"));
+    let built = std::fs::metadata(program).and_then(|built| built.modified());
+    built.is_ok_and(|built| sources.is_some_and(|changed| changed < built))
+}
 
 /// The `bis` beside the benchmark, built if `cargo test -p bis-bench` did not: a package's tests build its
 /// own programs only.
@@ -17,6 +34,9 @@ fn bis() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
         let profile = Path::new(PROGRAM).parent().expect("the program is in a folder");
+        if is_current(&profile.join("bis")) {
+            return profile.join("bis");
+        }
         let target = profile.parent().expect("and that in the target folder");
         let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo.args(["build", "--quiet", "-p", "bis", "--bin", "bis", "--target-dir"]).arg(target);
