@@ -52,6 +52,12 @@
 // Line by line, so that a fork never inherits unwritten output and lines of several processes stay whole.
 __attribute__((constructor)) static void guest_begin(void) { setvbuf(stdout, NULL, _IOLBF, 0); }
 
+static inline bool is_all(const char *at, size_t len, char c) {
+  for (size_t i = 0; i < len; i++)
+    if (at[i] != c) return false;
+  return true;
+}
+
 static inline int guest_ok(void) {
   puts("guest ok");
   fflush(stdout);

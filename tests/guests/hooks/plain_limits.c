@@ -14,12 +14,6 @@ static char *must_map(void *at, size_t pages, int flags) {
   return m;
 }
 
-static bool is_all(const char *at, size_t len, char c) {
-  for (size_t i = 0; i < len; i++)
-    if (at[i] != c) return false;
-  return true;
-}
-
 static size_t mapped_pages(void) {
   FILE *statm = fopen("/proc/self/statm", "r");
   size_t pages;

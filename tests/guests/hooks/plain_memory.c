@@ -39,12 +39,6 @@ static char *plain_at(void *at, int pages, int flags) {
   return m;
 }
 
-static bool is_all(const char *at, size_t len, char c) {
-  for (size_t i = 0; i < len; i++)
-    if (at[i] != c) return false;
-  return true;
-}
-
 static void whole(void) {
   char *last = NULL;
   for (int i = 0; i < 50; i++) {

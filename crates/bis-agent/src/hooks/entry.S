@@ -241,10 +241,8 @@ hooks_cpuid:
     .p2align 6, 0xcc
     .skip 18, 0xcc
 
-    // i64 hooks_make(const u64 *args, u64 nr): the call, unless the supervisor said not to. Where a signal finds
-    // the task between hooks_make_check and hooks_syscall, the supervisor sends it to hooks_bailed.
-    .globl hooks_make
-hooks_make:
+    // What (const u64 *args, u64 nr) say goes where a system call has it.
+    .macro load_call
     movq %rsi, %rax
     movq 32(%rdi), %r8
     movq 40(%rdi), %r9
@@ -252,6 +250,13 @@ hooks_make:
     movq 16(%rdi), %rdx
     movq 8(%rdi), %rsi
     movq (%rdi), %rdi
+    .endm
+
+    // i64 hooks_make(const u64 *args, u64 nr): the call, unless the supervisor said not to. Where a signal finds
+    // the task between hooks_make_check and hooks_syscall, the supervisor sends it to hooks_bailed.
+    .globl hooks_make
+hooks_make:
+    load_call
     .globl hooks_make_check
 hooks_make_check:
     cmpq $0, STATE_BAIL
@@ -340,13 +345,7 @@ hooks_safepoint_end:
     // it be made if the log says so.
     .globl hooks_change
 hooks_change:
-    movq %rsi, %rax
-    movq 32(%rdi), %r8
-    movq 40(%rdi), %r9
-    movq 24(%rdi), %r10
-    movq 16(%rdi), %rdx
-    movq 8(%rdi), %rsi
-    movq (%rdi), %rdi
+    load_call
     syscall
     .globl hooks_change_end
 hooks_change_end:

@@ -10,11 +10,15 @@ use bis_trace::{
 };
 use bis_tracee::maps::{self, Mapping};
 
-use super::{
-    memory::{ADVICES, MADV_DONTNEED, MADV_FREE, MAP_FIXED, MAP_FIXED_NOREPLACE, PROT_GROWSDOWN, page_up},
-    shown::without,
+use super::memory::{
+    ADVICES, MADV_DONTNEED, MADV_FREE, MAP_FIXED, MAP_FIXED_NOREPLACE, PROT_GROWSDOWN, page_up,
 };
-use crate::{calls::Exit, domain::Domain, error::Result, space::USER_END};
+use crate::{
+    calls::Exit,
+    domain::Domain,
+    error::Result,
+    space::{USER_END, without},
+};
 
 /// The parts of the range that are mapped, a part for each mapping.
 fn mapped<'a>(

@@ -10,11 +10,8 @@ use bis_trace::{
     types::{PAGE, Registers, Tid},
 };
 
-use super::{
-    memory::{MADV_DONTNEED, MADV_FREE},
-    shown::without,
-};
-use crate::{calls::Entry, domain::Domain, error::Result};
+use super::memory::{MADV_DONTNEED, MADV_FREE};
+use crate::{calls::Entry, domain::Domain, error::Result, space::without};
 
 /// What such a call does to a range, or what it has done where it failed: its arguments, and what becomes of
 /// the outcome.

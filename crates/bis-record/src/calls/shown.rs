@@ -4,7 +4,7 @@ pub mod reading;
 mod text;
 mod window;
 
-pub use text::{OwnSeccomp, without};
+pub use text::OwnSeccomp;
 
 use std::{
     fs::{self, File},

@@ -6,16 +6,15 @@
 //! is missing is only slower. What a program's begin has mapped, or a call of its own, is added there, if it
 //! is plain.
 
-use std::ops::Range;
+use std::{ops::Range, slice};
 
 use bis_agent::hooks::{Change, entries, state};
 use bis_trace::event::{Backing, Base, Effect, Event, EventKind, Outcome};
 use bis_tracee::area::Area;
 
-use crate::space::AddressSpace;
+use crate::space::{AddressSpace, without};
 
 const EXEC: u32 = 4;
-const NR_MMAP: u64 = 9;
 const MAP_PRIVATE: u64 = 2;
 
 /// What an mmap may ask for so that its mapping can be plain: MAP_PRIVATE, with MAP_FIXED, MAP_ANONYMOUS,
@@ -43,14 +42,8 @@ fn effect(change: &Change) -> Option<Effect> {
 
 /// Takes a range out.
 fn cut(ranges: &mut Vec<Range<u64>>, gone: &Range<u64>) {
-    let before = std::mem::take(ranges);
-    for range in before {
-        let parts = [range.start..range.end.min(gone.start), range.start.max(gone.end)..range.end];
-        match range.start < gone.end && gone.start < range.end {
-            true => ranges.extend(parts.into_iter().filter(|part| part.start < part.end)),
-            false => ranges.push(range),
-        }
-    }
+    let before = std::mem::take(ranges).into_iter();
+    ranges.extend(before.flat_map(|range| without(range, slice::from_ref(gone))));
 }
 
 /// Adds one, which becomes one with those that it touches.
@@ -90,7 +83,7 @@ fn may_be_plain(flags: u64) -> bool {
 fn own(event: &Event) -> Option<&Outcome> {
     match &event.kind {
         EventKind::Start(start) => matches!(start.base, Base::Exec { .. }).then_some(&start.outcome),
-        EventKind::Syscall { nr: NR_MMAP, entry, outcome } => {
+        EventKind::Syscall { nr: Change::MMAP, entry, outcome } => {
             (may_be_plain(entry.r10) && outcome.effects.len() == 1).then_some(outcome)
         }
         _ => None,

@@ -68,6 +68,19 @@ pub struct AddressSpace {
     clock: Clock,
 }
 
+/// What is left of a range without these, in order.
+pub fn without(range: Range<u64>, ours: &[Range<u64>]) -> Vec<Range<u64>> {
+    let mut parts = vec![range];
+    for gap in ours {
+        let cut = |part: Range<u64>| {
+            let (before, after) = (part.start..part.end.min(gap.start), part.start.max(gap.end)..part.end);
+            [before, after].into_iter().filter(|part| part.start < part.end)
+        };
+        parts = parts.into_iter().flat_map(cut).collect();
+    }
+    parts
+}
+
 impl AddressSpace {
     /// The address space of a fresh image, which has these mappings and this end of the heap.
     pub fn fresh(brk: u64, image: &[Effect]) -> AddressSpace {

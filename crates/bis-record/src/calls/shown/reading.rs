@@ -40,13 +40,12 @@ use super::{
     Rest, Shown, ShownFile, ShownText, shown_file,
     text::{self, Weight},
     window::{Records, Window},
-    without,
 };
 use crate::{
     calls::{Entry, args::buffers, outside::is_for_writing},
     domain::Domain,
     error::Result,
-    space::ARENA_LEN,
+    space::{ARENA_LEN, without},
     task::process_of,
 };
 

@@ -7,6 +7,8 @@ use std::{collections::BTreeSet, ops::Range};
 
 use bis_trace::types::PAGE;
 
+use crate::space::without;
+
 /// The kernel's padding before a name (fs/proc/task_mmu.c: show_map_vma).
 const NAME_COLUMN: usize = 73;
 
@@ -39,19 +41,6 @@ pub fn first_mapping_len(text: &[u8]) -> usize {
     let mut lines = text.split_inclusive(|byte| *byte == b'\n');
     let first = lines.next().map_or(0, <[u8]>::len);
     first + lines.take_while(|line| header(line).is_none()).map(<[u8]>::len).sum::<usize>()
-}
-
-/// What is left of a range without these, in order.
-pub fn without(range: Range<u64>, ours: &[Range<u64>]) -> Vec<Range<u64>> {
-    let mut parts = vec![range];
-    for gap in ours {
-        let cut = |part: Range<u64>| {
-            let (before, after) = (part.start..part.end.min(gap.start), part.start.max(gap.end)..part.end);
-            [before, after].into_iter().filter(|part| part.start < part.end)
-        };
-        parts = parts.into_iter().flat_map(cut).collect();
-    }
-    parts
 }
 
 /// The line of a part of a mapping: with its own addresses and, where a file is mapped, its own offset.
