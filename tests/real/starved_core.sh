@@ -2,6 +2,7 @@
 # and a third wakes now and then on another core: to which of the two is chance. A supervisor that starves there goes to another core.
 # needs: gcc
 # needs hooks: with `-n` nothing keeps what cpuid says of the core from the program, so all of the recording stays on the first one
+# needs bis: natively nobody sends a starved process to another core, and the kernel may leave it there for a minute
 # limit: 60
 # setup
 cat >hog.c <<'end'
@@ -37,15 +38,19 @@ static int begins(int core)
 	return 1;
 }
 
+/* The shell that drives this may starve itself: it is here, where the core is given, that the end is noticed. */
 static void hand_over(int from, int to)
 {
 	char byte = 0;
 
-	while (read(from, &byte, 1) == 1) {
+	for (int n = 0; read(from, &byte, 1) == 1; n++) {
 		for (volatile int i = 0; i < 2000; i++)
 			;
+		if (n % 1000 == 0 && access("ended", F_OK) == 0)
+			_exit(0);
 		write(to, &byte, 1);
 	}
+	_exit(0);
 }
 
 int main(void)
@@ -66,8 +71,13 @@ int main(void)
 			usleep(2000);
 	pipe(there);
 	pipe(back);
-	if (begins(last))
+	if (begins(last)) {
+		close(there[1]);
+		close(back[0]);
 		hand_over(there[0], back[1]);
+	}
+	close(there[0]);
+	close(back[1]);
 	run_on(last);
 	write(there[1], "x", 1);
 	hand_over(back[0], there[1]);
@@ -80,11 +90,9 @@ for i in $(seq 40); do /bin/true; done
 : >ended
 # drive
 ./hog &
-hog=$!
 sleep 0.5
 : >begun
-until [ -e ended ]; do sleep 0.05; done
-kill $hog
+wait $!
 rm begun ended
 # check
 [ ! -s "$OUT" ]

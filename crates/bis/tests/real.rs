@@ -29,6 +29,8 @@ struct Real {
     source: Option<String>,
     /// Why it does not hold without hooks.
     needs_hooks: Option<String>,
+    /// Why it does not hold natively.
+    needs_bis: Option<String>,
     limit: Duration,
     setup: String,
     record: String,
@@ -45,8 +47,12 @@ fn main() {
             [("native", None), ("replay", Some(&[])), ("no_hooks", Some(&["--no-hooks"]))];
         for (mode, recorded) in modes {
             let name = format!("{}::{mode}", real.name);
-            let without_hooks = real.needs_hooks.clone().filter(|_| mode == "no_hooks");
-            let missing = missing.clone().or(without_hooks);
+            let needed = match mode {
+                "native" => real.needs_bis.clone(),
+                "no_hooks" => real.needs_hooks.clone(),
+                _ => None,
+            };
+            let missing = missing.clone().or(needed);
             if let Some(why) = &missing {
                 println!("ignored: {name}: {why}");
             }
@@ -101,6 +107,7 @@ impl Real {
             needs: needs.chain(["bash"]).map(str::to_owned).collect(),
             source: directive("# source:").map(str::to_owned),
             needs_hooks: directive("# needs hooks:").map(str::to_owned),
+            needs_bis: directive("# needs bis:").map(str::to_owned),
             limit: Duration::from_secs(limit),
             setup: section("setup").unwrap_or_default(),
             record: required("record").trim().to_owned(),
