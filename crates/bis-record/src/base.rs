@@ -21,7 +21,7 @@ use bis_tracee::{
     maps::{self, Mapping},
     proc,
     remote::Remote,
-    spawn::{Program, Spawn, spawn},
+    spawn::{Program, Spawn, spawn_in},
     vdso::Vdso,
 };
 
@@ -244,9 +244,8 @@ impl Domain {
         let spec = session.spawn_spec(Mode::Record)?;
         let id = session.new_domain_id();
         let (core, watched) = session.settle(id);
-        let stopped = spawn(&spec)?;
+        let stopped = spawn_in(&spec, &watched.seat)?;
         let tid = stopped.tid();
-        watched.seat.runs(tid, session.cores.number(core));
         session.set_root(tid);
         let domain = Domain::from_exec(session, id, Task::new(stopped, tid), parent_of(tid), core)?;
         session.cores.stay(domain.core);

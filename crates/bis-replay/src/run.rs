@@ -113,9 +113,13 @@ fn whole_life<'scope, 'env: 'scope>(context: Context<'scope, 'env>, begin: Begin
     }
 }
 
-/// An empty process for a domain that begins with an exec, traced by the calling thread.
-pub(crate) fn empty_process(world: &World<'_>, living: &Arc<Living>) -> Result<(Stopped, Process), Halt> {
-    let (mut stopped, _) = image::spawn_stub("bis-replay")?;
+/// An empty process for a domain that begins with an exec, traced by the calling thread, in this seat.
+pub(crate) fn empty_process(
+    world: &World<'_>,
+    living: &Arc<Living>,
+    seat: &Seat,
+) -> Result<(Stopped, Process), Halt> {
+    let (mut stopped, _) = image::spawn_stub_in("bis-replay", seat)?;
     let pid = stopped.as_ref().map(Stopped::tid).expect("a stub is stopped");
     let process = Process::new(pid, living);
     image::make_instructions_fault(&mut stopped, world.machine.cpuid_faulting).map_err(|error| {
@@ -152,7 +156,7 @@ fn from_exec<'scope, 'env: 'scope>(
         seat.goes_to(core);
         balance::pin(Tid(0), core);
     }
-    let (stopped, process) = empty_process(shared.world, shared.board.living())?;
+    let (stopped, process) = empty_process(shared.world, shared.board.living(), &seat)?;
     let replica = Replica::new(shared.world, entry, (stopped, process, Inherited::default()))?;
     let retries = Retries::new(shared, entry.domain);
     Job { host: JobHost::new(context, held), replica, retries, extent, core, seat, counted: 0 }.run()

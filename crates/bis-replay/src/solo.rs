@@ -7,7 +7,7 @@ use bis_trace::{
     event::{DomainEntry, Turn},
     types::{DomainId, EventSeq, ObjectId},
 };
-use bis_tracee::Stopped;
+use bis_tracee::{Stopped, balance::Seat};
 
 use crate::{
     company::Company,
@@ -216,7 +216,7 @@ impl<'t> Solo<'t> {
 
     /// A replica of a domain that begins with an exec.
     fn execute(&self, entry: &'t DomainEntry) -> Result<Replica<'t>, Halt> {
-        let (stopped, process) = run::empty_process(self.world, &self.living)?;
+        let (stopped, process) = run::empty_process(self.world, &self.living, &Seat::default())?;
         let is_shown = self.company.is_shown(entry.domain);
         let text = is_shown.then(|| ProgramText::new(self.texts.clone()));
         Replica::new(self.world, entry, (stopped, process, Inherited { text, ..Inherited::default() }))

@@ -115,6 +115,11 @@ impl Seat {
     /// This task is about to run on the core of this number.
     pub fn runs(&self, runner: Tid, core: usize) {
         self.goes_to(core);
+        self.set_runner(runner);
+    }
+
+    /// This task has begun, and is about to run on the core where the supervisor is.
+    pub fn set_runner(&self, runner: Tid) {
         self.runner.store(runner.0, Ordering::Relaxed);
     }
 
@@ -122,6 +127,12 @@ impl Seat {
     /// may starve there at once.
     pub fn goes_to(&self, core: usize) {
         self.core.store(core, Ordering::Relaxed);
+    }
+
+    /// Supervisor and runner are sent to the core of this number.
+    fn send_to(&self, core: usize) {
+        self.wanted.store(core, Ordering::Relaxed);
+        self.goes_to(core);
     }
 
     /// The core to which supervisor and runner were sent: once, so that the others can follow.
@@ -256,8 +267,9 @@ impl Balance {
         let Move { need, of, core } = chosen.filter(|found| found.need == Need::AnyOther || by_chance())?;
         let (id, seat) = seats.into_iter().find(|(id, _)| *id == of.id)?;
         tracing::debug!(id, from = of.core, to = core, ?need, "its core is crowded");
-        // These at once; the supervisor moves its other tasks when it comes to that.
-        seat.wanted.store(core, Ordering::Relaxed);
+        // These at once; the supervisor moves its other tasks when it comes to that. It may starve on that core,
+        // too, before it has run there: so from now on it is looked at there.
+        seat.send_to(core);
         of.threads().for_each(|tid| pin(tid, core));
         (need == Need::AnyOther).then_some(of.core)
     }
@@ -393,6 +405,16 @@ mod tests {
         };
         let found = [look(), look(), look()].map(|found| found.map(|found| (found.need, found.core)));
         assert_eq!(found, [None, None, Some((Need::AnyOther, 1))]);
+    }
+
+    /// It may starve there, too, before its supervisor has run once.
+    #[test]
+    fn who_is_sent_is_looked_at_where_it_was_sent() {
+        let seat = Seat::new(Tid(1));
+        seat.runs(Tid(2), 0);
+        seat.send_to(1);
+        assert_eq!(seat.pinned(7), Some(Pinned { id: 7, core: 1, supervisor: Tid(1), runner: Tid(2) }));
+        assert_eq!([seat.take_wanted(), seat.take_wanted()], [Some(1), None]);
     }
 
     #[test]

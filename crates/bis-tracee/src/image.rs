@@ -10,12 +10,13 @@ use bis_agent::{
 
 use crate::{
     area::Area,
+    balance::Seat,
     error::{Result, TraceeError},
     filter::Mode,
     maps,
     memory::Memory,
     remote::Remote,
-    spawn::{Program, Spawn, SpawnError, spawn},
+    spawn::{Program, Spawn, SpawnError, spawn_in},
     sys,
     task::Stopped,
     vdso,
@@ -115,12 +116,20 @@ pub fn set_tsc(slot: &mut Option<Stopped>, faults: bool) -> Result<()> {
     remote.finish().map(drop)
 }
 
-/// Starts the replayer's stub: a process whose address space holds the agent only, which may make no system
-/// call but the supervisor's.
+/// As [`spawn_stub_in`], for a supervisor that nobody sends to another core.
 ///
 /// # Errors
-/// As [`spawn`].
+/// As [`spawn_in`].
 pub fn spawn_stub(name: &str) -> Result<(Option<Stopped>, Memory), SpawnError> {
+    spawn_stub_in(name, &Seat::default())
+}
+
+/// Starts the replayer's stub: a process whose address space holds the agent only, which may make no system
+/// call but the supervisor's. It is the seat's runner at once.
+///
+/// # Errors
+/// As [`spawn_in`].
+pub fn spawn_stub_in(name: &str, seat: &Seat) -> Result<(Option<Stopped>, Memory), SpawnError> {
     let file = sys::memfd(c"bis-stub").map_err(SpawnError::Fork)?;
     let file = std::fs::File::from(file);
     file.write_all_at(STUB_ELF, 0).map_err(SpawnError::Fork)?;
@@ -133,7 +142,7 @@ pub fn spawn_stub(name: &str) -> Result<(Option<Stopped>, Memory), SpawnError> {
         file_limit: None,
         mode: Mode::Replay,
     };
-    let stopped = spawn(&stub)?;
+    let stopped = spawn_in(&stub, seat)?;
     let tid = stopped.tid();
     let memory = Memory::open(tid)?;
     let mut slot = Some(stopped);

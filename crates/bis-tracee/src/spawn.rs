@@ -17,6 +17,7 @@ use std::{
 use bis_trace::types::{Signal, Tid};
 
 use crate::{
+    balance::Seat,
     error::{Result, TraceeError},
     filter::{self, Mode},
     ours, sys,
@@ -198,12 +199,21 @@ fn fork_elsewhere<T>(
     })
 }
 
+/// As [`spawn_in`], for a supervisor that nobody sends to another core.
+///
+/// # Errors
+/// As [`spawn_in`].
+pub fn spawn(spec: &Spawn) -> Result<Stopped, SpawnError> {
+    spawn_in(spec, &Seat::default())
+}
+
 /// Starts the program and returns it stopped at the exit of its execve: nothing of it has run yet. The
-/// calling thread is its supervisor, and but with [`Mode::Watch`] its kernel parent.
+/// calling thread is its supervisor, and but with [`Mode::Watch`] its kernel parent. The new process is the
+/// seat's runner before it runs at all: it may starve on its core before the exec.
 ///
 /// # Errors
 /// [`SpawnError::Child`] when the program could not be executed; the child is gone then.
-pub fn spawn(spec: &Spawn) -> Result<Stopped, SpawnError> {
+pub fn spawn_in(spec: &Spawn, seat: &Seat) -> Result<Stopped, SpawnError> {
     let (go_read, go_write) = io::pipe().map_err(SpawnError::Fork)?;
     let (failed_read, failed_write) = io::pipe().map_err(SpawnError::Fork)?;
     let prepared = Prepared {
@@ -222,7 +232,11 @@ pub fn spawn(spec: &Spawn) -> Result<Stopped, SpawnError> {
     let pipes = Pipes { go_read, go_write, failed_read, failed_write };
     match spec.mode {
         Mode::Watch => fork_elsewhere(&prepared, |tid| executed(tid, pipes)),
-        Mode::Record | Mode::Replay => executed(fork_child(&prepared)?, pipes),
+        Mode::Record | Mode::Replay => {
+            let tid = fork_child(&prepared)?;
+            seat.set_runner(tid);
+            executed(tid, pipes)
+        }
     }
 }
 
