@@ -97,10 +97,11 @@ impl Cores {
     /// The slot of the core that a domain should run on which is not counted yet.
     pub fn best(&self, current: Option<usize>) -> usize {
         let now = micros(self.began.elapsed());
-        let is_avoided = |slot: usize| self.avoided_until[slot].load(Ordering::Relaxed) > now;
+        // Where all are avoided, the one where it is longest ago that a domain starved.
+        let avoided = |slot: usize| self.avoided_until[slot].load(Ordering::Relaxed).saturating_sub(now);
         let load = |slot: usize| self.active[slot].load(Ordering::Relaxed);
         let slots = (self.first..self.cores.len()).chain(0..self.first);
-        let best = slots.min_by_key(|slot| (is_avoided(*slot), load(*slot), Some(*slot) != current));
+        let best = slots.min_by_key(|slot| (avoided(*slot), load(*slot), Some(*slot) != current));
         best.or(current).unwrap_or(0)
     }
 

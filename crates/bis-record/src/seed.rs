@@ -79,9 +79,7 @@ impl Fork {
         let Fork { id, parked, core, ppid, parent, at, writes, clear_tid, traits, space, hooks } = self;
         let tid = parked.tid();
         let watched = session.watch.of(id);
-        watched.seat.runs(tid, session.cores.number(core));
-        session.cores.pin(Tid(0), core);
-        session.cores.pin(tid, core);
+        session.settle_with(&watched.seat, tid, core);
         let none = || {
             session.cores.leave(core);
             session.views.leave(id);
@@ -122,9 +120,7 @@ impl Fresh {
         };
         let (tid, core) = (parked.tid(), domain.core);
         domain.watched.seat.set_supervisor(ours::thread_id());
-        domain.watched.seat.runs(tid, session.cores.number(core));
-        session.cores.pin(Tid(0), core);
-        session.cores.pin(tid, core);
+        session.settle_with(&domain.watched.seat, tid, core);
         match parked.seize() {
             Ok((stopped, is_halted)) => {
                 let task = domain.task(tid)?;

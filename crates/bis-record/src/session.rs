@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashSet,
-    env, io,
+    env, io, iter,
     os::unix::ffi::OsStrExt,
     panic::{self, AssertUnwindSafe},
     sync::{
@@ -20,6 +20,7 @@ use bis_trace::{
     types::{DomainId, EventSeq, Signal, TickKind, Tid},
 };
 use bis_tracee::{
+    balance::Seat,
     cpu, cpuid_mode, features, guardian, handover, names,
     ours::{self, Came, Coming},
     outside, proc, sys, task,
@@ -295,8 +296,16 @@ impl Session {
         let core = self.cores.best(None);
         let watched = self.watch.of(domain);
         watched.seat.goes_to(self.cores.number(core));
-        self.cores.pin(Tid(0), core);
+        watched.seat.pin(iter::empty());
         (core, watched)
+    }
+
+    /// A domain with this seat goes on in the calling thread, with the one task that it has, on the core of this
+    /// slot.
+    pub fn settle_with(&self, seat: &Seat, task: Tid, slot: usize) {
+        seat.set_runner(task);
+        seat.goes_to(self.cores.number(slot));
+        seat.pin(iter::once(task));
     }
 
     /// A number that no other checkpoint has.

@@ -2,19 +2,13 @@
 //! fork), makes a replica of it, waits for a slot, and drives the replica to its end; then all is given back,
 //! whatever happened.
 
-use std::{fs::File, io, sync::Arc, thread};
+use std::{fs::File, io, iter, sync::Arc, thread};
 
 use bis_trace::{
     event::{DomainEntry, Turn},
     types::{DomainId, EventSeq, ObjectId, Tid},
 };
-use bis_tracee::{
-    Stopped,
-    balance::{self, Seat},
-    cpuid_mode,
-    handover::Parked,
-    image, sys,
-};
+use bis_tracee::{Stopped, balance::Seat, cpuid_mode, handover::Parked, image, sys};
 
 use crate::{
     echo::Reader,
@@ -154,7 +148,7 @@ fn from_exec<'scope, 'env: 'scope>(
     let seat = shared.seat(entry.domain);
     if let Some(core) = core {
         seat.goes_to(core);
-        balance::pin(Tid(0), core);
+        seat.pin(iter::empty());
     }
     let (stopped, process) = empty_process(shared.world, shared.board.living(), &seat)?;
     let replica = Replica::new(shared.world, entry, (stopped, process, Inherited::default()))?;
@@ -303,11 +297,8 @@ impl Job<'_, '_> {
         if let Some(core) = self.seat.take_wanted() {
             self.host.held.move_to(core);
             self.pin();
-            balance::pin(ours, core);
         }
-        if let Some(core) = self.core {
-            self.seat.runs(ours, core);
-        }
+        self.seat.set_runner(ours);
         Ok(())
     }
 
@@ -321,9 +312,8 @@ impl Job<'_, '_> {
         let Some(core) = held.filter(|core| Some(*core) != self.core) else { return };
         self.core = held;
         self.seat.goes_to(core);
-        for tid in self.replica.our_tasks().chain([Tid(0)]) {
-            balance::pin(tid, core);
-        }
+        let tasks: Vec<Tid> = self.replica.our_tasks().collect();
+        self.seat.pin(tasks.iter().copied());
     }
 }
 

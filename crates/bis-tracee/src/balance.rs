@@ -10,6 +10,7 @@ use std::{
     collections::HashMap,
     fs,
     hash::{BuildHasher, RandomState},
+    iter,
     sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering},
     time::{Duration, Instant},
 };
@@ -112,27 +113,32 @@ impl Seat {
         Some(self.core.load(Ordering::Relaxed)).filter(|core| *core != NOWHERE)
     }
 
-    /// This task is about to run on the core of this number.
-    pub fn runs(&self, runner: Tid, core: usize) {
-        self.goes_to(core);
-        self.set_runner(runner);
-    }
-
-    /// This task has begun, and is about to run on the core where the supervisor is.
+    /// This task is about to run where the supervisor is.
     pub fn set_runner(&self, runner: Tid) {
         self.runner.store(runner.0, Ordering::Relaxed);
     }
 
-    /// The supervisor is about to pin itself and its tasks to the core of this number. It says so before: it
-    /// may starve there at once.
+    /// The supervisor is about to pin itself and its tasks to the core of this number ([`Seat::pin`]). It says
+    /// so before: it may starve there at once.
     pub fn goes_to(&self, core: usize) {
+        self.wanted.store(NOWHERE, Ordering::Relaxed);
         self.core.store(core, Ordering::Relaxed);
+    }
+
+    /// Pins the calling thread, which is the supervisor, and these tasks to the seat's core. Whoever starves
+    /// there in the middle of it, and is sent to another core, pins all of them to that one.
+    pub fn pin(&self, tids: impl Iterator<Item = Tid> + Clone) {
+        let mut pinned = None;
+        while let Some(core) = self.core().filter(|core| Some(*core) != pinned) {
+            iter::once(Tid(0)).chain(tids.clone()).for_each(|tid| pin(tid, core));
+            pinned = Some(core);
+        }
     }
 
     /// Supervisor and runner are sent to the core of this number.
     fn send_to(&self, core: usize) {
+        self.core.store(core, Ordering::Relaxed);
         self.wanted.store(core, Ordering::Relaxed);
-        self.goes_to(core);
     }
 
     /// The core to which supervisor and runner were sent: once, so that the others can follow.
@@ -411,7 +417,8 @@ mod tests {
     #[test]
     fn who_is_sent_is_looked_at_where_it_was_sent() {
         let seat = Seat::new(Tid(1));
-        seat.runs(Tid(2), 0);
+        seat.goes_to(0);
+        seat.set_runner(Tid(2));
         seat.send_to(1);
         assert_eq!(seat.pinned(7), Some(Pinned { id: 7, core: 1, supervisor: Tid(1), runner: Tid(2) }));
         assert_eq!([seat.take_wanted(), seat.take_wanted()], [Some(1), None]);

@@ -78,7 +78,7 @@ impl Domain {
             self.core = self.session.cores.move_to(core, self.core);
             self.pin();
         }
-        self.watched.seat.runs(tid, self.session.cores.number(self.core));
+        self.watched.seat.set_runner(tid);
         self.show_sandbox(tid);
         let Some(hooks) = &self.hooks else { return };
         // What is logged already has been logged as things were.

@@ -39,9 +39,6 @@ impl Domain {
         self.watched.seat.goes_to(self.session.cores.number(self.core));
         // The watch thread lets the running task go again, if it is still one that gains by it.
         self.watched.loose.store(false, Ordering::Relaxed);
-        self.session.cores.pin(Tid(0), self.core);
-        for tid in self.tasks.keys() {
-            self.session.cores.pin(*tid, self.core);
-        }
+        self.watched.seat.pin(self.tasks.keys().copied());
     }
 }
