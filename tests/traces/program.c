@@ -1,7 +1,9 @@
 // What the recorded traces beside it are of: small, without a libc, so that each trace has all it needs in a few kilobytes.
-// With -DBLOCKS and a file as standard input, it reads that several times: a trace of format 6.
+// With -DBLOCKS and a file as standard input, it reads that several times: a trace of format 6. With -DMEMORY, it changes its
+// address space again and again, which hooks do.
 // build: gcc -O1 -g -static -nostdlib -fno-stack-protector -fno-asynchronous-unwind-tables -o program program.c
 #include <linux/futex.h>
+#include <linux/mman.h>
 #include <linux/sched.h>
 #include <sys/syscall.h>
 
@@ -63,6 +65,22 @@ __attribute__((used, force_align_arg_pointer)) static void program(void) {
     for (int i = 0; i < 512; i++) sum = sum * 31 + block[i];
   }
   say("read ", sum);
+#endif
+
+#ifdef MEMORY
+  unsigned long found = 0, heap = call(SYS_brk, 0, 0, 0, 0, 0, 0);
+  for (unsigned long round = 0; round < 8; round++) {
+    unsigned long *some = (void *)call(SYS_mmap, 0, 1 << 14, 3, 0x22, -1, 0);
+    for (int i = 0; i < 4; i++) some[i * 512] = random[0] + round;
+    call(SYS_madvise, (long)some, 1 << 12, MADV_DONTNEED, 0, 0, 0);
+    call(SYS_mprotect, (long)some, 1 << 13, PROT_READ, 0, 0, 0);
+    for (int i = 0; i < 4; i++) found = found * 31 + some[i * 512];
+    call(SYS_munmap, (long)some + (1 << 13), 1 << 13, 0, 0, 0, 0);
+    call(SYS_brk, heap + (round + 1 << 13), 0, 0, 0, 0, 0);
+    ((volatile unsigned long *)heap)[round << 10] = found;
+  }
+  for (int round = 0; round < 8; round++) found = found * 31 + ((volatile unsigned long *)heap)[round << 10];
+  say("found ", found);
 #endif
 
   unsigned long *pages = (void *)call(SYS_mmap, 0, 1 << 16, 3, 0x22, -1, 0);
