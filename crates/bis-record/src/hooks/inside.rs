@@ -134,7 +134,11 @@ impl Domain {
     /// The task has stopped because its supervisor wanted to look after it.
     pub fn looked_after(&mut self, tid: Tid) -> Result<()> {
         if let Some(regs) = self.in_hook(tid)? {
-            self.call_off(tid, &regs)?;
+            if !self.call_off(tid, &regs)? {
+                // It has been at that call for long. That its turn is over has been said to the hooks meanwhile,
+                // and is unsaid as it goes on: if its next call took as long, it would have all turns.
+                self.stop_behind_hook();
+            }
             return self.go_on(tid);
         }
         let in_call = self.task(tid)?.call.is_some();
