@@ -1,7 +1,7 @@
 //! What memory holds that a shadow has otherwise: found page by page, where the two may differ, put back, and
 //! told by the bytes that did.
 
-use std::{io, ops::Range, thread};
+use std::{io, mem, ops::Range, thread};
 
 use bis_trace::{event::MemWrite, types::PAGE};
 use bis_tracee::{bulk::Bulk, pagemap::PageMap};
@@ -74,6 +74,27 @@ fn len_of(parts: &[Range<u64>]) -> u64 {
     parts.iter().map(|part| part.end - part.start).sum()
 }
 
+/// Ranges of whole pages in so many shares, in order, which are equally long but for a page.
+fn shares(ranges: &[Range<u64>], count: usize) -> Vec<Vec<Range<u64>>> {
+    let each = len_of(ranges).div_ceil(count as u64).next_multiple_of(PAGE).max(PAGE);
+    let (mut shares, mut share, mut room) = (Vec::new(), Vec::new(), each);
+    for range in ranges {
+        let mut start = range.start;
+        while start < range.end {
+            let end = range.end.min(start + room);
+            share.push(start..end);
+            room -= end - start;
+            start = end;
+            if room == 0 {
+                shares.push(mem::take(&mut share));
+                room = each;
+            }
+        }
+    }
+    shares.extend(Some(share).filter(|share| !share.is_empty()));
+    shares
+}
+
 /// The parts, in runs of about this many bytes.
 pub fn in_runs(parts: &[Range<u64>], len: u64) -> Vec<&[Range<u64>]> {
     let (mut runs, mut rest) = (Vec::new(), parts);
@@ -103,14 +124,14 @@ impl Sides<'_> {
         threads: usize,
         begin: &(dyn Fn() + Sync),
     ) -> io::Result<Vec<Range<u64>>> {
-        let work = |ranges: &[Range<u64>]| {
+        let work = |ranges: Vec<Range<u64>>| {
             let mut parts = Vec::new();
-            ranges.iter().try_for_each(|range| self.may_differ(range.clone(), &mut parts))?;
+            ranges.into_iter().try_for_each(|range| self.may_differ(range, &mut parts))?;
             Ok(parts)
         };
         match worth(threads, len_of(ranges), WORTH_A_LOOK) {
-            1 => work(ranges),
-            threads => in_threads(ranges.chunks(ranges.len().div_ceil(threads)).collect(), begin, work),
+            1 => work(ranges.to_vec()),
+            threads => in_threads(shares(ranges, threads), begin, work),
         }
     }
 
@@ -229,6 +250,18 @@ mod tests {
         assert_eq!(writes, [write(0x7008, &near), write(0x7fa0, &far), write(0x9000, &last)]);
         pieces(0x7000, &now, &now.clone(), &mut writes);
         assert_eq!(writes.len(), 3);
+    }
+
+    #[test]
+    fn one_long_range_is_shared_too() {
+        let range = |from: u64, to: u64| from << 12..to << 12;
+        let ranges = [range(0, 1), range(10, 20), range(30, 34)];
+        let shared =
+            [vec![range(0, 1), range(10, 14)], vec![range(14, 19)], vec![range(19, 20), range(30, 34)]];
+        assert_eq!(shares(&ranges, 3), shared);
+        assert_eq!(shares(&ranges, 1), [ranges.to_vec()]);
+        assert_eq!(shares(&ranges[..1], 4), [ranges[..1].to_vec()]);
+        assert_eq!(shares(&[], 2), [[]; 0]);
     }
 
     #[test]
