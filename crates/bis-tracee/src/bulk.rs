@@ -3,7 +3,10 @@
 //! are one call. What that refuses (pages that the program itself may not write, a kernel without it) goes
 //! the way of [`Memory`].
 
-use bis_trace::{event::MemWrite, types::Tid};
+use bis_trace::{
+    event::MemWrite,
+    types::{PAGE, Tid},
+};
 
 use crate::{error::Result, memory::Memory, sys};
 
@@ -31,6 +34,19 @@ impl<'a> Bulk<'a> {
             buf.truncate(done);
             buf.extend(self.memory.read_upto(addr + done as u64, len - done));
         }
+    }
+
+    /// What pages at these addresses hold; none for one that cannot be read.
+    pub fn read_pages(&self, starts: &[u64]) -> Vec<Option<Vec<u8>>> {
+        const LEN: usize = PAGE as usize;
+        let mut pages = Vec::with_capacity(starts.len());
+        for starts in starts.chunks(PIECES_MAX) {
+            let mut buf = vec![0; starts.len() * LEN];
+            let done = sys::read_pieces(self.pid, starts, LEN, &mut buf).unwrap_or(0) / LEN;
+            pages.extend(buf.chunks(LEN).take(done).map(|page| Some(page.to_vec())));
+            pages.extend(starts[done..].iter().map(|start| self.memory.read_vec(*start, LEN).ok()));
+        }
+        pages
     }
 
     /// Makes all of these writes, in order.
@@ -87,6 +103,8 @@ mod tests {
         let mut buf = vec![9; 3];
         bulk.read_upto(base, 4 * 4096, &mut buf);
         assert_eq!(buf.len(), 3 * 4096, "as far as it is mapped");
+        let pages = bulk.read_pages(&[base + 2 * 4096, base + 3 * 4096, base]);
+        assert_eq!(pages, [Some(buf[2 * 4096..].to_vec()), None, Some(buf[..4096].to_vec())]);
         for write in &writes {
             let from = usize::try_from(write.addr - base).unwrap();
             assert_eq!(buf[from..from + write.data.len()], write.data);

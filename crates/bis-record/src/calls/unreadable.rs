@@ -12,6 +12,7 @@ use std::{
 
 use bis_trace::types::Tid;
 use bis_tracee::proc;
+use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use super::args::ExecArgs;
 use crate::{calls::Entry, domain::Domain, error::Result};
@@ -43,6 +44,10 @@ impl Domain {
 }
 
 fn is_unreadable(path: &Path) -> bool {
+    // Nearly always it may be read, and this is all.
+    if accessat(CWD, path, Access::READ_OK, AtFlags::EACCESS).is_ok() {
+        return false;
+    }
     let is_program =
         fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0);
     is_program && File::open(path).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)

@@ -17,7 +17,7 @@ use bis_trace::{
     ours::{self, AreaKind},
     types::{FileId, PAGE, Tid},
 };
-use bis_tracee::{maps, memory::Memory, remote::Remote, vdso::Vdso};
+use bis_tracee::{bulk::Bulk, maps, memory::Memory, remote::Remote, vdso::Vdso};
 
 use super::texts::is_sought;
 use crate::{
@@ -48,10 +48,41 @@ pub(super) struct Batch {
 }
 
 impl Batch {
+    /// Looks at all the pages at once in which these runs begin.
+    fn look_at(&mut self, memory: Bulk<'_>, runs: &[Run], bias: u64) {
+        let mut starts: Vec<u64> = runs.iter().map(|run| page_of(run.start().wrapping_add(bias))).collect();
+        starts.sort_unstable();
+        starts.dedup();
+        let pages = memory.read_pages(&starts);
+        self.pages.extend(starts.into_iter().zip(pages));
+    }
+
+    /// The writes to sites: those of one page that was looked at are one, with what lies between them as it was.
+    fn site_writes(&self) -> Vec<MemWrite> {
+        let mut merged = Vec::new();
+        for group in self.sites.chunk_by(|one, next| page_of(one.addr) == page_of(next.addr)) {
+            let (begin, last) = (group[0].addr, &group[group.len() - 1]);
+            let index = |addr: u64| usize::try_from(addr - page_of(begin)).unwrap_or(usize::MAX);
+            let page = self.pages.get(&page_of(begin)).and_then(Option::as_ref);
+            let data =
+                page.and_then(|page| page.get(index(begin)..index(last.addr + last.data.len() as u64)));
+            let Some(mut data) = data.filter(|_| group.len() > 1).map(<[u8]>::to_vec) else {
+                merged.extend_from_slice(group);
+                continue;
+            };
+            for site in group {
+                let from = usize::try_from(site.addr - begin).unwrap_or(0);
+                data[from..from + site.data.len()].copy_from_slice(&site.data);
+            }
+            merged.push(MemWrite { addr: begin, data });
+        }
+        merged
+    }
+
     /// Does the memory have the run's bytes?
     fn matches(&mut self, memory: &Memory, run: &Run, start: u64) -> bool {
         let len = usize::from(run.len());
-        let (page, from) = (start & !(PAGE - 1), usize::try_from(start % PAGE).unwrap_or(0));
+        let (page, from) = (page_of(start), usize::try_from(start % PAGE).unwrap_or(0));
         let read = || memory.read_vec(page, usize::try_from(PAGE).unwrap_or(0)).ok();
         let known = self.pages.entry(page).or_insert_with(read).as_ref();
         match known.and_then(|bytes| bytes.get(from..from + len)) {
@@ -73,6 +104,10 @@ impl Batch {
         }
         self.trampolines.push(MemWrite { addr: at, data: bytes.to_vec() });
     }
+}
+
+fn page_of(addr: u64) -> u64 {
+    addr & !(PAGE - 1)
 }
 
 /// A transaction that fails at once, and is not worth another try: eax is 0, and the program goes on where it
@@ -157,6 +192,7 @@ impl Domain {
     ) -> Result<()> {
         let runs = range.file.runs();
         let runs: Vec<Run> = runs.into_iter().filter(|run| Patches::lies_in(range, run)).collect();
+        batch.look_at(Bulk::new(&self.memory, tid), &runs, range.bias);
         for run in runs.iter().filter(|run| clock_fault(run.kind()).is_none() && !is_sought(run.kind())) {
             self.patch(tid, run, range.bias, batch, outcome)?;
         }
@@ -306,10 +342,9 @@ impl Domain {
         // In the order of their addresses, here and in replay those of a page are one write. They do not
         // overlap.
         batch.sites.sort_unstable_by_key(|site| site.addr);
-        for writes in [batch.trampolines, batch.sites] {
-            self.memory.write_all(&writes)?;
-            outcome.writes.extend(writes);
-        }
+        self.memory.write_all(&batch.trampolines)?;
+        self.memory.write_all(&batch.site_writes())?;
+        outcome.writes.extend([batch.trampolines, batch.sites].into_iter().flatten());
         if !batch.patches.is_empty() || !batch.faults.is_empty() {
             let ours = outcome.ours();
             ours.patches.extend(batch.patches);

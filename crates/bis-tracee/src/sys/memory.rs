@@ -15,6 +15,20 @@ pub fn read_memory(pid: Tid, addr: u64, buf: &mut [u8]) -> io::Result<usize> {
     usize::try_from(count).map_err(|_| io::Error::last_os_error())
 }
 
+/// Reads pieces of a process's memory, which are as long as each other, one behind the other into `buf`
+/// (process_vm_readv): how many bytes, up to the first page that cannot be read. At most 1024 pieces
+/// (UIO_MAXIOV); `buf` has room for all of them.
+pub fn read_pieces(pid: Tid, starts: &[u64], len: usize, buf: &mut [u8]) -> io::Result<usize> {
+    let to = libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: buf.len() };
+    let piece =
+        |start: &u64| libc::iovec { iov_base: ptr::without_provenance_mut(*start as usize), iov_len: len };
+    let from: Vec<libc::iovec> = starts.iter().map(piece).collect();
+    let count = libc::c_ulong::try_from(from.len()).unwrap_or(libc::c_ulong::MAX);
+    // SAFETY: the kernel writes to `buf` only, and no more than its length; `from` has `count` elements.
+    let count = unsafe { libc::process_vm_readv(pid.0, &raw const to, 1, from.as_ptr(), count, 0) };
+    usize::try_from(count).map_err(|_| io::Error::last_os_error())
+}
+
 /// Writes memory of a process (process_vm_writev), each piece at its address: how many bytes in all, up to
 /// the first page that the process may not write. At most 1024 pieces (UIO_MAXIOV).
 pub fn write_memory<'a>(pid: Tid, pieces: impl Iterator<Item = (u64, &'a [u8])>) -> io::Result<usize> {
