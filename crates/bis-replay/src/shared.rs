@@ -80,6 +80,9 @@ impl Shared<'_> {
                 return false;
             }
             self.stop_trials();
+            if !balance.is_due() {
+                continue;
+            }
             let seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
             let _starved = balance.look(seats.iter().map(|(domain, seat)| (u64::from(domain.0), &**seat)));
         }

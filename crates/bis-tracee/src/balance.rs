@@ -19,8 +19,12 @@ use bis_trace::types::Tid;
 
 use crate::{proc, sys};
 
-/// How often to look.
+/// How often to look, unless the looks themselves take long.
 pub const EVERY: Duration = Duration::from_millis(100);
+
+/// Between two looks passes at least so many times what the last one took: with thousands of seats, the thread
+/// that looks would do nothing else, and may have a higher priority than all of them.
+const REST: u32 = 20;
 
 /// Whose threads have waited for more than this part of the time, and run for less than that, finds its core
 /// crowded. (Who stops all the time waits much, too: each switch from one to the other is some microseconds.
@@ -177,6 +181,8 @@ pub struct Balance {
     /// The numbers of the cores that may be used.
     cores: Vec<usize>,
     at: Instant,
+    /// How long the last look took.
+    took: Duration,
     /// What each had spent.
     spent: HashMap<u64, (Pinned, Vec<(Tid, Spent)>)>,
     /// How long each core has been idle; known while one is crowded.
@@ -253,11 +259,16 @@ fn idle_times(stat: &str) -> HashMap<usize, Duration> {
 
 impl Balance {
     pub fn new(cores: Vec<usize>) -> Balance {
-        Balance { cores, at: Instant::now(), spent: HashMap::new(), idle: None }
+        Balance { cores, at: Instant::now(), took: Duration::ZERO, spent: HashMap::new(), idle: None }
     }
 
-    /// To be called about [`EVERY`] so often: sends at most one of the seats, which the caller calls by the
-    /// numbers, to another core. To one that has room only by chance: another process may be about to do the
+    /// Is it time to look again?
+    pub fn is_due(&self) -> bool {
+        self.at.elapsed() > EVERY.max(self.took * REST)
+    }
+
+    /// To be called when it [is due](Balance::is_due): sends at most one of the seats, which the caller calls by
+    /// the numbers, to another core. To one that has room only by chance: another process may be about to do the
     /// same, and both would meet again.
     ///
     /// Returns the core on which that one starved, if it did.
@@ -267,8 +278,10 @@ impl Balance {
         }
         let all: Vec<Pinned> = seats.clone().filter_map(|(id, seat)| seat.pinned(id)).collect();
         let stat = || fs::read_to_string("/proc/stat").unwrap_or_default();
+        let began = Instant::now();
         let chosen = self.choose(&all, self.at.elapsed(), Spent::of, is_runnable, || idle_times(&stat()));
         self.at = Instant::now();
+        self.took = self.at - began;
         let by_chance = || RandomState::new().hash_one(()) & 1 == 0;
         let Move { need, of, core } = chosen.filter(|found| found.need == Need::AnyOther || by_chance())?;
         let (id, seat) = seats.into_iter().find(|(id, _)| *id == of.id)?;
@@ -422,6 +435,14 @@ mod tests {
         seat.send_to(1);
         assert_eq!(seat.pinned(7), Some(Pinned { id: 7, core: 1, supervisor: Tid(1), runner: Tid(2) }));
         assert_eq!([seat.take_wanted(), seat.take_wanted()], [Some(1), None]);
+    }
+
+    #[test]
+    fn a_look_that_took_long_is_not_soon_made_again() {
+        let ago = |time| Instant::now().checked_sub(time).unwrap();
+        let balance = |took| Balance { at: ago(2 * EVERY), took, ..Balance::new(vec![0, 1]) };
+        assert!(balance(Duration::ZERO).is_due());
+        assert!(!balance(EVERY).is_due());
     }
 
     #[test]

@@ -198,7 +198,7 @@ impl Fields {
     }
 }
 
-/// `/proc/TID/stat`, from its third field on: the second is a name, which may hold anything.
+/// A thread's `stat`, from its third field on: the second is a name, which may hold anything.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stat(String);
 
@@ -206,7 +206,8 @@ impl Stat {
     /// # Errors
     /// As reading the file has them.
     pub fn of(tid: Tid) -> io::Result<Stat> {
-        read_text(path(tid, "stat")).map(Stat)
+        // For `/proc/TID/stat` the kernel adds up the times of all threads of the process.
+        read_text(path(tid, &format!("task/{tid}/stat"))).map(Stat)
     }
 
     /// A field by its number in proc(5), which counts from 1.

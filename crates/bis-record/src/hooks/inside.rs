@@ -135,8 +135,8 @@ impl Domain {
     pub fn looked_after(&mut self, tid: Tid) -> Result<()> {
         if let Some(regs) = self.in_hook(tid)? {
             if !self.call_off(tid, &regs)? {
-                // It has been at that call for long. That its turn is over has been said to the hooks meanwhile,
-                // and is unsaid as it goes on: if its next call took as long, it would have all turns.
+                // It has been at that call for long. Meanwhile the hooks were told that its turn is over, and
+                // that is unsaid as it goes on: if its next call took as long, it would have all turns.
                 self.stop_behind_hook();
             }
             return self.go_on(tid);

@@ -220,14 +220,13 @@ impl Watch {
                 tracing::debug!(%error, "who watches waits for its core as all others do");
             }
             let (mut seen, mut done) = (HashMap::new(), HashMap::new());
-            let (mut balance, mut balanced) = (Balance::new(cores.numbers().to_vec()), Instant::now());
+            let mut balance = Balance::new(cores.numbers().to_vec());
             loop {
                 thread::sleep(chaos.as_ref().map_or(TICK, |chaos| chaos.look()));
                 let Some(watch) = watch.upgrade() else { return };
                 watch.look(&mut seen);
                 watch.loosen(&mut done, &cores, chaos.is_some());
-                if balanced.elapsed() > balance::EVERY {
-                    balanced = Instant::now();
+                if balance.is_due() {
                     watch.balance(&mut balance, &cores);
                 }
             }

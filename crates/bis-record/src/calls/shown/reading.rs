@@ -18,9 +18,10 @@
 
 use std::{
     fs::{self, File},
+    io::{self, Read},
     iter::once,
     ops::Range,
-    os::unix::ffi::OsStrExt,
+    os::{fd::AsRawFd, unix::ffi::OsStrExt},
     sync::atomic::Ordering,
 };
 
@@ -124,7 +125,8 @@ impl Domain {
         if given == 0 && !found.is_empty() {
             return Ok(Some(Entry::Done(errno(libc::EFAULT))));
         }
-        if moves && given > 0 {
+        let is_list = matches!(file.what, Shown::Mappings | Shown::Numa);
+        if moves && given > 0 && !(is_list && read_past(tid, fd, given)) {
             let to = at.wrapping_add(given);
             let whence = libc::SEEK_SET.cast_unsigned().into();
             self.call_for(tid, libc::SYS_lseek, [call.args[0], to, whence, 0, 0, 0])?;
@@ -425,6 +427,16 @@ fn weigh(number: Tid, ours: &[Range<u64>]) -> Option<Weight> {
 /// Where the descriptor stands.
 fn position(tid: Tid, fd: i32) -> Option<u64> {
     proc::Fields::of_fd(tid, fd)?.number("pos", 10)
+}
+
+/// Moves the position of a descriptor by so much, by reading. For an lseek to where its last read has not ended,
+/// the kernel makes again all that lies before (seq_lseek): a list of tens of thousands of mappings that is read
+/// in pieces would take minutes. False: the position is not where it is to be, because the kernel has less to
+/// say than is shown, or because the thread's descriptors are not its process's.
+fn read_past(tid: Tid, fd: i32, len: u64) -> bool {
+    let Some(mut file) = process_of(tid).and_then(|pid| sys::take_fd(pid, fd).ok()) else { return false };
+    sys::same_open_file(tid, fd, file.as_raw_fd()).unwrap_or(false)
+        && io::copy(&mut file.by_ref().take(len), &mut io::sink()).is_ok_and(|read| read == len)
 }
 
 /// The kernel tells names as the reader finds them. A program below another root does not know what is above
