@@ -10,6 +10,8 @@
 //! handler's frame comes right after); without one, the kernel makes the call again by itself, and nothing
 //! was to be seen.
 
+use std::mem;
+
 use bis_agent::hooks::SAFEPOINT_END;
 use bis_syscalls::{Blocks, Call, Handler, How, Planned, Row, is_never_restarted, may_block, own, plan, row};
 use bis_trace::{
@@ -19,7 +21,7 @@ use bis_trace::{
 use bis_tracee::{Resume, siginfo::SigInfo};
 
 use crate::{
-    calls::{Entry, Reader, finish::RESTARTS, is_vsyscall, reads_much_of_a_file, steps},
+    calls::{Entry, Reader, finish::RESTARTS, is_vsyscall, reads_much_of_a_file, rest::Came, steps},
     domain::Domain,
     error::{RecordError, Result},
     slow::PageHashes,
@@ -113,6 +115,11 @@ impl Domain {
         let vsyscall = is_vsyscall(&entry);
         if self.is_interrupted_first(tid, &call, &entry, vsyscall)? {
             return Ok(());
+        }
+        if !vsyscall && may_block(&call) && mem::take(&mut self.task(tid)?.is_asked) {
+            // We asked it to stop when it stood here already. In the call, that would end its wait: what it has
+            // transferred by then would be its result. Before the call, it is a stop like any other.
+            return self.undo(tid, &entry);
         }
         if !vsyscall && self.change_text(tid, &call, &entry)? {
             return Ok(());
@@ -364,6 +371,7 @@ impl Domain {
         if is_wait && self.waits_for_tracees(tid, &regs)? {
             return Ok(());
         }
+        let Came::Back(regs) = self.moved(tid, regs)? else { return Ok(()) };
         match Return::of(regs.result(), is_never_restarted, || self.is_interrupted_by_us(tid))? {
             Return::Done => self.finish_call(tid),
             Return::Restarts => {

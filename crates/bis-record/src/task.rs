@@ -65,6 +65,8 @@ pub struct InCall {
     pub places: Option<Vec<Place>>,
     /// The kernel was asked for fewer bytes than the program asks for.
     pub shortened: bool,
+    /// The bytes that it had moved when it was set back to be made again for the rest.
+    pub moved: u64,
     pub handler: Option<Handler>,
     /// It is known to wait: a hook has tried it, or its futex still has the value.
     pub waits: bool,
@@ -87,8 +89,8 @@ pub struct InCall {
     /// The same, for a call that was interrupted before it wrote anything and may be made again: meanwhile we
     /// do not hold the lock.
     pub echo_again: Option<u8>,
-    /// As it came back with EINTR, because of us alone: the task has been set back, and is about to make it
-    /// again.
+    /// As it came back with EINTR, or with a part of its bytes, because of us alone: the task has been set
+    /// back, and is about to make it again.
     pub set_back: Option<Registers>,
     /// It waits for tracees of whom the kernel does not know, in a `pause`.
     pub pauses: bool,
@@ -112,6 +114,7 @@ impl InCall {
             plan: Plan::default(),
             places: None,
             shortened: false,
+            moved: 0,
             handler: None,
             waits: false,
             entered: false,

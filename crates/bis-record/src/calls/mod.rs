@@ -20,6 +20,7 @@ mod ours;
 mod output;
 mod outside;
 mod remote_memory;
+pub mod rest;
 mod results;
 mod sandbox;
 mod shortened;
