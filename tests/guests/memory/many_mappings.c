@@ -1,5 +1,6 @@
 // A process with tens of thousands of mappings reads the list of them in small pieces, and another one, which has the
 // same open file, reads on where it has stopped: the pieces make one list, and the position is where they end.
+// unsummed: checksums ask for the list of mappings at every event
 #include "../guest.h"
 
 enum { PIECES = 10000, READ = 700 };
