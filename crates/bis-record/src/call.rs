@@ -117,8 +117,8 @@ impl Domain {
             return Ok(());
         }
         if !vsyscall && may_block(&call) && mem::take(&mut self.task(tid)?.is_asked) {
-            // We asked it to stop when it stood here already. In the call, that would end its wait: what it has
-            // transferred by then would be its result. Before the call, it is a stop like any other.
+            // We asked it to stop when it stood here already. In the call, that would end its wait: what it
+            // has moved by then would be its result. Before the call, it is a stop like any other.
             return self.undo(tid, &entry);
         }
         if !vsyscall && self.change_text(tid, &call, &entry)? {

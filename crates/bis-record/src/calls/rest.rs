@@ -1,7 +1,7 @@
 //! Calls that move bytes and wait until they have moved all of them. A signal that the process ignores does
-//! not even wake such a call natively; but the kernel shows it to a tracer, and for that the call returns with
-//! what it has moved by then. So does it where only we have asked the task to stop. The task then makes the
-//! call again for the rest, and the program sees one call that has moved all.
+//! not even wake such a call natively; but the kernel shows it to a tracer, and for that the call returns
+//! with what it has moved by then. So does it where only we have asked the task to stop. The task then makes
+//! the call again for the rest, and the program sees one call that has moved all.
 
 use bis_syscalls::Call;
 use bis_trace::types::{Registers, Tid};
