@@ -21,7 +21,7 @@ use bis_trace::{
 use bis_tracee::{Resume, siginfo::SigInfo};
 
 use crate::{
-    calls::{Entry, Reader, finish::RESTARTS, is_vsyscall, reads_much_of_a_file, rest::Came, steps},
+    calls::{Entry, Reader, finish::RESTARTS, is_vsyscall, reads_much_of_a_file, steps},
     domain::Domain,
     error::{RecordError, Result},
     slow::PageHashes,
@@ -371,7 +371,7 @@ impl Domain {
         if is_wait && self.waits_for_tracees(tid, &regs)? {
             return Ok(());
         }
-        let Came::Back(regs) = self.moved(tid, regs)? else { return Ok(()) };
+        let Some(regs) = self.moved(tid, regs)? else { return Ok(()) };
         match Return::of(regs.result(), is_never_restarted, || self.is_interrupted_by_us(tid))? {
             Return::Done => self.finish_call(tid),
             Return::Restarts => {

@@ -300,8 +300,8 @@ impl Session {
         (core, watched)
     }
 
-    /// A domain with this seat goes on in the calling thread, with the one task that it has, on the core of this
-    /// slot.
+    /// A domain with this seat goes on in the calling thread, with the one task that it has, on the core of
+    /// this slot.
     pub fn settle_with(&self, seat: &Seat, task: Tid, slot: usize) {
         seat.set_runner(task);
         seat.goes_to(self.cores.number(slot));

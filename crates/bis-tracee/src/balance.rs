@@ -22,8 +22,8 @@ use crate::{proc, sys};
 /// How often to look, unless the looks themselves take long.
 pub const EVERY: Duration = Duration::from_millis(100);
 
-/// Between two looks passes at least so many times what the last one took: with thousands of seats, the thread
-/// that looks would do nothing else, and may have a higher priority than all of them.
+/// Between two looks passes at least so many times what the last one took: with thousands of seats, the
+/// thread that looks would do nothing else, and may have a higher priority than all of them.
 const REST: u32 = 20;
 
 /// Whose threads have waited for more than this part of the time, and run for less than that, finds its core
@@ -122,8 +122,8 @@ impl Seat {
         self.runner.store(runner.0, Ordering::Relaxed);
     }
 
-    /// The supervisor is about to pin itself and its tasks to the core of this number ([`Seat::pin`]). It says
-    /// so before: it may starve there at once.
+    /// The supervisor is about to pin itself and its tasks to the core of this number ([`Seat::pin`]). It
+    /// says so before: it may starve there at once.
     pub fn goes_to(&self, core: usize) {
         self.wanted.store(NOWHERE, Ordering::Relaxed);
         self.core.store(core, Ordering::Relaxed);
@@ -267,9 +267,9 @@ impl Balance {
         self.at.elapsed() > EVERY.max(self.took * REST)
     }
 
-    /// To be called when it [is due](Balance::is_due): sends at most one of the seats, which the caller calls by
-    /// the numbers, to another core. To one that has room only by chance: another process may be about to do the
-    /// same, and both would meet again.
+    /// To be called when it [is due](Balance::is_due): sends at most one of the seats, which the caller calls
+    /// by the numbers, to another core. To one that has room only by chance: another process may be about to
+    /// do the same, and both would meet again.
     ///
     /// Returns the core on which that one starved, if it did.
     pub fn look<'a>(&mut self, seats: impl Iterator<Item = (u64, &'a Seat)> + Clone) -> Option<usize> {
@@ -286,8 +286,8 @@ impl Balance {
         let Move { need, of, core } = chosen.filter(|found| found.need == Need::AnyOther || by_chance())?;
         let (id, seat) = seats.into_iter().find(|(id, _)| *id == of.id)?;
         tracing::debug!(id, from = of.core, to = core, ?need, "its core is crowded");
-        // These at once; the supervisor moves its other tasks when it comes to that. It may starve on that core,
-        // too, before it has run there: so from now on it is looked at there.
+        // These at once; the supervisor moves its other tasks when it comes to that. It may starve on that
+        // core, too, before it has run there: so from now on it is looked at there.
         seat.send_to(core);
         of.threads().for_each(|tid| pin(tid, core));
         (need == Need::AnyOther).then_some(of.core)

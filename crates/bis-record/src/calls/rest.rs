@@ -42,22 +42,15 @@ fn rest(mut args: [u64; 6], moves: Moves, moved: u64) -> [u64; 6] {
     args
 }
 
-/// How a call stands that has come back.
-pub enum Came {
-    /// It is made again for what is left.
-    Again,
-    /// These registers are its end.
-    Back(Registers),
-}
-
 impl Domain {
-    /// The task stands at the exit of its call with these registers.
-    pub fn moved(&mut self, tid: Tid, regs: Registers) -> Result<Came> {
+    /// The task stands at the exit of its call with these registers. Those with which the call ends; none: it
+    /// is made again for what is left.
+    pub fn moved(&mut self, tid: Tid, regs: Registers) -> Result<Option<Registers>> {
         let call = self.call(tid)?;
         let made = Call { nr: call.nr, args: call.entry.args() };
         let before = call.moved;
         let Some(moves) = moves(&made).filter(|_| !call.silent && call.before.is_none()) else {
-            return Ok(Came::Back(regs));
+            return Ok(Some(regs));
         };
         let (result, left) = (regs.result(), regs.args()[moves.count]);
         let now = u64::try_from(result).unwrap_or(0);
@@ -73,14 +66,14 @@ impl Domain {
             let call = self.call(tid)?;
             (call.moved, call.shortened, call.set_back) = (before + now, true, Some(whole));
             self.task(tid)?.standing.go_on();
-            return Ok(Came::Again);
+            return Ok(None);
         }
         if before == 0 {
-            return Ok(Came::Back(regs));
+            return Ok(Some(regs));
         }
         // Whatever has ended it now: what was moved before is its result.
         self.stopped(tid)?.set_regs(&whole)?;
-        Ok(Came::Back(whole))
+        Ok(Some(whole))
     }
 }
 

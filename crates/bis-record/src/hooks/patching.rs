@@ -57,7 +57,8 @@ impl Batch {
         self.pages.extend(starts.into_iter().zip(pages));
     }
 
-    /// The writes to sites: those of one page that was looked at are one, with what lies between them as it was.
+    /// The writes to sites: those of one page that was looked at are one, with what lies between them as it
+    /// was.
     fn site_writes(&self) -> Vec<MemWrite> {
         let mut merged = Vec::new();
         for group in self.sites.chunk_by(|one, next| page_of(one.addr) == page_of(next.addr)) {

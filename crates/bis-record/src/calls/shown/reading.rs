@@ -429,10 +429,10 @@ fn position(tid: Tid, fd: i32) -> Option<u64> {
     proc::Fields::of_fd(tid, fd)?.number("pos", 10)
 }
 
-/// Moves the position of a descriptor by so much, by reading. For an lseek to where its last read has not ended,
-/// the kernel makes again all that lies before (seq_lseek): a list of tens of thousands of mappings that is read
-/// in pieces would take minutes. False: the position is not where it is to be, because the kernel has less to
-/// say than is shown, or because the thread's descriptors are not its process's.
+/// Moves the position of a descriptor by so much, by reading. For an lseek to where its last read has not
+/// ended, the kernel makes again all that lies before (seq_lseek): a list of tens of thousands of mappings
+/// that is read in pieces would take minutes. False: the position is not where it is to be, because the
+/// kernel has less to say than is shown, or because the thread's descriptors are not its process's.
 fn read_past(tid: Tid, fd: i32, len: u64) -> bool {
     let Some(mut file) = process_of(tid).and_then(|pid| sys::take_fd(pid, fd).ok()) else { return false };
     sys::same_open_file(tid, fd, file.as_raw_fd()).unwrap_or(false)
