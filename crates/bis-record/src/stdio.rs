@@ -3,17 +3,26 @@
 //! Replay shows what the program wrote to the descriptors 1 and 2 that bis itself was started with (or those
 //! that a process had when it was found running), wherever in the tree and through whatever descriptor it was
 //! written. Two domains may write at the same time: a lock for each of the two files makes the order of the
-//! events the order in which the kernel took the bytes.
+//! events the order in which the kernel took the bytes. So does, among the threads of one domain, that a write
+//! which is taken at once is waited for. (Of those that wait in the kernel at the same time, nobody knows whose
+//! bytes it takes first.)
 
 use std::{
     fs::{self, File},
-    os::{fd::AsRawFd, unix::fs::MetadataExt},
+    os::{
+        fd::{AsFd, AsRawFd, BorrowedFd},
+        unix::fs::MetadataExt,
+    },
     path::Path,
     sync::{Condvar, Mutex, PoisonError},
 };
 
 use bis_trace::types::{DomainId, Tid};
 use bis_tracee::{ours, proc, sys};
+use rustix::event::{self, PollFd, PollFlags, Timespec};
+
+/// What a pipe takes as a whole, if it has room (PIPE_BUF).
+const PIPE_BUF: u64 = libc::PIPE_BUF as u64;
 
 /// Device, inode, and device number of an open file.
 type Identity = (u64, u64, u64);
@@ -45,6 +54,11 @@ impl Descriptor {
             Descriptor::None => -1,
         }
     }
+}
+
+fn is_regular(file: BorrowedFd<'_>) -> bool {
+    let kind = rustix::fs::fstat(file).map(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode));
+    kind.is_ok_and(rustix::fs::FileType::is_file)
 }
 
 /// The two streams of the recording.
@@ -96,6 +110,20 @@ impl Stdio {
 
     fn stream(&self, number: u8) -> &Stream {
         &self.streams[usize::from(number != 1)]
+    }
+
+    /// Does the stream take so many bytes without a wait? A file does, and so does what says that there is room,
+    /// of what a pipe takes as a whole.
+    pub fn takes_at_once(&self, number: u8, len: u64) -> bool {
+        let file = match &self.stream(number).file {
+            Descriptor::Own(1) => rustix::stdio::stdout(),
+            Descriptor::Own(_) => rustix::stdio::stderr(),
+            Descriptor::Taken(file) => file.as_fd(),
+            Descriptor::None => return false,
+        };
+        let mut room = [PollFd::new(&file, PollFlags::OUT)];
+        let has_room = event::poll(&mut room, Some(&Timespec::default())) == Ok(1);
+        has_room && room[0].revents() == PollFlags::OUT && (len <= PIPE_BUF || is_regular(file))
     }
 
     /// Takes the lock of a stream if no other domain has it.

@@ -18,7 +18,10 @@ impl Domain {
         let fd = call.i32(0);
         let Some(number) = self.session.stdio.which(tid, fd) else { return Ok(self.enter_write_to(tid, fd)) };
         self.lock_echo(tid, number)?;
-        Ok(Entry::Make)
+        // If others ran meanwhile and wrote there, too, nobody would know whose bytes the kernel took first.
+        let len = if call.nr.cast_signed() == libc::SYS_write { call.args[2] } else { u64::MAX };
+        let is_taken_at_once = self.session.stdio.takes_at_once(number, len);
+        Ok(if is_taken_at_once { Entry::MakeAtOnce } else { Entry::Make })
     }
 
     fn is_vector(nr: u64) -> bool {
