@@ -7,7 +7,7 @@ use bis_trace::{
     Trace,
     event::DomainEntry,
     steps::{AllSteps, Steps, comparable},
-    types::{EventSeq, Registers, Tid},
+    types::{Addr, EventSeq, Registers, Tid},
 };
 use iced_x86::{Decoder, DecoderOptions, Formatter as _, IntelFormatter};
 
@@ -245,7 +245,7 @@ fn compare_stretch<'t>(
 
 /// The text of the program's instruction at an address.
 fn instruction(replica: &Replica<'_>, at: u64) -> String {
-    let code = replica.read_program(at, 15);
+    let code = replica.read_program(Addr(at), 15);
     let instruction = Decoder::with_ip(64, &code, at, DecoderOptions::NONE).decode();
     let mut text = String::new();
     if instruction.is_invalid() {

@@ -17,7 +17,7 @@ use bis_debug::protocol::{
     reply::{self, Errors, Payload, Reason, Stop, ThreadEntry},
     target::{Offsets, Target},
 };
-use bis_trace::types::{Registers, Signal, Tid};
+use bis_trace::types::{Addr, Registers, Signal, Tid};
 
 const BASE: u64 = 0x1000;
 
@@ -37,9 +37,9 @@ impl Look for Server {
         self.target.value(number.into(), &self.registers, &self.extended)
     }
 
-    fn memory(&mut self, addr: u64, buffer: &mut [u8]) -> Result<(), Unreadable> {
+    fn memory(&mut self, addr: Addr, buffer: &mut [u8]) -> Result<(), Unreadable> {
         let len = buffer.len() as u64;
-        buffer.copy_from_slice(self.bytes(addr, len).ok_or(Unreadable)?);
+        buffer.copy_from_slice(self.bytes(addr.0, len).ok_or(Unreadable)?);
         Ok(())
     }
 }
@@ -80,7 +80,7 @@ impl Server {
     fn resume(&mut self) -> Vec<Payload> {
         let mut replies = Vec::new();
         for point in self.points.clone() {
-            self.registers.rip = point.addr;
+            self.registers.rip = point.addr.0;
             let mut conditions = point.conditions.iter();
             let limits = Limits::default();
             let counts = point.conditions.is_empty()
@@ -146,16 +146,16 @@ impl Server {
                 }
             }
             Command::ReadMemory { addr, len } => {
-                self.bytes(addr, len).map_or_else(|| self.error("cannot read"), reply::hex)
+                self.bytes(addr.0, len).map_or_else(|| self.error("cannot read"), reply::hex)
             }
-            Command::ReadMemoryBinary { addr, len } => match self.bytes(addr, len) {
+            Command::ReadMemoryBinary { addr, len } => match self.bytes(addr.0, len) {
                 Some(bytes) => reply::memory_binary(bytes, true),
                 None => self.error("cannot read"),
             },
             Command::WriteMemory { addr, data } => {
-                let start = usize::try_from(addr.saturating_sub(BASE)).expect("64 bits");
+                let start = usize::try_from(addr.saturating_since(Addr(BASE))).expect("64 bits");
                 match self.memory.get_mut(start..start + data.len()) {
-                    Some(place) if addr >= BASE => {
+                    Some(place) if addr >= Addr(BASE) => {
                         place.copy_from_slice(&data);
                         reply::ok()
                     }
@@ -164,11 +164,11 @@ impl Server {
             }
             Command::Checksum { addr, len } => {
                 let mut crc = Crc::default();
-                crc.add(self.bytes(addr, len).unwrap_or_default());
+                crc.add(self.bytes(addr.0, len).unwrap_or_default());
                 reply::checksum(crc)
             }
             Command::Search { addr, len, pattern } => {
-                let bytes = self.bytes(addr, len).unwrap_or_default();
+                let bytes = self.bytes(addr.0, len).unwrap_or_default();
                 let at = bytes.windows(pattern.len()).position(|window| window == pattern);
                 reply::found(at.map(|at| addr + at as u64))
             }

@@ -11,7 +11,7 @@ use bis_agent::{AGENT_BASE, AGENT_LEN};
 use bis_trace::{
     event::{Backing, Base, Effect, MemWrite, Outcome},
     ours::{Area, AreaKind, Diverted},
-    types::{DomainId, FileId, PAGE, PAGE_LEN, Registers, Tid},
+    types::{Addr, DomainId, FileId, PAGE, PAGE_LEN, Registers, Tid},
 };
 use bis_tracee::{
     Memory, Stopped,
@@ -93,13 +93,13 @@ impl Started {
 /// Takes out of a fresh image's auxiliary values what tells of an instruction beyond the level: AT_HWCAP2 has
 /// a bit for `rdfsbase` and its relatives (arch/x86/include/uapi/asm/hwcap2.h). (AT_HWCAP has only what every
 /// 64-bit processor has.)
-fn hide_instructions(level: Level, memory: &Memory, rsp: u64) -> Result<()> {
+fn hide_instructions(level: Level, memory: &Memory, rsp: Addr) -> Result<()> {
     const WORD: u64 = 8;
     const FSGSBASE: u64 = 1 << 1;
     if level == Level::Native {
         return Ok(());
     }
-    let word = |addr: u64| -> Result<u64> {
+    let word = |addr: Addr| -> Result<u64> {
         let bytes = memory.read_vec(addr, 8)?;
         Ok(u64::from_le_bytes(*bytes.first_chunk().unwrap_or(&[0; 8])))
     };
@@ -130,7 +130,7 @@ fn image_of(
 ) -> Result<(Vec<Effect>, Vec<MemWrite>)> {
     let (mut effects, mut writes) = (Vec::new(), Vec::new());
     for mapping in mappings {
-        if mapping.is_vvar() || mapping.start == AGENT_BASE {
+        if mapping.is_vvar() || mapping.start == Addr(AGENT_BASE) {
             continue;
         }
         let (addr, len, prot) = (mapping.start, mapping.len(), mapping.prot);
@@ -175,7 +175,7 @@ pub fn say_ours(vdso: Option<&Vdso>, outcome: &mut Outcome) {
     ours.areas.push(Area { addr: AGENT_BASE, len: AGENT_LEN, kind: AreaKind::Agent });
     let changed = vdso.into_iter().flat_map(Vdso::changed);
     ours.diverted.extend(changed.map(|(addr, original, is_function)| Diverted {
-        addr,
+        addr: addr.0,
         original: original.to_vec(),
         is_function,
     }));
@@ -217,7 +217,7 @@ impl Domain {
             return Err(RecordError::Bug { tid, what: "lost while its image was prepared".into() });
         };
         let mappings = maps::read(tid)?;
-        hide_instructions(session.options.cpu, &memory, stopped.regs()?.rsp)?;
+        hide_instructions(session.options.cpu, &memory, stopped.regs()?.sp())?;
         let (effects, writes) = image_of(session, tid, &memory, &mappings)?;
         let regs = Registers { orig_rax: u64::MAX, ..stopped.regs()? };
         let xstate = Some(stopped.xstate()?);
@@ -226,7 +226,7 @@ impl Domain {
         task.handle = crate::task::Handle::Stopped(stopped);
         task.alt_stack = None;
         session.mail.join(tid, id);
-        let space = AddressSpace::fresh(brk, &effects);
+        let space = AddressSpace::fresh(Addr(brk), &effects);
         let mut domain = Domain::new(session, id, memory, space, task, core);
         let mut outcome = Outcome { regs, xstate, effects, writes, ..Outcome::default() };
         say_ours(prepared.vdso.as_ref(), &mut outcome);

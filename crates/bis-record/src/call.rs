@@ -16,7 +16,7 @@ use bis_agent::hooks::SAFEPOINT_END;
 use bis_syscalls::{Blocks, Call, Handler, How, Planned, Row, is_never_restarted, may_block, own, plan, row};
 use bis_trace::{
     event::SignalPoint,
-    types::{Registers, Signal, Tid},
+    types::{Addr, Registers, Signal, Tid},
 };
 use bis_tracee::{Resume, siginfo::SigInfo};
 
@@ -199,7 +199,7 @@ impl Domain {
     ) -> Result<bool> {
         let before = Registers { rip: entry.rip - 2, rax: entry.orig_rax, orig_rax: u64::MAX, ..*entry };
         let task = self.task(tid)?;
-        let again = task.undone.take_if(|undone| *undone == (before.rip, before.rsp)).is_some();
+        let again = task.undone.take_if(|undone| *undone == (before.ip(), before.sp())).is_some();
         let timer = task.stash.front().filter(|info| again && info.is_of_timer());
         let overdue = timer.map(SigInfo::signal);
         match First::of(task.interrupts.take(), overdue, may_block(call), vsyscall) {
@@ -308,7 +308,7 @@ impl Domain {
         let command = call.i32(1) & COMMAND;
         call.nr.cast_signed() == libc::SYS_futex
             && [libc::FUTEX_WAIT, libc::FUTEX_WAIT_BITSET].contains(&command)
-            && self.memory.read_u32(call.args[0]).is_ok_and(|value| value == call.u32(2))
+            && self.memory.read_u32(Addr(call.args[0])).is_ok_and(|value| value == call.u32(2))
     }
 
     /// Lets the kernel make the call that the task is in. Waits for its exit here, unless it may take a while

@@ -17,7 +17,7 @@ use bis_syscalls::Dir;
 use bis_trace::{
     StreamWriter,
     event::{Event, EventKind, Lapse, MemWrite, Outcome, PausePlace, RangeSum, SignalPoint},
-    types::{DomainId, EventSeq, PAGE, Registers, Tid},
+    types::{Addr, DomainId, EventSeq, Registers, Tid},
 };
 use bis_tracee::{Memory, balance, checksum, maps, sys, xsave};
 
@@ -270,9 +270,10 @@ impl Recorder<'_> {
         let saved = xsave::pages(&saved_states(self.memory, &stacks, &mappings));
         stacks.extend(self.space.old_stacks());
         // A task in a handler on a stack of its own goes on where that has interrupted it.
-        let is_in = |m: &maps::Mapping, addr: u64| m.start <= addr && addr < m.end;
+        let is_in = |m: &maps::Mapping, addr: Addr| m.start <= addr && addr < m.end;
         let left = self.tasks.values().filter_map(|task| Some((task.left_stack?, stack_pointer(task)?)));
-        let is_away = |(left, now): &(u64, u64)| !mappings.iter().any(|m| is_in(m, *left) && is_in(m, *now));
+        let is_away =
+            |(left, now): &(Addr, Addr)| !mappings.iter().any(|m| is_in(m, *left) && is_in(m, *now));
         stacks.extend(left.filter(is_away).map(|(left, _)| left));
         let mut sums = Vec::new();
         // A file that another domain changes shows that at once; the stream says it at the next event's
@@ -283,9 +284,9 @@ impl Recorder<'_> {
             // xsave leaves there says which vector registers the processor thinks are in use. A stack that
             // has run over has such bytes in all of its frames that were not written.
             let is_run_over =
-                |rsp: u64| mappings.iter().find(|m| rsp < m.end).is_some_and(|m| m.start == mapping.start);
-            let begin = |rsp: &u64| match is_in(mapping, *rsp) {
-                true => Some(rsp.next_multiple_of(PAGE)),
+                |rsp: Addr| mappings.iter().find(|m| rsp < m.end).is_some_and(|m| m.start == mapping.start);
+            let begin = |rsp: &Addr| match is_in(mapping, *rsp) {
+                true => Some(rsp.page_ceil()),
                 false => is_run_over(*rsp).then_some(mapping.end),
             };
             let top = stacks.iter().filter_map(begin).max();
@@ -294,7 +295,7 @@ impl Recorder<'_> {
                 continue;
             }
             let sum = if top.is_some() { checksum::sum_stack } else { checksum::sum_mapped };
-            for (start, len) in xsave::leave_out(vec![(start, mapping.end.saturating_sub(start))], &saved) {
+            for (start, len) in xsave::leave_out(vec![(start, mapping.end.saturating_since(start))], &saved) {
                 sums.push(sum(tid, self.memory, &mappings, start, len)?);
             }
         }
@@ -348,14 +349,14 @@ impl Recorder<'_> {
         let call = task.call.as_ref();
         let pieces = call.map_or(&[][..], |call| &call.plan.pieces).iter();
         let words = pieces.filter(|piece| piece.fixed && piece.dir != Dir::In && nr == NR_FUTEX);
-        let words: Vec<(u64, u64)> = words.map(|piece| (piece.home, piece.len)).collect();
+        let words: Vec<(Addr, u64)> = words.map(|piece| (Addr(piece.home), piece.len)).collect();
         if words.is_empty() || !matches!(task.handle, Handle::Running(_)) {
             return Ok(sums);
         }
         while task.report.is_none() && balance::is_runnable(tid) {
             sys::yield_now();
         }
-        let read = |(addr, len): (u64, u64)| MemWrite {
+        let read = |(addr, len): (Addr, u64)| MemWrite {
             addr,
             data: self.memory.read_upto(addr, usize::try_from(len).unwrap_or(0)),
         };

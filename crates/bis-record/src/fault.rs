@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bis_trace::types::{Registers, Tid};
+use bis_trace::types::{Addr, Registers, Tid};
 use bis_tracee::{Memory, TraceeError, proc, sys, task};
 
 use crate::{
@@ -80,7 +80,7 @@ impl Fault<'_> {
     }
 
     /// As much of its memory from an address on as is mapped without a gap.
-    pub fn read(&self, addr: u64, len: usize) -> Vec<u8> {
+    pub fn read(&self, addr: Addr, len: usize) -> Vec<u8> {
         self.memory.read_upto(addr, len)
     }
 

@@ -20,7 +20,7 @@ use std::{
 use bis_agent::{AGENT_BASE, OURS, hooks};
 use bis_trace::{
     event::{Backing, Base, Effect, EventKind, MemWrite, Outcome, SignalEvent, SignalPoint},
-    types::{DomainId, Registers, Signal, Tid},
+    types::{Addr, DomainId, Registers, Signal, Tid},
 };
 use bis_tracee::{
     Memory, TraceeError,
@@ -64,7 +64,7 @@ fn may_wait(mapping: &Mapping) -> bool {
 /// How much memory of its own a process has there, bytes.
 fn own_bytes(pages: &PageMap, mapping: &Mapping) -> u64 {
     let mut own = 0;
-    let add = |from: u64, to: u64| own += to - from;
+    let add = |from: Addr, to: Addr| own += to - from;
     let _ = pages.each_run(mapping.start, mapping.end, Page::is_own, add);
     own
 }
@@ -111,7 +111,7 @@ fn traits_of(tid: Tid, has_rseq: bool) -> Traits {
 
 /// The words in memory that may lead into one of these texts, in order: return addresses, and what a
 /// handler's frame or a coroutine has kept of an interrupted computation.
-fn pointers_into(texts: &[Range<u64>], writes: &[MemWrite]) -> BTreeSet<u64> {
+fn pointers_into(texts: &[Range<Addr>], writes: &[MemWrite]) -> BTreeSet<u64> {
     let (Some(from), Some(to)) =
         (texts.iter().map(|text| text.start).min(), texts.iter().map(|text| text.end).max())
     else {
@@ -119,10 +119,10 @@ fn pointers_into(texts: &[Range<u64>], writes: &[MemWrite]) -> BTreeSet<u64> {
     };
     let mut found = BTreeSet::new();
     for MemWrite { addr, data } in writes {
-        let skipped = usize::try_from(addr.wrapping_neg() % 8).unwrap_or(0);
+        let skipped = usize::try_from(addr.0.wrapping_neg() % 8).unwrap_or(0);
         let words = data.get(skipped..).unwrap_or_default().chunks_exact(8);
         for word in words.filter_map(|word| word.try_into().ok().map(u64::from_le_bytes)) {
-            if from <= word && word < to && texts.iter().any(|text| text.contains(&word)) {
+            if from.0 <= word && word < to.0 && texts.iter().any(|text| text.contains(&Addr(word))) {
                 found.insert(word);
             }
         }
@@ -181,7 +181,7 @@ pub struct ParkedImage {
     pid: Tid,
     traits: BTreeMap<Tid, Traits>,
     /// Each with the address that the kernel clears at its end.
-    threads: Vec<(Parked, u64)>,
+    threads: Vec<(Parked, Addr)>,
     vdso: Option<Vdso>,
 }
 
@@ -256,7 +256,7 @@ impl Domain {
             let (len, prot) = (stack.end - floor, stack.prot);
             outcome.effects.push(Effect::Map { addr: floor, len, prot, backing: Backing::Stack });
         }
-        let space = AddressSpace::fresh(brk, &outcome.effects);
+        let space = AddressSpace::fresh(Addr(brk), &outcome.effects);
         let mut domain = Domain::new(session, id, memory, space, task, core);
         for task in tasks {
             domain.turns.join(task.tid);
@@ -269,7 +269,7 @@ impl Domain {
         let pages =
             PageMap::open(pid).map_err(|source| RecordError::Os { what: "read the page map", source })?;
         let mut told = 0;
-        for mapping in mappings.iter().filter(|m| !m.is_vvar() && m.start != AGENT_BASE) {
+        for mapping in mappings.iter().filter(|m| !m.is_vvar() && m.start != Addr(AGENT_BASE)) {
             told += own_bytes(&pages, mapping);
             if told > BASE_BYTES_MAX && may_wait(mapping) {
                 let Mapping { start: addr, prot, .. } = *mapping;
@@ -300,7 +300,7 @@ impl Domain {
     /// where it is.
     fn tell_waiting(&mut self, pid: Tid, regs: &Registers, waiting: &[Mapping]) -> Result<()> {
         for mapping in waiting {
-            for start in (mapping.start..mapping.end).step_by(PIECE) {
+            for start in Addr::steps(mapping.start..mapping.end, PIECE) {
                 let part = start..mapping.end.min(start + PIECE as u64);
                 let writes = content_within(pid, &self.memory, mapping, part)?;
                 if writes.is_empty() {
@@ -325,7 +325,7 @@ impl Domain {
         vdso: Option<&Vdso>,
         outcome: &mut Outcome,
     ) -> Result<()> {
-        let is_taken = |m: &Mapping| m.start < OURS.end && hooks::TEXT_BASE < m.end;
+        let is_taken = |m: &Mapping| m.start < Addr(OURS.end) && hooks::TEXT_BASE < m.end.0;
         if mappings.iter().any(is_taken) {
             let text =
                 format!("process {pid}: no hooks, all calls are traced: it has memory where they would be");
@@ -335,7 +335,7 @@ impl Domain {
         let texts = texts.collect::<Vec<_>>();
         let mut avoided = pointers_into(&texts, &outcome.writes);
         for mapping in waiting {
-            for start in (mapping.start..mapping.end).step_by(PIECE) {
+            for start in Addr::steps(mapping.start..mapping.end, PIECE) {
                 let part = start..mapping.end.min(start + PIECE as u64);
                 let writes = content_within(pid, &self.memory, mapping, part)?;
                 avoided.extend(pointers_into(&texts, &writes));

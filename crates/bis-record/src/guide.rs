@@ -9,14 +9,14 @@ use std::{fmt, path::PathBuf, sync::Arc};
 
 use bis_trace::{
     event::MemWrite,
-    types::{DomainId, EventSeq, Tid},
+    types::{Addr, DomainId, EventSeq, Tid},
 };
 
 /// Bytes that a guide watches: what touches them stops the program behind the instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Watched {
     /// A multiple of `len`.
-    pub addr: u64,
+    pub addr: Addr,
     /// 1, 2, 4 or 8.
     pub len: u8,
     /// Reads stop it, too.
@@ -27,7 +27,7 @@ pub struct Watched {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Points {
     /// In front of the instructions at these addresses.
-    pub breakpoints: Vec<u64>,
+    pub breakpoints: Vec<Addr>,
     /// As many as the processor has debug registers; of more, the first ones count.
     pub watches: Vec<Watched>,
     /// Behind each event.

@@ -152,25 +152,27 @@ impl Mail {
 
 #[cfg(test)]
 mod tests {
+    use bis_trace::types::Addr;
+
     use super::*;
 
     #[test]
     fn mail_goes_to_who_the_process_is_now() {
         let (mail, pid, one, two) = (Mail::default(), Tid(7), DomainId(1), DomainId(2));
         let piece = |addr| MemWrite { addr, data: vec![1] };
-        assert_eq!(mail.send(pid, one, &[piece(1)]), Sent::Gone);
+        assert_eq!(mail.send(pid, one, &[piece(Addr(1))]), Sent::Gone);
         mail.join(pid, one);
-        assert_eq!(mail.send(pid, one, &[piece(1)]), Sent::OnTheirWay);
-        assert_eq!(mail.send(pid, one, &[piece(2), piece(3)]), Sent::OnTheirWay);
-        assert_eq!(mail.take(one), [piece(1), piece(2), piece(3)]);
+        assert_eq!(mail.send(pid, one, &[piece(Addr(1))]), Sent::OnTheirWay);
+        assert_eq!(mail.send(pid, one, &[piece(Addr(2)), piece(Addr(3))]), Sent::OnTheirWay);
+        assert_eq!(mail.take(one), [piece(Addr(1)), piece(Addr(2)), piece(Addr(3))]);
         assert_eq!(mail.take(one), []);
-        assert_eq!(mail.send(pid, one, &[piece(4)]), Sent::OnTheirWay);
+        assert_eq!(mail.send(pid, one, &[piece(Addr(4))]), Sent::OnTheirWay);
         // An exec: the old memory is gone, and what was on its way there with it.
         mail.begin_exec(pid);
-        assert_eq!(mail.send(pid, one, &[piece(5)]), Sent::Changed);
+        assert_eq!(mail.send(pid, one, &[piece(Addr(5))]), Sent::Changed);
         mail.join(pid, two);
         mail.leave(one);
-        assert_eq!(mail.send(pid, one, &[piece(6)]), Sent::Changed);
+        assert_eq!(mail.send(pid, one, &[piece(Addr(6))]), Sent::Changed);
         assert!(mail.is_member(pid));
         assert_eq!(mail.take(two), []);
         mail.leave(two);

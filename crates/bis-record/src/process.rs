@@ -9,7 +9,7 @@ use std::{mem, sync::Arc};
 
 use bis_trace::{
     event::{Base, DomainEntry, Effect, EventKind, MemWrite, Meta, Outcome, Start, TaskEnd},
-    types::{DomainId, Registers, Tid},
+    types::{Addr, DomainId, Registers, Tid},
 };
 use bis_tracee::{Memory, Resume, Status, Stopped, TraceeError, handover::Parked, task as tracee_task};
 
@@ -59,7 +59,7 @@ impl Domain {
         let name = self.session.inside(tid, child);
         let stopped = Stopped::adopt(child);
         for addr in args.told_maker() {
-            let write = self.copy_out(addr, 4);
+            let write = self.copy_out(Addr(addr), 4);
             self.call(tid)?.writes.extend(write);
         }
         if birth.is_here {
@@ -95,7 +95,7 @@ impl Domain {
         Ok(())
     }
 
-    fn copy_out(&self, addr: u64, len: usize) -> Option<MemWrite> {
+    fn copy_out(&self, addr: Addr, len: usize) -> Option<MemWrite> {
         self.memory.read_vec(addr, len).ok().map(|data| MemWrite { addr, data })
     }
 
@@ -119,14 +119,14 @@ impl Domain {
         self.checkpoints.note_copy();
         let mut writes = Vec::new();
         if let Some(addr) = args.told_child() {
-            let data = Memory::open(child)?.read_vec(addr, 4)?;
-            writes.push(MemWrite { addr, data });
+            let data = Memory::open(child)?.read_vec(Addr(addr), 4)?;
+            writes.push(MemWrite { addr: Addr(addr), data });
         }
         let domain = self.session.new_domain_id();
         self.tell_of_birth(tid, child, domain, &args)?;
         let call = self.call(tid)?;
         call.effects.push(Effect::Fork { domain, tid: child });
-        call.child = Some(ForkChild { stopped, domain, writes, clear_tid: args.cleared_word() });
+        call.child = Some(ForkChild { stopped, domain, writes, clear_tid: Addr(args.cleared_word()) });
         Ok(())
     }
 
@@ -148,7 +148,7 @@ impl Domain {
             self.session.process_begins(pid);
         }
         if let Some(addr) = args.told_child() {
-            let write = self.copy_out(addr, 4);
+            let write = self.copy_out(Addr(addr), 4);
             self.call(tid)?.writes.extend(write);
         }
         self.call(tid)?.effects.push(Effect::NewTask { tid: child, regs, xstate: None });
@@ -157,7 +157,7 @@ impl Domain {
             self.set_fds_differ(true);
         }
         let task = Task {
-            clear_tid: args.cleared_word(),
+            clear_tid: Addr(args.cleared_word()),
             traits,
             own_fds,
             own_name: self.session.own_name(child),

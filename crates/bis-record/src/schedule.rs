@@ -225,7 +225,7 @@ impl Domain {
     /// Does a task execute a program whose memory another process goes on with, and in which the kernel
     /// writes something for it on its way? That is in order only if nobody goes on meanwhile.
     fn is_execing_beside_others(&self) -> bool {
-        let writes = |task: &Task| task.clear_tid != 0 || !task.at_exec.is_empty();
+        let writes = |task: &Task| !task.clear_tid.is_null() || !task.at_exec.is_empty();
         let is_in_exec = |call: &InCall| matches!(call.handler, Some(Handler::Execve | Handler::Execveat));
         let execs = |task: &&Task| {
             task.report.is_none() && task.call.as_ref().is_some_and(is_in_exec) && writes(task)

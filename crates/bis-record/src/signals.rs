@@ -34,7 +34,7 @@ pub use answers::Meeting;
 
 use bis_trace::{
     event::{EventKind, Insn, SignalPoint},
-    types::{Registers, Signal, Tid},
+    types::{Addr, Registers, Signal, Tid},
 };
 use bis_tracee::{
     cpu::{self, Chance},
@@ -173,7 +173,7 @@ impl Domain {
         // A general protection fault: the kernel says neither code nor address.
         if signal == Signal::SEGV
             && info.code() == 0x80
-            && let Some((insn, len)) = self.trapped_instruction(before.rip)
+            && let Some((insn, len)) = self.trapped_instruction(before.ip())
             && !self.is_forbidden(tid, insn)?
         {
             let chance = self.space.patches().fault_bytes(before.rip).and_then(Chance::decode);
@@ -208,8 +208,8 @@ impl Domain {
     }
 
     /// The instruction of the program at `rip` that faults because we want it to, and its length.
-    fn trapped_instruction(&self, rip: u64) -> Option<(Insn, u64)> {
-        let patched = self.space.patches().fault_at(rip);
+    fn trapped_instruction(&self, rip: Addr) -> Option<(Insn, u64)> {
+        let patched = self.space.patches().fault_at(rip.0);
         patched.or_else(|| cpu::trapped_instruction(&self.memory, rip))
     }
 

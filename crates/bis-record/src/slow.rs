@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use bis_trace::{
     event::MemWrite,
-    types::{PAGE_LEN, Tid},
+    types::{Addr, PAGE_LEN, Tid},
 };
 use bis_tracee::{
     Memory, checksum, maps,
@@ -27,10 +27,10 @@ fn for_each_page(tid: Tid, memory: &Memory, mut found: impl FnMut(u64, &[u8])) -
     let pagemap = PageMap::open(tid).map_err(os)?;
     let mut page = vec![0u8; PAGE_LEN];
     for mapping in maps::read(tid)?.iter().filter(|m| checksum::is_summed(m)) {
-        let read = |start: u64, end: u64| {
-            for addr in (start..end).step_by(PAGE_LEN) {
+        let read = |start: Addr, end: Addr| {
+            for addr in Addr::steps(start..end, PAGE_LEN) {
                 if memory.read(addr, &mut page).is_ok() {
-                    found(addr, &page);
+                    found(addr.0, &page);
                 }
             }
         };
@@ -57,7 +57,7 @@ impl PageHashes {
                 None => page.iter().all(|byte| *byte == 0),
             };
             if !same {
-                writes.push(MemWrite { addr, data: page.to_vec() });
+                writes.push(MemWrite { addr: Addr(addr), data: page.to_vec() });
             }
         })?;
         Ok(writes)

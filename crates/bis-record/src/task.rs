@@ -23,7 +23,7 @@ use bis_syscalls::{Handler, Plan};
 use bis_trace::{
     event::{Effect, MemWrite, RangeSum},
     ours::Ours,
-    types::{DomainId, EventSeq, Registers, Signal, Tid},
+    types::{Addr, DomainId, EventSeq, Registers, Signal, Tid},
 };
 use bis_tracee::{Running, Status, Stopped, proc, siginfo::SigInfo};
 
@@ -51,7 +51,7 @@ pub struct ForkChild {
     pub stopped: Stopped,
     pub domain: DomainId,
     pub writes: Vec<MemWrite>,
-    pub clear_tid: u64,
+    pub clear_tid: Addr,
 }
 
 /// A system call between its entry and its event.
@@ -101,8 +101,13 @@ pub struct InCall {
 
 impl InCall {
     /// Where a piece of the plan lies during the call.
-    pub fn place(&self, piece: usize) -> u64 {
-        self.places.as_deref().map_or(self.plan.pieces[piece].home, |places| places[piece].addr)
+    pub fn place(&self, piece: usize) -> Addr {
+        self.places.as_deref().map_or(self.home(piece), |places| places[piece].addr)
+    }
+
+    /// Where the program has it.
+    pub fn home(&self, piece: usize) -> Addr {
+        Addr(self.plan.pieces[piece].home)
     }
 
     /// A call at its entry, of which nothing is known yet but the registers, and the sums of memory before
@@ -204,9 +209,9 @@ pub struct Task {
     pub hushed: Option<u64>,
     /// The `syscall` instruction whose call was put off for a handler, and the stack pointer there: the
     /// handler may make calls through the same instruction.
-    pub undone: Option<(u64, u64)>,
+    pub undone: Option<(Addr, Addr)>,
     /// Where its stack ended when a handler was last called on another one.
-    pub left_stack: Option<u64>,
+    pub left_stack: Option<Addr>,
     /// Its last event is the return from a handler.
     pub has_returned: bool,
     /// Its process was stopped while nobody traced it.
@@ -233,9 +238,9 @@ pub struct Task {
     /// To be given to the task when it is resumed.
     pub inject: Option<Signal>,
     /// The address that the kernel clears at the task's end (set_tid_address), or 0.
-    pub clear_tid: u64,
+    pub clear_tid: Addr,
     /// The head of the robust futex list, or 0.
-    pub robust_list: u64,
+    pub robust_list: Addr,
     /// Its stack for handlers, as the kernel has it (a `stack_t`); none: it was not asked, or has changed
     /// since.
     pub alt_stack: Option<Vec<u8>>,
@@ -291,8 +296,8 @@ impl Task {
             own_fds: false,
             expect_signal: None,
             inject: None,
-            clear_tid: 0,
-            robust_list: 0,
+            clear_tid: Addr::NULL,
+            robust_list: Addr::NULL,
             alt_stack: None,
             at_exec: Vec::new(),
             traits: Traits::default(),
@@ -311,22 +316,22 @@ impl Task {
 }
 
 /// Where the task's stack ends, as far as that is known.
-pub fn stack_pointer(task: &Task) -> Option<u64> {
+pub fn stack_pointer(task: &Task) -> Option<Addr> {
     match &task.handle {
-        Handle::Stopped(stopped) => stopped.regs().ok().map(|regs| regs.rsp),
-        _ => task.call.as_ref().map(|call| call.entry.rsp),
+        Handle::Stopped(stopped) => stopped.regs().ok().map(|regs| regs.sp()),
+        _ => task.call.as_ref().map(|call| call.entry.sp()),
     }
 }
 
 /// Where the stacks of these tasks end, as far as that is known.
-pub fn stack_pointers(tasks: &BTreeMap<Tid, Task>) -> Vec<u64> {
+pub fn stack_pointers(tasks: &BTreeMap<Tid, Task>) -> Vec<Addr> {
     tasks.values().filter_map(stack_pointer).collect()
 }
 
 /// Breakpoints that wait for their task.
 #[derive(Clone, Debug)]
 pub struct Ambush {
-    pub addrs: Vec<u64>,
+    pub addrs: Vec<Addr>,
     /// They were set where an event has left the task: what they stop in front of has not been reached since.
     pub is_first: bool,
 }

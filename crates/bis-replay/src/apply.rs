@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use bis_trace::{
     event::{Backing, Echo, Effect, Outcome, Turn},
-    types::{DomainId, EventSeq, ObjectId, Registers, Tid},
+    types::{Addr, DomainId, EventSeq, ObjectId, Registers, Tid},
 };
 use bis_tracee::{Stopped, TraceeError, checksum, remote::Remote};
 
@@ -323,8 +323,8 @@ pub(crate) fn objects_of_others(effects: &[Effect]) -> Vec<Turn> {
 }
 
 /// Where an effect changes what is mapped, or with which protection.
-fn remapped(effect: &Effect) -> Vec<Range<u64>> {
-    let range = |addr: u64, len: u64| addr..addr.saturating_add(len);
+fn remapped(effect: &Effect) -> Vec<Range<Addr>> {
+    let range = |addr: Addr, len: u64| addr..addr.saturating_add(len);
     match *effect {
         Effect::Map { addr, len, .. } | Effect::Unmap { addr, len } | Effect::Protect { addr, len, .. } => {
             vec![range(addr, len)]

@@ -18,7 +18,7 @@
 use std::ops::Range;
 
 use bis_rewrite::{Pointers, Touch, touches};
-use bis_trace::types::{PAGE, Registers};
+use bis_trace::types::{Addr, PAGE, Registers};
 use bis_tracee::{
     Memory, Stopped, TraceeError,
     debug::{Access, Watch},
@@ -38,7 +38,7 @@ pub enum Piece {
 /// Bytes anywhere, of any number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Area {
-    pub addr: u64,
+    pub addr: Addr,
     pub len: u64,
     /// [`Access::Write`] or [`Access::Any`].
     pub access: Access,
@@ -60,7 +60,7 @@ impl Piece {
 }
 
 impl Area {
-    fn range(&self) -> Range<u64> {
+    fn range(&self) -> Range<Addr> {
         self.addr..self.addr.saturating_add(self.len)
     }
 
@@ -70,24 +70,23 @@ impl Area {
     }
 
     /// What of it is in a range.
-    fn within(&self, range: &Range<u64>) -> Option<Range<u64>> {
+    fn within(&self, range: &Range<Addr>) -> Option<Range<Addr>> {
         let own = self.range();
         let (start, end) = (own.start.max(range.start), own.end.min(range.end));
         (start < end).then_some(start..end)
     }
 
     /// The pages that it is on.
-    fn pages(&self) -> Range<u64> {
+    fn pages(&self) -> Range<Addr> {
         let range = self.range();
-        let end = range.end.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX - (PAGE - 1));
-        range.start & !(PAGE - 1)..end
+        range.start.page_floor()..range.end.page_ceil()
     }
 }
 
 /// Pages with one protection, that may have another while a task runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Span {
-    pages: Range<u64>,
+    pages: Range<Addr>,
     /// The program's.
     own: u32,
     /// While a task runs.
@@ -100,7 +99,7 @@ pub(crate) struct Areas {
     /// With their numbers among all pieces.
     areas: Vec<(usize, Area)>,
     /// Where an `int3` is in text that the program may write.
-    text: Vec<u64>,
+    text: Vec<Addr>,
     /// None: the program's mappings may be others than when they were looked at.
     spans: Option<Vec<Span>>,
     is_guarded: bool,
@@ -127,7 +126,7 @@ impl Areas {
     }
 
     /// These bytes of the program's text, which it may write, are not what it has there.
-    pub(crate) fn set_text(&mut self, text: Vec<u64>) {
+    pub(crate) fn set_text(&mut self, text: Vec<Addr>) {
         if self.text != text {
             self.text = text;
             self.spans = None;
@@ -135,8 +134,8 @@ impl Areas {
     }
 
     /// Those of them that are on pages which were let go.
-    pub(crate) fn freed_text(&self) -> Vec<u64> {
-        let is_freed = |addr: &&u64| self.freed.iter().any(|freed| freed.has(**addr));
+    pub(crate) fn freed_text(&self) -> Vec<Addr> {
+        let is_freed = |addr: &&Addr| self.freed.iter().any(|freed| freed.has(**addr));
         self.text.iter().filter(is_freed).copied().collect()
     }
 
@@ -146,11 +145,11 @@ impl Areas {
     }
 
     /// Does a task fault at this address, because the page is guarded?
-    pub(crate) fn is_guarded(&self, addr: u64) -> bool {
+    pub(crate) fn is_guarded(&self, addr: Addr) -> bool {
         self.is_guarded && self.span(addr).is_some() && !self.freed.iter().any(|freed| freed.has(addr))
     }
 
-    fn span(&self, addr: u64) -> Option<&Span> {
+    fn span(&self, addr: Addr) -> Option<&Span> {
         self.spans.iter().flatten().find(|span| span.pages.contains(&addr))
     }
 
@@ -184,10 +183,10 @@ impl Areas {
         &mut self,
         stopped: &mut Option<Stopped>,
         memory: &Memory,
-        addr: u64,
+        addr: Addr,
     ) -> Result<(), TraceeError> {
         let Some(span) = self.span(addr) else { return Ok(()) };
-        let page = addr & !(PAGE - 1);
+        let page = addr.page_floor();
         protect(stopped, [(page..page + PAGE, span.own)].into_iter())?;
         let freed = Freed { page, addr, guard: span.guard, held: self.held(memory, page)? };
         self.freed.push(freed);
@@ -195,7 +194,7 @@ impl Areas {
     }
 
     /// What a page holds of each area, by its place among them.
-    fn held(&self, memory: &Memory, page: u64) -> Result<Vec<(usize, Vec<u8>)>, TraceeError> {
+    fn held(&self, memory: &Memory, page: Addr) -> Result<Vec<(usize, Vec<u8>)>, TraceeError> {
         let mut held = Vec::new();
         for (at, (_, area)) in self.areas.iter().enumerate() {
             if let Some(range) = area.within(&(page..page.saturating_add(PAGE))) {
@@ -211,17 +210,18 @@ impl Areas {
     pub(crate) fn touched(
         &self,
         memory: &Memory,
-        (code, accesses): (Range<u64>, &[Touch]),
+        (code, accesses): (Range<Addr>, &[Touch]),
     ) -> Result<Vec<usize>, TraceeError> {
         let mut touched = Vec::new();
         for Freed { page, addr, held, .. } in &self.freed {
             // What a vector of addresses leads to is in none of the accesses. To be executed is no access.
-            let first = Touch { range: *addr..*addr + 1, is_write: false };
+            let first = Touch { range: addr.0..(*addr + 1).0, is_write: false };
             let first = Some(first).filter(|_| !code.contains(addr));
             for ((at, before), (_, now)) in held.iter().zip(self.held(memory, *page)?) {
                 let (number, area) = &self.areas[*at];
                 let counts = |touch: &&Touch| {
-                    (touch.is_write || area.access == Access::Any) && area.within(&touch.range).is_some()
+                    (touch.is_write || area.access == Access::Any)
+                        && area.within(&Addr::range(touch.range.clone())).is_some()
                 };
                 let is_touched = *before != now
                     || area.asks() && accesses.iter().chain(&first).any(|touch| counts(&touch));
@@ -248,22 +248,22 @@ impl Areas {
 /// A page that was let go, with what it held of the areas.
 #[derive(Clone, Debug)]
 struct Freed {
-    page: u64,
+    page: Addr,
     /// The first byte of it that was to be touched.
-    addr: u64,
+    addr: Addr,
     guard: u32,
     held: Vec<(usize, Vec<u8>)>,
 }
 
 impl Freed {
-    fn has(&self, addr: u64) -> bool {
+    fn has(&self, addr: Addr) -> bool {
         (self.page..self.page + PAGE).contains(&addr)
     }
 }
 
 fn protect(
     stopped: &mut Option<Stopped>,
-    all: impl Iterator<Item = (Range<u64>, u32)>,
+    all: impl Iterator<Item = (Range<Addr>, u32)>,
 ) -> Result<(), TraceeError> {
     let mut all = all.peekable();
     if all.peek().is_none() {
@@ -271,18 +271,19 @@ fn protect(
     }
     let mut remote = Remote::new(stopped)?;
     for (pages, prot) in all {
-        let args = [pages.start, pages.end - pages.start, prot.into(), 0, 0, 0];
+        let args = [pages.start.0, pages.end - pages.start, prot.into(), 0, 0, 0];
         remote.must("protect the pages of a watchpoint", libc::SYS_mprotect, args)?;
     }
     remote.finish()
 }
 
 /// The pages of areas on which a task can do what is watched for, and those of text on which it can write.
-fn spans(areas: &[(usize, Area)], text: &[u64], mappings: &[Mapping]) -> Vec<Span> {
+fn spans(areas: &[(usize, Area)], text: &[Addr], mappings: &[Mapping]) -> Vec<Span> {
     let write = libc::PROT_WRITE.cast_unsigned();
-    let of_text = |addr: &u64| Area { addr: *addr, len: 1, access: Access::Write, unchanged: false };
+    let of_text = |addr: &Addr| Area { addr: *addr, len: 1, access: Access::Write, unchanged: false };
     let areas: Vec<Area> = areas.iter().map(|(_, area)| *area).chain(text.iter().map(of_text)).collect();
-    let mut bounds: Vec<u64> = areas.iter().flat_map(|area| [area.pages().start, area.pages().end]).collect();
+    let mut bounds: Vec<Addr> =
+        areas.iter().flat_map(|area| [area.pages().start, area.pages().end]).collect();
     bounds.extend(mappings.iter().flat_map(|mapping| [mapping.start, mapping.end]));
     bounds.sort_unstable();
     bounds.dedup();
@@ -321,15 +322,15 @@ mod tests {
 
     fn mapping(start: u64, end: u64, prot: u32) -> Mapping {
         let (device, name) = ((0, 0), Vec::new());
-        Mapping { start, end, prot, shared: false, offset: 0, device, inode: 0, name }
+        Mapping { start: Addr(start), end: Addr(end), prot, shared: false, offset: 0, device, inode: 0, name }
     }
 
     fn area(addr: u64, len: u64, access: Access) -> Area {
-        Area { addr, len, access, unchanged: false }
+        Area { addr: Addr(addr), len, access, unchanged: false }
     }
 
     fn span(pages: Range<u64>, own: u32, guard: u32) -> Span {
-        Span { pages, own, guard }
+        Span { pages: Addr::range(pages), own, guard }
     }
 
     #[test]
@@ -341,7 +342,7 @@ mod tests {
         };
         // Of text, what can be written.
         assert_eq!(
-            spans(&[], &[0x1800, 0x3001, 0x6000, 0x5000], &maps),
+            spans(&[], &[0x1800, 0x3001, 0x6000, 0x5000].map(Addr), &maps),
             [span(0x1000..0x2000, 3, 1), span(0x6000..0x7000, 3, 1)]
         );
         check(&[area(0x1ff8, 16, Access::Write)], &[span(0x1000..0x3000, 3, 1)]);

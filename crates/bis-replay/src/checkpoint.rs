@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use bis_trace::{
     event::DomainEntry,
-    types::{EventSeq, Registers, Tid},
+    types::{Addr, EventSeq, Registers, Tid},
 };
 use bis_tracee::{Memory, Stopped, TraceeError, handover::Parked, maps, remote::Remote};
 
@@ -83,9 +83,9 @@ pub(crate) fn is_of_forks(advice: u32) -> bool {
 
 /// Copies the process in whose name `remote` makes calls, with all of its memory.
 fn copy_all(remote: &mut Remote<'_>, space: &Space) -> Result<Stopped, TraceeError> {
-    let mut advise = |addr: u64, len: u64, advice: u32| {
+    let mut advise = |addr: Addr, len: u64, advice: u32| {
         // What it was said of may be gone.
-        remote.call(libc::SYS_madvise, [addr, len, advice.into(), 0, 0, 0]).map(drop)
+        remote.call(libc::SYS_madvise, [addr.0, len, advice.into(), 0, 0, 0]).map(drop)
     };
     for (addr, len, advice) in &space.fork_advice {
         match *advice {
@@ -102,7 +102,7 @@ fn copy_all(remote: &mut Remote<'_>, space: &Space) -> Result<Stopped, TraceeErr
 /// What the program has said about forks holds again.
 fn advise_again(remote: &mut Remote<'_>, space: &Space) -> Result<(), TraceeError> {
     for (addr, len, advice) in &space.fork_advice {
-        remote.call(libc::SYS_madvise, [*addr, *len, (*advice).into(), 0, 0, 0])?;
+        remote.call(libc::SYS_madvise, [addr.0, *len, (*advice).into(), 0, 0, 0])?;
     }
     Ok(())
 }
@@ -293,10 +293,10 @@ impl<'t> Kept<'t> {
 
 /// Where a task stands, which has another id in a copy.
 fn in_copy(
-    place: Option<(Tid, u64)>,
+    place: Option<(Tid, Addr)>,
     frozen: &BTreeMap<Tid, Frozen>,
     tasks: &BTreeMap<Tid, Task>,
-) -> Option<(Tid, u64)> {
+) -> Option<(Tid, Addr)> {
     let (ours, rip) = place?;
     let (tid, _) = frozen.iter().find(|(_, frozen)| frozen.task.ours == ours)?;
     Some((tasks.get(tid)?.ours, rip))
@@ -319,7 +319,7 @@ fn remap(remote: &mut Remote<'_>, mut space: Space, objects: &Objects) -> Result
             None => space.open_shared(remote, object, &file)?,
         };
         let flags = u64::from((libc::MAP_SHARED | libc::MAP_FIXED).cast_unsigned());
-        let args = [mapping.start, mapping.len(), mapping.prot.into(), flags, fd, mapping.offset];
+        let args = [mapping.start.0, mapping.len(), mapping.prot.into(), flags, fd, mapping.offset];
         remote.must("map a copy of a shared object", libc::SYS_mmap, args)?;
     }
     Ok(space)

@@ -7,7 +7,7 @@
 //! breakpoint that stops each time does.
 
 use bis_rewrite::{Conditional, Countdown, Predicate, Run, Span, countdown};
-use bis_trace::types::{PAGE, Registers};
+use bis_trace::types::{Addr, PAGE, Registers};
 use bis_tracee::{Memory, TraceeError, maps, place, remote::Remote};
 use iced_x86::{Decoder, DecoderOptions};
 
@@ -26,11 +26,11 @@ pub(crate) struct Until<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct Counted {
     /// The program's address, and where its instruction is.
-    pub program: u64,
-    pub place: u64,
+    pub program: Addr,
+    pub place: Addr,
     span: Span,
     made: Countdown,
-    pages: u64,
+    pages: Addr,
     /// What the word had at first, and the arrivals that had been counted then.
     initial: u64,
     base: u64,
@@ -42,37 +42,36 @@ impl Counted {
     pub(crate) fn new(
         task: &mut Task,
         memory: &Memory,
-        (program, place): (u64, u64),
+        (program, place): (Addr, Addr),
         base: u64,
         until: Until<'_>,
-        in_the_way: &[u64],
+        in_the_way: &[Addr],
     ) -> Result<Option<Counted>, TraceeError> {
         const CODE_MAX: usize = 64;
         let code = memory.read_upto(place, CODE_MAX);
         if is_repeated(&code) {
             return Ok(None);
         }
-        let Some(span) = Span::begin(place, &code) else { return Ok(None) };
-        let rip = task.regs()?.rip;
-        if in_the_way.iter().any(|at| (place + 1..span.end()).contains(at))
-            || (place + 1..span.end()).contains(&rip)
-        {
+        let Some(span) = Span::begin(place.0, &code) else { return Ok(None) };
+        let end = Addr(span.end());
+        let rip = task.regs()?.ip();
+        if in_the_way.iter().any(|at| (place + 1..end).contains(at)) || (place + 1..end).contains(&rip) {
             return Ok(None);
         }
         let mappings = maps::read(task.ours)?;
-        let may_change = |page: u64| {
+        let may_change = |page: Addr| {
             let mapping = mappings.iter().find(|m| (m.start..m.end).contains(&page));
             mapping.is_none_or(|m| m.shared || m.prot & libc::PROT_WRITE.cast_unsigned() != 0)
         };
-        if [place & !(PAGE - 1), (span.end() - 1) & !(PAGE - 1)].into_iter().any(may_change) {
+        if [place.page_floor(), (end - 1).page_floor()].into_iter().any(may_change) {
             return Ok(None);
         }
         let taken = task.to_be_mapped();
         let Some(code) = place::room_beside(&mappings, &taken, &span, false) else { return Ok(None) };
-        let pages = code & !(PAGE - 1);
+        let pages = code.page_floor();
         let data = pages + place::CODE_PAGES * PAGE;
         let condition = until.condition;
-        let Ok(made) = countdown(&span, code, data, condition) else { return Ok(None) };
+        let Ok(made) = countdown(&span, code.0, data.0, condition) else { return Ok(None) };
         let initial = until.arrival.map_or(u64::MAX, |stop_at| stop_at.saturating_sub(base));
         let mut remote = Remote::new(&mut task.stopped)?;
         place::map_room(&mut remote, pages, "map a page for a countdown")?;
@@ -82,7 +81,7 @@ impl Counted {
         Ok(Some(Counted { program, place, span, made, pages, initial, base }))
     }
 
-    fn data(&self) -> u64 {
+    fn data(&self) -> Addr {
         self.pages + place::CODE_PAGES * PAGE
     }
 
@@ -98,9 +97,10 @@ impl Counted {
     }
 
     /// Puts the program's bytes in the place of the jump, in what was read at `addr`.
-    pub(crate) fn hide(&self, addr: u64, bytes: &mut [u8]) {
-        for (at, byte) in (self.place..).zip(self.span.bytes()) {
-            if let Some(place) = at.checked_sub(addr).and_then(|at| bytes.get_mut(usize::try_from(at).ok()?))
+    pub(crate) fn hide(&self, addr: Addr, bytes: &mut [u8]) {
+        for (at, byte) in self.place.and_behind(1).zip(self.span.bytes()) {
+            if let Some(place) =
+                at.checked_since(addr).and_then(|at| bytes.get_mut(usize::try_from(at).ok()?))
             {
                 *place = *byte;
             }
@@ -108,17 +108,17 @@ impl Counted {
     }
 
     /// Has the instruction here given way to its jump?
-    pub(crate) fn covers(&self, place: u64) -> bool {
-        (self.place..self.span.end()).contains(&place)
+    pub(crate) fn covers(&self, place: Addr) -> bool {
+        (self.place..Addr(self.span.end())).contains(&place)
     }
 
     /// Would a search at this place be in its way?
-    pub(crate) fn overlaps(&self, place: u64) -> bool {
-        (self.place.saturating_sub(Run::MAX as u64)..self.span.end()).contains(&place)
+    pub(crate) fn overlaps(&self, place: Addr) -> bool {
+        (self.place.saturating_sub(Run::MAX as u64)..Addr(self.span.end())).contains(&place)
     }
 
     /// Is this in its pages?
-    pub(crate) fn has(&self, rip: u64) -> bool {
+    pub(crate) fn has(&self, rip: Addr) -> bool {
         (self.pages..self.data() + PAGE).contains(&rip)
     }
 
@@ -128,7 +128,7 @@ impl Counted {
             return Ok(None);
         }
         let eflags = Conditional::flags(regs.eflags, memory.read_u64(self.data() + Countdown::FLAGS)?);
-        Ok(Some(Registers { rip: self.place, eflags, ..*regs }))
+        Ok(Some(Registers { rip: self.place.0, eflags, ..*regs }))
     }
 
     /// The registers of a task whose condition cannot be tested: it stops, as if it held.
@@ -143,7 +143,7 @@ impl Counted {
         let word = |at: u64| memory.read_u64(self.data() + at);
         let eflags = Conditional::flags(regs.eflags, word(Countdown::FLAGS)?);
         let (rax, rcx) = (word(Countdown::RAX)?, word(Countdown::RCX)?);
-        Ok(Some(Registers { rip: self.place, eflags, rax, rcx, ..*regs }))
+        Ok(Some(Registers { rip: self.place.0, eflags, rax, rcx, ..*regs }))
     }
 
     /// Where a task goes on that has come to the middle of the instructions which have given way; `trap` is
@@ -158,14 +158,14 @@ impl Counted {
     }
 
     /// The program's own place for one in the pages, if the task stands between two of its instructions.
-    pub(crate) fn original(&self, rip: u64) -> Option<u64> {
-        self.made.copies.iter().find(|(_, copy)| *copy == rip).map(|(original, _)| *original)
+    pub(crate) fn original(&self, rip: Addr) -> Option<u64> {
+        self.made.copies.iter().find(|(_, copy)| *copy == rip.0).map(|(original, _)| *original)
     }
 
     /// Takes the pages away. No task stands in them, and the jump is not in the text.
     pub(crate) fn end(&self, task: &mut Task) -> Result<(), TraceeError> {
         let mut remote = Remote::new(&mut task.stopped)?;
-        let args = [self.pages, (place::CODE_PAGES + 1) * PAGE, 0, 0, 0, 0];
+        let args = [self.pages.0, (place::CODE_PAGES + 1) * PAGE, 0, 0, 0, 0];
         remote.must("unmap the pages of a countdown", libc::SYS_munmap, args)?;
         remote.finish()
     }

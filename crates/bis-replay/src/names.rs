@@ -4,15 +4,15 @@
 use bis_agent::hooks::{Entry, entries};
 use bis_trace::{
     event::{Effect, Event, EventKind},
-    types::Tid,
+    types::{Addr, Tid},
 };
 
 use crate::replica::{Replica, Stage};
 
 /// Where the last brk of a log says that the data segment ends.
-pub(crate) fn last_brk(log: &[u8]) -> Option<u64> {
+pub(crate) fn last_brk(log: &[u8]) -> Option<Addr> {
     let is_brk = |entry: &Entry<'_>| !entry.left && i64::from(entry.nr) == libc::SYS_brk;
-    entries(log).filter(is_brk).last().map(|entry| entry.result.cast_unsigned())
+    entries(log).filter(is_brk).last().map(|entry| Addr(entry.result.cast_unsigned()))
 }
 
 /// The longest name that the kernel keeps, with the null behind it.
@@ -40,7 +40,7 @@ impl Replica<'_> {
             && i64::try_from(*nr) == Ok(libc::SYS_prctl)
             && i32::try_from(entry.rdi) == Ok(libc::PR_SET_NAME)
         {
-            let name = self.space.memory.read_upto(entry.rsi, NAME_LEN);
+            let name = self.space.memory.read_upto(Addr(entry.rsi), NAME_LEN);
             let len = name.iter().position(|byte| *byte == 0).unwrap_or(NAME_LEN - 1).min(name.len());
             if !name.is_empty() {
                 self.space.names.insert(event.tid, name[..len].to_vec());
@@ -60,7 +60,7 @@ impl Replica<'_> {
     }
 
     /// Where the program's data segment ends, if that is known.
-    pub(crate) fn brk(&self) -> Option<u64> {
+    pub(crate) fn brk(&self) -> Option<Addr> {
         let underway = self.cursor.underway.as_ref();
         let used = underway.and_then(|underway| match &underway.stage {
             Stage::Going(going) => {

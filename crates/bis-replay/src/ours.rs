@@ -183,26 +183,26 @@ impl ProgramText {
     fn effect(&mut self, effect: &Effect) {
         match *effect {
             Effect::Map { addr, len, .. } | Effect::Unmap { addr, len } => {
-                self.forget(&pages(addr, len));
+                self.forget(&pages(addr.0, len));
             }
             Effect::Remap { addr, old_len, new_addr, new_len, keep } => {
                 let (old_end, new_end) = (addr.saturating_add(old_len), new_addr.saturating_add(new_len));
                 if addr == new_addr {
-                    return self.forget(&(new_end..old_end));
+                    return self.forget(&(new_end.0..old_end.0));
                 }
-                self.forget(&(new_addr..new_end));
+                self.forget(&(new_addr.0..new_end.0));
                 if !keep {
-                    self.forget(&(addr..old_end));
+                    self.forget(&(addr.0..old_end.0));
                 }
             }
             Effect::Protect { addr, len, .. } => {
-                let range = pages(addr, len);
+                let range = pages(addr.0, len);
                 if self.known.guards.range(range.clone()).next().is_some() {
                     self.change().guards.retain(|page, _| !range.contains(page));
                 }
             }
             Effect::Advise { addr, len, advice } if DISCARDS.contains(&advice) => {
-                let range = pages(addr, len);
+                let range = pages(addr.0, len);
                 if self.known.says_anything(&range) {
                     self.change().put_back(&range);
                 }

@@ -7,7 +7,7 @@ use std::{ops::Range, time::Instant};
 use bis_agent::hooks::{SAFEPOINT, entries};
 use bis_trace::{
     event::{Event, EventKind, Insn, Pause, PausePlace, SignalEvent, SignalPoint},
-    types::{Registers, Signal, Tid},
+    types::{Addr, Registers, Signal, Tid},
 };
 use bis_tracee::{
     TraceeError,
@@ -101,14 +101,14 @@ pub(crate) enum Gone {
     Stopped(Stop),
 }
 
-fn call_text(nr: u64, rip: u64) -> String {
+fn call_text(nr: u64, rip: Addr) -> String {
     format!("{} at {rip:#x}", call_name(nr))
 }
 
 pub(crate) fn found_text(place: &Place) -> String {
     match &place.found {
-        Found::Call => call_text(place.regs.orig_rax, place.regs.rip),
-        Found::Fault(info) => fault_text(info.signal(), info, place.regs.rip),
+        Found::Call => call_text(place.regs.orig_rax, place.regs.ip()),
+        Found::Fault(info) => fault_text(info.signal(), info, place.regs.ip()),
         Found::Safepoint => "a stop after the last hooked call".into(),
         Found::Breakpoint => format!("a breakpoint at {:#x}", place.regs.rip),
         Found::Tick => format!("a count at {:#x}", place.regs.rip),
@@ -215,11 +215,11 @@ impl Replica<'_> {
         if limit.interrupt.is_some_and(Interrupt::is_asked) {
             return Ok(Gone::Stopped(Stop::Interrupted));
         }
-        let mut rip = task.regs()?.rip;
+        let mut rip = task.regs()?.ip();
         let led = self.led_to(rip);
         if led != rip {
             // To execute our jump is to go there.
-            task.set_regs(&Registers { rip: led, ..task.regs()? })?;
+            task.set_regs(&Registers { rip: led.0, ..task.regs()? })?;
             rip = led;
         }
         let told = task.told.take().filter(|told| *told == rip && self.traps.program_at(*told).is_some());
@@ -229,7 +229,7 @@ impl Replica<'_> {
         let past = told.and_then(|told| {
             self.traps.counted().iter().find(|counted| counted.place == told).and_then(Counted::past)
         });
-        let inside = || self.traps.counted().iter().find_map(|counted| counted.inside(rip));
+        let inside = || self.traps.counted().iter().find_map(|counted| counted.inside(rip.0));
         if past.is_some() {
             lifted = None;
         }
@@ -248,7 +248,7 @@ impl Replica<'_> {
             let mut place = task.run(&self.space.memory, &mut self.traps, run)?;
             self.traps.add_time(begin.elapsed());
             self.traps.look(&self.space.memory)?;
-            let standing = (task.ours, place.regs.rip);
+            let standing = (task.ours, place.regs.ip());
             if place.found == Found::Interrupted && lifted.is_none() && self.traps.may_stand(standing) {
                 // Has it not gone on, or come by again? One instruction more, and it has.
                 let run = Run { interrupt: None, step: true, hooks };
@@ -442,7 +442,7 @@ impl Replica<'_> {
                     // asks.
                     let is_counted = matches!(stop, Stop::Point(..) | Stop::Watched(..));
                     let stop = left.filter(|_| !is_counted).unwrap_or(stop);
-                    if seek.is_looking(task.regs()?.rip) {
+                    if seek.is_looking(task.regs()?.ip()) {
                         leaving = Some(stop);
                         continue;
                     }
@@ -535,7 +535,7 @@ impl Replica<'_> {
         entry: &Registers,
         place: &Place,
     ) -> Result<(), Halt> {
-        let expected = || call_text(nr, entry.rip);
+        let expected = || call_text(nr, entry.ip());
         let wanted = if nr == SAFEPOINT { Found::Safepoint } else { Found::Call };
         if place.found != wanted || place.regs.orig_rax != nr {
             return Err(self.elsewhere(task, who, expected(), place, entry, Leave::Nothing));
@@ -575,7 +575,7 @@ impl Replica<'_> {
                 let Some(wanted) = info_of(&event.siginfo) else {
                     return Err(self.inconsistent(who.seq, "a signal's information is not 128 bytes".into()));
                 };
-                let expected = || fault_text(event.signal, &wanted, event.before.rip);
+                let expected = || fault_text(event.signal, &wanted, event.before.ip());
                 let same = matches!(place.found, Found::Fault(info)
                     if info.signal() == event.signal && info.code() == wanted.code() && info.addr() == wanted.addr());
                 if !same {
@@ -610,7 +610,7 @@ impl Replica<'_> {
 }
 
 /// What is mapped, without the protection of text by which a search for a place guards its jump.
-fn mappings_of_program(ours: Tid, guarded: &Range<u64>) -> Result<Vec<Mapping>, TraceeError> {
+fn mappings_of_program(ours: Tid, guarded: &Range<Addr>) -> Result<Vec<Mapping>, TraceeError> {
     let mut mappings = maps::read(ours)?;
     for mapping in mappings.iter_mut().filter(|mapping| guarded.contains(&mapping.start)) {
         mapping.prot |= libc::PROT_WRITE.cast_unsigned();

@@ -28,7 +28,7 @@ use bis_agent::hooks::TEXT_BASE;
 use bis_trace::{
     Events,
     event::{DomainEntry, Effect, Event, EventKind, Outcome, TaskEnd, Turn},
-    types::{EventSeq, Tid},
+    types::{Addr, EventSeq, Tid},
 };
 use bis_tracee::{Memory, Stopped, balance, task as waiting, xlayout::Moved};
 
@@ -151,7 +151,7 @@ pub enum Stop {
     /// This task has executed one instruction.
     Stepped(Tid),
     /// This task is about to execute the instruction at a breakpoint.
-    Point(Tid, u64),
+    Point(Tid, Addr),
     /// This task is at a place at which it was to be stopped for a moment: not for the driver.
     Moment(Tid),
     /// This task has executed an instruction that touched watched bytes: the numbers of those in
@@ -180,7 +180,7 @@ enum Flow {
 
 /// Has an image its hooks, which answer `cpuid`?
 fn has_hooks(image: &Outcome) -> bool {
-    image.effects.iter().any(|effect| matches!(effect, Effect::Map { addr: TEXT_BASE, .. }))
+    image.effects.iter().any(|effect| matches!(effect, Effect::Map { addr: Addr(TEXT_BASE), .. }))
 }
 
 /// Is it a place in the middle of a computation?
@@ -317,7 +317,7 @@ impl<'t> Replica<'t> {
     ///
     /// # Errors
     /// As [`Replica::next_event`].
-    pub fn sought(&mut self) -> Result<Option<Range<u64>>, Halt> {
+    pub fn sought(&mut self) -> Result<Option<Range<Addr>>, Halt> {
         Ok(self.next_event()?.and_then(|event| match &event.kind {
             EventKind::Pause(pause) => Some(seek::text_about(pause)),
             _ => None,

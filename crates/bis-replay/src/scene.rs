@@ -3,7 +3,7 @@
 
 use bis_trace::{
     event::{FileEntry, Machine},
-    types::{FileId, Registers, Signal, Tid},
+    types::{Addr, FileId, Registers, Signal, Tid},
 };
 use bis_tracee::{
     Memory, cpu,
@@ -35,7 +35,7 @@ pub(crate) struct Clues<'a> {
     /// The fault that the replayed task raised, if that is what was found.
     pub fault: Option<(Signal, SigInfo)>,
     /// Memory was found to differ, at these addresses.
-    pub memory: Option<(u64, u64)>,
+    pub memory: Option<(Addr, Addr)>,
     /// The process was killed from outside.
     pub killed: bool,
 }
@@ -46,7 +46,7 @@ impl<'a> Scene<'a> {
         Scene { world, memory, maps: maps::read(ours).unwrap_or_default() }
     }
 
-    fn mapping(&self, addr: u64) -> Option<&Mapping> {
+    fn mapping(&self, addr: Addr) -> Option<&Mapping> {
         self.maps.iter().find(|m| (m.start..m.end).contains(&addr))
     }
 
@@ -63,7 +63,7 @@ impl<'a> Scene<'a> {
     }
 
     /// An address in words: the file or kind of memory, and the offset in it.
-    pub(crate) fn place(&self, addr: u64) -> String {
+    pub(crate) fn place(&self, addr: Addr) -> String {
         let Some(mapping) = self.mapping(addr) else { return format!("{addr:#x}, where nothing is mapped") };
         let offset = addr - mapping.start + mapping.offset;
         if let Some(entry) = self.kept(mapping) {
@@ -82,23 +82,23 @@ impl<'a> Scene<'a> {
     }
 
     /// See [`before`].
-    fn before(&self, rip: u64, count: usize) -> Vec<Instruction> {
+    fn before(&self, rip: Addr, count: usize) -> Vec<Instruction> {
         before(|addr, len| self.memory.read_upto(addr, len), rip, count)
     }
 
-    fn from(&self, rip: u64) -> Vec<Instruction> {
+    fn from(&self, rip: Addr) -> Vec<Instruction> {
         let bytes = self.memory.read_upto(rip, INSN_LEN_MAX * (AFTER + 1));
-        Decoder::with_ip(64, &bytes, rip, DecoderOptions::NONE).into_iter().take(AFTER + 1).collect()
+        Decoder::with_ip(64, &bytes, rip.0, DecoderOptions::NONE).into_iter().take(AFTER + 1).collect()
     }
 
     /// The code around `rip`, one instruction a line.
-    pub(crate) fn code(&self, rip: u64) -> Vec<String> {
+    pub(crate) fn code(&self, rip: Addr) -> Vec<String> {
         let mut formatter = IntelFormatter::new();
         let mut line = |insn: &Instruction| {
             let mut text = String::new();
             formatter.format(insn, &mut text);
-            let mark = if insn.ip() == rip { "=>" } else { "  " };
-            let bytes = self.memory.read_upto(insn.ip(), insn.len());
+            let mark = if insn.ip() == rip.0 { "=>" } else { "  " };
+            let bytes = self.memory.read_upto(Addr(insn.ip()), insn.len());
             let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
             format!("{mark} {:#x}  {:<30} {text}", insn.ip(), hex.join(" "))
         };
@@ -111,7 +111,7 @@ impl<'a> Scene<'a> {
             return "somebody killed the replayed process from outside, or the kernel did because memory ran out"
                 .into();
         }
-        if let Some(changed) = self.changed_file(regs.rip) {
+        if let Some(changed) = self.changed_file(regs.ip()) {
             return changed;
         }
         if let Some((signal, info)) = clues.fault
@@ -127,7 +127,7 @@ impl<'a> Scene<'a> {
                     .into()
             });
         }
-        if let Some(cause) = self.cause_in_code(regs.rip, clues.registers) {
+        if let Some(cause) = self.cause_in_code(regs.ip(), clues.registers) {
             return cause;
         }
         if self.maps.iter().any(|m| m.shared)
@@ -160,7 +160,7 @@ impl<'a> Scene<'a> {
         ))
     }
 
-    fn changed_file(&self, rip: u64) -> Option<String> {
+    fn changed_file(&self, rip: Addr) -> Option<String> {
         let entry = self.kept(self.mapping(rip)?)?;
         let error = self.world.trace.check_file(entry.file).err()?;
         Some(format!("the program's file is not what it was when it was recorded: {error}"))
@@ -183,7 +183,7 @@ impl<'a> Scene<'a> {
     }
 
     /// An instruction just before that answers differently each time.
-    fn cause_in_code(&self, rip: u64, registers: &[RegisterDifference]) -> Option<String> {
+    fn cause_in_code(&self, rip: Addr, registers: &[RegisterDifference]) -> Option<String> {
         // Only those that hold such an answer differ.
         let answers = ["rax", "rbx", "rcx", "rdx", "eflags"];
         let few = !registers.is_empty() && registers.iter().all(|r| answers.contains(&r.name));
@@ -230,7 +230,7 @@ fn other_processor(machine: &Machine) -> Option<String> {
 
 /// Instructions that end where `rip` begins, as far as they can be told: the start is sought from which the
 /// most instructions lead exactly there.
-fn before(read: impl Fn(u64, usize) -> Vec<u8>, rip: u64, count: usize) -> Vec<Instruction> {
+fn before(read: impl Fn(Addr, usize) -> Vec<u8>, rip: Addr, count: usize) -> Vec<Instruction> {
     let reach = INSN_LEN_MAX * (count + 1);
     let mut best = Vec::new();
     for back in (1..=reach).rev() {
@@ -240,9 +240,9 @@ fn before(read: impl Fn(u64, usize) -> Vec<u8>, rip: u64, count: usize) -> Vec<I
             continue;
         }
         let found: Vec<Instruction> =
-            Decoder::with_ip(64, &bytes, from, DecoderOptions::NONE).into_iter().collect();
+            Decoder::with_ip(64, &bytes, from.0, DecoderOptions::NONE).into_iter().collect();
         let whole = found.iter().all(|insn| !insn.is_invalid());
-        if whole && found.len() > best.len() && found.last().is_some_and(|last| last.next_ip() == rip) {
+        if whole && found.len() > best.len() && found.last().is_some_and(|last| last.next_ip() == rip.0) {
             best = found;
         }
     }

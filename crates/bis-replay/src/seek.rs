@@ -14,7 +14,7 @@ use std::ops::Range;
 use bis_rewrite::{Condition, Conditional, Run, Span, conditional};
 use bis_trace::{
     event::Pause,
-    types::{PAGE, PAGE_LEN, Registers, Signal},
+    types::{Addr, PAGE, PAGE_LEN, Registers, Signal},
 };
 use bis_tracee::{
     Memory, TraceeError,
@@ -58,11 +58,11 @@ pub(crate) struct Patched {
     span: Span,
     made: Conditional,
     condition: Condition,
-    code: u64,
+    code: Addr,
     /// The first of its pages.
-    pages: u64,
+    pages: Addr,
     /// Pages of the text that may be written when it is not there, with their protection.
-    guarded: Vec<(u64, u64)>,
+    guarded: Vec<(Addr, u64)>,
 }
 
 impl Patched {
@@ -84,51 +84,51 @@ impl Patched {
     fn take_away(&self, task: &mut Task, memory: &Memory) -> Result<(), TraceeError> {
         let start = self.span.start();
         // It is not there any more if the program has mapped something else.
-        if memory.read_upto(start, self.made.patch.len()) == self.made.patch {
-            memory.write(start, self.span.bytes())?;
+        if memory.read_upto(Addr(start), self.made.patch.len()) == self.made.patch {
+            memory.write(Addr(start), self.span.bytes())?;
         }
         self.correct_x87(task)?;
         task.own_watches.clear();
         task.is_watched = false;
         task.breakpoint = None;
-        task.guarded = 0..0;
+        task.guarded = Addr::NULL..Addr::NULL;
         let mut remote = Remote::new(&mut task.stopped)?;
         for (page, prot) in &self.guarded {
-            remote.must("protect text as before", libc::SYS_mprotect, [*page, PAGE, *prot, 0, 0, 0])?;
+            remote.must("protect text as before", libc::SYS_mprotect, [page.0, PAGE, *prot, 0, 0, 0])?;
         }
-        let args = [self.pages, (place::CODE_PAGES + 1) * PAGE, 0, 0, 0, 0];
+        let args = [self.pages.0, (place::CODE_PAGES + 1) * PAGE, 0, 0, 0, 0];
         remote.must("unmap the pages of a breakpoint", libc::SYS_munmap, args)?;
         remote.finish()
     }
 
-    fn data(&self) -> u64 {
+    fn data(&self) -> Addr {
         self.pages + place::CODE_PAGES * PAGE
     }
 }
 
 /// The text that may give way to a jump while a pause is looked for, and in front of it what may not be
 /// another jump that reaches into it.
-pub(crate) fn text_about(pause: &Pause) -> Range<u64> {
+pub(crate) fn text_about(pause: &Pause) -> Range<Addr> {
     let len = Run::MAX as u64;
-    pause.regs.rip.saturating_sub(len)..pause.regs.rip.saturating_add(len)
+    pause.regs.ip().saturating_sub(len)..pause.regs.ip().saturating_add(len)
 }
 
 /// Watches that cover these at most 24 bytes, if possible without more than them.
-fn watched(range: &Range<u64>) -> Vec<Watch> {
+fn watched(range: &Range<Addr>) -> Vec<Watch> {
     let exact = Watch::cover(range.start, range.end - range.start, Access::Any);
     if exact.len() <= debug::COUNT {
         return exact;
     }
-    let words = (range.start & !7..range.end).step_by(8);
+    let words = Addr::steps(range.start - range.start.0 % 8..range.end, 8);
     words.map(|addr| Watch { addr, len: 8, access: Access::Any }).take(debug::COUNT).collect()
 }
 
 impl Seek {
     /// Is this in the code that looks whether the task is there, where its registers are not the program's?
-    pub(crate) fn is_looking(&self, rip: u64) -> bool {
+    pub(crate) fn is_looking(&self, rip: Addr) -> bool {
         let Seek::Patched(it) = self else { return false };
         let is_ours = (it.pages..it.pages + place::CODE_PAGES * PAGE).contains(&rip);
-        is_ours && !it.made.copies.iter().any(|(_, copy)| *copy == rip)
+        is_ours && !it.made.copies.iter().any(|(_, copy)| *copy == rip.0)
     }
 
     /// The task is to be stopped and looked at by others, too: a breakpoint in the text gives way to a debug
@@ -164,7 +164,7 @@ impl Seek {
             let flag = if was_checked { RESUME } else { 0 };
             task.set_regs(&Registers { eflags: regs.eflags & !RESUME | flag, ..regs })?;
         }
-        task.own_watches = vec![Watch::execute(pause.regs.rip)];
+        task.own_watches = vec![Watch::execute(pause.regs.ip())];
         task.breakpoint = Some(Breakpoint::Register(pause.regs.rip));
         Ok(Seek::Register { stops: 0, next: if may_jump { 1 } else { u64::MAX } })
     }
@@ -179,16 +179,16 @@ impl Seek {
         const CODE_MAX: usize = 64;
         let start = pause.regs.rip;
         // All debug registers are needed then.
-        if !traps.watches().is_empty() || traps.is_counted_near(start) {
+        if !traps.watches().is_empty() || traps.is_counted_near(Addr(start)) {
             return Ok(None);
         }
-        let Some(span) = Span::begin(start, &traps.read(memory, start, CODE_MAX)) else {
+        let Some(span) = Span::begin(start, &traps.read(memory, Addr(start), CODE_MAX)) else {
             tracing::debug!(task = %task.ours, start = format_args!("{start:#x}"), "no jump can be there");
             return Ok(None);
         };
         // A breakpoint of the driver's is in the text that would give way. (One behind it stops the task as
         // ever.)
-        if traps.has_point_in(span.start()..span.end()) {
+        if traps.has_point_in(Addr(span.start())..Addr(span.end())) {
             return Ok(None);
         }
         let mappings = maps::read(task.ours)?;
@@ -197,12 +197,12 @@ impl Seek {
             tracing::debug!(task = %task.ours, ?span, "no room for a jump");
             return Ok(None);
         };
-        let pages = code & !(PAGE - 1);
+        let pages = code.page_floor();
         let data = pages + place::CODE_PAGES * PAGE;
         let (wanted, found) = (pause.regs.general(), task.regs()?.general());
-        let within = |page: u64| mappings.iter().find(|m| (m.start..m.end).contains(&page));
+        let within = |page: Addr| mappings.iter().find(|m| (m.start..m.end).contains(&page));
         let mut guarded = Vec::new();
-        for page in (start & !(PAGE - 1)..span.end()).step_by(PAGE_LEN) {
+        for page in Addr::steps(Addr(start).page_floor()..Addr(span.end()), PAGE_LEN) {
             match within(page) {
                 // Others may write it elsewhere.
                 Some(mapping) if mapping.shared => return Ok(None),
@@ -217,24 +217,24 @@ impl Seek {
         let first = first.map(|(register, _)| register).collect();
         let condition =
             Condition { registers: wanted, first, flags: pause.regs.eflags, ..Condition::default() };
-        let Ok(made) = conditional(&span, code, data, &condition) else { return Ok(None) };
+        let Ok(made) = conditional(&span, code.0, data.0, &condition) else { return Ok(None) };
         let mut remote = Remote::new(&mut task.stopped)?;
         place::map_room(&mut remote, pages, "map a page for a breakpoint")?;
         for (page, prot) in &guarded {
-            let args = [*page, PAGE, prot & !u64::from(libc::PROT_WRITE.cast_unsigned()), 0, 0, 0];
+            let args = [page.0, PAGE, prot & !u64::from(libc::PROT_WRITE.cast_unsigned()), 0, 0, 0];
             remote.must("protect the text of a breakpoint", libc::SYS_mprotect, args)?;
         }
         remote.finish()?;
         if let (Some((first, _)), Some((last, _))) = (guarded.first(), guarded.last()) {
-            task.guarded = *first..last + PAGE;
+            task.guarded = *first..*last + PAGE;
         }
         memory.write(code, &made.code)?;
         memory.write(data, &made.data)?;
-        memory.write(start, &made.patch)?;
-        task.own_watches = watched(&(start..span.end()));
+        memory.write(Addr(start), &made.patch)?;
+        task.own_watches = watched(&(Addr(start)..Addr(span.end())));
         task.is_watched = true;
         tracing::debug!(task = %task.ours, ?span, "a jump takes the place of a breakpoint");
-        task.breakpoint = Some(Breakpoint::Int3(made.hit));
+        task.breakpoint = Some(Breakpoint::Int3(Addr(made.hit)));
         Ok(Some(Seek::Patched(Box::new(Patched { span, made, condition, code, pages, guarded }))))
     }
 
@@ -281,7 +281,7 @@ impl Seek {
             // The program itself would see the driver's breakpoints, and counts.
             let has_point = traps.has_point_in(word.0..word.0 + WORD) || traps.is_counted_near(word.0);
             !has_point && condition.words.len() < Conditional::CHECKS_MAX && {
-                condition.words.push(word);
+                condition.words.push((word.0.0, word.1));
                 true
             }
         } else if condition.extended.len() < Conditional::CHECKS_MAX && is_x86_feature_detected!("xsave") {
@@ -291,11 +291,11 @@ impl Seek {
         } else {
             false
         };
-        if is_new && let Ok(new) = conditional(span, *code, data, condition) {
+        if is_new && let Ok(new) = conditional(span, code.0, data.0, condition) {
             // The first two words are the program's.
             memory.write(data + 16, new.data.get(16..).unwrap_or_default())?;
             memory.write(*code, &new.code)?;
-            task.breakpoint = Some(Breakpoint::Int3(new.hit));
+            task.breakpoint = Some(Breakpoint::Int3(Addr(new.hit)));
             *made = new;
         }
         task.set_regs(&Registers { rip: made.miss, ..regs })

@@ -19,7 +19,7 @@ use bis_agent::{
 };
 use bis_trace::{
     event::{Backing, Effect, MemWrite},
-    types::{FileId, ObjectId, PAGE, Tid},
+    types::{Addr, FileId, ObjectId, Tid},
 };
 use bis_tracee::{Memory, TraceeError, maps, proc, remote::Remote};
 
@@ -41,7 +41,7 @@ const _: () = assert!(bis_agent::TEXT.len() <= 0x800);
 
 /// The first address that no program can have: 56 bits with page tables of five levels, where a program that
 /// asks for an address beyond 47 bits gets it. With four levels the kernel refuses what is beyond.
-const USER_END: u64 = 1 << 56;
+const USER_END: Addr = Addr(1 << 56);
 /// Descriptors that a stub keeps open for mappings to come. A second mapping of the same open file is merged
 /// with its neighbour by the kernel as it was in the recording, which mremap depends on.
 const OPEN_MAX: usize = 128;
@@ -61,10 +61,10 @@ pub enum Source {
 pub struct Inherited {
     /// The open descriptors, for mappings.
     pub(crate) open: HashMap<Source, u64>,
-    pub(crate) fork_advice: Vec<(u64, u64, u32)>,
+    pub(crate) fork_advice: Vec<(Addr, u64, u32)>,
     pub(crate) text: Option<ProgramText>,
     pub(crate) names: BTreeMap<Tid, Vec<u8>>,
-    pub(crate) brk: Option<u64>,
+    pub(crate) brk: Option<Addr>,
     pub(crate) hooks: hooks::Places,
     pub(crate) is_told_its_core: bool,
 }
@@ -76,16 +76,16 @@ pub(crate) struct Space {
     /// The task's open descriptors, for mappings.
     pub open: HashMap<Source, u64>,
     /// What the program has said of ranges (address, length) about forks, in order.
-    pub fork_advice: Vec<(u64, u64, u32)>,
+    pub fork_advice: Vec<(Addr, u64, u32)>,
     /// What of it is the program's, where somebody is to be shown that; else nothing is spent on it. It is
     /// fed with events that are read whole (not [`bis_trace::Events::without_ours`]).
     pub text: Option<ProgramText>,
     /// What the tasks have called themselves, where somebody is to be shown that.
     pub names: BTreeMap<Tid, Vec<u8>>,
     /// Where the program's data segment ends, as its last brk has said. Diversions need it, replay does not.
-    pub brk: Option<u64>,
+    pub brk: Option<Addr>,
     /// The same of the last brk in the log that hooks are about to consume.
-    pub hooked_brk: Option<u64>,
+    pub hooked_brk: Option<Addr>,
     /// Of the program's hooks, if it has any.
     pub hooks: hooks::Places,
     /// `cpuid` tells the program which core it is on, and nothing has recorded that: it was recorded on the
@@ -108,10 +108,10 @@ impl<E: Into<ReplayError>> From<E> for EffectError {
 }
 
 /// Is this a range of the program's own?
-fn own(addr: u64, len: u64) -> Result<(), EffectError> {
-    let end = addr.checked_add(len).and_then(|end| end.checked_next_multiple_of(PAGE));
+fn own(addr: Addr, len: u64) -> Result<(), EffectError> {
+    let end = addr.checked_add(len).and_then(|end| end.checked_page_ceil());
     let outside = end.is_none_or(|end| end > USER_END);
-    let ours = end.is_some_and(|end| addr < AGENT_BASE + AGENT_LEN && AGENT_BASE < end);
+    let ours = end.is_some_and(|end| addr < Addr(AGENT_BASE + AGENT_LEN) && Addr(AGENT_BASE) < end);
     if outside || ours {
         let whose = if ours { "bis's own memory" } else { "no memory of a program" };
         return Err(EffectError::Forbidden(format!("{len:#x} bytes at {addr:#x} are {whose}")));
@@ -120,7 +120,7 @@ fn own(addr: u64, len: u64) -> Result<(), EffectError> {
 }
 
 /// The same, for who has no effect to refuse.
-pub(crate) fn is_own(addr: u64, len: u64) -> bool {
+pub(crate) fn is_own(addr: Addr, len: u64) -> bool {
     own(addr, len).is_ok()
 }
 
@@ -218,18 +218,24 @@ impl Space {
             let at = usize::try_from(offset).unwrap_or(0);
             bytes[at..at + 8].copy_from_slice(&u64::to_le_bytes(word));
         }
-        self.memory.write(AREA_BASE, &bytes)?;
-        Ok(self.memory.write(LOG_BASE, &hooked.log)?)
+        self.memory.write(Addr(AREA_BASE), &bytes)?;
+        Ok(self.memory.write(Addr(LOG_BASE), &hooked.log)?)
+    }
+
+    /// Where breakpoints catch a task that is about to execute the program's instruction at this address.
+    pub(crate) fn places(&self, addr: Addr) -> Vec<Addr> {
+        let places = |text: &ProgramText| text.places(addr.0).into_iter().map(Addr).collect();
+        self.text.as_ref().map_or_else(|| vec![addr], places)
     }
 
     /// Bytes of the log that the hooks have consumed.
     pub(crate) fn log_used(&self) -> Result<u64, TraceeError> {
-        self.memory.read_u64(AREA_BASE + state::POS)
+        self.memory.read_u64(Addr(AREA_BASE + state::POS))
     }
 
     /// The program's rax at the end of a hook that has stopped.
     pub(crate) fn safepoint_rax(&self) -> Result<u64, TraceeError> {
-        self.memory.read_u64(AREA_BASE + state::SAVED_RAX)
+        self.memory.read_u64(Addr(AREA_BASE + state::SAVED_RAX))
     }
 
     /// The task's own descriptor for a file or object.
@@ -277,7 +283,7 @@ impl Space {
     /// Opens in the task what we have open.
     fn open_ours(&self, remote: &mut Remote<'_>, file: &File, mode: i32) -> Result<u64, EffectError> {
         let path = proc::own_fd(file);
-        self.memory.write(STRING_AT, &[path.as_os_str().as_bytes(), b"\0"].concat())?;
+        self.memory.write(Addr(STRING_AT), &[path.as_os_str().as_bytes(), b"\0"].concat())?;
         let args = [STRING_AT, flags(mode | libc::O_CLOEXEC | libc::O_NOCTTY), 0, 0, 0, 0];
         Ok(remote.must("open a file in the replayed process", libc::SYS_open, args)?)
     }
@@ -286,7 +292,7 @@ impl Space {
         &mut self,
         remote: &mut Remote<'_>,
         around: Around<'_>,
-        (addr, len): (u64, u64),
+        (addr, len): (Addr, u64),
         prot: u32,
         backing: &Backing,
     ) -> Result<(), EffectError> {
@@ -297,7 +303,7 @@ impl Space {
                 (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, u64::MAX, 0)
             }
             Backing::File { file, offset } => {
-                if addr == TEXT_BASE {
+                if addr == Addr(TEXT_BASE) {
                     self.hooks = places_of_hooks(around.0, *file)?;
                 }
                 let fd = self.descriptor(remote, around, Source::File(*file))?;
@@ -308,7 +314,7 @@ impl Space {
                 (libc::MAP_SHARED, fd, *offset)
             }
         };
-        let args = [addr, len, prot, flags(kind | libc::MAP_FIXED), fd, offset];
+        let args = [addr.0, len, prot, flags(kind | libc::MAP_FIXED), fd, offset];
         let found = remote.must("map memory", libc::SYS_mmap, args)?;
         expect_at(addr, found)
     }
@@ -326,11 +332,11 @@ impl Space {
             }
             Effect::Unmap { addr, len } => {
                 own(addr, len)?;
-                remote.must("unmap memory", libc::SYS_munmap, [addr, len, 0, 0, 0, 0])?;
+                remote.must("unmap memory", libc::SYS_munmap, [addr.0, len, 0, 0, 0, 0])?;
             }
             Effect::Protect { addr, len, prot } => {
                 own(addr, len)?;
-                let args = [addr, len, protection(prot)?, 0, 0, 0];
+                let args = [addr.0, len, protection(prot)?, 0, 0, 0];
                 remote.must("change the protection of memory", libc::SYS_mprotect, args)?;
             }
             Effect::Remap { addr, old_len, new_addr, new_len, keep } => {
@@ -343,7 +349,7 @@ impl Space {
                 if !ADVICES.contains(&advice) {
                     return Err(EffectError::Forbidden(format!("advice {advice} is not one of replay's")));
                 }
-                remote.must("advise memory", libc::SYS_madvise, [addr, len, advice.into(), 0, 0, 0])?;
+                remote.must("advise memory", libc::SYS_madvise, [addr.0, len, advice.into(), 0, 0, 0])?;
                 if checkpoint::is_of_forks(advice) {
                     self.fork_advice.push((addr, len, advice));
                 }
@@ -360,13 +366,13 @@ impl Space {
     }
 
     /// Puts bytes into the program's memory.
-    pub(crate) fn put(&self, addr: u64, bytes: &[u8]) -> Result<(), EffectError> {
+    pub(crate) fn put(&self, addr: Addr, bytes: &[u8]) -> Result<(), EffectError> {
         own(addr, bytes.len() as u64)?;
         Ok(self.memory.write(addr, bytes)?)
     }
 
     /// The same, for bytes that no trace asks for.
-    pub(crate) fn put_own(&self, addr: u64, bytes: &[u8]) -> Result<(), Halt> {
+    pub(crate) fn put_own(&self, addr: Addr, bytes: &[u8]) -> Result<(), Halt> {
         self.put(addr, bytes).map_err(|error| match error {
             EffectError::Failed(error) => Halt::Failed(error),
             EffectError::Forbidden(why) => Halt::Failed(ReplayError::Machine(why)),
@@ -382,7 +388,12 @@ impl Space {
 
 /// Moves memory, or gives it another length. What was one mapping in the recording may be several here:
 /// whether the kernel makes one of two neighbours depends on what of them was written before which fork.
-fn remap(remote: &mut Remote<'_>, from: &Range<u64>, to: &Range<u64>, keep: bool) -> Result<(), EffectError> {
+fn remap(
+    remote: &mut Remote<'_>,
+    from: &Range<Addr>,
+    to: &Range<Addr>,
+    keep: bool,
+) -> Result<(), EffectError> {
     let tid = remote.tid();
     let is_moved = to.start != from.start;
     let moves = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
@@ -391,8 +402,8 @@ fn remap(remote: &mut Remote<'_>, from: &Range<u64>, to: &Range<u64>, keep: bool
         (true, false) => moves,
         (true, true) => moves | libc::MREMAP_DONTUNMAP,
     };
-    let mut make = |from: &Range<u64>, to: &Range<u64>| {
-        let args = [from.start, from.end - from.start, to.end - to.start, flags(how), to.start, 0];
+    let mut make = |from: &Range<Addr>, to: &Range<Addr>| {
+        let args = [from.start.0, from.end - from.start, to.end - to.start, flags(how), to.start.0, 0];
         remote.must("move memory", libc::SYS_mremap, args)
     };
     let is_several = |error: &TraceeError| matches!(error, TraceeError::Os { source, .. } if source.raw_os_error() == Some(libc::EFAULT));
@@ -415,7 +426,7 @@ fn remap(remote: &mut Remote<'_>, from: &Range<u64>, to: &Range<u64>, keep: bool
         }
     }
     if !gone.is_empty() {
-        remote.must("unmap memory", libc::SYS_munmap, [gone.start, gone.end - gone.start, 0, 0, 0, 0])?;
+        remote.must("unmap memory", libc::SYS_munmap, [gone.start.0, gone.end - gone.start, 0, 0, 0, 0])?;
     }
     Ok(())
 }
@@ -429,8 +440,8 @@ fn places_of_hooks(world: &World<'_>, file: FileId) -> Result<hooks::Places, Eff
     places.ok_or_else(|| ReplayError::OtherHooks.into())
 }
 
-fn expect_at(addr: u64, found: u64) -> Result<(), EffectError> {
-    if addr == found {
+fn expect_at(addr: Addr, found: u64) -> Result<(), EffectError> {
+    if addr == Addr(found) {
         return Ok(());
     }
     Err(EffectError::Forbidden(format!("memory for {addr:#x} came to be at {found:#x}")))
@@ -445,6 +456,8 @@ impl EffectError {
 
 #[cfg(test)]
 mod tests {
+    use bis_trace::types::PAGE;
+
     use super::*;
 
     #[test]
@@ -453,18 +466,18 @@ mod tests {
             (AGENT_BASE, 1),
             (AGENT_BASE - 1, 2),
             (AGENT_BASE + AGENT_LEN - 1, 1),
-            (0, USER_END),
+            (0, USER_END.0),
             (AGENT_BASE - PAGE, PAGE + 1),
             (u64::MAX, 1),
             (u64::MAX - 100, 50),
-            (USER_END - PAGE, PAGE + 1),
+            ((USER_END - PAGE).0, PAGE + 1),
         ] {
-            assert!(own(addr, len).is_err(), "{addr:#x} {len:#x}");
+            assert!(own(Addr(addr), len).is_err(), "{addr:#x} {len:#x}");
         }
         for (addr, len) in
-            [(0, 1), (AGENT_BASE - PAGE, PAGE), (AGENT_BASE + AGENT_LEN, PAGE), (USER_END - 1, 1)]
+            [(0, 1), (AGENT_BASE - PAGE, PAGE), (AGENT_BASE + AGENT_LEN, PAGE), ((USER_END - 1).0, 1)]
         {
-            assert!(own(addr, len).is_ok(), "{addr:#x} {len:#x}");
+            assert!(own(Addr(addr), len).is_ok(), "{addr:#x} {len:#x}");
         }
     }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use bis_agent::hooks::{Change, Places, entries};
-use bis_trace::types::{EventSeq, Registers, Signal, Tid};
+use bis_trace::types::{Addr, EventSeq, Registers, Signal, Tid};
 use bis_tracee::{
     Memory, Resume, Status, Stopped, TraceeError,
     debug::{DebugRegisters, Triggered, Watch},
@@ -47,13 +47,13 @@ pub struct Task {
     registers: DebugRegisters,
     /// Its driver knows that it is about to execute the instruction here: a breakpoint there does not stop it
     /// again.
-    pub told: Option<u64>,
+    pub told: Option<Addr>,
     /// It stands at the entry of a system call, and nothing was done with it since.
     at_entry: bool,
     /// It has come to the count at which it is to stop, and its driver was told of something else there.
     owes_tick: bool,
     /// Pages that it may not write to for a while, although it may.
-    pub guarded: Range<u64>,
+    pub guarded: Range<Addr>,
     /// Is its text watched by debug registers, for a breakpoint in it?
     pub is_watched: bool,
     /// What counts how far it has come since its previous event.
@@ -77,7 +77,7 @@ pub enum Breakpoint {
     /// Before the instruction at this address: a debug register.
     Register(u64),
     /// With this program counter, after an `int3` of ours.
-    Int3(u64),
+    Int3(Addr),
 }
 
 /// Where a task stopped after it ran.
@@ -92,12 +92,12 @@ pub(crate) enum Found {
     /// At the breakpoint of a search.
     Breakpoint,
     /// About to execute the instruction at a breakpoint of the driver's.
-    Point(u64),
+    Point(Addr),
     /// Behind an instruction that has touched bytes which the driver watches; the registers of the search
     /// come first in it. What it has touched of areas is in [`Traps::take_touched`].
     Watched(Triggered),
     /// Its instruction wants to touch a page that is guarded, here: only within [`Task::run`].
-    Guarded(u64),
+    Guarded(Addr),
     /// Behind the one instruction that it was let execute.
     Stepped,
     /// Somewhere, because somebody has asked it to stop.
@@ -182,7 +182,7 @@ impl Task {
             told: None,
             at_entry: false,
             owes_tick: false,
-            guarded: 0..0,
+            guarded: Addr::NULL..Addr::NULL,
             is_watched: false,
         }
     }
@@ -236,7 +236,7 @@ impl Task {
         self.breakpoint = None;
         self.own_watches.clear();
         self.told = None;
-        self.guarded = 0..0;
+        self.guarded = Addr::NULL..Addr::NULL;
         self.is_watched = false;
         self.ticks = None;
         self.hooked = None;
@@ -250,11 +250,10 @@ impl Task {
 
     /// What its hooks will yet map before its next event, where nothing else may be put meanwhile: in order,
     /// and none touches another.
-    pub(crate) fn to_be_mapped(&self) -> Vec<Range<u64>> {
+    pub(crate) fn to_be_mapped(&self) -> Vec<Range<Addr>> {
         let log = self.hooked.iter().flat_map(|hooked| entries(&hooked.log)).filter_map(|it| it.change());
         let maps = self.changes.iter().copied().chain(log).filter(|change| change.nr == Change::MMAP);
-        let mut ranges: Vec<Range<u64>> =
-            maps.map(|change| change.addr..change.addr.saturating_add(change.len)).collect();
+        let mut ranges: Vec<Range<Addr>> = maps.map(changed).collect();
         ranges.sort_unstable_by_key(|range| range.start);
         ranges.dedup_by(|next, last| {
             let touches = next.start <= last.end;
@@ -275,7 +274,7 @@ impl Task {
         let is_next = |change: &Change| {
             let [addr, len, how, ..] = change.args();
             (change.nr, change.args()) == (regs.orig_rax, regs.args())
-                && space::is_own(addr, len)
+                && space::is_own(Addr(addr), len)
                 && may_change(change.nr, how)
         };
         let change = self.changes.front().copied().filter(is_next)?;
@@ -420,7 +419,7 @@ impl Task {
         &mut self,
         memory: &Memory,
         traps: &mut Traps,
-        (addr, run): (u64, Run<'_>),
+        (addr, run): (Addr, Run<'_>),
     ) -> Result<Place, TraceeError> {
         traps.areas.let_go(&mut self.stopped, memory, addr)?;
         // The program reads and writes there as if there were no breakpoints.
@@ -435,15 +434,16 @@ impl Task {
         &mut self,
         memory: &Memory,
         traps: &mut Traps,
-        (run, lifted): (Run<'_>, &mut Vec<u64>),
+        (run, lifted): (Run<'_>, &mut Vec<Addr>),
     ) -> Result<Place, TraceeError> {
         loop {
             let begin = self.regs()?;
             // What tests a condition, or counts, is not the program; copies of its instructions are.
-            let is_other =
-                |counted: &Counted| counted.has(begin.rip) && counted.original(begin.rip).is_none();
+            let is_other = |counted: &Counted| {
+                counted.has(Addr(begin.rip)) && counted.original(Addr(begin.rip)).is_none()
+            };
             let is_own = !traps.counted().iter().any(is_other);
-            let code = memory.read_upto(begin.rip, ticks::INSTRUCTION_LEN_MAX);
+            let code = memory.read_upto(Addr(begin.rip), ticks::INSTRUCTION_LEN_MAX);
             let accesses =
                 if traps.areas.asks_for_accesses() { areas::accesses(&code, &begin) } else { Vec::new() };
             let mut place = loop {
@@ -456,7 +456,7 @@ impl Task {
             if !matches!(place.found, Found::Stepped | Found::Watched(_)) {
                 return Ok(place);
             }
-            let bytes = begin.rip..begin.rip + code.len() as u64;
+            let bytes = begin.ip()..begin.ip() + code.len() as u64;
             let touched = traps.areas.touched(memory, (bytes, &accesses))?;
             if is_own && !touched.is_empty() {
                 traps.touched = touched;
@@ -475,7 +475,7 @@ impl Task {
     fn run_once(&mut self, memory: &Memory, traps: &mut Traps, run: Run<'_>) -> Result<Place, TraceeError> {
         let begin = self.regs()?;
         let instruction =
-            if run.step { memory.read_upto(begin.rip, ticks::INSTRUCTION_LEN_MAX) } else { Vec::new() };
+            if run.step { memory.read_upto(Addr(begin.rip), ticks::INSTRUCTION_LEN_MAX) } else { Vec::new() };
         let has_flag = run.step && has_trap_flag(&begin, &instruction, memory);
         let mut place = self.run_from((begin, &instruction), memory, traps, run)?;
         // From a step over `popf` on, the kernel takes the flag of each step for the program's own.
@@ -535,7 +535,7 @@ impl Task {
             };
             let is_point = status == Status::Signal(Signal::TRAP)
                 && info.is_some_and(|info| info.is_breakpoint())
-                && traps.is_trap(stopped.regs()?.rip).is_some();
+                && traps.is_trap(stopped.regs()?.ip()).is_some();
             // A count's trap and a breakpoint of the driver's behind it look the same to a source.
             if let Some(source) = self.ticks.as_mut().filter(|_| !is_point) {
                 let stop = source.stopped(stopped, memory, status)?;
@@ -578,7 +578,7 @@ impl Task {
                         stopped.set_regs(&regs)?;
                     }
                     if let Some(change) = self.next_change(&regs, run.hooks) {
-                        let range = change.addr..change.addr.saturating_add(change.len);
+                        let range = changed(change);
                         traps.forget_pages(range.clone());
                         let has_content = change.nr != Change::MPROTECT;
                         let touched = if has_content { traps.watched_in(&range) } else { Vec::new() };
@@ -633,15 +633,15 @@ impl Task {
                     {
                         stopped.set_regs(&Registers { orig_rax: u64::MAX, ..regs })?;
                         if is_hit {
-                            return Ok(Place { found: Found::Point(regs.rip), regs });
+                            return Ok(Place { found: Found::Point(regs.ip()), regs });
                         }
                         continue;
                     }
                     if info.is_breakpoint()
-                        && let Some(addr) = traps.is_trap(stopped_at.rip)
+                        && let Some(addr) = traps.is_trap(Addr(stopped_at.rip))
                     {
-                        let mut regs = Registers { rip: addr, ..stopped_at };
-                        if begin.rip == addr {
+                        let mut regs = Registers { rip: addr.0, ..stopped_at };
+                        if begin.rip == addr.0 {
                             // The task has not gone on. A debug register there, which it had passed, must not
                             // stop it again.
                             regs.eflags |= begin.eflags & RESUME_FLAG;
@@ -670,10 +670,10 @@ impl Task {
                         }
                         if let Some(regs) = at_condition(traps, memory, &regs)? {
                             stopped.set_regs(&Registers { orig_rax: u64::MAX, ..regs })?;
-                            return Ok(Place { found: Found::Point(regs.rip), regs });
+                            return Ok(Place { found: Found::Point(regs.ip()), regs });
                         }
                         if let Some(rip) =
-                            traps.counted().iter().find_map(|counted| counted.original(regs.rip))
+                            traps.counted().iter().find_map(|counted| counted.original(regs.ip()))
                         {
                             regs.rip = rip;
                             stopped.set_regs(&regs)?;
@@ -709,7 +709,7 @@ fn may_change(nr: u64, how: u64) -> bool {
 fn has_trap_flag(regs: &Registers, instruction: &[u8], memory: &Memory) -> bool {
     let is_popped = || {
         let is_popf = ticks::is_of_flags(instruction) && !is_pushf(instruction);
-        is_popf && memory.read_upto(regs.rsp, 2).get(1).is_some_and(|byte| byte & 1 != 0)
+        is_popf && memory.read_upto(regs.sp(), 2).get(1).is_some_and(|byte| byte & 1 != 0)
     };
     regs.eflags & TRAP_FLAG != 0 || is_popped()
 }
@@ -734,9 +734,9 @@ fn correct_pushed(
         return Ok(());
     }
     let mut pushed = [0; 2];
-    memory.read(regs.rsp, &mut pushed)?;
+    memory.read(regs.sp(), &mut pushed)?;
     pushed[1] &= !1;
-    memory.write(regs.rsp, &pushed)
+    memory.write(regs.sp(), &pushed)
 }
 
 /// These registers as a debugger shows them.
@@ -777,7 +777,7 @@ fn at_condition(traps: &Traps, memory: &Memory, regs: &Registers) -> Result<Opti
 fn is_breakpoint(breakpoint: Option<Breakpoint>, info: SigInfo, regs: Registers) -> bool {
     match breakpoint {
         Some(Breakpoint::Register(addr)) => info.is_debug_exception() && regs.rip == addr,
-        Some(Breakpoint::Int3(rip)) => info.is_breakpoint() && regs.rip == rip,
+        Some(Breakpoint::Int3(rip)) => info.is_breakpoint() && regs.rip == rip.0,
         None => false,
     }
 }
@@ -788,6 +788,11 @@ pub(crate) fn info_of(bytes: &[u8]) -> Option<SigInfo> {
 }
 
 /// What a fault is in words.
-pub(crate) fn fault_text(signal: Signal, info: &SigInfo, rip: u64) -> String {
+pub(crate) fn fault_text(signal: Signal, info: &SigInfo, rip: Addr) -> String {
     format!("{signal} (si_code {}, address {:#x}) raised at {rip:#x}", info.code(), info.addr())
+}
+
+/// Where in memory this changes what is mapped.
+fn changed(change: Change) -> Range<Addr> {
+    Addr(change.addr)..Addr(change.addr).saturating_add(change.len)
 }

@@ -26,7 +26,7 @@ use std::{
     time::Duration,
 };
 
-use bis_trace::types::{PAGE, Tid};
+use bis_trace::types::{Addr, PAGE, Tid};
 use bis_tracee::{
     Memory, TraceeError,
     debug::{self, Access, Triggered, Watch},
@@ -44,9 +44,9 @@ const INT3: u8 = 0xcc;
 #[derive(Clone, Debug, Default)]
 pub struct Traps {
     /// What the driver wants: the program's addresses.
-    wanted: BTreeSet<u64>,
+    wanted: BTreeSet<Addr>,
     /// By the address of the `int3`.
-    points: BTreeMap<u64, Point>,
+    points: BTreeMap<Addr, Point>,
     /// Addresses at which the program counts by itself, in the present interval.
     counted: Vec<Counted>,
     is_armed: bool,
@@ -59,23 +59,23 @@ pub struct Traps {
     pub(crate) touched: Vec<usize>,
     /// What the program may do with the pages of breakpoints, as far as that was asked since these were
     /// mapped.
-    pages: BTreeMap<u64, Allowed>,
+    pages: BTreeMap<Addr, Allowed>,
     /// How often tasks have come to each since the last event.
-    arrivals: BTreeMap<u64, u64>,
+    arrivals: BTreeMap<Addr, u64>,
     /// The same between the last two events.
-    before: BTreeMap<u64, u64>,
+    before: BTreeMap<Addr, u64>,
     /// How often watches have triggered since then.
     triggers: u64,
     /// Those whose arrivals are counted only since they are there, which is later than the last event.
-    late: BTreeSet<u64>,
+    late: BTreeSet<Addr>,
     /// So it is for the watches.
     are_watches_late: bool,
     /// Where the last event has left its task, if that has not run since.
-    pub(crate) standing: Option<(Tid, u64)>,
+    pub(crate) standing: Option<(Tid, Addr)>,
     /// For how long tasks have run since then.
     ran: Duration,
     /// The last arrival that was counted, if its task has not gone on to where nothing is counted.
-    pub(crate) last: Option<(Tid, u64)>,
+    pub(crate) last: Option<(Tid, Addr)>,
 }
 
 /// What a program may do with a page.
@@ -90,7 +90,7 @@ enum Allowed {
 }
 
 impl Allowed {
-    fn of(page: u64, mappings: &[Mapping]) -> Allowed {
+    fn of(page: Addr, mappings: &[Mapping]) -> Allowed {
         let has = |prot: u32, flag: i32| prot & flag.cast_unsigned() != 0;
         match mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&page)) {
             Some(mapping) if !has(mapping.prot, libc::PROT_EXEC) => Allowed::NoText,
@@ -115,19 +115,19 @@ fn fitting(wanted: &[Piece], mut room: usize) -> Vec<Piece> {
 }
 
 /// The page of an address.
-fn page(addr: u64) -> u64 {
-    addr & !(PAGE - 1)
+fn page(addr: Addr) -> Addr {
+    addr.page_floor()
 }
 
 /// An `int3`.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     /// The program's address; none: only the moment wants it.
-    program: Option<u64>,
+    program: Option<Addr>,
     /// A task is to be stopped here for a moment, and that is no arrival.
     is_moment: bool,
     /// Where the `int3` is: elsewhere while the instruction has given way to a jump that counts.
-    at: u64,
+    at: Addr,
     /// The byte that it has taken the place of; none while it is not there.
     byte: Option<u8>,
 }
@@ -138,15 +138,15 @@ impl Traps {
     pub(crate) fn set_points(
         &mut self,
         memory: &Memory,
-        wanted: &BTreeSet<u64>,
+        wanted: &BTreeSet<Addr>,
         is_at_event: bool,
-        places: impl Fn(u64) -> Vec<u64>,
+        places: impl Fn(Addr) -> Vec<Addr>,
     ) -> Result<(), TraceeError> {
         if self.wanted == *wanted {
             return Ok(());
         }
         let new = wanted.difference(&self.wanted).copied();
-        let new: Vec<u64> = new.collect();
+        let new: Vec<Addr> = new.collect();
         if !is_at_event {
             self.late.extend(new);
         }
@@ -160,7 +160,7 @@ impl Traps {
     pub(crate) fn place(
         &mut self,
         memory: &Memory,
-        places: impl Fn(u64) -> Vec<u64>,
+        places: impl Fn(Addr) -> Vec<Addr>,
     ) -> Result<(), TraceeError> {
         self.disarm(memory)?;
         self.points.clear();
@@ -176,9 +176,9 @@ impl Traps {
     }
 
     /// A task is to be stopped there for a moment, or not any more.
-    pub(crate) fn set_moment(&mut self, memory: &Memory, places: &[u64]) -> Result<(), TraceeError> {
+    pub(crate) fn set_moment(&mut self, memory: &Memory, places: &[Addr]) -> Result<(), TraceeError> {
         let old = self.points.iter().filter(|(_, point)| point.is_moment).map(|(at, _)| *at);
-        for at in old.collect::<Vec<u64>>() {
+        for at in old.collect::<Vec<Addr>>() {
             if let Some(point) = self.points.get_mut(&at).filter(|point| point.program.is_some()) {
                 point.is_moment = false;
             } else {
@@ -206,7 +206,7 @@ impl Traps {
     }
 
     /// Is there a breakpoint at this address of the program's?
-    pub fn has_point(&self, addr: u64) -> bool {
+    pub fn has_point(&self, addr: Addr) -> bool {
         self.wanted.contains(&addr)
     }
 
@@ -216,22 +216,22 @@ impl Traps {
     }
 
     /// Is a task to be stopped here for a moment?
-    pub(crate) fn is_moment(&self, place: u64) -> bool {
+    pub(crate) fn is_moment(&self, place: Addr) -> bool {
         self.points.get(&place).is_some_and(|point| point.is_moment)
     }
 
     /// The program's address of the breakpoint whose `int3` is here, or would be.
-    pub(crate) fn program_at(&self, place: u64) -> Option<u64> {
+    pub(crate) fn program_at(&self, place: Addr) -> Option<Addr> {
         self.points.get(&place).and_then(|point| point.program)
     }
 
     /// Is there an `int3` in this range?
-    pub(crate) fn has_point_in(&self, range: std::ops::Range<u64>) -> bool {
+    pub(crate) fn has_point_in(&self, range: std::ops::Range<Addr>) -> bool {
         self.points.range(range).next().is_some()
     }
 
     /// Does the program count where a jump that begins here may be in the way?
-    pub(crate) fn is_counted_near(&self, place: u64) -> bool {
+    pub(crate) fn is_counted_near(&self, place: Addr) -> bool {
         self.counted.iter().any(|counted| counted.overlaps(place))
     }
 
@@ -259,7 +259,7 @@ impl Traps {
         Ok(())
     }
 
-    fn is_counted(&self, place: u64) -> bool {
+    fn is_counted(&self, place: Addr) -> bool {
         self.counted.iter().any(|counted| counted.place == place)
     }
 
@@ -268,7 +268,7 @@ impl Traps {
     }
 
     /// Would a trap with this program counter be a breakpoint's? Where its `int3` is.
-    pub(crate) fn is_trap(&self, rip: u64) -> Option<u64> {
+    pub(crate) fn is_trap(&self, rip: Addr) -> Option<Addr> {
         let at = rip.wrapping_sub(1);
         let is_it = |point: &Point| point.at == at && point.byte.is_some();
         if self.points.get(&at).is_some_and(is_it) {
@@ -311,7 +311,7 @@ impl Traps {
 
     /// The numbers of what is watched there, and is written or looked at by something that is no instruction
     /// of the program's: the memory gets another content.
-    pub(crate) fn watched_in(&self, range: &Range<u64>) -> Vec<usize> {
+    pub(crate) fn watched_in(&self, range: &Range<Addr>) -> Vec<usize> {
         let is_there = |piece: &Piece| {
             let (addr, len) = match piece {
                 Piece::Register(Watch { access: Access::Execute, .. }) => return false,
@@ -325,7 +325,7 @@ impl Traps {
     }
 
     /// The mappings in this range are others now.
-    pub(crate) fn forget_pages(&mut self, range: Range<u64>) {
+    pub(crate) fn forget_pages(&mut self, range: Range<Addr>) {
         self.pages.retain(|page, _| !(page.saturating_add(PAGE) > range.start && *page < range.end));
     }
 
@@ -353,9 +353,9 @@ impl Traps {
         for counted in &self.counted {
             counted.put(memory, true)?;
         }
-        let counted: BTreeSet<u64> = self.counted.iter().map(|counted| counted.place).collect();
+        let counted: BTreeSet<Addr> = self.counted.iter().map(|counted| counted.place).collect();
         for (addr, point) in self.points.iter_mut().filter(|(addr, _)| !counted.contains(addr)) {
-            point.at = self.counted.iter().find_map(|counted| counted.inside(*addr)).unwrap_or(*addr);
+            point.at = Addr(self.counted.iter().find_map(|counted| counted.inside(addr.0)).unwrap_or(addr.0));
             if self.pages.get(&page(*addr)) == Some(&Allowed::NoText) {
                 continue;
             }
@@ -364,14 +364,14 @@ impl Traps {
                 point.byte = Some(found[0]);
             }
         }
-        let may_be_written = |at: &&u64| self.pages.get(&page(**at)) == Some(&Allowed::WritableText);
+        let may_be_written = |at: &&Addr| self.pages.get(&page(**at)) == Some(&Allowed::WritableText);
         self.areas.set_text(self.points.keys().filter(may_be_written).copied().collect());
         Ok(())
     }
 
     /// Takes those away that are on pages which a task is let write to, for one instruction. What was taken
     /// away is to be put back.
-    pub(crate) fn lift_freed(&mut self, memory: &Memory) -> Result<Vec<u64>, TraceeError> {
+    pub(crate) fn lift_freed(&mut self, memory: &Memory) -> Result<Vec<Addr>, TraceeError> {
         let mut freed = self.areas.freed_text();
         freed.retain(|at| self.points.get(at).is_some_and(|point| point.byte.is_some()));
         for at in &freed {
@@ -396,7 +396,7 @@ impl Traps {
     }
 
     /// Takes one away, for its instruction to be executed.
-    pub(crate) fn lift(&mut self, memory: &Memory, addr: u64) -> Result<(), TraceeError> {
+    pub(crate) fn lift(&mut self, memory: &Memory, addr: Addr) -> Result<(), TraceeError> {
         if let Some(point) = self.points.get_mut(&addr)
             && let Some(original) = point.byte.take()
         {
@@ -406,7 +406,7 @@ impl Traps {
     }
 
     /// Puts it back.
-    pub(crate) fn put_back(&mut self, memory: &Memory, addr: u64) {
+    pub(crate) fn put_back(&mut self, memory: &Memory, addr: Addr) {
         if !self.is_armed || self.is_counted(addr) {
             return;
         }
@@ -422,14 +422,14 @@ impl Traps {
     }
 
     /// As much of memory at an address as can be read without a gap, as it is without breakpoints.
-    pub(crate) fn read(&self, memory: &Memory, addr: u64, len: usize) -> Vec<u8> {
+    pub(crate) fn read(&self, memory: &Memory, addr: Addr, len: usize) -> Vec<u8> {
         let mut bytes = memory.read_upto(addr, len);
         self.hide(addr, &mut bytes);
         bytes
     }
 
     /// Puts the program's bytes in the place of breakpoints, in what was read from memory at `addr`.
-    pub(crate) fn hide(&self, addr: u64, bytes: &mut [u8]) {
+    pub(crate) fn hide(&self, addr: Addr, bytes: &mut [u8]) {
         let end = addr.saturating_add(bytes.len() as u64);
         for (at, point) in self.points.range(addr..end) {
             if let (Some(byte), Ok(offset)) =
@@ -444,7 +444,7 @@ impl Traps {
     }
 
     /// A task is about to execute the instruction whose place this is, to which it has come.
-    pub(crate) fn arrive(&mut self, tid: Tid, place: u64) {
+    pub(crate) fn arrive(&mut self, tid: Tid, place: Addr) {
         let Some(program) = self.program_at(place) else { return };
         // Of those that the program counts by itself it has been told.
         if !self.is_counted(place) {
@@ -455,12 +455,12 @@ impl Traps {
 
     /// A task was interrupted here. May it be that it has not gone on from where the last event has left it?
     /// Where there is a breakpoint, it surely has not.
-    pub(crate) fn may_stand(&self, place: (Tid, u64)) -> bool {
+    pub(crate) fn may_stand(&self, place: (Tid, Addr)) -> bool {
         self.standing == Some(place) && !self.stops_at(place.1)
     }
 
     /// Is there a breakpoint which stops each task that comes to this place?
-    fn stops_at(&self, place: u64) -> bool {
+    fn stops_at(&self, place: Addr) -> bool {
         self.program_at(place).is_some() && !self.is_counted(place)
     }
 
@@ -470,7 +470,7 @@ impl Traps {
         // stopped it.
         let is_there = match place.found {
             Found::Point(at) => self.standing == Some((tid, at)),
-            Found::Interrupted => self.stops_at(place.regs.rip),
+            Found::Interrupted => self.stops_at(place.regs.ip()),
             _ => false,
         };
         if is_there {
@@ -490,7 +490,7 @@ impl Traps {
     }
 
     /// An event is done, which leaves its task there: from here on is counted.
-    pub(crate) fn begin_count(&mut self, standing: Option<(Tid, u64)>) {
+    pub(crate) fn begin_count(&mut self, standing: Option<(Tid, Addr)>) {
         self.before = std::mem::take(&mut self.arrivals);
         self.triggers = 0;
         self.late.clear();
@@ -511,30 +511,30 @@ impl Traps {
     }
 
     /// How often tasks have arrived at this breakpoint since the last event, or since it is there.
-    pub fn arrivals(&self, addr: u64) -> u64 {
+    pub fn arrivals(&self, addr: Addr) -> u64 {
         self.arrivals.get(&addr).copied().unwrap_or(0)
     }
 
     /// How often tasks had arrived there between the last two events.
-    pub fn arrivals_before(&self, addr: u64) -> u64 {
+    pub fn arrivals_before(&self, addr: Addr) -> u64 {
         self.before.get(&addr).copied().unwrap_or(0)
     }
 
     /// Of all addresses where all arrivals since the last event were counted, and none are now by the program
     /// itself.
-    pub fn all_arrivals(&self) -> BTreeMap<u64, u64> {
-        let is_counted = |addr: u64| self.counted.iter().any(|counted| counted.program == addr);
+    pub fn all_arrivals(&self) -> BTreeMap<Addr, u64> {
+        let is_counted = |addr: Addr| self.counted.iter().any(|counted| counted.program == addr);
         let whole = self.wanted.iter().filter(|addr| !self.late.contains(addr) && !is_counted(**addr));
         whole.map(|addr| (*addr, self.arrivals(*addr))).collect()
     }
 
     /// Of all breakpoints, whatever has been counted.
-    pub fn all_counts(&self) -> BTreeMap<u64, u64> {
+    pub fn all_counts(&self) -> BTreeMap<Addr, u64> {
         self.wanted.iter().map(|addr| (*addr, self.arrivals(*addr))).collect()
     }
 
     /// Are that all since the last event?
-    pub fn has_all_arrivals(&self, addr: u64) -> bool {
+    pub fn has_all_arrivals(&self, addr: Addr) -> bool {
         self.has_point(addr) && !self.late.contains(&addr)
     }
 
@@ -558,13 +558,13 @@ mod tests {
     #[test]
     fn what_has_no_register_is_watched_by_its_page_under_the_same_number() {
         let watch = |addr| Piece::Register(Watch { addr, len: 8, access: Access::Write });
-        let wanted = [watch(0x1000), watch(0x2000), watch(0x3000)];
+        let wanted = [watch(Addr(0x1000)), watch(Addr(0x2000)), watch(Addr(0x3000))];
         let mut traps = Traps::default();
         traps.set_watches(&wanted, 2, true);
         assert_eq!(traps.watches(), wanted);
-        let registers: Vec<(usize, u64)> =
+        let registers: Vec<(usize, Addr)> =
             traps.in_registers().map(|(number, watch)| (number, watch.addr)).collect();
-        assert_eq!(registers, [(0, 0x1000), (1, 0x2000)]);
+        assert_eq!(registers, [(0, Addr(0x1000)), (1, Addr(0x2000))]);
         assert_eq!(fitting(&wanted, 2)[2], wanted[2].without_register());
         assert!(!traps.areas.is_empty());
         traps.set_watches(&wanted[..2], 2, true);

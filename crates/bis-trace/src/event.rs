@@ -11,7 +11,7 @@ use std::fmt;
 
 use crate::{
     ours::Ours,
-    types::{DomainId, EventSeq, FileId, ObjectId, Registers, Signal, Tid},
+    types::{Addr, DomainId, EventSeq, FileId, ObjectId, Registers, Signal, Tid},
 };
 
 #[cfg(doc)]
@@ -208,7 +208,7 @@ impl Outcome {
 /// Bytes that the kernel put into the task's memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MemWrite {
-    pub addr: u64,
+    pub addr: Addr,
     pub data: Vec<u8>,
 }
 
@@ -219,7 +219,7 @@ pub const CLONED_BYTES_MAX: u64 = 1 << 20;
 /// it has in common with the file from which the program read them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cloned {
-    pub addr: u64,
+    pub addr: Addr,
     /// Where they begin in the `clones` file, bytes.
     pub offset: u64,
     /// Bytes, 1..=[`CLONED_BYTES_MAX`].
@@ -233,7 +233,7 @@ pub struct Cloned {
 pub struct Echo {
     pub fd: u8,
     /// (address, length in bytes); the lengths add up to what the call wrote.
-    pub ranges: Vec<(u64, u64)>,
+    pub ranges: Vec<(Addr, u64)>,
     /// xxh3-64 of what went out, all ranges in a row. 0: it is not known.
     pub sum: u64,
 }
@@ -246,32 +246,32 @@ pub type Prot = u32;
 pub enum Effect {
     /// Map `len` bytes at exactly `addr`, replacing what was there.
     Map {
-        addr: u64,
+        addr: Addr,
         len: u64,
         prot: Prot,
         backing: Backing,
     },
     Unmap {
-        addr: u64,
+        addr: Addr,
         len: u64,
     },
     Protect {
-        addr: u64,
+        addr: Addr,
         len: u64,
         prot: Prot,
     },
     /// mremap: `old_len` may be 0 (a second mapping of shared pages); `keep` is MREMAP_DONTUNMAP.
     Remap {
-        addr: u64,
+        addr: Addr,
         old_len: u64,
-        new_addr: u64,
+        new_addr: Addr,
         new_len: u64,
         keep: bool,
     },
     /// madvise with an advice that changes content or inheritance (MADV_DONTNEED 4, MADV_REMOVE 9,
     /// MADV_DONTFORK 10, MADV_DOFORK 11, MADV_WIPEONFORK 18, MADV_KEEPONFORK 19, ...).
     Advise {
-        addr: u64,
+        addr: Addr,
         len: u64,
         advice: u32,
     },
@@ -509,7 +509,7 @@ pub enum TaskEnd {
 /// A checksum of a range of memory; zero pages and pages not present are the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RangeSum {
-    pub addr: u64,
+    pub addr: Addr,
     pub len: u64,
     /// Sum over the non-zero 4 KiB pages of xxh3(page) keyed by the page's address.
     pub sum: u64,

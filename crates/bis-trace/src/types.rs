@@ -1,12 +1,184 @@
 //! The words that every room uses: ids, addresses, signals, registers. Plain values; nothing here does IO.
 
-use std::fmt;
+use std::{
+    fmt,
+    ops::{Add, AddAssign, Range, Sub, SubAssign},
+};
 
 /// Bytes of a page on x86-64.
 pub const PAGE: u64 = 4096;
 
 /// The same, as the length of bytes that we hold.
 pub const PAGE_LEN: usize = PAGE as usize;
+
+/// An address in a tracee's address space, of a recorded program or of its replay; never one of our own. A
+/// number that a register or a system call's argument holds becomes one where it is understood as one.
+///
+/// An address and a count of bytes make an address, and two addresses are so many bytes apart; nothing else
+/// can be calculated, so that a length does not stand where an address should.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Addr(pub u64);
+
+impl Addr {
+    /// No program maps memory here.
+    pub const NULL: Addr = Addr(0);
+    /// Behind everything that can be mapped.
+    pub const MAX: Addr = Addr(u64::MAX);
+
+    /// The addresses of which these are the numbers.
+    pub const fn range(numbers: Range<u64>) -> Range<Addr> {
+        Addr(numbers.start)..Addr(numbers.end)
+    }
+
+    pub fn is_null(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The beginning of the page that it lies in.
+    pub const fn page_floor(self) -> Addr {
+        Addr(self.0 / PAGE * PAGE)
+    }
+
+    /// The first beginning of a page that is not below it; in the last page, where there is none, the
+    /// beginning of that.
+    pub const fn page_ceil(self) -> Addr {
+        Addr(self.0.saturating_add(PAGE - 1)).page_floor()
+    }
+
+    /// The same; none in the last page.
+    pub fn checked_page_ceil(self) -> Option<Addr> {
+        self.0.checked_next_multiple_of(PAGE).map(Addr)
+    }
+
+    /// How far it lies behind the beginning of its page, bytes.
+    pub const fn page_offset(self) -> u64 {
+        self.0 % PAGE
+    }
+
+    /// The number of its page, counted from address 0.
+    pub const fn page_number(self) -> u64 {
+        self.0 / PAGE
+    }
+
+    /// The first multiple of `align` that is not below it.
+    pub const fn next_multiple_of(self, align: u64) -> Addr {
+        Addr(self.0.next_multiple_of(align))
+    }
+
+    pub const fn is_multiple_of(self, align: u64) -> bool {
+        self.0.is_multiple_of(align)
+    }
+
+    /// The addresses in the range that lie so many bytes apart, from its beginning on.
+    pub fn steps(range: Range<Addr>, bytes: usize) -> impl Iterator<Item = Addr> + Clone + use<> {
+        (range.start.0..range.end.0).step_by(bytes).map(Addr)
+    }
+
+    /// This address, and those behind it that lie so many bytes apart.
+    pub fn and_behind(self, bytes: usize) -> impl Iterator<Item = Addr> + Clone + use<> {
+        (self.0..).step_by(bytes).map(Addr)
+    }
+
+    /// None where the address space ends before it.
+    pub fn checked_add(self, bytes: u64) -> Option<Addr> {
+        self.0.checked_add(bytes).map(Addr)
+    }
+
+    /// None where the address space begins behind it.
+    pub fn checked_sub(self, bytes: u64) -> Option<Addr> {
+        self.0.checked_sub(bytes).map(Addr)
+    }
+
+    pub const fn saturating_add(self, bytes: u64) -> Addr {
+        Addr(self.0.saturating_add(bytes))
+    }
+
+    pub const fn saturating_sub(self, bytes: u64) -> Addr {
+        Addr(self.0.saturating_sub(bytes))
+    }
+
+    /// As the processor adds to an address.
+    pub const fn wrapping_add(self, bytes: u64) -> Addr {
+        Addr(self.0.wrapping_add(bytes))
+    }
+
+    /// As the processor subtracts from an address.
+    pub const fn wrapping_sub(self, bytes: u64) -> Addr {
+        Addr(self.0.wrapping_sub(bytes))
+    }
+
+    /// How many bytes it lies behind another one; none where it lies before that.
+    pub fn checked_since(self, other: Addr) -> Option<u64> {
+        self.0.checked_sub(other.0)
+    }
+
+    /// How many bytes it lies behind another one; 0 where it lies before that.
+    pub const fn saturating_since(self, other: Addr) -> u64 {
+        self.0.saturating_sub(other.0)
+    }
+
+    /// How many bytes it lies behind another one; a large number where it lies before that.
+    pub const fn wrapping_since(self, other: Addr) -> u64 {
+        self.0.wrapping_sub(other.0)
+    }
+
+    /// How many bytes lie between the two, whichever comes first.
+    pub const fn abs_diff(self, other: Addr) -> u64 {
+        self.0.abs_diff(other.0)
+    }
+}
+
+impl AddAssign<u64> for Addr {
+    fn add_assign(&mut self, bytes: u64) {
+        self.0 += bytes;
+    }
+}
+
+impl SubAssign<u64> for Addr {
+    fn sub_assign(&mut self, bytes: u64) {
+        self.0 -= bytes;
+    }
+}
+
+/// Values and references alike, as with numbers.
+macro_rules! calculate {
+    ($($left:ty, $trait:ident $method:ident $right:ty => $output:ident |$a:ident, $b:ident| $value:expr;)*) => {$(
+        impl $trait<$right> for $left {
+            type Output = $output;
+            fn $method(self, other: $right) -> $output { let ($a, $b) = (self, other); $value }
+        }
+    )*};
+}
+calculate! {
+    Addr, Add add u64 => Addr |addr, bytes| Addr(addr.0 + bytes);
+    Addr, Add add &u64 => Addr |addr, bytes| Addr(addr.0 + bytes);
+    &Addr, Add add u64 => Addr |addr, bytes| Addr(addr.0 + bytes);
+    &Addr, Add add &u64 => Addr |addr, bytes| Addr(addr.0 + bytes);
+    Addr, Sub sub u64 => Addr |addr, bytes| Addr(addr.0 - bytes);
+    &Addr, Sub sub u64 => Addr |addr, bytes| Addr(addr.0 - bytes);
+    Addr, Sub sub Addr => u64 |to, from| to.0 - from.0;
+    Addr, Sub sub &Addr => u64 |to, from| to.0 - from.0;
+    &Addr, Sub sub Addr => u64 |to, from| to.0 - from.0;
+    &Addr, Sub sub &Addr => u64 |to, from| to.0 - from.0;
+}
+
+impl fmt::Display for Addr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+impl fmt::Debug for Addr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+impl fmt::LowerHex for Addr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::LowerHex::fmt(&self.0, f)
+    }
+}
 
 /// A thread id as the recorded program saw it (kernel `pid_t` of the thread). Always positive.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -161,6 +333,16 @@ impl Registers {
             &mut r.r8, &mut r.r9, &mut r.r10, &mut r.r11, &mut r.r12, &mut r.r13, &mut r.r14, &mut r.r15,
         ];
         all.into_iter().nth(number)
+    }
+
+    /// The instruction that comes next.
+    pub fn ip(&self) -> Addr {
+        Addr(self.rip)
+    }
+
+    /// The end of the stack that is in use.
+    pub fn sp(&self) -> Addr {
+        Addr(self.rsp)
     }
 
     /// All registers as words, in the kernel's order.

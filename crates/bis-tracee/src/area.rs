@@ -8,7 +8,7 @@
 //! A forked child gets an area of its own in the same file, behind the others: its parent's mapping is moved
 //! there, by a call that needs no descriptor (the child may have none left), and one instead of three.
 
-use bis_trace::types::PAGE;
+use bis_trace::types::{Addr, PAGE};
 use std::{
     fs::File,
     io,
@@ -200,18 +200,19 @@ impl Area {
     }
 
     /// The ranges of memory that hooks may change. Only while no task runs; as with [`Area::set_plain`].
-    pub fn plain(&self) -> Vec<Range<u64>> {
+    pub fn plain(&self) -> Vec<Range<Addr>> {
         let count = self.get(state::PLAINS).min(PLAIN_MAX as u64);
-        let range = |at: u64| self.get(PLAIN + 16 * at)..self.get(PLAIN + 16 * at + 8);
+        let word = |at: u64| Addr(self.get(PLAIN + 8 * at));
+        let range = |at: u64| word(2 * at)..word(2 * at + 1);
         (0..count).map(range).collect()
     }
 
     /// Says which they are. Those for which there is no room are left out.
-    pub fn set_plain(&self, ranges: &[Range<u64>]) {
+    pub fn set_plain(&self, ranges: &[Range<Addr>]) {
         let ranges = &ranges[..ranges.len().min(PLAIN_MAX)];
         for (at, range) in (PLAIN..).step_by(16).zip(ranges) {
-            self.set(at, range.start);
-            self.set(at + 8, range.end);
+            self.set(at, range.start.0);
+            self.set(at + 8, range.end.0);
         }
         self.set(state::PLAINS, ranges.len() as u64);
     }
@@ -332,8 +333,8 @@ impl Drop for Area {
 }
 
 /// Is this address one of the hooks' text?
-pub fn is_inside(rip: u64) -> bool {
-    hooks::is_inside(rip)
+pub fn is_inside(rip: Addr) -> bool {
+    hooks::is_inside(rip.0)
 }
 
 #[cfg(test)]
@@ -342,7 +343,7 @@ mod tests {
     use crate::{image, memory::Memory, sys, task};
 
     fn word(memory: &Memory, offset: u64) -> u64 {
-        memory.read_u64(AREA_BASE + offset).unwrap()
+        memory.read_u64(Addr(AREA_BASE + offset)).unwrap()
     }
 
     #[test]

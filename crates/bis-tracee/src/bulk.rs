@@ -5,7 +5,7 @@
 
 use bis_trace::{
     event::MemWrite,
-    types::{PAGE, Tid},
+    types::{Addr, PAGE, Tid},
 };
 
 use crate::{error::Result, memory::Memory, sys};
@@ -27,7 +27,7 @@ impl<'a> Bulk<'a> {
     }
 
     /// As much of `len` bytes from `addr` as is mapped without a gap, in place of what `buf` holds.
-    pub fn read_upto(&self, addr: u64, len: usize, buf: &mut Vec<u8>) {
+    pub fn read_upto(&self, addr: Addr, len: usize, buf: &mut Vec<u8>) {
         buf.resize(len, 0);
         let done = sys::read_memory(self.pid, addr, buf).unwrap_or(0);
         if done < len {
@@ -37,7 +37,7 @@ impl<'a> Bulk<'a> {
     }
 
     /// What pages at these addresses hold; none for one that cannot be read.
-    pub fn read_pages(&self, starts: &[u64]) -> Vec<Option<Vec<u8>>> {
+    pub fn read_pages(&self, starts: &[Addr]) -> Vec<Option<Vec<u8>>> {
         const LEN: usize = PAGE as usize;
         let mut pages = Vec::with_capacity(starts.len());
         for starts in starts.chunks(PIECES_MAX) {
@@ -92,7 +92,7 @@ mod tests {
             assert_ne!(base, libc::MAP_FAILED);
             assert_eq!(libc::mprotect(base.byte_add(4096), 4096, libc::PROT_READ), 0);
             assert_eq!(libc::munmap(base.byte_add(3 * 4096), 4096), 0);
-            base as u64
+            Addr(base as u64)
         };
         let pid = ours::process_id();
         let memory = Memory::open(pid).unwrap();

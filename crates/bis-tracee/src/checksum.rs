@@ -6,7 +6,7 @@ use std::{fs::File, os::unix::fs::FileExt};
 use bis_agent::OURS;
 use bis_trace::{
     event::RangeSum,
-    types::{PAGE_LEN, Tid},
+    types::{Addr, PAGE_LEN, Tid},
 };
 use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
@@ -27,7 +27,7 @@ const BATCH: usize = 256;
 ///
 /// # Errors
 /// Where the task is gone.
-pub fn sum_range(tid: Tid, memory: &Memory, addr: u64, len: u64) -> Result<RangeSum> {
+pub fn sum_range(tid: Tid, memory: &Memory, addr: Addr, len: u64) -> Result<RangeSum> {
     sum_mapped(tid, memory, &maps::read(tid)?, addr, len)
 }
 
@@ -35,7 +35,7 @@ pub fn sum_range(tid: Tid, memory: &Memory, addr: u64, len: u64) -> Result<Range
 ///
 /// # Errors
 /// Where the task is gone.
-pub fn sum_mapped(tid: Tid, memory: &Memory, mappings: &[Mapping], addr: u64, len: u64) -> Result<RangeSum> {
+pub fn sum_mapped(tid: Tid, memory: &Memory, mappings: &[Mapping], addr: Addr, len: u64) -> Result<RangeSum> {
     sum(tid, Sum { memory, is_stack: false, value: 0, data: Vec::new() }, mappings, addr, len)
 }
 
@@ -46,13 +46,13 @@ pub fn sum_mapped(tid: Tid, memory: &Memory, mappings: &[Mapping], addr: u64, le
 ///
 /// # Errors
 /// Where the task is gone.
-pub fn sum_stack(tid: Tid, memory: &Memory, mappings: &[Mapping], addr: u64, len: u64) -> Result<RangeSum> {
+pub fn sum_stack(tid: Tid, memory: &Memory, mappings: &[Mapping], addr: Addr, len: u64) -> Result<RangeSum> {
     sum(tid, Sum { memory, is_stack: true, value: 0, data: Vec::new() }, mappings, addr, len)
 }
 
 /// The xxh3-64 of these ranges (address, length) in a row, in pieces; never 0. `read`: as much as can be read
 /// of memory. What cannot be read is left out.
-pub fn sum_in_a_row(read: impl Fn(u64, usize) -> Vec<u8>, ranges: &[(u64, u64)]) -> u64 {
+pub fn sum_in_a_row(read: impl Fn(Addr, usize) -> Vec<u8>, ranges: &[(Addr, u64)]) -> u64 {
     const PIECE: u64 = 256 << 10;
     let mut hash = Xxh3::new();
     for (addr, len) in ranges {
@@ -70,7 +70,7 @@ pub fn sum_in_a_row(read: impl Fn(u64, usize) -> Vec<u8>, ranges: &[(u64, u64)])
     hash.digest().max(1)
 }
 
-fn sum(tid: Tid, mut sum: Sum<'_>, mappings: &[Mapping], addr: u64, len: u64) -> Result<RangeSum> {
+fn sum(tid: Tid, mut sum: Sum<'_>, mappings: &[Mapping], addr: Addr, len: u64) -> Result<RangeSum> {
     let os = |source| TraceeError::Os { what: "read the page map", tid, source };
     let pagemap = File::open(proc::path(tid, "pagemap")).map_err(os)?;
     let end = addr.saturating_add(len);
@@ -79,14 +79,14 @@ fn sum(tid: Tid, mut sum: Sum<'_>, mappings: &[Mapping], addr: u64, len: u64) ->
         // Whether a page of a file, or of memory that others share, is present says nothing about its
         // content: the kernel maps such pages when it likes.
         let sparse = mapping.inode == 0;
-        for base in (start..end).step_by(PAGE_LEN * BATCH) {
+        for base in Addr::steps(start..end, PAGE_LEN * BATCH) {
             let count = usize::try_from((end - base).div_ceil(PAGE_LEN as u64)).unwrap_or(BATCH).min(BATCH);
             if !sparse {
                 sum.add(base, count);
                 continue;
             }
             let mut entries = vec![0u8; 8 * count];
-            pagemap.read_exact_at(&mut entries, base / PAGE_LEN as u64 * 8).map_err(os)?;
+            pagemap.read_exact_at(&mut entries, base.page_number() * 8).map_err(os)?;
             // Bit 63: present; bit 62: swapped out (Documentation/admin-guide/mm/pagemap.rst).
             let present = |page: usize| entries[8 * page + 7] & 0xc0 != 0;
             let mut page = 0;
@@ -109,7 +109,7 @@ struct Sum<'a> {
 
 impl Sum<'_> {
     /// Adds at most [`BATCH`] pages from `addr`.
-    fn add(&mut self, addr: u64, count: usize) {
+    fn add(&mut self, addr: Addr, count: usize) {
         if count == 0 {
             return;
         }
@@ -124,7 +124,7 @@ impl Sum<'_> {
                 }
                 if content.iter().any(|byte| *byte != 0) {
                     let seed = addr + (index * PAGE_LEN) as u64;
-                    self.value = self.value.wrapping_add(xxh3_64_with_seed(content, seed));
+                    self.value = self.value.wrapping_add(xxh3_64_with_seed(content, seed.0));
                 }
             }
         } else if count > 1 {
@@ -148,14 +148,14 @@ fn clear_masks(page: &mut [u8]) {
 
 /// Is this a mapping of a file, private, that the program can read and not change?
 pub fn is_constant(mapping: &Mapping) -> bool {
-    let ours = mapping.start >= OURS.start && mapping.end <= OURS.end;
+    let ours = mapping.start >= Addr(OURS.start) && mapping.end <= Addr(OURS.end);
     mapping.prot & 3 == 1 && !mapping.shared && mapping.inode != 0 && !ours
 }
 
 /// Is this a mapping whose content the program can change, so that it belongs into a checksum? Bis's own
 /// memory does not.
 pub fn is_summed(mapping: &Mapping) -> bool {
-    let ours = mapping.start >= OURS.start && mapping.end <= OURS.end;
+    let ours = mapping.start >= Addr(OURS.start) && mapping.end <= Addr(OURS.end);
     mapping.prot & 2 != 0 && !mapping.is_vvar() && !ours
 }
 
@@ -169,9 +169,9 @@ mod tests {
         let mut room = vec![0u64; 2 * PAGE_LEN / 8];
         let skip = room.as_ptr().align_offset(PAGE_LEN);
         words.iter().for_each(|(at, word)| room[skip + at] = *word);
-        let (tid, addr) = (ours::process_id(), room[skip..].as_ptr().addr() as u64);
+        let (tid, addr) = (ours::process_id(), Addr(room[skip..].as_ptr().addr() as u64));
         let (memory, mappings) = (Memory::open(tid).unwrap(), maps::read(tid).unwrap());
-        let sum = |sum: fn(Tid, &Memory, &[Mapping], u64, u64) -> Result<RangeSum>| {
+        let sum = |sum: fn(Tid, &Memory, &[Mapping], Addr, u64) -> Result<RangeSum>| {
             sum(tid, &memory, &mappings, addr, PAGE_LEN as u64).unwrap()
         };
         let (stack, other) = (sum(sum_stack), sum(sum_mapped));
@@ -179,7 +179,7 @@ mod tests {
         // What the page's address adds to it is not the same each time.
         let of = |content: &[u64]| {
             let bytes: Vec<u8> = content.iter().flat_map(|word| word.to_le_bytes()).collect();
-            xxh3_64_with_seed(&bytes, addr)
+            xxh3_64_with_seed(&bytes, addr.0)
         };
         let content = &room[skip..skip + PAGE_LEN / 8];
         assert_eq!(other.sum, if content.iter().all(|word| *word == 0) { 0 } else { of(content) });

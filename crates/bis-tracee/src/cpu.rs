@@ -5,7 +5,10 @@
 
 use bis_agent::hooks::Cpuid;
 use bis_rewrite::SiteKind;
-use bis_trace::{event::Insn, types::Registers};
+use bis_trace::{
+    event::Insn,
+    types::{Addr, Registers},
+};
 
 use crate::{features::Level, memory::Memory, sys};
 
@@ -24,7 +27,7 @@ pub fn instruction_of(kind: SiteKind) -> Option<Insn> {
 }
 
 /// The trapped instruction at `rip`, and its length in bytes.
-pub fn trapped_instruction(memory: &Memory, rip: u64) -> Option<(Insn, u64)> {
+pub fn trapped_instruction(memory: &Memory, rip: Addr) -> Option<(Insn, u64)> {
     match memory.read_upto(rip, 3)[..] {
         [0x0f, 0x31, ..] => Some((Insn::Rdtsc, 2)),
         [0x0f, 0xa2, ..] => Some((Insn::Cpuid, 2)),

@@ -9,6 +9,7 @@
 //! task begins with [`DebugRegisters::default`].
 
 use crate::{error::Result, sys, task::Stopped};
+use bis_trace::types::Addr;
 
 /// The debug registers that hold addresses.
 pub const COUNT: usize = 4;
@@ -28,14 +29,14 @@ pub enum Access {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Watch {
     /// A multiple of `len`.
-    pub addr: u64,
+    pub addr: Addr,
     /// 1, 2, 4 or 8; for [`Access::Execute`] 1.
     pub len: u8,
     pub access: Access,
 }
 
 impl Watch {
-    pub fn execute(addr: u64) -> Watch {
+    pub fn execute(addr: Addr) -> Watch {
         Watch { addr, len: 1, access: Access::Execute }
     }
 
@@ -56,7 +57,7 @@ impl Watch {
     }
 
     /// The fewest watches that cover these bytes and no others: each is aligned to its length.
-    pub fn cover(addr: u64, len: u64, access: Access) -> Vec<Watch> {
+    pub fn cover(addr: Addr, len: u64, access: Access) -> Vec<Watch> {
         let end = addr.saturating_add(len);
         let mut at = addr;
         let mut watches = Vec::new();
@@ -117,7 +118,7 @@ impl DebugRegisters {
         let mut control = 0;
         for (index, watch) in wanted.iter().enumerate() {
             let Some(watch) = watch else { continue };
-            sys::set_debug_register(tid, index, watch.addr)?;
+            sys::set_debug_register(tid, index, watch.addr.0)?;
             control |= 1 << (2 * index) | watch.control() << (16 + 4 * index);
         }
         if control != 0 {
@@ -154,22 +155,22 @@ mod tests {
     fn covers_are_exact_and_aligned() {
         for addr in 0x1000..0x1010 {
             for len in 1..=24 {
-                let watches = Watch::cover(addr, len, Access::Write);
+                let watches = Watch::cover(Addr(addr), len, Access::Write);
                 let mut at = addr;
                 for watch in &watches {
-                    assert_eq!(watch.addr, at);
+                    assert_eq!(watch.addr, Addr(at));
                     assert!(watch.addr.is_multiple_of(u64::from(watch.len)));
                     at += u64::from(watch.len);
                 }
                 assert_eq!(at, addr + len);
             }
         }
-        assert_eq!(Watch::cover(0x1000, 8, Access::Any).len(), 1);
+        assert_eq!(Watch::cover(Addr(0x1000), 8, Access::Any).len(), 1);
     }
 
     #[test]
     fn controls_are_those_of_the_manual() {
-        let control = |len, access| Watch { addr: 0, len, access }.control();
+        let control = |len, access| Watch { addr: Addr(0), len, access }.control();
         assert_eq!(control(1, Access::Execute), 0);
         assert_eq!(control(1, Access::Write), 0b0001);
         assert_eq!(control(2, Access::Write), 0b0101);

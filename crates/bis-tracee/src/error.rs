@@ -2,7 +2,7 @@
 
 use std::io;
 
-use bis_trace::types::Tid;
+use bis_trace::types::{Addr, Tid};
 
 #[derive(Debug, thiserror::Error)]
 pub enum TraceeError {
@@ -19,7 +19,7 @@ pub enum TraceeError {
     Os { what: &'static str, tid: Tid, source: io::Error },
     /// The task's memory at this range cannot be read or written.
     #[error("failed to access {len} bytes at {addr:#x}: {source}")]
-    Memory { addr: u64, len: usize, source: io::Error },
+    Memory { addr: Addr, len: usize, source: io::Error },
     /// The task stopped in a way that nothing explains: a bug in bis.
     #[error("task {tid} stopped unexpectedly while {doing}: {found} (this is a bug in bis)")]
     Unexpected { tid: Tid, doing: &'static str, found: String },

@@ -13,7 +13,7 @@
 use std::{collections::BTreeMap, fs, io};
 
 use bis_agent::{AGENT_BASE, AGENT_LEN};
-use bis_trace::types::{PAGE, Registers, Tid};
+use bis_trace::types::{Addr, PAGE, Registers, Tid};
 
 use crate::{
     error::TraceeError,
@@ -67,7 +67,7 @@ pub struct Thread {
     /// Its process is stopped (SIGSTOP): who lets it go on must ask it first ([`Stopped::ask`]).
     pub is_halted: bool,
     /// The address that the kernel clears at its end (set_tid_address), or 0. Known once it is prepared.
-    pub clear_tid: u64,
+    pub clear_tid: Addr,
 }
 
 /// What becomes of a found process that nobody takes.
@@ -249,7 +249,7 @@ impl Found {
                 Status::Exited(_) | Status::Killed(_) => return Ok(None),
                 Status::Trap | Status::GroupStop(_) => {
                     let is_halted = matches!(status, Status::GroupStop(_));
-                    return Ok(Some(Thread { stopped: running.stopped(), is_halted, clear_tid: 0 }));
+                    return Ok(Some(Thread { stopped: running.stopped(), is_halted, clear_tid: Addr::NULL }));
                 }
                 Status::Signal(signal) => Some(signal),
                 Status::NewTask(child) => {
@@ -312,7 +312,7 @@ impl Found {
     pub fn prepare(mut self, memory: &Memory) -> Result<Prepared, FoundError> {
         let mappings = self.mappings()?;
         let vdso = vdso::find(&mappings);
-        let within = |rip: u64| vdso.is_some_and(|vdso| vdso.start <= rip && rip < vdso.end);
+        let within = |rip: Addr| vdso.is_some_and(|vdso| vdso.start <= rip && rip < vdso.end);
         for thread in &mut self.threads {
             set_out_again(&mut thread.stopped)?;
         }
@@ -335,7 +335,7 @@ impl Found {
             }
             let clear_tid = match page {
                 Some(page) => bind(&mut slot, memory, page)?,
-                None => 0,
+                None => Addr::NULL,
             };
             let stopped = slot.expect("a finished remote call leaves the task stopped");
             threads.push(Thread { stopped, is_halted, clear_tid });
@@ -343,7 +343,7 @@ impl Found {
         if let (Some(page), Some(last)) = (page, threads.pop()) {
             let mut slot = Some(last.stopped);
             let mut remote = Remote::new(&mut slot)?;
-            remote.must("unmap a page", libc::SYS_munmap, [page, PAGE, 0, 0, 0, 0])?;
+            remote.must("unmap a page", libc::SYS_munmap, [page.0, PAGE, 0, 0, 0, 0])?;
             remote.finish()?;
             let stopped = slot.expect("a finished remote call leaves the task stopped");
             threads.push(Thread { stopped, ..last });
@@ -355,7 +355,7 @@ impl Found {
 
 /// Does the mapping lie where what is ours will be?
 pub fn is_in_the_way(mapping: &Mapping) -> bool {
-    mapping.start < AGENT_BASE + AGENT_LEN && AGENT_BASE < mapping.end
+    mapping.start < Addr(AGENT_BASE + AGENT_LEN) && Addr(AGENT_BASE) < mapping.end
 }
 
 /// The length of the instruction `syscall`.
@@ -382,11 +382,15 @@ fn set_out_again(stopped: &mut Stopped) -> Result<(), TraceeError> {
 /// Lets a thread leave the functions that are about to be overwritten, by single steps; no signal is
 /// delivered meanwhile. In a restartable sequence it goes to where the sequence is given up, as after any
 /// preemption.
-fn leave(mut stopped: Stopped, memory: &Memory, within: impl Fn(u64) -> bool) -> Result<Stopped, FoundError> {
+fn leave(
+    mut stopped: Stopped,
+    memory: &Memory,
+    within: impl Fn(Addr) -> bool,
+) -> Result<Stopped, FoundError> {
     let tid = stopped.tid();
     let mut undisturbed = None;
     let mut steps = 0;
-    while within(stopped.regs()?.rip) {
+    while within(stopped.regs()?.ip()) {
         if undisturbed.is_none() {
             undisturbed = Some(Undisturbed::begin(&mut stopped)?);
         }
@@ -405,38 +409,38 @@ fn leave(mut stopped: Stopped, memory: &Memory, within: impl Fn(u64) -> bool) ->
         }
     }
     drop(undisturbed);
-    if let Some(abort) = sequence(tid, memory, stopped.regs()?.rip) {
+    if let Some(abort) = sequence(tid, memory, stopped.regs()?.ip()) {
         let regs = stopped.regs()?;
-        stopped.set_regs(&Registers { rip: abort, ..regs })?;
+        stopped.set_regs(&Registers { rip: abort.0, ..regs })?;
     }
     Ok(stopped)
 }
 
 /// Where the restartable sequence (`struct rseq_cs`) is given up in whose middle the thread stands, if it
 /// does.
-fn sequence(tid: Tid, memory: &Memory, rip: u64) -> Option<u64> {
+fn sequence(tid: Tid, memory: &Memory, rip: Addr) -> Option<Addr> {
     const RSEQ_CS: u64 = 8;
     let area = sys::rseq_of(tid)?;
-    let described = memory.read_u64(area.addr + RSEQ_CS).ok().filter(|addr| *addr != 0)?;
+    let described = memory.read_addr(area.addr + RSEQ_CS).ok().filter(|addr| !addr.is_null())?;
     let word = |index: u64| memory.read_u64(described + 8 * index).ok();
-    let (start, len, abort) = (word(1)?, word(2)?, word(3)?);
-    (rip.wrapping_sub(start) < len).then_some(abort)
+    let (start, len, abort) = (Addr(word(1)?), word(2)?, Addr(word(3)?));
+    (rip.wrapping_since(start) < len).then_some(abort)
 }
 
 /// A page of memory for what is passed to calls.
-fn make_page(slot: &mut Option<Stopped>) -> Result<u64, TraceeError> {
+fn make_page(slot: &mut Option<Stopped>) -> Result<Addr, TraceeError> {
     const FLAGS: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     let prot = (libc::PROT_READ | libc::PROT_WRITE).cast_unsigned().into();
     let mut remote = Remote::new(slot)?;
     let args = [0, PAGE, prot, FLAGS.cast_unsigned().into(), u64::MAX, 0];
     let page = remote.must("map a page", libc::SYS_mmap, args)?;
     remote.finish()?;
-    Ok(page)
+    Ok(Addr(page))
 }
 
 /// Makes one thread a recorded one: ends its restartable sequences, makes instructions fault, and puts it
 /// under the filter. The address that the kernel clears at its end.
-fn bind(slot: &mut Option<Stopped>, memory: &Memory, page: u64) -> Result<u64, TraceeError> {
+fn bind(slot: &mut Option<Stopped>, memory: &Memory, page: Addr) -> Result<Addr, TraceeError> {
     const RSEQ_FLAG_UNREGISTER: u64 = 1;
     const ADDR_NO_RANDOMIZE: u64 = 0x4_0000;
     const ASK: u64 = 0xffff_ffff;
@@ -448,11 +452,11 @@ fn bind(slot: &mut Option<Stopped>, memory: &Memory, page: u64) -> Result<u64, T
     remote.must(
         "find what is cleared at its end",
         libc::SYS_prctl,
-        [sys::PR_GET_TID_ADDRESS, page, 0, 0, 0, 0],
+        [sys::PR_GET_TID_ADDRESS, page.0, 0, 0, 0, 0],
     )?;
-    let clear_tid = memory.read_u64(page)?;
+    let clear_tid = memory.read_addr(page)?;
     if let Some(area) = rseq {
-        let args = [area.addr, area.len.into(), RSEQ_FLAG_UNREGISTER, area.signature.into(), 0, 0];
+        let args = [area.addr.0, area.len.into(), RSEQ_FLAG_UNREGISTER, area.signature.into(), 0, 0];
         remote.must("end its restartable sequences", libc::SYS_rseq, args)?;
     }
     // Programs that it executes are laid out as always in a recording.
@@ -464,11 +468,11 @@ fn bind(slot: &mut Option<Stopped>, memory: &Memory, page: u64) -> Result<u64, T
     let instructions = filter::program(Mode::Record);
     let mut bytes = vec![0u8; 16];
     bytes[..2].copy_from_slice(&u16::try_from(instructions.len()).unwrap_or(0).to_le_bytes());
-    bytes[8..].copy_from_slice(&(page + 16).to_le_bytes());
+    bytes[8..].copy_from_slice(&(page + 16).0.to_le_bytes());
     bytes.extend(instructions.iter().flat_map(|instruction| instruction.to_bytes()));
     memory.write(page, &bytes)?;
     let filter = u64::from(libc::SECCOMP_MODE_FILTER);
-    let install = [prctl(libc::PR_SET_SECCOMP), filter, page, 0, 0, 0];
+    let install = [prctl(libc::PR_SET_SECCOMP), filter, page.0, 0, 0, 0];
     if remote.call(libc::SYS_prctl, install)? == EACCES {
         // Without CAP_SYS_ADMIN a filter may be had only by who gives up set-user-ID programs.
         let give_up = [prctl(libc::PR_SET_NO_NEW_PRIVS), 1, 0, 0, 0, 0];

@@ -1,6 +1,7 @@
 //! Preparing a fresh address space: what the recorder does after every exec, and how the replayer gets an
 //! empty one.
 
+use bis_trace::types::Addr;
 use std::{ffi::CString, os::unix::fs::FileExt, sync::OnceLock};
 
 use bis_agent::{
@@ -46,13 +47,13 @@ pub(crate) fn inject_agent(
     // The first call has to be made from somewhere: for a moment, from the vdso, or where there is none, from
     // the program's own first instructions. (Those need not be there: then it dies of its first one, and that
     // is recorded.)
-    let place = vdso::find(mappings).map_or(remote.saved().rip, |vdso| vdso.start);
-    let original = memory.read_vec(place, BOOT.len())?;
-    memory.write(place, &BOOT)?;
+    let place = vdso::find(mappings).map_or(remote.saved().rip, |vdso| vdso.start.0);
+    let original = memory.read_vec(Addr(place), BOOT.len())?;
+    memory.write(Addr(place), &BOOT)?;
     let prot = (libc::PROT_READ | libc::PROT_EXEC).cast_unsigned().into();
     let args = [AGENT_BASE, AGENT_LEN, prot, MAP_FLAGS.cast_unsigned().into(), u64::MAX, 0];
-    let mapped = remote.call_at(place, place + 2, libc::SYS_mmap, args)?;
-    memory.write(place, &original)?;
+    let mapped = remote.call_at(Addr(place), Addr(place + 2), libc::SYS_mmap, args)?;
+    memory.write(Addr(place), &original)?;
     remote.finish()?;
     if mapped != AGENT_BASE.cast_signed() {
         let tid = slot.as_ref().map(Stopped::tid).expect("a finished remote call leaves the task stopped");
@@ -62,7 +63,7 @@ pub(crate) fn inject_agent(
             found: format!("result {mapped} at {AGENT_BASE:#x}: the program's own image lies there"),
         });
     }
-    memory.write(AGENT_BASE, TEXT)
+    memory.write(Addr(AGENT_BASE), TEXT)
 }
 
 /// Maps the hooks' text and table, behind the agent, and an area for them.
@@ -79,7 +80,7 @@ pub fn map_hooks(slot: &mut Option<Stopped>, memory: &Memory, image: &[u8]) -> R
     let args = [TEXT_BASE, len, prot, FLAGS.cast_unsigned().into(), u64::MAX, 0];
     remote.must("map the hooks", libc::SYS_mmap, args)?;
     remote.finish()?;
-    memory.write(TEXT_BASE, image)?;
+    memory.write(Addr(TEXT_BASE), image)?;
     Ok(area)
 }
 
@@ -147,12 +148,12 @@ pub fn spawn_stub_in(name: &str, seat: &Seat) -> Result<(Option<Stopped>, Memory
     let memory = Memory::open(tid)?;
     let mut slot = Some(stopped);
     let mut remote = Remote::new(&mut slot)?;
-    let mut low = 0;
+    let mut low = Addr::NULL;
     for mapping in maps::read(tid)? {
-        let agent = mapping.start <= AGENT_BASE && AGENT_BASE < mapping.end;
+        let agent = mapping.start <= Addr(AGENT_BASE) && AGENT_BASE < mapping.end.0;
         if !agent {
             low = mapping.start;
-            remote.must("unmap the stub", libc::SYS_munmap, [low, mapping.len(), 0, 0, 0, 0])?;
+            remote.must("unmap the stub", libc::SYS_munmap, [low.0, mapping.len(), 0, 0, 0, 0])?;
         }
     }
     tracing::trace!(%tid, highest = format_args!("{low:#x}"), "the stub is empty");

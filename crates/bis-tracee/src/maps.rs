@@ -1,6 +1,6 @@
 //! An address space's mappings, as `/proc/PID/maps` tells them.
 
-use bis_trace::types::Tid;
+use bis_trace::types::{Addr, Tid};
 
 use crate::{
     error::{Result, TraceeError},
@@ -10,9 +10,9 @@ use crate::{
 /// One line of `/proc/PID/maps`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mapping {
-    pub start: u64,
+    pub start: Addr,
     /// The first address after it.
-    pub end: u64,
+    pub end: Addr,
     /// PROT_READ 1, PROT_WRITE 2, PROT_EXEC 4.
     pub prot: u32,
     pub shared: bool,
@@ -58,8 +58,8 @@ fn parse_line(line: &[u8]) -> Option<Mapping> {
         | u32::from(flags.get(1) == Some(&b'w')) << 1
         | u32::from(flags.get(2) == Some(&b'x')) << 2;
     Some(Mapping {
-        start: hex(start)?,
-        end: hex(end)?,
+        start: Addr(hex(start)?),
+        end: Addr(hex(end)?),
         prot,
         shared: flags.get(3) == Some(&b's'),
         offset,
@@ -77,7 +77,7 @@ pub fn read(tid: Tid) -> Result<Vec<Mapping>> {
     let text = proc::read(proc::path(tid, "maps"));
     let text = text.map_err(|source| TraceeError::Os { what: "read the mappings", tid, source })?;
     let lines = text.split(|b| *b == b'\n').filter(|line| !line.is_empty());
-    Ok(lines.filter_map(parse_line).filter(|m| m.start < 1 << 63).collect())
+    Ok(lines.filter_map(parse_line).filter(|m| m.start.0 < 1 << 63).collect())
 }
 
 #[cfg(test)]
@@ -89,7 +89,10 @@ mod tests {
         let line =
             b"7f00-8000 r-xs 00001000 fe:0a 325835                     /usr/lib/with space.so (deleted)";
         let m = parse_line(line).unwrap();
-        assert_eq!((m.start, m.end, m.prot, m.shared, m.offset), (0x7f00, 0x8000, 5, true, 0x1000));
+        assert_eq!(
+            (m.start, m.end, m.prot, m.shared, m.offset),
+            (Addr(0x7f00), Addr(0x8000), 5, true, 0x1000)
+        );
         assert_eq!((m.device, m.inode), ((0xfe, 0xa), 325_835));
         assert_eq!(m.name, b"/usr/lib/with space.so (deleted)");
     }

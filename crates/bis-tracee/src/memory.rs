@@ -8,7 +8,10 @@ use std::{
     os::unix::fs::FileExt,
 };
 
-use bis_trace::{event::MemWrite, types::Tid};
+use bis_trace::{
+    event::MemWrite,
+    types::{Addr, PAGE, Tid},
+};
 
 use crate::error::{Result, TraceeError};
 
@@ -31,7 +34,7 @@ fn is_small(write: &MemWrite) -> bool {
 }
 
 fn page(write: &MemWrite) -> u64 {
-    write.addr / 4096
+    write.addr.page_number()
 }
 
 impl Memory {
@@ -47,13 +50,13 @@ impl Memory {
     ///
     /// # Errors
     /// Where a byte of it is not mapped.
-    pub fn read(&self, addr: u64, buf: &mut [u8]) -> Result<()> {
+    pub fn read(&self, addr: Addr, buf: &mut [u8]) -> Result<()> {
         let len = buf.len();
-        self.file.read_exact_at(buf, addr).map_err(|source| TraceeError::Memory { addr, len, source })
+        self.file.read_exact_at(buf, addr.0).map_err(|source| TraceeError::Memory { addr, len, source })
     }
 
     /// As much of `len` bytes from `addr` as is mapped without a gap.
-    pub fn read_upto(&self, addr: u64, len: usize) -> Vec<u8> {
+    pub fn read_upto(&self, addr: Addr, len: usize) -> Vec<u8> {
         // Who asks for more than there is gets no room for it.
         const PIECE: usize = 1 << 20;
         let mut buf = Vec::new();
@@ -62,7 +65,7 @@ impl Memory {
             if done == buf.len() {
                 buf.resize(len.min(done + PIECE.max(done)), 0);
             }
-            match self.file.read_at(&mut buf[done..], addr.wrapping_add(done as u64)) {
+            match self.file.read_at(&mut buf[done..], addr.wrapping_add(done as u64).0) {
                 Ok(0) | Err(_) => break,
                 Ok(n) => done += n,
             }
@@ -71,31 +74,39 @@ impl Memory {
         buf
     }
 
-    pub fn read_vec(&self, addr: u64, len: usize) -> Result<Vec<u8>> {
+    pub fn read_vec(&self, addr: Addr, len: usize) -> Result<Vec<u8>> {
         let mut buf = vec![0; len];
         self.read(addr, &mut buf)?;
         Ok(buf)
     }
 
-    pub fn read_u64(&self, addr: u64) -> Result<u64> {
+    pub fn read_u64(&self, addr: Addr) -> Result<u64> {
         let mut word = [0; 8];
         self.read(addr, &mut word)?;
         Ok(u64::from_le_bytes(word))
     }
 
-    pub fn read_u32(&self, addr: u64) -> Result<u32> {
+    /// A pointer.
+    ///
+    /// # Errors
+    /// As [`Memory::read`].
+    pub fn read_addr(&self, addr: Addr) -> Result<Addr> {
+        self.read_u64(addr).map(Addr)
+    }
+
+    pub fn read_u32(&self, addr: Addr) -> Result<u32> {
         let mut word = [0; 4];
         self.read(addr, &mut word)?;
         Ok(u32::from_le_bytes(word))
     }
 
     /// The bytes before the first NUL from `addr`, at most 64 KiB.
-    pub fn read_c_str(&self, addr: u64) -> Result<Vec<u8>> {
+    pub fn read_c_str(&self, addr: Addr) -> Result<Vec<u8>> {
         let mut found = Vec::new();
         while found.len() < 64 * 1024 {
             let at = addr.wrapping_add(found.len() as u64);
             // Not past the page: the next one may not be mapped.
-            let len = usize::try_from(4096 - at % 4096).unwrap_or(1);
+            let len = usize::try_from(PAGE - at.page_offset()).unwrap_or(1);
             let part = self.read_vec(at, len)?;
             if let Some(end) = part.iter().position(|byte| *byte == 0) {
                 found.extend_from_slice(&part[..end]);
@@ -109,9 +120,9 @@ impl Memory {
 
     /// # Errors
     /// Where a byte of it is not mapped, or is shared and not writable.
-    pub fn write(&self, addr: u64, data: &[u8]) -> Result<()> {
+    pub fn write(&self, addr: Addr, data: &[u8]) -> Result<()> {
         let len = data.len();
-        self.file.write_all_at(data, addr).map_err(|source| TraceeError::Memory { addr, len, source })
+        self.file.write_all_at(data, addr.0).map_err(|source| TraceeError::Memory { addr, len, source })
     }
 
     /// Makes all of these writes, in order. Many small ones that follow each other on one page, as those of
@@ -122,8 +133,9 @@ impl Memory {
     /// As [`Memory::write`].
     pub fn write_all(&self, writes: &[MemWrite]) -> Result<()> {
         for group in writes.chunk_by(|one, next| is_small(one) && is_small(next) && page(one) == page(next)) {
-            let begin = group.iter().map(|write| write.addr).min().unwrap_or(0);
-            let end = group.iter().map(|write| write.addr + write.data.len() as u64).max().unwrap_or(0);
+            let begin = group.iter().map(|write| write.addr).min().unwrap_or_default();
+            let end =
+                group.iter().map(|write| write.addr + write.data.len() as u64).max().unwrap_or_default();
             let mut bytes = Vec::new();
             if group.len() >= GROUP_MIN {
                 bytes = self.read_upto(begin, usize::try_from(end - begin).unwrap_or(0));
@@ -142,14 +154,14 @@ impl Memory {
     }
 
     /// An argument vector: pointers up to a null one, each to a string. At most 1 Mi entries.
-    pub fn read_strings(&self, addr: u64) -> Result<Vec<Vec<u8>>> {
+    pub fn read_strings(&self, addr: Addr) -> Result<Vec<Vec<u8>>> {
         let mut strings = Vec::new();
-        if addr == 0 {
+        if addr.is_null() {
             return Ok(strings);
         }
         while strings.len() < 1 << 20 {
-            let pointer = self.read_u64(addr + 8 * strings.len() as u64)?;
-            if pointer == 0 {
+            let pointer = self.read_addr(addr + 8 * strings.len() as u64)?;
+            if pointer.is_null() {
                 break;
             }
             strings.push(self.read_c_str(pointer)?);
@@ -166,10 +178,10 @@ mod tests {
     fn an_address_space_that_is_gone_is_told_from_an_address_that_is_not_mapped() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let memory = Memory::open(Tid(i32::try_from(child.id()).unwrap())).unwrap();
-        let not_mapped = [memory.read_u64(8).unwrap_err(), memory.write(8, &[1]).unwrap_err()];
+        let not_mapped = [memory.read_u64(Addr(8)).unwrap_err(), memory.write(Addr(8), &[1]).unwrap_err()];
         child.kill().unwrap();
         child.wait().unwrap();
-        let gone = [memory.read_u64(8).unwrap_err(), memory.write(8, &[1]).unwrap_err()];
+        let gone = [memory.read_u64(Addr(8)).unwrap_err(), memory.write(Addr(8), &[1]).unwrap_err()];
         assert!(not_mapped.iter().all(|error| !error.is_without_memory()), "{not_mapped:?}");
         assert!(gone.iter().all(TraceeError::is_without_memory), "{gone:?}");
     }
@@ -179,7 +191,7 @@ mod tests {
         const LEN: usize = 4 * 4096;
         let me = Memory::open(crate::ours::thread_id()).unwrap();
         let target = vec![7u8; LEN].leak();
-        let start = target.as_ptr() as u64;
+        let start = Addr(target.as_ptr() as u64);
         let write = |at: usize, data: &[u8]| MemWrite { addr: start + at as u64, data: data.to_vec() };
         let writes = [
             // Many on one page, not in order, the last over another.
@@ -201,6 +213,6 @@ mod tests {
         }
         me.write_all(&writes).unwrap();
         assert_eq!(me.read_vec(start, LEN).unwrap(), expected);
-        assert!(me.write_all(&[write(0, &[1]), MemWrite { addr: 8, data: vec![1] }]).is_err());
+        assert!(me.write_all(&[write(0, &[1]), MemWrite { addr: Addr(8), data: vec![1] }]).is_err());
     }
 }

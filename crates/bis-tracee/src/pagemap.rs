@@ -4,7 +4,7 @@
 use crate::proc;
 use std::{fs::File, io, os::unix::fs::FileExt};
 
-use bis_trace::types::{PAGE, PAGE_LEN, Tid};
+use bis_trace::types::{Addr, PAGE, PAGE_LEN, Tid};
 
 /// Pages asked for in one go.
 const BATCH: u64 = 8192;
@@ -46,10 +46,10 @@ impl PageMap {
     ///
     /// # Errors
     /// Where the map cannot be read.
-    pub fn range(&self, start: u64, end: u64) -> io::Result<Vec<Page>> {
-        let count = end.saturating_sub(start) / PAGE;
+    pub fn range(&self, start: Addr, end: Addr) -> io::Result<Vec<Page>> {
+        let count = end.saturating_since(start) / PAGE;
         let mut bytes = vec![0; usize::try_from(count * 8).unwrap_or(0)];
-        self.0.read_exact_at(&mut bytes, start / PAGE * 8)?;
+        self.0.read_exact_at(&mut bytes, start.page_number() * 8)?;
         Ok(bytes.as_chunks::<8>().0.iter().map(|word| Page(u64::from_le_bytes(*word))).collect())
     }
 
@@ -60,10 +60,10 @@ impl PageMap {
     /// Where the map cannot be read.
     pub fn each_run(
         &self,
-        start: u64,
-        end: u64,
+        start: Addr,
+        end: Addr,
         wanted: impl Fn(Page) -> bool,
-        mut found: impl FnMut(u64, u64),
+        mut found: impl FnMut(Addr, Addr),
     ) -> io::Result<()> {
         let mut bytes = Vec::new();
         let mut base = start;
@@ -73,10 +73,10 @@ impl PageMap {
                 break;
             }
             bytes.resize(usize::try_from(count * 8).unwrap_or(0), 0);
-            self.0.read_exact_at(&mut bytes, base / PAGE * 8)?;
+            self.0.read_exact_at(&mut bytes, base.page_number() * 8)?;
             let mut run = None;
             let words = bytes.as_chunks::<8>().0.iter().map(|word| wanted(Page(u64::from_le_bytes(*word))));
-            for (at, is_wanted) in (base..).step_by(PAGE_LEN).zip(words.chain([false])) {
+            for (at, is_wanted) in base.and_behind(PAGE_LEN).zip(words.chain([false])) {
                 match (run, is_wanted) {
                     (None, true) => run = Some(at),
                     (Some(from), false) => {
@@ -104,7 +104,8 @@ mod tests {
         file.set_len(LEN as u64).unwrap();
         let memory = crate::sys::map_file(&file).unwrap().bytes();
         assert_eq!(memory[5 * 4096] | memory[6 * 4096] | memory[LEN - 1], 0);
-        let (start, end) = (memory.as_ptr() as u64, memory.as_ptr() as u64 + LEN as u64);
+        let start = Addr(memory.as_ptr() as u64);
+        let end = start + LEN as u64;
         let me = PageMap::open(crate::ours::thread_id()).unwrap();
         let mut runs = Vec::new();
         me.each_run(start, end, Page::is_there, |from, to| runs.push((from - start, to - start))).unwrap();
@@ -123,7 +124,7 @@ mod tests {
             .unwrap();
         let mapped = crate::sys::map_file(&file).unwrap();
         let bytes = mapped.bytes();
-        let start = bytes.as_ptr() as u64;
+        let start = Addr(bytes.as_ptr() as u64);
         let me = PageMap::open(crate::ours::thread_id()).unwrap();
         let there = || {
             let mut count = 0;

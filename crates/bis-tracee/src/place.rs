@@ -9,7 +9,7 @@ use std::ops::Range;
 use bis_rewrite::{Conditional, Span};
 use bis_trace::{
     event::{MemWrite, RangeSum},
-    types::{PAGE, Tid},
+    types::{Addr, PAGE, Tid},
 };
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -17,8 +17,8 @@ use crate::{error::Result, maps::Mapping, memory::Memory, remote::Remote, sys, t
 
 const WORD: usize = 8;
 /// The sums of what these ranges (address, length) hold now; what cannot be read is left out.
-pub fn look(memory: &Memory, ranges: &[(u64, u64)]) -> Vec<RangeSum> {
-    let sum = |&(addr, len): &(u64, u64)| {
+pub fn look(memory: &Memory, ranges: &[(Addr, u64)]) -> Vec<RangeSum> {
+    let sum = |&(addr, len): &(Addr, u64)| {
         let data = memory.read_upto(addr, usize::try_from(len).unwrap_or(0));
         let len = data.len() as u64;
         (len > 0).then(|| RangeSum { addr, len, sum: xxh3_64(&data), is_stack: false })
@@ -35,7 +35,7 @@ pub struct Other {
 }
 
 /// The first of these ranges that does not hold what it held. `read`: as much as can be read of memory.
-pub fn first_other(read: impl Fn(u64, usize) -> Vec<u8>, seen: &[RangeSum]) -> Option<Other> {
+pub fn first_other(read: impl Fn(Addr, usize) -> Vec<u8>, seen: &[RangeSum]) -> Option<Other> {
     /// More than [`look`] is ever asked for: a trace may say anything.
     const LEN_MAX: u64 = 1 << 20;
     seen.iter().copied().find_map(|range| {
@@ -47,8 +47,8 @@ pub fn first_other(read: impl Fn(u64, usize) -> Vec<u8>, seen: &[RangeSum]) -> O
 
 /// What of these ranges (address, length) can be read, where it is at least eight bytes: less cannot be a
 /// condition.
-pub fn read(memory: &Memory, ranges: &[(u64, u64)]) -> Vec<MemWrite> {
-    let read = |&(addr, len): &(u64, u64)| {
+pub fn read(memory: &Memory, ranges: &[(Addr, u64)]) -> Vec<MemWrite> {
+    let read = |&(addr, len): &(Addr, u64)| {
         let data = memory.read_upto(addr, usize::try_from(len).unwrap_or(0));
         (data.len() >= WORD).then_some(MemWrite { addr, data })
     };
@@ -57,8 +57,8 @@ pub fn read(memory: &Memory, ranges: &[(u64, u64)]) -> Vec<MemWrite> {
 
 /// These, without what lies in one of the areas; pieces of less than eight bytes cannot be a condition and
 /// are left out.
-pub fn leave_out(held: Vec<MemWrite>, areas: &[Range<u64>]) -> Vec<MemWrite> {
-    let piece = |(held, addr, len): (&MemWrite, u64, u64)| {
+pub fn leave_out(held: Vec<MemWrite>, areas: &[Range<Addr>]) -> Vec<MemWrite> {
+    let piece = |(held, addr, len): (&MemWrite, Addr, u64)| {
         let from = usize::try_from(addr - held.addr).ok()?;
         let data = held.data.get(from..)?.get(..usize::try_from(len).ok()?)?;
         (data.len() >= WORD).then(|| MemWrite { addr, data: data.to_vec() })
@@ -75,7 +75,7 @@ pub fn leave_out(held: Vec<MemWrite>, areas: &[Range<u64>]) -> Vec<MemWrite> {
 ///
 /// What an `xsavec` has left of MXCSR says nothing ([`xsave`]): it is written or not, and where the rest of
 /// the area was overwritten since, nothing else tells that there was one.
-pub fn first_difference(read: impl Fn(u64, usize) -> Vec<u8>, held: &[MemWrite]) -> Option<(u64, u64)> {
+pub fn first_difference(read: impl Fn(Addr, usize) -> Vec<u8>, held: &[MemWrite]) -> Option<(Addr, u64)> {
     held.iter().find_map(|wanted| {
         let found = read(wanted.addr, wanted.data.len());
         if found == wanted.data {
@@ -87,7 +87,7 @@ pub fn first_difference(read: impl Fn(u64, usize) -> Vec<u8>, held: &[MemWrite])
         };
         let is_left = |at: usize| {
             let is_mxcsr = |bytes: &[u8]| {
-                word(bytes, at).is_some_and(|word| xsave::is_mxcsr(wanted.addr + at as u64, word))
+                word(bytes, at).is_some_and(|word| xsave::is_mxcsr((wanted.addr + at as u64).0, word))
             };
             is_mxcsr(&wanted.data) || found.len() >= at + WORD && is_mxcsr(&found)
         };
@@ -139,13 +139,13 @@ pub const CODE_PAGES: u64 = 2;
 ///
 /// # Errors
 /// Where something is mapped there, or the task was killed.
-pub fn map_room(remote: &mut Remote<'_>, pages: u64, what: &'static str) -> Result<()> {
+pub fn map_room(remote: &mut Remote<'_>, pages: Addr, what: &'static str) -> Result<()> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
     let number = |value: i32| u64::from(value.cast_unsigned());
     let (code, data) = (CODE_PAGES * PAGE, pages + CODE_PAGES * PAGE);
     let (executable, writable) = (libc::PROT_READ | libc::PROT_EXEC, libc::PROT_READ | libc::PROT_WRITE);
     for (at, len, prot) in [(pages, code, executable), (data, PAGE, writable)] {
-        let args = [at, len, number(prot), number(flags), u64::MAX, 0];
+        let args = [at.0, len, number(prot), number(flags), u64::MAX, 0];
         remote.must(what, libc::SYS_mmap, args)?;
     }
     Ok(())
@@ -153,22 +153,22 @@ pub fn map_room(remote: &mut Remote<'_>, pages: u64, what: &'static str) -> Resu
 
 /// Where a jump in the span's place may lead, so that there is room for code and data between these mappings.
 /// With `sure`, nothing leads into the span's middle.
-pub fn room(mappings: &[Mapping], span: &Span, sure: bool) -> Option<u64> {
+pub fn room(mappings: &[Mapping], span: &Span, sure: bool) -> Option<Addr> {
     room_beside(mappings, &[], span, sure)
 }
 
 /// The same, in none of the ranges that are `taken` besides.
-pub fn room_beside(mappings: &[Mapping], taken: &[Range<u64>], span: &Span, sure: bool) -> Option<u64> {
-    let is_free = |at: &u64| {
-        let start = at & !(PAGE - 1);
+pub fn room_beside(mappings: &[Mapping], taken: &[Range<Addr>], span: &Span, sure: bool) -> Option<Addr> {
+    let is_free = |at: &Addr| {
+        let start = at.page_floor();
         let end = start + (CODE_PAGES + 1) * PAGE;
         // Not the lowest pages, which nobody may map, nor the highest part, where the stack may have to grow.
         let next = mappings.partition_point(|m| m.end <= start);
-        (0x1_0000..0x7fff_f7f0_0000).contains(&start)
+        (0x1_0000..0x7fff_f7f0_0000).contains(&start.0)
             && mappings.get(next).is_none_or(|m| end <= m.start)
             && !taken.iter().any(|range| start < range.end && range.start < end)
     };
-    span.places(sure).find(is_free)
+    span.places(sure).map(Addr).find(is_free)
 }
 
 /// How many breakpoints a task can have.
@@ -179,9 +179,9 @@ pub const BREAKPOINTS: usize = 4;
 ///
 /// # Errors
 /// Where the task was killed, or the kernel gives no debug register.
-pub fn set_breakpoint(stopped: &Stopped, addr: u64) -> Result<()> {
+pub fn set_breakpoint(stopped: &Stopped, addr: Addr) -> Result<()> {
     sys::set_debug_register(stopped.tid(), 7, 0)?;
-    sys::set_debug_register(stopped.tid(), 0, addr)?;
+    sys::set_debug_register(stopped.tid(), 0, addr.0)?;
     // Local enable of register 0; its type and length bits are zero: execution (Intel SDM volume 3, 18.2.4).
     sys::set_debug_register(stopped.tid(), 7, 1)
 }
@@ -191,12 +191,12 @@ pub fn set_breakpoint(stopped: &Stopped, addr: u64) -> Result<()> {
 ///
 /// # Errors
 /// Where the task was killed, or the kernel gives no debug register.
-pub fn set_breakpoints(stopped: &Stopped, addrs: &[u64]) -> Result<()> {
+pub fn set_breakpoints(stopped: &Stopped, addrs: &[Addr]) -> Result<()> {
     let tid = stopped.tid();
     sys::set_debug_register(tid, 7, 0)?;
     let mut enabled = 0;
     for (register, addr) in (0..BREAKPOINTS).zip(addrs) {
-        sys::set_debug_register(tid, register, *addr)?;
+        sys::set_debug_register(tid, register, addr.0)?;
         enabled |= 1 << (2 * register);
     }
     sys::set_debug_register(tid, 7, enabled)
@@ -210,9 +210,9 @@ const BEHIND: usize = 3;
 ///
 /// # Errors
 /// Where the task was killed, or the kernel gives no debug register.
-pub fn set_behind(stopped: &Stopped, addr: u64) -> Result<()> {
+pub fn set_behind(stopped: &Stopped, addr: Addr) -> Result<()> {
     let tid = stopped.tid();
-    sys::set_debug_register(tid, BEHIND, addr)?;
+    sys::set_debug_register(tid, BEHIND, addr.0)?;
     sys::set_debug_register(tid, 7, sys::get_debug_register(tid, 7)? | 1 << (2 * BEHIND))
 }
 
@@ -242,7 +242,7 @@ pub fn clear_breakpoint(tid: Tid) -> Result<()> {
 ///
 /// # Errors
 /// Where the task was killed, or the kernel gives no debug registers.
-pub fn watch(stopped: &Stopped, range: &Range<u64>) -> Result<()> {
+pub fn watch(stopped: &Stopped, range: &Range<Addr>) -> Result<()> {
     /// Data is read or written (Intel SDM volume 3, 18.2.4).
     const ACCESSED: u64 = 3;
     sys::set_debug_register(stopped.tid(), 7, 0)?;
@@ -252,7 +252,7 @@ pub fn watch(stopped: &Stopped, range: &Range<u64>) -> Result<()> {
             .iter()
             .find(|(bytes, _)| *bytes == len)
             .map_or(0, |(_, bits)| *bits);
-        sys::set_debug_register(stopped.tid(), index, addr)?;
+        sys::set_debug_register(stopped.tid(), index, addr.0)?;
         control |= 1 << (2 * index) | (len << 2 | ACCESSED) << (16 + 4 * index);
     }
     sys::set_debug_register(stopped.tid(), 7, control)
@@ -281,9 +281,9 @@ pub fn take_trigger(stopped: &Stopped) -> Result<bool> {
 
 /// At most four pieces (address, length) that debug registers can watch, which cover these at most 24 bytes,
 /// if possible without more than them.
-fn pieces(range: &Range<u64>) -> Vec<(u64, u64)> {
+fn pieces(range: &Range<Addr>) -> Vec<(Addr, u64)> {
     const REGISTERS: usize = 4;
-    let exact = |mut at: u64| {
+    let exact = |mut at: Addr| {
         let mut pieces = Vec::new();
         while at < range.end {
             let fits = |len: &u64| at.is_multiple_of(*len) && at + len <= range.end;
@@ -297,7 +297,8 @@ fn pieces(range: &Range<u64>) -> Vec<(u64, u64)> {
     if pieces.len() <= REGISTERS {
         return pieces;
     }
-    (range.start & !7..range.end).step_by(8).map(|at| (at, 8)).take(REGISTERS).collect()
+    let first = range.start - range.start.0 % 8;
+    Addr::steps(first..range.end, 8).map(|at| (at, 8)).take(REGISTERS).collect()
 }
 
 #[cfg(test)]
@@ -309,38 +310,38 @@ mod tests {
         const LEFT: u64 = 0x2_ffff_0000_1f80;
         let bytes = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
         let differ = |wanted: &[u64], found: &[u64]| {
-            let held = [MemWrite { addr: 0x1000, data: bytes(wanted) }];
+            let held = [MemWrite { addr: Addr(0x1000), data: bytes(wanted) }];
             first_difference(|_, len| bytes(found)[..len.min(8 * found.len())].to_vec(), &held)
         };
         assert_eq!(differ(&[1, 2, 3, 4], &[1, 2, 3, 4]), None);
-        assert_eq!(differ(&[1, 2, 3, 4, 5], &[1, 2, 3, 7, 6]), Some((0x1018, 4)));
+        assert_eq!(differ(&[1, 2, 3, 4, 5], &[1, 2, 3, 7, 6]), Some((Addr(0x1018), 4)));
         for (wanted, found) in [(LEFT, 0), (7, LEFT)] {
             assert_eq!(differ(&[1, 2, 3, wanted], &[1, 2, 3, found]), None);
-            assert_eq!(differ(&[1, 2, 3, wanted, 5], &[1, 2, 3, found, 6]), Some((0x1020, 5)));
+            assert_eq!(differ(&[1, 2, 3, wanted, 5], &[1, 2, 3, found, 6]), Some((Addr(0x1020), 5)));
             assert_eq!(
                 differ(&[1, wanted], &[1, found]),
-                Some((0x1008, wanted)),
+                Some((Addr(0x1008), wanted)),
                 "it is elsewhere in an area"
             );
         }
         // Memory that is not there differs.
-        assert_eq!(differ(&[1, 2, 3, LEFT], &[1, 2]), Some((0x1010, 3)));
+        assert_eq!(differ(&[1, 2, 3, LEFT], &[1, 2]), Some((Addr(0x1010), 3)));
         // Less than eight bytes at the end.
-        let held = [MemWrite { addr: 0x1000, data: vec![1; 12] }];
+        let held = [MemWrite { addr: Addr(0x1000), data: vec![1; 12] }];
         let found = |_, _| [vec![1; 11], vec![2]].concat();
-        assert_eq!(first_difference(found, &held), Some((0x1004, 0x0101_0101_0101_0101)));
+        assert_eq!(first_difference(found, &held), Some((Addr(0x1004), 0x0101_0101_0101_0101)));
     }
 
     #[test]
     fn watched_pieces_cover_all_and_fit_the_registers() {
         for start in 0x1000..0x1008 {
             for len in 5..=24 {
-                let range = start..start + len;
+                let range = Addr(start)..Addr(start + len);
                 let pieces = pieces(&range);
                 assert!(pieces.len() <= 4, "{range:x?}");
-                let covered = |byte: u64| pieces.iter().any(|(at, len)| (*at..at + len).contains(&byte));
-                assert!(range.clone().all(covered), "{range:x?}: {pieces:x?}");
-                assert!(pieces.iter().all(|(at, len)| at % len == 0));
+                let covered = |byte: u64| pieces.iter().any(|(at, len)| (at.0..at.0 + len).contains(&byte));
+                assert!((range.start.0..range.end.0).all(covered), "{range:x?}: {pieces:x?}");
+                assert!(pieces.iter().all(|(at, len)| at.is_multiple_of(*len)));
             }
         }
     }

@@ -10,7 +10,7 @@
 //! cost the program its handler. Nor can SIGSTOP be blocked; it is sent again at the end.
 
 use bis_agent::{UNTRACED_SYSCALL, UNTRACED_SYSCALL_END};
-use bis_trace::types::{Registers, Signal, Tid};
+use bis_trace::types::{Addr, Registers, Signal, Tid};
 
 use crate::{
     error::{Result, TraceeError},
@@ -20,10 +20,10 @@ use crate::{
 };
 
 /// Registers for a call made at the agent's instruction, or at any `syscall` instruction `at`.
-fn call_registers(saved: &Registers, at: u64, nr: u64, args: [u64; 6]) -> Registers {
+fn call_registers(saved: &Registers, at: Addr, nr: u64, args: [u64; 6]) -> Registers {
     let [rdi, rsi, rdx, r10, r8, r9] = args;
     // orig_rax of -1 skips a call in progress and keeps the kernel from restarting one.
-    Registers { rip: at, rax: nr, orig_rax: u64::MAX, rdi, rsi, rdx, r10, r8, r9, ..*saved }
+    Registers { rip: at.0, rax: nr, orig_rax: u64::MAX, rdi, rsi, rdx, r10, r8, r9, ..*saved }
 }
 
 /// The signals that are blocked during a call: all but SIGILL, SIGTRAP, SIGBUS, SIGFPE and SIGSEGV.
@@ -88,12 +88,12 @@ impl<'a> Remote<'a> {
     /// # Errors
     /// [`TraceeError::Died`] where the task ended meanwhile.
     pub fn call(&mut self, nr: i64, args: [u64; 6]) -> Result<i64> {
-        self.call_at(UNTRACED_SYSCALL, UNTRACED_SYSCALL_END, nr, args)
+        self.call_at(Addr(UNTRACED_SYSCALL), Addr(UNTRACED_SYSCALL_END), nr, args)
     }
 
     /// Like [`Remote::call`], at another `syscall; int3`, whose int3 is at `end`: for an address space that
     /// has no agent yet.
-    pub fn call_at(&mut self, at: u64, end: u64, nr: i64, args: [u64; 6]) -> Result<i64> {
+    pub fn call_at(&mut self, at: Addr, end: Addr, nr: i64, args: [u64; 6]) -> Result<i64> {
         let slot = self.task.as_mut().expect("a guard that is not finished");
         let mut stopped = slot.take().expect("a stopped task");
         stopped.set_regs(&call_registers(&self.saved, at, nr.cast_unsigned(), args))?;
@@ -119,7 +119,7 @@ impl<'a> Remote<'a> {
                 Status::Signal(found) => {
                     let info = SigInfo(stopped.siginfo()?);
                     let regs = stopped.regs()?;
-                    if found == Signal::TRAP && info.is_breakpoint() && regs.rip == end + 1 {
+                    if found == Signal::TRAP && info.is_breakpoint() && regs.ip() == end + 1 {
                         **slot = Some(stopped);
                         return Ok(regs.result());
                     }
@@ -225,7 +225,7 @@ mod tests {
         let (tid, regs, mask) = (stopped.tid(), stopped.regs().unwrap(), stopped.sigmask().unwrap());
         let mut slot = Some(stopped);
         let mut remote = Remote::new(&mut slot).unwrap();
-        let error = remote.call_at(16, 18, libc::SYS_getpid, [0; 6]).unwrap_err();
+        let error = remote.call_at(Addr(16), Addr(18), libc::SYS_getpid, [0; 6]).unwrap_err();
         assert!(matches!(error, TraceeError::Unexpected { .. }), "{error}");
         drop(remote);
         let mut stopped = slot.expect("it is stopped still");

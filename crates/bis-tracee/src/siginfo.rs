@@ -1,7 +1,7 @@
 //! Signals as the kernel describes them (`siginfo_t`), what a process does with them, and which part of the
 //! stack the kernel writes when it calls a handler.
 
-use bis_trace::types::{Signal, Tid};
+use bis_trace::types::{Addr, Signal, Tid};
 
 use crate::{error::Result, memory::Memory, proc::Fields};
 
@@ -21,7 +21,7 @@ const KEPT: usize = 48;
 
 impl SigInfo {
     /// As a program has it at `addr`, to send it. None: it is not there.
-    pub fn read(memory: &Memory, addr: u64) -> Option<SigInfo> {
+    pub fn read(memory: &Memory, addr: Addr) -> Option<SigInfo> {
         let mut info = SigInfo([0; 128]);
         memory.read(addr, &mut info.0[..KEPT]).ok().map(|()| info)
     }
@@ -40,15 +40,15 @@ impl SigInfo {
     }
 
     /// si_addr, for faults.
-    pub fn addr(&self) -> u64 {
-        u64::from_le_bytes(std::array::from_fn(|i| self.0[16 + i]))
+    pub fn addr(&self) -> Addr {
+        Addr(u64::from_le_bytes(std::array::from_fn(|i| self.0[16 + i])))
     }
 
     /// The same of a fault at another address.
     #[must_use]
-    pub fn at(&self, addr: u64) -> SigInfo {
+    pub fn at(&self, addr: Addr) -> SigInfo {
         let mut info = *self;
-        info.0[16..24].copy_from_slice(&addr.to_le_bytes());
+        info.0[16..24].copy_from_slice(&addr.0.to_le_bytes());
         info
     }
 
@@ -201,7 +201,7 @@ pub fn is_stop(signal: Signal) -> bool {
 /// The ranges (address, length) that the kernel wrote when it built the frame of a handler that is about to
 /// execute its first instruction with this stack pointer: `struct rt_sigframe` of
 /// `arch/x86/include/asm/sigframe.h`, then the extended state that its ucontext points to.
-pub fn frame_ranges(memory: &Memory, rsp: u64) -> Vec<(u64, u64)> {
+pub fn frame_ranges(memory: &Memory, rsp: Addr) -> Vec<(Addr, u64)> {
     // pretcode 8, ucontext 304 (flags 8, link 8, stack 24, sigcontext 256, mask 8), siginfo 128.
     const FRAME_LEN: u64 = 8 + 304 + 128;
     // Within the frame: pretcode, flags, link, stack, then 23 words of sigcontext before the pointer.
@@ -212,8 +212,8 @@ pub fn frame_ranges(memory: &Memory, rsp: u64) -> Vec<(u64, u64)> {
     const FP_XSTATE_MAGIC1: u32 = 0x4650_5853;
 
     let mut ranges = vec![(rsp, FRAME_LEN)];
-    let fpstate = memory.read_u64(rsp + FPSTATE_AT).unwrap_or(0);
-    if fpstate != 0 {
+    let fpstate = memory.read_addr(rsp + FPSTATE_AT).unwrap_or_default();
+    if !fpstate.is_null() {
         let magic = memory.read_u32(fpstate + SW_AT).unwrap_or(0);
         let len = if magic == FP_XSTATE_MAGIC1 {
             u64::from(memory.read_u32(fpstate + SW_AT + 4).unwrap_or(0)).clamp(FXSAVE_LEN, 64 * 1024)
@@ -235,7 +235,7 @@ pub fn frame_ranges(memory: &Memory, rsp: u64) -> Vec<(u64, u64)> {
 ///
 /// # Errors
 /// Where the frame cannot be written.
-pub fn restore_flags(memory: &Memory, rsp: u64, eflags: u64) -> Result<()> {
+pub fn restore_flags(memory: &Memory, rsp: Addr, eflags: u64) -> Result<()> {
     // Behind pretcode, flags, link and stack: the 18th word of sigcontext.
     const FLAGS_AT: u64 = 8 + 8 + 8 + 24 + 17 * 8;
     const TRAP: u64 = 0x100;
@@ -248,11 +248,11 @@ pub fn restore_flags(memory: &Memory, rsp: u64, eflags: u64) -> Result<()> {
 
 /// Does the frame of a handler that is about to begin lie on an alternate stack (sigaltstack)? The frame says
 /// where the task has one.
-pub fn is_on_alternate_stack(memory: &Memory, rsp: u64) -> bool {
+pub fn is_on_alternate_stack(memory: &Memory, rsp: Addr) -> bool {
     // Behind pretcode, flags and link: `stack_t`, which is address, flags, size.
     const STACK_AT: u64 = 8 + 8 + 8;
     let word = |at| memory.read_u64(rsp + STACK_AT + at).unwrap_or(0);
-    rsp.checked_sub(word(0)).is_some_and(|offset| offset < word(16))
+    rsp.checked_since(Addr(word(0))).is_some_and(|offset| offset < word(16))
 }
 
 #[cfg(test)]

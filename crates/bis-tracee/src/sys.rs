@@ -11,7 +11,7 @@ pub use processor::*;
 
 use std::{io, mem, ptr};
 
-use bis_trace::types::{Registers, Signal, Tid};
+use bis_trace::types::{Addr, Registers, Signal, Tid};
 
 use crate::error::{Result, TraceeError};
 
@@ -245,7 +245,7 @@ pub fn has_epoll_pwait2() -> bool {
 /// Where a thread has registered its restartable sequences.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rseq {
-    pub addr: u64,
+    pub addr: Addr,
     pub len: u32,
     pub signature: u32,
 }
@@ -265,7 +265,7 @@ pub fn rseq_of(tid: Tid) -> Option<Rseq> {
     let mut told = Configuration { addr: 0, len: 0, signature: 0, flags: 0, unused: 0 };
     let len = mem::size_of::<Configuration>();
     with_data("ask for restartable sequences", PTRACE_GET_RSEQ_CONFIGURATION, tid, len, &mut told).ok()?;
-    (told.addr != 0).then_some(Rseq { addr: told.addr, len: told.len, signature: told.signature })
+    (told.addr != 0).then_some(Rseq { addr: Addr(told.addr), len: told.len, signature: told.signature })
 }
 
 /// The signals queued for the task alone (`shared` false) or for its process, at most 32.

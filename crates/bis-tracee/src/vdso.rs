@@ -2,6 +2,7 @@
 //! process each is overwritten with the system call that it stands for. The hooks may call a copy of what was
 //! there.
 
+use bis_trace::types::Addr;
 use std::ops::Range;
 
 use bis_rewrite::{SiteKind, clock_bytes, clock_fault};
@@ -38,10 +39,10 @@ const CLOCKS: [u32; 4] = [228, 96, 201, 309];
 /// A vdso that was diverted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Vdso {
-    pub start: u64,
+    pub start: Addr,
     /// The address of each `syscall` instruction that is there now, and the call's number; each is followed
     /// by a `ret`, and by at least two bytes of the old function that nobody executes.
-    pub sites: Vec<(u64, u32)>,
+    pub sites: Vec<(Addr, u32)>,
     /// What was there before.
     image: Vec<u8>,
     /// Where the text begins in it, and ends.
@@ -49,7 +50,7 @@ pub struct Vdso {
     /// Where clock_gettime, gettimeofday, time and getcpu are in it.
     clocks: [u64; 4],
     /// Where it holds other bytes now: address, length, and whether a function begins there.
-    changed: Vec<(u64, u64, bool)>,
+    changed: Vec<(Addr, u64, bool)>,
 }
 
 /// A copy of a vdso's text that can be called as C functions are.
@@ -63,14 +64,14 @@ pub struct ClockText {
 
 impl Vdso {
     /// Where it is.
-    pub fn range(&self) -> Range<u64> {
+    pub fn range(&self) -> Range<Addr> {
         self.start..self.start + self.image.len() as u64
     }
 
     /// What was overwritten: each address with the bytes that were there, and whether a function begins there
     /// that was diverted. Else it is in the rest of one, where nobody comes. In the order in which it was
     /// done.
-    pub fn changed(&self) -> impl Iterator<Item = (u64, &[u8], bool)> {
+    pub fn changed(&self) -> impl Iterator<Item = (Addr, &[u8], bool)> {
         self.changed.iter().filter_map(|(addr, len, is_function)| {
             let from = usize::try_from(addr - self.start).ok()?;
             Some((*addr, self.image.get(from..from + usize::try_from(*len).ok()?)?, *is_function))
@@ -79,16 +80,18 @@ impl Vdso {
 
     /// The kernel's own text, to lie at `at`, within 2 GiB of the vdso: it reads the pages beside the vdso
     /// from there. None if it cannot be moved for sure.
-    pub fn copy_for(&self, at: u64) -> Option<ClockText> {
+    pub fn copy_for(&self, at: Addr) -> Option<ClockText> {
         let (from, to) = self.text;
         let part = usize::try_from(from).ok()?..usize::try_from(to).ok()?;
-        let moved = bis_rewrite::moved(self.image.get(part.clone())?, self.start + from, self.range(), at)?;
+        let Range { start, end } = self.range();
+        let text = self.image.get(part.clone())?;
+        let moved = bis_rewrite::moved(text, (start + from).0, start.0..end.0, at.0)?;
         if self.clocks.contains(&0) {
             return None;
         }
         let mut bytes = self.image.clone();
         bytes[part].copy_from_slice(&moved);
-        Some(ClockText { bytes, clocks: self.clocks.map(|clock| at + clock) })
+        Some(ClockText { bytes, clocks: self.clocks.map(|clock| at.0 + clock) })
     }
 }
 
@@ -148,7 +151,7 @@ pub fn divert(mappings: &[Mapping], memory: &Memory) -> Result<Option<Vdso>> {
     }
     let from = changed.iter().map(|(addr, ..)| *addr).min().unwrap_or(vdso.start);
     let to = changed.iter().map(|(addr, len, _)| addr + len).max().unwrap_or(from);
-    let part = |addr: u64| usize::try_from(addr - vdso.start).unwrap_or(0);
+    let part = |addr: Addr| usize::try_from(addr - vdso.start).unwrap_or(0);
     memory.write(from, &now[part(from)..part(to)])?;
     Ok(Some(Vdso { start: vdso.start, sites, image, text, clocks, changed }))
 }

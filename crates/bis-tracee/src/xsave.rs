@@ -7,7 +7,7 @@
 //! and loaded it, so the area is not the same in replay. The program loads it back and cannot tell; whoever
 //! compares memory can.
 
-use bis_trace::types::PAGE;
+use bis_trace::types::Addr;
 use std::ops::Range;
 
 use crate::{Memory, cpu, sys};
@@ -25,12 +25,12 @@ const LEGACY: u64 = 3;
 
 /// The areas of `xsavec` in this much memory from `start` on, in bytes: those whose header lies there.
 #[must_use]
-pub fn areas(memory: &Memory, start: u64, len: usize) -> Vec<Range<u64>> {
+pub fn areas(memory: &Memory, start: Addr, len: usize) -> Vec<Range<Addr>> {
     let data = memory.read_upto(start, len);
     find(&data, start, cpu::xcr0(), component_len)
 }
 
-fn find(data: &[u8], start: u64, enabled: u64, component_len: impl Fn(u32) -> u64) -> Vec<Range<u64>> {
+fn find(data: &[u8], start: Addr, enabled: u64, component_len: impl Fn(u32) -> u64) -> Vec<Range<Addr>> {
     let skip = usize::try_from(start.next_multiple_of(ALIGN) - start).unwrap_or(usize::MAX);
     let mut found = Vec::new();
     for (index, header) in (0u64..).zip(data.get(skip..).unwrap_or_default().chunks_exact(HEADER_LEN)) {
@@ -64,14 +64,14 @@ const MASK_MAX: u64 = 0xff;
 
 /// The words in this much of a stack from `start` on, in bytes, that are masks ([`is_mask`]) of something.
 #[must_use]
-pub fn masks(memory: &Memory, start: u64, len: usize) -> Vec<Range<u64>> {
+pub fn masks(memory: &Memory, start: Addr, len: usize) -> Vec<Range<Addr>> {
     let first = start.next_multiple_of(ALIGN);
     let skip = usize::try_from(first - start).unwrap_or(usize::MAX);
     let data = memory.read_upto(start, len);
     let words = data.get(skip..).unwrap_or_default().chunks_exact(HEADER_LEN);
     let word = |piece: &[u8]| u64::from_le_bytes(std::array::from_fn(|i| piece[i]));
-    let masks = (first..).step_by(HEADER_LEN).zip(words.map(word));
-    masks.filter(|(at, word)| *word != 0 && is_mask(*at, *word)).map(|(at, _)| at..at + 8).collect()
+    let masks = first.and_behind(HEADER_LEN).zip(words.map(word));
+    masks.filter(|(at, word)| *word != 0 && is_mask(at.0, *word)).map(|(at, _)| at..at + 8).collect()
 }
 
 /// How much room a component has in an area, in bytes, with what may be left for its alignment.
@@ -91,10 +91,10 @@ pub fn is_mxcsr(addr: u64, word: u64) -> bool {
 
 /// These ranges (address, length), without what lies in one of the areas, and without those that are empty.
 #[must_use]
-pub fn leave_out(mut ranges: Vec<(u64, u64)>, areas: &[Range<u64>]) -> Vec<(u64, u64)> {
+pub fn leave_out(mut ranges: Vec<(Addr, u64)>, areas: &[Range<Addr>]) -> Vec<(Addr, u64)> {
     ranges.retain(|(_, len)| *len > 0);
     for area in areas {
-        let parts = |(addr, len): (u64, u64)| {
+        let parts = |(addr, len): (Addr, u64)| {
             let end = addr.saturating_add(len);
             [addr..end.min(area.start), addr.max(area.end)..end]
         };
@@ -106,8 +106,8 @@ pub fn leave_out(mut ranges: Vec<(u64, u64)>, areas: &[Range<u64>]) -> Vec<(u64,
 
 /// The whole pages that these areas lie in: checksums are of whole pages.
 #[must_use]
-pub fn pages(areas: &[Range<u64>]) -> Vec<Range<u64>> {
-    let page = |area: &Range<u64>| area.start / PAGE * PAGE..area.end.next_multiple_of(PAGE);
+pub fn pages(areas: &[Range<Addr>]) -> Vec<Range<Addr>> {
+    let page = |area: &Range<Addr>| area.start.page_floor()..area.end.page_ceil();
     areas.iter().map(page).collect()
 }
 
@@ -123,21 +123,29 @@ mod tests {
         data
     }
 
+    fn area(start: u64, end: u64) -> Range<Addr> {
+        Addr(start)..Addr(end)
+    }
+
     #[test]
     fn an_area_is_known_by_its_header() {
         let lens = |bit| if bit == 2 { 256 } else { 1000 };
-        let areas = |words| find(&header(words), 0x7ff0_0000, 0b1110_0111, lens);
+        let areas = |words| find(&header(words), Addr(0x7ff0_0000), 0b1110_0111, lens);
         let one = |words| match areas(words).as_slice() {
             [area] => (area.start, area.end - area.start),
             other => panic!("{other:?}"),
         };
-        assert_eq!(one([0b10, COMPACTED | 0b111, 0]), (0x7ff0_0080, 512 + 64 + 256));
-        assert_eq!(one([0, COMPACTED | 0b10, 0]), (0x7ff0_0080, 512 + 64));
-        assert_eq!(one([0x7fff_f7e4_a89f, COMPACTED | 0b111, 1]).0, 0x7ff0_0080, "written over beside it");
+        assert_eq!(one([0b10, COMPACTED | 0b111, 0]), (Addr(0x7ff0_0080), 512 + 64 + 256));
+        assert_eq!(one([0, COMPACTED | 0b10, 0]), (Addr(0x7ff0_0080), 512 + 64));
+        assert_eq!(
+            one([0x7fff_f7e4_a89f, COMPACTED | 0b111, 1]).0,
+            Addr(0x7ff0_0080),
+            "written over beside it"
+        );
         assert!(areas([0, COMPACTED | 0b1_0000_0000, 0]).is_empty(), "a component that there is not");
         assert!(areas([0b10, 0b111, 0]).is_empty(), "not compacted");
         assert!(areas([0b10, COMPACTED, 0]).is_empty(), "of nothing");
-        assert!(find(&[], 1, 7, lens).is_empty());
+        assert!(find(&[], Addr(1), 7, lens).is_empty());
     }
 
     #[test]
@@ -151,7 +159,7 @@ mod tests {
         // SAFETY: the area is aligned and longer than all components together (AMX's, the largest, has 8
         // KiB).
         unsafe { std::arch::x86_64::_xsavec64(area.0.as_mut_ptr(), 0b111) };
-        let start = area.0.as_ptr().addr() as u64;
+        let start = Addr(area.0.as_ptr().addr() as u64);
         let found = find(&area.0, start, cpu::xcr0(), component_len);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].start, start);
@@ -162,30 +170,33 @@ mod tests {
         let stack: Vec<u64> = (0..32).map(|i| [0xa2, 7, 0x7fff_0000, 0][i / 8]).collect();
         let bytes: Vec<u8> = stack.iter().flat_map(|word| word.to_le_bytes()).collect();
         let own = Memory::open(bis_trace::types::Tid(std::process::id().cast_signed())).expect("own memory");
-        let start = bytes.as_ptr().addr() as u64;
-        let expected: Vec<u64> = (0..bytes.len() as u64)
+        let start = Addr(bytes.as_ptr().addr() as u64);
+        let expected: Vec<Addr> = (0..bytes.len() as u64)
             .step_by(8)
             .filter(|at| (start + at).is_multiple_of(ALIGN))
             .filter(|at| matches!(stack[usize::try_from(at / 8).unwrap()], 0xa2 | 7))
             .map(|at| start + at)
             .collect();
         assert!(!expected.is_empty() || !start.is_multiple_of(8));
-        let found: Vec<u64> = masks(&own, start, bytes.len()).iter().map(|range| range.start).collect();
+        let found: Vec<Addr> = masks(&own, start, bytes.len()).iter().map(|range| range.start).collect();
         assert_eq!(found, expected);
     }
 
     #[test]
     fn what_is_left_of_a_range_beside_areas_pages_is_whole_pages() {
-        let areas = [0x7f_e100..0x7f_ea80, 0x7f_3f80..0x7f_4040];
-        let left = leave_out(vec![(0x7f_2000, 0xd000)], &pages(&areas));
-        assert_eq!(left, [(0x7f_2000, 0x1000), (0x7f_5000, 0x9000)]);
+        let areas = [area(0x7f_e100, 0x7f_ea80), area(0x7f_3f80, 0x7f_4040)];
+        let left = leave_out(vec![(Addr(0x7f_2000), 0xd000)], &pages(&areas));
+        assert_eq!(left, [(Addr(0x7f_2000), 0x1000), (Addr(0x7f_5000), 0x9000)]);
     }
 
     #[test]
     fn ranges_are_cut() {
-        let areas = [10..20, 30..40];
-        assert_eq!(leave_out(vec![(0, 50)], &areas), [(0, 10), (20, 10), (40, 10)]);
-        assert_eq!(leave_out(vec![(12, 3), (15, 10), (60, 1)], &areas), [(20, 5), (60, 1)]);
-        assert_eq!(leave_out(vec![(0, 50), (70, 0)], &[]), [(0, 50)]);
+        let areas = [area(10, 20), area(30, 40)];
+        assert_eq!(leave_out(vec![(Addr(0), 50)], &areas), [(Addr(0), 10), (Addr(20), 10), (Addr(40), 10)]);
+        assert_eq!(
+            leave_out(vec![(Addr(12), 3), (Addr(15), 10), (Addr(60), 1)], &areas),
+            [(Addr(20), 5), (Addr(60), 1)]
+        );
+        assert_eq!(leave_out(vec![(Addr(0), 50), (Addr(70), 0)], &[]), [(Addr(0), 50)]);
     }
 }

@@ -46,7 +46,7 @@ fn strings(list: &[Vec<u8>]) -> Value {
 
 fn echo(echo: &Echo) -> Value {
     let ranges: Value =
-        echo.ranges.iter().map(|(addr, len)| json!({"addr": address(*addr), "len": len})).collect();
+        echo.ranges.iter().map(|(addr, len)| json!({"addr": address(addr.0), "len": len})).collect();
     json!({"fd": echo.fd, "ranges": ranges, "sum": (echo.sum != 0).then(|| address(echo.sum))})
 }
 
@@ -117,11 +117,11 @@ fn patch(patch: &Patch) -> Value {
 
 fn cloned(cloned: &Cloned) -> Value {
     let Cloned { addr, offset, len, sum } = *cloned;
-    json!({"addr": address(addr), "offset": offset, "len": len, "sum": format!("{sum:016x}")})
+    json!({"addr": address(addr.0), "offset": offset, "len": len, "sum": format!("{sum:016x}")})
 }
 
 fn write(write: &MemWrite) -> Value {
-    json!({"addr": address(write.addr), "data": hex(&write.data)})
+    json!({"addr": address(write.addr.0), "data": hex(&write.data)})
 }
 
 fn backing(backing: &Backing) -> Value {
@@ -136,18 +136,18 @@ fn backing(backing: &Backing) -> Value {
 fn effect(effect: &Effect) -> Value {
     match effect {
         Effect::Map { addr, len, prot, backing: on } => json!({
-            "kind": "map", "addr": address(*addr), "len": len, "prot": prot, "backing": backing(on),
+            "kind": "map", "addr": address(addr.0), "len": len, "prot": prot, "backing": backing(on),
         }),
-        Effect::Unmap { addr, len } => json!({"kind": "unmap", "addr": address(*addr), "len": len}),
+        Effect::Unmap { addr, len } => json!({"kind": "unmap", "addr": address(addr.0), "len": len}),
         Effect::Protect { addr, len, prot } => {
-            json!({"kind": "protect", "addr": address(*addr), "len": len, "prot": prot})
+            json!({"kind": "protect", "addr": address(addr.0), "len": len, "prot": prot})
         }
         Effect::Remap { addr, old_len, new_addr, new_len, keep } => json!({
-            "kind": "remap", "addr": address(*addr), "old_len": old_len, "new_addr": address(*new_addr),
+            "kind": "remap", "addr": address(addr.0), "old_len": old_len, "new_addr": address(new_addr.0),
             "new_len": new_len, "keep": keep,
         }),
         Effect::Advise { addr, len, advice } => {
-            json!({"kind": "advise", "addr": address(*addr), "len": len, "advice": advice})
+            json!({"kind": "advise", "addr": address(addr.0), "len": len, "advice": advice})
         }
         Effect::NewObject { object, len, content } => {
             json!({"kind": "new_object", "object": object.0, "len": len, "content": content.map(|file| file.0)})
@@ -195,7 +195,7 @@ fn turns(turns: &[Turn]) -> Value {
 
 fn sum(sum: &RangeSum) -> Value {
     let RangeSum { addr, len, sum, is_stack } = *sum;
-    json!({"addr": address(addr), "len": len, "sum": format!("{sum:016x}"), "stack": is_stack})
+    json!({"addr": address(addr.0), "len": len, "sum": format!("{sum:016x}"), "stack": is_stack})
 }
 
 fn point(point: SignalPoint) -> &'static str {

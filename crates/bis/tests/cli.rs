@@ -18,7 +18,7 @@ use bis_trace::{
         Base, DomainEntry, Effect, Event, EventKind, Lapse, Machine, MemWrite, Meta, Outcome, SignalEvent,
         SignalPoint, Start, TaskEnd,
     },
-    types::{DomainId, Registers, Signal, Tid},
+    types::{Addr, DomainId, Registers, Signal, Tid},
 };
 
 /// What one run of bis came to.
@@ -106,7 +106,7 @@ fn call(nr: u64, args: [u64; 3], result: i64) -> EventKind {
     };
     let regs = Registers { rax: result.cast_unsigned(), ..entry };
     let writes = match nr {
-        0 => vec![MemWrite { addr: args[1], data: b"hello".to_vec() }],
+        0 => vec![MemWrite { addr: Addr(args[1]), data: b"hello".to_vec() }],
         _ => Vec::new(),
     };
     EventKind::Syscall { nr, entry, outcome: Box::new(Outcome { regs, writes, ..Default::default() }) }

@@ -15,7 +15,7 @@ use std::{
 
 use bis_trace::{
     event::{EventKind, PausePlace, RangeSum},
-    types::PAGE,
+    types::{Addr, PAGE},
 };
 use common::{Folder, Step, told::Told};
 use libtest_mimic::{Failed, Trial};
@@ -189,7 +189,7 @@ fn never_as_it_was(flag: &str) -> Result<(), Failed> {
     });
     let Some((seq, pause)) = pauses.last() else { return Err("there is no pause by its state".into()) };
     let addr = pause.regs.rsp & !(PAGE - 1);
-    pause.seen.insert(0, RangeSum { addr, len: PAGE, sum: 1, is_stack: false });
+    pause.seen.insert(0, RangeSum { addr: Addr(addr), len: PAGE, sum: 1, is_stack: false });
     let lie = folder.path().join("lie");
     told.write(&events, &lie)?;
     let step = replay(&folder, &lie)?;

@@ -25,7 +25,7 @@ use bis_replay::ours::{Exit, ProgramText, Shown, TextFiles};
 use bis_trace::{
     Trace,
     event::{Backing, Base, Effect, Event, EventKind, Meta, Outcome, PausePlace},
-    types::{DomainId, EventSeq, FileId, PAGE},
+    types::{Addr, DomainId, EventSeq, FileId, PAGE},
 };
 use common::{Folder, Step};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
@@ -393,7 +393,7 @@ impl Walk<'_> {
         let counts = |addr: u64| ours.is_some_and(|ours| ours.dense.iter().any(|text| text.addr == addr));
         for effect in &outcome.effects {
             match *effect {
-                Effect::Map { addr, len, prot, ref backing } => {
+                Effect::Map { addr: Addr(addr), len, prot, ref backing } => {
                     let file = match backing {
                         Backing::File { file, offset } => Some((*file, *offset)),
                         _ => None,
@@ -406,13 +406,13 @@ impl Walk<'_> {
                     }
                     space.pages.retain(|page, _| *page < addr || end <= *page);
                 }
-                Effect::Unmap { addr, len } => {
+                Effect::Unmap { addr: Addr(addr), len } => {
                     let end = addr + len.next_multiple_of(PAGE);
                     space.actual.remove(addr, end);
                     space.believed.remove(addr, end);
                     space.pages.retain(|page, _| *page < addr || end <= *page);
                 }
-                Effect::Protect { addr, len, prot } => {
+                Effect::Protect { addr: Addr(addr), len, prot } => {
                     let end = addr + len.next_multiple_of(PAGE);
                     for mappings in [&mut space.actual, &mut space.believed] {
                         for (start, mapping) in mappings.part(addr, end) {
@@ -420,7 +420,7 @@ impl Walk<'_> {
                         }
                     }
                 }
-                Effect::Remap { addr, old_len, new_addr, new_len, keep } => {
+                Effect::Remap { addr: Addr(addr), old_len, new_addr: Addr(new_addr), new_len, keep } => {
                     let parts = space.actual.part(addr, addr + old_len.min(new_len));
                     if !keep && addr != new_addr {
                         space.actual.remove(addr, addr + old_len);
@@ -432,14 +432,14 @@ impl Walk<'_> {
                     space.actual.remove(new_addr, new_addr + new_len);
                     space.believed.remove(new_addr, new_addr + new_len);
                 }
-                Effect::Advise { addr, len, advice: 4 } => {
+                Effect::Advise { addr: Addr(addr), len, advice: 4 } => {
                     space.pages.retain(|page, _| *page < addr || addr + len <= *page);
                 }
                 _ => {}
             }
         }
         for write in &outcome.writes {
-            self.write(space, write.addr, &write.data)?;
+            self.write(space, write.addr.0, &write.data)?;
         }
         let trace = self.trace;
         space.text.apply(outcome, |file| trace.open_file(file)).map_err(failed)?;

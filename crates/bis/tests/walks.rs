@@ -39,7 +39,7 @@ use bis_replay::World;
 use bis_trace::{
     Trace,
     event::Base,
-    types::{DomainId, EventSeq, PAGE, Registers, Tid},
+    types::{Addr, DomainId, EventSeq, Registers, Tid},
 };
 use bis_tracee::{checksum, maps::Mapping, place, xsave};
 use common::Folder;
@@ -318,15 +318,15 @@ struct State {
     /// With a sum of the vector registers.
     tasks: BTreeMap<Tid, (Registers, u64)>,
     /// Start, end, and sum of what is in between.
-    memory: Vec<(u64, u64, u64)>,
+    memory: Vec<(Addr, Addr, u64)>,
     /// With `BIS_WALK_LOG`, some of the bytes, for their differences.
-    bytes: BTreeMap<u64, Vec<u8>>,
+    bytes: BTreeMap<Addr, Vec<u8>>,
 }
 
 /// What memory holds from here on that is the same each time where functions are bound [lazily](LAZY), if it
 /// is not too much. None: all of it is, or nobody has looked. `used`: where a stack that is in this memory
 /// begins.
-fn what_repeats(session: &Session<'_>, start: u64, end: u64, used: Option<u64>) -> Option<Vec<u8>> {
+fn what_repeats(session: &Session<'_>, start: Addr, end: Addr, used: Option<Addr>) -> Option<Vec<u8>> {
     const LEN_MAX: u64 = 16 << 20;
     if end - start > LEN_MAX {
         return None;
@@ -337,7 +337,7 @@ fn what_repeats(session: &Session<'_>, start: u64, end: u64, used: Option<u64>) 
         return None;
     }
     let mut bytes = session.read_memory(start, end - start);
-    let at = |addr: u64| usize::try_from(addr.clamp(start, end) - start).unwrap_or(0).min(len);
+    let at = |addr: Addr| usize::try_from(addr.clamp(start, end) - start).unwrap_or(0).min(len);
     bytes.resize(len, 0);
     areas.iter().for_each(|area| bytes[at(area.start)..at(area.end)].fill(0));
     Some(bytes)
@@ -373,7 +373,7 @@ impl State {
         let ours = replica.our_task(first).ok_or("a task has no number")?;
         let (mut memory, mut bytes) = (Vec::new(), BTreeMap::new());
         for range in &ranges {
-            let within = tasks.values().map(|(registers, _): &(Registers, u64)| registers.rsp);
+            let within = tasks.values().map(|(registers, _): &(Registers, u64)| registers.sp());
             let used = within.filter(|rsp| !is_exact && (range.start..range.end).contains(rsp)).min();
             let start = used.unwrap_or(range.start);
             let is_all = is_exact || range.inode != 0;
@@ -381,7 +381,7 @@ impl State {
             let sum = match &repeats {
                 Some(bytes) => xxhash_rust::xxh3::xxh3_64(bytes),
                 None => {
-                    let (one, start) = (std::slice::from_ref(range), start.next_multiple_of(PAGE));
+                    let (one, start) = (std::slice::from_ref(range), start.page_ceil());
                     let sum = checksum::sum_mapped(ours, replica.memory(), one, start, range.end - start);
                     sum.map_err(|error| error.to_string())?.sum
                 }
@@ -687,7 +687,8 @@ impl Walk<'_, '_> {
             }
         }
         for (kind, addr, size) in points {
-            let point = Point { kind, addr, size, conditions: vec![], commands: vec![], persist: false };
+            let point =
+                Point { kind, addr: Addr(addr), size, conditions: vec![], commands: vec![], persist: false };
             self.session.points.insert(point.clone());
             self.note(&format!("{kind:?} point at {addr:#x}"));
             self.points.push(point);

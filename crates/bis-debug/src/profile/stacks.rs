@@ -11,7 +11,7 @@ use std::{
 };
 
 use bis_replay::{Replica, World, ours::ProgramText};
-use bis_trace::types::{FileId, PAGE, Tid};
+use bis_trace::types::{Addr, FileId, PAGE, Tid};
 use bis_tracee::maps::Mapping;
 use framehop::{
     ExplicitModuleSectionInfo, Module, Unwinder,
@@ -89,9 +89,9 @@ impl<'w> Stacks<'w> {
         let mut pages: HashMap<u64, Vec<u8>> = HashMap::new();
         let mut read = |addr: u64| {
             let page = addr & !(PAGE - 1);
-            let bytes = pages
-                .entry(page)
-                .or_insert_with(|| replica.memory().read_upto(page, usize::try_from(PAGE).unwrap_or(0)));
+            let bytes = pages.entry(page).or_insert_with(|| {
+                replica.memory().read_upto(Addr(page), usize::try_from(PAGE).unwrap_or(0))
+            });
             let at = usize::try_from(addr - page).unwrap_or(0);
             let word = bytes.get(at..at + 8).and_then(|word| word.try_into().ok()).ok_or(())?;
             Ok(u64::from_le_bytes(word))
@@ -132,7 +132,8 @@ impl<'w> Stacks<'w> {
             .map(|known| Text { range: known.range.clone(), file: known.file, offset: known.offset })
             .collect();
         let is_other = |mapping: &Mapping| {
-            !believed().any(|known| known.range.start < mapping.end && mapping.start < known.range.end)
+            !believed()
+                .any(|known| known.range.start < mapping.end.0 && mapping.start < Addr(known.range.end))
         };
         let maps = replica.maps().unwrap_or_default();
         let others = maps.iter().filter(|mapping| mapping.prot & 4 != 0 && is_other(mapping));
@@ -140,7 +141,7 @@ impl<'w> Stacks<'w> {
             let shown = mapping.name.rsplit(|byte| *byte == b'/').next()?;
             let entry =
                 self.world.files().find(|entry| !shown.is_empty() && entry.name.as_bytes() == shown)?;
-            Some(Text { range: mapping.start..mapping.end, file: entry.file, offset: mapping.offset })
+            Some(Text { range: mapping.start.0..mapping.end.0, file: entry.file, offset: mapping.offset })
         }));
         texts
     }

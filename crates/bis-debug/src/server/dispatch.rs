@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, io, net::TcpStream};
 
-use bis_trace::types::{Signal, Tid};
+use bis_trace::types::{Addr, Signal, Tid};
 
 use super::{connection::Connection, files::Files, monitor::Memory, processes, stops};
 use crate::{
@@ -190,7 +190,7 @@ impl<'t> Served<'t> {
             }
             Command::Symbol { name, value } => {
                 if name == FFLUSH {
-                    self.session.set_fflush(value);
+                    self.session.set_fflush(value.map(Addr));
                 }
                 reply::ok()
             }

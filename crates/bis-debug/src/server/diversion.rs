@@ -1,6 +1,6 @@
 //! What a client writes, and calls: in a copy of the program ([`crate::session::diversion`]).
 
-use bis_trace::types::{Signal, Tid};
+use bis_trace::types::{Addr, Signal, Tid};
 
 use super::dispatch::Served;
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl<'t> Served<'t> {
-    pub(super) fn write_memory(&mut self, addr: u64, data: &[u8]) -> Vec<u8> {
+    pub(super) fn write_memory(&mut self, addr: Addr, data: &[u8]) -> Vec<u8> {
         // To ask whether memory can be written in this way, clients write nothing.
         if data.is_empty() {
             return reply::ok();
@@ -54,7 +54,7 @@ impl<'t> Served<'t> {
     /// The copy goes on, if there is one that is to.
     pub(super) fn resume_copy(
         &mut self,
-        step: Option<(Tid, Option<(u64, u64)>)>,
+        step: Option<(Tid, Option<(Addr, Addr)>)>,
         signal: Option<Signal>,
     ) -> Option<Vec<u8>> {
         self.session.forget_given_up();

@@ -1,7 +1,7 @@
 //! What only LLDB asks, and what is told to it in other words. Delve probes for some of these packets too,
 //! and cannot go backwards where they are answered: so they are answered to LLDB alone.
 
-use bis_trace::types::{Signal, Tid};
+use bis_trace::types::{Addr, Signal, Tid};
 
 use super::{dispatch::Served, stops};
 use crate::{
@@ -76,7 +76,7 @@ impl Served<'_> {
             LldbCommand::ProcessInfo => self.process_info(),
             LldbCommand::ProcessInfoOf(pid) if pid == self.pid() => self.process_info(),
             LldbCommand::MemoryRegion(None) => reply::ok(),
-            LldbCommand::MemoryRegion(Some(addr)) => reply::lldb::memory_region(&self.region(addr)),
+            LldbCommand::MemoryRegion(Some(addr)) => reply::lldb::memory_region(&self.region(Addr(addr))),
             LldbCommand::ThreadsInfo => {
                 let threads: Vec<ThreadInfo> =
                     self.session.threads().into_iter().map(|tid| self.thread_info(tid)).collect();
@@ -127,7 +127,7 @@ impl Served<'_> {
     }
 
     /// The mapping at an address, or the gap.
-    fn region(&self, addr: u64) -> Region {
+    fn region(&self, addr: Addr) -> Region {
         let maps = self.session.maps();
         if let Some(mapping) = maps.iter().find(|mapping| (mapping.start..mapping.end).contains(&addr)) {
             let name = self.session.mapped_name(mapping);
@@ -141,7 +141,7 @@ impl Served<'_> {
         }
         let start = maps.iter().map(|mapping| mapping.end).filter(|end| *end <= addr).max();
         let end = maps.iter().map(|mapping| mapping.start).filter(|start| *start > addr).min();
-        Region { start: start.unwrap_or(0), end: end.unwrap_or(u64::MAX), mapped: None }
+        Region { start: start.unwrap_or(Addr::NULL), end: end.unwrap_or(Addr::MAX), mapped: None }
     }
 
     fn thread_info(&self, tid: Tid) -> ThreadInfo {
@@ -156,7 +156,7 @@ impl Served<'_> {
         let registers = self.session.registers(tid);
         let stack = registers.as_ref().map(|(registers, _)| registers.rbp);
         let memory = stack
-            .map(|addr| (addr, self.session.read_memory(addr, STACK_TOP)))
+            .map(|addr| (addr, self.session.read_memory(Addr(addr), STACK_TOP)))
             .filter(|(_, m)| !m.is_empty());
         ThreadInfo {
             tid,

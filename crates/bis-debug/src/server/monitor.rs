@@ -4,7 +4,7 @@
 
 use std::{fmt::Write as _, str::FromStr, time::Duration};
 
-use bis_trace::types::{DomainId, EventSeq, Tid};
+use bis_trace::types::{Addr, DomainId, EventSeq, Tid};
 
 use super::{dispatch::Served, processes::Entrance};
 use crate::session::{Report, Trouble, Why, intervals::Interval, place::Position, processes};
@@ -188,12 +188,12 @@ impl<'t> Served<'t> {
             ["watch-if", addr, len, code] => {
                 let (addr, len) = (u64::from_str_radix(addr, 16)?, u64::from_str_radix(len, 16)?);
                 let code = bytes(code).ok_or("the expression is not hexadecimal")?;
-                self.session.points.set_watch_condition(addr, len, Some(code));
+                self.session.points.set_watch_condition(Addr(addr), len, Some(code));
                 Ok("ok\n".into())
             }
             ["watch-unless", addr, len] => {
                 let (addr, len) = (u64::from_str_radix(addr, 16)?, u64::from_str_radix(len, 16)?);
-                self.session.points.set_watch_condition(addr, len, None);
+                self.session.points.set_watch_condition(Addr(addr), len, None);
                 Ok("ok\n".into())
             }
             _ => Err(Refused(format!("{:?} is no command of bis", words.join(" ")))),

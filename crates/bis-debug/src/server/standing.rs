@@ -3,7 +3,7 @@
 
 use std::{io, net::TcpStream, path::PathBuf};
 
-use bis_trace::types::{Registers, Signal, Tid};
+use bis_trace::types::{Addr, Registers, Signal, Tid};
 use bis_tracee::cpu;
 
 use super::connection::Connection;
@@ -47,7 +47,7 @@ pub trait Standing {
     fn registers(&self, tid: Tid) -> Option<(Registers, Vec<u8>)>;
 
     /// As much of the memory from an address on as is mapped without a gap.
-    fn read(&self, addr: u64, len: usize) -> Vec<u8>;
+    fn read(&self, addr: Addr, len: usize) -> Vec<u8>;
 
     fn auxv(&self) -> Vec<u8>;
 
@@ -123,7 +123,7 @@ impl Client<'_> {
         self.standing.registers(tid)
     }
 
-    fn read(&self, addr: u64, len: u64) -> Vec<u8> {
+    fn read(&self, addr: Addr, len: u64) -> Vec<u8> {
         self.standing.read(addr, usize::try_from(len.min(READ_MAX)).unwrap_or(0))
     }
 

@@ -19,7 +19,7 @@ use std::{
 use bis_replay::{Limit, Piece, Stop};
 use bis_trace::{
     event::EventKind,
-    types::{EventSeq, Tid},
+    types::{Addr, EventSeq, Tid},
 };
 
 use super::{
@@ -176,11 +176,11 @@ impl<'t> Session<'t> {
         }
         let places = self.places(&self.live.replica);
         let Some((index, tid, addr)) = self.last_arrival_in_window(&places) else { return Ok(None) };
-        if !self.points.is_plain(addr) {
+        if !self.points.is_plain(Addr(addr)) {
             return Ok(None);
         }
         self.position = self.go_in_window(index)?;
-        Ok(self.breakpoint_hit(&self.live, tid, addr))
+        Ok(self.breakpoint_hit(&self.live, tid, Addr(addr)))
     }
 
     /// What comes before the last hit, where the last search knows it and the user stands at that hit, or the
@@ -258,7 +258,7 @@ impl<'t> Session<'t> {
                 Ok(Some(hit))
             }
             Found::Nothing => Ok(None),
-            Found::TooMuch(addr) => self.last_of_many(from, end, addr, 1),
+            Found::TooMuch(addr) => self.last_of_many(from, end, Addr(addr), 1),
             Found::TooLong => {
                 let mut pieces = vec![(from.clone(), end.clone())];
                 for (mark, name) in self.strides(from, end, CHECKPOINT_EVERY)? {
@@ -284,7 +284,7 @@ impl<'t> Session<'t> {
         &mut self,
         from: &Mark<'t>,
         end: &Position,
-        addr: u64,
+        addr: Addr,
         events: u64,
     ) -> Result<Option<Hit>, Trouble> {
         if let Some(mark) = self.event_between(&from.position, end, events)? {
@@ -519,11 +519,15 @@ impl<'t> Session<'t> {
             }
             Stop::Point(tid, _) | Stop::Stepped(tid) => {
                 let rip = live.replica.registers(tid).map_or(0, |registers| registers.rip);
-                let report = self.breakpoint_hit(live, tid, rip);
+                let report = self.breakpoint_hit(live, tid, Addr(rip));
                 if report.is_none() {
-                    Self::was_false(&self.points, live, &mut search.way, rip)?;
+                    Self::was_false(&self.points, live, &mut search.way, Addr(rip))?;
                 }
-                report.map(|report| Hit { position: search.way.at_point(live, rip), report, note: None })
+                report.map(|report| Hit {
+                    position: search.way.at_point(live, Addr(rip)),
+                    report,
+                    note: None,
+                })
             }
             Stop::Watched(tid, pieces) => {
                 // Those of a leg come first.
@@ -560,7 +564,7 @@ impl<'t> Session<'t> {
     }
 
     /// The user's breakpoint at which this task stands, or the call that it makes there or has left.
-    fn breakpoint_hit(&self, live: &Live<'t>, tid: Tid, addr: u64) -> Option<Report> {
+    fn breakpoint_hit(&self, live: &Live<'t>, tid: Tid, addr: Addr) -> Option<Report> {
         let asker = &mut Asker { replica: &live.replica, target: &self.target, tid };
         if let Some(point) = self.points.breakpoint_at(addr, asker).filter(|point| point.commands.is_empty())
         {
@@ -591,7 +595,7 @@ impl<'t> Session<'t> {
             live.replica.next_event()?.map(|event| event.tid)
         };
         let place = tid.and_then(|tid| Some((tid, live.replica.registers(tid).ok()?.rip)));
-        let report = place.and_then(|(tid, addr)| self.breakpoint_hit(live, tid, addr));
+        let report = place.and_then(|(tid, addr)| self.breakpoint_hit(live, tid, Addr(addr)));
         Ok(report.map(|report| Hit { position: begin.clone(), report, note: None }))
     }
 

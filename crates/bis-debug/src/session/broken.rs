@@ -5,7 +5,7 @@
 //! goes backwards.
 
 use bis_replay::{Halt, Limit, ReplayError};
-use bis_trace::types::Tid;
+use bis_trace::types::{Addr, Tid};
 
 use super::{
     Report, Session, Trouble, Why,
@@ -39,12 +39,12 @@ impl Session<'_> {
     fn position_of_break(&mut self, tid: Tid) -> Option<Position> {
         let rip = self.live.replica.registers(tid).ok()?.rip;
         let call = rip.wrapping_sub(SYSCALL.len() as u64);
-        let is_call = self.live.replica.read_program(call, SYSCALL.len()) == SYSCALL;
+        let is_call = self.live.replica.read_program(Addr(call), SYSCALL.len()) == SYSCALL;
         let base = Position::at(self.live.replica.done().0);
         for addr in [rip].into_iter().chain(is_call.then_some(call)) {
-            match self.arrivals_up_to_break(&base, addr) {
+            match self.arrivals_up_to_break(&base, Addr(addr)) {
                 Ok(0) => {}
-                Ok(n) => return Some(base.then(Leg::Arrive { addr, n })),
+                Ok(n) => return Some(base.then(Leg::Arrive { addr: Addr(addr), n })),
                 Err(trouble) => {
                     tracing::info!(trouble = trouble.text(), "the place of a divergence is not found");
                     return None;
@@ -56,7 +56,7 @@ impl Session<'_> {
 
     /// How often tasks arrive at an address behind an event, until the replica cannot go on. It is the same
     /// each time.
-    fn arrivals_up_to_break(&mut self, base: &Position, addr: u64) -> Result<u64, Trouble> {
+    fn arrivals_up_to_break(&mut self, base: &Position, addr: Addr) -> Result<u64, Trouble> {
         let mut live = self.travel(base)?;
         live.replica.set_points(&[addr].into())?;
         live.replica.set_watches(&[])?;

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use bis_replay::Replica;
-use bis_trace::types::Tid;
+use bis_trace::types::{Addr, Tid};
 
 use super::{Catch, Session, Why};
 
@@ -14,23 +14,23 @@ const SYSCALL: [u8; 2] = [0x0f, 0x05];
 impl Session<'_> {
     /// Where breakpoints have to be, for what the user wants to know: those that the user has, and where
     /// hooked calls are caught; and where a task leaves a range of instructions that it is to run through.
-    pub(super) fn places(&self, replica: &Replica<'_>) -> BTreeSet<u64> {
+    pub(super) fn places(&self, replica: &Replica<'_>) -> BTreeSet<Addr> {
         let mut places = self.points.breakpoints();
         places.extend(self.exits.iter().flat_map(|exits| &exits.places));
         if self.caught_calls != Catch::None
             && let Some(text) = replica.text()
         {
-            places.extend(text.hooked_sites().flat_map(|site| [site, site + SYSCALL.len() as u64]));
+            places.extend(text.hooked_sites().map(Addr).flat_map(|site| [site, site + SYSCALL.len() as u64]));
         }
         places
     }
 
     /// The hooked call that a task enters or has left by coming to this address, if it is caught.
-    pub(super) fn hooked_call(&self, replica: &Replica<'_>, tid: Tid, addr: u64) -> Option<Why> {
+    pub(super) fn hooked_call(&self, replica: &Replica<'_>, tid: Tid, addr: Addr) -> Option<Why> {
         if self.caught_calls == Catch::None {
             return None;
         }
-        let is_call = |addr: u64| replica.read_program(addr, SYSCALL.len()) == SYSCALL;
+        let is_call = |addr: Addr| replica.read_program(addr, SYSCALL.len()) == SYSCALL;
         let registers = replica.registers(tid).ok()?;
         if is_call(addr) {
             let nr = replica.hooked_call().filter(|nr| *nr == registers.rax && self.caught_calls.has(*nr))?;
@@ -38,7 +38,7 @@ impl Session<'_> {
         }
         // A hooked call leaves in rcx where its hook has gone on.
         let site = replica.text()?.hooked_site(registers.rcx)?;
-        let is_return = site.insn.is_none() && site.addr.checked_add(SYSCALL.len() as u64) == Some(addr);
+        let is_return = site.insn.is_none() && site.addr.checked_add(SYSCALL.len() as u64) == Some(addr.0);
         let nr = is_return.then(|| replica.last_hooked_call()).flatten()?;
         self.caught_calls.has(nr).then_some(Why::Call { nr, is_entry: false })
     }

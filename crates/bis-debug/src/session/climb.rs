@@ -4,6 +4,7 @@
 //! Most are made after some time. Because programs go in rounds, the last ones are made at arrivals that are
 //! counted: some rounds in front of the end, or, if the end is behind loops, in the last rounds of those.
 
+use bis_trace::types::Addr;
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     time::Duration,
@@ -152,7 +153,11 @@ impl<'t> Session<'t> {
     }
 
     /// The points that a replica needs on its way, with those that are counted already, and another one.
-    pub(super) fn have_points(live: &mut Live<'t>, end: &Position, also: Option<u64>) -> Result<(), Trouble> {
+    pub(super) fn have_points(
+        live: &mut Live<'t>,
+        end: &Position,
+        also: Option<Addr>,
+    ) -> Result<(), Trouble> {
         let mut points = end.arrivals();
         points.extend(live.replica.traps().all_counts().keys());
         points.extend(also);
@@ -354,16 +359,17 @@ impl<'t> Session<'t> {
         // Only where a task has stood there surely begins an instruction: a point elsewhere would change what
         // the program does. A task that has ended stands nowhere.
         let Ok(rip) = live.replica.registers(tid).map(|registers| registers.rip) else { return Ok(()) };
-        if end.arrivals().contains(&rip) {
+        if end.arrivals().contains(&Addr(rip)) {
             return Ok(());
         }
         let Some(last) = rungs.last_mut() else { return Ok(()) };
         // The last arrival is the end itself.
-        let Some((count, ..)) = self.rounds(last, end, rip, None)?.filter(|(count, ..)| *count > 1) else {
+        let Some((count, ..)) = self.rounds(last, end, Addr(rip), None)?.filter(|(count, ..)| *count > 1)
+        else {
             return Ok(());
         };
         let back = (count / 40).clamp(1, ROUNDS_MAX);
-        let Some((_, mut live, done)) = self.rounds(last, end, rip, Some(count - back))? else {
+        let Some((_, mut live, done)) = self.rounds(last, end, Addr(rip), Some(count - back))? else {
             return Ok(());
         };
         Self::add_rung(rungs, &mut live, done)
@@ -390,15 +396,15 @@ impl<'t> Session<'t> {
         let (mut gone_on, mut latest) = (None, None);
         let (mut has_gone, mut is_whole) = (false, true);
         let mut calls = Calls::default();
-        let mut before: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut before: BTreeMap<Addr, u64> = BTreeMap::new();
         loop {
-            let mut seen: BTreeMap<u64, u64> = BTreeMap::new();
+            let mut seen: BTreeMap<Addr, u64> = BTreeMap::new();
             let mut standing = Standing::of(&mut live)?;
             for _ in 0..many {
                 if let Some(Standing { registers, .. }) = standing
-                    && !own.contains(&registers.rip)
+                    && !own.contains(&registers.ip())
                 {
-                    *seen.entry(registers.rip).or_default() += 1;
+                    *seen.entry(registers.ip()).or_default() += 1;
                 }
                 match self.one_step_to(&mut live, &mut goal, &mut window)? {
                     Stepped::Gone => {
@@ -429,7 +435,7 @@ impl<'t> Session<'t> {
                 }
             }
             let often = most_often(&seen);
-            let mut looks: VecDeque<u64> = often.iter().copied().take(LOOKS_MAX).collect();
+            let mut looks: VecDeque<Addr> = often.iter().copied().take(LOOKS_MAX).collect();
             let mut too_many = None;
             while let Some(addr) = looks.pop_front() {
                 let count = match self.count_rounds(rung, end, addr, None)? {
@@ -482,8 +488,8 @@ impl<'t> Session<'t> {
     }
 
     /// A replica does not stop there any more: whoever goes on from it would be stopped each time.
-    fn end_point(live: &mut Live<'t>, addr: u64) -> Result<(), Trouble> {
-        let mut points: BTreeSet<u64> = live.replica.traps().all_counts().into_keys().collect();
+    fn end_point(live: &mut Live<'t>, addr: Addr) -> Result<(), Trouble> {
+        let mut points: BTreeSet<Addr> = live.replica.traps().all_counts().into_keys().collect();
         points.remove(&addr);
         Ok(live.replica.set_points(&points)?)
     }
@@ -496,7 +502,7 @@ impl<'t> Session<'t> {
         &mut self,
         from: &mut Rung<'t>,
         end: &Position,
-        seen: &BTreeMap<u64, u64>,
+        seen: &BTreeMap<Addr, u64>,
     ) -> Result<Option<Rung<'t>>, Trouble> {
         let own = end.arrivals();
         let steps: u64 = seen.values().sum();
@@ -540,7 +546,7 @@ impl<'t> Session<'t> {
         &mut self,
         rung: &mut Rung<'t>,
         end: &Position,
-        addr: u64,
+        addr: Addr,
         until: Option<u64>,
     ) -> Result<Option<(u64, Live<'t>, Done)>, Trouble> {
         Ok(match self.count_rounds(rung, end, addr, until)? {
@@ -553,7 +559,7 @@ impl<'t> Session<'t> {
         &mut self,
         rung: &mut Rung<'t>,
         end: &Position,
-        addr: u64,
+        addr: Addr,
         until: Option<u64>,
     ) -> Result<Rounds<'t>, Trouble> {
         let (mut live, mut goal) = rung.resume_without_counts(end)?;
@@ -601,8 +607,8 @@ impl<'t> Session<'t> {
 
 /// The addresses that come more than twice, the most frequent first; of those that come equally often, and so
 /// are likely in the same loop, few.
-fn most_often(seen: &BTreeMap<u64, u64>) -> Vec<u64> {
-    let mut often: Vec<(u64, u64)> = seen.iter().map(|(addr, hits)| (*hits, *addr)).collect();
+fn most_often(seen: &BTreeMap<Addr, u64>) -> Vec<Addr> {
+    let mut often: Vec<(u64, Addr)> = seen.iter().map(|(addr, hits)| (*hits, *addr)).collect();
     often.retain(|(hits, _)| *hits > 2);
     often.sort_unstable_by(|a, b| b.cmp(a));
     let few = often

@@ -15,7 +15,7 @@
 //! A user who wants to write, or to try what would happen next, asks for a copy in so many words (`divert`).
 
 use bis_replay::{Diversion, Going, Halt, Heard, Paused, Piece};
-use bis_trace::types::{Registers, Signal, Tid};
+use bis_trace::types::{Addr, Registers, Signal, Tid};
 use bis_tracee::{maps::Mapping, siginfo::SigInfo};
 
 use super::{
@@ -172,7 +172,7 @@ impl<'t> Session<'t> {
         self.points.insert(point);
     }
 
-    fn is_executable(&self, addr: u64) -> bool {
+    fn is_executable(&self, addr: Addr) -> bool {
         let is_it = |mapping: &Mapping| {
             (mapping.start..mapping.end).contains(&addr)
                 && mapping.prot & libc::PROT_EXEC.cast_unsigned() != 0
@@ -237,7 +237,7 @@ impl<'t> Session<'t> {
     ///
     /// # Errors
     /// Where the recording would be changed.
-    pub fn write_memory(&mut self, tid: Tid, addr: u64, bytes: &[u8]) -> Result<(), Refusal> {
+    pub fn write_memory(&mut self, tid: Tid, addr: Addr, bytes: &[u8]) -> Result<(), Refusal> {
         let result = match self.writable(tid)? {
             Some(diverted) if diverted.may_write(addr) => {
                 diverted.diversion.write(addr, bytes).map_err(Refusal::from)
@@ -286,7 +286,11 @@ impl<'t> Session<'t> {
 
     /// Lets the copy go on: one task in it, by one instruction with `step`, or as many as lie in a range. A
     /// signal is what the client wants the program to get.
-    pub fn go_diverted(&mut self, step: Option<(Tid, Option<(u64, u64)>)>, signal: Option<Signal>) -> Report {
+    pub fn go_diverted(
+        &mut self,
+        step: Option<(Tid, Option<(Addr, Addr)>)>,
+        signal: Option<Signal>,
+    ) -> Report {
         let report = match signal {
             Some(signal) => Ok(self.over(&format!("would get {signal} now, which only the recording can"))),
             None => self.diverted_forward(step),
@@ -305,7 +309,7 @@ impl<'t> Session<'t> {
         Report { tid: self.tid, why: Why::Arrived }
     }
 
-    fn diverted_forward(&mut self, step: Option<(Tid, Option<(u64, u64)>)>) -> Result<Report, Trouble> {
+    fn diverted_forward(&mut self, step: Option<(Tid, Option<(Addr, Addr)>)>) -> Result<Report, Trouble> {
         let points = self.points.breakpoints_and_returns();
         let watches = self.points.watches();
         let values = self.arm_diverted(&points, &watches)?;
@@ -329,7 +333,7 @@ impl<'t> Session<'t> {
 
     fn arm_diverted(
         &mut self,
-        points: &std::collections::BTreeSet<u64>,
+        points: &std::collections::BTreeSet<Addr>,
         watches: &[Piece],
     ) -> Result<Values, Halt> {
         let Some(diverted) = &mut self.aside.diverted else { return Ok(Values::default()) };
@@ -355,8 +359,8 @@ impl<'t> Session<'t> {
             Paused::Stepped => {
                 let (_, range) = walk.step?;
                 let rip = self.registers(tid).map_or(0, |(registers, _)| registers.rip);
-                let in_range = range.is_some_and(|(start, end)| (start..end).contains(&rip));
-                if in_range && !self.points.breakpoints().contains(&rip) {
+                let in_range = range.is_some_and(|(start, end)| (start..end).contains(&Addr(rip)));
+                if in_range && !self.points.breakpoints().contains(&Addr(rip)) {
                     return None;
                 }
                 Why::Step
@@ -377,7 +381,7 @@ impl<'t> Session<'t> {
         Some(Report { tid, why })
     }
 
-    fn at_diverted_point(&mut self, tid: Tid, addr: u64, walk: &mut Walk) -> Option<Why> {
+    fn at_diverted_point(&mut self, tid: Tid, addr: Addr, walk: &mut Walk) -> Option<Why> {
         let diverted = self.aside.diverted.as_mut()?;
         let replica = diverted.diversion.replica();
         diverted.returned = replica.registers(tid).ok().map(|registers| registers.rax);
@@ -391,7 +395,7 @@ impl<'t> Session<'t> {
         }
         walk.past = !stops;
         if self.points.is_return(addr) {
-            self.show_held(tid, addr);
+            self.show_held(tid, addr.0);
         }
         stops.then_some(Why::Breakpoint { is_hardware })
     }
@@ -404,7 +408,7 @@ impl<'t> Session<'t> {
             return;
         };
         let around = (&self.alarm, &*self.stopper.interrupt);
-        match unwritten::flush(&mut diverted.diversion, (tid, fflush, at), around) {
+        match unwritten::flush(&mut diverted.diversion, (tid, fflush, Addr(at)), around) {
             Ok(held) => held.into_iter().for_each(|(fd, bytes)| self.hear_output(fd, bytes)),
             Err(halt) => tracing::debug!(why = Trouble::Halt(halt).text(), "the C library does not write"),
         }
@@ -446,7 +450,7 @@ impl<'t> Session<'t> {
 
 /// How a copy is led on.
 struct Walk {
-    step: Option<(Tid, Option<(u64, u64)>)>,
+    step: Option<(Tid, Option<(Addr, Addr)>)>,
     values: Values,
     /// The breakpoint where it stands is to be passed.
     past: bool,
@@ -458,7 +462,7 @@ impl Diverted<'_> {
         self.is_open || self.calls > 0
     }
 
-    fn may_write(&self, addr: u64) -> bool {
-        self.is_writable() || self.returned == Some(addr)
+    fn may_write(&self, addr: Addr) -> bool {
+        self.is_writable() || self.returned == Some(addr.0)
     }
 }

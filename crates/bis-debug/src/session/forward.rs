@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use bis_replay::{Halt, Limit, Piece, Stop};
 use bis_trace::{
     event::{Effect, Event, EventKind, TaskEnd},
-    types::{EventSeq, Tid},
+    types::{Addr, EventSeq, Tid},
 };
 
 use super::{
@@ -25,12 +25,12 @@ pub(super) const EVENT_AWAITED: Duration = Duration::from_millis(60);
 /// What of the way is known: where it began, and what was counted then.
 pub(super) struct Way {
     pub from: Position,
-    arrivals: BTreeMap<u64, u64>,
+    arrivals: BTreeMap<Addr, u64>,
     triggers: u64,
     watches: Arc<[Piece]>,
     pub values: Values,
     /// How often a condition did not hold since this event, and where.
-    falses: (EventSeq, BTreeMap<u64, u64>),
+    falses: (EventSeq, BTreeMap<Addr, u64>),
     /// What is counted for marks in a long computation.
     pub trail: Option<Trail>,
     /// The last event behind which the replica has stopped for nothing that the user was told of, since the
@@ -69,7 +69,7 @@ impl Way {
     }
 
     /// The position of a replica that has stopped at a breakpoint.
-    pub(super) fn at_point(&self, live: &Live<'_>, addr: u64) -> Position {
+    pub(super) fn at_point(&self, live: &Live<'_>, addr: Addr) -> Position {
         let (event, _) = live.replica.done();
         let traps = live.replica.traps();
         let arrivals = traps.arrivals(addr);
@@ -101,7 +101,7 @@ impl<'t> Session<'t> {
         points: &Points,
         live: &mut Live<'t>,
         way: &mut Way,
-        addr: u64,
+        addr: Addr,
     ) -> Result<(), Trouble> {
         let (event, _) = live.replica.done();
         if way.falses.0 != event {
@@ -131,7 +131,7 @@ impl<'t> Session<'t> {
     }
 
     /// Lets a task execute one instruction, or as many as lie in this range. None: no task of this id.
-    pub fn step(&mut self, tid: Tid, range: Option<(u64, u64)>) -> Report {
+    pub fn step(&mut self, tid: Tid, range: Option<(Addr, Addr)>) -> Report {
         match self.exec_return.take() {
             Some(report) => report,
             None => self.moving(|session| session.step_range(tid, range)),
@@ -195,7 +195,7 @@ impl<'t> Session<'t> {
     /// Does the user stand where the process ends, or where the replica cannot go on? There it stays. Where
     /// it executes the next program, that begins. Where the program still runs, it goes on first: for `step`,
     /// see [`Session::further`].
-    fn at_end(&mut self, step: Option<(Tid, Option<(u64, u64)>)>) -> Result<Option<Report>, Trouble> {
+    fn at_end(&mut self, step: Option<(Tid, Option<(Addr, Addr)>)>) -> Result<Option<Report>, Trouble> {
         if let Some(report) = &self.live.broken {
             return Ok(Some(report.clone()));
         }
@@ -469,7 +469,7 @@ impl<'t> Session<'t> {
         Ok(Some(Report { tid, why }))
     }
 
-    fn step_range(&mut self, tid: Tid, range: Option<(u64, u64)>) -> Result<Report, Trouble> {
+    fn step_range(&mut self, tid: Tid, range: Option<(Addr, Addr)>) -> Result<Report, Trouble> {
         if let Some(end) = self.at_end(Some((tid, range)))? {
             return Ok(end);
         }
@@ -501,11 +501,11 @@ impl<'t> Session<'t> {
             };
             let registers = self.live.replica.registers(tid);
             let rip = registers.map_or(0, |registers| registers.rip);
-            if let Some(why) = self.hooked_call(&self.live.replica, tid, rip) {
+            if let Some(why) = self.hooked_call(&self.live.replica, tid, Addr(rip)) {
                 return Ok(Report { tid, why });
             }
-            let in_range = range.is_some_and(|(start, end)| (start..end).contains(&rip));
-            if !in_range || self.points.breakpoints().contains(&rip) {
+            let in_range = range.is_some_and(|(start, end)| (start..end).contains(&Addr(rip)));
+            if !in_range || self.points.breakpoints().contains(&Addr(rip)) {
                 return Ok(Report { tid, why: Why::Step });
             }
             if self.stopper.take() {
@@ -518,7 +518,7 @@ impl<'t> Session<'t> {
             let Some(exits) = exits.clone() else { continue };
             let report = self.run_to_exit(exits)?;
             let rip = self.live.replica.registers(tid).map_or(0, |registers| registers.rip);
-            let in_range = range.is_some_and(|(start, end)| (start..end).contains(&rip));
+            let in_range = range.is_some_and(|(start, end)| (start..end).contains(&Addr(rip)));
             if report.why != Why::Step || !in_range {
                 return Ok(report);
             }
@@ -529,7 +529,7 @@ impl<'t> Session<'t> {
     /// One instruction of this task. The inner error is what stopped it before.
     fn step_live(
         &mut self,
-        (tid, range): (Tid, Option<(u64, u64)>),
+        (tid, range): (Tid, Option<(Addr, Addr)>),
         limit: &Limit<'_>,
         way: &mut Way,
     ) -> Result<Result<(), Report>, Trouble> {

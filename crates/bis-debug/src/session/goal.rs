@@ -1,5 +1,6 @@
 //! A replica on its way to a position: leg by leg, with stops in between for whoever wants them.
 
+use bis_trace::types::Addr;
 use std::collections::BTreeSet;
 
 use bis_replay::{Limit, Piece, Stop};
@@ -17,7 +18,7 @@ pub(super) struct Goal<'p> {
     pub position: &'p Position,
     pub done: Done,
     /// Addresses at which the replica is to stop each time, although the way counts arrivals there.
-    pub stops: Option<&'p BTreeSet<u64>>,
+    pub stops: Option<&'p BTreeSet<Addr>>,
 }
 
 /// How much of a way is done.
@@ -62,7 +63,7 @@ impl Goal<'_> {
     /// at this address.
     pub(super) fn with_arrivals<'p>(
         position: &'p Position,
-        addr: u64,
+        addr: Addr,
         live: &Live<'_>,
         count: u64,
     ) -> Goal<'p> {
@@ -72,7 +73,7 @@ impl Goal<'_> {
     }
 
     /// The address whose arrivals the present leg counts.
-    pub(super) fn counts(&self, live: &mut Live<'_>) -> Result<Option<u64>, Trouble> {
+    pub(super) fn counts(&self, live: &mut Live<'_>) -> Result<Option<Addr>, Trouble> {
         if !self.is_near(live)? {
             return Ok(None);
         }
@@ -127,7 +128,7 @@ impl Goal<'_> {
     }
 
     /// The addresses of the legs that are done, if no other leg and nobody else wants them.
-    fn passed(&self) -> BTreeSet<u64> {
+    fn passed(&self) -> BTreeSet<Addr> {
         let (done, left) = self.position.legs.split_at(self.done.leg.min(self.position.legs.len()));
         let mut passed = arrivals(done);
         passed.retain(|addr| self.stops.is_none_or(|stops| !stops.contains(addr)));
@@ -205,12 +206,12 @@ const FEW: u64 = 12;
 
 impl Position {
     /// The addresses whose arrivals it counts.
-    pub(super) fn arrivals(&self) -> BTreeSet<u64> {
+    pub(super) fn arrivals(&self) -> BTreeSet<Addr> {
         arrivals(&self.legs)
     }
 }
 
-fn arrivals(legs: &[Leg]) -> BTreeSet<u64> {
+fn arrivals(legs: &[Leg]) -> BTreeSet<Addr> {
     let addr = |leg: &Leg| match leg {
         Leg::Arrive { addr, .. } => Some(*addr),
         _ => None,

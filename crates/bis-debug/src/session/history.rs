@@ -10,7 +10,7 @@
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
 
 use bis_replay::{Checkpoint, Halt, Parcel};
-use bis_trace::types::{EventSeq, Tid};
+use bis_trace::types::{Addr, EventSeq, Tid};
 
 use super::{
     Live,
@@ -30,7 +30,7 @@ pub struct Mark<'t> {
     /// One of those that cut a long computation into pieces.
     is_stride: bool,
     /// How often tasks had come to addresses since the position's event.
-    arrivals: Rc<BTreeMap<u64, u64>>,
+    arrivals: Rc<BTreeMap<Addr, u64>>,
 }
 
 impl<'t> Mark<'t> {
@@ -273,7 +273,7 @@ impl<'t> History<'t> {
 
     /// The next of the marks that cut a long computation behind one of them, or behind an event: its
     /// position, and the arrivals that lead there from this one.
-    pub fn next_stride(&self, from: &Position) -> Option<(Position, u64, u64)> {
+    pub fn next_stride(&self, from: &Position) -> Option<(Position, Addr, u64)> {
         let marks = self.marks.iter().map(|(_, mark)| mark);
         marks.filter(|mark| mark.is_stride && mark.position != *from).find_map(|mark| {
             let (legs, count) = mark.position.done_at(from).filter(|_| mark.position.event == from.event)?;

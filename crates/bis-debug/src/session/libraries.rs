@@ -4,7 +4,7 @@
 //! Where the list is, the program's dynamic section says (`DT_DEBUG`); the C library's `link.h` has the two
 //! structures.
 
-use bis_trace::types::Tid;
+use bis_trace::types::{Addr, Tid};
 use object::elf::{DT_DEBUG, PT_DYNAMIC, PT_PHDR, PT_TLS};
 
 use super::Session;
@@ -68,8 +68,8 @@ impl Session<'_> {
         let mut seen = Vec::new();
         while at != 0 && !seen.contains(&at) {
             seen.push(at);
-            let version = u32::from_le_bytes(self.read_memory(at, 4).try_into().ok()?);
-            let list = self.read_word(at.checked_add(8)?)?;
+            let version = u32::from_le_bytes(self.read_memory(Addr(at), 4).try_into().ok()?);
+            let list = self.read_word(Addr(at.checked_add(8)?))?;
             let before = found.libraries.len();
             self.walk((list, 0), Some(at), serves_files, &mut found.libraries);
             // The first namespace begins with the program.
@@ -78,7 +78,7 @@ impl Session<'_> {
             }
             at = match version {
                 VERSION_WITH_NAMESPACES.. if part.namespace.is_none() => {
-                    self.read_word(at.checked_add(40)?)?
+                    self.read_word(Addr(at.checked_add(40)?))?
                 }
                 _ => 0,
             };
@@ -98,8 +98,9 @@ impl Session<'_> {
         let maps = self.maps();
         for _ in 0..LIBRARIES_MAX {
             let Some(entry) = self.link_map(at).filter(|entry| entry.before == before) else { return };
-            let mut path = String::from_utf8_lossy(&self.text_at(entry.name)).into_owned();
-            let mapping = maps.iter().find(|mapping| (mapping.start..mapping.end).contains(&entry.dynamic));
+            let mut path = String::from_utf8_lossy(&self.text_at(Addr(entry.name))).into_owned();
+            let mapping =
+                maps.iter().find(|mapping| (mapping.start..mapping.end).contains(&Addr(entry.dynamic)));
             let kept = mapping.and_then(|mapping| self.kept(mapping));
             // What the client reads through the server, it gets by the old name.
             let replaced = kept.and_then(|file| file_for_debugger(self.world.trace(), file));
@@ -112,13 +113,13 @@ impl Session<'_> {
     }
 
     fn link_map(&self, at: u64) -> Option<Entry> {
-        let bytes = self.read_memory(at, 40);
+        let bytes = self.read_memory(Addr(at), 40);
         let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         Some(Entry { bias: word(0)?, name: word(8)?, dynamic: word(16)?, next: word(24)?, before: word(32)? })
     }
 
     /// The bytes up to a null.
-    fn text_at(&self, addr: u64) -> Vec<u8> {
+    fn text_at(&self, addr: Addr) -> Vec<u8> {
         let mut bytes = self.read_memory(addr, PATH_MAX);
         let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(0);
         bytes.truncate(end);
@@ -127,13 +128,13 @@ impl Session<'_> {
 
     /// The address of the linker's `struct r_debug`; 0 before it has begun.
     fn linker_data(&self) -> Option<u64> {
-        self.read_word(self.linker_data_pointer()?)
+        self.read_word(Addr(self.linker_data_pointer()?))
     }
 
     /// Where the program's dynamic section has that address. None: it has no place for it.
     pub fn linker_data_pointer(&self) -> Option<u64> {
         let dynamic = self.program_headers()?.dynamic?;
-        let bytes = self.read_memory(dynamic, DYNAMIC_MAX * 16);
+        let bytes = self.read_memory(Addr(dynamic), DYNAMIC_MAX * 16);
         let mut tags = bytes.chunks_exact(16).take_while(|tag| tag[..8] != [0; 8]);
         let number = tags.position(|tag| tag[..8] == DT_DEBUG.to_le_bytes())?;
         dynamic.checked_add(16 * u64::try_from(number).ok()? + 8)
@@ -150,7 +151,7 @@ impl Session<'_> {
 
     /// `bias`: where it is known, because the headers do not tell of themselves.
     fn headers(&self, at: u64, count: u64, bias: Option<u64>) -> Option<Headers> {
-        let bytes = self.read_memory(at, count.min(HEADERS_MAX) * HEADER_LEN);
+        let bytes = self.read_memory(Addr(at), count.min(HEADERS_MAX) * HEADER_LEN);
         let all: Vec<(u32, u64)> = bytes
             .chunks_exact(usize::try_from(HEADER_LEN).ok()?)
             .map(|header| {
@@ -167,7 +168,7 @@ impl Session<'_> {
 
     /// Has a library thread-local variables?
     fn has_tls(&self, library: &Library) -> bool {
-        let header = self.read_memory(library.bias, ELF_HEADER_LEN);
+        let header = self.read_memory(Addr(library.bias), ELF_HEADER_LEN);
         let (Some(at), Some(count)) = (header.get(32..40), header.get(56..58)) else { return false };
         let at = u64::from_le_bytes(std::array::from_fn(|i| at[i]));
         let count = u16::from_le_bytes(std::array::from_fn(|i| count[i]));
@@ -184,13 +185,13 @@ impl Session<'_> {
     /// unloaded.
     pub fn musl_tls(&self, tid: Tid, map: u64) -> Option<u64> {
         let thread = self.shown().registers(tid).ok()?.fs_base;
-        let word = |addr: u64, at: u64| self.read_word(addr.checked_add(at)?);
-        let (third, fourth) = (word(thread, 16)?, word(thread, 24)?);
+        let word = |addr: Addr, at: u64| self.read_word(addr.checked_add(at)?);
+        let (third, fourth) = (word(Addr(thread), 16)?, word(Addr(thread), 24)?);
         // glibc's begins with its address as well, and has it once more in the third word, where musl has the
         // thread before: that is the thread itself where there is no other, and nothing yet where the thread
         // is new.
         let is_glibc = third == thread && fourth != thread;
-        if word(thread, 0)? != thread || is_glibc {
+        if word(Addr(thread), 0)? != thread || is_glibc {
             return None;
         }
         let loaded = self.libraries(Part::default(), true).unwrap_or_default();
@@ -202,10 +203,10 @@ impl Session<'_> {
             let having = loaded.libraries[..=at].iter().filter(|library| self.has_tls(library)).count();
             of_program + u64::try_from(having).ok()?
         };
-        let table = word(thread, 8)?;
-        if number == 0 || number > word(table, 0)? {
+        let table = word(Addr(thread), 8)?;
+        if number == 0 || number > word(Addr(table), 0)? {
             return None;
         }
-        word(table, number.checked_mul(8)?).filter(|addr| *addr != 0)
+        word(Addr(table), number.checked_mul(8)?).filter(|addr| *addr != 0)
     }
 }

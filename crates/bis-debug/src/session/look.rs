@@ -4,7 +4,7 @@ use std::fs::File;
 
 use bis_trace::{
     event::{Base, EventKind, FileEntry, Meta},
-    types::{DomainId, EventSeq, Registers, Signal, Tid},
+    types::{Addr, DomainId, EventSeq, Registers, Signal, Tid},
 };
 use bis_tracee::maps::Mapping;
 
@@ -29,12 +29,12 @@ impl Session<'_> {
     }
 
     /// As much of these bytes as is mapped without a gap.
-    pub fn read_memory(&self, addr: u64, len: u64) -> Vec<u8> {
+    pub fn read_memory(&self, addr: Addr, len: u64) -> Vec<u8> {
         self.shown().read_program(addr, usize::try_from(len).unwrap_or(usize::MAX))
     }
 
     /// Where a pattern is found first.
-    pub fn find(&self, addr: u64, len: u64, pattern: &[u8]) -> Option<u64> {
+    pub fn find(&self, addr: Addr, len: u64, pattern: &[u8]) -> Option<Addr> {
         const PIECE: u64 = 1 << 20;
         let end = addr.checked_add(len)?;
         let mut at = addr;
@@ -105,7 +105,7 @@ impl Session<'_> {
         }
         let first = self.world.trace().events(domain).next()?.ok()?;
         let EventKind::Start(start) = first.kind else { return None };
-        let stack = self.read_memory(start.outcome.regs.rsp, STACK_MAX as u64);
+        let stack = self.read_memory(start.outcome.regs.sp(), STACK_MAX as u64);
         let words: Vec<u64> = stack
             .chunks_exact(WORD)
             .map(|word| u64::from_le_bytes(std::array::from_fn(|i| word[i])))
@@ -134,7 +134,7 @@ impl Session<'_> {
         self.world.entry(self.executed()?).ok()?.base.program().map(|program| program.cwd.to_vec())
     }
 
-    pub(super) fn read_word(&self, addr: u64) -> Option<u64> {
+    pub(super) fn read_word(&self, addr: Addr) -> Option<u64> {
         let bytes = self.read_memory(addr, 8);
         Some(u64::from_le_bytes(bytes.try_into().ok()?))
     }
@@ -143,9 +143,9 @@ impl Session<'_> {
     /// description (its link map); `descriptor` says where in it the number is: three words of 32 bits, the
     /// last of which is the offset.
     pub fn tls_module(&self, map: u64, descriptor: u64) -> Option<u64> {
-        let bytes = self.read_memory(descriptor, 12);
+        let bytes = self.read_memory(Addr(descriptor), 12);
         let offset = u32::from_le_bytes(bytes.get(8..12)?.try_into().ok()?);
-        self.read_word(map.checked_add(offset.into())?).filter(|module| *module > 0)
+        self.read_word(Addr(map.checked_add(offset.into())?)).filter(|module| *module > 0)
     }
 
     /// Where a thread's copy of a library's thread-local variables is. None: the thread has none yet.
@@ -154,8 +154,8 @@ impl Session<'_> {
         // of which is the address.
         const NOT_YET: u64 = u64::MAX;
         let registers = self.shown().registers(tid).ok()?;
-        let table = self.read_word(registers.fs_base.checked_add(8)?)?;
-        let addr = self.read_word(table.checked_add(module.checked_mul(16)?)?)?;
+        let table = self.read_word(Addr(registers.fs_base.checked_add(8)?))?;
+        let addr = self.read_word(Addr(table.checked_add(module.checked_mul(16)?)?))?;
         (addr != NOT_YET && addr != 0).then_some(addr)
     }
 
@@ -182,8 +182,9 @@ impl Session<'_> {
         let ours: Vec<_> = self.shown().text().map(|text| text.ours().collect()).unwrap_or_default();
         let is_own = |mapping: &Mapping| {
             let all = bis_agent::OURS;
-            let is_in =
-                |range: &std::ops::Range<u64>| range.start <= mapping.start && mapping.end <= range.end;
+            let is_in = |range: &std::ops::Range<u64>| {
+                range.start <= mapping.start.0 && mapping.end <= Addr(range.end)
+            };
             !is_in(&all) && !ours.iter().any(is_in)
         };
         self.shown().maps().unwrap_or_default().into_iter().filter(is_own).collect()
@@ -192,8 +193,9 @@ impl Session<'_> {
     /// The kept file that a mapping shows.
     pub(super) fn kept(&self, mapping: &Mapping) -> Option<&FileEntry> {
         let believed = self.shown().text().and_then(|text| {
-            text.believed()
-                .find(|believed| believed.range.start < mapping.end && mapping.start < believed.range.end)
+            text.believed().find(|believed| {
+                believed.range.start < mapping.end.0 && mapping.start < Addr(believed.range.end)
+            })
         });
         if let Some(believed) = believed {
             return self.world.trace().file(believed.file).ok();

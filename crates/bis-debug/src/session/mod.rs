@@ -55,7 +55,7 @@ use std::{
 use bis_replay::{Company, Halt, Interrupt, Limit, ReplayError, Replica, Solo, Stop, World, solo::Ear};
 use bis_trace::{
     event::{DomainEntry, EventKind, TaskEnd},
-    types::{DomainId, EventSeq, Signal, Tid},
+    types::{Addr, DomainId, EventSeq, Signal, Tid},
 };
 
 use bis_tracee::balance;
@@ -161,7 +161,7 @@ pub enum Why {
     },
     Watchpoint {
         kind: PointKind,
-        addr: u64,
+        addr: Addr,
     },
     /// A step is done.
     Step,
@@ -291,7 +291,7 @@ pub struct Session<'t> {
     /// Checkpoints that are made by themselves, for the user.
     intervals: intervals::Intervals,
     /// The address of the C library's fflush, if there is one.
-    fflush: Option<u64>,
+    fflush: Option<Addr>,
     /// What breakpoints' commands have printed, and other news for the user.
     console: VecDeque<Vec<u8>>,
     /// Who is told of these instead.

@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use bis_replay::{Limit, Stop};
-use bis_trace::types::{Registers, Tid};
+use bis_trace::types::{Addr, Registers, Tid};
 
 use super::{Live, Session, Trouble, climb::Rung, goal::Goal, place::Position};
 
@@ -92,7 +92,7 @@ impl Calls {
         {
             return;
         }
-        let word = live.replica.read_program(rsp, 8);
+        let word = live.replica.read_program(Addr(rsp), 8);
         let to = word.try_into().map(u64::from_le_bytes);
         if let Some(to) = to.ok().filter(|to| behind.contains(to)) {
             self.calls.push(Call { to, rsp, since: self.steps });
@@ -140,11 +140,11 @@ impl<'t> Session<'t> {
         let Some(copy) = live.replica.checkpoint(&mut live.company)? else { return Ok(Over::None) };
         let mut rung = Rung { copy, done: goal.done, image: live.image };
         let points = live.replica.traps().all_counts().into_keys().collect();
-        Self::have_points(live, end, Some(call.to))?;
+        Self::have_points(live, end, Some(Addr(call.to)))?;
         let mut stops = 0;
         let has_returned = loop {
             let Some(stop) = self.toward(live, goal, &[], &Limit::default())? else { break false };
-            if matches!(stop, Stop::Point(at, addr) if at == tid && addr == call.to)
+            if matches!(stop, Stop::Point(at, addr) if at == tid && addr == Addr(call.to))
                 && live.replica.registers(tid).is_ok_and(|registers| registers.rsp > call.rsp)
             {
                 break true;

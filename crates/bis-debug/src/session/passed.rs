@@ -120,7 +120,7 @@ impl<'t> Session<'t> {
             };
             let (mut live, _) = rung.resume_without_counts(other)?;
             // Whether a task that stands there has arrived is the name's to say.
-            if Standing::of(&mut live)?.is_none_or(|standing| standing.registers.rip == *addr) {
+            if Standing::of(&mut live)?.is_none_or(|standing| standing.registers.rip == addr.0) {
                 break;
             }
             Self::have_points(&mut live, end, None)?;

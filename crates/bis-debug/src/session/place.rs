@@ -12,14 +12,14 @@
 use std::{fmt, str::FromStr, sync::Arc};
 
 use bis_replay::{Area, Piece};
-use bis_trace::types::{EventSeq, Tid};
+use bis_trace::types::{Addr, EventSeq, Tid};
 use bis_tracee::debug::{Access, Watch};
 
 /// A part of the way from one event to the next.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Leg {
     /// The n-th time from here that a task is about to execute this address.
-    Arrive { addr: u64, n: u64 },
+    Arrive { addr: Addr, n: u64 },
     /// The n-th time from here that one of these is touched: behind the instruction.
     Trigger { watches: Arc<[Piece]>, n: u64 },
     /// This task executes so many instructions (others may run before it does).
@@ -149,7 +149,7 @@ fn leg(text: &str) -> Option<Leg> {
             };
             if is_area {
                 return Some(Piece::Pages(Area {
-                    addr: hex(addr)?,
+                    addr: Addr(hex(addr)?),
                     len: counted(len)?,
                     access,
                     unchanged: false,
@@ -157,7 +157,7 @@ fn leg(text: &str) -> Option<Leg> {
             }
             let len = number(len).filter(|len| [1, 2, 4, 8].contains(len))?;
             let addr = hex(addr).filter(|addr| addr.is_multiple_of(len))?;
-            Some(Piece::Register(Watch { addr, len: u8::try_from(len).ok()?, access }))
+            Some(Piece::Register(Watch { addr: Addr(addr), len: u8::try_from(len).ok()?, access }))
         };
         let watches: Vec<Piece> = watches.split(',').map(watch).collect::<Option<_>>()?;
         return Some(Leg::Trigger { watches: watches.into(), n: counted(n)? });
@@ -166,7 +166,7 @@ fn leg(text: &str) -> Option<Leg> {
         return Some(Leg::Step { tid: Tid(tid.parse().ok()?), n: counted(n)? });
     }
     let (addr, n) = text.split_once('#').unwrap_or((text, "1"));
-    Some(Leg::Arrive { addr: hex(addr)?, n: counted(n)? })
+    Some(Leg::Arrive { addr: Addr(hex(addr)?), n: counted(n)? })
 }
 
 impl FromStr for Position {
@@ -202,11 +202,11 @@ mod tests {
     #[test]
     fn places_are_read_as_they_are_written() {
         let at = Position::at(EventSeq(77));
-        let arrive = Leg::Arrive { addr: 0x7fff_f7fc_1000, n: 12 };
+        let arrive = Leg::Arrive { addr: Addr(0x7fff_f7fc_1000), n: 12 };
         let watches: Arc<[Piece]> = Arc::from([
-            Piece::Register(Watch { addr: 0x1000, len: 8, access: Access::Write }),
-            Piece::Register(Watch { addr: 0x2004, len: 4, access: Access::Any }),
-            Piece::Pages(Area { addr: 0x3001, len: 200, access: Access::Write, unchanged: false }),
+            Piece::Register(Watch { addr: Addr(0x1000), len: 8, access: Access::Write }),
+            Piece::Register(Watch { addr: Addr(0x2004), len: 4, access: Access::Any }),
+            Piece::Pages(Area { addr: Addr(0x3001), len: 200, access: Access::Write, unchanged: false }),
         ]);
         let back = Leg::Back { n: 3, of: Arc::new(at.then(arrive.clone())) };
         for position in [
@@ -220,7 +220,10 @@ mod tests {
         ] {
             assert_eq!(position.to_string().parse(), Ok(position));
         }
-        assert_eq!("5+0x10".parse(), Ok(Position::at(EventSeq(5)).then(Leg::Arrive { addr: 16, n: 1 })));
+        assert_eq!(
+            "5+0x10".parse(),
+            Ok(Position::at(EventSeq(5)).then(Leg::Arrive { addr: Addr(16), n: 1 }))
+        );
         for bad in
             ["", "x", "5+10#1", "5+0x10#0", "5+0x#1", "-", "+0x10#1", "5#1", "5+3i", "5-0i", "5+", "5+w#1"]
         {
@@ -247,7 +250,7 @@ mod tests {
         ] {
             assert_eq!(at(end).done_at(&at(mark)), done, "{end} from {mark}");
         }
-        let (arrive, more) = (Leg::Arrive { addr: 16, n: 3 }, Leg::Arrive { addr: 16, n: 4 });
+        let (arrive, more) = (Leg::Arrive { addr: Addr(16), n: 3 }, Leg::Arrive { addr: Addr(16), n: 4 });
         assert_eq!(at("5").then(arrive).then(more), at("5+0x10#7"));
     }
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use bis_replay::{Area, Piece, Predicate, Replica};
-use bis_trace::types::Tid;
+use bis_trace::types::{Addr, Tid};
 use bis_tracee::debug::{Access, Watch};
 
 use crate::protocol::{
@@ -23,7 +23,7 @@ use crate::protocol::{
 pub const WATCHES_MAX: usize = 3;
 
 /// A watchpoint's key: its kind, address and length in bytes.
-pub type WatchKey = (PointKind, u64, u64);
+pub type WatchKey = (PointKind, Addr, u64);
 
 /// A watchpoint, and what watches it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -36,13 +36,13 @@ struct Watchpoint {
 /// See the module's text.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Points {
-    breakpoints: BTreeMap<u64, Point>,
+    breakpoints: BTreeMap<Addr, Point>,
     /// Where called functions return to, in memory in which nothing is executed. A client keeps those of
     /// calls that it has given up, and in the recording the program has its own bytes there.
-    returns: BTreeSet<u64>,
+    returns: BTreeSet<Addr>,
     watchpoints: Vec<Watchpoint>,
     /// Conditions that a client gives for writes to a range (address, length) by a command of its own.
-    watch_conditions: Vec<(u64, u64, Vec<u8>)>,
+    watch_conditions: Vec<(Addr, u64, Vec<u8>)>,
 }
 
 impl Points {
@@ -69,7 +69,7 @@ impl Points {
         self.watchpoints.push(Watchpoint { key, conditions: point.conditions, pieces });
     }
 
-    pub fn remove(&mut self, kind: PointKind, addr: u64, size: u64) {
+    pub fn remove(&mut self, kind: PointKind, addr: Addr, size: u64) {
         if kind.is_breakpoint() {
             self.breakpoints.remove(&addr);
         } else {
@@ -78,27 +78,27 @@ impl Points {
     }
 
     /// Writes to these bytes are told of only where this expression is not zero; with none, all are.
-    pub fn set_watch_condition(&mut self, addr: u64, len: u64, condition: Option<Vec<u8>>) {
+    pub fn set_watch_condition(&mut self, addr: Addr, len: u64, condition: Option<Vec<u8>>) {
         self.watch_conditions.retain(|(at, bytes, _)| (*at, *bytes) != (addr, len));
         self.watch_conditions.extend(condition.map(|code| (addr, len, code)));
     }
 
     /// Only a called function comes there.
-    pub fn add_return(&mut self, addr: u64) {
+    pub fn add_return(&mut self, addr: Addr) {
         self.returns.insert(addr);
     }
 
-    pub fn is_return(&self, addr: u64) -> bool {
+    pub fn is_return(&self, addr: Addr) -> bool {
         self.returns.contains(&addr)
     }
 
     /// The addresses of breakpoints in the recorded program.
-    pub fn breakpoints(&self) -> BTreeSet<u64> {
+    pub fn breakpoints(&self) -> BTreeSet<Addr> {
         self.breakpoints.keys().filter(|addr| !self.returns.contains(addr)).copied().collect()
     }
 
     /// The same in a copy of it, in which functions are called.
-    pub fn breakpoints_and_returns(&self) -> BTreeSet<u64> {
+    pub fn breakpoints_and_returns(&self) -> BTreeSet<Addr> {
         self.breakpoints.keys().copied().collect()
     }
 
@@ -116,13 +116,13 @@ impl Points {
     }
 
     /// Is there a breakpoint whose condition holds?
-    pub fn breakpoint_at(&self, addr: u64, asker: &mut Asker<'_, '_>) -> Option<&Point> {
+    pub fn breakpoint_at(&self, addr: Addr, asker: &mut Asker<'_, '_>) -> Option<&Point> {
         let point = self.breakpoints.get(&addr)?;
         asker.holds(&point.conditions).then_some(point)
     }
 
     /// Does a breakpoint here stop each time?
-    pub fn is_plain(&self, addr: u64) -> bool {
+    pub fn is_plain(&self, addr: Addr) -> bool {
         self.breakpoints
             .get(&addr)
             .is_some_and(|point| point.conditions.is_empty() && point.commands.is_empty())
@@ -130,7 +130,7 @@ impl Points {
 
     /// The condition of a breakpoint, if it has one and only stops where that holds, as the program can test
     /// it by itself.
-    pub fn predicate(&self, addr: u64) -> Option<Predicate> {
+    pub fn predicate(&self, addr: Addr) -> Option<Predicate> {
         let point = self.breakpoints.get(&addr).filter(|point| !point.conditions.is_empty())?;
         agent::compile(&point.conditions, addr)
     }
@@ -214,7 +214,7 @@ impl Look for Asker<'_, '_> {
         self.target.value(number.into(), &registers, &[])
     }
 
-    fn memory(&mut self, addr: u64, buffer: &mut [u8]) -> Result<(), Unreadable> {
+    fn memory(&mut self, addr: Addr, buffer: &mut [u8]) -> Result<(), Unreadable> {
         let bytes = self.replica.read_program(addr, buffer.len());
         if bytes.len() != buffer.len() {
             return Err(Unreadable);

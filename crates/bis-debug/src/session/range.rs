@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use bis_trace::types::Tid;
+use bis_trace::types::{Addr, Tid};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic};
 
 use super::{Report, Session, Trouble};
@@ -23,22 +23,23 @@ const EXITS_MAX: usize = 32;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Exits {
     pub tid: Tid,
-    pub places: BTreeSet<u64>,
+    pub places: BTreeSet<Addr>,
 }
 
 /// Where execution can leave these instructions, which begin at `start`: addresses outside of them, and
 /// instructions of which nobody knows where they lead. None: they cannot be understood, or lead to too many
 /// places.
-fn exits(start: u64, code: &[u8]) -> Option<BTreeSet<u64>> {
+fn exits(start: Addr, code: &[u8]) -> Option<BTreeSet<Addr>> {
     let end = start.checked_add(code.len() as u64)?;
     let mut places = BTreeSet::new();
-    let mut decoder = Decoder::with_ip(64, code, start, DecoderOptions::NONE);
+    let mut decoder = Decoder::with_ip(64, code, start.0, DecoderOptions::NONE);
     let mut instruction = Instruction::default();
     while decoder.can_decode() {
         decoder.decode_out(&mut instruction);
-        let (own, next, target) = (instruction.ip(), instruction.next_ip(), instruction.near_branch_target());
-        let is_outside = |addr: &u64| !(start..end).contains(addr);
-        let is_known = target != 0 && instruction.mnemonic() != Mnemonic::Syscall;
+        let [own, next, target] =
+            [instruction.ip(), instruction.next_ip(), instruction.near_branch_target()].map(Addr);
+        let is_outside = |addr: &Addr| !(start..end).contains(addr);
+        let is_known = !target.is_null() && instruction.mnemonic() != Mnemonic::Syscall;
         match instruction.flow_control() {
             _ if instruction.is_invalid() => return None,
             FlowControl::Next => places.extend([next].into_iter().filter(is_outside)),
@@ -58,8 +59,8 @@ fn exits(start: u64, code: &[u8]) -> Option<BTreeSet<u64>> {
 
 impl Session<'_> {
     /// Where this task can leave a range of the program's text, if it is worth it to wait for it there.
-    pub(super) fn exits_of(&self, tid: Tid, (start, end): (u64, u64)) -> Option<Exits> {
-        let len = end.checked_sub(start).filter(|len| *len <= LEN_MAX)?;
+    pub(super) fn exits_of(&self, tid: Tid, (start, end): (Addr, Addr)) -> Option<Exits> {
+        let len = end.checked_since(start).filter(|len| *len <= LEN_MAX)?;
         let code = self.live.replica.read_program(start, usize::try_from(len).ok()?);
         let places = exits(start, &code).filter(|_| code.len() as u64 == len)?;
         Some(Exits { tid, places })
@@ -83,7 +84,7 @@ mod tests {
     use super::*;
 
     fn of(code: &[u8]) -> Option<Vec<u64>> {
-        exits(0x1000, code).map(|places| places.into_iter().collect())
+        exits(Addr(0x1000), code).map(|places| places.into_iter().map(|place| place.0).collect())
     }
 
     #[test]

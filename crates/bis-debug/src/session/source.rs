@@ -11,7 +11,10 @@ use std::{
 };
 
 use bis_replay::{Halt, Limit, Piece};
-use bis_trace::{event::EventKind, types::Tid};
+use bis_trace::{
+    event::EventKind,
+    types::{Addr, Tid},
+};
 use bis_tracee::debug::{self, Access, Watch};
 
 use super::{Report, Session, Trouble, Why, images, place::Position};
@@ -23,10 +26,10 @@ const AREA_MAX: u64 = 8 * debug::COUNT as u64;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Onward {
     /// It stops in front of these instructions.
-    pub breakpoints: Vec<u64>,
+    pub breakpoints: Vec<Addr>,
     /// It stops behind what touches these bytes: address, length (1, 2, 4 or 8, which divides the address),
     /// and whether reads stop it, too.
-    pub watches: Vec<(u64, u8, bool)>,
+    pub watches: Vec<(Addr, u8, bool)>,
     /// This task executes one instruction, and then it stops.
     pub step: Option<Tid>,
     /// It stops behind each event.
@@ -58,7 +61,7 @@ pub trait Source: Send {
     ///
     /// # Errors
     /// As [`Source::go_on`].
-    fn write(&mut self, tid: Tid, addr: u64, bytes: &[u8]) -> io::Result<Advance>;
+    fn write(&mut self, tid: Tid, addr: Addr, bytes: &[u8]) -> io::Result<Advance>;
 
     /// Lets it go on without anybody who looks.
     ///
@@ -92,7 +95,7 @@ impl LiveProgram {
         state.is_over = true;
     }
 
-    fn write(&self, tid: Tid, addr: u64, bytes: &[u8]) {
+    fn write(&self, tid: Tid, addr: Addr, bytes: &[u8]) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if state.is_over {
             return;
@@ -177,7 +180,7 @@ impl Session<'_> {
 
     /// The replica stands at the end of the trace: lets the program go on from there. `step`: the user wants
     /// this task to make a step, or steps within these addresses.
-    pub(super) fn further(&mut self, step: Option<(Tid, Option<(u64, u64)>)>) -> Result<Further, Trouble> {
+    pub(super) fn further(&mut self, step: Option<(Tid, Option<(Addr, Addr)>)>) -> Result<Further, Trouble> {
         let Some(program) = self.origin.program.clone() else { return Ok(Further::Nothing) };
         if std::mem::take(&mut self.origin.is_interrupted) {
             return Ok(Further::Stopped(Report { tid: self.tid, why: Why::Interrupted }));
@@ -227,7 +230,7 @@ impl Session<'_> {
 
     /// Writes to the memory of the program itself, if the user stands where it does, and goes on to behind
     /// the event that tells of it. False: not there, or it cannot be written.
-    pub(super) fn write_to_program(&mut self, tid: Tid, addr: u64, bytes: &[u8]) -> Result<bool, Trouble> {
+    pub(super) fn write_to_program(&mut self, tid: Tid, addr: Addr, bytes: &[u8]) -> Result<bool, Trouble> {
         if !self.is_at_program()? {
             return Ok(false);
         }
@@ -248,16 +251,16 @@ impl Session<'_> {
 
     /// Where the trace ends, the program has been stopped at a breakpoint, in front of which the replica has
     /// not been: the event that tells of it came first. None: it stands at none, or the user knows.
-    pub(super) fn unseen_point(&self) -> Option<(Tid, u64)> {
+    pub(super) fn unseen_point(&self) -> Option<(Tid, Addr)> {
         self.origin.program.as_ref()?;
         let (_, tid) = self.live.replica.done();
-        let rip = self.live.replica.registers(tid).ok()?.rip;
+        let rip = self.live.replica.registers(tid).ok()?.ip();
         let is_new = self.points.breakpoints().contains(&rip) && !self.live.replica.is_told(tid);
         is_new.then_some((tid, rip))
     }
 
     /// Where the program is to stop.
-    fn onward(&self, step: Option<(Tid, Option<(u64, u64)>)>) -> Onward {
+    fn onward(&self, step: Option<(Tid, Option<(Addr, Addr)>)>) -> Onward {
         let register = |piece: &Piece| match piece {
             Piece::Register(watch) => vec![*watch],
             Piece::Pages(area) => Watch::cover(area.addr, area.len.min(AREA_MAX), area.access),
@@ -268,8 +271,8 @@ impl Session<'_> {
         let is_rough = watches.len() > debug::COUNT || pieces.iter().any(is_large);
         let watches = watches.iter().take(debug::COUNT);
         let watches = watches.map(|watch| (watch.addr, watch.len, watch.access == Access::Any)).collect();
-        let mut breakpoints: Vec<u64> = self.points.breakpoints().into_iter().collect();
-        let rip = |tid| self.live.replica.registers(tid).map_or(0, |registers| registers.rip);
+        let mut breakpoints: Vec<Addr> = self.points.breakpoints().into_iter().collect();
+        let rip = |tid| self.live.replica.registers(tid).map_or(Addr::NULL, |registers| registers.ip());
         let mut stepped = step.map(|(tid, _)| tid);
         // To the places where the line can be left, unless the task stands at one.
         if let Some((tid, Some(range))) = step

@@ -5,6 +5,7 @@
 //! itself counts how often it comes to one of them. When that one is interrupted, it goes on to the next
 //! arrival: that place has a name. For the next stride the same address mostly does.
 
+use bis_trace::types::Addr;
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -71,7 +72,7 @@ impl<'t> Session<'t> {
         &mut self,
         from: &Mark<'t>,
         end: &Position,
-        addr: u64,
+        addr: Addr,
         n: u64,
     ) -> Result<Option<(Mark<'t>, Position)>, Trouble> {
         let mut live = from.resume()?;
@@ -101,7 +102,7 @@ impl<'t> Session<'t> {
         from: &Mark<'t>,
         end: &Position,
         time: Duration,
-        hint: &mut Option<u64>,
+        hint: &mut Option<Addr>,
     ) -> Result<Stride<'t>, Trouble> {
         let mut live = from.resume()?;
         // Behind an event, another loop runs.
@@ -231,22 +232,22 @@ impl<'t> Session<'t> {
     /// where a task has stood there surely begins an instruction. Not where the next event is looked for, a
     /// pause, by a jump in its text: with a count there, the task would have to be stopped each time that it
     /// comes by.
-    pub(super) fn frequent(&mut self, live: &mut Live<'t>) -> Result<Vec<u64>, Trouble> {
+    pub(super) fn frequent(&mut self, live: &mut Live<'t>) -> Result<Vec<Addr>, Trouble> {
         live.replica.end_counts()?;
         live.replica.set_points(&BTreeSet::new())?;
         let sought = live.replica.sought()?;
-        let mut seen: BTreeMap<u64, usize> = BTreeMap::new();
+        let mut seen: BTreeMap<Addr, usize> = BTreeMap::new();
         for _ in 0..LOOK {
             let Some(tid) = live.replica.next_event()?.map(|event| event.tid) else { break };
             let registers = live.replica.registers(tid).map_err(bis_replay::Halt::from)?;
-            *seen.entry(registers.rip).or_default() += 1;
+            *seen.entry(registers.ip()).or_default() += 1;
             let limit = Limit { step: true, each_event: true, ..Limit::default() };
             if !matches!(self.run_until(live, &limit)?, Stop::Stepped(_)) {
                 break;
             }
         }
         seen.retain(|addr, _| sought.as_ref().is_none_or(|text| !text.contains(addr)));
-        let mut often: Vec<(usize, u64)> = seen.into_iter().map(|(addr, count)| (count, addr)).collect();
+        let mut often: Vec<(usize, Addr)> = seen.into_iter().map(|(addr, count)| (count, addr)).collect();
         often.sort_unstable_by(|one, other| other.cmp(one));
         Ok(often.into_iter().map(|(_, addr)| addr).take(TRIED_MAX).collect())
     }
@@ -269,7 +270,7 @@ impl<'t> Session<'t> {
 struct Going<'p> {
     goal: Goal<'p>,
     /// What is counted, and how much of it there was at first.
-    addr: Option<u64>,
+    addr: Option<Addr>,
     first: u64,
 }
 
@@ -279,7 +280,7 @@ impl<'p> Going<'p> {
         live: &mut Live<'t>,
         from: &Mark<'t>,
         end: &'p Position,
-        addr: Option<u64>,
+        addr: Option<Addr>,
     ) -> Result<Option<Going<'p>>, Trouble> {
         Session::have_points(live, end, addr)?;
         live.replica.set_watches(&[])?;

@@ -13,7 +13,7 @@
 use std::time::Duration;
 
 use bis_replay::Limit;
-use bis_trace::types::EventSeq;
+use bis_trace::types::{Addr, EventSeq};
 
 use super::{
     Live, Session, Trouble,
@@ -29,7 +29,7 @@ const COUNT_NS: u64 = 20;
 /// What is counted on the way.
 #[derive(Clone, Debug)]
 pub(super) struct Trail {
-    addr: u64,
+    addr: Addr,
     /// The interval in which it is.
     event: EventSeq,
     /// Where it began, and how many arrivals there were then.
@@ -82,7 +82,12 @@ impl<'t> Session<'t> {
 
     /// The live replica has come to a breakpoint that is none for the user now, or to what is counted for
     /// marks. True: it was for a mark.
-    pub(super) fn mark_at_point(&mut self, way: &mut Way, addr: u64, due: &mut Due) -> Result<bool, Trouble> {
+    pub(super) fn mark_at_point(
+        &mut self,
+        way: &mut Way,
+        addr: Addr,
+        due: &mut Due,
+    ) -> Result<bool, Trouble> {
         let (event, _) = self.live.replica.done();
         let Some(trail) = way.trail.as_ref().filter(|trail| trail.addr == addr) else {
             self.mark_at_stop(way, way.at_point(&self.live, addr), due)?;
@@ -206,7 +211,7 @@ impl<'t> Session<'t> {
         let Some(mark) = mark else { return Ok(false) };
         let ahead = self.history.next_stride(&mark.position).map(|(_, addr, _)| addr);
         let places = self.places(&self.live.replica);
-        let mut tried: Vec<u64> = ahead.into_iter().collect();
+        let mut tried: Vec<Addr> = ahead.into_iter().collect();
         tried.extend(self.frequent_here()?);
         for addr in tried.into_iter().filter(|addr| !places.contains(addr)) {
             let mut live = mark.resume()?;
@@ -240,7 +245,7 @@ impl<'t> Session<'t> {
     }
 
     /// What the program executes often from where the live replica stands, which stays there.
-    fn frequent_here(&mut self) -> Result<Vec<u64>, Trouble> {
+    fn frequent_here(&mut self) -> Result<Vec<Addr>, Trouble> {
         let Some(mut copy) = self.live.replica.checkpoint(&mut self.live.company)? else {
             return Ok(Vec::new());
         };

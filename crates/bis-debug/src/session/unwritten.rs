@@ -10,7 +10,7 @@ use std::{
 };
 
 use bis_replay::{Diversion, Going, Halt, Heard, Paused};
-use bis_trace::types::{Registers, Tid};
+use bis_trace::types::{Addr, Registers, Tid};
 
 use super::{Session, alarm::Alarm};
 use bis_replay::Interrupt;
@@ -27,7 +27,7 @@ pub(super) type Held = BTreeMap<u8, Vec<u8>>;
 /// Makes the library write what it holds. `at` is an address at which nothing can be executed.
 pub(super) fn flush(
     diversion: &mut Diversion<'_>,
-    (tid, fflush, at): (Tid, u64, u64),
+    (tid, fflush, at): (Tid, Addr, Addr),
     (alarm, interrupt): (&Alarm, &Interrupt),
 ) -> Result<Held, Halt> {
     let mut held = Held::new();
@@ -39,11 +39,11 @@ pub(super) fn flush(
     };
     // As after a call: 8 bytes below what is a multiple of 16.
     let rsp = (before.rsp.wrapping_sub(RED_ZONE) & !15).wrapping_sub(8);
-    diversion.write(rsp, &at.to_le_bytes())?;
+    diversion.write(Addr(rsp), &at.0.to_le_bytes())?;
     let replica = diversion.replica_mut();
     replica.set_points(&BTreeSet::from([at]))?;
     replica.set_watches(&[])?;
-    diversion.set_registers(tid, &Registers { rip: fflush, rsp, rdi: 0, rax: 0, ..before }, None)?;
+    diversion.set_registers(tid, &Registers { rip: fflush.0, rsp, rdi: 0, rax: 0, ..before }, None)?;
     alarm.set(TIME_MAX);
     let going = Going { tid, step: false, past: false, interrupt };
     let paused = diversion.run(&going, &mut hear);
@@ -59,7 +59,7 @@ pub(super) fn flush(
 
 impl Session<'_> {
     /// The C library's function that writes what its streams hold.
-    pub fn set_fflush(&mut self, addr: Option<u64>) {
+    pub fn set_fflush(&mut self, addr: Option<Addr>) {
         self.fflush = addr;
     }
 
@@ -68,7 +68,8 @@ impl Session<'_> {
         let Some(fflush) = self.fflush else { return Held::new() };
         let flushed = self.copy().and_then(|mut copy| {
             let at = copy.replica().registers(tid)?.rsp;
-            flush(&mut copy, (tid, fflush, at), (&self.alarm, &self.stopper.interrupt)).map_err(Into::into)
+            flush(&mut copy, (tid, fflush, Addr(at)), (&self.alarm, &self.stopper.interrupt))
+                .map_err(Into::into)
         });
         flushed.unwrap_or_else(|trouble| {
             tracing::debug!(why = trouble.text(), "what the C library holds cannot be told");

@@ -18,7 +18,7 @@ use std::{
 use bis_replay::{Checkpoint, Limit, Stop};
 use bis_trace::{
     event::{Event, EventKind, SignalPoint},
-    types::{EventSeq, Tid},
+    types::{Addr, EventSeq, Tid},
 };
 
 use super::{
@@ -116,7 +116,7 @@ impl<'t> Window<'t> {
             at = at.checked_sub(1)?;
             left -= u64::from(self.steps[at].part == Part::All);
         }
-        let is_arrival = |step: &&Step| step.rip == addr && step.name == Name::Arrival;
+        let is_arrival = |step: &&Step| step.rip == addr.0 && step.name == Name::Arrival;
         if behind > 0 && !self.steps.get(at).is_some_and(|step| is_arrival(&step)) {
             return None;
         }
@@ -130,10 +130,10 @@ impl<'t> Window<'t> {
     }
 
     /// How often each address comes.
-    fn addresses(&self) -> BTreeMap<u64, u64> {
+    fn addresses(&self) -> BTreeMap<Addr, u64> {
         let mut seen = BTreeMap::new();
         for step in self.steps.iter().filter(|step| step.name == Name::Arrival) {
-            *seen.entry(step.rip).or_default() += 1;
+            *seen.entry(Addr(step.rip)).or_default() += 1;
         }
         seen
     }
@@ -301,7 +301,7 @@ impl<'t> Session<'t> {
 
     /// The last arrival at one of these addresses in front of the user's place that the window knows, if it
     /// is in the same interval: with its task.
-    pub(super) fn last_arrival_in_window(&self, places: &BTreeSet<u64>) -> Option<(usize, Tid, u64)> {
+    pub(super) fn last_arrival_in_window(&self, places: &BTreeSet<Addr>) -> Option<(usize, Tid, u64)> {
         let window = self.window.as_ref()?;
         let here = match self.index_in_window(&self.position) {
             None if window.end == self.position => window.steps.len(),
@@ -313,7 +313,7 @@ impl<'t> Session<'t> {
             if step.event != event || !matches!(step.name, Name::Arrival | Name::None) {
                 return None;
             }
-            if places.contains(&step.rip) {
+            if places.contains(&Addr(step.rip)) {
                 return (step.name == Name::Arrival).then_some((index, step.tid, step.rip));
             }
         }
@@ -322,12 +322,12 @@ impl<'t> Session<'t> {
 
     /// Is the user's place in the window in front of this position, in the same interval, with none of these
     /// addresses on the way?
-    pub(super) fn is_closely_before(&self, position: &Position, places: &BTreeSet<u64>) -> bool {
+    pub(super) fn is_closely_before(&self, position: &Position, places: &BTreeSet<Addr>) -> bool {
         let Some(window) = self.window.as_ref().filter(|window| window.end == *position) else {
             return false;
         };
         let Some(here) = self.index_in_window(&self.position) else { return false };
-        let is_between = |step: &Step| step.event == position.event && !places.contains(&step.rip);
+        let is_between = |step: &Step| step.event == position.event && !places.contains(&Addr(step.rip));
         window.steps.get(here..).is_some_and(|steps| steps.iter().all(is_between))
     }
 
@@ -414,15 +414,15 @@ impl<'t> Session<'t> {
                 let later = later.filter(is_same).count() as u64;
                 let base = window.base(step.event);
                 let live = self.travel(&base)?;
-                let total = self.arrivals_between(live, &base, step.rip, &of)?;
+                let total = self.arrivals_between(live, &base, Addr(step.rip), &of)?;
                 match (total + 1).checked_sub(later) {
                     None => return Err(unknown()),
                     // The first of them is the one that has given the mark its name.
-                    Some(0) if matches!(base.legs.last(), Some(Leg::Arrive { addr, .. }) if *addr == step.rip) => {
+                    Some(0) if matches!(base.legs.last(), Some(Leg::Arrive { addr, .. }) if *addr == Addr(step.rip)) => {
                         base
                     }
                     Some(0) => return Err(unknown()),
-                    Some(n) => base.then(Leg::Arrive { addr: step.rip, n }),
+                    Some(n) => base.then(Leg::Arrive { addr: Addr(step.rip), n }),
                 }
             }
         };
@@ -444,7 +444,7 @@ impl<'t> Session<'t> {
         &mut self,
         mut live: Live<'t>,
         base: &Position,
-        addr: u64,
+        addr: Addr,
         end: &Position,
     ) -> Result<u64, Trouble> {
         let name = self.history.name(end);
@@ -473,7 +473,7 @@ impl<'t> Session<'t> {
         while self.toward(&mut live, &mut goal, &[], &Limit::default())?.is_some() {}
         // The arrival that ends the way is not in front of it.
         let next = live.replica.next_event()?.map(|event| event.tid);
-        let is_at = |tid| live.replica.registers(tid).is_ok_and(|registers| registers.rip == addr);
+        let is_at = |tid| live.replica.registers(tid).is_ok_and(|registers| registers.rip == addr.0);
         let ends_here = next.is_some_and(|tid| is_at(tid) && live.replica.is_counted(tid));
         Ok(live.replica.traps().arrivals(addr) - first - u64::from(ends_here))
     }

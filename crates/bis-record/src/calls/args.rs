@@ -1,6 +1,7 @@
 //! What arguments say, as the kernel reads them, and where we find what they name.
 
 use bis_syscalls::Call;
+use bis_trace::types::Addr;
 use bis_tracee::Memory;
 
 /// The lowest bits of an argument, as the kernel reads an int.
@@ -16,15 +17,15 @@ pub(super) const SHIFTS: u64 = 0x28;
 const BUFFERS_MAX: u64 = 1024;
 
 /// The buffers of a write or writev, as (address, length), cut to what was written.
-pub fn buffers(memory: &Memory, vector: bool, args: [u64; 6], written: u64) -> Vec<(u64, u64)> {
+pub fn buffers(memory: &Memory, vector: bool, args: [u64; 6], written: u64) -> Vec<(Addr, u64)> {
     if !vector {
-        return vec![(args[1], written)];
+        return vec![(Addr(args[1]), written)];
     }
     let mut left = written;
     let mut ranges = Vec::new();
     for index in 0..args[2].min(BUFFERS_MAX) {
-        let at = args[1] + 16 * index;
-        let (Ok(base), Ok(len)) = (memory.read_u64(at), memory.read_u64(at + 8)) else { break };
+        let at = Addr(args[1]) + 16 * index;
+        let (Ok(base), Ok(len)) = (memory.read_addr(at), memory.read_u64(at + 8)) else { break };
         let len = len.min(left);
         if len > 0 {
             ranges.push((base, len));

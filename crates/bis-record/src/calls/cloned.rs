@@ -27,7 +27,7 @@ use bis_syscalls::{Dir, Output};
 use bis_trace::{
     clones::{self, Clones},
     event::Cloned,
-    types::Tid,
+    types::{Addr, Tid},
 };
 use bis_tracee::sys;
 
@@ -152,7 +152,7 @@ impl Run {
     }
 
     /// The bytes from `position` of the result on, which came to `addr`, as a clone, if they are in it.
-    pub fn take(&mut self, cloning: &Cloning, position: u64, addr: u64, data: &[u8]) -> Option<Cloned> {
+    pub fn take(&mut self, cloning: &Cloning, position: u64, addr: Addr, data: &[u8]) -> Option<Cloned> {
         let offset = self.at + (position - self.from);
         let holds = !data.is_empty() && cloning.clones.holds(offset, data, &mut self.buffer);
         holds.then(|| Cloned { addr, offset, len: data.len() as u64, sum: clones::sum(data) })
@@ -169,10 +169,10 @@ fn source(pid: Tid, fd: i32) -> Option<(File, u64)> {
 /// Do parts of the program's memory get bytes twice? Then it matters in which order.
 fn overlap(call: &InCall, outputs: &[Output]) -> bool {
     let place = |output: &Output| {
-        let start = call.plan.pieces[output.piece].home.saturating_add(output.offset);
+        let start = call.home(output.piece).saturating_add(output.offset);
         (start, start.saturating_add(output.len))
     };
-    let mut places: Vec<(u64, u64)> = outputs.iter().map(place).collect();
+    let mut places: Vec<(Addr, Addr)> = outputs.iter().map(place).collect();
     places.sort_unstable();
     places.windows(2).any(|pair| pair[0].1 > pair[1].0)
 }

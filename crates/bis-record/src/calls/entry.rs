@@ -1,6 +1,9 @@
 //! A call at its entry, where it is told what is to be done with it, and at its exit.
 
-use bis_trace::{event::Outcome, types::Tid};
+use bis_trace::{
+    event::Outcome,
+    types::{Addr, Tid},
+};
 use bis_tracee::Memory;
 
 use crate::task::InCall;
@@ -22,7 +25,7 @@ pub struct Reader<'a>(pub &'a Memory);
 
 impl bis_syscalls::Memory for Reader<'_> {
     fn read(&self, addr: u64, buf: &mut [u8]) -> bool {
-        self.0.read(addr, buf).is_ok()
+        self.0.read(Addr(addr), buf).is_ok()
     }
 }
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use bis_trace::{
     event::Outcome,
-    types::{PAGE, Tid},
+    types::{Addr, PAGE, Tid},
 };
 use bis_tracee::maps::{self, Mapping};
 
@@ -23,14 +23,14 @@ use crate::{
 /// The parts of the range that are mapped, a part for each mapping.
 fn mapped<'a>(
     mappings: &'a [Mapping],
-    range: &'a Range<u64>,
-) -> impl Iterator<Item = (&'a Mapping, Range<u64>)> {
+    range: &'a Range<Addr>,
+) -> impl Iterator<Item = (&'a Mapping, Range<Addr>)> {
     let part = |m: &Mapping| range.start.max(m.start)..range.end.min(m.end);
     mappings.iter().map(move |m| (m, part(m))).filter(|(_, part)| part.start < part.end)
 }
 
 /// The part of the range, from its start, that has this protection without a hole.
-fn protected(mappings: &[Mapping], range: &Range<u64>, prot: u32) -> Range<u64> {
+fn protected(mappings: &[Mapping], range: &Range<Addr>, prot: u32) -> Range<Addr> {
     let mut end = range.start;
     for (mapping, part) in mapped(mappings, range) {
         if part.start != end || mapping.prot != prot {
@@ -41,7 +41,7 @@ fn protected(mappings: &[Mapping], range: &Range<u64>, prot: u32) -> Range<u64> 
     range.start..end
 }
 
-fn range(addr: u64, len: u64) -> Range<u64> {
+fn range(addr: Addr, len: u64) -> Range<Addr> {
     addr..addr.saturating_add(page_up(len))
 }
 
@@ -52,10 +52,10 @@ impl Domain {
         if !addr.is_multiple_of(PAGE) {
             return Ok(());
         }
-        let done = protected(&maps::read(tid)?, &range(addr, len), self.prot_of(tid, asked));
+        let done = protected(&maps::read(tid)?, &range(Addr(addr), len), self.prot_of(tid, asked));
         // What had this protection before has it still.
         let asked = asked & !PROT_GROWSDOWN;
-        self.protected(tid, [done.start, done.end - done.start, asked, 0, 0, 0], outcome)
+        self.protected(tid, [done.start.0, done.end - done.start, asked, 0, 0, 0], outcome)
     }
 
     pub(super) fn fail_mmap(&mut self, it: &mut Exit<'_>) -> Result<()> {
@@ -63,7 +63,7 @@ impl Domain {
         if flags & MAP_FIXED == 0 || flags & MAP_FIXED_NOREPLACE != 0 {
             return Ok(());
         }
-        self.unmapped_in(it.tid, &range(addr, len), it.outcome)
+        self.unmapped_in(it.tid, &range(Addr(addr), len), it.outcome)
     }
 
     /// The target is cleared, and the end of a source that is longer, before the move itself.
@@ -72,8 +72,8 @@ impl Domain {
         if flags & u64::from(libc::MREMAP_FIXED.cast_unsigned()) == 0 {
             return Ok(());
         }
-        self.unmapped_in(it.tid, &range(addr, len), it.outcome)?;
-        self.unmapped_in(it.tid, &range(target, new_len), it.outcome)
+        self.unmapped_in(it.tid, &range(Addr(addr), len), it.outcome)?;
+        self.unmapped_in(it.tid, &range(Addr(target), new_len), it.outcome)
     }
 
     pub(super) fn fail_madvise(&mut self, it: &mut Exit<'_>) -> Result<()> {
@@ -91,10 +91,10 @@ impl Domain {
         if !ADVICES.contains(&advice) || !addr.is_multiple_of(PAGE) {
             return Ok(());
         }
-        let whole = range(addr, len);
+        let whole = range(Addr(addr), len);
         let mappings = maps::read(tid)?;
         for (_, part) in mapped(&mappings, &whole) {
-            let args = [part.start, part.end - part.start, advice, 0, 0, 0];
+            let args = [part.start.0, part.end - part.start, advice, 0, 0, 0];
             if self.call_for(tid, libc::SYS_madvise, args)? < 0 {
                 break;
             }
@@ -106,17 +106,17 @@ impl Domain {
     /// What is not mapped (any more) in this range: the old mapping gives way before the new one is refused.
     /// Beyond [`USER_END`] nothing can have been. (With page tables of five levels there can; that a call has
     /// failed after it had unmapped something there is not seen.)
-    fn unmapped_in(&mut self, tid: Tid, range: &Range<u64>, outcome: &mut Outcome) -> Result<()> {
-        let range = &(range.start..range.end.min(USER_END));
+    fn unmapped_in(&mut self, tid: Tid, range: &Range<Addr>, outcome: &mut Outcome) -> Result<()> {
+        let range = &(range.start..range.end.min(Addr(USER_END)));
         if !range.start.is_multiple_of(PAGE) || range.is_empty() {
             return Ok(());
         }
         let mappings = maps::read(tid)?;
         // Below the stack nothing is mapped, and in replay all that it may grow to.
         let there = mapped(&mappings, range).map(|(_, part)| part).chain([self.space.stack()]);
-        let there: Vec<Range<u64>> = there.collect();
+        let there: Vec<Range<Addr>> = there.collect();
         for gap in without(range.clone(), &there) {
-            self.unmapped([gap.start, gap.end - gap.start, 0, 0, 0, 0], outcome)?;
+            self.unmapped([gap.start.0, gap.end - gap.start, 0, 0, 0, 0], outcome)?;
         }
         Ok(())
     }
@@ -127,16 +127,25 @@ mod tests {
     use super::*;
 
     fn mapping(start: u64, end: u64, prot: u32) -> Mapping {
-        Mapping { start, end, prot, shared: false, offset: 0, device: (0, 0), inode: 0, name: Vec::new() }
+        Mapping {
+            start: Addr(start),
+            end: Addr(end),
+            prot,
+            shared: false,
+            offset: 0,
+            device: (0, 0),
+            inode: 0,
+            name: Vec::new(),
+        }
     }
 
     #[test]
     fn a_failed_mprotect_has_come_to_the_first_hole_or_refusal() {
         let all = [mapping(1, 3, 1), mapping(3, 5, 1), mapping(5, 6, 3), mapping(7, 9, 1)];
-        assert_eq!(protected(&all, &(2..9), 1), 2..5);
-        assert_eq!(protected(&all[..2], &(2..9), 1), 2..5);
-        assert_eq!(protected(&all, &(5..9), 3), 5..6);
-        assert!(protected(&all, &(0..9), 1).is_empty());
-        assert!(protected(&all, &(5..9), 1).is_empty());
+        assert_eq!(protected(&all, &(Addr::range(2..9)), 1), Addr::range(2..5));
+        assert_eq!(protected(&all[..2], &(Addr::range(2..9)), 1), Addr::range(2..5));
+        assert_eq!(protected(&all, &(Addr::range(5..9)), 3), Addr::range(5..6));
+        assert!(protected(&all, &(Addr::range(0..9)), 1).is_empty());
+        assert!(protected(&all, &(Addr::range(5..9)), 1).is_empty());
     }
 }

@@ -4,7 +4,7 @@
 use bis_syscalls::Handler;
 use bis_trace::{
     event::{MemWrite, Meta},
-    types::{DomainId, EventSeq, Registers, Tid},
+    types::{Addr, DomainId, EventSeq, Registers, Tid},
 };
 use bis_tracee::{TraceeError, handover::Parked};
 
@@ -94,7 +94,7 @@ pub struct Fork {
     pub at: EventSeq,
     /// What the kernel has written to the child's memory alone.
     pub writes: Vec<MemWrite>,
-    pub clear_tid: u64,
+    pub clear_tid: Addr,
     pub traits: Traits,
     pub space: AddressSpace,
     pub hooks: Option<Inherited>,
@@ -109,7 +109,7 @@ impl Domain {
             Some(Handler::Vfork) => CloneArgs { flags: CLONE_VM | CLONE_VFORK, ..CloneArgs::default() },
             Some(Handler::Clone3) => {
                 // struct clone_args: flags, pidfd, child_tid, parent_tid, ...
-                let word = |index: u64| self.memory.read_u64(first + 8 * index).unwrap_or(0);
+                let word = |index: u64| self.memory.read_u64(Addr(first + 8 * index)).unwrap_or(0);
                 CloneArgs { flags: word(0), pidfd: word(1), child_tid: word(2), parent_tid: word(3) }
             }
             _ => CloneArgs::default(),
@@ -140,7 +140,7 @@ impl Domain {
         let parent = self.task(tid)?;
         let (ppid, traits) = (parent.pid, parent.traits.clone());
         let is_other = |task: &&Task| self.session.options.checksum.is_some() && task.tid != tid;
-        let others: Vec<u64> = self.tasks.values().filter(is_other).filter_map(stack_pointer).collect();
+        let others: Vec<Addr> = self.tasks.values().filter(is_other).filter_map(stack_pointer).collect();
         self.learn_heap();
         let space = self.space.for_child(others);
         for range in space.shared().iter() {

@@ -4,7 +4,7 @@
 use bis_syscalls::Call;
 use bis_trace::{
     event::{MemWrite, Outcome},
-    types::{Registers, Tid},
+    types::{Addr, Registers, Tid},
 };
 use bis_tracee::{proc, sys};
 
@@ -49,7 +49,7 @@ impl Domain {
 
     /// The flags of a clone3; none where they cannot be read.
     pub(super) fn clone3_flags(&self, call: &Call) -> u64 {
-        self.memory.read_u64(call.args[0]).unwrap_or(0)
+        self.memory.read_u64(Addr(call.args[0])).unwrap_or(0)
     }
 
     pub(super) fn enter_prctl(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
@@ -76,10 +76,10 @@ impl Domain {
                 let no_tsc = self.task(tid)?.traits.wishes.no_tsc;
                 let mode = if no_tsc { libc::PR_TSC_SIGSEGV } else { libc::PR_TSC_ENABLE };
                 let data = mode.to_le_bytes().to_vec();
-                if self.memory.write(call.args[1], &data).is_err() {
+                if self.memory.write(Addr(call.args[1]), &data).is_err() {
                     return Ok(failed(libc::EFAULT));
                 }
-                self.call(tid)?.writes.push(MemWrite { addr: call.args[1], data });
+                self.call(tid)?.writes.push(MemWrite { addr: Addr(call.args[1]), data });
                 Ok(Entry::Done(0))
             }
             // It would close /proc/PID/mem to us.
@@ -159,7 +159,9 @@ impl Domain {
         }
         let original = self.session.cores.original.clone();
         let len = usize::try_from(call.u32(1)).unwrap_or(0).min(original.len());
-        let Ok(mut mask) = self.memory.read_vec(call.args[2], len) else { return Ok(failed(libc::EFAULT)) };
+        let Ok(mut mask) = self.memory.read_vec(Addr(call.args[2]), len) else {
+            return Ok(failed(libc::EFAULT));
+        };
         mask.resize(original.len(), 0);
         mask.iter_mut().zip(&original).for_each(|(wanted, allowed)| *wanted &= allowed);
         if mask.iter().all(|byte| *byte == 0) {
@@ -177,7 +179,7 @@ impl Domain {
         let affinity = self.tasks.get(&target).and_then(|task| task.traits.wishes.affinity.clone());
         let mut mask = affinity.unwrap_or_else(|| self.session.cores.original.clone());
         mask.resize(usize::try_from(it.result).unwrap_or(0), 0);
-        self.put(addr, mask, it.outcome)
+        self.put(Addr(addr), mask, it.outcome)
     }
 
     /// getppid tells the parent that the program would have without bis.

@@ -14,7 +14,7 @@ use std::{
 use bis_syscalls::Call;
 use bis_trace::{
     event::{Backing, Effect, OUTSIDE, Outcome},
-    types::{ObjectId, Tid},
+    types::{Addr, ObjectId, PAGE, Tid},
 };
 use bis_tracee::{maps, proc};
 
@@ -100,7 +100,7 @@ pub(super) fn key_of(file: &fs::Metadata) -> Key {
 /// A mapping that the program has made.
 pub(super) struct Made {
     pub tid: Tid,
-    pub addr: u64,
+    pub addr: Addr,
     pub len: u64,
     pub prot: u32,
     pub is_shared: bool,
@@ -124,13 +124,14 @@ fn is_zero_device(meta: &Metadata) -> bool {
 impl Domain {
     pub(super) fn enter_mmap(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
         let [addr, len, _, flags, fd, _] = call.args;
+        let addr = Addr(addr);
         if flags & MAP_ANONYMOUS == 0 && self.is_changed_by_others(tid, int(fd))? {
             return Ok(Entry::Done(-i64::from(libc::ENODEV)));
         }
         let end = addr.saturating_add(len);
         let ours = self.ours().iter().any(|range| addr < range.end && range.start < end);
         // What the kernel refuses, it refuses by itself.
-        let possible = addr.is_multiple_of(4096) && len > 0;
+        let possible = addr.is_multiple_of(PAGE) && len > 0;
         if flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) != 0 && ours && possible {
             // As the kernel says where it cannot have its way.
             let noreplace = flags & MAP_FIXED_NOREPLACE != 0;
@@ -160,7 +161,7 @@ impl Domain {
     }
 
     /// The program wants memory where bis has some, and is refused it.
-    pub(super) fn note_taken(&self, tid: Tid, addr: u64, len: u64) -> Result<()> {
+    pub(super) fn note_taken(&self, tid: Tid, addr: Addr, len: u64) -> Result<()> {
         let seq = self.session.writer.next_seq();
         let text = format!(
             "task {tid} wants memory at {addr:#x} ({len:#x} bytes), where bis itself has some: refused, as where \
@@ -179,7 +180,7 @@ impl Domain {
 
     pub(super) fn leave_mmap(&mut self, it: &mut Exit<'_>) -> Result<()> {
         let [_, len, asked, flags, fd, offset] = it.args();
-        let (tid, addr, len) = (it.tid, it.value(), page_up(len));
+        let (tid, addr, len) = (it.tid, Addr(it.value()), page_up(len));
         self.remove_shared(addr, addr + len)?;
         self.remove_views(addr, addr + len);
         let is_shared = matches!(flags & MAP_TYPE, MAP_SHARED | MAP_SHARED_VALIDATE);
@@ -250,7 +251,7 @@ impl Domain {
 
     /// What an mprotect with PROT_GROWSDOWN has protected: from where the mapping begins that `addr` lies in.
     /// What that will grow by is protected like it, and is there in replay already.
-    fn protected_below(&self, tid: Tid, addr: u64, end: u64) -> Result<Range<u64>> {
+    fn protected_below(&self, tid: Tid, addr: Addr, end: Addr) -> Result<Range<Addr>> {
         let mappings = maps::read(tid)?;
         let Some(mapping) = mappings.iter().find(|m| m.start <= addr && addr < m.end) else {
             return Ok(addr..end);
@@ -258,7 +259,8 @@ impl Domain {
         let has_room = mappings.iter().all(|m| m.end != mapping.start);
         let floor = self.space.growth_floor(mapping.start).filter(|_| has_room);
         // Something else may have been mapped there since.
-        let below = mappings.iter().filter(|m| m.end <= mapping.start).map(|m| m.end).max().unwrap_or(0);
+        let below =
+            mappings.iter().filter(|m| m.end <= mapping.start).map(|m| m.end).max().unwrap_or_default();
         Ok(floor.unwrap_or(mapping.start).max(below)..end)
     }
 
@@ -308,14 +310,14 @@ impl Domain {
         (addr, len, prot): (u64, u64, u32),
         outcome: &mut Outcome,
     ) -> Result<ObjectId> {
-        self.map_shared(&Made { tid, addr, len, prot, is_shared: true }, None, outcome)?;
-        let object = self.space.shared().at(addr).map(|range| range.object);
+        self.map_shared(&Made { tid, addr: Addr(addr), len, prot, is_shared: true }, None, outcome)?;
+        let object = self.space.shared().at(Addr(addr)).map(|range| range.object);
         object.ok_or_else(|| RecordError::Bug { tid, what: "new shared memory that is not known".into() })
     }
 
     /// The task has mapped what is behind `key`, which is new to the recording: notes who else could change
     /// it.
-    fn note_outside(&self, tid: Tid, key: Key, name: &[u8], addr: u64) -> Result<()> {
+    fn note_outside(&self, tid: Tid, key: Key, name: &[u8], addr: Addr) -> Result<()> {
         let user = self.session.looked.user_of(key, |pid| self.session.is_recorded(pid));
         let Some(who) = user else { return Ok(()) };
         let name = String::from_utf8_lossy(name);
@@ -325,7 +327,7 @@ impl Domain {
 
     /// A range is not mapped any more: munmap, with these arguments.
     pub fn unmapped(&mut self, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
-        let (addr, len) = (args[0], page_up(args[1]));
+        let (addr, len) = (Addr(args[0]), page_up(args[1]));
         self.remove_shared(addr, addr + len)?;
         self.remove_views(addr, addr + len);
         outcome.effects.push(Effect::Unmap { addr, len });
@@ -335,14 +337,15 @@ impl Domain {
     /// A munmap, with these arguments, has been made.
     pub(super) fn leave_munmap(&mut self, tid: Tid, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
         self.unmapped(args, outcome)?;
-        let range = args[0]..args[0].saturating_add(page_up(args[1]));
+        let start = Addr(args[0]);
+        let range = start..start.saturating_add(page_up(args[1]));
         self.free_for_stack(tid, &range, outcome);
         Ok(())
     }
 
     /// Nothing is mapped in this range any more. Where the main thread's stack may grow to, it is there in
     /// replay.
-    fn free_for_stack(&self, tid: Tid, range: &Range<u64>, outcome: &mut Outcome) {
+    fn free_for_stack(&self, tid: Tid, range: &Range<Addr>, outcome: &mut Outcome) {
         let room = self.space.stack();
         if range.start >= room.end || range.end <= room.start {
             return;
@@ -359,6 +362,7 @@ impl Domain {
     /// A range is protected anew: mprotect, with these arguments.
     pub fn protected(&mut self, tid: Tid, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
         let [addr, len, raw_prot, ..] = args;
+        let addr = Addr(addr);
         let range = addr..addr + page_up(len);
         let range = match raw_prot & PROT_GROWSDOWN {
             0 => range,
@@ -381,7 +385,7 @@ impl Domain {
     pub(super) fn leave_mremap(&mut self, it: &mut Exit<'_>) -> Result<()> {
         const MREMAP_DONTUNMAP: u64 = 4;
         let [addr, old_len, new_len, flags, ..] = it.args();
-        let new_addr = it.value();
+        let (addr, new_addr) = (Addr(addr), Addr(it.value()));
         let (old_len, new_len) = (page_up(old_len), page_up(new_len));
         let keep = flags & MREMAP_DONTUNMAP != 0;
         // A length of 0 is a second mapping of the same pages; since Linux 6.17, several mappings can move at
@@ -406,7 +410,7 @@ impl Domain {
 
     pub(super) fn leave_brk(&mut self, it: &mut Exit<'_>) -> Result<()> {
         self.learn_heap();
-        let change = self.space.move_brk(it.value());
+        let change = self.space.move_brk(Addr(it.value()));
         self.show_heap();
         self.heap_changed(it.tid, change, it.outcome);
         Ok(())
@@ -435,6 +439,7 @@ impl Domain {
     /// Advice is given: madvise, with these arguments.
     pub(super) fn advised(&mut self, args: [u64; 6], outcome: &mut Outcome) -> Result<()> {
         let [addr, len, advice, ..] = args;
+        let addr = Addr(addr);
         let advice = if advice == MADV_FREE { MADV_DONTNEED } else { advice };
         if FORK_ADVICES.contains(&advice) && len > 0 {
             self.space.advise_of_forks(addr, page_up(len), advice);
@@ -450,6 +455,7 @@ impl Domain {
     pub(super) fn enter_shmat(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
         const SHM_REMAP: u64 = 0o40000;
         let [_, addr, flags, ..] = call.args;
+        let addr = Addr(addr);
         if flags & SHM_REMAP != 0 && self.ours().iter().any(|range| range.contains(&addr)) {
             self.note_taken(tid, addr, 0)?;
             return Ok(Entry::Done(-i64::from(libc::ENOMEM)));
@@ -458,7 +464,7 @@ impl Domain {
     }
 
     pub(super) fn leave_shmat(&mut self, it: &mut Exit<'_>) -> Result<()> {
-        let (tid, addr) = (it.tid, it.value());
+        let (tid, addr) = (it.tid, Addr(it.value()));
         let (call, outcome) = (&mut *it.call, &mut *it.outcome);
         let mappings = maps::read(tid)?;
         let mapping = mappings.into_iter().find(|m| m.start == addr).ok_or_else(|| RecordError::Bug {
@@ -491,7 +497,7 @@ impl Domain {
         tid: Tid,
         call: &mut InCall,
         object: ObjectId,
-        range: Range<u64>,
+        range: Range<Addr>,
         outcome: &mut Outcome,
     ) -> Result<()> {
         const PIECE_LEN: u64 = 1 << 18;
@@ -513,10 +519,10 @@ impl Domain {
     }
 
     pub(super) fn leave_shmdt(&mut self, it: &mut Exit<'_>) -> Result<()> {
-        let (addr, outcome) = (it.args()[0], &mut *it.outcome);
+        let (addr, outcome) = (Addr(it.args()[0]), &mut *it.outcome);
         // A segment is detached whole: all of its object's ranges that begin at its place.
         let Some(first) = self.space.shared().at(addr) else { return Ok(()) };
-        let same = |r: &&SharedRange| r.object == first.object && r.start.wrapping_sub(addr) == r.offset;
+        let same = |r: &&SharedRange| r.object == first.object && r.start.wrapping_since(addr) == r.offset;
         let parts: Vec<SharedRange> = self.space.shared().iter().filter(same).copied().collect();
         for part in parts {
             self.remove_shared(part.start, part.end)?;

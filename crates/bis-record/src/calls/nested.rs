@@ -3,7 +3,10 @@
 use std::{os::unix::ffi::OsStrExt, path};
 
 use bis_syscalls::{Call, own};
-use bis_trace::{event::MemWrite, types::Tid};
+use bis_trace::{
+    event::MemWrite,
+    types::{Addr, Tid},
+};
 
 use crate::{domain::Domain, error::Result, task::InCall};
 
@@ -31,10 +34,10 @@ impl Domain {
         if data.len() as u64 > room {
             return -i64::from(libc::ENAMETOOLONG);
         }
-        if self.memory.write(addr, &data).is_err() {
+        if self.memory.write(Addr(addr), &data).is_err() {
             return -i64::from(libc::EFAULT);
         }
-        state.writes.push(MemWrite { addr, data });
+        state.writes.push(MemWrite { addr: Addr(addr), data });
         own::YES.cast_signed()
     }
 }

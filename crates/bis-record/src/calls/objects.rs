@@ -22,7 +22,7 @@ use bis_syscalls::{Call, FileArg, Target, row};
 use bis_trace::{
     event::{Effect, EventKind, Outcome},
     sparse,
-    types::{ObjectId, Tid},
+    types::{Addr, ObjectId, Tid},
 };
 use bis_tracee::{
     proc::{self, Fields},
@@ -185,7 +185,7 @@ impl Domain {
         let end = if target.appends(args) || is_append(tid, fd) {
             fs::metadata(proc::fd(tid, fd)).ok().map(|meta| meta.st_size())
         } else if let Some(pointer) = target.behind(args) {
-            return self.moved_offset(pointer, written, outcome);
+            return self.moved_offset(Addr(pointer), written, outcome);
         } else if let Some(given) = target.given(args) {
             return Ok(given);
         } else {
@@ -250,14 +250,14 @@ impl Domain {
     }
 
     /// The offset behind this pointer of a call's. The kernel has moved it to the end of what it wrote.
-    fn moved_offset(&self, pointer: u64, written: u64, outcome: &Outcome) -> Result<u64> {
+    fn moved_offset(&self, pointer: Addr, written: u64, outcome: &Outcome) -> Result<u64> {
         let moved = outcome.writes.iter().find(|write| write.addr == pointer && write.data.len() == 8);
         let moved = moved.and_then(|write| write.data.first_chunk()).map(|word| u64::from_le_bytes(*word));
         Ok(moved.map_or_else(|| self.memory.read_u64(pointer), Ok)?.saturating_sub(written))
     }
 
     /// Where we find a path that the program gives; `dirfd` may be AT_FDCWD.
-    fn path_of(&self, tid: Tid, dirfd: i32, addr: u64) -> Option<PathBuf> {
+    fn path_of(&self, tid: Tid, dirfd: i32, addr: Addr) -> Option<PathBuf> {
         Some(proc::seen_by(tid, dirfd, &self.memory.read_c_str(addr).ok()?))
     }
 
@@ -266,7 +266,7 @@ impl Domain {
         let target = row(nr)?.target?;
         let path = match target.file {
             FileArg::Fd(index) => proc::fd(tid, int(args[usize::from(index)])),
-            FileArg::Path(index) => self.path_of(tid, libc::AT_FDCWD, args[usize::from(index)])?,
+            FileArg::Path(index) => self.path_of(tid, libc::AT_FDCWD, Addr(args[usize::from(index)]))?,
         };
         Some((target, path))
     }
@@ -309,8 +309,8 @@ impl Domain {
             FICLONERANGE => {
                 // struct file_clone_range: at 16 the length, 0 for all that the source has from there on; at
                 // 24 the place.
-                let len = self.memory.read_u64(args[2].wrapping_add(16)).ok()?;
-                let start = self.memory.read_u64(args[2].wrapping_add(24)).ok()?;
+                let len = self.memory.read_u64(Addr(args[2].wrapping_add(16))).ok()?;
+                let start = self.memory.read_u64(Addr(args[2].wrapping_add(24))).ok()?;
                 Some((start, if len == 0 { u64::MAX } else { start.saturating_add(len) }))
             }
             _ => None,
@@ -341,7 +341,7 @@ impl Domain {
         match nr.cast_signed() {
             libc::SYS_open => (libc::AT_FDCWD, args[0], int(args[1])),
             libc::SYS_creat => (libc::AT_FDCWD, args[0], libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC),
-            libc::SYS_openat2 => (int(args[0]), args[1], self.memory.read_u64(args[2]).map_or(0, int)),
+            libc::SYS_openat2 => (int(args[0]), args[1], self.memory.read_u64(Addr(args[2])).map_or(0, int)),
             _ => (int(args[0]), args[1], int(args[2])),
         }
     }
@@ -355,7 +355,7 @@ impl Domain {
         if flags & libc::O_TRUNC == 0 || self.session.registry.is_empty() {
             return Ok(Entry::Make);
         }
-        let path = self.path_of(tid, dirfd, name);
+        let path = self.path_of(tid, dirfd, Addr(name));
         let Some(object) = path.and_then(|path| self.object_at(&path)) else { return Ok(Entry::Make) };
         self.borrow_object(tid, object)?;
         Ok(Entry::MakeAtOnce)

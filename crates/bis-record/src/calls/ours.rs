@@ -7,7 +7,7 @@ use std::ops::Range;
 use bis_syscalls::Call;
 use bis_trace::{
     event::Outcome,
-    types::{PAGE, Registers, Tid},
+    types::{Addr, PAGE, Registers, Tid},
 };
 
 use super::memory::{MADV_DONTNEED, MADV_FREE};
@@ -30,6 +30,7 @@ impl Domain {
 
     pub(super) fn enter_mremap(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
         let [.., new_len, flags, target, _] = call.args;
+        let target = Addr(target);
         if flags & u64::from(libc::MREMAP_FIXED.cast_unsigned()) != 0 {
             let end = target.saturating_add(new_len);
             if self.ours().iter().any(|gap| gap.start < end && target < gap.end) {
@@ -42,8 +43,9 @@ impl Domain {
     }
 
     /// The range that the call's first two arguments say, and what is ours, if it is part of that.
-    fn touches_ours(&self, call: &Call) -> Option<(Range<u64>, Vec<Range<u64>>)> {
+    fn touches_ours(&self, call: &Call) -> Option<(Range<Addr>, Vec<Range<Addr>>)> {
         let [addr, len, ..] = call.args;
+        let addr = Addr(addr);
         let end = addr.checked_add(len.checked_next_multiple_of(PAGE)?)?;
         let ours = self.ours();
         let touches = ours.iter().any(|gap| gap.start < end && addr < gap.end);
@@ -64,7 +66,7 @@ impl Domain {
         let mut outcome = Outcome::default();
         let mut result = 0;
         for part in without(range, &ours) {
-            let args = [part.start, part.end - part.start, call.args[2], 0, 0, 0];
+            let args = [part.start.0, part.end - part.start, call.args[2], 0, 0, 0];
             let made = self.call_for(tid, call.nr.cast_signed(), args)?;
             if made < 0 {
                 failed(self, tid, args, &mut outcome)?;
@@ -104,8 +106,14 @@ mod tests {
 
     #[test]
     fn what_is_ours_is_left_out() {
-        assert_eq!(without(0..10, &[2..3, 5..20]), [0..2, 3..5]);
-        assert_eq!(without(0..10, &[20..30, 40..50]), vec![0..10; 1]);
-        assert!(without(3..5, &[Range { start: 0, end: 9 }]).is_empty());
+        assert_eq!(
+            without(Addr::range(0..10), &[Addr::range(2..3), Addr::range(5..20)]),
+            [Addr::range(0..2), Addr::range(3..5)]
+        );
+        assert_eq!(
+            without(Addr::range(0..10), &[Addr::range(20..30), Addr::range(40..50)]),
+            vec![Addr::range(0..10); 1]
+        );
+        assert!(without(Addr::range(3..5), &[Range { start: Addr(0), end: Addr(9) }]).is_empty());
     }
 }

@@ -2,7 +2,10 @@
 //! out of the recording (then it is nobody's concern).
 
 use bis_syscalls::Call;
-use bis_trace::{event::MemWrite, types::Tid};
+use bis_trace::{
+    event::MemWrite,
+    types::{Addr, Tid},
+};
 use bis_tracee::{
     maps::{self, Mapping},
     task,
@@ -29,9 +32,9 @@ fn failed(errno: i32) -> Entry {
 
 /// What of `source` goes where: up to the first byte that cannot be written, as the kernel has it; and how
 /// many bytes that are.
-fn writable(mappings: &[Mapping], remote: &[(u64, u64)], source: &[u8]) -> (Vec<MemWrite>, usize) {
+fn writable(mappings: &[Mapping], remote: &[(Addr, u64)], source: &[u8]) -> (Vec<MemWrite>, usize) {
     // How much of a range can be written, from its beginning.
-    let good_len = |addr: u64, len: u64| {
+    let good_len = |addr: Addr, len: u64| {
         let mut at = addr;
         while let Some(m) = mappings.iter().find(|m| m.start <= at && at < m.end && m.prot & 2 != 0) {
             at = m.end;
@@ -69,7 +72,7 @@ impl Domain {
             return Ok(failed(libc::EINVAL));
         }
         let (Some(local), Some(remote)) =
-            (self.pieces(local, local_count), self.pieces(remote, remote_count))
+            (self.pieces(Addr(local), local_count), self.pieces(Addr(remote), remote_count))
         else {
             return Ok(failed(libc::EFAULT));
         };
@@ -94,7 +97,7 @@ impl Domain {
     pub(super) fn send_memory(
         &mut self,
         target: Tid,
-        remote: &[(u64, u64)],
+        remote: &[(Addr, u64)],
         source: &[u8],
     ) -> Result<Option<usize>> {
         let Some(pid) = process_of(target) else { return Ok(None) };
@@ -128,7 +131,7 @@ impl Domain {
 
     /// What these buffers of the caller hold, up to the first byte that cannot be read, and no more than
     /// `most`.
-    pub(super) fn gather(&self, buffers: Vec<(u64, u64)>, most: u64) -> Vec<u8> {
+    pub(super) fn gather(&self, buffers: Vec<(Addr, u64)>, most: u64) -> Vec<u8> {
         let mut source = Vec::new();
         for (addr, len) in buffers {
             let len = len.min(most - source.len() as u64);
@@ -143,23 +146,23 @@ impl Domain {
     }
 
     /// An iovec array of the caller; none where it cannot be read or is not valid.
-    fn pieces(&self, addr: u64, count: u64) -> Option<Vec<(u64, u64)>> {
-        let word = |at: u64| self.memory.read_u64(at).ok();
-        (0..count).map(|index| Some((word(addr + 16 * index)?, word(addr + 16 * index + 8)?))).collect()
+    fn pieces(&self, addr: Addr, count: u64) -> Option<Vec<(Addr, u64)>> {
+        let piece = |at: Addr| Some((self.memory.read_addr(at).ok()?, self.memory.read_u64(at + 8).ok()?));
+        (0..count).map(|index| piece(addr + 16 * index)).collect()
     }
 
     /// May the caller change the target's memory? 0, or the error that the kernel gives: it is asked by the
     /// caller's own reading of an address where nothing is.
     fn may_access(&mut self, tid: Tid, call: &Call) -> Result<i64> {
         let at = (self.stopped(tid)?.regs()?.rsp - BELOW_STACK) & !15;
-        let Ok(before) = self.memory.read_vec(at, 32) else { return Ok(0) };
+        let Ok(before) = self.memory.read_vec(Addr(at), 32) else { return Ok(0) };
         // One byte to here, from an address that no program can have.
         let iovs: Vec<u8> =
             [at, 1, 0xffff_8000_0000_0000, 1_u64].into_iter().flat_map(u64::to_le_bytes).collect();
-        self.memory.write(at, &iovs)?;
+        self.memory.write(Addr(at), &iovs)?;
         let args = [call.args[0], at, 1, at + 16, 1, 0];
         let result = self.call_for(tid, libc::SYS_process_vm_readv, args);
-        self.memory.write(at, &before)?;
+        self.memory.write(Addr(at), &before)?;
         let result = result?;
         let refused = [libc::EPERM, libc::ESRCH, libc::EACCES].contains(&i32::try_from(-result).unwrap_or(0));
         Ok(if refused { result } else { 0 })
@@ -174,7 +177,7 @@ impl Domain {
             return Ok(());
         }
         let mut left = result.cast_unsigned();
-        for (base, len) in self.pieces(args[3], args[4].min(PIECES_MAX)).unwrap_or_default() {
+        for (base, len) in self.pieces(Addr(args[3]), args[4].min(PIECES_MAX)).unwrap_or_default() {
             let len = len.min(left);
             if len > 0 {
                 let data = self.memory.read_vec(base, usize::try_from(len).unwrap_or(0))?;

@@ -17,7 +17,7 @@ use std::{fs, mem};
 use bis_syscalls::{Call, Output, Plan};
 use bis_trace::{
     event::{Cloned, Effect, EventKind, MemWrite, Outcome},
-    types::{Registers, Tid},
+    types::{Addr, Registers, Tid},
 };
 use bis_tracee::{maps, proc};
 
@@ -83,7 +83,7 @@ impl Domain {
         call: &mut InCall,
         result: i64,
     ) -> Result<(Vec<Cloned>, Vec<MemWrite>)> {
-        let mut outputs = call.plan.outputs(result, &|piece| call.place(piece), &Reader(&self.memory));
+        let mut outputs = call.plan.outputs(result, &|piece| call.place(piece).0, &Reader(&self.memory));
         let clones = self.clone_result(tid, call, &outputs, result)?;
         if clones.is_none() {
             outputs.extend(self.torn(tid, call, result));
@@ -114,19 +114,19 @@ impl Domain {
         let mut mappings = None;
         let mut is_writable = |page: u64| {
             let mappings = mappings.get_or_insert_with(|| maps::read(tid).unwrap_or_default());
-            mappings
-                .iter()
-                .any(|mapping| (mapping.start..mapping.end).contains(&page) && mapping.prot & WRITE != 0)
+            mappings.iter().any(|mapping| {
+                (mapping.start..mapping.end).contains(&Addr(page)) && mapping.prot & WRITE != 0
+            })
         };
         let reader = Reader(&self.memory);
-        call.plan.torn(result, &|piece| call.place(piece), &reader, &mut is_writable)
+        call.plan.torn(result, &|piece| call.place(piece).0, &reader, &mut is_writable)
     }
 
     /// Brings the first part of an output to where the program expects it. How long that was; none: the rest
     /// of it is not there.
     fn bring_part(&self, call: &InCall, brought: &mut Brought, output: Output) -> Result<Option<u64>> {
         let Output { piece, offset, len } = output;
-        let (home, at) = (call.plan.pieces[piece].home, call.place(piece));
+        let (home, at) = (call.home(piece), call.place(piece));
         let (len, may_be_cloned) = brought.part(len);
         // After a success that overstates its length, what can be read is what was written.
         let data = self.memory.read_upto(at + offset, usize::try_from(len).unwrap_or(0));

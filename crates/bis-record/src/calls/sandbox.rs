@@ -23,7 +23,7 @@ use bis_syscalls::{
 };
 use bis_trace::{
     event::{MemWrite, Outcome, SignalPoint},
-    types::{Registers, Signal, Tid},
+    types::{Addr, Registers, Signal, Tid},
 };
 use bis_tracee::{
     Resume, maps,
@@ -107,7 +107,7 @@ impl Domain {
         Ok(match call.i32(0) {
             libc::PR_SET_SECCOMP => Some(match call.u32(1) {
                 MODE_STRICT => self.be_strict(tid)?,
-                MODE_FILTER => self.add_filter(tid, 0, call.args[2])?,
+                MODE_FILTER => self.add_filter(tid, 0, Addr(call.args[2]))?,
                 _ => failed(libc::EINVAL),
             }),
             libc::PR_GET_SECCOMP => {
@@ -133,18 +133,18 @@ impl Domain {
         let flags = flags & u64::from(u32::MAX);
         match call.u32(0) {
             SET_MODE_STRICT if flags == 0 && addr == 0 => self.be_strict(tid),
-            SET_MODE_FILTER => self.add_filter(tid, flags, addr),
-            GET_ACTION_AVAIL if flags == 0 => Ok(match self.memory.read_u32(addr) {
+            SET_MODE_FILTER => self.add_filter(tid, flags, Addr(addr)),
+            GET_ACTION_AVAIL if flags == 0 => Ok(match self.memory.read_u32(Addr(addr)) {
                 Ok(answer) if is_action_available(answer) => Entry::Done(0),
                 Ok(_) => failed(libc::EOPNOTSUPP),
                 Err(_) => failed(libc::EFAULT),
             }),
             GET_NOTIF_SIZES if flags == 0 => {
                 let data: Vec<u8> = NOTIF_SIZES.iter().flat_map(|size| size.to_le_bytes()).collect();
-                if self.memory.write(addr, &data).is_err() {
+                if self.memory.write(Addr(addr), &data).is_err() {
                     return Ok(failed(libc::EFAULT));
                 }
-                self.call(tid)?.writes.push(MemWrite { addr, data });
+                self.call(tid)?.writes.push(MemWrite { addr: Addr(addr), data });
                 Ok(Entry::Done(0))
             }
             _ => Ok(failed(libc::EINVAL)),
@@ -178,7 +178,7 @@ impl Domain {
     }
 
     /// The filter of a `struct sock_fprog`.
-    fn read_filter(&mut self, tid: Tid, addr: u64) -> Result<std::result::Result<Filter, i32>> {
+    fn read_filter(&mut self, tid: Tid, addr: Addr) -> Result<std::result::Result<Filter, i32>> {
         let (Ok(len), Ok(from)) = (self.memory.read_u32(addr), self.memory.read_u64(addr.wrapping_add(8)))
         else {
             return Ok(Err(libc::EFAULT));
@@ -190,12 +190,14 @@ impl Domain {
         if !self.has_no_new_privs(tid)? && !is_admin(tid) {
             return Ok(Err(libc::EACCES));
         }
-        let Ok(bytes) = self.memory.read_vec(from, len * Insn::LEN) else { return Ok(Err(libc::EFAULT)) };
+        let Ok(bytes) = self.memory.read_vec(Addr(from), len * Insn::LEN) else {
+            return Ok(Err(libc::EFAULT));
+        };
         let insns = bytes.chunks_exact(Insn::LEN).filter_map(|bytes| bytes.try_into().ok());
         Ok(Filter::new(insns.map(Insn::from_bytes).collect()))
     }
 
-    fn add_filter(&mut self, tid: Tid, flags: u64, addr: u64) -> Result<Entry> {
+    fn add_filter(&mut self, tid: Tid, flags: u64, addr: Addr) -> Result<Entry> {
         use flag::{LOG, NEW_LISTENER, SPEC_ALLOW, TSYNC, TSYNC_ESRCH};
         if flags & NEW_LISTENER != 0 {
             let seq = self.session.writer.next_seq();
@@ -284,11 +286,11 @@ impl Domain {
         }
         let ip = self.original_rip(state.entry.rip);
         // A browser asks for the time in each of its sandboxes all the while.
-        if self.space.clock().is_of_vdso(ip) {
+        if self.space.clock().is_of_vdso(Addr(ip)) {
             return Ok(true);
         }
         let mappings = maps::read(tid)?;
-        Ok(mappings.iter().any(|m| m.name == b"[vdso]" && (m.start..m.end).contains(&ip)))
+        Ok(mappings.iter().any(|m| m.name == b"[vdso]" && (m.start..m.end).contains(&Addr(ip))))
     }
 
     /// SIGSYS in place of the call.
@@ -324,7 +326,7 @@ impl Domain {
         self.stand_in(tid, state)?;
         let answer = Insn { code: RETURN, jt: 0, jf: 0, k: if process { 1 << 31 } else { 0 } };
         let program = [&1u64.to_le_bytes()[..], &(AT + 16).to_le_bytes(), &answer.to_bytes()].concat();
-        self.memory.write(AT, &program)?;
+        self.memory.write(Addr(AT), &program)?;
         self.with_slot(tid, |_, slot| {
             let mut remote = Remote::new(slot)?;
             let args = [SET_MODE_FILTER.into(), 0, AT, 0, 0, 0];
@@ -345,7 +347,7 @@ mod tests {
     #[test]
     fn a_caught_call_is_told_as_the_kernel_tells_it() {
         let info = siginfo(63, 0x1234_5678_9abc, 5);
-        assert_eq!((info.signal(), info.code(), info.addr()), (SIGSYS, 1, 0x1234_5678_9abc));
+        assert_eq!((info.signal(), info.code(), info.addr()), (SIGSYS, 1, Addr(0x1234_5678_9abc)));
         assert_eq!(info.value(), 0xc000_003e_0000_003f);
         assert!(!info.is_fault());
     }

@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use bis_trace::types::Tid;
+use bis_trace::types::{Addr, Tid};
 use bis_tracee::{proc, sys};
 
 use crate::calls::shown::window::Window;
@@ -37,7 +37,7 @@ struct Rest {
     /// As the kernel says it.
     raw: Vec<u8>,
     /// What was ours when that was read, and may be no more.
-    ours: Vec<Range<u64>>,
+    ours: Vec<Range<Addr>>,
 }
 
 impl Rest {

@@ -4,7 +4,7 @@
 //! `hooks/classes.rs`, which looks at what was opened.
 
 use bis_syscalls::{Call, Handler};
-use bis_trace::types::Tid;
+use bis_trace::types::{Addr, Tid};
 
 use super::{
     Entry,
@@ -93,8 +93,8 @@ pub fn steps(handler: Handler) -> Steps {
         H::Execve => Steps { enter: |d, tid, call| d.enter_exec(tid, ExecArgs::of_execve(call)), ..EXEC },
         H::Execveat => Steps { enter: |d, tid, call| d.enter_exec(tid, ExecArgs::of_execveat(call)), ..EXEC },
         H::Exit | H::ExitGroup => EXIT,
-        H::SetTidAddress => Steps { leave: |d, it| { d.task(it.tid)?.clear_tid = it.args()[0]; Ok(()) }, ..PLAIN },
-        H::SetRobustList => Steps { leave: |d, it| { d.task(it.tid)?.robust_list = it.args()[0]; Ok(()) }, ..PLAIN },
+        H::SetTidAddress => Steps { leave: |d, it| { d.task(it.tid)?.clear_tid = Addr(it.args()[0]); Ok(()) }, ..PLAIN },
+        H::SetRobustList => Steps { leave: |d, it| { d.task(it.tid)?.robust_list = Addr(it.args()[0]); Ok(()) }, ..PLAIN },
 
         H::ArchPrctl => Steps { enter: Domain::enter_arch_prctl, ..PLAIN },
         H::Prctl => Steps { enter: Domain::enter_prctl, ..PLAIN },
@@ -113,8 +113,8 @@ pub fn steps(handler: Handler) -> Steps {
         H::Ioctl => Steps { touches: Touches::Cloned, enter: |d, tid, call| Ok(d.enter_ioctl(tid, call)), leave: Domain::leave_ioctl, ..PLAIN },
 
         H::SigReturn => Steps { leave: Domain::leave_sigreturn, returns_anything: true, ..PLAIN },
-        H::RtSigqueueinfo | H::PidfdSendSignal => Steps { leave: |d, it| { d.leave_queue(it.args()[1], it.args()[2]); Ok(()) }, ..PLAIN },
-        H::RtTgsigqueueinfo => Steps { leave: |d, it| { d.leave_queue(it.args()[2], it.args()[3]); Ok(()) }, ..PLAIN },
+        H::RtSigqueueinfo | H::PidfdSendSignal => Steps { leave: |d, it| { d.leave_queue(it.args()[1], Addr(it.args()[2])); Ok(()) }, ..PLAIN },
+        H::RtTgsigqueueinfo => Steps { leave: |d, it| { d.leave_queue(it.args()[2], Addr(it.args()[3])); Ok(()) }, ..PLAIN },
         H::Ptrace => Steps { enter: Domain::enter_ptrace, ..PLAIN },
         H::Wait => Steps { enter: Domain::enter_wait, failed: Domain::fail_wait, ..PLAIN },
         // What is special about these is not done at their two ends: their signals come like others, and the

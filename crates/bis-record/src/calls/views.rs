@@ -19,7 +19,7 @@ use std::{
 use bis_trace::{
     event::{Backing, Effect, FileEntry, MemWrite, Outcome},
     sparse,
-    types::{PAGE, Tid},
+    types::{Addr, PAGE, Tid},
 };
 use bis_tracee::{
     maps::{self, Mapping},
@@ -53,7 +53,7 @@ fn page_up(value: u64) -> u64 {
 fn map_over(
     mappings: &[Mapping],
     pieces: &mut Vec<View>,
-    range: Option<(u64, u64)>,
+    range: Option<Shown>,
     backing: &Backing,
     outcome: &mut Outcome,
 ) {
@@ -67,13 +67,13 @@ fn map_over(
 }
 
 /// A range of memory (first address, end) whose content an event has to say.
-pub type Shown = (u64, u64);
+pub type Shown = (Addr, Addr);
 
 impl Domain {
     /// A new private mapping of a file that may change; keeps what the file shows now.
     pub(super) fn add_view(
         &mut self,
-        (addr, map_len): (u64, u64),
+        (addr, map_len): (Addr, u64),
         key: Key,
         offset: u64,
         (file, name): (&File, &[u8]),
@@ -92,7 +92,7 @@ impl Domain {
     }
 
     /// The range is not mapped any more, or shows something else.
-    pub(super) fn remove_views(&mut self, start: u64, end: u64) {
+    pub(super) fn remove_views(&mut self, start: Addr, end: Addr) {
         self.forget_text(start, end);
         let gone = self.space.views_mut().cut(start, end);
         self.forget_files(&gone);
@@ -114,7 +114,7 @@ impl Domain {
             self.remove_views(by.new_addr, new_end);
         }
         let mut sources = self.space.views().parts(by.addr, old_end);
-        if self.space.patches().shows_any(by.addr, old_end) {
+        if self.space.patches().shows_any(by.addr.0, old_end.0) {
             self.close_clock("text has moved");
         }
         if !by.keep {
@@ -131,7 +131,7 @@ impl Domain {
         }
         let (mut moved, mut grown) = (Vec::new(), None);
         for view in &sources {
-            let to = |addr: u64| by.new_addr + (addr - by.addr);
+            let to = |addr: Addr| by.new_addr + (addr - by.addr);
             let view = View { start: to(view.start), end: to(view.end), ..*view };
             moved.extend(view.part(by.new_addr, new_end));
             if view.end == by.new_addr + by.old_len && view.end < new_end {
@@ -158,7 +158,7 @@ impl Domain {
     fn move_pieces(by: &Move, sources: &[View], outcome: &mut Outcome) {
         let old_end = by.addr + by.old_len;
         let end = by.addr + by.old_len.min(by.new_len);
-        let mut bounds: Vec<u64> = sources.iter().flat_map(|view| [view.start, view.end]).collect();
+        let mut bounds: Vec<Addr> = sources.iter().flat_map(|view| [view.start, view.end]).collect();
         bounds.extend([by.addr, end]);
         bounds.retain(|bound| *bound <= end);
         bounds.sort_unstable();
@@ -206,7 +206,7 @@ impl Domain {
 
     /// Pages of this range may show the file again, and not what the process has written there
     /// (MADV_DONTNEED).
-    pub(super) fn show_again(&mut self, start: u64, end: u64, outcome: &mut Outcome) -> Result<()> {
+    pub(super) fn show_again(&mut self, start: Addr, end: Addr, outcome: &mut Outcome) -> Result<()> {
         let shows = |view: &View| view.changed && view.part(start, end).is_some();
         if !self.space.views().iter().any(shows) {
             return Ok(());
@@ -236,7 +236,7 @@ impl Domain {
         shown: &mut Vec<Shown>,
     ) -> Result<()> {
         let Some((start, end)) = range else { return Ok(()) };
-        let whole = (page_up(start), end & !(PAGE - 1));
+        let whole = (start.page_ceil(), end.page_floor());
         let key = pieces.first().map(|view| view.key);
         let Some(file) =
             key.filter(|_| end - start > SPARSE_MIN).and_then(|key| self.session.views.file(key))
@@ -266,7 +266,7 @@ impl Domain {
     /// The memory of this range shows what it shows now.
     fn show(&self, (mut addr, end): Shown, outcome: &mut Outcome) {
         while addr < end {
-            let next = end.min((addr + PIECE_LEN) & !(PIECE_LEN - 1));
+            let next = end.min(Addr((addr + PIECE_LEN).0 & !(PIECE_LEN - 1)));
             let data = self.memory.read_upto(addr, usize::try_from(next - addr).unwrap_or(0));
             let is_short = (data.len() as u64) < next - addr;
             if !data.is_empty() {
@@ -290,7 +290,7 @@ impl Domain {
         for key in keys {
             let views = self.space.views_mut().take(|view| view.key == key);
             let patches = self.space.patches();
-            if views.iter().any(|view| patches.shows_any(view.start, view.end)) {
+            if views.iter().any(|view| patches.shows_any(view.start.0, view.end.0)) {
                 self.close_clock("a file that is executed has changed");
             }
             let told: Vec<Change> = changes.iter().filter(|change| change.key == key).copied().collect();
@@ -319,7 +319,7 @@ impl Domain {
             let mut at = start;
             while at < end {
                 self.spill(tid, call, outcome)?;
-                let next = end.min(at.saturating_add(PIECE_LEN) & !(PIECE_LEN - 1));
+                let next = end.min(Addr(at.saturating_add(PIECE_LEN).0 & !(PIECE_LEN - 1)));
                 self.show((at, next), outcome);
                 at = next;
             }

@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bis_trace::{
     event::MemWrite,
-    types::{Registers, Tid},
+    types::{Addr, Registers, Tid},
 };
 
 use crate::{domain::Domain, error::Result, task::InCall};
@@ -41,8 +41,8 @@ impl Domain {
         for (addr, data) in outputs {
             // The kernel sends SIGSEGV for a bad address; a program that does that on purpose gets nothing
             // here.
-            if addr != 0 && self.memory.write(addr, &data).is_ok() {
-                call.writes.push(MemWrite { addr, data });
+            if addr != 0 && self.memory.write(Addr(addr), &data).is_ok() {
+                call.writes.push(MemWrite { addr: Addr(addr), data });
             }
         }
         self.not_made(tid, call, result.cast_signed())

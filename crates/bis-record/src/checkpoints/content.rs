@@ -3,7 +3,10 @@
 
 use std::{io, mem, ops::Range, thread};
 
-use bis_trace::{event::MemWrite, types::PAGE};
+use bis_trace::{
+    event::MemWrite,
+    types::{Addr, PAGE, PAGE_LEN},
+};
 use bis_tracee::{bulk::Bulk, pagemap::PageMap};
 
 use super::held::Since;
@@ -42,7 +45,7 @@ const WORD: usize = 8;
 const BLOCK: usize = 64;
 
 /// What changes what is read of a shadow to what the program would find there.
-pub type Own<'a> = &'a (dyn Fn(u64, &mut [u8]) + Sync);
+pub type Own<'a> = &'a (dyn Fn(Addr, &mut [u8]) + Sync);
 
 /// Does this work in as many threads as there are shares. The results, in order.
 fn in_threads<T: Send, R: Send>(
@@ -70,12 +73,12 @@ fn worth(threads: usize, len: u64, each: u64) -> usize {
     threads.min(usize::try_from(len / each).unwrap_or(usize::MAX)).max(1)
 }
 
-fn len_of(parts: &[Range<u64>]) -> u64 {
+fn len_of(parts: &[Range<Addr>]) -> u64 {
     parts.iter().map(|part| part.end - part.start).sum()
 }
 
 /// Ranges of whole pages in so many shares, in order, which are equally long but for a page.
-fn shares(ranges: &[Range<u64>], count: usize) -> Vec<Vec<Range<u64>>> {
+fn shares(ranges: &[Range<Addr>], count: usize) -> Vec<Vec<Range<Addr>>> {
     let each = len_of(ranges).div_ceil(count as u64).next_multiple_of(PAGE).max(PAGE);
     let (mut shares, mut share, mut room) = (Vec::new(), Vec::new(), each);
     for range in ranges {
@@ -96,11 +99,11 @@ fn shares(ranges: &[Range<u64>], count: usize) -> Vec<Vec<Range<u64>>> {
 }
 
 /// The parts, in runs of about this many bytes.
-pub fn in_runs(parts: &[Range<u64>], len: u64) -> Vec<&[Range<u64>]> {
+pub fn in_runs(parts: &[Range<Addr>], len: u64) -> Vec<&[Range<Addr>]> {
     let (mut runs, mut rest) = (Vec::new(), parts);
     while !rest.is_empty() {
         let mut held = 0;
-        let is_within = |part: &&Range<u64>| {
+        let is_within = |part: &&Range<Addr>| {
             held += part.end - part.start;
             held <= len
         };
@@ -120,11 +123,11 @@ impl Sides<'_> {
     /// Where one of the processes is gone.
     pub fn parts(
         &self,
-        ranges: &[Range<u64>],
+        ranges: &[Range<Addr>],
         threads: usize,
         begin: &(dyn Fn() + Sync),
-    ) -> io::Result<Vec<Range<u64>>> {
-        let work = |ranges: Vec<Range<u64>>| {
+    ) -> io::Result<Vec<Range<Addr>>> {
+        let work = |ranges: Vec<Range<Addr>>| {
             let mut parts = Vec::new();
             ranges.into_iter().try_for_each(|range| self.may_differ(range, &mut parts))?;
             Ok(parts)
@@ -142,7 +145,7 @@ impl Sides<'_> {
     /// Where one of the processes is gone.
     pub fn restore(
         &self,
-        parts: &[Range<u64>],
+        parts: &[Range<Addr>],
         own: Own<'_>,
         buffers: &mut [Buffers],
         begin: &(dyn Fn() + Sync),
@@ -157,12 +160,13 @@ impl Sides<'_> {
     }
 
     /// Adds the parts of a range that may differ.
-    fn may_differ(&self, range: Range<u64>, parts: &mut Vec<Range<u64>>) -> io::Result<()> {
+    fn may_differ(&self, range: Range<Addr>, parts: &mut Vec<Range<Addr>>) -> io::Result<()> {
         let mut base = range.start;
         while base < range.end {
             let end = range.end.min(base + BATCH * PAGE);
             let now = self.pages.range(base, end)?;
-            let tells: Vec<bool> = (base..end).step_by(4096).map(|page| self.since.tells(page)).collect();
+            let tells: Vec<bool> =
+                Addr::steps(base..end, PAGE_LEN).map(|page| self.since.tells(page)).collect();
             // A page that the process has, and has in common, is the shadow's: the shadow is asked only of
             // the others.
             let is_known = now.iter().zip(&tells).all(|(now, tells)| *tells && now.is_own());
@@ -187,7 +191,7 @@ impl Sides<'_> {
 
     fn restore_parts(
         &self,
-        parts: &[Range<u64>],
+        parts: &[Range<Addr>],
         own: Own<'_>,
         Buffers { now, then }: &mut Buffers,
     ) -> io::Result<Vec<MemWrite>> {
@@ -206,7 +210,7 @@ impl Sides<'_> {
 }
 
 /// The pieces of `then` that are not as they are `now`, by whole words.
-pub(super) fn pieces(addr: u64, now: &[u8], then: &[u8], writes: &mut Vec<MemWrite>) {
+pub(super) fn pieces(addr: Addr, now: &[u8], then: &[u8], writes: &mut Vec<MemWrite>) {
     let page = usize::try_from(PAGE).unwrap_or(1);
     for (at, (now, then)) in (0..).step_by(page).zip(now.chunks(page).zip(then.chunks(page))) {
         if now == then {
@@ -243,18 +247,21 @@ mod tests {
         let mut then = now.clone();
         (then[10], then[23], then[4000], then[2 * 4096 + 5]) = (1, 2, 3, 4);
         let mut writes = Vec::new();
-        pieces(0x7000, &now, &then, &mut writes);
+        pieces(Addr(0x7000), &now, &then, &mut writes);
         let write = |addr, data: &[u8]| MemWrite { addr, data: data.to_vec() };
         let near = [0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
         let (far, last) = ([3, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 4, 0, 0]);
-        assert_eq!(writes, [write(0x7008, &near), write(0x7fa0, &far), write(0x9000, &last)]);
-        pieces(0x7000, &now, &now.clone(), &mut writes);
+        assert_eq!(
+            writes,
+            [write(Addr(0x7008), &near), write(Addr(0x7fa0), &far), write(Addr(0x9000), &last)]
+        );
+        pieces(Addr(0x7000), &now, &now.clone(), &mut writes);
         assert_eq!(writes.len(), 3);
     }
 
     #[test]
     fn one_long_range_is_shared_too() {
-        let range = |from: u64, to: u64| from << 12..to << 12;
+        let range = |from: u64, to: u64| Addr::range(from << 12..to << 12);
         let ranges = [range(0, 1), range(10, 20), range(30, 34)];
         let shared =
             [vec![range(0, 1), range(10, 14)], vec![range(14, 19)], vec![range(19, 20), range(30, 34)]];
@@ -266,7 +273,7 @@ mod tests {
 
     #[test]
     fn parts_come_in_runs_of_a_length() {
-        let part = |from: u64, to: u64| from << 12..to << 12;
+        let part = |from: u64, to: u64| Addr::range(from << 12..to << 12);
         let parts = [part(0, 2), part(3, 4), part(5, 9), part(20, 29), part(30, 31)];
         let runs = in_runs(&parts, 4 << 12);
         assert_eq!(runs, [&parts[..2], &parts[2..3], &parts[3..4], &parts[4..]]);

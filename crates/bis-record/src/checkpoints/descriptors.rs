@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeSet, fs};
 
-use bis_trace::types::Tid;
+use bis_trace::types::{Addr, Tid};
 use bis_tracee::{Memory, proc, remote::Remote, shadow::Shadow, sys};
 
 use super::table::{Descriptor, Descriptors};
@@ -38,7 +38,7 @@ impl Passage {
         if remote.call(libc::SYS_socketpair, [unix, kind, 0, buffer, 0, 0])? < 0 {
             return Ok(None);
         }
-        let (one, other) = (memory.read_u32(buffer)?, memory.read_u32(buffer + 4)?);
+        let (one, other) = (memory.read_u32(Addr(buffer))?, memory.read_u32(Addr(buffer + 4))?);
         let ours = sys::take_fd(remote.tid(), other.cast_signed());
         let above = u64::from(highest.cast_unsigned()) + 1;
         let copy = u64::from(libc::F_DUPFD_CLOEXEC.cast_unsigned());
@@ -73,13 +73,13 @@ impl Passage {
         let header = [0u64, 0, buffer + PIECE, 1, buffer + CONTROL, CONTROL_LEN, 0];
         let piece = [buffer + BYTE, 1];
         let bytes = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
-        memory.write(buffer, &bytes(&header))?;
-        memory.write(buffer + PIECE, &bytes(&piece))?;
+        memory.write(Addr(buffer), &bytes(&header))?;
+        memory.write(Addr(buffer + PIECE), &bytes(&piece))?;
         if remote.call(libc::SYS_recvmsg, [self.theirs, buffer, 0, 0, 0, 0])? != 1 {
             return Ok(false);
         }
         // Behind the header of the control message.
-        let received = u64::from(memory.read_u32(buffer + CONTROL + 16)?);
+        let received = u64::from(memory.read_u32(Addr(buffer + CONTROL + 16))?);
         let fd = u64::from(fd.cast_unsigned());
         if received != fd {
             remote.call(libc::SYS_dup3, [received, fd, 0, 0, 0, 0])?;
@@ -96,7 +96,7 @@ impl Domain {
         tid: Tid,
         shadow: &Shadow,
         then: &Descriptors,
-        buffer: u64,
+        buffer: Addr,
     ) -> Result<()> {
         let now = Descriptors::of(tid);
         // What was printed is printed, and others write there, too.
@@ -106,7 +106,7 @@ impl Domain {
         self.with_slot(tid, |domain, slot| {
             let memory = &domain.memory;
             let mut remote = Remote::new(slot)?;
-            restore(&mut remote, memory, (shadow, buffer), (&now, then), &output, &mut remarks)?;
+            restore(&mut remote, memory, (shadow, buffer.0), (&now, then), &output, &mut remarks)?;
             remote.finish()?;
             Ok(())
         })?;

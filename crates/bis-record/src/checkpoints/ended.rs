@@ -14,7 +14,7 @@ use bis_agent::UNTRACED_SYSCALL;
 use bis_syscalls::Call;
 use bis_trace::{
     event::{MemWrite, Meta, TaskEnd},
-    types::{Registers, Tid},
+    types::{Addr, Registers, Tid},
 };
 use bis_tracee::{TraceeError, handover::Parked, remote::Remote};
 
@@ -74,7 +74,7 @@ impl Domain {
         let cleared = self.cleared_word(tid);
         let had_waiters =
             |write: &MemWrite| self.memory.read_u32(write.addr).is_ok_and(|value| value & FUTEX_WAITERS != 0);
-        let mut wakes: Vec<u64> =
+        let mut wakes: Vec<Addr> =
             robust.iter().filter(|write| had_waiters(write)).map(|write| write.addr).collect();
         wakes.extend(cleared.iter().map(|write| write.addr));
         let mut writes: Vec<MemWrite> = robust.into_iter().chain(cleared).collect();
@@ -86,7 +86,7 @@ impl Domain {
             remote.call(libc::SYS_set_tid_address, [0; 6])?;
             remote.call(libc::SYS_set_robust_list, [0, 24, 0, 0, 0, 0])?;
             for addr in wakes {
-                remote.call(libc::SYS_futex, [addr, FUTEX_WAKE, 1, 0, 0, 0])?;
+                remote.call(libc::SYS_futex, [addr.0, FUTEX_WAKE, 1, 0, 0, 0])?;
             }
             Ok(remote.finish()?)
         })?;

@@ -8,7 +8,7 @@
 
 use std::{fs::File, ops::Range, os::unix::fs::MetadataExt};
 
-use bis_trace::types::PAGE_LEN;
+use bis_trace::types::{Addr, PAGE_LEN};
 use bis_tracee::{Result, bulk::Bulk, maps::Mapping, pagemap::PageMap, shadow::Shadow};
 use rustix::fs::{SeekFrom, fstatfs, seek};
 use xxhash_rust::xxh3::Xxh3;
@@ -51,7 +51,7 @@ pub(super) struct KeptFile {
     /// None: it could not be opened.
     state: Option<State>,
     /// Which of its bytes were summed, as addresses; none: those that it holds in memory, whichever they are.
-    summed: Option<Vec<Range<u64>>>,
+    summed: Option<Vec<Range<Addr>>>,
     sum: u64,
     /// It was said of it that it was written to since.
     is_told: bool,
@@ -116,7 +116,7 @@ fn is_in_memory(file: &File) -> bool {
 
 /// Where a mapping, in its first bytes, shows what the file holds: elsewhere, to read would make it hold
 /// zeros.
-fn with_data(file: &File, mapping: &Mapping, len_max: u64) -> Vec<Range<u64>> {
+fn with_data(file: &File, mapping: &Mapping, len_max: u64) -> Vec<Range<Addr>> {
     let mut parts = Vec::new();
     let end = mapping.offset + mapping.len().min(len_max);
     let mut at = mapping.offset;
@@ -135,7 +135,7 @@ fn with_data(file: &File, mapping: &Mapping, len_max: u64) -> Vec<Range<u64>> {
 }
 
 /// The first of these bytes.
-fn at_most(mut room: u64, mut parts: Vec<Range<u64>>) -> Vec<Range<u64>> {
+fn at_most(mut room: u64, mut parts: Vec<Range<Addr>>) -> Vec<Range<Addr>> {
     for part in &mut parts {
         part.end = part.end.min(part.start + room);
         room -= part.end - part.start;
@@ -145,7 +145,7 @@ fn at_most(mut room: u64, mut parts: Vec<Range<u64>>) -> Vec<Range<u64>> {
 }
 
 /// The pages that the process has there.
-fn there(mapping: &Mapping, pages: &PageMap) -> Vec<Range<u64>> {
+fn there(mapping: &Mapping, pages: &PageMap) -> Vec<Range<Addr>> {
     let mut parts = Vec::new();
     let found = |from, to| parts.push(from..to);
     match pages.each_run(mapping.start, mapping.end, |page| page.is_there(), found) {
@@ -155,15 +155,15 @@ fn there(mapping: &Mapping, pages: &PageMap) -> Vec<Range<u64>> {
 }
 
 /// The sum of what these pages hold, and where; pages of zeros are as good as none.
-fn sum_of(bulk: &Bulk<'_>, parts: &[Range<u64>]) -> u64 {
+fn sum_of(bulk: &Bulk<'_>, parts: &[Range<Addr>]) -> u64 {
     let (mut sum, mut data) = (Xxh3::new(), Vec::new());
     for part in parts {
-        for at in (part.start..part.end).step_by(PIECE) {
+        for at in Addr::steps(part.start..part.end, PIECE) {
             let len = part.end.min(at + PIECE as u64) - at;
             bulk.read_upto(at, usize::try_from(len).unwrap_or(0), &mut data);
-            for (page, bytes) in (at..).step_by(PAGE_LEN).zip(data.chunks(PAGE_LEN)) {
+            for (page, bytes) in at.and_behind(PAGE_LEN).zip(data.chunks(PAGE_LEN)) {
                 if bytes.iter().any(|byte| *byte != 0) {
-                    sum.update(&page.to_le_bytes());
+                    sum.update(&page.0.to_le_bytes());
                     sum.update(bytes);
                 }
             }
@@ -181,8 +181,8 @@ mod tests {
     fn mapping_of(len: u64) -> Mapping {
         let name = b"/file".to_vec();
         Mapping {
-            start: 0x10_0000,
-            end: 0x10_0000 + len,
+            start: Addr(0x10_0000),
+            end: Addr(0x10_0000 + len),
             prot: 3,
             shared: true,
             offset: 0x1000,
@@ -207,8 +207,14 @@ mod tests {
         file.write_all_at(b"x", 0).unwrap();
         file.write_all_at(b"x", 0x4000).unwrap();
         assert!(is_in_memory(&file));
-        assert_eq!(with_data(&file, &mapping_of(0x8000), 1 << 20), vec![0x10_3000..0x10_4000; 1]);
+        assert_eq!(
+            with_data(&file, &mapping_of(0x8000), 1 << 20),
+            vec![Addr::range(0x10_3000..0x10_4000); 1]
+        );
         assert_eq!(with_data(&file, &mapping_of(0x8000), 0x3000), vec![]);
-        assert_eq!(at_most(5, vec![0..3, 7..20, 30..31]), [0..3, 7..9]);
+        assert_eq!(
+            at_most(5, vec![Addr::range(0..3), Addr::range(7..20), Addr::range(30..31)]),
+            [Addr::range(0..3), Addr::range(7..9)]
+        );
     }
 }

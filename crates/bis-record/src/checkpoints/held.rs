@@ -7,7 +7,7 @@ use std::{
 
 use bis_trace::{
     event::Effect,
-    types::{EventSeq, ObjectId, Registers, Tid},
+    types::{Addr, EventSeq, ObjectId, Registers, Tid},
 };
 use bis_tracee::{handover::Parked, shadow::Shadow, siginfo::SigInfo};
 
@@ -60,14 +60,14 @@ pub(super) struct Since {
     is_copied: bool,
     /// What was mapped, moved or forgotten there. (A page of zeros that was only read is everybody's, and one
     /// that was moved shows what was elsewhere.)
-    remapped: Vec<Range<u64>>,
+    remapped: Vec<Range<Addr>>,
 }
 
 impl Since {
     /// More ranges than this are not worth to be remembered.
     const RANGES_MAX: usize = 4096;
 
-    fn remap(&mut self, range: Range<u64>) {
+    fn remap(&mut self, range: Range<Addr>) {
         let is_full = self.remapped.len() >= Since::RANGES_MAX;
         match self.remapped.last_mut() {
             _ if range.is_empty() => {}
@@ -78,7 +78,7 @@ impl Since {
     }
 
     /// Is a page the same as the shadow's that both have in common with somebody?
-    pub fn tells(&self, page: u64) -> bool {
+    pub fn tells(&self, page: Addr) -> bool {
         !self.is_copied && !self.remapped.iter().any(|range| range.contains(&page))
     }
 }
@@ -94,7 +94,7 @@ pub(super) struct Kernel {
     pub pending: Vec<SigInfo>,
     /// Where calls made in the name of the process and of its shadow have their arguments and results:
     /// scratch memory of the task that has made the checkpoint.
-    pub buffer: u64,
+    pub buffer: Addr,
 }
 
 /// A task as it was.
@@ -107,18 +107,18 @@ pub(super) struct Kept {
     /// The signals that wait in the kernel for it alone.
     pub pending: Vec<SigInfo>,
     pub stash: VecDeque<SigInfo>,
-    pub left_stack: Option<u64>,
+    pub left_stack: Option<Addr>,
     /// Its stack for handlers (a `stack_t`); none: that could not be asked.
     pub alt_stack: Option<Vec<u8>>,
     /// What the kernel clears at its end, and where it has its robust futexes: addresses, or 0.
-    pub clear_tid: u64,
-    pub robust_list: u64,
+    pub clear_tid: Addr,
+    pub robust_list: Addr,
 }
 
 /// A shared mapping whose content is kept.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct KeptShared {
-    pub range: Range<u64>,
+    pub range: Range<Addr>,
     /// As the kernel knows the object. The shadow maps it, so no other one has this name meanwhile.
     pub key: Key,
     /// The object's byte at the range's begin.
@@ -126,7 +126,7 @@ pub(super) struct KeptShared {
     pub prot: u32,
     pub is_anonymous: bool,
     /// The memory of the shadow's own with the copy; behind it there is a byte for each of its pages.
-    pub copy: Range<u64>,
+    pub copy: Range<Addr>,
 }
 
 /// A thread that has ended for others.
@@ -187,15 +187,15 @@ mod tests {
     #[test]
     fn pages_in_common_tell_nothing_where_something_else_was_mapped_or_after_a_copy() {
         let mut since = Since::default();
-        assert!(since.tells(0x5000));
-        since.remap(0x4000..0x6000);
-        since.remap(0x6000..0x7000);
-        since.remap(0x9000..0x9000);
-        assert_eq!(since.remapped, vec![0x4000..0x7000; 1]);
-        assert!(!since.tells(0x5000) && !since.tells(0x6000) && since.tells(0x7000));
+        assert!(since.tells(Addr(0x5000)));
+        since.remap(Addr(0x4000)..Addr(0x6000));
+        since.remap(Addr(0x6000)..Addr(0x7000));
+        since.remap(Addr(0x9000)..Addr(0x9000));
+        assert_eq!(since.remapped, vec![Addr::range(0x4000..0x7000); 1]);
+        assert!(!since.tells(Addr(0x5000)) && !since.tells(Addr(0x6000)) && since.tells(Addr(0x7000)));
         for at in 0..2 * Since::RANGES_MAX as u64 {
-            since.remap(at << 20..(at << 20) + 0x1000);
+            since.remap(Addr(at << 20)..Addr((at << 20) + 0x1000));
         }
-        assert!(since.is_copied && since.remapped.len() == Since::RANGES_MAX && !since.tells(0x7000));
+        assert!(since.is_copied && since.remapped.len() == Since::RANGES_MAX && !since.tells(Addr(0x7000)));
     }
 }

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, fs};
 
-use bis_trace::types::Tid;
+use bis_trace::types::{Addr, Tid};
 use bis_tracee::{Memory, Stopped, proc, remote::Remote, shadow::Shadow, siginfo::SigInfo, sys};
 
 use super::held::{Kept, Kernel};
@@ -21,7 +21,7 @@ impl Kernel {
     pub(super) fn of(
         slot: &mut Option<Stopped>,
         memory: &Memory,
-        buffer: u64,
+        buffer: Addr,
         has_timers: bool,
     ) -> Result<Kernel> {
         let pending = slot.as_ref().map_or_else(|| Ok(Vec::new()), Stopped::shared_pending)?;
@@ -33,12 +33,12 @@ impl Kernel {
         }
         let mut remote = Remote::new(slot)?;
         for (timer, which) in timers.iter_mut().zip(TIMERS) {
-            remote.call(libc::SYS_getitimer, [which, buffer, 0, 0, 0, 0])?;
+            remote.call(libc::SYS_getitimer, [which, buffer.0, 0, 0, 0, 0])?;
             let value = memory.read_vec(buffer, TIMER_LEN)?;
             *timer = value.iter().any(|byte| *byte != 0).then(|| as_it_goes_on(value));
         }
         for id in made_timers_of(remote.tid()) {
-            if remote.call(libc::SYS_timer_gettime, [id, buffer, 0, 0, 0, 0])? == 0 {
+            if remote.call(libc::SYS_timer_gettime, [id, buffer.0, 0, 0, 0, 0])? == 0 {
                 made_timers.insert(id, memory.read_vec(buffer, TIMER_LEN)?);
             }
         }
@@ -91,7 +91,7 @@ impl Domain {
         const LEN: u64 = 128;
         loop {
             match self.space.scratch_mut().block(tid, LEN) {
-                Room::At(base) => return Ok(Some(base)),
+                Room::At(base) => return Ok(Some(base.0)),
                 Room::Map(base, len) => {
                     self.with_slot(tid, |domain, slot| domain.space.scratch_mut().map(slot, tid, base, len))?
                 }
@@ -111,7 +111,7 @@ impl Domain {
             let [own_id, process_id] = [own, process].map(|tid| u64::from(tid.0.cast_unsigned()));
             for info in lost(&kept.pending, &now) {
                 self.memory.write(buffer, &info.0)?;
-                let args = [process_id, own_id, info.signal().0.into(), buffer, 0, 0];
+                let args = [process_id, own_id, info.signal().0.into(), buffer.0, 0, 0];
                 self.call_for(*tid, libc::SYS_rt_tgsigqueueinfo, args)?;
             }
             if pid != *tid {
@@ -120,7 +120,7 @@ impl Domain {
             let now = self.stopped(*tid)?.shared_pending()?.into_iter().map(SigInfo).collect::<Vec<_>>();
             for info in lost(&kernel.pending, &now) {
                 self.memory.write(buffer, &info.0)?;
-                let args = [process_id, info.signal().0.into(), buffer, 0, 0, 0];
+                let args = [process_id, info.signal().0.into(), buffer.0, 0, 0, 0];
                 self.call_for(*tid, libc::SYS_rt_sigqueueinfo, args)?;
             }
         }
@@ -128,7 +128,7 @@ impl Domain {
     }
 
     /// A task that stands where it stood has its stack for handlers, and names for its end what it named.
-    pub(super) fn restore_named(&mut self, tid: Tid, kept: &Kept, buffer: u64) -> Result<()> {
+    pub(super) fn restore_named(&mut self, tid: Tid, kept: &Kept, buffer: Addr) -> Result<()> {
         const ROBUST_LIST_LEN: u64 = 24;
         if let Some(stack) = &kept.alt_stack
             && self.task(tid)?.alt_stack.as_ref() != Some(stack)
@@ -136,16 +136,16 @@ impl Domain {
             self.task(tid)?.alt_stack = None;
             self.memory.write(buffer, stack)?;
             // Refused where it stands on it: then it has it.
-            self.call_for(tid, libc::SYS_sigaltstack, [buffer, 0, 0, 0, 0, 0])?;
+            self.call_for(tid, libc::SYS_sigaltstack, [buffer.0, 0, 0, 0, 0, 0])?;
         }
-        if sys::robust_list(tid).is_ok_and(|head| head != kept.robust_list) {
-            self.call_for(tid, libc::SYS_set_robust_list, [kept.robust_list, ROBUST_LIST_LEN, 0, 0, 0, 0])?;
+        if sys::robust_list(tid).is_ok_and(|head| head != kept.robust_list.0) {
+            self.call_for(tid, libc::SYS_set_robust_list, [kept.robust_list.0, ROBUST_LIST_LEN, 0, 0, 0, 0])?;
         }
         let task = self.task(tid)?;
         task.robust_list = kept.robust_list;
         if task.clear_tid != kept.clear_tid {
             task.clear_tid = kept.clear_tid;
-            self.call_for(tid, libc::SYS_set_tid_address, [kept.clear_tid, 0, 0, 0, 0, 0])?;
+            self.call_for(tid, libc::SYS_set_tid_address, [kept.clear_tid.0, 0, 0, 0, 0, 0])?;
         }
         Ok(())
     }
@@ -155,10 +155,10 @@ impl Domain {
         let buffer = kernel.buffer;
         let changed = changed_signals(tid) | changed_signals(shadow.pid());
         for signal in (1..=64u64).filter(|signal| changed & 1 << (signal - 1) != 0) {
-            shadow.call(libc::SYS_rt_sigaction, [signal, 0, buffer, 8, 0, 0])?;
+            shadow.call(libc::SYS_rt_sigaction, [signal, 0, buffer.0, 8, 0, 0])?;
             let action = shadow.memory()?.read_vec(buffer, ACTION_LEN)?;
             self.memory.write(buffer, &action)?;
-            self.call_for(tid, libc::SYS_rt_sigaction, [signal, buffer, 0, 8, 0, 0])?;
+            self.call_for(tid, libc::SYS_rt_sigaction, [signal, buffer.0, 0, 8, 0, 0])?;
         }
         self.asked = None;
         let pid = self.task(tid)?.pid;
@@ -167,19 +167,19 @@ impl Domain {
         }
         self.checkpoints.note_timer();
         for (timer, which) in kernel.timers.iter().zip(TIMERS) {
-            self.call_for(tid, libc::SYS_getitimer, [which, buffer, 0, 0, 0, 0])?;
+            self.call_for(tid, libc::SYS_getitimer, [which, buffer.0, 0, 0, 0, 0])?;
             let runs = self.memory.read_vec(buffer, TIMER_LEN)?.iter().any(|byte| *byte != 0);
             if runs || timer.is_some() {
                 let value = timer.clone().unwrap_or_else(|| vec![0; TIMER_LEN]);
                 self.memory.write(buffer, &value)?;
-                self.call_for(tid, libc::SYS_setitimer, [which, buffer, 0, 0, 0, 0])?;
+                self.call_for(tid, libc::SYS_setitimer, [which, buffer.0, 0, 0, 0, 0])?;
             }
         }
         for id in made_timers_of(tid) {
             match kernel.made_timers.get(&id) {
                 Some(value) => {
                     self.memory.write(buffer, value)?;
-                    self.call_for(tid, libc::SYS_timer_settime, [id, 0, buffer, 0, 0, 0])?;
+                    self.call_for(tid, libc::SYS_timer_settime, [id, 0, buffer.0, 0, 0, 0])?;
                 }
                 None => drop(self.call_for(tid, libc::SYS_timer_delete, [id, 0, 0, 0, 0, 0])?),
             }

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, ops::Range};
 
-use bis_trace::types::Tid;
+use bis_trace::types::{Addr, Tid};
 use bis_tracee::maps::{self, Mapping};
 
 use crate::error::Result;
@@ -18,14 +18,14 @@ pub(super) fn mappings(tid: Tid) -> Result<Vec<Mapping>> {
 /// A step on the way back.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
-    Unmap(Range<u64>),
+    Unmap(Range<Addr>),
     /// Part of a mapping as it was.
     Map(Mapping),
-    Protect(Range<u64>, u32),
+    Protect(Range<Addr>, u32),
 }
 
 /// The part of a mapping that lies in this range.
-fn part(mapping: &Mapping, range: &Range<u64>) -> Mapping {
+fn part(mapping: &Mapping, range: &Range<Addr>) -> Mapping {
     let offset = if mapping.inode == 0 { 0 } else { mapping.offset + (range.start - mapping.start) };
     Mapping { start: range.start, end: range.end, offset, ..mapping.clone() }
 }
@@ -44,11 +44,11 @@ fn is_alike(now: &Mapping, then: &Mapping) -> bool {
 
 /// The steps from `now` to `then`, in order of address. Nothing is done to ranges that are `left` alone. A
 /// stack that has grown stays as long as it is.
-pub fn steps(now: &[Mapping], then: &[Mapping], left: &[Range<u64>]) -> Vec<Step> {
+pub fn steps(now: &[Mapping], then: &[Mapping], left: &[Range<Addr>]) -> Vec<Step> {
     let bounds = now.iter().chain(then).flat_map(|mapping| [mapping.start, mapping.end]);
-    let bounds: BTreeSet<u64> =
+    let bounds: BTreeSet<Addr> =
         bounds.chain(left.iter().flat_map(|range| [range.start, range.end])).collect();
-    let at = |mappings: &'_ [Mapping], range: &Range<u64>| -> Option<Mapping> {
+    let at = |mappings: &'_ [Mapping], range: &Range<Addr>| -> Option<Mapping> {
         let index = mappings.partition_point(|mapping| mapping.end <= range.start);
         let found = mappings.get(index).filter(|mapping| mapping.start <= range.start)?;
         Some(part(found, range))
@@ -90,7 +90,7 @@ fn continues(last: &Mapping, next: &Mapping) -> bool {
 }
 
 /// The parts of these mappings that are not left alone.
-pub fn outside(mappings: &[Mapping], left: &[Range<u64>]) -> Vec<Mapping> {
+pub fn outside(mappings: &[Mapping], left: &[Range<Addr>]) -> Vec<Mapping> {
     let mut parts = mappings.to_vec();
     for gap in left {
         parts = parts
@@ -98,7 +98,8 @@ pub fn outside(mappings: &[Mapping], left: &[Range<u64>]) -> Vec<Mapping> {
             .flat_map(|mapping| {
                 let (start, end) = (gap.start.max(mapping.start), gap.end.min(mapping.end));
                 let cut = [mapping.start..start.min(mapping.end), end.max(mapping.start)..mapping.end];
-                let cut = if start < end { cut } else { [mapping.start..mapping.end, 0..0] };
+                let cut =
+                    if start < end { cut } else { [mapping.start..mapping.end, Addr::NULL..Addr::NULL] };
                 cut.into_iter().filter(|range| !range.is_empty()).map(|range| part(mapping, &range))
             })
             .collect();
@@ -112,7 +113,7 @@ mod tests {
 
     fn memory(start: u64, end: u64, prot: u32) -> Mapping {
         let (shared, offset, device, inode, name) = (false, 0, (0, 0), 0, Vec::new());
-        Mapping { start, end, prot, shared, offset, device, inode, name }
+        Mapping { start: Addr(start), end: Addr(end), prot, shared, offset, device, inode, name }
     }
 
     fn file(start: u64, end: u64, offset: u64) -> Mapping {
@@ -131,7 +132,7 @@ mod tests {
     fn new_mappings_go_and_old_ones_come_back() {
         let now = [memory(0x1000, 0x2000, 3), memory(0x9000, 0xb000, 3)];
         let then = [memory(0x1000, 0x2000, 3), file(0x5000, 0x8000, 0x1000)];
-        let back = [Step::Map(file(0x5000, 0x8000, 0x1000)), Step::Unmap(0x9000..0xb000)];
+        let back = [Step::Map(file(0x5000, 0x8000, 0x1000)), Step::Unmap(Addr::range(0x9000..0xb000))];
         assert_eq!(steps(&now, &then, &[]), back);
     }
 
@@ -139,7 +140,7 @@ mod tests {
     fn what_shows_something_else_is_mapped_again_and_what_is_protected_otherwise_protected() {
         let now = [file(0x1000, 0x3000, 0x1000), memory(0x4000, 0x8000, 1)];
         let then = [file(0x1000, 0x3000, 0), memory(0x4000, 0x6000, 1), memory(0x6000, 0x8000, 3)];
-        let back = [Step::Map(file(0x1000, 0x3000, 0)), Step::Protect(0x6000..0x8000, 3)];
+        let back = [Step::Map(file(0x1000, 0x3000, 0)), Step::Protect(Addr::range(0x6000..0x8000), 3)];
         assert_eq!(steps(&now, &then, &[]), back);
     }
 
@@ -147,9 +148,12 @@ mod tests {
     fn nothing_is_done_to_what_is_left_alone() {
         let now = [memory(0x1000, 0x4000, 3), memory(0x7000, 0x9000, 3)];
         let then = [memory(0x7000, 0x9000, 1)];
-        let left = [0x2000..0x3000, 0x7000..0x8000];
-        let back =
-            [Step::Unmap(0x1000..0x2000), Step::Unmap(0x3000..0x4000), Step::Protect(0x8000..0x9000, 1)];
+        let left = [Addr::range(0x2000..0x3000), Addr::range(0x7000..0x8000)];
+        let back = [
+            Step::Unmap(Addr::range(0x1000..0x2000)),
+            Step::Unmap(Addr::range(0x3000..0x4000)),
+            Step::Protect(Addr::range(0x8000..0x9000), 1),
+        ];
         assert_eq!(steps(&now, &then, &left), back);
         let parts = [memory(0x1000, 0x2000, 3), memory(0x3000, 0x4000, 3), memory(0x8000, 0x9000, 3)];
         assert_eq!(outside(&now, &left), parts);

@@ -25,7 +25,7 @@ mod table;
 mod take;
 
 use bis_syscalls::{Call, own};
-use bis_trace::types::Tid;
+use bis_trace::types::{Addr, Tid};
 
 use crate::{domain::Domain, error::Result, task::InCall};
 
@@ -34,7 +34,7 @@ impl Domain {
     pub fn asked_of_checkpoints(&mut self, tid: Tid, state: InCall, call: &Call) -> Result<()> {
         let [operation, handle, how, ..] = call.args;
         match operation {
-            own::CHECKPOINT => self.take_checkpoint(tid, state, handle),
+            own::CHECKPOINT => self.take_checkpoint(tid, state, Addr(handle)),
             own::ROLLBACK if how == own::REPLAY => self.replay_since(tid, state, handle),
             own::ROLLBACK => self.go_back(tid, state, (handle, how)),
             own::DISCARD => {

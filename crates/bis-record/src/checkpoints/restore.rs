@@ -6,7 +6,7 @@ use bis_agent::UNTRACED_SYSCALL;
 use bis_syscalls::own;
 use bis_trace::{
     event::{Backing, Effect, EventKind, MemWrite, Outcome, WayBack},
-    types::{Registers, Tid},
+    types::{Addr, Registers, Tid},
 };
 use bis_tracee::{
     Resume, Status, TraceeError, bulk::Bulk, maps::Mapping, pagemap::PageMap, place, siginfo::SigInfo,
@@ -209,14 +209,14 @@ impl Domain {
     }
 
     /// What is ours, or the program's text that it has not changed: it stays as it is.
-    fn left_alone(&self, checkpoint: &Checkpoint) -> Vec<Range<u64>> {
+    fn left_alone(&self, checkpoint: &Checkpoint) -> Vec<Range<Addr>> {
         let mut left = self.ours();
         let texts = self.space.patches().texts.iter().filter(|text| !text.is_changed);
         let then = &checkpoint.space.patches().texts;
         let shows = |text: &TextRange| (text.start, text.end, text.kept, text.offset);
         let is_old =
             |text: &&TextRange| then.iter().any(|then| !then.is_changed && shows(then) == shows(text));
-        left.extend(texts.filter(is_old).map(|text| text.start..text.end));
+        left.extend(texts.filter(is_old).map(|text| Addr::range(text.start..text.end)));
         left
     }
 
@@ -231,7 +231,7 @@ impl Domain {
         self.learn_heap();
         let brk = checkpoint.space.brk();
         if brk != self.space.brk() {
-            self.call_for(tid, libc::SYS_brk, [brk, 0, 0, 0, 0, 0])?;
+            self.call_for(tid, libc::SYS_brk, [brk.0, 0, 0, 0, 0, 0])?;
             let change = self.space.move_brk(brk);
             self.show_heap();
             self.heap_changed(tid, change, outcome);
@@ -241,12 +241,12 @@ impl Domain {
         for step in layout::steps(&now, &then, &self.left_alone(checkpoint)) {
             match step {
                 Step::Unmap(range) => {
-                    let args = [range.start, range.end - range.start, 0, 0, 0, 0];
+                    let args = [range.start.0, range.end - range.start, 0, 0, 0, 0];
                     self.call_for(tid, libc::SYS_munmap, args)?;
                     self.unmapped(args, outcome)?;
                 }
                 Step::Protect(range, prot) => {
-                    let args = [range.start, range.end - range.start, prot.into(), 0, 0, 0];
+                    let args = [range.start.0, range.end - range.start, prot.into(), 0, 0, 0];
                     self.call_for(tid, libc::SYS_mprotect, args)?;
                     self.protected(tid, args, outcome)?;
                 }
@@ -266,14 +266,14 @@ impl Domain {
     /// Maps what is not mapped any more. Its bytes come with those of all others.
     fn map_again(&mut self, tid: Tid, mapping: &Mapping, outcome: &mut Outcome) -> Result<()> {
         let flags = u64::from((libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED).cast_unsigned());
-        let args = [mapping.start, mapping.len(), mapping.prot.into(), flags, u64::MAX, 0];
+        let args = [mapping.start.0, mapping.len(), mapping.prot.into(), flags, u64::MAX, 0];
         let mapped = self.call_for(tid, libc::SYS_mmap, args)?;
-        if mapped != mapping.start.cast_signed() {
+        if mapped != mapping.start.0.cast_signed() {
             let what = format!("cannot have its memory at {:#x} back ({mapped})", mapping.start);
             return Err(RecordError::Unsupported { tid, what });
         }
         let (addr, len, prot) = (mapping.start, mapping.len(), mapping.prot);
-        self.unmapped([addr, len, 0, 0, 0, 0], outcome)?;
+        self.unmapped([addr.0, len, 0, 0, 0, 0], outcome)?;
         outcome.effects.push(Effect::Map { addr, len, prot, backing: Backing::Anonymous });
         Ok(())
     }
@@ -293,10 +293,10 @@ impl Domain {
         // The shadow's text may have been patched otherwise.
         let patches = checkpoint.space.patches();
         let (pid, cores) = (self.task(tid)?.pid, Arc::clone(&self.session.cores));
-        let own = |addr: u64, bytes: &mut [u8]| {
-            for patch in patches.within(addr, addr + bytes.len() as u64) {
+        let own = |addr: Addr, bytes: &mut [u8]| {
+            for patch in patches.within(addr.0, (addr + bytes.len() as u64).0) {
                 for (at, byte) in (patch.start..).zip(&patch.original) {
-                    let index = usize::try_from(at.wrapping_sub(addr)).unwrap_or(usize::MAX);
+                    let index = usize::try_from(at.wrapping_sub(addr.0)).unwrap_or(usize::MAX);
                     if let Some(place) = bytes.get_mut(index) {
                         *place = *byte;
                     }
@@ -332,7 +332,7 @@ impl Domain {
         mappings: &[Mapping],
         checkpoint: &Checkpoint,
     ) -> Result<Option<MemWrite>> {
-        let (then, now) = (kept.regs.rsp, self.stopped(tid)?.regs()?.rsp);
+        let (then, now) = (kept.regs.sp(), self.stopped(tid)?.regs()?.sp());
         let is_in = |mapping: &&Mapping| mapping.start <= then && then < mapping.end;
         let Some(stack) = mappings.iter().find(is_in) else { return Ok(None) };
         let end = if now < stack.start || now >= stack.end { stack.end } else { now };
@@ -394,7 +394,7 @@ fn sides_of<'a>(
 }
 
 /// The private memory that both have, in pieces that threads share among them.
-fn in_common(now: &[Mapping], then: &[Mapping]) -> Vec<Range<u64>> {
+fn in_common(now: &[Mapping], then: &[Mapping]) -> Vec<Range<Addr>> {
     const LEN: u64 = 16 << 20;
     let pairs = now.iter().flat_map(|now| {
         let first = then.partition_point(|then| then.end <= now.start);
@@ -405,7 +405,7 @@ fn in_common(now: &[Mapping], then: &[Mapping]) -> Vec<Range<u64>> {
     let ranges = common.map(|(now, then)| now.start.max(then.start)..now.end.min(then.end));
     let pieces = ranges.filter(|range| range.start < range.end).flat_map(|Range { start, end }| {
         let step = usize::try_from(LEN).unwrap_or(usize::MAX);
-        (start..end).step_by(step).map(move |at| at..end.min(at + LEN))
+        Addr::steps(start..end, step).map(move |at| at..end.min(at + LEN))
     });
     pieces.collect()
 }

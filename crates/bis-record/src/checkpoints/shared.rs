@@ -13,7 +13,7 @@ use std::{fs, io, ops::Range};
 
 use bis_trace::{
     event::{Effect, MemWrite, Outcome},
-    types::{PAGE, PAGE_LEN, Tid},
+    types::{Addr, PAGE, PAGE_LEN, Tid},
 };
 use bis_tracee::{maps::Mapping, pagemap::PageMap, shadow::Shadow};
 
@@ -62,25 +62,25 @@ impl KeptShared {
     }
 
     /// Where the copy of the byte at this address is.
-    fn copied(&self, addr: u64) -> u64 {
+    fn copied(&self, addr: Addr) -> Addr {
         self.copy.start + (addr - self.range.start)
     }
 
     /// Which parts of the object are in memory, as the shadow's mapping shows it (mincore(2)): all others are
     /// zeros.
-    fn present(&self, shadow: &mut Shadow) -> Result<Vec<Range<u64>>> {
+    fn present(&self, shadow: &mut Shadow) -> Result<Vec<Range<Addr>>> {
         let (start, len) = (self.range.start, self.len());
         if may_be_swapped() {
             return Ok(vec![self.range.clone()]);
         }
         let table = self.copy.start + len;
-        if shadow.call(libc::SYS_mincore, [start, len, table, 0, 0, 0])? != 0 {
+        if shadow.call(libc::SYS_mincore, [start.0, len, table.0, 0, 0, 0])? != 0 {
             return Ok(vec![self.range.clone()]);
         }
         let count = usize::try_from(len / PAGE).unwrap_or(0);
         let table = shadow.memory()?.read_vec(table, count)?;
-        let mut found: Vec<Range<u64>> = Vec::new();
-        for (at, _) in (start..).step_by(PAGE_LEN).zip(&table).filter(|(_, byte)| **byte & 1 != 0) {
+        let mut found: Vec<Range<Addr>> = Vec::new();
+        for (at, _) in start.and_behind(PAGE_LEN).zip(&table).filter(|(_, byte)| **byte & 1 != 0) {
             match found.last_mut() {
                 Some(last) if last.end == at => last.end += PAGE,
                 _ => found.push(at..at + PAGE),
@@ -107,11 +107,11 @@ impl KeptShared {
     }
 
     /// The parts in which the object may hold something, or held something then.
-    fn may_differ(&self, shadow: &mut Shadow) -> Result<Vec<Range<u64>>> {
+    fn may_differ(&self, shadow: &mut Shadow) -> Result<Vec<Range<Addr>>> {
         let mut parts = self.present(shadow)?;
         parts.extend(self.held_then(shadow)?);
         parts.sort_by_key(|part| part.start);
-        let mut joined: Vec<Range<u64>> = Vec::new();
+        let mut joined: Vec<Range<Addr>> = Vec::new();
         for part in parts {
             match joined.last_mut() {
                 Some(last) if part.start <= last.end => last.end = last.end.max(part.end),
@@ -122,18 +122,18 @@ impl KeptShared {
     }
 
     /// The parts of the object that held something then.
-    fn held_then(&self, shadow: &Shadow) -> Result<Vec<Range<u64>>> {
+    fn held_then(&self, shadow: &Shadow) -> Result<Vec<Range<Addr>>> {
         let mut parts = Vec::new();
         let pages = PageMap::open(shadow.pid()).map_err(lost)?;
         let end = self.copied(self.range.end);
-        let back = |addr: u64| self.range.start + (addr - self.copy.start);
+        let back = |addr: Addr| self.range.start + (addr - self.copy.start);
         let found = |from, to| parts.push(back(from)..back(to));
         pages.each_run(self.copy.start, end, |page| page.is_there(), found).map_err(lost)?;
         Ok(parts)
     }
 
     /// What the object holds otherwise now, as the pieces that it held then; and whether it is shorter now.
-    fn differences(&self, shadow: &mut Shadow, part: Range<u64>) -> Result<(Vec<MemWrite>, bool)> {
+    fn differences(&self, shadow: &mut Shadow, part: Range<Addr>) -> Result<(Vec<MemWrite>, bool)> {
         let (mut now, mut then, mut writes) = (Vec::new(), Vec::new(), Vec::new());
         let len = usize::try_from(part.end - part.start).unwrap_or(0);
         let bulk = shadow.bulk()?;
@@ -144,8 +144,8 @@ impl KeptShared {
     }
 }
 
-fn in_pieces(Range { start, end }: Range<u64>) -> impl Iterator<Item = Range<u64>> {
-    (start..end).step_by(PIECE).map(move |at| at..end.min(at + PIECE as u64))
+fn in_pieces(Range { start, end }: Range<Addr>) -> impl Iterator<Item = Range<Addr>> {
+    Addr::steps(start..end, PIECE).map(move |at| at..end.min(at + PIECE as u64))
 }
 
 impl Domain {
@@ -182,7 +182,7 @@ impl Domain {
             let flags = u64::from(flags.cast_unsigned());
             let start = shadow.call(libc::SYS_mmap, [0, room, prot, flags, u64::MAX, 0])?;
             let Ok(start) = u64::try_from(start) else { return Ok(None) };
-            let (is_anonymous, copy) = (is_anonymous(&mapping), start..start + room);
+            let (is_anonymous, copy) = (is_anonymous(&mapping), Addr(start)..Addr(start + room));
             let Mapping { prot, offset, .. } = mapping;
             let found = KeptShared { range, key, offset, prot, is_anonymous, copy };
             if !found.fill(shadow)? {
@@ -224,7 +224,7 @@ impl Domain {
     /// The mappings of the process that a shadow is a copy of: without those that hold copies.
     pub(super) fn mappings_then(&self, checkpoint: &Checkpoint) -> Result<Vec<Mapping>> {
         let mappings = mappings(checkpoint.shadow.pid())?;
-        let copies: Vec<Range<u64>> = checkpoint.shared.iter().map(|kept| kept.copy.clone()).collect();
+        let copies: Vec<Range<Addr>> = checkpoint.shared.iter().map(|kept| kept.copy.clone()).collect();
         Ok(if copies.is_empty() { mappings } else { layout::outside(&mappings, &copies) })
     }
 
@@ -250,7 +250,7 @@ impl Domain {
             }
             let shadow = &mut checkpoint.shadow;
             let protect = |shadow: &mut Shadow, prot: u32| {
-                let range = [kept.range.start, kept.len(), prot.into(), 0, 0, 0];
+                let range = [kept.range.start.0, kept.len(), prot.into(), 0, 0, 0];
                 if kept.prot & PROT_WRITE == 0 { shadow.call(libc::SYS_mprotect, range) } else { Ok(0) }
             };
             if protect(shadow, PROT_READ | PROT_WRITE)? != 0 {
@@ -297,13 +297,13 @@ impl Domain {
         let flags = u64::from((libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_FIXED).cast_unsigned());
         let (addr, len) = (first.range.start, last.range.end - first.range.start);
         let prot = PROT_READ | PROT_WRITE;
-        let mapped = self.call_for(tid, libc::SYS_mmap, [addr, len, prot.into(), flags, u64::MAX, 0])?;
-        if mapped != addr.cast_signed() {
+        let mapped = self.call_for(tid, libc::SYS_mmap, [addr.0, len, prot.into(), flags, u64::MAX, 0])?;
+        if mapped != addr.0.cast_signed() {
             let what = format!("cannot have its shared memory at {addr:#x} back ({mapped})");
             return Err(RecordError::Unsupported { tid, what });
         }
-        self.unmapped([addr, len, 0, 0, 0, 0], outcome)?;
-        let object = self.map_new_shared(tid, (addr, len, prot), outcome)?;
+        self.unmapped([addr.0, len, 0, 0, 0, 0], outcome)?;
+        let object = self.map_new_shared(tid, (addr.0, len, prot), outcome)?;
         for kept in parts {
             for part in kept.held_then(shadow)?.into_iter().flat_map(in_pieces) {
                 let len = usize::try_from(part.end - part.start).unwrap_or(0);
@@ -313,7 +313,7 @@ impl Domain {
                 self.spill(tid, state, outcome)?;
             }
             if kept.prot != prot {
-                let args = [kept.range.start, kept.len(), kept.prot.into(), 0, 0, 0];
+                let args = [kept.range.start.0, kept.len(), kept.prot.into(), 0, 0, 0];
                 self.call_for(tid, libc::SYS_mprotect, args)?;
                 self.protected(tid, args, outcome)?;
             }
@@ -338,26 +338,33 @@ pub(super) fn again<'a>(kept: &'a [KeptShared], mapping: &Mapping) -> Option<Vec
 mod tests {
     use super::*;
 
-    fn kept(start: u64, end: u64, offset: u64, inode: u64) -> KeptShared {
+    fn kept(start: Addr, end: Addr, offset: u64, inode: u64) -> KeptShared {
         let copy = start + 0x10_0000..end + 0x10_0000;
         KeptShared { range: start..end, key: (1, inode), offset, prot: 3, is_anonymous: true, copy }
     }
 
-    fn mapping(start: u64, end: u64) -> Mapping {
+    fn mapping(start: Addr, end: Addr) -> Mapping {
         let name = b"/dev/zero (deleted)".to_vec();
         Mapping { start, end, prot: 3, shared: true, offset: 0, device: (0, 1), inode: 7, name }
     }
 
     #[test]
     fn an_object_is_mapped_again_as_a_whole_if_it_was_mapped_once() {
-        let all = [kept(0x1000, 0x2000, 0, 7), kept(0x2000, 0x4000, 0x1000, 7), kept(0x4000, 0x5000, 0, 8)];
+        let all = [
+            kept(Addr(0x1000), Addr(0x2000), 0, 7),
+            kept(Addr(0x2000), Addr(0x4000), 0x1000, 7),
+            kept(Addr(0x4000), Addr(0x5000), 0, 8),
+        ];
         let whole = vec![&all[0], &all[1]];
-        assert_eq!(again(&all, &mapping(0x3000, 0x4000)), Some(whole));
-        assert_eq!(again(&all, &mapping(0x4000, 0x5000)), Some(vec![&all[2]]));
-        assert_eq!(again(&all, &mapping(0x6000, 0x7000)), None);
+        assert_eq!(again(&all, &mapping(Addr(0x3000), Addr(0x4000))), Some(whole));
+        assert_eq!(again(&all, &mapping(Addr(0x4000), Addr(0x5000))), Some(vec![&all[2]]));
+        assert_eq!(again(&all, &mapping(Addr(0x6000), Addr(0x7000))), None);
         // A second mapping, or one of a part.
-        let twice = [kept(0x1000, 0x2000, 0, 7), kept(0x5000, 0x6000, 0, 7)];
-        assert_eq!(again(&twice, &mapping(0x1000, 0x2000)), None);
-        assert_eq!(again(&[kept(0x1000, 0x2000, 0x1000, 7)], &mapping(0x1000, 0x2000)), None);
+        let twice = [kept(Addr(0x1000), Addr(0x2000), 0, 7), kept(Addr(0x5000), Addr(0x6000), 0, 7)];
+        assert_eq!(again(&twice, &mapping(Addr(0x1000), Addr(0x2000))), None);
+        assert_eq!(
+            again(&[kept(Addr(0x1000), Addr(0x2000), 0x1000, 7)], &mapping(Addr(0x1000), Addr(0x2000))),
+            None
+        );
     }
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, io};
 
 use bis_trace::{
     event::MemWrite,
-    types::{Registers, Tid},
+    types::{Addr, Registers, Tid},
 };
 use bis_tracee::{Status, TraceeError, remote::Remote, shadow::Shadow, siginfo::SigInfo, sys};
 
@@ -43,7 +43,7 @@ pub(super) fn has_made_child(call: &InCall) -> bool {
 
 impl Domain {
     /// The task asks for a checkpoint, whose handle goes to `addr`.
-    pub(super) fn take_checkpoint(&mut self, tid: Tid, mut state: InCall, addr: u64) -> Result<()> {
+    pub(super) fn take_checkpoint(&mut self, tid: Tid, mut state: InCall, addr: Addr) -> Result<()> {
         let handle = self.session.new_checkpoint();
         let data = handle.to_le_bytes().to_vec();
         if self.memory.write(addr, &data).is_err() {
@@ -76,12 +76,12 @@ impl Domain {
         let Some(buffer) = self.buffer(tid)? else { return Ok(Err(libc::ENOMEM)) };
         let mut tasks = BTreeMap::new();
         for other in others {
-            match self.keep(other, None, buffer)? {
+            match self.keep(other, None, Addr(buffer))? {
                 Some(kept) => tasks.insert(other, kept),
                 None => return Ok(Err(libc::EAGAIN)),
             };
         }
-        let Some(own) = self.keep(tid, Some(regs), buffer)? else { return Ok(Err(libc::EAGAIN)) };
+        let Some(own) = self.keep(tid, Some(regs), Addr(buffer))? else { return Ok(Err(libc::EAGAIN)) };
         tasks.insert(tid, own);
         let descriptors = Descriptors::of(tid);
         self.advise_of_forks(tid, |advice| match advice {
@@ -102,7 +102,7 @@ impl Domain {
         let pid = self.task(tid)?.pid;
         let has_timers = !self.checkpoints.timeless.contains(&pid);
         let kernel =
-            self.with_slot(tid, |domain, slot| Kernel::of(slot, &domain.memory, buffer, has_timers))?;
+            self.with_slot(tid, |domain, slot| Kernel::of(slot, &domain.memory, Addr(buffer), has_timers))?;
         if !kernel.has_timers() {
             self.checkpoints.timeless.insert(pid);
         }
@@ -144,7 +144,7 @@ impl Domain {
     fn advise_of_forks(&mut self, tid: Tid, instead: impl Fn(u64) -> u64) -> Result<()> {
         for (addr, len, advice) in self.space.fork_advice().to_vec() {
             // What it was said of may be gone.
-            self.call_for(tid, libc::SYS_madvise, [addr, len, instead(advice), 0, 0, 0])?;
+            self.call_for(tid, libc::SYS_madvise, [addr.0, len, instead(advice), 0, 0, 0])?;
         }
         Ok(())
     }
@@ -169,7 +169,7 @@ impl Domain {
 
     /// A stopped task as it is; with `regs` where it is in the call that asks. None: it is where that cannot
     /// be told, or is about to end.
-    fn keep(&mut self, tid: Tid, regs: Option<Registers>, buffer: u64) -> Result<Option<Kept>> {
+    fn keep(&mut self, tid: Tid, regs: Option<Registers>, buffer: Addr) -> Result<Option<Kept>> {
         let task = self.task(tid)?;
         // One that has executed another program is about to leave the domain, with which it shared memory.
         let is_leaving = matches!(
@@ -194,7 +194,7 @@ impl Domain {
         };
         let pending = stopped.own_pending()?.into_iter().map(SigInfo).collect();
         let (xstate, stash, left_stack) = (stopped.xstate()?, task.stash.clone(), task.left_stack);
-        let (clear_tid, robust_list) = (task.clear_tid, sys::robust_list(tid).unwrap_or(task.robust_list));
+        let (clear_tid, robust_list) = (task.clear_tid, sys::robust_list(tid).unwrap_or(task.robust_list.0));
         let alt_stack = self.alt_stack(tid, buffer)?;
         Ok(Some(Kept {
             regs,
@@ -205,13 +205,13 @@ impl Domain {
             left_stack,
             alt_stack,
             clear_tid,
-            robust_list,
+            robust_list: Addr(robust_list),
         }))
     }
 
     /// The task's stack for handlers, as the kernel has it (a `stack_t`). None: it stands where it cannot be
     /// asked for that.
-    fn alt_stack(&mut self, tid: Tid, buffer: u64) -> Result<Option<Vec<u8>>> {
+    fn alt_stack(&mut self, tid: Tid, buffer: Addr) -> Result<Option<Vec<u8>>> {
         let task = self.task(tid)?;
         if task.alt_stack.is_some() {
             return Ok(task.alt_stack.clone());
@@ -224,7 +224,7 @@ impl Domain {
         };
         let result = self.with_slot(tid, |_, slot| {
             let mut remote = if is_in_call { Remote::within_call(slot)? } else { Remote::new(slot)? };
-            let result = remote.call(libc::SYS_sigaltstack, [0, buffer, 0, 0, 0, 0])?;
+            let result = remote.call(libc::SYS_sigaltstack, [0, buffer.0, 0, 0, 0, 0])?;
             remote.finish()?;
             Ok(result)
         })?;

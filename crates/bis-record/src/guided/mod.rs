@@ -13,7 +13,7 @@ mod stops;
 
 use std::collections::BTreeMap;
 
-use bis_trace::types::Tid;
+use bis_trace::types::{Addr, Tid};
 use bis_tracee::debug::{DebugRegisters, Triggered};
 
 use crate::guide::{Guide, Points};
@@ -46,7 +46,7 @@ pub struct Guided {
 struct Armed {
     tid: Tid,
     /// The bytes that have given way to an `int3`.
-    bytes: BTreeMap<u64, u8>,
+    bytes: BTreeMap<Addr, u8>,
     registers: DebugRegisters,
     triggered: Triggered,
     /// The signals that the task blocks: the kernel unblocks SIGTRAP where an `int3` meets it blocked.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bis_trace::types::{Signal, Tid};
+use bis_trace::types::{Addr, Signal, Tid};
 use bis_tracee::{
     Memory, Stopped,
     debug::{self, Access, DebugRegisters, Triggered, Watch},
@@ -23,13 +23,13 @@ impl Watched {
 impl Guided {
     /// The guide's breakpoints are put into memory. Where nothing is mapped, or the program itself has one,
     /// none is.
-    fn put_in(&self, memory: &Memory) -> BTreeMap<u64, u8> {
+    fn put_in(&self, memory: &Memory) -> BTreeMap<Addr, u8> {
         let mut bytes = BTreeMap::new();
-        for addr in &self.points.breakpoints {
-            if let Some(byte) = memory.read_upto(*addr, 1).first().filter(|byte| **byte != INT3)
-                && memory.write(*addr, &[INT3]).is_ok()
+        for addr in self.points.breakpoints.iter().copied() {
+            if let Some(byte) = memory.read_upto(addr, 1).first().filter(|byte| **byte != INT3)
+                && memory.write(addr, &[INT3]).is_ok()
             {
-                bytes.insert(*addr, *byte);
+                bytes.insert(addr, *byte);
             }
         }
         bytes
@@ -110,7 +110,7 @@ impl Domain {
             return Ok(false);
         }
         let addr = regs.rip.wrapping_sub(1);
-        if is_breakpoint && armed.bytes.contains_key(&addr) {
+        if is_breakpoint && armed.bytes.contains_key(&Addr(addr)) {
             regs.rip = addr;
             let stopped = self.stopped(tid)?;
             stopped.set_regs(&regs)?;

@@ -2,7 +2,7 @@
 
 use bis_trace::{
     event::{EventKind, MemWrite, Outcome, SignalEvent, SignalPoint},
-    types::{Signal, Tid},
+    types::{Addr, Signal, Tid},
 };
 use bis_tracee::{ours, siginfo::SigInfo, sys};
 
@@ -33,7 +33,7 @@ impl Domain {
     pub fn go_to_points(&mut self, tid: Tid) -> Result<bool> {
         let Some(guided) = &mut self.guided else { return Ok(true) };
         let told = guided.told.take_if(|told| told.0 == tid).map(|(_, rip)| rip);
-        let has_point = told.is_some_and(|rip| guided.points.breakpoints.contains(&rip));
+        let has_point = told.is_some_and(|rip| guided.points.breakpoints.contains(&Addr(rip)));
         if has_point && told == Some(self.stopped(tid)?.regs()?.rip) {
             self.creeps = true;
             let step = self.step(tid);

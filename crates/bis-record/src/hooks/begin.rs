@@ -14,7 +14,7 @@ use bis_agent::{
 use bis_trace::{
     event::{Backing, Effect, MemWrite, Outcome},
     ours::{self, AreaKind},
-    types::{TickKind, Tid},
+    types::{Addr, TickKind, Tid},
 };
 use bis_tracee::{Stopped, TraceeError, area::Area, image, maps::Mapping, proc};
 
@@ -41,7 +41,7 @@ pub struct Inherited {
     mapped: u64,
     fds_differ: bool,
     /// The ranges that hooks may change.
-    plain: Vec<Range<u64>>,
+    plain: Vec<Range<Addr>>,
 }
 
 impl Hooks {
@@ -105,13 +105,13 @@ impl Domain {
         let file = session.writer.files().keep_bytes(&session.hook_image.replayed)?.file;
         let text_len = hooks::AREA_BASE - hooks::TEXT_BASE;
         outcome.effects.push(Effect::Map {
-            addr: hooks::TEXT_BASE,
+            addr: Addr(hooks::TEXT_BASE),
             len: text_len,
             prot: 5,
             backing: Backing::File { file, offset: 0 },
         });
         outcome.effects.push(Effect::Map {
-            addr: hooks::AREA_BASE,
+            addr: Addr(hooks::AREA_BASE),
             len: hooks::AREA_LEN,
             prot: 3,
             backing: Backing::Anonymous,
@@ -122,7 +122,7 @@ impl Domain {
         ];
         outcome.ours().areas.extend(areas.map(|(addr, len, kind)| ours::Area { addr, len, kind }));
         outcome.writes.push(MemWrite {
-            addr: hooks::AREA_BASE,
+            addr: Addr(hooks::AREA_BASE),
             data: Area::replay_state(session.ticks.counts_branches()),
         });
         if session.ticks.kind() == TickKind::Software {
@@ -145,7 +145,7 @@ impl Domain {
         if self.hooks.is_none() {
             return Ok(());
         }
-        let is_ours = |addr: u64| (AGENT_BASE..hooks::AREA_BASE).contains(&addr);
+        let is_ours = |addr: Addr| (AGENT_BASE..hooks::AREA_BASE).contains(&addr.0);
         for mapping in mappings.iter().filter(|m| m.prot & 4 != 0 && !is_ours(m.start)) {
             // The vdso is overwritten; the old page of system calls has nothing else, and the kernel makes
             // those.

@@ -21,7 +21,7 @@ use bis_rewrite::{Learned, SiteKind};
 use bis_trace::{
     event::{Insn, MemWrite, Outcome},
     ours::Fault,
-    types::Tid,
+    types::{Addr, Tid},
 };
 use bis_tracee::cpu::{self, Chance};
 
@@ -72,7 +72,7 @@ impl Domain {
                 }
                 _ => false,
             };
-            if !is_done && !self.overwrite(site.wrapping_add(range.bias), range.end, batch) {
+            if !is_done && !self.overwrite(site.wrapping_add(range.bias), Addr(range.end), batch) {
                 tracing::debug!(site = format_args!("{site:#x}"), ?kind, "left as it is");
             }
         }
@@ -80,22 +80,22 @@ impl Domain {
     }
 
     /// Puts something that faults in the place of the instruction. False: it is not there.
-    fn overwrite(&mut self, site: u64, end: u64, batch: &mut Batch) -> bool {
+    fn overwrite(&mut self, site: u64, end: Addr, batch: &mut Batch) -> bool {
         const HLT: u8 = 0xf4;
         const NOP: u8 = 0x90;
-        let bytes = self.memory.read_upto(site, 16);
+        let bytes = self.memory.read_upto(Addr(site), 16);
         let found = match bytes[..] {
             [0x0f, 0xa2, ..] => Some((Insn::Cpuid, 2)),
             _ => Chance::decode(&bytes).map(|chance| (chance.insn, chance.len)),
         };
         let Some((insn, len)) = found else { return false };
         let after = site + len as u64;
-        if after > end || self.space.patches().overlaps(site, after) {
+        if after > end.0 || self.space.patches().overlaps(site, after) {
             return false;
         }
         let mut data = vec![NOP; len];
         data[0] = HLT;
-        batch.sites.push(MemWrite { addr: site, data });
+        batch.sites.push(MemWrite { addr: Addr(site), data });
         batch.faults.push(Fault { site, insn, original: bytes[..len].to_vec() });
         self.space.patches_mut().add_fault(site, insn, bytes[..len].to_vec());
         true

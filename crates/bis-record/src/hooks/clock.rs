@@ -24,7 +24,7 @@
 use bis_agent::hooks::{AREA_BASE, AREA_LEN, TEXT_BASE, state};
 use bis_trace::{
     event::{Backing, Effect, Event, EventKind},
-    types::DomainId,
+    types::{Addr, DomainId},
 };
 
 use crate::{
@@ -41,13 +41,14 @@ pub fn loses_text(event: &Event, space: &AddressSpace) -> bool {
         return false;
     };
     let (patches, clock) = (space.patches(), space.clock());
-    let ours = |addr: u64| (TEXT_BASE..AREA_BASE + AREA_LEN).contains(&addr) || patches.is_trampoline(addr);
-    let touches_vdso = |addr: u64, end: u64| clock.touches_vdso(&(addr..end));
+    let ours =
+        |addr: Addr| (TEXT_BASE..AREA_BASE + AREA_LEN).contains(&addr.0) || patches.is_trampoline(addr.0);
+    let touches_vdso = |addr: Addr, end: Addr| clock.touches_vdso(&(addr..end));
     let is_bad = |effect: &Effect| match effect {
         Effect::Map { addr, .. } if ours(*addr) => false,
         Effect::Map { addr, len, prot, backing } => {
             let private = matches!(backing, Backing::File { .. });
-            prot & EXEC != 0 && (!private || prot & WRITE != 0 || !patches.shows(*addr, addr + len))
+            prot & EXEC != 0 && (!private || prot & WRITE != 0 || !patches.shows(addr.0, (addr + len).0))
         }
         Effect::Protect { addr, len, prot } if patches.is_guard(*addr, *len, *prot) => false,
         Effect::Protect { addr, len, .. }
@@ -57,14 +58,14 @@ pub fn loses_text(event: &Event, space: &AddressSpace) -> bool {
         }
         Effect::Protect { addr, len, prot } => {
             let changes = prot & WRITE != 0 && touches_vdso(*addr, addr.saturating_add(*len));
-            changes || prot & EXEC != 0 && (prot & WRITE != 0 || !patches.shows(*addr, addr + len))
+            changes || prot & EXEC != 0 && (prot & WRITE != 0 || !patches.shows(addr.0, (addr + len).0))
         }
         // DONTFORK, DOFORK, KEEPONFORK
         Effect::Advise { advice: 10 | 11 | 19, .. } => false,
         // It may bring back what the file has.
         Effect::Advise { addr, len, .. } => {
             let end = addr.saturating_add(*len);
-            patches.shows_any(*addr, end) || touches_vdso(*addr, end)
+            patches.shows_any(addr.0, end.0) || touches_vdso(*addr, end)
         }
         _ => false,
     };
@@ -111,39 +112,39 @@ mod tests {
     }
 
     fn map(prot: u32, backing: Backing) -> Effect {
-        Effect::Map { addr: TEXT, len: PAGE, prot, backing }
+        Effect::Map { addr: Addr(TEXT), len: PAGE, prot, backing }
     }
 
     #[test]
     fn memory_that_can_be_executed_and_is_no_known_text_loses_the_clock_once() {
-        let mut space = AddressSpace::fresh(0, &[]);
+        let mut space = AddressSpace::fresh(Addr(0), &[]);
         let file = || Backing::File { file: FileId(1), offset: 0 };
         assert!(!loses(map(WRITE, Backing::Anonymous), &space));
         assert!(loses(map(EXEC, Backing::Anonymous), &space));
         assert!(loses(map(EXEC, file()), &space), "nobody has looked at what the file has there");
         let protect = |addr, prot| Effect::Protect { addr, len: PAGE, prot };
-        assert!(loses(protect(TEXT, EXEC), &space) && !loses(protect(TEXT, WRITE), &space));
+        assert!(loses(protect(Addr(TEXT), EXEC), &space) && !loses(protect(Addr(TEXT), WRITE), &space));
         space.clock_mut().closed = true;
         assert!(!loses(map(EXEC, Backing::Anonymous), &space));
     }
 
     #[test]
     fn a_page_is_guarded_by_us_and_not_by_the_program() {
-        let mut space = AddressSpace::fresh(0, &[]);
-        space.patches_mut().guards.insert(TEXT);
-        let protect = |len, prot| Effect::Protect { addr: TEXT, len, prot };
+        let mut space = AddressSpace::fresh(Addr(0), &[]);
+        space.patches_mut().guards.insert(Addr(TEXT));
+        let protect = |len, prot| Effect::Protect { addr: Addr(TEXT), len, prot };
         assert!(!loses(protect(PAGE, GUARDED), &space));
         assert!(loses(protect(PAGE, WRITE), &space) && loses(protect(2 * PAGE, GUARDED), &space));
     }
 
     #[test]
     fn the_vdso_must_not_be_written_or_brought_back() {
-        let mut space = AddressSpace::fresh(0, &[]);
-        space.clock_mut().vdso = TEXT..TEXT + 2 * PAGE;
-        let advise = |advice| Effect::Advise { addr: TEXT + PAGE, len: PAGE, advice };
+        let mut space = AddressSpace::fresh(Addr(0), &[]);
+        space.clock_mut().vdso = Addr(TEXT)..Addr(TEXT + 2 * PAGE);
+        let advise = |advice| Effect::Advise { addr: Addr(TEXT + PAGE), len: PAGE, advice };
         assert!(loses(advise(4), &space), "MADV_DONTNEED");
         assert!(!loses(advise(10), &space), "MADV_DONTFORK");
-        assert!(loses(Effect::Protect { addr: TEXT + PAGE, len: PAGE, prot: WRITE }, &space));
-        assert!(!loses(Effect::Protect { addr: TEXT + 2 * PAGE, len: PAGE, prot: WRITE }, &space));
+        assert!(loses(Effect::Protect { addr: Addr(TEXT + PAGE), len: PAGE, prot: WRITE }, &space));
+        assert!(!loses(Effect::Protect { addr: Addr(TEXT + 2 * PAGE), len: PAGE, prot: WRITE }, &space));
     }
 }

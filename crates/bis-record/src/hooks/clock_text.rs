@@ -7,7 +7,7 @@ use bis_rewrite::{Learned, SiteKind, clock_fault};
 use bis_trace::{
     event::{Insn, MemWrite, Outcome},
     ours::Fault,
-    types::Tid,
+    types::{Addr, Tid},
 };
 use bis_tracee::{cpu, vdso::Vdso};
 
@@ -24,7 +24,7 @@ impl Domain {
     /// The program wants `rdtsc` to be a fault, in one of its tasks.
     pub fn forbid_clock(&mut self, outcome: &mut Outcome) -> Result<()> {
         self.close_clock("the program wants rdtsc to be a fault");
-        self.undo_dense(0, u64::MAX, outcome)?;
+        self.undo_dense(Addr::NULL, Addr::MAX, outcome)?;
         if self.hooks.is_none() {
             return Ok(());
         }
@@ -32,13 +32,13 @@ impl Domain {
         let sites = self.space.patches().clock_faults();
         let taken = sites.into_iter().flat_map(|site| self.space.patches_mut().take_faults(site..site + 1));
         for (site, original) in taken.collect::<Vec<_>>() {
-            self.memory.write(site, &original)?;
+            self.memory.write(Addr(site), &original)?;
             outcome.ours().own.push((site, original.len() as u64));
-            outcome.writes.push(MemWrite { addr: site, data: original });
+            outcome.writes.push(MemWrite { addr: Addr(site), data: original });
         }
         let patches = self.space.patches().within(0, u64::MAX);
         for patch in patches.iter().filter(|patch| clock_insn(patch.kind).is_some()) {
-            self.unpatch(patch.start, patch.end, outcome)?;
+            self.unpatch(Addr(patch.start), Addr(patch.end), outcome)?;
         }
         Ok(())
     }
@@ -102,12 +102,12 @@ impl Domain {
     /// Overwrites an instruction by one of its length that faults. False: something else is there.
     fn fault_at(&mut self, site: u64, kind: SiteKind, batch: &mut Batch) -> bool {
         let (Some(fault), Some(insn)) = (clock_fault(kind), clock_insn(kind)) else { return false };
-        let original = self.memory.read_upto(site, fault.len());
+        let original = self.memory.read_upto(Addr(site), fault.len());
         let expected: &[u8] = if insn == Insn::Rdtsc { &[0x0f, 0x31] } else { &[0x0f, 0x01, 0xf9] };
         if original != expected || self.space.patches().overlaps(site, site + fault.len() as u64) {
             return false;
         }
-        batch.sites.push(MemWrite { addr: site, data: fault.to_vec() });
+        batch.sites.push(MemWrite { addr: Addr(site), data: fault.to_vec() });
         batch.faults.push(Fault { site, insn, original: original.clone() });
         self.space.patches_mut().add_fault(site, insn, original);
         true
@@ -128,16 +128,16 @@ impl Domain {
             return Ok(());
         }
         let at = arena.next();
-        let Some(copy) = vdso.copy_for(at) else {
+        let Some(copy) = vdso.copy_for(Addr(at)) else {
             tracing::info!("the kernel's clock functions cannot be moved; they are made system calls");
             return Ok(());
         };
         arena.take(copy.bytes.len());
         let clock = self.space.clock_mut();
-        clock.text = at..at + copy.bytes.len() as u64;
+        clock.text = Addr(at)..Addr(at + copy.bytes.len() as u64);
         clock.functions = copy.clocks;
-        self.memory.write(at, &copy.bytes)?;
-        outcome.writes.push(MemWrite { addr: at, data: copy.bytes });
+        self.memory.write(Addr(at), &copy.bytes)?;
+        outcome.writes.push(MemWrite { addr: Addr(at), data: copy.bytes });
         Ok(())
     }
 }

@@ -4,6 +4,7 @@
 //! What counts is a tick source like others (`bis_tracee::ticks::Software`), one for each domain, whose tasks
 //! run one at a time; the numbers that events have are in `ticks.rs`.
 
+use bis_trace::types::Addr;
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -30,7 +31,7 @@ pub struct Counts {
 
 /// What replay begins with.
 pub fn full() -> MemWrite {
-    MemWrite { addr: COUNTDOWN, data: Software::FULL.to_le_bytes().to_vec() }
+    MemWrite { addr: Addr(COUNTDOWN), data: Software::FULL.to_le_bytes().to_vec() }
 }
 
 impl Counts {

@@ -37,7 +37,7 @@ use bis_syscalls::Call;
 use bis_trace::{
     event::{Backing, Effect, EventKind, MemWrite, Outcome},
     ours,
-    types::{PAGE, Registers, Tid},
+    types::{Addr, PAGE, Registers, Tid},
 };
 use bis_tracee::{
     Stopped,
@@ -69,7 +69,7 @@ fn makes_thread(call: &Call, memory: &bis_tracee::Memory) -> bool {
     const CLONE_VFORK: u64 = 0x4000;
     let flags = match call.nr.cast_signed() {
         libc::SYS_clone => call.args[0],
-        libc::SYS_clone3 => memory.read_u64(call.args[0]).unwrap_or(0),
+        libc::SYS_clone3 => memory.read_u64(Addr(call.args[0])).unwrap_or(0),
         _ => 0,
     };
     flags & (CLONE_VM | CLONE_VFORK) == CLONE_VM
@@ -153,7 +153,7 @@ impl Domain {
         let mut outcome = Outcome::default();
         for range in texts.iter().filter(|range| !range.is_changed) {
             let is_whole = self.space.patches().dense.is_whole(range);
-            let changes = self.space.views().overlaps(range.start, range.end);
+            let changes = self.space.views().overlaps(Addr(range.start), Addr(range.end));
             if is_whole && !changes && self.map_original(tid, range, &mut outcome)? {
                 self.patch_known(tid, range, &mut outcome)?;
             }
@@ -170,7 +170,7 @@ impl Domain {
 
     /// Maps the program's own text again where it counts. False: it cannot be had.
     fn map_original(&mut self, tid: Tid, range: &TextRange, outcome: &mut Outcome) -> Result<bool> {
-        let path = self.space.patches().dense.path(range.start);
+        let path = self.space.patches().dense.path(Addr(range.start));
         let path = Path::new(OsStr::from_bytes(&path));
         let source = range.file.source();
         let kept = self.session.keep(source, path.as_os_str().as_bytes())?;
@@ -181,7 +181,7 @@ impl Domain {
             self.with_slot(tid, |_, slot| Ok(map_pieces(slot, &memory, (source, path), &pieces)?))?;
         if is_mapped {
             let backing = Backing::File { file: kept, offset };
-            outcome.effects.push(Effect::Map { addr, len, prot: READ_EXEC, backing });
+            outcome.effects.push(Effect::Map { addr: Addr(addr), len, prot: READ_EXEC, backing });
             self.space.patches_mut().forget_patches(range.start, range.end);
             self.space.patches_mut().dense.forget(range.start, range.end);
         }
@@ -191,7 +191,7 @@ impl Domain {
     /// Maps the dense variant over a text in which no task stands. False: there is none.
     pub(super) fn map_dense(&mut self, tid: Tid, range: &TextRange, outcome: &mut Outcome) -> Result<bool> {
         let mappings = maps::read(tid)?;
-        let shown = shown_text(&mappings, range.start..range.end, &self.space.patches().guards)
+        let shown = shown_text(&mappings, Addr(range.start)..Addr(range.end), &self.space.patches().guards)
             .filter(|_| !range.is_changed);
         let Some(shown) = shown else { return Ok(false) };
         if self.leaves_making()
@@ -218,7 +218,7 @@ impl Domain {
         }
         for (addr, len, offset, _) in pieces {
             let backing = Backing::File { file: pool.file.kept.0, offset };
-            outcome.effects.push(Effect::Map { addr, len, prot: READ_EXEC, backing });
+            outcome.effects.push(Effect::Map { addr: Addr(addr), len, prot: READ_EXEC, backing });
         }
         if is_new {
             let (addr, len, bias) = (pool.start, pool.end - pool.start, pool.bias);
@@ -253,7 +253,7 @@ impl Domain {
     fn forbid_clocks_of(&mut self, pool: &Pool, outcome: &mut Outcome) -> Result<()> {
         for site in pool.map().sites() {
             let Some(fault) = clock_fault(site.kind) else { continue };
-            let write = MemWrite { addr: site.traced.wrapping_add(pool.bias), data: fault.to_vec() };
+            let write = MemWrite { addr: Addr(site.traced.wrapping_add(pool.bias)), data: fault.to_vec() };
             self.memory.write(write.addr, &write.data)?;
             outcome.writes.push(write);
         }
@@ -262,22 +262,22 @@ impl Domain {
 
     /// Puts the program's own bytes back where text of this range counts. Tasks may stand in the trampolines,
     /// and go on there.
-    pub(super) fn undo_dense(&mut self, start: u64, end: u64, outcome: &mut Outcome) -> Result<()> {
+    pub(super) fn undo_dense(&mut self, start: Addr, end: Addr, outcome: &mut Outcome) -> Result<()> {
         let patches = self.space.patches();
         let touched: Vec<TextRange> = patches
             .texts
             .iter()
-            .filter(|text| patches.dense.shows_any(text.start.max(start), text.end.min(end)))
+            .filter(|text| patches.dense.shows_any(text.start.max(start.0), text.end.min(end.0)))
             .cloned()
             .collect();
         for text in touched {
-            let (from, to) = (text.start.max(start) & !(PAGE - 1), text.end.min(end));
+            let (from, to) = (text.start.max(start.0) & !(PAGE - 1), text.end.min(end.0));
             let data = text.file.shown(text.offset + (from - text.start), to - from);
-            self.memory.write(from, &data)?;
+            self.memory.write(Addr(from), &data)?;
             outcome.ours().own.push((from, to - from));
-            outcome.writes.push(MemWrite { addr: from, data });
+            outcome.writes.push(MemWrite { addr: Addr(from), data });
         }
-        self.space.patches_mut().dense.forget(start, end);
+        self.space.patches_mut().dense.forget(start.0, end.0);
         Ok(())
     }
 
@@ -308,7 +308,7 @@ fn map_pieces(
         if name.len() >= STRING_MAX || !name.starts_with(b"/") {
             continue;
         }
-        memory.write(STRING_AT, &[name, b"\0"].concat())?;
+        memory.write(Addr(STRING_AT), &[name, b"\0"].concat())?;
         let flags = u64::from((libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK).cast_unsigned());
         let at = i64::from(libc::AT_FDCWD).cast_unsigned();
         let found = remote.call(libc::SYS_openat, [at, STRING_AT, flags, 0, 0, 0])?;

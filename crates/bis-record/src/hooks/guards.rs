@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use bis_trace::{
     event::{Effect, EventKind, Outcome, SignalEvent, SignalPoint},
     ours::Guard,
-    types::{PAGE, Registers, Tid},
+    types::{Addr, PAGE, Registers, Tid},
 };
 use bis_tracee::{maps, remote::Remote, siginfo::SigInfo};
 
@@ -46,11 +46,11 @@ impl Domain {
         if self.hooks.is_none() || self.space.clock().closed {
             return Ok(true);
         }
-        let pages = places.iter().flat_map(|at| [*at, at + LAST]).map(|at| at & !(PAGE - 1));
-        let pages: BTreeSet<u64> = pages.collect();
+        let pages = places.iter().flat_map(|at| [*at, at + LAST]).map(|at| Addr(at).page_floor());
+        let pages: BTreeSet<Addr> = pages.collect();
         let mappings = maps::read(tid)?;
-        let is_text = |page: &u64| {
-            let within = range.start <= *page && page + PAGE <= range.end.next_multiple_of(PAGE);
+        let is_text = |page: &Addr| {
+            let within = range.start <= page.0 && page + PAGE <= Addr(range.end.next_multiple_of(PAGE));
             within && mappings.iter().any(|m| (m.start..m.end).contains(page) && m.prot == READ_EXEC)
         };
         if pages.len() > GUARDS_MAX || !pages.iter().all(is_text) {
@@ -59,24 +59,24 @@ impl Domain {
         for page in pages {
             self.protect(tid, page, GUARDED)?;
             outcome.effects.push(Effect::Protect { addr: page, len: PAGE, prot: GUARDED });
-            outcome.ours().guards.push(Guard { page, prot: READ_EXEC });
+            outcome.ours().guards.push(Guard { page: page.0, prot: READ_EXEC });
             self.space.patches_mut().guards.insert(page);
         }
         Ok(true)
     }
 
-    fn protect(&mut self, tid: Tid, page: u64, prot: u32) -> Result<()> {
+    fn protect(&mut self, tid: Tid, page: Addr, prot: u32) -> Result<()> {
         self.with_slot(tid, |_, slot| {
             let mut remote = Remote::new(slot)?;
-            remote.must("protect text", libc::SYS_mprotect, [page, PAGE, prot.into(), 0, 0, 0])?;
+            remote.must("protect text", libc::SYS_mprotect, [page.0, PAGE, prot.into(), 0, 0, 0])?;
             Ok(remote.finish()?)
         })
     }
 
     /// A fault. True: a page was to be executed that is guarded, and can be now.
     pub fn unguard(&mut self, tid: Tid, info: &SigInfo, before: &Registers) -> Result<bool> {
-        let (addr, rip) = (info.addr(), before.rip);
-        let page = addr & !(PAGE - 1);
+        let (addr, rip) = (info.addr(), before.ip());
+        let page = addr.page_floor();
         let is_guarded = self.space.patches().guards.contains(&page);
         if !is_guarded || info.code() != SEGV_ACCERR || addr < rip || addr - rip > INSN_MAX {
             return Ok(false);

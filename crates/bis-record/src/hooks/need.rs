@@ -13,7 +13,7 @@
 
 use std::os::unix::fs::FileExt;
 
-use bis_trace::types::Tid;
+use bis_trace::types::{Addr, Tid};
 use bis_tracee::maps;
 
 use crate::{
@@ -74,7 +74,7 @@ impl Domain {
         let mappings = maps::read(tid).ok()?;
         let is_there = |text: &&TextRange| places.iter().any(|at| text.start <= *at && *at < text.end);
         for text in patches.texts.iter().filter(is_there) {
-            let shown = shown_text(&mappings, text.start..text.end, &patches.guards);
+            let shown = shown_text(&mappings, Addr(text.start)..Addr(text.end), &patches.guards);
             if shown.is_none() || text.is_changed {
                 // It stays as it is.
                 continue;
@@ -82,7 +82,7 @@ impl Domain {
             let Some((pool, _)) = self.pool(text, &mappings) else { continue };
             let within: Vec<u64> =
                 places.iter().copied().filter(|at| text.start <= *at && *at < text.end).collect();
-            if !within.iter().all(|at| is_entered(&pool, text, *at)) {
+            if !within.iter().all(|at| is_entered(&pool, text, Addr(*at))) {
                 return Some(false);
             }
             // What the dense text has not taken is patched in it.
@@ -100,10 +100,10 @@ impl Domain {
 }
 
 /// Can this address be gone to in the dense text? Not so in the middle of what has given way to a jump.
-fn is_entered(pool: &Pool, text: &TextRange, addr: u64) -> bool {
-    let Some(moved) = pool.map().enter(pool.bias, addr) else { return true };
+fn is_entered(pool: &Pool, text: &TextRange, addr: Addr) -> bool {
+    let Some(moved) = pool.map().enter(pool.bias, addr.0) else { return true };
     // The first instruction has become the jump.
-    let own = addr.wrapping_sub(text.bias);
+    let own = addr.wrapping_sub(text.bias).0;
     let entry = &pool.file.entry;
     let Some(part) = entry.segments.iter().find(|part| part.start <= own && own < part.start + part.len)
     else {
@@ -112,6 +112,6 @@ fn is_entered(pool: &Pool, text: &TextRange, addr: u64) -> bool {
     let mut bytes = [0; 5];
     let is_read = entry.text.read_exact_at(&mut bytes, part.at + (own - part.start)).is_ok();
     let [0xe9, displacement @ ..] = bytes else { return false };
-    let target = addr.wrapping_add(5).wrapping_add_signed(i32::from_le_bytes(displacement).into());
+    let target = addr.wrapping_add(5).0.wrapping_add_signed(i32::from_le_bytes(displacement).into());
     is_read && target == moved
 }

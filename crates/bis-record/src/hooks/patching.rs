@@ -15,7 +15,7 @@ use bis_rewrite::{Hook, Run, SiteKind, Trampoline, clock_fault, trampoline};
 use bis_trace::{
     event::{Backing, Effect, MemWrite, Outcome},
     ours::{self, AreaKind},
-    types::{FileId, PAGE, Tid},
+    types::{Addr, FileId, PAGE, Tid},
 };
 use bis_tracee::{bulk::Bulk, maps, memory::Memory, remote::Remote, vdso::Vdso};
 
@@ -44,13 +44,14 @@ pub(super) struct Batch {
     pub(super) faults: Vec<ours::Fault>,
     /// What the text's pages hold until the batch is written: some pages have dozens of sites. None where a
     /// page cannot be read.
-    pages: HashMap<u64, Option<Vec<u8>>>,
+    pages: HashMap<Addr, Option<Vec<u8>>>,
 }
 
 impl Batch {
     /// Looks at all the pages at once in which these runs begin.
     fn look_at(&mut self, memory: Bulk<'_>, runs: &[Run], bias: u64) {
-        let mut starts: Vec<u64> = runs.iter().map(|run| page_of(run.start().wrapping_add(bias))).collect();
+        let start = |run: &Run| Addr(run.start().wrapping_add(bias)).page_floor();
+        let mut starts: Vec<Addr> = runs.iter().map(start).collect();
         starts.sort_unstable();
         starts.dedup();
         let pages = memory.read_pages(&starts);
@@ -61,10 +62,11 @@ impl Batch {
     /// was.
     fn site_writes(&self) -> Vec<MemWrite> {
         let mut merged = Vec::new();
-        for group in self.sites.chunk_by(|one, next| page_of(one.addr) == page_of(next.addr)) {
+        for group in self.sites.chunk_by(|one, next| one.addr.page_floor() == next.addr.page_floor()) {
             let (begin, last) = (group[0].addr, &group[group.len() - 1]);
-            let index = |addr: u64| usize::try_from(addr - page_of(begin)).unwrap_or(usize::MAX);
-            let page = self.pages.get(&page_of(begin)).and_then(Option::as_ref);
+            let start = begin.page_floor();
+            let index = |addr: Addr| usize::try_from(addr - start).unwrap_or(usize::MAX);
+            let page = self.pages.get(&start).and_then(Option::as_ref);
             let data =
                 page.and_then(|page| page.get(index(begin)..index(last.addr + last.data.len() as u64)));
             let Some(mut data) = data.filter(|_| group.len() > 1).map(<[u8]>::to_vec) else {
@@ -81,9 +83,9 @@ impl Batch {
     }
 
     /// Does the memory have the run's bytes?
-    fn matches(&mut self, memory: &Memory, run: &Run, start: u64) -> bool {
+    fn matches(&mut self, memory: &Memory, run: &Run, start: Addr) -> bool {
         let len = usize::from(run.len());
-        let (page, from) = (page_of(start), usize::try_from(start % PAGE).unwrap_or(0));
+        let (page, from) = (start.page_floor(), usize::try_from(start.page_offset()).unwrap_or(0));
         let read = || memory.read_vec(page, usize::try_from(PAGE).unwrap_or(0)).ok();
         let known = self.pages.entry(page).or_insert_with(read).as_ref();
         match known.and_then(|bytes| bytes.get(from..from + len)) {
@@ -97,18 +99,14 @@ impl Batch {
         const INT3: u8 = 0xcc;
         if let Some(last) = self.trampolines.last_mut() {
             let end = last.addr + last.data.len() as u64;
-            if let Some(gap) = at.checked_sub(end).filter(|gap| *gap < 16) {
+            if let Some(gap) = at.checked_sub(end.0).filter(|gap| *gap < 16) {
                 last.data.extend(std::iter::repeat_n(INT3, usize::try_from(gap).unwrap_or(0)));
                 last.data.extend(bytes);
                 return;
             }
         }
-        self.trampolines.push(MemWrite { addr: at, data: bytes.to_vec() });
+        self.trampolines.push(MemWrite { addr: Addr(at), data: bytes.to_vec() });
     }
-}
-
-fn page_of(addr: u64) -> u64 {
-    addr & !(PAGE - 1)
 }
 
 /// A transaction that fails at once, and is not worth another try: eax is 0, and the program goes on where it
@@ -142,7 +140,7 @@ fn adapted(mut made: Trampoline, kind: SiteKind, at: u64) -> Option<Trampoline> 
 }
 
 /// The file that an outcome has mapped there.
-fn kept_at(start: u64, outcome: &Outcome) -> Option<FileId> {
+fn kept_at(start: Addr, outcome: &Outcome) -> Option<FileId> {
     outcome.effects.iter().rev().find_map(|effect| match effect {
         Effect::Map { addr, backing: Backing::File { file, .. }, .. } if *addr == start => Some(*file),
         _ => None,
@@ -154,7 +152,7 @@ impl Domain {
     pub fn add_text(
         &mut self,
         tid: Tid,
-        (start, end): (u64, u64),
+        (start, end): (Addr, Addr),
         offset: u64,
         file: &File,
         outcome: &mut Outcome,
@@ -176,7 +174,8 @@ impl Domain {
             self.close_clock("a file that is no program has been mapped to be executed");
             return Ok(());
         };
-        let range = TextRange { start, end, bias, offset, is_changed: false, file: text, kept };
+        let range =
+            TextRange { start: start.0, end: end.0, bias, offset, is_changed: false, file: text, kept };
         self.space.patches_mut().texts.push(range.clone());
         if self.space.patches().dense.is_on {
             self.map_dense(tid, &range, outcome)?;
@@ -202,8 +201,8 @@ impl Domain {
     }
 
     /// This part of the address space shows something else now.
-    pub fn forget_text(&mut self, start: u64, end: u64) {
-        self.space.patches_mut().forget(start, end);
+    pub fn forget_text(&mut self, start: Addr, end: Addr) {
+        self.space.patches_mut().forget(start.0, end.0);
     }
 
     /// An instruction that is no system call has trapped: if it can be patched, it will be in all later
@@ -215,36 +214,40 @@ impl Domain {
 
     /// Puts the program's own cpuid instructions back: they are to be faults now.
     pub fn unpatch_cpuid(&mut self, outcome: &mut Outcome) -> Result<()> {
-        self.undo_dense(0, u64::MAX, outcome)?;
+        self.undo_dense(Addr::NULL, Addr::MAX, outcome)?;
         let patches = self.space.patches().within(0, u64::MAX);
         for patch in patches.iter().filter(|patch| patch.kind == SiteKind::Cpuid) {
-            self.unpatch(patch.start, patch.end, outcome)?;
+            self.unpatch(Addr(patch.start), Addr(patch.end), outcome)?;
         }
         Ok(())
     }
 
     /// Puts the program's own bytes back in this range; its calls there are traced from now on.
-    pub fn unpatch(&mut self, start: u64, end: u64, outcome: &mut Outcome) -> Result<()> {
+    pub fn unpatch(&mut self, start: Addr, end: Addr, outcome: &mut Outcome) -> Result<()> {
         self.undo_dense(start, end, outcome)?;
-        for text in
-            self.space.patches_mut().texts.iter_mut().filter(|text| text.start < end && start < text.end)
+        for text in self
+            .space
+            .patches_mut()
+            .texts
+            .iter_mut()
+            .filter(|text| text.start < end.0 && start < Addr(text.end))
         {
             text.is_changed = true;
         }
-        let patches = self.space.patches().within(start, end);
-        let faults = self.space.patches_mut().take_faults(start..end);
-        if self.space.patches().shows_any(start, end) {
+        let patches = self.space.patches().within(start.0, end.0);
+        let faults = self.space.patches_mut().take_faults(start.0..end.0);
+        if self.space.patches().shows_any(start.0, end.0) {
             self.close_clock("text is about to change");
         }
         for (addr, data) in faults {
-            self.memory.write(addr, &data)?;
+            self.memory.write(Addr(addr), &data)?;
             outcome.ours().own.push((addr, data.len() as u64));
-            outcome.writes.push(MemWrite { addr, data });
+            outcome.writes.push(MemWrite { addr: Addr(addr), data });
         }
         for patch in &patches {
-            self.memory.write(patch.start, &patch.original)?;
+            self.memory.write(Addr(patch.start), &patch.original)?;
             outcome.ours().own.push((patch.start, patch.end - patch.start));
-            outcome.writes.push(MemWrite { addr: patch.start, data: patch.original.clone() });
+            outcome.writes.push(MemWrite { addr: Addr(patch.start), data: patch.original.clone() });
         }
         if !patches.is_empty() {
             self.forget_text(start, end);
@@ -268,7 +271,7 @@ impl Domain {
             return Ok(());
         };
         let start = run.start().wrapping_add(text.bias);
-        if self.is_anybody_in(tid, start, start + u64::from(run.len())) {
+        if self.is_anybody_in(tid, Addr(start), Addr(start + u64::from(run.len()))) {
             // It moves on, and the site comes up again.
             return Ok(());
         }
@@ -282,12 +285,12 @@ impl Domain {
     /// Does another task go on there, whatever happens? One that is stopped there; one whose call is still to
     /// be made, or to be made again, which goes on at the instruction that it stands behind; and one whose
     /// return was told beforehand.
-    fn is_anybody_in(&self, tid: Tid, start: u64, end: u64) -> bool {
-        let is_within = |rip: u64| start < rip && rip < end;
+    fn is_anybody_in(&self, tid: Tid, start: Addr, end: Addr) -> bool {
+        let is_within = |rip: u64| start < Addr(rip) && rip < end.0;
         self.tasks.values().filter(|task| task.tid != tid).any(|task| match (&task.call, &task.handle) {
             (Some(call), _) if call.silent => is_within(call.entry.rip),
             (Some(_), Handle::Stopped(stopped)) => {
-                stopped.regs().is_ok_and(|regs| start <= regs.rip && regs.rip <= end)
+                stopped.regs().is_ok_and(|regs| start <= regs.ip() && regs.rip <= end.0)
             }
             (None, Handle::Stopped(stopped)) => stopped.regs().is_ok_and(|regs| is_within(regs.rip)),
             _ => false,
@@ -309,10 +312,10 @@ impl Domain {
         if patches.overlaps(start, end) || patches.is_avoided(start, end) {
             return Ok(false);
         }
-        if !batch.matches(&self.memory, run, start) {
+        if !batch.matches(&self.memory, run, Addr(start)) {
             return Ok(false);
         }
-        let Some(arena) = self.arena(tid, start, outcome)? else { return Ok(false) };
+        let Some(arena) = self.arena(tid, Addr(start), outcome)? else { return Ok(false) };
         let patches = self.space.patches_mut();
         let arena = &mut patches.arenas[arena];
         let at = arena.next();
@@ -331,7 +334,7 @@ impl Domain {
         };
         arena.take(patch.trampoline.bytes.len());
         batch.add(at, &patch.trampoline.bytes);
-        batch.sites.push(MemWrite { addr: start, data: patch.trampoline.patch.clone() });
+        batch.sites.push(MemWrite { addr: Addr(start), data: patch.trampoline.patch.clone() });
         batch.patches.extend(patch.said.clone());
         tracing::trace!(start = format_args!("{start:#x}"), at = format_args!("{at:#x}"), "patched");
         self.space.patches_mut().add(patch);
@@ -379,14 +382,15 @@ impl Domain {
             let mut bytes = [&[0x48, 0x8d, 0x0d][..], &to(done, at + 7)].concat(); // lea rcx, [rip + done]
             bytes.extend([&[0xff, 0x25][..], &to(slot, at + 13)].concat()); // jmp [rip + slot]
             bytes.extend([0x0f, 0x05, RET]);
-            let patch = [&[0xe9][..], &to(at, site + 5)].concat();
+            let patch = [&[0xe9][..], &to(at, (site + 5).0)].concat();
             arena.take(bytes.len());
             let place = (at, at + bytes.len() as u64);
             let original = self.memory.read_vec(site, patch.len())?;
-            for (addr, data) in [(at, bytes.clone()), (site, patch.clone())] {
-                self.memory.write(addr, &data)?;
-                outcome.writes.push(MemWrite { addr, data });
+            for (addr, data) in [(at, bytes.clone()), (site.0, patch.clone())] {
+                self.memory.write(Addr(addr), &data)?;
+                outcome.writes.push(MemWrite { addr: Addr(addr), data });
             }
+            let site = site.0;
             let places = vec![(site, at), (site + 2, done)];
             let trampoline = Trampoline { bytes, patch, traced, done, abort: None, places };
             let (start, end, kind) = (site, site + 5, SiteKind::Syscall);
@@ -399,23 +403,23 @@ impl Domain {
     }
 
     /// An arena that reaches this address: its index; none where there is no room for one.
-    fn arena(&mut self, tid: Tid, addr: u64, outcome: &mut Outcome) -> Result<Option<usize>> {
+    fn arena(&mut self, tid: Tid, addr: Addr, outcome: &mut Outcome) -> Result<Option<usize>> {
         if self.hooks.is_none() {
             return Ok(None);
         }
-        if let Some(index) = self.space.patches().arenas.iter().position(|arena| arena.reaches(addr)) {
+        if let Some(index) = self.space.patches().arenas.iter().position(|arena| arena.reaches(addr.0)) {
             return Ok(Some(index));
         }
         let mappings = maps::read(tid)?;
-        let free = |start: u64| {
+        let free = |start: Addr| {
             let end = start + ARENA_LEN;
             !mappings.iter().any(|m| m.start < end && start < m.end)
         };
-        let near = [addr.saturating_sub(0x100_0000), addr.saturating_add(0x4000_0000)];
+        let near = [addr.saturating_sub(0x100_0000).0, addr.saturating_add(0x4000_0000).0];
         let candidates = PLACES.into_iter().chain(near).map(|at| at & !(ARENA_LEN - 1));
         // A few neighbours of each: other arenas may be there.
         let mut candidates = candidates.flat_map(|at| (0..8).map(move |n| at + n * ARENA_LEN));
-        let Some(start) = candidates.find(|at| Arena::new(*at).reaches(addr) && free(*at)) else {
+        let Some(start) = candidates.find(|at| Arena::new(*at).reaches(addr.0) && free(Addr(*at))) else {
             return Ok(None);
         };
         let prot = PROT_READ_EXEC;
@@ -430,13 +434,18 @@ impl Domain {
         if mapped != start.cast_signed() {
             return Ok(None);
         }
-        outcome.effects.push(Effect::Map { addr: start, len: ARENA_LEN, prot, backing: Backing::Anonymous });
+        outcome.effects.push(Effect::Map {
+            addr: Addr(start),
+            len: ARENA_LEN,
+            prot,
+            backing: Backing::Anonymous,
+        });
         let area = ours::Area { addr: start, len: ARENA_LEN, kind: AreaKind::Arena };
         outcome.ours().areas.push(area);
         let arena = Arena::new(start);
         let data = Arena::slots();
-        self.memory.write(start, &data)?;
-        outcome.writes.push(MemWrite { addr: start, data });
+        self.memory.write(Addr(start), &data)?;
+        outcome.writes.push(MemWrite { addr: Addr(start), data });
         self.space.patches_mut().arenas.push(arena);
         self.watched.arenas.lock().unwrap_or_else(PoisonError::into_inner).push(start);
         Ok(Some(self.space.patches().arenas.len() - 1))

@@ -6,6 +6,7 @@
 //! is missing is only slower. What a program's begin has mapped, or a call of its own, is added there, if it
 //! is plain.
 
+use bis_trace::types::Addr;
 use std::{ops::Range, slice};
 
 use bis_agent::hooks::{Change, entries, state};
@@ -32,22 +33,22 @@ fn effect(change: &Change) -> Option<Effect> {
     let Change { nr, addr, len, how } = *change;
     let how = u32::try_from(how).ok()?;
     Some(match nr {
-        Change::MMAP => Effect::Map { addr, len, prot: how, backing: Backing::Anonymous },
-        Change::MPROTECT => Effect::Protect { addr, len, prot: how },
-        Change::MUNMAP => Effect::Unmap { addr, len },
-        Change::MADVISE => Effect::Advise { addr, len, advice: how },
+        Change::MMAP => Effect::Map { addr: Addr(addr), len, prot: how, backing: Backing::Anonymous },
+        Change::MPROTECT => Effect::Protect { addr: Addr(addr), len, prot: how },
+        Change::MUNMAP => Effect::Unmap { addr: Addr(addr), len },
+        Change::MADVISE => Effect::Advise { addr: Addr(addr), len, advice: how },
         _ => return None,
     })
 }
 
 /// Takes a range out.
-fn cut(ranges: &mut Vec<Range<u64>>, gone: &Range<u64>) {
+fn cut(ranges: &mut Vec<Range<Addr>>, gone: &Range<Addr>) {
     let before = std::mem::take(ranges).into_iter();
     ranges.extend(before.flat_map(|range| without(range, slice::from_ref(gone))));
 }
 
 /// Adds one, which becomes one with those that it touches.
-fn add(ranges: &mut Vec<Range<u64>>, mut new: Range<u64>) {
+fn add(ranges: &mut Vec<Range<Addr>>, mut new: Range<Addr>) {
     ranges.retain(|range| {
         let touches = range.start <= new.end && new.start <= range.end;
         if touches {
@@ -59,8 +60,8 @@ fn add(ranges: &mut Vec<Range<u64>>, mut new: Range<u64>) {
 }
 
 /// The ranges whose mapping an effect changes.
-fn changed(effect: &Effect) -> Vec<Range<u64>> {
-    let range = |addr: u64, len: u64| addr..addr.saturating_add(len).saturating_add(0xfff) & !0xfff;
+fn changed(effect: &Effect) -> Vec<Range<Addr>> {
+    let range = |addr: Addr, len: u64| addr..addr.saturating_add(len).page_ceil();
     match *effect {
         Effect::Map { addr, len, .. }
         | Effect::Unmap { addr, len }
@@ -104,7 +105,7 @@ pub fn follow(area: &Area, event: &Event, space: &AddressSpace) {
             && prot & EXEC == 0
             && is_plain(backing, event)
         {
-            let end = addr.saturating_add(*len).saturating_add(0xfff) & !0xfff;
+            let end = addr.saturating_add(*len).page_ceil();
             if !space.views().overlaps(*addr, end) && !space.is_grown_into(&(*addr..end)) {
                 add(&mut ranges, *addr..end);
             }
@@ -135,14 +136,14 @@ mod tests {
 
     #[test]
     fn what_touches_becomes_one_and_a_hole_makes_two() {
-        let mut ranges = vec![0x1000..0x2000, 0x5000..0x6000];
-        add(&mut ranges, 0x2000..0x5000);
-        assert_eq!(ranges, vec![0x1000..0x6000; 1]);
-        cut(&mut ranges, &(0x2000..0x3000));
-        assert_eq!(ranges, [0x1000..0x2000, 0x3000..0x6000]);
-        cut(&mut ranges, &(0x1800..0x5000));
-        assert_eq!(ranges, [0x1000..0x1800, 0x5000..0x6000]);
-        cut(&mut ranges, &(0..u64::MAX));
+        let mut ranges = vec![Addr::range(0x1000..0x2000), Addr::range(0x5000..0x6000)];
+        add(&mut ranges, Addr::range(0x2000..0x5000));
+        assert_eq!(ranges, vec![Addr::range(0x1000..0x6000); 1]);
+        cut(&mut ranges, &(Addr::range(0x2000..0x3000)));
+        assert_eq!(ranges, [Addr::range(0x1000..0x2000), Addr::range(0x3000..0x6000)]);
+        cut(&mut ranges, &(Addr::range(0x1800..0x5000)));
+        assert_eq!(ranges, [Addr::range(0x1000..0x1800), Addr::range(0x5000..0x6000)]);
+        cut(&mut ranges, &(Addr::NULL..Addr::MAX));
         assert!(ranges.is_empty());
     }
 
@@ -163,8 +164,13 @@ mod tests {
 
     #[test]
     fn an_effect_changes_whole_pages_of_both_its_ends() {
-        let remap =
-            Effect::Remap { addr: 0x1000, old_len: 1, new_addr: 0x9000, new_len: 0x1001, keep: false };
-        assert_eq!(changed(&remap), [0x1000..0x2000, 0x9000..0xb000]);
+        let remap = Effect::Remap {
+            addr: Addr(0x1000),
+            old_len: 1,
+            new_addr: Addr(0x9000),
+            new_len: 0x1001,
+            keep: false,
+        };
+        assert_eq!(changed(&remap), [Addr::range(0x1000..0x2000), Addr::range(0x9000..0xb000)]);
     }
 }

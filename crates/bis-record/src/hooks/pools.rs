@@ -9,7 +9,7 @@ use std::{
 
 use bis_agent::hooks;
 use bis_rewrite::{DenseEntry, DenseLayout, SiteKind, SiteKinds};
-use bis_trace::types::PAGE;
+use bis_trace::types::{Addr, PAGE};
 use bis_tracee::{cpu, maps::Mapping};
 
 use crate::{
@@ -64,7 +64,7 @@ impl Domain {
             };
             let Some(file) = range.file.dense(cache, kinds, &layout, keep) else { continue };
             let len = file.entry.trampolines_len.next_multiple_of(PAGE);
-            if is_free(mappings, start, len) {
+            if is_free(mappings, Addr(start), len) {
                 let (text, bias) = (Arc::clone(&range.file), range.bias);
                 return Some((Pool { start, end: start + len, bias, text, file }, true));
             }
@@ -94,8 +94,10 @@ impl Domain {
         let low = (end < LOW).then_some(LOW);
         let far = DISTANCES.into_iter().filter(move |_| low.is_none());
         let far = far.filter_map(move |distance| (first & !(PAGE - 1)).checked_add_signed(distance));
-        let free =
-            low.into_iter().chain(far).filter(move |start| is_free(mappings, *start, (end - first) / 4));
+        let free = low
+            .into_iter()
+            .chain(far)
+            .filter(move |start| is_free(mappings, Addr(*start), (end - first) / 4));
         let bias = range.bias;
         let layout = move |start: u64| {
             let layout = DenseLayout {
@@ -112,7 +114,7 @@ impl Domain {
 }
 
 /// Is there room for so many bytes?
-fn is_free(mappings: &[Mapping], start: u64, len: u64) -> bool {
+fn is_free(mappings: &[Mapping], start: Addr, len: u64) -> bool {
     let end = start.saturating_add(len);
-    start >= PAGE && end <= USER_END && !mappings.iter().any(|m| m.start < end && start < m.end)
+    start >= Addr(PAGE) && end <= Addr(USER_END) && !mappings.iter().any(|m| m.start < end && start < m.end)
 }

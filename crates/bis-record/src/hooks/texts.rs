@@ -13,7 +13,7 @@ use bis_rewrite::{
     Learned, Run, Scan, SiteCache, SiteKind, SiteKinds, Span, Text, chance_bytes, clock_bytes, cpuid_bytes,
     is_chance,
 };
-use bis_trace::types::{FileId, PAGE};
+use bis_trace::types::{Addr, FileId, PAGE};
 use bis_tracee::sys::{self, MappedFile};
 use object::{
     LittleEndian,
@@ -286,10 +286,10 @@ impl TextFile {
     }
 
     /// What a mapping of the file from `offset` at `addr` adds to the file's own addresses.
-    pub fn bias(&self, addr: u64, offset: u64) -> Option<u64> {
+    pub fn bias(&self, addr: Addr, offset: u64) -> Option<u64> {
         let holds = |part: &&Segment| part.offset & !(PAGE - 1) <= offset && offset < part.offset + part.len;
         let part = self.segments.iter().find(holds)?;
-        Some(addr.wrapping_sub(part.vaddr.wrapping_sub(part.offset).wrapping_add(offset)))
+        Some(addr.0.wrapping_sub(part.vaddr.wrapping_sub(part.offset).wrapping_add(offset)))
     }
 
     /// The instructions from this address of the file on that may give way to a jump for a while.

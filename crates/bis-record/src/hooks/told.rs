@@ -7,7 +7,7 @@ use std::{
 };
 
 use bis_agent::hooks::state;
-use bis_trace::types::Tid;
+use bis_trace::types::{Addr, Tid};
 use bis_tracee::{image, proc};
 
 use super::{
@@ -108,7 +108,7 @@ impl Domain {
         if task.traits.wishes.reads_execute || has_others || self.session.steps.is_some() {
             return 0;
         }
-        self.space.below_what_grows().unwrap_or(0)
+        self.space.below_what_grows().unwrap_or_default().0
     }
 
     /// Before a task goes on: tells the hooks which of its calls are to be judged.
@@ -135,14 +135,14 @@ impl Domain {
     /// The hooks may have moved the end of the heap since it was looked at last.
     pub fn learn_heap(&mut self) {
         if let Some(brk) = self.hooks.as_ref().and_then(|hooks| plain::heap(&hooks.area)) {
-            self.space.move_brk(brk);
+            self.space.move_brk(Addr(brk));
         }
     }
 
     /// Tells the hooks where the heap ends: after it was moved without them.
     pub fn show_heap(&self) {
         if let Some(hooks) = &self.hooks {
-            hooks.area.set(state::BRK, self.space.brk());
+            hooks.area.set(state::BRK, self.space.brk().0);
         }
     }
 

@@ -7,7 +7,7 @@ use bis_agent::{
     hooks::{self, AREA_BASE, AREA_LEN},
 };
 use bis_rewrite::{Place, STATUS_FLAGS};
-use bis_trace::types::Registers;
+use bis_trace::types::{Addr, Registers};
 
 use crate::{domain::Domain, space::ARENA_LEN};
 
@@ -15,7 +15,7 @@ impl Domain {
     /// Is this an address of the hooks, or of what they call?
     pub fn is_in_hooks(&self, rip: u64) -> bool {
         hooks::is_inside(rip)
-            || self.space.clock().text.contains(&rip)
+            || self.space.clock().text.contains(&Addr(rip))
             || self.space.patches().is_on_the_way(rip)
     }
 
@@ -69,14 +69,14 @@ impl Domain {
     }
 
     /// The memory in the program's address space that is not the program's.
-    pub fn ours(&self) -> Vec<Range<u64>> {
+    pub fn ours(&self) -> Vec<Range<Addr>> {
         let scratch = self.space.scratch().ranges();
         if self.hooks.is_none() {
-            return once(AGENT_BASE..AGENT_BASE + AGENT_LEN).chain(scratch).collect();
+            return once(Addr::range(AGENT_BASE..AGENT_BASE + AGENT_LEN)).chain(scratch).collect();
         }
         let patches = self.space.patches();
         let arenas = patches.arenas.iter().map(|arena| arena.start..arena.start + ARENA_LEN);
         let arenas = arenas.chain(patches.dense.ranges());
-        once(AGENT_BASE..AREA_BASE + AREA_LEN).chain(arenas).chain(scratch).collect()
+        once(AGENT_BASE..AREA_BASE + AREA_LEN).chain(arenas).map(Addr::range).chain(scratch).collect()
     }
 }

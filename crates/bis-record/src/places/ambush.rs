@@ -17,7 +17,7 @@
 //! Replay needs no more than for any pause, and less than for most: the task comes to the place for the first
 //! time since its last event, so the first stop is the right one.
 
-use bis_trace::types::{PAGE, PAGE_LEN};
+use bis_trace::types::{Addr, PAGE_LEN};
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -71,7 +71,7 @@ impl Domain {
         let Some(chaos) = self.session.chaos.clone() else { return Ok(()) };
         let rip = self.stopped(tid)?.regs()?.rip;
         // Where the task stands now, it is not stopped again: replay looks for the place further on.
-        if self.task(tid)?.ambush.as_ref().is_some_and(|ambush| ambush.addrs.contains(&rip)) {
+        if self.task(tid)?.ambush.as_ref().is_some_and(|ambush| ambush.addrs.contains(&Addr(rip))) {
             self.disarm(tid)?;
             if self.task(tid)?.report.is_some() {
                 return Ok(());
@@ -106,26 +106,27 @@ impl Domain {
     }
 
     /// Instructions that the task may come to, a few of them.
-    fn points_ahead(&mut self, tid: Tid, chaos: &Chaos) -> Result<Vec<u64>> {
+    fn points_ahead(&mut self, tid: Tid, chaos: &Chaos) -> Result<Vec<Addr>> {
         let regs = self.stopped(tid)?.regs()?;
         let mappings = maps::read(tid)?;
         let texts: Vec<&Mapping> = mappings.iter().filter(|m| is_text(m)).collect();
-        let text_of = |addr: u64| {
+        let text_of = |addr: Addr| {
             let next = texts.partition_point(|m| m.end <= addr);
             texts.get(next).copied().filter(|m| m.start <= addr)
         };
-        let words = |addr: u64, len: usize| -> Vec<u64> {
+        let words = |addr: Addr, len: usize| -> Vec<Addr> {
             let data = self.memory.read_upto(addr, len);
-            let words = data.chunks_exact(8).map(|word| u64::from_le_bytes(std::array::from_fn(|i| word[i])));
+            let words =
+                data.chunks_exact(8).map(|word| Addr(u64::from_le_bytes(std::array::from_fn(|i| word[i]))));
             words.filter(|word| text_of(*word).is_some()).collect()
         };
-        let mut frames = words(regs.rsp, STACK_LEN);
+        let mut frames = words(regs.sp(), STACK_LEN);
         frames.retain(|addr| is_behind_call(&self.memory, *addr));
-        let begins = words(regs.fs_base, THREAD_LEN);
+        let begins = words(Addr(regs.fs_base), THREAD_LEN);
         // Where to begin, the nearest first, with how much of the stack is left behind then.
-        let starts = [(regs.rip, 0)].into_iter().chain(frames.iter().copied().zip(1..));
+        let starts = [(regs.ip(), 0)].into_iter().chain(frames.iter().copied().zip(1..));
         let starts = starts.chain(begins.into_iter().map(|addr| (addr, frames.len())));
-        let starts: Vec<(u64, usize, &Mapping)> =
+        let starts: Vec<(Addr, usize, &Mapping)> =
             starts.filter_map(|(addr, depth)| Some((addr, depth, text_of(addr)?))).collect();
         let program = proc::identity(proc::path(tid, "exe")).map_or(0, |(_, inode)| inode);
         let files: BTreeSet<u64> = starts.iter().map(|(.., text)| text.inode).collect();
@@ -140,7 +141,7 @@ impl Domain {
             let Some((start, depth, text)) = starts.get(chaos.one_of_first(starts.len())) else { break };
             let frames = frames.get(*depth..).unwrap_or_default();
             let mut found = ahead(&self.memory, &regs, text, *start, frames);
-            found.retain(|addr| *addr != regs.rip);
+            found.retain(|addr| *addr != regs.ip());
             found.truncate(chaos.how_far());
             points.extend(chaos.one_of(&found));
         }
@@ -154,12 +155,12 @@ impl Domain {
         };
         let info = SigInfo(self.stopped(tid)?.siginfo()?);
         let regs = self.stopped(tid)?.regs()?;
-        if !info.is_debug_exception() || !ambush.addrs.contains(&regs.rip) {
+        if !info.is_debug_exception() || !ambush.addrs.contains(&regs.ip()) {
             return Ok(false);
         }
         let began = Instant::now();
         let Ambush { mut addrs, is_first } = ambush;
-        addrs.retain(|addr| *addr != regs.rip && is_first);
+        addrs.retain(|addr| *addr != regs.ip() && is_first);
         place::set_breakpoints(self.stopped(tid)?, &addrs)?;
         let task = self.task(tid)?;
         task.ambush = (!addrs.is_empty()).then_some(Ambush { addrs, is_first });
@@ -196,20 +197,20 @@ impl Domain {
 fn is_text(mapping: &Mapping) -> bool {
     const PROT_EXEC: u32 = libc::PROT_EXEC.cast_unsigned();
     // vdso and vsyscall are above all files; nothing there concerns others.
-    mapping.prot & PROT_EXEC != 0 && !OURS.contains(&mapping.start) && !mapping.name.starts_with(b"[v")
+    mapping.prot & PROT_EXEC != 0 && !OURS.contains(&mapping.start.0) && !mapping.name.starts_with(b"[v")
 }
 
 /// Does a call end in front of this address, so that it may be where a function returns to?
-fn is_behind_call(memory: &Memory, addr: u64) -> bool {
+fn is_behind_call(memory: &Memory, addr: Addr) -> bool {
     const RELATIVE: u64 = 5;
     /// `call` by a register, or by memory with a displacement of none, one or four bytes, or one byte more
     /// for a base and index.
     const INDIRECT: [u64; 5] = [2, 3, 4, 6, 7];
     let ends_here = |len: u64| {
         let bytes = memory.read_upto(addr.wrapping_sub(len), usize::try_from(len).unwrap_or(0));
-        let it = Decoder::with_ip(64, &bytes, addr.wrapping_sub(len), DecoderOptions::NONE).decode();
+        let it = Decoder::with_ip(64, &bytes, addr.wrapping_sub(len).0, DecoderOptions::NONE).decode();
         let is_call = matches!(it.flow_control(), FlowControl::Call | FlowControl::IndirectCall);
-        is_call && it.next_ip() == addr && it.mnemonic() == Mnemonic::Call
+        is_call && it.next_ip() == addr.0 && it.mnemonic() == Mnemonic::Call
     };
     ends_here(RELATIVE) || INDIRECT.into_iter().any(ends_here)
 }
@@ -217,8 +218,8 @@ fn is_behind_call(memory: &Memory, addr: u64) -> bool {
 /// The instructions that can be reached from `start`, within a mapping, and touch memory which others may
 /// see, or call what is elsewhere: the nearest first. At branches both ways are gone; where the first
 /// function returns, it goes on at the next of `frames`.
-fn ahead(memory: &Memory, regs: &Registers, text: &Mapping, start: u64, frames: &[u64]) -> Vec<u64> {
-    let is_here = |addr: u64| (text.start..text.end).contains(&addr);
+fn ahead(memory: &Memory, regs: &Registers, text: &Mapping, start: Addr, frames: &[Addr]) -> Vec<Addr> {
+    let is_here = |addr: Addr| (text.start..text.end).contains(&addr);
     let code = Code { memory, pages: RefCell::default() };
     let mut frames = frames.iter().copied().filter(|addr| is_here(*addr));
     // With each: is it on the way out, or in a function that was called on this way?
@@ -235,7 +236,7 @@ fn ahead(memory: &Memory, regs: &Registers, text: &Mapping, start: u64, frames: 
             continue;
         }
         let is_near = matches!(it.op0_kind(), OpKind::NearBranch64);
-        let target = is_near.then(|| it.near_branch_target()).filter(|target| is_here(*target));
+        let target = is_near.then(|| Addr(it.near_branch_target())).filter(|target| is_here(*target));
         let flow = it.flow_control();
         let calls = matches!(flow, FlowControl::Call | FlowControl::IndirectCall);
         let called = target.filter(|target| calls && !code.leads_away(*target));
@@ -243,15 +244,15 @@ fn ahead(memory: &Memory, regs: &Registers, text: &Mapping, start: u64, frames: 
             found.push(at);
         }
         match flow {
-            FlowControl::Next => ways.push_back((it.next_ip(), is_outer)),
+            FlowControl::Next => ways.push_back((Addr(it.next_ip()), is_outer)),
             FlowControl::ConditionalBranch => {
-                ways.push_back((it.next_ip(), is_outer));
+                ways.push_back((Addr(it.next_ip()), is_outer));
                 ways.extend(target.map(|target| (target, is_outer)));
             }
             FlowControl::UnconditionalBranch => ways.extend(target.map(|target| (target, is_outer))),
             FlowControl::Call | FlowControl::IndirectCall => {
                 ways.extend(called.map(|called| (called, false)));
-                ways.push_back((it.next_ip(), is_outer));
+                ways.push_back((Addr(it.next_ip()), is_outer));
             }
             FlowControl::Return if is_outer => ways.extend(frames.next().map(|frame| (frame, true))),
             _ => {}
@@ -263,25 +264,25 @@ fn ahead(memory: &Memory, regs: &Registers, text: &Mapping, start: u64, frames: 
 /// A program's text, read page by page.
 struct Code<'a> {
     memory: &'a Memory,
-    pages: RefCell<BTreeMap<u64, Vec<u8>>>,
+    pages: RefCell<BTreeMap<Addr, Vec<u8>>>,
 }
 
 impl Code<'_> {
-    fn decode(&self, at: u64) -> Instruction {
-        let page = at & !(PAGE - 1);
+    fn decode(&self, at: Addr) -> Instruction {
+        let page = at.page_floor();
         let mut pages = self.pages.borrow_mut();
         // With so much of the next page that an instruction may have there.
         let read = || self.memory.read_upto(page, PAGE_LEN + INSTRUCTION_MAX);
         let bytes = pages.entry(page).or_insert_with(read);
         let from = usize::try_from(at - page).unwrap_or(0).min(bytes.len());
-        Decoder::with_ip(64, &bytes[from..], at, DecoderOptions::NONE).decode()
+        Decoder::with_ip(64, &bytes[from..], at.0, DecoderOptions::NONE).decode()
     }
 
     /// Is there nothing but a jump to another file?
-    fn leads_away(&self, target: u64) -> bool {
+    fn leads_away(&self, target: Addr) -> bool {
         let mut it = self.decode(target);
         if it.mnemonic() == Mnemonic::Endbr64 {
-            it = self.decode(it.next_ip());
+            it = self.decode(Addr(it.next_ip()));
         }
         it.flow_control() == FlowControl::IndirectBranch
     }

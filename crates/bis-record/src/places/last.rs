@@ -11,7 +11,7 @@
 use bis_rewrite::{Place, Run, STATUS_FLAGS, Span, count_word, counts_left};
 use bis_trace::{
     event::{EventKind, RangeSum, TaskEnd},
-    types::{Registers, Signal, Tid},
+    types::{Addr, Registers, Signal, Tid},
 };
 use bis_tracee::{TraceeError, maps, place};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
@@ -57,7 +57,7 @@ enum Done {
     Jump,
     /// A register is loaded or stored: where that is in memory, and what is stored there.
     Store {
-        addr: u64,
+        addr: Addr,
         bytes: Vec<u8>,
     },
     Load,
@@ -67,7 +67,7 @@ enum Done {
 fn by_hand(
     regs: &mut Registers,
     it: &Instruction,
-    load: impl Fn(u64, usize) -> Option<Vec<u8>>,
+    load: impl Fn(Addr, usize) -> Option<Vec<u8>>,
 ) -> Option<Done> {
     if it.is_jmp_short_or_near() {
         regs.rip = it.near_branch_target();
@@ -84,10 +84,11 @@ fn by_hand(
             _ => None,
         };
         if it.is_ip_rel_memory_operand() {
-            return Some(it.ip_rel_memory_address());
+            return Some(Addr(it.ip_rel_memory_address()));
         }
         let index = value(it.memory_index())?.wrapping_mul(u64::from(it.memory_index_scale()));
-        Some(value(it.memory_base())?.wrapping_add(index).wrapping_add(it.memory_displacement64()))
+        let base = Addr(value(it.memory_base())?);
+        Some(base.wrapping_add(index).wrapping_add(it.memory_displacement64()))
     };
     let is_plain = |register: Register| register.is_gpr64() || register.is_gpr32();
     let done = match (it.op0_kind(), it.op1_kind()) {
@@ -139,7 +140,7 @@ impl Domain {
         };
         let is_left = regs.orig_rax.cast_signed() >= 0 && self.is_left_by_hook(regs.rip.wrapping_sub(2));
         let is_in_hook = self.is_in_hooks(regs.rip) && !is_left;
-        let killed = Killed::at(&regs, is_in_hook, &self.instruction(regs.rip));
+        let killed = Killed::at(&regs, is_in_hook, &self.instruction(regs.ip()));
         tracing::debug!(domain = %self.id, %tid, ?killed, rip = format_args!("{:#x}", regs.rip), "last place");
         match killed {
             Killed::Computing => {
@@ -176,8 +177,8 @@ impl Domain {
         self.event_with(tid, EventKind::SyscallEnter { nr: entry.orig_rax, entry }, sums)
     }
 
-    fn instruction(&self, rip: u64) -> Instruction {
-        Decoder::with_ip(64, &self.memory.read_upto(rip, 15), rip, DecoderOptions::NONE).decode()
+    fn instruction(&self, rip: Addr) -> Instruction {
+        Decoder::with_ip(64, &self.memory.read_upto(rip, 15), rip.0, DecoderOptions::NONE).decode()
     }
 
     /// As [`Domain::find_span`], for a task that cannot run. It ends where replay finds it, if possible.
@@ -188,10 +189,10 @@ impl Domain {
                 continue;
             }
             let mut regs = self.stopped(tid)?.regs()?;
-            if let Some(span) = self.span_to_find(tid, regs.rip, &mappings) {
+            if let Some(span) = self.span_to_find(tid, regs.ip(), &mappings) {
                 return Ok(span);
             }
-            let it = self.instruction(regs.rip);
+            let it = self.instruction(regs.ip());
             let load = |addr, len| self.memory.read_vec(addr, len).ok();
             match by_hand(&mut regs, &it, load) {
                 Some(Done::Store { addr, bytes }) if self.memory.write(addr, &bytes).is_err() => break,
@@ -204,8 +205,8 @@ impl Domain {
 
     /// The instructions at this address that can give way to a breakpoint with a condition, where that must
     /// be known; empty: it need not be. None: there can be none.
-    fn span_to_find(&self, tid: Tid, rip: u64, mappings: &[maps::Mapping]) -> Option<Vec<u8>> {
-        let span = Span::begin(rip, &self.memory.read_upto(rip, 2 * Run::MAX))?;
+    fn span_to_find(&self, tid: Tid, rip: Addr, mappings: &[maps::Mapping]) -> Option<Vec<u8>> {
+        let span = Span::begin(rip.0, &self.memory.read_upto(rip, 2 * Run::MAX))?;
         if self.is_entered(&span) {
             return None;
         }
@@ -275,11 +276,11 @@ mod tests {
         // mov %rax,8(%rdi)
         let mut regs = Registers { rax: 0x0102_0304_0506_0708, rdi: 0x2000, ..computing() };
         let stored = by_hand(&mut regs, &decode(&[0x48, 0x89, 0x47, 0x08]), none);
-        assert_eq!(stored, Some(Done::Store { addr: 0x2008, bytes: vec![8, 7, 6, 5, 4, 3, 2, 1] }));
+        assert_eq!(stored, Some(Done::Store { addr: Addr(0x2008), bytes: vec![8, 7, 6, 5, 4, 3, 2, 1] }));
         assert_eq!(regs.rip, 0x1004);
         // mov (%rdi,%rcx,4),%eax
         let mut regs = Registers { rax: u64::MAX, rdi: 0x2000, rcx: 3, ..computing() };
-        let word = |addr, len| (addr == 0x200c && len == 4).then(|| vec![1, 0, 0, 0x80]);
+        let word = |addr, len| (addr == Addr(0x200c) && len == 4).then(|| vec![1, 0, 0, 0x80]);
         assert_eq!(by_hand(&mut regs, &decode(&[0x8b, 0x04, 0x8f]), word), Some(Done::Load));
         assert_eq!((regs.rax, regs.rip), (0x8000_0001, 0x1003));
         let mut regs = computing();

@@ -7,7 +7,10 @@ use std::{
 };
 
 use bis_agent::OURS;
-use bis_trace::{event::MemWrite, types::Registers};
+use bis_trace::{
+    event::MemWrite,
+    types::{Addr, Registers},
+};
 use bis_tracee::{Memory, place};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
@@ -36,22 +39,22 @@ pub const RED_ZONE: u64 = 128;
 pub fn look_around(
     memory: &Memory,
     regs: &Registers,
-    is_shown: impl Fn(&Range<u64>) -> bool,
+    is_shown: impl Fn(&Range<Addr>) -> bool,
 ) -> Vec<MemWrite> {
     let [rdi, rsi, rdx, r10, r8, r9] = regs.args();
     let pointers = [
         regs.rax, regs.rbx, regs.rcx, rdx, rsi, rdi, regs.rbp, r8, r9, r10, regs.r11, regs.r12, regs.r13,
         regs.r14, regs.r15,
     ];
-    let pointed = pointers.into_iter().map(|addr| (addr, POINTED_LEN));
+    let pointed = pointers.into_iter().map(|addr| (Addr(addr), POINTED_LEN));
     let used = operands(memory, regs).into_iter().map(|addr| (addr, OPERAND_LEN));
-    let first = [(regs.rsp, TOP_LEN)].into_iter().chain(used).chain(pointed);
+    let first = [(regs.sp(), TOP_LEN)].into_iter().chain(used).chain(pointed);
     let first = place::read(memory, &worth_reading(first.collect(), regs, &is_shown));
     let words = first.iter().flat_map(|held| held.data.chunks_exact(8));
     let words = words.map(|word| u64::from_le_bytes(std::array::from_fn(|i| word[i])));
     // What looks like the address of something a program has: aligned, above the lowest pages.
     let looks = |word: &u64| word.is_multiple_of(8) && (0x1_0000..0x7fff_ffff_f000).contains(word);
-    let second: Vec<(u64, u64)> = words.filter(looks).map(|addr| (addr, POINTED_LEN)).collect();
+    let second: Vec<(Addr, u64)> = words.filter(looks).map(|addr| (Addr(addr), POINTED_LEN)).collect();
     let mut second = worth_reading(second, regs, &is_shown);
     second.retain(|range| first.iter().all(|held| held.addr != range.0));
     second.truncate(SECOND_MAX);
@@ -63,18 +66,19 @@ pub fn look_around(
 /// Those of these ranges that say something, and will say it in replay: not our own memory. A number of the
 /// program's may look like an address there.
 fn worth_reading(
-    mut ranges: Vec<(u64, u64)>,
+    mut ranges: Vec<(Addr, u64)>,
     regs: &Registers,
-    is_shown: impl Fn(&Range<u64>) -> bool,
-) -> Vec<(u64, u64)> {
+    is_shown: impl Fn(&Range<Addr>) -> bool,
+) -> Vec<(Addr, u64)> {
     // What lies below the stack is whatever was left there.
-    let stale = regs.rsp.saturating_sub(1 << 20)..regs.rsp.saturating_sub(RED_ZONE);
+    let stale = regs.sp().saturating_sub(1 << 20)..regs.sp().saturating_sub(RED_ZONE);
     // Where replay puts its breakpoint.
-    let patched = regs.rip..regs.rip.saturating_add(SPAN_MAX);
+    let patched = regs.ip()..regs.ip().saturating_add(SPAN_MAX);
+    let ours = Addr::range(OURS);
     ranges.retain(|(addr, len)| {
         let end = addr.saturating_add(*len);
-        let is_apart = |range: &Range<u64>| end <= range.start || range.end <= *addr;
-        [&stale, &patched, &OURS].into_iter().all(is_apart) && !is_shown(&(*addr..end))
+        let is_apart = |range: &Range<Addr>| end <= range.start || range.end <= *addr;
+        [&stale, &patched, &ours].into_iter().all(is_apart) && !is_shown(&(*addr..end))
     });
     ranges.sort_unstable();
     ranges.dedup();
@@ -83,18 +87,18 @@ fn worth_reading(
 
 /// The addresses in memory that the next instructions use, as far as the registers say them now and what they
 /// load says it then, on all ways that the program may go.
-pub fn operands(memory: &Memory, regs: &Registers) -> Vec<u64> {
+pub fn operands(memory: &Memory, regs: &Registers) -> Vec<Addr> {
     const CODE_LEN: usize = 160;
     let mut found = Vec::new();
-    let mut ways = VecDeque::from([(regs.rip, *regs)]);
+    let mut ways = VecDeque::from([(regs.ip(), *regs)]);
     let mut been = BTreeSet::new();
     let mut left = INSTRUCTIONS;
     while let Some((way, mut regs)) = ways.pop_front() {
         let code = memory.read_upto(way, CODE_LEN);
-        let mut decoder = Decoder::with_ip(64, &code, way, DecoderOptions::NONE);
+        let mut decoder = Decoder::with_ip(64, &code, way.0, DecoderOptions::NONE);
         for count in 0.. {
             if count == IN_A_ROW {
-                ways.push_back((decoder.ip(), regs));
+                ways.push_back((Addr(decoder.ip()), regs));
                 break;
             }
             if left == 0 || !decoder.can_decode() {
@@ -113,7 +117,7 @@ pub fn operands(memory: &Memory, regs: &Registers) -> Vec<u64> {
             let flow = it.flow_control();
             let is_near = it.op_count() == 1 && it.op0_kind() == OpKind::NearBranch64;
             if is_near && matches!(flow, FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch) {
-                ways.push_back((it.near_branch_target(), regs));
+                ways.push_back((Addr(it.near_branch_target()), regs));
             }
             if matches!(
                 flow,
@@ -130,7 +134,7 @@ pub fn operands(memory: &Memory, regs: &Registers) -> Vec<u64> {
 }
 
 /// Where an instruction only loads a pointer from memory, what comes behind it leads on from that.
-fn load(memory: &Memory, it: &Instruction, addr: u64, regs: &mut Registers) {
+fn load(memory: &Memory, it: &Instruction, addr: Addr, regs: &mut Registers) {
     let is_load = it.mnemonic() == Mnemonic::Mov && it.op0_kind() == OpKind::Register;
     if is_load
         && it.op0_register().is_gpr64()
@@ -142,13 +146,13 @@ fn load(memory: &Memory, it: &Instruction, addr: u64, regs: &mut Registers) {
 }
 
 /// The address that an instruction reads or writes by a memory operand of the usual kind.
-fn operand(it: &Instruction, regs: &Registers) -> Option<u64> {
+fn operand(it: &Instruction, regs: &Registers) -> Option<Addr> {
     let has_memory = (0..it.op_count()).any(|op| it.op_kind(op) == OpKind::Memory);
     if !has_memory {
         return None;
     }
     if it.is_ip_rel_memory_operand() {
-        return Some(it.ip_rel_memory_address());
+        return Some(Addr(it.ip_rel_memory_address()));
     }
     let general = regs.general();
     let value = |register: Register| match register {
@@ -156,11 +160,11 @@ fn operand(it: &Instruction, regs: &Registers) -> Option<u64> {
         register if register.is_gpr64() => Some(general[register.number()]),
         _ => None,
     };
-    let base = match it.segment_prefix() {
+    let base = Addr(match it.segment_prefix() {
         Register::FS => regs.fs_base,
         Register::GS => regs.gs_base,
         _ => 0,
-    };
+    });
     let index = value(it.memory_index())?.wrapping_mul(u64::from(it.memory_index_scale()));
     Some(
         base.wrapping_add(value(it.memory_base())?)

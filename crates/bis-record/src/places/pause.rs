@@ -18,7 +18,7 @@ use std::{ops::Range, sync::Arc, time::Duration};
 use bis_rewrite::{Place, Run, Span};
 use bis_trace::{
     event::{EventKind, MemWrite, Pause, PausePlace, SignalPoint},
-    types::{PAGE, Registers, Tid},
+    types::{Addr, Registers, Tid},
 };
 use bis_tracee::{
     TraceeError,
@@ -210,7 +210,7 @@ impl Domain {
                 return Ok(None);
             }
             let rip = self.stopped(tid)?.regs()?.rip;
-            let memory = self.memory.read_upto(rip, 2 * Run::MAX);
+            let memory = self.memory.read_upto(Addr(rip), 2 * Run::MAX);
             let in_count = matches!(self.dense_place(rip), Some(Place::Count { .. }));
             if !in_count
                 && let Some(span) = Span::begin(rip, &memory)
@@ -234,7 +234,7 @@ impl Domain {
     /// replay, which takes too long in a loop.
     pub fn is_entered(&self, span: &Span) -> bool {
         const CODE_LEN: usize = 256;
-        let code = self.memory.read_upto(span.start(), CODE_LEN);
+        let code = self.memory.read_upto(Addr(span.start()), CODE_LEN);
         let middle = span.start() + 1..span.end();
         let mut decoder = Decoder::with_ip(64, &code, span.start(), DecoderOptions::NONE);
         std::iter::from_fn(|| decoder.can_decode().then(|| decoder.decode())).any(|it| {
@@ -249,17 +249,17 @@ impl Domain {
         let (start, end) = (span.start(), span.end());
         let patched = self.space.patches().overlaps(start, end);
         // Where a handler has interrupted the program, it may go on by any way it likes.
-        if patched || self.space.is_interrupted_in(start + 1..end) {
+        if patched || self.space.is_interrupted_in(Addr(start + 1)..Addr(end)) {
             return false;
         }
-        let Some((file, bias)) = self.text_at(tid, start) else { return false };
+        let Some((file, bias)) = self.text_at(tid, Addr(start)) else { return false };
         file.span_at(start.wrapping_sub(bias)).is_some_and(|known| known.bytes() == span.bytes())
     }
 
     /// The file whose text the program executes at this address, and what is added to the file's own
     /// addresses.
-    fn text_at(&self, tid: Tid, rip: u64) -> Option<(Arc<TextFile>, u64)> {
-        if let Some(text) = self.space.patches().text_at(rip) {
+    fn text_at(&self, tid: Tid, rip: Addr) -> Option<(Arc<TextFile>, u64)> {
+        if let Some(text) = self.space.patches().text_at(rip.0) {
             return Some((Arc::clone(&text.file), text.bias));
         }
         let mappings = maps::read(tid).ok()?;
@@ -327,8 +327,8 @@ impl Domain {
     }
 
     /// Does anything of this range show what a file has that may change?
-    fn is_shown_of_file(&self, tid: Tid, range: &Range<u64>) -> bool {
-        let (start, end) = (range.start & !(PAGE - 1), range.end.next_multiple_of(PAGE));
+    fn is_shown_of_file(&self, tid: Tid, range: &Range<Addr>) -> bool {
+        let (start, end) = (range.start.page_floor(), range.end.page_ceil());
         self.space.views().overlaps(start, end)
             && !PageMap::open(tid)
                 .and_then(|pages| pages.range(start, end))
@@ -350,7 +350,7 @@ impl Domain {
         held.extend(look_around(&self.memory, &regs, |range| self.is_shown_of_file(tid, range)));
         let saved = self.saved_on_stacks(&maps::read(tid)?);
         let held = place::leave_out(held, &saved);
-        let mut seen = place::look(&self.memory, &xsave::leave_out(vec![(regs.rsp, STACK_LEN)], &saved));
+        let mut seen = place::look(&self.memory, &xsave::leave_out(vec![(regs.sp(), STACK_LEN)], &saved));
         if count.is_none() {
             seen.extend(self.surroundings.sums());
         }
@@ -368,7 +368,7 @@ impl Domain {
         Ok(regs)
     }
 
-    pub fn saved_on_stacks(&self, mappings: &[Mapping]) -> Vec<Range<u64>> {
+    pub fn saved_on_stacks(&self, mappings: &[Mapping]) -> Vec<Range<Addr>> {
         let stacks = stack_pointers(&self.tasks);
         let mut saved = saved_states(&self.memory, &stacks, mappings);
         saved.extend(saved_masks(&self.memory, &stacks, mappings));

@@ -22,6 +22,7 @@
 mod looking;
 mod questions;
 
+use bis_trace::types::Addr;
 use std::{
     ops::Range,
     time::{Duration, Instant},
@@ -96,16 +97,16 @@ struct Around {
 #[derive(Debug)]
 struct Loop {
     /// The addresses of its instructions.
-    places: Vec<u64>,
+    places: Vec<Addr>,
     /// The memory that it reads.
-    reads: Vec<Range<u64>>,
+    reads: Vec<Range<Addr>>,
 }
 
 /// A task before a single step, and what the instruction does.
 struct Moment {
-    rip: u64,
+    rip: Addr,
     general: [u64; 16],
-    reads: Vec<Range<u64>>,
+    reads: Vec<Range<Addr>>,
     changes_memory: bool,
 }
 
@@ -160,8 +161,8 @@ mod tests {
     fn moment(rip: u64, rax: u64, rbx: u64, reads: &[u64], changes_memory: bool) -> Moment {
         let mut general = [0; 16];
         (general[0], general[3]) = (rax, rbx);
-        let reads = reads.iter().map(|addr| *addr..addr + 8).collect();
-        Moment { rip, general, reads, changes_memory }
+        let reads = reads.iter().map(|addr| Addr::range(*addr..addr + 8)).collect();
+        Moment { rip: Addr(rip), general, reads, changes_memory }
     }
 
     type Round = fn(u64) -> (u64, u64, u64, bool);

@@ -2,7 +2,7 @@
 //! trampoline in which it can have no place, or around a loop to see whether it turns. What would keep the
 //! trap flag of a step goes by a breakpoint.
 
-use bis_trace::types::{Signal, Tid};
+use bis_trace::types::{Addr, Signal, Tid};
 use bis_tracee::{Resume, Status, place, siginfo::SigInfo};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic};
 
@@ -28,7 +28,7 @@ impl Domain {
     pub fn leave_repetition(&mut self, tid: Tid) -> Result<bool> {
         loop {
             let rip = self.stopped(tid)?.regs()?.rip;
-            let code = self.memory.read_upto(rip, 15);
+            let code = self.memory.read_upto(Addr(rip), 15);
             let it = Decoder::with_ip(64, &code, rip, DecoderOptions::NONE).decode();
             if !it.is_string_instruction() || !(it.has_rep_prefix() || it.has_repne_prefix()) {
                 return Ok(true);
@@ -46,7 +46,7 @@ impl Domain {
     /// something else has come first, which is its report.
     fn run_behind(&mut self, tid: Tid, it: &Instruction) -> Result<bool> {
         loop {
-            place::set_breakpoint(self.stopped(tid)?, it.next_ip())?;
+            place::set_breakpoint(self.stopped(tid)?, Addr(it.next_ip()))?;
             self.resume(tid, Resume::Cont)?;
             self.wait_for_report(tid)?;
             let report = self.task(tid)?.report;
@@ -98,7 +98,8 @@ impl Domain {
 
     fn step_hushed(&mut self, tid: Tid) -> Result<Step> {
         let rip = self.stopped(tid)?.regs()?.rip;
-        let it = Decoder::with_ip(64, &self.memory.read_upto(rip, 15), rip, DecoderOptions::NONE).decode();
+        let it =
+            Decoder::with_ip(64, &self.memory.read_upto(Addr(rip), 15), rip, DecoderOptions::NONE).decode();
         let is_done = match it.mnemonic() {
             Mnemonic::Syscall => {
                 let task = self.task(tid)?;

@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use bis_trace::{
     event::{MemWrite, RangeSum},
-    types::{PAGE, PAGE_LEN, Registers},
+    types::{Addr, PAGE, PAGE_LEN, Registers},
 };
 use bis_tracee::{Memory, checksum, maps::Mapping, xsave};
 use xxhash_rust::xxh3::xxh3_64;
@@ -45,7 +45,7 @@ const PATCH_LEN: u64 = 64;
 
 /// Copies of memory: address, content, in order.
 #[derive(Debug, Default)]
-pub struct Surroundings(Vec<(u64, Vec<u8>)>);
+pub struct Surroundings(Vec<(Addr, Vec<u8>)>);
 
 impl Surroundings {
     /// Has anything been looked at?
@@ -68,23 +68,23 @@ impl Surroundings {
     pub fn look(
         memory: &Memory,
         regs: &Registers,
-        stacks: &[u64],
-        saved: &[Range<u64>],
+        stacks: &[Addr],
+        saved: &[Range<Addr>],
         mappings: &[Mapping],
     ) -> Surroundings {
         let writable = mappings.iter().filter(|m| checksum::is_summed(m)).filter_map(|mapping| {
             // As in checksums: what lies below a stack pointer does not all repeat.
             let within = stacks.iter().filter(|rsp| mapping.start <= **rsp && **rsp < mapping.end);
-            let start = within.map(|rsp| rsp.next_multiple_of(PAGE)).max().unwrap_or(mapping.start);
+            let start = within.map(|rsp| rsp.page_ceil()).max().unwrap_or(mapping.start);
             (start < mapping.end).then_some((start, mapping.end))
         });
         let (whole, large): (Vec<_>, Vec<_>) = writable.partition(|(start, end)| end - start <= WHOLE_MAX);
         let near = near(memory, regs, &large);
-        let read = |(addr, len): (u64, u64)| {
+        let read = |(addr, len): (Addr, u64)| {
             let data = memory.read_upto(addr, usize::try_from(len).unwrap_or(0));
             (!data.is_empty()).then_some((addr, data))
         };
-        let chosen = xsave::leave_out(choose(whole, near, regs.rip), saved);
+        let chosen = xsave::leave_out(choose(whole, near, regs.ip()), saved);
         Surroundings(chosen.into_iter().filter_map(read).collect())
     }
 
@@ -98,7 +98,7 @@ impl Surroundings {
                 if start >= end {
                     continue;
                 }
-                let part = |from: u64, bytes: &'_ [u8]| -> (usize, usize) {
+                let part = |from: Addr, bytes: &'_ [u8]| -> (usize, usize) {
                     let at = usize::try_from(start - from).unwrap_or(bytes.len());
                     (at, at + usize::try_from(end - start).unwrap_or(0))
                 };
@@ -108,7 +108,7 @@ impl Surroundings {
                     .unwrap_or_default()
                     .chunks_exact(WORD)
                     .zip(then.unwrap_or_default().chunks_exact(WORD));
-                let addresses = (start..).step_by(WORD);
+                let addresses = start.and_behind(WORD);
                 let differ = addresses.zip(words).filter(|(_, (now, then))| now != then);
                 for (addr, (now, _)) in differ {
                     match changed.last_mut() {
@@ -130,57 +130,60 @@ impl Surroundings {
 
 /// What tasks have saved of their vector registers on their stacks, which end here, and will not be the same
 /// in replay.
-pub fn saved_states(memory: &Memory, stacks: &[u64], mappings: &[Mapping]) -> Vec<Range<u64>> {
+pub fn saved_states(memory: &Memory, stacks: &[Addr], mappings: &[Mapping]) -> Vec<Range<Addr>> {
     there(stacks, mappings).flat_map(|rsp| xsave::areas(memory, rsp, SAVED_LEN)).collect()
 }
 
 /// The words of those stacks that may be all that is left in sight of such a state. To look for a place, what
 /// else there is is enough.
-pub fn saved_masks(memory: &Memory, stacks: &[u64], mappings: &[Mapping]) -> Vec<Range<u64>> {
+pub fn saved_masks(memory: &Memory, stacks: &[Addr], mappings: &[Mapping]) -> Vec<Range<Addr>> {
     there(stacks, mappings).flat_map(|rsp| xsave::masks(memory, rsp, SAVED_LEN)).collect()
 }
 
 /// The stacks that are mapped where they end: a look at the page below one would make it grow.
-fn there(stacks: &[u64], mappings: &[Mapping]) -> impl Iterator<Item = u64> {
-    let is_there = |rsp: &u64| mappings.iter().any(|m| m.start <= *rsp && *rsp < m.end);
+fn there(stacks: &[Addr], mappings: &[Mapping]) -> impl Iterator<Item = Addr> {
+    let is_there = |rsp: &Addr| mappings.iter().any(|m| m.start <= *rsp && *rsp < m.end);
     stacks.iter().copied().filter(is_there)
 }
 
 /// Pages of large mappings that are near what registers point to, what the next instructions use, and what
 /// the top of the stack, and then what all of it points to, point to.
-fn near(memory: &Memory, regs: &Registers, large: &[(u64, u64)]) -> Vec<(u64, u64)> {
-    let mut pages: Vec<(u64, u64)> = Vec::new();
-    let mut add = |words: &[u64], around: u64| {
+fn near(memory: &Memory, regs: &Registers, large: &[(Addr, Addr)]) -> Vec<(Addr, Addr)> {
+    let mut pages: Vec<(Addr, Addr)> = Vec::new();
+    let mut add = |words: &[Addr], around: u64| {
         for word in words {
-            let Some((start, end)) = large.iter().find(|(start, end)| (start..end).contains(&word)) else {
+            let Some((start, end)) = large.iter().find(|(start, end)| (*start..*end).contains(word)) else {
                 continue;
             };
-            let page = word & !(PAGE - 1);
+            let page = word.page_floor();
             let from = page.saturating_sub(around).max(*start);
-            for page in (from..(page + PAGE + around).min(*end)).step_by(PAGE_LEN) {
+            for page in Addr::steps(from..(page + PAGE + around).min(*end), PAGE_LEN) {
                 if pages.len() < NEAR_MAX && !pages.contains(&(page, page + PAGE)) {
                     pages.push((page, page + PAGE));
                 }
             }
         }
     };
-    let words_at = |addr: u64, len: usize| -> Vec<u64> {
-        let bytes = memory.read_upto(addr & !7, len);
-        bytes.chunks_exact(WORD).map(|word| u64::from_le_bytes(std::array::from_fn(|i| word[i]))).collect()
+    let words_at = |addr: Addr, len: usize| -> Vec<Addr> {
+        let bytes = memory.read_upto(addr - addr.0 % 8, len);
+        bytes
+            .chunks_exact(WORD)
+            .map(|word| Addr(u64::from_le_bytes(std::array::from_fn(|i| word[i]))))
+            .collect()
     };
-    let first = regs.words();
+    let first = regs.words().map(Addr);
     add(&first, AROUND);
     add(&operands(memory, regs), 0);
-    let stack = words_at(regs.rsp, STACK_LEN);
+    let stack = words_at(regs.sp(), STACK_LEN);
     add(&stack, 0);
-    let pointers = first.iter().chain(&stack).filter(|word| (PAGE..1 << 47).contains(*word));
-    let second: Vec<u64> = pointers.flat_map(|word| words_at(*word, OBJECT_LEN)).collect();
+    let pointers = first.iter().chain(&stack).filter(|word| (PAGE..1 << 47).contains(&word.0));
+    let second: Vec<Addr> = pointers.flat_map(|word| words_at(*word, OBJECT_LEN)).collect();
     add(&second, 0);
     pages
 }
 
 /// What to look at, in order: (address, length); of mappings (start, end) as much as there may be.
-fn choose(mut whole: Vec<(u64, u64)>, near: Vec<(u64, u64)>, rip: u64) -> Vec<(u64, u64)> {
+fn choose(mut whole: Vec<(Addr, Addr)>, near: Vec<(Addr, Addr)>, rip: Addr) -> Vec<(Addr, u64)> {
     whole.sort_unstable_by_key(|(start, end)| (end - start, *start));
     let patched = rip..rip.saturating_add(PATCH_LEN);
     let mut left = TOTAL_MAX;
@@ -207,7 +210,7 @@ mod tests {
     use super::*;
 
     fn memory(addr: u64, bytes: &[u8]) -> Surroundings {
-        Surroundings(vec![(addr, bytes.to_vec())])
+        Surroundings(vec![(Addr(addr), bytes.to_vec())])
     }
 
     #[test]
@@ -217,11 +220,11 @@ mod tests {
         now[8] = 1;
         now[100..300].fill(2);
         let changed = memory(0x1000, &now).changed_since(&memory(0x1000, &then));
-        let found: Vec<(u64, usize)> = changed.iter().map(|piece| (piece.addr, piece.data.len())).collect();
+        let found: Vec<(u64, usize)> = changed.iter().map(|piece| (piece.addr.0, piece.data.len())).collect();
         // Whole words, in pieces of at most 64 bytes.
         assert_eq!(found, [(0x1008, 8), (0x1060, 64), (0x10a0, 64), (0x10e0, 64), (0x1120, 16)]);
         assert!(changed.iter().all(|piece| {
-            let at = usize::try_from(piece.addr - 0x1000).unwrap();
+            let at = usize::try_from(piece.addr.0 - 0x1000).unwrap();
             piece.data == now[at..at + piece.data.len()]
         }));
     }
@@ -230,9 +233,9 @@ mod tests {
     fn of_what_moved_only_the_common_part_is_compared_and_of_very_much_only_pieces_are_kept() {
         let (then, now) = (vec![0; 0x10000], vec![1; 0x10000]);
         let changed = memory(0x1000, &now).changed_since(&memory(0x1ff0, &then));
-        assert_eq!(changed[0].addr, 0x1ff0);
+        assert_eq!(changed[0].addr, Addr(0x1ff0));
         assert!(changed.len() <= PIECES_MAX && changed.len() > PIECES_MAX / 2, "{}", changed.len());
-        assert!(changed.last().unwrap().addr > 0xf000);
+        assert!(changed.last().unwrap().addr > Addr(0xf000));
         assert_eq!(memory(0x1000, &now).changed_since(&memory(0x20000, &then)), []);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bis_trace::types::Tid;
+use bis_trace::types::{Addr, Tid};
 use bis_tracee::{
     Memory, Resume, Status, Stopped, ours, task,
     ticks::{self, Stop, TickSource},
@@ -78,7 +78,7 @@ impl Domain {
         let is_wanted = is_plain && from <= now && now < to;
         // At the instruction of a call, which stops by itself, nothing is lost.
         let rip = self.stopped(tid)?.regs()?.rip;
-        if !is_wanted && self.memory.read_upto(rip, 2) != SYSCALL {
+        if !is_wanted && self.memory.read_upto(Addr(rip), 2) != SYSCALL {
             self.task(tid)?.steps.interrupt();
         }
         Ok(is_wanted)

@@ -4,7 +4,7 @@
 
 use bis_trace::{
     event::{EventKind, MemWrite, Outcome, RangeSum, SignalEvent, SignalPoint},
-    types::{Registers, Signal, Tid},
+    types::{Addr, Registers, Signal, Tid},
 };
 use bis_tracee::{
     Resume, Status,
@@ -27,12 +27,12 @@ impl Domain {
         let sums = self.sums(tid)?;
         let before = self.stopped(tid)?.regs()?;
         let own = self.own_registers(&before);
-        self.space.interrupt_at(own.rip);
+        self.space.interrupt_at(own.ip());
         if own != before {
             // What the handler sees, and returns to, is the program's own.
             self.stopped(tid)?.set_regs(&own)?;
-            if info.is_fault() && info.addr() == before.rip {
-                self.stopped(tid)?.set_siginfo(&info.at(own.rip).0)?;
+            if info.is_fault() && info.addr() == before.ip() {
+                self.stopped(tid)?.set_siginfo(&info.at(own.ip()).0)?;
             }
         }
         self.task(tid)?.inject = Some(info.signal());
@@ -45,26 +45,26 @@ impl Domain {
             _ => return Ok(()),
         }
         let regs = self.stopped(tid)?.regs()?;
-        restore_flags(&self.memory, regs.rsp, own.eflags)?;
+        restore_flags(&self.memory, regs.sp(), own.eflags)?;
         let mut writes = Vec::new();
-        for (addr, len) in frame_ranges(&self.memory, regs.rsp) {
+        for (addr, len) in frame_ranges(&self.memory, regs.sp()) {
             let data = self.memory.read_vec(addr, usize::try_from(len).unwrap_or(0))?;
             writes.push(MemWrite { addr, data });
         }
-        if self.session.options.checksum.is_some() && is_on_alternate_stack(&self.memory, regs.rsp) {
+        if self.session.options.checksum.is_some() && is_on_alternate_stack(&self.memory, regs.sp()) {
             // What is left there when the handler has returned is checked no more than what lies below any
             // stack.
-            self.space.leave_stack(regs.rsp);
+            self.space.leave_stack(regs.sp());
             // Unless it was there already: then its frame lies right below.
             if own.rsp.wrapping_sub(regs.rsp) > FRAME_MAX {
-                self.task(tid)?.left_stack = Some(own.rsp);
+                self.task(tid)?.left_stack = Some(own.sp());
             }
         }
         let xstate = Some(self.stopped(tid)?.xstate()?);
         let mut outcome = Outcome { regs, xstate, writes, ..Outcome::default() };
         self.take_mail(&mut outcome)?;
         let handler = Some(outcome);
-        self.task(tid)?.undone = (point == SignalPoint::BeforeSyscall).then_some((before.rip, before.rsp));
+        self.task(tid)?.undone = (point == SignalPoint::BeforeSyscall).then_some((before.ip(), before.sp()));
         let event = SignalEvent { signal: info.signal(), siginfo: info.0.to_vec(), point, before, handler };
         self.event_with(tid, EventKind::Signal(Box::new(event)), sums)?;
         self.task(tid)?.standing.go_on();
@@ -85,7 +85,7 @@ impl Domain {
         self.task(tid)?.report = None;
         let instead = SigInfo(self.stopped(tid)?.siginfo()?);
         let regs = self.stopped(tid)?.regs()?;
-        let handler = Some(Outcome { regs, writes: self.torn_frame(tid, regs.rsp)?, ..Outcome::default() });
+        let handler = Some(Outcome { regs, writes: self.torn_frame(tid, regs.sp())?, ..Outcome::default() });
         let event = SignalEvent { signal: info.signal(), siginfo: info.0.to_vec(), point, before, handler };
         self.event_with(tid, EventKind::Signal(Box::new(event)), sums)?;
         let pid = self.task(tid)?.pid;
@@ -108,7 +108,7 @@ impl Domain {
 
     /// What the kernel may have written of a frame before it came to where there was no room: all of the
     /// stack below `rsp`, as far as a frame reaches.
-    fn torn_frame(&self, tid: Tid, rsp: u64) -> Result<Vec<MemWrite>> {
+    fn torn_frame(&self, tid: Tid, rsp: Addr) -> Result<Vec<MemWrite>> {
         let top = rsp.saturating_sub(RED_ZONE);
         let mappings = maps::read(tid)?;
         let is_stack = |mapping: &&Mapping| {

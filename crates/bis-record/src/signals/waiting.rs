@@ -3,7 +3,7 @@
 
 use bis_agent::hooks::state;
 use bis_syscalls::Call;
-use bis_trace::types::{Registers, Signal, Tid};
+use bis_trace::types::{Addr, Registers, Signal, Tid};
 use bis_tracee::siginfo::{Disposition, SigInfo, bit, disposition, has_open};
 
 use super::asked::Asked;
@@ -93,9 +93,9 @@ impl Domain {
 
     /// Such a call has succeeded (rt_sigqueueinfo, rt_tgsigqueueinfo, pidfd_send_signal): `signal` was sent,
     /// with the information at `addr`.
-    pub fn leave_queue(&mut self, signal: u64, addr: u64) {
+    pub fn leave_queue(&mut self, signal: u64, addr: Addr) {
         // Without one, the kernel writes it: who has sent it.
-        if addr != 0
+        if !addr.is_null()
             && let Some(info) = SigInfo::read(&self.memory, addr)
         {
             self.note_queued(&info.of_signal(Signal(u8::try_from(signal).unwrap_or(0))));

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use bis_trace::{
     event::MemWrite,
-    types::{PAGE_LEN, Tid},
+    types::{Addr, PAGE_LEN, Tid},
 };
 use bis_tracee::{
     Memory,
@@ -24,7 +24,7 @@ pub fn content_within(
     tid: Tid,
     memory: &Memory,
     mapping: &Mapping,
-    part: Range<u64>,
+    part: Range<Addr>,
 ) -> Result<Vec<MemWrite>> {
     // A page of plain memory that is not there is zero; not so one of the vdso, or of a file that cannot be
     // opened.
@@ -41,13 +41,13 @@ pub fn own_pages(tid: Tid, memory: &Memory, mapping: &Mapping) -> Result<Vec<Mem
 fn pages(
     tid: Tid,
     memory: &Memory,
-    part: Range<u64>,
+    part: Range<Addr>,
     wanted: impl Fn(Page) -> bool,
     is_told: impl Fn(&[u8]) -> bool,
 ) -> Result<Vec<MemWrite>> {
     let mut writes: Vec<MemWrite> = Vec::new();
-    let found = |from: u64, to: u64| {
-        for addr in (from..to).step_by(PAGE_LEN) {
+    let found = |from: Addr, to: Addr| {
+        for addr in Addr::steps(from..to, PAGE_LEN) {
             let page = memory.read_upto(addr, PAGE_LEN);
             if !is_told(&page) {
                 continue;

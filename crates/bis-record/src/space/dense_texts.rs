@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, ops::Range, sync::Arc};
 
 use bis_rewrite::{DenseMap, Place, SiteKind, clock_fault};
-use bis_trace::types::PAGE;
+use bis_trace::types::{Addr, PAGE_LEN};
 use bis_tracee::maps::Mapping;
 
 use super::patches::{ARENA_LEN, GUARDED, TextRange};
@@ -46,7 +46,7 @@ pub struct DenseTexts {
     /// Ranges of text that count, with the number of their pool.
     pub texts: Vec<(u64, u64, usize)>,
     /// What `/proc/PID/maps` said of a text behind its addresses, with those.
-    pub lines: Vec<(Range<u64>, Vec<u8>)>,
+    pub lines: Vec<(Range<Addr>, Vec<u8>)>,
 }
 
 impl DenseTexts {
@@ -103,15 +103,15 @@ impl DenseTexts {
     }
 
     /// The name of the file that the program believes to be mapped there.
-    pub fn path(&self, addr: u64) -> Vec<u8> {
+    pub fn path(&self, addr: Addr) -> Vec<u8> {
         let line = self.lines.iter().find(|(range, _)| range.contains(&addr));
         let name = line.and_then(|(_, line)| line.splitn(5, |byte| *byte == b' ').nth(4));
         name.unwrap_or_default().strip_suffix(b"\n").unwrap_or_default().to_vec()
     }
 
     /// What the program is to find in `/proc/PID/maps` instead of what is mapped.
-    pub fn instead(&self) -> Vec<(Range<u64>, Vec<u8>)> {
-        let is_there = |line: &&(Range<u64>, Vec<u8>)| self.shows_any(line.0.start, line.0.end);
+    pub fn instead(&self) -> Vec<(Range<Addr>, Vec<u8>)> {
+        let is_there = |line: &&(Range<Addr>, Vec<u8>)| self.shows_any(line.0.start.0, line.0.end.0);
         self.lines.iter().filter(is_there).cloned().collect()
     }
 
@@ -138,12 +138,11 @@ impl DenseTexts {
 
 /// The mapping that shows this text, as it was before some of its pages became guards; none if it is not what
 /// the program has mapped.
-pub fn shown_text(mappings: &[Mapping], text: Range<u64>, guards: &BTreeSet<u64>) -> Option<Mapping> {
-    let end = text.end.next_multiple_of(PAGE);
+pub fn shown_text(mappings: &[Mapping], text: Range<Addr>, guards: &BTreeSet<Addr>) -> Option<Mapping> {
+    let end = text.end.page_ceil();
     let is_guarded = |m: &Mapping| {
         let (from, to) = (m.start.max(text.start), m.end.min(end));
-        m.prot == GUARDED
-            && (from & !(PAGE - 1)..to).step_by(PAGE as usize).all(|page| guards.contains(&page))
+        m.prot == GUARDED && Addr::steps(from.page_floor()..to, PAGE_LEN).all(|page| guards.contains(&page))
     };
     let mut whole: Option<Mapping> = None;
     for piece in mappings.iter().filter(|m| m.start < end && text.start < m.end) {
@@ -153,7 +152,7 @@ pub fn shown_text(mappings: &[Mapping], text: Range<u64>, guards: &BTreeSet<u64>
         // A guard may have become one with what is beside the text.
         let mut piece = piece.clone();
         if piece.prot != READ_EXEC {
-            let from = piece.start.max(text.start & !(PAGE - 1));
+            let from = piece.start.max(text.start.page_floor());
             piece.offset += from - piece.start;
             (piece.start, piece.end) = (from, piece.end.min(end));
             piece.prot = READ_EXEC;
@@ -175,14 +174,23 @@ mod tests {
 
     fn mapping(start: u64, end: u64, prot: u32) -> Mapping {
         let (shared, offset, device) = (false, start - 0x1000, (8, 1));
-        Mapping { start, end, prot, shared, offset, device, inode: 7, name: b"/bin/x".to_vec() }
+        Mapping {
+            start: Addr(start),
+            end: Addr(end),
+            prot,
+            shared,
+            offset,
+            device,
+            inode: 7,
+            name: b"/bin/x".to_vec(),
+        }
     }
 
     #[test]
     fn guards_are_part_of_a_text() {
-        let (text, whole) = (0x4000..0x9000, mapping(0x4000, 0x9000, READ_EXEC));
+        let (text, whole) = (Addr::range(0x4000..0x9000), mapping(0x4000, 0x9000, READ_EXEC));
         let shown = |mappings: &[Mapping], guards: &[u64]| {
-            shown_text(mappings, text.clone(), &guards.iter().copied().collect())
+            shown_text(mappings, text.clone(), &guards.iter().copied().map(Addr).collect())
         };
         assert_eq!(shown(std::slice::from_ref(&whole), &[]), Some(whole.clone()));
         // In the middle, at the begin, and at the end, where it has become one with data behind it.

@@ -2,7 +2,7 @@
 
 use std::{fs::File, os::unix::fs::MetadataExt};
 
-use bis_trace::types::{PAGE, Tid};
+use bis_trace::types::{Addr, PAGE, Tid};
 use bis_tracee::{maps::Mapping, proc, sys};
 
 /// Device and inode of what is mapped.
@@ -31,8 +31,8 @@ pub fn stack_limit(tid: Tid) -> u64 {
 
 /// The lowest address to which a stack mapping could grow: its limit, or 1 MiB (the kernel's guard gap) above
 /// the mapping below it.
-pub fn stack_floor(mappings: &[Mapping], stack: &Mapping, limit: u64) -> u64 {
-    let below = mappings.iter().filter(|m| m.end <= stack.start).map(|m| m.end).max().unwrap_or(0);
+pub fn stack_floor(mappings: &[Mapping], stack: &Mapping, limit: u64) -> Addr {
+    let below = mappings.iter().filter(|m| m.end <= stack.start).map(|m| m.end).max().unwrap_or_default();
     stack.end.saturating_sub(limit).max(below + (1 << 20)).min(stack.start)
 }
 

@@ -22,7 +22,7 @@ use std::{collections::BTreeSet, ops::Range};
 
 use bis_trace::{
     event::{Backing, Effect},
-    types::PAGE,
+    types::Addr,
 };
 
 pub use clock::Clock;
@@ -38,25 +38,21 @@ pub use views::{FileViews, View, split};
 /// levels.
 pub const USER_END: u64 = 0x7fff_ffff_f000;
 
-fn page_up(value: u64) -> u64 {
-    value.saturating_add(PAGE - 1) & !(PAGE - 1)
-}
-
 #[derive(Clone, Debug)]
 pub struct AddressSpace {
     /// The end of the heap.
-    brk: u64,
+    brk: Addr,
     /// The range that the main thread's stack may have: from the lowest address that its limit allows.
-    stack: Range<u64>,
+    stack: Range<Addr>,
     /// What other mappings that grow down may grow to: all of it is there in replay.
-    grows: Vec<Range<u64>>,
+    grows: Vec<Range<Addr>>,
     /// Where the stacks of tasks ended that are no more (or, in a forked child, never were).
-    old_stacks: Vec<u64>,
+    old_stacks: Vec<Addr>,
     /// Where handlers have interrupted computation: the program may go on there by any way it likes, a jump
     /// or a return.
-    interrupted_at: BTreeSet<u64>,
+    interrupted_at: BTreeSet<Addr>,
     /// What the program has said about forks of its memory (madvise), in order: address, length, advice.
-    fork_advice: Vec<(u64, u64, u64)>,
+    fork_advice: Vec<(Addr, u64, u64)>,
     /// What the program believes of its "dumpable" attribute, which belongs to the address space.
     is_dumpable: bool,
     shared: SharedMappings,
@@ -69,10 +65,10 @@ pub struct AddressSpace {
 }
 
 /// What is left of a range without these, in order.
-pub fn without(range: Range<u64>, ours: &[Range<u64>]) -> Vec<Range<u64>> {
+pub fn without(range: Range<Addr>, ours: &[Range<Addr>]) -> Vec<Range<Addr>> {
     let mut parts = vec![range];
     for gap in ours {
-        let cut = |part: Range<u64>| {
+        let cut = |part: Range<Addr>| {
             let (before, after) = (part.start..part.end.min(gap.start), part.start.max(gap.end)..part.end);
             [before, after].into_iter().filter(|part| part.start < part.end)
         };
@@ -83,14 +79,14 @@ pub fn without(range: Range<u64>, ours: &[Range<u64>]) -> Vec<Range<u64>> {
 
 impl AddressSpace {
     /// The address space of a fresh image, which has these mappings and this end of the heap.
-    pub fn fresh(brk: u64, image: &[Effect]) -> AddressSpace {
+    pub fn fresh(brk: Addr, image: &[Effect]) -> AddressSpace {
         let stack = image.iter().find_map(|effect| match effect {
             Effect::Map { addr, len, backing: Backing::Stack, .. } => Some(*addr..addr + len),
             _ => None,
         });
         AddressSpace {
             brk,
-            stack: stack.unwrap_or(0..0),
+            stack: stack.unwrap_or(Addr::NULL..Addr::NULL),
             grows: Vec::new(),
             old_stacks: Vec::new(),
             interrupted_at: BTreeSet::new(),
@@ -106,7 +102,7 @@ impl AddressSpace {
 
     /// The copy that a forked child has. It has one task, so the others' scratch blocks are free in it;
     /// `others` is where their stacks end, of which only the memory is left.
-    pub fn for_child(&self, others: impl IntoIterator<Item = u64>) -> AddressSpace {
+    pub fn for_child(&self, others: impl IntoIterator<Item = Addr>) -> AddressSpace {
         let mut copy = self.clone();
         copy.old_stacks.extend(others);
         copy.scratch.free_all();
@@ -116,13 +112,13 @@ impl AddressSpace {
     // --- the heap
 
     /// The end of the heap.
-    pub fn brk(&self) -> u64 {
+    pub fn brk(&self) -> Addr {
         self.brk
     }
 
     /// The heap has this end now. Says which pages that adds, or takes.
-    pub fn move_brk(&mut self, brk: u64) -> HeapChange {
-        let (old, new) = (page_up(self.brk), page_up(brk));
+    pub fn move_brk(&mut self, brk: Addr) -> HeapChange {
+        let (old, new) = (self.brk.page_ceil(), brk.page_ceil());
         self.brk = brk;
         match new {
             _ if new > old => HeapChange::Grown(old..new),
@@ -134,71 +130,71 @@ impl AddressSpace {
     // --- stacks
 
     /// All that the main thread's stack may grow to.
-    pub fn stack(&self) -> Range<u64> {
+    pub fn stack(&self) -> Range<Addr> {
         self.stack.clone()
     }
 
     /// The main thread's stack may grow down to this address from now on.
-    pub fn set_stack_floor(&mut self, floor: u64) {
+    pub fn set_stack_floor(&mut self, floor: Addr) {
         self.stack.start = floor;
     }
 
     /// A mapping that grows down has been made.
-    pub fn add_growing(&mut self, range: Range<u64>) {
+    pub fn add_growing(&mut self, range: Range<Addr>) {
         self.grows.push(range);
     }
 
     /// May a stack, or what else grows, come to be in this range?
-    pub fn is_grown_into(&self, range: &Range<u64>) -> bool {
+    pub fn is_grown_into(&self, range: &Range<Addr>) -> bool {
         let mut rooms = self.grows.iter().chain([&self.stack]);
         rooms.any(|room| room.start < range.end && range.start < room.end)
     }
 
     /// Below this address, nothing grows. None: beside the main thread's stack there is something that does.
-    pub fn below_what_grows(&self) -> Option<u64> {
-        let is_known = self.grows.is_empty() && self.stack.start != 0;
+    pub fn below_what_grows(&self) -> Option<Addr> {
+        let is_known = self.grows.is_empty() && !self.stack.start.is_null();
         is_known.then_some(self.stack.start)
     }
 
     /// How far down what is mapped at this address may grow: the highest such floor, if it may grow at all.
-    pub fn growth_floor(&self, addr: u64) -> Option<u64> {
+    pub fn growth_floor(&self, addr: Addr) -> Option<Addr> {
         let ranges = self.grows.iter().chain([&self.stack]).filter(|range| range.contains(&addr));
         ranges.map(|range| range.start).max()
     }
 
     /// Nobody is on this stack any more, which ended here.
-    pub fn leave_stack(&mut self, pointer: u64) {
+    pub fn leave_stack(&mut self, pointer: Addr) {
         if !self.old_stacks.contains(&pointer) {
             self.old_stacks.push(pointer);
         }
     }
 
     /// Where stacks ended that nobody is on any more.
-    pub fn old_stacks(&self) -> &[u64] {
+    pub fn old_stacks(&self) -> &[Addr] {
         &self.old_stacks
     }
 
     // --- text
 
     /// A handler interrupts the program here.
-    pub fn interrupt_at(&mut self, addr: u64) {
+    pub fn interrupt_at(&mut self, addr: Addr) {
         self.interrupted_at.insert(addr);
     }
 
     /// Has a handler interrupted the program anywhere in here?
-    pub fn is_interrupted_in(&self, range: Range<u64>) -> bool {
+    pub fn is_interrupted_in(&self, range: Range<Addr>) -> bool {
         self.interrupted_at.range(range).next().is_some()
     }
 
     // --- forks
 
     /// The program says what becomes of this memory in a fork.
-    pub fn advise_of_forks(&mut self, addr: u64, len: u64, advice: u64) {
+    pub fn advise_of_forks(&mut self, addr: Addr, len: u64, advice: u64) {
         self.fork_advice.push((addr, len, advice));
     }
 
     /// What it has said, in order.
-    pub fn fork_advice(&self) -> &[(u64, u64, u64)] {
+    pub fn fork_advice(&self) -> &[(Addr, u64, u64)] {
         &self.fork_advice
     }
 
@@ -259,72 +255,86 @@ impl AddressSpace {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum HeapChange {
     None,
-    Grown(Range<u64>),
-    Shrunk(Range<u64>),
+    Grown(Range<Addr>),
+    Shrunk(Range<Addr>),
 }
 
 #[cfg(test)]
 mod tests {
-    use bis_trace::types::{FileId, ObjectId};
+    use bis_trace::types::{FileId, ObjectId, PAGE};
 
     use super::*;
 
     fn fresh() -> AddressSpace {
         let map = |addr, len, backing| Effect::Map { addr, len, prot: 3, backing };
-        let image = [map(0x1000, 0x1000, Backing::Anonymous), map(0x8000, 0x4000, Backing::Stack)];
-        AddressSpace::fresh(0x5800, &image)
+        let image =
+            [map(Addr(0x1000), 0x1000, Backing::Anonymous), map(Addr(0x8000), 0x4000, Backing::Stack)];
+        AddressSpace::fresh(Addr(0x5800), &image)
     }
 
     #[test]
     fn the_heap_changes_by_whole_pages() {
         let mut space = fresh();
-        assert_eq!(space.move_brk(0x5fff), HeapChange::None);
-        assert_eq!(space.move_brk(0x6001), HeapChange::Grown(0x6000..0x7000));
-        assert_eq!(space.move_brk(0x7000), HeapChange::None);
-        assert_eq!(space.move_brk(0x5001), HeapChange::Shrunk(0x6000..0x7000));
+        assert_eq!(space.move_brk(Addr(0x5fff)), HeapChange::None);
+        assert_eq!(space.move_brk(Addr(0x6001)), HeapChange::Grown(Addr(0x6000)..Addr(0x7000)));
+        assert_eq!(space.move_brk(Addr(0x7000)), HeapChange::None);
+        assert_eq!(space.move_brk(Addr(0x5001)), HeapChange::Shrunk(Addr(0x6000)..Addr(0x7000)));
     }
 
     #[test]
     fn what_grows_has_the_highest_floor_that_holds_it() {
         let mut space = fresh();
-        assert_eq!(space.stack(), 0x8000..0xc000);
-        assert_eq!(space.growth_floor(0xb000), Some(0x8000));
-        assert_eq!(space.growth_floor(0xc000), None);
-        space.add_growing(0x2000..0x4000);
-        space.add_growing(0x3000..0x4000);
-        assert_eq!(space.growth_floor(0x3000), Some(0x3000));
-        space.set_stack_floor(0xa000);
-        assert_eq!(space.growth_floor(0x9000), None);
+        assert_eq!(space.stack(), Addr::range(0x8000..0xc000));
+        assert_eq!(space.growth_floor(Addr(0xb000)), Some(Addr(0x8000)));
+        assert_eq!(space.growth_floor(Addr(0xc000)), None);
+        space.add_growing(Addr(0x2000)..Addr(0x4000));
+        space.add_growing(Addr(0x3000)..Addr(0x4000));
+        assert_eq!(space.growth_floor(Addr(0x3000)), Some(Addr(0x3000)));
+        space.set_stack_floor(Addr(0xa000));
+        assert_eq!(space.growth_floor(Addr(0x9000)), None);
     }
 
     #[test]
     fn a_child_has_all_that_its_parent_has_and_changes_only_its_own() {
         let mut parent = fresh();
         parent.set_dumpable(false);
-        parent.interrupt_at(0x1234);
-        parent.leave_stack(0x9000);
-        parent.leave_stack(0x9000);
+        parent.interrupt_at(Addr(0x1234));
+        parent.leave_stack(Addr(0x9000));
+        parent.leave_stack(Addr(0x9000));
         let object = ObjectId(7);
-        parent.shared_mut().add(SharedRange { start: 0x10_0000, end: 0x20_0000, object, offset: 0 });
+        parent.shared_mut().add(SharedRange {
+            start: Addr(0x10_0000),
+            end: Addr(0x20_0000),
+            object,
+            offset: 0,
+        });
         let (key, kept) = ((1, 2), FileId(3));
-        let view =
-            View { start: 0x5000, end: 0x6000, key, offset: 0, len: 1, kept, kept_len: 1, changed: true };
+        let view = View {
+            start: Addr(0x5000),
+            end: Addr(0x6000),
+            key,
+            offset: 0,
+            len: 1,
+            kept,
+            kept_len: 1,
+            changed: true,
+        };
         parent.views_mut().add([view]);
-        parent.patches_mut().guards.insert(0x40_0000);
+        parent.patches_mut().guards.insert(Addr(0x40_0000));
         parent.clock_mut().closed = true;
-        let mut child = parent.for_child([0xb000]);
-        assert!(child.patches().is_guard(0x40_0000, PAGE, GUARDED) && child.clock().closed);
+        let mut child = parent.for_child([Addr(0xb000)]);
+        assert!(child.patches().is_guard(Addr(0x40_0000), PAGE, GUARDED) && child.clock().closed);
         child.patches_mut().forget_patches(0, u64::MAX);
-        assert!(parent.patches().is_guard(0x40_0000, PAGE, GUARDED));
-        assert!(!child.is_dumpable() && child.is_interrupted_in(0x1234..0x1235));
-        assert!(!child.is_interrupted_in(0x1235..0x2000));
-        assert_eq!(child.old_stacks(), [0x9000, 0xb000]);
-        assert_eq!(child.views().parts(0, u64::MAX), [view]);
+        assert!(parent.patches().is_guard(Addr(0x40_0000), PAGE, GUARDED));
+        assert!(!child.is_dumpable() && child.is_interrupted_in(Addr(0x1234)..Addr(0x1235)));
+        assert!(!child.is_interrupted_in(Addr(0x1235)..Addr(0x2000)));
+        assert_eq!(child.old_stacks(), [0x9000, 0xb000].map(Addr));
+        assert_eq!(child.views().parts(Addr(0), Addr(u64::MAX)), [view]);
         assert_eq!(child.shared().objects(), [object]);
         child.shared_mut().take_all();
-        child.views_mut().cut(0, u64::MAX);
-        child.leave_stack(0x8800);
+        child.views_mut().cut(Addr(0), Addr(u64::MAX));
+        child.leave_stack(Addr(0x8800));
         assert!(parent.shared().maps(object) && parent.views().has(key));
-        assert_eq!(parent.old_stacks(), [0x9000]);
+        assert_eq!(parent.old_stacks(), [Addr(0x9000)]);
     }
 }

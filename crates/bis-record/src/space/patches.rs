@@ -15,7 +15,7 @@ use bis_rewrite::{Run, SiteKind, Trampoline, clock_fault, is_chance};
 use bis_trace::{
     event::Insn,
     ours,
-    types::{FileId, PAGE},
+    types::{Addr, FileId, PAGE},
 };
 use bis_tracee::cpu::instruction_of;
 
@@ -203,7 +203,7 @@ pub struct Patches {
     /// Instructions that have given way to ones that fault, and their bytes.
     faults: BTreeMap<u64, (Insn, Vec<u8>)>,
     /// Pages of text that cannot be executed until somebody tries (`hooks/guards.rs`).
-    pub guards: BTreeSet<u64>,
+    pub guards: BTreeSet<Addr>,
     /// Sites that are not to be tried again.
     pub left: HashSet<u64>,
     /// Text that counts.
@@ -306,7 +306,7 @@ impl Patches {
     }
 
     /// Is this what made a page a guard?
-    pub fn is_guard(&self, addr: u64, len: u64, prot: u32) -> bool {
+    pub fn is_guard(&self, addr: Addr, len: u64, prot: u32) -> bool {
         len == PAGE && prot == GUARDED && self.guards.contains(&addr)
     }
 
@@ -393,7 +393,7 @@ impl Patches {
     /// What was patched in this part of the address space is not any more.
     pub fn forget_patches(&mut self, start: u64, end: u64) {
         self.take_faults(start..end);
-        self.guards.retain(|page| *page < start || end <= *page);
+        self.guards.retain(|page| page.0 < start || end <= page.0);
         self.left.retain(|addr| *addr < start || end <= *addr);
         let gone: Vec<u64> = self.runs.range(start..end).map(|(start, _)| *start).collect();
         for start in gone {

@@ -8,7 +8,7 @@ use std::{collections::HashMap, ops::Range};
 
 use bis_agent::{SCRATCH_BASE, SCRATCH_END};
 use bis_syscalls::{Dir, Plan, Slot};
-use bis_trace::types::{PAGE, Registers, Tid};
+use bis_trace::types::{Addr, PAGE, Registers, Tid};
 use bis_tracee::{Memory, Stopped, remote::Remote};
 
 use crate::error::Result;
@@ -20,21 +20,21 @@ const ALIGN: u64 = 64;
 /// The blocks of one address space.
 #[derive(Clone, Debug)]
 pub struct Scratch {
-    blocks: HashMap<Tid, (u64, u64)>,
+    blocks: HashMap<Tid, (Addr, u64)>,
     /// Blocks of tasks that have ended.
-    free: Vec<(u64, u64)>,
-    next: u64,
+    free: Vec<(Addr, u64)>,
+    next: Addr,
 }
 
 impl Default for Scratch {
     fn default() -> Scratch {
-        Scratch { blocks: HashMap::new(), free: Vec::new(), next: SCRATCH_BASE }
+        Scratch { blocks: HashMap::new(), free: Vec::new(), next: Addr(SCRATCH_BASE) }
     }
 }
 
 impl Scratch {
     /// Where the blocks are.
-    pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
+    pub fn ranges(&self) -> impl Iterator<Item = Range<Addr>> {
         self.blocks.values().chain(&self.free).map(|(start, len)| *start..*start + *len)
     }
 }
@@ -43,9 +43,9 @@ impl Scratch {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Room {
     /// The task's block is large enough, and begins here.
-    At(u64),
+    At(Addr),
     /// A block of this many bytes has to be mapped at this address first.
-    Map(u64, u64),
+    Map(Addr, u64),
     /// The call cannot be relocated.
     None,
 }
@@ -55,8 +55,8 @@ pub enum Room {
 const SECTOR: u64 = 512;
 
 /// A piece from `home` lies where in a page it was, if that can matter.
-fn place_at(at: u64, home: u64, len: u64) -> u64 {
-    if len < SECTOR { at } else { at + (home.wrapping_sub(at) & (PAGE - 1)) }
+fn place_at(at: Addr, home: Addr, len: u64) -> Addr {
+    if len < SECTOR { at } else { at + (home.wrapping_since(at) & (PAGE - 1)) }
 }
 
 fn needed(plan: &Plan) -> u64 {
@@ -92,21 +92,21 @@ impl Scratch {
             return Room::At(block.0);
         }
         let len = needed.max(BLOCK_LEN_MIN).next_multiple_of(PAGE);
-        if self.next + len > SCRATCH_END { Room::None } else { Room::Map(self.next, len) }
+        if self.next + len > Addr(SCRATCH_END) { Room::None } else { Room::Map(self.next, len) }
     }
 
     /// Maps a block, at a stop where a remote call can be made.
-    pub fn map(&mut self, slot: &mut Option<Stopped>, tid: Tid, base: u64, len: u64) -> Result<()> {
+    pub fn map(&mut self, slot: &mut Option<Stopped>, tid: Tid, base: Addr, len: u64) -> Result<()> {
         let prot = (libc::PROT_READ | libc::PROT_WRITE).cast_unsigned().into();
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
         let mut remote = Remote::new(slot)?;
-        let args = [base, len, prot, flags.cast_unsigned().into(), u64::MAX, 0];
+        let args = [base.0, len, prot, flags.cast_unsigned().into(), u64::MAX, 0];
         let mapped = remote.call(libc::SYS_mmap, args)?;
         remote.finish()?;
         // The range may be taken by the program's own image; then there is no block, and the next one is
         // tried elsewhere.
         self.next = base + len;
-        if mapped == base.cast_signed()
+        if mapped == base.0.cast_signed()
             && let Some(old) = self.blocks.insert(tid, (base, len))
         {
             self.free.push(old);
@@ -127,7 +127,7 @@ impl Scratch {
 /// A piece of a plan during the call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Place {
-    pub addr: u64,
+    pub addr: Addr,
     /// What was copied in, of a piece that the kernel reads and writes.
     pub before: Option<Vec<u8>>,
 }
@@ -160,7 +160,7 @@ impl Place {
 /// the pieces' places and the registers to make the call with; none where a piece cannot be read.
 pub fn relocate(
     plan: &Plan,
-    base: u64,
+    base: Addr,
     memory: &Memory,
     entry: &Registers,
 ) -> Option<(Vec<Place>, Registers)> {
@@ -168,13 +168,13 @@ pub fn relocate(
     let mut places = Vec::with_capacity(plan.pieces.len());
     for piece in &plan.pieces {
         if piece.fixed {
-            places.push(Place { addr: piece.home, before: None });
+            places.push(Place { addr: Addr(piece.home), before: None });
             continue;
         }
         let len = usize::try_from(piece.len).ok()?;
-        at = place_at(at, piece.home, piece.len);
+        at = place_at(at, Addr(piece.home), piece.len);
         // An output buffer is read too: one that is not there must make the call fail as it would have.
-        let content = memory.read_vec(piece.home, len).ok()?;
+        let content = memory.read_vec(Addr(piece.home), len).ok()?;
         if piece.dir != Dir::Out {
             memory.write(at, &content).ok()?;
         }
@@ -185,9 +185,9 @@ pub fn relocate(
     let mut args = entry.args();
     for (piece, place) in plan.pieces.iter().zip(&places) {
         match piece.slot {
-            Slot::Arg(index) => args[usize::from(index)] = place.addr,
+            Slot::Arg(index) => args[usize::from(index)] = place.addr.0,
             Slot::In { piece: holder, offset } => {
-                memory.write(places[holder].addr + offset, &place.addr.to_le_bytes()).ok()?;
+                memory.write(places[holder].addr + offset, &place.addr.0.to_le_bytes()).ok()?;
             }
         }
     }
@@ -201,10 +201,10 @@ mod tests {
 
     #[test]
     fn only_changed_bytes_go_back() {
-        let place = Place { addr: 0, before: Some(b"abcdef".to_vec()) };
+        let place = Place { addr: Addr(0), before: Some(b"abcdef".to_vec()) };
         assert_eq!(place.changes(1, b"bXYef".to_vec()), [(2, b"XY".to_vec())]);
         assert_eq!(place.changes(0, b"abcdef".to_vec()), []);
-        let out = Place { addr: 0, before: None };
+        let out = Place { addr: Addr(0), before: None };
         assert_eq!(out.changes(3, b"ab".to_vec()), [(3, b"ab".to_vec())]);
     }
 }

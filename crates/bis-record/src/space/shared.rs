@@ -1,13 +1,16 @@
 //! The shared mappings of an address space: which ranges show which shared object. Who may touch the objects
 //! when is in `tokens.rs`, who maps them in `registry.rs`.
 
-use bis_trace::{event::Effect, types::ObjectId};
+use bis_trace::{
+    event::Effect,
+    types::{Addr, ObjectId},
+};
 
 /// A part of the address space that shows a shared object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SharedRange {
-    pub start: u64,
-    pub end: u64,
+    pub start: Addr,
+    pub end: Addr,
     pub object: ObjectId,
     /// The object's byte at `start`.
     pub offset: u64,
@@ -16,10 +19,10 @@ pub struct SharedRange {
 /// From where to where mremap has moved a mapping; bytes, whole pages.
 #[derive(Clone, Copy, Debug)]
 pub struct Move {
-    pub addr: u64,
+    pub addr: Addr,
     /// 0: the pages are mapped twice now.
     pub old_len: u64,
-    pub new_addr: u64,
+    pub new_addr: Addr,
     pub new_len: u64,
     /// MREMAP_DONTUNMAP.
     pub keep: bool,
@@ -27,7 +30,7 @@ pub struct Move {
 
 impl Move {
     /// The effect of moving a part of it, which grows by so many bytes.
-    pub fn effect(&self, start: u64, end: u64, more: u64) -> Effect {
+    pub fn effect(&self, start: Addr, end: Addr, more: u64) -> Effect {
         let (old_len, keep) = (end - start, self.keep);
         let new_addr = self.new_addr + (start - self.addr);
         Effect::Remap { addr: start, old_len, new_addr, new_len: old_len + more, keep }
@@ -80,7 +83,7 @@ impl SharedMappings {
     }
 
     /// The shared range that holds this address.
-    pub fn at(&self, addr: u64) -> Option<SharedRange> {
+    pub fn at(&self, addr: Addr) -> Option<SharedRange> {
         self.ranges.iter().copied().find(|range| range.start <= addr && addr < range.end)
     }
 
@@ -97,7 +100,7 @@ impl SharedMappings {
             return range.into_iter().collect();
         }
         let old_end = by.addr + by.old_len;
-        let to = |addr: u64| by.new_addr + (addr - by.addr);
+        let to = |addr: Addr| by.new_addr + (addr - by.addr);
         let moved = self.ranges.iter().filter(|range| range.start < old_end && by.addr < range.end);
         let moved = moved.map(|range| {
             let start = range.start.max(by.addr);
@@ -111,7 +114,7 @@ impl SharedMappings {
 
     /// The range is not mapped any more, or shows something else. Says of each object how many mappings of it
     /// there are now; a range that loses its middle becomes two. Nothing where nothing shared was there.
-    pub fn unmap(&mut self, start: u64, end: u64) -> Vec<Recount> {
+    pub fn unmap(&mut self, start: Addr, end: Addr) -> Vec<Recount> {
         let before = self.ranges.clone();
         if self.cut(start, end).is_empty() {
             return Vec::new();
@@ -126,7 +129,7 @@ impl SharedMappings {
     }
 
     /// Removes `start..end` from the ranges; returns the pieces that are gone.
-    fn cut(&mut self, start: u64, end: u64) -> Vec<SharedRange> {
+    fn cut(&mut self, start: Addr, end: Addr) -> Vec<SharedRange> {
         let mut gone = Vec::new();
         let mut kept = Vec::new();
         for range in self.ranges.drain(..) {
@@ -134,7 +137,7 @@ impl SharedMappings {
                 kept.push(range);
                 continue;
             }
-            let part = |from: u64, to: u64| SharedRange {
+            let part = |from: Addr, to: Addr| SharedRange {
                 start: from,
                 end: to,
                 object: range.object,
@@ -158,17 +161,17 @@ mod tests {
     use super::*;
 
     fn range(start: u64, end: u64, offset: u64) -> SharedRange {
-        SharedRange { start, end, object: ObjectId(1), offset }
+        SharedRange { start: Addr(start), end: Addr(end), object: ObjectId(1), offset }
     }
 
     #[test]
     fn cutting_a_hole_leaves_both_sides_with_their_offsets() {
         let mut memory = SharedMappings { ranges: vec![range(10, 50, 100)] };
-        assert_eq!(memory.cut(20, 30), [range(20, 30, 110)]);
+        assert_eq!(memory.cut(Addr(20), Addr(30)), [range(20, 30, 110)]);
         assert_eq!(memory.ranges, [range(10, 20, 100), range(30, 50, 120)]);
-        assert_eq!(memory.at(35), Some(range(30, 50, 120)));
-        assert_eq!(memory.at(25), None);
-        assert_eq!(memory.cut(0, 100).len(), 2);
+        assert_eq!(memory.at(Addr(35)), Some(range(30, 50, 120)));
+        assert_eq!(memory.at(Addr(25)), None);
+        assert_eq!(memory.cut(Addr(0), Addr(100)).len(), 2);
         assert!(memory.is_empty());
     }
 
@@ -178,9 +181,9 @@ mod tests {
         memory.add(range(10, 50, 0));
         memory.add(SharedRange { object: ObjectId(2), ..range(60, 70, 0) });
         let of = |id, before, after| Recount { object: ObjectId(id), before, after };
-        assert_eq!(memory.unmap(20, 30), [of(1, 1, 2), of(2, 1, 1)]);
-        assert_eq!(memory.unmap(20, 30), []);
-        assert_eq!(memory.unmap(0, 65), [of(1, 2, 0), of(2, 1, 1)]);
+        assert_eq!(memory.unmap(Addr(20), Addr(30)), [of(1, 1, 2), of(2, 1, 1)]);
+        assert_eq!(memory.unmap(Addr(20), Addr(30)), []);
+        assert_eq!(memory.unmap(Addr(0), Addr(65)), [of(1, 2, 0), of(2, 1, 1)]);
         assert!(!memory.maps(ObjectId(1)));
         assert_eq!(memory.objects(), [ObjectId(2)]);
     }
@@ -190,7 +193,7 @@ mod tests {
         let mut memory = SharedMappings::default();
         memory.add(range(10, 30, 0));
         memory.add(range(30, 50, 100));
-        let by = Move { addr: 20, old_len: 30, new_addr: 120, new_len: 40, keep: false };
+        let by = Move { addr: Addr(20), old_len: 30, new_addr: Addr(120), new_len: 40, keep: false };
         assert_eq!(memory.moved(&by), [range(120, 130, 10), range(130, 160, 100)]);
         // A length of 0 maps the same pages once more.
         let twice = Move { old_len: 0, ..by };

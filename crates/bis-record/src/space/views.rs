@@ -1,6 +1,6 @@
 //! Where an address space shows files that may change (*views*; `../views.rs` says what they are for).
 
-use bis_trace::types::FileId;
+use bis_trace::types::{Addr, FileId};
 
 use super::mapped::Key;
 
@@ -8,8 +8,8 @@ use super::mapped::Key;
 /// there is one view for each, so that each can be moved by itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct View {
-    pub start: u64,
-    pub end: u64,
+    pub start: Addr,
+    pub end: Addr,
     pub key: Key,
     /// The file's byte at `start`.
     pub offset: u64,
@@ -25,13 +25,13 @@ pub struct View {
 
 impl View {
     /// The part that lies in these addresses.
-    pub fn part(&self, start: u64, end: u64) -> Option<View> {
+    pub fn part(&self, start: Addr, end: Addr) -> Option<View> {
         let (start, end) = (start.max(self.start), end.min(self.end));
         (start < end).then(|| View { start, end, offset: self.offset + (start - self.start), ..*self })
     }
 
     /// The addresses that show these bytes of the file.
-    pub fn addresses(&self, start: u64, end: u64) -> Option<(u64, u64)> {
+    pub fn addresses(&self, start: u64, end: u64) -> Option<(Addr, Addr)> {
         let to_addr =
             |offset: u64| self.start.saturating_add(offset.saturating_sub(self.offset)).min(self.end);
         let (start, end) = (to_addr(start), to_addr(end));
@@ -40,10 +40,10 @@ impl View {
 }
 
 /// Makes two views of each that has one of these addresses inside.
-pub fn split(views: &mut Vec<View>, at: [u64; 2]) {
+pub fn split(views: &mut Vec<View>, at: [Addr; 2]) {
     for at in at {
         if let Some(view) = views.iter_mut().find(|view| view.start < at && at < view.end) {
-            let upper = view.part(at, u64::MAX);
+            let upper = view.part(at, Addr::MAX);
             view.end = at;
             views.extend(upper);
         }
@@ -66,7 +66,7 @@ impl FileViews {
     }
 
     /// Is anything of this range a view?
-    pub fn overlaps(&self, start: u64, end: u64) -> bool {
+    pub fn overlaps(&self, start: Addr, end: Addr) -> bool {
         self.views.iter().any(|view| view.start < end && start < view.end)
     }
 
@@ -76,7 +76,7 @@ impl FileViews {
     }
 
     /// The parts of views that lie in these addresses.
-    pub fn parts(&self, start: u64, end: u64) -> Vec<View> {
+    pub fn parts(&self, start: Addr, end: Addr) -> Vec<View> {
         self.views.iter().filter_map(|view| view.part(start, end)).collect()
     }
 
@@ -85,11 +85,11 @@ impl FileViews {
     }
 
     /// Takes `start..end` out of the views; returns the pieces that are gone.
-    pub fn cut(&mut self, start: u64, end: u64) -> Vec<View> {
+    pub fn cut(&mut self, start: Addr, end: Addr) -> Vec<View> {
         let before = std::mem::take(&mut self.views);
         for view in &before {
-            self.views.extend(view.part(0, start));
-            self.views.extend(view.part(end, u64::MAX));
+            self.views.extend(view.part(Addr::NULL, start));
+            self.views.extend(view.part(end, Addr::MAX));
         }
         before.iter().filter_map(|view| view.part(start, end)).collect()
     }
@@ -107,8 +107,8 @@ mod tests {
     use super::*;
 
     const VIEW: View = View {
-        start: 0x5000,
-        end: 0x8000,
+        start: Addr(0x5000),
+        end: Addr(0x8000),
         key: (1, 2),
         offset: 0x1000,
         len: 0x9000,
@@ -119,8 +119,8 @@ mod tests {
 
     #[test]
     fn bytes_of_the_file_are_found_where_they_are_shown() {
-        assert_eq!(VIEW.addresses(0x1010, 0x1020), Some((0x5010, 0x5020)));
-        assert_eq!(VIEW.addresses(0, u64::MAX), Some((0x5000, 0x8000)));
+        assert_eq!(VIEW.addresses(0x1010, 0x1020), Some((Addr(0x5010), Addr(0x5020))));
+        assert_eq!(VIEW.addresses(0, u64::MAX), Some((VIEW.start, VIEW.end)));
         assert_eq!(VIEW.addresses(0, 0x1000), None);
         assert_eq!(VIEW.addresses(0x4000, 0x5000), None);
     }
@@ -128,29 +128,35 @@ mod tests {
     #[test]
     fn a_hole_leaves_both_sides_with_their_offsets() {
         let mut views = FileViews { views: vec![VIEW] };
-        let gone = views.cut(0x6000, 0x7000);
-        assert_eq!(gone, [View { start: 0x6000, end: 0x7000, offset: 0x2000, ..VIEW }]);
+        let gone = views.cut(Addr(0x6000), Addr(0x7000));
+        assert_eq!(gone, [View { start: Addr(0x6000), end: Addr(0x7000), offset: 0x2000, ..VIEW }]);
         assert_eq!(
             views.views,
-            [View { end: 0x6000, ..VIEW }, View { start: 0x7000, offset: 0x3000, ..VIEW }]
+            [View { end: Addr(0x6000), ..VIEW }, View { start: Addr(0x7000), offset: 0x3000, ..VIEW }]
         );
     }
 
     #[test]
     fn a_split_changes_nothing_but_the_pieces() {
         let mut views = vec![VIEW];
-        split(&mut views, [0x6000, 0x8000]);
-        assert_eq!(views, [View { end: 0x6000, ..VIEW }, View { start: 0x6000, offset: 0x2000, ..VIEW }]);
+        split(&mut views, [Addr(0x6000), Addr(0x8000)]);
+        assert_eq!(
+            views,
+            [View { end: Addr(0x6000), ..VIEW }, View { start: Addr(0x6000), offset: 0x2000, ..VIEW }]
+        );
     }
 
     #[test]
     fn what_is_taken_out_is_there_no_more() {
-        let other = View { key: (3, 4), start: 0x9000, end: 0xa000, ..VIEW };
+        let other = View { key: (3, 4), start: Addr(0x9000), end: Addr(0xa000), ..VIEW };
         let mut views = FileViews::default();
         views.add([VIEW, other]);
         assert_eq!(views.take(|view| view.key == VIEW.key), [VIEW]);
         assert!(!views.has(VIEW.key) && views.has(other.key));
-        assert!(!views.overlaps(0x5000, 0x9000) && views.overlaps(0x9fff, 0xb000));
-        assert_eq!(views.parts(0x9800, 0xb000), [View { start: 0x9800, offset: 0x1800, ..other }]);
+        assert!(!views.overlaps(Addr(0x5000), Addr(0x9000)) && views.overlaps(Addr(0x9fff), Addr(0xb000)));
+        assert_eq!(
+            views.parts(Addr(0x9800), Addr(0xb000)),
+            [View { start: Addr(0x9800), offset: 0x1800, ..other }]
+        );
     }
 }

@@ -3,7 +3,7 @@
 
 use bis_trace::{
     event::{MemWrite, Outcome},
-    types::{Registers, Tid},
+    types::{Addr, Registers, Tid},
 };
 use bis_tracee::remote::Remote;
 
@@ -42,7 +42,7 @@ impl Domain {
     }
 
     /// A write that the recorder itself makes in the name of the kernel.
-    pub fn put(&self, addr: u64, data: Vec<u8>, outcome: &mut Outcome) -> Result<()> {
+    pub fn put(&self, addr: Addr, data: Vec<u8>, outcome: &mut Outcome) -> Result<()> {
         self.memory.write(addr, &data)?;
         outcome.writes.push(MemWrite { addr, data });
         Ok(())

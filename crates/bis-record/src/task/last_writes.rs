@@ -1,7 +1,10 @@
 //! What the kernel writes when a task ends whose memory others still use. Some of it has to be asked before
 //! the task has ended.
 
-use bis_trace::{event::MemWrite, types::Tid};
+use bis_trace::{
+    event::MemWrite,
+    types::{Addr, Tid},
+};
 use bis_tracee::sys;
 
 use crate::domain::Domain;
@@ -36,7 +39,7 @@ impl Domain {
     /// The word that it has named.
     pub fn cleared_word(&self, tid: Tid) -> Option<MemWrite> {
         let clear_tid = self.tasks.get(&tid)?.clear_tid;
-        let is_read = clear_tid != 0 && self.tasks.len() > 1;
+        let is_read = !clear_tid.is_null() && self.tasks.len() > 1;
         is_read.then(|| MemWrite { addr: clear_tid, data: vec![0; 4] })
     }
 
@@ -50,22 +53,22 @@ impl Domain {
         let Some(task) = self.tasks.get(&tid) else { return Vec::new() };
         let (robust_list, name) = (task.robust_list, task.own_name);
         let mut writes = Vec::new();
-        if robust_list != 0 {
-            let word = |addr: u64| self.memory.read_u64(addr).unwrap_or(0);
+        if !robust_list.is_null() {
+            let word = |addr: Addr| self.memory.read_u64(addr).unwrap_or(0);
             let (offset, pending) = (word(robust_list + 8), word(robust_list + 16));
             let mut entry = word(robust_list);
             let mut entries = vec![pending];
-            while entry & !1 != robust_list && entry != 0 && entries.len() < ENTRIES_MAX {
+            while entry & !1 != robust_list.0 && entry != 0 && entries.len() < ENTRIES_MAX {
                 entries.push(entry);
-                entry = word(entry & !1);
+                entry = word(Addr(entry & !1));
             }
             for entry in entries.into_iter().filter(|entry| *entry != 0) {
                 let addr = (entry & !1).wrapping_add(offset);
-                if let Ok(value) = self.memory.read_u32(addr)
+                if let Ok(value) = self.memory.read_u32(Addr(addr))
                     && value & FUTEX_TID_MASK == name.0.cast_unsigned()
                 {
                     let value = value & FUTEX_WAITERS | FUTEX_OWNER_DIED;
-                    writes.push(MemWrite { addr, data: value.to_le_bytes().to_vec() });
+                    writes.push(MemWrite { addr: Addr(addr), data: value.to_le_bytes().to_vec() });
                 }
             }
         }
@@ -76,7 +79,7 @@ impl Domain {
     /// set_robust_list without a word.
     pub fn ask_robust_list(&mut self, tid: Tid) {
         if let (Ok(head), Some(task)) = (sys::robust_list(tid), self.tasks.get_mut(&tid)) {
-            task.robust_list = head;
+            task.robust_list = Addr(head);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use bis_trace::{
     event::{EventKind, Meta},
-    types::{ObjectId, Tid},
+    types::{Addr, ObjectId, Tid},
 };
 
 use crate::{
@@ -32,7 +32,7 @@ impl Domain {
     }
 
     /// The range is not mapped any more, or shows something else.
-    pub fn remove_shared(&mut self, start: u64, end: u64) -> Result<()> {
+    pub fn remove_shared(&mut self, start: Addr, end: Addr) -> Result<()> {
         // The registry counts ranges.
         for Recount { object, before, after } in self.space.shared_mut().unmap(start, end) {
             for _ in before..after {

@@ -11,7 +11,7 @@ use std::{
 
 use bis_trace::{
     event::MemWrite,
-    types::{DomainId, Registers, Signal, Tid},
+    types::{Addr, DomainId, Registers, Signal, Tid},
 };
 
 /// As a tracee goes on.
@@ -261,11 +261,11 @@ impl Books {
     }
 
     /// What is at `addr` of a domain's memory, which holds `bytes` there, with all that was written.
-    pub fn overlay(&self, domain: DomainId, addr: u64, bytes: &mut [u8]) {
+    pub fn overlay(&self, domain: DomainId, addr: Addr, bytes: &mut [u8]) {
         self.with_writes(|writes| {
             let pieces = writes.get(&domain).into_iter().flatten();
-            for (at, byte) in pieces.flat_map(|piece| (piece.addr..).zip(&piece.data)) {
-                let offset = usize::try_from(at.wrapping_sub(addr)).unwrap_or(usize::MAX);
+            for (at, byte) in pieces.flat_map(|piece| piece.addr.and_behind(1).zip(&piece.data)) {
+                let offset = usize::try_from(at.wrapping_since(addr)).unwrap_or(usize::MAX);
                 if let Some(place) = bytes.get_mut(offset) {
                     *place = *byte;
                 }

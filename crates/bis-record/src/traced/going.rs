@@ -4,7 +4,7 @@ use std::mem::take;
 
 use bis_trace::{
     event::SignalPoint,
-    types::{Signal, Tid},
+    types::{Addr, Signal, Tid},
 };
 use bis_tracee::{
     Resume, Status,
@@ -137,7 +137,7 @@ impl Domain {
         }
         // A call stops by itself, and the flag of a step would be seen in r11.
         let rip = self.stopped(tid)?.regs()?.rip;
-        let is_call = self.memory.read_upto(rip, 2) == SYSCALL;
+        let is_call = self.memory.read_upto(Addr(rip), 2) == SYSCALL;
         Ok(if is_call { Resume::Cont } else { Resume::Step })
     }
 }

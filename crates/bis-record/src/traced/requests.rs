@@ -3,7 +3,7 @@
 use bis_syscalls::Call;
 use bis_trace::{
     event::MemWrite,
-    types::{PAGE, REGISTER_COUNT, Registers, Signal, Tid},
+    types::{Addr, PAGE, REGISTER_COUNT, Registers, Signal, Tid},
 };
 use bis_tracee::{Memory, maps, proc, sys};
 
@@ -116,9 +116,9 @@ fn check_options(options: u64) -> Answer<()> {
 }
 
 /// A write to a debug register: as where all of them are in use. What says what has happened can be written.
-fn write_debug_register(addr: u64, data: u64) -> Answer {
+fn write_debug_register(offset: u64, data: u64) -> Answer {
     const STATUS: u64 = 6;
-    match (addr - DEBUG_REGS.start) / WORD as u64 {
+    match (offset - DEBUG_REGS.start) / WORD as u64 {
         4 | 5 => Err(libc::EIO),
         number if data == 0 || number == STATUS => Ok(0),
         _ => Err(libc::ENOSPC),
@@ -208,17 +208,19 @@ impl Domain {
         let stop = stop.ok_or(libc::ESRCH)?;
         match request.cast_unsigned() {
             libc::PTRACE_PEEKTEXT | libc::PTRACE_PEEKDATA => {
-                let word = self.peek(target, addr, WORD)?;
-                self.answer_with(tid, data, word)
+                let word = self.peek(target, Addr(addr), WORD)?;
+                self.answer_with(tid, Addr(data), word)
             }
-            libc::PTRACE_POKETEXT | libc::PTRACE_POKEDATA => self.poke(target, addr, &data.to_le_bytes()),
+            libc::PTRACE_POKETEXT | libc::PTRACE_POKEDATA => {
+                self.poke(target, Addr(addr), &data.to_le_bytes())
+            }
             libc::PTRACE_PEEKUSER => {
                 let at = usize::try_from(addr).map_err(|_| libc::EIO)?;
                 if !at.is_multiple_of(WORD) || addr >= USER_LEN {
                     return Err(libc::EIO);
                 }
                 let word = bytes_of(&stop.regs).get(at..at + WORD).map_or(vec![0; WORD], <[u8]>::to_vec);
-                self.answer_with(tid, data, word)
+                self.answer_with(tid, Addr(data), word)
             }
             libc::PTRACE_POKEUSER if DEBUG_REGS.contains(&addr) && addr.is_multiple_of(WORD as u64) => {
                 write_debug_register(addr, data)
@@ -227,25 +229,27 @@ impl Domain {
                 let at = usize::try_from(addr).map_err(|_| libc::EIO)?;
                 self.change_regs(target, at, &data.to_le_bytes())
             }
-            libc::PTRACE_GETREGS => self.answer_with(tid, data, bytes_of(&stop.regs)),
+            libc::PTRACE_GETREGS => self.answer_with(tid, Addr(data), bytes_of(&stop.regs)),
             libc::PTRACE_SETREGS => {
-                let bytes = self.memory.read_vec(data, REGS_LEN).map_err(|_| libc::EFAULT)?;
+                let bytes = self.memory.read_vec(Addr(data), REGS_LEN).map_err(|_| libc::EFAULT)?;
                 self.change_regs(target, 0, &bytes)
             }
-            libc::PTRACE_GETREGSET => self.get_set(tid, &stop, addr, data),
-            libc::PTRACE_SETREGSET => self.put_set(tid, target, addr, data),
+            libc::PTRACE_GETREGSET => self.get_set(tid, &stop, addr, Addr(data)),
+            libc::PTRACE_SETREGSET => self.put_set(tid, target, addr, Addr(data)),
             libc::PTRACE_GETSIGINFO if matches!(stop.kind, Kind::Group) => Err(libc::EINVAL),
-            libc::PTRACE_GETSIGINFO => self.answer_with(tid, data, stop.siginfo.to_vec()),
+            libc::PTRACE_GETSIGINFO => self.answer_with(tid, Addr(data), stop.siginfo.to_vec()),
             libc::PTRACE_SETSIGINFO => {
-                let bytes = self.memory.read_vec(data, stop.siginfo.len()).map_err(|_| libc::EFAULT)?;
+                let bytes = self.memory.read_vec(Addr(data), stop.siginfo.len()).map_err(|_| libc::EFAULT)?;
                 self.with_stop(target, |stop| {
                     stop.siginfo.copy_from_slice(&bytes);
                     stop.change.siginfo = true;
                 })
             }
             libc::PTRACE_GETSIGMASK if addr != WORD as u64 => Err(libc::EINVAL),
-            libc::PTRACE_GETSIGMASK => self.answer_with(tid, data, stop.sigmask.to_le_bytes().to_vec()),
-            libc::PTRACE_GETEVENTMSG => self.answer_with(tid, data, stop.message.to_le_bytes().to_vec()),
+            libc::PTRACE_GETSIGMASK => self.answer_with(tid, Addr(data), stop.sigmask.to_le_bytes().to_vec()),
+            libc::PTRACE_GETEVENTMSG => {
+                self.answer_with(tid, Addr(data), stop.message.to_le_bytes().to_vec())
+            }
             libc::PTRACE_SETOPTIONS => self.set_options(target, data),
             libc::PTRACE_LISTEN => {
                 let may = self.session.traced.with_live(target, |it| it.is_seized);
@@ -263,10 +267,10 @@ impl Domain {
             _ => match request {
                 PTRACE_GETFPREGS => {
                     let bytes = stop.xstate.get(..FPREGS_LEN).ok_or(libc::EIO)?.to_vec();
-                    self.answer_with(tid, data, bytes)
+                    self.answer_with(tid, Addr(data), bytes)
                 }
                 PTRACE_SETFPREGS => {
-                    let bytes = self.memory.read_vec(data, FPREGS_LEN).map_err(|_| libc::EFAULT)?;
+                    let bytes = self.memory.read_vec(Addr(data), FPREGS_LEN).map_err(|_| libc::EFAULT)?;
                     self.change_xstate(target, &bytes)
                 }
                 PTRACE_SYSEMU => self.let_go_on(target, Mode::Emulate, data),
@@ -275,7 +279,7 @@ impl Domain {
                 PTRACE_GET_SYSCALL_INFO => {
                     let info = call_info(&stop);
                     let len = usize::try_from(addr).unwrap_or(usize::MAX).min(info.len());
-                    self.answer_with(tid, data, info[..len].to_vec())?;
+                    self.answer_with(tid, Addr(data), info[..len].to_vec())?;
                     Ok(i64::try_from(info.len()).unwrap_or(0))
                 }
                 // To be had by nobody but a process that was checkpointed.
@@ -303,7 +307,7 @@ impl Domain {
     }
 
     /// The caller is given these bytes.
-    pub(super) fn answer_with(&mut self, tid: Tid, addr: u64, data: Vec<u8>) -> Answer {
+    pub(super) fn answer_with(&mut self, tid: Tid, addr: Addr, data: Vec<u8>) -> Answer {
         self.memory.write(addr, &data).map_err(|_| libc::EFAULT)?;
         let call = self.call(tid).map_err(|_| libc::ESRCH)?;
         call.writes.push(MemWrite { addr, data });
@@ -311,7 +315,7 @@ impl Domain {
     }
 
     /// A tracee's memory, with what its tracers have put there.
-    fn peek(&self, target: Tid, addr: u64, len: usize) -> Answer<Vec<u8>> {
+    fn peek(&self, target: Tid, addr: Addr, len: usize) -> Answer<Vec<u8>> {
         let read = if self.tasks.contains_key(&target) {
             self.memory.read_vec(addr, len)
         } else {
@@ -326,7 +330,7 @@ impl Domain {
 
     /// Writes to a tracee's memory. Where nobody uses that, it is there at once, for whatever way it is read;
     /// else, when the next of its tracees goes on.
-    fn poke(&self, target: Tid, addr: u64, data: &[u8]) -> Answer {
+    fn poke(&self, target: Tid, addr: Addr, data: &[u8]) -> Answer {
         self.peek(target, addr, data.len())?;
         let known = self.session.traced.with_live(target, |it| (it.pid, it.domain));
         let (pid, domain) = known.ok_or(libc::ESRCH)?;
@@ -346,7 +350,7 @@ impl Domain {
 
     /// A write to the memory of `target` through its file in /proc: how many bytes of it were written; none:
     /// the caller's process does not trace it, or it does not hold.
-    pub fn poke_through_file(&self, tid: Tid, target: Tid, addr: u64, data: &[u8]) -> Option<usize> {
+    pub fn poke_through_file(&self, tid: Tid, target: Tid, addr: Addr, data: &[u8]) -> Option<usize> {
         let pid = self.tasks.get(&tid)?.pid;
         let traces = |tid: &Tid| {
             let it = |it: &mut Tracee| it.tracer == pid && it.stop().is_some();
@@ -388,12 +392,12 @@ impl Domain {
     }
 
     /// The buffer of a `struct iovec`.
-    fn set_buffer(&self, iov: u64) -> Answer<(u64, usize)> {
-        let word = |at: u64| self.memory.read_u64(at).map_err(|_| libc::EFAULT);
-        Ok((word(iov)?, usize::try_from(word(iov + 8)?).map_err(|_| libc::EINVAL)?))
+    fn set_buffer(&self, iov: Addr) -> Answer<(u64, usize)> {
+        let word = |at: u64| self.memory.read_u64(Addr(at)).map_err(|_| libc::EFAULT);
+        Ok((word(iov.0)?, usize::try_from(word((iov + 8).0)?).map_err(|_| libc::EINVAL)?))
     }
 
-    fn get_set(&mut self, tid: Tid, stop: &Stop, set: u64, iov: u64) -> Answer {
+    fn get_set(&mut self, tid: Tid, stop: &Stop, set: u64, iov: Addr) -> Answer {
         let (base, room) = self.set_buffer(iov)?;
         let bytes = match set {
             NT_PRSTATUS => bytes_of(&stop.regs),
@@ -405,11 +409,11 @@ impl Domain {
             return Err(libc::EINVAL);
         }
         let len = room.min(bytes.len());
-        self.answer_with(tid, base, bytes[..len].to_vec())?;
+        self.answer_with(tid, Addr(base), bytes[..len].to_vec())?;
         self.answer_with(tid, iov + 8, (len as u64).to_le_bytes().to_vec())
     }
 
-    fn put_set(&mut self, tid: Tid, target: Tid, set: u64, iov: u64) -> Answer {
+    fn put_set(&mut self, tid: Tid, target: Tid, set: u64, iov: Addr) -> Answer {
         let (base, len) = self.set_buffer(iov)?;
         let most = match set {
             NT_PRSTATUS => REGS_LEN,
@@ -417,7 +421,7 @@ impl Domain {
             NT_X86_XSTATE => usize::MAX,
             _ => return Err(libc::EINVAL),
         };
-        let bytes = self.memory.read_vec(base, len.min(most)).map_err(|_| libc::EFAULT)?;
+        let bytes = self.memory.read_vec(Addr(base), len.min(most)).map_err(|_| libc::EFAULT)?;
         match set {
             NT_PRSTATUS => self.change_regs(target, 0, &bytes)?,
             _ => self.change_xstate(target, &bytes)?,

@@ -4,10 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bis_trace::types::{Registers, Tid};
+use bis_trace::types::{Addr, Registers, Tid};
 use bis_tracee::{TraceeError, remote::Remote, siginfo::SigInfo};
 
-use super::{Heard, PAGE};
+use super::Heard;
 use crate::{error::Halt, replica::Replica, space};
 
 /// The most that is taken out of memory for one call that writes.
@@ -41,7 +41,7 @@ pub(super) struct Kernel {
     pid: Tid,
     ppid: Tid,
     /// The end of the program's data segment, if it is known.
-    brk: Option<u64>,
+    brk: Option<Addr>,
     masks: BTreeMap<Tid, u64>,
     /// Calls of which the user has been told that there are none.
     told: BTreeSet<u64>,
@@ -76,15 +76,15 @@ impl Kernel {
     ) -> Result<Answer, Halt> {
         let (nr, args) = (regs.orig_rax, regs.args());
         Ok(match i64::try_from(nr).unwrap_or(-1) {
-            libc::SYS_brk => Answer::Result(self.brk(replica, tid, args[0])?.cast_signed()),
+            libc::SYS_brk => Answer::Result(self.brk(replica, tid, Addr(args[0]))?.0.cast_signed()),
             libc::SYS_mmap if is_anonymous(args) => in_copy(replica, tid, nr, args)?,
-            libc::SYS_munmap | libc::SYS_mprotect if is_own(args[0], args[1]) => {
+            libc::SYS_munmap | libc::SYS_mprotect if is_own(Addr(args[0]), args[1]) => {
                 in_copy(replica, tid, nr, args)?
             }
-            libc::SYS_madvise if is_own(args[0], args[1]) && space::is_harmless(args[2]) => {
+            libc::SYS_madvise if is_own(Addr(args[0]), args[1]) && space::is_harmless(args[2]) => {
                 in_copy(replica, tid, nr, args)?
             }
-            libc::SYS_mremap if is_own(args[0], args[1]) && is_own(args[4], args[2]) => {
+            libc::SYS_mremap if is_own(Addr(args[0]), args[1]) && is_own(Addr(args[4]), args[2]) => {
                 in_copy(replica, tid, nr, args)?
             }
             libc::SYS_clock_gettime
@@ -111,12 +111,12 @@ impl Kernel {
             | libc::SYS_membarrier => Answer::Result(0),
             libc::SYS_rt_sigprocmask => self.mask(replica, tid, args),
             libc::SYS_write | libc::SYS_writev if matches!(args[0], 1 | 2) => output(replica, nr, args, hear),
-            libc::SYS_fstat if matches!(args[0], 0..=2) => terminal(replica, args[1]),
-            libc::SYS_newfstatat if matches!(args[0], 0..=2) && is_empty(replica, args[1]) => {
-                terminal(replica, args[2])
+            libc::SYS_fstat if matches!(args[0], 0..=2) => terminal(replica, Addr(args[1])),
+            libc::SYS_newfstatat if matches!(args[0], 0..=2) && is_empty(replica, Addr(args[1])) => {
+                terminal(replica, Addr(args[2]))
             }
             libc::SYS_ioctl if matches!(args[0], 1 | 2) && args[1] == libc::TCGETS => {
-                put(replica, args[2], &[0; KERNEL_TERMIOS])
+                put(replica, Addr(args[2]), &[0; KERNEL_TERMIOS])
             }
             libc::SYS_futex => futex(replica, args),
             libc::SYS_kill => self.kill(tid, (args[0], args[0]), args[1]),
@@ -136,13 +136,13 @@ impl Kernel {
     }
 
     /// The data segment is to end there. Where it ends then.
-    fn brk(&mut self, replica: &mut Replica<'_>, tid: Tid, wanted: u64) -> Result<u64, Halt> {
+    fn brk(&mut self, replica: &mut Replica<'_>, tid: Tid, wanted: Addr) -> Result<Addr, Halt> {
         // Who asks for memory in this way has others if there is none.
-        let Some(now) = self.brk else { return Ok(0) };
-        let up = |addr: u64| addr.checked_next_multiple_of(PAGE);
+        let Some(now) = self.brk else { return Ok(Addr::NULL) };
+        let up = |addr: Addr| addr.checked_page_ceil();
         let (Some(from), Some(to)) = (up(now), up(wanted)) else { return Ok(now) };
         let is_grown = wanted > now && is_own(from, to - from);
-        let is_cut = wanted < now && wanted > 0 && {
+        let is_cut = wanted < now && !wanted.is_null() && {
             let last = now.saturating_sub(1);
             let maps = replica.maps()?;
             let segment = maps.iter().find(|mapping| (mapping.start..mapping.end).contains(&last));
@@ -151,10 +151,10 @@ impl Kernel {
         let done = if is_grown && to > from {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
             let prot = libc::PROT_READ | libc::PROT_WRITE;
-            let args = [from, to - from, unsigned(prot), unsigned(flags), u64::MAX, 0];
-            make(replica, tid, libc::SYS_mmap, args)? == from.cast_signed()
+            let args = [from.0, to - from, unsigned(prot), unsigned(flags), u64::MAX, 0];
+            make(replica, tid, libc::SYS_mmap, args)? == from.0.cast_signed()
         } else if is_cut && to < from {
-            make(replica, tid, libc::SYS_munmap, [to, from - to, 0, 0, 0, 0])? == 0
+            make(replica, tid, libc::SYS_munmap, [to.0, from - to, 0, 0, 0, 0])? == 0
         } else {
             is_grown || is_cut
         };
@@ -171,14 +171,14 @@ impl Kernel {
         let mask = self.masks.entry(tid).or_default();
         let before = *mask;
         if set != 0 {
-            let Ok(set) = replica.space.memory.read_u64(set) else { return error(libc::EFAULT) };
+            let Ok(set) = replica.space.memory.read_u64(Addr(set)) else { return error(libc::EFAULT) };
             *mask = match how {
                 BLOCK => before | set,
                 UNBLOCK => before & !set,
                 _ => set,
             };
         }
-        if old == 0 { Answer::Result(0) } else { put(replica, old, &before.to_le_bytes()) }
+        if old == 0 { Answer::Result(0) } else { put(replica, Addr(old), &before.to_le_bytes()) }
     }
 
     /// A signal is sent.
@@ -212,7 +212,7 @@ fn name(nr: u64) -> &'static str {
     bis_syscalls::row(nr).map_or("a system call", |row| row.name)
 }
 
-fn is_own(addr: u64, len: u64) -> bool {
+fn is_own(addr: Addr, len: u64) -> bool {
     space::is_own(addr, len)
 }
 
@@ -229,7 +229,7 @@ fn is_anonymous([addr, len, _, flags, ..]: [u64; 6]) -> bool {
     let fixed = unsigned(libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE);
     flags & !unsigned(KNOWN) == 0
         && flags & unsigned(libc::MAP_ANONYMOUS) != 0
-        && (flags & fixed == 0 || is_own(addr, len))
+        && (flags & fixed == 0 || is_own(Addr(addr), len))
 }
 
 /// Makes a call in the copy.
@@ -247,20 +247,20 @@ fn in_copy(replica: &mut Replica<'_>, tid: Tid, nr: u64, args: [u64; 6]) -> Resu
 }
 
 /// Puts an answer into the program's memory.
-fn put(replica: &Replica<'_>, addr: u64, bytes: &[u8]) -> Answer {
+fn put(replica: &Replica<'_>, addr: Addr, bytes: &[u8]) -> Answer {
     match replica.space.put_own(addr, bytes) {
         Ok(()) => Answer::Result(0),
         Err(_) => error(libc::EFAULT),
     }
 }
 
-fn is_empty(replica: &Replica<'_>, addr: u64) -> bool {
+fn is_empty(replica: &Replica<'_>, addr: Addr) -> bool {
     replica.space.memory.read_upto(addr, 1) == [0]
 }
 
 /// Standard output is a terminal, as far as a diversion goes: so a library that has not used it yet will
 /// write whole lines.
-fn terminal(replica: &Replica<'_>, addr: u64) -> Answer {
+fn terminal(replica: &Replica<'_>, addr: Addr) -> Answer {
     const MODE_AT: usize = 24;
     const LEN: usize = 144;
     let mut stat = [0; LEN];
@@ -271,16 +271,16 @@ fn terminal(replica: &Replica<'_>, addr: u64) -> Answer {
 /// write and writev.
 fn output(replica: &Replica<'_>, nr: u64, args: [u64; 6], hear: &mut dyn FnMut(Heard)) -> Answer {
     let [fd, addr, len, ..] = args;
-    let read = |addr: u64, len: u64| {
+    let read = |addr: Addr, len: u64| {
         let len = usize::try_from(len.min(OUTPUT_MAX)).unwrap_or(0);
         replica.read_program(addr, len)
     };
     let bytes = if nr == libc::SYS_write.cast_unsigned() {
-        read(addr, len)
+        read(Addr(addr), len)
     } else {
-        let words = replica.read_program(addr, usize::try_from(len.min(PIECES_MAX) * 16).unwrap_or(0));
+        let words = replica.read_program(Addr(addr), usize::try_from(len.min(PIECES_MAX) * 16).unwrap_or(0));
         let word = |at: &[u8]| u64::from_le_bytes(std::array::from_fn(|i| at[i]));
-        words.chunks_exact(16).flat_map(|piece| read(word(&piece[..8]), word(&piece[8..]))).collect()
+        words.chunks_exact(16).flat_map(|piece| read(Addr(word(&piece[..8])), word(&piece[8..]))).collect()
     };
     if bytes.is_empty() && len > 0 {
         return error(libc::EFAULT);
@@ -292,7 +292,7 @@ fn output(replica: &Replica<'_>, nr: u64, args: [u64; 6], hear: &mut dyn FnMut(H
 
 fn futex(replica: &Replica<'_>, [addr, op, value, timeout, ..]: [u64; 6]) -> Answer {
     let is_now = |value: u64| {
-        let word = replica.space.memory.read_u32(addr);
+        let word = replica.space.memory.read_u32(Addr(addr));
         word.ok().map(|word| u64::from(word) == value & 0xffff_ffff)
     };
     match op & FUTEX_COMMAND {

@@ -10,7 +10,7 @@
 
 mod kernel;
 
-use bis_trace::types::{PAGE, Registers, Signal, Tid};
+use bis_trace::types::{Addr, PAGE, Registers, Signal, Tid};
 use bis_tracee::{TraceeError, cpu, features::Level, maps, remote::Remote, siginfo::SigInfo};
 
 use crate::{
@@ -38,7 +38,7 @@ pub struct Diversion<'t> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Paused {
     /// It is about to execute the instruction at a breakpoint.
-    Point(u64),
+    Point(Addr),
     /// It has touched watched bytes: the numbers of those in [`Replica::set_watches`].
     Watched(Vec<usize>),
     Stepped,
@@ -96,7 +96,7 @@ impl<'t> Replica<'t> {
     fn put_text_back(&mut self) -> Result<(), Halt> {
         let Some(text) = self.space.text.take() else { return Ok(()) };
         for (addr, bytes) in text.originals()? {
-            self.space.memory.write(addr, &bytes)?;
+            self.space.memory.write(Addr(addr), &bytes)?;
         }
         let task = self.tasks.values_mut().find(|task| task.stopped.is_some());
         let task = task.ok_or(TraceeError::Died(self.process.pid()))?;
@@ -144,7 +144,7 @@ impl<'t> Diversion<'t> {
     ///
     /// # Errors
     /// Where nothing is mapped there, or what is there is not the program's.
-    pub fn write(&mut self, addr: u64, bytes: &[u8]) -> Result<(), Halt> {
+    pub fn write(&mut self, addr: Addr, bytes: &[u8]) -> Result<(), Halt> {
         self.replica.rest()?;
         self.replica.space.put_own(addr, bytes)
     }
@@ -177,9 +177,9 @@ impl<'t> Diversion<'t> {
         let ours = task.ours;
         traps.arm(&space.memory, || maps::read(ours))?;
         let rip = task.regs()?.rip;
-        let lifted = (past && traps.program_at(rip).is_some()).then_some(rip);
+        let lifted = (past && traps.program_at(Addr(rip)).is_some()).then_some(rip);
         if let Some(addr) = lifted {
-            traps.lift(&space.memory, addr)?;
+            traps.lift(&space.memory, Addr(addr))?;
         }
         let run = Run {
             interrupt: Some(going.interrupt),
@@ -188,7 +188,7 @@ impl<'t> Diversion<'t> {
         };
         let place = task.run(&space.memory, traps, run)?;
         if let Some(addr) = lifted {
-            traps.put_back(&space.memory, addr);
+            traps.put_back(&space.memory, Addr(addr));
         }
         let is_within = self.replica.is_within(going.tid);
         Ok(match place.found {
@@ -239,11 +239,11 @@ impl<'t> Diversion<'t> {
     /// An instruction has raised a signal. It may be one that is to be carried out here, or a breakpoint
     /// where nothing can be executed: that is how a called function returns to who called it.
     fn fault(&mut self, going: &Going<'_>, regs: &Registers, info: SigInfo) -> Result<Option<Paused>, Halt> {
-        if self.replica.traps.has_point(regs.rip) && info.addr() == regs.rip {
-            return Ok(Some(Paused::Point(regs.rip)));
+        if self.replica.traps.has_point(regs.ip()) && info.addr() == regs.ip() {
+            return Ok(Some(Paused::Point(regs.ip())));
         }
         let is_trapped = info.signal() == Signal::SEGV && info.code() == GENERAL_PROTECTION;
-        let trapped = is_trapped.then(|| cpu::trapped_instruction(&self.replica.space.memory, regs.rip));
+        let trapped = is_trapped.then(|| cpu::trapped_instruction(&self.replica.space.memory, regs.ip()));
         let Some((insn, len)) = trapped.flatten() else { return Ok(Some(Paused::Signal(info))) };
         let after = cpu::emulate(insn, len, regs, &[], Level::Native);
         let task = self.replica.tasks.get_mut(&going.tid).ok_or(TraceeError::Died(going.tid))?;

@@ -6,6 +6,7 @@ use bis_agent::hooks::Places;
 use bis_trace::{
     event::{Backing, Insn},
     ours::{AreaKind, DenseText, Guard},
+    types::Addr,
 };
 use proptest::prelude::*;
 
@@ -102,23 +103,39 @@ fn a_patch_is_a_jump_a_trampoline_and_places() {
 fn what_is_gone_leaves_its_trampoline() {
     let range = TEXT..TEXT + 0x1000;
     let (addr, len) = (range.start, 0x1000);
-    let map = Effect::Map { addr, len: len - 5, prot: 5, backing: Backing::Anonymous };
-    let moved = |keep| Effect::Remap { addr, old_len: len, new_addr: addr + 0x10_0000, new_len: len, keep };
-    let onto =
-        Effect::Remap { addr: addr - 0x10_0000, old_len: len, new_addr: addr, new_len: len, keep: true };
-    let shrunk =
-        Effect::Remap { addr: addr - len, old_len: 2 * len, new_addr: addr - len, new_len: len, keep: false };
+    let map = Effect::Map { addr: Addr(addr), len: len - 5, prot: 5, backing: Backing::Anonymous };
+    let moved = |keep| Effect::Remap {
+        addr: Addr(addr),
+        old_len: len,
+        new_addr: Addr(addr + 0x10_0000),
+        new_len: len,
+        keep,
+    };
+    let onto = Effect::Remap {
+        addr: Addr(addr - 0x10_0000),
+        old_len: len,
+        new_addr: Addr(addr),
+        new_len: len,
+        keep: true,
+    };
+    let shrunk = Effect::Remap {
+        addr: Addr(addr - len),
+        old_len: 2 * len,
+        new_addr: Addr(addr - len),
+        new_len: len,
+        keep: false,
+    };
     for (gone, effect_on) in [
         (true, map),
-        (true, Effect::Unmap { addr, len }),
+        (true, Effect::Unmap { addr: Addr(addr), len }),
         (true, moved(false)),
         (false, moved(true)),
         (true, onto),
         (true, shrunk),
-        (true, Effect::Advise { addr, len, advice: 4 }),
-        (false, Effect::Advise { addr, len, advice: 10 }),
-        (false, Effect::Protect { addr, len, prot: 5 }),
-        (false, Effect::Unmap { addr: addr + len, len }),
+        (true, Effect::Advise { addr: Addr(addr), len, advice: 4 }),
+        (false, Effect::Advise { addr: Addr(addr), len, advice: 10 }),
+        (false, Effect::Protect { addr: Addr(addr), len, prot: 5 }),
+        (false, Effect::Unmap { addr: Addr(addr + len), len }),
     ] {
         let (start, at) = (TEXT + 0xff0, ARENA + 48);
         let mut text = with(vec![call(start, at)]);
@@ -148,7 +165,7 @@ fn text_becomes_the_programs_own_again() {
     say(&mut text, |ours| ours.patches.push(Arc::new(call(start, at + 64))));
     assert_eq!(text.places(start + 5), [at + 69, at + 5]);
     let copy = text.clone();
-    effect(&mut text, Effect::Unmap { addr: TEXT, len: 0x1000 });
+    effect(&mut text, Effect::Unmap { addr: Addr(TEXT), len: 0x1000 });
     assert_eq!(copy.places(start + 0x20), [at + 32], "a clone is another value");
 }
 
@@ -158,7 +175,7 @@ fn guards_end_with_their_protection() {
     say(&mut text, |ours| {
         ours.guards = vec![Guard { page: TEXT, prot: 5 }, Guard { page: TEXT + 0x1000, prot: 5 }];
     });
-    effect(&mut text, Effect::Protect { addr: TEXT, len: 1, prot: 5 });
+    effect(&mut text, Effect::Protect { addr: Addr(TEXT), len: 1, prot: 5 });
     assert_eq!(text.guards().collect::<Vec<_>>(), [(TEXT + 0x1000, 5)]);
 }
 
@@ -243,7 +260,7 @@ fn text_that_counts_shows_the_programs_file() {
     assert_eq!(shown(&text, TEXT + 0x1fff, 3), [0xcc, 0, 1]);
     let all: Vec<_> = text.believed().map(|part| (part.range, part.offset)).collect();
     assert_eq!(all, [(TEXT..TEXT + 0x1000, 0), (TEXT + 0x2000..TEXT + 0x3000, 0x2000)]);
-    effect(&mut text, Effect::Unmap { addr: TEXT, len: 0x10_0000 });
+    effect(&mut text, Effect::Unmap { addr: Addr(TEXT), len: 0x10_0000 });
     assert_eq!(text.believed().count(), 0);
 }
 
@@ -317,10 +334,10 @@ proptest! {
         }
         let (addr, len) = (word(9), word(10));
         for one in [
-            Effect::Unmap { addr, len },
-            Effect::Protect { addr, len, prot: 5 },
-            Effect::Advise { addr, len, advice: 4 },
-            Effect::Remap { addr, old_len: len, new_addr: word(11), new_len: len, keep: false },
+            Effect::Unmap { addr: Addr(addr), len },
+            Effect::Protect { addr: Addr(addr), len, prot: 5 },
+            Effect::Advise { addr: Addr(addr), len, advice: 4 },
+            Effect::Remap { addr: Addr(addr), old_len: len, new_addr: Addr(word(11)), new_len: len, keep: false },
         ] {
             effect(&mut text, one);
         }

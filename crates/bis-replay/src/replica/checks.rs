@@ -1,6 +1,6 @@
 //! What must be as it was recorded, and what is said where it is not.
 
-use bis_trace::types::{EventSeq, Registers, Signal, Tid};
+use bis_trace::types::{Addr, EventSeq, Registers, Signal, Tid};
 use bis_tracee::{checksum, maps, siginfo::SigInfo};
 
 use super::Replica;
@@ -19,7 +19,7 @@ pub(crate) struct Mismatch {
     pub registers: Vec<RegisterDifference>,
     pub regs: Registers,
     pub fault: Option<(Signal, SigInfo)>,
-    pub memory: Option<(u64, u64)>,
+    pub memory: Option<(Addr, Addr)>,
     pub killed: bool,
 }
 
@@ -140,8 +140,8 @@ impl Replica<'_> {
             expected: mismatch.expected,
             found: mismatch.found,
             registers: mismatch.registers,
-            place: if alive { scene.place(rip) } else { "unknown".into() },
-            code: if alive { scene.code(rip) } else { Vec::new() },
+            place: if alive { scene.place(Addr(rip)) } else { "unknown".into() },
+            code: if alive { scene.code(Addr(rip)) } else { Vec::new() },
             recent: task.recent.iter().map(|(seq, brief)| format!("{seq}  {brief}")).collect(),
             cause,
         })))

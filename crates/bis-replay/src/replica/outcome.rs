@@ -3,7 +3,7 @@
 use bis_agent::hooks::entries;
 use bis_trace::{
     event::{Event, EventKind, Outcome},
-    types::EventSeq,
+    types::{Addr, EventSeq},
 };
 use bis_tracee::{Resume, Status, Stopped, TraceeError, remote::Remote, task as waiting};
 
@@ -39,8 +39,7 @@ impl Replica<'_> {
         if self.space.text.as_ref().map(ProgramText::version) != version {
             // Instructions of the program are elsewhere now.
             let Replica { traps, space, .. } = self;
-            let places = |addr| space.text.as_ref().map_or_else(|| vec![addr], |text| text.places(addr));
-            traps.place(&space.memory, places)?;
+            traps.place(&space.memory, |addr| space.places(addr))?;
         }
         Ok(flow)
     }
@@ -67,7 +66,7 @@ impl Replica<'_> {
                 self.check_echo(task, who, outcome)?;
                 self.apply(task, seq, outcome, host)?;
                 if i64::try_from(*nr) == Ok(libc::SYS_brk) {
-                    self.space.brk = Some(outcome.regs.rax);
+                    self.space.brk = Some(Addr(outcome.regs.rax));
                 }
                 task.remember(seq, Brief::Call { nr: *nr, result: outcome.regs.result() });
             }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use bis_rewrite::Predicate;
 use bis_trace::{
     event::EventKind,
-    types::{Registers, TickKind},
+    types::{Addr, Registers, TickKind},
 };
 use bis_tracee::debug;
 
@@ -25,11 +25,10 @@ impl Replica<'_> {
     ///
     /// # Errors
     /// Where the process is gone.
-    pub fn set_points(&mut self, points: &BTreeSet<u64>) -> Result<(), Halt> {
+    pub fn set_points(&mut self, points: &BTreeSet<Addr>) -> Result<(), Halt> {
         let is_at_event = self.is_at_event();
         let Replica { traps, space, .. } = self;
-        let places = |addr| space.text.as_ref().map_or_else(|| vec![addr], |text| text.places(addr));
-        Ok(traps.set_points(&space.memory, points, is_at_event, places)?)
+        Ok(traps.set_points(&space.memory, points, is_at_event, |addr| space.places(addr))?)
     }
 
     /// From here to the next event, the program counts its arrivals at this address by itself; with
@@ -39,7 +38,7 @@ impl Replica<'_> {
     ///
     /// # Errors
     /// Where the process is gone.
-    pub fn count_arrivals(&mut self, addr: u64, stop_at: Option<u64>) -> Result<bool, Halt> {
+    pub fn count_arrivals(&mut self, addr: Addr, stop_at: Option<u64>) -> Result<bool, Halt> {
         self.let_count(addr, Until { arrival: stop_at, condition: None })
     }
 
@@ -47,11 +46,11 @@ impl Replica<'_> {
     ///
     /// # Errors
     /// Where the process is gone.
-    pub fn count_where(&mut self, addr: u64, condition: &Predicate) -> Result<bool, Halt> {
+    pub fn count_where(&mut self, addr: Addr, condition: &Predicate) -> Result<bool, Halt> {
         self.let_count(addr, Until { arrival: None, condition: Some(condition) })
     }
 
-    fn let_count(&mut self, addr: u64, until: Until<'_>) -> Result<bool, Halt> {
+    fn let_count(&mut self, addr: Addr, until: Until<'_>) -> Result<bool, Halt> {
         let Some((tid, _)) = self.next_task()? else { return Ok(false) };
         // What counts arrivals has branches of its own, and how far the task has come would be counted with
         // them.
@@ -59,12 +58,12 @@ impl Replica<'_> {
         if self.world.ticks.counts_branches() && (is_to_pause || !self.is_attended) {
             return Ok(false);
         }
-        let places = self.space.text.as_ref().map_or_else(|| vec![addr], |text| text.places(addr));
+        let places = self.space.places(addr);
         let [place] = places[..] else { return Ok(false) };
         // Copies of moved instructions have counts beside them, or jumps of ours.
-        let is_moved = place != addr || self.space.text.as_ref().is_some_and(|text| text.is_ours(place));
+        let is_moved = place != addr || self.space.text.as_ref().is_some_and(|text| text.is_ours(place.0));
         let searched = match self.cursor.underway.as_ref().map(|underway| &underway.event.kind) {
-            Some(EventKind::Pause(pause)) => Some(pause.regs.rip),
+            Some(EventKind::Pause(pause)) => Some(pause.regs.ip()),
             _ => None,
         };
         let base = self.traps.arrivals(addr);
@@ -86,7 +85,7 @@ impl Replica<'_> {
             return Ok(false);
         };
         let counted = self.traps.counted().iter().map(|counted| counted.place);
-        let in_the_way: Vec<u64> = counted.chain(searched).collect();
+        let in_the_way: Vec<Addr> = counted.chain(searched).collect();
         let counted = Counted::new(task, &self.space.memory, (addr, place), base, until, &in_the_way)?;
         let is_counted = counted.is_some();
         if let Some(counted) = counted {
@@ -102,7 +101,7 @@ impl Replica<'_> {
     /// The address behind an instruction that repeats itself, so that the program cannot count its arrivals.
     /// None: it is another one.
     #[must_use]
-    pub fn behind_repeated(&self, addr: u64) -> Option<u64> {
+    pub fn behind_repeated(&self, addr: Addr) -> Option<Addr> {
         /// The longest instruction.
         const CODE_MAX: usize = 15;
         let len = counted::repeated_len(&self.read_program(addr, CODE_MAX))?;
@@ -165,14 +164,14 @@ fn end_counts_of(task: &mut Task, space: &Space, traps: &mut Traps) -> Result<()
     const STEPS_MAX: usize = 1024;
     for _ in 0..STEPS_MAX {
         let regs = task.regs()?;
-        if let Some(rip) = traps.counted().iter().find_map(|counted| counted.original(regs.rip)) {
+        if let Some(rip) = traps.counted().iter().find_map(|counted| counted.original(regs.ip())) {
             task.set_regs(&Registers { rip, ..regs })?;
-            if traps.counted().iter().any(|counted| counted.place == rip) {
-                stands_counted(task, traps, rip);
+            if traps.counted().iter().any(|counted| counted.place == Addr(rip)) {
+                stands_counted(task, traps, Addr(rip));
             }
             return Ok(());
         }
-        if !traps.counted().iter().any(|counted| counted.has(regs.rip)) {
+        if !traps.counted().iter().any(|counted| counted.has(regs.ip())) {
             return Ok(());
         }
         let place =
@@ -186,7 +185,7 @@ fn end_counts_of(task: &mut Task, space: &Space, traps: &mut Traps) -> Result<()
 }
 
 /// The task stands at a place, and that arrival was counted: a breakpoint there must not stop it again.
-fn stands_counted(task: &mut Task, traps: &mut Traps, place: u64) {
+fn stands_counted(task: &mut Task, traps: &mut Traps, place: Addr) {
     task.told = Some(place);
     traps.last = Some((task.ours, place));
 }

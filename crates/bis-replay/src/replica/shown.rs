@@ -1,6 +1,6 @@
 //! Where the tasks of a replica stand, in terms of the program, and what registers and memory it has there.
 
-use bis_trace::types::{Registers, Tid};
+use bis_trace::types::{Addr, Registers, Tid};
 use bis_tracee::{TraceeError, maps};
 
 use super::Replica;
@@ -22,20 +22,20 @@ impl Replica<'_> {
     }
 
     /// Where a task stands, or where the jumps of ours lead at which it does.
-    pub(super) fn place_of(&self, tid: Tid) -> Option<(Tid, u64)> {
+    pub(super) fn place_of(&self, tid: Tid) -> Option<(Tid, Addr)> {
         let task = self.tasks.get(&tid)?;
-        Some((task.ours, self.led_to(task.regs().ok()?.rip)))
+        Some((task.ours, self.led_to(task.regs().ok()?.ip())))
     }
 
     /// Where a jump of ours leads that is here: to the copy of an instruction of the program, or back from
     /// one. Else the same.
-    pub(crate) fn led_to(&self, rip: u64) -> u64 {
+    pub(crate) fn led_to(&self, rip: Addr) -> Addr {
         let Some(text) = &self.space.text else { return rip };
         let mut rip = rip;
         // A jump may lead to another; not in a circle.
         for _ in 0..4 {
-            let Some(next) = text.leads_to(rip) else { break };
-            rip = next;
+            let Some(next) = text.leads_to(rip.0) else { break };
+            rip = Addr(next);
         }
         rip
     }
@@ -98,15 +98,19 @@ impl Replica<'_> {
 
     /// As much of the program's memory at an address as can be read without a gap, with the program's own
     /// text.
-    pub fn read_program(&self, addr: u64, len: usize) -> Vec<u8> {
+    pub fn read_program(&self, addr: Addr, len: usize) -> Vec<u8> {
         let mut bytes = self.traps.read(&self.space.memory, addr, len);
         let Some(text) = &self.space.text else { return bytes };
         let end = addr.saturating_add(bytes.len() as u64);
-        let own = text.ours().filter(|ours| ours.start < end && addr < ours.end).map(|ours| ours.start).min();
+        let own = text
+            .ours()
+            .filter(|ours| ours.start < end.0 && addr < Addr(ours.end))
+            .map(|ours| ours.start)
+            .min();
         if let Some(own) = own {
-            bytes.truncate(usize::try_from(own.saturating_sub(addr)).unwrap_or(0));
+            bytes.truncate(usize::try_from(own.saturating_sub(addr.0)).unwrap_or(0));
         }
-        if let Err(error) = text.show(addr, &mut bytes) {
+        if let Err(error) = text.show(addr.0, &mut bytes) {
             tracing::warn!(%error, "the program's own text cannot be had");
         }
         bytes
@@ -142,6 +146,6 @@ impl Replica<'_> {
             return Shown::Nowhere;
         };
         let Some(text) = &self.space.text else { return Shown::Program { addr: regs.rip } };
-        text.original_of(&regs, &self.space.hooks, |addr| self.space.memory.read_u64(addr).ok())
+        text.original_of(&regs, &self.space.hooks, |addr| self.space.memory.read_u64(Addr(addr)).ok())
     }
 }

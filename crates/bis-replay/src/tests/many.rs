@@ -1,6 +1,7 @@
 //! Several tasks, several domains.
 
 use bis_trace::event::Turn;
+use bis_trace::types::Addr;
 
 use super::*;
 
@@ -35,7 +36,7 @@ fn a_new_task_runs_in_the_same_memory() {
     // The new task runs first, while the first one waits in the clone's outcome.
     let entry = at_call(&regs, 47, 1);
     tape.meta(&Meta::Echo { seq: tape.next(), domain: A, fd: 1, len: 1 });
-    let echo = Some(Echo { fd: 1, ranges: vec![(DATA, 1)], sum: 0 });
+    let echo = Some(Echo { fd: 1, ranges: vec![(Addr(DATA), 1)], sum: 0 });
     let written = Outcome { echo, ..outcome(returns(&entry, 1)) };
     let kind = EventKind::Syscall { nr: 1, entry, outcome: Box::new(written.clone()) };
     tape.event_of(A, new, kind);
@@ -164,7 +165,7 @@ fn two_turns(last_value: u64) -> Tape {
     let mut tape = Tape::new();
     share(&tape);
     let mut start = image(&[adding_code(), adding_code()].concat());
-    start.effects.extend(Tape::new_object(OBJECT, SHARED));
+    start.effects.extend(Tape::new_object(OBJECT, Addr(SHARED)));
     tape.start(A, exec_base(), start);
     let after_first = tape.call(A, at_call(&added(1), 22, 39), 1);
     // exit_group of the first half is just another call that returns.
@@ -174,7 +175,7 @@ fn two_turns(last_value: u64) -> Tape {
     tape.start(B, exec_base(), image(&adding_code()));
     tape.event(B, token(turn(1), vec![]));
     let before = first_regs();
-    let effects = vec![map(SHARED, 3, Backing::Shared { object: OBJECT, offset: 0 })];
+    let effects = vec![map(Addr(SHARED), 3, Backing::Shared { object: OBJECT, offset: 0 })];
     let siginfo = vec![0; 128];
     let handler = Some(Outcome { effects, ..outcome(before) });
     let signal = bis_trace::event::SignalEvent {
@@ -231,7 +232,7 @@ fn a_call_may_write_to_shared_memory_and_make_it_longer() {
         Effect::ResizeObject { object: OBJECT, len: 2 * PAGE },
         Effect::WriteObject { object: OBJECT, offset: PAGE, data: vec![9] },
         Effect::Map {
-            addr: SHARED,
+            addr: Addr(SHARED),
             len: 2 * PAGE,
             prot: 1,
             backing: Backing::Shared { object: OBJECT, offset: 0 },
@@ -248,10 +249,10 @@ fn who_maps_an_object_waits_until_it_is_there() {
     share(&tape);
     // It begins first; its turn is the second.
     let mut start = image(&adding_code());
-    start.effects.push(map(SHARED, 3, Backing::Shared { object: OBJECT, offset: 0 }));
+    start.effects.push(map(Addr(SHARED), 3, Backing::Shared { object: OBJECT, offset: 0 }));
     tape.start(B, exec_base(), start);
     let mut start = image(&adding_code());
-    start.effects.extend(Tape::new_object(OBJECT, SHARED));
+    start.effects.extend(Tape::new_object(OBJECT, Addr(SHARED)));
     tape.start(A, exec_base(), start);
     let after = tape.call(A, at_call(&added(1), 22, 39), 1);
     tape.event(A, token(vec![], turn(0)));

@@ -17,7 +17,7 @@ use bis_trace::{
         Backing, Base, DomainEntry, Echo, Effect, Event, EventKind, Lapse, Machine, MemWrite, Meta, Outcome,
         Start, TaskEnd,
     },
-    types::{DomainId, EventSeq, FileId, ObjectId, PAGE, Registers, Tid},
+    types::{Addr, DomainId, EventSeq, FileId, ObjectId, PAGE, Registers, Tid},
 };
 
 use crate::{Options, ReplayError, Summary, replay_to};
@@ -62,7 +62,7 @@ pub(super) fn tid(domain: DomainId) -> Tid {
     Tid(100 + i32::try_from(domain.0).unwrap())
 }
 
-pub(super) fn map(addr: u64, prot: u32, backing: Backing) -> Effect {
+pub(super) fn map(addr: Addr, prot: u32, backing: Backing) -> Effect {
     Effect::Map { addr, len: PAGE, prot, backing }
 }
 
@@ -79,8 +79,8 @@ pub(super) fn exec_base() -> Base {
 pub(super) fn image(code: &[u8]) -> Outcome {
     Outcome {
         regs: first_regs(),
-        effects: vec![map(CODE, 5, Backing::Anonymous), map(DATA, 3, Backing::Anonymous)],
-        writes: vec![MemWrite { addr: CODE, data: code.to_vec() }],
+        effects: vec![map(Addr(CODE), 5, Backing::Anonymous), map(Addr(DATA), 3, Backing::Anonymous)],
+        writes: vec![MemWrite { addr: Addr(CODE), data: code.to_vec() }],
         ..Outcome::default()
     }
 }
@@ -153,7 +153,7 @@ impl Tape {
     /// A write to standard output of bytes that lie at `DATA`.
     pub(super) fn output(&mut self, domain: DomainId, entry: Registers, len: u64) -> Registers {
         self.meta(&Meta::Echo { seq: self.next(), domain, fd: 1, len });
-        let echo = Some(Echo { fd: 1, ranges: vec![(DATA, len)], sum: 0 });
+        let echo = Some(Echo { fd: 1, ranges: vec![(Addr(DATA), len)], sum: 0 });
         self.call_with(domain, entry, Outcome { echo, ..outcome(returns(&entry, len)) })
     }
 
@@ -169,7 +169,7 @@ impl Tape {
         self.event_of(domain, tid, kind);
     }
 
-    pub(super) fn new_object(object: ObjectId, addr: u64) -> Vec<Effect> {
+    pub(super) fn new_object(object: ObjectId, addr: Addr) -> Vec<Effect> {
         vec![
             Effect::NewObject { object, len: PAGE, content: None },
             map(addr, 3, Backing::Shared { object, offset: 0 }),

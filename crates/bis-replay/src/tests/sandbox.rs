@@ -1,6 +1,7 @@
 //! What a trace from a stranger tries.
 
 use bis_trace::event::MemWrite;
+use bis_trace::types::Addr;
 
 use super::*;
 
@@ -17,7 +18,7 @@ fn tries_to_create(path: &str, via: Option<u64>) -> Tape {
     }
     code.extend(call_code(231));
     let mut start = image(&code);
-    start.writes.push(MemWrite { addr: DATA, data: [path.as_bytes(), &[0]].concat() });
+    start.writes.push(MemWrite { addr: Addr(DATA), data: [path.as_bytes(), &[0]].concat() });
     start.regs.rbx = via.unwrap_or(0);
     tape.start(A, exec_base(), start);
     let regs = Registers { rdi: DATA, rsi: 0o666, rbx: via.unwrap_or(0), ..first_regs() };
@@ -57,16 +58,16 @@ fn a_32_bit_call_does_not_reach_the_kernel_either() {
 fn the_agent_is_out_of_reach_of_effects_and_writes() {
     let agent = bis_agent::AGENT_BASE;
     let effects = [
-        map(agent, 7, Backing::Anonymous),
-        Effect::Unmap { addr: agent, len: PAGE },
-        Effect::Unmap { addr: 0, len: 1 << 46 },
-        Effect::Protect { addr: agent, len: PAGE, prot: 7 },
-        Effect::Remap { addr: DATA, old_len: PAGE, new_addr: agent, new_len: PAGE, keep: false },
-        Effect::Remap { addr: agent, old_len: PAGE, new_addr: DATA, new_len: PAGE, keep: true },
-        Effect::Advise { addr: agent, len: PAGE, advice: 4 },
-        Effect::Advise { addr: DATA, len: PAGE, advice: 100 },
-        Effect::Map { addr: u64::MAX - 4095, len: PAGE, prot: 3, backing: Backing::Anonymous },
-        Effect::Protect { addr: DATA, len: PAGE, prot: 0x0100_0000 },
+        map(Addr(agent), 7, Backing::Anonymous),
+        Effect::Unmap { addr: Addr(agent), len: PAGE },
+        Effect::Unmap { addr: Addr(0), len: 1 << 46 },
+        Effect::Protect { addr: Addr(agent), len: PAGE, prot: 7 },
+        Effect::Remap { addr: Addr(DATA), old_len: PAGE, new_addr: Addr(agent), new_len: PAGE, keep: false },
+        Effect::Remap { addr: Addr(agent), old_len: PAGE, new_addr: Addr(DATA), new_len: PAGE, keep: true },
+        Effect::Advise { addr: Addr(agent), len: PAGE, advice: 4 },
+        Effect::Advise { addr: Addr(DATA), len: PAGE, advice: 100 },
+        Effect::Map { addr: Addr::MAX - 4095, len: PAGE, prot: 3, backing: Backing::Anonymous },
+        Effect::Protect { addr: Addr(DATA), len: PAGE, prot: 0x0100_0000 },
     ];
     for effect in effects {
         let mut tape = Tape::new();
@@ -78,7 +79,7 @@ fn the_agent_is_out_of_reach_of_effects_and_writes() {
     }
     let mut tape = Tape::new();
     let mut start = image(&[0x90]);
-    start.writes.push(MemWrite { addr: agent + 4094, data: vec![0x90; 4] });
+    start.writes.push(MemWrite { addr: Addr(agent + 4094), data: vec![0x90; 4] });
     tape.start(A, exec_base(), start);
     assert!(matches!(tape.replay(), Err(ReplayError::Inconsistent { .. })));
 }
@@ -88,8 +89,8 @@ fn impossible_registers_and_ranges_are_errors() {
     let cases: [&dyn Fn(&mut Outcome); 5] = [
         &|start| start.regs.cs = 0x10,
         &|start| start.regs.fs_base = u64::MAX,
-        &|start| start.effects.push(Effect::Unmap { addr: DATA + 1, len: PAGE }),
-        &|start| start.writes.push(MemWrite { addr: 0x1234_5000, data: vec![1] }),
+        &|start| start.effects.push(Effect::Unmap { addr: Addr(DATA + 1), len: PAGE }),
+        &|start| start.writes.push(MemWrite { addr: Addr(0x1234_5000), data: vec![1] }),
         &|start| {
             start.effects.push(Effect::NewObject { object: ObjectId(1), len: u64::MAX, content: None });
         },
@@ -110,7 +111,7 @@ fn output_of_memory_that_is_not_there_is_an_error() {
         let mut tape = Tape::new();
         tape.exec(A, &call_code(1));
         let entry = at_call(&first_regs(), 7, 1);
-        let echo = Some(Echo { fd: 1, ranges: vec![(addr, len)], sum: 0 });
+        let echo = Some(Echo { fd: 1, ranges: vec![(Addr(addr), len)], sum: 0 });
         tape.call_with(A, entry, Outcome { echo, ..outcome(entry) });
         let error = tape.replay().unwrap_err();
         let fits = matches!(error, ReplayError::Effect { .. } | ReplayError::Inconsistent { .. });
@@ -157,14 +158,16 @@ impl Numbers {
         let prot = self.one_of(&[0, 1, 3, 3, 5, 7, 0x100]);
         let (addr, len) = (self.addr(), self.len());
         match self.next() % 13 {
-            0..3 => Effect::Map { addr, len, prot, backing },
-            3 => Effect::Unmap { addr, len },
-            4 => Effect::Protect { addr, len, prot },
+            0..3 => Effect::Map { addr: Addr(addr), len, prot, backing },
+            3 => Effect::Unmap { addr: Addr(addr), len },
+            4 => Effect::Protect { addr: Addr(addr), len, prot },
             5 => {
                 let (new_addr, new_len, keep) = (self.addr(), self.len(), self.next().is_multiple_of(2));
-                Effect::Remap { addr, old_len: len, new_addr, new_len, keep }
+                Effect::Remap { addr: Addr(addr), old_len: len, new_addr: Addr(new_addr), new_len, keep }
             }
-            6 => Effect::Advise { addr, len, advice: self.one_of(&[4, 9, 10, 11, 18, 19, 100, 7]) },
+            6 => {
+                Effect::Advise { addr: Addr(addr), len, advice: self.one_of(&[4, 9, 10, 11, 18, 19, 100, 7]) }
+            }
             7 => Effect::NewObject { object, len, content: self.one_of(&[None, None, None, Some(file)]) },
             8 => Effect::WriteObject { object, offset, data: vec![1; 10] },
             // Not beyond what a test may fill.
@@ -188,7 +191,7 @@ fn whatever_the_effects_are_the_replay_ends() {
         let count = numbers.next() % 6;
         start.effects.extend((0..count).map(|_| numbers.effect()));
         if numbers.next().is_multiple_of(4) {
-            start.writes.push(MemWrite { addr: numbers.addr(), data: vec![1; 100] });
+            start.writes.push(MemWrite { addr: Addr(numbers.addr()), data: vec![1; 100] });
         }
         tape.start(A, exec_base(), start);
         tape.gone(A, tid(A));

@@ -6,7 +6,7 @@ use bis_trace::{
         Backing, Effect, Event, EventKind, Insn, Lapse, MemWrite, Outcome, RangeSum, SignalEvent,
         SignalPoint, TaskEnd,
     },
-    types::{EventSeq, Registers, Signal},
+    types::{Addr, EventSeq, Registers, Signal},
 };
 
 use super::*;
@@ -57,7 +57,7 @@ fn hooks_of_another_build_are_replayed_and_of_another_agreement_refused_in_one_l
         let file = tape.keep_bytes(&hooks_image);
         let mut image = image(&two_calls());
         image.effects.push(Effect::Map {
-            addr: hooks::TEXT_BASE,
+            addr: Addr(hooks::TEXT_BASE),
             len: hooks::AREA_BASE - hooks::TEXT_BASE,
             prot: 5,
             backing: Backing::File { file, offset: 0 },
@@ -81,8 +81,8 @@ fn output_comes_from_memory_before_the_outcome() {
     let seq = tape.next();
     tape.meta(&Meta::Echo { seq, domain: A, fd: 1, len: 2 });
     let after = Outcome {
-        echo: Some(Echo { fd: 1, ranges: vec![(DATA, 1), (DATA, 1)], sum: 0 }),
-        writes: vec![MemWrite { addr: DATA, data: b"y".to_vec() }],
+        echo: Some(Echo { fd: 1, ranges: vec![(Addr(DATA), 1), (Addr(DATA), 1)], sum: 0 }),
+        writes: vec![MemWrite { addr: Addr(DATA), data: b"y".to_vec() }],
         ..outcome(returns(&entry, 2))
     };
     let after = tape.call_with(A, entry, after);
@@ -134,16 +134,16 @@ fn a_fault_instead_of_a_call_names_the_address() {
 fn a_call_instead_of_a_fault_is_a_divergence() {
     let mut tape = Tape::new();
     tape.exec(A, &two_calls());
-    tape.event(A, EventKind::Signal(Box::new(fault(Signal(4), 2, CODE, first_regs(), None))));
+    tape.event(A, EventKind::Signal(Box::new(fault(Signal(4), 2, Addr(CODE), first_regs(), None))));
     let d = tape.diverges();
     assert!(d.expected.contains("SIGILL") && d.found.contains("getpid"), "{d}");
 }
 
-fn fault(signal: Signal, code: u8, addr: u64, before: Registers, handler: Option<Outcome>) -> SignalEvent {
+fn fault(signal: Signal, code: u8, addr: Addr, before: Registers, handler: Option<Outcome>) -> SignalEvent {
     let mut siginfo = vec![0u8; 128];
     siginfo[0] = signal.0;
     siginfo[8] = code;
-    siginfo[16..24].copy_from_slice(&addr.to_le_bytes());
+    siginfo[16..24].copy_from_slice(&addr.0.to_le_bytes());
     SignalEvent { signal, siginfo, point: SignalPoint::Fault, before, handler }
 }
 
@@ -160,9 +160,11 @@ fn a_fault_goes_on_in_its_handler_with_the_frame_written() {
     let mut tape = Tape::new();
     tape.exec(A, &ud2());
     let handler = Registers { rip: CODE + 16, rsp: DATA + 0x100, rdi: 4, ..first_regs() };
-    let frame =
-        Outcome { writes: vec![MemWrite { addr: DATA + 0x100, data: vec![7; 64] }], ..outcome(handler) };
-    tape.event(A, EventKind::Signal(Box::new(fault(Signal(4), 2, CODE, first_regs(), Some(frame)))));
+    let frame = Outcome {
+        writes: vec![MemWrite { addr: Addr(DATA + 0x100), data: vec![7; 64] }],
+        ..outcome(handler)
+    };
+    tape.event(A, EventKind::Signal(Box::new(fault(Signal(4), 2, Addr(CODE), first_regs(), Some(frame)))));
     tape.exit(A, at_call(&handler, 23, 231));
     assert_eq!(tape.replay().unwrap().0.domains, 1);
 }
@@ -171,7 +173,7 @@ fn a_fault_goes_on_in_its_handler_with_the_frame_written() {
 fn another_signal_is_a_divergence() {
     let mut tape = Tape::new();
     tape.exec(A, &ud2());
-    tape.event(A, EventKind::Signal(Box::new(fault(Signal(11), 1, CODE, first_regs(), None))));
+    tape.event(A, EventKind::Signal(Box::new(fault(Signal(11), 1, Addr(CODE), first_regs(), None))));
     let d = tape.diverges();
     assert!(d.expected.contains("SIGSEGV") && d.found.contains("SIGILL"), "{d}");
 }
@@ -180,7 +182,7 @@ fn another_signal_is_a_divergence() {
 fn a_deadly_fault_ends_the_domain() {
     let mut tape = Tape::new();
     tape.exec(A, &ud2());
-    tape.event(A, EventKind::Signal(Box::new(fault(Signal(4), 2, CODE, first_regs(), None))));
+    tape.event(A, EventKind::Signal(Box::new(fault(Signal(4), 2, Addr(CODE), first_regs(), None))));
     let status = TaskEnd::Killed(Signal(4));
     tape.event(A, EventKind::TaskExit { status, outcome: Box::default() });
     tape.event(A, EventKind::End);
@@ -252,9 +254,9 @@ fn the_address_space_follows_the_effects() {
     let code = [&store[..], &call_code(39), &load, &call_code(231)].concat();
     let mut start = image(&code);
     start.effects.extend([
-        Effect::Map { addr: DATA + PAGE, len: 3 * PAGE, prot: 0, backing: Backing::Stack },
-        Effect::Protect { addr: DATA + PAGE, len: PAGE, prot: 3 },
-        Effect::Unmap { addr: DATA + 3 * PAGE, len: PAGE },
+        Effect::Map { addr: Addr(DATA + PAGE), len: 3 * PAGE, prot: 0, backing: Backing::Stack },
+        Effect::Protect { addr: Addr(DATA + PAGE), len: PAGE, prot: 3 },
+        Effect::Unmap { addr: Addr(DATA + 3 * PAGE), len: PAGE },
     ]);
     start.regs.r8 = high;
     tape.start(A, exec_base(), start);
@@ -262,14 +264,20 @@ fn the_address_space_follows_the_effects() {
     let moved = Outcome {
         effects: vec![
             Effect::Remap {
-                addr: DATA + PAGE,
+                addr: Addr(DATA + PAGE),
                 old_len: PAGE,
-                new_addr: high,
+                new_addr: Addr(high),
                 new_len: 2 * PAGE,
                 keep: false,
             },
-            Effect::Remap { addr: high, old_len: 2 * PAGE, new_addr: high, new_len: 3 * PAGE, keep: false },
-            Effect::Advise { addr: high + PAGE, len: PAGE, advice: 4 },
+            Effect::Remap {
+                addr: Addr(high),
+                old_len: 2 * PAGE,
+                new_addr: Addr(high),
+                new_len: 3 * PAGE,
+                keep: false,
+            },
+            Effect::Advise { addr: Addr(high + PAGE), len: PAGE, advice: 4 },
         ],
         ..outcome(returns(&entry, 0))
     };
@@ -291,13 +299,13 @@ fn memory_that_is_several_mappings_here_moves_and_grows_as_one() {
     let mut start = image(&code);
     // Other than the recording's, their protections differ, so that the kernel does not make one of them.
     start.effects.extend([
-        Effect::Map { addr: DATA + PAGE, len: 2 * PAGE, prot: 3, backing: Backing::Anonymous },
-        Effect::Protect { addr: DATA + 2 * PAGE, len: PAGE, prot: 1 },
+        Effect::Map { addr: Addr(DATA + PAGE), len: 2 * PAGE, prot: 3, backing: Backing::Anonymous },
+        Effect::Protect { addr: Addr(DATA + 2 * PAGE), len: PAGE, prot: 1 },
     ]);
     start.regs.r8 = higher;
     tape.start(A, exec_base(), start);
     let entry = at_call(&Registers { r8: higher, ..first_regs() }, 15, 39);
-    let remap = |addr: u64, old: u64, new_addr: u64, new: u64| Effect::Remap {
+    let remap = |addr: Addr, old: u64, new_addr: Addr, new: u64| Effect::Remap {
         addr,
         old_len: old * PAGE,
         new_addr,
@@ -306,13 +314,13 @@ fn memory_that_is_several_mappings_here_moves_and_grows_as_one() {
     };
     let moved = Outcome {
         effects: vec![
-            remap(DATA + PAGE, 2, high, 3),
-            remap(high, 3, high, 5),
-            remap(high, 5, higher, 7),
-            Effect::Protect { addr: higher + PAGE, len: PAGE, prot: 3 },
-            remap(higher, 7, high, 6),
-            remap(high, 6, higher, 6),
-            Effect::Protect { addr: higher, len: 6 * PAGE, prot: 1 },
+            remap(Addr(DATA + PAGE), 2, Addr(high), 3),
+            remap(Addr(high), 3, Addr(high), 5),
+            remap(Addr(high), 5, Addr(higher), 7),
+            Effect::Protect { addr: Addr(higher + PAGE), len: PAGE, prot: 3 },
+            remap(Addr(higher), 7, Addr(high), 6),
+            remap(Addr(high), 6, Addr(higher), 6),
+            Effect::Protect { addr: Addr(higher), len: 6 * PAGE, prot: 1 },
         ],
         ..outcome(returns(&entry, 0))
     };
@@ -365,7 +373,7 @@ fn summed(sum: u64) -> Result<(Summary, String), ReplayError> {
     tape.exec(A, &two_calls());
     let entry = at_call(&first_regs(), 7, 39);
     let kind = EventKind::Syscall { nr: 39, entry, outcome: Box::new(outcome(returns(&entry, 1))) };
-    let sums = vec![RangeSum { addr: DATA, len: PAGE, sum, is_stack: false }];
+    let sums = vec![RangeSum { addr: Addr(DATA), len: PAGE, sum, is_stack: false }];
     let seq = tape.next();
     tape.push(A, &Event { seq, tid: tid(A), kind, ticks: None, sums, lapse: Lapse::default() });
     tape.exit(A, at_call(&returns(&entry, 1), 14, 231));

@@ -1,5 +1,6 @@
 //! The `clones` file as readers meet it: whole, damaged, short, gone, or something else by its name.
 
+use crate::types::Addr;
 use std::os::unix::fs::symlink;
 
 use proptest::prelude::*;
@@ -7,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn cloned(offset: u64, bytes: &[u8]) -> Cloned {
-    Cloned { addr: 0x1000, offset, len: bytes.len() as u64, sum: sum(bytes) }
+    Cloned { addr: Addr(0x1000), offset, len: bytes.len() as u64, sum: sum(bytes) }
 }
 
 fn read(dir: &Path, cloned: &Cloned) -> Result<Vec<u8>> {

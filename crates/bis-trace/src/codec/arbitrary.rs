@@ -11,7 +11,7 @@ use crate::{
         SignalPoint, Start, TaskEnd, Turn,
     },
     ours::{Area, AreaKind, DenseText, Diverted, Fault, Guard, Ours, Patch, Pool},
-    types::{DomainId, EventSeq, FileId, ObjectId, Registers, Signal, Tid},
+    types::{Addr, DomainId, EventSeq, FileId, ObjectId, Registers, Signal, Tid},
 };
 
 /// A plain read of `data`, as most events are.
@@ -32,7 +32,7 @@ pub fn plain(seq: u64, data: &[u8]) -> Event {
     };
     let regs = Registers { rax: data.len() as u64, ..entry };
     let writes =
-        if data.is_empty() { vec![] } else { vec![MemWrite { addr: entry.rsi, data: data.to_vec() }] };
+        if data.is_empty() { vec![] } else { vec![MemWrite { addr: Addr(entry.rsi), data: data.to_vec() }] };
     let outcome = Box::new(Outcome { regs, writes, ..Outcome::default() });
     Event {
         seq: EventSeq(seq),
@@ -76,6 +76,10 @@ fn object() -> impl Strategy<Value = ObjectId> {
     any::<u32>().prop_map(ObjectId)
 }
 
+fn addr() -> impl Strategy<Value = Addr> {
+    any::<u64>().prop_map(Addr)
+}
+
 fn backing() -> impl Strategy<Value = Backing> {
     prop_oneof![
         Just(Backing::Anonymous),
@@ -88,20 +92,20 @@ fn backing() -> impl Strategy<Value = Backing> {
 fn effect() -> impl Strategy<Value = Effect> {
     let word = any::<u64>;
     prop_oneof![
-        (word(), word(), any::<u32>(), backing()).prop_map(|(addr, len, prot, backing)| Effect::Map {
+        (addr(), word(), any::<u32>(), backing()).prop_map(|(addr, len, prot, backing)| Effect::Map {
             addr,
             len,
             prot,
             backing
         }),
-        (word(), word()).prop_map(|(addr, len)| Effect::Unmap { addr, len }),
-        (word(), word(), any::<u32>()).prop_map(|(addr, len, prot)| Effect::Protect { addr, len, prot }),
-        (word(), word(), word(), word(), any::<bool>()).prop_map(
+        (addr(), word()).prop_map(|(addr, len)| Effect::Unmap { addr, len }),
+        (addr(), word(), any::<u32>()).prop_map(|(addr, len, prot)| Effect::Protect { addr, len, prot }),
+        (addr(), word(), addr(), word(), any::<bool>()).prop_map(
             |(addr, old_len, new_addr, new_len, keep)| {
                 Effect::Remap { addr, old_len, new_addr, new_len, keep }
             }
         ),
-        (word(), word(), any::<u32>()).prop_map(|(addr, len, advice)| Effect::Advise { addr, len, advice }),
+        (addr(), word(), any::<u32>()).prop_map(|(addr, len, advice)| Effect::Advise { addr, len, advice }),
         (object(), word(), option::of(file())).prop_map(|(object, len, content)| Effect::NewObject {
             object,
             len,
@@ -129,13 +133,10 @@ fn effect() -> impl Strategy<Value = Effect> {
 }
 
 fn outcome() -> impl Strategy<Value = Outcome> {
-    let write = (any::<u64>(), bytes()).prop_map(|(addr, data)| MemWrite { addr, data });
-    let echo = (1u8..=2, vec(any::<(u64, u64)>(), 0..4), any::<u64>()).prop_map(|(fd, ranges, sum)| Echo {
-        fd,
-        ranges,
-        sum,
-    });
-    let cloned = (any::<(u64, u64, u64)>(), 1..=CLONED_BYTES_MAX)
+    let write = (addr(), bytes()).prop_map(|(addr, data)| MemWrite { addr, data });
+    let echo = (1u8..=2, vec((addr(), any::<u64>()), 0..4), any::<u64>())
+        .prop_map(|(fd, ranges, sum)| Echo { fd, ranges, sum });
+    let cloned = ((addr(), any::<u64>(), any::<u64>()), 1..=CLONED_BYTES_MAX)
         .prop_map(|((addr, offset, sum), len)| Cloned { addr, offset, len, sum });
     let memory = (vec(cloned, 0..4), vec(write, 0..4));
     let ours = option::weighted(0.3, ours().prop_map(Box::new));
@@ -276,7 +277,7 @@ fn kind() -> impl Strategy<Value = EventKind> {
         Just(EventKind::End),
         (option::of(any::<u64>()), registers(), any::<u64>(), bytes(), sums(), bytes()).prop_map(
             |(count, regs, addr, extended, seen, span)| {
-                let held = vec![MemWrite { addr, data: span.clone() }];
+                let held = vec![MemWrite { addr: Addr(addr), data: span.clone() }];
                 let place = count.map_or(PausePlace::State, PausePlace::Count);
                 EventKind::Pause(Box::new(Pause { place, regs, extended, held, seen, span, trap: addr / 2 }))
             }
@@ -287,7 +288,7 @@ fn kind() -> impl Strategy<Value = EventKind> {
 
 fn sums() -> impl Strategy<Value = Vec<RangeSum>> {
     let sum = |(addr, len, sum, is_stack)| RangeSum { addr, len, sum, is_stack };
-    vec(any::<(u64, u64, u64, bool)>().prop_map(sum), 0..4)
+    vec((addr(), any::<u64>(), any::<u64>(), any::<bool>()).prop_map(sum), 0..4)
 }
 
 pub fn event() -> impl Strategy<Value = Event> {

@@ -10,7 +10,7 @@ use crate::{
         Backing, Base, Cloned, Echo, Effect, Event, EventKind, Lapse, MemWrite, Outcome, Pause, PausePlace,
         RangeSum, SignalEvent, SignalPoint, Start, TaskEnd, Turn,
     },
-    types::{DomainId, EventSeq, FileId, ObjectId, Registers, Signal, Tid},
+    types::{Addr, DomainId, EventSeq, FileId, ObjectId, Registers, Signal, Tid},
 };
 
 pub(super) fn tid(tid: i32) -> Result<Tid> {
@@ -112,7 +112,7 @@ pub(super) fn event(from: schema::event::Reader<'_>, ours: bool) -> Result<Event
 
 fn range_sums(list: capnp::struct_list::Reader<'_, schema::range_sum::Owned>) -> Vec<RangeSum> {
     let sum = |s: schema::range_sum::Reader<'_>| RangeSum {
-        addr: s.get_addr(),
+        addr: Addr(s.get_addr()),
         len: s.get_len(),
         sum: s.get_sum(),
         is_stack: s.get_is_stack(),
@@ -121,12 +121,12 @@ fn range_sums(list: capnp::struct_list::Reader<'_, schema::range_sum::Owned>) ->
 }
 
 fn mem_write(write: schema::mem_write::Reader<'_>) -> Result<MemWrite> {
-    Ok(MemWrite { addr: write.get_addr(), data: write.get_data()?.to_vec() })
+    Ok(MemWrite { addr: Addr(write.get_addr()), data: write.get_data()?.to_vec() })
 }
 
 fn cloned(from: schema::cloned::Reader<'_>) -> Result<Cloned> {
     check_cloned(from.get_len())?;
-    let (addr, offset) = (from.get_addr(), from.get_offset());
+    let (addr, offset) = (Addr(from.get_addr()), from.get_offset());
     Ok(Cloned { addr, offset, len: from.get_len(), sum: from.get_sum() })
 }
 
@@ -191,7 +191,8 @@ fn outcome(
     let echo = if from.has_echo() {
         let echo = from.get_echo()?;
         check_echo(echo.get_fd())?;
-        let ranges = echo.get_ranges()?.iter().map(|range| (range.get_addr(), range.get_len())).collect();
+        let ranges =
+            echo.get_ranges()?.iter().map(|range| (Addr(range.get_addr()), range.get_len())).collect();
         Some(Echo { fd: echo.get_fd(), ranges, sum: echo.get_sum() })
     } else {
         None
@@ -214,29 +215,33 @@ fn effect(from: schema::effect::Reader<'_>) -> Result<Effect> {
                 Which::File(file) => Backing::File { file: FileId(file), offset },
                 Which::Shared(object) => Backing::Shared { object: ObjectId(object), offset },
             };
-            Effect::Map { addr: map.get_addr(), len: map.get_len(), prot: map.get_prot(), backing }
+            Effect::Map { addr: Addr(map.get_addr()), len: map.get_len(), prot: map.get_prot(), backing }
         }
         Which::Unmap(range) => {
             let range = range?;
-            Effect::Unmap { addr: range.get_addr(), len: range.get_len() }
+            Effect::Unmap { addr: Addr(range.get_addr()), len: range.get_len() }
         }
         Which::Protect(range) => {
             let range = range?;
-            Effect::Protect { addr: range.get_addr(), len: range.get_len(), prot: range.get_prot() }
+            Effect::Protect { addr: Addr(range.get_addr()), len: range.get_len(), prot: range.get_prot() }
         }
         Which::Remap(remap) => {
             let remap = remap?;
             Effect::Remap {
-                addr: remap.get_addr(),
+                addr: Addr(remap.get_addr()),
                 old_len: remap.get_old_len(),
-                new_addr: remap.get_new_addr(),
+                new_addr: Addr(remap.get_new_addr()),
                 new_len: remap.get_new_len(),
                 keep: remap.get_keep(),
             }
         }
         Which::Advise(advise) => {
             let advise = advise?;
-            Effect::Advise { addr: advise.get_addr(), len: advise.get_len(), advice: advise.get_advice() }
+            Effect::Advise {
+                addr: Addr(advise.get_addr()),
+                len: advise.get_len(),
+                advice: advise.get_advice(),
+            }
         }
         Which::NewObject(new) => {
             use schema::effect::new_object::content::Which;

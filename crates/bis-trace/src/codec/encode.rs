@@ -108,7 +108,7 @@ pub(super) fn event(event: &Event, mut to: schema::event::Builder<'_>) -> Result
 fn sums(sums: &[RangeSum], mut to: capnp::struct_list::Builder<'_, schema::range_sum::Owned>) {
     for (index, sum) in (0..).zip(sums) {
         let mut entry = to.reborrow().get(index);
-        entry.set_addr(sum.addr);
+        entry.set_addr(sum.addr.0);
         entry.set_len(sum.len);
         entry.set_sum(sum.sum);
         entry.set_is_stack(sum.is_stack);
@@ -118,14 +118,14 @@ fn sums(sums: &[RangeSum], mut to: capnp::struct_list::Builder<'_, schema::range
 fn writes(writes: &[MemWrite], mut to: capnp::struct_list::Builder<'_, schema::mem_write::Owned>) {
     for (index, write) in (0..).zip(writes) {
         let mut entry = to.reborrow().get(index);
-        entry.set_addr(write.addr);
+        entry.set_addr(write.addr.0);
         entry.set_data(&write.data);
     }
 }
 
 fn cloned(cloned: &Cloned, mut to: schema::cloned::Builder<'_>) -> Result<()> {
     check_cloned(cloned.len)?;
-    to.set_addr(cloned.addr);
+    to.set_addr(cloned.addr.0);
     to.set_offset(cloned.offset);
     to.set_len(cloned.len);
     to.set_sum(cloned.sum);
@@ -214,7 +214,7 @@ fn outcome(outcome: &Outcome, entry: Option<&Registers>, mut to: schema::outcome
         let mut list = to.init_ranges(count(ranges.len())?);
         for (index, (addr, len)) in (0..).zip(ranges) {
             let mut entry = list.reborrow().get(index);
-            entry.set_addr(*addr);
+            entry.set_addr(addr.0);
             entry.set_len(*len);
         }
     }
@@ -225,7 +225,7 @@ fn effect(effect: &Effect, to: schema::effect::Builder<'_>) -> Result<()> {
     match effect {
         Effect::Map { addr, len, prot, backing } => {
             let mut to = to.init_map();
-            to.set_addr(*addr);
+            to.set_addr(addr.0);
             to.set_len(*len);
             to.set_prot(*prot);
             match backing {
@@ -243,26 +243,26 @@ fn effect(effect: &Effect, to: schema::effect::Builder<'_>) -> Result<()> {
         }
         Effect::Unmap { addr, len } => {
             let mut to = to.init_unmap();
-            to.set_addr(*addr);
+            to.set_addr(addr.0);
             to.set_len(*len);
         }
         Effect::Protect { addr, len, prot } => {
             let mut to = to.init_protect();
-            to.set_addr(*addr);
+            to.set_addr(addr.0);
             to.set_len(*len);
             to.set_prot(*prot);
         }
         Effect::Remap { addr, old_len, new_addr, new_len, keep } => {
             let mut to = to.init_remap();
-            to.set_addr(*addr);
+            to.set_addr(addr.0);
             to.set_old_len(*old_len);
-            to.set_new_addr(*new_addr);
+            to.set_new_addr(new_addr.0);
             to.set_new_len(*new_len);
             to.set_keep(*keep);
         }
         Effect::Advise { addr, len, advice } => {
             let mut to = to.init_advise();
-            to.set_addr(*addr);
+            to.set_addr(addr.0);
             to.set_len(*len);
             to.set_advice(*advice);
         }

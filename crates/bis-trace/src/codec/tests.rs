@@ -11,7 +11,7 @@ use super::{
 use crate::{
     event::{Cloned, Insn, SignalEvent, SignalPoint},
     ours::Patch,
-    types::{Signal, Tid},
+    types::{Addr, Signal, Tid},
 };
 
 proptest! {
@@ -107,7 +107,7 @@ fn rules_hold_when_writing() {
     };
     let clone = |len| {
         let outcome =
-            Outcome { clones: vec![Cloned { addr: 1, offset: 0, len, sum: 5 }], ..Outcome::default() };
+            Outcome { clones: vec![Cloned { addr: Addr(1), offset: 0, len, sum: 5 }], ..Outcome::default() };
         Event { kind: EventKind::SyscallExit { nr: 0, outcome: Box::new(outcome) }, ..plain(1, b"") }
     };
     let patched = |change: fn(&mut Patch)| {

@@ -2,14 +2,14 @@
 
 use std::{io, ptr};
 
-use bis_trace::types::Tid;
+use bis_trace::types::{Addr, Tid};
 
 /// Reads memory of a process from `addr` (process_vm_readv): how many bytes, up to the first page that cannot
 /// be read.
-pub fn read_memory(pid: Tid, addr: u64, buf: &mut [u8]) -> io::Result<usize> {
+pub fn read_memory(pid: Tid, addr: Addr, buf: &mut [u8]) -> io::Result<usize> {
     let to = libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: buf.len() };
     // An address of the other process, which is never followed here; 64 bits are 64 bits.
-    let from = libc::iovec { iov_base: ptr::without_provenance_mut(addr as usize), iov_len: buf.len() };
+    let from = libc::iovec { iov_base: ptr::without_provenance_mut(addr.0 as usize), iov_len: buf.len() };
     // SAFETY: the kernel writes to `buf` only, and no more than its length.
     let count = unsafe { libc::process_vm_readv(pid.0, &raw const to, 1, &raw const from, 1, 0) };
     usize::try_from(count).map_err(|_| io::Error::last_os_error())
@@ -18,10 +18,10 @@ pub fn read_memory(pid: Tid, addr: u64, buf: &mut [u8]) -> io::Result<usize> {
 /// Reads pieces of a process's memory, which are as long as each other, one behind the other into `buf`
 /// (process_vm_readv): how many bytes, up to the first page that cannot be read. At most 1024 pieces
 /// (UIO_MAXIOV); `buf` has room for all of them.
-pub fn read_pieces(pid: Tid, starts: &[u64], len: usize, buf: &mut [u8]) -> io::Result<usize> {
+pub fn read_pieces(pid: Tid, starts: &[Addr], len: usize, buf: &mut [u8]) -> io::Result<usize> {
     let to = libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: buf.len() };
     let piece =
-        |start: &u64| libc::iovec { iov_base: ptr::without_provenance_mut(*start as usize), iov_len: len };
+        |start: &Addr| libc::iovec { iov_base: ptr::without_provenance_mut(start.0 as usize), iov_len: len };
     let from: Vec<libc::iovec> = starts.iter().map(piece).collect();
     let count = libc::c_ulong::try_from(from.len()).unwrap_or(libc::c_ulong::MAX);
     // SAFETY: the kernel writes to `buf` only, and no more than its length; `from` has `count` elements.
@@ -31,11 +31,11 @@ pub fn read_pieces(pid: Tid, starts: &[u64], len: usize, buf: &mut [u8]) -> io::
 
 /// Writes memory of a process (process_vm_writev), each piece at its address: how many bytes in all, up to
 /// the first page that the process may not write. At most 1024 pieces (UIO_MAXIOV).
-pub fn write_memory<'a>(pid: Tid, pieces: impl Iterator<Item = (u64, &'a [u8])>) -> io::Result<usize> {
+pub fn write_memory<'a>(pid: Tid, pieces: impl Iterator<Item = (Addr, &'a [u8])>) -> io::Result<usize> {
     let (mut from, mut to) = (Vec::new(), Vec::new());
     for (addr, data) in pieces {
         from.push(libc::iovec { iov_base: data.as_ptr().cast_mut().cast(), iov_len: data.len() });
-        to.push(libc::iovec { iov_base: ptr::without_provenance_mut(addr as usize), iov_len: data.len() });
+        to.push(libc::iovec { iov_base: ptr::without_provenance_mut(addr.0 as usize), iov_len: data.len() });
     }
     let count = libc::c_ulong::try_from(from.len()).unwrap_or(libc::c_ulong::MAX);
     // SAFETY: the kernel only reads what `from` points to, which lives; both arrays have `count` elements.
@@ -47,12 +47,12 @@ pub fn write_memory<'a>(pid: Tid, pieces: impl Iterator<Item = (u64, &'a [u8])>)
 ///
 /// # Errors
 /// If the kernel does not let us do it at all.
-pub fn write_where_allowed(tid: Tid, addr: u64, bytes: &[u8]) -> io::Result<usize> {
+pub fn write_where_allowed(tid: Tid, addr: Addr, bytes: &[u8]) -> io::Result<usize> {
     if bytes.is_empty() {
         return Ok(0);
     }
     let from = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-    let to = libc::iovec { iov_base: ptr::without_provenance_mut(addr as usize), iov_len: bytes.len() };
+    let to = libc::iovec { iov_base: ptr::without_provenance_mut(addr.0 as usize), iov_len: bytes.len() };
     // SAFETY: our bytes are only read, and live as long as the call; the other address is of another process.
     let done = unsafe { libc::process_vm_writev(tid.0, &raw const from, 1, &raw const to, 1, 0) };
     let error = io::Error::last_os_error();

@@ -3,7 +3,7 @@
 //! numbers no later than the source says. Made for the hardware source at its start; the stepping source goes
 //! through it in a test.
 
-use bis_trace::types::{Signal, Tid};
+use bis_trace::types::{Addr, Signal, Tid};
 
 use super::{Stop, TickSource};
 use crate::{
@@ -65,7 +65,7 @@ fn rounds(open: Open<'_>, slot: &mut Option<Stopped>, memory: &Memory) -> Result
     remote.finish().map_err(text)?;
     let mut source = open(tid).map_err(text)?;
     for round in 0..ROUNDS {
-        memory.write(CODE, &code(round % 2 == 1)).map_err(text)?;
+        memory.write(Addr(CODE), &code(round % 2 == 1)).map_err(text)?;
         // Some rounds are interrupted, each somewhere else.
         let stop = (round >= 2).then_some(BRANCHES / 8 * round as u64);
         one(&mut *source, slot, memory, stop)?;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use bis_agent::hooks::COUNTDOWN;
 use bis_rewrite::{COUNTS_MAX, count_word, counts_left};
-use bis_trace::types::Signal;
+use bis_trace::types::{Addr, Signal};
 
 use super::{Stop, TickSource};
 use crate::{
@@ -72,7 +72,7 @@ impl Software {
         match &mut self.word {
             Word::Mapped(area) => counts_left(area.countdown()),
             Word::Remote(seen) => {
-                let look = || memory.read_u64(COUNTDOWN).map_or(COUNTS_MAX.cast_signed(), counts_left);
+                let look = || memory.read_u64(Addr(COUNTDOWN)).map_or(COUNTS_MAX.cast_signed(), counts_left);
                 *seen.get_or_insert_with(look)
             }
         }
@@ -83,7 +83,7 @@ impl Software {
         match &mut self.word {
             Word::Mapped(area) => area.set_countdown(word),
             Word::Remote(seen) => {
-                memory.write(COUNTDOWN, &word.to_le_bytes())?;
+                memory.write(Addr(COUNTDOWN), &word.to_le_bytes())?;
                 *seen = Some(counts_left(word));
             }
         }
@@ -211,8 +211,8 @@ mod tests {
                 remote.must("map a page", libc::SYS_mmap, args).unwrap();
             }
             remote.finish().unwrap();
-            memory.write(CODE, &code()).unwrap();
-            memory.write(COUNTDOWN, &Software::FULL.to_le_bytes()).unwrap();
+            memory.write(Addr(CODE), &code()).unwrap();
+            memory.write(Addr(COUNTDOWN), &Software::FULL.to_le_bytes()).unwrap();
             let regs = slot.as_ref().unwrap().regs().unwrap();
             let regs = Registers { rip: CODE, orig_rax: u64::MAX, ..regs };
             slot.as_mut().unwrap().set_regs(&regs).unwrap();

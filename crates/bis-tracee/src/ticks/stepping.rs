@@ -15,7 +15,7 @@
 //! unblocked for as long as the task runs. (The mask is the task's again whenever anybody else looks at it.)
 
 use bis_agent::hooks;
-use bis_trace::types::Signal;
+use bis_trace::types::{Addr, Signal};
 
 use super::{
     Stop, TickSource,
@@ -142,7 +142,7 @@ impl TickSource for Stepping {
             return Ok(Resume::Cont);
         }
         let rip = stopped.regs()?.rip;
-        let (class, len) = class(&memory.read_upto(rip, LEN_MAX));
+        let (class, len) = class(&memory.read_upto(Addr(rip), LEN_MAX));
         if self.step == Step::Exit {
             return Ok(Resume::Syscall);
         }
@@ -155,7 +155,7 @@ impl TickSource for Stepping {
             // It stops by itself, at the entry of the call.
             Class::Call => Step::None,
             Class::Flags => {
-                place::set_behind(stopped, rip + len)?;
+                place::set_behind(stopped, Addr(rip + len))?;
                 Step::Behind { end: rip + len }
             }
             Class::Branch | Class::Other => Step::One { is_branch: class == Class::Branch, rip },

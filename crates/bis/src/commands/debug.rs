@@ -23,7 +23,7 @@ use bis_debug::{Begin, DebugError, Executable, Listener, Options, Server, Standi
 use bis_record::Fault;
 use bis_trace::{
     Trace,
-    types::{DomainId, Registers, Tid},
+    types::{Addr, DomainId, Registers, Tid},
 };
 use bis_tracee::proc;
 use clap::CommandFactory;
@@ -119,7 +119,7 @@ impl Standing for Shown<'_, '_> {
         self.0.registers(tid).map(|(registers, extended)| (*registers, extended.to_vec()))
     }
 
-    fn read(&self, addr: u64, len: usize) -> Vec<u8> {
+    fn read(&self, addr: Addr, len: usize) -> Vec<u8> {
         self.0.read(addr, len)
     }
 

@@ -14,7 +14,7 @@ use bis_trace::{
         Turn,
     },
     ours::Ours,
-    types::{DomainId, EventSeq, REGISTER_NAMES, Registers, Tid},
+    types::{Addr, DomainId, EventSeq, REGISTER_NAMES, Registers, Tid},
 };
 
 use crate::{human, json};
@@ -95,7 +95,7 @@ fn backing(backing: &Backing) -> String {
 }
 
 fn effect(effect: &Effect) -> String {
-    let range = |addr: u64, len: u64| format!("{addr:#x}..{:#x}", addr.wrapping_add(len));
+    let range = |addr: Addr, len: u64| format!("{addr:#x}..{:#x}", addr.wrapping_add(len));
     match effect {
         Effect::Map { addr, len, prot: p, backing: on } => {
             format!("map {} {} {}", range(*addr, *len), prot(*p), backing(on))
@@ -190,7 +190,7 @@ impl Text {
                 let handler = match &signal.handler {
                     Some(outcome) if signal.is_of_user() => {
                         let bytes: usize = outcome.writes.iter().map(|write| write.data.len()).sum();
-                        let addr = outcome.writes.first().map_or(0, |write| write.addr);
+                        let addr = outcome.writes.first().map_or(Addr::NULL, |write| write.addr);
                         return format!("-- the debugger's user has written {bytes} bytes at {addr:#x}");
                     }
                     Some(_) if signal.is_of_memory() => "memory holds what it is found to hold".into(),

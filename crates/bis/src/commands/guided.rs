@@ -25,7 +25,10 @@ use std::{
 
 use bis_debug::{Advance, LiveProgram, Onward, Source};
 use bis_record::{Guide, Guiding, Points, Stand, Watched, Wish};
-use bis_trace::{event::MemWrite, types::Tid};
+use bis_trace::{
+    event::MemWrite,
+    types::{Addr, Tid},
+};
 use bis_tracee::companion::{self, Terminal};
 
 use crate::{
@@ -53,7 +56,7 @@ fn line_of(onward: &Onward) -> String {
     let mut words = vec!["run".to_owned()];
     words.extend(onward.step.map(|tid| format!("s{tid}")));
     words.extend(onward.breakpoints.iter().map(|addr| format!("b{addr:x}")));
-    let watch = |(addr, len, reads): &(u64, u8, bool)| format!("w{addr:x}:{len}:{}", u8::from(*reads));
+    let watch = |(addr, len, reads): &(Addr, u8, bool)| format!("w{addr:x}:{len}:{}", u8::from(*reads));
     words.extend(onward.watches.iter().map(watch));
     words.extend(onward.each_event.then(|| "e".to_owned()));
     words.extend(onward.is_rough.then(|| "r".to_owned()));
@@ -67,7 +70,7 @@ fn wish_of(line: &str) -> Option<(Wish, bool)> {
         FREE => return Some((Wish::Free, false)),
         WRITE => {
             let tid = Tid(words.next()?.parse().ok()?);
-            let addr = u64::from_str_radix(words.next()?, 16).ok()?;
+            let addr = Addr(u64::from_str_radix(words.next()?, 16).ok()?);
             let digits = words.next()?.as_bytes();
             let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
             let data = digits.chunks(2).map(byte).collect::<Option<Vec<u8>>>()?;
@@ -81,10 +84,10 @@ fn wish_of(line: &str) -> Option<(Wish, bool)> {
         let (kind, rest) = word.split_at_checked(1)?;
         match kind {
             "s" => step = Some(Tid(rest.parse().ok()?)),
-            "b" => points.breakpoints.push(u64::from_str_radix(rest, 16).ok()?),
+            "b" => points.breakpoints.push(Addr(u64::from_str_radix(rest, 16).ok()?)),
             "w" => {
                 let mut parts = rest.split(':');
-                let addr = u64::from_str_radix(parts.next()?, 16).ok()?;
+                let addr = Addr(u64::from_str_radix(parts.next()?, 16).ok()?);
                 let (len, reads) = (parts.next()?.parse().ok()?, parts.next()? == "1");
                 points.watches.push(Watched { addr, len, reads });
             }
@@ -316,7 +319,7 @@ impl Source for Recorder {
         self.hear(is_asked)
     }
 
-    fn write(&mut self, tid: Tid, addr: u64, bytes: &[u8]) -> io::Result<Advance> {
+    fn write(&mut self, tid: Tid, addr: Addr, bytes: &[u8]) -> io::Result<Advance> {
         let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         self.say(&format!("{WRITE} {tid} {addr:x} {digits}"))?;
         self.hear(&|| false)
@@ -334,8 +337,8 @@ mod tests {
     #[test]
     fn what_is_sent_is_what_is_heard() {
         let onward = Onward {
-            breakpoints: vec![0x1234, 0xffff_ffff_ff60_0000],
-            watches: vec![(0x10, 8, true), (0x7fff_0001, 1, false)],
+            breakpoints: vec![Addr(0x1234), Addr(0xffff_ffff_ff60_0000)],
+            watches: vec![(Addr(0x10), 8, true), (Addr(0x7fff_0001), 1, false)],
             step: Some(Tid(812)),
             each_event: true,
             is_rough: true,
@@ -343,8 +346,8 @@ mod tests {
         let points = Points {
             breakpoints: onward.breakpoints.clone(),
             watches: vec![
-                Watched { addr: 0x10, len: 8, reads: true },
-                Watched { addr: 0x7fff_0001, len: 1, reads: false },
+                Watched { addr: Addr(0x10), len: 8, reads: true },
+                Watched { addr: Addr(0x7fff_0001), len: 1, reads: false },
             ],
             each_event: true,
         };
@@ -358,7 +361,7 @@ mod tests {
         };
         assert_eq!(wish_of(&line_of(&nothing)), Some((Wish::Run(Points::default()), false)));
         assert_eq!(wish_of("free"), Some((Wish::Free, false)));
-        let write = Wish::Write(Tid(3), MemWrite { addr: 0x4000, data: vec![0, 0xff] });
+        let write = Wish::Write(Tid(3), MemWrite { addr: Addr(0x4000), data: vec![0, 0xff] });
         assert_eq!(wish_of("write 3 4000 00ff"), Some((write, false)));
         for line in ["", "walk", "run x", "run b", "run w1:2", "run é"] {
             assert_eq!(wish_of(line), None, "{line}");

@@ -89,7 +89,7 @@ impl Stops {
             if let Effect::Map { addr, len: ARENA_LEN, prot: PROT_READ_EXEC, backing: Backing::Anonymous } =
                 effect
             {
-                self.arenas.insert(*addr);
+                self.arenas.insert(addr.0);
             }
         }
     }

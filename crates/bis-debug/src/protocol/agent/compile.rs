@@ -2,6 +2,7 @@
 //! false a million times stops nobody then. What has no such step is left to [`super::run`].
 
 use bis_replay::{Predicate, Test};
+use bis_trace::types::Addr;
 
 use super::op::Op;
 
@@ -14,7 +15,7 @@ const PC: usize = 16;
 
 /// A condition at this address, of which one of these has to hold. None: one of them cannot be had so.
 #[must_use]
-pub fn compile(conditions: &[Vec<u8>], addr: u64) -> Option<Predicate> {
+pub fn compile(conditions: &[Vec<u8>], addr: Addr) -> Option<Predicate> {
     let mut all: Vec<Test> = Vec::new();
     for (number, code) in conditions.iter().enumerate() {
         let mut steps = one(code, addr)?;
@@ -38,7 +39,7 @@ pub fn compile(conditions: &[Vec<u8>], addr: u64) -> Option<Predicate> {
     Predicate::new(all)
 }
 
-fn one(code: &[u8], addr: u64) -> Option<Vec<Test>> {
+fn one(code: &[u8], addr: Addr) -> Option<Vec<Test>> {
     let mut steps = Vec::new();
     // Which step an instruction has become; and those whose target is an instruction yet.
     let mut places = vec![None; code.len() + 1];
@@ -61,7 +62,7 @@ fn one(code: &[u8], addr: u64) -> Option<Vec<Test>> {
         let bits = u8::try_from(number).unwrap_or(0);
         steps.push(match op {
             Op::Const(_) => Test::Constant(number as u64),
-            Op::Reg if number == PC => Test::Constant(addr),
+            Op::Reg if number == PC => Test::Constant(addr.0),
             Op::Reg => Test::Register(*REGISTERS.get(number)?),
             Op::Ref(len) => Test::Load(u8::try_from(len).ok()?),
             Op::Add => Test::Add,
@@ -118,15 +119,15 @@ mod tests {
         // const8 5; reg 5 (rdi); const8 7; equal; end
         let code = vec![0x26, 0, 5, 0x22, 7, 0x13, END];
         let steps = vec![Test::Register(7), Test::Constant(7), Test::Equal, Test::End];
-        assert_eq!(one(&code, 0x1000), Some(steps.clone()));
-        assert_eq!(compile(&[code], 0x1000), Predicate::new(steps));
+        assert_eq!(one(&code, Addr(0x1000)), Some(steps.clone()));
+        assert_eq!(compile(&[code], Addr(0x1000)), Predicate::new(steps));
         // reg 16 is the address of the breakpoint.
-        assert_eq!(one(&[0x26, 0, 16, END], 0x1234), Some(vec![Test::Constant(0x1234), Test::End]));
+        assert_eq!(one(&[0x26, 0, 16, END], Addr(0x1234)), Some(vec![Test::Constant(0x1234), Test::End]));
         // reg 0; if_goto 9; const8 0; end; const8 1; end
         let jump = [0x26, 0, 0, 0x20, 0, 9, 0x22, 0, END, 0x22, 1, END];
         let steps =
             [Test::Register(0), Test::GoIf(4), Test::Constant(0), Test::End, Test::Constant(1), Test::End];
-        assert_eq!(one(&jump, 0), Some(steps.to_vec()));
+        assert_eq!(one(&jump, Addr(0)), Some(steps.to_vec()));
     }
 
     #[test]
@@ -138,14 +139,14 @@ mod tests {
             vec![0x22, 1, 0x20, 0, 1, 0x22, 1, END],
             vec![0x22, 1, 0x21, 0, 0, END],
         ] {
-            assert_eq!(compile(std::slice::from_ref(&bad), 0), None, "{bad:x?}");
+            assert_eq!(compile(std::slice::from_ref(&bad), Addr(0)), None, "{bad:x?}");
         }
     }
 
     #[test]
     fn one_of_several_has_to_hold() {
         let equal = |value: u8| vec![0x26, 0, 5, 0x22, value, 0x13, END];
-        let both = compile(&[equal(1), equal(2)], 0).expect("they have steps");
+        let both = compile(&[equal(1), equal(2)], Addr(0)).expect("they have steps");
         let begin =
             [Test::Register(7), Test::Constant(1), Test::Equal, Test::Go(4), Test::Not, Test::GoIf(8)];
         let second = [Test::Register(7), Test::Constant(2), Test::Equal, Test::End];

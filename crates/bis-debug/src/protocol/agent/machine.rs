@@ -1,6 +1,7 @@
 //! The machine: a program counter, a stack, and what is left of the limits.
 
 use super::{Fault, Limits, Look, Outcome, op::Op, printf};
+use bis_trace::types::Addr;
 
 /// Runs an expression to its end.
 ///
@@ -119,7 +120,7 @@ impl Machine<'_> {
             Op::Ref(len) => {
                 let addr = self.pop()?;
                 let mut word = [0; 8];
-                look.memory(addr, &mut word[..len]).map_err(|_| Fault::Memory(addr))?;
+                look.memory(Addr(addr), &mut word[..len]).map_err(|_| Fault::Memory(addr))?;
                 self.push(u64::from_le_bytes(word))
             }
             Op::Reg => {

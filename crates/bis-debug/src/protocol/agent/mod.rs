@@ -21,6 +21,7 @@ mod printf;
 #[cfg(test)]
 mod tests;
 
+use bis_trace::types::Addr;
 use thiserror::Error;
 
 pub use compile::compile;
@@ -35,7 +36,7 @@ pub trait Look {
     ///
     /// # Errors
     /// Where one of the bytes cannot be read.
-    fn memory(&mut self, addr: u64, buffer: &mut [u8]) -> Result<(), Unreadable>;
+    fn memory(&mut self, addr: Addr, buffer: &mut [u8]) -> Result<(), Unreadable>;
 
     /// A trace state variable.
     fn variable(&mut self, number: u16) -> u64 {

@@ -4,6 +4,7 @@
 //! and its like is the bits of a double. `%n`, `%a` and widths that are arguments are not supported.
 
 use super::{Fault, Look};
+use bis_trace::types::Addr;
 
 /// The largest width and precision.
 const SIZE_MAX: usize = 4096;
@@ -151,7 +152,7 @@ fn convert(
             pad(spec, wide.to_string().as_bytes(), output);
         }
         b'c' => pad(spec, &argument.to_le_bytes()[..1], output),
-        b's' => pad(spec, &string(argument, spec.precision, look, room)?, output),
+        b's' => pad(spec, &string(Addr(argument), spec.precision, look, room)?, output),
         b'f' | b'F' | b'e' | b'E' | b'g' | b'G' => float(spec, letter, f64::from_bits(argument), output),
         _ => return Err(Fault::Format),
     }
@@ -183,7 +184,7 @@ fn pad(spec: &Spec, text: &[u8], output: &mut Vec<u8>) {
 
 /// A string of the program, up to its zero, or to the precision if there is one.
 fn string(
-    mut addr: u64,
+    mut addr: Addr,
     precision: Option<usize>,
     look: &mut dyn Look,
     room: usize,
@@ -195,10 +196,10 @@ fn string(
             return Err(Fault::Output);
         }
         // A piece never crosses into the next page, which may not be there.
-        let len = usize::try_from(PIECE - addr % PIECE).unwrap_or(1).min(len_max - found.len());
+        let len = usize::try_from(PIECE - addr.0 % PIECE).unwrap_or(1).min(len_max - found.len());
         let start = found.len();
         found.resize(start + len, 0);
-        look.memory(addr, &mut found[start..]).map_err(|_| Fault::Memory(addr))?;
+        look.memory(addr, &mut found[start..]).map_err(|_| Fault::Memory(addr.0))?;
         if let Some(end) = found[start..].iter().position(|byte| *byte == 0) {
             found.truncate(start + end);
             break;

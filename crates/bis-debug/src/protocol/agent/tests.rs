@@ -1,5 +1,6 @@
 //! Tests of [`super`].
 
+use bis_trace::types::Addr;
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
@@ -19,9 +20,9 @@ impl Look for Fake {
         (number < 10).then(|| 10 * u64::from(number))
     }
 
-    fn memory(&mut self, addr: u64, buffer: &mut [u8]) -> Result<(), Unreadable> {
-        for (byte, addr) in buffer.iter_mut().zip(addr..) {
-            let at = addr.checked_sub(0x1000).filter(|at| *at < 0x1000).ok_or(Unreadable)?;
+    fn memory(&mut self, addr: Addr, buffer: &mut [u8]) -> Result<(), Unreadable> {
+        for (byte, addr) in buffer.iter_mut().zip(addr.and_behind(1)) {
+            let at = addr.checked_since(Addr(0x1000)).filter(|at| *at < 0x1000).ok_or(Unreadable)?;
             *byte = usize::try_from(at).ok().and_then(|at| TEXT.get(at)).copied().unwrap_or(0);
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! What only LLDB sends, as its document `lldb-gdb-remote` has it.
 
-use bis_trace::types::Tid;
+use bis_trace::types::{Addr, Tid};
 
 use super::{
     super::{
@@ -62,7 +62,7 @@ pub enum LldbCommand {
     /// `_MSIZE,PERMISSIONS`
     Allocate { size: u64, permissions: String },
     /// `_mADDR`
-    Free { addr: u64 },
+    Free { addr: Addr },
 }
 
 /// `_` and `j` packets.
@@ -75,7 +75,7 @@ pub(super) fn parse(letter: u8, mut text: Text) -> Parsed<Command> {
         } else if text.skip("m") {
             let addr = text.hex("the address is not a hexadecimal number")?;
             text.end()?;
-            LldbCommand::Free { addr }
+            LldbCommand::Free { addr: Addr(addr) }
         } else {
             return Ok(Command::Unknown);
         }

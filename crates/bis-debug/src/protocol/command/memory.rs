@@ -7,6 +7,7 @@ use super::{
     },
     Command,
 };
+use bis_trace::types::Addr;
 
 const ADDR: &str = "the address is not a hexadecimal number";
 const LEN: &str = "the length is not a hexadecimal number";
@@ -14,15 +15,15 @@ const LEN: &str = "the length is not a hexadecimal number";
 pub(super) fn parse(letter: u8, mut text: Text) -> Parsed<Command> {
     let (addr, len) = text.pair(ADDR, LEN)?;
     match letter {
-        b'm' => text.end().map(|()| Command::ReadMemory { addr, len }),
-        b'x' => text.end().map(|()| Command::ReadMemoryBinary { addr, len }),
+        b'm' => text.end().map(|()| Command::ReadMemory { addr: Addr(addr), len }),
+        b'x' => text.end().map(|()| Command::ReadMemoryBinary { addr: Addr(addr), len }),
         _ => {
             text.expect(":", "a colon is missing")?;
             let data = if letter == b'M' { hex_bytes(text.rest())? } else { text.rest().to_vec() };
             if u64::try_from(data.len()) != Ok(len) {
                 return Err(Problem("the data does not have the length that it says"));
             }
-            Ok(Command::WriteMemory { addr, data })
+            Ok(Command::WriteMemory { addr: Addr(addr), data })
         }
     }
 }
@@ -39,12 +40,12 @@ pub(super) fn search(mut text: Text) -> Parsed<Command> {
     if text.is_empty() {
         return Err(Problem("the pattern is empty"));
     }
-    Ok(Command::Search { addr, len, pattern: text.rest().to_vec() })
+    Ok(Command::Search { addr: Addr(addr), len, pattern: text.rest().to_vec() })
 }
 
 /// `qCRC:ADDR,LEN`, behind the colon.
 pub(super) fn checksum(mut text: Text) -> Parsed<Command> {
     let (addr, len) = text.pair(ADDR, LEN)?;
     text.end()?;
-    Ok(Command::Checksum { addr, len })
+    Ok(Command::Checksum { addr: Addr(addr), len })
 }

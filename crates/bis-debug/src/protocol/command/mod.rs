@@ -18,6 +18,7 @@ mod tests;
 mod transfer;
 mod verbose;
 
+use bis_trace::types::Addr;
 use bis_trace::types::{Signal, Tid};
 
 use super::{
@@ -106,21 +107,21 @@ pub enum Command {
 
     // Memory.
     /// `m`
-    ReadMemory { addr: u64, len: u64 },
+    ReadMemory { addr: Addr, len: u64 },
     /// `x`: the answer is binary.
-    ReadMemoryBinary { addr: u64, len: u64 },
+    ReadMemoryBinary { addr: Addr, len: u64 },
     /// `M`, `X`. Clients write nothing at all to learn whether `X` is known.
-    WriteMemory { addr: u64, data: Vec<u8> },
+    WriteMemory { addr: Addr, data: Vec<u8> },
     /// `qSearch:memory`
-    Search { addr: u64, len: u64, pattern: Vec<u8> },
+    Search { addr: Addr, len: u64, pattern: Vec<u8> },
     /// `qCRC`
-    Checksum { addr: u64, len: u64 },
+    Checksum { addr: Addr, len: u64 },
 
     // Breakpoints and watchpoints.
     /// `Z`. A point that is there already gets the new conditions and commands.
     InsertPoint(Point),
     /// `z`
-    RemovePoint { kind: PointKind, addr: u64, size: u64 },
+    RemovePoint { kind: PointKind, addr: Addr, size: u64 },
 
     // Running.
     /// `vCont?`
@@ -128,7 +129,7 @@ pub enum Command {
     /// `vCont`: the first action that fits a thread is the thread's; a thread that none fits stays stopped.
     Resume(Vec<ThreadAction>),
     /// `c`, `C`, `s`, `S`: the threads of `Hc` do this, from this address.
-    ResumeSelected { action: Action, addr: Option<u64> },
+    ResumeSelected { action: Action, addr: Option<Addr> },
     /// `bc`
     ReverseContinue,
     /// `bs`

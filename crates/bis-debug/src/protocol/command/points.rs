@@ -8,6 +8,7 @@ use super::{
     },
     Command,
 };
+use bis_trace::types::Addr;
 
 /// The number of expressions that one point may have.
 const EXPRESSIONS_MAX: usize = 256;
@@ -42,7 +43,7 @@ pub type Bytecode = Vec<u8>;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Point {
     pub kind: PointKind,
-    pub addr: u64,
+    pub addr: Addr,
     /// The bytes that are watched; of a breakpoint, the length of the instruction that it replaces.
     pub size: u64,
     /// The point counts if one of them is not zero, or if there are none.
@@ -66,9 +67,14 @@ pub(super) fn parse(letter: u8, mut text: Text) -> Parsed<Command> {
     text.expect(",", "a comma is missing")?;
     let (addr, size) =
         text.pair("the address is not a hexadecimal number", "the size is not a hexadecimal number")?;
-    let mut point = Point { kind, addr, size, conditions: Vec::new(), commands: Vec::new(), persist: false };
+    let mut point =
+        Point { kind, addr: Addr(addr), size, conditions: Vec::new(), commands: Vec::new(), persist: false };
     options(&mut point, text)?;
-    Ok(if letter == b'Z' { Command::InsertPoint(point) } else { Command::RemovePoint { kind, addr, size } })
+    Ok(if letter == b'Z' {
+        Command::InsertPoint(point)
+    } else {
+        Command::RemovePoint { kind, addr: Addr(addr), size }
+    })
 }
 
 /// `;X<len>,<bytes>X...;cmds:<persist>,X<len>,<bytes>X...`

@@ -1,6 +1,6 @@
 //! What makes the program run: `c`, `C`, `s`, `S`, `bc`, `bs`, and the actions of `vCont`.
 
-use bis_trace::types::Signal;
+use bis_trace::types::{Addr, Signal};
 
 use super::{
     super::{
@@ -20,7 +20,7 @@ pub enum Action {
     /// Executes one instruction, and gets this signal first.
     Step(Option<Signal>),
     /// Steps while it is in these addresses: `start <= rip < end`. At least one instruction.
-    StepRange { start: u64, end: u64 },
+    StepRange { start: Addr, end: Addr },
     /// Stops, in non-stop mode.
     Stop,
 }
@@ -47,7 +47,7 @@ pub(super) fn parse(letter: u8, mut text: Text) -> Parsed<Command> {
     text.end()?;
     let is_continue = letter.eq_ignore_ascii_case(&b'c');
     let action = if is_continue { Action::Continue(signal) } else { Action::Step(signal) };
-    Ok(Command::ResumeSelected { action, addr })
+    Ok(Command::ResumeSelected { action, addr: addr.map(Addr) })
 }
 
 /// gdb's number of a signal; 0 is none.
@@ -80,7 +80,7 @@ fn action(mut text: Text) -> Parsed<ThreadAction> {
     } else if text.skip("r") {
         let (start, end) =
             text.pair("the range's start is not hexadecimal", "the range's end is not hexadecimal")?;
-        Action::StepRange { start, end }
+        Action::StepRange { start: Addr(start), end: Addr(end) }
     } else if text.skip("t") {
         Action::Stop
     } else {

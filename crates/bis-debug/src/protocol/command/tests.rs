@@ -1,6 +1,6 @@
 //! Tests of [`super`]: every packet that clients send, and that no bytes make the parser panic.
 
-use bis_trace::types::{Signal, Tid};
+use bis_trace::types::{Addr, Signal, Tid};
 use proptest::prelude::*;
 
 use super::{super::thread_id::Which, *};
@@ -86,14 +86,14 @@ fn registers_and_memory() {
     check("p10;thread:p1.2;", Command::ReadRegister { number: 16, thread: Some(full(1, 2)) });
     check("P10=0102", Command::WriteRegister { number: 16, data: vec![1, 2], thread: None });
     check("P1=01;thread:3;", Command::WriteRegister { number: 1, data: vec![1], thread: Some(one(3)) });
-    check("m7fff,10", Command::ReadMemory { addr: 0x7fff, len: 16 });
-    check("x7fff,10", Command::ReadMemoryBinary { addr: 0x7fff, len: 16 });
-    check("M10,2:0aff", Command::WriteMemory { addr: 16, data: vec![10, 255] });
-    check("X10,0:", Command::WriteMemory { addr: 16, data: vec![] });
-    check("X10,3:#:*", Command::WriteMemory { addr: 16, data: b"#:*".to_vec() });
-    check("qSearch:memory:10;20;a;b", Command::Search { addr: 16, len: 32, pattern: b"a;b".to_vec() });
+    check("m7fff,10", Command::ReadMemory { addr: Addr(0x7fff), len: 16 });
+    check("x7fff,10", Command::ReadMemoryBinary { addr: Addr(0x7fff), len: 16 });
+    check("M10,2:0aff", Command::WriteMemory { addr: Addr(16), data: vec![10, 255] });
+    check("X10,0:", Command::WriteMemory { addr: Addr(16), data: vec![] });
+    check("X10,3:#:*", Command::WriteMemory { addr: Addr(16), data: b"#:*".to_vec() });
+    check("qSearch:memory:10;20;a;b", Command::Search { addr: Addr(16), len: 32, pattern: b"a;b".to_vec() });
     check("qSearch:disk:10;20;a", Command::Unknown);
-    check("qCRC:10,20", Command::Checksum { addr: 16, len: 32 });
+    check("qCRC:10,20", Command::Checksum { addr: Addr(16), len: 32 });
     check_bad("m,1", "the address is not a hexadecimal number");
     check_bad("m1", "a comma is missing");
     check_bad("m1,2x", "there is something behind its end");
@@ -108,7 +108,7 @@ fn points() {
     let point = |kind, conditions: &[&[u8]], commands: &[&[u8]], persist| {
         let owned = |list: &[&[u8]]| list.iter().map(|code| code.to_vec()).collect();
         let (conditions, commands) = (owned(conditions), owned(commands));
-        Command::InsertPoint(Point { kind, addr: 0x4000, size: 1, conditions, commands, persist })
+        Command::InsertPoint(Point { kind, addr: Addr(0x4000), size: 1, conditions, commands, persist })
     };
     check("Z0,4000,1", point(PointKind::Software, &[], &[], false));
     check("Z1,4000,1;", point(PointKind::Hardware, &[], &[], false));
@@ -120,7 +120,7 @@ fn points() {
         "Z0,4000,1;X1,22;cmds:0,X1,27X1,28",
         point(PointKind::Software, &[&[0x22]], &[&[0x27], &[0x28]], false),
     );
-    check("z4,4000,8", Command::RemovePoint { kind: PointKind::Access, addr: 0x4000, size: 8 });
+    check("z4,4000,8", Command::RemovePoint { kind: PointKind::Access, addr: Addr(0x4000), size: 8 });
     check("Z5,4000,1", Command::Unknown);
     check_bad("Z0,4000", "a comma is missing");
     check_bad("Z0,4000,1;X3,2227", "the length of an expression is wrong");
@@ -133,9 +133,9 @@ fn points() {
 fn running() {
     let selected = |action, addr| Command::ResumeSelected { action, addr };
     check("c", selected(Action::Continue(None), None));
-    check("c400", selected(Action::Continue(None), Some(0x400)));
+    check("c400", selected(Action::Continue(None), Some(Addr(0x400))));
     check("C0b", selected(Action::Continue(Some(Signal::SEGV)), None));
-    check("C00;400", selected(Action::Continue(None), Some(0x400)));
+    check("C00;400", selected(Action::Continue(None), Some(Addr(0x400))));
     check("s", selected(Action::Step(None), None));
     check("S14", selected(Action::Step(Some(Signal::CHLD)), None));
     check("bc", Command::ReverseContinue);
@@ -157,7 +157,10 @@ fn running() {
     );
     check(
         "vCont;r400,410:1f;",
-        Command::Resume(vec![of(Action::StepRange { start: 0x400, end: 0x410 }, Some(one(0x1f)))]),
+        Command::Resume(vec![of(
+            Action::StepRange { start: Addr(0x400), end: Addr(0x410) },
+            Some(one(0x1f)),
+        )]),
     );
     check_bad("vCont;", "it has no action");
     check_bad("vCont;z", "one of its actions is not known");
@@ -289,7 +292,7 @@ fn what_lldb_sends() {
     check("qLaunchSuccess", LldbCommand::LaunchSuccess);
     check("jGetLoadedDynamicLibrariesInfos:{}", LldbCommand::LoadedLibraries("{}".to_owned()));
     check("_M1000,rx", LldbCommand::Allocate { size: 4096, permissions: "rx".to_owned() });
-    check("_m1000", LldbCommand::Free { addr: 4096 });
+    check("_m1000", LldbCommand::Free { addr: Addr(4096) });
 }
 
 /// Valid packets, to be mutated.

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write as _};
 
-use bis_trace::types::{Signal, Tid};
+use bis_trace::types::{Addr, Signal, Tid};
 
 use super::{
     super::signal::to_gdb,
@@ -90,9 +90,9 @@ pub fn process_info(process: &ProcessInfo) -> Payload {
 /// A range of memory with the same permissions, for `qMemoryRegionInfo`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Region {
-    pub start: u64,
+    pub start: Addr,
     /// Behind the last byte.
-    pub end: u64,
+    pub end: Addr,
     /// None: nothing is mapped there.
     pub mapped: Option<Mapped>,
 }
@@ -111,8 +111,8 @@ pub struct Mapped {
 #[must_use]
 pub fn memory_region(region: &Region) -> Payload {
     let mut pairs = Pairs::default()
-        .number("start", region.start)
-        .number("size", region.end.saturating_sub(region.start));
+        .number("start", region.start.0)
+        .number("size", region.end.saturating_since(region.start));
     if let Some(mapped) = &region.mapped {
         let letters = [(mapped.read, 'r'), (mapped.write, 'w'), (mapped.execute, 'x')];
         let permissions: String = letters.iter().filter(|(has, _)| *has).map(|(_, letter)| *letter).collect();
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn regions() {
         let mapped = Mapped { read: true, write: false, execute: true, name: Some("/a".to_owned()) };
-        let region = Region { start: 0x1000, end: 0x3000, mapped: Some(mapped) };
+        let region = Region { start: Addr(0x1000), end: Addr(0x3000), mapped: Some(mapped) };
         check(memory_region(&region), "start:1000;size:2000;permissions:rx;name:2f61;");
         check(memory_region(&Region { mapped: None, ..region }), "start:1000;size:2000;");
     }

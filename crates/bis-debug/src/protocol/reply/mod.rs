@@ -12,7 +12,7 @@ mod stop;
 
 use std::fmt::{Display, Write as _};
 
-use bis_trace::types::Tid;
+use bis_trace::types::{Addr, Tid};
 
 use super::{packet::encoded_len, thread_id::ThreadId};
 
@@ -141,7 +141,7 @@ pub fn attached(attached: bool) -> Payload {
 
 /// The answer to `qSearch`.
 #[must_use]
-pub fn found(addr: Option<u64>) -> Payload {
+pub fn found(addr: Option<Addr>) -> Payload {
     addr.map_or_else(|| text("0"), |addr| text(format_args!("1,{addr:x}")))
 }
 
@@ -186,7 +186,7 @@ mod tests {
         check(threads(&[]), "l");
         check(attached(true), "1");
         check(found(None), "0");
-        check(found(Some(16)), "1,10");
+        check(found(Some(Addr(16))), "1,10");
         check(symbol("ma"), "qSymbol:6d61");
         check(written(16), "10");
     }

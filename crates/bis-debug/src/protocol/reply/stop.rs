@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use bis_trace::types::{Signal, Tid};
+use bis_trace::types::{Addr, Signal, Tid};
 
 use super::{
     super::{command::PointKind, signal::to_gdb, thread_id::ThreadId},
@@ -34,7 +34,7 @@ pub enum Reason {
     /// At a watchpoint: which kind, and the address that was accessed.
     Watchpoint {
         kind: PointKind,
-        addr: u64,
+        addr: Addr,
     },
     /// Replay has come to its beginning, backwards.
     ReplayBegin,
@@ -211,9 +211,9 @@ mod tests {
         };
         check(Reason::SoftwareBreakpoint, "swbreak:");
         check(Reason::HardwareBreakpoint, "hwbreak:");
-        check(Reason::Watchpoint { kind: PointKind::Write, addr: 0x7fff }, "watch:7fff");
-        check(Reason::Watchpoint { kind: PointKind::Read, addr: 1 }, "rwatch:1");
-        check(Reason::Watchpoint { kind: PointKind::Access, addr: 1 }, "awatch:1");
+        check(Reason::Watchpoint { kind: PointKind::Write, addr: Addr(0x7fff) }, "watch:7fff");
+        check(Reason::Watchpoint { kind: PointKind::Read, addr: Addr(1) }, "rwatch:1");
+        check(Reason::Watchpoint { kind: PointKind::Access, addr: Addr(1) }, "awatch:1");
         check(Reason::ReplayBegin, "replaylog:begin");
         check(Reason::ReplayEnd, "replaylog:end");
         check(Reason::Fork(child), "fork:p2.2");

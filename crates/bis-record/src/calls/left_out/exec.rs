@@ -21,7 +21,7 @@ use std::{
 
 use bis_agent::{MEMFD_NAME, STAND_IN_ELF};
 use bis_syscalls::own;
-use bis_trace::types::{Registers, Tid};
+use bis_trace::types::{Addr, Registers, Tid};
 use bis_tracee::{
     Memory, Stopped,
     outside::{self, Outside},
@@ -220,7 +220,7 @@ impl Domain {
         let Ok(path) = CString::new(path.as_os_str().as_bytes()) else {
             return Ok(Err(io::Error::from_raw_os_error(libc::ENOENT)));
         };
-        let (argv, envp) = (strings(exec.argv)?, strings(exec.envp)?);
+        let (argv, envp) = (strings(Addr(exec.argv))?, strings(Addr(exec.envp))?);
         let traits = &self.task(tid)?.traits;
         let (nice, affinity) = (traits.nice, traits.wishes.affinity.clone());
         let affinity = affinity.unwrap_or_else(|| self.session.cores.original.clone());
@@ -266,7 +266,7 @@ impl Domain {
     /// The exec becomes one of the stand-in, with the same arguments and variables.
     fn enter_stand_in(&mut self, tid: Tid, exec: &ExecArgs, stand_in: StandIn) -> Result<()> {
         // Its end is an empty string.
-        let empty = exec.name + self.memory.read_c_str(exec.name)?.len() as u64;
+        let empty = exec.name + self.memory.read_c_str(Addr(exec.name))?.len() as u64;
         let entry = self.call(tid)?.entry;
         let regs = Registers {
             orig_rax: libc::SYS_execveat.cast_unsigned(),
@@ -318,12 +318,12 @@ fn make_with(remote: &mut Remote<'_>, pid: Tid, memory: &Memory) -> Result<io::R
         return failed(image);
     }
     let room = (remote.saved().rsp - BELOW) & !7;
-    let before = memory.read_vec(room, 8).ok();
+    let before = memory.read_vec(Addr(room), 8).ok();
     let kind = (libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC) as u64;
     let result = remote.call(libc::SYS_socketpair, [libc::AF_UNIX as u64, kind, 0, room, 0, 0])?;
-    let pair = memory.read_u64(room);
+    let pair = memory.read_u64(Addr(room));
     if let Some(before) = before {
-        memory.write(room, &before)?;
+        memory.write(Addr(room), &before)?;
     }
     if result < 0 {
         remote.call(libc::SYS_close, [image.cast_unsigned(), 0, 0, 0, 0, 0])?;

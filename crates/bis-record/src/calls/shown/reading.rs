@@ -29,7 +29,7 @@ use bis_agent::OURS;
 use bis_syscalls::Call;
 use bis_trace::{
     event::{MemWrite, Outcome},
-    types::{PAGE, Tid},
+    types::{Addr, Tid},
 };
 use bis_tracee::{
     maps,
@@ -113,7 +113,7 @@ impl Domain {
             if !self.tasks.contains_key(&file.number) {
                 return Ok(None);
             }
-            Some(self.memory_as_shown(at, wanted.min(MEMORY_BYTES_MAX)))
+            Some(self.memory_as_shown(Addr(at), wanted.min(MEMORY_BYTES_MAX)))
         } else {
             self.text_as_shown(tid, fd, &file, at, wanted)
         };
@@ -135,7 +135,7 @@ impl Domain {
     }
 
     /// The buffers of a read or write.
-    fn buffers_of(&self, call: &Call) -> Vec<(u64, u64)> {
+    fn buffers_of(&self, call: &Call) -> Vec<(Addr, u64)> {
         let plain = [libc::SYS_read, libc::SYS_pread64, libc::SYS_write, libc::SYS_pwrite64];
         let vector = !plain.contains(&call.nr.cast_signed());
         let asked = if vector { u64::MAX } else { call.args[2] };
@@ -161,15 +161,15 @@ impl Domain {
             return Ok(Some(Entry::Done(errno(libc::EFAULT))));
         }
         let done = if target.iter().any(|tid| self.tasks.contains_key(tid)) {
-            Some(self.change_memory(tid, at, &source)?)
+            Some(self.change_memory(tid, Addr(at), &source)?)
         } else {
             let is_member =
                 |tid: &&Tid| process_of(**tid).is_some_and(|pid| self.session.mail.is_member(pid));
             let member = target.iter().find(is_member);
-            let poked = member.and_then(|target| self.poke_through_file(tid, *target, at, &source));
+            let poked = member.and_then(|target| self.poke_through_file(tid, *target, Addr(at), &source));
             match member {
                 Some(_) if poked.is_some() => poked,
-                Some(target) => self.send_memory(*target, &[(at, source.len() as u64)], &source)?,
+                Some(target) => self.send_memory(*target, &[(Addr(at), source.len() as u64)], &source)?,
                 // It has ended, or is none of the recording's.
                 None => return Ok(None),
             }
@@ -189,7 +189,7 @@ impl Domain {
 
     /// Changes the domain's own memory, as far as that is there and the program's. How many bytes were
     /// written.
-    fn change_memory(&mut self, tid: Tid, at: u64, source: &[u8]) -> Result<usize> {
+    fn change_memory(&mut self, tid: Tid, at: Addr, source: &[u8]) -> Result<usize> {
         let range = at..at.saturating_add(source.len() as u64);
         let first = without(range, &self.ours()).into_iter().next().filter(|part| part.start == at);
         let Some(part) = first else { return Ok(0) };
@@ -201,8 +201,8 @@ impl Domain {
         }
         let mut to = part.start;
         while to < part.end {
-            let end = (to + 1).next_multiple_of(PAGE).min(part.end);
-            let piece = |addr: u64| usize::try_from(addr - at).unwrap_or(usize::MAX).min(source.len());
+            let end = (to + 1).page_ceil().min(part.end);
+            let piece = |addr: Addr| usize::try_from(addr - at).unwrap_or(usize::MAX).min(source.len());
             if self.memory.write(to, &source[piece(to)..piece(end)]).is_err() {
                 break;
             }
@@ -222,7 +222,7 @@ impl Domain {
     }
 
     /// Bytes for the program's buffers, as far as those can be written.
-    fn give(&mut self, tid: Tid, buffers: &[(u64, u64)], bytes: &[u8]) -> Result<u64> {
+    fn give(&mut self, tid: Tid, buffers: &[(Addr, u64)], bytes: &[u8]) -> Result<u64> {
         let mut rest = bytes;
         for (addr, len) in buffers.iter().copied() {
             let len = len.min(rest.len() as u64);
@@ -251,19 +251,19 @@ impl Domain {
     }
 
     /// The program's own bytes from here on, as far as there are any.
-    fn memory_as_shown(&self, at: u64, len: u64) -> Vec<u8> {
+    fn memory_as_shown(&self, at: Addr, len: u64) -> Vec<u8> {
         let range = at..at.saturating_add(len);
         let first = without(range, &self.ours()).into_iter().next().filter(|part| part.start == at);
         let Some(part) = first else { return Vec::new() };
         let mut bytes = self.memory.read_upto(at, usize::try_from(part.end - at).unwrap_or(0));
-        for (addr, data) in self.space.patches().counted(at, at + bytes.len() as u64) {
-            let from = usize::try_from(addr - at).unwrap_or(bytes.len()).min(bytes.len());
+        for (addr, data) in self.space.patches().counted(at.0, at.0 + bytes.len() as u64) {
+            let from = usize::try_from(addr - at.0).unwrap_or(bytes.len()).min(bytes.len());
             let len = data.len().min(bytes.len() - from);
             bytes[from..from + len].copy_from_slice(&data[..len]);
         }
-        for patch in self.space.patches().within(at, at + bytes.len() as u64) {
+        for patch in self.space.patches().within(at.0, at.0 + bytes.len() as u64) {
             for (addr, byte) in (patch.start..).zip(&patch.original) {
-                let offset = addr.checked_sub(at).and_then(|offset| usize::try_from(offset).ok());
+                let offset = addr.checked_sub(at.0).and_then(|offset| usize::try_from(offset).ok());
                 if let Some(place) = offset.and_then(|offset| bytes.get_mut(offset)) {
                     *place = *byte;
                 }
@@ -336,7 +336,7 @@ impl Domain {
     }
 
     /// What the kernel says of mappings, as the program sees it.
-    fn mappings(&self, number: Tid, text: &[u8], ours: &[Range<u64>]) -> Vec<u8> {
+    fn mappings(&self, number: Tid, text: &[u8], ours: &[Range<Addr>]) -> Vec<u8> {
         let patches = Some(self.space.patches()).filter(|_| self.tasks.contains_key(&number));
         let instead = patches.map(|patches| patches.dense.instead()).unwrap_or_default();
         let kept = text::mappings(text, ours, &instead);
@@ -375,7 +375,7 @@ impl Domain {
 
     /// The task that the program means, as we call it, and the memory of its process that is not the
     /// program's; none if it is not of the recording.
-    fn ours_of(&self, tid: Tid, number: Tid) -> Option<(Tid, Vec<Range<u64>>)> {
+    fn ours_of(&self, tid: Tid, number: Tid) -> Option<(Tid, Vec<Range<Addr>>)> {
         [number, self.session.outside(tid, number)].into_iter().find_map(|id| {
             if self.tasks.contains_key(&id) {
                 return Some((id, self.ours()));
@@ -384,14 +384,15 @@ impl Domain {
                 return None;
             }
             // A process that has just been forked, or is in an exec, has what others have.
-            let arenas = self.session.watch.arenas().into_iter().map(|start| start..start + ARENA_LEN);
-            Some((id, once(OURS).chain(arenas).collect()))
+            let arenas =
+                self.session.watch.arenas().into_iter().map(|start| Addr::range(start..start + ARENA_LEN));
+            Some((id, once(Addr::range(OURS)).chain(arenas).collect()))
         })
     }
 }
 
 /// How many bytes from here on the task may write.
-fn room_at(tid: Tid, addr: u64) -> Result<u64> {
+fn room_at(tid: Tid, addr: Addr) -> Result<u64> {
     let mut end = addr;
     for mapping in maps::read(tid)? {
         if mapping.start <= end && end < mapping.end && mapping.prot & 2 != 0 {
@@ -402,7 +403,7 @@ fn room_at(tid: Tid, addr: u64) -> Result<u64> {
 }
 
 /// How much of the process's memory lies in these ranges; none if it is gone.
-fn weigh(number: Tid, ours: &[Range<u64>]) -> Option<Weight> {
+fn weigh(number: Tid, ours: &[Range<Addr>]) -> Option<Weight> {
     const WRITE: u32 = 2;
     const EXEC: u32 = 4;
     let (mappings, pages) = (maps::read(number).ok()?, PageMap::open(number).ok()?);

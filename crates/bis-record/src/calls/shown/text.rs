@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeSet, ops::Range};
 
-use bis_trace::types::PAGE;
+use bis_trace::types::{Addr, PAGE};
 
 use crate::space::without;
 
@@ -13,11 +13,11 @@ use crate::space::without;
 const NAME_COLUMN: usize = 73;
 
 /// `start-end`, and what follows, of a line that begins a mapping.
-fn header(line: &[u8]) -> Option<(Range<u64>, &[u8])> {
+fn header(line: &[u8]) -> Option<(Range<Addr>, &[u8])> {
     let space = line.iter().position(|byte| *byte == b' ')?;
     let (start, end) = std::str::from_utf8(&line[..space]).ok()?.split_once('-')?;
     let hex = |word: &str| u64::from_str_radix(word, 16).ok();
-    Some((hex(start)?..hex(end)?, &line[space + 1..]))
+    Some((Addr(hex(start)?)..Addr(hex(end)?), &line[space + 1..]))
 }
 
 /// How long the beginning of a text of maps or smaps is that what follows cannot change: up to the last
@@ -44,7 +44,7 @@ pub fn first_mapping_len(text: &[u8]) -> usize {
 }
 
 /// The line of a part of a mapping: with its own addresses and, where a file is mapped, its own offset.
-fn part_line(whole: &Range<u64>, part: &Range<u64>, rest: &[u8]) -> Option<Vec<u8>> {
+fn part_line(whole: &Range<Addr>, part: &Range<Addr>, rest: &[u8]) -> Option<Vec<u8>> {
     let rest = std::str::from_utf8(rest).ok()?;
     let mut fields = rest.splitn(5, ' ');
     let (prot, offset, device, inode) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
@@ -63,10 +63,10 @@ fn part_line(whole: &Range<u64>, part: &Range<u64>, rest: &[u8]) -> Option<Vec<u
 
 /// Where something else is mapped than the program knows of: the range, and what the kernel's line would say
 /// behind the addresses.
-pub type Instead = (Range<u64>, Vec<u8>);
+pub type Instead = (Range<Addr>, Vec<u8>);
 
 /// The text of maps or smaps without what it says of `ours`, and with what is `instead`.
-pub fn mappings(text: &[u8], ours: &[Range<u64>], instead: &[Instead]) -> Vec<u8> {
+pub fn mappings(text: &[u8], ours: &[Range<Addr>], instead: &[Instead]) -> Vec<u8> {
     let mut kept = Vec::with_capacity(text.len());
     let mut shown = true;
     for line in text.split_inclusive(|byte| *byte == b'\n') {
@@ -95,10 +95,10 @@ pub fn mappings(text: &[u8], ours: &[Range<u64>], instead: &[Instead]) -> Vec<u8
 
 /// The text of maps or smaps, in which these pages of text are executable as the text around them. Where
 /// nothing stands between them (in maps), lines of one mapping become one.
-pub fn unguarded(text: &[u8], guards: &BTreeSet<u64>) -> Vec<u8> {
+pub fn unguarded(text: &[u8], guards: &BTreeSet<Addr>) -> Vec<u8> {
     let mut kept: Vec<u8> = Vec::with_capacity(text.len());
     // Where the last line begins in `kept`, if it may grow: with its range, and whether it is a guard's.
-    let mut last: Option<(usize, Range<u64>, bool)> = None;
+    let mut last: Option<(usize, Range<Addr>, bool)> = None;
     for line in text.split_inclusive(|byte| *byte == b'\n') {
         let Some((range, rest)) = header(line) else {
             last = None;
@@ -139,11 +139,11 @@ pub fn unguarded(text: &[u8], guards: &BTreeSet<u64>) -> Vec<u8> {
 }
 
 /// The text of numa_maps, whose lines begin with a mapping's first address.
-pub fn numa(text: &[u8], ours: &[Range<u64>]) -> Vec<u8> {
+pub fn numa(text: &[u8], ours: &[Range<Addr>]) -> Vec<u8> {
     let is_kept = |line: &&[u8]| {
         let word = line.split(|byte| *byte == b' ').next().unwrap_or_default();
         let start = std::str::from_utf8(word).ok().and_then(|word| u64::from_str_radix(word, 16).ok());
-        !start.is_some_and(|start| ours.iter().any(|range| range.contains(&start)))
+        !start.is_some_and(|start| ours.iter().any(|range| range.contains(&Addr(start))))
     };
     text.split_inclusive(|byte| *byte == b'\n').filter(is_kept).flatten().copied().collect()
 }
@@ -303,7 +303,11 @@ mod tests {
 
     #[test]
     fn mappings_of_ours_are_not_there() {
-        let found = mappings(TEXT, &[0x7000_0000..0x7010_0000, 0x7fff_f800_0000..0x7fff_f802_0000], &[]);
+        let found = mappings(
+            TEXT,
+            &[Addr(0x7000_0000)..Addr(0x7010_0000), Addr(0x7fff_f800_0000)..Addr(0x7fff_f802_0000)],
+            &[],
+        );
         assert_eq!(
             String::from_utf8(found).unwrap(),
             "555555554000-555555558000 r--p 00001000 fe:00 77                         /bin/x y\n"
@@ -316,9 +320,9 @@ mod tests {
         let found = mappings(
             TEXT,
             &[
-                0x7000_0000..0x7010_0000,
-                0x5555_5555_5000..0x5555_5555_6000,
-                0x7fff_f800_0000..0x7fff_f801_0000,
+                Addr(0x7000_0000)..Addr(0x7010_0000),
+                Addr(0x5555_5555_5000)..Addr(0x5555_5555_6000),
+                Addr(0x7fff_f800_0000)..Addr(0x7fff_f801_0000),
             ],
             &[],
         );
@@ -333,7 +337,10 @@ mod tests {
     #[test]
     fn text_is_the_programs_own() {
         let text = b"1000-2000 r-xp 00003000 fe:00 9                          /cache/x\nSize: 4 kB\n2000-3000 r--p 00000000 00:00 0 \n";
-        let instead = [(0x1000..0x2000, b"r-xp 00007000 fe:00 12                         /bin/x\n".to_vec())];
+        let instead = [(
+            Addr::range(0x1000..0x2000),
+            b"r-xp 00007000 fe:00 12                         /bin/x\n".to_vec(),
+        )];
         assert_eq!(
             String::from_utf8(mappings(text, &[], &instead)).unwrap(),
             "00001000-00002000 r-xp 00007000 fe:00 12                                 /bin/x\nSize: 4 kB\n2000-3000 r--p 00000000 00:00 0 \n"
@@ -343,7 +350,7 @@ mod tests {
     #[test]
     fn details_go_with_their_mapping() {
         let smaps = b"1000-2000 rw-p 00000000 00:00 0 \nSize: 4 kB\nVmFlags: rd\n3000-4000 r--p 00000000 00:00 0 \nSize: 8 kB\n";
-        let kept = mappings(smaps, &[Range { start: 0x1000, end: 0x2000 }], &[]);
+        let kept = mappings(smaps, &[Range { start: Addr(0x1000), end: Addr(0x2000) }], &[]);
         assert_eq!(kept, b"3000-4000 r--p 00000000 00:00 0 \nSize: 8 kB\n");
         let text = b"00001000-00004000 ---p 00000000 00:00 0                                  [rollup]\nSize:                 12 kB\nOther: x\n";
         let rolled = String::from_utf8(rollup(text, &kept)).unwrap();
@@ -361,7 +368,7 @@ mod tests {
              b000-c000 r--p 00004000 {NAME}c000-e000 r-xp 00005000 {NAME}e000-f000 r--p 00007000 {NAME}"
         )
         .into_bytes();
-        let found = unguarded(&text, &[0xa000, 0xb000].into());
+        let found = unguarded(&text, &[0xa000, 0xb000].map(Addr).into());
         let line = |range: &str, prot: &str, offset: &str| {
             let start = format!("{range} {prot} {offset} fe:00 77 ");
             format!("{start}{}/lib/x\n", " ".repeat(NAME_COLUMN.saturating_sub(start.len())))
@@ -374,7 +381,7 @@ mod tests {
         // The same where the guards have been shown as what they stand for.
         let shown = String::from_utf8(text).unwrap().replace("a000-b000 r--p", "a000-b000 r-xp");
         assert!(
-            String::from_utf8(unguarded(shown.as_bytes(), &[0xa000, 0xb000].into()))
+            String::from_utf8(unguarded(shown.as_bytes(), &[0xa000, 0xb000].map(Addr).into()))
                 .unwrap()
                 .contains(&middle)
         );

@@ -4,7 +4,7 @@ use std::{ops::Range, time::Instant};
 
 use bis_agent::hooks::state;
 use bis_rewrite::{Pointers, Touch, touches};
-use bis_trace::types::{Registers, Tid};
+use bis_trace::types::{Addr, Registers, Tid};
 use bis_tracee::task;
 
 use super::{Around, Doing, Loop, Moment, SHORT, Spin, doing};
@@ -38,7 +38,7 @@ impl Domain {
             return Ok(Step::Done);
         }
         let spin = &mut task.spin;
-        let found = spin.known.iter().position(|known| known.places.contains(&rip));
+        let found = spin.known.iter().position(|known| known.places.contains(&Addr(rip)));
         if spin.is_over || found.is_some() {
             (spin.is_over, spin.elsewhere) = (true, 0);
             spin.current = found.unwrap_or(spin.current);
@@ -115,7 +115,7 @@ impl Domain {
     }
 
     /// The task before it executes an instruction, and what of memory that may change for good.
-    fn moment(&self, regs: &Registers) -> (Moment, Vec<Range<u64>>) {
+    fn moment(&self, regs: &Registers) -> (Moment, Vec<Range<Addr>>) {
         let mut moment = moment_of(regs);
         // A count of the dense text changes nothing of the program's.
         if self.dense_place(regs.rip).is_some() {
@@ -123,12 +123,13 @@ impl Domain {
         }
         let (rip, general) = (regs.rip, regs.general());
         let pointers = Pointers { rip, general, fs_base: regs.fs_base, gs_base: regs.gs_base };
-        let touched = touches(&self.memory.read_upto(rip, 15), &pointers);
-        let calls = regs.rsp.saturating_sub(CALLS_LEN)..regs.rsp;
+        let touched = touches(&self.memory.read_upto(Addr(rip), 15), &pointers);
+        let calls = regs.sp().saturating_sub(CALLS_LEN)..regs.sp();
         let (writes, reads): (Vec<Touch>, Vec<Touch>) = touched.into_iter().partition(|touch| touch.is_write);
-        let lasts = |touch: &Touch| !calls.contains(&touch.range.start);
-        moment.reads = reads.into_iter().map(|touch| touch.range).collect();
-        (moment, writes.into_iter().filter(lasts).map(|touch| touch.range).collect())
+        let range = |touch: Touch| Addr::range(touch.range);
+        let lasts = |touch: &Touch| !calls.contains(&Addr(touch.range.start));
+        moment.reads = reads.into_iter().map(range).collect();
+        (moment, writes.into_iter().filter(lasts).map(range).collect())
     }
 
     /// The task stands at a pause. If it was stopped because it spins, all others have their turns before it.
@@ -153,5 +154,5 @@ impl Domain {
 }
 
 fn moment_of(regs: &Registers) -> Moment {
-    Moment { rip: regs.rip, general: regs.general(), reads: Vec::new(), changes_memory: false }
+    Moment { rip: regs.ip(), general: regs.general(), reads: Vec::new(), changes_memory: false }
 }

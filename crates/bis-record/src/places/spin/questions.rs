@@ -2,7 +2,7 @@
 
 use std::{ops::Range, time::Duration};
 
-use bis_trace::types::Tid;
+use bis_trace::types::{Addr, Tid};
 use bis_tracee::task;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -62,8 +62,8 @@ impl Domain {
             || self.holds_tokens() && self.session.registry.is_wanted()
     }
 
-    pub fn content(&self, ranges: &[Range<u64>]) -> Vec<Vec<u8>> {
-        let read = |range: &Range<u64>| {
+    pub fn content(&self, ranges: &[Range<Addr>]) -> Vec<Vec<u8>> {
+        let read = |range: &Range<Addr>| {
             self.memory.read_upto(range.start, usize::try_from(range.end - range.start).unwrap_or(0))
         };
         ranges.iter().map(read).collect()
