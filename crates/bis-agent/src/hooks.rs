@@ -6,12 +6,13 @@ mod table;
 
 use std::mem::offset_of;
 
-use crate::shared::{CALL, EIGHTS, Head, LEFT};
+use crate::shared::{CALL, EIGHTS, Head, LEFT, MAP_AGAIN};
 
 pub use crate::shared::{
     AREA_BASE, CALLS, COPIED_BASE, COUNT_RCX, COUNTDOWN, CPUID_BASE, Change, FD_CLASS_BASE, FDS, FILES_BASE,
-    FILES_BITS, FdClass, LOG_BASE, LOG_LEN, NR_RDPID, NR_RDRAND, NR_RDSEED, NR_RDTSC, NR_RDTSCP, PLAIN_BASE,
-    PLAIN_MAX, Piece, PieceKind, Row, SAFEPOINT, Shape, TABLE_BASE, file_bit, flag, state,
+    FILES_BITS, FdClass, LOG_BASE, LOG_LEN, MAP_PLAIN, NR_RDPID, NR_RDRAND, NR_RDSEED, NR_RDTSC, NR_RDTSCP,
+    PLAIN_BASE, PLAIN_MAX, Piece, PieceKind, PlainRange, Row, SAFEPOINT, Shape, TABLE_BASE, file_bit, flag,
+    state,
 };
 pub use table::table;
 
@@ -285,15 +286,13 @@ impl Entry<'_> {
 }
 
 impl Change {
-    pub const MMAP: u64 = 9;
-    pub const MPROTECT: u64 = 10;
-    pub const MUNMAP: u64 = 11;
-    pub const MADVISE: u64 = 28;
+    pub const MMAP: u64 = libc::SYS_mmap.cast_unsigned();
+    pub const MPROTECT: u64 = libc::SYS_mprotect.cast_unsigned();
+    pub const MUNMAP: u64 = libc::SYS_munmap.cast_unsigned();
+    pub const MADVISE: u64 = libc::SYS_madvise.cast_unsigned();
 
     /// The arguments with which replay's hook makes it.
     pub fn args(&self) -> [u64; 6] {
-        /// MAP_PRIVATE, MAP_FIXED, MAP_ANONYMOUS and MAP_NORESERVE.
-        const MAP_AGAIN: u64 = 0x2 | 0x10 | 0x20 | 0x4000;
         let (flags, fd) = if self.nr == Change::MMAP { (MAP_AGAIN, u64::MAX) } else { (0, 0) };
         [self.addr, self.len, self.how, flags, fd, 0]
     }

@@ -106,10 +106,25 @@ constants! { COUNTS: usize;
     PLAIN_MAX = 64;
 }
 
+const fn bits(flags: i32) -> u64 {
+    flags.cast_unsigned() as u64
+}
+
+constants! { MEMORY: u64;
+    /// What a plain mapping may be asked to be.
+    MAP_PLAIN = bits(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE)
+        | bits(libc::MAP_STACK | libc::MAP_POPULATE | libc::MAP_DENYWRITE | libc::MAP_EXECUTABLE);
+    /// What the program may have of it.
+    PROT_PLAIN = bits(libc::PROT_READ | libc::PROT_WRITE);
+    /// What replay maps is the same, wherever the kernel has put it, and takes nothing of the machine before
+    /// it is used.
+    MAP_AGAIN = bits(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE);
+}
+
 const _: () = assert!(FILES_BASE >= AREA_BASE + state::LEN && FILES_BASE + FILES_BITS / 8 <= COPIED_BASE);
 const _: () = assert!(FILES_BITS == 1 << (64 - FILE_SHIFT));
 const _: () = assert!(COPIED_BASE + FDS as u64 / 8 <= PLAIN_BASE && COUNT_RCX + 8 <= FD_CLASS_BASE);
-const _: () = assert!(PLAIN_BASE + 16 * PLAIN_MAX as u64 <= COUNTDOWN);
+const _: () = assert!(PLAIN_BASE + (PLAIN_MAX * size_of::<PlainRange>()) as u64 <= COUNTDOWN);
 const _: () = assert!(FD_CLASS_BASE + FDS as u64 <= SCRATCH_BASE && SCRATCH_BASE + SCRATCH_LEN == LOG_BASE);
 
 /// The bit of a file among those at [`FILES_BASE`].
@@ -407,6 +422,14 @@ layout! { ENTRY;
     }
 }
 
+layout! { RANGE;
+    /// One of the ranges at [`PLAIN_BASE`]: its first address, and the one behind it.
+    pub struct PlainRange {
+        pub start: u64,
+        pub end: u64,
+    }
+}
+
 layout! { CHANGE;
     /// The data of a call that has changed the address space: what replay does so that the same is so.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -518,7 +541,7 @@ pub(crate) fn header() -> String {
     let own = [("OWN_NUMBER", own::NUMBER), ("OWN_CHANNEL", own::CHANNEL)];
     let own = own.map(|(name, value)| Constant { name, value, text: &[" As in bis_syscalls::own."] });
     define(&mut header, &own, same);
-    for constants in [ADDRESSES, COUNTS, flag::ALL, BITS, NUMBERS, STAND_IN] {
+    for constants in [ADDRESSES, COUNTS, MEMORY, flag::ALL, BITS, NUMBERS, STAND_IN] {
         define(&mut header, constants, same);
     }
     define(&mut header, CLASSES, |name| format!("FD_{}", upper(name)));
@@ -546,6 +569,7 @@ pub(crate) fn header() -> String {
     structure(&mut header, "piece", PIECE, size_of::<Piece>());
     structure(&mut header, "row", ROW, size_of::<Row>());
     structure(&mut header, "entry", ENTRY, size_of::<Head>());
+    structure(&mut header, "range", RANGE, size_of::<PlainRange>());
     structure(&mut header, "change", CHANGE, size_of::<Change>());
     header.push_str("\n#endif\n");
     header

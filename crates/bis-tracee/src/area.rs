@@ -12,6 +12,7 @@ use bis_trace::types::{Addr, PAGE};
 use std::{
     fs::File,
     io,
+    mem::offset_of,
     ops::Range,
     os::fd::AsRawFd,
     ptr,
@@ -25,7 +26,7 @@ use bis_agent::{
     MEMFD_NAME,
     hooks::{
         self, AREA_BASE, AREA_LEN, COPIED_BASE, COUNT_RCX, COUNTDOWN, FD_CLASS_BASE, FDS, FILES_BASE,
-        FILES_BITS, FdClass, LOG_BASE, LOG_LEN, PLAIN_BASE, PLAIN_MAX, state,
+        FILES_BITS, FdClass, LOG_BASE, LOG_LEN, PLAIN_BASE, PLAIN_MAX, PlainRange, state,
     },
 };
 
@@ -59,8 +60,9 @@ unsafe impl Sync for Area {}
 
 const LEN: usize = AREA_LEN as usize;
 
-/// Where the plain ranges are.
+/// Where the plain ranges are, and how long each is.
 const PLAIN: u64 = PLAIN_BASE - AREA_BASE;
+const PLAIN_LEN: usize = size_of::<PlainRange>();
 
 /// How many places for areas a file has: none is used twice. Only those that are used take memory.
 const PLACES: u64 = 1 << 20;
@@ -170,7 +172,7 @@ impl Area {
     fn word(&self, offset: u64) -> &AtomicU64 {
         let is_known = offset < state::LEN
             || [COUNTDOWN - AREA_BASE, COUNT_RCX - AREA_BASE].contains(&offset)
-            || (PLAIN..PLAIN + 16 * PLAIN_MAX as u64).contains(&offset);
+            || (PLAIN..PLAIN + (PLAIN_LEN * PLAIN_MAX) as u64).contains(&offset);
         assert!(is_known && offset.is_multiple_of(8), "{offset:#x} is no word of the state");
         // SAFETY: within the mapping, which lives as long as `self`, and aligned; shared only as an atomic.
         unsafe { AtomicU64::from_ptr(self.base.add(offset as usize).cast()) }
@@ -201,18 +203,18 @@ impl Area {
 
     /// The ranges of memory that hooks may change. Only while no task runs; as with [`Area::set_plain`].
     pub fn plain(&self) -> Vec<Range<Addr>> {
-        let count = self.get(state::PLAINS).min(PLAIN_MAX as u64);
-        let word = |at: u64| Addr(self.get(PLAIN + 8 * at));
-        let range = |at: u64| word(2 * at)..word(2 * at + 1);
-        (0..count).map(range).collect()
+        let count = usize::try_from(self.get(state::PLAINS)).unwrap_or(PLAIN_MAX).min(PLAIN_MAX);
+        let word = |at: u64, of: usize| Addr(self.get(at + of as u64));
+        let range = |at| word(at, offset_of!(PlainRange, start))..word(at, offset_of!(PlainRange, end));
+        (PLAIN..).step_by(PLAIN_LEN).map(range).take(count).collect()
     }
 
     /// Says which they are. Those for which there is no room are left out.
     pub fn set_plain(&self, ranges: &[Range<Addr>]) {
         let ranges = &ranges[..ranges.len().min(PLAIN_MAX)];
-        for (at, range) in (PLAIN..).step_by(16).zip(ranges) {
-            self.set(at, range.start.0);
-            self.set(at + 8, range.end.0);
+        for (at, range) in (PLAIN..).step_by(PLAIN_LEN).zip(ranges) {
+            self.set(at + offset_of!(PlainRange, start) as u64, range.start.0);
+            self.set(at + offset_of!(PlainRange, end) as u64, range.end.0);
         }
         self.set(state::PLAINS, ranges.len() as u64);
     }

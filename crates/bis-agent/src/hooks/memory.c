@@ -15,19 +15,6 @@
 #define PAGE 4096ul
 #define PAGE_UP(n) (((n) + (PAGE - 1)) & ~(PAGE - 1))
 
-// What a plain mapping may be asked to be.
-#define MAP_PLAIN (MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE | MAP_STACK | MAP_POPULATE | MAP_DENYWRITE | MAP_EXECUTABLE)
-
-// What the program may have of it.
-#define PROT_PLAIN (PROT_READ | PROT_WRITE)
-
-// What replay maps is the same, wherever the kernel has put it, and takes nothing of the machine before it is used.
-#define MAP_AGAIN (MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE)
-
-struct range {
-  u64 start, end;
-};
-
 #define RANGES ((volatile struct range *)PLAIN_BASE)
 
 static __attribute__((noinline)) u64 is_plain(u64 start, u64 end) {

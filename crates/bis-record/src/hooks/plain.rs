@@ -9,20 +9,21 @@
 use bis_trace::types::Addr;
 use std::{ops::Range, slice};
 
-use bis_agent::hooks::{Change, entries, state};
+use bis_agent::hooks::{Change, MAP_PLAIN, entries, state};
 use bis_trace::event::{Backing, Base, Effect, Event, EventKind, Outcome};
 use bis_tracee::area::Area;
 
 use crate::space::{AddressSpace, without};
 
-const EXEC: u32 = 4;
-const MAP_PRIVATE: u64 = 2;
+const EXEC: u32 = libc::PROT_EXEC.cast_unsigned();
+const MAP_PRIVATE: u64 = libc::MAP_PRIVATE.cast_unsigned() as u64;
 
-/// What an mmap may ask for so that its mapping can be plain: MAP_PRIVATE, with MAP_FIXED, MAP_ANONYMOUS,
-/// MAP_32BIT, MAP_DENYWRITE, MAP_EXECUTABLE, MAP_NORESERVE, MAP_POPULATE, MAP_NONBLOCK, MAP_STACK and
-/// MAP_FIXED_NOREPLACE. Large pages are counted otherwise, and what grows is the recorder's to know.
+/// What an mmap of the program's own may ask for so that its mapping can be plain: what the hooks' may, and
+/// what the kernel alone can answer. Large pages are counted otherwise, and what grows is the recorder's to
+/// know.
 const PLAIN_FLAGS: u64 =
-    MAP_PRIVATE | 0x10 | 0x20 | 0x40 | 0x800 | 0x1000 | 0x4000 | 0x8000 | 0x1_0000 | 0x2_0000 | 0x10_0000;
+    MAP_PLAIN | (libc::MAP_32BIT | libc::MAP_NONBLOCK | libc::MAP_FIXED_NOREPLACE).cast_unsigned() as u64;
+const _: () = assert!(PLAIN_FLAGS == 0x13_d872);
 
 /// What the calls of a log have changed, in order.
 pub fn changes(log: &[u8]) -> Vec<Effect> {
