@@ -1,24 +1,25 @@
 //! A task of a replayed domain, and what became of it when it was let run.
 
+mod changes;
+
 use std::{
     collections::VecDeque,
     ops::Range,
     sync::atomic::{AtomicBool, AtomicI32, Ordering},
 };
 
-use bis_agent::hooks::{Change, Places, entries};
+use bis_agent::hooks::{Change, Places};
 use bis_trace::types::{Addr, EventSeq, Registers, Signal, Tid};
 use bis_tracee::{
     Memory, Resume, Status, Stopped, TraceeError,
     debug::{DebugRegisters, Triggered, Watch},
     maps, place,
-    remote::Remote,
     siginfo::SigInfo,
     sys, task,
     ticks::{self, Stop, TickSource, Ticks},
 };
 
-use crate::{areas, counted::Counted, divergence::Brief, space, traps::Traps};
+use crate::{areas, counted::Counted, divergence::Brief, traps::Traps};
 
 /// Events of a task that are kept for a report.
 const RECENT_MAX: usize = 5;
@@ -117,6 +118,27 @@ pub(crate) enum Found {
 pub(crate) struct Place {
     pub found: Found,
     pub regs: Registers,
+}
+
+/// What comes of a stop.
+#[expect(clippy::large_enum_variant, reason = "it is looked at as soon as it is made")]
+enum Next {
+    /// It goes on: the stop was not for anybody.
+    On,
+    At(Place),
+}
+
+impl Next {
+    fn at(found: Found, regs: Registers) -> Next {
+        Next::At(Place { found, regs })
+    }
+}
+
+/// Where a task stands before it is let run.
+struct Begin<'a> {
+    regs: Registers,
+    /// The bytes of the instruction there, if it is to execute that alone.
+    instruction: &'a [u8],
 }
 
 /// A way to stop a replica from another thread: [`Interrupt::ask`].
@@ -243,69 +265,6 @@ impl Task {
         self.changes.clear();
     }
 
-    /// Its hooks begin to consume this log.
-    pub(crate) fn begin_log(&mut self, hooked: &Hooked) {
-        self.changes = entries(&hooked.log).filter_map(|entry| entry.change()).collect();
-    }
-
-    /// What its hooks will yet map before its next event, where nothing else may be put meanwhile: in order,
-    /// and none touches another.
-    pub(crate) fn to_be_mapped(&self) -> Vec<Range<Addr>> {
-        let log = self.hooked.iter().flat_map(|hooked| entries(&hooked.log)).filter_map(|it| it.change());
-        let maps = self.changes.iter().copied().chain(log).filter(|change| change.nr == Change::MMAP);
-        let mut ranges: Vec<Range<Addr>> = maps.map(changed).collect();
-        ranges.sort_unstable_by_key(|range| range.start);
-        ranges.dedup_by(|next, last| {
-            let touches = next.start <= last.end;
-            if touches {
-                last.end = last.end.max(next.end);
-            }
-            touches
-        });
-        ranges
-    }
-
-    /// It stands in front of a call with which a hook changes the address space. None: of another one, or of
-    /// one that its log does not have.
-    fn next_change(&mut self, regs: &Registers, hooks: Places) -> Option<Change> {
-        if regs.rip != hooks.change_end {
-            return None;
-        }
-        let is_next = |change: &Change| {
-            let [addr, len, how, ..] = change.args();
-            (change.nr, change.args()) == (regs.orig_rax, regs.args())
-                && space::is_own(Addr(addr), len)
-                && may_change(change.nr, how)
-        };
-        let change = self.changes.front().copied().filter(is_next)?;
-        self.changes.pop_front();
-        Some(change)
-    }
-
-    /// Makes the call that it stands in front of while bytes are watched, with which it may have to do. It
-    /// stands behind the call.
-    fn change_watched(
-        &mut self,
-        traps: &mut Traps,
-        (change, regs): (Change, Registers),
-    ) -> Result<Registers, TraceeError> {
-        let is_guarded = !traps.areas.is_empty();
-        if is_guarded {
-            traps.areas.free(&mut self.stopped)?;
-            traps.areas.forget_mappings();
-        }
-        let mut remote = Remote::new(&mut self.stopped)?;
-        let made = remote.call(change.nr.cast_signed(), change.args())?;
-        remote.finish()?;
-        let regs = Registers { rax: made.cast_unsigned(), orig_rax: u64::MAX, ..regs };
-        self.set_regs(&regs)?;
-        if is_guarded {
-            let ours = self.ours;
-            traps.areas.guard(&mut self.stopped, || maps::read(ours))?;
-        }
-        Ok(regs)
-    }
-
     /// Does nothing count it that cannot be copied?
     pub(crate) fn may_copy(&self) -> bool {
         self.ticks.as_ref().is_none_or(|source| source.duplicate().is_some())
@@ -335,6 +294,10 @@ impl Task {
 
     pub(crate) fn stopped(&self) -> Result<&Stopped, TraceeError> {
         self.stopped.as_ref().ok_or(TraceeError::Died(self.ours))
+    }
+
+    fn stopped_mut(&mut self) -> Result<&mut Stopped, TraceeError> {
+        self.stopped.as_mut().ok_or(TraceeError::Died(self.ours))
     }
 
     /// The task stands where its previous event has left it, and its next is looked for: counts from here on.
@@ -477,7 +440,8 @@ impl Task {
         let instruction =
             if run.step { memory.read_upto(Addr(begin.rip), ticks::INSTRUCTION_LEN_MAX) } else { Vec::new() };
         let has_flag = run.step && has_trap_flag(&begin, &instruction, memory);
-        let mut place = self.run_from((begin, &instruction), memory, traps, run)?;
+        let begin = Begin { regs: begin, instruction: &instruction };
+        let mut place = self.run_from(&begin, memory, traps, run)?;
         // From a step over `popf` on, the kernel takes the flag of each step for the program's own.
         if run.step
             && !has_flag
@@ -493,215 +457,241 @@ impl Task {
         Ok(place)
     }
 
-    /// `begin`: where it stands, and with `run.step` the bytes of the instruction there.
     fn run_from(
         &mut self,
-        (begin, instruction): (Registers, &[u8]),
+        begin: &Begin<'_>,
         memory: &Memory,
         traps: &mut Traps,
         run: Run<'_>,
     ) -> Result<Place, TraceeError> {
         if std::mem::take(&mut self.owes_tick) {
-            return Ok(Place { found: Found::Tick, regs: begin });
+            return Ok(Place { found: Found::Tick, regs: begin.regs });
         }
         loop {
-            let stopped = self.stopped.take().ok_or(TraceeError::Died(self.ours))?;
-            self.registers.write(&stopped, &traps.registers(&self.own_watches))?;
-            let how = match &mut self.ticks {
-                Some(source) => source.resume(&stopped, memory)?,
-                None => Resume::Cont,
-            };
-            let how = if run.step && how == Resume::Cont { Resume::Step } else { how };
             let was_at_entry = std::mem::take(&mut self.at_entry);
-            if let Some(interrupt) = run.interrupt {
-                interrupt.running.store(self.ours.0, Ordering::SeqCst);
-            }
-            let running = stopped.resume(how, None)?;
-            let status = task::wait_for(self.ours);
-            if let Some(interrupt) = run.interrupt {
-                interrupt.running.store(0, Ordering::SeqCst);
-            }
-            let status = status?;
+            let status = self.let_go_on(memory, traps, run)?;
             if let Status::Exited(_) | Status::Killed(_) | Status::Exit(_) = status {
                 // Reaped by whoever cleans up the process.
                 task::put_back(self.ours, status);
                 return Ok(Place { found: Found::Dead, regs: Registers::default() });
             }
-            let breakpoint = self.breakpoint;
-            let stopped = self.stopped.insert(running.stopped());
             let info = match status {
-                Status::Signal(_) => Some(SigInfo(stopped.siginfo()?)),
+                Status::Signal(_) => Some(SigInfo(self.stopped()?.siginfo()?)),
                 _ => None,
             };
-            let is_point = status == Status::Signal(Signal::TRAP)
-                && info.is_some_and(|info| info.is_breakpoint())
-                && traps.is_trap(stopped.regs()?.ip()).is_some();
-            // A count's trap and a breakpoint of the driver's behind it look the same to a source.
-            if let Some(source) = self.ticks.as_mut().filter(|_| !is_point) {
-                let stop = source.stopped(stopped, memory, status)?;
-                // A source that steps takes the exceptions with which debug registers speak.
-                if stop != Stop::Foreign
-                    && status == Status::Signal(Signal::TRAP)
-                    && info.is_some_and(|info| info.is_debug_exception())
-                {
-                    let triggered = self.registers.take_triggered(stopped)?;
-                    let is_drivers = triggered.has_from(self.own_watches.len());
-                    if is_drivers || self.is_watched && triggered.any() {
-                        self.owes_tick = stop == Stop::Tick;
-                        let found = if is_drivers { Found::Watched(triggered) } else { Found::Seen };
-                        return Ok(Place { found, regs: stopped.regs()? });
-                    }
+            let next = match (self.ask_source((status, info), memory, traps, run)?, status, info) {
+                (Some(next), ..) => next,
+                (None, Status::Seccomp, _) => self.at_call(traps, run)?,
+                (None, Status::Signal(signal), Some(info)) => {
+                    self.at_signal((signal, info), begin, was_at_entry, memory, traps, run)?
                 }
-                match stop {
-                    Stop::Inside if run.step => {
-                        return Ok(Place { found: Found::Stepped, regs: stopped.regs()? });
-                    }
-                    // A source that steps lets it run for one instruction at a time: nobody could interrupt
-                    // that.
-                    Stop::Inside | Stop::Interrupted
-                        if status == Status::Signal(Signal::TRAP)
-                            && run.interrupt.is_some_and(Interrupt::is_asked) =>
-                    {
-                        return Ok(Place { found: Found::Interrupted, regs: stopped.regs()? });
-                    }
-                    Stop::Inside | Stop::Interrupted => continue,
-                    Stop::Tick => return Ok(Place { found: Found::Tick, regs: stopped.regs()? }),
-                    Stop::Foreign => {}
-                }
-            }
-            match (status, info) {
-                (Status::Seccomp, _) => {
-                    let mut regs = stopped.regs()?;
-                    if run.step && regs.r11 & TRAP_FLAG != 0 {
-                        // The processor has put the flags there, with that of the step.
-                        regs.r11 &= !TRAP_FLAG;
-                        stopped.set_regs(&regs)?;
-                    }
-                    if let Some(change) = self.next_change(&regs, run.hooks) {
-                        let range = changed(change);
-                        traps.forget_pages(range.clone());
-                        let has_content = change.nr != Change::MPROTECT;
-                        let touched = if has_content { traps.watched_in(&range) } else { Vec::new() };
-                        if traps.areas.is_empty() && touched.is_empty() {
-                            // The kernel makes it as the task goes on.
-                            continue;
-                        }
-                        let regs = self.change_watched(traps, (change, regs))?;
-                        if !touched.is_empty() {
-                            traps.touched = touched;
-                            return Ok(Place { found: Found::Watched(Triggered::default()), regs });
-                        }
-                        if run.step {
-                            return Ok(Place { found: Found::Stepped, regs });
-                        }
-                        continue;
-                    }
-                    self.at_entry = true;
-                    let found =
-                        if regs.rip == run.hooks.safepoint_end { Found::Safepoint } else { Found::Call };
-                    return Ok(Place { found, regs });
-                }
-                (Status::Signal(signal), Some(info)) => {
-                    let stopped_at = stopped.regs()?;
-                    if info.is_debug_exception() && signal == Signal::TRAP {
-                        let triggered = self.registers.take_triggered(stopped)?;
-                        let is_done = run.step && !(was_at_entry && stopped_at.rip == begin.rip);
-                        let is_drivers = triggered.has_from(self.own_watches.len());
-                        if is_drivers || is_done && !triggered.any() {
-                            if run.step {
-                                correct_pushed(memory, (&begin, instruction), &stopped_at)?;
-                            }
-                            let regs = stopped_at;
-                            if is_drivers {
-                                return Ok(Place { found: Found::Watched(triggered), regs });
-                            }
-                            return Ok(Place { found: Found::Stepped, regs });
-                        }
-                        if self.is_watched && triggered.any() {
-                            return Ok(Place { found: Found::Seen, regs: stopped_at });
-                        }
-                        if run.step && !triggered.any() {
-                            // The end of a system call that was skipped is told of as of a step.
-                            continue;
-                        }
-                    }
-                    if info.signal() == signal && is_breakpoint(breakpoint, info, stopped_at) {
-                        return Ok(Place { found: Found::Breakpoint, regs: stopped_at });
-                    }
-                    if info.is_breakpoint()
-                        && let Some((regs, is_hit)) = at_counted(traps, memory, &stopped_at)?
-                    {
-                        stopped.set_regs(&Registers { orig_rax: u64::MAX, ..regs })?;
-                        if is_hit {
-                            return Ok(Place { found: Found::Point(regs.ip()), regs });
-                        }
-                        continue;
-                    }
-                    if info.is_breakpoint()
-                        && let Some(addr) = traps.is_trap(Addr(stopped_at.rip))
-                    {
-                        let mut regs = Registers { rip: addr.0, ..stopped_at };
-                        if begin.rip == addr.0 {
-                            // The task has not gone on. A debug register there, which it had passed, must not
-                            // stop it again.
-                            regs.eflags |= begin.eflags & RESUME_FLAG;
-                        }
-                        stopped.set_regs(&Registers { orig_rax: u64::MAX, ..regs })?;
-                        return Ok(Place { found: Found::Point(addr), regs });
-                    }
-                    if info.is_fault() && info.signal() == signal {
-                        let mut regs = stopped_at;
-                        // That first: what it has put into the text is gone then, and what areas guard is
-                        // guarded still.
-                        if self.guarded.contains(&info.addr()) {
-                            return Ok(Place { found: Found::Fault(info), regs });
-                        }
-                        if signal == Signal::SEGV
-                            && info.code() == ACCESS_DENIED
-                            && traps.areas.is_guarded(info.addr())
-                        {
-                            return Ok(Place { found: Found::Guarded(info.addr()), regs });
-                        }
-                        if (run.hooks.copy..run.hooks.copy_fault).contains(&regs.rip) {
-                            // As when it was recorded: the pointer is the program's mistake.
-                            regs.rip = run.hooks.copy_fault;
-                            stopped.set_regs(&regs)?;
-                            continue;
-                        }
-                        if let Some(regs) = at_condition(traps, memory, &regs)? {
-                            stopped.set_regs(&Registers { orig_rax: u64::MAX, ..regs })?;
-                            return Ok(Place { found: Found::Point(regs.ip()), regs });
-                        }
-                        if let Some(rip) =
-                            traps.counted().iter().find_map(|counted| counted.original(regs.ip()))
-                        {
-                            regs.rip = rip;
-                            stopped.set_regs(&regs)?;
-                        }
-                        if regs.rip == run.hooks.diverged + 1 {
-                            return Ok(Place { found: Found::OtherCall, regs });
-                        }
-                        return Ok(Place { found: Found::Fault(info), regs });
-                    }
-                    if run.interrupt.is_some_and(Interrupt::is_asked) {
-                        return Ok(Place { found: Found::Interrupted, regs: stopped_at });
-                    }
-                    tracing::debug!(task = %self.ours, %signal, "a signal from outside is dropped");
-                }
-                _ => {}
+                _ => Next::On,
+            };
+            if let Next::At(place) = next {
+                return Ok(place);
             }
         }
     }
-}
 
-/// Is that what a recording makes in a hook?
-fn may_change(nr: u64, how: u64) -> bool {
-    const READ_AND_WRITE: u64 = 3;
-    match nr {
-        Change::MMAP | Change::MPROTECT => how <= READ_AND_WRITE,
-        Change::MUNMAP => how == 0,
-        Change::MADVISE => space::is_harmless(how),
-        _ => false,
+    /// Lets it run to its next stop, which this is, or its end.
+    fn let_go_on(&mut self, memory: &Memory, traps: &Traps, run: Run<'_>) -> Result<Status, TraceeError> {
+        let stopped = self.stopped.take().ok_or(TraceeError::Died(self.ours))?;
+        self.registers.write(&stopped, &traps.registers(&self.own_watches))?;
+        let how = match &mut self.ticks {
+            Some(source) => source.resume(&stopped, memory)?,
+            None => Resume::Cont,
+        };
+        let how = if run.step && how == Resume::Cont { Resume::Step } else { how };
+        if let Some(interrupt) = run.interrupt {
+            interrupt.running.store(self.ours.0, Ordering::SeqCst);
+        }
+        let running = stopped.resume(how, None)?;
+        let status = task::wait_for(self.ours);
+        if let Some(interrupt) = run.interrupt {
+            interrupt.running.store(0, Ordering::SeqCst);
+        }
+        let status = status?;
+        if !matches!(status, Status::Exited(_) | Status::Killed(_) | Status::Exit(_)) {
+            self.stopped = Some(running.stopped());
+        }
+        Ok(status)
+    }
+
+    /// What a stop is to the source of its counts. None: nothing.
+    fn ask_source(
+        &mut self,
+        (status, info): (Status, Option<SigInfo>),
+        memory: &Memory,
+        traps: &Traps,
+        run: Run<'_>,
+    ) -> Result<Option<Next>, TraceeError> {
+        let stopped = self.stopped.as_mut().ok_or(TraceeError::Died(self.ours))?;
+        let is_trap = status == Status::Signal(Signal::TRAP);
+        let is_point = is_trap
+            && info.is_some_and(|info| info.is_breakpoint())
+            && traps.is_trap(stopped.regs()?.ip()).is_some();
+        // A count's trap and a breakpoint of the driver's behind it look the same to a source.
+        let Some(source) = self.ticks.as_mut().filter(|_| !is_point) else { return Ok(None) };
+        let stop = source.stopped(stopped, memory, status)?;
+        // A source that steps takes the exceptions with which debug registers speak.
+        if stop != Stop::Foreign && is_trap && info.is_some_and(|info| info.is_debug_exception()) {
+            let triggered = self.registers.take_triggered(stopped)?;
+            let is_drivers = triggered.has_from(self.own_watches.len());
+            if is_drivers || self.is_watched && triggered.any() {
+                self.owes_tick = stop == Stop::Tick;
+                let found = if is_drivers { Found::Watched(triggered) } else { Found::Seen };
+                return Ok(Some(Next::at(found, stopped.regs()?)));
+            }
+        }
+        let found = match stop {
+            Stop::Inside if run.step => Found::Stepped,
+            // A source that steps lets it run for one instruction at a time: nobody could interrupt that.
+            Stop::Inside | Stop::Interrupted if is_trap && run.interrupt.is_some_and(Interrupt::is_asked) => {
+                Found::Interrupted
+            }
+            Stop::Inside | Stop::Interrupted => return Ok(Some(Next::On)),
+            Stop::Tick => Found::Tick,
+            Stop::Foreign => return Ok(None),
+        };
+        Ok(Some(Next::at(found, stopped.regs()?)))
+    }
+
+    /// It stands at the entry of a call.
+    fn at_call(&mut self, traps: &mut Traps, run: Run<'_>) -> Result<Next, TraceeError> {
+        let stopped = self.stopped_mut()?;
+        let mut regs = stopped.regs()?;
+        if run.step && regs.r11 & TRAP_FLAG != 0 {
+            // The processor has put the flags there, with that of the step.
+            regs.r11 &= !TRAP_FLAG;
+            stopped.set_regs(&regs)?;
+        }
+        if let Some(next) = self.at_change(&regs, traps, run)? {
+            return Ok(next);
+        }
+        self.at_entry = true;
+        let found = if regs.rip == run.hooks.safepoint_end { Found::Safepoint } else { Found::Call };
+        Ok(Next::at(found, regs))
+    }
+
+    /// It has got a signal.
+    fn at_signal(
+        &mut self,
+        (signal, info): (Signal, SigInfo),
+        begin: &Begin<'_>,
+        was_at_entry: bool,
+        memory: &Memory,
+        traps: &Traps,
+        run: Run<'_>,
+    ) -> Result<Next, TraceeError> {
+        let regs = self.regs()?;
+        if info.is_debug_exception()
+            && signal == Signal::TRAP
+            && let Some(next) = self.at_debug_exception(begin, was_at_entry, &regs, memory, run)?
+        {
+            return Ok(next);
+        }
+        if info.signal() == signal && is_breakpoint(self.breakpoint, info, regs) {
+            return Ok(Next::at(Found::Breakpoint, regs));
+        }
+        if info.is_breakpoint()
+            && let Some(next) = self.at_int3(begin, &regs, memory, traps)?
+        {
+            return Ok(next);
+        }
+        if info.is_fault() && info.signal() == signal {
+            return self.at_fault(info, regs, memory, traps, run);
+        }
+        if run.interrupt.is_some_and(Interrupt::is_asked) {
+            return Ok(Next::at(Found::Interrupted, regs));
+        }
+        tracing::debug!(task = %self.ours, %signal, "a signal from outside is dropped");
+        Ok(Next::On)
+    }
+
+    /// A debug register has triggered, or a step is done. None: neither of them.
+    fn at_debug_exception(
+        &mut self,
+        begin: &Begin<'_>,
+        was_at_entry: bool,
+        regs: &Registers,
+        memory: &Memory,
+        run: Run<'_>,
+    ) -> Result<Option<Next>, TraceeError> {
+        let triggered = self.registers.take_triggered(self.stopped()?)?;
+        let is_done = run.step && !(was_at_entry && regs.rip == begin.regs.rip);
+        let is_drivers = triggered.has_from(self.own_watches.len());
+        if is_drivers || is_done && !triggered.any() {
+            if run.step {
+                correct_pushed(memory, begin, regs)?;
+            }
+            let found = if is_drivers { Found::Watched(triggered) } else { Found::Stepped };
+            return Ok(Some(Next::at(found, *regs)));
+        }
+        if self.is_watched && triggered.any() {
+            return Ok(Some(Next::at(Found::Seen, *regs)));
+        }
+        // The end of a system call that was skipped is told of as of a step.
+        Ok((run.step && !triggered.any()).then_some(Next::On))
+    }
+
+    /// It has come to an `int3`: where the program counts by itself, or to a breakpoint of the driver's.
+    /// None: to another one.
+    fn at_int3(
+        &mut self,
+        begin: &Begin<'_>,
+        at: &Registers,
+        memory: &Memory,
+        traps: &Traps,
+    ) -> Result<Option<Next>, TraceeError> {
+        if let Some((regs, is_hit)) = at_counted(traps, memory, at)? {
+            self.set_regs(&regs)?;
+            return Ok(Some(if is_hit { Next::at(Found::Point(regs.ip()), regs) } else { Next::On }));
+        }
+        let Some(addr) = traps.is_trap(at.ip()) else { return Ok(None) };
+        let mut regs = Registers { rip: addr.0, ..*at };
+        if begin.regs.ip() == addr {
+            // The task has not gone on. A debug register there, which it had passed, must not stop it again.
+            regs.eflags |= begin.regs.eflags & RESUME_FLAG;
+        }
+        self.set_regs(&regs)?;
+        Ok(Some(Next::at(Found::Point(addr), regs)))
+    }
+
+    /// Its instruction has faulted.
+    fn at_fault(
+        &mut self,
+        info: SigInfo,
+        mut regs: Registers,
+        memory: &Memory,
+        traps: &Traps,
+        run: Run<'_>,
+    ) -> Result<Next, TraceeError> {
+        // That first: what it has put into the text is gone then, and what areas guard is guarded still.
+        if self.guarded.contains(&info.addr()) {
+            return Ok(Next::at(Found::Fault(info), regs));
+        }
+        if info.signal() == Signal::SEGV
+            && info.code() == ACCESS_DENIED
+            && traps.areas.is_guarded(info.addr())
+        {
+            return Ok(Next::at(Found::Guarded(info.addr()), regs));
+        }
+        if (run.hooks.copy..run.hooks.copy_fault).contains(&regs.rip) {
+            // As when it was recorded: the pointer is the program's mistake.
+            regs.rip = run.hooks.copy_fault;
+            self.stopped_mut()?.set_regs(&regs)?;
+            return Ok(Next::On);
+        }
+        if let Some(regs) = at_condition(traps, memory, &regs)? {
+            self.set_regs(&regs)?;
+            return Ok(Next::at(Found::Point(regs.ip()), regs));
+        }
+        if let Some(rip) = traps.counted().iter().find_map(|counted| counted.original(regs.ip())) {
+            regs.rip = rip;
+            self.stopped_mut()?.set_regs(&regs)?;
+        }
+        let is_other = regs.rip == run.hooks.diverged + 1;
+        Ok(Next::at(if is_other { Found::OtherCall } else { Found::Fault(info) }, regs))
     }
 }
 
@@ -721,15 +711,11 @@ fn is_pushf(code: &[u8]) -> bool {
 
 /// A `pushf` that was single-stepped has pushed the flag of the step, which is in nothing that the program
 /// can see.
-fn correct_pushed(
-    memory: &Memory,
-    (begin, instruction): (&Registers, &[u8]),
-    regs: &Registers,
-) -> Result<(), TraceeError> {
-    if !ticks::is_of_flags(instruction)
-        || !is_pushf(instruction)
-        || begin.eflags & TRAP_FLAG != 0
-        || regs.rip == begin.rip
+fn correct_pushed(memory: &Memory, begin: &Begin<'_>, regs: &Registers) -> Result<(), TraceeError> {
+    if !ticks::is_of_flags(begin.instruction)
+        || !is_pushf(begin.instruction)
+        || begin.regs.eflags & TRAP_FLAG != 0
+        || regs.rip == begin.regs.rip
     {
         return Ok(());
     }
@@ -790,9 +776,4 @@ pub(crate) fn info_of(bytes: &[u8]) -> Option<SigInfo> {
 /// What a fault is in words.
 pub(crate) fn fault_text(signal: Signal, info: &SigInfo, rip: Addr) -> String {
     format!("{signal} (si_code {}, address {:#x}) raised at {rip:#x}", info.code(), info.addr())
-}
-
-/// Where in memory this changes what is mapped.
-fn changed(change: Change) -> Range<Addr> {
-    Addr(change.addr)..Addr(change.addr).saturating_add(change.len)
 }

@@ -1,0 +1,118 @@
+//! What the hooks of a task change of the address space while they consume a log: each change is in the log,
+//! and is made where the hook stands in front of its call.
+
+use std::ops::Range;
+
+use bis_agent::hooks::{Change, Places, entries};
+use bis_trace::types::{Addr, Registers};
+use bis_tracee::{TraceeError, debug::Triggered, maps, remote::Remote};
+
+use super::{Found, Hooked, Next, Run, Task};
+use crate::{space, traps::Traps};
+
+impl Task {
+    /// Its hooks begin to consume this log.
+    pub(crate) fn begin_log(&mut self, hooked: &Hooked) {
+        self.changes = entries(&hooked.log).filter_map(|entry| entry.change()).collect();
+    }
+
+    /// What its hooks will yet map before its next event, where nothing else may be put meanwhile: in order,
+    /// and none touches another.
+    pub(crate) fn to_be_mapped(&self) -> Vec<Range<Addr>> {
+        let log = self.hooked.iter().flat_map(|hooked| entries(&hooked.log)).filter_map(|it| it.change());
+        let maps = self.changes.iter().copied().chain(log).filter(|change| change.nr == Change::MMAP);
+        let mut ranges: Vec<Range<Addr>> = maps.map(changed).collect();
+        ranges.sort_unstable_by_key(|range| range.start);
+        ranges.dedup_by(|next, last| {
+            let touches = next.start <= last.end;
+            if touches {
+                last.end = last.end.max(next.end);
+            }
+            touches
+        });
+        ranges
+    }
+
+    /// It stands in front of a call with which a hook changes the address space. None: of another one, or of
+    /// one that its log does not have.
+    fn next_change(&mut self, regs: &Registers, hooks: Places) -> Option<Change> {
+        if regs.rip != hooks.change_end {
+            return None;
+        }
+        let is_next = |change: &Change| {
+            let [addr, len, how, ..] = change.args();
+            (change.nr, change.args()) == (regs.orig_rax, regs.args())
+                && space::is_own(Addr(addr), len)
+                && may_change(change.nr, how)
+        };
+        let change = self.changes.front().copied().filter(is_next)?;
+        self.changes.pop_front();
+        Some(change)
+    }
+
+    /// Makes the call that it stands in front of while bytes are watched, with which it may have to do. It
+    /// stands behind the call.
+    fn change_watched(
+        &mut self,
+        traps: &mut Traps,
+        (change, regs): (Change, Registers),
+    ) -> Result<Registers, TraceeError> {
+        let is_guarded = !traps.areas.is_empty();
+        if is_guarded {
+            traps.areas.free(&mut self.stopped)?;
+            traps.areas.forget_mappings();
+        }
+        let mut remote = Remote::new(&mut self.stopped)?;
+        let made = remote.call(change.nr.cast_signed(), change.args())?;
+        remote.finish()?;
+        let regs = Registers { rax: made.cast_unsigned(), orig_rax: u64::MAX, ..regs };
+        self.set_regs(&regs)?;
+        if is_guarded {
+            let ours = self.ours;
+            traps.areas.guard(&mut self.stopped, || maps::read(ours))?;
+        }
+        Ok(regs)
+    }
+
+    /// It stands in front of a call with which a hook changes the address space, of which it has this log's
+    /// word: lets the call be made, by itself as the task goes on, or here where bytes are watched. None: of
+    /// another call.
+    pub(super) fn at_change(
+        &mut self,
+        regs: &Registers,
+        traps: &mut Traps,
+        run: Run<'_>,
+    ) -> Result<Option<Next>, TraceeError> {
+        let Some(change) = self.next_change(regs, run.hooks) else { return Ok(None) };
+        let range = changed(change);
+        traps.forget_pages(range.clone());
+        let has_content = change.nr != Change::MPROTECT;
+        let touched = if has_content { traps.watched_in(&range) } else { Vec::new() };
+        if traps.areas.is_empty() && touched.is_empty() {
+            // The kernel makes it as the task goes on.
+            return Ok(Some(Next::On));
+        }
+        let regs = self.change_watched(traps, (change, *regs))?;
+        if !touched.is_empty() {
+            traps.touched = touched;
+            return Ok(Some(Next::at(Found::Watched(Triggered::default()), regs)));
+        }
+        Ok(Some(if run.step { Next::at(Found::Stepped, regs) } else { Next::On }))
+    }
+}
+
+/// Is that what a recording makes in a hook?
+fn may_change(nr: u64, how: u64) -> bool {
+    const READ_AND_WRITE: u64 = 3;
+    match nr {
+        Change::MMAP | Change::MPROTECT => how <= READ_AND_WRITE,
+        Change::MUNMAP => how == 0,
+        Change::MADVISE => space::is_harmless(how),
+        _ => false,
+    }
+}
+
+/// Where in memory this changes what is mapped.
+fn changed(change: Change) -> Range<Addr> {
+    Addr(change.addr)..Addr(change.addr).saturating_add(change.len)
+}
