@@ -33,6 +33,20 @@ pub(crate) struct Going {
     pub search: Search,
 }
 
+/// A pause that is looked for by its state, and what the search has come to so far.
+struct Wanted<'a> {
+    who: Who,
+    pause: &'a Pause,
+    /// The log that is consumed at the place.
+    hooked: Option<&'a Hooked>,
+    /// As in [`How::loose`](crate::learnt::How::loose).
+    loose: bool,
+    skips: &'a mut u32,
+    passed: &'a mut u64,
+    looked_at: &'a mut Option<Box<Registers>>,
+    in_vain: &'a mut InVain,
+}
+
 /// How the place is found.
 #[derive(Clone, Debug)]
 pub(crate) enum Search {
@@ -341,15 +355,17 @@ impl Replica<'_> {
         else {
             return Err(self.inconsistent(who.seq, "a place is looked for in two ways".into()));
         };
+        let (hooked, loose) = (hooked.as_ref(), how.loose);
+        let mut wanted = Wanted { who, pause, hooked, loose, skips, passed, looked_at, in_vain };
         if slot.is_none() {
             host.begin_pause(self.entry.domain, who.seq);
-            *skips = how.skips;
+            *wanted.skips = how.skips;
             let regs = task.regs()?;
-            if self.is_pause(task, who, pause, &regs, hooked.as_ref(), (skips, in_vain), how.loose)? {
+            if self.is_wanted(task, &mut wanted, &regs)? {
                 host.end_pause(self.entry.domain);
                 return Ok(Reach::There);
             }
-            *looked_at = Some(Box::new(regs));
+            *wanted.looked_at = Some(Box::new(regs));
         }
         let mut seek = match slot.take() {
             Some(seek) => {
@@ -357,15 +373,15 @@ impl Replica<'_> {
                 // be led on by a jump of ours, past the breakpoint.
                 let regs = task.regs()?;
                 let is_new = |at: &Registers| !compare(at, &regs, Leave::OrigRax).is_empty();
-                if regs.rip == pause.regs.rip && looked_at.as_deref().is_none_or(is_new) {
-                    if self.is_pause(task, who, pause, &regs, hooked.as_ref(), (skips, in_vain), how.loose)? {
+                if regs.rip == pause.regs.rip && wanted.looked_at.as_deref().is_none_or(is_new) {
+                    if self.is_wanted(task, &mut wanted, &regs)? {
                         let place = Place { found: Found::Breakpoint, regs };
                         seek.end(task, &self.space.memory, &place)?;
                         host.end_pause(self.entry.domain);
                         return Ok(Reach::There);
                     }
-                    *passed += 1;
-                    *looked_at = Some(Box::new(regs));
+                    *wanted.passed += 1;
+                    *wanted.looked_at = Some(Box::new(regs));
                     Seek::begin(task, pause, !how.no_jump, true)?
                 } else {
                     seek
@@ -373,15 +389,7 @@ impl Replica<'_> {
             }
             None => Seek::begin(task, pause, !how.no_jump, true)?,
         };
-        let reached = self.seek_pause(
-            task,
-            who,
-            pause,
-            (hooked.as_ref(), skips, passed, looked_at, in_vain),
-            &mut seek,
-            host,
-            limit,
-        )?;
+        let reached = self.seek_pause(task, &mut wanted, &mut seek, host, limit)?;
         // Text is not protected any more for the sake of the search.
         self.traps.areas.forget_mappings();
         match reached {
@@ -407,24 +415,15 @@ impl Replica<'_> {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "all that one search is about")]
     fn seek_pause(
         &mut self,
         task: &mut Task,
-        who: Who,
-        pause: &Pause,
-        (hooked, skips, passed, looked_at, in_vain): (
-            Option<&Hooked>,
-            &mut u32,
-            &mut u64,
-            &mut Option<Box<Registers>>,
-            &mut InVain,
-        ),
+        wanted: &mut Wanted<'_>,
         seek: &mut Seek,
         host: &mut dyn Host,
         limit: &Limit<'_>,
     ) -> Result<Sought, Halt> {
-        let loose = host.how(who.seq).loose;
+        let (who, pause) = (wanted.who, wanted.pause);
         if limit.step {
             seek.stand_aside(task, &self.space.memory, pause)?;
         }
@@ -447,7 +446,7 @@ impl Replica<'_> {
                         continue;
                     }
                     if let Some(last) = last {
-                        *looked_at = Some(Box::new(last));
+                        *wanted.looked_at = Some(Box::new(last));
                     }
                     return Ok(Sought::Stopped(stop));
                 }
@@ -470,12 +469,12 @@ impl Replica<'_> {
                 return Ok(Sought::Missed(place));
             }
             let regs = seek.true_registers(memory, place.regs)?;
-            if self.is_pause(task, who, pause, &regs, hooked, (skips, in_vain), loose)? {
+            if self.is_wanted(task, wanted, &regs)? {
                 task.set_regs(&regs)?;
                 return Ok(Sought::Found(place));
             }
-            *passed += 1;
-            if in_vain.is_for_ever() {
+            *wanted.passed += 1;
+            if wanted.in_vain.is_for_ever() {
                 return Ok(Sought::Missed(place));
             }
             last = Some(regs);
@@ -488,17 +487,8 @@ impl Replica<'_> {
     }
 
     /// Is it the place, and not one of those that only look so?
-    #[expect(clippy::too_many_arguments, reason = "all that a place is known by")]
-    fn is_pause(
-        &self,
-        task: &mut Task,
-        who: Who,
-        pause: &Pause,
-        regs: &Registers,
-        hooked: Option<&Hooked>,
-        (skips, in_vain): (&mut u32, &mut InVain),
-        loose: bool,
-    ) -> Result<bool, Halt> {
+    fn is_wanted(&self, task: &mut Task, wanted: &mut Wanted<'_>, regs: &Registers) -> Result<bool, Halt> {
+        let Wanted { who, pause, .. } = *wanted;
         let memory = &self.space.memory;
         if !compare(&pause.regs, regs, Leave::OrigRax).is_empty()
             || who.ticks.is_some() && task.count(memory)? != who.ticks
@@ -508,20 +498,20 @@ impl Replica<'_> {
         // What the task works with may be text in which the driver has breakpoints.
         let read = |addr, len| self.traps.read(memory, addr, len);
         let word = place::first_difference(read, &pause.held);
-        let other = if loose { None } else { place::first_other(read, &pause.seen) };
+        let other = if wanted.loose { None } else { place::first_other(read, &pause.seen) };
         if word.is_some() || other.is_some() {
             tracing::debug!(?word, ?other, "the memory is not as it was");
         }
         let same_memory = word.is_none() && other.is_none();
         let extended = task.extended()? == pause.extended;
-        let log = self.log_is_used(hooked)?;
+        let log = self.log_is_used(wanted.hooked)?;
         tracing::debug!(same_memory, extended, log, "the place with its registers");
-        in_vain.count(other.filter(|_| word.is_none() && extended && log).map(|other| other.now));
+        wanted.in_vain.count(other.filter(|_| word.is_none() && extended && log).map(|other| other.now));
         if !(same_memory && extended && log) {
             return Ok(false);
         }
-        if *skips > 0 {
-            *skips -= 1;
+        if *wanted.skips > 0 {
+            *wanted.skips -= 1;
             return Ok(false);
         }
         Ok(true)
