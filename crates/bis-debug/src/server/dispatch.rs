@@ -9,7 +9,7 @@ use crate::{
     options::Options,
     protocol::{
         Crc, Features, ThreadId, Which,
-        command::{self, Access, Action, Command, Object, SyscallCatch, ThreadAction, Transfer},
+        command::{self, Access, Action, Command, Object, Point, SyscallCatch, ThreadAction, Transfer},
         reply::{self, Errors, Reason, Stop},
     },
     session::{Catch, Report, Session, Why, place::Position},
@@ -60,6 +60,9 @@ const MODULE_DESCRIPTOR: &str = "_thread_db_link_map_l_tls_modid";
 const ORIG_RAX: u64 = 57;
 /// What makes the C library write what its streams hold, which is shown of functions that are called.
 const FFLUSH: &str = "fflush";
+
+const NO_THREAD: &str = "there is no such thread here";
+const NOT_MAPPED: &str = "nothing is mapped there";
 
 /// What is answered.
 pub(super) enum Answer {
@@ -178,62 +181,26 @@ impl<'t> Served<'t> {
             | Command::DisableRandomization(_)
             | Command::StartupWithShell(_)
             | Command::Environment(_) => reply::ok(),
-            // LLDB finds the variables of threads by itself.
-            Command::SymbolsReady if self.is_lldb() => reply::ok(),
-            Command::SymbolsReady => match self.module_descriptor {
-                None => reply::symbol(MODULE_DESCRIPTOR),
-                Some(_) => reply::symbol(FFLUSH),
-            },
-            Command::Symbol { name, value } if name == MODULE_DESCRIPTOR => {
-                self.module_descriptor = value.or(self.module_descriptor);
-                reply::symbol(FFLUSH)
-            }
-            Command::Symbol { name, value } => {
-                if name == FFLUSH {
-                    self.session.set_fflush(value.map(Addr));
-                }
-                reply::ok()
-            }
-            Command::NonStop(on) => {
-                if on {
-                    self.errors.sentence("non-stop mode is not supported")
-                } else {
-                    reply::ok()
-                }
-            }
+            Command::SymbolsReady => self.ask_for_symbols(),
+            Command::Symbol { name, value } => self.hear_symbol(&name, value),
+            Command::NonStop(true) => self.errors.sentence("non-stop mode is not supported"),
+            Command::NonStop(false) => reply::ok(),
             Command::StopReason => self.stop_reply(),
             Command::Attached(_) => reply::attached(false),
             Command::SelectThread(thread) => self.select(thread, true),
             Command::SelectResumed(thread) => self.select(thread, false),
             Command::IsAlive(thread) => match self.known(thread) {
                 Some(_) => reply::ok(),
-                None => self.errors.sentence("there is no such thread here"),
+                None => self.errors.sentence(NO_THREAD),
             },
             Command::CurrentThread => reply::current_thread(self.thread(self.session.tid())),
-            Command::FirstThreads => {
-                let threads: Vec<ThreadId> =
-                    self.session.threads().into_iter().map(|tid| self.thread(tid)).collect();
-                reply::threads(&threads)
-            }
+            Command::FirstThreads => self.threads(),
             Command::MoreThreads => reply::threads(&[]),
             Command::ThreadExtraInfo(thread) => {
                 let note = self.known(thread).map(|tid| self.session.note(tid)).unwrap_or_default();
                 reply::hex(note.as_bytes())
             }
-            Command::TlsAddress { thread, offset, map } => {
-                let module = match (map, self.module_descriptor) {
-                    (0, _) => Some(1),
-                    (_, Some(descriptor)) => self.session.tls_module(map, descriptor),
-                    (_, None) => None,
-                };
-                let tid = self.known(thread);
-                let of_musl = tid.and_then(|tid| self.session.musl_tls(tid, map));
-                let of_glibc = || module.zip(tid).and_then(|(module, tid)| self.session.tls(tid, module));
-                match of_musl.or_else(of_glibc) {
-                    Some(addr) => reply::number(addr.wrapping_add(offset)),
-                    None => self.errors.sentence("the thread has no such variable yet"),
-                }
-            }
+            Command::TlsAddress { thread, offset, map } => self.tls_address(thread, offset, map),
             Command::Offsets | Command::NextStop => reply::empty(),
             Command::ThreadEvents(on) => {
                 self.session.tells_threads = on;
@@ -250,38 +217,17 @@ impl<'t> Served<'t> {
             }
             Command::WriteRegisters { data, thread } => self.write_registers(thread, &data),
             Command::WriteRegister { number, data, thread } => self.write_register(number, thread, &data),
-            Command::ReadMemory { addr, len } => match self.session.read_memory(addr, len.min(READ_MAX)) {
-                bytes if bytes.is_empty() && len > 0 => self.errors.error(14, "nothing is mapped there"),
-                bytes => reply::hex(&bytes),
-            },
+            Command::ReadMemory { addr, len } => self.read_memory(addr, len, reply::hex),
             // LLDB's question whether this packet is known.
             Command::ReadMemoryBinary { len: 0, .. } if self.is_lldb() => reply::ok(),
             Command::ReadMemoryBinary { addr, len } => {
-                match self.session.read_memory(addr, len.min(READ_MAX)) {
-                    bytes if bytes.is_empty() && len > 0 => self.errors.error(14, "nothing is mapped there"),
-                    bytes => reply::memory_binary(&bytes, !self.is_lldb()),
-                }
+                let is_gdb = !self.is_lldb();
+                self.read_memory(addr, len, |bytes| reply::memory_binary(bytes, is_gdb))
             }
             Command::WriteMemory { addr, data } => self.write_memory(addr, &data),
             Command::Search { addr, len, pattern } => reply::found(self.session.find(addr, len, &pattern)),
-            Command::Checksum { addr, len } => {
-                let mut crc = Crc::default();
-                let bytes = self.session.read_memory(addr, len);
-                if bytes.len() as u64 != len {
-                    return self.errors.error(14, "nothing is mapped there");
-                }
-                crc.add(&bytes);
-                reply::checksum(crc)
-            }
-            Command::InsertPoint(point) if !point.kind.is_breakpoint() && point.size > WATCH_MAX => {
-                self.errors.sentence("a watchpoint cannot be larger than 1 GiB")
-            }
-            Command::InsertPoint(point) => {
-                if !self.is_elsewhere() {
-                    self.session.insert_point(point);
-                }
-                reply::ok()
-            }
+            Command::Checksum { addr, len } => self.checksum(addr, len),
+            Command::InsertPoint(point) => self.insert_point(point),
             Command::RemovePoint { kind, addr, size } => {
                 if !self.is_elsewhere() {
                     self.session.points.remove(kind, addr, size);
@@ -313,14 +259,7 @@ impl<'t> Served<'t> {
                 self.session.passed_signals = signals.into_iter().collect::<BTreeSet<Signal>>();
                 reply::ok()
             }
-            Command::CatchSyscalls(catch) => {
-                self.session.caught_calls = match catch {
-                    SyscallCatch::None => Catch::None,
-                    SyscallCatch::All => Catch::All,
-                    SyscallCatch::Only(calls) => Catch::These(calls.into_iter().collect()),
-                };
-                reply::ok()
-            }
+            Command::CatchSyscalls(catch) => self.catch_calls(catch),
             Command::Lldb(command) => self.lldb(command),
             Command::Unknown
             | Command::MustReplyEmpty
@@ -332,6 +271,84 @@ impl<'t> Served<'t> {
             | Command::ThreadOptions(_)
             | Command::Agent(_) => reply::empty(),
         }
+    }
+
+    /// The client can be asked where symbols are. LLDB finds the variables of threads by itself.
+    fn ask_for_symbols(&self) -> Vec<u8> {
+        match self.module_descriptor {
+            _ if self.is_lldb() => reply::ok(),
+            None => reply::symbol(MODULE_DESCRIPTOR),
+            Some(_) => reply::symbol(FFLUSH),
+        }
+    }
+
+    /// The client says what is at a symbol, or that there is none of that name; what to ask for next.
+    fn hear_symbol(&mut self, name: &str, value: Option<u64>) -> Vec<u8> {
+        if name == MODULE_DESCRIPTOR {
+            self.module_descriptor = value.or(self.module_descriptor);
+            return reply::symbol(FFLUSH);
+        }
+        if name == FFLUSH {
+            self.session.set_fflush(value.map(Addr));
+        }
+        reply::ok()
+    }
+
+    fn threads(&self) -> Vec<u8> {
+        let threads: Vec<ThreadId> = self.session.threads().into_iter().map(|tid| self.thread(tid)).collect();
+        reply::threads(&threads)
+    }
+
+    /// Where a thread has a thread-local variable.
+    fn tls_address(&self, thread: ThreadId, offset: u64, map: u64) -> Vec<u8> {
+        let module = match (map, self.module_descriptor) {
+            (0, _) => Some(1),
+            (_, Some(descriptor)) => self.session.tls_module(map, descriptor),
+            (_, None) => None,
+        };
+        let tid = self.known(thread);
+        let of_musl = tid.and_then(|tid| self.session.musl_tls(tid, map));
+        let of_glibc = || module.zip(tid).and_then(|(module, tid)| self.session.tls(tid, module));
+        match of_musl.or_else(of_glibc) {
+            Some(addr) => reply::number(addr.wrapping_add(offset)),
+            None => self.errors.sentence("the thread has no such variable yet"),
+        }
+    }
+
+    fn read_memory(&self, addr: Addr, len: u64, reply: impl FnOnce(&[u8]) -> Vec<u8>) -> Vec<u8> {
+        match self.session.read_memory(addr, len.min(READ_MAX)) {
+            bytes if bytes.is_empty() && len > 0 => self.errors.error(14, NOT_MAPPED),
+            bytes => reply(&bytes),
+        }
+    }
+
+    fn checksum(&self, addr: Addr, len: u64) -> Vec<u8> {
+        let bytes = self.session.read_memory(addr, len);
+        if bytes.len() as u64 != len {
+            return self.errors.error(14, NOT_MAPPED);
+        }
+        let mut crc = Crc::default();
+        crc.add(&bytes);
+        reply::checksum(crc)
+    }
+
+    fn insert_point(&mut self, point: Point) -> Vec<u8> {
+        if !point.kind.is_breakpoint() && point.size > WATCH_MAX {
+            return self.errors.sentence("a watchpoint cannot be larger than 1 GiB");
+        }
+        if !self.is_elsewhere() {
+            self.session.insert_point(point);
+        }
+        reply::ok()
+    }
+
+    fn catch_calls(&mut self, catch: SyscallCatch) -> Vec<u8> {
+        self.session.caught_calls = match catch {
+            SyscallCatch::None => Catch::None,
+            SyscallCatch::All => Catch::All,
+            SyscallCatch::Only(calls) => Catch::These(calls.into_iter().collect()),
+        };
+        reply::ok()
     }
 
     fn supported(&mut self, features: Features) -> Vec<u8> {
@@ -362,7 +379,7 @@ impl<'t> Served<'t> {
         let selected = match thread.thread {
             Which::One(_) => match self.known(thread) {
                 Some(tid) => Some(tid),
-                None => return self.errors.sentence("there is no such thread here"),
+                None => return self.errors.sentence(NO_THREAD),
             },
             Which::All | Which::Any => None,
         };
