@@ -236,13 +236,14 @@ impl Domain {
     /// The tasks that may have the next turn: the most urgent ready ones, in their order.
     fn candidates(&self) -> Vec<Tid> {
         let ready = |tid| self.tasks.get(&tid).filter(|task| task.standing.is_ready() && !self.is_held(task));
-        let mut ready: Vec<&Task> = self.turns.iter().filter_map(ready).collect();
-        if ready.len() > 1 && !ready.iter().all(|task| self.is_idle(task)) {
-            ready.retain(|task| !self.is_idle(task));
-        }
-        let best = ready.iter().map(|task| self.urgency(task)).min();
-        let is_best = |task: &&Task| Some(self.urgency(task)) == best;
-        ready.into_iter().filter(is_best).map(|task| task.tid).collect()
+        let ready: Vec<&Task> = self.turns.iter().filter_map(ready).collect();
+        // To ask is to read memory.
+        let has_others = ready.len() > 1;
+        let of = |task: &Task| {
+            let is_idle = has_others && self.is_idle(task);
+            Ready { tid: task.tid, is_idle, urgency: self.urgency(task) }
+        };
+        most_urgent(ready.into_iter().map(of).collect())
     }
 
     /// Tasks that more urgent ones have kept from running for long become the most urgent ones, each for a
@@ -257,11 +258,8 @@ impl Domain {
         let over = self.turns.used(now) > self.turns.slice();
         for task in self.tasks.values_mut() {
             let has_had_turn = Some(task.tid) == front && (over || !task.is_lifted);
-            if has_had_turn || !task.standing.is_ready() {
-                (task.passed_over, task.is_lifted) = (None, false);
-            } else if now - *task.passed_over.get_or_insert(now) > PASSED_OVER_MAX {
-                task.is_lifted = true;
-            }
+            let waits = task.standing.is_ready() && !has_had_turn;
+            (task.passed_over, task.is_lifted) = passed_over((task.passed_over, task.is_lifted), waits, now);
         }
     }
 
@@ -305,5 +303,75 @@ impl Domain {
         let (victim, time) = chaos.mood(self.tasks.len());
         let victim = victim.and_then(|(index, hard)| Some((*self.tasks.keys().nth(index)?, hard)));
         self.mood.begin(victim, time);
+    }
+}
+
+/// A task that could run.
+#[derive(Clone, Copy, Debug)]
+struct Ready {
+    tid: Tid,
+    /// It would do nothing with a turn.
+    is_idle: bool,
+    /// Lower goes first.
+    urgency: i32,
+}
+
+/// The most urgent of those that have something to do, or of all where none has; in the order in which they
+/// are.
+fn most_urgent(mut ready: Vec<Ready>) -> Vec<Tid> {
+    if !ready.iter().all(|task| task.is_idle) {
+        ready.retain(|task| !task.is_idle);
+    }
+    let best = ready.iter().map(|task| task.urgency).min();
+    ready.into_iter().filter(|task| Some(task.urgency) == best).map(|task| task.tid).collect()
+}
+
+/// Since when a task has been ready without a turn, and whether it is lifted for that: what was so until
+/// `now`, and whether it waits for a turn then.
+fn passed_over(before: (Option<Instant>, bool), waits: bool, now: Instant) -> (Option<Instant>, bool) {
+    if !waits {
+        return (None, false);
+    }
+    let (since, is_lifted) = before;
+    let since = since.unwrap_or(now);
+    (Some(since), is_lifted || now - since > PASSED_OVER_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn ready(tid: i32, is_idle: bool, urgency: i32) -> Ready {
+        Ready { tid: Tid(tid), is_idle, urgency }
+    }
+
+    #[test]
+    fn of_the_most_urgent_ones_the_order_is_kept() {
+        let tasks = vec![ready(3, false, 5), ready(1, false, 0), ready(4, false, 0)];
+        assert_eq!(most_urgent(tasks), [Tid(1), Tid(4)]);
+        assert_eq!(most_urgent(Vec::new()), []);
+    }
+
+    #[test]
+    fn who_has_nothing_to_do_has_a_turn_only_where_nobody_has() {
+        // Even where it is the more urgent one.
+        assert_eq!(most_urgent(vec![ready(1, true, -5), ready(2, false, 0)]), [Tid(2)]);
+        assert_eq!(most_urgent(vec![ready(1, true, 0), ready(2, true, 0)]), [Tid(1), Tid(2)]);
+        assert_eq!(most_urgent(vec![ready(1, true, 0)]), [Tid(1)]);
+    }
+
+    #[test]
+    fn a_task_that_is_passed_over_for_long_is_lifted_until_it_has_had_its_turn() {
+        let begin = Instant::now();
+        let late = begin + PASSED_OVER_MAX;
+        let waits = passed_over((None, false), true, begin);
+        assert_eq!(waits, (Some(begin), false));
+        assert_eq!(passed_over(waits, true, late), (Some(begin), false), "not for longer than that yet");
+        let lifted = passed_over(waits, true, late + Duration::from_nanos(1));
+        assert_eq!(lifted, (Some(begin), true));
+        assert_eq!(passed_over(lifted, true, late + PASSED_OVER_MAX), (Some(begin), true));
+        assert_eq!(passed_over(lifted, false, late), (None, false));
     }
 }

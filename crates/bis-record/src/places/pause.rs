@@ -149,13 +149,9 @@ impl Domain {
     /// by before it leaves such a loop.
     fn note_opaque(&mut self, tid: Tid) -> bool {
         let Some(now) = task::cpu_time(tid) else { return self.has_run(OPAQUE_MAX) };
-        let here = (tid, self.journal.count());
-        let (place, since) = *self.opaque.get_or_insert((here, now));
-        if place != here {
-            self.opaque = Some((here, now));
-            return false;
-        }
-        now.saturating_sub(since) >= OPAQUE_MAX
+        let (since, is_long) = stays_opaque(self.opaque, (tid, self.journal.count()), now);
+        self.opaque = Some(since);
+        is_long
     }
 
     /// Has the task computed since its memory was looked at? A signal or a kick may come before it has
@@ -163,9 +159,9 @@ impl Domain {
     fn has_computed_since_look(&mut self, tid: Tid) -> Result<bool> {
         let Some((_, then)) = self.looked_at.filter(|looked| looked.0 == tid) else { return Ok(true) };
         let Some(now) = task::cpu_time(tid) else { return Ok(true) };
-        let ran = now.saturating_sub(then);
-        Ok(ran >= UNCHANGED_MIN
-            || ran > COMPUTED_MIN && !self.around(tid)?.changed_since(&self.surroundings).is_empty())
+        has_computed(now.saturating_sub(then), || {
+            Ok(!self.around(tid)?.changed_since(&self.surroundings).is_empty())
+        })
     }
 
     /// Is there still a reason to stop this task, which has stopped?
@@ -373,5 +369,52 @@ impl Domain {
         let mut saved = saved_states(&self.memory, &stacks, mappings);
         saved.extend(saved_masks(&self.memory, &stacks, mappings));
         saved
+    }
+}
+
+/// Where a task was when it came to a place that replay could not put a breakpoint at: the task, and the
+/// number of the event before; and how long it had computed then.
+type Opaque = ((Tid, u64), Duration);
+
+/// It is in such a place again, between these events: since when, and whether it has computed for long there.
+fn stays_opaque(before: Option<Opaque>, here: (Tid, u64), now: Duration) -> (Opaque, bool) {
+    match before.filter(|(place, _)| *place == here) {
+        Some((_, since)) => ((here, since), now.saturating_sub(since) >= OPAQUE_MAX),
+        None => ((here, now), false),
+    }
+}
+
+/// Does a second look at a task's memory tell what its loop changes, after it has run for so long? What has
+/// changed is asked only where that matters.
+fn has_computed(ran: Duration, is_changed: impl FnOnce() -> Result<bool>) -> Result<bool> {
+    Ok(ran >= UNCHANGED_MIN || ran > COMPUTED_MIN && is_changed()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_opaque_place_is_left_only_by_another_task_or_an_event() {
+        let (here, begin) = ((Tid(1), 7), Duration::from_secs(1));
+        let (since, is_long) = stays_opaque(None, here, begin);
+        assert_eq!((since, is_long), ((here, begin), false));
+        let almost = begin + OPAQUE_MAX - Duration::from_nanos(1);
+        assert_eq!(stays_opaque(Some(since), here, almost), (since, false));
+        assert_eq!(stays_opaque(Some(since), here, begin + OPAQUE_MAX), (since, true));
+        for elsewhere in [(Tid(2), 7), (Tid(1), 8)] {
+            let later = begin + 2 * OPAQUE_MAX;
+            assert_eq!(stays_opaque(Some(since), elsewhere, later), ((elsewhere, later), false));
+        }
+    }
+
+    #[test]
+    fn memory_is_looked_at_only_where_it_matters() {
+        let unasked = || panic!("memory is looked at");
+        assert!(has_computed(UNCHANGED_MIN, unasked).unwrap());
+        assert!(!has_computed(COMPUTED_MIN, unasked).unwrap());
+        let between = COMPUTED_MIN + Duration::from_nanos(1);
+        assert!(has_computed(between, || Ok(true)).unwrap());
+        assert!(!has_computed(between, || Ok(false)).unwrap());
     }
 }
