@@ -3,9 +3,9 @@
 //! Replay shows what the program wrote to the descriptors 1 and 2 that bis itself was started with (or those
 //! that a process had when it was found running), wherever in the tree and through whatever descriptor it was
 //! written. Two domains may write at the same time: a lock for each of the two files makes the order of the
-//! events the order in which the kernel took the bytes. So does, among the threads of one domain, that a write
-//! which is taken at once is waited for. (Of those that wait in the kernel at the same time, nobody knows whose
-//! bytes it takes first.)
+//! events the order in which the kernel took the bytes. So does, among the threads of one domain, that a
+//! write which is taken at once is waited for. (Of those that wait in the kernel at the same time, nobody
+//! knows whose bytes it takes first.)
 
 use std::{
     fs::{self, File},
@@ -112,8 +112,8 @@ impl Stdio {
         &self.streams[usize::from(number != 1)]
     }
 
-    /// Does the stream take so many bytes without a wait? A file does, and so does what says that there is room,
-    /// of what a pipe takes as a whole.
+    /// Does the stream take so many bytes without a wait? A file does, and so does what says that there is
+    /// room, of what a pipe takes as a whole.
     pub fn takes_at_once(&self, number: u8, len: u64) -> bool {
         let file = match &self.stream(number).file {
             Descriptor::Own(1) => rustix::stdio::stdout(),
