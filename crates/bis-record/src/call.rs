@@ -21,15 +21,17 @@ use bis_trace::{
 use bis_tracee::{Resume, siginfo::SigInfo};
 
 use crate::{
-    calls::{Entry, Reader, finish::RESTARTS, is_vsyscall, reads_much_of_a_file, steps},
+    calls::{
+        Entry, Reader,
+        finish::{EINTR, RESTARTS},
+        is_vsyscall, reads_much_of_a_file, steps,
+    },
     domain::Domain,
     error::{RecordError, Result},
     slow::PageHashes,
     space::{self, Room},
     task::InCall,
 };
-
-const EINTR: i64 = -(libc::EINTR as i64);
 
 /// What comes first at the entry of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -113,13 +115,15 @@ impl Domain {
         }
         let call = Call { nr: entry.orig_rax, args: entry.args() };
         let vsyscall = is_vsyscall(&entry);
-        if self.is_interrupted_first(tid, &call, &entry, vsyscall)? {
-            return Ok(());
-        }
-        if !vsyscall && may_block(&call) && mem::take(&mut self.task(tid)?.is_asked) {
+        let task = self.task(tid)?;
+        // A signal that is to find it in the call ends its wait anyway.
+        if !vsyscall && may_block(&call) && task.interrupts.is_none() && mem::take(&mut task.is_asked) {
             // We asked it to stop when it stood here already. In the call, that would end its wait: what it
             // has moved by then would be its result. Before the call, it is a stop like any other.
             return self.undo(tid, &entry);
+        }
+        if self.is_interrupted_first(tid, &call, &entry, vsyscall)? {
+            return Ok(());
         }
         if !vsyscall && self.change_text(tid, &call, &entry)? {
             return Ok(());
@@ -388,15 +392,20 @@ impl Domain {
                 self.task(tid)?.standing.go_on();
                 Ok(())
             }
-            Return::SetBack => {
-                let rip = self.again_rip(regs.rip) - 2;
-                let again = Registers { rip, rax: regs.orig_rax, orig_rax: u64::MAX, ..regs };
-                self.stopped(tid)?.set_regs(&again)?;
-                self.call(tid)?.set_back = Some(regs);
-                self.task(tid)?.standing.go_on();
-                Ok(())
-            }
+            Return::SetBack => self.make_again(tid, regs.args(), regs),
         }
+    }
+
+    /// The task stands at the exit of its call: it is set back to make it again, with these arguments. What
+    /// comes first decides: if it is a handler, the call has ended with the registers `otherwise`.
+    pub fn make_again(&mut self, tid: Tid, args: [u64; 6], otherwise: Registers) -> Result<()> {
+        let [rdi, rsi, rdx, r10, r8, r9] = args;
+        let (rip, rax) = (self.again_rip(otherwise.rip) - 2, otherwise.orig_rax);
+        let again = Registers { rip, rax, orig_rax: u64::MAX, rdi, rsi, rdx, r10, r8, r9, ..otherwise };
+        self.stopped(tid)?.set_regs(&again)?;
+        self.call(tid)?.set_back = Some(otherwise);
+        self.task(tid)?.standing.go_on();
+        Ok(())
     }
 }
 

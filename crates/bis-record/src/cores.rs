@@ -183,5 +183,12 @@ mod tests {
             [1, 0, 1],
             "never where one starved"
         );
+        // On all of them, the last time on core 2.
+        for (slot, until) in [(0, 3), (1, 1), (2, 2)] {
+            let second = 1_000_000;
+            cores.avoided_until[slot]
+                .store(micros(cores.began.elapsed()) + until * second, Ordering::Relaxed);
+        }
+        assert_eq!(cores.best(None), 1, "where it is longest ago");
     }
 }

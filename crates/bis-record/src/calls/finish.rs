@@ -13,6 +13,9 @@ use crate::{domain::Domain, error::Result, task::InCall};
 /// (`include/linux/errno.h`): ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK.
 pub const RESTARTS: [i64; 4] = [-512, -513, -514, -516];
 
+/// The result of a call that a signal has interrupted, and that the program may make again.
+pub const EINTR: i64 = -(libc::EINTR as i64);
+
 impl Domain {
     /// Writes the event of the call that the task has returned from (or that a signal has interrupted for
     /// good): its registers are the call's result.

@@ -20,7 +20,7 @@ impl Domain {
         self.lock_echo(tid, number)?;
         // If others ran meanwhile and wrote there, too, nobody would know whose bytes the kernel took first.
         let len = if call.nr.cast_signed() == libc::SYS_write { call.args[2] } else { u64::MAX };
-        let is_taken_at_once = self.session.stdio.takes_at_once(number, len);
+        let is_taken_at_once = self.tasks.len() > 1 && self.session.stdio.takes_at_once(number, len);
         Ok(if is_taken_at_once { Entry::MakeAtOnce } else { Entry::Make })
     }
 

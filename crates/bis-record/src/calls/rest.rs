@@ -6,10 +6,8 @@
 use bis_syscalls::Call;
 use bis_trace::types::{Registers, Tid};
 
-use super::finish::RESTARTS;
+use super::finish::{EINTR, RESTARTS};
 use crate::{domain::Domain, error::Result};
-
-const EINTR: i64 = -(libc::EINTR as i64);
 
 /// Which arguments of a call say what it moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,14 +56,9 @@ impl Domain {
         let is_cut = now > 0 && now < left || before > 0 && is_restart;
         let whole = Registers { rax: before + now, ..regs };
         if is_cut && self.is_interrupted_by_us(tid)? {
-            let [rdi, rsi, rdx, r10, r8, r9] = rest(regs.args(), moves, now);
-            let rip = self.again_rip(regs.rip) - 2;
-            let again =
-                Registers { rip, rax: regs.orig_rax, orig_rax: u64::MAX, rdi, rsi, rdx, r10, r8, r9, ..regs };
-            self.stopped(tid)?.set_regs(&again)?;
             let call = self.call(tid)?;
-            (call.moved, call.shortened, call.set_back) = (before + now, true, Some(whole));
-            self.task(tid)?.standing.go_on();
+            (call.moved, call.shortened) = (before + now, true);
+            self.make_again(tid, rest(regs.args(), moves, now), whole)?;
             return Ok(None);
         }
         if before == 0 {
