@@ -68,6 +68,18 @@ impl Domain {
         self.stopped(tid)?.set_regs(&whole)?;
         Ok(Some(whole))
     }
+
+    /// The task stands at the exit of its call: it is set back to make it again, with these arguments. What
+    /// comes first decides: if it is a handler, the call has ended with the registers `otherwise`.
+    pub fn make_again(&mut self, tid: Tid, args: [u64; 6], otherwise: Registers) -> Result<()> {
+        let [rdi, rsi, rdx, r10, r8, r9] = args;
+        let (rip, rax) = (self.again_rip(otherwise.rip) - 2, otherwise.orig_rax);
+        let again = Registers { rip, rax, orig_rax: u64::MAX, rdi, rsi, rdx, r10, r8, r9, ..otherwise };
+        self.stopped(tid)?.set_regs(&again)?;
+        self.call(tid)?.set_back = Some(otherwise);
+        self.task(tid)?.standing.go_on();
+        Ok(())
+    }
 }
 
 #[cfg(test)]
