@@ -158,6 +158,7 @@ const HANDLED: &[Handler] = &[
     Handler::Writev,
     Handler::Pwrite64,
     Handler::Pwritev,
+    Handler::Send,
     Handler::Open,
     Handler::SigAction,
     Handler::Ftruncate,
@@ -193,7 +194,7 @@ pub fn hook(row: &Row) -> Option<Hook> {
             (hook.writes, hook.waits) = (true, Some(HookWait::Output));
         }
         "ftruncate" | "fallocate" => hook.writes = true,
-        "connect" => hook.waits = Some(HookWait::Blocking),
+        "connect" => (hook.waits, hook.clears) = (Some(HookWait::Blocking), Some(0)),
         "rt_sigprocmask" => {}
         "getrandom" => hook.shape = HookShape::Random,
         "read" | "pread64" => (hook.waits, hook.aligned) = (Some(HookWait::Input), true),

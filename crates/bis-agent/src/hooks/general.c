@@ -312,12 +312,23 @@ static i64 give_back(struct plan *p, struct entry *e) {
   return finish(e, len, 0), told;
 }
 
-// Descriptors that the call has made, replaced or closed.
+// The kernel's headers for programs do not have it (`include/linux/socket.h`).
+#define AF_UNIX 1
+
+// Is this a call after which nothing is known of descriptor 0? If it is connected, only where it leads to a server on this
+// machine: the recorder looks at who that is.
+static u64 clears_first(const struct plan *p) {
+  unsigned short family = 0;
+  if (!(p->row->flags & CLEARS_FD0)) return 0;
+  return p->nr != __NR_connect || (!hooks_copy(&family, (const void *)p->args[1], sizeof family) && family == AF_UNIX);
+}
+
+// Descriptors that the call has made, connected, replaced or closed.
 static void settle(const struct plan *p, i64 result) {
   u64 flags = p->row->flags, is_dup = p->row->shape == FCNTL && (p->args[1] == F_DUPFD || p->args[1] == F_DUPFD_CLOEXEC);
   u64 opened = p->row->shape == OPEN ? p->args[p->row->flags_arg] & (O_ACCMODE | O_TRUNC) : 0;
   if (opened && result >= 0) hooks_classify(result, is(opened & O_TRUNC));
-  if (flags & CLEARS_FD0) set_class(p->args[0], 0);
+  if (clears_first(p)) set_class(p->args[0], 0);
   if (flags & CLEARS_FD1) set_class(p->args[1], 0);
   if (result < 0) return;
   if (flags & MAKES_FD) set_class(result, FD_PLAIN);

@@ -21,10 +21,15 @@ pub fn buffers(memory: &Memory, vector: bool, args: [u64; 6], written: u64) -> V
     if !vector {
         return vec![(Addr(args[1]), written)];
     }
-    let mut left = written;
+    pieces(memory, Addr(args[1]), args[2], written)
+}
+
+/// The buffers that an array of `struct iovec` names, cut to `most` bytes.
+pub fn pieces(memory: &Memory, array: Addr, count: u64, most: u64) -> Vec<(Addr, u64)> {
+    let mut left = most;
     let mut ranges = Vec::new();
-    for index in 0..args[2].min(BUFFERS_MAX) {
-        let at = Addr(args[1]) + 16 * index;
+    for index in 0..count.min(BUFFERS_MAX) {
+        let at = array + 16 * index;
         let (Ok(base), Ok(len)) = (memory.read_addr(at), memory.read_u64(at + 8)) else { break };
         let len = len.min(left);
         if len > 0 {

@@ -215,6 +215,9 @@ impl Domain {
         if is_zero_device(&meta) {
             return self.map_anonymous(made, outcome);
         }
+        if self.map_settings(made, (&name, meta.st_size()), outcome)? {
+            return Ok(());
+        }
         let file = open_new(made, &path)?;
         let (key, is_as_installed) = (key_of(&meta), is_as_installed(&meta, &name));
         let may_change =

@@ -3,6 +3,7 @@
 
 mod args;
 mod cloned;
+mod desktop;
 mod entry;
 mod failed;
 pub mod finish;

@@ -16,7 +16,12 @@ impl Domain {
     /// how much was written.
     pub(super) fn enter_write(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
         let fd = call.i32(0);
-        let Some(number) = self.session.stdio.which(tid, fd) else { return Ok(self.enter_write_to(tid, fd)) };
+        let Some(number) = self.session.stdio.which(tid, fd) else {
+            return Ok(match self.enter_send(tid, call)? {
+                Entry::Make => self.enter_write_to(tid, fd),
+                done => done,
+            });
+        };
         self.lock_echo(tid, number)?;
         // If others ran meanwhile and wrote there, too, nobody would know whose bytes the kernel took first.
         let len = if call.nr.cast_signed() == libc::SYS_write { call.args[2] } else { u64::MAX };

@@ -107,6 +107,8 @@ pub fn steps(handler: Handler) -> Steps {
         H::Open => Steps { touches: Touches::Opened, enter: Domain::enter_open, leave: Domain::leave_open, ..PLAIN },
         H::Truncate | H::Ftruncate => LENGTH,
         H::Fallocate => Steps { touches: Touches::Fallocated, leave: Domain::leave_fallocate, ..LENGTH },
+        H::MemfdCreate => Steps { enter: Domain::enter_memfd, ..PLAIN },
+        H::Send => Steps { enter: Domain::enter_send, ..PLAIN },
         H::Write | H::Writev | H::Pwrite64 | H::Pwritev | H::Pwritev2 => WRITE,
         H::Sendfile | H::CopyFileRange => COPY,
         H::Splice | H::Tee | H::Vmsplice => TRANSFER,

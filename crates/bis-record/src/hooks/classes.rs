@@ -40,7 +40,7 @@ impl Domain {
         // As the hooks do it for these calls.
         match nr.cast_signed() {
             libc::SYS_close_range => hooks.area.forget_classes(),
-            libc::SYS_close => hooks.area.set_class(first, FdClass::Unknown),
+            libc::SYS_close | libc::SYS_connect => hooks.area.set_class(first, FdClass::Unknown),
             #[expect(clippy::cast_possible_truncation, reason = "the same")]
             libc::SYS_dup2 | libc::SYS_dup3 => hooks.area.set_class(args[1] as i32, FdClass::Unknown),
             _ => {}
@@ -103,6 +103,9 @@ impl Domain {
         };
         let (kind, name) = (meta.file_type(), name.as_os_str().as_bytes());
         let key = (meta.dev(), meta.ino());
+        if kind.is_socket() && self.leads_to_display(tid, fd) {
+            return FdClass::Special;
+        }
         if kind.is_fifo() || kind.is_socket() || ANONYMOUS.contains(&name) {
             return FdClass::Plain;
         }

@@ -79,7 +79,7 @@ pub(crate) static ROWS: &[Row] = &[
     call(303, "name_to_handle_at", &[dirfd("dirfd"), path("path"), via("handle", INOUT), out("mount_id", Fixed(8)), named("flags", &AT_FLAGS)], Never).plan(name_to_handle),
     call(304, "open_by_handle_at", &[fd("mount"), inp("handle"), named("flags", &OPEN_FLAGS)], May),
     call(306, "syncfs", &[fd("fd")], Never),
-    call(319, "memfd_create", &[path("name"), hex("flags")], Never),
+    call(319, "memfd_create", &[path("name"), hex("flags")], Never).by(Handler::MemfdCreate).note("one named \"pulseaudio\" is refused (ENOSYS): the memory would be shared with the sound server"),
     call(326, "copy_file_range", &[fd("in"), inout("in_offset", Fixed(8)), fd("out"), inout("out_offset", Fixed(8)), size("len"), hex("flags")], May).by(Handler::CopyFileRange).to(Target::fd(2).from(0).at(Behind(3))),
     call(332, "statx", &[dirfd("dirfd"), path("path"), named("flags", &AT_FLAGS), hex("mask"), out("buf", Fixed(256))], Never),
     call(436, "close_range", &[uint("first"), uint("last"), hex("flags")], May),
