@@ -392,7 +392,7 @@ impl Domain {
                 self.task(tid)?.standing.go_on();
                 Ok(())
             }
-            Return::SetBack => self.make_again(tid, regs.args(), regs),
+            Return::SetBack => self.make_again(tid, (regs.orig_rax, regs.args()), regs),
         }
     }
 }

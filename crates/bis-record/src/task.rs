@@ -67,6 +67,8 @@ pub struct InCall {
     pub shortened: bool,
     /// The bytes that it had moved when it was set back to be made again for the rest.
     pub moved: u64,
+    /// What is left then of a call that names its bytes in pieces. The first of them is asked for.
+    pub pieces: Vec<(Addr, u64)>,
     pub handler: Option<Handler>,
     /// It is known to wait: a hook has tried it, or its futex still has the value.
     pub waits: bool,
@@ -120,6 +122,7 @@ impl InCall {
             places: None,
             shortened: false,
             moved: 0,
+            pieces: Vec::new(),
             handler: None,
             waits: false,
             entered: false,

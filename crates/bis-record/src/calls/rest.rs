@@ -4,40 +4,115 @@
 //! the call again for the rest, and the program sees one call that has moved all.
 
 use bis_syscalls::Call;
-use bis_trace::types::{Registers, Tid};
+use bis_trace::types::{Addr, Registers, Tid};
+use bis_tracee::Memory;
 
-use super::finish::{EINTR, RESTARTS};
+use super::{
+    args::pieces,
+    finish::{EINTR, RESTARTS},
+};
 use crate::{domain::Domain, error::Result};
 
-/// Which arguments of a call say what it moves.
+/// How a call says what it moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Moves {
-    /// The bytes' address, where they are the program's.
-    address: Option<usize>,
-    count: usize,
+enum Moves {
+    /// By these arguments: the bytes' address, where they are the program's, and how many they are.
+    Bytes { address: Option<usize>, count: usize },
+    /// By a vector. For what is left of one of its pieces stands another call, with these further arguments.
+    Pieces { vector: Vector, of_one: u64, flags: u64 },
 }
 
-/// None for calls that may move fewer bytes than they are asked to, or that say in pieces where those are.
+/// Where a call's vector is: argument 1 leads to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Vector {
+    /// It is there, with as many pieces as argument 2 says.
+    Bare,
+    /// There is a `struct msghdr`.
+    InMessage,
+}
+
+/// None for calls that may move fewer bytes than they are asked to.
 fn moves(call: &Call) -> Option<Moves> {
     let waits_for_all = |flags: u64| {
         let flags = i32::try_from(flags).unwrap_or(0);
         flags & libc::MSG_WAITALL != 0 && flags & libc::MSG_PEEK == 0
     };
+    let message = |of_one: i64| {
+        let (of_one, flags) = (of_one.cast_unsigned(), call.args[2]);
+        Moves::Pieces { vector: Vector::InMessage, of_one, flags }
+    };
     match call.nr.cast_signed() {
-        libc::SYS_write | libc::SYS_sendto => Some(Moves { address: Some(1), count: 2 }),
-        libc::SYS_recvfrom if waits_for_all(call.args[3]) => Some(Moves { address: Some(1), count: 2 }),
-        libc::SYS_sendfile => Some(Moves { address: None, count: 3 }),
+        libc::SYS_write | libc::SYS_sendto => Some(Moves::Bytes { address: Some(1), count: 2 }),
+        libc::SYS_recvfrom if waits_for_all(call.args[3]) => {
+            Some(Moves::Bytes { address: Some(1), count: 2 })
+        }
+        libc::SYS_sendfile => Some(Moves::Bytes { address: None, count: 3 }),
+        libc::SYS_writev => {
+            let of_one = libc::SYS_write.cast_unsigned();
+            Some(Moves::Pieces { vector: Vector::Bare, of_one, flags: 0 })
+        }
+        libc::SYS_sendmsg => Some(message(libc::SYS_sendto)),
+        libc::SYS_recvmsg if waits_for_all(call.args[2]) => Some(message(libc::SYS_recvfrom)),
         _ => None,
     }
 }
 
+impl Vector {
+    /// The pieces with bytes, as the call with these arguments names them.
+    fn pieces(self, memory: &Memory, args: [u64; 6]) -> Vec<(Addr, u64)> {
+        /// Where `struct msghdr` has the vector's address and length.
+        const VECTOR: (u64, u64) = (16, 24);
+        let at = Addr(args[1]);
+        match self {
+            Vector::Bare => pieces(memory, at, args[2], u64::MAX),
+            Vector::InMessage => {
+                let word = |offset| memory.read_u64(at + offset).unwrap_or(0);
+                pieces(memory, Addr(word(VECTOR.0)), word(VECTOR.1), u64::MAX)
+            }
+        }
+    }
+}
+
 /// The arguments with which the rest is asked for, when so many bytes have been moved.
-fn rest(mut args: [u64; 6], moves: Moves, moved: u64) -> [u64; 6] {
-    args[moves.count] -= moved;
-    if let Some(address) = moves.address {
+fn rest(mut args: [u64; 6], address: Option<usize>, count: usize, moved: u64) -> [u64; 6] {
+    args[count] -= moved;
+    if let Some(address) = address {
         args[address] += moved;
     }
     args
+}
+
+/// The pieces that are left, when so many bytes have been moved.
+fn rest_of(pieces: &[(Addr, u64)], mut moved: u64) -> Vec<(Addr, u64)> {
+    let left = |(addr, len): &(Addr, u64)| {
+        let taken = moved.min(*len);
+        moved -= taken;
+        (taken < *len).then(|| (*addr + taken, *len - taken))
+    };
+    pieces.iter().filter_map(left).collect()
+}
+
+/// What a call that moves bytes has come to when it returns.
+struct Moved {
+    /// By its returns before.
+    before: u64,
+    now: u64,
+    /// It has moved less than it was asked to, as far as its result tells.
+    is_short: bool,
+}
+
+impl Moved {
+    fn of(before: u64, result: i64, asked: u64) -> Moved {
+        let now = u64::try_from(result).unwrap_or(0);
+        let is_restart = result == EINTR || RESTARTS.contains(&result);
+        Moved { before, now, is_short: now > 0 && now < asked || before > 0 && is_restart }
+    }
+
+    /// The registers with which the call has ended, if it has: what was moved is its result, whatever has
+    /// ended it.
+    fn whole(&self, regs: Registers, nr: u64) -> Registers {
+        Registers { rax: self.before + self.now, orig_rax: nr, ..regs }
+    }
 }
 
 impl Domain {
@@ -46,34 +121,71 @@ impl Domain {
     pub fn moved(&mut self, tid: Tid, regs: Registers) -> Result<Option<Registers>> {
         let call = self.call(tid)?;
         let made = Call { nr: call.nr, args: call.entry.args() };
-        let before = call.moved;
-        let Some(moves) = moves(&made).filter(|_| !call.silent && call.before.is_none()) else {
-            return Ok(Some(regs));
+        let (before, is_ours) = (call.moved, call.silent || call.before.is_some());
+        let Some(moves) = moves(&made).filter(|_| !is_ours) else { return Ok(Some(regs)) };
+        let (vector, of_one, flags) = match moves {
+            Moves::Bytes { address, count } => {
+                let moved = Moved::of(before, regs.result(), regs.args()[count]);
+                if moved.is_short && self.is_interrupted_by_us(tid)? {
+                    let args = rest(regs.args(), address, count, moved.now);
+                    return self.move_rest(tid, made.nr, args, moved.whole(regs, made.nr)).map(|()| None);
+                }
+                return self.ends_moving(tid, &moved, regs, made.nr);
+            }
+            Moves::Pieces { vector, of_one, flags } => (vector, of_one, flags),
         };
-        let (result, left) = (regs.result(), regs.args()[moves.count]);
-        let now = u64::try_from(result).unwrap_or(0);
-        let is_restart = result == EINTR || RESTARTS.contains(&result);
-        let is_cut = now > 0 && now < left || before > 0 && is_restart;
-        let whole = Registers { rax: before + now, ..regs };
-        if is_cut && self.is_interrupted_by_us(tid)? {
-            let call = self.call(tid)?;
-            (call.moved, call.shortened) = (before + now, true);
-            self.make_again(tid, rest(regs.args(), moves, now), whole)?;
-            return Ok(None);
-        }
-        if before == 0 {
+        if before == 0 && regs.result() <= 0 {
             return Ok(Some(regs));
         }
-        // Whatever has ended it now: what was moved before is its result.
+        // Where scratch memory stands for the program's, the registers lead there.
+        let is_of_all = self.call(tid)?.pieces.is_empty();
+        let pieces =
+            if is_of_all { vector.pieces(&self.memory, regs.args()) } else { self.call(tid)?.pieces.clone() };
+        let asked = if is_of_all { pieces.iter().map(|(_, len)| len).sum() } else { pieces[0].1 };
+        let moved = Moved::of(before, regs.result(), asked);
+        let left = rest_of(&pieces, moved.now);
+        let is_cut = moved.is_short && self.is_interrupted_by_us(tid)?;
+        // The next piece is asked for where the one before is whole.
+        let goes_on = !is_of_all && moved.now == asked;
+        match left.first().copied().filter(|_| is_cut || goes_on) {
+            Some((addr, len)) => {
+                self.call(tid)?.pieces = left;
+                let args = [regs.rdi, addr.0, len, flags, 0, 0];
+                self.move_rest(tid, of_one, args, moved.whole(regs, made.nr)).map(|()| None)
+            }
+            None => self.ends_moving(tid, &moved, regs, made.nr),
+        }
+    }
+
+    /// The call is made again as `nr` with these arguments, for what is left.
+    fn move_rest(&mut self, tid: Tid, nr: u64, args: [u64; 6], whole: Registers) -> Result<()> {
+        let call = self.call(tid)?;
+        (call.moved, call.shortened) = (whole.rax, true);
+        self.make_again(tid, (nr, args), whole)
+    }
+
+    /// The call has ended. `regs` says what it has moved at last.
+    fn ends_moving(
+        &mut self,
+        tid: Tid,
+        moved: &Moved,
+        regs: Registers,
+        nr: u64,
+    ) -> Result<Option<Registers>> {
+        if moved.before == 0 {
+            return Ok(Some(regs));
+        }
+        let whole = moved.whole(regs, nr);
         self.stopped(tid)?.set_regs(&whole)?;
         Ok(Some(whole))
     }
 
-    /// The task stands at the exit of its call: it is set back to make it again, with these arguments. What
-    /// comes first decides: if it is a handler, the call has ended with the registers `otherwise`.
-    pub fn make_again(&mut self, tid: Tid, args: [u64; 6], otherwise: Registers) -> Result<()> {
-        let [rdi, rsi, rdx, r10, r8, r9] = args;
-        let (rip, rax) = (self.again_rip(otherwise.rip) - 2, otherwise.orig_rax);
+    /// The task stands at the exit of its call: it is set back to make it again, with this number and these
+    /// arguments. What comes first decides: if it is a handler, the call has ended with the registers
+    /// `otherwise`.
+    pub fn make_again(&mut self, tid: Tid, again: (u64, [u64; 6]), otherwise: Registers) -> Result<()> {
+        let (rax, [rdi, rsi, rdx, r10, r8, r9]) = again;
+        let rip = self.again_rip(otherwise.rip) - 2;
         let again = Registers { rip, rax, orig_rax: u64::MAX, rdi, rsi, rdx, r10, r8, r9, ..otherwise };
         self.stopped(tid)?.set_regs(&again)?;
         self.call(tid)?.set_back = Some(otherwise);
@@ -89,10 +201,13 @@ mod tests {
     #[test]
     fn what_moves_all_or_waits_is_asked_for_the_rest() {
         let call = |nr: i64, args| Call { nr: nr.cast_unsigned(), args };
-        let write = moves(&call(libc::SYS_write, [1, 0x1000, 100, 0, 0, 0])).unwrap();
-        assert_eq!(rest([1, 0x1000, 100, 7, 0, 0], write, 40), [1, 0x1028, 60, 7, 0, 0]);
-        let sendfile = moves(&call(libc::SYS_sendfile, [1, 2, 0x1000, 100, 0, 0])).unwrap();
-        assert_eq!(rest([1, 2, 0x1000, 100, 0, 0], sendfile, 40), [1, 2, 0x1000, 60, 0, 0]);
+        let moved = |nr, args| moves(&call(nr, args)).expect("it moves all");
+        let write = moved(libc::SYS_write, [1, 0x1000, 100, 0, 0, 0]);
+        assert_eq!(write, Moves::Bytes { address: Some(1), count: 2 });
+        assert_eq!(rest([1, 0x1000, 100, 7, 0, 0], Some(1), 2, 40), [1, 0x1028, 60, 7, 0, 0]);
+        let sendfile = moved(libc::SYS_sendfile, [1, 2, 0x1000, 100, 0, 0]);
+        assert_eq!(sendfile, Moves::Bytes { address: None, count: 3 });
+        assert_eq!(rest([1, 2, 0x1000, 100, 0, 0], None, 3, 40), [1, 2, 0x1000, 60, 0, 0]);
         let receives = |flags: i32| {
             moves(&call(libc::SYS_recvfrom, [1, 0x1000, 100, flags.cast_unsigned().into(), 0, 0])).is_some()
         };
@@ -100,5 +215,22 @@ mod tests {
         assert!(!receives(0), "it takes what is there");
         assert!(!receives(libc::MSG_WAITALL | libc::MSG_PEEK), "it would see the same again");
         assert_eq!(moves(&call(libc::SYS_read, [0, 0x1000, 100, 0, 0, 0])), None);
+    }
+
+    #[test]
+    fn what_is_left_of_pieces_begins_where_the_bytes_end() {
+        let pieces = [(Addr(0x1000), 10), (Addr(0x2000), 20), (Addr(0x3000), 5)];
+        assert_eq!(rest_of(&pieces, 4), [(Addr(0x1004), 6), (Addr(0x2000), 20), (Addr(0x3000), 5)]);
+        assert_eq!(rest_of(&pieces, 10), [(Addr(0x2000), 20), (Addr(0x3000), 5)]);
+        assert_eq!(rest_of(&pieces, 29), [(Addr(0x2013), 1), (Addr(0x3000), 5)]);
+        assert_eq!(rest_of(&pieces, 35), []);
+    }
+
+    #[test]
+    fn a_call_is_short_where_bytes_are_left_or_a_signal_has_ended_its_rest() {
+        let is_short = |before, result, asked| Moved::of(before, result, asked).is_short;
+        assert!(is_short(0, 10, 20) && is_short(10, EINTR, 10) && is_short(10, RESTARTS[0], 10));
+        assert!(!is_short(0, 20, 20) && !is_short(0, EINTR, 20) && !is_short(10, -32, 10));
+        assert!(!is_short(10, 0, 10), "there is nothing more to be had");
     }
 }
