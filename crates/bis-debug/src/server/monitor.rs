@@ -65,6 +65,11 @@ fn number<T: FromStr>(text: &str, what: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("{text} is not {what}"))
 }
 
+/// How many stops the user wants to go, one if nothing is said.
+fn stops(text: Option<&str>) -> Result<usize, String> {
+    text.map_or(Ok(1), |text| number(text, "how many stops"))
+}
+
 impl<'t> Served<'t> {
     /// The answer to `monitor`.
     pub(super) fn monitor(&mut self, request: &str) -> String {
@@ -84,120 +89,153 @@ impl<'t> Served<'t> {
     }
 
     fn asked(&mut self, words: &[&str], thread: Option<Tid>) -> Answered {
+        let thread = thread.unwrap_or(self.session.tid());
         match words {
             ["bis"] => Ok(format!("bis {}\n", env!("CARGO_PKG_VERSION"))),
             ["when"] => Ok(format!("Completed event: {}\n", self.session.replica().done().0)),
             ["when-ticks"] => Ok(format!("Current tick: {}\n", self.session.replica().position())),
-            ["when-tid"] => Ok(format!("Current tid: {}\n", thread.unwrap_or(self.session.tid()))),
-            ["when-end"] => {
-                let end = self.session.end_event();
-                Ok(end.map_or("The recording does not say where the process ends.\n".into(), |end| {
-                    format!("{end}\n")
-                }))
-            }
-            ["elapsed-time"] => Ok(match self.session.replica().elapsed() {
-                Some(elapsed) => format!("Elapsed Time (s): {:.3}\n", elapsed.as_secs_f64()),
-                None => {
-                    "The recording is an older one, which does not have the times of its events.\n".into()
-                }
-            }),
-            ["say", text] => {
-                let bytes = bytes(text).ok_or("this is not hexadecimal")?;
-                self.session.printed(thread.unwrap_or(self.session.tid()), bytes);
-                Ok("ok\n".into())
-            }
-            ["info", "recording"] => Ok(self.recording()),
-            ["written", rest @ ..] => {
-                let text = bytes(rest.first().unwrap_or(&"")).ok_or("the text is not hexadecimal")?;
-                Ok(self.written(&text))
-            }
-            ["checkpoint", note @ ..] => Ok(self.keep(&note.join(" "))),
-            ["delete", "checkpoint", number] | ["discard", number] => self.forget(number),
-            ["checkpoint-interval", words @ ..] => {
-                self.session.set_interval(interval(words)?);
-                Ok("ok\n".into())
-            }
-            ["rollback"] => {
-                let last = self.memory.kept.last().map(|(_, spot, _)| spot.clone());
-                self.aim(last.ok_or("there is no checkpoint")?, None)
-            }
-            ["info", "checkpoints"] => Ok(self.kept()),
-            ["seek", place] => {
-                let position = match *place {
-                    "start" => Position::at(self.session.first_event()),
-                    "end" => self.session.end_position().map_err(|trouble| trouble.text())?,
-                    place => place.parse::<Position>()?,
-                };
-                self.check_event(position.event)?;
-                let domain = self.session.image_domain(position.event);
-                self.aim(Spot { domain, position }, None)
-            }
-            ["back", rest @ ..] => {
-                let n: usize = rest.first().map_or(Ok(1), |n| number(n, "how many stops"))?;
-                // Out of a copy is one step back.
-                let n = n.saturating_sub(self.session.is_diverted().into());
-                let to = self.memory.now.checked_sub(n).ok_or("there is nothing before that")?;
-                let spot = self.memory.seen.get(to).cloned().ok_or("there is nothing before that")?;
-                self.aim(spot, Some(to))
-            }
-            ["forward", rest @ ..] => {
-                let n: usize = rest.first().map_or(Ok(1), |n| number(n, "how many stops"))?;
-                let to = self.memory.now.saturating_add(n);
-                let spot = self.memory.seen.get(to).cloned().ok_or("there is nothing behind that")?;
-                self.aim(spot, Some(to))
-            }
-            ["restart" | "rollback", number] => {
-                let number: u64 = self::number(number.trim_start_matches('c'), "the number of a checkpoint")?;
-                let found = self.memory.kept.iter().find(|(known, ..)| *known == number);
-                let spot = found.map(|(_, spot, _)| spot.clone());
-                self.aim(spot.ok_or_else(|| format!("there is no checkpoint {number}"))?, None)
-            }
-            ["process"] => Ok(self.processes()),
-            ["process", name] => {
-                let pid = self.process_named(name)?;
-                if pid == self.pid() {
-                    return Ok("here\n".into());
-                }
-                let Entrance { domain, position, note } = self.entrance(pid)?;
-                let answer = self.aim(Spot { domain, position }, None);
-                self.memory.target.iter_mut().for_each(|target| target.note.clone_from(&note));
-                answer
-            }
-            ["prompt"] => {
-                let (is_gone, refused) = self.session.at_prompt();
-                let state = if is_gone { "gone\n" } else { "same\n" };
-                Ok(format!("{state}{}", refused.map_or_else(String::new, |refused| refused + "\n")))
-            }
-            ["divert"] => {
-                let tid = thread.unwrap_or(self.session.tid());
-                self.session.divert(tid).map_err(|refusal| Refused(refusal.text()))?;
-                Ok("This is a copy of the program now: memory and registers can be written, and it runs on by itself.\n".into())
-            }
-            ["divert", "end"] => {
-                if !self.session.is_diverted() {
-                    return Err(Refused("this is no copy of the program".into()));
-                }
-                Ok(format!("go {}\n", self.position()))
-            }
+            ["when-tid"] => Ok(format!("Current tid: {thread}\n")),
+            ["when-end"] => Ok(self.end()),
+            ["elapsed-time"] => Ok(self.elapsed()),
             ["stopped"] => Ok(self.stopped()),
             ["where"] => Ok(self.where_it_is()),
+            ["info", "recording"] => Ok(self.recording()),
+            ["info", "checkpoints"] => Ok(self.kept()),
+            ["written", rest @ ..] => self.written_like(rest.first().unwrap_or(&"")),
+            ["say", text] => self.say(text, thread),
+            ["prompt"] => Ok(self.at_prompt()),
+            ["checkpoint", note @ ..] => Ok(self.keep(&note.join(" "))),
+            ["delete", "checkpoint", number] | ["discard", number] => self.forget(number),
+            ["checkpoint-interval", words @ ..] => self.set_interval(words),
+            ["rollback"] => self.aim_at_latest_kept(),
+            ["restart" | "rollback", number] => self.aim_at_kept(number),
+            ["seek", place] => self.aim_at_place(place),
+            ["back", rest @ ..] => self.aim_back(rest.first().copied()),
+            ["forward", rest @ ..] => self.aim_forward(rest.first().copied()),
+            ["process"] => Ok(self.processes()),
+            ["process", name] => self.aim_at_process(name),
+            ["divert"] => self.divert(thread),
+            ["divert", "end"] => self.end_of_diversion(),
             ["catch-forks", on @ ("on" | "off")] => {
                 self.session.catches_forks = *on == "on";
                 Ok("ok\n".into())
             }
-            ["watch-if", addr, len, code] => {
-                let (addr, len) = (u64::from_str_radix(addr, 16)?, u64::from_str_radix(len, 16)?);
-                let code = bytes(code).ok_or("the expression is not hexadecimal")?;
-                self.session.points.set_watch_condition(Addr(addr), len, Some(code));
-                Ok("ok\n".into())
-            }
-            ["watch-unless", addr, len] => {
-                let (addr, len) = (u64::from_str_radix(addr, 16)?, u64::from_str_radix(len, 16)?);
-                self.session.points.set_watch_condition(Addr(addr), len, None);
-                Ok("ok\n".into())
-            }
+            ["watch-if", addr, len, code] => self.set_watch_condition(addr, len, Some(code)),
+            ["watch-unless", addr, len] => self.set_watch_condition(addr, len, None),
             _ => Err(Refused(format!("{:?} is no command of bis", words.join(" ")))),
         }
+    }
+
+    /// Where the process ends.
+    fn end(&self) -> String {
+        let end = self.session.end_event();
+        end.map_or("The recording does not say where the process ends.\n".into(), |end| format!("{end}\n"))
+    }
+
+    /// How long the program had run by now when it was recorded.
+    fn elapsed(&self) -> String {
+        match self.session.replica().elapsed() {
+            Some(elapsed) => format!("Elapsed Time (s): {:.3}\n", elapsed.as_secs_f64()),
+            None => "The recording is an older one, which does not have the times of its events.\n".into(),
+        }
+    }
+
+    /// What the program has written that has this text in it, which is given in hexadecimal.
+    fn written_like(&mut self, text: &str) -> Answered {
+        let text = bytes(text).ok_or("the text is not hexadecimal")?;
+        Ok(self.written(&text))
+    }
+
+    /// A breakpoint of the user's has printed this text, which is given in hexadecimal.
+    fn say(&mut self, text: &str, thread: Tid) -> Answered {
+        let bytes = bytes(text).ok_or("this is not hexadecimal")?;
+        self.session.printed(thread, bytes);
+        Ok("ok\n".into())
+    }
+
+    /// The user can type: what has become of a copy of the program meanwhile.
+    fn at_prompt(&mut self) -> String {
+        let (is_gone, refused) = self.session.at_prompt();
+        let state = if is_gone { "gone\n" } else { "same\n" };
+        format!("{state}{}", refused.map_or_else(String::new, |refused| refused + "\n"))
+    }
+
+    fn set_interval(&mut self, words: &[&str]) -> Answered {
+        self.session.set_interval(interval(words)?);
+        Ok("ok\n".into())
+    }
+
+    fn set_watch_condition(&mut self, addr: &str, len: &str, code: Option<&str>) -> Answered {
+        let (addr, len) = (u64::from_str_radix(addr, 16)?, u64::from_str_radix(len, 16)?);
+        let code = match code {
+            Some(code) => Some(bytes(code).ok_or("the expression is not hexadecimal")?),
+            None => None,
+        };
+        self.session.points.set_watch_condition(Addr(addr), len, code);
+        Ok("ok\n".into())
+    }
+
+    /// From here on, the user has a copy of the program.
+    fn divert(&mut self, thread: Tid) -> Answered {
+        self.session.divert(thread).map_err(|refusal| Refused(refusal.text()))?;
+        Ok("This is a copy of the program now: memory and registers can be written, and it runs on by itself.\n".into())
+    }
+
+    /// Where the program stands of which the user has a copy.
+    fn end_of_diversion(&self) -> Answered {
+        if !self.session.is_diverted() {
+            return Err(Refused("this is no copy of the program".into()));
+        }
+        Ok(format!("go {}\n", self.position()))
+    }
+
+    fn aim_at_latest_kept(&mut self) -> Answered {
+        let last = self.memory.kept.last().map(|(_, spot, _)| spot.clone());
+        self.aim(last.ok_or("there is no checkpoint")?, None)
+    }
+
+    fn aim_at_kept(&mut self, number: &str) -> Answered {
+        let number: u64 = self::number(number.trim_start_matches('c'), "the number of a checkpoint")?;
+        let found = self.memory.kept.iter().find(|(known, ..)| *known == number);
+        let spot = found.map(|(_, spot, _)| spot.clone());
+        self.aim(spot.ok_or_else(|| format!("there is no checkpoint {number}"))?, None)
+    }
+
+    fn aim_at_place(&mut self, place: &str) -> Answered {
+        let position = match place {
+            "start" => Position::at(self.session.first_event()),
+            "end" => self.session.end_position().map_err(|trouble| trouble.text())?,
+            place => place.parse::<Position>()?,
+        };
+        self.check_event(position.event)?;
+        let domain = self.session.image_domain(position.event);
+        self.aim(Spot { domain, position }, None)
+    }
+
+    /// So many stops back that the user has seen, one if nothing is said.
+    fn aim_back(&mut self, stops: Option<&str>) -> Answered {
+        // Out of a copy is one step back.
+        let stops = self::stops(stops)?.saturating_sub(self.session.is_diverted().into());
+        let to = self.memory.now.checked_sub(stops).ok_or("there is nothing before that")?;
+        let spot = self.memory.seen.get(to).cloned().ok_or("there is nothing before that")?;
+        self.aim(spot, Some(to))
+    }
+
+    fn aim_forward(&mut self, stops: Option<&str>) -> Answered {
+        let to = self.memory.now.saturating_add(self::stops(stops)?);
+        let spot = self.memory.seen.get(to).cloned().ok_or("there is nothing behind that")?;
+        self.aim(spot, Some(to))
+    }
+
+    fn aim_at_process(&mut self, name: &str) -> Answered {
+        let pid = self.process_named(name)?;
+        if pid == self.pid() {
+            return Ok("here\n".into());
+        }
+        let Entrance { domain, position, note } = self.entrance(pid)?;
+        let answer = self.aim(Spot { domain, position }, None);
+        self.memory.target.iter_mut().for_each(|target| target.note.clone_from(&note));
+        answer
     }
 
     /// The next resume goes there.

@@ -65,6 +65,75 @@ pub(super) enum Together {
     Never,
 }
 
+/// The stretches of a search by several, by their numbers, the latest first: which of them are searched, and
+/// what was found. It decides; the session starts the helpers and stops them.
+struct Crew {
+    /// The stretches from this one on have no helper yet.
+    next: usize,
+    /// Where the next helpers run.
+    idle_cores: Vec<usize>,
+    running: BTreeMap<usize, Helper>,
+    /// The latest hit so far, and the number of its stretch.
+    found: Option<(usize, Hit)>,
+    failure: Option<Trouble>,
+    /// There can be no further helper.
+    is_refused: bool,
+}
+
+impl Crew {
+    fn new(cores: Vec<usize>) -> Crew {
+        let running = BTreeMap::new();
+        Crew { next: 0, idle_cores: cores, running, found: None, failure: None, is_refused: false }
+    }
+
+    /// What is found from here on is of no use.
+    fn is_given_up(&self) -> bool {
+        self.failure.is_some() || self.is_refused
+    }
+
+    /// The core for a helper that is to search the stretch `next`; none: there is to be no helper now.
+    fn core_for_next(&mut self) -> Option<usize> {
+        let wants_one = self.found.is_none() && !self.is_given_up();
+        self.idle_cores.pop_if(|_| wants_one)
+    }
+
+    /// A helper has come to its end. True: there is nothing in its stretch.
+    fn hear(&mut self, number: usize, result: Result<Option<Hit>, Trouble>) -> bool {
+        let Some(helper) = self.running.remove(&number) else { return false };
+        self.idle_cores.push(helper.core);
+        let known = self.found.as_ref().map(|(known, _)| *known);
+        match result {
+            Ok(None) => return true,
+            Ok(Some(hit)) if known.is_none_or(|known| number < known) => self.found = Some((number, hit)),
+            // A helper that was given up.
+            Ok(Some(_)) => {}
+            Err(_) if known.is_some_and(|known| known < number) => {}
+            Err(trouble) => self.failure = Some(trouble),
+        }
+        false
+    }
+
+    /// The helpers whose answers do not matter any more: what is in front of a hit does not.
+    fn needless(&self) -> impl Iterator<Item = &Helper> {
+        let known = self.found.as_ref().map_or(usize::MAX, |(known, _)| *known);
+        let is_needless = move |number: usize| self.is_given_up() || number > known;
+        self.running.iter().filter(move |(number, _)| is_needless(**number)).map(|(_, helper)| helper)
+    }
+
+    fn outcome(self) -> Together {
+        match (self.failure, self.found) {
+            (Some(trouble), _) => {
+                // Alone, the session comes to the same, or further.
+                tracing::info!(trouble = trouble.text(), "a search by several has failed");
+                Together::Never
+            }
+            (None, Some((_, hit))) => Together::Hit(hit),
+            (None, None) if self.is_refused => Together::Never,
+            (None, None) => Together::Nothing,
+        }
+    }
+}
+
 impl<'t> Session<'t> {
     /// The last hit in these stretches, the latest of which comes first.
     pub(super) fn search_together(&mut self, stretches: &[Stretch<'t>]) -> Result<Together, Trouble> {
@@ -80,109 +149,92 @@ impl<'t> Session<'t> {
         cores.truncate(count);
         let free_memory = self.history.budget().left(0) / (count as u64 + 1);
         tracing::debug!(stretches = open.len(), helpers = count, "several search");
-        let (world, target) = (self.world, self.target.clone());
-        let mut found: Option<(usize, Hit)> = None;
-        let mut failure: Option<Trouble> = None;
-        let mut is_refused = false;
+        let mut crew = Crew::new(cores);
         thread::scope(|scope| {
             let (sender, receiver) = mpsc::channel();
-            let mut running: BTreeMap<usize, Helper> = BTreeMap::new();
-            let mut next = 0;
             loop {
-                while found.is_none()
-                    && failure.is_none()
-                    && !is_refused
-                    && let Some(stretch) = open.get(next)
-                    && let Some(core) = cores.pop()
+                while let Some(stretch) = open.get(crew.next)
+                    && let Some(core) = crew.core_for_next()
                 {
-                    let parcel = match stretch.from.send() {
-                        Ok(Some(parcel)) => parcel,
-                        Ok(None) => {
-                            is_refused = true;
-                            break;
-                        }
-                        Err(halt) => {
-                            failure = Some(halt.into());
+                    let task = match self.task(stretch, &wanted, core, free_memory) {
+                        Ok(task) => task,
+                        Err(trouble) => {
+                            crew.failure = Some(trouble);
                             break;
                         }
                     };
-                    let stopper = self.stopper.helper();
-                    let task = Task {
-                        world,
-                        images: self.images.clone(),
-                        parcel,
-                        from: stretch.from.place(),
-                        end: stretch.end.clone(),
-                        patience: stretch.patience,
-                        wanted: wanted.clone(),
-                        target: target.clone(),
-                        stopper: stopper.clone(),
-                        core,
-                        memory: free_memory,
-                    };
-                    let (sender, number) = (sender.clone(), next);
-                    let spawned =
-                        thread::Builder::new().name("helper".into()).spawn_scoped(scope, move || {
-                            // Nobody listens any more where the search was given up.
-                            let _ = sender.send((number, work_or_fail(task)));
-                        });
-                    if let Err(source) = spawned {
-                        tracing::info!(%source, "no thread for a helper");
-                        is_refused = true;
+                    let started = task.and_then(|task| start(scope, task, crew.next, &sender));
+                    let Some(helper) = started else {
+                        crew.is_refused = true;
                         break;
-                    }
-                    running.insert(number, Helper { stopper, core });
-                    next += 1;
+                    };
+                    crew.running.insert(crew.next, helper);
+                    crew.next += 1;
                 }
-                if running.is_empty() {
+                if crew.running.is_empty() {
                     break;
                 }
                 let Ok((number, result)) = receiver.recv() else { break };
-                let Some(helper) = running.remove(&number) else { continue };
-                cores.push(helper.core);
-                match result {
-                    Ok(None) => {
-                        let Stretch { from, end, .. } = open[number];
-                        self.searched.add_empty(&wanted, from.position.clone(), end.clone());
-                    }
-                    Ok(Some(hit)) if found.as_ref().is_none_or(|(known, _)| number < *known) => {
-                        found = Some((number, hit));
-                    }
-                    // A helper that was given up.
-                    Ok(Some(_)) => {}
-                    Err(_) if found.as_ref().is_some_and(|(known, _)| *known < number) => {}
-                    Err(trouble) => failure = Some(trouble),
+                if crew.hear(number, result) {
+                    let Stretch { from, end, .. } = open[number];
+                    self.searched.add_empty(&wanted, from.position.clone(), end.clone());
                 }
-                // What is in front of a hit does not matter.
-                let known = found.as_ref().map_or(usize::MAX, |(known, _)| *known);
-                let is_over = failure.is_some() || is_refused;
-                let idle = running.iter().filter(|(number, _)| is_over || **number > known);
-                idle.for_each(|(_, helper)| helper.stopper.ask());
-                if is_over && running.is_empty() {
-                    break;
-                }
+                crew.needless().for_each(|helper| helper.stopper.ask());
             }
         });
         self.stopper.forget_helpers();
-        if self.stopper.take() {
-            return Err(Trouble::Asked);
-        }
-        match (failure, found) {
-            (Some(trouble), _) => {
-                // Alone, the session comes to the same, or further.
-                tracing::info!(trouble = trouble.text(), "a search by several has failed");
-                Ok(Together::Never)
-            }
-            (None, Some((_, hit))) => Ok(Together::Hit(hit)),
-            (None, None) if is_refused => Ok(Together::Never),
-            (None, None) => Ok(Together::Nothing),
-        }
+        if self.stopper.take() { Err(Trouble::Asked) } else { Ok(crew.outcome()) }
+    }
+
+    /// What a helper on this core needs for a stretch; none: the process cannot be handed to it.
+    fn task(
+        &self,
+        stretch: &Stretch<'t>,
+        wanted: &Wanted,
+        core: usize,
+        memory: u64,
+    ) -> Result<Option<Task<'t>>, Trouble> {
+        let Some(parcel) = stretch.from.send()? else { return Ok(None) };
+        Ok(Some(Task {
+            world: self.world,
+            images: self.images.clone(),
+            parcel,
+            from: stretch.from.place(),
+            end: stretch.end.clone(),
+            patience: stretch.patience,
+            wanted: wanted.clone(),
+            target: self.target.clone(),
+            stopper: self.stopper.helper(),
+            core,
+            memory,
+        }))
     }
 
     /// How many copies of the process may run beside the checkpoints.
     fn room_for_copies(&self) -> usize {
         let room = self.history.room() / memory::resident(self.history.pid().unwrap_or(Tid(0))).max(1);
         usize::try_from(room).unwrap_or(usize::MAX)
+    }
+}
+
+/// Starts the helper of the stretch with this number, which sends its answer; none: there can be no thread.
+fn start<'scope, 't: 'scope>(
+    scope: &'scope thread::Scope<'scope, '_>,
+    task: Task<'t>,
+    number: usize,
+    sender: &mpsc::Sender<(usize, Result<Option<Hit>, Trouble>)>,
+) -> Option<Helper> {
+    let (helper, sender) = (Helper { stopper: task.stopper.clone(), core: task.core }, sender.clone());
+    let spawned = thread::Builder::new().name("helper".into()).spawn_scoped(scope, move || {
+        // Nobody listens any more where the search was given up.
+        let _ = sender.send((number, work_or_fail(task)));
+    });
+    match spawned {
+        Ok(_) => Some(helper),
+        Err(source) => {
+            tracing::info!(%source, "no thread for a helper");
+            None
+        }
     }
 }
 

@@ -23,6 +23,8 @@ const WORD: usize = 8;
 const REGS_LEN: usize = REGISTER_COUNT * WORD;
 const DEBUG_REGS: std::ops::Range<u64> = 848..912;
 const USER_LEN: u64 = 912;
+/// `siginfo_t`.
+const SIGINFO_LEN: usize = 128;
 /// Of the extended state, what FXSAVE knows.
 const FPREGS_LEN: usize = 512;
 
@@ -30,13 +32,8 @@ const NT_PRSTATUS: u64 = 1;
 const NT_PRFPREG: u64 = 2;
 const NT_X86_XSTATE: u64 = 0x202;
 
-const PTRACE_GET_SYSCALL_INFO: i32 = 0x420e;
-const PTRACE_GETFPREGS: i32 = 14;
-const PTRACE_SETFPREGS: i32 = 15;
-const PTRACE_OLDSETOPTIONS: i32 = 21;
-const PTRACE_SETSIGMASK: i32 = 0x420b;
-const PTRACE_SYSEMU: i32 = 31;
-const PTRACE_SYSEMU_SINGLESTEP: i32 = 32;
+/// PTRACE_SETOPTIONS, as kernels before 2.4.6 knew it.
+const PTRACE_OLDSETOPTIONS: u32 = 21;
 const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
 
 /// PTRACE_O_* that are served.
@@ -184,109 +181,131 @@ impl Domain {
         if is_ours != Some(true) {
             return Err(libc::ESRCH);
         }
-        let (addr, data) = (call.args[2], call.args[3]);
         match request.cast_unsigned() {
             libc::PTRACE_KILL => {
                 let _ = sys::kill_task(target, Signal::KILL);
-                return Ok(0);
+                Ok(0)
             }
-            libc::PTRACE_INTERRUPT => {
-                let asked = self.session.traced.with_live(target, |it| {
-                    if !it.is_seized {
-                        return Err(libc::EIO);
-                    }
-                    it.is_asked = true;
-                    Ok(it.domain)
-                });
-                let domain = asked.ok_or(libc::ESRCH)??;
-                self.session.watch.call(domain);
-                return Ok(0);
+            libc::PTRACE_INTERRUPT => self.interrupt_tracee(target),
+            request => {
+                let stop = self.session.traced.with_live(target, |it| it.stop().cloned()).flatten();
+                self.request_at_stop(tid, target, &stop.ok_or(libc::ESRCH)?, request, call)
             }
-            _ => {}
         }
-        let stop = self.session.traced.with_live(target, |it| it.stop().cloned()).flatten();
-        let stop = stop.ok_or(libc::ESRCH)?;
-        match request.cast_unsigned() {
+    }
+
+    /// A tracee that was seized stops wherever it is.
+    fn interrupt_tracee(&mut self, target: Tid) -> Answer {
+        let asked = self.session.traced.with_live(target, |it| {
+            if !it.is_seized {
+                return Err(libc::EIO);
+            }
+            it.is_asked = true;
+            Ok(it.domain)
+        });
+        let domain = asked.ok_or(libc::ESRCH)??;
+        self.session.watch.call(domain);
+        Ok(0)
+    }
+
+    /// A request to a tracee that is in this stop.
+    fn request_at_stop(&mut self, tid: Tid, target: Tid, stop: &Stop, request: u32, call: &Call) -> Answer {
+        let (addr, data) = (call.args[2], call.args[3]);
+        let to = Addr(data);
+        match request {
             libc::PTRACE_PEEKTEXT | libc::PTRACE_PEEKDATA => {
                 let word = self.peek(target, Addr(addr), WORD)?;
-                self.answer_with(tid, Addr(data), word)
+                self.answer_with(tid, to, word)
             }
             libc::PTRACE_POKETEXT | libc::PTRACE_POKEDATA => {
                 self.poke(target, Addr(addr), &data.to_le_bytes())
             }
-            libc::PTRACE_PEEKUSER => {
-                let at = usize::try_from(addr).map_err(|_| libc::EIO)?;
-                if !at.is_multiple_of(WORD) || addr >= USER_LEN {
-                    return Err(libc::EIO);
-                }
-                let word = bytes_of(&stop.regs).get(at..at + WORD).map_or(vec![0; WORD], <[u8]>::to_vec);
-                self.answer_with(tid, Addr(data), word)
-            }
-            libc::PTRACE_POKEUSER if DEBUG_REGS.contains(&addr) && addr.is_multiple_of(WORD as u64) => {
-                write_debug_register(addr, data)
-            }
-            libc::PTRACE_POKEUSER => {
-                let at = usize::try_from(addr).map_err(|_| libc::EIO)?;
-                self.change_regs(target, at, &data.to_le_bytes())
-            }
-            libc::PTRACE_GETREGS => self.answer_with(tid, Addr(data), bytes_of(&stop.regs)),
+            libc::PTRACE_PEEKUSER => self.peek_user(tid, stop, addr, to),
+            libc::PTRACE_POKEUSER => self.poke_user(target, addr, data),
+            libc::PTRACE_GETREGS => self.answer_with(tid, to, bytes_of(&stop.regs)),
             libc::PTRACE_SETREGS => {
-                let bytes = self.memory.read_vec(Addr(data), REGS_LEN).map_err(|_| libc::EFAULT)?;
+                let bytes = self.given(to, REGS_LEN)?;
                 self.change_regs(target, 0, &bytes)
             }
-            libc::PTRACE_GETREGSET => self.get_set(tid, &stop, addr, Addr(data)),
-            libc::PTRACE_SETREGSET => self.put_set(tid, target, addr, Addr(data)),
+            libc::PTRACE_GETFPREGS => {
+                let bytes = stop.xstate.get(..FPREGS_LEN).ok_or(libc::EIO)?.to_vec();
+                self.answer_with(tid, to, bytes)
+            }
+            libc::PTRACE_SETFPREGS => {
+                let bytes = self.given(to, FPREGS_LEN)?;
+                self.change_xstate(target, &bytes)
+            }
+            libc::PTRACE_GETREGSET => self.get_set(tid, stop, addr, to),
+            libc::PTRACE_SETREGSET => self.put_set(tid, target, addr, to),
             libc::PTRACE_GETSIGINFO if matches!(stop.kind, Kind::Group) => Err(libc::EINVAL),
-            libc::PTRACE_GETSIGINFO => self.answer_with(tid, Addr(data), stop.siginfo.to_vec()),
-            libc::PTRACE_SETSIGINFO => {
-                let bytes = self.memory.read_vec(Addr(data), stop.siginfo.len()).map_err(|_| libc::EFAULT)?;
-                self.with_stop(target, |stop| {
-                    stop.siginfo.copy_from_slice(&bytes);
-                    stop.change.siginfo = true;
-                })
-            }
+            libc::PTRACE_GETSIGINFO => self.answer_with(tid, to, stop.siginfo.to_vec()),
+            libc::PTRACE_SETSIGINFO => self.put_siginfo(target, to),
             libc::PTRACE_GETSIGMASK if addr != WORD as u64 => Err(libc::EINVAL),
-            libc::PTRACE_GETSIGMASK => self.answer_with(tid, Addr(data), stop.sigmask.to_le_bytes().to_vec()),
-            libc::PTRACE_GETEVENTMSG => {
-                self.answer_with(tid, Addr(data), stop.message.to_le_bytes().to_vec())
-            }
-            libc::PTRACE_SETOPTIONS => self.set_options(target, data),
-            libc::PTRACE_LISTEN => {
-                let may = self.session.traced.with_live(target, |it| it.is_seized);
-                let is_stop = stop.status >> 16 == super::hold::EVENT_STOP;
-                if may != Some(true) || !is_stop {
-                    return Err(libc::EIO);
-                }
-                self.let_tracee_go(target, Mode::Listen, None);
-                Ok(0)
-            }
+            libc::PTRACE_GETSIGMASK => self.answer_with(tid, to, stop.sigmask.to_le_bytes().to_vec()),
+            // To be had by nobody but a process that was checkpointed.
+            libc::PTRACE_SETSIGMASK => Err(libc::EIO),
+            libc::PTRACE_GETEVENTMSG => self.answer_with(tid, to, stop.message.to_le_bytes().to_vec()),
+            libc::PTRACE_GET_SYSCALL_INFO => self.get_call_info(tid, stop, addr, to),
+            libc::PTRACE_SETOPTIONS | PTRACE_OLDSETOPTIONS => self.set_options(target, data),
+            libc::PTRACE_LISTEN => self.listen(target, stop),
             libc::PTRACE_CONT => self.let_go_on(target, Mode::Cont, data),
             libc::PTRACE_SYSCALL => self.let_go_on(target, Mode::Syscall, data),
             libc::PTRACE_SINGLESTEP => self.let_go_on(target, Mode::Step, data),
+            libc::PTRACE_SYSEMU => self.let_go_on(target, Mode::Emulate, data),
+            libc::PTRACE_SYSEMU_SINGLESTEP => self.let_go_on(target, Mode::EmulateStep, data),
             libc::PTRACE_DETACH => self.let_go_on(target, Mode::Detached, data),
-            _ => match request {
-                PTRACE_GETFPREGS => {
-                    let bytes = stop.xstate.get(..FPREGS_LEN).ok_or(libc::EIO)?.to_vec();
-                    self.answer_with(tid, Addr(data), bytes)
-                }
-                PTRACE_SETFPREGS => {
-                    let bytes = self.memory.read_vec(Addr(data), FPREGS_LEN).map_err(|_| libc::EFAULT)?;
-                    self.change_xstate(target, &bytes)
-                }
-                PTRACE_SYSEMU => self.let_go_on(target, Mode::Emulate, data),
-                PTRACE_SYSEMU_SINGLESTEP => self.let_go_on(target, Mode::EmulateStep, data),
-                PTRACE_OLDSETOPTIONS => self.set_options(target, data),
-                PTRACE_GET_SYSCALL_INFO => {
-                    let info = call_info(&stop);
-                    let len = usize::try_from(addr).unwrap_or(usize::MAX).min(info.len());
-                    self.answer_with(tid, Addr(data), info[..len].to_vec())?;
-                    Ok(i64::try_from(info.len()).unwrap_or(0))
-                }
-                // To be had by nobody but a process that was checkpointed.
-                PTRACE_SETSIGMASK => Err(libc::EIO),
-                _ => Err(libc::EIO),
-            },
+            _ => Err(libc::EIO),
         }
+    }
+
+    /// What the caller gives: so many bytes of its memory.
+    fn given(&self, from: Addr, len: usize) -> Answer<Vec<u8>> {
+        self.memory.read_vec(from, len).map_err(|_| libc::EFAULT)
+    }
+
+    /// A word of `struct user`. All but the registers is zero.
+    fn peek_user(&mut self, tid: Tid, stop: &Stop, offset: u64, to: Addr) -> Answer {
+        let at = usize::try_from(offset).map_err(|_| libc::EIO)?;
+        if !at.is_multiple_of(WORD) || offset >= USER_LEN {
+            return Err(libc::EIO);
+        }
+        let word = bytes_of(&stop.regs).get(at..at + WORD).map_or(vec![0; WORD], <[u8]>::to_vec);
+        self.answer_with(tid, to, word)
+    }
+
+    fn poke_user(&mut self, target: Tid, offset: u64, word: u64) -> Answer {
+        if DEBUG_REGS.contains(&offset) && offset.is_multiple_of(WORD as u64) {
+            return write_debug_register(offset, word);
+        }
+        let at = usize::try_from(offset).map_err(|_| libc::EIO)?;
+        self.change_regs(target, at, &word.to_le_bytes())
+    }
+
+    fn put_siginfo(&mut self, target: Tid, from: Addr) -> Answer {
+        let bytes = self.given(from, SIGINFO_LEN)?;
+        self.with_stop(target, |stop| {
+            stop.siginfo.copy_from_slice(&bytes);
+            stop.change.siginfo = true;
+        })
+    }
+
+    /// As much of PTRACE_GET_SYSCALL_INFO's answer as there is room for; the result is how much there is.
+    fn get_call_info(&mut self, tid: Tid, stop: &Stop, room: u64, to: Addr) -> Answer {
+        let info = call_info(stop);
+        let len = usize::try_from(room).unwrap_or(usize::MAX).min(info.len());
+        self.answer_with(tid, to, info[..len].to_vec())?;
+        Ok(i64::try_from(info.len()).unwrap_or(0))
+    }
+
+    /// A tracee that was seized, and has stopped with its process, stays stopped and reports what comes.
+    fn listen(&mut self, target: Tid, stop: &Stop) -> Answer {
+        let may = self.session.traced.with_live(target, |it| it.is_seized);
+        let is_stop = stop.status >> 16 == super::hold::EVENT_STOP;
+        if may != Some(true) || !is_stop {
+            return Err(libc::EIO);
+        }
+        self.let_tracee_go(target, Mode::Listen, None);
+        Ok(0)
     }
 
     fn let_go_on(&mut self, target: Tid, mode: Mode, data: u64) -> Answer {
