@@ -2,24 +2,25 @@
 //! gone step by step.
 //!
 //! Most are made after some time. Because programs go in rounds, the last ones are made at arrivals that are
-//! counted: some rounds in front of the end, or, if the end is behind loops, in the last rounds of those.
+//! counted: some rounds in front of the end (`climb/rounds.rs`), or, if the end is behind loops, in the last
+//! rounds of those (`climb/nearer.rs`).
 
-use bis_trace::types::Addr;
-use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    time::Duration,
-};
+mod nearer;
+mod rounds;
+
+use std::time::Duration;
 
 use bis_replay::{Checkpoint, Limit, Stop};
+use bis_trace::types::Addr;
 
+use self::nearer::Nearness;
 use super::{
     CHECKPOINT_EVERY, Live, Session, Trouble,
     goal::{Done, Goal},
     history::Mark,
-    over::{Calls, Over, Standing},
     passed::Passed,
-    place::{Leg, Position},
-    window::{Stepped, Window},
+    place::Position,
+    window::Window,
 };
 
 /// How long a replica runs on the way to the user's place before it is copied: ever shorter.
@@ -31,25 +32,9 @@ const LADDER: [Duration; 5] = [
     Duration::from_micros(12),
 ];
 
-/// Rounds of a loop that are stepped through at once.
-const ROUNDS_MAX: u64 = 32;
-
-/// Stops for which nobody waits.
-const STOPS_MAX: u64 = 2000;
-
 /// An end that is more steps away than this is far: there may be loops on the way, of which the last rounds
 /// are near.
 const FAR: u64 = 200;
-
-/// Steps in such rounds that are left; and what a window is to have at least.
-const STEPS_LEFT: u64 = 400;
-const STEPS_MIN: u64 = 200;
-
-/// A window with more steps is not begun as early as it was tried.
-const WHOLE_MAX: usize = 4000;
-
-/// Instructions whose rounds are counted in one look.
-const LOOKS_MAX: usize = 8;
 
 /// A copy of a replica on its way to a position.
 pub(super) struct Rung<'t> {
@@ -75,23 +60,6 @@ pub(super) struct Climb<'t> {
     is_new: bool,
 }
 
-/// How far the end of a way is from a rung.
-enum Nearness<'t> {
-    /// It is the same place: an event's place, which has that name only where somebody has asked for it.
-    There,
-    /// So near that it was gone to step by step.
-    Near(Window<'t>),
-    /// Farther than from this one: at least so many steps, of which there may be so many left from there.
-    Far { nearer: Box<Rung<'t>>, steps: usize, left: u64 },
-}
-
-impl<'t> Nearness<'t> {
-    /// `window`: the steps that were made from the rung that is farther.
-    fn far(nearer: Rung<'t>, window: &Window<'t>, left: u64) -> Nearness<'t> {
-        Nearness::Far { nearer: Box::new(nearer), steps: window.len(), left }
-    }
-}
-
 impl<'t> Climb<'t> {
     /// Keeps all copies that are left, for ways to places in front.
     pub(super) fn keep_in(self, passed: &mut Passed<'t>) {
@@ -104,14 +72,6 @@ impl<'t> Climb<'t> {
         let all = all.filter(|rung| rung.copy.done() == end.event).collect();
         passed.keep(is_new, end, all);
     }
-}
-
-/// What has come of counting how often tasks come to an address.
-enum Rounds<'t> {
-    /// So often. The replica is at the end, or where it was to stay.
-    All(u64, Live<'t>, Done),
-    /// That takes too long to find out. So far it has come, and the end is behind.
-    TooMany(Rung<'t>),
 }
 
 impl<'t> Rung<'t> {
@@ -321,205 +281,6 @@ impl<'t> Session<'t> {
         if event > first { self.rung_at(rungs, end, Position::at(event)) } else { Ok(()) }
     }
 
-    /// The last rung may be many thousands of instructions away. Programs go in rounds: the last times that a
-    /// task was about to execute what it is about to execute at the end are nearly always close.
-    fn last_rounds(&mut self, end: &Position, rungs: &mut Vec<Rung<'t>>) -> Result<(), Trouble> {
-        let Some(last) = rungs.last_mut() else { return Ok(()) };
-        let (legs, has_steps) = match end.legs.as_slice() {
-            [legs @ .., Leg::Step { .. }] => (legs, true),
-            legs => (legs, false),
-        };
-        if let [before @ .., Leg::Arrive { addr, n }] = legs {
-            // The same loop, some rounds earlier; if they are behind the rung.
-            let (mut live, goal) = last.resume(end)?;
-            let left = goal.arrived(before.len(), &mut live)?.map(|arrived| n.saturating_sub(arrived));
-            let rounds = match left {
-                Some(left) if left > 1 => Some((left / 40).clamp(1, ROUNDS_MAX)),
-                Some(_) if has_steps => Some(0),
-                _ => None,
-            };
-            if let Some(rounds) = rounds {
-                let earlier = Position { event: end.event, legs: before.to_vec() };
-                let earlier = earlier.then(Leg::Arrive { addr: *addr, n: n - rounds });
-                return self.rung_at(rungs, end, earlier);
-            }
-        } else if has_steps {
-            // Where the steps begin.
-            return self.rung_at(rungs, end, Position { event: end.event, legs: legs.to_vec() });
-        }
-        let (mut live, mut goal) = last.resume(end)?;
-        Self::have_points(&mut live, end, None)?;
-        while self.toward(&mut live, &mut goal, &[], &Limit::default())?.is_some() {}
-        let tid = match end.legs.last() {
-            Some(Leg::Step { tid, .. }) => Some(*tid),
-            None => Some(live.replica.done().1),
-            Some(_) => live.replica.next_event()?.map(|event| event.tid),
-        };
-        let Some(tid) = tid else { return Ok(()) };
-        // Only where a task has stood there surely begins an instruction: a point elsewhere would change what
-        // the program does. A task that has ended stands nowhere.
-        let Ok(rip) = live.replica.registers(tid).map(|registers| registers.rip) else { return Ok(()) };
-        if end.arrivals().contains(&Addr(rip)) {
-            return Ok(());
-        }
-        let Some(last) = rungs.last_mut() else { return Ok(()) };
-        // The last arrival is the end itself.
-        let Some((count, ..)) = self.rounds(last, end, Addr(rip), None)?.filter(|(count, ..)| *count > 1)
-        else {
-            return Ok(());
-        };
-        let back = (count / 40).clamp(1, ROUNDS_MAX);
-        let Some((_, mut live, done)) = self.rounds(last, end, Addr(rip), Some(count - back))? else {
-            return Ok(());
-        };
-        Self::add_rung(rungs, &mut live, done)
-    }
-
-    /// How far the end is from a rung; if it is far, there is a rung behind this one: in the last rounds of a
-    /// loop that lies between, or in the last call that takes long.
-    ///
-    /// It goes there step by step, over such calls, and looks ever less often at what has repeated, first
-    /// after so many steps; so it ends, even where nothing does. `passed`: copies that it has made on the
-    /// way.
-    fn nearer(
-        &mut self,
-        rung: &mut Rung<'t>,
-        end: &Position,
-        mut window: Window<'t>,
-        mut many: u64,
-        passed: &mut Vec<Rung<'t>>,
-    ) -> Result<Nearness<'t>, Trouble> {
-        let (mut live, mut goal) = rung.resume_without_counts(end)?;
-        Self::have_points(&mut live, end, None)?;
-        let own = end.arrivals();
-        // The latest copy may be at the end itself: only who goes on from it knows.
-        let (mut gone_on, mut latest) = (None, None);
-        let (mut has_gone, mut is_whole) = (false, true);
-        let mut calls = Calls::default();
-        let mut before: BTreeMap<Addr, u64> = BTreeMap::new();
-        loop {
-            let mut seen: BTreeMap<Addr, u64> = BTreeMap::new();
-            let mut standing = Standing::of(&mut live)?;
-            for _ in 0..many {
-                if let Some(Standing { registers, .. }) = standing
-                    && !own.contains(&registers.ip())
-                {
-                    *seen.entry(registers.ip()).or_default() += 1;
-                }
-                match self.one_step_to(&mut live, &mut goal, &mut window)? {
-                    Stepped::Gone => {
-                        has_gone = true;
-                        gone_on = latest.take().or(gone_on);
-                    }
-                    Stepped::Not => {}
-                    Stepped::There if !has_gone => return Ok(Nearness::There),
-                    Stepped::There => {
-                        let far = gone_on.filter(|_| !is_whole || window.len() > WHOLE_MAX);
-                        return Ok(match far {
-                            Some(nearer) => Nearness::far(nearer, &window, FAR),
-                            None => Nearness::Near(window),
-                        });
-                    }
-                }
-                let now = Standing::of(&mut live)?;
-                calls.stepped(standing, now, &live);
-                standing = now;
-                match self.go_over(&mut live, &mut goal, &mut calls, end)? {
-                    Over::None => {}
-                    Over::Within(here) => passed.push(here),
-                    Over::Returned(within) => {
-                        passed.extend(gone_on.replace(within));
-                        (latest, is_whole) = (None, false);
-                        standing = Standing::of(&mut live)?;
-                    }
-                }
-            }
-            let often = most_often(&seen);
-            let mut looks: VecDeque<Addr> = often.iter().copied().take(LOOKS_MAX).collect();
-            let mut too_many = None;
-            while let Some(addr) = looks.pop_front() {
-                let count = match self.count_rounds(rung, end, addr, None)? {
-                    Rounds::All(count, ..) => count,
-                    Rounds::TooMany(rung) => {
-                        // What the program does not count by itself is asked of the one that comes least
-                        // often.
-                        looks.clear();
-                        let least = often.last().filter(|_| too_many.is_none());
-                        looks.extend(least.filter(|least| **least != addr));
-                        too_many = Some((addr, rung));
-                        continue;
-                    }
-                };
-                let hits = seen[&addr];
-                // Rounds with calls that were gone over are longer than their steps.
-                let keep = if is_whole { (STEPS_LEFT * hits / many).max(4) } else { 2 };
-                if count < before.get(&addr).copied().unwrap_or(0) + hits + 2 * keep {
-                    continue;
-                }
-                let Some((_, mut live, done)) = self.rounds(rung, end, addr, Some(count - keep))? else {
-                    continue;
-                };
-                Self::end_point(&mut live, addr)?;
-                if let Some(copy) = live.replica.checkpoint(&mut live.company)? {
-                    let rung = Rung { copy, done, image: live.image };
-                    let left = if is_whole { keep * many / hits * 2 } else { FAR };
-                    return Ok(Nearness::far(rung, &window, left));
-                }
-            }
-            // At a stop a round, the one that comes least often has come nearer than steps would lead.
-            if let Some((addr, mut nearer)) = too_many {
-                let (mut live, goal) = nearer.resume(end)?;
-                Self::end_point(&mut live, addr)?;
-                if let Some(copy) = live.replica.checkpoint(&mut live.company)? {
-                    let rung = Rung { copy, done: goal.done, image: live.image };
-                    return Ok(Nearness::far(rung, &window, FAR));
-                }
-            }
-            for (addr, hits) in seen {
-                *before.entry(addr).or_default() += hits;
-            }
-            if !goal.is_stepping()
-                && let Some(copy) = live.replica.checkpoint(&mut live.company)?
-            {
-                latest = Some(Rung { copy, done: goal.done, image: live.image });
-            }
-            many *= 2;
-        }
-    }
-
-    /// A replica does not stop there any more: whoever goes on from it would be stopped each time.
-    fn end_point(live: &mut Live<'t>, addr: Addr) -> Result<(), Trouble> {
-        let mut points: BTreeSet<Addr> = live.replica.traps().all_counts().into_keys().collect();
-        points.remove(&addr);
-        Ok(live.replica.set_points(&points)?)
-    }
-
-    /// A rung in front of one from which few steps lead to the end, some more rounds before; as far as
-    /// `from`, another rung.
-    ///
-    /// `seen`: how often each address comes in those steps.
-    pub(super) fn farther(
-        &mut self,
-        from: &mut Rung<'t>,
-        end: &Position,
-        seen: &BTreeMap<Addr, u64>,
-    ) -> Result<Option<Rung<'t>>, Trouble> {
-        let own = end.arrivals();
-        let steps: u64 = seen.values().sum();
-        if steps == 0 || steps >= STEPS_MIN {
-            return Ok(None);
-        }
-        let Some(addr) = most_often(seen).into_iter().find(|addr| !own.contains(addr)) else {
-            return Ok(None);
-        };
-        let Some((count, ..)) = self.rounds(from, end, addr, None)? else { return Ok(None) };
-        let keep = STEPS_LEFT * seen[&addr] / steps;
-        let Some(until) = count.checked_sub(keep).filter(|until| *until > 0) else { return Ok(None) };
-        let Some((_, mut live, done)) = self.rounds(from, end, addr, Some(until))? else { return Ok(None) };
-        let copy = live.replica.checkpoint(&mut live.company)?;
-        Ok(copy.map(|copy| Rung { copy, done, image: live.image }))
-    }
-
     /// The last rung, at a position on the way to the end.
     fn rung_at(
         &mut self,
@@ -540,80 +301,10 @@ impl<'t> Session<'t> {
         Self::add_rung(rungs, &mut live, done)
     }
 
-    /// How often tasks come to an address between a rung and the end; with `until`, the replica stays at that
-    /// time. None: that would take too long to find out.
-    pub(super) fn rounds(
-        &mut self,
-        rung: &mut Rung<'t>,
-        end: &Position,
-        addr: Addr,
-        until: Option<u64>,
-    ) -> Result<Option<(u64, Live<'t>, Done)>, Trouble> {
-        Ok(match self.count_rounds(rung, end, addr, until)? {
-            Rounds::All(hits, live, done) => Some((hits, live, done)),
-            Rounds::TooMany(_) => None,
-        })
-    }
-
-    fn count_rounds(
-        &mut self,
-        rung: &mut Rung<'t>,
-        end: &Position,
-        addr: Addr,
-        until: Option<u64>,
-    ) -> Result<Rounds<'t>, Trouble> {
-        let (mut live, mut goal) = rung.resume_without_counts(end)?;
-        Self::have_points(&mut live, end, Some(addr))?;
-        let next = live.replica.next_event()?.map(|event| event.seq);
-        // Only in the last interval is all that is counted in front of the end.
-        let is_last = live.replica.done().0 >= end.event || next.is_none_or(|next| next >= end.event);
-        let first = live.replica.traps().arrivals(addr);
-        let by_itself = is_last && live.replica.count_arrivals(addr, until.map(|until| first + until))?;
-        let (mut hits, mut stops) = (0, 0);
-        // Only who goes on from it knows that it is not at the end.
-        let mut far: Option<Rung<'t>> = None;
-        while let Some(stop) = self.toward(&mut live, &mut goal, &[], &Limit::default())? {
-            let is_hit = matches!(stop, Stop::Point(_, at) if at == addr);
-            hits += u64::from(is_hit);
-            stops += 1;
-            if is_hit && (by_itself || until == Some(hits)) {
-                break;
-            }
-            if stops > STOPS_MAX && is_hit {
-                if let Some(far) = far {
-                    return Ok(Rounds::TooMany(far));
-                }
-                let copy = live.replica.checkpoint(&mut live.company)?;
-                far = copy.map(|copy| Rung { copy, done: goal.done, image: live.image });
-            }
-        }
-        if by_itself {
-            let traps = live.replica.traps();
-            let now = if end.legs.is_empty() { traps.arrivals_before(addr) } else { traps.arrivals(addr) };
-            hits = now.saturating_sub(first);
-        }
-        live.replica.end_counts()?;
-        tracing::debug!(addr = format_args!("{addr:#x}"), hits, by_itself, first, ?until, "rounds");
-        Ok(Rounds::All(hits, live, goal.done))
-    }
-
     fn add_rung(rungs: &mut Vec<Rung<'t>>, live: &mut Live<'t>, done: Done) -> Result<(), Trouble> {
         if let Some(copy) = live.replica.checkpoint(&mut live.company)? {
             rungs.push(Rung { copy, done, image: live.image });
         }
         Ok(())
     }
-}
-
-/// The addresses that come more than twice, the most frequent first; of those that come equally often, and so
-/// are likely in the same loop, few.
-fn most_often(seen: &BTreeMap<Addr, u64>) -> Vec<Addr> {
-    let mut often: Vec<(u64, Addr)> = seen.iter().map(|(addr, hits)| (*hits, *addr)).collect();
-    often.retain(|(hits, _)| *hits > 2);
-    often.sort_unstable_by(|a, b| b.cmp(a));
-    let few = often
-        .iter()
-        .enumerate()
-        .filter(|(at, (hits, _))| at.checked_sub(2).is_none_or(|at| often[at].0 != *hits));
-    few.map(|(_, (_, addr))| *addr).collect()
 }

@@ -1,0 +1,187 @@
+//! Copies that are made some rounds in front of a place. Programs go in rounds: how often a task comes to an
+//! instruction is counted up to the end of a way, and a copy is made some times before the last.
+
+use std::collections::BTreeMap;
+
+use bis_replay::{Limit, Stop};
+use bis_trace::types::Addr;
+
+use super::{
+    super::{
+        Live, Session, Trouble,
+        goal::Done,
+        place::{Leg, Position},
+    },
+    Rung,
+};
+
+/// Rounds of a loop that are stepped through at once.
+const ROUNDS_MAX: u64 = 32;
+
+/// Stops for which nobody waits.
+const STOPS_MAX: u64 = 2000;
+
+/// Steps in the last rounds of a loop that are left.
+pub(super) const STEPS_LEFT: u64 = 400;
+/// What a window is to have at least.
+const STEPS_MIN: u64 = 200;
+
+/// What has come of counting how often tasks come to an address.
+pub(super) enum Rounds<'t> {
+    /// So often. The replica is at the end, or where it was to stay.
+    All(u64, Live<'t>, Done),
+    /// That takes too long to find out. So far it has come, and the end is behind.
+    TooMany(Rung<'t>),
+}
+
+impl<'t> Session<'t> {
+    /// The last rung may be many thousands of instructions away. Programs go in rounds: the last times that a
+    /// task was about to execute what it is about to execute at the end are nearly always close.
+    pub(super) fn last_rounds(&mut self, end: &Position, rungs: &mut Vec<Rung<'t>>) -> Result<(), Trouble> {
+        let Some(last) = rungs.last_mut() else { return Ok(()) };
+        let (legs, has_steps) = match end.legs.as_slice() {
+            [legs @ .., Leg::Step { .. }] => (legs, true),
+            legs => (legs, false),
+        };
+        if let [before @ .., Leg::Arrive { addr, n }] = legs {
+            // The same loop, some rounds earlier; if they are behind the rung.
+            let (mut live, goal) = last.resume(end)?;
+            let left = goal.arrived(before.len(), &mut live)?.map(|arrived| n.saturating_sub(arrived));
+            let rounds = match left {
+                Some(left) if left > 1 => Some((left / 40).clamp(1, ROUNDS_MAX)),
+                Some(_) if has_steps => Some(0),
+                _ => None,
+            };
+            if let Some(rounds) = rounds {
+                let earlier = Position { event: end.event, legs: before.to_vec() };
+                let earlier = earlier.then(Leg::Arrive { addr: *addr, n: n - rounds });
+                return self.rung_at(rungs, end, earlier);
+            }
+        } else if has_steps {
+            // Where the steps begin.
+            return self.rung_at(rungs, end, Position { event: end.event, legs: legs.to_vec() });
+        }
+        let (mut live, mut goal) = last.resume(end)?;
+        Self::have_points(&mut live, end, None)?;
+        while self.toward(&mut live, &mut goal, &[], &Limit::default())?.is_some() {}
+        let tid = match end.legs.last() {
+            Some(Leg::Step { tid, .. }) => Some(*tid),
+            None => Some(live.replica.done().1),
+            Some(_) => live.replica.next_event()?.map(|event| event.tid),
+        };
+        let Some(tid) = tid else { return Ok(()) };
+        // Only where a task has stood there surely begins an instruction: a point elsewhere would change what
+        // the program does. A task that has ended stands nowhere.
+        let Ok(rip) = live.replica.registers(tid).map(|registers| registers.rip) else { return Ok(()) };
+        if end.arrivals().contains(&Addr(rip)) {
+            return Ok(());
+        }
+        let Some(last) = rungs.last_mut() else { return Ok(()) };
+        // The last arrival is the end itself.
+        let Some((count, ..)) = self.rounds(last, end, Addr(rip), None)?.filter(|(count, ..)| *count > 1)
+        else {
+            return Ok(());
+        };
+        let back = (count / 40).clamp(1, ROUNDS_MAX);
+        let Some((_, mut live, done)) = self.rounds(last, end, Addr(rip), Some(count - back))? else {
+            return Ok(());
+        };
+        Self::add_rung(rungs, &mut live, done)
+    }
+
+    /// A rung in front of one from which few steps lead to the end, some more rounds before; as far as
+    /// `from`, another rung.
+    ///
+    /// `seen`: how often each address comes in those steps.
+    pub(in crate::session) fn farther(
+        &mut self,
+        from: &mut Rung<'t>,
+        end: &Position,
+        seen: &BTreeMap<Addr, u64>,
+    ) -> Result<Option<Rung<'t>>, Trouble> {
+        let own = end.arrivals();
+        let steps: u64 = seen.values().sum();
+        if steps == 0 || steps >= STEPS_MIN {
+            return Ok(None);
+        }
+        let Some(addr) = most_often(seen).into_iter().find(|addr| !own.contains(addr)) else {
+            return Ok(None);
+        };
+        let Some((count, ..)) = self.rounds(from, end, addr, None)? else { return Ok(None) };
+        let keep = STEPS_LEFT * seen[&addr] / steps;
+        let Some(until) = count.checked_sub(keep).filter(|until| *until > 0) else { return Ok(None) };
+        let Some((_, mut live, done)) = self.rounds(from, end, addr, Some(until))? else { return Ok(None) };
+        let copy = live.replica.checkpoint(&mut live.company)?;
+        Ok(copy.map(|copy| Rung { copy, done, image: live.image }))
+    }
+
+    /// How often tasks come to an address between a rung and the end; with `until`, the replica stays at that
+    /// time. None: that would take too long to find out.
+    pub(in crate::session) fn rounds(
+        &mut self,
+        rung: &mut Rung<'t>,
+        end: &Position,
+        addr: Addr,
+        until: Option<u64>,
+    ) -> Result<Option<(u64, Live<'t>, Done)>, Trouble> {
+        Ok(match self.count_rounds(rung, end, addr, until)? {
+            Rounds::All(hits, live, done) => Some((hits, live, done)),
+            Rounds::TooMany(_) => None,
+        })
+    }
+
+    pub(super) fn count_rounds(
+        &mut self,
+        rung: &mut Rung<'t>,
+        end: &Position,
+        addr: Addr,
+        until: Option<u64>,
+    ) -> Result<Rounds<'t>, Trouble> {
+        let (mut live, mut goal) = rung.resume_without_counts(end)?;
+        Self::have_points(&mut live, end, Some(addr))?;
+        let next = live.replica.next_event()?.map(|event| event.seq);
+        // Only in the last interval is all that is counted in front of the end.
+        let is_last = live.replica.done().0 >= end.event || next.is_none_or(|next| next >= end.event);
+        let first = live.replica.traps().arrivals(addr);
+        let by_itself = is_last && live.replica.count_arrivals(addr, until.map(|until| first + until))?;
+        let (mut hits, mut stops) = (0, 0);
+        // Only who goes on from it knows that it is not at the end.
+        let mut far: Option<Rung<'t>> = None;
+        while let Some(stop) = self.toward(&mut live, &mut goal, &[], &Limit::default())? {
+            let is_hit = matches!(stop, Stop::Point(_, at) if at == addr);
+            hits += u64::from(is_hit);
+            stops += 1;
+            if is_hit && (by_itself || until == Some(hits)) {
+                break;
+            }
+            if stops > STOPS_MAX && is_hit {
+                if let Some(far) = far {
+                    return Ok(Rounds::TooMany(far));
+                }
+                let copy = live.replica.checkpoint(&mut live.company)?;
+                far = copy.map(|copy| Rung { copy, done: goal.done, image: live.image });
+            }
+        }
+        if by_itself {
+            let traps = live.replica.traps();
+            let now = if end.legs.is_empty() { traps.arrivals_before(addr) } else { traps.arrivals(addr) };
+            hits = now.saturating_sub(first);
+        }
+        live.replica.end_counts()?;
+        tracing::debug!(addr = format_args!("{addr:#x}"), hits, by_itself, first, ?until, "rounds");
+        Ok(Rounds::All(hits, live, goal.done))
+    }
+}
+
+/// The addresses that come more than twice, the most frequent first; of those that come equally often, and so
+/// are likely in the same loop, few.
+pub(super) fn most_often(seen: &BTreeMap<Addr, u64>) -> Vec<Addr> {
+    let mut often: Vec<(u64, Addr)> = seen.iter().map(|(addr, hits)| (*hits, *addr)).collect();
+    often.retain(|(hits, _)| *hits > 2);
+    often.sort_unstable_by(|a, b| b.cmp(a));
+    let few = often
+        .iter()
+        .enumerate()
+        .filter(|(at, (hits, _))| at.checked_sub(2).is_none_or(|at| often[at].0 != *hits));
+    few.map(|(_, (_, addr))| *addr).collect()
+}
