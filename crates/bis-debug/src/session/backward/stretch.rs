@@ -1,0 +1,139 @@
+//! The last thing that happens in a stretch of the past. A long stretch is cut into pieces, and so is one on
+//! which much happens: the last of them are looked at first.
+
+use bis_trace::types::{Addr, EventSeq};
+
+use super::{
+    super::{CHECKPOINT_EVERY, Session, Trouble, history::Mark, place::Position},
+    Found, Hit,
+};
+
+/// When a search is given up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::session) enum Patience {
+    Endless,
+    /// When much is found.
+    FewHits,
+    /// The same, and when the first event is far.
+    Short,
+}
+
+/// Rounds of a loop in which much happens that are searched at once, and how many times as much is searched
+/// if nothing was found.
+const ROUNDS: u64 = 64;
+const MORE: u64 = 8;
+
+impl<'t> Session<'t> {
+    /// The last thing that happens between a mark and a position, unless it is known that nothing does.
+    pub(in crate::session) fn last_hit(
+        &mut self,
+        from: &Mark<'t>,
+        end: &Position,
+        patience: Patience,
+    ) -> Result<Option<Hit>, Trouble> {
+        let wanted = self.wanted();
+        if self.searched.is_empty(&wanted, &from.position, end) {
+            tracing::debug!(from = %from.position, %end, "nothing, as is known");
+            return Ok(None);
+        }
+        let hit = self.find_last_hit(from, end, patience)?;
+        if hit.is_none() {
+            self.searched.add_empty(&wanted, from.position.clone(), end.clone());
+        }
+        Ok(hit)
+    }
+
+    /// Looks for it. A long way is cut into pieces, unless it is one, and so is one on which much happens:
+    /// the last of them are looked at first.
+    fn find_last_hit(
+        &mut self,
+        from: &Mark<'t>,
+        end: &Position,
+        patience: Patience,
+    ) -> Result<Option<Hit>, Trouble> {
+        let found = self.search(from, end, patience)?;
+        tracing::debug!(from = %from.position, %end, ?patience, %found, "searched");
+        match found {
+            Found::Hit(hit) => {
+                // The next one is near.
+                self.history.add(from.clone());
+                Ok(Some(hit))
+            }
+            Found::Nothing => Ok(None),
+            Found::TooMuch(addr) => self.last_of_many(from, end, Addr(addr), 1),
+            Found::TooLong => {
+                let mut pieces = vec![(from.clone(), end.clone())];
+                for (mark, name) in self.strides(from, end, CHECKPOINT_EVERY)? {
+                    self.mark_on_way(&mark, end, &name);
+                    if let Some((_, end)) = pieces.last_mut() {
+                        *end = mark.position.clone();
+                    }
+                    pieces.push((mark, name));
+                }
+                while let Some((mark, end)) = pieces.pop() {
+                    if let Some(hit) = self.last_hit(&mark, &end, Patience::FewHits)? {
+                        return Ok(Some(hit));
+                    }
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// The same where much happens, mostly with a task at this address. `events`: how much of the way is cut
+    /// off at its end.
+    fn last_of_many(
+        &mut self,
+        from: &Mark<'t>,
+        end: &Position,
+        addr: Addr,
+        events: u64,
+    ) -> Result<Option<Hit>, Trouble> {
+        if let Some(mark) = self.event_between(&from.position, end, events)? {
+            return match self.last_hit(&mark, end, Patience::FewHits)? {
+                None => self.last_of_many(from, &mark.position, addr, events * MORE),
+                hit => Ok(hit),
+            };
+        }
+        // The program can count how often it comes there; or behind there, where it would stop at each round
+        // of a string instruction: much happens in each of these.
+        let live = from.resume()?;
+        let behind = live.replica.behind_repeated(addr);
+        let (addr, mut rounds) = behind.map_or((addr, ROUNDS), |behind| (behind, 1));
+        let mut total = self.arrivals_between(live, &from.position, addr, end)?;
+        let mut end = end.clone();
+        while total > 2 * rounds
+            && let Some((mark, name)) = self.go_to_arrival(from, &end, addr, total - rounds)?
+        {
+            if let Some(hit) = self.last_hit(&mark, &name, Patience::FewHits)? {
+                return Ok(Some(hit));
+            }
+            (end, total, rounds) = (mark.position, total - rounds, rounds * MORE);
+        }
+        self.last_hit(from, &end, Patience::Endless)
+    }
+
+    /// A mark behind an event of the process that lies between these: so many events before the end, or in
+    /// the middle if there are not so many.
+    fn event_between(
+        &mut self,
+        from: &Position,
+        end: &Position,
+        events: u64,
+    ) -> Result<Option<Mark<'t>>, Trouble> {
+        let last = if end.legs.is_empty() { end.event.0.saturating_sub(1) } else { end.event.0 };
+        let between = last.saturating_sub(from.event.0);
+        for back in [events.min(between.div_ceil(2)), 1] {
+            let event = EventSeq(last.saturating_sub(back.saturating_sub(1)));
+            if event <= from.event {
+                continue;
+            }
+            let mut live = self.travel(&Position::at(event))?;
+            let (event, _) = live.replica.done();
+            if event > from.event && live.replica.is_at_event() {
+                return Ok(Mark::of(&mut live, Position::at(event))?);
+            }
+        }
+        Ok(None)
+    }
+}
