@@ -219,6 +219,52 @@ fn arrivals(legs: &[Leg]) -> BTreeSet<Addr> {
     legs.iter().filter_map(addr).collect()
 }
 
+impl Goal<'_> {
+    /// From here on the program counts the arrivals by itself that this leg, which comes next, and those that
+    /// are gone, are named by: each would be a stop.
+    fn ask_for_counts(
+        &mut self,
+        live: &mut Live<'_>,
+        leg: Option<&Leg>,
+        is_near: bool,
+    ) -> Result<(), Trouble> {
+        if let Some(Leg::Arrive { addr, n }) = leg
+            && !self.done.is_asked
+            && self.stops.is_none_or(|stops| !stops.contains(addr))
+        {
+            self.done.is_asked = true;
+            let stop_at = self.done.base.wrapping_add(*n);
+            if stop_at > live.replica.traps().arrivals(*addr).saturating_add(FEW) {
+                live.replica.count_arrivals(*addr, Some(stop_at))?;
+            }
+        }
+        if is_near && !self.done.is_passed_asked {
+            self.done.is_passed_asked = true;
+            for addr in self.passed() {
+                live.replica.count_arrivals(addr, None)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The watches of a leg, and behind them those that the caller wants to hear of. Those for which there is no
+/// debug register left are watched without one.
+fn together(own: &[Piece], wanted: &[Piece]) -> Vec<Piece> {
+    let others = wanted.iter().filter(|watch| !own.contains(watch));
+    let mut room = WATCHES_MAX;
+    let fitting = |piece: &Piece| {
+        if let Piece::Register(_) = piece {
+            match room.checked_sub(1) {
+                Some(left) => room = left,
+                None => return piece.without_register(),
+            }
+        }
+        *piece
+    };
+    own.iter().chain(others).map(fitting).collect()
+}
+
 impl<'t> Session<'t> {
     /// Lets a replica go on toward a position, up to its next stop. None: it is there. The points that the
     /// position counts are in it; `watches` are those that the caller wants to hear of, and `wanted` is what
@@ -239,43 +285,17 @@ impl<'t> Session<'t> {
         if let Some(Leg::Back { .. }) = leg {
             return Err(super::travel::no_way(goal.position));
         }
-        if let Some(Leg::Trigger { watches: own, .. }) = &leg {
-            let others = watches.iter().filter(|watch| !own.contains(watch));
-            let mut room = WATCHES_MAX;
-            let fitting = |piece: &Piece| {
-                if let Piece::Register(_) = piece {
-                    match room.checked_sub(1) {
-                        Some(left) => room = left,
-                        None => return piece.without_register(),
-                    }
-                }
-                *piece
-            };
-            let all: Vec<Piece> = own.iter().chain(others).map(fitting).collect();
-            live.replica.set_watches(&all)?;
-        } else {
-            live.replica.set_watches(watches)?;
+        match &leg {
+            Some(Leg::Trigger { watches: own, .. }) => live.replica.set_watches(&together(own, watches))?,
+            _ => live.replica.set_watches(watches)?,
         }
         let next = live.replica.next_event()?.map(|event| (event.tid, is_step(&event.kind)));
         let is_stepping =
             matches!(leg, Some(Leg::Step { tid, .. }) if next.is_some_and(|(next, _)| next == tid));
         if is_stepping || wanted.step {
             live.replica.end_counts()?;
-        } else if let Some(Leg::Arrive { addr, n }) = leg
-            && !goal.done.is_asked
-            && goal.stops.is_none_or(|stops| !stops.contains(&addr))
-        {
-            goal.done.is_asked = true;
-            let stop_at = goal.done.base.wrapping_add(n);
-            if stop_at > live.replica.traps().arrivals(addr).saturating_add(FEW) {
-                live.replica.count_arrivals(addr, Some(stop_at))?;
-            }
-        }
-        if is_near && !is_stepping && !wanted.step && !goal.done.is_passed_asked {
-            goal.done.is_passed_asked = true;
-            for addr in goal.passed() {
-                live.replica.count_arrivals(addr, None)?;
-            }
+        } else {
+            goal.ask_for_counts(live, leg.as_ref(), is_near)?;
         }
         let interrupt = self.stopper.interrupt.clone();
         let limit = Limit {

@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::{
     CHECKPOINT_EVERY, Report, Session, Trouble, Why,
     backward::{Found, Patience},
-    forward::Way,
     history::Mark,
     place::Position,
     strides::Stride,
+    way::Way,
 };
 
 /// What is called near of where the user has stopped the program.

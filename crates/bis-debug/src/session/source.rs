@@ -17,7 +17,7 @@ use bis_trace::{
 };
 use bis_tracee::debug::{self, Access, Watch};
 
-use super::{Report, Session, Trouble, Why, images, place::Position};
+use super::{Report, Session, Trouble, Why, begin::images, place::Position};
 
 /// What is larger cannot be watched by the processor's registers: each has eight bytes.
 const AREA_MAX: u64 = 8 * debug::COUNT as u64;

@@ -17,10 +17,10 @@ use bis_trace::types::{Addr, EventSeq};
 
 use super::{
     Live, Session, Trouble,
-    forward::Way,
     goal::Goal,
     history::Mark,
     place::{Leg, Position},
+    way::Way,
 };
 
 /// How long the program takes to count one arrival, nanoseconds: some 25 where it does nothing else.

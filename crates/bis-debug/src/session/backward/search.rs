@@ -12,16 +12,19 @@ use bis_trace::{
 use super::{
     super::{
         CHECKPOINT_EVERY, Catch, Live, Report, Session, Trouble, Why,
-        forward::{EVENT_AWAITED, Told, Way, call_of},
+        forward::EVENT_AWAITED,
         goal::Goal,
         history::Mark,
         place::{Leg, Position},
         points::Asker,
+        told::{Told, call_of},
         travel::no_way,
         unexpected,
+        way::Way,
     },
     Hit, Hits, Patience,
 };
+use crate::protocol::command::PointKind;
 
 /// More than this is not looked at one by one before shorter ways are tried.
 const HITS_MAX: u64 = 200;
@@ -290,7 +293,7 @@ impl<'t> Session<'t> {
         let asker = &mut Asker { replica: &live.replica, target: &self.target, tid };
         if let Some(point) = self.points.breakpoint_at(addr, asker).filter(|point| point.commands.is_empty())
         {
-            let is_hardware = point.kind == crate::protocol::command::PointKind::Hardware;
+            let is_hardware = point.kind == PointKind::Hardware;
             return Some(Report { tid, why: Why::Breakpoint { is_hardware } });
         }
         self.hooked_call(&live.replica, tid, addr).map(|why| Report { tid, why })

@@ -1,0 +1,126 @@
+//! Single steps of a task, and all steps in a range of instructions.
+
+use bis_replay::{Limit, Stop};
+use bis_trace::types::{Addr, Tid};
+
+use super::super::{
+    Report, Session, Trouble, Why,
+    place::{Leg, Position},
+    range::STEPS,
+    source::Further,
+    trail::Due,
+    way::Way,
+};
+
+impl Session<'_> {
+    pub(super) fn step_range(&mut self, tid: Tid, range: Option<(Addr, Addr)>) -> Result<Report, Trouble> {
+        if let Some(end) = self.at_end(Some((tid, range)))? {
+            return Ok(end);
+        }
+        // Points that were there stay: their arrivals go on being counted.
+        let mut points = self.places(&self.live.replica);
+        points.extend(self.live.replica.traps().all_counts().keys());
+        self.live.replica.set_points(&points)?;
+        let watches = self.points.watches();
+        self.live.replica.set_watches(&watches)?;
+        self.live.replica.acknowledge();
+        self.host.is_audible = true;
+        let mut way = Way::new(self, &self.live, self.position.clone());
+        let limit = Limit { signals: true, end: true, ..Limit::default() };
+        let (mut exits, mut count) = (None, 0);
+        loop {
+            let from = self.position.clone();
+            match self.step_live((tid, range), &limit, &mut way)? {
+                Ok(()) => {}
+                Err(report) => return Ok(report),
+            }
+            let (event, _) = self.live.replica.done();
+            let base = if event == from.event { from } else { Position::at(event) };
+            // Behind an event that is the step, nothing was executed.
+            let is_behind = self.live.replica.is_at_event() && event != base.event;
+            self.position = if is_behind || self.live.replica.is_at_event() {
+                Position::at(event)
+            } else {
+                base.then(Leg::Step { tid, n: 1 })
+            };
+            let registers = self.live.replica.registers(tid);
+            let rip = registers.map_or(0, |registers| registers.rip);
+            if let Some(why) = self.hooked_call(&self.live.replica, tid, Addr(rip)) {
+                return Ok(Report { tid, why });
+            }
+            let in_range = range.is_some_and(|(start, end)| (start..end).contains(&Addr(rip)));
+            if !in_range || self.points.breakpoints().contains(&Addr(rip)) {
+                return Ok(Report { tid, why: Why::Step });
+            }
+            if self.stopper.take() {
+                return Ok(Report { tid, why: Why::Interrupted });
+            }
+            count += 1;
+            if count == STEPS {
+                exits = range.and_then(|range| self.exits_of(tid, range));
+            }
+            let Some(exits) = exits.clone() else { continue };
+            let report = self.run_to_exit(exits)?;
+            let rip = self.live.replica.registers(tid).map_or(0, |registers| registers.rip);
+            let in_range = range.is_some_and(|(start, end)| (start..end).contains(&Addr(rip)));
+            if report.why != Why::Step || !in_range {
+                return Ok(report);
+            }
+            way = Way::new(self, &self.live, self.position.clone());
+        }
+    }
+
+    /// One instruction of this task. The inner error is what stopped it before.
+    fn step_live(
+        &mut self,
+        (tid, range): (Tid, Option<(Addr, Addr)>),
+        limit: &Limit<'_>,
+        way: &mut Way,
+    ) -> Result<Result<(), Report>, Trouble> {
+        loop {
+            let mut event = self.peek()?;
+            if event.is_none() && self.is_live() {
+                if let Further::Stopped(report) = self.further(Some((tid, range)))? {
+                    self.position = Position::at(self.live.replica.done().0);
+                    return Ok(Err(report));
+                }
+                event = self.peek()?;
+            }
+            let before = event.as_ref().and_then(|event| event.caught_call(self));
+            let is_own = event.as_ref().is_some_and(|event| event.tid == tid);
+            let is_its_step = event.as_ref().is_some_and(|event| event.is_step);
+            let limit = Limit { step: is_own, each_event: true, before, ..*limit };
+            let stop = match self.advance_live(&limit) {
+                Ok(stop) => stop,
+                Err(halt) => return Ok(Err(self.broken(halt))),
+            };
+            match stop {
+                Stop::Stepped(_) => return Ok(Ok(())),
+                Stop::Event(_) => {
+                    if let Some(report) = self.at_event(way, event)? {
+                        return Ok(Err(report));
+                    }
+                    if is_own && is_its_step {
+                        return Ok(Ok(()));
+                    }
+                }
+                Stop::Interrupted => {
+                    self.stopper.interrupt.take();
+                    if self.stopper.take() {
+                        return Ok(Err(Report { tid, why: Why::Interrupted }));
+                    }
+                }
+                // A breakpoint that the client does not have in now, or whose condition does not hold.
+                stop => {
+                    let is_step = is_own && matches!(stop, Stop::Watched(..));
+                    if let Some(report) = self.at_stop(way, stop, &mut Due::Not)? {
+                        return Ok(Err(report));
+                    }
+                    if is_step {
+                        return Ok(Ok(()));
+                    }
+                }
+            }
+        }
+    }
+}
