@@ -1,0 +1,199 @@
+//! How a window is made: a replica goes step by step from a copy on its way to a position, and each step is
+//! remembered.
+
+use bis_replay::Stop;
+
+use super::{
+    super::{
+        Live, Session, Trouble,
+        climb::{Climb, Rung},
+        goal::Goal,
+        history::Mark,
+        passed::Passed,
+        place::Position,
+        unexpected,
+    },
+    Name, Part, Step, Window, executes, is_behind_hook, one_step,
+};
+
+/// Steps between two copies in a window.
+const COPY_EVERY: usize = 400;
+
+/// The most steps that a window has.
+const WINDOW_MAX: usize = 100_000;
+
+/// A window with fewer steps is begun as early as the copy before, if that is no more steps in front of the
+/// end.
+const LONG_ENOUGH: usize = 100;
+const NEAR_ENOUGH: usize = 200;
+
+/// What has come of one step to a position.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::session) enum Stepped {
+    Gone,
+    /// The replica stands where it stood.
+    Not,
+    There,
+}
+
+impl<'t> Session<'t> {
+    /// The instructions in front of a position. There are none in it where it begins behind an event, and
+    /// only others come then.
+    pub(super) fn make_window(&mut self, end: &Position) -> Result<Option<Window<'t>>, Trouble> {
+        self.windows(end, |window| {
+            window.steps.first().is_some_and(|first| first.name == Name::Event)
+                || window.steps.iter().any(|step| step.part != Part::None)
+        })
+    }
+
+    /// The same, with at least so many steps.
+    pub(super) fn make_window_of(&mut self, end: &Position, n: u64) -> Result<Option<Window<'t>>, Trouble> {
+        self.windows(end, |window| window.steps.len() as u64 >= n)
+    }
+
+    /// A window that is enough.
+    fn windows(
+        &mut self,
+        end: &Position,
+        is_enough: impl Fn(&Window<'t>) -> bool,
+    ) -> Result<Option<Window<'t>>, Trouble> {
+        let own_end = self.exact(end)?;
+        let mut tried: Option<Mark<'t>> = None;
+        while let Some(mut climb) = self.climb(&own_end, tried.as_ref())? {
+            // From the last copy that is in front of the place, step by step.
+            while let Some(rung) = climb.rungs.pop() {
+                let window = match climb.steps.take() {
+                    Some(steps) => steps.begin_at(rung.copy, rung.image),
+                    None => self.window_from(rung, climb.from.clone(), &climb.end, &own_end)?,
+                };
+                tracing::debug!(steps = window.len(), end = %window.end, "a window");
+                if !is_enough(&window) {
+                    climb.steps_before = 0;
+                    continue;
+                }
+                // Who has gone one step back goes others; each window takes time.
+                let longer = self.longer(&mut climb, &window, &own_end)?;
+                let is_longer = |longer: &Window<'t>| longer.len() > window.len() && is_enough(longer);
+                climb.keep_in(&mut self.passed);
+                if !self.history.count_also(self.passed.pids()) {
+                    self.passed = Passed::default();
+                }
+                return Ok(Some(longer.filter(is_longer).unwrap_or(window)));
+            }
+            // The mark may be at the very place, by another name, or within the same instruction.
+            tried = Some(climb.from);
+        }
+        Ok(None)
+    }
+
+    /// One that begins some more rounds before this one, or at the copy before, if that is near.
+    fn longer(
+        &mut self,
+        climb: &mut Climb<'t>,
+        window: &Window<'t>,
+        own_end: &Position,
+    ) -> Result<Option<Window<'t>>, Trouble> {
+        let Climb { from, end, rungs, steps_before, .. } = climb;
+        let Some(mut before) = rungs.pop() else { return Ok(None) };
+        match self.farther(&mut before, end, &window.addresses())? {
+            Some(farther) => self.window_from(farther, from.clone(), end, own_end).map(Some),
+            None if window.len() < LONG_ENOUGH && *steps_before < NEAR_ENOUGH => {
+                self.near_window_from(before, from.clone(), end, own_end)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// What lies between a rung and a position.
+    fn window_from(
+        &mut self,
+        Rung { mut copy, done, image }: Rung<'t>,
+        from: Mark<'t>,
+        end: &Position,
+        own_end: &Position,
+    ) -> Result<Window<'t>, Trouble> {
+        let (replica, company) = copy.resume()?;
+        let mut live = Live::new(replica, company, image);
+        let mut goal = Goal { done, ..Goal::new(end) };
+        let mut window = Window::new(from, own_end.clone()).begin_at(copy, image);
+        // The copy may have been made while the program counted, in the middle of that.
+        live.replica.end_counts()?;
+        Self::have_points(&mut live, end, None)?;
+        while self.one_step_to(&mut live, &mut goal, &mut window)? != Stepped::There {}
+        Ok(window)
+    }
+
+    /// The same, if it is near.
+    fn near_window_from(
+        &mut self,
+        mut rung: Rung<'t>,
+        from: Mark<'t>,
+        end: &Position,
+        own_end: &Position,
+    ) -> Result<Option<Window<'t>>, Trouble> {
+        let (mut live, mut goal) = rung.resume_without_counts(end)?;
+        Self::have_points(&mut live, end, None)?;
+        let mut window = Window::new(from, own_end.clone());
+        for _ in 0..NEAR_ENOUGH {
+            if self.one_step_to(&mut live, &mut goal, &mut window)? == Stepped::There {
+                return Ok(Some(window.begin_at(rung.copy, rung.image)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Goes one step to a position, and remembers it. The replica has the points that the position counts.
+    pub(in crate::session) fn one_step_to(
+        &mut self,
+        live: &mut Live<'t>,
+        goal: &mut Goal<'_>,
+        window: &mut Window<'t>,
+    ) -> Result<Stepped, Trouble> {
+        if goal.is_reached(live)? {
+            return Ok(Stepped::There);
+        }
+        let Some(next) = live.replica.next_event()? else { return Ok(Stepped::There) };
+        let (tid, part, executes) = (next.tid, Part::of(&next.kind), executes(&next.kind));
+        let (event, _) = live.replica.done();
+        let rip = live.replica.registers(tid).map_or(0, |registers| registers.rip);
+        let is_standing = live.replica.is_standing(tid);
+        let is_at_event = live.replica.is_at_event();
+        let is_within = live.replica.is_within(tid);
+        if window.steps.len() >= WINDOW_MAX {
+            window.forget_half();
+        }
+        let count = window.steps.len();
+        let is_copied = window.copies.last().is_some_and(|(at, ..)| *at == count);
+        if count > 0
+            && count.is_multiple_of(COPY_EVERY)
+            && !is_copied
+            && let Some(copy) = live.replica.checkpoint(&mut live.company)?
+        {
+            window.copies.push((count, copy, live.image));
+        }
+        let there = live.replica.underway().filter(|(_, is_there)| *is_there);
+        let before = there.filter(|(event, _)| is_behind_hook(event)).map(|(event, _)| event.seq);
+        let limit = one_step(live)?;
+        let Some(stop) = self.toward(live, goal, &[], &limit)? else { return Ok(Stepped::There) };
+        let (part, is_executed) = match &stop {
+            Stop::Before(_) if limit.signals => (Part::All, true),
+            Stop::Stepped(_) | Stop::Watched(..) => (Part::All, true),
+            Stop::Event(_) => (part, executes),
+            // It has not gone on, or is there.
+            Stop::Point(..) | Stop::Before(_) | Stop::Interrupted => return Ok(Stepped::Not),
+            Stop::End | Stop::Cut => return Ok(Stepped::There),
+            stop => return Err(unexpected(stop)),
+        };
+        // The copy was made in the middle of an instruction: of that, this is the rest.
+        let part = if is_within { Part::None } else { part };
+        let name = match () {
+            () if is_within => Name::None,
+            () if before.is_some() => before.map_or(Name::None, Name::Before),
+            () if is_at_event || is_standing => Name::Event,
+            () if is_executed => Name::Arrival,
+            () => Name::None,
+        };
+        window.steps.push(Step { event, tid, rip, name, part });
+        Ok(Stepped::Gone)
+    }
+}

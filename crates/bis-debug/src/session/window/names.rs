@@ -1,0 +1,177 @@
+//! How a place in a window is named: by its number from the window's end, and exactly, by how it is gone to.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use bis_replay::{Halt, Limit, ReplayError, Stop};
+use bis_trace::types::{Addr, EventSeq};
+
+use super::{
+    super::{
+        Live, Session, Trouble,
+        goal::Goal,
+        place::{Leg, Position},
+    },
+    Name, Part, Step, Window,
+};
+
+impl Window<'_> {
+    /// Where the arrivals of an interval are counted from, up to a place in the window.
+    fn base(&self, event: EventSeq) -> Position {
+        if self.from.position.event == event { self.from.position.clone() } else { Position::at(event) }
+    }
+
+    /// The name of the place before a step, if it is in the interval in which the window ends, with an
+    /// arrival and some steps behind it: so many steps behind that arrival, or an earlier one at the same
+    /// address.
+    fn name_by_arrival(&self, index: usize) -> Option<Position> {
+        let step = self.steps.get(index)?;
+        let (addr, last, prefix, behind) = match self.end.legs.as_slice() {
+            [prefix @ .., Leg::Arrive { addr, n }] => (*addr, *n, prefix, 0),
+            [prefix @ .., Leg::Arrive { addr, n }, Leg::Step { tid, n: behind }] if *tid == step.tid => {
+                (*addr, *n, prefix, *behind)
+            }
+            _ => return None,
+        };
+        let is_here = |other: &Step| other.event == self.end.event && other.tid == step.tid;
+        let prefix = Position { event: self.end.event, legs: prefix.to_vec() };
+        let name = |n: u64, steps: u64| {
+            let arrival = prefix.then(Leg::Arrive { addr, n });
+            if steps == 0 { arrival } else { arrival.then(Leg::Step { tid: step.tid, n: steps }) }
+        };
+        let steps = |steps: &[Step]| steps.iter().filter(|step| step.part == Part::All).count() as u64;
+        if !self.steps[index..].iter().all(is_here) {
+            return None;
+        }
+        if let Some(steps) = behind.checked_sub(steps(&self.steps[index..])) {
+            return Some(name(last, steps));
+        }
+        // The place of the arrival that the end is named by.
+        let mut left = behind;
+        let mut at = self.steps.len();
+        while left > 0 {
+            at = at.checked_sub(1)?;
+            left -= u64::from(self.steps[at].part == Part::All);
+        }
+        let is_arrival = |step: &&Step| step.rip == addr.0 && step.name == Name::Arrival;
+        if behind > 0 && !self.steps.get(at).is_some_and(|step| is_arrival(&step)) {
+            return None;
+        }
+        let begin = self.steps[..=index].iter().rposition(|step| is_arrival(&step))?;
+        let later = &self.steps[begin..at];
+        if !later.iter().all(is_here) {
+            return None;
+        }
+        let n = last.checked_sub(later.iter().filter(is_arrival).count() as u64).filter(|n| *n > 0)?;
+        Some(name(n, steps(&self.steps[begin..index])))
+    }
+}
+
+impl<'t> Session<'t> {
+    /// The position of a step of the window. Its exact name takes a run, and is found when it is needed.
+    pub(super) fn window_position(&self, index: usize) -> Position {
+        let Some(window) = &self.window else { return self.position.clone() };
+        let Some(step) = window.steps.get(index) else { return window.end.clone() };
+        match step.name {
+            Name::Event => return Position::at(step.event),
+            Name::Before(seq) => return Position::at(step.event).then(Leg::Before(seq)),
+            Name::Arrival | Name::None => {}
+        }
+        let n = (window.steps.len() - index) as u64;
+        Position { event: step.event, legs: vec![Leg::Back { n, of: Arc::new(window.end.clone()) }] }
+    }
+
+    /// A position that says how it is reached by going forward alone: one that was found by steps back is
+    /// given the number of the arrival.
+    pub(in crate::session) fn exact(&mut self, position: &Position) -> Result<Position, Trouble> {
+        let Some(Leg::Back { n, of }) = position.legs.first() else { return Ok(position.clone()) };
+        let of = self.exact(of)?;
+        if self.window.as_ref().is_none_or(|window| window.end != of) {
+            self.in_window = None;
+            self.window = self.make_window_of(&of, *n)?;
+        }
+        let Some(window) = &self.window else { return Err(unknown()) };
+        let back = usize::try_from(*n).unwrap_or(usize::MAX);
+        let Some(index) = window.steps.len().checked_sub(back) else { return Err(unknown()) };
+        let Some(step) = window.steps.get(index).copied() else { return Err(unknown()) };
+        let mut exact = match step.name {
+            Name::Event => Position::at(step.event),
+            Name::Before(seq) => Position::at(step.event).then(Leg::Before(seq)),
+            Name::None => return Err(unknown()),
+            Name::Arrival if let Some(near) = window.name_by_arrival(index) => near,
+            Name::Arrival => {
+                let later = window.steps[index..].iter();
+                let is_same = |other: &&Step| {
+                    other.event == step.event && other.rip == step.rip && other.name == Name::Arrival
+                };
+                let later = later.filter(is_same).count() as u64;
+                let base = window.base(step.event);
+                let live = self.travel(&base)?;
+                let total = self.arrivals_between(live, &base, Addr(step.rip), &of)?;
+                match (total + 1).checked_sub(later) {
+                    None => return Err(unknown()),
+                    // The first of them is the one that has given the mark its name.
+                    Some(0) if matches!(base.legs.last(), Some(Leg::Arrive { addr, .. }) if *addr == Addr(step.rip)) => {
+                        base
+                    }
+                    Some(0) => return Err(unknown()),
+                    Some(n) => base.then(Leg::Arrive { addr: Addr(step.rip), n }),
+                }
+            }
+        };
+        for leg in position.legs.iter().skip(1) {
+            exact = exact.then(leg.clone());
+        }
+        if self.position == *position {
+            self.position = exact.clone();
+        }
+        if let Some((known, _)) = self.in_window.as_mut().filter(|(known, _)| known == position) {
+            *known = exact.clone();
+        }
+        Ok(exact)
+    }
+
+    /// How often tasks arrive at an address behind this place, where a replica stands, up to the next event;
+    /// or in front of this position, if that is in the same interval.
+    pub(in crate::session) fn arrivals_between(
+        &mut self,
+        mut live: Live<'t>,
+        base: &Position,
+        addr: Addr,
+        end: &Position,
+    ) -> Result<u64, Trouble> {
+        let name = self.history.name(end);
+        // Its newest name may not go on from there.
+        let end = if name.done_at(base).is_some() { &name } else { end };
+        let is_inside = end.event == base.event;
+        let mut points = if is_inside { end.arrivals() } else { BTreeSet::new() };
+        points.extend(live.replica.traps().all_counts().keys());
+        points.insert(addr);
+        live.replica.set_points(&points)?;
+        live.replica.set_watches(&[])?;
+        let first = live.replica.traps().arrivals(addr);
+        if !is_inside {
+            live.replica.count_arrivals(addr, None)?;
+            loop {
+                match self.run_until(&mut live, &Limit { each_event: true, ..Limit::default() })? {
+                    Stop::Point(..) => {}
+                    _ => return Ok(live.replica.traps().arrivals_before(addr) - first),
+                }
+            }
+        }
+        let Some(mut goal) = Goal::from(end, &live, base) else { return Err(unknown()) };
+        if !end.arrivals().contains(&addr) {
+            live.replica.count_arrivals(addr, None)?;
+        }
+        while self.toward(&mut live, &mut goal, &[], &Limit::default())?.is_some() {}
+        // The arrival that ends the way is not in front of it.
+        let next = live.replica.next_event()?.map(|event| event.tid);
+        let is_at = |tid| live.replica.registers(tid).is_ok_and(|registers| registers.rip == addr.0);
+        let ends_here = next.is_some_and(|tid| is_at(tid) && live.replica.is_counted(tid));
+        Ok(live.replica.traps().arrivals(addr) - first - u64::from(ends_here))
+    }
+}
+
+pub(super) fn unknown() -> Trouble {
+    let what = "a position is known only by what came behind it, and that is forgotten";
+    Trouble::Halt(Halt::Failed(ReplayError::Machine(what.into())))
+}
