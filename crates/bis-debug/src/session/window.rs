@@ -6,8 +6,8 @@
 //!
 //! How a window is made is in `window/make.rs`, and how its places are named in `window/names.rs`. A place in
 //! a window has a name at once that says how many steps in front of the window's end it is. Its *exact* name
-//! says how to get there by going forward alone: so many steps behind the nearest arrival in the window at the
-//! address by which the end is named. Where there is none, it takes a run from the mark before: how often
+//! says how to get there by going forward alone: so many steps behind the nearest arrival in the window at
+//! the address by which the end is named. Where there is none, it takes a run from the mark before: how often
 //! tasks arrive at the place's address up to the end of the window, less those that are in the window from
 //! there on.
 
