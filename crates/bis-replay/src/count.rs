@@ -56,33 +56,17 @@ impl Replica<'_> {
         };
         if !*is_near {
             let early = wanted.saturating_sub(skid);
-            if early > 0 {
-                if !std::mem::replace(is_asked, true) {
-                    task.stop_at(&self.space.memory, early)?;
-                }
-                let place = loop {
-                    match self.go(task, who, host, limit)? {
-                        Gone::Place(place) => break place,
-                        // The count's trap is a part of the instruction that is counted.
-                        Gone::Stopped(Stop::Stepped(_) | Stop::Moment(_))
-                            if self.is_dense()
-                                && task.regs()?.rip.wrapping_add(1) == pause.trap
-                                && task.count(&self.space.memory)? == Some(wanted) => {}
-                        Gone::Stopped(stop) => return Ok(Reach::Stopped(stop)),
-                    }
-                };
-                self.must_be_near(task, who, pause, wanted, &place)?;
+            if early > 0
+                && let Some(stop) =
+                    self.come_near(task, who, (pause, wanted, early), is_asked, host, limit)?
+            {
+                return Ok(Reach::Stopped(stop));
             }
             *is_near = true;
-            if self.is_dense() {
-                // It stands behind the trap, which the program does not have.
-                task.set_regs(&behind_count(&task.regs()?, &pause.regs))?;
-                if limit.step && self.is_attended {
-                    return Ok(Reach::Stopped(Stop::Stepped(who.tid)));
-                }
-                if self.traps.has_moments() {
-                    return Ok(Reach::Stopped(Stop::Moment(who.tid)));
-                }
+            if self.is_dense()
+                && let Some(stop) = self.leave_trap(task, who, pause, limit)?
+            {
+                return Ok(Reach::Stopped(stop));
             }
         }
         if slot.is_none() {
@@ -121,6 +105,50 @@ impl Replica<'_> {
             return Ok(Reach::There);
         }
         Err(self.missed(task, who, pause, wanted, &place))
+    }
+
+    /// Lets the task run to `early` counts, up to where it can be stopped exactly; or to a stop before.
+    fn come_near(
+        &mut self,
+        task: &mut Task,
+        who: Who,
+        (pause, wanted, early): (&Pause, u64, u64),
+        is_asked: &mut bool,
+        host: &mut dyn Host,
+        limit: &Limit<'_>,
+    ) -> Result<Option<Stop>, Halt> {
+        if !std::mem::replace(is_asked, true) {
+            task.stop_at(&self.space.memory, early)?;
+        }
+        let place = loop {
+            match self.go(task, who, host, limit)? {
+                Gone::Place(place) => break place,
+                // The count's trap is a part of the instruction that is counted.
+                Gone::Stopped(Stop::Stepped(_) | Stop::Moment(_))
+                    if self.is_dense()
+                        && task.regs()?.rip.wrapping_add(1) == pause.trap
+                        && task.count(&self.space.memory)? == Some(wanted) => {}
+                Gone::Stopped(stop) => return Ok(Some(stop)),
+            }
+        };
+        self.must_be_near(task, who, pause, wanted, &place)?;
+        Ok(None)
+    }
+
+    /// In text that counts, the task stands behind the count's trap, which the program does not have: it is
+    /// put to where it stands in its own text. A stop: its driver wants to hear of that place.
+    fn leave_trap(
+        &mut self,
+        task: &mut Task,
+        who: Who,
+        pause: &Pause,
+        limit: &Limit<'_>,
+    ) -> Result<Option<Stop>, Halt> {
+        task.set_regs(&behind_count(&task.regs()?, &pause.regs))?;
+        if limit.step && self.is_attended {
+            return Ok(Some(Stop::Stepped(who.tid)));
+        }
+        Ok(self.traps.has_moments().then_some(Stop::Moment(who.tid)))
     }
 
     /// The count is right: is all else, too?

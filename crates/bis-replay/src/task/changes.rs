@@ -7,7 +7,7 @@ use bis_agent::hooks::{Change, Places, entries};
 use bis_trace::types::{Addr, Registers};
 use bis_tracee::{TraceeError, debug::Triggered, maps, remote::Remote};
 
-use super::{Found, Hooked, Next, Run, Task};
+use super::{Found, Hooked, Run, Task, run::Next};
 use crate::{space, traps::Traps};
 
 impl Task {

@@ -1,0 +1,142 @@
+//! The check that a task has come to its event's place, and nowhere else; and what it has come to in words.
+
+use bis_agent::hooks::{SAFEPOINT, entries};
+use bis_trace::{
+    event::{Insn, SignalEvent, SignalPoint},
+    types::{Addr, Registers, Signal},
+};
+
+use crate::{
+    divergence::{Brief, Leave, call_name},
+    error::Halt,
+    replica::{Mismatch, Replica, Who},
+    task::{Found, Hooked, Place, Task, fault_text, info_of},
+};
+
+fn call_text(nr: u64, rip: Addr) -> String {
+    format!("{} at {rip:#x}", call_name(nr))
+}
+
+pub(crate) fn found_text(place: &Place) -> String {
+    match &place.found {
+        Found::Call => call_text(place.regs.orig_rax, place.regs.ip()),
+        Found::Fault(info) => fault_text(info.signal(), info, place.regs.ip()),
+        Found::Safepoint => "a stop after the last hooked call".into(),
+        Found::Breakpoint => format!("a breakpoint at {:#x}", place.regs.rip),
+        Found::Tick => format!("a count at {:#x}", place.regs.rip),
+        Found::Seen => format!("a look at its own text at {:#x}", place.regs.rip),
+        Found::OtherCall => "a hooked call that is not the one in the log".into(),
+        Found::Dead => "the task was killed".into(),
+        Found::Point(_) | Found::Watched(_) | Found::Guarded(_) | Found::Stepped | Found::Interrupted => {
+            format!("a stop for a debugger at {:#x}", place.regs.rip)
+        }
+    }
+}
+
+pub(super) fn signal_text(event: &SignalEvent) -> String {
+    format!("{} at {:#x}", event.signal, event.before.rip)
+}
+
+impl Replica<'_> {
+    /// Have the hooks consumed all of the log?
+    pub(super) fn check_log(
+        &self,
+        task: &Task,
+        who: Who,
+        hooked: Option<&Hooked>,
+        place: &Place,
+    ) -> Result<(), Halt> {
+        let Some(hooked) = hooked else { return Ok(()) };
+        let used = usize::try_from(self.space.log_used()?).unwrap_or(usize::MAX);
+        if used == hooked.log.len() {
+            return Ok(());
+        }
+        let next = entries(hooked.log.get(used..).unwrap_or_default()).next();
+        let expected = match next {
+            Some(entry) => format!("{} in its hook", call_name(entry.nr.into())),
+            None => "the end of the log of hooked calls".into(),
+        };
+        Err(self.diverged(task, who, Mismatch::new(expected, found_text(place), place.regs)))
+    }
+
+    pub(super) fn must_be_call(
+        &self,
+        task: &Task,
+        who: Who,
+        nr: u64,
+        entry: &Registers,
+        place: &Place,
+    ) -> Result<(), Halt> {
+        let expected = || call_text(nr, entry.ip());
+        let wanted = if nr == SAFEPOINT { Found::Safepoint } else { Found::Call };
+        if place.found != wanted || place.regs.orig_rax != nr {
+            return Err(self.elsewhere(task, who, expected(), place, entry, Leave::Nothing));
+        }
+        self.must_equal(task, who, expected(), entry, &place.regs, Leave::Nothing)
+    }
+
+    pub(super) fn must_be_instruction(
+        &self,
+        task: &Task,
+        who: Who,
+        insn: Insn,
+        before: &Registers,
+        place: &Place,
+    ) -> Result<(), Halt> {
+        let expected = || format!("{} at {:#x}", Brief::Instruction(insn), before.rip);
+        // A trapped instruction is a general protection fault, which has no address.
+        let trapped =
+            matches!(place.found, Found::Fault(info) if info.signal() == Signal::SEGV && info.code() == 0x80);
+        if !trapped {
+            return Err(self.elsewhere(task, who, expected(), place, before, Leave::OrigRax));
+        }
+        self.must_equal(task, who, expected(), before, &place.regs, Leave::OrigRax)
+    }
+
+    /// The task has stopped where a signal took effect that came while it ran.
+    pub(super) fn must_be_signal(
+        &self,
+        task: &mut Task,
+        who: Who,
+        event: &SignalEvent,
+        mut place: Place,
+    ) -> Result<(), Halt> {
+        let expected = || signal_text(event);
+        match event.point {
+            SignalPoint::Fault => {
+                let Some(wanted) = info_of(&event.siginfo) else {
+                    return Err(self.inconsistent(who.seq, "a signal's information is not 128 bytes".into()));
+                };
+                let expected = || fault_text(event.signal, &wanted, event.before.ip());
+                let same = matches!(place.found, Found::Fault(info)
+                    if info.signal() == event.signal && info.code() == wanted.code() && info.addr() == wanted.addr());
+                if !same {
+                    return Err(self.elsewhere(task, who, expected(), &place, &event.before, Leave::OrigRax));
+                }
+                self.must_equal(task, who, expected(), &event.before, &place.regs, Leave::OrigRax)
+            }
+            SignalPoint::BeforeSyscall => {
+                if place.found != Found::Call {
+                    let expected = format!("{} before the system call", expected());
+                    return Err(self.elsewhere(task, who, expected, &place, &event.before, Leave::OrigRax));
+                }
+                // Back before the `syscall` instruction, which is two bytes long.
+                place.regs.rip = place.regs.rip.wrapping_sub(2);
+                place.regs.rax = place.regs.orig_rax;
+                self.must_equal(task, who, expected(), &event.before, &place.regs, Leave::OrigRax)?;
+                Ok(task.set_regs(&place.regs)?)
+            }
+            SignalPoint::AfterHook => {
+                if place.found != Found::Safepoint {
+                    let expected = format!("{} after a hooked call", expected());
+                    return Err(self.elsewhere(task, who, expected, &place, &event.before, Leave::OrigRax));
+                }
+                place.regs.rax = self.space.safepoint_rax()?;
+                (place.regs.rip, place.regs.rcx) = (event.before.rip, event.before.rip);
+                self.must_equal(task, who, expected(), &event.before, &place.regs, Leave::OrigRax)?;
+                Ok(task.set_regs(&place.regs)?)
+            }
+            SignalPoint::AfterEvent | SignalPoint::Anywhere => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! How a task gets to a pause that is known by its state: the first place with the registers and the memory
+//! that were recorded.
+
+use bis_trace::{event::Pause, types::Registers};
+use bis_tracee::place;
+
+use super::{Going, Gone, Reach, Search};
+use crate::{
+    divergence::{Leave, compare},
+    error::Halt,
+    host::Host,
+    replica::{Limit, Replica, Stop, Who},
+    seek::Seek,
+    task::{Found, Hooked, Interrupt, Place, Task},
+};
+
+/// A pause that is looked for by its state, and what the search has come to so far.
+struct Wanted<'a> {
+    who: Who,
+    pause: &'a Pause,
+    /// The log that is consumed at the place.
+    hooked: Option<&'a Hooked>,
+    /// As in [`How::loose`](crate::learnt::How::loose).
+    loose: bool,
+    skips: &'a mut u32,
+    passed: &'a mut u64,
+    looked_at: &'a mut Option<Box<Registers>>,
+    in_vain: &'a mut InVain,
+}
+
+/// Arrivals one after another at a place where all is right but memory that only a sum is known of, and that
+/// is the same each time: something on the stack that does not repeat (what an xsave left), and would be
+/// looked for for ever.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct InVain {
+    sum: u64,
+    times: u32,
+}
+
+impl InVain {
+    /// So many do not come about by a program that waits for that memory to change: seconds of them.
+    const TIMES_MAX: u32 = 20_000;
+
+    /// It was there again; `sum`, if nothing else was wrong.
+    pub(super) fn count(&mut self, sum: Option<u64>) {
+        match sum {
+            Some(sum) if sum == self.sum => self.times += 1,
+            sum => *self = InVain { sum: sum.unwrap_or(0), times: 0 },
+        }
+    }
+
+    fn is_for_ever(self) -> bool {
+        self.times >= Self::TIMES_MAX
+    }
+}
+
+/// What a search for a pause has come to.
+enum Sought {
+    Found(Place),
+    Missed(Place),
+    Stopped(Stop),
+}
+
+/// What a stop on the way is to a search for a pause.
+enum Looked {
+    Ended(Sought),
+    /// A fault that the search itself has brought about.
+    Forgiven,
+    /// It is not the place; there the task had these registers.
+    Passed(Registers),
+}
+
+impl Replica<'_> {
+    /// Lets the task run to where it was interrupted in the middle of its computation: the first place with
+    /// the state that was recorded, after all hooked calls of its log.
+    pub(super) fn reach_pause(
+        &mut self,
+        task: &mut Task,
+        who: Who,
+        pause: &Pause,
+        going: &mut Going,
+        host: &mut dyn Host,
+        limit: &Limit<'_>,
+    ) -> Result<Reach, Halt> {
+        let how = host.how(who.seq);
+        let Going { hooked, search: Search::State { seek: slot, skips, passed, looked_at, in_vain } } = going
+        else {
+            return Err(self.inconsistent(who.seq, "a place is looked for in two ways".into()));
+        };
+        let (hooked, loose) = (hooked.as_ref(), how.loose);
+        let mut wanted = Wanted { who, pause, hooked, loose, skips, passed, looked_at, in_vain };
+        if slot.is_none() {
+            host.begin_pause(self.entry.domain, who.seq);
+            *wanted.skips = how.skips;
+            let regs = task.regs()?;
+            if self.is_wanted(task, &mut wanted, &regs)? {
+                host.end_pause(self.entry.domain);
+                return Ok(Reach::There);
+            }
+            *wanted.looked_at = Some(Box::new(regs));
+        }
+        let Some(mut seek) = self.begin_seek(task, &mut wanted, slot.take(), !how.no_jump)? else {
+            host.end_pause(self.entry.domain);
+            return Ok(Reach::There);
+        };
+        let reached = self.seek_pause(task, &mut wanted, &mut seek, host, limit)?;
+        // Text is not protected any more for the sake of the search.
+        self.traps.areas.forget_mappings();
+        match reached {
+            Sought::Found(place) => {
+                seek.end(task, &self.space.memory, &place)?;
+                host.end_pause(self.entry.domain);
+                Ok(Reach::There)
+            }
+            Sought::Missed(place) => {
+                seek.end(task, &self.space.memory, &place)?;
+                let expected = format!(
+                    "a pause in the middle of computation at {:#x}, where it was {passed} times with other memory or \
+                     registers",
+                    pause.regs.rip
+                );
+                Err(self.elsewhere(task, who, expected, &place, &pause.regs, Leave::OrigRax))
+            }
+            Sought::Stopped(stop) => {
+                seek.stand_aside(task, &self.space.memory, pause)?;
+                *slot = Some(seek);
+                Ok(Reach::Stopped(stop))
+            }
+        }
+    }
+
+    /// A search, begun, or taken up where its driver has stopped the task for something else; none: the task
+    /// stands at the very place, where the search has ended.
+    fn begin_seek(
+        &self,
+        task: &mut Task,
+        wanted: &mut Wanted<'_>,
+        underway: Option<Seek>,
+        may_jump: bool,
+    ) -> Result<Option<Seek>, Halt> {
+        let pause = wanted.pause;
+        let Some(seek) = underway else { return Ok(Some(Seek::begin(task, pause, may_jump, true)?)) };
+        // Stopped on its way, it may have come to the very place; from there it may be led on by a jump of
+        // ours, past the breakpoint.
+        let regs = task.regs()?;
+        let is_new = |at: &Registers| !compare(at, &regs, Leave::OrigRax).is_empty();
+        if regs.rip != pause.regs.rip || !wanted.looked_at.as_deref().is_none_or(is_new) {
+            return Ok(Some(seek));
+        }
+        if self.is_wanted(task, wanted, &regs)? {
+            let place = Place { found: Found::Breakpoint, regs };
+            seek.end(task, &self.space.memory, &place)?;
+            return Ok(None);
+        }
+        *wanted.passed += 1;
+        *wanted.looked_at = Some(Box::new(regs));
+        Ok(Some(Seek::begin(task, pause, may_jump, true)?))
+    }
+
+    fn seek_pause(
+        &mut self,
+        task: &mut Task,
+        wanted: &mut Wanted<'_>,
+        seek: &mut Seek,
+        host: &mut dyn Host,
+        limit: &Limit<'_>,
+    ) -> Result<Sought, Halt> {
+        let (who, pause) = (wanted.who, wanted.pause);
+        if limit.step {
+            seek.stand_aside(task, &self.space.memory, pause)?;
+        }
+        // The driver wants it to stop, and it stands in the code that looks whether it is there.
+        let mut leaving = None;
+        let mut last = None;
+        loop {
+            let gone = match leaving {
+                None => self.go(task, who, host, limit)?,
+                Some(_) => self.go(task, who, host, &Limit { step: true, ..Limit::default() })?,
+            };
+            let place = match (gone, leaving.take()) {
+                (Gone::Stopped(stop), left) => {
+                    // A breakpoint that it has come to is counted, and must be told of; who asked, still
+                    // asks.
+                    let is_counted = matches!(stop, Stop::Point(..) | Stop::Watched(..));
+                    let stop = left.filter(|_| !is_counted).unwrap_or(stop);
+                    if seek.is_looking(task.regs()?.ip()) {
+                        leaving = Some(stop);
+                        continue;
+                    }
+                    if let Some(last) = last {
+                        *wanted.looked_at = Some(Box::new(last));
+                    }
+                    return Ok(Sought::Stopped(stop));
+                }
+                (Gone::Place(place), left) => {
+                    leaving = left;
+                    place
+                }
+            };
+            match self.look_at(task, wanted, seek, place)? {
+                Looked::Ended(sought) => return Ok(sought),
+                Looked::Forgiven => {}
+                Looked::Passed(regs) => {
+                    last = Some(regs);
+                    if leaving.is_none() && limit.interrupt.is_some_and(Interrupt::is_asked) {
+                        leaving = Some(Stop::Interrupted);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What a stop on the way is to a search.
+    fn look_at(
+        &mut self,
+        task: &mut Task,
+        wanted: &mut Wanted<'_>,
+        seek: &mut Seek,
+        place: Place,
+    ) -> Result<Looked, Halt> {
+        let (pause, memory) = (wanted.pause, &self.space.memory);
+        if let Found::Fault(info) = place.found
+            && seek.forgive(task, memory, pause, info, &place.regs)?
+        {
+            self.traps.areas.forget_mappings();
+            return Ok(Looked::Forgiven);
+        }
+        if place.found == Found::Seen {
+            return Err(Halt::Seen(wanted.who.seq));
+        }
+        if place.found != Found::Breakpoint {
+            return Ok(Looked::Ended(Sought::Missed(place)));
+        }
+        let regs = seek.true_registers(memory, place.regs)?;
+        if self.is_wanted(task, wanted, &regs)? {
+            task.set_regs(&regs)?;
+            return Ok(Looked::Ended(Sought::Found(place)));
+        }
+        *wanted.passed += 1;
+        if wanted.in_vain.is_for_ever() {
+            return Ok(Looked::Ended(Sought::Missed(place)));
+        }
+        seek.pass(task, &self.space.memory, pause, &self.traps)?;
+        self.traps.areas.forget_mappings();
+        Ok(Looked::Passed(regs))
+    }
+
+    /// Is it the place, and not one of those that only look so?
+    fn is_wanted(&self, task: &mut Task, wanted: &mut Wanted<'_>, regs: &Registers) -> Result<bool, Halt> {
+        let Wanted { who, pause, .. } = *wanted;
+        let memory = &self.space.memory;
+        if !compare(&pause.regs, regs, Leave::OrigRax).is_empty()
+            || who.ticks.is_some() && task.count(memory)? != who.ticks
+        {
+            return Ok(false);
+        }
+        // What the task works with may be text in which the driver has breakpoints.
+        let read = |addr, len| self.traps.read(memory, addr, len);
+        let word = place::first_difference(read, &pause.held);
+        let other = if wanted.loose { None } else { place::first_other(read, &pause.seen) };
+        if word.is_some() || other.is_some() {
+            tracing::debug!(?word, ?other, "the memory is not as it was");
+        }
+        let same_memory = word.is_none() && other.is_none();
+        let extended = task.extended()? == pause.extended;
+        let log = self.log_is_used(wanted.hooked)?;
+        tracing::debug!(same_memory, extended, log, "the place with its registers");
+        wanted.in_vain.count(other.filter(|_| word.is_none() && extended && log).map(|other| other.now));
+        if !(same_memory && extended && log) {
+            return Ok(false);
+        }
+        if *wanted.skips > 0 {
+            *wanted.skips -= 1;
+            return Ok(false);
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,370 @@
+//! A task is let run until it stops for somebody: for its event, for a search, for a driver. What a stop is,
+//! is asked of the source of its counts first.
+
+use bis_trace::types::{Addr, Registers, Signal};
+use bis_tracee::{
+    Memory, Resume, Status, TraceeError,
+    siginfo::SigInfo,
+    task,
+    ticks::{self, Stop},
+};
+
+use super::{Breakpoint, Found, Interrupt, Place, RESUME_FLAG, Run, TRAP_FLAG, Task};
+use crate::traps::Traps;
+
+/// A fault's code where the page is there, and its protection forbids the access (SEGV_ACCERR).
+const ACCESS_DENIED: i32 = 2;
+
+/// What comes of a stop.
+#[expect(clippy::large_enum_variant, reason = "it is looked at as soon as it is made")]
+pub(super) enum Next {
+    /// It goes on: the stop was not for anybody.
+    On,
+    At(Place),
+}
+
+impl Next {
+    pub(super) fn at(found: Found, regs: Registers) -> Next {
+        Next::At(Place { found, regs })
+    }
+}
+
+/// Where a task stands before it is let run.
+struct Begin<'a> {
+    regs: Registers,
+    /// The bytes of the instruction there, if it is to execute that alone.
+    instruction: &'a [u8],
+}
+
+impl Task {
+    pub(super) fn run_once(
+        &mut self,
+        memory: &Memory,
+        traps: &mut Traps,
+        run: Run<'_>,
+    ) -> Result<Place, TraceeError> {
+        let begin = self.regs()?;
+        let instruction =
+            if run.step { memory.read_upto(Addr(begin.rip), ticks::INSTRUCTION_LEN_MAX) } else { Vec::new() };
+        let has_flag = run.step && has_trap_flag(&begin, &instruction, memory);
+        let begin = Begin { regs: begin, instruction: &instruction };
+        let mut place = self.run_from(&begin, memory, traps, run)?;
+        // From a step over `popf` on, the kernel takes the flag of each step for the program's own.
+        if run.step
+            && !has_flag
+            && place.found != Found::Dead
+            && let Some(stopped) = self.stopped.as_mut()
+        {
+            let regs = stopped.regs()?;
+            if regs.eflags & TRAP_FLAG != 0 {
+                stopped.set_regs(&Registers { eflags: regs.eflags & !TRAP_FLAG, ..regs })?;
+            }
+            place.regs.eflags &= !TRAP_FLAG;
+        }
+        Ok(place)
+    }
+
+    fn run_from(
+        &mut self,
+        begin: &Begin<'_>,
+        memory: &Memory,
+        traps: &mut Traps,
+        run: Run<'_>,
+    ) -> Result<Place, TraceeError> {
+        if std::mem::take(&mut self.owes_tick) {
+            return Ok(Place { found: Found::Tick, regs: begin.regs });
+        }
+        loop {
+            let was_at_entry = std::mem::take(&mut self.at_entry);
+            let status = self.let_go_on(memory, traps, run)?;
+            if let Status::Exited(_) | Status::Killed(_) | Status::Exit(_) = status {
+                // Reaped by whoever cleans up the process.
+                task::put_back(self.ours, status);
+                return Ok(Place { found: Found::Dead, regs: Registers::default() });
+            }
+            let info = match status {
+                Status::Signal(_) => Some(SigInfo(self.stopped()?.siginfo()?)),
+                _ => None,
+            };
+            let next = match (self.ask_source((status, info), memory, traps, run)?, status, info) {
+                (Some(next), ..) => next,
+                (None, Status::Seccomp, _) => self.at_call(traps, run)?,
+                (None, Status::Signal(signal), Some(info)) => {
+                    self.at_signal((signal, info), begin, was_at_entry, memory, traps, run)?
+                }
+                _ => Next::On,
+            };
+            if let Next::At(place) = next {
+                return Ok(place);
+            }
+        }
+    }
+
+    /// Lets it run to its next stop, which this is, or its end.
+    fn let_go_on(&mut self, memory: &Memory, traps: &Traps, run: Run<'_>) -> Result<Status, TraceeError> {
+        let stopped = self.stopped.take().ok_or(TraceeError::Died(self.ours))?;
+        self.registers.write(&stopped, &traps.registers(&self.own_watches))?;
+        let how = match &mut self.ticks {
+            Some(source) => source.resume(&stopped, memory)?,
+            None => Resume::Cont,
+        };
+        let how = if run.step && how == Resume::Cont { Resume::Step } else { how };
+        if let Some(interrupt) = run.interrupt {
+            interrupt.runs(Some(self.ours));
+        }
+        let running = stopped.resume(how, None)?;
+        let status = task::wait_for(self.ours);
+        if let Some(interrupt) = run.interrupt {
+            interrupt.runs(None);
+        }
+        let status = status?;
+        if !matches!(status, Status::Exited(_) | Status::Killed(_) | Status::Exit(_)) {
+            self.stopped = Some(running.stopped());
+        }
+        Ok(status)
+    }
+
+    /// What a stop is to the source of its counts. None: nothing.
+    fn ask_source(
+        &mut self,
+        (status, info): (Status, Option<SigInfo>),
+        memory: &Memory,
+        traps: &Traps,
+        run: Run<'_>,
+    ) -> Result<Option<Next>, TraceeError> {
+        let stopped = self.stopped.as_mut().ok_or(TraceeError::Died(self.ours))?;
+        let is_trap = status == Status::Signal(Signal::TRAP);
+        let is_point = is_trap
+            && info.is_some_and(|info| info.is_breakpoint())
+            && traps.is_trap(stopped.regs()?.ip()).is_some();
+        // A count's trap and a breakpoint of the driver's behind it look the same to a source.
+        let Some(source) = self.ticks.as_mut().filter(|_| !is_point) else { return Ok(None) };
+        let stop = source.stopped(stopped, memory, status)?;
+        // A source that steps takes the exceptions with which debug registers speak.
+        if stop != Stop::Foreign && is_trap && info.is_some_and(|info| info.is_debug_exception()) {
+            let triggered = self.registers.take_triggered(stopped)?;
+            let is_drivers = triggered.has_from(self.own_watches.len());
+            if is_drivers || self.is_watched && triggered.any() {
+                self.owes_tick = stop == Stop::Tick;
+                let found = if is_drivers { Found::Watched(triggered) } else { Found::Seen };
+                return Ok(Some(Next::at(found, stopped.regs()?)));
+            }
+        }
+        let found = match stop {
+            Stop::Inside if run.step => Found::Stepped,
+            // A source that steps lets it run for one instruction at a time: nobody could interrupt that.
+            Stop::Inside | Stop::Interrupted if is_trap && run.interrupt.is_some_and(Interrupt::is_asked) => {
+                Found::Interrupted
+            }
+            Stop::Inside | Stop::Interrupted => return Ok(Some(Next::On)),
+            Stop::Tick => Found::Tick,
+            Stop::Foreign => return Ok(None),
+        };
+        Ok(Some(Next::at(found, stopped.regs()?)))
+    }
+
+    /// It stands at the entry of a call.
+    fn at_call(&mut self, traps: &mut Traps, run: Run<'_>) -> Result<Next, TraceeError> {
+        let stopped = self.stopped_mut()?;
+        let mut regs = stopped.regs()?;
+        if run.step && regs.r11 & TRAP_FLAG != 0 {
+            // The processor has put the flags there, with that of the step.
+            regs.r11 &= !TRAP_FLAG;
+            stopped.set_regs(&regs)?;
+        }
+        if let Some(next) = self.at_change(&regs, traps, run)? {
+            return Ok(next);
+        }
+        self.at_entry = true;
+        let found = if regs.rip == run.hooks.safepoint_end { Found::Safepoint } else { Found::Call };
+        Ok(Next::at(found, regs))
+    }
+
+    /// It has got a signal.
+    fn at_signal(
+        &mut self,
+        (signal, info): (Signal, SigInfo),
+        begin: &Begin<'_>,
+        was_at_entry: bool,
+        memory: &Memory,
+        traps: &Traps,
+        run: Run<'_>,
+    ) -> Result<Next, TraceeError> {
+        let regs = self.regs()?;
+        if info.is_debug_exception()
+            && signal == Signal::TRAP
+            && let Some(next) = self.at_debug_exception(begin, was_at_entry, &regs, memory, run)?
+        {
+            return Ok(next);
+        }
+        if info.signal() == signal && is_breakpoint(self.breakpoint, info, regs) {
+            return Ok(Next::at(Found::Breakpoint, regs));
+        }
+        if info.is_breakpoint()
+            && let Some(next) = self.at_int3(begin, &regs, memory, traps)?
+        {
+            return Ok(next);
+        }
+        if info.is_fault() && info.signal() == signal {
+            return self.at_fault(info, regs, memory, traps, run);
+        }
+        if run.interrupt.is_some_and(Interrupt::is_asked) {
+            return Ok(Next::at(Found::Interrupted, regs));
+        }
+        tracing::debug!(task = %self.ours, %signal, "a signal from outside is dropped");
+        Ok(Next::On)
+    }
+
+    /// A debug register has triggered, or a step is done. None: neither of them.
+    fn at_debug_exception(
+        &mut self,
+        begin: &Begin<'_>,
+        was_at_entry: bool,
+        regs: &Registers,
+        memory: &Memory,
+        run: Run<'_>,
+    ) -> Result<Option<Next>, TraceeError> {
+        let triggered = self.registers.take_triggered(self.stopped()?)?;
+        let is_done = run.step && !(was_at_entry && regs.rip == begin.regs.rip);
+        let is_drivers = triggered.has_from(self.own_watches.len());
+        if is_drivers || is_done && !triggered.any() {
+            if run.step {
+                correct_pushed(memory, begin, regs)?;
+            }
+            let found = if is_drivers { Found::Watched(triggered) } else { Found::Stepped };
+            return Ok(Some(Next::at(found, *regs)));
+        }
+        if self.is_watched && triggered.any() {
+            return Ok(Some(Next::at(Found::Seen, *regs)));
+        }
+        // The end of a system call that was skipped is told of as of a step.
+        Ok((run.step && !triggered.any()).then_some(Next::On))
+    }
+
+    /// It has come to an `int3`: where the program counts by itself, or to a breakpoint of the driver's.
+    /// None: to another one.
+    fn at_int3(
+        &mut self,
+        begin: &Begin<'_>,
+        at: &Registers,
+        memory: &Memory,
+        traps: &Traps,
+    ) -> Result<Option<Next>, TraceeError> {
+        if let Some((regs, is_hit)) = at_counted(traps, memory, at)? {
+            self.set_regs(&regs)?;
+            return Ok(Some(if is_hit { Next::at(Found::Point(regs.ip()), regs) } else { Next::On }));
+        }
+        let Some(addr) = traps.is_trap(at.ip()) else { return Ok(None) };
+        let mut regs = Registers { rip: addr.0, ..*at };
+        if begin.regs.ip() == addr {
+            // The task has not gone on. A debug register there, which it had passed, must not stop it again.
+            regs.eflags |= begin.regs.eflags & RESUME_FLAG;
+        }
+        self.set_regs(&regs)?;
+        Ok(Some(Next::at(Found::Point(addr), regs)))
+    }
+
+    /// Its instruction has faulted.
+    fn at_fault(
+        &mut self,
+        info: SigInfo,
+        mut regs: Registers,
+        memory: &Memory,
+        traps: &Traps,
+        run: Run<'_>,
+    ) -> Result<Next, TraceeError> {
+        // That first: what it has put into the text is gone then, and what areas guard is guarded still.
+        if self.guarded.contains(&info.addr()) {
+            return Ok(Next::at(Found::Fault(info), regs));
+        }
+        if info.signal() == Signal::SEGV
+            && info.code() == ACCESS_DENIED
+            && traps.areas.is_guarded(info.addr())
+        {
+            return Ok(Next::at(Found::Guarded(info.addr()), regs));
+        }
+        if (run.hooks.copy..run.hooks.copy_fault).contains(&regs.rip) {
+            // As when it was recorded: the pointer is the program's mistake.
+            regs.rip = run.hooks.copy_fault;
+            self.stopped_mut()?.set_regs(&regs)?;
+            return Ok(Next::On);
+        }
+        if let Some(regs) = at_condition(traps, memory, &regs)? {
+            self.set_regs(&regs)?;
+            return Ok(Next::at(Found::Point(regs.ip()), regs));
+        }
+        if let Some(rip) = traps.counted().iter().find_map(|counted| counted.original(regs.ip())) {
+            regs.rip = rip;
+            self.stopped_mut()?.set_regs(&regs)?;
+        }
+        let is_other = regs.rip == run.hooks.diverged + 1;
+        Ok(Next::at(if is_other { Found::OtherCall } else { Found::Fault(info) }, regs))
+    }
+}
+
+/// Has the program itself set the trap flag, or is it about to, by this instruction?
+fn has_trap_flag(regs: &Registers, instruction: &[u8], memory: &Memory) -> bool {
+    let is_popped = || {
+        let is_popf = ticks::is_of_flags(instruction) && !is_pushf(instruction);
+        is_popf && memory.read_upto(regs.sp(), 2).get(1).is_some_and(|byte| byte & 1 != 0)
+    };
+    regs.eflags & TRAP_FLAG != 0 || is_popped()
+}
+
+/// Is this, which is one of `pushf` and `popf`, the first?
+fn is_pushf(code: &[u8]) -> bool {
+    code.iter().find(|byte| matches!(byte, 0x9c | 0x9d)) == Some(&0x9c)
+}
+
+/// A `pushf` that was single-stepped has pushed the flag of the step, which is in nothing that the program
+/// can see.
+fn correct_pushed(memory: &Memory, begin: &Begin<'_>, regs: &Registers) -> Result<(), TraceeError> {
+    if !ticks::is_of_flags(begin.instruction)
+        || !is_pushf(begin.instruction)
+        || begin.regs.eflags & TRAP_FLAG != 0
+        || regs.rip == begin.regs.rip
+    {
+        return Ok(());
+    }
+    let mut pushed = [0; 2];
+    memory.read(regs.sp(), &mut pushed)?;
+    pushed[1] &= !1;
+    memory.write(regs.sp(), &pushed)
+}
+
+/// The registers that a task goes on with, or stops with (true), whose trap belongs to a place at which the
+/// program counts by itself.
+fn at_counted(
+    traps: &Traps,
+    memory: &Memory,
+    regs: &Registers,
+) -> Result<Option<(Registers, bool)>, TraceeError> {
+    for counted in traps.counted() {
+        if let Some(regs) = counted.at_hit(memory, regs)? {
+            return Ok(Some((regs, true)));
+        }
+        if let Some(rip) = counted.inside(regs.rip.wrapping_sub(1)) {
+            return Ok(Some((Registers { rip, ..*regs }, false)));
+        }
+    }
+    Ok(None)
+}
+
+/// The registers that a task stops with which has faulted in a condition.
+fn at_condition(traps: &Traps, memory: &Memory, regs: &Registers) -> Result<Option<Registers>, TraceeError> {
+    for counted in traps.counted() {
+        if let Some(regs) = counted.at_fault(memory, regs)? {
+            return Ok(Some(regs));
+        }
+    }
+    Ok(None)
+}
+
+/// Is this trap the breakpoint's?
+fn is_breakpoint(breakpoint: Option<Breakpoint>, info: SigInfo, regs: Registers) -> bool {
+    match breakpoint {
+        Some(Breakpoint::Register(addr)) => info.is_debug_exception() && regs.rip == addr,
+        Some(Breakpoint::Int3(rip)) => info.is_breakpoint() && regs.rip == rip.0,
+        None => false,
+    }
+}
