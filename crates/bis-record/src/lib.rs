@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod base;
+mod births;
 mod call;
 mod calls;
 mod chaos;

@@ -14,7 +14,8 @@ use bis_trace::{
 use bis_tracee::{Memory, Resume, Status, Stopped, TraceeError, handover::Parked, task as tracee_task};
 
 use crate::{
-    calls::fork::{Birth, CloneArgs},
+    births::{Child, Exec, Maker, Plan},
+    calls::fork::CloneArgs,
     checkpoints::held::Checkpoints,
     domain::Domain,
     error::{RecordError, Result},
@@ -45,15 +46,29 @@ impl Domain {
                 .ok_or_else(|| RecordError::Bug { tid, what: "a child without a call".into() })?,
         );
         tracing::debug!(domain = %self.id, %tid, %child, flags = format_args!("{:#x}", args.flags), "new task");
-        if matches!(status, Status::Exited(_) | Status::Killed(_) | Status::Exit(_)) {
-            // Killed before its first instruction: nobody has seen it but by its number.
-            if let Status::Exit(_) = status {
-                self.let_go(child);
-            }
-            return if parent_ends { Ok(()) } else { self.continue_call(tid) };
+        let plan = args.birth().plan(status, parent_ends);
+        match plan.child {
+            Child::Dead { is_at_end: true } => self.let_go(child),
+            Child::Dead { is_at_end: false } => {}
+            Child::Here { .. } | Child::Elsewhere { .. } => self.bear(tid, child, &args, plan, status)?,
         }
-        let birth = args.birth();
-        if birth.is_init {
+        match plan.maker {
+            Maker::DiesChildless => Ok(()),
+            Maker::Dies => self.announce_child(tid),
+            Maker::Sleeps => {
+                self.announce_child(tid)?;
+                if self.session.traced.is_used() && self.holds_at_vfork(tid)? {
+                    return Ok(());
+                }
+                self.resume(tid, Resume::Syscall)
+            }
+            Maker::Returns => self.continue_call(tid),
+        }
+    }
+
+    /// A child that lives has its place, and its maker's call knows of it.
+    fn bear(&mut self, tid: Tid, child: Tid, args: &CloneArgs, plan: Plan, first: Status) -> Result<()> {
+        if plan.begins_namespace {
             self.session.expect_namespaces();
         }
         let name = self.session.inside(tid, child);
@@ -62,24 +77,17 @@ impl Domain {
             let write = self.copy_out(Addr(addr), 4);
             self.call(tid)?.writes.extend(write);
         }
-        if birth.is_here {
-            self.new_task_here(tid, stopped, args, birth, status)?;
-            self.tell_of_birth(tid, child, self.id, &args)?;
-        } else {
-            self.new_task_elsewhere(tid, stopped, args, birth)?;
+        match plan.child {
+            Child::Here { is_thread, has_own_fds, has_reported } => {
+                let kind = (is_thread, has_own_fds);
+                self.new_task_here(tid, stopped, args, kind, Some(first).filter(|_| has_reported))?;
+                self.tell_of_birth(tid, child, self.id, args)?;
+            }
+            Child::Elsewhere { shares_fds } => self.new_task_elsewhere(tid, stopped, args, shares_fds)?,
+            Child::Dead { .. } => {}
         }
         self.call(tid)?.made = Some(name);
-        if parent_ends {
-            return self.announce_child(tid);
-        }
-        if birth.is_awaited {
-            self.announce_child(tid)?;
-            if self.session.traced.is_used() && self.holds_at_vfork(tid)? {
-                return Ok(());
-            }
-            return self.resume(tid, Resume::Syscall);
-        }
-        self.continue_call(tid)
+        Ok(())
     }
 
     /// A tracee's child may be traced, too, and holds before it has done anything.
@@ -109,11 +117,11 @@ impl Domain {
         &mut self,
         tid: Tid,
         stopped: Stopped,
-        args: CloneArgs,
-        birth: Birth,
+        args: &CloneArgs,
+        shares_fds: bool,
     ) -> Result<()> {
         let child = stopped.tid();
-        if birth.shares_fds {
+        if shares_fds {
             self.share_fds();
         }
         self.checkpoints.note_copy();
@@ -123,27 +131,27 @@ impl Domain {
             writes.push(MemWrite { addr: Addr(addr), data });
         }
         let domain = self.session.new_domain_id();
-        self.tell_of_birth(tid, child, domain, &args)?;
+        self.tell_of_birth(tid, child, domain, args)?;
         let call = self.call(tid)?;
         call.effects.push(Effect::Fork { domain, tid: child });
         call.child = Some(ForkChild { stopped, domain, writes, clear_tid: Addr(args.cleared_word()) });
         Ok(())
     }
 
-    /// A task of this domain.
+    /// A task of this domain. `report`: its first stop, if that is of its own making.
     fn new_task_here(
         &mut self,
         tid: Tid,
         stopped: Stopped,
-        args: CloneArgs,
-        birth: Birth,
-        status: Status,
+        args: &CloneArgs,
+        (is_thread, own_fds): (bool, bool),
+        report: Option<Status>,
     ) -> Result<()> {
         let child = stopped.tid();
         let regs = Registers { orig_rax: u64::MAX, ..stopped.regs()? };
         let parent = self.task(tid)?;
         let (parent_pid, traits) = (parent.pid, parent.traits.clone());
-        let pid = if birth.is_thread { parent_pid } else { child };
+        let pid = if is_thread { parent_pid } else { child };
         if pid == child {
             self.session.process_begins(pid);
         }
@@ -152,7 +160,6 @@ impl Domain {
             self.call(tid)?.writes.extend(write);
         }
         self.call(tid)?.effects.push(Effect::NewTask { tid: child, regs, xstate: None });
-        let own_fds = !birth.shares_fds;
         if own_fds {
             self.set_fds_differ(true);
         }
@@ -166,7 +173,7 @@ impl Domain {
         self.tasks.insert(child, task);
         self.session.mail.join(pid, self.id);
         self.turns.join(child);
-        if status != Status::Trap {
+        if let Some(status) = report {
             self.note(child, status);
         }
         let seq = self.session.writer.next_seq();
@@ -265,37 +272,8 @@ impl Domain {
         self.write_entry(former)?;
         let traits = self.task(former)?.traits.clone().after_exec();
         let stand_in = self.task(former)?.stand_in;
-        let others: Vec<Tid> =
-            self.tasks.values().filter(|t| t.pid == pid && t.tid != former).map(|t| t.tid).collect();
-        for other in others {
-            self.gone(other, TaskEnd::Dethreaded, Vec::new())?;
-        }
-        let at_exec = self.tasks.get_mut(&former).map(|task| mem::take(&mut task.at_exec));
-        let mut writes = at_exec.unwrap_or_default();
-        writes.extend(self.cleared_word(former));
-        let writes = self.happened(writes);
-        self.gone(former, TaskEnd::Exec(id), writes)?;
-
-        // To the exit of execve: the first place where registers that we set stay.
-        let running = Stopped::adopt(tid).resume(Resume::Syscall, None)?;
-        match tracee_task::wait_for(tid) {
-            Ok(Status::Syscall) => {}
-            Ok(status @ (Status::Exited(_) | Status::Killed(_))) => {
-                self.process_status(tid, status);
-                return Ok(None);
-            }
-            Ok(other) => {
-                // Killed on the way: it ends in a domain of its own that never ran.
-                tracing::debug!(%tid, %other, "no exit of execve");
-                let _running = running.stopped().resume(Resume::Cont, None)?;
-                while let Ok(status) = tracee_task::wait_for(tid) {
-                    self.process_status(tid, status);
-                }
-                return Ok(None);
-            }
-            Err(error) => return Err(error.into()),
-        }
-        let stopped = running.stopped();
+        self.leave_image(former, pid, id)?;
+        let Some(stopped) = self.come_out_of_exec(tid)? else { return Ok(None) };
         let core = if self.tasks.is_empty() { self.core } else { self.session.cores.best(None) };
         let session = Arc::clone(&self.session);
         if session.traced.is_used() {
@@ -320,6 +298,39 @@ impl Domain {
             return Ok(Some(Seed::Exec(Box::new(Fresh { domain, parked: None }))));
         }
         self.hand_over(domain, tid)?;
+        Ok(None)
+    }
+
+    /// The tasks of the process end in this domain, and the one that executes begins the domain `heir`.
+    fn leave_image(&mut self, former: Tid, pid: Tid, heir: DomainId) -> Result<()> {
+        let others: Vec<Tid> =
+            self.tasks.values().filter(|t| t.pid == pid && t.tid != former).map(|t| t.tid).collect();
+        for other in others {
+            self.gone(other, TaskEnd::Dethreaded, Vec::new())?;
+        }
+        let at_exec = self.tasks.get_mut(&former).map(|task| mem::take(&mut task.at_exec));
+        let mut writes = at_exec.unwrap_or_default();
+        writes.extend(self.cleared_word(former));
+        let writes = self.happened(writes);
+        self.gone(former, TaskEnd::Exec(heir), writes)
+    }
+
+    /// Lets a task go on to the exit of its execve: the first place where registers that we set stay. None:
+    /// it was killed before.
+    fn come_out_of_exec(&mut self, tid: Tid) -> Result<Option<Stopped>> {
+        let running = Stopped::adopt(tid).resume(Resume::Syscall, None)?;
+        let status = tracee_task::wait_for(tid)?;
+        match Exec::of(status) {
+            Exec::Done => return Ok(Some(running.stopped())),
+            Exec::Gone => self.process_status(tid, status),
+            Exec::Ending => {
+                tracing::debug!(%tid, %status, "no exit of execve");
+                let _running = running.stopped().resume(Resume::Cont, None)?;
+                while let Ok(status) = tracee_task::wait_for(tid) {
+                    self.process_status(tid, status);
+                }
+            }
+        }
         Ok(None)
     }
 

@@ -9,6 +9,7 @@ use bis_trace::{
 use bis_tracee::{TraceeError, handover::Parked};
 
 use crate::{
+    births::Birth,
     domain::Domain,
     error::{RecordError, Result},
     hooks::Inherited,
@@ -34,21 +35,6 @@ pub struct CloneArgs {
     pidfd: u64,
     child_tid: u64,
     parent_tid: u64,
-}
-
-/// What kind of task a clone, fork or vfork makes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Birth {
-    /// It shares its maker's memory: it is a task of the same domain.
-    pub is_here: bool,
-    /// It is a thread of its maker's process.
-    pub is_thread: bool,
-    /// It has its maker's descriptors themselves, not a copy of them.
-    pub shares_fds: bool,
-    /// Its maker sleeps until it executes a program or ends.
-    pub is_awaited: bool,
-    /// It is the first of a pid namespace.
-    pub is_init: bool,
 }
 
 impl CloneArgs {
