@@ -7,15 +7,19 @@
 //! [`Outcome::clones`] and [`Outcome::writes`] in order; registers. [`Outcome::ours`] changes nothing: it
 //! tells what of the memory that was changed is not the program's.
 
-use std::fmt;
+mod effect;
+mod meta;
+mod signal;
 
+pub use self::{
+    effect::{Backing, CLONED_BYTES_MAX, Cloned, Effect, MemWrite, Prot},
+    meta::{DomainEntry, FileEntry, Kept, Machine, Meta, OUTSIDE, WayBack},
+    signal::{SignalEvent, SignalPoint},
+};
 use crate::{
     ours::Ours,
-    types::{Addr, DomainId, EventSeq, FileId, ObjectId, Registers, Signal, Tid},
+    types::{Addr, DomainId, EventSeq, ObjectId, Registers, Signal, Tid},
 };
-
-#[cfg(doc)]
-use crate::types::TickKind;
 
 /// One event of one task of one domain.
 #[derive(Clone, PartialEq, Debug)]
@@ -205,29 +209,6 @@ impl Outcome {
     }
 }
 
-/// Bytes that the kernel put into the task's memory.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct MemWrite {
-    pub addr: Addr,
-    pub data: Vec<u8>,
-}
-
-/// The most that one [`Cloned`] may stand for, bytes.
-pub const CLONED_BYTES_MAX: u64 = 1 << 20;
-
-/// Bytes that the kernel put into the task's memory, and that are in the trace's `clones` file: blocks that
-/// it has in common with the file from which the program read them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Cloned {
-    pub addr: Addr,
-    /// Where they begin in the `clones` file, bytes.
-    pub offset: u64,
-    /// Bytes, 1..=[`CLONED_BYTES_MAX`].
-    pub len: u64,
-    /// xxh3-64 of the bytes: the log's checksums do not cover them.
-    pub sum: u64,
-}
-
 /// Ranges of memory that went out to standard output (`fd` 1) or error (2), in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Echo {
@@ -236,100 +217,6 @@ pub struct Echo {
     pub ranges: Vec<(Addr, u64)>,
     /// xxh3-64 of what went out, all ranges in a row. 0: it is not known.
     pub sum: u64,
-}
-
-/// Kernel protection bits: PROT_READ 1, PROT_WRITE 2, PROT_EXEC 4.
-pub type Prot = u32;
-
-/// An operation on address spaces or tasks that replay must carry out.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Effect {
-    /// Map `len` bytes at exactly `addr`, replacing what was there.
-    Map {
-        addr: Addr,
-        len: u64,
-        prot: Prot,
-        backing: Backing,
-    },
-    Unmap {
-        addr: Addr,
-        len: u64,
-    },
-    Protect {
-        addr: Addr,
-        len: u64,
-        prot: Prot,
-    },
-    /// mremap: `old_len` may be 0 (a second mapping of shared pages); `keep` is MREMAP_DONTUNMAP.
-    Remap {
-        addr: Addr,
-        old_len: u64,
-        new_addr: Addr,
-        new_len: u64,
-        keep: bool,
-    },
-    /// madvise with an advice that changes content or inheritance (MADV_DONTNEED 4, MADV_REMOVE 9,
-    /// MADV_DONTFORK 10, MADV_DOFORK 11, MADV_WIPEONFORK 18, MADV_KEEPONFORK 19, ...).
-    Advise {
-        addr: Addr,
-        len: u64,
-        advice: u32,
-    },
-    /// A shared object comes into being; turn 0 of its token belongs to this domain.
-    NewObject {
-        object: ObjectId,
-        len: u64,
-        content: Option<FileId>,
-    },
-    /// A call (not a store through a mapping) wrote to a shared object.
-    WriteObject {
-        object: ObjectId,
-        offset: u64,
-        data: Vec<u8>,
-    },
-    /// ftruncate or the like changed a shared object's length.
-    ResizeObject {
-        object: ObjectId,
-        len: u64,
-    },
-    /// `len` bytes of a shared object from `offset` are zero now, and take no room; its length stays.
-    ClearObject {
-        object: ObjectId,
-        offset: u64,
-        len: u64,
-    },
-    /// A new task in this domain, which starts with these registers. Its extended state is that of the task
-    /// that has made it, but where this says another: for the tasks of an image.
-    NewTask {
-        tid: Tid,
-        regs: Registers,
-        xstate: Option<Vec<u8>>,
-    },
-    /// Another task of this domain goes on from here, wherever it is: in no system call, with these registers
-    /// and this extended state. (The domain goes back to a checkpoint of its own.)
-    SetTask {
-        tid: Tid,
-        regs: Registers,
-        xstate: Vec<u8>,
-    },
-    /// A new domain with a copy of this address space. Its own stream has the rest.
-    Fork {
-        domain: DomainId,
-        tid: Tid,
-    },
-}
-
-/// What a mapping shows.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Backing {
-    /// Private zero pages.
-    Anonymous,
-    /// Like [`Backing::Anonymous`], for a stack: in replay all of `Effect::Map` is there from the start.
-    Stack,
-    /// A private mapping of a kept file from `offset` bytes.
-    File { file: FileId, offset: u64 },
-    /// A shared object from `offset` bytes.
-    Shared { object: ObjectId, offset: u64 },
 }
 
 /// A turn of a shared object's run token; turns of one object are counted from 0 without gaps.
@@ -395,75 +282,6 @@ impl Base {
     }
 }
 
-#[derive(Clone, PartialEq, Debug)]
-pub struct SignalEvent {
-    pub signal: Signal,
-    /// The kernel's `siginfo_t`, 128 bytes.
-    pub siginfo: Vec<u8>,
-    pub point: SignalPoint,
-    /// The task's registers where the signal took effect.
-    pub before: Registers,
-    /// The handler's frame and the registers at the handler's first instruction; none where the signal ended
-    /// the task. Where the stack had no room for the frame it is what is left of that, and the registers are
-    /// as they were; the next event of the task is the SIGSEGV that comes instead.
-    pub handler: Option<Outcome>,
-}
-
-impl SignalEvent {
-    /// Is it none of the program's? The instruction faulted because its text was not to be executed yet, and
-    /// is executed again; or it only tells [what memory holds](SignalEvent::is_of_memory).
-    pub fn is_of_text(&self) -> bool {
-        let is_of_text =
-            |outcome: &Outcome| outcome.regs.rip == self.before.rip && !outcome.effects.is_empty();
-        self.is_of_memory() || self.handler.as_ref().is_some_and(is_of_text)
-    }
-
-    /// Does it do nothing but to tell what memory holds? A large image is told so, and what a tracer writes
-    /// to memory.
-    pub fn is_of_memory(&self) -> bool {
-        let only_writes = |outcome: &Outcome| outcome.regs == self.before && outcome.xstate.is_none();
-        self.signal == Signal::TRAP
-            && self.point == SignalPoint::AfterEvent
-            && self.handler.as_ref().is_some_and(only_writes)
-    }
-
-    /// Is it none of the program's? A debugger's user has changed memory here, while the program stood still.
-    pub fn is_of_user(&self) -> bool {
-        self.signal == Signal::TRAP && self.siginfo == SignalEvent::info_of_user()
-    }
-
-    /// What no kernel says of a signal.
-    pub fn info_of_user() -> Vec<u8> {
-        const MARK: i32 = i32::from_be_bytes(*b"\0bis");
-        let (number, code) = (i32::from(Signal::TRAP.0).to_le_bytes(), i32::MIN.to_le_bytes());
-        let mut info = [number, MARK.to_le_bytes(), code].concat();
-        info.resize(128, 0);
-        info
-    }
-
-    /// Is it none of the program's, for one reason or the other?
-    pub fn is_silent(&self) -> bool {
-        self.is_of_text() || self.is_of_user()
-    }
-}
-
-/// Where a signal took effect.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SignalPoint {
-    /// The task's own instruction raised it; it is raised in replay too.
-    Fault,
-    /// Right after the outcome of the task's previous event.
-    AfterEvent,
-    /// At the entry of a system call, before the `syscall` instruction has had any effect: `before.rip` is
-    /// that instruction.
-    BeforeSyscall,
-    /// Wherever the task was: only for signals that ended it (`handler` is none).
-    Anywhere,
-    /// At the end of the hook that has logged the last entry of the [`EventKind::Hooked`] before this event:
-    /// `before.rip` is where the program goes on.
-    AfterHook,
-}
-
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Insn {
     Rdtsc,
@@ -515,145 +333,6 @@ pub struct RangeSum {
     pub sum: u64,
     /// It is of a stack: words at multiples of 64 that are less than 256 count as zero.
     pub is_stack: bool,
-}
-
-/// How a [`Meta::Note`] begins that tells of memory which somebody outside of the recording could change.
-pub const OUTSIDE: &str = "shared with somebody outside of the recording: ";
-
-/// What a [`Meta::Note`] says, as its text, of a process that has gone back to a checkpoint of itself, by the
-/// event that the note is at.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct WayBack {
-    pub pid: Tid,
-    /// The event behind which the process was as it is again: the return of the checkpoint.
-    pub to: EventSeq,
-}
-
-impl WayBack {
-    const PROCESS: &str = "went back to a checkpoint: process ";
-    const EVENT: &str = " is as it was behind event ";
-
-    /// None: the note is another one.
-    pub fn of(note: &str) -> Option<WayBack> {
-        let (pid, to) = note.strip_prefix(Self::PROCESS)?.split_once(Self::EVENT)?;
-        Some(WayBack { pid: Tid(pid.parse().ok()?), to: EventSeq(to.parse().ok()?) })
-    }
-}
-
-impl fmt::Display for WayBack {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}{}{}", Self::PROCESS, self.pid, Self::EVENT, self.to)
-    }
-}
-
-/// What the trace says about itself, in the meta stream.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Meta {
-    /// First.
-    Machine(Box<Machine>),
-    File(FileEntry),
-    Domain(DomainEntry),
-    /// A task joined a domain (every task but a domain's first).
-    Task {
-        domain: DomainId,
-        tid: Tid,
-        pid: Tid,
-        seq: EventSeq,
-    },
-    TaskEnd {
-        domain: DomainId,
-        tid: Tid,
-        status: TaskEnd,
-        seq: EventSeq,
-    },
-    DomainEnd {
-        domain: DomainId,
-        seq: EventSeq,
-        event_count: u64,
-    },
-    /// One echo, so that replays of several domains at once know whose turn it is to print.
-    Echo {
-        seq: EventSeq,
-        domain: DomainId,
-        fd: u8,
-        len: u64,
-    },
-    /// A domain maps an object: domains that name the same object replay together.
-    Share {
-        object: ObjectId,
-        domain: DomainId,
-    },
-    /// Something that the user should know (a slow path, a fallback).
-    Note {
-        seq: EventSeq,
-        text: String,
-    },
-    /// Last, when the recording ended as it should: exit code of the program (128 + signal if killed).
-    End {
-        exit_code: u8,
-        seq: EventSeq,
-    },
-    /// Last, when it did not: why, in words for people (the disk filled, ...).
-    Cut {
-        why: String,
-    },
-}
-
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Machine {
-    pub bis_version: String,
-    pub kernel: String,
-    pub cpu: String,
-    pub cpuid_faulting: bool,
-    pub core_count: u32,
-    /// What counts the program's progress: a name of [`TickKind`]. A newer bis may know more.
-    pub tick_source: String,
-    pub hooks: bool,
-    pub checksums: bool,
-    /// Unix time, seconds.
-    pub started_s: i64,
-    pub argv: Vec<Vec<u8>>,
-    pub cwd: Vec<u8>,
-    /// What the recorded machine's kernel offers to extended state (XCR0).
-    pub xcr0: u64,
-    /// What `cpuid` told the programs of the instructions that they may use, in the order that
-    /// docs/trace-format.md has. Empty: an older version, which did not say.
-    pub features: Vec<u32>,
-}
-
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct FileEntry {
-    pub file: FileId,
-    /// Its name below the trace's `files/`.
-    pub name: String,
-    pub kept: Kept,
-    /// Where it was.
-    pub path: Vec<u8>,
-    pub len: u64,
-    /// The source's modification time, nanoseconds since 1970; checked for hard links.
-    pub mtime_ns: i64,
-    /// blake3 of the content; of a file with large holes, of what is there (`files.rs`).
-    pub digest: [u8; 32],
-}
-
-/// How a file's content is kept.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kept {
-    Reflink,
-    HardLink,
-    Copy,
-}
-
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct DomainEntry {
-    pub domain: DomainId,
-    /// The process id, and that of the parent process, as they were seen where bis ran: in a pid namespace of
-    /// its own, the program knew others.
-    pub pid: Tid,
-    pub ppid: Tid,
-    pub tid: Tid,
-    pub base: Base,
-    pub seq: EventSeq,
 }
 
 #[cfg(test)]

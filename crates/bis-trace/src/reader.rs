@@ -3,31 +3,36 @@
 //! Opening reads the meta stream into memory; events are read when they are asked for, a chunk at a time, by
 //! any number of threads. A trace that was cut short is a trace: [`Trace::ended`] says where and why. Only
 //! what cannot be read at all is an error of [`Trace::open`].
+//!
+//! Chunks are read in `reader/chunks.rs`, events in `reader/events.rs`, kept files in `reader/content.rs`.
+
+mod chunks;
+mod content;
+mod events;
 
 use std::{
-    cell::RefCell,
     collections::{HashMap, HashSet},
     ffi::OsStr,
-    fs::{File, Metadata, OpenOptions},
+    fs::{File, OpenOptions},
     io::{self, Read as _},
     os::unix::{
         ffi::OsStrExt as _,
-        fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _},
+        fs::{FileExt as _, OpenOptionsExt as _},
     },
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard},
 };
 
+pub(crate) use self::chunks::decompress;
+pub use self::{content::Sharing, events::Events};
 use crate::{
     blocks,
-    chunk::{self, CHUNK_HEADER_BYTES, Chunk, LOG_HEADER_BYTES, LogHeader},
+    chunk::{self, Chunk, LOG_HEADER_BYTES, LogHeader},
     clones, codec,
-    error::{Result, TraceError, show},
-    event::{Cloned, DomainEntry, Event, EventKind, FileEntry, Kept, Machine, Meta},
-    files::{hash, nanoseconds, replace_by_copy, sparse_len},
+    error::{Result, TraceError},
+    event::{Cloned, DomainEntry, Machine, Meta},
     index::{self, Damage, Place, Table},
-    log::{FILES, LAST_WORDS, LOG},
-    store::is_marked,
+    log::{LAST_WORDS, LOG},
     types::{DomainId, EventSeq, FileId},
 };
 
@@ -85,19 +90,6 @@ pub struct Trace {
     clones: clones::Source,
     blocks: blocks::Source,
     ending: Ending,
-}
-
-/// Who has a kept file beside the trace.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Sharing {
-    /// Nobody.
-    Own,
-    /// The store, for this trace alone.
-    Stored,
-    /// The store, for other traces too.
-    Shared,
-    /// It is a file of the machine.
-    Machine,
 }
 
 impl Trace {
@@ -247,158 +239,9 @@ impl Trace {
         &self.ending
     }
 
-    /// A kept file; an error if the trace has none of this id.
-    pub fn file(&self, file: FileId) -> Result<&FileEntry> {
-        match self.files.get(&file).and_then(|index| self.metas.get(*index)) {
-            Some(Meta::File(entry)) => Ok(entry),
-            _ => self.file_since(file).ok_or(TraceError::UnknownFile(file)),
-        }
-    }
-
-    /// One that was kept since the trace was opened.
-    fn file_since(&self, file: FileId) -> Option<&FileEntry> {
-        self.later.iter().find_map(|(_, meta)| match meta {
-            Meta::File(entry) if entry.file == file => Some(entry),
-            _ => None,
-        })
-    }
-
-    /// Where a kept file's content is. (Its name cannot lead out of the trace; [`Trace::open_file`] also
-    /// makes sure that it is no symbolic link.)
-    pub fn file_path(&self, file: FileId) -> Result<PathBuf> {
-        Ok(self.dir.join(FILES).join(&self.file(file)?.name))
-    }
-
-    /// Checks that a kept file is there and, if it is a hard link, has not been changed: by size and time of
-    /// change. Where the time is another (the trace may have been copied), by content, once.
-    pub fn check_file(&self, file: FileId) -> Result<()> {
-        self.open_file(file).map(drop)
-    }
-
-    /// Opens a kept file for reading, after the checks of [`Trace::check_file`].
-    pub fn open_file(&self, file: FileId) -> Result<File> {
-        let entry = self.file(file)?;
-        let path = self.file_path(file)?;
-        let original = if entry.path.is_empty() { "a piece of memory".into() } else { show(&entry.path) };
-        let opened = OpenOptions::new().read(true).custom_flags(NO_LINKS).open(&path);
-        let opened = opened.and_then(|file| file.metadata().map(|stat| (file, stat)));
-        let (content, stat) = match opened {
-            Ok((content, stat)) if stat.is_file() => (content, stat),
-            Ok(_) => return Err(TraceError::FileMissing { path, original }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(TraceError::FileMissing { path, original });
-            }
-            Err(error) => return Err(TraceError::Read { path, source: Arc::new(error) }),
-        };
-        let linked = entry.kept == Kept::HardLink;
-        let failed = |source| TraceError::Read { path: path.clone(), source: Arc::new(source) };
-        let what = if stat.len() != entry.len {
-            format!("it had {} bytes, now {}", entry.len, stat.len())
-        } else if linked && !self.has_content(entry, &content, &stat).map_err(failed)?
-            || !linked && !self.is_as_stored(entry, &content, &stat).map_err(failed)?
-        {
-            "its content is another".into()
-        } else {
-            return Ok(content);
-        };
-        if linked {
-            Err(TraceError::FileChanged { original, what })
-        } else {
-            let what = format!("its content of {original} was changed: {what}");
-            Err(TraceError::Damaged { path, offset: 0, what })
-        }
-    }
-
-    /// Who has a kept file beside this trace, and the bytes that it takes on the disk.
-    pub fn sharing(&self, file: FileId) -> Result<(Sharing, u64)> {
-        let path = self.file_path(file)?;
-        let stat = std::fs::symlink_metadata(&path)
-            .map_err(|source| TraceError::Read { path, source: Arc::new(source) })?;
-        let sharing = match stat.nlink() {
-            0 | 1 => Sharing::Own,
-            _ if !is_marked(&stat, &self.file(file)?.digest) => Sharing::Machine,
-            2 => Sharing::Stored,
-            _ => Sharing::Shared,
-        };
-        Ok((sharing, stat.blocks() * 512))
-    }
-
-    /// Makes a kept file the trace's own, if it is a hard link to a file of the machine's: a copy takes its
-    /// place. How many bytes that took.
-    pub fn own_file(&self, file: FileId) -> Result<u64> {
-        let entry = self.file(file)?;
-        let content = self.open_file(file)?;
-        let failed = |source| TraceError::Keep { path: show(&entry.path), source: Arc::new(source) };
-        if content.metadata().map_err(failed)?.nlink() < 2 {
-            return Ok(0);
-        }
-        replace_by_copy(&self.file_path(file)?, entry, &content).map_err(failed)?;
-        Ok(entry.len)
-    }
-
-    /// Has the machine this file still, with the content that was kept? The first answer holds for good, so
-    /// that whoever asks again while the file is being replaced hears the same.
-    pub fn is_still_there(&self, file: FileId) -> bool {
-        let mut found = self.still_there.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(is_there) = found.get(&file) {
-            return *is_there;
-        }
-        let is_there = self.file(file).is_ok_and(|entry| self.has_original(entry).unwrap_or(false));
-        found.insert(file, is_there);
-        is_there
-    }
-
-    fn has_original(&self, entry: &FileEntry) -> io::Result<bool> {
-        // A pipe that has the file's name now would hold up who opens it.
-        let original = OpenOptions::new()
-            .read(true)
-            .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed())
-            .open(Path::new(OsStr::from_bytes(&entry.path)))?;
-        let stat = original.metadata()?;
-        Ok(stat.is_file() && stat.len() == entry.len && self.has_content(entry, &original, &stat)?)
-    }
-
-    /// Is the content of a kept file what it was?
-    fn has_content(&self, entry: &FileEntry, content: &File, stat: &Metadata) -> io::Result<bool> {
-        let mtime_ns = nanoseconds(stat.mtime(), stat.mtime_nsec());
-        let mut compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
-        if mtime_ns == entry.mtime_ns || compared.contains(&(entry.file, mtime_ns)) {
-            return Ok(true);
-        }
-        let is_same = hash(content)?.0 == entry.digest;
-        if is_same {
-            compared.insert((entry.file, mtime_ns));
-        }
-        Ok(is_same)
-    }
-
-    /// Is a kept file that other traces share what it was? Nobody may write to it; who did has left another
-    /// time, and then it is read.
-    fn is_as_stored(&self, entry: &FileEntry, content: &File, stat: &Metadata) -> io::Result<bool> {
-        // One with large holes is in no store, and its copies may have others.
-        if stat.nlink() < 2 || is_marked(stat, &entry.digest) || sparse_len(content)?.is_some() {
-            return Ok(true);
-        }
-        self.has_content(entry, content, stat)
-    }
-
     /// Reads what an event has outside of the log, in the place of what `buffer` held, and checks its sum.
     pub fn read_cloned(&self, cloned: &Cloned, buffer: &mut Vec<u8>) -> Result<()> {
         self.clones.read(&self.dir, cloned, buffer)
-    }
-
-    /// The events of a domain, in their order. The stream is over after an error. A stream of a trace that
-    /// was cut short ends without [`EventKind::End`], and goes on where [`Trace::follow`] has found more.
-    pub fn events(&self, domain: DomainId) -> Events<'_> {
-        Events {
-            chunks: self.chunks(domain.0),
-            messages: Arc::default(),
-            at: 0,
-            left: 0,
-            offset: 0,
-            state: State::Open,
-            read: codec::read_event,
-        }
     }
 
     /// How many events of a domain the log has.
@@ -421,15 +264,6 @@ impl Trace {
             }
         };
         self.table().streams.iter().map(stats).collect()
-    }
-
-    fn chunks(&self, stream: u32) -> Chunks<'_> {
-        Chunks { trace: self, stream, next: 0, ordinal: 0, spare: Vec::new() }
-    }
-
-    /// The n-th chunk of a stream that the log has.
-    fn place(&self, stream: u32, index: usize) -> Option<Place> {
-        self.table().streams.get(&stream)?.get(index).copied()
     }
 
     /// Reads the meta stream. After an error, what could be read is there.
@@ -494,63 +328,6 @@ impl Trace {
             (has != *event_count).then(|| format!("domain {domain} has {has} events, and had {event_count}"))
         })
     }
-
-    fn damaged(&self, offset: u64, what: &str) -> TraceError {
-        TraceError::Damaged { path: self.dir.clone(), offset, what: what.into() }
-    }
-
-    /// A chunk's messages, in the place of what `messages` held.
-    fn read(&self, place: &Place, messages: &mut Vec<u8>) -> Result<()> {
-        let failed = |source| TraceError::Read { path: self.dir.clone(), source: Arc::new(source) };
-        let mut header = [0; CHUNK_HEADER_BYTES];
-        let mut payload = vec![0; place.chunk.payload_len as usize];
-        self.log.read_exact_at(&mut header, place.offset).map_err(failed)?;
-        self.log.read_exact_at(&mut payload, place.offset + CHUNK_HEADER_BYTES as u64).map_err(failed)?;
-        if Chunk::from_bytes(&header) != Some(place.chunk) || !chunk::is_sound(&header, &payload) {
-            return Err(self.damaged(place.offset, "the chunk's checksum is wrong"));
-        }
-        let raw_len = place.chunk.raw_len as usize;
-        messages.clear();
-        messages.reserve(raw_len);
-        if place.chunk.is_folded {
-            return self.unfold(place, &payload, messages);
-        }
-        match decompress(&payload, messages) {
-            Ok(len) if len == raw_len && messages.len() == raw_len => Ok(()),
-            Ok(_) | Err(_) => Err(self.damaged(place.offset, "the chunk cannot be decompressed")),
-        }
-    }
-
-    /// The same for a folded chunk.
-    fn unfold(&self, place: &Place, payload: &[u8], messages: &mut Vec<u8>) -> Result<()> {
-        let raw_len = place.chunk.raw_len as usize;
-        let mut folded = Vec::with_capacity(blocks::folded_len_max(raw_len));
-        if decompress(payload, &mut folded).is_err() {
-            return Err(self.damaged(place.offset, "the chunk cannot be decompressed"));
-        }
-        match self.blocks.unfold(&self.dir, &folded, raw_len, messages) {
-            Ok(()) => Ok(()),
-            Err(blocks::Unfolded::Failed(error)) => Err(error),
-            Err(blocks::Unfolded::Damaged) => {
-                Err(self.damaged(place.offset, "the chunk's references make no sense"))
-            }
-        }
-    }
-}
-
-/// Into the room that there is. A context is kept for each thread: to make one, zstd asks the processor what
-/// it can, and where `cpuid` faults (in a supervisor's thread) that takes longer than most chunks.
-pub(crate) fn decompress(payload: &[u8], messages: &mut Vec<u8>) -> std::io::Result<usize> {
-    thread_local! {
-        static CONTEXT: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
-    }
-    CONTEXT.with_borrow_mut(|context| {
-        let decompressor = match context {
-            Some(decompressor) => decompressor,
-            None => context.insert(zstd::bulk::Decompressor::new()?),
-        };
-        decompressor.decompress_to_buffer(payload, messages)
-    })
 }
 
 /// What the recorder said when it could write no log any more. It may be a stranger's trace: a line of its
@@ -599,120 +376,6 @@ fn check_header(log: &File, len: u64, dir: &Path) -> Result<u32> {
             offset: 0,
             what: "the header's checksum is wrong".into(),
         }),
-    }
-}
-
-/// The chunks of one stream. A gap in their numbers is an error once, and then they go on.
-#[derive(Clone, Debug)]
-struct Chunks<'a> {
-    trace: &'a Trace,
-    stream: u32,
-    /// The index of the next chunk among those that the log has.
-    next: usize,
-    /// The next chunk's number.
-    ordinal: u32,
-    /// What the last chunk was in, to be used again.
-    spare: Vec<u8>,
-}
-
-impl Iterator for Chunks<'_> {
-    type Item = Result<(Place, Vec<u8>)>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let place = self.trace.place(self.stream, self.next)?;
-        if place.chunk.ordinal != self.ordinal {
-            let missing = TraceError::MissingChunk { stream: DomainId(self.stream), ordinal: self.ordinal };
-            self.ordinal = place.chunk.ordinal;
-            return Some(Err(missing));
-        }
-        self.next += 1;
-        self.ordinal = self.ordinal.wrapping_add(1);
-        let mut messages = std::mem::take(&mut self.spare);
-        Some(self.trace.read(&place, &mut messages).map(|()| (place, messages)))
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
-    Open,
-    /// The last event was [`EventKind::End`].
-    Ended,
-    Over,
-}
-
-/// The events of a domain ([`Trace::events`]). Holds one chunk in memory, which its copies share.
-#[derive(Clone, Debug)]
-pub struct Events<'a> {
-    chunks: Chunks<'a>,
-    /// The chunk in hand, decompressed, and how much of it has been read.
-    messages: Arc<Vec<u8>>,
-    at: usize,
-    /// Events that it should still have.
-    left: u32,
-    /// Where it is in the log.
-    offset: u64,
-    state: State,
-    /// How much of an event is read.
-    read: fn(&mut &[u8]) -> codec::Result<Event>,
-}
-
-impl Events<'_> {
-    /// The same events, but what they say of bis's own memory ([`crate::event::Outcome::ours`]) is left out:
-    /// to replay alone, nobody needs it, and it takes time to read.
-    #[must_use]
-    pub fn without_ours(self) -> Self {
-        Self { read: codec::read_event_to_replay, ..self }
-    }
-
-    fn step(&mut self) -> Result<Option<Event>> {
-        let trace = self.chunks.trace;
-        while self.at == self.messages.len() {
-            if self.left > 0 {
-                return Err(trace.damaged(self.offset, "the chunk has fewer events than it says"));
-            }
-            let used = Arc::try_unwrap(std::mem::take(&mut self.messages));
-            (self.chunks.spare, self.at) = (used.unwrap_or_default(), 0);
-            match self.chunks.next() {
-                Some(next) => {
-                    let (place, messages) = next?;
-                    (self.messages, self.at) = (Arc::new(messages), 0);
-                    (self.left, self.offset) = (place.chunk.event_count, place.offset);
-                }
-                None => {
-                    return match trace.table().damage {
-                        // What was there may have been this stream's.
-                        Some(Damage::Bad(offset)) if self.state != State::Ended => {
-                            Err(trace.damaged(offset, "events of this domain may be lost there"))
-                        }
-                        _ => Ok(None),
-                    };
-                }
-            }
-        }
-        let mut rest = &self.messages[self.at..];
-        let event =
-            (self.read)(&mut rest).map_err(|malformed| trace.damaged(self.offset, &malformed.to_string()))?;
-        self.at = self.messages.len() - rest.len();
-        self.left = (self.left.checked_sub(1))
-            .ok_or_else(|| trace.damaged(self.offset, "the chunk has more events than it says"))?;
-        self.state = if event.kind == EventKind::End { State::Ended } else { State::Open };
-        Ok(Some(event))
-    }
-}
-
-impl Iterator for Events<'_> {
-    type Item = Result<Event>;
-
-    fn next(&mut self) -> Option<Result<Event>> {
-        if self.state == State::Over {
-            return None;
-        }
-        let next = self.step().transpose();
-        // Where there is nothing more, there may be later.
-        if matches!(next, Some(Err(_))) {
-            self.state = State::Over;
-        }
-        next
     }
 }
 

@@ -8,8 +8,9 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::{
+    chunk::CHUNK_HEADER_BYTES,
     codec::arbitrary::{event, plain},
-    event::Lapse,
+    event::{Event, EventKind, Lapse},
     index::{load, scan},
     log::{INDEX, Writer},
     types::Tid,

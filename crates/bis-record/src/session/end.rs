@@ -1,0 +1,159 @@
+//! A recording runs to its end: until no supervisor is left, or it has failed, or what the program has left
+//! running is not waited for any longer.
+
+use std::{
+    mem,
+    sync::{Arc, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use bis_trace::event::Meta;
+use bis_tracee::{guardian, handover, ours::Coming, outside};
+
+use super::{
+    INIT, Session,
+    progress::{Looking, Progress},
+};
+use crate::{
+    Begins, Ended,
+    error::{RecordError, Result},
+};
+
+/// How long what the program has left running is recorded on, unless that is wanted until its end: what would
+/// have ended by itself in a moment does.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// How often it is looked then whether there is anything but supervisors that finish their work.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// How often what waits to be written is looked through: what was recorded longer ago than this and a second
+/// is in the trace, also if we are killed.
+const FLUSH_EVERY: Duration = Duration::from_millis(500);
+
+/// How long a supervisor may take to meet a failure that nobody's was: of a log that cannot be written it
+/// hears with its next event.
+const MEET_MAX: Duration = Duration::from_secs(2);
+
+impl Session {
+    /// Runs the recording to its end; called once. `begin` starts the first domain.
+    pub fn run(self: &Arc<Session>, coming: Coming, begin: impl FnOnce(&Arc<Session>)) -> Result<Ended> {
+        // Before orphans come to us.
+        let _ = self.reaper.set(guardian::begin_as_orphan().unwrap_or(INIT));
+        if self.options.begins != Begins::WithCheckpoints {
+            self.begins_recording();
+        }
+        self.listen(coming).map_err(|failure| self.cut_by(failure))?;
+        self.watch.start(&self.cores, self.chaos.clone());
+        begin(self);
+        let mut progress = self.wait_for_the_look(self.wait_for_the_end());
+        if progress.failure.is_some() || progress.cut.is_some() {
+            // What is traced dies with us. Who should have taken these over does not come to it any more.
+            handover::kill_parked();
+        }
+        if let Some(failure) = progress.failure.take() {
+            return Err(self.cut_by(failure));
+        }
+        let exit_code = progress.exit_code.unwrap_or(0);
+        let ended = Ended {
+            exit_code,
+            left: mem::take(&mut progress.left),
+            go_on: mem::take(&mut progress.go_on),
+            is_recorded: progress.is_recorded,
+            refused: mem::take(&mut progress.refused),
+        };
+        let left = &ended.left;
+        if !left.is_empty() {
+            let names: Vec<String> =
+                left.iter().map(|(name, pid)| format!("{name} (process {pid})")).collect();
+            let text =
+                format!("the program had ended; what it had left running was killed: {}", names.join(", "));
+            self.note(self.writer.next_seq(), text)?;
+        }
+        if let Some(why) = progress.cut.take() {
+            self.writer.meta(&Meta::Cut { why })?;
+            self.writer.finish()?;
+            return Ok(ended);
+        }
+        self.writer.meta(&Meta::End { exit_code, seq: self.writer.next_seq() })?;
+        self.writer.finish()?;
+        Ok(ended)
+    }
+
+    /// Ends the trace with the failure of its recording, which it returns.
+    fn cut_by(&self, failure: RecordError) -> RecordError {
+        let remedy = failure.remedy().map(|remedy| format!(" ({remedy})")).unwrap_or_default();
+        // The log may be what failed; then it says so itself.
+        let _ = self.writer.meta(&Meta::Cut { why: format!("{failure}{remedy}") });
+        let _ = self.writer.finish();
+        failure
+    }
+
+    /// Waits until no supervisor is left, or the recording has failed. Meanwhile, writes what gets old: a
+    /// supervisor whose tasks wait does nothing.
+    fn wait_for_the_end(&self) -> MutexGuard<'_, Progress> {
+        let mut flushed = Instant::now();
+        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        while progress.live > 0 {
+            let mut left = FLUSH_EVERY.saturating_sub(flushed.elapsed());
+            let is_over = progress.is_over;
+            if let Some(ended) = progress.ended.filter(|_| is_over || !self.options.wait) {
+                let grace = if is_over { Duration::ZERO } else { GRACE.saturating_sub(ended.elapsed()) };
+                if grace.is_zero() && !progress.kill_left() {
+                    let why = "the program had ended; what it had left running was killed, and did not end";
+                    (progress.cut, progress.live) = (Some(why.into()), 0);
+                    break;
+                }
+                left = left.min(grace.max(LOOK_EVERY));
+            }
+            if !left.is_zero() {
+                let woken = self.changed.wait_timeout(progress, left);
+                progress = woken.unwrap_or_else(PoisonError::into_inner).0;
+                continue;
+            }
+            outside::reap();
+            // It may wait for the disk, and supervisors must be able to end.
+            drop(progress);
+            let outcome = self.writer.flush_old();
+            flushed = Instant::now();
+            progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Err(error) = outcome {
+                progress.is_nobodys = true;
+                self.fail(&mut progress, error.into());
+            }
+        }
+        progress
+    }
+
+    /// Waits until nobody looks any more at what the recording has failed with.
+    fn wait_for_the_look<'s>(&'s self, mut progress: MutexGuard<'s, Progress>) -> MutexGuard<'s, Progress> {
+        let began = Instant::now();
+        loop {
+            let may_begin =
+                progress.is_nobodys && self.options.on_fault.is_some() && began.elapsed() < MEET_MAX;
+            let is_over = match progress.looking {
+                Looking::NotYet => !may_begin,
+                Looking::Now => false,
+                Looking::Over => true,
+            };
+            if is_over {
+                return progress;
+            }
+            let woken = self.changed.wait_timeout(progress, LOOK_EVERY);
+            progress = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Somebody wants to look at a fault. False: at another one already.
+    pub fn begin_look(&self) -> bool {
+        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_first = progress.looking == Looking::NotYet;
+        if is_first {
+            progress.looking = Looking::Now;
+        }
+        is_first
+    }
+
+    pub fn end_look(&self) {
+        self.update(|progress| progress.looking = Looking::Over);
+    }
+}

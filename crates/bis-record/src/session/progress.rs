@@ -1,0 +1,159 @@
+//! How far a recording has come: which of its processes there are, and why it ends.
+
+use std::{
+    collections::HashSet,
+    sync::PoisonError,
+    time::{Duration, Instant},
+};
+
+use bis_trace::types::{Signal, Tid};
+use bis_tracee::{ours, outside, proc, sys, task};
+
+use super::Session;
+use crate::error::RecordError;
+
+/// How long what is killed at the end may take to end; a process that waits for a device may take for ever.
+const KILL_MAX: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// Supervisor threads that have not ended.
+    pub live: usize,
+    pub root: Option<Tid>,
+    pub exit_code: Option<u8>,
+    pub ended: Option<Instant>,
+    /// Came before there was a program to send it to.
+    pub early: Option<Signal>,
+    /// All processes that there were.
+    pub processes: HashSet<Tid>,
+    /// Those of them that stand in for a program outside.
+    pub stand_ins: HashSet<Tid>,
+    /// What the program has left running is not waited for any longer.
+    pub is_over: bool,
+    /// Since when that is being killed, and what it was.
+    pub killed: Option<Instant>,
+    pub left: Vec<(String, Tid)>,
+    /// The stand-ins that were there when the programs outside were let go.
+    pub go_on: Vec<(String, Tid)>,
+    /// Why the recording ends though processes that the program has left are still there.
+    pub cut: Option<String>,
+    pub failure: Option<RecordError>,
+    /// The failure was seen by nobody who supervises.
+    pub is_nobodys: bool,
+    pub looking: Looking,
+    pub is_recorded: bool,
+    pub refused: Vec<String>,
+}
+
+/// Whether somebody looks at what the recording fails with ([`crate::fault`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Looking {
+    #[default]
+    NotYet,
+    Now,
+    /// There is one fault to look at, the first.
+    Over,
+}
+
+impl Progress {
+    /// The processes of the recording that have not ended.
+    fn still_there(&self) -> Vec<(String, Tid)> {
+        let mut there: Vec<Tid> = self
+            .processes
+            .iter()
+            .copied()
+            .filter(|pid| Some(*pid) != self.root && task::is_alive(*pid))
+            .collect();
+        there.sort_unstable();
+        there.into_iter().map(|pid| (proc::name(pid), pid)).collect()
+    }
+
+    /// Kills what the program has left running, as often as something is left: it may be about to fork. It is
+    /// recorded to its end like everything else. False: it has not ended in time.
+    pub fn kill_left(&mut self) -> bool {
+        let there = self.still_there();
+        if there.is_empty() {
+            return true;
+        }
+        // What runs outside goes on, though its stand-in does not.
+        outside::let_all_go();
+        for (name, pid) in there {
+            let _ = ours::send(pid, Signal::KILL);
+            let list = if self.stand_ins.contains(&pid) { &mut self.go_on } else { &mut self.left };
+            if !list.iter().any(|(_, known)| *known == pid) {
+                list.push((name, pid));
+            }
+        }
+        self.killed.get_or_insert_with(Instant::now).elapsed() < KILL_MAX
+    }
+}
+
+impl Session {
+    pub(super) fn update(&self, change: impl FnOnce(&mut Progress)) {
+        change(&mut self.progress.lock().unwrap_or_else(PoisonError::into_inner));
+        self.changed.notify_all();
+    }
+
+    /// One failed domain ends the recording: its tasks are killed with its thread, and all the others' with
+    /// the process; so nothing runs on unrecorded.
+    pub(super) fn fail(&self, progress: &mut Progress, error: RecordError) {
+        tracing::error!(%error, "the recording fails");
+        progress.failure.get_or_insert(error);
+        progress.live = 0;
+    }
+
+    pub fn set_root(&self, tid: Tid) {
+        self.update(|progress| {
+            progress.root = Some(tid);
+            if let Some(signal) = progress.early.take() {
+                let _ = ours::send(tid, signal);
+            }
+        });
+    }
+
+    /// There is something to record from here on.
+    pub fn begins_recording(&self) {
+        // Without it (an old kernel) orphans go to init, and Yama may then refuse us.
+        let _ = sys::become_subreaper();
+        self.update(|progress| progress.is_recorded = true);
+    }
+
+    /// A process asked for its first checkpoint, and did not get it.
+    pub fn refuses(&self, why: String) {
+        self.update(|progress| progress.refused.push(why));
+    }
+
+    /// Has the program ended?
+    pub fn has_ended(&self) -> bool {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner).ended.is_some()
+    }
+
+    /// A process of the recording begins.
+    pub fn process_begins(&self, pid: Tid) {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner).processes.insert(pid);
+    }
+
+    /// This process stands in for a program outside from now on.
+    pub fn left_out(&self, pid: Tid) {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner).stand_ins.insert(pid);
+    }
+
+    /// Is this a process of the recording, or was it one?
+    pub fn is_recorded(&self, pid: Tid) -> bool {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner).processes.contains(&pid)
+    }
+
+    /// A process has ended; if it is the program itself, its status is ours.
+    pub fn process_ended(&self, pid: Tid, exit_code: u8) {
+        self.update(|progress| {
+            if progress.root == Some(pid) {
+                progress.exit_code = Some(exit_code);
+                progress.ended = Some(Instant::now());
+            }
+        });
+    }
+
+    pub fn is_root(&self, pid: Tid) -> bool {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner).root == Some(pid)
+    }
+}
