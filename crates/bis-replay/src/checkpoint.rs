@@ -304,10 +304,10 @@ fn in_copy(
 
 /// Lets mappings of shared objects show these copies of them.
 fn remap(remote: &mut Remote<'_>, mut space: Space, objects: &Objects) -> Result<Space, Halt> {
-    let of_objects = |source: &Source| matches!(source, Source::Object(_));
-    if !space.open.keys().any(of_objects) {
+    if !space.shows_objects() {
         return Ok(space);
     }
+    let of_objects = |source: &Source| matches!(source, Source::Object(_));
     for (_, fd) in space.open.extract_if(|source, _| of_objects(source)).collect::<Vec<_>>() {
         remote.must("close a shared object", libc::SYS_close, [fd, 0, 0, 0, 0, 0])?;
     }

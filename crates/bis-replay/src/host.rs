@@ -29,11 +29,11 @@ pub trait Host {
     /// Have all these turns come?
     fn have_come(&self, turns: &[Turn]) -> bool;
 
-    /// A turn of this replica's ends.
+    /// A turn of this replica's ends. `is_mapped`: its address space still shows the object.
     ///
     /// # Errors
     /// Where it was not its turn.
-    fn release(&mut self, turn: Turn) -> io::Result<()>;
+    fn release(&mut self, turn: Turn, is_mapped: bool) -> io::Result<()>;
 
     /// The file of a shared object.
     ///

@@ -365,7 +365,7 @@ mod tests {
                 thread::sleep(Duration::from_millis(1));
             }
             let slot = board.acquire(Class::New).unwrap();
-            board.objects(|all| all.release(turn(0))).unwrap();
+            board.objects(|all| all.release(turn(0), false)).unwrap();
             board.release(slot);
             waiter.join().unwrap();
         });

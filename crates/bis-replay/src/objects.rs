@@ -23,7 +23,8 @@ use rustix::fs::FallocateFlags;
 
 #[derive(Debug)]
 struct Object {
-    file: Arc<File>,
+    /// None: nobody maps it any more, or ever will.
+    file: Option<Arc<File>>,
     /// How many turns were released: the number of the one that may be held now.
     turn: u64,
 }
@@ -110,7 +111,7 @@ impl Objects {
                 format!("shared object {object} exists already"),
             ));
         }
-        self.all.insert(object, Object { file: Arc::new(file), turn: 0 });
+        self.all.insert(object, Object { file: Some(Arc::new(file)), turn: 0 });
         Ok(())
     }
 
@@ -120,15 +121,16 @@ impl Objects {
     }
 
     pub(crate) fn file(&self, object: ObjectId) -> io::Result<Arc<File>> {
-        self.all.get(&object).map(|found| found.file.clone()).ok_or_else(|| missing(object))
+        self.all.get(&object).and_then(|found| found.file.clone()).ok_or_else(|| missing(object))
     }
 
     /// The same with files of their own, each with the content that it has now.
     pub(crate) fn copy(&self) -> io::Result<Objects> {
         let copy = |(object, known): (&ObjectId, &Object)| {
-            let len = known.file.metadata()?.len();
-            let file = make(*object, len, Some(&known.file))?;
-            Ok((*object, Object { file: Arc::new(file), turn: known.turn }))
+            let of_its_own =
+                |file: &Arc<File>| make(*object, file.metadata()?.len(), Some(file)).map(Arc::new);
+            let file = known.file.as_ref().map(of_its_own).transpose()?;
+            Ok((*object, Object { file, turn: known.turn }))
         };
         Ok(Objects { all: self.all.iter().map(copy).collect::<io::Result<_>>()? })
     }
@@ -138,8 +140,9 @@ impl Objects {
         turns.iter().all(|turn| self.all.get(&turn.object).is_some_and(|object| object.turn >= turn.turn))
     }
 
-    /// Announces the end of a turn.
-    pub(crate) fn release(&mut self, turn: Turn) -> io::Result<()> {
+    /// Announces the end of a turn. `is_over`: nobody will map the object any more, and its memory is given
+    /// back. Not so its turns, which are asked for where they have come long ago.
+    pub(crate) fn release(&mut self, turn: Turn, is_over: bool) -> io::Result<()> {
         let object = self.all.get_mut(&turn.object).ok_or_else(|| missing(turn.object))?;
         if object.turn != turn.turn {
             return Err(io::Error::new(
@@ -154,6 +157,9 @@ impl Objects {
             .turn
             .checked_add(1)
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a turn's number is too large"))?;
+        if is_over {
+            object.file = None;
+        }
         Ok(())
     }
 }
@@ -203,10 +209,13 @@ mod tests {
         assert!(!objects.have_come(&[turn(0)]));
         objects.add(OBJECT, make(OBJECT, 100, None).unwrap()).unwrap();
         assert!(objects.have_come(&[turn(0)]) && !objects.have_come(&[turn(1)]));
-        assert!(objects.release(turn(1)).is_err());
-        objects.release(turn(0)).unwrap();
+        assert!(objects.release(turn(1), false).is_err());
+        objects.release(turn(0), false).unwrap();
         assert!(objects.have_come(&[turn(1)]));
         assert!(objects.add(OBJECT, make(OBJECT, 1, None).unwrap()).is_err());
+        assert!(objects.file(OBJECT).is_ok());
+        objects.release(turn(1), true).unwrap();
+        assert!(objects.file(OBJECT).is_err() && objects.copy().unwrap().have_come(&[turn(2)]));
     }
 
     #[test]

@@ -354,9 +354,10 @@ impl Host for JobHost<'_, '_> {
         self.context.shared.board.have_come(turns)
     }
 
-    fn release(&mut self, turn: Turn) -> io::Result<()> {
+    fn release(&mut self, turn: Turn, is_mapped: bool) -> io::Result<()> {
         self.is_entangled = true;
-        self.context.shared.board.objects(|all| all.release(turn))
+        let is_over = !is_mapped && self.context.shared.world.is_of_one_domain(turn.object);
+        self.context.shared.board.objects(|all| all.release(turn, is_over))
     }
 
     fn object(&self, object: ObjectId) -> io::Result<Arc<File>> {

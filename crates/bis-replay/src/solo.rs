@@ -256,8 +256,9 @@ impl Host for Solo<'_> {
         self.company.objects.have_come(turns)
     }
 
-    fn release(&mut self, turn: Turn) -> io::Result<()> {
-        self.company.objects.release(turn)
+    fn release(&mut self, turn: Turn, is_mapped: bool) -> io::Result<()> {
+        let is_over = !is_mapped && self.world.is_of_one_domain(turn.object);
+        self.company.objects.release(turn, is_over)
     }
 
     fn object(&self, object: ObjectId) -> io::Result<Arc<File>> {

@@ -19,6 +19,7 @@ use bis_agent::{
 };
 use bis_trace::{
     event::{Backing, Effect, MemWrite},
+    shared::SharedMappings,
     types::{Addr, FileId, ObjectId, Tid},
 };
 use bis_tracee::{Memory, TraceeError, maps, proc, remote::Remote};
@@ -67,6 +68,7 @@ pub struct Inherited {
     pub(crate) brk: Option<Addr>,
     pub(crate) hooks: hooks::Places,
     pub(crate) is_told_its_core: bool,
+    pub(crate) shared: SharedMappings,
 }
 
 /// An address space as its supervisor knows it.
@@ -91,6 +93,8 @@ pub(crate) struct Space {
     /// `cpuid` tells the program which core it is on, and nothing has recorded that: it was recorded on the
     /// first one.
     pub is_told_its_core: bool,
+    /// Which shared objects it maps, where.
+    pub shared: SharedMappings,
 }
 
 /// Why an effect failed, before it is known where it was.
@@ -174,14 +178,14 @@ pub(crate) fn name_of(effect: &Effect) -> String {
 
 impl Space {
     pub(crate) fn new(memory: Memory, inherited: Inherited) -> Space {
-        let Inherited { open, fork_advice, text, names, brk, hooks, is_told_its_core } = inherited;
+        let Inherited { open, fork_advice, text, names, brk, hooks, is_told_its_core, shared } = inherited;
         let hooked_brk = None;
-        Space { memory, open, fork_advice, text, names, brk, hooked_brk, hooks, is_told_its_core }
+        Space { memory, open, fork_advice, text, names, brk, hooked_brk, hooks, is_told_its_core, shared }
     }
 
     /// Does it map memory that others share with it?
     pub(crate) fn shows_objects(&self) -> bool {
-        self.open.keys().any(|source| matches!(source, Source::Object(_)))
+        !self.shared.is_empty()
     }
 
     /// What a copy of the process has of it.
@@ -195,6 +199,7 @@ impl Space {
             brk: self.brk,
             hooks: self.hooks,
             is_told_its_core: self.is_told_its_core,
+            shared: self.shared.clone(),
         }
     }
 
@@ -361,6 +366,11 @@ impl Space {
             | Effect::NewTask { .. }
             | Effect::SetTask { .. }
             | Effect::Fork { .. } => unreachable!("not an effect on an address space"),
+        }
+        for object in self.shared.change(effect) {
+            if let Some(fd) = self.open.remove(&Source::Object(object)) {
+                remote.must("close a shared object", libc::SYS_close, [fd, 0, 0, 0, 0, 0])?;
+            }
         }
         Ok(())
     }

@@ -2,15 +2,15 @@
 //! files. It does not change, but for what is found out once.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fs::File,
     sync::{Arc, Mutex, PoisonError},
 };
 
 use bis_trace::{
-    Trace,
+    Ending, Trace,
     event::{DomainEntry, EventKind, FileEntry, Machine, Meta, OUTSIDE},
-    types::{DomainId, EventSeq, FileId, TickKind, Tid},
+    types::{DomainId, EventSeq, FileId, ObjectId, TickKind, Tid},
 };
 use bis_tracee::{
     balance, sys,
@@ -32,6 +32,8 @@ pub struct World<'t> {
     pub(crate) cores: Vec<usize>,
     pub(crate) entries: HashMap<DomainId, DomainEntry>,
     pub(crate) facts: Facts,
+    /// The objects that no domain but one ever has, if that can be known.
+    of_one_domain: HashSet<ObjectId>,
     /// How the recorded vector registers become this processor's. None: they are as they are here.
     pub(crate) moved: Option<Moved>,
     /// Copies in memory of kept files, where the trace's own may not be executed.
@@ -72,6 +74,17 @@ fn facts_of(trace: &Trace) -> Facts {
     facts
 }
 
+fn objects_of_one_domain(shares: &[(ObjectId, DomainId)]) -> HashSet<ObjectId> {
+    let mut domains: HashMap<ObjectId, Option<DomainId>> = HashMap::new();
+    for (object, domain) in shares {
+        let known = domains.entry(*object).or_insert(Some(*domain));
+        if *known != Some(*domain) {
+            *known = None;
+        }
+    }
+    domains.into_iter().filter_map(|(object, domain)| domain.map(|_| object)).collect()
+}
+
 impl<'t> World<'t> {
     /// # Errors
     /// Where this machine cannot count what the trace's places are counted in.
@@ -84,7 +97,25 @@ impl<'t> World<'t> {
         let entries = facts.domains.iter().map(|entry| (entry.domain, entry.clone())).collect();
         let cores = usable_cores(&machine);
         let moved = moved(trace, &machine, &facts.domains);
-        Ok(World { trace, machine, ticks, cores, entries, facts, moved, copies: Mutex::default() })
+        let is_whole = matches!(trace.ended(), Ending::Complete { .. });
+        let of_one_domain = if is_whole { objects_of_one_domain(&facts.shares) } else { HashSet::new() };
+        Ok(World {
+            trace,
+            machine,
+            ticks,
+            cores,
+            entries,
+            facts,
+            of_one_domain,
+            moved,
+            copies: Mutex::default(),
+        })
+    }
+
+    /// Does no domain but one ever have this object? Known of traces that are whole; of one that somebody
+    /// still writes nothing is.
+    pub(crate) fn is_of_one_domain(&self, object: ObjectId) -> bool {
+        self.of_one_domain.contains(&object)
     }
 
     pub fn trace(&self) -> &'t Trace {

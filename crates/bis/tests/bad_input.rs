@@ -27,7 +27,7 @@ const STATUS_CUT: i32 = 3;
 type Body = fn(&Folder) -> Result<(), Failed>;
 
 fn main() {
-    let trials: [(&str, Body); 24] = [
+    let trials: [(&str, Body); 25] = [
         ("a_missing_program", missing_program),
         ("a_file_that_cannot_be_executed", not_executable),
         ("a_program_of_another_kind", not_a_program),
@@ -35,6 +35,7 @@ fn main() {
         ("an_output_folder_that_is_in_use", used_folder),
         ("an_output_that_is_a_file", output_is_a_file),
         ("a_recorder_without_descriptors", no_descriptors),
+        ("a_replay_with_few_descriptors", few_descriptors),
         ("a_recorder_without_memory", no_memory),
         ("a_recorder_that_may_make_no_large_files", no_large_files),
         ("a_recorder_that_may_start_no_threads", no_threads),
@@ -208,6 +209,29 @@ fn no_descriptors(folder: &Folder) -> Result<(), Failed> {
     }
     if ends.contains(&0) {
         return Err(format!("recorded, and refused for want of descriptors: {ends:?} times").into());
+    }
+    Ok(())
+}
+
+/// A program that has had much more shared memory than there may be descriptors, one piece after the other:
+/// what it has given back, replay does not keep.
+fn few_descriptors(folder: &Folder) -> Result<(), Failed> {
+    const LIMIT_OF_FILES: &str = "--nofile=100:100";
+    let program = folder.path().join("program");
+    let source = common::tree().join("tests/guests/sharedmem/one_after_another.c");
+    common::compile(&source, &program)?;
+    let trace = folder.path().join("trace");
+    let recorded = record(folder, &trace, &[&program.to_string_lossy()])?;
+    if recorded.status != 0 {
+        return Err(recorded.shown().into());
+    }
+    for query in [&["replay", "-a"][..], &["dump", "--kind", "exit"]] {
+        let mut command = common::command("prlimit", folder.path());
+        command.arg(LIMIT_OF_FILES).arg(common::bis()).args(query).arg(&trace);
+        let step = common::run(command, query[0], folder.path(), None, LIMIT)?;
+        if step.status != 0 {
+            return Err(step.shown().into());
+        }
     }
     Ok(())
 }

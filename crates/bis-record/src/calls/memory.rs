@@ -14,6 +14,7 @@ use std::{
 use bis_syscalls::Call;
 use bis_trace::{
     event::{Backing, Effect, OUTSIDE, Outcome},
+    shared::{Move, SharedRange},
     types::{Addr, ObjectId, PAGE, Tid},
 };
 use bis_tracee::{maps, proc};
@@ -24,7 +25,7 @@ use crate::{
     domain::Domain,
     error::{RecordError, Result},
     space::Key,
-    space::{HeapChange, Move, SharedRange, key_of_mapping, open_mapped, stack_floor, stack_limit},
+    space::{HeapChange, key_of_mapping, open_mapped, stack_floor, stack_limit},
     task::InCall,
 };
 

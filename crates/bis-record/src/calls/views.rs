@@ -18,6 +18,7 @@ use std::{
 
 use bis_trace::{
     event::{Backing, Effect, FileEntry, MemWrite, Outcome},
+    shared::Move,
     sparse,
     types::{Addr, PAGE, Tid},
 };
@@ -33,7 +34,7 @@ use crate::{
     domain::Domain,
     error::{RecordError, Result},
     space::Key,
-    space::{self, Move, View},
+    space::{self, View},
     task::InCall,
     views::Change,
 };

@@ -15,13 +15,13 @@ mod dense_texts;
 mod mapped;
 mod patches;
 mod scratch;
-mod shared;
 mod views;
 
 use std::{collections::BTreeSet, ops::Range};
 
 use bis_trace::{
     event::{Backing, Effect},
+    shared::SharedMappings,
     types::Addr,
 };
 
@@ -31,7 +31,6 @@ pub use dense_texts::{Pool, READ_EXEC, chunks, shown_text};
 pub use mapped::{Key, key_of_mapping, open_mapped, stack_floor, stack_limit};
 pub use patches::{ARENA_LEN, Arena, GUARDED, MadePatches, Patch, Patches, TextRange, clock_insn};
 pub use scratch::{Place, Room, Scratch, is_too_large, relocate};
-pub use shared::{Move, Recount, SharedMappings, SharedRange};
 pub use views::{FileViews, View, split};
 
 /// Where the addresses end that programs have, but for those that ask for more where page tables have five
@@ -261,7 +260,10 @@ pub enum HeapChange {
 
 #[cfg(test)]
 mod tests {
-    use bis_trace::types::{FileId, ObjectId, PAGE};
+    use bis_trace::{
+        shared::SharedRange,
+        types::{FileId, ObjectId, PAGE},
+    };
 
     use super::*;
 

@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 
 use bis_trace::{
     event::{EventKind, Meta},
+    shared::{Recount, SharedRange},
     types::{Addr, ObjectId, Tid},
 };
 
 use crate::{
     domain::Domain,
     error::{RecordError, Result},
-    space::{Recount, SharedRange},
 };
 
 /// How long a domain may run on while another waits for a token that it holds; looked at whenever one of its

@@ -262,7 +262,8 @@ impl Replica<'_> {
         host: &mut dyn Host,
     ) -> Result<Flow, Halt> {
         let release = |turn: &Turn, host: &mut dyn Host| {
-            host.release(*turn).map_err(|error| self.inconsistent(seq, error.to_string()))
+            host.release(*turn, self.space.shared.maps(turn.object))
+                .map_err(|error| self.inconsistent(seq, error.to_string()))
         };
         let (own, others): (Vec<_>, Vec<_>) = released.iter().partition(|turn| acquired.contains(turn));
         if matches!(stage, Stage::Fresh) {

@@ -1,8 +1,7 @@
-//! The shared mappings of an address space: which ranges show which shared object. Who may touch the objects
-//! when is in `tokens.rs`, who maps them in `registry.rs`.
+//! The shared mappings of an address space, as its effects leave them: which ranges show which shared object.
 
-use bis_trace::{
-    event::Effect,
+use crate::{
+    event::{Backing, Effect},
     types::{Addr, ObjectId},
 };
 
@@ -75,6 +74,35 @@ impl SharedMappings {
 
     pub fn add(&mut self, range: SharedRange) {
         self.ranges.push(range);
+    }
+
+    /// What an effect on the address space leaves of them. The objects that are not mapped any more.
+    pub fn change(&mut self, effect: &Effect) -> Vec<ObjectId> {
+        let mut gone = Vec::new();
+        match *effect {
+            Effect::Map { addr, len, ref backing, .. } => {
+                let end = addr.saturating_add(len);
+                gone.extend(self.cut(addr, end));
+                if let Backing::Shared { object, offset } = *backing {
+                    self.add(SharedRange { start: addr, end, object, offset });
+                }
+            }
+            Effect::Unmap { addr, len } => gone.extend(self.cut(addr, addr.saturating_add(len))),
+            Effect::Remap { addr, old_len, new_addr, new_len, keep } => {
+                let moved = self.moved(&Move { addr, old_len, new_addr, new_len, keep });
+                if old_len > 0 && !keep {
+                    gone.extend(self.cut(addr, addr.saturating_add(old_len)));
+                }
+                gone.extend(self.cut(new_addr, new_addr.saturating_add(new_len)));
+                self.ranges.extend(moved);
+            }
+            _ => {}
+        }
+        let mut gone: Vec<ObjectId> = gone.into_iter().map(|range| range.object).collect();
+        gone.sort_unstable();
+        gone.dedup();
+        gone.retain(|object| !self.maps(*object));
+        gone
     }
 
     /// All mappings are gone: the address space ends.
@@ -198,5 +226,30 @@ mod tests {
         // A length of 0 maps the same pages once more.
         let twice = Move { old_len: 0, ..by };
         assert_eq!(memory.moved(&twice), [range(120, 160, 10)]);
+    }
+
+    #[test]
+    fn effects_change_what_is_mapped() {
+        let mut memory = SharedMappings::default();
+        let map = |addr, object| {
+            let backing = match object {
+                Some(object) => Backing::Shared { object: ObjectId(object), offset: 0 },
+                None => Backing::Anonymous,
+            };
+            Effect::Map { addr: Addr(addr), len: 0x1000, prot: 3, backing }
+        };
+        assert_eq!(memory.change(&map(0x1000, Some(1))), []);
+        assert_eq!(memory.change(&map(0x2000, Some(2))), []);
+        let addr = Addr(0x1000);
+        let remap =
+            Effect::Remap { addr, old_len: 0x1000, new_addr: Addr(0x8000), new_len: 0x2000, keep: false };
+        assert_eq!(memory.change(&remap), []);
+        assert!(memory.at(addr).is_none());
+        assert_eq!(memory.at(Addr(0x9000)).map(|range| range.object), Some(ObjectId(1)));
+        assert_eq!(memory.change(&map(0x2000, None)), [ObjectId(2)], "anonymous memory is in its place");
+        assert_eq!(memory.change(&Effect::Protect { addr: Addr(0x8000), len: 0x2000, prot: 0 }), []);
+        assert_eq!(memory.change(&Effect::Unmap { addr: Addr(0x7000), len: 0x2000 }), [], "a part is left");
+        assert_eq!(memory.change(&Effect::Unmap { addr: Addr(0x7000), len: 0x10_0000 }), [ObjectId(1)]);
+        assert!(memory.is_empty());
     }
 }
