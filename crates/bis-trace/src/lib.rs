@@ -1,11 +1,11 @@
 //! The trace: what is recorded, and the log that it is kept in.
 //!
 //! Pure: knows nothing of processes or of ptrace. `event.rs` is the model (`ours.rs`: the part that tells bis
-//! from the program; `shared.rs`: the shared mappings that effects leave), `codec/` turns it into Cap'n Proto messages (`schema/bis.capnp`) and back, `log.rs` and
-//! `queue.rs` write them in chunks (`chunk.rs`), `index.rs` and `reader.rs` find and read them, `files.rs`
-//! keeps the content of mapped files (`sparse.rs`: but for their holes; `store.rs`: once for all traces;
-//! `known.rs`: what content a file has that was seen before), `clones.rs` what was read in large
-//! pieces.
+//! from the program; `shared.rs`: the shared mappings that effects leave), `codec/` turns it into Cap'n Proto
+//! messages (`schema/bis.capnp`) and back, `log.rs` and `queue.rs` write them in chunks (`chunk.rs`),
+//! `index.rs` and `reader.rs` find and read them, `files.rs` keeps the content of mapped files (`sparse.rs`:
+//! but for their holes; `store.rs`: once for all traces; `known.rs`: what content a file has that was seen
+//! before), `clones.rs` what was read in large pieces.
 //!
 //! What is in a trace comes from somebody else: nothing that a file says is believed unchecked.
 #![forbid(unsafe_code)]
