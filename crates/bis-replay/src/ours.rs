@@ -106,6 +106,8 @@ struct Known {
     pools: Vec<Pool>,
     /// By address. They do not overlap.
     dense: BTreeMap<u64, Dense>,
+    /// Text that shows a file with patches in it, by address. It stays so when the patches are overwritten.
+    mapped: BTreeMap<u64, Mapped>,
 }
 
 /// Trampolines of a dense text.
@@ -124,6 +126,15 @@ struct Dense {
     pool: u64,
     id: FileId,
     file: Arc<File>,
+    offset: u64,
+}
+
+/// A range of text that shows the program's own with patches in it.
+#[derive(Clone, Copy, Debug)]
+struct Mapped {
+    end: u64,
+    /// The program's own file, and from where on.
+    id: FileId,
     offset: u64,
 }
 
@@ -256,20 +267,45 @@ impl ProgramText {
             let (end, pool, id, offset) = (range.end, text.pool, text.file, text.offset);
             known.dense.insert(text.addr, Dense { end, pool, id, file, offset });
         }
-        for patch in &ours.patches {
-            known.put_back(&(patch.start..patch.end()));
-            known.patches.insert(patch.start, Arc::clone(patch));
-            known.trampolines.insert(patch.trampoline, Arc::clone(patch));
+        for text in &ours.patched {
+            let range = text.addr..text.addr.saturating_add(text.len);
+            if range.is_empty() {
+                continue;
+            }
+            known.put_back(&range);
+            known.cut_dense(&range);
+            known.cut_mapped(&range);
+            let mapped = Mapped { end: range.end, id: text.file, offset: text.offset };
+            known.mapped.insert(text.addr, mapped);
+            let set = files.set(text.set, text.at, open)?;
+            known.add_patches(&set.patches, &set.faults);
         }
-        for fault in &ours.faults {
-            known.faults.insert(fault.site, fault.clone());
-        }
+        known.add_patches(&ours.patches, &ours.faults);
         known.guards.extend(ours.guards.iter().map(|guard| (guard.page & !(PAGE - 1), guard.prot)));
         Ok(())
     }
 }
 
 impl Known {
+    fn mapped_in(&self, range: &Range<u64>) -> impl Iterator<Item = (&u64, &Mapped)> + use<'_> {
+        let start = range.start;
+        self.mapped.range(..range.end).rev().take_while(move |(_, text)| start < text.end)
+    }
+
+    /// This range shows no file of ours any more; around it, it goes on.
+    fn cut_mapped(&mut self, range: &Range<u64>) {
+        let touched: Vec<u64> = self.mapped_in(range).map(|(start, _)| *start).collect();
+        for start in touched {
+            let Some(text) = self.mapped.remove(&start) else { continue };
+            for (from, to) in [(start, text.end.min(range.start)), (start.max(range.end), text.end)] {
+                if from < to {
+                    let offset = text.offset.wrapping_add(from - start);
+                    self.mapped.insert(from, Mapped { end: to, offset, ..text });
+                }
+            }
+        }
+    }
+
     /// The patches that have a byte in this range.
     fn patches_in(&self, range: &Range<u64>) -> impl Iterator<Item = &Arc<Patch>> + use<'_> {
         let start = range.start;
@@ -282,18 +318,31 @@ impl Known {
         self.dense.range(..range.end).rev().take_while(move |(_, text)| start < text.end)
     }
 
+    fn add_patches(&mut self, patches: &[Arc<Patch>], faults: &[Fault]) {
+        for patch in patches {
+            self.put_back(&(patch.start..patch.end()));
+            self.patches.insert(patch.start, Arc::clone(patch));
+            self.trampolines.insert(patch.trampoline, Arc::clone(patch));
+        }
+        for fault in faults {
+            self.faults.insert(fault.site, fault.clone());
+        }
+    }
+
     fn says_anything(&self, range: &Range<u64>) -> bool {
         self.patches_in(range).next().is_some()
             || self.faults.range(range.clone()).next().is_some()
             || self.guards.range(range.clone()).next().is_some()
             || self.diverted.range(range.clone()).next().is_some()
             || self.dense_in(range).next().is_some()
+            || self.mapped_in(range).next().is_some()
     }
 
     /// The range shows something else now.
     fn forget(&mut self, range: &Range<u64>) {
         self.put_back(range);
         self.cut_dense(range);
+        self.cut_mapped(range);
         self.guards.retain(|page, _| !range.contains(page));
         self.diverted.retain(|addr, _| !range.contains(addr));
     }

@@ -87,6 +87,7 @@ struct Ours {
   patches @5 :List(Patch);
   faults @6 :List(Fault);
   guards @7 :List(Guard);
+  patched @8 :List(PatchedText);  # from format 7 on
 
   struct Area {
     addr @0 :UInt64;
@@ -154,6 +155,21 @@ struct Ours {
     page @0 :UInt64;
     prot @1 :UInt32;
   }
+
+  struct PatchedText {
+    addr @0 :UInt64;
+    len @1 :UInt64;
+    offset @2 :UInt64;          # in `file`
+    at @3 :UInt64;              # in `set`
+    file @4 :UInt32;            # the program's own
+    set @5 :UInt32;             # a file; from `at` to its end, a PatchSet
+  }
+}
+
+# What is patched in a text: a message at the end of a kept file, not in the log.
+struct PatchSet {
+  patches @0 :List(Ours.Patch);
+  faults @1 :List(Ours.Fault);
 }
 
 struct MemWrite {

@@ -16,8 +16,11 @@ use xxhash_rust::xxh3::Xxh3Default;
 /// say what of the memory that they change is bis's own, which a reader that only replays may ignore. 4:
 /// events have times. 5: a stream may begin with the image of a process that was found running; a log that
 /// has one is for readers of this format only. 6: a chunk may be folded, and checksums may be of stacks; a
-/// log that has either is for readers of this format only.
-pub const FORMAT: u32 = 6;
+/// log that has either is for readers of this format only. 7: what is patched in a text may be said by a kept
+/// file; the same.
+pub const FORMAT: u32 = 7;
+/// The first format with patched texts ([`crate::ours::PatchedText`]).
+pub const FORMAT_PATCHED: u32 = 7;
 /// The first format with folded chunks ([`Chunk::is_folded`]).
 pub const FORMAT_FOLDED: u32 = 6;
 /// The first format in which checksums may be of stacks ([`crate::event::RangeSum::is_stack`]).
@@ -31,7 +34,7 @@ pub const FORMAT_OURS: u32 = 3;
 /// The oldest format that this bis reads.
 pub const FORMAT_MIN: u32 = 2;
 /// The oldest reader that is right about what this bis writes, unless the log has an image, folded chunks,
-/// or checksums of stacks.
+/// checksums of stacks, or patched texts.
 pub const READER_FORMAT_MIN: u32 = 2;
 
 pub const LOG_MAGIC: [u8; 8] = *b"BISTRACE";

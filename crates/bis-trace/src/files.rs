@@ -145,6 +145,12 @@ impl FileStore<'_> {
         Some((digest, content))
     }
 
+    /// Where the content of a file is that was kept.
+    pub fn path(&self, file: FileId) -> Option<PathBuf> {
+        let digest = self.inner.files().entries.get(usize::try_from(file.0).ok()?)?.digest;
+        std::path::absolute(self.inner.dir.join(FILES).join(name(&digest))).ok()
+    }
+
     /// From here on, what other traces have is not kept again, and what is known of a file is not found
     /// again.
     pub fn share(&self, shared: Option<ContentStore>, known: Option<KnownFiles>) {
@@ -154,6 +160,15 @@ impl FileStore<'_> {
 
     /// Keeps content that no file has. The entry is in the meta stream when this returns.
     pub fn keep_bytes(&self, content: &[u8]) -> Result<FileEntry> {
+        self.keep_made(content, false)
+    }
+
+    /// The same for content that other traces will have, too: it is in the store that they share.
+    pub fn keep_bytes_for_all(&self, content: &[u8]) -> Result<FileEntry> {
+        self.keep_made(content, true)
+    }
+
+    fn keep_made(&self, content: &[u8], for_all: bool) -> Result<FileEntry> {
         let failed = |source| self.failed("memory".into(), source);
         let digest = *blake3::hash(content).as_bytes();
         let mut store = self.inner.files();
@@ -162,9 +177,13 @@ impl FileStore<'_> {
             None => {
                 let folder = self.inner.dir.join(FILES);
                 let temporary = store.temporary(&folder);
-                let written = create(&temporary)
-                    .and_then(|file| write_sparse(&file, content))
-                    .and_then(|()| fs::rename(&temporary, folder.join(name(&digest))));
+                // With any trouble the store has, the trace does without.
+                let is_shared = for_all && store.share_bytes(content, &digest, &temporary).unwrap_or(false);
+                let written = match is_shared {
+                    true => Ok(()),
+                    false => create(&temporary).and_then(|file| write_sparse(&file, content)),
+                };
+                let written = written.and_then(|()| fs::rename(&temporary, folder.join(name(&digest))));
                 if let Err(error) = written {
                     let _ = fs::remove_file(&temporary);
                     return Err(failed(error));
@@ -319,6 +338,25 @@ impl Store {
         }
         let (digest, len) = copy(source.file, &create(temporary)?)?;
         Ok(Placed { kept: Kept::Copy, digest, len })
+    }
+
+    /// Links `to`, which is not there, to an entry of the store that has this content. False: it is not there
+    /// when this returns.
+    fn share_bytes(&mut self, content: &[u8], digest: &[u8; 32], to: &Path) -> io::Result<bool> {
+        let Some(shared) = &self.shared else { return Ok(false) };
+        if shared.link(digest, content.len() as u64, to)? {
+            return Ok(true);
+        }
+        let source = to.with_extension("source");
+        let added = create(&source)
+            .and_then(|file| file.write_all_at(content, 0).map(|()| file))
+            .and_then(|file| shared.add(&file, to, false));
+        let _ = fs::remove_file(&source);
+        if added.as_ref().is_ok_and(|added| added.digest == *digest) {
+            return Ok(true);
+        }
+        let _ = fs::remove_file(to);
+        added.map(|_| false)
     }
 
     fn temporary(&mut self, folder: &Path) -> PathBuf {

@@ -390,6 +390,10 @@ impl StreamWriter {
             return Err(TraceError::TooLarge { seq: event.seq, bytes: (len - before) as u64 });
         }
         note_content(event, content, before, &mut buffer.raw);
+        let ours = event.outcome().and_then(|outcome| outcome.ours.as_ref());
+        if ours.is_some_and(|ours| !ours.patched.is_empty()) {
+            buffer.raw.reader = chunk::FORMAT_PATCHED;
+        }
         buffer.added(event.seq.0);
         let count = self.inner.stream_count.load(Ordering::Relaxed);
         if buffer.is_full(count) { self.inner.hand_over(buffer) } else { Ok(()) }
@@ -458,8 +462,8 @@ impl Sink for Disk {
     }
 
     fn require_reader(&mut self, format: u32) -> io::Result<()> {
-        let known = self.reader.max(format);
-        self.log.write_all_at(&chunk::log_header(known), 0)
+        self.reader = self.reader.max(format);
+        self.log.write_all_at(&chunk::log_header(self.reader), 0)
     }
 
     fn cut(&mut self, len: u64) -> io::Result<()> {

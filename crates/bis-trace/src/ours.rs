@@ -36,6 +36,8 @@ pub struct Ours {
     pub pools: Vec<Pool>,
     /// Text that counts, mapped over the program's own.
     pub dense: Vec<DenseText>,
+    /// Text with all its patches, mapped over the program's own.
+    pub patched: Vec<PatchedText>,
     /// Runs of instructions that have given way to jumps. Shared, because processes that map the same files
     /// have the same.
     pub patches: Vec<Arc<Patch>>,
@@ -49,12 +51,13 @@ impl Ours {
     /// Adds what was changed after this. What became the program's own later is said first all the same, so
     /// nothing before may be about the same range.
     pub fn append(&mut self, later: Ours) {
-        let Ours { own, areas, diverted, pools, dense, patches, faults, guards } = later;
+        let Ours { own, areas, diverted, pools, dense, patched, patches, faults, guards } = later;
         self.own.extend(own);
         self.areas.extend(areas);
         self.diverted.extend(diverted);
         self.pools.extend(pools);
         self.dense.extend(dense);
+        self.patched.extend(patched);
         self.patches.extend(patches);
         self.faults.extend(faults);
         self.guards.extend(guards);
@@ -116,6 +119,28 @@ pub struct DenseText {
     /// The program's own text: this kept file from `offset`. Behind the file's end are zeros.
     pub file: FileId,
     pub offset: u64,
+}
+
+/// A range of text that shows a file of bis's own, which has the program's text with all patches in it. So
+/// processes that map the same text are patched by one mapping, and what their patches are is kept once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PatchedText {
+    pub addr: u64,
+    /// Bytes.
+    pub len: u64,
+    /// The program's own text: this kept file from `offset`.
+    pub file: FileId,
+    pub offset: u64,
+    /// A kept file. From `at` to its end it says what is patched ([`PatchSet`]).
+    pub set: FileId,
+    pub at: u64,
+}
+
+/// What is patched in a text, by its addresses in memory; kept in a file ([`crate::codec::write_set`]).
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct PatchSet {
+    pub patches: Vec<Arc<Patch>>,
+    pub faults: Vec<Fault>,
 }
 
 /// The longest run of instructions that gives way to a jump, bytes.

@@ -50,6 +50,8 @@ pub struct Raw {
     pub bytes: Vec<u8>,
     /// Where in them there is content of memory: offset and length.
     pub content: Vec<(u32, u32)>,
+    /// The least format that a reader must know to be right about them; 0: any.
+    pub reader: u32,
 }
 
 /// Where chunks go. A trait so that tests can have a disk that is full.
@@ -193,8 +195,8 @@ pub struct Drain {
     sink: Box<dyn Sink>,
     compressor: zstd::bulk::Compressor<'static>,
     blocks: Folder,
-    /// There is a folded chunk in the log.
-    has_folded: bool,
+    /// The least format that a reader must know because of the chunks so far; 0: none asks for one.
+    reader: u32,
     /// Header and compressed payload of the chunk in hand; longer than it needs to be.
     packed: Vec<u8>,
     /// Bytes of the log so far.
@@ -213,7 +215,7 @@ impl Drain {
             path,
             sink,
             compressor,
-            has_folded: false,
+            reader: 0,
             packed: Vec::new(),
             len,
             ordinals: HashMap::new(),
@@ -245,9 +247,10 @@ impl Drain {
         let too_long = |_| io::Error::other("a chunk is too long");
         let folded = self.blocks.fold(&raw.bytes, &raw.content);
         let is_folded = folded.is_some();
-        if is_folded && !self.has_folded {
-            self.sink.require_reader(FORMAT_FOLDED)?;
-            self.has_folded = true;
+        let reader = raw.reader.max(if is_folded { FORMAT_FOLDED } else { 0 });
+        if reader > self.reader {
+            self.sink.require_reader(reader)?;
+            self.reader = reader;
         }
         let bytes = folded.unwrap_or(&raw.bytes);
         let room = CHUNK_HEADER_BYTES + zstd::zstd_safe::compress_bound(bytes.len());

@@ -9,7 +9,7 @@ use bis_trace::{
         Backing, Base, Cloned, Echo, Effect, Event, EventKind, Insn, MemWrite, Outcome, PausePlace, RangeSum,
         SignalPoint, TaskEnd, Turn,
     },
-    ours::{Area, AreaKind, DenseText, Diverted, Fault, Guard, Ours, Patch, Pool},
+    ours::{Area, AreaKind, DenseText, Diverted, Fault, Guard, Ours, Patch, PatchedText, Pool},
     types::{REGISTER_NAMES, Registers, Tid},
 };
 use serde_json::{Map, Value, json};
@@ -85,6 +85,10 @@ fn ours(ours: &Ours) -> Value {
         let DenseText { addr, len, pool, file, offset } = *text;
         json!({"addr": address(addr), "len": len, "pool": address(pool), "file": file.0, "offset": offset})
     };
+    let patched = |text: &PatchedText| {
+        let PatchedText { addr, len, file, offset, set, at } = *text;
+        json!({"addr": address(addr), "len": len, "file": file.0, "offset": offset, "set": set.0, "at": at})
+    };
     let fault = |fault: &Fault| {
         let original = hex(&fault.original);
         json!({"site": address(fault.site), "insn": instruction(fault.insn), "original": original})
@@ -96,6 +100,7 @@ fn ours(ours: &Ours) -> Value {
         "diverted": ours.diverted.iter().map(diverted).collect::<Value>(),
         "pools": ours.pools.iter().map(pool).collect::<Value>(),
         "dense": ours.dense.iter().map(dense).collect::<Value>(),
+        "patched": ours.patched.iter().map(patched).collect::<Value>(),
         "patches": ours.patches.iter().map(|one| patch(one)).collect::<Value>(),
         "faults": ours.faults.iter().map(fault).collect::<Value>(),
         "guards": ours.guards.iter().map(guard).collect::<Value>(),

@@ -25,6 +25,7 @@ use bis_replay::ours::{Exit, ProgramText, Shown, TextFiles};
 use bis_trace::{
     Trace,
     event::{Backing, Base, Effect, Event, EventKind, Meta, Outcome, PausePlace},
+    ours::Ours,
     types::{Addr, DomainId, EventSeq, FileId, PAGE},
 };
 use common::{Folder, Step};
@@ -48,6 +49,8 @@ struct Case {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Sight {
     Patch,
+    /// Text that is patched by the mapping of a file.
+    Patched,
     Fault,
     Guard,
     Dense,
@@ -59,7 +62,7 @@ enum Sight {
     Count,
 }
 
-use Sight::{Count, Dense, Fork, Guard, HookedCall, Moved, Own, Patch, Vdso};
+use Sight::{Count, Dense, Fork, Guard, HookedCall, Moved, Own, Patch, Patched, Vdso};
 
 /// Makes much of libc's text writable while another thread is there, and goes on in it.
 const OPENED: &str = "
@@ -76,7 +79,7 @@ other.join()
 time.sleep(0.01)
 ";
 
-const CASES: [Case; 14] = [
+const CASES: [Case; 16] = [
     Case { name: "true", flags: &[], argv: &["/bin/true"], guest: None, shows: &[Patch, Vdso, Moved] },
     Case { name: "no_hooks", flags: &["--no-hooks"], argv: &["/bin/true"], guest: None, shows: &[Vdso] },
     Case {
@@ -103,6 +106,20 @@ const CASES: [Case; 14] = [
         argv: &["/bin/sh", "-c", "echo a | cat; (echo b; /bin/true); date > /dev/null"],
         guest: None,
         shows: &[Patch, Fork, Moved, HookedCall],
+    },
+    Case {
+        name: "again",
+        flags: &[],
+        argv: &["/bin/sh", "-c", "for i in 1 2 3 4; do (/bin/true; exit); done"],
+        guest: None,
+        shows: &[Patch, Patched, Fork, Moved, HookedCall],
+    },
+    Case {
+        name: "opened_again",
+        flags: &[],
+        argv: &["/bin/sh", "-c", "for i in 1 2 3; do python3 -c \"$0\"; done", OPENED],
+        guest: None,
+        shows: &[Patched, Own, HookedCall],
     },
     Case {
         name: "threads",
@@ -390,7 +407,17 @@ impl Walk<'_> {
 
     fn apply(&mut self, outcome: &Outcome, space: &mut Space) -> Result<(), Failed> {
         let ours = outcome.ours.as_deref();
-        let counts = |addr: u64| ours.is_some_and(|ours| ours.dense.iter().any(|text| text.addr == addr));
+        let is_mapped_by_us = |ours: &Ours, addr: u64| {
+            ours.dense.iter().any(|text| text.addr == addr)
+                || ours.patched.iter().any(|text| text.addr == addr)
+        };
+        let counts = |map: &Effect| {
+            let Effect::Map { addr, backing: Backing::File { file, .. }, .. } = map else { return false };
+            // The first mapping there is the program's own.
+            let is_set =
+                |ours: &Ours| ours.patched.iter().all(|text| text.addr != addr.0 || text.set == *file);
+            ours.is_some_and(|ours| is_mapped_by_us(ours, addr.0) && is_set(ours))
+        };
         for effect in &outcome.effects {
             match *effect {
                 Effect::Map { addr: Addr(addr), len, prot, ref backing } => {
@@ -401,7 +428,7 @@ impl Walk<'_> {
                     let end = addr + len.next_multiple_of(PAGE);
                     let mapping = Mapping { end, file, prot };
                     space.actual.insert(addr, mapping);
-                    if !counts(addr) {
+                    if !counts(effect) {
                         space.believed.insert(addr, mapping);
                     }
                     space.pages.retain(|page, _| *page < addr || end <= *page);
@@ -445,6 +472,7 @@ impl Walk<'_> {
         space.text.apply(outcome, |file| trace.open_file(file)).map_err(failed)?;
         if let Some(ours) = ours {
             self.see(Patch, !ours.patches.is_empty());
+            self.see(Patched, !ours.patched.is_empty());
             self.see(Sight::Fault, !ours.faults.is_empty());
             self.see(Guard, !ours.guards.is_empty());
             self.see(Dense, !ours.dense.is_empty());

@@ -24,6 +24,7 @@ use crate::{
     calls::{Entry, Exit},
     domain::Domain,
     error::{RecordError, Result},
+    hooks::NewText,
     space::Key,
     space::{HeapChange, key_of_mapping, open_mapped, stack_floor, stack_limit},
     task::InCall,
@@ -234,7 +235,8 @@ impl Domain {
         let backing = Backing::File { file: kept, offset };
         outcome.effects.push(Effect::Map { addr, len, prot, backing });
         if prot & PROT_EXEC != 0 {
-            self.add_text(tid, (addr, addr + len), offset, &file, outcome)?;
+            let text = NewText { range: addr..addr + len, offset, prot, file: &file, name: &name };
+            self.add_text(tid, &text, outcome)?;
         }
         Ok(())
     }
@@ -452,6 +454,7 @@ impl Domain {
             let advice = u32::try_from(advice).unwrap_or(0);
             outcome.effects.push(Effect::Advise { addr, len: page_up(len), advice });
             self.show_again(addr, addr + page_up(len), outcome)?;
+            self.show_own_again((addr, addr + page_up(len)), advice, outcome)?;
         }
         Ok(())
     }

@@ -95,6 +95,7 @@ impl Domain {
     /// The range is not mapped any more, or shows something else.
     pub(super) fn remove_views(&mut self, start: Addr, end: Addr) {
         self.forget_text(start, end);
+        self.space.patches_mut().forget_shown(start.0, end.0);
         let gone = self.space.views_mut().cut(start, end);
         self.forget_files(&gone);
     }
@@ -118,6 +119,7 @@ impl Domain {
         if self.space.patches().shows_any(by.addr.0, old_end.0) {
             self.close_clock("text has moved");
         }
+        let grown_text = self.space.patches_mut().move_shown(by);
         if !by.keep {
             self.forget_text(by.addr, old_end);
         }
@@ -150,8 +152,12 @@ impl Domain {
         self.forget_files(&gone);
         if by.keep {
             self.show_again(by.addr, old_end, outcome)?;
+            self.show_own_text((by.addr, old_end), outcome)?;
         }
-        Ok(())
+        match grown_text {
+            Some(range) => self.show_own_text((Addr(range.start), Addr(range.end)), outcome),
+            None => Ok(()),
+        }
     }
 
     /// Moves what in replay are several mappings, and cuts off what is too long. What a view grows by is not

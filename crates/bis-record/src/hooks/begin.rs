@@ -21,6 +21,7 @@ use bis_tracee::{Stopped, TraceeError, area::Area, image, maps::Mapping, proc};
 use super::{
     Hooks,
     counts::{self, Counts},
+    patching::NewText,
     translators,
     watch::Watched,
 };
@@ -155,7 +156,9 @@ impl Domain {
             let file = if mapping.inode == 0 { None } else { open_mapped(tid, mapping) };
             self.watch_image(mapping, file.as_ref());
             if let Some(file) = file {
-                self.add_text(tid, (mapping.start, mapping.end), mapping.offset, &file, outcome)?;
+                let Mapping { start, end, offset, prot, ref name, .. } = *mapping;
+                let text = NewText { range: start..end, offset, prot, file: &file, name };
+                self.add_text(tid, &text, outcome)?;
             }
         }
         Ok(())

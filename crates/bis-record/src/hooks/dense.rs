@@ -46,7 +46,6 @@ use bis_tracee::{
     remote::Remote,
 };
 
-use super::patching::Batch;
 use crate::{
     Counting,
     domain::Domain,
@@ -106,7 +105,7 @@ impl Domain {
         let mut outcome = Outcome::default();
         for range in &texts {
             if self.map_dense(tid, range, &mut outcome)? {
-                self.patch_known(tid, range, &mut outcome)?;
+                self.patch_known(tid, range, None, &mut outcome)?;
             }
         }
         let regs = Registers { rip: self.patched_rip(site), rax: nr, orig_rax: u64::MAX, ..*entry };
@@ -155,7 +154,7 @@ impl Domain {
             let is_whole = self.space.patches().dense.is_whole(range);
             let changes = self.space.views().overlaps(Addr(range.start), Addr(range.end));
             if is_whole && !changes && self.map_original(tid, range, &mut outcome)? {
-                self.patch_known(tid, range, &mut outcome)?;
+                self.patch_known(tid, range, None, &mut outcome)?;
             }
         }
         let regs = Registers { rip: self.patched_rip(site), rax: nr, orig_rax: u64::MAX, ..*entry };
@@ -192,7 +191,8 @@ impl Domain {
     pub(super) fn map_dense(&mut self, tid: Tid, range: &TextRange, outcome: &mut Outcome) -> Result<bool> {
         let mappings = maps::read(tid)?;
         let shown = shown_text(&mappings, Addr(range.start)..Addr(range.end), &self.space.patches().guards)
-            .filter(|_| !range.is_changed);
+            .filter(|_| !range.is_changed)
+            .map(|shown| self.space.patches().as_believed(shown));
         let Some(shown) = shown else { return Ok(false) };
         if self.leaves_making()
             && let Some(order) = self.missing(range, &mappings)
@@ -228,6 +228,7 @@ impl Domain {
         let text = ours::DenseText { addr, len, pool: pool.start, file: range.kept, offset };
         outcome.ours().dense.push(text);
         self.space.patches_mut().retire(range.start, range.end);
+        self.space.patches_mut().forget_shown(range.start, range.end);
         let dense = &mut self.space.patches_mut().dense;
         let number = if is_new {
             dense.pools.push(pool.clone());
@@ -280,19 +281,12 @@ impl Domain {
         self.space.patches_mut().dense.forget(start.0, end.0);
         Ok(())
     }
-
-    /// What is known of a text's sites is patched, as far as the bytes are there.
-    pub(super) fn patch_known(&mut self, tid: Tid, range: &TextRange, outcome: &mut Outcome) -> Result<()> {
-        let mut batch = Batch::default();
-        self.patch_sites(tid, range, &mut batch, outcome)?;
-        self.write_batch(batch, outcome)
-    }
 }
 
 /// Maps these pieces (address, length, offset, whether nothing may be there yet) of a file, open here, into
 /// the task's address space, readable and executable. False: the task cannot open the file, or there is no
 /// room.
-fn map_pieces(
+pub(super) fn map_pieces(
     slot: &mut Option<Stopped>,
     memory: &bis_tracee::Memory,
     (file, path): (&File, &Path),

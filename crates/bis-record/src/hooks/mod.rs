@@ -22,6 +22,7 @@ mod need;
 mod patching;
 pub mod plain;
 mod pools;
+mod sets;
 pub mod texts;
 mod told;
 mod translators;
@@ -29,6 +30,7 @@ pub mod watch;
 mod whereabouts;
 
 pub use begin::Inherited;
+pub use patching::NewText;
 
 use std::sync::Arc;
 

@@ -6,6 +6,7 @@
 use std::{
     collections::HashMap,
     fs::File,
+    ops::Range,
     os::unix::fs::MetadataExt,
     sync::{Arc, PoisonError},
 };
@@ -23,11 +24,9 @@ use super::texts::is_sought;
 use crate::{
     domain::Domain,
     error::Result,
-    space::{ARENA_LEN, Arena, Patch, Patches, TextRange},
+    space::{ARENA_LEN, Arena, Patch, Patches, READ_EXEC, TextRange},
     task::Handle,
 };
-
-const PROT_READ_EXEC: u32 = 5;
 
 /// Where arenas are tried first: between the highest mapping and the stack's farthest end, where the kernel
 /// puts nothing by itself, and behind the hooks, for programs that lie low.
@@ -37,10 +36,9 @@ const PLACES: [u64; 2] = [0x7fff_f800_0000, 0x7020_0000];
 /// the sites of a page.
 #[derive(Default)]
 pub(super) struct Batch {
-    trampolines: Vec<MemWrite>,
+    pub(super) trampolines: Vec<MemWrite>,
     pub(super) sites: Vec<MemWrite>,
-    /// What these are to the trace.
-    patches: Vec<Arc<ours::Patch>>,
+    pub(super) patches: Vec<Arc<Patch>>,
     pub(super) faults: Vec<ours::Fault>,
     /// What the text's pages hold until the batch is written: some pages have dozens of sites. None where a
     /// page cannot be read.
@@ -147,16 +145,21 @@ fn kept_at(start: Addr, outcome: &Outcome) -> Option<FileId> {
     })
 }
 
+/// A file that is mapped and can be executed.
+#[derive(Clone)]
+pub struct NewText<'a> {
+    pub range: Range<Addr>,
+    /// Where in the file it begins.
+    pub offset: u64,
+    pub prot: u32,
+    pub file: &'a File,
+    pub name: &'a [u8],
+}
+
 impl Domain {
     /// Executable memory shows this file now: patches what is known of it.
-    pub fn add_text(
-        &mut self,
-        tid: Tid,
-        (start, end): (Addr, Addr),
-        offset: u64,
-        file: &File,
-        outcome: &mut Outcome,
-    ) -> Result<()> {
+    pub fn add_text(&mut self, tid: Tid, text: &NewText<'_>, outcome: &mut Outcome) -> Result<()> {
+        let NewText { range: Range { start, end }, offset, prot, file, name } = text.clone();
         if self.hooks.is_none() {
             return Ok(());
         }
@@ -180,7 +183,8 @@ impl Domain {
         if self.space.patches().dense.is_on {
             self.map_dense(tid, &range, outcome)?;
         }
-        self.patch_known(tid, &range, outcome)
+        let is_plain = prot == READ_EXEC;
+        self.patch_known(tid, &range, is_plain.then_some(name), outcome)
     }
 
     pub(super) fn patch_sites(
@@ -335,7 +339,7 @@ impl Domain {
         arena.take(patch.trampoline.bytes.len());
         batch.add(at, &patch.trampoline.bytes);
         batch.sites.push(MemWrite { addr: Addr(start), data: patch.trampoline.patch.clone() });
-        batch.patches.extend(patch.said.clone());
+        batch.patches.push(Arc::clone(&patch));
         tracing::trace!(start = format_args!("{start:#x}"), at = format_args!("{at:#x}"), "patched");
         self.space.patches_mut().add(patch);
         Ok(true)
@@ -351,7 +355,7 @@ impl Domain {
         outcome.writes.extend([batch.trampolines, batch.sites].into_iter().flatten());
         if !batch.patches.is_empty() || !batch.faults.is_empty() {
             let ours = outcome.ours();
-            ours.patches.extend(batch.patches);
+            ours.patches.extend(batch.patches.iter().filter_map(|patch| patch.said.clone()));
             ours.faults.extend(batch.faults);
         }
         Ok(())
@@ -403,7 +407,7 @@ impl Domain {
     }
 
     /// An arena that reaches this address: its index; none where there is no room for one.
-    fn arena(&mut self, tid: Tid, addr: Addr, outcome: &mut Outcome) -> Result<Option<usize>> {
+    pub(super) fn arena(&mut self, tid: Tid, addr: Addr, outcome: &mut Outcome) -> Result<Option<usize>> {
         if self.hooks.is_none() {
             return Ok(None);
         }
@@ -422,7 +426,7 @@ impl Domain {
         let Some(start) = candidates.find(|at| Arena::new(*at).reaches(addr.0) && free(Addr(*at))) else {
             return Ok(None);
         };
-        let prot = PROT_READ_EXEC;
+        let prot = READ_EXEC;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
         let args = [start, ARENA_LEN, prot.into(), flags.cast_unsigned().into(), u64::MAX, 0];
         let mapped = self.with_slot(tid, |_, slot| {

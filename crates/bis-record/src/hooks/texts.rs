@@ -21,7 +21,7 @@ use object::{
     read::elf::{FileHeader, ProgramHeader},
 };
 
-use crate::space::MadePatches;
+use crate::space::{KnownSets, MadePatches};
 
 /// Device, inode, length and modification time, and the hash of the content where that is known: a changed
 /// file is another one.
@@ -364,6 +364,16 @@ impl TextFile {
         found
     }
 
+    /// How many places are known.
+    pub fn places(&self) -> usize {
+        self.learned.lock().unwrap_or_else(PoisonError::into_inner).all.len()
+    }
+
+    /// Bytes of the file.
+    pub fn len(&self) -> u64 {
+        self.elf.bytes().len() as u64
+    }
+
     /// The runs that are known.
     pub fn runs(&self) -> Vec<Run> {
         let learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
@@ -415,6 +425,7 @@ pub struct Texts {
     files: Mutex<HashMap<Identity, Option<Arc<TextFile>>>>,
     /// What has been made of them.
     pub made: MadePatches,
+    pub sets: KnownSets,
 }
 
 impl Texts {
@@ -435,7 +446,8 @@ impl Texts {
                 |error: &_| tracing::warn!(%error, "failed to open the folder of the dense texts: nothing is counted");
             dense.inspect_err(failed).ok()
         });
-        Texts { cache, dense, asked: Mutex::default(), files: Mutex::default(), made: MadePatches::default() }
+        let (asked, files) = (Mutex::default(), Mutex::default());
+        Texts { cache, dense, asked, files, made: MadePatches::default(), sets: KnownSets::default() }
     }
 
     /// Where dense texts are kept; none: there can be none.

@@ -17,9 +17,13 @@ use bis_trace::{
     ours,
     types::{Addr, FileId, PAGE},
 };
-use bis_tracee::cpu::instruction_of;
+use bis_tracee::{cpu::instruction_of, maps::Mapping};
 
-use super::dense_texts::DenseTexts;
+use super::{
+    dense_texts::DenseTexts,
+    patched_texts::{PatchSet, ShownText, lines},
+    shared::Move,
+};
 use crate::hooks::texts::TextFile;
 
 /// Bytes of an arena: at its start the address of the hooks, behind it some hundred trampolines.
@@ -75,6 +79,16 @@ impl Arena {
 
     pub fn reaches(&self, addr: u64) -> bool {
         self.start.abs_diff(addr) < REACH && self.has_room(0)
+    }
+
+    /// The next trampoline begins on a page.
+    pub fn align(&mut self) {
+        self.used = self.used.next_multiple_of(PAGE).min(ARENA_LEN);
+    }
+
+    /// The next trampoline goes there.
+    pub fn go_on_from(&mut self, at: u64) {
+        self.used = at.saturating_sub(self.start).min(ARENA_LEN);
     }
 
     /// Where the next trampoline goes.
@@ -196,6 +210,12 @@ pub struct TextRange {
 pub struct Patches {
     pub texts: Vec<TextRange>,
     pub arenas: Vec<Arena>,
+    /// What is patched whole texts at a time. What becomes of a part of one is done to its patches, each by
+    /// itself (`break_sets`).
+    sets: Vec<Arc<PatchSet>>,
+    /// Text that shows a file of ours.
+    shown: Vec<ShownText>,
+    /// All other patches.
     runs: BTreeMap<u64, Arc<Patch>>,
     by_place: BTreeMap<u64, u64>,
     /// What has given way to text that counts, by the begin of its trampoline: tasks may still be in those.
@@ -225,6 +245,89 @@ impl Patches {
         self.avoided.get(after).is_some_and(|addr| *addr < end)
     }
 
+    /// Is there any address into whose neighbourhood nothing is to be patched?
+    pub fn avoids_any(&self) -> bool {
+        !self.avoided.is_empty()
+    }
+
+    pub fn arena_at(&mut self, start: u64) -> Option<&mut Arena> {
+        self.arenas.iter_mut().find(|arena| arena.start == start)
+    }
+
+    /// A text is patched by the mapping of a file.
+    pub fn add_set(&mut self, set: Arc<PatchSet>, shown: ShownText) {
+        self.forget_shown(shown.start, shown.end);
+        self.shown.push(shown);
+        self.sets.push(set);
+    }
+
+    /// The texts that show a file of ours and have a byte of this range.
+    pub fn shown_in(&self, start: u64, end: u64) -> Vec<ShownText> {
+        self.shown.iter().filter(|text| text.start < end && start < text.end).cloned().collect()
+    }
+
+    /// Something else is mapped there now.
+    pub fn forget_shown(&mut self, start: u64, end: u64) {
+        let shown = std::mem::take(&mut self.shown);
+        self.shown = shown.into_iter().flat_map(|text| text.without(start, end)).collect();
+    }
+
+    /// A mapping has moved, or has another length. Where text has grown by that, it shows of our file what
+    /// the program does not have.
+    pub fn move_shown(&mut self, by: &Move) -> Option<Range<u64>> {
+        let (from, to) = (by.addr.0..(by.addr + by.old_len).0, by.new_addr.0..(by.new_addr + by.new_len).0);
+        let mut grown = None;
+        let mut moved = Vec::new();
+        for text in self.shown_in(from.start, from.end) {
+            let (start, end) = (text.start.max(from.start), text.end.min(from.end));
+            let offset = text.offset + (start - text.start);
+            let at = |addr: u64| to.start + (addr - from.start);
+            let (start, mut end) = (at(start), at(end).min(to.end));
+            if at(from.end) < to.end && end == at(from.end) {
+                grown = Some(end..to.end);
+                end = to.end;
+            }
+            if start < end {
+                moved.push(ShownText { start, end, offset, ..text });
+            }
+        }
+        if !by.keep {
+            self.forget_shown(from.start, from.end);
+        }
+        self.forget_shown(to.start, to.end);
+        self.shown.extend(moved);
+        grown
+    }
+
+    /// What the program is to find in `/proc/PID/maps` instead of what is mapped.
+    pub fn instead(&self) -> Vec<(Range<Addr>, Vec<u8>)> {
+        self.dense.instead().into_iter().chain(lines(&self.shown)).collect()
+    }
+
+    /// A mapping as the program believes it to be.
+    pub fn as_believed(&self, mapping: Mapping) -> Mapping {
+        let holds = |text: &&ShownText| text.start <= mapping.start.0 && mapping.end.0 <= text.end;
+        let Some(text) = self.shown.iter().find(holds) else { return mapping };
+        Mapping {
+            offset: text.offset + (mapping.start.0 - text.start),
+            device: text.device,
+            inode: text.inode,
+            name: text.name.to_vec(),
+            ..mapping
+        }
+    }
+
+    /// From here on, the patches of these sets are known one by one.
+    fn break_sets(&mut self, start: u64, end: u64) {
+        let sets = std::mem::take(&mut self.sets);
+        let (broken, whole): (Vec<_>, Vec<_>) = sets.into_iter().partition(|set| set.touches(start, end));
+        self.sets = whole;
+        for set in broken {
+            set.patches().iter().for_each(|patch| self.add(Arc::clone(patch)));
+            self.faults.extend(set.faults.clone());
+        }
+    }
+
     pub fn add(&mut self, patch: Arc<Patch>) {
         self.by_place.insert(patch.place.0, patch.start);
         self.runs.insert(patch.start, patch);
@@ -232,13 +335,21 @@ impl Patches {
 
     /// The patched run that has this address in it.
     fn run_at(&self, addr: u64) -> Option<&Patch> {
-        let (_, patch) = self.runs.range(..=addr).next_back()?;
-        (addr < patch.end).then_some(&**patch)
+        let patch = self.runs.range(..=addr).next_back().map(|(_, patch)| patch);
+        let in_set = || self.set_at(addr)?.last_before(addr + 1);
+        let is_it = |patch: &&Arc<Patch>| addr < patch.end;
+        patch.filter(is_it).or_else(|| in_set().filter(is_it)).map(Arc::as_ref)
+    }
+
+    fn set_at(&self, addr: u64) -> Option<&PatchSet> {
+        self.sets.iter().find(|set| set.start <= addr && addr < set.end).map(Arc::as_ref)
     }
 
     /// Is any byte of this range patched?
     pub fn overlaps(&self, start: u64, end: u64) -> bool {
+        let in_set = |set: &Arc<PatchSet>| set.last_before(end).is_some_and(|patch| start < patch.end);
         self.runs.range(..end).next_back().is_some_and(|(_, patch)| start < patch.end)
+            || self.sets.iter().filter(|set| set.touches(start, end)).any(in_set)
     }
 
     /// Where a task goes on that is to go on at `rip`: elsewhere, if that is in the middle of a patch.
@@ -262,9 +373,10 @@ impl Patches {
     /// The patch in whose trampoline this address is.
     pub fn in_trampoline(&self, rip: u64) -> Option<&Patch> {
         let patch = self.by_place.range(..=rip).next_back().and_then(|(_, start)| self.runs.get(start));
+        let in_set = || self.sets.iter().find_map(|set| set.in_trampoline(rip));
         let retired = || self.retired.range(..=rip).next_back().map(|(_, patch)| patch);
         let is_it = |patch: &&Arc<Patch>| rip < patch.place.1;
-        patch.filter(is_it).or_else(|| retired().filter(is_it)).map(Arc::as_ref)
+        patch.filter(is_it).or_else(in_set).or_else(|| retired().filter(is_it)).map(Arc::as_ref)
     }
 
     /// The program's own address for one in a trampoline.
@@ -295,7 +407,7 @@ impl Patches {
 
     /// What a fault at this address stands for, if one was put there, and its length.
     pub fn fault_at(&self, rip: u64) -> Option<(Insn, u64)> {
-        if let Some((insn, original)) = self.faults.get(&rip) {
+        if let Some((insn, original)) = self.known_fault(rip) {
             return Some((*insn, original.len() as u64));
         }
         if let Some(kind) = self.dense.fault_at(rip) {
@@ -305,6 +417,10 @@ impl Patches {
         Some((clock_insn(patch.kind)?, clock_fault(patch.kind)?.len() as u64))
     }
 
+    fn known_fault(&self, site: u64) -> Option<&(Insn, Vec<u8>)> {
+        self.faults.get(&site).or_else(|| self.set_at(site)?.faults.get(&site))
+    }
+
     /// Is this what made a page a guard?
     pub fn is_guard(&self, addr: Addr, len: u64, prot: u32) -> bool {
         len == PAGE && prot == GUARDED && self.guards.contains(&addr)
@@ -312,17 +428,19 @@ impl Patches {
 
     /// The bytes of the program's instruction where something that faults was put.
     pub fn fault_bytes(&self, rip: u64) -> Option<&[u8]> {
-        self.faults.get(&rip).map(|(_, original)| &original[..])
+        self.known_fault(rip).map(|(_, original)| &original[..])
     }
 
     /// Where such an instruction reads the time stamp counter.
     pub fn clock_faults(&self) -> Vec<u64> {
         let is_clock = |insn: Insn| matches!(insn, Insn::Rdtsc | Insn::Rdtscp);
-        self.faults.iter().filter(|(_, (insn, _))| is_clock(*insn)).map(|(site, _)| *site).collect()
+        let all = self.sets.iter().flat_map(|set| &set.faults).chain(&self.faults);
+        all.filter(|(_, (insn, _))| is_clock(*insn)).map(|(site, _)| *site).collect()
     }
 
     /// Forgets the faults of a range: their places, and what was there before.
     pub fn take_faults(&mut self, range: Range<u64>) -> Vec<(u64, Vec<u8>)> {
+        self.break_sets(range.start, range.end);
         let places: Vec<u64> = self.faults.range(range).map(|(site, _)| *site).collect();
         let taken = |site: u64| self.faults.remove(&site).map(|(_, original)| (site, original));
         places.into_iter().filter_map(taken).collect()
@@ -361,7 +479,12 @@ impl Patches {
 
     /// The patches that touch this range.
     pub fn within(&self, start: u64, end: u64) -> Vec<Arc<Patch>> {
-        self.runs.range(..end).map(|(_, patch)| patch).filter(|patch| start < patch.end).cloned().collect()
+        let single = self.runs.range(..end).map(|(_, patch)| patch).filter(|patch| start < patch.end);
+        let in_sets = self.sets.iter().filter(|set| set.touches(start, end));
+        let mut all: Vec<Arc<Patch>> =
+            single.chain(in_sets.flat_map(|set| set.within(start, end))).cloned().collect();
+        all.sort_by_key(|patch| patch.start);
+        all
     }
 
     /// This part of the address space shows something else now.
@@ -385,6 +508,7 @@ impl Patches {
 
     /// Text that counts has taken the place of this one; in the trampolines, tasks may still be.
     pub fn retire(&mut self, start: u64, end: u64) {
+        self.break_sets(start, end);
         let patches = self.runs.range(start..end).map(|(_, patch)| (patch.place.0, patch.clone()));
         self.retired.extend(patches);
         self.forget_patches(start, end);
@@ -392,6 +516,7 @@ impl Patches {
 
     /// What was patched in this part of the address space is not any more.
     pub fn forget_patches(&mut self, start: u64, end: u64) {
+        self.sets.retain(|set| set.start < start || end < set.end);
         self.take_faults(start..end);
         self.guards.retain(|page| page.0 < start || end <= page.0);
         self.left.retain(|addr| *addr < start || end <= *addr);
@@ -412,5 +537,74 @@ impl Patches {
     pub fn lies_in(text: &TextRange, run: &Run) -> bool {
         let start = run.start().wrapping_add(text.bias);
         text.start <= start && start.wrapping_add(u64::from(run.len())) <= text.end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: u64 = 0x40_0000;
+    const ARENA: u64 = 0x7000_0000;
+
+    /// A call of two bytes in a run of five.
+    fn patch(start: u64, at: u64) -> Arc<Patch> {
+        let places = vec![(start, at), (start + 3, at + 3), (start + 5, at + 20)];
+        let (bytes, patch) = (vec![0; 25], vec![0xe9; 5]);
+        let trampoline = Trampoline { bytes, patch, traced: at + 18, done: at + 20, abort: None, places };
+        let (original, place, kind) = (vec![0x90, 0x90, 0x90, 0x0f, 0x05], (at, at + 25), SiteKind::Syscall);
+        let (end, site) = (start + 5, start + 3);
+        Arc::new(Patch { start, end, site, kind, trampoline, original, place, said: None })
+    }
+
+    /// Three patches and a fault.
+    fn patched() -> (Vec<Arc<Patch>>, ours::Fault) {
+        let patches = (0..3).map(|n| patch(TEXT + 0x100 + 0x1000 * n, ARENA + 32 * n)).collect();
+        (patches, ours::Fault { site: TEXT + 0x200, insn: Insn::Rdtsc, original: vec![0x0f, 0x31] })
+    }
+
+    /// What all questions are answered, at all places.
+    fn answers(patches: &Patches) -> Vec<String> {
+        let places = |start: u64, len: u64| start..start + len;
+        let all = places(TEXT + 0xf0, 0x20).chain(places(TEXT + 0x10f0, 0x20)).chain(places(ARENA, 100));
+        let mut answers: Vec<String> = all
+            .map(|at| {
+                let [enter, again, original] = [patches.enter(at), patches.again(at), patches.original(at)];
+                let [overlaps, left] = [patches.overlaps(at, at + 2), patches.is_left(at)];
+                format!(
+                    "{at:x}: {enter:x} {again:x} {original:x} {overlaps} {left} {:?}",
+                    patches.fault_at(at)
+                )
+            })
+            .collect();
+        let within = patches.within(TEXT + 0x104, TEXT + 0x1101);
+        answers.push(format!("{:x?}", within.iter().map(|patch| patch.start).collect::<Vec<_>>()));
+        answers.push(format!("{:?} {:?}", patches.clock_faults(), patches.fault_bytes(TEXT + 0x200)));
+        answers
+    }
+
+    #[test]
+    fn a_set_is_what_its_patches_are() {
+        let (all, fault) = patched();
+        let (mut single, mut set) = (Patches::default(), Patches::default());
+        all.iter().for_each(|patch| single.add(Arc::clone(patch)));
+        single.add_fault(fault.site, fault.insn, fault.original.clone());
+        set.sets.push(Arc::new(PatchSet::new(TEXT..TEXT + 0x3000, &all, &[fault])));
+        assert_eq!(answers(&set), answers(&single));
+        assert_eq!(set.enter(TEXT + 0x103), ARENA + 3);
+        assert_eq!(set.fault_bytes(TEXT + 0x200), Some(&[0x0f, 0x31][..]));
+        // A part is forgotten; another gives way, and a task may be in its trampoline.
+        for (start, end) in [(TEXT + 0x1000, TEXT + 0x2000), (TEXT, TEXT + 0x1000)] {
+            let mut broken = [single.clone(), set.clone()];
+            broken.iter_mut().for_each(|patches| patches.forget_patches(start, end));
+            assert_eq!(answers(&broken[1]), answers(&broken[0]));
+            assert_ne!(answers(&broken[1]), answers(&set));
+            let mut retired = [single.clone(), set.clone()];
+            retired.iter_mut().for_each(|patches| patches.retire(start, end));
+            assert_eq!(answers(&retired[1]), answers(&retired[0]));
+            assert_eq!(retired[1].original(ARENA + 32 * ((start - TEXT) / 0x1000) + 3), start + 0x103);
+        }
+        set.forget_patches(TEXT, TEXT + 0x3000);
+        assert_eq!(answers(&set), answers(&Patches::default()));
     }
 }

@@ -68,11 +68,11 @@ impl ProgramText {
 
     /// Text that shows another file than the program believes, in the order of addresses.
     pub fn believed(&self) -> impl Iterator<Item = Believed> + '_ {
-        self.known.dense.iter().map(|(start, text)| Believed {
-            range: *start..text.end,
-            file: text.id,
-            offset: text.offset,
-        })
+        let dense = self.known.dense.iter().map(|(start, text)| (*start..text.end, text.id, text.offset));
+        let mapped = self.known.mapped.iter().map(|(start, text)| (*start..text.end, text.id, text.offset));
+        let mut all: Vec<_> = dense.chain(mapped).collect();
+        all.sort_by_key(|(range, ..)| range.start);
+        all.into_iter().map(|(range, file, offset)| Believed { range, file, offset })
     }
 
     /// The pages that have another protection than the program believes, with the one that it does.

@@ -36,6 +36,7 @@ impl ProgramText {
         let known = Known {
             areas: self.known.areas.iter().copied().chain(pools).collect(),
             diverted: self.known.diverted.clone(),
+            mapped: self.known.mapped.clone(),
             ..Known::default()
         };
         ProgramText { known: Arc::new(known), files: self.files.clone(), version: self.version + 1 }

@@ -4,8 +4,9 @@ use std::{collections::BTreeMap, io::Write as _};
 
 use bis_agent::hooks::Places;
 use bis_trace::{
+    codec,
     event::{Backing, Insn},
-    ours::{AreaKind, DenseText, Guard},
+    ours::{AreaKind, DenseText, Guard, PatchSet, PatchedText},
     types::Addr,
 };
 use proptest::prelude::*;
@@ -262,6 +263,48 @@ fn text_that_counts_shows_the_programs_file() {
     assert_eq!(all, [(TEXT..TEXT + 0x1000, 0), (TEXT + 0x2000..TEXT + 0x3000, 0x2000)]);
     effect(&mut text, Effect::Unmap { addr: Addr(TEXT), len: 0x10_0000 });
     assert_eq!(text.believed().count(), 0);
+}
+
+#[test]
+fn a_patched_text_is_what_its_set_says_until_it_is_the_programs_again() {
+    let (start, at) = (TEXT + 0x10, ARENA + 48);
+    let fault = Fault { site: TEXT + 0x1100, insn: Insn::Rdtsc, original: vec![0x0f, 0x31] };
+    let set = PatchSet { patches: vec![Arc::new(call(start, at))], faults: vec![fault] };
+    let mut kept = tempfile::tempfile().unwrap();
+    kept.write_all(&[0; 0x3000]).unwrap();
+    kept.write_all(&codec::write_set(&set).unwrap()).unwrap();
+    let open = |file: FileId| {
+        assert_eq!(file, FileId(7));
+        Ok(kept.try_clone().unwrap())
+    };
+    let mut outcome = Outcome::default();
+    let range =
+        PatchedText { addr: TEXT, len: 0x2000, file: FileId(3), offset: 0x1000, set: FileId(7), at: 0x3000 };
+    outcome.ours().patched.push(range);
+    outcome.ours().areas.push(Area { addr: ARENA, len: 0x1_0000, kind: AreaKind::Arena });
+    let (addr, backing) = (Addr(TEXT), Backing::File { file: FileId(7), offset: 0 });
+    outcome.effects.push(Effect::Map { addr, len: 0x2000, prot: 5, backing });
+    let mut text = ProgramText::default();
+    text.apply(&outcome, open).unwrap();
+    assert_eq!(shown(&text, start + 5, 2), [0x0f, 5]);
+    assert_eq!(shown(&text, TEXT + 0x1100, 2), [0x0f, 0x31]);
+    assert_eq!((text.places(start), text.leads_to(start)), (vec![at], Some(at)));
+    let believed =
+        |text: &ProgramText| text.believed().map(|part| (part.range, part.offset)).collect::<Vec<_>>();
+    assert_eq!(believed(&text), [(TEXT..TEXT + 0x2000, 0x1000)]);
+    // Its first page has the program's bytes again, in the same mapping.
+    say(&mut text, |ours| ours.own.push((TEXT, 0x1000)));
+    assert_eq!(text.places(start), [start, at], "a task may be in the trampoline");
+    assert_eq!(shown(&text, TEXT + 0x1100, 2), [0x0f, 0x31]);
+    assert_eq!(believed(&text), [(TEXT..TEXT + 0x2000, 0x1000)]);
+    effect(&mut text, Effect::Unmap { addr: Addr(TEXT), len: 0x1000 });
+    assert_eq!(believed(&text), [(TEXT + 0x1000..TEXT + 0x2000, 0x2000)]);
+    // The same again, and a set that is none.
+    text.apply(&outcome, open).unwrap();
+    assert_eq!(believed(&text), [(TEXT..TEXT + 0x2000, 0x1000)]);
+    outcome.ours().patched[0].at = 0x2ff8;
+    let error = text.apply(&outcome, open).unwrap_err();
+    assert!(matches!(error, TextError::NoSet { file: FileId(7), .. }), "{error}");
 }
 
 proptest! {

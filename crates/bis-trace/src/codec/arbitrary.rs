@@ -10,7 +10,7 @@ use crate::{
         Insn, Kept, Lapse, Machine, MemWrite, Meta, Outcome, Pause, PausePlace, RangeSum, SignalEvent,
         SignalPoint, Start, TaskEnd, Turn,
     },
-    ours::{Area, AreaKind, DenseText, Diverted, Fault, Guard, Ours, Patch, Pool},
+    ours::{Area, AreaKind, DenseText, Diverted, Fault, Guard, Ours, Patch, PatchSet, PatchedText, Pool},
     types::{Addr, DomainId, EventSeq, FileId, ObjectId, Registers, Signal, Tid},
 };
 
@@ -173,6 +173,16 @@ fn patch() -> impl Strategy<Value = Patch> {
     )
 }
 
+fn fault() -> impl Strategy<Value = Fault> {
+    let parts = (any::<u64>(), insn(), vec(any::<u8>(), 1..=15));
+    parts.prop_map(|(site, insn, original)| Fault { site, insn, original })
+}
+
+pub fn patch_set() -> impl Strategy<Value = PatchSet> {
+    let lists = (vec(patch().prop_map(Arc::new), 0..5), vec(fault(), 0..3));
+    lists.prop_map(|(patches, faults)| PatchSet { patches, faults })
+}
+
 fn ours() -> impl Strategy<Value = Ours> {
     let words = any::<(u64, u64, u64, u64)>;
     let kind = {
@@ -190,10 +200,13 @@ fn ours() -> impl Strategy<Value = Ours> {
         file,
         offset,
     });
-    let fault = (any::<u64>(), insn(), vec(any::<u8>(), 1..=15)).prop_map(|(site, insn, original)| Fault {
-        site,
-        insn,
-        original,
+    let patched = (words(), file(), file()).prop_map(|((addr, len, offset, at), file, set)| PatchedText {
+        addr,
+        len,
+        file,
+        offset,
+        set,
+        at,
     });
     let guard = any::<(u64, u32)>().prop_map(|(page, prot)| Guard { page, prot });
     let lists = (
@@ -202,18 +215,19 @@ fn ours() -> impl Strategy<Value = Ours> {
         vec(diverted, 0..3),
         vec(pool, 0..3),
         vec(dense, 0..3),
-        vec(patch().prop_map(Arc::new), 0..5),
-        vec(fault, 0..3),
+        vec(patched, 0..3),
+        patch_set(),
         vec(guard, 0..3),
     );
-    lists.prop_map(|(own, areas, diverted, pools, dense, patches, faults, guards)| Ours {
+    lists.prop_map(|(own, areas, diverted, pools, dense, patched, set, guards)| Ours {
         own,
         areas,
         diverted,
         pools,
         dense,
-        patches,
-        faults,
+        patched,
+        patches: set.patches,
+        faults: set.faults,
         guards,
     })
 }

@@ -20,6 +20,7 @@ use capnp::{
 use crate::{
     bis_capnp as schema,
     event::{CLONED_BYTES_MAX, Effect, Event, EventKind, Meta, Outcome},
+    ours::PatchSet,
     types::{REGISTER_COUNT, Registers},
 };
 
@@ -100,6 +101,25 @@ pub fn write_meta(entry: &Meta, buffer: &mut Vec<u8>) -> Result<()> {
     let mut message = Builder::new(ScratchSpaceHeapAllocator::new(&mut scratch));
     meta::encode(entry, message.init_root::<schema::meta::Builder<'_>>())?;
     Ok(serialize::write_message(buffer, &message)?)
+}
+
+/// What is patched in a text, as it stands at the end of a kept file ([`crate::ours::PatchedText`]).
+///
+/// # Errors
+/// Where it breaks a rule of the schema.
+pub fn write_set(set: &PatchSet) -> Result<Vec<u8>> {
+    let mut message = Builder::new_default();
+    ours::encode_set(set, message.init_root::<schema::patch_set::Builder<'_>>())?;
+    Ok(serialize::write_message_to_words(&message))
+}
+
+/// The same, read.
+///
+/// # Errors
+/// Where the bytes are no such set.
+pub fn read_set(mut bytes: &[u8]) -> Result<PatchSet> {
+    let message = read(&mut bytes)?;
+    ours::decode_set(message.get_root()?)
 }
 
 /// Takes the first event off `bytes`, which must not be empty. After an error `bytes` is of no further use.

@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use super::{Malformed, Result, encode::count, require};
 use crate::{
-    bis_capnp::{self as schema, ours},
+    bis_capnp::{self as schema, ours, patch_set},
     event::Insn,
-    ours::{Area, AreaKind, DenseText, Diverted, Fault, Guard, Ours, Patch, Pool, RUN_BYTES_MAX},
+    ours::{
+        Area, AreaKind, DenseText, Diverted, Fault, Guard, Ours, Patch, PatchSet, PatchedText, Pool,
+        RUN_BYTES_MAX,
+    },
     types::FileId,
 };
 
@@ -145,13 +148,18 @@ pub(super) fn encode(from: &Ours, mut to: ours::Builder<'_>) -> Result<()> {
         }
     }
     if !from.faults.is_empty() {
-        let mut list = to.reborrow().init_faults(count(from.faults.len())?);
-        for (index, fault) in (0..).zip(&from.faults) {
-            check_fault(&fault.original)?;
+        encode_faults(&from.faults, to.reborrow().init_faults(count(from.faults.len())?))?;
+    }
+    if !from.patched.is_empty() {
+        let mut list = to.reborrow().init_patched(count(from.patched.len())?);
+        for (index, text) in (0..).zip(&from.patched) {
             let mut item = list.reborrow().get(index);
-            item.set_site(fault.site);
-            item.set_insn(insn_to(fault.insn));
-            item.set_original(&fault.original);
+            item.set_addr(text.addr);
+            item.set_len(text.len);
+            item.set_file(text.file.0);
+            item.set_offset(text.offset);
+            item.set_set(text.set.0);
+            item.set_at(text.at);
         }
     }
     if !from.guards.is_empty() {
@@ -163,6 +171,35 @@ pub(super) fn encode(from: &Ours, mut to: ours::Builder<'_>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn encode_faults(
+    faults: &[Fault],
+    mut list: capnp::struct_list::Builder<'_, ours::fault::Owned>,
+) -> Result<()> {
+    for (index, fault) in (0..).zip(faults) {
+        check_fault(&fault.original)?;
+        let mut item = list.reborrow().get(index);
+        item.set_site(fault.site);
+        item.set_insn(insn_to(fault.insn));
+        item.set_original(&fault.original);
+    }
+    Ok(())
+}
+
+pub(super) fn encode_set(from: &PatchSet, mut to: patch_set::Builder<'_>) -> Result<()> {
+    let mut list = to.reborrow().init_patches(count(from.patches.len())?);
+    for (index, patch) in (0..).zip(&from.patches) {
+        encode_patch(patch, list.reborrow().get(index))?;
+    }
+    encode_faults(&from.faults, to.init_faults(count(from.faults.len())?))
+}
+
+pub(super) fn decode_set(from: patch_set::Reader<'_>) -> Result<PatchSet> {
+    Ok(PatchSet {
+        patches: from.get_patches()?.iter().map(decode_patch).collect::<Result<_>>()?,
+        faults: from.get_faults()?.iter().map(fault).collect::<Result<_>>()?,
+    })
 }
 
 fn encode_patch(patch: &Patch, mut to: ours::patch::Builder<'_>) -> Result<()> {
@@ -188,6 +225,7 @@ pub(super) fn decode(from: ours::Reader<'_>) -> Result<Ours> {
         diverted: from.get_diverted()?.iter().map(diverted).collect::<Result<_>>()?,
         pools: from.get_pools()?.iter().map(pool).collect(),
         dense: from.get_dense()?.iter().map(dense).collect(),
+        patched: from.get_patched()?.iter().map(patched).collect(),
         patches: from.get_patches()?.iter().map(decode_patch).collect::<Result<_>>()?,
         faults: from.get_faults()?.iter().map(fault).collect::<Result<_>>()?,
         guards: from.get_guards()?.iter().map(guard).collect(),
@@ -218,6 +256,12 @@ fn pool(from: ours::pool::Reader<'_>) -> Pool {
 fn dense(from: ours::dense_text::Reader<'_>) -> DenseText {
     let (addr, len, pool) = (from.get_addr(), from.get_len(), from.get_pool());
     DenseText { addr, len, pool, file: FileId(from.get_file()), offset: from.get_offset() }
+}
+
+fn patched(from: ours::patched_text::Reader<'_>) -> PatchedText {
+    let (addr, len, offset) = (from.get_addr(), from.get_len(), from.get_offset());
+    let (file, set) = (FileId(from.get_file()), FileId(from.get_set()));
+    PatchedText { addr, len, file, offset, set, at: from.get_at() }
 }
 
 fn decode_patch(from: ours::patch::Reader<'_>) -> Result<Arc<Patch>> {

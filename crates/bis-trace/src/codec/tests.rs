@@ -5,7 +5,7 @@ use std::{fs, path::Path, process::Command, sync::Arc};
 use proptest::prelude::*;
 
 use super::{
-    arbitrary::{event, meta, plain},
+    arbitrary::{event, meta, patch_set, plain},
     *,
 };
 use crate::{
@@ -33,6 +33,17 @@ proptest! {
             prop_assert_eq!(ours(&read), None);
             prop_assert!(ours(event).is_some() || read == *event);
         }
+    }
+
+    #[test]
+    fn sets_of_patches_come_back(set in patch_set(), flips in proptest::collection::vec(any::<(usize, u8)>(), 1..20)) {
+        let mut bytes = write_set(&set).unwrap();
+        prop_assert_eq!(&read_set(&bytes).unwrap(), &set);
+        for (place, value) in flips {
+            let place = place % bytes.len();
+            bytes[place] = value;
+        }
+        let _ = read_set(&bytes);
     }
 
     #[test]

@@ -6,8 +6,9 @@ use super::*;
 use crate::{
     codec::arbitrary::plain,
     event::{Event, EventKind, Lapse, Machine},
+    ours::PatchedText,
     reader::{Ending, Trace},
-    types::{DomainId, Tid},
+    types::{DomainId, FileId, Tid},
 };
 
 fn machine() -> Meta {
@@ -399,9 +400,14 @@ fn content_that_repeats_is_written_once() {
         u32::from_le_bytes(header[12..16].try_into().unwrap())
     };
     let mut pushed = Vec::new();
-    for round in 0..40 {
+    for round in 0..42 {
         let seq = writer.next_seq();
-        let event = if round % 2 == 0 {
+        let event = if round == 40 {
+            let set = PatchedText { addr: 1, len: 2, file: FileId(0), offset: 3, set: FileId(1), at: 4 };
+            let mut event = plain(seq.0, &page);
+            event.outcome_mut().unwrap().ours().patched.push(set);
+            event
+        } else if round % 2 == 0 {
             plain(seq.0, &page)
         } else {
             // As the hooks' log has it: something before it, and behind it.
@@ -415,7 +421,12 @@ fn content_that_repeats_is_written_once() {
         stream.flush().unwrap();
         writer.flush().unwrap();
         pushed.push(event);
-        assert_eq!(reader(), if round == 0 { chunk::READER_FORMAT_MIN } else { chunk::FORMAT_FOLDED });
+        let needed = match round {
+            0 => chunk::READER_FORMAT_MIN,
+            40.. => chunk::FORMAT_PATCHED,
+            _ => chunk::FORMAT_FOLDED,
+        };
+        assert_eq!(reader(), needed);
         // Whoever reads while it is written has all that was flushed.
         let trace = Trace::open(dir.path()).unwrap();
         let read: Vec<Event> = trace.events(DomainId(1)).map(Result::unwrap).collect();

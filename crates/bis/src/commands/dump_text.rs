@@ -333,6 +333,14 @@ fn ours(out: &mut impl Write, ours: &Ours) -> io::Result<()> {
         let (file, offset) = (text.file, text.offset);
         writeln!(out, "{:21}counts at {:#x}: file {file} from {offset:#x}", "", text.addr)?;
     }
+    for text in &ours.patched {
+        let (file, offset, set) = (text.file, text.offset, text.set);
+        writeln!(
+            out,
+            "{:21}patched at {:#x}: file {file} from {offset:#x}, as file {set} says",
+            "", text.addr
+        )?;
+    }
     for part in &ours.diverted {
         writeln!(out, "{:21}diverted at {:#x}: {}", "", part.addr, bytes(&part.original))?;
     }

@@ -335,10 +335,19 @@ impl Domain {
         Some(())
     }
 
+    /// Where another file is mapped than the program of this task believes; `text` is what the kernel says of
+    /// its mappings.
+    fn instead(&self, number: Tid, text: &[u8]) -> Vec<text::Instead> {
+        if self.tasks.contains_key(&number) {
+            return self.space.patches().instead();
+        }
+        text::instead_of_files(text, |name, offset| self.session.texts.sets.line_of(name, offset))
+    }
+
     /// What the kernel says of mappings, as the program sees it.
     fn mappings(&self, number: Tid, text: &[u8], ours: &[Range<Addr>]) -> Vec<u8> {
         let patches = Some(self.space.patches()).filter(|_| self.tasks.contains_key(&number));
-        let instead = patches.map(|patches| patches.dense.instead()).unwrap_or_default();
+        let instead = self.instead(number, text);
         let kept = text::mappings(text, ours, &instead);
         match patches.map(|patches| &patches.guards).filter(|guards| !guards.is_empty()) {
             Some(guards) => text::unguarded(&kept, guards),
@@ -351,7 +360,7 @@ impl Domain {
         // By the descriptor, as above.
         let text = fs::read(proc::fd(tid, fd)).ok()?;
         let kept = match file.what {
-            Shown::Numa => text::numa(&text, &ours),
+            Shown::Numa => text::numa(&text, &ours, &self.instead(number, &text)),
             Shown::Status => {
                 let own = proc::read("/proc/self/status").ok()?;
                 let is_self = self.is_self(tid, number);

@@ -12,6 +12,12 @@ use crate::space::without;
 /// The kernel's padding before a name (fs/proc/task_mmu.c: show_map_vma).
 const NAME_COLUMN: usize = 73;
 
+/// What stands before the name of a file in numa_maps.
+const FILE: &[u8] = b" file=";
+
+/// Bytes that say how a mapping is protected.
+const PROT_LEN: usize = 4;
+
 /// `start-end`, and what follows, of a line that begins a mapping.
 fn header(line: &[u8]) -> Option<(Range<Addr>, &[u8])> {
     let space = line.iter().position(|byte| *byte == b' ')?;
@@ -65,6 +71,23 @@ fn part_line(whole: &Range<Addr>, part: &Range<Addr>, rest: &[u8]) -> Option<Vec
 /// behind the addresses.
 pub type Instead = (Range<Addr>, Vec<u8>);
 
+/// What is to be `instead` in this text of maps, smaps or numa_maps, where `of` knows what the line would say
+/// that has a file of this name, mapped from this offset on.
+pub fn instead_of_files(text: &[u8], of: impl Fn(&[u8], u64) -> Option<Vec<u8>>) -> Vec<Instead> {
+    let find = |line: &[u8]| {
+        if let Some((range, rest)) = header(line) {
+            let offset = rest.split(|byte| *byte == b' ').nth(1)?;
+            let offset = u64::from_str_radix(std::str::from_utf8(offset).ok()?, 16).ok()?;
+            return Some((range, of(name_of(rest)?, offset)?));
+        }
+        let at = line.windows(FILE.len()).position(|part| part == FILE)? + FILE.len();
+        let name = line[at..].split(u8::is_ascii_whitespace).next()?;
+        let start = start_of(line)?;
+        Some((start..start + 1, of(name, 0)?))
+    };
+    text.split_inclusive(|byte| *byte == b'\n').filter_map(find).collect()
+}
+
 /// The text of maps or smaps without what it says of `ours`, and with what is `instead`.
 pub fn mappings(text: &[u8], ours: &[Range<Addr>], instead: &[Instead]) -> Vec<u8> {
     let mut kept = Vec::with_capacity(text.len());
@@ -77,9 +100,11 @@ pub fn mappings(text: &[u8], ours: &[Range<Addr>], instead: &[Instead]) -> Vec<u
             continue;
         };
         let other = instead.iter().find(|(other, _)| other.start <= range.start && range.end <= other.end);
-        if let Some((other, rest)) = other {
+        if let Some((other, known)) = other {
             shown = true;
-            let known = part_line(other, &range, rest);
+            // The program may have changed the protection since.
+            let known = [rest.get(..PROT_LEN).unwrap_or_default(), known.get(PROT_LEN..).unwrap_or_default()];
+            let known = part_line(other, &range, &known.concat());
             kept.extend_from_slice(known.as_deref().unwrap_or(line));
             continue;
         }
@@ -139,13 +164,43 @@ pub fn unguarded(text: &[u8], guards: &BTreeSet<Addr>) -> Vec<u8> {
 }
 
 /// The text of numa_maps, whose lines begin with a mapping's first address.
-pub fn numa(text: &[u8], ours: &[Range<Addr>]) -> Vec<u8> {
-    let is_kept = |line: &&[u8]| {
-        let word = line.split(|byte| *byte == b' ').next().unwrap_or_default();
-        let start = std::str::from_utf8(word).ok().and_then(|word| u64::from_str_radix(word, 16).ok());
-        !start.is_some_and(|start| ours.iter().any(|range| range.contains(&Addr(start))))
-    };
-    text.split_inclusive(|byte| *byte == b'\n').filter(is_kept).flatten().copied().collect()
+pub fn numa(text: &[u8], ours: &[Range<Addr>], instead: &[Instead]) -> Vec<u8> {
+    let mut kept = Vec::with_capacity(text.len());
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        let start = start_of(line);
+        let is_in = |range: &Range<Addr>| start.is_some_and(|start| range.contains(&start));
+        if ours.iter().any(is_in) {
+            continue;
+        }
+        let name = instead.iter().find(|(range, _)| is_in(range)).and_then(|(_, known)| name_of(known));
+        let named = name.and_then(|name| with_file(line, name));
+        kept.extend_from_slice(named.as_deref().unwrap_or(line));
+    }
+    kept
+}
+
+/// What a line of numa_maps begins with.
+fn start_of(line: &[u8]) -> Option<Addr> {
+    let word = line.split(|byte| *byte == b' ').next().unwrap_or_default();
+    std::str::from_utf8(word).ok().and_then(|word| u64::from_str_radix(word, 16).ok()).map(Addr)
+}
+
+/// The name in what the kernel's line would say behind the addresses.
+fn name_of(rest: &[u8]) -> Option<&[u8]> {
+    let name = rest.splitn(5, |byte| *byte == b' ').nth(4)?.trim_ascii();
+    (!name.is_empty()).then_some(name)
+}
+
+/// A line of numa_maps with the name of another file.
+fn with_file(line: &[u8], name: &[u8]) -> Option<Vec<u8>> {
+    let at = line.windows(FILE.len()).position(|part| part == FILE)? + FILE.len();
+    let len = line[at..].iter().position(u8::is_ascii_whitespace)?;
+    // fs/proc/task_mmu.c: show_numa_map.
+    let escaped = name.iter().flat_map(|byte| match byte {
+        b'\n' | b'\t' | b'=' | b' ' => format!("\\{byte:03o}").into_bytes(),
+        _ => vec![*byte],
+    });
+    Some([&line[..at], &escaped.collect::<Vec<u8>>(), &line[at + len..]].concat())
 }
 
 /// A line `Name:   123 kB`.
@@ -331,6 +386,33 @@ mod tests {
             "555555554000-555555555000 r--p 00001000 fe:00 77                         /bin/x y\n\
              555555556000-555555558000 r--p 00003000 fe:00 77                         /bin/x y\n\
              7ffff8010000-7ffff8020000 r-xp 00000000 00:00 0 \n"
+        );
+    }
+
+    #[test]
+    fn another_processs_text_is_its_own() {
+        let maps = b"1000-2000 r--p 00003000 fe:00 9                          /t/files/abc\n\
+            3000-4000 r-xp 00000000 fe:00 9                          /t/files/abcd\n";
+        let of = |name: &[u8], offset: u64| {
+            let line = format!("r-xp {:08x} fe:00 12 /bin/x y\n", 0x7000 + offset);
+            (name == b"/t/files/abc").then(|| line.into_bytes())
+        };
+        let instead = instead_of_files(maps, of);
+        assert_eq!(
+            String::from_utf8(mappings(maps, &[], &instead)).unwrap(),
+            "00001000-00002000 r--p 0000a000 fe:00 12                                 /bin/x y\n\
+             3000-4000 r-xp 00000000 fe:00 9                          /t/files/abcd\n"
+        );
+        let numa_maps =
+            b"1000 default file=/t/files/abc mapped=3 N0=3\n3000 default file=/t/files/abcd\n5000 default\n";
+        assert_eq!(
+            String::from_utf8(numa(
+                numa_maps,
+                &[Addr(0x3000)..Addr(0x4000)],
+                &instead_of_files(numa_maps, of)
+            ))
+            .unwrap(),
+            "1000 default file=/bin/x\\040y mapped=3 N0=3\n5000 default\n"
         );
     }
 

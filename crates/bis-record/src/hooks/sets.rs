@@ -1,0 +1,254 @@
+//! Text that was patched before is patched by mapping it.
+//!
+//! To patch a text is to look at each of its known places, to write to dozens of its pages, of which the
+//! process gets copies by that, and to say all of it in the trace. Without address space randomisation,
+//! process after process maps the same text at the same place, with the same outcome. So the second time that
+//! a text comes with all that its patches follow from ([`SetKey`]), a file is made of it: the text with its
+//! patches, and their trampolines; and from then on that is mapped over the text and a part of the arena, here
+//! and in replay. What the patches are is at the end of the same file, and known as one value to all address
+//! spaces that have it ([`PatchSet`]).
+//!
+//! Small texts are not worth it, and large ones would be more to keep than all else. Text that may change
+//! with its file (a view) goes on showing that. The program sees its own file in `/proc/PID/maps`
+//! ([`ShownText`]), and gets its own bytes before it can change them, as ever; where the kernel shows again
+//! what is mapped (MADV_DONTNEED), they are written there.
+
+use std::sync::Arc;
+
+use bis_trace::{
+    codec,
+    event::{Backing, Effect, MemWrite, Outcome},
+    ours,
+    types::{Addr, PAGE, Tid},
+};
+use bis_tracee::{Memory, maps};
+
+use super::{dense::map_pieces, patching::Batch};
+use crate::{
+    domain::Domain,
+    error::Result,
+    space::{KnownSet, PatchSet, Patched, PatchedFile, READ_EXEC, SetKey, ShownText, TextRange},
+};
+
+/// A text of which fewer places are known is written to.
+const PLACES_MIN: usize = 32;
+
+/// So is one with fewer pages that are patched, or which is longer, in bytes.
+const PAGES_MIN: usize = 8;
+const TEXT_BYTES_MAX: u64 = 16 << 20;
+
+/// The advices after which the file's pages show again: DONTNEED, DONTNEED_LOCKED, GUARD_REMOVE.
+const SHOW_AGAIN: [u32; 3] = [4, 24, 103];
+
+/// What has to be as it was for a batch to be all that there is of a text's patches.
+#[derive(PartialEq, Eq)]
+struct Standing {
+    arenas: Vec<u64>,
+    effects: usize,
+    guards: usize,
+    is_closed: bool,
+}
+
+impl Domain {
+    /// What is known of a text's sites is patched, as far as the bytes are there. `name` is that of the file,
+    /// where it has just been mapped, readable and executable.
+    pub(super) fn patch_known(
+        &mut self,
+        tid: Tid,
+        range: &TextRange,
+        name: Option<&[u8]>,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        let key = match name {
+            Some(name) if self.may_be_set(range, name) => self.set_key(tid, range, outcome)?,
+            _ => None,
+        };
+        let Some((key, name)) = key.zip(name) else {
+            let mut batch = Batch::default();
+            self.patch_sites(tid, range, &mut batch, outcome)?;
+            return self.write_batch(batch, outcome);
+        };
+        let known = match self.session.texts.sets.get(&key) {
+            KnownSet::Written(patched) => {
+                let kept = self.keep_set(range, &key, patched);
+                let known = kept.map_or(KnownSet::Refused, |kept| KnownSet::Kept(Arc::new(kept)));
+                self.session.texts.sets.set(key.clone(), known.clone());
+                known
+            }
+            known => known,
+        };
+        if let KnownSet::Kept(kept) = &known
+            && self.map_set(tid, (range, name), &key, kept, outcome)?
+        {
+            return Ok(());
+        }
+        let mut batch = Batch::default();
+        let before = self.set_standing(key.arena, outcome);
+        self.patch_sites(tid, range, &mut batch, outcome)?;
+        if matches!(known, KnownSet::New) {
+            let is_all = before == self.set_standing(key.arena, outcome);
+            let patched = is_all.then(|| self.patched(tid, range, &key, &batch)).flatten();
+            let known = patched.map_or(KnownSet::Refused, |patched| KnownSet::Written(Arc::new(patched)));
+            self.session.texts.sets.set(key.clone(), known);
+        }
+        // The page is not shared with what comes next.
+        self.space.patches_mut().arena_at(key.arena).map(crate::space::Arena::align);
+        self.write_batch(batch, outcome)
+    }
+
+    /// Is this a text that may be mapped from a file with its patches?
+    fn may_be_set(&self, range: &TextRange, name: &[u8]) -> bool {
+        let (patches, len) = (self.space.patches(), range.end - range.start);
+        let is_whole = [range.start, range.end, range.offset].into_iter().all(|at| at.is_multiple_of(PAGE));
+        self.hooks.is_some()
+            && is_whole
+            && len <= TEXT_BYTES_MAX
+            && range.offset + len <= range.file.len().next_multiple_of(PAGE)
+            && range.file.places() >= PLACES_MIN
+            // Those are escaped in lists of mappings.
+            && name.starts_with(b"/")
+            && !name.contains(&b'\n')
+            && !range.is_changed
+            && !patches.dense.is_on
+            && !patches.avoids_any()
+            && !patches.overlaps(range.start, range.end)
+            && !self.space.clock().forbidden
+            && !self.space.views().overlaps(Addr(range.start), Addr(range.end))
+    }
+
+    /// The trampolines begin on a page of their own.
+    fn set_key(&mut self, tid: Tid, range: &TextRange, outcome: &mut Outcome) -> Result<Option<SetKey>> {
+        let is_closed = self.space.clock().closed;
+        let Some(arena) = self.arena(tid, Addr(range.start), outcome)? else { return Ok(None) };
+        let arena = &mut self.space.patches_mut().arenas[arena];
+        arena.align();
+        Ok(Some(SetKey::new(range, (arena.start, arena.next()), is_closed)))
+    }
+
+    fn set_standing(&self, arena: u64, outcome: &Outcome) -> Standing {
+        let arenas = self.space.patches().arenas.iter().filter(|other| other.start != arena);
+        Standing {
+            arenas: arenas.flat_map(|arena| [arena.start, arena.next()]).collect(),
+            effects: outcome.effects.len(),
+            guards: self.space.patches().guards.len(),
+            is_closed: self.space.clock().closed,
+        }
+    }
+
+    /// What has become of a text by a batch, which is about to be written. None: it is to be written each
+    /// time.
+    fn patched(&mut self, tid: Tid, range: &TextRange, key: &SetKey, batch: &Batch) -> Option<Patched> {
+        let mut pages: Vec<Addr> = batch.sites.iter().map(|site| site.addr.page_floor()).collect();
+        pages.sort_unstable();
+        pages.dedup();
+        let lies_in = |write: &MemWrite, start: u64, end: u64| {
+            start <= write.addr.0 && write.addr.0 + write.data.len() as u64 <= end
+        };
+        let end = self.space.patches_mut().arena_at(key.arena)?.next();
+        let is_inside = batch.sites.iter().all(|site| lies_in(site, range.start, range.end))
+            && batch.trampolines.iter().all(|write| lies_in(write, key.at, end));
+        if pages.len() < PAGES_MIN || !is_inside {
+            return None;
+        }
+        let mappings = maps::read(tid).ok()?;
+        let mapping = mappings.iter().find(|m| (m.start..m.end).contains(&Addr(range.start)))?;
+        Some(Patched {
+            set: Arc::new(PatchSet::new(range.start..range.end, &batch.patches, &batch.faults)),
+            sites: batch.sites.clone(),
+            trampolines: batch.trampolines.clone(),
+            faults: batch.faults.clone(),
+            end,
+            shown: ShownText {
+                start: range.start,
+                end: range.end,
+                file: Arc::clone(&range.file),
+                offset: range.offset,
+                device: mapping.device,
+                inode: mapping.inode,
+                name: mapping.name.as_slice().into(),
+            },
+        })
+    }
+
+    /// Makes a kept file of a text with all its patches. None: that cannot be.
+    fn keep_set(&self, range: &TextRange, key: &SetKey, patched: Arc<Patched>) -> Option<PatchedFile> {
+        let text_len = range.end - range.start;
+        let trampolines_len = (patched.end - key.at).next_multiple_of(PAGE);
+        let mut bytes = range.file.shown(range.offset, text_len);
+        let mut put = |writes: &[MemWrite], len: u64, base: u64, from: u64| {
+            bytes.resize(usize::try_from(len).ok()?, 0);
+            for write in writes {
+                let at = usize::try_from(write.addr.0 - base + from).ok()?;
+                bytes.get_mut(at..at + write.data.len())?.copy_from_slice(&write.data);
+            }
+            Some(())
+        };
+        put(&patched.sites, text_len, range.start, 0)?;
+        put(&patched.trampolines, text_len + trampolines_len, key.at, text_len)?;
+        let said = patched.set.patches().iter().filter_map(|patch| patch.said.clone()).collect();
+        let said = ours::PatchSet { patches: said, faults: patched.faults.clone() };
+        bytes.extend(codec::write_set(&said).ok()?);
+        let files = self.session.writer.files();
+        let failed = |error: &_| tracing::info!(%error, "a patched text is not kept");
+        let kept = files.keep_bytes_for_all(&bytes).inspect_err(failed).ok()?.file;
+        let ((_, file), path) = (files.content(kept)?, files.path(kept)?);
+        Some(PatchedFile { patched, kept, file, path, text_len, trampolines_len })
+    }
+
+    /// Maps a text with all its patches over the program's own. False: it cannot be mapped.
+    fn map_set(
+        &mut self,
+        tid: Tid,
+        (range, name): (&TextRange, &[u8]),
+        key: &SetKey,
+        kept: &PatchedFile,
+        outcome: &mut Outcome,
+    ) -> Result<bool> {
+        let PatchedFile { patched, file, path, text_len, trampolines_len, .. } = kept;
+        let pieces = [(range.start, *text_len, 0, false), (key.at, *trampolines_len, *text_len, false)];
+        let memory = Memory::open(tid)?;
+        if !self.with_slot(tid, |_, slot| Ok(map_pieces(slot, &memory, (file, path), &pieces)?))? {
+            tracing::debug!(path = %path.display(), "a patched text could not be mapped");
+            return Ok(false);
+        }
+        for (addr, len, offset, _) in pieces {
+            let backing = Backing::File { file: kept.kept, offset };
+            outcome.effects.push(Effect::Map { addr: Addr(addr), len, prot: READ_EXEC, backing });
+        }
+        outcome.ours().patched.push(ours::PatchedText {
+            addr: range.start,
+            len: *text_len,
+            file: range.kept,
+            offset: range.offset,
+            set: kept.kept,
+            at: text_len + trampolines_len,
+        });
+        let shown = ShownText { name: name.into(), ..patched.shown.clone() };
+        let patches = self.space.patches_mut();
+        patches.add_set(Arc::clone(&patched.set), shown);
+        if let Some(arena) = patches.arena_at(key.arena) {
+            arena.go_on_from(patched.end);
+            arena.align();
+        }
+        Ok(true)
+    }
+
+    /// An advice was given: the kernel may show again what is mapped.
+    pub fn show_own_again(&mut self, range: (Addr, Addr), advice: u32, outcome: &mut Outcome) -> Result<()> {
+        if SHOW_AGAIN.contains(&advice) { self.show_own_text(range, outcome) } else { Ok(()) }
+    }
+
+    /// The kernel shows again what is mapped in this range. Where that is a file of ours, the program's own
+    /// bytes are written there; tasks may stand in the trampolines.
+    pub fn show_own_text(&mut self, range: (Addr, Addr), outcome: &mut Outcome) -> Result<()> {
+        for text in self.space.patches().shown_in(range.0.0, range.1.0) {
+            let (from, to) = (text.start.max(range.0.0), text.end.min(range.1.0));
+            let data = text.file.shown(text.offset + (from - text.start), to - from);
+            self.memory.write(Addr(from), &data)?;
+            outcome.ours().own.push((from, to - from));
+            outcome.writes.push(MemWrite { addr: Addr(from), data });
+            self.space.patches_mut().retire(from, to);
+        }
+        Ok(())
+    }
+}
