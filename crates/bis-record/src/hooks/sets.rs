@@ -4,9 +4,9 @@
 //! process gets copies by that, and to say all of it in the trace. Without address space randomisation,
 //! process after process maps the same text at the same place, with the same outcome. So the second time that
 //! a text comes with all that its patches follow from ([`SetKey`]), a file is made of it: the text with its
-//! patches, and their trampolines; and from then on that is mapped over the text and a part of the arena, here
-//! and in replay. What the patches are is at the end of the same file, and known as one value to all address
-//! spaces that have it ([`PatchSet`]).
+//! patches, and their trampolines; and from then on that is mapped over the text and a part of the arena, in
+//! recording and in replay. What the patches are is at the end of the same file, and known as one value to
+//! all address spaces that have it ([`PatchSet`]).
 //!
 //! Small texts are not worth it, and large ones would be more to keep than all else. Text that may change
 //! with its file (a view) goes on showing that. The program sees its own file in `/proc/PID/maps`
