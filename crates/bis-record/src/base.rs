@@ -18,7 +18,7 @@ use bis_tracee::{
     features::Level,
     filter::Mode,
     image,
-    maps::{self, Mapping},
+    maps::Mapping,
     proc,
     remote::Remote,
     spawn::{Program, Spawn, spawn_in},
@@ -129,14 +129,24 @@ fn image_of(
     mappings: &[Mapping],
 ) -> Result<(Vec<Effect>, Vec<MemWrite>)> {
     let (mut effects, mut writes) = (Vec::new(), Vec::new());
+    // A file is mapped in several parts, and is opened for the first.
+    let mut known: Vec<(&Mapping, FileId)> = Vec::new();
     for mapping in mappings {
         if mapping.is_vvar() || mapping.start == Addr(AGENT_BASE) {
             continue;
         }
         let (addr, len, prot) = (mapping.start, mapping.len(), mapping.prot);
-        let file = if mapping.inode != 0 { open_mapped(tid, mapping) } else { None };
+        let same = |other: &&(&Mapping, FileId)| {
+            let (other, _) = other;
+            (other.device, other.inode, &other.name) == (mapping.device, mapping.inode, &mapping.name)
+        };
+        let file = match known.iter().find(same) {
+            Some((_, kept)) => Some(*kept),
+            None if mapping.inode == 0 => None,
+            None => open_mapped(tid, mapping).map(|file| session.keep(&file, &mapping.name)).transpose()?,
+        };
         if let Some(file) = file {
-            let file = session.keep(&file, &mapping.name)?;
+            known.push((mapping, file));
             effects.push(Effect::Map {
                 addr,
                 len,
@@ -216,7 +226,7 @@ impl Domain {
         let Some(stopped) = slot else {
             return Err(RecordError::Bug { tid, what: "lost while its image was prepared".into() });
         };
-        let mappings = maps::read(tid)?;
+        let mappings = prepared.mappings;
         hide_instructions(session.options.cpu, &memory, stopped.regs()?.sp())?;
         let (effects, writes) = image_of(session, tid, &memory, &mappings)?;
         let regs = Registers { orig_rax: u64::MAX, ..stopped.regs()? };

@@ -35,6 +35,18 @@ const THREAD: i32 = libc::CLONE_VM
 /// A child of ours, not of the process that it is a copy of: so whoever traces it can reap it for good.
 const COPY: i32 = libc::CLONE_PARENT | libc::SIGCHLD;
 
+/// Is this a mapping of a file over which another one is mapped whole before anything else happens? (A patched
+/// text is mapped over the program's own.)
+fn is_hidden(effect: &Effect, later: &[Effect]) -> bool {
+    let place = |effect: &Effect| match effect {
+        Effect::Map { addr, len, backing: Backing::File { .. }, .. } => Some((*addr, *len)),
+        _ => None,
+    };
+    let is_map = |effect: &&Effect| matches!(effect, Effect::Map { .. });
+    let Some(found) = place(effect) else { return false };
+    later.iter().take_while(is_map).any(|other| place(other) == Some(found))
+}
+
 impl Replica<'_> {
     pub(crate) fn effect_failed(&self, seq: EventSeq, what: String, error: EffectError) -> Halt {
         match error {
@@ -193,7 +205,10 @@ impl Replica<'_> {
             return Err(TraceeError::Died(task.ours).into());
         }
         let mut remote = Remote::new(&mut slot)?;
-        for effect in effects {
+        for (index, effect) in effects.iter().enumerate() {
+            if is_hidden(effect, &effects[index + 1..]) {
+                continue;
+            }
             let result = match effect {
                 Effect::NewObject { .. }
                 | Effect::WriteObject { .. }

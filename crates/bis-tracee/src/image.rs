@@ -23,6 +23,9 @@ use crate::{
     vdso,
 };
 
+/// Where the addresses end that a program has which asks for none beyond.
+const USER_END: u64 = 0x7fff_ffff_f000;
+
 pub(crate) const ARCH_CPUID_SET: u64 = 0x1012;
 
 /// What the recorder did to a fresh image.
@@ -32,6 +35,8 @@ pub struct Prepared {
     pub cpuid_faults: bool,
     /// The vdso, which is diverted.
     pub vdso: Option<vdso::Vdso>,
+    /// What was mapped before the agent was.
+    pub mappings: Vec<maps::Mapping>,
 }
 
 /// Maps the agent into an address space that has none. `slot` holds a task stopped outside of any system
@@ -102,7 +107,7 @@ pub fn prepare_recorded(slot: &mut Option<Stopped>, memory: &Memory) -> Result<P
         remote.finish()?;
     }
     let vdso = vdso::divert(&mappings, memory)?;
-    Ok(Prepared { cpuid_faults, vdso })
+    Ok(Prepared { cpuid_faults, vdso, mappings })
 }
 
 /// Makes `rdtsc` and `rdtscp` fault in a task, or not. What it starts later has the same.
@@ -148,15 +153,11 @@ pub fn spawn_stub_in(name: &str, seat: &Seat) -> Result<(Option<Stopped>, Memory
     let memory = Memory::open(tid)?;
     let mut slot = Some(stopped);
     let mut remote = Remote::new(&mut slot)?;
-    let mut low = Addr::NULL;
-    for mapping in maps::read(tid)? {
-        let agent = mapping.start <= Addr(AGENT_BASE) && AGENT_BASE < mapping.end.0;
-        if !agent {
-            low = mapping.start;
-            remote.must("unmap the stub", libc::SYS_munmap, [low.0, mapping.len(), 0, 0, 0, 0])?;
-        }
+    // The stack, the vdso, and whatever else the kernel has put there.
+    for part in [0..AGENT_BASE, AGENT_BASE + AGENT_LEN..USER_END] {
+        let args = [part.start, part.end - part.start, 0, 0, 0, 0];
+        remote.must("unmap the stub", libc::SYS_munmap, args)?;
     }
-    tracing::trace!(%tid, highest = format_args!("{low:#x}"), "the stub is empty");
     remote.finish()?;
     Ok((slot, memory))
 }

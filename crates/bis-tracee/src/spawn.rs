@@ -1,5 +1,9 @@
 //! Starting a process under the calling thread's supervision: fork, seize, filter, exec.
 //!
+//! A replayer starts a process for each image of the trace. To copy its own page tables for that, and to throw
+//! them away at the exec, would cost more than all else; so there the child runs in the replayer's memory, on
+//! a stack of its own, until its exec.
+//!
 //! The order matters. The child may install its filter only when a tracer is there to answer it (without one
 //! every call would fail with ENOSYS), so it first waits for a byte on a pipe. From the filter on, its calls
 //! stop at the supervisor, which lets them through until the exec has succeeded. A failure before that comes
@@ -8,6 +12,7 @@
 use std::{
     ffi::CString,
     io::{self, PipeReader, PipeWriter, Read, Write},
+    mem::ManuallyDrop,
     os::fd::{AsRawFd, OwnedFd, RawFd},
     ptr,
     sync::mpsc,
@@ -69,8 +74,16 @@ struct FilterProgram {
     filter: *const filter::Instruction,
 }
 
+/// Bytes of the stack of a child in our memory.
+const STACK_LEN: usize = 64 << 10;
+
+/// Bytes of a set of signals, as the kernel has them.
+const MASK_LEN: u64 = 8;
+
 /// Everything that the child needs, laid out before the fork: after it, only system calls are made.
 struct Prepared {
+    /// The signals that are blocked in the program, where all are until shortly before its exec.
+    mask: Option<u64>,
     path: *const libc::c_char,
     file: RawFd,
     argv: Vec<*const libc::c_char>,
@@ -79,6 +92,7 @@ struct Prepared {
     file_limit: Option<libc::rlimit>,
     filter: Vec<filter::Instruction>,
     parent: libc::pid_t,
+    sigpipe: libc::sighandler_t,
     go: RawFd,
     failed: RawFd,
     /// Addresses are to be the same each time.
@@ -89,88 +103,178 @@ fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
     strings.iter().map(|s| s.as_ptr()).chain([ptr::null()]).collect()
 }
 
-/// Runs in the forked child; returns only the step that failed.
+/// A system call that touches nothing of libc's, which may be another thread's: no errno.
 ///
 /// # Safety
-/// Must run in a freshly forked child, and the pointers in `prepared` must be valid C strings and
-/// null-terminated vectors of such. Only async-signal-safe calls are made.
-unsafe fn child(prepared: &Prepared) -> (u8, i32) {
-    let errno = || io::Error::last_os_error().raw_os_error().unwrap_or(0);
+/// As the call's manual says.
+unsafe fn bare(nr: i64, args: [u64; 5]) -> i64 {
+    let [rdi, rsi, rdx, r10, r8] = args;
+    let mut result = nr;
+    // SAFETY: the kernel changes rax, rcx and r11 alone; memory is the caller's to know.
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            inlateout("rax") result,
+            in("rdi") rdi, in("rsi") rsi, in("rdx") rdx, in("r10") r10, in("r8") r8,
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack),
+        );
+    }
+    result
+}
+
+const fn number(value: i32) -> u64 {
+    value.cast_unsigned() as u64
+}
+
+fn address<T>(of: *const T) -> u64 {
+    of.addr() as u64
+}
+
+/// Runs in the new child; returns only the step that failed, and why.
+///
+/// # Safety
+/// Must run in a freshly made child, and the pointers in `prepared` must be valid C strings and
+/// null-terminated vectors of such. The child may share its maker's memory: only bare system calls are made.
+unsafe fn child(prepared: &Prepared) -> (u8, i64) {
+    /// What rt_sigaction takes: the handler, flags, a way back, and signals.
+    #[repr(C)]
+    struct Action([u64; 4]);
     // SAFETY: as the function's contract says; each call gets what its manual asks for.
     unsafe {
+        let prctl =
+            |what: i32, args: [u64; 3]| bare(libc::SYS_prctl, [number(what), args[0], args[1], args[2], 0]);
         // Nobody traces it yet: if the supervisor is killed now, only this ends it. The end of the pipe would
         // not come, because this process, and whatever else is forked meanwhile, have the pipe's other end
         // too.
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        prctl(libc::PR_SET_PDEATHSIG, [number(libc::SIGKILL), 0, 0]);
         let mut byte = 0u8;
-        if libc::getppid() != prepared.parent || libc::read(prepared.go, (&raw mut byte).cast(), 1) != 1 {
-            libc::_exit(127);
+        let read = [number(prepared.go), address(&raw mut byte), 1, 0, 0];
+        if bare(libc::SYS_getppid, [0; 5]) != prepared.parent.into() || bare(libc::SYS_read, read) != 1 {
+            bare(libc::SYS_exit_group, [127, 0, 0, 0, 0]);
         }
-        libc::prctl(libc::PR_SET_PDEATHSIG, 0);
+        prctl(libc::PR_SET_PDEATHSIG, [0; 3]);
         // Rust's runtime ignores SIGPIPE: the program gets it as we did. Our handlers are reset by exec.
-        libc::signal(libc::SIGPIPE, ours::inherited_sigpipe());
-        let old = if prepared.fixed { libc::personality(0xffff_ffff) } else { 0 };
-        let fixed = (old | libc::ADDR_NO_RANDOMIZE).cast_unsigned().into();
-        if prepared.fixed && (old == -1 || libc::personality(fixed) == -1) {
-            return (0, errno());
+        let action = Action([prepared.sigpipe as u64, 0, 0, 0]);
+        bare(libc::SYS_rt_sigaction, [number(libc::SIGPIPE), address(&raw const action), 0, MASK_LEN, 0]);
+        let personality = |persona: u64| bare(libc::SYS_personality, [persona, 0, 0, 0, 0]);
+        if prepared.fixed {
+            let old = personality(0xffff_ffff);
+            let fixed = old.cast_unsigned() | number(libc::ADDR_NO_RANDOMIZE);
+            let changed = if old < 0 { old } else { personality(fixed) };
+            if changed < 0 {
+                return (0, changed);
+            }
         }
         if let Some(limit) = &prepared.file_limit {
             // Lowering a soft limit cannot fail.
-            libc::setrlimit(libc::RLIMIT_NOFILE, limit);
+            let limit = address(&raw const *limit);
+            bare(libc::SYS_setrlimit, [libc::RLIMIT_NOFILE.into(), limit, 0, 0, 0]);
         }
-        if !prepared.cwd.is_null() && libc::chdir(prepared.cwd) != 0 {
-            return (1, errno());
+        if !prepared.cwd.is_null() {
+            let entered = bare(libc::SYS_chdir, [address(prepared.cwd), 0, 0, 0, 0]);
+            if entered != 0 {
+                return (1, entered);
+            }
+        }
+        if let Some(mask) = &prepared.mask {
+            let (how, mask) = (number(libc::SIG_SETMASK), address(&raw const *mask));
+            bare(libc::SYS_rt_sigprocmask, [how, mask, 0, MASK_LEN, 0]);
         }
         let program = FilterProgram {
             len: u16::try_from(prepared.filter.len()).unwrap_or(0),
             filter: prepared.filter.as_ptr(),
         };
-        let install = || libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program);
-        if install() != 0 {
-            // Without CAP_SYS_ADMIN a filter may be had only by who gives up set-user-ID programs.
-            if errno() != libc::EACCES {
-                return (3, errno());
+        let filter = [u64::from(libc::SECCOMP_MODE_FILTER), address(&raw const program), 0];
+        let mut installed = prctl(libc::PR_SET_SECCOMP, filter);
+        // Without CAP_SYS_ADMIN a filter may be had only by who gives up set-user-ID programs.
+        if installed == -i64::from(libc::EACCES) {
+            let given_up = prctl(libc::PR_SET_NO_NEW_PRIVS, [1, 0, 0]);
+            if given_up != 0 {
+                return (2, given_up);
             }
-            if libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 {
-                return (2, errno());
-            }
-            if install() != 0 {
-                return (3, errno());
-            }
+            installed = prctl(libc::PR_SET_SECCOMP, filter);
         }
-        if prepared.path.is_null() {
-            libc::execveat(
-                prepared.file,
-                c"".as_ptr(),
-                prepared.argv.as_ptr().cast(),
-                prepared.envp.as_ptr().cast(),
-                libc::AT_EMPTY_PATH,
-            );
+        if installed != 0 {
+            return (3, installed);
+        }
+        let (argv, envp) = (address(prepared.argv.as_ptr()), address(prepared.envp.as_ptr()));
+        let failed = if prepared.path.is_null() {
+            let (file, name) = (number(prepared.file), address(c"".as_ptr()));
+            bare(libc::SYS_execveat, [file, name, argv, envp, number(libc::AT_EMPTY_PATH)])
         } else {
-            libc::execve(prepared.path, prepared.argv.as_ptr(), prepared.envp.as_ptr());
+            bare(libc::SYS_execve, [address(prepared.path), argv, envp, 0, 0])
+        };
+        (4, failed)
+    }
+}
+
+/// All of a child's life before its exec.
+///
+/// # Safety
+/// As for [`child`].
+unsafe fn live(prepared: &Prepared) -> ! {
+    // SAFETY: as the function's contract says.
+    unsafe {
+        let (step, failed) = child(prepared);
+        let [a, b, c, d, ..] = failed.wrapping_neg().to_le_bytes();
+        let report = [step, a, b, c, d];
+        let written = [number(prepared.failed), address(report.as_ptr()), report.len() as u64, 0, 0];
+        bare(libc::SYS_write, written);
+        loop {
+            bare(libc::SYS_exit_group, [127, 0, 0, 0, 0]);
         }
-        (4, errno())
+    }
+}
+
+fn new_child(made: i64) -> Result<Tid, SpawnError> {
+    match made {
+        -1 => Err(SpawnError::Fork(io::Error::last_os_error())),
+        pid => Ok(Tid(i32::try_from(pid).unwrap_or(-1))),
     }
 }
 
 fn fork_child(prepared: &Prepared) -> Result<Tid, SpawnError> {
     // Not libc's: that holds all of malloc's locks, and who gets nothing of its core in the middle of it
     // would keep everybody waiting, also the thread that sends it to another core.
-    // SAFETY: the child only runs `child` and `_exit`: no allocation, no lock, no unwinding, and nothing that
-    // asks libc for the thread's id.
+    // SAFETY: the child only runs `live`: no allocation, no lock, no unwinding, and nothing of libc's.
     unsafe {
         match libc::syscall(libc::SYS_fork) {
-            -1 => Err(SpawnError::Fork(io::Error::last_os_error())),
-            0 => {
-                let (step, errno) = child(prepared);
-                let [a, b, c, d] = errno.to_le_bytes();
-                let report = [step, a, b, c, d];
-                libc::write(prepared.failed, report.as_ptr().cast(), report.len());
-                libc::_exit(127)
-            }
-            pid => Ok(Tid(i32::try_from(pid).unwrap_or(-1))),
+            0 => live(prepared),
+            made => new_child(made),
         }
     }
+}
+
+extern "C" fn begin_in_our_memory(prepared: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: `child_in_our_memory` has given it what outlives the child's time in our memory.
+    unsafe { live(&*prepared.cast::<Prepared>()) }
+}
+
+/// Makes a child that is in this process's memory until its exec, or its end. It needs `stack` and `prepared`
+/// until then.
+fn child_in_our_memory(prepared: &mut Prepared, stack: &mut [u128]) -> Result<Tid, SpawnError> {
+    let (all, mut mask) = (u64::MAX, 0u64);
+    // Our handlers are not to run in the child: they would take it for the thread that has made it.
+    // SAFETY: both sets are as long as the kernel reads and writes.
+    unsafe {
+        let how = number(libc::SIG_SETMASK);
+        bare(libc::SYS_rt_sigprocmask, [how, address(&raw const all), address(&raw mut mask), MASK_LEN, 0]);
+    }
+    prepared.mask = Some(mask);
+    let flags = libc::CLONE_VM | libc::SIGCHLD;
+    // SAFETY: the stack is the child's alone, and aligned; the child runs `live` on it, which makes bare
+    // system calls only, so it does not matter that the thread's libc state is shared.
+    let made = unsafe {
+        let top = stack.as_mut_ptr_range().end;
+        libc::clone(begin_in_our_memory, top.cast(), flags, (&raw mut *prepared).cast())
+    };
+    let made = new_child(made.into());
+    // SAFETY: as above.
+    unsafe {
+        bare(libc::SYS_rt_sigprocmask, [number(libc::SIG_SETMASK), address(&raw const mask), 0, MASK_LEN, 0]);
+    }
+    made
 }
 
 /// Forks in a thread of its own, which ends when `then` has returned: the child's parent is the first thread
@@ -217,6 +321,7 @@ pub fn spawn_in(spec: &Spawn, seat: &Seat) -> Result<Stopped, SpawnError> {
     let (go_read, go_write) = io::pipe().map_err(SpawnError::Fork)?;
     let (failed_read, failed_write) = io::pipe().map_err(SpawnError::Fork)?;
     let prepared = Prepared {
+        mask: None,
         path: if let Program::Path(path) = &spec.program { path.as_ptr() } else { ptr::null() },
         file: if let Program::File(file) = &spec.program { file.as_raw_fd() } else { -1 },
         argv: pointers(&spec.argv),
@@ -225,6 +330,7 @@ pub fn spawn_in(spec: &Spawn, seat: &Seat) -> Result<Stopped, SpawnError> {
         file_limit: spec.file_limit,
         filter: filter::program(spec.mode),
         parent: std::process::id().cast_signed(),
+        sigpipe: ours::inherited_sigpipe(),
         go: go_read.as_raw_fd(),
         failed: failed_write.as_raw_fd(),
         fixed: spec.mode != Mode::Watch,
@@ -232,10 +338,20 @@ pub fn spawn_in(spec: &Spawn, seat: &Seat) -> Result<Stopped, SpawnError> {
     let pipes = Pipes { go_read, go_write, failed_read, failed_write };
     match spec.mode {
         Mode::Watch => fork_elsewhere(&prepared, |tid| executed(tid, pipes)),
-        Mode::Record | Mode::Replay => {
+        Mode::Record => {
             let tid = fork_child(&prepared)?;
             seat.set_runner(tid);
             executed(tid, pipes)
+        }
+        Mode::Replay => {
+            // Where it is not known what has become of the child, it keeps what it has of ours.
+            let mut lent = ManuallyDrop::new((prepared, vec![0u128; STACK_LEN / size_of::<u128>()], spec));
+            let (prepared, stack, _) = &mut *lent;
+            let tid = child_in_our_memory(prepared, stack)?;
+            seat.set_runner(tid);
+            let stopped = executed(tid, pipes)?;
+            drop(ManuallyDrop::into_inner(lent));
+            Ok(stopped)
         }
     }
 }

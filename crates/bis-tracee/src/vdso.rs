@@ -3,7 +3,10 @@
 //! there.
 
 use bis_trace::types::Addr;
-use std::ops::Range;
+use std::{
+    ops::Range,
+    sync::{Mutex, PoisonError},
+};
 
 use bis_rewrite::{SiteKind, clock_bytes, clock_fault};
 use object::{Object, ObjectSection, ObjectSymbol};
@@ -81,6 +84,18 @@ impl Vdso {
     /// The kernel's own text, to lie at `at`, within 2 GiB of the vdso: it reads the pages beside the vdso
     /// from there. None if it cannot be moved for sure.
     pub fn copy_for(&self, at: Addr) -> Option<ClockText> {
+        // Process after process has the same vdso, and its copy at the same place.
+        static LAST: Mutex<Option<(Vdso, Addr, Option<ClockText>)>> = Mutex::new(None);
+        let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, _, copy)) = last.as_ref().filter(|(vdso, place, _)| vdso == self && *place == at) {
+            return copy.clone();
+        }
+        let copy = self.make_copy_for(at);
+        *last = Some((self.clone(), at, copy.clone()));
+        copy
+    }
+
+    fn make_copy_for(&self, at: Addr) -> Option<ClockText> {
         let (from, to) = self.text;
         let part = usize::try_from(from).ok()?..usize::try_from(to).ok()?;
         let Range { start, end } = self.range();

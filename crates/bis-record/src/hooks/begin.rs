@@ -103,7 +103,14 @@ impl Domain {
             }
             other => other?,
         };
-        let file = session.writer.files().keep_bytes(&session.hook_image.replayed)?.file;
+        let image = &session.hook_image;
+        let file = match image.kept.get() {
+            Some(kept) => *kept,
+            None => {
+                let kept = session.writer.files().keep_bytes(&image.replayed)?.file;
+                *image.kept.get_or_init(|| kept)
+            }
+        };
         let text_len = hooks::AREA_BASE - hooks::TEXT_BASE;
         outcome.effects.push(Effect::Map {
             addr: Addr(hooks::TEXT_BASE),

@@ -1,6 +1,9 @@
 //! The image of the hooks that every address space gets.
 
+use std::sync::OnceLock;
+
 use bis_agent::hooks::{self, Cpuid, Row};
+use bis_trace::types::FileId;
 use bis_tracee::{cpu, features::Level};
 
 /// What is behind the hooks' text in every address space.
@@ -12,6 +15,8 @@ pub struct HookImage {
     /// As a process has it while it is recorded, and in replay.
     pub recorded: Vec<u8>,
     pub replayed: Vec<u8>,
+    /// `replayed`, where the trace has it.
+    pub kept: OnceLock<FileId>,
 }
 
 impl HookImage {
@@ -25,7 +30,7 @@ impl HookImage {
             }
         }
         let (recorded, replayed) = (hooks::image(false, &cpuid, &rows), hooks::image(true, &cpuid, &rows));
-        HookImage { rows, cpuid, recorded, replayed }
+        HookImage { rows, cpuid, recorded, replayed, kept: OnceLock::new() }
     }
 
     /// May the hooks make this call?

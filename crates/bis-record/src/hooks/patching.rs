@@ -170,8 +170,8 @@ impl Domain {
             None if is_named => Some(self.session.keep(file, b"")?),
             None => None,
         };
-        let content = kept.and_then(|kept| self.session.writer.files().content(kept));
-        let text = self.session.texts.of(file, content).filter(|_| is_named);
+        let content = || self.session.writer.files().content(kept?);
+        let text = self.session.texts.of_kept(file, kept, content).filter(|_| is_named);
         let bias = text.as_ref().and_then(|text| text.bias(start, offset));
         let (Some(text), Some(bias), Some(kept)) = (text, bias, kept) else {
             self.close_clock("a file that is no program has been mapped to be executed");

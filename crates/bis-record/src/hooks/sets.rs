@@ -21,7 +21,7 @@ use bis_trace::{
     ours,
     types::{Addr, PAGE, Tid},
 };
-use bis_tracee::{Memory, maps};
+use bis_tracee::maps;
 
 use super::{dense::map_pieces, patching::Batch};
 use crate::{
@@ -206,8 +206,9 @@ impl Domain {
     ) -> Result<bool> {
         let PatchedFile { patched, file, path, text_len, trampolines_len, .. } = kept;
         let pieces = [(range.start, *text_len, 0, false), (key.at, *trampolines_len, *text_len, false)];
-        let memory = Memory::open(tid)?;
-        if !self.with_slot(tid, |_, slot| Ok(map_pieces(slot, &memory, (file, path), &pieces)?))? {
+        let is_mapped =
+            self.with_slot(tid, |domain, slot| Ok(map_pieces(slot, &domain.memory, (file, path), &pieces)?))?;
+        if !is_mapped {
             tracing::debug!(path = %path.display(), "a patched text could not be mapped");
             return Ok(false);
         }

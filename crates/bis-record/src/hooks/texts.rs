@@ -423,6 +423,8 @@ pub struct Texts {
     /// Dense texts that others were asked to make.
     asked: Mutex<HashSet<DenseName>>,
     files: Mutex<HashMap<Identity, Option<Arc<TextFile>>>>,
+    /// The same by their content in the trace, device and inode.
+    kept: Mutex<HashMap<(FileId, u64, u64), Option<Arc<TextFile>>>>,
     /// What has been made of them.
     pub made: MadePatches,
     pub sets: KnownSets,
@@ -446,8 +448,8 @@ impl Texts {
                 |error: &_| tracing::warn!(%error, "failed to open the folder of the dense texts: nothing is counted");
             dense.inspect_err(failed).ok()
         });
-        let (asked, files) = (Mutex::default(), Mutex::default());
-        Texts { cache, dense, asked, files, made: MadePatches::default(), sets: KnownSets::default() }
+        let (asked, files, kept) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Texts { cache, dense, asked, files, kept, made: MadePatches::default(), sets: KnownSets::default() }
     }
 
     /// Where dense texts are kept; none: there can be none.
@@ -462,6 +464,26 @@ impl Texts {
 
     pub fn cache(&self) -> Option<&SiteCache> {
         self.cache.as_ref()
+    }
+
+    /// The same as [`Texts::of`]; `content` is only asked for where no mapping of this kept file was seen
+    /// before.
+    pub fn of_kept(
+        &self,
+        file: &File,
+        kept: Option<FileId>,
+        content: impl FnOnce() -> Option<([u8; 32], File)>,
+    ) -> Option<Arc<TextFile>> {
+        let Some(kept) = kept else { return self.of(file, None) };
+        let meta = file.metadata().ok()?;
+        let name = (kept, meta.dev(), meta.ino());
+        let known = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(text) = known().get(&name) {
+            return text.clone();
+        }
+        let text = self.of(file, content());
+        known().insert(name, text.clone());
+        text
     }
 
     /// What is known of a file; none if it has no text that could be patched. `kept` is the hash of its
