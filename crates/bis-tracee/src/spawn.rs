@@ -443,9 +443,11 @@ mod tests {
 
     #[test]
     fn a_missing_program_is_an_error_with_its_cause() {
-        let error = spawn_path("/nonexistent", Mode::Record).unwrap_err();
-        let SpawnError::Child { step, source } = error else { panic!("{error}") };
-        assert_eq!((step, source.raw_os_error()), ("execute the program", Some(libc::ENOENT)));
+        for mode in [Mode::Record, Mode::Replay] {
+            let error = spawn_path("/nonexistent", mode).unwrap_err();
+            let SpawnError::Child { step, source } = error else { panic!("{error}") };
+            assert_eq!((step, source.raw_os_error()), ("execute the program", Some(libc::ENOENT)));
+        }
     }
 
     /// Set in the process that is killed.
@@ -456,7 +458,9 @@ mod tests {
     fn a_new_process_ends_when_its_supervisor_is_killed_at_once() {
         if env::var_os(KILLED).is_some() {
             let ((go_read, _go_write), (_, failed_write)) = (io::pipe().unwrap(), io::pipe().unwrap());
-            let prepared = Prepared {
+            let mut prepared = Prepared {
+                mask: None,
+                sigpipe: ours::inherited_sigpipe(),
                 path: ptr::null(),
                 file: -1,
                 argv: pointers(&[]),
@@ -470,6 +474,8 @@ mod tests {
                 fixed: true,
             };
             println!("\nforked {}", fork_child(&prepared).unwrap());
+            let mut stack = vec![0u128; STACK_LEN / size_of::<u128>()];
+            println!("forked {}", child_in_our_memory(&mut prepared, &mut stack).unwrap());
             loop {
                 thread::park();
             }
@@ -479,14 +485,18 @@ mod tests {
         supervisor.args(["--exact", "--nocapture", name]).env(KILLED, "1").stdout(Stdio::piped());
         let mut supervisor = supervisor.spawn().unwrap();
         let mut lines = BufReader::new(supervisor.stdout.take().unwrap()).lines();
-        let tid = lines.find_map(|line| line.unwrap().strip_prefix("forked ").map(str::to_owned)).unwrap();
-        let tid = Tid(tid.parse().unwrap());
-        assert!(task::is_alive(tid));
+        let mut next = || {
+            let tid =
+                lines.find_map(|line| line.unwrap().strip_prefix("forked ").map(str::to_owned)).unwrap();
+            Tid(tid.parse().unwrap())
+        };
+        let children = [next(), next()];
+        assert!(children.into_iter().all(task::is_alive));
         supervisor.kill().unwrap();
         supervisor.wait().unwrap();
         let begun = Instant::now();
-        while task::is_alive(tid) {
-            assert!(begun.elapsed() < Duration::from_secs(20), "{tid} is still there");
+        while children.into_iter().any(task::is_alive) {
+            assert!(begun.elapsed() < Duration::from_secs(20), "one of {children:?} is still there");
             thread::sleep(Duration::from_millis(10));
         }
     }

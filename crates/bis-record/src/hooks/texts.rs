@@ -27,6 +27,9 @@ use crate::space::{KnownSets, MadePatches};
 /// file is another one.
 type Identity = (u64, u64, u64, i64, i64, Option<[u8; 32]>);
 
+/// A file by its content in the trace, and by its own device and inode.
+type KeptFile = (FileId, u64, u64);
+
 /// A part of a file that is mapped where the file's own addresses say, plus a bias.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
@@ -423,8 +426,8 @@ pub struct Texts {
     /// Dense texts that others were asked to make.
     asked: Mutex<HashSet<DenseName>>,
     files: Mutex<HashMap<Identity, Option<Arc<TextFile>>>>,
-    /// The same by their content in the trace, device and inode.
-    kept: Mutex<HashMap<(FileId, u64, u64), Option<Arc<TextFile>>>>,
+    /// The same, as they are mapped.
+    kept: Mutex<HashMap<KeptFile, Option<Arc<TextFile>>>>,
     /// What has been made of them.
     pub made: MadePatches,
     pub sets: KnownSets,
