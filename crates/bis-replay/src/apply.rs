@@ -35,8 +35,8 @@ const THREAD: i32 = libc::CLONE_VM
 /// A child of ours, not of the process that it is a copy of: so whoever traces it can reap it for good.
 const COPY: i32 = libc::CLONE_PARENT | libc::SIGCHLD;
 
-/// Is this a mapping of a file over which another one is mapped whole before anything else happens? (A patched
-/// text is mapped over the program's own.)
+/// Is this a mapping of a file over which another one is mapped whole before anything else happens? (A
+/// patched text is mapped over the program's own.)
 fn is_hidden(effect: &Effect, later: &[Effect]) -> bool {
     let place = |effect: &Effect| match effect {
         Effect::Map { addr, len, backing: Backing::File { .. }, .. } => Some((*addr, *len)),

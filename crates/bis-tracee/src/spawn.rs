@@ -1,8 +1,8 @@
 //! Starting a process under the calling thread's supervision: fork, seize, filter, exec.
 //!
-//! A replayer starts a process for each image of the trace. To copy its own page tables for that, and to throw
-//! them away at the exec, would cost more than all else; so there the child runs in the replayer's memory, on
-//! a stack of its own, until its exec.
+//! A replayer starts a process for each image of the trace. To copy its own page tables for that, and to
+//! throw them away at the exec, would cost more than all else; so there the child runs in the replayer's
+//! memory, on a stack of its own, until its exec.
 //!
 //! The order matters. The child may install its filter only when a tracer is there to answer it (without one
 //! every call would fail with ENOSYS), so it first waits for a byte on a pipe. From the filter on, its calls
