@@ -119,7 +119,8 @@ impl Domain {
         if self.space.patches().shows_any(by.addr.0, old_end.0) {
             self.close_clock("text has moved");
         }
-        let grown_text = self.space.patches_mut().move_shown(by);
+        let (from, to) = (by.addr.0..old_end.0, by.new_addr.0..new_end.0);
+        let grown_text = self.space.patches_mut().move_shown(from, to, by.keep);
         if !by.keep {
             self.forget_text(by.addr, old_end);
         }

@@ -22,7 +22,6 @@ use bis_tracee::{cpu::instruction_of, maps::Mapping};
 use super::{
     dense_texts::DenseTexts,
     patched_texts::{PatchSet, ShownText, lines},
-    shared::Move,
 };
 use crate::hooks::texts::TextFile;
 
@@ -274,8 +273,7 @@ impl Patches {
 
     /// A mapping has moved, or has another length. Where text has grown by that, it shows of our file what
     /// the program does not have.
-    pub fn move_shown(&mut self, by: &Move) -> Option<Range<u64>> {
-        let (from, to) = (by.addr.0..(by.addr + by.old_len).0, by.new_addr.0..(by.new_addr + by.new_len).0);
+    pub fn move_shown(&mut self, from: Range<u64>, to: Range<u64>, keep: bool) -> Option<Range<u64>> {
         let mut grown = None;
         let mut moved = Vec::new();
         for text in self.shown_in(from.start, from.end) {
@@ -291,7 +289,7 @@ impl Patches {
                 moved.push(ShownText { start, end, offset, ..text });
             }
         }
-        if !by.keep {
+        if !keep {
             self.forget_shown(from.start, from.end);
         }
         self.forget_shown(to.start, to.end);
