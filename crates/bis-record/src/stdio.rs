@@ -10,14 +10,14 @@
 use std::{
     fs::{self, File},
     os::{
-        fd::{AsFd, AsRawFd, BorrowedFd},
+        fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
         unix::fs::MetadataExt,
     },
     path::Path,
     sync::{Condvar, Mutex, PoisonError},
 };
 
-use bis_trace::types::{DomainId, Tid};
+use bis_trace::types::{DomainId, Fd, Tid};
 use bis_tracee::{ours, proc, sys};
 use rustix::event::{self, PollFd, PollFlags, Timespec};
 
@@ -39,17 +39,17 @@ struct Stream {
 
 #[derive(Debug)]
 enum Descriptor {
-    /// The program has it from us.
-    Own(i32),
+    /// The program has it from us, under this number.
+    Own(Fd),
     /// The process was found with it.
     Taken(File),
     None,
 }
 
 impl Descriptor {
-    fn number(&self) -> i32 {
+    fn number(&self) -> RawFd {
         match self {
-            Descriptor::Own(fd) => *fd,
+            Descriptor::Own(fd) => fd.0,
             Descriptor::Taken(file) => file.as_raw_fd(),
             Descriptor::None => -1,
         }
@@ -74,7 +74,7 @@ fn identity(path: &Path) -> Option<Identity> {
 impl Stdio {
     /// Ours, or those of the process that is found running.
     pub fn of(found: Option<Tid>) -> Stdio {
-        let stream = |fd: i32| {
+        let stream = |fd: Fd| {
             let (path, file) = match found {
                 None => (proc::fd(ours::process_id(), fd), Descriptor::Own(fd)),
                 Some(pid) => {
@@ -84,7 +84,7 @@ impl Stdio {
             };
             Stream { identity: identity(&path), file, holder: Mutex::new(None), free: Condvar::new() }
         };
-        Stdio { streams: [stream(1), stream(2)] }
+        Stdio { streams: [stream(Fd(1)), stream(Fd(2))] }
     }
 
     /// Device and inode of standard output and of standard error; zeros where there is none.
@@ -95,7 +95,7 @@ impl Stdio {
 
     /// Is descriptor `fd` of this task the recording's standard output (1) or error (2)? First by identity of
     /// the open file; a file that was opened anew (/dev/stderr) is known by its inode.
-    pub fn which(&self, tid: Tid, fd: i32) -> Option<u8> {
+    pub fn which(&self, tid: Tid, fd: Fd) -> Option<u8> {
         let theirs = identity(&proc::fd(tid, fd))?;
         let candidates = [1u8, 2].into_iter().filter(|n| self.stream(*n).identity == Some(theirs));
         let mut found = None;
@@ -116,7 +116,7 @@ impl Stdio {
     /// room, of what a pipe takes as a whole.
     pub fn takes_at_once(&self, number: u8, len: u64) -> bool {
         let file = match &self.stream(number).file {
-            Descriptor::Own(1) => rustix::stdio::stdout(),
+            Descriptor::Own(Fd(1)) => rustix::stdio::stdout(),
             Descriptor::Own(_) => rustix::stdio::stderr(),
             Descriptor::Taken(file) => file.as_fd(),
             Descriptor::None => return false,

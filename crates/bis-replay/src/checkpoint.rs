@@ -309,7 +309,7 @@ fn remap(remote: &mut Remote<'_>, mut space: Space, objects: &Objects) -> Result
     }
     let of_objects = |source: &Source| matches!(source, Source::Object(_));
     for (_, fd) in space.open.extract_if(|source, _| of_objects(source)).collect::<Vec<_>>() {
-        remote.must("close a shared object", libc::SYS_close, [fd, 0, 0, 0, 0, 0])?;
+        remote.must("close a shared object", libc::SYS_close, [fd.arg(), 0, 0, 0, 0, 0])?;
     }
     for mapping in maps::read(remote.tid())? {
         let Some(object) = objects::object_of(&mapping.name) else { continue };
@@ -319,7 +319,7 @@ fn remap(remote: &mut Remote<'_>, mut space: Space, objects: &Objects) -> Result
             None => space.open_shared(remote, object, &file)?,
         };
         let flags = u64::from((libc::MAP_SHARED | libc::MAP_FIXED).cast_unsigned());
-        let args = [mapping.start.0, mapping.len(), mapping.prot.into(), flags, fd, mapping.offset];
+        let args = [mapping.start.0, mapping.len(), mapping.prot.into(), flags, fd.arg(), mapping.offset];
         remote.must("map a copy of a shared object", libc::SYS_mmap, args)?;
     }
     Ok(space)

@@ -20,7 +20,7 @@ use bis_agent::{
 use bis_trace::{
     event::{Backing, Effect, MemWrite},
     shared::SharedMappings,
-    types::{Addr, FileId, ObjectId, Tid},
+    types::{Addr, Fd, FileId, ObjectId, Tid},
 };
 use bis_tracee::{Memory, TraceeError, maps, proc, remote::Remote};
 
@@ -61,7 +61,7 @@ pub enum Source {
 #[derive(Clone, Debug, Default)]
 pub struct Inherited {
     /// The open descriptors, for mappings.
-    pub(crate) open: HashMap<Source, u64>,
+    pub(crate) open: HashMap<Source, Fd>,
     pub(crate) fork_advice: Vec<(Addr, u64, u32)>,
     pub(crate) text: Option<ProgramText>,
     pub(crate) names: BTreeMap<Tid, Vec<u8>>,
@@ -76,7 +76,7 @@ pub struct Inherited {
 pub(crate) struct Space {
     pub memory: Memory,
     /// The task's open descriptors, for mappings.
-    pub open: HashMap<Source, u64>,
+    pub open: HashMap<Source, Fd>,
     /// What the program has said of ranges (address, length) about forks, in order.
     pub fork_advice: Vec<(Addr, u64, u32)>,
     /// What of it is the program's, where somebody is to be shown that; else nothing is spent on it. It is
@@ -249,13 +249,13 @@ impl Space {
         remote: &mut Remote<'_>,
         (world, host): Around<'_>,
         source: Source,
-    ) -> Result<u64, EffectError> {
+    ) -> Result<Fd, EffectError> {
         if let Some(fd) = self.open.get(&source) {
             return Ok(*fd);
         }
         if self.open.len() >= OPEN_MAX {
             for (_, fd) in self.open.drain() {
-                remote.must("close a file", libc::SYS_close, [fd, 0, 0, 0, 0, 0])?;
+                remote.must("close a file", libc::SYS_close, [fd.arg(), 0, 0, 0, 0, 0])?;
             }
         }
         let (file, mode) = match source {
@@ -276,7 +276,7 @@ impl Space {
         remote: &mut Remote<'_>,
         object: ObjectId,
         file: &File,
-    ) -> Result<u64, Halt> {
+    ) -> Result<Fd, Halt> {
         let fd = self.open_ours(remote, file, libc::O_RDWR).map_err(|error| match error {
             EffectError::Failed(error) => Halt::Failed(error),
             EffectError::Forbidden(why) => Halt::Failed(ReplayError::Machine(why)),
@@ -286,11 +286,11 @@ impl Space {
     }
 
     /// Opens in the task what we have open.
-    fn open_ours(&self, remote: &mut Remote<'_>, file: &File, mode: i32) -> Result<u64, EffectError> {
+    fn open_ours(&self, remote: &mut Remote<'_>, file: &File, mode: i32) -> Result<Fd, EffectError> {
         let path = proc::own_fd(file);
         self.memory.write(Addr(STRING_AT), &[path.as_os_str().as_bytes(), b"\0"].concat())?;
         let args = [STRING_AT, flags(mode | libc::O_CLOEXEC | libc::O_NOCTTY), 0, 0, 0, 0];
-        Ok(remote.must("open a file in the replayed process", libc::SYS_open, args)?)
+        Ok(Fd::of_arg(remote.must("open a file in the replayed process", libc::SYS_open, args)?))
     }
 
     fn map(
@@ -312,11 +312,11 @@ impl Space {
                     self.hooks = places_of_hooks(around.0, *file)?;
                 }
                 let fd = self.descriptor(remote, around, Source::File(*file))?;
-                (libc::MAP_PRIVATE | libc::MAP_NORESERVE, fd, *offset)
+                (libc::MAP_PRIVATE | libc::MAP_NORESERVE, fd.arg(), *offset)
             }
             Backing::Shared { object, offset } => {
                 let fd = self.descriptor(remote, around, Source::Object(*object))?;
-                (libc::MAP_SHARED, fd, *offset)
+                (libc::MAP_SHARED, fd.arg(), *offset)
             }
         };
         let args = [addr.0, len, prot, flags(kind | libc::MAP_FIXED), fd, offset];
@@ -369,7 +369,7 @@ impl Space {
         }
         for object in self.shared.change(effect) {
             if let Some(fd) = self.open.remove(&Source::Object(object)) {
-                remote.must("close a shared object", libc::SYS_close, [fd, 0, 0, 0, 0, 0])?;
+                remote.must("close a shared object", libc::SYS_close, [fd.arg(), 0, 0, 0, 0, 0])?;
             }
         }
         Ok(())

@@ -180,6 +180,35 @@ impl fmt::LowerHex for Addr {
     }
 }
 
+/// The number of a descriptor of a process that is recorded or replayed; never one of our own, which is a
+/// `RawFd`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Fd(pub i32);
+
+impl Fd {
+    /// No descriptor: where the kernel takes one and none is meant.
+    pub const NONE: Fd = Fd(-1);
+    /// The current folder of a task, where a call takes a folder's descriptor (`AT_FDCWD`).
+    pub const CURRENT_FOLDER: Fd = Fd(-100);
+
+    /// The descriptor that the argument of a system call names. The kernel reads an `int`: the low 32 bits,
+    /// with their sign.
+    #[expect(clippy::cast_possible_truncation, reason = "the kernel's own reading of an int argument")]
+    pub const fn of_arg(arg: u64) -> Fd {
+        Fd(arg as i32)
+    }
+
+    /// The descriptor that a system call with this result has made; none if the call has failed.
+    pub fn made(result: i64) -> Option<Fd> {
+        i32::try_from(result).ok().filter(|number| *number >= 0).map(Fd)
+    }
+
+    /// The descriptor as an argument of a system call that we make.
+    pub fn arg(self) -> u64 {
+        self.0.cast_unsigned().into()
+    }
+}
+
 /// A thread id as the recorded program saw it (kernel `pid_t` of the thread). Always positive.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Tid(pub i32);
@@ -216,7 +245,7 @@ macro_rules! show {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result { write!(f, $f, self.0) }
     })*};
 }
-show!(Tid => "{}", DomainId => "{}", EventSeq => "{}", FileId => "{}", ObjectId => "{}");
+show!(Fd => "{}", Tid => "{}", DomainId => "{}", EventSeq => "{}", FileId => "{}", ObjectId => "{}");
 
 const SIGNAL_NAMES: [&str; 32] = [
     "SIG0",
@@ -468,5 +497,19 @@ impl TickKind {
 impl fmt::Display for TickKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_descriptor_is_an_int_of_its_argument() {
+        assert_eq!(Fd::of_arg(0xdead_beef_0000_0003), Fd(3));
+        assert_eq!(Fd::of_arg(0xffff_ffff_ffff_ff9c), Fd::CURRENT_FOLDER);
+        assert_eq!(Fd::of_arg(0xffff_ff9c), Fd::CURRENT_FOLDER);
+        assert_eq!(Fd::of_arg(Fd::CURRENT_FOLDER.arg()), Fd::CURRENT_FOLDER);
+        assert_eq!((Fd::made(7), Fd::made(-9)), (Some(Fd(7)), None));
     }
 }

@@ -8,7 +8,7 @@
 //! A forked child gets an area of its own in the same file, behind the others: its parent's mapping is moved
 //! there, by a call that needs no descriptor (the child may have none left), and one instead of three.
 
-use bis_trace::types::{Addr, PAGE};
+use bis_trace::types::{Addr, Fd, PAGE};
 use std::{
     fs::File,
     io,
@@ -80,7 +80,7 @@ impl Area {
         let failed = |what| move |source| TraceeError::Os { what, tid, source };
         let cloexec = u64::from(libc::MFD_CLOEXEC);
         let made = remote.call(libc::SYS_memfd_create, [MEMFD_NAME, cloexec, 0, 0, 0, 0])?;
-        let Ok(fd) = u64::try_from(made) else {
+        let Some(fd) = Fd::made(made) else {
             // Its registers are put back: it can do without.
             remote.finish()?;
             let errno = i32::try_from(-made).unwrap_or(0);
@@ -89,14 +89,18 @@ impl Area {
             }
             return Err(failed("make the hooks' memory")(io::Error::from_raw_os_error(errno)));
         };
-        let file = File::options().read(true).write(true).open(proc::path(tid, &format!("fd/{fd}")));
+        let file = File::options().read(true).write(true).open(proc::fd(tid, fd));
         let file = file.map_err(failed("open the hooks' memory"))?;
         let count = PLACES.min(sys::file_size_limit() / AREA_LEN).max(1);
         file.set_len(count * AREA_LEN).map_err(failed("make room for the hooks' memory"))?;
         let prot = (libc::PROT_READ | libc::PROT_WRITE).cast_unsigned().into();
         let flags = (libc::MAP_SHARED | libc::MAP_FIXED).cast_unsigned().into();
-        remote.must("map the hooks' memory", libc::SYS_mmap, [AREA_BASE, AREA_LEN, prot, flags, fd, 0])?;
-        remote.must("close the hooks' memory", libc::SYS_close, [fd, 0, 0, 0, 0, 0])?;
+        remote.must(
+            "map the hooks' memory",
+            libc::SYS_mmap,
+            [AREA_BASE, AREA_LEN, prot, flags, fd.arg(), 0],
+        )?;
+        remote.must("close the hooks' memory", libc::SYS_close, [fd.arg(), 0, 0, 0, 0, 0])?;
         remote.finish()?;
         let area = Area::map(&file, count).map_err(failed("map the hooks' memory here"))?;
         area.set(state::END, LOG_LEN);
@@ -241,10 +245,8 @@ impl Area {
     }
 
     /// Says what a descriptor is. One beyond those that have a class is left alone.
-    pub fn set_class(&self, fd: i32, class: FdClass) {
-        if let Ok(fd) = usize::try_from(fd)
-            && fd < FDS
-        {
+    pub fn set_class(&self, fd: Fd, class: FdClass) {
+        if let Some(fd) = classed(fd) {
             self.class(fd).store(class as u8, Ordering::Release);
             if class == FdClass::Unknown {
                 self.copied(fd).fetch_and(!(1 << (fd % 8)), Ordering::Relaxed);
@@ -261,19 +263,18 @@ impl Area {
 
     /// Large reads of this descriptor need not be traced any more, until it is closed. Only while the task is
     /// stopped.
-    pub fn set_copied(&self, fd: i32) {
-        if let Some(fd) = usize::try_from(fd).ok().filter(|fd| *fd < FDS) {
+    pub fn set_copied(&self, fd: Fd) {
+        if let Some(fd) = classed(fd) {
             self.copied(fd).fetch_or(1 << (fd % 8), Ordering::Relaxed);
         }
     }
 
-    pub fn is_copied(&self, fd: i32) -> bool {
-        let fd = usize::try_from(fd).ok().filter(|fd| *fd < FDS);
-        fd.is_some_and(|fd| self.copied(fd).load(Ordering::Relaxed) & 1 << (fd % 8) != 0)
+    pub fn is_copied(&self, fd: Fd) -> bool {
+        classed(fd).is_some_and(|fd| self.copied(fd).load(Ordering::Relaxed) & 1 << (fd % 8) != 0)
     }
 
-    pub fn has_class(&self, fd: i32) -> bool {
-        usize::try_from(fd).is_ok_and(|fd| fd < FDS && self.class(fd).load(Ordering::Acquire) != 0)
+    pub fn has_class(&self, fd: Fd) -> bool {
+        classed(fd).is_some_and(|fd| self.class(fd).load(Ordering::Acquire) != 0)
     }
 
     /// Forgets the classes of all descriptors.
@@ -300,7 +301,7 @@ impl Area {
     }
 
     /// The classes of all descriptors that have one.
-    pub fn classes(&self) -> Vec<(i32, FdClass)> {
+    pub fn classes(&self) -> Vec<(Fd, FdClass)> {
         let class = |fd: usize| match self.class(fd).load(Ordering::Acquire) {
             1 => FdClass::Plain,
             2 => FdClass::File,
@@ -308,7 +309,7 @@ impl Area {
             4 => FdClass::Shown,
             _ => FdClass::Unknown,
         };
-        let all = (0..FDS).map(|fd| (i32::try_from(fd).unwrap_or(-1), class(fd)));
+        let all = (0..FDS).zip(0..).map(|(index, number)| (Fd(number), class(index)));
         all.filter(|(_, class)| *class != FdClass::Unknown).collect()
     }
 
@@ -321,6 +322,11 @@ impl Area {
         bytes[at..at + 8].copy_from_slice(&u64::from(counted).to_le_bytes());
         bytes
     }
+}
+
+/// The place of a descriptor among those that have a class.
+fn classed(fd: Fd) -> Option<usize> {
+    usize::try_from(fd.0).ok().filter(|index| *index < FDS)
 }
 
 impl Drop for Area {

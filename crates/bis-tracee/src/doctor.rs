@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 
-use bis_trace::types::Tid;
+use bis_trace::types::{Fd, Tid};
 
 use crate::{
     filter::Mode,
@@ -121,7 +121,7 @@ pub fn checks() -> Vec<Check> {
         remedy: "none: recordings replay on machines with the same processor only; those without hooks run on \
                  one core, and may diverge where a program uses rdrand",
     });
-    let kcmp = sys::same_open_file(Tid(i32::try_from(std::process::id()).unwrap_or(0)), 0, 0);
+    let kcmp = sys::same_open_file(Tid(i32::try_from(std::process::id()).unwrap_or(0)), Fd(0), 0);
     checks.push(Check {
         name: "kcmp",
         ok: kcmp.is_ok(),

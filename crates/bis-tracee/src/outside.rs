@@ -19,7 +19,7 @@ use std::{
 };
 
 use bis_agent::{EXITED, KILLED, STOPPED};
-use bis_trace::types::Tid;
+use bis_trace::types::{Fd, Tid};
 
 use crate::proc;
 
@@ -33,7 +33,7 @@ pub struct Outside {
     pub envp: Vec<CString>,
     pub cwd: File,
     /// Its descriptors: their numbers there, and ours for them.
-    pub files: Vec<(RawFd, File)>,
+    pub files: Vec<(Fd, File)>,
     pub group: Tid,
     pub umask: u32,
     pub nice: i32,
@@ -88,7 +88,7 @@ struct Prepared {
     envp: Vec<*const c_char>,
     cwd: RawFd,
     /// Numbers there, and ours, which the child changes to ones that are in nobody's way.
-    files: Vec<(RawFd, RawFd)>,
+    files: Vec<(Fd, RawFd)>,
     /// Above all numbers there.
     high: RawFd,
     channel: RawFd,
@@ -105,7 +105,7 @@ pub fn start(outside: &Outside) -> io::Result<()> {
         strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect()
     };
     let (read, write) = io::pipe()?;
-    let highest = outside.files.iter().map(|(number, _)| *number).max().unwrap_or(0);
+    let highest = outside.files.iter().map(|(number, _)| *number).max().map_or(0, |number| number.0);
     let mut prepared = Prepared {
         path: outside.path.as_ptr(),
         argv: pointers(&outside.argv),
@@ -321,7 +321,7 @@ unsafe fn execute(prepared: &mut Prepared, outside: &Outside) -> i32 {
         prepared.report = libc::fcntl(prepared.report, libc::F_DUPFD_CLOEXEC, high);
         libc::syscall(libc::SYS_close_range, 0, high - 1, 0);
         for (number, ours) in &prepared.files {
-            if libc::dup2(*ours, *number) < 0 {
+            if libc::dup2(*ours, number.0) < 0 {
                 return errno();
             }
         }
@@ -354,7 +354,7 @@ unsafe fn execute(prepared: &mut Prepared, outside: &Outside) -> i32 {
 ///
 /// # Errors
 /// Where one cannot be taken.
-pub fn kept_files(tid: Tid) -> io::Result<Vec<(RawFd, File)>> {
+pub fn kept_files(tid: Tid) -> io::Result<Vec<(Fd, File)>> {
     let mut files = Vec::new();
     for fd in proc::fds(tid)? {
         let flags = proc::open_flags(tid, fd).ok_or(io::ErrorKind::NotFound)?;

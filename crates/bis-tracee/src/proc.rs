@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use bis_trace::types::Tid;
+use bis_trace::types::{Fd, Tid};
 
 use crate::ours;
 
@@ -71,7 +71,7 @@ pub fn exists(tid: Tid) -> bool {
 
 /// The link that stands for a descriptor: to open it is to open the same file anew, to look at it is to look
 /// at the file.
-pub fn fd(tid: Tid, fd: i32) -> PathBuf {
+pub fn fd(tid: Tid, fd: Fd) -> PathBuf {
     path(tid, &format!("fd/{fd}"))
 }
 
@@ -81,11 +81,11 @@ pub fn own_fd(fd: &impl AsFd) -> PathBuf {
 }
 
 /// Where this process finds the file that a task gives this name to a call, beside the descriptor `folder`
-/// (or AT_FDCWD). It leads through the task's folder, so it is no longer good when that is gone.
-pub fn seen_by(tid: Tid, folder: i32, name: &[u8]) -> PathBuf {
+/// (or the current one). It leads through the task's folder, so it is no longer good when that is gone.
+pub fn seen_by(tid: Tid, folder: Fd, name: &[u8]) -> PathBuf {
     let start = match (name.first(), folder) {
         (Some(b'/'), _) => path(tid, "root"),
-        (_, libc::AT_FDCWD) => path(tid, "cwd"),
+        (_, Fd::CURRENT_FOLDER) => path(tid, "cwd"),
         (_, of_folder) => fd(tid, of_folder),
     };
     let below = &name[name.iter().take_while(|byte| **byte == b'/').count()..];
@@ -145,13 +145,13 @@ pub fn threads(pid: Tid) -> Vec<Tid> {
 ///
 /// # Errors
 /// Where the task is gone, or this process may not look at it.
-pub fn fds(tid: Tid) -> io::Result<Vec<i32>> {
-    numbers(path(tid, "fd"))
+pub fn fds(tid: Tid) -> io::Result<Vec<Fd>> {
+    Ok(numbers(path(tid, "fd"))?.into_iter().map(Fd).collect())
 }
 
 /// The flags with which a descriptor was opened (`O_*` of open(2)), with `O_CLOEXEC` if it is closed at an
 /// exec.
-pub fn open_flags(tid: Tid, fd: i32) -> Option<i32> {
+pub fn open_flags(tid: Tid, fd: Fd) -> Option<i32> {
     let flags = Fields::of_fd(tid, fd)?.number("flags", 8)?;
     i32::try_from(flags).ok()
 }
@@ -173,7 +173,7 @@ impl Fields {
 
     /// The first lines of `/proc/TID/fdinfo/FD`, which all descriptors have: in one go, because it is asked
     /// of each descriptor at each checkpoint.
-    pub fn of_fd(tid: Tid, fd: i32) -> Option<Fields> {
+    pub fn of_fd(tid: Tid, fd: Fd) -> Option<Fields> {
         let mut bytes = [0; 256];
         let len = File::open(path(tid, &format!("fdinfo/{fd}"))).ok()?.read(&mut bytes).ok()?;
         let whole = bytes[..len].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
@@ -267,13 +267,13 @@ mod tests {
     #[test]
     fn a_name_is_found_as_its_task_finds_it() {
         let seen = |folder, name: &[u8]| seen_by(Tid(7), folder, name);
-        assert_eq!(seen(3, b"/etc/passwd"), Path::new("/proc/7/root/etc/passwd"));
-        assert_eq!(seen(libc::AT_FDCWD, b"//"), Path::new("/proc/7/root"));
-        assert_eq!(seen(libc::AT_FDCWD, b"a/b"), Path::new("/proc/7/cwd/a/b"));
-        assert_eq!(seen(3, b"a"), Path::new("/proc/7/fd/3/a"));
-        assert_eq!(seen(3, b""), Path::new("/proc/7/fd/3"));
+        assert_eq!(seen(Fd(3), b"/etc/passwd"), Path::new("/proc/7/root/etc/passwd"));
+        assert_eq!(seen(Fd::CURRENT_FOLDER, b"//"), Path::new("/proc/7/root"));
+        assert_eq!(seen(Fd::CURRENT_FOLDER, b"a/b"), Path::new("/proc/7/cwd/a/b"));
+        assert_eq!(seen(Fd(3), b"a"), Path::new("/proc/7/fd/3/a"));
+        assert_eq!(seen(Fd(3), b""), Path::new("/proc/7/fd/3"));
         let me = ours::process_id();
-        assert_eq!(identity(seen_by(me, libc::AT_FDCWD, b"/")), identity("/"));
+        assert_eq!(identity(seen_by(me, Fd::CURRENT_FOLDER, b"/")), identity("/"));
         assert_eq!(identity("/no such file"), None);
     }
 
@@ -284,7 +284,7 @@ mod tests {
         assert!(threads(process).contains(&me) && processes().contains(&process));
         assert_eq!(executable(process), std::env::current_exe().ok());
         let file = fs::File::open("/dev/null").unwrap();
-        let number = std::os::fd::AsRawFd::as_raw_fd(&file);
+        let number = Fd(std::os::fd::AsRawFd::as_raw_fd(&file));
         assert!(fds(process).unwrap().contains(&number) && fs::read_link(fd(process, number)).is_ok());
         assert_eq!(fs::read_link(own_fd(&file)).ok(), Some("/dev/null".into()));
         assert_eq!(command_line(process), std::env::args_os().collect::<Vec<_>>());

@@ -6,7 +6,7 @@
 
 use std::{cell::OnceCell, ops::RangeInclusive};
 
-use bis_trace::types::{Signal, Tid};
+use bis_trace::types::{Fd, Signal, Tid};
 
 use crate::{
     bulk::Bulk,
@@ -33,7 +33,7 @@ impl Shadow {
     /// # Errors
     /// Where the machine has no room, or the process may have no more children (EAGAIN, ENOMEM); where the
     /// task has died.
-    pub fn of(slot: &mut Option<Stopped>, closed: &[RangeInclusive<i32>]) -> Result<Shadow> {
+    pub fn of(slot: &mut Option<Stopped>, closed: &[RangeInclusive<Fd>]) -> Result<Shadow> {
         let mut remote = Remote::new(slot)?;
         // No flag, and no signal at its end.
         remote.must("copy the process", libc::SYS_clone, [0; 6])?;
@@ -44,7 +44,7 @@ impl Shadow {
         let mut remote = Remote::new(&mut shadow.slot)?;
         remote.call(libc::SYS_setsid, [0; 6])?;
         for run in closed {
-            let [first, last] = [run.start(), run.end()].map(|fd| u64::from(fd.cast_unsigned()));
+            let [first, last] = [run.start().arg(), run.end().arg()];
             remote.call(libc::SYS_close_range, [first, last, 0, 0, 0, 0])?;
         }
         remote.finish()?;

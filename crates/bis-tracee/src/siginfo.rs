@@ -1,6 +1,8 @@
 //! Signals as the kernel describes them (`siginfo_t`), what a process does with them, and which part of the
 //! stack the kernel writes when it calls a handler.
 
+use std::os::fd::RawFd;
+
 use bis_trace::types::{Addr, Signal, Tid};
 
 use crate::{error::Result, memory::Memory, proc::Fields};
@@ -75,8 +77,8 @@ impl SigInfo {
         u64::from_le_bytes(std::array::from_fn(|i| self.0[24 + i]))
     }
 
-    /// si_fd, for signals of a descriptor that has something to tell.
-    pub fn descriptor(&self) -> i32 {
+    /// si_fd, for signals of a descriptor of ours that has something to tell.
+    pub fn descriptor(&self) -> RawFd {
         self.int(24)
     }
 

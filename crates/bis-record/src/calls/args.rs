@@ -1,7 +1,7 @@
 //! What arguments say, as the kernel reads them, and where we find what they name.
 
 use bis_syscalls::Call;
-use bis_trace::types::Addr;
+use bis_trace::types::{Addr, Fd};
 use bis_tracee::Memory;
 
 /// The lowest bits of an argument, as the kernel reads an int.
@@ -44,7 +44,7 @@ pub fn pieces(memory: &Memory, array: Addr, count: u64, most: u64) -> Vec<(Addr,
 #[derive(Clone, Copy, Debug)]
 pub struct ExecArgs {
     /// The folder's descriptor, from which a relative name leads on.
-    pub folder: i32,
+    pub folder: Fd,
     pub name: u64,
     pub argv: u64,
     pub envp: u64,
@@ -53,11 +53,11 @@ pub struct ExecArgs {
 impl ExecArgs {
     pub fn of_execve(call: &Call) -> ExecArgs {
         let [name, argv, envp, ..] = call.args;
-        ExecArgs { folder: libc::AT_FDCWD, name, argv, envp }
+        ExecArgs { folder: Fd::CURRENT_FOLDER, name, argv, envp }
     }
 
     pub fn of_execveat(call: &Call) -> ExecArgs {
         let [_, name, argv, envp, ..] = call.args;
-        ExecArgs { folder: call.i32(0), name, argv, envp }
+        ExecArgs { folder: Fd::of_arg(call.args[0]), name, argv, envp }
     }
 }

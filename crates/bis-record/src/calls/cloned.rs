@@ -27,11 +27,11 @@ use bis_syscalls::{Dir, Output};
 use bis_trace::{
     clones::{self, Clones},
     event::Cloned,
-    types::{Addr, Tid},
+    types::{Addr, Fd, Tid},
 };
 use bis_tracee::sys;
 
-use crate::{calls::args::int, task::InCall};
+use crate::task::InCall;
 
 /// Reads of less than this are copied: a clone costs a stop and a change of the filesystem's trees.
 pub const CLONE_BYTES_MIN: u64 = 64 << 10;
@@ -66,7 +66,7 @@ impl Cloning {
     /// Clones the whole blocks of what a read from a file brought: `outputs` of the call's plan, in this
     /// order.
     pub fn attempt(&self, pid: Tid, call: &InCall, outputs: &[Output], result: i64) -> Attempt {
-        let fd = int(call.entry.args()[0]);
+        let fd = Fd::of_arg(call.entry.args()[0]);
         let is_short = u64::try_from(result).map_or(true, |len| len < CLONE_BYTES_MIN);
         let (file, device) = match source(pid, fd) {
             Some((_, device)) if self.is_foreign(device) => return Attempt::Never,
@@ -84,7 +84,7 @@ impl Cloning {
         match clones.and_then(|clones| sys::clone_range(&file, blocks.start, len, clones, at)) {
             Ok(()) => Attempt::Cloned(Run { from, len, at, buffer: Vec::new() }),
             Err(error) => {
-                tracing::debug!(%pid, fd, %error, "not cloned");
+                tracing::debug!(%pid, %fd, %error, "not cloned");
                 let never = [libc::EXDEV, libc::EOPNOTSUPP, libc::ENOTTY, libc::ENOSYS];
                 if error.raw_os_error().is_some_and(|errno| never.contains(&errno)) {
                     self.add_foreign(device);
@@ -160,7 +160,7 @@ impl Run {
 }
 
 /// The regular file behind a process's descriptor, and its device.
-fn source(pid: Tid, fd: i32) -> Option<(File, u64)> {
+fn source(pid: Tid, fd: Fd) -> Option<(File, u64)> {
     let file = sys::take_fd(pid, fd).ok()?;
     let meta = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
     Some((file, meta.dev()))

@@ -24,7 +24,7 @@ use std::{
 use bis_syscalls::Call;
 use bis_trace::{
     event::{Backing, Effect, Outcome},
-    types::{Addr, PAGE, Tid},
+    types::{Addr, Fd, PAGE, Tid},
 };
 use bis_tracee::{proc, sys};
 use memchr::memmem;
@@ -115,7 +115,7 @@ fn display_of(socket: &File) -> io::Result<Option<Tid>> {
 
 impl Domain {
     /// Does this descriptor, a socket, lead to an X server outside of the recording?
-    pub fn leads_to_display(&self, tid: Tid, fd: i32) -> bool {
+    pub fn leads_to_display(&self, tid: Tid, fd: Fd) -> bool {
         let Some(task) = self.tasks.get(&tid) else { return false };
         let socket = sys::take_fd(task.pid, fd);
         let server = socket.ok().and_then(|socket| display_of(&socket).ok().flatten());
@@ -125,7 +125,7 @@ impl Domain {
     /// Before something is sent: a request to an X server to share memory. It is sent by us, as one that will
     /// fail, and the program's call is not made.
     pub(super) fn enter_send(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
-        let fd = call.i32(0);
+        let fd = Fd::of_arg(call.args[0]);
         if !fs::metadata(proc::fd(tid, fd)).is_ok_and(|meta| meta.file_type().is_socket()) {
             return Ok(Entry::Make);
         }

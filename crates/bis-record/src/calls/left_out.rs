@@ -3,20 +3,17 @@
 
 mod exec;
 
-use std::{
-    os::{fd::RawFd, unix::ffi::OsStrExt},
-    path::Path,
-};
+use std::{os::unix::ffi::OsStrExt, path::Path};
 
-use bis_trace::types::Registers;
+use bis_trace::types::{Fd, Registers};
 
 /// What a process has that is about to execute the stand-in, and what is left of it then.
 #[derive(Clone, Copy, Debug)]
 pub struct StandIn {
     /// The descriptor of the stand-in's program.
-    image: RawFd,
+    image: Fd,
     /// The socket to the program's keeper.
-    pub channel: RawFd,
+    pub channel: Fd,
     /// The exec that is made again.
     entry: Registers,
     /// The signals that it has blocked until then. From the program's start on, all are: they are for the

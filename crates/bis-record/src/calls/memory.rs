@@ -15,7 +15,7 @@ use bis_syscalls::Call;
 use bis_trace::{
     event::{Backing, Effect, OUTSIDE, Outcome},
     shared::{Move, SharedRange},
-    types::{Addr, ObjectId, PAGE, Tid},
+    types::{Addr, Fd, ObjectId, PAGE, Tid},
 };
 use bis_tracee::{maps, proc};
 
@@ -127,7 +127,7 @@ impl Domain {
     pub(super) fn enter_mmap(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
         let [addr, len, _, flags, fd, _] = call.args;
         let addr = Addr(addr);
-        if flags & MAP_ANONYMOUS == 0 && self.is_changed_by_others(tid, int(fd))? {
+        if flags & MAP_ANONYMOUS == 0 && self.is_changed_by_others(tid, Fd::of_arg(fd))? {
             return Ok(Entry::Done(-i64::from(libc::ENODEV)));
         }
         let end = addr.saturating_add(len);
@@ -146,7 +146,7 @@ impl Domain {
     /// Is the descriptor one whose memory, once mapped, a device or the kernel writes to, unseen by bis? Such
     /// are devices, sockets (the kernel puts received pages there) and most anonymous inodes. Their mappings
     /// are refused, as those of files that cannot be mapped, and programs read and write instead.
-    fn is_changed_by_others(&self, tid: Tid, fd: i32) -> Result<bool> {
+    fn is_changed_by_others(&self, tid: Tid, fd: Fd) -> Result<bool> {
         let path = proc::fd(tid, fd);
         // Without a descriptor, the kernel refuses it.
         let Ok(meta) = fs::metadata(&path) else { return Ok(false) };
@@ -188,7 +188,7 @@ impl Domain {
         let is_shared = matches!(flags & MAP_TYPE, MAP_SHARED | MAP_SHARED_VALIDATE);
         let made = Made { tid, addr, len, prot: self.prot_of(tid, asked), is_shared };
         match (flags & MAP_ANONYMOUS != 0, flags & MAP_GROWSDOWN != 0) {
-            (false, _) => self.map_file(&made, int(fd), offset, it.outcome),
+            (false, _) => self.map_file(&made, Fd::of_arg(fd), offset, it.outcome),
             (true, true) if !is_shared => self.growing(&made, it.outcome),
             (true, _) => self.map_anonymous(&made, it.outcome),
         }
@@ -205,7 +205,7 @@ impl Domain {
     }
 
     /// A mapping of the file behind a descriptor, from `offset` on.
-    fn map_file(&mut self, made: &Made, fd: i32, offset: u64, outcome: &mut Outcome) -> Result<()> {
+    fn map_file(&mut self, made: &Made, fd: Fd, offset: u64, outcome: &mut Outcome) -> Result<()> {
         let Made { tid, addr, len, prot, is_shared } = *made;
         let path = proc::fd(tid, fd);
         let name = fs::read_link(&path).unwrap_or_default();

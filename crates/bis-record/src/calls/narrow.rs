@@ -10,7 +10,7 @@ use std::{
     path::PathBuf,
 };
 
-use bis_trace::types::Tid;
+use bis_trace::types::{Fd, Tid};
 use bis_tracee::proc;
 
 use super::args::ExecArgs;
@@ -55,7 +55,7 @@ fn narrow_program(tid: Tid, mut path: PathBuf) -> Option<PathBuf> {
             return Some(path);
         }
         let interpreter = interpreter(&head)?;
-        path = proc::seen_by(tid, libc::AT_FDCWD, interpreter);
+        path = proc::seen_by(tid, Fd::CURRENT_FOLDER, interpreter);
     }
     None
 }

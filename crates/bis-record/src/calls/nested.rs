@@ -17,7 +17,7 @@ impl Domain {
             own::WHERE => self.tell_where(call, &mut state),
             own::CHANNEL => {
                 let channel = self.task(tid)?.stand_in.map(|stand_in| stand_in.channel);
-                i64::from(channel.unwrap_or(-libc::EINVAL))
+                channel.map_or(-libc::EINVAL, |channel| channel.0).into()
             }
             _ => -i64::from(libc::EINVAL),
         };

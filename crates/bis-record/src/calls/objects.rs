@@ -22,7 +22,7 @@ use bis_syscalls::{Call, FileArg, Target, row};
 use bis_trace::{
     event::{Effect, EventKind, Outcome},
     sparse,
-    types::{Addr, ObjectId, Tid},
+    types::{Addr, Fd, ObjectId, Tid},
 };
 use bis_tracee::{
     proc::{self, Fields},
@@ -58,7 +58,7 @@ fn key_at(path: &Path) -> Option<Key> {
     fs::metadata(path).ok().map(|meta| (meta.st_dev(), meta.st_ino()))
 }
 
-fn is_append(tid: Tid, fd: i32) -> bool {
+fn is_append(tid: Tid, fd: Fd) -> bool {
     proc::open_flags(tid, fd).is_some_and(|flags| flags & libc::O_APPEND != 0)
 }
 
@@ -89,7 +89,7 @@ impl Domain {
         if self.object_at(path).is_some() || self.is_viewed(path) { Entry::MakeAtOnce } else { Entry::Make }
     }
 
-    pub(super) fn enter_write_to(&self, tid: Tid, fd: i32) -> Entry {
+    pub(super) fn enter_write_to(&self, tid: Tid, fd: Fd) -> Entry {
         self.enter_change(&proc::fd(tid, fd))
     }
 
@@ -181,7 +181,7 @@ impl Domain {
         outcome: &Outcome,
     ) -> Result<u64> {
         let FileArg::Fd(index) = target.file else { return Ok(0) };
-        let fd = int(args[usize::from(index)]);
+        let fd = Fd::of_arg(args[usize::from(index)]);
         let end = if target.appends(args) || is_append(tid, fd) {
             fs::metadata(proc::fd(tid, fd)).ok().map(|meta| meta.st_size())
         } else if let Some(pointer) = target.behind(args) {
@@ -224,13 +224,13 @@ impl Domain {
     pub(super) fn enter_transfer(&mut self, tid: Tid, call: &Call, is_prompt: bool) -> Result<Entry> {
         let Some((target, path)) = self.target_of(tid, call.nr, call.args) else { return Ok(Entry::Make) };
         let FileArg::Fd(to) = target.file else { return Ok(Entry::Make) };
-        if self.session.stdio.which(tid, call.i32(to.into())).is_some() {
+        if self.session.stdio.which(tid, Fd::of_arg(call.args[usize::from(to)])).is_some() {
             return Ok(Entry::Done(-i64::from(libc::EINVAL)));
         }
         if self.object_at(&path).is_none() {
             return Ok(Entry::Make);
         }
-        let from = target.from.map_or(-1, |from| call.i32(from.into()));
+        let from = target.from.map_or(Fd::NONE, |from| Fd::of_arg(call.args[usize::from(from)]));
         let prompt = is_prompt && fs::metadata(proc::fd(tid, from)).is_ok_and(|meta| meta.is_file());
         if prompt && File::open(&path).is_ok() {
             Ok(Entry::MakeAtOnce)
@@ -256,17 +256,17 @@ impl Domain {
         Ok(moved.map_or_else(|| self.memory.read_u64(pointer), Ok)?.saturating_sub(written))
     }
 
-    /// Where we find a path that the program gives; `dirfd` may be AT_FDCWD.
-    fn path_of(&self, tid: Tid, dirfd: i32, addr: Addr) -> Option<PathBuf> {
-        Some(proc::seen_by(tid, dirfd, &self.memory.read_c_str(addr).ok()?))
+    /// Where we find a path that the program gives, beside this folder.
+    fn path_of(&self, tid: Tid, folder: Fd, addr: Addr) -> Option<PathBuf> {
+        Some(proc::seen_by(tid, folder, &self.memory.read_c_str(addr).ok()?))
     }
 
     /// What the table says of the file that a call changes, and where we find that file.
     pub fn target_of(&self, tid: Tid, nr: u64, args: [u64; 6]) -> Option<(Target, PathBuf)> {
         let target = row(nr)?.target?;
         let path = match target.file {
-            FileArg::Fd(index) => proc::fd(tid, int(args[usize::from(index)])),
-            FileArg::Path(index) => self.path_of(tid, libc::AT_FDCWD, Addr(args[usize::from(index)]))?,
+            FileArg::Fd(index) => proc::fd(tid, Fd::of_arg(args[usize::from(index)])),
+            FileArg::Path(index) => self.path_of(tid, Fd::CURRENT_FOLDER, Addr(args[usize::from(index)]))?,
         };
         Some((target, path))
     }
@@ -318,7 +318,11 @@ impl Domain {
     }
 
     pub(super) fn enter_ioctl(&self, tid: Tid, call: &Call) -> Entry {
-        if is_cloning(call.u32(1)) { self.enter_change(&proc::fd(tid, call.i32(0))) } else { Entry::Make }
+        if is_cloning(call.u32(1)) {
+            self.enter_change(&proc::fd(tid, Fd::of_arg(call.args[0])))
+        } else {
+            Entry::Make
+        }
     }
 
     /// A file that is mapped shared has other content, where it was cloned to, and perhaps another length.
@@ -326,7 +330,7 @@ impl Domain {
         let (tid, args) = (it.tid, it.args());
         let (call, outcome) = (&mut *it.call, &mut *it.outcome);
         let Some((start, end)) = self.cloned_to(args) else { return Ok(()) };
-        let path = proc::fd(tid, int(args[0]));
+        let path = proc::fd(tid, Fd::of_arg(args[0]));
         let Some(object) = self.changed_at(tid, &path, call)? else { return Ok(()) };
         let file = Self::open_object(&path)?;
         let len = file.metadata().map(|meta| meta.st_size());
@@ -337,12 +341,14 @@ impl Domain {
     }
 
     /// The flags of open, creat, openat or openat2, with the directory and the address of the name.
-    fn open_args(&self, nr: u64, args: [u64; 6]) -> (i32, u64, i32) {
+    fn open_args(&self, nr: u64, args: [u64; 6]) -> (Fd, u64, i32) {
         match nr.cast_signed() {
-            libc::SYS_open => (libc::AT_FDCWD, args[0], int(args[1])),
-            libc::SYS_creat => (libc::AT_FDCWD, args[0], libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC),
-            libc::SYS_openat2 => (int(args[0]), args[1], self.memory.read_u64(Addr(args[2])).map_or(0, int)),
-            _ => (int(args[0]), args[1], int(args[2])),
+            libc::SYS_open => (Fd::CURRENT_FOLDER, args[0], int(args[1])),
+            libc::SYS_creat => (Fd::CURRENT_FOLDER, args[0], libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC),
+            libc::SYS_openat2 => {
+                (Fd::of_arg(args[0]), args[1], self.memory.read_u64(Addr(args[2])).map_or(0, int))
+            }
+            _ => (Fd::of_arg(args[0]), args[1], int(args[2])),
         }
     }
 
@@ -351,14 +357,14 @@ impl Domain {
     }
 
     pub(super) fn enter_open(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
-        let (dirfd, name, flags) = self.open_args(call.nr, call.args);
+        let (folder, name, flags) = self.open_args(call.nr, call.args);
         if let done @ Entry::Done(_) = self.enter_open_sound(tid, Addr(name))? {
             return Ok(done);
         }
         if flags & libc::O_TRUNC == 0 || self.session.registry.is_empty() {
             return Ok(Entry::Make);
         }
-        let path = self.path_of(tid, dirfd, Addr(name));
+        let path = self.path_of(tid, folder, Addr(name));
         let Some(object) = path.and_then(|path| self.object_at(&path)) else { return Ok(Entry::Make) };
         self.borrow_object(tid, object)?;
         Ok(Entry::MakeAtOnce)
@@ -368,7 +374,7 @@ impl Domain {
     /// nobody sees what is written there, it would come to no event: the file is closed again, and the
     /// program told that it may not open it.
     pub(super) fn leave_open(&mut self, it: &mut Exit<'_>) -> Result<()> {
-        let (tid, fd) = (it.tid, i32::try_from(it.result).unwrap_or(-1));
+        let (tid, fd) = (it.tid, Fd::made(it.result).unwrap_or(Fd::NONE));
         let (call, outcome) = (&mut *it.call, &mut *it.outcome);
         let (_, _, flags) = self.open_args(call.nr, call.entry.args());
         if flags & libc::O_TRUNC != 0
@@ -386,15 +392,14 @@ impl Domain {
         if !self.is_memory_of_ours(tid, fd) || is_shown(tid, fd) {
             return Ok(());
         }
-        let number = u64::try_from(fd).unwrap_or(u64::MAX);
-        self.call_for(tid, libc::SYS_close, [number, 0, 0, 0, 0, 0])?;
+        self.call_for(tid, libc::SYS_close, [fd.arg(), 0, 0, 0, 0, 0])?;
         outcome.regs.rax = (-i64::from(libc::EACCES)).cast_unsigned();
         Ok(())
     }
 
     /// A hook has cut a mapped file, because its name led to another one when the hook asked. As after a
     /// traced open.
-    pub fn tell_cut(&mut self, tid: Tid, fd: i32, outcome: &mut Outcome) -> Result<()> {
+    pub fn tell_cut(&mut self, tid: Tid, fd: Fd, outcome: &mut Outcome) -> Result<()> {
         let path = proc::fd(tid, fd);
         if let Some(object) = self.object_at(&path) {
             self.borrow_object(tid, object)?;
@@ -409,7 +414,7 @@ impl Domain {
 
     /// Is this file the memory of a process of the recording? Its path ends with the process's id (or a
     /// task's) as its /proc has it, which may be that of a pid namespace.
-    fn is_memory_of_ours(&self, tid: Tid, fd: i32) -> bool {
+    fn is_memory_of_ours(&self, tid: Tid, fd: Fd) -> bool {
         let path = proc::fd(tid, fd);
         let target = fs::read_link(&path).unwrap_or_default();
         if target.file_name().is_none_or(|name| name != "mem") {
@@ -434,8 +439,10 @@ impl Domain {
             return None;
         }
         let path = match touches {
-            Touches::Cloned => is_cloning(call.u32(1)).then(|| proc::fd(tid, call.i32(0)))?,
-            Touches::Mapped => (call.args[3] & MAP_ANONYMOUS == 0).then(|| proc::fd(tid, call.i32(4)))?,
+            Touches::Cloned => is_cloning(call.u32(1)).then(|| proc::fd(tid, Fd::of_arg(call.args[0])))?,
+            Touches::Mapped => {
+                (call.args[3] & MAP_ANONYMOUS == 0).then(|| proc::fd(tid, Fd::of_arg(call.args[4])))?
+            }
             // The kernel gives a segment's id as its inode, on its first anonymous device.
             Touches::Segment => {
                 return self.session.registry.find((libc::makedev(0, 1), u64::from(call.u32(0))));

@@ -4,7 +4,7 @@
 use bis_syscalls::Call;
 use bis_trace::{
     event::{Echo, Meta, Outcome},
-    types::{EventSeq, Tid},
+    types::{EventSeq, Fd, Tid},
 };
 use bis_tracee::checksum;
 
@@ -15,7 +15,7 @@ impl Domain {
     /// Before a write: if it goes to standard output or error, nobody else may write there until it is known
     /// how much was written.
     pub(super) fn enter_write(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
-        let fd = call.i32(0);
+        let fd = Fd::of_arg(call.args[0]);
         let Some(number) = self.session.stdio.which(tid, fd) else {
             return Ok(match self.enter_send(tid, call)? {
                 Entry::Make => self.enter_write_to(tid, fd),

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bis_trace::types::Tid;
+use bis_trace::types::{Fd, Tid};
 use bis_tracee::{maps, proc};
 
 use crate::space::{Key, key_of_mapping};
@@ -68,7 +68,7 @@ impl Use {
         if mappings.iter().any(|m| m.shared && key_of_mapping(m) == key) {
             return Some(Use::Mapped);
         }
-        let is_it = |fd: i32| fs::metadata(proc::fd(pid, fd)).is_ok_and(|m| (m.dev(), m.ino()) == key);
+        let is_it = |fd: Fd| fs::metadata(proc::fd(pid, fd)).is_ok_and(|m| (m.dev(), m.ino()) == key);
         let mut fds = proc::fds(pid).unwrap_or_default().into_iter();
         fds.any(|fd| is_it(fd) && is_for_writing(pid, fd)).then_some(Use::OpenForWriting)
     }
@@ -82,6 +82,6 @@ impl Use {
 }
 
 /// Is this descriptor of a task open for writing?
-pub fn is_for_writing(tid: Tid, fd: i32) -> bool {
+pub fn is_for_writing(tid: Tid, fd: Fd) -> bool {
     proc::open_flags(tid, fd).is_some_and(|flags| flags & libc::O_ACCMODE != libc::O_RDONLY)
 }

@@ -17,14 +17,13 @@ use std::{fs, mem};
 use bis_syscalls::{Call, Output, Plan};
 use bis_trace::{
     event::{Cloned, Effect, EventKind, MemWrite, Outcome},
-    types::{Addr, Registers, Tid},
+    types::{Addr, Fd, Registers, Tid},
 };
 use bis_tracee::{maps, proc};
 
 use crate::{
     calls::{
         Reader,
-        args::int,
         cloned::{Attempt, Run, is_worth_cloning},
     },
     domain::Domain,
@@ -42,8 +41,8 @@ const WRITE: u32 = 2;
 /// need not.
 pub fn reads_much_of_a_file(tid: Tid, call: &Call, plan: &Plan) -> bool {
     let reads = [libc::SYS_read, libc::SYS_pread64, libc::SYS_readv, libc::SYS_preadv, libc::SYS_preadv2];
-    let is_file = |fd: i32| fs::metadata(proc::fd(tid, fd)).is_ok_and(|file| file.is_file());
-    reads.contains(&call.nr.cast_signed()) && space::is_too_large(plan) && is_file(call.i32(0))
+    let is_file = |fd: Fd| fs::metadata(proc::fd(tid, fd)).is_ok_and(|file| file.is_file());
+    reads.contains(&call.nr.cast_signed()) && space::is_too_large(plan) && is_file(Fd::of_arg(call.args[0]))
 }
 
 /// What of a call's results has been brought to where the program expects it, and is in no event yet.
@@ -166,7 +165,7 @@ impl Domain {
         outputs: &[Output],
         result: i64,
     ) -> Result<Option<Run>> {
-        let fd = int(call.entry.args()[0]);
+        let fd = Fd::of_arg(call.entry.args()[0]);
         let is_copied = || self.hooks.as_ref().is_some_and(|hooks| hooks.area.is_copied(fd));
         let Some(cloning) = &self.session.cloning else { return Ok(None) };
         if !is_worth_cloning(call) || is_copied() {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use bis_syscalls::Call;
-use bis_trace::types::{Registers, Tid};
+use bis_trace::types::{Fd, Registers, Tid};
 use bis_tracee::proc;
 
 use crate::{chaos::SHORTENED, domain::Domain, error::Result};
@@ -25,7 +25,7 @@ fn least(tid: Tid, call: &Call) -> Option<u64> {
     if flags & !plain_flags != 0 {
         return None;
     }
-    let fd = call.i32(0);
+    let fd = Fd::of_arg(call.args[0]);
     let meta = fs::metadata(proc::fd(tid, fd)).ok()?;
     let waits = flags & u64::from(libc::MSG_DONTWAIT.cast_unsigned()) == 0 && !is_nonblocking(tid, fd);
     if !reads && waits {
@@ -37,7 +37,7 @@ fn least(tid: Tid, call: &Call) -> Option<u64> {
     if meta.file_type().is_socket() { least_of_socket(tid, meta.ino(), PIPE_BUF) } else { None }
 }
 
-fn is_nonblocking(tid: Tid, fd: i32) -> bool {
+fn is_nonblocking(tid: Tid, fd: Fd) -> bool {
     proc::open_flags(tid, fd).is_some_and(|flags| flags & libc::O_NONBLOCK != 0)
 }
 

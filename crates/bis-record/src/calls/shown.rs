@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use bis_trace::types::{Addr, Tid};
+use bis_trace::types::{Addr, Fd, Tid};
 use bis_tracee::{proc, sys};
 
 use crate::calls::shown::window::Window;
@@ -21,7 +21,7 @@ use crate::calls::shown::window::Window;
 /// A text that is being read.
 #[derive(Debug)]
 pub struct ShownText {
-    fd: i32,
+    fd: Fd,
     path: PathBuf,
     text: Vec<u8>,
     /// Where the rest of it comes from.
@@ -89,7 +89,7 @@ fn by_name(path: &Path) -> Option<(Shown, Tid)> {
     Some((what, Tid(number)))
 }
 
-fn shown_file(tid: Tid, fd: i32) -> Option<ShownFile> {
+fn shown_file(tid: Tid, fd: Fd) -> Option<ShownFile> {
     let link = proc::fd(tid, fd);
     let path = fs::read_link(&link).ok()?;
     let (what, number) = by_name(&path)?;
@@ -107,7 +107,7 @@ fn is_bis(tid: Tid) -> bool {
 }
 
 /// Is what a descriptor shows computed here?
-pub fn is_shown(tid: Tid, fd: i32) -> bool {
+pub fn is_shown(tid: Tid, fd: Fd) -> bool {
     shown_file(tid, fd).is_some()
 }
 

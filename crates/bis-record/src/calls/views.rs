@@ -20,7 +20,7 @@ use bis_trace::{
     event::{Backing, Effect, FileEntry, MemWrite, Outcome},
     shared::Move,
     sparse,
-    types::{Addr, PAGE, Tid},
+    types::{Addr, Fd, PAGE, Tid},
 };
 use bis_tracee::{
     maps::{self, Mapping},
@@ -28,7 +28,7 @@ use bis_tracee::{
     proc,
 };
 
-use super::{args::int, entry::Touches, objects::fallocated};
+use super::{entry::Touches, objects::fallocated};
 use crate::{
     calls::Exit,
     domain::Domain,
@@ -399,9 +399,9 @@ impl Domain {
         let (tid, args) = (it.tid, it.args());
         let target = self.target_of(tid, it.call.nr, args);
         let path = match touches {
-            Touches::Cloned => self.cloned_to(args).map(|_| proc::fd(tid, int(args[0]))),
+            Touches::Cloned => self.cloned_to(args).map(|_| proc::fd(tid, Fd::of_arg(args[0]))),
             Touches::Opened if self.truncates(it.call) => {
-                Some(proc::fd(tid, i32::try_from(it.result).unwrap_or(-1)))
+                Some(proc::fd(tid, Fd::made(it.result).unwrap_or(Fd::NONE)))
             }
             _ => target.as_ref().map(|(_, path)| path.clone()),
         };

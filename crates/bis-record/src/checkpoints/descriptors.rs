@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeSet, fs};
 
-use bis_trace::types::{Addr, Tid};
+use bis_trace::types::{Addr, Fd, Tid};
 use bis_tracee::{Memory, proc, remote::Remote, shadow::Shadow, sys};
 
 use super::table::{Descriptor, Descriptors};
@@ -16,7 +16,7 @@ const CHANGEABLE: i32 = libc::O_APPEND | libc::O_ASYNC | libc::O_DIRECT | libc::
 /// A way from our descriptors to a process's: a socket that it has one end of.
 struct Passage {
     ours: fs::File,
-    theirs: u64,
+    theirs: Fd,
 }
 
 /// Where a received descriptor's message lies behind the begin of the buffer, and its parts: the header (56
@@ -31,27 +31,28 @@ impl Passage {
     fn open(
         remote: &mut Remote<'_>,
         memory: &Memory,
-        (buffer, highest): (u64, i32),
+        (buffer, highest): (u64, Fd),
     ) -> Result<Option<Passage>> {
         let kind = u64::from((libc::SOCK_DGRAM | libc::SOCK_CLOEXEC).cast_unsigned());
         let unix = u64::from(libc::AF_UNIX.cast_unsigned());
         if remote.call(libc::SYS_socketpair, [unix, kind, 0, buffer, 0, 0])? < 0 {
             return Ok(None);
         }
-        let (one, other) = (memory.read_u32(Addr(buffer))?, memory.read_u32(Addr(buffer + 4))?);
-        let ours = sys::take_fd(remote.tid(), other.cast_signed());
-        let above = u64::from(highest.cast_unsigned()) + 1;
+        let pair = memory.read_u64(Addr(buffer))?;
+        let (one, other) = (Fd::of_arg(pair), Fd::of_arg(pair >> 32));
+        let ours = sys::take_fd(remote.tid(), other);
+        let above = highest.arg() + 1;
         let copy = u64::from(libc::F_DUPFD_CLOEXEC.cast_unsigned());
-        let theirs = remote.call(libc::SYS_fcntl, [one.into(), copy, above, 0, 0, 0])?;
+        let theirs = remote.call(libc::SYS_fcntl, [one.arg(), copy, above, 0, 0, 0])?;
         for fd in [one, other] {
-            remote.call(libc::SYS_close, [fd.into(), 0, 0, 0, 0, 0])?;
+            remote.call(libc::SYS_close, [fd.arg(), 0, 0, 0, 0, 0])?;
         }
-        match (ours, u64::try_from(theirs)) {
-            (Ok(ours), Ok(theirs)) => Ok(Some(Passage { ours, theirs })),
+        match (ours, Fd::made(theirs)) {
+            (Ok(ours), Some(theirs)) => Ok(Some(Passage { ours, theirs })),
             (ours, theirs) => {
                 tracing::debug!(?ours, ?theirs, "no way for descriptors");
-                if let Ok(theirs) = theirs {
-                    remote.call(libc::SYS_close, [theirs, 0, 0, 0, 0, 0])?;
+                if let Some(theirs) = theirs {
+                    remote.call(libc::SYS_close, [theirs.arg(), 0, 0, 0, 0, 0])?;
                 }
                 Ok(None)
             }
@@ -63,7 +64,7 @@ impl Passage {
         &self,
         remote: &mut Remote<'_>,
         memory: &Memory,
-        (buffer, fd): (u64, i32),
+        (buffer, fd): (u64, Fd),
         file: &fs::File,
     ) -> Result<bool> {
         if sys::send_fd(&self.ours, file).is_err() {
@@ -75,15 +76,14 @@ impl Passage {
         let bytes = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
         memory.write(Addr(buffer), &bytes(&header))?;
         memory.write(Addr(buffer + PIECE), &bytes(&piece))?;
-        if remote.call(libc::SYS_recvmsg, [self.theirs, buffer, 0, 0, 0, 0])? != 1 {
+        if remote.call(libc::SYS_recvmsg, [self.theirs.arg(), buffer, 0, 0, 0, 0])? != 1 {
             return Ok(false);
         }
         // Behind the header of the control message.
-        let received = u64::from(memory.read_u32(Addr(buffer + CONTROL + 16))?);
-        let fd = u64::from(fd.cast_unsigned());
+        let received = Fd(memory.read_u32(Addr(buffer + CONTROL + 16))?.cast_signed());
         if received != fd {
-            remote.call(libc::SYS_dup3, [received, fd, 0, 0, 0, 0])?;
-            remote.call(libc::SYS_close, [received, 0, 0, 0, 0, 0])?;
+            remote.call(libc::SYS_dup3, [received.arg(), fd.arg(), 0, 0, 0, 0])?;
+            remote.call(libc::SYS_close, [received.arg(), 0, 0, 0, 0, 0])?;
         }
         Ok(true)
     }
@@ -100,8 +100,8 @@ impl Domain {
     ) -> Result<()> {
         let now = Descriptors::of(tid);
         // What was printed is printed, and others write there, too.
-        let is_output = |fd: &i32| self.session.stdio.which(tid, *fd).is_some();
-        let output: BTreeSet<i32> = then.0.keys().copied().filter(is_output).collect();
+        let is_output = |fd: &Fd| self.session.stdio.which(tid, *fd).is_some();
+        let output: BTreeSet<Fd> = then.0.keys().copied().filter(is_output).collect();
         let mut remarks = Vec::new();
         self.with_slot(tid, |domain, slot| {
             let memory = &domain.memory;
@@ -125,27 +125,26 @@ fn restore(
     memory: &Memory,
     (shadow, buffer): (&Shadow, u64),
     (now, then): (&Descriptors, &Descriptors),
-    output: &BTreeSet<i32>,
+    output: &BTreeSet<Fd>,
     remarks: &mut Vec<String>,
 ) -> Result<()> {
     let tid = remote.tid();
-    let number = |fd: i32| u64::from(fd.cast_unsigned());
-    let name = |tid: Tid, fd: i32| {
+    let name = |tid: Tid, fd: Fd| {
         fs::read_link(proc::fd(tid, fd)).map(|name| name.display().to_string()).unwrap_or_default()
     };
-    let is_same = |fd: i32, now: &Descriptor, then: &Descriptor| {
+    let is_same = |fd: Fd, now: &Descriptor, then: &Descriptor| {
         let by_kernel = if then.is_held { sys::share_open_file(tid, shadow.pid(), fd).ok() } else { None };
         by_kernel.unwrap_or(now.file == then.file)
     };
-    let stays = |fd: i32| matches!((now.0.get(&fd), then.0.get(&fd)), (Some(now), Some(then)) if is_same(fd, now, then));
+    let stays = |fd: Fd| matches!((now.0.get(&fd), then.0.get(&fd)), (Some(now), Some(then)) if is_same(fd, now, then));
     for fd in now.0.keys().filter(|fd| !stays(**fd)) {
-        remote.call(libc::SYS_close, [number(*fd), 0, 0, 0, 0, 0])?;
+        remote.call(libc::SYS_close, [fd.arg(), 0, 0, 0, 0, 0])?;
     }
     let mut passage: Option<Passage> = None;
     for (fd, known) in then.0.iter().filter(|(fd, _)| !stays(**fd)) {
         let file = if known.is_held { sys::take_fd(shadow.pid(), *fd).ok() } else { None };
         if passage.is_none() && file.is_some() {
-            let highest = then.0.keys().max().copied().unwrap_or(0);
+            let highest = then.0.keys().max().copied().unwrap_or(Fd(0));
             passage = Passage::open(remote, memory, (buffer, highest))?;
         }
         let is_back = match (&file, &passage) {
@@ -160,21 +159,22 @@ fn restore(
         }
     }
     if let Some(passage) = passage {
-        remote.call(libc::SYS_close, [passage.theirs, 0, 0, 0, 0, 0])?;
+        remote.call(libc::SYS_close, [passage.theirs.arg(), 0, 0, 0, 0, 0])?;
     }
     for (fd, known) in then.0.iter().filter(|(fd, _)| !output.contains(fd)) {
         let Some(found) = Descriptor::of(tid, *fd) else { continue };
         if let Some(position) = known.position.filter(|position| found.position != Some(*position)) {
-            remote.call(libc::SYS_lseek, [number(*fd), position, 0, 0, 0, 0])?;
+            remote.call(libc::SYS_lseek, [fd.arg(), position, 0, 0, 0, 0])?;
         }
         if (found.flags ^ known.flags) & CHANGEABLE != 0 {
             let set = u64::from(libc::F_SETFL.cast_unsigned());
-            remote.call(libc::SYS_fcntl, [number(*fd), set, number(known.flags & CHANGEABLE), 0, 0, 0])?;
+            let flags = u64::from((known.flags & CHANGEABLE).cast_unsigned());
+            remote.call(libc::SYS_fcntl, [fd.arg(), set, flags, 0, 0, 0])?;
         }
         if (found.flags ^ known.flags) & libc::O_CLOEXEC != 0 {
             let set = u64::from(libc::F_SETFD.cast_unsigned());
             let closes = u64::from(known.flags & libc::O_CLOEXEC != 0);
-            remote.call(libc::SYS_fcntl, [number(*fd), set, closes, 0, 0, 0])?;
+            remote.call(libc::SYS_fcntl, [fd.arg(), set, closes, 0, 0, 0])?;
         }
         if known.content.is_some() && found.content != known.content {
             remarks.push(format!(

@@ -10,7 +10,7 @@ use std::{
     os::{linux::fs::MetadataExt, unix::fs::FileTypeExt},
 };
 
-use bis_trace::types::Tid;
+use bis_trace::types::{Fd, Tid};
 use bis_tracee::proc;
 
 /// A descriptor as it was.
@@ -30,7 +30,7 @@ pub(super) struct Descriptor {
 }
 
 impl Descriptor {
-    pub fn of(tid: Tid, fd: i32) -> Option<Descriptor> {
+    pub fn of(tid: Tid, fd: Fd) -> Option<Descriptor> {
         let meta = fs::metadata(proc::fd(tid, fd)).ok()?;
         let fields = proc::Fields::of_fd(tid, fd)?;
         let flags = fields.number("flags", 8).and_then(|flags| i32::try_from(flags).ok())?;
@@ -49,7 +49,7 @@ impl Descriptor {
 
 /// The descriptors of a process.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Descriptors(pub BTreeMap<i32, Descriptor>);
+pub(super) struct Descriptors(pub BTreeMap<Fd, Descriptor>);
 
 impl Descriptors {
     pub(super) fn of(tid: Tid) -> Descriptors {
@@ -59,7 +59,7 @@ impl Descriptors {
 
     /// Is one of them of this file, and was that written to since, as its descriptor shows?
     pub(super) fn are_of_written(&self, tid: Tid, file: (u64, u64)) -> bool {
-        let is_written = |fd: i32, known: &Descriptor| {
+        let is_written = |fd: Fd, known: &Descriptor| {
             Descriptor::of(tid, fd).is_some_and(|found| found.file == file && found.content != known.content)
         };
         let mut known = self.0.iter().filter(|(_, known)| known.file == file && known.content.is_some());
@@ -67,7 +67,7 @@ impl Descriptors {
     }
 
     /// Those that a shadow must not keep open, in runs with none between them that it has.
-    pub(super) fn others(&self) -> Vec<RangeInclusive<i32>> {
+    pub(super) fn others(&self) -> Vec<RangeInclusive<Fd>> {
         let runs = self.0.iter().collect::<Vec<_>>();
         let runs = runs.chunk_by(|(_, one), (_, next)| one.is_held == next.is_held);
         let others = runs.filter_map(|run| match (run.first(), run.last()) {
@@ -87,11 +87,11 @@ mod tests {
         let table = |fds: &[(i32, bool)]| {
             let descriptor =
                 |is_held| Descriptor { file: (1, 2), is_held, position: None, flags: 0, content: None };
-            Descriptors(fds.iter().map(|(fd, is_held)| (*fd, descriptor(*is_held))).collect())
+            Descriptors(fds.iter().map(|(fd, is_held)| (Fd(*fd), descriptor(*is_held))).collect())
         };
         assert_eq!(table(&[]).others(), []);
         assert_eq!(table(&[(0, true), (7, true)]).others(), []);
         let mixed = table(&[(0, false), (2, false), (3, true), (5, false), (9, true), (251, false)]);
-        assert_eq!(mixed.others(), [0..=2, 5..=5, 251..=251]);
+        assert_eq!(mixed.others(), [0..=2, 5..=5, 251..=251].map(|run| Fd(*run.start())..=Fd(*run.end())));
     }
 }

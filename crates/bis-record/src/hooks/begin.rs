@@ -14,7 +14,7 @@ use bis_agent::{
 use bis_trace::{
     event::{Backing, Effect, MemWrite, Outcome},
     ours::{self, AreaKind},
-    types::{Addr, TickKind, Tid},
+    types::{Addr, Fd, TickKind, Tid},
 };
 use bis_tracee::{Stopped, TraceeError, area::Area, image, maps::Mapping, proc};
 
@@ -37,7 +37,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Inherited {
     area: Arc<Area>,
-    classes: Vec<(i32, hooks::FdClass)>,
+    classes: Vec<(Fd, hooks::FdClass)>,
     /// How often a file had begun to be watched when the classes were right.
     mapped: u64,
     fds_differ: bool,

@@ -15,7 +15,7 @@ use std::{
 
 use bis_agent::hooks::FdClass;
 use bis_syscalls::{Handler, row};
-use bis_trace::types::Tid;
+use bis_trace::types::{Fd, Tid};
 use bis_tracee::proc;
 
 use crate::{calls::is_shown, domain::Domain};
@@ -32,8 +32,7 @@ impl Domain {
     /// After a traced call: says what the descriptors are that it wrote to or made.
     pub fn classify(&self, tid: Tid, nr: u64, args: [u64; 6], result: i64) {
         let Some(hooks) = &self.hooks else { return };
-        #[expect(clippy::cast_possible_truncation, reason = "the kernel's own reading of an int argument")]
-        let first = args[0] as i32;
+        let first = Fd::of_arg(args[0]);
         if hooks.fds_differ {
             return;
         }
@@ -41,8 +40,7 @@ impl Domain {
         match nr.cast_signed() {
             libc::SYS_close_range => hooks.area.forget_classes(),
             libc::SYS_close | libc::SYS_connect => hooks.area.set_class(first, FdClass::Unknown),
-            #[expect(clippy::cast_possible_truncation, reason = "the same")]
-            libc::SYS_dup2 | libc::SYS_dup3 => hooks.area.set_class(args[1] as i32, FdClass::Unknown),
+            libc::SYS_dup2 | libc::SYS_dup3 => hooks.area.set_class(Fd::of_arg(args[1]), FdClass::Unknown),
             _ => {}
         }
         if let Some(row) = row(nr)
@@ -56,7 +54,7 @@ impl Domain {
             }
         }
         let opens = row(nr).is_some_and(|row| row.how == bis_syscalls::How::Recorder(Handler::Open));
-        if let Some(made) = i32::try_from(result).ok().filter(|fd| opens && *fd >= 0) {
+        if let Some(made) = Fd::made(result).filter(|_| opens) {
             // Opened by a traced call, where a hook could not know what it is: so that its first write need
             // not be traced, too.
             let mapped = self.session.watch.mapped();
@@ -68,7 +66,7 @@ impl Domain {
         // Only copies of what is shown otherwise are traced.
         if [libc::SYS_dup, libc::SYS_dup2, libc::SYS_dup3, libc::SYS_fcntl].contains(&nr.cast_signed())
             && self.session.shown.load(Ordering::Relaxed)
-            && let Some(made) = i32::try_from(result).ok().filter(|fd| *fd >= 0)
+            && let Some(made) = Fd::made(result)
             && is_shown(tid, made)
         {
             hooks.area.set_class(made, FdClass::Shown);
@@ -83,7 +81,7 @@ impl Domain {
             return;
         }
         let is_of_proc =
-            |fd: &i32| fs::read_link(proc::fd(tid, *fd)).is_ok_and(|name| name.starts_with("/proc"));
+            |fd: &Fd| fs::read_link(proc::fd(tid, *fd)).is_ok_and(|name| name.starts_with("/proc"));
         for fd in proc::fds(tid).unwrap_or_default().into_iter().filter(is_of_proc) {
             let class = self.class_of(tid, fd);
             if class == FdClass::Shown {
@@ -93,7 +91,7 @@ impl Domain {
         }
     }
 
-    fn class_of(&self, tid: Tid, fd: i32) -> FdClass {
+    fn class_of(&self, tid: Tid, fd: Fd) -> FdClass {
         if self.session.stdio.which(tid, fd).is_some() {
             return FdClass::Special;
         }

@@ -37,7 +37,7 @@ use bis_syscalls::Call;
 use bis_trace::{
     event::{Backing, Effect, EventKind, MemWrite, Outcome},
     ours,
-    types::{Addr, PAGE, Registers, Tid},
+    types::{Addr, Fd, PAGE, Registers, Tid},
 };
 use bis_tracee::{
     Stopped,
@@ -304,18 +304,14 @@ pub(super) fn map_pieces(
         }
         memory.write(Addr(STRING_AT), &[name, b"\0"].concat())?;
         let flags = u64::from((libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK).cast_unsigned());
-        let at = i64::from(libc::AT_FDCWD).cast_unsigned();
+        let at = Fd::CURRENT_FOLDER.arg();
         let found = remote.call(libc::SYS_openat, [at, STRING_AT, flags, 0, 0, 0])?;
-        if found < 0 {
-            continue;
-        }
-        let opened = i32::try_from(found).ok().and_then(|fd| proc::identity(proc::fd(tid, fd)));
-        let found = found.cast_unsigned();
-        if opened == Some((meta.dev(), meta.ino())) {
+        let Some(found) = Fd::made(found) else { continue };
+        if proc::identity(proc::fd(tid, found)) == Some((meta.dev(), meta.ino())) {
             fd = Some(found);
             break;
         }
-        remote.call(libc::SYS_close, [found, 0, 0, 0, 0, 0])?;
+        remote.call(libc::SYS_close, [found.arg(), 0, 0, 0, 0, 0])?;
     }
     let Some(fd) = fd else {
         remote.finish()?;
@@ -325,13 +321,13 @@ pub(super) fn map_pieces(
     for (addr, len, offset, must_be_free) in pieces {
         let fixed = if *must_be_free { libc::MAP_FIXED_NOREPLACE } else { libc::MAP_FIXED };
         let flags = u64::from((libc::MAP_PRIVATE | fixed).cast_unsigned());
-        let args = [*addr, *len, READ_EXEC.into(), flags, fd, *offset];
+        let args = [*addr, *len, READ_EXEC.into(), flags, fd.arg(), *offset];
         if remote.call(libc::SYS_mmap, args)? != addr.cast_signed() {
             is_mapped = false;
             break;
         }
     }
-    remote.call(libc::SYS_close, [fd, 0, 0, 0, 0, 0])?;
+    remote.call(libc::SYS_close, [fd.arg(), 0, 0, 0, 0, 0])?;
     remote.finish()?;
     Ok(is_mapped)
 }

@@ -9,7 +9,7 @@
 use bis_agent::hooks::{self, state};
 use bis_trace::{
     event::{EventKind, Outcome, SignalPoint},
-    types::{Registers, Tid},
+    types::{Fd, Registers, Tid},
 };
 use bis_tracee::siginfo::{Disposition, SigInfo};
 
@@ -189,10 +189,10 @@ impl Domain {
     }
 
     /// The descriptor with which a hook has cut a mapped file, if one has since this was last asked.
-    fn cut_in_hook(&self) -> Option<i32> {
+    fn cut_in_hook(&self) -> Option<Fd> {
         let area = &self.hooks.as_ref()?.area;
         let fd = area.get(state::CUT).checked_sub(1)?;
         area.set(state::CUT, 0);
-        i32::try_from(fd).ok()
+        i32::try_from(fd).ok().map(Fd)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{fs::File, os::unix::fs::MetadataExt};
 
-use bis_trace::types::{Addr, PAGE, Tid};
+use bis_trace::types::{Addr, Fd, PAGE, Tid};
 use bis_tracee::{maps::Mapping, proc, sys};
 
 /// Device and inode of what is mapped.
@@ -20,7 +20,7 @@ pub fn open_mapped(tid: Tid, mapping: &Mapping) -> Option<File> {
     if !mapping.name.starts_with(b"/") {
         return None;
     }
-    let file = File::open(proc::seen_by(tid, libc::AT_FDCWD, &mapping.name)).ok()?;
+    let file = File::open(proc::seen_by(tid, Fd::CURRENT_FOLDER, &mapping.name)).ok()?;
     (file.metadata().ok()?.ino() == mapping.inode).then_some(file)
 }
 

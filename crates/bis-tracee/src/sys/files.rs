@@ -1,8 +1,13 @@
 //! Descriptors and open files, ours and other processes'.
 
-use std::{io, os::unix::ffi::OsStrExt, path::Path, ptr};
+use std::{
+    io,
+    os::{fd::RawFd, unix::ffi::OsStrExt},
+    path::Path,
+    ptr,
+};
 
-use bis_trace::types::{PAGE_LEN, Tid};
+use bis_trace::types::{Fd, PAGE_LEN, Tid};
 
 /// An anonymous file in memory, close-on-exec.
 pub fn memfd(name: &std::ffi::CStr) -> io::Result<std::os::fd::OwnedFd> {
@@ -19,7 +24,7 @@ pub fn memfd(name: &std::ffi::CStr) -> io::Result<std::os::fd::OwnedFd> {
 ///
 /// # Errors
 /// Where there is no such process or descriptor, it is not ours to trace, or the kernel is older than 5.6.
-pub fn take_fd(pid: Tid, fd: i32) -> io::Result<std::fs::File> {
+pub fn take_fd(pid: Tid, fd: Fd) -> io::Result<std::fs::File> {
     use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
     let opened = |value: libc::c_long| match i32::try_from(value) {
         // SAFETY: the kernel has just made it; nobody else knows it.
@@ -29,7 +34,7 @@ pub fn take_fd(pid: Tid, fd: i32) -> io::Result<std::fs::File> {
     // SAFETY: plain numbers.
     let process = opened(unsafe { libc::syscall(libc::SYS_pidfd_open, pid.0, 0) })?;
     // SAFETY: plain numbers.
-    let taken = opened(unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd, 0) })?;
+    let taken = opened(unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd.0, 0) })?;
     Ok(taken.into())
 }
 
@@ -38,7 +43,7 @@ pub fn take_fd(pid: Tid, fd: i32) -> io::Result<std::fs::File> {
 ///
 /// # Errors
 /// Where there is no such descriptor.
-pub fn adopt_fd(fd: i32) -> io::Result<std::fs::File> {
+pub fn adopt_fd(fd: RawFd) -> io::Result<std::fs::File> {
     use std::os::fd::{FromRawFd, OwnedFd};
     // SAFETY: plain numbers; a descriptor that dup makes is new and ours.
     let own = unsafe {
@@ -106,20 +111,20 @@ pub fn is_on_procfs(path: &Path) -> bool {
 
 /// Do descriptor `fd` of task `tid` and our own descriptor `ours` name the same open file? Errors where the
 /// kernel has no kcmp.
-pub fn same_open_file(tid: Tid, fd: i32, ours: i32) -> io::Result<bool> {
+pub fn same_open_file(tid: Tid, fd: Fd, ours: RawFd) -> io::Result<bool> {
     const KCMP_FILE: i32 = 0;
     // SAFETY: kcmp takes plain numbers.
     let value = unsafe {
-        libc::syscall(libc::SYS_kcmp, libc::getpid(), tid.0, KCMP_FILE, i64::from(ours), i64::from(fd))
+        libc::syscall(libc::SYS_kcmp, libc::getpid(), tid.0, KCMP_FILE, i64::from(ours), i64::from(fd.0))
     };
     if value < 0 { Err(io::Error::last_os_error()) } else { Ok(value == 0) }
 }
 
 /// Do the descriptors with the number `fd` of two tasks name the same open file? Errors where the kernel has
 /// no kcmp, or one of them has no such descriptor.
-pub fn share_open_file(one: Tid, other: Tid, fd: i32) -> io::Result<bool> {
+pub fn share_open_file(one: Tid, other: Tid, fd: Fd) -> io::Result<bool> {
     const KCMP_FILE: i32 = 0;
-    let fd = i64::from(fd);
+    let fd = i64::from(fd.0);
     // SAFETY: kcmp takes plain numbers.
     let value = unsafe { libc::syscall(libc::SYS_kcmp, one.0, other.0, KCMP_FILE, fd, fd) };
     if value < 0 { Err(io::Error::last_os_error()) } else { Ok(value == 0) }

@@ -4,7 +4,7 @@
 use std::{
     fs::File,
     io::{self, Read},
-    os::fd::{AsRawFd, FromRawFd},
+    os::fd::{AsRawFd, FromRawFd, RawFd},
 };
 
 use bis_trace::types::{Signal, Tid};
@@ -121,7 +121,7 @@ impl Event {
     }
 
     /// Is this `si_fd` its own?
-    pub fn is(&self, fd: i32) -> bool {
+    pub fn is(&self, fd: RawFd) -> bool {
         self.0.as_raw_fd() == fd
     }
 }

@@ -9,19 +9,16 @@ use std::{
     ffi::CString,
     fs::{self, File},
     io::{self, Write},
-    os::{
-        fd::RawFd,
-        unix::{
-            ffi::OsStrExt,
-            fs::{OpenOptionsExt, PermissionsExt},
-        },
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{OpenOptionsExt, PermissionsExt},
     },
     path::{Path, PathBuf},
 };
 
 use bis_agent::{MEMFD_NAME, STAND_IN_ELF};
 use bis_syscalls::own;
-use bis_trace::types::{Addr, Registers, Tid};
+use bis_trace::types::{Addr, Fd, Registers, Tid};
 use bis_tracee::{
     Memory, Stopped,
     outside::{self, Outside},
@@ -164,7 +161,7 @@ impl Domain {
         exec: &ExecArgs,
         path: &Path,
         status: Option<&Fields>,
-    ) -> Result<io::Result<(RawFd, RawFd, u64)>> {
+    ) -> Result<io::Result<(Fd, Fd, u64)>> {
         let outside = match self.outside_like(tid, exec, path, status)? {
             Ok(outside) => outside,
             Err(error) => return Ok(Err(error)),
@@ -185,12 +182,11 @@ impl Domain {
             match &started {
                 // The stand-in gets it.
                 Ok(()) => {
-                    let fd = u64::try_from(channel).unwrap_or(0);
-                    remote.call(libc::SYS_fcntl, [fd, libc::F_SETFD as u64, 0, 0, 0, 0])?;
+                    remote.call(libc::SYS_fcntl, [channel.arg(), libc::F_SETFD as u64, 0, 0, 0, 0])?;
                 }
                 Err(_) => {
                     for fd in [image, channel] {
-                        remote.call(libc::SYS_close, [u64::try_from(fd).unwrap_or(0), 0, 0, 0, 0, 0])?;
+                        remote.call(libc::SYS_close, [fd.arg(), 0, 0, 0, 0, 0])?;
                     }
                 }
             }
@@ -258,7 +254,7 @@ impl Domain {
     fn leave_no_stand_in(&mut self, tid: Tid) -> Result<()> {
         let Some(stand_in) = self.task(tid)?.stand_in.take() else { return Ok(()) };
         for fd in [stand_in.image, stand_in.channel] {
-            self.call_for(tid, libc::SYS_close, [u64::try_from(fd).unwrap_or(0), 0, 0, 0, 0, 0])?;
+            self.call_for(tid, libc::SYS_close, [fd.arg(), 0, 0, 0, 0, 0])?;
         }
         Ok(self.stopped(tid)?.set_sigmask(stand_in.blocked)?)
     }
@@ -270,7 +266,7 @@ impl Domain {
         let entry = self.call(tid)?.entry;
         let regs = Registers {
             orig_rax: libc::SYS_execveat.cast_unsigned(),
-            rdi: u64::try_from(stand_in.image).unwrap_or(0),
+            rdi: stand_in.image.arg(),
             rsi: empty,
             rdx: exec.argv,
             r10: exec.envp,
@@ -300,23 +296,21 @@ fn make_descriptors(
     slot: &mut Option<Stopped>,
     pid: Tid,
     memory: &Memory,
-) -> Result<io::Result<(RawFd, RawFd, File)>> {
+) -> Result<io::Result<(Fd, Fd, File)>> {
     let mut remote = Remote::new(slot)?;
     let made = make_with(&mut remote, pid, memory)?;
     remote.finish()?;
     Ok(made)
 }
 
-fn make_with(remote: &mut Remote<'_>, pid: Tid, memory: &Memory) -> Result<io::Result<(RawFd, RawFd, File)>> {
+fn make_with(remote: &mut Remote<'_>, pid: Tid, memory: &Memory) -> Result<io::Result<(Fd, Fd, File)>> {
     /// Below what the program may use of its stack.
     const BELOW: u64 = 512;
     let failed =
         |errno: i64| Ok(Err(io::Error::from_raw_os_error(i32::try_from(-errno).unwrap_or(libc::EIO))));
     let cloexec = u64::from(libc::MFD_CLOEXEC);
     let image = remote.call(libc::SYS_memfd_create, [MEMFD_NAME, cloexec, 0, 0, 0, 0])?;
-    if image < 0 {
-        return failed(image);
-    }
+    let Some(image) = Fd::made(image) else { return failed(image) };
     let room = (remote.saved().rsp - BELOW) & !7;
     let before = memory.read_vec(Addr(room), 8).ok();
     let kind = (libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC) as u64;
@@ -326,24 +320,23 @@ fn make_with(remote: &mut Remote<'_>, pid: Tid, memory: &Memory) -> Result<io::R
         memory.write(Addr(room), &before)?;
     }
     if result < 0 {
-        remote.call(libc::SYS_close, [image.cast_unsigned(), 0, 0, 0, 0, 0])?;
+        remote.call(libc::SYS_close, [image.arg(), 0, 0, 0, 0, 0])?;
         return failed(result);
     }
     let pair = pair?;
-    let (ours, its) = (pair & 0xffff_ffff, pair >> 32);
-    let (image, channel) = (RawFd::try_from(image).unwrap_or(-1), RawFd::try_from(its).unwrap_or(-1));
+    let (ours, channel) = (Fd::of_arg(pair), Fd::of_arg(pair >> 32));
     let filled = || -> io::Result<File> {
         // Not by its name: what is open for writing by one cannot be executed.
         sys::take_fd(pid, image)?.write_all(STAND_IN_ELF)?;
-        sys::take_fd(pid, RawFd::try_from(ours).unwrap_or(-1))
+        sys::take_fd(pid, ours)
     };
     let filled = filled();
-    remote.call(libc::SYS_close, [ours, 0, 0, 0, 0, 0])?;
+    remote.call(libc::SYS_close, [ours.arg(), 0, 0, 0, 0, 0])?;
     match filled {
         Ok(file) => Ok(Ok((image, channel, file))),
         Err(error) => {
             for fd in [image, channel] {
-                remote.call(libc::SYS_close, [u64::try_from(fd).unwrap_or(0), 0, 0, 0, 0, 0])?;
+                remote.call(libc::SYS_close, [fd.arg(), 0, 0, 0, 0, 0])?;
             }
             Ok(Err(error))
         }

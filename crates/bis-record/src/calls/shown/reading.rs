@@ -29,7 +29,7 @@ use bis_agent::OURS;
 use bis_syscalls::Call;
 use bis_trace::{
     event::{MemWrite, Outcome},
-    types::{Addr, Tid},
+    types::{Addr, Fd, Tid},
 };
 use bis_tracee::{
     maps,
@@ -97,7 +97,7 @@ impl Domain {
         if !asks && !is_read(call.nr) {
             return Ok(None);
         }
-        let fd = call.i32(0);
+        let fd = Fd::of_arg(call.args[0]);
         let Some(file) = shown_file(tid, fd) else { return Ok(None) };
         if asks {
             return Ok((file.what == Shown::Mappings).then_some(Entry::Done(errno(libc::ENOTTY))));
@@ -146,7 +146,7 @@ impl Domain {
     /// recording. The kernel lets that change what the process itself may not write (its text, too), page by
     /// page, up to the first that it cannot; so does whoever traces it.
     fn write_memory(&mut self, tid: Tid, call: &Call) -> Result<Option<Entry>> {
-        let fd = call.i32(0);
+        let fd = Fd::of_arg(call.args[0]);
         let file = shown_file(tid, fd).filter(|file| file.what == Shown::Memory);
         let Some(file) = file.filter(|_| is_for_writing(tid, fd)) else { return Ok(None) };
         let (at, moves) = offset(call);
@@ -274,7 +274,7 @@ impl Domain {
 
     /// What a read of so many bytes gives of a text; none where it is the kernel's business (the process is
     /// gone, or not of the recording).
-    fn text_as_shown(&mut self, tid: Tid, fd: i32, file: &ShownFile, at: u64, len: u64) -> Option<Vec<u8>> {
+    fn text_as_shown(&mut self, tid: Tid, fd: Fd, file: &ShownFile, at: u64, len: u64) -> Option<Vec<u8>> {
         let is_it = |text: &ShownText| text.fd == fd && text.path == file.path;
         let known = self.shown.iter().position(is_it).map(|index| self.shown.remove(index));
         let mut text = match known.filter(|_| at != 0) {
@@ -301,7 +301,7 @@ impl Domain {
         Some(found)
     }
 
-    fn begin_text(&self, tid: Tid, fd: i32, file: &ShownFile) -> Option<ShownText> {
+    fn begin_text(&self, tid: Tid, fd: Fd, file: &ShownFile) -> Option<ShownText> {
         let (path, window) = (file.path.clone(), Window::default());
         if file.what != Shown::Mappings {
             let text = self.whole_text(tid, fd, file)?;
@@ -355,7 +355,7 @@ impl Domain {
         }
     }
 
-    fn whole_text(&self, tid: Tid, fd: i32, file: &ShownFile) -> Option<Vec<u8>> {
+    fn whole_text(&self, tid: Tid, fd: Fd, file: &ShownFile) -> Option<Vec<u8>> {
         let (number, ours) = self.ours_of(tid, file.number)?;
         // By the descriptor, as above.
         let text = fs::read(proc::fd(tid, fd)).ok()?;
@@ -435,7 +435,7 @@ fn weigh(number: Tid, ours: &[Range<Addr>]) -> Option<Weight> {
 }
 
 /// Where the descriptor stands.
-fn position(tid: Tid, fd: i32) -> Option<u64> {
+fn position(tid: Tid, fd: Fd) -> Option<u64> {
     proc::Fields::of_fd(tid, fd)?.number("pos", 10)
 }
 
@@ -443,7 +443,7 @@ fn position(tid: Tid, fd: i32) -> Option<u64> {
 /// ended, the kernel makes again all that lies before (seq_lseek): a list of tens of thousands of mappings
 /// that is read in pieces would take minutes. False: the position is not where it is to be, because the
 /// kernel has less to say than is shown, or because the thread's descriptors are not its process's.
-fn read_past(tid: Tid, fd: i32, len: u64) -> bool {
+fn read_past(tid: Tid, fd: Fd, len: u64) -> bool {
     let Some(mut file) = process_of(tid).and_then(|pid| sys::take_fd(pid, fd).ok()) else { return false };
     sys::same_open_file(tid, fd, file.as_raw_fd()).unwrap_or(false)
         && io::copy(&mut file.by_ref().take(len), &mut io::sink()).is_ok_and(|read| read == len)
