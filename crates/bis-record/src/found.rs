@@ -45,7 +45,7 @@ use crate::{
     task::{Task, Traits, Wishes, parent_of},
 };
 
-const PROT_EXEC: u32 = 4;
+const PROT_EXEC: u32 = libc::PROT_EXEC as u32;
 
 /// Of the memory of its own that a process has, what is more than this is in events of its own.
 const BASE_BYTES_MAX: u64 = 64 << 20;
@@ -93,7 +93,7 @@ fn check(pid: Tid, mappings: &[Mapping]) -> Result<(), FoundError> {
 /// What a thread has asked of the kernel before it was found.
 fn traits_of(tid: Tid, has_rseq: bool) -> Traits {
     const NO_RANDOMIZE: u32 = 0x4_0000;
-    const READ_IMPLIES_EXEC: u32 = 0x40_0000;
+    const READ_IMPLIES_EXEC: u32 = libc::READ_IMPLIES_EXEC as u32;
     let personality = fs::read_to_string(proc::path(tid, "personality")).unwrap_or_default();
     let personality = u32::from_str_radix(personality.trim(), 16).unwrap_or(0);
     let status = proc::Fields::of(tid);

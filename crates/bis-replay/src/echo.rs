@@ -117,7 +117,7 @@ impl State {
             return Ok(Part::Memory(bytes.to_vec()));
         }
         if self.spill.is_none() {
-            self.spill = Some((nameless_file()?, 0));
+            self.spill = Some((tempfile::tempfile()?, 0));
         }
         let (file, end) = self.spill.as_mut().expect("was just made");
         let offset = *end;
@@ -180,23 +180,6 @@ impl State {
             }
         }
     }
-}
-
-/// A temporary file whose name is gone already.
-fn nameless_file() -> io::Result<File> {
-    let folder = std::env::temp_dir();
-    for number in 0u32.. {
-        let path = folder.join(format!("bis-replay-{}-{number}", std::process::id()));
-        match File::options().read(true).write(true).create_new(true).open(&path) {
-            Ok(file) => {
-                std::fs::remove_file(&path)?;
-                return Ok(file);
-            }
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 1000 => {}
-            Err(error) => return Err(error),
-        }
-    }
-    unreachable!("the loop ends at 1000 names")
 }
 
 impl Echo {

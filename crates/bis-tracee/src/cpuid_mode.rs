@@ -14,9 +14,6 @@ use std::{mem, ptr, sync::OnceLock};
 const ARCH_GET_CPUID: i64 = 0x1011;
 const ARCH_SET_CPUID: i64 = 0x1012;
 
-/// si_code of a general protection fault.
-const SI_KERNEL: i32 = 0x80;
-
 /// The handler of SIGSEGV before ours: the standard library's, which knows stack overflows.
 static BEFORE: OnceLock<Option<libc::sigaction>> = OnceLock::new();
 
@@ -46,7 +43,7 @@ extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context:
         let errno = *libc::__errno_location();
         let ours = &mut *context.cast::<libc::ucontext_t>();
         let at = *register(ours, libc::REG_RIP);
-        let is_cpuid = (*info).si_code == SI_KERNEL
+        let is_cpuid = (*info).si_code == libc::SI_KERNEL
             && is_faulting()
             && ptr::read_unaligned(at as *const [u8; 2]) == [0x0f, 0xa2];
         if is_cpuid && set_faulting(false) {

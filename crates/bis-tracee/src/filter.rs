@@ -12,6 +12,8 @@
 //! A 32-bit call (`int 0x80`) out of a 64-bit program has numbers of another table, and would be taken for
 //! another call. Recorded and replayed it fails with ENOSYS, without a stop: the same both times.
 
+use std::mem;
+
 use bis_agent::{PARK_END, UNTRACED_SYSCALL_END, hooks};
 use bis_syscalls::own;
 
@@ -42,24 +44,21 @@ pub enum Mode {
     Replay,
 }
 
-const LOAD_WORD: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS
-const JUMP_EQUAL: u16 = 0x15; // BPF_JMP | BPF_JEQ | BPF_K
-const RETURN: u16 = 0x06; // BPF_RET | BPF_K
+const LOAD_WORD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+const JUMP_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 
-/// SECCOMP_RET_TRACE and SECCOMP_RET_ALLOW (`include/uapi/linux/seccomp.h`).
-const TRACE: u32 = 0x7ff0_0000;
-const ALLOW: u32 = 0x7fff_0000;
-/// SECCOMP_RET_ERRNO with ENOSYS.
-const NO_SUCH_CALL: u32 = 0x0005_0000 | 38;
+const TRACE: u32 = libc::SECCOMP_RET_TRACE;
+const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
+const NO_SUCH_CALL: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned();
 
-/// Offsets in `struct seccomp_data`.
-const NR: u32 = 0;
-const ARCH: u32 = 4;
-const IP_LOW: u32 = 8;
-const IP_HIGH: u32 = 12;
+const NR: u32 = mem::offset_of!(libc::seccomp_data, nr) as u32;
+const ARCH: u32 = mem::offset_of!(libc::seccomp_data, arch) as u32;
+const IP_LOW: u32 = mem::offset_of!(libc::seccomp_data, instruction_pointer) as u32;
+const IP_HIGH: u32 = IP_LOW + 4;
 
-const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
-const NR_PAUSE: u32 = 34;
+const AUDIT_ARCH_X86_64: u32 = linux_raw_sys::ptrace::AUDIT_ARCH_X86_64;
+const NR_PAUSE: u32 = libc::SYS_pause as u32;
 
 fn load(k: u32) -> Instruction {
     Instruction { code: LOAD_WORD, jump_true: 0, jump_false: 0, k }

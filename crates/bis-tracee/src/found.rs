@@ -442,7 +442,7 @@ fn make_page(slot: &mut Option<Stopped>) -> Result<Addr, TraceeError> {
 /// under the filter. The address that the kernel clears at its end.
 fn bind(slot: &mut Option<Stopped>, memory: &Memory, page: Addr) -> Result<Addr, TraceeError> {
     const RSEQ_FLAG_UNREGISTER: u64 = 1;
-    const ADDR_NO_RANDOMIZE: u64 = 0x4_0000;
+    const ADDR_NO_RANDOMIZE: u64 = libc::ADDR_NO_RANDOMIZE as u64;
     const ASK: u64 = 0xffff_ffff;
     const EACCES: i64 = -(libc::EACCES as i64);
     let tid = slot.as_ref().map(Stopped::tid).expect("a stopped task");

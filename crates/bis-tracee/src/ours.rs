@@ -34,9 +34,6 @@ fn caught() -> impl Iterator<Item = i32> {
     (1..32).chain(libc::SIGRTMIN()..=libc::SIGRTMAX()).filter(|signal| !LEFT.contains(signal))
 }
 
-/// si_code of the signal of a timer: ours are those of [`KickTimer`].
-const SI_TIMER: i32 = -2;
-
 /// Signal, si_code and si_pid, as the handler writes them.
 const RECORD_BYTES: usize = 12;
 
@@ -80,7 +77,7 @@ extern "C" fn came(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void
             libc::sigaction(signal, action, ptr::null_mut());
             return;
         }
-        if signal == kick_signal() && code == SI_TIMER {
+        if signal == kick_signal() && code == libc::SI_TIMER {
             return;
         }
         // From ourselves: an abort, which comes again with the default action; a file that has become too

@@ -7,9 +7,6 @@ use bis_trace::types::{Addr, Signal, Tid};
 
 use crate::{error::Result, memory::Memory, proc::Fields};
 
-/// si_code of the signal of a timer_create.
-const SI_TIMER: i32 = -2;
-
 pub const SIGKILL: Signal = Signal(9);
 pub const SIGSEGV: Signal = Signal(11);
 
@@ -89,13 +86,13 @@ impl SigInfo {
 
     /// Did a timer send it (timer_create, setitimer, alarm)?
     pub fn is_of_timer(&self) -> bool {
-        const SI_KERNEL: i32 = 0x80;
-        [14, 26, 27].contains(&self.signal().0) && self.code() == SI_KERNEL || self.code() == SI_TIMER
+        [14, 26, 27].contains(&self.signal().0) && self.code() == libc::SI_KERNEL
+            || self.code() == libc::SI_TIMER
     }
 
     /// si_timerid and si_sigval, for signals of a timer_create: the kernel queues only one of each.
     fn timer(&self) -> Option<(i32, u64)> {
-        (self.code() == SI_TIMER).then(|| (self.int(16), self.value()))
+        (self.code() == libc::SI_TIMER).then(|| (self.int(16), self.value()))
     }
 
     /// Would the kernel not queue the one while the other waits? So it is for two of a classic signal, and
@@ -132,9 +129,7 @@ impl SigInfo {
     /// Was it a debug exception? The kernel tells by the code whether it was a breakpoint of a debug register
     /// (TRAP_HWBKPT) or something else, but not reliably: at times TRAP_BRKPT comes for such a one.
     pub fn is_debug_exception(&self) -> bool {
-        const TRAP_BRKPT: i32 = 1;
-        const TRAP_HWBKPT: i32 = 4;
-        self.signal() == Signal::TRAP && (TRAP_BRKPT..=TRAP_HWBKPT).contains(&self.code())
+        self.signal() == Signal::TRAP && (libc::TRAP_BRKPT..=libc::TRAP_HWBKPT).contains(&self.code())
     }
 
     /// Was it an `int3`?
@@ -272,21 +267,23 @@ mod tests {
 
     #[test]
     fn the_kernel_queues_one_of_a_classic_signal_and_one_of_a_timer() {
-        const SI_QUEUE: i32 = -1;
         let once = |a: SigInfo, b: SigInfo| a.is_queued_once_with(&b);
-        assert!(once(info(10, SI_QUEUE, 1, 0, 2), info(10, 0, 3, 0, 4)));
+        assert!(once(info(10, libc::SI_QUEUE, 1, 0, 2), info(10, 0, 3, 0, 4)));
         assert!(!once(info(10, 0, 1, 0, 0), info(12, 0, 1, 0, 0)));
-        assert!(!once(info(40, SI_QUEUE, 1, 0, 2), info(40, SI_QUEUE, 1, 0, 2)));
-        assert!(once(info(40, SI_TIMER, 1, 0, 2), info(40, SI_TIMER, 1, 7, 2)));
-        assert!(!once(info(40, SI_TIMER, 1, 0, 2), info(40, SI_TIMER, 2, 0, 2)));
-        assert!(!once(info(40, SI_TIMER, 1, 0, 2), info(40, SI_QUEUE, 1, 0, 2)));
+        assert!(!once(info(40, libc::SI_QUEUE, 1, 0, 2), info(40, libc::SI_QUEUE, 1, 0, 2)));
+        assert!(once(info(40, libc::SI_TIMER, 1, 0, 2), info(40, libc::SI_TIMER, 1, 7, 2)));
+        assert!(!once(info(40, libc::SI_TIMER, 1, 0, 2), info(40, libc::SI_TIMER, 2, 0, 2)));
+        assert!(!once(info(40, libc::SI_TIMER, 1, 0, 2), info(40, libc::SI_QUEUE, 1, 0, 2)));
     }
 
     #[test]
     fn what_runs_out_while_its_signal_waits_is_an_overrun() {
-        let waits = info(40, SI_TIMER, 1, 3, 2);
-        assert_eq!(waits.with_overruns_of(&info(40, SI_TIMER, 1, 5, 2)), info(40, SI_TIMER, 1, 9, 2));
-        let full = info(40, SI_TIMER, 1, i32::MAX, 2);
+        let waits = info(40, libc::SI_TIMER, 1, 3, 2);
+        assert_eq!(
+            waits.with_overruns_of(&info(40, libc::SI_TIMER, 1, 5, 2)),
+            info(40, libc::SI_TIMER, 1, 9, 2)
+        );
+        let full = info(40, libc::SI_TIMER, 1, i32::MAX, 2);
         assert_eq!(full.with_overruns_of(&waits), full);
         let sent = info(10, 0, 1, 0, 0);
         assert_eq!(sent.with_overruns_of(&info(10, 0, 2, 0, 0)), sent);

@@ -18,10 +18,10 @@ use crate::error::{Result, TraceeError};
 const _: () = assert!(mem::size_of::<Registers>() == mem::size_of::<libc::user_regs_struct>());
 
 /// The note type of the extended state in PTRACE_GETREGSET (`include/uapi/linux/elf.h`).
-const NT_X86_XSTATE: usize = 0x202;
+const NT_X86_XSTATE: usize = linux_raw_sys::elf_uapi::NT_X86_XSTATE as usize;
 
 /// The same of what FXSAVE saves: the legacy part.
-const NT_PRFPREG: usize = 2;
+const NT_PRFPREG: usize = linux_raw_sys::elf_uapi::NT_PRFPREG as usize;
 
 /// The legacy part of the extended state, and the header behind it, bytes; x87 and SSE in the header's first
 /// byte.
@@ -225,7 +225,7 @@ pub fn event_message(tid: Tid) -> Result<u64> {
 
 /// The option of prctl that says which address the kernel clears at the caller's end
 /// (`include/uapi/linux/prctl.h`).
-pub const PR_GET_TID_ADDRESS: u64 = 40;
+pub const PR_GET_TID_ADDRESS: u64 = linux_raw_sys::prctl::PR_GET_TID_ADDRESS as u64;
 
 /// Does the kernel answer it?
 pub fn tells_tid_address() -> bool {
@@ -253,7 +253,6 @@ pub struct Rseq {
 /// The restartable sequences of a stopped thread. None: it has none, or the kernel (before 5.13) does not
 /// tell.
 pub fn rseq_of(tid: Tid) -> Option<Rseq> {
-    const PTRACE_GET_RSEQ_CONFIGURATION: libc::c_uint = 0x420f;
     #[repr(C)]
     struct Configuration {
         addr: u64,
@@ -264,7 +263,8 @@ pub fn rseq_of(tid: Tid) -> Option<Rseq> {
     }
     let mut told = Configuration { addr: 0, len: 0, signature: 0, flags: 0, unused: 0 };
     let len = mem::size_of::<Configuration>();
-    with_data("ask for restartable sequences", PTRACE_GET_RSEQ_CONFIGURATION, tid, len, &mut told).ok()?;
+    with_data("ask for restartable sequences", libc::PTRACE_GET_RSEQ_CONFIGURATION, tid, len, &mut told)
+        .ok()?;
     (told.addr != 0).then_some(Rseq { addr: Addr(told.addr), len: told.len, signature: told.signature })
 }
 

@@ -17,15 +17,15 @@ use crate::{
     task::{ForkChild, InCall, Task, Traits, stack_pointer},
 };
 
-const CLONE_VM: u64 = 0x100;
-const CLONE_FILES: u64 = 0x400;
-const CLONE_PIDFD: u64 = 0x1000;
-pub const CLONE_VFORK: u64 = 0x4000;
-const CLONE_THREAD: u64 = 0x1_0000;
-const CLONE_PARENT_SETTID: u64 = 0x10_0000;
-const CLONE_CHILD_CLEARTID: u64 = 0x20_0000;
-const CLONE_NEWPID: u64 = 0x2000_0000;
-const CLONE_CHILD_SETTID: u64 = 0x100_0000;
+const CLONE_VM: u64 = libc::CLONE_VM as u64;
+const CLONE_FILES: u64 = libc::CLONE_FILES as u64;
+const CLONE_PIDFD: u64 = libc::CLONE_PIDFD as u64;
+pub const CLONE_VFORK: u64 = libc::CLONE_VFORK as u64;
+const CLONE_THREAD: u64 = libc::CLONE_THREAD as u64;
+const CLONE_PARENT_SETTID: u64 = libc::CLONE_PARENT_SETTID as u64;
+const CLONE_CHILD_CLEARTID: u64 = libc::CLONE_CHILD_CLEARTID as u64;
+const CLONE_NEWPID: u64 = libc::CLONE_NEWPID as u64;
+const CLONE_CHILD_SETTID: u64 = libc::CLONE_CHILD_SETTID as u64;
 
 /// The arguments of clone and its relatives, whichever was called.
 #[derive(Clone, Copy, Debug, Default)]

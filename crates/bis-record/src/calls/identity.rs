@@ -16,12 +16,12 @@ use crate::{
 };
 
 /// The child would be invisible to its tracer.
-const CLONE_UNTRACED: u64 = 0x80_0000;
+const CLONE_UNTRACED: u64 = libc::CLONE_UNTRACED as u64;
 
 /// The personality that only asks.
 const QUERY: u32 = u32::MAX;
 const NO_RANDOMIZE: u64 = 0x4_0000;
-const READ_IMPLIES_EXEC: u32 = 0x40_0000;
+const READ_IMPLIES_EXEC: u32 = libc::READ_IMPLIES_EXEC as u32;
 
 /// The personality that bis was started with.
 fn own_personality() -> u64 {

@@ -16,7 +16,7 @@ use crate::{
     space::{content, open_mapped, own_pages},
 };
 
-const PROT_WRITE: u32 = 2;
+const PROT_WRITE: u32 = libc::PROT_WRITE as u32;
 
 impl Domain {
     /// Adds a mapping to the outcome that builds the address space, but for the main thread's stack, of which

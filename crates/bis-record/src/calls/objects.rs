@@ -51,8 +51,8 @@ pub fn is_cloning(request: u32) -> bool {
     matches!(request, FICLONE | FICLONERANGE)
 }
 
-const FICLONE: u32 = 0x4004_9409;
-const FICLONERANGE: u32 = 0x4020_940d;
+const FICLONE: u32 = libc::FICLONE as u32;
+const FICLONERANGE: u32 = libc::FICLONERANGE as u32;
 
 fn key_at(path: &Path) -> Option<Key> {
     fs::metadata(path).ok().map(|meta| (meta.st_dev(), meta.st_ino()))
@@ -434,7 +434,7 @@ impl Domain {
 
     /// The existing object that a call at its entry is going to touch, if any.
     pub fn touched_object(&self, tid: Tid, touches: Touches, call: &Call) -> Option<ObjectId> {
-        const MAP_ANONYMOUS: u64 = 0x20;
+        const MAP_ANONYMOUS: u64 = libc::MAP_ANONYMOUS as u64;
         if self.session.registry.is_empty() {
             return None;
         }

@@ -75,7 +75,7 @@ fn own_no_new_privs() -> bool {
 
 /// Has the task CAP_SYS_ADMIN?
 fn is_admin(tid: Tid) -> bool {
-    const CAP_SYS_ADMIN: u32 = 21;
+    const CAP_SYS_ADMIN: u32 = linux_raw_sys::general::CAP_SYS_ADMIN;
     let effective = Fields::of(tid).and_then(|status| status.number("CapEff", 16));
     effective.is_some_and(|caps| caps >> CAP_SYS_ADMIN & 1 != 0)
 }

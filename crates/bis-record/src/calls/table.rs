@@ -125,7 +125,7 @@ pub fn steps(handler: Handler) -> Steps {
     }
 }
 
-const CLONE_VFORK: u64 = 0x4000;
+const CLONE_VFORK: u64 = libc::CLONE_VFORK as u64;
 
 /// What the recorder learns from a call whose plan says all that it does to the program's memory: at its
 /// exit, whether it has succeeded or not.

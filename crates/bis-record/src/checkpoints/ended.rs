@@ -26,8 +26,7 @@ use crate::{
     task::{Handle, Task},
 };
 
-const FUTEX_WAKE: u64 = 1;
-const FUTEX_WAITERS: u32 = 0x8000_0000;
+const FUTEX_WAKE: u64 = libc::FUTEX_WAKE as u64;
 
 impl Domain {
     /// What calls come to that end threads, or concern threads that have ended for others.
@@ -72,8 +71,9 @@ impl Domain {
         self.ask_robust_list(tid);
         let robust = self.orphaned_futexes(tid);
         let cleared = self.cleared_word(tid);
-        let had_waiters =
-            |write: &MemWrite| self.memory.read_u32(write.addr).is_ok_and(|value| value & FUTEX_WAITERS != 0);
+        let had_waiters = |write: &MemWrite| {
+            self.memory.read_u32(write.addr).is_ok_and(|value| value & libc::FUTEX_WAITERS != 0)
+        };
         let mut wakes: Vec<Addr> =
             robust.iter().filter(|write| had_waiters(write)).map(|write| write.addr).collect();
         wakes.extend(cleared.iter().map(|write| write.addr));

@@ -19,7 +19,7 @@ use crate::space::open_mapped;
 const SUMMED_MAX: u64 = 16 << 20;
 const PIECE: usize = 1 << 20;
 
-const PROT_WRITE: u32 = 2;
+const PROT_WRITE: u32 = libc::PROT_WRITE as u32;
 
 /// (device, inode).
 type FileKey = (u64, u64);
@@ -110,7 +110,7 @@ impl KeptFile {
 }
 
 fn is_in_memory(file: &File) -> bool {
-    const TMPFS_MAGIC: i64 = 0x0102_1994;
+    const TMPFS_MAGIC: i64 = libc::TMPFS_MAGIC;
     fstatfs(file).is_ok_and(|found| found.f_type == TMPFS_MAGIC)
 }
 

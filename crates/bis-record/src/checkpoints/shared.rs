@@ -31,8 +31,8 @@ use crate::{
     task::InCall,
 };
 
-const PROT_READ: u32 = 1;
-const PROT_WRITE: u32 = 2;
+const PROT_READ: u32 = libc::PROT_READ as u32;
+const PROT_WRITE: u32 = libc::PROT_WRITE as u32;
 
 /// Bytes that are copied, or compared, in one go.
 const PIECE: usize = 1 << 20;

@@ -64,8 +64,8 @@ const RETURNS_MAX: u32 = 8;
 
 /// Does this call make a second task in the same address space, which runs beside its maker?
 fn makes_thread(call: &Call, memory: &bis_tracee::Memory) -> bool {
-    const CLONE_VM: u64 = 0x100;
-    const CLONE_VFORK: u64 = 0x4000;
+    const CLONE_VM: u64 = libc::CLONE_VM as u64;
+    const CLONE_VFORK: u64 = libc::CLONE_VFORK as u64;
     let flags = match call.nr.cast_signed() {
         libc::SYS_clone => call.args[0],
         libc::SYS_clone3 => memory.read_u64(Addr(call.args[0])).unwrap_or(0),

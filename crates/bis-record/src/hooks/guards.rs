@@ -30,7 +30,7 @@ const GUARDS_MAX: usize = 64;
 const INSN_MAX: u64 = 15;
 
 /// The code of a SIGSEGV for what is mapped, but not for this.
-const SEGV_ACCERR: i32 = 2;
+const SEGV_ACCERR: i32 = linux_raw_sys::general::SEGV_ACCERR as i32;
 
 impl Domain {
     /// Guards the pages of these places. False: that cannot be done.

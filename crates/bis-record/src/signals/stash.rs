@@ -13,9 +13,6 @@ use crate::{
     task::Handle,
 };
 
-/// si_code of a signal with a value (sigqueue).
-const SI_QUEUE: i32 = -1;
-
 impl Domain {
     /// Keeps a signal until there is a place for it. While one waits here, the kernel queues the next: of a
     /// timer that would be one after another, and the task would never be done with them.
@@ -88,7 +85,7 @@ impl Domain {
     /// Is it the signal that we sent ourselves to bring a task to a signal stop? Where as many wait as may
     /// (RLIMIT_SIGPENDING), the kernel sends it all the same, but forgets what was to be told with it.
     pub fn is_carrier(&self, tid: Tid, info: &SigInfo) -> bool {
-        let is_ours = info.code() == SI_QUEUE && info.value() == sys::carried_value();
+        let is_ours = info.code() == libc::SI_QUEUE && info.value() == sys::carried_value();
         let carries = self.tasks.get(&tid).and_then(|task| task.carries);
         is_ours || carries == Some(info.signal()) && info.is_bare()
     }

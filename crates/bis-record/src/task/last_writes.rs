@@ -45,9 +45,6 @@ impl Domain {
 
     /// The robust futexes. Only while the task's memory is there.
     pub fn orphaned_futexes(&self, tid: Tid) -> Vec<MemWrite> {
-        const FUTEX_WAITERS: u32 = 0x8000_0000;
-        const FUTEX_OWNER_DIED: u32 = 0x4000_0000;
-        const FUTEX_TID_MASK: u32 = 0x3fff_ffff;
         /// ROBUST_LIST_LIMIT.
         const ENTRIES_MAX: usize = 2048;
         let Some(task) = self.tasks.get(&tid) else { return Vec::new() };
@@ -65,9 +62,9 @@ impl Domain {
             for entry in entries.into_iter().filter(|entry| *entry != 0) {
                 let addr = (entry & !1).wrapping_add(offset);
                 if let Ok(value) = self.memory.read_u32(Addr(addr))
-                    && value & FUTEX_TID_MASK == name.0.cast_unsigned()
+                    && value & libc::FUTEX_TID_MASK == name.0.cast_unsigned()
                 {
-                    let value = value & FUTEX_WAITERS | FUTEX_OWNER_DIED;
+                    let value = value & libc::FUTEX_WAITERS | libc::FUTEX_OWNER_DIED;
                     writes.push(MemWrite { addr: Addr(addr), data: value.to_le_bytes().to_vec() });
                 }
             }

@@ -11,8 +11,8 @@ use super::{
 use crate::{calls::fork::CLONE_VFORK, domain::Domain, error::Result, task::InCall};
 
 pub const EVENT_VFORK_DONE: i32 = 5;
-const CLONE_UNTRACED: u64 = 0x80_0000;
-const CLONE_PTRACE: u64 = 0x2000;
+const CLONE_UNTRACED: u64 = libc::CLONE_UNTRACED as u64;
+const CLONE_PTRACE: u64 = libc::CLONE_PTRACE as u64;
 const CLONE_SIGNAL: u64 = 0xff;
 
 impl Domain {

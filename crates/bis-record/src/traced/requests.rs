@@ -28,13 +28,13 @@ const SIGINFO_LEN: usize = 128;
 /// Of the extended state, what FXSAVE knows.
 const FPREGS_LEN: usize = 512;
 
-const NT_PRSTATUS: u64 = 1;
-const NT_PRFPREG: u64 = 2;
-const NT_X86_XSTATE: u64 = 0x202;
+const NT_PRSTATUS: u64 = linux_raw_sys::elf_uapi::NT_PRSTATUS as u64;
+const NT_PRFPREG: u64 = linux_raw_sys::elf_uapi::NT_PRFPREG as u64;
+const NT_X86_XSTATE: u64 = linux_raw_sys::elf_uapi::NT_X86_XSTATE as u64;
 
 /// PTRACE_SETOPTIONS, as kernels before 2.4.6 knew it.
-const PTRACE_OLDSETOPTIONS: u32 = 21;
-const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
+const PTRACE_OLDSETOPTIONS: u32 = linux_raw_sys::ptrace::PTRACE_OLDSETOPTIONS;
+const AUDIT_ARCH_X86_64: u32 = linux_raw_sys::ptrace::AUDIT_ARCH_X86_64;
 
 /// PTRACE_O_* that are served.
 const OPTIONS: u64 = 0xff | 0x10_0000;

@@ -19,9 +19,6 @@ use crate::{calls::is_vsyscall, domain::Domain, error::Result};
 
 pub const EVENT_SECCOMP: i32 = 7;
 pub const O_TRACESECCOMP: i32 = 1 << EVENT_SECCOMP;
-/// si_code of a trap behind a call, which need not have been made. (With PTRACE_SYSEMU_SINGLESTEP there is
-/// none.)
-const TRAP_BRKPT: i32 = 1;
 
 /// What becomes of something that a tracer is to hear of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -261,11 +258,11 @@ impl Domain {
         let skipped = self.session.traced.with_live(tid, |it| (take(&mut it.is_behind_skipped), it.mode));
         match info.code() {
             TRAP_TRACE => {}
-            TRAP_BRKPT if skipped == Some((true, Mode::EmulateStep)) => {
+            libc::TRAP_BRKPT if skipped == Some((true, Mode::EmulateStep)) => {
                 self.task(tid)?.standing.go_on();
                 return Ok(true);
             }
-            TRAP_BRKPT if matches!(skipped, Some((true, _))) => {}
+            libc::TRAP_BRKPT if matches!(skipped, Some((true, _))) => {}
             _ => return Ok(false),
         }
         self.task(tid)?.standing.set_midway(true);

@@ -15,7 +15,7 @@ use crate::{
     error::Result,
 };
 
-const WNOHANG: u32 = 1;
+const WNOHANG: u32 = libc::WNOHANG as u32;
 const CHILD: i64 = -(libc::ECHILD as i64);
 /// What a `pause` is interrupted with, and what a wait is.
 const RESTARTNOHAND: i64 = -514;

@@ -10,8 +10,8 @@ use crate::{
     task::{Handle, Task},
 };
 
-const WNOWAIT: u32 = 0x0100_0000;
-const WEXITED: u32 = 4;
+const WNOWAIT: u32 = libc::WNOWAIT as u32;
+const WEXITED: u32 = libc::WEXITED as u32;
 
 /// Of whom a wait wants to hear.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

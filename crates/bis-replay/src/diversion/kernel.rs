@@ -17,14 +17,14 @@ const PIECES_MAX: u64 = 1024;
 
 /// futex(2): what is asked, without the flags.
 const FUTEX_COMMAND: u64 = 0x7f;
-const FUTEX_WAIT: u64 = 0;
-const FUTEX_WAKE: u64 = 1;
-const FUTEX_REQUEUE: u64 = 3;
-const FUTEX_CMP_REQUEUE: u64 = 4;
-const FUTEX_LOCK_PI: u64 = 6;
-const FUTEX_WAIT_BITSET: u64 = 9;
-const FUTEX_WAKE_BITSET: u64 = 10;
-const FUTEX_LOCK_PI2: u64 = 13;
+const FUTEX_WAIT: u64 = libc::FUTEX_WAIT as u64;
+const FUTEX_WAKE: u64 = libc::FUTEX_WAKE as u64;
+const FUTEX_REQUEUE: u64 = libc::FUTEX_REQUEUE as u64;
+const FUTEX_CMP_REQUEUE: u64 = libc::FUTEX_CMP_REQUEUE as u64;
+const FUTEX_LOCK_PI: u64 = libc::FUTEX_LOCK_PI as u64;
+const FUTEX_WAIT_BITSET: u64 = libc::FUTEX_WAIT_BITSET as u64;
+const FUTEX_WAKE_BITSET: u64 = libc::FUTEX_WAKE_BITSET as u64;
+const FUTEX_LOCK_PI2: u64 = libc::FUTEX_LOCK_PI2 as u64;
 
 /// What becomes of a system call.
 pub(super) enum Answer {
@@ -191,11 +191,9 @@ impl Kernel {
         if signal == 0 {
             return Answer::Result(0);
         }
-        /// si_code of a signal that a thread was sent.
-        const SI_TKILL: i32 = -6;
         let mut info = [0; 128];
         info[0] = signal;
-        info[8..12].copy_from_slice(&SI_TKILL.to_le_bytes());
+        info[8..12].copy_from_slice(&libc::SI_TKILL.to_le_bytes());
         info[16..20].copy_from_slice(&self.pid.0.to_le_bytes());
         Answer::Signal(SigInfo(info))
     }

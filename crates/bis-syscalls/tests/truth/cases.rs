@@ -17,13 +17,13 @@ pub fn run(c: &mut Checked) {
 }
 
 fn files(c: &mut Checked) {
-    let dir = std::env::temp_dir().join(format!("bis-truth-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
     let path = dir.join("file");
     std::fs::write(&path, b"some bytes of a file").unwrap();
     std::os::unix::fs::symlink("somewhere", dir.join("link")).unwrap();
     let file = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
-    let folder = std::fs::File::open(&dir).unwrap();
+    let folder = std::fs::File::open(dir).unwrap();
     let (name, link) = (path.to_str().unwrap(), dir.join("link").to_str().unwrap().to_owned());
     let f = fd(&file);
     let here = (-100_i64).cast_unsigned();
@@ -63,7 +63,6 @@ fn files(c: &mut Checked) {
     c.call(SYS_getxattr, Errno(ENODATA), |a| [a.text(name), a.text("user.none"), a.room(9), 9, 0, 0]);
     c.call(SYS_listxattr, Success, |a| [a.text(name), a.room(400), 400, 0, 0, 0]);
     c.call(SYS_cachestat, Success, |a| [f, a.words(&[0, 4096]), a.room(40), 0, 0, 0]);
-    std::fs::remove_dir_all(dir).unwrap();
 }
 
 pub fn memory_file() -> u64 {

@@ -2,21 +2,20 @@
 
 use std::{
     io,
-    os::{fd::RawFd, unix::ffi::OsStrExt},
+    os::fd::{OwnedFd, RawFd},
     path::Path,
     ptr,
 };
 
 use bis_trace::types::{Fd, PAGE_LEN, Tid};
+use rustix::{
+    fs::{MemfdFlags, PROC_SUPER_MAGIC, memfd_create, statfs},
+    process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open},
+};
 
 /// An anonymous file in memory, close-on-exec.
-pub fn memfd(name: &std::ffi::CStr) -> io::Result<std::os::fd::OwnedFd> {
-    use std::os::fd::FromRawFd;
-    // SAFETY: `name` is a valid C string; the descriptor returned is new and ours.
-    unsafe {
-        let fd = libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC);
-        if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(std::os::fd::OwnedFd::from_raw_fd(fd)) }
-    }
+pub fn memfd(name: &std::ffi::CStr) -> io::Result<OwnedFd> {
+    Ok(memfd_create(name, MemfdFlags::CLOEXEC)?)
 }
 
 /// A descriptor of ours for what a process's descriptor `fd` means: the same open file, with the same
@@ -25,17 +24,9 @@ pub fn memfd(name: &std::ffi::CStr) -> io::Result<std::os::fd::OwnedFd> {
 /// # Errors
 /// Where there is no such process or descriptor, it is not ours to trace, or the kernel is older than 5.6.
 pub fn take_fd(pid: Tid, fd: Fd) -> io::Result<std::fs::File> {
-    use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-    let opened = |value: libc::c_long| match i32::try_from(value) {
-        // SAFETY: the kernel has just made it; nobody else knows it.
-        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
-        _ => Err(io::Error::last_os_error()),
-    };
-    // SAFETY: plain numbers.
-    let process = opened(unsafe { libc::syscall(libc::SYS_pidfd_open, pid.0, 0) })?;
-    // SAFETY: plain numbers.
-    let taken = opened(unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd.0, 0) })?;
-    Ok(taken.into())
+    let pid = Pid::from_raw(pid.0).ok_or(io::ErrorKind::NotFound)?;
+    let process = pidfd_open(pid, PidfdFlags::empty())?;
+    Ok(pidfd_getfd(process, fd.0, PidfdGetfdFlags::empty())?.into())
 }
 
 /// The open file behind our own descriptor `fd`, which somebody else has given us, as a descriptor of its
@@ -73,12 +64,10 @@ pub fn clone_range(
     at: u64,
 ) -> io::Result<()> {
     use std::os::fd::AsRawFd;
-    /// `_IOW(0x94, 13, struct file_clone_range)` (`include/uapi/linux/fs.h`).
-    const FICLONERANGE: libc::c_ulong = 0x4020_940d;
     // `struct file_clone_range`: the source's descriptor, its offset, the length, the offset to go to.
     let range = [i64::from(from.as_raw_fd()).cast_unsigned(), offset, len, at];
     // SAFETY: the kernel reads `range`, which lives during the call.
-    let done = unsafe { libc::ioctl(to.as_raw_fd(), FICLONERANGE, &raw const range) };
+    let done = unsafe { libc::ioctl(to.as_raw_fd(), libc::FICLONERANGE, &raw const range) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -87,7 +76,7 @@ pub fn clone_range(
 #[must_use]
 pub fn is_at_rest(file: &std::fs::File) -> bool {
     use std::os::fd::AsRawFd;
-    const F_SETSIG: i32 = 10;
+    const F_SETSIG: i32 = linux_raw_sys::general::F_SETSIG as i32;
     let fd = file.as_raw_fd();
     // SAFETY: fcntl on a descriptor of ours, with numbers. Who opens the file for writing while the lease is
     // there waits until it is not, and we are told by a signal that means nothing to us.
@@ -100,13 +89,7 @@ pub fn is_at_rest(file: &std::fs::File) -> bool {
 
 /// Is this a file of a /proc, wherever that is mounted?
 pub fn is_on_procfs(path: &Path) -> bool {
-    let Ok(path) = std::ffi::CString::new(path.as_os_str().as_bytes()) else { return false };
-    // SAFETY: an all-zero statfs is valid; the kernel fills it, and reads a string.
-    let (found, fs) = unsafe {
-        let mut fs: libc::statfs = std::mem::zeroed();
-        (libc::statfs(path.as_ptr(), &raw mut fs), fs)
-    };
-    found == 0 && fs.f_type == libc::PROC_SUPER_MAGIC
+    statfs(path).is_ok_and(|fs| fs.f_type == PROC_SUPER_MAGIC)
 }
 
 /// Do descriptor `fd` of task `tid` and our own descriptor `ours` name the same open file? Errors where the

@@ -93,9 +93,9 @@ impl Event {
             kind: i32,
             tid: i32,
         }
-        const F_SETSIG: i32 = 10;
-        const F_SETOWN_EX: i32 = 15;
-        const F_OWNER_TID: i32 = 0;
+        const F_SETSIG: i32 = linux_raw_sys::general::F_SETSIG as i32;
+        const F_SETOWN_EX: i32 = linux_raw_sys::general::F_SETOWN_EX as i32;
+        const F_OWNER_TID: i32 = linux_raw_sys::general::F_OWNER_TID as i32;
         let owner = Owner { kind: F_OWNER_TID, tid: tid.0 };
         let fd = self.0.as_raw_fd();
         // SAFETY: the kernel reads one `struct f_owner_ex`; the rest are numbers.

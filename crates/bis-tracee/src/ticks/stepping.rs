@@ -32,9 +32,6 @@ use crate::{
 /// More conditional branches than one is ever stopped too late.
 pub const SKID_MAX: u64 = 100;
 
-/// What the kernel says of the trap behind a single step.
-const TRAP_TRACE: i32 = 2;
-
 const TRAP: u64 = 1 << (Signal::TRAP.0 - 1);
 
 #[derive(Clone, Debug, Default)]
@@ -179,7 +176,7 @@ impl TickSource for Stepping {
         if let Some(info) = info.filter(SigInfo::is_debug_exception) {
             self.restore(stopped)?;
             let is_done = match self.step {
-                Step::One { rip, .. } => info.code() == TRAP_TRACE || stopped.regs()?.rip != rip,
+                Step::One { rip, .. } => info.code() == libc::TRAP_TRACE || stopped.regs()?.rip != rip,
                 Step::Behind { end } => stopped.regs()?.rip == end,
                 Step::Told => true,
                 Step::None | Step::Entry | Step::Exit => false,
