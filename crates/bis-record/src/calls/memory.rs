@@ -30,19 +30,19 @@ use crate::{
     task::InCall,
 };
 
-const MAP_SHARED: u64 = 1;
-const MAP_SHARED_VALIDATE: u64 = 3;
-const MAP_TYPE: u64 = 0xf;
-pub(super) const MAP_FIXED: u64 = 0x10;
-const MAP_ANONYMOUS: u64 = 0x20;
-const MAP_GROWSDOWN: u64 = 0x100;
-pub(super) const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
+const MAP_SHARED: u64 = libc::MAP_SHARED as u64;
+const MAP_SHARED_VALIDATE: u64 = libc::MAP_SHARED_VALIDATE as u64;
+const MAP_TYPE: u64 = libc::MAP_TYPE as u64;
+pub(super) const MAP_FIXED: u64 = libc::MAP_FIXED as u64;
+const MAP_ANONYMOUS: u64 = libc::MAP_ANONYMOUS as u64;
+const MAP_GROWSDOWN: u64 = libc::MAP_GROWSDOWN as u64;
+pub(super) const MAP_FIXED_NOREPLACE: u64 = linux_raw_sys::general::MAP_FIXED_NOREPLACE as u64;
 
-const PROT_WRITE: u64 = 2;
-pub(super) const PROT_GROWSDOWN: u64 = 0x100_0000;
+const PROT_WRITE: u64 = libc::PROT_WRITE as u64;
+pub(super) const PROT_GROWSDOWN: u64 = libc::PROT_GROWSDOWN as u64;
 
-pub(super) const MADV_DONTNEED: u64 = 4;
-pub(super) const MADV_FREE: u64 = 8;
+pub(super) const MADV_DONTNEED: u64 = libc::MADV_DONTNEED as u64;
+pub(super) const MADV_FREE: u64 = libc::MADV_FREE as u64;
 
 /// The advices that change what memory shows, or what a child inherits: REMOVE, DONTFORK, DOFORK, WIPEONFORK,
 /// KEEPONFORK, DONTNEED_LOCKED, GUARD_INSTALL, GUARD_REMOVE.
@@ -55,8 +55,8 @@ pub(super) fn page_up(value: u64) -> u64 {
     value.saturating_add(4095) & !4095
 }
 
-const PROT_READ: u64 = 1;
-const PROT_EXEC: u32 = 4;
+const PROT_READ: u64 = libc::PROT_READ as u64;
+const PROT_EXEC: u32 = libc::PROT_EXEC as u32;
 
 fn prot(value: u64) -> u32 {
     u32::try_from(value & 7).unwrap_or(0)
@@ -389,7 +389,7 @@ impl Domain {
     }
 
     pub(super) fn leave_mremap(&mut self, it: &mut Exit<'_>) -> Result<()> {
-        const MREMAP_DONTUNMAP: u64 = 4;
+        const MREMAP_DONTUNMAP: u64 = libc::MREMAP_DONTUNMAP as u64;
         let [addr, old_len, new_len, flags, ..] = it.args();
         let (addr, new_addr) = (Addr(addr), Addr(it.value()));
         let (old_len, new_len) = (page_up(old_len), page_up(new_len));
