@@ -99,7 +99,19 @@ fn assert_measured(workload: &Value, subjects: &[&str], rounds: usize) {
 
 #[test]
 fn a_handful_of_workloads() {
-    let names = ["cp-a", "make-j2", "fork-exec", "true", "cpu-threads", "python", "read1", "pipe-pingpong"];
+    let names = [
+        "cp-a",
+        "make-j2",
+        "fork-exec",
+        "true",
+        "cpu-threads",
+        "python",
+        "sqlite-reads",
+        "git-clone",
+        "suite",
+        "read1",
+        "pipe-pingpong",
+    ];
     let (report, output) = report(&["--rounds", "2", "--only", &names.join(",")]);
     assert!(output.status.success(), "{}", error(&output));
     assert_eq!(report["version"], 1);

@@ -1,6 +1,7 @@
 // What the recorded traces beside it are of: small, without a libc, so that each trace has all it needs in a few kilobytes.
 // With -DBLOCKS and a file as standard input, it reads that several times: a trace of format 6. With -DMEMORY, it changes its
-// address space again and again, which hooks do.
+// address space again and again, which hooks do. With -DTEXTS, it executes itself several times, and its calls lie on many
+// pages: a trace of format 7, in which patched text is mapped.
 // build: gcc -O1 -g -static -nostdlib -fno-stack-protector -fno-asynchronous-unwind-tables -o program program.c
 #include <linux/futex.h>
 #include <linux/mman.h>
@@ -51,7 +52,35 @@ static void thread(void) {
   call(SYS_exit, 0, 0, 0, 0, 0, 0);
 }
 
-__attribute__((used, force_align_arg_pointer)) static void program(void) {
+#ifdef TEXTS
+// Forty places that make calls, on ten pages.
+asm(".globl places\n.balign 4096\nplaces:\n"
+    ".rept 40\nmov $39, %eax\nsyscall\nadd %rax, %rdi\n.balign 1024, 0x90\n.endr\n"
+    "mov %rdi, %rax\nret\n.balign 4096\n");
+extern long places(long sum);
+
+static void texts(const long *start) {
+  static const char *const again[] = {"program", "again", 0};
+  long pid = call(SYS_getpid, 0, 0, 0, 0, 0, 0), sum = places(0);
+  if (start[0] > 1) {
+    say("the same process ", sum == 40 * pid);
+    call(SYS_exit_group, 5, 0, 0, 0, 0, 0);
+  }
+  for (int i = 0; i < 4; i++) {
+    int status = 0;
+    long child = call(SYS_fork, 0, 0, 0, 0, 0, 0);
+    if (!child) call(SYS_execve, (long)"/proc/self/exe", (long)again, 0, 0, 0, 0);
+    call(SYS_wait4, child, (long)&status, 0, 0, 0, 0);
+    say("again ", status);
+  }
+}
+#endif
+
+__attribute__((used, force_align_arg_pointer)) static void program(const long *start) {
+  (void)start;
+#ifdef TEXTS
+  texts(start);
+#endif
   unsigned long random[2] = {0, 0}, digest = 0;
   call(SYS_getrandom, (long)random, sizeof random, 0, 0, 0, 0);
   say("random ", random[0] ^ random[1]);
@@ -114,4 +143,4 @@ __attribute__((used, force_align_arg_pointer)) static void program(void) {
   call(SYS_exit_group, 7, 0, 0, 0, 0, 0);
 }
 
-asm(".globl _start\n_start: call program\n");
+asm(".globl _start\n_start: mov %rsp, %rdi\ncall program\n");

@@ -1,5 +1,5 @@
 //! `git status` and `git log --stat` in a repository of 20,000 files and 500 commits, made by `git
-//! fast-import`.
+//! fast-import`; and a clone of it, by git's own protocol.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -14,7 +14,8 @@ const FILES_PER_FOLDER: u64 = 50;
 /// Files that each commit after the first changes.
 const CHANGES: u64 = 20;
 
-pub fn prepare(site: &Site) -> Result<Job> {
+/// The repository `tree`: how many commits it has.
+fn repository(site: &Site) -> Result<u64> {
     let (files, commits) = (site.size(20_000, 200), site.size(500, 5));
     let stream = site.folder.join("stream");
     history(BufWriter::new(File::create(&stream)?), files, commits).context("failed to write the history")?;
@@ -29,6 +30,23 @@ pub fn prepare(site: &Site) -> Result<Job> {
         step::prepare(site.folder, argv, stdin)?;
     }
     std::fs::remove_file(&stream)?;
+    Ok(commits)
+}
+
+pub fn clone(site: &Site) -> Result<Job> {
+    let commits = repository(site)?;
+    let (folder, copy) = (site.folder.to_owned(), site.folder.join("copy"));
+    let reset = move || if copy.exists() { Ok(std::fs::remove_dir_all(&copy)?) } else { Ok(()) };
+    let job = Job::new(["git", "clone", "--quiet", "--no-local", "tree", "copy"]).reset(reset);
+    Ok(job.check(move |_| {
+        let count = step::prepare(&folder, &["git", "-C", "copy", "rev-list", "--count", "HEAD"], None)?;
+        ensure!(count == format!("{commits}\n").as_bytes(), "the clone has {count:?} commits");
+        Ok(())
+    }))
+}
+
+pub fn prepare(site: &Site) -> Result<Job> {
+    let commits = repository(site)?;
     std::fs::write(site.folder.join("tree/new"), "not committed\n")?;
     let script = "git status --porcelain && git log --stat --format='commit %h %an %s'";
     Ok(Job::new(["sh", "-c", &format!("cd tree && {script}")]).check(move |step: &Step| {

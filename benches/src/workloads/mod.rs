@@ -3,6 +3,7 @@
 //! All content is made here, by fixed rules, so every machine measures the same work; but tools of different
 //! versions (compilers, interpreters) do it differently, so figures compare only within one machine.
 
+mod chromium;
 mod content;
 mod git;
 mod programs;
@@ -10,6 +11,8 @@ mod project;
 mod redis;
 mod scripts;
 mod sqlite;
+mod suite;
+mod toolchains;
 mod tree;
 
 use crate::workload::Workload;
@@ -41,12 +44,44 @@ pub fn all() -> Vec<Workload> {
         workload("node", "the like in JavaScript", &["node"], scripts::node),
         workload("sqlite", "a database on the disk, and one in memory", &["sqlite3"], sqlite::prepare),
         workload(
+            "sqlite-reads",
+            "250,000 lookups at random in a database of 40 MB",
+            &["sqlite3"],
+            sqlite::reads,
+        ),
+        workload(
             "redis",
             "a server under redis-benchmark, which is not recorded",
             &["redis-server", "redis-benchmark", "redis-cli"],
             redis::prepare,
         ),
         workload("git", "status and log of 20,000 files and 500 commits", &["git"], git::prepare),
+        workload("git-clone", "a clone of the same repository, by git's protocol", &["git"], git::clone),
+        workload(
+            "suite",
+            "a test suite of 40 programs in Python, again and again",
+            &["python3", "cmp"],
+            suite::prepare,
+        ),
+        workload(
+            "rustc",
+            "rustc -O of ten lines; natively on one core",
+            &["rustc", "gcc", "taskset"],
+            toolchains::rustc,
+        ),
+        workload(
+            "cargo",
+            "cargo build of a program with 30 dependencies",
+            &["cargo", "gcc"],
+            toolchains::cargo,
+        ),
+        workload("go-build", "go build of net/http with an empty cache", &["go"], toolchains::go),
+        workload(
+            "chromium",
+            "headless, prints a local page after its script",
+            &["chromium"],
+            chromium::prepare,
+        ),
         workload(
             "gettimeofday",
             "a million, natively without a system call",

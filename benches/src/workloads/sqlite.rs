@@ -1,4 +1,5 @@
-//! One `sqlite3` that fills, changes and asks a database on the disk, then one in memory.
+//! One `sqlite3` that fills, changes and asks a database on the disk, then one in memory; and one that reads
+//! pages of a database at random, again and again.
 //!
 //! The disk is not waited for (`synchronous = OFF`): what a disk takes is the same with and without a
 //! recorder, and differs from run to run by more than the recorder costs.
@@ -6,9 +7,10 @@
 use std::fmt::Write as _;
 use std::fs;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use super::content::Numbers;
+use crate::step;
 use crate::workload::{Job, Site};
 
 /// Rows that one transaction inserts.
@@ -29,6 +31,29 @@ pub fn prepare(site: &Site) -> Result<Job> {
                 _ => {}
             }
         }
+        Ok(())
+    }))
+}
+
+/// Rows of half a page each, looked up at random with room for ten pages in the cache: nearly each lookup
+/// reads pages of the file.
+pub fn reads(site: &Site) -> Result<Job> {
+    let (rows, lookups) = (site.size(20_000, 200), site.size(250_000, 500));
+    let fill = format!(
+        "CREATE TABLE item (id INTEGER PRIMARY KEY, content BLOB);\nWITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT \
+         i + 1 FROM n WHERE i < {rows} - 1) INSERT INTO item SELECT i, randomblob(1900) FROM n;\n"
+    );
+    step::prepare(site.folder, &["sqlite3", "-batch", "-bail", "data.db", &fill], None)?;
+    let ask = format!(
+        "PRAGMA cache_size = 10;\nWITH RECURSIVE n(i, x) AS (SELECT 0, 1 UNION ALL SELECT i + 1, (x * 1103515245 + \
+         12345) & 2147483647 FROM n WHERE i < {lookups} - 1) SELECT count(*), sum(length(content)) FROM n JOIN item \
+         ON item.id = (n.x >> 8) % {rows};\n"
+    );
+    fs::write(site.folder.join("ask.sql"), ask)?;
+    let expected = format!("{lookups}|{}\n", lookups * 1900);
+    let job = Job::new(["sqlite3", "-batch", "-bail", "-readonly", "data.db", ".read ask.sql"]);
+    Ok(job.check(move |step| {
+        ensure!(step.stdout == expected.as_bytes(), "{:?} was found", String::from_utf8_lossy(&step.stdout));
         Ok(())
     }))
 }
