@@ -277,6 +277,21 @@ impl Area {
         classed(fd).is_some_and(|fd| self.class(fd).load(Ordering::Acquire) != 0)
     }
 
+    /// What the hooks know of a descriptor.
+    pub fn class_of(&self, fd: Fd) -> FdClass {
+        classed(fd).map_or(FdClass::Unknown, |fd| self.class_at(fd))
+    }
+
+    fn class_at(&self, fd: usize) -> FdClass {
+        match self.class(fd).load(Ordering::Acquire) {
+            1 => FdClass::Plain,
+            2 => FdClass::File,
+            3 => FdClass::Special,
+            4 => FdClass::Shown,
+            _ => FdClass::Unknown,
+        }
+    }
+
     /// Forgets the classes of all descriptors.
     pub fn forget_classes(&self) {
         (0..FDS).for_each(|fd| self.class(fd).store(FdClass::Unknown as u8, Ordering::Release));
@@ -302,14 +317,7 @@ impl Area {
 
     /// The classes of all descriptors that have one.
     pub fn classes(&self) -> Vec<(Fd, FdClass)> {
-        let class = |fd: usize| match self.class(fd).load(Ordering::Acquire) {
-            1 => FdClass::Plain,
-            2 => FdClass::File,
-            3 => FdClass::Special,
-            4 => FdClass::Shown,
-            _ => FdClass::Unknown,
-        };
-        let all = (0..FDS).zip(0..).map(|(index, number)| (Fd(number), class(index)));
+        let all = (0..FDS).zip(0..).map(|(index, number)| (Fd(number), self.class_at(index)));
         all.filter(|(_, class)| *class != FdClass::Unknown).collect()
     }
 

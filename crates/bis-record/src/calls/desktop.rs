@@ -21,6 +21,7 @@ use std::{
     path::Path,
 };
 
+use bis_agent::hooks::FdClass;
 use bis_syscalls::Call;
 use bis_trace::{
     event::{Backing, Effect, Outcome},
@@ -113,6 +114,10 @@ fn display_of(socket: &File) -> io::Result<Option<Tid>> {
     Ok(Some(Tid(socket_peercred(socket)?.pid.as_raw_nonzero().get())))
 }
 
+fn is_socket(tid: Tid, fd: Fd) -> bool {
+    fs::metadata(proc::fd(tid, fd)).is_ok_and(|meta| meta.file_type().is_socket())
+}
+
 impl Domain {
     /// Does this descriptor, a socket, lead to an X server outside of the recording?
     pub fn leads_to_display(&self, tid: Tid, fd: Fd) -> bool {
@@ -126,12 +131,11 @@ impl Domain {
     /// fail, and the program's call is not made.
     pub(super) fn enter_send(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
         let fd = Fd::of_arg(call.args[0]);
-        if !fs::metadata(proc::fd(tid, fd)).is_ok_and(|meta| meta.file_type().is_socket()) {
+        if self.is_known_plain(fd) || !is_socket(tid, fd) || !self.leads_to_display(tid, fd) {
             return Ok(Entry::Make);
         }
         let Some(mut requests) = self.sent(call) else { return Ok(Entry::Make) };
-        let is_any = !attaches(&requests, |_| true).is_empty();
-        if !is_any || !self.leads_to_display(tid, fd) {
+        if attaches(&requests, |_| true).is_empty() {
             return Ok(Entry::Make);
         }
         let segments = segments();
@@ -158,6 +162,13 @@ impl Domain {
             // The program learns from the kernel what is wrong with its socket.
             Err(_) => Ok(Entry::Make),
         }
+    }
+
+    /// Do the hooks know already that the descriptor does not lead to a display? Writes that they leave to
+    /// the recorder need not be looked at then.
+    fn is_known_plain(&self, fd: Fd) -> bool {
+        let hooks = self.hooks.as_ref().filter(|hooks| !hooks.fds_differ);
+        hooks.is_some_and(|hooks| matches!(hooks.area.class_of(fd), FdClass::Plain | FdClass::File))
     }
 
     /// What a call is to send, if that may be requests to a display. None where it cannot be read, or goes
