@@ -4,8 +4,12 @@
 //! the call again for the rest, and the program sees one call that has moved all.
 
 use bis_syscalls::Call;
-use bis_trace::types::{Addr, Registers, Tid};
-use bis_tracee::Memory;
+use bis_trace::types::{Addr, Fd, Registers, Tid};
+use bis_tracee::{Memory, proc, sys};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    net::sockopt::{Timeout, socket_timeout},
+};
 
 use super::{
     args::pieces,
@@ -126,7 +130,7 @@ impl Domain {
         let (vector, of_one, flags) = match moves {
             Moves::Bytes { address, count } => {
                 let moved = Moved::of(before, regs.result(), regs.args()[count]);
-                if moved.is_short && self.is_interrupted_by_us(tid)? {
+                if moved.is_short && self.is_cut_by_nobody(tid, &made)? {
                     let args = rest(regs.args(), address, count, moved.now);
                     return self.move_rest(tid, made.nr, args, moved.whole(regs, made.nr)).map(|()| None);
                 }
@@ -144,7 +148,7 @@ impl Domain {
         let asked = if is_of_all { pieces.iter().map(|(_, len)| len).sum() } else { pieces[0].1 };
         let moved = Moved::of(before, regs.result(), asked);
         let left = rest_of(&pieces, moved.now);
-        let is_cut = moved.is_short && self.is_interrupted_by_us(tid)?;
+        let is_cut = moved.is_short && self.is_cut_by_nobody(tid, &made)?;
         // The next piece is asked for where the one before is whole.
         let goes_on = !is_of_all && moved.now == asked;
         match left.first().copied().filter(|_| is_cut || goes_on) {
@@ -155,6 +159,38 @@ impl Domain {
             }
             None => self.ends_moving(tid, &moved, regs, made.nr),
         }
+    }
+
+    /// Has nothing that the program can know of cut this call?
+    fn is_cut_by_nobody(&mut self, tid: Tid, call: &Call) -> Result<bool> {
+        if self.is_interrupted_by_us(tid)? {
+            return Ok(true);
+        }
+        // A signal for the whole process wakes one thread, and another may have taken it since.
+        let pid = self.task(tid)?.pid;
+        let has_others = self.tasks.values().any(|task| task.pid == pid && task.tid != tid);
+        Ok(has_others && self.deliverable(tid)?.is_empty() && self.would_go_on(tid, pid, call))
+    }
+
+    /// Would a call that has moved a part of its bytes wait for the rest, had nothing interrupted it? Not
+    /// where it may not wait, or waits for some time only, and not where the other end is gone.
+    fn would_go_on(&self, tid: Tid, pid: Tid, call: &Call) -> bool {
+        let flags = match call.nr.cast_signed() {
+            libc::SYS_sendto | libc::SYS_recvfrom => call.args[3],
+            libc::SYS_sendmsg | libc::SYS_recvmsg => call.args[2],
+            _ => 0,
+        };
+        let fd = Fd::of_arg(call.args[0]);
+        let waits = flags & u64::from(libc::MSG_DONTWAIT.cast_unsigned()) == 0
+            && proc::open_flags(tid, fd).is_some_and(|flags| flags & libc::O_NONBLOCK == 0);
+        let Some(file) = sys::take_fd(pid, fd).ok().filter(|_| waits) else { return false };
+        let has_limit = |which| socket_timeout(&file, which).is_ok_and(|limit| limit.is_some());
+        if has_limit(Timeout::Recv) || has_limit(Timeout::Send) {
+            return false;
+        }
+        let gone = PollFlags::ERR | PollFlags::HUP | PollFlags::RDHUP | PollFlags::NVAL;
+        let mut ends = [PollFd::new(&file, PollFlags::RDHUP)];
+        poll(&mut ends, Some(&Timespec::default())).is_ok() && !ends[0].revents().intersects(gone)
     }
 
     /// The call is made again as `nr` with these arguments, for what is left.

@@ -43,7 +43,7 @@ impl Domain {
     }
 
     /// The signals that the kernel has for this task and that are not blocked.
-    fn deliverable(&mut self, tid: Tid) -> Result<Vec<SigInfo>> {
+    pub fn deliverable(&mut self, tid: Tid) -> Result<Vec<SigInfo>> {
         let stopped = self.stopped(tid)?;
         let pending = stopped.pending()?;
         if pending.is_empty() {
