@@ -1,7 +1,7 @@
 //! Making an event's outcome true: output first, as long as memory still holds what went out; then the
 //! effects, in order; then the bytes that the kernel wrote; then the registers.
 
-use std::ops::Range;
+use std::{collections::HashSet, ops::Range};
 
 use bis_trace::{
     event::{Backing, Echo, Effect, Outcome, Turn},
@@ -35,16 +35,23 @@ const THREAD: i32 = libc::CLONE_VM
 /// A child of ours, not of the process that it is a copy of: so whoever traces it can reap it for good.
 const COPY: i32 = libc::CLONE_PARENT | libc::SIGCHLD;
 
-/// Is this a mapping of a file over which another one is mapped whole before anything else happens? (A
-/// patched text is mapped over the program's own.)
-fn is_hidden(effect: &Effect, later: &[Effect]) -> bool {
-    let place = |effect: &Effect| match effect {
-        Effect::Map { addr, len, backing: Backing::File { .. }, .. } => Some((*addr, *len)),
-        _ => None,
-    };
-    let is_map = |effect: &&Effect| matches!(effect, Effect::Map { .. });
-    let Some(found) = place(effect) else { return false };
-    later.iter().take_while(is_map).any(|other| place(other) == Some(found))
+/// Which of these are mappings of a file over which another one is mapped whole before anything but mappings
+/// happens, by their places. (A patched text is mapped over the program's own.)
+fn hidden(effects: &[Effect]) -> HashSet<usize> {
+    let mut later = HashSet::new();
+    let mut hidden = HashSet::new();
+    for (index, effect) in effects.iter().enumerate().rev() {
+        match effect {
+            Effect::Map { addr, len, backing: Backing::File { .. }, .. } => {
+                if !later.insert((*addr, *len)) {
+                    hidden.insert(index);
+                }
+            }
+            Effect::Map { .. } => {}
+            _ => later.clear(),
+        }
+    }
+    hidden
 }
 
 impl Replica<'_> {
@@ -205,8 +212,9 @@ impl Replica<'_> {
             return Err(TraceeError::Died(task.ours).into());
         }
         let mut remote = Remote::new(&mut slot)?;
+        let hidden = hidden(effects);
         for (index, effect) in effects.iter().enumerate() {
-            if is_hidden(effect, &effects[index + 1..]) {
+            if hidden.contains(&index) {
                 continue;
             }
             let result = match effect {

@@ -159,6 +159,10 @@ impl SharedMappings {
     /// Removes `start..end` from the ranges; returns the pieces that are gone.
     fn cut(&mut self, start: Addr, end: Addr) -> Vec<SharedRange> {
         let mut gone = Vec::new();
+        // Mostly nothing shared is there.
+        if !self.ranges.iter().any(|range| range.start < end && start < range.end) {
+            return gone;
+        }
         let mut kept = Vec::new();
         for range in self.ranges.drain(..) {
             if range.end <= start || end <= range.start {

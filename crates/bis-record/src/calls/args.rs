@@ -40,6 +40,23 @@ pub fn pieces(memory: &Memory, array: Addr, count: u64, most: u64) -> Vec<(Addr,
     ranges
 }
 
+/// The buffers of a `struct msghdr`, cut to `most` bytes.
+pub fn message_pieces(memory: &Memory, message: Addr, most: u64) -> Vec<(Addr, u64)> {
+    /// Where it has its vector's address and length.
+    const VECTOR: (u64, u64) = (16, 24);
+    let word = |offset| memory.read_u64(message + offset).unwrap_or(0);
+    pieces(memory, Addr(word(VECTOR.0)), word(VECTOR.1), most)
+}
+
+/// The flags (MSG_...) of a call that sends or receives a message; none for other calls.
+pub fn message_flags(call: &Call) -> i32 {
+    match call.nr.cast_signed() {
+        libc::SYS_sendto | libc::SYS_recvfrom => int(call.args[3]),
+        libc::SYS_sendmsg | libc::SYS_recvmsg => int(call.args[2]),
+        _ => 0,
+    }
+}
+
 /// The arguments of an exec, whichever was called.
 #[derive(Clone, Copy, Debug)]
 pub struct ExecArgs {

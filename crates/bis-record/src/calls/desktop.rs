@@ -34,7 +34,7 @@ use rustix::net::{
 };
 
 use super::{
-    args::{buffers, pieces},
+    args::{buffers, message_flags, message_pieces},
     memory::Made,
 };
 use crate::{calls::Entry, domain::Domain, error::Result};
@@ -121,19 +121,24 @@ fn is_socket(tid: Tid, fd: Fd) -> bool {
 impl Domain {
     /// Does this descriptor, a socket, lead to an X server outside of the recording?
     pub fn leads_to_display(&self, tid: Tid, fd: Fd) -> bool {
-        let Some(task) = self.tasks.get(&tid) else { return false };
-        let socket = sys::take_fd(task.pid, fd);
-        let server = socket.ok().and_then(|socket| display_of(&socket).ok().flatten());
-        server.is_some_and(|server| !self.session.is_recorded(server))
+        self.to_display(tid, fd).is_some()
+    }
+
+    /// The same socket, if it does.
+    fn to_display(&self, tid: Tid, fd: Fd) -> Option<File> {
+        let socket = sys::take_fd(self.tasks.get(&tid)?.pid, fd).ok()?;
+        let server = display_of(&socket).ok()??;
+        (!self.session.is_recorded(server)).then_some(socket)
     }
 
     /// Before something is sent: a request to an X server to share memory. It is sent by us, as one that will
     /// fail, and the program's call is not made.
     pub(super) fn enter_send(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
         let fd = Fd::of_arg(call.args[0]);
-        if self.is_known_plain(fd) || !is_socket(tid, fd) || !self.leads_to_display(tid, fd) {
+        if self.is_known_plain(fd) || !is_socket(tid, fd) {
             return Ok(Entry::Make);
         }
+        let Some(socket) = self.to_display(tid, fd) else { return Ok(Entry::Make) };
         let Some(mut requests) = self.sent(call) else { return Ok(Entry::Make) };
         if attaches(&requests, |_| true).is_empty() {
             return Ok(Entry::Make);
@@ -147,9 +152,9 @@ impl Domain {
         for at in places {
             requests[at..at + NO_SEGMENT.len()].copy_from_slice(&NO_SEGMENT);
         }
-        let Some(task) = self.tasks.get(&tid) else { return Ok(Entry::Make) };
-        let Ok(socket) = sys::take_fd(task.pid, fd) else { return Ok(Entry::Make) };
-        match send(&socket, &requests, SendFlags::NOSIGNAL) {
+        let waits = message_flags(call) & libc::MSG_DONTWAIT == 0;
+        let flags = if waits { SendFlags::NOSIGNAL } else { SendFlags::NOSIGNAL | SendFlags::DONTWAIT };
+        match send(&socket, &requests, flags) {
             Ok(len) => {
                 let text = format!(
                     "task {tid} lets its X server share a segment of memory: refused, as by a server on another \
@@ -174,18 +179,17 @@ impl Domain {
     /// What a call is to send, if that may be requests to a display. None where it cannot be read, or goes
     /// with descriptors.
     fn sent(&self, call: &Call) -> Option<Vec<u8>> {
-        /// Where `struct msghdr` has its vector, the vector's length, and the length of its control data.
-        const VECTOR: (u64, u64, u64) = (16, 24, 40);
+        /// Where `struct msghdr` has the length of its control data.
+        const CONTROL_LEN: u64 = 40;
         let ranges = match call.nr.cast_signed() {
             libc::SYS_write | libc::SYS_sendto => buffers(&self.memory, false, call.args, call.args[2]),
             libc::SYS_writev => buffers(&self.memory, true, call.args, REQUESTS_MAX),
             libc::SYS_sendmsg => {
                 let message = Addr(call.args[1]);
-                let word = |at| self.memory.read_u64(message + at).ok();
-                if word(VECTOR.2)? > 0 {
+                if self.memory.read_u64(message + CONTROL_LEN).ok()? > 0 {
                     return None;
                 }
-                pieces(&self.memory, Addr(word(VECTOR.0)?), word(VECTOR.1)?, REQUESTS_MAX)
+                message_pieces(&self.memory, message, REQUESTS_MAX)
             }
             _ => return None,
         };

@@ -12,7 +12,7 @@ use rustix::{
 };
 
 use super::{
-    args::pieces,
+    args::{message_flags, message_pieces, pieces},
     finish::{EINTR, RESTARTS},
 };
 use crate::{domain::Domain, error::Result};
@@ -64,15 +64,10 @@ fn moves(call: &Call) -> Option<Moves> {
 impl Vector {
     /// The pieces with bytes, as the call with these arguments names them.
     fn pieces(self, memory: &Memory, args: [u64; 6]) -> Vec<(Addr, u64)> {
-        /// Where `struct msghdr` has the vector's address and length.
-        const VECTOR: (u64, u64) = (16, 24);
         let at = Addr(args[1]);
         match self {
             Vector::Bare => pieces(memory, at, args[2], u64::MAX),
-            Vector::InMessage => {
-                let word = |offset| memory.read_u64(at + offset).unwrap_or(0);
-                pieces(memory, Addr(word(VECTOR.0)), word(VECTOR.1), u64::MAX)
-            }
+            Vector::InMessage => message_pieces(memory, at, u64::MAX),
         }
     }
 }
@@ -175,13 +170,8 @@ impl Domain {
     /// Would a call that has moved a part of its bytes wait for the rest, had nothing interrupted it? Not
     /// where it may not wait, or waits for some time only, and not where the other end is gone.
     fn would_go_on(&self, tid: Tid, pid: Tid, call: &Call) -> bool {
-        let flags = match call.nr.cast_signed() {
-            libc::SYS_sendto | libc::SYS_recvfrom => call.args[3],
-            libc::SYS_sendmsg | libc::SYS_recvmsg => call.args[2],
-            _ => 0,
-        };
         let fd = Fd::of_arg(call.args[0]);
-        let waits = flags & u64::from(libc::MSG_DONTWAIT.cast_unsigned()) == 0
+        let waits = message_flags(call) & libc::MSG_DONTWAIT == 0
             && proc::open_flags(tid, fd).is_some_and(|flags| flags & libc::O_NONBLOCK == 0);
         let Some(file) = sys::take_fd(pid, fd).ok().filter(|_| waits) else { return false };
         let has_limit = |which| socket_timeout(&file, which).is_ok_and(|limit| limit.is_some());
