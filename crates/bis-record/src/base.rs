@@ -254,7 +254,7 @@ impl Domain {
         let spec = session.spawn_spec(Mode::Record)?;
         let id = session.new_domain_id();
         let (core, watched) = session.settle(id);
-        let stopped = spawn_in(&spec, &watched.seat)?;
+        let stopped = spawn_in(spec, &watched.seat)?;
         let tid = stopped.tid();
         session.set_root(tid);
         let domain = Domain::from_exec(session, id, Task::new(stopped, tid), parent_of(tid), core)?;

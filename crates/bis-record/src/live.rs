@@ -33,7 +33,7 @@ pub fn begin(session: &Arc<Session>) {
 }
 
 fn watch(session: &Arc<Session>) -> Result<()> {
-    let mut lookout = Lookout::start(&session.spawn_spec(Mode::Watch)?)?;
+    let mut lookout = Lookout::start(session.spawn_spec(Mode::Watch)?)?;
     session.set_root(lookout.root());
     let looked = ours::kicked_every(LOOK_EVERY, || look(session, &mut lookout));
     looked.unwrap_or_else(|| look(session, &mut lookout))

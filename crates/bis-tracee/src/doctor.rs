@@ -45,7 +45,7 @@ fn try_tracing() -> Vec<Check> {
     let mut push = |name, ok, found: String, remedy| {
         checks.push(Check { name, ok, required: true, found, remedy });
     };
-    let stopped = match spawn(&true_program()) {
+    let stopped = match spawn(true_program()) {
         Ok(stopped) => stopped,
         Err(error @ SpawnError::Child { .. }) => {
             push(

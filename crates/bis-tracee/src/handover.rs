@@ -140,7 +140,7 @@ mod tests {
         let argv = vec![path.clone()];
         let program = Program::Path(path);
         let stopped =
-            spawn(&Spawn { program, argv, envp: vec![], cwd: None, file_limit: None, mode: Mode::Record })
+            spawn(Spawn { program, argv, envp: vec![], cwd: None, file_limit: None, mode: Mode::Record })
                 .unwrap();
         let memory = Memory::open(stopped.tid()).unwrap();
         let mut slot = Some(stopped);

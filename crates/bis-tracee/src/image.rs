@@ -148,7 +148,7 @@ pub fn spawn_stub_in(name: &str, seat: &Seat) -> Result<(Option<Stopped>, Memory
         file_limit: None,
         mode: Mode::Replay,
     };
-    let stopped = spawn_in(&stub, seat)?;
+    let stopped = spawn_in(stub, seat)?;
     let tid = stopped.tid();
     let memory = Memory::open(tid)?;
     let mut slot = Some(stopped);

@@ -51,7 +51,7 @@ impl Lookout {
     ///
     /// # Errors
     /// As [`spawn`].
-    pub fn start(spec: &Spawn) -> Result<Lookout, SpawnError> {
+    pub fn start(spec: Spawn) -> Result<Lookout, SpawnError> {
         let stopped = spawn(spec)?;
         let root = stopped.tid();
         sys::set_options(root, sys::LIVE_OPTIONS)?;

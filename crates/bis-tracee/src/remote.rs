@@ -220,7 +220,7 @@ mod tests {
         let path = CString::new("/bin/true").unwrap();
         let (argv, program) = (vec![path.clone()], Program::Path(path));
         let stopped =
-            spawn(&Spawn { program, argv, envp: vec![], cwd: None, file_limit: None, mode: Mode::Record })
+            spawn(Spawn { program, argv, envp: vec![], cwd: None, file_limit: None, mode: Mode::Record })
                 .unwrap();
         let (tid, regs, mask) = (stopped.tid(), stopped.regs().unwrap(), stopped.sigmask().unwrap());
         let mut slot = Some(stopped);

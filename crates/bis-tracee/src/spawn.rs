@@ -12,7 +12,6 @@
 use std::{
     ffi::CString,
     io::{self, PipeReader, PipeWriter, Read, Write},
-    mem::ManuallyDrop,
     os::fd::{AsRawFd, OwnedFd, RawFd},
     ptr,
     sync::mpsc,
@@ -97,6 +96,46 @@ struct Prepared {
     failed: RawFd,
     /// Addresses are to be the same each time.
     fixed: bool,
+}
+
+impl Prepared {
+    /// It points to what `spec` has. The child's ends of the two pipes are `go` and `failed`.
+    fn of(spec: &Spawn, [go, failed]: [RawFd; 2]) -> Prepared {
+        Prepared {
+            mask: None,
+            path: if let Program::Path(path) = &spec.program { path.as_ptr() } else { ptr::null() },
+            file: if let Program::File(file) = &spec.program { file.as_raw_fd() } else { -1 },
+            argv: pointers(&spec.argv),
+            envp: pointers(&spec.envp),
+            cwd: spec.cwd.as_ref().map_or(ptr::null(), |cwd| cwd.as_ptr()),
+            file_limit: spec.file_limit,
+            filter: filter::program(spec.mode),
+            parent: std::process::id().cast_signed(),
+            sigpipe: ours::inherited_sigpipe(),
+            go,
+            failed,
+            fixed: spec.mode != Mode::Watch,
+        }
+    }
+}
+
+/// All memory that a child in our memory uses. Where it is not known what has become of the child (a wait has
+/// failed, say), the child may still read its arguments and stand on its stack. So this lies on the heap, and
+/// is freed only when the child is known to have left our memory.
+struct Lent {
+    prepared: Prepared,
+    stack: Vec<u128>,
+    /// `prepared` points to its strings; boxed, so that it stays where it is.
+    _spec: Box<Spawn>,
+}
+
+impl Lent {
+    fn leak(spec: Spawn, ends: [RawFd; 2]) -> &'static mut Lent {
+        let spec = Box::new(spec);
+        let prepared = Prepared::of(&spec, ends);
+        let stack = vec![0; STACK_LEN / size_of::<u128>()];
+        Box::leak(Box::new(Lent { prepared, stack, _spec: spec }))
+    }
 }
 
 fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
@@ -247,13 +286,16 @@ fn fork_child(prepared: &Prepared) -> Result<Tid, SpawnError> {
 }
 
 extern "C" fn begin_in_our_memory(prepared: *mut libc::c_void) -> libc::c_int {
-    // SAFETY: `child_in_our_memory` has given it what outlives the child's time in our memory.
+    // SAFETY: the caller of `child_in_our_memory` lets it live for as long as the child is in our memory.
     unsafe { live(&*prepared.cast::<Prepared>()) }
 }
 
-/// Makes a child that is in this process's memory until its exec, or its end. It needs `stack` and `prepared`
-/// until then.
-fn child_in_our_memory(prepared: &mut Prepared, stack: &mut [u128]) -> Result<Tid, SpawnError> {
+/// Makes a child that is in this process's memory until its exec, or its end.
+///
+/// # Safety
+/// `lent` must be left alone, and live, until the child is known to have got there.
+unsafe fn child_in_our_memory(lent: &mut Lent) -> Result<Tid, SpawnError> {
+    let Lent { prepared, stack, .. } = lent;
     let (all, mut mask) = (u64::MAX, 0u64);
     // Our handlers are not to run in the child: they would take it for the thread that has made it.
     // SAFETY: both sets are as long as the kernel reads and writes.
@@ -307,7 +349,7 @@ fn fork_elsewhere<T>(
 ///
 /// # Errors
 /// As [`spawn_in`].
-pub fn spawn(spec: &Spawn) -> Result<Stopped, SpawnError> {
+pub fn spawn(spec: Spawn) -> Result<Stopped, SpawnError> {
     spawn_in(spec, &Seat::default())
 }
 
@@ -317,40 +359,26 @@ pub fn spawn(spec: &Spawn) -> Result<Stopped, SpawnError> {
 ///
 /// # Errors
 /// [`SpawnError::Child`] when the program could not be executed; the child is gone then.
-pub fn spawn_in(spec: &Spawn, seat: &Seat) -> Result<Stopped, SpawnError> {
+pub fn spawn_in(spec: Spawn, seat: &Seat) -> Result<Stopped, SpawnError> {
     let (go_read, go_write) = io::pipe().map_err(SpawnError::Fork)?;
     let (failed_read, failed_write) = io::pipe().map_err(SpawnError::Fork)?;
-    let prepared = Prepared {
-        mask: None,
-        path: if let Program::Path(path) = &spec.program { path.as_ptr() } else { ptr::null() },
-        file: if let Program::File(file) = &spec.program { file.as_raw_fd() } else { -1 },
-        argv: pointers(&spec.argv),
-        envp: pointers(&spec.envp),
-        cwd: spec.cwd.as_ref().map_or(ptr::null(), |cwd| cwd.as_ptr()),
-        file_limit: spec.file_limit,
-        filter: filter::program(spec.mode),
-        parent: std::process::id().cast_signed(),
-        sigpipe: ours::inherited_sigpipe(),
-        go: go_read.as_raw_fd(),
-        failed: failed_write.as_raw_fd(),
-        fixed: spec.mode != Mode::Watch,
-    };
+    let ends = [go_read.as_raw_fd(), failed_write.as_raw_fd()];
     let pipes = Pipes { go_read, go_write, failed_read, failed_write };
     match spec.mode {
-        Mode::Watch => fork_elsewhere(&prepared, |tid| executed(tid, pipes)),
+        Mode::Watch => fork_elsewhere(&Prepared::of(&spec, ends), |tid| executed(tid, pipes)),
         Mode::Record => {
-            let tid = fork_child(&prepared)?;
+            let tid = fork_child(&Prepared::of(&spec, ends))?;
             seat.set_runner(tid);
             executed(tid, pipes)
         }
         Mode::Replay => {
-            // Where it is not known what has become of the child, it keeps what it has of ours.
-            let mut lent = ManuallyDrop::new((prepared, vec![0u128; STACK_LEN / size_of::<u128>()], spec));
-            let (prepared, stack, _) = &mut *lent;
-            let tid = child_in_our_memory(prepared, stack)?;
+            let lent = Lent::leak(spec, ends);
+            // SAFETY: nobody touches it, and it is freed only behind the exec.
+            let tid = unsafe { child_in_our_memory(lent)? };
             seat.set_runner(tid);
             let stopped = executed(tid, pipes)?;
-            drop(ManuallyDrop::into_inner(lent));
+            // SAFETY: it was a box, and the child, which alone had pointers to it, has memory of its own.
+            drop(unsafe { Box::from_raw(lent) });
             Ok(stopped)
         }
     }
@@ -417,7 +445,11 @@ mod tests {
     fn spawn_path(path: &str, mode: Mode) -> Result<Stopped, SpawnError> {
         let path = CString::new(path).unwrap();
         let argv = vec![path.clone()];
-        spawn(&Spawn { program: Program::Path(path), argv, envp: vec![], cwd: None, file_limit: None, mode })
+        spawn(spec(path, argv, mode))
+    }
+
+    fn spec(path: CString, argv: Vec<CString>, mode: Mode) -> Spawn {
+        Spawn { program: Program::Path(path), argv, envp: vec![], cwd: None, file_limit: None, mode }
     }
 
     #[test]
@@ -458,24 +490,11 @@ mod tests {
     fn a_new_process_ends_when_its_supervisor_is_killed_at_once() {
         if env::var_os(KILLED).is_some() {
             let ((go_read, _go_write), (_, failed_write)) = (io::pipe().unwrap(), io::pipe().unwrap());
-            let mut prepared = Prepared {
-                mask: None,
-                sigpipe: ours::inherited_sigpipe(),
-                path: ptr::null(),
-                file: -1,
-                argv: pointers(&[]),
-                envp: pointers(&[]),
-                cwd: ptr::null(),
-                file_limit: None,
-                filter: Vec::new(),
-                parent: std::process::id().cast_signed(),
-                go: go_read.as_raw_fd(),
-                failed: failed_write.as_raw_fd(),
-                fixed: true,
-            };
-            println!("\nforked {}", fork_child(&prepared).unwrap());
-            let mut stack = vec![0u128; STACK_LEN / size_of::<u128>()];
-            println!("forked {}", child_in_our_memory(&mut prepared, &mut stack).unwrap());
+            let ends = [go_read.as_raw_fd(), failed_write.as_raw_fd()];
+            let lent = Lent::leak(spec(c"/bin/true".to_owned(), Vec::new(), Mode::Replay), ends);
+            println!("\nforked {}", fork_child(&lent.prepared).unwrap());
+            // SAFETY: it is never freed.
+            println!("forked {}", unsafe { child_in_our_memory(lent) }.unwrap());
             loop {
                 thread::park();
             }
