@@ -20,7 +20,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 type Body = fn(&Folder) -> Result<(), Failed>;
 
 fn main() {
-    let trials: [(&str, Body); 21] = [
+    let trials: [(&str, Body); 22] = [
         ("join::the_program_is_recorded_by_the_outer_one", joined),
         ("join::a_program_that_is_killed_says_by_what", joined_and_killed),
         ("join::a_program_that_is_not_there_is_not_found", joined_and_missing),
@@ -32,6 +32,7 @@ fn main() {
         ("detach::the_recorder_does_not_count_what_it_does", left_out_traces),
         ("detach::its_status", left_out_status),
         ("detach::signals_reach_it", left_out_signals),
+        ("detach::signals_reach_it_no_more", left_out_signals_late),
         ("detach::it_stops_and_goes_on", left_out_stops),
         ("detach::its_stand_in_is_killed", left_out_killed),
         ("detach::its_keeper_is_killed", left_out_without_keeper),
@@ -231,6 +232,16 @@ fn left_out_signals(folder: &Folder) -> Result<(), Failed> {
 kill -TERM $!; until [ -e said ]; do sleep 0.02; done; kill -INT $!; wait $!; echo gave $?; cat said";
     let script = format!("exec bash -c '{script}'");
     leaving(folder, left, &script, "gave 5\nterm\nint\n", "gave 5\nterm\nint\n").map(drop)
+}
+
+/// Its status comes back although its keeper, which was slow, has never read the last signal for it.
+fn left_out_signals_late(folder: &Folder) -> Result<(), Failed> {
+    let left = "echo $PPID $$ >both; mv both pids; until [ -e go ]; do sleep 0.02; done; exit 6";
+    let script = "rm -f pids go; trap '' USR1 USR2; ./left & until [ -e pids ]; do sleep 0.02; done
+read keeper pid <pids; kill -STOP $keeper; until grep -q State:.T /proc/$keeper/status; do sleep 0.02; done
+kill -USR1 $!; kill -USR2 $!; while grep -q ShdPnd:.*[1-9a-f] /proc/$!/status; do sleep 0.02; done
+: >go; until grep -q State:.Z /proc/$pid/status; do sleep 0.02; done; kill -CONT $keeper; wait $!; echo gave $?";
+    leaving(folder, left, script, "gave 6\n", "gave 6\n").map(drop)
 }
 
 fn left_out_stops(folder: &Folder) -> Result<(), Failed> {
