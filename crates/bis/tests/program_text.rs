@@ -185,7 +185,35 @@ fn main() {
         Trial::test(case.name, move || common::repeated(|| run(case)))
             .with_ignored_flag(case.argv.first() == Some(&"python3") && !common::installed("python3"))
     };
-    libtest_mimic::run(&common::arguments(), CASES.iter().map(trial).collect()).exit();
+    let mut trials: Vec<Trial> = CASES.iter().map(trial).collect();
+    trials.push(Trial::test("refused_calls_stop_once", refused_calls_stop_once));
+    libtest_mimic::run(&common::arguments(), trials).exit();
+}
+
+/// A call that is refused (each process of glibc asks for restartable sequences) stops until its instruction
+/// is known, as one that is made does.
+fn refused_calls_stop_once() -> Result<(), Failed> {
+    let folder = Folder::new("program_text.refused")?;
+    let mut stops = Vec::new();
+    for number in 0..2 {
+        let trace = folder.path().join(format!("trace.{number}"));
+        let command = common::record_command(&trace, &[], &["true".as_ref()], folder.path());
+        let recorded = common::run(command, "record", folder.path(), None, LIMIT)?;
+        let mut dump = common::command(common::bis(), folder.path());
+        dump.arg("dump").arg(&trace);
+        let dump = common::run(dump, "dump", folder.path(), None, LIMIT)?;
+        if recorded.status != 0 || dump.status != 0 {
+            return Err(format!("{}\n{}", recorded.shown(), dump.shown()).into());
+        }
+        // What a hook has done stands as "rseq = ".
+        let text = String::from_utf8(dump.stdout)?;
+        stops.push(text.lines().filter(|line| line.contains(" rseq(")).count());
+    }
+    if stops[1] != 0 {
+        return Err(format!("stops for rseq in the first recording and in the second: {stops:?}").into());
+    }
+    folder.done();
+    Ok(())
 }
 
 fn failed(error: impl std::fmt::Display) -> Failed {

@@ -1,5 +1,8 @@
 //! A call that the kernel never sees.
 
+use std::mem;
+
+use bis_syscalls::{How, row};
 use bis_trace::{
     event::{EventKind, Outcome},
     types::{Registers, Tid},
@@ -9,17 +12,24 @@ use crate::{domain::Domain, error::Result, task::InCall};
 
 impl Domain {
     /// Ends a call that the kernel never sees.
-    pub fn not_made(&mut self, tid: Tid, call: InCall, result: i64) -> Result<()> {
+    pub fn not_made(&mut self, tid: Tid, mut call: InCall, result: i64) -> Result<()> {
+        let InCall { nr, entry, .. } = call;
         // What the processor's syscall instruction does to rcx and r11 has been done at the entry.
-        let regs = Registers { rax: result.cast_unsigned(), orig_rax: u64::MAX, ..call.entry };
-        self.stopped(tid)?.set_regs(&regs)?;
+        let regs = Registers { rax: result.cast_unsigned(), orig_rax: u64::MAX, ..entry };
+        let mut outcome = Outcome { regs, ..Outcome::default() };
+        (outcome.writes, outcome.effects, outcome.ours) =
+            (mem::take(&mut call.writes), mem::take(&mut call.effects), call.ours.take());
+        // Where each process makes it, as it begins (rseq), each would stop for it.
+        if row(nr).is_some_and(|row| matches!(row.how, How::Refused(_))) {
+            self.learn_site(tid, nr, entry.rip, &mut outcome)?;
+        }
+        outcome.regs.rip = self.patched_rip(outcome.regs.rip);
+        self.stopped(tid)?.set_regs(&outcome.regs)?;
         if self.session.traced.is_used() {
             self.call_is_over(tid, &call);
         }
-        let InCall { writes, effects, ours, .. } = call;
-        let mut outcome = Outcome { regs, writes, effects, ours, ..Outcome::default() };
         self.take_mail(&mut outcome)?;
-        let (nr, entry, outcome) = (call.nr, call.entry, Box::new(outcome));
+        let outcome = Box::new(outcome);
         let kind = if call.entered {
             EventKind::SyscallExit { nr, outcome }
         } else {
