@@ -175,7 +175,7 @@ impl Domain {
     /// The kernel makes a call again that was interrupted, perhaps as restart_syscall.
     fn call_again(&mut self, tid: Tid) -> Result<()> {
         let call = self.call(tid)?;
-        let echo = call.echo_again.take();
+        let echo = call.echo_again;
         call.set_back = None;
         let (handler, made) = (call.handler, Call { nr: call.nr, args: call.entry.args() });
         let blocks = may_block(&made) || self.waits_for_others(handler, &made);
@@ -185,7 +185,7 @@ impl Domain {
                 let state = state.ok_or_else(|| RecordError::Bug { tid, what: "no call".into() })?;
                 return self.not_made(tid, state, result);
             }
-            self.pause_in_wait(tid)?;
+            self.pause_in_call(tid)?;
         }
         if let Some(number) = echo {
             self.lock_echo(tid, number)?;
@@ -292,7 +292,7 @@ impl Domain {
             return Ok(());
         }
         self.shorten(tid, call)?;
-        let waits = blocks && (tried || self.waits_for_futex(call));
+        let waits = blocks && (tried || self.call(tid)?.pauses || self.waits_for_futex(call));
         self.call(tid)?.waits = waits;
         if waits && self.tasks.len() == 1 {
             // Others need not wait until the kernel has put it to sleep.
@@ -371,7 +371,7 @@ impl Domain {
         }
         let is_never_restarted = is_never_restarted(self.call(tid)?.nr);
         let is_wait = self.call(tid)?.handler == Some(Handler::Wait);
-        let regs = if is_wait { self.woken_in_wait(tid, regs)? } else { regs };
+        let regs = self.woken_in_call(tid, regs)?;
         if is_wait && self.waits_for_tracees(tid, &regs)? {
             return Ok(());
         }
@@ -383,8 +383,8 @@ impl Domain {
                 // process that is stopped because it writes to its terminal must not keep others from writing
                 // there.
                 let call = self.call(tid)?;
-                call.echo_again = call.echo.take();
-                if let Some(number) = call.echo_again {
+                if let Some(number) = call.echo.take() {
+                    call.echo_again = Some(number);
                     self.session.stdio.unlock(number, self.id);
                 }
                 let regs = Registers { rip: self.again_rip(regs.rip), ..regs };

@@ -66,6 +66,7 @@ impl Domain {
                 }
                 continue;
             }
+            self.wake_writer()?;
             if self.is_shared_in_time() && self.wait_a_moment()? {
                 continue;
             }

@@ -3,14 +3,14 @@
 //! Replay shows what the program wrote to the descriptors 1 and 2 that bis itself was started with (or those
 //! that a process had when it was found running), wherever in the tree and through whatever descriptor it was
 //! written. Two domains may write at the same time: a lock for each of the two files makes the order of the
-//! events the order in which the kernel took the bytes. So does, among the threads of one domain, that a
-//! write which is taken at once is waited for. (Of those that wait in the kernel at the same time, nobody
-//! knows whose bytes it takes first.)
+//! events the order in which the kernel took the bytes. So does, among the threads of one domain, that one of
+//! them is in a write at a time, and that those which come meanwhile wait for its end (`task/by_hand.rs`).
+//! All others go on: where a reader is slow, or somebody has stopped the terminal, a write may take long.
 
 use std::{
     fs::{self, File},
     os::{
-        fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
+        fd::{AsRawFd, RawFd},
         unix::fs::MetadataExt,
     },
     path::Path,
@@ -19,10 +19,6 @@ use std::{
 
 use bis_trace::types::{DomainId, Fd, Tid};
 use bis_tracee::{ours, proc, sys};
-use rustix::event::{self, PollFd, PollFlags, Timespec};
-
-/// What a pipe takes as a whole, if it has room (PIPE_BUF).
-const PIPE_BUF: u64 = libc::PIPE_BUF as u64;
 
 /// Device, inode, and device number of an open file.
 type Identity = (u64, u64, u64);
@@ -30,6 +26,7 @@ type Identity = (u64, u64, u64);
 #[derive(Debug)]
 struct Stream {
     identity: Option<Identity>,
+    is_file: bool,
     /// The open file as a descriptor of ours.
     file: Descriptor,
     /// The domain that is writing, and how many of its tasks are.
@@ -56,11 +53,6 @@ impl Descriptor {
     }
 }
 
-fn is_regular(file: BorrowedFd<'_>) -> bool {
-    let kind = rustix::fs::fstat(file).map(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode));
-    kind.is_ok_and(rustix::fs::FileType::is_file)
-}
-
 /// The two streams of the recording.
 #[derive(Debug)]
 pub struct Stdio {
@@ -82,7 +74,9 @@ impl Stdio {
                     (proc::fd(pid, fd), taken)
                 }
             };
-            Stream { identity: identity(&path), file, holder: Mutex::new(None), free: Condvar::new() }
+            let is_file = fs::metadata(&path).is_ok_and(|meta| meta.is_file());
+            let (holder, free) = (Mutex::new(None), Condvar::new());
+            Stream { identity: identity(&path), is_file, file, holder, free }
         };
         Stdio { streams: [stream(Fd(1)), stream(Fd(2))] }
     }
@@ -112,18 +106,9 @@ impl Stdio {
         &self.streams[usize::from(number != 1)]
     }
 
-    /// Does the stream take so many bytes without a wait? A file does, and so does what says that there is
-    /// room, of what a pipe takes as a whole.
-    pub fn takes_at_once(&self, number: u8, len: u64) -> bool {
-        let file = match &self.stream(number).file {
-            Descriptor::Own(Fd(1)) => rustix::stdio::stdout(),
-            Descriptor::Own(_) => rustix::stdio::stderr(),
-            Descriptor::Taken(file) => file.as_fd(),
-            Descriptor::None => return false,
-        };
-        let mut room = [PollFd::new(&file, PollFlags::OUT)];
-        let has_room = event::poll(&mut room, Some(&Timespec::default())) == Ok(1);
-        has_room && room[0].revents() == PollFlags::OUT && (len <= PIPE_BUF || is_regular(file))
+    /// Is the stream a regular file, which takes what is written without a wait for anybody?
+    pub fn is_file(&self, number: u8) -> bool {
+        self.stream(number).is_file
     }
 
     /// Takes the lock of a stream if no other domain has it.

@@ -70,7 +70,8 @@ pub struct InCall {
     /// What is left then of a call that names its bytes in pieces. The first of them is asked for.
     pub pieces: Vec<(Addr, u64)>,
     pub handler: Option<Handler>,
-    /// It is known to wait: a hook has tried it, or its futex still has the value.
+    /// It is known to wait: a hook has tried it, its futex still has the value, or it waits for others to
+    /// write.
     pub waits: bool,
     /// Its `SyscallEnter` is written.
     pub entered: bool,
@@ -88,13 +89,14 @@ pub struct InCall {
     pub before: Option<PageHashes>,
     /// It writes to standard output (1) or error (2), whose lock we hold.
     pub echo: Option<u8>,
-    /// The same, for a call that was interrupted before it wrote anything and may be made again: meanwhile we
-    /// do not hold the lock.
+    /// The same, for a call that was interrupted before it wrote anything and may be made again, or that
+    /// waits for another task to have written there: meanwhile we do not hold the lock for it.
     pub echo_again: Option<u8>,
     /// As it came back with EINTR, or with a part of its bytes, because of us alone: the task has been set
     /// back, and is about to make it again.
     pub set_back: Option<Registers>,
-    /// It waits for tracees of whom the kernel does not know, in a `pause`.
+    /// It waits in a `pause`, for what the kernel does not know of: tracees, or its turn to write to standard
+    /// output or error (`echo_again`).
     pub pauses: bool,
     pub child: Option<ForkChild>,
     /// The task that it has made, as its maker calls it: the result of the call.

@@ -1,10 +1,17 @@
 //! `bis output`: each line that a recorded program wrote, with the event that wrote it, in the order in which
 //! they were written; what is asked for by text or by process; and that a debugger stands behind the write at
-//! that event.
+//! that event. And the order is the one in which a slow reader got what several threads had waited to write.
 
 mod common;
 
-use std::{ffi::OsStr, path::Path, time::Duration};
+use std::{
+    ffi::OsStr,
+    io::Read,
+    path::Path,
+    process::Stdio,
+    thread,
+    time::{Duration, Instant},
+};
 
 use common::{Folder, Step};
 use libtest_mimic::{Failed, Trial};
@@ -25,6 +32,17 @@ fn main() {
         Trial::test("one_process", one_process),
         Trial::test("a_cut_trace_shows_what_it_has", a_cut_trace_shows_what_it_has),
     ];
+    let missing = !common::installed("gcc");
+    if missing {
+        println!("ignored: writes that wait: gcc is not installed (apt-get install gcc)");
+    }
+    let waiting = ["blocked", "woken"].into_iter().flat_map(|name| {
+        [("hooks", "--ticks=auto"), ("no_hooks", "--no-hooks")].map(|(mode, flag)| {
+            let run = move || common::repeated(|| read_slowly(name, flag));
+            Trial::test(format!("writes_that_wait::{name}::{mode}"), run).with_ignored_flag(missing)
+        })
+    });
+    let trials = trials.into_iter().chain(waiting).collect();
     libtest_mimic::run(&common::arguments(), trials).exit();
 }
 
@@ -122,6 +140,44 @@ fn a_cut_trace_shows_what_it_has() -> Result<(), Failed> {
     let step = bis(&folder, "cut", &["output"], &trace)?;
     assert_eq!(step.status, 3, "{}", step.shown());
     assert!(step.stderr_text().contains("it was cut short"), "{}", step.shown());
+    folder.done();
+    Ok(())
+}
+
+/// What threads wrote into a pipe that was full stands in the replay in the order in which it came out of it.
+fn read_slowly(name: &str, flag: &str) -> Result<(), Failed> {
+    const BEGIN: Duration = Duration::from_millis(300);
+    let folder = Folder::new(&format!("output_{name}"))?;
+    let (program, trace) = (folder.path().join(name), folder.path().join("trace"));
+    common::compile(&common::tree().join(format!("tests/output/{name}.c")), &program)?;
+    let mut record = common::record_command(&trace, &[flag], &[program.as_os_str()], folder.path());
+    let mut record = record.stdout(Stdio::piped()).spawn()?;
+    let mut reader = record.stdout.take().ok_or("no pipe")?;
+    thread::sleep(BEGIN);
+    let began = Instant::now();
+    while name == "woken" && !folder.path().join("full").exists() {
+        if began.elapsed() > LIMIT {
+            record.kill()?;
+            return Err("the program has not come to where the pipe is to be read".into());
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    let (mut said, mut piece) = (Vec::new(), vec![0; 1 << 16]);
+    // A writer gets room, or several do at once.
+    for len in [100, 4096, 1 << 16, 8192].into_iter().cycle() {
+        match reader.read(&mut piece[..len])? {
+            0 => break,
+            read => said.extend_from_slice(&piece[..read]),
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    let status = record.wait()?;
+    let replay = bis(&folder, "replay", &["replay", "-a"], &trace)?;
+    let is_same = replay.stdout == said;
+    if !status.success() || replay.status != 0 || !is_same || said.is_empty() {
+        let (len, shown) = (said.len(), replay.shown());
+        return Err(format!("{status}; {len} bytes, in the replay the same: {is_same}\n{shown}").into());
+    }
     folder.done();
     Ok(())
 }

@@ -46,6 +46,11 @@ fn gdb_on_a_program_that_runs() {
 }
 
 #[test]
+fn a_terminal_that_is_stopped() {
+    sit("stopped.py");
+}
+
+#[test]
 fn a_program_that_is_left_out() {
     sit("left_out.py");
 }

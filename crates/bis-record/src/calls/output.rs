@@ -23,10 +23,8 @@ impl Domain {
             });
         };
         self.lock_echo(tid, number)?;
-        // If others ran meanwhile and wrote there, too, nobody would know whose bytes the kernel took first.
-        let len = if call.nr.cast_signed() == libc::SYS_write { call.args[2] } else { u64::MAX };
-        let is_taken_at_once = self.tasks.len() > 1 && self.session.stdio.takes_at_once(number, len);
-        Ok(if is_taken_at_once { Entry::MakeAtOnce } else { Entry::Make })
+        let waits = self.call(tid)?.pauses || !self.session.stdio.is_file(number);
+        Ok(if self.tasks.len() > 1 && !waits { Entry::MakeAtOnce } else { Entry::Make })
     }
 
     fn is_vector(nr: u64) -> bool {

@@ -9,7 +9,7 @@ use bis_syscalls::Call;
 use bis_trace::types::{Fd, Registers, Tid};
 use bis_tracee::proc;
 
-use crate::{chaos::SHORTENED, domain::Domain, error::Result};
+use crate::{chaos::SHORTENED, domain::Domain, error::Result, task::InCall};
 
 /// The fewest bytes that this read or write may move with nothing lost, if it may move fewer than asked for:
 /// a read of a TCP socket, whose bytes come in any pieces; of a pipe or a local socket, as many as are
@@ -62,7 +62,8 @@ impl Domain {
     /// does, perhaps.
     pub fn shorten(&mut self, tid: Tid, call: &Call) -> Result<()> {
         let Some(chaos) = self.session.chaos.clone() else { return Ok(()) };
-        if !SHORTENED.contains(&call.nr) || self.call(tid)?.echo.is_some() {
+        let InCall { echo, echo_again, .. } = self.call(tid)?;
+        if !SHORTENED.contains(&call.nr) || echo.or(*echo_again).is_some() {
             return Ok(());
         }
         let Some(least) = least(tid, call) else { return Ok(()) };

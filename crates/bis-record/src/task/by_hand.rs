@@ -7,7 +7,11 @@ use bis_trace::{
 };
 use bis_tracee::remote::Remote;
 
-use crate::{domain::Domain, error::Result};
+use crate::{domain::Domain, error::Result, task::InCall};
+
+/// What a `pause` is interrupted with, and what waits and writes are.
+const RESTARTNOHAND: i64 = -514;
+const RESTARTSYS: i64 = -512;
 
 impl Domain {
     /// Sets the task back to before its `syscall` instruction.
@@ -19,16 +23,53 @@ impl Domain {
         Ok(())
     }
 
-    /// Takes the lock of standard output or error for the task's call.
+    /// Takes the lock of standard output or error for the task's call. While another task of the domain is in
+    /// a write there, or waits for that, the call waits in a `pause` in its own place: of two that wait in
+    /// the kernel at the same time, nobody would know whose bytes it has taken first. It is made again when
+    /// it is its turn ([`Domain::wake_writer`]).
     pub fn lock_echo(&mut self, tid: Tid, number: u8) -> Result<()> {
+        let has_turn = self.call(tid)?.pauses;
+        let is_in_the_way = |call: &InCall| {
+            call.echo == Some(number) || !has_turn && call.pauses && call.echo_again == Some(number)
+        };
+        let others = self.tasks.values().filter(|task| task.tid != tid);
+        if others.filter_map(|task| task.call.as_ref()).any(is_in_the_way) {
+            let call = self.call(tid)?;
+            (call.echo_again, call.pauses, call.waits) = (Some(number), true, true);
+            return self.pause_in_call(tid);
+        }
         if !self.session.stdio.try_lock(number, self.id) {
             // Whoever waits here holds no token, so that the one who writes can come to an end.
             self.release_tokens()?;
             self.session.stdio.lock(number, self.id);
             self.ensure_tokens()?;
         }
-        self.call(tid)?.echo = Some(number);
+        let call = self.call(tid)?;
+        (call.echo, call.echo_again, call.pauses) = (Some(number), None, false);
         Ok(())
+    }
+
+    /// The kernel is about to make the task's call: it makes a `pause` in its place, if it is to wait for
+    /// what only we know of.
+    pub fn pause_in_call(&mut self, tid: Tid) -> Result<()> {
+        if self.call(tid)?.pauses {
+            let regs = self.stopped(tid)?.regs()?;
+            let pause = Registers { orig_rax: libc::SYS_pause.cast_unsigned(), ..regs };
+            self.stopped(tid)?.set_regs(&pause)?;
+        }
+        Ok(())
+    }
+
+    /// What a call that has waited so has come back with, as the call itself would have: those that wait so
+    /// are restarted after a handler with SA_RESTART, and a `pause` never is.
+    pub fn woken_in_call(&mut self, tid: Tid, regs: Registers) -> Result<Registers> {
+        let call = self.call(tid)?;
+        if !call.pauses || regs.result() != RESTARTNOHAND {
+            return Ok(regs);
+        }
+        let own = Registers { rax: RESTARTSYS.cast_unsigned(), orig_rax: call.nr, ..regs };
+        self.stopped(tid)?.set_regs(&own)?;
+        Ok(own)
     }
 
     /// Makes a system call in the task's name, at any stop (at an entry, its own call is skipped by it).

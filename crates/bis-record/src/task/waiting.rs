@@ -211,6 +211,41 @@ impl Domain {
         }
     }
 
+    /// Of the tasks that wait in a `pause` to write to standard output or error ([`Domain::lock_echo`]), one
+    /// is to make its call where nobody writes there any more. If it has a handler to run instead, the next
+    /// one is.
+    pub fn wake_writer(&mut self) -> Result<()> {
+        let waits_for = |task: &Task| task.call.as_ref().filter(|call| call.pauses)?.echo_again;
+        if !self.tasks.values().any(|task| waits_for(task).is_some()) {
+            return Ok(());
+        }
+        // One that does not sleep is on its way to its call.
+        let sleeps = |task: &Task| {
+            let is_told = task.call.as_ref().is_some_and(|call| !call.waits);
+            !is_told && task.report.is_none() && matches!(task.handle, Handle::Running(_))
+        };
+        for number in [1, 2] {
+            let is_in_the_way = |task: &Task| match waits_for(task) {
+                Some(waits_for) => waits_for == number && !sleeps(task),
+                None => task.call.as_ref().is_some_and(|call| call.echo == Some(number)),
+            };
+            let is_next = |tid: &Tid| self.tasks.get(tid).is_some_and(|task| waits_for(task) == Some(number));
+            if self.tasks.values().any(is_in_the_way) {
+                continue;
+            }
+            let next = self.turns.iter().find(is_next);
+            if let Some(tid) = next {
+                self.call(tid)?.waits = false;
+                match sys::interrupt(tid) {
+                    // Its end is on its way.
+                    Err(TraceeError::Died(_)) => {}
+                    other => other?,
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// With chaos: notes how long the task has had the processor. False: it has not had it since it was last
     /// asked to stop. On a busy machine it may not come to its first instruction before the next short slice
     /// is over.

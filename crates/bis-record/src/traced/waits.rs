@@ -17,9 +17,6 @@ use crate::{
 
 const WNOHANG: u32 = libc::WNOHANG as u32;
 const CHILD: i64 = -(libc::ECHILD as i64);
-/// What a `pause` is interrupted with, and what a wait is.
-const RESTARTNOHAND: i64 = -514;
-const RESTARTSYS: i64 = -512;
 const RUSAGE_LEN: usize = 144;
 
 impl Domain {
@@ -64,27 +61,6 @@ impl Domain {
         self.call(tid)?.pauses = true;
         self.task(tid)?.standing.go_on();
         Ok(true)
-    }
-
-    /// The kernel is about to make a wait that has only tracees to wait for.
-    pub fn pause_in_wait(&mut self, tid: Tid) -> Result<()> {
-        if self.call(tid)?.pauses {
-            let regs = self.stopped(tid)?.regs()?;
-            let pause = Registers { orig_rax: libc::SYS_pause.cast_unsigned(), ..regs };
-            self.stopped(tid)?.set_regs(&pause)?;
-        }
-        Ok(())
-    }
-
-    /// What a wait that has waited so has come back with, as the wait would have.
-    pub fn woken_in_wait(&mut self, tid: Tid, regs: Registers) -> Result<Registers> {
-        let call = self.call(tid)?;
-        if !call.pauses || regs.result() != RESTARTNOHAND {
-            return Ok(regs);
-        }
-        let own = Registers { rax: RESTARTSYS.cast_unsigned(), orig_rax: call.nr, ..regs };
-        self.stopped(tid)?.set_regs(&own)?;
-        Ok(own)
     }
 
     /// The kernel tells a tracer of the ends of its own children, perhaps before their supervisors have come
