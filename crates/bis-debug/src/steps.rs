@@ -54,11 +54,11 @@ pub fn steps(
         host.is_audible = true;
         let mut replica = host.begin(domain.domain)?;
         replica.attend();
+        let mut is_there = false;
         loop {
             let done = replica.done().0;
-            let limit = if done.0 + 1 < from {
-                Limit { event: Some(EventSeq(from - 1)), ..Limit::default() }
-            } else {
+            is_there |= done.0 + 1 >= from;
+            let limit = if is_there {
                 if let Some((tid, _)) = replica.next_task()?
                     && let Ok(registers) = replica.registers(tid)
                 {
@@ -66,6 +66,8 @@ pub fn steps(
                         .map_err(|source| DebugError::Io { what: "show the registers", source })?;
                 }
                 Limit { step: true, ..Limit::default() }
+            } else {
+                Limit { event: Some(EventSeq(from - 1)), ..Limit::default() }
             };
             match host.advance(&mut replica, &limit, &mut |_, _| {})? {
                 Stop::End => break,
@@ -73,6 +75,8 @@ pub fn steps(
                     is_whole = false;
                     break;
                 }
+                // The last event before `from` may be long before: those in between are of other processes.
+                Stop::Event(_) => is_there = true,
                 _ => {}
             }
         }

@@ -45,6 +45,7 @@ fn main() {
         Trial::test("a_damaged_file_is_refused", a_damaged_file_is_refused),
         Trial::test("a_trace_without_steps_is_refused", a_trace_without_steps_is_refused),
         Trial::test("more_is_summed_the_more_is_asked_for", more_is_summed_the_more_is_asked_for),
+        Trial::test("they_are_shown_from_another_process_event_on", shown_from_anothers_event),
     ];
     let trials = trials.into_iter().map(|trial| trial.with_ignored_flag(missing)).collect();
     libtest_mimic::run(&common::arguments(), trials).exit();
@@ -270,6 +271,35 @@ fn a_trace_without_steps_is_refused() -> Result<(), Failed> {
     let folder = Folder::new("steps-none")?;
     let (_, trace) = recorded(&folder, &[])?;
     must(&compare(&folder, &trace)?, 2, "the trace has no steps")?;
+    folder.done();
+    Ok(())
+}
+
+/// `replay --trace-from EVENT` where the event is of another process: the one that is asked for waits
+/// meanwhile, and has none of its own until long after.
+fn shown_from_anothers_event() -> Result<(), Failed> {
+    let folder = Folder::new("steps_from_anothers")?;
+    let trace = folder.path().join("trace");
+    let argv = ["sh", "-c", "echo one; (echo two); echo three"].map(std::ffi::OsStr::new);
+    let record = common::record_command(&trace, &[], &argv, folder.path());
+    common::run(record, "record", folder.path(), None, LIMIT)?;
+    let bis = |name: &str, args: &[&str]| {
+        let mut command = common::command(common::bis(), folder.path());
+        command.args(args).arg(&trace);
+        common::run(command, name, folder.path(), None, LIMIT)
+    };
+    let dump = String::from_utf8(bis("dump", &["dump", "--call", "write"])?.stdout)?;
+    let writes: Vec<Vec<&str>> = dump.lines().map(|line| line.split_whitespace().collect()).collect();
+    let [one, two, three] = &writes[..] else { return Err(format!("not three writes:\n{dump}").into()) };
+    if one[1] != three[1] || one[1] == two[1] {
+        return Err(format!("the second line is not another process's:\n{dump}").into());
+    }
+    let shown = bis("shown", &["replay", "-q", "--trace-from", two[0], "--pid", one[1]])?;
+    let text = shown.stderr_text();
+    let is_its = |line: &str| line.starts_with(&format!("{} ", one[1]));
+    if shown.status != 0 || text.lines().count() < 2 || !text.lines().all(is_its) {
+        return Err(format!("status {}\n{}", shown.status, shown.shown()).into());
+    }
     folder.done();
     Ok(())
 }
