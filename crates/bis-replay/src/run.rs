@@ -8,7 +8,7 @@ use bis_trace::{
     event::{DomainEntry, Turn},
     types::{DomainId, EventSeq, ObjectId, Tid},
 };
-use bis_tracee::{Stopped, balance::Seat, cpuid_mode, handover::Parked, image, sys};
+use bis_tracee::{Stopped, balance::Seat, handover::Parked, image, modes, sys};
 
 use crate::{
     echo::Reader,
@@ -89,6 +89,7 @@ impl Drop for Farewell<'_> {
 fn whole_life<'scope, 'env: 'scope>(context: Context<'scope, 'env>, begin: Begin<'env>) {
     let shared = context.shared;
     let domain = begin.domain();
+    modes::counter_as_tasks();
     let _farewell = Farewell { shared, domain };
     let result = match begin {
         Begin::Exec { entry, extent, slot } => from_exec(context, entry, extent, slot),
@@ -124,7 +125,7 @@ pub(crate) fn empty_process(
         ))
     })?;
     if world.machine.cpuid_faulting {
-        cpuid_mode::as_tasks();
+        modes::cpuid_as_tasks();
     }
     Ok((stopped.expect("a finished remote call leaves the task stopped"), process))
 }

@@ -3,9 +3,10 @@
 //! Programs read the same pages of a database, and the same headers, many times, and each time the log would
 //! have them anew. So whoever writes chunks looks at the content of memory in them, in pieces of a page: one
 //! that comes for the second time goes to `blocks`, and from then on the chunks have references to it. (The
-//! first time it is in the log, like all else: most content never comes again.) A chunk with references is
-//! *folded*: its payload has, before compression, how many there are, the references, and the messages
-//! without what they stand for. Whoever reads it gets the messages as they were.
+//! first time it is in the log, like all else: most content never comes again. But what does not compress is
+//! as long in one place as in the other, and is there once if it goes to `blocks` at once.) A chunk with
+//! references is *folded*: its payload has, before compression, how many there are, the references, and the
+//! messages without what they stand for. Whoever reads it gets the messages as they were.
 //!
 //! The file only grows, and a block is in it before the chunk that names it goes to the log: a trace that is
 //! cut short anywhere has what its chunks need. A reference has a sum of what it stands for, because the
@@ -42,6 +43,9 @@ pub const PIECE_MIN: usize = 512;
 const ONCE: usize = 1 << 18;
 /// How many blocks the file has at most: 1 GiB, of which the recorder remembers 16 MiB.
 const STORED_MAX: usize = 1 << 18;
+/// Up to so many, what does not compress is stored when it comes for the first time: content that never comes
+/// again must not take the room of what does.
+const STORED_AT_ONCE_MAX: usize = 1 << 15;
 
 /// Blocks that a reader keeps: 32 MiB.
 const CACHED: usize = 8192;
@@ -74,8 +78,11 @@ pub(crate) struct Folder {
     stored: HashMap<u128, Block>,
     compressor: Option<zstd::bulk::Compressor<'static>>,
     packed: Vec<u8>,
+    /// The end of the file, which is not written yet.
+    unwritten: Vec<u8>,
     references: Vec<u8>,
-    /// The folded messages.
+    /// The messages without what the references stand for.
+    rest: Vec<u8>,
     folded: Vec<u8>,
 }
 
@@ -89,7 +96,9 @@ impl Folder {
             stored: HashMap::new(),
             compressor: None,
             packed: Vec::new(),
+            unwritten: Vec::new(),
             references: Vec::new(),
+            rest: Vec::new(),
             folded: Vec::new(),
         }
     }
@@ -101,23 +110,19 @@ impl Folder {
             return None;
         }
         self.references.clear();
-        self.folded.clear();
+        self.rest.clear();
         let mut done = 0;
         for (at, len) in content {
             let (mut at, end) = (*at as usize, *at as usize + *len as usize);
             while end - at >= PIECE_MIN {
                 let piece = &messages[at..end.min(at + PIECE_MAX)];
                 if let Some(block) = self.block(piece) {
-                    if done == 0 && self.folded.is_empty() {
-                        self.folded.extend([0; COUNT]);
-                    }
                     let words = [at as u32, piece.len() as u32].map(u32::to_le_bytes);
                     self.references.extend(words.as_flattened());
                     self.references.extend(block.offset.to_le_bytes());
                     self.references.extend([block.stored, 0].map(u32::to_le_bytes).as_flattened());
                     self.references.extend(block.sum.to_le_bytes());
-                    // The references come in front, when all are known.
-                    self.folded.extend(&messages[done..at]);
+                    self.rest.extend(&messages[done..at]);
                     done = at + piece.len();
                 }
                 at += piece.len();
@@ -126,22 +131,27 @@ impl Folder {
         if self.references.is_empty() {
             return None;
         }
-        self.folded.extend(&messages[done..]);
-        debug_assert!(self.folded.len() <= messages.len() + COUNT);
+        if self.write_out().is_err() {
+            // The disk is full, perhaps: what repeats is written again each time, as far as that goes.
+            self.file = Some(None);
+            return None;
+        }
         let count = (self.references.len() / REFERENCE) as u32;
-        self.folded[..COUNT].copy_from_slice(&count.to_le_bytes());
-        let references = std::mem::take(&mut self.references);
-        self.folded.splice(COUNT..COUNT, references.iter().copied());
-        self.references = references;
+        self.folded.clear();
+        self.folded.extend(count.to_le_bytes());
+        self.folded.extend(&self.references);
+        self.folded.extend(&self.rest);
+        self.folded.extend(&messages[done..]);
         Some(&self.folded)
     }
 
     /// Takes no more memory for messages that were long.
     pub fn forget_messages(&mut self) {
-        (self.folded, self.references) = (Vec::new(), Vec::new());
+        (self.folded, self.rest) = (Vec::new(), Vec::new());
+        (self.references, self.unwritten) = (Vec::new(), Vec::new());
     }
 
-    /// Where this is, if it has come before.
+    /// Where this is, if it has come before, or does not compress.
     fn block(&mut self, piece: &[u8]) -> Option<Block> {
         let hash = blake3::hash(piece);
         let (low, _) = hash.as_bytes().split_first_chunk::<16>()?;
@@ -155,18 +165,15 @@ impl Folder {
         }
         let word = (hash >> 64) as u64;
         let slot = &mut self.once[hash as usize % ONCE];
-        if *slot != word {
-            *slot = word;
+        let is_new = *slot != word;
+        *slot = word;
+        if is_new && (self.stored.len() >= STORED_AT_ONCE_MAX || !is_dense(piece)) {
             return None;
         }
         if self.stored.len() >= STORED_MAX {
             return None;
         }
-        let Ok(block) = self.store(piece) else {
-            // The disk is full, perhaps: what repeats is written again each time, as far as that goes.
-            self.file = Some(None);
-            return None;
-        };
+        let block = self.store(piece).ok()?;
         self.stored.insert(hash, block);
         Some(block)
     }
@@ -180,6 +187,16 @@ impl Folder {
         let len = compressor.compress_to_buffer(piece, &mut self.packed[..])?;
         // To read one that is hardly shorter takes longer than it is worth.
         let bytes = if len <= piece.len() / 4 * 3 { &self.packed[..len] } else { piece };
+        let offset = self.len + self.unwritten.len() as u64;
+        self.unwritten.extend(bytes);
+        Ok(Block { offset, stored: bytes.len() as u32, sum: xxh3_64(piece) })
+    }
+
+    /// Writes the blocks that are not in the file yet: they have to be, before anything that names them.
+    fn write_out(&mut self) -> io::Result<()> {
+        if self.unwritten.is_empty() {
+            return Ok(());
+        }
         let file = match &self.file {
             Some(Some(file)) => file,
             _ => {
@@ -188,11 +205,27 @@ impl Folder {
                 self.file.insert(Some(made)).as_ref().ok_or(io::ErrorKind::NotFound)?
             }
         };
-        file.write_all_at(bytes, self.len)?;
-        let block = Block { offset: self.len, stored: bytes.len() as u32, sum: xxh3_64(piece) };
-        self.len += bytes.len() as u64;
-        Ok(block)
+        file.write_all_at(&self.unwritten, self.len)?;
+        self.len += self.unwritten.len() as u64;
+        self.unwritten.clear();
+        Ok(())
     }
+}
+
+/// Does it look as if it did not compress? Of some 240 samples, bytes at random have some 155 that differ, and
+/// text, code and numbers hardly ever more than 110.
+fn is_dense(piece: &[u8]) -> bool {
+    const DIFFERENT_MIN: u32 = 140;
+    /// No multiple of what programs have arrays of: a sample is of any of their bytes.
+    const BETWEEN: usize = 17;
+    if piece.len() < PIECE_MAX {
+        return false;
+    }
+    let mut seen = [0u64; 4];
+    for byte in piece.iter().step_by(BETWEEN) {
+        seen[usize::from(byte >> 6)] |= 1 << (byte & 63);
+    }
+    seen.iter().map(|word| word.count_ones()).sum::<u32>() >= DIFFERENT_MIN
 }
 
 /// How long a folded chunk's payload is before compression, at most, whose messages have `raw_len` bytes.
@@ -202,7 +235,7 @@ pub(crate) fn folded_len_max(raw_len: usize) -> usize {
 
 /// The blocks that a reader has had, by their places in the file: a later one takes the place of an earlier
 /// one.
-type Cache = Vec<Option<(u64, Arc<[u8]>)>>;
+type Cache = Vec<Option<(u64, Box<[u8]>)>>;
 
 /// The `blocks` file of a trace that is read; opened when it is needed.
 #[derive(Debug, Default)]
@@ -248,14 +281,15 @@ impl Source {
                 return Err(Unfolded::Damaged);
             }
             messages.extend(before);
-            messages.extend(&*self.block(dir, &block, len).map_err(Unfolded::Failed)?);
+            self.block(dir, &block, len, messages).map_err(Unfolded::Failed)?;
             rest = behind;
         }
         messages.extend(rest);
         if messages.len() - start == raw_len { Ok(()) } else { Err(Unfolded::Damaged) }
     }
 
-    fn block(&self, dir: &Path, block: &Block, len: usize) -> Result<Arc<[u8]>> {
+    /// Appends a block of `len` bytes to the messages.
+    fn block(&self, dir: &Path, block: &Block, len: usize, messages: &mut Vec<u8>) -> Result<()> {
         // Neighbours are read one after another: they shall not push one another out.
         let slot = (block.offset.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % CACHED;
         let cache = || self.cache.lock().unwrap_or_else(PoisonError::into_inner);
@@ -263,18 +297,28 @@ impl Source {
             && *offset == block.offset
             && bytes.len() == len
         {
-            return Ok(Arc::clone(bytes));
+            messages.extend(&**bytes);
+            return Ok(());
         }
-        let bytes: Arc<[u8]> = self.read(dir, block, len)?.into();
+        let start = messages.len();
+        self.read(dir, block, len, messages)?;
+        let bytes = &messages[start..];
         let mut cache = cache();
         if cache.is_empty() {
             cache.resize(CACHED, None);
         }
-        cache[slot] = Some((block.offset, Arc::clone(&bytes)));
-        Ok(bytes)
+        match &mut cache[slot] {
+            Some((offset, kept)) if kept.len() == len => {
+                *offset = block.offset;
+                kept.copy_from_slice(bytes);
+            }
+            empty => *empty = Some((block.offset, bytes.into())),
+        }
+        Ok(())
     }
 
-    fn read(&self, dir: &Path, block: &Block, len: usize) -> Result<Vec<u8>> {
+    /// The same from the file.
+    fn read(&self, dir: &Path, block: &Block, len: usize, messages: &mut Vec<u8>) -> Result<()> {
         let path = || dir.join(BLOCKS);
         let failed = |source| TraceError::Read { path: path(), source: Arc::new(source) };
         let damaged = |what: &str| TraceError::Damaged {
@@ -293,8 +337,12 @@ impl Source {
                 self.file.get_or_init(|| opened)
             }
         };
-        let mut stored = vec![0; block.stored as usize];
-        match file.read_exact_at(&mut stored, block.offset) {
+        let (start, is_packed) = (messages.len(), (block.stored as usize) < len);
+        let mut packed = Vec::new();
+        let place = if is_packed { &mut packed } else { &mut *messages };
+        place.resize(place.len() + block.stored as usize, 0);
+        let from = place.len() - block.stored as usize;
+        match file.read_exact_at(&mut place[from..], block.offset) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 return Err(damaged("it ends before the"));
@@ -305,15 +353,15 @@ impl Source {
             }
             Err(error) => return Err(failed(error)),
         }
-        let mut bytes = stored;
-        if bytes.len() < len {
+        if is_packed {
             let mut unpacked = Vec::with_capacity(len);
-            match crate::reader::decompress(&bytes, &mut unpacked) {
-                Ok(_) if unpacked.len() == len => bytes = unpacked,
+            match crate::reader::decompress(&packed, &mut unpacked) {
+                Ok(_) if unpacked.len() == len => messages.extend(unpacked),
                 Ok(_) | Err(_) => return Err(damaged("it does not hold the")),
             }
         }
-        if xxh3_64(&bytes) == block.sum { Ok(bytes) } else { Err(damaged("the checksum is wrong of the")) }
+        let is_sound = xxh3_64(&messages[start..]) == block.sum;
+        if is_sound { Ok(()) } else { Err(damaged("the checksum is wrong of the")) }
     }
 }
 

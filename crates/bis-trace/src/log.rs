@@ -408,8 +408,14 @@ impl StreamWriter {
 /// Notes where in a buffer there is content of memory: the event is what was added `from` there on.
 fn note_content(event: &Event, content: &[Range<usize>], mut from: usize, raw: &mut Raw) {
     let Raw { bytes, content: noted, .. } = raw;
-    // Messages are not packed: what an event holds is there as it is.
+    // Messages are not packed: what an event holds is there as it is, and a log of hooked calls is the last
+    // thing of its message, in whole words.
     let mut find = |piece: &[u8]| {
+        let last = bytes.len().checked_sub(piece.len().next_multiple_of(8)).filter(|last| *last >= from);
+        if let Some(last) = last.filter(|last| bytes[*last..].starts_with(piece)) {
+            from = last + piece.len();
+            return Some(last);
+        }
         let first = piece.first_chunk::<{ blocks::PIECE_MIN }>()?;
         let finder = memchr::memmem::Finder::new(first);
         let is_it = |at: &usize| bytes[from + at..].starts_with(piece);

@@ -212,6 +212,12 @@ impl Running {
     }
 }
 
+/// Does the kernel take these registers, which are to take the place of `before`, as they are?
+fn is_taken_whole(before: &Registers, regs: &Registers) -> bool {
+    let checked = |r: &Registers| [r.eflags, r.cs, r.ss, r.ds, r.es, r.fs, r.gs, r.fs_base, r.gs_base];
+    checked(before) == checked(regs)
+}
+
 /// All signals of a stopped task are blocked, until this is dropped, and the task, stopped again, has its own
 /// mask back.
 #[derive(Debug)]
@@ -260,9 +266,12 @@ impl Stopped {
     }
 
     pub fn set_regs(&mut self, regs: &Registers) -> Result<()> {
-        // The kernel does not take all bits as they are given.
-        self.regs.set(None);
-        sys::set_registers(self.tid, regs)
+        // The kernel does not take all bits of flags, segments and their bases as they are given; all else it
+        // does. So registers that differ in nothing of these from what it has told are known.
+        let is_known = self.regs.take().is_some_and(|before| is_taken_whole(&before, regs));
+        sys::set_registers(self.tid, regs)?;
+        self.regs.set(is_known.then_some(*regs));
+        Ok(())
     }
 
     /// The extended state: x87, SSE, AVX, ... in the kernel's non-compacted layout.

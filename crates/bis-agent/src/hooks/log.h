@@ -3,8 +3,9 @@
 
 #include "words.h"
 
-// A log that is longer than this is taken at the next chance: what stays in the caches is written and copied faster.
-#define LOG_SOON 0x18000
+// A log that is longer than this is taken at the next chance: what stays in the caches is written and copied
+// faster, and each time that it is taken costs stops. Behind it there is room for the largest call (CAP_MAX).
+#define LOG_SOON 0x60000
 
 // Products and sums that do not wait for each other.
 static inline u64 hash(u64 nr, const u64 *a) {

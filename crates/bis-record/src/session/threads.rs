@@ -7,7 +7,7 @@ use std::{
 };
 
 use bis_trace::types::Tid;
-use bis_tracee::cpuid_mode;
+use bis_tracee::modes;
 
 use super::Session;
 use crate::error::{RecordError, Result};
@@ -42,7 +42,7 @@ impl Session {
         self.update(|progress| progress.live += 1);
         let session = Arc::clone(self);
         let thread = thread::Builder::new().name(name).stack_size(STACK_BYTES).spawn(move || {
-            cpuid_mode::as_tasks();
+            modes::cpuid_as_tasks();
             let run = || work(&session);
             // A panic must end the recording, not leave everybody waiting for this thread.
             let result = panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {

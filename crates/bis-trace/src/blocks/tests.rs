@@ -7,8 +7,13 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Bytes that do not compress, another kind for each seed.
+/// Bytes that hardly compress, and are not taken for bytes at random; another kind for each seed.
 fn noise(seed: u64, len: usize) -> Vec<u8> {
+    random(seed, len).into_iter().map(|byte| byte % 100).collect()
+}
+
+/// Bytes at random, another kind for each seed.
+fn random(seed: u64, len: usize) -> Vec<u8> {
     let mut word = seed.wrapping_mul(2).wrapping_add(1);
     let next = || {
         word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -128,6 +133,31 @@ fn what_repeats_is_there_once() {
     assert!(folder.fold(&bytes, &[]).is_none());
     let short: Vec<(u32, u32)> = (0..19).map(|page| (page * 4096, 511)).collect();
     assert!((0..3).all(|_| folder.fold(&bytes, &short).is_none()));
+}
+
+#[test]
+fn what_does_not_compress_is_there_once_from_its_first_time_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut folder, source) = (Folder::new(dir.path()), Source::default());
+    // Three whole pages, and one that is too short to be judged by its samples.
+    let bytes: Vec<u8> = (1..=3).flat_map(|seed| random(seed, 4096)).chain(random(4, 2000)).collect();
+    let content = [(0, 8192), (8192, 4096 + 2000)];
+    let blocks = || fs::metadata(dir.path().join(BLOCKS)).map(|blocks| blocks.len()).ok();
+    for (count, expected) in [(3, 3 * 4096), (4, 3 * 4096 + 2000), (4, 3 * 4096 + 2000)] {
+        let folded = folder.fold(&bytes, &content).expect("there are references").to_vec();
+        assert_eq!(folded[..COUNT], u32::to_le_bytes(count));
+        assert_eq!(blocks(), Some(expected), "it is there before anybody can refer to it");
+        let mut unfolded = Vec::new();
+        assert!(source.unfold(dir.path(), &folded, bytes.len(), &mut unfolded).is_ok());
+        assert!(unfolded == bytes);
+    }
+    // What compresses is not: text, numbers, zeroes.
+    let text = b"fn what_does_not_compress_is_there_once_from_its_first_time_on() { assert!(1 + 1 == 2); }\n";
+    let text: Vec<u8> = text.iter().copied().cycle().take(4096).collect();
+    let numbers: Vec<u8> = (0..1024u32).flat_map(|n| (n * 3).to_le_bytes()).collect();
+    for page in [text, numbers, vec![0; 4096]] {
+        assert!(folder.fold(&page, &[(0, 4096)]).is_none() && folder.fold(&page, &[(0, 4096)]).is_some());
+    }
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub fn rdseed() -> Option<u64> {
 
 /// The processor's time stamp counter.
 pub fn rdtsc() -> u64 {
-    // SAFETY: every x86-64 processor has rdtsc, and this process has not turned it off.
+    // SAFETY: every x86-64 processor has rdtsc; where it faults in this thread, `modes.rs` executes it.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
@@ -46,7 +46,7 @@ pub fn rdtscp() -> (u64, u32) {
 /// lasts.
 pub fn has_cpuid_faulting() -> bool {
     const ARCH_CPUID_SET: i64 = 0x1012;
-    if crate::cpuid_mode::is_faulting() {
+    if crate::modes::is_cpuid_faulting() {
         return true;
     }
     // SAFETY: plain numbers; faulting is turned off again before the next cpuid can be executed here.
