@@ -11,9 +11,12 @@ use std::fmt::Write;
 /// kernel's result (a negated errno on failure); leave it out for a call that has not returned.
 pub fn describe(call: &Call, ret: Option<i64>) -> String {
     let mut text = String::new();
-    match crate::row(call.nr) {
+    let narrow = if call.nr & crate::NARROW_TABLE == 0 { None } else { crate::name(call.nr) };
+    // A call of the other table is shown with the arguments' kinds where it has the same ones.
+    let same = narrow.and_then(|_| crate::narrow::same_as(call.nr));
+    match crate::row(same.unwrap_or(call.nr)) {
         Some(row) => {
-            text.push_str(row.name);
+            text.push_str(narrow.unwrap_or(row.name));
             text.push('(');
             for (i, arg) in row.args.iter().enumerate() {
                 if i > 0 {
@@ -36,7 +39,13 @@ pub fn describe(call: &Call, ret: Option<i64>) -> String {
         None if call.nr == crate::own::NUMBER => {
             put(&mut text, format_args!("{}({}, {:#x})", crate::own::NAME, call.args[0], call.args[1]));
         }
-        None => put(&mut text, format_args!("syscall_{}({:#x?})", call.nr, call.args)),
+        None => {
+            let args: Vec<String> = call.args.iter().map(|arg| format!("{arg:#x}")).collect();
+            match narrow {
+                Some(name) => put(&mut text, format_args!("{name}({})", args.join(", "))),
+                None => put(&mut text, format_args!("syscall_{}({})", call.nr, args.join(", "))),
+            }
+        }
     }
     match ret {
         None => {}

@@ -8,8 +8,8 @@
 //! the family's file under `family/` makes the plan. The text for people comes from the same rows
 //! ([`describe()`], [`markdown`]).
 //!
-//! Beside the table: what a program's own seccomp filters say of a call ([`sandbox`]); and the call that bis
-//! itself answers ([`own`]).
+//! Beside the table: what a program's own seccomp filters say of a call ([`sandbox`]); the call that bis
+//! itself answers ([`own`]); and the calls of 32-bit programs, said in the words of this table ([`narrow`]).
 //!
 //! This crate knows nothing of ptrace, of traces, or of how the recorder works, and does no IO: the
 //! task's memory is the trait [`Memory`]. What is not known is never guessed: it is [`Planned::Slow`], and
@@ -23,6 +23,7 @@ pub mod errno;
 mod family;
 mod hooks;
 mod model;
+pub mod narrow;
 pub mod own;
 mod plan;
 pub mod sandbox;
@@ -65,6 +66,17 @@ pub fn rows() -> &'static [&'static Row] {
 /// The row of a call number; none for a number that Linux 6.18 does not know (answer ENOSYS).
 pub fn row(nr: u64) -> Option<&'static Row> {
     usize::try_from(nr).ok().and_then(|nr| BY_NUMBER.get(nr).copied().flatten())
+}
+
+/// Added to a number of the 32-bit table, where it stands among those of the other.
+pub const NARROW_TABLE: u64 = 1 << 32;
+
+/// The name of a call, of whichever table.
+pub fn name(nr: u64) -> Option<&'static str> {
+    if nr & NARROW_TABLE == 0 {
+        return row(nr).map(|row| row.name);
+    }
+    u32::try_from(nr & !NARROW_TABLE).ok().and_then(narrow::name)
 }
 
 /// The memory that a call will touch. To be asked right before the call is made, with the task stopped: the

@@ -87,7 +87,12 @@ fn by_kernel(program: &[Insn], calls: &[[u64; 6]]) -> Result<Vec<i32>, i32> {
 fn by_us(program: &[Insn], calls: &[[u64; 6]]) -> Result<Vec<i32>, i32> {
     let mut sandbox = Sandbox::default();
     sandbox.add(Filter::new(program.to_vec())?)?;
-    let errno = |args: &[u64; 6]| match sandbox.judge(&Question { nr: ASKED, ip: 0, args: *args }) {
+    let errno = |args: &[u64; 6]| match sandbox.judge(&Question {
+        nr: ASKED,
+        ip: 0,
+        args: *args,
+        table: Table::Wide,
+    }) {
         Verdict::Errno(errno) => errno,
         // Nobody traces it.
         Verdict::Trace(_) => libc::ENOSYS,

@@ -24,10 +24,35 @@ pub struct Question {
     /// The address behind the instruction that made it.
     pub ip: u64,
     pub args: [u64; 6],
+    pub table: Table,
 }
 
-/// AUDIT_ARCH_X86_64: the only kind of call that is asked about.
-pub const ARCH: u32 = 0xc000_003e;
+/// The table that a call's number is of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Table {
+    /// That of 64-bit programs.
+    Wide,
+    /// That of 32-bit programs.
+    Narrow,
+}
+
+impl Table {
+    /// As filters are told it: AUDIT_ARCH_X86_64 or AUDIT_ARCH_I386.
+    pub fn arch(self) -> u32 {
+        match self {
+            Table::Wide => 0xc000_003e,
+            Table::Narrow => 0x4000_0003,
+        }
+    }
+
+    /// What strict mode allows: read, write, exit, and the return from a handler.
+    fn strict(self) -> [u32; 4] {
+        match self {
+            Table::Wide => [0, 1, 60, 15],
+            Table::Narrow => [3, 4, 1, 119],
+        }
+    }
+}
 
 /// Bytes of `struct seccomp_data`.
 const DATA_LEN: u32 = 64;
@@ -161,9 +186,6 @@ pub struct Sandbox {
     filters: Vec<Arc<Filter>>,
 }
 
-/// What strict mode allows: read, write, exit, rt_sigreturn.
-const STRICT: [u64; 4] = [0, 1, 60, 15];
-
 impl Sandbox {
     /// Does every call of the task have to be judged?
     pub fn is_there(&self) -> bool {
@@ -225,18 +247,19 @@ impl Sandbox {
     /// What becomes of this call.
     pub fn judge(&self, question: &Question) -> Verdict {
         if self.is_strict {
-            return if STRICT.contains(&question.nr.into()) { Verdict::Allow } else { Verdict::Sigkill };
+            let allowed = question.table.strict().contains(&question.nr);
+            return if allowed { Verdict::Allow } else { Verdict::Sigkill };
         }
         let answers = self.filters.iter().rev().map(|filter| filter.run(question));
         verdict(strictest(answers))
     }
 
-    /// Is every call of this number made, whatever its arguments?
+    /// Is every call of this number of the 64-bit table made, whatever its arguments?
     pub fn always_allows(&self, nr: u64) -> bool {
-        if self.is_strict {
-            return STRICT.contains(&nr);
-        }
         let Ok(nr) = u32::try_from(nr) else { return false };
+        if self.is_strict {
+            return Table::Wide.strict().contains(&nr);
+        }
         let answers: Option<Vec<u32>> =
             self.filters.iter().rev().map(|filter| filter.of_number(nr)).collect();
         answers.is_some_and(|answers| verdict(strictest(answers.into_iter())) == Verdict::Allow)

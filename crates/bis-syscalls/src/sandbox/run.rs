@@ -4,7 +4,7 @@
 //! register that is zero, a program ends with 0, which kills; a shift by a register counts modulo 32, as the
 //! kernel's machine has it.
 
-use super::{ARCH, DATA_LEN, Insn, Question};
+use super::{DATA_LEN, Insn, Question, Table};
 
 /// The parts of an instruction's code.
 pub mod code {
@@ -62,7 +62,7 @@ fn word(question: &Question, only_number: bool, at: u32) -> Option<u32> {
     };
     match at {
         0 => return Some(question.nr),
-        4 => return Some(ARCH),
+        4 => return Some(question.table.arch()),
         _ if only_number => return None,
         8 | 12 => return Some(half(question.ip, at == 12)),
         _ => {}
@@ -91,9 +91,10 @@ pub fn run(program: &[Insn], question: &Question) -> u32 {
     execute(program, question, false).unwrap_or(0)
 }
 
-/// What it says of all calls of a number; none where it loads anything else than that, and the architecture.
+/// What it says of all calls of a number of the 64-bit table; none where it loads anything else than that,
+/// and the architecture.
 pub fn of_number(program: &[Insn], nr: u32) -> Option<u32> {
-    execute(program, &Question { nr, ip: 0, args: [0; 6] }, true)
+    execute(program, &Question { nr, ip: 0, args: [0; 6], table: Table::Wide }, true)
 }
 
 fn execute(program: &[Insn], question: &Question, only_number: bool) -> Option<u32> {

@@ -14,7 +14,7 @@ fn about(nr: u32, hit: u32, miss: u32) -> Filter {
 }
 
 fn call(nr: u32) -> Question {
-    Question { nr, ip: 0x40_1000, args: [0x1_0000_0002, 0, 0, 0, 0, 0] }
+    Question { nr, ip: 0x40_1000, args: [0x1_0000_0002, 0, 0, 0, 0, 0], table: Table::Wide }
 }
 
 fn sandbox(filters: impl IntoIterator<Item = Filter>) -> Sandbox {
