@@ -35,7 +35,7 @@ def chunks(log, folder):
     magic, written, reader, checksum = LOG_HEADER.unpack_from(log)
     if magic != b"BISTRACE" or xxhash.xxh3_64_intdigest(log[:16]) != checksum:
         sys.exit("this is no log of bis")
-    if reader > 7:
+    if reader > 8:
         sys.exit(f"format {written} needs a reader of format {reader}")
     print(f"format {written}")
     at, expected = LOG_HEADER.size, {}

@@ -58,7 +58,7 @@ struct Pause {
 }
 
 struct Syscall {
-  nr @0 :UInt64;
+  nr @0 :UInt64;                # of the 32-bit table: 1 << 32 is added
   entry @1 :Data;               # registers
   outcome @2 :Outcome;
 }
@@ -216,6 +216,7 @@ struct Effect {
     fork @9 :Fork;
     clearObject @10 :ClearObject;
     setTask @11 :NewTask;       # only where a domain goes back to a checkpoint
+    segment @12 :Segment;       # only of 32-bit programs
   }
 
   struct Map {
@@ -275,6 +276,11 @@ struct Effect {
     tid @0 :Int32;              # > 0
     regs @1 :Data;              # registers
     xstate @2 :Data;            # null: its maker's; not null in an image, and in setTask
+  }
+
+  struct Segment {
+    tid @0 :Int32;              # > 0
+    descriptor @1 :Data;        # struct user_desc, 16 bytes
   }
 
   struct Fork {

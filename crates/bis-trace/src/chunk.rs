@@ -17,8 +17,11 @@ use xxhash_rust::xxh3::Xxh3Default;
 /// events have times. 5: a stream may begin with the image of a process that was found running; a log that
 /// has one is for readers of this format only. 6: a chunk may be folded, and checksums may be of stacks; a
 /// log that has either is for readers of this format only. 7: what is patched in a text may be said by a kept
-/// file; the same.
-pub const FORMAT: u32 = 7;
+/// file; the same. 8: calls may be of the 32-bit table, and effects of thread-local storage of such programs;
+/// the same.
+pub const FORMAT: u32 = 8;
+/// The first format with 32-bit programs ([`crate::event::Effect::Segment`]).
+pub const FORMAT_NARROW: u32 = 8;
 /// The first format with patched texts ([`crate::ours::PatchedText`]).
 pub const FORMAT_PATCHED: u32 = 7;
 /// The first format with folded chunks ([`Chunk::is_folded`]).

@@ -36,7 +36,7 @@ use crate::{
     files::{self, FileStore},
     index,
     queue::{Drain, Queue, Raw, Sink},
-    types::{DomainId, EventSeq},
+    types::{DomainId, EventSeq, NARROW_TABLE},
 };
 
 /// A buffer with this many bytes is a chunk.
@@ -392,7 +392,10 @@ impl StreamWriter {
         note_content(event, content, before, &mut buffer.raw);
         let ours = event.outcome().and_then(|outcome| outcome.ours.as_ref());
         if ours.is_some_and(|ours| !ours.patched.is_empty()) {
-            buffer.raw.reader = chunk::FORMAT_PATCHED;
+            buffer.raw.reader = buffer.raw.reader.max(chunk::FORMAT_PATCHED);
+        }
+        if is_narrow(event) {
+            buffer.raw.reader = chunk::FORMAT_NARROW;
         }
         buffer.added(event.seq.0);
         let count = self.inner.stream_count.load(Ordering::Relaxed);
@@ -402,6 +405,15 @@ impl StreamWriter {
     /// Hands everything over that was pushed.
     pub fn flush(&mut self) -> Result<()> {
         self.inner.hand_over(&mut lock(&self.buffer))
+    }
+}
+
+/// Is it an event of a 32-bit program?
+fn is_narrow(event: &Event) -> bool {
+    match &event.kind {
+        EventKind::Start(start) => start.outcome.regs.is_narrow(),
+        EventKind::Syscall { nr, .. } | EventKind::SyscallEnter { nr, .. } => nr & NARROW_TABLE != 0,
+        _ => false,
     }
 }
 

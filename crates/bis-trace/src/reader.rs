@@ -166,6 +166,11 @@ impl Trace {
         self.format >= chunk::FORMAT_OURS
     }
 
+    /// Does it have events for calls of the 32-bit table? Where it has not, they fail without one.
+    pub fn tells_narrow_calls(&self) -> bool {
+        self.format >= chunk::FORMAT_NARROW
+    }
+
     /// Do events say when they were recorded?
     pub fn says_times(&self) -> bool {
         self.format >= chunk::FORMAT_TIMES

@@ -343,7 +343,61 @@ pub const REGISTER_NAMES: [&str; REGISTER_COUNT] = [
     "orig_rax", "rip", "cs", "eflags", "rsp", "ss", "fs_base", "gs_base", "ds", "es", "fs", "gs",
 ];
 
+/// The code segments of the kernel for 64-bit and for 32-bit programs (`arch/x86/include/asm/segment.h`).
+const USER_CS: u64 = 0x33;
+const USER32_CS: u64 = 0x23;
+
+/// Added to the number of a call that is one of the 32-bit table, where the trace says it.
+pub const NARROW_TABLE: u64 = 1 << 32;
+
 impl Registers {
+    /// Does the processor take the next instruction for one of a 32-bit program?
+    pub fn is_narrow(&self) -> bool {
+        self.cs == USER32_CS
+    }
+
+    /// With the code segment of 64-bit programs: how a task of a 32-bit program executes the agent's text.
+    #[must_use]
+    pub fn wide(self) -> Registers {
+        Registers { cs: USER_CS, ..self }
+    }
+
+    /// With the code segment of 32-bit programs.
+    #[must_use]
+    pub fn narrow(self) -> Registers {
+        Registers { cs: USER32_CS, ..self }
+    }
+
+    /// Where a thread has what is its own: the C library finds that by one segment register in 64-bit
+    /// programs and by another in 32-bit ones.
+    pub fn thread_pointer(&self) -> u64 {
+        if self.is_narrow() { self.gs_base } else { self.fs_base }
+    }
+
+    /// The arguments of the call of this number, of whichever table, that is made with these registers.
+    pub fn args_of(&self, nr: u64) -> [u64; 6] {
+        if nr & NARROW_TABLE == 0 {
+            return self.args();
+        }
+        [self.rbx, self.rcx, self.rdx, self.rsi, self.rdi, self.rbp].map(|arg| arg & u64::from(u32::MAX))
+    }
+
+    /// The result of the call of this number that has returned with these registers: a negated errno where it
+    /// has failed.
+    pub fn result_of(&self, nr: u64) -> i64 {
+        if nr & NARROW_TABLE == 0 {
+            return self.result();
+        }
+        let low = (self.rax & u64::from(u32::MAX)).cast_signed();
+        // The last page of 4 GiB is none that an address is in.
+        if low > i64::from(u32::MAX) - 4096 { low - (1 << 32) } else { low }
+    }
+
+    /// How many bits the instructions have that the processor executes now: 32 or 64.
+    pub fn bits(&self) -> u32 {
+        if self.is_narrow() { 32 } else { 64 }
+    }
+
     /// The general registers, in the order of the processor's numbers for them: rax, rcx, rdx, rbx, rsp, rbp,
     /// rsi, rdi, r8 to r15.
     pub fn general(&self) -> [u64; 16] {

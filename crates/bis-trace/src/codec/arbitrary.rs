@@ -128,6 +128,7 @@ fn effect() -> impl Strategy<Value = Effect> {
             xstate
         }),
         (tid(), registers(), bytes()).prop_map(|(tid, regs, xstate)| Effect::SetTask { tid, regs, xstate }),
+        (tid(), any::<[u8; 16]>()).prop_map(|(tid, descriptor)| Effect::Segment { tid, descriptor }),
         (domain(), tid()).prop_map(|(domain, tid)| Effect::Fork { domain, tid }),
     ]
 }

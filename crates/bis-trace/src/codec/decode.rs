@@ -279,6 +279,13 @@ fn effect(from: schema::effect::Reader<'_>) -> Result<Effect> {
             let regs = registers_from_bytes(set.get_regs()?)?;
             Effect::SetTask { tid: tid(set.get_tid())?, regs, xstate: set.get_xstate()?.to_vec() }
         }
+        Which::Segment(segment) => {
+            let segment = segment?;
+            let descriptor = segment.get_descriptor()?.try_into();
+            let descriptor =
+                descriptor.map_err(|_| Malformed("a descriptor that has not 16 bytes".into()))?;
+            Effect::Segment { tid: tid(segment.get_tid())?, descriptor }
+        }
         Which::Fork(fork) => {
             let fork = fork?;
             Effect::Fork { domain: domain(fork.get_domain())?, tid: tid(fork.get_tid())? }

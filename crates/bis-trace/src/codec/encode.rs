@@ -308,6 +308,12 @@ fn effect(effect: &Effect, to: schema::effect::Builder<'_>) -> Result<()> {
             to.set_regs(&registers_to_bytes(regs));
             to.set_xstate(xstate);
         }
+        Effect::Segment { tid, descriptor } => {
+            check_tid(tid.0)?;
+            let mut to = to.init_segment();
+            to.set_tid(tid.0);
+            to.set_descriptor(descriptor);
+        }
         Effect::Fork { domain, tid } => {
             check_domain(domain.0)?;
             check_tid(tid.0)?;

@@ -76,6 +76,12 @@ pub enum Effect {
         regs: Registers,
         xstate: Vec<u8>,
     },
+    /// The task has this thread-local storage: a `struct user_desc`, whose first word is the number of its
+    /// entry in the table of descriptors. Only 32-bit programs have such.
+    Segment {
+        tid: Tid,
+        descriptor: [u8; 16],
+    },
     /// A new domain with a copy of this address space. Its own stream has the rest.
     Fork {
         domain: DomainId,
