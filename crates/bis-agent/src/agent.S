@@ -1,8 +1,9 @@
 # The agent: what the recorder and the replayer map at AGENT_BASE into every address space.
 #
 # It is also the replayer's stub: the same ELF file is exec'd, parks itself, and everything else is unmapped.
-# The addresses after the two `syscall` instructions below are what the seccomp filters compare with, so
-# nothing else of this file may contain such an instruction (a test disassembles it).
+# The addresses after the first two `syscall` instructions below are what the seccomp filters compare with, so
+# nothing else of this file may contain such an instruction (a test disassembles it), but for the third, which
+# stops like any other.
 
     .section .text.agent, "ax"
 
@@ -27,6 +28,18 @@ bis_park:
     .globl bis_park_end
 bis_park_end:
     jmp bis_park
+
+    # The call that a 32-bit program's call becomes: the supervisor sets `rip` here, and takes the task back
+    # behind it.
+    .balign 16
+    .globl bis_narrow
+    .type bis_narrow, @function
+bis_narrow:
+    syscall
+    .globl bis_narrow_end
+bis_narrow_end:
+    int3
+    jmp bis_narrow
 
     # The stub's entry: tell whoever exec'd us that we are there.
     .balign 16

@@ -46,6 +46,12 @@ pub const PARK: u64 = symbols::PARK;
 /// What a seccomp filter sees as instruction pointer for the pause() of [`PARK`].
 pub const PARK_END: u64 = symbols::PARK_END;
 
+/// The `syscall` instruction of a call that is made in place of a 32-bit program's.
+pub const NARROW_SYSCALL: u64 = symbols::NARROW;
+
+/// Where a task stands behind it.
+pub const NARROW_SYSCALL_END: u64 = symbols::NARROW_END;
+
 /// The address of a name for memory files, a string.
 pub const MEMFD_NAME: u64 = symbols::MEMFD_NAME;
 
@@ -67,14 +73,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_only_system_call_instructions_are_the_two_that_the_filters_know() {
+    fn the_only_system_call_instructions_are_the_two_that_the_filters_know_and_the_one_that_stops() {
         let found: Vec<u64> = TEXT
             .windows(2)
             .enumerate()
             .filter(|(_, bytes)| *bytes == [0x0f, 0x05])
             .map(|(offset, _)| AGENT_BASE + offset as u64 + 2)
             .collect();
-        assert_eq!(found, [UNTRACED_SYSCALL_END, PARK_END]);
+        assert_eq!(found, [UNTRACED_SYSCALL_END, PARK_END, NARROW_SYSCALL_END]);
     }
 
     #[test]

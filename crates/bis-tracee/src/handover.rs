@@ -54,7 +54,7 @@ impl Parked {
         let regs = Registers { orig_rax: u64::MAX, ..stopped.regs()? };
         let sigmask = stopped.sigmask()?;
         stopped.set_sigmask(u64::MAX)?;
-        stopped.set_regs(&Registers { rip: PARK, ..regs })?;
+        stopped.set_regs(&Registers { rip: PARK, ..regs }.wide())?;
         let parked = Parked { tid: stopped.tid(), regs, sigmask, is_settled: false };
         guardian::guard(parked.tid);
         stopped.detach()?;

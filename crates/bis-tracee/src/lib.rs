@@ -18,6 +18,7 @@ pub mod error;
 pub mod features;
 pub mod filter;
 pub mod found;
+pub mod frame;
 pub mod guardian;
 pub mod handover;
 pub mod image;

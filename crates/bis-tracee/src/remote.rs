@@ -23,7 +23,7 @@ use crate::{
 fn call_registers(saved: &Registers, at: Addr, nr: u64, args: [u64; 6]) -> Registers {
     let [rdi, rsi, rdx, r10, r8, r9] = args;
     // orig_rax of -1 skips a call in progress and keeps the kernel from restarting one.
-    Registers { rip: at.0, rax: nr, orig_rax: u64::MAX, rdi, rsi, rdx, r10, r8, r9, ..*saved }
+    Registers { rip: at.0, rax: nr, orig_rax: u64::MAX, rdi, rsi, rdx, r10, r8, r9, ..*saved }.wide()
 }
 
 /// The signals that are blocked during a call: all but SIGILL, SIGTRAP, SIGBUS, SIGFPE and SIGSEGV.
@@ -142,6 +142,17 @@ impl<'a> Remote<'a> {
         }
     }
 
+    /// Gives the task in whose name calls are made thread-local storage as 32-bit programs have it.
+    ///
+    /// # Errors
+    /// [`TraceeError::Died`] where the task ended meanwhile.
+    pub fn set_segment(&mut self, descriptor: &[u8; 16]) -> Result<()> {
+        match self.task.as_mut().and_then(|slot| slot.as_mut()) {
+            Some(stopped) => stopped.set_segment(descriptor),
+            None => Err(TraceeError::Died(Tid(0))),
+        }
+    }
+
     /// The task that the last call made (clone, fork), stopped before its first instruction, which is the
     /// agent's; set its registers before it runs.
     ///
@@ -195,6 +206,41 @@ impl<'a> Remote<'a> {
         }
         Ok(())
     }
+}
+
+/// Lets a task that stands at the entry of a call, which is skipped, go on with these registers to the entry
+/// of the call that they make. Its signals wait meanwhile, as during a remote call.
+///
+/// # Errors
+/// [`TraceeError::Died`] where the task ended meanwhile.
+pub fn go_to_call(slot: &mut Option<Stopped>, regs: &Registers) -> Result<()> {
+    let mut stopped = slot.take().expect("a stopped task");
+    let (tid, sigmask) = (stopped.tid(), stopped.sigmask()?);
+    stopped.set_sigmask(BLOCKED)?;
+    stopped.set_regs(regs)?;
+    let mut is_halted = false;
+    loop {
+        let running = stopped.resume(Resume::Cont, None)?;
+        let status = task::wait_for(tid)?;
+        if let Status::Exited(_) | Status::Killed(_) | Status::Exit(_) = status {
+            task::put_back(tid, status);
+            return Err(TraceeError::Died(tid));
+        }
+        stopped = running.stopped();
+        match status {
+            Status::Seccomp => break,
+            Status::Signal(Signal::STOP) => is_halted = true,
+            Status::GroupStop(_) | Status::Trap => {}
+            other => {
+                let found = other.to_string();
+                *slot = Some(stopped);
+                return Err(TraceeError::Unexpected { tid, doing: "going to a call", found });
+            }
+        }
+    }
+    stopped.set_sigmask(sigmask)?;
+    *slot = Some(stopped);
+    if is_halted { sys::kill(tid, Signal::STOP) } else { Ok(()) }
 }
 
 impl Drop for Remote<'_> {

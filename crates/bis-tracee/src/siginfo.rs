@@ -1,11 +1,10 @@
-//! Signals as the kernel describes them (`siginfo_t`), what a process does with them, and which part of the
-//! stack the kernel writes when it calls a handler.
+//! Signals as the kernel describes them (`siginfo_t`), and what a process does with them.
 
 use std::os::fd::RawFd;
 
 use bis_trace::types::{Addr, Signal, Tid};
 
-use crate::{error::Result, memory::Memory, proc::Fields};
+use crate::{memory::Memory, proc::Fields};
 
 pub const SIGKILL: Signal = Signal(9);
 pub const SIGSEGV: Signal = Signal(11);
@@ -193,63 +192,6 @@ pub fn is_of_instructions(signal: Signal) -> bool {
 /// Does this signal stop a process that does nothing about it, and SIGCONT take it back (signal(7))?
 pub fn is_stop(signal: Signal) -> bool {
     [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].contains(&signal.0.into())
-}
-
-/// The ranges (address, length) that the kernel wrote when it built the frame of a handler that is about to
-/// execute its first instruction with this stack pointer: `struct rt_sigframe` of
-/// `arch/x86/include/asm/sigframe.h`, then the extended state that its ucontext points to.
-pub fn frame_ranges(memory: &Memory, rsp: Addr) -> Vec<(Addr, u64)> {
-    // pretcode 8, ucontext 304 (flags 8, link 8, stack 24, sigcontext 256, mask 8), siginfo 128.
-    const FRAME_LEN: u64 = 8 + 304 + 128;
-    // Within the frame: pretcode, flags, link, stack, then 23 words of sigcontext before the pointer.
-    const FPSTATE_AT: u64 = 8 + 8 + 8 + 24 + 23 * 8;
-    const FXSAVE_LEN: u64 = 512;
-    // The legacy area's last 48 bytes are software's: magic1, then the whole length (`struct _fpx_sw_bytes`).
-    const SW_AT: u64 = 464;
-    const FP_XSTATE_MAGIC1: u32 = 0x4650_5853;
-
-    let mut ranges = vec![(rsp, FRAME_LEN)];
-    let fpstate = memory.read_addr(rsp + FPSTATE_AT).unwrap_or_default();
-    if !fpstate.is_null() {
-        let magic = memory.read_u32(fpstate + SW_AT).unwrap_or(0);
-        let len = if magic == FP_XSTATE_MAGIC1 {
-            u64::from(memory.read_u32(fpstate + SW_AT + 4).unwrap_or(0)).clamp(FXSAVE_LEN, 64 * 1024)
-        } else {
-            FXSAVE_LEN
-        };
-        ranges.push((fpstate, len));
-    }
-    ranges
-}
-
-/// The flags that the frame of a handler that is about to begin keeps for the interrupted program: makes them
-/// `eflags` again if the trap flag is all that is different.
-///
-/// A signal is delivered under a single step. The kernel takes the step's trap flag out again before it
-/// builds the frame, but not where the next instruction looks like one that sets the flags (popf, iret): it
-/// thinks that the program will want it. It looks at the bytes behind the instruction pointer, which are
-/// anything at all where a jump to a trampoline has taken the place of instructions.
-///
-/// # Errors
-/// Where the frame cannot be written.
-pub fn restore_flags(memory: &Memory, rsp: Addr, eflags: u64) -> Result<()> {
-    // Behind pretcode, flags, link and stack: the 18th word of sigcontext.
-    const FLAGS_AT: u64 = 8 + 8 + 8 + 24 + 17 * 8;
-    const TRAP: u64 = 0x100;
-    let kept = memory.read_u64(rsp + FLAGS_AT)?;
-    if kept ^ eflags == TRAP {
-        memory.write(rsp + FLAGS_AT, &eflags.to_le_bytes())?;
-    }
-    Ok(())
-}
-
-/// Does the frame of a handler that is about to begin lie on an alternate stack (sigaltstack)? The frame says
-/// where the task has one.
-pub fn is_on_alternate_stack(memory: &Memory, rsp: Addr) -> bool {
-    // Behind pretcode, flags and link: `stack_t`, which is address, flags, size.
-    const STACK_AT: u64 = 8 + 8 + 8;
-    let word = |at| memory.read_u64(rsp + STACK_AT + at).unwrap_or(0);
-    rsp.checked_since(Addr(word(0))).is_some_and(|offset| offset < word(16))
 }
 
 #[cfg(test)]

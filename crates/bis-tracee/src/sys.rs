@@ -217,6 +217,23 @@ pub fn set_sigmask(tid: Tid, mask: u64) -> Result<()> {
     with_data("set the signal mask", libc::PTRACE_SETSIGMASK, tid, 8, &mut mask).map(drop)
 }
 
+/// The request that reads an entry of a task's table of descriptors, and the one that sets it
+/// (`arch/x86/include/uapi/asm/ptrace-abi.h`).
+const PTRACE_GET_THREAD_AREA: libc::c_uint = 25;
+const PTRACE_SET_THREAD_AREA: libc::c_uint = 26;
+
+/// One of the descriptors that a task has for thread-local storage (`struct user_desc`).
+pub fn get_thread_area(tid: Tid, entry: u32) -> Result<[u8; 16]> {
+    let mut descriptor = [0u8; 16];
+    with_data("read a descriptor", PTRACE_GET_THREAD_AREA, tid, entry as usize, &mut descriptor)?;
+    Ok(descriptor)
+}
+
+pub fn set_thread_area(tid: Tid, entry: u32, descriptor: &[u8; 16]) -> Result<()> {
+    let mut descriptor = *descriptor;
+    with_data("set a descriptor", PTRACE_SET_THREAD_AREA, tid, entry as usize, &mut descriptor).map(drop)
+}
+
 pub fn event_message(tid: Tid) -> Result<u64> {
     let mut message = 0u64;
     with_data("read the event", libc::PTRACE_GETEVENTMSG, tid, 0, &mut message)?;

@@ -283,6 +283,18 @@ impl Stopped {
         sys::set_xstate(self.tid, xstate)
     }
 
+    /// The descriptors that a task of a 32-bit program has for thread-local storage, each with the number of
+    /// its entry in its first word (GDT_ENTRY_TLS_MIN and the next two of `arch/x86/include/asm/segment.h`).
+    pub fn segments(&self) -> Result<Vec<[u8; 16]>> {
+        (12..15).map(|entry| sys::get_thread_area(self.tid, entry)).collect()
+    }
+
+    /// Sets one of them.
+    pub fn set_segment(&mut self, descriptor: &[u8; 16]) -> Result<()> {
+        let entry = u32::from_le_bytes([descriptor[0], descriptor[1], descriptor[2], descriptor[3]]);
+        sys::set_thread_area(self.tid, entry, descriptor)
+    }
+
     /// The signal that the task is about to receive (`siginfo_t`).
     pub fn siginfo(&self) -> Result<[u8; 128]> {
         let info = sys::get_siginfo(self.tid)?;

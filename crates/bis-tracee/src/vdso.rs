@@ -2,6 +2,8 @@
 //! process each is overwritten with the system call that it stands for. The hooks may call a copy of what was
 //! there.
 
+mod narrow;
+
 use bis_trace::types::Addr;
 use std::{
     ops::Range,
@@ -124,6 +126,9 @@ pub fn divert(mappings: &[Mapping], memory: &Memory) -> Result<Option<Vdso>> {
     let Some(vdso) = find(mappings) else { return Ok(None) };
     let image = memory.read_vec(vdso.start, usize::try_from(vdso.len()).unwrap_or(0))?;
     let Ok(file) = object::File::parse(&*image) else { return Ok(None) };
+    if !file.is_64() {
+        return narrow::divert(vdso.start, &image, &file, memory).map(Some);
+    }
     let (mut sites, mut clocks, mut changed) = (Vec::new(), [0; CLOCKS.len()], Vec::new());
     // Each process that begins has this done to it: it is one write.
     let mut now = image.clone();
