@@ -263,12 +263,19 @@ pub(crate) fn movable_for_a_while(it: &Instruction) -> bool {
     }
     match it.flow_control() {
         FlowControl::Next => true,
-        FlowControl::ConditionalBranch => it.is_jcc_short_or_near() && it.op0_kind() == OpKind::NearBranch64,
-        FlowControl::UnconditionalBranch => matches!(it.code(), Code::Jmp_rel8_64 | Code::Jmp_rel32_64),
-        FlowControl::IndirectBranch => matches!(it.code(), Code::Jmp_rm64),
-        FlowControl::Return => matches!(it.code(), Code::Retnq | Code::Retnq_imm16),
+        FlowControl::ConditionalBranch => it.is_jcc_short_or_near() && is_near(it),
+        FlowControl::UnconditionalBranch => is_near(it) && it.is_jmp_short_or_near(),
+        FlowControl::IndirectBranch => matches!(it.code(), Code::Jmp_rm64 | Code::Jmp_rm32),
+        FlowControl::Return => {
+            matches!(it.code(), Code::Retnq | Code::Retnq_imm16 | Code::Retnd | Code::Retnd_imm16)
+        }
         _ => false,
     }
+}
+
+/// Does it lead to an address of the program's width?
+fn is_near(it: &Instruction) -> bool {
+    matches!(it.op0_kind(), OpKind::NearBranch64 | OpKind::NearBranch32)
 }
 
 fn is_x87(feature: &iced_x86::CpuidFeature) -> bool {

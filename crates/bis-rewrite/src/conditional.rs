@@ -103,6 +103,103 @@ impl Checks {
     }
 }
 
+/// The code segments of 64-bit and 32-bit programs.
+const WIDE: u16 = 0x33;
+const NARROW: u16 = 0x23;
+
+/// What a 32-bit program executes itself. Most of the code here is 64-bit code, which such a program comes to
+/// by a jump that names a segment. That takes some tens of nanoseconds, so what is done each time is 32-bit
+/// code.
+pub(crate) mod narrow {
+    use super::{Builder, Error, NARROW, RAX, WIDE};
+    use crate::trampoline::Pending;
+
+    /// An address in the first 4 GiB, as an instruction has it.
+    fn address(at: u64) -> [u8; 4] {
+        (at as u32).to_le_bytes()
+    }
+
+    /// Puts eax and the flags aside: mov [saved_rax], eax; lahf; seto al; mov [saved_flags], eax
+    pub(crate) fn save(out: &mut Builder, saved_rax: u64, saved_flags: u64) {
+        out.push(&[0xa3]);
+        out.push(&address(saved_rax));
+        out.push(&[0x9f, 0x0f, 0x90, 0xc0, 0xa3]);
+        out.push(&address(saved_flags));
+    }
+
+    /// The reverse: mov eax, [saved_flags]; add al, 127 (overflows if al is 1); sahf; mov eax, [saved_rax]
+    pub(crate) fn restore(out: &mut Builder, saved_rax: u64, saved_flags: u64) {
+        out.push(&[0xa1]);
+        out.push(&address(saved_flags));
+        out.push(&[0x04, 0x7f, 0x9e]);
+        load(out, saved_rax);
+    }
+
+    /// mov eax, [at]
+    pub(crate) fn load(out: &mut Builder, at: u64) {
+        out.push(&[0xa1]);
+        out.push(&address(at));
+    }
+
+    /// Takes one from the word of eight bytes at `word`; the way out is where it has come to zero:
+    /// sub dword [word], 1; sbb dword [word + 4], 0; mov eax, [word]; or eax, [word + 4]; jz
+    pub(crate) fn count_down(out: &mut Builder, word: u64) -> Pending {
+        out.push(&[0x83, 0x2d]);
+        out.push(&address(word));
+        out.push(&[1, 0x83, 0x1d]);
+        out.push(&address(word + 4));
+        out.push(&[0]);
+        load(out, word);
+        out.push(&[0x0b, 0x05]);
+        out.push(&address(word + 4));
+        out.push(&[0x0f, 0x84]);
+        out.pending()
+    }
+
+    /// Goes to `miss` if the register, which is eax as it was put aside, or another one, has not this value:
+    /// cmp register, value; jne miss
+    pub(crate) fn equals(
+        out: &mut Builder,
+        (register, saved_rax): (u8, u64),
+        value: u64,
+        miss: u64,
+    ) -> Result<(), Error> {
+        if register == RAX {
+            load(out, saved_rax);
+        }
+        out.push(&[0x81, 0xf8 | register]);
+        out.push(&address(value));
+        out.branch(&[0x0f, 0x85], miss)
+    }
+
+    /// Goes on with 64-bit code at `to`.
+    pub(crate) fn enter(out: &mut Builder, to: u64) {
+        out.push(&[0xea]);
+        out.push(&address(to));
+        out.push(&WIDE.to_le_bytes());
+    }
+
+    /// The same with the code that follows.
+    pub(crate) fn enter_here(out: &mut Builder) {
+        /// Bytes of the jump.
+        const LEN: u64 = 7;
+        let to = out.here() + LEN;
+        enter(out, to);
+    }
+
+    /// 64-bit code goes on with the 32-bit code that follows.
+    pub(crate) fn leave(out: &mut Builder) -> Result<(), Error> {
+        /// Bytes of the jump, and of the address and segment that it reads.
+        const LEN: u64 = 6;
+        const POINTER_LEN: u64 = 6;
+        let pointer = out.here() + LEN;
+        out.branch(&[0xff, 0x2d], pointer)?;
+        out.push(&address(pointer + POINTER_LEN));
+        out.push(&NARROW.to_le_bytes());
+        Ok(())
+    }
+}
+
 /// The program goes on: its flags and rax come back, the span's instructions follow, and a jump behind the
 /// span. Where each instruction is now.
 pub(crate) fn go_on(
@@ -110,12 +207,23 @@ pub(crate) fn go_on(
     span: &Span,
     saved_rax: u64,
     saved_flags: u64,
-) -> Result<Vec<(u64, u64)>, Error> {
+) -> Result<Copies, Error> {
     // mov rax, [saved_flags]; add al, 127 (overflows if al is 1); sahf; mov rax, [saved_rax]
     out.branch(&[0x48, 0x8b, 0x05], saved_flags)?;
     out.push(&[0x04, 0x7f, 0x9e]);
     out.branch(&[0x48, 0x8b, 0x05], saved_rax)?;
-    let mut decoder = Decoder::with_ip(64, span.bytes(), span.start(), DecoderOptions::NONE);
+    if span.is_narrow() {
+        narrow::leave(out)?;
+    }
+    copies(out, span)
+}
+
+/// Where each of the span's instructions is now.
+type Copies = Vec<(u64, u64)>;
+
+/// The span's instructions, and a jump behind the span.
+pub(crate) fn copies(out: &mut Builder, span: &Span) -> Result<Copies, Error> {
+    let mut decoder = Decoder::with_ip(span.bits(), span.bytes(), span.start(), DecoderOptions::NONE);
     let mut copies = Vec::new();
     while decoder.can_decode() {
         let it = decoder.decode();
@@ -126,8 +234,19 @@ pub(crate) fn go_on(
         let displacement = displacement.has_displacement().then(|| displacement.displacement_offset());
         out.moved(&it, bytes, displacement)?;
     }
-    out.branch(&[0xe9], span.end())?;
+    let end = if span.is_narrow() { out.narrow(span.end()) } else { span.end() };
+    out.branch(&[0xe9], end)?;
     Ok(copies)
+}
+
+/// What takes the place of a span whose code lies at `at`: a jump, then `int3`.
+pub(crate) fn jump(span: &Span, at: u64) -> Result<Vec<u8>, Error> {
+    let mut patch = Builder::new(span.start());
+    let to = if span.is_narrow() { patch.narrow(at) } else { at };
+    patch.branch(&[0xe9], to)?;
+    let mut patch = patch.into_bytes();
+    patch.resize(span.bytes().len().clamp(JUMP, Run::MAX), 0xcc);
+    Ok(patch)
 }
 
 /// Makes a breakpoint at the beginning of `span`, with code at `at` and data at `data`, a multiple of 64,
@@ -140,6 +259,12 @@ pub(crate) fn go_on(
 pub fn conditional(span: &Span, at: u64, data: u64, condition: &Condition) -> Result<Conditional, Error> {
     let (saved_rax, saved_flags) = (data, data + 8);
     let mut out = Builder::new(at);
+    let fast = span.is_narrow().then(|| {
+        // jmp fast
+        out.push(&[0xe9]);
+        out.pending()
+    });
+    let full = out.here();
     // mov [saved_rax], rax; lahf; seto al; mov [saved_flags], rax; jmp checks
     out.branch(&[0x48, 0x89, 0x05], saved_rax)?;
     out.push(&[0x9f, 0x0f, 0x90, 0xc0]);
@@ -148,11 +273,25 @@ pub fn conditional(span: &Span, at: u64, data: u64, condition: &Condition) -> Re
     let checks = out.pending();
     let miss = out.here();
     let copies = go_on(&mut out, span, saved_rax, saved_flags)?;
+    let mut order: Vec<u8> = condition.first.iter().copied().filter(|register| *register < 16).collect();
+    order.extend((0..16).rev().filter(|register| !condition.first.contains(register)));
+    if let Some(fast) = fast {
+        let narrow_miss = out.here();
+        narrow::restore(&mut out, saved_rax, saved_flags);
+        let first = copies.first().map_or(narrow_miss, |(_, copy)| *copy);
+        out.branch(&[0xe9], first)?;
+        out.finish(fast)?;
+        narrow::save(&mut out, saved_rax, saved_flags);
+        for register in order.iter().copied().filter(|register| *register < 8) {
+            let value = condition.registers[usize::from(register)];
+            narrow::equals(&mut out, (register, saved_rax), value, narrow_miss)?;
+        }
+        narrow::restore(&mut out, saved_rax, saved_flags);
+        narrow::enter(&mut out, full);
+    }
     out.finish(checks)?;
     let begin = out.here();
     let mut checks = Checks { out, data, values: Vec::new(), miss };
-    let mut order: Vec<u8> = condition.first.iter().copied().filter(|register| *register < 16).collect();
-    order.extend((0..16).rev().filter(|register| !condition.first.contains(register)));
     for register in order {
         if register == RAX {
             checks.load(saved_rax)?;
@@ -194,10 +333,7 @@ pub fn conditional(span: &Span, at: u64, data: u64, condition: &Condition) -> Re
     out.branch(&[0x48, 0x8b, 0x05], saved_rax)?;
     out.push(&[0xcc]);
     let hit = out.here();
-    let mut patch = Builder::new(span.start());
-    patch.branch(&[0xe9], at)?;
-    let mut patch = patch.into_bytes();
-    patch.resize(span.bytes().len().clamp(JUMP, Run::MAX), 0xcc);
+    let patch = jump(span, at)?;
     let data = [0, 0].into_iter().chain(values).flat_map(u64::to_le_bytes).collect();
     Ok(Conditional { code: out.into_bytes(), data, patch, miss, copies, checks: begin, hit })
 }

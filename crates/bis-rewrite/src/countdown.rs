@@ -3,9 +3,9 @@
 //! [`crate::conditional`] breakpoint, of which it has the way in and out.
 
 use crate::{
-    conditional,
+    conditional::{self, narrow},
     predicate::{DEPTH_MAX, Predicate},
-    run::{Error, JUMP, Run},
+    run::Error,
     span::Span,
     trampoline::{Builder, Pending},
 };
@@ -51,6 +51,12 @@ impl Countdown {
 pub fn countdown(span: &Span, at: u64, data: u64, condition: Option<&Predicate>) -> Result<Countdown, Error> {
     let (saved_rax, saved_flags, word) = (data, data + 8, data + Countdown::WORD);
     let mut out = Builder::new(at);
+    if span.is_narrow() && condition.is_none() {
+        return narrow_countdown(span, at, data);
+    }
+    if span.is_narrow() {
+        narrow::enter_here(&mut out);
+    }
     // mov [saved_rax], rax; lahf; seto al; mov [saved_flags], rax; dec qword [word]; jz hit
     out.branch(&[0x48, 0x89, 0x05], saved_rax)?;
     out.push(&[0x9f, 0x0f, 0x90, 0xc0]);
@@ -73,10 +79,24 @@ pub fn countdown(span: &Span, at: u64, data: u64, condition: Option<&Predicate>)
     out.branch(&[0x48, 0x8b, 0x05], saved_rax)?;
     out.push(&[0xcc]);
     let hit = out.here();
-    let mut patch = Builder::new(span.start());
-    patch.branch(&[0xe9], at)?;
-    let mut patch = patch.into_bytes();
-    patch.resize(span.bytes().len().clamp(JUMP, Run::MAX), 0xcc);
+    let patch = conditional::jump(span, at)?;
+    Ok(Countdown { code: out.into_bytes(), patch, copies, condition, hit })
+}
+
+/// A countdown without a condition in a 32-bit program: all of it is 32-bit code.
+fn narrow_countdown(span: &Span, at: u64, data: u64) -> Result<Countdown, Error> {
+    let (saved_rax, saved_flags, word) = (data, data + 8, data + Countdown::WORD);
+    let mut out = Builder::new(at);
+    narrow::save(&mut out, saved_rax, saved_flags);
+    let hit = narrow::count_down(&mut out, word);
+    let condition = out.here()..out.here();
+    narrow::restore(&mut out, saved_rax, saved_flags);
+    let copies = conditional::copies(&mut out, span)?;
+    out.finish(hit)?;
+    narrow::load(&mut out, saved_rax);
+    out.push(&[0xcc]);
+    let hit = out.here();
+    let patch = conditional::jump(span, at)?;
     Ok(Countdown { code: out.into_bytes(), patch, copies, condition, hit })
 }
 
@@ -103,6 +123,35 @@ mod tests {
     use iced_x86::{Decoder, DecoderOptions};
 
     use super::*;
+
+    #[test]
+    fn in_a_32_bit_program_all_is_32_bit_code_but_what_tests_a_condition() {
+        use crate::Test;
+        // mov [0x8049000], eax; jne back: the distance wraps around behind the jump's new place.
+        let text = [0xa3, 0x00, 0x90, 0x04, 0x08, 0x75, 0xf9];
+        let span = Span::begin(32, 0x804_8000, &text).unwrap();
+        assert_eq!(span.bytes(), &text[..5]);
+        let made = countdown(&span, 0xf000_0000, 0xf000_2000, None).unwrap();
+        let all: Vec<_> =
+            Decoder::with_ip(32, &made.code, 0xf000_0000, DecoderOptions::NONE).into_iter().collect();
+        assert!(all.iter().all(|it| !it.is_invalid()));
+        let (original, copy) = made.copies[0];
+        assert_eq!(original, 0x804_8000);
+        assert!(all.iter().any(|it| it.ip() == copy && it.memory_displacement32() == 0x804_9000));
+        let ends = all.iter().filter(|it| it.flow_control() == iced_x86::FlowControl::UnconditionalBranch);
+        assert_eq!(ends.map(|it| it.near_branch_target()).collect::<Vec<_>>(), [0x804_8005]);
+        assert_eq!(all.last().map(|it| it.next_ip()), Some(made.hit));
+        let patch = Decoder::with_ip(32, &made.patch, 0x804_8000, DecoderOptions::NONE).decode();
+        assert_eq!(patch.near_branch_target(), 0xf000_0000);
+        // With a condition, the first instruction leads to 64-bit code, and its last to the copies.
+        let condition = crate::Predicate::new(vec![Test::Register(3), Test::End]).unwrap();
+        let made = countdown(&span, 0xf000_0000, 0xf000_2000, Some(&condition)).unwrap();
+        let first = Decoder::with_ip(32, &made.code, 0xf000_0000, DecoderOptions::NONE).decode();
+        assert_eq!((first.far_branch_selector(), u64::from(first.far_branch32())), (0x33, first.next_ip()));
+        let from = usize::try_from(made.copies[0].1 - 0xf000_0000).unwrap();
+        let pointer = [&(0xf000_0000u32 + from as u32).to_le_bytes()[..], &[0x23, 0]].concat();
+        assert_eq!(made.code[from - 6..from], pointer);
+    }
 
     #[test]
     fn a_condition_lies_between() {

@@ -20,11 +20,16 @@ use crate::{
 
 const INT3: u8 = 0xcc;
 
+/// What a jump out of a 32-bit program leads to lies below this: the last pages are not the program's.
+const NARROW_END: u64 = 0xfff0_0000;
+
 /// Whole instructions that may move together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Span {
     start: u64,
     bytes: Vec<u8>,
+    /// 32 or 64.
+    bits: u32,
 }
 
 impl Span {
@@ -33,8 +38,12 @@ impl Span {
     /// can say ([`crate::Text::span_at`]).
     #[must_use]
     pub fn new(start: u64, bytes: &[u8]) -> Option<Self> {
+        Self::of_bits(64, start, bytes)
+    }
+
+    fn of_bits(bits: u32, start: u64, bytes: &[u8]) -> Option<Self> {
         start.checked_add(bytes.len() as u64)?;
-        let span = Self { start, bytes: bytes.to_vec() };
+        let span = Self { start, bytes: bytes.to_vec(), bits };
         let instructions = span.instructions();
         let (_, before) = instructions.split_last()?;
         let sound = (JUMP..=Run::MAX).contains(&bytes.len())
@@ -43,18 +52,28 @@ impl Span {
         sound.then_some(span)
     }
 
-    /// The shortest span at `start`, where memory begins with these bytes. None where an instruction may not
-    /// move.
+    /// The shortest span at `start`, where memory begins with these bytes, which are of a program of so many
+    /// bits (32 or 64). None where an instruction may not move.
     #[must_use]
-    pub fn begin(start: u64, memory: &[u8]) -> Option<Self> {
-        let mut decoder = Decoder::with_ip(64, memory, start, DecoderOptions::NONE);
+    pub fn begin(bits: u32, start: u64, memory: &[u8]) -> Option<Self> {
+        let mut decoder = Decoder::with_ip(bits, memory, start, DecoderOptions::NONE);
         while decoder.can_decode() && decoder.position() < JUMP {
             let it = decoder.decode();
             if !movable(&it) || (decoder.position() < JUMP && !falls_through(&it)) {
                 return None;
             }
         }
-        Self::new(start, memory.get(..decoder.position())?)
+        Self::of_bits(bits, start, memory.get(..decoder.position())?)
+    }
+
+    pub(crate) fn bits(&self) -> u32 {
+        self.bits
+    }
+
+    /// Is it of a 32-bit program?
+    #[must_use]
+    pub fn is_narrow(&self) -> bool {
+        self.bits == 32
     }
 
     /// Would a jump to `at` in the span's place trap whoever arrives in its middle?
@@ -86,7 +105,11 @@ impl Span {
                 })
             })
         });
-        distances.filter_map(move |distance| end.checked_add_signed(distance.into()))
+        // A 32-bit program's jump leads nowhere else.
+        let limit = if self.is_narrow() { NARROW_END } else { u64::MAX };
+        distances
+            .filter_map(move |distance| end.checked_add_signed(distance.into()))
+            .filter(move |at| *at < limit)
     }
 
     /// Where instructions after the first begin, bytes from the span's beginning.
@@ -113,6 +136,6 @@ impl Span {
     }
 
     pub(crate) fn instructions(&self) -> Vec<Instruction> {
-        Decoder::with_ip(64, &self.bytes, self.start, DecoderOptions::NONE).into_iter().collect()
+        Decoder::with_ip(self.bits, &self.bytes, self.start, DecoderOptions::NONE).into_iter().collect()
     }
 }

@@ -192,14 +192,26 @@ impl Builder {
         Ok(())
     }
 
+    /// Where a branch leads, from here: in a 32-bit program, distances wrap around.
+    fn reach(&self, it: &Instruction) -> u64 {
+        let target = it.near_branch_target();
+        if it.op0_kind() == OpKind::NearBranch64 { target } else { self.narrow(target) }
+    }
+
+    /// An address of a 32-bit program, as far from here as the jump there is.
+    pub(crate) fn narrow(&self, target: u64) -> u64 {
+        let distance = target.wrapping_sub(self.here()) as u32 as i32;
+        self.here().wrapping_add_signed(distance.into())
+    }
+
     pub(crate) fn moved(
         &mut self,
         it: &Instruction,
         bytes: &[u8],
         displacement: Option<usize>,
     ) -> Result<(), Error> {
-        if it.op0_kind() == OpKind::NearBranch64 {
-            let target = it.near_branch64();
+        if let OpKind::NearBranch64 | OpKind::NearBranch32 = it.op0_kind() {
+            let target = self.reach(it);
             return match it.flow_control() {
                 // The conditions are numbered alike in the short and the long form.
                 FlowControl::ConditionalBranch => {

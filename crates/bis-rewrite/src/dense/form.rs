@@ -5,7 +5,8 @@
 //! | 8 bytes | magic |
 //! | 4, 4 | version, 0 |
 //! | 32 | the entry's name |
-//! | 8, then 32 each | number of segments; each: start, offset in the original, length, offset in the stored text |
+//! | 8, then 32 each | number of segments; each: start, offset in the original, length, offset in the stored
+//! text |
 //! | 8, 8 | offset of the trampolines in the stored text, their length |
 //! | 8, 8 | base and distance of the map |
 //! | 8, then 12 each | number of pieces; each: offset, original, kind (1), length (1), 0 (2) |
