@@ -93,31 +93,32 @@ impl Started {
 /// Takes out of a fresh image's auxiliary values what tells of an instruction beyond the level: AT_HWCAP2 has
 /// a bit for `rdfsbase` and its relatives (arch/x86/include/uapi/asm/hwcap2.h). (AT_HWCAP has only what every
 /// 64-bit processor has.)
-fn hide_instructions(level: Level, memory: &Memory, rsp: Addr) -> Result<()> {
-    const WORD: u64 = 8;
+fn hide_instructions(level: Level, memory: &Memory, regs: &Registers) -> Result<()> {
     const FSGSBASE: u64 = 1 << 1;
     if level == Level::Native {
         return Ok(());
     }
+    let len = if regs.is_narrow() { 4 } else { 8 };
     let word = |addr: Addr| -> Result<u64> {
-        let bytes = memory.read_vec(addr, 8)?;
-        Ok(u64::from_le_bytes(*bytes.first_chunk().unwrap_or(&[0; 8])))
+        Ok(if len == 8 { memory.read_u64(addr)? } else { memory.read_u32(addr)?.into() })
     };
     // argc, the arguments and a null, the variables and a null, pairs that end with AT_NULL.
-    let mut at = rsp + WORD * (word(rsp)? + 2);
+    let mut at = regs.sp() + len * (word(regs.sp())? + 2);
     while word(at)? != 0 {
-        at += WORD;
+        at += len;
     }
-    at += WORD;
+    at += len;
     loop {
-        let (key, value) = (word(at)?, word(at + WORD)?);
+        let (key, value) = (word(at)?, word(at + len)?);
         if key == libc::AT_NULL {
             return Ok(());
         }
         if key == libc::AT_HWCAP2 {
-            memory.write(at + WORD, &(value & !FSGSBASE).to_le_bytes())?;
+            // The bit is in the first byte, however long the word is.
+            let byte = (value & !FSGSBASE).to_le_bytes()[0];
+            memory.write(at + len, &[byte])?;
         }
-        at += 2 * WORD;
+        at += 2 * len;
     }
 }
 
@@ -213,12 +214,7 @@ impl Domain {
             return Err(RecordError::Bug { tid, what: "an exec that is not stopped".into() });
         };
         let mut slot: Option<Stopped> = Some(stopped);
-        let cs = slot.as_ref().map_or(Ok(0x33), |stopped| stopped.regs().map(|regs| regs.cs))?;
-        if cs != 0x33 {
-            let path = proc::executable(tid).unwrap_or_default();
-            let what = format!("executes {}, a 32-bit program; bis records 64-bit ones", path.display());
-            return Err(RecordError::Unsupported { tid, what });
-        }
+        let narrow = slot.as_ref().is_some_and(|stopped| stopped.regs().is_ok_and(|regs| regs.is_narrow()));
         let prepared = image::prepare_recorded(&mut slot, &memory)?;
         let mut remote = Remote::new(&mut slot)?;
         let brk = remote.must("find the heap", libc::SYS_brk, [0; 6])?;
@@ -227,7 +223,7 @@ impl Domain {
             return Err(RecordError::Bug { tid, what: "lost while its image was prepared".into() });
         };
         let mappings = prepared.mappings;
-        hide_instructions(session.options.cpu, &memory, stopped.regs()?.sp())?;
+        hide_instructions(session.options.cpu, &memory, &stopped.regs()?)?;
         let (effects, writes) = image_of(session, tid, &memory, &mappings)?;
         let regs = Registers { orig_rax: u64::MAX, ..stopped.regs()? };
         let xstate = Some(stopped.xstate()?);
@@ -236,11 +232,13 @@ impl Domain {
         task.handle = crate::task::Handle::Stopped(stopped);
         task.alt_stack = None;
         session.mail.join(tid, id);
-        let space = AddressSpace::fresh(Addr(brk), &effects);
+        let space = AddressSpace::fresh(Addr(brk), &effects).of_bits(regs.bits());
         let mut domain = Domain::new(session, id, memory, space, task, core);
         let mut outcome = Outcome { regs, xstate, effects, writes, ..Outcome::default() };
         say_ours(prepared.vdso.as_ref(), &mut outcome);
-        domain.with_slot(tid, |domain, slot| domain.begin_hooks(slot, &mut outcome))?;
+        if !narrow {
+            domain.with_slot(tid, |domain, slot| domain.begin_hooks(slot, &mut outcome))?;
+        }
         domain.settle_on_core(tid);
         domain.patch_image(tid, &mappings, &mut outcome)?;
         domain.patch_vdso(tid, prepared.vdso.as_ref(), &mut outcome)?;

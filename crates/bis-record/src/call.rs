@@ -13,7 +13,9 @@
 use std::mem;
 
 use bis_agent::hooks::SAFEPOINT_END;
-use bis_syscalls::{Blocks, Call, Handler, How, Planned, Row, is_never_restarted, may_block, own, plan, row};
+use bis_syscalls::{
+    Blocks, Call, Handler, How, Plan, Planned, Row, is_never_restarted, may_block, own, plan, row,
+};
 use bis_trace::{
     event::SignalPoint,
     types::{Addr, Registers, Signal, Tid},
@@ -109,11 +111,12 @@ impl Domain {
         if self.task(tid)?.call.is_some() {
             return self.call_again(tid);
         }
-        if entry.cs != 0x33 {
-            let what = format!("makes a 32-bit system call (number {})", entry.orig_rax);
-            return Err(RecordError::Unsupported { tid, what });
-        }
-        let call = Call { nr: entry.orig_rax, args: entry.args() };
+        let narrow = self.is_narrow(&entry);
+        let call = if narrow {
+            self.narrow_as_wide(tid, &entry)
+        } else {
+            Call { nr: entry.orig_rax, args: entry.args() }
+        };
         let vsyscall = is_vsyscall(&entry);
         let task = self.task(tid)?;
         // A signal that is to find it in the call ends its wait anyway.
@@ -128,7 +131,13 @@ impl Domain {
         if !vsyscall && self.change_text(tid, &call, &entry)? {
             return Ok(());
         }
-        let state = InCall::new(&entry, self.sums(tid)?);
+        let sums = self.sums(tid)?;
+        let (call, state) = if narrow {
+            let Some(entered) = self.enter_narrow(tid, &entry, sums)? else { return Ok(()) };
+            entered
+        } else {
+            (call, InCall::new(&entry, sums))
+        };
         if vsyscall {
             return self.vsyscall(tid, state);
         }
@@ -237,6 +246,8 @@ impl Domain {
         };
         tracing::trace!(domain = %self.id, %tid, name = row.name, "call");
         match row.how {
+            // It has no meaning in the 64-bit table.
+            How::Refused(_) if state.own_narrow().is_some() => {}
             How::Refused(errno) => {
                 let has_rseq = self.task(tid)?.traits.wishes.has_rseq;
                 let is_had = has_rseq && call.nr == libc::SYS_rseq.cast_unsigned();
@@ -247,6 +258,10 @@ impl Domain {
             How::Plain | How::Slow => {}
         }
         let planned = match row.how {
+            // What it writes is known already.
+            _ if state.own_narrow().is_some_and(|own| own.outputs.is_some()) => {
+                Planned::Plan(Plan::default())
+            }
             How::Slow => Planned::Slow("its table row says so"),
             _ => plan(&call, &Reader(&self.memory)),
         };
@@ -337,8 +352,8 @@ impl Domain {
     /// call was undone; the task makes it again.
     fn relocate(&mut self, tid: Tid) -> Result<bool> {
         let call = self.call(tid)?;
-        let (plan, entry) = (call.plan.clone(), call.entry);
-        if plan.pieces.is_empty() || call.before.is_some() {
+        let (plan, entry, told) = (call.plan.clone(), call.entry, call.told().1);
+        if plan.pieces.is_empty() || call.before.is_some() || call.own_narrow().is_some() {
             return Ok(true);
         }
         match self.space.scratch_mut().room(tid, &plan) {
@@ -356,7 +371,7 @@ impl Domain {
                 }
                 self.task(tid)?.call = None;
                 self.with_slot(tid, |domain, slot| domain.space.scratch_mut().map(slot, tid, base, len))?;
-                self.undo(tid, &entry)?;
+                self.undo(tid, &told)?;
                 Ok(false)
             }
         }

@@ -328,7 +328,7 @@ impl Recorder<'_> {
             return Ok(());
         }
         call.entered = true;
-        let (nr, entry, sums) = (call.nr, call.entry, mem::take(&mut call.sums));
+        let ((nr, entry), sums) = (call.told(), mem::take(&mut call.sums));
         let sums = self.write_early_words(tid, nr, entry, sums)?;
         self.event(tid, EventKind::SyscallEnter { nr, entry }, sums)
     }
@@ -347,8 +347,9 @@ impl Recorder<'_> {
     ) -> Result<Vec<RangeSum>> {
         let Some(task) = self.tasks.get(&tid) else { return Ok(sums) };
         let call = task.call.as_ref();
+        let is_futex = call.is_some_and(|call| call.nr == NR_FUTEX);
         let pieces = call.map_or(&[][..], |call| &call.plan.pieces).iter();
-        let words = pieces.filter(|piece| piece.fixed && piece.dir != Dir::In && nr == NR_FUTEX);
+        let words = pieces.filter(|piece| piece.fixed && piece.dir != Dir::In && is_futex);
         let words: Vec<(Addr, u64)> = words.map(|piece| (Addr(piece.home), piece.len)).collect();
         if words.is_empty() || !matches!(task.handle, Handle::Running(_)) {
             return Ok(sums);
@@ -361,7 +362,7 @@ impl Recorder<'_> {
             data: self.memory.read_upto(addr, usize::try_from(len).unwrap_or(0)),
         };
         let writes = words.into_iter().map(read).collect();
-        let regs = Registers { rip: entry.rip - 2, rax: nr, orig_rax: u64::MAX, ..entry };
+        let regs = Registers { rip: entry.rip - 2, rax: entry.orig_rax, orig_rax: u64::MAX, ..entry };
         let outcome = Box::new(Outcome { regs, writes, ..Outcome::default() });
         self.event(tid, EventKind::Syscall { nr, entry, outcome }, sums)?;
         Ok(Vec::new())

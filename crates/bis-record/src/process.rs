@@ -121,6 +121,10 @@ impl Domain {
         shares_fds: bool,
     ) -> Result<()> {
         let child = stopped.tid();
+        if self.segment_of_child(tid, child)?.is_some() {
+            let what = "makes a 32-bit process by a clone that gives it thread-local storage".into();
+            return Err(RecordError::Unsupported { tid, what });
+        }
         if shares_fds {
             self.share_fds();
         }
@@ -159,7 +163,10 @@ impl Domain {
             let write = self.copy_out(Addr(addr), 4);
             self.call(tid)?.writes.extend(write);
         }
-        self.call(tid)?.effects.push(Effect::NewTask { tid: child, regs, xstate: None });
+        let segment = self.segment_of_child(tid, child)?;
+        let effects = &mut self.call(tid)?.effects;
+        effects.push(Effect::NewTask { tid: child, regs, xstate: None });
+        effects.extend(segment);
         if own_fds {
             self.set_fds_differ(true);
         }
@@ -187,8 +194,8 @@ impl Domain {
     pub fn announce_child(&mut self, tid: Tid) -> Result<()> {
         let Some(call) = self.tasks.get_mut(&tid).and_then(|task| task.call.as_mut()) else { return Ok(()) };
         let Some(made) = call.made.filter(|_| !call.silent) else { return Ok(()) };
-        let regs = Registers { rax: u64::from(made.0.cast_unsigned()), orig_rax: u64::MAX, ..call.entry };
-        let (nr, entry) = (call.nr, call.entry);
+        let (nr, entry) = call.told();
+        let regs = Registers { rax: u64::from(made.0.cast_unsigned()), orig_rax: u64::MAX, ..entry };
         let (effects, writes) = (mem::take(&mut call.effects), mem::take(&mut call.writes));
         let (entered, sums, fork) = (call.entered, mem::take(&mut call.sums), call.child.take());
         let ours = call.ours.take();

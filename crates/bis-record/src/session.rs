@@ -7,6 +7,7 @@ mod signals;
 mod threads;
 
 use std::{
+    collections::BTreeSet,
     env, io, iter,
     os::unix::ffi::OsStrExt,
     sync::{
@@ -78,6 +79,8 @@ pub struct Session {
     pub cloning: Option<Cloning>,
     /// A file of /proc was opened that shows an address space (`calls/shown.rs`).
     pub shown: AtomicBool,
+    /// The calls of the 32-bit table that were refused, and are noted (`calls/narrow.rs`).
+    pub refused: Mutex<BTreeSet<u32>>,
     /// How long it was looked who outside has what is mapped (`calls/outside.rs`).
     pub looked: Looked,
     next_domain: AtomicU32,
@@ -148,6 +151,7 @@ impl Session {
             watch: Arc::default(),
             reaper: OnceLock::new(),
             shown: AtomicBool::new(false),
+            refused: Mutex::default(),
             looked: Looked::default(),
             next_domain: AtomicU32::new(1),
             next_checkpoint: AtomicU64::new(1),

@@ -19,11 +19,15 @@ use std::{
     time::Instant,
 };
 
-use bis_syscalls::{Handler, Plan};
+use bis_syscalls::{
+    Handler, Plan,
+    narrow::{Own, Thunk},
+    sandbox::Table,
+};
 use bis_trace::{
     event::{Effect, MemWrite, RangeSum},
     ours::Ours,
-    types::{Addr, DomainId, EventSeq, Registers, Signal, Tid},
+    types::{Addr, DomainId, EventSeq, NARROW_TABLE, Registers, Signal, Tid},
 };
 use bis_tracee::{Running, Status, Stopped, proc, siginfo::SigInfo};
 
@@ -58,8 +62,11 @@ pub struct ForkChild {
 #[derive(Debug)]
 pub struct InCall {
     pub nr: u64,
-    /// The registers as the program made the call.
+    /// The registers as the program made the call; as they would be in the 64-bit table, if it is of the
+    /// other.
     pub entry: Registers,
+    /// It is of the 32-bit table.
+    pub narrow: Option<Narrow>,
     pub plan: Plan,
     /// Where the pieces of the plan lie during the call; none: at home.
     pub places: Option<Vec<Place>>,
@@ -103,7 +110,69 @@ pub struct InCall {
     pub made: Option<Tid>,
 }
 
+/// A call of the 32-bit table (`calls/narrow.rs`).
+#[derive(Debug)]
+pub struct Narrow {
+    /// The registers as the program made the call.
+    pub outer: Registers,
+    pub way: Way,
+}
+
+impl Narrow {
+    /// A result in the register in which the program finds it. The kernel looks at those that ask for the
+    /// call to be made again (`calls/finish.rs` `RESTARTS`) as they are.
+    pub fn result(&self, result: i64) -> u64 {
+        let is_again = (-516..=-512).contains(&result);
+        let mask = if self.outer.is_narrow() && !is_again { u64::from(u32::MAX) } else { u64::MAX };
+        result.cast_unsigned() & mask
+    }
+}
+
+/// What the kernel makes of a call of the 32-bit table.
+#[derive(Debug)]
+pub enum Way {
+    /// The program's own call.
+    Own(Own),
+    /// None.
+    NotMade,
+    /// One of the 64-bit table.
+    Thunk(Box<Thunk>),
+}
+
 impl InCall {
+    /// The call of a narrow one, which the registers `entry` say as if it were of the 64-bit table.
+    pub fn narrow(entry: Registers, narrow: Narrow, sums: Vec<RangeSum>) -> InCall {
+        InCall { narrow: Some(narrow), ..InCall::new(&entry, sums) }
+    }
+
+    /// The call's number and registers as the program made it: what replay finds.
+    pub fn told(&self) -> (u64, Registers) {
+        match &self.narrow {
+            Some(Narrow { outer, .. }) => (NARROW_TABLE | outer.orig_rax, *outer),
+            None => (self.nr, self.entry),
+        }
+    }
+
+    /// The table that the program has its number from.
+    pub fn table(&self) -> Table {
+        if self.narrow.is_some() { Table::Narrow } else { Table::Wide }
+    }
+
+    /// The registers of the task in front of the call.
+    pub fn before(&self) -> Registers {
+        let (_, entry) = self.told();
+        Registers { rip: entry.rip - 2, rax: entry.orig_rax, orig_rax: u64::MAX, ..entry }
+    }
+
+    /// The program's own call of the 32-bit table, if the kernel makes that: its arguments are in other
+    /// registers than `entry` says.
+    pub fn own_narrow(&self) -> Option<&Own> {
+        match &self.narrow {
+            Some(Narrow { way: Way::Own(own), .. }) => Some(own),
+            _ => None,
+        }
+    }
+
     /// Where a piece of the plan lies during the call.
     pub fn place(&self, piece: usize) -> Addr {
         self.places.as_deref().map_or(self.home(piece), |places| places[piece].addr)
@@ -120,6 +189,7 @@ impl InCall {
         InCall {
             nr: entry.orig_rax,
             entry: *entry,
+            narrow: None,
             plan: Plan::default(),
             places: None,
             shortened: false,

@@ -47,7 +47,7 @@ impl Domain {
             // Only a fatal signal ends the wait of a vfork; all others are delivered when it returns.
             return self.expect_signal(tid, &raw);
         }
-        let result = raw.result();
+        let result = self.own_result(call, raw.result());
         let mut outcome = self.outcome(tid, call, &raw)?;
         if let Some(handler) = call.handler {
             self.leave(handler, &mut Exit { tid, call, result, outcome: &mut outcome })?;
@@ -59,6 +59,7 @@ impl Domain {
         if !RESTARTS.contains(&result) {
             self.learn_site(tid, call.nr, call.entry.rip, &mut outcome)?;
         }
+        self.leave_narrow(tid, call, result, &mut outcome)?;
         outcome.regs.rip = self.patched_rip(outcome.regs.rip);
         self.take_mail_of_call(tid, call, &mut outcome)?;
         if outcome.regs != raw {
@@ -67,11 +68,11 @@ impl Domain {
         let regs = outcome.regs;
         let seq = call.seq.unwrap_or_else(|| self.session.writer.next_seq());
         self.echoed(call, result, seq, &mut outcome)?;
-        let outcome = Box::new(outcome);
+        let ((nr, entry), outcome) = (call.told(), Box::new(outcome));
         let kind = if call.entered {
-            EventKind::SyscallExit { nr: call.nr, outcome }
+            EventKind::SyscallExit { nr, outcome }
         } else {
-            EventKind::Syscall { nr: call.nr, entry: call.entry, outcome }
+            EventKind::Syscall { nr, entry, outcome }
         };
         self.event_at(seq, tid, kind, std::mem::take(&mut call.sums))?;
         if self.session.traced.is_used() && !RESTARTS.contains(&result) {

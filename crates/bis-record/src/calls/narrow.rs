@@ -1,94 +1,231 @@
-//! 32-bit programs, whose calls and registers are others. Their exec fails with ENOEXEC, as on a kernel that
-//! runs 64-bit ones only: whoever wanted to start one is told so, and goes on. What is executed may be a
-//! script whose interpreter is such a program. Where the recording's first program is one, there is nothing
-//! to record (`base.rs`).
+//! The calls of 32-bit programs (`int 0x80`), and those that a 64-bit program makes of their table.
+//!
+//! Such a call stops at its entry like any other. In its place the task makes the call of the 64-bit table
+//! that does the same (a *thunk*), at an instruction of the agent's, with what the kernel reads laid out anew
+//! in a room of ours; so all that is known of calls here holds for it. When it has returned, what it has
+//! written is laid out as the program expects it, and the task gets its own registers back. A few calls must
+//! be the program's own, because the kernel remembers which table they came from, or chooses addresses by it:
+//! those are made as they are, and the table of 64-bit calls is only asked about them.
+//!
+//! Events tell the call as the program has made it, so replay, which makes no call, needs to know none of
+//! this.
 
-use std::{
-    fs::{self, File},
-    io::Read as _,
-    os::unix::fs::PermissionsExt,
-    path::PathBuf,
+use std::sync::PoisonError;
+
+use bis_agent::NARROW_SYSCALL;
+use bis_syscalls::{
+    Call,
+    narrow::{self, NarrowCall, ROOM_LEN, Translated},
+};
+use bis_trace::{
+    event::{Effect, MemWrite, Outcome, RangeSum},
+    types::{Addr, Registers, Tid},
+};
+use bis_tracee::remote;
+
+use super::{Reader, is_vsyscall};
+use crate::{
+    domain::Domain,
+    error::{RecordError, Result},
+    space::Room,
+    task::{InCall, Narrow, Way},
 };
 
-use bis_trace::types::{Fd, Tid};
-use bis_tracee::proc;
+/// `int $0x80`.
+const INT80: [u8; 2] = [0xcd, 0x80];
 
-use super::args::ExecArgs;
-use crate::{calls::Entry, domain::Domain, error::Result};
+/// The number of set_thread_area in the 64-bit table, where it is not implemented.
+const SET_THREAD_AREA: u64 = libc::SYS_set_thread_area.cast_unsigned();
 
-/// How much the kernel reads of a file to find out what it is (`include/uapi/linux/binfmts.h`).
-const HEAD: u64 = 256;
+/// What stands for a call that no table has.
+const NO_CALL: Call = Call { nr: u64::MAX, args: [0; 6] };
 
-/// How many interpreters it follows (`fs/exec.c`).
-const INTERPRETERS_MAX: usize = 5;
+/// Bytes of a `struct user_desc`.
+const DESCRIPTOR_LEN: usize = 16;
+
+/// clone: the child gets the thread-local storage that an argument says.
+const CLONE_SETTLS: u64 = libc::CLONE_SETTLS as u64;
+
+const _: () = assert!(bis_syscalls::NARROW_TABLE == bis_trace::types::NARROW_TABLE);
+
+/// The call that these registers make, if they are those of a call of the 32-bit table.
+pub(super) fn made(entry: &Registers) -> NarrowCall {
+    let low = |register: u64| u32::try_from(register & u64::from(u32::MAX)).unwrap_or(0);
+    let args = [entry.rbx, entry.rcx, entry.rdx, entry.rsi, entry.rdi, entry.rbp].map(low);
+    NarrowCall { nr: low(entry.orig_rax), args }
+}
+
+/// As if the call had been made with the registers of the 64-bit table.
+fn view(entry: &Registers, call: &Call) -> Registers {
+    let [rdi, rsi, rdx, r10, r8, r9] = call.args;
+    Registers { orig_rax: call.nr, rdi, rsi, rdx, r10, r8, r9, ..*entry }
+}
 
 impl Domain {
-    /// At the entry of an exec: its failure, if its program is a 32-bit one.
-    pub(super) fn enter_narrow(&self, tid: Tid, exec: &ExecArgs) -> Result<Option<Entry>> {
-        if self.tasks.get(&tid).is_some_and(|task| task.stand_in.is_some()) {
-            return Ok(None);
+    /// Does a call that stands at its entry with these registers have its number in the 32-bit table? A
+    /// 64-bit program can make one, too.
+    pub fn is_narrow(&self, entry: &Registers) -> bool {
+        // The instruction of a 64-bit call leaves in rcx where it is gone on from (Intel SDM volume 2,
+        // SYSCALL).
+        let is_by_syscall = entry.rcx == entry.rip || is_vsyscall(entry);
+        let is_int80 = || self.memory.read_upto(entry.ip().wrapping_sub(2), INT80.len()) == INT80;
+        entry.is_narrow() || !is_by_syscall && is_int80()
+    }
+
+    /// The 64-bit call that stands for a narrow one, to ask whether it may wait.
+    pub fn narrow_as_wide(&mut self, tid: Tid, entry: &Registers) -> Call {
+        let base = self.space.scratch_mut().narrow_base(tid);
+        match narrow::translate(&made(entry), base.0, &Reader(&self.memory)) {
+            Translated::Own(own) => own.call,
+            Translated::Thunk(thunk) => thunk.call,
+            Translated::Refused(..) | Translated::Done(_) => NO_CALL,
         }
-        let Some(path) = self.program(tid, exec).and_then(|path| narrow_program(tid, path)) else {
-            return Ok(None);
+    }
+
+    /// At the entry of a narrow call: the call that the kernel makes for it, and what it is known by here.
+    /// None: it is not made, or not yet, and all is done.
+    pub fn enter_narrow(
+        &mut self,
+        tid: Tid,
+        entry: &Registers,
+        sums: Vec<RangeSum>,
+    ) -> Result<Option<(Call, InCall)>> {
+        let made = made(entry);
+        let (base, is_there) = match self.space.scratch_mut().narrow_room(tid, ROOM_LEN) {
+            Room::At(base) => (base, true),
+            Room::Map(base, _) => (base, false),
+            Room::None => {
+                let what = "makes 32-bit calls in more threads than there is room for".into();
+                return Err(RecordError::Unsupported { tid, what });
+            }
         };
-        let name = fs::read_link(&path).unwrap_or(path);
-        let text = format!(
-            "task {tid}: the exec of {} fails (ENOEXEC): it is a 32-bit program; bis records 64-bit ones",
-            name.display()
-        );
-        self.session.note(self.session.writer.next_seq(), text)?;
-        Ok(Some(Entry::Done(-i64::from(libc::ENOEXEC))))
+        let translated = narrow::translate(&made, base.0, &Reader(&self.memory));
+        let narrow = |way| Narrow { outer: *entry, way };
+        let (call, way) = match translated {
+            Translated::Own(own) => (own.call, Way::Own(own)),
+            Translated::Thunk(thunk) if !is_there => {
+                // The call is skipped by this, and made again from its begin.
+                let Room::Map(base, len) = self.space.scratch_mut().narrow_room(tid, ROOM_LEN) else {
+                    return Err(RecordError::Bug { tid, what: format!("no room for {:?}", thunk.call) });
+                };
+                self.with_slot(tid, |domain, slot| {
+                    domain.space.scratch_mut().map_narrow(slot, tid, base, len)
+                })?;
+                self.undo(tid, entry)?;
+                return Ok(None);
+            }
+            Translated::Thunk(thunk) => (thunk.call, Way::Thunk(Box::new(thunk))),
+            Translated::Refused(errno, why) => {
+                self.note_refused(tid, made.nr, why)?;
+                let state = InCall::narrow(view(entry, &NO_CALL), narrow(Way::NotMade), sums);
+                return self.not_made(tid, state, -i64::from(errno)).map(|()| None);
+            }
+            Translated::Done(result) => {
+                let state = InCall::narrow(view(entry, &NO_CALL), narrow(Way::NotMade), sums);
+                return self.not_made(tid, state, result).map(|()| None);
+            }
+        };
+        let Way::Thunk(thunk) = &way else {
+            return Ok(Some((call, InCall::narrow(view(entry, &call), narrow(way), sums))));
+        };
+        self.memory.write(base, &thunk.content)?;
+        let [rdi, rsi, rdx, r10, r8, r9] = call.args;
+        let begin = Registers {
+            rip: NARROW_SYSCALL,
+            rax: call.nr,
+            orig_rax: u64::MAX,
+            rdi,
+            rsi,
+            rdx,
+            r10,
+            r8,
+            r9,
+            ..*entry
+        };
+        self.with_slot(tid, |_, slot| Ok(remote::go_to_call(slot, &begin.wide())?))?;
+        let wide = self.stopped(tid)?.regs()?;
+        Ok(Some((call, InCall::narrow(wide, narrow(way), sums))))
     }
-}
 
-/// The 32-bit program that executes this file, if one does.
-fn narrow_program(tid: Tid, mut path: PathBuf) -> Option<PathBuf> {
-    for _ in 0..=INTERPRETERS_MAX {
-        let meta = fs::metadata(&path).ok()?;
-        // Another failure comes first.
-        if !meta.is_file() || meta.permissions().mode() & 0o111 == 0 {
-            return None;
+    /// Notes that 32-bit programs are refused a call; once, however many make it.
+    fn note_refused(&self, tid: Tid, nr: u32, why: &str) -> Result<()> {
+        if !self.session.refused.lock().unwrap_or_else(PoisonError::into_inner).insert(nr) {
+            return Ok(());
         }
-        let mut head = Vec::new();
-        File::open(&path).ok()?.take(HEAD).read_to_end(&mut head).ok()?;
-        if is_narrow(&head) {
-            return Some(path);
+        let name = narrow::name(nr).unwrap_or("a call without a name");
+        let text = format!("{name} fails in 32-bit programs (task {tid} is the first to make it): {why}");
+        self.session.note(self.session.writer.next_seq(), text)
+    }
+
+    /// The result proper of a call that has come back with this one: a narrow one may have stored it in
+    /// memory.
+    pub fn own_result(&self, call: &InCall, result: i64) -> i64 {
+        let at = call.own_narrow().and_then(|own| own.result_at).filter(|_| result == 0);
+        at.and_then(|at| self.memory.read_u32(Addr(at)).ok()).map_or(result, i64::from)
+    }
+
+    /// A narrow call has ended: its outcome becomes what the program gets.
+    pub fn leave_narrow(
+        &mut self,
+        tid: Tid,
+        call: &mut InCall,
+        result: i64,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        let Some(narrow) = &call.narrow else { return Ok(()) };
+        match &narrow.way {
+            Way::NotMade => Ok(()),
+            Way::Own(own) => {
+                let is_error = (-4095..0).contains(&result);
+                for (addr, len) in own.outputs.iter().flatten().filter(|_| !is_error) {
+                    let (addr, len) = (Addr(*addr), usize::try_from(*len).unwrap_or(0));
+                    outcome.writes.push(MemWrite { addr, data: self.memory.read_upto(addr, len) });
+                }
+                // The kernel leaves a result's sign in the upper half, which the program does not see.
+                outcome.regs.rax = narrow.result(outcome.regs.result());
+                if call.nr == SET_THREAD_AREA && !is_error {
+                    outcome.effects.extend(self.segment(tid, Addr(call.entry.rdi)));
+                }
+                Ok(())
+            }
+            Way::Thunk(thunk) => {
+                let (result, writes) = thunk.finish(result, &Reader(&self.memory));
+                // What it has written to the room, replay does not have.
+                let room = self.space.scratch_mut().narrow_base(tid);
+                outcome.writes.retain(|write| !(room..room + ROOM_LEN).contains(&write.addr));
+                let mut result = result;
+                for (addr, data) in writes {
+                    if self.put(Addr(addr), data, outcome).is_err() {
+                        result = -i64::from(libc::EFAULT);
+                        break;
+                    }
+                }
+                let orig_rax = narrow.outer.orig_rax;
+                let rax = narrow.result(result);
+                outcome.regs = Registers { rax, orig_rax, ..narrow.outer };
+                Ok(())
+            }
         }
-        let interpreter = interpreter(&head)?;
-        path = proc::seen_by(tid, Fd::CURRENT_FOLDER, interpreter);
-    }
-    None
-}
-
-/// Is this the head of a 32-bit ELF file?
-fn is_narrow(head: &[u8]) -> bool {
-    const CLASS_32: u8 = 1;
-    head.starts_with(b"\x7fELF") && head.get(4) == Some(&CLASS_32)
-}
-
-/// The interpreter that the head of a script names.
-fn interpreter(head: &[u8]) -> Option<&[u8]> {
-    let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
-    let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
-    let name = line.split(is_blank).find(|word| !word.is_empty())?;
-    Some(name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_32_bit_program_is_known_by_its_head() {
-        assert!(is_narrow(b"\x7fELF\x01\x01\x01"));
-        assert!(!is_narrow(b"\x7fELF\x02\x01\x01") && !is_narrow(b"\x7fELF") && !is_narrow(b"#!/bin/sh"));
     }
 
-    #[test]
-    fn a_script_names_its_interpreter() {
-        assert_eq!(interpreter(b"#! /bin/sh -e\nexit"), Some(&b"/bin/sh"[..]));
-        assert_eq!(interpreter(b"#!env"), Some(&b"env"[..]));
-        assert_eq!(interpreter(b"#!  \n/bin/sh"), None);
-        assert_eq!(interpreter(b"echo"), None);
+    /// The descriptor of thread-local storage at this address, as the effect that sets it for a task.
+    pub fn segment(&self, tid: Tid, addr: Addr) -> Option<Effect> {
+        let bytes = self.memory.read_vec(addr, DESCRIPTOR_LEN).ok()?;
+        Some(Effect::Segment { tid, descriptor: *bytes.first_chunk()? })
+    }
+
+    /// What a new task of a narrow maker has of thread-local storage, where its maker says it.
+    pub fn segment_of_child(&mut self, tid: Tid, child: Tid) -> Result<Option<Effect>> {
+        /// Where `struct clone_args` has the flags and the storage.
+        const FLAGS_AND_TLS: [u64; 2] = [0, 56];
+        let call = self.call(tid)?;
+        let (args, is_narrow) = (call.entry.args(), call.narrow.is_some());
+        let [flags, tls] = match call.nr.cast_signed() {
+            libc::SYS_clone => [args[0], args[4]],
+            libc::SYS_clone3 => FLAGS_AND_TLS.map(|at| self.memory.read_u64(Addr(args[0] + at)).unwrap_or(0)),
+            _ => return Ok(None),
+        };
+        let is_said = is_narrow && flags & CLONE_SETTLS != 0;
+        Ok(is_said.then(|| self.segment(child, Addr(tls))).flatten())
     }
 }

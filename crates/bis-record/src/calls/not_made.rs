@@ -13,9 +13,10 @@ use crate::{domain::Domain, error::Result, task::InCall};
 impl Domain {
     /// Ends a call that the kernel never sees.
     pub fn not_made(&mut self, tid: Tid, mut call: InCall, result: i64) -> Result<()> {
-        let InCall { nr, entry, .. } = call;
+        let (nr, entry) = call.told();
+        let rax = call.narrow.as_ref().map_or(result.cast_unsigned(), |narrow| narrow.result(result));
         // What the processor's syscall instruction does to rcx and r11 has been done at the entry.
-        let regs = Registers { rax: result.cast_unsigned(), orig_rax: u64::MAX, ..entry };
+        let regs = Registers { rax, orig_rax: u64::MAX, ..entry };
         let mut outcome = Outcome { regs, ..Outcome::default() };
         (outcome.writes, outcome.effects, outcome.ours) =
             (mem::take(&mut call.writes), mem::take(&mut call.effects), call.ours.take());

@@ -100,7 +100,8 @@ impl Domain {
         if !self.tokens.holds(object) {
             if !call.entered {
                 call.entered = true;
-                let kind = EventKind::SyscallEnter { nr: call.nr, entry: call.entry };
+                let (nr, entry) = call.told();
+                let kind = EventKind::SyscallEnter { nr, entry };
                 let sums = std::mem::take(&mut call.sums);
                 self.event_with(tid, kind, sums)?;
             }

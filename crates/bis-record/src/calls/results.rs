@@ -17,7 +17,7 @@ use std::{fs, mem};
 use bis_syscalls::{Call, Output, Plan};
 use bis_trace::{
     event::{Cloned, Effect, EventKind, MemWrite, Outcome},
-    types::{Addr, Fd, Registers, Tid},
+    types::{Addr, Fd, Tid},
 };
 use bis_tracee::{maps, proc};
 
@@ -204,8 +204,7 @@ impl Domain {
 
     /// An event of the call that has this outcome and leaves the task in front of the call.
     fn write_early(&mut self, tid: Tid, call: &mut InCall, outcome: Outcome) -> Result<()> {
-        let (nr, entry) = (call.nr, call.entry);
-        let regs = Registers { rip: entry.rip - 2, rax: nr, orig_rax: u64::MAX, ..entry };
+        let ((nr, entry), regs) = (call.told(), call.before());
         let outcome = Box::new(Outcome { regs, ..outcome });
         let kind = if mem::take(&mut call.entered) {
             EventKind::SyscallExit { nr, outcome }

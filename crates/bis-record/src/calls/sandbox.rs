@@ -19,7 +19,7 @@ use std::sync::OnceLock;
 use bis_agent::{AGENT_BASE, AGENT_LEN, TEXT};
 use bis_syscalls::{
     Call, Handler,
-    sandbox::{ARCH, Filter, INSNS_MAX, Insn, Question, Verdict, is_action_available},
+    sandbox::{Filter, INSNS_MAX, Insn, Question, Table, Verdict, is_action_available},
 };
 use bis_trace::{
     event::{MemWrite, Outcome, SignalPoint},
@@ -85,7 +85,7 @@ fn failed(errno: i32) -> Entry {
 }
 
 /// What the kernel says of a call that a filter has caught.
-fn siginfo(nr: u64, ip: u64, data: i32) -> SigInfo {
+fn siginfo((table, nr): (Table, u64), ip: u64, data: i32) -> SigInfo {
     /// SYS_SECCOMP
     const CODE: i32 = 1;
     let mut info = [0; 128];
@@ -95,7 +95,7 @@ fn siginfo(nr: u64, ip: u64, data: i32) -> SigInfo {
     put(8, &CODE.to_le_bytes());
     put(16, &ip.to_le_bytes());
     put(24, &nr.to_le_bytes()[..4]);
-    put(28, &ARCH.to_le_bytes());
+    put(28, &table.arch().to_le_bytes());
     SigInfo(info)
 }
 
@@ -245,9 +245,14 @@ impl Domain {
         if !self.task(tid)?.traits.wishes.held.sandbox.is_there() || self.is_of_vdso(tid, &state)? {
             return Ok(Some(state));
         }
-        let ip = self.original_rip(state.entry.rip);
-        let nr = u32::try_from(state.nr & u64::from(u32::MAX)).unwrap_or(0);
-        let question = Question { nr, ip, args: state.entry.args() };
+        let (table, (_, entry)) = (state.table(), state.told());
+        let ip = self.original_rip(entry.rip);
+        let nr = u32::try_from(entry.orig_rax & u64::from(u32::MAX)).unwrap_or(0);
+        let args = match table {
+            Table::Wide => entry.args(),
+            Table::Narrow => super::narrow::made(&entry).args.map(u64::from),
+        };
+        let question = Question { nr, ip, args, table };
         let verdict = self.task(tid)?.traits.wishes.held.sandbox.judge(&question);
         if verdict != Verdict::Allow {
             tracing::debug!(domain = %self.id, %tid, nr, ?verdict, "a filter of the program's own");
@@ -300,10 +305,11 @@ impl Domain {
             // It cannot be kept from coming.
             return self.end_by_filter(tid, state, true);
         }
-        let (nr, entry) = (state.nr, state.entry);
+        let (table, (_, entry)) = (state.table(), state.told());
+        let nr = entry.orig_rax;
         self.not_made(tid, state, nr.cast_signed())?;
         let regs = Registers { rax: nr, orig_rax: u64::MAX, ..entry };
-        self.task(tid)?.stash.push_front(siginfo(nr, ip, data));
+        self.task(tid)?.stash.push_front(siginfo((table, nr), ip, data));
         self.deliver_stashed(tid, &regs, SignalPoint::AfterEvent).map(drop)
     }
 
@@ -322,7 +328,7 @@ impl Domain {
         const AT: u64 = AGENT_BASE + AGENT_LEN - 32;
         const _: () = assert!(AGENT_BASE + TEXT.len() as u64 <= AT);
         const RETURN: u16 = 6;
-        let (nr, entry) = (state.nr, state.entry);
+        let before = state.before();
         self.stand_in(tid, state)?;
         let answer = Insn { code: RETURN, jt: 0, jf: 0, k: if process { 1 << 31 } else { 0 } };
         let program = [&1u64.to_le_bytes()[..], &(AT + 16).to_le_bytes(), &answer.to_bytes()].concat();
@@ -333,8 +339,7 @@ impl Domain {
             remote.must("end a task by a seccomp filter", libc::SYS_seccomp, args)?;
             Ok(remote.finish()?)
         })?;
-        let regs = Registers { rip: entry.rip - 2, rax: nr, orig_rax: u64::MAX, ..entry };
-        self.stopped(tid)?.set_regs(&regs)?;
+        self.stopped(tid)?.set_regs(&before)?;
         self.resume(tid, Resume::Cont)?;
         self.wait_for_report(tid)
     }
@@ -346,7 +351,7 @@ mod tests {
 
     #[test]
     fn a_caught_call_is_told_as_the_kernel_tells_it() {
-        let info = siginfo(63, 0x1234_5678_9abc, 5);
+        let info = siginfo((Table::Wide, 63), 0x1234_5678_9abc, 5);
         assert_eq!((info.signal(), info.code(), info.addr()), (SIGSYS, 1, Addr(0x1234_5678_9abc)));
         assert_eq!(info.value(), 0xc000_003e_0000_003f);
         assert!(!info.is_fault());

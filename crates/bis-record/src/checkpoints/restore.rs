@@ -176,7 +176,7 @@ impl Domain {
                         rdi: 0,
                         ..regs
                     };
-                    self.stopped(other)?.set_regs(&exit)?;
+                    self.stopped(other)?.set_regs(&exit.wide())?;
                     self.end_of(other, tid)?
                 }
             };

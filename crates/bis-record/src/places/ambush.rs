@@ -121,7 +121,8 @@ impl Domain {
             words.filter(|word| text_of(*word).is_some()).collect()
         };
         let mut frames = words(regs.sp(), STACK_LEN);
-        frames.retain(|addr| is_behind_call(&self.memory, *addr));
+        let bits = self.space.bits();
+        frames.retain(|addr| is_behind_call(&self.memory, bits, *addr));
         let begins = words(Addr(regs.fs_base), THREAD_LEN);
         // Where to begin, the nearest first, with how much of the stack is left behind then.
         let starts = [(regs.ip(), 0)].into_iter().chain(frames.iter().copied().zip(1..));
@@ -201,14 +202,14 @@ fn is_text(mapping: &Mapping) -> bool {
 }
 
 /// Does a call end in front of this address, so that it may be where a function returns to?
-fn is_behind_call(memory: &Memory, addr: Addr) -> bool {
+fn is_behind_call(memory: &Memory, bits: u32, addr: Addr) -> bool {
     const RELATIVE: u64 = 5;
     /// `call` by a register, or by memory with a displacement of none, one or four bytes, or one byte more
     /// for a base and index.
     const INDIRECT: [u64; 5] = [2, 3, 4, 6, 7];
     let ends_here = |len: u64| {
         let bytes = memory.read_upto(addr.wrapping_sub(len), usize::try_from(len).unwrap_or(0));
-        let it = Decoder::with_ip(64, &bytes, addr.wrapping_sub(len).0, DecoderOptions::NONE).decode();
+        let it = Decoder::with_ip(bits, &bytes, addr.wrapping_sub(len).0, DecoderOptions::NONE).decode();
         let is_call = matches!(it.flow_control(), FlowControl::Call | FlowControl::IndirectCall);
         is_call && it.next_ip() == addr.0 && it.mnemonic() == Mnemonic::Call
     };
@@ -220,7 +221,7 @@ fn is_behind_call(memory: &Memory, addr: Addr) -> bool {
 /// function returns, it goes on at the next of `frames`.
 fn ahead(memory: &Memory, regs: &Registers, text: &Mapping, start: Addr, frames: &[Addr]) -> Vec<Addr> {
     let is_here = |addr: Addr| (text.start..text.end).contains(&addr);
-    let code = Code { memory, pages: RefCell::default() };
+    let code = Code { memory, bits: regs.bits(), pages: RefCell::default() };
     let mut frames = frames.iter().copied().filter(|addr| is_here(*addr));
     // With each: is it on the way out, or in a function that was called on this way?
     let mut ways = VecDeque::from([(start, true)]);
@@ -235,7 +236,7 @@ fn ahead(memory: &Memory, regs: &Registers, text: &Mapping, start: Addr, frames:
         if it.is_invalid() {
             continue;
         }
-        let is_near = matches!(it.op0_kind(), OpKind::NearBranch64);
+        let is_near = matches!(it.op0_kind(), OpKind::NearBranch64 | OpKind::NearBranch32);
         let target = is_near.then(|| Addr(it.near_branch_target())).filter(|target| is_here(*target));
         let flow = it.flow_control();
         let calls = matches!(flow, FlowControl::Call | FlowControl::IndirectCall);
@@ -264,6 +265,7 @@ fn ahead(memory: &Memory, regs: &Registers, text: &Mapping, start: Addr, frames:
 /// A program's text, read page by page.
 struct Code<'a> {
     memory: &'a Memory,
+    bits: u32,
     pages: RefCell<BTreeMap<Addr, Vec<u8>>>,
 }
 
@@ -275,7 +277,7 @@ impl Code<'_> {
         let read = || self.memory.read_upto(page, PAGE_LEN + INSTRUCTION_MAX);
         let bytes = pages.entry(page).or_insert_with(read);
         let from = usize::try_from(at - page).unwrap_or(0).min(bytes.len());
-        Decoder::with_ip(64, &bytes[from..], at.0, DecoderOptions::NONE).decode()
+        Decoder::with_ip(self.bits, &bytes[from..], at.0, DecoderOptions::NONE).decode()
     }
 
     /// Is there nothing but a jump to another file?

@@ -178,7 +178,8 @@ impl Domain {
     }
 
     fn instruction(&self, rip: Addr) -> Instruction {
-        Decoder::with_ip(64, &self.memory.read_upto(rip, 15), rip.0, DecoderOptions::NONE).decode()
+        Decoder::with_ip(self.space.bits(), &self.memory.read_upto(rip, 15), rip.0, DecoderOptions::NONE)
+            .decode()
     }
 
     /// As [`Domain::find_span`], for a task that cannot run. It ends where replay finds it, if possible.
@@ -206,7 +207,7 @@ impl Domain {
     /// The instructions at this address that can give way to a breakpoint with a condition, where that must
     /// be known; empty: it need not be. None: there can be none.
     fn span_to_find(&self, tid: Tid, rip: Addr, mappings: &[maps::Mapping]) -> Option<Vec<u8>> {
-        let span = Span::begin(rip.0, &self.memory.read_upto(rip, 2 * Run::MAX))?;
+        let span = Span::begin(self.space.bits(), rip.0, &self.memory.read_upto(rip, 2 * Run::MAX))?;
         if self.is_entered(&span) {
             return None;
         }

@@ -95,7 +95,7 @@ pub fn operands(memory: &Memory, regs: &Registers) -> Vec<Addr> {
     let mut left = INSTRUCTIONS;
     while let Some((way, mut regs)) = ways.pop_front() {
         let code = memory.read_upto(way, CODE_LEN);
-        let mut decoder = Decoder::with_ip(64, &code, way.0, DecoderOptions::NONE);
+        let mut decoder = Decoder::with_ip(regs.bits(), &code, way.0, DecoderOptions::NONE);
         for count in 0.. {
             if count == IN_A_ROW {
                 ways.push_back((Addr(decoder.ip()), regs));
@@ -115,7 +115,8 @@ pub fn operands(memory: &Memory, regs: &Registers) -> Vec<Addr> {
                 load(memory, &it, addr, &mut regs);
             }
             let flow = it.flow_control();
-            let is_near = it.op_count() == 1 && it.op0_kind() == OpKind::NearBranch64;
+            let is_branch = matches!(it.op0_kind(), OpKind::NearBranch64 | OpKind::NearBranch32);
+            let is_near = it.op_count() == 1 && is_branch;
             if is_near && matches!(flow, FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch) {
                 ways.push_back((Addr(it.near_branch_target()), regs));
             }

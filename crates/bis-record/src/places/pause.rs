@@ -209,7 +209,7 @@ impl Domain {
             let memory = self.memory.read_upto(Addr(rip), 2 * Run::MAX);
             let in_count = matches!(self.dense_place(rip), Some(Place::Count { .. }));
             if !in_count
-                && let Some(span) = Span::begin(rip, &memory)
+                && let Some(span) = Span::begin(self.space.bits(), rip, &memory)
                 && !self.is_entered(&span)
             {
                 if place::room(&mappings, &span, false).is_some() {
@@ -232,17 +232,20 @@ impl Domain {
         const CODE_LEN: usize = 256;
         let code = self.memory.read_upto(Addr(span.start()), CODE_LEN);
         let middle = span.start() + 1..span.end();
-        let mut decoder = Decoder::with_ip(64, &code, span.start(), DecoderOptions::NONE);
+        let mut decoder = Decoder::with_ip(self.space.bits(), &code, span.start(), DecoderOptions::NONE);
         std::iter::from_fn(|| decoder.can_decode().then(|| decoder.decode())).any(|it| {
             it.op_count() == 1
-                && it.op0_kind() == OpKind::NearBranch64
-                && middle.contains(&it.near_branch64())
+                && matches!(it.op0_kind(), OpKind::NearBranch64 | OpKind::NearBranch32)
+                && middle.contains(&it.near_branch_target())
         })
     }
 
     /// Does the file say that nothing leads into the middle of these instructions?
     pub fn is_sure(&self, tid: Tid, span: &Span) -> bool {
         let (start, end) = (span.start(), span.end());
+        if span.is_narrow() {
+            return false;
+        }
         let patched = self.space.patches().overlaps(start, end);
         // Where a handler has interrupted the program, it may go on by any way it likes.
         if patched || self.space.is_interrupted_in(Addr(start + 1)..Addr(end)) {

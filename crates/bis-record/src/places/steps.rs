@@ -29,7 +29,7 @@ impl Domain {
         loop {
             let rip = self.stopped(tid)?.regs()?.rip;
             let code = self.memory.read_upto(Addr(rip), 15);
-            let it = Decoder::with_ip(64, &code, rip, DecoderOptions::NONE).decode();
+            let it = Decoder::with_ip(self.space.bits(), &code, rip, DecoderOptions::NONE).decode();
             if !it.is_string_instruction() || !(it.has_rep_prefix() || it.has_repne_prefix()) {
                 return Ok(true);
             }
@@ -98,8 +98,8 @@ impl Domain {
 
     fn step_hushed(&mut self, tid: Tid) -> Result<Step> {
         let rip = self.stopped(tid)?.regs()?.rip;
-        let it =
-            Decoder::with_ip(64, &self.memory.read_upto(Addr(rip), 15), rip, DecoderOptions::NONE).decode();
+        let code = self.memory.read_upto(Addr(rip), 15);
+        let it = Decoder::with_ip(self.space.bits(), &code, rip, DecoderOptions::NONE).decode();
         let is_done = match it.mnemonic() {
             Mnemonic::Syscall => {
                 let task = self.task(tid)?;

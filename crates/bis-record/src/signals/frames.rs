@@ -8,8 +8,9 @@ use bis_trace::{
 };
 use bis_tracee::{
     Resume, Status,
+    frame::Frame,
     maps::{self, Mapping},
-    siginfo::{Disposition, SigInfo, frame_ranges, is_on_alternate_stack, restore_flags},
+    siginfo::{Disposition, SigInfo},
 };
 
 use crate::{calls::Exit, domain::Domain, error::Result, places::RED_ZONE};
@@ -45,13 +46,14 @@ impl Domain {
             _ => return Ok(()),
         }
         let regs = self.stopped(tid)?.regs()?;
-        restore_flags(&self.memory, regs.sp(), own.eflags)?;
+        let frame = Frame::new(&self.memory, &regs);
+        frame.restore_flags(own.eflags)?;
         let mut writes = Vec::new();
-        for (addr, len) in frame_ranges(&self.memory, regs.sp()) {
+        for (addr, len) in frame.ranges() {
             let data = self.memory.read_vec(addr, usize::try_from(len).unwrap_or(0))?;
             writes.push(MemWrite { addr, data });
         }
-        if self.session.options.checksum.is_some() && is_on_alternate_stack(&self.memory, regs.sp()) {
+        if self.session.options.checksum.is_some() && frame.is_on_alternate_stack() {
             // What is left there when the handler has returned is checked no more than what lies below any
             // stack.
             self.space.leave_stack(regs.sp());

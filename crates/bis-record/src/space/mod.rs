@@ -63,6 +63,8 @@ pub struct AddressSpace {
     /// What is ours in its text.
     patches: Patches,
     clock: Clock,
+    /// Its program's: 32 or 64.
+    bits: u32,
 }
 
 /// What is left of a range without these, in order.
@@ -98,7 +100,19 @@ impl AddressSpace {
             scratch: Scratch::default(),
             patches: Patches::default(),
             clock: Clock::default(),
+            bits: 64,
         }
+    }
+
+    /// The same of a program of so many bits.
+    #[must_use]
+    pub fn of_bits(self, bits: u32) -> AddressSpace {
+        AddressSpace { bits, ..self }
+    }
+
+    /// How many bits its program's instructions have: 32 or 64.
+    pub fn bits(&self) -> u32 {
+        self.bits
     }
 
     /// The copy that a forked child has. It has one task, so the others' scratch blocks are free in it;

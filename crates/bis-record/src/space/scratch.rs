@@ -21,6 +21,8 @@ const ALIGN: u64 = 64;
 #[derive(Clone, Debug)]
 pub struct Scratch {
     blocks: HashMap<Tid, (Addr, u64)>,
+    /// Where the calls of 32-bit programs are laid out anew.
+    rooms: HashMap<Tid, (Addr, u64)>,
     /// Blocks of tasks that have ended.
     free: Vec<(Addr, u64)>,
     next: Addr,
@@ -28,14 +30,18 @@ pub struct Scratch {
 
 impl Default for Scratch {
     fn default() -> Scratch {
-        Scratch { blocks: HashMap::new(), free: Vec::new(), next: Addr(SCRATCH_BASE) }
+        Scratch { blocks: HashMap::new(), rooms: HashMap::new(), free: Vec::new(), next: Addr(SCRATCH_BASE) }
     }
 }
 
 impl Scratch {
     /// Where the blocks are.
     pub fn ranges(&self) -> impl Iterator<Item = Range<Addr>> {
-        self.blocks.values().chain(&self.free).map(|(start, len)| *start..*start + *len)
+        self.blocks
+            .values()
+            .chain(self.rooms.values())
+            .chain(&self.free)
+            .map(|(start, len)| *start..*start + *len)
     }
 }
 
@@ -95,18 +101,31 @@ impl Scratch {
         if self.next + len > Addr(SCRATCH_END) { Room::None } else { Room::Map(self.next, len) }
     }
 
+    /// Where the room for a 32-bit call of the task is, or will be.
+    pub fn narrow_base(&mut self, tid: Tid) -> Addr {
+        self.rooms.get(&tid).map_or(self.next, |(base, _)| *base)
+    }
+
+    /// Where the room for a 32-bit call of so many bytes is, or could be.
+    pub fn narrow_room(&mut self, tid: Tid, len: u64) -> Room {
+        match self.rooms.get(&tid) {
+            Some((base, _)) => Room::At(*base),
+            None if self.next + len > Addr(SCRATCH_END) => Room::None,
+            None => Room::Map(self.next, len),
+        }
+    }
+
+    /// Maps it.
+    pub fn map_narrow(&mut self, slot: &mut Option<Stopped>, tid: Tid, base: Addr, len: u64) -> Result<()> {
+        if self.map_at(slot, base, len)? {
+            self.rooms.insert(tid, (base, len));
+        }
+        Ok(())
+    }
+
     /// Maps a block, at a stop where a remote call can be made.
     pub fn map(&mut self, slot: &mut Option<Stopped>, tid: Tid, base: Addr, len: u64) -> Result<()> {
-        let prot = (libc::PROT_READ | libc::PROT_WRITE).cast_unsigned().into();
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-        let mut remote = Remote::new(slot)?;
-        let args = [base.0, len, prot, flags.cast_unsigned().into(), u64::MAX, 0];
-        let mapped = remote.call(libc::SYS_mmap, args)?;
-        remote.finish()?;
-        // The range may be taken by the program's own image; then there is no block, and the next one is
-        // tried elsewhere.
-        self.next = base + len;
-        if mapped == base.0.cast_signed()
+        if self.map_at(slot, base, len)?
             && let Some(old) = self.blocks.insert(tid, (base, len))
         {
             self.free.push(old);
@@ -114,13 +133,26 @@ impl Scratch {
         Ok(())
     }
 
+    /// False: the range is taken by the program's own image, and the next one is tried elsewhere.
+    fn map_at(&mut self, slot: &mut Option<Stopped>, base: Addr, len: u64) -> Result<bool> {
+        let prot = (libc::PROT_READ | libc::PROT_WRITE).cast_unsigned().into();
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+        let mut remote = Remote::new(slot)?;
+        let args = [base.0, len, prot, flags.cast_unsigned().into(), u64::MAX, 0];
+        let mapped = remote.call(libc::SYS_mmap, args)?;
+        remote.finish()?;
+        self.next = base + len;
+        Ok(mapped == base.0.cast_signed())
+    }
+
     pub fn forget(&mut self, tid: Tid) {
         self.free.extend(self.blocks.remove(&tid));
+        self.free.extend(self.rooms.remove(&tid));
     }
 
     /// No task has a block (in a forked child, whose one task has another id).
     pub fn free_all(&mut self) {
-        self.free.extend(self.blocks.drain().map(|(_, block)| block));
+        self.free.extend(self.blocks.drain().chain(self.rooms.drain()).map(|(_, block)| block));
     }
 }
 

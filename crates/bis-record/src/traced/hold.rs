@@ -74,7 +74,8 @@ impl Domain {
         const RESTART_SYSCALL: u64 = 219;
         let rax = |result: i64| result.cast_unsigned();
         if let Kind::Entry { nr, args, .. } = kind {
-            let waits = may_block(&Call { nr, args });
+            let call = if regs.is_narrow() { self.narrow_as_wide(tid, &regs) } else { Call { nr, args } };
+            let waits = may_block(&call);
             return Ok(if waits { Registers { rax: rax(RESTARTS_CALL), ..regs } } else { regs });
         }
         let Some(nr) = self.task(tid)?.call.as_ref().map(|call| call.nr) else { return Ok(regs) };

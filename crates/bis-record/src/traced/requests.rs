@@ -1,6 +1,6 @@
 //! What a tracer asks of its tracees: the `ptrace` call.
 
-use bis_syscalls::Call;
+use bis_syscalls::{Call, sandbox::Table};
 use bis_trace::{
     event::MemWrite,
     types::{Addr, PAGE, REGISTER_COUNT, Registers, Signal, Tid},
@@ -34,7 +34,6 @@ const NT_X86_XSTATE: u64 = linux_raw_sys::elf_uapi::NT_X86_XSTATE as u64;
 
 /// PTRACE_SETOPTIONS, as kernels before 2.4.6 knew it.
 const PTRACE_OLDSETOPTIONS: u32 = linux_raw_sys::ptrace::PTRACE_OLDSETOPTIONS;
-const AUDIT_ARCH_X86_64: u32 = linux_raw_sys::ptrace::AUDIT_ARCH_X86_64;
 
 /// PTRACE_O_* that are served.
 const OPTIONS: u64 = 0xff | 0x10_0000;
@@ -74,7 +73,8 @@ fn call_info(stop: &Stop) -> Vec<u8> {
         _ => 0,
     };
     let mut info = vec![op, 0, 0, 0];
-    info.extend(AUDIT_ARCH_X86_64.to_le_bytes());
+    let table = if stop.regs.is_narrow() { Table::Narrow } else { Table::Wide };
+    info.extend(table.arch().to_le_bytes());
     info.extend(stop.regs.rip.to_le_bytes());
     info.extend(stop.regs.rsp.to_le_bytes());
     match stop.kind {

@@ -6,7 +6,7 @@ use std::mem::take;
 use bis_agent::hooks::SAFEPOINT_END;
 use bis_trace::{
     event::{EventKind, Outcome, RangeSum, SignalEvent, SignalPoint},
-    types::{Registers, Signal, Tid},
+    types::{NARROW_TABLE, Registers, Signal, Tid},
 };
 use bis_tracee::{Status, siginfo::SigInfo};
 
@@ -42,6 +42,12 @@ pub enum Asked {
     Nobody,
 }
 
+/// The number and the arguments of the call that is made with these registers.
+fn made(regs: &Registers) -> (u64, [u64; 6]) {
+    let table = if regs.is_narrow() { NARROW_TABLE } else { 0 };
+    (regs.orig_rax, regs.args_of(table))
+}
+
 impl Domain {
     /// What a task has reported: is its tracer to hear of it before anything is done about it? True: it
     /// holds.
@@ -71,7 +77,8 @@ impl Domain {
         let has_call = self.task(tid)?.call.is_some();
         let here = Some((regs.rip, regs.rsp));
         let told = self.session.traced.with_live(tid, |it| {
-            let entry = |is_emulated| Kind::Entry { nr: regs.orig_rax, args: regs.args(), is_emulated };
+            let (nr, args) = made(&regs);
+            let entry = |is_emulated| Kind::Entry { nr, args, is_emulated };
             it.is_asked_by_filter = false;
             if take(&mut it.is_asked) {
                 return Some((entry(false), status_of(libc::SIGTRAP, EVENT_STOP)));
@@ -108,7 +115,8 @@ impl Domain {
         });
         let asked = asked.unwrap_or(Asked::Nobody);
         if asked == Asked::Holds {
-            let kind = Kind::Entry { nr: regs.orig_rax, args: regs.args(), is_emulated: false };
+            let (nr, args) = made(&regs);
+            let kind = Kind::Entry { nr, args, is_emulated: false };
             let status = status_of(libc::SIGTRAP, EVENT_SECCOMP);
             self.hold(tid, Held::Report(Status::Seccomp), kind, status, data.into())?;
         }

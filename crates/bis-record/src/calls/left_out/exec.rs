@@ -73,9 +73,6 @@ impl Domain {
         if let Some(entry) = self.enter_unreadable(tid, &exec)? {
             return Ok(entry);
         }
-        if let Some(entry) = self.enter_narrow(tid, &exec)? {
-            return Ok(entry);
-        }
         let pid = self.task(tid)?.pid;
         self.session.mail.begin_exec(pid);
         self.ask_robust_list(tid);
