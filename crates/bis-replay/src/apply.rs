@@ -230,6 +230,10 @@ impl Replica<'_> {
                     self.set_task((seq, *tid), regs, xstate)?;
                     Ok(())
                 }
+                Effect::Segment { tid, descriptor } => {
+                    self.set_segment(&mut remote, (seq, *tid), descriptor)?;
+                    Ok(())
+                }
                 Effect::Fork { domain, .. } => {
                     self.fork(&mut remote, *domain, host)?;
                     Ok(())
@@ -307,6 +311,22 @@ impl Replica<'_> {
         set
     }
 
+    /// A task of a 32-bit program gets thread-local storage: a new one, or the one that asks for it.
+    fn set_segment(
+        &mut self,
+        remote: &mut Remote<'_>,
+        (seq, tid): (EventSeq, Tid),
+        descriptor: &[u8; 16],
+    ) -> Result<(), Halt> {
+        let set = match self.tasks.get_mut(&tid) {
+            Some(task) => task.set_segment(descriptor),
+            None => remote.set_segment(descriptor),
+        };
+        set.map_err(|error| {
+            self.effect_failed(seq, format!("set the thread-local storage of task {tid}"), error.into())
+        })
+    }
+
     /// Copies the process for a domain that begins here, if that is wanted.
     fn fork(&mut self, remote: &mut Remote<'_>, domain: DomainId, host: &mut dyn Host) -> Result<(), Halt> {
         if !host.wants_fork(domain) {
@@ -362,6 +382,7 @@ fn remapped(effect: &Effect) -> Vec<Range<Addr>> {
         | Effect::ClearObject { .. }
         | Effect::NewTask { .. }
         | Effect::SetTask { .. }
+        | Effect::Segment { .. }
         | Effect::Fork { .. } => Vec::new(),
     }
 }

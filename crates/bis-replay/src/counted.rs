@@ -52,9 +52,9 @@ impl Counted {
         if is_repeated(&code) {
             return Ok(None);
         }
-        let Some(span) = Span::begin(place.0, &code) else { return Ok(None) };
-        let end = Addr(span.end());
-        let rip = task.regs()?.ip();
+        let regs = task.regs()?;
+        let Some(span) = Span::begin(regs.bits(), place.0, &code) else { return Ok(None) };
+        let (end, rip) = (Addr(span.end()), regs.ip());
         if in_the_way.iter().any(|at| (place + 1..end).contains(at)) || (place + 1..end).contains(&rip) {
             return Ok(None);
         }
@@ -128,7 +128,7 @@ impl Counted {
             return Ok(None);
         }
         let eflags = Conditional::flags(regs.eflags, memory.read_u64(self.data() + Countdown::FLAGS)?);
-        Ok(Some(Registers { rip: self.place.0, eflags, ..*regs }))
+        Ok(Some(self.own(Registers { rip: self.place.0, eflags, ..*regs })))
     }
 
     /// The registers of a task whose condition cannot be tested: it stops, as if it held.
@@ -143,7 +143,12 @@ impl Counted {
         let word = |at: u64| memory.read_u64(self.data() + at);
         let eflags = Conditional::flags(regs.eflags, word(Countdown::FLAGS)?);
         let (rax, rcx) = (word(Countdown::RAX)?, word(Countdown::RCX)?);
-        Ok(Some(Registers { rip: self.place.0, eflags, rax, rcx, ..*regs }))
+        Ok(Some(self.own(Registers { rip: self.place.0, eflags, rax, rcx, ..*regs })))
+    }
+
+    /// As the program has them: what counts is 64-bit code.
+    fn own(&self, regs: Registers) -> Registers {
+        if self.span.is_narrow() { regs.narrow() } else { regs }
     }
 
     /// Where a task goes on that has come to the middle of the instructions which have given way; `trap` is

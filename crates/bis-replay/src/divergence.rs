@@ -7,7 +7,7 @@ use std::fmt;
 
 use bis_trace::{
     event::Insn,
-    types::{DomainId, EventSeq, REGISTER_NAMES, Registers, Signal, Tid},
+    types::{DomainId, EventSeq, NARROW_TABLE, REGISTER_NAMES, Registers, Signal, Tid},
 };
 
 /// A register that is not what it was.
@@ -103,9 +103,10 @@ pub(crate) fn compare(expected: &Registers, found: &Registers, leave: Leave) -> 
 
 /// A system call's name and number, for people.
 pub(crate) fn call_name(nr: u64) -> String {
-    match bis_syscalls::row(nr) {
-        Some(row) => format!("{} (system call {nr})", row.name),
-        None => format!("system call {nr}"),
+    let number = nr & !NARROW_TABLE;
+    match bis_syscalls::name(nr) {
+        Some(name) => format!("{name} (system call {number})"),
+        None => format!("system call {number}"),
     }
 }
 

@@ -225,6 +225,7 @@ impl ProgramText {
             | Effect::ClearObject { .. }
             | Effect::NewTask { .. }
             | Effect::SetTask { .. }
+            | Effect::Segment { .. }
             | Effect::Fork { .. } => {}
         }
     }

@@ -206,7 +206,8 @@ impl<'t> Replica<'t> {
         let events = world.trace.events(entry.domain);
         let events = if has_text { events } else { events.without_ours() };
         let cursor = Cursor { events, position: 0, done, elapsed_ms: 0, underway: None, is_ended: false };
-        let (tasks, traps) = (BTreeMap::new(), Traps::default());
+        let (tasks, mut traps) = (BTreeMap::new(), Traps::default());
+        traps.int80_fails = !world.trace.tells_narrow_calls();
         let mut replica = Replica { world, entry, space, tasks, process, traps, cursor, is_attended: false };
         let Some(first) = replica.next_event()? else {
             let what = format!("domain {} (process {}) has no events", entry.domain, entry.pid);

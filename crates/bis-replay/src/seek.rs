@@ -182,7 +182,8 @@ impl Seek {
         if !traps.watches().is_empty() || traps.is_counted_near(Addr(start)) {
             return Ok(None);
         }
-        let Some(span) = Span::begin(start, &traps.read(memory, Addr(start), CODE_MAX)) else {
+        let Some(span) = Span::begin(pause.regs.bits(), start, &traps.read(memory, Addr(start), CODE_MAX))
+        else {
             tracing::debug!(task = %task.ours, start = format_args!("{start:#x}"), "no jump can be there");
             return Ok(None);
         };
@@ -244,7 +245,8 @@ impl Seek {
             Seek::Register { .. } => Ok(regs),
             Seek::Patched(it) => {
                 let eflags = Conditional::flags(regs.eflags, memory.read_u64(it.data() + 8)?);
-                Ok(Registers { rip: it.span.start(), eflags, ..regs })
+                let regs = Registers { rip: it.span.start(), eflags, ..regs };
+                Ok(if it.span.is_narrow() { regs.narrow() } else { regs })
             }
         }
     }

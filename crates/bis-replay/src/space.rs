@@ -172,6 +172,7 @@ pub(crate) fn name_of(effect: &Effect) -> String {
         }
         Effect::NewTask { tid, .. } => format!("make task {tid}"),
         Effect::SetTask { tid, .. } => format!("set task {tid} back"),
+        Effect::Segment { tid, .. } => format!("set the thread-local storage of task {tid}"),
         Effect::Fork { domain, .. } => format!("fork domain {domain}"),
     }
 }
@@ -365,6 +366,7 @@ impl Space {
             | Effect::ClearObject { .. }
             | Effect::NewTask { .. }
             | Effect::SetTask { .. }
+            | Effect::Segment { .. }
             | Effect::Fork { .. } => unreachable!("not an effect on an address space"),
         }
         for object in self.shared.change(effect) {

@@ -61,6 +61,8 @@ pub struct Task {
     pub hooked: Option<Hooked>,
     /// What the hooks that consume a log now will yet change of the address space, in order.
     changes: VecDeque<Change>,
+    /// Of a task of a 32-bit program that is kept without a thread: its thread-local storage.
+    segments: Vec<[u8; 16]>,
 }
 
 /// A log of hooked calls.
@@ -142,6 +144,7 @@ impl Task {
             recent,
             hooked: None,
             changes: VecDeque::new(),
+            segments: Vec::new(),
             ticks: None,
             breakpoint: None,
             own_watches: Vec::new(),
@@ -177,11 +180,24 @@ impl Task {
             ticks,
             hooked: self.hooked.clone(),
             changes: self.changes.clone(),
+            segments: self.segments_now(),
         })
     }
 
+    /// The thread-local storage that it has as a task of a 32-bit program; nothing for others.
+    fn segments_now(&self) -> Vec<[u8; 16]> {
+        let stopped = self.stopped.as_ref();
+        let narrow = stopped.filter(|stopped| stopped.regs().is_ok_and(|regs| regs.is_narrow()));
+        narrow.and_then(|stopped| stopped.segments().ok()).unwrap_or_default()
+    }
+
     /// The reverse, with this thread.
-    pub(crate) fn thaw(&self, stopped: Stopped) -> Task {
+    pub(crate) fn thaw(&self, mut stopped: Stopped) -> Task {
+        for descriptor in &self.segments {
+            if let Err(error) = stopped.set_segment(descriptor) {
+                tracing::debug!(%error, "a copied task has no thread-local storage");
+            }
+        }
         let ticks = self.ticks.as_ref().and_then(|source| source.duplicate());
         Task {
             in_call: self.in_call,
@@ -230,6 +246,11 @@ impl Task {
     pub(crate) fn set_regs(&mut self, regs: &Registers) -> Result<(), TraceeError> {
         let stopped = self.stopped.as_mut().ok_or(TraceeError::Died(self.ours))?;
         stopped.set_regs(&Registers { orig_rax: u64::MAX, ..*regs })
+    }
+
+    /// Gives it thread-local storage as 32-bit programs have it.
+    pub(crate) fn set_segment(&mut self, descriptor: &[u8; 16]) -> Result<(), TraceeError> {
+        self.stopped_mut()?.set_segment(descriptor)
     }
 
     /// Its x87 and vector registers, as a pause has them.

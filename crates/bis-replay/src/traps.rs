@@ -76,6 +76,8 @@ pub struct Traps {
     ran: Duration,
     /// The last arrival that was counted, if its task has not gone on to where nothing is counted.
     pub(crate) last: Option<(Tid, Addr)>,
+    /// Calls of the 32-bit table have no events and fail: so it was in traces of older formats.
+    pub(crate) int80_fails: bool,
 }
 
 /// What a program may do with a page.

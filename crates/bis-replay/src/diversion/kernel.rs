@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bis_trace::types::{Addr, Registers, Tid};
+use bis_trace::types::{Addr, NARROW_TABLE, Registers, Tid};
 use bis_tracee::{TraceeError, remote::Remote, siginfo::SigInfo};
 
 use super::Heard;
@@ -74,7 +74,7 @@ impl Kernel {
         regs: &Registers,
         hear: &mut dyn FnMut(Heard),
     ) -> Result<Answer, Halt> {
-        let (nr, args) = (regs.orig_rax, regs.args());
+        let (nr, args) = made(regs);
         Ok(match i64::try_from(nr).unwrap_or(-1) {
             libc::SYS_brk => Answer::Result(self.brk(replica, tid, Addr(args[0]))?.0.cast_signed()),
             libc::SYS_mmap if is_anonymous(args) => in_copy(replica, tid, nr, args)?,
@@ -206,8 +206,18 @@ fn unsigned(value: i32) -> u64 {
     value.cast_unsigned().into()
 }
 
+/// The call that is made with these registers, by the 64-bit table. Of a 32-bit program's, those are known
+/// that have the same arguments there; others have a number that no table has.
+fn made(regs: &Registers) -> (u64, [u64; 6]) {
+    if !regs.is_narrow() {
+        return (regs.orig_rax, regs.args());
+    }
+    let nr = NARROW_TABLE | regs.orig_rax;
+    (bis_syscalls::narrow::same_as(nr).unwrap_or(nr), regs.args_of(nr))
+}
+
 fn name(nr: u64) -> &'static str {
-    bis_syscalls::row(nr).map_or("a system call", |row| row.name)
+    bis_syscalls::name(nr).unwrap_or("a system call")
 }
 
 fn is_own(addr: Addr, len: u64) -> bool {

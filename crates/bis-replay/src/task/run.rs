@@ -12,6 +12,9 @@ use bis_tracee::{
 use super::{Breakpoint, Found, Interrupt, Place, RESUME_FLAG, Run, TRAP_FLAG, Task};
 use crate::traps::Traps;
 
+/// `int $0x80`.
+const INT80: [u8; 2] = [0xcd, 0x80];
+
 /// A fault's code where the page is there, and its protection forbids the access (SEGV_ACCERR).
 const ACCESS_DENIED: i32 = 2;
 
@@ -88,7 +91,7 @@ impl Task {
             };
             let next = match (self.ask_source((status, info), memory, traps, run)?, status, info) {
                 (Some(next), ..) => next,
-                (None, Status::Seccomp, _) => self.at_call(traps, run)?,
+                (None, Status::Seccomp, _) => self.at_call(memory, traps, run)?,
                 (None, Status::Signal(signal), Some(info)) => {
                     self.at_signal((signal, info), begin, was_at_entry, memory, traps, run)?
                 }
@@ -164,10 +167,15 @@ impl Task {
     }
 
     /// It stands at the entry of a call.
-    fn at_call(&mut self, traps: &mut Traps, run: Run<'_>) -> Result<Next, TraceeError> {
+    fn at_call(&mut self, memory: &Memory, traps: &mut Traps, run: Run<'_>) -> Result<Next, TraceeError> {
         let stopped = self.stopped_mut()?;
         let mut regs = stopped.regs()?;
-        if run.step && regs.r11 & TRAP_FLAG != 0 {
+        if traps.int80_fails && memory.read_upto(regs.ip() - 2, INT80.len()) == INT80 {
+            let rax = i64::from(-libc::ENOSYS).cast_unsigned();
+            stopped.set_regs(&Registers { rax, orig_rax: u64::MAX, ..regs })?;
+            return Ok(Next::On);
+        }
+        if run.step && !regs.is_narrow() && regs.r11 & TRAP_FLAG != 0 {
             // The processor has put the flags there, with that of the step.
             regs.r11 &= !TRAP_FLAG;
             stopped.set_regs(&regs)?;
