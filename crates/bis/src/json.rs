@@ -3,7 +3,7 @@
 //! the program gave (paths, arguments) are text with escapes.
 
 use bis_agent::hooks::entries;
-use bis_syscalls::{Call, describe, row};
+use bis_syscalls::{Call, describe};
 use bis_trace::{
     event::{
         Backing, Base, Cloned, Echo, Effect, Event, EventKind, Insn, MemWrite, Outcome, PausePlace, RangeSum,
@@ -172,6 +172,9 @@ fn effect(effect: &Effect) -> Value {
         Effect::SetTask { tid, regs, .. } => {
             json!({"kind": "set_task", "tid": tid.0, "regs": registers(regs)})
         }
+        Effect::Segment { tid, descriptor } => {
+            json!({"kind": "segment", "tid": tid.0, "descriptor": hex(descriptor)})
+        }
         Effect::Fork { domain, tid } => json!({"kind": "fork", "domain": domain.0, "tid": tid.0}),
     }
 }
@@ -191,7 +194,7 @@ fn base(base: &Base) -> Value {
 }
 
 fn call(nr: u64) -> Value {
-    row(nr).map_or(Value::Null, |row| row.name.into())
+    bis_syscalls::name(nr).map_or(Value::Null, Value::from)
 }
 
 fn turns(turns: &[Turn]) -> Value {
@@ -233,24 +236,24 @@ fn kind(event: &EventKind) -> (&'static str, Value) {
             ("start", json!({"base": base(&start.base), "outcome": outcome(&start.outcome)}))
         }
         EventKind::Syscall { nr, entry, outcome: after } => {
-            let made = Call { nr: *nr, args: entry.args() };
-            let text = describe(&made, Some(after.regs.result()));
+            let made = Call { nr: *nr, args: entry.args_of(*nr) };
+            let text = describe(&made, Some(after.regs.result_of(*nr)));
             let value = json!({
-                "nr": nr, "call": call(*nr), "args": entry.args().map(address), "result": after.regs.result(),
+                "nr": nr, "call": call(*nr), "args": entry.args_of(*nr).map(address), "result": after.regs.result_of(*nr),
                 "text": text, "entry": registers(entry), "outcome": outcome(after),
             });
             ("syscall", value)
         }
         EventKind::SyscallEnter { nr, entry } => {
-            let text = describe(&Call { nr: *nr, args: entry.args() }, None);
-            let args = entry.args().map(address);
+            let text = describe(&Call { nr: *nr, args: entry.args_of(*nr) }, None);
+            let args = entry.args_of(*nr).map(address);
             (
                 "enter",
                 json!({"nr": nr, "call": call(*nr), "args": args, "text": text, "entry": registers(entry)}),
             )
         }
         EventKind::SyscallExit { nr, outcome: after } => {
-            let result = after.regs.result();
+            let result = after.regs.result_of(*nr);
             ("exit", json!({"nr": nr, "call": call(*nr), "result": result, "outcome": outcome(after)}))
         }
         EventKind::Signal(signal) => {

@@ -36,9 +36,6 @@ pub(super) const FEATURES: [&str; 11] = [
     "qXfer:libraries-svr4:read+",
 ];
 
-/// Registers that are asked for at each stop: rbp, rsp, rip.
-const FREQUENT: [u64; 3] = [6, 7, 16];
-
 /// How much of a stack goes along with each thread: the frame's link and return address.
 const STACK_TOP: u64 = 16;
 
@@ -176,7 +173,7 @@ impl Served<'_> {
             let value = self.session.target().read(*number, &registers, &extended)?;
             Some((usize::try_from(*number).ok()?, value))
         };
-        FREQUENT.iter().filter_map(one).collect()
+        self.session.target().frequent().iter().filter_map(one).collect()
     }
 
     /// What LLDB is told with a stop.

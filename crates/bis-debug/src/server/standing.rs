@@ -12,7 +12,7 @@ use crate::{
         ThreadId, Which,
         command::{self, Access, Command, Object, Transfer},
         reply::{self, Errors, Stop, ThreadEntry, threads_xml},
-        target::Target,
+        target::{Target, Targets},
     },
     session::{Stopper, offsets},
 };
@@ -63,7 +63,7 @@ pub(super) fn serve(standing: &dyn Standing, stream: TcpStream) -> io::Result<()
         first: tasks.first().copied().unwrap_or(Tid(1)),
         tasks,
         general: None,
-        target: Target::new(cpu::xcr0(), &offsets()),
+        targets: Targets::new(cpu::xcr0(), &offsets()),
         errors: Errors::Numbers,
     };
     while let Some(payload) = connection.next()? {
@@ -98,7 +98,7 @@ struct Client<'a> {
     first: Tid,
     /// Whose registers are read.
     general: Option<Tid>,
-    target: Target,
+    targets: Targets,
     errors: Errors,
 }
 
@@ -121,6 +121,12 @@ impl Client<'_> {
             None => self.general.unwrap_or(self.first),
         };
         self.standing.registers(tid)
+    }
+
+    /// The registers that the threads have.
+    fn target(&self) -> &Target {
+        let registers = self.registers(None).map(|(registers, _)| registers);
+        self.targets.of(&registers.unwrap_or_default())
     }
 
     fn read(&self, addr: Addr, len: u64) -> Vec<u8> {
@@ -155,16 +161,16 @@ impl Client<'_> {
             }
             Command::MoreThreads => reply::threads(&[]),
             Command::ReadRegisters { thread } => match self.registers(thread) {
-                Some((registers, extended)) => reply::hex(&self.target.read_all(&registers, &extended)),
-                None => reply::unavailable(self.target.block_len()),
+                Some((registers, extended)) => reply::hex(&self.target().read_all(&registers, &extended)),
+                None => reply::unavailable(self.target().block_len()),
             },
             Command::ReadRegister { number, thread } => {
-                let Some(len) = self.target.register(number).map(|register| register.len) else {
+                let Some(len) = self.target().register(number).map(|register| register.len) else {
                     return self.errors.sentence("there is no such register");
                 };
                 let found = self.registers(thread);
                 let value =
-                    found.and_then(|(registers, extended)| self.target.read(number, &registers, &extended));
+                    found.and_then(|(registers, extended)| self.target().read(number, &registers, &extended));
                 value.map_or_else(|| reply::unavailable(len), |value| reply::hex(&value))
             }
             Command::ReadMemory { addr, len } => match self.read(addr, len) {
@@ -196,7 +202,7 @@ impl Client<'_> {
             note: String::new(),
         };
         let object = match &transfer.object {
-            Object::Features => self.target.xml(&transfer.annex).map(|text| text.as_bytes().to_vec()),
+            Object::Features => self.target().xml(&transfer.annex).map(|text| text.as_bytes().to_vec()),
             Object::Auxv => Some(self.standing.auxv()),
             Object::Threads => {
                 Some(threads_xml(&self.tasks.iter().map(entry).collect::<Vec<_>>()).into_bytes())

@@ -2,7 +2,7 @@
 
 use bis_trace::{
     event::TaskEnd,
-    types::{Signal, Tid},
+    types::{NARROW_TABLE, Signal, Tid},
 };
 
 use super::dispatch::Served;
@@ -53,8 +53,8 @@ pub(super) fn reply(client: &Served<'_>, report: &Report) -> Vec<u8> {
         Why::Begin => (trap, Some(Reason::ReplayBegin)),
         Why::End(_) => (trap, Some(Reason::ReplayEnd)),
         Why::Exec(path) => (trap, has("exec-events").then(|| Reason::Exec(path.clone()))),
-        Why::Call { nr, is_entry: true } => (trap, Some(Reason::SyscallEntry(*nr))),
-        Why::Call { nr, is_entry: false } => (trap, Some(Reason::SyscallReturn(*nr))),
+        Why::Call { nr, is_entry: true } => (trap, Some(Reason::SyscallEntry(*nr & !NARROW_TABLE))),
+        Why::Call { nr, is_entry: false } => (trap, Some(Reason::SyscallReturn(*nr & !NARROW_TABLE))),
         Why::Fork { pid, is_vfork: false } => {
             (trap, has("fork-events").then(|| Reason::Fork(ThreadId::full(*pid, *pid))))
         }

@@ -222,7 +222,7 @@ impl<'t> Session<'t> {
         self.position = position;
         self.tid = tid;
         // A client that has not heard of a change takes the next one for none.
-        let asker = &mut Asker { replica: &self.live.replica, target: &self.target, tid };
+        let asker = &mut Asker { replica: &self.live.replica, targets: &self.targets, tid };
         let changed = self.points.watchpoint(None, &before, asker).0.filter(|_| is_told);
         let why = changed.map_or(Why::Step, |(kind, addr, _)| Why::Watchpoint { kind, addr });
         Ok(Report { tid, why })

@@ -30,7 +30,7 @@ use super::{
 };
 use crate::{
     options::{Begin, DebugError, Which, check_format},
-    protocol::target::{Offsets, Target},
+    protocol::target::{Offsets, Targets},
 };
 
 impl<'t> Session<'t> {
@@ -69,7 +69,7 @@ impl<'t> Session<'t> {
         (world, images): (&'t World<'t>, Vec<DomainId>),
         mark: &Mark<'t>,
         wanted: Wanted,
-        target: Target,
+        targets: Targets,
         stopper: Stopper,
         memory: u64,
     ) -> Result<Session<'t>, Trouble> {
@@ -83,7 +83,7 @@ impl<'t> Session<'t> {
             Solo::new(world, None),
             (live, mark.position.clone()),
             history,
-            target,
+            targets,
             (alarm, stopper),
         );
         let Wanted { points, passed_signals, caught_calls, catches_forks, tells_threads } = wanted;
@@ -106,9 +106,9 @@ impl<'t> Session<'t> {
         let mut host = Solo::new(world, ear);
         let (live, event) = begin_image(&mut host, &mut history, &images, image)?;
         let machine = world.trace().machine().cloned().unwrap_or_default();
-        let target = Target::new(machine.xcr0 & bis_tracee::cpu::xcr0(), &offsets());
+        let targets = Targets::new(machine.xcr0 & bis_tracee::cpu::xcr0(), &offsets());
         let live = (live, Position::at(event));
-        let session = Session::fresh((world, images), host, live, history, target, (alarm, stopper));
+        let session = Session::fresh((world, images), host, live, history, targets, (alarm, stopper));
         Ok(Session { cores, ..session })
     }
 
@@ -118,7 +118,7 @@ impl<'t> Session<'t> {
         host: Solo<'t>,
         (live, position): (Live<'t>, Position),
         history: History<'t>,
-        target: Target,
+        targets: Targets,
         (alarm, stopper): (Alarm, Stopper),
     ) -> Session<'t> {
         Session {
@@ -136,7 +136,7 @@ impl<'t> Session<'t> {
             passed: passed::Passed::default(),
             in_window: None,
             points: Points::default(),
-            target,
+            targets,
             alarm,
             cores: Vec::new(),
             stopper,

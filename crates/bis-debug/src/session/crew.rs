@@ -26,7 +26,7 @@ use super::{
     place::Position,
     searched::Wanted,
 };
-use crate::protocol::target::Target;
+use crate::protocol::target::Targets;
 
 /// A stretch that is to be searched.
 pub(super) struct Stretch<'t> {
@@ -44,7 +44,7 @@ struct Task<'t> {
     end: Position,
     patience: Patience,
     wanted: Wanted,
-    target: Target,
+    targets: Targets,
     stopper: Stopper,
     core: usize,
     /// What its checkpoints may take.
@@ -203,7 +203,7 @@ impl<'t> Session<'t> {
             end: stretch.end.clone(),
             patience: stretch.patience,
             wanted: wanted.clone(),
-            target: self.target.clone(),
+            targets: self.targets.clone(),
             stopper: self.stopper.helper(),
             core,
             memory,
@@ -246,11 +246,11 @@ fn work_or_fail(task: Task<'_>) -> Result<Option<Hit>, Trouble> {
 }
 
 fn work(task: Task<'_>) -> Result<Option<Hit>, Trouble> {
-    let Task { world, images, parcel, from, end, patience, wanted, target, stopper, core, memory } = task;
+    let Task { world, images, parcel, from, end, patience, wanted, targets, stopper, core, memory } = task;
     balance::pin(Tid(0), core);
     let copy = parcel.take()?;
     balance::pin(copy.pid(), core);
     let mark = Mark::received(copy, from);
-    let mut session = Session::helper((world, images), &mark, wanted, target, stopper, memory)?;
+    let mut session = Session::helper((world, images), &mark, wanted, targets, stopper, memory)?;
     session.last_hit(&mark, &end, patience)
 }

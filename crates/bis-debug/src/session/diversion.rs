@@ -265,7 +265,7 @@ impl<'t> Session<'t> {
             return Err(Refusal::Failed("there is no such thread here".into()));
         };
         let (mut registers, mut extended) = (before, extended_before.clone());
-        change(&self.target, &mut registers, &mut extended).map_err(Refusal::Bad)?;
+        change(self.targets.of(&before), &mut registers, &mut extended).map_err(Refusal::Bad)?;
         let is_same = registers == before && extended == extended_before;
         if is_same && !is_asked {
             return Ok(());
@@ -350,7 +350,7 @@ impl<'t> Session<'t> {
             Paused::Point(addr) => self.at_diverted_point(tid, addr, walk)?,
             Paused::Watched(pieces) => {
                 let diverted = self.aside.diverted.as_ref()?;
-                let asker = &mut Asker { replica: diverted.diversion.replica(), target: &self.target, tid };
+                let asker = &mut Asker { replica: diverted.diversion.replica(), targets: &self.targets, tid };
                 let (found, now) = self.points.watchpoint(Some(&pieces), &walk.values, asker);
                 walk.values = now;
                 let (kind, addr, _) = found?;
@@ -385,7 +385,7 @@ impl<'t> Session<'t> {
         let diverted = self.aside.diverted.as_mut()?;
         let replica = diverted.diversion.replica();
         diverted.returned = replica.registers(tid).ok().map(|registers| registers.rax);
-        let asker = &mut Asker { replica, target: &self.target, tid };
+        let asker = &mut Asker { replica, targets: &self.targets, tid };
         let point = self.points.breakpoint_at(addr, asker);
         let printed = point.map_or(Vec::new(), |point| asker.print(&point.commands));
         let is_hardware = point.is_some_and(|point| point.kind == PointKind::Hardware);
@@ -437,8 +437,7 @@ impl<'t> Session<'t> {
         match news {
             Heard::Output(fd, bytes) => self.hear_output(fd, bytes),
             Heard::Refused(nr) => {
-                let name =
-                    bis_syscalls::row(nr).map_or_else(|| format!("number {nr}"), |row| row.name.into());
+                let name = bis_syscalls::name(nr).map_or_else(|| format!("number {nr}"), str::to_owned);
                 self.say_line(&format!(
                     "bis: the function makes system call {name}, which a copy of the program does not have: it fails with \
                      ENOSYS"

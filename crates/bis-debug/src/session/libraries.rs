@@ -7,16 +7,16 @@
 use bis_trace::types::{Addr, Tid};
 use object::elf::{DT_DEBUG, PT_DYNAMIC, PT_PHDR, PT_TLS};
 
-use super::Session;
+use super::{Session, look::number};
 use crate::{options::file_for_debugger, protocol::reply::Library};
 
 /// A list with more entries than this is none.
 const LIBRARIES_MAX: usize = 1 << 16;
 const PATH_MAX: u64 = 4096;
 
-const HEADER_LEN: u64 = 56;
 const HEADERS_MAX: u64 = 1 << 10;
 const DYNAMIC_MAX: u64 = 1 << 10;
+/// Bytes of the longer of the two headers that a file begins with.
 const ELF_HEADER_LEN: u64 = 64;
 /// From this version on, `struct r_debug` has the address of the next namespace's behind it.
 const VERSION_WITH_NAMESPACES: u32 = 2;
@@ -69,7 +69,8 @@ impl Session<'_> {
         while at != 0 && !seen.contains(&at) {
             seen.push(at);
             let version = u32::from_le_bytes(self.read_memory(Addr(at), 4).try_into().ok()?);
-            let list = self.read_word(Addr(at.checked_add(8)?))?;
+            let word = self.word_len() as u64;
+            let list = self.read_word(Addr(at.checked_add(word)?))?;
             let before = found.libraries.len();
             self.walk((list, 0), Some(at), serves_files, &mut found.libraries);
             // The first namespace begins with the program.
@@ -78,7 +79,7 @@ impl Session<'_> {
             }
             at = match version {
                 VERSION_WITH_NAMESPACES.. if part.namespace.is_none() => {
-                    self.read_word(Addr(at.checked_add(40)?))?
+                    self.read_word(Addr(at.checked_add(5 * word)?))?
                 }
                 _ => 0,
             };
@@ -113,9 +114,10 @@ impl Session<'_> {
     }
 
     fn link_map(&self, at: u64) -> Option<Entry> {
-        let bytes = self.read_memory(Addr(at), 40);
-        let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
-        Some(Entry { bias: word(0)?, name: word(8)?, dynamic: word(16)?, next: word(24)?, before: word(32)? })
+        let len = self.word_len();
+        let bytes = self.read_memory(Addr(at), 5 * len as u64);
+        let word = |index: usize| bytes.get(index * len..(index + 1) * len).map(number);
+        Some(Entry { bias: word(0)?, name: word(1)?, dynamic: word(2)?, next: word(3)?, before: word(4)? })
     }
 
     /// The bytes up to a null.
@@ -134,29 +136,29 @@ impl Session<'_> {
     /// Where the program's dynamic section has that address. None: it has no place for it.
     pub fn linker_data_pointer(&self) -> Option<u64> {
         let dynamic = self.program_headers()?.dynamic?;
-        let bytes = self.read_memory(Addr(dynamic), DYNAMIC_MAX * 16);
-        let mut tags = bytes.chunks_exact(16).take_while(|tag| tag[..8] != [0; 8]);
-        let number = tags.position(|tag| tag[..8] == DT_DEBUG.to_le_bytes())?;
-        dynamic.checked_add(16 * u64::try_from(number).ok()? + 8)
+        let len = self.word_len();
+        let tag_len = 2 * len as u64;
+        let bytes = self.read_memory(Addr(dynamic), DYNAMIC_MAX * tag_len);
+        let mut tags = bytes.chunks_exact(2 * len).map(|tag| number(&tag[..len])).take_while(|tag| *tag != 0);
+        let place = tags.position(|tag| tag == u64::from(DT_DEBUG.cast_unsigned()))?;
+        dynamic.checked_add(tag_len * u64::try_from(place).ok()? + len as u64)
     }
 
     fn program_headers(&self) -> Option<Headers> {
-        let auxv = self.auxv()?;
-        let value = |key: u64| {
-            let pair = auxv.chunks_exact(16).find(|pair| pair[..8] == key.to_le_bytes())?;
-            Some(u64::from_le_bytes(pair[8..].try_into().ok()?))
-        };
-        self.headers(value(libc::AT_PHDR)?, value(libc::AT_PHNUM)?, None)
+        self.headers(self.auxiliary(libc::AT_PHDR)?, self.auxiliary(libc::AT_PHNUM)?, None)
     }
 
     /// `bias`: where it is known, because the headers do not tell of themselves.
     fn headers(&self, at: u64, count: u64, bias: Option<u64>) -> Option<Headers> {
-        let bytes = self.read_memory(Addr(at), count.min(HEADERS_MAX) * HEADER_LEN);
+        // The type comes first; behind it, in a 64-bit file, the flags; then the place in the file and in
+        // memory.
+        let len = self.word_len();
+        let (header_len, addr) = if len == 4 { (32, 8..12) } else { (56, 16..24) };
+        let bytes = self.read_memory(Addr(at), count.min(HEADERS_MAX) * header_len);
         let all: Vec<(u32, u64)> = bytes
-            .chunks_exact(usize::try_from(HEADER_LEN).ok()?)
+            .chunks_exact(usize::try_from(header_len).ok()?)
             .map(|header| {
-                let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| header[at + i]));
-                (u32::from_le_bytes(std::array::from_fn(|i| header[i])), word(16))
+                (u32::from_le_bytes(std::array::from_fn(|i| header[i])), number(&header[addr.clone()]))
             })
             .collect();
         let of = |kind: u32| all.iter().find(|(found, _)| *found == kind).map(|(_, addr)| *addr);
@@ -169,10 +171,10 @@ impl Session<'_> {
     /// Has a library thread-local variables?
     fn has_tls(&self, library: &Library) -> bool {
         let header = self.read_memory(Addr(library.bias), ELF_HEADER_LEN);
-        let (Some(at), Some(count)) = (header.get(32..40), header.get(56..58)) else { return false };
-        let at = u64::from_le_bytes(std::array::from_fn(|i| at[i]));
-        let count = u16::from_le_bytes(std::array::from_fn(|i| count[i]));
-        let headers = self.headers(library.bias.wrapping_add(at), count.into(), Some(library.bias));
+        let (at, count) = if self.word_len() == 4 { (28..32, 44..46) } else { (32..40, 56..58) };
+        let (Some(at), Some(count)) = (header.get(at), header.get(count)) else { return false };
+        let (at, count) = (number(at), number(count));
+        let headers = self.headers(library.bias.wrapping_add(at), count, Some(library.bias));
         header.starts_with(b"\x7fELF") && headers.is_some_and(|headers| headers.has_tls)
     }
 
@@ -184,9 +186,10 @@ impl Session<'_> {
     /// for the libraries that have such variables, in the order in which they were loaded. No library is ever
     /// unloaded.
     pub fn musl_tls(&self, tid: Tid, map: u64) -> Option<u64> {
-        let thread = self.shown().registers(tid).ok()?.fs_base;
-        let word = |addr: Addr, at: u64| self.read_word(addr.checked_add(at)?);
-        let (third, fourth) = (word(Addr(thread), 16)?, word(Addr(thread), 24)?);
+        let thread = self.shown().registers(tid).ok()?.thread_pointer();
+        let len = self.word_len() as u64;
+        let word = |addr: Addr, index: u64| self.read_word(addr.checked_add(index.checked_mul(len)?)?);
+        let (third, fourth) = (word(Addr(thread), 2)?, word(Addr(thread), 3)?);
         // glibc's begins with its address as well, and has it once more in the third word, where musl has the
         // thread before: that is the thread itself where there is no other, and nothing yet where the thread
         // is new.
@@ -203,10 +206,10 @@ impl Session<'_> {
             let having = loaded.libraries[..=at].iter().filter(|library| self.has_tls(library)).count();
             of_program + u64::try_from(having).ok()?
         };
-        let table = word(Addr(thread), 8)?;
+        let table = word(Addr(thread), 1)?;
         if number == 0 || number > word(Addr(table), 0)? {
             return None;
         }
-        word(Addr(table), number.checked_mul(8)?).filter(|addr| *addr != 0)
+        word(Addr(table), number).filter(|addr| *addr != 0)
     }
 }

@@ -16,6 +16,11 @@ const STACK_MAX: usize = 1 << 20;
 /// The kernel keeps so much of a program's name.
 const NAME_MAX: usize = 15;
 
+/// The number that these bytes are, at most eight of them.
+pub(super) fn number(bytes: &[u8]) -> u64 {
+    u64::from_le_bytes(std::array::from_fn(|at| bytes.get(at).copied().unwrap_or(0)))
+}
+
 impl Session<'_> {
     /// The threads, by their recorded numbers.
     pub fn threads(&self) -> Vec<Tid> {
@@ -54,8 +59,8 @@ impl Session<'_> {
     /// What a thread is doing, for people.
     pub fn note(&self, tid: Tid) -> String {
         match self.shown().in_call(tid) {
-            Some(nr) => match bis_syscalls::row(nr) {
-                Some(row) => format!("in {}", row.name),
+            Some(nr) => match bis_syscalls::name(nr) {
+                Some(name) => format!("in {name}"),
                 None => format!("in system call {nr}"),
             },
             None => String::new(),
@@ -98,7 +103,6 @@ impl Session<'_> {
     /// What the kernel has told the program of itself and the machine (getauxval). At an exec it lies on the
     /// stack, behind the arguments and the environment.
     pub fn auxv(&self) -> Option<Vec<u8>> {
-        const WORD: usize = 8;
         let domain = self.executed()?;
         if let Base::Image { auxv, .. } = &self.world.entry(domain).ok()?.base {
             return Some(auxv.clone());
@@ -106,27 +110,28 @@ impl Session<'_> {
         let first = self.world.trace().events(domain).next()?.ok()?;
         let EventKind::Start(start) = first.kind else { return None };
         let stack = self.read_memory(start.outcome.regs.sp(), STACK_MAX as u64);
-        let words: Vec<u64> = stack
-            .chunks_exact(WORD)
-            .map(|word| u64::from_le_bytes(std::array::from_fn(|i| word[i])))
-            .collect();
+        let len = self.word_len();
+        let words: Vec<u64> = stack.chunks_exact(len).map(number).collect();
         let arguments = usize::try_from(*words.first()?).ok()?;
         // The count, the arguments and a null; then the environment up to a null.
         let environment = arguments.checked_add(2)?;
         let end = words.get(environment..)?.iter().position(|word| *word == 0)?;
         let auxv = words.get(environment + end + 1..)?;
         let pairs = auxv.chunks_exact(2).position(|pair| pair[0] == 0)? + 1;
-        Some(auxv[..2 * pairs].iter().flat_map(|word| word.to_le_bytes()).collect())
+        Some(auxv[..2 * pairs].iter().flat_map(|word| word.to_le_bytes()[..len].to_vec()).collect())
+    }
+
+    /// One of the program's auxiliary values.
+    pub(super) fn auxiliary(&self, key: u64) -> Option<u64> {
+        let (auxv, len) = (self.auxv()?, self.word_len());
+        let pair = auxv.chunks_exact(2 * len).find(|pair| number(&pair[..len]) == key)?;
+        Some(number(&pair[len..]))
     }
 
     /// Whose the program is, by its auxiliary values: user, effective user, group, effective group.
     pub fn ids(&self) -> [u32; 4] {
         const IDS: [u64; 4] = [11, 12, 13, 14];
-        let auxv = self.auxv().unwrap_or_default();
-        let word = |bytes: &[u8]| u64::from_le_bytes(std::array::from_fn(|i| bytes[i]));
-        let value =
-            |id: u64| auxv.chunks_exact(16).find(|pair| word(pair) == id).map(|pair| word(&pair[8..]));
-        IDS.map(|id| value(id).and_then(|value| u32::try_from(value).ok()).unwrap_or(0))
+        IDS.map(|id| self.auxiliary(id).and_then(|value| u32::try_from(value).ok()).unwrap_or(0))
     }
 
     /// Where the program began.
@@ -134,9 +139,15 @@ impl Session<'_> {
         self.world.entry(self.executed()?).ok()?.base.program().map(|program| program.cwd.to_vec())
     }
 
+    /// Bytes of a word of the program that is debugged.
+    pub(super) fn word_len(&self) -> usize {
+        self.target().word_len()
+    }
+
     pub(super) fn read_word(&self, addr: Addr) -> Option<u64> {
-        let bytes = self.read_memory(addr, 8);
-        Some(u64::from_le_bytes(bytes.try_into().ok()?))
+        let len = self.word_len();
+        let bytes = self.read_memory(addr, len as u64);
+        (bytes.len() == len).then(|| number(&bytes))
     }
 
     /// The number that glibc has given to a loaded library's thread-local variables. `map` is the library's
@@ -152,11 +163,12 @@ impl Session<'_> {
     pub fn tls(&self, tid: Tid, module: u64) -> Option<u64> {
         // The word behind the thread's own address is that of a table: two words for each library, the first
         // of which is the address.
-        const NOT_YET: u64 = u64::MAX;
         let registers = self.shown().registers(tid).ok()?;
-        let table = self.read_word(Addr(registers.fs_base.checked_add(8)?))?;
-        let addr = self.read_word(Addr(table.checked_add(module.checked_mul(16)?)?))?;
-        (addr != NOT_YET && addr != 0).then_some(addr)
+        let word = self.word_len() as u64;
+        let table = self.read_word(Addr(registers.thread_pointer().checked_add(word)?))?;
+        let addr = self.read_word(Addr(table.checked_add(module.checked_mul(2 * word)?)?))?;
+        let not_yet = u64::MAX >> (64 - 8 * word);
+        (addr != not_yet && addr != 0).then_some(addr)
     }
 
     /// What the kernel says of the signal that a thread is about to get; else, what it says of a trap.

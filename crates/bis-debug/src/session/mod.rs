@@ -78,7 +78,7 @@ pub use self::{
 };
 use crate::{
     options::{Listener, News},
-    protocol::target::Target,
+    protocol::target::{Target, Targets},
 };
 
 /// How long a replica runs before a checkpoint is made.
@@ -122,7 +122,7 @@ pub struct Session<'t> {
     /// A position in it, and its number there.
     in_window: Option<(Position, usize)>,
     pub points: Points,
-    target: Target,
+    targets: Targets,
     alarm: Alarm,
     /// Where this process's other threads may run: the kernel's mask.
     cores: Vec<u8>,
@@ -189,7 +189,8 @@ impl<'t> Session<'t> {
 
     /// What the registers are called, and where they are.
     pub fn target(&self) -> &Target {
-        &self.target
+        let registers = self.registers(self.tid).map(|(registers, _)| registers);
+        self.targets.of(&registers.unwrap_or_default())
     }
 
     /// The task that stopped last.

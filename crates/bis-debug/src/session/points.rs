@@ -16,7 +16,7 @@ use bis_tracee::debug::{Access, Watch};
 use crate::protocol::{
     agent::{self, Limits, Look, Unreadable},
     command::{Point, PointKind},
-    target::Target,
+    target::Targets,
 };
 
 /// Debug registers that watchpoints may have: one is left for the search for a place.
@@ -185,7 +185,7 @@ pub struct Values(BTreeMap<WatchKey, Vec<u8>>);
 /// Evaluates expressions where a task stands.
 pub struct Asker<'a, 't> {
     pub replica: &'a Replica<'t>,
-    pub target: &'a Target,
+    pub targets: &'a Targets,
     pub tid: Tid,
 }
 
@@ -211,7 +211,7 @@ impl Asker<'_, '_> {
 impl Look for Asker<'_, '_> {
     fn register(&mut self, number: u16) -> Option<u64> {
         let registers = self.replica.registers(self.tid).ok()?;
-        self.target.value(number.into(), &registers, &[])
+        self.targets.of(&registers).value(number.into(), &registers, &[])
     }
 
     fn memory(&mut self, addr: Addr, buffer: &mut [u8]) -> Result<(), Unreadable> {

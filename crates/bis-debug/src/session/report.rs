@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use bis_replay::{Halt, ReplayError, Stop};
 use bis_trace::{
     event::TaskEnd,
-    types::{Addr, Signal, Tid},
+    types::{Addr, NARROW_TABLE, Signal, Tid},
 };
 
 use crate::protocol::command::PointKind;
@@ -101,7 +101,8 @@ impl Catch {
         match self {
             Catch::None => false,
             Catch::All => true,
-            Catch::These(calls) => calls.contains(&nr),
+            // A client names calls by the numbers of the program's own table.
+            Catch::These(calls) => calls.contains(&(nr & !NARROW_TABLE)),
         }
     }
 }

@@ -142,14 +142,20 @@ struct Filter<'a> {
 
 impl<'a> Filter<'a> {
     fn new(args: &'a Dump) -> Result<Filter<'a>> {
-        let number = |name: &String| {
-            let found = bis_syscalls::rows().iter().find(|row| row.name == name).map(|row| row.nr);
+        let numbers = |name: &String| {
+            let wide = bis_syscalls::rows().iter().find(|row| row.name == name).map(|row| row.nr);
             // A number stands for a call that the table does not have.
-            found.or_else(|| name.parse().ok().filter(|nr| row(*nr).is_none())).ok_or_else(|| {
-                Failure::usage(format!("there is no system call {name} (bis syscalls shows all)"))
-            })
+            let wide = wide.or_else(|| name.parse().ok().filter(|nr| row(*nr).is_none()));
+            let found: Vec<u64> = wide.into_iter().chain(bis_syscalls::narrow::number(name)).collect();
+            if found.is_empty() {
+                return Err(Failure::usage(format!(
+                    "there is no system call {name} (bis syscalls shows all)"
+                )));
+            }
+            Ok(found)
         };
-        Ok(Filter { args, calls: args.call.iter().map(number).collect::<Result<_>>()? })
+        let calls = args.call.iter().map(numbers).collect::<Result<Vec<_>>>()?;
+        Ok(Filter { args, calls: calls.into_iter().flatten().collect() })
     }
 
     fn of_task(&self, pid: Tid, tid: Tid) -> bool {

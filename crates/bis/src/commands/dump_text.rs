@@ -7,7 +7,7 @@ use std::{
 };
 
 use bis_agent::hooks::{Entry, NR_RDPID, NR_RDRAND, NR_RDSEED, NR_RDTSC, NR_RDTSCP, SAFEPOINT, entries};
-use bis_syscalls::{Call, describe, row};
+use bis_syscalls::{Call, describe};
 use bis_trace::{
     event::{
         Backing, Base, Cloned, Effect, Event, EventKind, Insn, Outcome, PausePlace, SignalPoint, TaskEnd,
@@ -57,7 +57,7 @@ fn hooked_call(entry: Entry<'_>) -> String {
         return format!("{name} = {}", entry.result.cast_unsigned());
     }
     let nr = u64::from(entry.nr);
-    let name = row(nr).map_or_else(|| format!("syscall_{nr}"), |row| row.name.into());
+    let name = bis_syscalls::name(nr).map_or_else(|| format!("syscall_{nr}"), str::to_owned);
     if entry.left { format!("{name} (waits)") } else { format!("{name} = {}", entry.result) }
 }
 
@@ -120,6 +120,9 @@ fn effect(effect: &Effect) -> String {
         }
         Effect::NewTask { tid, .. } => format!("new thread {tid}"),
         Effect::SetTask { tid, regs, .. } => format!("thread {tid} goes on at {:#x}", regs.rip),
+        Effect::Segment { tid, descriptor } => {
+            format!("thread-local storage of thread {tid}: {}", bytes(descriptor))
+        }
         Effect::Fork { domain, tid } => format!("new process {tid}, domain {domain}"),
     }
 }
@@ -146,7 +149,7 @@ impl Text {
     pub fn see(&mut self, domain: DomainId, event: &Event) {
         match &event.kind {
             EventKind::SyscallEnter { nr, entry } => {
-                self.entered.insert((domain, event.tid), Call { nr: *nr, args: entry.args() });
+                self.entered.insert((domain, event.tid), Call { nr: *nr, args: entry.args_of(*nr) });
             }
             EventKind::TaskExit { .. } => {
                 self.entered.remove(&(domain, event.tid));
@@ -171,17 +174,18 @@ impl Text {
                 "-- what others have sent, after a hooked call".into()
             }
             EventKind::Syscall { nr, entry, outcome } => {
-                describe(&Call { nr: *nr, args: entry.args() }, Some(outcome.regs.result()))
+                describe(&Call { nr: *nr, args: entry.args_of(*nr) }, Some(outcome.regs.result_of(*nr)))
             }
             EventKind::SyscallEnter { nr, entry } => {
-                format!("{} ...", describe(&Call { nr: *nr, args: entry.args() }, None))
+                format!("{} ...", describe(&Call { nr: *nr, args: entry.args_of(*nr) }, None))
             }
             EventKind::SyscallExit { nr, outcome } => {
-                let ret = outcome.regs.result();
+                let ret = outcome.regs.result_of(*nr);
                 match self.entered.get(&(domain, event.tid)) {
                     Some(call) if call.nr == *nr => format!("... {}", describe(call, Some(ret))),
                     _ => {
-                        let name = row(*nr).map_or_else(|| format!("syscall_{nr}"), |row| row.name.into());
+                        let name =
+                            bis_syscalls::name(*nr).map_or_else(|| format!("syscall_{nr}"), str::to_owned);
                         format!("... {name} = {ret}")
                     }
                 }

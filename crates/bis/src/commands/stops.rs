@@ -174,7 +174,7 @@ impl Stops {
         // The hooks log instructions beside calls.
         let instruction = |nr: u64| u16::try_from(nr).ok().and_then(instruction_name);
         let name = |nr: u64| {
-            let known = row(nr).map(|row| row.name).or_else(|| instruction(nr));
+            let known = bis_syscalls::name(nr).or_else(|| instruction(nr));
             known.map_or_else(|| nr.to_string(), str::to_owned)
         };
         let mut calls: Vec<(String, Calls)> =

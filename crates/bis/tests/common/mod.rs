@@ -352,6 +352,7 @@ pub fn package_of(program: &str) -> &str {
         "python3-config" => "python3-dev",
         "musl-gcc" => "musl-tools",
         "objcopy" | "strip" => "binutils",
+        "/usr/lib32/crt1.o" => "gcc-multilib",
         other => other,
     }
 }

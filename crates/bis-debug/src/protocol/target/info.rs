@@ -2,17 +2,18 @@
 
 use super::{
     super::reply::lldb::Pairs,
-    table::{Feature, Format, Register},
+    Place,
+    table::{Feature, Format, Register, Width},
 };
 
-pub(super) fn info(register: &Register) -> Vec<u8> {
+pub(super) fn info(width: Width, register: &Register) -> Vec<u8> {
     let (encoding, format) = match register.format {
         Format::Extended80 | Format::Vector128 | Format::Upper128 | Format::Upper256 => {
             ("vector", "vector-uint8")
         }
         _ => ("uint", "hex"),
     };
-    let is_x87 = register.name.starts_with("st") || matches!(register.number, 32..40);
+    let is_x87 = register.name.starts_with("st") || matches!(register.place, Place::X87(_));
     let set = match register.feature {
         Feature::Core if is_x87 => "Floating Point Registers",
         Feature::Sse => "Floating Point Registers",
@@ -26,7 +27,11 @@ pub(super) fn info(register: &Register) -> Vec<u8> {
         .plain("encoding", encoding)
         .plain("format", format)
         .plain("set", set);
-    if let Some(number) = dwarf(&register.name) {
+    let number = match width {
+        Width::Bits32 => dwarf_narrow(&register.name),
+        Width::Bits64 => dwarf(&register.name),
+    };
+    if let Some(number) = number {
         pairs = pairs.plain("ehframe", number).plain("dwarf", number);
     }
     if let Some(generic) = generic(&register.name) {
@@ -35,7 +40,15 @@ pub(super) fn info(register: &Register) -> Vec<u8> {
     pairs.payload()
 }
 
-/// The number in debug information and unwind tables (x86-64 psABI, "DWARF Register Number Mapping").
+/// The number in debug information and unwind tables of 32-bit programs (i386 psABI, the same table).
+fn dwarf_narrow(name: &str) -> Option<usize> {
+    const GENERAL: [&str; 10] = ["eax", "ecx", "edx", "ebx", "esp", "ebp", "esi", "edi", "eip", "eflags"];
+    let numbered = |prefix: &str| name.strip_prefix(prefix)?.parse::<usize>().ok();
+    let general = GENERAL.iter().position(|found| *found == name);
+    general.or_else(|| numbered("st").map(|n| 11 + n)).or_else(|| numbered("xmm").map(|n| 21 + n))
+}
+
+/// The same of 64-bit programs (x86-64 psABI, "DWARF Register Number Mapping").
 fn dwarf(name: &str) -> Option<usize> {
     const GENERAL: [&str; 17] = [
         "rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13",
@@ -69,9 +82,9 @@ fn dwarf(name: &str) -> Option<usize> {
 /// What the register is for, on every processor.
 fn generic(name: &str) -> Option<&'static str> {
     Some(match name {
-        "rip" => "pc",
-        "rsp" => "sp",
-        "rbp" => "fp",
+        "rip" | "eip" => "pc",
+        "rsp" | "esp" => "sp",
+        "rbp" | "ebp" => "fp",
         "eflags" => "flags",
         "rdi" => "arg1",
         "rsi" => "arg2",

@@ -1,4 +1,5 @@
-//! The register file of an x86-64 Linux thread, as clients see it.
+//! The register file of a Linux thread on x86-64, as clients see it: that of a 64-bit program, or of a 32-bit
+//! one.
 //!
 //! One table ([`Target::registers`]) says for each register its number, its place in the block of `g`, and
 //! where it really lives: a word of [`Registers`], bytes of the extended state, or an x87 field that has to
@@ -23,7 +24,7 @@ mod tests;
 use bis_trace::types::Registers;
 
 pub use access::WriteError;
-pub use table::{Feature, Format, Register};
+pub use table::{Feature, Format, Register, Width};
 
 /// Where the components of the extended state lie, in bytes from its start. The processor tells: `cpuid` leaf
 /// 0xd, subleaf of the component, ebx. The legacy area (x87 and SSE) and the header are the same everywhere.
@@ -63,9 +64,32 @@ enum Place {
     X87(x87::Field),
 }
 
-/// The registers of threads with a certain processor.
+/// The registers of threads of both widths, with a certain processor.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Targets {
+    wide: Target,
+    narrow: Target,
+}
+
+impl Targets {
+    /// As [`Target::new`].
+    #[must_use]
+    pub fn new(xcr0: u64, offsets: &Offsets) -> Targets {
+        let of = |width| Target::new(width, xcr0, offsets);
+        Targets { wide: of(Width::Bits64), narrow: of(Width::Bits32) }
+    }
+
+    /// Those of a thread that has these registers.
+    #[must_use]
+    pub fn of(&self, registers: &Registers) -> &Target {
+        if registers.is_narrow() { &self.narrow } else { &self.wide }
+    }
+}
+
+/// The registers of threads of one width, with a certain processor.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Target {
+    width: Width,
     registers: Vec<Register>,
     /// The files of the target description, with their names.
     files: Vec<(String, String)>,
@@ -75,10 +99,26 @@ impl Target {
     /// `xcr0` says which components there are. One whose offset is beyond [`EXTENDED_MAX`] is left out: the
     /// numbers may be those of a trace from a stranger.
     #[must_use]
-    pub fn new(xcr0: u64, offsets: &Offsets) -> Target {
-        let registers = table::table(xcr0, offsets);
-        let files = xml::files(&registers);
-        Target { registers, files }
+    pub fn new(width: Width, xcr0: u64, offsets: &Offsets) -> Target {
+        let registers = table::table(width, xcr0, offsets);
+        let files = xml::files(width, &registers);
+        Target { width, registers, files }
+    }
+
+    /// Bytes of a word.
+    #[must_use]
+    pub fn word_len(&self) -> usize {
+        match self.width {
+            Width::Bits32 => 4,
+            Width::Bits64 => 8,
+        }
+    }
+
+    /// The numbers of those that are asked for at each stop: the frame, the stack, the next instruction.
+    #[must_use]
+    pub fn frequent(&self) -> Vec<u64> {
+        let numbers = ["rbp", "rsp", "rip", "ebp", "esp", "eip"].into_iter();
+        numbers.filter_map(|name| Some(self.named(name)?.number as u64)).collect()
     }
 
     /// The registers by number.
@@ -115,7 +155,7 @@ impl Target {
     /// The answer to `qRegisterInfo`; none behind the last register.
     #[must_use]
     pub fn info(&self, number: u64) -> Option<Vec<u8>> {
-        self.register(number).map(info::info)
+        self.register(number).map(|register| info::info(self.width, register))
     }
 
     /// One register's bytes.

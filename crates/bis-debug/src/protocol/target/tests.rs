@@ -9,7 +9,7 @@ const AVX: u64 = 7;
 const ALL: u64 = 0x2e7;
 
 fn target(xcr0: u64) -> Target {
-    Target::new(xcr0, &Offsets::default())
+    Target::new(Width::Bits64, xcr0, &Offsets::default())
 }
 
 #[test]
@@ -49,6 +49,37 @@ fn numbers_are_those_of_gdb() {
     check(ALL, "zmm31h", Some(147));
     check(ALL, "pkru", Some(148));
     check(AVX | 0x200, "pkru", Some(76));
+}
+
+#[test]
+fn numbers_of_a_32_bit_program_are_those_of_gdb() {
+    let target = Target::new(Width::Bits32, ALL, &Offsets::default());
+    for (name, number) in [
+        ("eax", 0),
+        ("ecx", 1),
+        ("esp", 4),
+        ("eip", 8),
+        ("eflags", 9),
+        ("cs", 10),
+        ("st0", 16),
+        ("fctrl", 24),
+        ("xmm0", 32),
+        ("mxcsr", 40),
+        ("orig_eax", 41),
+        ("ymm0h", 42),
+        ("k0", 50),
+        ("zmm0h", 58),
+        ("pkru", 66),
+    ] {
+        assert_eq!(target.named(name).map(|register| register.number), Some(number), "{name}");
+    }
+    let registers = Registers { rsp: 0x1_ffff_d000, cs: 0x23, ..Registers::default() };
+    assert_eq!(target.value(4, &registers, &[]), Some(0xffff_d000), "the lower half");
+    assert_eq!(target.frequent(), [5, 4, 8]);
+    assert!(target.xml("target.xml").is_some_and(|text| text.contains("<architecture>i386</architecture>")));
+    let targets = Targets::new(ALL, &Offsets::default());
+    assert_eq!(targets.of(&registers), &target);
+    assert_eq!(targets.of(&registers.wide()).frequent(), [6, 7, 16]);
 }
 
 #[test]
@@ -95,7 +126,7 @@ fn places_in_the_extended_state() {
 #[test]
 fn an_offset_that_cannot_be_is_not_believed() {
     let offsets = Offsets { pkru: usize::MAX, ymm_high: EXTENDED_MAX, ..Offsets::default() };
-    assert_eq!(Target::new(ALL, &offsets), target(X87_SSE));
+    assert_eq!(Target::new(Width::Bits64, ALL, &offsets), target(X87_SSE));
 }
 
 #[test]

@@ -11,7 +11,10 @@
 
 use std::fmt::Write as _;
 
-use super::table::{Feature, Format, Register};
+use super::{
+    Place,
+    table::{Feature, Format, Register, Width},
+};
 
 impl Feature {
     const ALL: [Feature; 7] = [
@@ -86,10 +89,15 @@ const VIEWS: [(&str, &str, &str, usize); 6] = [
 ];
 
 /// The files of a description with their names, first that which clients ask for first.
-pub(super) fn files(registers: &[Register]) -> Vec<(String, String)> {
-    let mut target = "<?xml version=\"1.0\"?>\n<!DOCTYPE target SYSTEM \"gdb-target.dtd\">\n<target>\n\
-                      <architecture>i386:x86-64</architecture>\n<osabi>GNU/Linux</osabi>\n"
-        .to_owned();
+pub(super) fn files(width: Width, registers: &[Register]) -> Vec<(String, String)> {
+    let architecture = match width {
+        Width::Bits32 => "i386",
+        Width::Bits64 => "i386:x86-64",
+    };
+    let mut target = format!(
+        "<?xml version=\"1.0\"?>\n<!DOCTYPE target SYSTEM \"gdb-target.dtd\">\n<target>\n\
+         <architecture>{architecture}</architecture>\n<osabi>GNU/Linux</osabi>\n"
+    );
     let mut files = Vec::new();
     for feature in Feature::ALL {
         let its: Vec<&Register> = registers.iter().filter(|register| register.feature == feature).collect();
@@ -151,12 +159,13 @@ fn views(xml: &mut String) {
 
 fn element(xml: &mut String, register: &Register) {
     let Register { number, name, len, .. } = register;
+    let is_of_x87 = register.feature == Feature::Core && matches!(register.place, Place::X87(_));
     let type_name = match register.format {
         Format::Integer => match (register.feature, len) {
             (Feature::Avx512, _) => "uint64",
             (Feature::Core, 8) => "int64",
             // gdb's type for the selectors, and the x87's words, which go with the floating-point registers.
-            (Feature::Core, _) if *number < 32 => "int32",
+            (Feature::Core, _) if !is_of_x87 => "int32",
             _ => "int",
         },
         Format::DataPointer => "data_ptr",
@@ -169,7 +178,7 @@ fn element(xml: &mut String, register: &Register) {
         Format::Upper256 => "v2ui128",
     };
     let group = match (register.feature, register.format) {
-        (Feature::Core, Format::Integer) if *number >= 32 => " group=\"float\"",
+        (Feature::Core, Format::Integer) if is_of_x87 => " group=\"float\"",
         (_, Format::Mxcsr) => " group=\"vector\"",
         (Feature::Linux, _) => " group=\"system\"",
         _ => "",

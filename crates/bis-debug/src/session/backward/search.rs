@@ -277,7 +277,7 @@ impl<'t> Session<'t> {
             return None;
         }
         search.triggers += 1;
-        let asker = &mut Asker { replica: &live.replica, target: &self.target, tid };
+        let asker = &mut Asker { replica: &live.replica, targets: &self.targets, tid };
         let (found, now) = self.points.watchpoint(Some(&pieces), &search.way.values, asker);
         search.way.values = now;
         let (kind, addr, _) = found?;
@@ -290,7 +290,7 @@ impl<'t> Session<'t> {
 
     /// The user's breakpoint at which this task stands, or the call that it makes there or has left.
     pub(super) fn breakpoint_hit(&self, live: &Live<'t>, tid: Tid, addr: Addr) -> Option<Report> {
-        let asker = &mut Asker { replica: &live.replica, target: &self.target, tid };
+        let asker = &mut Asker { replica: &live.replica, targets: &self.targets, tid };
         if let Some(point) = self.points.breakpoint_at(addr, asker).filter(|point| point.commands.is_empty())
         {
             let is_hardware = point.kind == PointKind::Hardware;
@@ -335,7 +335,7 @@ impl<'t> Session<'t> {
         let tid = live.replica.done().1;
         let position = Position::at(seq);
         if self.points.has_watchpoints() {
-            let asker = &mut Asker { replica: &live.replica, target: &self.target, tid };
+            let asker = &mut Asker { replica: &live.replica, targets: &self.targets, tid };
             let (found, now) = self.points.watchpoint(None, &way.values, asker);
             way.values = now;
             if let Some((kind, addr, _)) = found {

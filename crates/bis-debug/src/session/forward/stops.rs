@@ -59,7 +59,7 @@ impl Session<'_> {
         addr: Addr,
         due: &mut Due,
     ) -> Result<Option<Report>, Trouble> {
-        let asker = &mut Asker { replica: &self.live.replica, target: &self.target, tid };
+        let asker = &mut Asker { replica: &self.live.replica, targets: &self.targets, tid };
         let (why, printed) = match self.points.breakpoint_at(addr, asker) {
             None => (self.hooked_call(&self.live.replica, tid, addr), Vec::new()),
             Some(point) => {
@@ -92,7 +92,7 @@ impl Session<'_> {
         pieces: &[usize],
         due: &mut Due,
     ) -> Result<Option<Report>, Trouble> {
-        let asker = &mut Asker { replica: &self.live.replica, target: &self.target, tid };
+        let asker = &mut Asker { replica: &self.live.replica, targets: &self.targets, tid };
         let (found, now) = self.points.watchpoint(Some(pieces), &way.values, asker);
         way.values = now;
         let Some((kind, addr, _)) = found else {
@@ -160,7 +160,7 @@ impl Session<'_> {
         let (seq, tid) = self.live.replica.done();
         self.keep_in_intervals()?;
         if self.points.has_watchpoints() {
-            let asker = &mut Asker { replica: &self.live.replica, target: &self.target, tid };
+            let asker = &mut Asker { replica: &self.live.replica, targets: &self.targets, tid };
             let (found, now) = self.points.watchpoint(None, &way.values, asker);
             way.values = now;
             if let Some((kind, addr, _)) = found {
