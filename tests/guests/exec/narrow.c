@@ -1,4 +1,4 @@
-// A 32-bit program, and a script whose interpreter is one: each runs, or its exec fails with ENOEXEC and the process that
+// A 32-bit program, and a script whose interpreter is one: each runs, or (without CONFIG_IA32_EMULATION) its exec fails with ENOEXEC and the process that
 // made it goes on. (The shell takes a file with that error for a script of its own: `posix_spawn` and execve tell.)
 #include "../guest.h"
 
