@@ -148,7 +148,7 @@ impl InCall {
     /// The call's number and registers as the program made it: what replay finds.
     pub fn told(&self) -> (u64, Registers) {
         match &self.narrow {
-            Some(Narrow { outer, .. }) => (NARROW_TABLE | outer.orig_rax, *outer),
+            Some(Narrow { outer, .. }) => (NARROW_TABLE | outer.orig_rax & u64::from(u32::MAX), *outer),
             None => (self.nr, self.entry),
         }
     }

@@ -7,7 +7,7 @@ use std::fmt;
 
 use bis_trace::{
     event::Insn,
-    types::{DomainId, EventSeq, NARROW_TABLE, REGISTER_NAMES, Registers, Signal, Tid},
+    types::{DomainId, EventSeq, REGISTER_NAMES, Registers, Signal, Tid, narrow_number},
 };
 
 /// A register that is not what it was.
@@ -103,7 +103,7 @@ pub(crate) fn compare(expected: &Registers, found: &Registers, leave: Leave) -> 
 
 /// A system call's name and number, for people.
 pub(crate) fn call_name(nr: u64) -> String {
-    let number = nr & !NARROW_TABLE;
+    let number = narrow_number(nr).map_or(nr, u64::from);
     match bis_syscalls::name(nr) {
         Some(name) => format!("{name} (system call {number})"),
         None => format!("system call {number}"),

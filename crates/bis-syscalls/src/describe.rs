@@ -11,7 +11,7 @@ use std::fmt::Write;
 /// kernel's result (a negated errno on failure); leave it out for a call that has not returned.
 pub fn describe(call: &Call, ret: Option<i64>) -> String {
     let mut text = String::new();
-    let narrow = if call.nr & crate::NARROW_TABLE == 0 { None } else { crate::name(call.nr) };
+    let narrow = crate::narrow_number(call.nr).and_then(crate::narrow::name);
     // A call of the other table is shown with the arguments' kinds where it has the same ones.
     let same = narrow.and_then(|_| crate::narrow::same_as(call.nr));
     match crate::row(same.unwrap_or(call.nr)) {

@@ -71,12 +71,18 @@ pub fn row(nr: u64) -> Option<&'static Row> {
 /// Added to a number of the 32-bit table, where it stands among those of the other.
 pub const NARROW_TABLE: u64 = 1 << 32;
 
+/// The number in the 32-bit table, if that is meant. (A program's register may hold anything, with more
+/// bits.)
+pub(crate) fn narrow_number(nr: u64) -> Option<u32> {
+    nr.checked_sub(NARROW_TABLE).and_then(|number| u32::try_from(number).ok())
+}
+
 /// The name of a call, of whichever table.
 pub fn name(nr: u64) -> Option<&'static str> {
-    if nr & NARROW_TABLE == 0 {
-        return row(nr).map(|row| row.name);
+    match narrow_number(nr) {
+        Some(number) => narrow::name(number),
+        None => row(nr).map(|row| row.name),
     }
-    u32::try_from(nr & !NARROW_TABLE).ok().and_then(narrow::name)
 }
 
 /// The memory that a call will touch. To be asked right before the call is made, with the task stopped: the

@@ -212,8 +212,8 @@ impl Folder {
     }
 }
 
-/// Does it look as if it did not compress? Of some 240 samples, bytes at random have some 155 that differ, and
-/// text, code and numbers hardly ever more than 110.
+/// Does it look as if it did not compress? Of some 240 samples, bytes at random have some 155 that differ,
+/// and text, code and numbers hardly ever more than 110.
 fn is_dense(piece: &[u8]) -> bool {
     const DIFFERENT_MIN: u32 = 140;
     /// No multiple of what programs have arrays of: a sample is of any of their bytes.

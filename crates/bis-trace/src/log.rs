@@ -36,7 +36,7 @@ use crate::{
     files::{self, FileStore},
     index,
     queue::{Drain, Queue, Raw, Sink},
-    types::{DomainId, EventSeq, NARROW_TABLE},
+    types::{DomainId, EventSeq, narrow_number},
 };
 
 /// A buffer with this many bytes is a chunk.
@@ -412,7 +412,7 @@ impl StreamWriter {
 fn is_narrow(event: &Event) -> bool {
     match &event.kind {
         EventKind::Start(start) => start.outcome.regs.is_narrow(),
-        EventKind::Syscall { nr, .. } | EventKind::SyscallEnter { nr, .. } => nr & NARROW_TABLE != 0,
+        EventKind::Syscall { nr, .. } | EventKind::SyscallEnter { nr, .. } => narrow_number(*nr).is_some(),
         _ => false,
     }
 }

@@ -350,6 +350,12 @@ const USER32_CS: u64 = 0x23;
 /// Added to the number of a call that is one of the 32-bit table, where the trace says it.
 pub const NARROW_TABLE: u64 = 1 << 32;
 
+/// The number in the 32-bit table, if a trace means that table by this number of a call. (What a program has
+/// in the register of the number may be anything, with more bits than this.)
+pub fn narrow_number(nr: u64) -> Option<u32> {
+    nr.checked_sub(NARROW_TABLE).and_then(|number| u32::try_from(number).ok())
+}
+
 impl Registers {
     /// Does the processor take the next instruction for one of a 32-bit program?
     pub fn is_narrow(&self) -> bool {
@@ -376,7 +382,7 @@ impl Registers {
 
     /// The arguments of the call of this number, of whichever table, that is made with these registers.
     pub fn args_of(&self, nr: u64) -> [u64; 6] {
-        if nr & NARROW_TABLE == 0 {
+        if narrow_number(nr).is_none() {
             return self.args();
         }
         [self.rbx, self.rcx, self.rdx, self.rsi, self.rdi, self.rbp].map(|arg| arg & u64::from(u32::MAX))
@@ -385,7 +391,7 @@ impl Registers {
     /// The result of the call of this number that has returned with these registers: a negated errno where it
     /// has failed.
     pub fn result_of(&self, nr: u64) -> i64 {
-        if nr & NARROW_TABLE == 0 {
+        if narrow_number(nr).is_none() {
             return self.result();
         }
         let low = (self.rax & u64::from(u32::MAX)).cast_signed();

@@ -9,8 +9,8 @@
 //!
 //! The price is that such an instruction of our own faults too (feature detection of libraries, our answer to
 //! a task's, and every look at the clock, for which the C library reads the counter): the handler here makes
-//! it with the fault turned off. So a supervisor should not look at the clock at each stop. A fault of any other
-//! kind goes where it went before.
+//! it with the fault turned off. So a supervisor should not look at the clock at each stop. A fault of any
+//! other kind goes where it went before.
 
 use std::{mem, ptr, sync::OnceLock};
 

@@ -3,8 +3,8 @@
 //!
 //! Each folder there has a `trace`; `replayed`, all that `bis replay -a` must print, and the status with
 //! which it must end; `debugged`, lines that a session with `tests/traces/commands.gdb` must show, in this
-//! order. (All are recordings of `tests/traces/program.c`, but for the one of a 32-bit program, `narrow.c`.) To add one is to add a folder.
-//! `examples/read_trace.py` must read them all, too.
+//! order. (All are recordings of `tests/traces/program.c`, but for the one of a 32-bit program, `narrow.c`.)
+//! To add one is to add a folder. `examples/read_trace.py` must read them all, too.
 
 mod common;
 

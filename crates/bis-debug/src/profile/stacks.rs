@@ -11,7 +11,7 @@ use std::{
 };
 
 use bis_replay::{Replica, World, ours::ProgramText};
-use bis_trace::types::{Addr, FileId, PAGE, Tid};
+use bis_trace::types::{Addr, FileId, PAGE, Registers, Tid};
 use bis_tracee::maps::Mapping;
 use framehop::{
     ExplicitModuleSectionInfo, Module, Unwinder,
@@ -86,6 +86,10 @@ impl<'w> Stacks<'w> {
     pub fn of(&mut self, replica: &Replica<'_>, tid: Tid) -> Vec<String> {
         let Ok(registers) = replica.registers(tid) else { return Vec::new() };
         self.look(replica);
+        if registers.is_narrow() {
+            let addresses = narrow_frames(replica, &registers);
+            return addresses.iter().rev().map(|addr| self.name(*addr)).collect();
+        }
         let mut pages: HashMap<u64, Vec<u8>> = HashMap::new();
         let mut read = |addr: u64| {
             let page = addr & !(PAGE - 1);
@@ -258,4 +262,25 @@ fn plain(name: &str) -> String {
         .or_else(|| cpp_demangle::Symbol::new(name).ok().and_then(|symbol| symbol.demangle().ok()))
         .unwrap_or_else(|| name.to_owned());
     name.replace(';', ":").replace('\n', " ")
+}
+
+/// The frames of a task of a 32-bit program, the innermost first, as far as functions keep their frames
+/// linked: its unwind tables are not read.
+fn narrow_frames(replica: &Replica<'_>, registers: &Registers) -> Vec<u64> {
+    let word = |at: u64| replica.memory().read_u32(Addr(at)).map(u64::from).unwrap_or(0);
+    let mut addresses = vec![registers.rip];
+    let mut frame = registers.rbp;
+    while addresses.len() < FRAMES_MAX {
+        let (next, back) = (word(frame), word(frame.wrapping_add(4)));
+        if back == 0 {
+            break;
+        }
+        // In the call, which may be a function's last instruction.
+        addresses.push(back - 1);
+        if next <= frame {
+            break;
+        }
+        frame = next;
+    }
+    addresses
 }

@@ -2,7 +2,7 @@
 
 use bis_trace::{
     event::TaskEnd,
-    types::{NARROW_TABLE, Signal, Tid},
+    types::{Signal, Tid, narrow_number},
 };
 
 use super::dispatch::Served;
@@ -13,6 +13,11 @@ use crate::{
     },
     session::{Report, Why},
 };
+
+/// A call's number in the program's own table, as clients name it.
+fn number(nr: u64) -> u64 {
+    narrow_number(nr).map_or(nr, u64::from)
+}
 
 /// How a process has ended, for people.
 pub(super) fn end_text(end: TaskEnd, pid: Tid) -> String {
@@ -53,8 +58,8 @@ pub(super) fn reply(client: &Served<'_>, report: &Report) -> Vec<u8> {
         Why::Begin => (trap, Some(Reason::ReplayBegin)),
         Why::End(_) => (trap, Some(Reason::ReplayEnd)),
         Why::Exec(path) => (trap, has("exec-events").then(|| Reason::Exec(path.clone()))),
-        Why::Call { nr, is_entry: true } => (trap, Some(Reason::SyscallEntry(*nr & !NARROW_TABLE))),
-        Why::Call { nr, is_entry: false } => (trap, Some(Reason::SyscallReturn(*nr & !NARROW_TABLE))),
+        Why::Call { nr, is_entry: true } => (trap, Some(Reason::SyscallEntry(number(*nr)))),
+        Why::Call { nr, is_entry: false } => (trap, Some(Reason::SyscallReturn(number(*nr)))),
         Why::Fork { pid, is_vfork: false } => {
             (trap, has("fork-events").then(|| Reason::Fork(ThreadId::full(*pid, *pid))))
         }

@@ -140,7 +140,7 @@ impl Session<'_> {
         let tag_len = 2 * len as u64;
         let bytes = self.read_memory(Addr(dynamic), DYNAMIC_MAX * tag_len);
         let mut tags = bytes.chunks_exact(2 * len).map(|tag| number(&tag[..len])).take_while(|tag| *tag != 0);
-        let place = tags.position(|tag| tag == u64::from(DT_DEBUG.cast_unsigned()))?;
+        let place = tags.position(|tag| tag == DT_DEBUG.cast_unsigned())?;
         dynamic.checked_add(tag_len * u64::try_from(place).ok()? + len as u64)
     }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use bis_replay::{Halt, ReplayError, Stop};
 use bis_trace::{
     event::TaskEnd,
-    types::{Addr, NARROW_TABLE, Signal, Tid},
+    types::{Addr, Signal, Tid, narrow_number},
 };
 
 use crate::protocol::command::PointKind;
@@ -102,7 +102,7 @@ impl Catch {
             Catch::None => false,
             Catch::All => true,
             // A client names calls by the numbers of the program's own table.
-            Catch::These(calls) => calls.contains(&(nr & !NARROW_TABLE)),
+            Catch::These(calls) => calls.contains(&narrow_number(nr).map_or(nr, u64::from)),
         }
     }
 }

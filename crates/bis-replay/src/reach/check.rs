@@ -3,7 +3,7 @@
 use bis_agent::hooks::{SAFEPOINT, entries};
 use bis_trace::{
     event::{Insn, SignalEvent, SignalPoint},
-    types::{Addr, NARROW_TABLE, Registers, Signal},
+    types::{Addr, Registers, Signal},
 };
 
 use crate::{
@@ -69,7 +69,7 @@ impl Replica<'_> {
     ) -> Result<(), Halt> {
         let expected = || call_text(nr, entry.ip());
         let wanted = if nr == SAFEPOINT { Found::Safepoint } else { Found::Call };
-        if place.found != wanted || place.regs.orig_rax != nr & !NARROW_TABLE {
+        if place.found != wanted || place.regs.orig_rax != entry.orig_rax {
             return Err(self.elsewhere(task, who, expected(), place, entry, Leave::Nothing));
         }
         self.must_equal(task, who, expected(), entry, &place.regs, Leave::Nothing)

@@ -177,7 +177,7 @@ pub fn number(name: &str) -> Option<u64> {
 
 /// The x86-64 number of a call that has the same arguments there; none where they are others.
 pub fn same_as(nr: u64) -> Option<u64> {
-    match table::row(u32::try_from(nr & !crate::NARROW_TABLE).ok()?)?.how {
+    match table::row(crate::narrow_number(nr)?)?.how {
         How::Plain(wide) => Some(wide),
         _ => None,
     }
