@@ -15,7 +15,7 @@ use bis_debug::protocol::{
     command::{self, Access, Command, Object, Point},
     packet::{Decoder, Item, encode},
     reply::{self, Errors, Payload, Reason, Stop, ThreadEntry},
-    target::{Offsets, Target},
+    target::{Offsets, Target, Width},
 };
 use bis_trace::types::{Addr, Registers, Signal, Tid};
 
@@ -58,7 +58,7 @@ impl Server {
         let mut memory = vec![0x90; 0x1000];
         memory[0x100..0x106].copy_from_slice(b"bytes\0");
         memory[0x200..0x204].copy_from_slice(b"#$}*");
-        let target = Target::new(0x2e7, &Offsets::default());
+        let target = Target::new(Width::Bits64, 0x2e7, &Offsets::default());
         let id = ThreadId::full(Tid(1), Tid(1));
         Server { target, registers, extended, memory, points: Vec::new(), errors: Errors::Numbers, id }
     }

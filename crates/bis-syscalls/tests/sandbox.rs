@@ -1,7 +1,7 @@
 //! The judging of calls by filters, against the kernel's: programs at random are given to both. Each is tried
 //! in a thread of its own, because a filter stays for as long as the thread lives.
 
-use bis_syscalls::sandbox::{Filter, Insn, Question, Sandbox, Verdict};
+use bis_syscalls::sandbox::{Filter, Insn, Question, Sandbox, Table, Verdict};
 use proptest::{prelude::*, test_runner::TestRunner};
 
 /// The call that is asked about: it takes no arguments, so any may be given.
