@@ -36,8 +36,12 @@ fn failed(errno: i32) -> Entry {
 impl Domain {
     pub(super) fn enter_clone(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
         if call.args[0] & CLONE_UNTRACED != 0 {
-            let regs = self.stopped(tid)?.regs()?;
-            self.stopped(tid)?.set_regs(&Registers { rdi: regs.rdi & !CLONE_UNTRACED, ..regs })?;
+            let is_narrow = self.call(tid)?.own_narrow().is_some();
+            let mut regs = self.stopped(tid)?.regs()?;
+            // Where a call of either table has its first argument.
+            let flags = if is_narrow { &mut regs.rbx } else { &mut regs.rdi };
+            *flags &= !CLONE_UNTRACED;
+            self.stopped(tid)?.set_regs(&regs)?;
         }
         Ok(Entry::Make)
     }

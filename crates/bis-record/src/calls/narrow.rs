@@ -189,7 +189,8 @@ impl Domain {
                 Ok(())
             }
             Way::Thunk(thunk) => {
-                let (result, writes) = thunk.finish(result, &Reader(&self.memory));
+                // What the call does here may have changed its result.
+                let (result, writes) = thunk.finish(outcome.regs.result(), &Reader(&self.memory));
                 // What it has written to the room, replay does not have.
                 let room = self.space.scratch_mut().narrow_base(tid);
                 outcome.writes.retain(|write| !(room..room + ROOM_LEN).contains(&write.addr));

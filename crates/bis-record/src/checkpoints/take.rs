@@ -31,11 +31,6 @@ const ALT_STACK_LEN: usize = 24;
 const FLAGS_TOP: usize = 11;
 const AUTODISARM_TOP: u8 = 0x80;
 
-/// Before the `syscall` instruction of the call whose entry this is.
-pub(super) fn before(entry: &Registers) -> Registers {
-    Registers { rip: entry.rip.wrapping_sub(2), rax: entry.orig_rax, orig_rax: u64::MAX, ..*entry }
-}
-
 /// Has it made a child, and not returned?
 pub(super) fn has_made_child(call: &InCall) -> bool {
     call.silent || call.made.is_some() || call.child.is_some()
@@ -180,7 +175,7 @@ impl Domain {
         let regs = match (regs, &task.call) {
             (Some(regs), _) => regs,
             (None, Some(call)) if has_made_child(call) => return Ok(None),
-            (None, Some(call)) => before(&call.entry),
+            (None, Some(call)) => call.before(),
             (None, None) if task.standing.is_midway() || task.report.is_some() => return Ok(None),
             (None, None) => Registers { orig_rax: u64::MAX, ..stopped.regs()? },
         };

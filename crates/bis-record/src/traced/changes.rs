@@ -103,12 +103,12 @@ impl Domain {
 
     fn end_in_front(&mut self, tid: Tid, call: InCall, entry: &Registers) -> Result<()> {
         let regs = Registers { rip: entry.rip - 2, rax: entry.orig_rax, orig_rax: u64::MAX, ..*entry };
-        let nr = call.nr;
+        let (nr, told) = call.told();
         let outcome = Box::new(Outcome { regs, ..Outcome::default() });
         let kind = if call.entered {
             EventKind::SyscallExit { nr, outcome }
         } else {
-            EventKind::Syscall { nr, entry: call.entry, outcome }
+            EventKind::Syscall { nr, entry: told, outcome }
         };
         self.event(tid, kind)
     }

@@ -3,7 +3,7 @@
 use bis_agent::hooks::{SAFEPOINT, entries};
 use bis_trace::{
     event::{Insn, SignalEvent, SignalPoint},
-    types::{Addr, Registers, Signal},
+    types::{Addr, Registers, Signal, narrow_number},
 };
 
 use crate::{
@@ -69,7 +69,8 @@ impl Replica<'_> {
     ) -> Result<(), Halt> {
         let expected = || call_text(nr, entry.ip());
         let wanted = if nr == SAFEPOINT { Found::Safepoint } else { Found::Call };
-        if place.found != wanted || place.regs.orig_rax != entry.orig_rax {
+        let number = narrow_number(nr).map_or(nr, u64::from);
+        if place.found != wanted || place.regs.orig_rax != number {
             return Err(self.elsewhere(task, who, expected(), place, entry, Leave::Nothing));
         }
         self.must_equal(task, who, expected(), entry, &place.regs, Leave::Nothing)

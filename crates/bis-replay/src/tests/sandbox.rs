@@ -1,7 +1,7 @@
 //! What a trace from a stranger tries.
 
 use bis_trace::event::MemWrite;
-use bis_trace::types::Addr;
+use bis_trace::types::{Addr, NARROW_TABLE};
 
 use super::*;
 
@@ -45,13 +45,25 @@ fn no_system_call_of_the_program_reaches_the_kernel() {
 
 #[test]
 fn a_32_bit_call_does_not_reach_the_kernel_either() {
+    const CREAT: u64 = 8;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("made");
     let mut tape = Tape::new();
-    // mov eax, 1 (exit of the 32-bit table); int 0x80; then exit_group, which shows that it is still there.
-    let code = [&[0xb8, 1, 0, 0, 0, 0xcd, 0x80][..], &call_code(231)].concat();
-    tape.exec(A, &code);
-    tape.exit(A, at_call(&first_regs(), 14, 231));
+    // mov eax, 8 (creat of the 32-bit table); mov ebx, DATA; mov ecx, 0666; int 0x80; then exit_group.
+    let call = [0xb8, 8, 0, 0, 0, 0xbb, 0, 0, 0x50, 0, 0xb9, 0xb6, 1, 0, 0, 0xcd, 0x80];
+    let mut start = image(&[&call[..], &call_code(231)].concat());
+    let name = [path.to_str().unwrap().as_bytes(), &[0]].concat();
+    start.writes.push(MemWrite { addr: Addr(DATA), data: name });
+    tape.start(A, exec_base(), start);
+    let regs = Registers { rbx: DATA, rcx: 0o666, ..first_regs() };
+    let entry = Registers { rip: CODE + 17, rax: MINUS_ENOSYS, orig_rax: CREAT, ..regs };
+    let after = returns(&entry, 3);
+    let (nr, outcome) = (NARROW_TABLE | CREAT, Box::new(outcome(after)));
+    tape.event(A, EventKind::Syscall { nr, entry, outcome });
+    tape.exit(A, at_call(&after, 24, 231));
     let (summary, _) = tape.replay().unwrap();
-    assert_eq!(summary.domains, 1, "it went on after its 32-bit exit");
+    assert_eq!(summary.domains, 1, "the program did what the trace said");
+    assert!(!path.exists(), "a file was made");
 }
 
 #[test]

@@ -245,12 +245,15 @@ fn what_is_no_trace() {
     assert!(matches!(Trace::open(&dir.path().join("none")), Err(TraceError::Read { .. })));
     assert!(matches!(Trace::open(&dir.path().join(LOG)), Err(TraceError::NotATrace(_))));
     let mut newer = chunk::log_header(chunk::READER_FORMAT_MIN);
-    newer[8] = 9;
-    newer[12] = 8;
+    newer[8] = 10;
+    newer[12] = 9;
     let sum = xxhash_rust::xxh3::xxh3_64(&newer[..16]);
     newer[16..].copy_from_slice(&sum.to_le_bytes());
     let text = open(&newer).to_string();
-    assert!(text.contains("format 9 and needs a reader of format 8") && text.contains("newer bis"), "{text}");
+    assert!(
+        text.contains("format 10 and needs a reader of format 9") && text.contains("newer bis"),
+        "{text}"
+    );
     newer[8] = 1;
     assert!(matches!(open(&newer), TraceError::Damaged { offset: 0, .. }));
     let mut older = chunk::log_header(chunk::READER_FORMAT_MIN);
