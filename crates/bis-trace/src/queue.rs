@@ -257,8 +257,11 @@ impl Drain {
         if self.packed.len() < room {
             self.packed.resize(room, 0);
         }
-        let payload_len =
-            self.compressor.compress_to_buffer(bytes, &mut self.packed[CHUNK_HEADER_BYTES..])?;
+        // There is room for the result, so memory of its own is all that it can want for.
+        let payload_len = self
+            .compressor
+            .compress_to_buffer(bytes, &mut self.packed[CHUNK_HEADER_BYTES..])
+            .map_err(|_| rustix::io::Errno::NOMEM)?;
         let ordinal = self.ordinals.get(&raw.stream).copied().unwrap_or(0);
         let chunk = Chunk {
             stream: raw.stream,
