@@ -2,6 +2,7 @@
 # Debian for 32-bit processors, in a folder of its own: shell, perl, Python, awk, tar, a package database; and a Go program of 32 bits.
 # version: cat /var/tmp/bis-i386/etc/debian_version
 # needs: debootstrap chroot go
+# remark: all programs are of 32 bits
 # setup
 root=/var/tmp/bis-i386
 [ -x $root/usr/bin/gawk ] || debootstrap --arch=i386 --variant=minbase --include=perl,python3-minimal,gawk bookworm $root > /dev/null
