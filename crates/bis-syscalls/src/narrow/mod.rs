@@ -48,8 +48,6 @@ use crate::plan::Memory;
 use room::{After, Back, Maker};
 use table::How;
 
-pub use own::{SignalAction, signal_action};
-
 /// The length of the room in bytes. It holds 32,766 pointers of `execve`, which is more than command lines
 /// have that `xargs` makes.
 pub const ROOM_LEN: u64 = 0x40000;
@@ -84,7 +82,7 @@ pub enum Translated {
 ///   a replay must make `set_thread_area` too, with the entry number that the recording got, because the
 ///   thread's segment for TLS is not memory.
 /// - `clone` with CLONE_SETTLS has the address of a `user_desc` where x86-64 has the thread's base address.
-/// - `sigaction` and its kind have other layouts than the row's handler reads; [`signal_action`] reads them.
+/// - `sigaction` and its kind have other layouts than the row's handler reads.
 /// - The pieces of a plan name the registers of x86-64. A call that is made as it is has the same arguments
 ///   in others, and those of `mmap`, `clone` and `ipc` in another order, so no piece of it can be moved.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -11,12 +11,11 @@
 //! - `sigprocmask`: it leaves the signals above the first 32 as they are.
 //! - `restart_syscall`: the kernel knows what is to go on.
 
-use super::layout::{Fields, joined};
+use super::Own;
+use super::layout::Fields;
 use super::room::{Made, Maker, Other, refused};
-use super::{NarrowCall, Own};
 use crate::errno::EINVAL;
 use crate::model::Call;
-use crate::plan::Memory;
 
 const RT_SIGACTION: u64 = 13;
 const SET_LEN: u64 = 8;
@@ -115,43 +114,4 @@ pub(super) fn clone3(m: &mut Maker<'_>) -> Made {
         return refused(EINVAL, "a structure of clone3 that is larger than any kernel takes");
     }
     planned(435, [m.arg(0), m.arg(1)])
-}
-
-/// What a 32-bit call sets as the action of a signal.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SignalAction {
-    pub signal: u32,
-    /// The address of the handler, or 0 (SIG_DFL), or 1 (SIG_IGN).
-    pub handler: u32,
-    /// SA_ flags, with the same numbers as on x86-64.
-    pub flags: u32,
-    /// The address of the code that a handler returns to.
-    pub restorer: u32,
-    /// The signals that are blocked while the handler runs.
-    pub mask: u64,
-}
-
-/// The action that `rt_sigaction`, `sigaction` or `signal` sets, whose layouts all differ. None for another
-/// call, for one that only asks, and for one whose structure cannot be read.
-pub fn signal_action(call: &NarrowCall, mem: &dyn Memory) -> Option<SignalAction> {
-    // SA_RESETHAND and SA_NODEFER, which `signal` implies.
-    const ONE_SHOT: u32 = 0xc000_0000;
-    let [signal, new, ..] = call.args;
-    let mut bytes = [0; 20];
-    let (flags, restorer, mask) = match call.nr {
-        48 => {
-            let (handler, flags) = (new, ONE_SHOT);
-            return Some(SignalAction { signal, handler, flags, restorer: 0, mask: 0 });
-        }
-        67 if new != 0 && mem.read(new.into(), &mut bytes[..16]) => {
-            let action = Fields(&bytes);
-            (action.u32(8), action.u32(12), action.u32(4).into())
-        }
-        174 if new != 0 && mem.read(new.into(), &mut bytes) => {
-            let action = Fields(&bytes);
-            (action.u32(4), action.u32(8), joined(action.u32(12), action.u32(16)))
-        }
-        _ => return None,
-    };
-    Some(SignalAction { signal, handler: Fields(&bytes).u32(0), flags, restorer, mask })
 }

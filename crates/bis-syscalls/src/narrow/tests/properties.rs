@@ -74,6 +74,5 @@ proptest! {
             Translated::Refused(errno, why) => prop_assert!(errno > 0 && !why.is_empty()),
             Translated::Done(result) => prop_assert!((-4095..0).contains(&result)),
         }
-        signal_action(&call, &mem);
     }
 }

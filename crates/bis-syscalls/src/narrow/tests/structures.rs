@@ -256,23 +256,3 @@ fn own_calls_say_what_the_kernel_writes() {
     assert_eq!(own(220, &[3, 0x7000, 100]), (217, [3, 0x7000, 100, 0, 0, 0], None));
     assert_eq!(own(126, &[0, 0x5000, 0x6000]).2, Some(vec![(0x6000, 4)]));
 }
-
-#[test]
-fn an_action_is_read_from_each_layout() {
-    let mem = Pieces::default()
-        .words(0x1000, &[0x5000, 0x1400_0004, 0x6000, 1, 2])
-        .words(0x2000, &[0x5000, 0xff, 0x1400_0000, 0x6000]);
-    let action = |nr: u32, new: u32| signal_action(&NarrowCall { nr, args: [10, new, 0, 8, 0, 0] }, &mem);
-    let expected = SignalAction {
-        signal: 10,
-        handler: 0x5000,
-        flags: 0x1400_0004,
-        restorer: 0x6000,
-        mask: 0x2_0000_0001,
-    };
-    assert_eq!(action(174, 0x1000), Some(expected));
-    assert_eq!(action(67, 0x2000), Some(SignalAction { flags: 0x1400_0000, mask: 0xff, ..expected }));
-    assert_eq!(action(48, 1).map(|action| (action.handler, action.flags)), Some((1, 0xc000_0000)));
-    assert_eq!(action(174, 0), None);
-    assert_eq!(action(4, 0x1000), None);
-}
