@@ -1,7 +1,8 @@
 // What the recorded traces beside it are of: small, without a libc, so that each trace has all it needs in a few kilobytes.
 // With -DBLOCKS and a file as standard input, it reads that several times: a trace of format 6. With -DMEMORY, it changes its
 // address space again and again, which hooks do. With -DTEXTS, it executes itself several times, and its calls lie on many
-// pages: a trace of format 7, in which patched text is mapped.
+// pages: a trace of format 7, in which patched text is mapped. With -DINT80, it makes a call of the 32-bit table, which failed
+// without an event up to format 7.
 // build: gcc -O1 -g -static -nostdlib -fno-stack-protector -fno-asynchronous-unwind-tables -o program program.c
 #include <linux/futex.h>
 #include <linux/mman.h>
@@ -85,6 +86,12 @@ __attribute__((used, force_align_arg_pointer)) static void program(const long *s
   call(SYS_getrandom, (long)random, sizeof random, 0, 0, 0, 0);
   say("random ", random[0] ^ random[1]);
   say("time stamp ", __builtin_ia32_rdtsc());
+
+#ifdef INT80
+  long narrow;
+  asm volatile("int $0x80" : "=a"(narrow) : "a"(20) : "memory", "r8", "r9", "r10", "r11");
+  say("getpid of the 32-bit table ", narrow);
+#endif
 
 #ifdef BLOCKS
   static unsigned long block[512];

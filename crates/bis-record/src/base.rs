@@ -214,7 +214,6 @@ impl Domain {
             return Err(RecordError::Bug { tid, what: "an exec that is not stopped".into() });
         };
         let mut slot: Option<Stopped> = Some(stopped);
-        let narrow = slot.as_ref().is_some_and(|stopped| stopped.regs().is_ok_and(|regs| regs.is_narrow()));
         let prepared = image::prepare_recorded(&mut slot, &memory)?;
         let mut remote = Remote::new(&mut slot)?;
         let brk = remote.must("find the heap", libc::SYS_brk, [0; 6])?;
@@ -236,9 +235,7 @@ impl Domain {
         let mut domain = Domain::new(session, id, memory, space, task, core);
         let mut outcome = Outcome { regs, xstate, effects, writes, ..Outcome::default() };
         say_ours(prepared.vdso.as_ref(), &mut outcome);
-        if !narrow {
-            domain.with_slot(tid, |domain, slot| domain.begin_hooks(slot, &mut outcome))?;
-        }
+        domain.with_slot(tid, |domain, slot| domain.begin_hooks(slot, &mut outcome))?;
         domain.settle_on_core(tid);
         domain.patch_image(tid, &mappings, &mut outcome)?;
         domain.patch_vdso(tid, prepared.vdso.as_ref(), &mut outcome)?;

@@ -24,7 +24,7 @@ use bis_tracee::{Resume, siginfo::SigInfo};
 
 use crate::{
     calls::{
-        Entry, Reader,
+        Entry, Reader, as_wide,
         finish::{EINTR, RESTARTS},
         is_vsyscall, reads_much_of_a_file, steps,
     },
@@ -111,12 +111,9 @@ impl Domain {
         if self.task(tid)?.call.is_some() {
             return self.call_again(tid);
         }
-        let narrow = self.is_narrow(&entry);
-        let call = if narrow {
-            self.narrow_as_wide(tid, &entry)
-        } else {
-            Call { nr: entry.orig_rax, args: entry.args() }
-        };
+        let narrow = self.is_narrow(&entry).then(|| self.translated(tid, &entry));
+        let own = Call { nr: entry.orig_rax, args: entry.args() };
+        let call = narrow.as_ref().map_or(own, as_wide);
         let vsyscall = is_vsyscall(&entry);
         let task = self.task(tid)?;
         // A signal that is to find it in the call ends its wait anyway.
@@ -132,11 +129,12 @@ impl Domain {
             return Ok(());
         }
         let sums = self.sums(tid)?;
-        let (call, state) = if narrow {
-            let Some(entered) = self.enter_narrow(tid, &entry, sums)? else { return Ok(()) };
-            entered
-        } else {
-            (call, InCall::new(&entry, sums))
+        let (call, state) = match narrow {
+            None => (call, InCall::new(&entry, sums)),
+            Some(translated) => match self.enter_narrow(tid, &entry, translated, sums)? {
+                Some(entered) => entered,
+                None => return Ok(()),
+            },
         };
         if vsyscall {
             return self.vsyscall(tid, state);
@@ -210,7 +208,7 @@ impl Domain {
         entry: &Registers,
         vsyscall: bool,
     ) -> Result<bool> {
-        let before = Registers { rip: entry.rip - 2, rax: entry.orig_rax, orig_rax: u64::MAX, ..*entry };
+        let before = entry.before_call();
         let task = self.task(tid)?;
         let again = task.undone.take_if(|undone| *undone == (before.ip(), before.sp())).is_some();
         let timer = task.stash.front().filter(|info| again && info.is_of_timer());

@@ -362,8 +362,7 @@ impl Recorder<'_> {
             data: self.memory.read_upto(addr, usize::try_from(len).unwrap_or(0)),
         };
         let writes = words.into_iter().map(read).collect();
-        let regs = Registers { rip: entry.rip - 2, rax: entry.orig_rax, orig_rax: u64::MAX, ..entry };
-        let outcome = Box::new(Outcome { regs, writes, ..Outcome::default() });
+        let outcome = Box::new(Outcome { regs: entry.before_call(), writes, ..Outcome::default() });
         self.event(tid, EventKind::Syscall { nr, entry, outcome }, sums)?;
         Ok(Vec::new())
     }

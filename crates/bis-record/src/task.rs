@@ -160,8 +160,7 @@ impl InCall {
 
     /// The registers of the task in front of the call.
     pub fn before(&self) -> Registers {
-        let (_, entry) = self.told();
-        Registers { rip: entry.rip - 2, rax: entry.orig_rax, orig_rax: u64::MAX, ..entry }
+        self.told().1.before_call()
     }
 
     /// The program's own call of the 32-bit table, if the kernel makes that: its arguments are in other

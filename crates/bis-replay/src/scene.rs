@@ -27,6 +27,8 @@ pub(crate) struct Scene<'a> {
     world: &'a World<'a>,
     memory: &'a Memory,
     maps: Vec<Mapping>,
+    /// Of the program's instructions: 32 or 64.
+    bits: u32,
 }
 
 /// What is known of a mismatch when the cause is guessed.
@@ -41,9 +43,9 @@ pub(crate) struct Clues<'a> {
 }
 
 impl<'a> Scene<'a> {
-    /// `ours` is any task of the replayed process.
-    pub(crate) fn new(world: &'a World<'a>, memory: &'a Memory, ours: Tid) -> Scene<'a> {
-        Scene { world, memory, maps: maps::read(ours).unwrap_or_default() }
+    /// `ours` is any task of the replayed process, whose program has instructions of so many bits.
+    pub(crate) fn new(world: &'a World<'a>, memory: &'a Memory, (ours, bits): (Tid, u32)) -> Scene<'a> {
+        Scene { world, memory, maps: maps::read(ours).unwrap_or_default(), bits }
     }
 
     fn mapping(&self, addr: Addr) -> Option<&Mapping> {
@@ -83,12 +85,12 @@ impl<'a> Scene<'a> {
 
     /// See [`before`].
     fn before(&self, rip: Addr, count: usize) -> Vec<Instruction> {
-        before(|addr, len| self.memory.read_upto(addr, len), rip, count)
+        before(|addr, len| self.memory.read_upto(addr, len), self.bits, rip, count)
     }
 
     fn from(&self, rip: Addr) -> Vec<Instruction> {
         let bytes = self.memory.read_upto(rip, INSN_LEN_MAX * (AFTER + 1));
-        Decoder::with_ip(64, &bytes, rip.0, DecoderOptions::NONE).into_iter().take(AFTER + 1).collect()
+        Decoder::with_ip(self.bits, &bytes, rip.0, DecoderOptions::NONE).into_iter().take(AFTER + 1).collect()
     }
 
     /// The code around `rip`, one instruction a line.
@@ -230,7 +232,7 @@ fn other_processor(machine: &Machine) -> Option<String> {
 
 /// Instructions that end where `rip` begins, as far as they can be told: the start is sought from which the
 /// most instructions lead exactly there.
-fn before(read: impl Fn(Addr, usize) -> Vec<u8>, rip: Addr, count: usize) -> Vec<Instruction> {
+fn before(read: impl Fn(Addr, usize) -> Vec<u8>, bits: u32, rip: Addr, count: usize) -> Vec<Instruction> {
     let reach = INSN_LEN_MAX * (count + 1);
     let mut best = Vec::new();
     for back in (1..=reach).rev() {
@@ -240,7 +242,7 @@ fn before(read: impl Fn(Addr, usize) -> Vec<u8>, rip: Addr, count: usize) -> Vec
             continue;
         }
         let found: Vec<Instruction> =
-            Decoder::with_ip(64, &bytes, from.0, DecoderOptions::NONE).into_iter().collect();
+            Decoder::with_ip(bits, &bytes, from.0, DecoderOptions::NONE).into_iter().collect();
         let whole = found.iter().all(|insn| !insn.is_invalid());
         if whole && found.len() > best.len() && found.last().is_some_and(|last| last.next_ip() == rip.0) {
             best = found;

@@ -380,6 +380,13 @@ impl Registers {
         if self.is_narrow() { self.gs_base } else { self.fs_base }
     }
 
+    /// Of a task at the entry of a system call, or behind it: as it stood in front of the instruction, which
+    /// has two bytes for calls of either table.
+    #[must_use]
+    pub fn before_call(&self) -> Registers {
+        Registers { rip: self.rip.wrapping_sub(2), rax: self.orig_rax, orig_rax: u64::MAX, ..*self }
+    }
+
     /// The arguments of the call of this number, of whichever table, that is made with these registers.
     pub fn args_of(&self, nr: u64) -> [u64; 6] {
         if narrow_number(nr).is_none() {

@@ -33,9 +33,6 @@ use crate::{
 /// ERESTARTNOHAND, ERESTART_RESTARTBLOCK.
 const AGAIN: [i64; 4] = [-512, -513, -514, -516];
 
-/// The code segment of 64-bit programs.
-const CS_64: u64 = 0x33;
-
 /// More instructions than any function of a vdso executes, but for one that waits for the kernel's clock to
 /// be set.
 const STEPS_MAX: u32 = 1_000_000;
@@ -203,9 +200,9 @@ impl Found {
                 return Err(FoundError::NoProcess(pid));
             }
         }
-        let cs = self.threads.first().ok_or(FoundError::NoProcess(pid))?.stopped.regs()?.cs;
-        if cs != CS_64 {
-            return unsupported("it is a 32-bit program; bis records 64-bit ones");
+        let first = self.threads.first().ok_or(FoundError::NoProcess(pid))?;
+        if first.stopped.regs()?.is_narrow() {
+            return unsupported("it is a 32-bit program; bis records those from their beginning only");
         }
         Ok(made)
     }

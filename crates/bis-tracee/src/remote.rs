@@ -16,7 +16,7 @@ use crate::{
     error::{Result, TraceeError},
     siginfo::SigInfo,
     sys,
-    task::{self, Resume, Status, Stopped},
+    task::{self, Resume, Status, Stopped, Undisturbed},
 };
 
 /// Registers for a call made at the agent's instruction, or at any `syscall` instruction `at`.
@@ -209,14 +209,14 @@ impl<'a> Remote<'a> {
 }
 
 /// Lets a task that stands at the entry of a call, which is skipped, go on with these registers to the entry
-/// of the call that they make. Its signals wait meanwhile, as during a remote call.
+/// of the call that they make. Its signals wait meanwhile, and nothing of what it executes can fault.
 ///
 /// # Errors
 /// [`TraceeError::Died`] where the task ended meanwhile.
 pub fn go_to_call(slot: &mut Option<Stopped>, regs: &Registers) -> Result<()> {
     let mut stopped = slot.take().expect("a stopped task");
-    let (tid, sigmask) = (stopped.tid(), stopped.sigmask()?);
-    stopped.set_sigmask(BLOCKED)?;
+    let tid = stopped.tid();
+    let undisturbed = Undisturbed::begin(&mut stopped)?;
     stopped.set_regs(regs)?;
     let mut is_halted = false;
     loop {
@@ -238,7 +238,7 @@ pub fn go_to_call(slot: &mut Option<Stopped>, regs: &Registers) -> Result<()> {
             }
         }
     }
-    stopped.set_sigmask(sigmask)?;
+    drop(undisturbed);
     *slot = Some(stopped);
     if is_halted { sys::kill(tid, Signal::STOP) } else { Ok(()) }
 }

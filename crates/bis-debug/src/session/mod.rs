@@ -189,8 +189,7 @@ impl<'t> Session<'t> {
 
     /// What the registers are called, and where they are.
     pub fn target(&self) -> &Target {
-        let registers = self.registers(self.tid).map(|(registers, _)| registers);
-        self.targets.of(&registers.unwrap_or_default())
+        self.targets.of(&self.live.replica.registers(self.tid).unwrap_or_default())
     }
 
     /// The task that stopped last.

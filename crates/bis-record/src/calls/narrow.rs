@@ -8,7 +8,7 @@
 //! those are made as they are, and the table of 64-bit calls is only asked about them.
 //!
 //! Events tell the call as the program has made it, so replay, which makes no call, needs to know none of
-//! this.
+//! this, but the descriptors of thread-local storage ([`Effect::Segment`]).
 
 use std::sync::PoisonError;
 
@@ -61,6 +61,15 @@ fn view(entry: &Registers, call: &Call) -> Registers {
     Registers { orig_rax: call.nr, rdi, rsi, rdx, r10, r8, r9, ..*entry }
 }
 
+/// The 64-bit call that is asked about in a narrow one's place.
+pub fn as_wide(translated: &Translated) -> Call {
+    match translated {
+        Translated::Own(own) => own.call,
+        Translated::Thunk(thunk) => thunk.call,
+        Translated::Refused(..) | Translated::Done(_) => NO_CALL,
+    }
+}
+
 impl Domain {
     /// Does a call that stands at its entry with these registers have its number in the 32-bit table? A
     /// 64-bit program can make one, too.
@@ -72,14 +81,10 @@ impl Domain {
         entry.is_narrow() || !is_by_syscall && is_int80()
     }
 
-    /// The 64-bit call that stands for a narrow one, to ask whether it may wait.
-    pub fn narrow_as_wide(&mut self, tid: Tid, entry: &Registers) -> Call {
-        let base = self.space.scratch_mut().narrow_base(tid);
-        match narrow::translate(&made(entry), base.0, &Reader(&self.memory)) {
-            Translated::Own(own) => own.call,
-            Translated::Thunk(thunk) => thunk.call,
-            Translated::Refused(..) | Translated::Done(_) => NO_CALL,
-        }
+    /// What becomes of the narrow call that these registers make.
+    pub fn translated(&self, tid: Tid, entry: &Registers) -> Translated {
+        let room = self.space.scratch().narrow_base(tid);
+        narrow::translate(&made(entry), room.0, &Reader(&self.memory))
     }
 
     /// At the entry of a narrow call: the call that the kernel makes for it, and what it is known by here.
@@ -88,35 +93,29 @@ impl Domain {
         &mut self,
         tid: Tid,
         entry: &Registers,
+        translated: Translated,
         sums: Vec<RangeSum>,
     ) -> Result<Option<(Call, InCall)>> {
-        let made = made(entry);
-        let (base, is_there) = match self.space.scratch_mut().narrow_room(tid, ROOM_LEN) {
-            Room::At(base) => (base, true),
-            Room::Map(base, _) => (base, false),
-            Room::None => {
-                let what = "makes 32-bit calls in more threads than there is room for".into();
-                return Err(RecordError::Unsupported { tid, what });
-            }
-        };
-        let translated = narrow::translate(&made, base.0, &Reader(&self.memory));
         let narrow = |way| Narrow { outer: *entry, way };
         let (call, way) = match translated {
             Translated::Own(own) => (own.call, Way::Own(own)),
-            Translated::Thunk(thunk) if !is_there => {
-                // The call is skipped by this, and made again from its begin.
-                let Room::Map(base, len) = self.space.scratch_mut().narrow_room(tid, ROOM_LEN) else {
-                    return Err(RecordError::Bug { tid, what: format!("no room for {:?}", thunk.call) });
-                };
-                self.with_slot(tid, |domain, slot| {
-                    domain.space.scratch_mut().map_narrow(slot, tid, base, len)
-                })?;
-                self.undo(tid, entry)?;
-                return Ok(None);
-            }
-            Translated::Thunk(thunk) => (thunk.call, Way::Thunk(Box::new(thunk))),
+            Translated::Thunk(thunk) => match self.space.scratch().narrow_room(tid, ROOM_LEN) {
+                Room::At(_) => (thunk.call, Way::Thunk(Box::new(thunk))),
+                Room::Map(base, len) => {
+                    // The call is skipped by this, and made again from its begin.
+                    self.with_slot(tid, |domain, slot| {
+                        domain.space.scratch_mut().map_narrow(slot, tid, base, len)
+                    })?;
+                    self.undo(tid, entry)?;
+                    return Ok(None);
+                }
+                Room::None => {
+                    let what = "makes 32-bit calls in more threads than there is room for".into();
+                    return Err(RecordError::Unsupported { tid, what });
+                }
+            },
             Translated::Refused(errno, why) => {
-                self.note_refused(tid, made.nr, why)?;
+                self.note_refused(tid, made(entry).nr, why)?;
                 let state = InCall::narrow(view(entry, &NO_CALL), narrow(Way::NotMade), sums);
                 return self.not_made(tid, state, -i64::from(errno)).map(|()| None);
             }
@@ -128,7 +127,7 @@ impl Domain {
         let Way::Thunk(thunk) = &way else {
             return Ok(Some((call, InCall::narrow(view(entry, &call), narrow(way), sums))));
         };
-        self.memory.write(base, &thunk.content)?;
+        self.memory.write(Addr(thunk.room()), &thunk.content)?;
         let [rdi, rsi, rdx, r10, r8, r9] = call.args;
         let begin = Registers {
             rip: NARROW_SYSCALL,
@@ -192,7 +191,7 @@ impl Domain {
                 // What the call does here may have changed its result.
                 let (result, writes) = thunk.finish(outcome.regs.result(), &Reader(&self.memory));
                 // What it has written to the room, replay does not have.
-                let room = self.space.scratch_mut().narrow_base(tid);
+                let room = Addr(thunk.room());
                 outcome.writes.retain(|write| !(room..room + ROOM_LEN).contains(&write.addr));
                 let mut result = result;
                 for (addr, data) in writes {

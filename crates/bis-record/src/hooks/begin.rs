@@ -80,6 +80,10 @@ impl Domain {
         if !self.session.options.hooks {
             return Ok(());
         }
+        if self.space.bits() == 32 {
+            // They are 64-bit code, for 64-bit calls.
+            return Ok(());
+        }
         if self.session.traced.is_tracee(self.first_tid) {
             // Its tracer looks at its text, and at each of its calls.
             return Ok(());

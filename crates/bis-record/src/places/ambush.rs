@@ -123,7 +123,7 @@ impl Domain {
         let mut frames = words(regs.sp(), STACK_LEN);
         let bits = self.space.bits();
         frames.retain(|addr| is_behind_call(&self.memory, bits, *addr));
-        let begins = words(Addr(regs.fs_base), THREAD_LEN);
+        let begins = words(Addr(regs.thread_pointer()), THREAD_LEN);
         // Where to begin, the nearest first, with how much of the stack is left behind then.
         let starts = [(regs.ip(), 0)].into_iter().chain(frames.iter().copied().zip(1..));
         let starts = starts.chain(begins.into_iter().map(|addr| (addr, frames.len())));

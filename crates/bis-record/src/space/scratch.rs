@@ -102,12 +102,12 @@ impl Scratch {
     }
 
     /// Where the room for a 32-bit call of the task is, or will be.
-    pub fn narrow_base(&mut self, tid: Tid) -> Addr {
+    pub fn narrow_base(&self, tid: Tid) -> Addr {
         self.rooms.get(&tid).map_or(self.next, |(base, _)| *base)
     }
 
     /// Where the room for a 32-bit call of so many bytes is, or could be.
-    pub fn narrow_room(&mut self, tid: Tid, len: u64) -> Room {
+    pub fn narrow_room(&self, tid: Tid, len: u64) -> Room {
         match self.rooms.get(&tid) {
             Some((base, _)) => Room::At(*base),
             None if self.next + len > Addr(SCRATCH_END) => Room::None,

@@ -16,8 +16,7 @@ const RESTARTSYS: i64 = -512;
 impl Domain {
     /// Sets the task back to before its `syscall` instruction.
     pub fn undo(&mut self, tid: Tid, entry: &Registers) -> Result<()> {
-        let regs = Registers { rip: entry.rip - 2, rax: entry.orig_rax, orig_rax: u64::MAX, ..*entry };
-        self.stopped(tid)?.set_regs(&regs)?;
+        self.stopped(tid)?.set_regs(&entry.before_call())?;
         let task = self.task(tid)?;
         task.standing.go_on_midway();
         Ok(())

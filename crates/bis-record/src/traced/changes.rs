@@ -102,7 +102,7 @@ impl Domain {
     }
 
     fn end_in_front(&mut self, tid: Tid, call: InCall, entry: &Registers) -> Result<()> {
-        let regs = Registers { rip: entry.rip - 2, rax: entry.orig_rax, orig_rax: u64::MAX, ..*entry };
+        let regs = entry.before_call();
         let (nr, told) = call.told();
         let outcome = Box::new(Outcome { regs, ..Outcome::default() });
         let kind = if call.entered {

@@ -12,7 +12,7 @@ use super::{
     Held,
     books::{Change, Kind, State, Stop},
 };
-use crate::{domain::Domain, error::Result};
+use crate::{calls::as_wide, domain::Domain, error::Result};
 
 pub const EVENT_STOP: i32 = 128;
 pub(super) const SYSGOOD: i32 = 0x80;
@@ -74,7 +74,8 @@ impl Domain {
         const RESTART_SYSCALL: u64 = 219;
         let rax = |result: i64| result.cast_unsigned();
         if let Kind::Entry { nr, args, .. } = kind {
-            let call = if regs.is_narrow() { self.narrow_as_wide(tid, &regs) } else { Call { nr, args } };
+            let narrow = regs.is_narrow().then(|| as_wide(&self.translated(tid, &regs)));
+            let call = narrow.unwrap_or(Call { nr, args });
             let waits = may_block(&call);
             return Ok(if waits { Registers { rax: rax(RESTARTS_CALL), ..regs } } else { regs });
         }
@@ -115,8 +116,7 @@ impl Domain {
         next: &Registers,
         outcome: Outcome,
     ) -> Result<()> {
-        let regs = Registers { rip: next.rip - 2, rax: next.orig_rax, orig_rax: u64::MAX, ..*next };
-        let outcome = Box::new(Outcome { regs, ..outcome });
+        let outcome = Box::new(Outcome { regs: next.before_call(), ..outcome });
         self.event(tid, EventKind::Syscall { nr: entry.orig_rax, entry: *entry, outcome })?;
         self.task(tid)?.standing.describe();
         Ok(())

@@ -60,7 +60,8 @@ impl Replica<'_> {
                 continue;
             }
             let (start, end) = (wanted.addr, wanted.addr.saturating_add(wanted.len));
-            let scene = Scene::new(self.world, &self.space.memory, task.ours);
+            let of = (task.ours, task.regs()?.bits());
+            let scene = Scene::new(self.world, &self.space.memory, of);
             let range = format!("memory {start:#x}-{end:#x} ({})", scene.place(start));
             let expected = format!("{range} with checksum {:#018x}", wanted.sum);
             let found = format!("checksum {:#018x}", found.sum);
@@ -119,7 +120,7 @@ impl Replica<'_> {
     }
 
     pub(crate) fn diverged(&self, task: &Task, who: Who, mismatch: Mismatch) -> Halt {
-        let scene = Scene::new(self.world, &self.space.memory, task.ours);
+        let scene = Scene::new(self.world, &self.space.memory, (task.ours, mismatch.regs.bits()));
         let rip = mismatch.regs.rip;
         let clues = Clues {
             registers: &mismatch.registers,

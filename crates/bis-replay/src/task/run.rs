@@ -170,7 +170,8 @@ impl Task {
     fn at_call(&mut self, memory: &Memory, traps: &mut Traps, run: Run<'_>) -> Result<Next, TraceeError> {
         let stopped = self.stopped_mut()?;
         let mut regs = stopped.regs()?;
-        if traps.int80_fails && memory.read_upto(regs.ip() - 2, INT80.len()) == INT80 {
+        let may_be_int80 = traps.int80_fails && regs.rcx != regs.rip;
+        if may_be_int80 && memory.read_upto(regs.ip() - 2, INT80.len()) == INT80 {
             let rax = i64::from(-libc::ENOSYS).cast_unsigned();
             stopped.set_regs(&Registers { rax, orig_rax: u64::MAX, ..regs })?;
             return Ok(Next::On);
