@@ -9,7 +9,6 @@
 use bis_rewrite::{Conditional, Countdown, Predicate, Run, Span, countdown};
 use bis_trace::types::{Addr, PAGE, Registers};
 use bis_tracee::{Memory, TraceeError, maps, place, remote::Remote};
-use iced_x86::{Decoder, DecoderOptions};
 
 use crate::task::Task;
 
@@ -49,9 +48,6 @@ impl Counted {
     ) -> Result<Option<Counted>, TraceeError> {
         const CODE_MAX: usize = 64;
         let code = memory.read_upto(place, CODE_MAX);
-        if is_repeated(&code) {
-            return Ok(None);
-        }
         let regs = task.regs()?;
         let Some(span) = Span::begin(regs.bits(), place.0, &code) else { return Ok(None) };
         let (end, rip) = (Addr(span.end()), regs.ip());
@@ -173,35 +169,5 @@ impl Counted {
         let args = [self.pages.0, (place::CODE_PAGES + 1) * PAGE, 0, 0, 0, 0];
         remote.must("unmap the pages of a countdown", libc::SYS_munmap, args)?;
         remote.finish()
-    }
-}
-
-/// Is this a string instruction that repeats itself? A breakpoint stops a task in front of each round of one,
-/// and so does a step: each is an arrival. A countdown would be come by once.
-fn is_repeated(code: &[u8]) -> bool {
-    repeated_len(code).is_some()
-}
-
-/// The length of such an instruction; none: it is another one.
-pub(crate) fn repeated_len(code: &[u8]) -> Option<usize> {
-    let instruction = Decoder::new(64, code, DecoderOptions::NONE).decode();
-    let has_prefix = instruction.has_rep_prefix() || instruction.has_repne_prefix();
-    (instruction.is_string_instruction() && has_prefix).then_some(instruction.len())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_repeated;
-
-    #[test]
-    fn what_repeats_itself_is_known() {
-        // rep stosq; repne scasb
-        assert!(is_repeated(&[0xf3, 0x48, 0xab]));
-        assert!(is_repeated(&[0xf2, 0xae]));
-        // stosq; rep ret; movsd xmm0,[rdi]; nothing
-        assert!(!is_repeated(&[0x48, 0xab]));
-        assert!(!is_repeated(&[0xf3, 0xc3]));
-        assert!(!is_repeated(&[0xf2, 0x0f, 0x10, 0x07]));
-        assert!(!is_repeated(&[]));
     }
 }

@@ -45,10 +45,15 @@ const INT3: u8 = 0xcc;
 pub struct Traps {
     /// What the driver wants: the program's addresses.
     wanted: BTreeSet<Addr>,
+    /// Those of them at which arrivals are only counted: the driver is told of none.
+    silent: BTreeSet<Addr>,
     /// By the address of the `int3`.
     points: BTreeMap<Addr, Point>,
     /// Addresses at which the program counts by itself, in the present interval.
     counted: Vec<Counted>,
+    /// String instructions that repeat themselves, by the program's addresses, whose rounds are arrivals that
+    /// are only counted; and the arrival of which the driver is told all the same.
+    rounds: BTreeMap<Addr, Option<u64>>,
     is_armed: bool,
     watches: Vec<Piece>,
     /// The same, with no more registers than there are for them.
@@ -135,15 +140,19 @@ struct Point {
 }
 
 impl Traps {
-    /// A task stops when it is about to execute any of these addresses. Those that are new have no arrivals.
+    /// A task stops when it is about to execute any of these addresses; of those in `silent`, which are among
+    /// them, its driver is not told. Those that are new have no arrivals.
+    ///
     /// `is_at_event`: no task has run since the last event.
     pub(crate) fn set_points(
         &mut self,
         memory: &Memory,
         wanted: &BTreeSet<Addr>,
+        silent: BTreeSet<Addr>,
         is_at_event: bool,
         places: impl Fn(Addr) -> Vec<Addr>,
     ) -> Result<(), TraceeError> {
+        self.silent = silent;
         if self.wanted == *wanted {
             return Ok(());
         }
@@ -154,6 +163,7 @@ impl Traps {
         }
         self.late.retain(|addr| wanted.contains(addr));
         self.arrivals.retain(|addr, _| wanted.contains(addr));
+        self.rounds.retain(|addr, _| wanted.contains(addr));
         self.wanted = wanted.clone();
         self.place(memory, places)
     }
@@ -244,6 +254,39 @@ impl Traps {
 
     pub(crate) fn add_counted(&mut self, counted: Counted) {
         self.counted.push(counted);
+    }
+
+    /// Up to the next event, the rounds of the string instruction at this address are only counted, but for
+    /// this arrival.
+    pub(crate) fn count_rounds(&mut self, program: Addr, stop_at: Option<u64>) {
+        self.rounds.insert(program, stop_at);
+    }
+
+    /// Are they, and is that arrival still to come?
+    pub(crate) fn counts_rounds(&self, program: Addr) -> bool {
+        let is_to_come = |stop_at: u64| stop_at > self.arrivals(program);
+        self.rounds.get(&program).is_some_and(|stop_at| stop_at.is_none_or(is_to_come))
+    }
+
+    /// Each round is a stop again.
+    pub(crate) fn end_rounds(&mut self) {
+        self.rounds.clear();
+    }
+
+    /// Is an arrival at this place only counted? The program's address then, and how many arrivals later its
+    /// driver is told of one, if of any.
+    pub(crate) fn only_counts(&self, place: Addr) -> Option<(Addr, Option<u64>)> {
+        let program = self.program_at(place).filter(|_| !self.is_moment(place))?;
+        if self.silent.contains(&program) {
+            return Some((program, None));
+        }
+        let left = self.rounds.get(&program)?.map(|stop_at| stop_at.saturating_sub(self.arrivals(program)));
+        (left != Some(0)).then_some((program, left))
+    }
+
+    /// So many more arrivals, of which the last leads on.
+    pub(crate) fn add_rounds(&mut self, program: Addr, rounds: u64) {
+        *self.arrivals.entry(program).or_default() += rounds;
     }
 
     /// Nothing is counted by the program any more; what was, to be taken away.
@@ -473,6 +516,8 @@ impl Traps {
         let is_there = match place.found {
             Found::Point(at) => self.standing == Some((tid, at)),
             Found::Interrupted => self.stops_at(place.regs.ip()),
+            // It has not got beyond the instruction to which it had come.
+            Found::Fault(_) => self.last == Some((tid, place.regs.ip())),
             _ => false,
         };
         if is_there {
@@ -494,6 +539,7 @@ impl Traps {
     /// An event is done, which leaves its task there: from here on is counted.
     pub(crate) fn begin_count(&mut self, standing: Option<(Tid, Addr)>) {
         self.before = std::mem::take(&mut self.arrivals);
+        self.rounds.clear();
         self.triggers = 0;
         self.late.clear();
         self.are_watches_late = false;

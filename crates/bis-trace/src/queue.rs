@@ -295,6 +295,10 @@ impl Drain {
         let why = match error.kind() {
             io::ErrorKind::StorageFull => "the disk was full".into(),
             io::ErrorKind::FileTooLarge => "the log reached the limit of files' sizes (ulimit -f)".into(),
+            io::ErrorKind::OutOfMemory => {
+                "there was no memory to write it with: the limit (ulimit -v, or the container's) is too low"
+                    .into()
+            }
             _ => format!("the trace could not be written any further: {error}"),
         };
         let mut raw = Raw { stream: DomainId::META.0, event_count: 1, ..Raw::default() };

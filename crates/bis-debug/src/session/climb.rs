@@ -119,9 +119,8 @@ impl<'t> Session<'t> {
         also: Option<Addr>,
     ) -> Result<(), Trouble> {
         let mut points = end.arrivals();
-        points.extend(live.replica.traps().all_counts().keys());
         points.extend(also);
-        Ok(live.replica.set_points(&points)?)
+        Ok(live.replica.set_points_and_counts(&points, &live.counts())?)
     }
 
     /// Copies of a replica on its way to a position, ever closer; and the position by the name by which it is
@@ -237,7 +236,11 @@ impl<'t> Session<'t> {
                 let tid = live.replica.next_event()?.map(|event| event.tid);
                 let here = (live.replica.done().0, tid.and_then(|tid| live.replica.registers(tid).ok()));
                 wait = if last == Some(here) { wait * 2 } else { every };
+                // From the middle of what is executed in place of an instruction, a call of a hook above all,
+                // there may be no instruction up to the end, in which nearly all of the time goes by.
+                let is_within = tid.is_some_and(|tid| live.replica.is_within(tid));
                 if last.replace(here) != Some(here)
+                    && !is_within
                     && !goal.is_reached(&mut live)?
                     && !goal.is_stepping()
                     && let Some(copy) = live.replica.checkpoint(&mut live.company)?

@@ -39,6 +39,18 @@ pub(super) struct Done {
     is_passed_asked: bool,
 }
 
+impl Done {
+    /// Is one of the first so many legs not yet done?
+    pub(super) fn is_in_first(&self, legs: usize) -> bool {
+        self.leg < legs
+    }
+
+    /// The addresses whose arrivals are still to be counted on the way to a position.
+    pub(super) fn left(&self, position: &Position) -> BTreeSet<Addr> {
+        arrivals(position.legs.get(self.leg..).unwrap_or_default())
+    }
+}
+
 impl Goal<'_> {
     pub(super) fn new(position: &Position) -> Goal<'_> {
         Goal { position, done: Done::default(), stops: None }

@@ -99,6 +99,12 @@ impl<'t> Live<'t> {
     fn new(replica: Replica<'t>, company: Company<'t>, image: usize) -> Live<'t> {
         Live { replica, company, image, broken: None }
     }
+
+    /// The addresses whose arrivals were counted so far, which goes on wherever it is gone to: places are
+    /// named by them.
+    fn counts(&self) -> BTreeSet<Addr> {
+        self.replica.traps().all_counts().into_keys().collect()
+    }
 }
 
 /// See the module's text.

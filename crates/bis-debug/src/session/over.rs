@@ -139,7 +139,7 @@ impl<'t> Session<'t> {
         let begun = Instant::now();
         let Some(copy) = live.replica.checkpoint(&mut live.company)? else { return Ok(Over::None) };
         let mut rung = Rung { copy, done: goal.done, image: live.image };
-        let points = live.replica.traps().all_counts().into_keys().collect();
+        let counts = live.counts();
         Self::have_points(live, end, Some(Addr(call.to)))?;
         let mut stops = 0;
         let has_returned = loop {
@@ -164,7 +164,7 @@ impl<'t> Session<'t> {
         }
         live.replica.end_counts()?;
         goal.ask_anew();
-        live.replica.set_points(&points)?;
+        live.replica.set_points_and_counts(&end.arrivals(), &counts)?;
         Ok(Over::Returned(rung))
     }
 }

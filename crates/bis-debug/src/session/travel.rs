@@ -74,11 +74,8 @@ impl<'t> Session<'t> {
             return Err(self.not_ours(position.event));
         }
         let is_on_the_way = place.event == position.event;
-        let mut points = position.arrivals();
-        if is_on_the_way {
-            points.extend(live.replica.traps().all_counts().keys());
-        }
-        live.replica.set_points(&points)?;
+        let counts = if is_on_the_way { live.counts() } else { BTreeSet::new() };
+        live.replica.set_points_and_counts(&position.arrivals(), &counts)?;
         let event = Position::at(position.event);
         let place = if is_on_the_way { place } else { &event };
         let Some(mut goal) = Goal::from(position, live, place) else { return Err(no_way(position)) };

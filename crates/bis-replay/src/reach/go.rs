@@ -44,7 +44,26 @@ impl Replica<'_> {
             self.traps.lift(&self.space.memory, addr)?;
         }
         loop {
-            let place = self.run_to_stop(task, lifted.take(), limit)?;
+            let mut place = self.run_to_stop(task, lifted.take(), limit)?;
+            while let Found::Point(at) = place.found
+                && let Some((program, left)) = self.traps.only_counts(at)
+            {
+                let passed =
+                    if limit.step { None } else { self.pass_rounds(task, (at, program, left), limit)? };
+                let Some(passed) = passed else {
+                    lifted = Some(at);
+                    break;
+                };
+                place = passed;
+            }
+            if let Some(at) = lifted {
+                if limit.interrupt.is_some_and(Interrupt::is_asked) {
+                    task.told = Some(at);
+                    return Ok(Gone::Stopped(Stop::Interrupted));
+                }
+                self.traps.lift(&self.space.memory, at)?;
+                continue;
+            }
             let stop = match place.found {
                 Found::Point(place) => {
                     match self.traps.program_at(place).filter(|_| !self.traps.is_moment(place)) {

@@ -7,13 +7,14 @@ use bis_trace::{
     event::EventKind,
     types::{Addr, Registers, TickKind},
 };
-use bis_tracee::debug;
+use bis_tracee::{debug, ticks};
 
 use super::{Replica, is_pause};
 use crate::{
     areas::Piece,
-    counted::{self, Counted, Until},
+    counted::{Counted, Until},
     error::Halt,
+    reach::rounds,
     space::Space,
     task::{Found, Run, Task},
     traps::Traps,
@@ -26,9 +27,22 @@ impl Replica<'_> {
     /// # Errors
     /// Where the process is gone.
     pub fn set_points(&mut self, points: &BTreeSet<Addr>) -> Result<(), Halt> {
+        self.set_points_and_counts(points, &BTreeSet::new())
+    }
+
+    /// The same; and at each of `counted` that is none of `points`, arrivals are only counted.
+    ///
+    /// # Errors
+    /// Where the process is gone.
+    pub fn set_points_and_counts(
+        &mut self,
+        points: &BTreeSet<Addr>,
+        counted: &BTreeSet<Addr>,
+    ) -> Result<(), Halt> {
         let is_at_event = self.is_at_event();
         let Replica { traps, space, .. } = self;
-        Ok(traps.set_points(&space.memory, points, is_at_event, |addr| space.places(addr))?)
+        let (all, silent) = (points | counted, counted - points);
+        Ok(traps.set_points(&space.memory, &all, silent, is_at_event, |addr| space.places(addr))?)
     }
 
     /// From here to the next event, the program counts its arrivals at this address by itself; with
@@ -84,6 +98,14 @@ impl Replica<'_> {
         let Some(task) = self.tasks.get_mut(&tid).filter(|task| task.stopped.is_some()) else {
             return Ok(false);
         };
+        if rounds::len(&near).is_some() {
+            let is_counted = self.traps.counts_rounds(addr);
+            let can_be = until.condition.is_none() && !is_counted && !task.regs()?.is_narrow();
+            if can_be {
+                self.traps.count_rounds(addr, until.arrival);
+            }
+            return Ok(can_be);
+        }
         let counted = self.traps.counted().iter().map(|counted| counted.place);
         let in_the_way: Vec<Addr> = counted.chain(searched).collect();
         let counted = Counted::new(task, &self.space.memory, (addr, place), base, until, &in_the_way)?;
@@ -98,14 +120,12 @@ impl Replica<'_> {
         Ok(is_counted)
     }
 
-    /// The address behind an instruction that repeats itself, so that the program cannot count its arrivals.
-    /// None: it is another one.
+    /// The address behind an instruction that repeats itself, each round of which is an arrival. None: it is
+    /// another one.
     #[must_use]
     pub fn behind_repeated(&self, addr: Addr) -> Option<Addr> {
-        /// The longest instruction.
-        const CODE_MAX: usize = 15;
-        let len = counted::repeated_len(&self.read_program(addr, CODE_MAX))?;
-        Some(addr.saturating_add(len as u64))
+        let len = rounds::len(&self.read_program(addr, ticks::INSTRUCTION_LEN_MAX))?;
+        Some(addr.saturating_add(len))
     }
 
     /// The program counts nothing any more.
@@ -113,6 +133,7 @@ impl Replica<'_> {
     /// # Errors
     /// Where the process is gone.
     pub fn end_counts(&mut self) -> Result<(), Halt> {
+        self.traps.end_rounds();
         if self.traps.counted().is_empty() {
             return Ok(());
         }

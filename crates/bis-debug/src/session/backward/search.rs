@@ -59,6 +59,8 @@ struct Search<'e> {
     patience: Patience,
     /// Where the replica stops: the user's points, and what is needed to find the end.
     points: BTreeSet<Addr>,
+    /// Arrivals that were counted from the event on, and go on being counted.
+    counts: BTreeSet<Addr>,
     /// The arrivals by which the end is named are among the points. In front of the end's event nobody asks
     /// for them: each would be a stop.
     is_near: bool,
@@ -86,7 +88,7 @@ impl Search<'_> {
         if !self.is_near && goal.is_near(live)? {
             self.is_near = true;
             self.points.extend(self.end.arrivals());
-            live.replica.set_points(&self.points)?;
+            live.replica.set_points_and_counts(&self.points, &self.counts)?;
         }
         Ok(())
     }
@@ -131,16 +133,14 @@ impl<'t> Session<'t> {
         if is_near {
             points.extend(end.arrivals());
         }
-        // Arrivals that were counted from the event on go on being counted.
-        if from.position.event == end.event {
-            points.extend(live.replica.traps().all_counts().keys());
-        }
-        live.replica.set_points(&points)?;
+        let counts = if from.position.event == end.event { live.counts() } else { BTreeSet::new() };
+        live.replica.set_points_and_counts(&points, &counts)?;
         let at_begin = self.hit_at_begin(live, &from.position)?.filter(|hit| hit.position != *end);
         Ok(Search {
             end,
             patience,
             points,
+            counts,
             is_near,
             own: self.points.watches(),
             way: Way::new(self, live, from.position.clone()),
@@ -212,7 +212,7 @@ impl<'t> Session<'t> {
         }
         if self.caught_calls != Catch::None {
             search.points.extend(self.places(&live.replica));
-            live.replica.set_points(&search.points)?;
+            live.replica.set_points_and_counts(&search.points, &search.counts)?;
         }
         Ok(())
     }

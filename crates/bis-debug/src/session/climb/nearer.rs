@@ -141,15 +141,21 @@ impl<'t> Session<'t> {
         passed: &mut Vec<Rung<'t>>,
     ) -> Result<Nearness<'t>, Trouble> {
         let mut walk = Walk::from(rung, end, window)?;
+        let own = rung.done.left(end);
         let mut before: BTreeMap<Addr, u64> = BTreeMap::new();
         loop {
             let mut seen: BTreeMap<Addr, u64> = BTreeMap::new();
-            if self.walk_on(&mut walk, end, many, &mut seen, passed)? {
+            if self.walk_on(&mut walk, (end, &own), many, &mut seen, passed)? {
                 return Ok(walk.nearness());
             }
             let repeated = Repeated { seen: &seen, before: &before, many, is_whole: walk.is_whole };
             if let Some((nearer, left)) = self.in_last_rounds(rung, end, &repeated)? {
                 return Ok(Nearness::far(nearer, &walk.window, left));
+            }
+            // From there, what the way has counted up to there can be counted as all else.
+            let nearer = walk.gone_on.take_if(|copy| copy.done.left(end) != own);
+            if let Some(nearer) = nearer {
+                return Ok(Nearness::far(nearer, &walk.window, FAR));
             }
             for (addr, hits) in seen {
                 *before.entry(addr).or_default() += hits;
@@ -160,16 +166,15 @@ impl<'t> Session<'t> {
     }
 
     /// Makes so many steps. True: the end was there before they were over. `seen`: how often a task stood in
-    /// front of each instruction.
+    /// front of each instruction, but for those that the way itself counts (`own`).
     fn walk_on(
         &mut self,
         walk: &mut Walk<'t, '_>,
-        end: &Position,
+        (end, own): (&Position, &BTreeSet<Addr>),
         many: u64,
         seen: &mut BTreeMap<Addr, u64>,
         passed: &mut Vec<Rung<'t>>,
     ) -> Result<bool, Trouble> {
-        let own = end.arrivals();
         let mut standing = Standing::of(&mut walk.live)?;
         for _ in 0..many {
             if let Some(Standing { registers, .. }) = standing
@@ -240,9 +245,9 @@ impl<'t> Session<'t> {
 /// A rung where a replica has come to by stops at an address. The replica does not stop there any more:
 /// whoever goes on from it would be stopped each time.
 fn rung_without_point<'t>(live: &mut Live<'t>, addr: Addr, done: Done) -> Result<Option<Rung<'t>>, Trouble> {
-    let mut points: BTreeSet<Addr> = live.replica.traps().all_counts().into_keys().collect();
-    points.remove(&addr);
-    live.replica.set_points(&points)?;
+    let mut counts = live.counts();
+    counts.remove(&addr);
+    live.replica.set_points_and_counts(&BTreeSet::new(), &counts)?;
     let copy = live.replica.checkpoint(&mut live.company)?;
     Ok(copy.map(|copy| Rung { copy, done, image: live.image }))
 }

@@ -39,28 +39,33 @@ impl<'t> Session<'t> {
     /// task was about to execute what it is about to execute at the end are nearly always close.
     pub(super) fn last_rounds(&mut self, end: &Position, rungs: &mut Vec<Rung<'t>>) -> Result<(), Trouble> {
         let Some(last) = rungs.last_mut() else { return Ok(()) };
-        let (legs, has_steps) = match end.legs.as_slice() {
-            [legs @ .., Leg::Step { .. }] => (legs, true),
-            legs => (legs, false),
-        };
-        if let [before @ .., Leg::Arrive { addr, n }] = legs {
+        let last_arrivals = end.legs.iter().rposition(|leg| matches!(leg, Leg::Arrive { .. }));
+        if let Some((at, Leg::Arrive { addr, n })) = last_arrivals.map(|at| (at, &end.legs[at])) {
+            let (before, after) = (&end.legs[..at], &end.legs[at + 1..]);
             // The same loop, some rounds earlier; if they are behind the rung.
             let (mut live, goal) = last.resume(end)?;
-            let left = goal.arrived(before.len(), &mut live)?.map(|arrived| n.saturating_sub(arrived));
-            let rounds = match left {
-                Some(left) if left > 1 => Some((left / 40).clamp(1, ROUNDS_MAX)),
-                Some(_) if has_steps => Some(0),
+            let left = goal.arrived(at, &mut live)?.map(|arrived| n.saturating_sub(arrived));
+            let earlier = Position { event: end.event, legs: before.to_vec() };
+            let rounds = |rounds: u64| earlier.then(Leg::Arrive { addr: *addr, n: n - rounds });
+            let earlier = match left {
+                Some(left) if left > 1 => Some(rounds((left / 40).clamp(1, ROUNDS_MAX))),
+                Some(_) if !after.is_empty() => Some(rounds(0)),
+                // Where these arrivals are counted from: much may be in front of that.
+                Some(_) if last.done.is_in_first(at) => Some(earlier),
                 _ => None,
             };
-            if let Some(rounds) = rounds {
-                let earlier = Position { event: end.event, legs: before.to_vec() };
-                let earlier = earlier.then(Leg::Arrive { addr: *addr, n: n - rounds });
-                return self.rung_at(rungs, end, earlier);
+            let is_close = matches!(after, [] | [Leg::Step { .. }]);
+            if let Some(earlier) = earlier {
+                self.rung_at(rungs, end, earlier)?;
+                if is_close {
+                    return Ok(());
+                }
             }
-        } else if has_steps {
+        } else if let [legs @ .., Leg::Step { .. }] = end.legs.as_slice() {
             // Where the steps begin.
             return self.rung_at(rungs, end, Position { event: end.event, legs: legs.to_vec() });
         }
+        let Some(last) = rungs.last_mut() else { return Ok(()) };
         let (mut live, mut goal) = last.resume(end)?;
         Self::have_points(&mut live, end, None)?;
         while self.toward(&mut live, &mut goal, &[], &Limit::default())?.is_some() {}
@@ -99,7 +104,7 @@ impl<'t> Session<'t> {
         end: &Position,
         seen: &BTreeMap<Addr, u64>,
     ) -> Result<Option<Rung<'t>>, Trouble> {
-        let own = end.arrivals();
+        let own = from.done.left(end);
         let steps: u64 = seen.values().sum();
         if steps == 0 || steps >= STEPS_MIN {
             return Ok(None);

@@ -18,9 +18,8 @@ impl Session<'_> {
             return Ok(end);
         }
         // Points that were there stay: their arrivals go on being counted.
-        let mut points = self.places(&self.live.replica);
-        points.extend(self.live.replica.traps().all_counts().keys());
-        self.live.replica.set_points(&points)?;
+        let (points, counts) = (self.places(&self.live.replica), self.live.counts());
+        self.live.replica.set_points_and_counts(&points, &counts)?;
         let watches = self.points.watches();
         self.live.replica.set_watches(&watches)?;
         self.live.replica.acknowledge();

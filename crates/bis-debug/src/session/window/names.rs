@@ -144,9 +144,8 @@ impl<'t> Session<'t> {
         let end = if name.done_at(base).is_some() { &name } else { end };
         let is_inside = end.event == base.event;
         let mut points = if is_inside { end.arrivals() } else { BTreeSet::new() };
-        points.extend(live.replica.traps().all_counts().keys());
         points.insert(addr);
-        live.replica.set_points(&points)?;
+        live.replica.set_points_and_counts(&points, &live.counts())?;
         live.replica.set_watches(&[])?;
         let first = live.replica.traps().arrivals(addr);
         if !is_inside {
@@ -159,10 +158,19 @@ impl<'t> Session<'t> {
             }
         }
         let Some(mut goal) = Goal::from(end, &live, base) else { return Err(unknown()) };
-        if !end.arrivals().contains(&addr) {
-            live.replica.count_arrivals(addr, None)?;
+        // Steps on the way end all counts.
+        let (is_own, mut is_asked) = (end.arrivals().contains(&addr), false);
+        loop {
+            let is_reached = goal.is_reached(&mut live)?;
+            let can_be = !is_own && !is_reached && !goal.is_stepping();
+            if can_be && !is_asked {
+                live.replica.count_arrivals(addr, None)?;
+            }
+            is_asked = can_be;
+            if self.toward(&mut live, &mut goal, &[], &Limit::default())?.is_none() {
+                break;
+            }
         }
-        while self.toward(&mut live, &mut goal, &[], &Limit::default())?.is_some() {}
         // The arrival that ends the way is not in front of it.
         let next = live.replica.next_event()?.map(|event| event.tid);
         let is_at = |tid| live.replica.registers(tid).is_ok_and(|registers| registers.rip == addr.0);
