@@ -106,13 +106,12 @@ impl<'t> Session<'t> {
         {
             return Ok(Some(report));
         }
-        let is_last = self.live.replica.tasks().count() <= 1;
-        let is_there = self.live.replica.underway().is_some_and(|(_, is_there)| is_there);
+        let is_at_end = self.live.replica.is_at_end();
         let Some(event) = self.live.replica.next_event()? else {
             return Ok(Some(Report { tid: self.tid, why: Why::End(None) }));
         };
         let end = match &event.kind {
-            EventKind::TaskExit { status, .. } if is_last && is_there => *status,
+            EventKind::TaskExit { status, .. } if is_at_end => *status,
             _ => return Ok(None),
         };
         // Who comes here backwards has passed the stop in front of this end.
