@@ -15,7 +15,7 @@ use bis_trace::{
     event::DomainEntry,
     types::{Addr, EventSeq, Registers, Tid},
 };
-use bis_tracee::{Memory, Stopped, TraceeError, handover::Parked, maps, remote::Remote};
+use bis_tracee::{Memory, Stopped, TraceeError, handover::Parked, identification, maps, remote::Remote};
 
 use crate::{
     apply::{copy_process, make_thread},
@@ -266,8 +266,9 @@ impl<'t> Kept<'t> {
         let leader = slot.ok_or(TraceeError::Died(process.pid()))?;
         stopped.insert(self.leader, leader);
         let mut tasks = BTreeMap::new();
-        for (tid, mut stopped) in stopped {
+        for (tid, stopped) in stopped {
             let Some(Frozen { task, regs, xstate }) = self.tasks.get(&tid) else { continue };
+            let mut stopped = identification::set(stopped, &space.memory, regs)?;
             stopped.set_xstate(xstate)?;
             let mut task = task.thaw(stopped);
             task.set_regs(regs)?;

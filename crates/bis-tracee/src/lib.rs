@@ -21,6 +21,7 @@ pub mod found;
 pub mod frame;
 pub mod guardian;
 pub mod handover;
+pub mod identification;
 pub mod image;
 pub mod lookout;
 pub mod maps;

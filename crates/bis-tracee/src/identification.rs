@@ -1,0 +1,67 @@
+//! The identification flag (ID, bit 21 of eflags), which a tracer cannot set.
+//!
+//! Whether a program can change that flag says whether the processor knows `cpuid`; runtimes of virtual machines
+//! try it, and leave it set. It means nothing, but it is pushed with the other flags, and so gets into memory.
+//! A task inherits it from the one that has made it. Where a debugger's copy of a thread is made by another
+//! thread, the kernel keeps the flag as it is there, whatever registers are given to the copy
+//! (`FLAG_MASK` in arch/x86/kernel/ptrace.c). So the task is let execute one `popfq`.
+
+use bis_trace::types::{Addr, Registers, Signal};
+
+use crate::{
+    Memory, Result, Resume, Status, TraceeError,
+    task::{self, Stopped},
+};
+
+/// The flag.
+const ID: u64 = 1 << 21;
+
+const POPFQ: [u8; 1] = [0x9d];
+
+/// Lets a task that is to get these registers have their identification flag. Its other registers are anything
+/// after that, and its memory is as before: the instruction takes the place of the one at `regs.rip` meanwhile, and
+/// the flags that of the word at the end of the stack. Where there is no such memory, the flag stays as it is.
+///
+/// # Errors
+/// Where the task is gone.
+pub fn set(mut stopped: Stopped, memory: &Memory, regs: &Registers) -> Result<Stopped> {
+    let now = stopped.regs()?;
+    if (now.eflags ^ regs.eflags) & ID == 0 {
+        return Ok(stopped);
+    }
+    let (code, word) = (regs.ip(), Addr(regs.rsp & !7));
+    let (mut instruction, mut above) = ([0; POPFQ.len()], [0; 8]);
+    let can_be = memory.read(code, &mut instruction).is_ok()
+        && memory.read(word, &mut above).is_ok()
+        && memory.write(word, &((now.eflags & !ID) | (regs.eflags & ID)).to_le_bytes()).is_ok();
+    if !can_be {
+        return Ok(stopped);
+    }
+    if memory.write(code, &POPFQ).is_ok() {
+        stopped = execute(stopped, &Registers { rsp: word.0, ..*regs })?;
+        memory.write(code, &instruction)?;
+    }
+    memory.write(word, &above)?;
+    Ok(stopped)
+}
+
+/// Lets a task execute the instruction at which these registers stand.
+fn execute(mut stopped: Stopped, regs: &Registers) -> Result<Stopped> {
+    let tid = stopped.tid();
+    // No call is to be made again.
+    stopped.set_regs(&Registers { orig_rax: u64::MAX, ..*regs })?;
+    loop {
+        stopped = {
+            let running = stopped.resume(Resume::Step, None)?;
+            match task::wait_for(tid)? {
+                Status::Signal(Signal::TRAP) => return Ok(running.stopped()),
+                status @ (Status::Exited(_) | Status::Killed(_) | Status::Exit(_)) => {
+                    task::put_back(tid, status);
+                    return Err(TraceeError::Died(tid));
+                }
+                // A signal from outside, which nobody is to get; the instruction is still to come.
+                _ => running.stopped(),
+            }
+        };
+    }
+}
