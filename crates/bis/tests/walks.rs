@@ -796,9 +796,11 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Is the task within a call? Then it is not where a step would leave it.
+    /// Is the task within a call, or within what is executed in place of an instruction? Then it is not where
+    /// a step would leave it.
     fn is_in_call(&self, tid: Tid) -> bool {
-        self.session.replica().in_call(tid).is_some()
+        let replica = self.session.replica();
+        replica.in_call(tid).is_some() || replica.is_within(tid)
     }
 
     fn back_and_step(&mut self) -> Result<(), String> {

@@ -75,6 +75,11 @@ impl<'t> Climb<'t> {
 }
 
 impl<'t> Rung<'t> {
+    /// Does it stand behind the last event in front of a position, and nothing has run since?
+    pub(super) fn is_behind_event(&self, position: &Position) -> bool {
+        !position.legs.is_empty() && self.copy.done() == position.event && self.done == Done::default()
+    }
+
     /// A replica that goes on from here.
     pub(super) fn resume<'p>(&mut self, end: &'p Position) -> Result<(Live<'t>, Goal<'p>), Trouble> {
         let (replica, company) = self.copy.resume()?;

@@ -58,10 +58,16 @@ impl<'t> Session<'t> {
         is_enough: impl Fn(&Window<'t>) -> bool,
     ) -> Result<Option<Window<'t>>, Trouble> {
         let own_end = self.exact(end)?;
+        let mut goal = own_end.clone();
         let mut tried: Option<Mark<'t>> = None;
-        while let Some(mut climb) = self.climb(&own_end, tried.as_ref())? {
+        while let Some(mut climb) = self.climb(&goal, tried.as_ref())? {
+            if goal != own_end {
+                (climb.end, climb.steps) = (own_end.clone(), None);
+            }
+            let mut is_in_front = false;
             // From the last copy that is in front of the place, step by step.
             while let Some(rung) = climb.rungs.pop() {
+                let is_behind_event = rung.is_behind_event(&own_end);
                 let window = match climb.steps.take() {
                     Some(steps) => steps.begin_at(rung.copy, rung.image),
                     None => self.window_from(rung, climb.from.clone(), &climb.end, &own_end)?,
@@ -69,6 +75,11 @@ impl<'t> Session<'t> {
                 tracing::debug!(steps = window.len(), end = %window.end, "a window");
                 if !is_enough(&window) {
                     climb.steps_before = 0;
+                    // All that is behind the last event is the rest of an instruction that began in front of it.
+                    is_in_front = is_behind_event && goal == own_end;
+                    if is_in_front {
+                        break;
+                    }
                     continue;
                 }
                 // Who has gone one step back goes others; each window takes time.
@@ -80,8 +91,13 @@ impl<'t> Session<'t> {
                 }
                 return Ok(Some(longer.filter(is_longer).unwrap_or(window)));
             }
-            // The mark may be at the very place, by another name, or within the same instruction.
-            tried = Some(climb.from);
+            if is_in_front {
+                // The way to the event is climbed anew: what led to the place was to be near that.
+                goal = Position::at(own_end.event);
+            } else {
+                // The mark may be at the very place, by another name, or within the same instruction.
+                tried = Some(climb.from);
+            }
         }
         Ok(None)
     }
