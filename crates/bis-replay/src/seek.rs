@@ -18,7 +18,7 @@ use bis_trace::{
 };
 use bis_tracee::{
     Memory, TraceeError,
-    debug::{self, Access, Watch},
+    debug::{Access, Watch},
     maps, place,
     remote::Remote,
     siginfo::SigInfo,
@@ -113,14 +113,13 @@ pub(crate) fn text_about(pause: &Pause) -> Range<Addr> {
     pause.regs.ip().saturating_sub(len)..pause.regs.ip().saturating_add(len)
 }
 
-/// Watches that cover these at most 24 bytes, if possible without more than them.
-fn watched(range: &Range<Addr>) -> Vec<Watch> {
+/// So many watches, at most, that cover these at most 24 bytes, if possible without more than them. None: more
+/// are needed.
+fn watched(range: &Range<Addr>, room: usize) -> Option<Vec<Watch>> {
     let exact = Watch::cover(range.start, range.end - range.start, Access::Any);
-    if exact.len() <= debug::COUNT {
-        return exact;
-    }
     let words = Addr::steps(range.start - range.start.0 % 8..range.end, 8);
-    words.map(|addr| Watch { addr, len: 8, access: Access::Any }).take(debug::COUNT).collect()
+    let words = words.map(|addr| Watch { addr, len: 8, access: Access::Any }).collect();
+    [exact, words].into_iter().find(|watches: &Vec<Watch>| watches.len() <= room)
 }
 
 impl Seek {
@@ -178,15 +177,16 @@ impl Seek {
     ) -> Result<Option<Seek>, TraceeError> {
         const CODE_MAX: usize = 64;
         let start = pause.regs.rip;
-        // All debug registers are needed then.
-        if !traps.watches().is_empty() || traps.is_counted_near(Addr(start)) {
+        let Some(room) = traps.room_beside_writes().filter(|_| !traps.is_counted_near(Addr(start))) else {
             return Ok(None);
-        }
+        };
         let Some(span) = Span::begin(pause.regs.bits(), start, &traps.read(memory, Addr(start), CODE_MAX))
         else {
             tracing::debug!(task = %task.ours, start = format_args!("{start:#x}"), "no jump can be there");
             return Ok(None);
         };
+        // Whoever reads the text is to be noticed.
+        let Some(watches) = watched(&(Addr(start)..Addr(span.end())), room) else { return Ok(None) };
         // A breakpoint of the driver's is in the text that would give way. (One behind it stops the task as
         // ever.)
         if traps.has_point_in(Addr(span.start())..Addr(span.end())) {
@@ -232,7 +232,7 @@ impl Seek {
         memory.write(code, &made.code)?;
         memory.write(data, &made.data)?;
         memory.write(Addr(start), &made.patch)?;
-        task.own_watches = watched(&(Addr(start)..Addr(span.end())));
+        task.own_watches = watches;
         task.is_watched = true;
         tracing::debug!(task = %task.ours, ?span, "a jump takes the place of a breakpoint");
         task.breakpoint = Some(Breakpoint::Int3(Addr(made.hit)));

@@ -336,6 +336,15 @@ impl Traps {
         registers
     }
 
+    /// How many debug registers are left for a search that reads the program's memory. None: somebody may
+    /// watch what it reads, or guards pages.
+    pub(crate) fn room_beside_writes(&self) -> Option<usize> {
+        let is_of_writes =
+            |piece: &Piece| matches!(piece, Piece::Register(watch) if watch.access == Access::Write);
+        let are_of_writes = self.fitting.iter().all(is_of_writes);
+        debug::COUNT.checked_sub(self.fitting.len()).filter(|_| are_of_writes)
+    }
+
     /// What debug registers watch for the driver, with the numbers that it knows.
     fn in_registers(&self) -> impl Iterator<Item = (usize, &Watch)> {
         self.fitting.iter().enumerate().filter_map(|(number, piece)| match piece {

@@ -1,7 +1,10 @@
 //! How a task gets to a pause that is known by its state: the first place with the registers and the memory
 //! that were recorded.
 
-use bis_trace::{event::Pause, types::Registers};
+use bis_trace::{
+    event::Pause,
+    types::{Registers, TickKind},
+};
 use bis_tracee::place;
 
 use super::{Going, Gone, Reach, Search};
@@ -99,7 +102,10 @@ impl Replica<'_> {
             }
             *wanted.looked_at = Some(Box::new(regs));
         }
-        let Some(mut seek) = self.begin_seek(task, &mut wanted, slot.take(), !how.no_jump)? else {
+        // A source that steps needs a debug register, too.
+        let is_room = self.traps.watches().is_empty() || self.world.ticks.kind() != TickKind::Stepping;
+        let may_jump = !how.no_jump && is_room;
+        let Some(mut seek) = self.begin_seek(task, &mut wanted, slot.take(), may_jump)? else {
             host.end_pause(self.entry.domain);
             return Ok(Reach::There);
         };

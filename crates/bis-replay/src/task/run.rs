@@ -146,10 +146,11 @@ impl Task {
         // A source that steps takes the exceptions with which debug registers speak.
         if stop != Stop::Foreign && is_trap && info.is_some_and(|info| info.is_debug_exception()) {
             let triggered = self.registers.take_triggered(stopped)?;
-            let is_drivers = triggered.has_from(self.own_watches.len());
-            if is_drivers || self.is_watched && triggered.any() {
+            let own = self.own_watches.len();
+            let is_seen = self.is_watched && (0..own).any(|register| triggered.has(register));
+            if is_seen || triggered.has_from(own) {
                 self.owes_tick = stop == Stop::Tick;
-                let found = if is_drivers { Found::Watched(triggered) } else { Found::Seen };
+                let found = if is_seen { Found::Seen } else { Found::Watched(triggered) };
                 return Ok(Some(Next::at(found, stopped.regs()?)));
             }
         }
@@ -235,16 +236,17 @@ impl Task {
     ) -> Result<Option<Next>, TraceeError> {
         let triggered = self.registers.take_triggered(self.stopped()?)?;
         let is_done = run.step && !(was_at_entry && regs.rip == begin.regs.rip);
-        let is_drivers = triggered.has_from(self.own_watches.len());
+        let own = self.own_watches.len();
+        if self.is_watched && (0..own).any(|register| triggered.has(register)) {
+            return Ok(Some(Next::at(Found::Seen, *regs)));
+        }
+        let is_drivers = triggered.has_from(own);
         if is_drivers || is_done && !triggered.any() {
             if run.step {
                 correct_pushed(memory, begin, regs)?;
             }
             let found = if is_drivers { Found::Watched(triggered) } else { Found::Stepped };
             return Ok(Some(Next::at(found, *regs)));
-        }
-        if self.is_watched && triggered.any() {
-            return Ok(Some(Next::at(Found::Seen, *regs)));
         }
         // The end of a system call that was skipped is told of as of a step.
         Ok((run.step && !triggered.any()).then_some(Next::On))
