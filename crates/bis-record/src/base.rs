@@ -183,10 +183,10 @@ fn image_of(
 /// What is ours in every fresh image: the agent, and what the vdso's functions have become.
 pub fn say_ours(vdso: Option<&Vdso>, outcome: &mut Outcome) {
     let ours = outcome.ours();
-    ours.areas.push(Area { addr: AGENT_BASE, len: AGENT_LEN, kind: AreaKind::Agent });
+    ours.areas.push(Area { addr: Addr(AGENT_BASE), len: AGENT_LEN, kind: AreaKind::Agent });
     let changed = vdso.into_iter().flat_map(Vdso::changed);
     ours.diverted.extend(changed.map(|(addr, original, is_function)| Diverted {
-        addr: addr.0,
+        addr,
         original: original.to_vec(),
         is_function,
     }));

@@ -74,7 +74,7 @@ use bis_trace::{
     TraceError,
     event::{Effect, Outcome, Prot},
     ours::{Area, Diverted, Fault, Ours, Patch, RUN_BYTES_MAX},
-    types::{FileId, PAGE},
+    types::{Addr, FileId},
 };
 
 pub use answers::{Exit, HookedSite, Shown};
@@ -95,25 +95,25 @@ pub struct ProgramText {
 struct Known {
     areas: Vec<Area>,
     /// What has given way to a jump, by its start. They do not overlap.
-    patches: BTreeMap<u64, Arc<Patch>>,
+    patches: BTreeMap<Addr, Arc<Patch>>,
     /// Those whose text is gone, by start and trampoline.
-    old: BTreeMap<(u64, u64), Arc<Patch>>,
+    old: BTreeMap<(Addr, Addr), Arc<Patch>>,
     /// All, by their trampoline.
-    trampolines: BTreeMap<u64, Arc<Patch>>,
-    faults: BTreeMap<u64, Fault>,
-    guards: BTreeMap<u64, Prot>,
-    diverted: BTreeMap<u64, Arc<Diverted>>,
+    trampolines: BTreeMap<Addr, Arc<Patch>>,
+    faults: BTreeMap<Addr, Fault>,
+    guards: BTreeMap<Addr, Prot>,
+    diverted: BTreeMap<Addr, Arc<Diverted>>,
     pools: Vec<Pool>,
     /// By address. They do not overlap.
-    dense: BTreeMap<u64, Dense>,
+    dense: BTreeMap<Addr, Dense>,
     /// Text that shows a file with patches in it, by address. It stays so when the patches are overwritten.
-    mapped: BTreeMap<u64, Mapped>,
+    mapped: BTreeMap<Addr, Mapped>,
 }
 
 /// Trampolines of a dense text.
 #[derive(Clone, Debug)]
 struct Pool {
-    range: Range<u64>,
+    range: Range<Addr>,
     bias: u64,
     map: Arc<DenseMap>,
 }
@@ -121,9 +121,9 @@ struct Pool {
 /// A range of text that counts.
 #[derive(Clone, Debug)]
 struct Dense {
-    end: u64,
+    end: Addr,
     /// The address of its trampolines.
-    pool: u64,
+    pool: Addr,
     id: FileId,
     file: Arc<File>,
     offset: u64,
@@ -132,7 +132,7 @@ struct Dense {
 /// A range of text that shows the program's own with patches in it.
 #[derive(Clone, Copy, Debug)]
 struct Mapped {
-    end: u64,
+    end: Addr,
     /// The program's own file, and from where on.
     id: FileId,
     offset: u64,
@@ -148,9 +148,9 @@ pub struct Believed {
 }
 
 /// The range of whole pages that begins there.
-fn pages(addr: u64, len: u64) -> Range<u64> {
+fn pages(addr: Addr, len: u64) -> Range<Addr> {
     let end = addr.saturating_add(len);
-    addr..end.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX)
+    addr..end.checked_page_ceil().unwrap_or(Addr::MAX)
 }
 
 impl ProgramText {
@@ -194,26 +194,26 @@ impl ProgramText {
     fn effect(&mut self, effect: &Effect) {
         match *effect {
             Effect::Map { addr, len, .. } | Effect::Unmap { addr, len } => {
-                self.forget(&pages(addr.0, len));
+                self.forget(&pages(addr, len));
             }
             Effect::Remap { addr, old_len, new_addr, new_len, keep } => {
                 let (old_end, new_end) = (addr.saturating_add(old_len), new_addr.saturating_add(new_len));
                 if addr == new_addr {
-                    return self.forget(&(new_end.0..old_end.0));
+                    return self.forget(&(new_end..old_end));
                 }
-                self.forget(&(new_addr.0..new_end.0));
+                self.forget(&(new_addr..new_end));
                 if !keep {
-                    self.forget(&(addr.0..old_end.0));
+                    self.forget(&(addr..old_end));
                 }
             }
             Effect::Protect { addr, len, .. } => {
-                let range = pages(addr.0, len);
+                let range = pages(addr, len);
                 if self.known.guards.range(range.clone()).next().is_some() {
                     self.change().guards.retain(|page, _| !range.contains(page));
                 }
             }
             Effect::Advise { addr, len, advice } if DISCARDS.contains(&advice) => {
-                let range = pages(addr.0, len);
+                let range = pages(addr, len);
                 if self.known.says_anything(&range) {
                     self.change().put_back(&range);
                 }
@@ -231,7 +231,7 @@ impl ProgramText {
     }
 
     /// The range shows something else now.
-    fn forget(&mut self, range: &Range<u64>) {
+    fn forget(&mut self, range: &Range<Addr>) {
         if !range.is_empty() && self.known.says_anything(range) {
             self.change().forget(range);
         }
@@ -282,20 +282,20 @@ impl ProgramText {
             known.add_patches(&set.patches, &set.faults);
         }
         known.add_patches(&ours.patches, &ours.faults);
-        known.guards.extend(ours.guards.iter().map(|guard| (guard.page & !(PAGE - 1), guard.prot)));
+        known.guards.extend(ours.guards.iter().map(|guard| (guard.page.page_floor(), guard.prot)));
         Ok(())
     }
 }
 
 impl Known {
-    fn mapped_in(&self, range: &Range<u64>) -> impl Iterator<Item = (&u64, &Mapped)> + use<'_> {
+    fn mapped_in(&self, range: &Range<Addr>) -> impl Iterator<Item = (&Addr, &Mapped)> + use<'_> {
         let start = range.start;
         self.mapped.range(..range.end).rev().take_while(move |(_, text)| start < text.end)
     }
 
     /// This range shows no file of ours any more; around it, it goes on.
-    fn cut_mapped(&mut self, range: &Range<u64>) {
-        let touched: Vec<u64> = self.mapped_in(range).map(|(start, _)| *start).collect();
+    fn cut_mapped(&mut self, range: &Range<Addr>) {
+        let touched: Vec<Addr> = self.mapped_in(range).map(|(start, _)| *start).collect();
         for start in touched {
             let Some(text) = self.mapped.remove(&start) else { continue };
             for (from, to) in [(start, text.end.min(range.start)), (start.max(range.end), text.end)] {
@@ -308,13 +308,13 @@ impl Known {
     }
 
     /// The patches that have a byte in this range.
-    fn patches_in(&self, range: &Range<u64>) -> impl Iterator<Item = &Arc<Patch>> + use<'_> {
+    fn patches_in(&self, range: &Range<Addr>) -> impl Iterator<Item = &Arc<Patch>> + use<'_> {
         let start = range.start;
         let first = start.saturating_sub(RUN_BYTES_MAX as u64 - 1);
         self.patches.range(first..range.end).map(|(_, patch)| patch).filter(move |patch| start < patch.end())
     }
 
-    fn dense_in(&self, range: &Range<u64>) -> impl Iterator<Item = (&u64, &Dense)> + use<'_> {
+    fn dense_in(&self, range: &Range<Addr>) -> impl Iterator<Item = (&Addr, &Dense)> + use<'_> {
         let start = range.start;
         self.dense.range(..range.end).rev().take_while(move |(_, text)| start < text.end)
     }
@@ -330,7 +330,7 @@ impl Known {
         }
     }
 
-    fn says_anything(&self, range: &Range<u64>) -> bool {
+    fn says_anything(&self, range: &Range<Addr>) -> bool {
         self.patches_in(range).next().is_some()
             || self.faults.range(range.clone()).next().is_some()
             || self.guards.range(range.clone()).next().is_some()
@@ -340,7 +340,7 @@ impl Known {
     }
 
     /// The range shows something else now.
-    fn forget(&mut self, range: &Range<u64>) {
+    fn forget(&mut self, range: &Range<Addr>) {
         self.put_back(range);
         self.cut_dense(range);
         self.cut_mapped(range);
@@ -349,21 +349,21 @@ impl Known {
     }
 
     /// There are no patches and faults in this range any more. Tasks may stand in the trampolines.
-    fn put_back(&mut self, range: &Range<u64>) {
+    fn put_back(&mut self, range: &Range<Addr>) {
         let gone: Vec<Arc<Patch>> = self.patches_in(range).cloned().collect();
         for patch in gone {
             self.patches.remove(&patch.start);
             self.old.insert((patch.start, patch.trampoline), patch);
         }
-        let faults: Vec<u64> = self.faults.range(range.clone()).map(|(site, _)| *site).collect();
+        let faults: Vec<Addr> = self.faults.range(range.clone()).map(|(site, _)| *site).collect();
         for site in faults {
             self.faults.remove(&site);
         }
     }
 
     /// No text counts in this range any more; around it, it goes on.
-    fn cut_dense(&mut self, range: &Range<u64>) {
-        let touched: Vec<u64> = self.dense_in(range).map(|(start, _)| *start).collect();
+    fn cut_dense(&mut self, range: &Range<Addr>) {
+        let touched: Vec<Addr> = self.dense_in(range).map(|(start, _)| *start).collect();
         for start in touched {
             let Some(text) = self.dense.remove(&start) else { continue };
             for (from, to) in [(start, text.end.min(range.start)), (start.max(range.end), text.end)] {

@@ -230,8 +230,7 @@ impl Space {
 
     /// Where breakpoints catch a task that is about to execute the program's instruction at this address.
     pub(crate) fn places(&self, addr: Addr) -> Vec<Addr> {
-        let places = |text: &ProgramText| text.places(addr.0).into_iter().map(Addr).collect();
-        self.text.as_ref().map_or_else(|| vec![addr], places)
+        self.text.as_ref().map_or_else(|| vec![addr], |text| text.places(addr))
     }
 
     /// Bytes of the log that the hooks have consumed.

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use crate::{
     event::{Insn, Prot},
-    types::FileId,
+    types::{Addr, FileId},
 };
 
 /// What an outcome changes, in the order in which it applies; all of it after the outcome's effects and
@@ -27,7 +27,7 @@ use crate::{
 pub struct Ours {
     /// Ranges (address, length in bytes) of text that hold the program's own bytes again. Patches, faults and
     /// dense text in them are no more. A dense text goes on around the range.
-    pub own: Vec<(u64, u64)>,
+    pub own: Vec<(Addr, u64)>,
     /// Memory that the program does not have.
     pub areas: Vec<Area>,
     /// Functions of the vdso that have given way to others.
@@ -67,7 +67,7 @@ impl Ours {
 /// Memory that the program does not have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Area {
-    pub addr: u64,
+    pub addr: Addr,
     /// Bytes.
     pub len: u64,
     pub kind: AreaKind,
@@ -88,7 +88,7 @@ pub enum AreaKind {
 /// A part of the vdso that holds other bytes than the kernel has put there.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diverted {
-    pub addr: u64,
+    pub addr: Addr,
     /// The kernel's own bytes, not empty.
     pub original: Vec<u8>,
     /// A function begins here, and what has taken its place returns to its caller. Else nobody comes here.
@@ -99,7 +99,7 @@ pub struct Diverted {
 /// program's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pool {
-    pub addr: u64,
+    pub addr: Addr,
     /// Bytes.
     pub len: u64,
     /// What is added to the file's own addresses where the text is loaded.
@@ -111,11 +111,11 @@ pub struct Pool {
 /// A range of text that shows a dense text in place of the program's own file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DenseText {
-    pub addr: u64,
+    pub addr: Addr,
     /// Bytes.
     pub len: u64,
     /// The address of its trampolines.
-    pub pool: u64,
+    pub pool: Addr,
     /// The program's own text: this kept file from `offset`. Behind the file's end are zeros.
     pub file: FileId,
     pub offset: u64,
@@ -125,7 +125,7 @@ pub struct DenseText {
 /// processes that map the same text are patched by one mapping, and what their patches are is kept once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PatchedText {
-    pub addr: u64,
+    pub addr: Addr,
     /// Bytes.
     pub len: u64,
     /// The program's own text: this kept file from `offset`.
@@ -150,10 +150,10 @@ pub const RUN_BYTES_MAX: usize = 32;
 /// which that leads. The offsets are in bytes: in the run from `start`, in the trampoline from `trampoline`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Patch {
-    pub start: u64,
+    pub start: Addr,
     /// What was there, 1..=[`RUN_BYTES_MAX`] bytes.
     pub original: Vec<u8>,
-    pub trampoline: u64,
+    pub trampoline: Addr,
     /// Bytes of the trampoline.
     pub trampoline_len: u8,
     /// Offset in the run: the instruction that the patch is about.
@@ -166,28 +166,28 @@ pub struct Patch {
     pub moved: Vec<[u8; 2]>,
     /// For `xbegin`, and only then: where the program goes on. The last copy leads there, not to the run's
     /// end.
-    pub abort: Option<u64>,
+    pub abort: Option<Addr>,
 }
 
 impl Patch {
     /// Address just after the run.
-    pub fn end(&self) -> u64 {
+    pub fn end(&self) -> Addr {
         self.start.saturating_add(self.original.len() as u64)
     }
 
     /// Address just after the trampoline.
-    pub fn trampoline_end(&self) -> u64 {
+    pub fn trampoline_end(&self) -> Addr {
         self.trampoline.saturating_add(self.trampoline_len.into())
     }
 
     /// Address of the instruction that the patch is about.
-    pub fn site(&self) -> u64 {
+    pub fn site(&self) -> Addr {
         self.start.wrapping_add(self.site.into())
     }
 
     /// (address of an instruction of the program, address of its copy), in order. The last one is where the
     /// trampoline leads back to, and the jump that does.
-    pub fn places(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> + '_ {
+    pub fn places(&self) -> impl DoubleEndedIterator<Item = (Addr, Addr)> + '_ {
         let len = self.original.len();
         self.moved.iter().map(move |[from, to]| {
             let abort = self.abort.filter(|_| usize::from(*from) >= len);
@@ -198,14 +198,14 @@ impl Patch {
 
     /// The address of the copy after the site's: where the hook continues the program, and what the hook is
     /// entered with.
-    pub fn done(&self) -> Option<u64> {
+    pub fn done(&self) -> Option<Addr> {
         let next = self.moved.iter().find(|[from, _]| *from > self.site)?;
         Some(self.trampoline.wrapping_add(next[1].into()))
     }
 
     /// The address of the trampoline's own copy of the site's instruction, which ends at [`Patch::done`]; a
     /// system call is traced there. None for `xbegin`, which has no copy.
-    pub fn traced(&self) -> Option<u64> {
+    pub fn traced(&self) -> Option<Addr> {
         let next = self.moved.iter().find(|[from, _]| *from > self.site)?;
         let done = self.trampoline.wrapping_add(next[1].into());
         (self.insn != Some(Insn::Xbegin)).then(|| done.wrapping_sub((next[0] - self.site).into()))
@@ -215,7 +215,7 @@ impl Patch {
 /// An instruction that has given way to one of its length that faults.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fault {
-    pub site: u64,
+    pub site: Addr,
     pub insn: Insn,
     /// What was there, 1..=15 bytes.
     pub original: Vec<u8>,
@@ -225,7 +225,7 @@ pub struct Fault {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Guard {
     /// Address of the page.
-    pub page: u64,
+    pub page: Addr,
     /// The protection that the program believes it has.
     pub prot: Prot,
 }

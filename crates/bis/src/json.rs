@@ -10,7 +10,7 @@ use bis_trace::{
         SignalPoint, TaskEnd, Turn,
     },
     ours::{Area, AreaKind, DenseText, Diverted, Fault, Guard, Ours, Patch, PatchedText, Pool},
-    types::{REGISTER_NAMES, Registers, Tid},
+    types::{Addr, REGISTER_NAMES, Registers, Tid},
 };
 use serde_json::{Map, Value, json};
 
@@ -70,30 +70,30 @@ fn ours(ours: &Ours) -> Value {
             AreaKind::HookState => "hook_state",
             AreaKind::Arena => "arena",
         };
-        json!({"kind": kind, "addr": address(area.addr), "len": area.len})
+        json!({"kind": kind, "addr": address(area.addr.0), "len": area.len})
     };
-    let own = |(addr, len): &(u64, u64)| json!({"addr": address(*addr), "len": len});
+    let own = |(addr, len): &(Addr, u64)| json!({"addr": address(addr.0), "len": len});
     let diverted = |part: &Diverted| {
         let original = hex(&part.original);
-        json!({"addr": address(part.addr), "original": original, "is_function": part.is_function})
+        json!({"addr": address(part.addr.0), "original": original, "is_function": part.is_function})
     };
     let pool = |pool: &Pool| {
         let Pool { addr, len, bias, map } = *pool;
-        json!({"addr": address(addr), "len": len, "bias": address(bias), "map": map.0})
+        json!({"addr": address(addr.0), "len": len, "bias": address(bias), "map": map.0})
     };
     let dense = |text: &DenseText| {
         let DenseText { addr, len, pool, file, offset } = *text;
-        json!({"addr": address(addr), "len": len, "pool": address(pool), "file": file.0, "offset": offset})
+        json!({"addr": address(addr.0), "len": len, "pool": address(pool.0), "file": file.0, "offset": offset})
     };
     let patched = |text: &PatchedText| {
         let PatchedText { addr, len, file, offset, set, at } = *text;
-        json!({"addr": address(addr), "len": len, "file": file.0, "offset": offset, "set": set.0, "at": at})
+        json!({"addr": address(addr.0), "len": len, "file": file.0, "offset": offset, "set": set.0, "at": at})
     };
     let fault = |fault: &Fault| {
         let original = hex(&fault.original);
-        json!({"site": address(fault.site), "insn": instruction(fault.insn), "original": original})
+        json!({"site": address(fault.site.0), "insn": instruction(fault.insn), "original": original})
     };
-    let guard = |guard: &Guard| json!({"page": address(guard.page), "prot": guard.prot});
+    let guard = |guard: &Guard| json!({"page": address(guard.page.0), "prot": guard.prot});
     json!({
         "own": ours.own.iter().map(own).collect::<Value>(),
         "areas": ours.areas.iter().map(area).collect::<Value>(),
@@ -108,13 +108,13 @@ fn ours(ours: &Ours) -> Value {
 }
 
 fn patch(patch: &Patch) -> Value {
-    let place = |(from, to)| json!([address(from), address(to)]);
+    let place = |(from, to): (Addr, Addr)| json!([address(from.0), address(to.0)]);
     json!({
-        "start": address(patch.start),
+        "start": address(patch.start.0),
         "original": hex(&patch.original),
-        "trampoline": address(patch.trampoline),
+        "trampoline": address(patch.trampoline.0),
         "trampoline_len": patch.trampoline_len,
-        "site": address(patch.site()),
+        "site": address(patch.site().0),
         "insn": patch.insn.map_or("syscall", instruction),
         "places": patch.places().map(place).collect::<Value>(),
     })

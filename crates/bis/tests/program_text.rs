@@ -435,7 +435,7 @@ impl Walk<'_> {
 
     fn apply(&mut self, outcome: &Outcome, space: &mut Space) -> Result<(), Failed> {
         let ours = outcome.ours.as_deref();
-        let is_mapped_by_us = |ours: &Ours, addr: u64| {
+        let is_mapped_by_us = |ours: &Ours, addr: Addr| {
             ours.dense.iter().any(|text| text.addr == addr)
                 || ours.patched.iter().any(|text| text.addr == addr)
         };
@@ -443,8 +443,8 @@ impl Walk<'_> {
             let Effect::Map { addr, backing: Backing::File { file, .. }, .. } = map else { return false };
             // The first mapping there is the program's own.
             let is_set =
-                |ours: &Ours| ours.patched.iter().all(|text| text.addr != addr.0 || text.set == *file);
-            ours.is_some_and(|ours| is_mapped_by_us(ours, addr.0) && is_set(ours))
+                |ours: &Ours| ours.patched.iter().all(|text| text.addr != *addr || text.set == *file);
+            ours.is_some_and(|ours| is_mapped_by_us(ours, *addr) && is_set(ours))
         };
         for effect in &outcome.effects {
             match *effect {
@@ -512,7 +512,7 @@ impl Walk<'_> {
     /// All text has the bytes that the program's files have, and all that has moved is the same elsewhere.
     fn check(&mut self, space: &Space) -> Result<(), Failed> {
         let own: Vec<(u64, Mapping)> = space.believed.part(0, u64::MAX);
-        let guards: Vec<u64> = space.text.guards().map(|(page, _)| page).collect();
+        let guards: Vec<u64> = space.text.guards().map(|(page, _)| page.0).collect();
         for (start, mapping) in own {
             let Some((file, offset)) = mapping.file else { continue };
             let is_guarded = guards.iter().any(|page| (start..mapping.end).contains(page));
@@ -588,7 +588,7 @@ impl Walk<'_> {
 
     fn check_copies(&mut self, space: &Space) -> Result<(), Failed> {
         let text = &space.text;
-        let copies: Vec<(u64, u64)> = text.copies().collect();
+        let copies: Vec<(u64, u64)> = text.copies().map(|(addr, copy)| (addr.0, copy.0)).collect();
         // Read in one piece: there are tens of thousands.
         let mut ranges = HashMap::new();
         for range in text.ours() {
@@ -618,7 +618,7 @@ impl Walk<'_> {
             let Some((start, (plain, shown))) = texts.range(..=addr).next_back() else { continue };
             let at = usize::try_from(addr - start)?;
             let (Some(own), Some(moved)) = (shown.get(at..), at_copy(copy)) else { continue };
-            let places = text.places(addr);
+            let places: Vec<u64> = text.places(Addr(addr)).iter().map(|place| place.0).collect();
             if !places.contains(&copy) {
                 return Err(wrong(&format!("its places are {places:x?}")).into());
             }

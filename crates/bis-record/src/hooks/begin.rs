@@ -132,7 +132,11 @@ impl Domain {
             (hooks::TEXT_BASE, text_len, AreaKind::Hooks),
             (hooks::AREA_BASE, hooks::AREA_LEN, AreaKind::HookState),
         ];
-        outcome.ours().areas.extend(areas.map(|(addr, len, kind)| ours::Area { addr, len, kind }));
+        outcome.ours().areas.extend(areas.map(|(addr, len, kind)| ours::Area {
+            addr: Addr(addr),
+            len,
+            kind,
+        }));
         outcome.writes.push(MemWrite {
             addr: Addr(hooks::AREA_BASE),
             data: Area::replay_state(session.ticks.counts_branches()),

@@ -96,7 +96,7 @@ impl Domain {
         let mut data = vec![NOP; len];
         data[0] = HLT;
         batch.sites.push(MemWrite { addr: Addr(site), data });
-        batch.faults.push(Fault { site, insn, original: bytes[..len].to_vec() });
+        batch.faults.push(Fault { site: Addr(site), insn, original: bytes[..len].to_vec() });
         self.space.patches_mut().add_fault(site, insn, bytes[..len].to_vec());
         true
     }

@@ -33,7 +33,7 @@ impl Domain {
         let taken = sites.into_iter().flat_map(|site| self.space.patches_mut().take_faults(site..site + 1));
         for (site, original) in taken.collect::<Vec<_>>() {
             self.memory.write(Addr(site), &original)?;
-            outcome.ours().own.push((site, original.len() as u64));
+            outcome.ours().own.push((Addr(site), original.len() as u64));
             outcome.writes.push(MemWrite { addr: Addr(site), data: original });
         }
         let patches = self.space.patches().within(0, u64::MAX);
@@ -108,7 +108,7 @@ impl Domain {
             return false;
         }
         batch.sites.push(MemWrite { addr: Addr(site), data: fault.to_vec() });
-        batch.faults.push(Fault { site, insn, original: original.clone() });
+        batch.faults.push(Fault { site: Addr(site), insn, original: original.clone() });
         self.space.patches_mut().add_fault(site, insn, original);
         true
     }

@@ -222,10 +222,11 @@ impl Domain {
         }
         if is_new {
             let (addr, len, bias) = (pool.start, pool.end - pool.start, pool.bias);
-            outcome.ours().pools.push(ours::Pool { addr, len, bias, map: pool.file.kept.1 });
+            outcome.ours().pools.push(ours::Pool { addr: Addr(addr), len, bias, map: pool.file.kept.1 });
         }
         let (addr, len, offset) = (range.start, range.end - range.start, range.offset);
-        let text = ours::DenseText { addr, len, pool: pool.start, file: range.kept, offset };
+        let text =
+            ours::DenseText { addr: Addr(addr), len, pool: Addr(pool.start), file: range.kept, offset };
         outcome.ours().dense.push(text);
         self.space.patches_mut().retire(range.start, range.end);
         self.space.patches_mut().forget_shown(range.start, range.end);
@@ -275,7 +276,7 @@ impl Domain {
             let (from, to) = (text.start.max(start.0) & !(PAGE - 1), text.end.min(end.0));
             let data = text.file.shown(text.offset + (from - text.start), to - from);
             self.memory.write(Addr(from), &data)?;
-            outcome.ours().own.push((from, to - from));
+            outcome.ours().own.push((Addr(from), to - from));
             outcome.writes.push(MemWrite { addr: Addr(from), data });
         }
         self.space.patches_mut().dense.forget(start.0, end.0);

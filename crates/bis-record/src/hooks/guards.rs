@@ -59,7 +59,7 @@ impl Domain {
         for page in pages {
             self.protect(tid, page, GUARDED)?;
             outcome.effects.push(Effect::Protect { addr: page, len: PAGE, prot: GUARDED });
-            outcome.ours().guards.push(Guard { page: page.0, prot: READ_EXEC });
+            outcome.ours().guards.push(Guard { page, prot: READ_EXEC });
             self.space.patches_mut().guards.insert(page);
         }
         Ok(true)

@@ -245,12 +245,12 @@ impl Domain {
         }
         for (addr, data) in faults {
             self.memory.write(Addr(addr), &data)?;
-            outcome.ours().own.push((addr, data.len() as u64));
+            outcome.ours().own.push((Addr(addr), data.len() as u64));
             outcome.writes.push(MemWrite { addr: Addr(addr), data });
         }
         for patch in &patches {
             self.memory.write(Addr(patch.start), &patch.original)?;
-            outcome.ours().own.push((patch.start, patch.end - patch.start));
+            outcome.ours().own.push((Addr(patch.start), patch.end - patch.start));
             outcome.writes.push(MemWrite { addr: Addr(patch.start), data: patch.original.clone() });
         }
         if !patches.is_empty() {
@@ -444,7 +444,7 @@ impl Domain {
             prot,
             backing: Backing::Anonymous,
         });
-        let area = ours::Area { addr: start, len: ARENA_LEN, kind: AreaKind::Arena };
+        let area = ours::Area { addr: Addr(start), len: ARENA_LEN, kind: AreaKind::Arena };
         outcome.ours().areas.push(area);
         let arena = Arena::new(start);
         let data = Arena::slots();

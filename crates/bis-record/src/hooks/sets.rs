@@ -217,7 +217,7 @@ impl Domain {
             outcome.effects.push(Effect::Map { addr: Addr(addr), len, prot: READ_EXEC, backing });
         }
         outcome.ours().patched.push(ours::PatchedText {
-            addr: range.start,
+            addr: Addr(range.start),
             len: *text_len,
             file: range.kept,
             offset: range.offset,
@@ -246,7 +246,7 @@ impl Domain {
             let (from, to) = (text.start.max(range.0.0), text.end.min(range.1.0));
             let data = text.file.shown(text.offset + (from - text.start), to - from);
             self.memory.write(Addr(from), &data)?;
-            outcome.ours().own.push((from, to - from));
+            outcome.ours().own.push((Addr(from), to - from));
             outcome.writes.push(MemWrite { addr: Addr(from), data });
             self.space.patches_mut().retire(from, to);
         }

@@ -35,7 +35,7 @@ impl PatchSet {
         let (mut runs, mut by_place) = (patches.to_vec(), patches.to_vec());
         runs.sort_unstable_by_key(|patch| patch.start);
         by_place.sort_unstable_by_key(|patch| patch.place.0);
-        let faults = faults.iter().map(|fault| (fault.site, (fault.insn, fault.original.clone())));
+        let faults = faults.iter().map(|fault| (fault.site.0, (fault.insn, fault.original.clone())));
         PatchSet { start: text.start, end: text.end, runs, by_place, faults: faults.collect() }
     }
 

@@ -130,14 +130,14 @@ impl Patch {
             Some([within(original(*addr, *copy), self.start)?, within(*copy, self.place.0)?])
         };
         let said = ours::Patch {
-            start: self.start,
+            start: Addr(self.start),
             original: self.original.clone(),
-            trampoline: self.place.0,
+            trampoline: Addr(self.place.0),
             trampoline_len: within(self.place.1, self.place.0)?,
             site: within(self.site, self.start)?,
             insn: instruction_of(self.kind),
             moved: self.trampoline.places.iter().map(place).collect::<Option<_>>()?,
-            abort: self.trampoline.abort,
+            abort: self.trampoline.abort.map(Addr),
         };
         self.said = Some(Arc::new(said));
         Some(self)
@@ -558,7 +558,7 @@ mod tests {
     /// Three patches and a fault.
     fn patched() -> (Vec<Arc<Patch>>, ours::Fault) {
         let patches = (0..3).map(|n| patch(TEXT + 0x100 + 0x1000 * n, ARENA + 32 * n)).collect();
-        (patches, ours::Fault { site: TEXT + 0x200, insn: Insn::Rdtsc, original: vec![0x0f, 0x31] })
+        (patches, ours::Fault { site: Addr(TEXT + 0x200), insn: Insn::Rdtsc, original: vec![0x0f, 0x31] })
     }
 
     /// What all questions are answered, at all places.
@@ -586,7 +586,7 @@ mod tests {
         let (all, fault) = patched();
         let (mut single, mut set) = (Patches::default(), Patches::default());
         all.iter().for_each(|patch| single.add(Arc::clone(patch)));
-        single.add_fault(fault.site, fault.insn, fault.original.clone());
+        single.add_fault(fault.site.0, fault.insn, fault.original.clone());
         set.sets.push(Arc::new(PatchSet::new(TEXT..TEXT + 0x3000, &all, &[fault])));
         assert_eq!(answers(&set), answers(&single));
         assert_eq!(set.enter(TEXT + 0x103), ARENA + 3);

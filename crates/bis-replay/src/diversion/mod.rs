@@ -96,13 +96,13 @@ impl<'t> Replica<'t> {
     fn put_text_back(&mut self) -> Result<(), Halt> {
         let Some(text) = self.space.text.take() else { return Ok(()) };
         for (addr, bytes) in text.originals()? {
-            self.space.memory.write(Addr(addr), &bytes)?;
+            self.space.memory.write(addr, &bytes)?;
         }
         let task = self.tasks.values_mut().find(|task| task.stopped.is_some());
         let task = task.ok_or(TraceeError::Died(self.process.pid()))?;
         let mut remote = Remote::new(&mut task.stopped)?;
         for (page, prot) in text.guards() {
-            let args = [page, PAGE, prot.into(), 0, 0, 0];
+            let args = [page.0, PAGE, prot.into(), 0, 0, 0];
             remote.must("let text be executed", libc::SYS_mprotect, args)?;
         }
         remote.finish()?;

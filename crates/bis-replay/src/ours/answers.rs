@@ -1,4 +1,5 @@
-//! The questions that a debugger asks about the program's text, and the answers.
+//! The questions that a debugger asks about the program's text, and the answers. Both have addresses as
+//! numbers, which registers and breakpoints are; what is known has them as [`Addr`].
 
 use std::{ops::Range, os::unix::fs::FileExt, sync::Arc};
 
@@ -7,7 +8,7 @@ use bis_rewrite::Place;
 use bis_trace::{
     event::{Insn, Prot},
     ours::{Diverted, Patch, RUN_BYTES_MAX},
-    types::Registers,
+    types::{Addr, Registers},
 };
 use bis_tracee::cpu::instruction_of;
 
@@ -57,13 +58,12 @@ pub struct HookedSite {
 impl ProgramText {
     /// Memory that the program does not have, in no order.
     pub fn ours(&self) -> impl Iterator<Item = Range<u64>> + '_ {
-        let areas = self.known.areas.iter().map(|area| area.addr..area.addr.saturating_add(area.len));
-        areas.chain(self.known.pools.iter().map(|pool| pool.range.clone()))
+        self.known.ours().map(|range| range.start.0..range.end.0)
     }
 
     /// Is this an address that the program does not have?
     pub fn is_ours(&self, addr: u64) -> bool {
-        self.ours().any(|range| range.contains(&addr))
+        self.known.is_ours(Addr(addr))
     }
 
     /// Text that shows another file than the program believes, in the order of addresses.
@@ -72,11 +72,16 @@ impl ProgramText {
         let mapped = self.known.mapped.iter().map(|(start, text)| (*start..text.end, text.id, text.offset));
         let mut all: Vec<_> = dense.chain(mapped).collect();
         all.sort_by_key(|(range, ..)| range.start);
-        all.into_iter().map(|(range, file, offset)| Believed { range, file, offset })
+        let believed = |(range, file, offset): (Range<Addr>, _, _)| Believed {
+            range: range.start.0..range.end.0,
+            file,
+            offset,
+        };
+        all.into_iter().map(believed)
     }
 
     /// The pages that have another protection than the program believes, with the one that it does.
-    pub fn guards(&self) -> impl Iterator<Item = (u64, Prot)> + '_ {
+    pub fn guards(&self) -> impl Iterator<Item = (Addr, Prot)> + '_ {
         self.known.guards.iter().map(|(page, prot)| (*page, *prot))
     }
 
@@ -85,6 +90,7 @@ impl ProgramText {
     /// # Errors
     /// Where the program's own file in the trace cannot be read.
     pub fn show(&self, addr: u64, bytes: &mut [u8]) -> Result<(), TextError> {
+        let addr = Addr(addr);
         let range = addr..addr.saturating_add(bytes.len() as u64);
         for (start, text) in self.known.dense_in(&range) {
             let (from, to) = (range.start.max(*start), range.end.min(text.end));
@@ -108,17 +114,17 @@ impl ProgramText {
 
     /// Where a task stands that has this program counter.
     pub fn original(&self, pc: u64) -> Shown {
-        let known = &*self.known;
+        let (known, pc) = (&*self.known, Addr(pc));
         if let Some(patch) = known.trampoline_at(pc) {
             return known.in_trampoline(patch, pc);
         }
         if let Some(pool) = known.pool_at(pc) {
             return in_pool(pool, pc);
         }
-        if (hooks::TEXT_BASE..hooks::TABLE_BASE).contains(&pc) {
-            return if self.is_ours(pc) { Shown::Hook } else { Shown::Program { addr: pc } };
+        if (hooks::TEXT_BASE..hooks::TABLE_BASE).contains(&pc.0) {
+            return if known.is_ours(pc) { Shown::Hook } else { program(pc) };
         }
-        if self.is_ours(pc) {
+        if known.is_ours(pc) {
             return Shown::Nowhere;
         }
         known.in_program(pc)
@@ -163,47 +169,47 @@ impl ProgramText {
     /// The site whose hook, entered, has `done` as the address where to continue the program: in rcx at
     /// [`hooks::ENTER`], [`hooks::CLOCK`] and [`hooks::CHANCE`], in rdx at the others.
     pub fn hooked_site(&self, done: u64) -> Option<HookedSite> {
-        let known = &*self.known;
-        if let Some(pool) = known.pool_at(done) {
+        let (known, at) = (&*self.known, Addr(done));
+        if let Some(pool) = known.pool_at(at) {
             let site = pool.map.site_of(pool.bias, done)?;
             let addr = site.site.wrapping_add(pool.bias);
             return Some(HookedSite { addr, insn: instruction_of(site.kind), done });
         }
-        let patch = known.trampoline_at(done).filter(|patch| patch.done() == Some(done))?;
+        let patch = known.trampoline_at(at).filter(|patch| patch.done() == Some(at))?;
         let addr = known.diverted_at(patch.site()).map_or(patch.site(), |function| function.addr);
-        Some(HookedSite { addr, insn: patch.insn, done })
+        Some(HookedSite { addr: addr.0, insn: patch.insn, done })
     }
 
     /// Where a jump of ours leads that is at `pc`. The task is shown at an instruction of the program
     /// ([`Shown::Program`]) which lies elsewhere; to execute the jump executes nothing of the program.
     pub fn leads_to(&self, pc: u64) -> Option<u64> {
-        let known = &*self.known;
+        let (known, pc) = (&*self.known, Addr(pc));
         if let Some(patch) = known.patches.get(&pc) {
             return known
                 .diverted_at(pc)
                 .is_none()
                 .then(|| patch.places().next())
                 .flatten()
-                .map(|(_, at)| at);
+                .map(|(_, at)| at.0);
         }
         if let Some(patch) = known.trampoline_at(pc) {
             let (original, at) = patch.places().next_back()?;
-            return (at == pc && known.diverted_at(original).is_none()).then_some(original);
+            return (at == pc && known.diverted_at(original).is_none()).then_some(original.0);
         }
         if let Some(pool) = known.pool_at(pc) {
             return match in_pool(pool, pc) {
-                Shown::Program { addr } if pool.map.copy_of(pool.bias, pc).is_none() => Some(addr),
+                Shown::Program { addr } if pool.original_of_copy(pc).is_none() => Some(addr),
                 _ => None,
             };
         }
-        known.dense_copy(pc)
+        known.dense_copy(pc).map(|at| at.0)
     }
 
     /// Where breakpoints catch a task that is about to execute the program's instruction at `addr`: each
     /// arrival passes exactly one of these. Empty where nobody arrives. The module's essay says why.
-    pub fn places(&self, addr: u64) -> Vec<u64> {
+    pub fn places(&self, addr: Addr) -> Vec<Addr> {
         let known = &*self.known;
-        if self.is_ours(addr) {
+        if known.is_ours(addr) {
             return Vec::new();
         }
         if let Some(function) = known.diverted_at(addr) {
@@ -220,10 +226,11 @@ impl ProgramText {
             None => {}
         }
         // Tasks may be in trampolines to which nothing leads any more.
-        let in_pools = known.pools.iter().filter_map(|pool| pool.map.enter(pool.bias, addr));
+        let in_pools = known.pools.iter().filter_map(|pool| pool.copy_of(addr));
         places.extend(in_pools);
         let first = addr.saturating_sub(RUN_BYTES_MAX as u64 - 1);
-        let old = known.old.range((first, 0)..=(addr, u64::MAX)).filter_map(|(_, patch)| copy(patch));
+        let old =
+            known.old.range((first, Addr::NULL)..=(addr, Addr::MAX)).filter_map(|(_, patch)| copy(patch));
         places.extend(old);
         places
     }
@@ -233,7 +240,7 @@ impl ProgramText {
     pub fn hooked_sites(&self) -> impl Iterator<Item = u64> + '_ {
         let patches = self.known.trampolines.values().filter(|patch| patch.insn.is_none());
         let patches = patches.map(|patch| patch.site());
-        let patches = patches.filter(|site| self.known.diverted_at(*site).is_none());
+        let patches = patches.filter(|site| self.known.diverted_at(*site).is_none()).map(|site| site.0);
         let in_pool = |pool: &Pool| {
             let bias = pool.bias;
             let sites = pool.map.sites().iter();
@@ -246,7 +253,7 @@ impl ProgramText {
     /// Every instruction that has moved, also where the text is gone that led to the copy: the program's
     /// address, and the copy's. Not transactions, which fail in their place, nor what is in the place of the
     /// vdso's functions.
-    pub fn copies(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+    pub fn copies(&self) -> impl Iterator<Item = (Addr, Addr)> + '_ {
         let patches = self.known.trampolines.values();
         let in_run = |patch: &Arc<Patch>| {
             let end = patch.end();
@@ -256,70 +263,103 @@ impl ProgramText {
             patch.insn != Some(Insn::Xbegin) && self.known.diverted_at(patch.site()).is_none()
         };
         let patches = patches.filter(is_moved).flat_map(in_run);
-        patches.chain(self.known.pools.iter().flat_map(|pool| pool.map.copies(pool.bias)))
+        patches.chain(self.known.pools.iter().flat_map(Pool::copies))
     }
 }
 
 impl Known {
-    fn trampoline_at(&self, pc: u64) -> Option<&Patch> {
+    fn ours(&self) -> impl Iterator<Item = Range<Addr>> + '_ {
+        let areas = self.areas.iter().map(|area| area.addr..area.addr.saturating_add(area.len));
+        areas.chain(self.pools.iter().map(|pool| pool.range.clone()))
+    }
+
+    fn is_ours(&self, addr: Addr) -> bool {
+        self.ours().any(|range| range.contains(&addr))
+    }
+
+    fn trampoline_at(&self, pc: Addr) -> Option<&Patch> {
         let (_, patch) = self.trampolines.range(..=pc).next_back()?;
         (pc < patch.trampoline_end()).then_some(&**patch)
     }
 
-    fn pool_at(&self, pc: u64) -> Option<&Pool> {
+    fn pool_at(&self, pc: Addr) -> Option<&Pool> {
         self.pools.iter().find(|pool| pool.range.contains(&pc))
     }
 
     /// The patch that has this address in its run.
-    fn patch_at(&self, addr: u64) -> Option<&Patch> {
+    fn patch_at(&self, addr: Addr) -> Option<&Patch> {
         let (_, patch) = self.patches.range(..=addr).next_back()?;
         (addr < patch.end()).then_some(&**patch)
     }
 
     /// The function of the vdso in whose place this is.
-    fn diverted_at(&self, addr: u64) -> Option<&Diverted> {
+    fn diverted_at(&self, addr: Addr) -> Option<&Diverted> {
         let (start, part) = self.diverted.range(..=addr).next_back()?;
         let is_within = addr - start < part.original.len() as u64;
         (is_within && part.is_function).then_some(&**part)
     }
 
     /// Where in a pool the instruction is that this address of a text that counts has given way to.
-    fn dense_copy(&self, addr: u64) -> Option<u64> {
+    fn dense_copy(&self, addr: Addr) -> Option<Addr> {
         let (_, text) = self.dense.range(..=addr).next_back().filter(|(_, text)| addr < text.end)?;
-        let pool = self.pool_at(text.pool)?;
-        pool.map.enter(pool.bias, addr)
+        self.pool_at(text.pool)?.copy_of(addr)
     }
 
-    fn in_program(&self, pc: u64) -> Shown {
+    fn in_program(&self, pc: Addr) -> Shown {
         match self.diverted_at(pc).filter(|function| function.addr != pc) {
-            Some(function) => Shown::Within { addr: function.addr, exit: Exit::Return },
-            None => Shown::Program { addr: pc },
+            Some(function) => within(function.addr, Exit::Return),
+            None => program(pc),
         }
     }
 
-    fn in_trampoline(&self, patch: &Patch, pc: u64) -> Shown {
+    fn in_trampoline(&self, patch: &Patch, pc: Addr) -> Shown {
         let Some((addr, at)) = patch.places().rev().find(|(_, at)| *at <= pc) else { return Shown::Nowhere };
         if let Some(function) = self.diverted_at(patch.site()) {
-            return Shown::Within { addr: function.addr, exit: Exit::Return };
+            return within(function.addr, Exit::Return);
         }
         if at == pc {
-            return Shown::Program { addr };
+            return program(addr);
         }
         let done = patch.done().filter(|_| addr == patch.site());
-        Shown::Within { addr, exit: done.map_or(Exit::Step, Exit::At) }
+        within(addr, done.map_or(Exit::Step, |done| Exit::At(done.0)))
     }
 }
 
-fn in_pool(pool: &Pool, pc: u64) -> Shown {
-    let (map, bias) = (&pool.map, pool.bias);
-    if let Some(addr) = map.copy_of(bias, pc) {
-        return Shown::Program { addr };
+/// What a map says, which knows addresses as numbers: it is made, and read, where there is no tracee.
+impl Pool {
+    /// Where the instruction is that has moved from this address of the text.
+    fn copy_of(&self, addr: Addr) -> Option<Addr> {
+        self.map.enter(self.bias, addr.0).map(Addr)
     }
-    match map.place(bias, pc) {
+
+    /// The instruction whose copy begins here.
+    fn original_of_copy(&self, pc: Addr) -> Option<Addr> {
+        self.map.copy_of(self.bias, pc.0).map(Addr)
+    }
+
+    fn copies(&self) -> impl Iterator<Item = (Addr, Addr)> + '_ {
+        self.map.copies(self.bias).map(|(addr, copy)| (Addr(addr), Addr(copy)))
+    }
+}
+
+fn program(addr: Addr) -> Shown {
+    Shown::Program { addr: addr.0 }
+}
+
+fn within(addr: Addr, exit: Exit) -> Shown {
+    Shown::Within { addr: addr.0, exit }
+}
+
+fn in_pool(pool: &Pool, pc: Addr) -> Shown {
+    let (map, bias) = (&pool.map, pool.bias);
+    if let Some(addr) = pool.original_of_copy(pc) {
+        return program(addr);
+    }
+    match map.place(bias, pc.0) {
         Some(Place::Program { address: addr }) => {
             let found = map.sites().binary_search_by_key(&addr.wrapping_sub(bias), |site| site.site);
             let site = found.ok().map(|index| &map.sites()[index]);
-            let own = pc.wrapping_sub(bias);
+            let own = pc.0.wrapping_sub(bias);
             match site.filter(|site| site.entry < own && own <= site.traced) {
                 Some(site) => Shown::Within { addr, exit: Exit::At(site.done.wrapping_add(bias)) },
                 // A jump back.
@@ -335,14 +375,14 @@ fn in_pool(pool: &Pool, pc: u64) -> Shown {
 }
 
 /// How far `to` is behind `from`; what is read is in memory.
-fn offset(to: u64, from: u64) -> usize {
-    usize::try_from(to.saturating_sub(from)).unwrap_or(usize::MAX)
+fn offset(to: Addr, from: Addr) -> usize {
+    usize::try_from(to.saturating_since(from)).unwrap_or(usize::MAX)
 }
 
 /// Puts those of the bytes at `at` that lie in what was read at `addr` there.
-fn put(addr: u64, read: &mut [u8], at: u64, bytes: &[u8]) {
-    for (place, byte) in (at..).zip(bytes) {
-        let place = place.checked_sub(addr).and_then(|offset| usize::try_from(offset).ok());
+fn put(addr: Addr, read: &mut [u8], at: Addr, bytes: &[u8]) {
+    for (place, byte) in at.and_behind(1).zip(bytes) {
+        let place = place.checked_since(addr).and_then(|offset| usize::try_from(offset).ok());
         if let Some(place) = place.and_then(|offset| read.get_mut(offset)) {
             *place = *byte;
         }

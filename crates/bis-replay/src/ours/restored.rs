@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use bis_trace::ours::{Area, AreaKind};
+use bis_trace::{
+    ours::{Area, AreaKind},
+    types::Addr,
+};
 
 use super::{Known, ProgramText, TextError, answers::read};
 
@@ -12,7 +15,7 @@ impl ProgramText {
     ///
     /// # Errors
     /// Where the program's own file in the trace cannot be read.
-    pub(crate) fn originals(&self) -> Result<Vec<(u64, Vec<u8>)>, TextError> {
+    pub(crate) fn originals(&self) -> Result<Vec<(Addr, Vec<u8>)>, TextError> {
         let mut all = Vec::new();
         for (start, text) in &self.known.dense {
             let mut bytes = vec![0; usize::try_from(text.end - start).unwrap_or(0)];

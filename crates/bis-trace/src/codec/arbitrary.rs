@@ -160,22 +160,23 @@ fn insn() -> impl Strategy<Value = Insn> {
 
 fn patch() -> impl Strategy<Value = Patch> {
     let places = (vec(any::<u8>(), 1..=32), 1u8.., vec(any::<[u8; 2]>(), 0..6), any::<u8>());
-    (any::<(u64, u64)>(), places, option::of(insn()), any::<i32>()).prop_map(
-        |((start, trampoline), (original, trampoline_len, moved, site), insn, abort)| {
+    (addr(), addr(), places, option::of(insn()), any::<i32>()).prop_map(
+        |(start, trampoline, (original, trampoline_len, moved, site), insn, abort)| {
             let len = u8::try_from(original.len()).unwrap();
             let moved = moved.into_iter().map(|[from, to]| [from % (len + 1), to % trampoline_len]).collect();
             let site = site % len;
             let mut patch =
                 Patch { start, original, trampoline, trampoline_len, site, insn, moved, abort: None };
             let end = patch.end();
-            patch.abort = (insn == Some(Insn::Xbegin)).then(|| end.wrapping_add_signed(abort.into()));
+            patch.abort =
+                (insn == Some(Insn::Xbegin)).then(|| end.wrapping_add(i64::from(abort).cast_unsigned()));
             patch
         },
     )
 }
 
 fn fault() -> impl Strategy<Value = Fault> {
-    let parts = (any::<u64>(), insn(), vec(any::<u8>(), 1..=15));
+    let parts = (addr(), insn(), vec(any::<u8>(), 1..=15));
     parts.prop_map(|(site, insn, original)| Fault { site, insn, original })
 }
 
@@ -185,33 +186,27 @@ pub fn patch_set() -> impl Strategy<Value = PatchSet> {
 }
 
 fn ours() -> impl Strategy<Value = Ours> {
-    let words = any::<(u64, u64, u64, u64)>;
+    let words = || (addr(), any::<(u64, u64)>());
     let kind = {
         use AreaKind::{Agent, Arena, HookState, Hooks};
         proptest::sample::select(vec![Agent, Hooks, HookState, Arena])
     };
-    let area = (words(), kind).prop_map(|((addr, len, ..), kind)| Area { addr, len, kind });
-    let diverted = (any::<(u64, bool)>(), vec(any::<u8>(), 1..40))
-        .prop_map(|((addr, is_function), original)| Diverted { addr, original, is_function });
-    let pool = (words(), file()).prop_map(|((addr, len, bias, _), map)| Pool { addr, len, bias, map });
-    let dense = (words(), file()).prop_map(|((addr, len, pool, offset), file)| DenseText {
+    let area = (words(), kind).prop_map(|((addr, (len, _)), kind)| Area { addr, len, kind });
+    let diverted = (addr(), any::<bool>(), vec(any::<u8>(), 1..40))
+        .prop_map(|(addr, is_function, original)| Diverted { addr, original, is_function });
+    let pool = (words(), file()).prop_map(|((addr, (len, bias)), map)| Pool { addr, len, bias, map });
+    let dense = (words(), addr(), file()).prop_map(|((addr, (len, offset)), pool, file)| DenseText {
         addr,
         len,
         pool,
         file,
         offset,
     });
-    let patched = (words(), file(), file()).prop_map(|((addr, len, offset, at), file, set)| PatchedText {
-        addr,
-        len,
-        file,
-        offset,
-        set,
-        at,
-    });
-    let guard = any::<(u64, u32)>().prop_map(|(page, prot)| Guard { page, prot });
+    let patched = (words(), any::<u64>(), file(), file())
+        .prop_map(|((addr, (len, offset)), at, file, set)| PatchedText { addr, len, file, offset, set, at });
+    let guard = (addr(), any::<u32>()).prop_map(|(page, prot)| Guard { page, prot });
     let lists = (
-        vec(any::<(u64, u64)>(), 0..3),
+        vec((addr(), any::<u64>()), 0..3),
         vec(area, 0..3),
         vec(diverted, 0..3),
         vec(pool, 0..3),

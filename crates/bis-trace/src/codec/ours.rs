@@ -10,7 +10,7 @@ use crate::{
         Area, AreaKind, DenseText, Diverted, Fault, Guard, Ours, Patch, PatchSet, PatchedText, Pool,
         RUN_BYTES_MAX,
     },
-    types::FileId,
+    types::{Addr, FileId},
 };
 
 /// The longest instruction, bytes.
@@ -92,7 +92,7 @@ pub(super) fn encode(from: &Ours, mut to: ours::Builder<'_>) -> Result<()> {
         let mut list = to.reborrow().init_own(count(from.own.len())?);
         for (index, (addr, len)) in (0..).zip(&from.own) {
             let mut item = list.reborrow().get(index);
-            item.set_addr(*addr);
+            item.set_addr(addr.0);
             item.set_len(*len);
         }
     }
@@ -100,7 +100,7 @@ pub(super) fn encode(from: &Ours, mut to: ours::Builder<'_>) -> Result<()> {
         let mut list = to.reborrow().init_areas(count(from.areas.len())?);
         for (index, area) in (0..).zip(&from.areas) {
             let mut item = list.reborrow().get(index);
-            item.set_addr(area.addr);
+            item.set_addr(area.addr.0);
             item.set_len(area.len);
             item.set_kind(match area.kind {
                 AreaKind::Agent => ours::area::Kind::Agent,
@@ -115,7 +115,7 @@ pub(super) fn encode(from: &Ours, mut to: ours::Builder<'_>) -> Result<()> {
         for (index, part) in (0..).zip(&from.diverted) {
             check_diverted(&part.original)?;
             let mut item = list.reborrow().get(index);
-            item.set_addr(part.addr);
+            item.set_addr(part.addr.0);
             item.set_original(&part.original);
             item.set_is_function(part.is_function);
         }
@@ -124,7 +124,7 @@ pub(super) fn encode(from: &Ours, mut to: ours::Builder<'_>) -> Result<()> {
         let mut list = to.reborrow().init_pools(count(from.pools.len())?);
         for (index, pool) in (0..).zip(&from.pools) {
             let mut item = list.reborrow().get(index);
-            item.set_addr(pool.addr);
+            item.set_addr(pool.addr.0);
             item.set_len(pool.len);
             item.set_bias(pool.bias);
             item.set_map(pool.map.0);
@@ -134,9 +134,9 @@ pub(super) fn encode(from: &Ours, mut to: ours::Builder<'_>) -> Result<()> {
         let mut list = to.reborrow().init_dense(count(from.dense.len())?);
         for (index, text) in (0..).zip(&from.dense) {
             let mut item = list.reborrow().get(index);
-            item.set_addr(text.addr);
+            item.set_addr(text.addr.0);
             item.set_len(text.len);
-            item.set_pool(text.pool);
+            item.set_pool(text.pool.0);
             item.set_file(text.file.0);
             item.set_offset(text.offset);
         }
@@ -154,7 +154,7 @@ pub(super) fn encode(from: &Ours, mut to: ours::Builder<'_>) -> Result<()> {
         let mut list = to.reborrow().init_patched(count(from.patched.len())?);
         for (index, text) in (0..).zip(&from.patched) {
             let mut item = list.reborrow().get(index);
-            item.set_addr(text.addr);
+            item.set_addr(text.addr.0);
             item.set_len(text.len);
             item.set_file(text.file.0);
             item.set_offset(text.offset);
@@ -166,7 +166,7 @@ pub(super) fn encode(from: &Ours, mut to: ours::Builder<'_>) -> Result<()> {
         let mut list = to.init_guards(count(from.guards.len())?);
         for (index, guard) in (0..).zip(&from.guards) {
             let mut item = list.reborrow().get(index);
-            item.set_page(guard.page);
+            item.set_page(guard.page.0);
             item.set_prot(guard.prot);
         }
     }
@@ -180,7 +180,7 @@ fn encode_faults(
     for (index, fault) in (0..).zip(faults) {
         check_fault(&fault.original)?;
         let mut item = list.reborrow().get(index);
-        item.set_site(fault.site);
+        item.set_site(fault.site.0);
         item.set_insn(insn_to(fault.insn));
         item.set_original(&fault.original);
     }
@@ -204,10 +204,10 @@ pub(super) fn decode_set(from: patch_set::Reader<'_>) -> Result<PatchSet> {
 
 fn encode_patch(patch: &Patch, mut to: ours::patch::Builder<'_>) -> Result<()> {
     check_patch(patch)?;
-    to.set_start(patch.start);
-    to.set_trampoline(patch.trampoline);
+    to.set_start(patch.start.0);
+    to.set_trampoline(patch.trampoline.0);
     if let Some(abort) = patch.abort {
-        let distance = i32::try_from(abort.wrapping_sub(patch.end()).cast_signed());
+        let distance = i32::try_from(abort.wrapping_since(patch.end()).cast_signed());
         to.set_abort(distance.map_err(|_| Malformed("xbegin leads too far".into()))?);
     }
     to.set_site(site_to(patch.insn));
@@ -220,7 +220,7 @@ fn encode_patch(patch: &Patch, mut to: ours::patch::Builder<'_>) -> Result<()> {
 
 pub(super) fn decode(from: ours::Reader<'_>) -> Result<Ours> {
     Ok(Ours {
-        own: from.get_own()?.iter().map(|range| (range.get_addr(), range.get_len())).collect(),
+        own: from.get_own()?.iter().map(|range| (Addr(range.get_addr()), range.get_len())).collect(),
         areas: from.get_areas()?.iter().map(area).collect::<Result<_>>()?,
         diverted: from.get_diverted()?.iter().map(diverted).collect::<Result<_>>()?,
         pools: from.get_pools()?.iter().map(pool).collect(),
@@ -239,27 +239,27 @@ fn area(from: ours::area::Reader<'_>) -> Result<Area> {
         ours::area::Kind::HookState => AreaKind::HookState,
         ours::area::Kind::Arena => AreaKind::Arena,
     };
-    Ok(Area { addr: from.get_addr(), len: from.get_len(), kind })
+    Ok(Area { addr: Addr(from.get_addr()), len: from.get_len(), kind })
 }
 
 fn diverted(from: ours::diverted::Reader<'_>) -> Result<Diverted> {
     let original = from.get_original()?.to_vec();
     check_diverted(&original)?;
-    Ok(Diverted { addr: from.get_addr(), original, is_function: from.get_is_function() })
+    Ok(Diverted { addr: Addr(from.get_addr()), original, is_function: from.get_is_function() })
 }
 
 fn pool(from: ours::pool::Reader<'_>) -> Pool {
-    let (addr, len, bias) = (from.get_addr(), from.get_len(), from.get_bias());
+    let (addr, len, bias) = (Addr(from.get_addr()), from.get_len(), from.get_bias());
     Pool { addr, len, bias, map: FileId(from.get_map()) }
 }
 
 fn dense(from: ours::dense_text::Reader<'_>) -> DenseText {
-    let (addr, len, pool) = (from.get_addr(), from.get_len(), from.get_pool());
+    let (addr, len, pool) = (Addr(from.get_addr()), from.get_len(), Addr(from.get_pool()));
     DenseText { addr, len, pool, file: FileId(from.get_file()), offset: from.get_offset() }
 }
 
 fn patched(from: ours::patched_text::Reader<'_>) -> PatchedText {
-    let (addr, len, offset) = (from.get_addr(), from.get_len(), from.get_offset());
+    let (addr, len, offset) = (Addr(from.get_addr()), from.get_len(), from.get_offset());
     let (file, set) = (FileId(from.get_file()), FileId(from.get_set()));
     PatchedText { addr, len, file, offset, set, at: from.get_at() }
 }
@@ -269,9 +269,9 @@ fn decode_patch(from: ours::patch::Reader<'_>) -> Result<Arc<Patch>> {
     let (moved, rest) = from.get_moved()?.as_chunks();
     require(rest.is_empty(), || "half a pair of places in a patch".into())?;
     let mut patch = Patch {
-        start: from.get_start(),
+        start: Addr(from.get_start()),
         original: from.get_original()?.to_vec(),
-        trampoline: from.get_trampoline(),
+        trampoline: Addr(from.get_trampoline()),
         trampoline_len: from.get_trampoline_len(),
         site: from.get_site_at(),
         insn,
@@ -279,7 +279,7 @@ fn decode_patch(from: ours::patch::Reader<'_>) -> Result<Arc<Patch>> {
         abort: None,
     };
     if insn == Some(Insn::Xbegin) {
-        patch.abort = Some(patch.end().wrapping_add_signed(from.get_abort().into()));
+        patch.abort = Some(patch.end().wrapping_add(i64::from(from.get_abort()).cast_unsigned()));
     }
     check_patch(&patch)?;
     Ok(Arc::new(patch))
@@ -288,9 +288,9 @@ fn decode_patch(from: ours::patch::Reader<'_>) -> Result<Arc<Patch>> {
 fn fault(from: ours::fault::Reader<'_>) -> Result<Fault> {
     let original = from.get_original()?.to_vec();
     check_fault(&original)?;
-    Ok(Fault { site: from.get_site(), insn: insn_from(from.get_insn()?), original })
+    Ok(Fault { site: Addr(from.get_site()), insn: insn_from(from.get_insn()?), original })
 }
 
 fn guard(from: ours::guard::Reader<'_>) -> Guard {
-    Guard { page: from.get_page(), prot: from.get_prot() }
+    Guard { page: Addr(from.get_page()), prot: from.get_prot() }
 }

@@ -123,14 +123,14 @@ fn rules_hold_when_writing() {
     };
     let patched = |change: fn(&mut Patch)| {
         let mut patch = Patch {
-            start: 0x1000,
+            start: Addr(0x1000),
             original: vec![0xc7, 0xf8, 0, 0, 0, 0],
-            trampoline: 0x9000,
+            trampoline: Addr(0x9000),
             trampoline_len: 10,
             site: 0,
             insn: Some(Insn::Xbegin),
             moved: vec![[0, 0], [6, 5]],
-            abort: Some(0x1006),
+            abort: Some(Addr(0x1006)),
         };
         change(&mut patch);
         let mut outcome = Outcome::default();
@@ -157,7 +157,7 @@ fn rules_hold_when_writing() {
         patched(|patch| patch.moved[1] = [6, 10]),
         patched(|patch| patch.abort = None),
         patched(|patch| patch.insn = None),
-        patched(|patch| patch.abort = Some(1 << 40)),
+        patched(|patch| patch.abort = Some(Addr(1 << 40))),
     ] {
         assert!(write_event(&bad, &mut buffer).is_err(), "{bad:?}");
     }

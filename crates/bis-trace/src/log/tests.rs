@@ -8,7 +8,7 @@ use crate::{
     event::{Event, EventKind, Lapse, Machine},
     ours::PatchedText,
     reader::{Ending, Trace},
-    types::{DomainId, FileId, Tid},
+    types::{Addr, DomainId, FileId, Tid},
 };
 
 fn machine() -> Meta {
@@ -404,7 +404,8 @@ fn content_that_repeats_is_written_once() {
     for round in 0..42 {
         let seq = writer.next_seq();
         let event = if round == 40 {
-            let set = PatchedText { addr: 1, len: 2, file: FileId(0), offset: 3, set: FileId(1), at: 4 };
+            let set =
+                PatchedText { addr: Addr(1), len: 2, file: FileId(0), offset: 3, set: FileId(1), at: 4 };
             let mut event = plain(seq.0, &page);
             event.outcome_mut().unwrap().ours().patched.push(set);
             event
