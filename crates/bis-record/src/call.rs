@@ -400,7 +400,7 @@ impl Domain {
                     call.echo_again = Some(number);
                     self.session.stdio.unlock(number, self.id);
                 }
-                let regs = Registers { rip: self.again_rip(regs.rip), ..regs };
+                let regs = Registers { rip: self.again_rip(regs.ip()).0, ..regs };
                 self.stopped(tid)?.set_regs(&regs)?;
                 self.task(tid)?.standing.go_on();
                 Ok(())

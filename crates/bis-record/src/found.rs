@@ -111,7 +111,7 @@ fn traits_of(tid: Tid, has_rseq: bool) -> Traits {
 
 /// The words in memory that may lead into one of these texts, in order: return addresses, and what a
 /// handler's frame or a coroutine has kept of an interrupted computation.
-fn pointers_into(texts: &[Range<Addr>], writes: &[MemWrite]) -> BTreeSet<u64> {
+fn pointers_into(texts: &[Range<Addr>], writes: &[MemWrite]) -> BTreeSet<Addr> {
     let (Some(from), Some(to)) =
         (texts.iter().map(|text| text.start).min(), texts.iter().map(|text| text.end).max())
     else {
@@ -121,8 +121,8 @@ fn pointers_into(texts: &[Range<Addr>], writes: &[MemWrite]) -> BTreeSet<u64> {
     for MemWrite { addr, data } in writes {
         let skipped = usize::try_from(addr.0.wrapping_neg() % 8).unwrap_or(0);
         let words = data.get(skipped..).unwrap_or_default().chunks_exact(8);
-        for word in words.filter_map(|word| word.try_into().ok().map(u64::from_le_bytes)) {
-            if from.0 <= word && word < to.0 && texts.iter().any(|text| text.contains(&Addr(word))) {
+        for word in words.filter_map(|word| word.try_into().ok().map(u64::from_le_bytes)).map(Addr) {
+            if from <= word && word < to && texts.iter().any(|text| text.contains(&word)) {
                 found.insert(word);
             }
         }
@@ -357,7 +357,7 @@ impl Domain {
                     return Err(RecordError::Bug { tid, what: "lost while its image was made".into() });
                 };
                 let regs = stopped.regs()?;
-                let rip = domain.patched_rip(regs.rip);
+                let rip = domain.patched_rip(regs.ip()).0;
                 if rip != regs.rip {
                     stopped.set_regs(&Registers { rip, ..regs })?;
                 }

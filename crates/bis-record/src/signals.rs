@@ -176,7 +176,7 @@ impl Domain {
             && let Some((insn, len)) = self.trapped_instruction(before.ip())
             && !self.is_forbidden(tid, insn)?
         {
-            let chance = self.space.patches().fault_bytes(before.rip).and_then(Chance::decode);
+            let chance = self.space.patches().fault_bytes(before.ip()).and_then(Chance::decode);
             let after = match chance {
                 Some(chance) => chance.emulate(&before),
                 None => {
@@ -184,7 +184,7 @@ impl Domain {
                 }
             };
             if insn == Insn::Cpuid {
-                self.learn_instruction(before.rip);
+                self.learn_instruction(before.ip());
             }
             self.stopped(tid)?.set_regs(&after)?;
             self.task(tid)?.standing.go_on();
@@ -209,7 +209,7 @@ impl Domain {
 
     /// The instruction of the program at `rip` that faults because we want it to, and its length.
     fn trapped_instruction(&self, rip: Addr) -> Option<(Insn, u64)> {
-        let patched = self.space.patches().fault_at(rip.0);
+        let patched = self.space.patches().fault_at(rip);
         patched.or_else(|| cpu::trapped_instruction(&self.memory, rip))
     }
 

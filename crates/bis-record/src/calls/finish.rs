@@ -57,10 +57,10 @@ impl Domain {
         }
         self.classify(tid, call.nr, call.entry.args(), result);
         if !RESTARTS.contains(&result) {
-            self.learn_site(tid, call.nr, call.entry.rip, &mut outcome)?;
+            self.learn_site(tid, call.nr, call.entry.ip(), &mut outcome)?;
         }
         self.leave_narrow(tid, call, result, &mut outcome)?;
-        outcome.regs.rip = self.patched_rip(outcome.regs.rip);
+        outcome.regs.rip = self.patched_rip(outcome.regs.ip()).0;
         self.take_mail_of_call(tid, call, &mut outcome)?;
         if outcome.regs != raw {
             self.stopped(tid)?.set_regs(&outcome.regs)?;

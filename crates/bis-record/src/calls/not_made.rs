@@ -22,9 +22,9 @@ impl Domain {
             (mem::take(&mut call.writes), mem::take(&mut call.effects), call.ours.take());
         // Where each process makes it, as it begins (rseq), each would stop for it.
         if row(nr).is_some_and(|row| matches!(row.how, How::Refused(_))) {
-            self.learn_site(tid, nr, entry.rip, &mut outcome)?;
+            self.learn_site(tid, nr, entry.ip(), &mut outcome)?;
         }
-        outcome.regs.rip = self.patched_rip(outcome.regs.rip);
+        outcome.regs.rip = self.patched_rip(outcome.regs.ip()).0;
         self.stopped(tid)?.set_regs(&outcome.regs)?;
         if self.session.traced.is_used() {
             self.call_is_over(tid, &call);

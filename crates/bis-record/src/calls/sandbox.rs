@@ -246,7 +246,7 @@ impl Domain {
             return Ok(Some(state));
         }
         let (table, (_, entry)) = (state.table(), state.told());
-        let ip = self.original_rip(entry.rip);
+        let ip = self.original_rip(entry.ip()).0;
         let nr = u32::try_from(entry.orig_rax & u64::from(u32::MAX)).unwrap_or(0);
         let args = match table {
             Table::Wide => entry.args(),
@@ -289,13 +289,13 @@ impl Domain {
         if !OF_VDSO.contains(&state.nr) || !is_clock(state.nr) {
             return Ok(false);
         }
-        let ip = self.original_rip(state.entry.rip);
+        let ip = self.original_rip(state.entry.ip());
         // A browser asks for the time in each of its sandboxes all the while.
-        if self.space.clock().is_of_vdso(Addr(ip)) {
+        if self.space.clock().is_of_vdso(ip) {
             return Ok(true);
         }
         let mappings = maps::read(tid)?;
-        Ok(mappings.iter().any(|m| m.name == b"[vdso]" && (m.start..m.end).contains(&Addr(ip))))
+        Ok(mappings.iter().any(|m| m.name == b"[vdso]" && (m.start..m.end).contains(&ip)))
     }
 
     /// SIGSYS in place of the call.

@@ -95,7 +95,7 @@ impl Domain {
     /// The range is not mapped any more, or shows something else.
     pub(super) fn remove_views(&mut self, start: Addr, end: Addr) {
         self.forget_text(start, end);
-        self.space.patches_mut().forget_shown(start.0, end.0);
+        self.space.patches_mut().forget_shown(start, end);
         let gone = self.space.views_mut().cut(start, end);
         self.forget_files(&gone);
     }
@@ -116,10 +116,10 @@ impl Domain {
             self.remove_views(by.new_addr, new_end);
         }
         let mut sources = self.space.views().parts(by.addr, old_end);
-        if self.space.patches().shows_any(by.addr.0, old_end.0) {
+        if self.space.patches().shows_any(by.addr, old_end) {
             self.close_clock("text has moved");
         }
-        let (from, to) = (by.addr.0..old_end.0, by.new_addr.0..new_end.0);
+        let (from, to) = (by.addr..old_end, by.new_addr..new_end);
         let grown_text = self.space.patches_mut().move_shown(from, to, by.keep);
         if !by.keep {
             self.forget_text(by.addr, old_end);
@@ -156,7 +156,7 @@ impl Domain {
             self.show_own_text((by.addr, old_end), outcome)?;
         }
         match grown_text {
-            Some(range) => self.show_own_text((Addr(range.start), Addr(range.end)), outcome),
+            Some(range) => self.show_own_text((range.start, range.end), outcome),
             None => Ok(()),
         }
     }
@@ -298,7 +298,7 @@ impl Domain {
         for key in keys {
             let views = self.space.views_mut().take(|view| view.key == key);
             let patches = self.space.patches();
-            if views.iter().any(|view| patches.shows_any(view.start.0, view.end.0)) {
+            if views.iter().any(|view| patches.shows_any(view.start, view.end)) {
                 self.close_clock("a file that is executed has changed");
             }
             let told: Vec<Change> = changes.iter().filter(|change| change.key == key).copied().collect();

@@ -216,7 +216,7 @@ impl Domain {
         let shows = |text: &TextRange| (text.start, text.end, text.kept, text.offset);
         let is_old =
             |text: &&TextRange| then.iter().any(|then| !then.is_changed && shows(then) == shows(text));
-        left.extend(texts.filter(is_old).map(|text| Addr::range(text.start..text.end)));
+        left.extend(texts.filter(is_old).map(|text| text.start..text.end));
         left
     }
 
@@ -294,9 +294,9 @@ impl Domain {
         let patches = checkpoint.space.patches();
         let (pid, cores) = (self.task(tid)?.pid, Arc::clone(&self.session.cores));
         let own = |addr: Addr, bytes: &mut [u8]| {
-            for patch in patches.within(addr.0, (addr + bytes.len() as u64).0) {
-                for (at, byte) in (patch.start..).zip(&patch.original) {
-                    let index = usize::try_from(at.wrapping_sub(addr.0)).unwrap_or(usize::MAX);
+            for patch in patches.within(addr, addr + bytes.len() as u64) {
+                for (at, byte) in patch.start.and_behind(1).zip(&patch.original) {
+                    let index = usize::try_from(at.wrapping_since(addr)).unwrap_or(usize::MAX);
                     if let Some(place) = bytes.get_mut(index) {
                         *place = *byte;
                     }
@@ -347,7 +347,7 @@ impl Domain {
     /// A task stands where it stood. Returns its registers.
     fn set_back(&mut self, tid: Tid, kept: &Kept, checkpoint: &Checkpoint) -> Result<Registers> {
         // Where it stood, there may be a patch by now.
-        let rip = self.patched_rip(kept.regs.rip);
+        let rip = self.patched_rip(kept.regs.ip()).0;
         let rax = if tid == checkpoint.maker { checkpoint.count } else { kept.regs.rax };
         let regs = Registers { rip, rax, ..kept.regs };
         // Signals that have come meanwhile, and one that was about to be delivered, come all the same.

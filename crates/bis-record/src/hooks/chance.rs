@@ -56,7 +56,7 @@ impl Domain {
         batch: &mut Batch,
         outcome: &mut Outcome,
     ) -> Result<()> {
-        let (len, first) = (range.end - range.start, range.start.wrapping_sub(range.bias));
+        let (len, first) = (range.end - range.start, range.own(range.start));
         for found in range.file.chances(offset, len, first, self.session.texts.cache()) {
             let (site, kind) = match &found {
                 Learned::Run(run) => (run.site(), run.kind()),
@@ -72,7 +72,7 @@ impl Domain {
                 }
                 _ => false,
             };
-            if !is_done && !self.overwrite(site.wrapping_add(range.bias), Addr(range.end), batch) {
+            if !is_done && !self.overwrite(range.mapped(site), range.end, batch) {
                 tracing::debug!(site = format_args!("{site:#x}"), ?kind, "left as it is");
             }
         }
@@ -80,23 +80,23 @@ impl Domain {
     }
 
     /// Puts something that faults in the place of the instruction. False: it is not there.
-    fn overwrite(&mut self, site: u64, end: Addr, batch: &mut Batch) -> bool {
+    fn overwrite(&mut self, site: Addr, end: Addr, batch: &mut Batch) -> bool {
         const HLT: u8 = 0xf4;
         const NOP: u8 = 0x90;
-        let bytes = self.memory.read_upto(Addr(site), 16);
+        let bytes = self.memory.read_upto(site, 16);
         let found = match bytes[..] {
             [0x0f, 0xa2, ..] => Some((Insn::Cpuid, 2)),
             _ => Chance::decode(&bytes).map(|chance| (chance.insn, chance.len)),
         };
         let Some((insn, len)) = found else { return false };
         let after = site + len as u64;
-        if after > end.0 || self.space.patches().overlaps(site, after) {
+        if after > end || self.space.patches().overlaps(site, after) {
             return false;
         }
         let mut data = vec![NOP; len];
         data[0] = HLT;
-        batch.sites.push(MemWrite { addr: Addr(site), data });
-        batch.faults.push(Fault { site: Addr(site), insn, original: bytes[..len].to_vec() });
+        batch.sites.push(MemWrite { addr: site, data });
+        batch.faults.push(Fault { site, insn, original: bytes[..len].to_vec() });
         self.space.patches_mut().add_fault(site, insn, bytes[..len].to_vec());
         true
     }

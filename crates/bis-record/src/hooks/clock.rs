@@ -42,13 +42,13 @@ pub fn loses_text(event: &Event, space: &AddressSpace) -> bool {
     };
     let (patches, clock) = (space.patches(), space.clock());
     let ours =
-        |addr: Addr| (TEXT_BASE..AREA_BASE + AREA_LEN).contains(&addr.0) || patches.is_trampoline(addr.0);
+        |addr: Addr| (TEXT_BASE..AREA_BASE + AREA_LEN).contains(&addr.0) || patches.is_trampoline(addr);
     let touches_vdso = |addr: Addr, end: Addr| clock.touches_vdso(&(addr..end));
     let is_bad = |effect: &Effect| match effect {
         Effect::Map { addr, .. } if ours(*addr) => false,
         Effect::Map { addr, len, prot, backing } => {
             let private = matches!(backing, Backing::File { .. });
-            prot & EXEC != 0 && (!private || prot & WRITE != 0 || !patches.shows(addr.0, (addr + len).0))
+            prot & EXEC != 0 && (!private || prot & WRITE != 0 || !patches.shows(*addr, addr + len))
         }
         Effect::Protect { addr, len, prot } if patches.is_guard(*addr, *len, *prot) => false,
         Effect::Protect { addr, len, .. }
@@ -58,14 +58,14 @@ pub fn loses_text(event: &Event, space: &AddressSpace) -> bool {
         }
         Effect::Protect { addr, len, prot } => {
             let changes = prot & WRITE != 0 && touches_vdso(*addr, addr.saturating_add(*len));
-            changes || prot & EXEC != 0 && (prot & WRITE != 0 || !patches.shows(addr.0, (addr + len).0))
+            changes || prot & EXEC != 0 && (prot & WRITE != 0 || !patches.shows(*addr, addr + len))
         }
         // DONTFORK, DOFORK, KEEPONFORK
         Effect::Advise { advice: 10 | 11 | 19, .. } => false,
         // It may bring back what the file has.
         Effect::Advise { addr, len, .. } => {
             let end = addr.saturating_add(*len);
-            patches.shows_any(addr.0, end.0) || touches_vdso(*addr, end)
+            patches.shows_any(*addr, end) || touches_vdso(*addr, end)
         }
         _ => false,
     };

@@ -32,13 +32,13 @@ impl Domain {
         let sites = self.space.patches().clock_faults();
         let taken = sites.into_iter().flat_map(|site| self.space.patches_mut().take_faults(site..site + 1));
         for (site, original) in taken.collect::<Vec<_>>() {
-            self.memory.write(Addr(site), &original)?;
-            outcome.ours().own.push((Addr(site), original.len() as u64));
-            outcome.writes.push(MemWrite { addr: Addr(site), data: original });
+            self.memory.write(site, &original)?;
+            outcome.ours().own.push((site, original.len() as u64));
+            outcome.writes.push(MemWrite { addr: site, data: original });
         }
-        let patches = self.space.patches().within(0, u64::MAX);
+        let patches = self.space.patches().within(Addr::NULL, Addr::MAX);
         for patch in patches.iter().filter(|patch| clock_insn(patch.kind).is_some()) {
-            self.unpatch(Addr(patch.start), Addr(patch.end), outcome)?;
+            self.unpatch(patch.start, patch.end, outcome)?;
         }
         Ok(())
     }
@@ -57,16 +57,13 @@ impl Domain {
             return Ok(());
         }
         let len = range.end - range.start;
-        let first = range.start.wrapping_sub(range.bias);
+        let first = range.own(range.start);
         let Some(found) = range.file.clocks(offset, len, first, self.session.texts.cache()) else {
             self.close_clock("a file's end in memory is not known");
             return Ok(());
         };
         let mut unsure = Vec::new();
-        let in_dense = |site: u64| {
-            let site = site.wrapping_add(range.bias);
-            self.space.patches().dense.hooks(site)
-        };
+        let in_dense = |site: u64| self.space.patches().dense.hooks(range.mapped(site));
         // Where the processor has no rdtscp, it is illegal by itself.
         let illegal = |place: &Learned| match place {
             Learned::Run(run) => run.kind() == SiteKind::Rdtscp && !cpu::has_rdtscp(),
@@ -81,16 +78,16 @@ impl Domain {
                 Learned::Inside { .. } => true,
                 Learned::Run(run) => {
                     (Patches::lies_in(range, &run) && self.patch(tid, &run, range.bias, batch, outcome)?)
-                        || self.fault_at(run.site().wrapping_add(range.bias), run.kind(), batch)
+                        || self.fault_at(range.mapped(run.site()), run.kind(), batch)
                 }
-                Learned::Clock { site, kind } => self.fault_at(site.wrapping_add(range.bias), kind, batch),
+                Learned::Clock { site, kind } => self.fault_at(range.mapped(site), kind, batch),
                 Learned::Refused { reason, .. } => {
                     tracing::debug!(site = format_args!("{site:#x}"), %reason, "perhaps an rdtsc");
                     false
                 }
             };
             if !is_done {
-                unsure.push(site.wrapping_add(range.bias));
+                unsure.push(range.mapped(site));
             }
         }
         if !unsure.is_empty() && !self.guard(tid, range, &unsure, outcome)? {
@@ -100,15 +97,15 @@ impl Domain {
     }
 
     /// Overwrites an instruction by one of its length that faults. False: something else is there.
-    fn fault_at(&mut self, site: u64, kind: SiteKind, batch: &mut Batch) -> bool {
+    fn fault_at(&mut self, site: Addr, kind: SiteKind, batch: &mut Batch) -> bool {
         let (Some(fault), Some(insn)) = (clock_fault(kind), clock_insn(kind)) else { return false };
-        let original = self.memory.read_upto(Addr(site), fault.len());
+        let original = self.memory.read_upto(site, fault.len());
         let expected: &[u8] = if insn == Insn::Rdtsc { &[0x0f, 0x31] } else { &[0x0f, 0x01, 0xf9] };
         if original != expected || self.space.patches().overlaps(site, site + fault.len() as u64) {
             return false;
         }
-        batch.sites.push(MemWrite { addr: Addr(site), data: fault.to_vec() });
-        batch.faults.push(Fault { site: Addr(site), insn, original: original.clone() });
+        batch.sites.push(MemWrite { addr: site, data: fault.to_vec() });
+        batch.faults.push(Fault { site, insn, original: original.clone() });
         self.space.patches_mut().add_fault(site, insn, original);
         true
     }
@@ -128,16 +125,16 @@ impl Domain {
             return Ok(());
         }
         let at = arena.next();
-        let Some(copy) = vdso.copy_for(Addr(at)) else {
+        let Some(copy) = vdso.copy_for(at) else {
             tracing::info!("the kernel's clock functions cannot be moved; they are made system calls");
             return Ok(());
         };
         arena.take(copy.bytes.len());
         let clock = self.space.clock_mut();
-        clock.text = Addr(at)..Addr(at + copy.bytes.len() as u64);
+        clock.text = at..at + copy.bytes.len() as u64;
         clock.functions = copy.clocks;
-        self.memory.write(Addr(at), &copy.bytes)?;
-        outcome.writes.push(MemWrite { addr: Addr(at), data: copy.bytes });
+        self.memory.write(at, &copy.bytes)?;
+        outcome.writes.push(MemWrite { addr: at, data: copy.bytes });
         Ok(())
     }
 }

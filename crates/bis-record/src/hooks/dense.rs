@@ -37,7 +37,7 @@ use bis_syscalls::Call;
 use bis_trace::{
     event::{Backing, Effect, EventKind, MemWrite, Outcome},
     ours,
-    types::{Addr, Fd, PAGE, Registers, Tid},
+    types::{Addr, Fd, Registers, Tid},
 };
 use bis_tracee::{
     Stopped,
@@ -99,7 +99,7 @@ impl Domain {
     /// Lets all text count. The task stands at the entry of a call, which is undone.
     pub fn begin_dense(&mut self, tid: Tid, nr: u64, entry: &Registers) -> Result<()> {
         let sums = self.sums(tid)?;
-        let site = self.original_rip(entry.rip - 2);
+        let site = self.original_rip(entry.ip() - 2);
         self.space.patches_mut().dense.is_on = true;
         let texts = self.space.patches().texts.clone();
         let mut outcome = Outcome::default();
@@ -108,7 +108,7 @@ impl Domain {
                 self.patch_known(tid, range, None, &mut outcome)?;
             }
         }
-        let regs = Registers { rip: self.patched_rip(site), rax: nr, orig_rax: u64::MAX, ..*entry };
+        let regs = Registers { rip: self.patched_rip(site).0, rax: nr, orig_rax: u64::MAX, ..*entry };
         self.stopped(tid)?.set_regs(&regs)?;
         if outcome.effects.is_empty() {
             // There is none that could.
@@ -144,7 +144,7 @@ impl Domain {
     /// of a call, which is undone.
     pub fn end_dense(&mut self, tid: Tid, nr: u64, entry: &Registers) -> Result<()> {
         let sums = self.sums(tid)?;
-        let site = self.original_rip(entry.rip - 2);
+        let site = self.original_rip(entry.ip() - 2);
         let Some(hooks) = &mut self.hooks else { return Ok(()) };
         self.space.patches_mut().dense.returns += 1;
         hooks.counts.alone_since = None;
@@ -152,24 +152,24 @@ impl Domain {
         let mut outcome = Outcome::default();
         for range in texts.iter().filter(|range| !range.is_changed) {
             let is_whole = self.space.patches().dense.is_whole(range);
-            let changes = self.space.views().overlaps(Addr(range.start), Addr(range.end));
+            let changes = self.space.views().overlaps(range.start, range.end);
             if is_whole && !changes && self.map_original(tid, range, &mut outcome)? {
                 self.patch_known(tid, range, None, &mut outcome)?;
             }
         }
-        let regs = Registers { rip: self.patched_rip(site), rax: nr, orig_rax: u64::MAX, ..*entry };
+        let regs = Registers { rip: self.patched_rip(site).0, rax: nr, orig_rax: u64::MAX, ..*entry };
         self.stopped(tid)?.set_regs(&regs)?;
         outcome.regs = regs;
         let outcome = Box::new(outcome);
         self.event_with(tid, EventKind::Syscall { nr, entry: *entry, outcome }, sums)?;
-        self.space.patches_mut().dense.is_on = self.space.patches().dense.shows_any(0, u64::MAX);
+        self.space.patches_mut().dense.is_on = self.space.patches().dense.shows_any(Addr::NULL, Addr::MAX);
         self.task(tid)?.standing.go_on();
         Ok(())
     }
 
     /// Maps the program's own text again where it counts. False: it cannot be had.
     fn map_original(&mut self, tid: Tid, range: &TextRange, outcome: &mut Outcome) -> Result<bool> {
-        let path = self.space.patches().dense.path(Addr(range.start));
+        let path = self.space.patches().dense.path(range.start);
         let path = Path::new(OsStr::from_bytes(&path));
         let source = range.file.source();
         let kept = self.session.keep(source, path.as_os_str().as_bytes())?;
@@ -180,7 +180,7 @@ impl Domain {
             self.with_slot(tid, |_, slot| Ok(map_pieces(slot, &memory, (source, path), &pieces)?))?;
         if is_mapped {
             let backing = Backing::File { file: kept, offset };
-            outcome.effects.push(Effect::Map { addr: Addr(addr), len, prot: READ_EXEC, backing });
+            outcome.effects.push(Effect::Map { addr, len, prot: READ_EXEC, backing });
             self.space.patches_mut().forget_patches(range.start, range.end);
             self.space.patches_mut().dense.forget(range.start, range.end);
         }
@@ -190,7 +190,7 @@ impl Domain {
     /// Maps the dense variant over a text in which no task stands. False: there is none.
     pub(super) fn map_dense(&mut self, tid: Tid, range: &TextRange, outcome: &mut Outcome) -> Result<bool> {
         let mappings = maps::read(tid)?;
-        let shown = shown_text(&mappings, Addr(range.start)..Addr(range.end), &self.space.patches().guards)
+        let shown = shown_text(&mappings, range.start..range.end, &self.space.patches().guards)
             .filter(|_| !range.is_changed)
             .map(|shown| self.space.patches().as_believed(shown));
         let Some(shown) = shown else { return Ok(false) };
@@ -201,7 +201,7 @@ impl Domain {
             return Ok(false);
         }
         let Some((pool, is_new)) = self.pool(range, &mappings) else { return Ok(false) };
-        let (first, end) = (range.start.wrapping_sub(range.bias), range.end.wrapping_sub(range.bias));
+        let (first, end) = (range.own(range.start), range.own(range.end));
         let holds = |part: &&bis_rewrite::StoredSegment| part.start <= first && end <= part.start + part.len;
         let entry = &pool.file.entry;
         let Some(part) = entry.segments.iter().find(holds) else { return Ok(false) };
@@ -218,15 +218,14 @@ impl Domain {
         }
         for (addr, len, offset, _) in pieces {
             let backing = Backing::File { file: pool.file.kept.0, offset };
-            outcome.effects.push(Effect::Map { addr: Addr(addr), len, prot: READ_EXEC, backing });
+            outcome.effects.push(Effect::Map { addr, len, prot: READ_EXEC, backing });
         }
         if is_new {
             let (addr, len, bias) = (pool.start, pool.end - pool.start, pool.bias);
-            outcome.ours().pools.push(ours::Pool { addr: Addr(addr), len, bias, map: pool.file.kept.1 });
+            outcome.ours().pools.push(ours::Pool { addr, len, bias, map: pool.file.kept.1 });
         }
         let (addr, len, offset) = (range.start, range.end - range.start, range.offset);
-        let text =
-            ours::DenseText { addr: Addr(addr), len, pool: Addr(pool.start), file: range.kept, offset };
+        let text = ours::DenseText { addr, len, pool: pool.start, file: range.kept, offset };
         outcome.ours().dense.push(text);
         self.space.patches_mut().retire(range.start, range.end);
         self.space.patches_mut().forget_shown(range.start, range.end);
@@ -255,7 +254,7 @@ impl Domain {
     fn forbid_clocks_of(&mut self, pool: &Pool, outcome: &mut Outcome) -> Result<()> {
         for site in pool.map().sites() {
             let Some(fault) = clock_fault(site.kind) else { continue };
-            let write = MemWrite { addr: Addr(site.traced.wrapping_add(pool.bias)), data: fault.to_vec() };
+            let write = MemWrite { addr: Addr(site.traced).wrapping_add(pool.bias), data: fault.to_vec() };
             self.memory.write(write.addr, &write.data)?;
             outcome.writes.push(write);
         }
@@ -269,17 +268,17 @@ impl Domain {
         let touched: Vec<TextRange> = patches
             .texts
             .iter()
-            .filter(|text| patches.dense.shows_any(text.start.max(start.0), text.end.min(end.0)))
+            .filter(|text| patches.dense.shows_any(text.start.max(start), text.end.min(end)))
             .cloned()
             .collect();
         for text in touched {
-            let (from, to) = (text.start.max(start.0) & !(PAGE - 1), text.end.min(end.0));
+            let (from, to) = (text.start.max(start).page_floor(), text.end.min(end));
             let data = text.file.shown(text.offset + (from - text.start), to - from);
-            self.memory.write(Addr(from), &data)?;
-            outcome.ours().own.push((Addr(from), to - from));
-            outcome.writes.push(MemWrite { addr: Addr(from), data });
+            self.memory.write(from, &data)?;
+            outcome.ours().own.push((from, to - from));
+            outcome.writes.push(MemWrite { addr: from, data });
         }
-        self.space.patches_mut().dense.forget(start.0, end.0);
+        self.space.patches_mut().dense.forget(start, end);
         Ok(())
     }
 }
@@ -291,7 +290,7 @@ pub(super) fn map_pieces(
     slot: &mut Option<Stopped>,
     memory: &bis_tracee::Memory,
     (file, path): (&File, &Path),
-    pieces: &[(u64, u64, u64, bool)],
+    pieces: &[(Addr, u64, u64, bool)],
 ) -> bis_tracee::Result<bool> {
     let Ok(meta) = file.metadata() else { return Ok(false) };
     let mut remote = Remote::new(slot)?;
@@ -322,8 +321,8 @@ pub(super) fn map_pieces(
     for (addr, len, offset, must_be_free) in pieces {
         let fixed = if *must_be_free { libc::MAP_FIXED_NOREPLACE } else { libc::MAP_FIXED };
         let flags = u64::from((libc::MAP_PRIVATE | fixed).cast_unsigned());
-        let args = [*addr, *len, READ_EXEC.into(), flags, fd.arg(), *offset];
-        if remote.call(libc::SYS_mmap, args)? != addr.cast_signed() {
+        let args = [addr.0, *len, READ_EXEC.into(), flags, fd.arg(), *offset];
+        if remote.call(libc::SYS_mmap, args)? != addr.0.cast_signed() {
             is_mapped = false;
             break;
         }

@@ -38,7 +38,7 @@ impl Domain {
         &mut self,
         tid: Tid,
         range: &TextRange,
-        places: &[u64],
+        places: &[Addr],
         outcome: &mut Outcome,
     ) -> Result<bool> {
         /// From the first byte to the last of the longest that reads the counter.
@@ -46,11 +46,11 @@ impl Domain {
         if self.hooks.is_none() || self.space.clock().closed {
             return Ok(true);
         }
-        let pages = places.iter().flat_map(|at| [*at, at + LAST]).map(|at| Addr(at).page_floor());
+        let pages = places.iter().flat_map(|at| [*at, at + LAST]).map(Addr::page_floor);
         let pages: BTreeSet<Addr> = pages.collect();
         let mappings = maps::read(tid)?;
         let is_text = |page: &Addr| {
-            let within = range.start <= page.0 && page + PAGE <= Addr(range.end.next_multiple_of(PAGE));
+            let within = range.start <= *page && page + PAGE <= range.end.next_multiple_of(PAGE);
             within && mappings.iter().any(|m| (m.start..m.end).contains(page) && m.prot == READ_EXEC)
         };
         if pages.len() > GUARDS_MAX || !pages.iter().all(is_text) {

@@ -55,8 +55,8 @@ impl Domain {
         let mut places = Vec::new();
         for task in self.tasks.values().filter(|task| task.tid != tid) {
             let rip = match (&task.handle, &task.call) {
-                (_, Some(call)) => call.entry.rip,
-                (Handle::Stopped(stopped), None) => stopped.regs().ok()?.rip,
+                (_, Some(call)) => call.entry.ip(),
+                (Handle::Stopped(stopped), None) => stopped.regs().ok()?.ip(),
                 _ => return None,
             };
             if let Some(patch) = patches.in_trampoline(rip) {
@@ -72,22 +72,21 @@ impl Domain {
         places.sort_unstable();
         places.dedup();
         let mappings = maps::read(tid).ok()?;
-        let is_there = |text: &&TextRange| places.iter().any(|at| text.start <= *at && *at < text.end);
+        let is_there = |text: &&TextRange| places.iter().any(|at| text.contains(*at));
         for text in patches.texts.iter().filter(is_there) {
-            let shown = shown_text(&mappings, Addr(text.start)..Addr(text.end), &patches.guards);
+            let shown = shown_text(&mappings, text.start..text.end, &patches.guards);
             if shown.is_none() || text.is_changed {
                 // It stays as it is.
                 continue;
             }
             let Some((pool, _)) = self.pool(text, &mappings) else { continue };
-            let within: Vec<u64> =
-                places.iter().copied().filter(|at| text.start <= *at && *at < text.end).collect();
-            if !within.iter().all(|at| is_entered(&pool, text, Addr(*at))) {
+            let within: Vec<Addr> = places.iter().copied().filter(|at| text.contains(*at)).collect();
+            if !within.iter().all(|at| is_entered(&pool, text, *at)) {
                 return Some(false);
             }
             // What the dense text has not taken is patched in it.
             let is_in_run = |run: &bis_rewrite::Run| {
-                let start = run.start().wrapping_add(text.bias);
+                let start = text.mapped(run.start());
                 let end = start.wrapping_add(run.len().into());
                 Patches::lies_in(text, run) && within.iter().any(|at| start < *at && *at < end)
             };
@@ -101,9 +100,9 @@ impl Domain {
 
 /// Can this address be gone to in the dense text? Not so in the middle of what has given way to a jump.
 fn is_entered(pool: &Pool, text: &TextRange, addr: Addr) -> bool {
-    let Some(moved) = pool.map().enter(pool.bias, addr.0) else { return true };
+    let Some(moved) = pool.enter(addr) else { return true };
     // The first instruction has become the jump.
-    let own = addr.wrapping_sub(text.bias).0;
+    let own = text.own(addr);
     let entry = &pool.file.entry;
     let Some(part) = entry.segments.iter().find(|part| part.start <= own && own < part.start + part.len)
     else {
@@ -112,6 +111,7 @@ fn is_entered(pool: &Pool, text: &TextRange, addr: Addr) -> bool {
     let mut bytes = [0; 5];
     let is_read = entry.text.read_exact_at(&mut bytes, part.at + (own - part.start)).is_ok();
     let [0xe9, displacement @ ..] = bytes else { return false };
-    let target = addr.wrapping_add(5).0.wrapping_add_signed(i32::from_le_bytes(displacement).into());
+    let displacement = i64::from(i32::from_le_bytes(displacement));
+    let target = addr.wrapping_add(5).wrapping_add(displacement.cast_unsigned());
     is_read && target == moved
 }

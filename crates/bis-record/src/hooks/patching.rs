@@ -30,7 +30,7 @@ use crate::{
 
 /// Where arenas are tried first: between the highest mapping and the stack's farthest end, where the kernel
 /// puts nothing by itself, and behind the hooks, for programs that lie low.
-const PLACES: [u64; 2] = [0x7fff_f800_0000, 0x7020_0000];
+const PLACES: [Addr; 2] = [Addr(0x7fff_f800_0000), Addr(0x7020_0000)];
 
 /// Patches that are written together: trampolines lie side by side, and go into memory by one write; so do
 /// the sites of a page.
@@ -93,17 +93,17 @@ impl Batch {
         }
     }
 
-    fn add(&mut self, at: u64, bytes: &[u8]) {
+    fn add(&mut self, at: Addr, bytes: &[u8]) {
         const INT3: u8 = 0xcc;
         if let Some(last) = self.trampolines.last_mut() {
             let end = last.addr + last.data.len() as u64;
-            if let Some(gap) = at.checked_sub(end.0).filter(|gap| *gap < 16) {
+            if let Some(gap) = at.checked_since(end).filter(|gap| *gap < 16) {
                 last.data.extend(std::iter::repeat_n(INT3, usize::try_from(gap).unwrap_or(0)));
                 last.data.extend(bytes);
                 return;
             }
         }
-        self.trampolines.push(MemWrite { addr: Addr(at), data: bytes.to_vec() });
+        self.trampolines.push(MemWrite { addr: at, data: bytes.to_vec() });
     }
 }
 
@@ -177,8 +177,7 @@ impl Domain {
             self.close_clock("a file that is no program has been mapped to be executed");
             return Ok(());
         };
-        let range =
-            TextRange { start: start.0, end: end.0, bias, offset, is_changed: false, file: text, kept };
+        let range = TextRange { start, end, bias, offset, is_changed: false, file: text, kept };
         self.space.patches_mut().texts.push(range.clone());
         if self.space.patches().dense.is_on {
             self.map_dense(tid, &range, outcome)?;
@@ -206,22 +205,22 @@ impl Domain {
 
     /// This part of the address space shows something else now.
     pub fn forget_text(&mut self, start: Addr, end: Addr) {
-        self.space.patches_mut().forget(start.0, end.0);
+        self.space.patches_mut().forget(start, end);
     }
 
     /// An instruction that is no system call has trapped: if it can be patched, it will be in all later
     /// address spaces. (Programs ask for such things as they start.)
-    pub fn learn_instruction(&self, site: u64) {
+    pub fn learn_instruction(&self, site: Addr) {
         let Some(text) = self.space.patches().text_at(site) else { return };
-        text.file.learn(site.wrapping_sub(text.bias), self.session.texts.cache());
+        text.file.learn(text.own(site), self.session.texts.cache());
     }
 
     /// Puts the program's own cpuid instructions back: they are to be faults now.
     pub fn unpatch_cpuid(&mut self, outcome: &mut Outcome) -> Result<()> {
         self.undo_dense(Addr::NULL, Addr::MAX, outcome)?;
-        let patches = self.space.patches().within(0, u64::MAX);
+        let patches = self.space.patches().within(Addr::NULL, Addr::MAX);
         for patch in patches.iter().filter(|patch| patch.kind == SiteKind::Cpuid) {
-            self.unpatch(Addr(patch.start), Addr(patch.end), outcome)?;
+            self.unpatch(patch.start, patch.end, outcome)?;
         }
         Ok(())
     }
@@ -229,29 +228,25 @@ impl Domain {
     /// Puts the program's own bytes back in this range; its calls there are traced from now on.
     pub fn unpatch(&mut self, start: Addr, end: Addr, outcome: &mut Outcome) -> Result<()> {
         self.undo_dense(start, end, outcome)?;
-        for text in self
-            .space
-            .patches_mut()
-            .texts
-            .iter_mut()
-            .filter(|text| text.start < end.0 && start < Addr(text.end))
+        for text in
+            self.space.patches_mut().texts.iter_mut().filter(|text| text.start < end && start < text.end)
         {
             text.is_changed = true;
         }
-        let patches = self.space.patches().within(start.0, end.0);
-        let faults = self.space.patches_mut().take_faults(start.0..end.0);
-        if self.space.patches().shows_any(start.0, end.0) {
+        let patches = self.space.patches().within(start, end);
+        let faults = self.space.patches_mut().take_faults(start..end);
+        if self.space.patches().shows_any(start, end) {
             self.close_clock("text is about to change");
         }
         for (addr, data) in faults {
-            self.memory.write(Addr(addr), &data)?;
-            outcome.ours().own.push((Addr(addr), data.len() as u64));
-            outcome.writes.push(MemWrite { addr: Addr(addr), data });
+            self.memory.write(addr, &data)?;
+            outcome.ours().own.push((addr, data.len() as u64));
+            outcome.writes.push(MemWrite { addr, data });
         }
         for patch in &patches {
-            self.memory.write(Addr(patch.start), &patch.original)?;
-            outcome.ours().own.push((Addr(patch.start), patch.end - patch.start));
-            outcome.writes.push(MemWrite { addr: Addr(patch.start), data: patch.original.clone() });
+            self.memory.write(patch.start, &patch.original)?;
+            outcome.ours().own.push((patch.start, patch.end - patch.start));
+            outcome.writes.push(MemWrite { addr: patch.start, data: patch.original.clone() });
         }
         if !patches.is_empty() {
             self.forget_text(start, end);
@@ -260,7 +255,7 @@ impl Domain {
     }
 
     /// At the exit of a call that was traced: if its instruction can be patched, it is from here on.
-    pub fn learn_site(&mut self, tid: Tid, nr: u64, after: u64, outcome: &mut Outcome) -> Result<()> {
+    pub fn learn_site(&mut self, tid: Tid, nr: u64, after: Addr, outcome: &mut Outcome) -> Result<()> {
         let site = after.wrapping_sub(2);
         if !self.session.hook_image.is_hooked(nr)
             || self.space.patches().is_trampoline(site)
@@ -269,13 +264,13 @@ impl Domain {
             return Ok(());
         }
         let Some(text) = self.space.patches().text_at(site).cloned() else { return Ok(()) };
-        let run = text.file.learn(site.wrapping_sub(text.bias), self.session.texts.cache());
+        let run = text.file.learn(text.own(site), self.session.texts.cache());
         let Some(run) = run.filter(|run| Patches::lies_in(&text, run)) else {
             self.space.patches_mut().left.insert(site);
             return Ok(());
         };
-        let start = run.start().wrapping_add(text.bias);
-        if self.is_anybody_in(tid, Addr(start), Addr(start + u64::from(run.len()))) {
+        let start = text.mapped(run.start());
+        if self.is_anybody_in(tid, start, start + u64::from(run.len())) {
             // It moves on, and the site comes up again.
             return Ok(());
         }
@@ -290,13 +285,13 @@ impl Domain {
     /// be made, or to be made again, which goes on at the instruction that it stands behind; and one whose
     /// return was told beforehand.
     fn is_anybody_in(&self, tid: Tid, start: Addr, end: Addr) -> bool {
-        let is_within = |rip: u64| start < Addr(rip) && rip < end.0;
+        let is_within = |rip: Addr| start < rip && rip < end;
         self.tasks.values().filter(|task| task.tid != tid).any(|task| match (&task.call, &task.handle) {
-            (Some(call), _) if call.silent => is_within(call.entry.rip),
+            (Some(call), _) if call.silent => is_within(call.entry.ip()),
             (Some(_), Handle::Stopped(stopped)) => {
-                stopped.regs().is_ok_and(|regs| start <= regs.ip() && regs.rip <= end.0)
+                stopped.regs().is_ok_and(|regs| start <= regs.ip() && regs.ip() <= end)
             }
-            (None, Handle::Stopped(stopped)) => stopped.regs().is_ok_and(|regs| is_within(regs.rip)),
+            (None, Handle::Stopped(stopped)) => stopped.regs().is_ok_and(|regs| is_within(regs.ip())),
             _ => false,
         })
     }
@@ -310,27 +305,27 @@ impl Domain {
         batch: &mut Batch,
         outcome: &mut Outcome,
     ) -> Result<bool> {
-        let start = run.start().wrapping_add(bias);
+        let start = Addr(run.start()).wrapping_add(bias);
         let end = start + u64::from(run.len());
         let patches = self.space.patches();
         if patches.overlaps(start, end) || patches.is_avoided(start, end) {
             return Ok(false);
         }
-        if !batch.matches(&self.memory, run, Addr(start)) {
+        if !batch.matches(&self.memory, run, start) {
             return Ok(false);
         }
-        let Some(arena) = self.arena(tid, Addr(start), outcome)? else { return Ok(false) };
+        let Some(arena) = self.arena(tid, start, outcome)? else { return Ok(false) };
         let patches = self.space.patches_mut();
         let arena = &mut patches.arenas[arena];
         let at = arena.next();
         let Some(slot) = arena.slot(run.kind()) else { return Ok(false) };
         let make = || {
             let save = u32::try_from(AREA_BASE + state::SAVED_RCX).ok();
-            let made = trampoline(run, bias, at, Hook { slot, save });
+            let made = trampoline(run, bias, at.0, Hook { slot: slot.0, save });
             let report = |error: &_| tracing::debug!(start = format_args!("{start:#x}"), %error, "a site stays as it is");
-            let trampoline = adapted(made.inspect_err(report).ok()?, run.kind(), at)?;
+            let trampoline = adapted(made.inspect_err(report).ok()?, run.kind(), at.0)?;
             let place = (at, at + trampoline.bytes.len() as u64);
-            let (original, site) = (run.bytes().to_vec(), run.site().wrapping_add(bias));
+            let (original, site) = (run.bytes().to_vec(), Addr(run.site()).wrapping_add(bias));
             Patch { start, end, site, kind: run.kind(), trampoline, original, place, said: None }.told()
         };
         let Some(patch) = self.session.texts.made.get((run.clone(), bias, at, slot), make) else {
@@ -338,7 +333,7 @@ impl Domain {
         };
         arena.take(patch.trampoline.bytes.len());
         batch.add(at, &patch.trampoline.bytes);
-        batch.sites.push(MemWrite { addr: Addr(start), data: patch.trampoline.patch.clone() });
+        batch.sites.push(MemWrite { addr: start, data: patch.trampoline.patch.clone() });
         batch.patches.push(Arc::clone(&patch));
         tracing::trace!(start = format_args!("{start:#x}"), at = format_args!("{at:#x}"), "patched");
         self.space.patches_mut().add(patch);
@@ -378,24 +373,24 @@ impl Domain {
             let slot =
                 if CLOCKS.contains(&nr) { Some(arena.clock_slot()) } else { arena.slot(SiteKind::Syscall) };
             let Some(slot) = slot else { return Ok(()) };
-            let to = |target: u64, from: u64| {
-                let distance = i32::try_from(target.wrapping_sub(from).cast_signed()).unwrap_or(0);
+            let to = |target: Addr, from: Addr| {
+                let distance = i32::try_from(target.wrapping_since(from).cast_signed()).unwrap_or(0);
                 distance.to_le_bytes()
             };
             let (traced, done) = (at + 13, at + 15);
             let mut bytes = [&[0x48, 0x8d, 0x0d][..], &to(done, at + 7)].concat(); // lea rcx, [rip + done]
             bytes.extend([&[0xff, 0x25][..], &to(slot, at + 13)].concat()); // jmp [rip + slot]
             bytes.extend([0x0f, 0x05, RET]);
-            let patch = [&[0xe9][..], &to(at, (site + 5).0)].concat();
+            let patch = [&[0xe9][..], &to(at, site + 5)].concat();
             arena.take(bytes.len());
             let place = (at, at + bytes.len() as u64);
             let original = self.memory.read_vec(site, patch.len())?;
-            for (addr, data) in [(at, bytes.clone()), (site.0, patch.clone())] {
-                self.memory.write(Addr(addr), &data)?;
-                outcome.writes.push(MemWrite { addr: Addr(addr), data });
+            for (addr, data) in [(at, bytes.clone()), (site, patch.clone())] {
+                self.memory.write(addr, &data)?;
+                outcome.writes.push(MemWrite { addr, data });
             }
-            let site = site.0;
-            let places = vec![(site, at), (site + 2, done)];
+            let places = vec![(site.0, at.0), (site.0 + 2, done.0)];
+            let (traced, done) = (traced.0, done.0);
             let trampoline = Trampoline { bytes, patch, traced, done, abort: None, places };
             let (start, end, kind) = (site, site + 5, SiteKind::Syscall);
             let patch = Patch { start, end, site, kind, trampoline, original, place, said: None };
@@ -411,7 +406,7 @@ impl Domain {
         if self.hooks.is_none() {
             return Ok(None);
         }
-        if let Some(index) = self.space.patches().arenas.iter().position(|arena| arena.reaches(addr.0)) {
+        if let Some(index) = self.space.patches().arenas.iter().position(|arena| arena.reaches(addr)) {
             return Ok(Some(index));
         }
         let mappings = maps::read(tid)?;
@@ -419,37 +414,32 @@ impl Domain {
             let end = start + ARENA_LEN;
             !mappings.iter().any(|m| m.start < end && start < m.end)
         };
-        let near = [addr.saturating_sub(0x100_0000).0, addr.saturating_add(0x4000_0000).0];
-        let candidates = PLACES.into_iter().chain(near).map(|at| at & !(ARENA_LEN - 1));
+        let near = [addr.saturating_sub(0x100_0000), addr.saturating_add(0x4000_0000)];
+        let candidates = PLACES.into_iter().chain(near).map(|at| Addr(at.0 & !(ARENA_LEN - 1)));
         // A few neighbours of each: other arenas may be there.
         let mut candidates = candidates.flat_map(|at| (0..8).map(move |n| at + n * ARENA_LEN));
-        let Some(start) = candidates.find(|at| Arena::new(*at).reaches(addr.0) && free(Addr(*at))) else {
+        let Some(start) = candidates.find(|at| Arena::new(*at).reaches(addr) && free(*at)) else {
             return Ok(None);
         };
         let prot = READ_EXEC;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-        let args = [start, ARENA_LEN, prot.into(), flags.cast_unsigned().into(), u64::MAX, 0];
+        let args = [start.0, ARENA_LEN, prot.into(), flags.cast_unsigned().into(), u64::MAX, 0];
         let mapped = self.with_slot(tid, |_, slot| {
             let mut remote = Remote::new(slot)?;
             let mapped = remote.call(libc::SYS_mmap, args)?;
             remote.finish()?;
             Ok(mapped)
         })?;
-        if mapped != start.cast_signed() {
+        if mapped != start.0.cast_signed() {
             return Ok(None);
         }
-        outcome.effects.push(Effect::Map {
-            addr: Addr(start),
-            len: ARENA_LEN,
-            prot,
-            backing: Backing::Anonymous,
-        });
-        let area = ours::Area { addr: Addr(start), len: ARENA_LEN, kind: AreaKind::Arena };
+        outcome.effects.push(Effect::Map { addr: start, len: ARENA_LEN, prot, backing: Backing::Anonymous });
+        let area = ours::Area { addr: start, len: ARENA_LEN, kind: AreaKind::Arena };
         outcome.ours().areas.push(area);
         let arena = Arena::new(start);
         let data = Arena::slots();
-        self.memory.write(Addr(start), &data)?;
-        outcome.writes.push(MemWrite { addr: Addr(start), data });
+        self.memory.write(start, &data)?;
+        outcome.writes.push(MemWrite { addr: start, data });
         self.space.patches_mut().arenas.push(arena);
         self.watched.arenas.lock().unwrap_or_else(PoisonError::into_inner).push(start);
         Ok(Some(self.space.patches().arenas.len() - 1))

@@ -24,7 +24,7 @@ const GIB: i64 = 1 << 30;
 const DISTANCES: [i64; 7] = [-GIB, -GIB / 4 * 5, -GIB / 2, -GIB / 2 * 3, GIB / 4, GIB / 2, GIB];
 
 /// Programs that lie low have theirs here, behind the hooks' area.
-const LOW: u64 = 0x7040_0000;
+const LOW: Addr = Addr(0x7040_0000);
 
 /// The kinds of sites that lead to hooks: of instructions that the processor has. Others are illegal for the
 /// program, as they would be for a hook.
@@ -64,7 +64,7 @@ impl Domain {
             };
             let Some(file) = range.file.dense(cache, kinds, &layout, keep) else { continue };
             let len = file.entry.trampolines_len.next_multiple_of(PAGE);
-            if is_free(mappings, Addr(start), len) {
+            if is_free(mappings, start, len) {
                 let (text, bias) = (Arc::clone(&range.file), range.bias);
                 return Some((Pool { start, end: start + len, bias, text, file }, true));
             }
@@ -84,24 +84,22 @@ impl Domain {
         &self,
         range: &TextRange,
         mappings: &'a [Mapping],
-    ) -> impl Iterator<Item = (u64, DenseLayout)> + use<'a> {
+    ) -> impl Iterator<Item = (Addr, DenseLayout)> + use<'a> {
         // Who maps a part of its own text again elsewhere (V8 does, for each of its threads) would need one
         // more text for it.
         let loaded = self.space.patches().texts.iter().find(|text| Arc::ptr_eq(&text.file, &range.file));
         let is_one = loaded.is_none_or(|text| text.bias == range.bias) && self.own_pool(range).is_none();
         let (first, end) = range.file.extent();
-        let (first, end) = (first.wrapping_add(range.bias), end.wrapping_add(range.bias));
+        let (first, end) = (range.mapped(first), range.mapped(end));
         let low = (end < LOW).then_some(LOW);
         let far = DISTANCES.into_iter().filter(move |_| low.is_none());
-        let far = far.filter_map(move |distance| (first & !(PAGE - 1)).checked_add_signed(distance));
-        let free = low
-            .into_iter()
-            .chain(far)
-            .filter(move |start| is_free(mappings, Addr(*start), (end - first) / 4));
+        let far = far.filter_map(move |distance| first.page_floor().0.checked_add_signed(distance).map(Addr));
+        let free =
+            low.into_iter().chain(far).filter(move |start| is_free(mappings, *start, (end - first) / 4));
         let bias = range.bias;
-        let layout = move |start: u64| {
+        let layout = move |start: Addr| {
             let layout = DenseLayout {
-                trampolines: start.wrapping_sub(bias),
+                trampolines: start.0.wrapping_sub(bias),
                 counter: u32::try_from(hooks::COUNTDOWN).ok()?,
                 save: u32::try_from(hooks::COUNT_RCX).ok()?,
                 hooks: hooked(),

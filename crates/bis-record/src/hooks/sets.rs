@@ -43,7 +43,7 @@ const SHOW_AGAIN: [u32; 3] = [4, 24, 103];
 /// What has to be as it was for a batch to be all that there is of a text's patches.
 #[derive(PartialEq, Eq)]
 struct Standing {
-    arenas: Vec<u64>,
+    arenas: Vec<Addr>,
     effects: usize,
     guards: usize,
     is_closed: bool,
@@ -99,7 +99,8 @@ impl Domain {
     /// Is this a text that may be mapped from a file with its patches?
     fn may_be_set(&self, range: &TextRange, name: &[u8]) -> bool {
         let (patches, len) = (self.space.patches(), range.end - range.start);
-        let is_whole = [range.start, range.end, range.offset].into_iter().all(|at| at.is_multiple_of(PAGE));
+        let is_whole =
+            [range.start.0, range.end.0, range.offset].into_iter().all(|at| at.is_multiple_of(PAGE));
         self.hooks.is_some()
             && is_whole
             && len <= TEXT_BYTES_MAX
@@ -113,19 +114,19 @@ impl Domain {
             && !patches.avoids_any()
             && !patches.overlaps(range.start, range.end)
             && !self.space.clock().forbidden
-            && !self.space.views().overlaps(Addr(range.start), Addr(range.end))
+            && !self.space.views().overlaps(range.start, range.end)
     }
 
     /// The trampolines begin on a page of their own.
     fn set_key(&mut self, tid: Tid, range: &TextRange, outcome: &mut Outcome) -> Result<Option<SetKey>> {
         let is_closed = self.space.clock().closed;
-        let Some(arena) = self.arena(tid, Addr(range.start), outcome)? else { return Ok(None) };
+        let Some(arena) = self.arena(tid, range.start, outcome)? else { return Ok(None) };
         let arena = &mut self.space.patches_mut().arenas[arena];
         arena.align();
         Ok(Some(SetKey::new(range, (arena.start, arena.next()), is_closed)))
     }
 
-    fn set_standing(&self, arena: u64, outcome: &Outcome) -> Standing {
+    fn set_standing(&self, arena: Addr, outcome: &Outcome) -> Standing {
         let arenas = self.space.patches().arenas.iter().filter(|other| other.start != arena);
         Standing {
             arenas: arenas.flat_map(|arena| [arena.start, arena.next()]).collect(),
@@ -141,8 +142,8 @@ impl Domain {
         let mut pages: Vec<Addr> = batch.sites.iter().map(|site| site.addr.page_floor()).collect();
         pages.sort_unstable();
         pages.dedup();
-        let lies_in = |write: &MemWrite, start: u64, end: u64| {
-            start <= write.addr.0 && write.addr.0 + write.data.len() as u64 <= end
+        let lies_in = |write: &MemWrite, start: Addr, end: Addr| {
+            start <= write.addr && write.addr + write.data.len() as u64 <= end
         };
         let end = self.space.patches_mut().arena_at(key.arena)?.next();
         let is_inside = batch.sites.iter().all(|site| lies_in(site, range.start, range.end))
@@ -151,7 +152,7 @@ impl Domain {
             return None;
         }
         let mappings = maps::read(tid).ok()?;
-        let mapping = mappings.iter().find(|m| (m.start..m.end).contains(&Addr(range.start)))?;
+        let mapping = mappings.iter().find(|m| (m.start..m.end).contains(&range.start))?;
         Some(Patched {
             set: Arc::new(PatchSet::new(range.start..range.end, &batch.patches, &batch.faults)),
             sites: batch.sites.clone(),
@@ -175,10 +176,10 @@ impl Domain {
         let text_len = range.end - range.start;
         let trampolines_len = (patched.end - key.at).next_multiple_of(PAGE);
         let mut bytes = range.file.shown(range.offset, text_len);
-        let mut put = |writes: &[MemWrite], len: u64, base: u64, from: u64| {
+        let mut put = |writes: &[MemWrite], len: u64, base: Addr, from: u64| {
             bytes.resize(usize::try_from(len).ok()?, 0);
             for write in writes {
-                let at = usize::try_from(write.addr.0 - base + from).ok()?;
+                let at = usize::try_from(write.addr - base + from).ok()?;
                 bytes.get_mut(at..at + write.data.len())?.copy_from_slice(&write.data);
             }
             Some(())
@@ -214,10 +215,10 @@ impl Domain {
         }
         for (addr, len, offset, _) in pieces {
             let backing = Backing::File { file: kept.kept, offset };
-            outcome.effects.push(Effect::Map { addr: Addr(addr), len, prot: READ_EXEC, backing });
+            outcome.effects.push(Effect::Map { addr, len, prot: READ_EXEC, backing });
         }
         outcome.ours().patched.push(ours::PatchedText {
-            addr: Addr(range.start),
+            addr: range.start,
             len: *text_len,
             file: range.kept,
             offset: range.offset,
@@ -242,12 +243,12 @@ impl Domain {
     /// The kernel shows again what is mapped in this range. Where that is a file of ours, the program's own
     /// bytes are written there; tasks may stand in the trampolines.
     pub fn show_own_text(&mut self, range: (Addr, Addr), outcome: &mut Outcome) -> Result<()> {
-        for text in self.space.patches().shown_in(range.0.0, range.1.0) {
-            let (from, to) = (text.start.max(range.0.0), text.end.min(range.1.0));
+        for text in self.space.patches().shown_in(range.0, range.1) {
+            let (from, to) = (text.start.max(range.0), text.end.min(range.1));
             let data = text.file.shown(text.offset + (from - text.start), to - from);
-            self.memory.write(Addr(from), &data)?;
-            outcome.ours().own.push((Addr(from), to - from));
-            outcome.writes.push(MemWrite { addr: Addr(from), data });
+            self.memory.write(from, &data)?;
+            outcome.ours().own.push((from, to - from));
+            outcome.writes.push(MemWrite { addr: from, data });
             self.space.patches_mut().retire(from, to);
         }
         Ok(())

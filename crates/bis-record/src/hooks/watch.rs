@@ -12,7 +12,7 @@ use std::{
 };
 
 use bis_agent::hooks::{file_bit, state};
-use bis_trace::types::{DomainId, Tid};
+use bis_trace::types::{Addr, DomainId, Tid};
 use bis_tracee::{
     area::Area,
     balance::{self, Balance, Seat},
@@ -58,7 +58,7 @@ pub struct Watched {
     /// The running task is not pinned now.
     pub loose: AtomicBool,
     /// Where its trampolines lie (`patches.rs`).
-    pub arenas: Mutex<Vec<u64>>,
+    pub arenas: Mutex<Vec<Addr>>,
 }
 
 impl Watched {
@@ -135,7 +135,7 @@ impl Watch {
     }
 
     /// Where the trampolines of all domains lie.
-    pub fn arenas(&self) -> BTreeSet<u64> {
+    pub fn arenas(&self) -> BTreeSet<Addr> {
         let all = self.all();
         let of = |watched: &Watched| watched.arenas.lock().unwrap_or_else(PoisonError::into_inner).clone();
         all.iter().flat_map(|(_, watched)| of(watched)).collect()

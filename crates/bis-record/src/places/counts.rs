@@ -3,7 +3,7 @@
 use bis_rewrite::{Place, STATUS_FLAGS};
 use bis_trace::{
     event::{EventKind, Pause, PausePlace},
-    types::{Registers, Signal, Tid},
+    types::{Addr, Registers, Signal, Tid},
 };
 use bis_tracee::{Status, place, siginfo::SigInfo};
 
@@ -16,7 +16,7 @@ impl Domain {
             return Ok(false);
         }
         let found = self.stopped(tid)?.regs()?;
-        let Some(Place::Count { resume, flags_lost, trap: true, .. }) = self.dense_place(found.rip - 1)
+        let Some(Place::Count { resume, flags_lost, trap: true, .. }) = self.dense_place(found.ip() - 1)
         else {
             return Ok(false);
         };
@@ -33,7 +33,7 @@ impl Domain {
         }
         // A computed jump is made first. It changes nothing but the program counter, which replay sets to
         // what it is here.
-        if self.dense_place(resume).is_some() && self.step(tid)? == Step::Elsewhere {
+        if self.dense_place(Addr(resume)).is_some() && self.step(tid)? == Step::Elsewhere {
             return Ok(true);
         }
         let regs = self.stopped(tid)?.regs()?;

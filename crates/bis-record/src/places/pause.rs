@@ -70,7 +70,7 @@ impl Domain {
     /// The task has been interrupted where it makes no call and is in no hook. True: it has a place now, or
     /// something else has happened that is to be looked at.
     pub fn interrupted(&mut self, tid: Tid) -> Result<bool> {
-        let rip = self.stopped(tid)?.regs()?.rip;
+        let rip = self.stopped(tid)?.regs()?.ip();
         if self.is_left_by_hook(rip) {
             return Ok(false);
         }
@@ -96,7 +96,7 @@ impl Domain {
     /// steps it past the store.
     fn leave_count(&mut self, tid: Tid) -> Result<Step> {
         loop {
-            let rip = self.stopped(tid)?.regs()?.rip;
+            let rip = self.stopped(tid)?.regs()?.ip();
             let has_read =
                 matches!(self.dense_place(rip), Some(Place::Count { taken: false, restore_rcx: true, .. }));
             if !has_read {
@@ -133,7 +133,7 @@ impl Domain {
         let is_alone = self.tasks.len() == 1;
         // Code that is made at run time would not count, whatever the text does.
         if let Some(hooks) = &mut self.hooks
-            && self.space.patches().text_at(self.space.patches().original(regs.rip)).is_some()
+            && self.space.patches().text_at(self.space.patches().original(regs.ip())).is_some()
         {
             hooks.counts.need.count_pause();
             hooks.counts.is_wanted |= is_alone;
@@ -205,11 +205,11 @@ impl Domain {
             if !self.leave_repetition(tid)? {
                 return Ok(None);
             }
-            let rip = self.stopped(tid)?.regs()?.rip;
-            let memory = self.memory.read_upto(Addr(rip), 2 * Run::MAX);
+            let rip = self.stopped(tid)?.regs()?.ip();
+            let memory = self.memory.read_upto(rip, 2 * Run::MAX);
             let in_count = matches!(self.dense_place(rip), Some(Place::Count { .. }));
             if !in_count
-                && let Some(span) = Span::begin(self.space.bits(), rip, &memory)
+                && let Some(span) = Span::begin(self.space.bits(), rip.0, &memory)
                 && !self.is_entered(&span)
             {
                 if place::room(&mappings, &span, false).is_some() {
@@ -242,23 +242,23 @@ impl Domain {
 
     /// Does the file say that nothing leads into the middle of these instructions?
     pub fn is_sure(&self, tid: Tid, span: &Span) -> bool {
-        let (start, end) = (span.start(), span.end());
+        let (start, end) = (Addr(span.start()), Addr(span.end()));
         if span.is_narrow() {
             return false;
         }
         let patched = self.space.patches().overlaps(start, end);
         // Where a handler has interrupted the program, it may go on by any way it likes.
-        if patched || self.space.is_interrupted_in(Addr(start + 1)..Addr(end)) {
+        if patched || self.space.is_interrupted_in(start + 1..end) {
             return false;
         }
-        let Some((file, bias)) = self.text_at(tid, Addr(start)) else { return false };
-        file.span_at(start.wrapping_sub(bias)).is_some_and(|known| known.bytes() == span.bytes())
+        let Some((file, bias)) = self.text_at(tid, start) else { return false };
+        file.span_at(start.0.wrapping_sub(bias)).is_some_and(|known| known.bytes() == span.bytes())
     }
 
     /// The file whose text the program executes at this address, and what is added to the file's own
     /// addresses.
     fn text_at(&self, tid: Tid, rip: Addr) -> Option<(Arc<TextFile>, u64)> {
-        if let Some(text) = self.space.patches().text_at(rip.0) {
+        if let Some(text) = self.space.patches().text_at(rip) {
             return Some((Arc::clone(&text.file), text.bias));
         }
         let mappings = maps::read(tid).ok()?;

@@ -135,7 +135,7 @@ impl Domain {
             return Ok(Step::Elsewhere);
         }
         let regs = self.stopped(tid)?.regs()?;
-        if self.is_in_hooks(regs.rip) {
+        if self.is_in_hooks(regs.ip()) {
             let task = self.task(tid)?;
             task.standing.go_on_in_hook();
             return Ok(Step::Elsewhere);
@@ -152,7 +152,7 @@ impl Domain {
         /// place is there, but not in a count; and a timer must not come before the steps are made.
         const STEPS: usize = 16;
         for _ in 0..STEPS {
-            let rip = self.stopped(tid)?.regs()?.rip;
+            let rip = self.stopped(tid)?.regs()?.ip();
             if self.dense_place(rip).is_none() {
                 break;
             }

@@ -103,7 +103,7 @@ impl Domain {
 
     /// The task computes, and came to no count.
     pub fn learn_loop(&mut self, tid: Tid) -> Result<()> {
-        let rip = self.stopped(tid)?.regs()?.rip;
+        let rip = self.stopped(tid)?.regs()?.ip();
         let patches = self.space.patches();
         if patches.dense.is_on
             && let (Some(text), Some(cache)) =

@@ -160,7 +160,7 @@ impl Domain {
                 Stop::Inside | Stop::Tick => step.is_multiple_of(LOOK_EVERY) && self.has_reason_to_pause(tid),
             };
             self.task(tid)?.report = None;
-            let rip = self.stopped(tid)?.regs()?.rip;
+            let rip = self.stopped(tid)?.regs()?.ip();
             if is_due && !self.is_in_hooks(rip) && self.interrupted(tid)? {
                 return Ok(());
             }

@@ -16,8 +16,8 @@ pub const READ_EXEC: u32 = 5;
 /// Trampolines of a dense text, where they are mapped.
 #[derive(Clone, Debug)]
 pub struct Pool {
-    pub start: u64,
-    pub end: u64,
+    pub start: Addr,
+    pub end: Addr,
     /// What is added to the file's own addresses.
     pub bias: u64,
     pub text: Arc<TextFile>,
@@ -28,11 +28,16 @@ impl Pool {
     pub fn map(&self) -> &DenseMap {
         &self.file.entry.map
     }
+
+    /// Where a task goes on that is to go on at `addr`, if that has given way.
+    pub fn enter(&self, addr: Addr) -> Option<Addr> {
+        self.map().enter(self.bias, addr.0).map(Addr)
+    }
 }
 
 /// Where arenas would lie in its place.
-pub fn chunks(pool: &Pool) -> impl Iterator<Item = u64> + use<> {
-    (pool.start..pool.end).step_by(ARENA_LEN as usize)
+pub fn chunks(pool: &Pool) -> impl Iterator<Item = Addr> + use<> {
+    Addr::steps(pool.start..pool.end, ARENA_LEN as usize)
 }
 
 /// What counts in an address space.
@@ -44,56 +49,56 @@ pub struct DenseTexts {
     pub returns: u32,
     pub pools: Vec<Pool>,
     /// Ranges of text that count, with the number of their pool.
-    pub texts: Vec<(u64, u64, usize)>,
+    pub texts: Vec<(Addr, Addr, usize)>,
     /// What `/proc/PID/maps` said of a text behind its addresses, with those.
     pub lines: Vec<(Range<Addr>, Vec<u8>)>,
 }
 
 impl DenseTexts {
-    fn pool_at(&self, rip: u64) -> Option<&Pool> {
+    fn pool_at(&self, rip: Addr) -> Option<&Pool> {
         self.pools.iter().find(|pool| pool.start <= rip && rip < pool.end)
     }
 
     /// Is this address in trampolines of dense text?
-    pub fn is_trampoline(&self, rip: u64) -> bool {
+    pub fn is_trampoline(&self, rip: Addr) -> bool {
         self.pool_at(rip).is_some()
     }
 
     /// What it means to stand there; none outside of the trampolines.
-    pub fn place(&self, rip: u64) -> Option<Place> {
+    pub fn place(&self, rip: Addr) -> Option<Place> {
         let pool = self.pool_at(rip)?;
-        pool.map().place(pool.bias, rip)
+        pool.map().place(pool.bias, rip.0)
     }
 
     /// Where a task goes on that is to go on at `rip`, if that has given way.
-    pub fn enter(&self, rip: u64) -> Option<u64> {
+    pub fn enter(&self, rip: Addr) -> Option<Addr> {
         let (_, _, pool) = self.texts.iter().find(|(start, end, _)| *start <= rip && rip < *end)?;
-        let pool = &self.pools[*pool];
-        pool.map().enter(pool.bias, rip)
+        self.pools[*pool].enter(rip)
     }
 
     /// The instruction that the program has where a trampoline has a fault in its place.
-    pub fn fault_at(&self, rip: u64) -> Option<SiteKind> {
+    pub fn fault_at(&self, rip: Addr) -> Option<SiteKind> {
         let pool = self.pool_at(rip)?;
-        let site = pool.map().original(pool.bias, rip)?.wrapping_sub(pool.bias);
+        let site = pool.map().original(pool.bias, rip.0)?.wrapping_sub(pool.bias);
         let sites = pool.map().sites();
         let site = sites.get(sites.binary_search_by_key(&site, |site| site.site).ok()?)?;
-        (site.traced.wrapping_add(pool.bias) == rip && clock_fault(site.kind).is_some()).then_some(site.kind)
+        (Addr(site.traced).wrapping_add(pool.bias) == rip && clock_fault(site.kind).is_some())
+            .then_some(site.kind)
     }
 
     /// Does the site at this address lead to its hook?
-    pub fn hooks(&self, site: u64) -> bool {
+    pub fn hooks(&self, site: Addr) -> bool {
         let Some((_, _, pool)) = self.texts.iter().find(|(start, end, _)| *start <= site && site < *end)
         else {
             return false;
         };
         let pool = &self.pools[*pool];
-        let site = site.wrapping_sub(pool.bias);
+        let site = site.0.wrapping_sub(pool.bias);
         pool.map().sites().binary_search_by_key(&site, |known| known.site).is_ok()
     }
 
     /// Does any text of this range count?
-    pub fn shows_any(&self, start: u64, end: u64) -> bool {
+    pub fn shows_any(&self, start: Addr, end: Addr) -> bool {
         self.texts.iter().any(|(from, to, _)| *from < end && start < *to)
     }
 
@@ -111,23 +116,23 @@ impl DenseTexts {
 
     /// What the program is to find in `/proc/PID/maps` instead of what is mapped.
     pub fn instead(&self) -> Vec<(Range<Addr>, Vec<u8>)> {
-        let is_there = |line: &&(Range<Addr>, Vec<u8>)| self.shows_any(line.0.start.0, line.0.end.0);
+        let is_there = |line: &&(Range<Addr>, Vec<u8>)| self.shows_any(line.0.start, line.0.end);
         self.lines.iter().filter(is_there).cloned().collect()
     }
 
     /// The ranges of the trampolines.
-    pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
+    pub fn ranges(&self) -> impl Iterator<Item = Range<Addr>> {
         self.pools.iter().map(|pool| pool.start..pool.end)
     }
 
     /// The same, in pieces as long as an arena.
-    pub fn chunks(&self) -> impl Iterator<Item = u64> {
+    pub fn chunks(&self) -> impl Iterator<Item = Addr> {
         self.pools.iter().flat_map(chunks)
     }
 
     /// This part of the address space shows something else now.
-    pub fn forget(&mut self, start: u64, end: u64) {
-        let cut = |(from, to, pool): (u64, u64, usize)| {
+    pub fn forget(&mut self, start: Addr, end: Addr) {
+        let cut = |(from, to, pool): (Addr, Addr, usize)| {
             [(from, to.min(start), pool), (from.max(end), to, pool)]
                 .into_iter()
                 .filter(|(from, to, _)| from < to)

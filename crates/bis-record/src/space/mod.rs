@@ -342,7 +342,7 @@ mod tests {
         parent.clock_mut().closed = true;
         let mut child = parent.for_child([Addr(0xb000)]);
         assert!(child.patches().is_guard(Addr(0x40_0000), PAGE, GUARDED) && child.clock().closed);
-        child.patches_mut().forget_patches(0, u64::MAX);
+        child.patches_mut().forget_patches(Addr::NULL, Addr::MAX);
         assert!(parent.patches().is_guard(Addr(0x40_0000), PAGE, GUARDED));
         assert!(!child.is_dumpable() && child.is_interrupted_in(Addr(0x1234)..Addr(0x1235)));
         assert!(!child.is_interrupted_in(Addr(0x1235)..Addr(0x2000)));

@@ -21,21 +21,21 @@ use crate::hooks::texts::TextFile;
 /// What is patched in a text: its patches, and the instructions that fault in the place of others.
 #[derive(Debug)]
 pub struct PatchSet {
-    pub start: u64,
-    pub end: u64,
+    pub start: Addr,
+    pub end: Addr,
     /// By address.
     runs: Vec<Arc<Patch>>,
     /// The same, by the address of the trampoline.
     by_place: Vec<Arc<Patch>>,
-    pub faults: BTreeMap<u64, (Insn, Vec<u8>)>,
+    pub faults: BTreeMap<Addr, (Insn, Vec<u8>)>,
 }
 
 impl PatchSet {
-    pub fn new(text: Range<u64>, patches: &[Arc<Patch>], faults: &[ours::Fault]) -> PatchSet {
+    pub fn new(text: Range<Addr>, patches: &[Arc<Patch>], faults: &[ours::Fault]) -> PatchSet {
         let (mut runs, mut by_place) = (patches.to_vec(), patches.to_vec());
         runs.sort_unstable_by_key(|patch| patch.start);
         by_place.sort_unstable_by_key(|patch| patch.place.0);
-        let faults = faults.iter().map(|fault| (fault.site.0, (fault.insn, fault.original.clone())));
+        let faults = faults.iter().map(|fault| (fault.site, (fault.insn, fault.original.clone())));
         PatchSet { start: text.start, end: text.end, runs, by_place, faults: faults.collect() }
     }
 
@@ -44,24 +44,24 @@ impl PatchSet {
     }
 
     /// Has its text any byte of this range?
-    pub fn touches(&self, start: u64, end: u64) -> bool {
+    pub fn touches(&self, start: Addr, end: Addr) -> bool {
         self.start < end && start < self.end
     }
 
     /// The patched run that begins last before this address.
-    pub fn last_before(&self, addr: u64) -> Option<&Arc<Patch>> {
+    pub fn last_before(&self, addr: Addr) -> Option<&Arc<Patch>> {
         let before = self.runs.partition_point(|patch| patch.start < addr);
         self.runs[..before].last()
     }
 
     /// The patch in whose trampoline this address is.
-    pub fn in_trampoline(&self, rip: u64) -> Option<&Arc<Patch>> {
+    pub fn in_trampoline(&self, rip: Addr) -> Option<&Arc<Patch>> {
         let before = self.by_place.partition_point(|patch| patch.place.0 <= rip);
         self.by_place[..before].last().filter(|patch| rip < patch.place.1)
     }
 
     /// The patches that touch this range.
-    pub fn within(&self, start: u64, end: u64) -> impl Iterator<Item = &Arc<Patch>> {
+    pub fn within(&self, start: Addr, end: Addr) -> impl Iterator<Item = &Arc<Patch>> {
         let before = self.runs.partition_point(|patch| patch.start < end);
         self.runs[..before].iter().filter(move |patch| start < patch.end)
     }
@@ -71,8 +71,8 @@ impl PatchSet {
 /// is patched is overwritten.
 #[derive(Clone, Debug)]
 pub struct ShownText {
-    pub start: u64,
-    pub end: u64,
+    pub start: Addr,
+    pub end: Addr,
     pub file: Arc<TextFile>,
     /// Where in the program's file it begins.
     pub offset: u64,
@@ -91,10 +91,10 @@ impl ShownText {
     }
 
     /// What is left of it without this range.
-    pub fn without(self, start: u64, end: u64) -> impl Iterator<Item = ShownText> {
+    pub fn without(self, start: Addr, end: Addr) -> impl Iterator<Item = ShownText> {
         let parts = [(self.start, self.end.min(start)), (self.start.max(end), self.end)];
-        let part = move |(from, to): (u64, u64)| {
-            let offset = self.offset + from.saturating_sub(self.start);
+        let part = move |(from, to): (Addr, Addr)| {
+            let offset = self.offset + from.saturating_since(self.start);
             (from < to).then(|| ShownText { start: from, end: to, offset, ..self.clone() })
         };
         parts.into_iter().filter_map(part)
@@ -107,13 +107,13 @@ pub struct SetKey {
     /// Which [`TextFile`]: its address, because a recording keeps all that it has seen.
     file: usize,
     kept: FileId,
-    start: u64,
-    end: u64,
+    start: Addr,
+    end: Addr,
     bias: u64,
     offset: u64,
     /// Where the first trampoline goes, in which arena.
-    pub arena: u64,
-    pub at: u64,
+    pub arena: Addr,
+    pub at: Addr,
     /// The time stamp counter faults.
     is_closed: bool,
     /// How many places of the file were known.
@@ -121,7 +121,7 @@ pub struct SetKey {
 }
 
 impl SetKey {
-    pub fn new(text: &TextRange, (arena, at): (u64, u64), is_closed: bool) -> SetKey {
+    pub fn new(text: &TextRange, (arena, at): (Addr, Addr), is_closed: bool) -> SetKey {
         SetKey {
             file: Arc::as_ptr(&text.file).addr(),
             kept: text.kept,
@@ -152,7 +152,7 @@ pub struct Patched {
     pub trampolines: Vec<MemWrite>,
     pub faults: Vec<ours::Fault>,
     /// Where the arena is used up to.
-    pub end: u64,
+    pub end: Addr,
     /// The text, as the process had it in which it was patched.
     pub shown: ShownText,
 }
@@ -215,5 +215,5 @@ impl KnownSets {
 
 /// What programs are to find in `/proc/PID/maps` where these texts are mapped.
 pub fn lines(shown: &[ShownText]) -> impl Iterator<Item = (Range<Addr>, Vec<u8>)> {
-    shown.iter().map(|text| (Addr::range(text.start..text.end), text.line()))
+    shown.iter().map(|text| (text.start..text.end, text.line()))
 }

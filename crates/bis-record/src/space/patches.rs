@@ -39,18 +39,18 @@ const REACH: u64 = 0x7f00_0000;
 /// Where trampolines lie.
 #[derive(Clone, Debug)]
 pub struct Arena {
-    pub start: u64,
+    pub start: Addr,
     used: u64,
 }
 
 impl Arena {
-    pub fn new(start: u64) -> Arena {
+    pub fn new(start: Addr) -> Arena {
         // The slots, and what keeps the first trampoline aligned.
         Arena { start, used: 48 }
     }
 
     /// Where the address of the hook for such an instruction is; none for one that has no hook.
-    pub fn slot(&self, kind: SiteKind) -> Option<u64> {
+    pub fn slot(&self, kind: SiteKind) -> Option<Addr> {
         match kind {
             SiteKind::Syscall => Some(self.start),
             SiteKind::Cpuid => Some(self.start + 8),
@@ -61,7 +61,7 @@ impl Arena {
     }
 
     /// Where the address of the hook for the vdso's clocks is.
-    pub fn clock_slot(&self) -> u64 {
+    pub fn clock_slot(&self) -> Addr {
         self.start + 32
     }
 
@@ -76,7 +76,7 @@ impl Arena {
         self.used + len + 512 < ARENA_LEN
     }
 
-    pub fn reaches(&self, addr: u64) -> bool {
+    pub fn reaches(&self, addr: Addr) -> bool {
         self.start.abs_diff(addr) < REACH && self.has_room(0)
     }
 
@@ -86,12 +86,12 @@ impl Arena {
     }
 
     /// The next trampoline goes there.
-    pub fn go_on_from(&mut self, at: u64) {
-        self.used = at.saturating_sub(self.start).min(ARENA_LEN);
+    pub fn go_on_from(&mut self, at: Addr) {
+        self.used = at.saturating_since(self.start).min(ARENA_LEN);
     }
 
     /// Where the next trampoline goes.
-    pub fn next(&self) -> u64 {
+    pub fn next(&self) -> Addr {
         self.start + self.used
     }
 
@@ -103,40 +103,56 @@ impl Arena {
 /// A patched run.
 #[derive(Debug)]
 pub struct Patch {
-    pub start: u64,
-    pub end: u64,
+    pub start: Addr,
+    pub end: Addr,
     /// The instruction that it is about.
-    pub site: u64,
+    pub site: Addr,
     pub kind: SiteKind,
+    /// Its addresses are numbers, because it is made where no tracee is known: see the methods.
     pub trampoline: Trampoline,
     /// What was there before.
     pub original: Vec<u8>,
     /// Where the trampoline begins and ends.
-    pub place: (u64, u64),
+    pub place: (Addr, Addr),
     /// What the trace says of it.
     pub said: Option<Arc<ours::Patch>>,
 }
 
 impl Patch {
+    /// Each instruction of the run, and its end: (address in the run, address in the trampoline).
+    pub fn places(&self) -> impl Iterator<Item = (Addr, Addr)> + '_ {
+        self.trampoline.places.iter().map(|(original, place)| (Addr(*original), Addr(*place)))
+    }
+
+    /// Where the trampoline has its own copy of the instruction that the patch is about.
+    pub fn traced(&self) -> Addr {
+        Addr(self.trampoline.traced)
+    }
+
+    /// The address in the run that this one in the trampoline stands for.
+    pub fn original_of(&self, rip: Addr) -> Option<Addr> {
+        self.trampoline.original(rip.0).map(Addr)
+    }
+
     /// With what the trace says of it. None where it cannot be said: no patch is as long as that.
     pub fn told(mut self) -> Option<Patch> {
-        let within = |addr: u64, from: u64| u8::try_from(addr.wrapping_sub(from)).ok();
+        let within = |addr: Addr, from: Addr| u8::try_from(addr.wrapping_since(from)).ok();
         // Of a transaction, the last place is where it fails, which may be anywhere; its copy stands for the
         // run's end.
-        let original = |addr: u64, copy: u64| {
-            if self.trampoline.abort.is_some() && copy == self.trampoline.done { self.end } else { addr }
+        let original = |addr: Addr, copy: Addr| {
+            if self.trampoline.abort.is_some() && copy.0 == self.trampoline.done { self.end } else { addr }
         };
-        let place = |(addr, copy): &(u64, u64)| {
-            Some([within(original(*addr, *copy), self.start)?, within(*copy, self.place.0)?])
+        let place = |(addr, copy): (Addr, Addr)| {
+            Some([within(original(addr, copy), self.start)?, within(copy, self.place.0)?])
         };
         let said = ours::Patch {
-            start: Addr(self.start),
+            start: self.start,
             original: self.original.clone(),
-            trampoline: Addr(self.place.0),
+            trampoline: self.place.0,
             trampoline_len: within(self.place.1, self.place.0)?,
             site: within(self.site, self.start)?,
             insn: instruction_of(self.kind),
-            moved: self.trampoline.places.iter().map(place).collect::<Option<_>>()?,
+            moved: self.places().map(place).collect::<Option<_>>()?,
             abort: self.trampoline.abort.map(Addr),
         };
         self.said = Some(Arc::new(said));
@@ -155,7 +171,7 @@ pub fn clock_insn(kind: SiteKind) -> Option<Insn> {
 
 /// What a patch follows from: the run, what is added to its addresses, where the trampoline lies, and where
 /// its hook's address does.
-type Origin = (Run, u64, u64, u64);
+type Origin = (Run, u64, Addr, Addr);
 
 /// The patches of all domains.
 #[derive(Debug, Default)]
@@ -191,8 +207,8 @@ impl MadePatches {
 /// Executable memory that shows a file.
 #[derive(Clone, Debug)]
 pub struct TextRange {
-    pub start: u64,
-    pub end: u64,
+    pub start: Addr,
+    pub end: Addr,
     /// What is added to the file's own addresses.
     pub bias: u64,
     /// Where in the file it begins.
@@ -202,6 +218,22 @@ pub struct TextRange {
     pub file: Arc<TextFile>,
     /// The same in the trace.
     pub kept: FileId,
+}
+
+impl TextRange {
+    /// The file's own address of what is mapped here.
+    pub fn own(&self, addr: Addr) -> u64 {
+        addr.0.wrapping_sub(self.bias)
+    }
+
+    /// Where the process has what is at this address of the file.
+    pub fn mapped(&self, own: u64) -> Addr {
+        Addr(own.wrapping_add(self.bias))
+    }
+
+    pub fn contains(&self, addr: Addr) -> bool {
+        self.start <= addr && addr < self.end
+    }
 }
 
 /// The patches of a domain. A forked child has its parent's.
@@ -215,31 +247,31 @@ pub struct Patches {
     /// Text that shows a file of ours.
     shown: Vec<ShownText>,
     /// All other patches.
-    runs: BTreeMap<u64, Arc<Patch>>,
-    by_place: BTreeMap<u64, u64>,
+    runs: BTreeMap<Addr, Arc<Patch>>,
+    by_place: BTreeMap<Addr, Addr>,
     /// What has given way to text that counts, by the begin of its trampoline: tasks may still be in those.
-    retired: BTreeMap<u64, Arc<Patch>>,
+    retired: BTreeMap<Addr, Arc<Patch>>,
     /// Instructions that have given way to ones that fault, and their bytes.
-    faults: BTreeMap<u64, (Insn, Vec<u8>)>,
+    faults: BTreeMap<Addr, (Insn, Vec<u8>)>,
     /// Pages of text that cannot be executed until somebody tries (`hooks/guards.rs`).
     pub guards: BTreeSet<Addr>,
     /// Sites that are not to be tried again.
-    pub left: HashSet<u64>,
+    pub left: HashSet<Addr>,
     /// Text that counts.
     pub dense: DenseTexts,
     /// Addresses at which a thread may go on by what it has in memory, in order: those of a process that was
     /// found running.
-    avoided: Arc<Vec<u64>>,
+    avoided: Arc<Vec<Addr>>,
 }
 
 impl Patches {
     /// From here on there are no patches with one of these addresses in their middle.
-    pub fn avoid(&mut self, sorted: Vec<u64>) {
+    pub fn avoid(&mut self, sorted: Vec<Addr>) {
         self.avoided = Arc::new(sorted);
     }
 
     /// May a thread come into the middle of this range?
-    pub fn is_avoided(&self, start: u64, end: u64) -> bool {
+    pub fn is_avoided(&self, start: Addr, end: Addr) -> bool {
         let after = self.avoided.partition_point(|addr| *addr <= start);
         self.avoided.get(after).is_some_and(|addr| *addr < end)
     }
@@ -249,7 +281,7 @@ impl Patches {
         !self.avoided.is_empty()
     }
 
-    pub fn arena_at(&mut self, start: u64) -> Option<&mut Arena> {
+    pub fn arena_at(&mut self, start: Addr) -> Option<&mut Arena> {
         self.arenas.iter_mut().find(|arena| arena.start == start)
     }
 
@@ -261,25 +293,25 @@ impl Patches {
     }
 
     /// The texts that show a file of ours and have a byte of this range.
-    pub fn shown_in(&self, start: u64, end: u64) -> Vec<ShownText> {
+    pub fn shown_in(&self, start: Addr, end: Addr) -> Vec<ShownText> {
         self.shown.iter().filter(|text| text.start < end && start < text.end).cloned().collect()
     }
 
     /// Something else is mapped there now.
-    pub fn forget_shown(&mut self, start: u64, end: u64) {
+    pub fn forget_shown(&mut self, start: Addr, end: Addr) {
         let shown = std::mem::take(&mut self.shown);
         self.shown = shown.into_iter().flat_map(|text| text.without(start, end)).collect();
     }
 
     /// A mapping has moved, or has another length. Where text has grown by that, it shows of our file what
     /// the program does not have.
-    pub fn move_shown(&mut self, from: Range<u64>, to: Range<u64>, keep: bool) -> Option<Range<u64>> {
+    pub fn move_shown(&mut self, from: Range<Addr>, to: Range<Addr>, keep: bool) -> Option<Range<Addr>> {
         let mut grown = None;
         let mut moved = Vec::new();
         for text in self.shown_in(from.start, from.end) {
             let (start, end) = (text.start.max(from.start), text.end.min(from.end));
             let offset = text.offset + (start - text.start);
-            let at = |addr: u64| to.start + (addr - from.start);
+            let at = |addr: Addr| to.start + (addr - from.start);
             let (start, mut end) = (at(start), at(end).min(to.end));
             if at(from.end) < to.end && end == at(from.end) {
                 grown = Some(end..to.end);
@@ -304,10 +336,10 @@ impl Patches {
 
     /// A mapping as the program believes it to be.
     pub fn as_believed(&self, mapping: Mapping) -> Mapping {
-        let holds = |text: &&ShownText| text.start <= mapping.start.0 && mapping.end.0 <= text.end;
+        let holds = |text: &&ShownText| text.start <= mapping.start && mapping.end <= text.end;
         let Some(text) = self.shown.iter().find(holds) else { return mapping };
         Mapping {
-            offset: text.offset + (mapping.start.0 - text.start),
+            offset: text.offset + (mapping.start - text.start),
             device: text.device,
             inode: text.inode,
             name: text.name.to_vec(),
@@ -316,7 +348,7 @@ impl Patches {
     }
 
     /// From here on, the patches of these sets are known one by one.
-    fn break_sets(&mut self, start: u64, end: u64) {
+    fn break_sets(&mut self, start: Addr, end: Addr) {
         let sets = std::mem::take(&mut self.sets);
         let (broken, whole): (Vec<_>, Vec<_>) = sets.into_iter().partition(|set| set.touches(start, end));
         self.sets = whole;
@@ -332,44 +364,44 @@ impl Patches {
     }
 
     /// The patched run that has this address in it.
-    fn run_at(&self, addr: u64) -> Option<&Patch> {
+    fn run_at(&self, addr: Addr) -> Option<&Patch> {
         let patch = self.runs.range(..=addr).next_back().map(|(_, patch)| patch);
         let in_set = || self.set_at(addr)?.last_before(addr + 1);
         let is_it = |patch: &&Arc<Patch>| addr < patch.end;
         patch.filter(is_it).or_else(|| in_set().filter(is_it)).map(Arc::as_ref)
     }
 
-    fn set_at(&self, addr: u64) -> Option<&PatchSet> {
+    fn set_at(&self, addr: Addr) -> Option<&PatchSet> {
         self.sets.iter().find(|set| set.start <= addr && addr < set.end).map(Arc::as_ref)
     }
 
     /// Is any byte of this range patched?
-    pub fn overlaps(&self, start: u64, end: u64) -> bool {
+    pub fn overlaps(&self, start: Addr, end: Addr) -> bool {
         let in_set = |set: &Arc<PatchSet>| set.last_before(end).is_some_and(|patch| start < patch.end);
         self.runs.range(..end).next_back().is_some_and(|(_, patch)| start < patch.end)
             || self.sets.iter().filter(|set| set.touches(start, end)).any(in_set)
     }
 
     /// Where a task goes on that is to go on at `rip`: elsewhere, if that is in the middle of a patch.
-    pub fn enter(&self, rip: u64) -> u64 {
+    pub fn enter(&self, rip: Addr) -> Addr {
         let Some(patch) = self.run_at(rip).filter(|patch| patch.start != rip) else {
             return self.dense.enter(rip).unwrap_or(rip);
         };
-        let place = patch.trampoline.places.iter().find(|(original, _)| *original == rip);
-        place.map_or(rip, |(_, place)| *place)
+        let place = patch.places().find(|(original, _)| *original == rip);
+        place.map_or(rip, |(_, place)| place)
     }
 
     /// Where a task has to stand after an interrupted call that is traced, at `rip` by itself, so that the
     /// kernel makes the same call again, traced: the kernel goes back by the length of a `syscall`, and there
     /// may be a patch by now.
-    pub fn again(&self, rip: u64) -> u64 {
+    pub fn again(&self, rip: Addr) -> Addr {
         let site = rip.wrapping_sub(SYSCALL_LEN);
         let patch = self.run_at(site).filter(|patch| patch.site == site && patch.kind == SiteKind::Syscall);
-        patch.map_or(rip, |patch| patch.trampoline.traced + SYSCALL_LEN)
+        patch.map_or(rip, |patch| patch.traced() + SYSCALL_LEN)
     }
 
     /// The patch in whose trampoline this address is.
-    pub fn in_trampoline(&self, rip: u64) -> Option<&Patch> {
+    pub fn in_trampoline(&self, rip: Addr) -> Option<&Patch> {
         let patch = self.by_place.range(..=rip).next_back().and_then(|(_, start)| self.runs.get(start));
         let in_set = || self.sets.iter().find_map(|set| set.in_trampoline(rip));
         let retired = || self.retired.range(..=rip).next_back().map(|(_, patch)| patch);
@@ -378,44 +410,42 @@ impl Patches {
     }
 
     /// The program's own address for one in a trampoline.
-    pub fn original(&self, rip: u64) -> u64 {
-        let sparse = self.in_trampoline(rip).and_then(|patch| patch.trampoline.original(rip));
-        let dense = || self.dense.place(rip).map(|place| place.address());
+    pub fn original(&self, rip: Addr) -> Addr {
+        let sparse = self.in_trampoline(rip).and_then(|patch| patch.original_of(rip));
+        let dense = || self.dense.place(rip).map(|place| Addr(place.address()));
         sparse.or_else(dense).unwrap_or(rip)
     }
 
     /// Is this address on the way to a hook that has a register of the program's in its state?
-    pub fn is_on_the_way(&self, rip: u64) -> bool {
+    pub fn is_on_the_way(&self, rip: Addr) -> bool {
         self.in_trampoline(rip).is_some_and(|patch| {
-            let begins = patch.trampoline.places.iter().find(|(original, _)| *original == patch.site);
-            is_chance(patch.kind)
-                && begins.is_some_and(|(_, place)| *place < rip && rip < patch.trampoline.traced)
+            let begins = patch.places().find(|(original, _)| *original == patch.site);
+            is_chance(patch.kind) && begins.is_some_and(|(_, place)| place < rip && rip < patch.traced())
         })
     }
 
     /// Has a hook left the call that comes next here to the supervisor?
-    pub fn is_left(&self, rip: u64) -> bool {
-        self.in_trampoline(rip)
-            .is_some_and(|patch| patch.kind == SiteKind::Syscall && patch.trampoline.traced == rip)
+    pub fn is_left(&self, rip: Addr) -> bool {
+        self.in_trampoline(rip).is_some_and(|patch| patch.kind == SiteKind::Syscall && patch.traced() == rip)
     }
 
-    pub fn add_fault(&mut self, site: u64, insn: Insn, original: Vec<u8>) {
+    pub fn add_fault(&mut self, site: Addr, insn: Insn, original: Vec<u8>) {
         self.faults.insert(site, (insn, original));
     }
 
     /// What a fault at this address stands for, if one was put there, and its length.
-    pub fn fault_at(&self, rip: u64) -> Option<(Insn, u64)> {
+    pub fn fault_at(&self, rip: Addr) -> Option<(Insn, u64)> {
         if let Some((insn, original)) = self.known_fault(rip) {
             return Some((*insn, original.len() as u64));
         }
         if let Some(kind) = self.dense.fault_at(rip) {
             return Some((clock_insn(kind)?, clock_fault(kind)?.len() as u64));
         }
-        let patch = self.in_trampoline(rip).filter(|patch| patch.trampoline.traced == rip)?;
+        let patch = self.in_trampoline(rip).filter(|patch| patch.traced() == rip)?;
         Some((clock_insn(patch.kind)?, clock_fault(patch.kind)?.len() as u64))
     }
 
-    fn known_fault(&self, site: u64) -> Option<&(Insn, Vec<u8>)> {
+    fn known_fault(&self, site: Addr) -> Option<&(Insn, Vec<u8>)> {
         self.faults.get(&site).or_else(|| self.set_at(site)?.faults.get(&site))
     }
 
@@ -425,27 +455,27 @@ impl Patches {
     }
 
     /// The bytes of the program's instruction where something that faults was put.
-    pub fn fault_bytes(&self, rip: u64) -> Option<&[u8]> {
+    pub fn fault_bytes(&self, rip: Addr) -> Option<&[u8]> {
         self.known_fault(rip).map(|(_, original)| &original[..])
     }
 
     /// Where such an instruction reads the time stamp counter.
-    pub fn clock_faults(&self) -> Vec<u64> {
+    pub fn clock_faults(&self) -> Vec<Addr> {
         let is_clock = |insn: Insn| matches!(insn, Insn::Rdtsc | Insn::Rdtscp);
         let all = self.sets.iter().flat_map(|set| &set.faults).chain(&self.faults);
         all.filter(|(_, (insn, _))| is_clock(*insn)).map(|(site, _)| *site).collect()
     }
 
     /// Forgets the faults of a range: their places, and what was there before.
-    pub fn take_faults(&mut self, range: Range<u64>) -> Vec<(u64, Vec<u8>)> {
+    pub fn take_faults(&mut self, range: Range<Addr>) -> Vec<(Addr, Vec<u8>)> {
         self.break_sets(range.start, range.end);
-        let places: Vec<u64> = self.faults.range(range).map(|(site, _)| *site).collect();
-        let taken = |site: u64| self.faults.remove(&site).map(|(_, original)| (site, original));
+        let places: Vec<Addr> = self.faults.range(range).map(|(site, _)| *site).collect();
+        let taken = |site: Addr| self.faults.remove(&site).map(|(_, original)| (site, original));
         places.into_iter().filter_map(taken).collect()
     }
 
     /// Does all of this range show text that was looked at?
-    pub fn shows(&self, start: u64, end: u64) -> bool {
+    pub fn shows(&self, start: Addr, end: Addr) -> bool {
         let mut at = start;
         while at < end {
             let Some(text) = self.text_at(at) else { return false };
@@ -455,18 +485,18 @@ impl Patches {
     }
 
     /// Does any of it?
-    pub fn shows_any(&self, start: u64, end: u64) -> bool {
+    pub fn shows_any(&self, start: Addr, end: Addr) -> bool {
         self.texts.iter().any(|text| text.start < end && start < text.end)
     }
 
     /// Is this address in a trampoline?
-    pub fn is_trampoline(&self, rip: u64) -> bool {
+    pub fn is_trampoline(&self, rip: Addr) -> bool {
         let is_sparse = self.arenas.iter().any(|arena| arena.start <= rip && rip < arena.start + ARENA_LEN);
         is_sparse || self.dense.is_trampoline(rip)
     }
 
     /// What the program has in this range where its text counts: address and bytes.
-    pub fn counted(&self, start: u64, end: u64) -> Vec<(u64, Vec<u8>)> {
+    pub fn counted(&self, start: Addr, end: Addr) -> Vec<(Addr, Vec<u8>)> {
         let part = |text: &TextRange| {
             let (from, to) = (text.start.max(start), text.end.min(end));
             let counts = from < to && self.dense.shows_any(from, to);
@@ -476,7 +506,7 @@ impl Patches {
     }
 
     /// The patches that touch this range.
-    pub fn within(&self, start: u64, end: u64) -> Vec<Arc<Patch>> {
+    pub fn within(&self, start: Addr, end: Addr) -> Vec<Arc<Patch>> {
         let single = self.runs.range(..end).map(|(_, patch)| patch).filter(|patch| start < patch.end);
         let in_sets = self.sets.iter().filter(|set| set.touches(start, end));
         let mut all: Vec<Arc<Patch>> =
@@ -486,7 +516,7 @@ impl Patches {
     }
 
     /// This part of the address space shows something else now.
-    pub fn forget(&mut self, start: u64, end: u64) {
+    pub fn forget(&mut self, start: Addr, end: Addr) {
         if self.texts.is_empty() {
             return;
         }
@@ -505,7 +535,7 @@ impl Patches {
     }
 
     /// Text that counts has taken the place of this one; in the trampolines, tasks may still be.
-    pub fn retire(&mut self, start: u64, end: u64) {
+    pub fn retire(&mut self, start: Addr, end: Addr) {
         self.break_sets(start, end);
         let patches = self.runs.range(start..end).map(|(_, patch)| (patch.place.0, patch.clone()));
         self.retired.extend(patches);
@@ -513,12 +543,12 @@ impl Patches {
     }
 
     /// What was patched in this part of the address space is not any more.
-    pub fn forget_patches(&mut self, start: u64, end: u64) {
+    pub fn forget_patches(&mut self, start: Addr, end: Addr) {
         self.sets.retain(|set| set.start < start || end < set.end);
         self.take_faults(start..end);
-        self.guards.retain(|page| page.0 < start || end <= page.0);
+        self.guards.retain(|page| *page < start || end <= *page);
         self.left.retain(|addr| *addr < start || end <= *addr);
-        let gone: Vec<u64> = self.runs.range(start..end).map(|(start, _)| *start).collect();
+        let gone: Vec<Addr> = self.runs.range(start..end).map(|(start, _)| *start).collect();
         for start in gone {
             if let Some(patch) = self.runs.remove(&start) {
                 self.by_place.remove(&patch.place.0);
@@ -527,13 +557,13 @@ impl Patches {
     }
 
     /// The text that this address is in.
-    pub fn text_at(&self, addr: u64) -> Option<&TextRange> {
-        self.texts.iter().find(|text| text.start <= addr && addr < text.end)
+    pub fn text_at(&self, addr: Addr) -> Option<&TextRange> {
+        self.texts.iter().find(|text| text.contains(addr))
     }
 
     /// Does this run of the file lie whole in this text?
     pub fn lies_in(text: &TextRange, run: &Run) -> bool {
-        let start = run.start().wrapping_add(text.bias);
+        let start = text.mapped(run.start());
         text.start <= start && start.wrapping_add(u64::from(run.len())) <= text.end
     }
 }
@@ -542,14 +572,15 @@ impl Patches {
 mod tests {
     use super::*;
 
-    const TEXT: u64 = 0x40_0000;
-    const ARENA: u64 = 0x7000_0000;
+    const TEXT: Addr = Addr(0x40_0000);
+    const ARENA: Addr = Addr(0x7000_0000);
 
     /// A call of two bytes in a run of five.
-    fn patch(start: u64, at: u64) -> Arc<Patch> {
-        let places = vec![(start, at), (start + 3, at + 3), (start + 5, at + 20)];
+    fn patch(start: Addr, at: Addr) -> Arc<Patch> {
+        let places = [(start, at), (start + 3, at + 3), (start + 5, at + 20)];
+        let places = places.map(|(original, place)| (original.0, place.0)).to_vec();
         let (bytes, patch) = (vec![0; 25], vec![0xe9; 5]);
-        let trampoline = Trampoline { bytes, patch, traced: at + 18, done: at + 20, abort: None, places };
+        let trampoline = Trampoline { bytes, patch, traced: at.0 + 18, done: at.0 + 20, abort: None, places };
         let (original, place, kind) = (vec![0x90, 0x90, 0x90, 0x0f, 0x05], (at, at + 25), SiteKind::Syscall);
         let (end, site) = (start + 5, start + 3);
         Arc::new(Patch { start, end, site, kind, trampoline, original, place, said: None })
@@ -558,12 +589,12 @@ mod tests {
     /// Three patches and a fault.
     fn patched() -> (Vec<Arc<Patch>>, ours::Fault) {
         let patches = (0..3).map(|n| patch(TEXT + 0x100 + 0x1000 * n, ARENA + 32 * n)).collect();
-        (patches, ours::Fault { site: Addr(TEXT + 0x200), insn: Insn::Rdtsc, original: vec![0x0f, 0x31] })
+        (patches, ours::Fault { site: TEXT + 0x200, insn: Insn::Rdtsc, original: vec![0x0f, 0x31] })
     }
 
     /// What all questions are answered, at all places.
     fn answers(patches: &Patches) -> Vec<String> {
-        let places = |start: u64, len: u64| start..start + len;
+        let places = |start: Addr, len: u64| Addr::steps(start..start + len, 1);
         let all = places(TEXT + 0xf0, 0x20).chain(places(TEXT + 0x10f0, 0x20)).chain(places(ARENA, 100));
         let mut answers: Vec<String> = all
             .map(|at| {
@@ -586,7 +617,7 @@ mod tests {
         let (all, fault) = patched();
         let (mut single, mut set) = (Patches::default(), Patches::default());
         all.iter().for_each(|patch| single.add(Arc::clone(patch)));
-        single.add_fault(fault.site.0, fault.insn, fault.original.clone());
+        single.add_fault(fault.site, fault.insn, fault.original.clone());
         set.sets.push(Arc::new(PatchSet::new(TEXT..TEXT + 0x3000, &all, &[fault])));
         assert_eq!(answers(&set), answers(&single));
         assert_eq!(set.enter(TEXT + 0x103), ARENA + 3);

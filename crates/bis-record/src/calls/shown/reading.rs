@@ -256,14 +256,14 @@ impl Domain {
         let first = without(range, &self.ours()).into_iter().next().filter(|part| part.start == at);
         let Some(part) = first else { return Vec::new() };
         let mut bytes = self.memory.read_upto(at, usize::try_from(part.end - at).unwrap_or(0));
-        for (addr, data) in self.space.patches().counted(at.0, at.0 + bytes.len() as u64) {
-            let from = usize::try_from(addr - at.0).unwrap_or(bytes.len()).min(bytes.len());
+        for (addr, data) in self.space.patches().counted(at, at + bytes.len() as u64) {
+            let from = usize::try_from(addr - at).unwrap_or(bytes.len()).min(bytes.len());
             let len = data.len().min(bytes.len() - from);
             bytes[from..from + len].copy_from_slice(&data[..len]);
         }
-        for patch in self.space.patches().within(at.0, at.0 + bytes.len() as u64) {
-            for (addr, byte) in (patch.start..).zip(&patch.original) {
-                let offset = addr.checked_sub(at.0).and_then(|offset| usize::try_from(offset).ok());
+        for patch in self.space.patches().within(at, at + bytes.len() as u64) {
+            for (addr, byte) in patch.start.and_behind(1).zip(&patch.original) {
+                let offset = addr.checked_since(at).and_then(|offset| usize::try_from(offset).ok());
                 if let Some(place) = offset.and_then(|offset| bytes.get_mut(offset)) {
                     *place = *byte;
                 }
@@ -393,8 +393,7 @@ impl Domain {
                 return None;
             }
             // A process that has just been forked, or is in an exec, has what others have.
-            let arenas =
-                self.session.watch.arenas().into_iter().map(|start| Addr::range(start..start + ARENA_LEN));
+            let arenas = self.session.watch.arenas().into_iter().map(|start| start..start + ARENA_LEN);
             Some((id, once(Addr::range(OURS)).chain(arenas).collect()))
         })
     }
