@@ -8,7 +8,11 @@
 //! - each instruction that has moved is the same one in its place, and our jumps lead where they are said to;
 //! - the places of events are places of the program: a call is made right behind a system call instruction.
 
+mod cases;
+#[path = "../common/mod.rs"]
 mod common;
+mod instructions;
+mod mappings;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -28,157 +32,17 @@ use bis_trace::{
     ours::Ours,
     types::{Addr, DomainId, EventSeq, FileId, PAGE},
 };
+use cases::{
+    CASES, Case,
+    Sight::{self, Count, Dense, Fork, Guard, HookedCall, Moved, Own, Patch, Patched, Vdso},
+};
 use common::{Folder, Step};
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
+use instructions::{decode, decode_in, same_instruction};
 use libtest_mimic::{Failed, Trial};
+use mappings::{Mapping, Mappings};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const EXEC: u32 = 4;
-
-/// A program, how it is recorded, and what must have happened for the trial to mean anything.
-struct Case {
-    name: &'static str,
-    flags: &'static [&'static str],
-    argv: &'static [&'static str],
-    /// A guest in place of `argv`.
-    guest: Option<&'static str>,
-    shows: &'static [Sight],
-}
-
-/// What the walk has come across.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Sight {
-    Patch,
-    /// Text that is patched by the mapping of a file.
-    Patched,
-    Fault,
-    Guard,
-    Dense,
-    Own,
-    Vdso,
-    HookedCall,
-    Fork,
-    Moved,
-    Count,
-}
-
-use Sight::{Count, Dense, Fork, Guard, HookedCall, Moved, Own, Patch, Patched, Vdso};
-
-/// Makes much of libc's text writable while another thread is there, and goes on in it.
-const OPENED: &str = "
-import ctypes, threading, time
-libc = ctypes.CDLL(None)
-end = threading.Event()
-other = threading.Thread(target=end.wait)
-other.start()
-page = ctypes.cast(libc.getppid, ctypes.c_void_p).value & ~0xfff
-assert libc.mprotect(ctypes.c_void_p(page - 0x8000), ctypes.c_size_t(0x10000), 7) == 0
-libc.getppid()
-end.set()
-other.join()
-time.sleep(0.01)
-";
-
-const CASES: [Case; 16] = [
-    Case { name: "true", flags: &[], argv: &["/bin/true"], guest: None, shows: &[Patch, Vdso, Moved] },
-    Case { name: "no_hooks", flags: &["--no-hooks"], argv: &["/bin/true"], guest: None, shows: &[Vdso] },
-    Case {
-        name: "python",
-        flags: &[],
-        argv: &["python3", "-c", "import hashlib, time, json, ctypes; print(time.time() > 0)"],
-        guest: None,
-        shows: &[Patch, Vdso, Moved],
-    },
-    Case {
-        name: "python_threads",
-        flags: &["--ticks=software"],
-        argv: &[
-            "python3",
-            "-c",
-            "import threading, hashlib\nfor i in range(4): threading.Thread(target=lambda: sum(range(99999))).start()",
-        ],
-        guest: None,
-        shows: &[Patch, Dense, Moved],
-    },
-    Case {
-        name: "shell",
-        flags: &[],
-        argv: &["/bin/sh", "-c", "echo a | cat; (echo b; /bin/true); date > /dev/null"],
-        guest: None,
-        shows: &[Patch, Fork, Moved, HookedCall],
-    },
-    Case {
-        name: "again",
-        flags: &[],
-        argv: &["/bin/sh", "-c", "for i in 1 2 3 4; do (/bin/true; exit); done"],
-        guest: None,
-        shows: &[Patch, Patched, Fork, Moved, HookedCall],
-    },
-    Case {
-        name: "opened_again",
-        flags: &[],
-        argv: &["/bin/sh", "-c", "for i in 1 2 3; do python3 -c \"$0\"; done", OPENED],
-        guest: None,
-        shows: &[Patched, Own, HookedCall],
-    },
-    Case {
-        name: "threads",
-        flags: &["--ticks=software"],
-        argv: &[],
-        guest: Some("threads/create_join.c"),
-        shows: &[Patch, Dense, Moved],
-    },
-    Case {
-        name: "phases",
-        flags: &["--ticks=software"],
-        argv: &[],
-        guest: Some("dense/phases.c"),
-        shows: &[Dense, Moved, Fork],
-    },
-    Case {
-        name: "guarded",
-        flags: &["--ticks=software"],
-        argv: &[],
-        guest: Some("dense/guarded.c"),
-        shows: &[Dense, Guard, Count],
-    },
-    Case {
-        name: "guarded_sparse",
-        flags: &[],
-        argv: &[],
-        guest: Some("time/counter_in_table.c"),
-        shows: &[Guard],
-    },
-    Case { name: "counter", flags: &[], argv: &[], guest: Some("time/counter_first.c"), shows: &[Patch] },
-    Case {
-        name: "forbidden",
-        flags: &["--ticks=software"],
-        argv: &[],
-        guest: Some("time/counter_forbidden.c"),
-        shows: &[Patch, Dense, Own],
-    },
-    Case {
-        name: "faults",
-        flags: &[],
-        argv: &[],
-        guest: Some("time/chance_loops.c"),
-        shows: &[Sight::Fault],
-    },
-    Case {
-        name: "opened",
-        flags: &[],
-        argv: &["python3", "-c", OPENED],
-        guest: None,
-        shows: &[Patch, Own, HookedCall],
-    },
-    Case {
-        name: "opened_dense",
-        flags: &["--ticks=software"],
-        argv: &["python3", "-c", OPENED],
-        guest: None,
-        shows: &[Patch, Own, Dense, HookedCall],
-    },
-];
 
 fn main() {
     let trial = |case: &'static Case| {
@@ -289,40 +153,6 @@ fn own_vdso() -> Option<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(end - start).ok()?];
     File::open("/proc/self/mem").ok()?.read_exact_at(&mut bytes, start).ok()?;
     Some(bytes)
-}
-
-/// A range of memory and the file that it shows, from an offset.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Mapping {
-    end: u64,
-    file: Option<(FileId, u64)>,
-    prot: u32,
-}
-
-/// Mappings by their start.
-#[derive(Clone, Default)]
-struct Mappings(BTreeMap<u64, Mapping>);
-
-impl Mappings {
-    /// What is in this range, cut to it, by address.
-    fn part(&self, start: u64, end: u64) -> Vec<(u64, Mapping)> {
-        let cut = |(from, mapping): (&u64, &Mapping)| {
-            let (first, last) = ((*from).max(start), mapping.end.min(end));
-            let file = mapping.file.map(|(file, offset)| (file, offset + (first - from)));
-            (first < last).then_some((first, Mapping { end: last, file, ..*mapping }))
-        };
-        self.0.range(..end).rev().take_while(|(_, one)| start < one.end).filter_map(cut).collect()
-    }
-
-    fn remove(&mut self, start: u64, end: u64) {
-        let (below, above) = (self.part(0, start), self.part(end, u64::MAX));
-        self.0 = below.into_iter().chain(above).collect();
-    }
-
-    fn insert(&mut self, start: u64, mapping: Mapping) {
-        self.remove(start, mapping.end);
-        self.0.insert(start, mapping);
-    }
 }
 
 /// A recorded address space as replay would have it, and as the program believes it.
@@ -695,77 +525,4 @@ impl Walk<'_> {
         }
         Ok(())
     }
-}
-
-fn decode(bytes: &[u8], ip: u64) -> Instruction {
-    Decoder::with_ip(64, &bytes[..bytes.len().min(15)], ip, DecoderOptions::NONE).decode()
-}
-
-/// Where the text does not end in the middle of it.
-fn decode_in(bytes: &[u8], ip: u64) -> Option<Instruction> {
-    Some(decode(bytes, ip)).filter(|it| !it.is_invalid())
-}
-
-/// Does a copy do what the instruction does?
-fn same_instruction(own: &Instruction, copy: &Instruction) -> Result<(), String> {
-    let differs = |what: &str| Err(format!("{own:?} ({what}) is {copy:?} in its place"));
-    let is_site = matches!(
-        own.mnemonic(),
-        Mnemonic::Syscall
-            | Mnemonic::Cpuid
-            | Mnemonic::Rdtsc
-            | Mnemonic::Rdtscp
-            | Mnemonic::Rdrand
-            | Mnemonic::Rdseed
-            | Mnemonic::Rdpid
-    );
-    if is_site {
-        // The way to a hook: the address behind the site in a register, perhaps after that was saved.
-        let is_way = matches!(copy.mnemonic(), Mnemonic::Lea | Mnemonic::Mov);
-        return if is_way { Ok(()) } else { differs("a site") };
-    }
-    let flow = own.flow_control();
-    let branches = matches!(
-        flow,
-        FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch | FlowControl::IndirectBranch
-    );
-    // A count takes one from a word, or saves rcx first.
-    let counts = copy.op0_kind() == OpKind::Memory
-        && copy.memory_base() == iced_x86::Register::None
-        && (copy.mnemonic() == Mnemonic::Sub && copy.immediate32() == 256
-            || copy.mnemonic() == Mnemonic::Mov && copy.op1_register() == iced_x86::Register::RCX);
-    if branches && counts && flow != FlowControl::ConditionalBranch {
-        return Ok(());
-    }
-    if flow == FlowControl::ConditionalBranch && copy.flow_control() == flow {
-        let (one, other) = (own.condition_code(), copy.condition_code());
-        let around = copy.near_branch64().wrapping_sub(copy.next_ip()) < 100;
-        let is_same = one == other && own.near_branch64() == copy.near_branch64();
-        let mut negated = *own;
-        negated.negate_condition_code();
-        // With a count: the opposite condition leads around it.
-        return if is_same || around && negated.condition_code() == other {
-            Ok(())
-        } else {
-            differs("a branch")
-        };
-    }
-    if own.mnemonic() != copy.mnemonic() {
-        return differs("another instruction");
-    }
-    if own.op0_kind() == OpKind::NearBranch64 {
-        return if own.near_branch64() == copy.near_branch64() {
-            Ok(())
-        } else {
-            differs("it leads elsewhere")
-        };
-    }
-    let same_memory = own.memory_displacement64() == copy.memory_displacement64()
-        && own.is_ip_rel_memory_operand() == copy.is_ip_rel_memory_operand();
-    let same_kinds = (0..own.op_count())
-        .all(|op| own.op_kind(op) == copy.op_kind(op) && own.op_register(op) == copy.op_register(op));
-    if own.len() != copy.len() || own.op_count() != copy.op_count() || !same_kinds || !same_memory {
-        return differs("other operands");
-    }
-    Ok(())
 }

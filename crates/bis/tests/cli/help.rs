@@ -1,0 +1,66 @@
+//! Help, and command lines that are none.
+
+use std::fs;
+
+use crate::desk::Desk;
+
+#[test]
+fn every_command_has_help_with_examples() {
+    let desk = Desk::new();
+    let overview = desk.shows(&["--help"]);
+    for word in ["BIS_TRACES", "BIS_LOG", "Exit status", "bis replay -a"] {
+        assert!(overview.contains(word), "--help lacks {word}");
+    }
+    for name in [
+        "record",
+        "replay",
+        "ps",
+        "dump",
+        "info",
+        "ls",
+        "rm",
+        "doctor",
+        "syscalls",
+        "completions",
+        "man",
+        "gdbinit",
+    ] {
+        assert!(overview.contains(&format!("\n  {name} ")), "--help lacks {name}");
+        let help = desk.shows(&[name, "--help"]);
+        assert!(help.contains("Examples:\n  bis "), "bis {name} --help has no examples");
+    }
+    assert!(desk.shows(&["--version"]).starts_with("bis "));
+}
+
+#[test]
+fn completions_and_manual_pages() {
+    let desk = Desk::new();
+    assert!(desk.shows(&["completions", "bash"]).contains("--older-than"));
+    assert!(desk.shows(&["man"]).contains(".TH bis 1"));
+    desk.shows(&["man", "--dir", "pages"]);
+    let page = fs::read_to_string(desk.folder.path().join("pages/bis-record.1")).unwrap();
+    assert!(page.contains("checksum"));
+    let page = fs::read_to_string(desk.folder.path().join("pages/bis-replay.1")).unwrap();
+    for flag in ["keep\\-listening", "\\-\\-host", "\\-\\-help", "DEBUGGER_ARGS"] {
+        assert!(page.contains(flag), "bis-replay.1 lacks {flag}");
+    }
+}
+
+#[test]
+fn bad_command_lines_of_record_are_told_from_the_programs_status() {
+    let desk = Desk::new();
+    assert_eq!(desk.run(&["record"]).status, 125);
+    assert_eq!(desk.run(&["record", "--bogus", "true"]).status, 125);
+    assert_eq!(desk.run(&["ls", "--bogus"]).status, 2);
+    assert!(desk.refuses(&["record", "--env", "X", "true"], 125).contains("NAME=VALUE"));
+    assert!(desk.refuses(&["record", "--cwd", "/nowhere", "true"], 125).contains("no such folder"));
+    assert!(desk.refuses(&["record", "no-such-program"], 127).contains("no-such-program"));
+    assert!(desk.refuses(&["record", "./no-such-program"], 127).contains("no such file"));
+    assert!(desk.refuses(&["record", "/etc/passwd"], 126).contains("may not execute"));
+    assert!(desk.refuses(&["record", "/"], 126).contains("folder"));
+    fs::create_dir(desk.folder.path().join("full")).unwrap();
+    fs::write(desk.folder.path().join("full/x"), "").unwrap();
+    assert!(desk.refuses(&["record", "-o", "full", "true"], 125).contains("not empty"));
+    // Nothing of all that left a trace.
+    assert!(!desk.traces().exists());
+}

@@ -1,0 +1,116 @@
+//! What is listed, kept and removed.
+
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+};
+
+use crate::desk::Desk;
+
+#[test]
+fn the_cache_is_shown_and_emptied() {
+    let desk = Desk::new();
+    let home = desk.folder.path().join("home");
+    let cache = home.join("bis/dense");
+    fs::create_dir_all(&cache).unwrap();
+    fs::write(cache.join(format!("{}.text", "0".repeat(64))), vec![1; 64 << 10]).unwrap();
+    // What is beside it is not ours.
+    fs::write(home.join("bis/other"), "x").unwrap();
+    let run = |args: &[&str], size: &str| {
+        let output =
+            desk.command(args).env("XDG_CACHE_HOME", &home).env("BIS_CACHE_SIZE", size).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code().unwrap(), String::from_utf8(text).unwrap())
+    };
+    let (status, shown) = run(&["info", "--cache"], "512M");
+    assert_eq!(status, 0, "{shown}");
+    for line in [
+        &*format!("folder       {}/bis/", home.display()),
+        "dense        1 file, 64.0 KiB: ",
+        "sites        0 files, 0 B: ",
+        "all          1 file, 64.0 KiB",
+        "bound        512 MiB for dense (BIS_CACHE_SIZE)",
+    ] {
+        assert!(shown.lines().any(|shown| shown.starts_with(line)), "no {line:?} in\n{shown}");
+    }
+    let (status, shown) = run(&["info", "--cache"], "much");
+    assert!(status == 2 && shown.contains("BIS_CACHE_SIZE=much"), "{shown}");
+    let (status, shown) = run(&["rm", "--cache"], "");
+    assert_eq!((status, &*shown), (0, &*format!("removed 1 file from {}/bis/ (64.0 KiB)\n", home.display())));
+    assert_eq!(fs::read_dir(&cache).unwrap().count(), 0);
+    assert!(home.join("bis/other").exists());
+    // A program records whatever there is to be read, but not with a bound that nobody can know.
+    let (status, shown) = run(&["record", "-o", "t", "true"], "much");
+    assert!(status == 125 && shown.contains("BIS_CACHE_SIZE=much"), "{shown}");
+    let (status, shown) = run(&["record", "-o", "u", "true"], "1G");
+    assert_eq!((status, &*shown), (0, ""));
+    let wrong = desk.command(&["record", "-o", "v", "true"]).env("BIS_TEXTS", "never").output().unwrap();
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("BIS_TEXTS=never"));
+    assert!(!desk.folder.path().join("v").exists());
+}
+
+#[test]
+fn ls_and_rm() {
+    let desk = Desk::new();
+    let empty = desk.run(&["ls"]);
+    assert_eq!((empty.status, empty.stdout.as_str()), (0, ""));
+    assert!(empty.stderr.starts_with("no traces in "));
+    desk.trace("new-0", 4_000_000_000, true);
+    desk.trace("old-0", 1_000_000_000, false);
+    let read_only = desk.trace("old-1", 1_000_000_001, true);
+    let keep = desk.traces().join("keep");
+    fs::create_dir(&keep).unwrap();
+    fs::write(keep.join("log"), "a log of something else").unwrap();
+    symlink("new-0", desk.traces().join("latest")).unwrap();
+
+    let list = desk.shows(&["ls"]);
+    let rows: Vec<Vec<&str>> = list.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[0], ["NAME", "DATE", "SIZE", "STATE", "COMMAND"]);
+    assert_eq!(rows.iter().skip(1).map(|row| row[0]).collect::<Vec<_>>(), ["old-0", "old-1", "new-0"]);
+    assert!(rows[1].contains(&"cut") && list.lines().nth(2).unwrap().contains("exit 143"), "{list}");
+    assert!(desk.shows(&["ls", "--json"]).contains("\"latest\":true"));
+
+    // Files that cannot be written, in folders that cannot be changed, are still ours to remove.
+    let files = read_only.join("files");
+    fs::create_dir_all(&files).unwrap();
+    fs::write(files.join("a"), "x").unwrap();
+    fs::hard_link(files.join("a"), keep.join("linked")).unwrap();
+    fs::set_permissions(files.join("a"), fs::Permissions::from_mode(0o400)).unwrap();
+    fs::set_permissions(&files, fs::Permissions::from_mode(0o500)).unwrap();
+
+    assert!(desk.refuses(&["rm", "keep"], 2).contains("not a trace"));
+    assert!(desk.refuses(&["rm", desk.folder.path().to_str().unwrap()], 2).contains("not a trace"));
+    // An empty folder is what a recorder leaves that was killed at once, but only in the folder of the
+    // traces.
+    for (folder, status) in [(desk.traces().join("unborn-0"), 0), (desk.folder.path().join("elsewhere"), 2)] {
+        fs::create_dir(&folder).unwrap();
+        assert_eq!(desk.run(&["rm", folder.to_str().unwrap()]).status, status);
+        assert_eq!(folder.exists(), status != 0);
+    }
+    assert_eq!(desk.shows(&["rm", "--older-than", "30"]).lines().count(), 2);
+    assert!(!read_only.exists() && keep.join("linked").exists());
+    // By the link: the trace that it names goes, and the link with it.
+    assert!(desk.shows(&["rm", "latest"]).contains("new-0"));
+    assert!(desk.traces().join("latest").symlink_metadata().is_err());
+    desk.trace("a-0", 1, true);
+    desk.trace("a-1", 1, true);
+    // What can be removed is, whatever the others are.
+    let ran = desk.run(&["rm", "a-0", "nothing", "keep"]);
+    assert_eq!((ran.status, ran.stdout.lines().count(), ran.stderr.lines().count()), (2, 1, 2));
+    assert_eq!(desk.shows(&["rm", "--all"]).lines().count(), 1);
+    assert!(keep.join("log").exists());
+}
+
+#[test]
+fn a_trace_that_is_being_recorded_is_left_alone() {
+    let desk = Desk::new();
+    let path = desk.trace("sh-0", 1, true);
+    let held = fs::File::open(&path).unwrap();
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    assert!(desk.shows(&["ls"]).contains("recording"));
+    assert!(desk.refuses(&["rm", "sh-0"], 2).contains("being recorded"));
+    assert_eq!(desk.shows(&["rm", "--all"]), "");
+    // Not by closing it: a process that another test is just starting may have the descriptor still.
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::Unlock).unwrap();
+    assert_eq!(desk.shows(&["rm", "--all"]).lines().count(), 1);
+}
