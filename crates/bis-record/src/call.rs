@@ -305,7 +305,8 @@ impl Domain {
             return Ok(());
         }
         self.shorten(tid, call)?;
-        let waits = blocks && (tried || self.call(tid)?.pauses || self.waits_for_futex(call));
+        let is_known = tried || self.call(tid)?.pauses || self.waits_for_futex(call) || self.sleeps(call);
+        let waits = blocks && is_known;
         self.call(tid)?.waits = waits;
         if waits && self.tasks.len() == 1 {
             // Others need not wait until the kernel has put it to sleep.
@@ -326,6 +327,19 @@ impl Domain {
         call.nr.cast_signed() == libc::SYS_futex
             && [libc::FUTEX_WAIT, libc::FUTEX_WAIT_BITSET].contains(&command)
             && self.memory.read_u32(Addr(call.args[0])).is_ok_and(|value| value == call.u32(2))
+    }
+
+    /// Does this call sleep for a time from now on? The kernel's timer adds some 50 microseconds to the
+    /// shortest one. (Go's runtime has a thread that does so all the time; until an absolute time, the call
+    /// may be back at once.)
+    fn sleeps(&self, call: &Call) -> bool {
+        let time = match call.nr.cast_signed() {
+            libc::SYS_nanosleep => call.args[0],
+            libc::SYS_clock_nanosleep if call.i32(1) & libc::TIMER_ABSTIME == 0 => call.args[2],
+            _ => return false,
+        };
+        let mut bytes = [0; 16];
+        self.memory.read(Addr(time), &mut bytes).is_ok() && bytes != [0; 16]
     }
 
     /// Lets the kernel make the call that the task is in. Waits for its exit here, unless it may take a while

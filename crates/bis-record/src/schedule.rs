@@ -18,7 +18,7 @@ use std::{
 
 use bis_syscalls::Handler;
 use bis_trace::types::Tid;
-use bis_tracee::{balance, ours, task};
+use bis_tracee::{ours, proc::Runnable, task};
 
 use crate::{
     domain::Domain,
@@ -171,12 +171,14 @@ impl Domain {
     /// was reported.
     fn sleep_a_moment(&mut self, fresh: Tid) -> Result<bool> {
         let wait = || {
+            let mut state = None;
             for _ in 0..SHORT_SLEEPS {
                 match task::wait_any(true) {
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     other => return other,
                 }
-                if !balance::is_runnable(fresh) {
+                let state = state.get_or_insert_with(|| Runnable::of(fresh).ok());
+                if !state.as_ref().is_some_and(Runnable::is_so) {
                     break;
                 }
             }

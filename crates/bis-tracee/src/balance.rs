@@ -241,7 +241,7 @@ impl Spent {
 
 /// Does the thread run, or could it?
 pub fn is_runnable(tid: Tid) -> bool {
-    proc::Stat::of(tid).is_ok_and(|stat| stat.state() == Some('R'))
+    proc::Runnable::of(tid).is_ok_and(|state| state.is_so())
 }
 
 /// How long each core has had nothing to do since the machine started, from the text of `/proc/stat`.

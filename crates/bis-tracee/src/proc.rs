@@ -10,7 +10,10 @@ use std::{
     io::{self, Read},
     os::{
         fd::{AsFd, AsRawFd},
-        unix::{ffi::OsStrExt, fs::MetadataExt},
+        unix::{
+            ffi::OsStrExt,
+            fs::{FileExt, MetadataExt},
+        },
     },
     path::{Path, PathBuf},
     time::Duration,
@@ -198,6 +201,28 @@ impl Fields {
     }
 }
 
+/// Whether a thread runs or could, for whoever asks several times: to open the file costs three times what
+/// it costs to read it.
+#[derive(Debug)]
+pub struct Runnable(File);
+
+impl Runnable {
+    /// # Errors
+    /// As opening the file has them.
+    pub fn of(tid: Tid) -> io::Result<Runnable> {
+        File::open(path(tid, &format!("task/{tid}/stat"))).map(Runnable)
+    }
+
+    /// Does it run, or could it now? One that is gone does not.
+    pub fn is_so(&self) -> bool {
+        // Number, name and state are in front: no name is longer than 64 bytes.
+        let mut bytes = [0; 128];
+        let len = self.0.read_at(&mut bytes, 0).unwrap_or(0);
+        let name_end = bytes[..len].windows(2).rposition(|pair| pair == b") ");
+        name_end.is_some_and(|at| bytes.get(at + 2) == Some(&b'R'))
+    }
+}
+
 /// A thread's `stat`, from its third field on: the second is a name, which may hold anything.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stat(String);
@@ -291,6 +316,19 @@ mod tests {
         assert!(setting("kernel/osrelease").is_some() && setting("kernel/no_such_setting").is_none());
         assert_eq!(open_flags(process, number).map(|flags| flags & libc::O_ACCMODE), Some(libc::O_RDONLY));
         assert_eq!(Stat::of(me).unwrap().state(), Some('R'));
+        assert!(Runnable::of(me).unwrap().is_so());
         assert!(processor_time(me).is_some());
+    }
+
+    #[test]
+    fn a_thread_that_sleeps_or_has_ended_could_not_run() {
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let state = Runnable::of(Tid(i32::try_from(child.id()).unwrap())).unwrap();
+        while state.is_so() {
+            std::thread::yield_now();
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!state.is_so(), "its file is open, and says nothing");
     }
 }
