@@ -81,6 +81,8 @@ pub struct Session {
     pub shown: AtomicBool,
     /// The calls of the 32-bit table that were refused, and are noted (`calls/narrow.rs`).
     pub refused: Mutex<BTreeSet<u32>>,
+    /// A mapping of Go's counters was refused, and is noted (`calls/compilers.rs`).
+    pub counters_refused: AtomicBool,
     /// How long it was looked who outside has what is mapped (`calls/outside.rs`).
     pub looked: Looked,
     next_domain: AtomicU32,
@@ -152,6 +154,7 @@ impl Session {
             reaper: OnceLock::new(),
             shown: AtomicBool::new(false),
             refused: Mutex::default(),
+            counters_refused: AtomicBool::new(false),
             looked: Looked::default(),
             next_domain: AtomicU32::new(1),
             next_checkpoint: AtomicU64::new(1),

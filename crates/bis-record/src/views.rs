@@ -1,4 +1,5 @@
-//! Private mappings of files that may change: *views*.
+//! Private mappings of files that may change, and shared ones of archives that can only be read
+//! (`calls/compilers.rs`): *views*.
 //!
 //! A page of a private mapping that the process has not written shows the file as it is now, not as it was
 //! when it was mapped. Replay maps what the file was then. So whoever changes a file by a call says so here,

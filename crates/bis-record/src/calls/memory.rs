@@ -19,7 +19,7 @@ use bis_trace::{
 };
 use bis_tracee::{maps, proc};
 
-use super::{args::int, outside::is_for_writing};
+use super::{args::int, compilers::is_archive, outside::is_for_writing};
 use crate::{
     calls::{Entry, Exit},
     domain::Domain,
@@ -130,6 +130,9 @@ impl Domain {
         if flags & MAP_ANONYMOUS == 0 && self.is_changed_by_others(tid, Fd::of_arg(fd))? {
             return Ok(Entry::Done(-i64::from(libc::ENODEV)));
         }
+        if self.maps_counters(tid, call)? {
+            return Ok(Entry::Done(-i64::from(libc::ENODEV)));
+        }
         let end = addr.saturating_add(len);
         let ours = self.ours().iter().any(|range| addr < range.end && range.start < end);
         // What the kernel refuses, it refuses by itself.
@@ -222,12 +225,11 @@ impl Domain {
         }
         let file = open_new(made, &path)?;
         let (key, is_as_installed) = (key_of(&meta), is_as_installed(&meta, &name));
-        let may_change =
-            || !is_as_installed || is_for_writing(tid, fd) || self.session.registry.find(key).is_some();
-        if is_shared && may_change() {
+        let is_written = is_shared && (is_for_writing(tid, fd) || self.session.registry.find(key).is_some());
+        if is_written || is_shared && !is_as_installed && !is_archive(&file) {
             return self.map_shared(made, Some((key, file, offset, name)), outcome);
         }
-        let kept = if is_shared || is_as_installed {
+        let kept = if is_as_installed {
             self.session.keep(&file, &name)?
         } else {
             self.add_view((addr, len), key, offset, (&file, &name))?.file

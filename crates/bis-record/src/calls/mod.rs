@@ -3,6 +3,7 @@
 
 mod args;
 mod cloned;
+mod compilers;
 mod desktop;
 mod entry;
 mod failed;
