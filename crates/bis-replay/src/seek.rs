@@ -113,8 +113,8 @@ pub(crate) fn text_about(pause: &Pause) -> Range<Addr> {
     pause.regs.ip().saturating_sub(len)..pause.regs.ip().saturating_add(len)
 }
 
-/// So many watches, at most, that cover these at most 24 bytes, if possible without more than them. None: more
-/// are needed.
+/// So many watches, at most, that cover these at most 24 bytes, if possible without more than them. None:
+/// more are needed.
 fn watched(range: &Range<Addr>, room: usize) -> Option<Vec<Watch>> {
     let exact = Watch::cover(range.start, range.end - range.start, Access::Any);
     let words = Addr::steps(range.start - range.start.0 % 8..range.end, 8);

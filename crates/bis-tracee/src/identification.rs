@@ -1,7 +1,9 @@
 //! The identification flag (ID, bit 21 of eflags), which a tracer cannot set.
 //!
-//! Whether a program can change that flag says whether the processor knows `cpuid`; runtimes of virtual machines
-//! try it, and leave it set. It means nothing, but it is pushed with the other flags, and so gets into memory.
+//! Whether a program can change that flag says whether the processor knows `cpuid`; runtimes of virtual
+//! machines try it, and leave it set. It means nothing, but it is pushed with the other flags, and so gets
+//! into memory.
+//!
 //! A task inherits it from the one that has made it. Where a debugger's copy of a thread is made by another
 //! thread, the kernel keeps the flag as it is there, whatever registers are given to the copy
 //! (`FLAG_MASK` in arch/x86/kernel/ptrace.c). So the task is let execute one `popfq`.
@@ -18,9 +20,10 @@ const ID: u64 = 1 << 21;
 
 const POPFQ: [u8; 1] = [0x9d];
 
-/// Lets a task that is to get these registers have their identification flag. Its other registers are anything
-/// after that, and its memory is as before: the instruction takes the place of the one at `regs.rip` meanwhile, and
-/// the flags that of the word at the end of the stack. Where there is no such memory, the flag stays as it is.
+/// Lets a task that is to get these registers have their identification flag. Its other registers are
+/// anything after that, and its memory is as before: meanwhile the instruction takes the place of the one at
+/// `regs.rip`, and the flags that of the word at the end of the stack. Where there is no such memory, the
+/// flag stays as it is.
 ///
 /// # Errors
 /// Where the task is gone.

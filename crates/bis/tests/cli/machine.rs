@@ -1,4 +1,5 @@
-//! The machine: what it can do, what it has of a program beside the recording, and what of the kernel is known.
+//! The machine: what it can do, what it has of a program beside the recording, and what of the kernel is
+//! known.
 
 use std::{
     fs,

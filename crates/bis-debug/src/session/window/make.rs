@@ -75,7 +75,7 @@ impl<'t> Session<'t> {
                 tracing::debug!(steps = window.len(), end = %window.end, "a window");
                 if !is_enough(&window) {
                     climb.steps_before = 0;
-                    // All that is behind the last event is the rest of an instruction that began in front of it.
+                    // All that is behind the last event is the rest of an instruction that began before.
                     is_in_front = is_behind_event && goal == own_end;
                     if is_in_front {
                         break;
