@@ -40,7 +40,8 @@ use failure::{Failure, status};
 static MEMORY: memory::Said = memory::Said;
 
 fn main() {
-    memory::say_with_status(status::USAGE);
+    // To read the arguments takes memory, too.
+    memory::say_with_status(if is_recorder() { status::RECORD } else { status::USAGE });
     let mut cli = Cli::try_parse().unwrap_or_else(|error| usage_error(&error));
     if called_rr() {
         cli.command.like_rr();
@@ -63,6 +64,11 @@ fn main() {
         }
     };
     process::exit(i32::from(code));
+}
+
+/// Whether we were called to record something, as far as that is known before the arguments are read.
+fn is_recorder() -> bool {
+    std::env::args_os().nth(1).is_some_and(|command| command == "record" || command == "run")
 }
 
 /// Whether we were called by the name of rr, which is the one that its clients know.
