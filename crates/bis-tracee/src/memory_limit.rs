@@ -13,9 +13,16 @@ use std::{
 
 /// [`System`], but nobody is refused memory and lives.
 #[derive(Debug)]
-pub struct Said;
+pub struct Said {
+    /// The exit status of a process that was refused memory before it has said which it is to be
+    /// ([`say_with_status`]): by the first of its arguments.
+    pub early: fn(&[u8]) -> u8,
+}
 
-static STATUS: AtomicI32 = AtomicI32::new(2);
+/// Nobody has said it yet.
+const UNSAID: i32 = -1;
+
+static STATUS: AtomicI32 = AtomicI32::new(UNSAID);
 
 /// Of [`leave_word_in`].
 static WORD: OnceLock<(OwnedFd, &'static CStr)> = OnceLock::new();
@@ -50,7 +57,22 @@ fn leave_word() {
     }
 }
 
-fn given(memory: *mut u8) -> *mut u8 {
+fn status(early: fn(&[u8]) -> u8) -> i32 {
+    let said = STATUS.load(Ordering::Relaxed);
+    if said != UNSAID {
+        return said;
+    }
+    let mut words = [0; 4096];
+    // SAFETY: system calls on a constant and on an array of that length; where one fails, there are no words.
+    let len = unsafe {
+        let file = libc::open(c"/proc/self/cmdline".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        libc::read(file, words.as_mut_ptr().cast(), words.len())
+    };
+    let words = words.get(..usize::try_from(len).unwrap_or(0)).unwrap_or_default();
+    early(words.split(|byte| *byte == 0).nth(1).unwrap_or_default()).into()
+}
+
+fn given(memory: *mut u8, early: fn(&[u8]) -> u8) -> *mut u8 {
     if memory.is_null() {
         // SAFETY: system calls on constant bytes and a plain number. What is traced is killed by the kernel.
         unsafe {
@@ -59,7 +81,7 @@ fn given(memory: *mut u8) -> *mut u8 {
         leave_word();
         // SAFETY: a plain number.
         unsafe {
-            libc::_exit(STATUS.load(Ordering::Relaxed));
+            libc::_exit(status(early));
         }
     }
     memory
@@ -69,17 +91,17 @@ fn given(memory: *mut u8) -> *mut u8 {
 unsafe impl GlobalAlloc for Said {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller keeps the contract.
-        given(unsafe { System.alloc(layout) })
+        given(unsafe { System.alloc(layout) }, self.early)
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as above.
-        given(unsafe { System.alloc_zeroed(layout) })
+        given(unsafe { System.alloc_zeroed(layout) }, self.early)
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, len: usize) -> *mut u8 {
         // SAFETY: as above.
-        given(unsafe { System.realloc(memory, layout, len) })
+        given(unsafe { System.realloc(memory, layout, len) }, self.early)
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {

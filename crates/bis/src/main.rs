@@ -37,11 +37,9 @@ use failure::{Failure, status};
 
 /// Says so where there is no memory left: nothing that needs some could.
 #[global_allocator]
-static MEMORY: memory::Said = memory::Said;
+static MEMORY: memory::Said = memory::Said { early: status_of };
 
 fn main() {
-    // To read the arguments takes memory, too.
-    memory::say_with_status(if is_recorder() { status::RECORD } else { status::USAGE });
     let mut cli = Cli::try_parse().unwrap_or_else(|error| usage_error(&error));
     if called_rr() {
         cli.command.like_rr();
@@ -51,9 +49,7 @@ fn main() {
     } else {
         status::BUG
     };
-    if bug_status == status::RECORD {
-        memory::say_with_status(status::RECORD);
-    }
+    memory::say_with_status(if bug_status == status::RECORD { status::RECORD } else { status::USAGE });
     name_bugs(bug_status);
     start_log();
     let code = match commands::run(cli.command) {
@@ -66,9 +62,12 @@ fn main() {
     process::exit(i32::from(code));
 }
 
-/// Whether we were called to record something, as far as that is known before the arguments are read.
-fn is_recorder() -> bool {
-    std::env::args_os().nth(1).is_some_and(|command| command == "record" || command == "run")
+/// The status of a failure before the arguments are read, which takes memory: by what is likely the command.
+fn status_of(command: &[u8]) -> u8 {
+    match command {
+        b"record" | b"run" => status::RECORD,
+        _ => status::USAGE,
+    }
 }
 
 /// Whether we were called by the name of rr, which is the one that its clients know.
