@@ -8,10 +8,11 @@
 //! thread, the kernel keeps the flag as it is there, whatever registers are given to the copy
 //! (`FLAG_MASK` in arch/x86/kernel/ptrace.c). So the task is let execute one `popfq`.
 
-use bis_trace::types::{Addr, Registers, Signal};
+use bis_trace::types::{Addr, Registers};
 
 use crate::{
     Memory, Result, Resume, Status, TraceeError,
+    siginfo::SigInfo,
     task::{self, Stopped},
 };
 
@@ -22,8 +23,8 @@ const POPFQ: [u8; 1] = [0x9d];
 
 /// Lets a task that is to get these registers have their identification flag. Its other registers are
 /// anything after that, and its memory is as before: meanwhile the instruction takes the place of the one at
-/// `regs.rip`, and the flags that of the word at the end of the stack. Where there is no such memory, the
-/// flag stays as it is.
+/// `regs.rip`, and the flags that of the word at the end of the stack. Where there is no such memory, or no
+/// instruction can be executed there, the flag stays as it is.
 ///
 /// # Errors
 /// Where the task is gone.
@@ -48,23 +49,23 @@ pub fn set(mut stopped: Stopped, memory: &Memory, regs: &Registers) -> Result<St
     Ok(stopped)
 }
 
-/// Lets a task execute the instruction at which these registers stand.
+/// Lets a task execute the instruction at which these registers stand. Where that faults (a task that has
+/// jumped into memory which is none of text), it is left at that.
 fn execute(mut stopped: Stopped, regs: &Registers) -> Result<Stopped> {
     let tid = stopped.tid();
     // No call is to be made again.
     stopped.set_regs(&Registers { orig_rax: u64::MAX, ..*regs })?;
     loop {
-        stopped = {
-            let running = stopped.resume(Resume::Step, None)?;
-            match task::wait_for(tid)? {
-                Status::Signal(Signal::TRAP) => return Ok(running.stopped()),
-                status @ (Status::Exited(_) | Status::Killed(_) | Status::Exit(_)) => {
-                    task::put_back(tid, status);
-                    return Err(TraceeError::Died(tid));
-                }
-                // A signal from outside, which nobody is to get; the instruction is still to come.
-                _ => running.stopped(),
-            }
-        };
+        let running = stopped.resume(Resume::Step, None)?;
+        let status = task::wait_for(tid)?;
+        if let Status::Exited(_) | Status::Killed(_) | Status::Exit(_) = status {
+            task::put_back(tid, status);
+            return Err(TraceeError::Died(tid));
+        }
+        stopped = running.stopped();
+        // The step is done, or has faulted. At a signal from outside, which nobody is to get, it is still to come.
+        if matches!(status, Status::Signal(_)) && SigInfo(stopped.siginfo()?).is_fault() {
+            return Ok(stopped);
+        }
     }
 }

@@ -16,7 +16,8 @@ use bis_trace::types::{Registers, Signal, Tid};
 pub use crate::sys::Resume;
 use crate::{
     error::{Result, TraceeError},
-    proc::{self, Stat},
+    ours,
+    proc::{self, Fields, Stat},
     siginfo::SigInfo,
     sys,
 };
@@ -153,6 +154,12 @@ pub fn is_alive(tid: Tid) -> bool {
         Ok(stat) => stat.state().is_some_and(|state| !matches!(state, 'Z' | 'X')),
         Err(error) => error.kind() != io::ErrorKind::NotFound && error.raw_os_error() != Some(libc::ESRCH),
     }
+}
+
+/// Is the task traced by a thread of this process?
+pub fn is_traced_here(tid: Tid) -> bool {
+    let tracer = Fields::of(tid).and_then(|status| status.tid("TracerPid")).filter(|tracer| tracer.0 != 0);
+    tracer.is_some_and(|tracer| Fields::of(tracer).and_then(|of| of.tid("Tgid")) == Some(ours::process_id()))
 }
 
 /// How long the task has had a processor, as of when it last gave one up (or the kernel's clock last ticked

@@ -90,24 +90,13 @@ fn shows(step: &Step, shown: &str, wanted: &[&str]) -> Result<(), Failed> {
 const LOOKED: [&str; 7] =
     ["Thread ", "reads (name=", "main () at ", "= 1", "\"/dev/urandom\"", "=> 0x", "SIGABRT"];
 
-/// No process of it is left. (The kernel kills them when their tracer has ended, and they take a moment to
-/// end.)
+/// No process of it is left.
 fn nothing_is_left(folder: &Folder) -> Result<(), Failed> {
-    const MOMENT: Duration = Duration::from_secs(5);
     let program = folder.path().join("program");
     let is_it = |pid: &Path| fs::read_link(pid.join("exe")).is_ok_and(|exe| exe == program);
-    let began = Instant::now();
-    loop {
-        let left: Vec<PathBuf> =
-            fs::read_dir("/proc")?.flatten().map(|entry| entry.path()).filter(|pid| is_it(pid)).collect();
-        if left.is_empty() {
-            return Ok(());
-        }
-        if began.elapsed() > MOMENT {
-            return Err(format!("still there: {left:?}").into());
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
+    let left: Vec<PathBuf> =
+        fs::read_dir("/proc")?.flatten().map(|entry| entry.path()).filter(|pid| is_it(pid)).collect();
+    if left.is_empty() { Ok(()) } else { Err(format!("still there: {left:?}").into()) }
 }
 
 fn gdb_is_started(flag: &str) -> Result<(), Failed> {

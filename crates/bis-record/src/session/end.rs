@@ -34,6 +34,9 @@ const FLUSH_EVERY: Duration = Duration::from_millis(500);
 /// hears with its next event.
 const MEET_MAX: Duration = Duration::from_secs(2);
 
+/// How long it is waited for what is killed as the recording fails: it dies with us all the same.
+const KILLED_MAX: Duration = Duration::from_secs(1);
+
 impl Session {
     /// Runs the recording to its end; called once. `begin` starts the first domain.
     pub fn run(self: &Arc<Session>, coming: Coming, begin: impl FnOnce(&Arc<Session>)) -> Result<Ended> {
@@ -47,8 +50,9 @@ impl Session {
         begin(self);
         let mut progress = self.wait_for_the_look(self.wait_for_the_end());
         if progress.failure.is_some() || progress.cut.is_some() {
-            // What is traced dies with us. Who should have taken these over does not come to it any more.
+            // Who should have taken these over does not come to it any more.
             handover::kill_parked();
+            progress = self.wait_for_the_killed(progress);
         }
         if let Some(failure) = progress.failure.take() {
             return Err(self.cut_by(failure));
@@ -120,6 +124,17 @@ impl Session {
                 progress.is_nobodys = true;
                 self.fail(&mut progress, error.into());
             }
+        }
+        progress
+    }
+
+    /// Waits until what is traced has been killed: it would die with us, but a moment later, and whoever hears
+    /// that the recording has failed may begin the next one at once.
+    fn wait_for_the_killed<'s>(&'s self, mut progress: MutexGuard<'s, Progress>) -> MutexGuard<'s, Progress> {
+        let began = Instant::now();
+        while progress.kill_traced() && began.elapsed() < KILLED_MAX {
+            let woken = self.changed.wait_timeout(progress, Duration::from_millis(1));
+            progress = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
         progress
     }

@@ -58,14 +58,24 @@ pub(super) enum Looking {
 impl Progress {
     /// The processes of the recording that have not ended.
     fn still_there(&self) -> Vec<(String, Tid)> {
-        let mut there: Vec<Tid> = self
-            .processes
-            .iter()
-            .copied()
-            .filter(|pid| Some(*pid) != self.root && task::is_alive(*pid))
-            .collect();
+        // The number of one that has ended may be that of a process which is none of ours.
+        let is_it = |pid: &Tid| Some(*pid) != self.root && task::is_alive(*pid) && task::is_traced_here(*pid);
+        let mut there: Vec<Tid> = self.processes.iter().copied().filter(is_it).collect();
         there.sort_unstable();
         there.into_iter().map(|pid| (proc::name(pid), pid)).collect()
+    }
+
+    /// Kills what is traced here, but for what stands in for programs outside: that goes by itself, with us.
+    /// True: a process of the recording has still to end.
+    pub fn kill_traced(&self) -> bool {
+        let mut is_left = false;
+        for pid in self.processes.difference(&self.stand_ins) {
+            is_left |= proc::threads(*pid).into_iter().any(task::is_alive);
+            if task::is_traced_here(*pid) {
+                let _ = ours::send(*pid, Signal::KILL);
+            }
+        }
+        is_left
     }
 
     /// Kills what the program has left running, as often as something is left: it may be about to fork. It is

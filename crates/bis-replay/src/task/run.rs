@@ -4,6 +4,7 @@
 use bis_trace::types::{Addr, Registers, Signal};
 use bis_tracee::{
     Memory, Resume, Status, TraceeError,
+    debug::Triggered,
     siginfo::SigInfo,
     task,
     ticks::{self, Stop},
@@ -146,11 +147,8 @@ impl Task {
         // A source that steps takes the exceptions with which debug registers speak.
         if stop != Stop::Foreign && is_trap && info.is_some_and(|info| info.is_debug_exception()) {
             let triggered = self.registers.take_triggered(stopped)?;
-            let own = self.own_watches.len();
-            let is_seen = self.is_watched && (0..own).any(|register| triggered.has(register));
-            if is_seen || triggered.has_from(own) {
+            if let Some(found) = found_by(triggered, self.own_watches.len(), self.is_watched) {
                 self.owes_tick = stop == Stop::Tick;
-                let found = if is_seen { Found::Seen } else { Found::Watched(triggered) };
                 return Ok(Some(Next::at(found, stopped.regs()?)));
             }
         }
@@ -236,16 +234,11 @@ impl Task {
     ) -> Result<Option<Next>, TraceeError> {
         let triggered = self.registers.take_triggered(self.stopped()?)?;
         let is_done = run.step && !(was_at_entry && regs.rip == begin.regs.rip);
-        let own = self.own_watches.len();
-        if self.is_watched && (0..own).any(|register| triggered.has(register)) {
-            return Ok(Some(Next::at(Found::Seen, *regs)));
-        }
-        let is_drivers = triggered.has_from(own);
-        if is_drivers || is_done && !triggered.any() {
+        let stepped = Some(Found::Stepped).filter(|_| is_done && !triggered.any());
+        if let Some(found) = found_by(triggered, self.own_watches.len(), self.is_watched).or(stepped) {
             if run.step {
                 correct_pushed(memory, begin, regs)?;
             }
-            let found = if is_drivers { Found::Watched(triggered) } else { Found::Stepped };
             return Ok(Some(Next::at(found, *regs)));
         }
         // The end of a system call that was skipped is told of as of a step.
@@ -311,6 +304,15 @@ impl Task {
         let is_other = regs.rip == run.hooks.diverged + 1;
         Ok(Next::at(if is_other { Found::OtherCall } else { Found::Fault(info) }, regs))
     }
+}
+
+/// What debug registers say that have triggered, of which the task needs so many itself: for the text that is
+/// watched, if any is. That comes first, because what was found with a jump in that text is not to be believed.
+fn found_by(triggered: Triggered, own: usize, is_watched: bool) -> Option<Found> {
+    if is_watched && (0..own).any(|register| triggered.has(register)) {
+        return Some(Found::Seen);
+    }
+    triggered.has_from(own).then_some(Found::Watched(triggered))
 }
 
 /// Has the program itself set the trap flag, or is it about to, by this instruction?
