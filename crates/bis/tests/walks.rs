@@ -796,11 +796,9 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Is the task within a call, or within what is executed in place of an instruction? Then it is not where
-    /// a step would leave it.
+    /// Is the task within a call? Then it is not where a step would leave it.
     fn is_in_call(&self, tid: Tid) -> bool {
-        let replica = self.session.replica();
-        replica.in_call(tid).is_some() || replica.is_within(tid)
+        self.session.replica().in_call(tid).is_some()
     }
 
     fn back_and_step(&mut self) -> Result<(), String> {
@@ -808,6 +806,9 @@ impl Walk<'_, '_> {
         let tid = self.a_task();
         if self.is_in_call(tid) {
             return Ok(());
+        }
+        if self.session.replica().is_within(tid) {
+            return self.steps_and_back();
         }
         let (before, begin) = (self.state.clone(), self.session.position().clone());
         let image = self.session.image_domain(self.session.position().event);
@@ -848,17 +849,28 @@ impl Walk<'_, '_> {
         if self.is_in_call(tid) {
             return Ok(());
         }
-        let before = self.state.clone();
+        // Within what is executed in place of an instruction, steps back lead to the begin of that: a step from
+        // there leads where the first one has led.
+        let is_within = self.session.replica().is_within(tid);
+        let mut before = self.state.clone();
         let count = 1 + self.dice.below(12);
-        for _ in 0..count {
+        for made in 0..count {
             if !self.until_step(tid, None)? {
                 return Ok(());
+            }
+            if made == 0 && is_within {
+                before = self.state.clone();
             }
         }
         for _ in 0..count {
             if self.back(tid)? != Why::Step {
                 return Err("a step back over what was stepped forward is none".into());
             }
+        }
+        if is_within && !self.until_step(tid, None)? {
+            return Err(
+                "what was stepped forward from within an instruction is no step from its begin".into()
+            );
         }
         self.must_be(tid, &before, &format!("{count} steps and as many back"))
     }

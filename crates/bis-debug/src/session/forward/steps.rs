@@ -99,7 +99,8 @@ impl Session<'_> {
                     if let Some(report) = self.at_event(way, event)? {
                         return Ok(Err(report));
                     }
-                    if is_own && is_its_step {
+                    // In the middle of what is executed in place of an instruction, that is not yet done.
+                    if is_own && is_its_step && !self.live.replica.is_within(tid) {
                         return Ok(Ok(()));
                     }
                 }
