@@ -311,7 +311,7 @@ const CPP: Language = Language {
         __attribute__((noinline)) unsigned spin(unsigned times) {\n\
         volatile unsigned sum = 0; for (unsigned i = 0; i < times; i++) sum = sum + i; rounds++; return sum; } }; }\n\
         int main() { work::Machine machine; unsigned all = 0;\n\
-        for (unsigned i = 1; i <= 3; i++) all += machine.spin(i * 5000000); return all == 0; }\n",
+        for (unsigned i = 1; i <= 3; i++) all += machine.spin(i * 50000000); return all == 0; }\n",
     compiler: &["g++", "-g", "-O1", "-o"],
     trace_at: ["work::Machine::spin", "times"],
     stack: ";main;work::Machine::spin(unsigned int)",
@@ -322,7 +322,7 @@ const RUST: Language = Language {
     source: "mod work { #[inline(never)] pub fn spin(times: u32) -> u32 {\n\
         let mut sum = 0u32; for i in 0..times { sum = std::hint::black_box(sum.wrapping_add(i)); } sum } }\n\
         fn main() { let mut all = 0u32;\n\
-        for i in 1..=3 { all = all.wrapping_add(work::spin(i * 5_000_000)); } assert_ne!(all, 0); }\n",
+        for i in 1..=3 { all = all.wrapping_add(work::spin(i * 50_000_000)); } assert_ne!(all, 0); }\n",
     compiler: &["rustc", "-g", "-O", "-o"],
     trace_at: ["spin::work::spin", "times"],
     stack: ";spin::main;spin::work::spin",
@@ -332,7 +332,7 @@ const GO: Language = Language {
     file: "spin.go",
     source: "package main\n//go:noinline\nfunc spin(times uint32) uint32 { sum := uint32(0)\n\
         for i := uint32(0); i < times; i++ { sum += i ^ sum<<1 }\nreturn sum }\n\
-        func main() { all := uint32(0)\nfor i := uint32(1); i <= 3; i++ { all += spin(i * 5000000) }\n\
+        func main() { all := uint32(0)\nfor i := uint32(1); i <= 3; i++ { all += spin(i * 50000000) }\n\
         if all == 0 { panic(all) } }\n",
     compiler: &["go", "build", "-o"],
     trace_at: ["main.spin", "times"],
@@ -369,7 +369,8 @@ fn a_language(language: &Language) -> Result<(), Failed> {
     common::run(record, "record", folder.path(), None, LIMIT)?;
     let [place, expression] = language.trace_at;
     let step = replay(&folder, &trace, &["-q", "--trace-at", place, expression])?;
-    let wanted: Vec<String> = (1..=3).map(|i| format!("{place}: {expression} = {}", 5_000_000 * i)).collect();
+    let wanted: Vec<String> =
+        (1..=3).map(|i| format!("{place}: {expression} = {}", 50_000_000 * i)).collect();
     equal(&lines(&step)?, &wanted, &step)?;
     let step = replay(&folder, &trace, &["-q", "--profile"])?;
     let all: u64 = micros(&step, "");
