@@ -6,11 +6,13 @@
 //! (text that may be written, or that counts; a search for a place nearby; no room), there is none, and a
 //! breakpoint that stops each time does.
 
-use bis_rewrite::{Conditional, Countdown, Predicate, Run, Span, countdown};
+use std::ops::Range;
+
+use bis_rewrite::{Conditional, Countdown, Predicate, Span, countdown};
 use bis_trace::types::{Addr, PAGE, Registers};
 use bis_tracee::{Memory, TraceeError, maps, place, remote::Remote};
 
-use crate::task::Task;
+use crate::{seek, task::Task};
 
 /// When a task is to stop where it counts.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,10 +48,9 @@ impl Counted {
         until: Until<'_>,
         in_the_way: &[Addr],
     ) -> Result<Option<Counted>, TraceeError> {
-        const CODE_MAX: usize = 64;
-        let code = memory.read_upto(place, CODE_MAX);
         let regs = task.regs()?;
-        let Some(span) = Span::begin(regs.bits(), place.0, &code) else { return Ok(None) };
+        let span = seek::span_at(regs.bits(), place, |addr, len| memory.read_upto(addr, len));
+        let Some(span) = span else { return Ok(None) };
         let (end, rip) = (Addr(span.end()), regs.ip());
         if in_the_way.iter().any(|at| (place + 1..end).contains(at)) || (place + 1..end).contains(&rip) {
             return Ok(None);
@@ -108,9 +109,9 @@ impl Counted {
         (self.place..Addr(self.span.end())).contains(&place)
     }
 
-    /// Would a search at this place be in its way?
-    pub(crate) fn overlaps(&self, place: Addr) -> bool {
-        (self.place.saturating_sub(Run::MAX as u64)..Addr(self.span.end())).contains(&place)
+    /// Has any of this text given way to its jump?
+    pub(crate) fn overlaps(&self, text: &Range<Addr>) -> bool {
+        self.place < text.end && text.start < Addr(self.span.end())
     }
 
     /// Is this in its pages?

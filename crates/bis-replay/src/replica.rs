@@ -22,7 +22,7 @@ mod outcome;
 mod points;
 mod shown;
 
-use std::{collections::BTreeMap, ops::Range, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bis_agent::hooks::TEXT_BASE;
 use bis_trace::{
@@ -38,7 +38,6 @@ use crate::{
     error::Halt,
     process::Process,
     reach::Going,
-    seek,
     space::{Inherited, Space},
     task::{Interrupt, Task},
     traps::Traps,
@@ -311,18 +310,6 @@ impl<'t> Replica<'t> {
     /// How long its tasks have had a processor, all together. Of what the kernel does not tell: none.
     pub fn processor_time(&self) -> Duration {
         self.tasks.values().filter_map(|task| waiting::cpu_time(task.ours)).sum()
-    }
-
-    /// Where a count of the text would be in the way of the search for the next event, which is a pause.
-    /// None: nowhere.
-    ///
-    /// # Errors
-    /// As [`Replica::next_event`].
-    pub fn sought(&mut self) -> Result<Option<Range<Addr>>, Halt> {
-        Ok(self.next_event()?.and_then(|event| match &event.kind {
-            EventKind::Pause(pause) => Some(seek::text_about(pause)),
-            _ => None,
-        }))
     }
 
     /// The event that is underway, if its task has set out for it or stands at its place. True: at its place.

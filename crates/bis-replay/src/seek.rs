@@ -11,7 +11,7 @@
 
 use std::ops::Range;
 
-use bis_rewrite::{Condition, Conditional, Run, Span, conditional};
+use bis_rewrite::{Condition, Conditional, Span, conditional};
 use bis_trace::{
     event::Pause,
     types::{Addr, PAGE, PAGE_LEN, Registers, Signal},
@@ -106,11 +106,10 @@ impl Patched {
     }
 }
 
-/// The text that may give way to a jump while a pause is looked for, and in front of it what may not be
-/// another jump that reaches into it.
-pub(crate) fn text_about(pause: &Pause) -> Range<Addr> {
-    let len = Run::MAX as u64;
-    pause.regs.ip().saturating_sub(len)..pause.regs.ip().saturating_add(len)
+/// The text that gives way to a jump at an address of a program of so many bits. None: no jump can be there.
+pub(crate) fn span_at(bits: u32, at: Addr, read: impl FnOnce(Addr, usize) -> Vec<u8>) -> Option<Span> {
+    const CODE_MAX: usize = 64;
+    Span::begin(bits, at.0, &read(at, CODE_MAX))
 }
 
 /// So many watches, at most, that cover these at most 24 bytes, if possible without more than them. None:
@@ -175,21 +174,19 @@ impl Seek {
         pause: &Pause,
         traps: &Traps,
     ) -> Result<Option<Seek>, TraceeError> {
-        const CODE_MAX: usize = 64;
         let start = pause.regs.rip;
-        let Some(room) = traps.room_beside_writes().filter(|_| !traps.is_counted_near(Addr(start))) else {
-            return Ok(None);
-        };
-        let Some(span) = Span::begin(pause.regs.bits(), start, &traps.read(memory, Addr(start), CODE_MAX))
-        else {
+        let Some(room) = traps.room_beside_writes() else { return Ok(None) };
+        let span = span_at(pause.regs.bits(), Addr(start), |addr, len| traps.read(memory, addr, len));
+        let Some(span) = span else {
             tracing::debug!(task = %task.ours, start = format_args!("{start:#x}"), "no jump can be there");
             return Ok(None);
         };
+        let text = Addr(start)..Addr(span.end());
         // Whoever reads the text is to be noticed.
-        let Some(watches) = watched(&(Addr(start)..Addr(span.end())), room) else { return Ok(None) };
-        // A breakpoint of the driver's is in the text that would give way. (One behind it stops the task as
-        // ever.)
-        if traps.has_point_in(Addr(span.start())..Addr(span.end())) {
+        let Some(watches) = watched(&text, room) else { return Ok(None) };
+        // A breakpoint of the driver's is in the text that would give way, or a count. (One behind it stops
+        // the task, or counts, as ever.)
+        if traps.has_point_in(text.clone()) || traps.counts_in(&text) {
             return Ok(None);
         }
         let mappings = maps::read(task.ours)?;
@@ -281,7 +278,8 @@ impl Seek {
         let word = place::first_difference(|addr, len| traps.read(memory, addr, len), &pause.held);
         let is_new = if let Some(word) = word {
             // The program itself would see the driver's breakpoints, and counts.
-            let has_point = traps.has_point_in(word.0..word.0 + WORD) || traps.is_counted_near(word.0);
+            let word_text = word.0..word.0 + WORD;
+            let has_point = traps.has_point_in(word_text.clone()) || traps.counts_in(&word_text);
             !has_point && condition.words.len() < Conditional::CHECKS_MAX && {
                 condition.words.push((word.0.0, word.1));
                 true

@@ -242,9 +242,9 @@ impl Traps {
         self.points.range(range).next().is_some()
     }
 
-    /// Does the program count where a jump that begins here may be in the way?
-    pub(crate) fn is_counted_near(&self, place: Addr) -> bool {
-        self.counted.iter().any(|counted| counted.overlaps(place))
+    /// Has any of this text given way to a jump to what counts?
+    pub(crate) fn counts_in(&self, text: &std::ops::Range<Addr>) -> bool {
+        self.counted.iter().any(|counted| counted.overlaps(text))
     }
 
     /// Where the program counts by itself.
@@ -277,10 +277,11 @@ impl Traps {
     /// driver is told of one, if of any.
     pub(crate) fn only_counts(&self, place: Addr) -> Option<(Addr, Option<u64>)> {
         let program = self.program_at(place).filter(|_| !self.is_moment(place))?;
-        if self.silent.contains(&program) {
-            return Some((program, None));
-        }
-        let left = self.rounds.get(&program)?.map(|stop_at| stop_at.saturating_sub(self.arrivals(program)));
+        let left = match self.rounds.get(&program) {
+            Some(stop_at) => stop_at.map(|stop_at| stop_at.saturating_sub(self.arrivals(program))),
+            None if self.silent.contains(&program) => None,
+            None => return None,
+        };
         (left != Some(0)).then_some((program, left))
     }
 

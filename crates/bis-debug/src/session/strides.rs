@@ -229,24 +229,23 @@ impl<'t> Session<'t> {
     }
 
     /// Addresses that the program executes often from where this replica stands, which is stepped on: only
-    /// where a task has stood there surely begins an instruction. Not where the next event is looked for, a
-    /// pause, by a jump in its text: with a count there, the task would have to be stopped each time that it
-    /// comes by.
+    /// where a task has stood there surely begins an instruction. Not where a count is in the way of the next
+    /// event.
     pub(super) fn frequent(&mut self, live: &mut Live<'t>) -> Result<Vec<Addr>, Trouble> {
         live.replica.end_counts()?;
         live.replica.set_points(&BTreeSet::new())?;
-        let sought = live.replica.sought()?;
         let mut seen: BTreeMap<Addr, usize> = BTreeMap::new();
         for _ in 0..LOOK {
             let Some(tid) = live.replica.next_event()?.map(|event| event.tid) else { break };
             let registers = live.replica.registers(tid).map_err(bis_replay::Halt::from)?;
-            *seen.entry(registers.ip()).or_default() += 1;
+            if !live.replica.is_in_the_way(registers.ip())? {
+                *seen.entry(registers.ip()).or_default() += 1;
+            }
             let limit = Limit { step: true, each_event: true, ..Limit::default() };
             if !matches!(self.run_until(live, &limit)?, Stop::Stepped(_)) {
                 break;
             }
         }
-        seen.retain(|addr, _| sought.as_ref().is_none_or(|text| !text.contains(addr)));
         let mut often: Vec<(usize, Addr)> = seen.into_iter().map(|(addr, count)| (count, addr)).collect();
         often.sort_unstable_by(|one, other| other.cmp(one));
         Ok(often.into_iter().map(|(_, addr)| addr).take(TRIED_MAX).collect())

@@ -15,6 +15,7 @@ use crate::{
     counted::{Counted, Until},
     error::Halt,
     reach::rounds,
+    seek,
     space::Space,
     task::{Found, Run, Task},
     traps::Traps,
@@ -118,6 +119,24 @@ impl Replica<'_> {
             }
         }
         Ok(is_counted)
+    }
+
+    /// Would a count at this address be in the way of the search for the next event, which is a pause? The
+    /// task would have to be stopped there each time that it comes by.
+    ///
+    /// # Errors
+    /// As [`Replica::next_event`].
+    pub fn is_in_the_way(&mut self, addr: Addr) -> Result<bool, Halt> {
+        let sought = match self.next_event()?.map(|event| &event.kind) {
+            Some(EventKind::Pause(pause)) => (pause.regs.ip(), pause.regs.bits()),
+            _ => return Ok(false),
+        };
+        let (place, bits) = sought;
+        let end = |at: Addr| {
+            let span = seek::span_at(bits, at, |addr, len| self.read_program(addr, len));
+            span.map_or(at + 1, |span| Addr(span.end()))
+        };
+        Ok(addr < end(place) && place < end(addr))
     }
 
     /// The address behind an instruction that repeats itself, each round of which is an arrival. None: it is

@@ -77,18 +77,23 @@ impl<'t> Session<'t> {
         let Some(tid) = tid else { return Ok(()) };
         // Only where a task has stood there surely begins an instruction: a point elsewhere would change what
         // the program does. A task that has ended stands nowhere.
-        let Ok(rip) = live.replica.registers(tid).map(|registers| registers.rip) else { return Ok(()) };
-        if end.arrivals().contains(&Addr(rip)) {
+        let Ok(mut addr) = live.replica.registers(tid).map(|registers| registers.ip()) else { return Ok(()) };
+        if end.arrivals().contains(&addr) {
             return Ok(());
         }
+        if live.replica.is_in_the_way(addr)? {
+            // Mostly there is another address in the same loop.
+            let frequent = self.frequent(&mut live)?;
+            addr = frequent.into_iter().find(|addr| !end.arrivals().contains(addr)).unwrap_or(addr);
+        }
+        drop(live);
         let Some(last) = rungs.last_mut() else { return Ok(()) };
-        // The last arrival is the end itself.
-        let Some((count, ..)) = self.rounds(last, end, Addr(rip), None)?.filter(|(count, ..)| *count > 1)
-        else {
+        // The last arrival may be the end itself.
+        let Some((count, ..)) = self.rounds(last, end, addr, None)?.filter(|(count, ..)| *count > 1) else {
             return Ok(());
         };
         let back = (count / 40).clamp(1, ROUNDS_MAX);
-        let Some((_, mut live, done)) = self.rounds(last, end, Addr(rip), Some(count - back))? else {
+        let Some((_, mut live, done)) = self.rounds(last, end, addr, Some(count - back))? else {
             return Ok(());
         };
         Self::add_rung(rungs, &mut live, done)
@@ -109,7 +114,8 @@ impl<'t> Session<'t> {
         if steps == 0 || steps >= STEPS_MIN {
             return Ok(None);
         }
-        let Some(addr) = most_often(seen).into_iter().find(|addr| !own.contains(addr)) else {
+        let often = out_of_the_way(most_often(seen), &mut from.resume(end)?.0)?;
+        let Some(addr) = often.into_iter().find(|addr| !own.contains(addr)) else {
             return Ok(None);
         };
         let Some((count, ..)) = self.rounds(from, end, addr, None)? else { return Ok(None) };
@@ -176,6 +182,17 @@ impl<'t> Session<'t> {
         tracing::debug!(addr = format_args!("{addr:#x}"), hits, by_itself, first, ?until, "rounds");
         Ok(Rounds::All(hits, live, goal.done))
     }
+}
+
+/// The same addresses; last come those at which a count is in the way of the next event.
+pub(super) fn out_of_the_way(often: Vec<Addr>, live: &mut Live<'_>) -> Result<Vec<Addr>, Trouble> {
+    let (mut first, mut last) = (Vec::new(), Vec::new());
+    for addr in often {
+        let is_in_the_way = live.replica.is_in_the_way(addr)?;
+        if is_in_the_way { &mut last } else { &mut first }.push(addr);
+    }
+    first.append(&mut last);
+    Ok(first)
 }
 
 /// The addresses that come more than twice, the most frequent first; of those that come equally often, and so
