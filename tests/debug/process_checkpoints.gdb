@@ -5,10 +5,11 @@ continue
 #> by_parent (i=0)
 checkpoint
 #> Checkpoint 1
+# (The child may have been at its first round already when the parent comes to its own.)
 process {fork}
 tbreak by_child
 continue
-#> by_child (i=0)
+#> by_child (i=
 checkpoint
 #> Checkpoint 2
 set $of_child = $_bis_place
@@ -21,7 +22,7 @@ python gdb.execute("seek " + gdb.convenience_variable("of_child").string())
 when-tid
 #> Current tid: {first}
 restart 2
-#> by_child (i=0)
+#> by_child (i=
 when-tid
 #> Current tid: {fork}
 run
