@@ -7,8 +7,9 @@
 //! through the same recording. Some moves are tried together with their inverse.
 //!
 //! `BIS_WALKS=N` makes N walks of each program in each mode, with the seeds 1 to N (default: 6). A failure
-//! names its trace, which is kept, and its seed: `BIS_WALK_TRACE=DIR BIS_WALK_SEED=N` walks there again.
-//! `BIS_WALK_LOG=1` prints the moves, and `BIS_LOG` what the session does.
+//! names its trace, which is kept, and its seed: `BIS_WALK_TRACE=DIR BIS_WALK_SEED=N` walks there again, with
+//! `BIS_WALK_PID=N` in another of its processes. `BIS_WALK_LOG=1` prints the moves, and `BIS_LOG` what the
+//! session does.
 //!
 //! The lines `modes:`, `which: forked` (walk through the first child that was forked) and `short` (few moves:
 //! each is slow) are looked for in the comments of a program.
@@ -506,7 +507,11 @@ fn walk(
     let Plan { is_exact, addresses, .. } = *plan;
     let trace = Trace::open(plan.trace).map_err(|error| error.to_string())?;
     let world = World::new(&trace).map_err(|error| error.to_string())?;
-    let which = if plan.is_forked { forked(&trace) } else { Which::First };
+    let which = match number("BIS_WALK_PID").and_then(|pid| i32::try_from(pid).ok()) {
+        Some(pid) => Which::Pid(pid),
+        None if plan.is_forked => forked(&trace),
+        None => Which::First,
+    };
     let mut session = Session::open(&world, &which, None, None).map_err(|error| error.to_string())?;
     if let Ok(mut stopper) = watch.stopper.lock() {
         *stopper = Some(session.stopper());
