@@ -141,7 +141,7 @@ struct Mapped {
 /// A range of text that shows another file than the program believes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Believed {
-    pub range: Range<u64>,
+    pub range: Range<Addr>,
     /// What the program has there: this kept file from `offset`.
     pub file: FileId,
     pub offset: u64,

@@ -789,8 +789,11 @@ impl Walk<'_, '_> {
             state.tasks.values_mut().for_each(|(regs, _)| (regs.rcx, regs.r11) = (0, 0));
             state
         };
+        // Other tasks may have run in between, and other processes that share memory.
+        let is_shared = |mapping: &Mapping| mapping.shared && mapping.prot & 2 != 0;
+        let has_others = before.tasks.len() > 1 || self.session.maps().iter().any(is_shared);
         let only = |state: &State| match lost(state).tasks.get(&tid) {
-            Some(task) if state.tasks.len() > 1 => {
+            Some(task) if has_others => {
                 State { tasks: BTreeMap::from([(tid, *task)]), memory: Vec::new(), bytes: BTreeMap::new() }
             }
             _ => lost(state),

@@ -10,7 +10,10 @@ use std::{
     rc::Rc, sync::Arc,
 };
 
-use bis_replay::{Replica, World, ours::ProgramText};
+use bis_replay::{
+    Replica, World,
+    ours::{Believed, ProgramText},
+};
 use bis_trace::types::{Addr, FileId, PAGE, Registers, Tid};
 use bis_tracee::maps::Mapping;
 use framehop::{
@@ -132,12 +135,12 @@ impl<'w> Stacks<'w> {
     /// the file is meant.
     fn texts(&self, replica: &Replica<'_>) -> Vec<Text> {
         let believed = || replica.text().into_iter().flat_map(ProgramText::believed);
-        let mut texts: Vec<Text> = believed()
-            .map(|known| Text { range: known.range.clone(), file: known.file, offset: known.offset })
-            .collect();
+        let numbers = |range: Range<Addr>| range.start.0..range.end.0;
+        let text =
+            |known: Believed| Text { range: numbers(known.range), file: known.file, offset: known.offset };
+        let mut texts: Vec<Text> = believed().map(text).collect();
         let is_other = |mapping: &Mapping| {
-            !believed()
-                .any(|known| known.range.start < mapping.end.0 && mapping.start < Addr(known.range.end))
+            !believed().any(|known| known.range.start < mapping.end && mapping.start < known.range.end)
         };
         let maps = replica.maps().unwrap_or_default();
         let others = maps.iter().filter(|mapping| mapping.prot & 4 != 0 && is_other(mapping));
@@ -145,7 +148,8 @@ impl<'w> Stacks<'w> {
             let shown = mapping.name.rsplit(|byte| *byte == b'/').next()?;
             let entry =
                 self.world.files().find(|entry| !shown.is_empty() && entry.name.as_bytes() == shown)?;
-            Some(Text { range: mapping.start.0..mapping.end.0, file: entry.file, offset: mapping.offset })
+            let range = numbers(mapping.start..mapping.end);
+            Some(Text { range, file: entry.file, offset: mapping.offset })
         }));
         texts
     }

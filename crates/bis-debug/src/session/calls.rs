@@ -20,7 +20,7 @@ impl Session<'_> {
         if self.caught_calls != Catch::None
             && let Some(text) = replica.text()
         {
-            places.extend(text.hooked_sites().map(Addr).flat_map(|site| [site, site + SYSCALL.len() as u64]));
+            places.extend(text.hooked_sites().flat_map(|site| [site, site + SYSCALL.len() as u64]));
         }
         places
     }
@@ -37,8 +37,8 @@ impl Session<'_> {
             return Some(Why::Call { nr, is_entry: true });
         }
         // A hooked call leaves in rcx where its hook has gone on.
-        let site = replica.text()?.hooked_site(registers.rcx)?;
-        let is_return = site.insn.is_none() && site.addr.checked_add(SYSCALL.len() as u64) == Some(addr.0);
+        let site = replica.text()?.hooked_site(Addr(registers.rcx))?;
+        let is_return = site.insn.is_none() && site.addr.checked_add(SYSCALL.len() as u64) == Some(addr);
         let nr = is_return.then(|| replica.last_hooked_call()).flatten()?;
         self.caught_calls.has(nr).then_some(Why::Call { nr, is_entry: false })
     }

@@ -193,10 +193,9 @@ impl Session<'_> {
     pub fn maps(&self) -> Vec<Mapping> {
         let ours: Vec<_> = self.shown().text().map(|text| text.ours().collect()).unwrap_or_default();
         let is_own = |mapping: &Mapping| {
-            let all = bis_agent::OURS;
-            let is_in = |range: &std::ops::Range<u64>| {
-                range.start <= mapping.start.0 && mapping.end <= Addr(range.end)
-            };
+            let all = Addr::range(bis_agent::OURS);
+            let is_in =
+                |range: &std::ops::Range<Addr>| range.start <= mapping.start && mapping.end <= range.end;
             !is_in(&all) && !ours.iter().any(is_in)
         };
         self.shown().maps().unwrap_or_default().into_iter().filter(is_own).collect()
@@ -205,9 +204,8 @@ impl Session<'_> {
     /// The kept file that a mapping shows.
     pub(super) fn kept(&self, mapping: &Mapping) -> Option<&FileEntry> {
         let believed = self.shown().text().and_then(|text| {
-            text.believed().find(|believed| {
-                believed.range.start < mapping.end.0 && mapping.start < Addr(believed.range.end)
-            })
+            text.believed()
+                .find(|believed| believed.range.start < mapping.end && mapping.start < believed.range.end)
         });
         if let Some(believed) = believed {
             return self.world.trace().file(believed.file).ok();

@@ -1,5 +1,4 @@
-//! The questions that a debugger asks about the program's text, and the answers. Both have addresses as
-//! numbers, which registers and breakpoints are; what is known has them as [`Addr`].
+//! The questions that a debugger asks about the program's text, and the answers.
 
 use std::{ops::Range, os::unix::fs::FileExt, sync::Arc};
 
@@ -18,10 +17,10 @@ use super::{Believed, Dense, Known, Pool, ProgramText, TextError};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shown {
     /// About to execute this instruction of the program, with nothing else changed.
-    Program { addr: u64 },
+    Program { addr: Addr },
     /// In what is executed on behalf of the instruction at `addr`, or on the way to it: no place of the
     /// program's. Of a function of the vdso, `addr` is the begin.
-    Within { addr: u64, exit: Exit },
+    Within { addr: Addr, exit: Exit },
     /// In the hooks. [`ProgramText::original_of`] knows more.
     Hook,
     /// In memory of ours that executes nothing for the program.
@@ -35,9 +34,9 @@ pub enum Exit {
     /// catches the task. Before it comes there, its events may come, and a signal's handler may run. It never
     /// comes there if its call does not return, or if an event on the way puts it elsewhere (text is changed
     /// in front of a call): look again after each of its events.
-    At(u64),
+    At(Addr),
     /// By going on to this instruction, before any other of the program: [`ProgramText::places`] of it.
-    Instruction(u64),
+    Instruction(Addr),
     /// By returning to the address on the top of its stack.
     Return,
     /// By single steps: it is a few instructions.
@@ -48,22 +47,22 @@ pub enum Exit {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HookedSite {
     /// The address of the program's instruction; of a function of the vdso, its begin.
-    pub addr: u64,
+    pub addr: Addr,
     /// None: a system call.
     pub insn: Option<Insn>,
     /// Where the hook continues the program.
-    pub done: u64,
+    pub done: Addr,
 }
 
 impl ProgramText {
     /// Memory that the program does not have, in no order.
-    pub fn ours(&self) -> impl Iterator<Item = Range<u64>> + '_ {
-        self.known.ours().map(|range| range.start.0..range.end.0)
+    pub fn ours(&self) -> impl Iterator<Item = Range<Addr>> + '_ {
+        self.known.ours()
     }
 
     /// Is this an address that the program does not have?
-    pub fn is_ours(&self, addr: u64) -> bool {
-        self.known.is_ours(Addr(addr))
+    pub fn is_ours(&self, addr: Addr) -> bool {
+        self.known.is_ours(addr)
     }
 
     /// Text that shows another file than the program believes, in the order of addresses.
@@ -72,12 +71,7 @@ impl ProgramText {
         let mapped = self.known.mapped.iter().map(|(start, text)| (*start..text.end, text.id, text.offset));
         let mut all: Vec<_> = dense.chain(mapped).collect();
         all.sort_by_key(|(range, ..)| range.start);
-        let believed = |(range, file, offset): (Range<Addr>, _, _)| Believed {
-            range: range.start.0..range.end.0,
-            file,
-            offset,
-        };
-        all.into_iter().map(believed)
+        all.into_iter().map(|(range, file, offset)| Believed { range, file, offset })
     }
 
     /// The pages that have another protection than the program believes, with the one that it does.
@@ -89,8 +83,7 @@ impl ProgramText {
     ///
     /// # Errors
     /// Where the program's own file in the trace cannot be read.
-    pub fn show(&self, addr: u64, bytes: &mut [u8]) -> Result<(), TextError> {
-        let addr = Addr(addr);
+    pub fn show(&self, addr: Addr, bytes: &mut [u8]) -> Result<(), TextError> {
         let range = addr..addr.saturating_add(bytes.len() as u64);
         for (start, text) in self.known.dense_in(&range) {
             let (from, to) = (range.start.max(*start), range.end.min(text.end));
@@ -113,8 +106,8 @@ impl ProgramText {
     }
 
     /// Where a task stands that has this program counter.
-    pub fn original(&self, pc: u64) -> Shown {
-        let (known, pc) = (&*self.known, Addr(pc));
+    pub fn original(&self, pc: Addr) -> Shown {
+        let known = &*self.known;
         if let Some(patch) = known.trampoline_at(pc) {
             return known.in_trampoline(patch, pc);
         }
@@ -132,8 +125,8 @@ impl ProgramText {
 
     /// The same, for a task with these registers in an address space of which `word` reads 64 bits: in the
     /// hooks, what they are executed for.
-    pub fn original_of(&self, regs: &Registers, hooks: &Places, word: impl Fn(u64) -> Option<u64>) -> Shown {
-        match self.original(regs.rip) {
+    pub fn original_of(&self, regs: &Registers, hooks: &Places, word: impl Fn(Addr) -> Option<u64>) -> Shown {
+        match self.original(regs.ip()) {
             Shown::Hook => match self.hook_of(regs, hooks, word) {
                 Some(site) => Shown::Within { addr: site.addr, exit: Exit::At(site.done) },
                 None => Shown::Nowhere,
@@ -147,14 +140,14 @@ impl ProgramText {
         &self,
         regs: &Registers,
         hooks: &Places,
-        word: impl Fn(u64) -> Option<u64>,
+        word: impl Fn(Addr) -> Option<u64>,
     ) -> Option<HookedSite> {
-        let state = |offset: u64| word(AREA_BASE + offset);
+        let state = |offset: u64| word(Addr(AREA_BASE + offset));
         // cpuid's hook has its own word, which may lie in front of the trampoline's copy.
         let is_cpuid = (hooks.cpuid..hooks.cpuid_end).contains(&regs.rip);
-        let written = if is_cpuid { state(state::EXIT) } else { state(state::DONE) }?;
+        let written = Addr(if is_cpuid { state(state::EXIT) } else { state(state::DONE) }?);
         let by_word = || {
-            let again = is_cpuid.then(|| self.hooked_site(written.wrapping_add(2))).flatten();
+            let again = is_cpuid.then(|| self.hooked_site(Addr(written.0.wrapping_add(2)))).flatten();
             self.hooked_site(written).or(again)
         };
         // At the very begin of a hook the address is in a register only; later, the register may have been
@@ -162,39 +155,35 @@ impl ProgramText {
         let is_begin = state(state::IN_HOOK)? == 0 && (hooks.enter..hooks.cpuid_end).contains(&regs.rip);
         let in_rdx = is_cpuid || (hooks.rdtscp..hooks.chance).contains(&regs.rip);
         let register = if in_rdx { regs.rdx } else { regs.rcx };
-        let by_register = is_begin.then(|| self.hooked_site(register)).flatten();
+        let by_register = is_begin.then(|| self.hooked_site(Addr(register))).flatten();
         by_register.or_else(by_word)
     }
 
     /// The site whose hook, entered, has `done` as the address where to continue the program: in rcx at
     /// [`hooks::ENTER`], [`hooks::CLOCK`] and [`hooks::CHANCE`], in rdx at the others.
-    pub fn hooked_site(&self, done: u64) -> Option<HookedSite> {
-        let (known, at) = (&*self.known, Addr(done));
-        if let Some(pool) = known.pool_at(at) {
-            let site = pool.map.site_of(pool.bias, done)?;
-            let addr = site.site.wrapping_add(pool.bias);
+    pub fn hooked_site(&self, done: Addr) -> Option<HookedSite> {
+        let known = &*self.known;
+        if let Some(pool) = known.pool_at(done) {
+            let site = pool.map.site_of(pool.bias, done.0)?;
+            let addr = Addr(site.site.wrapping_add(pool.bias));
             return Some(HookedSite { addr, insn: instruction_of(site.kind), done });
         }
-        let patch = known.trampoline_at(at).filter(|patch| patch.done() == Some(at))?;
+        let patch = known.trampoline_at(done).filter(|patch| patch.done() == Some(done))?;
         let addr = known.diverted_at(patch.site()).map_or(patch.site(), |function| function.addr);
-        Some(HookedSite { addr: addr.0, insn: patch.insn, done })
+        Some(HookedSite { addr, insn: patch.insn, done })
     }
 
     /// Where a jump of ours leads that is at `pc`. The task is shown at an instruction of the program
     /// ([`Shown::Program`]) which lies elsewhere; to execute the jump executes nothing of the program.
-    pub fn leads_to(&self, pc: u64) -> Option<u64> {
-        let (known, pc) = (&*self.known, Addr(pc));
+    pub fn leads_to(&self, pc: Addr) -> Option<Addr> {
+        let known = &*self.known;
         if let Some(patch) = known.patches.get(&pc) {
-            return known
-                .diverted_at(pc)
-                .is_none()
-                .then(|| patch.places().next())
-                .flatten()
-                .map(|(_, at)| at.0);
+            let first = known.diverted_at(pc).is_none().then(|| patch.places().next());
+            return first.flatten().map(|(_, at)| at);
         }
         if let Some(patch) = known.trampoline_at(pc) {
             let (original, at) = patch.places().next_back()?;
-            return (at == pc && known.diverted_at(original).is_none()).then_some(original.0);
+            return (at == pc && known.diverted_at(original).is_none()).then_some(original);
         }
         if let Some(pool) = known.pool_at(pc) {
             return match in_pool(pool, pc) {
@@ -202,7 +191,7 @@ impl ProgramText {
                 _ => None,
             };
         }
-        known.dense_copy(pc).map(|at| at.0)
+        known.dense_copy(pc)
     }
 
     /// Where breakpoints catch a task that is about to execute the program's instruction at `addr`: each
@@ -237,15 +226,15 @@ impl ProgramText {
 
     /// The system call instructions that lead to hooks, by the program's addresses, also where the text is
     /// gone that led there. Not the functions of the vdso.
-    pub fn hooked_sites(&self) -> impl Iterator<Item = u64> + '_ {
+    pub fn hooked_sites(&self) -> impl Iterator<Item = Addr> + '_ {
         let patches = self.known.trampolines.values().filter(|patch| patch.insn.is_none());
         let patches = patches.map(|patch| patch.site());
-        let patches = patches.filter(|site| self.known.diverted_at(*site).is_none()).map(|site| site.0);
+        let patches = patches.filter(|site| self.known.diverted_at(*site).is_none());
         let in_pool = |pool: &Pool| {
             let bias = pool.bias;
             let sites = pool.map.sites().iter();
             let sites = sites.filter(|site| instruction_of(site.kind).is_none());
-            sites.map(move |site| site.site.wrapping_add(bias)).collect::<Vec<_>>()
+            sites.map(move |site| Addr(site.site.wrapping_add(bias))).collect::<Vec<_>>()
         };
         patches.chain(self.known.pools.iter().flat_map(in_pool))
     }
@@ -321,7 +310,7 @@ impl Known {
             return program(addr);
         }
         let done = patch.done().filter(|_| addr == patch.site());
-        within(addr, done.map_or(Exit::Step, |done| Exit::At(done.0)))
+        within(addr, done.map_or(Exit::Step, |done| Exit::At(done)))
     }
 }
 
@@ -343,11 +332,11 @@ impl Pool {
 }
 
 fn program(addr: Addr) -> Shown {
-    Shown::Program { addr: addr.0 }
+    Shown::Program { addr }
 }
 
 fn within(addr: Addr, exit: Exit) -> Shown {
-    Shown::Within { addr: addr.0, exit }
+    Shown::Within { addr, exit }
 }
 
 fn in_pool(pool: &Pool, pc: Addr) -> Shown {
@@ -356,18 +345,20 @@ fn in_pool(pool: &Pool, pc: Addr) -> Shown {
         return program(addr);
     }
     match map.place(bias, pc.0) {
-        Some(Place::Program { address: addr }) => {
-            let found = map.sites().binary_search_by_key(&addr.wrapping_sub(bias), |site| site.site);
+        Some(Place::Program { address }) => {
+            let addr = Addr(address);
+            let found = map.sites().binary_search_by_key(&address.wrapping_sub(bias), |site| site.site);
             let site = found.ok().map(|index| &map.sites()[index]);
             let own = pc.0.wrapping_sub(bias);
             match site.filter(|site| site.entry < own && own <= site.traced) {
-                Some(site) => Shown::Within { addr, exit: Exit::At(site.done.wrapping_add(bias)) },
+                Some(site) => Shown::Within { addr, exit: Exit::At(Addr(site.done.wrapping_add(bias))) },
                 // A jump back.
                 None => Shown::Program { addr },
             }
         }
-        Some(Place::Count { address: addr, resume, .. }) => {
-            let exit = if resume == addr { Exit::Instruction(addr) } else { Exit::Step };
+        Some(Place::Count { address, resume, .. }) => {
+            let addr = Addr(address);
+            let exit = if resume == address { Exit::Instruction(addr) } else { Exit::Step };
             Shown::Within { addr, exit }
         }
         None => Shown::Nowhere,

@@ -13,8 +13,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-const TEXT: u64 = 0x40_0000;
-const ARENA: u64 = 0x7fff_f800_0000;
+const TEXT: Addr = Addr(0x40_0000);
+const ARENA: Addr = Addr(0x7fff_f800_0000);
 
 fn none(file: FileId) -> Result<File, TraceError> {
     panic!("file {file} is not needed")
@@ -32,11 +32,11 @@ fn effect(text: &mut ProgramText, effect: Effect) {
 }
 
 /// mov eax, 1 (5 bytes); syscall; cmp rax, rdx (3 bytes): the way to the hook takes 13.
-fn call(start: u64, trampoline: u64) -> Patch {
+fn call(start: Addr, trampoline: Addr) -> Patch {
     Patch {
-        start: Addr(start),
+        start,
         original: vec![0xb8, 1, 0, 0, 0, 0x0f, 5, 0x48, 0x39, 0xd0],
-        trampoline: Addr(trampoline),
+        trampoline,
         trampoline_len: 28,
         site: 5,
         insn: None,
@@ -48,21 +48,16 @@ fn call(start: u64, trampoline: u64) -> Patch {
 fn with(patches: Vec<Patch>) -> ProgramText {
     let mut text = ProgramText::default();
     say(&mut text, |ours| {
-        ours.areas.push(Area { addr: Addr(ARENA), len: 0x1_0000, kind: AreaKind::Arena });
+        ours.areas.push(Area { addr: ARENA, len: 0x1_0000, kind: AreaKind::Arena });
         ours.patches = patches.into_iter().map(Arc::new).collect();
     });
     text
 }
 
-fn shown(text: &ProgramText, addr: u64, len: usize) -> Vec<u8> {
+fn shown(text: &ProgramText, addr: Addr, len: usize) -> Vec<u8> {
     let mut bytes = vec![0xcc; len];
     text.show(addr, &mut bytes).unwrap();
     bytes
-}
-
-/// As numbers, like the other answers.
-fn places(text: &ProgramText, addr: u64) -> Vec<u64> {
-    text.places(Addr(addr)).into_iter().map(|place| place.0).collect()
 }
 
 #[test]
@@ -91,13 +86,13 @@ fn a_patch_is_a_jump_a_trampoline_and_places() {
     ] {
         assert_eq!(text.original(pc), expected, "{pc:#x}");
     }
-    assert_eq!(places(&text, start), [at]);
-    assert_eq!(places(&text, start + 5), [at + 5]);
-    assert_eq!(places(&text, start + 7), [at + 20]);
-    assert_eq!(places(&text, start + 10), [start + 10]);
-    assert_eq!(places(&text, start - 1), [start - 1]);
-    assert_eq!(places(&text, start + 1), [], "the middle of an instruction");
-    assert_eq!(places(&text, at), [], "the program does not have that");
+    assert_eq!(text.places(start), [at]);
+    assert_eq!(text.places(start + 5), [at + 5]);
+    assert_eq!(text.places(start + 7), [at + 20]);
+    assert_eq!(text.places(start + 10), [start + 10]);
+    assert_eq!(text.places(start - 1), [start - 1]);
+    assert_eq!(text.places(start + 1), [], "the middle of an instruction");
+    assert_eq!(text.places(at), [], "the program does not have that");
     assert_eq!((text.leads_to(start), text.leads_to(at + 23)), (Some(at), Some(start + 10)));
     assert_eq!([start + 10, at, at + 5, at + 12, at + 20].map(|pc| text.leads_to(pc)), [None; 5]);
     let site = HookedSite { addr: start + 5, insn: None, done: at + 20 };
@@ -109,44 +104,28 @@ fn a_patch_is_a_jump_a_trampoline_and_places() {
 fn what_is_gone_leaves_its_trampoline() {
     let range = TEXT..TEXT + 0x1000;
     let (addr, len) = (range.start, 0x1000);
-    let map = Effect::Map { addr: Addr(addr), len: len - 5, prot: 5, backing: Backing::Anonymous };
-    let moved = |keep| Effect::Remap {
-        addr: Addr(addr),
-        old_len: len,
-        new_addr: Addr(addr + 0x10_0000),
-        new_len: len,
-        keep,
-    };
-    let onto = Effect::Remap {
-        addr: Addr(addr - 0x10_0000),
-        old_len: len,
-        new_addr: Addr(addr),
-        new_len: len,
-        keep: true,
-    };
-    let shrunk = Effect::Remap {
-        addr: Addr(addr - len),
-        old_len: 2 * len,
-        new_addr: Addr(addr - len),
-        new_len: len,
-        keep: false,
-    };
+    let map = Effect::Map { addr, len: len - 5, prot: 5, backing: Backing::Anonymous };
+    let moved = |keep| Effect::Remap { addr, old_len: len, new_addr: addr + 0x10_0000, new_len: len, keep };
+    let onto =
+        Effect::Remap { addr: addr - 0x10_0000, old_len: len, new_addr: addr, new_len: len, keep: true };
+    let shrunk =
+        Effect::Remap { addr: addr - len, old_len: 2 * len, new_addr: addr - len, new_len: len, keep: false };
     for (gone, effect_on) in [
         (true, map),
-        (true, Effect::Unmap { addr: Addr(addr), len }),
+        (true, Effect::Unmap { addr, len }),
         (true, moved(false)),
         (false, moved(true)),
         (true, onto),
         (true, shrunk),
-        (true, Effect::Advise { addr: Addr(addr), len, advice: 4 }),
-        (false, Effect::Advise { addr: Addr(addr), len, advice: 10 }),
-        (false, Effect::Protect { addr: Addr(addr), len, prot: 5 }),
-        (false, Effect::Unmap { addr: Addr(addr + len), len }),
+        (true, Effect::Advise { addr, len, advice: 4 }),
+        (false, Effect::Advise { addr, len, advice: 10 }),
+        (false, Effect::Protect { addr, len, prot: 5 }),
+        (false, Effect::Unmap { addr: addr + len, len }),
     ] {
         let (start, at) = (TEXT + 0xff0, ARENA + 48);
         let mut text = with(vec![call(start, at)]);
         say(&mut text, |ours| {
-            ours.faults.push(Fault { site: Addr(TEXT + 8), insn: Insn::Rdtsc, original: vec![0x0f, 0x31] });
+            ours.faults.push(Fault { site: TEXT + 8, insn: Insn::Rdtsc, original: vec![0x0f, 0x31] });
         });
         let before = text.version();
         effect(&mut text, effect_on.clone());
@@ -155,7 +134,7 @@ fn what_is_gone_leaves_its_trampoline() {
         assert_eq!(shown(&text, TEXT + 8, 1), [if gone { 0xcc } else { 0x0f }], "{effect_on:?}");
         // Who is in the trampoline goes on there.
         assert_eq!(text.original(at + 20), Shown::Program { addr: start + 7 });
-        assert_eq!(places(&text, start + 7), if gone { vec![start + 7, at + 20] } else { vec![at + 20] });
+        assert_eq!(text.places(start + 7), if gone { vec![start + 7, at + 20] } else { vec![at + 20] });
         assert_eq!(text.leads_to(start), (!gone).then_some(at));
     }
 }
@@ -164,25 +143,25 @@ fn what_is_gone_leaves_its_trampoline() {
 fn text_becomes_the_programs_own_again() {
     let (start, at) = (TEXT + 0x10, ARENA + 48);
     let mut text = with(vec![call(start, at), call(start + 0x20, at + 32)]);
-    say(&mut text, |ours| ours.own.push((Addr(start), 10)));
+    say(&mut text, |ours| ours.own.push((start, 10)));
     assert_eq!(shown(&text, start, 1), [0xcc]);
     assert_eq!(shown(&text, start + 0x20, 1), [0xb8]);
     // And is patched again.
     say(&mut text, |ours| ours.patches.push(Arc::new(call(start, at + 64))));
-    assert_eq!(places(&text, start + 5), [at + 69, at + 5]);
+    assert_eq!(text.places(start + 5), [at + 69, at + 5]);
     let copy = text.clone();
-    effect(&mut text, Effect::Unmap { addr: Addr(TEXT), len: 0x1000 });
-    assert_eq!(places(&copy, start + 0x20), [at + 32], "a clone is another value");
+    effect(&mut text, Effect::Unmap { addr: TEXT, len: 0x1000 });
+    assert_eq!(copy.places(start + 0x20), [at + 32], "a clone is another value");
 }
 
 #[test]
 fn guards_end_with_their_protection() {
     let mut text = ProgramText::default();
     say(&mut text, |ours| {
-        ours.guards = vec![Guard { page: Addr(TEXT), prot: 5 }, Guard { page: Addr(TEXT + 0x1000), prot: 5 }];
+        ours.guards = vec![Guard { page: TEXT, prot: 5 }, Guard { page: TEXT + 0x1000, prot: 5 }];
     });
-    effect(&mut text, Effect::Protect { addr: Addr(TEXT), len: 1, prot: 5 });
-    assert_eq!(text.guards().collect::<Vec<_>>(), [(Addr(TEXT + 0x1000), 5)]);
+    effect(&mut text, Effect::Protect { addr: TEXT, len: 1, prot: 5 });
+    assert_eq!(text.guards().collect::<Vec<_>>(), [(TEXT + 0x1000, 5)]);
 }
 
 #[test]
@@ -190,9 +169,9 @@ fn functions_of_the_vdso_are_one_instruction() {
     // mov eax, 228; syscall; ret, with the call and what is behind it patched.
     let (start, at) = (TEXT + 0x100, ARENA + 48);
     let mut text = with(vec![Patch {
-        start: Addr(start + 5),
+        start: start + 5,
         original: vec![0x0f, 5, 0xc3, 7, 8],
-        trampoline: Addr(at),
+        trampoline: at,
         trampoline_len: 16,
         site: 0,
         insn: None,
@@ -200,19 +179,15 @@ fn functions_of_the_vdso_are_one_instruction() {
         abort: None,
     }]);
     say(&mut text, |ours| {
-        ours.diverted.push(Diverted { addr: Addr(start), original: (1..=8).collect(), is_function: true });
-        ours.diverted.push(Diverted {
-            addr: Addr(start + 0x40),
-            original: vec![0x0f, 0x31],
-            is_function: false,
-        });
+        ours.diverted.push(Diverted { addr: start, original: (1..=8).collect(), is_function: true });
+        ours.diverted.push(Diverted { addr: start + 0x40, original: vec![0x0f, 0x31], is_function: false });
     });
     assert_eq!(shown(&text, start - 1, 12), [0xcc, 1, 2, 3, 4, 5, 6, 7, 8, 7, 8, 0xcc]);
     assert_eq!(shown(&text, start + 0x40, 2), [0x0f, 0x31]);
     let within = Shown::Within { addr: start, exit: Exit::Return };
     assert_eq!(text.original(start), Shown::Program { addr: start });
     assert_eq!([start + 5, at, at + 7, at + 13, at + 15].map(|pc| text.original(pc)), [within; 5]);
-    assert_eq!((places(&text, start), places(&text, start + 4)), (vec![start], vec![]));
+    assert_eq!((text.places(start), text.places(start + 4)), (vec![start], vec![]));
     assert_eq!([start + 5, at, at + 15].map(|pc| text.leads_to(pc)), [None; 3]);
     let site = HookedSite { addr: start, insn: None, done: at + 15 };
     assert_eq!(text.hooked_site(at + 15), Some(site));
@@ -224,14 +199,18 @@ fn in_a_hook_the_state_tells_the_site() {
     use bis_trace::types::Registers;
     let clock = Patch { insn: Some(Insn::Cpuid), ..call(TEXT + 0x30, ARENA + 80) };
     let mut text = with(vec![call(TEXT + 0x10, ARENA + 48), clock]);
-    let (one, two) = (ARENA + 48 + 20, ARENA + 80 + 20);
-    assert_eq!(text.original(hooks::ENTER), Shown::Program { addr: hooks::ENTER }, "no hooks are there");
+    let (one, two) = ((ARENA + 48 + 20).0, (ARENA + 80 + 20).0);
+    assert_eq!(
+        text.original(Addr(hooks::ENTER)),
+        Shown::Program { addr: Addr(hooks::ENTER) },
+        "no hooks are there"
+    );
     say(&mut text, |ours| {
         ours.areas.push(Area { addr: Addr(hooks::TEXT_BASE), len: 0xa000, kind: AreaKind::Hooks });
     });
     let ask = |rip, rcx, rdx, words: &[(u64, u64)]| {
         let words: BTreeMap<u64, u64> = words.iter().copied().collect();
-        let word = |addr: u64| Some(words.get(&(addr - AREA_BASE)).copied().unwrap_or(0));
+        let word = |addr: Addr| Some(words.get(&(addr.0 - AREA_BASE)).copied().unwrap_or(0));
         let regs = Registers { rip, rcx, rdx, ..Registers::default() };
         match text.original_of(&regs, &Places::OURS, word) {
             Shown::Within { addr, exit: Exit::At(_) } => addr,
@@ -254,7 +233,7 @@ fn text_that_counts_shows_the_programs_file() {
     kept.write_all(&(0..=255).cycle().take(0x2800).collect::<Vec<u8>>()).unwrap();
     let mut text = ProgramText::default();
     let mut outcome = Outcome::default();
-    let dense = DenseText { addr: Addr(TEXT), len: 0x3000, pool: Addr(0x1000), file: FileId(3), offset: 0 };
+    let dense = DenseText { addr: TEXT, len: 0x3000, pool: Addr(0x1000), file: FileId(3), offset: 0 };
     outcome.ours().dense.push(dense);
     let open = |file: FileId| {
         assert_eq!(file, FileId(3));
@@ -265,19 +244,19 @@ fn text_that_counts_shows_the_programs_file() {
     assert_eq!(shown(&text, TEXT + 0x27fe, 4), [0xfe, 0xff, 0, 0], "behind the file's end");
     assert_eq!(shown(&text, TEXT + 0x2fff, 2), [0, 0xcc]);
     // Its middle is the program's again; the rest goes on.
-    say(&mut text, |ours| ours.own.push((Addr(TEXT + 0x1000), 0x1000)));
+    say(&mut text, |ours| ours.own.push((TEXT + 0x1000, 0x1000)));
     assert_eq!(shown(&text, TEXT + 0xfff, 3), [0xff, 0xcc, 0xcc]);
     assert_eq!(shown(&text, TEXT + 0x1fff, 3), [0xcc, 0, 1]);
     let all: Vec<_> = text.believed().map(|part| (part.range, part.offset)).collect();
     assert_eq!(all, [(TEXT..TEXT + 0x1000, 0), (TEXT + 0x2000..TEXT + 0x3000, 0x2000)]);
-    effect(&mut text, Effect::Unmap { addr: Addr(TEXT), len: 0x10_0000 });
+    effect(&mut text, Effect::Unmap { addr: TEXT, len: 0x10_0000 });
     assert_eq!(text.believed().count(), 0);
 }
 
 #[test]
 fn a_patched_text_is_what_its_set_says_until_it_is_the_programs_again() {
     let (start, at) = (TEXT + 0x10, ARENA + 48);
-    let fault = Fault { site: Addr(TEXT + 0x1100), insn: Insn::Rdtsc, original: vec![0x0f, 0x31] };
+    let fault = Fault { site: TEXT + 0x1100, insn: Insn::Rdtsc, original: vec![0x0f, 0x31] };
     let set = PatchSet { patches: vec![Arc::new(call(start, at))], faults: vec![fault] };
     let mut kept = tempfile::tempfile().unwrap();
     kept.write_all(&[0; 0x3000]).unwrap();
@@ -287,32 +266,26 @@ fn a_patched_text_is_what_its_set_says_until_it_is_the_programs_again() {
         Ok(kept.try_clone().unwrap())
     };
     let mut outcome = Outcome::default();
-    let range = PatchedText {
-        addr: Addr(TEXT),
-        len: 0x2000,
-        file: FileId(3),
-        offset: 0x1000,
-        set: FileId(7),
-        at: 0x3000,
-    };
+    let range =
+        PatchedText { addr: TEXT, len: 0x2000, file: FileId(3), offset: 0x1000, set: FileId(7), at: 0x3000 };
     outcome.ours().patched.push(range);
-    outcome.ours().areas.push(Area { addr: Addr(ARENA), len: 0x1_0000, kind: AreaKind::Arena });
-    let (addr, backing) = (Addr(TEXT), Backing::File { file: FileId(7), offset: 0 });
+    outcome.ours().areas.push(Area { addr: ARENA, len: 0x1_0000, kind: AreaKind::Arena });
+    let (addr, backing) = (TEXT, Backing::File { file: FileId(7), offset: 0 });
     outcome.effects.push(Effect::Map { addr, len: 0x2000, prot: 5, backing });
     let mut text = ProgramText::default();
     text.apply(&outcome, open).unwrap();
     assert_eq!(shown(&text, start + 5, 2), [0x0f, 5]);
     assert_eq!(shown(&text, TEXT + 0x1100, 2), [0x0f, 0x31]);
-    assert_eq!((places(&text, start), text.leads_to(start)), (vec![at], Some(at)));
+    assert_eq!((text.places(start), text.leads_to(start)), (vec![at], Some(at)));
     let believed =
         |text: &ProgramText| text.believed().map(|part| (part.range, part.offset)).collect::<Vec<_>>();
     assert_eq!(believed(&text), [(TEXT..TEXT + 0x2000, 0x1000)]);
     // Its first page has the program's bytes again, in the same mapping.
-    say(&mut text, |ours| ours.own.push((Addr(TEXT), 0x1000)));
-    assert_eq!(places(&text, start), [start, at], "a task may be in the trampoline");
+    say(&mut text, |ours| ours.own.push((TEXT, 0x1000)));
+    assert_eq!(text.places(start), [start, at], "a task may be in the trampoline");
     assert_eq!(shown(&text, TEXT + 0x1100, 2), [0x0f, 0x31]);
     assert_eq!(believed(&text), [(TEXT..TEXT + 0x2000, 0x1000)]);
-    effect(&mut text, Effect::Unmap { addr: Addr(TEXT), len: 0x1000 });
+    effect(&mut text, Effect::Unmap { addr: TEXT, len: 0x1000 });
     assert_eq!(believed(&text), [(TEXT + 0x1000..TEXT + 0x2000, 0x2000)]);
     // The same again, and a set that is none.
     text.apply(&outcome, open).unwrap();
@@ -348,13 +321,13 @@ proptest! {
             at = start + run as u64;
             say(&mut text, |ours| {
                 if is_fault {
-                    ours.faults.push(Fault { site: Addr(TEXT + start), insn: Insn::Rdtsc, original });
+                    ours.faults.push(Fault { site: TEXT + start, insn: Insn::Rdtsc, original });
                     return;
                 }
                 let len = u8::try_from(run).unwrap();
                 let moved = vec![[0, 0], [2, 9], [len, 40]];
                 let patch = Patch {
-                    start: Addr(TEXT + start), original, trampoline: Addr(trampoline), trampoline_len: 45, site: 0, insn: None, moved, abort: None,
+                    start: TEXT + start, original, trampoline: trampoline, trampoline_len: 45, site: 0, insn: None, moved, abort: None,
                 };
                 patches.push(patch.clone());
                 ours.patches.push(Arc::new(patch));
@@ -368,7 +341,7 @@ proptest! {
         for patch in patches {
             for (addr, copy) in patch.places().filter(|(addr, _)| *addr < patch.end()) {
                 prop_assert_eq!(text.places(addr), [copy]);
-                prop_assert_eq!(text.original(copy.0), Shown::Program { addr: addr.0 });
+                prop_assert_eq!(text.original(copy), Shown::Program { addr });
             }
         }
     }
@@ -382,20 +355,20 @@ proptest! {
             ours.own.push((Addr(word(0)), word(1)));
             ours.areas.push(Area { addr: Addr(word(2)), len: word(3), kind: AreaKind::Arena });
             ours.diverted.push(Diverted { addr: Addr(word(4)), original: vec![1; 8], is_function: true });
-            ours.patches.push(Arc::new(call(word(5), word(6))));
+            ours.patches.push(Arc::new(call(Addr(word(5)), Addr(word(6)))));
             ours.faults.push(Fault { site: Addr(word(7)), insn: Insn::Cpuid, original: vec![1, 2] });
             ours.guards.push(Guard { page: Addr(word(8)), prot: 5 });
         });
-        for addr in &words {
-            let _ = (text.original(*addr), places(&text, *addr), text.leads_to(*addr), text.hooked_site(*addr));
-            text.show(*addr, &mut [0; 64]).unwrap();
+        for addr in words.iter().copied().map(Addr) {
+            let _ = (text.original(addr), text.places(addr), text.leads_to(addr), text.hooked_site(addr));
+            text.show(addr, &mut [0; 64]).unwrap();
         }
-        let (addr, len) = (word(9), word(10));
+        let (addr, len) = (Addr(word(9)), word(10));
         for one in [
-            Effect::Unmap { addr: Addr(addr), len },
-            Effect::Protect { addr: Addr(addr), len, prot: 5 },
-            Effect::Advise { addr: Addr(addr), len, advice: 4 },
-            Effect::Remap { addr: Addr(addr), old_len: len, new_addr: Addr(word(11)), new_len: len, keep: false },
+            Effect::Unmap { addr, len },
+            Effect::Protect { addr, len, prot: 5 },
+            Effect::Advise { addr, len, advice: 4 },
+            Effect::Remap { addr, old_len: len, new_addr: Addr(word(11)), new_len: len, keep: false },
         ] {
             effect(&mut text, one);
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bis_trace::{
     event::{Event, EventKind, Turn},
-    types::{Addr, EventSeq, Tid},
+    types::{EventSeq, Tid},
 };
 use bis_tracee::TraceeError;
 
@@ -84,8 +84,8 @@ impl Replica<'_> {
                 Shown::Program { .. } | Shown::Nowhere => return Ok(None),
             };
             let moments = match exit {
-                Exit::At(place) => vec![Addr(place)],
-                Exit::Instruction(addr) => self.space.places(Addr(addr)),
+                Exit::At(place) => vec![place],
+                Exit::Instruction(addr) => self.space.places(addr),
                 Exit::Return => {
                     let regs = self.tasks.get(&tid).ok_or(TraceeError::Died(tid))?.regs()?;
                     vec![self.space.memory.read_addr(regs.sp())?]

@@ -76,7 +76,7 @@ impl Replica<'_> {
         let places = self.space.places(addr);
         let [place] = places[..] else { return Ok(false) };
         // Copies of moved instructions have counts beside them, or jumps of ours.
-        let is_moved = place != addr || self.space.text.as_ref().is_some_and(|text| text.is_ours(place.0));
+        let is_moved = place != addr || self.space.text.as_ref().is_some_and(|text| text.is_ours(place));
         let searched = match self.cursor.underway.as_ref().map(|underway| &underway.event.kind) {
             Some(EventKind::Pause(pause)) => Some(pause.regs.ip()),
             _ => None,

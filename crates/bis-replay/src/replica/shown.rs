@@ -34,8 +34,8 @@ impl Replica<'_> {
         let mut rip = rip;
         // A jump may lead to another; not in a circle.
         for _ in 0..4 {
-            let Some(next) = text.leads_to(rip.0) else { break };
-            rip = Addr(next);
+            let Some(next) = text.leads_to(rip) else { break };
+            rip = next;
         }
         rip
     }
@@ -89,7 +89,7 @@ impl Replica<'_> {
         let task = self.tasks.get(&tid).ok_or(TraceeError::Died(tid))?;
         let regs = task::shown(&task.regs()?);
         let rip = match self.stands(tid) {
-            Shown::Program { addr } | Shown::Within { addr, .. } => addr,
+            Shown::Program { addr } | Shown::Within { addr, .. } => addr.0,
             Shown::Hook | Shown::Nowhere => regs.rip,
         };
         // In a copy, no thread is in a call.
@@ -102,15 +102,11 @@ impl Replica<'_> {
         let mut bytes = self.traps.read(&self.space.memory, addr, len);
         let Some(text) = &self.space.text else { return bytes };
         let end = addr.saturating_add(bytes.len() as u64);
-        let own = text
-            .ours()
-            .filter(|ours| ours.start < end.0 && addr < Addr(ours.end))
-            .map(|ours| ours.start)
-            .min();
-        if let Some(own) = own {
-            bytes.truncate(usize::try_from(own.saturating_sub(addr.0)).unwrap_or(0));
+        let ours = text.ours().filter(|ours| ours.start < end && addr < ours.end);
+        if let Some(own) = ours.map(|ours| ours.start).min() {
+            bytes.truncate(usize::try_from(own.saturating_since(addr)).unwrap_or(0));
         }
-        if let Err(error) = text.show(addr.0, &mut bytes) {
+        if let Err(error) = text.show(addr, &mut bytes) {
             tracing::warn!(%error, "the program's own text cannot be had");
         }
         bytes
@@ -145,7 +141,7 @@ impl Replica<'_> {
         let Some(regs) = self.tasks.get(&tid).and_then(|task| task.regs().ok()) else {
             return Shown::Nowhere;
         };
-        let Some(text) = &self.space.text else { return Shown::Program { addr: regs.rip } };
-        text.original_of(&regs, &self.space.hooks, |addr| self.space.memory.read_u64(Addr(addr)).ok())
+        let Some(text) = &self.space.text else { return Shown::Program { addr: regs.ip() } };
+        text.original_of(&regs, &self.space.hooks, |addr| self.space.memory.read_u64(addr).ok())
     }
 }

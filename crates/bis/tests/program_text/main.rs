@@ -346,12 +346,12 @@ impl Walk<'_> {
         for (start, mapping) in own {
             let Some((file, offset)) = mapping.file else { continue };
             let is_guarded = guards.iter().any(|page| (start..mapping.end).contains(page));
-            if mapping.prot & EXEC == 0 && !is_guarded || space.text.is_ours(start) {
+            if mapping.prot & EXEC == 0 && !is_guarded || space.text.is_ours(Addr(start)) {
                 continue;
             }
             let len = mapping.end - start;
             let mut shown = self.memory(space, start, len)?;
-            space.text.show(start, &mut shown).map_err(failed)?;
+            space.text.show(Addr(start), &mut shown).map_err(failed)?;
             let expected = self.on_disk(file, offset, len)?;
             if let Some(at) = shown.iter().zip(&expected).position(|(a, b)| a != b) {
                 let (found, wanted) = (&shown[at..], &expected[at..]);
@@ -398,14 +398,14 @@ impl Walk<'_> {
         let len = vdso.len() as u64;
         // The only executable memory of no file that is not ours, and as long as that.
         let is_it = |(start, one): &(u64, Mapping)| {
-            one.file.is_none() && one.prot == 5 && one.end - start == len && !space.text.is_ours(*start)
+            one.file.is_none() && one.prot == 5 && one.end - start == len && !space.text.is_ours(Addr(*start))
         };
         let Some((start, _)) = space.believed.part(0, u64::MAX).into_iter().find(is_it) else {
             return Ok(());
         };
         let plain = self.memory(space, start, len)?;
         let mut shown = plain.clone();
-        space.text.show(start, &mut shown).map_err(failed)?;
+        space.text.show(Addr(start), &mut shown).map_err(failed)?;
         if !shown.starts_with(b"\x7fELF") {
             return Ok(());
         }
@@ -422,8 +422,8 @@ impl Walk<'_> {
         // Read in one piece: there are tens of thousands.
         let mut ranges = HashMap::new();
         for range in text.ours() {
-            let bytes = self.memory(space, range.start, range.end - range.start)?;
-            ranges.insert(range.start, bytes);
+            let bytes = self.memory(space, range.start.0, range.end - range.start)?;
+            ranges.insert(range.start.0, bytes);
         }
         let starts: BTreeMap<u64, &Vec<u8>> = ranges.iter().map(|(start, bytes)| (*start, bytes)).collect();
         let at_copy = |copy: u64| -> Option<&[u8]> {
@@ -435,15 +435,16 @@ impl Walk<'_> {
             if mapping.prot & EXEC != 0 && mapping.file.is_some() {
                 let plain = self.memory(space, start, mapping.end - start)?;
                 let mut shown = plain.clone();
-                text.show(start, &mut shown).map_err(failed)?;
+                text.show(Addr(start), &mut shown).map_err(failed)?;
                 texts.insert(start, (plain, shown));
             }
         }
         let mut jumps = 0;
         for (addr, copy) in copies {
             let wrong = |what: &str| format!("{addr:#x}, whose copy is at {copy:#x}: {what}");
-            if text.original(copy) != (Shown::Program { addr }) {
-                return Err(wrong(&format!("the copy is shown as {:?}", text.original(copy))).into());
+            let found = text.original(Addr(copy));
+            if found != (Shown::Program { addr: Addr(addr) }) {
+                return Err(wrong(&format!("the copy is shown as {found:?}")).into());
             }
             let Some((start, (plain, shown))) = texts.range(..=addr).next_back() else { continue };
             let at = usize::try_from(addr - start)?;
@@ -455,9 +456,9 @@ impl Walk<'_> {
             // The first of a run has become a jump, if its text has given way now.
             let jump = decode(&plain[at..], addr);
             let jump = if plain[at] == 0xe9 { jump.near_branch64() } else { 0 };
-            if text.is_ours(jump) {
+            if text.is_ours(Addr(jump)) {
                 jumps += 1;
-                if text.leads_to(addr) != Some(jump) || places[0] != jump {
+                if text.leads_to(Addr(addr)) != Some(Addr(jump)) || places[0] != jump {
                     return Err(wrong(&format!("the jump there leads to {jump:#x}")).into());
                 }
             }
@@ -486,11 +487,11 @@ impl Walk<'_> {
             }
             EventKind::Pause(pause) => {
                 self.see(Count, matches!(pause.place, PausePlace::Count(_)) && pause.trap != 0);
-                let shown = text.original(pause.regs.rip);
+                let shown = text.original(pause.regs.ip());
                 if shown == Shown::Nowhere {
                     return Err(format!("a pause at {:#x} is nowhere", pause.regs.rip).into());
                 }
-                if pause.trap != 0 && !matches!(text.original(pause.trap - 1), Shown::Within { .. }) {
+                if pause.trap != 0 && !matches!(text.original(Addr(pause.trap - 1)), Shown::Within { .. }) {
                     return Err(format!("the trap before {:#x} is {shown:?}", pause.trap).into());
                 }
                 None
@@ -498,17 +499,17 @@ impl Walk<'_> {
             _ => None,
         };
         let Some((nr, entry)) = call else { return Ok(()) };
-        let shown = text.original(entry.rip);
+        let shown = text.original(entry.ip());
         let (addr, in_vdso) = match shown {
             Shown::Program { addr } => (addr, false),
             Shown::Within { addr, exit: Exit::Return } => (addr, true),
             Shown::Hook if nr == hooks::SAFEPOINT => return Ok(()),
             other => return Err(format!("a call at {:#x} is {other:?}", entry.rip).into()),
         };
-        if entry.rip != addr {
+        if entry.ip() != addr {
             self.see(HookedCall, true);
-            let site = text.hooked_site(entry.rip).ok_or("a call behind no site")?;
-            if site.done != entry.rip || site.insn.is_some() || !in_vdso && site.addr + 2 != addr {
+            let site = text.hooked_site(entry.ip()).ok_or("a call behind no site")?;
+            if site.done != entry.ip() || site.insn.is_some() || !in_vdso && site.addr + 2 != addr {
                 return Err(format!("a call at {:#x} is one of {site:x?}", entry.rip).into());
             }
         }
@@ -516,8 +517,8 @@ impl Walk<'_> {
             return Ok(());
         }
         let is_text = |(_, one): &(u64, Mapping)| one.file.is_some() && one.prot & EXEC != 0;
-        if space.believed.part(addr - 2, addr).iter().any(is_text) {
-            let mut bytes = self.memory(space, addr - 2, 2)?;
+        if space.believed.part(addr.0 - 2, addr.0).iter().any(is_text) {
+            let mut bytes = self.memory(space, addr.0 - 2, 2)?;
             text.show(addr - 2, &mut bytes).map_err(failed)?;
             if bytes != [0x0f, 0x05] {
                 return Err(format!("a call is made behind {:#x}, where {bytes:02x?} is", addr - 2).into());
