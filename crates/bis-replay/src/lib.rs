@@ -64,7 +64,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bis_trace::{Trace, types::Tid};
+use bis_trace::{ReadAhead, Trace, types::Tid};
 
 pub use areas::{Area, Piece};
 pub use bis_rewrite::{Predicate, Test};
@@ -259,6 +259,7 @@ impl Whole<'_> {
             events_total,
             progress: options.progress.as_deref(),
             seats: Mutex::default(),
+            ahead: ReadAhead::new(trace),
         };
         thread::scope(|scope| {
             let (done, wait) = mpsc::channel::<()>();
@@ -268,6 +269,13 @@ impl Whole<'_> {
                     shared.board.end_with(Ended::TooLong);
                 }
             });
+            let _closing = Closing(&shared.ahead);
+            // On one core, it would only take time away from the program. Where there can be no more threads,
+            // nothing is read ahead.
+            if world.cores.len() > 1 {
+                let reader = thread::Builder::new().name("read ahead".into());
+                let _ = reader.spawn_scoped(scope, || shared.ahead.serve());
+            }
             run::run_all(shared);
             drop(done);
         });
@@ -289,6 +297,15 @@ impl Whole<'_> {
             Ended::TooLong => Attempt::TooLong,
         });
         (outcome, found, search)
+    }
+}
+
+/// Ends the service, even after a panic.
+struct Closing<'a>(&'a ReadAhead<'a>);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.close();
     }
 }
 

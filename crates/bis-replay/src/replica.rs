@@ -26,7 +26,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bis_agent::hooks::TEXT_BASE;
 use bis_trace::{
-    Events,
+    Events, ReadAhead,
     event::{DomainEntry, Effect, Event, EventKind, Outcome, TaskEnd, Turn},
     types::{Addr, EventSeq, Tid},
 };
@@ -229,6 +229,11 @@ impl<'t> Replica<'t> {
         }
         replica.tasks.insert(tid, Task::new(stopped));
         Ok(replica)
+    }
+
+    /// From now on, its events are read ahead.
+    pub(crate) fn read_ahead(&mut self, ahead: &'t ReadAhead<'t>) {
+        self.cursor.events.read_ahead(ahead);
     }
 
     /// The number of the core on which its tasks have to run, if any will not do: the first one, where it was

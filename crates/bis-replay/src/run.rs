@@ -152,7 +152,8 @@ fn from_exec<'scope, 'env: 'scope>(
         seat.pin(iter::empty());
     }
     let (stopped, process) = empty_process(shared.world, shared.board.living(), &seat)?;
-    let replica = Replica::new(shared.world, entry, (stopped, process, Inherited::default()))?;
+    let mut replica = Replica::new(shared.world, entry, (stopped, process, Inherited::default()))?;
+    replica.read_ahead(&shared.ahead);
     let retries = Retries::new(shared, entry.domain);
     Job { host: JobHost::new(context, held), replica, retries, extent, core, seat, counted: 0 }.run()
 }
@@ -166,7 +167,8 @@ fn from_copy<'scope, 'env: 'scope>(context: Context<'scope, 'env>, copy: Copy<'e
     let process = Process::new(pid, shared.board.living());
     let slot = shared.board.acquire(Class::Living).ok_or(Halt::Cancelled)?;
     let held = Held::new(&shared.board, Some(slot));
-    let replica = Replica::new(shared.world, entry, (stopped, process, inherited))?;
+    let mut replica = Replica::new(shared.world, entry, (stopped, process, inherited))?;
+    replica.read_ahead(&shared.ahead);
     let seat = shared.seat(entry.domain);
     let retries = Retries::new(shared, entry.domain);
     Job { host: JobHost::new(context, held), replica, retries, extent, core: None, seat, counted: 0 }.run()

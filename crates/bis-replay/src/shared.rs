@@ -11,7 +11,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bis_trace::types::{DomainId, EventSeq};
+use bis_trace::{
+    ReadAhead,
+    types::{DomainId, EventSeq},
+};
 use bis_tracee::{
     balance::{self, Balance, Seat},
     ours,
@@ -49,6 +52,8 @@ pub(crate) struct Shared<'t> {
     pub progress: Option<&'t (dyn Fn(u64, u64) + Send + Sync)>,
     /// Where the domains' tasks run.
     pub seats: Mutex<HashMap<DomainId, Arc<Seat>>>,
+    /// Reads their events ahead.
+    pub ahead: ReadAhead<'t>,
 }
 
 /// What a domain's thread gets.

@@ -4,8 +4,9 @@
 //! any number of threads. A trace that was cut short is a trace: [`Trace::ended`] says where and why. Only
 //! what cannot be read at all is an error of [`Trace::open`].
 //!
-//! Chunks are read in `reader/chunks.rs`, events in `reader/events.rs`, kept files in `reader/content.rs`.
+//! Chunks are read in `reader/chunks.rs`, and ahead of their time in `reader/ahead.rs`, events in `reader/events.rs`, kept files in `reader/content.rs`.
 
+mod ahead;
 mod chunks;
 mod content;
 mod events;
@@ -24,7 +25,7 @@ use std::{
 };
 
 pub(crate) use self::chunks::decompress;
-pub use self::{content::Sharing, events::Events};
+pub use self::{ahead::ReadAhead, content::Sharing, events::Events};
 use crate::{
     blocks,
     chunk::{self, Chunk, LOG_HEADER_BYTES, LogHeader},

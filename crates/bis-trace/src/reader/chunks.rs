@@ -1,8 +1,11 @@
 //! The chunks of a trace's log: they are found, checked, decompressed and unfolded.
 
-use std::{cell::RefCell, os::unix::fs::FileExt as _, sync::Arc};
+use std::{cell::RefCell, collections::VecDeque, os::unix::fs::FileExt as _, sync::Arc};
 
-use super::Trace;
+use super::{
+    Trace,
+    ahead::{Asked, ReadAhead},
+};
 use crate::{
     blocks,
     chunk::{self, CHUNK_HEADER_BYTES, Chunk},
@@ -11,8 +14,18 @@ use crate::{
     types::DomainId,
 };
 
+/// So many chunks are read ahead; more are asked for when no more than this are left.
+const AHEAD_MAX: usize = 6;
+const AHEAD_MIN: usize = 2;
+/// Beyond so many bytes, none is asked for; fewer are read faster than others can be asked to.
+const AHEAD_BYTES_MAX: u64 = 8 << 20;
+const AHEAD_BYTES_MIN: u64 = 64 << 10;
+
+/// So many buffers are kept to be used again.
+const SPARE_MAX: usize = 2;
+
 /// The chunks of one stream. A gap in their numbers is an error once, and then they go on.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Chunks<'a> {
     pub(super) trace: &'a Trace,
     pub(super) stream: u32,
@@ -20,8 +33,19 @@ pub(super) struct Chunks<'a> {
     next: usize,
     /// The next chunk's number.
     ordinal: u32,
-    /// What the last chunk was in, to be used again.
-    pub(super) spare: Vec<u8>,
+    /// What earlier chunks were in, to be used again.
+    spare: Vec<Vec<u8>>,
+    /// Who reads the next ones ahead.
+    ahead: Option<&'a ReadAhead<'a>>,
+    /// The next ones that were asked for, without a gap: the first of them may be behind the next one.
+    asked: VecDeque<Arc<Asked>>,
+}
+
+impl Clone for Chunks<'_> {
+    fn clone(&self) -> Self {
+        // What was asked for is had once.
+        Self { spare: Vec::new(), asked: VecDeque::new(), ..*self }
+    }
 }
 
 impl Iterator for Chunks<'_> {
@@ -36,18 +60,67 @@ impl Iterator for Chunks<'_> {
         }
         self.next += 1;
         self.ordinal = self.ordinal.wrapping_add(1);
-        let mut messages = std::mem::take(&mut self.spare);
-        Some(self.trace.read(&place, &mut messages).map(|()| (place, messages)))
+        let asked = self.asked.pop_front_if(|asked| asked.is_of(&place));
+        let read = asked.and_then(|asked| asked.take(&mut self.spare)).unwrap_or_else(|| {
+            let mut messages = self.spare.pop().unwrap_or_default();
+            self.trace.read(&place, &mut messages).map(|()| messages)
+        });
+        self.ask();
+        Some(read.map(|messages| (place, messages)))
+    }
+}
+
+impl<'a> Chunks<'a> {
+    /// A chunk that has been used up: what it was in is used again.
+    pub(super) fn give_back(&mut self, messages: Vec<u8>) {
+        if self.spare.len() < SPARE_MAX {
+            self.spare.push(messages);
+        }
+    }
+
+    /// From now on, the next chunks are read ahead.
+    pub(super) fn read_ahead(&mut self, ahead: &'a ReadAhead<'a>) {
+        self.ahead = Some(ahead);
+    }
+
+    /// Asks for the next chunks, as far as there are any yet, once few are left of those that were asked for:
+    /// several at a time, because to wake a thread takes longer than to read half a chunk.
+    fn ask(&mut self) {
+        let Some(ahead) = self.ahead.filter(|_| self.asked.len() <= AHEAD_MIN) else { return };
+        let first = self.next + self.asked.len();
+        let mut room = AHEAD_BYTES_MAX.saturating_sub(self.asked.iter().map(|asked| asked.raw_len()).sum());
+        let new = (first..self.next + AHEAD_MAX).map_while(|index| self.trace.place(self.stream, index));
+        let fits = |place: &Place| {
+            let fits = room > 0;
+            room = room.saturating_sub(place.chunk.raw_len.into());
+            fits
+        };
+        let new: Vec<Place> = new.take_while(fits).collect();
+        if new.iter().map(|place| u64::from(place.chunk.raw_len)).sum::<u64>() < AHEAD_BYTES_MIN {
+            return;
+        }
+        let new: Vec<_> = new.into_iter().map(|place| Asked::new(place, &mut self.spare)).collect();
+        if ahead.ask(&new) {
+            self.asked.extend(new);
+        }
     }
 }
 
 impl Trace {
     pub(super) fn chunks(&self, stream: u32) -> Chunks<'_> {
-        Chunks { trace: self, stream, next: 0, ordinal: 0, spare: Vec::new() }
+        Chunks {
+            trace: self,
+            stream,
+            next: 0,
+            ordinal: 0,
+            spare: Vec::new(),
+            ahead: None,
+            asked: VecDeque::new(),
+        }
     }
 
     /// The n-th chunk of a stream that the log has.
-    fn place(&self, stream: u32, index: usize) -> Option<Place> {
+    pub(super) fn place(&self, stream: u32, index: usize) -> Option<Place> {
         self.table().streams.get(&stream)?.get(index).copied()
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Trace, chunks::Chunks};
+use super::{Trace, ahead::ReadAhead, chunks::Chunks};
 use crate::{
     codec,
     error::Result,
@@ -35,7 +35,12 @@ pub struct Events<'a> {
     read: fn(&mut &[u8]) -> codec::Result<Event>,
 }
 
-impl Events<'_> {
+impl<'a> Events<'a> {
+    /// From now on, chunks are read ahead, as long as that is served. A copy reads ahead for itself.
+    pub fn read_ahead(&mut self, ahead: &'a ReadAhead<'a>) {
+        self.chunks.read_ahead(ahead);
+    }
+
     /// The same events, but what they say of bis's own memory ([`crate::event::Outcome::ours`]) is left out:
     /// to replay alone, nobody needs it, and it takes time to read.
     #[must_use]
@@ -50,7 +55,10 @@ impl Events<'_> {
                 return Err(trace.damaged(self.offset, "the chunk has fewer events than it says"));
             }
             let used = Arc::try_unwrap(std::mem::take(&mut self.messages));
-            (self.chunks.spare, self.at) = (used.unwrap_or_default(), 0);
+            self.at = 0;
+            if let Ok(used) = used {
+                self.chunks.give_back(used);
+            }
             match self.chunks.next() {
                 Some(next) => {
                     let (place, messages) = next?;
