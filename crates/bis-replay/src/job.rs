@@ -7,15 +7,19 @@
 //! those that waited) go before new ones: what is there ends soonest, and the number of living processes
 //! stays small.
 //!
-//! One mutex and one condition variable for all of it: it is entered a few times in the life of a domain and
-//! once for each turn, never for each event.
+//! One mutex for all of it: it is entered a few times in the life of a domain and once for each turn, never
+//! for each event. Each thread that waits sleeps on a condition variable of its own, and is woken when what
+//! it waits for is there. (With one variable for all, each turn woke everybody: where hundreds of domains
+//! waited, replay did little else.)
 //!
 //! Nothing here may hang. The first error cancels all: sleeping threads wake up, and every replayed process
 //! is killed, so that a thread which waits for its task sees it die. And if every domain that is not at its
 //! end waits for a turn, no turn will come: that is the mark of a trace that was cut.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    fs::File,
+    io,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -24,7 +28,7 @@ use std::{
 
 use bis_trace::{
     event::Turn,
-    types::{DomainId, Tid},
+    types::{DomainId, ObjectId, Tid},
 };
 
 use crate::{
@@ -54,18 +58,27 @@ pub(crate) enum Class {
 #[derive(Default)]
 struct State {
     free: Vec<usize>,
-    queue: BTreeSet<(Class, u64)>,
+    /// Who wants a slot, and where each of them sleeps.
+    queue: BTreeMap<(Class, u64), Arc<Condvar>>,
     next_ticket: u64,
     /// Domains that have begun, or will without anybody's help, and are not at their end.
     active: usize,
-    /// What those of them wait for that wait for turns, by their tickets.
-    waiting: HashMap<u64, Vec<Turn>>,
+    /// Those of them that wait for turns that have not come, by their tickets.
+    waiting: HashMap<u64, Waiting>,
+    /// Each of these, at one of the turns that have not come: the number of the turn, and the ticket.
+    awaited: HashMap<ObjectId, BTreeSet<(u64, u64)>>,
     begun: HashSet<DomainId>,
     /// Processes that nobody could take over; killed, to be reaped at the end.
     orphans: Vec<Tid>,
     objects: Objects,
     failure: Option<ReplayError>,
     ended: Ended,
+}
+
+/// What somebody waits for, and where it sleeps.
+struct Waiting {
+    turns: Vec<Turn>,
+    woken: Arc<Condvar>,
 }
 
 /// How the replay of all domains ended, where nothing failed.
@@ -84,7 +97,6 @@ pub(crate) enum Ended {
 
 pub(crate) struct Board {
     state: Mutex<State>,
-    changed: Condvar,
     cancelled: AtomicBool,
     /// The processes to kill when all is cancelled.
     living: Arc<Living>,
@@ -94,20 +106,11 @@ impl Board {
     /// A board with one slot for each of `cores`, and `active` domains that will begin by themselves.
     pub(crate) fn new(cores: Vec<usize>, active: usize) -> Board {
         let state = State { free: cores, active, ..State::default() };
-        Board {
-            state: Mutex::new(state),
-            changed: Condvar::new(),
-            cancelled: AtomicBool::new(false),
-            living: Arc::default(),
-        }
+        Board { state: Mutex::new(state), cancelled: AtomicBool::new(false), living: Arc::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn is_cancelled(&self) -> bool {
@@ -117,36 +120,35 @@ impl Board {
     /// Waits for a slot; none when all was cancelled.
     pub(crate) fn acquire(&self, class: Class) -> Option<Slot> {
         let mut state = self.lock();
-        let ticket = (class, state.next_ticket);
-        state.next_ticket += 1;
-        state.queue.insert(ticket);
+        let ticket = (class, state.ticket());
+        let woken = Arc::new(Condvar::new());
+        state.queue.insert(ticket, Arc::clone(&woken));
         loop {
             if self.is_cancelled() {
                 state.queue.remove(&ticket);
                 return None;
             }
-            if state.queue.first() == Some(&ticket)
+            if state.queue.first_key_value().is_some_and(|(first, _)| *first == ticket)
                 && let Some(core) = state.free.pop()
             {
                 state.queue.remove(&ticket);
-                if !state.free.is_empty() {
-                    self.changed.notify_all();
-                }
+                state.offer();
                 return Some(Slot { core });
             }
-            state = self.wait(state);
+            state = wait(&woken, state);
         }
     }
 
     pub(crate) fn release(&self, slot: Slot) {
-        self.lock().free.push(slot.core);
-        self.changed.notify_all();
+        let mut state = self.lock();
+        state.free.push(slot.core);
+        state.offer();
     }
 
     /// Are so many domains waiting for a slot that whoever makes more should let them go first?
     pub(crate) fn is_crowded(&self) -> bool {
         let state = self.lock();
-        state.queue.iter().filter(|(class, _)| *class == Class::Living).count() >= QUEUE_LEN_MAX
+        state.queue.keys().filter(|(class, _)| *class == Class::Living).count() >= QUEUE_LEN_MAX
     }
 
     /// One more domain has begun.
@@ -158,14 +160,30 @@ impl Board {
     pub(crate) fn remove_active(&self) {
         let mut state = self.lock();
         state.active = state.active.saturating_sub(1);
-        self.changed.notify_all();
+        if state.is_stuck() {
+            state.wake_all();
+        }
     }
 
-    /// Works on the shared objects, and wakes those who wait for them.
+    /// Works on the shared objects; no turn comes by that.
     pub(crate) fn objects<T>(&self, work: impl FnOnce(&mut Objects) -> T) -> T {
-        let result = work(&mut self.lock().objects);
-        self.changed.notify_all();
-        result
+        work(&mut self.lock().objects)
+    }
+
+    /// There is one more shared object, and its first turn has come.
+    pub(crate) fn add_object(&self, object: ObjectId, file: File) -> io::Result<()> {
+        let mut state = self.lock();
+        state.objects.add(object, file)?;
+        state.come(object);
+        Ok(())
+    }
+
+    /// A turn has ended ([`Objects::release`]), and the next one has come.
+    pub(crate) fn end_turn(&self, turn: Turn, is_over: bool) -> io::Result<()> {
+        let mut state = self.lock();
+        state.objects.release(turn, is_over)?;
+        state.come(turn.object);
+        Ok(())
     }
 
     /// Have all these turns come?
@@ -197,7 +215,7 @@ impl Board {
         self.cancelled.store(true, Ordering::Relaxed);
         drop(state);
         self.living.end();
-        self.changed.notify_all();
+        self.lock().wake_all();
     }
 
     /// Cancels everything because of an error; the first one is kept.
@@ -287,25 +305,26 @@ impl<'b> Held<'b> {
         if state.objects.have_come(turns) {
             return Ok(());
         }
-        let ticket = state.next_ticket;
-        state.next_ticket += 1;
-        state.waiting.insert(ticket, turns.to_vec());
+        let ticket = state.ticket();
+        let woken = Arc::new(Condvar::new());
+        state.add_waiting(ticket, Waiting { turns: turns.to_vec(), woken: Arc::clone(&woken) });
         if let Some(slot) = self.slot.take() {
             state.free.push(slot.core);
+            state.offer();
         }
-        board.changed.notify_all();
         let result = loop {
             if board.is_cancelled() {
                 break Err(Halt::Cancelled);
             }
-            if state.objects.have_come(turns) {
+            if !state.waiting.contains_key(&ticket) {
                 break Ok(());
             }
             if state.is_stuck() {
                 break Err(Halt::Cut("it waits for a domain whose events end before".into()));
             }
-            state = board.wait(state);
+            state = wait(&woken, state);
         };
+        // It may still be among those awaited: who is not waiting any more is passed over there.
         state.waiting.remove(&ticket);
         drop(state);
         result?;
@@ -322,10 +341,63 @@ impl Drop for Held<'_> {
     }
 }
 
+fn wait<'a>(woken: &Condvar, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    woken.wait(state).unwrap_or_else(PoisonError::into_inner)
+}
+
 impl State {
+    /// A number that nobody else has.
+    fn ticket(&mut self) -> u64 {
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        ticket
+    }
+
+    /// If a slot is free, wakes the one whose it is.
+    fn offer(&self) {
+        if !self.free.is_empty()
+            && let Some((_, woken)) = self.queue.first_key_value()
+        {
+            woken.notify_one();
+        }
+    }
+
+    /// Somebody waits from now on; if all its turns have come, it need not, and is woken.
+    fn add_waiting(&mut self, ticket: u64, waiting: Waiting) {
+        match waiting.turns.iter().find(|turn| !self.objects.have_come(&[**turn])) {
+            Some(turn) => {
+                self.awaited.entry(turn.object).or_default().insert((turn.turn, ticket));
+                self.waiting.insert(ticket, waiting);
+            }
+            None => waiting.woken.notify_one(),
+        }
+    }
+
+    /// A turn of this object has come: who waited for it waits for the next of its turns, or not any longer.
+    fn come(&mut self, object: ObjectId) {
+        while let Some(awaited) = self.awaited.get_mut(&object)
+            && let Some(&(turn, ticket)) = awaited.first()
+            && self.objects.have_come(&[Turn { object, turn }])
+        {
+            awaited.pop_first();
+            if awaited.is_empty() {
+                self.awaited.remove(&object);
+            }
+            if let Some(waiting) = self.waiting.remove(&ticket) {
+                self.add_waiting(ticket, waiting);
+            }
+        }
+    }
+
     /// Does every domain that has not ended wait, each for a turn that has not come?
     fn is_stuck(&self) -> bool {
-        self.waiting.len() >= self.active && !self.waiting.values().any(|turns| self.objects.have_come(turns))
+        self.waiting.len() >= self.active
+    }
+
+    fn wake_all(&self) {
+        self.waiting.values().map(|waiting| &waiting.woken).chain(self.queue.values()).for_each(|woken| {
+            woken.notify_one();
+        });
     }
 }
 
@@ -347,7 +419,7 @@ mod tests {
     fn with_object(jobs: usize, active: usize) -> Board {
         let board = Board::new(vec![0; jobs], active);
         let file = objects::make(OBJECT, 1, None).unwrap();
-        board.objects(|all| all.add(OBJECT, file)).unwrap();
+        board.add_object(OBJECT, file).unwrap();
         board
     }
 
@@ -365,10 +437,39 @@ mod tests {
                 thread::sleep(Duration::from_millis(1));
             }
             let slot = board.acquire(Class::New).unwrap();
-            board.objects(|all| all.release(turn(0), false)).unwrap();
+            board.end_turn(turn(0), false).unwrap();
             board.release(slot);
             waiter.join().unwrap();
         });
+    }
+
+    /// Of two objects, whichever comes first.
+    #[test]
+    fn who_waits_for_several_turns_goes_on_when_the_last_has_come() {
+        let other = ObjectId(2);
+        let both = [turn(2), Turn { object: other, turn: 1 }];
+        for first in [OBJECT, other] {
+            let board = with_object(1, 2);
+            board.add_object(other, objects::make(other, 1, None).unwrap()).unwrap();
+            thread::scope(|scope| {
+                let waiter = scope.spawn(|| Held::new(&board, None).await_turns(&both));
+                while board.lock().waiting.is_empty() {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                let end = |object, turn| board.end_turn(Turn { object, turn }, false).unwrap();
+                end(OBJECT, 0);
+                let later = if first == OBJECT { (other, 0) } else { (OBJECT, 1) };
+                if first == OBJECT {
+                    end(OBJECT, 1)
+                } else {
+                    end(other, 0)
+                }
+                assert_eq!(board.lock().waiting.len(), 1, "one of its turns has not come");
+                end(later.0, later.1);
+                assert!(waiter.join().unwrap().is_ok());
+            });
+            assert!(board.lock().waiting.is_empty() && board.lock().awaited.is_empty());
+        }
     }
 
     #[test]

@@ -360,7 +360,7 @@ impl Host for JobHost<'_, '_> {
     fn release(&mut self, turn: Turn, is_mapped: bool) -> io::Result<()> {
         self.is_entangled = true;
         let is_over = !is_mapped && self.context.shared.world.is_of_one_domain(turn.object);
-        self.context.shared.board.objects(|all| all.release(turn, is_over))
+        self.context.shared.board.end_turn(turn, is_over)
     }
 
     fn object(&self, object: ObjectId) -> io::Result<Arc<File>> {
@@ -369,7 +369,7 @@ impl Host for JobHost<'_, '_> {
 
     fn add_object(&mut self, object: ObjectId, file: File) -> io::Result<()> {
         self.is_entangled = true;
-        self.context.shared.board.objects(|all| all.add(object, file))
+        self.context.shared.board.add_object(object, file)
     }
 
     fn hears(&self, domain: DomainId) -> bool {

@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
+    mem,
     sync::{
         Arc, Mutex, OnceLock, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering, fence},
@@ -23,6 +24,10 @@ use crate::{chaos::Chaos, cores::Cores, guide::Guide, space::Key};
 
 /// How often domains are looked at. A task whose turn may be over stops at its next hook.
 const TICK: Duration = Duration::from_millis(3);
+
+/// A look that took long is not made again before this many times as much has passed: with thousands of
+/// domains the looks would take a core for themselves.
+const REST: u32 = 10;
 
 /// How long a hook's call may take before its supervisor looks after it: where others wait, and where nobody
 /// does.
@@ -221,14 +226,17 @@ impl Watch {
             }
             let (mut seen, mut done) = (HashMap::new(), HashMap::new());
             let mut balance = Balance::new(cores.numbers().to_vec());
+            let mut took = Duration::ZERO;
             loop {
-                thread::sleep(chaos.as_ref().map_or(TICK, |chaos| chaos.look()));
+                thread::sleep(chaos.as_ref().map_or(TICK, |chaos| chaos.look()).max(took * REST));
+                let began = Instant::now();
                 let Some(watch) = watch.upgrade() else { return };
                 watch.look(&mut seen);
                 watch.loosen(&mut done, &cores, chaos.is_some());
                 if balance.is_due() {
                     watch.balance(&mut balance, &cores);
                 }
+                took = began.elapsed();
             }
         };
         if let Err(error) = thread::Builder::new().name("watch".into()).stack_size(64 * 1024).spawn(look) {
@@ -241,11 +249,13 @@ impl Watch {
     /// stops more often, it is pinned again.
     fn loosen(&self, done: &mut HashMap<DomainId, Done>, cores: &Cores, impatient: bool) {
         let all = self.all();
-        done.retain(|domain, _| all.iter().any(|(id, _)| id == domain));
+        // Those of domains that have ended stay behind.
+        let then = mem::take(done);
         for (domain, watched) in &all {
             let now =
                 Done { hooked: watched.get(state::COUNT), stops: watched.stops.load(Ordering::Relaxed) };
-            let before = done.insert(*domain, now).unwrap_or(now);
+            done.insert(*domain, now);
+            let before = then.get(domain).copied().unwrap_or(now);
             let (hooked, stops) = (now.hooked - before.hooked, now.stops - before.stops);
             let runner = watched.seat.runner();
             let alone = watched.get(state::ALONE) != 0 && runner != Tid(0);
@@ -277,7 +287,8 @@ impl Watch {
 
     fn look(&self, seen: &mut HashMap<DomainId, Seen>) {
         let all = self.all();
-        seen.retain(|domain, _| all.iter().any(|(id, _)| id == domain));
+        // Those of domains that have ended, or are in no call now, stay behind.
+        let mut then = mem::take(seen);
         for (domain, watched) in &all {
             let is_asked = watched.guide.get().is_some_and(|guide| guide.is_asking());
             if is_asked || watched.holds.load(Ordering::Relaxed) {
@@ -292,17 +303,16 @@ impl Watch {
                 watched.set(state::STOP, 1);
             }
             if watched.get(state::PHASE) != 1 {
-                seen.remove(domain);
                 continue;
             }
             let count = watched.get(state::COUNT);
-            let entry = seen.entry(*domain).or_insert_with(|| Seen { count, since: Instant::now() });
-            if entry.count != count {
-                *entry = Seen { count, since: Instant::now() };
-            } else if entry.since.elapsed() > if takes_turns { SLOW } else { SLOW_ALONE } {
+            let same = then.remove(domain).filter(|entry| entry.count == count);
+            let mut entry = same.unwrap_or_else(|| Seen { count, since: Instant::now() });
+            if entry.since.elapsed() > if takes_turns { SLOW } else { SLOW_ALONE } {
                 entry.since = Instant::now();
                 watched.kick(&watched.slow);
             }
+            seen.insert(*domain, entry);
         }
     }
 }
