@@ -1,7 +1,7 @@
 //! Preparing a fresh address space: what the recorder does after every exec, and how the replayer gets an
 //! empty one.
 
-use bis_trace::types::Addr;
+use bis_trace::types::{Addr, Signal};
 use std::{ffi::CString, os::unix::fs::FileExt, sync::OnceLock};
 
 use bis_agent::{
@@ -60,6 +60,15 @@ pub(crate) fn inject_agent(
     let mapped = remote.call_at(Addr(place), Addr(place + 2), libc::SYS_mmap, args)?;
     memory.write(Addr(place), &original)?;
     remote.finish()?;
+    if mapped == i64::from(-libc::ENOMEM)
+        && let Some(stopped) = slot.take()
+    {
+        // Its limit of the address space leaves it not even these pages. Without bis it would end at its next
+        // mapping; there is no program that does something useful here.
+        let tid = stopped.tid();
+        let _ = sys::tgkill(tid, tid, Signal::KILL);
+        return Err(TraceeError::Died(tid));
+    }
     if mapped != AGENT_BASE.cast_signed() {
         let tid = slot.as_ref().map(Stopped::tid).expect("a finished remote call leaves the task stopped");
         return Err(TraceeError::Unexpected {

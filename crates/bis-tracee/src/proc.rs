@@ -21,7 +21,7 @@ use std::{
 
 use bis_trace::types::{Fd, Tid};
 
-use crate::ours;
+use crate::{ours, sys};
 
 /// A file or link of a task's folder.
 pub fn path(tid: Tid, name: &str) -> PathBuf {
@@ -265,6 +265,15 @@ pub fn processor_time(tid: Tid) -> Option<(Duration, Duration)> {
     let mut words = text.split_whitespace();
     let mut time = || words.next()?.parse().ok().map(Duration::from_nanos);
     Some((time()?, time()?))
+}
+
+/// How many bytes a process may still map before its limit of the address space (RLIMIT_AS) is reached. None:
+/// it has no such limit, or is gone.
+pub fn room(tid: Tid) -> Option<u64> {
+    let limit = sys::soft_limit(tid, libc::RLIMIT_AS).filter(|limit| *limit != libc::RLIM_INFINITY)?;
+    let text = read_text(path(tid, "statm")).ok()?;
+    let pages: u64 = text.split(' ').next()?.parse().ok()?;
+    Some(limit.saturating_sub(pages * 4096))
 }
 
 #[cfg(test)]

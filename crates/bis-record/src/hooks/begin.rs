@@ -73,6 +73,11 @@ impl Hooks {
     }
 }
 
+/// What hooks take of a process's address space (their area, trampolines, text that counts) is within its
+/// limit (RLIMIT_AS). A program that has less room than this, bytes, gets no hooks: it would get ENOMEM where
+/// it has memory without bis.
+const ROOM_MIN: u64 = 64 * hooks::AREA_LEN;
+
 impl Domain {
     /// Gives a fresh address space its hooks, and patches what is known of its text. To the domain's first
     /// outcome is added what replay needs of it.
@@ -93,6 +98,14 @@ impl Domain {
         if let Some(name) = translators::translator(&executable) {
             let text = format!(
                 "task {}: no hooks, all calls are traced: {name} reads the text of programs, to translate it",
+                self.first_tid
+            );
+            return session.note(session.writer.next_seq(), text);
+        }
+        if proc::room(self.first_tid).is_some_and(|room| room < ROOM_MIN) {
+            let text = format!(
+                "task {}: no hooks, all calls are traced: its limit of the address space (ulimit -v) leaves it \
+                 little more than what it has when it begins",
                 self.first_tid
             );
             return session.note(session.writer.next_seq(), text);
