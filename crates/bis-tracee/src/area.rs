@@ -114,6 +114,13 @@ impl Area {
     /// # Errors
     /// As [`Area::make`].
     pub fn fork(&self, slot: &mut Option<Stopped>) -> Result<Area> {
+        let Some(tid) = slot.as_ref().map(Stopped::tid) else { return self.fork_in_limits(slot) };
+        // A process that has set itself a limit below what it has may fork, but map nothing, not even in
+        // place of something else.
+        sys::without_memory_limit(tid, || self.fork_in_limits(slot))
+    }
+
+    fn fork_in_limits(&self, slot: &mut Option<Stopped>) -> Result<Area> {
         let index = self.file.used.fetch_add(1, Ordering::Relaxed);
         if index >= self.file.count {
             return Area::make(slot);

@@ -32,6 +32,33 @@ static int use_it(rlim_t limit) {
   return 5;
 }
 
+// A process that has more than its soft limit forks, and its child, too.
+static void fork_over_limit(void) {
+  pid_t pid = fork();
+  CHECK(pid >= 0);
+  if (pid == 0) {
+    struct rlimit limit;
+    CHECK(getrlimit(RLIMIT_AS, &limit) == 0);
+    limit.rlim_cur = 64 << 10;
+    CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+      struct rlimit own;
+      CHECK(getrlimit(RLIMIT_AS, &own) == 0 && own.rlim_cur == limit.rlim_cur && own.rlim_max == limit.rlim_max);
+      CHECK(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED && errno == ENOMEM);
+      for (int i = 0; i < 100; i++) CHECK(getppid() > 0 && now_ns() > 0);
+      pid_t last = fork();
+      if (last == 0) _exit(getppid() > 0 ? 4 : 5);
+      check_exited(last, 4);
+      _exit(3);
+    }
+    check_exited(child, 3);
+    _exit(2);
+  }
+  check_exited(pid, 2);
+}
+
 static int executed_with(const char *self, rlim_t limit) {
   pid_t pid = fork();
   CHECK(pid >= 0);
@@ -58,6 +85,7 @@ int main(int argc, char **argv) {
     last = status;
     if (WIFEXITED(status) && WEXITSTATUS(status) != 9) break;
   }
+  fork_over_limit();
   static const int enough[] = {6, 8, 12, 24, 48, 96, 192};
   for (size_t i = 0; i < sizeof enough / sizeof *enough; i++) {
     int status = executed_with(argv[0], (rlim_t)enough[i] * MIB);
