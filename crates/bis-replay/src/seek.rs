@@ -175,7 +175,7 @@ impl Seek {
         traps: &Traps,
     ) -> Result<Option<Seek>, TraceeError> {
         let start = pause.regs.rip;
-        let Some(room) = traps.room_beside_writes() else { return Ok(None) };
+        let Some(room) = traps.room_beside_watches() else { return Ok(None) };
         let span = span_at(pause.regs.bits(), Addr(start), |addr, len| traps.read(memory, addr, len));
         let Some(span) = span else {
             tracing::debug!(task = %task.ours, start = format_args!("{start:#x}"), "no jump can be there");
@@ -277,10 +277,11 @@ impl Seek {
         let regs = task.regs()?;
         let word = place::first_difference(|addr, len| traps.read(memory, addr, len), &pause.held);
         let is_new = if let Some(word) = word {
-            // The program itself would see the driver's breakpoints, and counts.
-            let word_text = word.0..word.0 + WORD;
-            let has_point = traps.has_point_in(word_text.clone()) || traps.counts_in(&word_text);
-            !has_point && condition.words.len() < Conditional::CHECKS_MAX && {
+            // The program itself would see the driver's breakpoints, and counts; and its reads would be told of.
+            let range = word.0..word.0 + WORD;
+            let is_plain =
+                !traps.has_point_in(range.clone()) && !traps.counts_in(&range) && !traps.hears_reads(&range);
+            is_plain && condition.words.len() < Conditional::CHECKS_MAX && {
                 condition.words.push((word.0.0, word.1));
                 true
             }

@@ -238,12 +238,12 @@ impl Traps {
     }
 
     /// Is there an `int3` in this range?
-    pub(crate) fn has_point_in(&self, range: std::ops::Range<Addr>) -> bool {
+    pub(crate) fn has_point_in(&self, range: Range<Addr>) -> bool {
         self.points.range(range).next().is_some()
     }
 
     /// Has any of this text given way to a jump to what counts?
-    pub(crate) fn counts_in(&self, text: &std::ops::Range<Addr>) -> bool {
+    pub(crate) fn counts_in(&self, text: &Range<Addr>) -> bool {
         self.counted.iter().any(|counted| counted.overlaps(text))
     }
 
@@ -337,13 +337,22 @@ impl Traps {
         registers
     }
 
-    /// How many debug registers are left for a search that reads the program's memory. None: somebody may
-    /// watch what it reads, or guards pages.
-    pub(crate) fn room_beside_writes(&self) -> Option<usize> {
-        let is_of_writes =
-            |piece: &Piece| matches!(piece, Piece::Register(watch) if watch.access == Access::Write);
-        let are_of_writes = self.fitting.iter().all(is_of_writes);
-        debug::COUNT.checked_sub(self.fitting.len()).filter(|_| are_of_writes)
+    /// How many debug registers are left for a search that jumps out of the program's text. None: pages are
+    /// guarded, or text is watched.
+    pub(crate) fn room_beside_watches(&self) -> Option<usize> {
+        let is_of_data =
+            |piece: &Piece| matches!(piece, Piece::Register(watch) if watch.access != Access::Execute);
+        let are_of_data = self.fitting.iter().all(is_of_data);
+        debug::COUNT.checked_sub(self.fitting.len()).filter(|_| are_of_data)
+    }
+
+    /// Would the driver hear of who reads there?
+    pub(crate) fn hears_reads(&self, range: &Range<Addr>) -> bool {
+        let is_of_reads = |piece: &Piece| match piece {
+            Piece::Register(watch) => watch.access == Access::Any,
+            Piece::Pages(_) => true,
+        };
+        self.watched_in(range).into_iter().any(|number| is_of_reads(&self.fitting[number]))
     }
 
     /// What debug registers watch for the driver, with the numbers that it knows.

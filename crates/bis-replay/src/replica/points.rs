@@ -65,6 +65,23 @@ impl Replica<'_> {
         self.let_count(addr, Until { arrival: None, condition: Some(condition) })
     }
 
+    /// Is the instruction not executed at its own address alone? Copies of moved instructions have counts
+    /// beside them, or jumps of ours.
+    fn is_moved(&self, addr: Addr) -> bool {
+        self.space.places(addr) != [addr] || self.space.text.as_ref().is_some_and(|text| text.is_ours(addr))
+    }
+
+    /// Can the program count by itself how often it comes to this address, as far as its text tells?
+    #[must_use]
+    pub fn can_count(&self, addr: Addr) -> bool {
+        let near = self.read_program(addr, ticks::INSTRUCTION_LEN_MAX);
+        let bits = self.tasks.values().find_map(|task| task.regs().ok()).map_or(64, |regs| regs.bits());
+        let may_give_way = || seek::span_at(bits, addr, |addr, len| self.read_program(addr, len)).is_some();
+        !self.is_moved(addr)
+            && self.space.memory.read_upto(addr, near.len()) == near
+            && (rounds::len(&near).is_some() || may_give_way())
+    }
+
     fn let_count(&mut self, addr: Addr, until: Until<'_>) -> Result<bool, Halt> {
         let Some((tid, _)) = self.next_task()? else { return Ok(false) };
         // What counts arrivals has branches of its own, and how far the task has come would be counted with
@@ -73,17 +90,16 @@ impl Replica<'_> {
         if self.world.ticks.counts_branches() && (is_to_pause || !self.is_attended) {
             return Ok(false);
         }
-        let places = self.space.places(addr);
-        let [place] = places[..] else { return Ok(false) };
-        // Copies of moved instructions have counts beside them, or jumps of ours.
-        let is_moved = place != addr || self.space.text.as_ref().is_some_and(|text| text.is_ours(place));
+        if self.is_moved(addr) {
+            return Ok(false);
+        }
+        let place = addr;
         let searched = match self.cursor.underway.as_ref().map(|underway| &underway.event.kind) {
             Some(EventKind::Pause(pause)) => Some(pause.regs.ip()),
             _ => None,
         };
         let base = self.traps.arrivals(addr);
-        if is_moved
-            || !self.traps.has_point(addr)
+        if !self.traps.has_point(addr)
             || searched == Some(place)
             || self.traps.counted().iter().any(|counted| counted.covers(place))
             || until.arrival.is_some_and(|stop_at| stop_at <= base)

@@ -14,6 +14,9 @@ use super::{
     Name, Part, Step, Window,
 };
 
+/// Steps that are cheaper to make anew than it is to stop at each of many arrivals.
+const COUNTED_WITHIN: usize = 200;
+
 impl Window<'_> {
     /// Where the arrivals of an interval are counted from, up to a place in the window.
     fn base(&self, event: EventSeq) -> Position {
@@ -64,6 +67,24 @@ impl Window<'_> {
         let n = last.checked_sub(later.iter().filter(is_arrival).count() as u64).filter(|n| *n > 0)?;
         Some(name(n, steps(&self.steps[begin..index])))
     }
+
+    /// The last step up to this one whose arrivals the program can count by itself, and how many steps of the
+    /// same task lead from there to this one. None: there is none near.
+    fn counted_before(&self, index: usize, live: &mut Live<'_>) -> Result<Option<(usize, u64)>, Trouble> {
+        let Some(wanted) = self.steps.get(index) else { return Ok(None) };
+        let is_here = |step: &Step| step.event == wanted.event && step.tid == wanted.tid;
+        let before = self.steps[..=index].iter().enumerate().rev().take(COUNTED_WITHIN);
+        let mut steps = 0;
+        for (begin, step) in before.take_while(|(_, step)| is_here(step)) {
+            steps += u64::from(begin < index && step.part == Part::All);
+            let addr = Addr(step.rip);
+            let is_arrival = step.name == Name::Arrival;
+            if is_arrival && live.replica.can_count(addr) && !live.replica.is_in_the_way(addr)? {
+                return Ok(Some((begin, steps)));
+            }
+        }
+        Ok(None)
+    }
 }
 
 impl<'t> Session<'t> {
@@ -99,23 +120,28 @@ impl<'t> Session<'t> {
             Name::None => return Err(unknown()),
             Name::Arrival if let Some(near) = window.name_by_arrival(index) => near,
             Name::Arrival => {
-                let later = window.steps[index..].iter();
-                let is_same = |other: &&Step| {
-                    other.event == step.event && other.rip == step.rip && other.name == Name::Arrival
-                };
-                let later = later.filter(is_same).count() as u64;
                 let base = window.base(step.event);
-                let live = self.travel(&base)?;
-                let total = self.arrivals_between(live, &base, Addr(step.rip), &of)?;
-                match (total + 1).checked_sub(later) {
+                let mut live = self.travel(&base)?;
+                let counted = self.window.as_ref().map(|window| window.counted_before(index, &mut live));
+                let (begin, steps) = counted.transpose()?.flatten().unwrap_or((index, 0));
+                let Some(window) = &self.window else { return Err(unknown()) };
+                let Some(begin) = window.steps.get(begin..) else { return Err(unknown()) };
+                let addr = begin.first().map_or(Addr(step.rip), |step| Addr(step.rip));
+                let is_same = |other: &&Step| {
+                    other.event == step.event && other.rip == addr.0 && other.name == Name::Arrival
+                };
+                let later = begin.iter().filter(is_same).count() as u64;
+                let total = self.arrivals_between(live, &base, addr, &of)?;
+                let arrival = match (total + 1).checked_sub(later) {
                     None => return Err(unknown()),
                     // The first of them is the one that has given the mark its name.
-                    Some(0) if matches!(base.legs.last(), Some(Leg::Arrive { addr, .. }) if *addr == Addr(step.rip)) => {
+                    Some(0) if matches!(base.legs.last(), Some(Leg::Arrive { addr: own, .. }) if *own == addr) => {
                         base
                     }
                     Some(0) => return Err(unknown()),
-                    Some(n) => base.then(Leg::Arrive { addr: Addr(step.rip), n }),
-                }
+                    Some(n) => base.then(Leg::Arrive { addr, n }),
+                };
+                if steps == 0 { arrival } else { arrival.then(Leg::Step { tid: step.tid, n: steps }) }
             }
         };
         for leg in position.legs.iter().skip(1) {
