@@ -229,8 +229,7 @@ impl<'t> Session<'t> {
     }
 
     /// Addresses that the program executes often from where this replica stands, which is stepped on: only
-    /// where a task has stood there surely begins an instruction. Not where a count is in the way of the next
-    /// event.
+    /// where a task has stood there surely begins an instruction. Not where the program cannot count.
     pub(super) fn frequent(&mut self, live: &mut Live<'t>) -> Result<Vec<Addr>, Trouble> {
         live.replica.end_counts()?;
         live.replica.set_points(&BTreeSet::new())?;
@@ -238,7 +237,7 @@ impl<'t> Session<'t> {
         for _ in 0..LOOK {
             let Some(tid) = live.replica.next_event()?.map(|event| event.tid) else { break };
             let registers = live.replica.registers(tid).map_err(bis_replay::Halt::from)?;
-            if !live.replica.is_in_the_way(registers.ip())? {
+            if live.replica.can_count(registers.ip())? {
                 *seen.entry(registers.ip()).or_default() += 1;
             }
             let limit = Limit { step: true, each_event: true, ..Limit::default() };

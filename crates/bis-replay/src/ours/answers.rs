@@ -310,7 +310,7 @@ impl Known {
             return program(addr);
         }
         let done = patch.done().filter(|_| addr == patch.site());
-        within(addr, done.map_or(Exit::Step, |done| Exit::At(done)))
+        within(addr, done.map_or(Exit::Step, Exit::At))
     }
 }
 

@@ -71,26 +71,45 @@ impl Replica<'_> {
         self.space.places(addr) != [addr] || self.space.text.as_ref().is_some_and(|text| text.is_ours(addr))
     }
 
-    /// Can the program count by itself how often it comes to this address, as far as its text tells?
-    #[must_use]
-    pub fn can_count(&self, addr: Addr) -> bool {
+    /// Can the program count by itself how often it comes to this address, as far as its text tells, without
+    /// being in the way of the search for the next event, which is a pause? (Else the task has to be stopped
+    /// each time that it comes by.)
+    ///
+    /// # Errors
+    /// As [`Replica::next_event`].
+    pub fn can_count(&mut self, addr: Addr) -> Result<bool, Halt> {
+        if self.is_moved(addr) || !self.may_count()? {
+            return Ok(false);
+        }
+        self.traps.disarm(&self.space.memory)?;
         let near = self.read_program(addr, ticks::INSTRUCTION_LEN_MAX);
+        if self.space.memory.read_upto(addr, near.len()) != near {
+            return Ok(false);
+        }
         let bits = self.tasks.values().find_map(|task| task.regs().ok()).map_or(64, |regs| regs.bits());
-        let may_give_way = || seek::span_at(bits, addr, |addr, len| self.read_program(addr, len)).is_some();
-        !self.is_moved(addr)
-            && self.space.memory.read_upto(addr, near.len()) == near
-            && (rounds::len(&near).is_some() || may_give_way())
+        let sought = match self.next_event()?.map(|event| &event.kind) {
+            Some(EventKind::Pause(pause)) => Some(pause.regs.ip()),
+            _ => None,
+        };
+        let end = |at: Addr| {
+            let span = seek::span_at(bits, at, |addr, len| self.read_program(addr, len));
+            span.map(|span| Addr(span.end()))
+        };
+        let is_repeated = rounds::len(&near).is_some();
+        let Some(counted) = end(addr).or(is_repeated.then_some(addr + 1)) else { return Ok(false) };
+        let overlaps = |sought: Addr| addr < end(sought).unwrap_or(sought + 1) && sought < counted;
+        Ok(!sought.is_some_and(overlaps))
+    }
+
+    /// What counts arrivals has branches of its own, and how far the task has come may be counted with them.
+    fn may_count(&mut self) -> Result<bool, Halt> {
+        let is_to_pause = self.next_event()?.is_some_and(|event| is_pause(&event.kind));
+        Ok(!self.world.ticks.counts_branches() || !is_to_pause && self.is_attended)
     }
 
     fn let_count(&mut self, addr: Addr, until: Until<'_>) -> Result<bool, Halt> {
         let Some((tid, _)) = self.next_task()? else { return Ok(false) };
-        // What counts arrivals has branches of its own, and how far the task has come would be counted with
-        // them.
-        let is_to_pause = self.next_event()?.is_some_and(|event| is_pause(&event.kind));
-        if self.world.ticks.counts_branches() && (is_to_pause || !self.is_attended) {
-            return Ok(false);
-        }
-        if self.is_moved(addr) {
+        if self.is_moved(addr) || !self.may_count()? {
             return Ok(false);
         }
         let place = addr;
@@ -135,24 +154,6 @@ impl Replica<'_> {
             }
         }
         Ok(is_counted)
-    }
-
-    /// Would a count at this address be in the way of the search for the next event, which is a pause? The
-    /// task would have to be stopped there each time that it comes by.
-    ///
-    /// # Errors
-    /// As [`Replica::next_event`].
-    pub fn is_in_the_way(&mut self, addr: Addr) -> Result<bool, Halt> {
-        let sought = match self.next_event()?.map(|event| &event.kind) {
-            Some(EventKind::Pause(pause)) => (pause.regs.ip(), pause.regs.bits()),
-            _ => return Ok(false),
-        };
-        let (place, bits) = sought;
-        let end = |at: Addr| {
-            let span = seek::span_at(bits, at, |addr, len| self.read_program(addr, len));
-            span.map_or(at + 1, |span| Addr(span.end()))
-        };
-        Ok(addr < end(place) && place < end(addr))
     }
 
     /// The address behind an instruction that repeats itself, each round of which is an arrival. None: it is

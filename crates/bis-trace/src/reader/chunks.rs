@@ -60,7 +60,8 @@ impl Iterator for Chunks<'_> {
         }
         self.next += 1;
         self.ordinal = self.ordinal.wrapping_add(1);
-        let asked = self.asked.pop_front_if(|asked| asked.is_of(&place));
+        let is_asked = self.asked.front().is_some_and(|asked| asked.is_of(&place));
+        let asked = if is_asked { self.asked.pop_front() } else { None };
         let read = asked.and_then(|asked| asked.take(&mut self.spare)).unwrap_or_else(|| {
             let mut messages = self.spare.pop().unwrap_or_default();
             self.trace.read(&place, &mut messages).map(|()| messages)

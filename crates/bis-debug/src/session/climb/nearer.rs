@@ -16,7 +16,7 @@ use super::{
         window::{Stepped, Window},
     },
     FAR, Rung,
-    rounds::{Rounds, STEPS_LEFT, most_often, out_of_the_way},
+    rounds::{Rounds, STEPS_LEFT, counted_first, most_often},
 };
 
 /// A window with more steps is not begun as early as it was tried.
@@ -211,7 +211,7 @@ impl<'t> Session<'t> {
         end: &Position,
         repeated: &Repeated<'_>,
     ) -> Result<Option<(Rung<'t>, u64)>, Trouble> {
-        let often = out_of_the_way(most_often(repeated.seen), &mut rung.resume(end)?.0)?;
+        let often = counted_first(most_often(repeated.seen), &mut rung.resume(end)?.0)?;
         let mut looks: VecDeque<Addr> = often.iter().copied().take(LOOKS_MAX).collect();
         let mut too_many = None;
         while let Some(addr) = looks.pop_front() {

@@ -81,7 +81,7 @@ impl<'t> Session<'t> {
         if end.arrivals().contains(&addr) {
             return Ok(());
         }
-        if live.replica.is_in_the_way(addr)? {
+        if !live.replica.can_count(addr)? {
             // Mostly there is another address in the same loop.
             let frequent = self.frequent(&mut live)?;
             addr = frequent.into_iter().find(|addr| !end.arrivals().contains(addr)).unwrap_or(addr);
@@ -114,7 +114,7 @@ impl<'t> Session<'t> {
         if steps == 0 || steps >= STEPS_MIN {
             return Ok(None);
         }
-        let often = out_of_the_way(most_often(seen), &mut from.resume(end)?.0)?;
+        let often = counted_first(most_often(seen), &mut from.resume(end)?.0)?;
         let Some(addr) = often.into_iter().find(|addr| !own.contains(addr)) else {
             return Ok(None);
         };
@@ -184,12 +184,12 @@ impl<'t> Session<'t> {
     }
 }
 
-/// The same addresses; last come those at which a count is in the way of the next event.
-pub(super) fn out_of_the_way(often: Vec<Addr>, live: &mut Live<'_>) -> Result<Vec<Addr>, Trouble> {
+/// The same addresses; last come those at which the program cannot count.
+pub(super) fn counted_first(often: Vec<Addr>, live: &mut Live<'_>) -> Result<Vec<Addr>, Trouble> {
     let (mut first, mut last) = (Vec::new(), Vec::new());
     for addr in often {
-        let is_in_the_way = live.replica.is_in_the_way(addr)?;
-        if is_in_the_way { &mut last } else { &mut first }.push(addr);
+        let can_count = live.replica.can_count(addr)?;
+        if can_count { &mut first } else { &mut last }.push(addr);
     }
     first.append(&mut last);
     Ok(first)

@@ -79,7 +79,7 @@ impl Window<'_> {
             steps += u64::from(begin < index && step.part == Part::All);
             let addr = Addr(step.rip);
             let is_arrival = step.name == Name::Arrival;
-            if is_arrival && live.replica.can_count(addr) && !live.replica.is_in_the_way(addr)? {
+            if is_arrival && live.replica.can_count(addr)? {
                 return Ok(Some((begin, steps)));
             }
         }
