@@ -277,7 +277,8 @@ impl Seek {
         let regs = task.regs()?;
         let word = place::first_difference(|addr, len| traps.read(memory, addr, len), &pause.held);
         let is_new = if let Some(word) = word {
-            // The program itself would see the driver's breakpoints, and counts; and its reads would be told of.
+            // The program itself would see the driver's breakpoints, and counts; and the driver would hear of
+            // what it reads.
             let range = word.0..word.0 + WORD;
             let is_plain =
                 !traps.has_point_in(range.clone()) && !traps.counts_in(&range) && !traps.hears_reads(&range);

@@ -4,7 +4,8 @@
 //! any number of threads. A trace that was cut short is a trace: [`Trace::ended`] says where and why. Only
 //! what cannot be read at all is an error of [`Trace::open`].
 //!
-//! Chunks are read in `reader/chunks.rs`, and ahead of their time in `reader/ahead.rs`, events in `reader/events.rs`, kept files in `reader/content.rs`.
+//! Chunks are read in `reader/chunks.rs`, and ahead of their time in `reader/ahead.rs`; events in
+//! `reader/events.rs`, kept files in `reader/content.rs`.
 
 mod ahead;
 mod chunks;

@@ -63,7 +63,8 @@ fn execute(mut stopped: Stopped, regs: &Registers) -> Result<Stopped> {
             return Err(TraceeError::Died(tid));
         }
         stopped = running.stopped();
-        // The step is done, or has faulted. At a signal from outside, which nobody is to get, it is still to come.
+        // The step is done, or has faulted. At a signal from outside, which nobody is to get, it is still to
+        // come.
         if matches!(status, Status::Signal(_)) && SigInfo(stopped.siginfo()?).is_fault() {
             return Ok(stopped);
         }

@@ -857,8 +857,8 @@ impl Walk<'_, '_> {
         if self.is_in_call(tid) {
             return Ok(());
         }
-        // Within what is executed in place of an instruction, steps back lead to the begin of that: a step from
-        // there leads where the first one has led.
+        // Within what is executed in place of an instruction, steps back lead to the begin of that: a step
+        // from there leads where the first one has led.
         let is_within = self.session.replica().is_within(tid);
         let mut before = self.state.clone();
         let count = 1 + self.dice.below(12);

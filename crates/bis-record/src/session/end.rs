@@ -128,8 +128,8 @@ impl Session {
         progress
     }
 
-    /// Waits until what is traced has been killed: it would die with us, but a moment later, and whoever hears
-    /// that the recording has failed may begin the next one at once.
+    /// Waits until what is traced has been killed: it would die with us, but a moment later, and whoever
+    /// hears that the recording has failed may begin the next one at once.
     fn wait_for_the_killed<'s>(&'s self, mut progress: MutexGuard<'s, Progress>) -> MutexGuard<'s, Progress> {
         let began = Instant::now();
         while progress.kill_traced() && began.elapsed() < KILLED_MAX {

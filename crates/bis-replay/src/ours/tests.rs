@@ -327,7 +327,7 @@ proptest! {
                 let len = u8::try_from(run).unwrap();
                 let moved = vec![[0, 0], [2, 9], [len, 40]];
                 let patch = Patch {
-                    start: TEXT + start, original, trampoline: trampoline, trampoline_len: 45, site: 0, insn: None, moved, abort: None,
+                    start: TEXT + start, original, trampoline, trampoline_len: 45, site: 0, insn: None, moved, abort: None,
                 };
                 patches.push(patch.clone());
                 ours.patches.push(Arc::new(patch));

@@ -307,7 +307,8 @@ impl Task {
 }
 
 /// What debug registers say that have triggered, of which the task needs so many itself: for the text that is
-/// watched, if any is. That comes first, because what was found with a jump in that text is not to be believed.
+/// watched, if any is. That comes first, because what was found with a jump in that text is not to be
+/// believed.
 fn found_by(triggered: Triggered, own: usize, is_watched: bool) -> Option<Found> {
     if is_watched && (0..own).any(|register| triggered.has(register)) {
         return Some(Found::Seen);
