@@ -19,15 +19,22 @@ use bis_tracee::{
     balance::{self, Balance, Seat},
     ours, sys,
 };
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::{chaos::Chaos, cores::Cores, guide::Guide, space::Key};
 
 /// How often domains are looked at. A task whose turn may be over stops at its next hook.
 const TICK: Duration = Duration::from_millis(3);
 
-/// A look that took long is not made again before this many times as much has passed: with thousands of
-/// domains the looks would take a core for themselves.
+/// A look that took much processor time is not made again before this many times as much has passed, or
+/// [`REST_MAX`]: with thousands of domains the looks would take a core for themselves.
 const REST: u32 = 10;
+const REST_MAX: Duration = Duration::from_millis(100);
+
+/// The processor time of the calling thread.
+fn used() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
+}
 
 /// How long a hook's call may take before its supervisor looks after it: where others wait, and where nobody
 /// does.
@@ -226,17 +233,17 @@ impl Watch {
             }
             let (mut seen, mut done) = (HashMap::new(), HashMap::new());
             let mut balance = Balance::new(cores.numbers().to_vec());
-            let mut took = Duration::ZERO;
+            let mut rest = Duration::ZERO;
             loop {
-                thread::sleep(chaos.as_ref().map_or(TICK, |chaos| chaos.look()).max(took * REST));
-                let began = Instant::now();
+                thread::sleep(chaos.as_ref().map_or(TICK, |chaos| chaos.look()).max(rest));
+                let before = used();
                 let Some(watch) = watch.upgrade() else { return };
                 watch.look(&mut seen);
                 watch.loosen(&mut done, &cores, chaos.is_some());
                 if balance.is_due() {
                     watch.balance(&mut balance, &cores);
                 }
-                took = began.elapsed();
+                rest = (used().saturating_sub(before) * REST).min(REST_MAX);
             }
         };
         if let Err(error) = thread::Builder::new().name("watch".into()).stack_size(64 * 1024).spawn(look) {
