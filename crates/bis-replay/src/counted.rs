@@ -3,7 +3,7 @@
 //!
 //! A jump takes the place of the instructions there. It is taken away, with its pages, before anything
 //! becomes of an event, and while anybody may look ([`crate::traps::Traps::disarm`]). Where it cannot be
-//! (text that may be written, or that counts; a search for a place nearby; no room), there is none, and a
+//! (text that may be written, or that counts; a search for a place in it; no room), there is none, and a
 //! breakpoint that stops each time does.
 
 use std::ops::Range;

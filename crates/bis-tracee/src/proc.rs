@@ -19,7 +19,7 @@ use std::{
     time::Duration,
 };
 
-use bis_trace::types::{Fd, Tid};
+use bis_trace::types::{Fd, PAGE, Tid};
 
 use crate::{ours, sys};
 
@@ -273,7 +273,7 @@ pub fn room(tid: Tid) -> Option<u64> {
     let limit = sys::soft_limit(tid, libc::RLIMIT_AS).filter(|limit| *limit != libc::RLIM_INFINITY)?;
     let text = read_text(path(tid, "statm")).ok()?;
     let pages: u64 = text.split(' ').next()?.parse().ok()?;
-    Some(limit.saturating_sub(pages * 4096))
+    Some(limit.saturating_sub(pages * PAGE))
 }
 
 #[cfg(test)]

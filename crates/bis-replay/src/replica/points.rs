@@ -112,23 +112,22 @@ impl Replica<'_> {
         if self.is_moved(addr) || !self.may_count()? {
             return Ok(false);
         }
-        let place = addr;
         let searched = match self.cursor.underway.as_ref().map(|underway| &underway.event.kind) {
             Some(EventKind::Pause(pause)) => Some(pause.regs.ip()),
             _ => None,
         };
         let base = self.traps.arrivals(addr);
         if !self.traps.has_point(addr)
-            || searched == Some(place)
-            || self.traps.counted().iter().any(|counted| counted.covers(place))
+            || searched == Some(addr)
+            || self.traps.counted().iter().any(|counted| counted.covers(addr))
             || until.arrival.is_some_and(|stop_at| stop_at <= base)
         {
             return Ok(false);
         }
         self.traps.disarm(&self.space.memory)?;
         // Text that has given way to something of ours may be in the way, too.
-        let near = self.space.memory.read_upto(place, 16);
-        if self.read_program(place, 16) != near {
+        let near = self.space.memory.read_upto(addr, 16);
+        if self.read_program(addr, 16) != near {
             return Ok(false);
         }
         let Some(task) = self.tasks.get_mut(&tid).filter(|task| task.stopped.is_some()) else {
@@ -144,13 +143,13 @@ impl Replica<'_> {
         }
         let counted = self.traps.counted().iter().map(|counted| counted.place);
         let in_the_way: Vec<Addr> = counted.chain(searched).collect();
-        let counted = Counted::new(task, &self.space.memory, (addr, place), base, until, &in_the_way)?;
+        let counted = Counted::new(task, &self.space.memory, (addr, addr), base, until, &in_the_way)?;
         let is_counted = counted.is_some();
         if let Some(counted) = counted {
             self.traps.add_counted(counted);
             // Where the last event has left this task is no arrival.
-            if self.traps.standing == Some((task.ours, place)) {
-                task.told = Some(place);
+            if self.traps.standing == Some((task.ours, addr)) {
+                task.told = Some(addr);
             }
         }
         Ok(is_counted)

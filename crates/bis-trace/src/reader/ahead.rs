@@ -169,7 +169,7 @@ mod tests {
 
     const CHUNKS: usize = 40;
 
-    /// A stream of chunks that are large, one in four of them too small to be read ahead.
+    /// A stream of chunks of about 50 KB, one in four of them much smaller.
     fn a_trace(dir: &Path) {
         let writer = Writer::create(dir).unwrap();
         let mut stream = writer.stream(DomainId(1));
@@ -231,6 +231,30 @@ mod tests {
         let log = std::fs::OpenOptions::new().write(true).open(dir.path().join(crate::log::LOG)).unwrap();
         log.write_all_at(&[0xff; 8], place.offset + crate::chunk::CHUNK_HEADER_BYTES as u64).unwrap();
         assert_eq!(check(&trace).iter().filter(|event| event.is_some()).count(), CHUNKS / 2 + 1);
+    }
+
+    /// What was read ahead is what is given: the log is not read again for it.
+    #[test]
+    fn a_stream_uses_what_was_read_ahead() {
+        let dir = tempfile::tempdir().unwrap();
+        a_trace(dir.path());
+        let trace = Trace::open(dir.path()).unwrap();
+        let wanted = read(&trace, None);
+        let ahead = ReadAhead::new(&trace);
+        lock(&ahead.queue).served = 1;
+        let mut events = trace.events(DomainId(1));
+        events.read_ahead(&ahead);
+        assert_eq!(events.next().unwrap().ok(), wanted[0]);
+        let asked: Vec<_> = lock(&ahead.queue).wanted.drain(..).collect();
+        assert!(asked.len() > 2, "{}", asked.len());
+        asked.iter().for_each(|asked| asked.read(&trace));
+        let log = std::fs::OpenOptions::new().write(true).open(dir.path().join(crate::log::LOG)).unwrap();
+        let first = trace.place(1, 1).unwrap().offset;
+        log.write_all_at(&vec![0xff; 1 << 20], first).unwrap();
+        for wanted in &wanted[1..=asked.len()] {
+            assert_eq!(events.next().unwrap().ok(), *wanted);
+        }
+        assert!(events.next().unwrap().is_err(), "nobody has read that before it was damaged");
     }
 
     #[test]

@@ -23,6 +23,22 @@ impl Window<'_> {
         if self.from.position.event == event { self.from.position.clone() } else { Position::at(event) }
     }
 
+    /// The name of the place before a step, if the window ends some steps behind something else, whatever
+    /// that is, and the place is among those steps: fewer of them.
+    fn name_by_steps(&self, index: usize) -> Option<Position> {
+        let step = self.steps.get(index)?;
+        let [prefix @ .., Leg::Step { tid, n }] = self.end.legs.as_slice() else { return None };
+        let later = self.steps.get(index..)?;
+        let is_here = |other: &Step| other.event == self.end.event && other.tid == step.tid;
+        if *tid != step.tid || !later.iter().all(is_here) {
+            return None;
+        }
+        let back = later.iter().filter(|step| step.part == Part::All).count() as u64;
+        let left = n.checked_sub(back)?;
+        let begin = Position { event: self.end.event, legs: prefix.to_vec() };
+        Some(if left == 0 { begin } else { begin.then(Leg::Step { tid: *tid, n: left }) })
+    }
+
     /// The name of the place before a step, if it is in the interval in which the window ends, with an
     /// arrival and some steps behind it: so many steps behind that arrival, or an earlier one at the same
     /// address.
@@ -118,13 +134,13 @@ impl<'t> Session<'t> {
             Name::Event => Position::at(step.event),
             Name::Before(seq) => Position::at(step.event).then(Leg::Before(seq)),
             Name::None => return Err(unknown()),
+            Name::Arrival if let Some(near) = window.name_by_steps(index) => near,
             Name::Arrival if let Some(near) = window.name_by_arrival(index) => near,
             Name::Arrival => {
                 let base = window.base(step.event);
                 let mut live = self.travel(&base)?;
-                let counted = self.window.as_ref().map(|window| window.counted_before(index, &mut live));
-                let (begin, steps) = counted.transpose()?.flatten().unwrap_or((index, 0));
                 let Some(window) = &self.window else { return Err(unknown()) };
+                let (begin, steps) = window.counted_before(index, &mut live)?.unwrap_or((index, 0));
                 let Some(begin) = window.steps.get(begin..) else { return Err(unknown()) };
                 let addr = begin.first().map_or(Addr(step.rip), |step| Addr(step.rip));
                 let is_same = |other: &&Step| {
