@@ -194,8 +194,8 @@ impl Domain {
             }
             self.pause_in_call(tid)?;
         }
-        if let Some(number) = echo {
-            self.lock_echo(tid, number)?;
+        if let Some(stream) = echo {
+            self.lock_echo(tid, stream)?;
         }
         self.make(tid, blocks && !self.is_alone())
     }
@@ -410,9 +410,9 @@ impl Domain {
                 // process that is stopped because it writes to its terminal must not keep others from writing
                 // there.
                 let call = self.call(tid)?;
-                if let Some(number) = call.echo.take() {
-                    call.echo_again = Some(number);
-                    self.session.stdio.unlock(number, self.id);
+                if let Some(stream) = call.echo.take() {
+                    call.echo_again = Some(stream);
+                    self.session.stdio.unlock(stream, self.id);
                 }
                 let regs = Registers { rip: self.again_rip(regs.ip()).0, ..regs };
                 self.stopped(tid)?.set_regs(&regs)?;

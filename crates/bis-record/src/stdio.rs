@@ -17,7 +17,7 @@ use std::{
     sync::{Condvar, Mutex, PoisonError},
 };
 
-use bis_trace::types::{DomainId, Fd, Tid};
+use bis_trace::types::{DomainId, Fd, StandardStream, Tid};
 use bis_tracee::{ours, proc, sys};
 
 /// Device, inode, and device number of an open file.
@@ -56,6 +56,7 @@ impl Descriptor {
 /// The two streams of the recording.
 #[derive(Debug)]
 pub struct Stdio {
+    /// In the order of [`StandardStream::ALL`].
     streams: [Stream; 2],
 }
 
@@ -78,7 +79,7 @@ impl Stdio {
             let (holder, free) = (Mutex::new(None), Condvar::new());
             Stream { identity: identity(&path), is_file, file, holder, free }
         };
-        Stdio { streams: [stream(Fd(1)), stream(Fd(2))] }
+        Stdio { streams: StandardStream::ALL.map(|which| stream(Fd(which.number().into()))) }
     }
 
     /// Device and inode of standard output and of standard error; zeros where there is none.
@@ -87,33 +88,38 @@ impl Stdio {
         [out.0, out.1, err.0, err.1]
     }
 
-    /// Is descriptor `fd` of this task the recording's standard output (1) or error (2)? First by identity of
-    /// the open file; a file that was opened anew (/dev/stderr) is known by its inode.
-    pub fn which(&self, tid: Tid, fd: Fd) -> Option<u8> {
+    /// Is descriptor `fd` of this task the recording's standard output or error? First by identity of the
+    /// open file; a file that was opened anew (/dev/stderr) is known by its inode.
+    pub fn which(&self, tid: Tid, fd: Fd) -> Option<StandardStream> {
         let theirs = identity(&proc::fd(tid, fd))?;
-        let candidates = [1u8, 2].into_iter().filter(|n| self.stream(*n).identity == Some(theirs));
+        let candidates =
+            StandardStream::ALL.into_iter().filter(|which| self.stream(*which).identity == Some(theirs));
         let mut found = None;
-        for number in candidates {
-            if sys::same_open_file(tid, fd, self.stream(number).file.number()).unwrap_or(false) {
-                return Some(number);
+        for which in candidates {
+            if sys::same_open_file(tid, fd, self.stream(which).file.number()).unwrap_or(false) {
+                return Some(which);
             }
-            found = found.or(Some(number));
+            found = found.or(Some(which));
         }
         found
     }
 
-    fn stream(&self, number: u8) -> &Stream {
-        &self.streams[usize::from(number != 1)]
+    fn stream(&self, which: StandardStream) -> &Stream {
+        let [output, error] = &self.streams;
+        match which {
+            StandardStream::Output => output,
+            StandardStream::Error => error,
+        }
     }
 
     /// Is the stream a regular file, which takes what is written without a wait for anybody?
-    pub fn is_file(&self, number: u8) -> bool {
-        self.stream(number).is_file
+    pub fn is_file(&self, which: StandardStream) -> bool {
+        self.stream(which).is_file
     }
 
     /// Takes the lock of a stream if no other domain has it.
-    pub fn try_lock(&self, number: u8, domain: DomainId) -> bool {
-        let mut holder = self.stream(number).holder.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn try_lock(&self, which: StandardStream, domain: DomainId) -> bool {
+        let mut holder = self.stream(which).holder.lock().unwrap_or_else(PoisonError::into_inner);
         match holder.as_mut() {
             None => *holder = Some((domain, 1)),
             Some((current, count)) if *current == domain => *count += 1,
@@ -123,8 +129,8 @@ impl Stdio {
     }
 
     /// Waits for the lock. The caller must hold no run token (see `tokens.rs`).
-    pub fn lock(&self, number: u8, domain: DomainId) {
-        let stream = self.stream(number);
+    pub fn lock(&self, which: StandardStream, domain: DomainId) {
+        let stream = self.stream(which);
         let mut holder = stream.holder.lock().unwrap_or_else(PoisonError::into_inner);
         while holder.is_some_and(|(current, _)| current != domain) {
             holder = stream.free.wait(holder).unwrap_or_else(PoisonError::into_inner);
@@ -132,8 +138,8 @@ impl Stdio {
         *holder = Some((domain, holder.map_or(0, |(_, count)| count) + 1));
     }
 
-    pub fn unlock(&self, number: u8, domain: DomainId) {
-        let stream = self.stream(number);
+    pub fn unlock(&self, which: StandardStream, domain: DomainId) {
+        let stream = self.stream(which);
         let mut holder = stream.holder.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((current, count)) = *holder
             && current == domain

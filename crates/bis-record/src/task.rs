@@ -27,7 +27,7 @@ use bis_syscalls::{
 use bis_trace::{
     event::{Effect, MemWrite, RangeSum},
     ours::Ours,
-    types::{Addr, DomainId, EventSeq, NARROW_TABLE, Registers, Signal, Tid},
+    types::{Addr, DomainId, EventSeq, NARROW_TABLE, Registers, Signal, StandardStream, Tid},
 };
 use bis_tracee::{Running, Status, Stopped, proc, siginfo::SigInfo};
 
@@ -94,11 +94,11 @@ pub struct InCall {
     pub ours: Option<Box<Ours>>,
     /// All memory before the call, for the slow path.
     pub before: Option<PageHashes>,
-    /// It writes to standard output (1) or error (2), whose lock we hold.
-    pub echo: Option<u8>,
+    /// It writes to standard output or error, whose lock we hold.
+    pub echo: Option<StandardStream>,
     /// The same, for a call that was interrupted before it wrote anything and may be made again, or that
     /// waits for another task to have written there: meanwhile we do not hold the lock for it.
-    pub echo_again: Option<u8>,
+    pub echo_again: Option<StandardStream>,
     /// As it came back with EINTR, or with a part of its bytes, because of us alone: the task has been set
     /// back, and is about to make it again.
     pub set_back: Option<Registers>,

@@ -158,8 +158,7 @@ impl Replica<'_> {
         if sum == echo.sum {
             return Ok(());
         }
-        let stream = if echo.fd == 1 { "output" } else { "error" };
-        let expected = format!("{total} bytes written to standard {stream} with checksum {:#018x}", echo.sum);
+        let expected = format!("{total} bytes written to {} with checksum {:#018x}", echo.stream, echo.sum);
         let mut mismatch = Mismatch::new(expected, format!("checksum {sum:#018x}"), task.regs()?);
         mismatch.memory = echo.ranges.first().map(|(addr, len)| (*addr, addr.saturating_add(*len)));
         Err(self.diverged(task, who, mismatch))
@@ -193,7 +192,7 @@ impl Replica<'_> {
                 let bytes = bytes.map_err(|error| {
                     self.effect_failed(seq, "read what the program wrote".into(), error.into())
                 })?;
-                handed(host.hear(seq, echo.fd, &bytes))?;
+                handed(host.hear(seq, echo.stream, &bytes))?;
                 done += piece;
             }
         }

@@ -19,7 +19,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use bis_trace::types::{DomainId, EventSeq};
+use bis_trace::types::{DomainId, EventSeq, StandardStream};
 
 /// Bytes that wait in memory for their turn; more go to a file.
 const HELD_BYTES_MAX: u64 = 32 << 20;
@@ -49,8 +49,7 @@ pub enum Reader {
 pub(crate) struct Source {
     pub event: EventSeq,
     pub domain: DomainId,
-    /// 1 or 2.
-    pub fd: u8,
+    pub stream: StandardStream,
 }
 
 /// Where the bytes go: our own standard output and error, somebody who listens, or a test's buffer.
@@ -60,8 +59,8 @@ struct State {
     /// The turns by their numbers, as far as all of them may still come.
     order: Vec<Turn>,
     next: usize,
-    /// By event: descriptor and bytes, of turns that are not first.
-    early: HashMap<u64, Vec<(u8, Part)>>,
+    /// By event: stream and bytes, of turns that are not first.
+    early: HashMap<u64, Vec<(StandardStream, Part)>>,
     held_bytes: u64,
     spill: Option<(File, u64)>,
     sink: Sink,
@@ -79,11 +78,14 @@ fn turns(order: impl Iterator<Item = (u64, DomainId)>) -> Vec<Turn> {
     order
 }
 
-/// Writes to our own standard output (1) or error (2), past the buffers of the standard library.
+/// Writes to our own standard output or error, past the buffers of the standard library.
 pub(crate) fn to_our_own() -> Sink {
-    Box::new(|Source { fd, .. }, mut bytes| {
+    Box::new(|Source { stream, .. }, mut bytes| {
         let (out, err) = (io::stdout(), io::stderr());
-        let target = if fd == 2 { err.as_fd() } else { out.as_fd() };
+        let target = match stream {
+            StandardStream::Output => out.as_fd(),
+            StandardStream::Error => err.as_fd(),
+        };
         while !bytes.is_empty() {
             match rustix::io::write(target, bytes) {
                 Ok(count) => bytes = &bytes[count..],
@@ -102,9 +104,9 @@ pub(crate) fn to_our_own() -> Sink {
 
 impl State {
     /// Writes bytes of the turn that is next.
-    fn write(&mut self, fd: u8, bytes: &[u8]) -> io::Result<Reader> {
+    fn write(&mut self, stream: StandardStream, bytes: &[u8]) -> io::Result<Reader> {
         let Turn { seq, domain, .. } = self.order[self.next];
-        match (self.sink)(Source { event: EventSeq(seq), domain, fd }, bytes) {
+        match (self.sink)(Source { event: EventSeq(seq), domain, stream }, bytes) {
             Ok(()) => Ok(Reader::There),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Reader::Gone),
             Err(error) => Err(error),
@@ -127,7 +129,7 @@ impl State {
     }
 
     fn write_held(&mut self, seq: u64) -> io::Result<Reader> {
-        for (fd, part) in self.early.remove(&seq).unwrap_or_default() {
+        for (stream, part) in self.early.remove(&seq).unwrap_or_default() {
             let bytes = match part {
                 Part::Memory(bytes) => {
                     self.held_bytes -= bytes.len() as u64;
@@ -140,7 +142,7 @@ impl State {
                     bytes
                 }
             };
-            if self.write(fd, &bytes)? == Reader::Gone {
+            if self.write(stream, &bytes)? == Reader::Gone {
                 return Ok(Reader::Gone);
             }
         }
@@ -197,17 +199,17 @@ impl Echo {
     ///
     /// # Errors
     /// What writing to our output, or to the temporary file, fails with.
-    pub(crate) fn put(&self, seq: u64, fd: u8, bytes: &[u8]) -> io::Result<Reader> {
+    pub(crate) fn put(&self, seq: u64, stream: StandardStream, bytes: &[u8]) -> io::Result<Reader> {
         self.with(|state| {
             let Some(at) = state.place(seq) else { return Ok(Reader::There) };
             if at == state.next {
                 if state.write_held(seq)? == Reader::Gone {
                     return Ok(Reader::Gone);
                 }
-                return state.write(fd, bytes);
+                return state.write(stream, bytes);
             }
             let part = state.hold(bytes)?;
-            state.early.entry(seq).or_default().push((fd, part));
+            state.early.entry(seq).or_default().push((stream, part));
             Ok(Reader::There)
         })
     }
@@ -255,7 +257,7 @@ mod tests {
 
     fn say(echo: &Echo, seq: u64, text: &str) {
         for half in [&text[..1], &text[1..]] {
-            assert_eq!(echo.put(seq, 1, half.as_bytes()).unwrap(), Reader::There);
+            assert_eq!(echo.put(seq, StandardStream::Output, half.as_bytes()).unwrap(), Reader::There);
         }
         assert_eq!(echo.done(seq).unwrap(), Reader::There);
     }
@@ -277,9 +279,9 @@ mod tests {
     #[test]
     fn a_part_that_came_early_stays_before_the_rest() {
         let (echo, out) = echo(&[(1, A), (2, B)]);
-        echo.put(2, 1, b"x").unwrap();
+        echo.put(2, StandardStream::Output, b"x").unwrap();
         say(&echo, 1, "first ");
-        echo.put(2, 1, b"y").unwrap();
+        echo.put(2, StandardStream::Output, b"y").unwrap();
         echo.done(2).unwrap();
         check(&out, "first xy");
     }
@@ -291,7 +293,7 @@ mod tests {
         say(&echo, 4, "four ");
         say(&echo, 1, "one ");
         check(&out, "one two ");
-        echo.put(3, 1, b"thr").unwrap();
+        echo.put(3, StandardStream::Output, b"thr").unwrap();
         echo.leave(A);
         echo.leave(B);
         check(&out, "one two thr");
@@ -302,7 +304,7 @@ mod tests {
     #[test]
     fn a_part_of_a_turn_is_shown_when_its_time_comes() {
         let (echo, out) = echo(&[(1, A), (2, B), (3, A)]);
-        echo.put(2, 1, b"tw").unwrap();
+        echo.put(2, StandardStream::Output, b"tw").unwrap();
         say(&echo, 3, "three ");
         echo.leave(B);
         say(&echo, 1, "one ");
@@ -324,7 +326,7 @@ mod tests {
         let (echo, out) = echo(&[(1, A), (2, B)]);
         let part = vec![b'x'; 1 << 20];
         for _ in 0..40 {
-            echo.put(2, 1, &part).unwrap();
+            echo.put(2, StandardStream::Output, &part).unwrap();
         }
         assert!(echo.state.lock().unwrap().spill.is_some());
         echo.done(2).unwrap();
@@ -339,6 +341,6 @@ mod tests {
     fn a_closed_pipe_is_not_an_error() {
         let sink: Sink = Box::new(|_, _| Err(io::ErrorKind::BrokenPipe.into()));
         let echo = Echo::new([(1, A)].into_iter(), sink);
-        assert_eq!(echo.put(1, 1, b"x").unwrap(), Reader::Gone);
+        assert_eq!(echo.put(1, StandardStream::Output, b"x").unwrap(), Reader::Gone);
     }
 }

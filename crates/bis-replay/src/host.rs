@@ -6,7 +6,7 @@ use std::{fs::File, io, sync::Arc};
 
 use bis_trace::{
     event::Turn,
-    types::{DomainId, EventSeq, ObjectId},
+    types::{DomainId, EventSeq, ObjectId, StandardStream},
 };
 use bis_tracee::Stopped;
 
@@ -48,11 +48,11 @@ pub trait Host {
     /// Is somebody to see what this domain writes?
     fn hears(&self, domain: DomainId) -> bool;
 
-    /// Bytes that the program writes to its standard output (`fd` 1) or error (2) at this event.
+    /// Bytes that the program writes to its standard output or error at this event.
     ///
     /// # Errors
     /// Where they cannot be written.
-    fn hear(&mut self, seq: EventSeq, fd: u8, bytes: &[u8]) -> io::Result<Reader>;
+    fn hear(&mut self, seq: EventSeq, stream: StandardStream, bytes: &[u8]) -> io::Result<Reader>;
 
     /// These were all of this event.
     ///

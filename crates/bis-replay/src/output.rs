@@ -12,7 +12,7 @@ use std::{
 
 use bis_trace::{
     Trace,
-    types::{DomainId, EventSeq},
+    types::{DomainId, EventSeq, StandardStream},
 };
 use memchr::memmem;
 
@@ -28,19 +28,18 @@ pub struct Writer {
     pub domain: DomainId,
 }
 
-/// One line, without its newline. The last one of a descriptor may have had none.
+/// One line, without its newline. The last one of a stream may have had none.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Line {
-    /// 1 or 2.
-    pub fd: u8,
+    pub stream: StandardStream,
     pub text: Vec<u8>,
     /// Where the bytes of each write begin; the first is 0.
     writers: Vec<(usize, Writer)>,
 }
 
 impl Line {
-    fn begun(fd: u8) -> Line {
-        Line { fd, text: Vec::new(), writers: Vec::new() }
+    fn begun(stream: StandardStream) -> Line {
+        Line { stream, text: Vec::new(), writers: Vec::new() }
     }
 
     /// Who wrote the byte at this offset. An offset behind the end stands for the last byte.
@@ -60,19 +59,19 @@ impl Line {
     }
 }
 
-/// Makes lines of what is written, each descriptor's for itself.
+/// Makes lines of what is written, each stream's for itself.
 struct Lines<F> {
-    begun: BTreeMap<u8, Line>,
+    begun: BTreeMap<StandardStream, Line>,
     each: F,
 }
 
 impl<F: FnMut(Line)> Lines<F> {
     fn hear(&mut self, source: Source, bytes: &[u8]) {
-        let Source { event, domain, fd } = source;
+        let Source { event, domain, stream } = source;
         let writer = Writer { event, domain };
         for mut part in bytes.split_inclusive(|byte| *byte == b'\n') {
             while !part.is_empty() {
-                let line = self.begun.entry(fd).or_insert_with(|| Line::begun(fd));
+                let line = self.begun.entry(stream).or_insert_with(|| Line::begun(stream));
                 let (piece, rest) = part.split_at(part.len().min(LINE_BYTES_MAX - line.text.len()));
                 part = rest;
                 if line.writers.last().is_none_or(|(_, last)| *last != writer) {
@@ -81,8 +80,8 @@ impl<F: FnMut(Line)> Lines<F> {
                 line.text.extend_from_slice(piece);
                 let is_ended = line.text.pop_if(|last| *last == b'\n').is_some();
                 if is_ended || line.text.len() == LINE_BYTES_MAX {
-                    (self.each)(mem::replace(line, Line::begun(fd)));
-                    self.begun.remove(&fd);
+                    (self.each)(mem::replace(line, Line::begun(stream)));
+                    self.begun.remove(&stream);
                 }
             }
         }
@@ -119,34 +118,44 @@ pub fn lines(
 
 #[cfg(test)]
 mod tests {
+    use bis_trace::types::StandardStream::{Error, Output};
+
     use super::*;
 
-    fn lines(written: &[(u64, u8, &str)]) -> Vec<Line> {
+    fn lines(written: &[(u64, StandardStream, &str)]) -> Vec<Line> {
         let found = Arc::new(Mutex::new(Vec::new()));
         let kept = found.clone();
         let mut lines = Lines { begun: BTreeMap::new(), each: move |line| kept.lock().unwrap().push(line) };
-        for (event, fd, text) in written {
-            let source = Source { event: EventSeq(*event), domain: DomainId(1), fd: *fd };
+        for (event, stream, text) in written {
+            let source = Source { event: EventSeq(*event), domain: DomainId(1), stream: *stream };
             lines.hear(source, text.as_bytes());
         }
         lines.end();
         found.lock().unwrap().clone()
     }
 
-    fn texts(lines: &[Line]) -> Vec<(u8, &str)> {
-        lines.iter().map(|line| (line.fd, std::str::from_utf8(&line.text).unwrap())).collect()
+    fn texts(lines: &[Line]) -> Vec<(StandardStream, &str)> {
+        lines.iter().map(|line| (line.stream, std::str::from_utf8(&line.text).unwrap())).collect()
     }
 
     #[test]
-    fn lines_are_put_together_for_each_descriptor() {
-        let found =
-            lines(&[(1, 1, "one\ntw"), (2, 2, "bad"), (3, 1, "o\n\n"), (4, 2, " thing\n"), (5, 1, "rest")]);
-        assert_eq!(texts(&found), [(1, "one"), (1, "two"), (1, ""), (2, "bad thing"), (1, "rest")]);
+    fn lines_are_put_together_for_each_stream() {
+        let found = lines(&[
+            (1, Output, "one\ntw"),
+            (2, Error, "bad"),
+            (3, Output, "o\n\n"),
+            (4, Error, " thing\n"),
+            (5, Output, "rest"),
+        ]);
+        assert_eq!(
+            texts(&found),
+            [(Output, "one"), (Output, "two"), (Output, ""), (Error, "bad thing"), (Output, "rest")]
+        );
     }
 
     #[test]
     fn each_byte_has_its_writer() {
-        let found = lines(&[(7, 2, "worker: "), (8, 2, "corrupted"), (9, 2, "\n")]);
+        let found = lines(&[(7, Error, "worker: "), (8, Error, "corrupted"), (9, Error, "\n")]);
         let event = |text: &str| found[0].writer(found[0].find(text.as_bytes()).unwrap()).event.0;
         assert_eq!((event("worker"), event("corrupted"), event("upted")), (7, 8, 8));
         assert_eq!(found[0].writer(1000).event.0, 9);
@@ -156,7 +165,7 @@ mod tests {
     #[test]
     fn a_long_line_comes_in_pieces() {
         let long = "x".repeat(LINE_BYTES_MAX * 2 + 5) + "\n";
-        let found = lines(&[(1, 1, &long[..100]), (2, 1, &long[100..])]);
+        let found = lines(&[(1, Output, &long[..100]), (2, Output, &long[100..])]);
         let lengths: Vec<usize> = found.iter().map(|line| line.text.len()).collect();
         assert_eq!(lengths, [LINE_BYTES_MAX, LINE_BYTES_MAX, 5]);
     }

@@ -6,7 +6,7 @@ use std::{fs::File, io, iter, sync::Arc, thread};
 
 use bis_trace::{
     event::{DomainEntry, Turn},
-    types::{DomainId, EventSeq, ObjectId, Tid},
+    types::{DomainId, EventSeq, ObjectId, StandardStream, Tid},
 };
 use bis_tracee::{Stopped, balance::Seat, handover::Parked, image, modes, sys};
 
@@ -377,12 +377,12 @@ impl Host for JobHost<'_, '_> {
         shared.echo.is_some() && shared.selection.heard.contains(&domain)
     }
 
-    fn hear(&mut self, seq: EventSeq, fd: u8, bytes: &[u8]) -> io::Result<Reader> {
+    fn hear(&mut self, seq: EventSeq, stream: StandardStream, bytes: &[u8]) -> io::Result<Reader> {
         if seq <= self.heard {
             return Ok(Reader::There);
         }
         let echo = self.context.shared.echo.as_ref();
-        let reader = echo.map_or(Ok(Reader::There), |echo| echo.put(seq.0, fd, bytes));
+        let reader = echo.map_or(Ok(Reader::There), |echo| echo.put(seq.0, stream, bytes));
         self.look_at(reader)
     }
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt, fs::File, io, sync::Arc};
 
 use bis_trace::{
     event::{DomainEntry, Turn},
-    types::{DomainId, EventSeq, ObjectId},
+    types::{DomainId, EventSeq, ObjectId, StandardStream},
 };
 use bis_tracee::{Stopped, balance::Seat};
 
@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Who gets what the program writes to its standard output (1) and error (2).
-pub type Ear = Box<dyn FnMut(u8, &[u8]) -> io::Result<()>>;
+pub type Ear = Box<dyn FnMut(StandardStream, &[u8]) -> io::Result<()>>;
 
 /// See the module's text.
 pub struct Solo<'t> {
@@ -273,10 +273,10 @@ impl Host for Solo<'_> {
         self.is_audible && self.ear.is_some() && self.driven == Some(domain)
     }
 
-    fn hear(&mut self, _seq: EventSeq, fd: u8, bytes: &[u8]) -> io::Result<Reader> {
+    fn hear(&mut self, _seq: EventSeq, stream: StandardStream, bytes: &[u8]) -> io::Result<Reader> {
         if let Some(ear) = &mut self.ear {
             // Where nobody listens any more, the program goes on all the same.
-            if let Err(error) = ear(fd, bytes) {
+            if let Err(error) = ear(stream, bytes) {
                 tracing::debug!(%error, "nobody hears the program any more");
                 self.ear = None;
             }

@@ -18,7 +18,7 @@ pub use self::{
 };
 use crate::{
     ours::Ours,
-    types::{Addr, DomainId, EventSeq, ObjectId, Registers, Signal, Tid},
+    types::{Addr, DomainId, EventSeq, ObjectId, Registers, Signal, StandardStream, Tid},
 };
 
 /// One event of one task of one domain.
@@ -209,10 +209,10 @@ impl Outcome {
     }
 }
 
-/// Ranges of memory that went out to standard output (`fd` 1) or error (2), in order.
+/// Ranges of memory that went out to standard output or error, in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Echo {
-    pub fd: u8,
+    pub stream: StandardStream,
     /// (address, length in bytes); the lengths add up to what the call wrote.
     pub ranges: Vec<(Addr, u64)>,
     /// xxh3-64 of what went out, all ranges in a row. 0: it is not known.

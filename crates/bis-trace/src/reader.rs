@@ -35,7 +35,7 @@ use crate::{
     event::{Cloned, DomainEntry, Machine, Meta},
     index::{self, Damage, Place, Table},
     log::{LAST_WORDS, LOG},
-    types::{DomainId, EventSeq, FileId},
+    types::{DomainId, EventSeq, FileId, StandardStream},
 };
 
 const LAST_WORDS_BYTES_MAX: u64 = 1 << 10;
@@ -56,8 +56,7 @@ pub struct EchoEntry {
     /// Bytes.
     pub len: u64,
     pub domain: DomainId,
-    /// 1 or 2.
-    pub fd: u8,
+    pub stream: StandardStream,
 }
 
 /// The size of one stream; lengths in bytes.
@@ -296,7 +295,9 @@ impl Trace {
                     .map_err(|malformed| self.damaged(place.offset, &malformed.to_string()))?;
                 match entry {
                     Meta::Echo { .. } if outcome.is_err() => {}
-                    Meta::Echo { seq, domain, fd, len } => echoes.push(EchoEntry { seq, len, domain, fd }),
+                    Meta::Echo { seq, domain, stream, len } => {
+                        echoes.push(EchoEntry { seq, len, domain, stream });
+                    }
                     entry => metas.push(entry),
                 }
             }

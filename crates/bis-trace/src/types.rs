@@ -209,6 +209,44 @@ impl Fd {
     }
 }
 
+/// Standard output or standard error of the recording: one of the two files that the program was started
+/// with, through whatever descriptor it writes there.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum StandardStream {
+    Output,
+    Error,
+}
+
+impl StandardStream {
+    pub const ALL: [StandardStream; 2] = [StandardStream::Output, StandardStream::Error];
+
+    /// The stream that a program finds at the descriptor of this number when it starts.
+    pub const fn of(number: u64) -> Option<StandardStream> {
+        match number {
+            1 => Some(StandardStream::Output),
+            2 => Some(StandardStream::Error),
+            _ => None,
+        }
+    }
+
+    /// The number of the descriptor at which a program finds the stream when it starts.
+    pub const fn number(self) -> u8 {
+        match self {
+            StandardStream::Output => 1,
+            StandardStream::Error => 2,
+        }
+    }
+}
+
+impl fmt::Display for StandardStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            StandardStream::Output => "standard output",
+            StandardStream::Error => "standard error",
+        })
+    }
+}
+
 /// A thread id as the recorded program saw it (kernel `pid_t` of the thread). Always positive.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Tid(pub i32);
@@ -578,5 +616,13 @@ mod tests {
         assert_eq!(Fd::of_arg(0xffff_ff9c), Fd::CURRENT_FOLDER);
         assert_eq!(Fd::of_arg(Fd::CURRENT_FOLDER.arg()), Fd::CURRENT_FOLDER);
         assert_eq!((Fd::made(7), Fd::made(-9)), (Some(Fd(7)), None));
+    }
+
+    #[test]
+    fn a_standard_stream_is_known_by_its_number() {
+        for stream in StandardStream::ALL {
+            assert_eq!(StandardStream::of(stream.number().into()), Some(stream));
+        }
+        assert_eq!([0, 3, 1 << 32 | 1].map(StandardStream::of), [None; 3]);
     }
 }

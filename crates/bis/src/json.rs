@@ -47,7 +47,7 @@ fn strings(list: &[Vec<u8>]) -> Value {
 fn echo(echo: &Echo) -> Value {
     let ranges: Value =
         echo.ranges.iter().map(|(addr, len)| json!({"addr": address(addr.0), "len": len})).collect();
-    json!({"fd": echo.fd, "ranges": ranges, "sum": (echo.sum != 0).then(|| address(echo.sum))})
+    json!({"fd": echo.stream.number(), "ranges": ranges, "sum": (echo.sum != 0).then(|| address(echo.sum))})
 }
 
 fn outcome(outcome: &Outcome) -> Value {

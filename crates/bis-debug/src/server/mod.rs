@@ -28,7 +28,7 @@ use std::{
 };
 
 use bis_replay::{World, solo::Ear};
-use bis_trace::Trace;
+use bis_trace::{Trace, types::StandardStream};
 
 pub use standing::Standing;
 
@@ -132,13 +132,12 @@ pub(crate) fn ear(options: &Options) -> Result<Option<Ear>, DebugError> {
             .map_err(|source| DebugError::Io { what: "write what the program wrote", source })?;
         return Ok(Some(Box::new(move |_, bytes| file.write_all(bytes))));
     }
-    Ok(Some(Box::new(|fd, bytes| {
-        let (mut out, mut err) = (io::stdout(), io::stderr());
-        if fd == 2 {
-            err.write_all(bytes)
-        } else {
+    Ok(Some(Box::new(|stream, bytes| match stream {
+        StandardStream::Output => {
+            let mut out = io::stdout();
             out.write_all(bytes)?;
             out.flush()
         }
+        StandardStream::Error => io::stderr().write_all(bytes),
     })))
 }

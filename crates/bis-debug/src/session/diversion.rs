@@ -15,7 +15,7 @@
 //! A user who wants to write, or to try what would happen next, asks for a copy in so many words (`divert`).
 
 use bis_replay::{Diversion, Going, Halt, Heard, Paused, Piece};
-use bis_trace::types::{Addr, Registers, Signal, Tid};
+use bis_trace::types::{Addr, Registers, Signal, StandardStream, Tid};
 use bis_tracee::{maps::Mapping, siginfo::SigInfo};
 
 use super::{
@@ -409,21 +409,21 @@ impl<'t> Session<'t> {
         };
         let around = (&self.alarm, &*self.stopper.interrupt);
         match unwritten::flush(&mut diverted.diversion, (tid, fflush, Addr(at)), around) {
-            Ok(held) => held.into_iter().for_each(|(fd, bytes)| self.hear_output(fd, bytes)),
+            Ok(held) => held.into_iter().for_each(|(stream, bytes)| self.hear_output(stream, bytes)),
             Err(halt) => tracing::debug!(why = Trouble::Halt(halt).text(), "the C library does not write"),
         }
     }
 
-    fn hear_output(&mut self, fd: u8, bytes: Vec<u8>) {
+    fn hear_output(&mut self, stream: StandardStream, bytes: Vec<u8>) {
         let Some((tid, held)) =
             self.aside.diverted.as_mut().map(|diverted| (diverted.tid, diverted.held.take()))
         else {
             return;
         };
         let mut held = held.unwrap_or_else(|| self.held_outside(tid));
-        let own = held.get(&fd).filter(|own| bytes.starts_with(own)).map_or(0, Vec::len);
+        let own = held.get(&stream).filter(|own| bytes.starts_with(own)).map_or(0, Vec::len);
         if own > 0 {
-            held.remove(&fd);
+            held.remove(&stream);
         }
         if let Some(diverted) = &mut self.aside.diverted {
             diverted.held = Some(held);
@@ -435,7 +435,7 @@ impl<'t> Session<'t> {
 
     fn hear(&mut self, news: Heard) {
         match news {
-            Heard::Output(fd, bytes) => self.hear_output(fd, bytes),
+            Heard::Output(stream, bytes) => self.hear_output(stream, bytes),
             Heard::Refused(nr) => {
                 let name = bis_syscalls::name(nr).map_or_else(|| format!("number {nr}"), str::to_owned);
                 self.say_line(&format!(

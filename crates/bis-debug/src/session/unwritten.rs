@@ -10,7 +10,7 @@ use std::{
 };
 
 use bis_replay::{Diversion, Going, Halt, Heard, Paused};
-use bis_trace::types::{Addr, Registers, Tid};
+use bis_trace::types::{Addr, Registers, StandardStream, Tid};
 
 use super::{Session, alarm::Alarm};
 use bis_replay::Interrupt;
@@ -21,8 +21,8 @@ const TIME_MAX: Duration = Duration::from_millis(200);
 /// What functions may use below the stack pointer without moving it.
 const RED_ZONE: u64 = 128;
 
-/// What a library still held, of each output.
-pub(super) type Held = BTreeMap<u8, Vec<u8>>;
+/// What a library still held, of each stream.
+pub(super) type Held = BTreeMap<StandardStream, Vec<u8>>;
 
 /// Makes the library write what it holds. `at` is an address at which nothing can be executed.
 pub(super) fn flush(
@@ -33,8 +33,8 @@ pub(super) fn flush(
     let mut held = Held::new();
     let (before, extended) = (diversion.replica().registers(tid)?, diversion.replica().extended(tid)?);
     let mut hear = |news| {
-        if let Heard::Output(fd, bytes) = news {
-            held.entry(fd).or_default().extend(bytes);
+        if let Heard::Output(stream, bytes) = news {
+            held.entry(stream).or_default().extend(bytes);
         }
     };
     // As after a call: 8 bytes below what is a multiple of 16.

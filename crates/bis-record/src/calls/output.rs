@@ -16,14 +16,14 @@ impl Domain {
     /// how much was written.
     pub(super) fn enter_write(&mut self, tid: Tid, call: &Call) -> Result<Entry> {
         let fd = Fd::of_arg(call.args[0]);
-        let Some(number) = self.session.stdio.which(tid, fd) else {
+        let Some(stream) = self.session.stdio.which(tid, fd) else {
             return Ok(match self.enter_send(tid, call)? {
                 Entry::Make => self.enter_write_to(tid, fd),
                 done => done,
             });
         };
-        self.lock_echo(tid, number)?;
-        let waits = self.call(tid)?.pauses || !self.session.stdio.is_file(number);
+        self.lock_echo(tid, stream)?;
+        let waits = self.call(tid)?.pauses || !self.session.stdio.is_file(stream);
         Ok(if self.tasks.len() > 1 && !waits { Entry::MakeAtOnce } else { Entry::Make })
     }
 
@@ -39,17 +39,17 @@ impl Domain {
         seq: EventSeq,
         outcome: &mut Outcome,
     ) -> Result<()> {
-        let Some(fd) = call.echo.take() else { return Ok(()) };
+        let Some(stream) = call.echo.take() else { return Ok(()) };
         let mut done = Ok(());
         if let Ok(len) = u64::try_from(result)
             && len > 0
         {
             let ranges = buffers(&self.memory, Self::is_vector(call.nr), call.entry.args(), len);
             let sum = checksum::sum_in_a_row(|addr, len| self.memory.read_upto(addr, len), &ranges);
-            outcome.echo = Some(Echo { fd, ranges, sum });
-            done = self.session.writer.meta(&Meta::Echo { seq, domain: self.id, fd, len });
+            outcome.echo = Some(Echo { stream, ranges, sum });
+            done = self.session.writer.meta(&Meta::Echo { seq, domain: self.id, stream, len });
         }
-        self.session.stdio.unlock(fd, self.id);
+        self.session.stdio.unlock(stream, self.id);
         Ok(done?)
     }
 }

@@ -3,7 +3,7 @@
 
 use bis_trace::{
     event::{MemWrite, Outcome},
-    types::{Addr, Registers, Tid},
+    types::{Addr, Registers, StandardStream, Tid},
 };
 use bis_tracee::remote::Remote;
 
@@ -26,25 +26,25 @@ impl Domain {
     /// a write there, or waits for that, the call waits in a `pause` in its own place: of two that wait in
     /// the kernel at the same time, nobody would know whose bytes it has taken first. It is made again when
     /// it is its turn ([`Domain::wake_writer`]).
-    pub fn lock_echo(&mut self, tid: Tid, number: u8) -> Result<()> {
+    pub fn lock_echo(&mut self, tid: Tid, stream: StandardStream) -> Result<()> {
         let has_turn = self.call(tid)?.pauses;
         let is_in_the_way = |call: &InCall| {
-            call.echo == Some(number) || !has_turn && call.pauses && call.echo_again == Some(number)
+            call.echo == Some(stream) || !has_turn && call.pauses && call.echo_again == Some(stream)
         };
         let others = self.tasks.values().filter(|task| task.tid != tid);
         if others.filter_map(|task| task.call.as_ref()).any(is_in_the_way) {
             let call = self.call(tid)?;
-            (call.echo_again, call.pauses, call.waits) = (Some(number), true, true);
+            (call.echo_again, call.pauses, call.waits) = (Some(stream), true, true);
             return self.pause_in_call(tid);
         }
-        if !self.session.stdio.try_lock(number, self.id) {
+        if !self.session.stdio.try_lock(stream, self.id) {
             // Whoever waits here holds no token, so that the one who writes can come to an end.
             self.release_tokens()?;
-            self.session.stdio.lock(number, self.id);
+            self.session.stdio.lock(stream, self.id);
             self.ensure_tokens()?;
         }
         let call = self.call(tid)?;
-        (call.echo, call.echo_again, call.pauses) = (Some(number), None, false);
+        (call.echo, call.echo_again, call.pauses) = (Some(stream), None, false);
         Ok(())
     }
 

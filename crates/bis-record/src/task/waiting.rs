@@ -4,7 +4,7 @@
 
 use std::{io, mem, sync::atomic::Ordering, time::Duration};
 
-use bis_trace::types::Tid;
+use bis_trace::types::{StandardStream, Tid};
 use bis_tracee::{Resume, Status, Stopped, TraceeError, sys, task};
 
 use crate::{
@@ -224,12 +224,12 @@ impl Domain {
             let is_told = task.call.as_ref().is_some_and(|call| !call.waits);
             !is_told && task.report.is_none() && matches!(task.handle, Handle::Running(_))
         };
-        for number in [1, 2] {
+        for stream in StandardStream::ALL {
             let is_in_the_way = |task: &Task| match waits_for(task) {
-                Some(waits_for) => waits_for == number && !sleeps(task),
-                None => task.call.as_ref().is_some_and(|call| call.echo == Some(number)),
+                Some(waits_for) => waits_for == stream && !sleeps(task),
+                None => task.call.as_ref().is_some_and(|call| call.echo == Some(stream)),
             };
-            let is_next = |tid: &Tid| self.tasks.get(tid).is_some_and(|task| waits_for(task) == Some(number));
+            let is_next = |tid: &Tid| self.tasks.get(tid).is_some_and(|task| waits_for(task) == Some(stream));
             if self.tasks.values().any(is_in_the_way) {
                 continue;
             }

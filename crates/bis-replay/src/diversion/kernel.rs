@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bis_trace::types::{Addr, NARROW_TABLE, Registers, Tid};
+use bis_trace::types::{Addr, NARROW_TABLE, Registers, StandardStream, Tid};
 use bis_tracee::{TraceeError, remote::Remote, siginfo::SigInfo};
 
 use super::Heard;
@@ -110,7 +110,10 @@ impl Kernel {
             | libc::SYS_rt_sigaction
             | libc::SYS_membarrier => Answer::Result(0),
             libc::SYS_rt_sigprocmask => self.mask(replica, tid, args),
-            libc::SYS_write | libc::SYS_writev if matches!(args[0], 1 | 2) => output(replica, nr, args, hear),
+            libc::SYS_write | libc::SYS_writev => match StandardStream::of(args[0]) {
+                Some(stream) => output(replica, nr, (stream, Addr(args[1]), args[2]), hear),
+                None => self.refuse(nr, hear),
+            },
             libc::SYS_fstat if matches!(args[0], 0..=2) => terminal(replica, Addr(args[1])),
             libc::SYS_newfstatat if matches!(args[0], 0..=2) && is_empty(replica, Addr(args[1])) => {
                 terminal(replica, Addr(args[2]))
@@ -126,13 +129,15 @@ impl Kernel {
                 Answer::Over(format!("wants to end the process ({})", name(nr)))
             }
             libc::SYS_rt_sigreturn => Answer::Over("returns from a signal's handler".into()),
-            _ => {
-                if self.told.insert(nr) {
-                    hear(Heard::Refused(nr));
-                }
-                error(libc::ENOSYS)
-            }
+            _ => self.refuse(nr, hear),
         })
+    }
+
+    fn refuse(&mut self, nr: u64, hear: &mut dyn FnMut(Heard)) -> Answer {
+        if self.told.insert(nr) {
+            hear(Heard::Refused(nr));
+        }
+        error(libc::ENOSYS)
     }
 
     /// The data segment is to end there. Where it ends then.
@@ -277,16 +282,20 @@ fn terminal(replica: &Replica<'_>, addr: Addr) -> Answer {
 }
 
 /// write and writev.
-fn output(replica: &Replica<'_>, nr: u64, args: [u64; 6], hear: &mut dyn FnMut(Heard)) -> Answer {
-    let [fd, addr, len, ..] = args;
+fn output(
+    replica: &Replica<'_>,
+    nr: u64,
+    (stream, addr, len): (StandardStream, Addr, u64),
+    hear: &mut dyn FnMut(Heard),
+) -> Answer {
     let read = |addr: Addr, len: u64| {
         let len = usize::try_from(len.min(OUTPUT_MAX)).unwrap_or(0);
         replica.read_program(addr, len)
     };
     let bytes = if nr == libc::SYS_write.cast_unsigned() {
-        read(Addr(addr), len)
+        read(addr, len)
     } else {
-        let words = replica.read_program(Addr(addr), usize::try_from(len.min(PIECES_MAX) * 16).unwrap_or(0));
+        let words = replica.read_program(addr, usize::try_from(len.min(PIECES_MAX) * 16).unwrap_or(0));
         let word = |at: &[u8]| u64::from_le_bytes(std::array::from_fn(|i| at[i]));
         words.chunks_exact(16).flat_map(|piece| read(Addr(word(&piece[..8])), word(&piece[8..]))).collect()
     };
@@ -294,7 +303,7 @@ fn output(replica: &Replica<'_>, nr: u64, args: [u64; 6], hear: &mut dyn FnMut(H
         return error(libc::EFAULT);
     }
     let count = i64::try_from(bytes.len()).unwrap_or(0);
-    hear(Heard::Output(u8::try_from(fd).unwrap_or(1), bytes));
+    hear(Heard::Output(stream, bytes));
     Answer::Result(count)
 }
 

@@ -10,7 +10,7 @@
 
 mod kernel;
 
-use bis_trace::types::{Addr, PAGE, Registers, Signal, Tid};
+use bis_trace::types::{Addr, PAGE, Registers, Signal, StandardStream, Tid};
 use bis_tracee::{TraceeError, cpu, features::Level, maps, remote::Remote, siginfo::SigInfo};
 
 use crate::{
@@ -52,8 +52,8 @@ pub enum Paused {
 /// What is heard of a diversion while it runs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Heard {
-    /// It has written this to standard output (1) or error (2).
-    Output(u8, Vec<u8>),
+    /// It has written this.
+    Output(StandardStream, Vec<u8>),
     /// It has asked for a system call that it cannot have. Told once for each.
     Refused(u64),
 }

@@ -35,8 +35,8 @@ fn a_new_task_runs_in_the_same_memory() {
     let after = tape.call_with(A, entry, made);
     // The new task runs first, while the first one waits in the clone's outcome.
     let entry = at_call(&regs, 47, 1);
-    tape.meta(&Meta::Echo { seq: tape.next(), domain: A, fd: 1, len: 1 });
-    let echo = Some(Echo { fd: 1, ranges: vec![(Addr(DATA), 1)], sum: 0 });
+    tape.meta(&Meta::Echo { seq: tape.next(), domain: A, stream: StandardStream::Output, len: 1 });
+    let echo = Some(Echo { stream: StandardStream::Output, ranges: vec![(Addr(DATA), 1)], sum: 0 });
     let written = Outcome { echo, ..outcome(returns(&entry, 1)) };
     let kind = EventKind::Syscall { nr: 1, entry, outcome: Box::new(written.clone()) };
     tape.event_of(A, new, kind);

@@ -17,7 +17,7 @@ use bis_trace::{
         Backing, Base, DomainEntry, Echo, Effect, Event, EventKind, Lapse, Machine, MemWrite, Meta, Outcome,
         Start, TaskEnd,
     },
-    types::{Addr, DomainId, EventSeq, FileId, ObjectId, PAGE, Registers, Tid},
+    types::{Addr, DomainId, EventSeq, FileId, ObjectId, PAGE, Registers, StandardStream, Tid},
 };
 
 use crate::{Options, ReplayError, Summary, replay_to};
@@ -152,8 +152,8 @@ impl Tape {
 
     /// A write to standard output of bytes that lie at `DATA`.
     pub(super) fn output(&mut self, domain: DomainId, entry: Registers, len: u64) -> Registers {
-        self.meta(&Meta::Echo { seq: self.next(), domain, fd: 1, len });
-        let echo = Some(Echo { fd: 1, ranges: vec![(Addr(DATA), len)], sum: 0 });
+        self.meta(&Meta::Echo { seq: self.next(), domain, stream: StandardStream::Output, len });
+        let echo = Some(Echo { stream: StandardStream::Output, ranges: vec![(Addr(DATA), len)], sum: 0 });
         self.call_with(domain, entry, Outcome { echo, ..outcome(returns(&entry, len)) })
     }
 

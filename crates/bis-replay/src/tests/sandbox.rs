@@ -1,7 +1,7 @@
 //! What a trace from a stranger tries.
 
 use bis_trace::event::MemWrite;
-use bis_trace::types::{Addr, NARROW_TABLE};
+use bis_trace::types::{Addr, NARROW_TABLE, StandardStream};
 
 use super::*;
 
@@ -123,7 +123,7 @@ fn output_of_memory_that_is_not_there_is_an_error() {
         let mut tape = Tape::new();
         tape.exec(A, &call_code(1));
         let entry = at_call(&first_regs(), 7, 1);
-        let echo = Some(Echo { fd: 1, ranges: vec![(Addr(addr), len)], sum: 0 });
+        let echo = Some(Echo { stream: StandardStream::Output, ranges: vec![(Addr(addr), len)], sum: 0 });
         tape.call_with(A, entry, Outcome { echo, ..outcome(entry) });
         let error = tape.replay().unwrap_err();
         let fits = matches!(error, ReplayError::Effect { .. } | ReplayError::Inconsistent { .. });

@@ -6,7 +6,7 @@ use bis_trace::{
         Backing, Effect, Event, EventKind, Insn, Lapse, MemWrite, Outcome, RangeSum, SignalEvent,
         SignalPoint, TaskEnd,
     },
-    types::{Addr, EventSeq, Registers, Signal},
+    types::{Addr, EventSeq, Registers, Signal, StandardStream},
 };
 
 use super::*;
@@ -79,9 +79,13 @@ fn output_comes_from_memory_before_the_outcome() {
     tape.exec(A, &[&store[..], &call_code(1), &call_code(231)].concat());
     let entry = at_call(&first_regs(), 15, 1);
     let seq = tape.next();
-    tape.meta(&Meta::Echo { seq, domain: A, fd: 1, len: 2 });
+    tape.meta(&Meta::Echo { seq, domain: A, stream: StandardStream::Output, len: 2 });
     let after = Outcome {
-        echo: Some(Echo { fd: 1, ranges: vec![(Addr(DATA), 1), (Addr(DATA), 1)], sum: 0 }),
+        echo: Some(Echo {
+            stream: StandardStream::Output,
+            ranges: vec![(Addr(DATA), 1), (Addr(DATA), 1)],
+            sum: 0,
+        }),
         writes: vec![MemWrite { addr: Addr(DATA), data: b"y".to_vec() }],
         ..outcome(returns(&entry, 2))
     };

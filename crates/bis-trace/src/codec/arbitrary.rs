@@ -11,7 +11,7 @@ use crate::{
         SignalPoint, Start, TaskEnd, Turn,
     },
     ours::{Area, AreaKind, DenseText, Diverted, Fault, Guard, Ours, Patch, PatchSet, PatchedText, Pool},
-    types::{Addr, DomainId, EventSeq, FileId, ObjectId, Registers, Signal, Tid},
+    types::{Addr, DomainId, EventSeq, FileId, ObjectId, Registers, Signal, StandardStream, Tid},
 };
 
 /// A plain read of `data`, as most events are.
@@ -133,10 +133,14 @@ fn effect() -> impl Strategy<Value = Effect> {
     ]
 }
 
+fn stream() -> impl Strategy<Value = StandardStream> {
+    prop::sample::select(StandardStream::ALL.as_slice())
+}
+
 fn outcome() -> impl Strategy<Value = Outcome> {
     let write = (addr(), bytes()).prop_map(|(addr, data)| MemWrite { addr, data });
-    let echo = (1u8..=2, vec((addr(), any::<u64>()), 0..4), any::<u64>())
-        .prop_map(|(fd, ranges, sum)| Echo { fd, ranges, sum });
+    let echo = (stream(), vec((addr(), any::<u64>()), 0..4), any::<u64>())
+        .prop_map(|(stream, ranges, sum)| Echo { stream, ranges, sum });
     let cloned = ((addr(), any::<u64>(), any::<u64>()), 1..=CLONED_BYTES_MAX)
         .prop_map(|((addr, offset, sum), len)| Cloned { addr, offset, len, sum });
     let memory = (vec(cloned, 0..4), vec(write, 0..4));
@@ -381,10 +385,10 @@ pub fn meta() -> impl Strategy<Value = Meta> {
             seq,
             event_count
         }),
-        (seq(), domain(), 1u8..=2, any::<u64>()).prop_map(|(seq, domain, fd, len)| Meta::Echo {
+        (seq(), domain(), stream(), any::<u64>()).prop_map(|(seq, domain, stream, len)| Meta::Echo {
             seq,
             domain,
-            fd,
+            stream,
             len
         }),
         (object(), domain()).prop_map(|(object, domain)| Meta::Share { object, domain }),

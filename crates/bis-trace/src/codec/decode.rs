@@ -1,7 +1,7 @@
 //! From Cap'n Proto to the model: events. (`meta.rs` has the meta entries.)
 
 use super::{
-    Malformed, Result, check_cloned, check_domain, check_echo, check_siginfo, check_signal, check_tid, ours,
+    Malformed, Result, check_cloned, check_domain, check_siginfo, check_signal, check_tid, ours,
     registers_from_bytes, require,
 };
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
         Backing, Base, Cloned, Echo, Effect, Event, EventKind, Lapse, MemWrite, Outcome, Pause, PausePlace,
         RangeSum, SignalEvent, SignalPoint, Start, TaskEnd, Turn,
     },
-    types::{Addr, DomainId, EventSeq, FileId, ObjectId, Registers, Signal, Tid},
+    types::{Addr, DomainId, EventSeq, FileId, ObjectId, Registers, Signal, StandardStream, Tid},
 };
 
 pub(super) fn tid(tid: i32) -> Result<Tid> {
@@ -21,6 +21,11 @@ pub(super) fn tid(tid: i32) -> Result<Tid> {
 pub(super) fn domain(domain: u32) -> Result<DomainId> {
     check_domain(domain)?;
     Ok(DomainId(domain))
+}
+
+pub(super) fn stream(fd: u8) -> Result<StandardStream> {
+    let stream = StandardStream::of(fd.into());
+    stream.ok_or_else(|| Malformed(format!("an echo is of descriptor 1 or 2, not {fd}")))
 }
 
 fn signal_number(number: u8) -> Result<Signal> {
@@ -190,10 +195,9 @@ fn outcome(
     let writes = from.get_writes()?.iter().map(mem_write).collect::<Result<_>>()?;
     let echo = if from.has_echo() {
         let echo = from.get_echo()?;
-        check_echo(echo.get_fd())?;
         let ranges =
             echo.get_ranges()?.iter().map(|range| (Addr(range.get_addr()), range.get_len())).collect();
-        Some(Echo { fd: echo.get_fd(), ranges, sum: echo.get_sum() })
+        Some(Echo { stream: stream(echo.get_fd())?, ranges, sum: echo.get_sum() })
     } else {
         None
     };

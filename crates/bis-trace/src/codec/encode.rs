@@ -1,7 +1,7 @@
 //! From the model to Cap'n Proto: events. (`meta.rs` has the meta entries.)
 
 use super::{
-    Malformed, Result, check_cloned, check_domain, check_echo, check_siginfo, check_signal, check_tid, ours,
+    Malformed, Result, check_cloned, check_domain, check_siginfo, check_signal, check_tid, ours,
     registers_to_bytes, require,
 };
 use crate::{
@@ -206,10 +206,9 @@ fn outcome(outcome: &Outcome, entry: Option<&Registers>, mut to: schema::outcome
     if let Some(from) = &outcome.ours {
         ours::encode(from, to.reborrow().init_ours())?;
     }
-    if let Some(Echo { fd, ranges, sum }) = &outcome.echo {
-        check_echo(*fd)?;
+    if let Some(Echo { stream, ranges, sum }) = &outcome.echo {
         let mut to = to.init_echo();
-        to.set_fd(*fd);
+        to.set_fd(stream.number());
         to.set_sum(*sum);
         let mut list = to.init_ranges(count(ranges.len())?);
         for (index, (addr, len)) in (0..).zip(ranges) {

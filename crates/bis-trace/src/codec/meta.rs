@@ -1,8 +1,8 @@
 //! Meta entries, from and to Cap'n Proto.
 
 use super::{
-    Malformed, Result, check_domain, check_echo, check_name, check_tid,
-    decode::{base, data_list, domain, task_end, tid},
+    Malformed, Result, check_domain, check_name, check_tid,
+    decode::{base, data_list, domain, stream, task_end, tid},
     encode, require,
 };
 use crate::{
@@ -42,13 +42,12 @@ pub(super) fn encode(entry: &Meta, mut to: schema::meta::Builder<'_>) -> Result<
             to.set_seq(seq.0);
             to.set_event_count(*event_count);
         }
-        Meta::Echo { seq, domain, fd, len } => {
+        Meta::Echo { seq, domain, stream, len } => {
             check_domain(domain.0)?;
-            check_echo(*fd)?;
             let mut to = to.init_echo();
             to.set_seq(seq.0);
             to.set_domain(domain.0);
-            to.set_fd(*fd);
+            to.set_fd(stream.number());
             to.set_len(*len);
         }
         Meta::Share { object, domain } => {
@@ -173,11 +172,10 @@ pub(super) fn decode(from: schema::meta::Reader<'_>) -> Result<Meta> {
         }
         Which::Echo(from) => {
             let from = from?;
-            check_echo(from.get_fd())?;
             Meta::Echo {
                 seq: EventSeq(from.get_seq()),
                 domain: domain(from.get_domain())?,
-                fd: from.get_fd(),
+                stream: stream(from.get_fd())?,
                 len: from.get_len(),
             }
         }

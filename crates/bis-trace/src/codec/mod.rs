@@ -182,10 +182,6 @@ fn check_signal(number: u8) -> Result<()> {
     require((1..=64).contains(&number), || format!("there is no signal {number}"))
 }
 
-fn check_echo(fd: u8) -> Result<()> {
-    require(fd == 1 || fd == 2, || format!("an echo is of descriptor 1 or 2, not {fd}"))
-}
-
 fn check_cloned(len: u64) -> Result<()> {
     require((1..=CLONED_BYTES_MAX).contains(&len), || {
         format!("a clone has 1 to {CLONED_BYTES_MAX} bytes, not {len}")

@@ -5,7 +5,7 @@ use std::fmt;
 use super::{Base, TaskEnd};
 #[cfg(doc)]
 use crate::types::TickKind;
-use crate::types::{DomainId, EventSeq, FileId, ObjectId, Tid};
+use crate::types::{DomainId, EventSeq, FileId, ObjectId, StandardStream, Tid};
 
 /// How a [`Meta::Note`] begins that tells of memory which somebody outside of the recording could change.
 pub const OUTSIDE: &str = "shared with somebody outside of the recording: ";
@@ -65,7 +65,7 @@ pub enum Meta {
     Echo {
         seq: EventSeq,
         domain: DomainId,
-        fd: u8,
+        stream: StandardStream,
         len: u64,
     },
     /// A domain maps an object: domains that name the same object replay together.

@@ -8,7 +8,7 @@ use crate::{
     event::{Event, EventKind, Lapse, Machine},
     ours::PatchedText,
     reader::{Ending, Trace},
-    types::{Addr, DomainId, FileId, Tid},
+    types::{Addr, DomainId, FileId, StandardStream, Tid},
 };
 
 fn machine() -> Meta {
@@ -44,7 +44,14 @@ fn many_streams_at_once() {
             let event = plain(writer.next_seq().0, &vec![domain as u8; step % 700]);
             if step % 1000 == 0 {
                 let domain = DomainId(domain);
-                writer.meta(&Meta::Echo { seq: event.seq, domain, fd: 1, len: step as u64 }).unwrap();
+                writer
+                    .meta(&Meta::Echo {
+                        seq: event.seq,
+                        domain,
+                        stream: StandardStream::Output,
+                        len: step as u64,
+                    })
+                    .unwrap();
             }
             stream.push(&event).unwrap();
             pushed.push(event);

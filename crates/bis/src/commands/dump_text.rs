@@ -14,7 +14,7 @@ use bis_trace::{
         Turn,
     },
     ours::Ours,
-    types::{Addr, DomainId, EventSeq, REGISTER_NAMES, Registers, Tid},
+    types::{Addr, DomainId, EventSeq, REGISTER_NAMES, Registers, StandardStream, Tid},
 };
 
 use crate::{human, json};
@@ -317,7 +317,11 @@ fn details(out: &mut impl Write, outcome: &Outcome) -> io::Result<()> {
     }
     if let Some(echo) = &outcome.echo {
         let len: u64 = echo.ranges.iter().map(|(_, len)| len).sum();
-        writeln!(out, "{:21}output: {len} bytes to {}", "", if echo.fd == 2 { "stderr" } else { "stdout" })?;
+        let stream = match echo.stream {
+            StandardStream::Output => "stdout",
+            StandardStream::Error => "stderr",
+        };
+        writeln!(out, "{:21}output: {len} bytes to {stream}", "")?;
     }
     Ok(())
 }

@@ -76,10 +76,10 @@ fn show(args: &Output, pids: &HashMap<DomainId, Tid>, lines: mpsc::Receiver<Line
         let pid = pids.get(&writer.domain).map_or(0, |pid| pid.0);
         let text = human::text(&line.text);
         if args.json {
-            let line = json!({"event": writer.event.0, "pid": pid, "fd": line.fd, "line": text});
+            let line = json!({"event": writer.event.0, "pid": pid, "fd": line.stream.number(), "line": text});
             writeln!(out, "{line}")?;
         } else {
-            writeln!(out, "{:>8} {pid:>8}  {:>2}  {text}", writer.event.0, line.fd)?;
+            writeln!(out, "{:>8} {pid:>8}  {:>2}  {text}", writer.event.0, line.stream.number())?;
         }
         if args.find.is_some() {
             out.flush()?;

@@ -54,8 +54,8 @@ impl Told {
             }
             writer.meta(&meta).map_err(failed)?;
         }
-        for EchoEntry { seq, domain, fd, len } in self.trace.echoes().iter().cloned() {
-            writer.meta(&Meta::Echo { seq, domain, fd, len }).map_err(failed)?;
+        for EchoEntry { seq, domain, stream, len } in self.trace.echoes().iter().cloned() {
+            writer.meta(&Meta::Echo { seq, domain, stream, len }).map_err(failed)?;
         }
         for (domain, events) in events {
             let mut stream = writer.stream(DomainId(*domain));
