@@ -10,6 +10,7 @@
 
 use std::{
     sync::atomic::{AtomicU64, AtomicUsize, Ordering},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -79,7 +80,7 @@ impl Cores {
         if micros(before) < self.crowded_until.load(Ordering::Relaxed) {
             return false;
         }
-        sys::yield_now();
+        thread::yield_now();
         let after = self.began.elapsed();
         if after.saturating_sub(before) > CROWDED {
             self.crowded_until.store(micros(after + CROWDED_FOR), Ordering::Relaxed);

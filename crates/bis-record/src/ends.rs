@@ -4,11 +4,13 @@
 //! What the kernel writes into memory that others still use when a task ends is in `task/last_writes.rs`; the
 //! event that says so, in `task/gone.rs`.
 
+use std::thread;
+
 use bis_trace::{
     event::{EventKind, Meta, TaskEnd},
     types::{Signal, Tid},
 };
-use bis_tracee::{Resume, Status, TraceeError, sys, task as tracee_task};
+use bis_tracee::{Resume, Status, TraceeError, task as tracee_task};
 
 use crate::{
     domain::Domain,
@@ -76,7 +78,7 @@ impl Domain {
                 }
                 match tracee_task::wait_any(false) {
                     Ok(Some((other, status))) => self.note(other, status),
-                    Ok(None) => sys::yield_now(),
+                    Ok(None) => thread::yield_now(),
                     Err(source) => return Err(RecordError::Os { what: "wait for a task", source }),
                 }
             }

@@ -10,7 +10,7 @@
 //! domain's clock is closed where there is text now that nothing is known of. Calls in progress are events,
 //! too, as soon as others may come before their return ([`Recorder::write_entries`]).
 
-use std::{collections::BTreeMap, mem, ops::Range, time::Instant};
+use std::{collections::BTreeMap, mem, ops::Range, thread, time::Instant};
 
 use bis_agent::hooks::{entries, state};
 use bis_syscalls::Dir;
@@ -19,7 +19,7 @@ use bis_trace::{
     event::{Event, EventKind, Lapse, MemWrite, Outcome, PausePlace, RangeSum, SignalPoint},
     types::{Addr, DomainId, EventSeq, Registers, Tid},
 };
-use bis_tracee::{Memory, balance, checksum, maps, sys, xsave};
+use bis_tracee::{Memory, balance, checksum, maps, xsave};
 
 use crate::{
     Checksum,
@@ -355,7 +355,7 @@ impl Recorder<'_> {
             return Ok(sums);
         }
         while task.report.is_none() && balance::is_runnable(tid) {
-            sys::yield_now();
+            thread::yield_now();
         }
         let read = |(addr, len): (Addr, u64)| MemWrite {
             addr,

@@ -17,6 +17,12 @@ use std::{
     time::Duration,
 };
 
+use rustix::{
+    io::Errno,
+    process::{Pid, Signal, WaitOptions, kill_process_group, waitpid},
+    termios::{OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr},
+};
+
 use crate::sys;
 
 /// How often it is looked whether it has ended, or is wanted no more.
@@ -27,21 +33,15 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 pub struct Terminal {
     file: File,
     /// The group in front, before.
-    group: libc::pid_t,
-    modes: Option<libc::termios>,
+    group: Option<Pid>,
+    modes: Option<Termios>,
 }
 
 impl Terminal {
     /// None: there is none.
     pub fn own() -> Option<Terminal> {
         let file = OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
-        // SAFETY: plain numbers; termios is valid for the call, and any bytes are one.
-        let (group, modes) = unsafe {
-            let mut modes: libc::termios = mem::zeroed();
-            let is_known = libc::tcgetattr(file.as_raw_fd(), &raw mut modes) == 0;
-            (libc::tcgetpgrp(file.as_raw_fd()), is_known.then_some(modes))
-        };
-        Some(Terminal { file, group, modes })
+        Some(Terminal { group: tcgetpgrp(&file).ok(), modes: tcgetattr(&file).ok(), file })
     }
 
     /// Its file, to be read from and written to.
@@ -54,12 +54,12 @@ impl Terminal {
 
     /// As it was before.
     fn give_back(&self) {
-        let fd = self.file.as_raw_fd();
-        put_in_front(fd, self.group);
+        if let Some(group) = self.group {
+            put_in_front(self.file.as_raw_fd(), group.as_raw_pid());
+        }
         if let Some(modes) = &self.modes {
             // From the background, the terminal's driver would stop us for that.
-            // SAFETY: the modes are valid.
-            while_not_stopped(|| unsafe { libc::tcsetattr(fd, libc::TCSADRAIN, ptr::from_ref(modes)) });
+            while_not_stopped(|| tcsetattr(&self.file, OptionalActions::Drain, modes));
         }
     }
 }
@@ -71,7 +71,7 @@ fn put_in_front(fd: RawFd, group: libc::pid_t) {
 }
 
 /// Makes a call on the terminal for which a process in the background is stopped otherwise.
-fn while_not_stopped(call: impl FnOnce() -> libc::c_int) {
+fn while_not_stopped<T>(call: impl FnOnce() -> T) {
     // SAFETY: both sets are valid for the calls; the mask is put back.
     unsafe {
         let (mut set, mut old): (libc::sigset_t, libc::sigset_t) = (mem::zeroed(), mem::zeroed());
@@ -121,10 +121,7 @@ pub fn run(
     // SAFETY: the function makes async-signal-safe calls only.
     unsafe { command.pre_exec(ready) };
     let child = command.spawn();
-    let ended = child.and_then(|child| {
-        let pid = libc::pid_t::try_from(child.id()).map_err(io::Error::other)?;
-        wait(pid, is_wanted)
-    });
+    let ended = child.and_then(|child| wait(Pid::from_child(&child), is_wanted));
     if let Some(terminal) = terminal {
         terminal.give_back();
     }
@@ -132,25 +129,24 @@ pub fn run(
 }
 
 /// Waits for the end of a child. What stops it (^Z) is undone: nobody else could let it go on.
-fn wait(pid: libc::pid_t, is_wanted: &dyn Fn() -> bool) -> io::Result<Option<ExitStatus>> {
+fn wait(pid: Pid, is_wanted: &dyn Fn() -> bool) -> io::Result<Option<ExitStatus>> {
     let mut was_killed = false;
     loop {
-        let mut status = 0;
-        // SAFETY: `status` is valid for the call.
-        match unsafe { libc::waitpid(pid, &raw mut status, libc::WUNTRACED | libc::WNOHANG) } {
-            0 => {}
-            -1 if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => continue,
-            -1 => return Err(io::Error::last_os_error()),
-            _ if libc::WIFSTOPPED(status) => {
-                // SAFETY: plain numbers; the group is the child's own.
-                unsafe { libc::kill(-pid, libc::SIGCONT) };
+        // The group that gets signals is the child's own.
+        match waitpid(Some(pid), WaitOptions::UNTRACED | WaitOptions::NOHANG) {
+            Ok(None) => {}
+            Ok(Some((_, status))) if status.stopped() => {
+                let _ = kill_process_group(pid, Signal::CONT);
             }
-            _ => return Ok((!was_killed).then(|| ExitStatus::from_raw(status))),
+            Ok(Some((_, status))) => {
+                return Ok((!was_killed).then(|| ExitStatus::from_raw(status.as_raw())));
+            }
+            Err(Errno::INTR) => continue,
+            Err(error) => return Err(error.into()),
         }
         if !was_killed && !is_wanted() {
             was_killed = true;
-            // SAFETY: as above.
-            unsafe { libc::kill(-pid, libc::SIGKILL) };
+            let _ = kill_process_group(pid, Signal::KILL);
         }
         std::thread::sleep(LOOK_EVERY);
     }

@@ -17,6 +17,11 @@ use std::{
 };
 
 use bis_trace::types::{Signal, Tid};
+use rustix::{
+    fs::{OFlags, fcntl_setfl},
+    process::getpid,
+    thread::gettid,
+};
 
 use crate::error::Result;
 
@@ -131,7 +136,7 @@ fn kick_signal() -> i32 {
 /// gone does not matter. It may come a moment before the thread begins to wait, and is lost then: kick again.
 pub fn kick(thread: Tid) {
     // SAFETY: tgkill takes plain numbers, and the signal has a handler.
-    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread.0, kick_signal()) };
+    unsafe { libc::syscall(libc::SYS_tgkill, process_id().0, thread.0, kick_signal()) };
 }
 
 /// Runs `use_it`; until it returns, the calling thread is called away from waiting again and again. None:
@@ -160,7 +165,7 @@ impl KickTimer {
             let mut event: libc::sigevent = mem::zeroed();
             event.sigev_notify = libc::SIGEV_THREAD_ID;
             event.sigev_signo = kick_signal();
-            event.sigev_notify_thread_id = libc::gettid();
+            event.sigev_notify_thread_id = thread_id().0;
             libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer)
         };
         (value == 0).then_some(KickTimer(timer))
@@ -184,14 +189,12 @@ impl Drop for KickTimer {
 
 /// The calling process.
 pub fn process_id() -> Tid {
-    // SAFETY: getpid takes nothing.
-    Tid(unsafe { libc::getpid() })
+    Tid(getpid().as_raw_pid())
 }
 
 /// The calling thread.
 pub fn thread_id() -> Tid {
-    // SAFETY: gettid takes nothing.
-    Tid(unsafe { libc::gettid() })
+    Tid(gettid().as_raw_pid())
 }
 
 extern "C" fn outlived(_: i32) {}
@@ -219,8 +222,7 @@ pub fn outlive_interrupts() {
 pub fn catch_signals() -> io::Result<Coming> {
     let (read, write) = io::pipe()?;
     // A full pipe must not make a handler wait.
-    // SAFETY: fcntl on a descriptor of ours.
-    unsafe { libc::fcntl(write.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
+    fcntl_setfl(&write, OFlags::NONBLOCK)?;
     PIPE.store(write.into_raw_fd(), Ordering::Relaxed);
     for signal in caught() {
         // SAFETY: the handler is async-signal-safe; SA_RESTART keeps our own calls whole, and SA_ONSTACK lets
@@ -250,8 +252,10 @@ pub fn catch_signals() -> io::Result<Coming> {
 
 /// Does this process lead its session? Then the kernel tells of a hangup of the terminal to it alone.
 pub fn lead_session() -> bool {
+    // Not by rustix, here and below: its numbers of processes are never 0, but in a pid namespace that is
+    // what the session and the group of a process are whose leaders are outside.
     // SAFETY: no arguments that matter.
-    unsafe { libc::getsid(0) == libc::getpid() }
+    unsafe { libc::getsid(0) == process_id().0 }
 }
 
 /// The program (process `pid`) was stopped. Whoever waits for us with job control has to see it: stops this

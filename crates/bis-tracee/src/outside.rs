@@ -20,6 +20,7 @@ use std::{
 
 use bis_agent::{EXITED, KILLED, STOPPED};
 use bis_trace::types::{Fd, Tid};
+use rustix::process::{Pid, WaitOptions, waitpid};
 
 use crate::proc;
 
@@ -47,7 +48,7 @@ pub struct Outside {
 }
 
 /// Keepers that have not been waited for; they are this process's children.
-static KEEPERS: Mutex<Vec<libc::pid_t>> = Mutex::new(Vec::new());
+static KEEPERS: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 
 /// A pipe that has something to read once all programs are let go.
 fn life() -> io::Result<&'static (OwnedFd, OwnedFd)> {
@@ -151,7 +152,7 @@ pub fn start(outside: &Outside) -> io::Result<()> {
     File::from(OwnedFd::from(read)).read_to_end(&mut told)?;
     let number = |at: usize| Some(i32::from_ne_bytes(told.get(at..at + 4)?.try_into().ok()?));
     let mut keepers = KEEPERS.lock().unwrap_or_else(PoisonError::into_inner);
-    keepers.extend(number(0));
+    keepers.extend(number(0).and_then(Pid::from_raw));
     match (number(0), number(4)) {
         (Some(_), None) => Ok(()),
         (_, Some(errno)) => Err(io::Error::from_raw_os_error(errno)),
@@ -163,15 +164,14 @@ pub fn start(outside: &Outside) -> io::Result<()> {
 /// particular.
 pub fn reap() {
     let mut keepers = KEEPERS.lock().unwrap_or_else(PoisonError::into_inner);
-    // SAFETY: plain numbers.
-    keepers.retain(|keeper| unsafe { libc::waitpid(*keeper, ptr::null_mut(), libc::WNOHANG) } == 0);
+    keepers.retain(|keeper| matches!(waitpid(Some(*keeper), WaitOptions::NOHANG), Ok(None)));
 }
 
 /// From here on, programs that run outside go on whatever becomes of us and of their stand-ins.
 pub fn let_all_go() {
     let Ok((_, write)) = life() else { return };
-    // SAFETY: one byte of ours, into a pipe that has room.
-    unsafe { libc::write(write.as_raw_fd(), c"".as_ptr().cast(), 1) };
+    // The pipe has room for one byte.
+    let _ = rustix::io::write(write, &[0]);
 }
 
 unsafe fn tell(fd: RawFd, number: i32) {

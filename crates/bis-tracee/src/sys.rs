@@ -12,6 +12,7 @@ pub use processor::*;
 use std::{io, mem, ptr};
 
 use bis_trace::types::{Addr, Registers, Signal, Tid};
+use rustix::process::{Resource, Rlimit, getpid, getrlimit, set_child_subreaper, setrlimit};
 
 use crate::error::{Result, TraceeError};
 
@@ -330,6 +331,14 @@ pub fn peek_pending(tid: Tid, shared: bool) -> Result<Vec<[u8; 128]>> {
     Ok(infos[..count.min(32)].to_vec())
 }
 
+/// Do two tasks have the same of what `kind` names (kcmp(2))? `numbers` are what each has there, where they
+/// have several. Errors where the kernel has no kcmp, or one of them is gone or has no such number.
+fn have_same(kind: i32, (one, other): (Tid, Tid), numbers: (i64, i64)) -> io::Result<bool> {
+    // SAFETY: kcmp takes plain numbers.
+    let value = unsafe { libc::syscall(libc::SYS_kcmp, one.0, other.0, kind, numbers.0, numbers.1) };
+    if value < 0 { Err(io::Error::last_os_error()) } else { Ok(value == 0) }
+}
+
 /// A raw wait status of one task traced by (or a child of) the calling thread; `None` with `block` false when
 /// none is there, an error ECHILD when there is nothing to wait for, and EINTR when a signal came to this
 /// thread.
@@ -374,12 +383,7 @@ pub fn has_report(tid: Tid) -> bool {
 
 /// How large a file this process may make, bytes (RLIMIT_FSIZE). To go beyond is a signal that kills.
 pub fn file_size_limit() -> u64 {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is valid for the call.
-    match unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) } {
-        0 => limit.rlim_cur,
-        _ => 0,
-    }
+    getrlimit(Resource::Fsize).current.unwrap_or(libc::RLIM_INFINITY)
 }
 
 pub fn tgkill(tgid: Tid, tid: Tid, signal: Signal) -> Result<()> {
@@ -447,29 +451,18 @@ pub fn set_affinity(tid: Tid, mask: &[u8]) -> Result<()> {
 
 /// The orphans of our tree become children of this process instead of init's.
 pub fn become_subreaper() -> io::Result<()> {
-    // SAFETY: prctl takes plain numbers here.
-    let value = unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
-    if value == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-/// Gives the rest of our time slice to others on this core.
-pub fn yield_now() {
-    // SAFETY: no arguments.
-    unsafe { libc::sched_yield() };
+    // Any process, which the call does not look at, means that this one becomes it.
+    Ok(set_child_subreaper(Some(getpid()))?)
 }
 
 /// Raises this process's soft limit of open files to the hard one: a supervisor has a few for each process.
 /// Returns the limit as it was, which recorded programs should get back.
 pub fn raise_file_limit() -> Option<libc::rlimit> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is valid for both calls.
-    unsafe {
-        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) != 0 {
-            return None;
-        }
-        let raised = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
-        (libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised) == 0).then_some(limit)
-    }
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).ok()?;
+    // As the kernel's structure: the program's process sets it between its fork and its exec.
+    let word = |limit: Option<u64>| limit.unwrap_or(libc::RLIM_INFINITY);
+    Some(libc::rlimit { rlim_cur: word(limit.current), rlim_max: word(limit.maximum) })
 }
 
 /// Where the task's list of robust futexes begins, in its memory; 0: it has none.

@@ -375,7 +375,7 @@ impl Stopped {
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::CString;
+    use std::{ffi::CString, thread};
 
     use super::*;
     use crate::{
@@ -409,7 +409,7 @@ mod tests {
         assert!(matches!(end, TraceeError::Died(dead) if dead == tid), "{end}");
         // Past the moment in which it can be told nothing: the stop of its end.
         while sys::get_siginfo(tid).is_err() {
-            sys::yield_now();
+            thread::yield_now();
         }
         assert!(matches!(stopped.siginfo(), Err(TraceeError::Died(_))));
         assert_eq!(wait_for(tid).unwrap(), Status::Exit(9));
@@ -430,7 +430,7 @@ mod tests {
         assert_eq!(wait_for(tid).unwrap(), Status::GroupStop(Signal::STOP));
         sys::tgkill(tid, tid, Signal::KILL).unwrap();
         while !sys::get_siginfo(tid).is_ok_and(|info| SigInfo(info).is_of_exit_stop()) {
-            sys::yield_now();
+            thread::yield_now();
         }
         let stopped = stopped.resume(Resume::Listen, None).unwrap().stopped();
         assert_eq!(wait_for(tid).unwrap(), Status::Exit(9));

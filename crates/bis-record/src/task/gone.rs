@@ -1,11 +1,13 @@
 //! A task leaves its domain.
 
+use std::thread;
+
 use bis_trace::event::MemWrite;
 use bis_trace::{
     event::{EventKind, Meta, Outcome, TaskEnd},
     types::{Signal, Tid},
 };
-use bis_tracee::{TraceeError, sys, task as tracee_task};
+use bis_tracee::{TraceeError, task as tracee_task};
 
 use crate::{
     domain::Domain,
@@ -52,7 +54,7 @@ impl Domain {
         while tracee_task::is_alive(tid) {
             match tracee_task::wait_any(false) {
                 Ok(Some((other, status))) => self.note(other, status),
-                Ok(None) => sys::yield_now(),
+                Ok(None) => thread::yield_now(),
                 Err(source) => return Err(RecordError::Os { what: "wait for a task", source }),
             }
         }

@@ -2,7 +2,8 @@
 
 use std::{
     io,
-    os::fd::{OwnedFd, RawFd},
+    mem::MaybeUninit,
+    os::fd::{AsFd as _, OwnedFd, RawFd},
     path::Path,
     ptr,
 };
@@ -10,8 +11,11 @@ use std::{
 use bis_trace::types::{Fd, PAGE_LEN, Tid};
 use rustix::{
     fs::{MemfdFlags, PROC_SUPER_MAGIC, memfd_create, statfs},
+    net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg},
     process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open},
 };
+
+use crate::ours::process_id;
 
 /// An anonymous file in memory, close-on-exec.
 pub fn memfd(name: &std::ffi::CStr) -> io::Result<OwnedFd> {
@@ -92,25 +96,19 @@ pub fn is_on_procfs(path: &Path) -> bool {
     statfs(path).is_ok_and(|fs| fs.f_type == PROC_SUPER_MAGIC)
 }
 
+/// For kcmp(2): the descriptors of a task.
+const KCMP_FILE: i32 = 0;
+
 /// Do descriptor `fd` of task `tid` and our own descriptor `ours` name the same open file? Errors where the
 /// kernel has no kcmp.
 pub fn same_open_file(tid: Tid, fd: Fd, ours: RawFd) -> io::Result<bool> {
-    const KCMP_FILE: i32 = 0;
-    // SAFETY: kcmp takes plain numbers.
-    let value = unsafe {
-        libc::syscall(libc::SYS_kcmp, libc::getpid(), tid.0, KCMP_FILE, i64::from(ours), i64::from(fd.0))
-    };
-    if value < 0 { Err(io::Error::last_os_error()) } else { Ok(value == 0) }
+    super::have_same(KCMP_FILE, (process_id(), tid), (ours.into(), fd.0.into()))
 }
 
 /// Do the descriptors with the number `fd` of two tasks name the same open file? Errors where the kernel has
 /// no kcmp, or one of them has no such descriptor.
 pub fn share_open_file(one: Tid, other: Tid, fd: Fd) -> io::Result<bool> {
-    const KCMP_FILE: i32 = 0;
-    let fd = i64::from(fd.0);
-    // SAFETY: kcmp takes plain numbers.
-    let value = unsafe { libc::syscall(libc::SYS_kcmp, one.0, other.0, KCMP_FILE, fd, fd) };
-    if value < 0 { Err(io::Error::last_os_error()) } else { Ok(value == 0) }
+    super::have_same(KCMP_FILE, (one, other), (fd.0.into(), fd.0.into()))
 }
 
 /// Sends a descriptor of ours through a unix socket (SCM_RIGHTS), with one byte.
@@ -118,26 +116,12 @@ pub fn share_open_file(one: Tid, other: Tid, fd: Fd) -> io::Result<bool> {
 /// # Errors
 /// As sendmsg(2).
 pub fn send_fd(socket: &std::fs::File, file: &std::fs::File) -> io::Result<()> {
-    use std::os::fd::AsRawFd;
-    let mut byte = 0u8;
-    let mut control = [0u64; 3];
-    let mut part = libc::iovec { iov_base: ptr::from_mut(&mut byte).cast(), iov_len: 1 };
-    // SAFETY: a message header is plain data, for which zeros are valid; all that it points to lives until
-    // sendmsg returns, and `control` is aligned and long enough for a header (16 bytes) and one descriptor.
-    let sent = unsafe {
-        let mut message: libc::msghdr = std::mem::zeroed();
-        message.msg_iov = &raw mut part;
-        message.msg_iovlen = 1;
-        message.msg_control = control.as_mut_ptr().cast();
-        message.msg_controllen = libc::CMSG_SPACE(4) as usize;
-        let header = libc::CMSG_FIRSTHDR(&raw const message);
-        (*header).cmsg_level = libc::SOL_SOCKET;
-        (*header).cmsg_type = libc::SCM_RIGHTS;
-        (*header).cmsg_len = libc::CMSG_LEN(4) as usize;
-        libc::CMSG_DATA(header).cast::<i32>().write_unaligned(file.as_raw_fd());
-        libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL)
-    };
-    if sent == 1 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    let files = [file.as_fd()];
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut room);
+    assert!(control.push(SendAncillaryMessage::ScmRights(&files)), "there is room for one descriptor");
+    sendmsg(socket, &[io::IoSlice::new(&[0])], &mut control, SendFlags::NOSIGNAL)?;
+    Ok(())
 }
 
 /// All bytes of a file, for as long as this process lives. Pages are read when they are looked at, and the

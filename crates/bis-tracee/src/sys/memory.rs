@@ -66,7 +66,5 @@ pub fn write_where_allowed(tid: Tid, addr: Addr, bytes: &[u8]) -> io::Result<usi
 /// Do two tasks have one address space? Errors where the kernel has no kcmp, or one of them is gone.
 pub fn share_memory(one: Tid, other: Tid) -> io::Result<bool> {
     const KCMP_VM: i32 = 1;
-    // SAFETY: kcmp takes plain numbers.
-    let value = unsafe { libc::syscall(libc::SYS_kcmp, one.0, other.0, KCMP_VM, 0, 0) };
-    if value < 0 { Err(io::Error::last_os_error()) } else { Ok(value == 0) }
+    super::have_same(KCMP_VM, (one, other), (0, 0))
 }
