@@ -11,6 +11,7 @@
 //! How a stretch is cut into pieces is in `backward/stretch.rs`, how one is run through in
 //! `backward/search.rs`. How one step back is made is in [`super::window`].
 
+mod hit;
 mod search;
 mod stretch;
 
@@ -22,39 +23,16 @@ use std::{
 use bis_replay::{Limit, Stop};
 use bis_trace::types::{Addr, Tid};
 
-pub(super) use self::{search::Found, stretch::Patience};
+pub(super) use self::hit::{Found, Hit, Hits, Patience};
 use super::{
     Report, Session, Trouble, Why,
     crew::{Stretch, Together},
-    end_of,
     history::Mark,
     place::{Leg, Position},
     points::Asker,
-    searched::Wanted,
-    unexpected,
+    report::unexpected,
+    told::end_of,
 };
-
-/// What a search has found: where, and what it is.
-#[derive(Clone)]
-pub(super) struct Hit {
-    pub position: Position,
-    report: Report,
-    /// What else is to be said.
-    note: Option<String>,
-}
-
-impl Hit {
-    fn new(position: Position, tid: Tid, why: Why) -> Hit {
-        Hit { position, report: Report { tid, why }, note: None }
-    }
-}
-
-/// What the last search has found on its way, up to where the user stands now: a search on for the same need
-/// not look again.
-pub(super) struct Hits {
-    wanted: Wanted,
-    hits: Vec<Hit>,
-}
 
 /// So long a search is the session's own; then others help, if there are cores for them.
 const ALONE: Duration = Duration::from_millis(30);

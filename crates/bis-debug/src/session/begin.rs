@@ -14,11 +14,13 @@ use bis_trace::{
 use bis_tracee::balance;
 
 use super::{
-    Catch, Live, Session, Stopper, Trouble,
+    Catch, Session, Stopper, Trouble,
     alarm::Alarm,
-    diversion::Aside,
+    aside::Aside,
+    follow,
     history::{History, Mark},
     intervals,
+    live::Live,
     memory::Budget,
     others::Others,
     passed,
@@ -26,7 +28,6 @@ use super::{
     points::Points,
     processes,
     searched::{Searched, Wanted},
-    source,
 };
 use crate::{
     options::{Begin, DebugError, Which, check_format},
@@ -147,7 +148,7 @@ impl<'t> Session<'t> {
             exec_return: None,
             exits: None,
             aside: Aside::default(),
-            origin: source::Origin::default(),
+            origin: follow::Origin::default(),
             intervals: intervals::Intervals::default(),
             fflush: None,
             console: VecDeque::new(),

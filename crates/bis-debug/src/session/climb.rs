@@ -10,16 +10,18 @@ mod rounds;
 
 use std::time::Duration;
 
-use bis_replay::{Checkpoint, Limit, Stop};
+use bis_replay::{Limit, Stop};
 use bis_trace::types::Addr;
 
-use self::nearer::Nearness;
+use self::nearer::{FAR, Nearness};
 use super::{
-    CHECKPOINT_EVERY, Live, Session, Trouble,
+    Session, Trouble,
     goal::{Done, Goal},
-    history::Mark,
+    history::{CHECKPOINT_EVERY, Mark},
+    live::Live,
     passed::Passed,
     place::Position,
+    rung::Rung,
     window::Window,
 };
 
@@ -31,17 +33,6 @@ const LADDER: [Duration; 5] = [
     Duration::from_micros(50),
     Duration::from_micros(12),
 ];
-
-/// An end that is more steps away than this is far: there may be loops on the way, of which the last rounds
-/// are near.
-const FAR: u64 = 200;
-
-/// A copy of a replica on its way to a position.
-pub(super) struct Rung<'t> {
-    pub copy: Checkpoint<'t>,
-    pub done: Done,
-    pub image: usize,
-}
 
 /// The copies that lead to a position.
 pub(super) struct Climb<'t> {
@@ -71,31 +62,6 @@ impl<'t> Climb<'t> {
         let all = all.into_iter().filter(|(number, _)| is_new || *number > 0).map(|(_, rung)| rung);
         let all = all.filter(|rung| rung.copy.done() == end.event).collect();
         passed.keep(is_new, end, all);
-    }
-}
-
-impl<'t> Rung<'t> {
-    /// Does it stand behind the last event in front of a position, and nothing has run since?
-    pub(super) fn is_behind_event(&self, position: &Position) -> bool {
-        !position.legs.is_empty() && self.copy.done() == position.event && self.done == Done::default()
-    }
-
-    /// A replica that goes on from here.
-    pub(super) fn resume<'p>(&mut self, end: &'p Position) -> Result<(Live<'t>, Goal<'p>), Trouble> {
-        let (replica, company) = self.copy.resume()?;
-        let live = Live::new(replica, company, self.image);
-        Ok((live, Goal { done: self.done, ..Goal::new(end) }))
-    }
-
-    /// The same, and the program counts nothing by itself. It was to count up to the end of the way.
-    pub(super) fn resume_without_counts<'p>(
-        &mut self,
-        end: &'p Position,
-    ) -> Result<(Live<'t>, Goal<'p>), Trouble> {
-        let (mut live, mut goal) = self.resume(end)?;
-        live.replica.end_counts()?;
-        goal.ask_anew();
-        Ok((live, goal))
     }
 }
 

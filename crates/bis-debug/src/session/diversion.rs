@@ -19,9 +19,11 @@ use bis_trace::types::{Addr, Registers, Signal, StandardStream, Tid};
 use bis_tracee::{maps::Mapping, siginfo::SigInfo};
 
 use super::{
-    Live, Report, Session, Trouble, Why,
+    Report, Session, Trouble, Why,
+    aside::Diverted,
+    live::Live,
     points::{Asker, Values},
-    unwritten::{self, Held},
+    unwritten,
 };
 use crate::protocol::{
     command::{Point, PointKind},
@@ -36,36 +38,6 @@ const NO_WRITING: &str = "The recording cannot be changed, its registers and mem
 const NO_WRITING_BEHIND: &str = "What the program has done cannot be changed: its memory can be written where it stands itself, at the \
                                  end of the log (`continue` leads there), if one of its threads is in no system call there. `divert` makes a \
                                  copy of the program here, which can be changed.";
-
-/// How a session stands to diversions.
-#[derive(Debug, Default)]
-pub(super) struct Aside<'t> {
-    /// The client has read what is known of the last signal: a call may follow.
-    is_asked: bool,
-    diverted: Option<Box<Diverted<'t>>>,
-    /// What was refused where the client could not be told.
-    refused: Option<String>,
-}
-
-/// A copy of the program in which functions are called.
-#[derive(Debug)]
-struct Diverted<'t> {
-    diversion: Diversion<'t>,
-    /// Calls that are not over: they are in one another.
-    calls: u32,
-    /// The user has asked for it: it stays when no call is left.
-    is_open: bool,
-    /// In whose name functions are called.
-    tid: Tid,
-    /// The task that had stopped last outside.
-    tid_outside: Tid,
-    /// What the last function has returned.
-    returned: Option<u64>,
-    /// The signal for which it has stopped.
-    signal: Option<SigInfo>,
-    /// What the program's own output is that the C library holds. None: nobody has looked yet.
-    held: Option<Held>,
-}
 
 /// Why something was not written.
 pub enum Refusal {
@@ -453,15 +425,4 @@ struct Walk {
     values: Values,
     /// The breakpoint where it stands is to be passed.
     past: bool,
-}
-
-impl Diverted<'_> {
-    /// May all of it be changed?
-    fn is_writable(&self) -> bool {
-        self.is_open || self.calls > 0
-    }
-
-    fn may_write(&self, addr: Addr) -> bool {
-        self.is_writable() || self.returned == Some(addr.0)
-    }
 }

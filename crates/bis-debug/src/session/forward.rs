@@ -13,8 +13,13 @@ use bis_trace::{
 };
 
 use super::{
-    CHECKPOINT_EVERY, Report, Session, Trouble, Why, history::Mark, place::Position, source::Further,
-    told::Told, trail::Due, way::Way,
+    Report, Session, Trouble, Why,
+    follow::Further,
+    history::{CHECKPOINT_EVERY, Mark},
+    place::Position,
+    told::Told,
+    trail::Due,
+    way::Way,
 };
 
 /// How long an event is waited for at which a checkpoint can be made, or the program be stopped for the user.

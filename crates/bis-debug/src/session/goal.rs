@@ -1,15 +1,17 @@
 //! A replica on its way to a position: leg by leg, with stops in between for whoever wants them.
 
-use bis_trace::types::Addr;
 use std::collections::BTreeSet;
 
 use bis_replay::{Limit, Piece, Stop};
+use bis_trace::types::Addr;
 
 use super::{
-    Live, Session, Trouble,
+    Session, Trouble,
+    live::Live,
     place::{Leg, Position},
     points::WATCHES_MAX,
-    travel::is_step,
+    report::no_way,
+    told::is_step,
 };
 
 /// A position that is gone to, and how much of the way is done.
@@ -295,7 +297,7 @@ impl<'t> Session<'t> {
         let is_near = goal.is_near(live)?;
         let leg = goal.leg().filter(|_| is_near).cloned();
         if let Some(Leg::Back { .. }) = leg {
-            return Err(super::travel::no_way(goal.position));
+            return Err(no_way(goal.position));
         }
         match &leg {
             Some(Leg::Trigger { watches: own, .. }) => live.replica.set_watches(&together(own, watches))?,

@@ -13,10 +13,13 @@ use bis_replay::{Checkpoint, Halt, Parcel};
 use bis_trace::types::{Addr, EventSeq, Tid};
 
 use super::{
-    Live,
+    live::Live,
     memory::{self, Budget},
     place::{Leg, Position},
 };
+
+/// How long a replica runs before a checkpoint is made.
+pub(super) const CHECKPOINT_EVERY: Duration = Duration::from_millis(400);
 
 /// See the module's text. A clone of it is the same checkpoint.
 #[derive(Clone, Debug)]

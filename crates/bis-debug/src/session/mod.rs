@@ -14,6 +14,7 @@
 //! What the program writes is heard when the user goes forward, not in searches.
 
 pub mod alarm;
+mod aside;
 mod backward;
 mod begin;
 mod broken;
@@ -21,11 +22,13 @@ mod calls;
 mod climb;
 mod crew;
 pub mod diversion;
+mod follow;
 mod forward;
 mod goal;
 mod history;
 pub mod intervals;
 pub mod libraries;
+mod live;
 mod look;
 mod memory;
 mod nearby;
@@ -37,6 +40,7 @@ pub mod points;
 pub mod processes;
 mod range;
 mod report;
+mod rung;
 mod searched;
 mod settle;
 pub mod source;
@@ -49,27 +53,23 @@ mod unwritten;
 mod way;
 mod window;
 
-use std::{
-    collections::{BTreeSet, VecDeque},
-    time::Duration,
-};
+use std::collections::{BTreeSet, VecDeque};
 
-use bis_replay::{Company, Halt, Limit, Replica, Solo, Stop, World};
+use bis_replay::{Halt, Limit, Replica, Solo, Stop, World};
 use bis_trace::{
-    event::{DomainEntry, EventKind, TaskEnd},
+    event::DomainEntry,
     types::{Addr, DomainId, EventSeq, Signal, Tid},
 };
 
 pub(crate) use self::begin::offsets;
 use self::{
     alarm::Alarm,
-    begin::begin_image,
-    diversion::Aside,
+    aside::Aside,
     history::{History, Mark},
+    live::Live,
     others::Others,
     place::Position,
     points::Points,
-    report::unexpected,
     searched::{Searched, Wanted},
 };
 pub use self::{
@@ -80,32 +80,6 @@ use crate::{
     options::{Listener, News},
     protocol::target::{Target, Targets},
 };
-
-/// How long a replica runs before a checkpoint is made.
-const CHECKPOINT_EVERY: Duration = Duration::from_millis(400);
-
-/// A replica with those that are replayed beside it.
-#[derive(Debug)]
-pub struct Live<'t> {
-    pub replica: Replica<'t>,
-    company: Company<'t>,
-    /// Its domain's place among the images.
-    image: usize,
-    /// Why it cannot go on, if it cannot.
-    broken: Option<Report>,
-}
-
-impl<'t> Live<'t> {
-    fn new(replica: Replica<'t>, company: Company<'t>, image: usize) -> Live<'t> {
-        Live { replica, company, image, broken: None }
-    }
-
-    /// The addresses whose arrivals were counted so far, which goes on wherever it is gone to: places are
-    /// named by them.
-    fn counts(&self) -> BTreeSet<Addr> {
-        self.replica.traps().all_counts().into_keys().collect()
-    }
-}
 
 /// See the module's text.
 pub struct Session<'t> {
@@ -146,7 +120,7 @@ pub struct Session<'t> {
     exits: Option<range::Exits>,
     aside: Aside<'t>,
     /// The program that the trace is being made of, if it is.
-    origin: source::Origin,
+    origin: follow::Origin,
     /// Checkpoints that are made by themselves, for the user.
     intervals: intervals::Intervals,
     /// The address of the C library's fflush, if there is one.
@@ -302,13 +276,5 @@ impl<'t> Session<'t> {
             self.history.add(mark);
         }
         Ok(())
-    }
-}
-
-/// What ends a task for good, of an event that does.
-fn end_of(kind: &EventKind) -> Option<TaskEnd> {
-    match kind {
-        EventKind::TaskExit { status, .. } => Some(*status),
-        _ => None,
     }
 }

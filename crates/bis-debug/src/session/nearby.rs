@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use super::{
-    CHECKPOINT_EVERY, Report, Session, Trouble, Why,
+    Report, Session, Trouble, Why,
     backward::{Found, Patience},
-    history::Mark,
+    history::{CHECKPOINT_EVERY, Mark},
     place::Position,
     strides::Stride,
     way::Way,

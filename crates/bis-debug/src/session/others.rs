@@ -3,7 +3,7 @@
 
 use bis_replay::{Halt, Limit, Solo, Stop, solo::Other};
 
-use super::{Live, points::Points};
+use super::{live::Live, points::Points};
 
 /// What others have changed while the replica that ran last waited for them.
 #[derive(Debug, Default)]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use bis_replay::{Limit, Stop};
 use bis_trace::types::{Addr, Registers, Tid};
 
-use super::{Live, Session, Trouble, climb::Rung, goal::Goal, place::Position};
+use super::{Session, Trouble, goal::Goal, live::Live, place::Position, rung::Rung};
 
 /// Steps in a call before it is gone over, at least and at most: in between, as many as take as long as a
 /// copy and a run.

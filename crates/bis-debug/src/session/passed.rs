@@ -10,10 +10,10 @@ use bis_trace::types::Tid;
 
 use super::{
     Session, Trouble,
-    climb::Rung,
     goal::Goal,
     over::Standing,
     place::{Leg, Position},
+    rung::Rung,
 };
 
 /// So many are kept of a way, and so many ways.

@@ -9,6 +9,7 @@ use bis_trace::{
     types::{Addr, Signal, Tid, narrow_number},
 };
 
+use super::place::Position;
 use crate::protocol::command::PointKind;
 
 /// Why the user's program has stopped.
@@ -112,4 +113,10 @@ pub(super) fn unexpected(stop: &Stop) -> Trouble {
     Trouble::Halt(Halt::Failed(ReplayError::Machine(format!(
         "a replica has stopped where it should not: {stop:?}"
     ))))
+}
+
+/// A place to which no checkpoint leads.
+pub(super) fn no_way(position: &Position) -> Trouble {
+    let what = format!("there is no checkpoint before event {}", position.event);
+    Trouble::Halt(Halt::Failed(ReplayError::Machine(what)))
 }

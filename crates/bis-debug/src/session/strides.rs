@@ -14,9 +14,10 @@ use std::{
 use bis_replay::{Limit, Stop};
 
 use super::{
-    Live, Session, Trouble,
+    Session, Trouble,
     goal::Goal,
     history::Mark,
+    live::Live,
     place::{Leg, Position},
 };
 

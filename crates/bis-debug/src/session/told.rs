@@ -1,7 +1,7 @@
 //! What is told of an event.
 
 use bis_trace::{
-    event::{Effect, Event, EventKind},
+    event::{Effect, Event, EventKind, TaskEnd},
     types::{EventSeq, Tid},
 };
 
@@ -49,7 +49,7 @@ impl Told {
             Effect::NewTask { tid, .. } => Some(*tid),
             _ => None,
         });
-        let is_step = super::travel::is_step(kind);
+        let is_step = is_step(kind);
         Told { seq: *seq, tid: *tid, is_step, call, fork, new_task }
     }
 
@@ -75,5 +75,25 @@ impl Told {
             return None;
         }
         self.new_task.map(|task| (task, Why::ThreadBegins))
+    }
+}
+
+/// Is such an event what a task does when it is let execute one instruction?
+pub(super) fn is_step(kind: &EventKind) -> bool {
+    match kind {
+        EventKind::Signal(signal) => !signal.is_silent(),
+        EventKind::Syscall { .. }
+        | EventKind::SyscallExit { .. }
+        | EventKind::Instruction { .. }
+        | EventKind::Start(_) => true,
+        _ => false,
+    }
+}
+
+/// What ends a task for good, of an event that does.
+pub(super) fn end_of(kind: &EventKind) -> Option<TaskEnd> {
+    match kind {
+        EventKind::TaskExit { status, .. } => Some(*status),
+        _ => None,
     }
 }

@@ -13,33 +13,19 @@
 use std::time::Duration;
 
 use bis_replay::Limit;
-use bis_trace::types::{Addr, EventSeq};
+use bis_trace::types::Addr;
 
 use super::{
-    Live, Session, Trouble,
+    Session, Trouble,
     goal::Goal,
     history::Mark,
+    live::Live,
     place::{Leg, Position},
-    way::Way,
+    way::{Trail, Way},
 };
 
 /// How long the program takes to count one arrival, nanoseconds: some 25 where it does nothing else.
 const COUNT_NS: u64 = 20;
-
-/// What is counted on the way.
-#[derive(Clone, Debug)]
-pub(super) struct Trail {
-    addr: Addr,
-    /// The interval in which it is.
-    event: EventSeq,
-    /// Where it began, and how many arrivals there were then.
-    from: Position,
-    first: u64,
-    /// The processor's time when it began.
-    begun: Duration,
-    /// The next mark that is there already, and its number of arrivals.
-    ahead: Option<(Position, u64)>,
-}
 
 /// When a mark is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

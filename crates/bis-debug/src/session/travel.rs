@@ -3,9 +3,17 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use bis_replay::{Halt, Limit, Stop};
-use bis_trace::{event::EventKind, types::EventSeq};
+use bis_trace::types::EventSeq;
 
-use super::{CHECKPOINT_EVERY, Live, Session, Trouble, begin_image, goal::Goal, place::Position, unexpected};
+use super::{
+    Session, Trouble,
+    begin::begin_image,
+    goal::Goal,
+    history::CHECKPOINT_EVERY,
+    live::Live,
+    place::Position,
+    report::{no_way, unexpected},
+};
 
 impl<'t> Session<'t> {
     /// A replica that stands at this position. What the program writes on the way is not heard.
@@ -160,20 +168,3 @@ enum Allowance {
 
 /// What takes longer to get to is far, and gets marks on the way.
 const LONG_WAY: Duration = Duration::from_millis(800);
-
-/// Is such an event what a task does when it is let execute one instruction?
-pub(super) fn is_step(kind: &EventKind) -> bool {
-    match kind {
-        EventKind::Signal(signal) => !signal.is_silent(),
-        EventKind::Syscall { .. }
-        | EventKind::SyscallExit { .. }
-        | EventKind::Instruction { .. }
-        | EventKind::Start(_) => true,
-        _ => false,
-    }
-}
-
-pub(super) fn no_way(position: &Position) -> Trouble {
-    let what = format!("there is no checkpoint before event {}", position.event);
-    Trouble::Halt(bis_replay::Halt::Failed(bis_replay::ReplayError::Machine(what)))
-}

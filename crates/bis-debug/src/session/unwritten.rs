@@ -4,25 +4,18 @@
 //! program itself, comes out with it and is left out: it is what the same call writes in a copy in which
 //! nothing was called.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeSet, time::Duration};
 
-use bis_replay::{Diversion, Going, Halt, Heard, Paused};
-use bis_trace::types::{Addr, Registers, StandardStream, Tid};
+use bis_replay::{Diversion, Going, Halt, Heard, Interrupt, Paused};
+use bis_trace::types::{Addr, Registers, Tid};
 
-use super::{Session, alarm::Alarm};
-use bis_replay::Interrupt;
+use super::{Session, alarm::Alarm, aside::Held};
 
 /// How long the library may take.
 const TIME_MAX: Duration = Duration::from_millis(200);
 
 /// What functions may use below the stack pointer without moving it.
 const RED_ZONE: u64 = 128;
-
-/// What a library still held, of each stream.
-pub(super) type Held = BTreeMap<StandardStream, Vec<u8>>;
 
 /// Makes the library write what it holds. `at` is an address at which nothing can be executed.
 pub(super) fn flush(

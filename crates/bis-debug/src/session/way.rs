@@ -6,10 +6,11 @@ use bis_replay::Piece;
 use bis_trace::types::{Addr, EventSeq};
 
 use super::{
-    CHECKPOINT_EVERY, Live, Session, Trouble,
+    Session, Trouble,
+    history::CHECKPOINT_EVERY,
+    live::Live,
     place::{Leg, Position},
     points::{Points, Values},
-    trail::Trail,
 };
 
 /// See the module's text.
@@ -21,7 +22,6 @@ pub(super) struct Way {
     pub values: Values,
     /// How often a condition did not hold since this event, and where.
     falses: (EventSeq, BTreeMap<Addr, u64>),
-    /// What is counted for marks in a long computation.
     pub trail: Option<Trail>,
     /// The last event behind which the replica has stopped for nothing that the user was told of, since the
     /// way began.
@@ -30,6 +30,21 @@ pub(super) struct Way {
     pub given_up: Option<EventSeq>,
     /// After so long a mark is due.
     pub wait: Duration,
+}
+
+/// What is counted on the way, for marks in a long computation ([`super::trail`]).
+#[derive(Clone, Debug)]
+pub(super) struct Trail {
+    pub addr: Addr,
+    /// The interval in which it is.
+    pub event: EventSeq,
+    /// Where it began, and how many arrivals there were then.
+    pub from: Position,
+    pub first: u64,
+    /// The processor's time when it began.
+    pub begun: Duration,
+    /// The next mark that is there already, and its number of arrivals.
+    pub ahead: Option<(Position, u64)>,
 }
 
 /// So many stops cost less than it does to let the program test a condition by itself.

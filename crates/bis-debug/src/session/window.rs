@@ -13,145 +13,22 @@
 
 mod make;
 mod names;
+mod steps;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use bis_replay::{Checkpoint, Limit};
-use bis_trace::{
-    event::{Event, EventKind, SignalPoint},
-    types::{Addr, EventSeq, Tid},
+use bis_trace::types::{Addr, EventSeq, Tid};
+
+pub(super) use self::steps::{Stepped, Window};
+use self::{
+    names::unknown,
+    steps::{Name, Part, Step, one_step},
 };
-
-pub(super) use self::make::Stepped;
-use self::names::unknown;
-use super::{Live, Session, Trouble, history::Mark, place::Position, travel::is_step};
+use super::{Session, Trouble, live::Live, place::Position};
 
 /// How far in front of a place in a window that is gone to a copy is made, where the last one is farther: who
 /// steps back does it again.
 const NEAR: usize = 24;
-
-/// Instructions in front of the user's place, each of which is remembered.
-#[derive(Debug)]
-pub(super) struct Window<'t> {
-    /// Copies of the replica: the first at the window's begin, and then one every so many steps.
-    copies: Vec<(usize, Checkpoint<'t>, usize)>,
-    steps: Vec<Step>,
-    /// The mark from which it was gone to.
-    from: Mark<'t>,
-    /// Where it ends: the user's place when it was made.
-    end: Position,
-}
-
-impl<'t> Window<'t> {
-    /// One in front of this position, without steps as yet, and without the copy with which it begins.
-    pub(super) fn new(from: Mark<'t>, end: Position) -> Window<'t> {
-        Window { copies: Vec::new(), steps: Vec::new(), from, end }
-    }
-
-    /// How many steps it has.
-    pub(super) fn len(&self) -> usize {
-        self.steps.len()
-    }
-
-    /// The same, with the copy of a replica that stands where it begins.
-    fn begin_at(mut self, copy: Checkpoint<'t>, image: usize) -> Window<'t> {
-        // What is far from its end may have been forgotten: then there is another one.
-        if self.copies.first().is_none_or(|(at, ..)| *at > 0) {
-            self.copies.insert(0, (0, copy, image));
-        }
-        self
-    }
-
-    /// How often each address comes.
-    fn addresses(&self) -> BTreeMap<Addr, u64> {
-        let mut seen = BTreeMap::new();
-        for step in self.steps.iter().filter(|step| step.name == Name::Arrival) {
-            *seen.entry(Addr(step.rip)).or_default() += 1;
-        }
-        seen
-    }
-
-    /// On a busy machine the last copy may have been made too early. What is far from the end is not needed.
-    fn forget_half(&mut self) {
-        let half = self.steps.len() / 2;
-        let Some(first) = self.copies.iter().position(|(at, ..)| *at >= half) else { return };
-        self.copies.drain(..first);
-        let from = self.copies.first().map_or(0, |(at, ..)| *at);
-        self.steps.drain(..from);
-        self.copies.iter_mut().for_each(|(at, ..)| *at -= from);
-    }
-}
-
-/// Where the replica stood before one step.
-#[derive(Clone, Copy, Debug)]
-struct Step {
-    /// The last event that was done.
-    event: EventSeq,
-    /// The task that made it.
-    tid: Tid,
-    /// About to execute this.
-    rip: u64,
-    name: Name,
-    part: Part,
-}
-
-/// What the place before a step is called by.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Name {
-    /// The event before: nothing has run since.
-    Event,
-    /// It is an arrival at its address.
-    Arrival,
-    /// The task of this event is at its place, to which a call of a hook has brought it.
-    Before(EventSeq),
-    /// Neither: the next event finds its task there, and has not yet been done.
-    None,
-}
-
-/// What of an instruction a step is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Part {
-    /// Nothing of it: what else an event does.
-    None,
-    All,
-    /// The entry of a system call, which ends with another step.
-    Begin,
-    /// The end of one.
-    End,
-}
-
-impl Part {
-    fn of(kind: &EventKind) -> Part {
-        match kind {
-            EventKind::SyscallEnter { .. } => Part::Begin,
-            EventKind::SyscallExit { .. } => Part::End,
-            kind if is_step(kind) => Part::All,
-            _ => Part::None,
-        }
-    }
-}
-
-/// Does the task of such an event execute the instruction at which it stands before?
-fn executes(kind: &EventKind) -> bool {
-    match kind {
-        EventKind::Syscall { .. } | EventKind::SyscallEnter { .. } | EventKind::Instruction { .. } => true,
-        EventKind::Signal(signal) => {
-            matches!(signal.point, SignalPoint::Fault | SignalPoint::BeforeSyscall)
-        }
-        _ => false,
-    }
-}
-
-/// A signal takes effect behind a call of a hook, which is an instruction by itself.
-fn is_behind_hook(event: &Event) -> bool {
-    matches!(&event.kind, EventKind::Signal(signal) if signal.point == SignalPoint::AfterHook && !signal.is_of_text())
-}
-
-/// How far a replica goes for one step.
-fn one_step(live: &mut Live<'_>) -> Result<Limit<'static>, Trouble> {
-    let signals = live.replica.next_event()?.is_some_and(is_behind_hook);
-    Ok(Limit { step: true, each_event: true, signals, ..Limit::default() })
-}
 
 impl<'t> Session<'t> {
     /// Lets the live replica stand one instruction of this task before where it stands; its position. None:

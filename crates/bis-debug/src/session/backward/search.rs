@@ -11,18 +11,18 @@ use bis_trace::{
 
 use super::{
     super::{
-        CHECKPOINT_EVERY, Catch, Live, Report, Session, Trouble, Why,
+        Catch, Report, Session, Trouble, Why,
         forward::EVENT_AWAITED,
         goal::Goal,
-        history::Mark,
+        history::{CHECKPOINT_EVERY, Mark},
+        live::Live,
         place::{Leg, Position},
         points::Asker,
+        report::{no_way, unexpected},
         told::{Told, call_of},
-        travel::no_way,
-        unexpected,
         way::Way,
     },
-    Hit, Hits, Patience,
+    hit::{Found, Hit, Hits, Patience},
 };
 use crate::protocol::command::PointKind;
 
@@ -31,27 +31,6 @@ const HITS_MAX: u64 = 200;
 
 /// So many hits of a search are kept.
 const HITS_KEPT: usize = 1024;
-
-/// What has come of a search.
-pub(in crate::session) enum Found {
-    Hit(Hit),
-    Nothing,
-    /// It was given up: much has happened, the last with a task at this address.
-    TooMuch(u64),
-    /// It was given up: there is no event for long.
-    TooLong,
-}
-
-impl std::fmt::Display for Found {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Found::Hit(hit) => write!(f, "{} ({:?})", hit.position, hit.report.why),
-            Found::Nothing => f.write_str("nothing"),
-            Found::TooMuch(addr) => write!(f, "much, at {addr:#x}"),
-            Found::TooLong => f.write_str("a long computation"),
-        }
-    }
-}
 
 /// A search on its way.
 struct Search<'e> {

@@ -4,19 +4,13 @@
 use bis_trace::types::{Addr, EventSeq};
 
 use super::{
-    super::{CHECKPOINT_EVERY, Session, Trouble, history::Mark, place::Position},
-    Found, Hit,
+    super::{
+        Session, Trouble,
+        history::{CHECKPOINT_EVERY, Mark},
+        place::Position,
+    },
+    hit::{Found, Hit, Patience},
 };
-
-/// When a search is given up.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::session) enum Patience {
-    Endless,
-    /// When much is found.
-    FewHits,
-    /// The same, and when the first event is far.
-    Short,
-}
 
 /// Rounds of a loop in which much happens that are searched at once, and how many times as much is searched
 /// if nothing was found.

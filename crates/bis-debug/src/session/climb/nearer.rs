@@ -9,15 +9,20 @@ use bis_trace::types::Addr;
 
 use super::{
     super::{
-        Live, Session, Trouble,
+        Session, Trouble,
         goal::{Done, Goal},
+        live::Live,
         over::{Calls, Over, Standing},
         place::Position,
+        rung::Rung,
         window::{Stepped, Window},
     },
-    FAR, Rung,
     rounds::{Rounds, STEPS_LEFT, counted_first, most_often},
 };
+
+/// An end that is more steps away than this is far: there may be loops on the way, of which the last rounds
+/// are near.
+pub(super) const FAR: u64 = 200;
 
 /// A window with more steps is not begun as early as it was tried.
 const WHOLE_MAX: usize = 4000;

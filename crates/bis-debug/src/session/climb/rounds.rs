@@ -6,13 +6,12 @@ use std::collections::BTreeMap;
 use bis_replay::{Limit, Stop};
 use bis_trace::types::Addr;
 
-use super::{
-    super::{
-        Live, Session, Trouble,
-        goal::Done,
-        place::{Leg, Position},
-    },
-    Rung,
+use super::super::{
+    Session, Trouble,
+    goal::Done,
+    live::Live,
+    place::{Leg, Position},
+    rung::Rung,
 };
 
 /// Rounds of a loop that are stepped through at once.

@@ -5,9 +5,9 @@ use bis_trace::types::{Addr, Tid};
 
 use super::super::{
     Report, Session, Trouble, Why,
+    follow::Further,
     place::{Leg, Position},
     range::STEPS,
-    source::Further,
     trail::Due,
     way::Way,
 };

@@ -7,14 +7,14 @@ use bis_trace::{
 };
 
 use super::super::{
-    Catch, Report, Session, Trouble, Why, end_of,
+    Catch, Report, Session, Trouble, Why,
+    follow::Further,
     place::{Leg, Position},
     points::Asker,
     range::Exits,
-    source::Further,
-    told::{Told, call_of},
+    report::unexpected,
+    told::{Told, call_of, end_of},
     trail::Due,
-    unexpected,
     way::Way,
 };
 use crate::protocol::command::PointKind;

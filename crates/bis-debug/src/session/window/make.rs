@@ -1,40 +1,18 @@
 //! How a window is made: a replica goes step by step from a copy on its way to a position, and each step is
 //! remembered.
 
-use bis_replay::Stop;
-
 use super::{
     super::{
-        Live, Session, Trouble,
-        climb::{Climb, Rung},
-        goal::Goal,
-        history::Mark,
-        passed::Passed,
-        place::Position,
-        unexpected,
+        Session, Trouble, climb::Climb, goal::Goal, history::Mark, live::Live, passed::Passed,
+        place::Position, rung::Rung,
     },
-    Name, Part, Step, Window, executes, is_behind_hook, one_step,
+    steps::{Name, Part, Stepped, Window},
 };
-
-/// Steps between two copies in a window.
-const COPY_EVERY: usize = 400;
-
-/// The most steps that a window has.
-const WINDOW_MAX: usize = 100_000;
 
 /// A window with fewer steps is begun as early as the copy before, if that is no more steps in front of the
 /// end.
 const LONG_ENOUGH: usize = 100;
 const NEAR_ENOUGH: usize = 200;
-
-/// What has come of one step to a position.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::session) enum Stepped {
-    Gone,
-    /// The replica stands where it stood.
-    Not,
-    There,
-}
 
 impl<'t> Session<'t> {
     /// The instructions in front of a position. There are none in it where it begins behind an event, and
@@ -156,60 +134,5 @@ impl<'t> Session<'t> {
             }
         }
         Ok(None)
-    }
-
-    /// Goes one step to a position, and remembers it. The replica has the points that the position counts.
-    pub(in crate::session) fn one_step_to(
-        &mut self,
-        live: &mut Live<'t>,
-        goal: &mut Goal<'_>,
-        window: &mut Window<'t>,
-    ) -> Result<Stepped, Trouble> {
-        if goal.is_reached(live)? {
-            return Ok(Stepped::There);
-        }
-        let Some(next) = live.replica.next_event()? else { return Ok(Stepped::There) };
-        let (tid, part, executes) = (next.tid, Part::of(&next.kind), executes(&next.kind));
-        let (event, _) = live.replica.done();
-        let rip = live.replica.registers(tid).map_or(0, |registers| registers.rip);
-        let is_standing = live.replica.is_standing(tid);
-        let is_at_event = live.replica.is_at_event();
-        let is_within = live.replica.is_within(tid);
-        if window.steps.len() >= WINDOW_MAX {
-            window.forget_half();
-        }
-        let count = window.steps.len();
-        let is_copied = window.copies.last().is_some_and(|(at, ..)| *at == count);
-        if count > 0
-            && count.is_multiple_of(COPY_EVERY)
-            && !is_copied
-            && let Some(copy) = live.replica.checkpoint(&mut live.company)?
-        {
-            window.copies.push((count, copy, live.image));
-        }
-        let there = live.replica.underway().filter(|(_, is_there)| *is_there);
-        let before = there.filter(|(event, _)| is_behind_hook(event)).map(|(event, _)| event.seq);
-        let limit = one_step(live)?;
-        let Some(stop) = self.toward(live, goal, &[], &limit)? else { return Ok(Stepped::There) };
-        let (part, is_executed) = match &stop {
-            Stop::Before(_) if limit.signals => (Part::All, true),
-            Stop::Stepped(_) | Stop::Watched(..) => (Part::All, true),
-            Stop::Event(_) => (part, executes),
-            // It has not gone on, or is there.
-            Stop::Point(..) | Stop::Before(_) | Stop::Interrupted => return Ok(Stepped::Not),
-            Stop::End | Stop::Cut => return Ok(Stepped::There),
-            stop => return Err(unexpected(stop)),
-        };
-        // The copy was made in the middle of an instruction: of that, this is the rest.
-        let part = if is_within { Part::None } else { part };
-        let name = match () {
-            () if is_within => Name::None,
-            () if before.is_some() => before.map_or(Name::None, Name::Before),
-            () if is_at_event || is_standing => Name::Event,
-            () if is_executed => Name::Arrival,
-            () => Name::None,
-        };
-        window.steps.push(Step { event, tid, rip, name, part });
-        Ok(Stepped::Gone)
     }
 }

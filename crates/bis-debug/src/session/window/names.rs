@@ -7,11 +7,12 @@ use bis_trace::types::{Addr, EventSeq};
 
 use super::{
     super::{
-        Live, Session, Trouble,
+        Session, Trouble,
         goal::Goal,
+        live::Live,
         place::{Leg, Position},
     },
-    Name, Part, Step, Window,
+    steps::{Name, Part, Step, Window},
 };
 
 /// Steps that are cheaper to make anew than it is to stop at each of many arrivals.

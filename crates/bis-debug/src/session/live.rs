@@ -1,0 +1,31 @@
+//! A replica, and what is replayed beside it.
+
+use std::collections::BTreeSet;
+
+use bis_replay::{Company, Replica};
+use bis_trace::types::Addr;
+
+use super::report::Report;
+
+/// A replica with those that are replayed beside it.
+#[derive(Debug)]
+pub struct Live<'t> {
+    pub replica: Replica<'t>,
+    pub(super) company: Company<'t>,
+    /// Its domain's place among the images.
+    pub(super) image: usize,
+    /// Why it cannot go on, if it cannot.
+    pub(super) broken: Option<Report>,
+}
+
+impl<'t> Live<'t> {
+    pub(super) fn new(replica: Replica<'t>, company: Company<'t>, image: usize) -> Live<'t> {
+        Live { replica, company, image, broken: None }
+    }
+
+    /// The addresses whose arrivals were counted so far, which goes on wherever it is gone to: places are
+    /// named by them.
+    pub(super) fn counts(&self) -> BTreeSet<Addr> {
+        self.replica.traps().all_counts().into_keys().collect()
+    }
+}
