@@ -21,6 +21,16 @@ use crate::{
     traps::Traps,
 };
 
+/// Text at an address where the program counts its arrivals by itself, bytes: it must be the program's own.
+const TEXT_LEN: usize = 16;
+
+/// An address where the program may count its arrivals by itself.
+struct Countable {
+    text: Vec<u8>,
+    /// Where the task is looked for that makes the next event, a pause.
+    sought: Option<Addr>,
+}
+
 impl Replica<'_> {
     /// Where the tasks are to stop: whenever one is about to execute the instruction at one of these
     /// addresses.
@@ -78,24 +88,13 @@ impl Replica<'_> {
     /// # Errors
     /// As [`Replica::next_event`].
     pub fn can_count(&mut self, addr: Addr) -> Result<bool, Halt> {
-        if self.is_moved(addr) || !self.may_count()? {
-            return Ok(false);
-        }
-        self.traps.disarm(&self.space.memory)?;
-        let near = self.read_program(addr, ticks::INSTRUCTION_LEN_MAX);
-        if self.space.memory.read_upto(addr, near.len()) != near {
-            return Ok(false);
-        }
+        let Some(Countable { text, sought }) = self.countable(addr)? else { return Ok(false) };
         let bits = self.tasks.values().find_map(|task| task.regs().ok()).map_or(64, |regs| regs.bits());
-        let sought = match self.next_event()?.map(|event| &event.kind) {
-            Some(EventKind::Pause(pause)) => Some(pause.regs.ip()),
-            _ => None,
-        };
         let end = |at: Addr| {
             let span = seek::span_at(bits, at, |addr, len| self.read_program(addr, len));
             span.map(|span| Addr(span.end()))
         };
-        let is_repeated = rounds::len(&near).is_some();
+        let is_repeated = rounds::len(&text).is_some();
         let Some(counted) = end(addr).or(is_repeated.then_some(addr + 1)) else { return Ok(false) };
         let overlaps = |sought: Addr| addr < end(sought).unwrap_or(sought + 1) && sought < counted;
         Ok(!sought.is_some_and(overlaps))
@@ -107,33 +106,41 @@ impl Replica<'_> {
         Ok(!self.world.ticks.counts_branches() || !is_to_pause && self.is_attended)
     }
 
-    fn let_count(&mut self, addr: Addr, until: Until<'_>) -> Result<bool, Halt> {
-        let Some((tid, _)) = self.next_task()? else { return Ok(false) };
+    /// What there is at an address where the program may count its arrivals. None: it cannot.
+    fn countable(&mut self, addr: Addr) -> Result<Option<Countable>, Halt> {
         if self.is_moved(addr) || !self.may_count()? {
-            return Ok(false);
+            return Ok(None);
         }
-        let searched = match self.cursor.underway.as_ref().map(|underway| &underway.event.kind) {
+        self.traps.disarm(&self.space.memory)?;
+        // Text that has given way to something of ours may be in the way, too.
+        let text = self.space.memory.read_upto(addr, TEXT_LEN);
+        if self.read_program(addr, TEXT_LEN) != text {
+            return Ok(None);
+        }
+        let sought = match self.next_event()?.map(|event| &event.kind) {
             Some(EventKind::Pause(pause)) => Some(pause.regs.ip()),
             _ => None,
         };
+        Ok(Some(Countable { text, sought }))
+    }
+
+    fn let_count(&mut self, addr: Addr, until: Until<'_>) -> Result<bool, Halt> {
+        let Some((tid, _)) = self.next_task()? else { return Ok(false) };
         let base = self.traps.arrivals(addr);
         if !self.traps.has_point(addr)
-            || searched == Some(addr)
             || self.traps.counted().iter().any(|counted| counted.covers(addr))
             || until.arrival.is_some_and(|stop_at| stop_at <= base)
         {
             return Ok(false);
         }
-        self.traps.disarm(&self.space.memory)?;
-        // Text that has given way to something of ours may be in the way, too.
-        let near = self.space.memory.read_upto(addr, 16);
-        if self.read_program(addr, 16) != near {
+        let Some(Countable { text, sought }) = self.countable(addr)? else { return Ok(false) };
+        if sought == Some(addr) {
             return Ok(false);
         }
         let Some(task) = self.tasks.get_mut(&tid).filter(|task| task.stopped.is_some()) else {
             return Ok(false);
         };
-        if rounds::len(&near).is_some() {
+        if rounds::len(&text).is_some() {
             let is_counted = self.traps.counts_rounds(addr);
             let can_be = until.condition.is_none() && !is_counted && !task.regs()?.is_narrow();
             if can_be {
@@ -142,7 +149,7 @@ impl Replica<'_> {
             return Ok(can_be);
         }
         let counted = self.traps.counted().iter().map(|counted| counted.place);
-        let in_the_way: Vec<Addr> = counted.chain(searched).collect();
+        let in_the_way: Vec<Addr> = counted.chain(sought).collect();
         let counted = Counted::new(task, &self.space.memory, (addr, addr), base, until, &in_the_way)?;
         let is_counted = counted.is_some();
         if let Some(counted) = counted {

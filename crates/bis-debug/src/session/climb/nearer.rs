@@ -216,11 +216,22 @@ impl<'t> Session<'t> {
         end: &Position,
         repeated: &Repeated<'_>,
     ) -> Result<Option<(Rung<'t>, u64)>, Trouble> {
-        let often = counted_first(most_often(repeated.seen), &mut rung.resume(end)?.0)?;
+        let often = most_often(repeated.seen);
+        if often.is_empty() {
+            return Ok(None);
+        }
+        let mut begun = rung.resume_without_counts(end)?;
+        let often = counted_first(often, &mut begun.0)?;
+        // The replica that was asked makes the first look.
+        let mut begun = Some(begun);
         let mut looks: VecDeque<Addr> = often.iter().copied().take(LOOKS_MAX).collect();
         let mut too_many = None;
         while let Some(addr) = looks.pop_front() {
-            let count = match self.count_rounds(rung, end, addr, None)? {
+            let begun = match begun.take() {
+                Some(begun) => begun,
+                None => rung.resume_without_counts(end)?,
+            };
+            let count = match self.count_rounds(begun, end, addr, None)? {
                 Rounds::All(count, ..) => count,
                 Rounds::TooMany(rung) => {
                     // What the program does not count by itself is asked of the one that comes least often.

@@ -8,7 +8,7 @@ use bis_trace::types::Addr;
 
 use super::super::{
     Session, Trouble,
-    goal::Done,
+    goal::{Done, Goal},
     live::Live,
     place::{Leg, Position},
     rung::Rung,
@@ -113,11 +113,12 @@ impl<'t> Session<'t> {
         if steps == 0 || steps >= STEPS_MIN {
             return Ok(None);
         }
-        let often = counted_first(most_often(seen), &mut from.resume(end)?.0)?;
+        let mut begun = from.resume_without_counts(end)?;
+        let often = counted_first(most_often(seen), &mut begun.0)?;
         let Some(addr) = often.into_iter().find(|addr| !own.contains(addr)) else {
             return Ok(None);
         };
-        let Some((count, ..)) = self.rounds(from, end, addr, None)? else { return Ok(None) };
+        let Rounds::All(count, ..) = self.count_rounds(begun, end, addr, None)? else { return Ok(None) };
         let keep = STEPS_LEFT * seen[&addr] / steps;
         let Some(until) = count.checked_sub(keep).filter(|until| *until > 0) else { return Ok(None) };
         let Some((_, mut live, done)) = self.rounds(from, end, addr, Some(until))? else { return Ok(None) };
@@ -134,20 +135,21 @@ impl<'t> Session<'t> {
         addr: Addr,
         until: Option<u64>,
     ) -> Result<Option<(u64, Live<'t>, Done)>, Trouble> {
-        Ok(match self.count_rounds(rung, end, addr, until)? {
+        let begun = rung.resume_without_counts(end)?;
+        Ok(match self.count_rounds(begun, end, addr, until)? {
             Rounds::All(hits, live, done) => Some((hits, live, done)),
             Rounds::TooMany(_) => None,
         })
     }
 
+    /// The same of a replica that goes on from a rung, and counts nothing.
     pub(super) fn count_rounds(
         &mut self,
-        rung: &mut Rung<'t>,
+        (mut live, mut goal): (Live<'t>, Goal<'_>),
         end: &Position,
         addr: Addr,
         until: Option<u64>,
     ) -> Result<Rounds<'t>, Trouble> {
-        let (mut live, mut goal) = rung.resume_without_counts(end)?;
         Self::have_points(&mut live, end, Some(addr))?;
         let next = live.replica.next_event()?.map(|event| event.seq);
         // Only in the last interval is all that is counted in front of the end.

@@ -36,8 +36,7 @@ impl Session<'_> {
             let (event, _) = self.live.replica.done();
             let base = if event == from.event { from } else { Position::at(event) };
             // Behind an event that is the step, nothing was executed.
-            let is_behind = self.live.replica.is_at_event() && event != base.event;
-            self.position = if is_behind || self.live.replica.is_at_event() {
+            self.position = if self.live.replica.is_at_event() {
                 Position::at(event)
             } else {
                 base.then(Leg::Step { tid, n: 1 })
