@@ -109,6 +109,32 @@ fn traits_of(tid: Tid, has_rseq: bool) -> Traits {
     Traits { nice, wishes, reads_tsc: false }
 }
 
+/// The tasks of a process that was found, and where its heap ends.
+fn tasks_of(
+    session: &Session,
+    pid: Tid,
+    traits: &BTreeMap<Tid, Traits>,
+    threads: Vec<Thread>,
+) -> Result<(Vec<Task>, u64)> {
+    let (mut tasks, mut brk) = (Vec::new(), 0);
+    for Thread { stopped, is_halted, clear_tid } in threads {
+        let tid = stopped.tid();
+        let mut slot = Some(stopped);
+        if tid == pid {
+            let mut remote = Remote::new(&mut slot)?;
+            brk = remote.must("find the heap", libc::SYS_brk, [0; 6])?;
+            remote.finish()?;
+        }
+        let Some(stopped) = slot else {
+            return Err(RecordError::Bug { tid, what: "lost while its image was made".into() });
+        };
+        let traits = traits.get(&tid).cloned().unwrap_or_default();
+        let own_name = session.own_name(tid);
+        tasks.push(Task { clear_tid, traits, is_halted, own_name, ..Task::new(stopped, pid) });
+    }
+    Ok((tasks, brk))
+}
+
 /// The words in memory that may lead into one of these texts, in order: return addresses, and what a
 /// handler's frame or a coroutine has kept of an interrupted computation.
 fn pointers_into(texts: &[Range<Addr>], writes: &[MemWrite]) -> BTreeSet<Addr> {
@@ -228,23 +254,7 @@ impl Domain {
         let Image { pid, traits, prepared: Prepared { threads, vdso } } = image;
         let memory = Memory::open(pid)?;
         session.mail.join(pid, id);
-
-        let (mut tasks, mut brk) = (Vec::new(), 0);
-        for Thread { stopped, is_halted, clear_tid } in threads {
-            let tid = stopped.tid();
-            let mut slot = Some(stopped);
-            if tid == pid {
-                let mut remote = Remote::new(&mut slot)?;
-                brk = remote.must("find the heap", libc::SYS_brk, [0; 6])?;
-                remote.finish()?;
-            }
-            let Some(stopped) = slot else {
-                return Err(RecordError::Bug { tid, what: "lost while its image was made".into() });
-            };
-            let traits = traits.get(&tid).cloned().unwrap_or_default();
-            let own_name = session.own_name(tid);
-            tasks.push(Task { clear_tid, traits, is_halted, own_name, ..Task::new(stopped, pid) });
-        }
+        let (tasks, brk) = tasks_of(session, pid, &traits, threads)?;
         let mut tasks = tasks.into_iter();
         let Some(task) = tasks.next() else {
             return Err(RecordError::Bug { tid: pid, what: "a process without a thread".into() });
@@ -265,21 +275,7 @@ impl Domain {
         domain.settle_on_core(pid);
         session.cores.stay(domain.core);
         domain.pin();
-        let mut waiting = Vec::new();
-        let pages =
-            PageMap::open(pid).map_err(|source| RecordError::Os { what: "read the page map", source })?;
-        let mut told = 0;
-        for mapping in mappings.iter().filter(|m| !m.is_vvar() && m.start != Addr(AGENT_BASE)) {
-            told += own_bytes(&pages, mapping);
-            if told > BASE_BYTES_MAX && may_wait(mapping) {
-                let Mapping { start: addr, prot, .. } = *mapping;
-                let (len, backing) = (mapping.len(), Backing::Anonymous);
-                outcome.effects.push(Effect::Map { addr, len, prot, backing });
-                waiting.push(mapping.clone());
-            } else {
-                domain.tell_mapping(pid, mapping, &mut outcome)?;
-            }
-        }
+        let waiting = domain.tell_mappings(pid, &mappings, &mut outcome)?;
         say_ours(vdso.as_ref(), &mut outcome);
         domain.hook_found(pid, (&mappings, &waiting), vdso.as_ref(), &mut outcome)?;
         domain.tell_threads(pid, &mut outcome)?;
@@ -293,6 +289,32 @@ impl Domain {
         domain.start(parent_of(pid), Base::Image { path, argv, envp, cwd, auxv }, outcome)?;
         domain.tell_waiting(pid, &regs, &waiting)?;
         Ok(domain)
+    }
+
+    /// Tells what the process has mapped, with what is in it. The answer is the mappings whose content is
+    /// left for events behind the base, which would be too large with it.
+    fn tell_mappings(
+        &mut self,
+        pid: Tid,
+        mappings: &[Mapping],
+        outcome: &mut Outcome,
+    ) -> Result<Vec<Mapping>> {
+        let mut waiting = Vec::new();
+        let pages =
+            PageMap::open(pid).map_err(|source| RecordError::Os { what: "read the page map", source })?;
+        let mut told = 0;
+        for mapping in mappings.iter().filter(|m| !m.is_vvar() && m.start != Addr(AGENT_BASE)) {
+            told += own_bytes(&pages, mapping);
+            if told > BASE_BYTES_MAX && may_wait(mapping) {
+                let Mapping { start: addr, prot, .. } = *mapping;
+                let (len, backing) = (mapping.len(), Backing::Anonymous);
+                outcome.effects.push(Effect::Map { addr, len, prot, backing });
+                waiting.push(mapping.clone());
+            } else {
+                self.tell_mapping(pid, mapping, outcome)?;
+            }
+        }
+        Ok(waiting)
     }
 
     /// Tells what this memory holds, which the base has only mapped: in events of the first task, which has

@@ -101,6 +101,43 @@ impl Checks {
         self.out.branch(&[rex, 0x3b, 0x05 | (register & 7) << 3], at)?;
         self.out.branch(&[0x0f, 0x85], self.miss)
     }
+
+    /// Words of memory.
+    fn words(&mut self, condition: &Condition) -> Result<(), Error> {
+        for (addr, value) in condition.words.iter().take(Conditional::CHECKS_MAX) {
+            // mov rax, [addr]
+            self.out.push(&[0x48, 0xa1]);
+            self.out.push(&addr.to_le_bytes());
+            self.equals(RAX, *value)?;
+        }
+        Ok(())
+    }
+
+    /// The processor writes its extended registers to memory, where their words are compared.
+    fn extended(&mut self, condition: &Condition) -> Result<(), Error> {
+        let extended = condition.extended.iter().take(Conditional::CHECKS_MAX);
+        let extended: Vec<_> =
+            extended.filter(|(offset, _)| *offset <= Conditional::EXTENDED_MAX - 8).collect();
+        if let Some((last, _)) = extended.iter().max_by_key(|(offset, _)| offset) {
+            // x87 and SSE; AVX; and AVX-512.
+            let components: u8 = match last {
+                0..576 => 0x03,
+                576..832 => 0x07,
+                _ => 0xe7,
+            };
+            // mov eax, components; xor edx, edx; xsave64 [data + EXTENDED]
+            self.out.push(&[0xb8, components, 0, 0, 0, 0x31, 0xd2]);
+            self.out.branch(&[0x48, 0x0f, 0xae, 0x25], self.data + EXTENDED)?;
+            // mov rdx, what it is known to be by now
+            self.out.push(&[0x48, 0xba]);
+            self.out.push(&condition.registers[usize::from(RDX)].to_le_bytes());
+        }
+        for (offset, value) in extended {
+            self.load(self.data + EXTENDED + u64::from(*offset))?;
+            self.equals(RAX, *value)?;
+        }
+        Ok(())
+    }
 }
 
 /// The code segments of 64-bit and 32-bit programs.
@@ -302,32 +339,8 @@ pub fn conditional(span: &Span, at: u64, data: u64, condition: &Condition) -> Re
     checks.load(saved_flags)?;
     let low = (condition.flags & LOW | 2) << 8 | u64::from(condition.flags & OVERFLOW != 0);
     checks.equals(RAX, condition.registers[usize::from(RAX)] & !0xffff | low)?;
-    for (addr, value) in condition.words.iter().take(Conditional::CHECKS_MAX) {
-        // mov rax, [addr]
-        checks.out.push(&[0x48, 0xa1]);
-        checks.out.push(&addr.to_le_bytes());
-        checks.equals(RAX, *value)?;
-    }
-    let extended = condition.extended.iter().take(Conditional::CHECKS_MAX);
-    let extended: Vec<_> = extended.filter(|(offset, _)| *offset <= Conditional::EXTENDED_MAX - 8).collect();
-    if let Some((last, _)) = extended.iter().max_by_key(|(offset, _)| offset) {
-        // x87 and SSE; AVX; and AVX-512.
-        let components: u8 = match last {
-            0..576 => 0x03,
-            576..832 => 0x07,
-            _ => 0xe7,
-        };
-        // mov eax, components; xor edx, edx; xsave64 [data + EXTENDED]
-        checks.out.push(&[0xb8, components, 0, 0, 0, 0x31, 0xd2]);
-        checks.out.branch(&[0x48, 0x0f, 0xae, 0x25], data + EXTENDED)?;
-        // mov rdx, what it is known to be by now
-        checks.out.push(&[0x48, 0xba]);
-        checks.out.push(&condition.registers[usize::from(RDX)].to_le_bytes());
-    }
-    for (offset, value) in extended {
-        checks.load(data + EXTENDED + u64::from(*offset))?;
-        checks.equals(RAX, *value)?;
-    }
+    checks.words(condition)?;
+    checks.extended(condition)?;
     let Checks { mut out, values, .. } = checks;
     // mov rax, [saved_rax]
     out.branch(&[0x48, 0x8b, 0x05], saved_rax)?;

@@ -209,28 +209,9 @@ unsafe fn keep(prepared: &mut Prepared, outside: &Outside) -> ! {
         let mut polled =
             [channel, life, ended].map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
         loop {
-            // The program, and orphans of what it has started: they are ours to wait for until the recording
-            // ends.
-            loop {
-                let mut status = 0;
-                match libc::waitpid(-1, &raw mut status, libc::WNOHANG | libc::WUNTRACED) {
-                    -1 => libc::_exit(0),
-                    0 => break,
-                    found if found != program => continue,
-                    _ => {}
-                }
-                let message = if libc::WIFSTOPPED(status) {
-                    [STOPPED, libc::WSTOPSIG(status).cast_unsigned()]
-                } else if libc::WIFSIGNALED(status) {
-                    [KILLED, libc::WTERMSIG(status).cast_unsigned()]
-                } else {
-                    [EXITED, libc::WEXITSTATUS(status).cast_unsigned()]
-                };
-                libc::send(channel, message.as_ptr().cast(), mem::size_of_val(&message), libc::MSG_NOSIGNAL);
-                if !libc::WIFSTOPPED(status) {
-                    // Poll passes over it.
-                    polled[0].fd = -1;
-                }
+            if tell_of(program, channel) {
+                // Poll passes over it.
+                polled[0].fd = -1;
             }
             libc::poll(polled.as_mut_ptr(), 3, -1);
             if polled[1].revents & libc::POLLIN != 0 {
@@ -248,32 +229,61 @@ unsafe fn keep(prepared: &mut Prepared, outside: &Outside) -> ! {
                 }
                 libc::_exit(0);
             }
-            if polled[0].revents != 0 {
-                let mut message = [0i32; 2];
-                let len = libc::recv(channel, message.as_mut_ptr().cast(), mem::size_of_val(&message), 0);
-                if len < 8 {
-                    libc::kill(program, libc::SIGKILL);
-                    polled[0].fd = -1;
-                    continue;
-                }
-                let [signal, code] = message;
-                // The terminal's signals come to the program by themselves, if it is in the stand-in's group.
-                let is_of_terminal = code == libc::SI_KERNEL
-                    && [
-                        libc::SIGHUP,
-                        libc::SIGINT,
-                        libc::SIGQUIT,
-                        libc::SIGTSTP,
-                        libc::SIGWINCH,
-                        libc::SIGCONT,
-                    ]
-                    .contains(&signal);
-                if !is_of_terminal || libc::getpgid(program) != outside.group.0 {
-                    libc::kill(program, signal);
-                }
+            if polled[0].revents != 0 && !pass_on(channel, program, outside.group) {
+                libc::kill(program, libc::SIGKILL);
+                polled[0].fd = -1;
             }
         }
     }
+}
+
+/// Waits for the keeper's children that have stopped or ended, and tells the stand-in of the program, which
+/// is one of them. True: the program has ended. The others are orphans of what it has started: they are the
+/// keeper's to wait for until the recording ends, and without children it ends itself.
+unsafe fn tell_of(program: libc::pid_t, channel: RawFd) -> bool {
+    let mut has_ended = false;
+    // SAFETY: system calls on plain numbers and on memory of ours.
+    unsafe {
+        loop {
+            let mut status = 0;
+            match libc::waitpid(-1, &raw mut status, libc::WNOHANG | libc::WUNTRACED) {
+                -1 => libc::_exit(0),
+                0 => return has_ended,
+                found if found != program => continue,
+                _ => {}
+            }
+            let message = if libc::WIFSTOPPED(status) {
+                [STOPPED, libc::WSTOPSIG(status).cast_unsigned()]
+            } else if libc::WIFSIGNALED(status) {
+                [KILLED, libc::WTERMSIG(status).cast_unsigned()]
+            } else {
+                [EXITED, libc::WEXITSTATUS(status).cast_unsigned()]
+            };
+            libc::send(channel, message.as_ptr().cast(), mem::size_of_val(&message), libc::MSG_NOSIGNAL);
+            has_ended |= !libc::WIFSTOPPED(status);
+        }
+    }
+}
+
+/// Sends the program the signal that the stand-in tells of. False: the stand-in is gone.
+unsafe fn pass_on(channel: RawFd, program: libc::pid_t, group: Tid) -> bool {
+    const OF_TERMINAL: [i32; 6] =
+        [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTSTP, libc::SIGWINCH, libc::SIGCONT];
+    let mut message = [0i32; 2];
+    // SAFETY: system calls on plain numbers and on memory of ours.
+    unsafe {
+        let len = libc::recv(channel, message.as_mut_ptr().cast(), mem::size_of_val(&message), 0);
+        if len < 8 {
+            return false;
+        }
+        let [signal, code] = message;
+        // The terminal's signals come to the program by themselves, if it is in the stand-in's group.
+        let is_of_terminal = code == libc::SI_KERNEL && OF_TERMINAL.contains(&signal);
+        if !is_of_terminal || libc::getpgid(program) != group.0 {
+            libc::kill(program, signal);
+        }
+    }
+    true
 }
 
 /// Closes all descriptors but these.

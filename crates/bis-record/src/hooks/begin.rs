@@ -94,37 +94,51 @@ impl Domain {
             return Ok(());
         }
         let session = Arc::clone(&self.session);
-        let executable = proc::executable(self.first_tid).unwrap_or_default();
-        if let Some(name) = translators::translator(&executable) {
-            let text = format!(
-                "task {}: no hooks, all calls are traced: {name} reads the text of programs, to translate it",
-                self.first_tid
-            );
-            return session.note(session.writer.next_seq(), text);
-        }
-        if proc::room(self.first_tid).is_some_and(|room| room < ROOM_MIN) {
-            let text = format!(
-                "task {}: no hooks, all calls are traced: its limit of the address space (ulimit -v) leaves it \
-                 little more than what it has when it begins",
-                self.first_tid
-            );
-            return session.note(session.writer.next_seq(), text);
-        }
-        let area = match image::map_hooks(slot, &self.memory, &session.hook_image.recorded) {
-            Err(TraceeError::OutOfFiles(_)) => {
-                let text = format!(
-                    "task {}: no hooks, all calls are traced: it had no descriptor left when it was executed",
-                    self.first_tid
-                );
+        let area = match self.map_hooks(slot)? {
+            Ok(area) => area,
+            Err(why) => {
+                let text = format!("task {}: no hooks, all calls are traced: {why}", self.first_tid);
                 return session.note(session.writer.next_seq(), text);
             }
-            other => other?,
         };
-        let image = &session.hook_image;
+        self.tell_hooks(outcome)?;
+        let mapped = session.watch.mapped();
+        self.hooks = Some(Hooks::new(&session, &self.watched, area, self.space.patches(), mapped));
+        self.show_heap();
+        self.show_folder(self.first_tid);
+        self.classify_inherited(self.first_tid);
+        if self.tasks.values().any(|task| task.traits.wishes.no_tsc) {
+            self.forbid_clock(outcome)?;
+        }
+        Ok(())
+    }
+
+    /// Maps what the hooks need. The inner error: why the program gets none, for people.
+    fn map_hooks(&self, slot: &mut Option<Stopped>) -> Result<std::result::Result<Area, String>> {
+        let executable = proc::executable(self.first_tid).unwrap_or_default();
+        if let Some(name) = translators::translator(&executable) {
+            return Ok(Err(format!("{name} reads the text of programs, to translate it")));
+        }
+        if proc::room(self.first_tid).is_some_and(|room| room < ROOM_MIN) {
+            let why = "its limit of the address space (ulimit -v) leaves it little more than what it has when it \
+                       begins";
+            return Ok(Err(why.into()));
+        }
+        match image::map_hooks(slot, &self.memory, &self.session.hook_image.recorded) {
+            Err(TraceeError::OutOfFiles(_)) => {
+                Ok(Err("it had no descriptor left when it was executed".into()))
+            }
+            mapped => Ok(Ok(mapped?)),
+        }
+    }
+
+    /// What replay has to map for the hooks, and what of it is bis's own.
+    fn tell_hooks(&self, outcome: &mut Outcome) -> Result<()> {
+        let image = &self.session.hook_image;
         let file = match image.kept.get() {
             Some(kept) => *kept,
             None => {
-                let kept = session.writer.files().keep_bytes(&image.replayed)?.file;
+                let kept = self.session.writer.files().keep_bytes(&image.replayed)?.file;
                 *image.kept.get_or_init(|| kept)
             }
         };
@@ -152,18 +166,10 @@ impl Domain {
         }));
         outcome.writes.push(MemWrite {
             addr: Addr(hooks::AREA_BASE),
-            data: Area::replay_state(session.ticks.counts_branches()),
+            data: Area::replay_state(self.session.ticks.counts_branches()),
         });
-        if session.ticks.kind() == TickKind::Software {
+        if self.session.ticks.kind() == TickKind::Software {
             outcome.writes.push(counts::full());
-        }
-        let mapped = session.watch.mapped();
-        self.hooks = Some(Hooks::new(&session, &self.watched, area, self.space.patches(), mapped));
-        self.show_heap();
-        self.show_folder(self.first_tid);
-        self.classify_inherited(self.first_tid);
-        if self.tasks.values().any(|task| task.traits.wishes.no_tsc) {
-            self.forbid_clock(outcome)?;
         }
         Ok(())
     }

@@ -102,92 +102,105 @@ impl Process {
     }
 }
 
-/// Puts the trace's entries together. Process ids may be used again in a long recording: a process is the
-/// newest one of its id that has begun.
+/// Puts the trace's entries together.
 fn processes(metas: impl Iterator<Item = Meta>) -> Vec<Process> {
-    let mut all: Vec<Process> = Vec::new();
-    let mut by_pid: HashMap<Tid, usize> = HashMap::new();
-    let mut by_domain: HashMap<DomainId, usize> = HashMap::new();
-    // A vfork child is a task of its parent's domain, and a process.
-    let mut place_of: HashMap<(DomainId, Tid), usize> = HashMap::new();
-    for meta in metas {
+    let mut book = Book::default();
+    metas.for_each(|meta| book.enter(meta));
+    book.all
+}
+
+/// The processes of a trace, by what its entries have told so far. Process ids may be used again in a long
+/// recording: a process is the newest one of its id that has begun.
+#[derive(Default)]
+struct Book {
+    all: Vec<Process>,
+    by_pid: HashMap<Tid, usize>,
+    by_domain: HashMap<DomainId, usize>,
+    /// A vfork child is a task of its parent's domain, and a process.
+    place_of: HashMap<(DomainId, Tid), usize>,
+}
+
+impl Book {
+    fn enter(&mut self, meta: Meta) {
         match meta {
-            Meta::Domain(entry) => {
-                let known = by_pid.get(&entry.pid).copied();
-                let at = match (entry.base.copied_from(), known) {
-                    (None, Some(at)) => at,
-                    (copied, _) => {
-                        let parent = by_pid.get(&entry.ppid).copied();
-                        let argv = copied
-                            .and_then(|(parent, _)| by_domain.get(&parent).map(|at| all[*at].argv.clone()));
-                        all.push(Process::new(&entry, parent, argv.unwrap_or_default()));
-                        by_pid.insert(entry.pid, all.len() - 1);
-                        all.len() - 1
-                    }
-                };
-                by_domain.insert(entry.domain, at);
-                place_of.insert((entry.domain, entry.tid), at);
-                let process = &mut all[at];
-                process.domains.push(entry.domain);
-                process.tasks.push(Task { tid: entry.tid, from: entry.seq, end: None });
-                if let Some(program) = entry.base.program() {
-                    process.argv = program.argv.to_vec();
-                    process.exec_count += 1;
-                }
-            }
-            Meta::Task { domain, tid, pid, seq } => {
-                let Some(&host) = by_domain.get(&domain) else { continue };
-                let at = if all[host].pid == pid {
-                    host
-                } else {
-                    // vfork: its parent's memory until it execs.
-                    let known = by_pid
-                        .get(&pid)
-                        .copied()
-                        .filter(|at| all[*at].parent == Some(host) && all[*at].end().is_none());
-                    known.unwrap_or_else(|| {
-                        let argv = all[host].argv.clone();
-                        let ppid = all[host].pid;
-                        let entry = DomainEntry {
-                            domain,
-                            pid,
-                            ppid,
-                            tid,
-                            base: Base::Fork { parent: domain, at: seq },
-                            seq,
-                        };
-                        all.push(Process::new(&entry, Some(host), argv));
-                        by_pid.insert(pid, all.len() - 1);
-                        all.len() - 1
-                    })
-                };
-                place_of.insert((domain, tid), at);
-                all[at].tasks.push(Task { tid, from: seq, end: None });
-            }
+            Meta::Domain(entry) => self.domain(&entry),
+            Meta::Task { domain, tid, pid, seq } => self.task(domain, tid, pid, seq),
             Meta::TaskEnd { domain, tid, status, .. } => {
-                if let Some(at) = place_of.get(&(domain, tid))
-                    && let Some(task) =
-                        all[*at].tasks.iter_mut().rev().find(|task| task.tid == tid && task.end.is_none())
+                if let Some(at) = self.place_of.get(&(domain, tid))
+                    && let Some(task) = self.all[*at]
+                        .tasks
+                        .iter_mut()
+                        .rev()
+                        .find(|task| task.tid == tid && task.end.is_none())
                 {
                     task.end = Some(status);
                 }
             }
             Meta::DomainEnd { domain, event_count, .. } => {
-                if let Some(at) = by_domain.get(&domain) {
-                    all[*at].event_count += event_count;
+                if let Some(at) = self.by_domain.get(&domain) {
+                    self.all[*at].event_count += event_count;
                 }
             }
             Meta::Note { seq, text } => {
                 if let Some(way) = WayBack::of(&text)
-                    && let Some(at) = by_pid.get(&way.pid)
+                    && let Some(at) = self.by_pid.get(&way.pid)
                 {
-                    all[*at].ways_back.push((seq, way.to));
+                    self.all[*at].ways_back.push((seq, way.to));
                 }
             }
             _ => {}
         }
     }
-    all
+
+    /// Its place among all.
+    fn add(&mut self, entry: &DomainEntry, parent: Option<usize>, argv: Vec<Vec<u8>>) -> usize {
+        self.all.push(Process::new(entry, parent, argv));
+        self.by_pid.insert(entry.pid, self.all.len() - 1);
+        self.all.len() - 1
+    }
+
+    /// A process has begun, or has executed a program.
+    fn domain(&mut self, entry: &DomainEntry) {
+        let known = self.by_pid.get(&entry.pid).copied();
+        let at = match (entry.base.copied_from(), known) {
+            (None, Some(at)) => at,
+            (copied, _) => {
+                let parent = self.by_pid.get(&entry.ppid).copied();
+                let copied = copied.and_then(|(parent, _)| self.by_domain.get(&parent));
+                let argv = copied.map(|at| self.all[*at].argv.clone()).unwrap_or_default();
+                self.add(entry, parent, argv)
+            }
+        };
+        self.by_domain.insert(entry.domain, at);
+        self.place_of.insert((entry.domain, entry.tid), at);
+        let process = &mut self.all[at];
+        process.domains.push(entry.domain);
+        process.tasks.push(Task { tid: entry.tid, from: entry.seq, end: None });
+        if let Some(program) = entry.base.program() {
+            process.argv = program.argv.to_vec();
+            process.exec_count += 1;
+        }
+    }
+
+    /// A task has joined a domain.
+    fn task(&mut self, domain: DomainId, tid: Tid, pid: Tid, seq: EventSeq) {
+        let Some(&host) = self.by_domain.get(&domain) else { return };
+        let at = if self.all[host].pid == pid {
+            host
+        } else {
+            // vfork: its parent's memory until it execs.
+            let is_it = |at: &usize| self.all[*at].parent == Some(host) && self.all[*at].end().is_none();
+            let known = self.by_pid.get(&pid).copied().filter(is_it);
+            known.unwrap_or_else(|| {
+                let Process { pid: ppid, ref argv, .. } = self.all[host];
+                let argv = argv.clone();
+                let base = Base::Fork { parent: domain, at: seq };
+                self.add(&DomainEntry { domain, pid, ppid, tid, base, seq }, Some(host), argv)
+            })
+        };
+        self.place_of.insert((domain, tid), at);
+        self.all[at].tasks.push(Task { tid, from: seq, end: None });
+    }
 }
 
 /// The order of the tree: parents before children, children in the order in which they began; with each its

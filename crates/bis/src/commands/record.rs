@@ -53,46 +53,13 @@ fn record(args: Record, live: bool) -> Result<u8> {
         return inside(&args, &outer);
     }
     let environment = environment(&args.making.env)?;
-    if let Some(cwd) = &args.making.cwd
-        && !cwd.is_dir()
-    {
-        return Err(Failure::usage(format!("failed to run in {}: no such folder", cwd.display())));
-    }
-    if args.chaos && args.ticks == TicksArg::Stepping {
-        return Err(Failure::usage(
-            "failed to record with --chaos and --ticks=stepping: chaos draws moments, and stepping leaves none; give one of them"
-                .to_owned(),
-        ));
-    }
     let no_hooks = args.no_hooks || args.steps.is_some() || args.making.gdb;
-    if args.cpu != CpuArg::Native && no_hooks && !bis_tracee::sys::has_cpuid_faulting() {
-        return Err(Failure::usage(
-            "failed to record with --cpu and without hooks: cpuid cannot be made to fault here, so only the hooks can answer it; leave \
-             out --no-hooks and --steps"
-                .to_owned(),
-        ));
-    }
-    if args.making.gdb && program::find(&["gdb".into()], std::env::var_os("PATH").as_deref(), None).is_err() {
-        return Err(Failure::usage(
-            "failed to start the debugger gdb: there is no such program; install gdb, or leave out --gdb",
-        ));
-    }
+    check(&args, no_hooks)?;
     let (begins, found, cwd) = beginning(&args, &environment, live)?;
     let (text_bytes_max, text_makers) = (folder::cache_size()?, make_texts::makers()?);
     let name = args.command.first().map_or(found.path.as_os_str(), OsString::as_os_str).to_owned();
     let place = Place::make(args.making.output.as_deref(), Path::new(&name))?;
-    if let Some(fd) = args.print_trace_dir
-        && let Err(failure) = print_path(fd, &place.path)
-    {
-        place.undo();
-        return Err(failure);
-    }
-    let making = &args.making;
-    let guided = match making
-        .gdb
-        .then(|| Guided::new(making.commands.clone(), making.checkpoint_memory))
-        .transpose()
-    {
+    let guided = match announce(&args, &place) {
         Ok(guided) => guided,
         Err(failure) => {
             place.undo();
@@ -136,6 +103,43 @@ fn record(args: Record, live: bool) -> Result<u8> {
         Ok(ended) => Ok(tell(ended, place, args.making.verbose)),
         Err(error) => Err(told(&error, &name, place)),
     }
+}
+
+/// Can this be recorded so? Said before anything is made.
+fn check(args: &Record, no_hooks: bool) -> Result<()> {
+    if let Some(cwd) = &args.making.cwd
+        && !cwd.is_dir()
+    {
+        return Err(Failure::usage(format!("failed to run in {}: no such folder", cwd.display())));
+    }
+    if args.chaos && args.ticks == TicksArg::Stepping {
+        return Err(Failure::usage(
+            "failed to record with --chaos and --ticks=stepping: chaos draws moments, and stepping leaves none; give one of them"
+                .to_owned(),
+        ));
+    }
+    if args.cpu != CpuArg::Native && no_hooks && !bis_tracee::sys::has_cpuid_faulting() {
+        return Err(Failure::usage(
+            "failed to record with --cpu and without hooks: cpuid cannot be made to fault here, so only the hooks can answer it; leave \
+             out --no-hooks and --steps"
+                .to_owned(),
+        ));
+    }
+    if args.making.gdb && program::find(&["gdb".into()], std::env::var_os("PATH").as_deref(), None).is_err() {
+        return Err(Failure::usage(
+            "failed to start the debugger gdb: there is no such program; install gdb, or leave out --gdb",
+        ));
+    }
+    Ok(())
+}
+
+/// Tells of the trace's folder whoever has asked for it, and starts the debugger, if there is to be one.
+fn announce(args: &Record, place: &Place) -> Result<Option<Guided>> {
+    if let Some(fd) = args.print_trace_dir {
+        print_path(fd, &place.path)?;
+    }
+    let making = &args.making;
+    making.gdb.then(|| Guided::new(making.commands.clone(), making.checkpoint_memory)).transpose()
 }
 
 /// What is done inside of another bis's recording.
