@@ -2,17 +2,17 @@
 
 use std::{collections::BTreeSet, io, net::TcpStream};
 
-use bis_trace::types::{Addr, Signal, Tid};
+use bis_trace::types::{Addr, Signal};
 
-use super::{connection::Connection, files::Files, monitor::Memory, processes, stops};
+use super::{connection::Connection, files::Files, served::Served};
 use crate::{
     options::Options,
     protocol::{
         Crc, Features, ThreadId, Which,
         command::{self, Access, Action, Command, Object, Point, SyscallCatch, ThreadAction, Transfer},
-        reply::{self, Errors, Reason, Stop},
+        reply::{self, Errors},
     },
-    session::{Catch, Report, Session, Why, place::Position},
+    session::{Catch, Session},
 };
 
 /// The largest packet that a client may send.
@@ -71,50 +71,10 @@ pub(super) enum Answer {
     Leave(Option<Vec<u8>>),
 }
 
-/// One client and its session.
-pub(super) struct Served<'t> {
-    pub session: Session<'t>,
-    /// Those of other processes, where the client has been.
-    pub aside: Vec<Session<'t>>,
-    pub features: Features,
-    pub errors: Errors,
-    /// Whose registers are read.
-    pub general: Option<Tid>,
-    /// Who is resumed by `c` and `s`.
-    pub resumed: Option<Tid>,
-    pub files: Files,
-    pub memory: Memory,
-    /// The last stop, to be told again.
-    pub last: Report,
-    /// LLDB wants all threads with each stop.
-    pub lists_threads: bool,
-    /// The client waits for the end of a vfork, and puts no breakpoints in before it has heard of that.
-    waits_for_vfork: bool,
-    /// The address of [`MODULE_DESCRIPTOR`], once the client knows the library that has it.
-    module_descriptor: Option<u64>,
-    /// The answer is to a command that lets the program go on.
-    pub has_resumed: bool,
-}
-
 /// Answers a client until it leaves.
 pub(super) fn serve(session: Session<'_>, stream: TcpStream, options: &Options) -> io::Result<()> {
     let mut connection = Connection::new(stream, session.stopper(), session.free_threads())?;
-    let last = session.first_report();
-    let mut client = Served {
-        session,
-        aside: Vec::new(),
-        features: Features::default(),
-        errors: Errors::Numbers,
-        general: None,
-        resumed: None,
-        files: Files::new(options.serve_files),
-        memory: Memory::default(),
-        last,
-        lists_threads: false,
-        waits_for_vfork: false,
-        module_descriptor: None,
-        has_resumed: false,
-    };
+    let mut client = Served::new(session, Files::new(options.serve_files));
     while let Some(payload) = connection.next()? {
         tracing::trace!(packet = %String::from_utf8_lossy(&payload), "got");
         let answer = match command::parse(&payload) {
@@ -146,14 +106,6 @@ pub(super) fn serve(session: Session<'_>, stream: TcpStream, options: &Options) 
 }
 
 impl<'t> Served<'t> {
-    pub(super) fn pid(&self) -> Tid {
-        self.session.pid()
-    }
-
-    pub(super) fn is_multiprocess(&self) -> bool {
-        self.features.multiprocess() && !self.is_lldb()
-    }
-
     fn answer(&mut self, command: Command) -> Answer {
         let reply = match command {
             Command::Kill(None) => return Answer::Leave(None),
@@ -387,14 +339,6 @@ impl<'t> Served<'t> {
         reply::ok()
     }
 
-    /// Whose registers a packet is about.
-    pub(super) fn whose(&self, thread: Option<ThreadId>) -> Option<Tid> {
-        match thread {
-            Some(thread) => self.known(thread),
-            None => Some(self.general.unwrap_or(self.session.tid())),
-        }
-    }
-
     fn read_registers(&mut self, thread: Option<ThreadId>) -> Vec<u8> {
         let found = self.whose(thread).and_then(|tid| self.session.registers(tid));
         match found {
@@ -451,61 +395,6 @@ impl<'t> Served<'t> {
         }
     }
 
-    /// The program has moved: what is told of it.
-    pub(super) fn moved(&mut self, how: impl FnOnce(&mut Session<'t>) -> Report) -> Vec<u8> {
-        self.has_resumed = true;
-        if let Some(reply) = self.vfork_done().or_else(|| self.go_to_target()) {
-            return reply;
-        }
-        let report = how(&mut self.session);
-        self.tell(report)
-    }
-
-    /// The client has been told of a vfork. Whatever it does next, the parent has its memory for itself again
-    /// as far as the client is concerned: it would wait for that without its breakpoints, and the user may go
-    /// elsewhere.
-    fn vfork_done(&mut self) -> Option<Vec<u8>> {
-        if !std::mem::take(&mut self.waits_for_vfork) {
-            return None;
-        }
-        let stop = Stop {
-            signal: Some(Signal::TRAP),
-            thread: Some(self.thread(self.session.tid())),
-            reason: Some(Reason::VforkDone),
-            ..Stop::default()
-        };
-        Some(stop.payload())
-    }
-
-    pub(super) fn tell(&mut self, report: Report) -> Vec<u8> {
-        self.keep_made();
-        // The session's own may be another one when a copy has been thrown away, of which a client is not
-        // told.
-        (self.general, self.resumed) = (Some(report.tid), None);
-        if let Why::Broken(text) = &report.why {
-            self.session.say_line(text);
-        }
-        if report.why == Why::Begin
-            && let Some(text) = processes::before_begin(&self.session)
-        {
-            self.session.say_line(&text);
-        }
-        if let Why::End(Some(end)) = &report.why {
-            self.session.say_line(&stops::end_text(*end, self.pid()));
-        }
-        if let Why::Fork { pid, is_vfork } = report.why {
-            self.session.say_line(&stops::fork_text(self.pid(), pid, is_vfork));
-            self.waits_for_vfork = is_vfork && self.features.has("vfork-events");
-        }
-        self.last = report;
-        self.stop_reply()
-    }
-
-    fn stop_reply(&mut self) -> Vec<u8> {
-        let report = self.last.clone();
-        stops::reply(self, &report)
-    }
-
     fn transfer(&mut self, transfer: &Transfer) -> Vec<u8> {
         let Access::Read { offset, len } = transfer.access else {
             if transfer.object != Object::Siginfo {
@@ -533,10 +422,5 @@ impl<'t> Served<'t> {
             Some(object) => reply::chunk(&object, offset, len),
             None => self.errors.sentence("there is nothing of that kind here"),
         }
-    }
-
-    /// The position, for who keeps it.
-    pub(super) fn position(&self) -> Position {
-        self.session.position().clone()
     }
 }

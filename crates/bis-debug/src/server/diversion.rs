@@ -2,7 +2,7 @@
 
 use bis_trace::types::{Addr, Signal, Tid};
 
-use super::dispatch::Served;
+use super::served::Served;
 use crate::{
     protocol::{
         ThreadId,

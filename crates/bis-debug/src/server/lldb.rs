@@ -3,10 +3,9 @@
 
 use bis_trace::types::{Addr, Signal, Tid};
 
-use super::{dispatch::Served, stops};
+use super::{served::Served, stops};
 use crate::{
     protocol::{
-        Client, ThreadId,
         command::LldbCommand,
         reply::{
             self, LldbReason, LldbStop,
@@ -40,12 +39,6 @@ pub(super) const FEATURES: [&str; 11] = [
 const STACK_TOP: u64 = 16;
 
 impl Served<'_> {
-    pub(super) fn is_lldb(&self) -> bool {
-        // Some of its questions come before it has said who it is; Delve asks the same then, and goes
-        // without.
-        self.features.client() == Client::Lldb
-    }
-
     pub(super) fn lldb(&mut self, command: LldbCommand) -> Vec<u8> {
         if !self.is_lldb() {
             return reply::empty();
@@ -189,22 +182,6 @@ impl Served<'_> {
             Vec::new()
         };
         LldbStop { name: self.session.name(report.tid), reason, description, threads }
-    }
-
-    /// A thread as this client knows it.
-    pub(super) fn thread(&self, tid: Tid) -> ThreadId {
-        if self.is_multiprocess() { ThreadId::full(self.pid(), tid) } else { ThreadId::plain(tid) }
-    }
-
-    /// The thread of this id, if there is one.
-    pub(super) fn known(&self, thread: ThreadId) -> Option<Tid> {
-        let pid = self.pid();
-        let current = self.session.tid();
-        let threads = self.session.threads();
-        if thread.includes(pid, current, pid) && threads.contains(&current) {
-            return Some(current);
-        }
-        threads.into_iter().find(|tid| thread.includes(pid, *tid, pid))
     }
 }
 

@@ -4,50 +4,14 @@
 
 use std::{fmt::Write as _, str::FromStr, time::Duration};
 
-use bis_trace::types::{Addr, DomainId, EventSeq, Tid};
+use bis_trace::types::{Addr, EventSeq, Tid};
 
-use super::{dispatch::Served, processes::Entrance};
+use super::{
+    memory::{Memory, Spot, Target},
+    processes::Entrance,
+    served::Served,
+};
 use crate::session::{Report, Trouble, Why, intervals::Interval, place::Position, processes};
-
-/// What a server remembers for its client.
-#[derive(Debug, Default)]
-pub(super) struct Memory {
-    /// Places that the user keeps: their numbers, and notes.
-    kept: Vec<(u64, Spot, String)>,
-    /// Those of them that were made by themselves.
-    automatic: Vec<u64>,
-    next: u64,
-    /// Where the program has been, as the user saw it.
-    seen: Vec<Spot>,
-    /// Which of those is now.
-    now: usize,
-    /// Where the next resume goes.
-    target: Option<Target>,
-    /// Where the program went by itself after a `vRun`: the resume that follows is for nothing.
-    pub has_just_run: bool,
-    /// A step back has led over an exec. gdb, where nothing catches that, goes on backwards by itself, and
-    /// not by a step.
-    pub has_crossed_exec: bool,
-    /// The client speaks of another process now.
-    pub is_elsewhere: bool,
-}
-
-/// A place, and the domain whose it is.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Spot {
-    domain: DomainId,
-    position: Position,
-}
-
-/// Where the program is to go.
-#[derive(Clone, Debug)]
-struct Target {
-    spot: Spot,
-    /// What the user is told there.
-    note: Option<String>,
-    /// It is the one of those in `Memory::seen`.
-    seen: Option<usize>,
-}
 
 /// A request that is refused.
 struct Refused(String);

@@ -2,7 +2,7 @@
 
 use bis_trace::event::DomainEntry;
 
-use super::dispatch::Served;
+use super::served::Served;
 use crate::{
     protocol::reply::{OsTable, ThreadEntry, libraries_svr4_xml, os_data_xml, threads_xml},
     session::{libraries::Part, processes},

@@ -9,7 +9,7 @@ use bis_trace::{
     types::{DomainId, EventSeq, Tid},
 };
 
-use super::dispatch::Served;
+use super::served::Served;
 use crate::session::{
     Report, Session, Why,
     place::Position,

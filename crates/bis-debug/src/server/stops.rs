@@ -5,7 +5,7 @@ use bis_trace::{
     types::{Signal, Tid, narrow_number},
 };
 
-use super::dispatch::Served;
+use super::served::Served;
 use crate::{
     protocol::{
         ThreadId,

@@ -12,7 +12,7 @@ use bis_replay::{
     output::{Line, lines},
 };
 
-use super::dispatch::Served;
+use super::served::Served;
 
 /// How many lines are shown: the last ones.
 const SHOWN_MAX: usize = 50;

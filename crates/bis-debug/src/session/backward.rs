@@ -27,11 +27,11 @@ pub(super) use self::hit::{Found, Hit, Hits, Patience};
 use super::{
     Report, Session, Trouble, Why,
     crew::{Stretch, Together},
+    events::end_of,
     history::Mark,
     place::{Leg, Position},
     points::Asker,
     report::unexpected,
-    told::end_of,
 };
 
 /// So long a search is the session's own; then others help, if there are cores for them.

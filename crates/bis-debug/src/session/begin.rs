@@ -7,17 +7,13 @@ use std::{
 };
 
 use bis_replay::{Halt, Limit, Solo, Stop, World, solo::Ear};
-use bis_trace::{
-    event::DomainEntry,
-    types::{DomainId, EventSeq, Tid},
-};
+use bis_trace::types::{DomainId, EventSeq, Tid};
 use bis_tracee::balance;
 
 use super::{
     Catch, Session, Stopper, Trouble,
     alarm::Alarm,
     aside::Aside,
-    follow,
     history::{History, Mark},
     intervals,
     live::Live,
@@ -26,8 +22,9 @@ use super::{
     passed,
     place::Position,
     points::Points,
-    processes,
+    processes::{self, images},
     searched::{Searched, Wanted},
+    source,
 };
 use crate::{
     options::{Begin, DebugError, Which, check_format},
@@ -148,7 +145,7 @@ impl<'t> Session<'t> {
             exec_return: None,
             exits: None,
             aside: Aside::default(),
-            origin: follow::Origin::default(),
+            origin: source::Origin::default(),
             intervals: intervals::Intervals::default(),
             fflush: None,
             console: VecDeque::new(),
@@ -195,16 +192,6 @@ impl<'t> Session<'t> {
         // A client puts its breakpoints in anew.
         self.points = Points::default();
     }
-}
-
-/// The programs that a process executes one after the other, from this one on.
-pub(super) fn images(world: &World<'_>, first: &DomainEntry) -> Vec<DomainId> {
-    let mut images: Vec<&DomainEntry> =
-        world.domains().filter(|entry| entry.pid == first.pid && entry.seq >= first.seq).collect();
-    images.sort_by_key(|entry| entry.seq);
-    // A number may come again for another process.
-    let is_next = |entry: &&&DomainEntry| entry.domain == first.domain || !entry.base.is_copy();
-    images.iter().filter(is_next).map(|entry| entry.domain).collect()
 }
 
 /// A replica behind the first event of an image, of which a checkpoint is kept.

@@ -5,6 +5,7 @@
 //! counted: some rounds in front of the end (`climb/rounds.rs`), or, if the end is behind loops, in the last
 //! rounds of those (`climb/nearer.rs`).
 
+mod known;
 mod nearer;
 mod rounds;
 

@@ -14,25 +14,14 @@ use bis_tracee::debug::{self, Access, Watch};
 
 use super::{
     Session,
-    begin::images,
     place::Position,
+    processes::images,
     report::{Catch, Report, Trouble, Why},
     source::{Advance, LiveProgram, Onward},
 };
 
 /// What is larger cannot be watched by the processor's registers: each has eight bytes.
 const AREA_MAX: u64 = 8 * debug::COUNT as u64;
-
-/// What a session knows of its live program.
-#[derive(Debug, Default)]
-pub(super) struct Origin {
-    /// None: the trace is whole.
-    program: Option<LiveProgram>,
-    /// The user has asked the program to stop, and hears of it where the replica has come to the trace's end.
-    is_interrupted: bool,
-    /// The user has gone back, and is told where the program goes on live.
-    is_behind: bool,
-}
 
 /// What there is at the end of the trace.
 pub(super) enum Further {

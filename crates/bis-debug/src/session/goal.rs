@@ -1,17 +1,14 @@
-//! A replica on its way to a position: leg by leg, with stops in between for whoever wants them.
+//! A position that is gone to leg by leg, and how much of the way is done.
 
 use std::collections::BTreeSet;
 
-use bis_replay::{Limit, Piece, Stop};
+use bis_replay::Stop;
 use bis_trace::types::Addr;
 
 use super::{
-    Session, Trouble,
     live::Live,
     place::{Leg, Position},
-    points::WATCHES_MAX,
-    report::no_way,
-    told::is_step,
+    report::Trouble,
 };
 
 /// A position that is gone to, and how much of the way is done.
@@ -149,7 +146,7 @@ impl Goal<'_> {
         &passed - &arrivals(left)
     }
 
-    fn leg(&self) -> Option<&Leg> {
+    pub(super) fn leg(&self) -> Option<&Leg> {
         self.position.legs.get(self.done.leg)
     }
 
@@ -190,7 +187,7 @@ impl Goal<'_> {
     }
 
     /// The replica has stopped, on the way of this leg.
-    fn stopped(&mut self, live: &Live<'_>, stop: &Stop, is_step: bool) {
+    pub(super) fn stopped(&mut self, live: &Live<'_>, stop: &Stop, is_step: bool) {
         if matches!(stop, Stop::Event(_)) {
             // From here on is counted anew.
             self.ask_anew();
@@ -236,7 +233,7 @@ fn arrivals(legs: &[Leg]) -> BTreeSet<Addr> {
 impl Goal<'_> {
     /// From here on the program counts the arrivals by itself that this leg, which comes next, and those that
     /// are gone, are named by: each would be a stop.
-    fn ask_for_counts(
+    pub(super) fn ask_for_counts(
         &mut self,
         live: &mut Live<'_>,
         leg: Option<&Leg>,
@@ -259,91 +256,5 @@ impl Goal<'_> {
             }
         }
         Ok(())
-    }
-}
-
-/// The watches of a leg, and behind them those that the caller wants to hear of. Those for which there is no
-/// debug register left are watched without one.
-fn together(own: &[Piece], wanted: &[Piece]) -> Vec<Piece> {
-    let others = wanted.iter().filter(|watch| !own.contains(watch));
-    let mut room = WATCHES_MAX;
-    let fitting = |piece: &Piece| {
-        if let Piece::Register(_) = piece {
-            match room.checked_sub(1) {
-                Some(left) => room = left,
-                None => return piece.without_register(),
-            }
-        }
-        *piece
-    };
-    own.iter().chain(others).map(fitting).collect()
-}
-
-impl<'t> Session<'t> {
-    /// Lets a replica go on toward a position, up to its next stop. None: it is there. The points that the
-    /// position counts are in it; `watches` are those that the caller wants to hear of, and `wanted` is what
-    /// else stops the replica.
-    pub(super) fn toward(
-        &mut self,
-        live: &mut Live<'t>,
-        goal: &mut Goal<'_>,
-        watches: &[Piece],
-        wanted: &Limit<'_>,
-    ) -> Result<Option<Stop>, Trouble> {
-        if goal.is_reached(live)? {
-            live.replica.end_counts()?;
-            return Ok(None);
-        }
-        let is_near = goal.is_near(live)?;
-        let leg = goal.leg().filter(|_| is_near).cloned();
-        if let Some(Leg::Back { .. }) = leg {
-            return Err(no_way(goal.position));
-        }
-        match &leg {
-            Some(Leg::Trigger { watches: own, .. }) => live.replica.set_watches(&together(own, watches))?,
-            _ => live.replica.set_watches(watches)?,
-        }
-        let next = live.replica.next_event()?.map(|event| (event.tid, is_step(&event.kind)));
-        let is_stepping =
-            matches!(leg, Some(Leg::Step { tid, .. }) if next.is_some_and(|(next, _)| next == tid));
-        if is_stepping || wanted.step {
-            live.replica.end_counts()?;
-        } else {
-            goal.ask_for_counts(live, leg.as_ref(), is_near)?;
-        }
-        let interrupt = self.stopper.interrupt.clone();
-        let limit = Limit {
-            event: Some(goal.position.event).filter(|_| !is_near),
-            before: match leg {
-                Some(Leg::Before(event)) => Some(event),
-                _ => wanted.before,
-            },
-            step: wanted.step || is_stepping,
-            each_event: wanted.each_event || is_near,
-            interrupt: Some(&interrupt),
-            ..*wanted
-        };
-        let stop = self.advance(live, &limit)?;
-        if let Stop::Watched(..) = stop {
-            live.replica.leave_counts()?;
-        }
-        if stop == Stop::Interrupted {
-            interrupt.take();
-            if self.stopper.take() {
-                return Err(Trouble::Asked);
-            }
-        }
-        if is_near {
-            let is_step = is_stepping
-                && match stop {
-                    Stop::Stepped(_) | Stop::Watched(..) => true,
-                    Stop::Event(_) => next.is_some_and(|(_, is_step)| is_step),
-                    _ => false,
-                };
-            goal.stopped(live, &stop, is_step);
-        } else if let Stop::End | Stop::Cut = stop {
-            goal.stopped(live, &stop, false);
-        }
-        Ok(Some(stop))
     }
 }

@@ -22,6 +22,7 @@ mod calls;
 mod climb;
 mod crew;
 pub mod diversion;
+mod events;
 mod follow;
 mod forward;
 mod goal;
@@ -120,7 +121,7 @@ pub struct Session<'t> {
     exits: Option<range::Exits>,
     aside: Aside<'t>,
     /// The program that the trace is being made of, if it is.
-    origin: follow::Origin,
+    origin: source::Origin,
     /// Checkpoints that are made by themselves, for the user.
     intervals: intervals::Intervals,
     /// The address of the C library's fflush, if there is one.

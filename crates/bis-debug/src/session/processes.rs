@@ -80,3 +80,13 @@ pub fn lender(world: &World<'_>, pid: Tid) -> Option<Tid> {
     })?;
     world.entry(domain).ok().map(|entry| entry.pid)
 }
+
+/// The programs that a process executes one after the other, from this one on.
+pub(super) fn images(world: &World<'_>, first: &DomainEntry) -> Vec<DomainId> {
+    let mut images: Vec<&DomainEntry> =
+        world.domains().filter(|entry| entry.pid == first.pid && entry.seq >= first.seq).collect();
+    images.sort_by_key(|entry| entry.seq);
+    // A number may come again for another process.
+    let is_next = |entry: &&&DomainEntry| entry.domain == first.domain || !entry.base.is_copy();
+    images.iter().filter(is_next).map(|entry| entry.domain).collect()
+}

@@ -112,3 +112,14 @@ impl fmt::Debug for LiveProgram {
         f.write_str("LiveProgram")
     }
 }
+
+/// What a session knows of its live program.
+#[derive(Debug, Default)]
+pub(super) struct Origin {
+    /// None: the trace is whole.
+    pub program: Option<LiveProgram>,
+    /// The user has asked the program to stop, and hears of it where the replica has come to the trace's end.
+    pub is_interrupted: bool,
+    /// The user has gone back, and is told where the program goes on live.
+    pub is_behind: bool,
+}

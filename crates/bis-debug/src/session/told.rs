@@ -1,11 +1,11 @@
 //! What is told of an event.
 
 use bis_trace::{
-    event::{Effect, Event, EventKind, TaskEnd},
+    event::{Effect, Event, EventKind},
     types::{EventSeq, Tid},
 };
 
-use super::{Session, Why};
+use super::{Session, Why, events::is_step};
 
 /// The number of a whole system call.
 pub(super) fn call_of(kind: &EventKind) -> Option<u64> {
@@ -75,25 +75,5 @@ impl Told {
             return None;
         }
         self.new_task.map(|task| (task, Why::ThreadBegins))
-    }
-}
-
-/// Is such an event what a task does when it is let execute one instruction?
-pub(super) fn is_step(kind: &EventKind) -> bool {
-    match kind {
-        EventKind::Signal(signal) => !signal.is_silent(),
-        EventKind::Syscall { .. }
-        | EventKind::SyscallExit { .. }
-        | EventKind::Instruction { .. }
-        | EventKind::Start(_) => true,
-        _ => false,
-    }
-}
-
-/// What ends a task for good, of an event that does.
-pub(super) fn end_of(kind: &EventKind) -> Option<TaskEnd> {
-    match kind {
-        EventKind::TaskExit { status, .. } => Some(*status),
-        _ => None,
     }
 }

@@ -1,17 +1,20 @@
-//! Going to a position: from the best checkpoint before it, leg by leg.
+//! Going to a position: from the best checkpoint before it, leg by leg, with stops in between for whoever
+//! wants them.
 
 use std::{collections::BTreeSet, time::Duration};
 
-use bis_replay::{Halt, Limit, Stop};
+use bis_replay::{Halt, Limit, Piece, Stop};
 use bis_trace::types::EventSeq;
 
 use super::{
     Session, Trouble,
     begin::begin_image,
+    events::is_step,
     goal::Goal,
     history::CHECKPOINT_EVERY,
     live::Live,
-    place::Position,
+    place::{Leg, Position},
+    points::WATCHES_MAX,
     report::{no_way, unexpected},
 };
 
@@ -135,6 +138,73 @@ impl<'t> Session<'t> {
         }
     }
 
+    /// Lets a replica go on toward a position, up to its next stop. None: it is there. The points that the
+    /// position counts are in it; `watches` are those that the caller wants to hear of, and `wanted` is what
+    /// else stops the replica.
+    pub(super) fn toward(
+        &mut self,
+        live: &mut Live<'t>,
+        goal: &mut Goal<'_>,
+        watches: &[Piece],
+        wanted: &Limit<'_>,
+    ) -> Result<Option<Stop>, Trouble> {
+        if goal.is_reached(live)? {
+            live.replica.end_counts()?;
+            return Ok(None);
+        }
+        let is_near = goal.is_near(live)?;
+        let leg = goal.leg().filter(|_| is_near).cloned();
+        if let Some(Leg::Back { .. }) = leg {
+            return Err(no_way(goal.position));
+        }
+        match &leg {
+            Some(Leg::Trigger { watches: own, .. }) => live.replica.set_watches(&together(own, watches))?,
+            _ => live.replica.set_watches(watches)?,
+        }
+        let next = live.replica.next_event()?.map(|event| (event.tid, is_step(&event.kind)));
+        let is_stepping =
+            matches!(leg, Some(Leg::Step { tid, .. }) if next.is_some_and(|(next, _)| next == tid));
+        if is_stepping || wanted.step {
+            live.replica.end_counts()?;
+        } else {
+            goal.ask_for_counts(live, leg.as_ref(), is_near)?;
+        }
+        let interrupt = self.stopper.interrupt.clone();
+        let limit = Limit {
+            event: Some(goal.position.event).filter(|_| !is_near),
+            before: match leg {
+                Some(Leg::Before(event)) => Some(event),
+                _ => wanted.before,
+            },
+            step: wanted.step || is_stepping,
+            each_event: wanted.each_event || is_near,
+            interrupt: Some(&interrupt),
+            ..*wanted
+        };
+        let stop = self.advance(live, &limit)?;
+        if let Stop::Watched(..) = stop {
+            live.replica.leave_counts()?;
+        }
+        if stop == Stop::Interrupted {
+            interrupt.take();
+            if self.stopper.take() {
+                return Err(Trouble::Asked);
+            }
+        }
+        if is_near {
+            let is_step = is_stepping
+                && match stop {
+                    Stop::Stepped(_) | Stop::Watched(..) => true,
+                    Stop::Event(_) => next.is_some_and(|(_, is_step)| is_step),
+                    _ => false,
+                };
+            goal.stopped(live, &stop, is_step);
+        } else if let Stop::End | Stop::Cut = stop {
+            goal.stopped(live, &stop, false);
+        }
+        Ok(Some(stop))
+    }
+
     /// Lets it run to something else than an alarm.
     pub(super) fn run_until(&mut self, live: &mut Live<'t>, limit: &Limit<'_>) -> Result<Stop, Trouble> {
         loop {
@@ -168,3 +238,20 @@ enum Allowance {
 
 /// What takes longer to get to is far, and gets marks on the way.
 const LONG_WAY: Duration = Duration::from_millis(800);
+
+/// The watches of a leg, and behind them those that the caller wants to hear of. Those for which there is no
+/// debug register left are watched without one.
+fn together(own: &[Piece], wanted: &[Piece]) -> Vec<Piece> {
+    let others = wanted.iter().filter(|watch| !own.contains(watch));
+    let mut room = WATCHES_MAX;
+    let fitting = |piece: &Piece| {
+        if let Piece::Register(_) = piece {
+            match room.checked_sub(1) {
+                Some(left) => room = left,
+                None => return piece.without_register(),
+            }
+        }
+        *piece
+    };
+    own.iter().chain(others).map(fitting).collect()
+}

@@ -13,17 +13,19 @@
 
 mod make;
 mod names;
+mod one_step;
 mod steps;
 
 use std::collections::BTreeSet;
 
 use bis_trace::types::{Addr, EventSeq, Tid};
 
-pub(super) use self::steps::{Stepped, Window};
 use self::{
     names::unknown,
-    steps::{Name, Part, Step, one_step},
+    one_step::one_step,
+    steps::{Name, Part, Step},
 };
+pub(super) use self::{one_step::Stepped, steps::Window};
 use super::{Session, Trouble, live::Live, place::Position};
 
 /// How far in front of a place in a window that is gone to a copy is made, where the last one is farther: who

@@ -8,12 +8,13 @@ use bis_trace::{
 
 use super::super::{
     Catch, Report, Session, Trouble, Why,
+    events::end_of,
     follow::Further,
     place::{Leg, Position},
     points::Asker,
     range::Exits,
     report::unexpected,
-    told::{Told, call_of, end_of},
+    told::{Told, call_of},
     trail::Due,
     way::Way,
 };

@@ -6,7 +6,8 @@ use super::{
         Session, Trouble, climb::Climb, goal::Goal, history::Mark, live::Live, passed::Passed,
         place::Position, rung::Rung,
     },
-    steps::{Name, Part, Stepped, Window},
+    one_step::Stepped,
+    steps::{Name, Part, Window},
 };
 
 /// A window with fewer steps is begun as early as the copy before, if that is no more steps in front of the
